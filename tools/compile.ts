@@ -1,0 +1,46 @@
+/**
+ * Builds one executable: the program, its workers, shaders and the bundled model.
+ *
+ * `deno task compile` writes `dist/denoise`; options of `deno compile` (`--target …`) are passed on.
+ * Workers are started by URL and shaders may be read as files, so neither is in the module graph of
+ * cli.ts: they are named here, by looking for them.
+ */
+
+const ROOT = new URL("../", import.meta.url);
+
+/** Folders that hold parts of the program. */
+const PROGRAM = ["server", "engine", "models", "runtime", "media", "hub"];
+
+/** Read at run time as they are. */
+const DATA = ["models/bundled"];
+
+async function* filesUnder(folder: string): AsyncGenerator<string> {
+  for await (const entry of Deno.readDir(new URL(`${folder}/`, ROOT))) {
+    const path = `${folder}/${entry.name}`;
+    if (entry.isDirectory) yield* filesUnder(path);
+    else if (entry.isFile) yield path;
+  }
+}
+
+/** Whether a file is needed at run time without being imported: `worker.ts`, `x_worker.ts`, WGSL. */
+export function isReadAtRunTime(path: string): boolean {
+  return /(^|\/|_)worker\.ts$/.test(path) || path.endsWith(".wgsl");
+}
+
+/** The paths to embed, relative to the repository, in order. */
+export async function embeddedPaths(): Promise<string[]> {
+  const found: string[] = [];
+  for (const folder of PROGRAM) {
+    for await (const path of filesUnder(folder)) if (isReadAtRunTime(path)) found.push(path);
+  }
+  return [...found.sort(), ...DATA];
+}
+
+if (import.meta.main) {
+  const include = (await embeddedPaths()).flatMap((path) => ["--include", path]);
+  const { code } = await new Deno.Command(Deno.execPath(), {
+    args: ["compile", "-A", "--output", "dist/denoise", ...include, ...Deno.args, "cli.ts"],
+    cwd: ROOT,
+  }).spawn().status;
+  Deno.exit(code);
+}

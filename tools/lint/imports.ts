@@ -1,0 +1,143 @@
+/**
+ * The house rules of the import graph: every arrow points down, no circles, shaders only in
+ * `runtime/`.
+ *
+ * `cli.ts → commands/ → mod.ts → server/ → engine/ → models/ → runtime/`; `media/` and `hub/` are
+ * leaves that everybody above may use and that import nothing of ours. Tests, benches and tools may
+ * import anything, and only each other import them.
+ */
+
+import { scanImports, stripSource } from "./scan.ts";
+
+/** A broken rule, with where to mend it. */
+export interface ImportProblem {
+  file: string;
+  /** Counted from 1. */
+  line: number;
+  rule: "direction" | "circle" | "shader" | "place" | "missing";
+  message: string;
+}
+
+/** The spine from the bottom up; a folder may import itself and what stands before it. */
+const SPINE = ["runtime/", "models/", "engine/", "server/", "mod.ts", "commands/", "cli.ts"];
+const LEAVES = ["media/", "hub/"];
+const ASIDE = ["tests/", "tools/"];
+
+/** What gives a shader away, in code or in a string. */
+const SHADER = /@compute\b|\bvar\s*<\s*(?:storage|uniform|workgroup)\b|\.wgsl\b/;
+
+/** `runtime/`, `mod.ts`, …; `tests/` for every test and bench, wherever it lies. */
+export function layerOf(path: string): string | undefined {
+  if (/_(test|bench)\.tsx?$/.test(path)) return "tests/";
+  return [...SPINE, ...LEAVES, ...ASIDE].find((layer) =>
+    layer.endsWith("/") ? path.startsWith(layer) : path === layer
+  );
+}
+
+/** Why a file of one layer may not import one of another, or undefined if it may. */
+export function forbidden(from: string, to: string): string | undefined {
+  if (from === to || ASIDE.includes(from)) return undefined;
+  if (ASIDE.includes(to)) return "only tests, benches and tools import tests, benches and tools";
+  if (LEAVES.includes(from)) return `${from} is a leaf and imports nothing of ours`;
+  if (LEAVES.includes(to)) return undefined;
+  if (SPINE.indexOf(to) < SPINE.indexOf(from)) return undefined;
+  return `${to} is above ${from}, and every arrow points down`;
+}
+
+/** Where a specifier leads, as a path from the root; undefined for what is not ours. */
+export function resolveImport(
+  from: string,
+  specifier: string,
+  aliases: Record<string, string> = {},
+): string | undefined {
+  const local = (path: string, base: string) =>
+    decodeURIComponent(new URL(path, `file:///${base}`).pathname).slice(1);
+  if (/^\.{1,2}\//.test(specifier)) return local(specifier, from);
+  // The longest alias wins, as in an import map.
+  const alias = Object.keys(aliases)
+    .filter((key) => key.endsWith("/") ? specifier.startsWith(key) : specifier === key)
+    .sort((a, b) => b.length - a.length)[0];
+  const target = alias === undefined ? undefined : aliases[alias]!;
+  if (target === undefined || !/^\.{1,2}\//.test(target)) return undefined;
+  return local(target + specifier.slice(alias!.length), "");
+}
+
+/**
+ * Checks a tree of sources.
+ *
+ * @param files every TypeScript file of ours, by its path from the root with forward slashes
+ * @param aliases the import map's entries; those that lead to `./…` are followed
+ * @param exists whether a path that is not in `files` is there (data, shaders)
+ */
+export function checkImports(
+  files: ReadonlyMap<string, string>,
+  aliases: Record<string, string> = {},
+  exists: (path: string) => boolean = () => true,
+): ImportProblem[] {
+  const problems: ImportProblem[] = [];
+  const graph = new Map<string, { to: string; line: number }[]>();
+
+  for (const [file, source] of files) {
+    const layer = layerOf(file);
+    if (layer === undefined) {
+      const message = `Cannot place ${file}: it is in none of ${[...SPINE, ...LEAVES, ...ASIDE]}`;
+      problems.push({ file, line: 1, rule: "place", message });
+      continue;
+    }
+    const arrows: { to: string; line: number }[] = [];
+    graph.set(file, arrows);
+    for (const { specifier, kind, line } of scanImports(source)) {
+      const to = resolveImport(file, specifier, aliases);
+      if (to === undefined) continue;
+      // A folder named by URL is data; it has no layer of its own to check beyond its place.
+      if (kind !== "url" && !files.has(to) && !exists(to)) {
+        const message = `Cannot follow "${specifier}": there is no ${to}`;
+        problems.push({ file, line, rule: "missing", message });
+      }
+      const why = forbidden(layer, layerOf(to) ?? layer);
+      if (why) {
+        problems.push({ file, line, rule: "direction", message: `Cannot import ${to}: ${why}` });
+      }
+      if (kind === "value" && files.has(to)) arrows.push({ to, line });
+    }
+    problems.push(...shaderProblems(file, layer, source));
+  }
+
+  for (const circle of circles(graph)) {
+    const [file, second] = circle as [string, string];
+    const line = graph.get(file)!.find(({ to }) => to === second)!.line;
+    const message = `Cannot order these files, they import in a circle: ${circle.join(" → ")}`;
+    problems.push({ file, line, rule: "circle", message });
+  }
+  return problems;
+}
+
+function shaderProblems(file: string, layer: string, source: string): ImportProblem[] {
+  if (layer === "runtime/" || ASIDE.some((folder) => file.startsWith(folder))) return [];
+  if (file.startsWith("runtime/")) return [];
+  return stripSource(source, "keep").split("\n").flatMap((text, index) => {
+    const found = SHADER.exec(text)?.[0];
+    if (found === undefined) return [];
+    const message = `Cannot keep "${found}" here: shaders are named in runtime/ only`;
+    return [{ file, line: index + 1, rule: "shader" as const, message }];
+  });
+}
+
+/** One circle, as the files on it with the first repeated, for every knot of the graph. */
+function circles(graph: ReadonlyMap<string, { to: string }[]>): string[][] {
+  const found: string[][] = [];
+  const state = new Map<string, "open" | "done">();
+  const path: string[] = [];
+  const visit = (file: string) => {
+    state.set(file, "open");
+    path.push(file);
+    for (const { to } of graph.get(file) ?? []) {
+      if (state.get(to) === "open") found.push([...path.slice(path.indexOf(to)), to]);
+      else if (!state.has(to)) visit(to);
+    }
+    path.pop();
+    state.set(file, "done");
+  };
+  for (const file of graph.keys()) if (!state.has(file)) visit(file);
+  return found;
+}

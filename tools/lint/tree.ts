@@ -1,0 +1,43 @@
+/** The files of the repository, for the checks that read all of them. */
+
+const ROOT = new URL("../../", import.meta.url);
+
+/** Folders that hold no source of ours; folders whose name begins with a dot are skipped too. */
+const SKIPPED = new Set(["node_modules", "dist", "coverage"]);
+
+/**
+ * The text of every file below `folder` (from the repository's root; "" for all) whose name ends in
+ * one of `endings`, by path from the root with forward slashes, in order of path. A folder that is
+ * not there holds no files.
+ */
+export function readTree(folder: string, endings: string[]): Map<string, string> {
+  const paths: string[] = [];
+  const walk = (prefix: string) => {
+    for (const entry of Deno.readDirSync(new URL(prefix, ROOT))) {
+      const path = prefix + entry.name;
+      if (entry.isDirectory) {
+        if (!entry.name.startsWith(".") && !SKIPPED.has(entry.name)) walk(`${path}/`);
+      } else if (endings.some((ending) => entry.name.endsWith(ending))) paths.push(path);
+    }
+  };
+  const start = folder === "" || folder.endsWith("/") ? folder : `${folder}/`;
+  if (exists(start)) walk(start);
+  return new Map(paths.sort().map((path) => [path, Deno.readTextFileSync(new URL(path, ROOT))]));
+}
+
+/** Whether there is a file or folder at a path from the repository's root. */
+export function exists(path: string): boolean {
+  try {
+    Deno.statSync(new URL(path || ".", ROOT));
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
+
+/** The import map of the repository. */
+export function importMap(): Record<string, string> {
+  const config: unknown = JSON.parse(Deno.readTextFileSync(new URL("deno.json", ROOT)));
+  return (config as { imports?: Record<string, string> }).imports ?? {};
+}
