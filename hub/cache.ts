@@ -1,0 +1,147 @@
+/**
+ * The folder where the Hugging Face tools keep what they downloaded, read-only.
+ *
+ * Source: the cache layout in the documentation of huggingface_hub ("Understand caching"):
+ * `models--<org>--<name>/refs/<revision>` holds a commit, `snapshots/<commit>/` its files.
+ *
+ * @module
+ */
+
+import { join } from "node:path";
+import { describeFileError } from "./json_file.ts";
+
+/** Where to look, and for what. */
+export interface CacheOptions {
+  /** The cache itself; taken from the environment when left out, see {@link hubCacheFolder}. */
+  readonly cacheFolder?: string;
+  /** A branch, a tag or a whole commit; `main` when left out. */
+  readonly revision?: string;
+  /** Reads an environment variable; the process's own when left out. */
+  readonly env?: (name: string) => string | undefined;
+}
+
+/** A repository's files in the cache. */
+export interface Snapshot {
+  /** The folder with the files. */
+  readonly path: string;
+  /** The repository, `org/name`. */
+  readonly id: string;
+  /** The commit, 40 hexadecimal digits. */
+  readonly commit: string;
+}
+
+const COMMIT = /^[0-9a-f]{40}$/;
+
+/**
+ * Whether a text has the form of a hub id: `org/name`, of letters, digits, `_`, `-` and `.`.
+ *
+ * @param text anything
+ * @returns true for a well-formed id; it need not exist
+ */
+export function isHubId(text: string): boolean {
+  const part = "\\w(?:[\\w.-]{0,94}\\w)?";
+  return new RegExp(`^${part}/${part}$`).test(text) && !/--|\.\./.test(text);
+}
+
+/**
+ * The cache folder that the Hugging Face tools use, by their variables: `HF_HUB_CACHE`, else `hub`
+ * in `HF_HOME`, else `huggingface/hub` in `XDG_CACHE_HOME`, else in `.cache` of the home folder.
+ *
+ * @param env reads an environment variable
+ * @returns the folder; it need not exist
+ * @throws {Error} when no variable says where the home folder is
+ */
+export function hubCacheFolder(
+  env: (name: string) => string | undefined = (name) => Deno.env.get(name),
+): string {
+  // An empty variable counts as unset.
+  const get = (name: string) => env(name) || undefined;
+  const home = get("HOME") ?? get("USERPROFILE");
+  const expand = (path: string) =>
+    home !== undefined && /^~(?=$|[/\\])/.test(path) ? join(home, path.slice(1)) : path;
+  const direct = get("HF_HUB_CACHE") ?? get("HUGGINGFACE_HUB_CACHE");
+  if (direct !== undefined) return expand(direct);
+  const hfHome = get("HF_HOME");
+  if (hfHome !== undefined) return join(expand(hfHome), "hub");
+  const cache = get("XDG_CACHE_HOME");
+  if (cache !== undefined) return join(expand(cache), "huggingface", "hub");
+  if (home !== undefined) return join(home, ".cache", "huggingface", "hub");
+  throw new Error(
+    "Cannot find the Hugging Face cache: neither HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME nor HOME " +
+      "is set; set one of them",
+  );
+}
+
+/**
+ * Finds a repository in the cache. Nothing is downloaded.
+ *
+ * @param id `org/name`
+ * @param options where, and which revision
+ * @returns the snapshot
+ * @throws {TypeError} when id or revision are not well-formed
+ * @throws {Deno.errors.NotFound} when this machine does not have it, saying how to get it
+ */
+export async function findSnapshot(id: string, options: CacheOptions = {}): Promise<Snapshot> {
+  if (!isHubId(id)) {
+    throw new TypeError(`Cannot look up ${JSON.stringify(id)}: a hub id has the form org/name`);
+  }
+  const revision = options.revision ?? "main";
+  const segments = revision.split("/");
+  if (!segments.every((segment) => /^[\w.+-]+$/.test(segment) && !/^\.+$/.test(segment))) {
+    throw new TypeError(
+      `Cannot look up ${id}: ${JSON.stringify(revision)} is not a branch, tag or commit`,
+    );
+  }
+  const cacheFolder = options.cacheFolder ?? hubCacheFolder(options.env);
+  const repository = join(cacheFolder, `models--${id.replace("/", "--")}`);
+  const download = revision === "main"
+    ? `hf download ${id}`
+    : `hf download ${id} --revision ${revision}`;
+  if (!(await isFolder(repository))) {
+    throw new Deno.errors.NotFound(
+      `Cannot find ${id}: it is not on this machine (looked in ${cacheFolder}); fetch it with ` +
+        `${download}, or give the path of a model folder`,
+    );
+  }
+  const commit = COMMIT.test(revision)
+    ? revision
+    : await readCommit(join(repository, "refs", ...segments));
+  const path = commit === undefined ? undefined : join(repository, "snapshots", commit);
+  if (commit === undefined || path === undefined || !(await isFolder(path))) {
+    throw new Deno.errors.NotFound(
+      `Cannot find ${id}: ${repository} has no files of revision ${revision}; fetch them with ` +
+        download,
+    );
+  }
+  return { path, id, commit };
+}
+
+/** The commit that a ref file holds; undefined when there is none. */
+async function readCommit(path: string): Promise<string | undefined> {
+  let text: string;
+  try {
+    const { isFile, size } = await Deno.stat(path);
+    if (!isFile || size > 1024) return undefined;
+    text = (await Deno.readTextFile(path)).trim();
+  } catch (cause) {
+    if (isAbsence(cause)) return undefined;
+    throw new Error(`Cannot read ${path}: ${describeFileError(cause)}`, { cause });
+  }
+  if (!COMMIT.test(text)) {
+    throw new Error(`Cannot read ${path}: it must hold a commit of 40 hexadecimal digits`);
+  }
+  return text;
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  try {
+    return (await Deno.stat(path)).isDirectory;
+  } catch (cause) {
+    if (isAbsence(cause)) return false;
+    throw new Error(`Cannot read ${path}: ${describeFileError(cause)}`, { cause });
+  }
+}
+
+function isAbsence(error: unknown): boolean {
+  return error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
+}

@@ -1,0 +1,143 @@
+/**
+ * `model_index.json`, which says what pipeline a folder holds and of which components it is made.
+ *
+ * Source: the layout that diffusers' `DiffusionPipeline.save_pretrained` writes.
+ *
+ * @module
+ */
+
+import { join } from "node:path";
+import { describeFileError, type JsonObject, readJsonObject } from "./json_file.ts";
+
+/** One component as `model_index.json` names it. */
+export interface ComponentEntry {
+  /** The Python package or pipeline module that has the class, such as `transformers`. */
+  readonly library: string;
+  /** The class, such as `AutoencoderKL`. */
+  readonly className: string;
+}
+
+/** What {@link readModelIndex} returns. */
+export interface ModelIndex {
+  /** The folder that was read. */
+  readonly folder: string;
+  /** `_class_name`: the pipeline. Whether it is a known one is for the caller to say. */
+  readonly className: string;
+  /** `_diffusers_version`, where the file has it. */
+  readonly diffusersVersion?: string;
+  /** The components by name, in file order, without those that are null in the file. */
+  readonly components: ReadonlyMap<string, ComponentEntry>;
+  /** Every other key, such as `is_distilled`. */
+  readonly settings: JsonObject;
+}
+
+/** The name of the file. */
+export const MODEL_INDEX = "model_index.json";
+
+/** Far more than any pipeline needs. */
+const MAX_BYTES = 2 ** 20;
+
+/**
+ * Reads and checks the `model_index.json` of a folder.
+ *
+ * @param folder a model folder
+ * @returns what it says; whether the components are there is checked by {@link componentFolder}
+ * @throws {Deno.errors.NotFound} when the folder has none
+ * @throws {TypeError} when a key has a value of the wrong kind, or a component's name would lead
+ * out of the folder
+ * @throws {SyntaxError} when it is not JSON
+ * @throws {RangeError} when it is larger than 1 MiB
+ */
+export async function readModelIndex(folder: string): Promise<ModelIndex> {
+  const path = join(folder, MODEL_INDEX);
+  const json = await readJsonObject(path, { maxBytes: MAX_BYTES });
+  const { _class_name: className, _diffusers_version: version, ...rest } = json;
+  if (typeof className !== "string" || className === "") {
+    throw new TypeError(
+      `Cannot read ${path}: _class_name must be the name of a pipeline class, and it is ` +
+        (className === undefined ? "missing" : JSON.stringify(className)),
+    );
+  }
+  if (version !== undefined && typeof version !== "string") {
+    throw new TypeError(
+      `Cannot read ${path}: _diffusers_version must be a text, and it is ${
+        JSON.stringify(version)
+      }`,
+    );
+  }
+  const components = new Map<string, ComponentEntry>();
+  const settings: [string, JsonObject[string]][] = [];
+  for (const [key, value] of Object.entries(rest)) {
+    const entry = readEntry(path, key, value);
+    if (entry === undefined) settings.push([key, value]);
+    else if (entry !== null) components.set(key, entry);
+  }
+  return {
+    folder,
+    className,
+    ...(version === undefined ? {} : { diffusersVersion: version }),
+    components,
+    settings: Object.fromEntries(settings),
+  };
+}
+
+/**
+ * The folder of one component, which must be there.
+ *
+ * @param index the model index
+ * @param name the component, such as `vae`
+ * @returns the path of its folder
+ * @throws {Error} when the index does not name the component, or its folder is missing
+ */
+export async function componentFolder(index: ModelIndex, name: string): Promise<string> {
+  const entry = index.components.get(name);
+  const path = join(index.folder, MODEL_INDEX);
+  if (entry === undefined) {
+    const known = [...index.components.keys()].join(", ") || "none";
+    throw new Error(
+      `Cannot load component ${JSON.stringify(name)}: ${path} does not name it; it names ${known}`,
+    );
+  }
+  const folder = join(index.folder, name);
+  let reason: string;
+  try {
+    if ((await Deno.stat(folder)).isDirectory) return folder;
+    reason = "it is not a folder";
+  } catch (error) {
+    reason = describeFileError(error);
+  }
+  throw new Error(
+    `Cannot load component ${
+      JSON.stringify(name)
+    } (${entry.className}) from ${folder}: ${reason}, ` +
+      "though model_index.json names it; the download may be incomplete",
+  );
+}
+
+/**
+ * Reads a pair of library and class.
+ *
+ * @returns the pair, null for a component that is left out, undefined for any other setting
+ */
+function readEntry(
+  path: string,
+  key: string,
+  value: JsonObject[string],
+): ComponentEntry | null | undefined {
+  if (!Array.isArray(value) || value.length !== 2) return undefined;
+  const [library, className] = value;
+  if (library === null && className === null) return null;
+  if (typeof library !== "string" && typeof className !== "string") return undefined;
+  if (typeof library !== "string" || typeof className !== "string") {
+    throw new TypeError(
+      `Cannot read ${path}: component ${JSON.stringify(key)} must have a library and a class, ` +
+        `and it has ${JSON.stringify(value)}`,
+    );
+  }
+  if (!/^\w[\w.-]*$/.test(key)) {
+    throw new TypeError(
+      `Cannot read ${path}: component name ${JSON.stringify(key)} is not a plain folder name`,
+    );
+  }
+  return { library, className };
+}

@@ -1,0 +1,158 @@
+import { strict as assert } from "node:assert";
+import { basename, join, relative } from "node:path";
+import { findSnapshot, hubCacheFolder, isHubId } from "./cache.ts";
+import { resolveModel } from "./resolve.ts";
+
+const COMMIT = "0123456789abcdef0123456789abcdef01234567";
+
+/** Runs a test on a cache that has one repository, `org/model`, at `main`. */
+async function withCache(use: (cache: string, snapshot: string) => Promise<void>): Promise<void> {
+  const cacheFolder = await Deno.makeTempDir();
+  try {
+    const repository = join(cacheFolder, "models--org--model");
+    const snapshot = join(repository, "snapshots", COMMIT);
+    await Deno.mkdir(snapshot, { recursive: true });
+    await Deno.mkdir(join(repository, "refs"));
+    await Deno.writeTextFile(join(repository, "refs", "main"), `${COMMIT}\n`);
+    await Deno.writeTextFile(join(snapshot, "model_index.json"), "{}");
+    await use(cacheFolder, snapshot);
+  } finally {
+    await Deno.remove(cacheFolder, { recursive: true });
+  }
+}
+
+Deno.test("resolveModel() takes the path of a folder, absolute or relative", async () => {
+  await withCache(async (_, snapshot) => {
+    const expected = { path: snapshot, name: basename(snapshot) };
+    assert.deepEqual(await resolveModel(snapshot), expected);
+    assert.deepEqual(await resolveModel(relative(Deno.cwd(), snapshot)), expected);
+    assert.deepEqual(await resolveModel(`${snapshot}/`), expected);
+  });
+});
+
+Deno.test("resolveModel() finds a hub id in the cache", async () => {
+  await withCache(async (cacheFolder, path) => {
+    const expected = { path, name: "org/model", hub: { id: "org/model", commit: COMMIT } };
+    assert.deepEqual(await resolveModel("org/model", { cacheFolder }), expected);
+    assert.deepEqual(
+      await resolveModel("org/model", { cacheFolder, revision: COMMIT }),
+      expected,
+    );
+    const env = (name: string) => name === "HF_HUB_CACHE" ? cacheFolder : undefined;
+    assert.deepEqual(await resolveModel("org/model", { env }), expected);
+  });
+});
+
+Deno.test("resolveModel() says that a hub id is not on this machine, and what to do", async () => {
+  await withCache(async (cacheFolder, snapshot) => {
+    await assert.rejects(
+      resolveModel("org/other", { cacheFolder }),
+      (error) =>
+        error instanceof Deno.errors.NotFound &&
+        error.message === `Cannot find org/other: it is not on this machine (looked in ` +
+            `${cacheFolder}); fetch it with hf download org/other, or give the path of a model folder`,
+    );
+    await assert.rejects(
+      resolveModel("org/model", { cacheFolder, revision: "v2" }),
+      /has no files of revision v2; fetch them with hf download org\/model --revision v2$/,
+    );
+    await Deno.remove(join(snapshot, "model_index.json"));
+    await assert.rejects(
+      resolveModel("org/model", { cacheFolder }),
+      /it has no model_index\.json; the repository is no pipeline, or its download is incomplete$/,
+    );
+    await Deno.remove(snapshot);
+    await assert.rejects(
+      resolveModel("org/model", { cacheFolder }),
+      /has no files of revision main; fetch them with hf download org\/model$/,
+    );
+  });
+});
+
+Deno.test("resolveModel() refuses what is no model folder, with a reason", async () => {
+  await withCache(async (cacheFolder, snapshot) => {
+    const options = { cacheFolder };
+    const index = join(snapshot, "model_index.json");
+    await assert.rejects(resolveModel(index, options), /it is a file; give the folder that has/);
+    await assert.rejects(
+      resolveModel(cacheFolder, options),
+      /it has no model_index\.json; a model/,
+    );
+    await assert.rejects(resolveModel("./no/such/folder", options), /it does not exist; give the/);
+    await assert.rejects(resolveModel(join(index, "x"), options), /it does not exist; give the/);
+    for (const nothing of ["", "  ", "a\0b"]) {
+      await assert.rejects(resolveModel(nothing, options), TypeError);
+    }
+    await Deno.remove(index);
+    await Deno.mkdir(index);
+    await assert.rejects(resolveModel(snapshot, options), /its model_index\.json is not a file;/);
+  });
+});
+
+Deno.test({
+  name: "resolveModel() stops at symbolic links in a circle",
+  // Making links needs a privilege on Windows.
+  ignore: Deno.build.os === "windows",
+  fn: async () => {
+    await withCache(async (cacheFolder, snapshot) => {
+      await Deno.symlink("loop", join(cacheFolder, "loop"));
+      await assert.rejects(resolveModel(join(cacheFolder, "loop")), /links lead in a circle$/);
+      const index = join(snapshot, "model_index.json");
+      await Deno.remove(index);
+      await Deno.symlink("model_index.json", index);
+      await assert.rejects(
+        resolveModel(snapshot),
+        /model_index\.json cannot be read, its symbolic links lead in a circle;/,
+      );
+      await Deno.remove(index);
+      await Deno.symlink("../../blobs/gone", index);
+      await assert.rejects(resolveModel("org/model", { cacheFolder }), /download is incomplete$/);
+    });
+  },
+});
+
+Deno.test("findSnapshot() refuses ids and revisions that would lead elsewhere", async () => {
+  await withCache(async (cacheFolder) => {
+    for (const id of ["org", "org/../model", "../model", "/org/model", "org/model/x", "a--b/c"]) {
+      assert.equal(isHubId(id), false, id);
+      await assert.rejects(findSnapshot(id, { cacheFolder }), /has the form org\/name$/, id);
+    }
+    for (const revision of ["../../x", "a/../b", "", "/main", "a//b", "a b", "."]) {
+      await assert.rejects(
+        findSnapshot("org/model", { cacheFolder, revision }),
+        /is not a branch, tag or commit$/,
+        revision,
+      );
+    }
+    const ref = join(cacheFolder, "models--org--model", "refs", "main");
+    await Deno.writeTextFile(ref, "../../../elsewhere");
+    await assert.rejects(
+      findSnapshot("org/model", { cacheFolder }),
+      /must hold a commit of 40 hexadecimal digits$/,
+    );
+  });
+});
+
+Deno.test("isHubId() knows ids that are in use from ones that cannot be", () => {
+  for (const id of ["Tongyi-MAI/Z-Image-Turbo", "Wan-AI/Wan2.2-TI2V-5B", "a/b", "0_x/_a_"]) {
+    assert.equal(isHubId(id), true, id);
+  }
+  for (const id of ["", "a/", "/b", "a/.b", "a/b-", "a b/c", "a/b\n", `a/${"b".repeat(97)}`]) {
+    assert.equal(isHubId(id), false, id);
+  }
+});
+
+Deno.test("hubCacheFolder() follows the variables of the Hugging Face tools", () => {
+  const table: [Record<string, string>, string][] = [
+    [{ HOME: "/h" }, join("/h", ".cache", "huggingface", "hub")],
+    [{ USERPROFILE: "/u" }, join("/u", ".cache", "huggingface", "hub")],
+    [{ HOME: "/h", XDG_CACHE_HOME: "/x" }, join("/x", "huggingface", "hub")],
+    [{ HOME: "/h", XDG_CACHE_HOME: "/x", HF_HOME: "/hf" }, join("/hf", "hub")],
+    [{ HOME: "/h", HF_HOME: "~/hf" }, join("/h", "hf", "hub")],
+    [{ HF_HOME: "/hf", HF_HUB_CACHE: "/c" }, "/c"],
+    [{ HF_HOME: "/hf", HUGGINGFACE_HUB_CACHE: "/old" }, "/old"],
+    [{ HOME: "/h", HF_HUB_CACHE: "", HF_HOME: "" }, join("/h", ".cache", "huggingface", "hub")],
+  ];
+  for (const [env, expected] of table) assert.equal(hubCacheFolder((name) => env[name]), expected);
+  assert.throws(() => hubCacheFolder(() => undefined), /set one of them$/);
+});

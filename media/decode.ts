@@ -1,0 +1,204 @@
+/**
+ * Bytes of unknown origin to pixels: what kind of file it is, how large, and only then decoding.
+ *
+ * @module
+ */
+
+import { applyOrientation, readExif } from "./exif.ts";
+import { ImageError, type PixelImage, toRgb } from "./image.ts";
+import { decodeJpeg, scanJpeg } from "./jpeg.ts";
+import { pngChunks } from "./png.ts";
+import { decodePng, readPngHeader } from "./png_decode.ts";
+import { decodeWebp, scanWebp } from "./webp.ts";
+
+/** File formats that {@link decodeImage} reads. */
+export type ImageFormat = "png" | "jpeg" | "webp" | "gif" | "bmp";
+
+/** Limits of {@link decodeImage}. */
+export interface DecodeOptions {
+  /** Largest width times height that is decoded; {@link DEFAULT_MAX_PIXELS} when left out. */
+  readonly maxPixels?: number;
+}
+
+/** What the beginning and the container of a file say about its picture. */
+export interface ImageInfo {
+  /** The format, from the bytes alone. */
+  readonly format: ImageFormat;
+  /** Pixels per row, as stored. */
+  readonly width: number;
+  /** Number of rows, as stored. */
+  readonly height: number;
+}
+
+/** 8192 x 8192: what an upload may have unless the caller says otherwise. */
+export const DEFAULT_MAX_PIXELS = 2 ** 26;
+
+/** First bytes of formats that are often sent and not read here, with their names. */
+const UNREADABLE: readonly (readonly [RegExp, string])[] = [
+  [/^.{4}ftypavi[fs]/s, "AVIF"],
+  [/^.{4}ftyp(?:hei[cxms]|hev[cx]|mif1|msf1)/s, "HEIC"],
+  [/^.{4}ftyp/s, "an MP4 or QuickTime video"],
+  [/^(?:II\*\0|MM\0\*)/, "TIFF"],
+  [/^(?:\xff\n|.{4}JXL )/s, "JPEG XL"],
+  [/^%PDF/, "PDF"],
+  [/^(?:\xef\xbb\xbf)?\s*<(?:svg|\?xml)/, "SVG or XML"],
+  [/^(?:\xef\xbb\xbf)?\s*<(?:!doctype|html)/i, "an HTML page"],
+  [/^.E\xdf\xa3/s, "a WebM or Matroska video"],
+  [/^(?:PK|.\x8b)/s, "a compressed archive"],
+];
+
+/**
+ * Tells a file's format from its first bytes; names and content types are not looked at.
+ *
+ * @param bytes the file, or its first 32 bytes
+ * @returns the format
+ * @throws {ImageError} when it is none that can be read, naming what it looks like
+ */
+export function sniffImage(bytes: Uint8Array): ImageFormat {
+  const start = String.fromCharCode(...bytes.subarray(0, 32));
+  if (start.startsWith("\x89PNG\r\n\x1a\n")) return "png";
+  if (start.startsWith("\xff\xd8\xff")) return "jpeg";
+  if (/^RIFF.{4}WEBP/s.test(start)) return "webp";
+  if (/^GIF8[79]a/.test(start)) return "gif";
+  if (start.startsWith("BM") && bytes.length >= 26) return "bmp";
+  if (bytes.length === 0) throw new ImageError("Cannot read image: the file is empty");
+  const looksLike = UNREADABLE.find(([pattern]) => pattern.test(start))?.[1];
+  throw new ImageError(
+    `Cannot read image: the file ${
+      looksLike === undefined ? "is of no known format" : `looks like ${looksLike}`
+    }; send PNG, JPEG, WebP, GIF or BMP`,
+  );
+}
+
+/**
+ * Reads format and size from the container, without decoding. Costs no memory.
+ *
+ * @param bytes the whole file
+ * @returns what the container says
+ * @throws {ImageError} when the format is unknown or the file damaged or truncated
+ */
+export function inspectImage(bytes: Uint8Array): ImageInfo {
+  const format = sniffImage(bytes);
+  const { width, height } = SIZE_READERS[format](bytes);
+  return { format, width, height };
+}
+
+/**
+ * Decodes an image file. Photos are turned upright by their EXIF orientation; of an animation
+ * the first picture is taken; grey and palettes become RGB.
+ *
+ * @param bytes the whole file, from anywhere
+ * @param options limits
+ * @returns RGB, or RGBA where the file has transparency
+ * @throws {ImageError} when the file is of no known format, damaged, truncated, or has more
+ * pixels than allowed: that is found from its header, before anything is decoded
+ */
+export async function decodeImage(
+  bytes: Uint8Array,
+  options: DecodeOptions = {},
+): Promise<PixelImage> {
+  const { format, width, height } = inspectImage(bytes);
+  const maxPixels = options.maxPixels ?? DEFAULT_MAX_PIXELS;
+  if (width * height > maxPixels) {
+    throw new ImageError(
+      `Cannot read image: it is ${width}x${height}, which is ${width * height} pixels, and at ` +
+        `most ${maxPixels} are allowed; send a smaller one`,
+    );
+  }
+  const image = await DECODERS[format](bytes);
+  if (image.width * image.height > maxPixels) {
+    throw new ImageError(
+      `Cannot read image: its header says ${width}x${height}, and it is ` +
+        `${image.width}x${image.height}`,
+    );
+  }
+  return image;
+}
+
+const SIZE_READERS: Readonly<
+  Record<ImageFormat, (bytes: Uint8Array) => { width: number; height: number }>
+> = {
+  png: readPngHeader,
+  jpeg: scanJpeg,
+  webp: scanWebp,
+  gif: readGifSize,
+  bmp: readBmpSize,
+};
+
+const DECODERS: Readonly<Record<ImageFormat, (bytes: Uint8Array) => Promise<PixelImage>>> = {
+  png: (bytes) => Promise.resolve(upright(decodePng(bytes), pngExif(bytes))),
+  jpeg: async (bytes) => {
+    const { components, exif } = scanJpeg(bytes);
+    // The wasm decoder has no CMYK; the built-in one has, and applies the orientation itself.
+    if (components === 4) return toRgb(await decodeBuiltIn(bytes, "image/jpeg", "JPEG"));
+    return upright(await decodeJpeg(bytes), exif);
+  },
+  webp: async (bytes) => {
+    const { alpha, animated, exif } = scanWebp(bytes);
+    if (animated) return await decodeBuiltIn(bytes, "image/webp", "WebP");
+    return upright(await decodeWebp(bytes, alpha), exif);
+  },
+  gif: (bytes) => decodeBuiltIn(bytes, "image/gif", "GIF"),
+  bmp: (bytes) => decodeBuiltIn(bytes, "image/bmp", "BMP"),
+};
+
+/**
+ * Decodes with what Deno has built in. It gives no pixels but a PNG file of them, which costs
+ * time but no quality.
+ */
+async function decodeBuiltIn(bytes: Uint8Array, type: string, name: string): Promise<PixelImage> {
+  let png: Uint8Array;
+  try {
+    const bitmap = await createImageBitmap(new Blob([new Uint8Array(bytes)], { type }), {
+      premultiplyAlpha: "none",
+      colorSpaceConversion: "none",
+    });
+    const canvas = new OffscreenCanvas(bitmap.width, bitmap.height);
+    canvas.getContext("bitmaprenderer")!.transferFromImageBitmap(bitmap);
+    png = await (await canvas.convertToBlob({ type: "image/png" })).bytes();
+  } catch (cause) {
+    throw new ImageError(`Cannot read ${name}: the file is damaged or truncated`, { cause });
+  }
+  const image = decodePng(png);
+  return image.channels === 4 && isOpaque(image.data) ? toRgb(image) : image;
+}
+
+function isOpaque(rgba: Uint8Array): boolean {
+  for (let i = 3; i < rgba.length; i += 4) if (rgba[i] !== 255) return false;
+  return true;
+}
+
+function upright<T extends PixelImage>(image: T, exif: Uint8Array | undefined): T {
+  if (exif === undefined) return image;
+  return applyOrientation(image, readExif(exif).orientation ?? 1);
+}
+
+function pngExif(bytes: Uint8Array): Uint8Array | undefined {
+  for (const { type, data, intact } of pngChunks(bytes)) {
+    if (type === "eXIf" && intact) return data;
+  }
+  return undefined;
+}
+
+/** GIF89a specification, section 18: logical screen descriptor. */
+function readGifSize(bytes: Uint8Array): { width: number; height: number } {
+  if (bytes.length < 13) throw new ImageError("Cannot read GIF: the file is truncated");
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return positive("GIF", view.getUint16(6, true), view.getUint16(8, true));
+}
+
+/** BITMAPFILEHEADER and BITMAPINFOHEADER; a negative height means rows from the top. */
+function readBmpSize(bytes: Uint8Array): { width: number; height: number } {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const core = view.getUint32(14, true) === 12;
+  return core
+    ? positive("BMP", view.getUint16(18, true), view.getUint16(20, true))
+    : positive("BMP", view.getInt32(18, true), Math.abs(view.getInt32(22, true)));
+}
+
+function positive(name: string, width: number, height: number): { width: number; height: number } {
+  if (width < 1 || height < 1) {
+    throw new ImageError(`Cannot read ${name}: its header gives a size of ${width}x${height}`);
+  }
+  return { width, height };
+}

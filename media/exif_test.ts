@@ -1,0 +1,83 @@
+import { strict as assert } from "node:assert";
+import { applyOrientation, readExif, writeExif } from "./exif.ts";
+
+Deno.test("readExif() gives back the comment of writeExif()", () => {
+  for (const comment of ["a", "odd", "水彩画 🎨\n", '{"seed":"1"}', "x".repeat(30_000)]) {
+    assert.deepEqual(readExif(writeExif(comment)), { comment });
+  }
+});
+
+Deno.test("readExif() finds the orientation in either byte order", () => {
+  const big = Uint8Array.of(
+    0x4d,
+    0x4d,
+    0,
+    42,
+    0,
+    0,
+    0,
+    8,
+    0,
+    1,
+    1,
+    0x12,
+    0,
+    3,
+    0,
+    0,
+    0,
+    1,
+    0,
+    6,
+    0,
+    0,
+  );
+  const little = Uint8Array.of(
+    ...[0x49, 0x49, 42, 0, 8, 0, 0, 0, 1, 0],
+    ...[0x12, 1, 3, 0, 1, 0, 0, 0, 6, 0, 0, 0],
+  );
+  assert.deepEqual(readExif(big), { orientation: 6 });
+  assert.deepEqual(readExif(little), { orientation: 6 });
+  little[18] = 9;
+  assert.deepEqual(readExif(little), {});
+});
+
+Deno.test("readExif() takes any bytes without throwing", () => {
+  const whole = writeExif("a comment");
+  for (let length = 0; length < whole.length; length++) {
+    assert.equal(readExif(whole.subarray(0, length)).comment, undefined);
+  }
+  for (let i = 0; i < whole.length; i++) {
+    const damaged = whole.slice();
+    damaged[i] = 0xff;
+    readExif(damaged);
+  }
+});
+
+Deno.test("applyOrientation() turns a 3x2 image as EXIF says", () => {
+  // Stored rows "abc" and "def"; each line is the upright picture for one orientation.
+  const upright = [
+    "abc/def",
+    "cba/fed",
+    "fed/cba",
+    "def/abc",
+    "ad/be/cf",
+    "da/eb/fc",
+    "fc/eb/da",
+    "cf/be/ad",
+  ];
+  const data = new TextEncoder().encode("aaabbbcccdddeeefff");
+  upright.forEach((expected, index) => {
+    const turned = applyOrientation({ width: 3, height: 2, data }, index + 1);
+    const letters = Array.from(turned.data, (byte) => String.fromCharCode(byte))
+      .filter((_, i) => i % 3 === 0);
+    const rows = Array.from(
+      { length: turned.height },
+      (_, y) => letters.slice(y * turned.width, (y + 1) * turned.width).join(""),
+    );
+    assert.equal(rows.join("/"), expected, `orientation ${index + 1}`);
+  });
+  for (const orientation of [0, 9, 1.5]) {
+    assert.throws(() => applyOrientation({ width: 3, height: 2, data }, orientation), RangeError);
+  }
+});

@@ -1,0 +1,170 @@
+/**
+ * Pixels in memory: eight bits per channel, rows from top to bottom, channels interleaved.
+ *
+ * @module
+ */
+
+/** An opaque image. `data` holds `width * height * 3` bytes: R, G, B for each pixel, row by row. */
+export interface RgbImage {
+  /** Pixels per row, at least 1. */
+  readonly width: number;
+  /** Number of rows, at least 1. */
+  readonly height: number;
+  /** Bytes per pixel. May be left out: an image that does not say is RGB. */
+  readonly channels?: 3;
+  /** The samples, 0 to 255, in sRGB as every file format here has them. */
+  readonly data: Uint8Array;
+}
+
+/** An image with straight (not premultiplied) alpha: `width * height * 4` bytes, R, G, B, A. */
+export interface RgbaImage {
+  /** Pixels per row, at least 1. */
+  readonly width: number;
+  /** Number of rows, at least 1. */
+  readonly height: number;
+  /** Bytes per pixel, which tells this type from {@link RgbImage}. */
+  readonly channels: 4;
+  /** The samples, 0 to 255; alpha 0 is transparent. */
+  readonly data: Uint8Array;
+}
+
+/** What the encoders and the resizer take: RGB, or RGB with alpha. */
+export type PixelImage = RgbImage | RgbaImage;
+
+/**
+ * Thrown when bytes that came from outside cannot be used as an image: unknown format, damaged,
+ * truncated, or larger than allowed. A server answers it with a client error.
+ */
+export class ImageError extends Error {
+  /** Tells it from other errors in logs. */
+  override readonly name = "ImageError";
+}
+
+/**
+ * Bytes per pixel of an image.
+ *
+ * @param image the image
+ * @returns 3 for RGB, 4 for RGBA
+ */
+export function channelsOf(image: PixelImage): 3 | 4 {
+  return image.channels ?? 3;
+}
+
+/**
+ * Checks that an image's size and its data agree.
+ *
+ * @param image the image, of any origin
+ * @throws {RangeError} when a side is not a positive integer or `data` has another length
+ */
+export function checkImage(image: PixelImage): void {
+  const { width, height, data } = image;
+  if (!Number.isSafeInteger(width) || !Number.isSafeInteger(height) || width < 1 || height < 1) {
+    throw new RangeError(
+      `Cannot use image: its size is ${width}x${height}, and both sides must be positive integers`,
+    );
+  }
+  const expected = width * height * channelsOf(image);
+  if (data.length !== expected) {
+    throw new RangeError(
+      `Cannot use image: ${width}x${height} with ${channelsOf(image)} channels needs ` +
+        `${expected} bytes, and it has ${data.length}`,
+    );
+  }
+}
+
+/**
+ * The RGB samples of an image. Alpha is dropped, as Pillow's `convert("RGB")` does, so that a
+ * conditioning image means the same pixels as in the reference.
+ *
+ * @param image RGB or RGBA
+ * @returns the image itself when it is RGB, else a new one
+ */
+export function toRgb(image: PixelImage): RgbImage {
+  if (image.channels !== 4) return image;
+  const { width, height, data } = image;
+  const rgb = new Uint8Array(width * height * 3);
+  for (let from = 0, to = 0; to < rgb.length; from += 4, to += 3) {
+    rgb[to] = data[from]!;
+    rgb[to + 1] = data[from + 1]!;
+    rgb[to + 2] = data[from + 2]!;
+  }
+  return { width, height, data: rgb };
+}
+
+/**
+ * The samples with alpha, which the built-in and wasm codecs want.
+ *
+ * @param image RGB (gets alpha 255) or RGBA
+ * @returns the image itself when it is RGBA, else a new one
+ */
+export function toRgba(image: PixelImage): RgbaImage {
+  if (image.channels === 4) return image;
+  const { width, height, data } = image;
+  const rgba = new Uint8Array(width * height * 4);
+  for (let from = 0, to = 0; to < rgba.length; from += 3, to += 4) {
+    rgba[to] = data[from]!;
+    rgba[to + 1] = data[from + 1]!;
+    rgba[to + 2] = data[from + 2]!;
+    rgba[to + 3] = 255;
+  }
+  return { width, height, channels: 4, data: rgba };
+}
+
+/**
+ * Lays an image over a plain background.
+ *
+ * @param image RGB or RGBA
+ * @param background R, G, B of what shows through; white when left out
+ * @returns an opaque image; the image itself when it had no alpha
+ */
+export function flatten(
+  image: PixelImage,
+  background: readonly [number, number, number] = [255, 255, 255],
+): RgbImage {
+  if (image.channels !== 4) return image;
+  const { width, height, data } = image;
+  const rgb = new Uint8Array(width * height * 3);
+  for (let from = 0, to = 0; to < rgb.length; from += 4, to += 3) {
+    const alpha = data[from + 3]!;
+    for (let c = 0; c < 3; c++) {
+      rgb[to + c] = Math.round((data[from + c]! * alpha + background[c]! * (255 - alpha)) / 255);
+    }
+  }
+  return { width, height, data: rgb };
+}
+
+/**
+ * Cuts a rectangle out of an image.
+ *
+ * @param image RGB or RGBA
+ * @param x left edge in pixels
+ * @param y top edge in pixels
+ * @param width of the result
+ * @param height of the result
+ * @returns a new image of the same channels
+ * @throws {RangeError} when the rectangle does not lie inside the image
+ */
+export function crop<T extends PixelImage>(
+  image: T,
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+): T {
+  checkImage(image);
+  const whole = [x, y, width, height].every(Number.isSafeInteger);
+  const inside = x >= 0 && y >= 0 && x + width <= image.width && y + height <= image.height;
+  if (!whole || !inside || width < 1 || height < 1) {
+    throw new RangeError(
+      `Cannot crop ${width}x${height} at (${x}, ${y}): it does not lie inside the ` +
+        `${image.width}x${image.height} image`,
+    );
+  }
+  const channels = channelsOf(image);
+  const data = new Uint8Array(width * height * channels);
+  for (let row = 0; row < height; row++) {
+    const start = ((y + row) * image.width + x) * channels;
+    data.set(image.data.subarray(start, start + width * channels), row * width * channels);
+  }
+  return { ...image, width, height, data };
+}

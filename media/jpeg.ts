@@ -1,0 +1,201 @@
+/**
+ * JPEG files in and out.
+ *
+ * Pixels are decoded by libjpeg (MozJPEG's, in WebAssembly), which gives the same samples as
+ * Pillow; files are written by the encoder that is built into Deno, at full chroma resolution.
+ *
+ * Source: ITU-T T.81, annex B (markers).
+ *
+ * @module
+ */
+
+import decoderFactory from "@jsquash/jpeg/codec/dec/mozjpeg_dec.js";
+import decoderWasm from "@jsquash/jpeg/codec/dec/mozjpeg_dec.wasm" with { type: "bytes" };
+import { checkImage, ImageError, type RgbImage, toRgb, toRgba } from "./image.ts";
+import { wasmCodec } from "./wasm_codec.ts";
+
+/** What the markers of a JPEG file say. */
+export interface JpegHeader {
+  /** Pixels per row, as stored. */
+  readonly width: number;
+  /** Number of rows, as stored. */
+  readonly height: number;
+  /** 1 grey, 3 colour, 4 CMYK. */
+  readonly components: number;
+  /** The EXIF structure (TIFF), where the file has one. */
+  readonly exif?: Uint8Array;
+}
+
+/** How {@link encodeJpeg} writes a file. */
+export interface JpegOptions {
+  /** 0 to 100; 75 when left out. */
+  readonly quality?: number;
+  /** An EXIF structure (see `exif.ts`) of at most 65527 bytes. */
+  readonly exif?: Uint8Array;
+}
+
+const SOI = 0xd8;
+const EOI = 0xd9;
+const SOS = 0xda;
+const APP0 = 0xe0;
+const APP1 = 0xe1;
+
+const MAX_SIDE = 65_535;
+const EXIF_PREFIX = "Exif\0\0";
+
+const decoder = wasmCodec<{
+  decode(bytes: Uint8Array, upright: boolean): ImageData | null;
+}>(decoderFactory, decoderWasm);
+
+/**
+ * Encodes an image as baseline JPEG, 4:4:4.
+ *
+ * @param image opaque pixels, at most 65535 a side
+ * @param options quality and metadata
+ * @returns the file
+ * @throws {RangeError} for a quality outside 0 to 100, too large a side or too long an EXIF
+ */
+export async function encodeJpeg(
+  image: RgbImage,
+  options: JpegOptions = {},
+): Promise<Uint8Array<ArrayBuffer>> {
+  checkImage(image);
+  const quality = options.quality ?? 75;
+  if (!(quality >= 0 && quality <= 100)) {
+    throw new RangeError(`Cannot encode JPEG: quality ${quality} is not between 0 and 100`);
+  }
+  const { width, height } = image;
+  if (width > MAX_SIDE || height > MAX_SIDE) {
+    throw new RangeError(
+      `Cannot encode JPEG: ${width}x${height} is more than ${MAX_SIDE} a side; use PNG`,
+    );
+  }
+  const pixels = new ImageData(new Uint8ClampedArray(toRgba(image).data), width, height);
+  const bitmap = await createImageBitmap(pixels);
+  const canvas = new OffscreenCanvas(width, height);
+  canvas.getContext("bitmaprenderer")!.transferFromImageBitmap(bitmap);
+  const blob = await canvas.convertToBlob({ type: "image/jpeg", quality: quality / 100 });
+  const file = await blob.bytes();
+  return options.exif === undefined ? file : insertExif(file, options.exif);
+}
+
+/**
+ * Decodes a grey or colour JPEG file, baseline or progressive, as stored (EXIF orientation is not
+ * applied). Check the size first with {@link scanJpeg}.
+ *
+ * @param bytes the file
+ * @returns the pixels
+ * @throws {ImageError} when the decoder refuses the file
+ */
+export async function decodeJpeg(bytes: Uint8Array): Promise<RgbImage> {
+  let pixels: ImageData | null;
+  try {
+    pixels = await decoder.run((codec) => codec.decode(bytes, false));
+  } catch (cause) {
+    throw new ImageError("Cannot read JPEG: the file is damaged", { cause });
+  }
+  if (pixels === null) throw new ImageError("Cannot read JPEG: the file is damaged");
+  const { width, height, data } = pixels;
+  return toRgb({
+    width,
+    height,
+    channels: 4,
+    data: new Uint8Array(data.buffer, data.byteOffset, data.length),
+  });
+}
+
+/**
+ * Walks the markers of a JPEG file from start to end, without decoding.
+ *
+ * @param bytes the file
+ * @returns size, number of components and EXIF
+ * @throws {ImageError} when the file is truncated, has no frame or more than one
+ */
+export function scanJpeg(bytes: Uint8Array): JpegHeader {
+  if (bytes[0] !== 0xff || bytes[1] !== SOI) {
+    throw new ImageError("Cannot read JPEG: the file does not begin with the JPEG marker");
+  }
+  let frame: { width: number; height: number; components: number } | undefined;
+  let exif: Uint8Array | undefined;
+  let offset = 2;
+  for (;;) {
+    // What lies before the next marker is compressed data, or padding that decoders skip.
+    offset = bytes.indexOf(0xff, offset);
+    if (offset < 0) break;
+    const marker = bytes[offset + 1];
+    if (marker === undefined) break;
+    if (marker === 0xff) {
+      offset += 1;
+      continue;
+    }
+    offset += 2;
+    if (marker === EOI) {
+      if (frame === undefined) {
+        throw new ImageError("Cannot read JPEG: the file has no image in it");
+      }
+      return exif === undefined ? frame : { ...frame, exif };
+    }
+    // A stuffed zero, TEM, the restart markers and a second SOI stand alone.
+    if (marker <= 0x01 || (marker >= 0xd0 && marker <= SOI)) continue;
+    const length = (bytes[offset]! << 8) | bytes[offset + 1]!;
+    const segment = bytes.subarray(offset + 2, offset + length);
+    if (offset + length > bytes.length || length < 2) break;
+    if (isFrame(marker)) {
+      if (frame !== undefined) {
+        throw new ImageError("Cannot read JPEG: the file has more than one frame");
+      }
+      frame = readFrame(segment);
+    } else if (marker === APP1 && exif === undefined && startsWith(segment, EXIF_PREFIX)) {
+      exif = segment.subarray(EXIF_PREFIX.length);
+    } else if (marker === SOS && frame === undefined) {
+      throw new ImageError("Cannot read JPEG: a scan comes before the frame that describes it");
+    }
+    offset += length;
+  }
+  throw new ImageError(
+    `Cannot read JPEG: the file is truncated, it ends after ${bytes.length} bytes without the ` +
+      "end marker",
+  );
+}
+
+/** SOF0 to SOF15, without DHT, JPG and DAC, which lie between them. */
+function isFrame(marker: number): boolean {
+  return marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc;
+}
+
+function readFrame(segment: Uint8Array): { width: number; height: number; components: number } {
+  if (segment.length < 6) throw new ImageError("Cannot read JPEG: its frame header is too short");
+  const view = new DataView(segment.buffer, segment.byteOffset, segment.byteLength);
+  const height = view.getUint16(1);
+  const width = view.getUint16(3);
+  const components = view.getUint8(5);
+  if (width === 0 || height === 0) {
+    throw new ImageError(`Cannot read JPEG: its frame header gives a size of ${width}x${height}`);
+  }
+  return { width, height, components };
+}
+
+function startsWith(bytes: Uint8Array, text: string): boolean {
+  for (let i = 0; i < text.length; i++) if (bytes[i] !== text.charCodeAt(i)) return false;
+  return true;
+}
+
+/** Puts EXIF where readers look for it: right after the start, or after JFIF's own segment. */
+function insertExif(file: Uint8Array, exif: Uint8Array): Uint8Array<ArrayBuffer> {
+  const length = 2 + EXIF_PREFIX.length + exif.length;
+  if (length > 0xffff) {
+    throw new RangeError(
+      `Cannot encode JPEG: ${exif.length} bytes of EXIF are more than one segment holds ` +
+        `(${0xffff - 2 - EXIF_PREFIX.length}); shorten the text or use PNG`,
+    );
+  }
+  const hasJfif = file[2] === 0xff && file[3] === APP0;
+  const at = hasJfif ? 4 + ((file[4]! << 8) | file[5]!) : 2;
+  const out = new Uint8Array(file.length + length + 2);
+  out.set(file.subarray(0, at));
+  out.set([0xff, APP1, length >> 8, length & 255], at);
+  out.set(new TextEncoder().encode(EXIF_PREFIX), at + 4);
+  out.set(exif, at + 4 + EXIF_PREFIX.length);
+  out.set(file.subarray(at), at + 2 + length);
+  return out;
+}

@@ -1,0 +1,252 @@
+/**
+ * PNG files out, and the container both ways: chunks, checksums, text. Reading pixels is in
+ * `png_decode.ts`.
+ *
+ * Source: Portable Network Graphics Specification, Third Edition (W3C).
+ *
+ * @module
+ */
+
+import { constants, crc32, deflateSync, inflateSync } from "node:zlib";
+import { channelsOf, checkImage, ImageError, type PixelImage } from "./image.ts";
+
+/** How {@link encodePng} writes a file. */
+export interface PngOptions {
+  /** zlib level, 0 (stored) to 9 (smallest); 1 when left out. */
+  readonly compressionLevel?: number;
+  /** Metadata by keyword. Latin-1 values become tEXt chunks, all others iTXt (UTF-8). */
+  readonly text?: Readonly<Record<string, string>>;
+}
+
+/** One chunk of a PNG file. */
+export interface PngChunk {
+  /** The four letters, such as `IDAT`. */
+  readonly type: string;
+  /** The payload, a view into the file. */
+  readonly data: Uint8Array;
+  /** Whether the checksum that follows the payload is right. */
+  readonly intact: boolean;
+}
+
+const SIGNATURE = Uint8Array.of(0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a);
+
+/** Longest text that {@link readPngText} unpacks from one compressed chunk, in bytes. */
+const MAX_TEXT_BYTES = 1 << 20;
+
+/**
+ * Encodes an image as PNG, 8 bits per channel, without interlacing.
+ *
+ * @param image RGB or RGBA
+ * @param options level and metadata
+ * @returns the file
+ * @throws {RangeError} for a level outside 0 to 9, or an image whose data has the wrong length
+ * @throws {TypeError} for a keyword or a text that PNG cannot hold
+ */
+export function encodePng(image: PixelImage, options: PngOptions = {}): Uint8Array<ArrayBuffer> {
+  checkImage(image);
+  const level = options.compressionLevel ?? 1;
+  if (!Number.isInteger(level) || level < 0 || level > 9) {
+    throw new RangeError(`Cannot encode PNG: compression level ${level} is not one of 0 to 9`);
+  }
+  const header = new Uint8Array(13);
+  const view = new DataView(header.buffer);
+  view.setUint32(0, image.width);
+  view.setUint32(4, image.height);
+  header[8] = 8;
+  header[9] = channelsOf(image) === 4 ? 6 : 2;
+
+  const chunks = [chunk("IHDR", header)];
+  for (const [keyword, value] of Object.entries(options.text ?? {})) {
+    chunks.push(textChunk(keyword, value));
+  }
+  // What filtering leaves of a photo is noise with few repeats: at level 1, runs and Huffman codes
+  // alone give a file a third smaller than the quickest string matching, in half the time.
+  const strategy = level === 1 ? constants.Z_RLE : constants.Z_DEFAULT_STRATEGY;
+  chunks.push(chunk("IDAT", deflateSync(filterRows(image), { level, strategy })));
+  chunks.push(chunk("IEND", new Uint8Array(0)));
+  return concat([SIGNATURE, ...chunks]);
+}
+
+/**
+ * Walks the chunks of a PNG file up to and including IEND.
+ *
+ * @param bytes the file
+ * @yields each chunk in file order
+ * @throws {ImageError} when the signature is missing or the file ends before IEND
+ */
+export function* pngChunks(bytes: Uint8Array): Generator<PngChunk> {
+  if (!SIGNATURE.every((byte, i) => bytes[i] === byte)) {
+    throw new ImageError("Cannot read PNG: the file does not begin with the PNG signature");
+  }
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  let offset = SIGNATURE.length;
+  while (offset + 12 <= bytes.length) {
+    const length = view.getUint32(offset);
+    const end = offset + 8 + length;
+    if (end + 4 > bytes.length) break;
+    const type = String.fromCharCode(...bytes.subarray(offset + 4, offset + 8));
+    const intact = crc32(bytes.subarray(offset + 4, end)) === view.getUint32(end);
+    yield { type, data: bytes.subarray(offset + 8, end), intact };
+    if (type === "IEND") return;
+    offset = end + 4;
+  }
+  throw new ImageError(
+    `Cannot read PNG: the file is truncated, it ends after ${bytes.length} bytes without IEND`,
+  );
+}
+
+/**
+ * Reads the text of a PNG file: tEXt, zTXt and iTXt chunks.
+ *
+ * @param bytes the file
+ * @returns text by keyword; the last chunk wins where a keyword is repeated
+ * @throws {ImageError} when the file is not a whole PNG, or a compressed text is damaged or would
+ * unpack to more than 1 MiB
+ */
+export function readPngText(bytes: Uint8Array): Record<string, string> {
+  const found = new Map<string, string>();
+  for (const { type, data, intact } of pngChunks(bytes)) {
+    if (!intact || !/^(?:tEXt|zTXt|iTXt)$/.test(type)) continue;
+    const keyEnd = data.indexOf(0);
+    if (keyEnd < 1) continue;
+    const keyword = latin1(data.subarray(0, keyEnd));
+    let rest = data.subarray(keyEnd + 1);
+    if (type === "tEXt") {
+      found.set(keyword, latin1(rest));
+    } else if (type === "zTXt") {
+      found.set(keyword, latin1(unpackText(keyword, rest.subarray(1))));
+    } else {
+      const compressed = rest[0] === 1;
+      rest = afterNul(afterNul(rest.subarray(2)));
+      found.set(
+        keyword,
+        new TextDecoder().decode(compressed ? unpackText(keyword, rest) : rest),
+      );
+    }
+  }
+  return Object.fromEntries(found);
+}
+
+/**
+ * Filters every row with the type that leaves the smallest sum of absolute differences, the
+ * heuristic of the specification (section 12.7), over the types that pay: Sub, Up and Paeth.
+ */
+function filterRows(image: PixelImage): Uint8Array {
+  const pixel = channelsOf(image);
+  const stride = image.width * pixel;
+  const out = new Uint8Array((stride + 1) * image.height);
+  const sub = new Uint8Array(stride);
+  const up = new Uint8Array(stride);
+  const paeth = new Uint8Array(stride);
+  let above: Uint8Array = new Uint8Array(stride);
+  for (let y = 0; y < image.height; y++) {
+    const row = image.data.subarray(y * stride, (y + 1) * stride);
+    let subCost = 0, upCost = 0, paethCost = 0;
+    for (let i = 0; i < stride; i++) {
+      const value = row[i]!;
+      const b = above[i]!;
+      let a = 0, c = 0;
+      if (i >= pixel) {
+        a = row[i - pixel]!;
+        c = above[i - pixel]!;
+      }
+      const s = (value - a) & 255;
+      const u = (value - b) & 255;
+      const p = (value - paethPredictor(a, b, c)) & 255;
+      sub[i] = s;
+      up[i] = u;
+      paeth[i] = p;
+      subCost += s < 128 ? s : 256 - s;
+      upCost += u < 128 ? u : 256 - u;
+      paethCost += p < 128 ? p : 256 - p;
+    }
+    const start = y * (stride + 1);
+    const least = Math.min(subCost, upCost, paethCost);
+    out[start] = least === paethCost ? 4 : least === upCost ? 2 : 1;
+    out.set(least === paethCost ? paeth : least === upCost ? up : sub, start + 1);
+    above = row;
+  }
+  return out;
+}
+
+/**
+ * The Paeth predictor: whichever neighbour is nearest to `a + b - c`.
+ *
+ * @param a the sample to the left
+ * @param b the sample above
+ * @param c the sample above left
+ * @returns one of the three
+ */
+export function paethPredictor(a: number, b: number, c: number): number {
+  const pa = Math.abs(b - c);
+  const pb = Math.abs(a - c);
+  const pc = Math.abs(a + b - c - c);
+  return pa <= pb && pa <= pc ? a : pb <= pc ? b : c;
+}
+
+function textChunk(keyword: string, value: string): Uint8Array {
+  if (!/^[\x21-\x7e\xa1-\xff](?:[\x20-\x7e\xa1-\xff]{0,77}[\x21-\x7e\xa1-\xff])?$/.test(keyword)) {
+    throw new TypeError(
+      `Cannot write PNG text: keyword ${JSON.stringify(keyword)} must be 1 to 79 Latin-1 ` +
+        "characters without control characters or outer spaces",
+    );
+  }
+  if (value.includes("\0")) {
+    throw new TypeError(
+      `Cannot write PNG text: the value of ${JSON.stringify(keyword)} contains a NUL character`,
+    );
+  }
+  if (/^[\n\x20-\x7e\xa1-\xff]*$/.test(value)) {
+    return chunk("tEXt", fromLatin1(`${keyword}\0${value}`));
+  }
+  // After the keyword: not compressed, method 0, no language tag, no translated keyword.
+  const head = fromLatin1(`${keyword}\0\0\0\0\0`);
+  return chunk("iTXt", concat([head, new TextEncoder().encode(value)]));
+}
+
+function chunk(type: string, data: Uint8Array): Uint8Array {
+  const out = new Uint8Array(data.length + 12);
+  const view = new DataView(out.buffer);
+  view.setUint32(0, data.length);
+  out.set(fromLatin1(type), 4);
+  out.set(data, 8);
+  view.setUint32(data.length + 8, crc32(out.subarray(4, data.length + 8)));
+  return out;
+}
+
+function concat(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const out = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let offset = 0;
+  for (const part of parts) {
+    out.set(part, offset);
+    offset += part.length;
+  }
+  return out;
+}
+
+function latin1(bytes: Uint8Array): string {
+  let text = "";
+  for (const byte of bytes) text += String.fromCharCode(byte);
+  return text;
+}
+
+function fromLatin1(text: string): Uint8Array {
+  return Uint8Array.from(text, (character) => character.charCodeAt(0));
+}
+
+function afterNul(bytes: Uint8Array): Uint8Array {
+  const nul = bytes.indexOf(0);
+  return nul < 0 ? new Uint8Array(0) : bytes.subarray(nul + 1);
+}
+
+function unpackText(keyword: string, bytes: Uint8Array): Uint8Array {
+  try {
+    return inflateSync(bytes, { maxOutputLength: MAX_TEXT_BYTES });
+  } catch (cause) {
+    throw new ImageError(
+      `Cannot read PNG text ${JSON.stringify(keyword)}: it is damaged or unpacks to more than ` +
+        `${MAX_TEXT_BYTES} bytes`,
+      { cause },
+    );
+  }
+}

@@ -1,0 +1,56 @@
+/**
+ * What `output_quality` and `output_compression` of a request mean.
+ *
+ * @module
+ */
+
+/** What a result is, as far as its default quality depends on it. */
+export type OutputMedia = "image" | "video";
+
+/** Quality of results where the request says nothing. */
+const DEFAULT_QUALITY: Readonly<Record<OutputMedia, number>> = { image: 75, video: 50 };
+
+const PRESETS: ReadonlyMap<string, number> = new Map([
+  ["maximum", 100],
+  ["high", 90],
+  ["medium", 55],
+  ["low", 35],
+]);
+
+/**
+ * One number for how well a result is kept, 0 (smallest) to 100 (best).
+ *
+ * @param outputQuality `maximum`, `high`, `medium`, `low`; anything else means the default
+ * @param outputCompression 0 to 100; wins over `outputQuality`
+ * @param media which default applies: 75 for images, 50 for video
+ * @returns the quality
+ * @throws {RangeError} when `outputCompression` is outside 0 to 100
+ */
+export function resolveQuality(
+  outputQuality: string | null | undefined,
+  outputCompression: number | null | undefined,
+  media: OutputMedia,
+): number {
+  if (outputCompression !== undefined && outputCompression !== null) {
+    if (!(outputCompression >= 0 && outputCompression <= 100)) {
+      throw new RangeError(
+        `Cannot use output_compression ${outputCompression}: it must be between 0 and 100`,
+      );
+    }
+    return outputCompression;
+  }
+  return PRESETS.get(outputQuality ?? "") ?? DEFAULT_QUALITY[media];
+}
+
+/**
+ * The zlib level for a PNG, which has no quality: 1, the fastest, unless a request asked for
+ * something else than the default.
+ *
+ * @param quality 0 to 100, as {@link resolveQuality} gives it
+ * @returns 0 to 9
+ */
+export function pngCompressionLevel(quality: number): number {
+  if (quality === DEFAULT_QUALITY.image) return 1;
+  // A tie (50 is 4.5) goes down, as rounding to even does there.
+  return Math.max(0, Math.ceil(quality * 0.09 - 0.5));
+}

@@ -1,0 +1,84 @@
+/**
+ * Runs image codecs that were compiled to WebAssembly with Emscripten.
+ *
+ * The wasm comes in as bytes, imported with `with { type: "bytes" }`: so it is part of the module
+ * graph and works from a cache, in a worker, in a bundle and in a compiled executable alike.
+ *
+ * @module
+ */
+
+/** A codec that can be used again and again. */
+export interface WasmCodec<T> {
+  /**
+   * Calls the codec, and makes a fresh instance next time if the call throws or has made the
+   * instance's memory large: after a failure its state cannot be trusted, and WebAssembly memory
+   * never shrinks.
+   *
+   * @param use gets the codec's exports; must not keep them
+   * @returns what `use` returns
+   */
+  run<R>(use: (codec: T) => R): Promise<R>;
+}
+
+/** The part of Emscripten's module object that is read here. */
+interface EmscriptenInstance {
+  readonly HEAPU8?: Uint8Array;
+}
+
+type EmscriptenFactory = (options: {
+  readonly noInitialRun: boolean;
+  readonly print: () => void;
+  readonly printErr: () => void;
+  readonly instantiateWasm: (
+    imports: WebAssembly.Imports,
+    ready: (instance: WebAssembly.Instance) => void,
+  ) => WebAssembly.Exports;
+}) => Promise<EmscriptenInstance>;
+
+/** An instance with more memory than this is dropped after use. */
+const KEEP_BELOW_BYTES = 256 * 2 ** 20;
+
+/**
+ * Wraps an Emscripten factory. Nothing is compiled before the first use.
+ *
+ * @param factory the function that the codec's generated JavaScript exports
+ * @param wasm the codec's WebAssembly file
+ * @returns the codec
+ */
+export function wasmCodec<T>(factory: unknown, wasm: Uint8Array<ArrayBuffer>): WasmCodec<T> {
+  const create = factory as EmscriptenFactory;
+  let compiled: Promise<WebAssembly.Module> | undefined;
+  let instance: Promise<EmscriptenInstance> | undefined;
+
+  const instantiate = async (): Promise<EmscriptenInstance> => {
+    const module = await (compiled ??= WebAssembly.compile(wasm));
+    return await create({
+      noInitialRun: true,
+      print: () => {},
+      printErr: () => {},
+      instantiateWasm: (imports, ready) => {
+        const made = new WebAssembly.Instance(module, imports);
+        ready(made);
+        return made.exports;
+      },
+    });
+  };
+
+  return {
+    async run<R>(use: (codec: T) => R): Promise<R> {
+      const using = (instance ??= instantiate());
+      try {
+        const codec = await using;
+        const result = use(codec as T);
+        if ((codec.HEAPU8?.byteLength ?? 0) > KEEP_BELOW_BYTES && instance === using) {
+          instance = undefined;
+        }
+        return result;
+      } catch (thrown) {
+        if (instance === using) instance = undefined;
+        // Emscripten throws numbers and plain objects: callers deserve an Error.
+        throw thrown instanceof Error ? thrown : new Error("The codec stopped", { cause: thrown });
+      }
+    },
+  };
+}

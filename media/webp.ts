@@ -1,0 +1,218 @@
+/**
+ * WebP files in and out, by libwebp in WebAssembly.
+ *
+ * Source: RFC 9649, WebP Image Format (container, section 2; VP8L header, section 3.4), and
+ * RFC 6386, section 9.1 (VP8 frame header).
+ *
+ * @module
+ */
+
+import decoderFactory from "@jsquash/webp/codec/dec/webp_dec.js";
+import decoderWasm from "@jsquash/webp/codec/dec/webp_dec.wasm" with { type: "bytes" };
+import encoderFactory from "@jsquash/webp/codec/enc/webp_enc_simd.js";
+import encoderWasm from "@jsquash/webp/codec/enc/webp_enc_simd.wasm" with { type: "bytes" };
+import { defaultOptions } from "@jsquash/webp/meta.js";
+import { checkImage, ImageError, type PixelImage, toRgb, toRgba } from "./image.ts";
+import { wasmCodec } from "./wasm_codec.ts";
+
+/** What the container of a WebP file says. */
+export interface WebpHeader {
+  /** Pixels per row, of the largest picture or canvas in the file. */
+  readonly width: number;
+  /** Number of rows, likewise. */
+  readonly height: number;
+  /** Whether pixels may be transparent. */
+  readonly alpha: boolean;
+  /** Whether the file is an animation. */
+  readonly animated: boolean;
+  /** The EXIF structure (TIFF), where the file has one. */
+  readonly exif?: Uint8Array;
+}
+
+/** How {@link encodeWebp} writes a file. */
+export interface WebpOptions {
+  /** 0 to 100; 75 when left out. 100 is still lossy. */
+  readonly quality?: number;
+  /** An EXIF structure (see `exif.ts`). */
+  readonly exif?: Uint8Array;
+}
+
+const MAX_SIDE = 16_383;
+
+/** Bits of the flags in a VP8X chunk. */
+const FLAG_ANIMATION = 0x02;
+const FLAG_EXIF = 0x08;
+const FLAG_ALPHA = 0x10;
+
+const decoder = wasmCodec<{ decode(bytes: Uint8Array): ImageData | null }>(
+  decoderFactory,
+  decoderWasm,
+);
+
+const encoder = wasmCodec<{
+  encode(
+    rgba: Uint8Array,
+    width: number,
+    height: number,
+    options: typeof defaultOptions,
+  ): Uint8Array | null;
+}>(encoderFactory, encoderWasm);
+
+/**
+ * Encodes an image as lossy WebP.
+ *
+ * @param image RGB or RGBA, at most 16383 a side
+ * @param options quality and metadata
+ * @returns the file
+ * @throws {RangeError} for a quality outside 0 to 100 or too large a side
+ */
+export async function encodeWebp(
+  image: PixelImage,
+  options: WebpOptions = {},
+): Promise<Uint8Array<ArrayBuffer>> {
+  checkImage(image);
+  const quality = options.quality ?? 75;
+  if (!(quality >= 0 && quality <= 100)) {
+    throw new RangeError(`Cannot encode WebP: quality ${quality} is not between 0 and 100`);
+  }
+  const { width, height } = image;
+  if (width > MAX_SIDE || height > MAX_SIDE) {
+    throw new RangeError(
+      `Cannot encode WebP: ${width}x${height} is more than ${MAX_SIDE} a side; use PNG`,
+    );
+  }
+  const { data } = toRgba(image);
+  const file = await encoder.run((codec) => {
+    const view = codec.encode(data, width, height, { ...defaultOptions, quality });
+    return view === null ? null : new Uint8Array(view);
+  });
+  if (file === null) {
+    throw new Error(`Cannot encode WebP: the encoder gave no file for ${width}x${height} pixels`);
+  }
+  return options.exif === undefined ? file : appendExif(file, options.exif);
+}
+
+/**
+ * Decodes a still WebP file, lossy or lossless, as stored (EXIF orientation is not applied).
+ * Check the size first with {@link scanWebp}.
+ *
+ * @param bytes the file
+ * @param alpha whether to keep the alpha channel
+ * @returns the pixels
+ * @throws {ImageError} when the decoder refuses the file
+ */
+export async function decodeWebp(bytes: Uint8Array, alpha: boolean): Promise<PixelImage> {
+  let pixels: ImageData | null;
+  try {
+    pixels = await decoder.run((codec) => codec.decode(bytes));
+  } catch (cause) {
+    throw new ImageError("Cannot read WebP: the file is damaged", { cause });
+  }
+  if (pixels === null) throw new ImageError("Cannot read WebP: the file is damaged");
+  const { width, height, data } = pixels;
+  const image: PixelImage = {
+    width,
+    height,
+    channels: 4,
+    data: new Uint8Array(data.buffer, data.byteOffset, data.length),
+  };
+  return alpha ? image : toRgb(image);
+}
+
+/**
+ * Walks the chunks of a WebP file, without decoding.
+ *
+ * @param bytes the file
+ * @returns size, alpha, animation and EXIF
+ * @throws {ImageError} when the file is truncated or has no picture
+ */
+export function scanWebp(bytes: Uint8Array): WebpHeader {
+  if (tagAt(bytes, 0) !== "RIFF" || tagAt(bytes, 8) !== "WEBP") {
+    throw new ImageError("Cannot read WebP: the file does not begin with RIFF and WEBP");
+  }
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const end = 8 + view.getUint32(4, true);
+  if (end > bytes.length) {
+    throw new ImageError(
+      `Cannot read WebP: the file is truncated, it has ${bytes.length} of ${end} bytes`,
+    );
+  }
+  let width = 0;
+  let height = 0;
+  let alpha = false;
+  let animated = false;
+  let exif: Uint8Array | undefined;
+  const grow = (w: number, h: number): void => {
+    width = Math.max(width, w);
+    height = Math.max(height, h);
+  };
+  for (let offset = 12; offset + 8 <= end;) {
+    const tag = tagAt(bytes, offset);
+    const length = view.getUint32(offset + 4, true);
+    const start = offset + 8;
+    if (start + length > end) {
+      throw new ImageError(`Cannot read WebP: its ${tag.trim()} chunk reaches past the end`);
+    }
+    if (tag === "VP8X" && length >= 10) {
+      const flags = bytes[start]!;
+      alpha ||= (flags & FLAG_ALPHA) !== 0;
+      animated ||= (flags & FLAG_ANIMATION) !== 0;
+      grow(uint24(bytes, start + 4) + 1, uint24(bytes, start + 7) + 1);
+    } else if (tag === "VP8L" && length >= 5) {
+      const bits = view.getUint32(start + 1, true);
+      alpha ||= (bits & (1 << 28)) !== 0;
+      grow((bits & 0x3fff) + 1, ((bits >> 14) & 0x3fff) + 1);
+    } else if (tag === "VP8 " && length >= 10) {
+      grow(view.getUint16(start + 6, true) & 0x3fff, view.getUint16(start + 8, true) & 0x3fff);
+    } else if (tag === "ALPH") {
+      alpha = true;
+    } else if (tag === "ANMF") {
+      animated = true;
+    } else if (tag === "EXIF" && exif === undefined) {
+      exif = bytes.subarray(start, start + length);
+    }
+    offset = start + length + (length & 1);
+  }
+  if (width === 0 || height === 0) {
+    throw new ImageError("Cannot read WebP: the file has no picture in it");
+  }
+  return exif === undefined
+    ? { width, height, alpha, animated }
+    : { width, height, alpha, animated, exif };
+}
+
+function tagAt(bytes: Uint8Array, offset: number): string {
+  return String.fromCharCode(...bytes.subarray(offset, offset + 4));
+}
+
+function uint24(bytes: Uint8Array, offset: number): number {
+  return bytes[offset]! | (bytes[offset + 1]! << 8) | (bytes[offset + 2]! << 16);
+}
+
+/** Adds an EXIF chunk, and the VP8X chunk that must announce it where the file has none. */
+function appendExif(file: Uint8Array, exif: Uint8Array): Uint8Array<ArrayBuffer> {
+  const { width, height, alpha } = scanWebp(file);
+  const extended = tagAt(file, 12) === "VP8X";
+  const body = file.subarray(12);
+  const padded = exif.length + (exif.length & 1);
+  const out = new Uint8Array(file.length + (extended ? 0 : 18) + 8 + padded);
+  const view = new DataView(out.buffer);
+  out.set(file.subarray(0, 12));
+  view.setUint32(4, out.length - 8, true);
+  let offset = 12;
+  if (!extended) {
+    out.set(new TextEncoder().encode("VP8X"), offset);
+    view.setUint32(offset + 4, 10, true);
+    view.setUint32(offset + 8, alpha ? FLAG_ALPHA : 0, true);
+    view.setUint32(offset + 12, width - 1, true);
+    view.setUint32(offset + 15, height - 1, true);
+    offset += 18;
+  }
+  out.set(body, offset);
+  out[20] = out[20]! | FLAG_EXIF;
+  offset += body.length;
+  out.set(new TextEncoder().encode("EXIF"), offset);
+  view.setUint32(offset + 4, exif.length, true);
+  out.set(exif, offset + 8);
+  return out;
+}
