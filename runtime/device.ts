@@ -1,0 +1,292 @@
+import { DeviceLostError, GpuValidationError, OutOfMemoryError } from "./errors.ts";
+
+import { roundUp } from "./shape.ts";
+import type { Target } from "./target.ts";
+import type { BufferWindow } from "./windows.ts";
+
+/** Bytes of queued writes after which the queue is flushed: wgpu keeps a staging copy of each until then. */
+const FLUSH_BYTES = 64 * 1024 * 1024;
+/** Largest piece handed to one `writeBuffer`; bigger ones are slower. */
+const WRITE_CHUNK_BYTES = 8 * 1024 * 1024;
+
+/** What the adapter says of itself. */
+export interface AdapterDescription {
+  /** Marketing name, as the driver gives it. */
+  readonly name: string;
+  /** PCI id of the maker, in decimal. */
+  readonly vendor: string;
+  /** Whether it computes on the CPU. */
+  readonly isSoftware: boolean;
+}
+
+/** Things created since the device was opened; tests compare two readings. */
+export interface DeviceCounters {
+  /** Compute pipelines compiled. */
+  pipelines: number;
+  /** Bind groups made. */
+  bindGroups: number;
+  /** Storage and uniform buffers allocated. */
+  buffers: number;
+  /** Calls of submit. */
+  submits: number;
+  /** Waits for the GPU. */
+  waits: number;
+}
+
+/**
+ * One open GPU: the only place that allocates buffers, compiles pipelines, submits and waits.
+ *
+ * WebGPU waits block the calling thread in Deno, so a device belongs in a worker.
+ */
+export class Device {
+  /** The WebGPU device underneath. */
+  readonly gpuDevice: GPUDevice;
+  /** What kernels are chosen for. */
+  readonly target: Target;
+  /** Which adapter it is. */
+  readonly adapter: AdapterDescription;
+  /** What was created so far. */
+  readonly counters: DeviceCounters = {
+    pipelines: 0,
+    bindGroups: 0,
+    buffers: 0,
+    submits: 0,
+    waits: 0,
+  };
+  /** Resolves with the reason when the device is lost; never rejects. */
+  readonly lost: Promise<DeviceLostError>;
+  readonly #maxBytes: number;
+  readonly #pipelines = new Map<string, GPUComputePipeline>();
+  #allocatedBytes = 0;
+  #peakBytes = 0;
+  #unflushedBytes = 0;
+  #failure: Error | undefined;
+
+  /** Use `openDevice`. */
+  constructor(gpuDevice: GPUDevice, target: Target, adapter: AdapterDescription, maxBytes: number) {
+    this.gpuDevice = gpuDevice;
+    this.target = target;
+    this.adapter = adapter;
+    this.#maxBytes = maxBytes;
+    gpuDevice.addEventListener("uncapturederror", (event) => {
+      event.preventDefault();
+      this.#failure ??= typedError((event as GPUUncapturedErrorEvent).error, 0);
+    });
+    this.lost = gpuDevice.lost.then((info) => {
+      const error = new DeviceLostError(
+        `Cannot go on with the GPU "${adapter.name}": the device was lost (${info.reason}${
+          info.message ? `: ${info.message}` : ""
+        })`,
+      );
+      this.#failure = error;
+      return error;
+    });
+  }
+
+  /** Device memory taken at present, in bytes. */
+  get allocatedBytes(): number {
+    return this.#allocatedBytes;
+  }
+
+  /** The most device memory that was taken at once since the last {@linkcode Device.resetPeak}, in bytes. */
+  get peakBytes(): number {
+    return this.#peakBytes;
+  }
+
+  /** Starts the measurement of {@linkcode Device.peakBytes} anew. */
+  resetPeak(): void {
+    this.#peakBytes = this.#allocatedBytes;
+  }
+
+  /** Bytes that may still be taken; `Infinity` without a budget. */
+  get availableBytes(): number {
+    return this.#maxBytes - this.#allocatedBytes;
+  }
+
+  /**
+   * Throws what went wrong on the device since the last check.
+   *
+   * @throws {DeviceLostError} {@linkcode OutOfMemoryError} {@linkcode GpuValidationError}
+   */
+  check(): void {
+    const failure = this.#failure;
+    if (!failure) return;
+    if (!(failure instanceof DeviceLostError)) this.#failure = undefined;
+    throw failure;
+  }
+
+  /**
+   * Allocates a zeroed storage buffer.
+   *
+   * @param byteLength a multiple of 4
+   * @throws {OutOfMemoryError} when the byte budget does not hold it
+   */
+  createBuffer(
+    label: string,
+    byteLength: number,
+    usage: GPUBufferUsageFlags = STORAGE_USAGE,
+  ): GPUBuffer {
+    if (byteLength > this.availableBytes) {
+      throw new OutOfMemoryError(
+        `Cannot allocate ${byteLength} bytes for "${label}": ${this.availableBytes} of the budget of ${this.#maxBytes} bytes are left`,
+        byteLength,
+        this.availableBytes,
+      );
+    }
+    const buffer = this.gpuDevice.createBuffer({ label, size: byteLength, usage });
+    this.#allocatedBytes += byteLength;
+    this.#peakBytes = Math.max(this.#peakBytes, this.#allocatedBytes);
+    this.counters.buffers++;
+    return buffer;
+  }
+
+  /** Frees a buffer of {@linkcode Device.createBuffer} at once. */
+  destroyBuffer(buffer: GPUBuffer): void {
+    this.#allocatedBytes -= buffer.size;
+    buffer.destroy();
+  }
+
+  /** The pipeline of a WGSL source, compiled on first use. */
+  pipeline(label: string, wgsl: string): GPUComputePipeline {
+    const cached = this.#pipelines.get(wgsl);
+    if (cached) return cached;
+    const module = this.gpuDevice.createShaderModule({ label, code: wgsl });
+    const pipeline = this.gpuDevice.createComputePipeline({
+      label,
+      layout: "auto",
+      compute: { module, entryPoint: "main" },
+    });
+    this.counters.pipelines++;
+    this.#pipelines.set(wgsl, pipeline);
+    return pipeline;
+  }
+
+  /** Creates a bind group; counted. */
+  bindGroup(descriptor: GPUBindGroupDescriptor): GPUBindGroup {
+    this.counters.bindGroups++;
+    return this.gpuDevice.createBindGroup(descriptor);
+  }
+
+  /**
+   * Runs `create` under error scopes and throws what WebGPU reports.
+   *
+   * @throws {OutOfMemoryError} {@linkcode GpuValidationError}
+   */
+  async guarded<T>(create: () => T): Promise<T> {
+    this.gpuDevice.pushErrorScope("out-of-memory");
+    this.gpuDevice.pushErrorScope("validation");
+    let result: T;
+    const before = this.#allocatedBytes;
+    try {
+      result = create();
+    } finally {
+      const validation = await this.gpuDevice.popErrorScope();
+      const memory = await this.gpuDevice.popErrorScope();
+      if (memory) this.#failure ??= typedError(memory, this.#allocatedBytes - before);
+      if (validation) this.#failure ??= typedError(validation, 0);
+    }
+    this.check();
+    return result;
+  }
+
+  /** Queues a write; data is copied before the call returns. Offsets and sizes are multiples of 4. */
+  write(buffer: GPUBuffer, byteOffset: number, bytes: Uint8Array): void {
+    for (let start = 0; start < bytes.byteLength; start += WRITE_CHUNK_BYTES) {
+      const chunk = bytes.subarray(start, start + WRITE_CHUNK_BYTES);
+      this.gpuDevice.queue.writeBuffer(
+        buffer,
+        byteOffset + start,
+        chunk as Uint8Array<ArrayBuffer>,
+      );
+      this.#unflushedBytes += chunk.byteLength;
+      if (this.#unflushedBytes >= FLUSH_BYTES) this.flush();
+    }
+  }
+
+  /** Fills ranges of buffers with zeros, in the order of submits. */
+  clear(windows: readonly BufferWindow[]): void {
+    const encoder = this.gpuDevice.createCommandEncoder({ label: "clear" });
+    for (const { buffer, offset, size } of windows) encoder.clearBuffer(buffer, offset, size);
+    this.submit([encoder.finish()]);
+  }
+
+  /** Hands queued writes to the GPU: wgpu's waits do not. */
+  flush(): void {
+    this.#unflushedBytes = 0;
+    this.gpuDevice.queue.submit([]);
+  }
+
+  /** Submits finished command buffers. */
+  submit(commands: GPUCommandBuffer[]): void {
+    this.counters.submits++;
+    this.#unflushedBytes = 0;
+    this.gpuDevice.queue.submit(commands);
+  }
+
+  /**
+   * Waits until everything submitted so far is finished.
+   *
+   * Deno's wait blocks until then and afterwards sleeps for 10 ms; `next` runs in between, so that the GPU
+   * already works on the next submit while this thread sleeps.
+   */
+  async wait(next?: () => void): Promise<void> {
+    this.counters.waits++;
+    const finished = this.gpuDevice.queue.onSubmittedWorkDone();
+    next?.();
+    await finished;
+    this.check();
+  }
+
+  /** Reads ranges of buffers back, concatenated. One wait. */
+  async read(windows: readonly BufferWindow[]): Promise<Uint8Array<ArrayBuffer>> {
+    const total = windows.reduce((sum, window) => sum + window.size, 0);
+    const result = new Uint8Array(total);
+    const staging = windows.map(({ size }) =>
+      this.gpuDevice.createBuffer({
+        label: "read-back",
+        size: roundUp(size, 4),
+        usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
+      })
+    );
+    const encoder = this.gpuDevice.createCommandEncoder({ label: "read-back" });
+    windows.forEach(({ buffer, offset, size }, i) =>
+      encoder.copyBufferToBuffer(buffer, offset, staging[i]!, 0, roundUp(size, 4))
+    );
+    this.submit([encoder.finish()]);
+    this.counters.waits++;
+    try {
+      await Promise.all(staging.map((buffer) => buffer.mapAsync(GPUMapMode.READ)));
+      this.check();
+      let offset = 0;
+      staging.forEach((buffer, i) => {
+        result.set(new Uint8Array(buffer.getMappedRange(), 0, windows[i]!.size), offset);
+        offset += windows[i]!.size;
+        buffer.unmap();
+      });
+    } catch (error) {
+      this.check();
+      throw error;
+    } finally {
+      for (const buffer of staging) buffer.destroy();
+    }
+    return result;
+  }
+
+  /** Closes the device; all its buffers are gone. */
+  destroy(): void {
+    this.gpuDevice.destroy();
+    this.#pipelines.clear();
+  }
+}
+
+const STORAGE_USAGE = 0x80 | 0x08 | 0x04; // STORAGE | COPY_DST | COPY_SRC
+
+function typedError(error: GPUError, requestedBytes: number): Error {
+  return error.constructor.name === "GPUOutOfMemoryError"
+    ? new OutOfMemoryError(
+      `Cannot allocate device memory: the driver has none left`,
+      requestedBytes,
+      0,
+    )
+    : new GpuValidationError(`Cannot run on the GPU: ${error.message}`);
+}

@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import { openDevice } from "./open_device.ts";
+import { DeviceLostError, GpuValidationError, NoAdapterError, OutOfMemoryError } from "./errors.ts";
+import { Resident } from "./resident.ts";
+
+Deno.test("openDevice() says what to install when there is no adapter", async () => {
+  const gpu = { requestAdapter: () => Promise.resolve(null) } as unknown as GPU;
+  await assert.rejects(openDevice({ gpu }), (error: Error) => {
+    assert.ok(error instanceof NoAdapterError);
+    assert.match(error.message, /driver/);
+    return true;
+  });
+});
+
+Deno.test("openDevice() asks for the adapter's own limits", async () => {
+  const adapter = await navigator.gpu.requestAdapter();
+  const device = await openDevice();
+  assert.equal(device.target.limits.maxBufferBytes, adapter!.limits.maxBufferSize);
+  assert.equal(
+    device.target.limits.maxStorageBuffers,
+    adapter!.limits.maxStorageBuffersPerShaderStage,
+  );
+  device.destroy();
+});
+
+Deno.test("Device.createBuffer() keeps to the byte budget", async () => {
+  const device = await openDevice({ maxBytes: 1000 });
+  const kept = device.createBuffer("kept", 600);
+  assert.throws(() => device.createBuffer("too much", 500), (error: Error) => {
+    assert.ok(error instanceof OutOfMemoryError);
+    assert.equal(error.requestedBytes, 500);
+    assert.equal(error.availableBytes, 400);
+    return true;
+  });
+  assert.equal(device.allocatedBytes, 600);
+  device.destroyBuffer(kept);
+  assert.equal(device.allocatedBytes, 0);
+  assert.equal(device.peakBytes, 600);
+  device.destroy();
+});
+
+Deno.test("Device.guarded() gives a typed error for a shader that does not compile", async () => {
+  const device = await openDevice();
+  await assert.rejects(
+    device.guarded(() => device.pipeline("broken", "fn main( {")),
+    GpuValidationError,
+  );
+  device.destroy();
+});
+
+Deno.test("Device.wait() throws what happened outside of any scope, once", async () => {
+  const device = await openDevice();
+  device.gpuDevice.createBuffer({ size: 2 ** 50, usage: GPUBufferUsage.STORAGE });
+  await assert.rejects(device.wait(), GpuValidationError);
+  await device.wait();
+  device.destroy();
+});
+
+Deno.test("Device.check() throws DeviceLostError for ever after a loss", async () => {
+  const device = await openDevice();
+  device.destroy();
+  const reason = await device.lost;
+  assert.ok(reason instanceof DeviceLostError);
+  assert.throws(() => device.check(), DeviceLostError);
+  assert.throws(() => device.check(), DeviceLostError);
+});
+
+Deno.test("Resident.read() gives back what was written, in every dtype and over several bindings", async () => {
+  const device = await openDevice();
+  for (const dtype of ["f32", "f16", "bf16", "i32", "u32"] as const) {
+    const tensor = new Resident(dtype, [3, 5], dtype).allocate(device);
+    const values = Float64Array.from({ length: 15 }, (_, i) => i);
+    tensor.write(values);
+    assert.deepEqual(await tensor.read(), values);
+    tensor.clear();
+    assert.deepEqual(await tensor.read(), new Float64Array(15));
+    tensor.destroy();
+  }
+  assert.equal(device.allocatedBytes, 0);
+  device.destroy();
+});
+
+Deno.test("Resident.write() refuses the wrong number of values", async () => {
+  const device = await openDevice();
+  const tensor = new Resident("weights", [4]).allocate(device);
+  assert.throws(() => tensor.write([1, 2, 3]), /Cannot write 3 values to tensor "weights"/);
+  device.destroy();
+});

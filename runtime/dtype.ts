@@ -1,0 +1,69 @@
+/**
+ * Element types of tensors. Arithmetic on the GPU is always f32 (or integer); `f16` and `bf16` are storage
+ * formats, decoded by the accessor functions that `shaders/assemble.ts` writes around every buffer.
+ */
+export type DType = "f32" | "f16" | "bf16" | "i32" | "u32";
+
+/** Bytes of one element. */
+export function bytesPerElement(dtype: DType): number {
+  return dtype === "f16" || dtype === "bf16" ? 2 : 4;
+}
+
+/** True for the types whose elements are real numbers. */
+export function isFloat(dtype: DType): boolean {
+  return dtype === "f32" || dtype === "f16" || dtype === "bf16";
+}
+
+/** Rounds an f32 bit pattern to the nearest bf16 (ties to even); NaN stays NaN. */
+function bf16FromF32Bits(bits: number): number {
+  if ((bits & 0x7fffffff) > 0x7f800000) return (bits >>> 16) | 0x40;
+  return ((bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16) & 0xffff;
+}
+
+/**
+ * Encodes numbers as the bytes of `dtype`, rounding to nearest even.
+ *
+ * @param values one number per element
+ * @returns little-endian bytes, `values.length * bytesPerElement(dtype)` long
+ */
+export function encodeElements(values: ArrayLike<number>, dtype: DType): Uint8Array<ArrayBuffer> {
+  switch (dtype) {
+    case "f32":
+      return new Uint8Array(Float32Array.from(values).buffer);
+    case "f16":
+      return new Uint8Array(Float16Array.from(values).buffer);
+    case "i32":
+      return new Uint8Array(Int32Array.from(values).buffer);
+    case "u32":
+      return new Uint8Array(Uint32Array.from(values).buffer);
+    case "bf16": {
+      const bits = new Uint32Array(Float32Array.from(values).buffer);
+      return new Uint8Array(Uint16Array.from(bits, bf16FromF32Bits).buffer);
+    }
+  }
+}
+
+/**
+ * Decodes bytes of `dtype` to numbers. The result has one entry per element; the values of f32, f16 and bf16
+ * are exact, integers above 2^24 are exact too because the result is in double precision.
+ */
+export function decodeElements(bytes: Uint8Array, dtype: DType): Float64Array {
+  const aligned = bytes.byteOffset % 4 === 0 ? bytes : bytes.slice();
+  const { buffer, byteOffset } = aligned;
+  const count = Math.floor(aligned.byteLength / bytesPerElement(dtype));
+  switch (dtype) {
+    case "f32":
+      return Float64Array.from(new Float32Array(buffer, byteOffset, count));
+    case "f16":
+      return Float64Array.from(new Float16Array(buffer, byteOffset, count));
+    case "i32":
+      return Float64Array.from(new Int32Array(buffer, byteOffset, count));
+    case "u32":
+      return Float64Array.from(new Uint32Array(buffer, byteOffset, count));
+    case "bf16": {
+      const halves = new Uint16Array(buffer, byteOffset, count);
+      const bits = Uint32Array.from(halves, (half) => (half << 16) >>> 0);
+      return Float64Array.from(new Float32Array(bits.buffer));
+    }
+  }
+}

@@ -1,0 +1,270 @@
+/**
+ * Tracing: ops called on symbolic tensors append dispatches to a graph. No GPU work happens here, so every
+ * shape error shows up with the names of the tensors in it, before anything is allocated.
+ */
+import type { DType } from "./dtype.ts";
+import { Resident } from "./resident.ts";
+import { allocatedBytes, cutIntoPieces } from "./windows.ts";
+import { elementCount, formatShape, type Shape } from "./shape.ts";
+import type { Kernel } from "./shaders/assemble.ts";
+import type { Target } from "./target.ts";
+
+/** Memory that only lives inside one run of a program. */
+export interface Intermediate {
+  /** Unique within its graph. */
+  readonly id: number;
+  /** Bytes, padding included. */
+  readonly byteLength: number;
+}
+
+/** A dense row-major array known by shape and type; its elements exist only when a program runs. */
+export class Tensor {
+  /** The graph it belongs to. */
+  readonly graph: Graph;
+  /** With the scopes it was made in, for messages. */
+  readonly name: string;
+  /** Sizes, outermost first. */
+  readonly shape: Shape;
+  /** Element type. */
+  readonly dtype: DType;
+  /** Where the elements live: inside the program, or in a tensor that outlives it. */
+  readonly memory: Intermediate | Resident;
+
+  /** Made by {@linkcode Graph}; ops never call this. */
+  constructor(
+    graph: Graph,
+    name: string,
+    shape: Shape,
+    dtype: DType,
+    memory: Intermediate | Resident,
+  ) {
+    this.graph = graph;
+    this.name = name;
+    this.shape = shape;
+    this.dtype = dtype;
+    this.memory = memory;
+  }
+
+  /** Number of dimensions. */
+  get rank(): number {
+    return this.shape.length;
+  }
+
+  /** Number of elements. */
+  get size(): number {
+    return elementCount(this.shape);
+  }
+
+  /** Size along `axis`; negative axes count from the end. */
+  dim(axis: number): number {
+    const size = this.shape.at(axis);
+    if (size === undefined) {
+      throw new RangeError(`Cannot read axis ${axis} of ${this}: it has ${this.rank} dimensions`);
+    }
+    return size;
+  }
+
+  /**
+   * The same elements under another shape; costs nothing. One size may be -1.
+   *
+   * @throws {RangeError} when the number of elements differs
+   */
+  reshape(...sizes: number[]): Tensor {
+    const known = sizes.reduce((product, size) => (size === -1 ? product : product * size), 1);
+    const shape = sizes.map((size) => (size === -1 ? this.size / known : size));
+    if (elementCount(shape) !== this.size || shape.some((size) => !Number.isInteger(size))) {
+      throw new RangeError(
+        `Cannot reshape ${this} to ${formatShape(sizes)}: it has ${this.size} elements`,
+      );
+    }
+    return new Tensor(this.graph, this.name, shape, this.dtype, this.memory);
+  }
+
+  /** `blocks.0.q [16, 160] f32`, for error messages. */
+  toString(): string {
+    return `${this.name} ${formatShape(this.shape)} ${this.dtype}`;
+  }
+}
+
+/** One kernel on a grid of workgroups, recorded by an op. */
+export interface Dispatch {
+  /** The kernel's name with the scopes it was recorded in. */
+  readonly label: string;
+  /** What runs. */
+  readonly kernel: Kernel;
+  /** Tensors in the order of `kernel.buffers`. */
+  readonly tensors: readonly Tensor[];
+  /** Values in the order of `kernel.params`. */
+  readonly params: readonly number[];
+  /** Size of the grid. */
+  readonly workgroups: readonly [number, number, number];
+  /** Arithmetic operations, for profiles and for cutting submits. */
+  readonly flops: number;
+  /** Bytes read and written, for the same. */
+  readonly bytes: number;
+}
+
+/** What an op hands to {@linkcode Graph.dispatch}. */
+export interface DispatchSpec {
+  /** What runs. */
+  readonly kernel: Kernel;
+  /** One tensor per buffer slot, by name. */
+  readonly buffers: Readonly<Record<string, Tensor>>;
+  /** One number per kernel parameter, by name. */
+  readonly params: Readonly<Record<string, number>>;
+  /** Size of the grid. */
+  readonly workgroups: readonly [number, number, number];
+  /** Arithmetic operations; 0 when left out. */
+  readonly flops?: number;
+}
+
+/** A tensor whose elements are known while tracing, such as a table of sines; it belongs to its program. */
+export interface Constant {
+  /** Where the elements go. */
+  readonly resident: Resident;
+  /** The elements. */
+  readonly values: ArrayLike<number>;
+}
+
+/** A traced computation: dispatches in order, and the tensors that they touch. */
+export class Graph {
+  /** Names the program in messages. */
+  readonly name: string;
+  /** What the kernels are chosen for. */
+  readonly target: Target;
+  /** In the order they run. */
+  readonly dispatches: Dispatch[] = [];
+  /** Tensors with fixed elements. */
+  readonly constants: Constant[] = [];
+  readonly #written = new Set<number>();
+  readonly #residents = new Map<Resident, Tensor>();
+  readonly #scopes: string[] = [];
+  #intermediates = 0;
+
+  /** Starts an empty graph whose kernels are chosen for `target`. */
+  constructor(name: string, target: Target) {
+    this.name = name;
+    this.target = target;
+  }
+
+  /** Tensors outside the program that it reads or writes. */
+  get residents(): IterableIterator<Resident> {
+    return this.#residents.keys();
+  }
+
+  /** Brings a tensor that outlives the program into the graph. */
+  use(resident: Resident): Tensor {
+    let tensor = this.#residents.get(resident);
+    if (!tensor) {
+      tensor = new Tensor(this, resident.name, resident.shape, resident.dtype, resident);
+      this.#residents.set(resident, tensor);
+    }
+    return tensor;
+  }
+
+  /** A tensor with fixed elements, uploaded when the program is instantiated. */
+  constant(name: string, shape: Shape, dtype: DType, values: ArrayLike<number>): Tensor {
+    if (values.length !== elementCount(shape)) {
+      throw new RangeError(
+        `Cannot make constant "${this.#qualify(name)}" of shape ${
+          formatShape(shape)
+        }: ${values.length} values are given`,
+      );
+    }
+    const resident = new Resident(this.#qualify(name), shape, dtype);
+    this.constants.push({ resident, values });
+    return new Tensor(this, resident.name, resident.shape, dtype, resident);
+  }
+
+  /** A new tensor inside the program; an op calls this for its result and then dispatches a kernel that writes it. */
+  tensor(name: string, shape: Shape, dtype: DType = "f32"): Tensor {
+    if (shape.some((size) => !Number.isInteger(size) || size <= 0)) {
+      throw new RangeError(
+        `Cannot create tensor "${this.#qualify(name)}" of shape ${
+          formatShape(shape)
+        }: every size must be at least 1`,
+      );
+    }
+    const memory = { id: this.#intermediates++, byteLength: allocatedBytes(shape, dtype) };
+    return new Tensor(this, this.#qualify(name), [...shape], dtype, memory);
+  }
+
+  /** Runs `build` with `name.` put in front of the names of the tensors and dispatches made in it. */
+  scope<T>(name: string, build: () => T): T {
+    this.#scopes.push(name);
+    try {
+      return build();
+    } finally {
+      this.#scopes.pop();
+    }
+  }
+
+  /**
+   * Records one kernel invocation.
+   *
+   * @throws {TypeError} when a buffer or parameter is missing, or a tensor of another graph is used
+   * @throws {RangeError} when the tensors need more bindings than the adapter has
+   */
+  dispatch(spec: DispatchSpec): void {
+    const { kernel } = spec;
+    const label = this.#qualify(kernel.name);
+    const tensors = kernel.buffers.map((slot) => {
+      const tensor = spec.buffers[slot.name];
+      if (!tensor) {
+        throw new TypeError(`Cannot dispatch ${label}: buffer "${slot.name}" is not given`);
+      }
+      this.#checkUse(label, tensor, slot.access);
+      return tensor;
+    });
+    const params = Object.keys(kernel.params).map((name) => {
+      const value = spec.params[name];
+      if (value === undefined) {
+        throw new TypeError(`Cannot dispatch ${label}: parameter "${name}" is not given`);
+      }
+      return value;
+    });
+    const bindings = tensors.reduce(
+      (sum, tensor) => sum + cutIntoPieces(tensor.memory.byteLength, this.target.limits).length,
+      0,
+    );
+    if (bindings > this.target.limits.maxStorageBuffers) {
+      throw new RangeError(
+        `Cannot dispatch ${label}: its tensors (${
+          tensors.join("; ")
+        }) need ${bindings} storage bindings, the adapter has ${this.target.limits.maxStorageBuffers}`,
+      );
+    }
+    const bytes = new Set(tensors.map((tensor) => tensor.memory)).values()
+      .reduce((sum, memory) => sum + memory.byteLength, 0);
+    this.dispatches.push({
+      label,
+      kernel,
+      tensors,
+      params,
+      workgroups: spec.workgroups,
+      flops: spec.flops ?? 0,
+      bytes,
+    });
+    kernel.buffers.forEach((slot, i) => {
+      const { memory } = tensors[i]!;
+      if (slot.access === "read_write" && "id" in memory) this.#written.add(memory.id);
+    });
+  }
+
+  #checkUse(label: string, tensor: Tensor, access: "read" | "read_write"): void {
+    if (tensor.graph !== this) {
+      throw new TypeError(
+        `Cannot dispatch ${label}: tensor ${tensor} belongs to graph "${tensor.graph.name}"`,
+      );
+    }
+    if (access === "read" && "id" in tensor.memory && !this.#written.has(tensor.memory.id)) {
+      throw new TypeError(
+        `Cannot dispatch ${label}: tensor ${tensor} is read before it is written`,
+      );
+    }
+  }
+
+  #qualify(name: string): string {
+    return [...this.#scopes, name].join(".");
+  }
+}

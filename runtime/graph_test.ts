@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { Graph } from "./graph.ts";
+import { elementwise } from "./ops/elementwise/mod.ts";
+import { Resident } from "./resident.ts";
+import { COPY_KERNEL } from "./shaders/copy.ts";
+import { BASELINE_TARGET } from "./target.ts";
+
+function newGraph(): Graph {
+  return new Graph("test", BASELINE_TARGET);
+}
+
+Deno.test("Tensor.reshape() keeps the number of elements", () => {
+  const x = newGraph().use(new Resident("x", [2, 6]));
+  assert.deepEqual(x.reshape(3, -1).shape, [3, 4]);
+  assert.throws(
+    () => x.reshape(5, -1),
+    /Cannot reshape x \[2, 6\] f32 to \[5, -1\]: it has 12 elements/,
+  );
+});
+
+Deno.test("elementwise() names the shapes that do not broadcast", () => {
+  const graph = newGraph();
+  const a = graph.use(new Resident("a", [2, 3]));
+  const b = graph.use(new Resident("b", [4]));
+  assert.throws(
+    () => elementwise("a + b", { a, b }),
+    /Cannot broadcast \[2, 3\] with \[4\]: sizes 3 and 4 differ/,
+  );
+});
+
+Deno.test("Graph.tensor() refuses empty sizes and names the tensor with its scope", () => {
+  const graph = newGraph();
+  assert.throws(
+    () => graph.scope("blocks.0", () => graph.tensor("q", [2, 0])),
+    /Cannot create tensor "blocks.0.q" of shape \[2, 0\]/,
+  );
+});
+
+Deno.test("Graph.dispatch() refuses to read what was never written", () => {
+  const graph = newGraph();
+  const x = graph.tensor("x", [4]);
+  const y = graph.tensor("y", [4]);
+  assert.throws(
+    () =>
+      graph.dispatch({
+        kernel: COPY_KERNEL,
+        buffers: { x, y },
+        params: { words: 1 },
+        workgroups: [1, 1, 1],
+      }),
+    /tensor x \[4\] f32 is read before it is written/,
+  );
+});
+
+Deno.test("Graph.dispatch() refuses tensors of another graph and missing parameters", () => {
+  const graph = newGraph();
+  const x = graph.use(new Resident("x", [4]));
+  const foreign = newGraph().tensor("y", [4]);
+  const dispatch = (params: Record<string, number>, y = graph.tensor("y", [4])) =>
+    graph.dispatch({ kernel: COPY_KERNEL, buffers: { x, y }, params, workgroups: [1, 1, 1] });
+  assert.throws(() => dispatch({ words: 1 }, foreign), /belongs to graph/);
+  assert.throws(() => dispatch({}), /parameter "words" is not given/);
+});
+
+Deno.test("Graph.dispatch() counts bindings of tensors above the binding limit", () => {
+  const graph = new Graph("test", {
+    ...BASELINE_TARGET,
+    limits: { ...BASELINE_TARGET.limits, maxBindingBytes: 256, maxStorageBuffers: 8 },
+  });
+  const a = graph.use(new Resident("a", [1024]));
+  assert.throws(() => elementwise("a + 1.0", { a }), /need 32 storage bindings, the adapter has 8/);
+});

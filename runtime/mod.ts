@@ -1,0 +1,23 @@
+/**
+ * GPU compute: devices, tensors, ops traced into programs, and weights. Knows nothing of diffusion.
+ *
+ * @module
+ */
+export * from "./device.ts";
+export * from "./dtype.ts";
+export * from "./errors.ts";
+export * from "./graph.ts";
+export * from "./open_device.ts";
+export * from "./plan.ts";
+export * from "./profile.ts";
+export * from "./program.ts";
+export * from "./resident.ts";
+export * from "./schedule.ts";
+export type { BufferSlot, Kernel, ParamType } from "./shaders/assemble.ts";
+export * from "./shape.ts";
+export * from "./target.ts";
+export * from "./windows.ts";
+export * from "./ops/mod.ts";
+export * from "./weights/checkpoint.ts";
+export * from "./weights/safetensors.ts";
+export * from "./weights/weights.ts";

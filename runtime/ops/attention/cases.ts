@@ -1,0 +1,161 @@
+import type { DType } from "../../dtype.ts";
+import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
+import { type NdArray, ndarray, randomIntegers, randomNormal } from "../ndarray.ts";
+import { attention, ATTENTION_VARIANTS } from "./mod.ts";
+import { attentionReference } from "./reference.ts";
+
+interface AttentionCase {
+  readonly batch?: number;
+  readonly lq: number;
+  readonly lk?: number;
+  readonly heads?: number;
+  readonly kvHeads?: number;
+  readonly headDim: number;
+  readonly dtype?: DType;
+  readonly scale?: number;
+  readonly causal?: boolean;
+  /** Sizes of batch and head of the bias. */
+  readonly bias?: readonly [number, number];
+  /** Sizes of batch, head and row of the mask. */
+  readonly mask?: readonly [number, number, number];
+  readonly keyLengths?: readonly number[];
+  readonly lastKeyBias?: readonly number[];
+  /** Standard deviation of the queries. */
+  readonly magnitude?: number;
+  /** Changes the random mask. */
+  readonly editMask?: (mask: NdArray) => void;
+  readonly note?: string;
+}
+
+function attentionCase(spec: AttentionCase): OpCase {
+  const {
+    batch = 1,
+    lq,
+    lk = lq,
+    heads = 1,
+    kvHeads = heads,
+    headDim,
+    dtype = "f32",
+    magnitude = 1,
+    note,
+  } = spec;
+  const { scale, causal = false, bias, mask, keyLengths, lastKeyBias } = spec;
+  const inputs: Record<string, CaseInput> = {
+    q: { values: randomNormal([batch, lq, heads, headDim], 1, magnitude), dtype },
+    k: { values: randomNormal([batch, lk, kvHeads, headDim], 2), dtype },
+    v: { values: randomNormal([batch, lk, kvHeads, headDim], 3), dtype },
+  };
+  if (bias) inputs["bias"] = { values: randomNormal([...bias, lq, lk], 4), dtype: "f32" };
+  if (mask) {
+    const values = randomIntegers([...mask, lk], 5, 3);
+    spec.editMask?.(values);
+    inputs["mask"] = { values, dtype: "u32" };
+  }
+  if (keyLengths) inputs["keyLengths"] = vector(keyLengths, "u32");
+  if (lastKeyBias) inputs["lastKeyBias"] = vector(lastKeyBias, "f32");
+  const parts = [
+    `b${batch} q${lq} k${lk} h${heads}/${kvHeads} d${headDim} ${dtype}`,
+    scale !== undefined && `scale ${scale}`,
+    causal && "causal",
+    bias && `bias [${bias}]`,
+    mask && `mask [${mask}]`,
+    keyLengths && `keyLengths [${keyLengths}]`,
+    lastKeyBias && "lastKeyBias",
+    note,
+  ];
+  return {
+    name: parts.filter((part) => part).join(" "),
+    inputs,
+    build: ({ q, k, v, bias, mask, keyLengths, lastKeyBias }) => [
+      attention(q!, k!, v!, {
+        ...(scale !== undefined && { scale }),
+        causal,
+        ...(bias && { bias }),
+        ...(mask && { mask }),
+        ...(keyLengths && { keyLengths }),
+        ...(lastKeyBias && { lastKeyBias }),
+      }),
+    ],
+    reference: (
+      arrays,
+    ) => [attentionReference(arrays, { ...(scale !== undefined && { scale }), causal })],
+    tolerance: 5e-5,
+  };
+}
+
+function vector(values: readonly number[], dtype: DType): CaseInput {
+  return { values: ndarray([values.length], Float64Array.from(values)), dtype };
+}
+
+/** Head sizes of diffusion models, lengths around the tiles, every change to the logits, and the hard numbers. */
+export const ATTENTION_SUITE: OpSuite = {
+  op: "attention",
+  variants: ATTENTION_VARIANTS,
+  cases: [
+    attentionCase({ lq: 1, headDim: 16 }),
+    attentionCase({ lq: 1, lk: 37, heads: 2, headDim: 32 }),
+    attentionCase({ lq: 33, lk: 1, headDim: 32 }),
+    attentionCase({ batch: 2, lq: 16, heads: 5, headDim: 32 }),
+    attentionCase({ lq: 9, lk: 67, heads: 2, headDim: 12 }),
+    attentionCase({ lq: 35, heads: 2, headDim: 40 }),
+    attentionCase({ lq: 17, lk: 40, headDim: 64, dtype: "f16" }),
+    attentionCase({ lq: 17, lk: 40, headDim: 64, dtype: "bf16" }),
+    attentionCase({ lq: 34, lk: 29, headDim: 72 }),
+    attentionCase({ batch: 2, lq: 19, lk: 33, heads: 2, headDim: 128 }),
+    attentionCase({ batch: 2, lq: 13, heads: 6, kvHeads: 2, headDim: 16, scale: 1 }),
+    attentionCase({ lq: 70, heads: 2, headDim: 32, causal: true }),
+    attentionCase({ lq: 5, lk: 41, headDim: 32, causal: true }),
+    attentionCase({ lq: 41, lk: 5, headDim: 32, causal: true, note: "with rows that see nothing" }),
+    attentionCase({ batch: 2, lq: 21, lk: 38, heads: 3, headDim: 16, bias: [1, 3], scale: 1 }),
+    attentionCase({ batch: 2, lq: 11, heads: 2, headDim: 16, bias: [2, 1] }),
+    attentionCase({ batch: 2, lq: 15, lk: 37, heads: 2, headDim: 16, mask: [2, 1, 1] }),
+    attentionCase({ batch: 2, lq: 37, heads: 2, headDim: 16, mask: [1, 2, 37] }),
+    attentionCase({ batch: 3, lq: 7, lk: 45, heads: 2, headDim: 32, keyLengths: [45, 1, 18] }),
+    attentionCase({
+      batch: 3,
+      lq: 7,
+      lk: 45,
+      headDim: 32,
+      keyLengths: [0, 100, 33],
+      note: "empty and too long",
+    }),
+    attentionCase({
+      batch: 2,
+      lq: 18,
+      lk: 40,
+      heads: 2,
+      headDim: 32,
+      keyLengths: [33, 7],
+      lastKeyBias: [3.9, 6.2],
+    }),
+    attentionCase({ lq: 8, lk: 9, headDim: 16, lastKeyBias: [2] }),
+    attentionCase({
+      batch: 2,
+      lq: 10,
+      lk: 36,
+      heads: 2,
+      headDim: 16,
+      causal: true,
+      bias: [1, 2],
+      mask: [2, 1, 1],
+      keyLengths: [36, 20],
+    }),
+    attentionCase({
+      lq: 16,
+      lk: 50,
+      headDim: 32,
+      scale: 1,
+      magnitude: 2000,
+      note: "logits of ±1e4",
+    }),
+    attentionCase({
+      lq: 12,
+      lk: 36,
+      headDim: 16,
+      mask: [1, 1, 12],
+      editMask: ({ data }) => data.fill(0, 3 * 36, 4 * 36),
+      note: "with a row hidden altogether",
+    }),
+    attentionCase({ lq: 160, heads: 2, headDim: 32, note: "longer" }),
+  ],
+};

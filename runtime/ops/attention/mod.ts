@@ -1,0 +1,179 @@
+import type { Tensor } from "../../graph.ts";
+import { isFloat } from "../../dtype.ts";
+import type { Kernel } from "../../shaders/assemble.ts";
+import type { AttentionLogits } from "../../shaders/attention_logits.ts";
+import { ATTENTION_LANES, attentionRegistersKernel } from "../../shaders/attention_registers.ts";
+import {
+  ATTENTION_SHARED_BYTES,
+  ATTENTION_TILE,
+  attentionSharedKernel,
+} from "../../shaders/attention_shared.ts";
+import { chooseVariant, hasSubgroupsOf, type Variant } from "../variants.ts";
+
+/** Optional parts of an attention. */
+export interface AttentionOptions {
+  /** Factor of the products; 1 / sqrt(D) by default. */
+  readonly scale?: number;
+  /** Key j is seen by query i only when j <= i + Lk - Lq. */
+  readonly causal?: boolean;
+  /** Added to the logits: f32 [1|B, 1|H, Lq, Lk]. */
+  readonly bias?: Tensor;
+  /** u32 [1|B, 1|H, 1|Lq, Lk]; 0 hides the key. */
+  readonly mask?: Tensor;
+  /** u32 [B]: keys from there on are hidden. */
+  readonly keyLengths?: Tensor;
+  /** f32 [B]: added to the logit of the last key within `keyLengths`, which so can stand for many equal ones. */
+  readonly lastKeyBias?: Tensor;
+  /** Name of the result, for messages. */
+  readonly name?: string;
+}
+
+/** Largest head: its queries and sums are held in registers. */
+const MAX_HEAD_DIM = 128;
+
+interface AttentionProblem {
+  readonly lq: number;
+  readonly headDim: number;
+  readonly logits: AttentionLogits;
+}
+
+interface AttentionVariant extends Variant<AttentionProblem> {
+  /** The kernel, and the number of queries that one workgroup takes. */
+  plan(problem: AttentionProblem): { kernel: Kernel; rows: number };
+}
+
+const VARIANTS: readonly AttentionVariant[] = [
+  registersVariant("broadcast", true),
+  registersVariant("registers", false),
+  {
+    name: "shared",
+    schedule: "gpu",
+    supports: (_, { limits }) =>
+      limits.maxWorkgroupMemoryBytes >= ATTENTION_SHARED_BYTES &&
+      limits.maxWorkgroupInvocations >= 64,
+    plan: ({ headDim, logits }) => ({
+      kernel: attentionSharedKernel({ headDim, logits }),
+      rows: ATTENTION_TILE,
+    }),
+  },
+];
+
+function registersVariant(name: string, broadcasts: boolean): AttentionVariant {
+  return {
+    name,
+    schedule: "cpu",
+    supports: (_, { features }) => !broadcasts || hasSubgroupsOf(ATTENTION_LANES, features),
+    plan({ headDim, logits }) {
+      const rows = headDim <= 64 ? 4 : 2;
+      return {
+        kernel: attentionRegistersKernel({ headDim, rows, broadcasts, logits }),
+        rows: ATTENTION_LANES * rows,
+      };
+    },
+  };
+}
+
+/** Names of the variants. */
+export const ATTENTION_VARIANTS: readonly string[] = VARIANTS.map(({ name }) => name);
+
+/**
+ * y = softmax(scale * q · kᵀ + bias) · v per head, in f32; the scores are never stored.
+ *
+ * Head h of q uses head floor(h / (H / Hkv)) of k and v. A logit at or below -1e30 hides its key; a query that
+ * sees no key gives zeros.
+ *
+ * @param q [B, Lq, H, D], any float dtype; D a multiple of 4 up to 128
+ * @param k [B, Lk, Hkv, D] with H a multiple of Hkv
+ * @param v like k
+ * @returns f32 [B, Lq, H, D]
+ * @throws {RangeError} when the shapes do not fit together
+ */
+export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions = {}): Tensor {
+  const { causal = false, bias, mask, keyLengths, lastKeyBias } = options;
+  const label = `Cannot attend with q ${q}, k ${k}, v ${v}`;
+  if (q.rank !== 4 || k.rank !== 4 || k.shape.join() !== v.shape.join()) {
+    throw new RangeError(`${label}: it needs [B, Lq, H, D] and twice [B, Lk, Hkv, D]`);
+  }
+  const [batch, lq, heads, headDim] = [q.dim(0), q.dim(1), q.dim(2), q.dim(3)];
+  const [lk, kvHeads] = [k.dim(1), k.dim(2)];
+  if (k.dim(0) !== batch || k.dim(3) !== headDim || heads % kvHeads !== 0) {
+    throw new RangeError(`${label}: batch and head size must be equal, H a multiple of Hkv`);
+  }
+  if (headDim % 4 !== 0 || headDim > MAX_HEAD_DIM) {
+    throw new RangeError(`${label}: the head size must be a multiple of 4 up to ${MAX_HEAD_DIM}`);
+  }
+  for (const tensor of [q, k, v, bias, lastKeyBias]) {
+    if (tensor && !isFloat(tensor.dtype)) {
+      throw new RangeError(`${label}: ${tensor} must be f32, f16 or bf16`);
+    }
+  }
+  for (const tensor of [mask, keyLengths]) {
+    if (tensor && tensor.dtype !== "u32") throw new RangeError(`${label}: ${tensor} must be u32`);
+  }
+  for (const tensor of [keyLengths, lastKeyBias]) {
+    if (tensor && tensor.size !== batch) {
+      throw new RangeError(`${label}: ${tensor} must be [${batch}]`);
+    }
+  }
+  const biasSteps = bias && logitStrides(label, bias, [batch, heads, lq, lk]);
+  if (bias && biasSteps![2] === 0 && lq > 1) {
+    throw new RangeError(`${label}: bias ${bias} must have ${lq} rows`);
+  }
+  const maskSteps = mask && logitStrides(label, mask, [batch, heads, lq, lk]);
+  const { graph } = q;
+  const y = graph.tensor(options.name ?? "attention", q.shape);
+  const logits = {
+    causal,
+    bias: bias !== undefined,
+    mask: mask !== undefined,
+    keyLengths: keyLengths !== undefined,
+    lastKeyBias: lastKeyBias !== undefined,
+  };
+  const problem = { lq, headDim, logits };
+  const { kernel, rows } = chooseVariant("attention", VARIANTS, problem, graph.target).plan(
+    problem,
+  );
+  graph.dispatch({
+    kernel,
+    buffers: {
+      q,
+      k,
+      v,
+      ...(bias && { bias }),
+      ...(mask && { mask }),
+      ...(keyLengths && { key_lengths: keyLengths }),
+      ...(lastKeyBias && { last_key_bias: lastKeyBias }),
+      y,
+    },
+    params: {
+      lq,
+      lk,
+      heads,
+      kv_heads: kvHeads,
+      scale: (options.scale ?? 1 / Math.sqrt(headDim)) * Math.LOG2E,
+      ...(biasSteps && { bias_batch: biasSteps[0], bias_head: biasSteps[1] }),
+      ...(maskSteps &&
+        { mask_batch: maskSteps[0], mask_head: maskSteps[1], mask_row: maskSteps[2] }),
+    },
+    workgroups: [Math.ceil(lq / rows), heads, batch],
+    flops: 4 * batch * heads * lq * lk * headDim,
+  });
+  return y;
+}
+
+/** Strides of batch, head and row, in elements, of a tensor that broadcasts to the shape of the logits. */
+function logitStrides(
+  label: string,
+  tensor: Tensor,
+  shape: readonly number[],
+): [number, number, number] {
+  const fits = tensor.rank === 4 && tensor.dim(3) === shape[3] &&
+    tensor.shape.every((size, axis) => size === 1 || size === shape[axis]);
+  if (!fits) throw new RangeError(`${label}: ${tensor} must broadcast to [${shape.join(", ")}]`);
+  const [batch, heads, rows, keys] = [tensor.dim(0), tensor.dim(1), tensor.dim(2), tensor.dim(3)];
+  return [
+    batch === 1 ? 0 : heads * rows * keys,
+    heads === 1 ? 0 : rows * keys,
+    rows === 1 ? 0 : keys,
+  ];
+}

@@ -1,0 +1,45 @@
+import type { OpCase, OpSuite } from "../conformance.ts";
+import { type NdArray, ndarray, randomNormal } from "../ndarray.ts";
+import { combine } from "./mod.ts";
+
+function combineCase(shape: number[], count: number, first: number): OpCase {
+  const names = Array.from({ length: count }, (_, k) => `x${k}`);
+  return {
+    name: `${count} tensors of [${shape}], coefficients from ${first}`,
+    inputs: {
+      ...Object.fromEntries(
+        names.map((name, k) => [name, { values: randomNormal(shape, k), dtype: "f32" as const }]),
+      ),
+      c: { values: randomNormal([first + count + 1], 99), dtype: "f32" },
+    },
+    build: (tensors) => [combine(names.map((name) => tensors[name]!), tensors["c"]!, first)],
+    reference: (
+      inputs,
+    ) => [combineReference(names.map((name) => inputs[name]!), inputs["c"]!, first)],
+    tolerance: 1e-6,
+  };
+}
+
+function combineReference(
+  arrays: readonly NdArray[],
+  coefficients: NdArray,
+  first: number,
+): NdArray {
+  const result = ndarray(arrays[0]!.shape);
+  arrays.forEach(({ data }, k) =>
+    data.forEach((value, i) => result.data[i]! += coefficients.data[first + k]! * value)
+  );
+  return result;
+}
+
+/** One to five tensors, sizes that are no multiple of 4. */
+export const COMBINE_SUITE: OpSuite = {
+  op: "combine",
+  variants: [""],
+  cases: [
+    combineCase([4, 8], 1, 0),
+    combineCase([3, 5, 7], 2, 0),
+    combineCase([1], 3, 2),
+    combineCase([2, 130], 5, 7),
+  ],
+};

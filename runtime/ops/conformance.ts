@@ -1,0 +1,181 @@
+/**
+ * The case table of an op, and the runner that checks every case on every variant against the reference in
+ * double precision.
+ */
+import type { Device } from "../device.ts";
+import type { DType } from "../dtype.ts";
+import { Graph, type Tensor } from "../graph.ts";
+import { planMemory } from "../plan.ts";
+import { instantiate } from "../program.ts";
+import { Resident } from "../resident.ts";
+import { formatShape, sameShape, stridesOf } from "../shape.ts";
+import type { Target } from "../target.ts";
+import { copyTo } from "./copy/mod.ts";
+import { type NdArray, roundTo } from "./ndarray.ts";
+
+/** One input of a case. */
+export interface CaseInput {
+  readonly values: NdArray;
+  readonly dtype: DType;
+}
+
+/** One row of a case table. */
+export interface OpCase {
+  /** What is special about it, e.g. `M=17 K=60 N=33 f16 bias silu`. */
+  readonly name: string;
+  readonly inputs: Readonly<Record<string, CaseInput>>;
+  /** Calls the op; gives its results. */
+  build(tensors: Readonly<Record<string, Tensor>>, graph: Graph): readonly Tensor[];
+  /** The same in double precision, on inputs already rounded to their dtypes. */
+  reference(inputs: Readonly<Record<string, NdArray>>): readonly NdArray[];
+  /** Largest error allowed, as a part of the largest magnitude in the result. */
+  readonly tolerance: number;
+}
+
+/** All cases of an op and the variants that must pass them. */
+export interface OpSuite {
+  readonly op: string;
+  /** Variant names; one empty name for ops with a single way. */
+  readonly variants: readonly string[];
+  readonly cases: readonly OpCase[];
+}
+
+/** Where two arrays differ most. */
+export interface WorstElement {
+  readonly index: readonly number[];
+  readonly actual: number;
+  readonly expected: number;
+  /** Difference as a part of the largest expected magnitude. */
+  readonly error: number;
+}
+
+/** Finds the worst element; NaN where a number is expected counts as infinitely wrong. */
+export function worstElement(actual: Float64Array, expected: NdArray): WorstElement {
+  const scale = expected.data.reduce((max, value) => Math.max(max, Math.abs(value)), 1e-30);
+  let worst = 0;
+  let at = 0;
+  expected.data.forEach((value, i) => {
+    const difference = Object.is(value, actual[i]) ? 0 : Math.abs(value - actual[i]!) / scale;
+    const error = Number.isNaN(difference) ? Infinity : difference;
+    if (error > worst) {
+      worst = error;
+      at = i;
+    }
+  });
+  const index = stridesOf(expected.shape).map((stride, axis) =>
+    Math.floor(at / stride) % expected.shape[axis]!
+  );
+  return { index, actual: actual[at]!, expected: expected.data[at]!, error: worst };
+}
+
+/** A case that a variant does not take, with the variant's reason. */
+export class UnsupportedCase extends Error {
+  override readonly name = "UnsupportedCase";
+}
+
+/** A case turned into a graph, with the memory that it needs outside. */
+export interface TracedCase {
+  readonly graph: Graph;
+  /** One per input of the case, in its order. */
+  readonly inputs: readonly Resident[];
+  /** One per result. */
+  readonly outputs: readonly Resident[];
+}
+
+/**
+ * Builds a case's graph for a target; needs no device.
+ *
+ * @throws {UnsupportedCase} when the forced variant refuses the problem, or a kernel needs too many bindings
+ */
+export function traceCase(testCase: OpCase, target: Target): TracedCase {
+  const graph = new Graph(testCase.name, target);
+  const inputs: Resident[] = [];
+  const tensors: Record<string, Tensor> = {};
+  for (const [name, { values, dtype }] of Object.entries(testCase.inputs)) {
+    const resident = new Resident(name, values.shape, dtype);
+    inputs.push(resident);
+    tensors[name] = graph.use(resident);
+  }
+  try {
+    const outputs = testCase.build(tensors, graph).map((tensor, i) => {
+      const output = new Resident(`result ${i}`, tensor.shape, tensor.dtype);
+      copyTo(tensor, output);
+      return output;
+    });
+    return { graph, inputs, outputs };
+  } catch (error) {
+    if (
+      error instanceof RangeError && REFUSALS.some((refusal) => error.message.includes(refusal))
+    ) {
+      throw new UnsupportedCase(error.message);
+    }
+    throw error;
+  }
+}
+
+const REFUSALS = ["this variant does not take the problem", "storage bindings, the adapter has"];
+
+/**
+ * Runs one case on a device.
+ *
+ * @throws {UnsupportedCase} when the forced variant refuses the problem, or a kernel needs too many bindings
+ * @throws {Error} when a result is not close enough, naming the worst element
+ */
+export async function runCase(device: Device, testCase: OpCase): Promise<void> {
+  const { graph, inputs, outputs } = traceCase(testCase, device.target);
+  const residents = [...inputs, ...outputs];
+  const arrays = Object.entries(testCase.inputs).map((
+    [name, { values, dtype }],
+  ) => [name, roundTo(values, dtype)]);
+  const expected = testCase.reference(Object.fromEntries(arrays));
+  const plan = planMemory({ main: graph });
+  const before = device.allocatedBytes;
+  for (const resident of residents) resident.allocate(device);
+  try {
+    Object.values(testCase.inputs).forEach(({ values }, i) => inputs[i]!.write(values.data));
+    const programs = await instantiate(plan, device);
+    try {
+      if (device.allocatedBytes - before !== plan.workspaceBytes + sum(residents)) {
+        throw new Error(
+          `Cannot trust the plan of "${testCase.name}": it says ${plan.peakBytes} bytes, ${
+            device.allocatedBytes - before
+          } were allocated`,
+        );
+      }
+      programs.get("main").submit();
+      for (const [i, output] of outputs.entries()) {
+        assertClose(await output.read(), expected[i]!, output.shape, testCase);
+      }
+    } finally {
+      programs.destroy();
+    }
+  } finally {
+    for (const resident of residents) resident.destroy();
+  }
+}
+
+function sum(residents: readonly Resident[]): number {
+  return residents.reduce((total, { byteLength }) => total + byteLength, 0);
+}
+
+function assertClose(
+  actual: Float64Array,
+  expected: NdArray,
+  shape: readonly number[],
+  testCase: OpCase,
+): void {
+  if (!sameShape(shape, expected.shape)) {
+    throw new Error(
+      `Cannot accept "${testCase.name}": the shape is ${formatShape(shape)}, the reference has ${
+        formatShape(expected.shape)
+      }`,
+    );
+  }
+  const worst = worstElement(actual, expected);
+  if (worst.error > testCase.tolerance) {
+    throw new Error(
+      `Cannot accept "${testCase.name}": worst element at [${worst.index}] is ${worst.actual}, the reference says ${worst.expected} ` +
+        `(error ${worst.error.toExponential(2)}, allowed ${testCase.tolerance.toExponential(2)})`,
+    );
+  }
+}

@@ -1,0 +1,288 @@
+import type { DType } from "../../dtype.ts";
+import type { Activation } from "../../shaders/activations.ts";
+import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
+import { type NdArray, ndarray, randomNormal } from "../ndarray.ts";
+import { causalConv3d } from "./causal_conv3d.ts";
+import { conv2d } from "./conv2d.ts";
+import { convReference } from "./reference.ts";
+
+const TOLERANCE = 2e-5;
+
+interface ConvCase {
+  /** [B, H, W, Ci] or [B, T, H, W, Ci]. */
+  x: number[];
+  channels: number;
+  /** [kh, kw] or [kt, kh, kw]. */
+  kernel: number[];
+  stride?: number[];
+  padding?: [number, number, number, number];
+  dtype?: DType;
+  bias?: boolean;
+  activation?: Activation;
+  residual?: boolean;
+  upsample?: 1 | 2;
+  cacheFrames?: number;
+  frontPadding?: number;
+}
+
+/** The same array with one frame. */
+function asVideo({ shape, data }: NdArray): NdArray {
+  return ndarray([shape[0]!, 1, ...shape.slice(1)], data);
+}
+
+function optionsOf(spec: ConvCase) {
+  const { stride = spec.kernel.map(() => 1), padding, upsample = 1, activation } = spec;
+  return {
+    ...(padding && { padding }),
+    ...(activation && { activation }),
+    upsample,
+    stride,
+    frontPadding: spec.frontPadding,
+  };
+}
+
+/** The reference's view of a case: videos, strides over frames too. */
+function referenceOf(spec: ConvCase, arrays: Readonly<Record<string, NdArray>>): NdArray {
+  const isImage = spec.kernel.length === 2;
+  const { x, w, bias, cache, residual } = arrays;
+  const options = optionsOf(spec);
+  const stride = (isImage ? [1, ...options.stride] : options.stride) as [number, number, number];
+  const result = convReference(isImage ? asVideo(x!) : x!, isImage ? asVideo(w!) : w!, {
+    ...options,
+    stride,
+    bias,
+    cache,
+    residual,
+  });
+  if (!isImage) return result;
+  const [batch, , ...rest] = result.shape;
+  return ndarray([batch!, ...rest], result.data);
+}
+
+function convCase(spec: ConvCase): OpCase {
+  const { x, channels, kernel, dtype = "f32" } = spec;
+  const isImage = kernel.length === 2;
+  const weight = [channels, ...kernel, x.at(-1)!];
+  const terms = weight.slice(1).reduce((product, size) => product * size, 1);
+  const inputs: Record<string, CaseInput> = {
+    x: { values: randomNormal(x, 1), dtype: "f32" },
+    w: { values: randomNormal(weight, 2, 1 / Math.sqrt(terms)), dtype },
+  };
+  if (spec.bias) inputs["bias"] = { values: randomNormal([channels], 3), dtype };
+  if (spec.cacheFrames) {
+    inputs["cache"] = { values: randomNormal(x.with(1, spec.cacheFrames), 4), dtype: "f32" };
+  }
+  if (spec.residual) {
+    const arrays = {
+      x: ndarray(x),
+      w: ndarray(weight),
+      ...(spec.cacheFrames && { cache: ndarray(x.with(1, spec.cacheFrames)) }),
+    };
+    inputs["residual"] = { values: randomNormal(referenceOf(spec, arrays).shape, 5), dtype: "f32" };
+  }
+  const options = optionsOf(spec);
+  const name = [
+    `x [${x}] w [${weight}]`,
+    spec.stride && `stride [${spec.stride}]`,
+    spec.padding && `padding [${spec.padding}]`,
+    spec.upsample === 2 && "upsampled",
+    spec.cacheFrames && `cache of ${spec.cacheFrames}`,
+    spec.frontPadding !== undefined && `front ${spec.frontPadding}`,
+    spec.bias && "bias",
+    spec.activation,
+    spec.residual && "residual",
+    dtype,
+  ].filter((part) => part).join(" ");
+  return {
+    name,
+    inputs,
+    build: ({ x, w, bias, cache, residual }) => {
+      if (isImage) {
+        const stride = options.stride as [number, number];
+        return [
+          conv2d(x!, w!, { ...options, upsample: spec.upsample ?? 1, stride, bias, residual }),
+        ];
+      }
+      const { padding, activation, frontPadding } = spec;
+      const stride = options.stride as [number, number, number];
+      return [
+        causalConv3d(x!, w!, {
+          stride,
+          bias,
+          cache,
+          residual,
+          ...(padding && { padding }),
+          ...(activation && { activation }),
+          ...(frontPadding !== undefined && { frontPadding }),
+        }),
+      ];
+    },
+    reference: (arrays) => [referenceOf(spec, arrays)],
+    tolerance: TOLERANCE,
+  };
+}
+
+const SAME: [number, number, number, number] = [1, 1, 1, 1];
+
+/** Odd sizes and channels, strides, one-sided padding, 1 x 1, epilogues, upsampling, storage formats. */
+export const CONV2D_SUITE: OpSuite = {
+  op: "conv2d",
+  variants: ["cpu", "gpu"],
+  cases: [
+    convCase({ x: [1, 8, 8, 16], channels: 16, kernel: [3, 3], padding: SAME, bias: true }),
+    convCase({ x: [2, 7, 5, 3], channels: 20, kernel: [3, 3], padding: SAME, bias: true }),
+    convCase({ x: [1, 9, 11, 12], channels: 3, kernel: [3, 3], padding: SAME, bias: true }),
+    convCase({
+      x: [1, 17, 13, 8],
+      channels: 12,
+      kernel: [3, 3],
+      stride: [2, 2],
+      padding: [0, 1, 0, 1],
+      bias: true,
+    }),
+    convCase({ x: [1, 8, 8, 8], channels: 70, kernel: [3, 3], stride: [2, 1], padding: SAME }),
+    convCase({ x: [2, 5, 7, 40], channels: 24, kernel: [1, 1], bias: true }),
+    convCase({ x: [1, 1, 1, 1], channels: 1, kernel: [1, 1] }),
+    convCase({
+      x: [1, 3, 3, 4],
+      channels: 8,
+      kernel: [3, 3],
+      padding: SAME,
+      activation: "silu",
+      bias: true,
+    }),
+    convCase({
+      x: [1, 6, 5, 8],
+      channels: 8,
+      kernel: [3, 3],
+      padding: SAME,
+      residual: true,
+      bias: true,
+    }),
+    convCase({
+      x: [2, 6, 5, 6],
+      channels: 5,
+      kernel: [3, 3],
+      padding: SAME,
+      residual: true,
+      activation: "relu",
+    }),
+    convCase({
+      x: [2, 5, 7, 8],
+      channels: 16,
+      kernel: [3, 3],
+      padding: SAME,
+      upsample: 2,
+      bias: true,
+    }),
+    convCase({ x: [1, 5, 3, 3], channels: 6, kernel: [3, 3], padding: SAME, upsample: 2 }),
+    convCase({ x: [1, 8, 8, 3], channels: 32, kernel: [4, 4], stride: [4, 4], bias: true }),
+    convCase({ x: [1, 6, 9, 5], channels: 9, kernel: [2, 5], padding: [3, 0, 1, 4], bias: true }),
+    convCase({
+      x: [1, 12, 11, 20],
+      channels: 40,
+      kernel: [3, 3],
+      padding: SAME,
+      bias: true,
+      dtype: "f16",
+    }),
+    convCase({
+      x: [1, 12, 11, 20],
+      channels: 40,
+      kernel: [3, 3],
+      padding: SAME,
+      bias: true,
+      dtype: "bf16",
+    }),
+    convCase({
+      x: [1, 7, 7, 3],
+      channels: 7,
+      kernel: [3, 3],
+      padding: SAME,
+      bias: true,
+      dtype: "f16",
+    }),
+    convCase({
+      x: [1, 7, 7, 5],
+      channels: 7,
+      kernel: [3, 3],
+      padding: SAME,
+      bias: true,
+      dtype: "bf16",
+    }),
+  ],
+};
+
+/** Zero frames, caches of one and two frames, strides over time, kernels of one frame, front padding, batches. */
+export const CAUSAL_CONV3D_SUITE: OpSuite = {
+  op: "causalConv3d",
+  variants: ["cpu", "gpu"],
+  cases: [
+    convCase({ x: [1, 1, 8, 8, 8], channels: 16, kernel: [3, 3, 3], padding: SAME, bias: true }),
+    convCase({ x: [2, 3, 5, 7, 12], channels: 20, kernel: [3, 3, 3], padding: SAME, bias: true }),
+    convCase({
+      x: [2, 2, 5, 4, 8],
+      channels: 8,
+      kernel: [3, 3, 3],
+      padding: SAME,
+      cacheFrames: 2,
+      bias: true,
+    }),
+    convCase({
+      x: [2, 2, 5, 4, 8],
+      channels: 12,
+      kernel: [3, 3, 3],
+      padding: SAME,
+      cacheFrames: 1,
+      bias: true,
+    }),
+    convCase({ x: [1, 1, 4, 4, 3], channels: 6, kernel: [3, 3, 3], padding: SAME, cacheFrames: 2 }),
+    convCase({
+      x: [1, 4, 5, 3, 8],
+      channels: 8,
+      kernel: [3, 1, 1],
+      stride: [2, 1, 1],
+      cacheFrames: 1,
+      frontPadding: 0,
+      bias: true,
+    }),
+    convCase({ x: [2, 5, 3, 3, 5], channels: 7, kernel: [3, 1, 1], stride: [2, 1, 1], bias: true }),
+    convCase({ x: [1, 3, 5, 5, 16], channels: 24, kernel: [1, 1, 1], bias: true }),
+    convCase({
+      x: [1, 4, 5, 5, 3],
+      channels: 8,
+      kernel: [2, 3, 3],
+      stride: [1, 2, 2],
+      padding: [0, 1, 0, 1],
+      bias: true,
+    }),
+    convCase({
+      x: [2, 2, 5, 6, 16],
+      channels: 16,
+      kernel: [3, 3, 3],
+      padding: SAME,
+      cacheFrames: 2,
+      residual: true,
+      activation: "silu",
+      bias: true,
+    }),
+    convCase({ x: [1, 2, 3, 3, 4], channels: 4, kernel: [3, 1, 1], frontPadding: 5, bias: true }),
+    convCase({
+      x: [1, 2, 6, 6, 8],
+      channels: 40,
+      kernel: [3, 3, 3],
+      padding: SAME,
+      cacheFrames: 2,
+      bias: true,
+      dtype: "bf16",
+    }),
+    convCase({
+      x: [1, 2, 6, 6, 6],
+      channels: 10,
+      kernel: [3, 3, 3],
+      padding: SAME,
+      cacheFrames: 1,
+      dtype: "f16",
+    }),
+  ],
+};

@@ -1,0 +1,153 @@
+import { isFloat } from "../../dtype.ts";
+import type { Tensor } from "../../graph.ts";
+import { formatShape, sameShape } from "../../shape.ts";
+import type { Activation } from "../../shaders/activations.ts";
+import { concat } from "../layout/mod.ts";
+import { linear } from "../linear/mod.ts";
+import { chooseVariant } from "../variants.ts";
+import { CONV_VARIANTS } from "./variants.ts";
+
+/** A convolution over frames, rows and columns with everything filled in; an image is one frame. */
+export interface ConvRequest {
+  readonly op: "conv2d" | "causalConv3d";
+  /** [B, T, H, W, Ci] */
+  readonly x: Tensor;
+  /** [Co, kt, kh, kw, Ci] */
+  readonly weight: Tensor;
+  readonly bias?: Tensor | undefined;
+  /** [B, Tc, H, W, Ci]: frames before `x`. */
+  readonly cache?: Tensor | undefined;
+  readonly residual?: Tensor | undefined;
+  /** Frames, rows, columns. */
+  readonly stride: readonly [number, number, number];
+  /** Top, bottom, left, right. */
+  readonly padding: readonly [number, number, number, number];
+  /** Frames of zeros before the cache; as many as make the first output depend on the first frame only. */
+  readonly frontPadding?: number | undefined;
+  readonly upsample: 1 | 2;
+  readonly activation: Activation;
+  readonly name: string;
+}
+
+/** Checks and traces a convolution; one that mixes channels only is a linear layer. */
+export function convolution(request: ConvRequest): Tensor {
+  const { op, x, weight, bias, residual, cache, stride, padding, activation } = request;
+  const [batch, frames, height, width, inChannels] = x.shape as Five;
+  const [channels, kt, kh, kw, weightChannels] = weight.shape as Five;
+  const fail = (reason: string): never => {
+    throw new RangeError(`Cannot apply ${op} to ${x} with weight ${weight}: ${reason}`);
+  };
+  if (inChannels !== weightChannels) {
+    fail(`the input has ${inChannels} channels, the weight takes ${weightChannels}`);
+  }
+  if (!isFloat(weight.dtype) || x.dtype !== "f32") {
+    fail("the input must be f32, the weight a float");
+  }
+  if (!stride.every(isCount) || !padding.every((size) => Number.isInteger(size) && size >= 0)) {
+    fail(`stride [${stride.join(", ")}] or padding [${padding.join(", ")}] is out of range`);
+  }
+  const cacheFrames = cache?.dim(1) ?? 0;
+  if (cache && (cacheFrames >= kt || !sameShape(cache.shape, x.shape.with(1, cacheFrames)))) {
+    fail(
+      `the cache ${cache} must be ${
+        formatShape(x.shape.with(1, Math.max(1, kt - 1)))
+      } or have fewer frames`,
+    );
+  }
+  const front = request.frontPadding ?? kt - 1 - cacheFrames;
+  if (!Number.isInteger(front) || front < 0) fail(`${front} frames of padding are out of range`);
+  const seenHeight = height * request.upsample;
+  const seenWidth = width * request.upsample;
+  const [top, bottom, left, right] = padding;
+  const outFrames = outputSize(front + cacheFrames + frames, kt, stride[0]);
+  const outHeight = outputSize(seenHeight + top + bottom, kh, stride[1]);
+  const outWidth = outputSize(seenWidth + left + right, kw, stride[2]);
+  if (outFrames < 1 || outHeight < 1 || outWidth < 1) fail("the padded input is smaller than it");
+  const shape = [batch, outFrames, outHeight, outWidth, channels];
+  if (bias && !sameShape(bias.shape, [channels])) fail(`the bias ${bias} must be [${channels}]`);
+  if (residual && !sameShape(residual.shape, shape)) {
+    fail(`the residual ${residual} must be ${formatShape(shape)}, as the result`);
+  }
+
+  const { graph } = x;
+  const isPointwise = kt * kh * kw * request.upsample === 1 && front === 0 &&
+    [...stride, ...padding.map((size) => size + 1)].every((size) => size === 1);
+  if (isPointwise && graph.target.forcedVariants[op] === undefined) {
+    return linear(x, weight.reshape(channels, inChannels), {
+      activation,
+      ...(bias && { bias }),
+      ...(residual && { residual }),
+      name: request.name,
+    });
+  }
+  const problem = { channels, pixels: outHeight * outWidth };
+  const variant = chooseVariant(op, CONV_VARIANTS, problem, graph.target);
+  const isJoined = cache !== undefined && !variant.takesCache;
+  const source = isJoined ? concat([cache, x], 1, { name: `${request.name} input` }) : x;
+  const ownCache = isJoined ? undefined : cache;
+  const accessWidth = inChannels % 4 === 0 ? 4 : 1;
+  const { kernel, tile } = variant.kernel({
+    width: accessWidth,
+    outWidth: channels % 4 === 0 ? 4 : 1,
+    hasCache: ownCache !== undefined,
+    hasBias: bias !== undefined,
+    hasResidual: residual !== undefined,
+    activation,
+  }, problem);
+  const y = graph.tensor(request.name, shape);
+  let usedFrames = 0;
+  for (let t = 0; t < outFrames; t++) {
+    usedFrames += Math.max(0, kt - Math.max(0, front - t * stride[0]));
+  }
+  graph.dispatch({
+    kernel,
+    buffers: {
+      x: source,
+      weight,
+      y,
+      ...(ownCache && { cache: ownCache }),
+      ...(bias && { bias }),
+      ...(residual && { residual }),
+    },
+    params: {
+      words: inChannels / accessWidth,
+      channels,
+      x_frames: source.dim(1),
+      cache_frames: ownCache ? cacheFrames : 0,
+      x_height: height,
+      x_width: width,
+      y_frames: outFrames,
+      y_height: outHeight,
+      y_width: outWidth,
+      k_frames: kt,
+      k_height: kh,
+      k_width: kw,
+      stride_t: stride[0],
+      stride_h: stride[1],
+      stride_w: stride[2],
+      front,
+      pad_top: top,
+      pad_left: left,
+      up_shift: request.upsample - 1,
+      seen_height: seenHeight,
+      seen_width: seenWidth,
+    },
+    workgroups: [
+      Math.ceil(problem.pixels / tile.pixels),
+      Math.ceil(channels / tile.channels),
+      batch * outFrames,
+    ],
+    flops: 2 * batch * usedFrames * problem.pixels * channels * kh * kw * inChannels,
+  });
+  return y;
+}
+
+type Five = readonly [number, number, number, number, number];
+
+function isCount(size: number): boolean {
+  return Number.isInteger(size) && size >= 1;
+}
+
+function outputSize(padded: number, kernel: number, stride: number): number {
+  return Math.floor((padded - kernel) / stride) + 1;
+}

@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { Graph, type Tensor } from "../../graph.ts";
+import { Resident } from "../../resident.ts";
+import { BASELINE_TARGET } from "../../target.ts";
+import { causalConv3d, conv2d } from "./mod.ts";
+
+function tensorsOf(shapes: Record<string, number[]>, schedule: "cpu" | "gpu" = "gpu") {
+  const graph = new Graph("test", { ...BASELINE_TARGET, schedule });
+  const tensors: Record<string, Tensor> = {};
+  for (const [name, shape] of Object.entries(shapes)) {
+    tensors[name] = graph.use(new Resident(name, shape));
+  }
+  return { graph, tensors };
+}
+
+Deno.test("conv2d() refuses operands that do not fit, by name", () => {
+  const { tensors } = tensorsOf({
+    x: [1, 4, 4, 8],
+    w: [6, 3, 3, 8],
+    thin: [6, 3, 3, 7],
+    bias: [5],
+    y: [1, 3, 2, 6],
+    video: [1, 1, 4, 4, 8],
+  });
+  const { x, w, thin, bias, y, video } = tensors;
+  assert.throws(() => conv2d(x!, thin!), /x \[1, .*takes 7/);
+  assert.throws(() => conv2d(x!, w!, { bias }), /bias \[5\] f32 must be \[6\]/);
+  assert.throws(() => conv2d(x!, w!, { residual: y }), /residual .*must be \[1, 1, 2, 2, 6\]/);
+  assert.throws(() => conv2d(video!, w!), RangeError);
+  assert.throws(() => conv2d(x!, w!, { stride: [0, 1] }), /stride \[1, 0, 1\]/);
+  assert.throws(() => conv2d(x!, w!, { padding: [0, -1, 0, 0] }), /padding/);
+});
+
+Deno.test("conv2d() refuses an input smaller than the kernel", () => {
+  const { tensors } = tensorsOf({ x: [1, 2, 5, 8], w: [6, 3, 3, 8] });
+  assert.throws(() => conv2d(tensors["x"]!, tensors["w"]!), /smaller/);
+});
+
+Deno.test("conv2d() of one pixel's kernel is a linear layer", () => {
+  const { graph, tensors } = tensorsOf({ x: [2, 3, 5, 8], w: [6, 1, 1, 8] });
+  assert.deepEqual(conv2d(tensors["x"]!, tensors["w"]!).shape, [2, 3, 5, 6]);
+  conv2d(tensors["x"]!, tensors["w"]!, { stride: [2, 2] });
+  const [pointwise, strided] = graph.dispatches.map(({ kernel }) => kernel.name.split(" ")[0]);
+  assert.deepEqual([pointwise, strided], ["gemm", "conv"]);
+});
+
+Deno.test("causalConv3d() refuses a cache of another size or of too many frames", () => {
+  const { tensors } = tensorsOf({
+    x: [1, 2, 4, 4, 8],
+    w: [6, 3, 3, 3, 8],
+    long: [1, 3, 4, 4, 8],
+    wide: [1, 2, 4, 5, 8],
+  });
+  const { x, w, long, wide } = tensors;
+  assert.throws(() => causalConv3d(x!, w!, { cache: long }), /cache long/);
+  assert.throws(() => causalConv3d(x!, w!, { cache: wide }), /cache wide/);
+  assert.throws(() => causalConv3d(x!, w!, { frontPadding: -1 }), /-1 frames/);
+});
+
+Deno.test("causalConv3d() counts no work for taps on zero frames", () => {
+  const flops = (frames: number) => {
+    const { graph, tensors } = tensorsOf({ x: [1, frames, 4, 4, 8], w: [6, 3, 3, 3, 8] });
+    causalConv3d(tensors["x"]!, tensors["w"]!, { padding: [1, 1, 1, 1] });
+    return graph.dispatches.reduce((sum, dispatch) => sum + dispatch.flops, 0);
+  };
+  const perTap = 2 * 16 * 6 * 9 * 8;
+  assert.equal(flops(1), perTap);
+  assert.equal(flops(3), (1 + 2 + 3) * perTap);
+});
+
+Deno.test("causalConv3d() joins cache and input first on software adapters only", () => {
+  for (const [schedule, dispatches] of [["cpu", 3], ["gpu", 1]] as const) {
+    const shapes = { x: [1, 2, 4, 4, 8], w: [6, 3, 3, 3, 8], cache: [1, 2, 4, 4, 8] };
+    const { graph, tensors } = tensorsOf(shapes, schedule);
+    const { x, w, cache } = tensors;
+    assert.deepEqual(causalConv3d(x!, w!, { cache }).shape, [1, 2, 2, 2, 6]);
+    assert.equal(graph.dispatches.length, dispatches);
+  }
+});

@@ -1,0 +1,24 @@
+import type { Tensor } from "../../graph.ts";
+import type { Resident } from "../../resident.ts";
+import { formatShape } from "../../shape.ts";
+import { COPY_KERNEL } from "../../shaders/copy.ts";
+
+/**
+ * Writes a tensor's elements to a tensor that outlives the program: how results leave it and how state is kept
+ * from one run to the next.
+ *
+ * @throws {TypeError} when the number of elements or the dtype differs
+ */
+export function copyTo(x: Tensor, target: Resident): void {
+  const y = x.graph.use(target);
+  if (x.size !== y.size || x.dtype !== y.dtype) {
+    throw new TypeError(`Cannot copy ${x} to ${y}: ${formatShape(y.shape)} ${y.dtype} is needed`);
+  }
+  const words = Math.ceil(x.memory.byteLength / (x.dtype === "f16" ? 8 : 16));
+  x.graph.dispatch({
+    kernel: COPY_KERNEL,
+    buffers: { x, y },
+    params: { words },
+    workgroups: [Math.ceil(words / 64), 1, 1],
+  });
+}

@@ -1,0 +1,34 @@
+import type { Tensor } from "../../graph.ts";
+import { isFloat } from "../../dtype.ts";
+import { gatherKernel } from "../../shaders/gather.ts";
+
+/**
+ * Rows of a table by index, as in an embedding. An index past the end takes the last row: the GPU has no
+ * way to throw, so callers check indices before they upload them.
+ *
+ * @param table [N, C]; f32, f16 or bf16
+ * @param indices [...] u32, below N
+ * @returns [..., C] f32
+ * @throws {TypeError} when the dtypes differ from these
+ * @throws {RangeError} when the table is not a matrix
+ */
+export function gather(table: Tensor, indices: Tensor, options: { name?: string } = {}): Tensor {
+  if (!isFloat(table.dtype) || indices.dtype !== "u32") {
+    throw new TypeError(`Cannot gather from ${table} by ${indices}: floats and u32 are needed`);
+  }
+  if (table.rank !== 2) {
+    throw new RangeError(`Cannot gather from ${table} by ${indices}: the table must be [N, C]`);
+  }
+  const [rows, channels] = table.shape as [number, number];
+  const width = channels % 4 === 0 ? 4 : 1;
+  const words = channels / width;
+  const count = indices.size * words;
+  const y = table.graph.tensor(options.name ?? "gather", [...indices.shape, channels]);
+  table.graph.dispatch({
+    kernel: gatherKernel(width),
+    buffers: { table, indices, y },
+    params: { count, words, rows },
+    workgroups: [Math.ceil(count / 64), 1, 1],
+  });
+  return y;
+}

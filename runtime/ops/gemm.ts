@@ -1,0 +1,172 @@
+/** Matrix products: what `linear` and `matmul` have in common, and the choice of the kernel. */
+import type { Tensor } from "../graph.ts";
+import type { Kernel } from "../shaders/assemble.ts";
+import type { GemmEpilogue } from "../shaders/gemm_epilogue.ts";
+import { GEMM_LANES, gemmRegistersKernel } from "../shaders/gemm_registers.ts";
+import { GEMM_ROWS_COLUMNS, gemmRowsKernel } from "../shaders/gemm_rows.ts";
+import { gemmSharedKernel } from "../shaders/gemm_shared.ts";
+import { chooseVariant, hasSubgroupsOf, type Variant } from "./variants.ts";
+
+/** Sizes and structure of a product y = epilogue(a · b). */
+export interface GemmProblem {
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  /** Layout of b: rows of k (`nk`), or rows of n (`kn`). */
+  readonly layout: "nk" | "kn";
+  /** Matrices in the batch, and how a batch index becomes offsets into a and b. */
+  readonly batch?: GemmBatch;
+  readonly epilogue: GemmEpilogue;
+}
+
+/** A batch: matrix z is made from a at `floor(z / inner) * aOuter + (z % inner) * aInner` elements, b likewise. */
+export interface GemmBatch {
+  readonly count: number;
+  readonly inner: number;
+  readonly aOuter: number;
+  readonly aInner: number;
+  readonly bOuter: number;
+  readonly bInner: number;
+}
+
+/** A way to compute a product. */
+interface GemmVariant extends Variant<GemmProblem> {
+  plan(problem: GemmProblem): { kernel: Kernel; workgroups: [number, number, number] };
+}
+
+/** Rows of a product that the few-rows kernel takes. */
+const FEW_ROWS = 4;
+/** Workgroups of 64 x 64 below which a GPU is better filled by tiles of 32 x 32. */
+const FEW_TILES = 64;
+
+/** Tile of one invocation in the register kernels. */
+interface RegisterTile {
+  readonly rows: number;
+  readonly columns: number;
+}
+
+function registersVariant(
+  name: string,
+  broadcasts: boolean,
+  tileOf: (problem: GemmProblem) => RegisterTile,
+): GemmVariant {
+  return {
+    name,
+    schedule: "cpu",
+    supports: (_, { features }) => !broadcasts || hasSubgroupsOf(GEMM_LANES, features),
+    plan(problem) {
+      const { m, n, k, layout, epilogue, batch } = problem;
+      const { rows, columns } = tileOf(problem);
+      return {
+        kernel: gemmRegistersKernel({
+          layout,
+          rows,
+          columns,
+          isVectorK: k % 4 === 0,
+          isVectorN: n % 4 === 0,
+          isBatched: batch !== undefined,
+          broadcasts,
+          epilogue,
+        }),
+        workgroups: [Math.ceil(n / (GEMM_LANES * columns)), Math.ceil(m / rows), batch?.count ?? 1],
+      };
+    },
+  };
+}
+
+// Larger tiles load less per product, but leave more lanes idle at the edges and take longer to compile.
+const REGISTERS = registersVariant("registers", false, ({ m, n, k }) => {
+  if (m <= FEW_ROWS) return { rows: m, columns: 4 };
+  if (m <= 8) return { rows: 8, columns: 8 };
+  return m >= 128 && n >= 512 && k >= 256 ? { rows: 16, columns: 16 } : { rows: 16, columns: 8 };
+});
+
+// With broadcasts rows cost an eighth of a load each, so that tiles are tall.
+const BROADCAST = registersVariant("broadcast", true, ({ m }) => {
+  if (m <= FEW_ROWS) return { rows: m, columns: 4 };
+  if (m <= 16) return { rows: m <= 8 ? 8 : 16, columns: 8 };
+  return { rows: m >= 192 ? 64 : 32, columns: 4 };
+});
+
+const ROWS: GemmVariant = {
+  name: "rows",
+  schedule: "gpu",
+  supports: ({ m, layout, batch }) => m <= FEW_ROWS && layout === "nk" && batch === undefined,
+  plan({ m, n, k, epilogue }) {
+    return {
+      kernel: gemmRowsKernel({ rows: m === 1 ? 1 : FEW_ROWS, isVectorK: k % 4 === 0, epilogue }),
+      workgroups: [Math.ceil(n / GEMM_ROWS_COLUMNS), 1, 1],
+    };
+  },
+};
+
+function sharedVariant(name: string, side: 4 | 8): GemmVariant {
+  const tile = 8 * side;
+  return {
+    name,
+    schedule: "gpu",
+    supports: (_, { limits }) =>
+      limits.maxWorkgroupMemoryBytes >= 1280 * side && limits.maxWorkgroupInvocations >= 64,
+    plan({ m, n, k, layout, epilogue, batch }) {
+      return {
+        kernel: gemmSharedKernel({
+          layout,
+          side,
+          isVectorK: k % 4 === 0,
+          isBatched: batch !== undefined,
+          epilogue,
+        }),
+        workgroups: [Math.ceil(n / tile), Math.ceil(m / tile), batch?.count ?? 1],
+      };
+    },
+  };
+}
+
+const SHARED_64 = sharedVariant("shared64", 8);
+const SHARED_32 = sharedVariant("shared32", 4);
+
+/** Names of the variants of `linear`; `matmul` has all but `rows`. */
+export const GEMM_VARIANTS: readonly string[] = [BROADCAST, REGISTERS, ROWS, SHARED_64, SHARED_32]
+  .map((
+    { name },
+  ) => name);
+
+/** Dispatches a product with the kernel that suits the target. */
+export function dispatchGemm(
+  op: string,
+  problem: GemmProblem,
+  buffers: Readonly<Record<string, Tensor>> & { readonly y: Tensor },
+  params: Readonly<Record<string, number>>,
+): void {
+  const { graph } = buffers.y;
+  const { m, n, k, batch } = problem;
+  const { kernel, workgroups } = chooseVariant(op, byPreference(problem), problem, graph.target)
+    .plan(problem);
+  graph.dispatch({
+    kernel,
+    buffers,
+    params: {
+      m,
+      n,
+      k,
+      ...(batch
+        ? {
+          batch_inner: batch.inner,
+          a_outer: batch.aOuter,
+          a_inner: batch.aInner,
+          b_outer: batch.bOuter,
+          b_inner: batch.bInner,
+        }
+        : {}),
+      ...params,
+    },
+    workgroups,
+    flops: 2 * m * n * k * (batch?.count ?? 1),
+  });
+}
+
+function byPreference({ m, n, batch }: GemmProblem): readonly GemmVariant[] {
+  const tiles = Math.ceil(m / 64) * Math.ceil(n / 64) * (batch?.count ?? 1);
+  const shared = tiles < FEW_TILES ? [SHARED_32, SHARED_64] : [SHARED_64, SHARED_32];
+  return [BROADCAST, REGISTERS, ROWS, ...shared];
+}

@@ -1,0 +1,38 @@
+import type { DType } from "../../dtype.ts";
+import { isFloat } from "../../dtype.ts";
+import type { Tensor } from "../../graph.ts";
+import { moveRunsKernel } from "../../shaders/move.ts";
+
+/** Equally long runs of elements, at equal distances in `x` and in `y`; all in elements. */
+export interface Runs {
+  readonly count: number;
+  readonly run: number;
+  readonly xStride: number;
+  readonly xStart: number;
+  readonly yStride: number;
+  readonly yStart: number;
+}
+
+/** Traces a copy of runs, four elements at a time where everything divides. */
+export function moveRuns(x: Tensor, y: Tensor, runs: Runs): void {
+  const { count, run, xStride, xStart, yStride, yStart } = runs;
+  const width = [run, xStride, xStart, yStride, yStart].every((size) => size % 4 === 0) ? 4 : 1;
+  x.graph.dispatch({
+    kernel: moveRunsKernel(width),
+    buffers: { x, y },
+    params: {
+      count: count * run / width,
+      run: run / width,
+      x_stride: xStride / width,
+      x_start: xStart / width,
+      y_stride: yStride / width,
+      y_start: yStart / width,
+    },
+    workgroups: [Math.ceil(count * run / width / 64), 1, 1],
+  });
+}
+
+/** Type of a moved tensor: storage formats become f32, integers stay. */
+export function movedDType(x: Tensor): DType {
+  return isFloat(x.dtype) ? "f32" : x.dtype;
+}

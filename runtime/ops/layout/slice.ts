@@ -1,0 +1,48 @@
+import type { Tensor } from "../../graph.ts";
+import { elementCount, resolveAxis } from "../../shape.ts";
+import { movedDType, moveRuns } from "./move_runs.ts";
+
+/**
+ * Elements `start … end - 1` along an axis.
+ *
+ * @param axis negative counts from the end
+ * @param start negative counts from the end
+ * @param end negative counts from the end; the whole rest when left out
+ * @returns dense copy, f32 for floats; `x` itself when the range is all of an f32 tensor
+ * @throws {RangeError} when the range is empty or leaves the tensor
+ */
+export function slice(
+  x: Tensor,
+  axis: number,
+  start: number,
+  end?: number,
+  options: { name?: string } = {},
+): Tensor {
+  const along = resolveAxis(axis, x.rank);
+  const size = x.dim(along);
+  const first = start < 0 ? start + size : start;
+  const last = end === undefined ? size : end < 0 ? end + size : end;
+  const isRange = Number.isInteger(first) && Number.isInteger(last) && first >= 0 &&
+    first < last && last <= size;
+  if (!isRange) {
+    throw new RangeError(
+      `Cannot slice ${x} from ${start} to ${
+        end ?? "its end"
+      } along axis ${along}: its size there is ${size}`,
+    );
+  }
+  const dtype = movedDType(x);
+  if (last - first === size && x.dtype === dtype) return x;
+  const inner = elementCount(x.shape.slice(along + 1));
+  const run = (last - first) * inner;
+  const y = x.graph.tensor(options.name ?? "slice", x.shape.with(along, last - first), dtype);
+  moveRuns(x, y, {
+    count: y.size / run,
+    run,
+    xStride: size * inner,
+    xStart: first * inner,
+    yStride: run,
+    yStart: 0,
+  });
+  return y;
+}

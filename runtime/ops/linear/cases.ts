@@ -1,0 +1,79 @@
+import type { DType } from "../../dtype.ts";
+import type { Activation } from "../../shaders/activations.ts";
+import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
+import { GEMM_VARIANTS } from "../gemm.ts";
+import { randomNormal } from "../ndarray.ts";
+import { linear } from "./mod.ts";
+import { linearReference } from "./reference.ts";
+
+interface LinearCase {
+  readonly x: readonly number[];
+  readonly n: number;
+  readonly dtype?: DType;
+  readonly xDtype?: DType;
+  readonly bias?: boolean;
+  readonly activation?: Activation;
+  readonly gate?: readonly number[];
+  readonly residual?: boolean;
+}
+
+function linearCase(spec: LinearCase): OpCase {
+  const { x, n, dtype = "f32", xDtype = "f32", bias, activation = "none", gate, residual } = spec;
+  const k = x.at(-1)!;
+  const inputs: Record<string, CaseInput> = {
+    x: { values: randomNormal(x, 1), dtype: xDtype },
+    w: { values: randomNormal([n, k], 2, 1 / Math.sqrt(k)), dtype },
+  };
+  if (bias) inputs["bias"] = { values: randomNormal([n], 3), dtype };
+  if (gate) inputs["gate"] = { values: randomNormal(gate, 4), dtype: "f32" };
+  if (residual) {
+    inputs["residual"] = { values: randomNormal([...x.slice(0, -1), n], 5), dtype: "f32" };
+  }
+  const parts = [
+    bias && "bias",
+    activation !== "none" && activation,
+    gate && `gate [${gate}]`,
+    residual && "residual",
+  ];
+  const types = xDtype === "f32" ? dtype : `${xDtype} by ${dtype}`;
+  return {
+    name: [`x [${x}] n ${n} ${types}`, ...parts.filter((part) => part)].join(" "),
+    inputs,
+    build: ({ x, w, bias, gate, residual }) => [
+      linear(x!, w!, {
+        activation,
+        ...(bias && { bias }),
+        ...(gate && { gate }),
+        ...(residual && { residual }),
+      }),
+    ],
+    reference: (arrays) => [linearReference(arrays, activation)],
+    tolerance: 2e-5,
+  };
+}
+
+/** Sizes around every tile, all storage formats, all epilogue parts. */
+export const LINEAR_SUITE: OpSuite = {
+  op: "linear",
+  variants: GEMM_VARIANTS,
+  cases: [
+    linearCase({ x: [1, 1], n: 1 }),
+    linearCase({ x: [1, 160], n: 640, bias: true, activation: "silu" }),
+    linearCase({ x: [2, 128], n: 36, bias: true }),
+    linearCase({ x: [3, 37], n: 50, bias: true, gate: [50], residual: true }),
+    linearCase({ x: [4, 64], n: 1, dtype: "bf16" }),
+    linearCase({ x: [5, 64], n: 32 }),
+    linearCase({ x: [2, 8, 32], n: 96, bias: true, gate: [2, 1, 96], residual: true }),
+    linearCase({ x: [2, 9, 32], n: 96, gate: [2, 9, 96] }),
+    linearCase({ x: [3, 5, 7, 12], n: 20, gate: [3, 1, 1, 20], activation: "relu" }),
+    linearCase({ x: [17, 60], n: 33, dtype: "f16", bias: true, activation: "silu" }),
+    linearCase({ x: [17, 61], n: 34, dtype: "bf16", bias: true, activation: "gelu" }),
+    linearCase({ x: [16, 63], n: 64, xDtype: "f16", dtype: "f16", residual: true }),
+    linearCase({ x: [64, 128], n: 128, bias: true, activation: "gelu_tanh" }),
+    linearCase({ x: [65, 16], n: 129, activation: "quick_gelu" }),
+    linearCase({ x: [33, 20], n: 40, activation: "tanh" }),
+    linearCase({ x: [300, 130], n: 257, bias: true }),
+    linearCase({ x: [300, 132], n: 260, bias: true, residual: true }),
+    linearCase({ x: [130, 256], n: 516, bias: true }),
+  ],
+};

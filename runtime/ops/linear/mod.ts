@@ -1,0 +1,92 @@
+import type { Tensor } from "../../graph.ts";
+import { sameShape } from "../../shape.ts";
+import { isFloat } from "../../dtype.ts";
+import type { Activation } from "../../shaders/activations.ts";
+import { dispatchGemm } from "../gemm.ts";
+
+/** Optional parts of a linear layer. */
+export interface LinearOptions {
+  /** Added to every row: [N]. */
+  readonly bias?: Tensor;
+  /** Applied after the bias. */
+  readonly activation?: Activation;
+  /** Multiplies the activated value: [N], one row per leading index of x ([B, 1, N]), or the result's shape. */
+  readonly gate?: Tensor;
+  /** Added last: the result's shape. */
+  readonly residual?: Tensor;
+  /** Name of the result, for messages. */
+  readonly name?: string;
+}
+
+/**
+ * y = residual + gate * activation(x · wᵀ + bias), summed in f32.
+ *
+ * @param x [..., K], f32, f16 or bf16
+ * @param w [N, K], f32, f16 or bf16, as checkpoints store it
+ * @returns f32 [..., N]
+ * @throws {RangeError} when the shapes do not fit together
+ */
+export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tensor {
+  const { bias, activation = "none", gate, residual } = options;
+  const { graph } = x;
+  if (x.rank < 1 || w.rank !== 2 || x.dim(-1) !== w.dim(1)) {
+    throw new RangeError(
+      `Cannot apply linear to ${x} with weight ${w}: it needs [..., K] and [N, K]`,
+    );
+  }
+  for (const tensor of [x, w, bias, gate, residual]) {
+    if (tensor && !isFloat(tensor.dtype)) {
+      throw new RangeError(`Cannot apply linear with ${tensor}: it needs f32, f16 or bf16`);
+    }
+  }
+  const [n, k] = [w.dim(0), w.dim(1)];
+  const m = x.size / k;
+  const shape = [...x.shape.slice(0, -1), n];
+  if (bias && bias.size !== n) {
+    throw new RangeError(`Cannot apply linear ${w} with bias ${bias}: it needs [${n}]`);
+  }
+  if (residual && !sameShape(residual.shape, shape)) {
+    throw new RangeError(
+      `Cannot apply linear ${w} with residual ${residual}: the result is [${shape.join(", ")}]`,
+    );
+  }
+  const gateRows = gate && rowsPerGate(gate, shape);
+  if (gate && gateRows === undefined) {
+    throw new RangeError(
+      `Cannot apply linear ${w} with gate ${gate}: it needs [${n}], [${shape[0]}, 1, ${n}] or [${
+        shape.join(", ")
+      }]`,
+    );
+  }
+  const y = graph.tensor(options.name ?? "linear", shape);
+  dispatchGemm(
+    "linear",
+    {
+      m,
+      n,
+      k,
+      layout: "nk",
+      epilogue: {
+        scale: false,
+        bias: bias !== undefined,
+        activation,
+        gate: gate !== undefined,
+        residual: residual !== undefined,
+      },
+    },
+    { a: x, b: w, ...(bias && { bias }), ...(gate && { gate }), ...(residual && { residual }), y },
+    gateRows === undefined ? {} : { gate_rows: gateRows },
+  );
+  return y;
+}
+
+/** Rows of the result that one row of the gate multiplies, or nothing when the shapes do not fit. */
+function rowsPerGate(gate: Tensor, shape: readonly number[]): number | undefined {
+  const n = shape.at(-1)!;
+  const rows = shape.slice(0, -1).reduce((product, size) => product * size, 1);
+  if (gate.dim(-1) !== n) return undefined;
+  if (gate.size === n) return rows;
+  if (sameShape(gate.shape, shape)) return 1;
+  const isPerBatch = gate.dim(0) === shape[0] && gate.size === shape[0]! * n;
+  return isPerBatch ? rows / shape[0]! : undefined;
+}

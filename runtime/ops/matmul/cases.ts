@@ -1,0 +1,53 @@
+import type { DType } from "../../dtype.ts";
+import type { OpCase, OpSuite } from "../conformance.ts";
+import { GEMM_VARIANTS } from "../gemm.ts";
+import { randomNormal } from "../ndarray.ts";
+import { matmul, type MatmulOptions } from "./mod.ts";
+import { matmulReference } from "./reference.ts";
+
+function matmulCase(
+  a: readonly number[],
+  b: readonly number[],
+  options: MatmulOptions = {},
+  dtype: DType = "f32",
+): OpCase {
+  const { transposeB = false, scale } = options;
+  const parts = [transposeB && "transposed", scale !== undefined && `scale ${scale}`, dtype];
+  return {
+    name: [`a [${a}] b [${b}]`, ...parts.filter((part) => part)].join(" "),
+    inputs: {
+      a: { values: randomNormal(a, 1), dtype: "f32" },
+      b: { values: randomNormal(b, 2), dtype },
+    },
+    build: ({ a, b }) => [matmul(a!, b!, options)],
+    reference: ({ a, b }) => [matmulReference(a!, b!, transposeB, scale)],
+    tolerance: 2e-5,
+  };
+}
+
+/** Both layouts of b, sizes around every tile, batches with every kind of broadcasting. */
+export const MATMUL_SUITE: OpSuite = {
+  op: "matmul",
+  variants: GEMM_VARIANTS,
+  cases: [
+    matmulCase([1, 1], [1, 1]),
+    matmulCase([1, 64], [64, 1]),
+    matmulCase([64, 1], [1, 64]),
+    matmulCase([16, 64], [64, 48]),
+    matmulCase([17, 30], [30, 33]),
+    matmulCase([17, 32], [32, 33]),
+    matmulCase([17, 30], [30, 36]),
+    matmulCase([4, 36], [20, 36], { transposeB: true }),
+    matmulCase([19, 37], [41, 37], { transposeB: true, scale: 0.25 }),
+    matmulCase([3, 9, 20], [20, 24]),
+    matmulCase([3, 9, 20], [3, 20, 24], { scale: 2 }),
+    matmulCase([3, 9, 21], [3, 21, 10]),
+    matmulCase([9, 20], [3, 20, 24]),
+    matmulCase([2, 3, 9, 20], [2, 3, 12, 20], { transposeB: true }),
+    matmulCase([2, 1, 9, 20], [3, 20, 24]),
+    matmulCase([2, 3, 9, 20], [2, 1, 24, 20], { transposeB: true }),
+    matmulCase([300, 130], [130, 257]),
+    matmulCase([64, 128], [128, 64], {}, "f16"),
+    matmulCase([64, 127], [63, 127], { transposeB: true }, "bf16"),
+  ],
+};

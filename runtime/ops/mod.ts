@@ -1,0 +1,27 @@
+/**
+ * Every op that a model is written in.
+ *
+ * @module
+ */
+export { type Activation } from "../shaders/activations.ts";
+export { type RopeStyle } from "../shaders/rope.ts";
+export { attention, type AttentionOptions } from "./attention/mod.ts";
+export { combine } from "./combine/mod.ts";
+export { causalConv3d, type CausalConv3dOptions, conv2d, type Conv2dOptions } from "./conv/mod.ts";
+export { copyTo } from "./copy/mod.ts";
+export { elementwise, type ElementwiseOptions } from "./elementwise/mod.ts";
+export { gather } from "./gather/mod.ts";
+export { concat, permute, slice } from "./layout/mod.ts";
+export { linear, type LinearOptions } from "./linear/mod.ts";
+export { matmul, type MatmulOptions } from "./matmul/mod.ts";
+export {
+  groupNorm,
+  type GroupNormOptions,
+  layerNorm,
+  type LayerNormOptions,
+  rmsNorm,
+  type RmsNormOptions,
+} from "./norm/mod.ts";
+export { rope, type RopeOptions } from "./rope/mod.ts";
+export { softmax, type SoftmaxOptions } from "./softmax/mod.ts";
+export { upsampleNearest } from "./upsample/mod.ts";

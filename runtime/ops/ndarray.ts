@@ -1,0 +1,50 @@
+import { decodeElements, type DType, encodeElements } from "../dtype.ts";
+import { elementCount, type Shape } from "../shape.ts";
+
+/** A dense array in double precision: what the CPU references compute on. */
+export interface NdArray {
+  readonly shape: Shape;
+  readonly data: Float64Array;
+}
+
+/** Makes an array, of zeros unless `data` is given. */
+export function ndarray(shape: Shape, data?: Float64Array): NdArray {
+  const count = elementCount(shape);
+  if (data && data.length !== count) {
+    throw new RangeError(
+      `Cannot make an array of shape [${shape}]: ${data.length} values are given`,
+    );
+  }
+  return { shape: [...shape], data: data ?? new Float64Array(count) };
+}
+
+/** Rounds every value to what `dtype` can hold. */
+export function roundTo(array: NdArray, dtype: DType): NdArray {
+  return { shape: array.shape, data: decodeElements(encodeElements(array.data, dtype), dtype) };
+}
+
+/** Deterministic standard-normal values (xorshift and Box–Muller): the same test data on every machine. */
+export function randomNormal(shape: Shape, seed: number, scale = 1): NdArray {
+  let state = (Math.imul(seed + 1, 0x9e3779b1) ^ 0x85ebca6b) >>> 0 || 1;
+  const uniform = () => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    state >>>= 0;
+    return (state + 0.5) / 4294967296;
+  };
+  const array = ndarray(shape);
+  for (let i = 0; i < array.data.length; i++) {
+    array.data[i] = scale * Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform());
+  }
+  return array;
+}
+
+/** Integers in `[0, bound)`, deterministic. */
+export function randomIntegers(shape: Shape, seed: number, bound: number): NdArray {
+  const array = randomNormal(shape, seed, 1000);
+  return {
+    shape: array.shape,
+    data: array.data.map((value) => Math.floor(Math.abs(value) * 97) % bound),
+  };
+}

@@ -1,0 +1,42 @@
+import type { Tensor } from "../../graph.ts";
+import type { Activation } from "../../shaders/activations.ts";
+import { rowNorm } from "./row_norm.ts";
+
+/** Optional parts of a root-mean-square normalisation. */
+export interface RmsNormOptions {
+  /** `rms`: added to the mean square; `l2`: smallest length that is divided by. */
+  readonly eps: number;
+  /** Learned factor, [C]; f32, f16 or bf16. */
+  readonly weight?: Tensor | undefined;
+  /** `rms` (default): x / sqrt(mean(x²) + eps). `l2`, as in Wan's VAE: x / max(‖x‖₂, eps) * sqrt(C). */
+  readonly kind?: "rms" | "l2";
+  /** Modulation: the result is multiplied by `1 + scale`. [C], [B, 1, C], [B, L, C] and the like. */
+  readonly scale?: Tensor | undefined;
+  /** Modulation: added after `scale`; shapes alike. */
+  readonly shift?: Tensor | undefined;
+  /** Applied last. */
+  readonly activation?: Activation;
+  /** Name of the result, for messages. */
+  readonly name?: string;
+}
+
+/**
+ * Root-mean-square normalisation over the last axis, with modulation and activation fused in:
+ * y = act(n(x) * weight * (1 + scale) + shift), n by `kind`.
+ *
+ * @param x [..., C]
+ * @returns f32 tensor of the shape of `x`
+ * @throws {RangeError} when the weight is not [C] or a modulation does not broadcast to `x`
+ */
+export function rmsNorm(x: Tensor, options: RmsNormOptions): Tensor {
+  return rowNorm(x, {
+    op: "rmsNorm",
+    kind: options.kind ?? "rms",
+    eps: options.eps,
+    weight: options.weight,
+    scale: options.scale,
+    shift: options.shift,
+    activation: options.activation ?? "none",
+    name: options.name ?? "rmsNorm",
+  });
+}

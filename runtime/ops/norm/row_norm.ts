@@ -1,0 +1,115 @@
+import type { Tensor } from "../../graph.ts";
+import { formatShape, sameShape } from "../../shape.ts";
+import type { Activation } from "../../shaders/activations.ts";
+import { rowNormKernel, type RowNormSpec } from "../../shaders/row_norm.ts";
+import type { Target } from "../../target.ts";
+import { chooseVariant, type Variant } from "../variants.ts";
+
+/** Everything that a normalisation of rows needs; the public ops fill it in. */
+export interface RowNormRequest {
+  readonly op: "layerNorm" | "rmsNorm";
+  readonly kind: RowNormSpec["kind"];
+  readonly eps: number;
+  readonly weight?: Tensor | undefined;
+  readonly bias?: Tensor | undefined;
+  readonly scale?: Tensor | undefined;
+  readonly shift?: Tensor | undefined;
+  readonly activation: Activation;
+  readonly name: string;
+}
+
+interface RowNormVariant extends Variant<{ channels: number }> {
+  /** Invocations per row, and rows per workgroup. */
+  layout(channels: number): { lanes: number; rows: number };
+}
+
+const ROW_NORM_VARIANTS: readonly RowNormVariant[] = [
+  { name: "cpu", schedule: "cpu", supports: () => true, layout: () => ({ lanes: 1, rows: 32 }) },
+  {
+    name: "gpu",
+    schedule: "gpu",
+    supports: (_problem, target: Target) => target.limits.maxWorkgroupInvocations >= 64,
+    layout: (channels) => (channels > 512 ? { lanes: 64, rows: 1 } : { lanes: 8, rows: 8 }),
+  },
+];
+
+/** Traces one row normalisation over the last axis of `x`. */
+export function rowNorm(x: Tensor, request: RowNormRequest): Tensor {
+  const { op, kind, weight, bias, scale, shift, activation, eps, name } = request;
+  const channels = x.dim(-1);
+  for (const [role, vector] of Object.entries({ weight, bias })) {
+    if (vector && !sameShape(vector.shape, [channels])) {
+      throw new RangeError(
+        `Cannot apply ${op} to ${x}: ${role} ${vector} must have the shape ${
+          formatShape([channels])
+        }`,
+      );
+    }
+  }
+  const { graph } = x;
+  const variant = chooseVariant(op, ROW_NORM_VARIANTS, { channels }, graph.target);
+  const width = channels % 4 === 0 ? 4 : 1;
+  const { lanes, rows } = variant.layout(channels);
+  const kernel = rowNormKernel({
+    kind,
+    width,
+    lanes,
+    rows,
+    hasWeight: weight !== undefined,
+    hasBias: bias !== undefined,
+    hasScale: scale !== undefined,
+    hasShift: shift !== undefined,
+    activation,
+  });
+  const params: Record<string, number> = {
+    row_count: x.size / channels,
+    words: channels / width,
+    eps,
+  };
+  const buffers: Record<string, Tensor> = { x, y: graph.tensor(name, x.shape) };
+  for (const [role, tensor] of Object.entries({ weight, bias, scale, shift })) {
+    if (tensor) buffers[role] = tensor;
+  }
+  for (const [role, tensor] of Object.entries({ scale, shift })) {
+    if (!tensor) continue;
+    const { div, mod } = modulationRows(x, tensor, op, role);
+    params[`${role}_div`] = div;
+    params[`${role}_mod`] = mod;
+  }
+  graph.dispatch({
+    kernel,
+    buffers,
+    params,
+    workgroups: [Math.ceil(x.size / channels / rows), 1, 1],
+    flops: 8 * x.size,
+  });
+  return buffers["y"]!;
+}
+
+/**
+ * Which row of a modulation belongs to which row of `x`: row r takes `floor(r / div) % mod`. A modulation has
+ * the channels of `x` and, before them, sizes of which the first and the last few may be 1.
+ */
+function modulationRows(
+  x: Tensor,
+  modulation: Tensor,
+  op: string,
+  role: string,
+): { div: number; mod: number } {
+  const own = modulation.shape.slice(0, -1);
+  const lead = x.rank - 1 - own.length;
+  const padded = [...new Array<number>(Math.max(0, lead)).fill(1), ...own];
+  const sizes = x.shape.slice(0, -1);
+  const first = padded.findIndex((size) => size !== 1);
+  const last = padded.findLastIndex((size) => size !== 1);
+  const fits = lead >= 0 && modulation.dim(-1) === x.dim(-1) &&
+    (first === -1 || sameShape(padded.slice(first, last + 1), sizes.slice(first, last + 1)));
+  if (!fits) {
+    throw new RangeError(
+      `Cannot apply ${op} to ${x}: ${role} ${modulation} does not broadcast to it (channels in full, other sizes equal or 1)`,
+    );
+  }
+  const product = (values: readonly number[]) => values.reduce((total, size) => total * size, 1);
+  if (first === -1) return { div: 1, mod: 1 };
+  return { div: product(sizes.slice(last + 1)), mod: product(padded) };
+}

@@ -1,0 +1,64 @@
+import { isFloat } from "../../dtype.ts";
+import type { Tensor } from "../../graph.ts";
+import type { Kernel } from "../../shaders/assemble.ts";
+import { softmaxGroupKernel, softmaxRowKernel } from "../../shaders/softmax.ts";
+import { chooseVariant, type Variant } from "../variants.ts";
+
+/** Optional parts of a softmax. */
+export interface SoftmaxOptions {
+  /** Factor of the elements before the softmax; 1 by default. */
+  readonly scale?: number;
+  /** Name of the result, for messages. */
+  readonly name?: string;
+}
+
+interface SoftmaxVariant extends Variant<null> {
+  readonly kernel: (isVector: boolean) => Kernel;
+  readonly rowsPerGroup: number;
+}
+
+const VARIANTS: readonly SoftmaxVariant[] = [
+  {
+    name: "row",
+    schedule: "cpu",
+    supports: () => true,
+    kernel: softmaxRowKernel,
+    rowsPerGroup: 8,
+  },
+  {
+    name: "group",
+    schedule: "gpu",
+    supports: () => true,
+    kernel: softmaxGroupKernel,
+    rowsPerGroup: 1,
+  },
+];
+
+/** Names of the variants. */
+export const SOFTMAX_VARIANTS: readonly string[] = VARIANTS.map(({ name }) => name);
+
+/**
+ * y = softmax(scale * x) over the last axis, in f32.
+ *
+ * @param x [..., N], any float dtype; finite
+ * @returns f32, the shape of x
+ * @throws {RangeError} when x is not a float tensor with at least one dimension
+ */
+export function softmax(x: Tensor, options: SoftmaxOptions = {}): Tensor {
+  if (x.rank < 1 || !isFloat(x.dtype)) {
+    throw new RangeError(`Cannot take the softmax of ${x}: it needs [..., N] in f32, f16 or bf16`);
+  }
+  const n = x.dim(-1);
+  const rows = x.size / n;
+  const { graph } = x;
+  const { kernel, rowsPerGroup } = chooseVariant("softmax", VARIANTS, null, graph.target);
+  const y = graph.tensor(options.name ?? "softmax", x.shape);
+  graph.dispatch({
+    kernel: kernel(n % 4 === 0),
+    buffers: { x, y },
+    params: { rows, n, scale: options.scale ?? 1 },
+    workgroups: [Math.ceil(rows / rowsPerGroup), 1, 1],
+    flops: 5 * x.size,
+  });
+  return y;
+}

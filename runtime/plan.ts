@@ -1,0 +1,180 @@
+/**
+ * Memory planning: liveness gives every intermediate a slot, and tensors that never live together share one.
+ * Several programs that do not run at the same time share their slots too.
+ */
+import type { Dispatch, Graph } from "./graph.ts";
+import type { Resident } from "./resident.ts";
+import { roundUp } from "./shape.ts";
+import type { Target } from "./target.ts";
+
+/** One dispatch as it will be encoded: a part of a recorded dispatch's grid. */
+export interface PlannedDispatch {
+  /** What was recorded. */
+  readonly dispatch: Dispatch;
+  /** First workgroup of the part. */
+  readonly base: readonly [number, number, number];
+  /** Workgroups of the part. */
+  readonly workgroups: readonly [number, number, number];
+}
+
+/** One program of a plan. */
+export interface PlannedProgram {
+  /** What was traced. */
+  readonly graph: Graph;
+  /** Slot per intermediate id. */
+  readonly slots: ReadonlyMap<number, number>;
+  /** Dispatches, grouped by submit. */
+  readonly submits: readonly (readonly PlannedDispatch[])[];
+  /** Bytes of the buffer that holds the parameters of all dispatches. */
+  readonly paramBytes: number;
+}
+
+/** Where everything will lie, before anything is allocated. */
+export interface MemoryPlan {
+  /** By the names given to {@linkcode planMemory}. */
+  readonly programs: Readonly<Record<string, PlannedProgram>>;
+  /** Sizes of the shared slots, largest first. */
+  readonly slotBytes: readonly number[];
+  /** Slots, parameters and constants: what {@linkcode instantiate} allocates, to the byte. */
+  readonly workspaceBytes: number;
+  /** Weights, inputs, results and state that the programs use. */
+  readonly residents: ReadonlySet<Resident>;
+  /** Bytes of `residents`. */
+  readonly residentBytes: number;
+  /** Everything together. */
+  readonly peakBytes: number;
+}
+
+/** Bytes between the parameter blocks of two dispatches: WebGPU's strictest uniform alignment. */
+export const PARAM_STRIDE = 256;
+
+/** Plans programs that never run at the same time. */
+export function planMemory(graphs: Readonly<Record<string, Graph>>): MemoryPlan {
+  const programs: Record<string, PlannedProgram> = {};
+  const slotBytes: number[] = [];
+  const residents = new Set<Resident>();
+  let ownBytes = 0;
+  for (const [name, graph] of Object.entries(graphs)) {
+    const { slots, sizes } = assignSlots(graph);
+    sizes.forEach((size, i) => slotBytes[i] = Math.max(slotBytes[i] ?? 0, size));
+    const submits = cutSubmits(graph.dispatches, graph.target);
+    const blocks = submits.flat().reduce((sum, { dispatch }) => sum + paramBlocks(dispatch), 0);
+    programs[name] = { graph, slots, submits, paramBytes: blocks * PARAM_STRIDE };
+    ownBytes += blocks * PARAM_STRIDE;
+    for (const { resident } of graph.constants) ownBytes += resident.byteLength;
+    for (const resident of graph.residents) residents.add(resident);
+  }
+  const workspaceBytes = slotBytes.reduce((sum, size) => sum + size, ownBytes);
+  const residentBytes = residents.values().reduce((sum, { byteLength }) => sum + byteLength, 0);
+  return {
+    programs,
+    slotBytes,
+    workspaceBytes,
+    residents,
+    residentBytes,
+    peakBytes: workspaceBytes + residentBytes,
+  };
+}
+
+/** Parameter blocks of {@linkcode PARAM_STRIDE} bytes that a dispatch needs. */
+export function paramBlocks(dispatch: Dispatch): number {
+  return Math.ceil((dispatch.params.length + 3) * 4 / PARAM_STRIDE);
+}
+
+interface Lifetime {
+  readonly id: number;
+  readonly bytes: number;
+  readonly first: number;
+  last: number;
+}
+
+/** Greedy by size: the largest tensors choose first, each takes the first slot that is free while it lives. */
+function assignSlots(graph: Graph): { slots: Map<number, number>; sizes: number[] } {
+  const lifetimes = new Map<number, Lifetime>();
+  graph.dispatches.forEach((dispatch, time) => {
+    for (const { memory } of dispatch.tensors) {
+      if (!("id" in memory)) continue;
+      const known = lifetimes.get(memory.id);
+      if (known) known.last = time;
+      else {
+        lifetimes.set(memory.id, {
+          id: memory.id,
+          bytes: memory.byteLength,
+          first: time,
+          last: time,
+        });
+      }
+    }
+  });
+  const slots = new Map<number, number>();
+  const occupants: Lifetime[][] = [];
+  const sizes: number[] = [];
+  const bySize = [...lifetimes.values()].sort((a, b) => b.bytes - a.bytes || a.id - b.id);
+  for (const tensor of bySize) {
+    let slot = occupants.findIndex((others) =>
+      others.every((other) => other.last < tensor.first || tensor.last < other.first)
+    );
+    if (slot === -1) {
+      slot = occupants.length;
+      occupants.push([]);
+      sizes.push(roundUp(tensor.bytes, 256));
+    }
+    occupants[slot]!.push(tensor);
+    slots.set(tensor.id, slot);
+  }
+  return { slots, sizes };
+}
+
+/** Cuts grids that are too large or too long, and groups dispatches into submits within the budget. */
+function cutSubmits(dispatches: readonly Dispatch[], target: Target): PlannedDispatch[][] {
+  const submits: PlannedDispatch[][] = [];
+  let current: PlannedDispatch[] = [];
+  let cost = 0;
+  for (const dispatch of dispatches) {
+    const dispatchCost = dispatch.flops / target.submitBudget.flops +
+      dispatch.bytes / target.submitBudget.bytes;
+    const parts = cutGrid(
+      dispatch,
+      Math.ceil(dispatchCost),
+      target.limits.maxWorkgroupsPerDimension,
+    );
+    for (const part of parts) {
+      const partCost = dispatchCost / parts.length;
+      if (current.length > 0 && cost + partCost > 1) {
+        submits.push(current);
+        current = [];
+        cost = 0;
+      }
+      current.push(part);
+      cost += partCost;
+    }
+  }
+  if (current.length > 0) submits.push(current);
+  return submits;
+}
+
+/** Cuts a grid along its longest axis into about `parts`, and every axis to the device's limit. */
+function cutGrid(dispatch: Dispatch, parts: number, limit: number): PlannedDispatch[] {
+  const { workgroups } = dispatch;
+  const longest = workgroups.indexOf(Math.max(...workgroups));
+  const steps = workgroups.map((count, axis) =>
+    Math.max(1, Math.min(limit, axis === longest ? Math.ceil(count / Math.max(1, parts)) : count))
+  );
+  const result: PlannedDispatch[] = [];
+  for (let z = 0; z < workgroups[2]; z += steps[2]!) {
+    for (let y = 0; y < workgroups[1]; y += steps[1]!) {
+      for (let x = 0; x < workgroups[0]; x += steps[0]!) {
+        result.push({
+          dispatch,
+          base: [x, y, z],
+          workgroups: [
+            Math.min(steps[0]!, workgroups[0] - x),
+            Math.min(steps[1]!, workgroups[1] - y),
+            Math.min(steps[2]!, workgroups[2] - z),
+          ],
+        });
+      }
+    }
+  }
+  return result;
+}

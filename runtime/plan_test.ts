@@ -1,0 +1,137 @@
+import assert from "node:assert/strict";
+import { openDevice } from "./open_device.ts";
+import { Graph, type Tensor } from "./graph.ts";
+import { copyTo } from "./ops/copy/mod.ts";
+import { elementwise } from "./ops/elementwise/mod.ts";
+import { planMemory } from "./plan.ts";
+import { instantiate } from "./program.ts";
+import { Resident } from "./resident.ts";
+import { BASELINE_TARGET, type Target } from "./target.ts";
+
+/** A chain of additions in which every result is read by some later ones. */
+function randomGraph(
+  seed: number,
+  target: Target,
+): { graph: Graph; input: Resident; output: Resident } {
+  let state = seed;
+  const random = (bound: number) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor(state / 2 ** 32 * bound);
+  };
+  const graph = new Graph("random", target);
+  const input = new Resident("input", [64]);
+  const output = new Resident("output", [64]);
+  const tensors: Tensor[] = [graph.use(input)];
+  for (let i = 0; i < 30; i++) {
+    const [a, b] = [tensors[random(tensors.length)]!, tensors[random(tensors.length)]!];
+    tensors.push(elementwise("0.5 * a + 0.5 * b + 0.125", { a, b }));
+  }
+  copyTo(tensors.at(-1)!, output);
+  return { graph, input, output };
+}
+
+Deno.test("planMemory() never lets two tensors share a slot while both live", () => {
+  for (let seed = 0; seed < 50; seed++) {
+    const { graph } = randomGraph(seed, BASELINE_TARGET);
+    const { slots } = planMemory({ main: graph }).programs["main"]!;
+    const lives = new Map<number, { first: number; last: number }>();
+    graph.dispatches.forEach(({ tensors }, time) => {
+      for (const { memory } of tensors) {
+        if (!("id" in memory)) continue;
+        const life = lives.get(memory.id) ?? { first: time, last: time };
+        lives.set(memory.id, { ...life, last: time });
+      }
+    });
+    for (const [a, lifeA] of lives) {
+      for (const [b, lifeB] of lives) {
+        if (a >= b || slots.get(a) !== slots.get(b)) continue;
+        assert.ok(
+          lifeA.last < lifeB.first || lifeB.last < lifeA.first,
+          `seed ${seed}: ${a} and ${b} overlap`,
+        );
+      }
+    }
+  }
+});
+
+Deno.test("planMemory() shares the slots of programs that do not run together", () => {
+  const { graph } = randomGraph(1, BASELINE_TARGET);
+  const { graph: other } = randomGraph(2, BASELINE_TARGET);
+  const alone = planMemory({ graph });
+  const both = planMemory({ graph, other });
+  const slots = (plan: typeof alone) => plan.slotBytes.reduce((sum, size) => sum + size, 0);
+  assert.ok(slots(both) < slots(alone) + slots(planMemory({ other })));
+  assert.ok(slots(both) >= slots(alone));
+});
+
+Deno.test("instantiate() allocates what the plan says, to the byte, and gives all of it back", async () => {
+  const device = await openDevice();
+  const { graph, input, output } = randomGraph(3, device.target);
+  const plan = planMemory({ main: graph });
+  for (const resident of plan.residents) resident.allocate(device);
+  const programs = await instantiate(plan, device);
+  assert.equal(device.allocatedBytes, plan.peakBytes);
+  programs.destroy();
+  input.destroy();
+  output.destroy();
+  assert.equal(device.allocatedBytes, 0);
+  device.destroy();
+});
+
+Deno.test("instantiate() leaves nothing allocated when the budget is too small", async () => {
+  const device = await openDevice({ maxBytes: 1500 });
+  const { graph, input, output } = randomGraph(4, device.target);
+  input.allocate(device);
+  output.allocate(device);
+  const before = device.allocatedBytes;
+  await assert.rejects(instantiate(planMemory({ main: graph }), device), /Cannot allocate/);
+  assert.equal(device.allocatedBytes, before);
+  device.destroy();
+});
+
+Deno.test("planMemory() cuts grids and submits without changing the result", async () => {
+  const device = await openDevice();
+  const whole = await runAdd(device.target);
+  const cut = await runAdd({
+    ...device.target,
+    limits: { ...device.target.limits, maxWorkgroupsPerDimension: 3 },
+    submitBudget: { flops: 100, bytes: 1e4 },
+  });
+  assert.equal(whole.submits, 1);
+  assert.ok(cut.submits > 3);
+  assert.deepEqual(cut.values, whole.values);
+
+  async function runAdd(target: Target): Promise<{ submits: number; values: Float64Array }> {
+    const graph = new Graph("add", target);
+    const input = new Resident("input", [5000]).allocate(device);
+    const output = new Resident("output", [5000]).allocate(device);
+    const x = graph.use(input);
+    copyTo(elementwise("a + 1.0", { a: elementwise("a * 2.0", { a: x }) }), output);
+    const programs = await instantiate(planMemory({ main: graph }), device);
+    input.write(Float32Array.from({ length: 5000 }, (_, i) => i));
+    const program = programs.get("main");
+    await program.run();
+    const values = await output.read();
+    programs.destroy();
+    return { submits: program.submits.length, values };
+  }
+  device.destroy();
+});
+
+Deno.test("Program.run() stops with an AbortError between submits when cancelled", async () => {
+  const device = await openDevice();
+  const target = { ...device.target, submitBudget: { flops: 10, bytes: 100 } };
+  const { graph, input, output } = randomGraph(5, target);
+  input.allocate(device);
+  output.allocate(device);
+  const programs = await instantiate(planMemory({ main: graph }), device);
+  const program = programs.get("main");
+  assert.ok(program.submits.length > 10);
+  let finished = 0;
+  await assert.rejects(
+    program.run({ isCancelled: () => finished >= 3, onProgress: (count) => finished = count }),
+    { name: "AbortError" },
+  );
+  assert.equal(finished, 3);
+  device.destroy();
+});

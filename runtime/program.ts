@@ -1,0 +1,259 @@
+/**
+ * Replay: a program holds its pipelines, bind groups and parameters, so that running it again creates
+ * nothing and decides nothing.
+ */
+import type { Device } from "./device.ts";
+import type { Dispatch, Tensor } from "./graph.ts";
+import {
+  type MemoryPlan,
+  PARAM_STRIDE,
+  paramBlocks,
+  type PlannedDispatch,
+  type PlannedProgram,
+} from "./plan.ts";
+import { createWindows } from "./resident.ts";
+import { type BufferWindow, cutIntoPieces } from "./windows.ts";
+import { roundUp } from "./shape.ts";
+import { assembleKernel, type ParamType } from "./shaders/assemble.ts";
+import type { Target } from "./target.ts";
+
+/** A dispatch ready to be encoded. */
+export interface PreparedDispatch {
+  /** Grid and origin. */
+  readonly planned: PlannedDispatch;
+  /** The compiled kernel. */
+  readonly pipeline: GPUComputePipeline;
+  /** Its tensors and parameters. */
+  readonly bindGroup: GPUBindGroup;
+}
+
+/** How a run may be watched and stopped. */
+export interface RunControl {
+  /** Asked before every submit; `true` makes the run throw an `AbortError`. */
+  isCancelled?(): boolean;
+  /** Called when the GPU has finished a part of the run; counts submits. */
+  onProgress?(finished: number, total: number): void;
+}
+
+/** A computation that can be run any number of times. */
+export class Program {
+  /** As in its plan. */
+  readonly name: string;
+  /** Where it runs. */
+  readonly device: Device;
+  /** Dispatches, grouped by submit. */
+  readonly submits: readonly (readonly PreparedDispatch[])[];
+
+  /** Use {@linkcode instantiate}. */
+  constructor(name: string, device: Device, submits: readonly (readonly PreparedDispatch[])[]) {
+    this.name = name;
+    this.device = device;
+    this.submits = submits;
+  }
+
+  /** Encodes submit `index` into one command buffer with one pass. */
+  encode(index: number): GPUCommandBuffer {
+    const encoder = this.device.gpuDevice.createCommandEncoder({ label: this.name });
+    const pass = encoder.beginComputePass({ label: this.name });
+    let current: GPUComputePipeline | undefined;
+    for (const { pipeline, bindGroup, planned } of this.submits[index]!) {
+      if (pipeline !== current) pass.setPipeline(pipeline);
+      current = pipeline;
+      pass.setBindGroup(0, bindGroup);
+      pass.dispatchWorkgroups(...planned.workgroups);
+    }
+    pass.end();
+    return encoder.finish();
+  }
+
+  /** Submits the whole program without waiting. For programs whose work is short. */
+  submit(): void {
+    for (let i = 0; i < this.submits.length; i++) this.device.submit([this.encode(i)]);
+  }
+
+  /**
+   * Runs the program to its end. The wait for one submit overlaps with the start of the next.
+   *
+   * @param before called right before the first submit: the place to write inputs
+   * @throws {DOMException} `AbortError` when cancelled; the submits already made are finished by then
+   */
+  async run(control: RunControl = {}, before?: () => void): Promise<void> {
+    const total = this.submits.length;
+    throwIfCancelled(control);
+    before?.();
+    this.device.submit([this.encode(0)]);
+    for (let i = 1; i <= total; i++) {
+      const next = i < total ? this.encode(i) : undefined;
+      let isCancelled = false;
+      await this.device.wait(() => {
+        control.onProgress?.(i, total);
+        isCancelled = control.isCancelled?.() ?? false;
+        if (next && !isCancelled) this.device.submit([next]);
+      });
+      if (isCancelled && i < total) throwIfCancelled(control);
+    }
+  }
+}
+
+/** Throws the error by which a cancelled run ends. */
+export function throwIfCancelled(control: RunControl): void {
+  if (control.isCancelled?.()) {
+    throw new DOMException("Cannot finish: the work was cancelled", "AbortError");
+  }
+}
+
+/** Programs of one plan with the memory they share. */
+export class ProgramSet {
+  /** What it was made from. */
+  readonly plan: MemoryPlan;
+  readonly #programs: ReadonlyMap<string, Program>;
+  readonly #device: Device;
+  readonly #buffers: readonly GPUBuffer[];
+
+  /** Use {@linkcode instantiate}. */
+  constructor(
+    plan: MemoryPlan,
+    programs: ReadonlyMap<string, Program>,
+    device: Device,
+    buffers: readonly GPUBuffer[],
+  ) {
+    this.plan = plan;
+    this.#programs = programs;
+    this.#device = device;
+    this.#buffers = buffers;
+  }
+
+  /** The program planned under `name`. */
+  get(name: string): Program {
+    const program = this.#programs.get(name);
+    if (!program) {
+      throw new RangeError(
+        `Cannot find program "${name}": the set has ${[...this.#programs.keys()].join(", ")}`,
+      );
+    }
+    return program;
+  }
+
+  /** Frees the slots, parameters and constants; residents belong to their owners. */
+  destroy(): void {
+    for (const buffer of this.#buffers) this.#device.destroyBuffer(buffer);
+  }
+}
+
+/**
+ * Allocates a plan's workspace, compiles its pipelines and builds its bind groups.
+ * Residents must have been allocated by their owners.
+ *
+ * @throws {OutOfMemoryError} when the budget does not hold the workspace; nothing stays allocated then
+ */
+export async function instantiate(plan: MemoryPlan, device: Device): Promise<ProgramSet> {
+  const buffers: GPUBuffer[] = [];
+  try {
+    return await device.guarded(() => {
+      const slots = plan.slotBytes.map((bytes, i) => {
+        const windows = createWindows(device, `slot ${i}`, bytes);
+        buffers.push(...new Set(windows.map((window) => window.buffer)));
+        return windows;
+      });
+      const programs = new Map<string, Program>();
+      for (const [name, planned] of Object.entries(plan.programs)) {
+        if (planned.paramBytes === 0) {
+          throw new RangeError(`Cannot instantiate program "${name}": it has no dispatches`);
+        }
+        const params = device.createBuffer(`${name} params`, planned.paramBytes, PARAM_USAGE);
+        buffers.push(params);
+        for (const { resident, values } of planned.graph.constants) {
+          buffers.push(...new Set(resident.allocate(device).windows.map(({ buffer }) => buffer)));
+          resident.write(values);
+        }
+        programs.set(name, prepareProgram(name, planned, slots, params, device));
+      }
+      return new ProgramSet(plan, programs, device, buffers);
+    });
+  } catch (error) {
+    for (const buffer of buffers) device.destroyBuffer(buffer);
+    throw error;
+  }
+}
+
+const PARAM_USAGE = 0x40 | 0x08; // UNIFORM | COPY_DST
+
+function prepareProgram(
+  name: string,
+  planned: PlannedProgram,
+  slots: readonly (readonly BufferWindow[])[],
+  params: GPUBuffer,
+  device: Device,
+): Program {
+  const bytes = new DataView(new ArrayBuffer(planned.paramBytes));
+  let block = 0;
+  const submits = planned.submits.map((dispatches) =>
+    dispatches.map((part): PreparedDispatch => {
+      const { dispatch } = part;
+      const offset = block * PARAM_STRIDE;
+      block += paramBlocks(dispatch);
+      writeParams(bytes, offset, part);
+      const wgsl = kernelSource(dispatch, device.target);
+      const pipeline = device.pipeline(dispatch.kernel.name, wgsl);
+      const entries: GPUBindGroupEntry[] = [{
+        binding: 0,
+        resource: { buffer: params, offset, size: roundUp((dispatch.params.length + 3) * 4, 16) },
+      }];
+      for (const tensor of dispatch.tensors) {
+        for (const window of windowsOf(tensor, planned, slots)) {
+          entries.push({ binding: entries.length, resource: window });
+        }
+      }
+      const bindGroup = device.bindGroup({
+        label: dispatch.label,
+        layout: pipeline.getBindGroupLayout(0),
+        entries,
+      });
+      return { planned: part, pipeline, bindGroup };
+    })
+  );
+  device.write(params, 0, new Uint8Array(bytes.buffer));
+  return new Program(name, device, submits);
+}
+
+/** The WGSL of a dispatch: its kernel, specialised to the formats and sizes of its tensors. */
+export function kernelSource(dispatch: Dispatch, target: Target): string {
+  const { limits } = target;
+  return assembleKernel(
+    dispatch.kernel,
+    dispatch.tensors.map((tensor) => {
+      const pieces = cutIntoPieces(tensor.memory.byteLength, limits);
+      return { dtype: tensor.dtype, pieces: pieces.length, pieceBytes: pieces[0]!.size };
+    }),
+  );
+}
+
+function windowsOf(
+  tensor: Tensor,
+  planned: PlannedProgram,
+  slots: readonly (readonly BufferWindow[])[],
+): readonly BufferWindow[] {
+  const { memory } = tensor;
+  if (!("id" in memory)) return memory.windows;
+  const slot = slots[planned.slots.get(memory.id)!]!;
+  let left = memory.byteLength;
+  const windows: BufferWindow[] = [];
+  for (const window of slot) {
+    if (left <= 0) break;
+    windows.push({ ...window, size: Math.min(window.size, left) });
+    left -= window.size;
+  }
+  return windows;
+}
+
+function writeParams(bytes: DataView, offset: number, { dispatch, base }: PlannedDispatch): void {
+  base.forEach((value, i) => bytes.setUint32(offset + i * 4, value, true));
+  const types: ParamType[] = Object.values(dispatch.kernel.params);
+  types.forEach((type, i) => {
+    const at = offset + (i + 3) * 4;
+    const value = dispatch.params[i]!;
+    if (type === "f32") bytes.setFloat32(at, value, true);
+    else if (type === "i32") bytes.setInt32(at, value, true);
+    else bytes.setUint32(at, value, true);
+  });
+}

@@ -1,0 +1,169 @@
+/**
+ * Puts a kernel together: parameter struct, bindings, accessor functions, entry point.
+ *
+ * A kernel's body is written against accessors, never against bindings: for a buffer `x` of width 4,
+ * `x_at(i)` gives elements `4i … 4i+3` as `vec4<f32>`, whatever the storage format and however many bindings
+ * the tensor is spread over; `x_put(i, v)` stores. So f16 and bf16 weights and tensors above the binding limit
+ * cost the kernels nothing in code.
+ *
+ * The body defines `fn kernel(wg: vec3<u32>, local: vec3<u32>)`. `wg` is the workgroup's place in the whole
+ * grid: a grid may be cut into several dispatches, so kernels never use `global_invocation_id`.
+ */
+import type { DType } from "../dtype.ts";
+
+/** WGSL type of one kernel parameter. */
+export type ParamType = "u32" | "i32" | "f32";
+
+/** A buffer as the kernel sees it. */
+export interface BufferSlot {
+  /** Prefix of its accessors. */
+  readonly name: string;
+  /** Whether the kernel stores to it. */
+  readonly access: "read" | "read_write";
+  /** Elements per access: `x_at` gives a scalar, or a `vec4`. */
+  readonly width: 1 | 4;
+}
+
+/** A kernel, complete but for the storage format and size of the tensors that it is bound to. */
+export interface Kernel {
+  /** Names the pipeline and the row in profiles; holds every specialisation of the body. */
+  readonly name: string;
+  /** Bound in this order, after the parameters. */
+  readonly buffers: readonly BufferSlot[];
+  /** WGSL type by parameter name, in this order. */
+  readonly params: Readonly<Record<string, ParamType>>;
+  /** Invocations along x, y and z. */
+  readonly workgroupSize: readonly [number, number, number];
+  /** WGSL: constants, helpers and `fn kernel(wg: vec3<u32>, local: vec3<u32>)`; parameters are `params.NAME`. */
+  readonly body: string;
+  /** Needs `enable f16;`. */
+  readonly usesF16?: boolean;
+}
+
+/** How a slot is bound: storage format and number of bindings of `pieceBytes` each. */
+export interface BufferBinding {
+  readonly dtype: DType;
+  readonly pieces: number;
+  readonly pieceBytes: number;
+}
+
+/** Scalars that the runtime itself puts in front of a kernel's parameters: the grid offset of a dispatch. */
+export const RESERVED_PARAMS = 3;
+
+/** The complete WGSL of a kernel for the given bindings, in the order of `kernel.buffers`. */
+export function assembleKernel(kernel: Kernel, bindings: readonly BufferBinding[]): string {
+  const params = Object.entries(kernel.params).map(([name, type]) => `  ${name}: ${type},`);
+  let binding = 1;
+  const buffers = kernel.buffers.map((slot, i) => {
+    const text = declareBuffer(slot, bindings[i]!, binding);
+    binding += bindings[i]!.pieces;
+    return text;
+  });
+  const [x, y, z] = kernel.workgroupSize;
+  return `${kernel.usesF16 ? "enable f16;\n" : ""}struct Params {
+  base_x: u32,
+  base_y: u32,
+  base_z: u32,
+${params.join("\n")}
+}
+@group(0) @binding(0) var<uniform> params: Params;
+${buffers.join("\n")}
+${kernel.body}
+@compute @workgroup_size(${x}, ${y}, ${z})
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_id) local: vec3<u32>) {
+  kernel(group + vec3<u32>(params.base_x, params.base_y, params.base_z), local);
+}
+`;
+}
+
+/** Bytes of one array element of the binding, and its WGSL type. */
+function bindingElement(
+  dtype: DType,
+  width: 1 | 4,
+): { type: string; bytes: number; elements: number } {
+  if (dtype === "f16" || dtype === "bf16") {
+    return width === 4
+      ? { type: "vec2<u32>", bytes: 8, elements: 4 }
+      : { type: "u32", bytes: 4, elements: 2 };
+  }
+  return width === 4
+    ? { type: `vec4<${dtype}>`, bytes: 16, elements: 4 }
+    : { type: dtype, bytes: 4, elements: 1 };
+}
+
+function declareBuffer(slot: BufferSlot, binding: BufferBinding, first: number): string {
+  const { name, access, width } = slot;
+  const { dtype, pieces, pieceBytes } = binding;
+  const element = bindingElement(dtype, width);
+  const lines: string[] = [];
+  for (let piece = 0; piece < pieces; piece++) {
+    lines.push(
+      `@group(0) @binding(${
+        first + piece
+      }) var<storage, ${access}> ${name}_${piece}: array<${element.type}>;`,
+    );
+  }
+  const pieceLength = pieceBytes / element.bytes;
+  lines.push(`fn ${name}_word(i: u32) -> ${element.type} {`);
+  for (let piece = 0; piece < pieces - 1; piece++) {
+    lines.push(
+      `  if (i < ${(piece + 1) * pieceLength}u) { return ${name}_${piece}[i - ${
+        piece * pieceLength
+      }u]; }`,
+    );
+  }
+  lines.push(
+    pieces === 1
+      ? `  return ${name}_0[i];`
+      : `  return ${name}_${pieces - 1}[i - ${(pieces - 1) * pieceLength}u];`,
+    "}",
+    decoder(name, dtype, width),
+  );
+  if (access === "read_write") lines.push(storer(name, dtype, width, pieces, pieceLength));
+  return lines.join("\n");
+}
+
+function decoder(name: string, dtype: DType, width: 1 | 4): string {
+  const at = `fn ${name}_at(i: u32) ->`;
+  switch (dtype) {
+    case "f16":
+      return width === 4
+        ? `${at} vec4<f32> { let w = ${name}_word(i); return vec4<f32>(unpack2x16float(w.x), unpack2x16float(w.y)); }`
+        : `${at} f32 { let w = unpack2x16float(${name}_word(i >> 1u)); return select(w.x, w.y, (i & 1u) == 1u); }`;
+    case "bf16":
+      return width === 4
+        ? `${at} vec4<f32> { let w = ${name}_word(i); return bitcast<vec4<f32>>(vec4<u32>(w.x << 16u, w.x & 0xffff0000u, w.y << 16u, w.y & 0xffff0000u)); }`
+        : `${at} f32 { let w = ${name}_word(i >> 1u); return bitcast<f32>(select(w << 16u, w & 0xffff0000u, (i & 1u) == 1u)); }`;
+    default:
+      return `${at} ${width === 4 ? `vec4<${dtype}>` : dtype} { return ${name}_word(i); }`;
+  }
+}
+
+function storer(
+  name: string,
+  dtype: DType,
+  width: 1 | 4,
+  pieces: number,
+  pieceLength: number,
+): string {
+  if (dtype === "bf16" || (dtype === "f16" && width === 1)) {
+    throw new TypeError(
+      `Cannot store ${dtype} elements one by one in buffer "${name}": write f32, or f16 by fours`,
+    );
+  }
+  const value = dtype === "f16" ? "vec2<u32>(pack2x16float(v.xy), pack2x16float(v.zw))" : "v";
+  const type = dtype === "f16" ? "vec4<f32>" : width === 4 ? `vec4<${dtype}>` : dtype;
+  const lines = [`fn ${name}_put(i: u32, v: ${type}) {`];
+  for (let piece = 0; piece < pieces; piece++) {
+    const index = piece === 0 ? "i" : `i - ${piece * pieceLength}u`;
+    lines.push(
+      piece < pieces - 1
+        ? `  if (i < ${
+          (piece + 1) * pieceLength
+        }u) { ${name}_${piece}[${index}] = ${value}; return; }`
+        : `  ${name}_${piece}[${index}] = ${value};`,
+    );
+  }
+  lines.push("}");
+  return lines.join("\n");
+}

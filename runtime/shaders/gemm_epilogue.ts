@@ -1,0 +1,65 @@
+/** What a matrix product does with its sums before it stores them, shared by all its kernels. */
+import { type Activation, activationWgsl } from "./activations.ts";
+import type { BufferSlot, ParamType } from "./assemble.ts";
+
+/** Parts of y = residual + gate * activation(scale * sum + bias); those left out cost nothing. */
+export interface GemmEpilogue {
+  readonly scale: boolean;
+  readonly bias: boolean;
+  readonly activation: Activation;
+  readonly gate: boolean;
+  readonly residual: boolean;
+}
+
+/** The parts in use, for the name of a kernel: empty, or ` bias silu gate residual`. */
+export function epilogueName(epilogue: GemmEpilogue): string {
+  const parts = [
+    epilogue.scale && "scale",
+    epilogue.bias && "bias",
+    epilogue.activation !== "none" && epilogue.activation,
+    epilogue.gate && "gate",
+    epilogue.residual && "residual",
+  ];
+  return parts.filter((part) => part !== false).map((part) => ` ${part}`).join("");
+}
+
+/** Buffers that the epilogue reads, and the result `y`. */
+export function epilogueBuffers(epilogue: GemmEpilogue, width: 1 | 4): BufferSlot[] {
+  const read = (["bias", "gate", "residual"] as const).filter((name) => epilogue[name]);
+  return [
+    ...read.map((name): BufferSlot => ({ name, access: "read", width })),
+    { name: "y", access: "read_write", width },
+  ];
+}
+
+/** Parameters that the epilogue reads besides `n`; `gate_rows` is the number of rows that share a row of gates. */
+export function epilogueParams(epilogue: GemmEpilogue): Record<string, ParamType> {
+  return {
+    ...(epilogue.scale ? { scale: "f32" } : {}),
+    ...(epilogue.gate ? { gate_rows: "u32" } : {}),
+  };
+}
+
+/**
+ * `fn finish(row: u32, column: u32, sum: T)` with `T` = `f32` or `vec4<f32>`: stores one result, or the four from
+ * `column` on (then `n` and `column` are multiples of 4).
+ */
+export function epilogueWgsl(epilogue: GemmEpilogue, width: 1 | 4): string {
+  const type = width === 4 ? "vec4<f32>" : "f32";
+  const word = (index: string) => (width === 4 ? `(${index}) / 4u` : index);
+  const { activation } = epilogue;
+  const steps = [
+    epilogue.scale && "v = v * params.scale;",
+    epilogue.bias && `v = v + bias_at(${word("column")});`,
+    activation !== "none" && `v = act_${activation}(v);`,
+    epilogue.gate && `v = v * gate_at(${word("(row / params.gate_rows) * params.n + column")});`,
+    epilogue.residual && "v = v + residual_at(at);",
+  ].filter((step) => step !== false);
+  return `${activation === "none" ? "" : activationWgsl(activation, type)}
+fn finish(row: u32, column: u32, sum: ${type}) {
+  let at = ${word("row * params.n + column")};
+  var v = sum;
+  ${steps.join("\n  ")}
+  y_put(at, v);
+}`;
+}

@@ -1,0 +1,160 @@
+import type { Kernel } from "./assemble.ts";
+import {
+  epilogueBuffers,
+  epilogueName,
+  epilogueParams,
+  epilogueWgsl,
+  type GemmEpilogue,
+} from "./gemm_epilogue.ts";
+import { batchWgsl, gemmParams, rowLoader } from "./gemm_operands.ts";
+
+/** What a register-tiled matrix product is specialised to. */
+export interface GemmRegistersSpec {
+  /** Layout of b: rows of k (`nk`, weights), or rows of n (`kn`). */
+  readonly layout: "nk" | "kn";
+  /** Rows of the result per invocation. */
+  readonly rows: number;
+  /** Columns of the result per invocation, a multiple of 4. */
+  readonly columns: number;
+  /** k is a multiple of 4. */
+  readonly isVectorK: boolean;
+  /** n is a multiple of 4. */
+  readonly isVectorN: boolean;
+  readonly isBatched: boolean;
+  /**
+   * Lanes load one row of a each and broadcast it: needs subgroups of exactly 8. Software adapters pay per load
+   * whatever it loads, so this halves the time.
+   */
+  readonly broadcasts: boolean;
+  readonly epilogue: GemmEpilogue;
+}
+
+/** Invocations per workgroup, side by side along n, so that they read the same elements of a at the same time. */
+export const GEMM_LANES = 8;
+
+/**
+ * y = epilogue(a · b) for software adapters: a tile of named registers per invocation, no workgroup memory.
+ *
+ * a: [batch, m, k], b: [batch, n, k] or [batch, k, n], y: [batch, m, n]; epilogue operands only without batches.
+ * Workgroup: 8 x 1 x 1, grid: n / (8 * columns), m / rows, batch. Rows and columns past the end are computed on
+ * clamped addresses and not stored.
+ */
+export function gemmRegistersKernel(spec: GemmRegistersSpec): Kernel {
+  const { layout, rows, columns, isVectorK, isVectorN, isBatched, broadcasts, epilogue } = spec;
+  const aWidth = isVectorK ? 4 : 1;
+  const bWidth = (layout === "nk" ? isVectorK : isVectorN) ? 4 : 1;
+  const yWidth = isVectorN ? 4 : 1;
+  const groups = columns / 4;
+  const each = (count: number, line: (i: number) => string) =>
+    Array.from({ length: count }, (_, i) => line(i));
+  const rowLoads = Math.ceil(rows / GEMM_LANES);
+  const addresses = broadcasts
+    ? each(
+      rowLoads,
+      (i) =>
+        `  let a${i} = a_start + min(m0 + ${
+          i * GEMM_LANES
+        }u + local.x, params.m - 1u) * row_words;`,
+    )
+    : each(rows, (r) => `  let a${r} = a_start + min(m0 + ${r}u, params.m - 1u) * row_words;`);
+  if (layout === "nk") {
+    addresses.push(
+      ...each(
+        columns,
+        (c) => `  let b${c} = b_start + min(n0 + ${c}u, params.n - 1u) * row_words;`,
+      ),
+    );
+  }
+  const sums = each(rows, (r) => each(groups, (g) => `  var s${r}_${g} = vec4<f32>();`).join("\n"));
+  const loads = each(groups, (g) => {
+    if (layout === "kn") {
+      return each(4, (i) => `    let w${g}_${i} = b_four(b_start, k, ${i}u, n0 + ${g * 4}u);`).join(
+        "\n",
+      );
+    }
+    const columnLoads = each(4, (c) => `    let c${g}_${c} = b_four(b${g * 4 + c}, k);`);
+    const transposed = each(4, (i) => {
+      const component = "xyzw"[i];
+      return `    let w${g}_${i} = vec4<f32>(${
+        each(4, (c) => `c${g}_${c}.${component}`).join(", ")
+      });`;
+    });
+    return [...columnLoads, ...transposed].join("\n");
+  });
+  if (broadcasts) loads.push(...each(rowLoads, (i) => `    let l${i} = a_four(a${i}, k);`));
+  const products = each(rows, (r) =>
+    [
+      broadcasts
+        ? `    let x${r} = subgroupBroadcast(l${Math.floor(r / GEMM_LANES)}, ${r % GEMM_LANES}u);`
+        : `    let x${r} = a_four(a${r}, k);`,
+      ...each(groups * 4, (i) => {
+        const g = i % groups;
+        const step = Math.floor(i / groups);
+        return `    s${r}_${g} = fma(vec4<f32>(x${r}.${"xyzw"[step]}), w${g}_${step}, s${r}_${g});`;
+      }),
+    ].join("\n"));
+  const stores = each(rows, (r) => {
+    const lines = each(groups, (g) => {
+      const column = `n0 + ${g * 4}u`;
+      if (isVectorN) {
+        return `    if (${column} < params.n) { finish(y_row + ${r}u, ${column}, s${r}_${g}); }`;
+      }
+      return each(
+        4,
+        (c) =>
+          `    if (${column} + ${c}u < params.n) { finish(y_row + ${r}u, ${column} + ${c}u, s${r}_${g}.${
+            "xyzw"[c]
+          }); }`,
+      ).join("\n");
+    });
+    return `  if (m0 + ${r}u < params.m) {\n${lines.join("\n")}\n  }`;
+  });
+  return {
+    name: `gemm registers${broadcasts ? " broadcast" : ""} ${layout} ${rows}x${columns}${
+      isVectorK ? "" : " odd k"
+    }${isVectorN ? "" : " odd n"}${isBatched ? " batched" : ""}${epilogueName(epilogue)}`,
+    buffers: [
+      { name: "a", access: "read", width: aWidth },
+      { name: "b", access: "read", width: bWidth },
+      ...epilogueBuffers(epilogue, yWidth),
+    ],
+    params: { ...gemmParams(isBatched), ...epilogueParams(epilogue) },
+    workgroupSize: [GEMM_LANES, 1, 1],
+    body: `${rowLoader("a", isVectorK)}
+${layout === "nk" ? rowLoader("b", isVectorK) : columnLoader(isVectorK, isVectorN)}
+${epilogueWgsl(epilogue, yWidth)}
+fn kernel(wg: vec3<u32>, local: vec3<u32>) {
+  let n0 = (wg.x * ${GEMM_LANES}u + local.x) * ${columns}u;
+  let m0 = wg.y * ${rows}u;
+${broadcasts ? "" : "  if (n0 >= params.n) { return; }"}
+${batchWgsl(isBatched, aWidth, bWidth)}
+  let y_row = wg.z * params.m + m0;
+  let row_words = params.k${isVectorK ? " / 4u" : ""};
+  let steps = (params.k + 3u) / 4u;
+${addresses.join("\n")}
+${sums.join("\n")}
+  for (var k = 0u; k < steps; k = k + 1u) {
+${loads.join("\n")}
+${products.join("\n")}
+  }
+${stores.join("\n")}
+}`,
+  };
+}
+
+/** `b_four(start, k, i, n)`: row 4k+i of b, columns n … n+3; zeros below its last row, anything right of it. */
+function columnLoader(isVectorK: boolean, isVectorN: boolean): string {
+  const row = isVectorK ? "4u * k + i" : "min(4u * k + i, params.k - 1u)";
+  const load = isVectorN
+    ? `b_at(start + (row * params.n + min(n, params.n - 4u)) / 4u)`
+    : `vec4<f32>(${
+      [0, 1, 2, 3].map((c) => `b_at(start + row * params.n + min(n + ${c}u, params.n - 1u))`).join(
+        ", ",
+      )
+    })`;
+  return `fn b_four(start: u32, k: u32, i: u32, n: u32) -> vec4<f32> {
+  let row = ${row};
+  let v = ${load};
+  return ${isVectorK ? "v" : "select(vec4<f32>(), v, vec4<bool>(4u * k + i < params.k))"};
+}`;
+}

@@ -1,0 +1,160 @@
+/**
+ * The safetensors container: an 8-byte little-endian header length, a JSON header, then raw tensor data.
+ * Format: https://github.com/huggingface/safetensors#format
+ */
+import { elementCount, type Shape } from "../shape.ts";
+
+/** Where one tensor lies in a file. */
+export interface TensorEntry {
+  /** Key in the header. */
+  readonly name: string;
+  /** As the file names it: `F32`, `BF16`, `F8_E4M3`, … */
+  readonly format: string;
+  /** Row-major, outermost first. */
+  readonly shape: Shape;
+  /** First byte, counted from the start of the file. */
+  readonly byteOffset: number;
+  /** What shape and format ask for. */
+  readonly byteLength: number;
+}
+
+/** A parsed header. */
+export interface SafetensorsHeader {
+  /** By name, in the order of the header. */
+  readonly tensors: ReadonlyMap<string, TensorEntry>;
+  /** Free text of the writer. */
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+/** Larger headers are refused; real ones stay below a few MB. */
+const MAX_HEADER_BYTES = 100 * 1024 * 1024;
+
+const FORMAT_BITS: ReadonlyMap<string, number> = new Map([
+  ...["BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3"].map((format) => [format, 8] as const),
+  ...["I16", "U16", "F16", "BF16"].map((format) => [format, 16] as const),
+  ...["I32", "U32", "F32"].map((format) => [format, 32] as const),
+  ...["I64", "U64", "F64"].map((format) => [format, 64] as const),
+]);
+
+/**
+ * Reads and checks the header of an open file. No tensor data is read.
+ *
+ * @param path only for messages
+ * @throws {SyntaxError} when the file is truncated, not safetensors, or its header contradicts itself
+ */
+export function readSafetensorsHeader(file: Deno.FsFile, path: string): SafetensorsHeader {
+  const fileBytes = file.statSync().size;
+  const fail = (what: string): never => {
+    throw new SyntaxError(
+      `Cannot read "${path}": ${what}. The file is damaged or no safetensors file; fetch it again`,
+    );
+  };
+  if (fileBytes < 8) fail(`it has ${fileBytes} bytes, a safetensors file has at least 8`);
+  const head = new Uint8Array(8);
+  readFully(file, 0, head);
+  const declared = new DataView(head.buffer).getBigUint64(0, true);
+  if (declared > BigInt(MAX_HEADER_BYTES)) {
+    fail(`its header claims ${declared} bytes, the limit is ${MAX_HEADER_BYTES}`);
+  }
+  const headerBytes = Number(declared);
+  if (8 + headerBytes > fileBytes) {
+    fail(`its header claims ${headerBytes} bytes, the file has ${fileBytes}`);
+  }
+  const text = new Uint8Array(headerBytes);
+  readFully(file, 8, text);
+  let json: unknown;
+  try {
+    json = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(text));
+  } catch {
+    fail("its header is not JSON");
+  }
+  if (!isRecord(json)) return fail("its header is not a JSON object");
+  const dataStart = 8 + headerBytes;
+  const tensors = new Map<string, TensorEntry>();
+  const metadata: Record<string, string> = {};
+  for (const [name, value] of Object.entries(json)) {
+    if (name === "__metadata__") {
+      if (!isRecord(value)) fail("its metadata is not an object");
+      for (const [key, text] of Object.entries(value as Record<string, unknown>)) {
+        metadata[key] = String(text);
+      }
+      continue;
+    }
+    tensors.set(name, parseEntry(name, value, dataStart, fileBytes, fail));
+  }
+  const overlap = findOverlap(tensors.values());
+  if (overlap) fail(`tensors "${overlap[0].name}" and "${overlap[1].name}" overlap`);
+  return { tensors, metadata };
+}
+
+/** Two tensors that share bytes, the earlier one first; the format allows none. */
+function findOverlap(tensors: Iterable<TensorEntry>): [TensorEntry, TensorEntry] | undefined {
+  const inOrder = [...tensors]
+    .filter(({ byteLength }) => byteLength > 0)
+    .sort((a, b) => a.byteOffset - b.byteOffset);
+  const second = inOrder.findIndex((entry, i) => {
+    const before = inOrder[i - 1];
+    return before !== undefined && before.byteOffset + before.byteLength > entry.byteOffset;
+  });
+  return second === -1 ? undefined : [inOrder[second - 1]!, inOrder[second]!];
+}
+
+function parseEntry(
+  name: string,
+  value: unknown,
+  dataStart: number,
+  fileBytes: number,
+  fail: (what: string) => never,
+): TensorEntry {
+  if (!isRecord(value)) return fail(`the entry of tensor "${name}" is not an object`);
+  const { dtype, shape, data_offsets: offsets } = value;
+  const bits = typeof dtype === "string" ? FORMAT_BITS.get(dtype) : undefined;
+  if (bits === undefined) {
+    return fail(`tensor "${name}" has the unknown type ${JSON.stringify(dtype)}`);
+  }
+  if (!isSizes(shape)) return fail(`tensor "${name}" has the shape ${JSON.stringify(shape)}`);
+  if (!isSizes(offsets) || offsets.length !== 2) {
+    return fail(`tensor "${name}" has the offsets ${JSON.stringify(offsets)}`);
+  }
+  const [begin, end] = offsets as [number, number];
+  const expected = elementCount(shape) * bits / 8;
+  if (end - begin !== expected) {
+    return fail(
+      `tensor "${name}" of shape [${shape}] and type ${dtype} takes ${expected} bytes, its offsets span ${
+        end - begin
+      }`,
+    );
+  }
+  if (dataStart + end > fileBytes) {
+    return fail(`tensor "${name}" ends at byte ${dataStart + end}, the file has ${fileBytes}`);
+  }
+  return {
+    name,
+    format: dtype as string,
+    shape,
+    byteOffset: dataStart + begin,
+    byteLength: expected,
+  };
+}
+
+/** Fills `target` from byte `position` of the file; reads in the calling thread. */
+export function readFully(file: Deno.FsFile, position: number, target: Uint8Array): void {
+  file.seekSync(position, Deno.SeekMode.Start);
+  for (let done = 0; done < target.byteLength;) {
+    const count = file.readSync(target.subarray(done));
+    if (count === null) {
+      throw new SyntaxError(
+        `Cannot read ${target.byteLength} bytes at ${position}: the file ends after ${done} of them`,
+      );
+    }
+    done += count;
+  }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isSizes(value: unknown): value is number[] {
+  return Array.isArray(value) && value.every((size) => Number.isSafeInteger(size) && size >= 0);
+}
