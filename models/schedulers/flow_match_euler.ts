@@ -1,0 +1,164 @@
+/**
+ * Euler steps along a rectified flow.
+ *
+ * The model gives the velocity v = noise − x0, and a sample at level σ is (1 − σ)·x0 + σ·noise. So
+ *
+ *   deterministic:  x ← x + (σ' − σ)·v
+ *   stochastic:     x ← (1 − σ')·(x − σ·v) + σ'·noise
+ *
+ * Source: Esser et al., "Scaling Rectified Flow Transformers for High-Resolution Image Synthesis",
+ * 2024, and diffusers' FlowMatchEulerDiscreteScheduler, whose float32 sigmas and timesteps these are
+ * bit for bit.
+ *
+ * @module
+ */
+
+import {
+  booleanField,
+  choiceField,
+  numberField,
+  optionalNumberField,
+  refuseFields,
+  type SchedulerConfig,
+} from "./config.ts";
+import {
+  type Assignment,
+  checkedRange,
+  fixedSchedule,
+  type Schedule,
+  type ScheduleOptions,
+  type Scheduler,
+} from "./schedule.ts";
+import {
+  dynamicShift,
+  exact,
+  linspace,
+  type Rounding,
+  staticShift,
+  stretchToTerminal,
+  type TimeShiftType,
+} from "./shift.ts";
+
+const fround = Math.fround;
+
+/** diffusers' `FlowMatchEulerDiscreteScheduler`. */
+export class FlowMatchEulerScheduler implements Scheduler {
+  readonly #trainTimesteps: number;
+  readonly #shift: number;
+  readonly #dynamic: boolean;
+  readonly #timeShiftType: TimeShiftType;
+  readonly #terminal: number | undefined;
+  readonly #stochastic: boolean;
+  readonly #base: { readonly tokens: number; readonly shift: number };
+  readonly #max: { readonly tokens: number; readonly shift: number };
+
+  /**
+   * Reads the configuration.
+   *
+   * @param config the parsed `scheduler_config.json`; absent keys take diffusers' defaults
+   * @throws {TypeError} if a value has the wrong type or asks for what is not supported: inverted,
+   *   Karras, exponential or beta sigmas
+   */
+  constructor(config: SchedulerConfig) {
+    refuseFields(config, [
+      "invert_sigmas",
+      "use_karras_sigmas",
+      "use_exponential_sigmas",
+      "use_beta_sigmas",
+    ]);
+    this.#trainTimesteps = numberField(config, "num_train_timesteps", 1000);
+    this.#shift = numberField(config, "shift", 1);
+    this.#dynamic = booleanField(config, "use_dynamic_shifting", false);
+    this.#timeShiftType = choiceField(
+      config,
+      "time_shift_type",
+      ["exponential", "linear"],
+      "exponential",
+    );
+    // The reference treats a terminal of 0 as none.
+    this.#terminal = optionalNumberField(config, "shift_terminal") || undefined;
+    this.#stochastic = booleanField(config, "stochastic_sampling", false);
+    this.#base = {
+      tokens: numberField(config, "base_image_seq_len", 256),
+      shift: numberField(config, "base_shift", 0.5),
+    };
+    this.#max = {
+      tokens: numberField(config, "max_image_seq_len", 4096),
+      shift: numberField(config, "max_shift", 1.15),
+    };
+  }
+
+  /** Whether {@link setTimesteps} needs `mu`. */
+  get usesDynamicShifting(): boolean {
+    return this.#dynamic;
+  }
+
+  /**
+   * The `mu` of a picture: linear in its tokens, through the two points of the configuration
+   * (`base_image_seq_len`, `base_shift`) and (`max_image_seq_len`, `max_shift`).
+   *
+   * @param imageTokens tokens that the transformer sees of the picture
+   */
+  mu(imageTokens: number): number {
+    const slope = (this.#max.shift - this.#base.shift) / (this.#max.tokens - this.#base.tokens);
+    return imageTokens * slope + (this.#base.shift - slope * this.#base.tokens);
+  }
+
+  /**
+   * Sigmas are shifted, stretched to `shift_terminal` and followed by 0; timesteps are
+   * `num_train_timesteps` times the sigmas, in float32.
+   *
+   * @throws {RangeError} if steps or options do not fit, or `mu` is missing under dynamic shifting
+   */
+  setTimesteps(numInferenceSteps: number, options: ScheduleOptions = {}): Schedule {
+    const start = checkedRange(numInferenceSteps, options);
+    const all = [...this.#shiftedSigmas(numInferenceSteps, options).map(fround), 0];
+    const sigmas = Float64Array.from(all.slice(start));
+    const timesteps = sigmas.slice(0, -1).map((sigma) => fround(sigma * this.#trainTimesteps));
+    const steps = Array.from(timesteps, (_, i) => [this.#step(sigmas[i]!, sigmas[i + 1]!)]);
+    return fixedSchedule({ timesteps, sigmas, history: 0, steps });
+  }
+
+  #shiftedSigmas(count: number, { sigmas: given, mu }: ScheduleOptions): number[] {
+    // Sigmas that a caller gives pass through float32; the scheduler's own are float64.
+    const round: Rounding = given === undefined ? exact : fround;
+    let sigmas = given === undefined ? this.#defaultSigmas(count) : given.map(fround);
+    if (this.#dynamic) {
+      if (mu === undefined) {
+        throw new RangeError(
+          "Cannot make a schedule: the scheduler uses dynamic shifting and mu is not given",
+        );
+      }
+      sigmas = sigmas.map((sigma) => dynamicShift(sigma, mu, this.#timeShiftType, round));
+    } else {
+      sigmas = sigmas.map((sigma) => staticShift(sigma, this.#shift, round));
+    }
+    return this.#terminal === undefined ? sigmas : stretchToTerminal(sigmas, this.#terminal, round);
+  }
+
+  /** Evenly spaced between the ends of the training schedule, which is itself shifted already. */
+  #defaultSigmas(count: number): number[] {
+    const trained = (timestep: number): number => {
+      const sigma = fround(timestep / this.#trainTimesteps);
+      return this.#dynamic ? sigma : staticShift(sigma, this.#shift, fround);
+    };
+    const first = trained(this.#trainTimesteps) * this.#trainTimesteps;
+    const last = trained(1) * this.#trainTimesteps;
+    return linspace(first, last, count).map((timestep) => timestep / this.#trainTimesteps);
+  }
+
+  #step(sigma: number, next: number): Assignment {
+    const keep = this.#stochastic ? 1 - next : 1;
+    const terms = this.#stochastic
+      ? [
+        { tensor: "sample", scale: keep },
+        { tensor: "output", scale: -keep * sigma },
+        { tensor: "noise", scale: next },
+      ] as const
+      : [
+        { tensor: "sample", scale: keep },
+        { tensor: "output", scale: next - sigma },
+      ] as const;
+    return { target: "sample", terms };
+  }
+}

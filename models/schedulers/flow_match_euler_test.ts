@@ -1,0 +1,96 @@
+import assert from "node:assert/strict";
+import { FlowMatchEulerScheduler } from "./flow_match_euler.ts";
+import { applyStep, type ScheduleOptions } from "./schedule.ts";
+
+interface GoldenCase {
+  readonly name: string;
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly steps: number;
+  readonly options: ScheduleOptions;
+  readonly timesteps: readonly number[];
+  readonly sigmas: readonly number[];
+  readonly float32: readonly (readonly number[])[];
+  readonly noise?: readonly (readonly number[])[];
+}
+
+const golden = JSON.parse(
+  Deno.readTextFileSync(
+    new URL("../../tests/goldens/schedulers/flow_match_euler.json", import.meta.url),
+  ),
+) as { start: number[]; cases: GoldenCase[] };
+
+/** The model of tools/reference/schedulers.py. */
+function model(sample: Float64Array, i: number): Float64Array {
+  return sample.map((x, j) => 0.4 * x + Math.cos(1.3 * i + 0.7 * j));
+}
+
+Deno.test("FlowMatchEulerScheduler.setTimesteps() gives the float32 sigmas and timesteps of diffusers, every bit", () => {
+  for (const { name, config, steps, options, timesteps, sigmas } of golden.cases) {
+    const schedule = new FlowMatchEulerScheduler(config).setTimesteps(steps, options);
+    assert.deepEqual([...schedule.sigmas], sigmas, `${name}, ${steps} steps`);
+    assert.deepEqual([...schedule.timesteps], timesteps, `${name}, ${steps} steps`);
+  }
+});
+
+Deno.test("FlowMatchEulerScheduler steps follow the trajectory of diffusers", () => {
+  let worst = 0;
+  for (const { name, config, steps, options, float32, noise } of golden.cases) {
+    const schedule = new FlowMatchEulerScheduler(config).setTimesteps(steps, options);
+    assert.equal(schedule.history, 0);
+    assert.equal(schedule.needsNoise, noise !== undefined);
+    const sample = Float64Array.from(golden.start);
+    for (let i = 0; i < schedule.timesteps.length; i++) {
+      const fresh = Float64Array.from(noise?.[i] ?? []);
+      const tensors = { sample, output: model(sample, i), ...(noise && { noise: fresh }) };
+      applyStep(schedule.step(i), tensors);
+      float32[i]!.forEach((expected, j) => {
+        const error = Math.abs(sample[j]! - expected) / Math.max(1, Math.abs(expected));
+        worst = Math.max(worst, error);
+        assert.ok(
+          error < 1e-6,
+          `${name}, ${steps} steps: step ${i}, element ${j} is ${sample[j]}, not ${expected}`,
+        );
+      });
+    }
+  }
+  assert.ok(worst > 0, "a float32 reference that agrees in every bit was not compared");
+});
+
+Deno.test("FlowMatchEulerScheduler.mu() is the line through the configuration's two points", () => {
+  const flux = new FlowMatchEulerScheduler({ base_shift: 0.5, max_shift: 1.15 });
+  assert.ok(Math.abs(flux.mu(256) - 0.5) < 1e-12);
+  assert.ok(Math.abs(flux.mu(4096) - 1.15) < 1e-12);
+  const qwen = new FlowMatchEulerScheduler({ max_shift: 0.9, max_image_seq_len: 8192 });
+  assert.ok(Math.abs(qwen.mu(4224) - 0.7) < 1e-12);
+});
+
+Deno.test("FlowMatchEulerScheduler.setTimesteps() needs mu under dynamic shifting", () => {
+  const scheduler = new FlowMatchEulerScheduler({ use_dynamic_shifting: true });
+  assert.ok(scheduler.usesDynamicShifting);
+  assert.throws(() => scheduler.setTimesteps(4), /mu is not given/);
+});
+
+Deno.test("FlowMatchEulerScheduler.setTimesteps() refuses steps and options that do not fit", () => {
+  const scheduler = new FlowMatchEulerScheduler({});
+  for (const steps of [0, -1, 2.5, NaN]) {
+    assert.throws(() => scheduler.setTimesteps(steps), /number of steps/);
+  }
+  assert.throws(() => scheduler.setTimesteps(3, { sigmas: [1, 0.5] }), /2 sigmas are given/);
+  assert.throws(() => scheduler.setTimesteps(3, { start: 3 }), /steps 0 to 2/);
+  assert.throws(() => scheduler.setTimesteps(3).step(3), /has 3 steps/);
+});
+
+Deno.test("FlowMatchEulerScheduler refuses a shift_terminal that one step cannot reach", () => {
+  const scheduler = new FlowMatchEulerScheduler({ shift_terminal: 0.02 });
+  assert.throws(() => scheduler.setTimesteps(1), /shift_terminal/);
+});
+
+Deno.test("FlowMatchEulerScheduler refuses what it does not implement, by name", () => {
+  const keys = ["invert_sigmas", "use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas"];
+  for (const key of keys) {
+    assert.throws(() => new FlowMatchEulerScheduler({ [key]: true }), new RegExp(key));
+    new FlowMatchEulerScheduler({ [key]: false });
+  }
+  assert.throws(() => new FlowMatchEulerScheduler({ time_shift_type: "cubic" }), /"cubic"/);
+  assert.throws(() => new FlowMatchEulerScheduler({ shift: "3" }), /shift: "3" is not a number/);
+});

@@ -1,0 +1,215 @@
+/**
+ * What a scheduler is: a list of timesteps and, for each, a linear combination of tensors.
+ *
+ * Every solver here is linear in its tensors once the sigmas are known. So a scheduler does no
+ * tensor arithmetic: it gives scalar coefficients in float64, and one kernel on the GPU (or
+ * {@link applyStep} on the CPU) carries them out for any solver.
+ *
+ * @module
+ */
+
+/** A slot for state that the solver keeps from one step to the next: "history0", "history1", … */
+export type HistoryName = `history${number}`;
+
+/**
+ * A tensor that a step reads: the noisy latents, the transformer's output for them, a history slot,
+ * or fresh standard normal noise. All have the shape of the latents.
+ */
+export type StateName = "sample" | "output" | "noise" | HistoryName;
+
+/** One addend of a linear combination: `scale` · `tensor`. */
+export interface Term {
+  /** What is read. */
+  readonly tensor: StateName;
+  /** What it is multiplied by. */
+  readonly scale: number;
+}
+
+/**
+ * `target` ← Σ scale · tensor, element by element. Every term is read before the target is written,
+ * so a target may be among its own terms.
+ */
+export interface Assignment {
+  /** What is written. */
+  readonly target: "sample" | HistoryName;
+  /** What is summed. */
+  readonly terms: readonly Term[];
+}
+
+/** One step of a solver: assignments, carried out in order. */
+export type StepCoefficients = readonly Assignment[];
+
+/** The steps of one denoising run. */
+export interface Schedule {
+  /** What the reference passes to the transformer, one per step, descending. */
+  readonly timesteps: Float64Array;
+  /** Noise levels in [0, 1], one more than steps: step i goes from `sigmas[i]` to `sigmas[i + 1]`. */
+  readonly sigmas: Float64Array;
+  /** Number of history slots. No step reads a slot that an earlier one has not written. */
+  readonly history: number;
+  /** Whether a step reads "noise"; the caller then fills it anew before every step that does. */
+  readonly needsNoise: boolean;
+  /**
+   * The coefficients of step i.
+   *
+   * @throws {RangeError} if the schedule has no step i
+   */
+  step(i: number): StepCoefficients;
+}
+
+/** What a caller may choose of a schedule beside the number of steps. */
+export interface ScheduleOptions {
+  /** Sigmas before shifting, one per step, descending; the scheduler's own where absent. */
+  readonly sigmas?: readonly number[];
+  /** Shift for schedulers with `use_dynamic_shifting`, which need it; others ignore it. */
+  readonly mu?: number;
+  /** First step to run, for image-to-image and video-to-video; see {@link strengthStart}. */
+  readonly start?: number;
+}
+
+/** A solver with its configuration. It holds no state of a run. */
+export interface Scheduler {
+  /**
+   * Makes the schedule of one run.
+   *
+   * @param numInferenceSteps steps of the whole schedule, those before `start` included
+   * @throws {RangeError} if the number of steps or an option does not fit, or two sigmas coincide
+   *   where the solver divides by their distance
+   */
+  setTimesteps(numInferenceSteps: number, options?: ScheduleOptions): Schedule;
+}
+
+/** Makes a {@link Schedule} of steps that are all known. */
+export function fixedSchedule(
+  parts: Omit<Schedule, "step" | "needsNoise"> & { readonly steps: readonly StepCoefficients[] },
+): Schedule {
+  const { timesteps, sigmas, history, steps } = parts;
+  const needsNoise = steps.some((step) =>
+    step.some(({ terms }) => terms.some(({ tensor }) => tensor === "noise"))
+  );
+  return {
+    timesteps,
+    sigmas,
+    history,
+    needsNoise,
+    step(i: number): StepCoefficients {
+      const step = steps[i];
+      if (step === undefined) {
+        throw new RangeError(`Cannot give step ${i}: the schedule has ${steps.length} steps`);
+      }
+      return step;
+    },
+  };
+}
+
+/**
+ * The number of steps and the first one to run, checked.
+ *
+ * @throws {RangeError} if there is no step to run
+ */
+export function checkedRange(numInferenceSteps: number, options: ScheduleOptions): number {
+  const { sigmas, start = 0 } = options;
+  if (!Number.isSafeInteger(numInferenceSteps) || numInferenceSteps < 1) {
+    throw new RangeError(
+      `Cannot make a schedule: the number of steps is ${numInferenceSteps}, not an integer >= 1`,
+    );
+  }
+  if (sigmas !== undefined && sigmas.length !== numInferenceSteps) {
+    throw new RangeError(
+      `Cannot make a schedule: ${sigmas.length} sigmas are given for ${numInferenceSteps} steps`,
+    );
+  }
+  if (!Number.isSafeInteger(start) || start < 0 || start >= numInferenceSteps) {
+    throw new RangeError(
+      `Cannot start at step ${start}: the schedule has steps 0 to ${numInferenceSteps - 1}`,
+    );
+  }
+  return start;
+}
+
+/**
+ * The first step to run when denoising starts from an image or a video rather than from noise.
+ *
+ * The reference's pipelines round in two ways: FLUX, Qwen-Image and Z-Image round the first step
+ * down (`"start"`), Wan rounds the number of steps down (`"steps"`).
+ *
+ * @param numInferenceSteps steps of the whole schedule
+ * @param strength share of the schedule to run, in (0, 1]; 1 starts from pure noise
+ * @throws {RangeError} if strength is out of range or so low that no step would run
+ */
+export function strengthStart(
+  numInferenceSteps: number,
+  strength: number,
+  rounding: "start" | "steps",
+): number {
+  if (!(strength >= 0 && strength <= 1)) {
+    throw new RangeError(`Cannot use strength ${strength}: it must be between 0 and 1`);
+  }
+  const steps = Math.min(numInferenceSteps * strength, numInferenceSteps);
+  const start = rounding === "start"
+    ? Math.trunc(numInferenceSteps - steps)
+    : numInferenceSteps - Math.trunc(steps);
+  if (start >= numInferenceSteps) {
+    throw new RangeError(
+      `Cannot use strength ${strength} with ${numInferenceSteps} steps: no step is left to run; ` +
+        `raise strength or the number of steps`,
+    );
+  }
+  return start;
+}
+
+/**
+ * The step that noises clean latents to a level, for image-to-image: sample ← (1 − σ)·sample +
+ * σ·noise.
+ *
+ * @param sigma noise level in [0, 1], usually the first of the schedule's
+ */
+export function addNoise(sigma: number): StepCoefficients {
+  return [{
+    target: "sample",
+    terms: [{ tensor: "sample", scale: 1 - sigma }, { tensor: "noise", scale: sigma }],
+  }];
+}
+
+/**
+ * Carries out a step on the CPU, summing in float64. It is the reference for the GPU's kernel.
+ *
+ * @param tensors every tensor that the step names, all of one length; targets are changed in place
+ * @throws {TypeError} if a tensor is missing or has another length
+ */
+export function applyStep(
+  step: StepCoefficients,
+  tensors: Readonly<Record<string, Float64Array | Float32Array>>,
+): void {
+  for (const { target, terms } of step) {
+    const result = tensorOf(tensors, target);
+    const sources = terms.map(({ tensor, scale }) => {
+      const data = tensorOf(tensors, tensor);
+      if (data.length !== result.length) {
+        throw new TypeError(
+          `Cannot apply a step: "${tensor}" has ${data.length} elements, ` +
+            `"${target}" has ${result.length}`,
+        );
+      }
+      return { data, scale };
+    });
+    for (let i = 0; i < result.length; i++) {
+      let sum = 0;
+      for (const { data, scale } of sources) sum += scale * data[i]!;
+      result[i] = sum;
+    }
+  }
+}
+
+function tensorOf(
+  tensors: Readonly<Record<string, Float64Array | Float32Array>>,
+  name: StateName,
+): Float64Array | Float32Array {
+  const data = tensors[name];
+  if (data === undefined) {
+    throw new TypeError(
+      `Cannot apply a step: tensor "${name}" is missing; given: ${Object.keys(tensors).join(", ")}`,
+    );
+  }
+  return data;
+}

@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { addNoise, applyStep, strengthStart } from "./schedule.ts";
+
+Deno.test("strengthStart() rounds the first step down, or the number of steps down", () => {
+  assert.equal(strengthStart(4, 0.6, "start"), 1);
+  assert.equal(strengthStart(4, 0.6, "steps"), 2);
+  assert.equal(strengthStart(50, 0.8, "start"), 10);
+  assert.equal(strengthStart(50, 1, "steps"), 0);
+});
+
+Deno.test("strengthStart() refuses a strength that leaves no step or is out of range", () => {
+  assert.throws(() => strengthStart(4, 0, "start"), /no step is left to run/);
+  assert.throws(() => strengthStart(4, 0.2, "steps"), /no step is left to run/);
+  for (const strength of [-0.1, 1.1, NaN]) {
+    assert.throws(() => strengthStart(4, strength, "start"), /between 0 and 1/);
+  }
+});
+
+Deno.test("addNoise() interpolates from the sample to noise", () => {
+  const sample = Float32Array.of(2, -4);
+  applyStep(addNoise(0.25), { sample, noise: Float32Array.of(1, 1) });
+  assert.deepEqual([...sample], [1.75, -2.75]);
+});
+
+Deno.test("applyStep() reads every term before it writes the target, and keeps the order", () => {
+  const sample = Float64Array.of(1, 2);
+  const history0 = Float64Array.of(10, 20);
+  applyStep([
+    {
+      target: "history0",
+      terms: [{ tensor: "history0", scale: 2 }, { tensor: "sample", scale: 1 }],
+    },
+    { target: "sample", terms: [{ tensor: "history0", scale: -1 }] },
+  ], { sample, history0 });
+  assert.deepEqual([...history0], [21, 42]);
+  assert.deepEqual([...sample], [-21, -42]);
+});
+
+Deno.test("applyStep() names a tensor that is missing or of another length", () => {
+  const sample = new Float64Array(2);
+  assert.throws(() => applyStep(addNoise(0.5), { sample }), /"noise" is missing; given: sample/);
+  assert.throws(
+    () => applyStep(addNoise(0.5), { sample, noise: new Float64Array(3) }),
+    /"noise" has 3 elements, "sample" has 2/,
+  );
+});

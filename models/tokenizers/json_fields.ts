@@ -1,0 +1,104 @@
+/**
+ * Reading of untyped JSON with errors that name the file and the field.
+ *
+ * @module
+ */
+
+/** A JSON object. */
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+/** Whether a JSON value is an object, and neither null nor an array. */
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** One JSON object of a file: where it lies, for errors, and its fields. */
+export class JsonReader {
+  /** The fields as they are. */
+  readonly fields: JsonObject;
+  readonly #file: string;
+  readonly #path: string;
+
+  /**
+   * Wraps an object.
+   *
+   * @param file name of the file, for errors
+   * @param path where the object lies in the file, for errors; empty for the whole file
+   * @throws {TypeError} if the value is no JSON object
+   */
+  constructor(file: string, path: string, value: unknown) {
+    this.#file = file;
+    this.#path = path;
+    if (!isObject(value)) throw this.error("", "is not an object");
+    this.fields = value;
+  }
+
+  /** An error about a field of this object. */
+  error(key: string, problem: string): TypeError {
+    const path = [this.#path, key].filter((part) => part !== "").join(".");
+    return new TypeError(`Cannot read ${this.#file}: ${path === "" ? "it" : path} ${problem}`);
+  }
+
+  /** The value of `type`, which names the kind of the object. */
+  get type(): string {
+    return this.string("type");
+  }
+
+  /** An error that says which kinds of this object are supported. */
+  unsupported(kind: string, supported: readonly string[]): TypeError {
+    return this.error(
+      "type",
+      `is ${kind} "${this.type}", which is not supported; supported are ${supported.join(", ")}`,
+    );
+  }
+
+  /** A string. */
+  string(key: string, fallback?: string): string {
+    const value = this.fields[key] ?? fallback;
+    if (typeof value !== "string") throw this.error(key, "is not a string");
+    return value;
+  }
+
+  /** A true or false. */
+  boolean(key: string, fallback: boolean): boolean {
+    const value = this.fields[key] ?? fallback;
+    if (typeof value !== "boolean") throw this.error(key, "is not true or false");
+    return value;
+  }
+
+  /** A whole number ≥ 0. */
+  index(key: string): number {
+    const value = this.fields[key];
+    if (typeof value !== "number" || !Number.isSafeInteger(value) || value < 0) {
+      throw this.error(key, "is not a whole number >= 0");
+    }
+    return value;
+  }
+
+  /** An array, or an empty one where the key is absent or null. */
+  array(key: string): readonly unknown[] {
+    const value = this.fields[key] ?? [];
+    if (!Array.isArray(value)) throw this.error(key, "is not an array");
+    return value;
+  }
+
+  /** The objects of an array. */
+  objects(key: string): JsonReader[] {
+    return this.array(key).map((value, i) => this.#at(`${key}[${i}]`, value));
+  }
+
+  /** An object. */
+  object(key: string): JsonReader {
+    return this.#at(key, this.fields[key]);
+  }
+
+  /** An object, or undefined where the key is absent or null. */
+  optional(key: string): JsonReader | undefined {
+    const value = this.fields[key];
+    return value === undefined || value === null ? undefined : this.#at(key, value);
+  }
+
+  #at(key: string, value: unknown): JsonReader {
+    return new JsonReader(this.#file, [this.#path, key].filter((p) => p !== "").join("."), value);
+  }
+}

@@ -1,0 +1,131 @@
+/**
+ * The normalizers of a `tokenizer.json`, as Hugging Face's `tokenizers` defines them.
+ *
+ * @module
+ */
+
+import { Charsmap } from "./charsmap.ts";
+import type { JsonReader } from "./json_fields.ts";
+import { compilePattern, replaceLiteral } from "./patterns.ts";
+
+/** Turns text into the text that the model sees. */
+export type Normalizer = (text: string) => string;
+
+const SUPPORTED = [
+  "Precompiled",
+  "NFC",
+  "NFD",
+  "NFKC",
+  "NFKD",
+  "Lowercase",
+  "Strip",
+  "StripAccents",
+  "Replace",
+  "Prepend",
+  "Nmt",
+  "Sequence",
+];
+
+/**
+ * The normalizer that an object of a `tokenizer.json` describes; none leaves the text as it is.
+ *
+ * @throws {TypeError} if its type is not supported or a field is wrong
+ */
+export function readNormalizer(json: JsonReader | undefined): Normalizer {
+  if (json === undefined) return (text) => text;
+  const type = json.type;
+  switch (type) {
+    case "Precompiled": {
+      // Some files have a charsmap of null, which changes nothing.
+      if (json.fields["precompiled_charsmap"] === null) return (text) => text;
+      const charsmap = new Charsmap(decodeBase64(json, "precompiled_charsmap"));
+      return (text) => charsmap.normalize(text);
+    }
+    case "NFC":
+    case "NFD":
+    case "NFKC":
+    case "NFKD":
+      return (text) => text.normalize(type);
+    case "Lowercase":
+      return lowercase;
+    case "Strip":
+      return strip(json.boolean("strip_left", true), json.boolean("strip_right", true));
+    case "StripAccents":
+      return (text) => text.replace(/\p{Mn}/gu, "");
+    case "Replace":
+      return replace(json);
+    case "Prepend": {
+      const prefix = json.string("prepend");
+      return (text) => text === "" ? text : prefix + text;
+    }
+    case "Nmt":
+      return nmt;
+    case "Sequence": {
+      const parts = json.objects("normalizers").map(readNormalizer);
+      return (text) => parts.reduce((current, part) => part(current), text);
+    }
+    default:
+      throw json.unsupported("normalizer", SUPPORTED);
+  }
+}
+
+/** Lower-cases every character on its own: a final Σ becomes σ, not ς. */
+function lowercase(text: string): string {
+  if (!text.includes("Σ")) return text.toLowerCase();
+  return text.split("Σ").map((part) => part.toLowerCase()).join("σ");
+}
+
+function strip(left: boolean, right: boolean): Normalizer {
+  return (text) => {
+    let [start, end] = [0, text.length];
+    if (left) { while (start < end && isWhitespace(text[start]!)) start++; }
+    if (right) { while (end > start && isWhitespace(text[end - 1]!)) end--; }
+    return text.slice(start, end);
+  };
+}
+
+/** Whether a UTF-16 code unit is white space in Unicode's sense; all such characters have one. */
+function isWhitespace(unit: string): boolean {
+  return /\p{White_Space}/u.test(unit);
+}
+
+function replace(json: JsonReader): Normalizer {
+  const content = json.string("content");
+  const pattern = json.object("pattern");
+  if (typeof pattern.fields["String"] === "string") {
+    return replaceLiteral(pattern.fields["String"], content);
+  }
+  const regex = compilePattern(pattern, "Regex");
+  return (text) => text.replace(regex, () => content);
+}
+
+/** Removes control characters and makes spaces of the white space of machine translation corpora. */
+function nmt(text: string): string {
+  let out = "";
+  for (const character of text) {
+    const code = character.codePointAt(0)!;
+    if (isNmtControl(code)) continue;
+    out += isNmtSpace(code) ? " " : character;
+  }
+  return out;
+}
+
+function isNmtControl(code: number): boolean {
+  return code >= 0x01 && code <= 0x08 || code === 0x0b || code >= 0x0e && code <= 0x1f ||
+    code === 0x7f || code === 0x8f || code === 0x9f;
+}
+
+function isNmtSpace(code: number): boolean {
+  return code === 0x09 || code === 0x0a || code === 0x0c || code === 0x0d || code === 0x1680 ||
+    code >= 0x200b && code <= 0x200f || code === 0x2028 || code === 0x2029 || code === 0x2581 ||
+    code === 0xfeff || code === 0xfffd;
+}
+
+function decodeBase64(json: JsonReader, key: string): Uint8Array {
+  const text = json.string(key);
+  try {
+    return Uint8Array.fromBase64(text);
+  } catch {
+    throw json.error(key, "is not base64");
+  }
+}

@@ -1,0 +1,89 @@
+/**
+ * The pre-tokenizers of a `tokenizer.json`, as Hugging Face's `tokenizers` defines them: they cut
+ * text into pieces that the model segments one by one.
+ *
+ * @module
+ */
+
+import type { JsonReader } from "./json_fields.ts";
+
+/** A piece of the text. */
+export interface TextPiece {
+  /** Its characters, never none. */
+  readonly text: string;
+  /** Whether it starts where the whole text starts. */
+  readonly first: boolean;
+}
+
+/** Cuts a piece into pieces. */
+export type PreTokenizer = (piece: TextPiece) => TextPiece[];
+
+const SUPPORTED = ["Metaspace", "WhitespaceSplit", "Sequence"];
+
+/**
+ * The pre-tokenizer that an object of a `tokenizer.json` describes; none leaves a piece whole.
+ *
+ * @throws {TypeError} if its type is not supported or a field is wrong
+ */
+export function readPreTokenizer(json: JsonReader | undefined): PreTokenizer {
+  if (json === undefined) return (piece) => [piece];
+  const type = json.type;
+  switch (type) {
+    case "Metaspace":
+      return metaspace(json);
+    case "WhitespaceSplit":
+      return whitespaceSplit;
+    case "Sequence": {
+      const parts = json.objects("pretokenizers").map(readPreTokenizer);
+      return (piece) => parts.reduce((pieces, part) => pieces.flatMap(part), [piece]);
+    }
+    default:
+      throw json.unsupported("pre-tokenizer", SUPPORTED);
+  }
+}
+
+/** When a Metaspace puts its mark before a piece that does not start with one. */
+export type PrependScheme = "always" | "first" | "never";
+
+/**
+ * The prepend scheme of a Metaspace object; `add_prefix_space` is what older files have instead.
+ *
+ * @throws {TypeError} if it is none of the schemes
+ */
+export function readPrependScheme(json: JsonReader): PrependScheme {
+  const fallback = json.boolean("add_prefix_space", true) ? "always" : "never";
+  const scheme = json.string("prepend_scheme", fallback);
+  if (scheme !== "always" && scheme !== "first" && scheme !== "never") {
+    throw json.error("prepend_scheme", `is "${scheme}", not "always", "first" or "never"`);
+  }
+  return scheme;
+}
+
+/** Turns spaces into a visible mark, puts one in front, and cuts before every mark. */
+function metaspace(json: JsonReader): PreTokenizer {
+  const mark = json.string("replacement");
+  const scheme = readPrependScheme(json);
+  const split = json.boolean("split", true);
+  return ({ text, first }) => {
+    let marked = text.replaceAll(" ", mark);
+    const prepends = scheme === "always" || scheme === "first" && first;
+    if (prepends && !marked.startsWith(mark)) marked = mark + marked;
+    if (!split) return [{ text: marked, first }];
+    const pieces: TextPiece[] = [];
+    let start = 0;
+    while (start < marked.length) {
+      const next = marked.indexOf(mark, start + mark.length);
+      const end = next === -1 ? marked.length : next;
+      pieces.push({ text: marked.slice(start, end), first: first && start === 0 });
+      start = end;
+    }
+    return pieces;
+  };
+}
+
+function whitespaceSplit({ text, first }: TextPiece): TextPiece[] {
+  return Array.from(text.matchAll(/\P{White_Space}+/gu), (match) => ({
+    text: match[0],
+    first: first && match.index === 0,
+  }));
+}

@@ -1,0 +1,226 @@
+/**
+ * Reading of SentencePiece's `.model` files, for Unigram models.
+ *
+ * @module
+ */
+
+import { AddedTokens } from "./added_tokens.ts";
+import { ByteSink, characterLength, Charsmap } from "./charsmap.ts";
+import { decodeBytes, metaspaceDecoder } from "./decoders.ts";
+import type { Normalizer } from "./normalizers.ts";
+import { PieceTrie } from "./piece_trie.ts";
+import { protoFields } from "./protobuf.ts";
+import { specialTokenIds, type SpecialTokens } from "./special_tokens.ts";
+import { PipelineTokenizer, type Tokenizer } from "./tokenizer.ts";
+import { Unigram } from "./unigram.ts";
+
+/** `ModelProto.SentencePiece.Type`. */
+const PieceType = { normal: 1, unknown: 2, control: 3, userDefined: 4, unused: 5, byte: 6 };
+
+const MODEL_TYPES = ["", "Unigram", "BPE", "word", "character"];
+
+const SPACE_MARK = "\u2581";
+
+/** What a model file says. Field numbers are those of `sentencepiece_model.proto`. */
+interface ModelFile {
+  readonly pieces: string[];
+  readonly scores: number[];
+  readonly types: number[];
+  modelType: number;
+  byteFallback: boolean;
+  unkSurface: string;
+  whitespaceAsSuffix: boolean;
+  charsmap: Uint8Array;
+  addDummyPrefix: boolean;
+  removeExtraWhitespaces: boolean;
+  escapeWhitespaces: boolean;
+}
+
+/**
+ * Makes a tokenizer of a SentencePiece model. Text is segmented exactly as SentencePiece does it,
+ * and the end token follows it, as T5 and UMT5 expect. Tokens of the configuration are looked for
+ * first, as Hugging Face's tokenizers do; SentencePiece itself takes them for plain text.
+ *
+ * @param file name of the file, for errors
+ * @param special what a `tokenizer_config.json` beside it says
+ * @throws {TypeError} if the file is malformed or its model is not Unigram
+ */
+export function readSentencePieceModel(
+  bytes: Uint8Array,
+  file: string,
+  special: SpecialTokens = {},
+): Tokenizer {
+  const model = parse(bytes, file);
+  if (model.modelType !== 1) {
+    const name = MODEL_TYPES[model.modelType] ?? `type ${model.modelType}`;
+    throw new TypeError(
+      `Cannot read ${file}: its model "${name}" is not supported; supported is Unigram`,
+    );
+  }
+  const { pieces, scores, types, byteFallback } = model;
+  const unkId = types.indexOf(PieceType.unknown);
+  if (unkId === -1) throw new TypeError(`Cannot read ${file}: it has no unknown piece`);
+  const userDefined = new Set(
+    types.flatMap((type, id) => type === PieceType.userDefined ? [id] : []),
+  );
+  const tokens = special.addedTokens ?? [];
+  const ids = specialTokenIds(file, special, pieces, tokens);
+  return new PipelineTokenizer({
+    addedTokens: new AddedTokens(tokens, sentencePieceNormalizer(model, userDefined)),
+    preTokenizer: (piece) => [piece],
+    model: new Unigram({
+      pieces,
+      scores,
+      unkId,
+      byteFallback,
+      searchable: (id) => types[id] === PieceType.normal || types[id] === PieceType.userDefined,
+      userDefined,
+      precision: "float32",
+    }),
+    template: ["text", [ids.eosId]],
+    pieces: pieces.with(unkId, model.unkSurface),
+    decoder: decoder(model),
+    ...ids,
+    unkId,
+  });
+}
+
+/** Turns marks into spaces and takes one that was put in front away again. */
+function decoder(model: ModelFile): (pieces: readonly string[]) => string[] {
+  const toText = metaspaceDecoder(SPACE_MARK, false);
+  return (pieces) => {
+    const text = decodeBytes(toText(pieces)).join("");
+    if (!model.addDummyPrefix) return [text];
+    return [model.whitespaceAsSuffix ? text.replace(/ $/, "") : text.replace(/^ /, "")];
+  };
+}
+
+/** SentencePiece's normalizer: its rules, then its treatment of spaces. */
+function sentencePieceNormalizer(model: ModelFile, userDefined: ReadonlySet<number>): Normalizer {
+  const charsmap = model.charsmap.length === 0 ? undefined : new Charsmap(model.charsmap);
+  const symbols = new PieceTrie([...userDefined].map((id) => [model.pieces[id]!, id]));
+  return (text) => {
+    const rewritten = rewrite(text, charsmap, userDefined.size === 0 ? undefined : symbols);
+    const spaced = model.removeExtraWhitespaces
+      ? rewritten.replace(/ +/g, " ").replace(/^ /, "")
+      : rewritten;
+    // Text of nothing but spaces is empty; text of removed characters still gets its mark.
+    const blank = model.removeExtraWhitespaces && [...text].length === rewritten.length;
+    if (spaced === "" && (text === "" || blank)) return "";
+    const mark = model.escapeWhitespaces ? SPACE_MARK : " ";
+    let out = spaced.replaceAll(" ", mark);
+    if (model.addDummyPrefix && !model.whitespaceAsSuffix) out = mark + out;
+    // Marks that the text itself ends with go as well, as in SentencePiece.
+    if (model.removeExtraWhitespaces) {
+      let end = out.length;
+      while (end > 0 && out[end - 1] === mark) end--;
+      out = out.slice(0, end);
+    }
+    return model.addDummyPrefix && model.whitespaceAsSuffix ? out + mark : out;
+  };
+}
+
+/** Applies the rules, except to user-defined symbols, which stay as they are. */
+function rewrite(
+  text: string,
+  charsmap: Charsmap | undefined,
+  symbols: PieceTrie | undefined,
+): string {
+  if (charsmap === undefined) return text;
+  if (symbols === undefined) return charsmap.normalize(text);
+  const encoder = new TextEncoder();
+  const bytes = encoder.encode(text);
+  const out = new ByteSink(bytes.length);
+  let at = 0;
+  let unit = 0;
+  while (at < bytes.length) {
+    const symbol = symbols.longestAt(text, unit);
+    const match = symbol === undefined ? charsmap.match(bytes, at) : undefined;
+    let end: number;
+    if (symbol !== undefined) {
+      end = at + encoder.encode(text.slice(unit, symbol.end)).length;
+    } else {
+      end = at + (match?.length ?? characterLength(bytes[at]!));
+    }
+    out.append(match?.replacement ?? bytes.subarray(at, end));
+    while (at < end) {
+      const length = characterLength(bytes[at]!);
+      at += length;
+      unit += length === 4 ? 2 : 1;
+    }
+  }
+  return out.toString();
+}
+
+function parse(bytes: Uint8Array, file: string): ModelFile {
+  const model: ModelFile = {
+    pieces: [],
+    scores: [],
+    types: [],
+    modelType: 1,
+    byteFallback: false,
+    unkSurface: " \u2047 ",
+    whitespaceAsSuffix: false,
+    charsmap: new Uint8Array(),
+    addDummyPrefix: true,
+    removeExtraWhitespaces: true,
+    escapeWhitespaces: true,
+  };
+  const seen = new Set<number>();
+  try {
+    for (const { number, value } of protoFields(bytes)) {
+      if (!(value instanceof Uint8Array)) continue;
+      seen.add(number);
+      if (number === 1) parsePiece(model, value);
+      else if (number === 2) parseTrainerSpec(model, value);
+      else if (number === 3) parseNormalizerSpec(model, value);
+    }
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw new TypeError(`Cannot read ${file}: it is no SentencePiece model: ${error.message}`);
+  }
+  if (!seen.has(1) || !seen.has(2) || !seen.has(3)) {
+    throw new TypeError(
+      `Cannot read ${file}: it is no whole SentencePiece model: pieces or specifications are missing`,
+    );
+  }
+  return model;
+}
+
+function decodeText(bytes: Uint8Array): string {
+  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
+}
+
+function parsePiece(model: ModelFile, message: Uint8Array): void {
+  let piece = "";
+  let score = 0;
+  let type = PieceType.normal;
+  for (const { number, value } of protoFields(message)) {
+    if (number === 1 && value instanceof Uint8Array) piece = decodeText(value);
+    else if (number === 2 && typeof value === "number") score = value;
+    else if (number === 3 && typeof value === "number") type = value;
+  }
+  model.pieces.push(piece);
+  model.scores.push(score);
+  model.types.push(type);
+}
+
+function parseTrainerSpec(model: ModelFile, message: Uint8Array): void {
+  for (const { number, value } of protoFields(message)) {
+    if (number === 44 && value instanceof Uint8Array) model.unkSurface = decodeText(value);
+    if (typeof value !== "number") continue;
+    if (number === 3) model.modelType = value;
+    else if (number === 24) model.whitespaceAsSuffix = value !== 0;
+    else if (number === 35) model.byteFallback = value !== 0;
+  }
+}
+
+function parseNormalizerSpec(model: ModelFile, message: Uint8Array): void {
+  for (const { number, value } of protoFields(message)) {
+    if (number === 2 && value instanceof Uint8Array) model.charsmap = value;
+    if (typeof value !== "number") continue;
+    if (number === 3) model.addDummyPrefix = value !== 0;
+    else if (number === 4) model.removeExtraWhitespaces = value !== 0;
+    else if (number === 5) model.escapeWhitespaces = value !== 0;
+  }
+}

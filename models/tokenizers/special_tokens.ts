@@ -1,0 +1,81 @@
+/**
+ * Which tokens are special: what `tokenizer_config.json` says beside a vocabulary.
+ *
+ * @module
+ */
+
+import type { AddedToken } from "./added_tokens.ts";
+import { isObject, JsonReader } from "./json_fields.ts";
+
+/** The part of a `tokenizer_config.json` that changes ids. */
+export interface SpecialTokens {
+  /** Content of the end token. */
+  readonly eos?: string;
+  /** Content of the padding token. */
+  readonly pad?: string;
+  /** Tokens of `added_tokens_decoder`. */
+  readonly addedTokens?: readonly AddedToken[];
+}
+
+/**
+ * Reads a parsed `tokenizer_config.json`.
+ *
+ * @param file name of the file, for errors
+ * @throws {TypeError} if a field has the wrong type
+ */
+export function readTokenizerConfig(json: unknown, file: string): SpecialTokens {
+  const root = new JsonReader(file, "", json);
+  const eos = tokenContent(root, "eos_token");
+  const pad = tokenContent(root, "pad_token");
+  const decoder = root.optional("added_tokens_decoder");
+  const addedTokens = Object.keys(decoder?.fields ?? {}).map((id): AddedToken => {
+    const token = decoder!.object(id);
+    if (!/^\d+$/.test(id)) throw token.error("", "has a key that is not an id");
+    return {
+      id: Number(id),
+      content: token.string("content"),
+      singleWord: token.boolean("single_word", false),
+      lstrip: token.boolean("lstrip", false),
+      rstrip: token.boolean("rstrip", false),
+      normalized: token.boolean("normalized", true),
+      special: token.boolean("special", false),
+    };
+  });
+  return {
+    ...(eos !== undefined && { eos }),
+    ...(pad !== undefined && { pad }),
+    addedTokens,
+  };
+}
+
+/** A token that stands as a string or as an object with `content`; null is none. */
+function tokenContent(root: JsonReader, key: string): string | undefined {
+  const value = root.fields[key];
+  if (value === undefined || value === null) return undefined;
+  return isObject(value) ? root.object(key).string("content") : root.string(key);
+}
+
+/**
+ * The ids of the end and padding tokens; `</s>` and `<pad>` where the configuration is silent.
+ *
+ * @param file name of the vocabulary's file, for errors
+ * @throws {TypeError} if the vocabulary lacks one of them
+ */
+export function specialTokenIds(
+  file: string,
+  special: SpecialTokens,
+  pieces: readonly string[],
+  added: readonly AddedToken[],
+): { eosId: number; padId: number } {
+  const idOf = (content: string, name: string): number => {
+    const id = added.find((token) => token.content === content)?.id ?? pieces.indexOf(content);
+    if (id === -1) {
+      throw new TypeError(`Cannot read ${file}: it has no ${name} token "${content}"`);
+    }
+    return id;
+  };
+  return {
+    eosId: idOf(special.eos ?? "</s>", "end"),
+    padId: idOf(special.pad ?? "<pad>", "padding"),
+  };
+}

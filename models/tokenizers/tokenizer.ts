@@ -1,0 +1,138 @@
+/**
+ * The way from text to ids and back, put together from its stages.
+ *
+ * @module
+ */
+
+import type { AddedTokens } from "./added_tokens.ts";
+import type { PieceDecoder } from "./decoders.ts";
+import type { PreTokenizer } from "./pre_tokenizers.ts";
+
+/** What a caller may choose when encoding. */
+export interface EncodeOptions {
+  /** Most ids to return, special tokens among them; text beyond is cut off. No limit where absent. */
+  readonly maxLength?: number;
+  /** Whether to add what the model expects around a text, such as the end token; true by default. */
+  readonly addSpecialTokens?: boolean;
+}
+
+/** Turns text into ids of a text encoder's vocabulary. */
+export interface Tokenizer {
+  /**
+   * The ids of a text, not padded. Lone surrogates count as U+FFFD.
+   *
+   * @throws {RangeError} if `maxLength` has no room for the special tokens
+   */
+  encode(text: string, options?: EncodeOptions): number[];
+  /**
+   * The text of ids, special tokens left out.
+   *
+   * @throws {RangeError} if an id is not in the vocabulary
+   */
+  decode(ids: Iterable<number>): string;
+  /** Number of ids, added tokens included: one more than the highest. */
+  readonly vocabSize: number;
+  /** Id that fills a sequence up. */
+  readonly padId: number;
+  /** Id that ends a text. */
+  readonly eosId: number;
+  /** Id of characters that the vocabulary cannot express. */
+  readonly unkId: number;
+}
+
+/** A part of what an encoded text is put into: special ids, or the text. */
+export type TemplatePart = readonly number[] | "text";
+
+/** The stages of a {@link PipelineTokenizer}. */
+export interface TokenizerParts {
+  /** Added tokens with the normalizer for the text between them. */
+  readonly addedTokens: AddedTokens;
+  /** Cuts normalized text into pieces. */
+  readonly preTokenizer: PreTokenizer;
+  /** Gives the ids of a piece. */
+  readonly model: { encode(text: string): number[] };
+  /** What goes around the ids of a text. */
+  readonly template: readonly TemplatePart[];
+  /** The piece of every id; an added token beyond them is found by its id. */
+  readonly pieces: readonly string[];
+  /** Turns pieces into text. */
+  readonly decoder: PieceDecoder;
+  /** See {@link Tokenizer}. */
+  readonly padId: number;
+  /** See {@link Tokenizer}. */
+  readonly eosId: number;
+  /** See {@link Tokenizer}. */
+  readonly unkId: number;
+}
+
+/** A {@link Tokenizer} made of stages. */
+export class PipelineTokenizer implements Tokenizer {
+  /** See {@link Tokenizer}. */
+  readonly vocabSize: number;
+  /** See {@link Tokenizer}. */
+  readonly padId: number;
+  /** See {@link Tokenizer}. */
+  readonly eosId: number;
+  /** See {@link Tokenizer}. */
+  readonly unkId: number;
+  readonly #parts: TokenizerParts;
+  readonly #added = new Map<number, { content: string; special: boolean }>();
+
+  /** Puts the stages together. */
+  constructor(parts: TokenizerParts) {
+    this.#parts = parts;
+    this.padId = parts.padId;
+    this.eosId = parts.eosId;
+    this.unkId = parts.unkId;
+    let size = parts.pieces.length;
+    for (const token of parts.addedTokens.tokens) {
+      this.#added.set(token.id, token);
+      size = Math.max(size, token.id + 1);
+    }
+    this.vocabSize = size;
+  }
+
+  /** See {@link Tokenizer}. */
+  encode(text: string, options: EncodeOptions = {}): number[] {
+    const { maxLength = Infinity, addSpecialTokens = true } = options;
+    const template = addSpecialTokens ? this.#parts.template : ["text" as const];
+    const special = template.reduce((n, part) => n + (part === "text" ? 0 : part.length), 0);
+    if (!(maxLength >= special)) {
+      throw new RangeError(
+        `Cannot encode a text to at most ${maxLength} ids: special tokens alone take ${special}`,
+      );
+    }
+    const ids = this.#encodeText(text);
+    if (ids.length > maxLength - special) ids.length = maxLength - special;
+    return template.flatMap((part) => part === "text" ? ids : part);
+  }
+
+  /** See {@link Tokenizer}. */
+  decode(ids: Iterable<number>): string {
+    const pieces: string[] = [];
+    for (const id of ids) {
+      const added = this.#added.get(id);
+      const piece = added?.content ?? this.#parts.pieces[id];
+      if (piece === undefined) {
+        throw new RangeError(`Cannot decode id ${id}: the vocabulary has ${this.vocabSize} ids`);
+      }
+      if (added?.special !== true) pieces.push(piece);
+    }
+    return this.#parts.decoder(pieces).join("");
+  }
+
+  #encodeText(text: string): number[] {
+    const { addedTokens, preTokenizer, model } = this.#parts;
+    const ids: number[] = [];
+    for (const segment of addedTokens.split(text.toWellFormed())) {
+      if ("id" in segment) {
+        ids.push(segment.id);
+        continue;
+      }
+      for (const piece of preTokenizer(segment)) {
+        for (const id of model.encode(piece.text)) ids.push(id);
+      }
+    }
+    return ids;
+  }
+}

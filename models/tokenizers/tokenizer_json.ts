@@ -1,0 +1,114 @@
+/**
+ * Reading of `tokenizer.json`, the format of Hugging Face's `tokenizers`, for Unigram models.
+ *
+ * @module
+ */
+
+import { type AddedToken, AddedTokens } from "./added_tokens.ts";
+import { readDecoder } from "./decoders.ts";
+import { JsonReader } from "./json_fields.ts";
+import { readNormalizer } from "./normalizers.ts";
+import { readPreTokenizer } from "./pre_tokenizers.ts";
+import { specialTokenIds, type SpecialTokens } from "./special_tokens.ts";
+import { PipelineTokenizer, type TemplatePart, type Tokenizer } from "./tokenizer.ts";
+import { Unigram } from "./unigram.ts";
+
+/**
+ * Makes a tokenizer of a parsed `tokenizer.json`. Its `truncation` and `padding` do not count: the
+ * caller chooses lengths.
+ *
+ * @param file name of the file, for errors
+ * @param special what a `tokenizer_config.json` beside it says
+ * @throws {TypeError} if the file is malformed, or has a model or a stage that is not supported
+ */
+export function readTokenizerJson(
+  json: unknown,
+  file: string,
+  special: SpecialTokens = {},
+): Tokenizer {
+  const root = new JsonReader(file, "", json);
+  const model = root.object("model");
+  // The oldest files leave out the type of a Unigram model.
+  if (model.string("type", "Unigram") !== "Unigram") throw model.unsupported("model", ["Unigram"]);
+  const { pieces, scores } = readVocabulary(model);
+  const unkId = model.index("unk_id");
+  const declared = root.objects("added_tokens").map(readAddedToken);
+  const known = new Set(declared.map(({ content }) => content));
+  declared.push(...(special.addedTokens ?? []).filter(({ content }) => !known.has(content)));
+  // A token that the model has as a piece takes the piece's id, whatever the file says.
+  const pieceIds = new Map(pieces.map((piece, id) => [piece, id]));
+  const tokens = declared.map((token) => ({
+    ...token,
+    id: pieceIds.get(token.content) ?? token.id,
+  }));
+  const ids = specialTokenIds(file, special, pieces, tokens);
+  return new PipelineTokenizer({
+    addedTokens: new AddedTokens(tokens, readNormalizer(root.optional("normalizer"))),
+    preTokenizer: readPreTokenizer(root.optional("pre_tokenizer")),
+    model: new Unigram({
+      pieces,
+      scores,
+      unkId,
+      byteFallback: model.boolean("byte_fallback", false),
+      precision: "float64",
+    }),
+    template: readTemplate(root.optional("post_processor")),
+    pieces,
+    decoder: readDecoder(root.optional("decoder")),
+    ...ids,
+    unkId,
+  });
+}
+
+function readVocabulary(model: JsonReader): { pieces: string[]; scores: Float64Array } {
+  const entries = model.array("vocab");
+  const pieces: string[] = [];
+  const scores = new Float64Array(entries.length);
+  entries.forEach((entry, i) => {
+    const [piece, score] = Array.isArray(entry) ? entry : [];
+    if (typeof piece !== "string" || typeof score !== "number") {
+      throw model.error(`vocab[${i}]`, "is not a piece with its score");
+    }
+    pieces.push(piece);
+    scores[i] = score;
+  });
+  return { pieces, scores };
+}
+
+/**
+ * An added token of a `tokenizer.json`.
+ *
+ * @throws {TypeError} if a field is missing or wrong
+ */
+export function readAddedToken(json: JsonReader): AddedToken {
+  return {
+    id: json.index("id"),
+    content: json.string("content"),
+    singleWord: json.boolean("single_word", false),
+    lstrip: json.boolean("lstrip", false),
+    rstrip: json.boolean("rstrip", false),
+    normalized: json.boolean("normalized", true),
+    special: json.boolean("special", false),
+  };
+}
+
+/** The `single` template of a post-processor; without one the text stands alone. */
+function readTemplate(json: JsonReader | undefined): TemplatePart[] {
+  if (json === undefined) return ["text"];
+  if (json.type !== "TemplateProcessing") {
+    throw json.unsupported("post-processor", ["TemplateProcessing"]);
+  }
+  const tokens = json.object("special_tokens");
+  return json.objects("single").map((part): TemplatePart => {
+    const token = part.optional("SpecialToken");
+    if (token === undefined) {
+      part.object("Sequence");
+      return "text";
+    }
+    const definition = tokens.object(token.string("id"));
+    return definition.array("ids").map((id) => {
+      if (typeof id !== "number") throw definition.error("ids", "is not a list of numbers");
+      return id;
+    });
+  });
+}

@@ -1,0 +1,174 @@
+/**
+ * The Unigram language model of SentencePiece: the most probable segmentation of a text.
+ *
+ * Source: Kudo, "Subword Regularization", 2018. Two implementations are followed, which differ only
+ * in what decides between segmentations that are equally probable: SentencePiece keeps path scores
+ * in float32, Hugging Face's `tokenizers` in float64.
+ *
+ * @module
+ */
+
+import { PieceTrie } from "./piece_trie.ts";
+
+/** How far below the rarest piece an unknown character scores, in natural log units. */
+const UNKNOWN_PENALTY = 10;
+
+/** What a {@link Unigram} model is made of. */
+export interface UnigramOptions {
+  /** Every piece; its index is its id. */
+  readonly pieces: readonly string[];
+  /** The log probability of each piece. */
+  readonly scores: ArrayLike<number>;
+  /** Id that an unknown character takes. */
+  readonly unkId: number;
+  /** Whether unknown characters become the pieces `<0x00>` to `<0xFF>` of their UTF-8 bytes. */
+  readonly byteFallback: boolean;
+  /** Which ids may be found in a text; all where absent. */
+  readonly searchable?: (id: number) => boolean;
+  /** Ids that always win where they match, as SentencePiece's user-defined symbols do. */
+  readonly userDefined?: ReadonlySet<number>;
+  /** Precision of path scores: SentencePiece's or that of `tokenizers`. */
+  readonly precision: "float32" | "float64";
+}
+
+/** A Unigram model. It knows no normalization and no special tokens. */
+export class Unigram {
+  readonly #trie: PieceTrie;
+  readonly #scores: Float64Array;
+  readonly #userDefined: ReadonlySet<number>;
+  readonly #bonus: number;
+  readonly #unkScore: number;
+  readonly #unkId: number;
+  readonly #bytes: Int32Array | undefined;
+  readonly #float32: boolean;
+
+  /**
+   * Builds the search tree.
+   *
+   * @throws {RangeError} if `unkId` is not the index of a piece
+   */
+  constructor(options: UnigramOptions) {
+    const { pieces, scores, unkId, byteFallback, searchable = () => true } = options;
+    if (!Number.isSafeInteger(unkId) || unkId < 0 || unkId >= pieces.length) {
+      throw new RangeError(
+        `Cannot make a Unigram model: the unknown piece is ${unkId} of ${pieces.length} pieces`,
+      );
+    }
+    this.#float32 = options.precision === "float32";
+    this.#unkId = unkId;
+    this.#userDefined = options.userDefined ?? new Set();
+    this.#scores = Float64Array.from(scores);
+    let lowest = Infinity;
+    let highest = this.#float32 ? 2 ** -126 : 0;
+    const entries: [string, number][] = [];
+    for (let id = 0; id < pieces.length; id++) {
+      if (!searchable(id)) continue;
+      entries.push([pieces[id]!, id]);
+      if (this.#userDefined.has(id)) continue;
+      lowest = Math.min(lowest, this.#scores[id]!);
+      highest = Math.max(highest, this.#scores[id]!);
+    }
+    this.#bonus = highest;
+    this.#unkScore = this.#round(lowest - UNKNOWN_PENALTY);
+    this.#trie = new PieceTrie(entries);
+    this.#bytes = byteFallback ? byteIds(pieces) : undefined;
+  }
+
+  /**
+   * The ids of a normalized text, special tokens not among them.
+   *
+   * A run of unknown characters becomes one unknown id, or with byte fallback one id per byte.
+   *
+   * @param text well-formed Unicode
+   */
+  encode(text: string): number[] {
+    const { starts, ids } = this.#bestPaths(text);
+    const reversed: number[] = [];
+    let end = text.length;
+    while (end > 0) {
+      let start = starts[end]!;
+      if (ids[end] !== this.#unkId) {
+        reversed.push(ids[end]!);
+      } else {
+        while (start > 0 && ids[start] === this.#unkId) start = starts[start]!;
+        for (const id of this.#unknown(text.slice(start, end)).reverse()) reversed.push(id);
+      }
+      end = start;
+    }
+    return reversed.reverse();
+  }
+
+  /** For every end of a character: where the last piece of the best path to it starts, and its id. */
+  #bestPaths(text: string): { starts: Int32Array; ids: Int32Array } {
+    const trie = this.#trie;
+    const best = new Float64Array(text.length + 1);
+    const starts = new Int32Array(text.length + 1).fill(-1);
+    const ids = new Int32Array(text.length + 1);
+    const offer = (start: number, end: number, id: number, score: number): void => {
+      // SentencePiece compares in float64 what it keeps in float32.
+      const candidate = score + best[start]!;
+      if (starts[end] !== -1 && !(candidate > best[end]!)) return;
+      best[end] = this.#round(candidate);
+      starts[end] = start;
+      ids[end] = id;
+    };
+    let start = 0;
+    while (start < text.length) {
+      const next = start + (text.codePointAt(start)! > 0xffff ? 2 : 1);
+      let single = false;
+      let node = trie.root;
+      for (let i = start; i < text.length; i++) {
+        node = trie.child(node, text.charCodeAt(i));
+        if (node === -1) break;
+        const id = trie.value(node);
+        if (id === -1) continue;
+        offer(start, i + 1, id, this.#pieceScore(id, text, start, i + 1));
+        if (i + 1 === next) single = true;
+      }
+      if (!single) offer(start, next, this.#unkId, this.#unkScore);
+      start = next;
+    }
+    return { starts, ids };
+  }
+
+  #pieceScore(id: number, text: string, start: number, end: number): number {
+    if (!this.#userDefined.has(id)) return this.#scores[id]!;
+    return utf8(text.slice(start, end)).length * this.#bonus - 0.1;
+  }
+
+  #unknown(run: string): number[] {
+    // Hugging Face looks a fused run up once more, so a piece too improbable to win may still match.
+    const known = this.#float32 ? -1 : this.#trie.get(run);
+    if (known !== -1) return [known];
+    const table = this.#bytes;
+    if (table === undefined) return [this.#unkId];
+    const ids = Array.from(utf8(run), (byte) => table[byte]!);
+    return ids.includes(-1) ? [this.#unkId] : ids;
+  }
+
+  #round(score: number): number {
+    return this.#float32 ? Math.fround(score) : score;
+  }
+}
+
+const encoder = new TextEncoder();
+
+function utf8(text: string): Uint8Array {
+  return encoder.encode(text);
+}
+
+/** The id of the piece of every byte, −1 where the vocabulary has none. */
+function byteIds(pieces: readonly string[]): Int32Array {
+  const table = new Int32Array(256).fill(-1);
+  for (let id = 0; id < pieces.length; id++) {
+    const byte = byteOfPiece(pieces[id]!);
+    if (byte !== undefined) table[byte] = id;
+  }
+  return table;
+}
+
+/** The byte that a piece like `<0x0A>` stands for, or undefined for any other piece. */
+export function byteOfPiece(piece: string): number | undefined {
+  const match = /^<0x([0-9A-F]{2})>$/.exec(piece);
+  return match === null ? undefined : parseInt(match[1]!, 16);
+}

@@ -1,0 +1,206 @@
+"""Shared by the reference generators: seeding, rounding of weights, and the golden file format.
+
+A golden is a model folder as `save_pretrained` writes it, plus two files beside the weights:
+
+- golden.safetensors: tensors named "<call>.<tensor>";
+- golden.json: what was called, with which arguments, and which tensors are inputs, outputs and
+  intermediates of each call.
+
+Outputs are always computed in float32, on the CPU, with the plain softmax(q k^T) v attention, from
+the weights as they were read back from disk, so a test that reads the same file sees the same
+numbers.
+"""
+
+import dataclasses
+import json
+import pathlib
+import platform
+import shutil
+
+import accelerate
+import diffusers
+import numpy
+import safetensors
+import tokenizers
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GOLDENS = ROOT / "tests" / "goldens" / "wan"
+
+
+@dataclasses.dataclass
+class Call:
+    """One call of the reference: arguments that are not tensors, and tensors by role."""
+
+    name: str
+    description: str
+    args: dict = dataclasses.field(default_factory=dict)
+    inputs: dict = dataclasses.field(default_factory=dict)
+    outputs: dict = dataclasses.field(default_factory=dict)
+    intermediates: dict = dataclasses.field(default_factory=dict)
+
+    def tensors(self):
+        for role in (self.inputs, self.outputs, self.intermediates):
+            for key, value in role.items():
+                yield f"{self.name}.{key}", value
+
+    def index(self):
+        return {
+            "name": self.name,
+            "description": self.description,
+            "args": self.args,
+            "inputs": list(self.inputs),
+            "outputs": list(self.outputs),
+            "intermediates": list(self.intermediates),
+        }
+
+
+def versions():
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "diffusers": diffusers.__version__,
+        "transformers": transformers.__version__,
+        "tokenizers": tokenizers.__version__,
+        "safetensors": safetensors.__version__,
+        "accelerate": accelerate.__version__,
+        "numpy": numpy.__version__,
+    }
+
+
+def exact():
+    """Context for every reference call: no gradients, math attention."""
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    stack = torch.no_grad()
+
+    class Exact:
+        def __enter__(self):
+            stack.__enter__()
+            self.kernel = sdpa_kernel(SDPBackend.MATH)
+            self.kernel.__enter__()
+
+        def __exit__(self, *error):
+            self.kernel.__exit__(*error)
+            stack.__exit__(*error)
+
+    return Exact()
+
+
+def generator(seed):
+    return torch.Generator("cpu").manual_seed(seed)
+
+
+def normal(rng, *shape, mean=0.0, std=1.0):
+    return torch.randn(shape, generator=rng) * std + mean
+
+
+@torch.no_grad()
+def randomise(module, seed, gain=1.0):
+    """Fills every parameter: a rule by shape and name, so that nothing stays at zero or one.
+
+    Matrices and kernels: normal with variance gain^2 / fan_in. Vectors that scale: 1 + 0.3 n.
+    Vectors that shift: 0.2 n. Modulation tables: 0.3 n.
+    """
+    rng = generator(seed)
+    for name, parameter in module.named_parameters():
+        if "scale_shift_table" in name:
+            value = normal(rng, *parameter.shape, std=0.3)
+        elif name.endswith("gamma") or (parameter.ndim == 1 and name.endswith("weight")):
+            value = normal(rng, *parameter.shape, mean=1.0, std=0.3)
+        elif parameter.ndim == 1:
+            value = normal(rng, *parameter.shape, std=0.2)
+        elif "relative_attention_bias" in name or "shared" in name:
+            value = normal(rng, *parameter.shape)
+        else:
+            value = normal(rng, *parameter.shape, std=gain * parameter[0].numel() ** -0.5)
+        parameter.copy_(value)
+    return module.eval()
+
+
+@torch.no_grad()
+def rescale(layer, factor):
+    """Multiplies a linear or convolution layer's output."""
+    layer.weight.mul_(factor)
+    layer.bias.mul_(factor)
+
+
+class Recorder:
+    """Collects module outputs by forward hooks, in call order."""
+
+    def __init__(self):
+        self.seen = {}
+        self.handles = []
+
+    def watch(self, name, module, pick=lambda args, output: output):
+        def hook(_module, args, output):
+            self.seen.setdefault(name, []).append(pick(args, output).detach().clone())
+
+        self.handles.append(module.register_forward_hook(hook))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_error):
+        for handle in self.handles:
+            handle.remove()
+
+    def first(self):
+        return {name: values[0] for name, values in self.seen.items()}
+
+    def joined(self, dim):
+        return {name: torch.cat(values, dim=dim) for name, values in self.seen.items()}
+
+
+def fresh_folder(folder):
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+
+
+def write_golden(folder, description, seed, calls, keep=False):
+    """Writes golden.safetensors and golden.json; `keep` keeps calls of other names in the folder."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors, index = {}, []
+    names = {call.name for call in calls}
+    if keep and (folder / "golden.json").exists():
+        old = json.loads((folder / "golden.json").read_text())
+        index = [entry for entry in old["calls"] if entry["name"] not in names]
+        kept = tuple(f"{entry['name']}." for entry in index)
+        stored = load_file(folder / "golden.safetensors")
+        tensors = {name: t for name, t in stored.items() if name.startswith(kept)} if kept else {}
+    for call in calls:
+        index.append(call.index())
+        for name, tensor in call.tensors():
+            assert name not in tensors, name
+            assert tensor.dtype in (torch.uint8, torch.int32) or torch.isfinite(tensor).all(), name
+            tensors[name] = tensor.contiguous().clone()
+    save_file(tensors, folder / "golden.safetensors")
+    document = {
+        "description": description,
+        "seed": seed,
+        "compute": "float32, CPU, math attention, weights as stored",
+        "versions": versions(),
+        "calls": index,
+    }
+    (folder / "golden.json").write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def check_golden(folder, calls, tolerance=1e-5):
+    """Compares fresh calls with the stored tensors; returns the worst difference, relative to each
+    tensor's largest magnitude."""
+    stored = load_file(pathlib.Path(folder) / "golden.safetensors")
+    fresh = {name: tensor for call in calls for name, tensor in call.tensors()}
+    assert stored.keys() == fresh.keys(), stored.keys() ^ fresh.keys()
+    worst = 0.0
+    for name, want in stored.items():
+        got = fresh[name]
+        assert want.shape == got.shape and want.dtype == got.dtype, (name, want.shape, got.shape)
+        difference = (want.double() - got.double()).abs().max().item()
+        relative = difference / max(want.double().abs().max().item(), 1e-9)
+        assert relative <= tolerance, (name, relative)
+        worst = max(worst, relative)
+    return worst
