@@ -1,0 +1,289 @@
+/**
+ * The blocks of the Wan autoencoder. Activations are channels-last, [1, frames, height, width, channels].
+ *
+ * Source: diffusers `autoencoder_kl_wan.py`, whose module names are the weight names.
+ */
+import {
+  concat,
+  conv2d,
+  elementwise,
+  linear,
+  permute,
+  rmsNorm,
+  slice,
+  type Tensor,
+  type WeightScope,
+} from "../../../runtime/mod.ts";
+import { wideAttention } from "../../layers.ts";
+import type { ChunkPlace, FrameHistory } from "./history.ts";
+
+/** What every block needs beside its input. */
+export interface Stream {
+  /** Of the chunk among those of its clip. */
+  readonly place: ChunkPlace;
+  /** What the convolutions saw of earlier chunks. */
+  readonly history: FrameHistory;
+}
+
+/** Convolution of 3 x 3 x 3 that looks two frames back. */
+export function causalConv(
+  stream: Stream,
+  weights: WeightScope,
+  name: string,
+  x: Tensor,
+  outChannels: number,
+  residual?: Tensor,
+): Tensor {
+  const scope = weights.scope(name);
+  const weight = scope.tensor(
+    x.graph,
+    "weight",
+    [outChannels, x.dim(-1), 3, 3, 3],
+    "channels-last",
+  );
+  return stream.history.convolve(stream.place, scope.path, 2, x, weight, {
+    bias: scope.tensor(x.graph, "bias", [outChannels]),
+    padding: [1, 1, 1, 1],
+    name,
+    ...(residual ? { residual } : {}),
+  });
+}
+
+/** Convolution of 1 x 1 x 1. */
+export function pointwiseConv(
+  weights: WeightScope,
+  name: string,
+  x: Tensor,
+  outChannels: number,
+): Tensor {
+  const scope = weights.scope(name);
+  const inChannels = x.dim(-1);
+  const weight = scope.tensor(x.graph, "weight", [outChannels, inChannels, 1, 1, 1]).reshape(
+    outChannels,
+    inChannels,
+  );
+  return linear(x, weight, { bias: scope.tensor(x.graph, "bias", [outChannels]), name });
+}
+
+/** x / max(‖x‖₂, 1e-12) · √C · gamma over the channels, then SiLU. */
+export function normSilu(weights: WeightScope, name: string, x: Tensor): Tensor {
+  const gamma = weights.scope(name).tensor(x.graph, "gamma", [x.dim(-1), 1, 1, 1]).reshape(
+    x.dim(-1),
+  );
+  return rmsNorm(x, { weight: gamma, eps: 1e-12, kind: "l2", activation: "silu", name });
+}
+
+/** Two normalised causal convolutions around a shortcut. */
+export function residualBlock(
+  stream: Stream,
+  weights: WeightScope,
+  x: Tensor,
+  outChannels: number,
+): Tensor {
+  const shortcut = x.dim(-1) === outChannels
+    ? x
+    : pointwiseConv(weights, "conv_shortcut", x, outChannels);
+  const h = causalConv(stream, weights, "conv1", normSilu(weights, "norm1", x), outChannels);
+  return causalConv(stream, weights, "conv2", normSilu(weights, "norm2", h), outChannels, shortcut);
+}
+
+/** Self-attention over the positions of each frame, one head of all channels. */
+export function attentionBlock(weights: WeightScope, x: Tensor): Tensor {
+  const { graph } = x;
+  const [, frames, height, width, channels] = x.shape as [number, number, number, number, number];
+  const gamma = weights.scope("norm").tensor(graph, "gamma", [channels, 1, 1]).reshape(channels);
+  const normed = rmsNorm(x, { weight: gamma, eps: 1e-12, kind: "l2" }).reshape(
+    frames,
+    height * width,
+    channels,
+  );
+  const project = (name: string, input: Tensor, outChannels: number, residual?: Tensor) => {
+    const scope = weights.scope(name);
+    const weight = scope.tensor(graph, "weight", [outChannels, channels, 1, 1]).reshape(
+      outChannels,
+      channels,
+    );
+    const bias = scope.tensor(graph, "bias", [outChannels]);
+    return linear(input, weight, { bias, name, ...(residual ? { residual } : {}) });
+  };
+  const qkv = project("to_qkv", normed, 3 * channels);
+  const [query, key, value] = [0, 1, 2].map((i) =>
+    slice(qkv, -1, i * channels, (i + 1) * channels)
+  );
+  const attended = wideAttention(query!, key!, value!);
+  return project("proj", attended, channels, x.reshape(...normed.shape)).reshape(...x.shape);
+}
+
+/** The block between encoder and decoder levels. */
+export function midBlock(stream: Stream, weights: WeightScope, x: Tensor): Tensor {
+  const { graph } = x;
+  const resnet = (i: number, input: Tensor) =>
+    graph.scope(
+      `resnets.${i}`,
+      () => residualBlock(stream, weights.scope("resnets").scope(i), input, input.dim(-1)),
+    );
+  const attended = graph.scope(
+    "attentions.0",
+    () => attentionBlock(weights.scope("attentions").scope(0), resnet(0, x)),
+  );
+  return resnet(1, attended);
+}
+
+/** Halves height and width, and the frames too when `temporal`. */
+export function downsample(
+  stream: Stream,
+  weights: WeightScope,
+  x: Tensor,
+  temporal: boolean,
+): Tensor {
+  const { graph } = x;
+  const [, frames, height, width, channels] = x.shape as [number, number, number, number, number];
+  const conv = weights.scope("resample").scope(1);
+  const halved = conv2d(
+    x.reshape(frames, height, width, channels),
+    conv.tensor(graph, "weight", [channels, channels, 3, 3], "channels-last"),
+    {
+      bias: conv.tensor(graph, "bias", [channels]),
+      stride: [2, 2],
+      padding: [0, 1, 0, 1],
+      name: "downsample",
+    },
+  );
+  const y = halved.reshape(1, ...halved.shape);
+  if (!temporal) return y;
+  const time = weights.scope("time_conv");
+  if (stream.place !== "next") {
+    stream.history.remember(stream.place, time.path, 1, y);
+    return y;
+  }
+  const weight = time.tensor(graph, "weight", [channels, channels, 3, 1, 1], "channels-last");
+  const bias = time.tensor(graph, "bias", [channels]);
+  return stream.history.convolve("next", time.path, 1, y, weight, {
+    bias,
+    stride: [2, 1, 1],
+    frontPadding: 0,
+    name: "time_conv",
+  });
+}
+
+/** Doubles height and width, and the frames too when `temporal` (but for the first frame of a clip). */
+export function upsample(
+  stream: Stream,
+  weights: WeightScope,
+  x: Tensor,
+  outChannels: number,
+  temporal: boolean,
+): Tensor {
+  const { graph } = x;
+  const doubled = temporal ? doubleFrames(stream, weights.scope("time_conv"), x) : x;
+  const [, frames, height, width, channels] = doubled.shape as [
+    number,
+    number,
+    number,
+    number,
+    number,
+  ];
+  const conv = weights.scope("resample").scope(1);
+  const y = conv2d(
+    doubled.reshape(frames, height, width, channels),
+    conv.tensor(graph, "weight", [outChannels, channels, 3, 3], "channels-last"),
+    {
+      bias: conv.tensor(graph, "bias", [outChannels]),
+      padding: [1, 1, 1, 1],
+      upsample: 2,
+      name: "upsample",
+    },
+  );
+  return y.reshape(1, ...y.shape);
+}
+
+/** A time convolution to twice the channels, whose halves become neighbouring frames. */
+function doubleFrames(stream: Stream, time: WeightScope, x: Tensor): Tensor {
+  const { graph } = x;
+  if (stream.place !== "next") {
+    // The first frame is not doubled, and the convolution starts after it with an empty history.
+    stream.history.reserve(stream.place, time.path, 2, x);
+    return x;
+  }
+  const [, frames, height, width, channels] = x.shape as [number, number, number, number, number];
+  const weight = time.tensor(graph, "weight", [2 * channels, channels, 3, 1, 1], "channels-last");
+  const bias = time.tensor(graph, "bias", [2 * channels]);
+  const wide = stream.history.convolve("next", time.path, 2, x, weight, {
+    bias,
+    name: "time_conv",
+  });
+  return permute(wide.reshape(frames, height * width, 2, channels), [0, 2, 1, 3])
+    .reshape(1, 2 * frames, height, width, channels);
+}
+
+/** Parameter-free shortcut of a Wan 2.2 encoder level: space-time patches into channels, then group means. */
+export function averageDown(
+  x: Tensor,
+  outChannels: number,
+  temporal: boolean,
+  spatial: boolean,
+): Tensor {
+  const ft = temporal ? 2 : 1;
+  const fs = spatial ? 2 : 1;
+  const padded = x.dim(1) % ft === 0
+    ? x
+    : concat([elementwise("0.0 * a", { a: slice(x, 1, 0, 1) }), x], 1);
+  const [, frames, height, width, channels] = padded.shape as [
+    number,
+    number,
+    number,
+    number,
+    number,
+  ];
+  const shape = [1, frames / ft, height / fs, width / fs, outChannels];
+  const group = channels * ft * fs * fs / outChannels;
+  if (group === 1 && ft === 1 && fs === 1) return padded;
+  const folded = permute(
+    padded.reshape(frames / ft, ft, height / fs, fs, width / fs, fs, channels),
+    [0, 2, 4, 6, 1, 3, 5],
+  ).reshape(-1, group);
+  const mean = x.graph.constant("mean", [1, group], "f32", new Float32Array(group).fill(1 / group));
+  return linear(folded, mean, { name: "average_down" }).reshape(...shape);
+}
+
+/** Parameter-free shortcut of a Wan 2.2 decoder level: repeated channels unfolded into space and time. */
+export function duplicateUp(
+  x: Tensor,
+  outChannels: number,
+  temporal: boolean,
+  place: ChunkPlace,
+): Tensor {
+  const ft = temporal ? 2 : 1;
+  const [, frames, height, width, channels] = x.shape as [number, number, number, number, number];
+  const repeats = outChannels * ft * 4 / channels;
+  const repeated = concat(new Array<Tensor>(repeats).fill(x.reshape(-1, 1)), 1);
+  const unfolded = permute(
+    repeated.reshape(frames, height, width, outChannels, ft, 2, 2),
+    [0, 4, 1, 5, 2, 6, 3],
+  ).reshape(1, frames * ft, 2 * height, 2 * width, outChannels);
+  return place === "next" || ft === 1 ? unfolded : slice(unfolded, 1, ft - 1, frames * ft);
+}
+
+/** Adds a shortcut. */
+export function add(a: Tensor, b: Tensor): Tensor {
+  return elementwise("a + b", { a, b }, { name: "shortcut" });
+}
+
+/** Folds pixel patches into channels, in the order (channel, column, row). */
+export function foldPatches(x: Tensor, size: number): Tensor {
+  const [, frames, height, width, channels] = x.shape as [number, number, number, number, number];
+  return permute(
+    x.reshape(frames * height / size, size, width / size, size, channels),
+    [0, 2, 4, 3, 1],
+  ).reshape(1, frames, height / size, width / size, channels * size * size);
+}
+
+/** The inverse of {@linkcode foldPatches}. */
+export function unfoldPatches(x: Tensor, size: number): Tensor {
+  const [, frames, height, width, channels] = x.shape as [number, number, number, number, number];
+  const pixels = channels / (size * size);
+  return permute(
+    x.reshape(frames * height, width, pixels, size, size),
+    [0, 4, 1, 3, 2],
+  ).reshape(1, frames, height * size, width * size, pixels);
+}

@@ -1,0 +1,68 @@
+import { z } from "zod";
+
+/** `vae/config.json` of `AutoencoderKLWan`; defaults are those of the diffusers class (Wan 2.1). */
+export const WAN_VAE_CONFIG = z.object({
+  base_dim: z.int().positive().default(96),
+  decoder_base_dim: z.int().positive().nullish(),
+  z_dim: z.int().positive().default(16),
+  dim_mult: z.array(z.int().positive()).min(1).default([1, 2, 4, 4]),
+  num_res_blocks: z.int().positive().default(2),
+  attn_scales: z.array(z.number()).max(
+    0,
+    "attention inside the levels (attn_scales) is not supported",
+  ).default([]),
+  /** Spelt as the files spell it. One flag per level but the last. */
+  temperal_downsample: z.array(z.boolean()).default([false, true, true]),
+  latents_mean: z.array(z.number()),
+  latents_std: z.array(z.number().positive()),
+  /** Wan 2.2: levels have parameter-free shortcuts. */
+  is_residual: z.boolean().default(false),
+  in_channels: z.int().positive().default(3),
+  out_channels: z.int().positive().default(3),
+  /** Side of the pixel patches that are folded into channels. */
+  patch_size: z.int().positive().nullish(),
+  scale_factor_temporal: z.int().positive().default(4),
+  scale_factor_spatial: z.int().positive().default(8),
+}).superRefine((config, context) => {
+  const check = (holds: boolean, path: string, message: string) => {
+    if (!holds) context.addIssue({ code: "custom", path: [path], message });
+  };
+  const {
+    z_dim,
+    dim_mult,
+    temperal_downsample,
+    patch_size,
+    scale_factor_spatial,
+    scale_factor_temporal,
+  } = config;
+  check(
+    config.latents_mean.length === z_dim,
+    "latents_mean",
+    `it must have z_dim = ${z_dim} entries`,
+  );
+  check(
+    config.latents_std.length === z_dim,
+    "latents_std",
+    `it must have z_dim = ${z_dim} entries`,
+  );
+  check(
+    temperal_downsample.length === dim_mult.length - 1,
+    "temperal_downsample",
+    `it must have ${dim_mult.length - 1} entries, one less than dim_mult`,
+  );
+  const spatial = (patch_size ?? 1) * 2 ** (dim_mult.length - 1);
+  check(
+    scale_factor_spatial === spatial,
+    "scale_factor_spatial",
+    `the levels and patches give ${spatial}`,
+  );
+  const temporal = 2 ** temperal_downsample.filter(Boolean).length;
+  check(
+    scale_factor_temporal === temporal,
+    "scale_factor_temporal",
+    `temperal_downsample gives ${temporal}`,
+  );
+});
+
+/** Parsed {@linkcode WAN_VAE_CONFIG}. */
+export type WanVaeConfig = z.output<typeof WAN_VAE_CONFIG>;

@@ -1,0 +1,76 @@
+import { elementwise, type Graph, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
+import {
+  add,
+  causalConv,
+  duplicateUp,
+  midBlock,
+  normSilu,
+  pointwiseConv,
+  residualBlock,
+  type Stream,
+  unfoldPatches,
+  upsample,
+} from "./blocks.ts";
+import type { WanVaeConfig } from "./config.ts";
+
+/**
+ * Decodes one latent frame to pixels.
+ *
+ * @param latents [1, 1, height, width, z_dim], in the autoencoder's own units (not normalised)
+ * @returns [1, frames, height·s, width·s, 3] in [-1, 1]: one frame for the first latent frame of a clip, then
+ *   `scale_factor_temporal` for each
+ */
+export function wanDecoder(
+  graph: Graph,
+  config: WanVaeConfig,
+  weights: WeightScope,
+  latents: Tensor,
+  stream: Stream,
+): Tensor {
+  const decoder = weights.scope("decoder");
+  const base = config.decoder_base_dim ?? config.base_dim;
+  const multipliers = [config.dim_mult.at(-1)!, ...config.dim_mult.toReversed()];
+  const dims = multipliers.map((multiplier) => base * multiplier);
+  const temporal = config.temperal_downsample.toReversed();
+
+  const z = pointwiseConv(weights, "post_quant_conv", latents, config.z_dim);
+  let x = graph.scope("decoder", () => causalConv(stream, decoder, "conv_in", z, dims[0]!));
+  x = graph.scope("decoder.mid_block", () => midBlock(stream, decoder.scope("mid_block"), x));
+  for (let level = 0; level < dims.length - 1; level++) {
+    const outChannels = dims[level + 1]!;
+    const isLast = level === dims.length - 2;
+    const isTemporal = temporal[level] ?? false;
+    x = graph.scope(`decoder.up_blocks.${level}`, () => {
+      const block = decoder.scope("up_blocks").scope(level);
+      let h = x;
+      for (let i = 0; i <= config.num_res_blocks; i++) {
+        h = graph.scope(
+          `resnets.${i}`,
+          () => residualBlock(stream, block.scope("resnets").scope(i), h, outChannels),
+        );
+      }
+      if (isLast) return h;
+      if (!config.is_residual) {
+        return upsample(stream, block.scope("upsamplers").scope(0), h, outChannels / 2, isTemporal);
+      }
+      const up = upsample(stream, block.scope("upsampler"), h, outChannels, isTemporal);
+      return add(up, duplicateUp(x, outChannels, isTemporal, stream.place));
+    });
+  }
+  const pixels = graph.scope(
+    "decoder",
+    () =>
+      causalConv(
+        stream,
+        decoder,
+        "conv_out",
+        normSilu(decoder, "norm_out", x),
+        config.out_channels,
+      ),
+  );
+  const frames = config.patch_size ? unfoldPatches(pixels, config.patch_size) : pixels;
+  return elementwise("clamp(a, low, high)", { a: frames }, {
+    scalars: { low: -1, high: 1 },
+    name: "pixels",
+  });
+}

@@ -1,0 +1,80 @@
+import {
+  causalConv3d,
+  type CausalConv3dOptions,
+  concat,
+  copyTo,
+  Resident,
+  slice,
+  type Tensor,
+} from "../../../runtime/mod.ts";
+
+/**
+ * Where a chunk stands in the stream of frames: the `only` one (a picture: nothing is remembered), the `first`
+ * of several, or a `next` one.
+ */
+export type ChunkPlace = "only" | "first" | "next";
+
+/**
+ * The last input frames of every causal convolution, kept on the device between chunks. With it a clip can be
+ * coded chunk by chunk with the same result as in one piece.
+ *
+ * Before the first chunk of a clip the caches must be zero: see {@linkcode FrameHistory.residents}.
+ */
+export class FrameHistory {
+  readonly #caches = new Map<string, Resident>();
+
+  /** All caches; the caller allocates them and clears them before each clip. */
+  get residents(): IterableIterator<Resident> {
+    return this.#caches.values();
+  }
+
+  /**
+   * A causal convolution that remembers what it has seen.
+   *
+   * @param key names the convolution
+   * @param frames how many input frames it looks back: 2 for kernels of 3 frames, 1 for a strided time convolution
+   */
+  convolve(
+    place: ChunkPlace,
+    key: string,
+    frames: 1 | 2,
+    x: Tensor,
+    weight: Tensor,
+    options: Omit<CausalConv3dOptions, "cache">,
+  ): Tensor {
+    if (place === "only") return causalConv3d(x, weight, options);
+    const cache = this.#cache(key, frames, x);
+    const result = place === "first"
+      ? causalConv3d(x, weight, options)
+      : causalConv3d(x, weight, { ...options, cache: x.graph.use(cache) });
+    this.#keep(cache, frames, x);
+    return result;
+  }
+
+  /** Only remembers the frames of `x`, for a convolution that the first chunk skips. */
+  remember(place: ChunkPlace, key: string, frames: 1 | 2, x: Tensor): void {
+    if (place !== "only") this.#keep(this.#cache(key, frames, x), frames, x);
+  }
+
+  /** Only makes room for what later chunks will remember, for a convolution that sees nothing of the first. */
+  reserve(place: ChunkPlace, key: string, frames: 1 | 2, x: Tensor): void {
+    if (place !== "only") this.#cache(key, frames, x);
+  }
+
+  #cache(key: string, frames: number, x: Tensor): Resident {
+    let cache = this.#caches.get(key);
+    if (!cache) {
+      cache = new Resident(`history ${key}`, [1, frames, ...x.shape.slice(2)]);
+      this.#caches.set(key, cache);
+    }
+    return cache;
+  }
+
+  #keep(cache: Resident, frames: number, x: Tensor): void {
+    const count = x.dim(1);
+    const last = count >= frames
+      ? slice(x, 1, count - frames, count)
+      : concat([slice(x.graph.use(cache), 1, count, frames), x], 1);
+    copyTo(last, cache);
+  }
+}

@@ -1,0 +1,328 @@
+/**
+ * Text to image, text to video and image to video with Wan.
+ *
+ * Source: diffusers `WanPipeline` and `WanImageToVideoPipeline` (with `expand_timesteps`).
+ */
+import type { ModelIndex } from "../../../hub/model_index.ts";
+import { type Device, OutOfMemoryError, type Run, runSequence } from "../../../runtime/mod.ts";
+import { timestepEmbedding } from "../../embeddings.ts";
+import { TorchGenerator } from "../../noise.ts";
+import type {
+  Pipeline,
+  PipelineControl,
+  PipelineInfo,
+  PipelineRequest,
+  PipelineResult,
+} from "../../pipeline.ts";
+import { cleanPrompt } from "../../prompt_cleaning.ts";
+import type { Schedule } from "../../schedulers/mod.ts";
+import { openWanComponents, type WanComponents } from "./components.ts";
+import { wanInfo } from "./defaults.ts";
+import { denormalizeFrame, normalizeMoments, replaceFirstFrame } from "./latents.ts";
+import { type SessionShape, WanSession } from "./session.ts";
+
+/** Tokens that prompts are padded to in the reference; longer ones are cut. */
+const MAX_SEQUENCE_LENGTH = 512;
+
+/** Opens a Wan pipeline folder; nothing is on the device yet. */
+export async function openWanPipeline(index: ModelIndex): Promise<WanPipeline> {
+  return new WanPipeline(await openWanComponents(index), index);
+}
+
+/** See the file comment. */
+export class WanPipeline implements Pipeline {
+  readonly info: PipelineInfo;
+  readonly #components: WanComponents;
+  #device: Device | undefined;
+  #session: { key: string; session: WanSession } | undefined;
+
+  /** Use {@linkcode openWanPipeline}. */
+  constructor(components: WanComponents, index: ModelIndex) {
+    this.#components = components;
+    this.info = wanInfo(components, index);
+  }
+
+  /** Declares all weights by tracing the smallest session, then uploads them. */
+  async load(device: Device, onProgress?: (fraction: number) => void): Promise<void> {
+    const { textEncoder, transformer, vae, scheduler } = this.#components;
+    const [, rows, columns] = transformer.config.patch_size;
+    const smallest = {
+      height: rows * 2,
+      width: columns * 2,
+      contextTokens: 16,
+      guidance: "none" as const,
+    };
+    const schedule = scheduler.setTimesteps(2);
+    new WanSession(
+      this.#components,
+      { ...smallest, latentFrames: 2, hasFirstFrame: true },
+      schedule,
+      device.target,
+    );
+    const parts = [textEncoder.weights, transformer.weights, vae.weights];
+    const total = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    let before = 0;
+    for (const weights of parts) {
+      await weights.upload(device, (done) => onProgress?.((before + done) / total));
+      before += weights.byteLength;
+    }
+    this.#device = device;
+  }
+
+  /** Frees the device memory and closes the files. */
+  [Symbol.dispose](): void {
+    this.#session?.session.destroy();
+    const { textEncoder, transformer, vae } = this.#components;
+    for (const { weights } of [textEncoder, transformer, vae]) weights.destroy();
+    this.#components[Symbol.dispose]();
+  }
+
+  /** @inheritdoc */
+  async generate(request: PipelineRequest, control: PipelineControl = {}): Promise<PipelineResult> {
+    const device = this.#requireDevice();
+    this.#check(request);
+    const timings: Record<string, number> = {};
+    let last = performance.now();
+    const lap = (stage: string) => {
+      const now = performance.now();
+      timings[stage] = now - last;
+      last = now;
+    };
+
+    // 1. Prompts to tokens.
+    const prompts = request.guidanceScale > 1
+      ? [request.prompt, request.negativePrompt]
+      : [request.prompt];
+    const maxLength = request.maxSequenceLength ?? MAX_SEQUENCE_LENGTH;
+    const tokens = prompts.map((prompt) =>
+      this.#components.tokenizer.encode(cleanPrompt(prompt), { maxLength })
+    );
+
+    // 2. Programs for this kind of request.
+    const schedule = this.#components.scheduler.setTimesteps(request.numInferenceSteps);
+    const session = await this.#sessionFor(device, request, tokens, schedule);
+    lap("prepare");
+
+    // 3. Text encoder, and the keys and values of cross-attention.
+    control.onProgress?.({ stage: "encode", step: 0, totalSteps: 1 });
+    const { programs, tensors } = session;
+    writePrompts(session, tokens, maxLength);
+    await runSequence(device, [{ programs: [programs.get("text")] }], control);
+    const condition = request.firstFrame &&
+      await this.#encodeFirstFrame(device, session, request.firstFrame, control);
+    lap("encode");
+
+    // 4. Noise, equal to torch's for the seed.
+    const noise = new TorchGenerator(request.seed).randn(
+      tensors.latents.shape.reduce((a, b) => a * b),
+    );
+    tensors.latents.write(noise);
+    if (session.shape.guidance !== "none") tensors.guidanceScale.write([request.guidanceScale]);
+
+    // 5. Denoise.
+    await runSequence(device, this.#denoiseRuns(session, schedule, control), control);
+    lap("denoise");
+
+    // 6. Decode, one latent frame at a time.
+    const latents = await tensors.latents.readFloat32();
+    if (condition) replaceFirstFrame(latents, condition, tensors.latents.shape);
+    assertFinite(latents);
+    const frames = await this.#decode(device, session, latents, control);
+    lap("decode");
+    return { frames, latents, timings };
+  }
+
+  #requireDevice(): Device {
+    if (!this.#device) throw new Error("Cannot generate: the model is not loaded");
+    return this.#device;
+  }
+
+  #check({ width, height, numFrames, numInferenceSteps, firstFrame }: PipelineRequest): void {
+    const { sizeMultiple } = this.info;
+    for (const [name, value] of Object.entries({ width, height })) {
+      if (!Number.isInteger(value) || value < sizeMultiple || value % sizeMultiple !== 0) {
+        const nearest = Math.max(sizeMultiple, Math.round(value / sizeMultiple) * sizeMultiple);
+        throw new RangeError(
+          `Cannot make a picture of ${width}x${height}: the ${name} must be a multiple of ${sizeMultiple}, for example ${nearest}`,
+        );
+      }
+    }
+    if (!Number.isInteger(numFrames) || numFrames < 1) {
+      throw new RangeError(`Cannot make ${numFrames} frames: at least 1 is needed`);
+    }
+    if (!Number.isInteger(numInferenceSteps) || numInferenceSteps < 1) {
+      throw new RangeError(`Cannot denoise in ${numInferenceSteps} steps: at least 1 is needed`);
+    }
+    if (firstFrame && !this.#components.pipeline.expand_timesteps) {
+      throw new RangeError("Cannot start from an image: this model takes text only");
+    }
+  }
+
+  /** The programs for a request: those of the last one when it was of the same kind. */
+  async #sessionFor(
+    device: Device,
+    request: PipelineRequest,
+    tokens: readonly (readonly number[])[],
+    schedule: Schedule,
+  ): Promise<WanSession> {
+    const { scale_factor_spatial: spatial, scale_factor_temporal: temporal } =
+      this.#components.vae.config;
+    const shape: SessionShape = {
+      latentFrames: latentFrameCount(request.numFrames, temporal),
+      height: request.height / spatial,
+      width: request.width / spatial,
+      contextTokens: contextRows(Math.max(...tokens.map(({ length }) => length))),
+      guidance: tokens.length === 1 ? "none" : request.guidancePasses ?? "batched",
+      hasFirstFrame: request.firstFrame !== undefined,
+    };
+    const key = JSON.stringify([shape, schedule.timesteps.length]);
+    if (this.#session?.key === key) return this.#session.session;
+    this.#session?.session.destroy();
+    this.#session = undefined;
+    let session = new WanSession(this.#components, shape, schedule, device.target);
+    if (session.byteLength > device.availableBytes && shape.guidance === "batched") {
+      session = new WanSession(
+        this.#components,
+        { ...shape, guidance: "sequential" },
+        schedule,
+        device.target,
+      );
+    }
+    if (session.byteLength > device.availableBytes) {
+      throw new OutOfMemoryError(
+        `Cannot make ${request.width}x${request.height} with ${request.numFrames} frames: it needs ${
+          megabytes(session.byteLength)
+        } beside the weights, ${
+          megabytes(device.availableBytes)
+        } are left. Ask for a smaller size or fewer frames`,
+        session.byteLength,
+        device.availableBytes,
+      );
+    }
+    await session.allocate(device);
+    this.#session = { key, session };
+    return session;
+  }
+
+  *#denoiseRuns(session: WanSession, schedule: Schedule, control: PipelineControl): Generator<Run> {
+    const { programs, tensors } = session;
+    const passes = session.shape.guidance === "sequential"
+      ? ["denoise0", "denoise1"]
+      : ["denoise0"];
+    const model = passes.map((name) => programs.get(name));
+    const totalSteps = schedule.timesteps.length;
+    const { freq_dim } = this.#components.transformer.config;
+    control.onProgress?.({ stage: "denoise", step: 0, totalSteps });
+    for (let i = 0; i < totalSteps; i++) {
+      const timestep = schedule.timesteps[i]!;
+      const rows = session.shape.hasFirstFrame ? [0, timestep] : [timestep];
+      const step = session.solver.step(i, programs);
+      yield {
+        programs: [...model, ...step.programs],
+        before: () => {
+          tensors.timestep.write(timestepEmbedding(rows, freq_dim));
+          step.before();
+        },
+        finished: () => control.onProgress?.({ stage: "denoise", step: i + 1, totalSteps }),
+      };
+    }
+  }
+
+  /** The normalised latent of the picture that a clip starts from. */
+  async #encodeFirstFrame(
+    device: Device,
+    { programs, tensors }: WanSession,
+    picture: Float32Array,
+    control: PipelineControl,
+  ): Promise<Float32Array> {
+    tensors.picture.write(picture);
+    await runSequence(device, [{ programs: [programs.get("encode")] }], control);
+    const moments = await tensors.moments.readFloat32();
+    const condition = normalizeMoments(moments, this.#components.vae.config);
+    tensors.firstFrame.write(condition);
+    return condition;
+  }
+
+  async #decode(
+    device: Device,
+    session: WanSession,
+    latents: Float32Array,
+    control: PipelineControl,
+  ): Promise<Float32Array[]> {
+    const { programs, tensors, history, shape } = session;
+    const { config } = this.#components.vae;
+    const totalSteps = shape.latentFrames;
+    const frames: Float32Array[] = [];
+    for (const cache of history.residents) cache.clear();
+    control.onProgress?.({ stage: "decode", step: 0, totalSteps });
+    for (let i = 0; i < totalSteps; i++) {
+      const program = programs.get(i === 0 ? "decodeFirst" : "decodeNext");
+      const pixels = i === 0 ? tensors.firstPixels : tensors.nextPixels;
+      tensors.latentFrame.write(denormalizeFrame(latents, i, tensors.latents.shape, config));
+      await runSequence(device, [{ programs: [program] }], control);
+      const decoded = await pixels.readFloat32();
+      const frameSize = decoded.length / pixels.shape[1]!;
+      for (let start = 0; start < decoded.length; start += frameSize) {
+        frames.push(decoded.subarray(start, start + frameSize).map((value) => value * 0.5 + 0.5));
+      }
+      control.onProgress?.({ stage: "decode", step: i + 1, totalSteps });
+    }
+    return frames;
+  }
+}
+
+/** Latent frames of a clip; numbers of frames that are not 1 + k·temporal are rounded as the reference does. */
+function latentFrameCount(numFrames: number, temporal: number): number {
+  const rounded = numFrames % temporal === 1
+    ? numFrames
+    : Math.floor(numFrames / temporal) * temporal + 1;
+  return Math.floor((rounded - 1) / temporal) + 1;
+}
+
+/** Prompt tensors have few lengths, so that their programs are shared: 16, 32, 64, … rows, one of them a pad. */
+function contextRows(longest: number): number {
+  return Math.max(16, 2 ** Math.ceil(Math.log2(longest + 1)));
+}
+
+/**
+ * Writes token ids, lengths and masks. The reference attends all `maxLength` rows; those after the prompt are
+ * equal, so one row stands for them all with the logarithm of their number added to its logit.
+ */
+function writePrompts(
+  { tensors, shape }: WanSession,
+  tokens: readonly (readonly number[])[],
+  maxLength: number,
+): void {
+  const rows = shape.contextTokens;
+  const ids = new Uint32Array(tokens.length * rows);
+  const mask = new Float32Array(tokens.length * rows);
+  tokens.forEach((prompt, i) => {
+    ids.set(prompt, i * rows);
+    mask.fill(1, i * rows, i * rows + prompt.length);
+  });
+  tensors.ids.write(ids);
+  tensors.mask.write(mask);
+  tensors.lengths.write(tokens.map(({ length }) => length));
+  const pads = tokens.map(({ length }) => maxLength - length);
+  const contextLengths = tokens.map(({ length }, i) => (pads[i]! > 0 ? length + 1 : length));
+  const padLogits = pads.map((count) => (count > 0 ? Math.log(count) : 0));
+  let at = 0;
+  tensors.contextLengths.forEach((resident, pass) => {
+    const end = at + resident.shape[0]!;
+    resident.write(contextLengths.slice(at, end));
+    tensors.padLogits[pass]!.write(padLogits.slice(at, end));
+    at = end;
+  });
+}
+
+function assertFinite(latents: Float32Array): void {
+  if (!latents.every(Number.isFinite)) {
+    throw new Error(
+      "Cannot decode: the transformer gave values that are not numbers; its weights are damaged",
+    );
+  }
+}
+
+function megabytes(bytes: number): string {
+  return `${Math.ceil(bytes / 1e6)} MB`;
+}

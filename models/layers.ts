@@ -1,0 +1,71 @@
+/** Layers that many models share: an op together with the names of its weights. */
+import {
+  attention,
+  concat,
+  linear,
+  type LinearOptions,
+  matmul,
+  slice,
+  softmax,
+  type Tensor,
+  type WeightScope,
+} from "../runtime/mod.ts";
+
+/**
+ * A linear layer with the weights `name.weight` [outFeatures, in] and, where the checkpoint has it, `name.bias`.
+ *
+ * @param x [..., in]
+ * @returns [..., outFeatures]
+ */
+export function linearLayer(
+  weights: WeightScope,
+  name: string,
+  x: Tensor,
+  outFeatures: number,
+  options: Omit<LinearOptions, "bias"> = {},
+): Tensor {
+  const scope = weights.scope(name);
+  const weight = scope.tensor(x.graph, "weight", [outFeatures, x.dim(-1)]);
+  const bias = scope.has("bias") ? { bias: scope.tensor(x.graph, "bias", [outFeatures]) } : {};
+  return linear(x, weight, { name, ...options, ...bias });
+}
+
+/** Widest head that the fused attention kernels take. */
+const MAX_HEAD_DIM = 128;
+/** Bytes of attention scores that are held at a time for wider heads, unless one row takes more. */
+const SCORE_BYTES = 64 * 1024 * 1024;
+
+/**
+ * Attention with a single head of any width, as autoencoders have it. Heads too wide for the fused kernel compute
+ * their scores by row tiles.
+ *
+ * @param query [batch, tokens, dim]
+ * @param key [batch, keys, dim]
+ * @param value likewise
+ * @param scoreBytes bytes of scores to hold at a time, where they are held
+ * @returns [batch, tokens, dim]
+ */
+export function wideAttention(
+  query: Tensor,
+  key: Tensor,
+  value: Tensor,
+  scoreBytes: number = SCORE_BYTES,
+): Tensor {
+  const [batch, tokens, dim] = query.shape as [number, number, number];
+  if (dim <= MAX_HEAD_DIM && dim % 4 === 0) {
+    const [q, k, v] = [query, key, value].map((x) => x.reshape(batch, x.dim(1), 1, dim)) as [
+      Tensor,
+      Tensor,
+      Tensor,
+    ];
+    return attention(q, k, v).reshape(...query.shape);
+  }
+  const rows = Math.max(1, Math.min(tokens, Math.floor(scoreBytes / (4 * batch * key.dim(1)))));
+  const tiles: Tensor[] = [];
+  for (let start = 0; start < tokens; start += rows) {
+    const part = slice(query, 1, start, Math.min(tokens, start + rows));
+    const scores = softmax(matmul(part, key, { transposeB: true, scale: dim ** -0.5 }));
+    tiles.push(matmul(scores, value));
+  }
+  return tiles.length === 1 ? tiles[0]! : concat(tiles, 1);
+}

@@ -1,0 +1,136 @@
+/**
+ * UMT5 encoder: T5 v1.1 whose every layer has its own relative position bias.
+ *
+ * Source: Chung et al. 2023, "UniMax"; transformers `UMT5EncoderModel`, whose module names are the weight names.
+ */
+import { z } from "zod";
+import {
+  attention,
+  elementwise,
+  gather,
+  type Graph,
+  permute,
+  rmsNorm,
+  type Tensor,
+  type WeightScope,
+} from "../../runtime/mod.ts";
+import { linearLayer } from "../layers.ts";
+
+/** What `config.json` of the encoder may say; defaults are those of transformers' `UMT5Config`. */
+export const UMT5_CONFIG = z.object({
+  d_model: z.int().positive().default(512),
+  d_kv: z.int().positive().default(64),
+  d_ff: z.int().positive().default(1024),
+  num_layers: z.int().positive().default(8),
+  num_heads: z.int().positive().default(6),
+  vocab_size: z.int().positive().default(250112),
+  relative_attention_num_buckets: z.int().positive().default(32),
+  relative_attention_max_distance: z.int().positive().default(128),
+  layer_norm_epsilon: z.number().positive().default(1e-6),
+  feed_forward_proj: z.literal("gated-gelu").default("gated-gelu"),
+});
+
+/** Parsed {@linkcode UMT5_CONFIG}. */
+export type Umt5Config = z.output<typeof UMT5_CONFIG>;
+
+/** Inputs of the encoder. */
+export interface Umt5Inputs {
+  /** u32 [batch, tokens], padded to the longest. */
+  readonly ids: Tensor;
+  /** u32 [batch]: real tokens per row; keys beyond are not attended. */
+  readonly lengths: Tensor;
+}
+
+/**
+ * The forward pass.
+ *
+ * @returns last hidden state [batch, tokens, d_model]; rows of pad tokens hold values of no use
+ */
+export function umt5Encoder(
+  graph: Graph,
+  config: Umt5Config,
+  weights: WeightScope,
+  { ids, lengths }: Umt5Inputs,
+): Tensor {
+  const { d_model: dim, d_kv: headDim, num_heads: heads, layer_norm_epsilon: eps } = config;
+  const [batch, tokens] = [ids.dim(0), ids.dim(1)];
+  const norm = (x: Tensor, scope: WeightScope) =>
+    rmsNorm(x, { weight: scope.tensor(graph, "weight", [dim]), eps });
+  const buckets = graph.constant(
+    "position_buckets",
+    [tokens, tokens],
+    "u32",
+    positionBuckets(tokens, config),
+  );
+  const encoder = weights.scope("encoder");
+  const embedding = weights.has("shared.weight") ? "shared.weight" : "encoder.embed_tokens.weight";
+  let x = gather(weights.tensor(graph, embedding, [config.vocab_size, dim]), ids);
+  for (let layer = 0; layer < config.num_layers; layer++) {
+    x = graph.scope(`block.${layer}`, () => {
+      const block = encoder.scope("block").scope(layer).scope("layer");
+      const self = block.scope(0).scope("SelfAttention");
+      const h = norm(x, block.scope(0).scope("layer_norm"));
+      const project = (name: string) =>
+        linearLayer(self, name, h, heads * headDim).reshape(batch, tokens, heads, headDim);
+      const table = self.tensor(graph, "relative_attention_bias.weight", [
+        config.relative_attention_num_buckets,
+        heads,
+      ]);
+      const bias = permute(gather(table, buckets), [2, 0, 1]).reshape(1, heads, tokens, tokens);
+      const attended = attention(project("q"), project("k"), project("v"), {
+        scale: 1,
+        bias,
+        keyLengths: lengths,
+      });
+      const y = linearLayer(self, "o", attended.reshape(batch, tokens, heads * headDim), dim, {
+        residual: x,
+      });
+      const dense = block.scope(1).scope("DenseReluDense");
+      const normed = norm(y, block.scope(1).scope("layer_norm"));
+      const gate = linearLayer(dense, "wi_0", normed, config.d_ff, { activation: "gelu_tanh" });
+      const up = linearLayer(dense, "wi_1", normed, config.d_ff);
+      return linearLayer(dense, "wo", elementwise("a * b", { a: gate, b: up }), dim, {
+        residual: y,
+      });
+    });
+  }
+  return norm(x, encoder.scope("final_layer_norm"));
+}
+
+/** Bucket of every (query, key) pair, row-major [tokens, tokens]. */
+function positionBuckets(tokens: number, config: Umt5Config): Uint32Array {
+  const result = new Uint32Array(tokens * tokens);
+  for (let query = 0; query < tokens; query++) {
+    for (let key = 0; key < tokens; key++) {
+      result[query * tokens + key] = relativePositionBucket(
+        key - query,
+        config.relative_attention_num_buckets,
+        config.relative_attention_max_distance,
+      );
+    }
+  }
+  return result;
+}
+
+/**
+ * Bucket of a relative position, both directions apart: near distances have one bucket each, far ones share
+ * logarithmically growing buckets.
+ *
+ * Source: Raffel et al. 2020 (T5), transformers `_relative_position_bucket` with `bidirectional=True`.
+ *
+ * @param relative key position minus query position
+ */
+export function relativePositionBucket(
+  relative: number,
+  numBuckets: number,
+  maxDistance: number,
+): number {
+  const half = numBuckets / 2;
+  const exact = half / 2;
+  const distance = Math.abs(relative);
+  const side = relative > 0 ? half : 0;
+  if (distance < exact) return side + distance;
+  // log2 keeps powers of two exact; the epsilon does the same for other bases.
+  const octaves = Math.log2(distance / exact) / Math.log2(maxDistance / exact);
+  return side + Math.min(exact + Math.trunc(octaves * (half - exact) + 1e-9), half - 1);
+}

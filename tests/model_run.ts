@@ -1,0 +1,118 @@
+/**
+ * A traced model on a device, for tests.
+ *
+ * @module
+ */
+import {
+  copyTo,
+  type Device,
+  type DType,
+  Graph,
+  instantiate,
+  type MemoryPlan,
+  openDevice,
+  planMemory,
+  type ProgramSet,
+  Resident,
+  type Tensor,
+  type Weights,
+} from "../runtime/mod.ts";
+import type { Values } from "./golden.ts";
+
+/** Opens a device; `DENOISE_SCHEDULE=gpu` makes a software adapter run the kernels that GPUs run. */
+export function openTestDevice(): Promise<Device> {
+  const schedule = Deno.env.get("DENOISE_SCHEDULE");
+  if (schedule === undefined) return openDevice();
+  if (schedule !== "cpu" && schedule !== "gpu") {
+    throw new TypeError(`Cannot use DENOISE_SCHEDULE=${schedule}: it is cpu or gpu`);
+  }
+  return openDevice({ schedule });
+}
+
+/** An input of a traced model. */
+export interface InputValues extends Values {
+  /** `f32` when left out. */
+  readonly dtype?: DType;
+}
+
+/** A traced model on a device, with its inputs and outputs. */
+export class ModelRun implements Disposable {
+  /** What the program takes. */
+  readonly plan: MemoryPlan;
+  readonly #programs: ProgramSet;
+  readonly #inputs: ReadonlyMap<string, Resident>;
+  readonly #outputs: ReadonlyMap<string, Resident>;
+
+  private constructor(
+    plan: MemoryPlan,
+    programs: ProgramSet,
+    inputs: ReadonlyMap<string, Resident>,
+    outputs: ReadonlyMap<string, Resident>,
+  ) {
+    this.plan = plan;
+    this.#programs = programs;
+    this.#inputs = inputs;
+    this.#outputs = outputs;
+  }
+
+  /**
+   * Traces one program, plans it, uploads the weights that it declared, allocates, and writes the inputs.
+   *
+   * @param weights of the model, where it has any
+   * @param trace builds the model; its results become outputs of the same names
+   */
+  static async prepare(
+    device: Device,
+    weights: Weights | undefined,
+    inputs: Readonly<Record<string, InputValues>>,
+    trace: (
+      graph: Graph,
+      inputs: Readonly<Record<string, Tensor>>,
+    ) => Readonly<Record<string, Tensor>>,
+  ): Promise<ModelRun> {
+    const graph = new Graph("model", device.target);
+    const given = new Map<string, Resident>();
+    const tensors: Record<string, Tensor> = {};
+    for (const [name, { shape, dtype }] of Object.entries(inputs)) {
+      const resident = new Resident(name, shape, dtype ?? "f32");
+      given.set(name, resident);
+      tensors[name] = graph.use(resident);
+    }
+    const results = new Map<string, Resident>();
+    for (const [name, tensor] of Object.entries(trace(graph, tensors))) {
+      const resident = new Resident(name, tensor.shape, tensor.dtype);
+      results.set(name, resident);
+      copyTo(tensor, resident);
+    }
+    const plan = planMemory({ model: graph });
+    await weights?.upload(device);
+    for (const resident of [...given.values(), ...results.values()]) resident.allocate(device);
+    const run = new ModelRun(plan, await instantiate(plan, device), given, results);
+    for (const [name, { data }] of Object.entries(inputs)) run.write(name, data);
+    return run;
+  }
+
+  /** Sets an input. */
+  write(name: string, values: ArrayLike<number>): void {
+    this.#inputs.get(name)!.write(values);
+  }
+
+  /** Runs the program once and waits. */
+  async run(): Promise<void> {
+    await this.#programs.get("model").run();
+  }
+
+  /** Reads an output. */
+  async read(name: string): Promise<Values> {
+    const resident = this.#outputs.get(name)!;
+    return { shape: resident.shape, data: await resident.read() };
+  }
+
+  /** Frees everything but the weights. */
+  [Symbol.dispose](): void {
+    this.#programs.destroy();
+    for (const resident of [...this.#inputs.values(), ...this.#outputs.values()]) {
+      resident.destroy();
+    }
+  }
+}

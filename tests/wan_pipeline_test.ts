@@ -1,0 +1,104 @@
+/** Whole pipelines against diffusers: same folder, prompt and seed, from text to pixels. */
+import assert from "node:assert/strict";
+import { resize } from "../media/resize.ts";
+import { openPipeline, type PipelineRequest } from "../models/mod.ts";
+import { openDevice } from "../runtime/mod.ts";
+import { assertClose, Golden, type GoldenCall, type Values } from "./golden.ts";
+
+/** f32 against torch in f32; weights as stored. Gates of the design: 50 dB after a few steps. */
+const MIN_PSNR = 50;
+const LATENT_GATE = 1e-3;
+
+/** Peak signal-to-noise ratio of pictures in [0, 1], in dB. */
+function psnr(actual: ArrayLike<number>, expected: ArrayLike<number>): number {
+  assert.equal(actual.length, expected.length);
+  let squares = 0;
+  for (let i = 0; i < expected.length; i++) squares += (actual[i]! - expected[i]!) ** 2;
+  return -10 * Math.log10(squares / expected.length);
+}
+
+/** The picture of a call as the pipeline takes it: resized as Pillow does, RGB in [-1, 1]. */
+function firstFrame({ shape, data }: Values, width: number, height: number): Float32Array {
+  const [rows, columns] = shape as [number, number];
+  const image = { width: columns, height: rows, data: Uint8Array.from(data) };
+  const scaled = columns === width && rows === height
+    ? image
+    : resize(image, width, height, "lanczos");
+  return Float32Array.from(scaled.data, (value) => value / 255 * 2 - 1);
+}
+
+function requestOf(golden: Golden, { name, args, inputs }: GoldenCall): PipelineRequest {
+  const [width, height] = [args["width"] as number, args["height"] as number];
+  return {
+    prompt: args["prompt"] as string,
+    negativePrompt: args["negative_prompt"] as string,
+    width,
+    height,
+    numFrames: args["num_frames"] as number,
+    seed: args["seed"] as number,
+    numInferenceSteps: args["num_inference_steps"] as number,
+    guidanceScale: args["guidance_scale"] as number,
+    maxSequenceLength: args["max_sequence_length"] as number,
+    ...(inputs.includes("image")
+      ? { firstFrame: firstFrame(golden.tensor(name, "image"), width, height) }
+      : {}),
+  };
+}
+
+Deno.test("WanPipeline.generate() gives the same with sequential as with batched guidance", async () => {
+  const golden = new Golden("wan/pipeline-t2v");
+  const device = await openDevice();
+  using pipeline = await openPipeline(golden.folder);
+  try {
+    await pipeline.load(device);
+    const request = requestOf(golden, golden.call("image"));
+    const batched = await pipeline.generate({ ...request, guidancePasses: "batched" });
+    const sequential = await pipeline.generate({ ...request, guidancePasses: "sequential" });
+    const shape = [batched.latents.length];
+    assertClose(
+      "latents",
+      { shape, data: sequential.latents },
+      { shape, data: batched.latents },
+      1e-5,
+    );
+  } finally {
+    device.destroy();
+  }
+});
+
+for (const name of ["pipeline-t2v", "pipeline-ti2v"]) {
+  Deno.test(`WanPipeline.generate() gives the frames of diffusers: ${name}`, async (t) => {
+    const golden = new Golden(`wan/${name}`);
+    const device = await openDevice();
+    using pipeline = await openPipeline(golden.folder);
+    try {
+      await pipeline.load(device);
+      for (const call of golden.calls) {
+        await t.step(call.name, async () => {
+          const { frames, latents } = await pipeline.generate(requestOf(golden, call));
+          const expectedLatents = golden.tensor(call.name, "latents");
+          assertClose(
+            "latents",
+            { shape: expectedLatents.shape, data: latents },
+            expectedLatents,
+            LATENT_GATE,
+          );
+          const expected = golden.tensor(call.name, "frames");
+          assert.equal(frames.length, expected.shape.at(-4));
+          const pixels = new Float32Array(expected.data.length);
+          frames.forEach((frame, i) => pixels.set(frame, i * frame.length));
+          const decibels = psnr(pixels, expected.data);
+          if (Deno.env.get("DENOISE_SHOW_ERRORS")) {
+            console.log(`${call.name}: PSNR ${decibels.toFixed(1)} dB`);
+          }
+          assert.ok(
+            decibels > MIN_PSNR,
+            `PSNR is ${decibels.toFixed(1)} dB, at least ${MIN_PSNR} are wanted`,
+          );
+        });
+      }
+    } finally {
+      device.destroy();
+    }
+  });
+}

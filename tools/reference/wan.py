@@ -1,0 +1,241 @@
+"""Makes the goldens under tests/goldens/wan.
+
+    python3 tools/reference/wan.py                 # make all
+    python3 tools/reference/wan.py NAME ...        # make some
+    python3 tools/reference/wan.py --check [NAME]  # read the stored ones back and run them again
+"""
+
+import json
+import sys
+
+import numpy as np
+import torch
+from diffusers import (
+    FlowMatchEulerDiscreteScheduler,
+    UniPCMultistepScheduler,
+    WanPipeline,
+    WanTransformer3DModel,
+)
+from transformers import PreTrainedTokenizerFast, UMT5Config, UMT5EncoderModel
+
+import tokenizer
+from common import GOLDENS, check_golden, exact, fresh_folder, generator, randomise, write_golden
+from common import normal, rescale
+from pipeline import run_pipeline
+from wan_models import (
+    attention_calls,
+    build_attention,
+    build_transformer,
+    build_umt5,
+    build_vae,
+    make_vae,
+    smooth_video,
+    transformer_calls,
+    umt5_calls,
+    vae_calls,
+)
+
+VOCABULARY = 448
+
+
+def save_pipeline(folder, seed, scheduler, vae_config, expand_timesteps):
+    """A whole pipeline in float16: text width 64, two layers of two heads of 32."""
+    text = UMT5EncoderModel(
+        UMT5Config(vocab_size=VOCABULARY, d_model=64, d_kv=32, num_heads=2, d_ff=96, num_layers=2)
+    )
+    randomise(text, seed)
+    transformer = WanTransformer3DModel(
+        num_attention_heads=2, attention_head_dim=32, in_channels=16, out_channels=16,
+        text_dim=64, ffn_dim=160, num_layers=2, rope_max_seq_len=64,
+    )  # fmt: skip
+    randomise(transformer, seed + 10)
+    rng = generator(seed + 11)
+    with exact():
+        sample = transformer(
+            normal(rng, 1, 16, 2, 8, 8), torch.tensor([500.0]), normal(rng, 1, 8, 64)
+        ).sample
+    rescale(transformer.proj_out, 1.0 / sample.std().item())
+    vae = make_vae(seed + 20, **vae_config)
+    tokenizer.build(folder / "tokenizer", VOCABULARY)
+    pipe = WanPipeline(
+        tokenizer=PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer/tokenizer.json")),
+        text_encoder=text.half(),
+        vae=vae.half(),
+        scheduler=scheduler,
+        transformer=transformer.half(),
+        expand_timesteps=expand_timesteps,
+    )
+    pipe.save_pretrained(folder)
+    # transformers 5 would name a class here that transformers 4 does not have, and would rewrite
+    # the tokenizer's files.
+    index = json.loads((folder / "model_index.json").read_text())
+    index["tokenizer"] = ["transformers", "PreTrainedTokenizerFast"]
+    (folder / "model_index.json").write_text(json.dumps(index, indent=2) + "\n")
+    fresh_folder(folder / "tokenizer")
+    tokenizer.build(folder / "tokenizer", VOCABULARY)
+
+
+def picture(seed, height, width):
+    pixels = smooth_video(generator(seed), 1, 1, height, width)[0, :, 0].permute(1, 2, 0)
+    return ((pixels * 0.5 + 0.5) * 255).round().to(torch.uint8).numpy().astype(np.uint8)
+
+
+def t2v_calls(folder):
+    return [
+        run_pipeline(folder, "image", "a red circle on the left", "blurry, low quality",
+                     64, 64, 1, 42, 3, 3.5, 512),
+        run_pipeline(folder, "clip5", "  A Red circle &amp;amp; a\tblue   square ", "",
+                     80, 48, 5, 42, 6, 1.0, 64),
+        run_pipeline(folder, "clip9", "three green stars, unusually \u2603 small", "",
+                     32, 48, 9, 1234567, 8, 5.0, 512),
+    ]  # fmt: skip
+
+
+def ti2v_calls(folder):
+    return [
+        run_pipeline(folder, "image", "a yellow flower, high quality", "blurry, low quality",
+                     64, 64, 1, 42, 4, 3.5, 512),
+        run_pipeline(folder, "clip5", "a purple heart moves right", "",
+                     80, 48, 5, 42, 5, 1.0, 64),
+        run_pipeline(folder, "from_image", "a cat grows", "low quality",
+                     80, 48, 5, 42, 4, 3.5, 512, picture(7, 48, 80)),
+        run_pipeline(folder, "from_resized_image", "a dog spins", "",
+                     48, 64, 9, 43, 3, 2.0, 64, picture(8, 90, 61)),
+    ]  # fmt: skip
+
+
+TRANSFORMER_TINY = dict(
+    num_attention_heads=2, attention_head_dim=12, in_channels=16, out_channels=16, text_dim=32,
+    ffn_dim=32, num_layers=2, rope_max_seq_len=32,
+)  # fmt: skip
+TRANSFORMER_32 = dict(
+    num_attention_heads=3, attention_head_dim=32, in_channels=16, out_channels=16, text_dim=64,
+    ffn_dim=192, num_layers=2, rope_max_seq_len=64,
+)  # fmt: skip
+TRANSFORMER_128 = dict(
+    num_attention_heads=2, attention_head_dim=128, in_channels=16, out_channels=16, text_dim=256,
+    ffn_dim=512, num_layers=2, rope_max_seq_len=64,
+)  # fmt: skip
+VAE_21 = dict(
+    base_dim=8, z_dim=4, dim_mult=[1, 2, 3, 3], num_res_blocks=2,
+    temperal_downsample=[False, True, True], scale_factor_spatial=8,
+)  # fmt: skip
+VAE_22 = dict(
+    base_dim=8, decoder_base_dim=12, z_dim=16, dim_mult=[1, 1, 2, 2], num_res_blocks=1,
+    temperal_downsample=[False, True, True], is_residual=True, in_channels=12, out_channels=12,
+    patch_size=2, scale_factor_spatial=16,
+)  # fmt: skip
+PIPELINE_VAE_21 = dict(
+    base_dim=8, z_dim=16, dim_mult=[1, 2, 2, 2], num_res_blocks=1,
+    temperal_downsample=[False, True, True], scale_factor_spatial=8,
+)  # fmt: skip
+PIPELINE_VAE_22 = dict(
+    base_dim=8, decoder_base_dim=12, z_dim=16, dim_mult=[1, 2, 2], num_res_blocks=1,
+    temperal_downsample=[True, True], is_residual=True, in_channels=12, out_channels=12,
+    patch_size=2, scale_factor_spatial=8,
+)  # fmt: skip
+
+UMT5_TINY = dict(d_model=32, num_heads=2, d_kv=16, d_ff=64, num_layers=2, vocab_size=300)
+UMT5_64 = dict(d_model=256, num_heads=4, d_kv=64, d_ff=512, num_layers=2, vocab_size=300)
+
+
+def unipc():
+    return UniPCMultistepScheduler(
+        prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=3.0,
+        num_train_timesteps=1000,
+    )  # fmt: skip
+
+
+# name -> (description, seed, build(folder, seed), calls(folder, seed))
+TABLE = {
+    "umt5-tiny": (
+        "UMT5 encoder, float32, one file",
+        100,
+        lambda f, s: build_umt5(f, s, **UMT5_TINY),
+        lambda f, s: umt5_calls(
+            f, s, {"batch40": ([5, 17, 40], 40), "one512": ([512], 512), "pad512": ([9], 512)}, True
+        ),
+    ),
+    "umt5-hd64": (
+        "UMT5 encoder, bfloat16, several files with an index",
+        110,
+        lambda f, s: build_umt5(f, s, torch.bfloat16, "1MB", **UMT5_64),
+        lambda f, s: umt5_calls(f, s, {"batch40": ([5, 17, 40], 40), "pad512": ([33], 512)}),
+    ),
+    "transformer-tiny": (
+        "WanTransformer3DModel, heads of 12, float32",
+        200,
+        lambda f, s: build_transformer(f, s, **TRANSFORMER_TINY),
+        lambda f, s: transformer_calls(f, s, distinct=True),
+    ),
+    "transformer-hd32": (
+        "WanTransformer3DModel, heads of 32, float16",
+        210,
+        lambda f, s: build_transformer(f, s, torch.float16, **TRANSFORMER_32),
+        transformer_calls,
+    ),
+    "transformer-hd128": (
+        "WanTransformer3DModel, heads of 128, bfloat16 with norms, tables and time embedder float32",
+        220,
+        lambda f, s: build_transformer(f, s, torch.bfloat16, mixed=True, **TRANSFORMER_128),
+        transformer_calls,
+    ),
+    "vae21-tiny": (
+        "AutoencoderKLWan of the 2.1 kind, float32",
+        300,
+        lambda f, s: build_vae(f, s, **VAE_21),
+        vae_calls,
+    ),
+    "vae22-tiny": (
+        "AutoencoderKLWan of the 2.2 kind (residual shortcuts, pixel patches), float16",
+        310,
+        lambda f, s: build_vae(f, s, torch.float16, **VAE_22),
+        vae_calls,
+    ),
+    "vae-attention-wide": (
+        "middle attention of AutoencoderKLWan at the width of Wan 2.1, float16; no config.json",
+        320,
+        lambda f, s: build_attention(f, s, 384),
+        lambda f, s: attention_calls(f, s, 384),
+    ),
+    "pipeline-t2v": (
+        "WanPipeline of the 2.1 kind: UniPC, scalar timesteps",
+        400,
+        lambda f, s: save_pipeline(f, s, unipc(), PIPELINE_VAE_21, False),
+        lambda f, _: t2v_calls(f),
+    ),
+    "pipeline-ti2v": (
+        "WanPipeline of the 2.2 TI2V kind: FlowMatchEuler, timesteps per token",
+        500,
+        lambda f, s: save_pipeline(
+            f, s, FlowMatchEulerDiscreteScheduler(shift=3.0), PIPELINE_VAE_22, True
+        ),
+        lambda f, _: ti2v_calls(f),
+    ),
+}
+
+
+def main():
+    arguments = sys.argv[1:]
+    checking = "--check" in arguments
+    names = [name for name in arguments if name != "--check"] or list(TABLE)
+    for name in names:
+        description, seed, build, calls = TABLE[name]
+        folder = GOLDENS / name
+        if not checking:
+            fresh_folder(folder)
+            torch.manual_seed(seed)
+            with exact():
+                build(folder, seed)
+                made = calls(folder, seed)
+            write_golden(folder, description, seed, made)
+            for path in folder.rglob("*.safetensors"):
+                path.chmod(0o644)
+        with exact():
+            worst = check_golden(folder, calls(folder, seed))
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        print(f"{name}: {size / 1e6:.2f} MB, worst difference when read back {worst:.1e}")
+
+
+if __name__ == "__main__":
+    main()
