@@ -1,0 +1,40 @@
+import type { PipelineProgress } from "../models/mod.ts";
+import type { Progress } from "./types.ts";
+
+/** Share of a generation that each stage is taken to need until its time is known. */
+const STAGES = {
+  encode: { start: 0, share: 0.05 },
+  denoise: { start: 0.05, share: 0.85 },
+  decode: { start: 0.9, share: 0.1 },
+};
+
+/** Turns finished steps into a share of the whole and a time left. */
+export class ProgressClock {
+  readonly #start = performance.now();
+  #fraction = 0;
+  #step = 0;
+  #totalSteps = 0;
+
+  /** The state after `progress` was reported. */
+  update({ stage, step, totalSteps }: PipelineProgress): Progress {
+    const { start, share } = STAGES[stage];
+    this.#fraction = Math.max(
+      this.#fraction,
+      start + share * (totalSteps > 0 ? step / totalSteps : 0),
+    );
+    if (stage === "denoise") {
+      this.#step = step;
+      this.#totalSteps = totalSteps;
+    }
+    const elapsed = (performance.now() - this.#start) / 1000;
+    // The first steps compile shaders: an estimate from them would be far too long.
+    const isKnown = stage !== "encode" && (stage !== "denoise" || step >= 2);
+    return {
+      stage,
+      step: this.#step,
+      totalSteps: this.#totalSteps,
+      fraction: this.#fraction,
+      ...(isKnown ? { etaSeconds: elapsed * (1 - this.#fraction) / this.#fraction } : {}),
+    };
+  }
+}

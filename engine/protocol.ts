@@ -1,0 +1,41 @@
+/** What the main thread and the worker that owns the GPU say to each other. */
+import type { PipelineInfo, PipelineProgress, PipelineRequest } from "../models/mod.ts";
+import type { DeviceReport } from "./types.ts";
+
+/** How the worker opens its device. */
+export interface DeviceSettings {
+  readonly maxVramBytes?: number;
+  readonly powerPreference?: "high-performance" | "low-power";
+  readonly forceSoftware?: boolean;
+}
+
+/** To the worker. A worker does one thing at a time, in order. */
+export type ToWorker =
+  | { readonly type: "open"; readonly folder: string; readonly device: DeviceSettings }
+  | {
+    readonly type: "generate";
+    readonly request: PipelineRequest;
+    /** One u32, non-zero to cancel: messages do not arrive while the worker waits for the GPU. */
+    readonly cancel: SharedArrayBuffer;
+  }
+  | { readonly type: "inspect"; readonly device: DeviceSettings };
+
+/** An error as it crosses the thread: classes do not survive structured cloning. */
+export interface ErrorRecord {
+  readonly name: string;
+  readonly message: string;
+}
+
+/** From the worker: progress while it works, then one `done` or `failed`. */
+export type FromWorker =
+  | { readonly type: "loading"; readonly fraction: number }
+  | { readonly type: "progress"; readonly progress: PipelineProgress }
+  | { readonly type: "opened"; readonly info: PipelineInfo; readonly maxPixels: number }
+  | {
+    readonly type: "generated";
+    readonly frames: Uint8Array<ArrayBuffer>[];
+    readonly timings: Readonly<Record<string, number>>;
+    readonly peakBytes: number;
+  }
+  | { readonly type: "inspected"; readonly report: DeviceReport }
+  | { readonly type: "failed"; readonly error: ErrorRecord };

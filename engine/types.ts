@@ -1,0 +1,165 @@
+/**
+ * What the layers above see of the engine: one loaded model that turns requests into frames.
+ *
+ * @module
+ */
+
+/** What a request asks a model to make, from what; the names of the HTTP contract. */
+export type TaskType =
+  | "T2I"
+  | "T2V"
+  | "I2V"
+  | "V2V"
+  | "TI2I"
+  | "I2I"
+  | "TI2V"
+  | "F2V"
+  | "I2M"
+  | "VLA_ACTION";
+
+/** What a model's files say of it; known once it is loaded and constant from then on. */
+export interface ModelInfo {
+  /** As given when the model was opened: a folder, or an id. */
+  modelPath: string;
+  /** The pipeline in words, such as `Wan`. */
+  pipelineName: string;
+  /** The class named in `model_index.json`, such as `WanPipeline`. */
+  pipelineClass: string;
+  /** The task of a request that leaves it open; one of `supportedTaskTypes`. */
+  taskType: TaskType;
+  /** Every task the pipeline can do: not empty, none twice. */
+  supportedTaskTypes: readonly TaskType[];
+  /** Storage format of the denoising transformer, such as `f16`. */
+  ditPrecision: string;
+  /** Storage format of the autoencoder. */
+  vaePrecision: string;
+  /** Storage format of the text encoder. */
+  textEncoderPrecision: string;
+  /** What a request that says nothing gets; sizes in pixels. */
+  defaults: {
+    width: number;
+    height: number;
+    numInferenceSteps: number;
+    guidanceScale: number;
+    numFrames: number;
+    fps: number;
+    negativePrompt: string;
+  };
+  /** Width and height must be multiples of this many pixels. */
+  sizeMultiple: number;
+  /** Largest width times height, in pixels. */
+  maxPixels: number;
+  /** Largest number of denoising steps. */
+  maxSteps: number;
+}
+
+/** One picture or clip to make. */
+export interface GenerateRequest {
+  /** What to draw; not empty. */
+  prompt: string;
+  /** What to keep away from; the model's own default when left out. */
+  negativePrompt?: string;
+  /** Pixels per row, a multiple of the model's `sizeMultiple`. */
+  width: number;
+  /** Number of rows, a multiple of the model's `sizeMultiple`. */
+  height: number;
+  /** 1 for a picture; the model's own default when left out. */
+  numFrames?: number;
+  /** Seed of the initial noise, a non-negative integer. */
+  seed: number;
+  /** Denoising steps, at least 1. */
+  numInferenceSteps: number;
+  /** Weight of classifier-free guidance, at least 0; 1 and below turn it off. */
+  guidanceScale: number;
+}
+
+/** How far a generation is. */
+export interface Progress {
+  /** What the GPU works on. */
+  stage: "encode" | "denoise" | "decode";
+  /** Denoising steps that are finished. */
+  step: number;
+  /** Denoising steps altogether. */
+  totalSteps: number;
+  /** Finished share of the whole generation, 0 to 1, never falling. */
+  fraction: number;
+  /** Expected time to the end, in seconds; absent until it can be told. */
+  etaSeconds?: number;
+}
+
+/** What a generation gives. */
+export interface Frames {
+  /** Pixels per row. */
+  width: number;
+  /** Rows per frame. */
+  height: number;
+  /** RGB frames, row-major, 3 bytes per pixel. */
+  frames: Uint8Array[];
+  /** Frames per second of the clip. */
+  fps: number;
+  /** Seconds by stage. */
+  timings: Record<string, number>;
+  /** Most device memory taken at once, in bytes. */
+  peakBytes: number;
+}
+
+/** One loaded model on one device. Generations of one engine run one after the other. */
+export interface Engine {
+  /** What the model's files say of it. */
+  readonly info: ModelInfo;
+  /**
+   * Makes one picture or clip.
+   *
+   * @throws {RangeError} for a request whose values this model cannot serve
+   * @throws {TypeError} for a request of the wrong types
+   * @throws {DOMException} named `AbortError` when `signal` fires first
+   */
+  generate(
+    request: GenerateRequest,
+    options?: { signal?: AbortSignal; onProgress?: (progress: Progress) => void },
+  ): Promise<Frames>;
+  /** Frees the device; a generation under way is aborted. Further calls do nothing. */
+  close(): Promise<void>;
+}
+
+/** How to open an engine. */
+export interface EngineOptions {
+  /** A model folder in the diffusers layout, or an id. */
+  modelPath: string;
+  /** Device memory that may be taken, in bytes; all of it when left out. */
+  maxVramBytes?: number;
+  /** Which adapter to ask for where the machine has several. */
+  powerPreference?: "high-performance" | "low-power";
+  /** Use the software adapter even where there is a GPU. */
+  forceSoftware?: boolean;
+  /** Called while the weights come in; `fraction` is 0 to 1. */
+  onLoadProgress?: (p: { stage: string; fraction: number }) => void;
+}
+
+/** One numeric check that a device went through. */
+export interface SelfTest {
+  /** What was computed. */
+  name: string;
+  /** Whether the result was close enough to the reference. */
+  passed: boolean;
+  /** The figures: the worst difference, the limit, or the error. */
+  detail: string;
+}
+
+/** What a machine's adapter offers and whether it computes what it should. */
+export interface DeviceReport {
+  /** The adapter as the driver names it. */
+  adapter: string;
+  /** The maker, as WebGPU gives it; may be empty. */
+  vendor: string;
+  /** Driver and backend, as far as WebGPU tells; may be empty. */
+  driver: string;
+  /** Whether the adapter computes on the CPU. */
+  isSoftware: boolean;
+  /** WebGPU limits by name. */
+  limits: Readonly<Record<string, number>>;
+  /** Optional features that can be used. */
+  features: readonly string[];
+  /** Numeric checks in the order they ran; empty when no device could be opened. */
+  selfTests: readonly SelfTest[];
+}

@@ -1,0 +1,77 @@
+/**
+ * The worker that owns the GPU. Deno's GPU waits block their thread, so they happen here and nowhere else.
+ */
+import { openPipeline, type Pipeline, type PipelineRequest } from "../models/mod.ts";
+import { type Device, type DeviceOptions, openDevice } from "../runtime/mod.ts";
+import { inspect } from "./inspect.ts";
+import type { DeviceSettings, FromWorker, ToWorker } from "./protocol.ts";
+
+/** The part of a worker's global scope that is used here. */
+const scope = self as unknown as {
+  onmessage: (event: MessageEvent<ToWorker>) => void;
+  postMessage(message: FromWorker, transfer: Transferable[]): void;
+};
+
+let device: Device | undefined;
+let pipeline: Pipeline | undefined;
+
+scope.onmessage = async ({ data }): Promise<void> => {
+  try {
+    if (data.type === "open") await open(data.folder, data.device);
+    else if (data.type === "generate") await generate(data.request, new Int32Array(data.cancel));
+    else post({ type: "inspected", report: await inspect(deviceOptions(data.device)) });
+  } catch (error) {
+    const { name, message } = error instanceof Error ? error : new Error(String(error));
+    post({ type: "failed", error: { name, message } });
+  }
+};
+
+async function open(folder: string, settings: DeviceSettings): Promise<void> {
+  pipeline = await openPipeline(folder);
+  device = await openDevice(deviceOptions(settings));
+  let percent = 0;
+  await pipeline.load(device, (fraction) => {
+    if (Math.floor(fraction * 100) === percent) return;
+    percent = Math.floor(fraction * 100);
+    post({ type: "loading", fraction });
+  });
+  post({ type: "opened", info: pipeline.info, maxPixels: maxPixels(device) });
+}
+
+async function generate(request: PipelineRequest, cancel: Int32Array): Promise<void> {
+  if (!pipeline || !device) throw new Error("Cannot generate: no model is open");
+  device.resetPeak();
+  const { frames, timings } = await pipeline.generate(request, {
+    isCancelled: () => Atomics.load(cancel, 0) !== 0,
+    onProgress: (progress) => post({ type: "progress", progress }),
+  });
+  const bytes = frames.map(toBytes);
+  post(
+    { type: "generated", frames: bytes, timings, peakBytes: device.peakBytes },
+    bytes.map(({ buffer }) => buffer),
+  );
+}
+
+function deviceOptions(
+  { maxVramBytes, powerPreference, forceSoftware }: DeviceSettings,
+): DeviceOptions {
+  return {
+    ...(maxVramBytes === undefined ? {} : { maxBytes: maxVramBytes }),
+    ...(powerPreference === undefined ? {} : { powerPreference }),
+    ...(forceSoftware === undefined ? {} : { forceFallbackAdapter: forceSoftware }),
+  };
+}
+
+/** [0, 1] to 0…255, halves to even, as the reference rounds. */
+function toBytes(values: Float32Array): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(Uint8ClampedArray.from(values, (value) => value * 255).buffer);
+}
+
+/** The largest picture whose RGB pixels fit into one buffer as f32, with room for the layers before. */
+function maxPixels({ target }: Device): number {
+  return Math.min(4096 * 4096, Math.floor(target.limits.maxBufferBytes / 128));
+}
+
+function post(message: FromWorker, transfer: Transferable[] = []): void {
+  scope.postMessage(message, transfer);
+}
