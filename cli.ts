@@ -1,0 +1,31 @@
+/**
+ * The command line: arguments in, exit code out.
+ *
+ * @module
+ */
+
+import { describeFailure } from "./commands/failure.ts";
+import { normalizeArgs } from "./commands/flags.ts";
+import { createProgram } from "./commands/program.ts";
+
+/**
+ * Runs the program.
+ *
+ * @param args of the command line
+ * @returns the exit status: 0 done, 1 failed, 2 wrong usage, 130 cancelled
+ */
+export async function main(args: readonly string[]): Promise<number> {
+  let status = 0;
+  const program = createProgram((ended) => status = ended);
+  try {
+    const given = args.length > 0 ? normalizeArgs(args) : ["--help"];
+    await program.parseAsync(given, { from: "user" });
+    return status;
+  } catch (error) {
+    const failure = describeFailure(error);
+    if (failure.sentence) console.error(`denoise: ${failure.sentence}`);
+    return failure.status;
+  }
+}
+
+if (import.meta.main) Deno.exit(await main(Deno.args));

@@ -1,0 +1,97 @@
+/**
+ * `denoise doctor`.
+ *
+ * @module
+ */
+
+import { inspectDevice } from "../engine/mod.ts";
+import type { DeviceReport } from "../engine/types.ts";
+import { type DeviceOptions, version } from "../mod.ts";
+
+const NOT_TOLD = "not told by WebGPU";
+
+/** Makers by the number that Vulkan knows them by. */
+const VENDORS: ReadonlyMap<number, string> = new Map([
+  [0x1002, "AMD"],
+  [0x1010, "Imagination"],
+  [0x106b, "Apple"],
+  [0x10de, "NVIDIA"],
+  [0x13b5, "Arm"],
+  [0x1414, "Microsoft"],
+  [0x5143, "Qualcomm"],
+  [0x8086, "Intel"],
+  [0x10005, "Mesa"],
+]);
+
+/** Flags of `doctor`. */
+export interface DoctorFlags extends Pick<DeviceOptions, "powerPreference"> {
+  /** Look at the software adapter. */
+  software?: boolean;
+}
+
+/**
+ * Looks at the GPU, lets it compute, and says what was found.
+ *
+ * @param flags of the command line
+ * @returns 0 when all is well, else 1
+ */
+export async function runDoctor(flags: DoctorFlags): Promise<number> {
+  const report = await inspectDevice({
+    ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
+    ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),
+  });
+  console.log(describeReport(report));
+  const problem = findProblem(report);
+  if (problem === undefined) return 0;
+  console.error(`denoise: ${problem}`);
+  return 1;
+}
+
+/**
+ * A report for people.
+ *
+ * @param report of a device
+ * @returns lines of text
+ */
+export function describeReport(report: DeviceReport): string {
+  const { os, arch } = Deno.build;
+  const lines = [
+    `denoise   ${version}, Deno ${Deno.version.deno}, ${os} ${arch}`,
+    `Adapter   ${report.adapter}${report.isSoftware ? " (software: it computes on the CPU)" : ""}`,
+    `Vendor    ${vendorName(report.vendor)}`,
+    `Driver    ${/^0?$/.test(report.driver) ? NOT_TOLD : report.driver}`,
+    `Features  ${report.features.join(", ") || "none"}`,
+    "Limits",
+    ...Object.entries(report.limits).map(([name, value]) => `  ${name.padEnd(36)} ${value}`),
+    "Self-test",
+    ...report.selfTests.map(({ name, passed, detail }) =>
+      `  ${passed ? "ok    " : "FAILED"} ${name}${detail ? `: ${detail}` : ""}`
+    ),
+  ];
+  return lines.join("\n");
+}
+
+/**
+ * What is off about a device.
+ *
+ * @param report of it
+ * @returns one sentence, or undefined when all is well
+ */
+export function findProblem(report: DeviceReport): string | undefined {
+  const failed = report.selfTests.filter(({ passed }) => !passed).map(({ name }) => name);
+  if (failed.length > 0) {
+    return `Cannot trust ${report.adapter}: it computes wrong results in ${failed.join(", ")}; ` +
+      "update its driver, or use the software adapter with --software";
+  }
+  if (report.selfTests.length === 0) {
+    return `Cannot tell whether ${report.adapter} computes right: no self-test could run`;
+  }
+  return undefined;
+}
+
+/** WebGPU gives a name, or a number in decimal digits. */
+function vendorName(vendor: string): string {
+  if (!/^\d+$/.test(vendor)) return vendor || NOT_TOLD;
+  const id = Number(vendor);
+  return `${VENDORS.get(id) ?? "unknown"} (0x${id.toString(16)})`;
+}

@@ -1,0 +1,50 @@
+/**
+ * How a command ends when it cannot do what it was asked.
+ *
+ * @module
+ */
+
+import { CommanderError } from "commander";
+
+/** The command line itself is wrong; the program ends with status 2. */
+export class UsageError extends Error {
+  /** Tells it from other errors. */
+  override readonly name = "UsageError";
+}
+
+/** Status of a command that was stopped with Ctrl-C. */
+export const CANCELLED = 130;
+
+/** What to say at the end, and the status to end with. */
+export interface Failure {
+  /** One sentence, or nothing when all has been said. */
+  sentence: string;
+  /** Exit status. */
+  status: number;
+}
+
+/**
+ * What to make of anything that was thrown. Stacks are not for users.
+ *
+ * @param error anything
+ * @returns one sentence and a status
+ */
+export function describeFailure(error: unknown): Failure {
+  if (error instanceof CommanderError) {
+    const isHelp = error.exitCode === 0;
+    return {
+      sentence: isHelp ? "" : oneLine(error.message.replace(/^error: /, "")),
+      status: isHelp ? 0 : 2,
+    };
+  }
+  if (error instanceof UsageError) return { sentence: oneLine(error.message), status: 2 };
+  if (error instanceof DOMException && error.name === "AbortError") {
+    return { sentence: "Cancelled", status: CANCELLED };
+  }
+  const message = error instanceof Error ? error.message : String(error);
+  return { sentence: oneLine(message || "Cannot go on: an unknown error occurred"), status: 1 };
+}
+
+function oneLine(text: string): string {
+  return text.trim().replace(/\s*\n\s*/g, " ");
+}

@@ -1,0 +1,30 @@
+import { strict as assert } from "node:assert";
+import { CommanderError } from "commander";
+import { describeFailure, UsageError } from "./failure.ts";
+
+Deno.test("describeFailure() tells wrong usage, failure and cancelling apart", () => {
+  const usage = new CommanderError(1, "commander.unknownOption", "error: unknown option '--x'");
+  assert.deepEqual(describeFailure(usage), { sentence: "unknown option '--x'", status: 2 });
+  assert.deepEqual(describeFailure(new UsageError("Cannot read x")), {
+    sentence: "Cannot read x",
+    status: 2,
+  });
+  assert.deepEqual(describeFailure(new Error("Cannot go on:\n  no disk")), {
+    sentence: "Cannot go on: no disk",
+    status: 1,
+  });
+  assert.equal(describeFailure(new DOMException("", "AbortError")).status, 130);
+});
+
+Deno.test("describeFailure() says nothing more after help and version", () => {
+  const help = new CommanderError(0, "commander.helpDisplayed", "(outputHelp)");
+  assert.deepEqual(describeFailure(help), { sentence: "", status: 0 });
+});
+
+Deno.test("describeFailure() finds words for whatever was thrown", () => {
+  for (const thrown of [new Error(""), "text", undefined, null, 5]) {
+    const { sentence, status } = describeFailure(thrown);
+    assert.ok(sentence.length > 0);
+    assert.equal(status, 1);
+  }
+});

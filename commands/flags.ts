@@ -1,0 +1,105 @@
+/**
+ * Reading the values of flags.
+ *
+ * @module
+ */
+
+import { InvalidArgumentError } from "commander";
+
+/** Flags of the reference that are called otherwise here. */
+const ALIASES: ReadonlyMap<string, string> = new Map([
+  ["--num-outputs-per-prompt", "--num-outputs"],
+  ["--output-file-path", "--output"],
+]);
+
+/**
+ * Brings flags into the spelling of this program: `--model_path` is `--model-path`.
+ *
+ * @param args as given on the command line
+ * @returns the same arguments with other flag names; values are not touched
+ */
+export function normalizeArgs(args: readonly string[]): string[] {
+  return args.map((arg) => {
+    const [, name, value = ""] = /^(--[a-z][\w-]*)(=[\s\S]*)?$/i.exec(arg) ?? [];
+    if (name === undefined) return arg;
+    const dashed = name.replaceAll("_", "-");
+    return (ALIASES.get(dashed) ?? dashed) + value;
+  });
+}
+
+/**
+ * Makes a reader of integers.
+ *
+ * @param lowest accepted
+ * @param highest accepted
+ * @returns a reader that throws `InvalidArgumentError`
+ */
+export function integer(
+  lowest: number,
+  highest: number = Number.MAX_SAFE_INTEGER,
+): (text: string) => number {
+  return (text) => {
+    const value = /^[+-]?\d+$/.test(text.trim()) ? Number(text) : NaN;
+    if (Number.isSafeInteger(value) && value >= lowest && value <= highest) return value;
+    const range = highest === Number.MAX_SAFE_INTEGER
+      ? `of at least ${lowest}`
+      : `from ${lowest} to ${highest}`;
+    throw new InvalidArgumentError(`It must be an integer ${range}.`);
+  };
+}
+
+/**
+ * Reads a number that is not negative.
+ *
+ * @param text such as `3.5`
+ * @returns the number
+ * @throws {InvalidArgumentError} for anything else
+ */
+export function nonNegative(text: string): number {
+  const value = text.trim() === "" ? NaN : Number(text);
+  if (Number.isFinite(value) && value >= 0) return value;
+  throw new InvalidArgumentError("It must be a number of at least 0.");
+}
+
+/**
+ * Collects seeds: the flag may be repeated, and hold several with commas or spaces between.
+ *
+ * @param text such as `7` or `7,8,9`
+ * @param before seeds of earlier arguments
+ * @returns all seeds so far
+ * @throws {InvalidArgumentError} for what is not a seed
+ */
+export function seeds(text: string, before: readonly number[] = []): number[] {
+  return [...before, ...text.trim().split(/[\s,]+/).map(integer(0))];
+}
+
+/**
+ * Reads a switch that may be given a value.
+ *
+ * @param text `true`, `false`, or the value that stands for no value at all
+ * @returns the switch
+ * @throws {InvalidArgumentError} for anything else
+ */
+export function boolean(text: string | boolean): boolean {
+  const word = String(text).toLowerCase();
+  if (["true", "1", "yes", "on"].includes(word)) return true;
+  if (["false", "0", "no", "off"].includes(word)) return false;
+  throw new InvalidArgumentError("It must be true or false.");
+}
+
+const UNITS = ["", "k", "m", "g", "t"];
+
+/**
+ * Reads an amount of memory.
+ *
+ * @param text such as `8`, `8G`, `8GiB`, `6.5g` or `900M`; GiB where no unit is given
+ * @returns bytes
+ * @throws {InvalidArgumentError} for anything else, and for nothing
+ */
+export function memory(text: string): number {
+  const match = /^(\d+(?:\.\d+)?)\s*([kmgt])?(?:i?b)?$/i.exec(text.trim());
+  const unit = UNITS.indexOf(match?.[2]?.toLowerCase() ?? "g");
+  const bytes = Math.floor(Number(match?.[1]) * 1024 ** unit);
+  if (bytes > 0) return bytes;
+  throw new InvalidArgumentError("It must be an amount of memory such as 8G or 900M.");
+}

@@ -1,0 +1,63 @@
+import { strict as assert } from "node:assert";
+import { InvalidArgumentError } from "commander";
+import { boolean, integer, memory, nonNegative, normalizeArgs, seeds } from "./flags.ts";
+
+Deno.test("normalizeArgs() takes underscores for dashes in names, never in values", () => {
+  const args = ["serve", "--model_path", "a_b", "--output_path=c_d", "-x_y", "--", "__a"];
+  assert.deepEqual(normalizeArgs(args), [
+    "serve",
+    "--model-path",
+    "a_b",
+    "--output-path=c_d",
+    "-x_y",
+    "--",
+    "__a",
+  ]);
+});
+
+Deno.test("normalizeArgs() knows the reference's other names", () => {
+  assert.deepEqual(normalizeArgs(["--num_outputs_per_prompt", "2", "--output-file-path=a.png"]), [
+    "--num-outputs",
+    "2",
+    "--output=a.png",
+  ]);
+});
+
+Deno.test("integer() accepts what lies in its range and refuses all else", () => {
+  const port = integer(0, 65535);
+  assert.equal(port("0"), 0);
+  assert.equal(port(" 65535 "), 65535);
+  for (const text of ["", "x", "1.5", "-1", "65536", "0x10", "1e3", "9".repeat(30)]) {
+    assert.throws(() => port(text), InvalidArgumentError, text);
+  }
+});
+
+Deno.test("nonNegative() accepts numbers of at least 0", () => {
+  assert.equal(nonNegative("3.5"), 3.5);
+  for (const text of ["", "-1", "x", "Infinity", "NaN"]) {
+    assert.throws(() => nonNegative(text), InvalidArgumentError, text);
+  }
+});
+
+Deno.test("seeds() collects over arguments, with commas or spaces", () => {
+  assert.deepEqual(seeds("3", seeds("1,2")), [1, 2, 3]);
+  assert.deepEqual(seeds(" 1, 2 3 "), [1, 2, 3]);
+  assert.throws(() => seeds("1,,x"), InvalidArgumentError);
+});
+
+Deno.test("boolean() reads words for yes and no", () => {
+  assert.equal(boolean("True"), true);
+  assert.equal(boolean("off"), false);
+  assert.throws(() => boolean("maybe"), InvalidArgumentError);
+});
+
+Deno.test("memory() reads units, and GiB without one", () => {
+  assert.equal(memory("8"), 8 * 2 ** 30);
+  assert.equal(memory("6.5g"), 6.5 * 2 ** 30);
+  assert.equal(memory("900M"), 900 * 2 ** 20);
+  assert.equal(memory("2 GiB"), 2 * 2 ** 30);
+  assert.equal(memory("64kb"), 65536);
+  for (const text of ["", "0", "-1", "8X", "G"]) {
+    assert.throws(() => memory(text), InvalidArgumentError, text);
+  }
+});

@@ -1,0 +1,47 @@
+/**
+ * Names of files that `generate` writes.
+ *
+ * @module
+ */
+
+import { extname } from "node:path";
+
+/** Longest name that is made of a prompt. */
+const MAX_LENGTH = 150;
+
+/**
+ * The files of a run: the name itself, or with `-0`, `-1`, … before its ending when there are more.
+ *
+ * @param path of the first or only file
+ * @param count how many files
+ * @returns `count` paths
+ */
+export function outputPaths(path: string, count: number): string[] {
+  if (count === 1) return [path];
+  const ending = extname(path);
+  const stem = path.slice(0, path.length - ending.length);
+  return Array.from({ length: count }, (_, index) => `${stem}-${index}${ending}`);
+}
+
+/**
+ * A file name for a prompt, such as `a_red_circle_20260102-030405_0a1b2c3d.png`.
+ *
+ * @param prompt any text
+ * @param now goes into the name, in local time
+ * @param suffix 8 hexadecimal digits that make the name unique
+ * @returns a name of ASCII letters, digits, `.`, `_` and `-`
+ */
+export function nameForPrompt(prompt: string, now: Date, suffix: string): string {
+  const two = (value: number) => String(value).padStart(2, "0");
+  const date = `${now.getFullYear()}${two(now.getMonth() + 1)}${two(now.getDate())}`;
+  const time = `${two(now.getHours())}${two(now.getMinutes())}${two(now.getSeconds())}`;
+  const name = `${prompt.slice(0, 100)}_${date}-${time}_${suffix}`
+    .normalize("NFKD")
+    // deno-lint-ignore no-control-regex
+    .replace(/[^\x00-\x7f]/g, "")
+    .replace(/[^A-Za-z0-9._-]/g, "_")
+    .replace(/_+/g, "_")
+    .slice(0, MAX_LENGTH)
+    .replace(/^[._]+|[._]+$/g, "");
+  return `${name || "output"}.png`;
+}

@@ -1,0 +1,17 @@
+import { strict as assert } from "node:assert";
+import { nameForPrompt, outputPaths } from "./output_name.ts";
+
+Deno.test("outputPaths() numbers the files only when there are several", () => {
+  assert.deepEqual(outputPaths("a/b.png", 1), ["a/b.png"]);
+  assert.deepEqual(outputPaths("a.b/c.png", 2), ["a.b/c-0.png", "a.b/c-1.png"]);
+  assert.deepEqual(outputPaths("a.b/c", 2), ["a.b/c-0", "a.b/c-1"]);
+});
+
+Deno.test("nameForPrompt() makes a plain name of any prompt", () => {
+  const now = new Date(2026, 0, 2, 3, 4, 5);
+  const name = (prompt: string) => nameForPrompt(prompt, now, "0a1b2c3d");
+  assert.equal(name("a red circle"), "a_red_circle_20260102-030405_0a1b2c3d.png");
+  assert.equal(name("../../etc/ä b"), "etc_a_b_20260102-030405_0a1b2c3d.png");
+  assert.equal(name("○"), "20260102-030405_0a1b2c3d.png");
+  assert.ok(name("x".repeat(1000)).length <= 154);
+});

@@ -1,0 +1,125 @@
+/**
+ * The command line: commands, flags and what they mean.
+ *
+ * @module
+ */
+
+import { Command, Option } from "commander";
+import { version } from "../server/version.ts";
+import { boolean, integer, memory, nonNegative, seeds } from "./flags.ts";
+
+/** Called with the exit status of the command that ran. */
+export type OnStatus = (status: number) => void;
+
+/**
+ * Makes the program. Each command is loaded when it runs, so that `--help` is quick.
+ *
+ * @param onStatus told how a command ended
+ * @returns a commander program that throws instead of ending the process
+ */
+export function createProgram(onStatus: OnStatus): Command {
+  const program = command("denoise", "Diffusion models on any GPU")
+    .version(version)
+    .addCommand(serveCommand(onStatus))
+    .addCommand(generateCommand(onStatus))
+    .addCommand(doctorCommand(onStatus));
+  return program;
+}
+
+/** Standard error is written by whoever ends the program, in one sentence. */
+function command(name: string, description: string): Command {
+  return new Command(name)
+    .description(description)
+    .exitOverride()
+    .allowExcessArguments(false)
+    .configureOutput({ outputError: () => {} });
+}
+
+function serveCommand(onStatus: OnStatus): Command {
+  const serve = command("serve", "Serve a model over HTTP");
+  addModelFlags(serve)
+    .option("--served-model-name <name>", "public name of the model (default: --model-id or path)")
+    .option("--model-id <id>", "registered configuration of a checkpoint that cannot be identified")
+    .option("--host <address>", "address to bind", "127.0.0.1")
+    .option("--port <port>", "port to bind, 0 for any that is free", integer(0, 65535), 30000)
+    .addOption(flag("--strict-ports", "fail when the port is in use instead of taking a free one"))
+    .option("--output-path <folder>", 'folder for results, "" to keep none', "outputs")
+    .addOption(
+      new Option("--api-key <key>", "key that clients must bring; may be repeated")
+        .argParser(collect).default([], "none").env("DENOISE_API_KEY"),
+    )
+    .option("--max-queue <jobs>", "most requests that wait", integer(0), 64)
+    .addOption(
+      new Option("--cors-origin <origin>", "origin whose pages may call, or *; may be repeated")
+        .argParser(collect).default([], "this machine"),
+    )
+    .addOption(flag("--strict-fields", "refuse requests with fields that have no effect"))
+    .option("--prompt-enhancer-config <file>", "JSON file that enables enhance_prompt")
+    .addOption(flag("--text-encoder-cpu-offload", "accepted, without effect yet"))
+    .addOption(flag("--pin-cpu-memory", "accepted, without effect yet"))
+    .option("--num-gpus <count>", "number of GPUs; one is used", integer(1), 1)
+    .option("--ulysses-degree <degree>", "accepted, without effect yet", integer(1), 1)
+    .option("--ring-degree <degree>", "accepted, without effect yet", integer(1), 1);
+  return serve.action(async (flags) => {
+    const { runServe } = await import("./serve.ts");
+    onStatus(await runServe(flags));
+  });
+}
+
+function generateCommand(onStatus: OnStatus): Command {
+  const generate = command("generate", "Make pictures and write them to files");
+  addModelFlags(generate)
+    .requiredOption("--prompt <text>", "what to draw")
+    .option("--output <file>", "file to write: .png, .jpg or .webp (default: named for the prompt)")
+    .option("--output-path <folder>", "folder for files that --output does not name", "outputs")
+    .option("--negative-prompt <text>", "what to keep away from")
+    .option("--seed <seed...>", "seed, or one for each picture (default: 42)", seeds)
+    .option("--size <size>", "width and height in pixels, such as 512x512")
+    .option("--width <pixels>", "pixels per row", integer(1))
+    .option("--height <pixels>", "number of rows", integer(1))
+    .option("--num-inference-steps <steps>", "denoising steps", integer(1))
+    .option("--guidance-scale <scale>", "weight of classifier-free guidance", nonNegative)
+    .option("--num-outputs <count>", "how many pictures", integer(1, 1000), 1)
+    .addOption(
+      new Option("--output-quality <preset>", "how well JPEG and WebP are kept")
+        .choices(["default", "maximum", "high", "medium", "low"]).default("default"),
+    )
+    .option("--output-compression <value>", "0 (small) to 100 (best)", integer(0, 100));
+  return generate.action(async (flags) => {
+    const { runGenerate } = await import("./generate.ts");
+    onStatus(await runGenerate(flags));
+  });
+}
+
+function doctorCommand(onStatus: OnStatus): Command {
+  const doctor = command("doctor", "Look at the GPU and check that it computes right");
+  return addDeviceFlags(doctor).action(async (flags) => {
+    const { runDoctor } = await import("./doctor.ts");
+    onStatus(await runDoctor(flags));
+  });
+}
+
+function addModelFlags(to: Command): Command {
+  to.option("--model-path <path>", "model folder or hub id", "bundled")
+    .option("--max-vram <memory>", "device memory that may be taken, such as 8G", memory);
+  return addDeviceFlags(to);
+}
+
+function addDeviceFlags(to: Command): Command {
+  return to
+    .addOption(
+      new Option("--power-preference <kind>", "which GPU, where there are several")
+        .choices(["high-performance", "low-power"]),
+    )
+    .addOption(flag("--software", "use the software adapter even where there is a GPU"));
+}
+
+/** A switch: `--name`, `--name true`, `--name=false`. */
+function flag(name: string, description: string): Option {
+  const option = new Option(`${name} [boolean]`, description);
+  return option.preset("true").argParser(boolean);
+}
+
+function collect(value: string, before: readonly string[] | undefined): string[] {
+  return [...before ?? [], value];
+}

@@ -1,0 +1,86 @@
+/**
+ * One line at the bottom of a terminal that tells how far the work is.
+ *
+ * @module
+ */
+
+import type { Progress } from "../mod.ts";
+
+/** Cells of the bar. */
+const WIDTH = 24;
+
+/** Where the line goes. */
+export interface ProgressTerminal {
+  /** Whether lines can be drawn over; nothing is drawn otherwise. */
+  readonly isTerminal: boolean;
+  /** Writes text as it is. */
+  write(text: string): void;
+}
+
+/** A bar that is drawn over itself, on a terminal only. */
+export class ProgressBar {
+  readonly #terminal: ProgressTerminal;
+  #shown = "";
+
+  /** @param terminal standard error, as a rule */
+  constructor(terminal: ProgressTerminal = standardError()) {
+    this.#terminal = terminal;
+  }
+
+  /** Shows a share of some work, 0 to 1, with words before and after the bar. */
+  show(fraction: number, before: string, after = ""): void {
+    if (!this.#terminal.isTerminal) return;
+    const line = `${before} ${bar(fraction)} ${after}`.trimEnd();
+    if (line === this.#shown) return;
+    this.#shown = line;
+    this.#terminal.write(`\r\x1b[K${line}`);
+  }
+
+  /** Takes the bar away. */
+  clear(): void {
+    if (this.#shown === "") return;
+    this.#shown = "";
+    this.#terminal.write("\r\x1b[K");
+  }
+}
+
+/**
+ * The words behind the bar.
+ *
+ * @param progress of a generation
+ * @returns such as `12/20 steps, 3 s left`
+ */
+export function describeProgress(progress: Progress): string {
+  const { stage, step, totalSteps, etaSeconds } = progress;
+  const what = stage === "denoise" ? `${step}/${totalSteps} steps` : STAGES[stage];
+  return etaSeconds === undefined ? what : `${what}, ${duration(etaSeconds)} left`;
+}
+
+/**
+ * A length of time for people.
+ *
+ * @param seconds not negative
+ * @returns such as `0.8 s`, `12 s`, `3 min 20 s` or `2 h 5 min`
+ */
+export function duration(seconds: number): string {
+  if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  return `${Math.floor(whole / 3600)} h ${Math.floor(whole % 3600 / 60)} min`;
+}
+
+const STAGES = { encode: "reading the prompt", decode: "decoding" } as const;
+
+function bar(fraction: number): string {
+  const filled = Math.round(Math.min(1, Math.max(0, fraction)) * WIDTH);
+  return "█".repeat(filled) + "░".repeat(WIDTH - filled);
+}
+
+function standardError(): ProgressTerminal {
+  const encoder = new TextEncoder();
+  return {
+    isTerminal: Deno.stderr.isTerminal(),
+    write: (text) => void Deno.stderr.writeSync(encoder.encode(text)),
+  };
+}

@@ -1,0 +1,41 @@
+import { strict as assert } from "node:assert";
+import { describeProgress, duration, ProgressBar } from "./progress_bar.ts";
+
+Deno.test("ProgressBar draws over itself on a terminal and takes itself away", () => {
+  let written = "";
+  const bar = new ProgressBar({ isTerminal: true, write: (text) => void (written += text) });
+  bar.show(0.5, "Working", "1/2");
+  bar.show(0.5, "Working", "1/2");
+  assert.equal(written, `\r\x1b[KWorking ${"█".repeat(12)}${"░".repeat(12)} 1/2`);
+  bar.clear();
+  assert.ok(written.endsWith("1/2\r\x1b[K"));
+});
+
+Deno.test("ProgressBar writes nothing where there is no terminal", () => {
+  let written = "";
+  const bar = new ProgressBar({ isTerminal: false, write: (text) => void (written += text) });
+  bar.show(0.5, "Working");
+  bar.clear();
+  assert.equal(written, "");
+});
+
+Deno.test("describeProgress() counts steps and tells the time that is left", () => {
+  const progress = { step: 12, totalSteps: 20, fraction: 0.6 };
+  assert.equal(describeProgress({ ...progress, stage: "denoise" }), "12/20 steps");
+  assert.equal(
+    describeProgress({ ...progress, stage: "denoise", etaSeconds: 3 }),
+    "12/20 steps, 3.0 s left",
+  );
+  assert.equal(describeProgress({ ...progress, stage: "decode" }), "decoding");
+});
+
+Deno.test("duration() chooses units for people", () => {
+  const cases: [seconds: number, text: string][] = [
+    [0.84, "0.8 s"],
+    [9.96, "10 s"],
+    [59.6, "1 min 0 s"],
+    [200, "3 min 20 s"],
+    [7500, "2 h 5 min"],
+  ];
+  for (const [seconds, text] of cases) assert.equal(duration(seconds), text);
+});

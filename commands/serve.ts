@@ -1,0 +1,145 @@
+/**
+ * `denoise serve`.
+ *
+ * @module
+ */
+
+import { readFile } from "node:fs/promises";
+import { BUNDLED_MODEL, type DeviceOptions, serve } from "../mod.ts";
+import { UsageError } from "./failure.ts";
+
+/** Flags of `serve`, read and checked. */
+export interface ServeFlags extends DeviceOptions {
+  /** A model folder or hub id. */
+  modelPath: string;
+  /** The model's public name. */
+  servedModelName?: string;
+  /** The registered configuration; names the model where `servedModelName` does not. */
+  modelId?: string;
+  /** Address to bind. */
+  host: string;
+  /** Port to bind. */
+  port: number;
+  /** Whether a port in use is an error. */
+  strictPorts?: boolean;
+  /** Folder for results, `""` for none. */
+  outputPath: string;
+  /** Device memory that may be taken, in bytes. */
+  maxVram?: number;
+  /** Keys that clients may bring. */
+  apiKey: string[];
+  /** Most jobs that wait. */
+  maxQueue: number;
+  /** Origins whose pages may call. */
+  corsOrigin: string[];
+  /** Whether a field without effect is an error. */
+  strictFields?: boolean;
+  /** Path of the prompt enhancer's configuration. */
+  promptEnhancerConfig?: string;
+  /** Accepted, without effect. */
+  textEncoderCpuOffload?: boolean;
+  /** Accepted, without effect. */
+  pinCpuMemory?: boolean;
+  /** Number of GPUs; one is used. */
+  numGpus: number;
+  /** Accepted, without effect. */
+  ulyssesDegree: number;
+  /** Accepted, without effect. */
+  ringDegree: number;
+  /** Use the software adapter. */
+  software?: boolean;
+}
+
+/**
+ * Serves until a signal comes.
+ *
+ * @param flags of the command line
+ * @returns the exit status
+ */
+export async function runServe(flags: ServeFlags): Promise<number> {
+  for (const note of notes(flags)) console.error(note);
+  const enhancer = await readEnhancerFile(flags.promptEnhancerConfig);
+  const name = flags.servedModelName ?? flags.modelId ?? flags.modelPath;
+  const server = serve({
+    modelPath: flags.modelPath,
+    servedModelName: name,
+    host: flags.host,
+    port: flags.port,
+    strictPorts: flags.strictPorts === true,
+    outputPath: flags.outputPath,
+    maxQueue: flags.maxQueue,
+    log: (line) => console.error(line),
+    ...(flags.maxVram === undefined ? {} : { maxVramBytes: flags.maxVram }),
+    ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
+    ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),
+    ...(enhancer === undefined ? {} : { promptEnhancerConfig: enhancer }),
+    settings: {
+      apiKeys: flags.apiKey,
+      corsOrigins: flags.corsOrigin,
+      strictFields: flags.strictFields === true,
+    },
+  });
+  console.error(`Listening on ${server.url}, loading ${name}`);
+  const stopped = signalled();
+  try {
+    const first = await Promise.race([server.ready.then(() => "ready"), stopped]);
+    if (first === "ready") {
+      console.error(`Ready: ${name} is served on ${server.url}`);
+      await stopped;
+    }
+    console.error("Stopping; a second signal stops at once");
+  } finally {
+    await server.close();
+  }
+  return 0;
+}
+
+/** What a user should know before the server starts. */
+export function notes(flags: ServeFlags): string[] {
+  const idle = [
+    ["--text-encoder-cpu-offload", flags.textEncoderCpuOffload === true],
+    ["--pin-cpu-memory", flags.pinCpuMemory === true],
+    ["--num-gpus", flags.numGpus !== 1],
+    ["--ulysses-degree", flags.ulyssesDegree !== 1],
+    ["--ring-degree", flags.ringDegree !== 1],
+  ].filter(([, isGiven]) => isGiven).map(([flag]) => flag);
+  const lines: string[] = [];
+  if (idle.length > 0) {
+    const verb = idle.length === 1 ? "has" : "have";
+    lines.push(`Note: ${idle.join(", ")} ${verb} no effect yet: one GPU does all the work`);
+  }
+  const isOpen = !/^(?:127\.|localhost$|::1$)/.test(flags.host);
+  if (isOpen && flags.apiKey.length === 0) {
+    lines.push(
+      `Warning: everybody who reaches ${flags.host} can use this server; give it an --api-key`,
+    );
+  }
+  if (flags.modelId !== undefined && flags.modelPath === BUNDLED_MODEL) {
+    lines.push("Note: --model-id names the bundled model; it does not choose another");
+  }
+  return lines;
+}
+
+async function readEnhancerFile(path: string | undefined): Promise<string | undefined> {
+  if (path === undefined) return undefined;
+  try {
+    return await readFile(path, "utf8");
+  } catch (cause) {
+    throw new UsageError(`Cannot read the prompt enhancer's configuration ${path}: no such file`, {
+      cause,
+    });
+  }
+}
+
+/** Resolves at the first signal to stop; the second one ends the process at once. */
+function signalled(): Promise<string> {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  let count = 0;
+  const onSignal = () => {
+    if (++count > 1) Deno.exit(130);
+    resolve("stopped");
+  };
+  Deno.addSignalListener("SIGINT", onSignal);
+  if (Deno.build.os !== "windows") Deno.addSignalListener("SIGTERM", onSignal);
+  return promise;
+}

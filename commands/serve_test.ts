@@ -1,0 +1,31 @@
+import { strict as assert } from "node:assert";
+import { notes, type ServeFlags } from "./serve.ts";
+
+const FLAGS: ServeFlags = {
+  modelPath: "bundled",
+  host: "127.0.0.1",
+  port: 30000,
+  outputPath: "outputs",
+  apiKey: [],
+  maxQueue: 64,
+  corsOrigin: [],
+  numGpus: 1,
+  ulyssesDegree: 1,
+  ringDegree: 1,
+};
+
+Deno.test("notes() is silent when there is nothing to know", () => {
+  assert.deepEqual(notes(FLAGS), []);
+  assert.deepEqual(notes({ ...FLAGS, host: "localhost" }), []);
+  assert.deepEqual(notes({ ...FLAGS, host: "0.0.0.0", apiKey: ["k"] }), []);
+});
+
+Deno.test("notes() names flags that have no effect", () => {
+  const [line] = notes({ ...FLAGS, pinCpuMemory: true, ringDegree: 2 });
+  assert.match(line!, /--pin-cpu-memory, --ring-degree have no effect yet/);
+});
+
+Deno.test("notes() warns when others can reach a server without a key", () => {
+  const [line] = notes({ ...FLAGS, host: "0.0.0.0" });
+  assert.match(line!, /^Warning: everybody who reaches 0\.0\.0\.0 can use this server/);
+});

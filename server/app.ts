@@ -1,0 +1,108 @@
+/**
+ * The service as one function from requests to answers.
+ *
+ * @module
+ */
+
+import { Hono } from "hono";
+import { cors } from "hono/cors";
+import type { Engine } from "../engine/types.ts";
+import { checkKey } from "./auth.ts";
+import { ApiError } from "./contract/errors.ts";
+import { EngineState } from "./engine_state.ts";
+import type { PromptEnhancer } from "./enhancer.ts";
+import { JobQueue } from "./jobs/job_queue.ts";
+import { JobStore } from "./jobs/job_store.ts";
+import { toApiError } from "./respond.ts";
+import { mountAbsent } from "./routes/absent.ts";
+import { mountDiscovery } from "./routes/discovery.ts";
+import { mountHealth } from "./routes/health.ts";
+import { mountImageContent } from "./routes/image_content.ts";
+import { mountImages } from "./routes/images.ts";
+import type { App, AppEnv, Services } from "./services.ts";
+import { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS, type ServerSettings } from "./settings.ts";
+import type { LocalStorage } from "./storage/local.ts";
+
+/** What an app is made of. */
+export interface AppOptions {
+  /** The model, loaded or loading. */
+  engine: Engine | Promise<Engine> | EngineState;
+  /** What differs from {@link DEFAULT_SETTINGS}. */
+  settings?: Partial<ServerSettings>;
+  /** Records and queue; in memory when left out. */
+  jobs?: { store: JobStore; queue: JobQueue };
+  /** Keeps results; nothing is kept when left out, and there are no links. */
+  storage?: LocalStorage;
+  /** Rewrites prompts. */
+  enhancer?: PromptEnhancer;
+  /** Takes lines for the log. */
+  log?: (line: string) => void;
+}
+
+/**
+ * Makes the app.
+ *
+ * @param options engine, settings, jobs and storage
+ * @returns a Hono app: `app.fetch` answers requests
+ */
+export function createApp(options: AppOptions): App {
+  const store = options.jobs?.store ?? new JobStore();
+  const services: Services = {
+    engine: options.engine instanceof EngineState
+      ? options.engine
+      : new EngineState(options.engine),
+    settings: { ...DEFAULT_SETTINGS, ...options.settings },
+    store,
+    queue: options.jobs?.queue ?? new JobQueue(store, { maxQueue: DEFAULT_MAX_QUEUE }),
+    storage: options.storage,
+    enhancer: options.enhancer,
+    log: options.log ?? (() => {}),
+  };
+  const { settings, log } = services;
+  const app: App = new Hono<AppEnv>();
+
+  app.use(async (c, next) => {
+    const since = performance.now();
+    const sent = c.req.header("x-request-id") ?? "";
+    const requestId = /^[\w.-]{1,128}$/.test(sent) ? sent : `req_${crypto.randomUUID()}`;
+    c.set("requestId", requestId);
+    await next();
+    c.res.headers.set("x-request-id", requestId);
+    const ms = Math.round(performance.now() - since);
+    log(`${c.req.method} ${c.req.path} ${c.res.status} ${ms} ms ${requestId}`);
+  });
+  app.use(cors({
+    origin: (origin) => allowedOrigin(origin, settings.corsOrigins),
+    allowMethods: ["GET", "HEAD", "POST", "DELETE"],
+    exposeHeaders: ["x-request-id", "x-ignored-fields", "x-should-retry", "retry-after"],
+    maxAge: 600,
+  }));
+  app.use((c, next) => {
+    checkKey(c.req.raw, settings.apiKeys);
+    return next();
+  });
+
+  mountHealth(app, services);
+  mountDiscovery(app, services);
+  mountImages(app, services);
+  mountImageContent(app, services);
+  mountAbsent(app);
+
+  app.notFound((c) => {
+    const message = `Cannot ${c.req.method} ${c.req.path}: there is no such path`;
+    const error = new ApiError(404, message, { code: "not_found", detail: "Not Found" });
+    return Response.json(error.body, { status: 404 });
+  });
+  app.onError((thrown, c) => {
+    const error = toApiError(thrown, c.get("requestId"), log);
+    return Response.json(error.body, { status: error.status, headers: { ...error.headers } });
+  });
+  return app;
+}
+
+/** Pages from this machine may call, and those that the server was told of. */
+function allowedOrigin(origin: string, allowed: readonly string[]): string | null {
+  if (allowed.includes("*")) return "*";
+  const isLocal = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/.test(origin);
+  return isLocal || allowed.includes(origin) ? origin : null;
+}

@@ -1,0 +1,44 @@
+/**
+ * Keys: off by default, compared in constant time.
+ *
+ * @module
+ */
+
+import { createHash, timingSafeEqual } from "node:crypto";
+import { ApiError } from "./contract/errors.ts";
+
+/** Paths that probes may ask for without a key. */
+const OPEN_PATHS: readonly string[] = ["/liveness", "/health", "/health_generate"];
+
+/**
+ * Checks the key of a request.
+ *
+ * @param request with or without `Authorization: Bearer <key>`
+ * @param apiKeys those that are accepted; every request passes when there is none
+ * @throws {ApiError} 401 without a right key
+ */
+export function checkKey(request: Request, apiKeys: readonly string[]): void {
+  if (apiKeys.length === 0 || OPEN_PATHS.includes(new URL(request.url).pathname)) return;
+  const [, sent] = /^Bearer\s+(\S+)\s*$/i.exec(request.headers.get("authorization") ?? "") ?? [];
+  const headers = { "www-authenticate": 'Bearer realm="denoise"' };
+  if (sent === undefined) {
+    throw new ApiError(
+      401,
+      "Cannot answer without a key: send it as 'Authorization: Bearer <key>'",
+      { code: "missing_api_key", headers },
+    );
+  }
+  // Every key is compared, and digests of equal length, so that time tells nothing of them.
+  const digest = sha256(sent);
+  const matches = apiKeys.map((key) => timingSafeEqual(digest, sha256(key)));
+  if (!matches.includes(true)) {
+    throw new ApiError(401, "Cannot answer: the key is not one of this server's", {
+      code: "invalid_api_key",
+      headers,
+    });
+  }
+}
+
+function sha256(text: string) {
+  return createHash("sha256").update(text).digest();
+}

@@ -1,0 +1,136 @@
+/**
+ * The error body: one object in two dialects. Generic clients read `error`, clients of the
+ * reference service read `detail`.
+ *
+ * @module
+ */
+
+/** One entry of a 422's `detail`, as FastAPI writes it. */
+export interface ValidationIssue {
+  /** Kind of the mistake, such as `missing` or `int_type`. */
+  type: string;
+  /** Where it is: `"body"`, then field names and indices. */
+  loc: (string | number)[];
+  /** The mistake in words. */
+  msg: string;
+  /** What was sent there, shortened. */
+  input: unknown;
+}
+
+/** What every failed request is answered with. */
+export interface ErrorBody {
+  /** For generic clients. */
+  error: { message: string; type: string; param: string | null; code: string | null };
+  /** For clients of the reference service: the text, or the list of a 422. */
+  detail: string | ValidationIssue[];
+}
+
+/** Statuses that the service answers a failure with. */
+export type ErrorStatus =
+  | 400
+  | 401
+  | 404
+  | 405
+  | 413
+  | 415
+  | 416
+  | 422
+  | 429
+  | 499
+  | 500
+  | 502
+  | 503
+  | 504;
+
+/** What an {@link ApiError} says beside its message. */
+export interface ApiErrorOptions {
+  /** The field that is wrong, in the spelling of the request. */
+  param?: string;
+  /** A word that programs can compare. */
+  code?: string;
+  /** The reference's text or list, where it differs from the message. */
+  detail?: string | ValidationIssue[];
+  /** Headers of the answer, such as `retry-after`. */
+  headers?: Readonly<Record<string, string>>;
+}
+
+/** A request that is answered with a failure that its sender may read. */
+export class ApiError extends Error {
+  /** Tells it from other errors in logs. */
+  override readonly name = "ApiError";
+  /** HTTP status. */
+  readonly status: ErrorStatus;
+  /** Headers of the answer. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** The body of the answer. */
+  readonly body: ErrorBody;
+
+  /**
+   * @param status HTTP status
+   * @param message one sentence without a final period
+   * @param options field, code, detail and headers
+   */
+  constructor(status: ErrorStatus, message: string, options: ApiErrorOptions = {}) {
+    super(message);
+    this.status = status;
+    this.headers = options.headers ?? {};
+    this.body = {
+      error: {
+        message,
+        type: errorType(status),
+        param: options.param ?? null,
+        code: options.code ?? null,
+      },
+      detail: options.detail ?? message,
+    };
+  }
+}
+
+/**
+ * A client's mistake in a value, status 400.
+ *
+ * @param message what is wrong, with the value and what is allowed
+ * @param param the field
+ * @param code a word for programs, `invalid_value` when left out
+ * @returns the error, to be thrown
+ */
+export function badRequest(message: string, param?: string, code = "invalid_value"): ApiError {
+  return new ApiError(400, message, param === undefined ? { code } : { code, param });
+}
+
+/**
+ * A client's mistake in the types of a body, status 422.
+ *
+ * @param issues at least one
+ * @returns the error, to be thrown
+ */
+export function unprocessable(issues: ValidationIssue[]): ApiError {
+  const [first] = issues;
+  const param = first?.loc.slice(1).join(".");
+  const where = param ? `field '${param}'` : "the body";
+  return new ApiError(422, `Cannot read ${where}: ${first?.msg ?? "it is not valid"}`, {
+    ...(param ? { param } : {}),
+    code: first?.type ?? "invalid",
+    detail: issues,
+  });
+}
+
+/**
+ * Our own failure, status 500: tells nothing but where to look.
+ *
+ * @param requestId names the request in the log
+ * @returns the error, to be thrown
+ */
+export function internalError(requestId: string): ApiError {
+  const message = `Cannot finish the request: an internal error occurred, request id ${requestId}`;
+  return new ApiError(500, message, {
+    code: "internal_error",
+    headers: { "x-should-retry": "false" },
+  });
+}
+
+function errorType(status: ErrorStatus): string {
+  if (status === 401) return "authentication_error";
+  if (status === 429) return "rate_limit_error";
+  return status >= 500 ? "server_error" : "invalid_request_error";
+}

@@ -1,0 +1,149 @@
+/**
+ * Fields that a request carries without effect: they are named, never silently dropped.
+ *
+ * @module
+ */
+
+import { badRequest } from "./errors.ts";
+
+/** How many names the header holds, and how long it may become. */
+const MAX_NAMES = 32;
+const MAX_HEADER_LENGTH = 1024;
+
+/** Nested objects whose members count as fields of the body. */
+const ENVELOPES = ["extra_body", "extra_json", "extra_params"] as const;
+
+/**
+ * Lifts the members of `extra_body`, `extra_json` and `extra_params` into the body; what the body
+ * says itself wins.
+ *
+ * @param body a JSON object
+ * @returns a new object without the three
+ * @throws {ApiError} 400 when one is neither an object nor the JSON text of one
+ */
+export function flattenExtras(body: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const flat = new Map(Object.entries(body));
+  for (const name of ENVELOPES) flat.delete(name);
+  for (const name of ENVELOPES) {
+    if (!Object.hasOwn(body, name)) continue;
+    for (const [key, value] of Object.entries(readEnvelope(name, body[name]))) {
+      if (!flat.has(key)) flat.set(key, value);
+    }
+  }
+  // As a key of an object it would become its prototype, and lend it fields that nobody checked.
+  flat.delete("__proto__");
+  return Object.fromEntries(flat);
+}
+
+function readEnvelope(name: string, value: unknown): object {
+  if (value === null) return {};
+  let object = value;
+  if (typeof value === "string") {
+    try {
+      object = JSON.parse(value);
+    } catch {
+      throw badRequest(`${name} is not valid JSON`, name);
+    }
+  }
+  if (typeof object !== "object" || object === null || Array.isArray(object)) {
+    throw badRequest(`Cannot use ${name}: it must be a JSON object`, name);
+  }
+  return object;
+}
+
+/** What {@link ignoredFields} needs to know of an endpoint. */
+export interface FieldTable {
+  /** Every field the endpoint knows. */
+  readonly known: readonly string[];
+  /** Known fields that this service does not act on, with the value at which they ask for nothing. */
+  readonly withoutEffect: ReadonlyMap<string, unknown>;
+}
+
+/**
+ * The fields of a body that change nothing; those that are null are as good as absent.
+ *
+ * @param body a JSON object
+ * @param table of the endpoint
+ * @returns names in the order of the body
+ */
+export function ignoredFields(
+  body: Readonly<Record<string, unknown>>,
+  table: FieldTable,
+): string[] {
+  return Object.entries(body).filter(([name, value]) => {
+    if (value === null || value === undefined) return false;
+    if (!table.known.includes(name)) return true;
+    return table.withoutEffect.has(name) && value !== table.withoutEffect.get(name);
+  }).map(([name]) => name);
+}
+
+/**
+ * The refusal of a field without effect, for servers that are strict about fields.
+ *
+ * @param name the field
+ * @param table of the endpoint
+ * @throws {ApiError} 400, always
+ */
+export function refuseField(name: string, table: FieldTable): never {
+  const shown = name.length > 60 ? `${name.slice(0, 60)}…` : name;
+  if (table.known.includes(name)) {
+    throw badRequest(`Cannot use field '${shown}': it has no effect here`, name, "unused_field");
+  }
+  const nearest = nearestName(name, table.known);
+  throw badRequest(
+    `Cannot use field '${shown}': it is not known; the nearest known field is '${nearest}'`,
+    shown,
+    "unknown_field",
+  );
+}
+
+/**
+ * The list of ignored fields as a header value.
+ *
+ * @param names of any characters
+ * @returns names joined with commas, those that a header cannot hold percent-encoded, at most 1 KiB
+ */
+export function headerOfNames(names: readonly string[]): string {
+  let header = "";
+  for (const name of names.slice(0, MAX_NAMES)) {
+    const safe = /^[\w.\-[\]]{1,100}$/.test(name)
+      ? name
+      : encodeURIComponent(name.slice(0, 60).toWellFormed());
+    const longer = header ? `${header}, ${safe}` : safe;
+    if (longer.length > MAX_HEADER_LENGTH) break;
+    header = longer;
+  }
+  return header;
+}
+
+/**
+ * The known name that takes the fewest edits to reach.
+ *
+ * @param name what was written
+ * @param known at least one name
+ * @returns one of `known`
+ */
+export function nearestName(name: string, known: readonly string[]): string {
+  const written = name.slice(0, 64).toLowerCase();
+  let best = known[0] ?? "";
+  let least = Infinity;
+  for (const candidate of known) {
+    const distance = editDistance(written, candidate);
+    if (distance < least) [best, least] = [candidate, distance];
+  }
+  return best;
+}
+
+/** Levenshtein's distance: insertions, deletions and replacements of single characters. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, row[j]! + 1, next[j - 1]! + 1));
+    }
+    row = next;
+  }
+  return row[b.length]!;
+}

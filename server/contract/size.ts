@@ -1,0 +1,88 @@
+/**
+ * Width and height of a request: reading them, and what a model can make.
+ *
+ * @module
+ */
+
+/** A size in pixels. */
+export interface Size {
+  /** Pixels per row. */
+  width: number;
+  /** Number of rows. */
+  height: number;
+}
+
+/** What a model says of the sizes it can make. */
+export interface SizeLimits {
+  /** Both sides must be multiples of this. */
+  readonly sizeMultiple: number;
+  /** Largest width times height. */
+  readonly maxPixels: number;
+}
+
+/**
+ * Reads `<width>x<height>`; case and spaces do not matter.
+ *
+ * @param text such as `1024x768`
+ * @returns both sides, at least 1
+ * @throws {RangeError} for anything else
+ */
+export function parseSize(text: string): Size {
+  const match = /^(\d{1,9})[x×](\d{1,9})$/i.exec(text.replace(/\s+/g, ""));
+  const [width, height] = [Number(match?.[1]), Number(match?.[2])];
+  if (!(width > 0 && height > 0)) {
+    throw new RangeError("size must be formatted as positive WIDTHxHEIGHT");
+  }
+  return { width, height };
+}
+
+/**
+ * Checks that a model can make a size.
+ *
+ * @param size in pixels
+ * @param limits of the model
+ * @throws {RangeError} that names the nearest size that works
+ */
+export function checkSize(size: Size, limits: SizeLimits): void {
+  const { width, height } = size;
+  const { sizeMultiple, maxPixels } = limits;
+  for (const [name, side] of [["width", width], ["height", height]] as const) {
+    if (!Number.isSafeInteger(side) || side <= 0) {
+      throw new RangeError(`${name} must be positive`);
+    }
+  }
+  const nearest = nearestSize(size, limits);
+  const instead = `the nearest size is ${nearest.width}x${nearest.height}`;
+  if (width % sizeMultiple !== 0 || height % sizeMultiple !== 0) {
+    throw new RangeError(
+      `Cannot generate ${width}x${height}: this model makes sides that are multiples of ` +
+        `${sizeMultiple}; ${instead}`,
+    );
+  }
+  if (width * height > maxPixels) {
+    throw new RangeError(
+      `Cannot generate ${width}x${height}: this model makes at most ${maxPixels} pixels; ${instead}`,
+    );
+  }
+}
+
+/**
+ * The valid size closest to the one asked for, in about the same shape.
+ *
+ * @param size both sides positive
+ * @param limits of the model
+ * @returns both sides multiples of `sizeMultiple`, within `maxPixels`
+ */
+export function nearestSize(size: Size, limits: SizeLimits): Size {
+  const { sizeMultiple: step, maxPixels } = limits;
+  const scale = Math.min(1, Math.sqrt(maxPixels / (size.width * size.height)));
+  const round = (side: number) => Math.max(step, Math.round((side * scale) / step) * step);
+  let [width, height] = [round(size.width), round(size.height)];
+  // Very long shapes: the short side has reached its minimum, so the long one has to give way.
+  if (width * height > maxPixels) {
+    const fit = (other: number) => Math.max(step, Math.floor(maxPixels / other / step) * step);
+    if (width >= height) width = fit(height);
+    else height = fit(width);
+  }
+  return { width, height };
+}

@@ -1,0 +1,41 @@
+import { strict as assert } from "node:assert";
+import fc from "fast-check";
+import { checkSize, nearestSize, parseSize } from "./size.ts";
+
+const LIMITS = { sizeMultiple: 16, maxPixels: 512 * 512 };
+
+Deno.test("parseSize() reads both sides, whatever the case and the spaces", () => {
+  for (const text of ["640x480", "640X480", " 640 x 480 ", "640×480"]) {
+    assert.deepEqual(parseSize(text), { width: 640, height: 480 });
+  }
+});
+
+Deno.test("parseSize() refuses zero, signs, fractions and anything else", () => {
+  for (const text of ["", "x", "64", "0x64", "64x0", "-64x64", "6.4x64", "64x64x64", "axb"]) {
+    assert.throws(() => parseSize(text), {
+      name: "RangeError",
+      message: "size must be formatted as positive WIDTHxHEIGHT",
+    });
+  }
+});
+
+Deno.test("checkSize() accepts what fits and names what would", () => {
+  checkSize({ width: 512, height: 512 }, LIMITS);
+  checkSize({ width: 16, height: 16 }, LIMITS);
+  assert.throws(
+    () => checkSize({ width: 100, height: 65 }, LIMITS),
+    /multiples of 16; the nearest size is 96x64$/,
+  );
+  assert.throws(
+    () => checkSize({ width: 1024, height: 512 }, LIMITS),
+    /at most 262144 pixels; the nearest size is 704x368$/,
+  );
+  assert.throws(() => checkSize({ width: 16, height: 0 }, LIMITS), /^RangeError: height must be/);
+});
+
+Deno.test("nearestSize() is always a size that checkSize() accepts", () => {
+  const side = fc.integer({ min: 1, max: 1_000_000 });
+  fc.assert(fc.property(side, side, (width, height) => {
+    checkSize(nearestSize({ width, height }, LIMITS), LIMITS);
+  }));
+});

@@ -1,0 +1,165 @@
+/**
+ * Which task a request is for.
+ *
+ * @module
+ */
+
+import type { TaskType } from "../../engine/types.ts";
+
+/** What an endpoint answers with. */
+export type OutputType = "IMAGE" | "VIDEO" | "MESH" | "ACTION";
+
+interface TaskTraits {
+  output: OutputType;
+  needs?: "image" | "video";
+  accepts?: "image" | "video";
+}
+
+/** In the order in which the reference names them. */
+const TASKS: Readonly<Record<TaskType, TaskTraits>> = {
+  I2V: { output: "VIDEO", needs: "image", accepts: "image" },
+  T2V: { output: "VIDEO" },
+  TI2V: { output: "VIDEO", accepts: "image" },
+  T2I: { output: "IMAGE" },
+  I2I: { output: "IMAGE", needs: "image", accepts: "image" },
+  TI2I: { output: "IMAGE", accepts: "image" },
+  I2M: { output: "MESH", needs: "image", accepts: "image" },
+  VLA_ACTION: { output: "ACTION", accepts: "image" },
+  V2V: { output: "VIDEO", needs: "video", accepts: "video" },
+  F2V: { output: "VIDEO", needs: "video", accepts: "video" },
+};
+
+const OUTPUT_TYPES: readonly OutputType[] = ["IMAGE", "VIDEO", "MESH", "ACTION"];
+
+/** What a request brings and where it came in. */
+export interface TaskQuery {
+  /** As sent; any case. */
+  taskType?: string;
+  /** What the endpoint answers with. */
+  output: OutputType;
+  /** Whether the request has an image. */
+  hasImage: boolean;
+  /** Whether the request has a video. */
+  hasVideo: boolean;
+}
+
+/** What a model can do. */
+export interface TaskSupport {
+  /** The default task. */
+  readonly taskType: TaskType;
+  /** All tasks. */
+  readonly supportedTaskTypes: readonly TaskType[];
+}
+
+/**
+ * Chooses the task of one request.
+ *
+ * @param query what the request says and brings
+ * @param model what the model can do
+ * @returns the task
+ * @throws {RangeError} when none fits, several fit, or an input is missing or too much
+ */
+export function resolveTask(query: TaskQuery, model: TaskSupport): TaskType {
+  const task = chooseTask(query, model);
+  checkInputs(task, query, model);
+  return task;
+}
+
+/**
+ * What a model can answer with.
+ *
+ * @param tasks its supported tasks
+ * @returns each output type once, in the order of the enumeration
+ */
+export function outputTypes(tasks: readonly TaskType[]): OutputType[] {
+  return OUTPUT_TYPES.filter((output) => tasks.some((task) => TASKS[task].output === output));
+}
+
+/**
+ * Whether some task takes an image.
+ *
+ * @param tasks a model's supported tasks
+ * @returns true if one does
+ */
+export function acceptsImage(tasks: readonly TaskType[]): boolean {
+  return tasks.some((task) => TASKS[task].accepts === "image");
+}
+
+function chooseTask(query: TaskQuery, model: TaskSupport): TaskType {
+  const supported = model.supportedTaskTypes;
+  if (query.taskType !== undefined) {
+    const name = query.taskType.trim().toUpperCase();
+    if (!isTask(name)) {
+      throw new RangeError(
+        `Unknown task_type '${shorten(query.taskType)}'; choose from ${list(Object.keys(TASKS))}`,
+      );
+    }
+    if (!supported.includes(name)) {
+      throw new RangeError(
+        `Unsupported task_type ${name}; this pipeline supports ${list(supported)}`,
+      );
+    }
+    const { output } = TASKS[name];
+    if (output !== query.output) {
+      throw new RangeError(
+        `task_type ${name} produces ${output}, but this endpoint produces ${query.output}`,
+      );
+    }
+    return name;
+  }
+  const candidates = supported.filter((task) => TASKS[task].output === query.output);
+  const [only] = candidates;
+  if (only === undefined) {
+    throw new RangeError(
+      `This pipeline does not support ${query.output} output; ` +
+        `supported task types: ${list(supported)}`,
+    );
+  }
+  if (candidates.length === 1) return only;
+  const compatible = candidates.filter((task) => fits(TASKS[task], query));
+  if (compatible.includes(model.taskType)) return model.taskType;
+  const [sole] = compatible;
+  if (sole === undefined || compatible.length > 1) {
+    throw new RangeError(
+      `Specify task_type for this request; compatible tasks: ${list(compatible)}, ` +
+        `supported tasks: ${list(supported)}`,
+    );
+  }
+  return sole;
+}
+
+function fits({ needs, accepts }: TaskTraits, { hasImage, hasVideo }: TaskQuery): boolean {
+  return (!hasImage || accepts === "image") && (!hasVideo || accepts === "video") &&
+    (needs !== "image" || hasImage) && (needs !== "video" || hasVideo);
+}
+
+function checkInputs(task: TaskType, query: TaskQuery, model: TaskSupport): void {
+  const { needs, accepts } = TASKS[task];
+  if (needs === "image" && !query.hasImage) {
+    throw new RangeError(
+      `Served model with task type '${task}' requires an 'image_path' input, but none was provided`,
+    );
+  }
+  if (query.hasImage && accepts !== "image") {
+    throw new RangeError(`input_reference is not supported for ${task} models.`);
+  }
+  if (needs === "video" && !query.hasVideo) {
+    throw new RangeError(`Task ${task} requires a 'video_path' input`);
+  }
+  if (query.hasVideo && accepts !== "video" && model.supportedTaskTypes.length > 1) {
+    throw new RangeError(`video_path is not supported for task ${task}`);
+  }
+}
+
+function isTask(name: string): name is TaskType {
+  return Object.hasOwn(TASKS, name);
+}
+
+/** A list as the reference prints it. */
+function list(names: readonly string[]): string {
+  return `[${names.map((name) => `'${name}'`).join(", ")}]`;
+}
+
+function shorten(text: string): string {
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+}

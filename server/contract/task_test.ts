@@ -1,0 +1,103 @@
+import { strict as assert } from "node:assert";
+import type { TaskType } from "../../engine/types.ts";
+import { acceptsImage, outputTypes, resolveTask, type TaskQuery } from "./task.ts";
+
+interface Case {
+  title: string;
+  supported: TaskType[];
+  query?: Partial<TaskQuery>;
+  /** The task, or the text of the refusal. */
+  expected: string;
+}
+
+const CASES: Case[] = [
+  { title: "the only one of its output", supported: ["T2V", "T2I"], expected: "T2I" },
+  { title: "the default among several", supported: ["TI2I", "T2I"], expected: "TI2I" },
+  {
+    title: "the only compatible one beside a default that is not",
+    supported: ["I2I", "T2I"],
+    expected: "T2I",
+  },
+  {
+    title: "one that takes the image",
+    supported: ["T2I", "TI2I"],
+    query: { hasImage: true },
+    expected: "TI2I",
+  },
+  {
+    title: "a name in any case",
+    supported: ["T2V", "V2V"],
+    query: { taskType: " v2v ", output: "VIDEO", hasVideo: true },
+    expected: "V2V",
+  },
+  {
+    title: "none of several for a video",
+    supported: ["T2V", "V2V", "F2V"],
+    query: { output: "VIDEO", hasVideo: true },
+    expected: "Specify task_type for this request; compatible tasks: ['V2V', 'F2V'], " +
+      "supported tasks: ['T2V', 'V2V', 'F2V']",
+  },
+  {
+    title: "no unknown name",
+    supported: ["T2I"],
+    query: { taskType: "constructor" },
+    expected: "Unknown task_type 'constructor'; choose from ['I2V', 'T2V', 'TI2V', 'T2I', " +
+      "'I2I', 'TI2I', 'I2M', 'VLA_ACTION', 'V2V', 'F2V']",
+  },
+  {
+    title: "no image that is missing",
+    supported: ["I2V"],
+    query: { output: "VIDEO" },
+    expected: "Served model with task type 'I2V' requires an 'image_path' input, but none was " +
+      "provided",
+  },
+  {
+    title: "no image that is too much",
+    supported: ["T2I"],
+    query: { hasImage: true },
+    expected: "input_reference is not supported for T2I models.",
+  },
+  {
+    title: "no video that is missing",
+    supported: ["T2V", "V2V"],
+    query: { taskType: "V2V", output: "VIDEO" },
+    expected: "Task V2V requires a 'video_path' input",
+  },
+  {
+    title: "no video that is too much",
+    supported: ["T2V", "V2V"],
+    query: { taskType: "T2V", output: "VIDEO", hasVideo: true },
+    expected: "video_path is not supported for task T2V",
+  },
+  {
+    title: "no other output",
+    supported: ["T2I"],
+    query: { output: "VIDEO" },
+    expected: "This pipeline does not support VIDEO output; supported task types: ['T2I']",
+  },
+];
+
+for (const { title, supported, query, expected } of CASES) {
+  Deno.test(`resolveTask() takes ${title}`, () => {
+    const full: TaskQuery = { output: "IMAGE", hasImage: false, hasVideo: false, ...query };
+    const model = { taskType: supported[0]!, supportedTaskTypes: supported };
+    let found: string;
+    try {
+      found = resolveTask(full, model);
+    } catch (error) {
+      assert.ok(error instanceof RangeError);
+      found = error.message;
+    }
+    assert.equal(found, expected);
+  });
+}
+
+Deno.test("outputTypes() names each output once, in the enumeration's order", () => {
+  assert.deepEqual(outputTypes(["T2V", "I2V", "T2I"]), ["IMAGE", "VIDEO"]);
+  assert.deepEqual(outputTypes(["VLA_ACTION", "I2M"]), ["MESH", "ACTION"]);
+});
+
+Deno.test("acceptsImage() is true for a model with a task that takes one", () => {
+  assert.equal(acceptsImage(["T2I", "T2V"]), false);
+  assert.equal(acceptsImage(["T2I", "TI2V"]), true);
+});

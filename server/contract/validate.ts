@@ -1,0 +1,86 @@
+/**
+ * Schema mistakes in the words of the reference: status 422 with a list of what is wrong.
+ *
+ * @module
+ */
+
+import type { z } from "zod";
+import { unprocessable, type ValidationIssue } from "./errors.ts";
+
+/** What an integer's schema says of anything else: without it, zod says that it wants a number. */
+export const NOT_AN_INTEGER = "Input should be a valid integer";
+
+/** Longest text of a request that is repeated in an answer. */
+const MAX_ECHO = 200;
+
+const EXPECTED: Readonly<Record<string, readonly [type: string, msg: string]>> = {
+  string: ["string_type", "Input should be a valid string"],
+  number: ["float_type", "Input should be a valid number"],
+  boolean: ["bool_type", "Input should be a valid boolean"],
+  object: ["dict_type", "Input should be a valid dictionary"],
+  record: ["dict_type", "Input should be a valid dictionary"],
+  array: ["list_type", "Input should be a valid list"],
+};
+
+/**
+ * Checks the types of a body.
+ *
+ * @param schema what the endpoint takes
+ * @param body a parsed JSON value
+ * @returns the body as the schema gives it
+ * @throws {ApiError} 422 with every mistake found
+ */
+export function validate<T extends z.ZodType>(schema: T, body: unknown): z.output<T> {
+  const result = schema.safeParse(body);
+  if (result.success) return result.data;
+  throw unprocessable(result.error.issues.map((issue) => describe(issue, body)));
+}
+
+function describe(issue: z.core.$ZodIssue, body: unknown): ValidationIssue {
+  const path = issue.path.map((part) => typeof part === "number" ? part : String(part));
+  const input = valueAt(body, path);
+  const [type, msg] = explain(issue, input);
+  return { type, loc: ["body", ...path], msg, input: echo(input) };
+}
+
+function explain(issue: z.core.$ZodIssue, input: unknown): readonly [string, string] {
+  if (input === undefined) return ["missing", "Field required"];
+  if (typeof input === "number" && !Number.isFinite(input)) {
+    return ["finite_number", "Input should be a finite number"];
+  }
+  if (issue.message === NOT_AN_INTEGER) return ["int_type", NOT_AN_INTEGER];
+  switch (issue.code) {
+    case "invalid_type":
+      return EXPECTED[issue.expected] ??
+        ["type_error", `Input should be of type ${issue.expected}`];
+    case "invalid_union":
+      return ["int_or_list", "Input should be a valid integer or a list of valid integers"];
+    case "too_big":
+      return ["less_than_equal", `Input should be less than or equal to ${issue.maximum}`];
+    case "too_small":
+      return ["greater_than_equal", `Input should be greater than or equal to ${issue.minimum}`];
+    default:
+      return ["value_error", issue.message];
+  }
+}
+
+function valueAt(body: unknown, path: readonly (string | number)[]): unknown {
+  let value = body;
+  for (const part of path) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, part)) {
+      return undefined;
+    }
+    value = (value as Record<string | number, unknown>)[part];
+  }
+  return value;
+}
+
+/** What may go back into an answer: nothing long, and nothing deep, which would overflow the stack. */
+function echo(input: unknown): unknown {
+  if (typeof input === "string") {
+    return input.length > MAX_ECHO ? `${input.slice(0, MAX_ECHO)}…` : input;
+  }
+  if (Array.isArray(input)) return `a list of ${input.length}`;
+  if (typeof input === "object" && input !== null) return "a dictionary";
+  return input ?? null;
+}

@@ -1,0 +1,79 @@
+/**
+ * The engine of a server while it loads, once it is there, and when it could not be loaded.
+ *
+ * @module
+ */
+
+import type { Engine } from "../engine/types.ts";
+import { ApiError } from "./contract/errors.ts";
+
+/** Where the engine is. */
+export type EngineStatus = "loading" | "ready" | "failed";
+
+/** An engine that may still be loading. */
+export class EngineState {
+  #engine: Engine | undefined;
+  #failure: Error | undefined;
+  #progress = 0;
+  /** Resolves when loading has ended, well or not. */
+  readonly settled: Promise<void>;
+
+  /** @param engine the engine, or the promise of one */
+  constructor(engine: Engine | Promise<Engine>) {
+    if (!(engine instanceof Promise)) this.#engine = engine;
+    this.settled = Promise.resolve(engine).then(
+      (loaded) => void (this.#engine = loaded),
+      (error) => void (this.#failure = error instanceof Error ? error : new Error(String(error))),
+    );
+  }
+
+  /** Where the engine is. */
+  get status(): EngineStatus {
+    if (this.#engine) return "ready";
+    return this.#failure ? "failed" : "loading";
+  }
+
+  /** Loaded share of the model, 0 to 1. */
+  get progress(): number {
+    return this.#engine ? 1 : this.#progress;
+  }
+
+  /** Told by whoever loads the engine. */
+  set progress(fraction: number) {
+    this.#progress = Math.min(1, Math.max(0, fraction));
+  }
+
+  /** Why loading failed, or undefined. */
+  get failure(): Error | undefined {
+    return this.#failure;
+  }
+
+  /**
+   * The engine.
+   *
+   * @throws {ApiError} 503 until it is loaded
+   */
+  get engine(): Engine {
+    if (this.#engine) return this.#engine;
+    throw this.unavailable();
+  }
+
+  /**
+   * Why there is no engine.
+   *
+   * @returns the error, to be thrown
+   */
+  unavailable(): ApiError {
+    if (this.#failure) {
+      return new ApiError(503, "Cannot answer: the model could not be loaded", {
+        code: "model_failed",
+        headers: { "retry-after": "60" },
+      });
+    }
+    const percent = Math.floor(this.#progress * 100);
+    return new ApiError(503, `Cannot answer yet: the model is loading, ${percent} % are done`, {
+      code: "model_loading",
+      headers: { "retry-after": "2" },
+    });
+  }
+}

@@ -1,0 +1,154 @@
+/**
+ * Rewriting of prompts by a language model behind the chat-completions API.
+ *
+ * @module
+ */
+
+import { z } from "zod";
+import { ApiError } from "./contract/errors.ts";
+
+/** What a prompt is for, as the language model is told. */
+export type EnhancerTask = "image" | "image_edit" | "video";
+
+const SYSTEM_PROMPT =
+  "You rewrite prompts for a model that makes images and videos. Keep every subject, count, quoted " +
+  "text, named style and label of a reference, and answer in the language of the prompt. For the " +
+  "task image_edit, describe nothing but the change that is asked for. For the task video, keep " +
+  "motion and timing. Answer with the rewritten prompt alone.";
+
+/** Keys of the wire request that a configuration may not touch. */
+const RESERVED = ["model", "messages", "stream", "n", "tools", "tool_choice"];
+
+const configSchema = z.strictObject({
+  base_url: z.url({ protocol: /^https?$/ }),
+  model: z.string().min(1),
+  system_prompt: z.string().min(1).default(SYSTEM_PROMPT),
+  include_images: z.boolean().default(false),
+  timeout: z.number().positive().default(60),
+  api_key_env: z.string().nullable().default(null),
+  generation_kwargs: z.record(z.string(), z.unknown()).default({}),
+});
+
+const replySchema = z.looseObject({
+  choices: z.tuple([
+    z.looseObject({
+      finish_reason: z.literal("stop"),
+      message: z.looseObject({ content: z.string().trim().min(1) }),
+    }),
+  ], z.unknown()),
+});
+
+/** Rewrites prompts. */
+export interface PromptEnhancer {
+  /**
+   * Rewrites one prompt.
+   *
+   * @throws {ApiError} 502 or 504 when the language model fails
+   */
+  enhance(prompt: string, task: EnhancerTask, signal: AbortSignal): Promise<string>;
+}
+
+/**
+ * Makes an enhancer from the text of its configuration file.
+ *
+ * @param text JSON
+ * @param env looks up environment variables
+ * @returns the enhancer
+ * @throws {TypeError} when the text is not a configuration, or the key's variable is unset
+ */
+export function readEnhancer(
+  text: string,
+  env: (name: string) => string | undefined,
+): PromptEnhancer {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    throw new TypeError("Cannot use the prompt enhancer's configuration: it is not JSON");
+  }
+  const parsed = configSchema.safeParse(json);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const where = issue?.path.join(".");
+    throw new TypeError(
+      `Cannot use the prompt enhancer's configuration: ${
+        where ? `${where}: ` : ""
+      }${issue?.message}`,
+    );
+  }
+  const config = parsed.data;
+  const url = new URL(config.base_url);
+  if (url.username || url.password || url.search || url.hash) {
+    throw new TypeError(
+      "Cannot use the prompt enhancer's configuration: base_url may have no credentials, query or " +
+        "fragment",
+    );
+  }
+  const taken = Object.keys(config.generation_kwargs).find((key) => RESERVED.includes(key));
+  if (taken !== undefined) {
+    throw new TypeError(
+      `Cannot use the prompt enhancer's configuration: generation_kwargs may not contain ${taken}`,
+    );
+  }
+  const key = config.api_key_env === null ? undefined : env(config.api_key_env);
+  if (config.api_key_env !== null && !key) {
+    throw new TypeError(`Prompt enhancer API key env ${config.api_key_env} is unset`);
+  }
+  return { enhance: (prompt, task, signal) => ask(config, key, prompt, task, signal) };
+}
+
+async function ask(
+  config: z.output<typeof configSchema>,
+  key: string | undefined,
+  prompt: string,
+  task: EnhancerTask,
+  signal: AbortSignal,
+): Promise<string> {
+  const timeout = AbortSignal.timeout(config.timeout * 1000);
+  let reply: unknown;
+  try {
+    const response = await fetch(`${config.base_url.replace(/\/+$/, "")}/chat/completions`, {
+      method: "POST",
+      headers: {
+        "content-type": "application/json",
+        ...(key ? { authorization: `Bearer ${key}` } : {}),
+      },
+      body: JSON.stringify({
+        max_tokens: 512,
+        temperature: 0,
+        ...config.generation_kwargs,
+        model: config.model,
+        messages: [
+          { role: "system", content: config.system_prompt },
+          { role: "user", content: JSON.stringify({ task, prompt }) },
+        ],
+        stream: false,
+        n: 1,
+      }),
+      signal: AbortSignal.any([signal, timeout]),
+    });
+    if (!response.ok) {
+      await response.body?.cancel();
+      throw new Error(`status ${response.status}`);
+    }
+    reply = await response.json().catch((error) => {
+      if (error instanceof SyntaxError) return undefined;
+      throw error;
+    });
+  } catch {
+    signal.throwIfAborted();
+    if (timeout.aborted) throw failed(504, "Prompt enhancer timed out");
+    throw failed(502, "Prompt enhancer request failed");
+  }
+  const parsed = replySchema.safeParse(reply);
+  if (parsed.success) return parsed.data.choices[0].message.content;
+  throw failed(
+    502,
+    "Prompt enhancer did not return a complete, nonempty text response; check its template and " +
+      "token limit",
+  );
+}
+
+function failed(status: 502 | 504, message: string): ApiError {
+  return new ApiError(status, message, { code: "prompt_enhancer_failed" });
+}

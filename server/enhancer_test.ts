@@ -1,0 +1,118 @@
+import { strict as assert } from "node:assert";
+import { ApiError } from "./contract/errors.ts";
+import { readEnhancer } from "./enhancer.ts";
+
+const never = new AbortController().signal;
+
+/** A language model's endpoint that answers as told, and an enhancer for it. */
+async function withModel(
+  answer: (body: Record<string, unknown>, request: Request) => Response | Promise<Response>,
+  run: (enhance: (prompt: string, signal?: AbortSignal) => Promise<string>) => Promise<void>,
+  config: Record<string, unknown> = {},
+) {
+  const server = Deno.serve(
+    { port: 0, hostname: "127.0.0.1", onListen() {} },
+    async (request) => await answer(await request.json(), request),
+  );
+  try {
+    const base_url = `http://127.0.0.1:${server.addr.port}/v1/`;
+    const text = JSON.stringify({ base_url, model: "writer", ...config });
+    const enhancer = readEnhancer(text, (name) => name === "KEY" ? "k" : undefined);
+    await run((prompt, signal = never) => enhancer.enhance(prompt, "image", signal));
+  } finally {
+    await server.shutdown();
+  }
+}
+
+const reply = (content: unknown, finish_reason: unknown = "stop") =>
+  Response.json({ choices: [{ finish_reason, message: { content } }] });
+
+Deno.test("readEnhancer() sends the wire request of the contract and trims the reply", async () => {
+  let path = "", authorization: string | null = "";
+  let sent: Record<string, unknown> = {};
+  await withModel((body, request) => {
+    sent = body;
+    path = new URL(request.url).pathname;
+    authorization = request.headers.get("authorization");
+    return reply("  a fine circle \n");
+  }, async (enhance) => {
+    assert.equal(await enhance("circle"), "a fine circle");
+  }, { api_key_env: "KEY", system_prompt: "Rewrite.", generation_kwargs: { temperature: 0.5 } });
+  assert.equal(path, "/v1/chat/completions");
+  assert.equal(authorization, "Bearer k");
+  assert.deepEqual(sent, {
+    max_tokens: 512,
+    temperature: 0.5,
+    model: "writer",
+    messages: [
+      { role: "system", content: "Rewrite." },
+      { role: "user", content: '{"task":"image","prompt":"circle"}' },
+    ],
+    stream: false,
+    n: 1,
+  });
+});
+
+const BAD_REPLIES: [title: string, answer: () => Response, status: number, text: string][] = [
+  ["cut off", () => reply("half", "length"), 502, "Prompt enhancer did not return a complete"],
+  ["blank", () => reply("  "), 502, "Prompt enhancer did not return a complete"],
+  ["not text", () => reply(5), 502, "Prompt enhancer did not return a complete"],
+  ["not JSON", () => new Response("<html>"), 502, "Prompt enhancer did not return a complete"],
+  [
+    "a refusal",
+    () => new Response("secret", { status: 401 }),
+    502,
+    "Prompt enhancer request failed",
+  ],
+];
+
+for (const [title, answer, status, text] of BAD_REPLIES) {
+  Deno.test(`readEnhancer() makes ${status} of a reply that is ${title}`, async () => {
+    await withModel(answer, async (enhance) => {
+      await assert.rejects(enhance("a"), (error) => {
+        assert.ok(error instanceof ApiError);
+        assert.equal(error.status, status);
+        assert.ok(error.message.startsWith(text) && !error.message.includes("secret"));
+        return true;
+      });
+    });
+  });
+}
+
+Deno.test("readEnhancer() makes 504 of a reply that does not come in time", async () => {
+  const { promise, resolve } = Promise.withResolvers<Response>();
+  await withModel(() => promise, async (enhance) => {
+    await assert.rejects(enhance("a"), { status: 504, message: "Prompt enhancer timed out" });
+    resolve(reply("late"));
+  }, { timeout: 0.05 });
+});
+
+Deno.test("readEnhancer() makes 502 of a server that is not there, and stops when told to", async () => {
+  const enhancer = readEnhancer('{"base_url":"http://127.0.0.1:1","model":"m"}', () => undefined);
+  await assert.rejects(enhancer.enhance("a", "image", never), { status: 502 });
+  const stopped = AbortSignal.abort(new DOMException("stop", "AbortError"));
+  await assert.rejects(enhancer.enhance("a", "image", stopped), { name: "AbortError" });
+});
+
+Deno.test("readEnhancer() refuses configurations that are wrong, and says where", () => {
+  const base = { base_url: "https://example.com/v1", model: "m" };
+  const cases: [config: unknown, message: RegExp][] = [
+    [{ ...base, base_url: "ftp://example.com" }, /base_url/],
+    [{ ...base, base_url: "https://user:pw@example.com" }, /no credentials, query or fragment/],
+    [{ ...base, base_url: "https://example.com/?a=1" }, /no credentials, query or fragment/],
+    [{ ...base, model: "" }, /model/],
+    [{ ...base, modle: "m" }, /modle/],
+    [{ ...base, timeout: 0 }, /timeout/],
+    [{ ...base, generation_kwargs: { n: 2 } }, /generation_kwargs may not contain n/],
+    [{ ...base, api_key_env: "GONE" }, /^Prompt enhancer API key env GONE is unset$/],
+    [[], /configuration/],
+  ];
+  for (const [config, message] of cases) {
+    assert.throws(
+      () => readEnhancer(JSON.stringify(config), () => undefined),
+      (error) => error instanceof TypeError && message.test(error.message),
+      JSON.stringify(config),
+    );
+  }
+  assert.throws(() => readEnhancer("{", () => undefined), /it is not JSON$/);
+});

@@ -1,0 +1,95 @@
+/**
+ * A finished picture in memory, and as a file.
+ *
+ * @module
+ */
+
+import { mkdir, writeFile } from "node:fs/promises";
+import { dirname, extname } from "node:path";
+import { encodeImage, type OutputFormat } from "../../media/encode.ts";
+import { type Recipe, recipeText } from "./recipe.ts";
+
+/** A picture, with all that is needed to make it again. */
+export class GeneratedImage {
+  /** Pixels per row. */
+  readonly width: number;
+  /** Number of rows. */
+  readonly height: number;
+  /** `width * height * 3` bytes: R, G, B for each pixel, row by row from the top. */
+  readonly data: Uint8Array;
+  /** How the picture was made; every file carries it as text. */
+  readonly recipe: Recipe;
+
+  /**
+   * Puts a picture together from its recipe and its pixels.
+   *
+   * @param recipe how the picture was made, with its size
+   * @param data the pixels
+   */
+  constructor(recipe: Recipe, data: Uint8Array) {
+    this.width = recipe.width;
+    this.height = recipe.height;
+    this.recipe = recipe;
+    this.data = data;
+  }
+
+  /**
+   * The picture as a PNG file.
+   *
+   * @returns the file's bytes
+   */
+  toPng(): Promise<Uint8Array<ArrayBuffer>> {
+    return this.encode("png");
+  }
+
+  /**
+   * The picture as a file.
+   *
+   * @param format of the file
+   * @param quality 0 (small) to 100 (best), 75 when left out; PNG is exact at any
+   * @returns the file's bytes
+   * @throws {RangeError} for a quality outside 0 to 100
+   */
+  async encode(format: OutputFormat, quality = 75): Promise<Uint8Array<ArrayBuffer>> {
+    const { width, height, data } = this;
+    const text = recipeText(this.recipe, format);
+    const { bytes } = await encodeImage({ width, height, data }, { format, quality, text });
+    return bytes;
+  }
+
+  /**
+   * Writes the picture to a file; folders on the way are made.
+   *
+   * @param path ends with `.png`, `.jpg`, `.jpeg` or `.webp`
+   * @param quality as for {@link GeneratedImage.encode}
+   * @throws {RangeError} for another ending
+   */
+  async save(path: string, quality = 75): Promise<void> {
+    const bytes = await this.encode(formatOfPath(path), quality);
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, bytes);
+  }
+}
+
+/**
+ * The format that a file's name asks for.
+ *
+ * @param path of a file
+ * @returns the format
+ * @throws {RangeError} unless the path ends with `.png`, `.jpg`, `.jpeg` or `.webp`
+ */
+export function formatOfPath(path: string): OutputFormat {
+  switch (extname(path).toLowerCase()) {
+    case ".png":
+      return "png";
+    case ".jpg":
+    case ".jpeg":
+      return "jpeg";
+    case ".webp":
+      return "webp";
+    default:
+      throw new RangeError(
+        `Cannot write ${path}: name it with .png, .jpg, .jpeg or .webp at the end`,
+      );
+  }
+}

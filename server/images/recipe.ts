@@ -1,0 +1,66 @@
+/**
+ * The text that a picture carries: all that is needed to make it again.
+ *
+ * @module
+ */
+
+import type { OutputFormat } from "../../media/encode.ts";
+import { version } from "../version.ts";
+
+/** How a picture was made. */
+export interface Recipe {
+  /** As the model read it. */
+  prompt: string;
+  /** As the model read it; may be empty. */
+  negativePrompt: string;
+  /** The model's public name. */
+  model: string;
+  /** Of this picture. */
+  seed: number;
+  /** Pixels per row. */
+  width: number;
+  /** Number of rows. */
+  height: number;
+  /** Denoising steps. */
+  numInferenceSteps: number;
+  /** Weight of classifier-free guidance. */
+  guidanceScale: number;
+}
+
+/** EXIF holds 64 KiB at most; a character takes up to 6 bytes there, and there are two prompts. */
+const MAX_EXIF_TEXT = 4000;
+
+/**
+ * A recipe as metadata, with the names that requests use.
+ *
+ * @param recipe how the picture was made
+ * @param format of the file; all but PNG get long prompts shortened
+ * @returns text by keyword
+ */
+export function recipeText(recipe: Recipe, format: OutputFormat): Record<string, string> {
+  const text: Record<string, string> = {
+    Software: `denoise ${version}`,
+    prompt: recipe.prompt,
+    negative_prompt: recipe.negativePrompt,
+    model: recipe.model,
+    seed: String(recipe.seed),
+    size: `${recipe.width}x${recipe.height}`,
+    num_inference_steps: String(recipe.numInferenceSteps),
+    guidance_scale: String(recipe.guidanceScale),
+  };
+  const limit = format === "png" ? Infinity : MAX_EXIF_TEXT;
+  return Object.fromEntries(
+    Object.entries(text)
+      .filter(([, value]) => value !== "")
+      .map(([name, value]) => [name, shorten(writable(value), limit)]),
+  );
+}
+
+/** No metadata format holds NUL, and half a surrogate pair is not text. */
+function writable(value: string): string {
+  return value.toWellFormed().replaceAll("\0", "\ufffd");
+}
+
+function shorten(value: string, limit: number): string {
+  return value.length <= limit ? value : `${value.slice(0, limit).toWellFormed()}…`;
+}

@@ -1,0 +1,232 @@
+/**
+ * Records of jobs in SQLite; they survive a restart, and no record stays without an end.
+ *
+ * @module
+ */
+
+import { mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+
+/** Where a job is. `queued` and `in_progress` lead to one of the three ends. */
+export type JobStatus = "queued" | "in_progress" | "completed" | "failed" | "cancelled";
+
+/** Why a job failed. */
+export interface JobError {
+  /** A word that programs can compare. */
+  code: string;
+  /** One sentence. */
+  message: string;
+}
+
+/** A job as it is kept. Times are in Unix milliseconds. */
+export interface JobRecord {
+  /** `img_…` with a UUID. */
+  id: string;
+  /** What the job makes, such as `image`. */
+  kind: string;
+  /** Where it is. */
+  status: JobStatus;
+  /** Finished share of the work, 0 to 100. */
+  progress: number;
+  /** When it was queued. */
+  createdAt: number;
+  /** When the GPU began. */
+  startedAt: number | null;
+  /** When it ended, however it ended. */
+  endedAt: number | null;
+  /** What was asked for, a JSON value. */
+  request: unknown;
+  /** What came out, a JSON value; null unless completed. */
+  result: unknown;
+  /** Why it failed; null unless failed. */
+  error: JobError | null;
+}
+
+/** The part of a record that changes. */
+export type JobChange = Partial<
+  Pick<JobRecord, "status" | "progress" | "startedAt" | "endedAt" | "result" | "error">
+>;
+
+const SCHEMA = `
+  PRAGMA journal_mode = WAL;
+  PRAGMA synchronous = NORMAL;
+  PRAGMA busy_timeout = 5000;
+  CREATE TABLE IF NOT EXISTS jobs (
+    id TEXT PRIMARY KEY,
+    kind TEXT NOT NULL,
+    status TEXT NOT NULL,
+    progress INTEGER NOT NULL,
+    owner TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    started_at INTEGER,
+    ended_at INTEGER,
+    request TEXT NOT NULL,
+    result TEXT,
+    error TEXT
+  ) STRICT;
+  CREATE INDEX IF NOT EXISTS jobs_by_owner ON jobs (owner, status);
+`;
+
+const COLUMNS = {
+  status: "status",
+  progress: "progress",
+  startedAt: "started_at",
+  endedAt: "ended_at",
+  result: "result",
+  error: "error",
+} as const;
+
+const INTERRUPTED: JobError = {
+  code: "interrupted",
+  message: "Cannot finish the job: the server stopped while it ran; send the request again",
+};
+
+/**
+ * The table of jobs. Several servers may share one folder: each marks its rows, and holds a lock
+ * that the operating system frees when the server dies, so that the next one can tell which rows
+ * nobody works on any more.
+ */
+export class JobStore {
+  readonly #database: DatabaseSync;
+  readonly #owner: string = crypto.randomUUID();
+  #lock: { file: Deno.FsFile; path: string } | undefined;
+
+  /**
+   * Opens the records and ends the jobs of servers that died.
+   *
+   * @param folder for `jobs.sqlite`, made where missing; records are kept in memory when left out
+   * @throws {Error} when the folder or the file cannot be used
+   */
+  constructor(folder?: string) {
+    if (folder === undefined) {
+      this.#database = new DatabaseSync(":memory:");
+      this.#database.exec(SCHEMA);
+      return;
+    }
+    try {
+      mkdirSync(folder, { recursive: true });
+      this.#lock = takeLock(folder, this.#owner);
+      this.#database = new DatabaseSync(join(folder, "jobs.sqlite"));
+      this.#database.exec(SCHEMA);
+    } catch (cause) {
+      this.#releaseLock();
+      const why = cause instanceof Error ? cause.message : String(cause);
+      throw new Error(`Cannot open the records in ${folder}: ${why}`, { cause });
+    }
+    this.#endOrphans(folder);
+  }
+
+  /** Adds a queued job. */
+  insert(job: { id: string; kind: string; request: unknown }): void {
+    this.#database.prepare(
+      `INSERT INTO jobs (id, kind, status, progress, owner, created_at, request)
+       VALUES (?, ?, 'queued', 0, ?, ?, ?)`,
+    ).run(job.id, job.kind, this.#owner, Date.now(), JSON.stringify(job.request));
+  }
+
+  /** Changes a job; nothing happens when there is none of that id. */
+  update(id: string, change: JobChange): void {
+    const names = Object.keys(change) as (keyof typeof COLUMNS)[];
+    if (names.length === 0) return;
+    const values = names.map((name) => {
+      const value = change[name];
+      return name === "result" || name === "error"
+        ? toJson(value)
+        : value as string | number | null;
+    });
+    const assignments = names.map((name) => `${COLUMNS[name]} = ?`).join(", ");
+    this.#database.prepare(`UPDATE jobs SET ${assignments} WHERE id = ?`).run(...values, id);
+  }
+
+  /** The job of an id, or undefined. */
+  get(id: string): JobRecord | undefined {
+    const row = this.#database.prepare("SELECT * FROM jobs WHERE id = ?").get(id);
+    return row === undefined ? undefined : toRecord(row);
+  }
+
+  /** Closes the file. Jobs that have not ended are ended as interrupted. */
+  close(): void {
+    this.#interrupt(this.#owner);
+    this.#database.close();
+    this.#releaseLock();
+  }
+
+  #endOrphans(folder: string): void {
+    const owners = this.#database.prepare(
+      "SELECT DISTINCT owner FROM jobs WHERE status IN ('queued', 'in_progress')",
+    ).all().map((row) => String(row["owner"]));
+    const locks = readdirSync(folder).flatMap((name) => LOCK_NAME.exec(name)?.[1] ?? []);
+    for (const owner of new Set([...owners, ...locks])) {
+      if (owner !== this.#owner && isDead(folder, owner)) this.#interrupt(owner);
+    }
+  }
+
+  #interrupt(owner: string): void {
+    this.#database.prepare(
+      `UPDATE jobs SET status = 'failed', error = ?, ended_at = ?
+       WHERE owner = ? AND status IN ('queued', 'in_progress')`,
+    ).run(JSON.stringify(INTERRUPTED), Date.now(), owner);
+  }
+
+  #releaseLock(): void {
+    if (!this.#lock) return;
+    this.#lock.file.close();
+    rmSync(this.#lock.path, { force: true });
+    this.#lock = undefined;
+  }
+}
+
+const LOCK_NAME = /^\.server-([0-9a-f-]{36})\.lock$/;
+
+function lockPath(folder: string, owner: string): string {
+  return join(folder, `.server-${owner}.lock`);
+}
+
+function takeLock(folder: string, owner: string): { file: Deno.FsFile; path: string } {
+  const path = lockPath(folder, owner);
+  // Nobody may see the file before it is locked, or they would take its owner for dead.
+  const hidden = `${path}.new`;
+  const file = Deno.openSync(hidden, { write: true, create: true });
+  file.lockSync(true);
+  renameSync(hidden, path);
+  return { file, path };
+}
+
+function isDead(folder: string, owner: string): boolean {
+  const path = lockPath(folder, owner);
+  let file: Deno.FsFile;
+  try {
+    file = Deno.openSync(path, { write: true });
+  } catch {
+    return true;
+  }
+  const isFree = file.tryLockSync(true);
+  file.close();
+  if (isFree) rmSync(path, { force: true });
+  return isFree;
+}
+
+function toJson(value: unknown): string | null {
+  return value === null || value === undefined ? null : JSON.stringify(value);
+}
+
+function fromJson(value: unknown): unknown {
+  return typeof value === "string" ? JSON.parse(value) : null;
+}
+
+function toRecord(row: Record<string, unknown>): JobRecord {
+  const time = (value: unknown) => typeof value === "number" ? value : null;
+  return {
+    id: String(row["id"]),
+    kind: String(row["kind"]),
+    status: String(row["status"]) as JobStatus,
+    progress: Number(row["progress"]),
+    createdAt: Number(row["created_at"]),
+    startedAt: time(row["started_at"]),
+    endedAt: time(row["ended_at"]),
+    request: fromJson(row["request"]),
+    result: fromJson(row["result"]),
+    error: fromJson(row["error"]) as JobError | null,
+  };
+}

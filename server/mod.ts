@@ -1,0 +1,31 @@
+/**
+ * The HTTP service: the app, and the app on a port.
+ *
+ * @module
+ */
+
+export { type AppOptions, createApp } from "./app.ts";
+export {
+  checkGuidance,
+  checkPrompt,
+  checkSteps,
+  DEFAULT_SEED,
+  resolveSeeds,
+} from "./contract/sampling.ts";
+export { checkSize, parseSize, type Size } from "./contract/size.ts";
+export { EngineState, type EngineStatus } from "./engine_state.ts";
+export { type EnhancerTask, type PromptEnhancer, readEnhancer } from "./enhancer.ts";
+export { formatOfPath, GeneratedImage } from "./images/generated_image.ts";
+export { type Recipe, recipeText } from "./images/recipe.ts";
+export { JobQueue, type JobQueueOptions } from "./jobs/job_queue.ts";
+export { JobStore } from "./jobs/job_store.ts";
+export {
+  DEFAULT_PORT,
+  type EngineOpener,
+  type RunningServer,
+  type StartOptions,
+  startServer,
+} from "./serve.ts";
+export { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS, type ServerSettings } from "./settings.ts";
+export { LocalStorage } from "./storage/local.ts";
+export { version } from "./version.ts";

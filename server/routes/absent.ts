@@ -1,0 +1,46 @@
+/**
+ * Paths that clients of this API know and that this server does not have: 404 with a reason.
+ *
+ * @module
+ */
+
+import { ApiError } from "../contract/errors.ts";
+import type { App } from "../services.ts";
+
+const ABSENT: readonly (readonly [what: string, paths: readonly string[]])[] = [
+  ["image edits", ["/v1/images/edits"]],
+  ["image variations", ["/v1/images/variations"]],
+  ["video generation", ["/v1/videos", "/v1/videos/*"]],
+  ["LoRA adapters", [
+    "/v1/set_lora",
+    "/v1/merge_lora_weights",
+    "/v1/unmerge_lora_weights",
+    "/v1/list_loras",
+  ]],
+  ["mesh generation", ["/v1/meshes", "/v1/meshes/*"]],
+  ["action generation", ["/v1/actions/*"]],
+  ["audio", ["/v1/audio/*"]],
+  ["text generation", ["/v1/chat/*", "/v1/completions", "/v1/text/*"]],
+  ["realtime video", ["/v1/realtime_video", "/v1/realtime_video/*"]],
+  ["Vertex predictions", ["/vertex_generate"]],
+  ["statistics", ["/stats", "/metrics"]],
+];
+
+/**
+ * Mounts the absent paths.
+ *
+ * @param app to mount on
+ */
+export function mountAbsent(app: App): void {
+  for (const [what, paths] of ABSENT) {
+    for (const path of paths) {
+      app.all(path, (c) => {
+        throw new ApiError(
+          404,
+          `Cannot ${c.req.method} ${c.req.path}: this server does not provide ${what}`,
+          { code: "not_provided" },
+        );
+      });
+    }
+  }
+}

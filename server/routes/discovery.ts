@@ -1,0 +1,99 @@
+/**
+ * What is served: models, their tasks, the server's version.
+ *
+ * @module
+ */
+
+import type { ModelInfo } from "../../engine/types.ts";
+import { ApiError } from "../contract/errors.ts";
+import { acceptsImage, outputTypes } from "../contract/task.ts";
+import type { App, Services } from "../services.ts";
+import type { ServerSettings } from "../settings.ts";
+import { version } from "../version.ts";
+import { mount } from "./mount.ts";
+
+/**
+ * Mounts the discovery routes.
+ *
+ * @param app to mount on
+ * @param services the engine and the settings
+ */
+export function mountDiscovery(app: App, services: Services): void {
+  const { settings } = services;
+  const info = () => services.engine.engine.info;
+
+  mount(app, "/v1/models", {
+    GET: (c) => c.json({ object: "list", data: [modelCard(info(), settings)] }),
+  });
+  mount(app, "/v1/models/:id{.+}", {
+    GET: (c) => {
+      const id = c.req.param("id") ?? "";
+      if (id === settings.servedModelName) return c.json(modelCard(info(), settings));
+      throw new ApiError(404, `The model '${id}' does not exist`, {
+        param: "model",
+        code: "model_not_found",
+      });
+    },
+  });
+  mount(app, "/models", { GET: (c) => c.json(flatRecord(info(), settings)) });
+  mount(app, "/model_info", { GET: (c) => c.json(modelInfo(info(), settings)) });
+  mount(app, "/v1/model_info", { GET: (c) => c.json({ model_path: settings.modelPath }) });
+  mount(app, "/server_info", {
+    GET: (c) =>
+      c.json({
+        model_path: settings.modelPath,
+        served_model_name: settings.servedModelName,
+        tp_size: null,
+        dp_size: 1,
+        version,
+      }),
+  });
+}
+
+function modelCard(info: ModelInfo, settings: ServerSettings) {
+  return {
+    id: settings.servedModelName,
+    object: "model",
+    created: Math.floor(Date.now() / 1000),
+    owned_by: "denoise",
+    root: settings.servedModelName,
+    parent: null,
+    max_model_len: null,
+    num_gpus: settings.numGpus,
+    task_type: info.taskType,
+    supported_task_types: info.supportedTaskTypes,
+    dit_precision: info.ditPrecision,
+    vae_precision: info.vaePrecision,
+    pipeline_name: info.pipelineName,
+    pipeline_class: info.pipelineClass,
+  };
+}
+
+function flatRecord(info: ModelInfo, settings: ServerSettings) {
+  return {
+    model_path: settings.modelPath,
+    num_gpus: settings.numGpus,
+    task_type: info.taskType,
+    supported_task_types: info.supportedTaskTypes,
+    dit_precision: info.ditPrecision,
+    vae_precision: info.vaePrecision,
+    vae_decode_precision: null,
+    pipeline_name: info.pipelineName,
+    pipeline_class: info.pipelineClass,
+  };
+}
+
+function modelInfo(info: ModelInfo, settings: ServerSettings) {
+  return {
+    model_path: settings.modelPath,
+    is_generation: true,
+    model_type: "diffusion",
+    architectures: [info.pipelineClass],
+    has_image_understanding: acceptsImage(info.supportedTaskTypes),
+    has_audio_understanding: false,
+    task_type: info.taskType,
+    supported_task_types: info.supportedTaskTypes,
+    output_types: outputTypes(info.supportedTaskTypes),
+    is_image_gen: outputTypes([info.taskType])[0] === "IMAGE",
+  };
+}

@@ -1,0 +1,28 @@
+/**
+ * Whether the process lives, and whether it can generate.
+ *
+ * @module
+ */
+
+import type { App, Services } from "../services.ts";
+import { mount } from "./mount.ts";
+
+/**
+ * Mounts `/liveness`, `/health` and `/health_generate`.
+ *
+ * @param app to mount on
+ * @param services the engine's state
+ */
+export function mountHealth(app: App, services: Services): void {
+  mount(app, "/liveness", { GET: (c) => c.json({ status: "ok" }) });
+  for (const path of ["/health", "/health_generate"]) {
+    mount(app, path, {
+      GET: (c) => {
+        const { status, progress } = services.engine;
+        if (status === "ready") return c.json({ status: "ok" });
+        const error = services.engine.unavailable();
+        return c.json({ status, progress, ...error.body }, 503, error.headers);
+      },
+    });
+  }
+}

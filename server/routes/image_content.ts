@@ -1,0 +1,49 @@
+/**
+ * `GET /v1/images/{id}/content`.
+ *
+ * @module
+ */
+
+import type { Context } from "hono";
+import { ApiError } from "../contract/errors.ts";
+import type { ImageResult } from "../images/image_job.ts";
+import type { App, AppEnv, Services } from "../services.ts";
+import { mount } from "./mount.ts";
+import { serveFile } from "./serve_file.ts";
+
+/**
+ * Mounts the content of images.
+ *
+ * @param app to mount on
+ * @param services records and storage
+ */
+export function mountImageContent(app: App, services: Services): void {
+  mount(app, "/v1/images/:id/content", { GET: (c) => content(c, services) });
+}
+
+async function content(c: Context<AppEnv>, services: Services): Promise<Response> {
+  const id = c.req.param("id") ?? "";
+  const job = services.store.get(id);
+  if (job?.kind !== "image") throw notFound("Image not found");
+  if (job.status === "queued" || job.status === "in_progress") {
+    throw notFound("Image is still being generated");
+  }
+  if (job.status !== "completed") throw notFound("Image not found");
+  const { files } = job.result as ImageResult;
+  if (!services.storage || files.length === 0) {
+    throw notFound(
+      "Image was not persisted on disk (output_path is disabled). Use b64_json response_format or " +
+        "configure cloud storage.",
+    );
+  }
+  const variant = c.req.query("variant");
+  const file = files[/^\d{1,4}$/.test(variant ?? "0") ? Number(variant ?? 0) : -1];
+  if (!file) throw notFound(`Image variant ${variant?.slice(0, 40)} not found`);
+  const response = await serveFile(c.req.raw, services.storage.path(file.name), file);
+  if (!response) throw notFound("Image not found: its file was removed");
+  return response;
+}
+
+function notFound(message: string): ApiError {
+  return new ApiError(404, message, { code: "not_found" });
+}

@@ -1,0 +1,159 @@
+/**
+ * The app on a port, from the first request to a clean end.
+ *
+ * @module
+ */
+
+import type { Engine } from "../engine/types.ts";
+import { createApp } from "./app.ts";
+import { EngineState } from "./engine_state.ts";
+import type { PromptEnhancer } from "./enhancer.ts";
+import { JobQueue } from "./jobs/job_queue.ts";
+import { JobStore } from "./jobs/job_store.ts";
+import { DEFAULT_MAX_QUEUE, type ServerSettings } from "./settings.ts";
+import { LocalStorage } from "./storage/local.ts";
+
+/** Opens the engine; tells how far it is, 0 to 1. */
+export type EngineOpener = (onProgress: (fraction: number) => void) => Promise<Engine>;
+
+/** What a server is started with. */
+export interface StartOptions {
+  /** Opens the model; the server listens while that goes on. */
+  openEngine: EngineOpener;
+  /** Address to bind; `127.0.0.1` when left out. */
+  host?: string;
+  /** Port to bind; 30000 when left out, 0 for any that is free. */
+  port?: number;
+  /** Whether a port in use is an error; else a free one is taken. */
+  strictPorts?: boolean;
+  /** Folder for results and records; `outputs` when left out, `""` to keep nothing. */
+  outputPath?: string;
+  /** Most jobs that wait. */
+  maxQueue?: number;
+  /** What differs from the default settings. */
+  settings?: Partial<ServerSettings>;
+  /** Rewrites prompts. */
+  enhancer?: PromptEnhancer;
+  /** Takes lines for the log. */
+  log?: (line: string) => void;
+  /** How long a generation may go on when the server stops, in milliseconds; 10 s when left out. */
+  graceMs?: number;
+}
+
+/** A server that listens. */
+export interface RunningServer {
+  /** Where it listens, without a slash at the end. */
+  readonly url: string;
+  /** The port that was bound. */
+  readonly port: number;
+  /** Resolves when the model is loaded; rejects when it cannot be. */
+  readonly ready: Promise<void>;
+  /**
+   * Stops: refuses what waits, lets a generation finish within the grace, frees the GPU. May be
+   * called more than once.
+   */
+  close(): Promise<void>;
+}
+
+/** Port of a server that was told none. */
+export const DEFAULT_PORT = 30000;
+
+/** How many ports after the one asked for are tried before the system chooses. */
+const NEXT_PORTS = 20;
+
+/** How long answers under way and the GPU may take to end, in milliseconds. */
+const CLOSE_MS = 3000;
+
+/**
+ * Starts a server.
+ *
+ * @param options engine, address, folder and settings
+ * @returns the server, listening; its model may still be loading
+ * @throws {Error} when the address cannot be bound or the folder cannot be used
+ */
+export function startServer(options: StartOptions): RunningServer {
+  const { outputPath = "outputs", log = () => {} } = options;
+  const store = new JobStore(outputPath === "" ? undefined : outputPath);
+  const queue = new JobQueue(store, { maxQueue: options.maxQueue ?? DEFAULT_MAX_QUEUE });
+  const opened = Promise.withResolvers<Engine>();
+  const engine = new EngineState(opened.promise);
+  const app = createApp({
+    engine,
+    jobs: { store, queue },
+    log,
+    ...(options.settings ? { settings: options.settings } : {}),
+    ...(options.enhancer ? { enhancer: options.enhancer } : {}),
+    ...(outputPath === "" ? {} : { storage: new LocalStorage(outputPath) }),
+  });
+
+  let server: Deno.HttpServer<Deno.NetAddr>;
+  try {
+    server = bind(options, (request) => app.fetch(request), log);
+  } catch (error) {
+    store.close();
+    throw error;
+  }
+  options.openEngine((fraction) => engine.progress = fraction).then(opened.resolve, opened.reject);
+  const ready = engine.settled.then(() => {
+    if (engine.failure) throw engine.failure;
+  });
+  ready.catch(() => {});
+
+  let closing: Promise<void> | undefined;
+  const close = async () => {
+    await queue.close(options.graceMs ?? 10_000);
+    await within(CLOSE_MS, server.shutdown());
+    if (engine.status === "ready") await within(CLOSE_MS, engine.engine.close());
+    else void opened.promise.then((late) => late.close(), () => {});
+    store.close();
+  };
+  const { hostname, port } = server.addr;
+  return {
+    url: `http://${reachable(hostname)}:${port}`,
+    port,
+    ready,
+    close: () => closing ??= close(),
+  };
+}
+
+function bind(
+  options: StartOptions,
+  handler: (request: Request) => Response | Promise<Response>,
+  log: (line: string) => void,
+): Deno.HttpServer<Deno.NetAddr> {
+  const { host = "127.0.0.1", port: wanted = DEFAULT_PORT, strictPorts = false } = options;
+  const next = Array.from({ length: NEXT_PORTS }, (_, index) => wanted + 1 + index);
+  const more = wanted === 0 || strictPorts ? [] : [...next.filter((port) => port < 65536), 0];
+  for (const port of [wanted, ...more]) {
+    try {
+      const server = Deno.serve({ hostname: host, port, onListen() {} }, handler);
+      if (port !== wanted) {
+        log(`Port ${wanted} is in use: listening on ${server.addr.port} instead`);
+      }
+      return server;
+    } catch (error) {
+      if (error instanceof Deno.errors.AddrInUse && more.length > 0) continue;
+      if (error instanceof Deno.errors.AddrInUse) {
+        throw new Error(
+          `Cannot listen on ${host}:${port}: the port is in use; choose another with --port`,
+          { cause: error },
+        );
+      }
+      const why = error instanceof Error ? error.message : String(error);
+      throw new Error(`Cannot listen on ${host}:${port}: ${why}`, { cause: error });
+    }
+  }
+  throw new Error(`Cannot listen on ${host}: no port is free`);
+}
+
+/** An address that a client can open: a wildcard is none. */
+function reachable(hostname: string): string {
+  if (hostname === "0.0.0.0" || hostname === "::") return "127.0.0.1";
+  return hostname.includes(":") ? `[${hostname}]` : hostname;
+}
+
+async function within(ms: number, work: Promise<unknown>): Promise<void> {
+  const late = Promise.withResolvers<void>();
+  const timer = setTimeout(late.resolve, ms);
+  await Promise.race([work, late.promise]).finally(() => clearTimeout(timer));
+}

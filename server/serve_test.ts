@@ -1,0 +1,125 @@
+import { strict as assert } from "node:assert";
+import { FakeEngine } from "../tests/fakes/engine.ts";
+import { type StartOptions, startServer } from "./serve.ts";
+
+const open = () => Promise.resolve(new FakeEngine());
+const start = (options: Partial<StartOptions>) =>
+  startServer({ openEngine: open, outputPath: "", port: 0, ...options });
+
+Deno.test("startServer() moves to another port when the one asked for is in use, and says so", async () => {
+  const first = start({});
+  const lines: string[] = [];
+  const second = start({ port: first.port, log: (line) => lines.push(line) });
+  try {
+    assert.notEqual(second.port, first.port);
+    assert.deepEqual(lines, [
+      `Port ${first.port} is in use: listening on ${second.port} instead`,
+    ]);
+    const response = await fetch(`${second.url}/liveness`);
+    assert.deepEqual(await response.json(), { status: "ok" });
+  } finally {
+    await first.close();
+    await second.close();
+  }
+});
+
+Deno.test("startServer() with strictPorts refuses a port in use in one sentence", async () => {
+  const first = start({});
+  try {
+    assert.throws(() => start({ port: first.port, strictPorts: true }), {
+      message: `Cannot listen on 127.0.0.1:${first.port}: the port is in use; ` +
+        "choose another with --port",
+    });
+  } finally {
+    await first.close();
+  }
+});
+
+Deno.test("startServer() refuses an address that is not this machine's", () => {
+  assert.throws(() => start({ host: "192.0.2.1" }), /^Error: Cannot listen on 192\.0\.2\.1:0: /);
+});
+
+Deno.test("startServer() answers while the model loads and tells how far it is", async () => {
+  const loading = Promise.withResolvers<FakeEngine>();
+  let report = (_fraction: number) => {};
+  const server = start({
+    openEngine: (onProgress) => {
+      report = onProgress;
+      return loading.promise;
+    },
+  });
+  try {
+    report(0.5);
+    const response = await fetch(`${server.url}/health`);
+    assert.equal(response.status, 503);
+    assert.equal((await response.json()).progress, 0.5);
+    loading.resolve(new FakeEngine());
+    await server.ready;
+    const ready = await fetch(`${server.url}/health`);
+    assert.deepEqual(await ready.json(), { status: "ok" });
+  } finally {
+    await server.close();
+  }
+});
+
+Deno.test("startServer() gives the reason when the model cannot be loaded", async () => {
+  const failure = new Error("Cannot find the model: no folder of that name");
+  const server = start({ openEngine: () => Promise.reject(failure) });
+  await assert.rejects(server.ready, failure);
+  await server.close();
+});
+
+Deno.test("RunningServer.close() frees the engine, and may be called twice", async () => {
+  const engine = new FakeEngine();
+  const server = start({ openEngine: () => Promise.resolve(engine) });
+  await server.ready;
+  await Promise.all([server.close(), server.close()]);
+  assert.ok(engine.closed);
+  await assert.rejects(fetch(`${server.url}/liveness`));
+});
+
+Deno.test("RunningServer.close() closes an engine that comes too late", async () => {
+  const loading = Promise.withResolvers<FakeEngine>();
+  const server = start({ openEngine: () => loading.promise });
+  await server.close();
+  const engine = new FakeEngine();
+  loading.resolve(engine);
+  await new Promise((resolve) => setTimeout(resolve, 0));
+  assert.ok(engine.closed);
+});
+
+Deno.test("a server answers HEAD over the wire with the length of the file", async () => {
+  const folder = await Deno.makeTempDir();
+  const server = start({ outputPath: folder });
+  try {
+    await server.ready;
+    const answer = await fetch(`${server.url}/v1/images/generations`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ prompt: "a" }),
+    });
+    const { data } = await answer.json();
+    const head = await fetch(server.url + data[0].url, { method: "HEAD" });
+    const { size } = await Deno.stat(data[0].file_path);
+    assert.equal(head.headers.get("content-length"), String(size));
+  } finally {
+    await server.close();
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("a server hears out a body that is too long before it answers 413", async () => {
+  const server = start({ settings: { maxBodyBytes: 100_000 } });
+  try {
+    await server.ready;
+    const response = await fetch(`${server.url}/v1/images/generations`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ prompt: "a".repeat(500_000) }),
+    });
+    assert.equal(response.status, 413);
+    assert.equal((await response.json()).error.code, "body_too_large");
+  } finally {
+    await server.close();
+  }
+});

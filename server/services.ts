@@ -1,0 +1,43 @@
+/**
+ * What the routes work with.
+ *
+ * @module
+ */
+
+import type { Hono } from "hono";
+import type { EngineState } from "./engine_state.ts";
+import type { PromptEnhancer } from "./enhancer.ts";
+import type { JobQueue } from "./jobs/job_queue.ts";
+import type { JobStore } from "./jobs/job_store.ts";
+import type { ServerSettings } from "./settings.ts";
+import type { LocalStorage } from "./storage/local.ts";
+
+/** Everything that lives as long as the server. */
+export interface Services {
+  /** The model. */
+  readonly engine: EngineState;
+  /** What the server was told. */
+  readonly settings: ServerSettings;
+  /** Records of jobs. */
+  readonly store: JobStore;
+  /** Jobs that wait and run. */
+  readonly queue: JobQueue;
+  /** Keeps results; absent when none are kept. */
+  readonly storage: LocalStorage | undefined;
+  /** Rewrites prompts; absent when not configured. */
+  readonly enhancer: PromptEnhancer | undefined;
+  /** Takes lines for the log. */
+  readonly log: (line: string) => void;
+}
+
+/** What a request carries through the app. */
+export interface AppEnv {
+  /** Set for each request. */
+  Variables: {
+    /** Names the request in the answer and in the log. */
+    requestId: string;
+  };
+}
+
+/** The app that routes are mounted on. */
+export type App = Hono<AppEnv>;

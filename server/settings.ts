@@ -1,0 +1,37 @@
+/**
+ * What a server can be told.
+ *
+ * @module
+ */
+
+/** Settings of a server that outlast its requests. */
+export interface ServerSettings {
+  /** Where the model came from, as given by whoever started the server. */
+  modelPath: string;
+  /** The model's public name. */
+  servedModelName: string;
+  /** Keys that `Authorization: Bearer` may bring; no key is asked for when there is none. */
+  apiKeys: readonly string[];
+  /** Origins whose pages may call, or `*`; pages of this machine always may. */
+  corsOrigins: readonly string[];
+  /** Whether a field without effect is an error. */
+  strictFields: boolean;
+  /** Largest JSON body in bytes. */
+  maxBodyBytes: number;
+  /** Number of GPUs that records name. */
+  numGpus: number;
+}
+
+/** What holds where nothing else was said. */
+export const DEFAULT_SETTINGS: Readonly<ServerSettings> = {
+  modelPath: "bundled",
+  servedModelName: "bundled",
+  apiKeys: [],
+  corsOrigins: [],
+  strictFields: false,
+  maxBodyBytes: 4 * 1024 * 1024,
+  numGpus: 1,
+};
+
+/** Most jobs that wait where nothing else was said. */
+export const DEFAULT_MAX_QUEUE = 64;

@@ -1,0 +1,76 @@
+import { strict as assert } from "node:assert";
+import { fileURLToPath } from "node:url";
+import manifest from "../deno.json" with { type: "json" };
+
+const CLI = new URL("../cli.ts", import.meta.url).href;
+
+/** Runs the program in a folder of its own. */
+async function run(args: string[], env: Record<string, string> = {}) {
+  const cwd = await Deno.makeTempDir();
+  try {
+    const config = fileURLToPath(new URL("../deno.json", import.meta.url));
+    const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: ["run", "-A", "--no-check", "--config", config, CLI, ...args],
+      cwd,
+      env: { NO_COLOR: "1", ...env },
+    }).output();
+    const decoder = new TextDecoder();
+    return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+  } finally {
+    await Deno.remove(cwd, { recursive: true });
+  }
+}
+
+Deno.test("denoise --version prints the version", async () => {
+  const { code, stdout, stderr } = await run(["--version"]);
+  assert.deepEqual([code, stdout, stderr], [0, `${manifest.version}\n`, ""]);
+});
+
+Deno.test("denoise without arguments and with --help lists the commands", async () => {
+  for (const args of [[], ["--help"]]) {
+    const { code, stdout, stderr } = await run(args);
+    assert.equal(code, 0);
+    assert.equal(stderr, "");
+    for (const command of ["serve", "generate", "doctor"]) assert.ok(stdout.includes(command));
+  }
+});
+
+Deno.test("denoise serve --help lists every flag of the service", async () => {
+  const { code, stdout } = await run(["serve", "--help"]);
+  assert.equal(code, 0);
+  const flags =
+    "model-path served-model-name model-id host port strict-ports output-path max-vram " +
+    "api-key max-queue cors-origin strict-fields prompt-enhancer-config " +
+    "text-encoder-cpu-offload pin-cpu-memory num-gpus ulysses-degree ring-degree";
+  for (const flag of flags.split(" ")) assert.ok(stdout.includes(`--${flag}`), flag);
+});
+
+/** Command lines that end at once: arguments, status, what the one sentence says. */
+const FAILURES: [args: string[], code: number, sentence: RegExp][] = [
+  [["paint"], 2, /unknown command 'paint'/],
+  [["serve", "--prot", "1"], 2, /unknown option '--prot'.*--port/],
+  [["serve", "--port", "x"], 2, /--port <port>.*integer from 0 to 65535/],
+  [["serve", "--num_gpus", "0"], 2, /--num-gpus <count>.*at least 1/],
+  [["serve", "--max-vram", "much"], 2, /amount of memory/],
+  [["serve", "--strict-ports", "maybe"], 2, /true or false/],
+  [["serve", "--prompt-enhancer-config", "gone.json"], 2, /Cannot read the prompt enhancer's/],
+  [["generate"], 2, /required option '--prompt <text>'/],
+  [["generate", "--prompt", "a", "--output", "a.gif"], 2, /Cannot write a\.gif: name it with/],
+  [["generate", "--prompt", "a", "--seed=-1"], 2, /integer of at least 0/],
+  [["generate", "--prompt", "a", "--size", "big"], 2, /positive WIDTHxHEIGHT/],
+  [["generate", "--prompt", "a", "--output-quality", "best"], 2, /Allowed choices are default/],
+  [["generate", "--prompt", "a", "--model-path", "./gone", "--output", "a.png"], 1, /gone/],
+  [["serve", "--model-path", "./gone", "--port", "0"], 1, /gone/],
+];
+
+for (const [args, expected, sentence] of FAILURES) {
+  Deno.test(`denoise ${args.join(" ")} ends with ${expected} and one sentence`, async () => {
+    const { code, stdout, stderr } = await run(args);
+    assert.equal(code, expected, stderr);
+    assert.equal(stdout, "");
+    const last = stderr.trimEnd().split("\n").at(-1)!;
+    assert.match(last, /^denoise: /);
+    assert.match(last, sentence);
+    assert.doesNotMatch(stderr, /\n\s+at .*:\d+/, "no stack");
+  });
+}

@@ -1,0 +1,139 @@
+import { strict as assert } from "node:assert";
+import { createApp } from "../../server/app.ts";
+import { EngineState } from "../../server/engine_state.ts";
+import manifest from "../../deno.json" with { type: "json" };
+import { FakeEngine } from "../fakes/engine.ts";
+import { isErrorBody, testService } from "../fakes/service.ts";
+
+Deno.test("GET /v1/models lists one card with every field of the contract", async () => {
+  await using service = await testService();
+  const response = await service.get("/v1/models");
+  assert.equal(response.status, 200);
+  const { object, data } = await response.json();
+  assert.equal(object, "list");
+  const now = Math.floor(Date.now() / 1000);
+  assert.ok(Math.abs(data[0].created - now) <= 2);
+  assert.deepEqual(data, [{
+    id: "gradients",
+    object: "model",
+    created: data[0].created,
+    owned_by: "denoise",
+    root: "gradients",
+    parent: null,
+    max_model_len: null,
+    num_gpus: 1,
+    task_type: "T2V",
+    supported_task_types: ["T2V", "T2I"],
+    dit_precision: "f16",
+    vae_precision: "f32",
+    pipeline_name: "Gradients",
+    pipeline_class: "GradientPipeline",
+  }]);
+});
+
+Deno.test("GET /v1/models/{id} finds names with slashes, encoded or not, and no others", async () => {
+  await using service = await testService({ settings: { servedModelName: "org/name v1" } });
+  for (const path of ["/v1/models/org/name%20v1", "/v1/models/org%2Fname%20v1"]) {
+    const response = await service.get(path);
+    assert.equal(response.status, 200, path);
+    assert.equal((await response.json()).id, "org/name v1");
+  }
+  const response = await service.get("/v1/models/other");
+  assert.equal(response.status, 404);
+  assert.deepEqual((await response.json()).error, {
+    message: "The model 'other' does not exist",
+    type: "invalid_request_error",
+    param: "model",
+    code: "model_not_found",
+  });
+});
+
+Deno.test("GET /models gives the older flat record", async () => {
+  await using service = await testService();
+  assert.deepEqual(await (await service.get("/models")).json(), {
+    model_path: "fake/gradients",
+    num_gpus: 1,
+    task_type: "T2V",
+    supported_task_types: ["T2V", "T2I"],
+    dit_precision: "f16",
+    vae_precision: "f32",
+    vae_decode_precision: null,
+    pipeline_name: "Gradients",
+    pipeline_class: "GradientPipeline",
+  });
+});
+
+Deno.test("GET /model_info, /v1/model_info and /server_info give the fields of the contract", async () => {
+  await using service = await testService();
+  assert.deepEqual(await (await service.get("/model_info")).json(), {
+    model_path: "fake/gradients",
+    is_generation: true,
+    model_type: "diffusion",
+    architectures: ["GradientPipeline"],
+    has_image_understanding: false,
+    has_audio_understanding: false,
+    task_type: "T2V",
+    supported_task_types: ["T2V", "T2I"],
+    output_types: ["IMAGE", "VIDEO"],
+    is_image_gen: false,
+  });
+  assert.deepEqual(await (await service.get("/v1/model_info")).json(), {
+    model_path: "fake/gradients",
+  });
+  assert.deepEqual(await (await service.get("/server_info")).json(), {
+    model_path: "fake/gradients",
+    served_model_name: "gradients",
+    tp_size: null,
+    dp_size: 1,
+    version: manifest.version,
+  });
+});
+
+Deno.test("GET /health is 503 with progress until the model is loaded, /liveness is 200 at once", async () => {
+  const loading = Promise.withResolvers<FakeEngine>();
+  const state = new EngineState(loading.promise);
+  state.progress = 0.25;
+  const app = createApp({ engine: state });
+  assert.deepEqual(await (await app.request("/liveness")).json(), { status: "ok" });
+  for (const path of ["/health", "/health_generate"]) {
+    const response = await app.request(path);
+    assert.equal(response.status, 503);
+    const body = await response.json();
+    assert.equal(body.status, "loading");
+    assert.equal(body.progress, 0.25);
+    assert.ok(isErrorBody(body));
+  }
+  for (const path of ["/v1/models", "/model_info"]) {
+    const response = await app.request(path);
+    assert.equal(response.status, 503);
+    assert.ok(Number(response.headers.get("retry-after")) > 0);
+    assert.ok(isErrorBody(await response.json()));
+  }
+  assert.equal((await app.request("/server_info")).status, 200);
+
+  loading.resolve(new FakeEngine());
+  await state.settled;
+  for (const path of ["/health", "/health_generate"]) {
+    assert.deepEqual(await (await app.request(path)).json(), { status: "ok" });
+  }
+});
+
+Deno.test("GET /health stays 503 when the model could not be loaded", async () => {
+  const state = new EngineState(Promise.reject(new Error("Cannot open: disk on fire")));
+  await state.settled;
+  const app = createApp({ engine: state });
+  const response = await app.request("/health");
+  assert.equal(response.status, 503);
+  const text = await response.text();
+  assert.equal(JSON.parse(text).status, "failed");
+  assert.ok(!text.includes("disk on fire"), "clients are not told of our disks");
+});
+
+Deno.test("HEAD answers as GET without a body", async () => {
+  await using service = await testService();
+  for (const path of ["/liveness", "/v1/models", "/server_info"]) {
+    const response = await service.get(path, { method: "HEAD" });
+    assert.equal(response.status, 200, path);
+    assert.equal(await response.text(), "");
+  }
+});

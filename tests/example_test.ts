@@ -1,0 +1,52 @@
+/** The examples of the documentation run as they stand. */
+
+import { strict as assert } from "node:assert";
+import { fileURLToPath } from "node:url";
+import { decodeImage } from "../media/decode.ts";
+
+const ROOT = new URL("../", import.meta.url);
+
+/** The blocks of TypeScript in a document, or in the comments of a module. */
+function examplesIn(file: string): string[] {
+  let text: string;
+  try {
+    text = Deno.readTextFileSync(new URL(file, ROOT));
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
+  }
+  const plain = text.replace(/^ \* ?/gm, "");
+  return [...plain.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map((match) => match[1]!);
+}
+
+// One that stands in both places runs once.
+const examples = new Set([...examplesIn("mod.ts"), ...examplesIn("README.md")]);
+
+Deno.test("mod.ts has an example", () => {
+  assert.ok(examplesIn("mod.ts").length > 0);
+});
+
+for (const example of examples) {
+  const [title = ""] = /generate\(.*|serve\(.*/.exec(example) ?? [];
+  Deno.test(`the example with ${title} runs as it stands`, async () => {
+    const folder = await Deno.makeTempDir();
+    try {
+      const library = new URL("mod.ts", ROOT).href;
+      await Deno.writeTextFile(
+        `${folder}/example.ts`,
+        example.replaceAll('from "denoise"', `from ${JSON.stringify(library)}`),
+      );
+      const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+        args: ["run", "-A", "--config", fileURLToPath(new URL("deno.json", ROOT)), "example.ts"],
+        cwd: folder,
+        env: { NO_COLOR: "1" },
+      }).output();
+      assert.equal(code, 0, new TextDecoder().decode(stderr));
+      for (const [, name] of example.matchAll(/\.save\("([^"]+)"/g)) {
+        await decodeImage(await Deno.readFile(`${folder}/${name}`));
+      }
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  });
+}

@@ -1,0 +1,113 @@
+/** An engine without a GPU: draws gradients whose colours follow from the request. */
+
+import type { Engine, Frames, GenerateRequest, ModelInfo, Progress } from "../../engine/types.ts";
+
+/** What the fake model says of itself; parts can be replaced. */
+export const FAKE_INFO: ModelInfo = {
+  modelPath: "fake/gradients",
+  pipelineName: "Gradients",
+  pipelineClass: "GradientPipeline",
+  taskType: "T2V",
+  supportedTaskTypes: ["T2V", "T2I"],
+  ditPrecision: "f16",
+  vaePrecision: "f32",
+  textEncoderPrecision: "bf16",
+  defaults: {
+    width: 64,
+    height: 48,
+    numInferenceSteps: 4,
+    guidanceScale: 3.5,
+    numFrames: 9,
+    fps: 8,
+    negativePrompt: "",
+  },
+  sizeMultiple: 16,
+  maxPixels: 256 * 256,
+  maxSteps: 50,
+};
+
+/** How the fake behaves. */
+export interface FakeOptions {
+  /** Parts of {@link FAKE_INFO} to replace. */
+  info?: Partial<ModelInfo>;
+  /** Milliseconds for each denoising step; 0 gives way to other tasks all the same. */
+  stepMs?: number;
+  /** Thrown by every generation. */
+  failure?: unknown;
+}
+
+/** See the module. */
+export class FakeEngine implements Engine {
+  readonly info: ModelInfo;
+  /** All requests so far, in order. */
+  readonly requests: GenerateRequest[] = [];
+  /** Generations that were aborted. */
+  aborted = 0;
+  /** Most generations that ran at once. */
+  mostAtOnce = 0;
+  closed = false;
+  readonly #options: FakeOptions;
+  #running = 0;
+
+  constructor(options: FakeOptions = {}) {
+    this.#options = options;
+    this.info = { ...FAKE_INFO, ...options.info };
+  }
+
+  async generate(
+    request: GenerateRequest,
+    { signal, onProgress }: { signal?: AbortSignal; onProgress?: (progress: Progress) => void } =
+      {},
+  ): Promise<Frames> {
+    this.requests.push(request);
+    this.mostAtOnce = Math.max(this.mostAtOnce, ++this.#running);
+    try {
+      if (this.#options.failure !== undefined) throw this.#options.failure;
+      const totalSteps = request.numInferenceSteps;
+      for (let step = 0; step < totalSteps; step++) {
+        await new Promise((resolve) => setTimeout(resolve, this.#options.stepMs ?? 0));
+        signal?.throwIfAborted();
+        onProgress?.({
+          stage: "denoise",
+          step: step + 1,
+          totalSteps,
+          fraction: (step + 1) / totalSteps,
+        });
+      }
+    } catch (error) {
+      if (signal?.aborted) this.aborted++;
+      throw error;
+    } finally {
+      this.#running--;
+    }
+    const { width, height, numFrames = this.info.defaults.numFrames } = request;
+    return {
+      width,
+      height,
+      frames: Array.from({ length: numFrames }, (_, frame) => gradient(request, frame)),
+      fps: this.info.defaults.fps,
+      timings: { denoise: 0.001 },
+      peakBytes: width * height * 12,
+    };
+  }
+
+  close(): Promise<void> {
+    this.closed = true;
+    return Promise.resolve();
+  }
+}
+
+/** Red grows to the right, green downwards; blue is the seed's and the prompt's. */
+export function gradient(request: GenerateRequest, frame = 0): Uint8Array {
+  const { width, height, prompt, seed } = request;
+  const blue = (prompt.length * 31 + seed * 7 + frame) % 256;
+  const data = new Uint8Array(width * height * 3);
+  for (let y = 0, i = 0; y < height; y++) {
+    for (let x = 0; x < width; x++) {
+      data[i++] = Math.round((x * 255) / Math.max(1, width - 1));
+      data[i++] = Math.round((y * 255) / Math.max(1, height - 1));
+      data[i++] = blue;
+    }
+  }
+  return data;
+}

@@ -1,0 +1,92 @@
+/** The app around a fake engine, with results in a folder of its own. */
+
+import { join } from "node:path";
+import { createApp } from "../../server/app.ts";
+import type { PromptEnhancer } from "../../server/enhancer.ts";
+import { JobQueue } from "../../server/jobs/job_queue.ts";
+import { JobStore } from "../../server/jobs/job_store.ts";
+import type { App } from "../../server/services.ts";
+import type { ServerSettings } from "../../server/settings.ts";
+import { LocalStorage } from "../../server/storage/local.ts";
+import { FakeEngine } from "./engine.ts";
+
+/** A service and how to talk to it. */
+export interface TestService extends AsyncDisposable {
+  app: App;
+  engine: FakeEngine;
+  store: JobStore;
+  queue: JobQueue;
+  /** Where results are kept. */
+  folder: string;
+  /** Lines of the log so far. */
+  lines: string[];
+  get(path: string, init?: RequestInit): Promise<Response>;
+  post(path: string, body: unknown, init?: RequestInit): Promise<Response>;
+}
+
+/** What to start the service with. */
+export interface TestServiceOptions {
+  engine?: FakeEngine;
+  settings?: Partial<ServerSettings>;
+  maxQueue?: number;
+  keep?: boolean;
+  enhancer?: PromptEnhancer;
+}
+
+/** Makes a service; dispose of it to remove its folder. */
+export async function testService(options: TestServiceOptions = {}): Promise<TestService> {
+  const folder = await Deno.makeTempDir();
+  const engine = options.engine ?? new FakeEngine();
+  const store = new JobStore(folder);
+  const queue = new JobQueue(store, { maxQueue: options.maxQueue ?? 8 });
+  const lines: string[] = [];
+  const app = createApp({
+    engine,
+    jobs: { store, queue },
+    settings: { modelPath: "fake/gradients", servedModelName: "gradients", ...options.settings },
+    log: (line) => lines.push(line),
+    ...(options.keep === false ? {} : { storage: new LocalStorage(join(folder, "results")) }),
+    ...(options.enhancer ? { enhancer: options.enhancer } : {}),
+  });
+  const get = (path: string, init: RequestInit = {}) => Promise.resolve(app.request(path, init));
+  return {
+    app,
+    engine,
+    store,
+    queue,
+    folder,
+    lines,
+    get,
+    post: (path, body, init = {}) =>
+      get(path, {
+        method: "POST",
+        body: typeof body === "string" ? body : JSON.stringify(body),
+        ...init,
+        headers: { "content-type": "application/json", ...init.headers },
+      }),
+    async [Symbol.asyncDispose]() {
+      await queue.close(0);
+      store.close();
+      await Deno.remove(folder, { recursive: true });
+    },
+  };
+}
+
+/** Waits until something holds; fails after 10 s. */
+export async function until(holds: () => boolean): Promise<void> {
+  for (const start = performance.now(); !holds();) {
+    if (performance.now() - start > 10_000) throw new Error(`Cannot wait on: ${holds}`);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
+
+/** Whether a body speaks both dialects of the error object. */
+export function isErrorBody(body: unknown): boolean {
+  if (typeof body !== "object" || body === null) return false;
+  const { error, detail } = body as Record<string, unknown>;
+  if (typeof error !== "object" || error === null) return false;
+  const { message, type, param, code } = error as Record<string, unknown>;
+  return typeof message === "string" && message !== "" && typeof type === "string" &&
+    (param === null || typeof param === "string") && (code === null || typeof code === "string") &&
+    (Array.isArray(detail) ? detail.length > 0 : typeof detail === "string" && detail !== "");
+}
