@@ -6,7 +6,7 @@
 
 import { decodeHTML } from "entities";
 
-/** Code points that the HTML standard replaces: NUL, and Windows-1252 written as numbers. */
+/** Numbers from 0x80 to 0x9F stand for what these bytes are in Windows-1252. */
 const WINDOWS_1252 = new TextDecoder("windows-1252");
 
 /**

@@ -9,7 +9,8 @@
  * heuristic of our own ({@link fixEncoding}). Against ftfy 6.3.1, on sentences in 14 languages that
  * it was not made with, the result was the same for all of 1500 sound ones and all of 1068 misread
  * as Latin-1 or Windows-1252, for 95 % of those half misread, and for about 90 % of those misread as
- * Windows-1251 or Mac Roman, where this one mostly repairs more. Not covered: code page 437, CESU-8,
+ * Windows-1251 or Mac Roman, where this one mostly repairs more. Of sentences only half misread as
+ * Windows-1250, Windows-1251 or Mac Roman, 57 to 70 % came out the same. Not covered: code page 437, CESU-8,
  * and characters lost to a question mark.
  *
  * @module

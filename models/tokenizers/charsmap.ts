@@ -20,7 +20,7 @@ export interface CharsmapMatch {
 /**
  * A parsed `precompiled_charsmap`. At every position the longest rule applies, as in SentencePiece.
  *
- * Hugging Face's `tokenizers` departs from that: up to some version it takes the shortest rule for a
+ * Hugging Face's `tokenizers` departs from that (0.23.3 does): it takes the shortest rule for a
  * whole grapheme cluster of fewer than 6 bytes and drops the rest of the cluster.
  */
 export class Charsmap {

@@ -5,6 +5,7 @@ Writes tests/goldens/prompts/prompts.json.
 """
 
 import html
+import html.entities
 import json
 import pathlib
 import random
@@ -84,6 +85,20 @@ def generated():
     return out
 
 
+def references():
+    """Every name of HTML, alone, cut short, with something behind it and in capitals."""
+    rng = random.Random(6)
+    names = sorted(html.entities.html5)
+    forms = [lambda n: n, lambda n: n.rstrip(";"), lambda n: n.rstrip(";")[:-1], lambda n: n.rstrip(";") + "x;", str.upper]
+    texts = []
+    for i in range(0, len(names), 45):
+        texts.append(" ".join("&" + rng.choice(forms)(n) for n in names[i : i + 45]))
+    for _ in range(30):
+        numbers = [rng.choice([rng.randrange(0x3000), rng.randrange(0x120000), rng.randrange(0x80, 0xA0)]) for _ in range(12)]
+        texts.append("".join(rng.choice([f"&#{n};", f"&#x{n:x};", f"&#X{n:X}", f"&#{n} "]) for n in numbers))
+    return [{"text": t, "unescaped": html.unescape(t)} for t in texts]
+
+
 def is_clean(text):
     try:
         text.encode("utf-8").decode("windows-1252")
@@ -101,6 +116,7 @@ def main():
         for t in texts
     ]
     data = {"generator": f"ftfy {ftfy.__version__}", "plain": len(PLAIN) + len(SPECIAL), "cases": cases}
+    data["references"] = references()
     (OUT / "prompts.json").write_text(json.dumps(data, ensure_ascii=False, separators=(",", ":")) + "\n")
     print(len(cases), "texts")
 

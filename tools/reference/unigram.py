@@ -116,8 +116,12 @@ def train(path, lines, **options):
         sentence_iterator=iter(lines), model_prefix=str(prefix), **settings
     )
     prefix.with_suffix(".vocab").unlink()
-    # The trainer keeps its whole command line and its own samples; ids do not depend on them.
-    return spm.SentencePieceProcessor(model_file=str(path)), pb.ModelProto.FromString(path.read_bytes())
+    # The trainer records where its files lay; ids do not depend on that.
+    proto = pb.ModelProto.FromString(path.read_bytes())
+    proto.trainer_spec.ClearField("model_prefix")
+    proto.normalizer_spec.ClearField("normalization_rule_tsv")
+    path.write_bytes(proto.SerializeToString())
+    return spm.SentencePieceProcessor(model_file=str(path)), proto
 
 
 def added(id, content, **flags):

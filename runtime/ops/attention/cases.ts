@@ -22,6 +22,8 @@ interface AttentionCase {
   readonly lastKeyBias?: readonly number[];
   /** Standard deviation of the queries. */
   readonly magnitude?: number;
+  /** Changes the random bias. */
+  readonly editBias?: (bias: NdArray) => void;
   /** Changes the random mask. */
   readonly editMask?: (mask: NdArray) => void;
   readonly note?: string;
@@ -45,7 +47,11 @@ function attentionCase(spec: AttentionCase): OpCase {
     k: { values: randomNormal([batch, lk, kvHeads, headDim], 2), dtype },
     v: { values: randomNormal([batch, lk, kvHeads, headDim], 3), dtype },
   };
-  if (bias) inputs["bias"] = { values: randomNormal([...bias, lq, lk], 4), dtype: "f32" };
+  if (bias) {
+    const values = randomNormal([...bias, lq, lk], 4);
+    spec.editBias?.(values);
+    inputs["bias"] = { values, dtype: "f32" };
+  }
   if (mask) {
     const values = randomIntegers([...mask, lk], 5, 3);
     spec.editMask?.(values);
@@ -155,6 +161,14 @@ export const ATTENTION_SUITE: OpSuite = {
       mask: [1, 1, 12],
       editMask: ({ data }) => data.fill(0, 3 * 36, 4 * 36),
       note: "with a row hidden altogether",
+    }),
+    attentionCase({
+      lq: 6,
+      lk: 36,
+      headDim: 16,
+      bias: [1, 1],
+      editBias: ({ data }) => data.fill(-Infinity, 30, 2 * 36),
+      note: "hidden by minus infinity",
     }),
     attentionCase({ lq: 160, heads: 2, headDim: 32, note: "longer" }),
   ],
