@@ -135,6 +135,12 @@ launcherTest("denoise test starts the gate", (box) => {
   assert.match(out, /arg=.*\/tools\/gate\.ts\narg=runtime\/\n$/);
 });
 
+launcherTest("denoise bench starts the benches", (box) => {
+  box.program("deno", DENO("2.9.6"));
+  const { out } = box.run(["bench", "--ops"]);
+  assert.match(out, /arg=.*\/tools\/bench\/main\.ts\narg=--ops\n$/);
+});
+
 launcherTest("denoise finds its folder through symlinks, absolute and relative", (box) => {
   box.program("deno", DENO("2.9.6"));
   Deno.symlinkSync(LAUNCHER, `${box.home}/first`);

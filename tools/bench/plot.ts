@@ -1,0 +1,157 @@
+/**
+ * The history as a picture: small panels, one figure each, one block of panels per device.
+ *
+ *     deno run -A tools/bench/plot.ts     # writes bench/history.svg
+ */
+
+import { formatFigure, TARGETS, type Unit } from "./figures.ts";
+import { type BenchRun, deviceKey, readHistory } from "./history.ts";
+
+/** The figures worth a panel: name in the history, and what stands above the panel. */
+export const PANELS: readonly { readonly name: string; readonly title: string }[] = [
+  { name: "picture 64x64 median", title: "64×64, 20 steps" },
+  { name: "picture 96x96 median", title: "96×96, 20 steps" },
+  { name: "clip 64x64, 9 frames median", title: "64×64, 9 frames" },
+  { name: "load median", title: "Load" },
+  { name: "/health p99 while generating", title: "/health p99 at work" },
+  { name: "first picture", title: "Clone to first picture" },
+];
+
+const COLUMNS = 3;
+const PANEL = { width: 216, height: 92, gap: 16 };
+/** The drawing within a panel; the title and the newest value stand above it. */
+const PLOT = { top: 44, left: 4, right: 4, bottom: 8 };
+const HEADING = 34;
+const MARGIN = 16;
+
+/** One value of a figure, and when it was measured. */
+interface Point {
+  readonly date: string;
+  readonly value: number;
+  readonly unit: Unit;
+}
+
+/**
+ * Draws a history.
+ *
+ * @param runs oldest first
+ * @returns an SVG document that suits light and dark pages
+ */
+export function plotHistory(runs: readonly BenchRun[]): string {
+  const devices = Map.groupBy(runs, ({ device }) => deviceKey(device));
+  const rows = Math.ceil(PANELS.length / COLUMNS);
+  const blockHeight = HEADING + rows * (PANEL.height + PANEL.gap);
+  const width = 2 * MARGIN + COLUMNS * PANEL.width + (COLUMNS - 1) * PANEL.gap;
+  const height = 2 * MARGIN + Math.max(1, devices.size) * blockHeight - PANEL.gap;
+  const blocks = [...devices].map(([device, own], block) =>
+    [
+      text("device", MARGIN, MARGIN + block * blockHeight + 14, `${device}: ${spanOf(own)}`),
+      ...PANELS.map(({ name, title }, index) => {
+        const x = MARGIN + (index % COLUMNS) * (PANEL.width + PANEL.gap);
+        const y = MARGIN + block * blockHeight + HEADING +
+          Math.floor(index / COLUMNS) * (PANEL.height + PANEL.gap);
+        const target = TARGETS.find((each) => each.name === name)?.below;
+        return `<g transform="translate(${x} ${y})">${panel(title, points(own, name), target)}</g>`;
+      }),
+    ].join("\n")
+  );
+  const label = devices.size === 0 ? "No benches yet" : "Benches over time, lower is better";
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="${label}">`,
+    `<style>${STYLE}</style>`,
+    ...blocks,
+    "</svg>\n",
+  ].join("\n");
+}
+
+const STYLE = [
+  "text{font:11px system-ui,sans-serif;fill:#57606a}",
+  ".device{font-weight:600;font-size:12px;fill:#24292f}",
+  ".value{font-weight:600;font-size:15px;fill:#24292f}",
+  ".frame{fill:none;stroke:#d0d7de}",
+  ".target{stroke:#cf7a30;stroke-dasharray:3 3;fill:none}",
+  ".goal{fill:#b0611d;text-anchor:end}",
+  ".line{stroke:#2f6feb;stroke-width:1.5;fill:none}",
+  ".dot{fill:#2f6feb}",
+  "@media(prefers-color-scheme:dark){text{fill:#9aa4af}.device,.value{fill:#e6edf3}" +
+  ".frame{stroke:#3d444d}.goal{fill:#e0904a}}",
+].join("");
+
+function points(runs: readonly BenchRun[], name: string): Point[] {
+  return runs.flatMap(({ date, results }) => {
+    const figure = results[name];
+    return figure ? [{ date, ...figure }] : [];
+  });
+}
+
+function panel(title: string, series: readonly Point[], target: number | undefined): string {
+  const latest = series.at(-1);
+  const parts = [
+    `<rect class="frame" x="0.5" y="0.5" width="${PANEL.width - 1}" height="${
+      PANEL.height - 1
+    }" rx="6"/>`,
+    text("title", 10, 18, title),
+    text("value", 10, 37, latest ? formatFigure(latest) : "not measured"),
+  ];
+  if (!latest) return parts.join("");
+  if (target !== undefined) {
+    const goal = `target ${formatTarget(target)} ${latest.unit}`;
+    parts.push(text("goal", PANEL.width - 10, 36, goal));
+  }
+  // The scale begins at zero, and a target far above all values would press them flat.
+  const largest = Math.max(...series.map(({ value }) => value));
+  const top = (target !== undefined && target < 3 * largest ? Math.max(target, largest) : largest) *
+    1.1;
+  const bottom = PANEL.height - PLOT.bottom;
+  const y = (value: number) => round(bottom - Math.max(0, value) / top * (bottom - PLOT.top));
+  const inner = PANEL.width - PLOT.left - PLOT.right - 12;
+  const x = (index: number) =>
+    round(PLOT.left + 6 + (series.length === 1 ? inner / 2 : index / (series.length - 1) * inner));
+  if (target !== undefined && target <= top) {
+    parts.push(
+      `<path class="target" d="M${PLOT.left} ${y(target)}H${PANEL.width - PLOT.right}"/>`,
+    );
+  }
+  const corners = series.map(({ value }, index) => `${x(index)} ${y(value)}`);
+  if (series.length > 1) parts.push(`<path class="line" d="M${corners.join("L")}"/>`);
+  series.forEach((point, index) =>
+    parts.push(
+      `<circle class="dot" cx="${x(index)}" cy="${y(point.value)}" r="2.5"><title>${
+        point.date.slice(0, 10)
+      }: ${formatFigure(point)}</title></circle>`,
+    )
+  );
+  return parts.join("");
+}
+
+function spanOf(runs: readonly BenchRun[]): string {
+  const days = runs.map(({ date }) => date.slice(0, 10));
+  const [first, last] = [days[0]!, days.at(-1)!];
+  return first === last ? first : `${first} to ${last}`;
+}
+
+function formatTarget(value: number): string {
+  return String(Number(value.toPrecision(3)));
+}
+
+function round(value: number): number {
+  return Number(value.toFixed(1));
+}
+
+function text(kind: string, x: number, y: number, content: string): string {
+  return `<text class="${kind}" x="${x}" y="${y}">${escapeXml(content)}</text>`;
+}
+
+function escapeXml(value: string): string {
+  return value.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+}
+
+/** Where the picture goes. */
+const PICTURE: URL = new URL("../../bench/history.svg", import.meta.url);
+
+/** Draws the history file anew. */
+export function writePicture(): void {
+  Deno.writeTextFileSync(PICTURE, plotHistory(readHistory()));
+}
+
+if (import.meta.main) writePicture();

@@ -1,0 +1,156 @@
+/** Where the GPU's time goes: kernels of a denoising step and of the decoder, against the whole. */
+
+import { readModelIndex } from "../../hub/model_index.ts";
+import { openWanComponents } from "../../models/families/wan/components.ts";
+import { WanSession } from "../../models/families/wan/session.ts";
+import { TorchGenerator } from "../../models/noise.ts";
+import {
+  type Device,
+  openDevice,
+  profileProgram,
+  type ProfileRow,
+  type Program,
+  runSequence,
+} from "../../runtime/mod.ts";
+import type { Figures } from "./figures.ts";
+import { BUNDLED } from "./machine.ts";
+import { PICTURE } from "./models.ts";
+import { best } from "./statistics.ts";
+
+/** Prompt tokens of the stand-in prompt and rows of its tensors. */
+const PROMPT_TOKENS = 8;
+const CONTEXT_ROWS = 16;
+
+/** How many rows of a profile are kept and printed. */
+const TOP_KERNELS = 6;
+
+const ROUNDS = 3;
+
+/** The programs whose kernels are timed, with how to call them. */
+const PROFILED = { denoise0: "denoise step", decodeFirst: "decode" } as const;
+
+/**
+ * Profiles the programs of a guided 64×64 picture. Loops of whole programs are timed beside it in the same thread,
+ * so that what is lost between kernels shows.
+ *
+ * @param log takes the tables
+ */
+export async function benchKernels(log: (line: string) => void): Promise<Figures> {
+  const device = await openDevice();
+  if (!device.target.features.timestamps) {
+    log(`no kernel profile: the adapter "${device.adapter.name}" has no timestamps`);
+    device.destroy();
+    return {};
+  }
+  const components = await openWanComponents(await readModelIndex(BUNDLED));
+  const { textEncoder, transformer, vae, scheduler } = components;
+  const { scale_factor_spatial: scale } = vae.config;
+  const session = new WanSession(
+    components,
+    {
+      latentFrames: 1,
+      height: PICTURE.height / scale,
+      width: PICTURE.width / scale,
+      contextTokens: CONTEXT_ROWS,
+      guidance: "batched",
+      hasFirstFrame: false,
+    },
+    scheduler.setTimesteps(PICTURE.numInferenceSteps),
+    device.target,
+  );
+  try {
+    for (const { weights } of [textEncoder, transformer, vae]) await weights.upload(device);
+    await session.allocate(device);
+    writeInputs(session);
+    await runSequence(device, [{ programs: [session.programs.get("text")] }]);
+    const figures: Record<string, Figures[string]> = {};
+    for (const [program, name] of Object.entries(PROFILED)) {
+      Object.assign(figures, await profileOne(device, session.programs.get(program), name, log));
+    }
+    return figures;
+  } finally {
+    session.destroy();
+    for (const { weights } of [textEncoder, transformer, vae]) weights.destroy();
+    components[Symbol.dispose]();
+    device.destroy();
+  }
+}
+
+async function profileOne(
+  device: Device,
+  program: Program,
+  name: string,
+  log: (line: string) => void,
+): Promise<Figures> {
+  const loops: number[] = [];
+  let rows: ProfileRow[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    loops.push(await timeLoop(device, program));
+    const profile = await profileProgram(program);
+    if (rows.length === 0 || total(profile) < total(rows)) rows = profile;
+  }
+  const whole = best(loops);
+  const kernels = total(rows);
+  log(`${name}: ${ms(whole)} in a loop, ${ms(kernels)} in ${count(rows)} kernels`);
+  for (const row of rows.slice(0, TOP_KERNELS)) log(`  ${describeRow(row, kernels)}`);
+  return {
+    [`${name} in a loop`]: { value: whole, unit: "ms" },
+    [`${name} kernels`]: { value: kernels, unit: "ms" },
+    ...Object.fromEntries(
+      rows.slice(0, TOP_KERNELS).map(({ kernel, milliseconds }) => [
+        `${name} kernel ${kernel}`,
+        { value: milliseconds, unit: "ms" } as const,
+      ]),
+    ),
+  };
+}
+
+/** Milliseconds per run of a program that is run as often as a picture has steps. */
+async function timeLoop(device: Device, program: Program): Promise<number> {
+  const steps = PICTURE.numInferenceSteps;
+  const runs = Array.from({ length: steps }, () => ({ programs: [program] }));
+  const start = performance.now();
+  await runSequence(device, runs);
+  return (performance.now() - start) / steps;
+}
+
+/** Inputs of the size that real ones have: zeros would be faster on some adapters, and NaN slower. */
+function writeInputs({ tensors }: WanSession): void {
+  const noise = (shape: readonly number[]) =>
+    new TorchGenerator(PICTURE.seed).randn(shape.reduce((a, b) => a * b));
+  const ids = tensors.ids.shape.reduce((a, b) => a * b);
+  tensors.ids.write(Uint32Array.from({ length: ids }, (_, i) => 2 + i % CONTEXT_ROWS));
+  tensors.lengths.write([PROMPT_TOKENS, PROMPT_TOKENS]);
+  const mask = Array.from({ length: ids }, (_, i) => (i % CONTEXT_ROWS < PROMPT_TOKENS ? 1 : 0));
+  tensors.mask.write(Float32Array.from(mask));
+  tensors.contextLengths[0]!.write([PROMPT_TOKENS + 1, PROMPT_TOKENS + 1]);
+  tensors.padLogits[0]!.write([6, 6]);
+  for (const tensor of [tensors.timestep, tensors.latents, tensors.latentFrame]) {
+    tensor.write(noise(tensor.shape));
+  }
+  tensors.guidanceScale.write([PICTURE.guidanceScale]);
+}
+
+function describeRow(row: ProfileRow, kernels: number): string {
+  const share = `${(row.milliseconds / kernels * 100).toFixed(1)} %`;
+  return [
+    row.kernel.padEnd(36),
+    `${row.dispatches}x`.padStart(5),
+    ms(row.milliseconds).padStart(11),
+    share.padStart(7),
+    `${row.gflops.toFixed(2)} GFLOP/s`.padStart(15),
+    `${row.gigabytesPerSecond.toFixed(2)} GB/s`.padStart(11),
+  ].join(" ");
+}
+
+function total(rows: readonly ProfileRow[]): number {
+  return rows.reduce((sum, { milliseconds }) => sum + milliseconds, 0);
+}
+
+function count(rows: readonly ProfileRow[]): number {
+  return rows.reduce((sum, { dispatches }) => sum + dispatches, 0);
+}
+
+function ms(value: number): string {
+  return `${value.toFixed(2)} ms`;
+}
