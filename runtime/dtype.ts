@@ -1,16 +1,21 @@
+import type { WeightFormat } from "./quantization/block_format.ts";
+
 /**
  * Element types of tensors. Arithmetic on the GPU is always f32 (or integer); `f16` and `bf16` are storage
  * formats, decoded by the accessor functions that `shaders/assemble.ts` writes around every buffer.
  */
 export type DType = "f32" | "f16" | "bf16" | "i32" | "u32";
 
+/** How a tensor is stored: element by element, or in the blocks of a quantised weight. */
+export type StorageFormat = DType | WeightFormat;
+
 /** Bytes of one element. */
 export function bytesPerElement(dtype: DType): number {
   return dtype === "f16" || dtype === "bf16" ? 2 : 4;
 }
 
-/** True for the types whose elements are real numbers. */
-export function isFloat(dtype: DType): boolean {
+/** True for the types whose elements are real numbers, stored one by one. */
+export function isFloat(dtype: StorageFormat): dtype is "f32" | "f16" | "bf16" {
   return dtype === "f32" || dtype === "f16" || dtype === "bf16";
 }
 

@@ -1,16 +1,41 @@
 import type { Device } from "./device.ts";
-import { bytesPerElement, decodeElements, type DType, encodeElements } from "./dtype.ts";
+import {
+  bytesPerElement,
+  decodeElements,
+  type DType,
+  encodeElements,
+  type StorageFormat,
+} from "./dtype.ts";
+import type { WeightFormat } from "./quantization/block_format.ts";
+import {
+  BLOCK_FORMATS,
+  blockBytes,
+  checkBlocks,
+  isWeightFormat,
+  repack,
+  rowsPerGroup,
+} from "./quantization/formats.ts";
 import { elementCount, formatShape, roundUp, type Shape } from "./shape.ts";
 import { allocatedBytes, type BufferWindow, cutIntoPieces } from "./windows.ts";
 
-/** Buffers that together hold `bytes`, and the windows through which they are bound. */
+/**
+ * Buffers that together hold `bytes`, and the windows through which they are bound.
+ *
+ * @throws {OutOfMemoryError} when the budget does not hold all of them; none is allocated then
+ */
 export function createWindows(device: Device, label: string, bytes: number): BufferWindow[] {
   const pieces = cutIntoPieces(bytes, device.target.limits);
   const sizes: number[] = [];
   for (const piece of pieces) sizes[piece.buffer] = piece.offset + piece.size;
-  const buffers = sizes.map((size, i) =>
-    device.createBuffer(sizes.length > 1 ? `${label}#${i}` : label, size)
-  );
+  const buffers: GPUBuffer[] = [];
+  try {
+    for (const [i, size] of sizes.entries()) {
+      buffers.push(device.createBuffer(sizes.length > 1 ? `${label}#${i}` : label, size));
+    }
+  } catch (error) {
+    for (const buffer of buffers) device.destroyBuffer(buffer);
+    throw error;
+  }
   return pieces.map(({ buffer, offset, size }) => ({ buffer: buffers[buffer]!, offset, size }));
 }
 
@@ -24,15 +49,20 @@ export class Resident {
   readonly name: string;
   /** Sizes, outermost first. */
   readonly shape: Shape;
-  /** Element type. */
-  readonly dtype: DType;
+  /** How its elements are stored. */
+  readonly dtype: StorageFormat;
   /** Device memory in bytes, padding included. */
   readonly byteLength: number;
   #device: Device | undefined;
   #windows: readonly BufferWindow[] | undefined;
 
-  /** Declares a tensor; nothing is allocated. */
-  constructor(name: string, shape: Shape, dtype: DType = "f32") {
+  /**
+   * Declares a tensor; nothing is allocated.
+   *
+   * @throws {RangeError} when `dtype` has blocks and the rows are not whole ones
+   */
+  constructor(name: string, shape: Shape, dtype: StorageFormat = "f32") {
+    if (isWeightFormat(dtype)) checkBlocks(name, shape, dtype);
     this.name = name;
     this.shape = [...shape];
     this.dtype = dtype;
@@ -50,7 +80,11 @@ export class Resident {
     return this.#windows;
   }
 
-  /** Takes device memory (zeroed); does nothing when it already has it. */
+  /**
+   * Takes device memory (zeroed); does nothing when it already has it.
+   *
+   * @throws {OutOfMemoryError} when the budget does not hold it
+   */
   allocate(device: Device): this {
     if (this.#windows) return this;
     this.#windows = createWindows(device, this.name, this.byteLength);
@@ -96,8 +130,54 @@ export class Resident {
     }
   }
 
+  /** Rows along the last dimension that {@linkcode writeRows} takes at a time, but at the end: a multiple of this. */
+  get rowStep(): number {
+    return rowsPerGroup(this.shape, this.#weightFormat());
+  }
+
+  /**
+   * Queues a write of rows of a quantised weight, as files hold them; they are repacked on the way.
+   *
+   * @param blocks whole rows: a multiple of {@linkcode rowStep}, or all up to the end
+   * @param firstRow a multiple of {@linkcode rowStep}; rows are counted over all dimensions but the last
+   * @param scale multiplies every element; taken with the first row, and only by formats that have one (`f8_e4m3`)
+   * @throws {RangeError} when the bytes are no such rows, they hold NaN, or the format has no scale
+   * @throws {TypeError} when the tensor is stored element by element
+   */
+  writeRows(blocks: Uint8Array, firstRow = 0, scale = 1): void {
+    const format = this.#weightFormat();
+    const { headerBytes, nanBytes = [] } = BLOCK_FORMATS[format];
+    const rowBytes = blockBytes(this.shape.slice(-1), format);
+    const rows = blocks.byteLength / rowBytes;
+    const total = elementCount(this.shape.slice(0, -1));
+    const isCut = firstRow + rows < total && rows % this.rowStep !== 0;
+    if (
+      !Number.isInteger(rows) || !(firstRow >= 0 && firstRow + rows <= total) ||
+      firstRow % this.rowStep !== 0 || isCut
+    ) {
+      throw new RangeError(
+        `Cannot write ${blocks.byteLength} bytes at row ${firstRow} of tensor "${this.name}": it has ${total} rows ` +
+          `of ${rowBytes} bytes and takes ${this.rowStep} at a time`,
+      );
+    }
+    if (nanBytes.some((byte) => blocks.includes(byte))) {
+      throw new RangeError(
+        `Cannot write ${rows} rows at row ${firstRow} of tensor "${this.name}": they hold NaN; the file may be damaged`,
+      );
+    }
+    if (headerBytes > 0) {
+      if (firstRow === 0) this.writeBytes(new Uint8Array(Float32Array.of(scale, 0, 0, 0).buffer));
+    } else if (scale !== 1) {
+      throw new RangeError(
+        `Cannot write tensor "${this.name}" with scale ${scale}: ${format} has none for the tensor`,
+      );
+    }
+    this.writeBytes(repack(blocks, format), headerBytes + firstRow * rowBytes);
+  }
+
   /** Queues a write of all elements, converted to the tensor's dtype. */
   write(values: ArrayLike<number>): void {
+    const dtype = this.#elementType();
     if (values.length !== elementCount(this.shape)) {
       throw new RangeError(
         `Cannot write ${values.length} values to tensor "${this.name}": its shape is ${
@@ -105,11 +185,11 @@ export class Resident {
         }`,
       );
     }
-    const isDense = this.dtype === "f32" && values instanceof Float32Array;
+    const isDense = dtype === "f32" && values instanceof Float32Array;
     this.writeBytes(
       isDense
         ? new Uint8Array(values.buffer, values.byteOffset, values.byteLength)
-        : encodeElements(values, this.dtype),
+        : encodeElements(values, dtype),
     );
   }
 
@@ -118,15 +198,17 @@ export class Resident {
     this.#requireDevice().clear(this.windows);
   }
 
-  /** Reads the raw bytes back, without the padding. One wait on the device. */
+  /** Reads the raw bytes back, without the padding behind elements. One wait on the device. */
   async readBytes(): Promise<Uint8Array<ArrayBuffer>> {
     const bytes = await this.#requireDevice().read(this.windows);
+    if (isWeightFormat(this.dtype)) return bytes;
     return bytes.subarray(0, elementCount(this.shape) * bytesPerElement(this.dtype));
   }
 
   /** Reads all elements back as numbers. One wait on the device. */
   async read(): Promise<Float64Array> {
-    return decodeElements(await this.readBytes(), this.dtype);
+    const dtype = this.#elementType();
+    return decodeElements(await this.readBytes(), dtype);
   }
 
   /** Reads an f32 tensor back without widening it. One wait on the device. */
@@ -136,6 +218,20 @@ export class Resident {
     }
     const bytes = await this.readBytes();
     return new Float32Array(bytes.buffer, bytes.byteOffset, elementCount(this.shape));
+  }
+
+  #elementType(): DType {
+    if (!isWeightFormat(this.dtype)) return this.dtype;
+    throw new TypeError(
+      `Cannot convert the elements of tensor "${this.name}": it is stored as ${this.dtype}; write its blocks with writeRows`,
+    );
+  }
+
+  #weightFormat(): WeightFormat {
+    if (isWeightFormat(this.dtype)) return this.dtype;
+    throw new TypeError(
+      `Cannot write blocks to tensor "${this.name}": it is stored as ${this.dtype}; write its elements`,
+    );
   }
 
   #requireDevice(): Device {

@@ -1,5 +1,6 @@
 /** How the bytes of a tensor lie in buffers and bindings of limited size. */
-import { bytesPerElement, type DType } from "./dtype.ts";
+import { bytesPerElement, type StorageFormat } from "./dtype.ts";
+import { isWeightFormat, repackedBytes } from "./quantization/formats.ts";
 import { elementCount, roundUp, type Shape } from "./shape.ts";
 import type { TargetLimits } from "./target.ts";
 
@@ -14,8 +15,11 @@ export interface BufferWindow {
 }
 
 /** Bytes that a tensor takes on the device: its elements, padded so that it can be read as `vec4` words. */
-export function allocatedBytes(shape: Shape, dtype: DType): number {
-  return Math.max(16, roundUp(elementCount(shape) * bytesPerElement(dtype), 16));
+export function allocatedBytes(shape: Shape, dtype: StorageFormat): number {
+  const bytes = isWeightFormat(dtype)
+    ? repackedBytes(shape, dtype)
+    : elementCount(shape) * bytesPerElement(dtype);
+  return Math.max(16, roundUp(bytes, 16));
 }
 
 /**

@@ -3,10 +3,11 @@
  * double precision.
  */
 import type { Device } from "../device.ts";
-import type { DType } from "../dtype.ts";
+import type { StorageFormat } from "../dtype.ts";
 import { Graph, type Tensor } from "../graph.ts";
 import { planMemory } from "../plan.ts";
 import { instantiate } from "../program.ts";
+import { isWeightFormat } from "../quantization/formats.ts";
 import { Resident } from "../resident.ts";
 import { formatShape, sameShape, stridesOf } from "../shape.ts";
 import type { Target } from "../target.ts";
@@ -16,7 +17,9 @@ import { type NdArray, roundTo } from "./ndarray.ts";
 /** One input of a case. */
 export interface CaseInput {
   readonly values: NdArray;
-  readonly dtype: DType;
+  readonly dtype: StorageFormat;
+  /** For quantised weights: what `values` are decoded from, and the scale of all. */
+  readonly blocks?: { readonly bytes: Uint8Array; readonly scale: number };
 }
 
 /** One row of a case table. */
@@ -126,13 +129,16 @@ export async function runCase(device: Device, testCase: OpCase): Promise<void> {
   const residents = [...inputs, ...outputs];
   const arrays = Object.entries(testCase.inputs).map((
     [name, { values, dtype }],
-  ) => [name, roundTo(values, dtype)]);
+  ) => [name, isWeightFormat(dtype) ? values : roundTo(values, dtype)]);
   const expected = testCase.reference(Object.fromEntries(arrays));
   const plan = planMemory({ main: graph });
   const before = device.allocatedBytes;
   for (const resident of residents) resident.allocate(device);
   try {
-    Object.values(testCase.inputs).forEach(({ values }, i) => inputs[i]!.write(values.data));
+    Object.values(testCase.inputs).forEach(({ values, blocks }, i) => {
+      if (blocks) inputs[i]!.writeRows(blocks.bytes, 0, blocks.scale);
+      else inputs[i]!.write(values.data);
+    });
     const programs = await instantiate(plan, device);
     try {
       if (device.allocatedBytes - before !== plan.workspaceBytes + sum(residents)) {

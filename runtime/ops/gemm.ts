@@ -2,6 +2,8 @@
 import type { Tensor } from "../graph.ts";
 import type { Kernel } from "../shaders/assemble.ts";
 import type { GemmEpilogue } from "../shaders/gemm_epilogue.ts";
+import type { WeightFormat } from "../quantization/block_format.ts";
+import { BLOCK_FORMATS } from "../quantization/formats.ts";
 import { GEMM_LANES, gemmRegistersKernel } from "../shaders/gemm_registers.ts";
 import { GEMM_ROWS_COLUMNS, gemmRowsKernel } from "../shaders/gemm_rows.ts";
 import { gemmSharedKernel } from "../shaders/gemm_shared.ts";
@@ -17,6 +19,8 @@ export interface GemmProblem {
   /** Matrices in the batch, and how a batch index becomes offsets into a and b. */
   readonly batch?: GemmBatch;
   readonly epilogue: GemmEpilogue;
+  /** How b is stored when it is a quantised weight. */
+  readonly format?: WeightFormat;
 }
 
 /** A batch: matrix z is made from a at `floor(z / inner) * aOuter + (z % inner) * aInner` elements, b likewise. */
@@ -55,7 +59,7 @@ function registersVariant(
     schedule: "cpu",
     supports: (_, { features }) => !broadcasts || hasSubgroupsOf(GEMM_LANES, features),
     plan(problem) {
-      const { m, n, k, layout, epilogue, batch } = problem;
+      const { m, n, k, layout, epilogue, batch, format } = problem;
       const { rows, columns } = tileOf(problem);
       return {
         kernel: gemmRegistersKernel({
@@ -66,6 +70,7 @@ function registersVariant(
           isVectorN: n % 4 === 0,
           isBatched: batch !== undefined,
           broadcasts,
+          ...(format && { scaleRun: BLOCK_FORMATS[format].scaleRun }),
           epilogue,
         }),
         workgroups: [Math.ceil(n / (GEMM_LANES * columns)), Math.ceil(m / rows), batch?.count ?? 1],

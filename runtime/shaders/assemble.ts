@@ -4,12 +4,14 @@
  * A kernel's body is written against accessors, never against bindings: for a buffer `x` of width 4,
  * `x_at(i)` gives elements `4i … 4i+3` as `vec4<f32>`, whatever the storage format and however many bindings
  * the tensor is spread over; `x_put(i, v)` stores. So f16 and bf16 weights and tensors above the binding limit
- * cost the kernels nothing in code.
+ * cost the kernels nothing in code. Quantised weights have `x_at` too; kernels that walk along their rows may ask
+ * for the scale once per run of accesses instead, see {@linkcode BlockFormat.decoder}.
  *
  * The body defines `fn kernel(wg: vec3<u32>, local: vec3<u32>)`. `wg` is the workgroup's place in the whole
  * grid: a grid may be cut into several dispatches, so kernels never use `global_invocation_id`.
  */
-import type { DType } from "../dtype.ts";
+import type { StorageFormat } from "../dtype.ts";
+import { BLOCK_FORMATS, isWeightFormat } from "../quantization/formats.ts";
 
 /** WGSL type of one kernel parameter. */
 export type ParamType = "u32" | "i32" | "f32";
@@ -42,7 +44,7 @@ export interface Kernel {
 
 /** How a slot is bound: storage format and number of bindings of `pieceBytes` each. */
 export interface BufferBinding {
-  readonly dtype: DType;
+  readonly dtype: StorageFormat;
   readonly pieces: number;
   readonly pieceBytes: number;
 }
@@ -78,9 +80,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_id) l
 
 /** Bytes of one array element of the binding, and its WGSL type. */
 function bindingElement(
-  dtype: DType,
+  dtype: StorageFormat,
   width: 1 | 4,
 ): { type: string; bytes: number; elements: number } {
+  if (isWeightFormat(dtype)) return { type: "vec4<u32>", bytes: 16, elements: 4 };
   if (dtype === "f16" || dtype === "bf16") {
     return width === 4
       ? { type: "vec2<u32>", bytes: 8, elements: 4 }
@@ -94,6 +97,9 @@ function bindingElement(
 function declareBuffer(slot: BufferSlot, binding: BufferBinding, first: number): string {
   const { name, access, width } = slot;
   const { dtype, pieces, pieceBytes } = binding;
+  if (isWeightFormat(dtype) && (width !== 4 || access !== "read")) {
+    throw new TypeError(`Cannot bind ${dtype} blocks to "${name}": they are only read, by fours`);
+  }
   const element = bindingElement(dtype, width);
   const lines: string[] = [];
   for (let piece = 0; piece < pieces; piece++) {
@@ -117,13 +123,30 @@ function declareBuffer(slot: BufferSlot, binding: BufferBinding, first: number):
       ? `  return ${name}_0[i];`
       : `  return ${name}_${pieces - 1}[i - ${(pieces - 1) * pieceLength}u];`,
     "}",
-    decoder(name, dtype, width),
   );
+  if (isWeightFormat(dtype)) lines.push(wordReader(name, pieces, pieceLength));
+  lines.push(decoder(name, dtype, width));
   if (access === "read_write") lines.push(storer(name, dtype, width, pieces, pieceLength));
   return lines.join("\n");
 }
 
-function decoder(name: string, dtype: DType, width: 1 | 4): string {
+/** `NAME_u32(i)`: one component of a `vec4<u32>`; software adapters pay for the whole of it otherwise. */
+function wordReader(name: string, pieces: number, pieceLength: number): string {
+  const lines = [`fn ${name}_u32(i: u32) -> u32 {`];
+  for (let piece = 0; piece < pieces; piece++) {
+    const index = piece === 0 ? "(i >> 2u)" : `(i >> 2u) - ${piece * pieceLength}u`;
+    const load = `return ${name}_${piece}[${index}][i & 3u];`;
+    const end = (piece + 1) * pieceLength;
+    lines.push(piece < pieces - 1 ? `  if ((i >> 2u) < ${end}u) { ${load} }` : `  ${load}`);
+  }
+  return [...lines, "}"].join("\n");
+}
+
+function decoder(name: string, dtype: StorageFormat, width: 1 | 4): string {
+  if (isWeightFormat(dtype)) {
+    return `${BLOCK_FORMATS[dtype].decoder(name)}
+fn ${name}_at(i: u32) -> vec4<f32> { return ${name}_scaled(i, ${name}_scale(i)); }`;
+  }
   const at = `fn ${name}_at(i: u32) ->`;
   switch (dtype) {
     case "f16":
@@ -141,7 +164,7 @@ function decoder(name: string, dtype: DType, width: 1 | 4): string {
 
 function storer(
   name: string,
-  dtype: DType,
+  dtype: StorageFormat,
   width: 1 | 4,
   pieces: number,
   pieceLength: number,

@@ -1,3 +1,4 @@
+import { type BlockFormat, RUN_ACCESSES, runAccessWgsl } from "../quantization/block_format.ts";
 import type { Kernel } from "./assemble.ts";
 import {
   epilogueBuffers,
@@ -26,11 +27,15 @@ export interface GemmRegistersSpec {
    * whatever it loads, so this halves the time.
    */
   readonly broadcasts: boolean;
+  /** b is a quantised weight whose scales hold for this many `vec4`s; layout `nk`, k whole runs. */
+  readonly scaleRun?: BlockFormat["scaleRun"];
   readonly epilogue: GemmEpilogue;
 }
 
 /** Invocations per workgroup, side by side along n, so that they read the same elements of a at the same time. */
 export const GEMM_LANES = 8;
+/** Rows of the largest tile that takes a quantised b by whole runs. */
+const RUN_ROWS = 4;
 
 /**
  * y = epilogue(a · b) for software adapters: a tile of named registers per invocation, no workgroup memory.
@@ -40,7 +45,8 @@ export const GEMM_LANES = 8;
  * clamped addresses and not stored.
  */
 export function gemmRegistersKernel(spec: GemmRegistersSpec): Kernel {
-  const { layout, rows, columns, isVectorK, isVectorN, isBatched, broadcasts, epilogue } = spec;
+  const { layout, rows, columns, isVectorK, isVectorN, isBatched, broadcasts, scaleRun, epilogue } =
+    spec;
   const aWidth = isVectorK ? 4 : 1;
   const bWidth = (layout === "nk" ? isVectorK : isVectorN) ? 4 : 1;
   const yWidth = isVectorN ? 4 : 1;
@@ -66,22 +72,34 @@ export function gemmRegistersKernel(spec: GemmRegistersSpec): Kernel {
     );
   }
   const sums = each(rows, (r) => each(groups, (g) => `  var s${r}_${g} = vec4<f32>();`).join("\n"));
-  const loads = each(groups, (g) => {
-    if (layout === "kn") {
-      return each(4, (i) => `    let w${g}_${i} = b_four(b_start, k, ${i}u, n0 + ${g * 4}u);`).join(
-        "\n",
-      );
-    }
-    const columnLoads = each(4, (c) => `    let c${g}_${c} = b_four(b${g * 4 + c}, k);`);
-    const transposed = each(4, (i) => {
-      const component = "xyzw"[i];
-      return `    let w${g}_${i} = vec4<f32>(${
-        each(4, (c) => `c${g}_${c}.${component}`).join(", ")
-      });`;
+  // With few rows the loads are all the work, so that a quantised b is loaded by whole runs.
+  const takesRuns = rows <= RUN_ROWS && scaleRun !== undefined && scaleRun !== "row";
+  const loadsOf = (access: number) =>
+    each(groups, (g) => {
+      if (layout === "kn") {
+        return each(4, (i) => `    let w${g}_${i} = b_four(b_start, k, ${i}u, n0 + ${g * 4}u);`)
+          .join(
+            "\n",
+          );
+      }
+      const columnLoads = each(4, (c) => {
+        const column = g * 4 + c;
+        const value = takesRuns
+          ? runAccessWgsl(`r${column}`, access)
+          : scaleRun
+          ? `b_scaled(b${column} + k, q${column})`
+          : `b_four(b${column}, k)`;
+        return `    let c${g}_${c} = ${value};`;
+      });
+      const transposed = each(4, (i) => {
+        const component = "xyzw"[i];
+        return `    let w${g}_${i} = vec4<f32>(${
+          each(4, (c) => `c${g}_${c}.${component}`).join(", ")
+        });`;
+      });
+      return [...columnLoads, ...transposed].join("\n");
     });
-    return [...columnLoads, ...transposed].join("\n");
-  });
-  if (broadcasts) loads.push(...each(rowLoads, (i) => `    let l${i} = a_four(a${i}, k);`));
+  const rowLoadLines = broadcasts ? each(rowLoads, (i) => `    let l${i} = a_four(a${i}, k);`) : [];
   const products = each(rows, (r) =>
     [
       broadcasts
@@ -93,6 +111,12 @@ export function gemmRegistersKernel(spec: GemmRegistersSpec): Kernel {
         return `    s${r}_${g} = fma(vec4<f32>(x${r}.${"xyzw"[step]}), w${g}_${step}, s${r}_${g});`;
       }),
     ].join("\n"));
+  const loop = walkRows(
+    columns,
+    scaleRun,
+    takesRuns,
+    (access) => [...loadsOf(access), ...rowLoadLines, ...products].join("\n"),
+  );
   const stores = each(rows, (r) => {
     const lines = each(groups, (g) => {
       const column = `n0 + ${g * 4}u`;
@@ -112,7 +136,9 @@ export function gemmRegistersKernel(spec: GemmRegistersSpec): Kernel {
   return {
     name: `gemm registers${broadcasts ? " broadcast" : ""} ${layout} ${rows}x${columns}${
       isVectorK ? "" : " odd k"
-    }${isVectorN ? "" : " odd n"}${isBatched ? " batched" : ""}${epilogueName(epilogue)}`,
+    }${isVectorN ? "" : " odd n"}${isBatched ? " batched" : ""}${
+      scaleRun ? ` scales ${scaleRun}` : ""
+    }${epilogueName(epilogue)}`,
     buffers: [
       { name: "a", access: "read", width: aWidth },
       { name: "b", access: "read", width: bWidth },
@@ -121,7 +147,7 @@ export function gemmRegistersKernel(spec: GemmRegistersSpec): Kernel {
     params: { ...gemmParams(isBatched), ...epilogueParams(epilogue) },
     workgroupSize: [GEMM_LANES, 1, 1],
     body: `${rowLoader("a", isVectorK)}
-${layout === "nk" ? rowLoader("b", isVectorK) : columnLoader(isVectorK, isVectorN)}
+${scaleRun ? "" : layout === "nk" ? rowLoader("b", isVectorK) : columnLoader(isVectorK, isVectorN)}
 ${epilogueWgsl(epilogue, yWidth)}
 fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let n0 = (wg.x * ${GEMM_LANES}u + local.x) * ${columns}u;
@@ -133,13 +159,37 @@ ${batchWgsl(isBatched, aWidth, bWidth)}
   let steps = (params.k + 3u) / 4u;
 ${addresses.join("\n")}
 ${sums.join("\n")}
-  for (var k = 0u; k < steps; k = k + 1u) {
-${loads.join("\n")}
-${products.join("\n")}
-  }
+${loop}
 ${stores.join("\n")}
 }`,
   };
+}
+
+/** The loop over `k` around `step`; a quantised b has its scales, or its runs, fetched outside of it. */
+function walkRows(
+  columns: number,
+  scaleRun: BlockFormat["scaleRun"] | undefined,
+  takesRuns: boolean,
+  step: (access: number) => string,
+): string {
+  const each = (count: number, line: (i: number) => string) =>
+    Array.from({ length: count }, (_, i) => line(i)).join("\n");
+  if (takesRuns) {
+    return `  for (var k0 = 0u; k0 < steps; k0 = k0 + ${RUN_ACCESSES}u) {
+${each(columns, (c) => `    let r${c} = b_run(b${c} + k0);`)}
+${each(RUN_ACCESSES, (j) => `    {\n    let k = k0 + ${j}u;\n${step(j)}\n    }`)}
+  }`;
+  }
+  if (scaleRun) {
+    return `  let run = ${scaleRun === "row" ? "steps" : `${scaleRun}u`};
+  for (var k0 = 0u; k0 < steps; k0 = k0 + run) {
+${each(columns, (c) => `    let q${c} = b_scale(b${c} + k0);`)}
+    for (var k = k0; k < k0 + run; k = k + 1u) {
+${step(0)}
+    }
+  }`;
+  }
+  return `  for (var k = 0u; k < steps; k = k + 1u) {\n${step(0)}\n  }`;
 }
 
 /** `b_four(start, k, i, n)`: row 4k+i of b, columns n … n+3; zeros below its last row, anything right of it. */

@@ -1,6 +1,8 @@
 import type { DType } from "../../dtype.ts";
+import type { WeightFormat } from "../../quantization/block_format.ts";
 import type { OpCase, OpSuite } from "../conformance.ts";
 import { randomIntegers, randomNormal } from "../ndarray.ts";
+import { sampleWeight } from "../sample_blocks.ts";
 import { gather } from "./mod.ts";
 import { gatherReference } from "./reference.ts";
 
@@ -17,14 +19,36 @@ function gatherCase(rows: number, channels: number, indices: number[], dtype: DT
   };
 }
 
-/** Row lengths that do and do not divide by 4, in every storage format; results are exact. */
+function quantizedCase(format: WeightFormat, channels: number, scale?: number): OpCase {
+  return {
+    ...gatherCase(41, channels, [77], "f32"),
+    name: `table [41,${channels}] indices [77] ${format}${scale ? ` scale ${scale}` : ""}`,
+    inputs: {
+      table: sampleWeight([41, channels], format, 1, 0.02, scale),
+      indices: { values: randomIntegers([77], 2, 41), dtype: "u32" },
+    },
+    // One unit in the last place: a GPU may fuse factor and offset into one operation.
+    tolerance: 1.2e-7,
+  };
+}
+
+/** Row lengths that do and do not divide by 4, in every storage format; what is not quantised is exact. */
 export const GATHER_SUITE: OpSuite = {
   op: "gather",
   variants: [""],
-  cases: (["f32", "f16", "bf16"] as const).flatMap((dtype) => [
-    gatherCase(17, 12, [2, 9], dtype),
-    gatherCase(7, 5, [11], dtype),
-    gatherCase(1, 1, [3, 1, 2], dtype),
-    gatherCase(300, 160, [77], dtype),
-  ]),
+  cases: [
+    ...(["f32", "f16", "bf16"] as const).flatMap((dtype) => [
+      gatherCase(17, 12, [2, 9], dtype),
+      gatherCase(7, 5, [11], dtype),
+      gatherCase(1, 1, [3, 1, 2], dtype),
+      gatherCase(300, 160, [77], dtype),
+    ]),
+    quantizedCase("q8_0", 96),
+    quantizedCase("q4_0", 160),
+    quantizedCase("q4_k", 512),
+    quantizedCase("q5_k", 256),
+    quantizedCase("q6_k", 768),
+    quantizedCase("f8_e4m3", 36),
+    quantizedCase("f8_e4m3", 64, 0.37),
+  ],
 };

@@ -1,19 +1,20 @@
 import type { Tensor } from "../../graph.ts";
 import { isFloat } from "../../dtype.ts";
+import { isWeightFormat } from "../../quantization/formats.ts";
 import { gatherKernel } from "../../shaders/gather.ts";
 
 /**
  * Rows of a table by index, as in an embedding. An index past the end takes the last row: the GPU has no
  * way to throw, so callers check indices before they upload them.
  *
- * @param table [N, C]; f32, f16 or bf16
+ * @param table [N, C]; f32, f16, bf16 or quantised
  * @param indices [...] u32, below N
  * @returns [..., C] f32
  * @throws {TypeError} when the dtypes differ from these
  * @throws {RangeError} when the table is not a matrix
  */
 export function gather(table: Tensor, indices: Tensor, options: { name?: string } = {}): Tensor {
-  if (!isFloat(table.dtype) || indices.dtype !== "u32") {
+  if (!(isFloat(table.dtype) || isWeightFormat(table.dtype)) || indices.dtype !== "u32") {
     throw new TypeError(`Cannot gather from ${table} by ${indices}: floats and u32 are needed`);
   }
   if (table.rank !== 2) {

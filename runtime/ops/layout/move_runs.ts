@@ -1,5 +1,6 @@
 import type { DType } from "../../dtype.ts";
 import { isFloat } from "../../dtype.ts";
+import { isWeightFormat } from "../../quantization/formats.ts";
 import type { Tensor } from "../../graph.ts";
 import { moveRunsKernel } from "../../shaders/move.ts";
 
@@ -32,7 +33,14 @@ export function moveRuns(x: Tensor, y: Tensor, runs: Runs): void {
   });
 }
 
-/** Type of a moved tensor: storage formats become f32, integers stay. */
+/**
+ * Type of a moved tensor: storage formats become f32, integers stay.
+ *
+ * @throws {TypeError} when the tensor is a quantised weight
+ */
 export function movedDType(x: Tensor): DType {
+  if (isWeightFormat(x.dtype)) {
+    throw new TypeError(`Cannot move the elements of ${x}: they lie in blocks`);
+  }
   return isFloat(x.dtype) ? "f32" : x.dtype;
 }

@@ -1,8 +1,10 @@
 import type { DType } from "../../dtype.ts";
+import type { WeightFormat } from "../../quantization/block_format.ts";
 import type { Activation } from "../../shaders/activations.ts";
 import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
 import { GEMM_VARIANTS } from "../gemm.ts";
 import { randomNormal } from "../ndarray.ts";
+import { sampleWeight } from "../sample_blocks.ts";
 import { linear } from "./mod.ts";
 import { linearReference } from "./reference.ts";
 
@@ -11,6 +13,11 @@ interface LinearCase {
   readonly n: number;
   readonly dtype?: DType;
   readonly xDtype?: DType;
+  /** The weight is quantised. */
+  readonly format?: WeightFormat;
+  /** Magnitude of the weight's elements, and the scale of the tensor. */
+  readonly magnitude?: number;
+  readonly scale?: number;
   readonly bias?: boolean;
   readonly activation?: Activation;
   readonly gate?: readonly number[];
@@ -20,9 +27,12 @@ interface LinearCase {
 function linearCase(spec: LinearCase): OpCase {
   const { x, n, dtype = "f32", xDtype = "f32", bias, activation = "none", gate, residual } = spec;
   const k = x.at(-1)!;
+  const { format, magnitude = 1 / Math.sqrt(k), scale } = spec;
   const inputs: Record<string, CaseInput> = {
     x: { values: randomNormal(x, 1), dtype: xDtype },
-    w: { values: randomNormal([n, k], 2, 1 / Math.sqrt(k)), dtype },
+    w: format
+      ? sampleWeight([n, k], format, 2, magnitude, scale)
+      : { values: randomNormal([n, k], 2, magnitude), dtype },
   };
   if (bias) inputs["bias"] = { values: randomNormal([n], 3), dtype };
   if (gate) inputs["gate"] = { values: randomNormal(gate, 4), dtype: "f32" };
@@ -35,7 +45,8 @@ function linearCase(spec: LinearCase): OpCase {
     gate && `gate [${gate}]`,
     residual && "residual",
   ];
-  const types = xDtype === "f32" ? dtype : `${xDtype} by ${dtype}`;
+  const weights = format ? `${format} of ${magnitude.toPrecision(1)}` : dtype;
+  const types = xDtype === "f32" ? weights : `${xDtype} by ${weights}`;
   return {
     name: [`x [${x}] n ${n} ${types}`, ...parts.filter((part) => part)].join(" "),
     inputs,
@@ -50,6 +61,19 @@ function linearCase(spec: LinearCase): OpCase {
     reference: (arrays) => [linearReference(arrays, activation)],
     tolerance: 2e-5,
   };
+}
+
+/** A format around every tile, without and with an epilogue (few pipelines: each takes long to compile); `step` is its block. */
+function quantizedCases(format: WeightFormat, step: number): OpCase[] {
+  const epilogue = { format, bias: true, activation: "silu", residual: true } as const;
+  return [
+    linearCase({ x: [1, 2 * step], n: 65, ...epilogue, gate: [65] }),
+    // Scales of this size are no normal f16 numbers where blocks nest them.
+    linearCase({ x: [3, 3 * step], n: 12, format, magnitude: 2e-3 }),
+    linearCase({ x: [2, 9, step], n: 36, ...epilogue, gate: [2, 1, 36] }),
+    linearCase({ x: [67, 2 * step], n: 130, format }),
+    linearCase({ x: [200, 5 * step], n: 68, format }),
+  ];
 }
 
 /** Sizes around every tile, all storage formats, all epilogue parts. */
@@ -75,5 +99,13 @@ export const LINEAR_SUITE: OpSuite = {
     linearCase({ x: [300, 130], n: 257, bias: true }),
     linearCase({ x: [300, 132], n: 260, bias: true, residual: true }),
     linearCase({ x: [130, 256], n: 516, bias: true }),
+    ...quantizedCases("q8_0", 32),
+    ...quantizedCases("q4_0", 32),
+    ...quantizedCases("q4_k", 256),
+    ...quantizedCases("q5_k", 256),
+    ...quantizedCases("q6_k", 256),
+    ...quantizedCases("f8_e4m3", 4),
+    linearCase({ x: [2, 64], n: 20, format: "f8_e4m3", scale: 0.37, bias: true }),
+    linearCase({ x: [130, 36], n: 20, format: "f8_e4m3", scale: -3, residual: true }),
   ],
 };

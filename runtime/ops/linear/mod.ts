@@ -1,6 +1,7 @@
 import type { Tensor } from "../../graph.ts";
 import { sameShape } from "../../shape.ts";
 import { isFloat } from "../../dtype.ts";
+import { isWeightFormat } from "../../quantization/formats.ts";
 import type { Activation } from "../../shaders/activations.ts";
 import { dispatchGemm } from "../gemm.ts";
 
@@ -22,7 +23,7 @@ export interface LinearOptions {
  * y = residual + gate * activation(x · wᵀ + bias), summed in f32.
  *
  * @param x [..., K], f32, f16 or bf16
- * @param w [N, K], f32, f16 or bf16, as checkpoints store it
+ * @param w [N, K], f32, f16, bf16 or quantised, as checkpoints store it
  * @returns f32 [..., N]
  * @throws {RangeError} when the shapes do not fit together
  */
@@ -34,7 +35,8 @@ export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tenso
       `Cannot apply linear to ${x} with weight ${w}: it needs [..., K] and [N, K]`,
     );
   }
-  for (const tensor of [x, w, bias, gate, residual]) {
+  const format = isWeightFormat(w.dtype) ? w.dtype : undefined;
+  for (const tensor of [x, format ? undefined : w, bias, gate, residual]) {
     if (tensor && !isFloat(tensor.dtype)) {
       throw new RangeError(`Cannot apply linear with ${tensor}: it needs f32, f16 or bf16`);
     }
@@ -66,6 +68,7 @@ export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tenso
       n,
       k,
       layout: "nk",
+      ...(format && { format }),
       epilogue: {
         scale: false,
         bias: bias !== undefined,

@@ -1,0 +1,130 @@
+/** All formats of quantised weights, and what follows from one for a tensor: sizes, decoding, repacking. */
+import { elementCount, formatShape, type Shape } from "../shape.ts";
+import type { BlockFormat, WeightFormat } from "./block_format.ts";
+import { F8_E4M3 } from "./f8_e4m3.ts";
+import { Q4_0 } from "./q4_0.ts";
+import { Q4_K } from "./q4_k.ts";
+import { Q5_K } from "./q5_k.ts";
+import { Q6_K } from "./q6_k.ts";
+import { Q8_0 } from "./q8_0.ts";
+
+/** Every format by its name. */
+export const BLOCK_FORMATS: Readonly<Record<WeightFormat, BlockFormat>> = {
+  q8_0: Q8_0,
+  q4_0: Q4_0,
+  q4_k: Q4_K,
+  q5_k: Q5_K,
+  q6_k: Q6_K,
+  f8_e4m3: F8_E4M3,
+};
+
+/** True for the formats of quantised weights. */
+export function isWeightFormat(format: string): format is WeightFormat {
+  return Object.hasOwn(BLOCK_FORMATS, format);
+}
+
+/**
+ * Checks that a tensor can be stored in a format.
+ *
+ * @throws {RangeError} when it has no rows, or they are no whole blocks
+ */
+export function checkBlocks(name: string, shape: Shape, format: WeightFormat): void {
+  const { blockElements } = BLOCK_FORMATS[format];
+  if (shape.length === 0 || shape.at(-1)! % blockElements !== 0) {
+    throw new RangeError(
+      `Cannot store tensor "${name}" ${formatShape(shape)} as ${format}: its rows must be whole ` +
+        `blocks of ${blockElements} elements`,
+    );
+  }
+}
+
+/** Bytes of the elements of `shape` in files. */
+export function blockBytes(shape: Shape, format: WeightFormat): number {
+  const { blockElements, blockBytes } = BLOCK_FORMATS[format];
+  return elementCount(shape) / blockElements * blockBytes;
+}
+
+/** Bytes of the elements of `shape` on the device. */
+export function repackedBytes(shape: Shape, format: WeightFormat): number {
+  const { blockElements, blockBytes, groupBlocks, headerBytes } = BLOCK_FORMATS[format];
+  const groups = Math.ceil(elementCount(shape) / (blockElements * groupBlocks));
+  return headerBytes + groups * groupBlocks * blockBytes;
+}
+
+/**
+ * Decodes blocks as files hold them, with ggml's f32 arithmetic.
+ *
+ * @param blocks whole blocks
+ * @param scale multiplies every element; only `f8_e4m3` has one
+ * @throws {RangeError} when the bytes end inside a block
+ */
+export function dequantize(
+  blocks: Uint8Array,
+  format: WeightFormat,
+  scale = 1,
+): Float32Array<ArrayBuffer> {
+  const { blockElements, blockBytes, decodeBlock } = BLOCK_FORMATS[format];
+  const count = wholeBlocks(blocks, format);
+  const values = new Float32Array(count * blockElements);
+  for (let i = 0; i < count; i++) {
+    decodeBlock(
+      new DataView(blocks.buffer, blocks.byteOffset + i * blockBytes, blockBytes),
+      values.subarray(i * blockElements, (i + 1) * blockElements),
+    );
+  }
+  return scale === 1 ? values : values.map((value) => value * scale);
+}
+
+/**
+ * Brings blocks into the device's layout, group by group; the last group may be incomplete. Formats that lie the
+ * same on the device are not copied.
+ *
+ * @param blocks whole blocks, the first of them the first of a group
+ * @throws {RangeError} when the bytes end inside a block
+ */
+export function repack(blocks: Uint8Array, format: WeightFormat): Uint8Array {
+  const { blockBytes, groupBlocks, looseScale, shuffle } = BLOCK_FORMATS[format];
+  const count = wholeBlocks(blocks, format);
+  if (looseScale === undefined && !shuffle) return blocks;
+  // All formats' blocks, and the places of their scales, are whole 16-bit words.
+  const even = blocks.byteOffset % 2 === 0 ? blocks : blocks.slice();
+  const source = new Uint16Array(even.buffer, even.byteOffset, even.byteLength / 2);
+  const packed = new Uint8Array(Math.ceil(count / groupBlocks) * groupBlocks * blockBytes);
+  const target = new Uint16Array(packed.buffer);
+  const words = new Uint32Array(packed.buffer);
+  const size = blockBytes / 2;
+  const scaleAt = looseScale === undefined ? size : looseScale / 2;
+  const restSize = looseScale === undefined ? size : size - 1;
+  for (let block = 0; block < count; block++) {
+    const inGroup = block % groupBlocks;
+    const from = block * size;
+    const group = (block - inGroup) * size;
+    const rest = group + inGroup * restSize;
+    for (let i = 0; i < scaleAt; i++) target[rest + i] = source[from + i]!;
+    if (looseScale !== undefined) {
+      target[group + groupBlocks * restSize + inGroup] = source[from + scaleAt]!;
+      for (let i = scaleAt; i < restSize; i++) target[rest + i] = source[from + i + 1]!;
+    }
+    shuffle?.(words, rest / 2);
+  }
+  return packed;
+}
+
+/** Rows of a tensor that are whole groups: what is uploaded in parts is cut at multiples of it. */
+export function rowsPerGroup(shape: Shape, format: WeightFormat): number {
+  const { blockElements, groupBlocks } = BLOCK_FORMATS[format];
+  const rowBlocks = shape.at(-1)! / blockElements;
+  let rows = 1;
+  while (rows * rowBlocks % groupBlocks !== 0) rows++;
+  return rows;
+}
+
+function wholeBlocks(bytes: Uint8Array, format: WeightFormat): number {
+  const { blockBytes } = BLOCK_FORMATS[format];
+  if (bytes.byteLength % blockBytes !== 0) {
+    throw new RangeError(
+      `Cannot decode ${bytes.byteLength} bytes of ${format}: they end inside a block of ${blockBytes} bytes`,
+    );
+  }
+  return bytes.byteLength / blockBytes;
+}

@@ -1,0 +1,91 @@
+import { type BlockFormat, bytesWgsl, pairNibbles, runWgsl } from "./block_format.ts";
+
+/** Elements of a block and of one of its 8 parts. */
+const ELEMENTS = 256;
+const PART = 32;
+/** Bytes of d, dmin and the packed 6-bit scales. */
+export const K_HEADER_BYTES = 16;
+/** For {@linkcode shuffleParts}. */
+const NIBBLES = new Uint32Array(ELEMENTS / 8);
+
+/**
+ * Factor and offset of part `part` of a block of `q4_k` or `q5_k`, which start alike: f16 d, f16 dmin, and 6-bit
+ * S and M of 8 parts in 12 bytes. The first four have theirs in the low six bits of a byte each; those of the
+ * others lie four bits in the last four bytes and two bits on top of the first eight.
+ */
+export function kScale(block: DataView, part: number): { factor: number; offset: number } {
+  const byte = (i: number) => block.getUint8(4 + i);
+  const s = part < 4 ? byte(part) & 63 : (byte(part + 4) & 15) | ((byte(part - 4) >> 6) << 4);
+  const m = part < 4 ? byte(part + 4) & 63 : (byte(part + 4) >> 4) | ((byte(part) >> 6) << 4);
+  return {
+    factor: Math.fround(block.getFloat16(0, true) * s),
+    offset: Math.fround(block.getFloat16(2, true) * m),
+  };
+}
+
+/** One part's nibbles after another's: the 32 words from `at` on, of which eight hold two parts. */
+export function shuffleParts(words: Uint32Array, at: number): void {
+  NIBBLES.set(words.subarray(at, at + NIBBLES.length));
+  for (let part = 0; part < 8; part++) {
+    const from = (part >> 1) * 8;
+    for (let i = 0; i < 4; i++) {
+      words[at + part * 4 + i] = pairNibbles(
+        NIBBLES[from + i]!,
+        NIBBLES[from + i + 4]!,
+        part % 2 === 0 ? 0 : 4,
+      );
+    }
+  }
+}
+
+/** WGSL of {@linkcode kScale} for blocks of `blockWords` `vec4<u32>`. */
+export function kScaleWgsl(name: string, blockWords: number): string {
+  return `fn ${name}_scale(i: u32) -> vec2<f32> {
+  let head = ${name}_word((i >> 6u) * ${blockWords}u);
+  let part = (i >> 3u) & 7u;
+  let packed = vec2<u32>(head.y, head.z) >> vec2<u32>((part & 3u) * 8u);
+  let last = head.w >> ((part & 3u) * 8u);
+  let high = ((packed >> vec2<u32>(2u)) & vec2<u32>(48u)) | (vec2<u32>(last, last >> 4u) & vec2<u32>(15u));
+  return unpack2x16float(head.x) * vec2<f32>(select(packed & vec2<u32>(63u), high, part >= 4u));
+}`;
+}
+
+/**
+ * Blocks of 256 in 8 parts of 32: d, dmin and scales (see {@linkcode kScale}), then 128 bytes q. Byte 32g + l has
+ * element l of part 2g in its low half and of part 2g + 1 in its high half; an element is (d · S) · q − dmin · M.
+ */
+export const Q4_K: BlockFormat = {
+  name: "q4_k",
+  blockElements: ELEMENTS,
+  blockBytes: K_HEADER_BYTES + ELEMENTS / 2,
+  groupBlocks: 1,
+  headerBytes: 0,
+  scaleRun: 8,
+  decodeBlock(block, values) {
+    for (let i = 0; i < ELEMENTS; i++) {
+      const part = Math.floor(i / PART);
+      const { factor, offset } = kScale(block, part);
+      const byte = block.getUint8(K_HEADER_BYTES + (part >> 1) * PART + i % PART);
+      const q = part % 2 === 0 ? byte & 15 : byte >> 4;
+      values[i] = Math.fround(factor * q) - offset;
+    }
+  },
+  // A block is 36 words: 4 of scales, 4 for each part.
+  shuffle: (words, at) => shuffleParts(words, at + 4),
+  decoder: (name) =>
+    `${kScaleWgsl(name, 9)}
+fn ${name}_scaled(i: u32, s: vec2<f32>) -> vec4<f32> {
+  let q = ${name}_u32((i >> 6u) * 36u + 4u + ((i >> 3u) & 7u) * 4u + (i & 3u)) >> (i & 4u);
+  return s.x * vec4<f32>(${bytesWgsl("q & 0x0f0f0f0fu")}) - vec4<f32>(s.y);
+}
+${
+      runWgsl(
+        name,
+        `  let scale = ${name}_scale(i);
+  let q = ${name}_word((i >> 6u) * 9u + 1u + ((i >> 3u) & 7u));
+  let p0 = q & vec4<u32>(0x0f0f0f0fu);
+  let p1 = (q >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu);
+  let s = vec4<f32>(scale.xx, -scale.yy);`,
+      )
+    }`,
+};
