@@ -14,6 +14,11 @@ export interface ConvRegistersSpec extends Omit<ConvFeatures, "hasCache"> {
   readonly pixels: number;
   /** Output channels per invocation, a multiple of 4. */
   readonly channels: number;
+  /**
+   * Lanes load the weights of one channel each and broadcast them: needs subgroups of exactly 8. Software adapters
+   * pay per load whatever it loads, so this makes most shapes twice as fast.
+   */
+  readonly broadcasts: boolean;
 }
 
 /** Invocations per workgroup: neighbouring pixels, so that all of them read the same weights at the same time. */
@@ -29,14 +34,23 @@ export const CONV_LANES = 8;
  * and channels past the end are computed on clamped addresses and not stored.
  */
 export function convRegistersKernel(spec: ConvRegistersSpec): Kernel {
-  const { pixels, channels, width, outWidth } = spec;
+  const { pixels, channels, width, outWidth, broadcasts } = spec;
   const features: ConvFeatures = { ...spec, hasCache: false };
   const type = width === 4 ? "vec4<f32>" : "f32";
   const eachPixel = (line: (i: number) => string) => each(pixels, line);
   const eachChannel = (line: (j: number) => string) => each(channels, line);
-  const products = eachChannel((j) =>
+  const rows = broadcasts ? Math.ceil(channels / CONV_LANES) : channels;
+  const channelOf = (row: number) => broadcasts ? `${row * CONV_LANES}u + local.x` : `${row}u`;
+  const weightOf = (j: number) =>
+    broadcasts
+      ? `subgroupBroadcast(l${Math.floor(j / CONV_LANES)}, ${j % CONV_LANES}u)`
+      : `weight_at(row${j} + tap + k)`;
+  const laneLoads = broadcasts
+    ? each(rows, (i) => `          let l${i} = weight_at(row${i} + tap + k);`) + "\n"
+    : "";
+  const products = laneLoads + eachChannel((j) =>
     [
-      `          let w${j} = weight_at(row${j} + tap + k);`,
+      `          let w${j} = ${weightOf(j)};`,
       ...(width === 4 ? [".x", ".y", ".z", ".w"] : [""]).map((part) =>
         eachPixel((i) => `          s${i}_${j} = fma(x${i}${part}, w${j}${part}, s${i}_${j});`)
       ),
@@ -50,7 +64,9 @@ ${convStoreWgsl(features, `first + p${i}`, names, sums).join("\n")}
   }`;
   });
   return {
-    name: `conv registers ${pixels}x${channels}${convName(features)}`,
+    name: `conv registers${broadcasts ? " broadcast" : ""} ${pixels}x${channels}${
+      convName(features)
+    }`,
     buffers: convBuffers(features),
     params: CONV_PARAMS,
     workgroupSize: [CONV_LANES, 1, 1],
@@ -63,7 +79,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let words = params.words;
   let row_words = params.k_frames * params.k_height * params.k_width * words;
   let n0 = wg.y * ${channels}u;
-${eachChannel((j) => `  let row${j} = min(n0 + ${j}u, params.channels - 1u) * row_words;`)}
+${each(rows, (i) => `  let row${i} = min(n0 + ${channelOf(i)}, params.channels - 1u) * row_words;`)}
 ${
       eachPixel((i) =>
         `  let p${i} = wg.x * ${CONV_LANES * pixels}u + ${CONV_LANES * i}u + local.x;

@@ -246,22 +246,39 @@ export function averageDown(
   return linear(folded, mean, { name: "average_down" }).reshape(...shape);
 }
 
-/** Parameter-free shortcut of a Wan 2.2 decoder level: repeated channels unfolded into space and time. */
-export function duplicateUp(
-  x: Tensor,
-  outChannels: number,
-  temporal: boolean,
-  place: ChunkPlace,
-): Tensor {
+/**
+ * Adds the parameter-free shortcut of a Wan 2.2 decoder level: channels of `x`, repeated and unfolded into space and
+ * time. What is repeated is read where it lies, not copied.
+ *
+ * @param y what the level itself made of `x`; first and only chunks have one frame, others those of `x` once or twice
+ */
+export function addDuplicateUp(y: Tensor, x: Tensor, temporal: boolean, place: ChunkPlace): Tensor {
   const ft = temporal ? 2 : 1;
+  const outChannels = y.dim(-1);
   const [, frames, height, width, channels] = x.shape as [number, number, number, number, number];
-  const repeats = outChannels * ft * 4 / channels;
-  const repeated = concat(new Array<Tensor>(repeats).fill(x.reshape(-1, 1)), 1);
+  // One pixel becomes a block of `cells`; neighbouring cells share a channel of the input, as far as repeats divide.
+  const cells = 4 * ft;
+  const repeats = outChannels * cells / channels;
+  if (!Number.isInteger(repeats)) {
+    throw new RangeError(
+      `Cannot add a shortcut from ${x} to ${y}: ${channels} channels do not repeat to ${outChannels} of ${cells} places`,
+    );
+  }
+  let shared = cells;
+  while (repeats % shared !== 0) shared /= 2;
+  const copies = concat(new Array<Tensor>(repeats / shared).fill(x.reshape(-1, 1)), 1);
+  const distinct = cells / shared;
+  const times = Math.min(distinct, ft);
+  const rows = Math.min(distinct / times, 2);
+  const columns = distinct / times / rows;
   const unfolded = permute(
-    repeated.reshape(frames, height, width, outChannels, ft, 2, 2),
+    copies.reshape(frames, height, width, outChannels, times, rows, columns),
     [0, 4, 1, 5, 2, 6, 3],
-  ).reshape(1, frames * ft, 2 * height, 2 * width, outChannels);
-  return place === "next" || ft === 1 ? unfolded : slice(unfolded, 1, ft - 1, frames * ft);
+  );
+  // The first frame of a clip is not doubled: it is the later one of its pair.
+  const b = place === "next" ? unfolded : slice(unfolded, 1, times - 1, times);
+  const a = y.reshape(frames, y.dim(1) / frames, height, 2, width, 2, outChannels);
+  return elementwise("a + b", { a, b }, { name: "shortcut" }).reshape(...y.shape);
 }
 
 /** Adds a shortcut. */

@@ -2,7 +2,7 @@ import type { Tensor } from "../../../runtime/mod.ts";
 import { randomNormal } from "../../../runtime/ops/ndarray.ts";
 import { assertClose, type Values } from "../../../tests/golden.ts";
 import { ModelRun, openTestDevice } from "../../../tests/model_run.ts";
-import { averageDown, duplicateUp, foldPatches, unfoldPatches } from "./blocks.ts";
+import { addDuplicateUp, averageDown, foldPatches, unfoldPatches } from "./blocks.ts";
 
 /** Element of [1, frames, height, width, channels]; 0 before the first frame. */
 function at({ shape, data }: Values, t: number, y: number, x: number, c: number): number {
@@ -102,7 +102,7 @@ Deno.test("averageDown() averages groups of folded channels, frames of zeros in 
   await check(cases);
 });
 
-Deno.test("duplicateUp() unfolds repeated channels, without the frame before the first of a clip", async () => {
+Deno.test("addDuplicateUp() adds unfolded repeated channels, without the frame before the first of a clip", async () => {
   const cases: Case[] = [];
   for (
     const [channels, outChannels, temporal, place] of [
@@ -112,6 +112,8 @@ Deno.test("duplicateUp() unfolds repeated channels, without the frame before the
       [8, 4, true, "next"],
       [4, 4, true, "next"],
       [16, 2, true, "only"],
+      [8, 6, true, "next"],
+      [2, 4, true, "first"],
     ] as const
   ) {
     const frames = place === "next" ? 2 : 1;
@@ -119,14 +121,22 @@ Deno.test("duplicateUp() unfolds repeated channels, without the frame before the
     const ft = temporal ? 2 : 1;
     const repeats = outChannels * ft * 4 / channels;
     const dropped = place === "next" ? 0 : ft - 1;
+    const y = randomNormal([1, frames * ft - dropped, 6, 4, outChannels], 3);
     cases.push({
       name: `${channels} to ${outChannels} channels, ${place} chunk, repeated ${repeats} times`,
       x,
-      trace: (x) => duplicateUp(x, outChannels, temporal, place),
-      expected: build([frames * ft - dropped, 6, 4, outChannels], (frame, y, column, out) => {
+      trace: (x) =>
+        addDuplicateUp(
+          x.graph.constant("y", y.shape, "f32", Float32Array.from(y.data)),
+          x,
+          temporal,
+          place,
+        ),
+      expected: build([frames * ft - dropped, 6, 4, outChannels], (frame, row, column, out) => {
         const t = frame + dropped;
-        const flat = ((out * ft + t % ft) * 2 + y % 2) * 2 + column % 2;
-        return at(x, Math.floor(t / ft), y >> 1, column >> 1, Math.floor(flat / repeats));
+        const flat = ((out * ft + t % ft) * 2 + row % 2) * 2 + column % 2;
+        const own = at(x, Math.floor(t / ft), row >> 1, column >> 1, Math.floor(flat / repeats));
+        return at(y, frame, row, column, out) + own;
       }),
     });
   }

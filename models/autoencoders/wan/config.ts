@@ -2,6 +2,7 @@ import { z } from "zod";
 
 /** `vae/config.json` of `AutoencoderKLWan`; defaults are those of the diffusers class (Wan 2.1). */
 export const WAN_VAE_CONFIG = z.object({
+  _class_name: z.literal("AutoencoderKLWan").default("AutoencoderKLWan"),
   base_dim: z.int().positive().default(96),
   decoder_base_dim: z.int().positive().nullish(),
   z_dim: z.int().positive().default(16),
@@ -50,6 +51,10 @@ export const WAN_VAE_CONFIG = z.object({
     "temperal_downsample",
     `it must have ${dim_mult.length - 1} entries, one less than dim_mult`,
   );
+  const pixelChannels = 3 * (patch_size ?? 1) ** 2;
+  for (const key of ["in_channels", "out_channels"] as const) {
+    check(config[key] === pixelChannels, key, `RGB in its patches has ${pixelChannels} channels`);
+  }
   const spatial = (patch_size ?? 1) * 2 ** (dim_mult.length - 1);
   check(
     scale_factor_spatial === spatial,

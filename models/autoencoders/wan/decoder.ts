@@ -1,8 +1,7 @@
-import { elementwise, type Graph, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
+import type { Graph, Tensor, WeightScope } from "../../../runtime/mod.ts";
 import {
-  add,
+  addDuplicateUp,
   causalConv,
-  duplicateUp,
   midBlock,
   normSilu,
   pointwiseConv,
@@ -17,8 +16,8 @@ import type { WanVaeConfig } from "./config.ts";
  * Decodes one latent frame to pixels.
  *
  * @param latents [1, 1, height, width, z_dim], in the autoencoder's own units (not normalised)
- * @returns [1, frames, height·s, width·s, 3] in [-1, 1]: one frame for the first latent frame of a clip, then
- *   `scale_factor_temporal` for each
+ * @returns [1, frames, height·s, width·s, 3], to be clamped to [-1, 1]: one frame for the first latent frame of a
+ *   clip, then `scale_factor_temporal` for each. Clamping is left to the reader because it would hide NaN
  */
 export function wanDecoder(
   graph: Graph,
@@ -54,7 +53,7 @@ export function wanDecoder(
         return upsample(stream, block.scope("upsamplers").scope(0), h, outChannels / 2, isTemporal);
       }
       const up = upsample(stream, block.scope("upsampler"), h, outChannels, isTemporal);
-      return add(up, duplicateUp(x, outChannels, isTemporal, stream.place));
+      return addDuplicateUp(up, x, isTemporal, stream.place);
     });
   }
   const pixels = graph.scope(
@@ -68,9 +67,5 @@ export function wanDecoder(
         config.out_channels,
       ),
   );
-  const frames = config.patch_size ? unfoldPatches(pixels, config.patch_size) : pixels;
-  return elementwise("clamp(a, low, high)", { a: frames }, {
-    scalars: { low: -1, high: 1 },
-    name: "pixels",
-  });
+  return config.patch_size ? unfoldPatches(pixels, config.patch_size) : pixels;
 }

@@ -5,6 +5,7 @@ import { type NdArray, ndarray, randomNormal } from "../ndarray.ts";
 import { causalConv3d } from "./causal_conv3d.ts";
 import { conv2d } from "./conv2d.ts";
 import { convReference } from "./reference.ts";
+import { CONV_VARIANTS } from "./variants.ts";
 
 const TOLERANCE = 2e-5;
 
@@ -127,7 +128,7 @@ const SAME: [number, number, number, number] = [1, 1, 1, 1];
 /** Odd sizes and channels, strides, one-sided padding, 1 x 1, epilogues, upsampling, storage formats. */
 export const CONV2D_SUITE: OpSuite = {
   op: "conv2d",
-  variants: ["cpu", "gpu"],
+  variants: CONV_VARIANTS.map(({ name }) => name),
   cases: [
     convCase({ x: [1, 8, 8, 16], channels: 16, kernel: [3, 3], padding: SAME, bias: true }),
     convCase({ x: [2, 7, 5, 3], channels: 20, kernel: [3, 3], padding: SAME, bias: true }),
@@ -216,7 +217,7 @@ export const CONV2D_SUITE: OpSuite = {
 /** Zero frames, caches of one and two frames, strides over time, kernels of one frame, front padding, batches. */
 export const CAUSAL_CONV3D_SUITE: OpSuite = {
   op: "causalConv3d",
-  variants: ["cpu", "gpu"],
+  variants: CONV_VARIANTS.map(({ name }) => name),
   cases: [
     convCase({ x: [1, 1, 8, 8, 8], channels: 16, kernel: [3, 3, 3], padding: SAME, bias: true }),
     convCase({ x: [2, 3, 5, 7, 12], channels: 20, kernel: [3, 3, 3], padding: SAME, bias: true }),

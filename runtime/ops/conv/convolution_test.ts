@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Graph, type Tensor } from "../../graph.ts";
 import { Resident } from "../../resident.ts";
-import { BASELINE_TARGET } from "../../target.ts";
+import { BASELINE_TARGET, type TargetFeatures } from "../../target.ts";
 import { causalConv3d, conv2d } from "./mod.ts";
 
 function tensorsOf(shapes: Record<string, number[]>, schedule: "cpu" | "gpu" = "gpu") {
@@ -42,6 +42,20 @@ Deno.test("conv2d() of one pixel's kernel is a linear layer", () => {
   conv2d(tensors["x"]!, tensors["w"]!, { stride: [2, 2] });
   const [pointwise, strided] = graph.dispatches.map(({ kernel }) => kernel.name.split(" ")[0]);
   assert.deepEqual([pointwise, strided], ["gemm", "conv"]);
+});
+
+Deno.test("conv2d() broadcasts weights on software adapters with subgroups of 8 only", () => {
+  const kernelOf = (sizes: Partial<TargetFeatures>, schedule: "cpu" | "gpu" = "cpu") => {
+    const features = { ...BASELINE_TARGET.features, ...sizes };
+    const graph = new Graph("test", { ...BASELINE_TARGET, schedule, features });
+    conv2d(graph.use(new Resident("x", [1, 8, 8, 8])), graph.use(new Resident("w", [40, 3, 3, 8])));
+    return graph.dispatches[0]!.kernel.name;
+  };
+  const eight = { subgroups: true, subgroupMinSize: 8, subgroupMaxSize: 8 };
+  assert.equal(kernelOf(eight), "conv registers broadcast 4x20");
+  assert.equal(kernelOf({}), "conv registers 8x8");
+  assert.equal(kernelOf({ ...eight, subgroupMaxSize: 16 }), "conv registers 8x8");
+  assert.equal(kernelOf(eight, "gpu"), "conv tiles 64x64 by 8x8");
 });
 
 Deno.test("causalConv3d() refuses a cache of another size or of too many frames", () => {
