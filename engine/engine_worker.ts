@@ -1,26 +1,31 @@
-import { DeviceLostError, NoAdapterError, OutOfMemoryError } from "../runtime/errors.ts";
-import type { ErrorRecord, FromWorker, ToWorker } from "./protocol.ts";
+import { DeviceLostError } from "../runtime/mod.ts";
+import { fromErrorRecord } from "./error_record.ts";
+import type { FromWorker, ToWorker } from "./protocol.ts";
 
 /** A worker seen from the main thread: one question at a time, events until the answer. */
 export class EngineWorker {
   readonly #worker: Worker;
   #pending: {
     resolve(answer: FromWorker): void;
-    reject(error: Error): void;
+    reject(error: unknown): void;
     onEvent(event: FromWorker): void;
   } | undefined;
   #isBroken = false;
 
-  /** Starts the thread; no device is opened yet. */
-  constructor() {
-    this.#worker = new Worker(new URL("./worker.ts", import.meta.url), {
-      type: "module",
-      name: "denoise-gpu",
-    });
-    this.#worker.onmessage = ({ data }: MessageEvent<FromWorker>) => this.#receive(data);
-    this.#worker.onerror = (event) => {
+  /**
+   * No device is opened yet.
+   *
+   * @param worker a thread that speaks the protocol; a new one that owns the GPU when left out
+   */
+  constructor(worker: Worker = startThread()) {
+    this.#worker = worker;
+    worker.onmessage = ({ data }: MessageEvent<FromWorker>) => this.#receive(data);
+    worker.onerror = (event) => {
       event.preventDefault();
-      this.#fail(new Error(`Cannot go on: the GPU worker ended (${event.message})`));
+      this.#fail(new DeviceLostError(`Cannot go on: the GPU worker ended (${event.message})`));
+    };
+    worker.onmessageerror = () => {
+      this.#fail(new Error("Cannot go on: the GPU worker sent what cannot be read"));
     };
   }
 
@@ -29,19 +34,26 @@ export class EngineWorker {
     return this.#isBroken;
   }
 
-  /** Sends a message and waits for its answer; events in between go to `onEvent`. */
+  /**
+   * Sends a message and waits for its answer.
+   *
+   * @param onEvent called for what comes before the answer; what it throws ends the question, and breaks the
+   *   worker, which would still be at work
+   * @throws {Error} what the worker answers with, and when it is at work or broken already
+   */
   ask(message: ToWorker, onEvent: (event: FromWorker) => void = () => {}): Promise<FromWorker> {
-    if (this.#pending) {
-      throw new Error(`Cannot ask the GPU worker to ${message.type}: it is at work`);
-    }
     return new Promise((resolve, reject) => {
-      this.#pending = { resolve, reject, onEvent };
+      if (this.#pending || this.#isBroken) {
+        const state = this.#isBroken ? "it has ended" : "it is at work";
+        throw new Error(`Cannot ask the GPU worker to ${message.type}: ${state}`);
+      }
       this.#worker.postMessage(message);
+      this.#pending = { resolve, reject, onEvent };
     });
   }
 
   /** Ends the thread at once and frees its device; a question under way fails with `reason`. */
-  terminate(reason: Error = new Error("Cannot go on: the GPU worker was ended")): void {
+  terminate(reason: unknown = new Error("Cannot go on: the GPU worker was ended")): void {
     this.#worker.terminate();
     this.#fail(reason);
   }
@@ -49,39 +61,31 @@ export class EngineWorker {
   #receive(event: FromWorker): void {
     const pending = this.#pending;
     if (!pending) return;
-    if (event.type === "loading" || event.type === "progress") return pending.onEvent(event);
+    if (event.type === "loading" || event.type === "progress") {
+      try {
+        pending.onEvent(event);
+      } catch (error) {
+        this.#fail(error);
+      }
+      return;
+    }
     this.#pending = undefined;
     if (event.type !== "failed") return pending.resolve(event);
-    const error = reviveError(event.error);
+    const error = fromErrorRecord(event.error);
     if (error instanceof DeviceLostError) this.#isBroken = true;
     pending.reject(error);
   }
 
-  #fail(error: Error): void {
+  #fail(error: unknown): void {
     this.#isBroken = true;
     this.#pending?.reject(error);
     this.#pending = undefined;
   }
 }
 
-/** The error of its class again; callers tell bad requests from defects by it. */
-function reviveError({ name, message }: ErrorRecord): Error {
-  switch (name) {
-    case "AbortError":
-      return new DOMException(message, name);
-    case "RangeError":
-      return new RangeError(message);
-    case "TypeError":
-      return new TypeError(message);
-    case "SyntaxError":
-      return new SyntaxError(message);
-    case "DeviceLostError":
-      return new DeviceLostError(message);
-    case "NoAdapterError":
-      return new NoAdapterError(message);
-    case "OutOfMemoryError":
-      return new OutOfMemoryError(message, 0, 0);
-    default:
-      return new Error(message);
-  }
+function startThread(): Worker {
+  return new Worker(new URL("./worker.ts", import.meta.url), {
+    type: "module",
+    name: "denoise-gpu",
+  });
 }

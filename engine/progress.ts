@@ -10,10 +10,21 @@ const STAGES = {
 
 /** Turns finished steps into a share of the whole and a time left. */
 export class ProgressClock {
-  readonly #start = performance.now();
+  readonly #now: () => number;
+  readonly #start: number;
   #fraction = 0;
   #step = 0;
   #totalSteps = 0;
+
+  /**
+   * Starts to count.
+   *
+   * @param now milliseconds from any moment on
+   */
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now;
+    this.#start = now();
+  }
 
   /** The state after `progress` was reported. */
   update({ stage, step, totalSteps }: PipelineProgress): Progress {
@@ -26,7 +37,7 @@ export class ProgressClock {
       this.#step = step;
       this.#totalSteps = totalSteps;
     }
-    const elapsed = (performance.now() - this.#start) / 1000;
+    const elapsed = (this.#now() - this.#start) / 1000;
     // The first steps compile shaders: an estimate from them would be far too long.
     const isKnown = stage !== "encode" && (stage !== "denoise" || step >= 2);
     return {

@@ -1,13 +1,12 @@
 /** What the main thread and the worker that owns the GPU say to each other. */
 import type { PipelineInfo, PipelineProgress, PipelineRequest } from "../models/mod.ts";
-import type { DeviceReport } from "./types.ts";
+import type { ErrorRecord } from "./error_record.ts";
+import type { DeviceReport, EngineOptions } from "./types.ts";
 
 /** How the worker opens its device. */
-export interface DeviceSettings {
-  readonly maxVramBytes?: number;
-  readonly powerPreference?: "high-performance" | "low-power";
-  readonly forceSoftware?: boolean;
-}
+export type DeviceSettings = Readonly<
+  Pick<EngineOptions, "maxVramBytes" | "powerPreference" | "forceSoftware">
+>;
 
 /** To the worker. A worker does one thing at a time, in order. */
 export type ToWorker =
@@ -20,13 +19,7 @@ export type ToWorker =
   }
   | { readonly type: "inspect"; readonly device: DeviceSettings };
 
-/** An error as it crosses the thread: classes do not survive structured cloning. */
-export interface ErrorRecord {
-  readonly name: string;
-  readonly message: string;
-}
-
-/** From the worker: progress while it works, then one `done` or `failed`. */
+/** From the worker: progress while it works, then one answer: what was asked for, or `failed`. */
 export type FromWorker =
   | { readonly type: "loading"; readonly fraction: number }
   | { readonly type: "progress"; readonly progress: PipelineProgress }

@@ -112,7 +112,8 @@ export interface Engine {
    *
    * @throws {RangeError} for a request whose values this model cannot serve
    * @throws {TypeError} for a request of the wrong types
-   * @throws {DOMException} named `AbortError` when `signal` fires first
+   * @throws the signal's reason, a `DOMException` named `AbortError` unless another is given, when `signal` fires
+   *   first; while another generation runs, not before that has ended
    */
   generate(
     request: GenerateRequest,

@@ -3,6 +3,7 @@
  */
 import { openPipeline, type Pipeline, type PipelineRequest } from "../models/mod.ts";
 import { type Device, type DeviceOptions, openDevice } from "../runtime/mod.ts";
+import { toErrorRecord } from "./error_record.ts";
 import { inspect } from "./inspect.ts";
 import type { DeviceSettings, FromWorker, ToWorker } from "./protocol.ts";
 
@@ -21,8 +22,7 @@ scope.onmessage = async ({ data }): Promise<void> => {
     else if (data.type === "generate") await generate(data.request, new Int32Array(data.cancel));
     else post({ type: "inspected", report: await inspect(deviceOptions(data.device)) });
   } catch (error) {
-    const { name, message } = error instanceof Error ? error : new Error(String(error));
-    post({ type: "failed", error: { name, message } });
+    post({ type: "failed", error: toErrorRecord(error) });
   }
 };
 

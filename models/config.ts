@@ -1,10 +1,11 @@
 import type { z } from "zod";
+import { excerpt } from "../hub/json_file.ts";
 
 /**
  * Checks a component's parsed `config.json` and fills in the reference's defaults.
  *
  * @param path of the file, for messages
- * @throws {SyntaxError} naming the first key that does not fit
+ * @throws {SyntaxError} naming the first key that does not fit, with its value
  */
 export function parseConfig<Schema extends z.ZodType>(
   schema: Schema,
@@ -14,6 +15,23 @@ export function parseConfig<Schema extends z.ZodType>(
   const result = schema.safeParse(json);
   if (result.success) return result.data;
   const [issue] = result.error.issues;
-  const key = issue?.path.join(".") || "the whole file";
-  throw new SyntaxError(`Cannot use "${path}": ${key}: ${issue?.message ?? "it does not fit"}`);
+  const keys = issue?.path ?? [];
+  const key = keys.join(".") || "the whole file";
+  const reason = (issue?.message ?? "it does not fit").replace(
+    /^[A-Z](?=[a-z])/,
+    (c) => c.toLowerCase(),
+  );
+  throw new SyntaxError(
+    `Cannot use "${path}": ${key} is ${excerpt(valueAt(json, keys))}: ${reason}; ` +
+      "fetch the file again, or use another model",
+  );
+}
+
+function valueAt(json: unknown, keys: readonly PropertyKey[]): unknown {
+  let value = json;
+  for (const key of keys) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined;
+    value = (value as Record<PropertyKey, unknown>)[key];
+  }
+  return value;
 }

@@ -25,7 +25,7 @@ export interface DeviceCounters {
   pipelines: number;
   /** Bind groups made. */
   bindGroups: number;
-  /** Storage and uniform buffers allocated. */
+  /** Storage and uniform buffers allocated; those of read-backs do not count. */
   buffers: number;
   /** Calls of submit. */
   submits: number;
@@ -76,14 +76,17 @@ export class Device {
       const error = new DeviceLostError(
         `Cannot go on with the GPU "${adapter.name}": the device was lost (${info.reason}${
           info.message ? `: ${info.message}` : ""
-        })`,
+        }); try again, and update its driver if this happens often`,
       );
       this.#failure = error;
       return error;
     });
   }
 
-  /** Device memory taken at present, in bytes. */
+  /**
+   * Device memory taken at present, in bytes: buffers, and the copies that read-backs go through. Not in it are
+   * compiled pipelines and what WebGPU itself holds for queued writes, at most 64 MiB until the next submit.
+   */
   get allocatedBytes(): number {
     return this.#allocatedBytes;
   }
@@ -126,6 +129,12 @@ export class Device {
     byteLength: number,
     usage: GPUBufferUsageFlags = STORAGE_USAGE,
   ): GPUBuffer {
+    const buffer = this.#allocate(label, byteLength, usage);
+    this.counters.buffers++;
+    return buffer;
+  }
+
+  #allocate(label: string, byteLength: number, usage: GPUBufferUsageFlags): GPUBuffer {
     if (byteLength > this.availableBytes) {
       throw new OutOfMemoryError(
         `Cannot allocate ${byteLength} bytes for "${label}": ${this.availableBytes} of the budget of ${this.#maxBytes} bytes are left`,
@@ -136,7 +145,6 @@ export class Device {
     const buffer = this.gpuDevice.createBuffer({ label, size: byteLength, usage });
     this.#allocatedBytes += byteLength;
     this.#peakBytes = Math.max(this.#peakBytes, this.#allocatedBytes);
-    this.counters.buffers++;
     return buffer;
   }
 
@@ -168,25 +176,32 @@ export class Device {
   }
 
   /**
-   * Runs `create` under error scopes and throws what WebGPU reports.
+   * Runs `create` under error scopes and throws what WebGPU reports, else what `create` throws.
    *
    * @throws {OutOfMemoryError} {@linkcode GpuValidationError}
    */
   async guarded<T>(create: () => T): Promise<T> {
     this.gpuDevice.pushErrorScope("out-of-memory");
     this.gpuDevice.pushErrorScope("validation");
-    let result: T;
-    const before = this.#allocatedBytes;
+    const bytesBefore = this.#allocatedBytes;
+    const pipelinesBefore = this.#pipelines.size;
     try {
-      result = create();
+      return create();
     } finally {
+      const requestedBytes = this.#allocatedBytes - bytesBefore;
       const validation = await this.gpuDevice.popErrorScope();
       const memory = await this.gpuDevice.popErrorScope();
-      if (memory) this.#failure ??= typedError(memory, this.#allocatedBytes - before);
+      if (memory) this.#failure ??= typedError(memory, requestedBytes);
       if (validation) this.#failure ??= typedError(validation, 0);
+      // A pipeline made meanwhile may be the invalid one: it must not be found in the cache again.
+      if (memory || validation) this.#forgetPipelines(pipelinesBefore);
+      // Throws over what `create` threw: WebGPU's report is the cause, the exception its consequence.
+      this.check();
     }
-    this.check();
-    return result;
+  }
+
+  #forgetPipelines(keep: number): void {
+    for (const wgsl of [...this.#pipelines.keys()].slice(keep)) this.#pipelines.delete(wgsl);
   }
 
   /** Queues a write; data is copied before the call returns. Offsets and sizes are multiples of 4. */
@@ -237,24 +252,25 @@ export class Device {
     this.check();
   }
 
-  /** Reads ranges of buffers back, concatenated. One wait. */
+  /**
+   * Reads ranges of buffers back, concatenated. One wait.
+   *
+   * @throws {OutOfMemoryError} when the byte budget does not hold a copy of the ranges
+   */
   async read(windows: readonly BufferWindow[]): Promise<Uint8Array<ArrayBuffer>> {
     const total = windows.reduce((sum, window) => sum + window.size, 0);
     const result = new Uint8Array(total);
-    const staging = windows.map(({ size }) =>
-      this.gpuDevice.createBuffer({
-        label: "read-back",
-        size: roundUp(size, 4),
-        usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
-      })
-    );
-    const encoder = this.gpuDevice.createCommandEncoder({ label: "read-back" });
-    windows.forEach(({ buffer, offset, size }, i) =>
-      encoder.copyBufferToBuffer(buffer, offset, staging[i]!, 0, roundUp(size, 4))
-    );
-    this.submit([encoder.finish()]);
-    this.counters.waits++;
+    const staging: GPUBuffer[] = [];
     try {
+      const encoder = this.gpuDevice.createCommandEncoder({ label: "read-back" });
+      for (const { buffer, offset, size } of windows) {
+        const bytes = roundUp(size, 4);
+        const copy = this.#allocate("read-back", bytes, STAGING_USAGE);
+        staging.push(copy);
+        encoder.copyBufferToBuffer(buffer, offset, copy, 0, bytes);
+      }
+      this.submit([encoder.finish()]);
+      this.counters.waits++;
       await Promise.all(staging.map((buffer) => buffer.mapAsync(GPUMapMode.READ)));
       this.check();
       let offset = 0;
@@ -267,7 +283,7 @@ export class Device {
       this.check();
       throw error;
     } finally {
-      for (const buffer of staging) buffer.destroy();
+      for (const buffer of staging) this.destroyBuffer(buffer);
     }
     return result;
   }
@@ -280,11 +296,14 @@ export class Device {
 }
 
 const STORAGE_USAGE = 0x80 | 0x08 | 0x04; // STORAGE | COPY_DST | COPY_SRC
+const STAGING_USAGE = 0x01 | 0x08; // MAP_READ | COPY_DST
 
 function typedError(error: GPUError, requestedBytes: number): Error {
   return error.constructor.name === "GPUOutOfMemoryError"
     ? new OutOfMemoryError(
-      `Cannot allocate device memory: the driver has none left`,
+      `Cannot allocate ${
+        requestedBytes > 0 ? `${requestedBytes} bytes of ` : ""
+      }device memory: the driver has not enough left. Close other programs that use the GPU, or ask for less`,
       requestedBytes,
       0,
     )

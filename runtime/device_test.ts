@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { openDevice } from "./open_device.ts";
 import { DeviceLostError, GpuValidationError, NoAdapterError, OutOfMemoryError } from "./errors.ts";
-import { Resident } from "./resident.ts";
+import { createWindows, Resident } from "./resident.ts";
 
 Deno.test("openDevice() says what to install when there is no adapter", async () => {
   const gpu = { requestAdapter: () => Promise.resolve(null) } as unknown as GPU;
@@ -45,6 +45,56 @@ Deno.test("Device.guarded() gives a typed error for a shader that does not compi
     device.guarded(() => device.pipeline("broken", "fn main( {")),
     GpuValidationError,
   );
+  device.destroy();
+});
+
+Deno.test("Device.guarded() throws WebGPU's report, else what the callback threw, and caches no bad pipeline", async () => {
+  const device = await openDevice();
+  const thrown = new RangeError("own");
+  await assert.rejects(
+    device.guarded(() => {
+      throw thrown;
+    }),
+    thrown,
+  );
+  await assert.rejects(
+    device.guarded(() => {
+      device.pipeline("broken", "fn main( {");
+      throw thrown;
+    }),
+    GpuValidationError,
+  );
+  const { pipelines } = device.counters;
+  await assert.rejects(
+    device.guarded(() => device.pipeline("broken", "fn main( {")),
+    GpuValidationError,
+  );
+  assert.equal(device.counters.pipelines, pipelines + 1, "it is compiled anew");
+  device.check();
+  device.destroy();
+});
+
+Deno.test("Device.read() counts its copy while it lasts, and keeps to the byte budget", async () => {
+  const device = await openDevice({ maxBytes: 1000 });
+  const tensor = new Resident("tensor", [100]).allocate(device);
+  await tensor.read();
+  assert.equal(device.allocatedBytes, 400);
+  assert.equal(device.peakBytes, 800);
+  const rest = device.createBuffer("rest", 400);
+  await assert.rejects(tensor.read(), OutOfMemoryError);
+  assert.equal(device.allocatedBytes, 800);
+  device.destroyBuffer(rest);
+  device.destroy();
+});
+
+Deno.test("createWindows() leaves nothing allocated when the budget holds only some of its buffers", async () => {
+  const device = await openDevice({
+    maxBytes: 1000,
+    limits: { maxBindingBytes: 256, maxBufferBytes: 512 },
+  });
+  assert.throws(() => createWindows(device, "large", 1100), OutOfMemoryError);
+  assert.equal(device.allocatedBytes, 0);
+  assert.equal(createWindows(device, "fits", 1000).length, 4);
   device.destroy();
 });
 

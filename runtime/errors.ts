@@ -31,4 +31,13 @@ export class GpuValidationError extends Error {
 export class NoAdapterError extends Error {
   /** Survives the way between threads. */
   override readonly name = "NoAdapterError";
+
+  /** Says what to install when no other words are given. */
+  constructor(
+    message =
+      "Cannot find a GPU: WebGPU offers no adapter on this machine. Install your GPU's driver (on Linux " +
+      "with Vulkan), or the software driver (package mesa-vulkan-drivers on Debian and Ubuntu)",
+  ) {
+    super(message);
+  }
 }

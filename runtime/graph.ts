@@ -2,11 +2,11 @@
  * Tracing: ops called on symbolic tensors append dispatches to a graph. No GPU work happens here, so every
  * shape error shows up with the names of the tensors in it, before anything is allocated.
  */
-import type { DType } from "./dtype.ts";
+import type { DType, StorageFormat } from "./dtype.ts";
 import { Resident } from "./resident.ts";
 import { allocatedBytes, cutIntoPieces } from "./windows.ts";
 import { elementCount, formatShape, type Shape } from "./shape.ts";
-import type { Kernel } from "./shaders/assemble.ts";
+import type { Kernel, ParamType } from "./shaders/assemble.ts";
 import type { Target } from "./target.ts";
 
 /** Memory that only lives inside one run of a program. */
@@ -25,8 +25,8 @@ export class Tensor {
   readonly name: string;
   /** Sizes, outermost first. */
   readonly shape: Shape;
-  /** Element type. */
-  readonly dtype: DType;
+  /** How its elements are stored; what programs compute is stored element by element. */
+  readonly dtype: StorageFormat;
   /** Where the elements live: inside the program, or in a tensor that outlives it. */
   readonly memory: Intermediate | Resident;
 
@@ -35,7 +35,7 @@ export class Tensor {
     graph: Graph,
     name: string,
     shape: Shape,
-    dtype: DType,
+    dtype: StorageFormat,
     memory: Intermediate | Resident,
   ) {
     this.graph = graph;
@@ -126,6 +126,15 @@ export interface Constant {
   readonly values: ArrayLike<number>;
 }
 
+/** Elements of one tensor: indices are u32, and the last workgroup of a grid counts past the end. */
+const MAX_ELEMENTS = 2 ** 32 - 2 ** 20;
+
+/** Whether a parameter arrives in the kernel as the number it is; f32 may round. */
+function fitsType(value: number, type: ParamType): boolean {
+  if (type === "f32") return Number.isFinite(Math.fround(value));
+  return value === (type === "u32" ? value >>> 0 : value | 0);
+}
+
 /** A traced computation: dispatches in order, and the tensors that they touch. */
 export class Graph {
   /** Names the program in messages. */
@@ -203,7 +212,8 @@ export class Graph {
    * Records one kernel invocation.
    *
    * @throws {TypeError} when a buffer or parameter is missing, or a tensor of another graph is used
-   * @throws {RangeError} when the tensors need more bindings than the adapter has
+   * @throws {RangeError} when the tensors need more bindings than the adapter has, a tensor is too large for the
+   *   kernels' indices, or a parameter or the grid does not fit its type
    */
   dispatch(spec: DispatchSpec): void {
     const { kernel } = spec;
@@ -216,13 +226,23 @@ export class Graph {
       this.#checkUse(label, tensor, slot.access);
       return tensor;
     });
-    const params = Object.keys(kernel.params).map((name) => {
+    const params = Object.entries(kernel.params).map(([name, type]) => {
       const value = spec.params[name];
       if (value === undefined) {
         throw new TypeError(`Cannot dispatch ${label}: parameter "${name}" is not given`);
       }
+      if (!fitsType(value, type)) {
+        throw new RangeError(
+          `Cannot dispatch ${label}: parameter "${name}" is ${value}, no ${type}`,
+        );
+      }
       return value;
     });
+    if (!spec.workgroups.every((count) => Number.isInteger(count) && count > 0)) {
+      throw new RangeError(
+        `Cannot dispatch ${label}: its grid is [${spec.workgroups.join(", ")}] workgroups`,
+      );
+    }
     const bindings = tensors.reduce(
       (sum, tensor) => sum + cutIntoPieces(tensor.memory.byteLength, this.target.limits).length,
       0,
@@ -255,6 +275,11 @@ export class Graph {
     if (tensor.graph !== this) {
       throw new TypeError(
         `Cannot dispatch ${label}: tensor ${tensor} belongs to graph "${tensor.graph.name}"`,
+      );
+    }
+    if (tensor.size > MAX_ELEMENTS) {
+      throw new RangeError(
+        `Cannot dispatch ${label}: tensor ${tensor} has ${tensor.size} elements, kernels count to ${MAX_ELEMENTS}. Ask for a smaller size or fewer frames`,
       );
     }
     if (access === "read" && "id" in tensor.memory && !this.#written.has(tensor.memory.id)) {

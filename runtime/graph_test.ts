@@ -62,6 +62,28 @@ Deno.test("Graph.dispatch() refuses tensors of another graph and missing paramet
   assert.throws(() => dispatch({}), /parameter "words" is not given/);
 });
 
+Deno.test("Graph.dispatch() refuses what 32 bits or an empty grid cannot carry", () => {
+  const graph = newGraph();
+  const x = graph.use(new Resident("x", [4]));
+  const dispatch = (words: number, workgroups: [number, number, number], input = x) =>
+    graph.dispatch({
+      kernel: COPY_KERNEL,
+      buffers: { x: input, y: graph.tensor("y", [4]) },
+      params: { words },
+      workgroups,
+    });
+  for (const words of [-1, 0.5, 2 ** 32, NaN]) {
+    assert.throws(
+      () => dispatch(words, [1, 1, 1]),
+      new RegExp(`parameter "words" is ${words}, no u32`),
+    );
+  }
+  assert.throws(() => dispatch(1, [1, 0, 1]), /its grid is \[1, 0, 1\] workgroups/);
+  const huge = graph.use(new Resident("huge", [2 ** 17, 2 ** 15]));
+  assert.throws(() => dispatch(1, [1, 1, 1], huge), /tensor huge .* has 4294967296 elements/);
+  dispatch(2 ** 32 - 1, [1, 1, 1]);
+});
+
 Deno.test("Graph.dispatch() counts bindings of tensors above the binding limit", () => {
   const graph = new Graph("test", {
     ...BASELINE_TARGET,

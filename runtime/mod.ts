@@ -11,6 +11,8 @@ export * from "./open_device.ts";
 export * from "./plan.ts";
 export * from "./profile.ts";
 export * from "./program.ts";
+export type { BlockFormat, WeightFormat } from "./quantization/block_format.ts";
+export { blockBytes, dequantize, isWeightFormat } from "./quantization/formats.ts";
 export * from "./resident.ts";
 export * from "./schedule.ts";
 export type { BufferSlot, Kernel, ParamType } from "./shaders/assemble.ts";

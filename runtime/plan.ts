@@ -4,6 +4,7 @@
  */
 import type { Dispatch, Graph } from "./graph.ts";
 import type { Resident } from "./resident.ts";
+import { RESERVED_PARAMS } from "./shaders/assemble.ts";
 import { roundUp } from "./shape.ts";
 import type { Target } from "./target.ts";
 
@@ -76,9 +77,14 @@ export function planMemory(graphs: Readonly<Record<string, Graph>>): MemoryPlan 
   };
 }
 
+/** Bytes of a dispatch's parameters, the runtime's own included; each is 4 bytes long. */
+export function paramBytesOf(dispatch: Dispatch): number {
+  return (RESERVED_PARAMS + dispatch.params.length) * 4;
+}
+
 /** Parameter blocks of {@linkcode PARAM_STRIDE} bytes that a dispatch needs. */
 export function paramBlocks(dispatch: Dispatch): number {
-  return Math.ceil((dispatch.params.length + 3) * 4 / PARAM_STRIDE);
+  return Math.ceil(paramBytesOf(dispatch) / PARAM_STRIDE);
 }
 
 interface Lifetime {
@@ -153,13 +159,19 @@ function cutSubmits(dispatches: readonly Dispatch[], target: Target): PlannedDis
   return submits;
 }
 
-/** Cuts a grid along its longest axis into about `parts`, and every axis to the device's limit. */
+/**
+ * Cuts a grid into at least `parts`, if it has as many workgroups, and every axis to the device's limit. The
+ * longest axis is cut first: its parts differ least in size.
+ */
 function cutGrid(dispatch: Dispatch, parts: number, limit: number): PlannedDispatch[] {
   const { workgroups } = dispatch;
-  const longest = workgroups.indexOf(Math.max(...workgroups));
-  const steps = workgroups.map((count, axis) =>
-    Math.max(1, Math.min(limit, axis === longest ? Math.ceil(count / Math.max(1, parts)) : count))
-  );
+  const steps = [...workgroups];
+  let wanted = parts;
+  for (const axis of [0, 1, 2].sort((a, b) => workgroups[b]! - workgroups[a]!)) {
+    const count = workgroups[axis]!;
+    steps[axis] = Math.min(limit, Math.max(1, Math.floor(count / Math.max(1, wanted))));
+    wanted = Math.ceil(wanted / Math.ceil(count / steps[axis]!));
+  }
   const result: PlannedDispatch[] = [];
   for (let z = 0; z < workgroups[2]; z += steps[2]!) {
     for (let y = 0; y < workgroups[1]; y += steps[1]!) {

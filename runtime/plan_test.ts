@@ -6,6 +6,8 @@ import { elementwise } from "./ops/elementwise/mod.ts";
 import { planMemory } from "./plan.ts";
 import { instantiate } from "./program.ts";
 import { Resident } from "./resident.ts";
+import { runSequence } from "./schedule.ts";
+import { COPY_KERNEL } from "./shaders/copy.ts";
 import { BASELINE_TARGET, type Target } from "./target.ts";
 
 /** A chain of additions in which every result is read by some later ones. */
@@ -110,7 +112,7 @@ Deno.test("planMemory() cuts grids and submits without changing the result", asy
     const programs = await instantiate(planMemory({ main: graph }), device);
     input.write(Float32Array.from({ length: 5000 }, (_, i) => i));
     const program = programs.get("main");
-    await program.run();
+    await runSequence(device, [{ programs: [program] }]);
     const values = await output.read();
     programs.destroy();
     return { submits: program.submits.length, values };
@@ -118,20 +120,61 @@ Deno.test("planMemory() cuts grids and submits without changing the result", asy
   device.destroy();
 });
 
-Deno.test("Program.run() stops with an AbortError between submits when cancelled", async () => {
+Deno.test("planMemory() keeps every part of a long dispatch within the budget of a submit", () => {
+  const flops = 1000;
+  const target = { ...BASELINE_TARGET, submitBudget: { flops, bytes: Infinity } };
+  const grids = [[1000, 1, 1], [7, 13, 3], [3, 2, 500], [97, 89, 1]] as const;
+  for (const workgroups of grids) {
+    for (const perGroup of [1, 30, 999]) {
+      const graph = new Graph("long", target);
+      const [x, y] = [new Resident("x", [4]), new Resident("y", [4])];
+      const count = workgroups[0] * workgroups[1] * workgroups[2];
+      graph.dispatch({
+        kernel: COPY_KERNEL,
+        buffers: { x: graph.use(x), y: graph.use(y) },
+        params: { words: 1 },
+        workgroups,
+        flops: count * perGroup,
+      });
+      const { submits } = planMemory({ main: graph }).programs["main"]!;
+      const parts = submits.flat().map(({ workgroups: [a, b, c] }) => a * b * c);
+      assert.equal(parts.reduce((sum, part) => sum + part), count, "nothing is lost or done twice");
+      const largest = Math.max(...parts) * perGroup;
+      assert.ok(largest <= flops, `${workgroups} of ${perGroup}: a part has ${largest}`);
+    }
+  }
+});
+
+Deno.test("instantiate() stops between kernels when cancelled, and leaves nothing allocated", async () => {
   const device = await openDevice();
-  const target = { ...device.target, submitBudget: { flops: 10, bytes: 100 } };
-  const { graph, input, output } = randomGraph(5, target);
+  const { graph, input, output } = randomGraph(5, device.target);
   input.allocate(device);
   output.allocate(device);
-  const programs = await instantiate(planMemory({ main: graph }), device);
-  const program = programs.get("main");
-  assert.ok(program.submits.length > 10);
-  let finished = 0;
-  await assert.rejects(
-    program.run({ isCancelled: () => finished >= 3, onProgress: (count) => finished = count }),
-    { name: "AbortError" },
-  );
-  assert.equal(finished, 3);
+  const before = device.allocatedBytes;
+  let asked = 0;
+  const control = { isCancelled: () => ++asked > 5 };
+  const plan = planMemory({ main: graph });
+  await assert.rejects(instantiate(plan, device, control), { name: "AbortError" });
+  assert.equal(asked, 6);
+  assert.equal(device.allocatedBytes, before);
+  (await instantiate(plan, device)).destroy();
+  device.destroy();
+});
+
+Deno.test("ProgramSet.destroy() gives constants back too, so that the plan can be instantiated again", async () => {
+  const device = await openDevice();
+  const graph = new Graph("constant", device.target);
+  const output = new Resident("output", [4]).allocate(device);
+  copyTo(graph.constant("table", [4], "f32", [1, 2, 3, 4]), output);
+  const plan = planMemory({ main: graph });
+  for (let round = 0; round < 2; round++) {
+    const programs = await instantiate(plan, device);
+    output.clear();
+    await runSequence(device, [{ programs: [programs.get("main")] }]);
+    assert.deepEqual(await output.read(), Float64Array.of(1, 2, 3, 4));
+    programs.destroy();
+    programs.destroy();
+    assert.equal(device.allocatedBytes, output.byteLength);
+  }
   device.destroy();
 });

@@ -7,6 +7,7 @@ import { planMemory } from "./plan.ts";
 import { measureTickPeriod, profileProgram } from "./profile.ts";
 import { instantiate } from "./program.ts";
 import { Resident } from "./resident.ts";
+import { runSequence } from "./schedule.ts";
 
 Deno.test("profileProgram() gives each kernel a row with its dispatches and a time", async () => {
   const device = await openDevice();
@@ -18,7 +19,7 @@ Deno.test("profileProgram() gives each kernel a row with its dispatches and a ti
   const hidden = linear(graph.use(x), graph.use(w));
   copyTo(linear(hidden, graph.use(w)), y);
   const programs = await instantiate(planMemory({ main: graph }), device);
-  await programs.get("main").run();
+  await runSequence(device, [{ programs: [programs.get("main")] }]);
   const rows = await profileProgram(programs.get("main"));
   assert.equal(rows.length, 2);
   assert.equal(rows.find(({ kernel }) => kernel.startsWith("gemm"))?.dispatches, 2);

@@ -8,13 +8,14 @@ import {
   type MemoryPlan,
   PARAM_STRIDE,
   paramBlocks,
+  paramBytesOf,
   type PlannedDispatch,
   type PlannedProgram,
 } from "./plan.ts";
-import { createWindows } from "./resident.ts";
+import { createWindows, type Resident } from "./resident.ts";
 import { type BufferWindow, cutIntoPieces } from "./windows.ts";
 import { roundUp } from "./shape.ts";
-import { assembleKernel, type ParamType } from "./shaders/assemble.ts";
+import { assembleKernel, type ParamType, RESERVED_PARAMS } from "./shaders/assemble.ts";
 import type { Target } from "./target.ts";
 
 /** A dispatch ready to be encoded. */
@@ -27,12 +28,10 @@ export interface PreparedDispatch {
   readonly bindGroup: GPUBindGroup;
 }
 
-/** How a run may be watched and stopped. */
+/** How work may be stopped. */
 export interface RunControl {
-  /** Asked before every submit; `true` makes the run throw an `AbortError`. */
+  /** Asked before every submit and every kernel to compile; `true` makes the work throw an `AbortError`. */
   isCancelled?(): boolean;
-  /** Called when the GPU has finished a part of the run; counts submits. */
-  onProgress?(finished: number, total: number): void;
 }
 
 /** A computation that can be run any number of times. */
@@ -66,40 +65,20 @@ export class Program {
     return encoder.finish();
   }
 
-  /** Submits the whole program without waiting. For programs whose work is short. */
+  /** Submits the whole program without waiting; `runSequence` waits, and can be cancelled. */
   submit(): void {
     for (let i = 0; i < this.submits.length; i++) this.device.submit([this.encode(i)]);
   }
-
-  /**
-   * Runs the program to its end. The wait for one submit overlaps with the start of the next.
-   *
-   * @param before called right before the first submit: the place to write inputs
-   * @throws {DOMException} `AbortError` when cancelled; the submits already made are finished by then
-   */
-  async run(control: RunControl = {}, before?: () => void): Promise<void> {
-    const total = this.submits.length;
-    throwIfCancelled(control);
-    before?.();
-    this.device.submit([this.encode(0)]);
-    for (let i = 1; i <= total; i++) {
-      const next = i < total ? this.encode(i) : undefined;
-      let isCancelled = false;
-      await this.device.wait(() => {
-        control.onProgress?.(i, total);
-        isCancelled = control.isCancelled?.() ?? false;
-        if (next && !isCancelled) this.device.submit([next]);
-      });
-      if (isCancelled && i < total) throwIfCancelled(control);
-    }
-  }
 }
 
-/** Throws the error by which a cancelled run ends. */
+/** Throws the error by which cancelled work ends. */
 export function throwIfCancelled(control: RunControl): void {
-  if (control.isCancelled?.()) {
-    throw new DOMException("Cannot finish: the work was cancelled", "AbortError");
-  }
+  if (control.isCancelled?.()) throw cancelledError();
+}
+
+/** The error by which cancelled work ends. */
+export function cancelledError(): DOMException {
+  return new DOMException("Cannot finish: the work was cancelled", "AbortError");
 }
 
 /** Programs of one plan with the memory they share. */
@@ -107,20 +86,13 @@ export class ProgramSet {
   /** What it was made from. */
   readonly plan: MemoryPlan;
   readonly #programs: ReadonlyMap<string, Program>;
-  readonly #device: Device;
-  readonly #buffers: readonly GPUBuffer[];
+  #free: (() => void) | undefined;
 
   /** Use {@linkcode instantiate}. */
-  constructor(
-    plan: MemoryPlan,
-    programs: ReadonlyMap<string, Program>,
-    device: Device,
-    buffers: readonly GPUBuffer[],
-  ) {
+  constructor(plan: MemoryPlan, programs: ReadonlyMap<string, Program>, free: () => void) {
     this.plan = plan;
     this.#programs = programs;
-    this.#device = device;
-    this.#buffers = buffers;
+    this.#free = free;
   }
 
   /** The program planned under `name`. */
@@ -134,20 +106,31 @@ export class ProgramSet {
     return program;
   }
 
-  /** Frees the slots, parameters and constants; residents belong to their owners. */
+  /** Frees the slots, parameters and constants; residents belong to their owners. Further calls do nothing. */
   destroy(): void {
-    for (const buffer of this.#buffers) this.#device.destroyBuffer(buffer);
+    this.#free?.();
+    this.#free = undefined;
   }
 }
 
 /**
- * Allocates a plan's workspace, compiles its pipelines and builds its bind groups.
- * Residents must have been allocated by their owners.
+ * Allocates a plan's workspace, compiles its pipelines and builds its bind groups. When it fails, nothing stays
+ * allocated. Residents must have been allocated by their owners; a plan has one set of programs at a time.
  *
- * @throws {OutOfMemoryError} when the budget does not hold the workspace; nothing stays allocated then
+ * @throws {OutOfMemoryError} when the budget does not hold the workspace
+ * @throws {DOMException} `AbortError` when cancelled; what was compiled until then is not compiled again
  */
-export async function instantiate(plan: MemoryPlan, device: Device): Promise<ProgramSet> {
+export async function instantiate(
+  plan: MemoryPlan,
+  device: Device,
+  control: RunControl = {},
+): Promise<ProgramSet> {
   const buffers: GPUBuffer[] = [];
+  const constants: Resident[] = [];
+  const free = () => {
+    for (const buffer of buffers) device.destroyBuffer(buffer);
+    for (const constant of constants) constant.destroy();
+  };
   try {
     return await device.guarded(() => {
       const slots = plan.slotBytes.map((bytes, i) => {
@@ -163,15 +146,15 @@ export async function instantiate(plan: MemoryPlan, device: Device): Promise<Pro
         const params = device.createBuffer(`${name} params`, planned.paramBytes, PARAM_USAGE);
         buffers.push(params);
         for (const { resident, values } of planned.graph.constants) {
-          buffers.push(...new Set(resident.allocate(device).windows.map(({ buffer }) => buffer)));
+          constants.push(resident.allocate(device));
           resident.write(values);
         }
-        programs.set(name, prepareProgram(name, planned, slots, params, device));
+        programs.set(name, prepareProgram(name, planned, slots, params, device, control));
       }
-      return new ProgramSet(plan, programs, device, buffers);
+      return new ProgramSet(plan, programs, free);
     });
   } catch (error) {
-    for (const buffer of buffers) device.destroyBuffer(buffer);
+    free();
     throw error;
   }
 }
@@ -184,11 +167,13 @@ function prepareProgram(
   slots: readonly (readonly BufferWindow[])[],
   params: GPUBuffer,
   device: Device,
+  control: RunControl,
 ): Program {
   const bytes = new DataView(new ArrayBuffer(planned.paramBytes));
   let block = 0;
   const submits = planned.submits.map((dispatches) =>
     dispatches.map((part): PreparedDispatch => {
+      throwIfCancelled(control);
       const { dispatch } = part;
       const offset = block * PARAM_STRIDE;
       block += paramBlocks(dispatch);
@@ -197,7 +182,7 @@ function prepareProgram(
       const pipeline = device.pipeline(dispatch.kernel.name, wgsl);
       const entries: GPUBindGroupEntry[] = [{
         binding: 0,
-        resource: { buffer: params, offset, size: roundUp((dispatch.params.length + 3) * 4, 16) },
+        resource: { buffer: params, offset, size: roundUp(paramBytesOf(dispatch), 16) },
       }];
       for (const tensor of dispatch.tensors) {
         for (const window of windowsOf(tensor, planned, slots)) {
@@ -250,7 +235,7 @@ function writeParams(bytes: DataView, offset: number, { dispatch, base }: Planne
   base.forEach((value, i) => bytes.setUint32(offset + i * 4, value, true));
   const types: ParamType[] = Object.values(dispatch.kernel.params);
   types.forEach((type, i) => {
-    const at = offset + (i + 3) * 4;
+    const at = offset + (i + RESERVED_PARAMS) * 4;
     const value = dispatch.params[i]!;
     if (type === "f32") bytes.setFloat32(at, value, true);
     else if (type === "i32") bytes.setInt32(at, value, true);

@@ -1,10 +1,10 @@
 /** Running programs one after the other without letting the GPU idle in Deno's waits. */
 import type { Device } from "./device.ts";
-import { type Program, type RunControl, throwIfCancelled } from "./program.ts";
+import { cancelledError, type Program, type RunControl, throwIfCancelled } from "./program.ts";
 
 /** One step of a sequence: programs that run together, and what happens on this side around them. */
 export interface Run {
-  /** Run in this order. */
+  /** Run in this order; without any, the step is passed over, `before` and `finished` too. */
   readonly programs: readonly Program[];
   /** Right before the first submit: the place to write inputs. */
   readonly before?: () => void;
@@ -27,7 +27,7 @@ interface Submit {
 export async function runSequence(
   device: Device,
   runs: Iterable<Run>,
-  control: Pick<RunControl, "isCancelled"> = {},
+  control: RunControl = {},
 ): Promise<void> {
   throwIfCancelled(control);
   const submits = submitsOf(device, runs);
@@ -42,7 +42,7 @@ export async function runSequence(
       isCancelled = control.isCancelled?.() ?? false;
       if (!isCancelled) upcoming?.send();
     });
-    if (isCancelled && upcoming) throwIfCancelled(control);
+    if (isCancelled && upcoming) throw cancelledError();
     current = upcoming;
   }
 }

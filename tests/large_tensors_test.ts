@@ -10,6 +10,7 @@ import {
   openDevice,
   planMemory,
   Resident,
+  runSequence,
   slice,
   type Tensor,
 } from "../runtime/mod.ts";
@@ -43,7 +44,7 @@ async function runLarge(
       input.writeBytes(new Uint8Array(chunk.buffer, 0, count * 4), start * 4);
     }
     const programs = await instantiate(planMemory({ main: graph }), device);
-    await programs.get("main").run();
+    await runSequence(device, [{ programs: [programs.get("main")] }]);
     return await output.read();
   } finally {
     device.destroy();

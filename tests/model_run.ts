@@ -14,6 +14,7 @@ import {
   planMemory,
   type ProgramSet,
   Resident,
+  runSequence,
   type Tensor,
   type Weights,
 } from "../runtime/mod.ts";
@@ -99,7 +100,8 @@ export class ModelRun implements Disposable {
 
   /** Runs the program once and waits. */
   async run(): Promise<void> {
-    await this.#programs.get("model").run();
+    const program = this.#programs.get("model");
+    await runSequence(program.device, [{ programs: [program] }]);
   }
 
   /** Reads an output. */

@@ -4,6 +4,14 @@
  * @module
  */
 
+import { excerpt } from "../../hub/json_file.ts";
+
+/** Largest time shift, and its inverse the smallest; models use 1 to 12. */
+export const MAX_SHIFT = 1000;
+
+/** Most training timesteps; models use 1000. */
+export const MAX_TRAIN_TIMESTEPS = 1_000_000;
+
 /** A parsed `scheduler_config.json`. */
 export type SchedulerConfig = Readonly<Record<string, unknown>>;
 
@@ -15,7 +23,7 @@ export type SchedulerConfig = Readonly<Record<string, unknown>>;
 export function numberField(config: SchedulerConfig, key: string, fallback: number): number {
   const value = config[key] ?? fallback;
   if (typeof value !== "number" || !Number.isFinite(value)) {
-    throw new TypeError(`Cannot read the scheduler's ${key}: ${describe(value)} is not a number`);
+    throw new TypeError(`Cannot read the scheduler's ${key}: ${excerpt(value)} is not a number`);
   }
   return value;
 }
@@ -31,6 +39,40 @@ export function optionalNumberField(config: SchedulerConfig, key: string): numbe
 }
 
 /**
+ * A number within bounds, or the reference's default where the key is absent.
+ *
+ * @param lowest accepted, itself included
+ * @param highest accepted, itself included
+ * @throws {TypeError} if the value is not a number in that range
+ */
+export function boundedField(
+  config: SchedulerConfig,
+  key: string,
+  fallback: number,
+  lowest: number,
+  highest: number,
+): number {
+  const value = numberField(config, key, fallback);
+  if (value >= lowest && value <= highest) return value;
+  throw new TypeError(
+    `Cannot use the scheduler's ${key} ${value}: it must be from ${lowest} to ${highest}`,
+  );
+}
+
+/**
+ * `shift_terminal`: the noise level that a schedule ends on before 0. The reference treats 0 as none.
+ *
+ * @throws {TypeError} if it is not below 1
+ */
+export function terminalField(config: SchedulerConfig): number | undefined {
+  const value = optionalNumberField(config, "shift_terminal") || undefined;
+  if (value === undefined || value > 0 && value < 1) return value;
+  throw new TypeError(
+    `Cannot use the scheduler's shift_terminal ${value}: it must be from 0 to below 1`,
+  );
+}
+
+/**
  * A flag of the configuration, or the reference's default where the key is absent or null.
  *
  * @throws {TypeError} if the value is not true or false
@@ -39,7 +81,7 @@ export function booleanField(config: SchedulerConfig, key: string, fallback: boo
   const value = config[key] ?? fallback;
   if (typeof value !== "boolean") {
     throw new TypeError(
-      `Cannot read the scheduler's ${key}: ${describe(value)} is not true or false`,
+      `Cannot read the scheduler's ${key}: ${excerpt(value)} is not true or false`,
     );
   }
   return value;
@@ -60,7 +102,7 @@ export function choiceField<T extends string>(
   const choice = choices.find((candidate) => candidate === value);
   if (choice === undefined) {
     throw new TypeError(
-      `Cannot use the scheduler's ${key} ${describe(value)}: supported are ${choices.join(", ")}`,
+      `Cannot use the scheduler's ${key} ${excerpt(value)}: supported are ${choices.join(", ")}`,
     );
   }
   return choice;
@@ -76,13 +118,9 @@ export function refuseFields(config: SchedulerConfig, keys: readonly string[]): 
     const value = config[key];
     if (value !== undefined && value !== null && value !== false) {
       throw new TypeError(
-        `Cannot use the scheduler's ${key} ${describe(value)}: it is not supported; ` +
+        `Cannot use the scheduler's ${key} ${excerpt(value)}: it is not supported; ` +
           `remove it from scheduler_config.json to run without`,
       );
     }
   }
-}
-
-function describe(value: unknown): string {
-  return JSON.stringify(value) ?? String(value);
 }

@@ -15,11 +15,14 @@
 
 import {
   booleanField,
+  boundedField,
   choiceField,
+  MAX_SHIFT,
+  MAX_TRAIN_TIMESTEPS,
   numberField,
-  optionalNumberField,
   refuseFields,
   type SchedulerConfig,
+  terminalField,
 } from "./config.ts";
 import {
   type Assignment,
@@ -66,8 +69,14 @@ export class FlowMatchEulerScheduler implements Scheduler {
       "use_exponential_sigmas",
       "use_beta_sigmas",
     ]);
-    this.#trainTimesteps = numberField(config, "num_train_timesteps", 1000);
-    this.#shift = numberField(config, "shift", 1);
+    this.#trainTimesteps = boundedField(
+      config,
+      "num_train_timesteps",
+      1000,
+      1,
+      MAX_TRAIN_TIMESTEPS,
+    );
+    this.#shift = boundedField(config, "shift", 1, 1 / MAX_SHIFT, MAX_SHIFT);
     this.#dynamic = booleanField(config, "use_dynamic_shifting", false);
     this.#timeShiftType = choiceField(
       config,
@@ -75,8 +84,7 @@ export class FlowMatchEulerScheduler implements Scheduler {
       ["exponential", "linear"],
       "exponential",
     );
-    // The reference treats a terminal of 0 as none.
-    this.#terminal = optionalNumberField(config, "shift_terminal") || undefined;
+    this.#terminal = terminalField(config);
     this.#stochastic = booleanField(config, "stochastic_sampling", false);
     this.#base = {
       tokens: numberField(config, "base_image_seq_len", 256),

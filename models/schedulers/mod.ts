@@ -4,6 +4,7 @@
  * @module
  */
 
+import { excerpt } from "../../hub/json_file.ts";
 import type { SchedulerConfig } from "./config.ts";
 import { FlowMatchEulerScheduler } from "./flow_match_euler.ts";
 import type { Scheduler } from "./schedule.ts";
@@ -49,7 +50,7 @@ export function createScheduler(config: unknown): Scheduler {
     : undefined;
   if (Class === undefined) {
     throw new TypeError(
-      `Cannot make a scheduler: _class_name ${JSON.stringify(name)} is not supported; ` +
+      `Cannot make a scheduler: _class_name ${excerpt(name)} is not supported; ` +
         `supported are ${Object.keys(schedulers).join(", ")}`,
     );
   }

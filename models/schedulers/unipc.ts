@@ -18,13 +18,16 @@
  * @module
  */
 
+import { excerpt } from "../../hub/json_file.ts";
 import {
   booleanField,
+  boundedField,
   choiceField,
-  numberField,
-  optionalNumberField,
+  MAX_SHIFT,
+  MAX_TRAIN_TIMESTEPS,
   refuseFields,
   type SchedulerConfig,
+  terminalField,
 } from "./config.ts";
 import {
   checkedRange,
@@ -48,6 +51,9 @@ import {
 
 /** At σ = 1 exactly λ is −∞; the reference moves the first sigma down by this much. */
 const SIGMA_EPSILON = 1e-6;
+
+/** Highest order of a solver; the method is used with 2 and 3. */
+const MAX_ORDER = 9;
 
 /** One move of the solver: the weights of x_s, of m₀, of earlier x0 and of the x0 at the target. */
 interface Move {
@@ -95,17 +101,23 @@ export class UniPcScheduler implements Scheduler {
     if (!booleanField(config, "predict_x0", true)) {
       throw new TypeError("Cannot use the scheduler's predict_x0 false: only true is supported");
     }
-    this.#trainTimesteps = numberField(config, "num_train_timesteps", 1000);
-    this.#order = numberField(config, "solver_order", 2);
-    if (!Number.isSafeInteger(this.#order) || this.#order < 1) {
+    this.#trainTimesteps = boundedField(
+      config,
+      "num_train_timesteps",
+      1000,
+      1,
+      MAX_TRAIN_TIMESTEPS,
+    );
+    this.#order = boundedField(config, "solver_order", 2, 1, MAX_ORDER);
+    if (!Number.isSafeInteger(this.#order)) {
       throw new TypeError(
-        `Cannot use the scheduler's solver_order ${this.#order}: it must be >= 1`,
+        `Cannot use the scheduler's solver_order ${this.#order}: it must be a whole number`,
       );
     }
     this.#solverType = solverType(config);
     this.#lowerOrderFinal = booleanField(config, "lower_order_final", true);
     this.#disableCorrector = new Set(integerList(config, "disable_corrector"));
-    this.#shift = numberField(config, "flow_shift", 1);
+    this.#shift = boundedField(config, "flow_shift", 1, 1 / MAX_SHIFT, MAX_SHIFT);
     this.#dynamic = booleanField(config, "use_dynamic_shifting", false);
     this.#timeShiftType = choiceField(
       config,
@@ -113,7 +125,7 @@ export class UniPcScheduler implements Scheduler {
       ["exponential", "linear"],
       "exponential",
     );
-    this.#terminal = optionalNumberField(config, "shift_terminal") || undefined;
+    this.#terminal = terminalField(config);
     this.#finalSigmas = choiceField(config, "final_sigmas_type", ["zero", "sigma_min"], "zero");
   }
 
@@ -302,7 +314,7 @@ function integerList(config: SchedulerConfig, key: string): number[] {
   const value = config[key] ?? [];
   if (!Array.isArray(value) || !value.every((item) => Number.isSafeInteger(item))) {
     throw new TypeError(
-      `Cannot read the scheduler's ${key}: ${JSON.stringify(value)} is not a list of whole numbers`,
+      `Cannot read the scheduler's ${key}: ${excerpt(value)} is not a list of whole numbers`,
     );
   }
   return value as number[];

@@ -18,17 +18,24 @@ import { linearLayer } from "../layers.ts";
 
 /** What `config.json` of the encoder may say; defaults are those of transformers' `UMT5Config`. */
 export const UMT5_CONFIG = z.object({
+  model_type: z.literal("umt5").default("umt5"),
   d_model: z.int().positive().default(512),
-  d_kv: z.int().positive().default(64),
+  d_kv: z.int().positive().multipleOf(4).max(128).default(64),
   d_ff: z.int().positive().default(1024),
   num_layers: z.int().positive().default(8),
   num_heads: z.int().positive().default(6),
   vocab_size: z.int().positive().default(250112),
-  relative_attention_num_buckets: z.int().positive().default(32),
+  relative_attention_num_buckets: z.int().positive().multipleOf(4).default(32),
   relative_attention_max_distance: z.int().positive().default(128),
-  layer_norm_epsilon: z.number().positive().default(1e-6),
+  layer_norm_epsilon: z.number().positive().max(1).default(1e-6),
   feed_forward_proj: z.literal("gated-gelu").default("gated-gelu"),
-});
+}).refine(
+  (config) => config.relative_attention_max_distance > config.relative_attention_num_buckets / 4,
+  {
+    path: ["relative_attention_max_distance"],
+    message: "it must exceed a quarter of relative_attention_num_buckets",
+  },
+);
 
 /** Parsed {@linkcode UMT5_CONFIG}. */
 export type Umt5Config = z.output<typeof UMT5_CONFIG>;

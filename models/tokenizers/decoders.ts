@@ -7,7 +7,7 @@
 
 import type { JsonReader } from "./json_fields.ts";
 import { compilePattern, replaceLiteral } from "./patterns.ts";
-import { readPrependScheme } from "./pre_tokenizers.ts";
+import { readMark, readPrependScheme } from "./pre_tokenizers.ts";
 import { byteOfPiece } from "./unigram.ts";
 
 /** One step of the way from pieces to text; the text is what the last step gives, joined. */
@@ -25,7 +25,7 @@ export function readDecoder(json: JsonReader | undefined): PieceDecoder {
   const type = json.type;
   switch (type) {
     case "Metaspace":
-      return metaspaceDecoder(json.string("replacement"), readPrependScheme(json) !== "never");
+      return metaspaceDecoder(readMark(json), readPrependScheme(json) !== "never");
     case "ByteFallback":
       return decodeBytes;
     case "Fuse":

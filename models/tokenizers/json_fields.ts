@@ -4,8 +4,13 @@
  * @module
  */
 
+import { excerpt } from "../../hub/json_file.ts";
+
 /** A JSON object. */
 export type JsonObject = Readonly<Record<string, unknown>>;
+
+/** How deep objects of a tokenizer may be nested: stages in sequences, in practice 4. */
+const MAX_DEPTH = 32;
 
 /** Whether a JSON value is an object, and neither null nor an array. */
 export function isObject(value: unknown): value is JsonObject {
@@ -18,17 +23,21 @@ export class JsonReader {
   readonly fields: JsonObject;
   readonly #file: string;
   readonly #path: string;
+  readonly #depth: number;
 
   /**
    * Wraps an object.
    *
    * @param file name of the file, for errors
    * @param path where the object lies in the file, for errors; empty for the whole file
+   * @param depth how many objects of the file it lies in
    * @throws {TypeError} if the value is no JSON object
    */
-  constructor(file: string, path: string, value: unknown) {
+  constructor(file: string, path: string, value: unknown, depth = 0) {
     this.#file = file;
     this.#path = path;
+    this.#depth = depth;
+    if (depth > MAX_DEPTH) throw this.error("", `is nested deeper than ${MAX_DEPTH} objects`);
     if (!isObject(value)) throw this.error("", "is not an object");
     this.fields = value;
   }
@@ -48,7 +57,9 @@ export class JsonReader {
   unsupported(kind: string, supported: readonly string[]): TypeError {
     return this.error(
       "type",
-      `is ${kind} "${this.type}", which is not supported; supported are ${supported.join(", ")}`,
+      `is ${kind} ${excerpt(this.type)}, which is not supported; supported are ${
+        supported.join(", ")
+      }`,
     );
   }
 
@@ -99,6 +110,7 @@ export class JsonReader {
   }
 
   #at(key: string, value: unknown): JsonReader {
-    return new JsonReader(this.#file, [this.#path, key].filter((p) => p !== "").join("."), value);
+    const path = [this.#path, key].filter((part) => part !== "").join(".");
+    return new JsonReader(this.#file, path, value, this.#depth + 1);
   }
 }

@@ -5,8 +5,9 @@
  */
 
 import { join } from "node:path";
+import { describeFileError, readJsonFile } from "../../hub/json_file.ts";
 import { readSentencePieceModel } from "./sentencepiece_model.ts";
-import { readTokenizerConfig, type SpecialTokens } from "./special_tokens.ts";
+import { readTokenizerConfig } from "./special_tokens.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 import { readTokenizerJson } from "./tokenizer_json.ts";
 
@@ -18,45 +19,54 @@ export { readTokenizerJson } from "./tokenizer_json.ts";
 
 const MODEL_FILES = ["spiece.model", "tokenizer.model", "sentencepiece.bpe.model"];
 
+/** Far more than any vocabulary has. */
+const MAX_MODEL_BYTES = 64 * 2 ** 20;
+
 /**
  * Loads the tokenizer in a folder: `tokenizer.json`, or else a SentencePiece model, with
  * `tokenizer_config.json` beside it where there is one.
  *
  * @param folder path of the folder
  * @throws {Deno.errors.NotFound} if the folder has no tokenizer file
+ * @throws {SyntaxError} if a file is not JSON
  * @throws {TypeError} if a file is malformed, or has a model or a stage that is not supported
  */
 export async function loadTokenizer(folder: string): Promise<Tokenizer> {
-  const special = await loadConfig(join(folder, "tokenizer_config.json"));
+  const configPath = join(folder, "tokenizer_config.json");
+  const config = await ifThere(readJsonFile(configPath));
+  const special = config === undefined ? {} : readTokenizerConfig(config, configPath);
   const jsonPath = join(folder, "tokenizer.json");
-  const json = await readIfThere(jsonPath);
-  if (json !== undefined) return readTokenizerJson(parseJson(json, jsonPath), jsonPath, special);
+  const json = await ifThere(readJsonFile(jsonPath));
+  if (json !== undefined) return readTokenizerJson(json, jsonPath, special);
   for (const name of MODEL_FILES) {
     const path = join(folder, name);
-    const bytes = await readIfThere(path);
+    const bytes = await readModelFile(path);
     if (bytes !== undefined) return readSentencePieceModel(bytes, path, special);
   }
   throw new Deno.errors.NotFound(
-    `Cannot load a tokenizer: ${folder} has none of tokenizer.json, ${MODEL_FILES.join(", ")}`,
+    `Cannot load a tokenizer: ${folder} has none of tokenizer.json, ${MODEL_FILES.join(", ")}; ` +
+      "the download may be incomplete",
   );
 }
 
-async function loadConfig(path: string): Promise<SpecialTokens> {
-  const bytes = await readIfThere(path);
-  return bytes === undefined ? {} : readTokenizerConfig(parseJson(bytes, path), path);
-}
-
-function parseJson(bytes: Uint8Array, path: string): unknown {
+async function readModelFile(path: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
   try {
-    return JSON.parse(new TextDecoder().decode(bytes));
-  } catch (error) {
-    throw new TypeError(`Cannot read ${path}: it is not JSON: ${(error as Error).message}`);
+    const { size, isFile } = await Deno.stat(path);
+    if (!isFile) throw new Error("it is not a file");
+    if (size > MAX_MODEL_BYTES) {
+      throw new Error(`it has ${size} bytes, and at most ${MAX_MODEL_BYTES} are allowed`);
+    }
+    return await Deno.readFile(path);
+  } catch (cause) {
+    if (cause instanceof Deno.errors.NotFound) return undefined;
+    throw new TypeError(`Cannot read ${path}: ${describeFileError(cause)}`, { cause });
   }
 }
 
-async function readIfThere(path: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
+/** What a file holds, or undefined where there is no such file. */
+async function ifThere<T>(reading: Promise<T>): Promise<T | undefined> {
   try {
-    return await Deno.readFile(path);
+    return await reading;
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return undefined;
     throw error;

@@ -38,7 +38,7 @@ export function readNormalizer(json: JsonReader | undefined): Normalizer {
     case "Precompiled": {
       // Some files have a charsmap of null, which changes nothing.
       if (json.fields["precompiled_charsmap"] === null) return (text) => text;
-      const charsmap = new Charsmap(decodeBase64(json, "precompiled_charsmap"));
+      const charsmap = readCharsmap(json);
       return (text) => charsmap.normalize(text);
     }
     case "NFC":
@@ -119,6 +119,16 @@ function isNmtSpace(code: number): boolean {
   return code === 0x09 || code === 0x0a || code === 0x0c || code === 0x0d || code === 0x1680 ||
     code >= 0x200b && code <= 0x200f || code === 0x2028 || code === 0x2029 || code === 0x2581 ||
     code === 0xfeff || code === 0xfffd;
+}
+
+function readCharsmap(json: JsonReader): Charsmap {
+  const key = "precompiled_charsmap";
+  const bytes = decodeBase64(json, key);
+  try {
+    return new Charsmap(bytes);
+  } catch {
+    throw json.error(key, `has ${bytes.length} bytes that are no rules`);
+  }
 }
 
 function decodeBase64(json: JsonReader, key: string): Uint8Array {

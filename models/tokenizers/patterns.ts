@@ -4,6 +4,7 @@
  * @module
  */
 
+import { excerpt } from "../../hub/json_file.ts";
 import type { JsonReader } from "./json_fields.ts";
 
 /** What Oniguruma means by an escape where JavaScript means something narrower. */
@@ -22,12 +23,42 @@ const CLASSES: Readonly<Record<string, string>> = {
  */
 export function compilePattern(json: JsonReader, key: string): RegExp {
   const source = json.string(key);
+  if (isExplosive(source)) {
+    throw json.error(
+      key,
+      `is a pattern that could take for ever: it repeats a group that repeats: ${excerpt(source)}`,
+    );
+  }
   const translated = source.replace(/\\./gsu, (escape) => CLASSES[escape] ?? escape);
   try {
     return new RegExp(translated, "gu");
   } catch {
-    throw json.error(key, `is a pattern that cannot be used here: ${source}`);
+    throw json.error(key, `is a pattern that cannot be used here: ${excerpt(source)}`);
   }
+}
+
+/**
+ * Whether a group that is repeated without bound has a repetition or a choice in it: JavaScript may then
+ * try exponentially many ways of matching.
+ */
+function isExplosive(source: string): boolean {
+  const plain = source.replace(/\\./gsu, "x").replace(/\[[^\]]*\]/g, "x");
+  const open: boolean[] = [];
+  for (let i = 0; i < plain.length; i++) {
+    const character = plain[i]!;
+    if (character === "(") {
+      open.push(false);
+      if (plain[i + 1] === "?") i++;
+    } else if (character === ")") {
+      const isRisky = open.pop() ?? false;
+      const isRepeated = /^(?:[*+]|\{\d*,\d*\})/.test(plain.slice(i + 1, i + 12));
+      if (isRisky && isRepeated) return true;
+      if (open.length > 0 && (isRisky || isRepeated)) open[open.length - 1] = true;
+    } else if (/[*+?{|]/.test(character) && open.length > 0) {
+      open[open.length - 1] = true;
+    }
+  }
+  return false;
 }
 
 /** Replaces every occurrence of a string by another, neither of them a pattern. */

@@ -59,9 +59,20 @@ export function readPrependScheme(json: JsonReader): PrependScheme {
   return scheme;
 }
 
+/**
+ * The mark that a Metaspace object puts in the place of spaces.
+ *
+ * @throws {TypeError} if it is not a single character
+ */
+export function readMark(json: JsonReader): string {
+  const mark = json.string("replacement");
+  if ([...mark].length !== 1) throw json.error("replacement", "is not a single character");
+  return mark;
+}
+
 /** Turns spaces into a visible mark, puts one in front, and cuts before every mark. */
 function metaspace(json: JsonReader): PreTokenizer {
-  const mark = json.string("replacement");
+  const mark = readMark(json);
   const scheme = readPrependScheme(json);
   const split = json.boolean("split", true);
   return ({ text, first }) => {

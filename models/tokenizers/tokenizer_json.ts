@@ -32,6 +32,9 @@ export function readTokenizerJson(
   if (model.string("type", "Unigram") !== "Unigram") throw model.unsupported("model", ["Unigram"]);
   const { pieces, scores } = readVocabulary(model);
   const unkId = model.index("unk_id");
+  if (unkId >= pieces.length) {
+    throw model.error("unk_id", `is ${unkId}, and the vocabulary has ${pieces.length} pieces`);
+  }
   const declared = root.objects("added_tokens").map(readAddedToken);
   const known = new Set(declared.map(({ content }) => content));
   declared.push(...(special.addedTokens ?? []).filter(({ content }) => !known.has(content)));
@@ -52,7 +55,10 @@ export function readTokenizerJson(
       byteFallback: model.boolean("byte_fallback", false),
       precision: "float64",
     }),
-    template: readTemplate(root.optional("post_processor")),
+    template: readTemplate(
+      root.optional("post_processor"),
+      tokens.reduce((count, { id }) => Math.max(count, id + 1), pieces.length),
+    ),
     pieces,
     decoder: readDecoder(root.optional("decoder")),
     ...ids,
@@ -66,13 +72,18 @@ function readVocabulary(model: JsonReader): { pieces: string[]; scores: Float64A
   const scores = new Float64Array(entries.length);
   entries.forEach((entry, i) => {
     const [piece, score] = Array.isArray(entry) ? entry : [];
-    if (typeof piece !== "string" || typeof score !== "number") {
-      throw model.error(`vocab[${i}]`, "is not a piece with its score");
+    if (typeof piece !== "string" || !isScore(score)) {
+      throw model.error(`vocab[${i}]`, "is not a piece with its score, a number");
     }
     pieces.push(piece);
     scores[i] = score;
   });
   return { pieces, scores };
+}
+
+/** Whether a value can be added up along a text without overflowing. */
+function isScore(value: unknown): value is number {
+  return typeof value === "number" && Math.abs(value) < 1e30;
 }
 
 /**
@@ -93,7 +104,7 @@ export function readAddedToken(json: JsonReader): AddedToken {
 }
 
 /** The `single` template of a post-processor; without one the text stands alone. */
-function readTemplate(json: JsonReader | undefined): TemplatePart[] {
+function readTemplate(json: JsonReader | undefined, idCount: number): TemplatePart[] {
   if (json === undefined) return ["text"];
   if (json.type !== "TemplateProcessing") {
     throw json.unsupported("post-processor", ["TemplateProcessing"]);
@@ -107,8 +118,8 @@ function readTemplate(json: JsonReader | undefined): TemplatePart[] {
     }
     const definition = tokens.object(token.string("id"));
     return definition.array("ids").map((id) => {
-      if (typeof id !== "number") throw definition.error("ids", "is not a list of numbers");
-      return id;
+      if (typeof id === "number" && Number.isSafeInteger(id) && id >= 0 && id < idCount) return id;
+      throw definition.error("ids", `is not a list of ids below ${idCount}`);
     });
   });
 }

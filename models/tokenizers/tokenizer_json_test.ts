@@ -195,7 +195,10 @@ Deno.test("readTokenizerJson() names the file and what it does not support", () 
       /prepend_scheme is "last"/,
     ],
     [{ model: { type: "Unigram", unk_id: null, vocab: [["a", 0]] } }, /unk_id is not a whole/],
-    [{ model: { type: "Unigram", unk_id: 5, vocab: [["a", 0]] } }, /unknown piece is 5 of 1/],
+    [
+      { model: { type: "Unigram", unk_id: 5, vocab: [["a", 0]] } },
+      /unk_id is 5, and the vocabulary has 1/,
+    ],
     [{ model: { type: "Unigram", unk_id: 0, vocab: [["a"]] } }, /vocab\[0\] is not a piece/],
     [
       { model: { type: "Unigram", unk_id: 0, vocab: [["a", 0]] }, added_tokens: [] },

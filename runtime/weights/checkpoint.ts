@@ -3,6 +3,13 @@ import { readFully, readSafetensorsHeader, type TensorEntry } from "./safetensor
 /** Names under which diffusers and transformers save the weights of a component, most specific first. */
 const BASENAMES = ["diffusion_pytorch_model", "model"] as const;
 
+/** Far more than the index of any model has. */
+const MAX_INDEX_BYTES = 16 * 1024 * 1024;
+
+/** The name of a file beside the index: no separators, no drive, no control characters. */
+// deno-lint-ignore no-control-regex
+const SHARD_NAME = /^[^/\\:\x00-\x1f]{1,200}\.safetensors$/;
+
 interface OpenFile {
   readonly path: string;
   readonly file: Deno.FsFile;
@@ -13,12 +20,12 @@ export class Checkpoint implements Disposable {
   /** Path as given. */
   readonly folder: string;
   readonly #entries: ReadonlyMap<string, { entry: TensorEntry; source: OpenFile }>;
-  readonly #files: readonly OpenFile[];
+  readonly #files: OpenFile[];
 
   private constructor(
     folder: string,
     entries: ReadonlyMap<string, { entry: TensorEntry; source: OpenFile }>,
-    files: readonly OpenFile[],
+    files: OpenFile[],
   ) {
     this.folder = folder;
     this.#entries = entries;
@@ -42,7 +49,8 @@ export class Checkpoint implements Disposable {
           const entry = tensors.get(name);
           if (!entry) {
             throw new SyntaxError(
-              `Cannot read "${path}": the index says it holds tensor "${name}", it does not`,
+              `Cannot read "${path}": the index says it holds tensor "${name}", it does not; ` +
+                "fetch both again",
             );
           }
           entries.set(name, { entry, source });
@@ -81,9 +89,9 @@ export class Checkpoint implements Disposable {
     readFully(found.source.file, found.entry.byteOffset + start, target);
   }
 
-  /** Closes the files. */
+  /** Closes the files; further calls do nothing. */
   [Symbol.dispose](): void {
-    for (const { file } of this.#files) file.close();
+    for (const { file } of this.#files.splice(0)) file.close();
   }
 }
 
@@ -91,9 +99,10 @@ function openFile(path: string): Deno.FsFile {
   try {
     return Deno.openSync(path, { read: true });
   } catch (error) {
-    throw new SyntaxError(`Cannot open weights "${path}": ${(error as Error).message}`, {
-      cause: error,
-    });
+    const reason = error instanceof Deno.errors.NotFound
+      ? "it does not exist; the download may be incomplete, fetch it again"
+      : (error as Error).message;
+    throw new SyntaxError(`Cannot open weights "${path}": ${reason}`, { cause: error });
   }
 }
 
@@ -107,35 +116,45 @@ function listFiles(folder: string): { path: string; expected?: string[] }[] {
   throw new SyntaxError(
     `Cannot find weights in "${folder}": it has neither ${
       BASENAMES.map((base) => `${base}.safetensors`).join(" nor ")
-    }, nor an index of one`,
+    }, nor an index of one; other formats are not read, fetch the model as safetensors`,
   );
 }
 
 function listShards(folder: string, index: string): { path: string; expected: string[] }[] {
-  let weightMap: unknown;
+  let json: unknown;
   try {
-    weightMap = JSON.parse(Deno.readTextFileSync(index)).weight_map;
+    const { size } = Deno.statSync(index);
+    if (size > MAX_INDEX_BYTES) {
+      throw new RangeError(`it has ${size} bytes, the limit is ${MAX_INDEX_BYTES}`);
+    }
+    json = JSON.parse(Deno.readTextFileSync(index));
   } catch (error) {
-    throw new SyntaxError(`Cannot read "${index}": ${(error as Error).message}`, { cause: error });
+    throw new SyntaxError(`Cannot read "${index}": ${(error as Error).message}; fetch it again`, {
+      cause: error,
+    });
   }
-  if (typeof weightMap !== "object" || weightMap === null) {
-    throw new SyntaxError(`Cannot read "${index}": it has no "weight_map"`);
+  const weightMap = isRecord(json) ? json["weight_map"] : undefined;
+  if (!isRecord(weightMap) || Object.keys(weightMap).length === 0) {
+    throw new SyntaxError(`Cannot read "${index}": it has no "weight_map"; fetch it again`);
   }
   const byFile = new Map<string, string[]>();
   for (const [name, file] of Object.entries(weightMap)) {
-    if (
-      typeof file !== "string" || file.includes("/") || file.includes("\\") ||
-      !file.endsWith(".safetensors")
-    ) {
+    if (typeof file !== "string" || !SHARD_NAME.test(file)) {
       throw new SyntaxError(
-        `Cannot read "${index}": tensor "${name}" lies in ${
-          JSON.stringify(file)
+        `Cannot read "${index}": tensor "${name.slice(0, 200)}" lies in ${
+          typeof file === "string" ? JSON.stringify(file.slice(0, 200)) : "no text"
         }, which is no file of the folder`,
       );
     }
-    byFile.set(file, [...byFile.get(file) ?? [], name]);
+    const names = byFile.get(file);
+    if (names) names.push(name);
+    else byFile.set(file, [name]);
   }
   return [...byFile].map(([file, expected]) => ({ path: `${folder}/${file}`, expected }));
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function exists(path: string): boolean {

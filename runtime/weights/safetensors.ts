@@ -26,8 +26,17 @@ export interface SafetensorsHeader {
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-/** Larger headers are refused; real ones stay below a few MB. */
-const MAX_HEADER_BYTES = 100 * 1024 * 1024;
+/** Larger headers are refused: real ones stay below 1 MB, and parsing takes up to 50 times the memory. */
+const MAX_HEADER_BYTES = 16 * 1024 * 1024;
+
+/** More dimensions than any model's tensors have. */
+const MAX_RANK = 8;
+
+/** Longer than any module path. */
+const MAX_NAME_LENGTH = 512;
+
+/** How a file begins that was cloned without its large files, as the length of a header. */
+const LFS_POINTER = new DataView(new TextEncoder().encode("version ").buffer).getBigUint64(0, true);
 
 const FORMAT_BITS: ReadonlyMap<string, number> = new Map([
   ...["BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3"].map((format) => [format, 8] as const),
@@ -53,6 +62,11 @@ export function readSafetensorsHeader(file: Deno.FsFile, path: string): Safetens
   const head = new Uint8Array(8);
   readFully(file, 0, head);
   const declared = new DataView(head.buffer).getBigUint64(0, true);
+  if (declared === LFS_POINTER) {
+    throw new SyntaxError(
+      `Cannot read "${path}": it is a Git LFS pointer and not the file itself; run git lfs pull`,
+    );
+  }
   if (declared > BigInt(MAX_HEADER_BYTES)) {
     fail(`its header claims ${declared} bytes, the limit is ${MAX_HEADER_BYTES}`);
   }
@@ -73,10 +87,14 @@ export function readSafetensorsHeader(file: Deno.FsFile, path: string): Safetens
   const tensors = new Map<string, TensorEntry>();
   const metadata: Record<string, string> = {};
   for (const [name, value] of Object.entries(json)) {
+    if (name.length > MAX_NAME_LENGTH) {
+      fail(`a tensor's name has ${name.length} characters, the limit is ${MAX_NAME_LENGTH}`);
+    }
     if (name === "__metadata__") {
       if (!isRecord(value)) fail("its metadata is not an object");
       for (const [key, text] of Object.entries(value as Record<string, unknown>)) {
-        metadata[key] = String(text);
+        if (typeof text !== "string") fail("its metadata is not all text");
+        else metadata[key] = text;
       }
       continue;
     }
@@ -110,11 +128,13 @@ function parseEntry(
   const { dtype, shape, data_offsets: offsets } = value;
   const bits = typeof dtype === "string" ? FORMAT_BITS.get(dtype) : undefined;
   if (bits === undefined) {
-    return fail(`tensor "${name}" has the unknown type ${JSON.stringify(dtype)}`);
+    return fail(`tensor "${name}" has the unknown type ${excerpt(dtype)}`);
   }
-  if (!isSizes(shape)) return fail(`tensor "${name}" has the shape ${JSON.stringify(shape)}`);
+  if (!isSizes(shape) || shape.length > MAX_RANK) {
+    return fail(`tensor "${name}" has the shape ${excerpt(shape)}`);
+  }
   if (!isSizes(offsets) || offsets.length !== 2) {
-    return fail(`tensor "${name}" has the offsets ${JSON.stringify(offsets)}`);
+    return fail(`tensor "${name}" has the offsets ${excerpt(offsets)}`);
   }
   const [begin, end] = offsets as [number, number];
   const expected = elementCount(shape) * bits / 8;
@@ -149,6 +169,17 @@ export function readFully(file: Deno.FsFile, position: number, target: Uint8Arra
     }
     done += count;
   }
+}
+
+/** A value of the file as a message can hold it. What nests deeper than a stack goes is not shown. */
+function excerpt(value: unknown): string {
+  let text: string;
+  try {
+    text = JSON.stringify(value) ?? "none";
+  } catch {
+    return "of a nested value";
+  }
+  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

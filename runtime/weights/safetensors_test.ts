@@ -62,7 +62,7 @@ Deno.test("readSafetensorsHeader() refuses files that are empty or end early", (
 });
 
 Deno.test("readSafetensorsHeader() refuses an absurd header length before reading it", () => {
-  for (const length of [2n ** 62n, 2n ** 64n - 1n, 100n * 2n ** 20n + 1n]) {
+  for (const length of [2n ** 62n, 2n ** 64n - 1n, 16n * 2n ** 20n + 1n]) {
     const bytes = new Uint8Array(64);
     new DataView(bytes.buffer).setBigUint64(0, length, true);
     assertRefused(bytes, new RegExp(`its header claims ${length} bytes, the limit is`));

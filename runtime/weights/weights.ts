@@ -5,6 +5,7 @@ import type { Graph, Tensor } from "../graph.ts";
 import { Resident } from "../resident.ts";
 import { elementCount, formatShape, sameShape, type Shape } from "../shape.ts";
 import type { Checkpoint } from "./checkpoint.ts";
+import { findNonFinite } from "./non_finite.ts";
 
 /** Bytes read from disk at a time. */
 const CHUNK_BYTES = 8 * 1024 * 1024;
@@ -20,6 +21,7 @@ interface Declared {
   readonly layout: WeightLayout;
   /** Shape in the file. */
   readonly shape: Shape;
+  readonly dtype: DType;
   readonly resident: Resident;
 }
 
@@ -61,6 +63,16 @@ export class Weights {
     return [...this.#checkpoint.names].filter((name) => !used.has(name));
   }
 
+  /** The folder that the checkpoint was opened in. */
+  get folder(): string {
+    return this.#checkpoint.folder;
+  }
+
+  /** The first declared tensor that holds NaN or infinity, or nothing; reads all of them from disk. */
+  findNonFinite(): string | undefined {
+    return findNonFinite(this.#checkpoint, this.#declared.values().map(({ name }) => name));
+  }
+
   /** True when the checkpoint has a tensor of this name. */
   has(name: string): boolean {
     return this.#checkpoint.find(name) !== undefined;
@@ -81,14 +93,14 @@ export class Weights {
       throw new SyntaxError(
         `Cannot load "${this.#checkpoint.folder}": it lacks tensor "${name}" of shape ${
           formatShape(shape)
-        }`,
+        }; weights and config.json belong to different models, or the download is incomplete`,
       );
     }
     if (!sameShape(entry.shape, shape)) {
       throw new SyntaxError(
         `Cannot load "${this.#checkpoint.folder}": tensor "${name}" has shape ${
           formatShape(entry.shape)
-        }, its config asks for ${formatShape(shape)}`,
+        }, its config asks for ${formatShape(shape)}; fetch weights and config.json again`,
       );
     }
     const dtype = DTYPES[entry.format];
@@ -96,20 +108,22 @@ export class Weights {
       throw new SyntaxError(
         `Cannot load "${this.#checkpoint.folder}": tensor "${name}" is stored as ${entry.format}, this program reads ${
           Object.keys(DTYPES).join(", ")
-        }`,
+        }; fetch the model in one of these`,
       );
     }
     const onDevice = layout === "channels-last" ? [shape[0]!, ...shape.slice(2), shape[1]!] : shape;
     const resident = new Resident(name, onDevice, dtype);
-    this.#declared.set(key, { name, layout, shape, resident });
+    this.#declared.set(key, { name, layout, shape, dtype, resident });
     return resident;
   }
 
   /**
-   * Allocates and uploads every declared weight that is not on the device already.
+   * Allocates and uploads every declared weight that is not on the device already. When it fails, none of these
+   * stays there.
    *
    * @param onProgress called with bytes done and bytes in all
    * @throws {OutOfMemoryError} when the device has no room
+   * @throws {SyntaxError} when the files are no longer as long as they were
    */
   async upload(device: Device, onProgress?: (done: number, total: number) => void): Promise<void> {
     const missing = [...this.#declared.values()].filter(({ resident }) => !resident.isAllocated);
@@ -117,15 +131,20 @@ export class Weights {
     let done = 0;
     const chunkBytes = missing.reduce((most, weight) => Math.max(most, chunkBytesOf(weight)), 0);
     const staging = { stored: new Uint8Array(chunkBytes), reordered: new Uint8Array(chunkBytes) };
-    await device.guarded(() => {
-      for (const weight of missing) {
-        weight.resident.allocate(device);
-        uploadOne(this.#checkpoint, weight, staging);
-        done += weight.resident.byteLength;
-        onProgress?.(done, total);
-      }
-      device.flush();
-    });
+    try {
+      await device.guarded(() => {
+        for (const weight of missing) {
+          weight.resident.allocate(device);
+          uploadOne(this.#checkpoint, weight, staging);
+          done += weight.resident.byteLength;
+          onProgress?.(done, total);
+        }
+        device.flush();
+      });
+    } catch (error) {
+      for (const { resident } of missing) resident.destroy();
+      throw error;
+    }
   }
 
   /** Frees the device memory of all weights. */
@@ -173,16 +192,16 @@ interface Staging {
 }
 
 /** Bytes of a weight that are read at a time: all, or whole output rows where rows are reordered. */
-function chunkBytesOf({ layout, shape, resident }: Declared): number {
-  const total = elementCount(shape) * bytesPerElement(resident.dtype);
+function chunkBytesOf({ layout, shape, dtype }: Declared): number {
+  const total = elementCount(shape) * bytesPerElement(dtype);
   // Two rows have an even number of 16-bit elements, so that every write starts on a word.
   const unit = layout === "as-stored" ? 4 : total / shape[0]! * 2;
   return Math.min(total, Math.max(unit, Math.floor(CHUNK_BYTES / unit) * unit));
 }
 
 function uploadOne(checkpoint: Checkpoint, weight: Declared, staging: Staging): void {
-  const { name, layout, shape, resident } = weight;
-  const elementBytes = bytesPerElement(resident.dtype);
+  const { name, layout, shape, dtype, resident } = weight;
+  const elementBytes = bytesPerElement(dtype);
   const total = elementCount(shape) * elementBytes;
   const chunkBytes = chunkBytesOf(weight);
   for (let start = 0; start < total; start += chunkBytes) {

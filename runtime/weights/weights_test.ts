@@ -176,18 +176,23 @@ Deno.test("Weights.upload() uploads nothing twice, and only what was declared", 
     }));
 });
 
-Deno.test("Weights.upload() passes on that the device has no room", async () => {
-  await withWeights({ a: counted([64], "f32") }, (weights) =>
-    withDevice(async (device) => {
-      weights.declare("a", [64]);
-      await assert.rejects(() => weights.upload(device), (error) => {
-        assert.ok(error instanceof OutOfMemoryError);
-        assert.equal(error.requestedBytes, 256);
-        assert.equal(error.availableBytes, 100);
-        return true;
-      });
-      assert.equal(device.allocatedBytes, 0);
-    }, 100));
+Deno.test("Weights.upload() passes on that the device has no room, and leaves nothing there", async () => {
+  await withWeights(
+    { a: counted([64], "f32"), b: counted([64], "f32") },
+    (weights) =>
+      withDevice(async (device) => {
+        weights.declare("a", [64]);
+        const b = weights.declare("b", [64]);
+        await assert.rejects(() => weights.upload(device), (error) => {
+          assert.ok(error instanceof OutOfMemoryError);
+          assert.equal(error.requestedBytes, 256);
+          assert.equal(error.availableBytes, 44);
+          return true;
+        });
+        assert.equal(device.allocatedBytes, 0);
+        assert.ok(!b.isAllocated);
+      }, 300),
+  );
 });
 
 Deno.test("Weights.declare() refuses a missing tensor, another shape and a format it cannot read", async () => {

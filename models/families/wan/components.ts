@@ -5,6 +5,7 @@ import { componentFolder, type ModelIndex } from "../../../hub/model_index.ts";
 import { Checkpoint, Weights } from "../../../runtime/mod.ts";
 import { WAN_VAE_CONFIG, type WanVaeConfig } from "../../autoencoders/wan/config.ts";
 import { parseConfig } from "../../config.ts";
+import { refuseFields } from "../../schedulers/config.ts";
 import { createScheduler, type Scheduler } from "../../schedulers/mod.ts";
 import { UMT5_CONFIG, type Umt5Config } from "../../text_encoders/umt5.ts";
 import { loadTokenizer, type Tokenizer } from "../../tokenizers/mod.ts";
@@ -14,6 +15,9 @@ import {
   type WanPipelineConfig,
   type WanTransformerConfig,
 } from "./config.ts";
+
+/** Far more than any component's configuration has. */
+const MAX_CONFIG_BYTES = 2 ** 20;
 
 /** A component that has weights. */
 export interface WeightedComponent<Config> {
@@ -39,19 +43,29 @@ export interface WanComponents extends Disposable {
 export async function openWanComponents(index: ModelIndex): Promise<WanComponents> {
   const indexPath = `${index.folder}/model_index.json`;
   const pipeline = parseConfig(WAN_PIPELINE_CONFIG, index.settings, indexPath);
-  const readConfig = async <Schema extends z.ZodType>(component: string, schema: Schema) => {
-    const path = `${await componentFolder(index, component)}/config.json`;
-    return parseConfig(schema, await readJsonObject(path), path);
+  const readConfig = async <Schema extends z.ZodType>(
+    component: string,
+    className: string,
+    schema: Schema,
+  ) => {
+    const path = `${await componentFolder(index, component, [className])}/config.json`;
+    return parseConfig(schema, await readJsonObject(path, { maxBytes: MAX_CONFIG_BYTES }), path);
   };
-  const transformer = await readConfig("transformer", WAN_TRANSFORMER_CONFIG);
-  const vae = await readConfig("vae", WAN_VAE_CONFIG);
-  const textEncoder = await readConfig("text_encoder", UMT5_CONFIG);
-  checkFit(indexPath, transformer, vae, textEncoder);
-  const schedulerFolder = await componentFolder(index, "scheduler");
-  const scheduler = createScheduler(
-    await readJsonObject(`${schedulerFolder}/scheduler_config.json`),
+  const transformer = await readConfig(
+    "transformer",
+    "WanTransformer3DModel",
+    WAN_TRANSFORMER_CONFIG,
   );
+  const vae = await readConfig("vae", "AutoencoderKLWan", WAN_VAE_CONFIG);
+  const textEncoder = await readConfig("text_encoder", "UMT5EncoderModel", UMT5_CONFIG);
+  checkFit(indexPath, transformer, vae, textEncoder);
+  const scheduler = await openScheduler(await componentFolder(index, "scheduler"));
   const tokenizer = await loadTokenizer(await componentFolder(index, "tokenizer"));
+  if (tokenizer.vocabSize > textEncoder.vocab_size) {
+    throw new SyntaxError(
+      `Cannot use "${indexPath}": the tokenizer has ${tokenizer.vocabSize} ids, the text encoder's vocab_size is ${textEncoder.vocab_size}`,
+    );
+  }
   const opened: Checkpoint[] = [];
   const open = (name: string) => {
     const checkpoint = Checkpoint.open(`${index.folder}/${name}`);
@@ -75,6 +89,19 @@ export async function openWanComponents(index: ModelIndex): Promise<WanComponent
   }
 }
 
+async function openScheduler(folder: string): Promise<Scheduler> {
+  const path = `${folder}/scheduler_config.json`;
+  const config = await readJsonObject(path, { maxBytes: MAX_CONFIG_BYTES });
+  try {
+    // Wan's pipelines give neither the size that decides the shift nor noise at every step.
+    refuseFields(config, ["use_dynamic_shifting", "stochastic_sampling"]);
+    return createScheduler(config);
+  } catch (cause) {
+    if (!(cause instanceof TypeError)) throw cause;
+    throw new TypeError(`${cause.message} (in ${path})`, { cause });
+  }
+}
+
 /** Refuses components that do not fit together. */
 function checkFit(
   path: string,
@@ -90,7 +117,8 @@ function checkFit(
   for (const [name, value, otherName, other] of checks) {
     if (value !== other) {
       throw new SyntaxError(
-        `Cannot use "${path}": the ${name} is ${value}, the ${otherName} is ${other}`,
+        `Cannot use "${path}": the ${name} is ${value}, the ${otherName} is ${other}; ` +
+          "the components belong to different models, fetch them again",
       );
     }
   }

@@ -2,6 +2,14 @@
 import type { Shape } from "../../../runtime/mod.ts";
 import type { WanVaeConfig } from "../../autoencoders/wan/config.ts";
 
+/** Latent frames of a clip; numbers of frames that are not 1 + k·temporal are rounded as the reference does. */
+export function latentFrameCount(numFrames: number, temporal: number): number {
+  const rounded = numFrames % temporal === 1
+    ? numFrames
+    : Math.floor(numFrames / temporal) * temporal + 1;
+  return Math.floor((rounded - 1) / temporal) + 1;
+}
+
 /** One latent frame as the decoder takes it: [height, width, channels], value · std + mean. */
 export function denormalizeFrame(
   latents: Float32Array,
@@ -47,4 +55,13 @@ export function replaceFirstFrame(latents: Float32Array, frame: Float32Array, sh
   for (let channel = 0; channel < channels; channel++) {
     latents.set(frame.subarray(channel * plane, (channel + 1) * plane), channel * frames * plane);
   }
+}
+
+/** Decoded pixels, which may leave [-1, 1] a little, as RGB in [0, 1]. */
+export function toUnitRange(pixels: Float32Array): Float32Array<ArrayBuffer> {
+  const result = new Float32Array(pixels.length);
+  for (let i = 0; i < pixels.length; i++) {
+    result[i] = Math.min(1, Math.max(0, pixels[i]! * 0.5 + 0.5));
+  }
+  return result;
 }

@@ -4,9 +4,16 @@
  * Source: diffusers `WanPipeline` and `WanImageToVideoPipeline` (with `expand_timesteps`).
  */
 import type { ModelIndex } from "../../../hub/model_index.ts";
-import { type Device, OutOfMemoryError, type Run, runSequence } from "../../../runtime/mod.ts";
+import {
+  type Device,
+  elementCount,
+  OutOfMemoryError,
+  type Run,
+  runSequence,
+} from "../../../runtime/mod.ts";
 import { timestepEmbedding } from "../../embeddings.ts";
 import { TorchGenerator } from "../../noise.ts";
+import { explainNonFinite, isFinite } from "../../non_finite.ts";
 import type {
   Pipeline,
   PipelineControl,
@@ -18,7 +25,14 @@ import { cleanPrompt } from "../../prompt_cleaning.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
 import { openWanComponents, type WanComponents } from "./components.ts";
 import { wanInfo } from "./defaults.ts";
-import { denormalizeFrame, normalizeMoments, replaceFirstFrame } from "./latents.ts";
+import {
+  denormalizeFrame,
+  latentFrameCount,
+  normalizeMoments,
+  replaceFirstFrame,
+  toUnitRange,
+} from "./latents.ts";
+import { contextRows, writePrompts } from "./prompts.ts";
 import { type SessionShape, WanSession } from "./session.ts";
 
 /** Tokens that prompts are padded to in the reference; longer ones are cut. */
@@ -42,9 +56,9 @@ export class WanPipeline implements Pipeline {
     this.info = wanInfo(components, index);
   }
 
-  /** Declares all weights by tracing the smallest session, then uploads them. */
+  /** Declares the weights that requests can need by tracing the smallest session, then uploads them. */
   async load(device: Device, onProgress?: (fraction: number) => void): Promise<void> {
-    const { textEncoder, transformer, vae, scheduler } = this.#components;
+    const { pipeline, textEncoder, transformer, vae, scheduler } = this.#components;
     const [, rows, columns] = transformer.config.patch_size;
     const smallest = {
       height: rows * 2,
@@ -55,12 +69,21 @@ export class WanPipeline implements Pipeline {
     const schedule = scheduler.setTimesteps(2);
     new WanSession(
       this.#components,
-      { ...smallest, latentFrames: 2, hasFirstFrame: true },
+      { ...smallest, latentFrames: 2, hasFirstFrame: pipeline.expand_timesteps },
       schedule,
       device.target,
     );
     const parts = [textEncoder.weights, transformer.weights, vae.weights];
     const total = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    if (total > device.availableBytes) {
+      throw new OutOfMemoryError(
+        `Cannot load the model: its weights take ${megabytes(total)} on the device, ${
+          megabytes(device.availableBytes, Math.floor)
+        } may be taken. Allow more memory, or choose a smaller model`,
+        total,
+        device.availableBytes,
+      );
+    }
     let before = 0;
     for (const weights of parts) {
       await weights.upload(device, (done) => onProgress?.((before + done) / total));
@@ -71,7 +94,7 @@ export class WanPipeline implements Pipeline {
 
   /** Frees the device memory and closes the files. */
   [Symbol.dispose](): void {
-    this.#session?.session.destroy();
+    this.#dropSession();
     const { textEncoder, transformer, vae } = this.#components;
     for (const { weights } of [textEncoder, transformer, vae]) weights.destroy();
     this.#components[Symbol.dispose]();
@@ -81,6 +104,21 @@ export class WanPipeline implements Pipeline {
   async generate(request: PipelineRequest, control: PipelineControl = {}): Promise<PipelineResult> {
     const device = this.#requireDevice();
     this.#check(request);
+    try {
+      return await this.#generate(device, request, control);
+    } catch (error) {
+      // What failed on the GPU may have left invalid buffers behind: the next request starts from new ones.
+      const isCancelled = error instanceof DOMException && error.name === "AbortError";
+      if (!isCancelled) this.#dropSession();
+      throw error;
+    }
+  }
+
+  async #generate(
+    device: Device,
+    request: PipelineRequest,
+    control: PipelineControl,
+  ): Promise<PipelineResult> {
     const timings: Record<string, number> = {};
     let last = performance.now();
     const lap = (stage: string) => {
@@ -89,10 +127,11 @@ export class WanPipeline implements Pipeline {
       last = now;
     };
 
-    // 1. Prompts to tokens.
+    // 1. Prompts to tokens, the seed to a generator.
     const prompts = request.guidanceScale > 1
       ? [request.prompt, request.negativePrompt]
       : [request.prompt];
+    const generator = new TorchGenerator(request.seed);
     const maxLength = request.maxSequenceLength ?? MAX_SEQUENCE_LENGTH;
     const tokens = prompts.map((prompt) =>
       this.#components.tokenizer.encode(cleanPrompt(prompt), { maxLength })
@@ -100,23 +139,21 @@ export class WanPipeline implements Pipeline {
 
     // 2. Programs for this kind of request.
     const schedule = this.#components.scheduler.setTimesteps(request.numInferenceSteps);
-    const session = await this.#sessionFor(device, request, tokens, schedule);
+    const rows = contextRows(Math.max(...tokens.map(({ length }) => length)), maxLength);
+    const session = await this.#sessionFor(device, request, rows, schedule, control);
     lap("prepare");
 
     // 3. Text encoder, and the keys and values of cross-attention.
     control.onProgress?.({ stage: "encode", step: 0, totalSteps: 1 });
     const { programs, tensors } = session;
-    writePrompts(session, tokens, maxLength);
+    writePrompts(tensors, tokens, maxLength);
     await runSequence(device, [{ programs: [programs.get("text")] }], control);
     const condition = request.firstFrame &&
       await this.#encodeFirstFrame(device, session, request.firstFrame, control);
     lap("encode");
 
     // 4. Noise, equal to torch's for the seed.
-    const noise = new TorchGenerator(request.seed).randn(
-      tensors.latents.shape.reduce((a, b) => a * b),
-    );
-    tensors.latents.write(noise);
+    tensors.latents.write(generator.randn(elementCount(tensors.latents.shape)));
     if (session.shape.guidance !== "none") tensors.guidanceScale.write([request.guidanceScale]);
 
     // 5. Denoise.
@@ -126,8 +163,12 @@ export class WanPipeline implements Pipeline {
     // 6. Decode, one latent frame at a time.
     const latents = await tensors.latents.readFloat32();
     if (condition) replaceFirstFrame(latents, condition, tensors.latents.shape);
-    assertFinite(latents);
-    const frames = await this.#decode(device, session, latents, control);
+    if (!isFinite(latents)) {
+      const { textEncoder, transformer, vae } = this.#components;
+      const parts = [textEncoder, transformer, vae].map(({ weights }) => weights);
+      throw explainNonFinite("the transformer", parts, request.guidanceScale);
+    }
+    const frames = await this.#decode(device, session, latents, request.guidanceScale, control);
     lap("decode");
     return { frames, latents, timings };
   }
@@ -137,7 +178,13 @@ export class WanPipeline implements Pipeline {
     return this.#device;
   }
 
-  #check({ width, height, numFrames, numInferenceSteps, firstFrame }: PipelineRequest): void {
+  #dropSession(): void {
+    this.#session?.session.destroy();
+    this.#session = undefined;
+  }
+
+  #check(request: PipelineRequest): void {
+    const { width, height, numFrames, numInferenceSteps, guidanceScale, firstFrame } = request;
     const { sizeMultiple } = this.info;
     for (const [name, value] of Object.entries({ width, height })) {
       if (!Number.isInteger(value) || value < sizeMultiple || value % sizeMultiple !== 0) {
@@ -153,6 +200,9 @@ export class WanPipeline implements Pipeline {
     if (!Number.isInteger(numInferenceSteps) || numInferenceSteps < 1) {
       throw new RangeError(`Cannot denoise in ${numInferenceSteps} steps: at least 1 is needed`);
     }
+    if (!Number.isFinite(guidanceScale)) {
+      throw new RangeError(`Cannot guide with a scale of ${guidanceScale}: it must be a number`);
+    }
     if (firstFrame && !this.#components.pipeline.expand_timesteps) {
       throw new RangeError("Cannot start from an image: this model takes text only");
     }
@@ -162,8 +212,9 @@ export class WanPipeline implements Pipeline {
   async #sessionFor(
     device: Device,
     request: PipelineRequest,
-    tokens: readonly (readonly number[])[],
+    contextTokens: number,
     schedule: Schedule,
+    control: PipelineControl,
   ): Promise<WanSession> {
     const { scale_factor_spatial: spatial, scale_factor_temporal: temporal } =
       this.#components.vae.config;
@@ -171,35 +222,33 @@ export class WanPipeline implements Pipeline {
       latentFrames: latentFrameCount(request.numFrames, temporal),
       height: request.height / spatial,
       width: request.width / spatial,
-      contextTokens: contextRows(Math.max(...tokens.map(({ length }) => length))),
-      guidance: tokens.length === 1 ? "none" : request.guidancePasses ?? "batched",
+      contextTokens,
+      guidance: request.guidanceScale > 1 ? request.guidancePasses ?? "batched" : "none",
       hasFirstFrame: request.firstFrame !== undefined,
     };
     const key = JSON.stringify([shape, schedule.timesteps.length]);
     if (this.#session?.key === key) return this.#session.session;
-    this.#session?.session.destroy();
-    this.#session = undefined;
-    let session = new WanSession(this.#components, shape, schedule, device.target);
+    this.#dropSession();
+    const plan = (guidance: SessionShape["guidance"]) =>
+      new WanSession(this.#components, { ...shape, guidance }, schedule, device.target);
+    let session = plan(shape.guidance);
     if (session.byteLength > device.availableBytes && shape.guidance === "batched") {
-      session = new WanSession(
-        this.#components,
-        { ...shape, guidance: "sequential" },
-        schedule,
-        device.target,
-      );
+      const sequential = plan("sequential");
+      // Where the autoencoder needs most, a second pass saves nothing and its programs cost a little.
+      if (sequential.byteLength < session.byteLength) session = sequential;
     }
     if (session.byteLength > device.availableBytes) {
       throw new OutOfMemoryError(
-        `Cannot make ${request.width}x${request.height} with ${request.numFrames} frames: it needs ${
-          megabytes(session.byteLength)
-        } beside the weights, ${
-          megabytes(device.availableBytes)
-        } are left. Ask for a smaller size or fewer frames`,
+        `Cannot make ${request.width}x${request.height} with ${request.numFrames} ${
+          request.numFrames === 1 ? "frame" : "frames"
+        }: it needs ${megabytes(session.byteLength)} beside the weights, ${
+          megabytes(device.availableBytes, Math.floor)
+        } are left. Ask for a smaller size or fewer frames, or allow more memory`,
         session.byteLength,
         device.availableBytes,
       );
     }
-    await session.allocate(device);
+    await session.allocate(device, control);
     this.#session = { key, session };
     return session;
   }
@@ -247,10 +296,11 @@ export class WanPipeline implements Pipeline {
     device: Device,
     session: WanSession,
     latents: Float32Array,
+    guidanceScale: number,
     control: PipelineControl,
   ): Promise<Float32Array[]> {
     const { programs, tensors, history, shape } = session;
-    const { config } = this.#components.vae;
+    const { config, weights } = this.#components.vae;
     const totalSteps = shape.latentFrames;
     const frames: Float32Array[] = [];
     for (const cache of history.residents) cache.clear();
@@ -261,9 +311,10 @@ export class WanPipeline implements Pipeline {
       tensors.latentFrame.write(denormalizeFrame(latents, i, tensors.latents.shape, config));
       await runSequence(device, [{ programs: [program] }], control);
       const decoded = await pixels.readFloat32();
+      if (!isFinite(decoded)) throw explainNonFinite("the autoencoder", [weights], guidanceScale);
       const frameSize = decoded.length / pixels.shape[1]!;
       for (let start = 0; start < decoded.length; start += frameSize) {
-        frames.push(decoded.subarray(start, start + frameSize).map((value) => value * 0.5 + 0.5));
+        frames.push(toUnitRange(decoded.subarray(start, start + frameSize)));
       }
       control.onProgress?.({ stage: "decode", step: i + 1, totalSteps });
     }
@@ -271,58 +322,6 @@ export class WanPipeline implements Pipeline {
   }
 }
 
-/** Latent frames of a clip; numbers of frames that are not 1 + k·temporal are rounded as the reference does. */
-function latentFrameCount(numFrames: number, temporal: number): number {
-  const rounded = numFrames % temporal === 1
-    ? numFrames
-    : Math.floor(numFrames / temporal) * temporal + 1;
-  return Math.floor((rounded - 1) / temporal) + 1;
-}
-
-/** Prompt tensors have few lengths, so that their programs are shared: 16, 32, 64, … rows, one of them a pad. */
-function contextRows(longest: number): number {
-  return Math.max(16, 2 ** Math.ceil(Math.log2(longest + 1)));
-}
-
-/**
- * Writes token ids, lengths and masks. The reference attends all `maxLength` rows; those after the prompt are
- * equal, so one row stands for them all with the logarithm of their number added to its logit.
- */
-function writePrompts(
-  { tensors, shape }: WanSession,
-  tokens: readonly (readonly number[])[],
-  maxLength: number,
-): void {
-  const rows = shape.contextTokens;
-  const ids = new Uint32Array(tokens.length * rows);
-  const mask = new Float32Array(tokens.length * rows);
-  tokens.forEach((prompt, i) => {
-    ids.set(prompt, i * rows);
-    mask.fill(1, i * rows, i * rows + prompt.length);
-  });
-  tensors.ids.write(ids);
-  tensors.mask.write(mask);
-  tensors.lengths.write(tokens.map(({ length }) => length));
-  const pads = tokens.map(({ length }) => maxLength - length);
-  const contextLengths = tokens.map(({ length }, i) => (pads[i]! > 0 ? length + 1 : length));
-  const padLogits = pads.map((count) => (count > 0 ? Math.log(count) : 0));
-  let at = 0;
-  tensors.contextLengths.forEach((resident, pass) => {
-    const end = at + resident.shape[0]!;
-    resident.write(contextLengths.slice(at, end));
-    tensors.padLogits[pass]!.write(padLogits.slice(at, end));
-    at = end;
-  });
-}
-
-function assertFinite(latents: Float32Array): void {
-  if (!latents.every(Number.isFinite)) {
-    throw new Error(
-      "Cannot decode: the transformer gave values that are not numbers; its weights are damaged",
-    );
-  }
-}
-
-function megabytes(bytes: number): string {
-  return `${Math.ceil(bytes / 1e6)} MB`;
+function megabytes(bytes: number, round: (value: number) => number = Math.ceil): string {
+  return `${round(bytes / 1e6)} MB`;
 }

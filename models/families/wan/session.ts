@@ -13,6 +13,7 @@ import {
   planMemory,
   type ProgramSet,
   Resident,
+  type RunControl,
   slice,
   type Target,
   type Tensor,
@@ -110,9 +111,16 @@ export class WanSession {
     ].filter((resident) => this.plan.residents.has(resident));
   }
 
-  /** Bytes that the session takes beside the weights. */
+  /** Bytes that the session takes beside the weights, the copy that its largest result is read through included. */
   get byteLength(): number {
-    return this.#state.reduce((sum, { byteLength }) => sum + byteLength, this.plan.workspaceBytes);
+    const { latents, firstPixels, nextPixels, moments } = this.tensors;
+    const results = [latents, firstPixels, nextPixels, moments].filter((result) =>
+      this.#state.includes(result)
+    );
+    return this.#state.reduce(
+      (sum, { byteLength }) => sum + byteLength,
+      this.plan.workspaceBytes + Math.max(...results.map(({ byteLength }) => byteLength)),
+    );
   }
 
   /** The programs; only between `allocate` and `destroy`. */
@@ -121,11 +129,18 @@ export class WanSession {
     return this.#programs;
   }
 
-  /** Takes device memory and compiles. The weights must be on the device. */
-  async allocate(device: Device): Promise<void> {
+  /**
+   * Takes device memory and compiles. The weights must be on the device. When it fails, nothing stays allocated.
+   *
+   * @throws {OutOfMemoryError} when the memory does not suffice
+   * @throws {DOMException} `AbortError` when cancelled
+   */
+  async allocate(device: Device, control: RunControl = {}): Promise<void> {
     try {
-      for (const resident of this.#state) resident.allocate(device);
-      this.#programs = await instantiate(this.plan, device);
+      await device.guarded(() => {
+        for (const resident of this.#state) resident.allocate(device);
+      });
+      this.#programs = await instantiate(this.plan, device, control);
     } catch (error) {
       this.destroy();
       throw error;

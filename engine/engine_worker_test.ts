@@ -1,0 +1,95 @@
+import assert from "node:assert/strict";
+import { DeviceLostError } from "../runtime/mod.ts";
+import { EngineWorker } from "./engine_worker.ts";
+import type { FromWorker, ToWorker } from "./protocol.ts";
+
+const OPEN: ToWorker = { type: "open", folder: "model", device: {} };
+
+function generation(prompt: string): ToWorker {
+  return {
+    type: "generate",
+    request: {
+      prompt,
+      negativePrompt: "",
+      width: 16,
+      height: 16,
+      numFrames: 1,
+      seed: 0,
+      numInferenceSteps: 4,
+      guidanceScale: 1,
+    },
+    cancel: new SharedArrayBuffer(4),
+  };
+}
+
+async function withWorker(use: (worker: EngineWorker) => Promise<void>, name = ""): Promise<void> {
+  const script = new URL("../tests/fakes/gpu_worker.ts", import.meta.url);
+  const worker = new EngineWorker(new Worker(script, { type: "module", name }));
+  try {
+    await use(worker);
+  } finally {
+    worker.terminate();
+  }
+}
+
+Deno.test("EngineWorker.ask() passes events on, then gives the answer, question after question", () =>
+  withWorker(async (worker) => {
+    const events: FromWorker[] = [];
+    assert.equal((await worker.ask(OPEN, (event) => events.push(event))).type, "opened");
+    assert.deepEqual(events, [{ type: "loading", fraction: 0.5 }]);
+    assert.equal((await worker.ask(generation("ok"))).type, "generated");
+    assert.equal((await worker.ask(generation("ok"))).type, "generated");
+    assert.ok(!worker.isBroken);
+  }));
+
+Deno.test("EngineWorker.ask() throws what the worker failed with, and only a lost device breaks it", () =>
+  withWorker(async (worker) => {
+    await assert.rejects(worker.ask(generation("refuse")), RangeError);
+    assert.ok(!worker.isBroken);
+    await assert.rejects(worker.ask(generation("lose the device")), DeviceLostError);
+    assert.ok(worker.isBroken);
+  }));
+
+Deno.test("EngineWorker.ask() throws when the thread ends, and at once from then on", () =>
+  withWorker(async (worker) => {
+    await assert.rejects(worker.ask(generation("crash")), /GPU worker ended \(.*the thread broke/);
+    assert.ok(worker.isBroken);
+    await assert.rejects(worker.ask(OPEN), /Cannot ask the GPU worker to open: it has ended/);
+  }));
+
+Deno.test("EngineWorker notices a thread that ends between two questions", () =>
+  withWorker(async (worker) => {
+    await worker.ask(generation("crash afterwards"));
+    const limit = performance.now() + 5000;
+    while (!worker.isBroken && performance.now() < limit) {
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    await assert.rejects(worker.ask(OPEN), /it has ended/);
+  }));
+
+Deno.test("EngineWorker.ask() refuses a second question and a message that cannot be sent, and keeps the first", () =>
+  withWorker(async (worker) => {
+    const unsendable = { ...OPEN, folder: (() => {}) as unknown as string };
+    await assert.rejects(worker.ask(unsendable), { name: "DataCloneError" });
+    const first = worker.ask(OPEN);
+    await assert.rejects(worker.ask(OPEN), /it is at work/);
+    assert.equal((await first).type, "opened");
+  }));
+
+Deno.test("EngineWorker.ask() throws what its callback throws, and counts as broken then", () =>
+  withWorker(async (worker) => {
+    const failure = new Error("the callback's own");
+    const asked = worker.ask(generation("ok"), () => {
+      throw failure;
+    });
+    await assert.rejects(asked, failure);
+    assert.ok(worker.isBroken);
+  }));
+
+Deno.test("EngineWorker.terminate() ends the question under way with its reason", () =>
+  withWorker(async (worker) => {
+    const reason = new DOMException("closed", "AbortError");
+    const asked = worker.ask(OPEN);
+    worker.terminate(reason);
+    await assert.rejects(asked, (error) => error === reason);
+  }, "silent"));

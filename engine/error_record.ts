@@ -1,0 +1,57 @@
+/** Errors on their way from the worker: structured cloning keeps neither their classes nor their own fields. */
+import {
+  DeviceLostError,
+  GpuValidationError,
+  NoAdapterError,
+  OutOfMemoryError,
+} from "../runtime/mod.ts";
+
+/** What is sent in place of an error. */
+export interface ErrorRecord {
+  /** Of the class. */
+  readonly name: string;
+  /** As thrown. */
+  readonly message: string;
+  /** Where it was thrown, for the log: in the worker. */
+  readonly stack?: string;
+  /** Of an `OutOfMemoryError`. */
+  readonly requestedBytes?: number;
+  /** Of an `OutOfMemoryError`. */
+  readonly availableBytes?: number;
+}
+
+const CLASSES: Readonly<Record<string, new (message: string) => Error>> = {
+  RangeError,
+  TypeError,
+  SyntaxError,
+  DeviceLostError,
+  GpuValidationError,
+  NoAdapterError,
+};
+
+/** What to send for whatever was thrown. */
+export function toErrorRecord(thrown: unknown): ErrorRecord {
+  const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+  const { name, message, stack } = error;
+  return {
+    name,
+    message,
+    ...(stack === undefined ? {} : { stack }),
+    ...(error instanceof OutOfMemoryError
+      ? { requestedBytes: error.requestedBytes, availableBytes: error.availableBytes }
+      : {}),
+  };
+}
+
+/** The error of its class again: callers tell bad requests from defects by it. */
+export function fromErrorRecord(record: ErrorRecord): Error {
+  const { name, message, stack, requestedBytes = 0, availableBytes = 0 } = record;
+  if (name === "AbortError") return new DOMException(message, name);
+  const Class = Object.hasOwn(CLASSES, name) ? CLASSES[name]! : Error;
+  const error: Error = name === "OutOfMemoryError"
+    ? new OutOfMemoryError(message, requestedBytes, availableBytes)
+    : new Class(message);
+  if (error.name !== name) error.name = name;
+  if (stack !== undefined) error.stack = stack;
+  return error;
+}

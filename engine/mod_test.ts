@@ -1,0 +1,118 @@
+/** The engine as it is used, with the bundled model. */
+import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
+import { OutOfMemoryError } from "../runtime/mod.ts";
+import {
+  type Engine,
+  type GenerateRequest,
+  inspectDevice,
+  openEngine,
+  type Progress,
+} from "./mod.ts";
+
+const MODEL = fileURLToPath(new URL("../models/bundled", import.meta.url));
+
+const REQUEST: GenerateRequest = {
+  prompt: "a red circle",
+  width: 64,
+  height: 48,
+  seed: 7,
+  numInferenceSteps: 3,
+  guidanceScale: 3.5,
+};
+
+async function withEngine(
+  use: (engine: Engine) => Promise<void>,
+  maxVramBytes?: number,
+): Promise<void> {
+  const fractions: number[] = [];
+  const engine = await openEngine({
+    modelPath: MODEL,
+    ...(maxVramBytes === undefined ? {} : { maxVramBytes }),
+    onLoadProgress: ({ fraction }) => fractions.push(fraction),
+  });
+  assert.equal(fractions.at(-1), 1);
+  assert.deepEqual(fractions, fractions.toSorted((a, b) => a - b));
+  try {
+    await use(engine);
+  } finally {
+    await engine.close();
+  }
+}
+
+Deno.test("openEngine() makes the same picture for a seed again, and reports progress to the end", () =>
+  withEngine(async (engine) => {
+    const seen: Progress[] = [];
+    const first = await engine.generate(REQUEST, { onProgress: (p) => seen.push(p) });
+    assert.equal(first.frames.length, 1);
+    assert.equal(first.frames[0]!.length, 64 * 48 * 3);
+    assert.ok(new Set(first.frames[0]).size > 10, "the picture is not flat");
+    assert.ok(first.peakBytes > 1e6);
+    assert.deepEqual(Object.keys(first.timings), ["prepare", "encode", "denoise", "decode"]);
+    const steps = seen.filter(({ stage }) => stage === "denoise").map(({ step }) => step);
+    assert.deepEqual(steps, [0, 1, 2, 3]);
+    const { stage, fraction, totalSteps } = seen.at(-1)!;
+    assert.deepEqual([stage, fraction, totalSteps], ["decode", 1, 3]);
+
+    await engine.generate({ ...REQUEST, seed: 8, width: 32 });
+    const again = await engine.generate(REQUEST);
+    assert.deepEqual(again.frames, first.frames);
+    assert.equal(again.peakBytes, first.peakBytes);
+  }));
+
+Deno.test("openEngine() stops a generation when its signal fires, and serves the next", () =>
+  withEngine(async (engine) => {
+    for (const at of ["encode", "denoise", "decode"]) {
+      const controller = new AbortController();
+      const request = { ...REQUEST, numFrames: 33, numInferenceSteps: 100 };
+      let last: Progress | undefined;
+      const onProgress = (progress: Progress) => {
+        last = progress;
+        if (progress.stage === at) controller.abort();
+      };
+      const steps = at === "decode" ? { numInferenceSteps: 1 } : {};
+      const result = engine.generate({ ...request, ...steps }, {
+        signal: controller.signal,
+        onProgress,
+      });
+      await assert.rejects(result, { name: "AbortError" }, at);
+      assert.ok(last!.fraction < 1, at);
+    }
+    assert.equal((await engine.generate(REQUEST)).frames.length, 1);
+  }));
+
+Deno.test("openEngine() gives errors of their classes, and serves the next", async () => {
+  await assert.rejects(openEngine({ modelPath: `${MODEL}/absent` }), Deno.errors.NotFound);
+  await assert.rejects(openEngine({ modelPath: MODEL, maxVramBytes: 1e6 }), OutOfMemoryError);
+  await withEngine(async (engine) => {
+    await assert.rejects(engine.generate({ ...REQUEST, width: 65 }), RangeError);
+    const huge = { ...REQUEST, width: 1024, height: 1024 };
+    await assert.rejects(engine.generate(huge), (error) => {
+      assert.ok(error instanceof OutOfMemoryError);
+      assert.ok(error.requestedBytes > error.availableBytes && error.availableBytes > 0);
+      return true;
+    });
+    await engine.generate(REQUEST);
+  }, 30e6);
+});
+
+Deno.test("openEngine() opens several engines, each with a worker of its own", () =>
+  withEngine((first) =>
+    withEngine(async (second) => {
+      const [a, b] = await Promise.all([first, second].map((engine) => engine.generate(REQUEST)));
+      assert.deepEqual(a!.frames, b!.frames);
+      const running = first.generate({ ...REQUEST, numInferenceSteps: 1000 }, {
+        onProgress: ({ step }) => void (step === 1 && first.close()),
+      });
+      await assert.rejects(running, { name: "AbortError" });
+      assert.deepEqual((await second.generate(REQUEST)).frames, b!.frames);
+    })
+  ));
+
+Deno.test("inspectDevice() names the adapter, its limits, and tests that all pass", async () => {
+  const report = await inspectDevice();
+  assert.notEqual(report.adapter, "");
+  assert.ok(report.limits["maxBufferSize"]! >= 2 ** 28);
+  assert.ok(report.selfTests.length > 10);
+  assert.deepEqual(report.selfTests.filter(({ passed }) => !passed), []);
+});

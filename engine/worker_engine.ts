@@ -1,0 +1,180 @@
+import type { PipelineInfo } from "../models/mod.ts";
+import { EngineWorker } from "./engine_worker.ts";
+import { ProgressClock } from "./progress.ts";
+import type { DeviceSettings, FromWorker } from "./protocol.ts";
+import type {
+  Engine,
+  EngineOptions,
+  Frames,
+  GenerateRequest,
+  ModelInfo,
+  Progress,
+} from "./types.ts";
+
+/** Most denoising steps that a request may ask for. */
+const MAX_STEPS = 1000;
+
+type GenerateOptions = NonNullable<Parameters<Engine["generate"]>[1]>;
+
+/** An engine whose GPU belongs to a worker, which is replaced when it or its device is lost. */
+export class WorkerEngine implements Engine {
+  readonly #folder: string;
+  readonly #options: EngineOptions;
+  readonly #newWorker: () => EngineWorker;
+  readonly #abortMs: number;
+  #worker: EngineWorker | undefined;
+  #info: ModelInfo | undefined;
+  #last: Promise<unknown> = Promise.resolve();
+  #isClosed = false;
+
+  /**
+   * Nothing is loaded before {@linkcode WorkerEngine.start}.
+   *
+   * @param folder of the model
+   * @param abortMs how long a worker may take to heed an abort before it is ended, in milliseconds
+   */
+  constructor(
+    folder: string,
+    options: EngineOptions,
+    newWorker = () => new EngineWorker(),
+    abortMs = 30_000,
+  ) {
+    this.#abortMs = abortMs;
+    this.#folder = folder;
+    this.#options = options;
+    this.#newWorker = newWorker;
+  }
+
+  /** See {@linkcode Engine.info}; known once the engine has started. */
+  get info(): ModelInfo {
+    if (!this.#info) throw new Error("Cannot describe the model: it is not loaded yet");
+    return this.#info;
+  }
+
+  /** Starts a worker and loads the model. */
+  async start(): Promise<EngineWorker> {
+    const worker = this.#newWorker();
+    // Known before it is ready, so that close() ends it while it loads.
+    this.#worker = worker;
+    try {
+      const message = {
+        type: "open",
+        folder: this.#folder,
+        device: deviceSettings(this.#options),
+      } as const;
+      const answer = await worker.ask(message, (event) => {
+        if (event.type === "loading") {
+          this.#options.onLoadProgress?.({ stage: "weights", fraction: event.fraction });
+        }
+      });
+      const { info, maxPixels } = answer as Extract<FromWorker, { type: "opened" }>;
+      this.#info = modelInfo(this.#options.modelPath, info, maxPixels);
+      return worker;
+    } catch (error) {
+      this.#drop(worker);
+      throw error;
+    }
+  }
+
+  /** See {@linkcode Engine.generate}. */
+  generate(
+    request: GenerateRequest,
+    options: { signal?: AbortSignal; onProgress?: (progress: Progress) => void } = {},
+  ): Promise<Frames> {
+    const result = this.#last.then(() => this.#generate(request, options));
+    this.#last = result.catch(() => {});
+    return result;
+  }
+
+  /** See {@linkcode Engine.close}. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#worker?.terminate(new DOMException("Cannot finish: the engine was closed", "AbortError"));
+    this.#worker = undefined;
+    await this.#last;
+  }
+
+  async #generate(
+    request: GenerateRequest,
+    { signal, onProgress }: GenerateOptions,
+  ): Promise<Frames> {
+    if (this.#isClosed) throw new Error("Cannot generate: the engine is closed");
+    signal?.throwIfAborted();
+    if (this.#worker?.isBroken) this.#drop(this.#worker);
+    const worker = this.#worker ?? await this.start();
+    // Whoever aborted meanwhile would not be heard by the listener.
+    signal?.throwIfAborted();
+    const { defaults } = this.info;
+    const full = {
+      ...request,
+      negativePrompt: request.negativePrompt ?? defaults.negativePrompt,
+      numFrames: request.numFrames ?? defaults.numFrames,
+    };
+    const cancel = new SharedArrayBuffer(4);
+    let overdue: ReturnType<typeof setTimeout> | undefined;
+    const abort = () => {
+      Atomics.store(new Int32Array(cancel), 0, 1);
+      overdue = setTimeout(() => worker.terminate(signal?.reason), this.#abortMs);
+    };
+    signal?.addEventListener("abort", abort);
+    const clock = new ProgressClock();
+    try {
+      const answer = await worker.ask({ type: "generate", request: full, cancel }, (event) => {
+        if (event.type === "progress") onProgress?.(clock.update(event.progress));
+      });
+      const { frames, timings, peakBytes } = answer as Extract<FromWorker, { type: "generated" }>;
+      const seconds = Object.entries(timings).map(([stage, ms]) => [stage, ms / 1000]);
+      const { width, height } = request;
+      return {
+        width,
+        height,
+        frames,
+        fps: defaults.fps,
+        timings: Object.fromEntries(seconds),
+        peakBytes,
+      };
+    } catch (error) {
+      if (worker.isBroken) this.#drop(worker);
+      const isCancelled = error instanceof DOMException && error.name === "AbortError";
+      throw (isCancelled || worker.isBroken) && signal?.aborted ? signal.reason : error;
+    } finally {
+      clearTimeout(overdue);
+      signal?.removeEventListener("abort", abort);
+    }
+  }
+
+  /** Ends a worker that is of no use any more; the next generation starts another. */
+  #drop(worker: EngineWorker): void {
+    worker.terminate();
+    if (this.#worker === worker) this.#worker = undefined;
+  }
+}
+
+/** How a worker opens its device. */
+export function deviceSettings(
+  { maxVramBytes, powerPreference, forceSoftware }: Partial<EngineOptions>,
+): DeviceSettings {
+  return {
+    ...(maxVramBytes === undefined ? {} : { maxVramBytes }),
+    ...(powerPreference === undefined ? {} : { powerPreference }),
+    ...(forceSoftware === undefined ? {} : { forceSoftware }),
+  };
+}
+
+function modelInfo(modelPath: string, info: PipelineInfo, maxPixels: number): ModelInfo {
+  return {
+    modelPath,
+    pipelineName: info.className.replace(/Pipeline$/, ""),
+    pipelineClass: info.className,
+    taskType: info.defaultTask,
+    // Requests of the engine carry no picture yet.
+    supportedTaskTypes: info.supportedTasks.filter((task) => task !== "I2V"),
+    ditPrecision: info.precisions.transformer,
+    vaePrecision: info.precisions.vae,
+    textEncoderPrecision: info.precisions.textEncoder,
+    defaults: info.defaults,
+    sizeMultiple: info.sizeMultiple,
+    maxPixels,
+    maxSteps: MAX_STEPS,
+  };
+}

@@ -1,0 +1,187 @@
+import assert from "node:assert/strict";
+import { DeviceLostError } from "../runtime/mod.ts";
+import { FAKE_INFO } from "../tests/fakes/engine.ts";
+import { EngineWorker } from "./engine_worker.ts";
+import type { EngineOptions, GenerateRequest, Progress } from "./types.ts";
+import { WorkerEngine } from "./worker_engine.ts";
+
+const SCRIPT = new URL("../tests/fakes/gpu_worker.ts", import.meta.url);
+
+interface Bench {
+  readonly engine: WorkerEngine;
+  /** Threads started so far; those after the first have the name `nextName`. */
+  starts: number;
+  nextName: string;
+}
+
+async function withEngine(
+  use: (bench: Bench) => Promise<void>,
+  options: Partial<EngineOptions> = {},
+): Promise<void> {
+  const newWorker = () => {
+    const name = bench.starts++ === 0 ? "" : bench.nextName;
+    return new EngineWorker(new Worker(SCRIPT, { type: "module", name }));
+  };
+  const engine = new WorkerEngine("folder", { modelPath: "model", ...options }, newWorker);
+  const bench: Bench = { engine, starts: 0, nextName: "" };
+  await engine.start();
+  try {
+    await use(bench);
+  } finally {
+    await engine.close();
+  }
+}
+
+function request(prompt: string): GenerateRequest {
+  const size = { width: 16, height: 16 };
+  return { prompt, ...size, seed: 0, numInferenceSteps: 4, guidanceScale: 1 };
+}
+
+const text = (frame: Uint8Array | undefined) => new TextDecoder().decode(frame);
+
+Deno.test("WorkerEngine.info says what the worker opened", () => {
+  const fractions: number[] = [];
+  return withEngine(async ({ engine }) => {
+    assert.equal(engine.info.modelPath, "model");
+    assert.equal(engine.info.pipelineName, "Gradient");
+    assert.deepEqual(engine.info.supportedTaskTypes, ["T2I"]);
+    assert.equal(engine.info.maxPixels, 1000);
+    assert.deepEqual(fractions, [0.5]);
+    await Promise.resolve();
+  }, { onLoadProgress: ({ fraction }) => fractions.push(fraction) });
+});
+
+Deno.test("WorkerEngine.start() throws what the worker failed with", async () => {
+  const engine = new WorkerEngine(
+    "damaged",
+    { modelPath: "model" },
+    () => new EngineWorker(new Worker(SCRIPT, { type: "module" })),
+  );
+  await assert.rejects(engine.start(), { name: "SyntaxError", message: /damaged/ });
+  assert.throws(() => engine.info, /it is not loaded yet/);
+  await engine.close();
+});
+
+Deno.test("WorkerEngine.generate() gives frames, seconds and progress", () =>
+  withEngine(async ({ engine }) => {
+    const seen: Progress[] = [];
+    const result = await engine.generate(request("ok"), { onProgress: (p) => seen.push(p) });
+    assert.deepEqual(result.frames.map(text), ["ok"]);
+    assert.deepEqual(result.timings, { denoise: 1.5 });
+    assert.deepEqual([result.width, result.fps, result.peakBytes], [16, FAKE_INFO.defaults.fps, 7]);
+    assert.deepEqual(seen.map(({ stage, step, totalSteps }) => [stage, step, totalSteps]), [
+      ["denoise", 1, 4],
+    ]);
+  }));
+
+Deno.test("WorkerEngine.generate() runs one generation after the other, whatever becomes of them", () =>
+  withEngine(async (bench) => {
+    const { engine } = bench;
+    const results = await Promise.allSettled(
+      ["a", "refuse", "b"].map((prompt) => engine.generate(request(prompt))),
+    );
+    assert.deepEqual(results.map(({ status }) => status), ["fulfilled", "rejected", "fulfilled"]);
+    assert.ok((results[1] as PromiseRejectedResult).reason instanceof RangeError);
+    assert.equal(bench.starts, 1);
+  }));
+
+for (
+  const [prompt, expected] of [["crash", Error], ["lose the device", DeviceLostError]] as const
+) {
+  Deno.test(`WorkerEngine.generate() says why it failed and starts another worker next: ${prompt}`, () =>
+    withEngine(async (bench) => {
+      const { engine } = bench;
+      const failed = engine.generate(request(prompt));
+      const next = engine.generate(request("next"));
+      await assert.rejects(failed, expected);
+      assert.deepEqual((await next).frames.map(text), ["next"]);
+      assert.equal(bench.starts, 2);
+    }));
+}
+
+Deno.test("WorkerEngine.generate() starts another worker when the last one ended unasked", () =>
+  withEngine(async (bench) => {
+    await bench.engine.generate(request("crash afterwards"));
+    const limit = performance.now() + 5000;
+    while (bench.starts === 1 && performance.now() < limit) {
+      await bench.engine.generate(request("ok")).catch(() => {});
+    }
+    assert.equal(bench.starts, 2);
+    await bench.engine.generate(request("ok"));
+  }));
+
+Deno.test("WorkerEngine.generate() throws the signal's reason when it fires meanwhile, and keeps the worker", () =>
+  withEngine(async (bench) => {
+    const { engine } = bench;
+    const controller = new AbortController();
+    const options = { signal: controller.signal, onProgress: () => controller.abort() };
+    await assert.rejects(engine.generate(request("wait"), options), { name: "AbortError" });
+    const own = new Error("the caller's own reason");
+    const second = new AbortController();
+    const withReason = { signal: second.signal, onProgress: () => second.abort(own) };
+    await assert.rejects(engine.generate(request("wait"), withReason), own);
+    await engine.generate(request("ok"));
+    assert.equal(bench.starts, 1);
+  }));
+
+Deno.test("WorkerEngine.generate() does not begin when the signal has fired, before it or in the queue", () =>
+  withEngine(async ({ engine }) => {
+    const seen: Progress[] = [];
+    const onProgress = (progress: Progress) => seen.push(progress);
+    const options = { signal: AbortSignal.abort(), onProgress };
+    await assert.rejects(engine.generate(request("wait"), options), { name: "AbortError" });
+    const controller = new AbortController();
+    const first = engine.generate(request("ok"));
+    const queued = engine.generate(request("wait"), { signal: controller.signal, onProgress });
+    controller.abort();
+    await first;
+    await assert.rejects(queued, { name: "AbortError" });
+    assert.equal(seen.length, 0);
+  }));
+
+Deno.test("WorkerEngine.generate() hears a signal that fires while a lost worker is replaced", () =>
+  withEngine(async (bench) => {
+    const { engine } = bench;
+    await assert.rejects(engine.generate(request("lose the device")), DeviceLostError);
+    const controller = new AbortController();
+    const result = engine.generate(request("wait"), { signal: controller.signal });
+    while (bench.starts === 1) await new Promise((resolve) => setTimeout(resolve));
+    controller.abort();
+    await assert.rejects(result, { name: "AbortError" });
+    await engine.generate(request("ok"));
+  }));
+
+Deno.test("WorkerEngine.generate() throws what onProgress throws, and the engine stays usable", () =>
+  withEngine(async ({ engine }) => {
+    const failure = new Error("the callback's own");
+    const onProgress = () => {
+      throw failure;
+    };
+    await assert.rejects(engine.generate(request("wait"), { onProgress }), failure);
+    await engine.generate(request("ok"));
+  }));
+
+Deno.test("WorkerEngine.close() aborts what runs and refuses what waits and what comes", () =>
+  withEngine(async ({ engine }) => {
+    const running = engine.generate(request("wait"), {
+      onProgress: () => void engine.close(),
+    });
+    const waiting = engine.generate(request("ok"));
+    await assert.rejects(running, { name: "AbortError", message: /the engine was closed/ });
+    await assert.rejects(waiting, /Cannot generate: the engine is closed/);
+    await assert.rejects(engine.generate(request("ok")), /Cannot generate: the engine is closed/);
+    await engine.close();
+  }));
+
+Deno.test("WorkerEngine.close() ends a worker that is still loading", () =>
+  withEngine(async (bench) => {
+    const { engine } = bench;
+    bench.nextName = "silent";
+    await assert.rejects(engine.generate(request("crash")));
+    const restarting = engine.generate(request("ok"));
+    while (bench.starts === 1) await new Promise((resolve) => setTimeout(resolve));
+    await Promise.all([
+      assert.rejects(restarting, { name: "AbortError" }),
+      engine.close(),
+    ]);
+  }));

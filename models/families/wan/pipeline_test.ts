@@ -1,0 +1,224 @@
+/** How the pipeline treats the device: memory, reuse, cancellation. What it computes is tested in `tests/`. */
+import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
+import { readModelIndex } from "../../../hub/model_index.ts";
+import {
+  Device,
+  GpuValidationError,
+  openDevice,
+  OutOfMemoryError,
+  type Target,
+} from "../../../runtime/mod.ts";
+import { Golden } from "../../../tests/golden.ts";
+import type { PipelineControl, PipelineProgress, PipelineRequest } from "../../pipeline.ts";
+import { openWanComponents } from "./components.ts";
+import { openWanPipeline, type WanPipeline } from "./pipeline.ts";
+import { WanSession } from "./session.ts";
+
+const FOLDER = new Golden("wan/pipeline-ti2v").folder;
+
+const REQUEST: PipelineRequest = {
+  prompt: "a red circle",
+  negativePrompt: "blurry",
+  width: 32,
+  height: 32,
+  numFrames: 5,
+  seed: 1,
+  numInferenceSteps: 3,
+  guidanceScale: 4,
+};
+
+interface Bench {
+  readonly device: Device;
+  readonly pipeline: WanPipeline;
+  /** Device memory of the weights. */
+  readonly weightBytes: number;
+}
+
+interface BenchOptions {
+  readonly folder?: string;
+  readonly maxBytes?: number;
+  /** Small ones cut all work into many submits, as large models need them. */
+  readonly submitBudget?: Target["submitBudget"];
+}
+
+async function withPipeline(
+  use: (bench: Bench) => Promise<void>,
+  options: BenchOptions = {},
+): Promise<void> {
+  const { gpuDevice, target, adapter } = await openDevice();
+  const { submitBudget = target.submitBudget, maxBytes = Infinity } = options;
+  const device = new Device(gpuDevice, { ...target, submitBudget }, adapter, maxBytes);
+  try {
+    using pipeline = await openWanPipeline(await readModelIndex(options.folder ?? FOLDER));
+    await pipeline.load(device);
+    await use({ device, pipeline, weightBytes: device.allocatedBytes });
+  } finally {
+    device.destroy();
+  }
+}
+
+Deno.test("WanPipeline.generate() creates nothing on the device for a second request of a kind", () =>
+  withPipeline(async ({ device, pipeline }) => {
+    const first = await pipeline.generate(REQUEST);
+    const { pipelines, bindGroups, buffers } = device.counters;
+    assert.ok(pipelines > 0 && bindGroups > 0 && buffers > 0);
+    const { allocatedBytes } = device;
+    const second = await pipeline.generate({
+      ...REQUEST,
+      prompt: "a blue square",
+      seed: 2,
+      guidanceScale: 2,
+    });
+    assert.notDeepEqual(second.latents, first.latents);
+    const after = device.counters;
+    assert.deepEqual([after.pipelines, after.bindGroups, after.buffers], [
+      pipelines,
+      bindGroups,
+      buffers,
+    ]);
+    assert.equal(device.allocatedBytes, allocatedBytes);
+    const again = await pipeline.generate(REQUEST);
+    assert.deepEqual(again.latents, first.latents, "nothing of the second request is left");
+  }));
+
+Deno.test("WanPipeline.generate() takes what its session planned, to the byte, and frees it for another size", () =>
+  withPipeline(async ({ device, pipeline, weightBytes }) => {
+    using components = await openWanComponents(await readModelIndex(FOLDER));
+    const { vae: { config } } = components;
+    const planned = new WanSession(
+      components,
+      {
+        latentFrames: 2,
+        height: REQUEST.height / config.scale_factor_spatial,
+        width: REQUEST.width / config.scale_factor_spatial,
+        contextTokens: 16,
+        guidance: "batched",
+        hasFirstFrame: false,
+      },
+      components.scheduler.setTimesteps(REQUEST.numInferenceSteps),
+      device.target,
+    );
+    for (let round = 0; round < 2; round++) {
+      device.resetPeak();
+      await pipeline.generate(REQUEST);
+      assert.equal(device.peakBytes, weightBytes + planned.byteLength);
+      await pipeline.generate({ ...REQUEST, width: 64, numFrames: 1 });
+      device.resetPeak();
+      assert.ok(device.peakBytes < weightBytes + planned.byteLength);
+    }
+    pipeline[Symbol.dispose]();
+    assert.equal(device.allocatedBytes, 0);
+  }));
+
+Deno.test("WanPipeline.generate() takes both prompts one by one where only that fits, and refuses what does not fit", async () => {
+  const bundled = fileURLToPath(new URL("../../bundled", import.meta.url));
+  // Many small frames: the transformer needs more than the autoencoder.
+  const request = { ...REQUEST, width: 16, height: 16, numFrames: 253 };
+  /** Device memory that a session of the request holds. */
+  const heldBytes = async ({ device, pipeline }: Bench, change: Partial<PipelineRequest> = {}) => {
+    let isPrepared = false;
+    const result = pipeline.generate({ ...request, ...change }, {
+      onProgress: () => isPrepared = true,
+      isCancelled: () => isPrepared,
+    });
+    await assert.rejects(result, { name: "AbortError" });
+    return device.allocatedBytes;
+  };
+  const needs = { batched: 0, sequential: 0 };
+  await withPipeline(async (bench) => {
+    for (const guidancePasses of ["batched", "sequential"] as const) {
+      needs[guidancePasses] = await heldBytes(bench, { guidancePasses });
+    }
+  }, { folder: bundled });
+  assert.ok(needs.sequential < needs.batched, JSON.stringify(needs));
+  await withPipeline(async (bench) => {
+    assert.equal(await heldBytes(bench), needs.sequential);
+  }, { folder: bundled, maxBytes: needs.batched });
+  await withPipeline(async ({ device, pipeline, weightBytes }) => {
+    await assert.rejects(pipeline.generate(request), (error) => {
+      assert.ok(error instanceof OutOfMemoryError);
+      assert.match(
+        error.message,
+        /Cannot make 16x16 with 253 frames: it needs 2 MB beside the weights, 1 MB are left/,
+      );
+      assert.ok(error.requestedBytes > needs.sequential - weightBytes);
+      return true;
+    });
+    assert.equal(device.allocatedBytes, weightBytes);
+    await pipeline.generate({ ...request, numFrames: 1 });
+  }, { folder: bundled, maxBytes: needs.sequential });
+});
+
+Deno.test("WanPipeline.generate() stops within every stage when cancelled, and the next request is not touched by it", () =>
+  withPipeline(async ({ device, pipeline, weightBytes }) => {
+    const { latents } = await pipeline.generate(REQUEST);
+    const { allocatedBytes } = device;
+    const stops: Partial<PipelineProgress>[] = [
+      { stage: "encode", step: 0 },
+      { stage: "denoise", step: 0 },
+      { stage: "denoise", step: 1 },
+      { stage: "decode", step: 0 },
+      { stage: "decode", step: 1 },
+    ];
+    for (const { stage, step } of stops) {
+      let reached = Infinity;
+      let last: PipelineProgress | undefined;
+      const control: PipelineControl = {
+        onProgress: (progress) => {
+          last = progress;
+          if (progress.stage === stage && progress.step === step) reached = device.counters.submits;
+        },
+        isCancelled: () => device.counters.submits >= reached + 1,
+      };
+      const name = `${stage} ${step}`;
+      await assert.rejects(pipeline.generate(REQUEST, control), { name: "AbortError" }, name);
+      assert.deepEqual([last?.stage, last?.step], [stage, step], "it stops before the next step");
+      assert.equal(device.counters.submits, reached + 1, name);
+    }
+    assert.equal(device.allocatedBytes, allocatedBytes, "the programs are kept");
+    assert.ok(allocatedBytes > weightBytes);
+    assert.deepEqual((await pipeline.generate(REQUEST)).latents, latents);
+  }, { submitBudget: { flops: 3e6, bytes: 3e6 } }));
+
+Deno.test("WanPipeline.generate() stops while it compiles when cancelled, and leaves nothing allocated", () =>
+  withPipeline(async ({ device, pipeline, weightBytes }) => {
+    const { submits } = device.counters;
+    let asked = 0;
+    const control = { isCancelled: () => ++asked > 20 };
+    await assert.rejects(pipeline.generate(REQUEST, control), { name: "AbortError" });
+    assert.equal(device.counters.submits, submits);
+    assert.equal(device.allocatedBytes, weightBytes);
+    await pipeline.generate(REQUEST);
+  }));
+
+Deno.test("WanPipeline.generate() starts from new buffers after a failure on the device", () =>
+  withPipeline(async ({ device, pipeline, weightBytes }) => {
+    const { latents } = await pipeline.generate(REQUEST);
+    const control: PipelineControl = {
+      onProgress: ({ step }) => {
+        if (step === 2) device.gpuDevice.createBuffer({ size: 2 ** 50, usage: 0x80 });
+      },
+    };
+    await assert.rejects(pipeline.generate(REQUEST, control), GpuValidationError);
+    assert.equal(device.allocatedBytes, weightBytes);
+    assert.deepEqual((await pipeline.generate(REQUEST)).latents, latents);
+  }));
+
+Deno.test("WanPipeline.generate() refuses what its model cannot make before it works", () =>
+  withPipeline(async ({ device, pipeline }) => {
+    const { submits } = device.counters;
+    const refused: [Partial<PipelineRequest>, RegExp][] = [
+      [{ width: 33 }, /32x32|33x32: the width must be a multiple of \d+, for example/],
+      [{ height: 0 }, /32x0: the height must be a multiple/],
+      [{ numFrames: 0 }, /0 frames: at least 1/],
+      [{ numInferenceSteps: 1.5 }, /1.5 steps/],
+      [{ guidanceScale: NaN }, /a scale of NaN/],
+      [{ seed: 0.5 }, /0.5 is not a safe integer/],
+    ];
+    for (const [change, message] of refused) {
+      const result = pipeline.generate({ ...REQUEST, ...change });
+      await assert.rejects(result, { name: "RangeError", message });
+    }
+    assert.equal(device.counters.submits, submits);
+  }));

@@ -1,0 +1,41 @@
+/** Prompts as the text encoder and cross-attention take them. */
+import type { SessionTensors } from "./session.ts";
+
+/**
+ * Rows of the prompt tensors, one of them a pad unless the prompt fills them. They have few lengths, so that their
+ * programs are shared: 16, 32, 64, …
+ */
+export function contextRows(longest: number, maxLength: number): number {
+  return Math.max(16, 2 ** Math.ceil(Math.log2(Math.min(longest + 1, maxLength))));
+}
+
+/**
+ * Writes token ids, lengths and masks. The reference attends all `maxLength` rows; those after the prompt are
+ * equal, so one row stands for them all with the logarithm of their number added to its logit.
+ */
+export function writePrompts(
+  tensors: SessionTensors,
+  tokens: readonly (readonly number[])[],
+  maxLength: number,
+): void {
+  const rows = tensors.ids.shape[1]!;
+  const ids = new Uint32Array(tokens.length * rows);
+  const mask = new Float32Array(tokens.length * rows);
+  tokens.forEach((prompt, i) => {
+    ids.set(prompt, i * rows);
+    mask.fill(1, i * rows, i * rows + prompt.length);
+  });
+  tensors.ids.write(ids);
+  tensors.mask.write(mask);
+  tensors.lengths.write(tokens.map(({ length }) => length));
+  const pads = tokens.map(({ length }) => maxLength - length);
+  const contextLengths = tokens.map(({ length }, i) => (pads[i]! > 0 ? length + 1 : length));
+  const padLogits = pads.map((count) => (count > 0 ? Math.log(count) : 0));
+  let at = 0;
+  tensors.contextLengths.forEach((resident, pass) => {
+    const end = at + resident.shape[0]!;
+    resident.write(contextLengths.slice(at, end));
+    tensors.padLogits[pass]!.write(padLogits.slice(at, end));
+    at = end;
+  });
+}

@@ -1,0 +1,47 @@
+/**
+ * What to say when a stage gives NaN or infinity, which a file could only show as a black picture.
+ *
+ * @module
+ */
+import type { Weights } from "../runtime/mod.ts";
+
+/** Guidance that no model is used with; beyond it, the values themselves overflow. */
+const HIGH_GUIDANCE = 100;
+
+/** Whether all values are numbers. */
+export function isFinite(values: Float32Array): boolean {
+  for (let i = 0; i < values.length; i++) {
+    if (!Number.isFinite(values[i])) return false;
+  }
+  return true;
+}
+
+/**
+ * Looks for the cause of values that are not numbers. The weights are read once more for that.
+ *
+ * @param stage what gave them, such as `the transformer`
+ * @param parts whatever had a hand in it
+ * @returns the error to throw: a `RangeError` when the request is to blame
+ */
+export function explainNonFinite(
+  stage: string,
+  parts: readonly Weights[],
+  guidanceScale: number,
+): Error {
+  const problem = `Cannot finish the picture: ${stage} gave values that are not numbers`;
+  for (const weights of parts) {
+    const name = weights.findNonFinite();
+    if (name !== undefined) {
+      return new Error(
+        `${problem}, because tensor "${name}" in "${weights.folder}" holds NaN or infinity; ` +
+          "the file is damaged, fetch it again",
+      );
+    }
+  }
+  if (guidanceScale > HIGH_GUIDANCE) {
+    return new RangeError(`${problem}, because guidanceScale is ${guidanceScale}; ask for less`);
+  }
+  return new Error(
+    `${problem}, although all weights are; try another seed, and run "denoise doctor" to check the GPU`,
+  );
+}

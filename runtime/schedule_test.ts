@@ -1,0 +1,153 @@
+import assert from "node:assert/strict";
+import type { Device } from "./device.ts";
+import { Graph } from "./graph.ts";
+import { openDevice } from "./open_device.ts";
+import { copyTo } from "./ops/copy/mod.ts";
+import { elementwise } from "./ops/elementwise/mod.ts";
+import { planMemory } from "./plan.ts";
+import { instantiate, type Program } from "./program.ts";
+import { Resident } from "./resident.ts";
+import { type Run, runSequence } from "./schedule.ts";
+
+interface Bench {
+  readonly device: Device;
+  /** state ← state + step, in one submit. */
+  readonly short: Program;
+  /** state ← state + 3 · step, in several submits. */
+  readonly long: Program;
+  readonly state: Resident;
+  readonly step: Resident;
+  /** What happened so far; `submit n` is a submit of n command buffers. */
+  readonly log: string[];
+}
+
+async function withBench(use: (bench: Bench) => Promise<void>): Promise<void> {
+  const device = await openDevice();
+  try {
+    const state = new Resident("state", [4]).allocate(device);
+    const step = new Resident("step", [4]).allocate(device);
+    const trace = (name: string, additions: number, submitBudget = device.target.submitBudget) => {
+      const graph = new Graph(name, { ...device.target, submitBudget });
+      let x = graph.use(state);
+      for (let i = 0; i < additions; i++) x = elementwise("x + s", { x, s: graph.use(step) });
+      copyTo(x, state);
+      return graph;
+    };
+    const plan = planMemory({
+      short: trace("short", 1),
+      long: trace("long", 3, { flops: 1, bytes: 1 }),
+    });
+    const programs = await instantiate(plan, device);
+    step.write([1, 1, 1, 1]);
+    const [short, long] = [programs.get("short"), programs.get("long")];
+    assert.deepEqual([short.submits.length, long.submits.length], [1, 4]);
+    const log: string[] = [];
+    const submit = device.submit.bind(device);
+    device.submit = (commands) => {
+      log.push(`submit ${commands.length}`);
+      submit(commands);
+    };
+    await use({ device, short, long, state, step, log });
+  } finally {
+    device.destroy();
+  }
+}
+
+function logged({ log }: Bench, name: string, programs: readonly Program[]): Run {
+  return {
+    programs,
+    before: () => log.push(`before ${name}`),
+    finished: () => log.push(`finished ${name}`),
+  };
+}
+
+Deno.test("runSequence() writes a run's inputs after the run before is finished, and sends short programs along", () =>
+  withBench(async (bench) => {
+    const { device, short, long, state, step, log } = bench;
+    const runs = [
+      logged(bench, "a", [long]),
+      { ...logged(bench, "b", [short, short]), before: () => step.write([10, 10, 10, 10]) },
+    ];
+    await runSequence(device, runs);
+    assert.deepEqual(log, [
+      "before a",
+      "submit 1",
+      "submit 1",
+      "submit 1",
+      "submit 1",
+      "finished a",
+      "submit 2",
+      "finished b",
+    ]);
+    assert.equal((await state.read())[0], 3 * 1 + 2 * 10);
+  }));
+
+Deno.test("runSequence() draws runs one ahead of the GPU", () =>
+  withBench(async (bench) => {
+    const { device, short, log } = bench;
+    function* runs(): Generator<Run> {
+      for (const name of ["a", "b"]) {
+        log.push(`draw ${name}`);
+        yield logged(bench, name, [short]);
+      }
+    }
+    await runSequence(device, runs());
+    assert.deepEqual(log, [
+      "draw a",
+      "before a",
+      "submit 1",
+      "draw b",
+      "finished a",
+      "before b",
+      "submit 1",
+      "finished b",
+    ]);
+    await runSequence(device, []);
+    assert.equal(log.length, 8);
+  }));
+
+Deno.test("runSequence() ends with an AbortError between runs, and what was submitted is finished", () =>
+  withBench(async (bench) => {
+    const { device, short, state, log } = bench;
+    const runs = ["a", "b", "c", "d"].map((name) => logged(bench, name, [short]));
+    const isCancelled = () => log.includes("finished b");
+    await assert.rejects(runSequence(device, runs, { isCancelled }), { name: "AbortError" });
+    assert.equal(log.at(-1), "finished b");
+    assert.equal((await state.read())[0], 2);
+  }));
+
+Deno.test("runSequence() ends with an AbortError within a run of several submits", () =>
+  withBench(async (bench) => {
+    const { device, long, state, log } = bench;
+    const isCancelled = () => log.filter((entry) => entry === "submit 1").length === 2;
+    const runs = [logged(bench, "a", [long])];
+    await assert.rejects(runSequence(device, runs, { isCancelled }), { name: "AbortError" });
+    assert.deepEqual(log, ["before a", "submit 1", "submit 1"]);
+    assert.equal((await state.read())[0], 0, "the copy to the state is in the last submit");
+  }));
+
+Deno.test("runSequence() does nothing when it is cancelled before, and ends well when there is nothing left", () =>
+  withBench(async (bench) => {
+    const { device, short, log } = bench;
+    const runs = [logged(bench, "a", [short])];
+    const cancelled = runSequence(device, runs, { isCancelled: () => true });
+    await assert.rejects(cancelled, { name: "AbortError" });
+    assert.equal(log.length, 0);
+    await runSequence(device, runs, { isCancelled: () => log.includes("finished a") });
+    assert.deepEqual(log, ["before a", "submit 1", "finished a"]);
+  }));
+
+Deno.test("runSequence() passes on what a callback throws, and sends nothing after it", () =>
+  withBench(async (bench) => {
+    const { device, short, log } = bench;
+    const failure = new Error("the callback's own");
+    const fail = () => {
+      throw failure;
+    };
+    const second = logged(bench, "b", [short]);
+    const first = { ...logged(bench, "a", [short]), finished: fail };
+    await assert.rejects(runSequence(device, [first, second]), failure);
+    assert.deepEqual(log, ["before a", "submit 1"]);
+    await assert.rejects(runSequence(device, [{ ...first, before: fail }, second]), failure);
+    assert.deepEqual(log, ["before a", "submit 1"]);
+  }));

@@ -1,0 +1,72 @@
+/**
+ * A worker without a GPU that speaks the engine's protocol. The prompt says how a generation ends; a thread named
+ * `silent` never answers.
+ */
+import { toErrorRecord } from "../../engine/error_record.ts";
+import type { FromWorker, ToWorker } from "../../engine/protocol.ts";
+import { DeviceLostError } from "../../runtime/errors.ts";
+import { FAKE_INFO } from "./engine.ts";
+
+const scope = self as unknown as {
+  name: string;
+  onmessage: (event: MessageEvent<ToWorker>) => void;
+  postMessage(message: FromWorker): void;
+};
+
+const post = (message: FromWorker) => scope.postMessage(message);
+const fail = (error: unknown) => post({ type: "failed", error: toErrorRecord(error) });
+/** Nobody catches this. */
+const crash = () =>
+  setTimeout(() => {
+    // Deno prints the stack of what nobody catches: it would clutter the log of the tests.
+    throw Object.assign(new Error("the thread broke"), { stack: "" });
+  });
+
+scope.onmessage = ({ data }): void => {
+  if (scope.name === "silent") return;
+  if (data.type === "open") open(data.folder);
+  else if (data.type === "generate") generate(data.request.prompt, new Int32Array(data.cancel));
+};
+
+function open(folder: string): void {
+  if (folder === "damaged") return fail(new SyntaxError("Cannot read the model: it is damaged"));
+  post({ type: "loading", fraction: 0.5 });
+  const { pipelineClass, defaults, sizeMultiple, ditPrecision } = FAKE_INFO;
+  post({
+    type: "opened",
+    maxPixels: 1000,
+    info: {
+      className: pipelineClass,
+      supportedTasks: ["T2I", "I2V"],
+      defaultTask: "T2I",
+      precisions: { transformer: ditPrecision, vae: "f32", textEncoder: "bf16" },
+      defaults,
+      sizeMultiple,
+    },
+  });
+}
+
+function generate(prompt: string, cancel: Int32Array): void {
+  post({ type: "progress", progress: { stage: "denoise", step: 1, totalSteps: 4 } });
+  switch (prompt) {
+    case "crash":
+      crash();
+      return;
+    case "lose the device":
+      return fail(new DeviceLostError("Cannot go on: the device was lost"));
+    case "wait":
+      while (Atomics.load(cancel, 0) === 0) Atomics.wait(cancel, 0, 0, 5);
+      return fail(new DOMException("Cannot finish: the work was cancelled", "AbortError"));
+    case "deaf":
+      return;
+    case "refuse":
+      return fail(new RangeError("Cannot make this"));
+  }
+  post({
+    type: "generated",
+    frames: [new TextEncoder().encode(prompt)],
+    timings: { denoise: 1500 },
+    peakBytes: 7,
+  });
+  if (prompt === "crash afterwards") crash();
+}
