@@ -52,6 +52,9 @@ export { formatOfPath, GeneratedImage, version } from "./server/mod.ts";
 /** The name of the model that comes with the program. */
 export const BUNDLED_MODEL = "bundled";
 
+/** Most pictures of one call; all are in memory at its end. */
+const MAX_OUTPUTS = 1000;
+
 /** On which GPU, with how much of its memory. */
 export interface DeviceOptions {
   /** Device memory that may be taken, in bytes; all of it when left out. */
@@ -137,8 +140,10 @@ export class Model implements AsyncDisposable {
     checkSize(settings, info);
     checkSteps(settings.numInferenceSteps, info.maxSteps);
     checkGuidance("guidanceScale", settings.guidanceScale);
-    if (!Number.isSafeInteger(numOutputs) || numOutputs < 1) {
-      throw new RangeError(`Cannot generate ${numOutputs} pictures: ask for at least 1`);
+    if (!Number.isSafeInteger(numOutputs) || numOutputs < 1 || numOutputs > MAX_OUTPUTS) {
+      throw new RangeError(
+        `Cannot generate ${numOutputs} pictures: ask for 1 to ${MAX_OUTPUTS} at a time`,
+      );
     }
     const images: GeneratedImage[] = [];
     for (const [index, seed] of resolveSeeds(options.seed, numOutputs).entries()) {

@@ -45,6 +45,10 @@ export function describeFailure(error: unknown): Failure {
   return { sentence: oneLine(message || "Cannot go on: an unknown error occurred"), status: 1 };
 }
 
+/** No message fills the terminal, whatever a file had in it. */
+const MAX_LENGTH = 2000;
+
 function oneLine(text: string): string {
-  return text.trim().replace(/\s*\n\s*/g, " ");
+  const line = text.trim().replace(/\s*\n\s*/g, " ");
+  return line.length > MAX_LENGTH ? `${line.slice(0, MAX_LENGTH)}…` : line;
 }

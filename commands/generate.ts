@@ -7,7 +7,8 @@
 import { join } from "node:path";
 import { resolveQuality } from "../media/quality.ts";
 import { type DeviceOptions, formatOfPath, type GenerateOptions, loadModel } from "../mod.ts";
-import { parseSize } from "../server/mod.ts";
+import { checkPrompt, parseSize, resolveSeeds } from "../server/mod.ts";
+import { checkOutput } from "./check_output.ts";
 import { UsageError } from "./failure.ts";
 import { nameForPrompt, outputPaths } from "./output_name.ts";
 import { describeProgress, duration, ProgressBar } from "./progress_bar.ts";
@@ -57,6 +58,7 @@ export interface GenerateFlags extends DeviceOptions {
 export async function runGenerate(flags: GenerateFlags): Promise<number> {
   const paths = outputPaths(flags.output ?? defaultPath(flags), flags.numOutputs);
   const options = readOptions(flags, paths[0]!);
+  for (const path of paths) checkOutput(path);
   const quality = resolveQuality(flags.outputQuality, flags.outputCompression, "image");
 
   const bar = new ProgressBar();
@@ -105,8 +107,11 @@ export async function runGenerate(flags: GenerateFlags): Promise<number> {
 function readOptions(flags: GenerateFlags, path: string): GenerateOptions {
   try {
     formatOfPath(path);
+    checkPrompt("--prompt", flags.prompt);
+    checkPrompt("--negative-prompt", flags.negativePrompt ?? "", true);
     const size = flags.size === undefined ? {} : parseSize(flags.size);
-    const { seed } = flags;
+    const seed = flags.seed?.length === 1 ? flags.seed[0] : flags.seed;
+    resolveSeeds(seed, flags.numOutputs);
     return {
       prompt: flags.prompt,
       numOutputs: flags.numOutputs,
@@ -114,7 +119,7 @@ function readOptions(flags: GenerateFlags, path: string): GenerateOptions {
       ...(flags.width === undefined ? {} : { width: flags.width }),
       ...(flags.height === undefined ? {} : { height: flags.height }),
       ...(flags.negativePrompt === undefined ? {} : { negativePrompt: flags.negativePrompt }),
-      ...(seed === undefined ? {} : { seed: seed.length === 1 ? seed[0]! : seed }),
+      ...(seed === undefined ? {} : { seed }),
       ...(flags.numInferenceSteps === undefined
         ? {}
         : { numInferenceSteps: flags.numInferenceSteps }),

@@ -6,7 +6,7 @@
 
 import { readFile } from "node:fs/promises";
 import { BUNDLED_MODEL, type DeviceOptions, serve } from "../mod.ts";
-import { UsageError } from "./failure.ts";
+import { describeFailure, UsageError } from "./failure.ts";
 
 /** Flags of `serve`, read and checked. */
 export interface ServeFlags extends DeviceOptions {
@@ -80,6 +80,7 @@ export async function runServe(flags: ServeFlags): Promise<number> {
     },
   });
   console.error(`Listening on ${server.url}, loading ${name}`);
+  outliveDefects();
   const stopped = signalled();
   try {
     const first = await Promise.race([server.ready.then(() => "ready"), stopped]);
@@ -125,10 +126,26 @@ async function readEnhancerFile(path: string | undefined): Promise<string | unde
   try {
     return await readFile(path, "utf8");
   } catch (cause) {
-    throw new UsageError(`Cannot read the prompt enhancer's configuration ${path}: no such file`, {
+    const isMissing = (cause as { code?: unknown }).code === "ENOENT";
+    const reason = isMissing ? "no such file" : (cause as Error).message;
+    throw new UsageError(`Cannot read the prompt enhancer's configuration ${path}: ${reason}`, {
       cause,
     });
   }
+}
+
+/** What goes wrong outside of any request is told in the log and ends nothing. */
+function outliveDefects(): void {
+  const tell = (reason: unknown) =>
+    console.error(`Error outside of any request: ${describeFailure(reason).sentence}`);
+  globalThis.addEventListener("error", (event) => {
+    event.preventDefault();
+    tell(event.error);
+  });
+  globalThis.addEventListener("unhandledrejection", (event) => {
+    event.preventDefault();
+    tell(event.reason);
+  });
 }
 
 /** Resolves at the first signal to stop; the second one ends the process at once. */

@@ -20,6 +20,9 @@ export interface JsonFileOptions {
   readonly maxBytes?: number;
 }
 
+/** Longest excerpt of a file in a message. */
+const MAX_EXCERPT = 80;
+
 const DEFAULT_MAX_BYTES = 64 * 2 ** 20;
 
 /** How a file begins that was cloned without its large files. */
@@ -94,6 +97,24 @@ export function describeFileError(error: unknown): string {
   if (error instanceof Deno.errors.NotCapable) return "Deno was not given leave to read it";
   if (error instanceof Deno.errors.FilesystemLoop) return "its symbolic links lead in a circle";
   return error instanceof Error ? error.message : String(error);
+}
+
+/**
+ * A value of a file as an error message can hold it: as JSON, cut where it is long.
+ *
+ * @param value any JSON value, or undefined for one that is missing
+ * @returns one line of at most 81 characters
+ */
+export function excerpt(value: unknown): string {
+  if (value === undefined) return "missing";
+  let text: string;
+  try {
+    text = JSON.stringify(value) ?? typeof value;
+  } catch {
+    // What nests deeper than the stack goes.
+    return "a nested value";
+  }
+  return text.length > MAX_EXCERPT ? `${text.slice(0, MAX_EXCERPT)}…` : text;
 }
 
 async function readBounded(path: string, maxBytes: number): Promise<Uint8Array> {

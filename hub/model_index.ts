@@ -7,7 +7,7 @@
  */
 
 import { join } from "node:path";
-import { describeFileError, type JsonObject, readJsonObject } from "./json_file.ts";
+import { describeFileError, excerpt, type JsonObject, readJsonObject } from "./json_file.ts";
 
 /** One component as `model_index.json` names it. */
 export interface ComponentEntry {
@@ -55,14 +55,12 @@ export async function readModelIndex(folder: string): Promise<ModelIndex> {
   if (typeof className !== "string" || className === "") {
     throw new TypeError(
       `Cannot read ${path}: _class_name must be the name of a pipeline class, and it is ` +
-        (className === undefined ? "missing" : JSON.stringify(className)),
+        excerpt(className),
     );
   }
   if (version !== undefined && typeof version !== "string") {
     throw new TypeError(
-      `Cannot read ${path}: _diffusers_version must be a text, and it is ${
-        JSON.stringify(version)
-      }`,
+      `Cannot read ${path}: _diffusers_version must be a text, and it is ${excerpt(version)}`,
     );
   }
   const components = new Map<string, ComponentEntry>();
@@ -86,16 +84,30 @@ export async function readModelIndex(folder: string): Promise<ModelIndex> {
  *
  * @param index the model index
  * @param name the component, such as `vae`
+ * @param classes what it may be; anything when left out
  * @returns the path of its folder
+ * @throws {TypeError} when it is of another class
  * @throws {Error} when the index does not name the component, or its folder is missing
  */
-export async function componentFolder(index: ModelIndex, name: string): Promise<string> {
+export async function componentFolder(
+  index: ModelIndex,
+  name: string,
+  classes?: readonly string[],
+): Promise<string> {
   const entry = index.components.get(name);
   const path = join(index.folder, MODEL_INDEX);
   if (entry === undefined) {
     const known = [...index.components.keys()].join(", ") || "none";
     throw new Error(
       `Cannot load component ${JSON.stringify(name)}: ${path} does not name it; it names ${known}`,
+    );
+  }
+  if (classes && !classes.includes(entry.className)) {
+    throw new TypeError(
+      `Cannot load component ${JSON.stringify(name)}: ${path} names the class ` +
+        `${JSON.stringify(entry.className.slice(0, 100))}; this program knows ${
+          classes.join(", ")
+        }`,
     );
   }
   const folder = join(index.folder, name);
@@ -130,13 +142,13 @@ function readEntry(
   if (typeof library !== "string" && typeof className !== "string") return undefined;
   if (typeof library !== "string" || typeof className !== "string") {
     throw new TypeError(
-      `Cannot read ${path}: component ${JSON.stringify(key)} must have a library and a class, ` +
-        `and it has ${JSON.stringify(value)}`,
+      `Cannot read ${path}: component ${excerpt(key)} must have a library and a class, ` +
+        `and it has ${excerpt(value)}`,
     );
   }
   if (!/^\w[\w.-]*$/.test(key)) {
     throw new TypeError(
-      `Cannot read ${path}: component name ${JSON.stringify(key)} is not a plain folder name`,
+      `Cannot read ${path}: component name ${excerpt(key)} is not a plain folder name`,
     );
   }
   return { library, className };

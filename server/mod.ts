@@ -28,4 +28,5 @@ export {
 } from "./serve.ts";
 export { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS, type ServerSettings } from "./settings.ts";
 export { LocalStorage } from "./storage/local.ts";
+export { describeWriteError } from "./storage/write_error.ts";
 export { version } from "./version.ts";

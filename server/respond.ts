@@ -19,10 +19,23 @@ export function toApiError(
   requestId: string,
   log: (line: string) => void,
 ): ApiError {
-  if (error instanceof ApiError) return error;
+  if (error instanceof ApiError) {
+    // The cause of a failure that was foreseen: its place in the code tells nothing.
+    const { cause } = error;
+    if (cause !== undefined) {
+      log(`${requestId} failed: ${cause instanceof Error ? cause.message : cause}`);
+    }
+    return error;
+  }
   if (error instanceof DOMException && error.name === "AbortError") {
     return new ApiError(499, "Cannot finish the request: it was cancelled", { code: "cancelled" });
   }
-  log(`${requestId} failed: ${error instanceof Error ? error.stack ?? error.message : error}`);
+  log(`${requestId} failed: ${describe(error)}`);
   return internalError(requestId);
+}
+
+/** A sentence of ours says it all; of anything else the stack is needed to find the defect. */
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.message.startsWith("Cannot ") ? error.message : error.stack ?? error.message;
 }

@@ -140,7 +140,12 @@ function bind(
         );
       }
       const why = error instanceof Error ? error.message : String(error);
-      throw new Error(`Cannot listen on ${host}:${port}: ${why}`, { cause: error });
+      throw new Error(
+        `Cannot listen on ${
+          host || '""'
+        }:${port}: ${why}; choose another address with --host and --port`,
+        { cause: error },
+      );
     }
   }
   throw new Error(`Cannot listen on ${host}: no port is free`);

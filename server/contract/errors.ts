@@ -52,6 +52,8 @@ export interface ApiErrorOptions {
   detail?: string | ValidationIssue[];
   /** Headers of the answer, such as `retry-after`. */
   headers?: Readonly<Record<string, string>>;
+  /** What went wrong underneath; for the log, never for the client. */
+  cause?: unknown;
 }
 
 /** A request that is answered with a failure that its sender may read. */
@@ -71,7 +73,7 @@ export class ApiError extends Error {
    * @param options field, code, detail and headers
    */
   constructor(status: ErrorStatus, message: string, options: ApiErrorOptions = {}) {
-    super(message);
+    super(message, options.cause === undefined ? {} : { cause: options.cause });
     this.status = status;
     this.headers = options.headers ?? {};
     this.body = {

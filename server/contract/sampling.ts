@@ -17,14 +17,19 @@ export const DEFAULT_SEED = 42;
  * @param prompt the text
  * @param mayBeEmpty true for negative prompts
  * @throws {RangeError} when it is blank or too long
+ * @throws {TypeError} when it is no text
  */
 export function checkPrompt(name: string, prompt: string, mayBeEmpty = false): void {
+  if (typeof prompt !== "string") {
+    throw new TypeError(`Cannot generate: ${name} is ${typeof prompt}; give a text`);
+  }
   if (!mayBeEmpty && prompt.trim() === "") {
     throw new RangeError(`Cannot generate: ${name} is empty; say what to make`);
   }
   if (prompt.length > MAX_PROMPT_LENGTH) {
     throw new RangeError(
-      `Cannot use ${name}: it has ${prompt.length} characters, and the limit is ${MAX_PROMPT_LENGTH}`,
+      `Cannot use ${name}: it has ${prompt.length} characters, and the limit is ` +
+        `${MAX_PROMPT_LENGTH}; shorten it`,
     );
   }
 }

@@ -4,9 +4,10 @@
  * @module
  */
 
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, extname } from "node:path";
 import { encodeImage, type OutputFormat } from "../../media/encode.ts";
+import { describeWriteError } from "../storage/write_error.ts";
 import { type Recipe, recipeText } from "./recipe.ts";
 
 /** A picture, with all that is needed to make it again. */
@@ -63,11 +64,19 @@ export class GeneratedImage {
    * @param path ends with `.png`, `.jpg`, `.jpeg` or `.webp`
    * @param quality as for {@link GeneratedImage.encode}
    * @throws {RangeError} for another ending
+   * @throws {Error} when the file cannot be written
    */
   async save(path: string, quality = 75): Promise<void> {
     const bytes = await this.encode(formatOfPath(path), quality);
-    await mkdir(dirname(path), { recursive: true });
-    await writeFile(path, bytes);
+    const isNew = await stat(path).then(() => false, () => true);
+    try {
+      await mkdir(dirname(path), { recursive: true });
+      await writeFile(path, bytes);
+    } catch (cause) {
+      // Half a picture is none.
+      if (isNew) await rm(path, { force: true }).catch(() => {});
+      throw new Error(`Cannot write ${path}: ${describeWriteError(cause)}`, { cause });
+    }
   }
 }
 

@@ -6,7 +6,7 @@
 
 import type { Engine } from "../../engine/types.ts";
 import { encodeImage } from "../../media/encode.ts";
-import { badRequest } from "../contract/errors.ts";
+import { ApiError, badRequest } from "../contract/errors.ts";
 import type { ImageRequest } from "../contract/image_generation.ts";
 import type { JobContext } from "../jobs/job_queue.ts";
 import type { LocalStorage, StoredFile } from "../storage/local.ts";
@@ -99,7 +99,7 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
     }
     return { outputs, prompt, seconds: (performance.now() - start) / 1000, peakBytes };
   } catch (error) {
-    for (const { file } of outputs) if (file) await storage?.remove(file.name);
+    await removeFiles(outputs, storage);
     throw error;
   }
 }
@@ -114,9 +114,29 @@ export function toImageResult(outcome: ImageOutcome): ImageResult {
   return { files: outcome.outputs.flatMap(({ file }) => file ?? []), prompt: outcome.prompt };
 }
 
+/**
+ * Removes the files of outputs. What cannot be removed stays: it is the reason for removing that counts.
+ *
+ * @param outputs finished ones
+ * @param storage that keeps their files
+ */
+export async function removeFiles(
+  outputs: readonly ImageOutput[],
+  storage: LocalStorage | undefined,
+): Promise<void> {
+  for (const { file } of outputs) if (file) await storage?.remove(file.name).catch(() => {});
+}
+
 /** What the engine says of a request that it cannot serve is for the client; all else is not. */
 function explain(error: unknown): never {
   if (error instanceof RangeError || error instanceof TypeError) throw badRequest(error.message);
+  if (error instanceof Error && error.name === "DeviceLostError") {
+    throw new ApiError(
+      503,
+      "Cannot finish the picture: the GPU was lost, and is started again; send the request again",
+      { code: "device_lost", headers: { "retry-after": "5" }, cause: error },
+    );
+  }
   throw error;
 }
 

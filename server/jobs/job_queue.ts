@@ -5,7 +5,8 @@
  */
 
 import { ApiError } from "../contract/errors.ts";
-import type { JobStore } from "./job_store.ts";
+import { storageFailed } from "../storage/write_error.ts";
+import type { JobChange, JobStore } from "./job_store.ts";
 
 /** What a running job may use. */
 export interface JobContext {
@@ -29,6 +30,8 @@ export interface NewJob<T> {
   work: (context: JobContext) => Promise<T>;
   /** What to record of the outcome, a JSON value. */
   toRecord: (outcome: T) => unknown;
+  /** Takes an outcome back that could not be recorded. */
+  discard?: (outcome: T) => Promise<void>;
   /** Cancels the job, waiting or running. */
   signal?: AbortSignal;
 }
@@ -85,7 +88,8 @@ export class JobQueue {
    * @param job what to do
    * @returns resolves with what `work` gave; rejects with what it threw, or with a `DOMException`
    * named `AbortError` when the job was cancelled
-   * @throws {ApiError} 429 when too many wait, 503 when the server stops
+   * @throws {ApiError} 429 when too many wait, 503 when the server stops, 500 when the job cannot be
+   * recorded
    * @throws {DOMException} named `AbortError` when the signal has fired already
    */
   run<T>(job: NewJob<T>): Promise<T> {
@@ -99,7 +103,11 @@ export class JobQueue {
     job.signal?.addEventListener("abort", onAbort, { once: true });
     promise.catch(() => {}).finally(() => job.signal?.removeEventListener("abort", onAbort));
 
-    this.#store.insert(job);
+    try {
+      this.#store.insert(job);
+    } catch (error) {
+      throw storageFailed(error);
+    }
     this.#waiting.push({
       id,
       controller,
@@ -130,7 +138,7 @@ export class JobQueue {
     const index = this.#waiting.findIndex((entry) => entry.id === id);
     if (index < 0) return false;
     const [entry] = this.#waiting.splice(index, 1);
-    this.#store.update(id, { status: "cancelled", endedAt: Date.now() });
+    this.#record(id, { status: "cancelled", endedAt: Date.now() });
     entry!.refuse(cancelled());
     return true;
   }
@@ -144,7 +152,7 @@ export class JobQueue {
     this.#isClosing = true;
     for (const entry of this.#waiting.splice(0)) {
       const error = stopping();
-      this.#store.update(entry.id, {
+      this.#record(entry.id, {
         status: "failed",
         endedAt: Date.now(),
         error: { code: "interrupted", message: error.message },
@@ -162,7 +170,7 @@ export class JobQueue {
   async #perform<T>(job: NewJob<T>, signal: AbortSignal): Promise<T> {
     const { id } = job;
     const startedAt = Date.now();
-    this.#store.update(id, { status: "in_progress", startedAt });
+    this.#record(id, { status: "in_progress", startedAt });
     let percent = 0;
     try {
       const outcome = await job.work({
@@ -172,23 +180,33 @@ export class JobQueue {
           const now = Math.floor(Math.min(1, Math.max(0, fraction)) * 100);
           if (now <= percent) return;
           percent = now;
-          this.#store.update(id, { progress: now });
+          this.#record(id, { progress: now });
         },
       });
       signal.throwIfAborted();
       const endedAt = Date.now();
-      this.#store.update(id, {
-        status: "completed",
-        progress: 100,
-        endedAt,
-        result: job.toRecord(outcome),
-      });
+      const result = job.toRecord(outcome);
+      try {
+        this.#store.update(id, { status: "completed", progress: 100, endedAt, result });
+      } catch (error) {
+        await job.discard?.(outcome);
+        throw storageFailed(error);
+      }
       this.#secondsPerJob += 0.3 * ((endedAt - startedAt) / 1000 - this.#secondsPerJob);
       return outcome;
     } catch (error) {
       const reason = signal.aborted ? signal.reason : error;
-      this.#store.update(id, { endedAt: Date.now(), ...endOf(reason) });
+      this.#record(id, { endedAt: Date.now(), ...endOf(reason) });
       throw reason;
+    }
+  }
+
+  /** Changes a record, or leaves it: a full disk must neither end the work nor hide its reason. */
+  #record(id: string, change: JobChange): void {
+    try {
+      this.#store.update(id, change);
+    } catch {
+      // The record is ended as interrupted when the server stops or is started again.
     }
   }
 
@@ -224,7 +242,9 @@ function endOf(reason: unknown) {
   }
   const error = reason instanceof ApiError
     ? {
-      code: reason.status === 503 ? "interrupted" : reason.body.error.code ?? "failed",
+      code: reason.body.error.code === "shutting_down"
+        ? "interrupted"
+        : reason.body.error.code ?? "failed",
       message: reason.message,
     }
     : { code: "internal_error", message: "Cannot finish the job: an internal error occurred" };

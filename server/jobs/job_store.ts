@@ -7,6 +7,7 @@
 import { mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { describeWriteError } from "../storage/write_error.ts";
 
 /** Where a job is. `queued` and `in_progress` lead to one of the three ends. */
 export type JobStatus = "queued" | "in_progress" | "completed" | "failed" | "cancelled";
@@ -109,12 +110,15 @@ export class JobStore {
       this.#lock = takeLock(folder, this.#owner);
       this.#database = new DatabaseSync(join(folder, "jobs.sqlite"));
       this.#database.exec(SCHEMA);
+      this.#endOrphans(folder);
     } catch (cause) {
       this.#releaseLock();
-      const why = cause instanceof Error ? cause.message : String(cause);
-      throw new Error(`Cannot open the records in ${folder}: ${why}`, { cause });
+      throw new Error(
+        `Cannot open the records in ${folder}: ${describeWriteError(cause)}; ` +
+          `name another folder with --output-path, or "" to keep nothing`,
+        { cause },
+      );
     }
-    this.#endOrphans(folder);
   }
 
   /** Adds a queued job. */
@@ -147,7 +151,11 @@ export class JobStore {
 
   /** Closes the file. Jobs that have not ended are ended as interrupted. */
   close(): void {
-    this.#interrupt(this.#owner);
+    try {
+      this.#interrupt(this.#owner);
+    } catch {
+      // On a full disk, say: the next server to start does it.
+    }
     this.#database.close();
     this.#releaseLock();
   }

@@ -13,6 +13,7 @@ import { type ImageRequest, readImageRequest } from "../contract/image_generatio
 import {
   type ImageOutcome,
   type ImageOutput,
+  removeFiles,
   runImageJob,
   toImageResult,
 } from "../images/image_job.ts";
@@ -78,6 +79,7 @@ function start(
         ...(onOutput ? { onOutput } : {}),
       }, context),
     toRecord: toImageResult,
+    discard: ({ outputs }) => removeFiles(outputs, storage),
   });
 }
 

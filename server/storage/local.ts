@@ -6,6 +6,7 @@
 
 import { mkdir, open, rename, rm } from "node:fs/promises";
 import { resolve } from "node:path";
+import { storageFailed } from "./write_error.ts";
 
 /** A file that is kept. */
 export interface StoredFile {
@@ -52,6 +53,7 @@ export class LocalStorage {
    * @param bytes the whole file
    * @param contentType for whoever serves it
    * @returns what to keep of it in a record
+   * @throws {ApiError} 500 when the disk is full or the folder cannot be written to
    */
   async write(
     name: string,
@@ -59,9 +61,9 @@ export class LocalStorage {
     contentType: string,
   ): Promise<StoredFile> {
     const path = this.path(name);
-    await mkdir(this.root, { recursive: true });
     const temporary = `${path}.${crypto.randomUUID()}.part`;
     try {
+      await mkdir(this.root, { recursive: true });
       const file = await open(temporary, "wx");
       try {
         await file.writeFile(bytes);
@@ -72,8 +74,8 @@ export class LocalStorage {
       }
       await rename(temporary, path);
     } catch (error) {
-      await rm(temporary, { force: true });
-      throw error;
+      await rm(temporary, { force: true }).catch(() => {});
+      throw storageFailed(error);
     }
     return { name, contentType, size: bytes.length, etag: await digest(bytes) };
   }

@@ -1,0 +1,46 @@
+/**
+ * Why something could not be written, in words.
+ *
+ * @module
+ */
+
+import { ApiError } from "../contract/errors.ts";
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOSPC: "no space is left on the disk; free some",
+  EDQUOT: "this user's share of the disk is used up; free some",
+  EROFS: "the disk is read-only; choose another folder",
+  EACCES: "this user may not write there; choose another folder",
+  EPERM: "this user may not write there; choose another folder",
+  EISDIR: "it is a folder; name a file in it",
+  ENOTDIR: "a part of its path is a file; choose another folder",
+  EEXIST: "a part of its path is a file; choose another folder",
+  ENOENT: "its folder is not there and cannot be made; choose another one",
+  ENAMETOOLONG: "its name is too long; choose a shorter one",
+  EMFILE: "too many files are open; raise the limit of open files",
+};
+
+/**
+ * Says why the file system refused a write, for the second half of an error message.
+ *
+ * @param error what a function of `node:fs` or `node:sqlite` threw
+ * @returns words that follow a colon, such as `no space is left on the disk; free some`
+ */
+export function describeWriteError(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { code } = error as { code?: unknown };
+  // What SQLite says when the disk it writes to has no room.
+  if (error.message === "database or disk is full") return REASONS["ENOSPC"]!;
+  return (typeof code === "string" ? REASONS[code] : undefined) ?? error.message;
+}
+
+/**
+ * The answer to a request whose result cannot be kept, status 500.
+ *
+ * @param cause what the file system or the database threw; goes to the log
+ * @returns the error, to be thrown
+ */
+export function storageFailed(cause: unknown): ApiError {
+  const message = `Cannot keep the result on the server: ${describeWriteError(cause)}`;
+  return new ApiError(500, message, { code: "storage_failed", cause });
+}
