@@ -1,5 +1,6 @@
 /** Whole pipelines against diffusers: same folder, prompt and seed, from text to pixels. */
 import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
 import { resize } from "../media/resize.ts";
 import { openPipeline, type PipelineRequest } from "../models/mod.ts";
 import { openDevice } from "../runtime/mod.ts";
@@ -66,11 +67,18 @@ Deno.test("WanPipeline.generate() gives the same with sequential as with batched
   }
 });
 
-for (const name of ["pipeline-t2v", "pipeline-ti2v"]) {
+/** Goldens, and where their model is when it does not lie beside them. */
+const PIPELINES: readonly (readonly [name: string, model?: URL])[] = [
+  ["wan/pipeline-t2v"],
+  ["wan/pipeline-ti2v"],
+  ["bundled", new URL("../models/bundled", import.meta.url)],
+];
+
+for (const [name, model] of PIPELINES) {
   Deno.test(`WanPipeline.generate() gives the frames of diffusers: ${name}`, async (t) => {
-    const golden = new Golden(`wan/${name}`);
+    const golden = new Golden(name);
     const device = await openDevice();
-    using pipeline = await openPipeline(golden.folder);
+    using pipeline = await openPipeline(model ? fileURLToPath(model) : golden.folder);
     try {
       await pipeline.load(device);
       for (const call of golden.calls) {
