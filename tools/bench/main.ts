@@ -2,9 +2,10 @@
  * The benches (`./denoise bench`, `deno task bench`).
  *
  * Groups: --ops, --kernels, --models, --memory, --server, --first-picture; all of them when none is
- * named. `--json FILE` writes the run, `--save` appends it to the history and draws that anew,
- * `--pictures N` is the length of the memory series. Figures are compared with the newest ones of
- * the history that were measured on the same device.
+ * named. --peers compares our ops with those of other libraries, which it fetches the first time
+ * (150 MB), so it runs only when it is asked for. `--json FILE` writes the run, `--save` appends it
+ * to the history and draws that anew, `--pictures N` is the length of the memory series. Figures are
+ * compared with the newest ones of the history that were measured on the same device.
  */
 
 import { parseArgs } from "node:util";
@@ -23,8 +24,11 @@ import { currentCommit, describeDevice } from "./machine.ts";
 import { benchMemory } from "./memory.ts";
 import { benchModels } from "./models.ts";
 import { benchOps } from "./ops.ts";
+import { comparePeers } from "./peers/compare.ts";
+import { type PeerRun, peerTable } from "./peers/results.ts";
 import { writePicture } from "./plot.ts";
 import { benchKernels } from "./profile.ts";
+import { benchRecord, peerFigures } from "./record.ts";
 import { benchServer } from "./server.ts";
 
 /** Ops whose history is kept: the bundled model's own sizes, and one that fills the machine. */
@@ -37,6 +41,7 @@ const OPTIONS = {
   memory: { type: "boolean" },
   server: { type: "boolean" },
   "first-picture": { type: "boolean" },
+  peers: { type: "boolean" },
   pictures: { type: "string", default: "100" },
   json: { type: "string" },
   save: { type: "boolean" },
@@ -53,7 +58,13 @@ const GROUPS: Readonly<Record<string, () => Promise<Figures>>> = {
   memory: () => benchMemory(log, readCount(values.pictures)),
   server: () => benchServer(log),
   "first-picture": () => benchFirstPicture(log),
+  peers: timePeers,
 };
+
+/** What is only measured by name. */
+const ON_DEMAND = ["peers"];
+
+let comparison: PeerRun | undefined;
 
 /** The command line; what is wrong with it is said in one sentence. */
 function readArguments() {
@@ -79,6 +90,12 @@ async function timeOps(): Promise<Figures> {
   }
 }
 
+async function timePeers(): Promise<Figures> {
+  comparison = await comparePeers();
+  for (const line of peerTable(comparison)) console.log(line);
+  return peerFigures(comparison);
+}
+
 function readCount(text: string): number {
   const count = Number(text);
   if (Number.isInteger(count) && count >= 10) return count;
@@ -97,14 +114,16 @@ async function main(): Promise<void> {
     load: Number((Deno.loadavg()[0] ?? 0).toFixed(2)),
   };
   log(`${device.adapter}, ${device.cores} cores, load ${start.load}`);
-  const results: Record<string, Figures[string]> = {};
-  for (const name of asked.length > 0 ? asked : names) {
-    Object.assign(results, await GROUPS[name]!());
+  const figures: Record<string, Figures> = {};
+  for (const name of asked.length > 0 ? asked : names.filter((each) => !ON_DEMAND.includes(each))) {
+    figures[name] = await GROUPS[name]!();
   }
+  const results: Figures = Object.assign({}, ...Object.values(figures));
   const run: BenchRun = { ...start, results };
   for (const line of comparisonTable(results, latestFigures(before, device))) console.log(line);
   if (values.json !== undefined) {
-    await Deno.writeTextFile(values.json, `${JSON.stringify(run, null, 2)}\n`);
+    const record = benchRecord(run, comparison, figures["models"] ?? {});
+    await Deno.writeTextFile(values.json, `${JSON.stringify(record, null, 2)}\n`);
   }
   if (values.save) {
     await Deno.mkdir(new URL("./", HISTORY), { recursive: true });

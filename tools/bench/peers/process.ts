@@ -1,0 +1,63 @@
+/**
+ * The process that compares: ours and the peers, on the same adapter. `compare.ts` starts it, see `packages.ts` for
+ * the reason; it takes specs as arguments and writes a {@linkcode PeerRun} to standard output.
+ */
+
+import { DEFAULT_SPECS, parseCase } from "./cases.ts";
+import { highest, measureCeiling } from "./ceiling.ts";
+import type { Contender } from "./contender.ts";
+import { openJax } from "./jax.ts";
+import { compareOp } from "./measure.ts";
+import { openOnnxRuntime } from "./onnxruntime.ts";
+import { openOurs } from "./ours.ts";
+import { JAX, ONNX_RUNTIME } from "./packages.ts";
+import { type MeasuredOp, opResult, type PeerRun, raisedCeiling } from "./results.ts";
+import { openTorch, TORCH_NAME } from "./torch.ts";
+
+const OTHERS: Readonly<Record<string, () => Promise<Contender>>> = {
+  [JAX.name]: openJax,
+  [ONNX_RUNTIME.name]: openOnnxRuntime,
+  [TORCH_NAME]: openTorch,
+};
+
+async function comparePeers(specs: readonly string[]): Promise<PeerRun> {
+  const cases = specs.map(parseCase);
+  const ours = await openOurs();
+  const contenders: Contender[] = [ours];
+  const leftOut: Record<string, string> = {};
+  for (const [name, open] of Object.entries(OTHERS)) {
+    try {
+      contenders.push(await open());
+    } catch (error) {
+      leftOut[name] = error instanceof Error ? error.message : String(error);
+    }
+  }
+  const before = await measureCeiling(ours.device);
+  const measured: MeasuredOp[] = [];
+  for (const op of cases) {
+    console.error(`peers: ${op.op} ${op.shape}`);
+    let kernels: readonly string[] = [];
+    const own: Contender = {
+      ...ours,
+      async prepare(...given) {
+        const prepared = await ours.prepare(...given);
+        kernels = prepared.kernels;
+        return prepared;
+      },
+    };
+    const measurements = await compareOp([own, ...contenders.slice(1)], op);
+    measured.push({ op, schedule: ours.device.target.schedule, kernels, measurements });
+  }
+  const ceiling = raisedCeiling(highest(before, await measureCeiling(ours.device)), measured);
+  for (const contender of contenders) await contender.close();
+  return {
+    ceiling,
+    ops: measured.map((each) => opResult(each, ceiling, [TORCH_NAME])),
+    left_out: leftOut,
+  };
+}
+
+const run = await comparePeers(Deno.args.length > 0 ? Deno.args : DEFAULT_SPECS);
+await Deno.stdout.write(new TextEncoder().encode(JSON.stringify(run)));
+// ONNX Runtime's threads would keep it alive.
+Deno.exit(0);

@@ -1,0 +1,85 @@
+import assert from "node:assert/strict";
+import { parseCase } from "./cases.ts";
+import { ceilingShare, highest } from "./ceiling.ts";
+import { JAX, ONNX_RUNTIME } from "./packages.ts";
+import {
+  type MeasuredOp,
+  opResult,
+  peerTable,
+  raisedCeiling,
+  ratioToFasterPeer,
+} from "./results.ts";
+
+/** 2000 operations and 1200 bytes in one call. */
+const OP = parseCase("matmul:10x10x10");
+
+function measured(times: Record<string, number | string>): MeasuredOp {
+  const measurements = Object.entries(times).map(([name, time]) =>
+    typeof time === "number"
+      ? { name, milliseconds: time, maxError: 1e-7, reason: undefined }
+      : { name, milliseconds: undefined, maxError: undefined, reason: time }
+  );
+  return { op: OP, schedule: "cpu", kernels: ["gemm"], measurements };
+}
+
+Deno.test("ceilingShare() is by arithmetic or by memory, whichever takes longer", () => {
+  const work = { flops: 8e6, bytes: 1e6, milliseconds: 4 };
+  assert.equal(ceilingShare(work, { gflops: 4, gbps: 10 }), 0.5);
+  assert.equal(ceilingShare(work, { gflops: 100, gbps: 1 }), 0.25);
+});
+
+Deno.test("highest() takes the higher one of each rate", () => {
+  const both = highest({ gflops: 1, gbps: 4 }, { gflops: 2, gbps: 3 });
+  assert.deepEqual(both, { gflops: 2, gbps: 4 });
+});
+
+Deno.test("raisedCeiling() is never below what an op reached", () => {
+  // 2000 operations in 1e-4 ms are 20 GFLOP/s.
+  const ops = [measured({ ours: 1e-3 }), measured({ ours: 1e-4 })];
+  assert.deepEqual(raisedCeiling({ gflops: 5, gbps: 1 }, ops), { gflops: 20, gbps: 1 });
+  assert.deepEqual(raisedCeiling({ gflops: 50, gbps: 1 }, ops), { gflops: 50, gbps: 1 });
+});
+
+Deno.test("opResult() keeps peers, yardsticks and reasons apart", () => {
+  const op = measured({ ours: 1e-3, a: 2e-3, b: "no adapter", torch: 1e-4 });
+  const result = opResult(op, { gflops: 4, gbps: 100 }, ["torch"]);
+  assert.deepEqual([result.op, result.shape], ["matmul", "10x10x10"]);
+  assert.deepEqual([result.gflops, result.gbps, result.ceiling_share], [2, 1.2, 0.5]);
+  assert.deepEqual([result.peers, result.yardsticks], [{ a: 1 }, { torch: 20 }]);
+  assert.deepEqual(result.left_out, { b: "no adapter" });
+  assert.deepEqual(result.max_errors, { a: 1e-7, torch: 1e-7 });
+});
+
+Deno.test("ratioToFasterPeer() is to the faster one, and yardsticks are none", () => {
+  const ratio = (times: Record<string, number>) =>
+    ratioToFasterPeer(opResult(measured(times), { gflops: 4, gbps: 4 }, ["torch"]));
+  assert.equal(ratio({ ours: 1e-3, a: 4e-3, b: 2e-3, torch: 1e-5 }), 2);
+  assert.equal(ratio({ ours: 1e-3, torch: 1e-5 }), undefined);
+});
+
+Deno.test("peerTable() has a column for everybody and a line for who is left out", () => {
+  const ceiling = { gflops: 4, gbps: 100 };
+  const ops = [
+    opResult(measured({ ours: 1e-3, a: 2e-3, b: 4e-3 }), ceiling, []),
+    opResult(measured({ ours: 1e-3, a: 5e-4, b: "out of memory" }), ceiling, []),
+  ];
+  const lines = peerTable({ ceiling, ops, left_out: { torch: "not installed" } });
+  assert.deepEqual(lines, [
+    "GFLOP/s          denoise  of ceiling     a      b  to the faster",
+    "matmul 10x10x10     2.00        50 %  1.00  0.500          x2.00",
+    "matmul 10x10x10     2.00        50 %  4.00                 x0.50",
+    "ceiling: 4.00 GFLOP/s, 100 GB/s",
+    "left out: torch: not installed",
+    "left out: b, matmul 10x10x10: out of memory",
+  ]);
+});
+
+Deno.test("peers are exact versions, locked for their own process and unknown to the program's lock", () => {
+  const specifiers = (path: string) =>
+    Object.keys(JSON.parse(Deno.readTextFileSync(new URL(path, import.meta.url))).specifiers);
+  const peers = [JAX, ONNX_RUNTIME].map(({ specifier }) => specifier);
+  for (const specifier of peers) assert.match(specifier, /^npm:.+@\d+\.\d+\.\d+$/);
+  assert.deepEqual(specifiers("deno.lock").sort(), peers.toSorted());
+  const own = specifiers("../../../deno.lock");
+  assert.deepEqual(peers.filter((specifier) => own.includes(specifier)), []);
+});
