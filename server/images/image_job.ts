@@ -129,7 +129,9 @@ export async function removeFiles(
 
 /** What the engine says of a request that it cannot serve is for the client; all else is not. */
 function explain(error: unknown): never {
-  if (error instanceof RangeError || error instanceof TypeError) throw badRequest(error.message);
+  // A request that the model refuses says so in a sentence; other type errors are defects of ours.
+  const isRefusal = error instanceof RangeError || error instanceof TypeError;
+  if (isRefusal && error.message.startsWith("Cannot ")) throw badRequest(error.message);
   if (error instanceof Error && error.name === "DeviceLostError") {
     throw new ApiError(
       503,
