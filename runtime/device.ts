@@ -1,5 +1,4 @@
 import { DeviceLostError, GpuValidationError, OutOfMemoryError } from "./errors.ts";
-
 import { roundUp } from "./shape.ts";
 import type { Target } from "./target.ts";
 import type { BufferWindow } from "./windows.ts";

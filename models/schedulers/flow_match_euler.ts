@@ -16,13 +16,10 @@
 import {
   booleanField,
   boundedField,
-  choiceField,
-  MAX_SHIFT,
   MAX_TRAIN_TIMESTEPS,
   numberField,
   refuseFields,
   type SchedulerConfig,
-  terminalField,
 } from "./config.ts";
 import {
   type Assignment,
@@ -32,25 +29,14 @@ import {
   type ScheduleOptions,
   type Scheduler,
 } from "./schedule.ts";
-import {
-  dynamicShift,
-  exact,
-  linspace,
-  type Rounding,
-  staticShift,
-  stretchToTerminal,
-  type TimeShiftType,
-} from "./shift.ts";
+import { exact, linspace, type Rounding, SigmaShift } from "./shift.ts";
 
 const fround = Math.fround;
 
 /** diffusers' `FlowMatchEulerDiscreteScheduler`. */
 export class FlowMatchEulerScheduler implements Scheduler {
   readonly #trainTimesteps: number;
-  readonly #shift: number;
-  readonly #dynamic: boolean;
-  readonly #timeShiftType: TimeShiftType;
-  readonly #terminal: number | undefined;
+  readonly #shift: SigmaShift;
   readonly #stochastic: boolean;
   readonly #base: { readonly tokens: number; readonly shift: number };
   readonly #max: { readonly tokens: number; readonly shift: number };
@@ -76,15 +62,7 @@ export class FlowMatchEulerScheduler implements Scheduler {
       1,
       MAX_TRAIN_TIMESTEPS,
     );
-    this.#shift = boundedField(config, "shift", 1, 1 / MAX_SHIFT, MAX_SHIFT);
-    this.#dynamic = booleanField(config, "use_dynamic_shifting", false);
-    this.#timeShiftType = choiceField(
-      config,
-      "time_shift_type",
-      ["exponential", "linear"],
-      "exponential",
-    );
-    this.#terminal = terminalField(config);
+    this.#shift = new SigmaShift(config, "shift");
     this.#stochastic = booleanField(config, "stochastic_sampling", false);
     this.#base = {
       tokens: numberField(config, "base_image_seq_len", 256),
@@ -98,7 +76,7 @@ export class FlowMatchEulerScheduler implements Scheduler {
 
   /** Whether {@link setTimesteps} needs `mu`. */
   get usesDynamicShifting(): boolean {
-    return this.#dynamic;
+    return this.#shift.isDynamic;
   }
 
   /**
@@ -130,26 +108,14 @@ export class FlowMatchEulerScheduler implements Scheduler {
   #shiftedSigmas(count: number, { sigmas: given, mu }: ScheduleOptions): number[] {
     // Sigmas that a caller gives pass through float32; the scheduler's own are float64.
     const round: Rounding = given === undefined ? exact : fround;
-    let sigmas = given === undefined ? this.#defaultSigmas(count) : given.map(fround);
-    if (this.#dynamic) {
-      if (mu === undefined) {
-        throw new RangeError(
-          "Cannot make a schedule: the scheduler uses dynamic shifting and mu is not given",
-        );
-      }
-      sigmas = sigmas.map((sigma) => dynamicShift(sigma, mu, this.#timeShiftType, round));
-    } else {
-      sigmas = sigmas.map((sigma) => staticShift(sigma, this.#shift, round));
-    }
-    return this.#terminal === undefined ? sigmas : stretchToTerminal(sigmas, this.#terminal, round);
+    const sigmas = given === undefined ? this.#defaultSigmas(count) : given.map(fround);
+    return this.#shift.apply(sigmas, mu, round);
   }
 
   /** Evenly spaced between the ends of the training schedule, which is itself shifted already. */
   #defaultSigmas(count: number): number[] {
-    const trained = (timestep: number): number => {
-      const sigma = fround(timestep / this.#trainTimesteps);
-      return this.#dynamic ? sigma : staticShift(sigma, this.#shift, fround);
-    };
+    const trained = (timestep: number): number =>
+      this.#shift.applyStatic(fround(timestep / this.#trainTimesteps), fround);
     const first = trained(this.#trainTimesteps) * this.#trainTimesteps;
     const last = trained(1) * this.#trainTimesteps;
     return linspace(first, last, count).map((timestep) => timestep / this.#trainTimesteps);

@@ -8,6 +8,15 @@
  * @module
  */
 
+import {
+  booleanField,
+  boundedField,
+  choiceField,
+  MAX_SHIFT,
+  type SchedulerConfig,
+  terminalField,
+} from "./config.ts";
+
 /** Rounds the result of one operation to the precision that the reference works in. */
 export type Rounding = (value: number) => number;
 
@@ -55,6 +64,54 @@ export function stretchToTerminal(
   }
   const factor = round(distances[distances.length - 1]! / round(1 - terminal));
   return distances.map((distance) => round(1 - round(distance / factor)));
+}
+
+/** The shift of a scheduler's configuration: static or dynamic, then stretched to a terminal where it has one. */
+export class SigmaShift {
+  /** Whether {@link apply} needs `mu`. */
+  readonly isDynamic: boolean;
+  readonly #shift: number;
+  readonly #type: TimeShiftType;
+  readonly #terminal: number | undefined;
+
+  /**
+   * @param config the parsed `scheduler_config.json`
+   * @param key under which the class keeps its static shift
+   * @throws {TypeError} if a value does not fit
+   */
+  constructor(config: SchedulerConfig, key: "shift" | "flow_shift") {
+    this.#shift = boundedField(config, key, 1, 1 / MAX_SHIFT, MAX_SHIFT);
+    this.isDynamic = booleanField(config, "use_dynamic_shifting", false);
+    this.#type = choiceField(config, "time_shift_type", ["exponential", "linear"], "exponential");
+    this.#terminal = terminalField(config);
+  }
+
+  /** The static shift of one sigma; a dynamic one leaves it as it is. */
+  applyStatic(sigma: number, round: Rounding): number {
+    return this.isDynamic ? sigma : staticShift(sigma, this.#shift, round);
+  }
+
+  /**
+   * Shifts and stretches the sigmas of a schedule.
+   *
+   * @throws {RangeError} if `mu` is missing under dynamic shifting, or the sigmas cannot be stretched
+   */
+  apply(sigmas: readonly number[], mu: number | undefined, round: Rounding): number[] {
+    const shifted = sigmas.map(this.#one(mu, round));
+    return this.#terminal === undefined
+      ? shifted
+      : stretchToTerminal(shifted, this.#terminal, round);
+  }
+
+  #one(mu: number | undefined, round: Rounding): (sigma: number) => number {
+    if (!this.isDynamic) return (sigma) => staticShift(sigma, this.#shift, round);
+    if (mu === undefined) {
+      throw new RangeError(
+        "Cannot make a schedule: the scheduler uses dynamic shifting and mu is not given",
+      );
+    }
+    return (sigma) => dynamicShift(sigma, mu, this.#type, round);
+  }
 }
 
 /** `count` values from `first` to `last`, both included, as NumPy's linspace spaces them. */

@@ -23,11 +23,9 @@ import {
   booleanField,
   boundedField,
   choiceField,
-  MAX_SHIFT,
   MAX_TRAIN_TIMESTEPS,
   refuseFields,
   type SchedulerConfig,
-  terminalField,
 } from "./config.ts";
 import {
   checkedRange,
@@ -40,14 +38,7 @@ import {
   type StepCoefficients,
   type Term,
 } from "./schedule.ts";
-import {
-  dynamicShift,
-  exact,
-  linspace,
-  staticShift,
-  stretchToTerminal,
-  type TimeShiftType,
-} from "./shift.ts";
+import { exact, linspace, SigmaShift } from "./shift.ts";
 
 /** At σ = 1 exactly λ is −∞; the reference moves the first sigma down by this much. */
 const SIGMA_EPSILON = 1e-6;
@@ -70,10 +61,7 @@ export class UniPcScheduler implements Scheduler {
   readonly #solverType: "bh1" | "bh2";
   readonly #lowerOrderFinal: boolean;
   readonly #disableCorrector: ReadonlySet<number>;
-  readonly #shift: number;
-  readonly #dynamic: boolean;
-  readonly #timeShiftType: TimeShiftType;
-  readonly #terminal: number | undefined;
+  readonly #shift: SigmaShift;
   readonly #finalSigmas: "zero" | "sigma_min";
 
   /**
@@ -117,21 +105,13 @@ export class UniPcScheduler implements Scheduler {
     this.#solverType = solverType(config);
     this.#lowerOrderFinal = booleanField(config, "lower_order_final", true);
     this.#disableCorrector = new Set(integerList(config, "disable_corrector"));
-    this.#shift = boundedField(config, "flow_shift", 1, 1 / MAX_SHIFT, MAX_SHIFT);
-    this.#dynamic = booleanField(config, "use_dynamic_shifting", false);
-    this.#timeShiftType = choiceField(
-      config,
-      "time_shift_type",
-      ["exponential", "linear"],
-      "exponential",
-    );
-    this.#terminal = terminalField(config);
+    this.#shift = new SigmaShift(config, "flow_shift");
     this.#finalSigmas = choiceField(config, "final_sigmas_type", ["zero", "sigma_min"], "zero");
   }
 
   /** Whether {@link setTimesteps} needs `mu`. */
   get usesDynamicShifting(): boolean {
-    return this.#dynamic;
+    return this.#shift.isDynamic;
   }
 
   /**
@@ -159,18 +139,8 @@ export class UniPcScheduler implements Scheduler {
   }
 
   #shiftedSigmas(count: number, { sigmas: given, mu }: ScheduleOptions): number[] {
-    let sigmas = given?.slice() ?? linspace(1, 1 / this.#trainTimesteps, count + 1).slice(0, -1);
-    if (this.#dynamic) {
-      if (mu === undefined) {
-        throw new RangeError(
-          "Cannot make a schedule: the scheduler uses dynamic shifting and mu is not given",
-        );
-      }
-      sigmas = sigmas.map((sigma) => dynamicShift(sigma, mu, this.#timeShiftType, exact));
-    } else {
-      sigmas = sigmas.map((sigma) => staticShift(sigma, this.#shift, exact));
-    }
-    if (this.#terminal !== undefined) sigmas = stretchToTerminal(sigmas, this.#terminal, exact);
+    const spaced = given ?? linspace(1, 1 / this.#trainTimesteps, count + 1).slice(0, -1);
+    const sigmas = this.#shift.apply(spaced, mu, exact);
     if (Math.abs(sigmas[0]! - 1) < SIGMA_EPSILON) sigmas[0]! -= SIGMA_EPSILON;
     return sigmas;
   }

@@ -10,6 +10,7 @@ import {
   OutOfMemoryError,
   type Run,
   runSequence,
+  type Weights,
 } from "../../../runtime/mod.ts";
 import { timestepEmbedding } from "../../embeddings.ts";
 import { TorchGenerator } from "../../noise.ts";
@@ -58,7 +59,7 @@ export class WanPipeline implements Pipeline {
 
   /** Declares the weights that requests can need by tracing the smallest session, then uploads them. */
   async load(device: Device, onProgress?: (fraction: number) => void): Promise<void> {
-    const { pipeline, textEncoder, transformer, vae, scheduler } = this.#components;
+    const { pipeline, transformer, scheduler } = this.#components;
     const [, rows, columns] = transformer.config.patch_size;
     const smallest = {
       height: rows * 2,
@@ -73,7 +74,7 @@ export class WanPipeline implements Pipeline {
       schedule,
       device.target,
     );
-    const parts = [textEncoder.weights, transformer.weights, vae.weights];
+    const parts = this.#weights;
     const total = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
     if (total > device.availableBytes) {
       throw new OutOfMemoryError(
@@ -95,8 +96,7 @@ export class WanPipeline implements Pipeline {
   /** Frees the device memory and closes the files. */
   [Symbol.dispose](): void {
     this.#dropSession();
-    const { textEncoder, transformer, vae } = this.#components;
-    for (const { weights } of [textEncoder, transformer, vae]) weights.destroy();
+    for (const weights of this.#weights) weights.destroy();
     this.#components[Symbol.dispose]();
   }
 
@@ -164,13 +164,17 @@ export class WanPipeline implements Pipeline {
     const latents = await tensors.latents.readFloat32();
     if (condition) replaceFirstFrame(latents, condition, tensors.latents.shape);
     if (!isFinite(latents)) {
-      const { textEncoder, transformer, vae } = this.#components;
-      const parts = [textEncoder, transformer, vae].map(({ weights }) => weights);
-      throw explainNonFinite("the transformer", parts, request.guidanceScale);
+      throw explainNonFinite("the transformer", this.#weights, request.guidanceScale);
     }
     const frames = await this.#decode(device, session, latents, request.guidanceScale, control);
     lap("decode");
     return { frames, latents, timings };
+  }
+
+  /** The weights of all parts, in the order in which they are used. */
+  get #weights(): Weights[] {
+    const { textEncoder, transformer, vae } = this.#components;
+    return [textEncoder, transformer, vae].map(({ weights }) => weights);
   }
 
   #requireDevice(): Device {
