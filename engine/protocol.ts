@@ -1,11 +1,12 @@
 /** What the main thread and the worker that owns the GPU say to each other. */
 import type { PipelineInfo, PipelineProgress, PipelineRequest } from "../models/mod.ts";
+import type { DeviceOptions } from "../runtime/mod.ts";
 import type { ErrorRecord } from "./error_record.ts";
-import type { DeviceReport, EngineOptions } from "./types.ts";
+import type { DeviceReport } from "./types.ts";
 
 /** How the worker opens its device. */
 export type DeviceSettings = Readonly<
-  Pick<EngineOptions, "maxVramBytes" | "powerPreference" | "forceSoftware">
+  Pick<DeviceOptions, "maxBytes" | "powerPreference" | "forceFallbackAdapter">
 >;
 
 /** To the worker. A worker does one thing at a time, in order. */

@@ -2,7 +2,7 @@
  * The worker that owns the GPU. Deno's GPU waits block their thread, so they happen here and nowhere else.
  */
 import { openPipeline, type Pipeline, type PipelineRequest } from "../models/mod.ts";
-import { type Device, type DeviceOptions, openDevice } from "../runtime/mod.ts";
+import { type Device, openDevice } from "../runtime/mod.ts";
 import { toErrorRecord } from "./error_record.ts";
 import { inspect } from "./inspect.ts";
 import type { DeviceSettings, FromWorker, ToWorker } from "./protocol.ts";
@@ -20,7 +20,7 @@ scope.onmessage = async ({ data }): Promise<void> => {
   try {
     if (data.type === "open") await open(data.folder, data.device);
     else if (data.type === "generate") await generate(data.request, new Int32Array(data.cancel));
-    else post({ type: "inspected", report: await inspect(deviceOptions(data.device)) });
+    else post({ type: "inspected", report: await inspect(data.device) });
   } catch (error) {
     post({ type: "failed", error: toErrorRecord(error) });
   }
@@ -28,7 +28,7 @@ scope.onmessage = async ({ data }): Promise<void> => {
 
 async function open(folder: string, settings: DeviceSettings): Promise<void> {
   pipeline = await openPipeline(folder);
-  device = await openDevice(deviceOptions(settings));
+  device = await openDevice(settings);
   let percent = 0;
   await pipeline.load(device, (fraction) => {
     if (Math.floor(fraction * 100) === percent) return;
@@ -50,16 +50,6 @@ async function generate(request: PipelineRequest, cancel: Int32Array): Promise<v
     { type: "generated", frames: bytes, timings, peakBytes: device.peakBytes },
     bytes.map(({ buffer }) => buffer),
   );
-}
-
-function deviceOptions(
-  { maxVramBytes, powerPreference, forceSoftware }: DeviceSettings,
-): DeviceOptions {
-  return {
-    ...(maxVramBytes === undefined ? {} : { maxBytes: maxVramBytes }),
-    ...(powerPreference === undefined ? {} : { powerPreference }),
-    ...(forceSoftware === undefined ? {} : { forceFallbackAdapter: forceSoftware }),
-  };
 }
 
 /** [0, 1] to 0…255, halves to even, as the reference rounds. */

@@ -155,9 +155,9 @@ export function deviceSettings(
   { maxVramBytes, powerPreference, forceSoftware }: Partial<EngineOptions>,
 ): DeviceSettings {
   return {
-    ...(maxVramBytes === undefined ? {} : { maxVramBytes }),
+    ...(maxVramBytes === undefined ? {} : { maxBytes: maxVramBytes }),
     ...(powerPreference === undefined ? {} : { powerPreference }),
-    ...(forceSoftware === undefined ? {} : { forceSoftware }),
+    ...(forceSoftware === undefined ? {} : { forceFallbackAdapter: forceSoftware }),
   };
 }
 
