@@ -1,0 +1,101 @@
+/**
+ * One way to call FFmpeg, whichever build of it there is: the system's program, or the one in
+ * WebAssembly that comes with denoise.
+ *
+ * @module
+ */
+
+import { SystemFfmpeg } from "./ffmpeg_system.ts";
+import { WasmFfmpeg } from "./ffmpeg_wasm.ts";
+
+/** Where a call finds its files; a name for a command line each. */
+export interface FfmpegFiles {
+  /** The inputs, in the order of {@link FfmpegCall.inputs}. */
+  readonly inputs: readonly string[];
+  /** Where the bytes are that the caller writes. */
+  readonly stdin: string;
+  /** Where the result goes. */
+  readonly output: string;
+}
+
+/** One call. */
+export interface FfmpegCall {
+  /** The arguments. */
+  arguments(files: FfmpegFiles): string[];
+  /** Absolute paths of files that it reads. */
+  readonly inputs: readonly string[];
+  /** Stops it; it then fails with the signal's reason. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The way into a call that makes a file. */
+export interface FfmpegSink {
+  /** Hands over bytes; resolves when more may come. After a failure it does nothing. */
+  write(bytes: Uint8Array): Promise<void>;
+  /**
+   * Says that this was all, and waits for the file.
+   *
+   * @throws {FfmpegError} when it failed, with the last of what FFmpeg said
+   */
+  finish(): Promise<void>;
+}
+
+/** A build of FFmpeg. */
+export interface Ffmpeg {
+  /** For people: version and kind. */
+  readonly description: string;
+  /**
+   * Starts a call that reads what it is given and makes a file.
+   *
+   * @param output absolute path
+   */
+  encode(call: FfmpegCall, output: string): FfmpegSink;
+  /**
+   * Starts a call whose result is a stream of bytes, which fails with an {@link FfmpegError} where
+   * the call does. It must be read to its end, or cancelled.
+   */
+  decode(call: FfmpegCall): ReadableStream<Uint8Array>;
+}
+
+/** Thrown when FFmpeg ends with an error. */
+export class FfmpegError extends Error {
+  /** Tells it from other errors in logs. */
+  override readonly name = "FfmpegError";
+}
+
+/** How many lines of what FFmpeg said an error repeats. */
+const REPORTED_LINES = 4;
+
+/**
+ * The error of a failed call.
+ *
+ * @param said what FFmpeg printed; paths in it are left out
+ * @returns the error
+ */
+export function ffmpegError(said: string): FfmpegError {
+  const lines = said.trim().split(/[\r\n]+/).slice(-REPORTED_LINES);
+  const text = lines.join("; ").replaceAll(/(?:file:)?\/[^\s:;'"]+/g, "the file");
+  return new FfmpegError(`FFmpeg failed: ${text || "it gave no reason"}`);
+}
+
+/** Which build to look for. */
+export interface FindFfmpegOptions {
+  /** The program; by default what `FFMPEG` names, else `ffmpeg` on the path. */
+  readonly program?: string;
+  /** Do not look for a program. */
+  readonly onlyBundled?: boolean;
+}
+
+/**
+ * Finds the best build at hand: the system's program is several times faster than WebAssembly.
+ *
+ * @param options where to look
+ * @returns a build with libx264
+ */
+export async function findFfmpeg(options: FindFfmpegOptions = {}): Promise<Ffmpeg> {
+  if (!options.onlyBundled) {
+    const system = await SystemFfmpeg.find(options.program ?? Deno.env.get("FFMPEG") ?? "ffmpeg");
+    if (system) return system;
+  }
+  return new WasmFfmpeg();
+}

@@ -1,0 +1,12 @@
+/**
+ * Video files: H.264 MP4 out, any common container in.
+ *
+ * @module
+ */
+
+export { type Ffmpeg, FfmpegError, findFfmpeg, type FindFfmpegOptions } from "./ffmpeg.ts";
+export { probeVideo, type VideoInfo } from "./probe.ts";
+export { readVideo, type ReadVideoOptions } from "./read.ts";
+export { VideoError } from "./video_file.ts";
+export { type VideoWriter, writeVideo, type WriteVideoOptions } from "./write.ts";
+export { crfOfQuality, DEFAULT_X264_PRESET, X264_PRESETS, type X264Preset } from "./x264.ts";

@@ -1,0 +1,196 @@
+import assert from "node:assert/strict";
+import { FfmpegError, findFfmpeg } from "./ffmpeg.ts";
+import { WasmFfmpeg } from "./ffmpeg_wasm.ts";
+import { SystemFfmpeg } from "./ffmpeg_system.ts";
+import { parseListing, probeVideo } from "./probe.ts";
+import { readVideo } from "./read.ts";
+import { VideoError } from "./video_file.ts";
+import { writeVideo, type WriteVideoOptions } from "./write.ts";
+import { X264_PRESETS } from "./x264.ts";
+
+const SYSTEM = await SystemFfmpeg.find("ffmpeg");
+const BUILDS = [
+  { name: "system", ffmpeg: SYSTEM },
+  { name: "wasm", ffmpeg: new WasmFfmpeg() },
+];
+const SIZE = { width: 48, height: 32 };
+const FRAME_BYTES = SIZE.width * SIZE.height * 3;
+
+/** A frame of one colour per half: a shade that names it at the left, red at the right. */
+function frame(index: number): Uint8Array {
+  const bytes = new Uint8Array(FRAME_BYTES);
+  for (let i = 0; i < FRAME_BYTES / 3; i++) {
+    const isLeft = i % SIZE.width < SIZE.width / 2;
+    bytes.set(isLeft ? [20 * index, 20 * index, 20 * index] : [200, 30, 30], 3 * i);
+  }
+  return bytes;
+}
+
+async function inFolder(use: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir();
+  try {
+    await use(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+for (const { name, ffmpeg } of BUILDS) {
+  // Without the program the same is seen of the build that is always there.
+  const ignore = ffmpeg === undefined;
+  const make = async (path: string, frames: number, more: Partial<WriteVideoOptions> = {}) => {
+    const writer = writeVideo(ffmpeg!, { path, ...SIZE, fps: 12, crf: 10, ...more });
+    for (let i = 0; i < frames; i++) await writer.write(frame(i));
+    await writer.finish();
+  };
+  const shades = async (path: string, options: { fps?: number; maxFrames?: number } = {}) => {
+    const info = await probeVideo(ffmpeg!, path);
+    const bounds = { maxFrames: 100, maxPixels: 1e6, ...SIZE, ...options };
+    const seen: number[] = [];
+    for await (const bytes of readVideo(ffmpeg!, path, info, bounds)) {
+      seen.push(bytes[3 * (SIZE.width * 10 + 5)]!);
+    }
+    return seen;
+  };
+
+  Deno.test(
+    `writeVideo() and readVideo() keep frames, order and rate (${name})`,
+    { ignore },
+    () =>
+      inFolder(async (folder) => {
+        const path = `${folder}/clip with spaces.mp4`;
+        await make(path, 9);
+        assert.deepEqual(await probeVideo(ffmpeg!, path), { ...SIZE, frames: 9, fps: 12 });
+        const seen = await shades(path);
+        assert.equal(seen.length, 9);
+        seen.forEach((shade, i) => assert.ok(Math.abs(shade - 20 * i) <= 6, `${i}: ${shade}`));
+      }),
+  );
+
+  Deno.test(
+    `writeVideo() puts the index in front and tags BT.709 (${name})`,
+    { ignore },
+    () =>
+      inFolder(async (folder) => {
+        await make(`${folder}/clip.mp4`, 3);
+        const text = new TextDecoder("latin1").decode(await Deno.readFile(`${folder}/clip.mp4`));
+        assert.ok(text.indexOf("moov") < text.indexOf("mdat"), "the index comes after the data");
+        const colours = text.indexOf("colrnclx");
+        assert.ok(colours > 0, "no colour tags");
+        const tags = [...text.slice(colours + 8, colours + 14)].map((c) => c.charCodeAt(0));
+        assert.deepEqual(tags, [0, 1, 0, 1, 0, 1]);
+      }),
+  );
+
+  Deno.test(
+    `readVideo() resamples to a rate and stops at maxFrames (${name})`,
+    { ignore },
+    () =>
+      inFolder(async (folder) => {
+        await make(`${folder}/clip.mp4`, 12);
+        assert.equal((await shades(`${folder}/clip.mp4`, { fps: 6 })).length, 6);
+        assert.equal((await shades(`${folder}/clip.mp4`, { maxFrames: 5 })).length, 5);
+      }),
+  );
+
+  Deno.test(
+    `probeVideo() refuses what is no video, and playlists (${name})`,
+    { ignore },
+    () =>
+      inFolder(async (folder) => {
+        await make(`${folder}/clip.mp4`, 3);
+        const list = `#EXTM3U\n#EXTINF:1,\nfile://${folder}/clip.mp4\n#EXT-X-ENDLIST\n`;
+        const bad = ["", "no video at all", list, `ffconcat version 1.0\nfile clip.mp4\n`];
+        for (const [i, text] of bad.entries()) {
+          await Deno.writeTextFile(`${folder}/bad${i}.mp4`, text);
+          await assert.rejects(probeVideo(ffmpeg!, `${folder}/bad${i}.mp4`), VideoError, text);
+        }
+        const half = (await Deno.readFile(`${folder}/clip.mp4`)).slice(0, 400);
+        await Deno.writeFile(`${folder}/half.mp4`, half);
+        await assert.rejects(shades(`${folder}/half.mp4`), VideoError);
+      }),
+  );
+
+  Deno.test(
+    `writeVideo() stops at its signal and says why it failed (${name})`,
+    { ignore },
+    () =>
+      inFolder(async (folder) => {
+        const controller = new AbortController();
+        const path = `${folder}/clip.mp4`;
+        const writer = writeVideo(ffmpeg!, {
+          path,
+          ...SIZE,
+          fps: 12,
+          crf: 10,
+          signal: controller.signal,
+        });
+        await writer.write(frame(0));
+        controller.abort(new DOMException("enough", "AbortError"));
+        await assert.rejects(writer.finish(), { name: "AbortError" });
+        await assert.rejects(make(`${folder}/clip.mp4`, 1, { fps: -1 }), FfmpegError);
+      }),
+  );
+}
+
+Deno.test(
+  "writeVideo() keeps the audio of another file",
+  { ignore: !SYSTEM },
+  () =>
+    inFolder(async (folder) => {
+      const source = `${folder}/source.mkv`;
+      const { success } = await new Deno.Command("ffmpeg", {
+        args:
+          "-v error -f lavfi -i testsrc=s=48x32:r=12:d=3 -f lavfi -i sine=d=3 -c:v libx264 -c:a flac"
+            .split(" ").concat(source),
+      }).output();
+      assert.ok(success);
+      const { audioCodec } = await probeVideo(SYSTEM!, source);
+      assert.equal(audioCodec, "flac");
+      for (const ffmpeg of [SYSTEM!, new WasmFfmpeg()]) {
+        const path = `${folder}/clip.mp4`;
+        const audio = { path: source, codec: audioCodec };
+        const writer = writeVideo(ffmpeg, { path, ...SIZE, fps: 12, crf: 20, audio });
+        for (let i = 0; i < 12; i++) await writer.write(frame(i));
+        await writer.finish();
+        const info = await probeVideo(SYSTEM!, path);
+        assert.equal(info.audioCodec, "aac");
+        assert.equal(info.frames, 12);
+      }
+    }),
+);
+
+Deno.test(
+  "writeVideo() takes every preset, and lossless quality",
+  { ignore: !SYSTEM },
+  () =>
+    inFolder(async (folder) => {
+      for (const preset of X264_PRESETS) {
+        const path = `${folder}/${preset}.mp4`;
+        const writer = writeVideo(SYSTEM!, { path, ...SIZE, fps: 8, crf: 0, preset });
+        await writer.write(frame(3));
+        await writer.finish();
+        assert.equal((await probeVideo(SYSTEM!, path)).frames, 1);
+      }
+    }),
+);
+
+Deno.test("writeVideo() refuses a frame of another size", async () => {
+  const writer = writeVideo(new WasmFfmpeg(), { path: "/nowhere", ...SIZE, fps: 8, crf: 0 });
+  await assert.rejects(writer.write(new Uint8Array(5)), /Cannot add a frame of 5 bytes: 48x32/);
+  await assert.rejects(writer.finish());
+});
+
+Deno.test("findFfmpeg() falls back to the bundled build", async () => {
+  const { description } = await findFfmpeg({ program: "/no/such/program" });
+  assert.match(description, /WebAssembly/);
+  assert.match((await findFfmpeg({ onlyBundled: true })).description, /WebAssembly/);
+});
+
+Deno.test("parseListing() counts frames and averages their rate", () => {
+  const text = `#tb 0: 1/1000\n#media_type 0: video\n#dimensions 0: 64x48\n#codec_id 1: aac
+0, 0, 0, 40, 100, 0x1\n1, 0, 0, 23, 9, 0x1\n0, 40, 80, 40, 100, 0x1\n0, 80, 40, 40, 100, 0x1\n`;
+  const expected = { width: 64, height: 48, frames: 3, fps: 25, audioCodec: "aac" };
+  assert.deepEqual(parseListing(text), expected);
+  assert.throws(() => parseListing("#tb 0: 1/25\n"), VideoError);
+});

@@ -1,0 +1,87 @@
+/**
+ * Frames to MP4 files.
+ *
+ * @module
+ */
+
+import type { Ffmpeg } from "./ffmpeg.ts";
+import { DEFAULT_X264_PRESET, type X264Preset } from "./x264.ts";
+
+/** An H.264 file to make. */
+export interface WriteVideoOptions {
+  /** Absolute path of the file; it is replaced. */
+  readonly path: string;
+  /** Pixels per row of the frames. */
+  readonly width: number;
+  /** Rows of the frames. */
+  readonly height: number;
+  /** Frames per second. */
+  readonly fps: number;
+  /** Constant rate factor, 0 (lossless) to 51, as `crfOfQuality` gives it. */
+  readonly crf: number;
+  /** Effort of the encoder; `fast` when left out. */
+  readonly preset?: X264Preset | undefined;
+  /** A file whose first audio track is kept, up to the end of the picture, and that track's codec. */
+  readonly audio?: { readonly path: string; readonly codec: string } | undefined;
+  /** Stops it. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** A file in the making. */
+export interface VideoWriter {
+  /** Adds a frame of `width * height * 3` bytes, RGB, row by row. */
+  write(frame: Uint8Array): Promise<void>;
+  /**
+   * Completes the file.
+   *
+   * @throws {FfmpegError} when FFmpeg failed
+   */
+  finish(): Promise<void>;
+}
+
+/** Audio that goes into an MP4 as it is; any other is encoded anew. */
+const MP4_AUDIO = new Set(["aac", "mp3", "ac3", "opus"]);
+
+/**
+ * Starts an MP4 file: H.264, 4:2:0, BT.709 and tagged so, index in front so that it plays while it
+ * still loads. Odd sides grow by a pixel.
+ *
+ * @param ffmpeg the build to use
+ * @param options the file
+ * @returns where the frames go
+ */
+export function writeVideo(ffmpeg: Ffmpeg, options: WriteVideoOptions): VideoWriter {
+  const { path, width, height, fps, crf, preset = DEFAULT_X264_PRESET, audio, signal } = options;
+  const even = (side: number) => side + side % 2;
+  const sink = ffmpeg.encode({
+    inputs: audio ? [audio.path] : [],
+    signal,
+    arguments: ({ inputs, stdin, output }) => [
+      ...["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", `${width}x${height}`, "-r", String(fps)],
+      ...["-i", stdin],
+      ...(audio ? ["-protocol_whitelist", "file,pipe", "-i", inputs[0]!] : []),
+      ...["-map", "0:v:0"],
+      ...(audio
+        ? ["-map", "1:a:0", "-c:a", MP4_AUDIO.has(audio.codec) ? "copy" : "aac", "-shortest"]
+        : []),
+      "-vf",
+      `scale=${even(width)}:${even(height)}:out_color_matrix=bt709:out_range=tv,format=yuv420p`,
+      ...["-colorspace", "bt709", "-color_primaries", "bt709", "-color_trc", "bt709"],
+      ...["-color_range", "tv"],
+      ...["-c:v", "libx264", "-preset", preset, "-crf", String(crf)],
+      ...["-movflags", "+faststart", "-f", "mp4", output],
+    ],
+  }, path);
+  const frameBytes = width * height * 3;
+  return {
+    async write(frame) {
+      if (frame.length !== frameBytes) {
+        throw new RangeError(
+          `Cannot add a frame of ${frame.length} bytes: ${width}x${height} in RGB has ${frameBytes}`,
+        );
+      }
+      await sink.write(frame);
+    },
+    finish: () => sink.finish(),
+  };
+}
