@@ -1,18 +1,26 @@
 /** What `--json` writes. */
 
+import type { Ceilings } from "./ceilings.ts";
 import type { Figures } from "./figures.ts";
 import type { BenchRun } from "./history.ts";
-import type { Ceiling } from "./peers/ceiling.ts";
 import type { OpResult, PeerRun } from "./peers/results.ts";
 
 /** A run as the history has it and, in full, what was compared with peers. */
 export interface BenchRecord extends BenchRun {
   /** With what the device can do at most, where that was measured. */
-  readonly device: BenchRun["device"] & { readonly ceiling?: Ceiling };
+  readonly device: BenchRun["device"] & {
+    readonly ceiling?: { readonly gflops: number; readonly gbps: number };
+  };
   /** Empty without `--peers`. */
   readonly ops: readonly OpResult[];
   /** The figures of the models; empty without `--models`. */
   readonly models: readonly { name: string; value: number; unit: string }[];
+}
+
+/** Ceilings in the units of ops, four digits of each. */
+function ceilingRecord({ flopsPerSecond, bytesPerSecond }: Ceilings) {
+  const round = (value: number) => Number((value / 1e9).toPrecision(4));
+  return { gflops: round(flopsPerSecond), gbps: round(bytesPerSecond) };
 }
 
 /** Puts the record of a run together. */
@@ -23,7 +31,7 @@ export function benchRecord(
 ): BenchRecord {
   return {
     ...run,
-    device: { ...run.device, ...(comparison && { ceiling: comparison.ceiling }) },
+    device: { ...run.device, ...(comparison && { ceiling: ceilingRecord(comparison.ceiling) }) },
     ops: comparison?.ops ?? [],
     models: Object.entries(models).map(([name, figure]) => ({ name, ...figure })),
   };

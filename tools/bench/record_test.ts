@@ -26,7 +26,7 @@ function comparison(peers: Record<string, number>): PeerRun {
     max_errors: {},
     left_out: {},
   };
-  return { ceiling: { gflops: 8, gbps: 2 }, ops: [op], left_out: {} };
+  return { ceiling: { flopsPerSecond: 8e9, bytesPerSecond: 2e9 }, ops: [op], left_out: {} };
 }
 
 Deno.test("benchRecord() has device, ops and models, empty where they were not measured", () => {

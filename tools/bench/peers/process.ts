@@ -4,14 +4,14 @@
  */
 
 import { DEFAULT_SPECS, parseCase } from "./cases.ts";
-import { highest, measureCeiling } from "./ceiling.ts";
+import { highest, measureCeilings } from "../ceilings.ts";
 import type { Contender } from "./contender.ts";
 import { openJax } from "./jax.ts";
 import { compareOp } from "./measure.ts";
 import { openOnnxRuntime } from "./onnxruntime.ts";
 import { openOurs } from "./ours.ts";
 import { JAX, ONNX_RUNTIME } from "./packages.ts";
-import { type MeasuredOp, opResult, type PeerRun, raisedCeiling } from "./results.ts";
+import { type MeasuredOp, opResult, type PeerRun } from "./results.ts";
 import { openTorch, TORCH_NAME } from "./torch.ts";
 
 const OTHERS: Readonly<Record<string, () => Promise<Contender>>> = {
@@ -32,7 +32,7 @@ async function comparePeers(specs: readonly string[]): Promise<PeerRun> {
       leftOut[name] = error instanceof Error ? error.message : String(error);
     }
   }
-  const before = await measureCeiling(ours.device);
+  const before = await measureCeilings(ours.device);
   const measured: MeasuredOp[] = [];
   for (const op of cases) {
     console.error(`peers: ${op.op} ${op.shape}`);
@@ -48,7 +48,7 @@ async function comparePeers(specs: readonly string[]): Promise<PeerRun> {
     const measurements = await compareOp([own, ...contenders.slice(1)], op);
     measured.push({ op, schedule: ours.device.target.schedule, kernels, measurements });
   }
-  const ceiling = raisedCeiling(highest(before, await measureCeiling(ours.device)), measured);
+  const ceiling = highest(before, await measureCeilings(ours.device));
   for (const contender of contenders) await contender.close();
   return {
     ceiling,

@@ -1,7 +1,7 @@
 /** What a comparison gives: the record for files, and the table for people. */
 
 import type { OpCase } from "./cases.ts";
-import { type Ceiling, ceilingShare } from "./ceiling.ts";
+import { type Ceilings, ceilingShare } from "../ceilings.ts";
 import type { Measurement } from "./measure.ts";
 
 /** One op at one size, as `--json` writes it. */
@@ -34,7 +34,7 @@ export interface OpResult {
 
 /** A whole comparison. */
 export interface PeerRun {
-  readonly ceiling: Ceiling;
+  readonly ceiling: Ceilings;
   readonly ops: readonly OpResult[];
   /** Who could not be asked at all, and why. */
   readonly left_out: Readonly<Record<string, string>>;
@@ -49,12 +49,6 @@ export interface MeasuredOp {
   readonly measurements: readonly Measurement[];
 }
 
-/** The device's ceiling, raised to what an op reached: a kernel of ours may compute faster than the probe. */
-export function raisedCeiling(ceiling: Ceiling, measured: readonly MeasuredOp[]): Ceiling {
-  const rates = measured.map(({ op, measurements }) => op.flops / ownTime(measurements) / 1e6);
-  return { gflops: rounded(Math.max(ceiling.gflops, ...rates)), gbps: rounded(ceiling.gbps) };
-}
-
 /**
  * The record of an op.
  *
@@ -62,7 +56,7 @@ export function raisedCeiling(ceiling: Ceiling, measured: readonly MeasuredOp[])
  */
 export function opResult(
   { op, schedule, kernels, measurements }: MeasuredOp,
-  ceiling: Ceiling,
+  ceiling: Ceilings,
   yardsticks: readonly string[],
 ): OpResult {
   const milliseconds = ownTime(measurements);
@@ -135,7 +129,9 @@ export function peerTable({ ops, ceiling, left_out }: PeerRun): string[] {
       row.map((cell, i) => i === 0 ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!))
         .join("  ").trimEnd()
     ),
-    `ceiling: ${rate(ceiling.gflops)} GFLOP/s, ${rate(ceiling.gbps)} GB/s`,
+    `ceiling: ${rate(ceiling.flopsPerSecond / 1e9)} GFLOP/s, ${
+      rate(ceiling.bytesPerSecond / 1e9)
+    } GB/s`,
     ...missing.map((line) => `left out: ${line}`),
   ];
 }

@@ -1,14 +1,8 @@
 import assert from "node:assert/strict";
 import { parseCase } from "./cases.ts";
-import { ceilingShare, highest } from "./ceiling.ts";
+import { ceilingShare, highest } from "../ceilings.ts";
 import { JAX, ONNX_RUNTIME } from "./packages.ts";
-import {
-  type MeasuredOp,
-  opResult,
-  peerTable,
-  raisedCeiling,
-  ratioToFasterPeer,
-} from "./results.ts";
+import { type MeasuredOp, opResult, peerTable, ratioToFasterPeer } from "./results.ts";
 
 /** 2000 operations and 1200 bytes in one call. */
 const OP = parseCase("matmul:10x10x10");
@@ -24,25 +18,21 @@ function measured(times: Record<string, number | string>): MeasuredOp {
 
 Deno.test("ceilingShare() is by arithmetic or by memory, whichever takes longer", () => {
   const work = { flops: 8e6, bytes: 1e6, milliseconds: 4 };
-  assert.equal(ceilingShare(work, { gflops: 4, gbps: 10 }), 0.5);
-  assert.equal(ceilingShare(work, { gflops: 100, gbps: 1 }), 0.25);
+  assert.equal(ceilingShare(work, { flopsPerSecond: 4e9, bytesPerSecond: 10e9 }), 0.5);
+  assert.equal(ceilingShare(work, { flopsPerSecond: 100e9, bytesPerSecond: 1e9 }), 0.25);
 });
 
 Deno.test("highest() takes the higher one of each rate", () => {
-  const both = highest({ gflops: 1, gbps: 4 }, { gflops: 2, gbps: 3 });
-  assert.deepEqual(both, { gflops: 2, gbps: 4 });
-});
-
-Deno.test("raisedCeiling() is never below what an op reached", () => {
-  // 2000 operations in 1e-4 ms are 20 GFLOP/s.
-  const ops = [measured({ ours: 1e-3 }), measured({ ours: 1e-4 })];
-  assert.deepEqual(raisedCeiling({ gflops: 5, gbps: 1 }, ops), { gflops: 20, gbps: 1 });
-  assert.deepEqual(raisedCeiling({ gflops: 50, gbps: 1 }, ops), { gflops: 50, gbps: 1 });
+  const both = highest({ flopsPerSecond: 1e9, bytesPerSecond: 4e9 }, {
+    flopsPerSecond: 2e9,
+    bytesPerSecond: 3e9,
+  });
+  assert.deepEqual(both, { flopsPerSecond: 2e9, bytesPerSecond: 4e9 });
 });
 
 Deno.test("opResult() keeps peers, yardsticks and reasons apart", () => {
   const op = measured({ ours: 1e-3, a: 2e-3, b: "no adapter", torch: 1e-4 });
-  const result = opResult(op, { gflops: 4, gbps: 100 }, ["torch"]);
+  const result = opResult(op, { flopsPerSecond: 4e9, bytesPerSecond: 100e9 }, ["torch"]);
   assert.deepEqual([result.op, result.shape], ["matmul", "10x10x10"]);
   assert.deepEqual([result.gflops, result.gbps, result.ceiling_share], [2, 1.2, 0.5]);
   assert.deepEqual([result.peers, result.yardsticks], [{ a: 1 }, { torch: 20 }]);
@@ -52,13 +42,15 @@ Deno.test("opResult() keeps peers, yardsticks and reasons apart", () => {
 
 Deno.test("ratioToFasterPeer() is to the faster one, and yardsticks are none", () => {
   const ratio = (times: Record<string, number>) =>
-    ratioToFasterPeer(opResult(measured(times), { gflops: 4, gbps: 4 }, ["torch"]));
+    ratioToFasterPeer(
+      opResult(measured(times), { flopsPerSecond: 4e9, bytesPerSecond: 4e9 }, ["torch"]),
+    );
   assert.equal(ratio({ ours: 1e-3, a: 4e-3, b: 2e-3, torch: 1e-5 }), 2);
   assert.equal(ratio({ ours: 1e-3, torch: 1e-5 }), undefined);
 });
 
 Deno.test("peerTable() has a column for everybody and a line for who is left out", () => {
-  const ceiling = { gflops: 4, gbps: 100 };
+  const ceiling = { flopsPerSecond: 4e9, bytesPerSecond: 100e9 };
   const ops = [
     opResult(measured({ ours: 1e-3, a: 2e-3, b: 4e-3 }), ceiling, []),
     opResult(measured({ ours: 1e-3, a: 5e-4, b: "out of memory" }), ceiling, []),
