@@ -1,16 +1,22 @@
 /**
  * The benches (`./denoise bench`, `deno task bench`).
  *
- * Groups: --ops, --kernels, --models, --memory, --server, --first-picture; all of them when none is
- * named. --peers compares our ops with those of other libraries, which it fetches the first time
- * (150 MB), so it runs only when it is asked for. `--json FILE` writes the run, `--save` appends it
- * to the history and draws that anew, `--pictures N` is the length of the memory series. Figures are
- * compared with the newest ones of the history that were measured on the same device.
+ *     ./denoise bench                                         # ops, kernels, models: 90 s on two cores
+ *     ./denoise bench --ops linear:1x4096x4096:q4_k           # our ops at sizes of your own
+ *     ./denoise bench --ops --all conv2d:64x64x128x128        # every variant that takes them
+ *     ./denoise bench --peers matmul:1024x1024x1024           # beside other libraries, on the same adapter
+ *
+ * Groups: --ops, --kernels, --models, --memory, --server, --first-picture, --peers; the first three when none is
+ * named. --peers fetches the other libraries the first time (150 MB). Sizes are `OP:SIZExSIZE…[:FORMAT]`, see
+ * `cases.ts`. `--json FILE` writes the run, `--save` appends it to the history and draws that anew, `--pictures N` is
+ * the length of the memory series. Figures are compared with the newest ones of the history that were measured on the
+ * same device, and ratios with the bounds that the project holds itself to.
  */
 
 import { parseArgs } from "node:util";
-import { openDevice } from "../../runtime/mod.ts";
+import type { Ceilings } from "./ceilings.ts";
 import type { Figures } from "./figures.ts";
+import { findGates, gateTable } from "./gates.ts";
 import { benchFirstPicture } from "./first_picture.ts";
 import {
   type BenchRun,
@@ -25,14 +31,12 @@ import { benchMemory } from "./memory.ts";
 import { benchModels } from "./models.ts";
 import { benchOps } from "./ops.ts";
 import { comparePeers } from "./peers/compare.ts";
-import { type PeerRun, peerTable } from "./peers/results.ts";
+import { type OpResult, opTable } from "./op_result.ts";
+import { peerTable } from "./peers/results.ts";
 import { writePicture } from "./plot.ts";
 import { benchKernels } from "./profile.ts";
-import { benchRecord, peerFigures } from "./record.ts";
+import { benchRecord, opFigures, peerFigures } from "./record.ts";
 import { benchServer } from "./server.ts";
-
-/** Ops whose history is kept: the bundled model's own sizes, and one that fills the machine. */
-const OPS = ["linear:32x640x160", "linear:1024x1024x1024", "attention:16x5x32", "softmax:1280x256"];
 
 const OPTIONS = {
   ops: { type: "boolean" },
@@ -42,12 +46,13 @@ const OPTIONS = {
   server: { type: "boolean" },
   "first-picture": { type: "boolean" },
   peers: { type: "boolean" },
+  all: { type: "boolean" },
   pictures: { type: "string", default: "100" },
   json: { type: "string" },
   save: { type: "boolean" },
 } as const;
 
-const { values } = readArguments();
+const { values, positionals: specs } = readArguments();
 
 const log = (line: string): void => console.error(line);
 
@@ -61,15 +66,17 @@ const GROUPS: Readonly<Record<string, () => Promise<Figures>>> = {
   peers: timePeers,
 };
 
-/** What is only measured by name. */
-const ON_DEMAND = ["peers"];
+/** What is measured when nothing is named. */
+const DEFAULT_GROUPS = ["ops", "kernels", "models"];
 
-let comparison: PeerRun | undefined;
+/** What the groups measured of ops, and the ceiling that they found last. */
+const opResults: OpResult[] = [];
+let ceiling: Ceilings | undefined;
 
 /** The command line; what is wrong with it is said in one sentence. */
 function readArguments() {
   try {
-    return parseArgs({ options: OPTIONS });
+    return parseArgs({ options: OPTIONS, allowPositionals: true });
   } catch (error) {
     console.error(`denoise: ${error instanceof Error ? error.message : error}`);
     console.error(`The options are ${Object.keys(OPTIONS).map((name) => `--${name}`).join(" ")}`);
@@ -78,22 +85,19 @@ function readArguments() {
 }
 
 async function timeOps(): Promise<Figures> {
-  log(`ops: ${OPS.join(" ")}`);
-  const device = await openDevice();
-  try {
-    const timings = await benchOps(device, OPS);
-    return Object.fromEntries(
-      timings.map(({ spec, gigaflops }) => [spec, { value: gigaflops, unit: "GFLOP/s" } as const]),
-    );
-  } finally {
-    device.destroy();
-  }
+  const run = await benchOps(specs, log, { allVariants: values.all ?? false });
+  for (const line of opTable(run.ops, run.ceiling)) console.log(line);
+  opResults.push(...run.ops);
+  ceiling = run.ceiling;
+  return opFigures(run.ops);
 }
 
 async function timePeers(): Promise<Figures> {
-  comparison = await comparePeers();
-  for (const line of peerTable(comparison)) console.log(line);
-  return peerFigures(comparison);
+  const run = await comparePeers(specs);
+  for (const line of peerTable(run)) console.log(line);
+  opResults.push(...run.ops);
+  ceiling = run.ceiling;
+  return peerFigures(run.ops);
 }
 
 function readCount(text: string): number {
@@ -115,14 +119,19 @@ async function main(): Promise<void> {
   };
   log(`${device.adapter}, ${device.cores} cores, load ${start.load}`);
   const figures: Record<string, Figures> = {};
-  for (const name of asked.length > 0 ? asked : names.filter((each) => !ON_DEMAND.includes(each))) {
+  for (const name of asked.length > 0 ? asked : DEFAULT_GROUPS) {
     figures[name] = await GROUPS[name]!();
   }
   const results: Figures = Object.assign({}, ...Object.values(figures));
   const run: BenchRun = { ...start, results };
-  for (const line of comparisonTable(results, latestFigures(before, device))) console.log(line);
+  const earlier = latestFigures(before, device);
+  // Tables of ops were printed already, so that of them only what can be compared is left to say.
+  const news = Object.entries(results).filter(([name]) => !name.includes(":") || name in earlier);
+  for (const line of comparisonTable(Object.fromEntries(news), earlier)) console.log(line);
+  for (const line of gateTable(findGates(opResults, results))) console.log(line);
   if (values.json !== undefined) {
-    const record = benchRecord(run, comparison, figures["models"] ?? {});
+    const models = { ...figures["models"], ...figures["kernels"] };
+    const record = benchRecord(run, { ops: opResults, ceiling, models });
     await Deno.writeTextFile(values.json, `${JSON.stringify(record, null, 2)}\n`);
   }
   if (values.save) {

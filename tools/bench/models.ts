@@ -88,17 +88,20 @@ async function measureRequest(
   const first = await timed(() => engine.generate(request));
   const seconds: number[] = [];
   const decodeShares: number[] = [];
+  const steps: number[] = [];
   let peakBytes = first.result.peakBytes;
   for (let round = 0; round < rounds; round++) {
     const { seconds: taken, result } = await timed(() => engine.generate(request));
     seconds.push(taken);
     decodeShares.push((result.timings["decode"] ?? 0) / taken * 100);
+    steps.push((result.timings["denoise"] ?? 0) * 1000 / request.numInferenceSteps);
     peakBytes = Math.max(peakBytes, result.peakBytes);
   }
   return {
     [`${name} first`]: { value: first.seconds, unit: "s" },
     [`${name} best`]: { value: best(seconds), unit: "s" },
     [`${name} median`]: { value: median(seconds), unit: "s" },
+    [`${name} denoise step`]: { value: best(steps), unit: "ms" },
     [`${name} decode share`]: { value: median(decodeShares), unit: "%" },
     [`${name} device peak`]: { value: peakBytes / 1e6, unit: "MB" },
   };

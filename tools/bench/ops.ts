@@ -1,224 +1,123 @@
 /**
- * Times ops on the adapter at hand.
- *
- *     deno run -A tools/bench/ops.ts [--all] [--rounds 5] [linear:512x512x512 attention:256x5x32 …]
- *
- * Sizes: linear and matmul MxNxK, attention LxHxD, softmax ROWSxN. `--all` times every variant of an op, not only
- * the one that the adapter would get. Rounds are interleaved over all rows and the best of them counts, because
+ * Times our ops on the adapter at hand. Turns are interleaved over all rows and the best of them counts, because
  * machines are rarely idle for long.
  */
-import { parseArgs } from "node:util";
-import type { Device } from "../../runtime/device.ts";
-import { openDevice } from "../../runtime/open_device.ts";
-import { Graph, type Tensor } from "../../runtime/graph.ts";
-import { attention, ATTENTION_VARIANTS } from "../../runtime/ops/attention/mod.ts";
-import { GEMM_VARIANTS } from "../../runtime/ops/gemm.ts";
-import { linear } from "../../runtime/ops/linear/mod.ts";
-import { matmul } from "../../runtime/ops/matmul/mod.ts";
-import { softmax, SOFTMAX_VARIANTS } from "../../runtime/ops/softmax/mod.ts";
-import { planMemory } from "../../runtime/plan.ts";
-import { instantiate, type ProgramSet } from "../../runtime/program.ts";
-import { Resident } from "../../runtime/resident.ts";
-import type { Shape } from "../../runtime/shape.ts";
 
-/** What was measured of one op at one size. */
-export interface OpTiming {
-  /** As given, e.g. `linear:512x512x512`. */
-  readonly spec: string;
-  /** The forced variant, or nothing for the adapter's own choice. */
-  readonly variant: string | undefined;
-  /** Best time of one call, in milliseconds. */
-  readonly milliseconds: number;
-  readonly gigaflops: number;
-}
+import { openDevice } from "../../runtime/mod.ts";
+import { parseCase } from "./cases.ts";
+import { type Ceilings, highest, measureCeilings } from "./ceilings.ts";
+import { type MeasuredOp, type OpResult, opResult } from "./op_result.ts";
+import { type OwnOp, prepareOwnOp, variantsOf } from "./own_op.ts";
+import { Turns } from "./turns.ts";
 
-interface BenchedOp {
-  readonly variants: readonly string[];
-  inputs(...sizes: number[]): Shape[];
-  build(...tensors: Tensor[]): Tensor;
-}
+const FORMATS = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_k", "q5_k", "q6_k", "f8_e4m3"];
 
-const OPS: Readonly<Record<string, BenchedOp>> = {
-  linear: {
-    variants: GEMM_VARIANTS,
-    inputs: (m, n, k) => [[m!, k!], [n!, k!]],
-    build: (x, w) => linear(x!, w!),
-  },
-  matmul: {
-    variants: GEMM_VARIANTS,
-    inputs: (m, n, k) => [[m!, k!], [k!, n!]],
-    build: (a, b) => matmul(a!, b!),
-  },
-  attention: {
-    variants: ATTENTION_VARIANTS,
-    inputs: (length, heads, headDim) => new Array(3).fill([1, length!, heads!, headDim!]),
-    build: (q, k, v) => attention(q!, k!, v!),
-  },
-  softmax: {
-    variants: SOFTMAX_VARIANTS,
-    inputs: (rows, n) => [[rows!, n!]],
-    build: (x) => softmax(x!),
-  },
-};
-
-/** The sizes of the bundled model, and two that fill the machine. */
-const DEFAULT_SPECS = [
-  "linear:1x960x160",
-  "linear:16x640x160",
-  "linear:256x160x160",
-  "linear:1280x640x160",
-  "linear:512x512x512",
-  "linear:1024x1024x1024",
+/**
+ * Layers of the bundled model and of large ones, a square matrix product as the measure of convolutions, every format
+ * of weights with one row, some and many; decoders' convolutions: two of the bundled one, one of the usual width.
+ */
+export const DEFAULT_SPECS: readonly string[] = [
   "matmul:512x512x512",
+  "matmul:1024x1024x1024",
+  "linear:32x640x160",
+  "linear:72x160x640",
+  ...["1x2048x2048", "64x2048x2048", "1024x1024x1024"].flatMap((sizes) =>
+    FORMATS.map((format) => `linear:${sizes}:${format}`)
+  ),
   "attention:16x5x32",
-  "attention:256x5x32",
-  "attention:1024x5x32",
-  "attention:256x4x128",
+  "attention:36x5x32",
+  "attention:1024x24x128",
+  "conv2d:64x64x40x40",
+  "conv2d:128x128x20x20",
+  "conv2d:64x64x128x128",
+  "conv3d:3x32x32x40x40",
+  "conv3d:3x32x32x96x96",
+  "rms_norm:1024x1536",
+  "layer_norm:1024x1536",
+  "l2_norm:4096x96",
+  "group_norm:4096x128",
   "softmax:1280x256",
 ];
 
-/** Work of one program, so that the cost of a submit does not count, and the least time of one measurement. */
-const PROGRAM_FLOPS = 5e7;
-const MAX_COPIES = 256;
-const MEASURED_MS = 60;
+/** How long to measure. */
+export interface OpsOptions {
+  /** Every variant of an op that takes the sizes, not only the one that the adapter would get. */
+  readonly allVariants?: boolean;
+  /** Turns of each; the best one counts. */
+  readonly rounds?: number;
+  /** Least time of one turn, in milliseconds. */
+  readonly turnMs?: number;
+  /** After this time no further round but the first is begun; in milliseconds. */
+  readonly limitMs?: number;
+}
 
-interface Prepared {
-  readonly spec: string;
-  readonly variant: string | undefined;
-  readonly programs: ProgramSet;
-  readonly residents: readonly Resident[];
-  readonly copies: number;
-  readonly flops: number;
-  submits: number;
-  best: number;
+/** Our ops, and what they are measured against. */
+export interface OpsRun {
+  readonly ceiling: Ceilings;
+  readonly ops: readonly OpResult[];
+}
+
+interface Row extends Omit<MeasuredOp, "milliseconds"> {
+  readonly own: OwnOp;
+  readonly turns: Turns;
 }
 
 /**
  * Times ops.
  *
- * @param specs `OP:SIZExSIZE…`
- * @throws {RangeError} when a spec names an unknown op or sizes that it does not take
+ * @param specs `OP:SIZExSIZE…[:FORMAT]`, a default set when empty
+ * @throws {RangeError} when a spec is none
  */
 export async function benchOps(
-  device: Device,
   specs: readonly string[],
-  { rounds = 5, allVariants = false }: { rounds?: number; allVariants?: boolean } = {},
-): Promise<OpTiming[]> {
-  const prepared: Prepared[] = [];
+  log: (line: string) => void,
+  { allVariants = false, rounds = 5, turnMs = 40, limitMs = 45_000 }: OpsOptions = {},
+): Promise<OpsRun> {
+  const cases = (specs.length > 0 ? specs : DEFAULT_SPECS).map(parseCase);
+  const device = await openDevice();
+  const start = performance.now();
+  const rows: Row[] = [];
   try {
-    for (const spec of specs) {
-      const variants = allVariants ? opOf(spec).op.variants : [undefined];
-      for (const variant of variants) {
-        const entry = await prepare(device, spec, variant);
-        if (entry) prepared.push(entry);
+    const before = await measureCeilings(device);
+    for (const op of cases) {
+      for (const variant of allVariants ? variantsOf(op.op) : [undefined]) {
+        const own = await prepare(
+          () => prepareOwnOp(device, op, variant ? { variant } : {}),
+          variant,
+        );
+        if (!own) continue;
+        await own.run(1); // Compiles what is compiled late.
+        const turns = new Turns(own);
+        await turns.calibrate(turnMs);
+        const deviceClass = device.target.schedule;
+        rows.push({ op, variant, deviceClass, kernels: own.kernels, own, turns });
       }
     }
-    const idle = await bestOf(5, () => timed(device, () => {}));
-    const measure = (entry: Prepared) =>
-      timed(device, () => {
-        for (let i = 0; i < entry.submits; i++) entry.programs.get("main").submit();
-      });
-    for (const entry of prepared) {
-      await measure(entry); // The first run may still compile.
-      entry.submits = Math.ceil(MEASURED_MS / Math.max(0.1, await measure(entry) - idle));
-    }
+    log(`ops: ${rows.length} rows after ${((performance.now() - start) / 1000).toFixed(0)} s`);
     for (let round = 0; round < rounds; round++) {
-      for (const entry of prepared) {
-        const calls = entry.submits * entry.copies;
-        entry.best = Math.min(entry.best, (await measure(entry) - idle) / calls);
-      }
+      if (round >= 1 && performance.now() - start > limitMs) break;
+      for (const { turns } of rows) await turns.take();
     }
-    return prepared.map(({ spec, variant, best, flops }) => ({
-      spec,
-      variant,
-      milliseconds: best,
-      gigaflops: flops / best / 1e6,
-    }));
+    const ceiling = highest(before, await measureCeilings(device));
+    const ops = rows.map(({ turns, ...row }) =>
+      opResult({ ...row, milliseconds: turns.best }, ceiling)
+    );
+    return { ceiling, ops };
   } finally {
-    for (const { programs, residents } of prepared) {
-      programs.destroy();
-      for (const resident of residents) resident.destroy();
-    }
+    for (const { own } of rows) own.destroy();
+    device.destroy();
   }
 }
 
-function opOf(spec: string): { name: string; op: BenchedOp; shapes: Shape[] } {
-  const [name = "", sizes = ""] = spec.split(":");
-  const op = OPS[name];
-  if (!op) {
-    throw new RangeError(`Cannot bench "${spec}": the ops are ${Object.keys(OPS).join(", ")}`);
-  }
-  const shapes = op.inputs(...sizes.split("x").map(Number));
-  if (!shapes.flat().every((size) => Number.isInteger(size) && size > 0)) {
-    throw new RangeError(`Cannot bench "${spec}": the sizes are not positive integers`);
-  }
-  return { name, op, shapes };
-}
-
-/** Builds the program of a row; nothing when the variant does not take the sizes. */
+/** Nothing when a forced variant does not take the case. */
 async function prepare(
-  device: Device,
-  spec: string,
+  work: () => Promise<OwnOp>,
   variant: string | undefined,
-): Promise<Prepared | undefined> {
-  const { name, op, shapes } = opOf(spec);
-  const forcedVariants = variant === undefined ? {} : { [name]: variant };
-  // One submit per program: the budget of a submit is for desktops.
-  const submitBudget = { flops: Infinity, bytes: Infinity };
-  const graph = new Graph(spec, { ...device.target, forcedVariants, submitBudget });
-  const residents = shapes.map((shape, i) => new Resident(`input ${i}`, shape));
-  const tensors = residents.map((resident) => graph.use(resident));
+): Promise<OwnOp | undefined> {
   try {
-    op.build(...tensors);
+    return await work();
   } catch (error) {
-    if (variant !== undefined && error instanceof RangeError) return undefined;
+    if (variant && error instanceof RangeError) return undefined;
     throw error;
   }
-  const { flops } = graph.dispatches[0]!;
-  const copies = Math.min(MAX_COPIES, Math.ceil(PROGRAM_FLOPS / flops));
-  for (let i = 1; i < copies; i++) op.build(...tensors);
-  for (const [i, resident] of residents.entries()) {
-    const count = tensors[i]!.size;
-    resident.allocate(device).write(
-      Float32Array.from({ length: count }, (_, at) => Math.sin(at + i)),
-    );
-  }
-  const programs = await instantiate(planMemory({ main: graph }), device);
-  return { spec, variant, programs, residents, copies, flops, submits: 1, best: Infinity };
-}
-
-/** Milliseconds from before `work` until the GPU is done with it. */
-async function timed(device: Device, work: () => void): Promise<number> {
-  const start = performance.now();
-  work();
-  await device.wait();
-  return performance.now() - start;
-}
-
-async function bestOf(times: number, measure: () => Promise<number>): Promise<number> {
-  let best = Infinity;
-  for (let i = 0; i < times; i++) best = Math.min(best, await measure());
-  return best;
-}
-
-if (import.meta.main) {
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
-    options: { all: { type: "boolean" }, rounds: { type: "string" } },
-  });
-  const device = await openDevice();
-  console.log(device.adapter.name);
-  const specs = positionals.length > 0 ? positionals : DEFAULT_SPECS;
-  const timings = await benchOps(device, specs, {
-    rounds: Number(values.rounds ?? 5),
-    allVariants: values.all ?? false,
-  });
-  for (const { spec, variant, milliseconds, gigaflops } of timings) {
-    console.log(
-      `${spec.padEnd(28)} ${(variant ?? "").padEnd(10)} ${
-        milliseconds.toFixed(3).padStart(10)
-      } ms ${gigaflops.toFixed(1).padStart(8)} GFLOP/s`,
-    );
-  }
-  device.destroy();
 }

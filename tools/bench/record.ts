@@ -1,51 +1,86 @@
 /** What `--json` writes. */
 
+import { specOf } from "./cases.ts";
 import type { Ceilings } from "./ceilings.ts";
 import type { Figures } from "./figures.ts";
+import { findGates, type Gate, isMet } from "./gates.ts";
 import type { BenchRun } from "./history.ts";
-import type { OpResult, PeerRun } from "./peers/results.ts";
+import { type OpResult, rounded } from "./op_result.ts";
 
-/** A run as the history has it and, in full, what was compared with peers. */
+/** A run as the history has it and, in full, what was measured of ops and models. */
 export interface BenchRecord extends BenchRun {
-  /** With what the device can do at most, where that was measured. */
+  /** With what the device can do at most, where that was measured: arithmetic and bytes per nanosecond. */
   readonly device: BenchRun["device"] & {
     readonly ceiling?: { readonly gflops: number; readonly gbps: number };
   };
-  /** Empty without `--peers`. */
+  /** Empty without `--ops` and `--peers`. */
   readonly ops: readonly OpResult[];
-  /** The figures of the models; empty without `--models`. */
-  readonly models: readonly { name: string; value: number; unit: string }[];
+  /** Figures of the models and their programs; empty without `--models` and `--kernels`. */
+  readonly models: readonly {
+    readonly name: string;
+    readonly value: number;
+    readonly unit: string;
+  }[];
+  /** Ratios with their bounds. */
+  readonly gates: readonly (Gate & { readonly met: boolean })[];
 }
 
-/** Ceilings in the units of ops, four digits of each. */
-function ceilingRecord({ flopsPerSecond, bytesPerSecond }: Ceilings) {
-  const round = (value: number) => Number((value / 1e9).toPrecision(4));
-  return { gflops: round(flopsPerSecond), gbps: round(bytesPerSecond) };
+/** What a run measured beyond its figures. */
+export interface Measured {
+  readonly ops: readonly OpResult[];
+  readonly ceiling: Ceilings | undefined;
+  /** Figures of models and their programs. */
+  readonly models: Figures;
 }
 
 /** Puts the record of a run together. */
-export function benchRecord(
-  run: BenchRun,
-  comparison: PeerRun | undefined,
-  models: Figures,
-): BenchRecord {
+export function benchRecord(run: BenchRun, { ops, ceiling, models }: Measured): BenchRecord {
   return {
     ...run,
-    device: { ...run.device, ...(comparison && { ceiling: ceilingRecord(comparison.ceiling) }) },
-    ops: comparison?.ops ?? [],
+    device: {
+      ...run.device,
+      ...(ceiling && {
+        ceiling: {
+          gflops: rounded(ceiling.flopsPerSecond / 1e9),
+          gbps: rounded(ceiling.bytesPerSecond / 1e9),
+        },
+      }),
+    },
+    ops,
     models: Object.entries(models).map(([name, figure]) => ({ name, ...figure })),
+    gates: findGates(ops, run.results).map((gate) => ({
+      ...gate,
+      ratio: rounded(gate.ratio),
+      met: isMet(gate),
+    })),
   };
 }
 
-/** The figures of a comparison that the history keeps: ours, and the faster peer's. */
-export function peerFigures({ ops }: PeerRun): Figures {
-  return Object.fromEntries(ops.flatMap(({ op, shape, gflops, peers }) => {
-    const name = `${op}:${shape}`;
-    const faster = Math.max(...Object.values(peers));
-    const figures = [[name, { value: gflops, unit: "GFLOP/s" as const }] as const];
-    if (Number.isFinite(faster)) {
-      figures.push([`${name} by the faster peer`, { value: faster, unit: "GFLOP/s" }]);
-    }
-    return figures;
-  }));
+/** Between the op and the name in the figure of a comparison. */
+export const COMPARED_BY = " by ";
+
+/** How figures of a comparison name us. */
+export const OURSELVES = "denoise";
+
+/** The figures of our own ops that the history keeps; variants that were only tried are none. */
+export function opFigures(ops: readonly OpResult[]): Figures {
+  return Object.fromEntries(
+    ops.filter(({ variant }) => variant === undefined).map((result) => [
+      specOf(result),
+      { value: result.gflops, unit: "GFLOP/s" } as const,
+    ]),
+  );
+}
+
+/** The figures of a comparison that the history keeps: everybody's rate, as `OP:SIZES by NAME`. */
+export function peerFigures(ops: readonly OpResult[]): Figures {
+  return Object.fromEntries(
+    ops.flatMap((result) =>
+      Object.entries({ [OURSELVES]: result.gflops, ...result.peers, ...result.yardsticks })
+        .map(([name, value]) => [
+          specOf(result) + COMPARED_BY + name,
+          { value, unit: "GFLOP/s" } as const,
+        ])
+    ),
+  );
 }

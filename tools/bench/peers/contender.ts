@@ -1,13 +1,10 @@
 /** What takes part in a comparison: ours, its peers, and what measures them alike. */
 
+import type { Repeatable } from "../turns.ts";
 import type { OpCase } from "./cases.ts";
 
 /** An op at one size, ready to run again and again on inputs that are already where they are computed with. */
-export interface PreparedOp {
-  /** How often one run computes the op: small ones are repeated, so that the cost of a call does not count. */
-  readonly copies: number;
-  /** Queues that many runs and waits until they are done; 0 waits only. */
-  run(times: number): Promise<void>;
+export interface PreparedOp extends Repeatable {
   /** The result of the last run, in our layout. */
   result(): Promise<Float32Array>;
   /** Frees what it holds. */

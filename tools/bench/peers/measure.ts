@@ -1,6 +1,8 @@
 /** Fair measurement: equal results first, then rounds in which everybody takes a turn. */
 
-import { makeInputs, type OpCase } from "./cases.ts";
+import { Turns } from "../turns.ts";
+import { makeInputs } from "../cases.ts";
+import type { OpCase } from "./cases.ts";
 import type { Contender, PreparedOp } from "./contender.ts";
 
 /** How long to measure. */
@@ -37,13 +39,11 @@ export interface Measurement {
 /** Where results are no longer equal: f32 sums of some thousand products in another order differ by less. */
 const TOLERANCE = 1e-4;
 
-interface Turn {
+interface Entry {
   readonly name: string;
   readonly prepared: PreparedOp;
   readonly maxError: number;
-  idle: number;
-  runs: number;
-  best: number;
+  readonly turns: Turns;
 }
 
 /**
@@ -57,10 +57,10 @@ export async function compareOp(
   op: OpCase,
   options: MeasureOptions = MEASURE_OPTIONS,
 ): Promise<Measurement[]> {
-  const { rounds, limitMs, now } = options;
+  const { rounds, turnMs, limitMs, now } = options;
   const start = now();
   const inputs = makeInputs(op);
-  const turns: Turn[] = [];
+  const entries: Entry[] = [];
   const failed = new Map<string, Measurement>();
   let expected: Float32Array | undefined;
   try {
@@ -70,7 +70,7 @@ export async function compareOp(
         const { prepared, result } = await firstRun(contender, op, inputs);
         const error = maxError(result, expected ??= result);
         if (error <= TOLERANCE) {
-          turns.push({ name, prepared, maxError: error, idle: 0, runs: 1, best: Infinity });
+          entries.push({ name, prepared, maxError: error, turns: new Turns(prepared, now) });
           continue;
         }
         await prepared.destroy();
@@ -83,18 +83,19 @@ export async function compareOp(
         failed.set(name, { name, milliseconds: undefined, maxError: undefined, reason });
       }
     }
-    for (const turn of turns) await calibrate(turn, options);
+    for (const { turns } of entries) await turns.calibrate(turnMs);
     for (let round = 0; round < rounds; round++) {
       if (round >= 1 && now() - start > limitMs) break;
-      for (const turn of turns) turn.best = Math.min(turn.best, await timeOf(turn, now));
+      for (const { turns } of entries) await turns.take();
     }
   } finally {
-    for (const { prepared } of turns) await prepared.destroy();
+    for (const { prepared } of entries) await prepared.destroy();
   }
   return contenders.map(({ name }) => {
-    const turn = turns.find((each) => each.name === name);
-    if (!turn) return failed.get(name)!;
-    return { name, milliseconds: turn.best, maxError: turn.maxError, reason: undefined };
+    const entry = entries.find((each) => each.name === name);
+    if (!entry) return failed.get(name)!;
+    const { turns, maxError } = entry;
+    return { name, milliseconds: turns.best, maxError, reason: undefined };
   });
 }
 
@@ -124,24 +125,4 @@ async function firstRun(contender: Contender, op: OpCase, inputs: readonly Float
     await prepared.destroy();
     throw error;
   }
-}
-
-/** Finds how many runs fill a turn, by a first one; what was compiled before is not in it. */
-async function calibrate(turn: Turn, { turnMs, now }: MeasureOptions): Promise<void> {
-  const elapsed = async (times: number) => {
-    const start = now();
-    await turn.prepared.run(times);
-    return now() - start;
-  };
-  turn.idle = Math.min(await elapsed(0), await elapsed(0), await elapsed(0));
-  const once = Math.max(0.1, await elapsed(1) - turn.idle);
-  turn.runs = Math.ceil(turnMs / once);
-  turn.best = once / turn.prepared.copies;
-}
-
-/** Milliseconds of one call, by one turn. */
-async function timeOf({ prepared, idle, runs }: Turn, now: () => number): Promise<number> {
-  const start = now();
-  await prepared.run(runs);
-  return Math.max(1e-6, now() - start - idle) / (runs * prepared.copies);
 }

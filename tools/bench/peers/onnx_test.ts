@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { makeInputs, parseCase } from "./cases.ts";
+import { makeInputs } from "../cases.ts";
+import { parseCase } from "./cases.ts";
 import { encodeOnnx, varint } from "./onnx.ts";
 import { onnxModel } from "./onnx_models.ts";
 

@@ -1,6 +1,7 @@
 /** ONNX Runtime for the web on its WebGPU provider, inputs and outputs in GPU buffers. */
 
-import { elementCount, type OpCase } from "./cases.ts";
+import { elementCount } from "../cases.ts";
+import type { OpCase } from "./cases.ts";
 import { type Contender, copiesOf, type PreparedOp } from "./contender.ts";
 import { onnxModel } from "./onnx_models.ts";
 import { loadPackage, ONNX_RUNTIME } from "./packages.ts";

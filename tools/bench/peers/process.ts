@@ -7,11 +7,11 @@ import { DEFAULT_SPECS, parseCase } from "./cases.ts";
 import { highest, measureCeilings } from "../ceilings.ts";
 import type { Contender } from "./contender.ts";
 import { openJax } from "./jax.ts";
-import { compareOp } from "./measure.ts";
+import { compareOp, MEASURE_OPTIONS } from "./measure.ts";
 import { openOnnxRuntime } from "./onnxruntime.ts";
 import { openOurs } from "./ours.ts";
 import { JAX, ONNX_RUNTIME } from "./packages.ts";
-import { type MeasuredOp, opResult, type PeerRun } from "./results.ts";
+import { type ComparedOp, comparedResult, type PeerRun } from "./results.ts";
 import { openTorch, TORCH_NAME } from "./torch.ts";
 
 const OTHERS: Readonly<Record<string, () => Promise<Contender>>> = {
@@ -19,6 +19,9 @@ const OTHERS: Readonly<Record<string, () => Promise<Contender>>> = {
   [ONNX_RUNTIME.name]: openOnnxRuntime,
   [TORCH_NAME]: openTorch,
 };
+
+/** Time of all ops together, in milliseconds; each takes an equal part of what is left, and one round at least. */
+const TOTAL_MS = 120_000;
 
 async function comparePeers(specs: readonly string[]): Promise<PeerRun> {
   const cases = specs.map(parseCase);
@@ -33,8 +36,9 @@ async function comparePeers(specs: readonly string[]): Promise<PeerRun> {
     }
   }
   const before = await measureCeilings(ours.device);
-  const measured: MeasuredOp[] = [];
-  for (const op of cases) {
+  const measured: ComparedOp[] = [];
+  const start = performance.now();
+  for (const [i, op] of cases.entries()) {
     console.error(`peers: ${op.op} ${op.shape}`);
     let kernels: readonly string[] = [];
     const own: Contender = {
@@ -45,14 +49,17 @@ async function comparePeers(specs: readonly string[]): Promise<PeerRun> {
         return prepared;
       },
     };
-    const measurements = await compareOp([own, ...contenders.slice(1)], op);
-    measured.push({ op, schedule: ours.device.target.schedule, kernels, measurements });
+    const part = (TOTAL_MS - (performance.now() - start)) / (cases.length - i);
+    const limitMs = Math.min(MEASURE_OPTIONS.limitMs, part);
+    const options = { ...MEASURE_OPTIONS, limitMs };
+    const measurements = await compareOp([own, ...contenders.slice(1)], op, options);
+    measured.push({ op, deviceClass: ours.device.target.schedule, kernels, measurements });
   }
   const ceiling = highest(before, await measureCeilings(ours.device));
   for (const contender of contenders) await contender.close();
   return {
     ceiling,
-    ops: measured.map((each) => opResult(each, ceiling, [TORCH_NAME])),
+    ops: measured.map((each) => comparedResult(each, ceiling, [TORCH_NAME])),
     left_out: leftOut,
   };
 }

@@ -1,38 +1,23 @@
 import assert from "node:assert/strict";
 import { parseCase } from "./cases.ts";
-import { ceilingShare, highest } from "../ceilings.ts";
 import { JAX, ONNX_RUNTIME } from "./packages.ts";
-import { type MeasuredOp, opResult, peerTable, ratioToFasterPeer } from "./results.ts";
+import { type ComparedOp, comparedResult, peerTable, ratioToFasterPeer } from "./results.ts";
 
 /** 2000 operations and 1200 bytes in one call. */
 const OP = parseCase("matmul:10x10x10");
 
-function measured(times: Record<string, number | string>): MeasuredOp {
+function measured(times: Record<string, number | string>): ComparedOp {
   const measurements = Object.entries(times).map(([name, time]) =>
     typeof time === "number"
       ? { name, milliseconds: time, maxError: 1e-7, reason: undefined }
       : { name, milliseconds: undefined, maxError: undefined, reason: time }
   );
-  return { op: OP, schedule: "cpu", kernels: ["gemm"], measurements };
+  return { op: OP, deviceClass: "cpu", kernels: ["gemm"], measurements };
 }
 
-Deno.test("ceilingShare() is by arithmetic or by memory, whichever takes longer", () => {
-  const work = { flops: 8e6, bytes: 1e6, milliseconds: 4 };
-  assert.equal(ceilingShare(work, { flopsPerSecond: 4e9, bytesPerSecond: 10e9 }), 0.5);
-  assert.equal(ceilingShare(work, { flopsPerSecond: 100e9, bytesPerSecond: 1e9 }), 0.25);
-});
-
-Deno.test("highest() takes the higher one of each rate", () => {
-  const both = highest({ flopsPerSecond: 1e9, bytesPerSecond: 4e9 }, {
-    flopsPerSecond: 2e9,
-    bytesPerSecond: 3e9,
-  });
-  assert.deepEqual(both, { flopsPerSecond: 2e9, bytesPerSecond: 4e9 });
-});
-
-Deno.test("opResult() keeps peers, yardsticks and reasons apart", () => {
+Deno.test("comparedResult() keeps peers, yardsticks and reasons apart", () => {
   const op = measured({ ours: 1e-3, a: 2e-3, b: "no adapter", torch: 1e-4 });
-  const result = opResult(op, { flopsPerSecond: 4e9, bytesPerSecond: 100e9 }, ["torch"]);
+  const result = comparedResult(op, { flopsPerSecond: 4e9, bytesPerSecond: 100e9 }, ["torch"]);
   assert.deepEqual([result.op, result.shape], ["matmul", "10x10x10"]);
   assert.deepEqual([result.gflops, result.gbps, result.ceiling_share], [2, 1.2, 0.5]);
   assert.deepEqual([result.peers, result.yardsticks], [{ a: 1 }, { torch: 20 }]);
@@ -43,7 +28,7 @@ Deno.test("opResult() keeps peers, yardsticks and reasons apart", () => {
 Deno.test("ratioToFasterPeer() is to the faster one, and yardsticks are none", () => {
   const ratio = (times: Record<string, number>) =>
     ratioToFasterPeer(
-      opResult(measured(times), { flopsPerSecond: 4e9, bytesPerSecond: 4e9 }, ["torch"]),
+      comparedResult(measured(times), { flopsPerSecond: 4e9, bytesPerSecond: 4e9 }, ["torch"]),
     );
   assert.equal(ratio({ ours: 1e-3, a: 4e-3, b: 2e-3, torch: 1e-5 }), 2);
   assert.equal(ratio({ ours: 1e-3, torch: 1e-5 }), undefined);
@@ -52,17 +37,17 @@ Deno.test("ratioToFasterPeer() is to the faster one, and yardsticks are none", (
 Deno.test("peerTable() has a column for everybody and a line for who is left out", () => {
   const ceiling = { flopsPerSecond: 4e9, bytesPerSecond: 100e9 };
   const ops = [
-    opResult(measured({ ours: 1e-3, a: 2e-3, b: 4e-3 }), ceiling, []),
-    opResult(measured({ ours: 1e-3, a: 5e-4, b: "out of memory" }), ceiling, []),
+    comparedResult(measured({ ours: 1e-3, a: 2e-3, b: 4e-3 }), ceiling, []),
+    comparedResult(measured({ ours: 1e-3, a: 5e-4, b: "out of memory" }), ceiling, []),
   ];
   const lines = peerTable({ ceiling, ops, left_out: { torch: "not installed" } });
   assert.deepEqual(lines, [
-    "GFLOP/s          denoise  of ceiling     a      b  to the faster",
-    "matmul 10x10x10     2.00        50 %  1.00  0.500          x2.00",
-    "matmul 10x10x10     2.00        50 %  4.00                 x0.50",
+    "GFLOP/s               ms  GB/s  of ceiling  denoise     a      b  to the faster",
+    "matmul:10x10x10  0.00100  1.20        50 %     2.00  1.00  0.500          x2.00",
+    "matmul:10x10x10  0.00100  1.20        50 %     2.00  4.00                 x0.50",
     "ceiling: 4.00 GFLOP/s, 100 GB/s",
     "left out: torch: not installed",
-    "left out: b, matmul 10x10x10: out of memory",
+    "left out: b, matmul:10x10x10: out of memory",
   ]);
 });
 

@@ -1,0 +1,16 @@
+import assert from "node:assert/strict";
+import { ceilingShare, highest } from "./ceilings.ts";
+
+Deno.test("ceilingShare() is by arithmetic or by memory, whichever takes longer", () => {
+  const work = { flops: 8e6, bytes: 1e6, milliseconds: 4 };
+  assert.equal(ceilingShare(work, { flopsPerSecond: 4e9, bytesPerSecond: 10e9 }), 0.5);
+  assert.equal(ceilingShare(work, { flopsPerSecond: 100e9, bytesPerSecond: 1e9 }), 0.25);
+});
+
+Deno.test("highest() takes the higher one of each rate", () => {
+  const both = highest({ flopsPerSecond: 1e9, bytesPerSecond: 4e9 }, {
+    flopsPerSecond: 2e9,
+    bytesPerSecond: 3e9,
+  });
+  assert.deepEqual(both, { flopsPerSecond: 2e9, bytesPerSecond: 4e9 });
+});
