@@ -1,11 +1,14 @@
 /**
- * The history as a picture: small panels, one figure each, one block of panels per device.
+ * The history as a picture, one block per device: our ops beside other libraries', then small panels of one figure
+ * each, run by run.
  *
  *     deno run -A tools/bench/plot.ts     # writes bench/history.svg
  */
 
 import { formatFigure, TARGETS, type Unit } from "./figures.ts";
 import { type BenchRun, deviceKey, readHistory } from "./history.ts";
+import { type Drawing, plotPeers } from "./plot_peers.ts";
+import { round, STYLE, text } from "./svg.ts";
 
 /** The figures worth a panel: name in the history, and what stands above the panel. */
 export const PANELS: readonly { readonly name: string; readonly title: string }[] = [
@@ -21,7 +24,7 @@ const COLUMNS = 3;
 const PANEL = { width: 216, height: 92, gap: 16 };
 /** The drawing within a panel; the title and the newest value stand above it. */
 const PLOT = { top: 44, left: 4, right: 4, bottom: 8 };
-const HEADING = 34;
+const HEADING = 26;
 const MARGIN = 16;
 
 /** One value of a figure, and when it was measured. */
@@ -39,23 +42,17 @@ interface Point {
  */
 export function plotHistory(runs: readonly BenchRun[]): string {
   const devices = Map.groupBy(runs, ({ device }) => deviceKey(device));
-  const rows = Math.ceil(PANELS.length / COLUMNS);
-  const blockHeight = HEADING + rows * (PANEL.height + PANEL.gap);
   const width = 2 * MARGIN + COLUMNS * PANEL.width + (COLUMNS - 1) * PANEL.gap;
-  const height = 2 * MARGIN + Math.max(1, devices.size) * blockHeight - PANEL.gap;
-  const blocks = [...devices].map(([device, own], block) =>
-    [
-      text("device", MARGIN, MARGIN + block * blockHeight + 14, `${device}: ${spanOf(own)}`),
-      ...PANELS.map(({ name, title }, index) => {
-        const x = MARGIN + (index % COLUMNS) * (PANEL.width + PANEL.gap);
-        const y = MARGIN + block * blockHeight + HEADING +
-          Math.floor(index / COLUMNS) * (PANEL.height + PANEL.gap);
-        const target = TARGETS.find((each) => each.name === name)?.below;
-        return `<g transform="translate(${x} ${y})">${panel(title, points(own, name), target)}</g>`;
-      }),
-    ].join("\n")
-  );
-  const label = devices.size === 0 ? "No benches yet" : "Benches over time, lower is better";
+  let height = MARGIN;
+  const blocks = [...devices].map(([device, own]) => {
+    const { svg, height: used } = block(device, own, width - 2 * MARGIN);
+    const placed = `<g transform="translate(${MARGIN} ${height})">${svg}</g>`;
+    height += used + MARGIN;
+    return placed;
+  });
+  const label = devices.size === 0
+    ? "No benches yet"
+    : "Speed of the ops beside other libraries, and times of the benches run by run";
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="${label}">`,
     `<style>${STYLE}</style>`,
@@ -64,18 +61,26 @@ export function plotHistory(runs: readonly BenchRun[]): string {
   ].join("\n");
 }
 
-const STYLE = [
-  "text{font:11px system-ui,sans-serif;fill:#57606a}",
-  ".device{font-weight:600;font-size:12px;fill:#24292f}",
-  ".value{font-weight:600;font-size:15px;fill:#24292f}",
-  ".frame{fill:none;stroke:#d0d7de}",
-  ".target{stroke:#cf7a30;stroke-dasharray:3 3;fill:none}",
-  ".goal{fill:#b0611d;text-anchor:end}",
-  ".line{stroke:#2f6feb;stroke-width:1.5;fill:none}",
-  ".dot{fill:#2f6feb}",
-  "@media(prefers-color-scheme:dark){text{fill:#9aa4af}.device,.value{fill:#e6edf3}" +
-  ".frame{stroke:#3d444d}.goal{fill:#e0904a}}",
-].join("");
+/** What one device has: its name, the comparison where there is one, the panels. */
+function block(device: string, runs: readonly BenchRun[], width: number): Drawing {
+  const parts = [text("device", 0, 14, `${device}: ${spanOf(runs)}`)];
+  let y = HEADING;
+  const peers = plotPeers(runs, width);
+  if (peers) {
+    parts.push(`<g transform="translate(0 ${y})">${peers.svg}</g>`);
+    y += peers.height + PANEL.gap;
+  }
+  PANELS.forEach(({ name, title }, index) => {
+    const left = (index % COLUMNS) * (PANEL.width + PANEL.gap);
+    const top = y + Math.floor(index / COLUMNS) * (PANEL.height + PANEL.gap);
+    const target = TARGETS.find((each) => each.name === name)?.below;
+    parts.push(
+      `<g transform="translate(${left} ${top})">${panel(title, points(runs, name), target)}</g>`,
+    );
+  });
+  const rows = Math.ceil(PANELS.length / COLUMNS);
+  return { svg: parts.join("\n"), height: y + rows * (PANEL.height + PANEL.gap) - PANEL.gap };
+}
 
 function points(runs: readonly BenchRun[], name: string): Point[] {
   return runs.flatMap(({ date, results }) => {
@@ -132,18 +137,6 @@ function spanOf(runs: readonly BenchRun[]): string {
 
 function formatTarget(value: number): string {
   return String(Number(value.toPrecision(3)));
-}
-
-function round(value: number): number {
-  return Number(value.toFixed(1));
-}
-
-function text(kind: string, x: number, y: number, content: string): string {
-  return `<text class="${kind}" x="${x}" y="${y}">${escapeXml(content)}</text>`;
-}
-
-function escapeXml(value: string): string {
-  return value.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
 /** Where the picture goes. */

@@ -53,6 +53,28 @@ Deno.test("plotHistory() draws a target only where it does not press the values 
   for (const svg of [near, far]) assert.match(svg, />target 2 s</);
 });
 
+Deno.test("plotHistory() draws the newest comparison: a bar for everybody, the ratio to the faster peer", () => {
+  const rate = (value: number) => ({ value, unit: "GFLOP/s" } as const);
+  const compared = (own: number) => ({
+    "linear:1x2x3 by denoise": rate(own),
+    "linear:1x2x3 by a": rate(5),
+    "linear:1x2x3 by b": rate(10),
+    "linear:1x2x3 by torch (CPU)": rate(77),
+    "softmax:1x2": rate(1),
+  });
+  const svg = plotHistory([
+    run("2026-01-01T00:00:00Z", compared(1)),
+    run("2026-01-02T00:00:00Z", compared(40)),
+    run("2026-01-03T00:00:00Z", load(1)),
+  ]);
+  const bars = [...svg.matchAll(/class="bar(\d)"[^>]* width="([\d.]+)"[^>]*><title>/g)];
+  assert.deepEqual(bars.map(([, kind]) => kind), ["0", "1", "2"]);
+  const [own, a, b] = bars.map(([, , width]) => Number(width));
+  assert.deepEqual([own! / a!, own! / b!].map(Math.round), [8, 4]);
+  assert.match(svg, />linear 1×2×3<.*>4\.0×<.*>77\.0</);
+  assert.doesNotMatch(svg, /softmax/);
+});
+
 Deno.test("plotHistory() of nothing is still a picture", () => {
   assert.match(plotHistory([]), /^<svg [^>]*aria-label="No benches yet"[\s\S]*<\/svg>\n$/);
 });

@@ -12,7 +12,8 @@ import { openOnnxRuntime } from "./onnxruntime.ts";
 import { openOurs } from "./ours.ts";
 import { JAX, ONNX_RUNTIME } from "./packages.ts";
 import { type ComparedOp, comparedResult, type PeerRun } from "./results.ts";
-import { openTorch, TORCH_NAME } from "./torch.ts";
+import { TORCH_NAME } from "./names.ts";
+import { openTorch } from "./torch.ts";
 
 const OTHERS: Readonly<Record<string, () => Promise<Contender>>> = {
   [JAX.name]: openJax,

@@ -2,10 +2,8 @@
 
 import { fileURLToPath } from "node:url";
 import type { OpCase } from "./cases.ts";
+import { TORCH_NAME } from "./names.ts";
 import type { Contender, PreparedOp } from "./contender.ts";
-
-/** How tables name it. */
-export const TORCH_NAME = "torch (CPU)";
 
 const PROGRAM = fileURLToPath(new URL("../../reference/torch_ops.py", import.meta.url));
 
