@@ -1,4 +1,7 @@
 import assert from "node:assert/strict";
+import { assembleKernel } from "../../runtime/shaders/assemble.ts";
+import { multiplyAddKernel, readKernel } from "../../runtime/shaders/ceiling_probes.ts";
+import { lintWgsl } from "../lint/wgsl.ts";
 import { ceilingShare, highest } from "./ceilings.ts";
 
 Deno.test("ceilingShare() is by arithmetic or by memory, whichever takes longer", () => {
@@ -13,4 +16,13 @@ Deno.test("highest() takes the higher one of each rate", () => {
     bytesPerSecond: 3e9,
   });
   assert.deepEqual(both, { flopsPerSecond: 2e9, bytesPerSecond: 4e9 });
+});
+
+Deno.test("lintWgsl() finds nothing in the probes", () => {
+  const binding = { dtype: "f32", pieces: 1, pieceBytes: 1024 } as const;
+  for (
+    const kernel of [multiplyAddKernel(8), readKernel(8, "runs"), readKernel(64, "interleaved")]
+  ) {
+    assert.deepEqual(lintWgsl(assembleKernel(kernel, [binding, binding])), [], kernel.name);
+  }
 });

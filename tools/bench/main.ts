@@ -7,10 +7,10 @@
  *     ./denoise bench --peers matmul:1024x1024x1024           # beside other libraries, on the same adapter
  *
  * Groups: --ops, --kernels, --models, --memory, --server, --first-picture, --peers; the first three when none is
- * named. --peers fetches the other libraries the first time (150 MB). Sizes are `OP:SIZExSIZE…[:FORMAT]`, see
- * `cases.ts`. `--json FILE` writes the run, `--save` appends it to the history and draws that anew, `--pictures N` is
- * the length of the memory series. Figures are compared with the newest ones of the history that were measured on the
- * same device, and ratios with the bounds that the project holds itself to.
+ * named, --ops when sizes are given. --peers fetches the other libraries the first time (150 MB). Sizes are
+ * `OP:SIZExSIZE…[:FORMAT]`, see `cases.ts`. `--json FILE` writes the run, `--save` appends it to the history and
+ * draws that anew, `--pictures N` is the length of the memory series. Figures are compared with the newest ones of
+ * the history that were measured on the same device, and ratios with the bounds that the project holds itself to.
  */
 
 import { parseArgs } from "node:util";
@@ -67,7 +67,7 @@ const GROUPS: Readonly<Record<string, () => Promise<Figures>>> = {
 };
 
 /** What is measured when nothing is named. */
-const DEFAULT_GROUPS = ["ops", "kernels", "models"];
+const DEFAULT_GROUPS = specs.length > 0 ? ["ops"] : ["ops", "kernels", "models"];
 
 /** What the groups measured of ops, and the ceiling that they found last. */
 const opResults: OpResult[] = [];
@@ -141,4 +141,11 @@ async function main(): Promise<void> {
   }
 }
 
-await main();
+try {
+  await main();
+} catch (error) {
+  // A size or an op that does not exist; anything else is a fault of ours and shows where.
+  if (!(error instanceof RangeError)) throw error;
+  console.error(`denoise: ${error.message}`);
+  Deno.exit(2);
+}
