@@ -1,0 +1,23 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { sanitizeFileName } from "./file_name.ts";
+
+Deno.test("sanitizeFileName() keeps plain names and disarms the rest", () => {
+  const cases = [
+    ["cat.png", "cat.png"],
+    ["../../etc/passwd", "passwd"],
+    ["C:\\Windows\\win.ini", "win.ini"],
+    [".bashrc", "bashrc"],
+    ["a b\u0000c.jpg", "a_b_c.jpg"],
+    ["Größe.png", "Gro_e.png"],
+    ["…", "upload"],
+    ["", "upload"],
+  ] as const;
+  for (const [name, expected] of cases) assert.equal(sanitizeFileName(name), expected, name);
+});
+
+Deno.test("sanitizeFileName() gives a safe name for any text", () => {
+  fc.assert(fc.property(fc.string({ unit: "binary", maxLength: 300 }), (name) => {
+    assert.match(sanitizeFileName(name), /^[A-Za-z0-9](?:[\w.-]{0,98}[A-Za-z0-9])?$/);
+  }));
+});

@@ -1,0 +1,74 @@
+/**
+ * Where the files of one request lie until its job has ended.
+ *
+ * @module
+ */
+
+import { randomUUID } from "node:crypto";
+import { createWriteStream, type WriteStream } from "node:fs";
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { storageFailed } from "../storage/write_error.ts";
+import { sanitizeFileName } from "./file_name.ts";
+
+/** The files of one request: a folder that is made when the first one comes. */
+export class InputFolder {
+  /** The folder, absolute. */
+  readonly path: string;
+  #files = 0;
+
+  /**
+   * Files of a request that is new, or of one whose files were kept.
+   *
+   * @param root holds the folders of all requests
+   * @param id of the request: letters, digits, `_` and `-`
+   */
+  constructor(root: string, id: string = randomUUID()) {
+    if (!/^[\w-]+$/.test(id)) throw new RangeError(`Cannot keep files of a request named ${id}`);
+    this.path = resolve(root, id);
+  }
+
+  /**
+   * Starts a file.
+   *
+   * @param name as the client calls it
+   * @returns where its bytes go, and its path
+   * @throws {ApiError} 500 when the disk is full or the folder cannot be written to
+   */
+  async open(name: string): Promise<{ path: string; stream: WriteStream }> {
+    const path = await this.#newPath(name);
+    return { path, stream: createWriteStream(path, { flags: "wx" }) };
+  }
+
+  /**
+   * Writes a file whole.
+   *
+   * @param name as the client calls it
+   * @param bytes of it
+   * @returns its path
+   * @throws {ApiError} 500 when the disk is full or the folder cannot be written to
+   */
+  async write(name: string, bytes: Uint8Array): Promise<string> {
+    const path = await this.#newPath(name);
+    try {
+      await writeFile(path, bytes, { flag: "wx" });
+    } catch (error) {
+      throw storageFailed(error);
+    }
+    return path;
+  }
+
+  /** Removes everything. */
+  async remove(): Promise<void> {
+    await rm(this.path, { recursive: true, force: true });
+  }
+
+  async #newPath(name: string): Promise<string> {
+    try {
+      await mkdir(this.path, { recursive: true });
+    } catch (error) {
+      throw storageFailed(error);
+    }
+    return join(this.path, `${this.#files++}_${sanitizeFileName(name)}`);
+  }
+}

@@ -1,0 +1,107 @@
+import assert from "node:assert/strict";
+import { ApiError } from "../contract/errors.ts";
+import { InputFolder } from "./input_folder.ts";
+import { isForm, readForm } from "./multipart.ts";
+
+const LIMITS = { maxFileBytes: 1000, maxFiles: 2, maxFieldBytes: 50 };
+
+async function withFolder(use: (folder: InputFolder) => Promise<void>): Promise<void> {
+  const root = await Deno.makeTempDir();
+  try {
+    await use(new InputFolder(root));
+  } finally {
+    await Deno.remove(root, { recursive: true });
+  }
+}
+
+function formRequest(fill: (form: FormData) => void): Request {
+  const form = new FormData();
+  fill(form);
+  return new Request("http://host/", { method: "POST", body: form });
+}
+
+function status(expected: number) {
+  return (error: unknown) => error instanceof ApiError && error.status === expected;
+}
+
+Deno.test("readForm() gives texts, lists and files on disk", () =>
+  withFolder(async (folder) => {
+    const request = formRequest((form) => {
+      form.set("prompt", "a cat — Katze");
+      form.append("url[]", "one");
+      form.append("url[]", "two");
+      form.set("image", new File(["12345"], "../../cat.png", { type: "image/png" }));
+    });
+    assert.ok(isForm(request));
+    const { fields, files } = await readForm(request, folder, LIMITS);
+    assert.deepEqual(fields, { prompt: "a cat — Katze", "url[]": ["one", "two"] });
+    const [file] = files;
+    assert.deepEqual(file, {
+      field: "image",
+      name: "cat.png",
+      contentType: "image/png",
+      size: 5,
+      path: `${folder.path}/0_cat.png`,
+    });
+    assert.equal(await Deno.readTextFile(file.path), "12345");
+    await folder.remove();
+    await assert.rejects(Deno.stat(folder.path), Deno.errors.NotFound);
+  }));
+
+Deno.test("readForm() reads forms without files", () =>
+  withFolder(async (folder) => {
+    const request = new Request("http://host/", {
+      method: "POST",
+      body: new URLSearchParams({ prompt: "a b", n: "2" }),
+    });
+    assert.ok(isForm(request));
+    const { fields } = await readForm(request, folder, LIMITS);
+    assert.deepEqual(fields, { prompt: "a b", n: "2" });
+  }));
+
+Deno.test("readForm() refuses what is too large with 413", () =>
+  withFolder(async (folder) => {
+    const forms: ((form: FormData) => void)[] = [
+      (form) => form.set("image", new Blob([new Uint8Array(1001)])),
+      (form) => form.set("prompt", "x".repeat(51)),
+      (form) => ["a", "b", "c"].forEach((name) => form.set(name, new Blob(["1"]))),
+      (form) => Array.from({ length: 201 }, (_, i) => form.set(`f${i}`, "1")),
+    ];
+    for (const fill of forms) {
+      await assert.rejects(readForm(formRequest(fill), folder, LIMITS), status(413));
+    }
+  }));
+
+Deno.test("readForm() refuses a form that is broken or cut off with 400", () =>
+  withFolder(async (folder) => {
+    const whole = await formRequest((form) => form.set("image", new Blob(["12345"]))).bytes();
+    const type = `multipart/form-data; boundary=${
+      new TextDecoder().decode(whole).split("\r\n")[0]!.slice(2)
+    }`;
+    const bodies: [string, BodyInit][] = [
+      [type, whole.slice(0, -20)],
+      [type, whole.slice(0, 60)],
+      [type, "no form at all"],
+      [type, ""],
+      ["multipart/form-data", whole],
+    ];
+    for (const [contentType, body] of bodies) {
+      const request = new Request("http://host/", {
+        method: "POST",
+        body,
+        headers: { "content-type": contentType },
+      });
+      await assert.rejects(readForm(request, folder, LIMITS), status(400));
+    }
+  }));
+
+Deno.test("readForm() is not misled by names of JavaScript's own", () =>
+  withFolder(async (folder) => {
+    const request = formRequest((form) => {
+      form.set("__proto__", "x");
+      form.set("constructor", "y");
+    });
+    const { fields } = await readForm(request, folder, LIMITS);
+    assert.equal(Object.getPrototypeOf(fields), Object.prototype);
+    assert.equal(fields["constructor"], "y");
+  }));

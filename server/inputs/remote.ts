@@ -1,0 +1,234 @@
+/**
+ * Fetching what a client's address leads to, without lending the client this server's place in the
+ * network.
+ *
+ * @module
+ */
+
+import type { LookupFunction } from "node:net";
+import { lookup } from "node:dns";
+import { type IncomingMessage, request as requestHttp } from "node:http";
+import { request as requestHttps } from "node:https";
+import { isPublicAddress } from "./public_address.ts";
+
+/** What may be fetched. */
+export interface RemotePolicy {
+  /** Whether addresses of private networks are allowed, this machine's among them. */
+  readonly allowPrivate: boolean;
+  /** Longest body in bytes. */
+  readonly maxBytes: number;
+  /** Content types that are taken, such as `image/png`. */
+  readonly contentTypes: readonly string[];
+  /** Extensions of names that are taken as `application/octet-stream`, such as `.png`. */
+  readonly extensions: readonly string[];
+}
+
+/** Why something was not fetched, in a sentence for the client. */
+export class RemoteError extends Error {
+  /** Tells it from other errors in logs. */
+  override readonly name = "RemoteError";
+  /** Whether another attempt may succeed. */
+  readonly isTransient: boolean;
+
+  /** @param options `isTransient`: whether another attempt may succeed */
+  constructor(message: string, options: ErrorOptions & { isTransient?: boolean } = {}) {
+    super(message, options);
+    this.isTransient = options.isTransient ?? false;
+  }
+}
+
+/** What was fetched. */
+export interface RemoteFile {
+  /** The whole body. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** The last part of the path, for a name. */
+  readonly name: string;
+  /** Without parameters, in lower case. */
+  readonly contentType: string;
+}
+
+const MAX_REDIRECTS = 5;
+const CONNECT_MS = 5000;
+const READ_MS = 10_000;
+const ATTEMPTS = 3;
+const FIRST_PAUSE_MS = 200;
+
+/**
+ * Fetches a file. Name resolution is part of the connection, so that the address that was checked is
+ * the one that is spoken to; each redirect is checked anew.
+ *
+ * @param url of scheme http or https, without credentials
+ * @param policy what may be fetched
+ * @param signal stops it
+ * @returns the file
+ * @throws {RemoteError} when it may not or cannot be fetched
+ */
+export async function fetchRemote(
+  url: string,
+  policy: RemotePolicy,
+  signal?: AbortSignal,
+): Promise<RemoteFile> {
+  for (let attempt = 1;; attempt++) {
+    signal?.throwIfAborted();
+    try {
+      return await follow(url, policy, signal);
+    } catch (error) {
+      if (!(error instanceof RemoteError && error.isTransient) || attempt === ATTEMPTS) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, FIRST_PAUSE_MS * 2 ** (attempt - 1)));
+  }
+}
+
+async function follow(
+  first: string,
+  policy: RemotePolicy,
+  signal: AbortSignal | undefined,
+): Promise<RemoteFile> {
+  let url = parseUrl(first);
+  for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
+    const response = await send(url, policy, signal);
+    const { statusCode = 0, headers } = response;
+    if (statusCode >= 300 && statusCode < 400 && headers.location !== undefined) {
+      response.destroy();
+      url = parseUrl(headers.location, url);
+      continue;
+    }
+    if (statusCode !== 200) {
+      response.destroy();
+      throw new RemoteError(`the server answered with status ${statusCode}`, {
+        isTransient: statusCode === 429 || statusCode >= 500,
+      });
+    }
+    const name = decodeURIComponentSafely(url.pathname.split("/").at(-1) ?? "");
+    const contentType = checkType(headers["content-type"], name, policy);
+    return { bytes: await readBody(response, policy.maxBytes), name, contentType };
+  }
+  throw new RemoteError(`it leads through more than ${MAX_REDIRECTS} redirects`);
+}
+
+function parseUrl(text: string, base?: URL): URL {
+  const url = URL.parse(text, base);
+  if (!url) throw new RemoteError("the URL is not valid");
+  if (url.protocol !== "http:" && url.protocol !== "https:") {
+    throw new RemoteError(
+      `the scheme '${url.protocol.slice(0, 20)}' is not supported; use http or https`,
+    );
+  }
+  if (url.username || url.password) throw new RemoteError("the URL must not hold credentials");
+  return url;
+}
+
+function send(
+  url: URL,
+  policy: RemotePolicy,
+  signal: AbortSignal | undefined,
+): Promise<IncomingMessage> {
+  const host = url.hostname.replace(/^\[|\]$/g, "");
+  if (!policy.allowPrivate && /^[\d.]+$|:/.test(host) && !isPublicAddress(host)) {
+    throw new RemoteError("its address is not public");
+  }
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  const request = (url.protocol === "https:" ? requestHttps : requestHttp)({
+    protocol: url.protocol,
+    hostname: host,
+    port: url.port || undefined,
+    path: `${url.pathname}${url.search}`,
+    headers: { host: url.host, accept: policy.contentTypes.join(", "), "user-agent": "denoise" },
+    lookup: policy.allowPrivate ? undefined : publicLookup,
+    agent: false,
+    ...(signal ? { signal } : {}),
+  });
+  const fail = (message: string, cause?: Error) =>
+    request.destroy(new RemoteError(message, { isTransient: true, cause }));
+  const connecting = setTimeout(() => fail("the server did not answer in time"), CONNECT_MS);
+  request.on("response", (response) => {
+    clearTimeout(connecting);
+    resolve(response);
+  });
+  request.on("error", (error: Error) => {
+    clearTimeout(connecting);
+    if (error instanceof RemoteError || signal?.aborted) return reject(error);
+    const refusal = error.cause instanceof RemoteError ? error.cause : undefined;
+    reject(
+      refusal ??
+        new RemoteError("the server cannot be reached", { isTransient: true, cause: error }),
+    );
+  });
+  request.end();
+  return promise;
+}
+
+/** Resolves a name and refuses it when any of its addresses is not public. */
+const publicLookup: LookupFunction = (hostname, options, callback) => {
+  lookup(hostname, { all: true }, (error, addresses) => {
+    if (error) return callback(error, "", 0);
+    if (addresses.length === 0 || !addresses.every(({ address }) => isPublicAddress(address))) {
+      return callback(new RemoteError("its address is not public"), "", 0);
+    }
+    const [first] = addresses;
+    if (options.all) callback(null, addresses);
+    else callback(null, first!.address, first!.family);
+  });
+};
+
+function checkType(header: string | undefined, name: string, policy: RemotePolicy): string {
+  const contentType = (header ?? "").split(";")[0]!.trim().toLowerCase();
+  if (policy.contentTypes.includes(contentType)) return contentType;
+  const isUnnamed = contentType === "" || contentType === "application/octet-stream";
+  const hasExtension = policy.extensions.some((extension) =>
+    name.toLowerCase().endsWith(extension)
+  );
+  if (isUnnamed && hasExtension) return "application/octet-stream";
+  throw new RemoteError(
+    `its content type '${contentType.slice(0, 60)}' is not supported; use ${
+      policy.contentTypes.join(", ")
+    }`,
+  );
+}
+
+async function readBody(
+  response: IncomingMessage,
+  maxBytes: number,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const declared = Number(response.headers["content-length"] ?? 0);
+  const tooLong = () => new RemoteError(`it is longer than ${maxBytes} bytes`);
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  const timer = setTimeout(
+    () => response.destroy(new RemoteError("it took too long", { isTransient: true })),
+    READ_MS,
+  );
+  try {
+    if (declared > maxBytes) throw tooLong();
+    for await (const chunk of response as AsyncIterable<Uint8Array>) {
+      length += chunk.length;
+      if (length > maxBytes) throw tooLong();
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    throw error instanceof RemoteError
+      ? error
+      : new RemoteError("the connection broke", { isTransient: true, cause: error });
+  } finally {
+    clearTimeout(timer);
+    response.destroy();
+  }
+  if (declared > 0 && length < declared) {
+    throw new RemoteError("the connection broke", { isTransient: true });
+  }
+  const bytes = new Uint8Array(length);
+  let offset = 0;
+  for (const chunk of chunks) {
+    bytes.set(chunk, offset);
+    offset += chunk.length;
+  }
+  return bytes;
+}
+
+function decodeURIComponentSafely(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
