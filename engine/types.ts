@@ -17,6 +17,33 @@ export type TaskType =
   | "I2M"
   | "VLA_ACTION";
 
+/**
+ * How freely results may be computed. `exact`: the same bits each time in the same environment;
+ * `lossless`: fused kernels, which only round differently; `high`: approximations that a model may
+ * offer, such as reusing what changes little between steps.
+ */
+export type QualityTier = "exact" | "lossless" | "high";
+
+/** A picture in memory: RGB, row by row, 3 bytes per pixel. */
+export interface Picture {
+  /** Pixels per row. */
+  readonly width: number;
+  /** Number of rows. */
+  readonly height: number;
+  /** `width * height * 3` bytes. */
+  readonly data: Uint8Array;
+}
+
+/** Settings that suit one task better than the model's general ones. */
+export interface TaskDefaults {
+  /** Weight of classifier-free guidance. */
+  readonly guidanceScale?: number;
+  /** Frames of a clip. */
+  readonly numFrames?: number;
+  /** How much of a given clip is made anew. */
+  readonly strength?: number;
+}
+
 /** What a model's files say of it; known once it is loaded and constant from then on. */
 export interface ModelInfo {
   /** As given when the model was opened: a folder, or an id. */
@@ -45,8 +72,16 @@ export interface ModelInfo {
     fps: number;
     negativePrompt: string;
   };
+  /** What differs from `defaults` when a request is for a certain task. */
+  taskDefaults: Readonly<Partial<Record<TaskType, TaskDefaults>>>;
   /** Width and height must be multiples of this many pixels. */
   sizeMultiple: number;
+  /** Clips have `k * frameMultiple + 1` frames. */
+  frameMultiple: number;
+  /** Most frames of a clip. */
+  maxFrames: number;
+  /** Most pictures that a request may bring; 0 when the model takes none. */
+  maxImages: number;
   /** Largest width times height, in pixels. */
   maxPixels: number;
   /** Largest number of denoising steps. */
@@ -71,6 +106,30 @@ export interface GenerateRequest {
   numInferenceSteps: number;
   /** Weight of classifier-free guidance, at least 0; 1 and below turn it off. */
   guidanceScale: number;
+  /** What to make of the inputs; follows from them when left out. */
+  taskType?: TaskType;
+  /** Pictures to start from or to edit, of the size of the result, in the order given. */
+  images?: readonly Picture[];
+  /** Frames of the clip to change, of the size of the result. */
+  video?: readonly Picture[];
+  /** How much of `video` is made anew, above 0 (nothing) to 1 (all); the model's own when left out. */
+  strength?: number;
+  /** How freely it may be computed; `lossless` when left out. */
+  quality?: QualityTier;
+}
+
+/** How a generation is watched and stopped. */
+export interface GenerateOptions {
+  /** Stops it within one step. */
+  signal?: AbortSignal;
+  /** Told how far it is. */
+  onProgress?: (progress: Progress) => void;
+  /** Given each frame as soon as it is decoded, in order; the result then holds none. */
+  onFrame?: (frame: Picture) => void;
+  /** How many times the unfinished picture is shown to `onPreview`, evenly over the steps. */
+  previews?: number;
+  /** Given the first frame as it would be if the rest of the noise were gone. */
+  onPreview?: (preview: Picture, index: number) => void;
 }
 
 /** How far a generation is. */
@@ -95,7 +154,7 @@ export interface Frames {
   height: number;
   /** RGB frames, row-major, 3 bytes per pixel. */
   frames: Uint8Array[];
-  /** Frames per second of the clip. */
+  /** Frames per second that the model was made for. */
   fps: number;
   /** Seconds by stage. */
   timings: Record<string, number>;
@@ -115,10 +174,7 @@ export interface Engine {
    * @throws the signal's reason, a `DOMException` named `AbortError` unless another is given, when `signal` fires
    *   first; while another generation runs, not before that has ended
    */
-  generate(
-    request: GenerateRequest,
-    options?: { signal?: AbortSignal; onProgress?: (progress: Progress) => void },
-  ): Promise<Frames>;
+  generate(request: GenerateRequest, options?: GenerateOptions): Promise<Frames>;
   /** Frees the device; a generation under way is aborted. Further calls do nothing. */
   close(): Promise<void>;
 }

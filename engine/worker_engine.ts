@@ -173,7 +173,11 @@ function modelInfo(modelPath: string, info: PipelineInfo, maxPixels: number): Mo
     vaePrecision: info.precisions.vae,
     textEncoderPrecision: info.precisions.textEncoder,
     defaults: info.defaults,
+    taskDefaults: {},
     sizeMultiple: info.sizeMultiple,
+    frameMultiple: 4,
+    maxFrames: 257,
+    maxImages: 0,
     maxPixels,
     maxSteps: MAX_STEPS,
   };

@@ -4,9 +4,12 @@
  * @module
  */
 
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { Hono } from "hono";
 import { cors } from "hono/cors";
 import type { Engine } from "../engine/types.ts";
+import { type Ffmpeg, findFfmpeg } from "../media/video/mod.ts";
 import { checkKey } from "./auth.ts";
 import { ApiError } from "./contract/errors.ts";
 import { EngineState } from "./engine_state.ts";
@@ -19,6 +22,11 @@ import { mountDiscovery } from "./routes/discovery.ts";
 import { mountHealth } from "./routes/health.ts";
 import { mountImageContent } from "./routes/image_content.ts";
 import { mountImages } from "./routes/images.ts";
+import { mountJobs } from "./routes/jobs.ts";
+import { mountVideoContent } from "./routes/video_content.ts";
+import { mountVideoEvents } from "./routes/video_events.ts";
+import { mountVideos } from "./routes/videos.ts";
+import { Runners } from "./runners.ts";
 import type { App, AppEnv, Services } from "./services.ts";
 import { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS, type ServerSettings } from "./settings.ts";
 import type { LocalStorage } from "./storage/local.ts";
@@ -35,6 +43,10 @@ export interface AppOptions {
   storage?: LocalStorage;
   /** Rewrites prompts. */
   enhancer?: PromptEnhancer;
+  /** Reads and writes video files; found on this machine when left out. */
+  ffmpeg?: Ffmpeg;
+  /** Holds the files of requests; a folder of the system's when left out. */
+  inputRoot?: string;
   /** Takes lines for the log. */
   log?: (line: string) => void;
 }
@@ -46,16 +58,33 @@ export interface AppOptions {
  * @returns a Hono app: `app.fetch` answers requests
  */
 export function createApp(options: AppOptions): App {
+  return createService(options).app;
+}
+
+/**
+ * Makes the app, and shows what its routes work with.
+ *
+ * @param options engine, settings, jobs and storage
+ * @returns both
+ */
+export function createService(options: AppOptions): { app: App; services: Services } {
   const store = options.jobs?.store ?? new JobStore();
-  const services: Services = {
+  let ffmpeg: Promise<Ffmpeg> | undefined;
+  const shared = {
     engine: options.engine instanceof EngineState
       ? options.engine
       : new EngineState(options.engine),
     settings: { ...DEFAULT_SETTINGS, ...options.settings },
-    store,
-    queue: options.jobs?.queue ?? new JobQueue(store, { maxQueue: DEFAULT_MAX_QUEUE }),
     storage: options.storage,
     enhancer: options.enhancer,
+    ffmpeg: () => ffmpeg ??= options.ffmpeg ? Promise.resolve(options.ffmpeg) : findFfmpeg(),
+  };
+  const services: Services = {
+    ...shared,
+    store,
+    queue: options.jobs?.queue ?? new JobQueue(store, { maxQueue: DEFAULT_MAX_QUEUE }),
+    runners: new Runners(shared),
+    inputRoot: options.inputRoot ?? join(tmpdir(), "denoise-inputs"),
     log: options.log ?? (() => {}),
   };
   const { settings, log } = services;
@@ -66,6 +95,7 @@ export function createApp(options: AppOptions): App {
     const sent = c.req.header("x-request-id") ?? "";
     const requestId = /^[\w.-]{1,128}$/.test(sent) ? sent : `req_${crypto.randomUUID()}`;
     c.set("requestId", requestId);
+    c.set("client", c.req.header("authorization") ?? c.env?.remoteAddress ?? "");
     await next();
     c.res.headers.set("x-request-id", requestId);
     const ms = Math.round(performance.now() - since);
@@ -86,6 +116,10 @@ export function createApp(options: AppOptions): App {
   mountDiscovery(app, services);
   mountImages(app, services);
   mountImageContent(app, services);
+  mountVideos(app, services);
+  mountVideoContent(app, services);
+  mountVideoEvents(app, services);
+  mountJobs(app, services);
   mountAbsent(app);
 
   app.notFound((c) => {
@@ -97,7 +131,7 @@ export function createApp(options: AppOptions): App {
     const error = toApiError(thrown, c.get("requestId"), log);
     return Response.json(error.body, { status: error.status, headers: { ...error.headers } });
   });
-  return app;
+  return { app, services };
 }
 
 /** Pages from this machine may call, and those that the server was told of. */

@@ -4,12 +4,17 @@
  * @module
  */
 
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { Engine } from "../engine/types.ts";
-import { createApp } from "./app.ts";
+import { createService } from "./app.ts";
 import { EngineState } from "./engine_state.ts";
 import type { PromptEnhancer } from "./enhancer.ts";
+import { InputFolder } from "./inputs/input_folder.ts";
 import { JobQueue } from "./jobs/job_queue.ts";
 import { JobStore } from "./jobs/job_store.ts";
+import { resumeJobs } from "./resume.ts";
+import { startSweeping } from "./retention.ts";
 import { DEFAULT_MAX_QUEUE, type ServerSettings } from "./settings.ts";
 import { LocalStorage } from "./storage/local.ts";
 
@@ -28,6 +33,10 @@ export interface StartOptions {
   strictPorts?: boolean;
   /** Folder for results and records; `outputs` when left out, `""` to keep nothing. */
   outputPath?: string;
+  /** Folder for the files that requests bring, until their jobs have ended; beside the results when left out. */
+  inputSavePath?: string;
+  /** Run jobs again that a server left in this folder, and leave them when this one stops. */
+  resumeJobs?: boolean;
   /** Most jobs that wait. */
   maxQueue?: number;
   /** What differs from the default settings. */
@@ -73,22 +82,37 @@ const CLOSE_MS = 3000;
  */
 export function startServer(options: StartOptions): RunningServer {
   const { outputPath = "outputs", log = () => {} } = options;
-  const store = new JobStore(outputPath === "" ? undefined : outputPath);
-  const queue = new JobQueue(store, { maxQueue: options.maxQueue ?? DEFAULT_MAX_QUEUE });
+  const resumes = options.resumeJobs === true;
+  const store = new JobStore(outputPath === "" ? undefined : outputPath, { adopt: resumes });
+  const inputRoot = options.inputSavePath ||
+    (outputPath === ""
+      ? join(tmpdir(), `denoise-inputs-${crypto.randomUUID()}`)
+      : join(outputPath, "inputs"));
+  const queue = new JobQueue(store, {
+    maxQueue: options.maxQueue ?? DEFAULT_MAX_QUEUE,
+    resumes,
+    onEnd: (id) => void new InputFolder(inputRoot, id).remove().catch(() => {}),
+  });
   const opened = Promise.withResolvers<Engine>();
   const engine = new EngineState(opened.promise);
-  const app = createApp({
+  const storage = outputPath === "" ? undefined : new LocalStorage(outputPath);
+  const { app, services } = createService({
     engine,
     jobs: { store, queue },
+    inputRoot,
     log,
     ...(options.settings ? { settings: options.settings } : {}),
     ...(options.enhancer ? { enhancer: options.enhancer } : {}),
-    ...(outputPath === "" ? {} : { storage: new LocalStorage(outputPath) }),
+    ...(storage ? { storage } : {}),
   });
 
   let server: Deno.HttpServer<Deno.NetAddr>;
   try {
-    server = bind(options, (request) => app.fetch(request), log);
+    server = bind(
+      options,
+      (request, { remoteAddr }) => app.fetch(request, { remoteAddress: remoteAddr.hostname }),
+      log,
+    );
   } catch (error) {
     store.close();
     throw error;
@@ -96,11 +120,14 @@ export function startServer(options: StartOptions): RunningServer {
   options.openEngine((fraction) => engine.progress = fraction).then(opened.resolve, opened.reject);
   const ready = engine.settled.then(() => {
     if (engine.failure) throw engine.failure;
+    if (resumes) resumeJobs(services);
   });
+  const stopSweeping = startSweeping(services);
   ready.catch(() => {});
 
   let closing: Promise<void> | undefined;
   const close = async () => {
+    stopSweeping();
     await queue.close(options.graceMs ?? 10_000);
     await within(CLOSE_MS, server.shutdown());
     if (engine.status === "ready") await within(CLOSE_MS, engine.engine.close());
@@ -118,7 +145,7 @@ export function startServer(options: StartOptions): RunningServer {
 
 function bind(
   options: StartOptions,
-  handler: (request: Request) => Response | Promise<Response>,
+  handler: Deno.ServeHandler<Deno.NetAddr>,
   log: (line: string) => void,
 ): Deno.HttpServer<Deno.NetAddr> {
   const { host = "127.0.0.1", port: wanted = DEFAULT_PORT, strictPorts = false } = options;

@@ -9,6 +9,8 @@ import type { EngineState } from "./engine_state.ts";
 import type { PromptEnhancer } from "./enhancer.ts";
 import type { JobQueue } from "./jobs/job_queue.ts";
 import type { JobStore } from "./jobs/job_store.ts";
+import type { Ffmpeg } from "../media/video/mod.ts";
+import type { Runners } from "./runners.ts";
 import type { ServerSettings } from "./settings.ts";
 import type { LocalStorage } from "./storage/local.ts";
 
@@ -26,6 +28,12 @@ export interface Services {
   readonly storage: LocalStorage | undefined;
   /** Rewrites prompts; absent when not configured. */
   readonly enhancer: PromptEnhancer | undefined;
+  /** Reads and writes video files. */
+  readonly ffmpeg: () => Promise<Ffmpeg>;
+  /** What jobs do. */
+  readonly runners: Runners;
+  /** Holds the files that requests bring, until their jobs have ended. */
+  readonly inputRoot: string;
   /** Takes lines for the log. */
   readonly log: (line: string) => void;
 }
@@ -36,6 +44,13 @@ export interface AppEnv {
   Variables: {
     /** Names the request in the answer and in the log. */
     requestId: string;
+    /** Who sends it, as far as turns are concerned. */
+    client: string;
+  };
+  /** Set by the server for each request. */
+  Bindings: {
+    /** Address of the other end. */
+    remoteAddress?: string;
   };
 }
 

@@ -4,6 +4,8 @@
  * @module
  */
 
+import type { FormLimits } from "./inputs/multipart.ts";
+
 /** Settings of a server that outlast its requests. */
 export interface ServerSettings {
   /** Where the model came from, as given by whoever started the server. */
@@ -18,6 +20,12 @@ export interface ServerSettings {
   strictFields: boolean;
   /** Largest JSON body in bytes. */
   maxBodyBytes: number;
+  /** How much a form may hold. */
+  formLimits: FormLimits;
+  /** Whether addresses of private networks may be fetched for clients. */
+  allowPrivateUrls: boolean;
+  /** How long results are kept after their end, in milliseconds; 0 for ever. */
+  retainMs: number;
   /** Number of GPUs that records name. */
   numGpus: number;
 }
@@ -29,7 +37,10 @@ export const DEFAULT_SETTINGS: Readonly<ServerSettings> = {
   apiKeys: [],
   corsOrigins: [],
   strictFields: false,
-  maxBodyBytes: 4 * 1024 * 1024,
+  maxBodyBytes: 32 * 2 ** 20,
+  formLimits: { maxFileBytes: 256 * 2 ** 20, maxFiles: 16, maxFieldBytes: 28 * 2 ** 20 },
+  allowPrivateUrls: false,
+  retainMs: 7 * 24 * 60 * 60 * 1000,
   numGpus: 1,
 };
 

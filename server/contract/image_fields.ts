@@ -1,108 +1,78 @@
 /**
- * The fields of an image generation: names and types, and which of them do nothing here.
+ * The fields of image requests: names and types, and which of them do nothing here.
  *
  * @module
  */
 
 import { z } from "zod";
 import type { FieldTable } from "./fields.ts";
-import { NOT_AN_INTEGER } from "./validate.ts";
+import {
+  fieldTable,
+  flag,
+  GENERATION_FIELDS,
+  IDLE_FIELDS,
+  integer,
+  NEUTRAL,
+  text,
+} from "./generation_fields.ts";
 
-const text = () => z.string().nullish();
-const integer = () => z.int(NOT_AN_INTEGER).nullish();
-const number = () => z.number().nullish();
-const flag = () => z.boolean().nullish();
-const dictionary = () => z.record(z.string(), z.unknown()).nullish();
-
-/** Fields that steer the generation or its answer. */
-const EFFECTIVE = {
-  prompt: z.string(),
-  model: text(),
-  n: integer(),
-  size: text(),
-  width: integer(),
-  height: integer(),
+const IMAGE_FIELDS = {
+  ...GENERATION_FIELDS,
   response_format: text(),
-  quality: text(),
   background: text(),
   output_format: text(),
-  seed: z.union([z.int(), z.array(z.int())]).nullish(),
-  num_inference_steps: integer(),
-  guidance_scale: number(),
-  negative_prompt: text(),
-  generator_device: text(),
-  output_quality: text(),
-  output_compression: integer(),
-  enhance_prompt: flag(),
-  task_type: text(),
   stream: flag(),
+  partial_images: integer(),
 };
 
-/** Fields that clients may send and that change nothing. */
-const WITHOUT_EFFECT = {
+const IDLE_IMAGE_FIELDS = {
+  ...IDLE_FIELDS,
   style: text(),
-  user: text(),
   moderation: text(),
   safety_identifier: text(),
-  partial_images: integer(),
-  true_cfg_scale: number(),
-  enable_teacache: flag(),
-  max_sequence_length: integer(),
-  flow_shift: number(),
   num_frames: integer(),
-  enable_upscaling: flag(),
-  upscaling_scale: integer(),
-  progressive_mode: text(),
-  progressive_levels: integer(),
-  progressive_delta: number(),
-  diffusers_kwargs: dictionary(),
-  enable_cache_dit: flag(),
-  cache_dit_params: dictionary(),
-  cfg_gate_step: number(),
-  attention_backend_override: text(),
-  skip_softmax_params: dictionary(),
-  dpcache_budget: integer(),
 };
 
-/** Values at which a field without effect asks for nothing. */
-const NEUTRAL: Readonly<Partial<Record<keyof typeof WITHOUT_EFFECT, unknown>>> = {
-  style: "vivid",
-  moderation: "auto",
-  partial_images: 0,
-  enable_teacache: false,
-  num_frames: 1,
-  enable_upscaling: false,
-  progressive_mode: "fullres",
-  enable_cache_dit: false,
-  dpcache_budget: 0,
-};
+const NEUTRAL_IMAGE = { ...NEUTRAL, style: "vivid", moderation: "auto", num_frames: 1 };
+
+const SIDES = { width: integer(), height: integer() };
 
 /** The body of an image generation; unknown fields are kept. */
 export const imageGenerationSchema: z.ZodObject<
-  typeof EFFECTIVE & typeof WITHOUT_EFFECT,
+  typeof IMAGE_FIELDS & typeof SIDES & typeof IDLE_IMAGE_FIELDS,
   z.core.$loose
-> = z.looseObject({ ...EFFECTIVE, ...WITHOUT_EFFECT });
+> = z.looseObject({ ...IMAGE_FIELDS, ...SIDES, ...IDLE_IMAGE_FIELDS });
 
 /** A body of the right types. */
 export type ImageGenerationBody = z.output<typeof imageGenerationSchema>;
 
-/** Which fields are known, and which of them do nothing. */
-export const imageFieldTable: FieldTable = {
-  known: Object.keys(imageGenerationSchema.shape),
-  withoutEffect: new Map(
-    (Object.keys(WITHOUT_EFFECT) as (keyof typeof WITHOUT_EFFECT)[])
-      .map((name) => [name, NEUTRAL[name]]),
-  ),
+/** Which fields of a generation are known, and which of them do nothing. */
+export const imageFieldTable: FieldTable = fieldTable(
+  [...Object.keys(IMAGE_FIELDS), ...Object.keys(SIDES)],
+  Object.keys(IDLE_IMAGE_FIELDS),
+  NEUTRAL_IMAGE,
+);
+
+/** Fields of an edit that hold pictures, in a form as files or texts. */
+const EDIT_SOURCES = {
+  image: z.union([z.string(), z.array(z.string())]).nullish(),
+  "image[]": z.union([z.string(), z.array(z.string())]).nullish(),
+  url: z.union([z.string(), z.array(z.string())]).nullish(),
+  "url[]": z.union([z.string(), z.array(z.string())]).nullish(),
 };
 
-/** Fields in which the reference takes paths on the server; here clients may not name any. */
-export const PATH_FIELDS: readonly string[] = [
-  "output_path",
-  "output_file_name",
-  "output_file_path",
-  "perf_dump_path",
-  "image_path",
-  "video_path",
-  "upscaling_model_path",
-  "frame_interpolation_model_path",
-];
+/** The fields of an image edit as a form has them; unknown ones are kept. */
+export const imageEditSchema: z.ZodObject<
+  typeof IMAGE_FIELDS & typeof EDIT_SOURCES & typeof IDLE_IMAGE_FIELDS,
+  z.core.$loose
+> = z.looseObject({ ...IMAGE_FIELDS, ...EDIT_SOURCES, ...IDLE_IMAGE_FIELDS });
+
+/** Fields of an edit, of the right types. */
+export type ImageEditBody = z.output<typeof imageEditSchema>;
+
+/** Which fields of an edit are known, and which of them do nothing; a `mask` is a file without effect. */
+export const imageEditFieldTable: FieldTable = fieldTable(
+  [...Object.keys(IMAGE_FIELDS), ...Object.keys(EDIT_SOURCES)],
+  [...Object.keys(IDLE_IMAGE_FIELDS), "mask", "input_fidelity"],
+  NEUTRAL_IMAGE,
+);

@@ -5,19 +5,21 @@
  * @module
  */
 
-import type { ModelInfo, TaskType } from "../../engine/types.ts";
+import { asClientError, checkChoice, refusePaths, shorten } from "./checks.ts";
+import { badRequest } from "./errors.ts";
 import type { OutputFormat } from "../../media/encode.ts";
 import { resolveQuality } from "../../media/quality.ts";
-import { badRequest } from "./errors.ts";
-import { flattenExtras, ignoredFields, refuseField } from "./fields.ts";
+import { flattenExtras } from "./fields.ts";
 import {
-  imageFieldTable,
-  type ImageGenerationBody,
-  imageGenerationSchema,
-  PATH_FIELDS,
-} from "./image_fields.ts";
-import { checkGuidance, checkPrompt, checkSteps, resolveSeeds } from "./sampling.ts";
-import { checkSize, parseSize, type Size } from "./size.ts";
+  findIgnored,
+  type GenerationSettings,
+  readGeneration,
+  readSize,
+  type RequestContext,
+} from "./generation.ts";
+import { PATH_FIELDS } from "./generation_fields.ts";
+import { imageFieldTable, imageGenerationSchema } from "./image_fields.ts";
+import { checkSize } from "./size.ts";
 import { resolveTask } from "./task.ts";
 import { validate } from "./validate.ts";
 
@@ -25,55 +27,28 @@ import { validate } from "./validate.ts";
 export type ResponseFormat = "url" | "b64_json";
 
 /** One checked image request. */
-export interface ImageRequest {
-  /** As sent. */
-  prompt: string;
-  /** As sent, else the model's default. */
-  negativePrompt: string;
+export interface ImageRequest extends GenerationSettings {
   /** Pixels per row. */
   width: number;
   /** Number of rows. */
   height: number;
-  /** One seed for each picture. */
-  seeds: number[];
-  /** Denoising steps. */
-  numInferenceSteps: number;
-  /** Weight of classifier-free guidance. */
-  guidanceScale: number;
-  /** The task that was asked for or follows from the request. */
-  taskType: TaskType;
   /** Links or the files themselves. */
   responseFormat: ResponseFormat;
   /** Format of the files. */
   format: OutputFormat;
   /** 0 (small) to 100 (best). */
   outputQuality: number;
-  /** Whether the prompt is rewritten first. */
-  enhancePrompt: boolean;
   /** Whether the answer is a stream of events. */
   stream: boolean;
+  /** How often a stream shows each unfinished picture. */
+  previews: number;
+  /** Pictures to edit, of the size of the result: paths of PNG files. */
+  images: string[];
   /** Fields of the body that had no effect. */
   ignored: string[];
 }
 
-/** What a request is checked against. */
-export interface ImageContext {
-  /** The loaded model. */
-  readonly info: ModelInfo;
-  /** The model's public name. */
-  readonly servedModelName: string;
-  /** Whether a field without effect is an error. */
-  readonly strictFields: boolean;
-  /** Whether prompts can be rewritten. */
-  readonly canEnhance: boolean;
-  /** Whether results are kept, so that a link can lead to them. */
-  readonly persistent: boolean;
-}
-
-const MAX_OUTPUTS = 10;
-const QUALITIES = ["auto", "exact", "lossless", "high", "extra-high"];
 const BACKGROUNDS = ["auto", "transparent", "opaque"];
-const DEVICES = ["cuda", "cpu", "musa"];
 const FORMATS: Readonly<Record<string, OutputFormat>> = {
   png: "png",
   jpeg: "jpeg",
@@ -81,6 +56,8 @@ const FORMATS: Readonly<Record<string, OutputFormat>> = {
   webp: "webp",
 };
 const RESPONSE_FORMATS: readonly string[] = ["url", "b64_json"];
+/** Most previews of a picture, as in the generic API. */
+const MAX_PREVIEWS = 3;
 
 /**
  * Reads the body of an image generation.
@@ -90,102 +67,82 @@ const RESPONSE_FORMATS: readonly string[] = ["url", "b64_json"];
  * @returns what has to be done
  * @throws {ApiError} 422 for wrong types, 400 for wrong values
  */
-export function readImageRequest(json: unknown, context: ImageContext): ImageRequest {
+export function readImageRequest(json: unknown, context: RequestContext): ImageRequest {
   const isObject = typeof json === "object" && json !== null && !Array.isArray(json);
   const body = isObject ? flattenExtras(json as Record<string, unknown>) : json;
   const fields = validate(imageGenerationSchema, body);
-  refusePaths(fields);
-  const ignored = findIgnored(fields, context);
-
-  const { info } = context;
-  asClientError("prompt", () => checkPrompt("prompt", fields.prompt));
-  const negativePrompt = fields.negative_prompt ?? info.defaults.negativePrompt;
-  asClientError("negative_prompt", () => checkPrompt("negative_prompt", negativePrompt, true));
-  const numInferenceSteps = fields.num_inference_steps ?? info.defaults.numInferenceSteps;
-  asClientError("num_inference_steps", () => checkSteps(numInferenceSteps, info.maxSteps));
-  const guidanceScale = fields.guidance_scale ?? info.defaults.guidanceScale;
-  asClientError("guidance_scale", () => checkGuidance("guidance_scale", guidanceScale));
-  if (typeof fields.true_cfg_scale === "number") {
-    const scale = fields.true_cfg_scale;
-    asClientError("true_cfg_scale", () => checkGuidance("true_cfg_scale", scale));
-  }
-  checkChoice("quality", fields.quality, QUALITIES);
-  checkChoice("generator_device", fields.generator_device, DEVICES);
+  refusePaths(fields, PATH_FIELDS);
+  const ignored = findIgnored(fields, imageFieldTable, context);
   const taskType = asClientError("task_type", () =>
     resolveTask({
       ...(fields.task_type ? { taskType: fields.task_type } : {}),
       output: "IMAGE",
       hasImage: false,
       hasVideo: false,
-    }, info));
-  if (fields.enhance_prompt === true && !context.canEnhance) {
-    throw badRequest("Prompt enhancement requires --prompt-enhancer-config", "enhance_prompt");
+    }, context.info));
+  const size = readSize(fields, context.info.defaults);
+  const param = fields.width ? "width" : fields.height ? "height" : "size";
+  asClientError(param, () => checkSize(size, context.info));
+  return {
+    ...readGeneration(fields, taskType, context),
+    ...size,
+    ...readImageOutput(fields, context, "url"),
+    images: [],
+    ignored,
+  };
+}
+
+/** The fields that {@link readImageOutput} reads. */
+interface ImageOutputBody {
+  response_format?: string | null | undefined;
+  output_format?: string | null | undefined;
+  background?: string | null | undefined;
+  output_quality?: string | null | undefined;
+  output_compression?: number | null | undefined;
+  stream?: boolean | null | undefined;
+  partial_images?: number | null | undefined;
+}
+
+/**
+ * Reads what an image request says of its results.
+ *
+ * @param fields of the right types
+ * @param context says whether links can lead anywhere
+ * @param otherwise how results come back when the request does not say
+ * @returns checked settings
+ * @throws {ApiError} 400 for wrong values
+ */
+export function readImageOutput(
+  fields: ImageOutputBody,
+  context: RequestContext,
+  otherwise: ResponseFormat,
+): Pick<ImageRequest, "responseFormat" | "format" | "outputQuality" | "stream" | "previews"> {
+  const previews = fields.partial_images ?? 0;
+  if (previews < 0 || previews > MAX_PREVIEWS) {
+    throw badRequest(
+      `partial_images must be between 0 and ${MAX_PREVIEWS}, got ${previews}`,
+      "partial_images",
+    );
   }
   return {
-    prompt: fields.prompt,
-    negativePrompt,
-    ...readSize(fields, info),
-    seeds: readSeeds(fields),
-    numInferenceSteps,
-    guidanceScale,
-    taskType,
-    responseFormat: readResponseFormat(fields.response_format, context.persistent),
+    responseFormat: readResponseFormat(fields.response_format, context.persistent, otherwise),
     format: readFormat(fields),
     outputQuality: asClientError(
       "output_compression",
       () => resolveQuality(fields.output_quality, fields.output_compression, "image"),
     ),
-    enhancePrompt: fields.enhance_prompt === true,
     stream: fields.stream === true,
-    ignored,
+    previews: fields.stream === true ? previews : 0,
   };
-}
-
-function refusePaths(fields: Readonly<Record<string, unknown>>): void {
-  for (const name of PATH_FIELDS) {
-    if (fields[name] === undefined || fields[name] === null) continue;
-    throw badRequest(`Cannot use ${name}: clients may not name paths on the server`, name);
-  }
-}
-
-function findIgnored(fields: ImageGenerationBody, context: ImageContext): string[] {
-  const ignored = ignoredFields(fields, imageFieldTable);
-  if (fields.model && fields.model !== context.servedModelName) ignored.push("model");
-  // The initial noise is that of PyTorch's CPU generator, whatever the device.
-  if (fields.generator_device && fields.generator_device !== "cpu") {
-    ignored.push("generator_device");
-  }
-  const [first] = ignored;
-  if (context.strictFields && first !== undefined) refuseField(first, imageFieldTable);
-  return ignored;
-}
-
-function readSize(fields: ImageGenerationBody, info: ModelInfo): Size {
-  const size = asClientError("size", () => {
-    const named = fields.size === undefined || fields.size === null || fields.size === "auto"
-      ? info.defaults
-      : parseSize(fields.size);
-    return { width: fields.width ?? named.width, height: fields.height ?? named.height };
-  });
-  const param = fields.width ? "width" : fields.height ? "height" : "size";
-  asClientError(param, () => checkSize(size, info));
-  return size;
-}
-
-function readSeeds(fields: ImageGenerationBody): number[] {
-  const n = fields.n ?? 1;
-  if (n < 1 || n > MAX_OUTPUTS) {
-    throw badRequest(`n must be between 1 and ${MAX_OUTPUTS}, got ${n}`, "n");
-  }
-  return asClientError("seed", () => resolveSeeds(fields.seed, n));
 }
 
 function readResponseFormat(
   value: string | null | undefined,
   persistent: boolean,
+  otherwise: ResponseFormat,
 ): ResponseFormat {
   if (value === null) return "b64_json";
-  const format = value ?? (persistent ? "url" : "b64_json");
+  const format = value ?? (persistent ? otherwise : "b64_json");
   if (!RESPONSE_FORMATS.includes(format)) {
     throw badRequest(`response_format=${shorten(format)} is not supported`, "response_format");
   }
@@ -198,7 +155,7 @@ function readResponseFormat(
   return format as ResponseFormat;
 }
 
-function readFormat(fields: ImageGenerationBody): OutputFormat {
+function readFormat(fields: ImageOutputBody): OutputFormat {
   checkChoice("background", fields.background, BACKGROUNDS);
   checkChoice("output_format", fields.output_format, Object.keys(FORMATS));
   const transparent = fields.background === "transparent";
@@ -211,28 +168,4 @@ function readFormat(fields: ImageGenerationBody): OutputFormat {
     );
   }
   return format;
-}
-
-function checkChoice(
-  name: string,
-  value: string | null | undefined,
-  choices: readonly string[],
-): void {
-  if (value === undefined || value === null || choices.includes(value)) return;
-  const list = choices.map((choice) => `'${choice}'`).join(", ");
-  throw badRequest(`${name} must be one of [${list}], got '${shorten(value)}'`, name);
-}
-
-function shorten(value: string): string {
-  return value.length > 60 ? `${value.slice(0, 60)}…` : value;
-}
-
-/** Runs a check and turns its refusal into a 400 that names the field. */
-function asClientError<T>(param: string, check: () => T): T {
-  try {
-    return check();
-  } catch (error) {
-    if (error instanceof RangeError) throw badRequest(error.message, param);
-    throw error;
-  }
 }

@@ -86,3 +86,16 @@ export function nearestSize(size: Size, limits: SizeLimits): Size {
   }
   return { width, height };
 }
+
+/**
+ * A size in the shape of a picture, of about as many pixels as another size.
+ *
+ * @param shape of the picture
+ * @param area gives the number of pixels
+ * @param limits of the model
+ * @returns both sides multiples of `sizeMultiple`, within `maxPixels`
+ */
+export function sizeLike(shape: Size, area: Size, limits: SizeLimits): Size {
+  const scale = Math.sqrt((area.width * area.height) / (shape.width * shape.height));
+  return nearestSize({ width: shape.width * scale, height: shape.height * scale }, limits);
+}

@@ -4,11 +4,14 @@
  * @module
  */
 
-import type { Engine } from "../../engine/types.ts";
+import type { Engine, GenerateRequest } from "../../engine/types.ts";
 import { encodeImage } from "../../media/encode.ts";
-import { ApiError, badRequest } from "../contract/errors.ts";
 import type { ImageRequest } from "../contract/image_generation.ts";
+import { readPicture } from "../inputs/pictures.ts";
+import { explainEngineFailure } from "../jobs/engine_failure.ts";
 import type { JobContext } from "../jobs/job_queue.ts";
+import { progressOfAll } from "../jobs/output_progress.ts";
+import { PreviewEncoder } from "../jobs/previews.ts";
 import type { LocalStorage, StoredFile } from "../storage/local.ts";
 import { recipeText } from "./recipe.ts";
 
@@ -74,12 +77,18 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
     const prompt = request.enhancePrompt && job.enhance
       ? await job.enhance(request.prompt, context.signal)
       : request.prompt;
+    const images = await Promise.all(request.images.map(readPicture));
+    const count = request.seeds.length;
     for (const [index, seed] of request.seeds.entries()) {
-      const frames = await engine.generate(toEngine(request, prompt, seed), {
+      const previews = new PreviewEncoder(index, context);
+      const frames = await engine.generate({ ...toEngine(request, prompt, seed), images }, {
         signal: context.signal,
-        onProgress: ({ fraction }) => context.progress((index + fraction) / request.seeds.length),
-      }).catch(explain);
+        onProgress: (progress) => context.progress(progressOfAll(progress, index, count)),
+        previews: request.previews,
+        onPreview: (picture, preview) => previews.encode(picture, preview),
+      }).catch(explainEngineFailure);
       context.signal.throwIfAborted();
+      await previews.finish();
       peakBytes = Math.max(peakBytes, frames.peakBytes);
       const [data] = frames.frames;
       if (!data) throw new Error("Cannot make a picture: the engine gave no frame");
@@ -90,8 +99,7 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
         { width, height, data },
         { format, quality, text: recipeText(recipe, format) },
       );
-      const many = request.seeds.length > 1;
-      const name = `${context.id}${many ? `_${index}` : ""}.${extension}`;
+      const name = `${context.id}${count > 1 ? `_${index}` : ""}.${extension}`;
       const file = await storage?.write(name, bytes, contentType);
       const output = file ? { bytes, file } : { bytes };
       outputs.push(output);
@@ -127,23 +135,16 @@ export async function removeFiles(
   for (const { file } of outputs) if (file) await storage?.remove(file.name).catch(() => {});
 }
 
-/** What the engine says of a request that it cannot serve is for the client; all else is not. */
-function explain(error: unknown): never {
-  // A request that the model refuses says so in a sentence; other type errors are defects of ours.
-  const isRefusal = error instanceof RangeError || error instanceof TypeError;
-  if (isRefusal && error.message.startsWith("Cannot ")) throw badRequest(error.message);
-  if (error instanceof Error && error.name === "DeviceLostError") {
-    throw new ApiError(
-      503,
-      "Cannot finish the picture: the GPU was lost, and is started again; send the request again",
-      { code: "device_lost", headers: { "retry-after": "5" }, cause: error },
-    );
-  }
-  throw error;
-}
-
-function toEngine(request: ImageRequest, prompt: string, seed: number) {
-  const { negativePrompt, width, height, numInferenceSteps, guidanceScale } = request;
+function toEngine(request: ImageRequest, prompt: string, seed: number): GenerateRequest {
+  const {
+    negativePrompt,
+    width,
+    height,
+    numInferenceSteps,
+    guidanceScale,
+    taskType,
+    quality,
+  } = request;
   return {
     prompt,
     negativePrompt,
@@ -153,5 +154,7 @@ function toEngine(request: ImageRequest, prompt: string, seed: number) {
     seed,
     numInferenceSteps,
     guidanceScale,
+    taskType,
+    quality,
   };
 }

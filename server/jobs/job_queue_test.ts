@@ -44,7 +44,7 @@ Deno.test("JobQueue records progress in whole percent that never falls", async (
   const seen: number[] = [];
   await queue.run(job("a", ({ progress }) => {
     for (const fraction of [0.101, 0.5, 0.3, 2, -1]) {
-      progress(fraction);
+      progress({ fraction });
       seen.push(store.get("a")!.progress);
     }
     return Promise.resolve();
@@ -127,4 +127,45 @@ Deno.test("JobQueue.close() aborts what outlasts the grace, as interrupted", asy
     assert.equal(store.get(id)!.error!.code, "interrupted");
   }
   assert.throws(() => queue.run(job("c", () => Promise.resolve())), { status: 503 });
+});
+
+Deno.test("JobQueue lets clients take turns", async () => {
+  const { queue } = setUp(10);
+  const order: string[] = [];
+  const first = gate();
+  const running = queue.run({ ...job("a0", first.work), client: "a" });
+  const jobs = [["a1", "a"], ["a2", "a"], ["b1", "b"], ["a3", "a"], ["b2", "b"], ["c1", "c"]];
+  const ends = jobs.map(([id, client]) =>
+    queue.run({
+      ...job(id!, () => {
+        order.push(id!);
+        return Promise.resolve();
+      }),
+      client: client!,
+    })
+  );
+  const expected = ["b1", "c1", "a1", "b2", "a2", "a3"];
+  assert.deepEqual(queue.order(), expected);
+  first.open();
+  await Promise.all([running, ...ends]);
+  assert.deepEqual(order, expected);
+});
+
+Deno.test("JobQueue tells watchers what happens, up to the end", async () => {
+  const { queue } = setUp();
+  const events: string[] = [];
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const done = queue.run(job("a", async ({ progress, preview }) => {
+    await promise;
+    progress({ fraction: 0.5, step: 1 });
+    preview({ output: 0, index: 0, bytes: new Uint8Array(1), contentType: "image/png" });
+  }));
+  queue.watch("a", () => {
+    throw new Error("a watcher's own fault");
+  });
+  queue.watch("a", (event) => events.push(event.type === "status" ? event.status : event.type));
+  queue.watch("a", () => events.push("never"))();
+  resolve();
+  await done;
+  assert.deepEqual(events, ["progress", "preview", "completed"]);
 });

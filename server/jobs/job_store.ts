@@ -67,7 +67,28 @@ const SCHEMA = `
     error TEXT
   ) STRICT;
   CREATE INDEX IF NOT EXISTS jobs_by_owner ON jobs (owner, status);
+  CREATE INDEX IF NOT EXISTS jobs_by_time ON jobs (kind, created_at);
 `;
+
+/** Which records {@link JobStore.list} gives, and in what order. */
+export interface JobFilter {
+  /** What the jobs make; all of them when left out. */
+  kind?: string;
+  /** Where they are; anywhere when left out. */
+  statuses?: readonly JobStatus[];
+  /** Begin after the record of this id. */
+  after?: string;
+  /** Most records. */
+  limit?: number;
+  /** By the time they were queued; the newest first when left out. */
+  order?: "asc" | "desc";
+}
+
+/** How to open a store. */
+export interface JobStoreOptions {
+  /** Take jobs that a dead server left, instead of ending them; see {@link JobStore.adopted}. */
+  adopt?: boolean;
+}
 
 const COLUMNS = {
   status: "status",
@@ -91,15 +112,18 @@ const INTERRUPTED: JobError = {
 export class JobStore {
   readonly #database: DatabaseSync;
   readonly #owner: string = crypto.randomUUID();
+  readonly #adopts: boolean;
   #lock: { file: Deno.FsFile; path: string } | undefined;
 
   /**
    * Opens the records and ends the jobs of servers that died.
    *
    * @param folder for `jobs.sqlite`, made where missing; records are kept in memory when left out
+   * @param options what to do with jobs that were left
    * @throws {Error} when the folder or the file cannot be used
    */
-  constructor(folder?: string) {
+  constructor(folder?: string, options: JobStoreOptions = {}) {
+    this.#adopts = options.adopt === true;
     if (folder === undefined) {
       this.#database = new DatabaseSync(":memory:");
       this.#database.exec(SCHEMA);
@@ -149,10 +173,67 @@ export class JobStore {
     return row === undefined ? undefined : toRecord(row);
   }
 
-  /** Closes the file. Jobs that have not ended are ended as interrupted. */
+  /** Jobs that a dead server left and this one has taken: queued, the oldest first. */
+  adopted(): JobRecord[] {
+    return this.#database.prepare(
+      "SELECT * FROM jobs WHERE owner = ? AND status = 'queued' ORDER BY created_at, rowid",
+    ).all(this.#owner).map(toRecord);
+  }
+
+  /** The records that a filter chooses. */
+  list({ kind, statuses, after, limit = -1, order = "desc" }: JobFilter = {}): JobRecord[] {
+    const conditions: string[] = [];
+    const values: (string | number)[] = [];
+    if (kind !== undefined) {
+      conditions.push("kind = ?");
+      values.push(kind);
+    }
+    if (statuses !== undefined) {
+      conditions.push(`status IN (${statuses.map(() => "?").join(", ")})`);
+      values.push(...statuses);
+    }
+    if (after !== undefined) {
+      // Jobs of one millisecond are in the order of their rows; an unknown id has nothing after it.
+      const sign = order === "asc" ? ">" : "<";
+      conditions.push(
+        `(created_at, rowid) ${sign} (SELECT created_at, rowid FROM jobs WHERE id = ?)`,
+      );
+      values.push(after);
+    }
+    const where = conditions.length > 0 ? `WHERE ${conditions.join(" AND ")}` : "";
+    const direction = order === "asc" ? "ASC" : "DESC";
+    return this.#database.prepare(
+      `SELECT * FROM jobs ${where} ORDER BY created_at ${direction}, rowid ${direction} LIMIT ?`,
+    ).all(...values, limit).map(toRecord);
+  }
+
+  /** How many jobs there are of each kind and status. */
+  counts(): { kind: string; status: JobStatus; count: number }[] {
+    return this.#database.prepare(
+      "SELECT kind, status, count(*) AS count FROM jobs GROUP BY kind, status",
+    ).all().map((row) => ({
+      kind: String(row["kind"]),
+      status: String(row["status"]) as JobStatus,
+      count: Number(row["count"]),
+    }));
+  }
+
+  /** Ended jobs whose end is further back than a time in Unix milliseconds, the oldest first. */
+  endedBefore(time: number, limit: number): JobRecord[] {
+    return this.#database.prepare(
+      "SELECT * FROM jobs WHERE ended_at < ? ORDER BY ended_at LIMIT ?",
+    ).all(time, limit).map(toRecord);
+  }
+
+  /** Removes the record of an id, if there is one. */
+  delete(id: string): void {
+    this.#database.prepare("DELETE FROM jobs WHERE id = ?").run(id);
+  }
+
+  /** Closes the file. Jobs that have not ended are ended as interrupted, or left to be adopted. */
   close(): void {
     try {
-      this.#interrupt(this.#owner);
+      if (!this.#adopts) this.#interrupt(this.#owner);
     } catch {
       // On a full disk, say: the next server to start does it.
     }
@@ -166,8 +247,17 @@ export class JobStore {
     ).all().map((row) => String(row["owner"]));
     const locks = readdirSync(folder).flatMap((name) => LOCK_NAME.exec(name)?.[1] ?? []);
     for (const owner of new Set([...owners, ...locks])) {
-      if (owner !== this.#owner && isDead(folder, owner)) this.#interrupt(owner);
+      if (owner === this.#owner || !isDead(folder, owner)) continue;
+      if (this.#adopts) this.#adopt(owner);
+      else this.#interrupt(owner);
     }
+  }
+
+  #adopt(owner: string): void {
+    this.#database.prepare(
+      `UPDATE jobs SET owner = ?, status = 'queued', progress = 0, started_at = NULL
+       WHERE owner = ? AND status IN ('queued', 'in_progress')`,
+    ).run(this.#owner, owner);
   }
 
   #interrupt(owner: string): void {

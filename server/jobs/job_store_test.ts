@@ -94,3 +94,31 @@ Deno.test("JobStore refuses a folder that cannot be one, in one sentence", () =>
     assert.throws(() => new JobStore(folder), /^Error: Cannot open the records in .*database/);
     assert.deepEqual(lockFiles(folder), []);
   }));
+
+Deno.test("JobStore lists by kind and status, page by page", () => {
+  const store = new JobStore();
+  const ids = ["a", "b", "c", "d", "e"];
+  for (const id of ids) store.insert({ id, kind: id === "c" ? "image" : "video", request: 0 });
+  store.update("d", { status: "completed" });
+  const list = (filter: Parameters<JobStore["list"]>[0]) => store.list(filter).map(({ id }) => id);
+  assert.deepEqual(list({}), ["e", "d", "c", "b", "a"]);
+  assert.deepEqual(list({ kind: "video", order: "asc" }), ["a", "b", "d", "e"]);
+  assert.deepEqual(list({ kind: "video", limit: 2 }), ["e", "d"]);
+  assert.deepEqual(list({ kind: "video", limit: 2, after: "d" }), ["b", "a"]);
+  assert.deepEqual(list({ order: "asc", after: "d" }), ["e"]);
+  assert.deepEqual(list({ after: "unknown" }), []);
+  assert.deepEqual(list({ statuses: ["completed"] }), ["d"]);
+  store.delete("d");
+  assert.equal(store.get("d"), undefined);
+  store.close();
+});
+
+Deno.test("JobStore.endedBefore() gives what ended long ago", () => {
+  const store = new JobStore();
+  for (const id of ["a", "b", "c"]) store.insert({ id, kind: "image", request: 0 });
+  store.update("a", { status: "completed", endedAt: 200 });
+  store.update("b", { status: "failed", endedAt: 100 });
+  assert.deepEqual(store.endedBefore(201, 10).map(({ id }) => id), ["b", "a"]);
+  assert.deepEqual(store.endedBefore(200, 10).map(({ id }) => id), ["b"]);
+  store.close();
+});

@@ -8,9 +8,7 @@ import { ApiError } from "../contract/errors.ts";
 import type { App } from "../services.ts";
 
 const ABSENT: readonly (readonly [what: string, paths: readonly string[]])[] = [
-  ["image edits", ["/v1/images/edits"]],
   ["image variations", ["/v1/images/variations"]],
-  ["video generation", ["/v1/videos", "/v1/videos/*"]],
   ["LoRA adapters", [
     "/v1/set_lora",
     "/v1/merge_lora_weights",

@@ -36,7 +36,9 @@ export function mountDiscovery(app: App, services: Services): void {
     },
   });
   mount(app, "/models", { GET: (c) => c.json(flatRecord(info(), settings)) });
-  mount(app, "/model_info", { GET: (c) => c.json(modelInfo(info(), settings)) });
+  mount(app, "/model_info", {
+    GET: async (c) => c.json(modelInfo(info(), settings, (await services.ffmpeg()).description)),
+  });
   mount(app, "/v1/model_info", { GET: (c) => c.json({ model_path: settings.modelPath }) });
   mount(app, "/server_info", {
     GET: (c) =>
@@ -83,7 +85,7 @@ function flatRecord(info: ModelInfo, settings: ServerSettings) {
   };
 }
 
-function modelInfo(info: ModelInfo, settings: ServerSettings) {
+function modelInfo(info: ModelInfo, settings: ServerSettings, videoEncoder: string) {
   return {
     model_path: settings.modelPath,
     is_generation: true,
@@ -95,5 +97,6 @@ function modelInfo(info: ModelInfo, settings: ServerSettings) {
     supported_task_types: info.supportedTaskTypes,
     output_types: outputTypes(info.supportedTaskTypes),
     is_image_gen: outputTypes([info.taskType])[0] === "IMAGE",
+    video_encoder: videoEncoder,
   };
 }

@@ -9,7 +9,7 @@ import { ApiError } from "../contract/errors.ts";
 import type { ImageResult } from "../images/image_job.ts";
 import type { App, AppEnv, Services } from "../services.ts";
 import { mount } from "./mount.ts";
-import { serveFile } from "./serve_file.ts";
+import { serveResult } from "./serve_result.ts";
 
 /**
  * Mounts the content of images.
@@ -36,12 +36,7 @@ async function content(c: Context<AppEnv>, services: Services): Promise<Response
         "configure cloud storage.",
     );
   }
-  const variant = c.req.query("variant");
-  const file = files[/^\d{1,4}$/.test(variant ?? "0") ? Number(variant ?? 0) : -1];
-  if (!file) throw notFound(`Image variant ${variant?.slice(0, 40)} not found`);
-  const response = await serveFile(c.req.raw, services.storage.path(file.name), file);
-  if (!response) throw notFound("Image not found: its file was removed");
-  return response;
+  return serveResult(c, files, "Image", services);
 }
 
 function notFound(message: string): ApiError {

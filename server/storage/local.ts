@@ -4,7 +4,9 @@
  * @module
  */
 
-import { mkdir, open, rename, rm } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { mkdir, open, rename, rm, writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { storageFailed } from "./write_error.ts";
 
@@ -18,6 +20,8 @@ export interface StoredFile {
   size: number;
   /** A strong validator: a digest of the bytes, in quotes. */
   etag: string;
+  /** Where it is when it is kept in a cloud. */
+  url?: string;
 }
 
 /** Files under one folder, each written whole or not at all. */
@@ -55,29 +59,51 @@ export class LocalStorage {
    * @returns what to keep of it in a record
    * @throws {ApiError} 500 when the disk is full or the folder cannot be written to
    */
-  async write(
+  write(
     name: string,
     bytes: Uint8Array<ArrayBuffer>,
     contentType: string,
+  ): Promise<StoredFile> {
+    return this.writeFrom(name, contentType, (path) => writeFile(path, bytes, { flag: "wx" }));
+  }
+
+  /**
+   * Keeps a file that something else makes; see {@link LocalStorage.write}.
+   *
+   * @param name see {@link LocalStorage.path}
+   * @param contentType for whoever serves it
+   * @param make makes the file at a path that it is given, in the same folder
+   * @returns what to keep of it in a record
+   * @throws {ApiError} 500 when the disk is full or the folder cannot be written to; anything else
+   * that `make` throws
+   */
+  async writeFrom(
+    name: string,
+    contentType: string,
+    make: (path: string) => Promise<void>,
   ): Promise<StoredFile> {
     const path = this.path(name);
     const temporary = `${path}.${crypto.randomUUID()}.part`;
     try {
       await mkdir(this.root, { recursive: true });
-      const file = await open(temporary, "wx");
+      await make(temporary);
+      const file = await open(temporary, "r+");
+      let size: number;
       try {
-        await file.writeFile(bytes);
         // A name that survives a power failure must not lead to bytes that did not.
         await file.sync();
+        ({ size } = await file.stat());
       } finally {
         await file.close();
       }
+      const etag = await digest(temporary);
       await rename(temporary, path);
+      return { name, contentType, size, etag };
     } catch (error) {
       await rm(temporary, { force: true }).catch(() => {});
-      throw storageFailed(error);
+      const isOfDisk = typeof (error as { code?: unknown }).code === "string";
+      throw isOfDisk ? storageFailed(error) : error;
     }
-    return { name, contentType, size: bytes.length, etag: await digest(bytes) };
   }
 
   /**
@@ -90,8 +116,8 @@ export class LocalStorage {
   }
 }
 
-async function digest(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
-  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-  const hex = [...hash.subarray(0, 16)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-  return `"${hex}"`;
+async function digest(path: string): Promise<string> {
+  const hash = createHash("sha256");
+  for await (const chunk of createReadStream(path)) hash.update(chunk);
+  return `"${hash.digest("hex").slice(0, 32)}"`;
 }

@@ -76,6 +76,7 @@ Deno.test("GET /model_info, /v1/model_info and /server_info give the fields of t
     supported_task_types: ["T2V", "T2I"],
     output_types: ["IMAGE", "VIDEO"],
     is_image_gen: false,
+    video_encoder: "ffmpeg 5.1.4 in WebAssembly, bundled",
   });
   assert.deepEqual(await (await service.get("/v1/model_info")).json(), {
     model_path: "fake/gradients",

@@ -128,6 +128,9 @@ Deno.test(`POST ${PATH} answers a link, whose content is a JPEG of the model's d
     seed: 42,
     numInferenceSteps: 4,
     guidanceScale: 3.5,
+    taskType: "T2I",
+    quality: "lossless",
+    images: [],
   }]);
 });
 

@@ -1,6 +1,12 @@
 /** An engine without a GPU: draws gradients whose colours follow from the request. */
 
-import type { Engine, Frames, GenerateRequest, ModelInfo, Progress } from "../../engine/types.ts";
+import type {
+  Engine,
+  Frames,
+  GenerateOptions,
+  GenerateRequest,
+  ModelInfo,
+} from "../../engine/types.ts";
 
 /** What the fake model says of itself; parts can be replaced. */
 export const FAKE_INFO: ModelInfo = {
@@ -21,7 +27,11 @@ export const FAKE_INFO: ModelInfo = {
     fps: 8,
     negativePrompt: "",
   },
+  taskDefaults: {},
   sizeMultiple: 16,
+  frameMultiple: 4,
+  maxFrames: 81,
+  maxImages: 1,
   maxPixels: 256 * 256,
   maxSteps: 50,
 };
@@ -56,14 +66,15 @@ export class FakeEngine implements Engine {
 
   async generate(
     request: GenerateRequest,
-    { signal, onProgress }: { signal?: AbortSignal; onProgress?: (progress: Progress) => void } =
-      {},
+    { signal, onProgress, onFrame, previews = 0, onPreview }: GenerateOptions = {},
   ): Promise<Frames> {
+    const { width, height, numFrames = this.info.defaults.numFrames } = request;
     this.requests.push(request);
     this.mostAtOnce = Math.max(this.mostAtOnce, ++this.#running);
     try {
       if (this.#options.failure !== undefined) throw this.#options.failure;
       const totalSteps = request.numInferenceSteps;
+      let previewed = 0;
       for (let step = 0; step < totalSteps; step++) {
         await new Promise((resolve) => setTimeout(resolve, this.#options.stepMs ?? 0));
         signal?.throwIfAborted();
@@ -73,6 +84,10 @@ export class FakeEngine implements Engine {
           totalSteps,
           fraction: (step + 1) / totalSteps,
         });
+        const shown = Math.floor((step + 1) * (previews + 1) / totalSteps);
+        if (shown > previewed && shown <= previews) {
+          onPreview?.({ width, height, data: gradient(request) }, previewed++);
+        }
       }
     } catch (error) {
       if (signal?.aborted) this.aborted++;
@@ -80,11 +95,12 @@ export class FakeEngine implements Engine {
     } finally {
       this.#running--;
     }
-    const { width, height, numFrames = this.info.defaults.numFrames } = request;
+    const all = Array.from({ length: numFrames }, (_, frame) => gradient(request, frame));
+    for (const data of onFrame ? all : []) onFrame!({ width, height, data });
     return {
       width,
       height,
-      frames: Array.from({ length: numFrames }, (_, frame) => gradient(request, frame)),
+      frames: onFrame ? [] : all,
       fps: this.info.defaults.fps,
       timings: { denoise: 0.001 },
       peakBytes: width * height * 12,

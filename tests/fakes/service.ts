@@ -2,6 +2,7 @@
 
 import { join } from "node:path";
 import { createApp } from "../../server/app.ts";
+import { type Ffmpeg, findFfmpeg } from "../../media/video/mod.ts";
 import type { PromptEnhancer } from "../../server/enhancer.ts";
 import { JobQueue } from "../../server/jobs/job_queue.ts";
 import { JobStore } from "../../server/jobs/job_store.ts";
@@ -31,6 +32,8 @@ export interface TestServiceOptions {
   maxQueue?: number;
   keep?: boolean;
   enhancer?: PromptEnhancer;
+  /** Reads and writes video files; the bundled build when left out, which every machine has. */
+  ffmpeg?: Ffmpeg;
 }
 
 /** Makes a service; dispose of it to remove its folder. */
@@ -44,6 +47,8 @@ export async function testService(options: TestServiceOptions = {}): Promise<Tes
     engine,
     jobs: { store, queue },
     settings: { modelPath: "fake/gradients", servedModelName: "gradients", ...options.settings },
+    ffmpeg: options.ffmpeg ?? await findFfmpeg({ onlyBundled: true }),
+    inputRoot: join(folder, "inputs"),
     log: (line) => lines.push(line),
     ...(options.keep === false ? {} : { storage: new LocalStorage(join(folder, "results")) }),
     ...(options.enhancer ? { enhancer: options.enhancer } : {}),

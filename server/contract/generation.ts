@@ -1,0 +1,164 @@
+/**
+ * What every generation request says, checked: prompt, steps, guidance, seeds, quality.
+ *
+ * @module
+ */
+
+import type { ModelInfo, QualityTier, TaskType } from "../../engine/types.ts";
+import { asClientError, checkChoice } from "./checks.ts";
+import { badRequest } from "./errors.ts";
+import { type FieldTable, ignoredFields, refuseField } from "./fields.ts";
+import { checkGuidance, checkPrompt, checkSteps, resolveSeeds } from "./sampling.ts";
+import { parseSize, type Size } from "./size.ts";
+
+/** What a request is checked against. */
+export interface RequestContext {
+  /** The loaded model. */
+  readonly info: ModelInfo;
+  /** The model's public name. */
+  readonly servedModelName: string;
+  /** Whether a field without effect is an error. */
+  readonly strictFields: boolean;
+  /** Whether prompts can be rewritten. */
+  readonly canEnhance: boolean;
+  /** Whether results are kept, so that a link can lead to them. */
+  readonly persistent: boolean;
+}
+
+/** The part of a request that images and videos share. */
+export interface GenerationSettings {
+  /** As sent. */
+  prompt: string;
+  /** As sent, else the model's default. */
+  negativePrompt: string;
+  /** One seed for each output. */
+  seeds: number[];
+  /** Denoising steps. */
+  numInferenceSteps: number;
+  /** Weight of classifier-free guidance. */
+  guidanceScale: number;
+  /** The task that was asked for or follows from the request. */
+  taskType: TaskType;
+  /** How freely it may be computed. */
+  quality: QualityTier;
+  /** Whether the prompt is rewritten first. */
+  enhancePrompt: boolean;
+}
+
+/** The fields that {@link readGeneration} reads. */
+interface GenerationBody {
+  prompt: string;
+  negative_prompt?: string | null | undefined;
+  n?: number | null | undefined;
+  seed?: number | number[] | null | undefined;
+  num_inference_steps?: number | null | undefined;
+  guidance_scale?: number | null | undefined;
+  true_cfg_scale?: number | null | undefined;
+  generator_device?: string | null | undefined;
+  quality?: string | null | undefined;
+  enhance_prompt?: boolean | null | undefined;
+}
+
+/** The tiers by the names that requests have for them; `extra-high` is the former name of `lossless`. */
+const QUALITIES: Readonly<Record<string, QualityTier>> = {
+  auto: "lossless",
+  exact: "exact",
+  lossless: "lossless",
+  high: "high",
+  "extra-high": "lossless",
+};
+
+const MAX_OUTPUTS = 10;
+const DEVICES = ["cuda", "cpu", "musa"];
+
+/**
+ * Reads what every generation says.
+ *
+ * @param fields of the right types
+ * @param taskType what it is for
+ * @param context the model and the server's settings
+ * @returns checked settings
+ * @throws {ApiError} 400 for wrong values
+ */
+export function readGeneration(
+  fields: GenerationBody,
+  taskType: TaskType,
+  { info, canEnhance }: RequestContext,
+): GenerationSettings {
+  asClientError("prompt", () => checkPrompt("prompt", fields.prompt));
+  const negativePrompt = fields.negative_prompt ?? info.defaults.negativePrompt;
+  asClientError("negative_prompt", () => checkPrompt("negative_prompt", negativePrompt, true));
+  const numInferenceSteps = fields.num_inference_steps ?? info.defaults.numInferenceSteps;
+  asClientError("num_inference_steps", () => checkSteps(numInferenceSteps, info.maxSteps));
+  for (const name of ["guidance_scale", "true_cfg_scale"] as const) {
+    const scale = fields[name];
+    if (typeof scale === "number") asClientError(name, () => checkGuidance(name, scale));
+  }
+  checkChoice("quality", fields.quality, Object.keys(QUALITIES));
+  checkChoice("generator_device", fields.generator_device, DEVICES);
+  if (fields.enhance_prompt === true && !canEnhance) {
+    throw badRequest("Prompt enhancement requires --prompt-enhancer-config", "enhance_prompt");
+  }
+  const n = fields.n ?? 1;
+  if (n < 1 || n > MAX_OUTPUTS) {
+    throw badRequest(`n must be between 1 and ${MAX_OUTPUTS}, got ${n}`, "n");
+  }
+  return {
+    prompt: fields.prompt,
+    negativePrompt,
+    seeds: asClientError("seed", () => resolveSeeds(fields.seed, n)),
+    numInferenceSteps,
+    guidanceScale: fields.guidance_scale ?? info.taskDefaults[taskType]?.guidanceScale ??
+      info.defaults.guidanceScale,
+    taskType,
+    quality: QUALITIES[fields.quality ?? "auto"]!,
+    enhancePrompt: fields.enhance_prompt === true,
+  };
+}
+
+/**
+ * The fields of a request that change nothing.
+ *
+ * @param fields of the right types
+ * @param table of the endpoint
+ * @param context says whether such fields are errors
+ * @returns their names
+ * @throws {ApiError} 400 for the first one, where the server is strict
+ */
+export function findIgnored(
+  fields: Readonly<Record<string, unknown>>,
+  table: FieldTable,
+  context: RequestContext,
+): string[] {
+  const ignored = ignoredFields(fields, table);
+  if (fields["model"] && fields["model"] !== context.servedModelName) ignored.push("model");
+  // The initial noise is that of PyTorch's CPU generator, whatever the device.
+  if (fields["generator_device"] && fields["generator_device"] !== "cpu") {
+    ignored.push("generator_device");
+  }
+  const [first] = ignored;
+  if (context.strictFields && first !== undefined) refuseField(first, table);
+  return ignored;
+}
+
+/**
+ * Reads `size`, and the sides that override it.
+ *
+ * @param fields of the right types
+ * @param otherwise the size of a request that names none
+ * @returns the size, unchecked
+ * @throws {ApiError} 400 for a text that is no size
+ */
+export function readSize(
+  fields: {
+    size?: string | null | undefined;
+    width?: number | null | undefined;
+    height?: number | null | undefined;
+  },
+  otherwise: Size,
+): Size {
+  const text = fields.size;
+  const isNamed = text !== undefined && text !== null && text !== "" && text !== "auto";
+  const named = isNamed ? asClientError("size", () => parseSize(text)) : otherwise;
+  return { width: fields.width ?? named.width, height: fields.height ?? named.height };
+}

@@ -1,0 +1,99 @@
+/**
+ * Fields that images, edits and videos have in common: names, types, and which of them do nothing.
+ *
+ * @module
+ */
+
+import { z } from "zod";
+import type { FieldTable } from "./fields.ts";
+import { NOT_AN_INTEGER } from "./validate.ts";
+
+/** A text, null or absent. */
+export const text = () => z.string().nullish();
+/** An integer, null or absent. */
+export const integer = () => z.int(NOT_AN_INTEGER).nullish();
+/** A number, null or absent. */
+export const number = () => z.number().nullish();
+/** A flag, null or absent. */
+export const flag = () => z.boolean().nullish();
+/** An object, null or absent. */
+export const dictionary = () => z.record(z.string(), z.unknown()).nullish();
+
+/** Fields that steer any generation. */
+export const GENERATION_FIELDS = {
+  prompt: z.string(),
+  model: text(),
+  n: integer(),
+  size: text(),
+  seed: z.union([z.int(), z.array(z.int())]).nullish(),
+  num_inference_steps: integer(),
+  guidance_scale: number(),
+  negative_prompt: text(),
+  generator_device: text(),
+  quality: text(),
+  output_quality: text(),
+  output_compression: integer(),
+  enhance_prompt: flag(),
+  task_type: text(),
+};
+
+/** Fields that clients may send with any generation and that change nothing. */
+export const IDLE_FIELDS = {
+  user: text(),
+  true_cfg_scale: number(),
+  enable_teacache: flag(),
+  max_sequence_length: integer(),
+  flow_shift: number(),
+  enable_upscaling: flag(),
+  upscaling_scale: integer(),
+  progressive_mode: text(),
+  progressive_levels: integer(),
+  progressive_delta: number(),
+  diffusers_kwargs: dictionary(),
+  enable_cache_dit: flag(),
+  cache_dit_params: dictionary(),
+  cfg_gate_step: number(),
+  attention_backend_override: text(),
+  skip_softmax_params: dictionary(),
+  dpcache_budget: integer(),
+};
+
+/** Values at which a field of {@link IDLE_FIELDS} asks for nothing. */
+export const NEUTRAL: Readonly<Record<string, unknown>> = {
+  enable_teacache: false,
+  enable_upscaling: false,
+  progressive_mode: "fullres",
+  enable_cache_dit: false,
+  dpcache_budget: 0,
+};
+
+/** Fields in which the reference takes paths on the server; here clients may not name any. */
+export const PATH_FIELDS: readonly string[] = [
+  "output_path",
+  "output_file_name",
+  "output_file_path",
+  "perf_dump_path",
+  "image_path",
+  "video_path",
+  "upscaling_model_path",
+  "frame_interpolation_model_path",
+];
+
+/**
+ * The table of an endpoint's fields.
+ *
+ * @param effective fields that do something
+ * @param idle fields that do nothing
+ * @param neutral values at which those ask for nothing
+ * @returns for `ignoredFields`
+ */
+export function fieldTable(
+  effective: readonly string[],
+  idle: readonly string[],
+  neutral: Readonly<Record<string, unknown>> = NEUTRAL,
+): FieldTable {
+  return {
+    known: [...effective, ...idle],
+    withoutEffect: new Map(idle.map((name) => [name, neutral[name]])),
+  };
+}

@@ -1,0 +1,74 @@
+/**
+ * The fields of a video request: names and types, and which of them do nothing here.
+ *
+ * @module
+ */
+
+import { z } from "zod";
+import type { FieldTable } from "./fields.ts";
+import {
+  fieldTable,
+  flag,
+  GENERATION_FIELDS,
+  IDLE_FIELDS,
+  integer,
+  NEUTRAL,
+  number,
+  text,
+} from "./generation_fields.ts";
+
+const VIDEO_FIELDS = {
+  ...GENERATION_FIELDS,
+  num_outputs_per_prompt: integer(),
+  width: integer(),
+  height: integer(),
+  seconds: z.union([z.int(), z.string()]).nullish(),
+  fps: integer(),
+  num_frames: integer(),
+  strength: number(),
+  x264_preset: text(),
+  enable_audio: flag(),
+  input_reference: z.union([z.string(), z.object({ image_url: z.string() })]).nullish(),
+  "input_reference[image_url]": text(),
+  reference_url: text(),
+  video_reference: text(),
+  video_url: text(),
+};
+
+const IDLE_VIDEO_FIELDS = {
+  ...IDLE_FIELDS,
+  guidance_scale_2: number(),
+  enable_frame_interpolation: flag(),
+  frame_interpolation_exp: integer(),
+  frame_interpolation_scale: number(),
+};
+
+/** The body of a video request; unknown fields are kept. */
+export const videoSchema: z.ZodObject<
+  typeof VIDEO_FIELDS & typeof IDLE_VIDEO_FIELDS,
+  z.core.$loose
+> = z.looseObject({ ...VIDEO_FIELDS, ...IDLE_VIDEO_FIELDS });
+
+/** A body of the right types. */
+export type VideoBody = z.output<typeof videoSchema>;
+
+/** Which fields are known, and which of them do nothing. */
+export const videoFieldTable: FieldTable = fieldTable(
+  Object.keys(VIDEO_FIELDS),
+  Object.keys(IDLE_VIDEO_FIELDS),
+  {
+    ...NEUTRAL,
+    enable_frame_interpolation: false,
+    frame_interpolation_exp: 1,
+    frame_interpolation_scale: 1,
+  },
+);
+
+/** The fields that name a picture or clip, in the order in which they are looked at. */
+export const VIDEO_SOURCE_FIELDS = [
+  "input_reference",
+  "input_reference[image_url]",
+  "reference_url",
+  "video_reference",
+  "video_url",
+] as const;

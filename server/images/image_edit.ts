@@ -1,0 +1,99 @@
+/**
+ * From the form of an image edit to what has to be done, with every mistake found before any work
+ * begins.
+ *
+ * @module
+ */
+
+import type { InputFolder } from "../inputs/input_folder.ts";
+import type { Form } from "../inputs/multipart.ts";
+import { fitPicture, pictureSize } from "../inputs/pictures.ts";
+import { resolveReferences, type Source } from "../inputs/references.ts";
+import { readScalars } from "../inputs/form_scalars.ts";
+import { asClientError, refusePaths } from "../contract/checks.ts";
+import { ApiError, badRequest } from "../contract/errors.ts";
+import { flattenExtras } from "../contract/fields.ts";
+import {
+  findIgnored,
+  readGeneration,
+  readSize,
+  type RequestContext,
+} from "../contract/generation.ts";
+import { PATH_FIELDS } from "../contract/generation_fields.ts";
+import { imageEditFieldTable, imageEditSchema } from "../contract/image_fields.ts";
+import { type ImageRequest, readImageOutput } from "../contract/image_generation.ts";
+import { checkSize, sizeLike } from "../contract/size.ts";
+import { resolveTask } from "../contract/task.ts";
+import { validate } from "../contract/validate.ts";
+
+/** What an edit's pictures are fetched with. */
+export interface EditSources {
+  /** Takes the pictures. */
+  readonly folder: InputFolder;
+  /** Whether addresses of private networks may be fetched. */
+  readonly allowPrivateUrls: boolean;
+  /** Stops fetching. */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Reads an image edit. A `mask` is taken and named as unused.
+ *
+ * @param form its texts and files
+ * @param context the model and the server's settings
+ * @param sources where pictures go
+ * @returns what has to be done
+ * @throws {ApiError} 422 for wrong types and a missing picture, 400 for wrong values
+ */
+export async function readImageEdit(
+  form: Form,
+  context: RequestContext,
+  sources: EditSources,
+): Promise<ImageRequest> {
+  const { info } = context;
+  const named = flattenExtras(readScalars(form.fields, imageEditSchema));
+  const fields = validate(imageEditSchema, named);
+  refusePaths(fields, PATH_FIELDS);
+  const mask = form.files.some(({ field }) => field === "mask") ? { mask: "a file" } : {};
+  const ignored = findIgnored({ ...fields, ...mask }, imageEditFieldTable, context);
+  const pictures = editSources(form, fields);
+  if (pictures.length === 0) {
+    const message = "Field 'image' or 'url' is required";
+    throw new ApiError(422, message, { param: "image", code: "missing" });
+  }
+  const taskType = asClientError("task_type", () =>
+    resolveTask({
+      ...(fields.task_type ? { taskType: fields.task_type } : {}),
+      output: "IMAGE",
+      hasImage: true,
+      hasVideo: false,
+    }, info));
+  if (pictures.length > info.maxImages) {
+    throw badRequest(
+      `Cannot edit ${pictures.length} pictures at once: this model takes ${info.maxImages}`,
+      pictures[0]!.field,
+    );
+  }
+  const settings = {
+    ...readGeneration(fields, taskType, context),
+    ...readImageOutput(fields, context, "b64_json"),
+  };
+  const files = await resolveReferences(pictures, { ...sources, takesVideo: false });
+  const size = readSize(fields, sizeLike(await pictureSize(files[0]!), info.defaults, info));
+  asClientError("size", () => checkSize(size, info));
+  const images: string[] = [];
+  for (const file of files) images.push(await fitPicture(file, size, sources.folder));
+  return { ...settings, ...size, images, ignored };
+}
+
+/** Files first, `image` before `image[]`; then addresses. */
+function editSources(form: Form, fields: Record<string, unknown>): Source[] {
+  const uploads = (name: string) => form.files.filter(({ field }) => field === name);
+  const named = uploads("image");
+  const addresses = ["image", "image[]", "url", "url[]"].flatMap((field) =>
+    [fields[field] ?? []].flat().flatMap((url) =>
+      typeof url === "string" && url !== "" ? [{ field, url }] : []
+    )
+  );
+  return [...(named.length > 0 ? named : uploads("image[]")), ...addresses];
+}

@@ -1,0 +1,157 @@
+/**
+ * The pictures and clips that a request brings, as files: uploaded, linked, or written into the
+ * request itself.
+ *
+ * @module
+ */
+
+import { open } from "node:fs/promises";
+import { badRequest } from "../contract/errors.ts";
+import type { InputFolder } from "./input_folder.ts";
+import type { UploadedFile } from "./multipart.ts";
+import { fetchRemote, RemoteError, type RemotePolicy } from "./remote.ts";
+
+/** What a request calls a picture or clip. */
+export type Source = UploadedFile | { readonly field: string; readonly url: string };
+
+/** A picture or clip on disk. */
+export interface InputFile {
+  /** The field it came in. */
+  readonly field: string;
+  /** Where it lies. */
+  readonly path: string;
+  /** What it is. */
+  readonly kind: "image" | "video";
+}
+
+/** Longest body of a linked file and of one inside a request, in bytes. */
+export const MAX_LINKED_BYTES: number = 20 * 2 ** 20;
+
+const IMAGE_TYPES = ["image/bmp", "image/gif", "image/jpeg", "image/png", "image/webp"];
+const IMAGE_EXTENSIONS = [".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp"];
+const VIDEO_TYPES = [
+  "video/mp4",
+  "video/mpeg",
+  "video/quicktime",
+  "video/webm",
+  "video/x-matroska",
+  "video/x-msvideo",
+];
+const VIDEO_EXTENSIONS = [
+  ".avi",
+  ".gif",
+  ".m4v",
+  ".mkv",
+  ".mov",
+  ".mp4",
+  ".mpeg",
+  ".mpg",
+  ".webm",
+];
+
+/** First bytes of video containers: MP4 and QuickTime, Matroska and WebM, AVI, GIF, MPEG, Ogg, FLV. */
+const VIDEO_START =
+  /^(?:.{4}(?:ftyp|moov|mdat|wide|free|skip)|\x1aE\xdf\xa3|RIFF.{4}AVI |GIF8|\0\0\x01[\xba\xb3]|G.{187}G|OggS|FLV\x01)/s;
+/** Brands of still pictures in the same container as MP4. */
+const STILL_START = /^.{4}ftyp(?:avi[fs]|hei[cxms]|hev[cx]|mif1|msf1)/s;
+
+/** How sources are turned into files. */
+export interface ReferenceOptions {
+  /** Takes the files. */
+  readonly folder: InputFolder;
+  /** Whether clips are wanted too; a GIF counts as one then. */
+  readonly takesVideo: boolean;
+  /** Whether addresses of private networks may be fetched. */
+  readonly allowPrivateUrls: boolean;
+  /** Stops fetching. */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Brings every source to disk.
+ *
+ * @param sources in the order of the request
+ * @param options where to, and what is allowed
+ * @returns one file for each source
+ * @throws {ApiError} 400 for a source that may not or cannot be used
+ */
+export async function resolveReferences(
+  sources: readonly Source[],
+  options: ReferenceOptions,
+): Promise<InputFile[]> {
+  const files: InputFile[] = [];
+  for (const source of sources) {
+    const path = "path" in source ? source.path : await fetchSource(source, options);
+    const kind = options.takesVideo && await isVideo(path) ? "video" : "image";
+    files.push({ field: source.field, path, kind });
+  }
+  return files;
+}
+
+/**
+ * A source that cannot be used, in the words of the reference.
+ *
+ * @param field it came in
+ * @param why in a few words
+ * @returns the error, to be thrown
+ */
+export function badSource(field: string, why: string): Error {
+  return badRequest(`Failed to process image source: ${why}`, field, "invalid_source");
+}
+
+async function fetchSource(
+  { field, url }: { field: string; url: string },
+  { folder, takesVideo, allowPrivateUrls, signal }: ReferenceOptions,
+): Promise<string> {
+  const policy: RemotePolicy = {
+    allowPrivate: allowPrivateUrls,
+    maxBytes: MAX_LINKED_BYTES,
+    contentTypes: takesVideo ? [...IMAGE_TYPES, ...VIDEO_TYPES] : IMAGE_TYPES,
+    extensions: takesVideo ? [...IMAGE_EXTENSIONS, ...VIDEO_EXTENSIONS] : IMAGE_EXTENSIONS,
+  };
+  try {
+    const isData = /^data:/i.test(url);
+    const { bytes, name } = isData
+      ? readDataUrl(url, policy)
+      : await fetchRemote(url, policy, signal);
+    return await folder.write(name, bytes);
+  } catch (error) {
+    if (error instanceof RemoteError) throw badSource(field, error.message);
+    throw error;
+  }
+}
+
+function readDataUrl(url: string, policy: RemotePolicy): { bytes: Uint8Array; name: string } {
+  const match = /^data:([\w.+-]+\/[\w.+-]+)?(?:;[\w-]+=[^;,]*)*;base64,/i.exec(url);
+  const contentType = match?.[1]?.toLowerCase();
+  if (!match || contentType === undefined) {
+    throw new RemoteError("a data URL must be like data:image/png;base64,…");
+  }
+  if (!policy.contentTypes.includes(contentType)) {
+    throw new RemoteError(
+      `its content type '${contentType.slice(0, 60)}' is not supported; use ${
+        policy.contentTypes.join(", ")
+      }`,
+    );
+  }
+  const text = url.slice(match[0].length);
+  if (text.length * 3 / 4 > policy.maxBytes + 3) {
+    throw new RemoteError(`it is longer than ${policy.maxBytes} bytes`);
+  }
+  try {
+    return { bytes: Uint8Array.fromBase64(text), name: contentType.replace("/", ".") };
+  } catch {
+    throw new RemoteError("its base64 is not valid");
+  }
+}
+
+async function isVideo(path: string): Promise<boolean> {
+  const file = await open(path);
+  try {
+    const { buffer, bytesRead } = await file.read(new Uint8Array(256), 0, 256, 0);
+    const start = String.fromCharCode(...buffer.subarray(0, bytesRead));
+    return VIDEO_START.test(start) && !STILL_START.test(start);
+  } finally {
+    await file.close();
+  }
+}

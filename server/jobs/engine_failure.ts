@@ -1,0 +1,28 @@
+/**
+ * What a failed generation is for the client.
+ *
+ * @module
+ */
+
+import { ApiError, badRequest } from "../contract/errors.ts";
+
+/**
+ * Turns what the engine threw into what the job ends with.
+ *
+ * @param error what the engine threw
+ * @throws {ApiError} 400 with the engine's words when it refuses the request, 503 when the GPU was
+ * lost; anything else as it is
+ */
+export function explainEngineFailure(error: unknown): never {
+  // A request that the model refuses says so in a sentence; other type errors are defects of ours.
+  const isRefusal = error instanceof RangeError || error instanceof TypeError;
+  if (isRefusal && error.message.startsWith("Cannot ")) throw badRequest(error.message);
+  if (error instanceof Error && error.name === "DeviceLostError") {
+    throw new ApiError(
+      503,
+      "Cannot finish the job: the GPU was lost, and is started again; send the request again",
+      { code: "device_lost", headers: { "retry-after": "5" }, cause: error },
+    );
+  }
+  throw error;
+}

@@ -1,0 +1,39 @@
+/**
+ * Unfinished pictures on their way to whoever watches.
+ *
+ * @module
+ */
+
+import type { Picture } from "../../engine/types.ts";
+import { encodeImage } from "../../media/encode.ts";
+import type { JobContext } from "./job_queue.ts";
+
+/** Makes files of the previews of one output, in the order in which they come. */
+export class PreviewEncoder {
+  readonly #output: number;
+  readonly #context: JobContext;
+  #last: Promise<void> = Promise.resolve();
+
+  /**
+   * @param output which output the previews are of
+   * @param context of the job, which passes them on
+   */
+  constructor(output: number, context: JobContext) {
+    this.#output = output;
+    this.#context = context;
+  }
+
+  /** Takes a preview; a preview that cannot be encoded is left out. */
+  encode(picture: Picture, index: number): void {
+    this.#last = this.#last.then(async () => {
+      const { width, height, data } = picture;
+      const { bytes, contentType } = await encodeImage({ width, height, data }, { format: "png" });
+      this.#context.preview({ output: this.#output, index, bytes, contentType });
+    }).catch(() => {});
+  }
+
+  /** Resolves when all previews so far have been passed on. */
+  finish(): Promise<void> {
+    return this.#last;
+  }
+}

@@ -1,0 +1,25 @@
+/**
+ * What requests are checked against, from what the server is made of.
+ *
+ * @module
+ */
+
+import type { RequestContext } from "./contract/generation.ts";
+import type { Services } from "./services.ts";
+
+/**
+ * The model and the settings that count for requests.
+ *
+ * @param services of the server
+ * @returns the context of one request
+ * @throws {ApiError} 503 until the model is loaded
+ */
+export function requestContext({ engine, settings, enhancer, storage }: Services): RequestContext {
+  return {
+    info: engine.engine.info,
+    servedModelName: settings.servedModelName,
+    strictFields: settings.strictFields,
+    canEnhance: enhancer !== undefined,
+    persistent: storage !== undefined,
+  };
+}

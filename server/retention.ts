@@ -1,0 +1,84 @@
+/**
+ * Removing results when their time has come.
+ *
+ * @module
+ */
+
+import { readdir } from "node:fs/promises";
+import { InputFolder } from "./inputs/input_folder.ts";
+import { isEnd } from "./jobs/job_queue.ts";
+import type { JobStore } from "./jobs/job_store.ts";
+import type { Services } from "./services.ts";
+import type { LocalStorage, StoredFile } from "./storage/local.ts";
+
+/** Records of one sweep that are read at once. */
+const BATCH = 100;
+/** Time between two sweeps, in milliseconds. */
+const SWEEP_MS = 10 * 60 * 1000;
+
+/**
+ * Sweeps now and from time to time; files of requests whose jobs have ended go at once.
+ *
+ * @param services records, files and for how long they are kept
+ * @returns stops it
+ */
+export function startSweeping(services: Services): () => void {
+  const { store, storage, settings, inputRoot, log } = services;
+  const run = async () => {
+    try {
+      const removed = settings.retainMs > 0
+        ? await sweep(store, storage, Date.now() - settings.retainMs)
+        : 0;
+      if (removed > 0) log(`Removed ${removed} results whose time had come`);
+    } catch (error) {
+      log(`Cannot remove old results: ${error instanceof Error ? error.message : error}`);
+    }
+  };
+  void removeInputs(inputRoot, store).then(run);
+  const timer = setInterval(run, SWEEP_MS);
+  return () => clearInterval(timer);
+}
+
+/** Files of requests are left over where a server was killed. */
+async function removeInputs(root: string, store: JobStore): Promise<void> {
+  const names = await readdir(root).catch(() => []);
+  for (const name of names) {
+    const status = store.get(name)?.status;
+    const isNeeded = status !== undefined && !isEnd(status);
+    const isOurs = /^(?:img|video)_[\w-]+$/.test(name);
+    if (isOurs && !isNeeded) await new InputFolder(root, name).remove().catch(() => {});
+  }
+}
+
+/**
+ * Removes records and files of jobs that ended long ago. A file that cannot be removed keeps its
+ * record, and is tried again by the next sweep.
+ *
+ * @param store records
+ * @param storage files; absent when none are kept
+ * @param before end of the time that is over, in Unix milliseconds
+ * @returns number of records removed
+ */
+export async function sweep(
+  store: JobStore,
+  storage: LocalStorage | undefined,
+  before: number,
+): Promise<number> {
+  let removed = 0;
+  for (;;) {
+    const jobs = store.endedBefore(before, BATCH);
+    let left = jobs.length;
+    for (const { id, result } of jobs) {
+      const { files = [] } = (result ?? {}) as { files?: StoredFile[] };
+      try {
+        for (const { name } of files) await storage?.remove(name);
+      } catch {
+        continue;
+      }
+      store.delete(id);
+      left--;
+      removed++;
+    }
+    if (jobs.length < BATCH || left > 0) return removed;
+  }
+}

@@ -1,0 +1,93 @@
+/**
+ * The answer to an image request as server-sent events: previews, then each picture as soon as it is
+ * there.
+ *
+ * @module
+ */
+
+import { Buffer } from "node:buffer";
+import type { Context } from "hono";
+import { streamSSE } from "hono/streaming";
+import type { ImageRequest } from "../contract/image_generation.ts";
+import type { ImageOutcome, ImageOutput } from "../images/image_job.ts";
+import { toApiError } from "../respond.ts";
+import type { AppEnv, Services } from "../services.ts";
+import { imageItem } from "./image_item.ts";
+
+/** How often a stream without news says that it lives, in milliseconds. */
+const HEARTBEAT_MS = 10_000;
+
+/** A request whose answer is a stream. */
+export interface StreamedImages {
+  /** Of the job. */
+  readonly id: string;
+  /** What to make. */
+  readonly request: ImageRequest;
+  /** Queues the job; throws when it is refused. */
+  readonly start: (onOutput: (output: ImageOutput) => void) => Promise<ImageOutcome>;
+  /** The queue and the log. */
+  readonly services: Services;
+}
+
+/**
+ * Starts the job and answers with its events. It is queued before the stream begins, so that a
+ * refusal still has its own status.
+ *
+ * @param c of the request
+ * @param streamed what to make
+ * @returns the stream
+ */
+export function streamImages(c: Context<AppEnv>, streamed: StreamedImages): Response {
+  const { id, request, services } = streamed;
+  const created = Math.floor(Date.now() / 1000);
+  const kind = request.images.length > 0 ? "image_edit" : "image_generation";
+  const events: { type: string; [field: string]: unknown }[] = [];
+  let wake = () => {};
+  let finished = 0;
+  const push = (type: string, fields: Record<string, unknown>) => {
+    const output_format = request.format;
+    const size = `${request.width}x${request.height}`;
+    events.push({ type: `${kind}.${type}`, created_at: created, output_format, size, ...fields });
+    wake();
+  };
+  const outcome = streamed.start((output) => {
+    const item = imageItem(id, { ...request, responseFormat: "b64_json" }, output, finished++);
+    push("completed", { ...item });
+  });
+  const stop = services.queue.watch(id, (event) => {
+    if (event.type !== "preview") return;
+    push("partial_image", {
+      output_format: "png",
+      b64_json: Buffer.from(event.bytes).toString("base64"),
+      partial_image_index: event.index,
+      output_index: event.output,
+    });
+  });
+  let hasEnded = false;
+  const end = () => {
+    hasEnded = true;
+    wake();
+  };
+  outcome.then(end, end);
+  return streamSSE(c, async (stream) => {
+    stream.onAbort(() => void services.queue.cancel(id));
+    while (!hasEnded || events.length > 0) {
+      const event = events.shift();
+      if (event) {
+        await stream.writeSSE({ event: event.type, data: JSON.stringify(event) });
+        continue;
+      }
+      const woken = Promise.withResolvers<void>();
+      wake = woken.resolve;
+      const timer = setTimeout(wake, HEARTBEAT_MS);
+      await woken.promise;
+      clearTimeout(timer);
+      if (!hasEnded && events.length === 0) await stream.write(": still at work\n\n");
+    }
+    stop();
+    await outcome.catch((error) => {
+      const { body } = toApiError(error, c.get("requestId"), services.log);
+      return stream.writeSSE({ event: "error", data: JSON.stringify(body) });
+    });
+  });
+}

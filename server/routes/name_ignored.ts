@@ -1,0 +1,27 @@
+/**
+ * Saying which fields of a request did nothing.
+ *
+ * @module
+ */
+
+import type { Context } from "hono";
+import { headerOfNames } from "../contract/fields.ts";
+import type { AppEnv, Services } from "../services.ts";
+
+/**
+ * Tells the client and the log which fields did nothing.
+ *
+ * @param c of the request
+ * @param ignored names of fields
+ * @param services the log
+ */
+export function nameIgnored(
+  c: Context<AppEnv>,
+  ignored: readonly string[],
+  services: Services,
+): void {
+  if (ignored.length === 0) return;
+  const names = headerOfNames(ignored);
+  c.header("x-ignored-fields", names);
+  services.log(`${c.get("requestId")} has fields without effect: ${names}`);
+}

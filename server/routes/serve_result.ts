@@ -1,0 +1,42 @@
+/**
+ * A file of a finished job as an answer.
+ *
+ * @module
+ */
+
+import type { Context } from "hono";
+import { ApiError } from "../contract/errors.ts";
+import type { AppEnv, Services } from "../services.ts";
+import type { StoredFile } from "../storage/local.ts";
+import { serveFile } from "./serve_file.ts";
+
+/**
+ * Answers with the file that the query's `variant` chooses, the first when there is none.
+ *
+ * @param c of the request
+ * @param files of the job
+ * @param what is asked for, such as `Video`
+ * @param services storage
+ * @returns 200, 206 or 304
+ * @throws {ApiError} 404 for a variant that there is not and a file that is gone, 416 for a range
+ * beyond the file
+ */
+export async function serveResult(
+  c: Context<AppEnv>,
+  files: readonly StoredFile[],
+  what: string,
+  { storage }: Services,
+): Promise<Response> {
+  const variant = c.req.query("variant");
+  const file = files[/^\d{1,4}$/.test(variant ?? "0") ? Number(variant ?? 0) : -1];
+  if (!file || !storage) {
+    throw notFound(`${what} variant ${variant?.slice(0, 40) ?? "None"} not found`);
+  }
+  const response = await serveFile(c.req.raw, storage.path(file.name), file);
+  if (!response) throw notFound(`${what} not found: its file was removed`);
+  return response;
+}
+
+function notFound(message: string): ApiError {
+  return new ApiError(404, message, { code: "not_found" });
+}

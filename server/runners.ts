@@ -1,0 +1,139 @@
+/**
+ * What each kind of job does: the same for a request that has just come and for one that a server
+ * left behind.
+ *
+ * @module
+ */
+
+import type { ImageRequest } from "./contract/image_generation.ts";
+import type { EngineState } from "./engine_state.ts";
+import type { PromptEnhancer } from "./enhancer.ts";
+import {
+  type ImageOutcome,
+  type ImageOutput,
+  removeFiles,
+  runImageJob,
+  toImageResult,
+} from "./images/image_job.ts";
+import type { NewJob } from "./jobs/job_queue.ts";
+import type { JobRecord } from "./jobs/job_store.ts";
+import type { ServerSettings } from "./settings.ts";
+import type { LocalStorage } from "./storage/local.ts";
+import type { Ffmpeg } from "../media/video/mod.ts";
+import { runVideoJob, type VideoResult } from "./videos/video_job.ts";
+import type { VideoRequest } from "./videos/video_request.ts";
+
+/** How often the events of a video show it unfinished. */
+const VIDEO_PREVIEWS = 3;
+
+/** What runners work with. */
+export interface RunnerServices {
+  /** The model. */
+  readonly engine: EngineState;
+  /** What the server was told. */
+  readonly settings: ServerSettings;
+  /** Keeps results. */
+  readonly storage: LocalStorage | undefined;
+  /** Rewrites prompts. */
+  readonly enhancer: PromptEnhancer | undefined;
+  /** Reads and writes video files. */
+  readonly ffmpeg: () => Promise<Ffmpeg>;
+}
+
+/** A request under its job's id. */
+export interface JobOf<T> {
+  /** The job's id. */
+  readonly id: string;
+  /** What was asked for. */
+  readonly request: T;
+}
+
+/** Makes jobs of requests. */
+export class Runners {
+  readonly #services: RunnerServices;
+
+  /** @param services engine, storage and the rest */
+  constructor(services: RunnerServices) {
+    this.#services = services;
+  }
+
+  /**
+   * A job that makes pictures.
+   *
+   * @param job its id and request
+   * @param onOutput told of each picture when it is finished
+   * @returns for the queue
+   */
+  image(
+    { id, request }: JobOf<ImageRequest>,
+    onOutput?: (output: ImageOutput, index: number) => void,
+  ): NewJob<ImageOutcome> {
+    const { engine, settings, storage, enhancer } = this.#services;
+    return {
+      id,
+      kind: "image",
+      request,
+      work: (context) =>
+        runImageJob({
+          engine: engine.engine,
+          request,
+          model: settings.servedModelName,
+          storage,
+          enhance: enhancer && ((prompt, signal) =>
+            enhancer.enhance(prompt, request.images.length > 0 ? "image_edit" : "image", signal)),
+          ...(onOutput ? { onOutput } : {}),
+        }, context),
+      toRecord: toImageResult,
+      discard: ({ outputs }) => removeFiles(outputs, storage),
+    };
+  }
+
+  /**
+   * A job that makes clips; the server must keep results.
+   *
+   * @param job its id and request
+   * @returns for the queue
+   */
+  video({ id, request }: JobOf<VideoRequest>): NewJob<VideoResult> {
+    const { engine, storage, ffmpeg } = this.#services;
+    return {
+      id,
+      kind: "video",
+      request,
+      work: async (context) =>
+        runVideoJob({
+          engine: engine.engine,
+          request,
+          storage: storage!,
+          ffmpeg: await ffmpeg(),
+          previews: VIDEO_PREVIEWS,
+        }, context),
+      toRecord: (result) => result,
+      discard: async ({ files }) => {
+        for (const { name } of files) await storage?.remove(name).catch(() => {});
+      },
+    };
+  }
+
+  /**
+   * The job of a record, to be run again.
+   *
+   * @param record of a job that has not ended
+   * @returns for the queue; nothing for a kind that this version does not know
+   */
+  again({ id, kind, request }: JobRecord): NewJob<unknown> | undefined {
+    if (kind === "image") {
+      return {
+        ...this.image({ id, request: request as ImageRequest }),
+        isRecorded: true,
+      } as NewJob<unknown>;
+    }
+    if (kind === "video" && this.#services.storage) {
+      return {
+        ...this.video({ id, request: request as VideoRequest }),
+        isRecorded: true,
+      } as NewJob<unknown>;
+    }
+    return undefined;
+  }
+}

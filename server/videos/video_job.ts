@@ -1,0 +1,167 @@
+/**
+ * A video request on the GPU: one clip after the other, each encoded while it is decoded.
+ *
+ * @module
+ */
+
+import { readPicture } from "../inputs/pictures.ts";
+import type { Engine, GenerateRequest, Picture } from "../../engine/types.ts";
+import { DEFAULT_MAX_PIXELS } from "../../media/decode.ts";
+import { type Ffmpeg, readVideo, type VideoWriter, writeVideo } from "../../media/video/mod.ts";
+import { explainEngineFailure } from "../jobs/engine_failure.ts";
+import type { JobContext } from "../jobs/job_queue.ts";
+import { progressOfAll } from "../jobs/output_progress.ts";
+import { PreviewEncoder } from "../jobs/previews.ts";
+import type { LocalStorage, StoredFile } from "../storage/local.ts";
+import type { VideoRequest } from "./video_request.ts";
+
+/** What is recorded of a finished request. */
+export interface VideoResult {
+  /** One file for each clip. */
+  files: StoredFile[];
+  /** The prompt, when it was rewritten. */
+  revisedPrompt?: string;
+  /** From the first step to the last file. */
+  seconds: number;
+  /** Most device memory taken at once, in bytes. */
+  peakBytes: number;
+}
+
+/** What a video job works with. */
+export interface VideoJob {
+  /** Makes the clips. */
+  engine: Engine;
+  /** What to make. */
+  request: VideoRequest;
+  /** Keeps the files. */
+  storage: LocalStorage;
+  /** Makes files of frames. */
+  ffmpeg: Ffmpeg;
+  /** How often an unfinished clip is shown. */
+  previews: number;
+}
+
+/**
+ * Makes the clips of a request.
+ *
+ * @param job what to make, with what
+ * @param context of the queue
+ * @returns what to record
+ * @throws {ApiError} 400 with the engine's words when it refuses the request; anything else that
+ * engine, disk or FFmpeg throw. Files written so far are removed then
+ */
+export async function runVideoJob(job: VideoJob, context: JobContext): Promise<VideoResult> {
+  const { engine, request, storage } = job;
+  const { signal } = context;
+  const start = performance.now();
+  const files: StoredFile[] = [];
+  let peakBytes = 0;
+  try {
+    const inputs = await readInputs(job, signal);
+    const count = request.seeds.length;
+    for (const [index, seed] of request.seeds.entries()) {
+      const name = `${context.id}${count > 1 ? `_${index}` : ""}.mp4`;
+      const file = await storage.writeFrom(name, "video/mp4", async (path) => {
+        const writer = new FrameWriter(job, path, signal);
+        const previews = new PreviewEncoder(index, context);
+        const frames = await engine.generate({ ...toEngine(request, seed), ...inputs }, {
+          signal,
+          onProgress: (progress) => context.progress(progressOfAll(progress, index, count)),
+          onFrame: (frame) => writer.write(frame),
+          previews: job.previews,
+          onPreview: (picture, preview) => previews.encode(picture, preview),
+        }).catch(async (error) => {
+          await writer.abandon();
+          explainEngineFailure(error);
+        });
+        await writer.finish();
+        await previews.finish();
+        peakBytes = Math.max(peakBytes, frames.peakBytes);
+      });
+      files.push(file);
+      signal.throwIfAborted();
+    }
+    return { files, seconds: (performance.now() - start) / 1000, peakBytes };
+  } catch (error) {
+    for (const { name } of files) await storage.remove(name).catch(() => {});
+    throw error;
+  }
+}
+
+/** Frames arrive when they arrive; the file takes them one after the other. */
+class FrameWriter {
+  readonly #stop = new AbortController();
+  readonly #file: VideoWriter;
+  #last: Promise<void> = Promise.resolve();
+
+  constructor({ request, ffmpeg }: VideoJob, path: string, jobSignal: AbortSignal) {
+    const { width, height, fps, crf, preset, keepsAudio, video } = request;
+    const codec = keepsAudio ? video?.info.audioCodec : undefined;
+    const audio = video && codec !== undefined ? { path: video.path, codec } : undefined;
+    const signal = AbortSignal.any([jobSignal, this.#stop.signal]);
+    this.#file = writeVideo(ffmpeg, { path, width, height, fps, crf, preset, signal, audio });
+  }
+
+  write(frame: Picture): void {
+    this.#last = this.#last.then(() => this.#file.write(frame.data));
+    // `finish` reports it.
+    this.#last.catch(() => {});
+  }
+
+  async finish(): Promise<void> {
+    await this.#last;
+    await this.#file.finish();
+  }
+
+  /** Stops the encoder, which would wait for more frames. */
+  async abandon(): Promise<void> {
+    this.#stop.abort();
+    await this.finish().catch(() => {});
+  }
+}
+
+async function readInputs(
+  { request, ffmpeg }: VideoJob,
+  signal: AbortSignal,
+): Promise<Pick<GenerateRequest, "images" | "video">> {
+  const images = await Promise.all(request.images.map(readPicture));
+  if (!request.video) return { images };
+  const { width, height, numFrames: maxFrames, fps } = request;
+  const { path, info } = request.video;
+  const video: Picture[] = [];
+  const options = { width, height, fps, maxFrames, maxPixels: DEFAULT_MAX_PIXELS, signal };
+  for await (const data of readVideo(ffmpeg, path, info, options)) {
+    video.push({ width, height, data });
+  }
+  // A clip that is too short stands still at its end.
+  while (video.length < maxFrames) video.push(video.at(-1)!);
+  return { images, video };
+}
+
+function toEngine(request: VideoRequest, seed: number): GenerateRequest {
+  const {
+    prompt,
+    negativePrompt,
+    width,
+    height,
+    numFrames,
+    numInferenceSteps,
+    guidanceScale,
+    taskType,
+    strength,
+    quality,
+  } = request;
+  return {
+    prompt,
+    negativePrompt,
+    width,
+    height,
+    numFrames,
+    seed,
+    numInferenceSteps,
+    guidanceScale,
+    taskType,
+    quality,
+    ...(strength === undefined ? {} : { strength }),
+  };
+}

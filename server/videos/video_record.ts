@@ -1,0 +1,92 @@
+/**
+ * A video job as its clients see it.
+ *
+ * @module
+ */
+
+import type { JobRecord } from "../jobs/job_store.ts";
+import type { VideoResult } from "./video_job.ts";
+import type { VideoRequest } from "./video_request.ts";
+
+/** The record of a video, with the fields of the contract in their order. */
+export interface VideoRecord {
+  /** `video_…` with a UUID. */
+  id: string;
+  /** Always `video`. */
+  object: "video";
+  /** The name that the request has for the model, else the served name. */
+  model: string;
+  /** `deleted` in the answer to a deletion only. */
+  status: JobRecord["status"] | "deleted";
+  /** Work that the GPU has finished, 0 to 100. */
+  progress: number;
+  /** Unix seconds. */
+  created_at: number;
+  /** `<width>x<height>`. */
+  size: string;
+  /** Whole seconds, as a text. */
+  seconds: string;
+  /** Always `standard`; the quality tier is not in the record. */
+  quality: "standard";
+  /** Where the file is when it is kept in a cloud. */
+  url: string | null;
+  /** Always null: videos are not remixed. */
+  remixed_from_video_id: null;
+  /** Unix seconds; null unless completed. */
+  completed_at: number | null;
+  /** Unix seconds; when the file will be removed, null for never. */
+  expires_at: number | null;
+  /** Why it failed. */
+  error: { code: string; message: string } | null;
+  /** Always null: paths on the server are its own. */
+  file_path: null;
+  /** Always null, as `file_path`. */
+  file_paths: null;
+  /** Number of clips; null unless completed. */
+  num_outputs: number | null;
+  /** Most device memory taken, in MiB. */
+  peak_memory_mb: number | null;
+  /** Time that the GPU took, in seconds. */
+  inference_time_s: number | null;
+  /** Always null: no model here acts. */
+  action: null;
+  /** The prompt as it was rewritten; null when it was not. */
+  revised_prompt: string | null;
+}
+
+/**
+ * The record of a job.
+ *
+ * @param job of kind `video`
+ * @param retainMs how long results are kept after their end, 0 for ever
+ * @returns for a client
+ */
+export function videoRecord(job: JobRecord, retainMs: number): VideoRecord {
+  const request = job.request as VideoRequest & { revisedPrompt?: string };
+  const isCompleted = job.status === "completed";
+  const result = isCompleted ? job.result as VideoResult : undefined;
+  const unix = (milliseconds: number) => Math.floor(milliseconds / 1000);
+  return {
+    id: job.id,
+    object: "video",
+    model: request.model,
+    status: job.status,
+    progress: job.progress,
+    created_at: unix(job.createdAt),
+    size: `${request.width}x${request.height}`,
+    seconds: String(Math.round(request.numFrames / request.fps)),
+    quality: "standard",
+    url: result?.files[0]?.url ?? null,
+    remixed_from_video_id: null,
+    completed_at: isCompleted ? unix(job.endedAt ?? 0) : null,
+    expires_at: retainMs > 0 && job.endedAt !== null ? unix(job.endedAt + retainMs) : null,
+    error: job.error,
+    file_path: null,
+    file_paths: null,
+    num_outputs: result?.files.length ?? null,
+    peak_memory_mb: result && result.peakBytes > 0 ? result.peakBytes / 2 ** 20 : null,
+    inference_time_s: result?.seconds ?? null,
+    action: null,
+    revised_prompt: request.revisedPrompt ?? null,
+  };
+}

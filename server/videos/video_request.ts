@@ -1,0 +1,204 @@
+/**
+ * From a video request, as JSON or as a form, to what has to be done, with every mistake found
+ * before any work begins.
+ *
+ * @module
+ */
+
+import { DEFAULT_MAX_PIXELS } from "../../media/decode.ts";
+import { resolveQuality } from "../../media/quality.ts";
+import {
+  crfOfQuality,
+  DEFAULT_X264_PRESET,
+  type Ffmpeg,
+  probeVideo,
+  VideoError,
+  type VideoInfo,
+  X264_PRESETS,
+  type X264Preset,
+} from "../../media/video/mod.ts";
+import { asClientError, checkChoice, refusePaths } from "../contract/checks.ts";
+import { readDuration } from "../contract/duration.ts";
+import { badRequest } from "../contract/errors.ts";
+import { flattenExtras } from "../contract/fields.ts";
+import {
+  findIgnored,
+  type GenerationSettings,
+  readGeneration,
+  readSize,
+  type RequestContext,
+} from "../contract/generation.ts";
+import { PATH_FIELDS } from "../contract/generation_fields.ts";
+import { checkSize } from "../contract/size.ts";
+import { resolveTask } from "../contract/task.ts";
+import { validate } from "../contract/validate.ts";
+import {
+  VIDEO_SOURCE_FIELDS,
+  type VideoBody,
+  videoFieldTable,
+  videoSchema,
+} from "../contract/video_fields.ts";
+import type { InputFolder } from "../inputs/input_folder.ts";
+import type { UploadedFile } from "../inputs/multipart.ts";
+import { fitPicture } from "../inputs/pictures.ts";
+import { badSource, type InputFile, resolveReferences, type Source } from "../inputs/references.ts";
+
+/** One checked video request; a JSON value, so that it outlives the server. */
+export interface VideoRequest extends GenerationSettings {
+  /** The name that the request has for the model, else the served name. */
+  model: string;
+  /** Pixels per row. */
+  width: number;
+  /** Number of rows. */
+  height: number;
+  /** Frames of the clip. */
+  numFrames: number;
+  /** Frames per second of the file. */
+  fps: number;
+  /** How much of a given clip is made anew. */
+  strength?: number;
+  /** Pictures to start from, of the size of the result: paths of PNG files. */
+  images: string[];
+  /** The clip to start from. */
+  video?: { path: string; info: VideoInfo };
+  /** Whether the given clip's sound is kept. */
+  keepsAudio: boolean;
+  /** Constant rate factor of the file. */
+  crf: number;
+  /** Effort of the encoder. */
+  preset: X264Preset;
+  /** Folder of the request's own files; absent without any. */
+  inputs?: string;
+  /** Fields of the body that had no effect. */
+  ignored: string[];
+}
+
+/** What pictures and clips of a request are read with. */
+export interface VideoSources {
+  /** Takes the files. */
+  readonly folder: InputFolder;
+  /** Reads clips. */
+  readonly ffmpeg: Ffmpeg;
+  /** Whether addresses of private networks may be fetched. */
+  readonly allowPrivateUrls: boolean;
+  /** Stops fetching and reading. */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Reads a video request.
+ *
+ * @param json any parsed JSON value, or the values of a form
+ * @param uploads files of the form
+ * @param context the model and the server's settings
+ * @param sources where pictures and clips go
+ * @returns what has to be done
+ * @throws {ApiError} 422 for wrong types, 400 for wrong values
+ */
+export async function readVideoRequest(
+  json: unknown,
+  uploads: readonly UploadedFile[],
+  context: RequestContext,
+  sources: VideoSources,
+): Promise<VideoRequest> {
+  const { info } = context;
+  const isObject = typeof json === "object" && json !== null && !Array.isArray(json);
+  const body = isObject ? flattenExtras(json as Record<string, unknown>) : json;
+  if (isObject && isAbsent((body as Record<string, unknown>)["prompt"])) {
+    throw badRequest("prompt is required", "prompt", "missing");
+  }
+  const fields = validate(videoSchema, body);
+  refusePaths(fields, PATH_FIELDS);
+  const ignored = findIgnored(fields, videoFieldTable, context);
+  checkChoice("x264_preset", fields.x264_preset, X264_PRESETS);
+  const crf = asClientError(
+    "output_compression",
+    () => crfOfQuality(resolveQuality(fields.output_quality, fields.output_compression, "video")),
+  );
+  const files = await resolveReferences(findSources(fields, uploads), {
+    ...sources,
+    takesVideo: true,
+  });
+  const pictures = files.filter(({ kind }) => kind === "image");
+  const clips = files.filter(({ kind }) => kind === "video");
+  const taskType = asClientError("task_type", () =>
+    resolveTask({
+      ...(fields.task_type ? { taskType: fields.task_type } : {}),
+      output: "VIDEO",
+      hasImage: pictures.length > 0,
+      hasVideo: clips.length > 0,
+    }, info));
+  if (pictures.length > Math.max(1, info.maxImages) || clips.length > 1) {
+    throw badRequest(
+      `Cannot use ${pictures.length} pictures and ${clips.length} clips: this model takes ` +
+        `${info.maxImages} pictures, or one clip`,
+      files[0]!.field,
+    );
+  }
+  const n = fields.num_outputs_per_prompt ?? fields.n;
+  const settings = readGeneration({ ...fields, n }, taskType, context);
+  const size = readSize(fields, info.defaults);
+  asClientError(fields.width || fields.height ? "width" : "size", () => checkSize(size, info));
+  const video = clips[0] && await probeClip(clips[0], sources);
+  const taskDefaults = { ...info.defaults, ...info.taskDefaults[taskType] };
+  const duration = readDuration(fields, {
+    fps: info.defaults.fps,
+    numFrames: video ? Math.min(video.info.frames, info.maxFrames) : taskDefaults.numFrames,
+    frameMultiple: info.frameMultiple,
+    maxFrames: info.maxFrames,
+  });
+  const images: string[] = [];
+  for (const picture of pictures) images.push(await fitPicture(picture, size, sources.folder));
+  return {
+    ...settings,
+    model: fields.model || context.servedModelName,
+    ...size,
+    ...duration,
+    ...readStrength(fields),
+    images,
+    ...(video ? { video } : {}),
+    ...(files.length > 0 ? { inputs: sources.folder.path } : {}),
+    keepsAudio: fields.enable_audio !== false,
+    crf,
+    preset: (fields.x264_preset ?? DEFAULT_X264_PRESET) as X264Preset,
+    ignored: ignored.filter((name) => name !== "model"),
+  };
+}
+
+function isAbsent(value: unknown): boolean {
+  return value === undefined || value === null || value === "";
+}
+
+function readStrength({ strength }: VideoBody): { strength?: number } {
+  if (strength === undefined || strength === null) return {};
+  if (!(strength > 0 && strength <= 1)) {
+    throw badRequest(`strength must be above 0 and at most 1, got ${strength}`, "strength");
+  }
+  return { strength };
+}
+
+/** Uploads and addresses, each under the field that it came in. */
+function findSources(fields: VideoBody, uploads: readonly UploadedFile[]): Source[] {
+  return VIDEO_SOURCE_FIELDS.flatMap((field): Source[] => {
+    const value = fields[field];
+    const url = typeof value === "object" && value !== null ? value.image_url : value;
+    const files = uploads.filter((upload) => upload.field === field);
+    return isAbsent(url) ? files : [...files, { field, url: url as string }];
+  });
+}
+
+async function probeClip(
+  { path, field }: InputFile,
+  { ffmpeg, signal }: VideoSources,
+): Promise<{ path: string; info: VideoInfo }> {
+  try {
+    const info = await probeVideo(ffmpeg, path, signal ? { signal } : {});
+    if (info.width * info.height > DEFAULT_MAX_PIXELS) {
+      throw badSource(field, `its frames are ${info.width}x${info.height}, which is too large`);
+    }
+    return { path, info };
+  } catch (error) {
+    if (error instanceof VideoError) throw badSource(field, error.message);
+    throw error;
+  }
+}
