@@ -5,9 +5,6 @@
  * @module
  */
 
-import { SystemFfmpeg } from "./ffmpeg_system.ts";
-import { WasmFfmpeg } from "./ffmpeg_wasm.ts";
-
 /** Where a call finds its files; a name for a command line each. */
 export interface FfmpegFiles {
   /** The inputs, in the order of {@link FfmpegCall.inputs}. */
@@ -76,26 +73,4 @@ export function ffmpegError(said: string): FfmpegError {
   const lines = said.trim().split(/[\r\n]+/).slice(-REPORTED_LINES);
   const text = lines.join("; ").replaceAll(/(?:file:)?\/[^\s:;'"]+/g, "the file");
   return new FfmpegError(`FFmpeg failed: ${text || "it gave no reason"}`);
-}
-
-/** Which build to look for. */
-export interface FindFfmpegOptions {
-  /** The program; by default what `FFMPEG` names, else `ffmpeg` on the path. */
-  readonly program?: string;
-  /** Do not look for a program. */
-  readonly onlyBundled?: boolean;
-}
-
-/**
- * Finds the best build at hand: the system's program is several times faster than WebAssembly.
- *
- * @param options where to look
- * @returns a build with libx264
- */
-export async function findFfmpeg(options: FindFfmpegOptions = {}): Promise<Ffmpeg> {
-  if (!options.onlyBundled) {
-    const system = await SystemFfmpeg.find(options.program ?? Deno.env.get("FFMPEG") ?? "ffmpeg");
-    if (system) return system;
-  }
-  return new WasmFfmpeg();
 }

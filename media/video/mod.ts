@@ -4,7 +4,8 @@
  * @module
  */
 
-export { type Ffmpeg, FfmpegError, findFfmpeg, type FindFfmpegOptions } from "./ffmpeg.ts";
+export { type Ffmpeg, FfmpegError } from "./ffmpeg.ts";
+export { findFfmpeg, type FindFfmpegOptions } from "./find_ffmpeg.ts";
 export { probeVideo, type VideoInfo } from "./probe.ts";
 export { readVideo, type ReadVideoOptions } from "./read.ts";
 export { VideoError } from "./video_file.ts";

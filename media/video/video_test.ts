@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { FfmpegError, findFfmpeg } from "./ffmpeg.ts";
+import { FfmpegError } from "./ffmpeg.ts";
+import { findFfmpeg } from "./find_ffmpeg.ts";
 import { WasmFfmpeg } from "./ffmpeg_wasm.ts";
 import { SystemFfmpeg } from "./ffmpeg_system.ts";
 import { parseListing, probeVideo } from "./probe.ts";

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { createApp } from "../../server/app.ts";
 import { type Ffmpeg, findFfmpeg } from "../../media/video/mod.ts";
 import type { PromptEnhancer } from "../../server/enhancer.ts";
+import { InputFolder } from "../../server/inputs/input_folder.ts";
 import { JobQueue } from "../../server/jobs/job_queue.ts";
 import { JobStore } from "../../server/jobs/job_store.ts";
 import type { App } from "../../server/services.ts";
@@ -41,14 +42,18 @@ export async function testService(options: TestServiceOptions = {}): Promise<Tes
   const folder = await Deno.makeTempDir();
   const engine = options.engine ?? new FakeEngine();
   const store = new JobStore(folder);
-  const queue = new JobQueue(store, { maxQueue: options.maxQueue ?? 8 });
+  const inputRoot = join(folder, "inputs");
+  const queue = new JobQueue(store, {
+    maxQueue: options.maxQueue ?? 8,
+    onEnd: (id) => void new InputFolder(inputRoot, id).remove(),
+  });
   const lines: string[] = [];
   const app = createApp({
     engine,
     jobs: { store, queue },
     settings: { modelPath: "fake/gradients", servedModelName: "gradients", ...options.settings },
     ffmpeg: options.ffmpeg ?? await findFfmpeg({ onlyBundled: true }),
-    inputRoot: join(folder, "inputs"),
+    inputRoot,
     log: (line) => lines.push(line),
     ...(options.keep === false ? {} : { storage: new LocalStorage(join(folder, "results")) }),
     ...(options.enhancer ? { enhancer: options.enhancer } : {}),

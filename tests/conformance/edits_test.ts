@@ -1,0 +1,147 @@
+import assert from "node:assert/strict";
+import { encodeImage } from "../../media/encode.ts";
+import { decodeImage } from "../../media/decode.ts";
+import { FakeEngine } from "../fakes/engine.ts";
+import { isErrorBody, type TestService, testService, until } from "../fakes/service.ts";
+
+const PATH = "/v1/images/edits";
+
+const editor = () =>
+  new FakeEngine({ info: { taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I"], maxImages: 2 } });
+
+/** A PNG whose left half is red and whose right half is blue. */
+async function picture(width = 80, height = 60): Promise<Uint8Array<ArrayBuffer>> {
+  const data = new Uint8Array(width * height * 3);
+  for (let i = 0; i < width * height; i++) data[3 * i + (i % width < width / 2 ? 0 : 2)] = 255;
+  return (await encodeImage({ width, height, data }, { format: "png" })).bytes;
+}
+
+async function post(
+  service: TestService,
+  fields: Record<string, string | Blob | (string | Blob)[]>,
+): Promise<Response> {
+  const form = new FormData();
+  for (const [name, value] of Object.entries(fields)) {
+    for (const one of [value].flat()) form.append(name, one);
+  }
+  return await service.get(PATH, { method: "POST", body: form });
+}
+
+Deno.test("POST /v1/images/edits gives the model the picture in the size of the result", async () => {
+  await using service = await testService({ engine: editor() });
+  const response = await post(service, {
+    image: new Blob([await picture()], { type: "image/png" }),
+    prompt: "make it green",
+    size: "64x64",
+    n: "2",
+    seed: "7",
+    guidance_scale: "1.5",
+  });
+  const body = await response.json();
+  assert.equal(response.status, 200, JSON.stringify(body));
+  assert.equal(body.data.length, 2);
+  const { width, height } = await decodeImage(Uint8Array.fromBase64(body.data[0].b64_json));
+  assert.deepEqual([width, height], [64, 64]);
+  const [first, second] = service.engine.requests;
+  assert.deepEqual([first!.seed, second!.seed], [7, 8]);
+  assert.equal(first!.taskType, "TI2I");
+  assert.equal(first!.guidanceScale, 1.5);
+  const [image] = first!.images!;
+  assert.deepEqual([image!.width, image!.height], [64, 64]);
+  const pixel = (x: number) => [...image!.data.subarray(3 * x, 3 * x + 3)];
+  assert.deepEqual([pixel(8), pixel(56)], [[255, 0, 0], [0, 0, 255]]);
+});
+
+Deno.test("POST /v1/images/edits takes its size from the picture when none is named", async () => {
+  await using service = await testService({ engine: editor() });
+  const response = await post(service, { image: new Blob([await picture(300, 100)]), prompt: "a" });
+  assert.equal(response.status, 200);
+  // 64x48 pixels in the shape 3:1, in multiples of 16.
+  const [request] = service.engine.requests;
+  assert.deepEqual([request!.width, request!.height], [96, 32]);
+});
+
+Deno.test("POST /v1/images/edits takes image[], url as data, and names an unused mask", async () => {
+  await using service = await testService({ engine: editor() });
+  const png = await picture();
+  const response = await post(service, {
+    "image[]": [new Blob([png]), new Blob([png])],
+    mask: new Blob([png]),
+    prompt: "a",
+    user: "me",
+  });
+  assert.equal(response.status, 200);
+  assert.equal(response.headers.get("x-ignored-fields"), "user, mask");
+  assert.equal(service.engine.requests[0]!.images!.length, 2);
+  const linked = await post(service, {
+    url: `data:image/png;base64,${png.toBase64()}`,
+    prompt: "a",
+    response_format: "url",
+  });
+  const { data } = await linked.json();
+  const content = await service.get(data[0].url);
+  assert.equal(content.headers.get("content-type"), "image/jpeg");
+  await content.body?.cancel();
+});
+
+Deno.test("POST /v1/images/edits leaves no uploads behind", async () => {
+  await using service = await testService({ engine: editor() });
+  await (await post(service, { image: new Blob([await picture()]), prompt: "a" })).body?.cancel();
+  await (await post(service, { image: new Blob(["no picture"]), prompt: "a" })).body?.cancel();
+  await until(() => [...Deno.readDirSync(`${service.folder}/inputs`)].length === 0);
+});
+
+Deno.test("POST /v1/images/edits says what is wrong with a request", async () => {
+  await using service = await testService({ engine: editor() });
+  const png = new Blob([await picture()]);
+  const cases: [Parameters<typeof post>[1], number, RegExp][] = [
+    [{ prompt: "a" }, 422, /^Field 'image' or 'url' is required$/],
+    [{ image: png }, 422, /Field required/],
+    [
+      { image: new Blob(["nonsense"]), prompt: "a" },
+      400,
+      /^Failed to process image source: Cannot/,
+    ],
+    [{ url: "http://127.0.0.1/a.png", prompt: "a" }, 400, /^Failed to process.*not public$/],
+    [{ url: "file:///etc/passwd", prompt: "a" }, 400, /^Failed to process.*scheme 'file:'/],
+    [{ url: "data:image/png;base64,$$", prompt: "a" }, 400, /base64 is not valid$/],
+    [{ "image[]": [png, png, png], prompt: "a" }, 400, /3 pictures at once: this model takes 2$/],
+    [{ image: png, prompt: "a", size: "65x64" }, 400, /nearest size is 64x64$/],
+    [{ image: png, prompt: "a", task_type: "T2I" }, 400, /not supported for T2I models\.$/],
+    [{ image: png, prompt: "a", n: "0" }, 400, /^n must be/],
+    [{ image: png, prompt: "a", n: "two" }, 422, /valid integer/],
+    [{ image: png, prompt: "a", image_path: "/etc/passwd" }, 400, /may not name paths/],
+  ];
+  for (const [fields, status, message] of cases) {
+    const response = await post(service, fields);
+    const body = await response.json();
+    assert.equal(response.status, status, JSON.stringify(body));
+    assert.ok(isErrorBody(body));
+    const detail = typeof body.detail === "string" ? body.detail : body.detail[0].msg;
+    assert.match(detail, message);
+  }
+  assert.equal(service.engine.requests.length, 0);
+});
+
+Deno.test("POST /v1/images/edits refuses a model that takes no picture, in the reference's words", async () => {
+  await using service = await testService();
+  const response = await post(service, { image: new Blob([await picture()]), prompt: "a" });
+  assert.equal(response.status, 400);
+  assert.equal((await response.json()).detail, "input_reference is not supported for T2I models.");
+});
+
+Deno.test("POST /v1/images/edits streams previews, then the picture", async () => {
+  await using service = await testService({ engine: editor() });
+  const response = await post(service, {
+    image: new Blob([await picture()]),
+    prompt: "a",
+    stream: "true",
+    partial_images: "2",
+  });
+  const names = (await response.text()).match(/(?<=^event: ).*/gm);
+  assert.deepEqual(names, [
+    "image_edit.partial_image",
+    "image_edit.partial_image",
+    "image_edit.completed",
+  ]);
+});
