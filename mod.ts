@@ -33,14 +33,19 @@ export type {
   Engine,
   Frames,
   GenerateRequest,
+  GenerationControl,
   ModelInfo,
+  Picture,
   Progress,
+  QualityTier,
+  TaskDefaults,
   TaskType,
 } from "./engine/types.ts";
 export type { OutputFormat } from "./media/encode.ts";
 export type {
   EngineOpener,
   EnhancerTask,
+  FormLimits,
   PromptEnhancer,
   Recipe,
   RunningServer,

@@ -119,7 +119,7 @@ export interface GenerateRequest {
 }
 
 /** How a generation is watched and stopped. */
-export interface GenerateOptions {
+export interface GenerationControl {
   /** Stops it within one step. */
   signal?: AbortSignal;
   /** Told how far it is. */
@@ -174,7 +174,7 @@ export interface Engine {
    * @throws the signal's reason, a `DOMException` named `AbortError` unless another is given, when `signal` fires
    *   first; while another generation runs, not before that has ended
    */
-  generate(request: GenerateRequest, options?: GenerateOptions): Promise<Frames>;
+  generate(request: GenerateRequest, options?: GenerationControl): Promise<Frames>;
   /** Frees the device; a generation under way is aborted. Further calls do nothing. */
   close(): Promise<void>;
 }

@@ -17,6 +17,7 @@ export { EngineState, type EngineStatus } from "./engine_state.ts";
 export { type EnhancerTask, type PromptEnhancer, readEnhancer } from "./enhancer.ts";
 export { formatOfPath, GeneratedImage } from "./images/generated_image.ts";
 export { type Recipe, recipeText } from "./images/recipe.ts";
+export type { FormLimits } from "./inputs/multipart.ts";
 export { JobQueue, type JobQueueOptions } from "./jobs/job_queue.ts";
 export { JobStore } from "./jobs/job_store.ts";
 export {

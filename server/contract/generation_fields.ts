@@ -8,16 +8,19 @@ import { z } from "zod";
 import type { FieldTable } from "./fields.ts";
 import { NOT_AN_INTEGER } from "./validate.ts";
 
+type Nullish<T extends z.ZodType> = z.ZodOptional<z.ZodNullable<T>>;
+
 /** A text, null or absent. */
-export const text = () => z.string().nullish();
+export const text = (): Nullish<z.ZodString> => z.string().nullish();
 /** An integer, null or absent. */
-export const integer = () => z.int(NOT_AN_INTEGER).nullish();
+export const integer = (): Nullish<z.ZodInt> => z.int(NOT_AN_INTEGER).nullish();
 /** A number, null or absent. */
-export const number = () => z.number().nullish();
+export const number = (): Nullish<z.ZodNumber> => z.number().nullish();
 /** A flag, null or absent. */
-export const flag = () => z.boolean().nullish();
+export const flag = (): Nullish<z.ZodBoolean> => z.boolean().nullish();
 /** An object, null or absent. */
-export const dictionary = () => z.record(z.string(), z.unknown()).nullish();
+export const dictionary = (): Nullish<z.ZodRecord<z.ZodString, z.ZodUnknown>> =>
+  z.record(z.string(), z.unknown()).nullish();
 
 /** Fields that steer any generation. */
 export const GENERATION_FIELDS = {

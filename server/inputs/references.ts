@@ -51,7 +51,7 @@ const VIDEO_EXTENSIONS = [
 
 /** First bytes of video containers: MP4 and QuickTime, Matroska and WebM, AVI, GIF, MPEG, Ogg, FLV. */
 const VIDEO_START =
-  /^(?:.{4}(?:ftyp|moov|mdat|wide|free|skip)|\x1aE\xdf\xa3|RIFF.{4}AVI |GIF8|\0\0\x01[\xba\xb3]|G.{187}G|OggS|FLV\x01)/s;
+  /^(?:.{4}(?:ftyp|moov|mdat|wide|free|skip)|.E\xdf\xa3|RIFF.{4}AVI |GIF8|.{3}[\xba\xb3]|G.{187}G|OggS|FLV)/s;
 /** Brands of still pictures in the same container as MP4. */
 const STILL_START = /^.{4}ftyp(?:avi[fs]|hei[cxms]|hev[cx]|mif1|msf1)/s;
 

@@ -21,7 +21,7 @@ export function mountImageContent(app: App, services: Services): void {
   mount(app, "/v1/images/:id/content", { GET: (c) => content(c, services) });
 }
 
-async function content(c: Context<AppEnv>, services: Services): Promise<Response> {
+function content(c: Context<AppEnv>, services: Services): Promise<Response> {
   const id = c.req.param("id") ?? "";
   const job = services.store.get(id);
   if (job?.kind !== "image") throw notFound("Image not found");

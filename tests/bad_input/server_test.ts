@@ -78,7 +78,7 @@ const BODIES: [
   ["a form", "multipart/form-data; boundary=x", "--x--", 415],
   ["text", "text/plain", '{"prompt":"a"}', 415],
   ["no type", "", '{"prompt":"a"}', 415],
-  ["10 MB", "application/json", JSON.stringify({ prompt: "a".repeat(10e6) }), 413],
+  ["40 MB", "application/json", JSON.stringify({ prompt: "a".repeat(40e6) }), 413],
   ["deep arrays", "application/json", "[".repeat(1e6), 400],
   ["deep arrays that end", "application/json", "[".repeat(1e6) + "]".repeat(1e6), 422],
   ["deep objects", "application/json", '{"a":'.repeat(1e5) + "1" + "}".repeat(1e5), 422],

@@ -3,8 +3,8 @@
 import type {
   Engine,
   Frames,
-  GenerateOptions,
   GenerateRequest,
+  GenerationControl,
   ModelInfo,
 } from "../../engine/types.ts";
 
@@ -66,7 +66,7 @@ export class FakeEngine implements Engine {
 
   async generate(
     request: GenerateRequest,
-    { signal, onProgress, onFrame, previews = 0, onPreview }: GenerateOptions = {},
+    { signal, onProgress, onFrame, previews = 0, onPreview }: GenerationControl = {},
   ): Promise<Frames> {
     const { width, height, numFrames = this.info.defaults.numFrames } = request;
     this.requests.push(request);
