@@ -30,6 +30,36 @@ export function linearLayer(
   return linear(x, weight, { name, ...options, ...bias });
 }
 
+/**
+ * Linear layers of the same sizes that take the same input, as one product where their weights are stored alike.
+ *
+ * @param names of the layers; their weights are those of {@linkcode linearLayer}
+ * @param x [..., in]
+ * @returns [layers, ..., outFeatures]
+ */
+export function linearLayers(
+  weights: WeightScope,
+  names: readonly string[],
+  x: Tensor,
+  outFeatures: number,
+): Tensor {
+  const stack = (part: string, shape: readonly number[]) =>
+    weights.stack(x.graph, names.map((name) => ({ name: `${name}.${part}`, shape })));
+  const biased = names.filter((name) => weights.scope(name).has("bias")).length;
+  const isAlike = outFeatures % 4 === 0 && (biased === 0 || biased === names.length);
+  const weight = isAlike ? stack("weight", [outFeatures, x.dim(-1)]) : undefined;
+  const bias = weight && biased > 0 ? stack("bias", [outFeatures]) : undefined;
+  if (!weight || (biased > 0 && !bias)) {
+    const results = names.map((name) => linearLayer(weights, name, x, outFeatures));
+    return concat(results.map((y) => y.reshape(1, ...y.shape)), 0);
+  }
+  return linear(x, weight, {
+    name: names.join("+"),
+    parts: names.length,
+    ...(bias && { bias: bias.reshape(-1) }),
+  });
+}
+
 /** Widest head that the fused attention kernels take. */
 const MAX_HEAD_DIM = 128;
 /** Bytes of attention scores that are held at a time for wider heads, unless one row takes more. */

@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { randomNormal } from "../runtime/ops/ndarray.ts";
 import { assertClose, type Values } from "../tests/golden.ts";
 import { ModelRun, openTestDevice } from "../tests/model_run.ts";
-import { wideAttention } from "./layers.ts";
+import { Checkpoint, Weights } from "../runtime/mod.ts";
+import { safetensorsOf, withFolder } from "../tests/safetensors.ts";
+import { linearLayer, linearLayers, wideAttention } from "./layers.ts";
 
 /** Softmax attention with one head, in double precision. */
 function attentionReference(query: Values, key: Values, value: Values): Values {
@@ -60,6 +62,53 @@ Deno.test("wideAttention() equals attention for fused heads, wider heads, and sc
       const expected = attentionReference(query, key, value);
       assertClose(`width ${dim}`, await run.read("y"), expected, 1e-5);
     }
+  } finally {
+    device.destroy();
+  }
+});
+
+Deno.test("linearLayers() equals its layers one by one, in one product where they are stored alike", async () => {
+  const stored = (shape: number[], seed: number, dtype: "f32" | "f16" = "f16") => ({
+    dtype,
+    shape,
+    values: Float64Array.from(randomNormal(shape, seed).data),
+  });
+  const tensors = {
+    "q.weight": stored([8, 12], 1),
+    "q.bias": stored([8], 2),
+    "k.weight": stored([8, 12], 3),
+    "k.bias": stored([8], 4),
+    "v.weight": stored([8, 12], 5, "f32"),
+    "v.bias": stored([8], 6),
+    "w.weight": stored([8, 12], 7),
+  };
+  const device = await openTestDevice();
+  try {
+    await withFolder({ "model.safetensors": safetensorsOf(tensors) }, async (folder) => {
+      using checkpoint = Checkpoint.open(folder);
+      const cases = [[["q", "k"], 1], [["q", "v"], 4], [["q", "w"], 4]] as const;
+      for (const [names, dispatches] of cases) {
+        const weights = new Weights(checkpoint);
+        using run = await ModelRun.prepare(
+          device,
+          weights,
+          { x: randomNormal([2, 5, 12], 8) },
+          (graph, { x }) => {
+            const y = linearLayers(weights.root, names, x!, 8);
+            assert.equal(graph.dispatches.length, dispatches, names.join());
+            const [first, second] = names.map((name) => linearLayer(weights.root, name, x!, 8));
+            return { y, first: first!, second: second! };
+          },
+        );
+        await run.run();
+        const y = await run.read("y");
+        assert.deepEqual(y.shape, [2, 2, 5, 8]);
+        const [first, second] = [await run.read("first"), await run.read("second")];
+        const both = [first, second].flatMap(({ data }) => Array.from(data));
+        assert.deepEqual(Array.from(y.data), both);
+        weights.destroy();
+      }
+    });
   } finally {
     device.destroy();
   }

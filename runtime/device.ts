@@ -254,9 +254,13 @@ export class Device {
   /**
    * Reads ranges of buffers back, concatenated. One wait.
    *
+   * @param next runs once the ranges are copied, as in {@linkcode Device.wait}
    * @throws {OutOfMemoryError} when the byte budget does not hold a copy of the ranges
    */
-  async read(windows: readonly BufferWindow[]): Promise<Uint8Array<ArrayBuffer>> {
+  async read(
+    windows: readonly BufferWindow[],
+    next?: () => void,
+  ): Promise<Uint8Array<ArrayBuffer>> {
     const total = windows.reduce((sum, window) => sum + window.size, 0);
     const result = new Uint8Array(total);
     const staging: GPUBuffer[] = [];
@@ -270,7 +274,14 @@ export class Device {
       }
       this.submit([encoder.finish()]);
       this.counters.waits++;
-      await Promise.all(staging.map((buffer) => buffer.mapAsync(GPUMapMode.READ)));
+      const mapped = Promise.allSettled(staging.map((buffer) => buffer.mapAsync(GPUMapMode.READ)));
+      try {
+        next?.();
+      } finally {
+        for (const { status, reason } of await mapped as PromiseRejectedResult[]) {
+          if (status === "rejected") throw reason;
+        }
+      }
       this.check();
       let offset = 0;
       staging.forEach((buffer, i) => {

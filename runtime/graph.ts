@@ -2,7 +2,8 @@
  * Tracing: ops called on symbolic tensors append dispatches to a graph. No GPU work happens here, so every
  * shape error shows up with the names of the tensors in it, before anything is allocated.
  */
-import type { DType, StorageFormat } from "./dtype.ts";
+import { bytesPerElement, type DType, type StorageFormat } from "./dtype.ts";
+import { isWeightFormat } from "./quantization/formats.ts";
 import { Resident } from "./resident.ts";
 import { allocatedBytes, cutIntoPieces } from "./windows.ts";
 import { elementCount, formatShape, type Shape } from "./shape.ts";
@@ -17,7 +18,10 @@ export interface Intermediate {
   readonly byteLength: number;
 }
 
-/** A dense row-major array known by shape and type; its elements exist only when a program runs. */
+/**
+ * A dense row-major array known by shape and type; its elements exist only when a program runs. Several tensors may
+ * show the same memory: other shapes, or ranges, of one.
+ */
 export class Tensor {
   /** The graph it belongs to. */
   readonly graph: Graph;
@@ -29,6 +33,10 @@ export class Tensor {
   readonly dtype: StorageFormat;
   /** Where the elements live: inside the program, or in a tensor that outlives it. */
   readonly memory: Intermediate | Resident;
+  /** Where in the memory the elements begin, in bytes; see {@linkcode Tensor.range}. */
+  readonly byteOffset: number;
+  /** Bytes of the elements, padded as they are bound. */
+  readonly byteLength: number;
 
   /** Made by {@linkcode Graph}; ops never call this. */
   constructor(
@@ -37,12 +45,20 @@ export class Tensor {
     shape: Shape,
     dtype: StorageFormat,
     memory: Intermediate | Resident,
+    byteOffset = 0,
   ) {
     this.graph = graph;
     this.name = name;
     this.shape = shape;
     this.dtype = dtype;
     this.memory = memory;
+    this.byteOffset = byteOffset;
+    this.byteLength = Math.min(allocatedBytes(shape, dtype), memory.byteLength - byteOffset);
+  }
+
+  /** Whether it shows its memory from the first byte to the last. */
+  get isWhole(): boolean {
+    return this.byteOffset === 0 && this.byteLength === this.memory.byteLength;
   }
 
   /** Number of dimensions. */
@@ -77,7 +93,27 @@ export class Tensor {
         `Cannot reshape ${this} to ${formatShape(sizes)}: it has ${this.size} elements`,
       );
     }
-    return new Tensor(this.graph, this.name, shape, this.dtype, this.memory);
+    return new Tensor(this.graph, this.name, shape, this.dtype, this.memory, this.byteOffset);
+  }
+
+  /**
+   * Neighbouring elements as a tensor of their own; costs nothing.
+   *
+   * @param start first element
+   * @returns nothing where a binding cannot begin there, or the memory needs several bindings
+   */
+  range(start: number, shape: Shape): Tensor | undefined {
+    if (isWeightFormat(this.dtype)) return undefined;
+    const { offsetAlignment, limits } = this.graph.target;
+    const byteOffset = this.byteOffset + start * bytesPerElement(this.dtype);
+    if (byteOffset % offsetAlignment !== 0) return undefined;
+    if (cutIntoPieces(this.memory.byteLength, limits).length > 1) return undefined;
+    return new Tensor(this.graph, this.name, shape, this.dtype, this.memory, byteOffset);
+  }
+
+  /** The same range of another memory of the same size. */
+  shownIn(memory: Resident): Tensor {
+    return new Tensor(this.graph, memory.name, this.shape, this.dtype, memory, this.byteOffset);
   }
 
   /** `blocks.0.q [16, 160] f32`, for error messages. */
@@ -254,8 +290,10 @@ export class Graph {
         }) need ${bindings} storage bindings, the adapter has ${this.target.limits.maxStorageBuffers}`,
       );
     }
-    const bytes = new Set(tensors.map((tensor) => tensor.memory)).values()
-      .reduce((sum, memory) => sum + memory.byteLength, 0);
+    const isFirst = ({ memory, byteOffset }: Tensor, i: number) =>
+      tensors.findIndex((other) => other.memory === memory && other.byteOffset === byteOffset) ===
+        i;
+    const bytes = tensors.filter(isFirst).reduce((sum, { byteLength }) => sum + byteLength, 0);
     this.dispatches.push({
       label,
       kernel,

@@ -92,3 +92,17 @@ Deno.test("Graph.dispatch() counts bindings of tensors above the binding limit",
   const a = graph.use(new Resident("a", [1024]));
   assert.throws(() => elementwise("a + 1.0", { a }), /need 32 storage bindings, the adapter has 8/);
 });
+
+Deno.test("Tensor.range() shows elements where they lie, or nothing where no binding can begin", () => {
+  const x = newGraph().use(new Resident("x", [4, 64]));
+  const row = x.range(64, [1, 64])!;
+  assert.deepEqual([row.byteOffset, row.byteLength, row.isWhole], [256, 256, false]);
+  assert.equal(row.reshape(8, 8).byteOffset, 256);
+  assert.equal(row.range(64, [64])!.byteOffset, 512);
+  assert.equal(x.range(32, [64]), undefined);
+  const limits = { ...BASELINE_TARGET.limits, maxBindingBytes: 512 };
+  const cut = new Graph("test", { ...BASELINE_TARGET, limits }).use(new Resident("x", [4, 64]));
+  assert.equal(cut.range(64, [64]), undefined);
+  const blocks = newGraph().use(new Resident("w", [32, 256], "q8_0"));
+  assert.equal(blocks.range(0, [256]), undefined);
+});

@@ -67,6 +67,7 @@ export async function openDevice(options: DeviceOptions = {}): Promise<Device> {
   const target: Target = {
     schedule,
     limits: tighter(own, options.limits ?? {}),
+    offsetAlignment: limits.minStorageBufferOffsetAlignment,
     features,
     // About a tenth of a second on a slow member of each class.
     submitBudget: isSoftware ? { flops: 1e9, bytes: 3e8 } : { flops: 1e11, bytes: 5e9 },
@@ -104,6 +105,7 @@ const LIMIT_NAMES = [
   "maxComputeWorkgroupSizeZ",
   "maxComputeWorkgroupStorageSize",
   "maxComputeWorkgroupsPerDimension",
+  "minStorageBufferOffsetAlignment",
 ] as const;
 
 async function requestAdapter(gpu: GPU | undefined, options: DeviceOptions): Promise<GPUAdapter> {

@@ -2,6 +2,7 @@
  * Memory planning: liveness gives every intermediate a slot, and tensors that never live together share one.
  * Several programs that do not run at the same time share their slots too.
  */
+import { withDirectResults } from "./direct_results.ts";
 import type { Dispatch, Graph } from "./graph.ts";
 import type { Resident } from "./resident.ts";
 import { RESERVED_PARAMS } from "./shaders/assemble.ts";
@@ -56,9 +57,10 @@ export function planMemory(graphs: Readonly<Record<string, Graph>>): MemoryPlan 
   const residents = new Set<Resident>();
   let ownBytes = 0;
   for (const [name, graph] of Object.entries(graphs)) {
-    const { slots, sizes } = assignSlots(graph);
+    const dispatches = withDirectResults(graph.dispatches);
+    const { slots, sizes } = assignSlots(dispatches);
     sizes.forEach((size, i) => slotBytes[i] = Math.max(slotBytes[i] ?? 0, size));
-    const submits = cutSubmits(graph.dispatches, graph.target);
+    const submits = cutSubmits(dispatches, graph.target);
     const blocks = submits.flat().reduce((sum, { dispatch }) => sum + paramBlocks(dispatch), 0);
     programs[name] = { graph, slots, submits, paramBytes: blocks * PARAM_STRIDE };
     ownBytes += blocks * PARAM_STRIDE;
@@ -95,9 +97,11 @@ interface Lifetime {
 }
 
 /** Greedy by size: the largest tensors choose first, each takes the first slot that is free while it lives. */
-function assignSlots(graph: Graph): { slots: Map<number, number>; sizes: number[] } {
+function assignSlots(
+  dispatches: readonly Dispatch[],
+): { slots: Map<number, number>; sizes: number[] } {
   const lifetimes = new Map<number, Lifetime>();
-  graph.dispatches.forEach((dispatch, time) => {
+  dispatches.forEach((dispatch, time) => {
     for (const { memory } of dispatch.tensors) {
       if (!("id" in memory)) continue;
       const known = lifetimes.get(memory.id);
@@ -131,21 +135,30 @@ function assignSlots(graph: Graph): { slots: Map<number, number>; sizes: number[
   return { slots, sizes };
 }
 
+/** Part of a submit's budget that a dispatch takes. */
+function dispatchCost({ flops, bytes }: Dispatch, { submitBudget }: Target): number {
+  return flops / submitBudget.flops + bytes / submitBudget.bytes;
+}
+
+/** The same for a part of its grid. */
+export function submitCost({ dispatch, workgroups }: PlannedDispatch, target: Target): number {
+  const count = (grid: readonly number[]) => grid.reduce((product, size) => product * size, 1);
+  return dispatchCost(dispatch, target) * count(workgroups) / count(dispatch.workgroups);
+}
+
 /** Cuts grids that are too large or too long, and groups dispatches into submits within the budget. */
 function cutSubmits(dispatches: readonly Dispatch[], target: Target): PlannedDispatch[][] {
   const submits: PlannedDispatch[][] = [];
   let current: PlannedDispatch[] = [];
   let cost = 0;
   for (const dispatch of dispatches) {
-    const dispatchCost = dispatch.flops / target.submitBudget.flops +
-      dispatch.bytes / target.submitBudget.bytes;
     const parts = cutGrid(
       dispatch,
-      Math.ceil(dispatchCost),
+      Math.ceil(dispatchCost(dispatch, target)),
       target.limits.maxWorkgroupsPerDimension,
     );
     for (const part of parts) {
-      const partCost = dispatchCost / parts.length;
+      const partCost = submitCost(part, target);
       if (current.length > 0 && cost + partCost > 1) {
         submits.push(current);
         current = [];

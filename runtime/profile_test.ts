@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { Graph } from "./graph.ts";
 import { openDevice } from "./open_device.ts";
 import { copyTo } from "./ops/copy/mod.ts";
+import { elementwise } from "./ops/elementwise/mod.ts";
 import { linear } from "./ops/linear/mod.ts";
 import { planMemory } from "./plan.ts";
 import { measureTickPeriod, profileProgram } from "./profile.ts";
@@ -17,7 +18,7 @@ Deno.test("profileProgram() gives each kernel a row with its dispatches and a ti
   const w = new Resident("w", [64, 64]).allocate(device);
   const y = new Resident("y", [64, 64]).allocate(device);
   const hidden = linear(graph.use(x), graph.use(w));
-  copyTo(linear(hidden, graph.use(w)), y);
+  copyTo(elementwise("2 * h", { h: linear(hidden, graph.use(w)) }), y);
   const programs = await instantiate(planMemory({ main: graph }), device);
   await runSequence(device, [{ programs: [programs.get("main")] }]);
   const rows = await profileProgram(programs.get("main"));

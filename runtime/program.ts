@@ -11,6 +11,7 @@ import {
   paramBytesOf,
   type PlannedDispatch,
   type PlannedProgram,
+  submitCost,
 } from "./plan.ts";
 import { createWindows, type Resident } from "./resident.ts";
 import { type BufferWindow, cutIntoPieces } from "./windows.ts";
@@ -42,12 +43,22 @@ export class Program {
   readonly device: Device;
   /** Dispatches, grouped by submit. */
   readonly submits: readonly (readonly PreparedDispatch[])[];
+  /** Part of a submit's budget that each of them takes. */
+  readonly costs: readonly number[];
 
   /** Use {@linkcode instantiate}. */
-  constructor(name: string, device: Device, submits: readonly (readonly PreparedDispatch[])[]) {
+  constructor(
+    name: string,
+    device: Device,
+    submits: readonly (readonly PreparedDispatch[])[],
+    target: Target,
+  ) {
     this.name = name;
     this.device = device;
     this.submits = submits;
+    this.costs = submits.map((dispatches) =>
+      dispatches.reduce((sum, { planned }) => sum + submitCost(planned, target), 0)
+    );
   }
 
   /** Encodes submit `index` into one command buffer with one pass. */
@@ -198,7 +209,7 @@ function prepareProgram(
     })
   );
   device.write(params, 0, new Uint8Array(bytes.buffer));
-  return new Program(name, device, submits);
+  return new Program(name, device, submits, planned.graph.target);
 }
 
 /** The WGSL of a dispatch: its kernel, specialised to the formats and sizes of its tensors. */
@@ -218,12 +229,16 @@ function windowsOf(
   planned: PlannedProgram,
   slots: readonly (readonly BufferWindow[])[],
 ): readonly BufferWindow[] {
-  const { memory } = tensor;
-  if (!("id" in memory)) return memory.windows;
-  const slot = slots[planned.slots.get(memory.id)!]!;
+  const { memory, byteOffset, byteLength } = tensor;
+  const own = "id" in memory ? slots[planned.slots.get(memory.id)!]! : memory.windows;
+  // Only what lies in one piece is shown in part.
+  if (!tensor.isWhole) {
+    const [{ buffer, offset }] = own as [BufferWindow];
+    return [{ buffer, offset: offset + byteOffset, size: byteLength }];
+  }
   let left = memory.byteLength;
   const windows: BufferWindow[] = [];
-  for (const window of slot) {
+  for (const window of own) {
     if (left <= 0) break;
     windows.push({ ...window, size: Math.min(window.size, left) });
     left -= window.size;

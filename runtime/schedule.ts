@@ -1,27 +1,38 @@
 /** Running programs one after the other without letting the GPU idle in Deno's waits. */
 import type { Device } from "./device.ts";
 import { cancelledError, type Program, type RunControl, throwIfCancelled } from "./program.ts";
+import type { Resident } from "./resident.ts";
+import { elementCount } from "./shape.ts";
 
 /** One step of a sequence: programs that run together, and what happens on this side around them. */
 export interface Run {
   /** Run in this order; without any, the step is passed over, `before` and `finished` too. */
   readonly programs: readonly Program[];
+  /** Runs of one stage that are short together are waited for together. */
+  readonly stage?: string;
   /** Right before the first submit: the place to write inputs. */
   readonly before?: () => void;
-  /** When the GPU has finished all of it. */
-  readonly finished?: () => void;
+  /** f32 tensors to read back when the GPU has finished all of it. */
+  readonly reads?: readonly Resident[];
+  /** When the GPU has finished all of it, with what was read. */
+  readonly finished?: (contents: readonly Float32Array<ArrayBuffer>[]) => void;
 }
 
 interface Submit {
+  readonly stage: string | undefined;
+  /** Part of a submit's budget. */
+  readonly cost: number;
+  readonly reads: readonly Resident[];
   send(): void;
-  finished(): void;
+  finished(contents: readonly Float32Array<ArrayBuffer>[]): void;
 }
 
 /**
- * Runs a sequence to its end. While this thread sleeps in the wait for one submit, the GPU already works on the
- * next one; inputs of the next run are written in between.
+ * Runs a sequence to its end. While this thread sleeps in the wait for some submits, the GPU already works on the
+ * next ones; inputs of the next runs are written in between. As many submits share a wait as one submit's budget
+ * holds, for a wait takes as long as many short ones.
  *
- * @param runs drawn one ahead of the GPU
+ * @param runs drawn ahead of the GPU
  * @throws {DOMException} `AbortError` when cancelled; what was submitted is finished by then
  */
 export async function runSequence(
@@ -30,47 +41,89 @@ export async function runSequence(
   control: RunControl = {},
 ): Promise<void> {
   throwIfCancelled(control);
-  const submits = submitsOf(device, runs);
-  let current = submits.next().value;
-  current?.send();
+  const groups = groupsOf(submitsOf(device, runs));
+  let current = groups.next().value;
+  current?.forEach((submit) => submit.send());
   while (current) {
-    const upcoming = submits.next().value;
-    const done = current;
+    const upcoming = groups.next().value;
+    const last = current.at(-1)!;
+    const others = last.reads.length > 0 ? current.slice(0, -1) : current;
     let isCancelled = false;
-    await device.wait(() => {
-      done.finished();
+    const next = () => {
+      for (const submit of others) submit.finished([]);
       isCancelled = control.isCancelled?.() ?? false;
-      if (!isCancelled) upcoming?.send();
-    });
+      if (!isCancelled) upcoming?.forEach((submit) => submit.send());
+    };
+    if (last.reads.length > 0) last.finished(await readAll(device, last.reads, next));
+    else await device.wait(next);
     if (isCancelled && upcoming) throw cancelledError();
     current = upcoming;
   }
 }
 
-/** The submits of a sequence, encoded one ahead. Short programs share the submit of the one before. */
-function* submitsOf(device: Device, runs: Iterable<Run>): Generator<Submit, undefined> {
-  for (const { programs, before, finished } of runs) {
-    const groups: GPUCommandBuffer[][] = [];
-    let isFirst = true;
-    for (const program of programs) {
-      for (let i = 0; i < program.submits.length; i++) {
-        const command = program.encode(i);
-        if (!isFirst && program.submits.length === 1) groups.at(-1)!.push(command);
-        else groups.push([command]);
-        isFirst = false;
-      }
+/** What may share a wait. */
+function* groupsOf(submits: Iterable<Submit>): Generator<Submit[], undefined> {
+  let group: Submit[] = [];
+  let cost = 0;
+  for (const submit of submits) {
+    const last = group.at(-1);
+    const joins = last && last.reads.length === 0 && last.stage !== undefined &&
+      last.stage === submit.stage && cost + submit.cost <= 1;
+    if (last && !joins) {
+      yield group;
+      group = [];
+      cost = 0;
     }
-    for (const [i, commands] of groups.entries()) {
+    group.push(submit);
+    cost += submit.cost;
+  }
+  if (group.length > 0) yield group;
+  return undefined;
+}
+
+/** The submits of a sequence, encoded when drawn. Short programs share the submit of the one before. */
+function* submitsOf(device: Device, runs: Iterable<Run>): Generator<Submit, undefined> {
+  for (const { programs, stage, before, reads = [], finished } of runs) {
+    const groups: { commands: GPUCommandBuffer[]; cost: number }[] = [];
+    for (const program of programs) {
+      program.submits.forEach((_, i) => {
+        const command = program.encode(i);
+        const last = groups.at(-1);
+        if (last && program.submits.length === 1) {
+          last.commands.push(command);
+          last.cost += program.costs[i]!;
+        } else groups.push({ commands: [command], cost: program.costs[i]! });
+      });
+    }
+    for (const [i, { commands, cost }] of groups.entries()) {
+      const isLast = i === groups.length - 1;
       yield {
+        stage,
+        cost,
+        reads: isLast ? reads : [],
         send: () => {
           if (i === 0) before?.();
           device.submit(commands);
         },
-        finished: () => {
-          if (i === groups.length - 1) finished?.();
+        finished: (contents) => {
+          if (isLast) finished?.(contents);
         },
       };
     }
   }
   return undefined;
+}
+
+async function readAll(
+  device: Device,
+  residents: readonly Resident[],
+  next: () => void,
+): Promise<Float32Array<ArrayBuffer>[]> {
+  const bytes = await device.read(residents.flatMap(({ windows }) => windows), next);
+  let start = 0;
+  return residents.map(({ byteLength, shape }) => {
+    const values = new Float32Array(bytes.buffer, start, elementCount(shape));
+    start += byteLength;
+    return values;
+  });
 }

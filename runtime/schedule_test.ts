@@ -13,7 +13,7 @@ interface Bench {
   readonly device: Device;
   /** state ← state + step, in one submit. */
   readonly short: Program;
-  /** state ← state + 3 · step, in several submits. */
+  /** state ← state + 4 · step, in four submits. */
   readonly long: Program;
   readonly state: Resident;
   readonly step: Resident;
@@ -35,7 +35,7 @@ async function withBench(use: (bench: Bench) => Promise<void>): Promise<void> {
     };
     const plan = planMemory({
       short: trace("short", 1),
-      long: trace("long", 3, { flops: 1, bytes: 1 }),
+      long: trace("long", 4, { flops: 1, bytes: 1 }),
     });
     const programs = await instantiate(plan, device);
     step.write([1, 1, 1, 1]);
@@ -79,14 +79,14 @@ Deno.test("runSequence() writes a run's inputs after the run before is finished,
       "submit 2",
       "finished b",
     ]);
-    assert.equal((await state.read())[0], 3 * 1 + 2 * 10);
+    assert.equal((await state.read())[0], 4 * 1 + 2 * 10);
   }));
 
-Deno.test("runSequence() draws runs one ahead of the GPU", () =>
+Deno.test("runSequence() draws runs ahead of the GPU", () =>
   withBench(async (bench) => {
     const { device, short, log } = bench;
     function* runs(): Generator<Run> {
-      for (const name of ["a", "b"]) {
+      for (const name of ["a", "b", "c"]) {
         log.push(`draw ${name}`);
         yield logged(bench, name, [short]);
       }
@@ -94,16 +94,51 @@ Deno.test("runSequence() draws runs one ahead of the GPU", () =>
     await runSequence(device, runs());
     assert.deepEqual(log, [
       "draw a",
+      "draw b",
       "before a",
       "submit 1",
-      "draw b",
+      "draw c",
       "finished a",
       "before b",
       "submit 1",
       "finished b",
+      "before c",
+      "submit 1",
+      "finished c",
     ]);
     await runSequence(device, []);
-    assert.equal(log.length, 8);
+    assert.equal(log.length, 12);
+  }));
+
+Deno.test("runSequence() waits once for the runs of a stage that one submit's budget holds", () =>
+  withBench(async (bench) => {
+    const { device, short, long, state } = bench;
+    const waitsFor = async (runs: Run[]) => {
+      const { waits } = device.counters;
+      await runSequence(device, runs);
+      return device.counters.waits - waits;
+    };
+    const run = (stage: string, programs = [short]): Run => ({ programs, stage });
+    assert.equal(await waitsFor([run("a"), run("a"), run("a"), run("b"), run("b")]), 2);
+    assert.equal(await waitsFor([{ programs: [short] }, { programs: [short] }]), 2);
+    assert.equal(await waitsFor([run("a", [long]), run("a", [long])]), 8, "each costs a budget");
+    assert.equal((await state.read())[0], 5 + 2 + 2 * 4);
+  }));
+
+Deno.test("runSequence() reads what a run left before the next one overwrites it", () =>
+  withBench(async (bench) => {
+    const { device, short, state } = bench;
+    const seen: number[] = [];
+    const run: Run = {
+      programs: [short],
+      stage: "a",
+      reads: [state],
+      finished: ([values]) => seen.push(values![3]!),
+    };
+    const { waits } = device.counters;
+    await runSequence(device, [run, run, { programs: [short], stage: "a" }, run]);
+    assert.deepEqual(seen, [1, 2, 4]);
+    assert.equal(device.counters.waits - waits, 3, "the read is the wait");
   }));
 
 Deno.test("runSequence() ends with an AbortError between runs, and what was submitted is finished", () =>
@@ -123,7 +158,7 @@ Deno.test("runSequence() ends with an AbortError within a run of several submits
     const runs = [logged(bench, "a", [long])];
     await assert.rejects(runSequence(device, runs, { isCancelled }), { name: "AbortError" });
     assert.deepEqual(log, ["before a", "submit 1", "submit 1"]);
-    assert.equal((await state.read())[0], 0, "the copy to the state is in the last submit");
+    assert.equal((await state.read())[0], 0, "the state is written in the last submit");
   }));
 
 Deno.test("runSequence() does nothing when it is cancelled before, and ends well when there is nothing left", () =>

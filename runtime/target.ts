@@ -4,6 +4,8 @@ export interface Target {
   readonly schedule: "cpu" | "gpu";
   /** What may be bound, allocated and dispatched. */
   readonly limits: TargetLimits;
+  /** Bytes that the offset of a binding must be a multiple of. */
+  readonly offsetAlignment: number;
   /** What kernels may use. */
   readonly features: TargetFeatures;
   /**
@@ -56,6 +58,7 @@ export const BASELINE_TARGET: Target = {
     maxWorkgroupMemoryBytes: 16 * 1024,
     maxWorkgroupsPerDimension: 65535,
   },
+  offsetAlignment: 256,
   features: {
     f16: false,
     subgroups: false,

@@ -6,8 +6,17 @@ import {
   WAN_TRANSFORMER_CONFIG,
   type WanTransformerConfig,
 } from "../models/families/wan/config.ts";
+import { modulationIndices, tableRows, timestepRows } from "../models/families/wan/modulation.ts";
+import { patchify, tokenGrid, unpatchify } from "../models/families/wan/patches.ts";
 import { wanContextStates, wanTransformer } from "../models/families/wan/transformer.ts";
-import { type Device, elementCount, Weights } from "../runtime/mod.ts";
+import {
+  type Device,
+  elementCount,
+  type Graph,
+  permute,
+  type Tensor,
+  Weights,
+} from "../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall, rowsOf, type Values } from "./golden.ts";
 import { type InputValues, ModelRun, openTestDevice } from "./model_run.ts";
 
@@ -68,22 +77,40 @@ interface Opened {
   readonly weights: Weights;
 }
 
+function velocityGraph(
+  graph: Graph,
+  config: WanTransformerConfig,
+  weights: Weights,
+  given: Readonly<Record<string, Tensor>>,
+): Tensor {
+  const latents = given["latents"]!;
+  const grid = tokenGrid(config, latents.shape);
+  const dim = config.num_attention_heads * config.attention_head_dim;
+  const distinct = Array.from({ length: given["timestep"]!.dim(0) }, (_, i) => i);
+  const indices = modulationIndices(config, distinct);
+  const shape = [tableRows(config.num_layers), distinct.length];
+  const velocity = wanTransformer(graph, config, weights.root, {
+    tokens: patchify(config, latents),
+    grid,
+    timesteps: timestepRows(weights.root, given["timestep"]!, dim),
+    modulationIndices: graph.constant("indices", shape, "u32", indices),
+    ...(given["rows"] && { tokenTimesteps: given["rows"] }),
+    context: {
+      blocks: wanContextStates(graph, config, weights.root, given["text"]!),
+      lengths: given["lengths"]!,
+      padLogit: given["padLogit"]!,
+    },
+  });
+  return permute(unpatchify(config, velocity, grid), [0, 4, 1, 2, 3]);
+}
+
 /** One program from prompt and latents to the velocity. */
 function prepare(
   { device, config, weights }: Opened,
   inputs: Readonly<Record<string, InputValues>>,
 ): Promise<ModelRun> {
   return ModelRun.prepare(device, weights, inputs, (graph, given) => ({
-    sample: wanTransformer(graph, config, weights.root, {
-      latents: given["latents"]!,
-      timestepEmbedding: given["timestep"]!,
-      ...(given["rows"] && { timestepRows: given["rows"] }),
-      context: {
-        blocks: wanContextStates(graph, config, weights.root, given["text"]!),
-        lengths: given["lengths"]!,
-        padLogit: given["padLogit"]!,
-      },
-    }),
+    sample: velocityGraph(graph, config, weights, given),
   }));
 }
 
@@ -179,7 +206,7 @@ Deno.test("wanTransformer() refuses latents that do not divide into patches or e
       });
     await assert.rejects(
       traced([1, 16, 1, 7, 10]),
-      /Cannot cut latents \[1, 16, 1, 7, 10\] f32 into patches of 2x2/,
+      /Cannot cut latents of 7x10 into patches of 2x2/,
     );
     await assert.rejects(
       traced([1, 16, 33, 2, 2]),

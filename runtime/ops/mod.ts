@@ -6,11 +6,11 @@
 export { type Activation } from "../shaders/activations.ts";
 export { type RopeStyle } from "../shaders/rope.ts";
 export { attention, type AttentionOptions } from "./attention/mod.ts";
-export { combine } from "./combine/mod.ts";
+export { combineTo } from "./combine/mod.ts";
 export { causalConv3d, type CausalConv3dOptions, conv2d, type Conv2dOptions } from "./conv/mod.ts";
 export { copyTo } from "./copy/mod.ts";
 export { elementwise, type ElementwiseOptions } from "./elementwise/mod.ts";
-export { gather } from "./gather/mod.ts";
+export { gather, type GatherOptions } from "./gather/mod.ts";
 export { concat, permute, slice } from "./layout/mod.ts";
 export { linear, type LinearOptions } from "./linear/mod.ts";
 export { matmul, type MatmulOptions } from "./matmul/mod.ts";

@@ -1,18 +1,22 @@
 import type { Kernel } from "./assemble.ts";
 
 /**
- * y = Σ c[first + k] · x_k over `count` tensors of one shape.
+ * y = Σ c[first + k] · x_k over `count` tensors of one shape; the one at `own`, if there is such, is y itself as it was.
  *
  * x_k, y: dense, padded to a multiple of 4; c: coefficients, one after the other.
  * Workgroup: 64 x 1 x 1, grid: words / 64.
  */
-export function combineKernel(count: number): Kernel {
-  const names = Array.from({ length: count }, (_, k) => `x${k}`);
+export function combineKernel(count: number, own?: number): Kernel {
+  const names = Array.from({ length: count }, (_, k) => (k === own ? "y" : `x${k}`));
   const terms = names.map((name, k) => `c_at(params.first + ${k}u) * ${name}_at(i)`);
   return {
-    name: `combine ${count}`,
+    name: `combine ${count}${own === undefined ? "" : ` own ${own}`}`,
     buffers: [
-      ...names.map((name) => ({ name, access: "read" as const, width: 4 as const })),
+      ...names.filter((name) => name !== "y").map((name) => ({
+        name,
+        access: "read" as const,
+        width: 4 as const,
+      })),
       { name: "c", access: "read", width: 1 },
       { name: "y", access: "read_write", width: 4 },
     ],

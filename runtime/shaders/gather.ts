@@ -1,17 +1,19 @@
-import type { Kernel } from "./assemble.ts";
+import type { BufferSlot, Kernel } from "./assemble.ts";
 
 /**
- * y[i] = table[indices[i]], row by row; an index past the end takes the last row.
+ * y[i] = table[indices[i]] + addend[i], row by row; an index past the end takes the last row.
  *
- * table: [rows, words * width]; indices: [count / words] u32; y: [count / words, words * width] f32.
+ * table: [rows, words * width]; indices: [count / words] u32; addend, y: [count / words, words * width], y f32.
  * Workgroup: 64 x 1 x 1, grid: count / 64.
  */
-export function gatherKernel(width: 1 | 4): Kernel {
+export function gatherKernel(width: 1 | 4, hasAddend: boolean): Kernel {
+  const read = (name: string): BufferSlot => ({ name, access: "read", width });
   return {
-    name: `gather w${width}`,
+    name: `gather w${width}${hasAddend ? " add" : ""}`,
     buffers: [
-      { name: "table", access: "read", width },
+      read("table"),
       { name: "indices", access: "read", width: 1 },
+      ...(hasAddend ? [read("addend")] : []),
       { name: "y", access: "read_write", width },
     ],
     params: { count: "u32", words: "u32", rows: "u32" },
@@ -20,7 +22,7 @@ export function gatherKernel(width: 1 | 4): Kernel {
   let i = wg.x * 64u + local.x;
   if (i >= params.count) { return; }
   let row = min(indices_at(i / params.words), params.rows - 1u);
-  y_put(i, table_at(row * params.words + i % params.words));
+  y_put(i, table_at(row * params.words + i % params.words)${hasAddend ? " + addend_at(i)" : ""});
 }`,
   };
 }

@@ -9,6 +9,8 @@ export interface GemmEpilogue {
   readonly activation: Activation;
   readonly gate: boolean;
   readonly residual: boolean;
+  /** The columns are cut into equal parts, whose results lie one after the other. */
+  readonly parts?: boolean;
 }
 
 /** The parts in use, for the name of a kernel: empty, or ` bias silu gate residual`. */
@@ -19,9 +21,14 @@ export function epilogueName(epilogue: GemmEpilogue): string {
     epilogue.activation !== "none" && epilogue.activation,
     epilogue.gate && "gate",
     epilogue.residual && "residual",
+    epilogue.parts && "parts",
   ];
   return parts.filter((part) => part !== false).map((part) => ` ${part}`).join("");
 }
+
+const PARTS_PLACE =
+  "(column / params.part_columns) * params.part_size + row * params.part_columns + " +
+  "column % params.part_columns";
 
 /** Buffers that the epilogue reads, and the result `y`. */
 export function epilogueBuffers(epilogue: GemmEpilogue, width: 1 | 4): BufferSlot[] {
@@ -32,11 +39,15 @@ export function epilogueBuffers(epilogue: GemmEpilogue, width: 1 | 4): BufferSlo
   ];
 }
 
-/** Parameters that the epilogue reads besides `n`; `gate_rows` is the number of rows that share a row of gates. */
+/**
+ * Parameters that the epilogue reads besides `n`; `gate_rows` is the number of rows that share a row of gates,
+ * `part_size` the number of elements of a part.
+ */
 export function epilogueParams(epilogue: GemmEpilogue): Record<string, ParamType> {
   return {
     ...(epilogue.scale ? { scale: "f32" } : {}),
     ...(epilogue.gate ? { gate_rows: "u32" } : {}),
+    ...(epilogue.parts ? { part_columns: "u32", part_size: "u32" } : {}),
   };
 }
 
@@ -57,7 +68,7 @@ export function epilogueWgsl(epilogue: GemmEpilogue, width: 1 | 4): string {
   ].filter((step) => step !== false);
   return `${activation === "none" ? "" : activationWgsl(activation, type)}
 fn finish(row: u32, column: u32, sum: ${type}) {
-  let at = ${word("row * params.n + column")};
+  let at = ${word(epilogue.parts ? PARTS_PLACE : "row * params.n + column")};
   var v = sum;
   ${steps.join("\n  ")}
   y_put(at, v);

@@ -11,58 +11,73 @@ export interface RowNormSpec {
   readonly lanes: number;
   /** Rows per workgroup. */
   readonly rows: number;
-  readonly hasWeight: boolean;
+  /** `parts`: rows belong to equal parts, one after the other, each with a weight of its own. */
+  readonly weight: "none" | "shared" | "parts";
   readonly hasBias: boolean;
   readonly hasScale: boolean;
   readonly hasShift: boolean;
   readonly activation: Activation;
+  /** Rotates neighbouring pairs, last of all; needs width 4. */
+  readonly isRotary: boolean;
 }
 
 /**
  * y[r] = act((n(x[r]) * weight + bias) * (1 + scale[m(r)]) + shift[m(r)]), n by `kind`.
  *
- * x, y: [row_count, words * width]; weight, bias: [words * width]; scale and shift have rows of their own, of which
+ * x, y: [row_count, words * width]; weight: [words * width] or, by parts, [row_count / part_rows, words * width];
+ * bias: [words * width]; cos, sin: [positions, 2 * head_words], of which row r takes r % positions; scale and shift have rows of their own, of which
  * row r takes `(r / div) % mod`. Mean and variance are of `x - pivot`, the row's first element: two
  * passes, exact for rows far from zero. Workgroup: lanes * rows x 1 x 1 (software adapters
  * make vectors of invocations along x only), grid: row_count / rows.
  */
 export function rowNormKernel(spec: RowNormSpec): Kernel {
-  const { kind, width, lanes, rows, activation } = spec;
+  const { kind, width, lanes, rows, activation, weight, isRotary } = spec;
   const type = width === 4 ? "vec4<f32>" : "f32";
   // A constant where it can be one: then drivers see that all rows read the same words of the weight.
   const start = lanes > 1 ? `local.x % ${lanes}u` : "0u";
   const modulations = [...(spec.hasScale ? ["scale"] : []), ...(spec.hasShift ? ["shift"] : [])];
-  const vectors = [...(spec.hasWeight ? ["weight"] : []), ...(spec.hasBias ? ["bias"] : [])];
+  const vectors = [...(weight !== "none" ? ["weight"] : []), ...(spec.hasBias ? ["bias"] : [])];
+  const tables = isRotary ? ["cos_table", "sin_table"] : [];
   const read = (name: string): BufferSlot => ({ name, access: "read", width });
   const params: Record<string, "u32" | "f32"> = { row_count: "u32", words: "u32", eps: "f32" };
   for (const name of modulations) {
     params[`${name}_div`] = "u32";
     params[`${name}_mod`] = "u32";
   }
+  if (weight === "parts") params["part_rows"] = "u32";
+  if (isRotary) Object.assign(params, { positions: "u32", head_words: "u32" });
   const element = kind === "layer" ? "(x_at(base + i) - pivot)" : "x_at(base + i)";
   const bases = modulations.map((name) =>
     `  let ${name}_base = ((row / params.${name}_div) % params.${name}_mod) * params.words;`
   );
+  if (weight === "parts") {
+    bases.push("  let weight_base = (row / params.part_rows) * params.words;");
+  }
+  if (isRotary) bases.push("  let angles = (row % params.positions) * params.head_words;");
   const write = [
     `var v = ${kind === "layer" ? `(${element} - offset)` : element} * factor;`,
-    spec.hasWeight && "v = v * weight_at(i);",
+    weight !== "none" && `v = v * weight_at(${weight === "parts" ? "weight_base + i" : "i"});`,
     spec.hasBias && "v = v + bias_at(i);",
     spec.hasScale && "v = v * (1.0 + scale_at(scale_base + i));",
     spec.hasShift && "v = v + shift_at(shift_base + i);",
-    `y_put(base + i, act_${activation}(v));`,
+    activation !== "none" && `v = act_${activation}(v);`,
+    isRotary && ROTATION,
+    "y_put(base + i, v);",
   ].filter((line) => line !== false).map((line) => `    ${line}`).join("\n");
   return {
     name: `row_norm ${kind} w${width} ${lanes}x${rows} ${
-      [...vectors, ...modulations, activation].join(" ")
+      [...vectors, weight === "parts" && weight, ...modulations, activation, isRotary && "rotary"]
+        .filter((part) => part).join(" ")
     }`,
     buffers: [
       read("x"),
       ...[...vectors, ...modulations].map(read),
+      ...tables.map((name): BufferSlot => ({ name, access: "read", width: 1 })),
       { name: "y", access: "read_write", width },
     ],
     params,
     workgroupSize: [lanes * rows, 1, 1],
-    body: `${activationWgsl(activation, type)}
+    body: `${activation === "none" ? "" : activationWgsl(activation, type)}
 ${lanes > 1 ? reductionWgsl(lanes, rows) : ""}
 fn total(v: ${type}) -> f32 { return ${width === 4 ? "(v.x + v.y) + (v.z + v.w)" : "v"}; }
 fn kernel(wg: vec3<u32>, local: vec3<u32>) {
@@ -92,6 +107,12 @@ ${write}
 }`,
   };
 }
+
+/** Turns the two pairs of a word. */
+const ROTATION = `let angle = (angles + i % params.head_words) * 2u;
+    let c = vec2<f32>(cos_table_at(angle), cos_table_at(angle + 1u));
+    let s = vec2<f32>(sin_table_at(angle), sin_table_at(angle + 1u));
+    v = vec4<f32>(v.x * c.x - v.y * s.x, v.y * c.x + v.x * s.x, v.z * c.y - v.w * s.y, v.w * c.y + v.z * s.y);`;
 
 /** Declares `name`: the sum of `element` (a function of `i`), or of its square, over the row. */
 function sumWgsl(

@@ -16,11 +16,17 @@ const CHUNK_BYTES = 8 * 1024 * 1024;
  */
 export type WeightLayout = "as-stored" | "channels-last";
 
-interface Declared {
+/** A tensor as the file has it. */
+export interface StoredPart {
   readonly name: string;
-  readonly layout: WeightLayout;
   /** Shape in the file. */
   readonly shape: Shape;
+}
+
+interface Declared {
+  /** One tensor, or those that lie one after the other in one. */
+  readonly parts: readonly StoredPart[];
+  readonly layout: WeightLayout;
   readonly dtype: DType;
   readonly resident: Resident;
 }
@@ -59,7 +65,7 @@ export class Weights {
 
   /** Tensors on disk that no graph asked for. */
   get unused(): string[] {
-    const used = new Set(this.#declared.values().map(({ name }) => name));
+    const used = new Set(this.#declaredNames());
     return [...this.#checkpoint.names].filter((name) => !used.has(name));
   }
 
@@ -70,7 +76,11 @@ export class Weights {
 
   /** The first declared tensor that holds NaN or infinity, or nothing; reads all of them from disk. */
   findNonFinite(): string | undefined {
-    return findNonFinite(this.#checkpoint, this.#declared.values().map(({ name }) => name));
+    return findNonFinite(this.#checkpoint, this.#declaredNames());
+  }
+
+  *#declaredNames(): Generator<string> {
+    for (const { parts } of this.#declared.values()) yield* parts.map(({ name }) => name);
   }
 
   /** True when the checkpoint has a tensor of this name. */
@@ -88,6 +98,39 @@ export class Weights {
     const key = `${layout} ${name}`;
     const known = this.#declared.get(key);
     if (known) return known.resident;
+    const dtype = this.#stored(name, shape);
+    const onDevice = layout === "channels-last" ? [shape[0]!, ...shape.slice(2), shape[1]!] : shape;
+    const resident = new Resident(name, onDevice, dtype);
+    this.#declared.set(key, { parts: [{ name, shape }], layout, dtype, resident });
+    return resident;
+  }
+
+  /**
+   * Declares weights that lie one after the other on the device, so that one kernel can take them all: each as rows
+   * of its last dimension.
+   *
+   * @param parts with the shapes that the model expects; their last sizes are equal
+   * @returns [rows of all, last size], or nothing when their formats differ or a part does not fill whole words
+   * @throws {SyntaxError} as {@linkcode Weights.declare}
+   */
+  declareStack(parts: readonly StoredPart[]): Resident | undefined {
+    const key = parts.map(({ name }) => name).join(" + ");
+    const known = this.#declared.get(key);
+    if (known) return known.resident;
+    const dtypes = parts.map(({ name, shape }) => this.#stored(name, shape));
+    const [dtype] = dtypes as [DType];
+    const sizes = parts.map(({ shape }) => elementCount(shape));
+    const isWhole = sizes.every((size) => size * bytesPerElement(dtype) % 4 === 0);
+    if (!isWhole || dtypes.some((other) => other !== dtype)) return undefined;
+    const last = parts[0]!.shape.at(-1)!;
+    const rows = sizes.reduce((sum, size) => sum + size, 0) / last;
+    const resident = new Resident(key, [rows, last], dtype);
+    this.#declared.set(key, { parts, layout: "as-stored", dtype, resident });
+    return resident;
+  }
+
+  /** The format of a tensor in the files, after checking that it is as the model expects. */
+  #stored(name: string, shape: Shape): DType {
     const entry = this.#checkpoint.find(name);
     if (!entry) {
       throw new SyntaxError(
@@ -111,10 +154,7 @@ export class Weights {
         }; fetch the model in one of these`,
       );
     }
-    const onDevice = layout === "channels-last" ? [shape[0]!, ...shape.slice(2), shape[1]!] : shape;
-    const resident = new Resident(name, onDevice, dtype);
-    this.#declared.set(key, { name, layout, shape, dtype, resident });
-    return resident;
+    return dtype;
   }
 
   /**
@@ -183,6 +223,14 @@ export class WeightScope {
   tensor(graph: Graph, name: string, shape: Shape, layout: WeightLayout = "as-stored"): Tensor {
     return graph.use(this.#weights.declare(this.#prefix + name, shape, layout));
   }
+
+  /** Declares weights that lie one after the other and brings them into a graph; see {@linkcode Weights.declareStack}. */
+  stack(graph: Graph, parts: readonly StoredPart[]): Tensor | undefined {
+    const resident = this.#weights.declareStack(
+      parts.map(({ name, shape }) => ({ name: this.#prefix + name, shape })),
+    );
+    return resident && graph.use(resident);
+  }
 }
 
 /** Two buffers for all weights of an upload, so that it leaves no garbage behind. */
@@ -191,29 +239,35 @@ interface Staging {
   readonly reordered: Uint8Array;
 }
 
-/** Bytes of a weight that are read at a time: all, or whole output rows where rows are reordered. */
-function chunkBytesOf({ layout, shape, dtype }: Declared): number {
-  const total = elementCount(shape) * bytesPerElement(dtype);
+/** Bytes of a weight that are read at a time: all of a part, or whole output rows where rows are reordered. */
+function chunkBytesOf({ parts, layout, dtype }: Declared): number {
+  const [{ shape }] = parts as [StoredPart];
+  const longest = Math.max(...parts.map((part) => elementCount(part.shape)));
+  const total = longest * bytesPerElement(dtype);
   // Two rows have an even number of 16-bit elements, so that every write starts on a word.
   const unit = layout === "as-stored" ? 4 : total / shape[0]! * 2;
   return Math.min(total, Math.max(unit, Math.floor(CHUNK_BYTES / unit) * unit));
 }
 
 function uploadOne(checkpoint: Checkpoint, weight: Declared, staging: Staging): void {
-  const { name, layout, shape, dtype, resident } = weight;
+  const { parts, layout, dtype, resident } = weight;
   const elementBytes = bytesPerElement(dtype);
-  const total = elementCount(shape) * elementBytes;
   const chunkBytes = chunkBytesOf(weight);
-  for (let start = 0; start < total; start += chunkBytes) {
-    const length = Math.min(chunkBytes, total - start);
-    const chunk = staging.stored.subarray(0, length);
-    checkpoint.read(name, start, chunk);
-    if (layout === "as-stored") resident.writeBytes(chunk, start);
-    else {
-      const reordered = staging.reordered.subarray(0, length);
-      toChannelsLast(chunk, reordered, shape, elementBytes);
-      resident.writeBytes(reordered, start);
+  let place = 0;
+  for (const { name, shape } of parts) {
+    const total = elementCount(shape) * elementBytes;
+    for (let start = 0; start < total; start += chunkBytes) {
+      const length = Math.min(chunkBytes, total - start);
+      const chunk = staging.stored.subarray(0, length);
+      checkpoint.read(name, start, chunk);
+      if (layout === "as-stored") resident.writeBytes(chunk, place + start);
+      else {
+        const reordered = staging.reordered.subarray(0, length);
+        toChannelsLast(chunk, reordered, shape, elementBytes);
+        resident.writeBytes(reordered, place + start);
+      }
     }
+    place += total;
   }
 }
 

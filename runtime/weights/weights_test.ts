@@ -228,3 +228,31 @@ Deno.test("decodeElements() reads what safetensorsOf() wrote", () => {
   const bytes = safetensorsOf({ a: { dtype: "bf16", shape: [9], values } });
   assert.deepEqual(decodeElements(bytes.slice(-18), "bf16"), values);
 });
+
+Deno.test("Weights.declareStack() puts tensors one after the other, and declines what differs in format", async () => {
+  const tensors = {
+    q: counted([4, 6], "f16"),
+    k: counted([2, 6], "f16"),
+    table: counted([1, 3, 6], "f16"),
+    wide: counted([4, 6], "f32"),
+    odd: counted([1, 5], "f16"),
+    even: counted([2, 5], "f16"),
+  };
+  await withWeights(tensors, (weights) =>
+    withDevice(async (device) => {
+      const stackOf = (...names: (keyof typeof tensors)[]) =>
+        weights.declareStack(names.map((name) => ({ name, shape: tensors[name].shape })));
+      assert.equal(stackOf("q", "wide"), undefined);
+      assert.equal(stackOf("odd", "even"), undefined, "half a word");
+      const stack = stackOf("q", "k", "table")!;
+      assert.equal(stackOf("q", "k", "table"), stack);
+      assert.deepEqual(stack.shape, [9, 6]);
+      assert.deepEqual(weights.unused.toSorted(), ["even", "odd", "wide"]);
+      await weights.upload(device);
+      const expected = [tensors.q, tensors.k, tensors.table].flatMap(({ values }) =>
+        Array.from(values)
+      );
+      assert.deepEqual([...await stack.read()], expected);
+      assert.throws(() => weights.declareStack([{ name: "q", shape: [6, 4] }]), SyntaxError);
+    }));
+});

@@ -108,7 +108,7 @@ async function profileOne(
 /** Milliseconds per run of a program that is run as often as a picture has steps. */
 async function timeLoop(device: Device, program: Program): Promise<number> {
   const steps = PICTURE.numInferenceSteps;
-  const runs = Array.from({ length: steps }, () => ({ programs: [program] }));
+  const runs = Array.from({ length: steps }, () => ({ programs: [program], stage: "denoise" }));
   const start = performance.now();
   await runSequence(device, runs);
   return (performance.now() - start) / steps;
@@ -125,10 +125,9 @@ function writeInputs({ tensors }: WanSession): void {
   tensors.mask.write(Float32Array.from(mask));
   tensors.contextLengths[0]!.write([PROMPT_TOKENS + 1, PROMPT_TOKENS + 1]);
   tensors.padLogits[0]!.write([6, 6]);
-  for (const tensor of [tensors.timestep, tensors.latents, tensors.latentFrame]) {
+  for (const tensor of [tensors.timesteps, tensors.sample, tensors.decoderLatents]) {
     tensor.write(noise(tensor.shape));
   }
-  tensors.guidanceScale.write([PICTURE.guidanceScale]);
 }
 
 function describeRow(row: ProfileRow, kernels: number): string {

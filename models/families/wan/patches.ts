@@ -1,8 +1,14 @@
-/** Between latents and tokens: patches, their order, and their rotary positions. */
+/**
+ * Between latents and tokens: patches, their order, and their rotary positions.
+ *
+ * The tokens of a picture hold the latents of their patches in the order (row, column, channel), as the transformer
+ * gives them, from the noise to the last step: solvers do not care for the order, and nothing is moved in between.
+ */
 import {
   type Graph,
   linear,
   permute,
+  type Shape,
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
@@ -19,57 +25,70 @@ export interface TokenGrid {
   readonly width: number;
 }
 
-/** Splits the latents into patches, a token each: features in the order (channel, row, column). */
-export function patchEmbedding(
-  config: WanTransformerConfig,
-  weights: WeightScope,
-  latents: Tensor,
-  dim: number,
-): { tokens: Tensor; grid: TokenGrid } {
+/**
+ * The grid of latents.
+ *
+ * @param latents [..., frames, height, width]
+ * @throws {RangeError} when the sides are no multiples of a patch's
+ */
+export function tokenGrid(config: WanTransformerConfig, latents: Shape): TokenGrid {
   const [, rows, columns] = config.patch_size;
-  const [batch, channels, frames, height, width] = latents.shape as [
-    number,
-    number,
-    number,
-    number,
-    number,
-  ];
+  const [frames, height, width] = latents.slice(-3) as [number, number, number];
   if (height % rows !== 0 || width % columns !== 0) {
     throw new RangeError(
-      `Cannot cut ${latents} into patches of ${rows}x${columns}: the sides are no multiples`,
+      `Cannot cut latents of ${height}x${width} into patches of ${rows}x${columns}: the sides are no multiples`,
     );
   }
-  const grid = { frames, height: height / rows, width: width / columns };
-  const patches = permute(
-    latents.reshape(batch, channels, frames * grid.height, rows, grid.width, columns),
-    [0, 2, 4, 1, 3, 5],
-  ).reshape(batch, frames * grid.height * grid.width, channels * rows * columns);
-  const weight = weights.tensor(latents.graph, "patch_embedding.weight", [
-    dim,
-    channels,
-    1,
-    rows,
-    columns,
-  ]);
-  const bias = weights.tensor(latents.graph, "patch_embedding.bias", [dim]);
-  const tokens = linear(patches, weight.reshape(dim, channels * rows * columns), { bias });
-  return { tokens, grid };
+  return { frames, height: height / rows, width: width / columns };
 }
 
-/** The inverse for the output, whose features have the order (row, column, channel). */
+/** Tokens of a grid. */
+export function tokenCount({ frames, height, width }: TokenGrid): number {
+  return frames * height * width;
+}
+
+/** Latents that a token holds. */
+export function patchFeatures(
+  { patch_size: [frames, rows, columns] }: WanTransformerConfig,
+  channels: number,
+): number {
+  return frames * rows * columns * channels;
+}
+
+/** Latents [batch, channels, frames, height, width] as tokens [batch, tokens, features]. */
+export function patchify(config: WanTransformerConfig, latents: Tensor): Tensor {
+  const [, rows, columns] = config.patch_size;
+  const { frames, height, width } = tokenGrid(config, latents.shape);
+  const [batch, channels] = [latents.dim(0), latents.dim(1)];
+  return permute(
+    latents.reshape(batch, channels, frames * height, rows, width, columns),
+    [0, 2, 4, 3, 5, 1],
+  ).reshape(batch, frames * height * width, patchFeatures(config, channels));
+}
+
+/** Tokens [batch, tokens, features] as latents, channels last: [batch, frames, height, width, channels]. */
 export function unpatchify(config: WanTransformerConfig, tokens: Tensor, grid: TokenGrid): Tensor {
   const [, rows, columns] = config.patch_size;
   const { frames, height, width } = grid;
   const batch = tokens.dim(0);
   return permute(
-    tokens.reshape(batch, frames * height, width, rows, columns, config.out_channels),
-    [0, 5, 1, 3, 2, 4],
-  ).reshape(batch, config.out_channels, frames, height * rows, width * columns);
+    tokens.reshape(batch, frames * height, width, rows, columns, -1),
+    [0, 1, 3, 2, 4, 5],
+  ).reshape(batch, frames, height * rows, width * columns, -1);
 }
 
-/** Latent positions of a patch. */
-export function patchVolume({ patch_size: [frames, rows, columns] }: WanTransformerConfig): number {
-  return frames * rows * columns;
+/** The first layer, [batch, tokens, dim]. */
+export function patchEmbedding(
+  config: WanTransformerConfig,
+  weights: WeightScope,
+  tokens: Tensor,
+  dim: number,
+): Tensor {
+  const { graph } = tokens;
+  const shape = [dim, config.in_channels, ...config.patch_size];
+  const weight = weights.tensor(graph, "patch_embedding.weight", shape, "channels-last");
+  const bias = weights.tensor(graph, "patch_embedding.bias", [dim]);
+  return linear(tokens, weight.reshape(dim, -1), { bias });
 }
 
 /** Rotary tables of the token grid; frames take the pairs that height and width leave. */

@@ -26,13 +26,8 @@ import { cleanPrompt } from "../../prompt_cleaning.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
 import { openWanComponents, type WanComponents } from "./components.ts";
 import { wanInfo } from "./defaults.ts";
-import {
-  denormalizeFrame,
-  latentFrameCount,
-  normalizeMoments,
-  replaceFirstFrame,
-  toUnitRange,
-} from "./latents.ts";
+import { latentFrameCount, toUnitRange } from "./latents.ts";
+import { modulationIndices } from "./modulation.ts";
 import { contextRows, writePrompts } from "./prompts.ts";
 import { type SessionShape, WanSession } from "./session.ts";
 
@@ -119,11 +114,11 @@ export class WanPipeline implements Pipeline {
     request: PipelineRequest,
     control: PipelineControl,
   ): Promise<PipelineResult> {
-    const timings: Record<string, number> = {};
+    const timings: Record<string, number> = { prepare: 0, encode: 0, denoise: 0, decode: 0 };
     let last = performance.now();
     const lap = (stage: string) => {
       const now = performance.now();
-      timings[stage] = now - last;
+      timings[stage]! += now - last;
       last = now;
     };
 
@@ -141,34 +136,18 @@ export class WanPipeline implements Pipeline {
     const schedule = this.#components.scheduler.setTimesteps(request.numInferenceSteps);
     const rows = contextRows(Math.max(...tokens.map(({ length }) => length)), maxLength);
     const session = await this.#sessionFor(device, request, rows, schedule, control);
+    session.tensors.latents.write(generator.randn(elementCount(session.tensors.latents.shape)));
     lap("prepare");
 
-    // 3. Text encoder, and the keys and values of cross-attention.
-    control.onProgress?.({ stage: "encode", step: 0, totalSteps: 1 });
-    const { programs, tensors } = session;
-    writePrompts(tensors, tokens, maxLength);
-    await runSequence(device, [{ programs: [programs.get("text")] }], control);
-    const condition = request.firstFrame &&
-      await this.#encodeFirstFrame(device, session, request.firstFrame, control);
-    lap("encode");
-
-    // 4. Noise, equal to torch's for the seed.
-    tensors.latents.write(generator.randn(elementCount(tensors.latents.shape)));
-    if (session.shape.guidance !== "none") tensors.guidanceScale.write([request.guidanceScale]);
-
-    // 5. Denoise.
-    await runSequence(device, this.#denoiseRuns(session, schedule, control), control);
-    lap("denoise");
-
-    // 6. Decode, one latent frame at a time.
-    const latents = await tensors.latents.readFloat32();
-    if (condition) replaceFirstFrame(latents, condition, tensors.latents.shape);
-    if (!isFinite(latents)) {
-      throw explainNonFinite("the transformer", this.#weights, request.guidanceScale);
-    }
-    const frames = await this.#decode(device, session, latents, request.guidanceScale, control);
-    lap("decode");
-    return { frames, latents, timings };
+    // 3. Text encoder, denoising and decoding in one sequence, so that the GPU never waits for this thread.
+    const frames: Float32Array[] = [];
+    const result = { latents: new Float32Array(), frames };
+    await runSequence(
+      device,
+      this.#runs(session, { request, schedule, tokens, maxLength }, result, control, lap),
+      control,
+    );
+    return { ...result, timings };
   }
 
   /** The weights of all parts, in the order in which they are used. */
@@ -257,73 +236,145 @@ export class WanPipeline implements Pipeline {
     return session;
   }
 
-  *#denoiseRuns(session: WanSession, schedule: Schedule, control: PipelineControl): Generator<Run> {
+  /** Everything that the GPU does for a request. */
+  *#runs(
+    session: WanSession,
+    work: Work,
+    result: { latents: Float32Array; frames: Float32Array[] },
+    control: PipelineControl,
+    lap: (stage: string) => void,
+  ): Generator<Run> {
+    yield* this.#encodeRuns(session, work, control, () => lap("encode"));
+    yield* this.#denoiseRuns(session, work, control, () => lap("denoise"));
+    yield* this.#decodeRuns(session, work, result, control, () => lap("decode"));
+  }
+
+  /** Text encoder, and the keys and values of cross-attention, unless they are there; the given first frame. */
+  *#encodeRuns(
+    session: WanSession,
+    { request: { firstFrame }, tokens, maxLength }: Work,
+    { onProgress }: PipelineControl,
+    finished: () => void,
+  ): Generator<Run> {
     const { programs, tensors } = session;
-    const passes = session.shape.guidance === "sequential"
-      ? ["denoise0", "denoise1"]
-      : ["denoise0"];
-    const model = passes.map((name) => programs.get(name));
-    const totalSteps = schedule.timesteps.length;
-    const { freq_dim } = this.#components.transformer.config;
-    control.onProgress?.({ stage: "denoise", step: 0, totalSteps });
+    const prompts = JSON.stringify([tokens, maxLength]);
+    onProgress?.({ stage: "encode", step: 0, totalSteps: 1 });
+    if (firstFrame) {
+      const before = () => tensors.picture.write(firstFrame);
+      yield { programs: [programs.get("encode")], stage: "encode", before, finished };
+    }
+    if (session.prompts === prompts) return;
+    session.prompts = undefined;
+    yield {
+      programs: [programs.get("text")],
+      stage: "encode",
+      before: () => writePrompts(tensors, tokens, maxLength),
+      finished: () => {
+        session.prompts = prompts;
+        finished();
+      },
+    };
+  }
+
+  *#denoiseRuns(
+    session: WanSession,
+    { request: { guidanceScale }, schedule }: Work,
+    { onProgress }: PipelineControl,
+    finished: () => void,
+  ): Generator<Run> {
+    const { programs, tensors, shape, solver } = session;
+    const { config } = this.#components.transformer;
+    const model = tensors.velocities.map((_, pass) => programs.get(`denoise${pass}`));
+    const timesteps = [...schedule.timesteps];
+    const totalSteps = timesteps.length;
+    const weights = shape.guidance === "none" ? [1] : [guidanceScale, 1 - guidanceScale];
+    yield {
+      programs: [programs.get("begin")],
+      stage: "denoise",
+      before: () => {
+        onProgress?.({ stage: "denoise", step: 0, totalSteps });
+        const all = shape.hasFirstFrame ? [...timesteps, 0] : timesteps;
+        tensors.timestepEmbeddings.write(timestepEmbedding(all, config.freq_dim));
+      },
+    };
     for (let i = 0; i < totalSteps; i++) {
-      const timestep = schedule.timesteps[i]!;
-      const rows = session.shape.hasFirstFrame ? [0, timestep] : [timestep];
-      const step = session.solver.step(i, programs);
+      const step = solver.step(i, programs, weights);
+      const rows = shape.hasFirstFrame ? [totalSteps, i] : [i];
       yield {
         programs: [...model, ...step.programs],
+        stage: "denoise",
         before: () => {
-          tensors.timestep.write(timestepEmbedding(rows, freq_dim));
+          tensors.modulationIndices.write(modulationIndices(config, rows));
           step.before();
         },
-        finished: () => control.onProgress?.({ stage: "denoise", step: i + 1, totalSteps }),
+        finished: () => {
+          onProgress?.({ stage: "denoise", step: i + 1, totalSteps });
+          if (i + 1 === totalSteps) finished();
+        },
       };
     }
   }
 
-  /** The normalised latent of the picture that a clip starts from. */
-  async #encodeFirstFrame(
-    device: Device,
-    { programs, tensors }: WanSession,
-    picture: Float32Array,
-    control: PipelineControl,
-  ): Promise<Float32Array> {
-    tensors.picture.write(picture);
-    await runSequence(device, [{ programs: [programs.get("encode")] }], control);
-    const moments = await tensors.moments.readFloat32();
-    const condition = normalizeMoments(moments, this.#components.vae.config);
-    tensors.firstFrame.write(condition);
-    return condition;
+  /** The latents as the caller gets them, and then one latent frame at a time. */
+  *#decodeRuns(
+    session: WanSession,
+    { request: { guidanceScale } }: Work,
+    result: { latents: Float32Array; frames: Float32Array[] },
+    { onProgress }: PipelineControl,
+    finished: () => void,
+  ): Generator<Run> {
+    const { programs, tensors, history, shape } = session;
+    const device = this.#requireDevice();
+    const totalSteps = shape.latentFrames;
+    for (let i = 0; i < totalSteps; i++) {
+      const isFirst = i === 0;
+      const pixels = isFirst ? tensors.firstPixels : tensors.nextPixels;
+      yield {
+        programs: isFirst
+          ? [programs.get("finish"), programs.get("decodeFirst")]
+          : [programs.get("decodeNext")],
+        stage: "decode",
+        before: () => {
+          if (!isFirst) return tensors.frameIndex.write([i]);
+          const caches = [...history.residents];
+          if (caches.length > 0) device.clear(caches.flatMap(({ windows }) => windows));
+          onProgress?.({ stage: "decode", step: 0, totalSteps });
+        },
+        reads: isFirst ? [tensors.latents, pixels] : [pixels],
+        finished: (contents) => {
+          if (isFirst) {
+            result.latents = contents[0]!;
+            if (!isFinite(result.latents)) {
+              throw explainNonFinite("the transformer", this.#weights, guidanceScale);
+            }
+          }
+          result.frames.push(...this.#toFrames(contents.at(-1)!, pixels.shape[1]!, guidanceScale));
+          onProgress?.({ stage: "decode", step: i + 1, totalSteps });
+          if (i + 1 === totalSteps) finished();
+        },
+      };
+    }
   }
 
-  async #decode(
-    device: Device,
-    session: WanSession,
-    latents: Float32Array,
-    guidanceScale: number,
-    control: PipelineControl,
-  ): Promise<Float32Array[]> {
-    const { programs, tensors, history, shape } = session;
-    const { config, weights } = this.#components.vae;
-    const totalSteps = shape.latentFrames;
-    const frames: Float32Array[] = [];
-    for (const cache of history.residents) cache.clear();
-    control.onProgress?.({ stage: "decode", step: 0, totalSteps });
-    for (let i = 0; i < totalSteps; i++) {
-      const program = programs.get(i === 0 ? "decodeFirst" : "decodeNext");
-      const pixels = i === 0 ? tensors.firstPixels : tensors.nextPixels;
-      tensors.latentFrame.write(denormalizeFrame(latents, i, tensors.latents.shape, config));
-      await runSequence(device, [{ programs: [program] }], control);
-      const decoded = await pixels.readFloat32();
-      if (!isFinite(decoded)) throw explainNonFinite("the autoencoder", [weights], guidanceScale);
-      const frameSize = decoded.length / pixels.shape[1]!;
-      for (let start = 0; start < decoded.length; start += frameSize) {
-        frames.push(toUnitRange(decoded.subarray(start, start + frameSize)));
-      }
-      control.onProgress?.({ stage: "decode", step: i + 1, totalSteps });
-    }
-    return frames;
+  /** Decoded pixels as pictures. */
+  #toFrames(decoded: Float32Array, count: number, guidanceScale: number): Float32Array[] {
+    const { weights } = this.#components.vae;
+    if (!isFinite(decoded)) throw explainNonFinite("the autoencoder", [weights], guidanceScale);
+    const size = decoded.length / count;
+    return Array.from(
+      { length: count },
+      (_, i) => toUnitRange(decoded.subarray(i * size, (i + 1) * size)),
+    );
   }
+}
+
+/** What the runs of a request are made from. */
+interface Work {
+  readonly request: PipelineRequest;
+  readonly schedule: Schedule;
+  /** Ids of every prompt. */
+  readonly tokens: readonly (readonly number[])[];
+  readonly maxLength: number;
 }
 
 function megabytes(bytes: number, round: (value: number) => number = Math.ceil): string {

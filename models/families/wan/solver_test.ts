@@ -9,7 +9,7 @@ import {
   runSequence,
 } from "../../../runtime/mod.ts";
 import { addNoise, applyStep, createScheduler, type Schedule } from "../../schedulers/mod.ts";
-import { SolverGraphs } from "./solver.ts";
+import { SolverGraphs, type SolverState } from "./solver.ts";
 
 const SHAPE = [1, 3, 1, 5, 7];
 
@@ -33,8 +33,18 @@ function outputOf(step: number): Float32Array {
   );
 }
 
-function residents(): { sample: Resident; output: Resident } {
-  return { sample: new Resident("sample", SHAPE), output: new Resident("output", SHAPE) };
+/** The weights of the two outputs: what guidance makes of a prompt's and a negative prompt's. */
+const OUTPUT_WEIGHTS = [2.5, -1.5];
+
+function residents(): SolverState & { conditional: Resident; unconditional: Resident } {
+  const conditional = new Resident("conditional", SHAPE);
+  const unconditional = new Resident("unconditional", SHAPE);
+  return {
+    sample: new Resident("sample", SHAPE),
+    conditional,
+    unconditional,
+    outputs: (graph) => [graph.use(conditional), graph.use(unconditional)],
+  };
 }
 
 for (const [name, make] of Object.entries(SCHEDULES)) {
@@ -44,7 +54,8 @@ for (const [name, make] of Object.entries(SCHEDULES)) {
     try {
       const state = residents();
       const solver = new SolverGraphs(schedule, state, device.target);
-      for (const resident of [state.sample, state.output, ...solver.residents]) {
+      const { sample, conditional, unconditional } = state;
+      for (const resident of [sample, conditional, unconditional, ...solver.residents]) {
         resident.allocate(device);
       }
       const programs = await instantiate(planMemory(solver.graphs), device);
@@ -57,18 +68,22 @@ for (const [name, make] of Object.entries(SCHEDULES)) {
       }
       state.sample.write(tensors["sample"]!);
       const steps = Array.from(schedule.timesteps, (_, i) => {
-        const { programs: [program], before } = solver.step(i, programs);
+        const { programs: [program], before } = solver.step(i, programs, OUTPUT_WEIGHTS);
         return {
           programs: [program!],
           before: () => {
-            state.output.write(outputOf(i));
+            conditional.write(outputOf(i));
+            unconditional.write(outputOf(i + 0.5));
             before();
           },
         };
       });
       await runSequence(device, steps);
       steps.forEach((_, i) => {
-        tensors["output"]!.set(outputOf(i));
+        const [c, u] = [outputOf(i), outputOf(i + 0.5)];
+        tensors["output"]!.set(
+          c.map((v, k) => OUTPUT_WEIGHTS[0]! * v + OUTPUT_WEIGHTS[1]! * u[k]!),
+        );
         applyStep(schedule.step(i), tensors);
       });
       const actual = await state.sample.read();
@@ -100,6 +115,6 @@ Deno.test("SolverGraphs refuses a schedule that needs fresh noise", () => {
   };
   assert.throws(
     () => new SolverGraphs(schedule, residents(), BASELINE_TARGET),
-    { name: "TypeError", message: /it reads "noise"/ },
+    { name: "TypeError", message: /it uses "noise"/ },
   );
 });

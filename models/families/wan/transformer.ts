@@ -7,23 +7,24 @@
  */
 import {
   attention,
+  concat,
   type Graph,
   layerNorm,
   rmsNorm,
-  rope,
+  slice,
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
-import { linearLayer } from "../../layers.ts";
+import { linearLayer, linearLayers } from "../../layers.ts";
 import type { WanTransformerConfig } from "./config.ts";
 import {
   BLOCK_MODULATION,
   forEachSample,
   HEAD_MODULATION,
+  modulationTable,
   modulationVectors,
-  timeConditioning,
 } from "./modulation.ts";
-import { patchEmbedding, patchVolume, rotaryConstants, unpatchify } from "./patches.ts";
+import { patchEmbedding, patchFeatures, rotaryConstants, type TokenGrid } from "./patches.ts";
 
 /** Keys and values of one block's cross-attention, each [batch, context tokens, heads, headDim]. */
 export interface CrossAttentionState {
@@ -45,15 +46,19 @@ export interface WanContext {
 
 /** Inputs of one forward pass. */
 export interface WanInputs {
-  /** [1 or batch, in_channels, frames, height, width] in latent units. */
-  readonly latents: Tensor;
-  /** Sinusoidal embeddings of the distinct timesteps, [rows, freq_dim]. */
-  readonly timestepEmbedding: Tensor;
+  /** Patches of latents, [1 or batch, tokens, features]. */
+  readonly tokens: Tensor;
+  /** How they lie. */
+  readonly grid: TokenGrid;
+  /** Of `timestepRows()`. */
+  readonly timesteps: Tensor;
+  /** u32, of `modulationIndices()` for the distinct timesteps: one, or one for each sample, or those of tokens. */
+  readonly modulationIndices: Tensor;
   /**
-   * u32 [tokens] or [batch, tokens]: the row of each token. Absent when all tokens of a sample have the same
-   * timestep; there is one row for all samples then, or one for each.
+   * u32 [tokens] or [batch, tokens]: which of the distinct timesteps each token has. Absent when all tokens of a
+   * sample have the same.
    */
-  readonly timestepRows?: Tensor;
+  readonly tokenTimesteps?: Tensor;
   /** Of the same graph. */
   readonly context: WanContext;
 }
@@ -61,7 +66,7 @@ export interface WanInputs {
 /**
  * Predicts the velocity of the flow.
  *
- * @returns [batch, out_channels, frames, height, width], batch as the context has it
+ * @returns patches as the tokens are, [batch, tokens, features], batch as the context has it
  */
 export function wanTransformer(
   graph: Graph,
@@ -69,28 +74,28 @@ export function wanTransformer(
   weights: WeightScope,
   inputs: WanInputs,
 ): Tensor {
+  const { context, grid, tokenTimesteps } = inputs;
   const dim = config.num_attention_heads * config.attention_head_dim;
-  const batch = inputs.context.lengths.size;
-  const { tokens: embedded, grid } = patchEmbedding(config, weights, inputs.latents, dim);
-  let x = forEachSample(embedded, batch);
-  const tokenRows = inputs.timestepRows &&
-    forEachSample(inputs.timestepRows.reshape(-1, x.dim(1)), batch);
-  const { modulation, temb } = timeConditioning(weights, inputs.timestepEmbedding, dim);
+  const batch = context.lengths.size;
+  let x = patchEmbedding(config, weights, inputs.tokens, dim);
+  // Until they see their prompts, samples with the same timestep are one.
+  const isShared = !tokenTimesteps && inputs.modulationIndices.dim(1) === 1;
+  if (!isShared) x = forEachSample(x, batch);
+  const tokenRows = tokenTimesteps && forEachSample(tokenTimesteps.reshape(-1, x.dim(1)), batch);
+  const table = modulationTable(config, weights, inputs.timesteps, inputs.modulationIndices);
   const rotary = rotaryConstants(graph, config, grid);
   for (let layer = 0; layer < config.num_layers; layer++) {
     x = graph.scope(`blocks.${layer}`, () => {
       const block = weights.scope("blocks").scope(layer);
-      const vectors = modulationVectors(BLOCK_MODULATION, block, modulation, tokenRows);
-      return wanBlock(config, block, x, vectors, rotary, inputs.context, layer);
+      const first = layer * BLOCK_MODULATION.length;
+      const vectors = modulationVectors(BLOCK_MODULATION, table, first, tokenRows);
+      return wanBlock(config, block, x, vectors, rotary, context, layer);
     });
   }
-  const head = modulationVectors(HEAD_MODULATION, weights, temb.reshape(-1, 1, dim), tokenRows);
+  const first = config.num_layers * BLOCK_MODULATION.length;
+  const head = modulationVectors(HEAD_MODULATION, table, first, tokenRows);
   const normed = layerNorm(x, { eps: config.eps, scale: head("scale"), shift: head("shift") });
-  return unpatchify(
-    config,
-    linearLayer(weights, "proj_out", normed, patchVolume(config) * config.out_channels),
-    grid,
-  );
+  return linearLayer(weights, "proj_out", normed, patchFeatures(config, config.out_channels));
 }
 
 /**
@@ -141,19 +146,17 @@ function wanBlock(
     shift: modulation("shift_msa"),
     name: "norm1",
   });
-  const rotated = (name: "q" | "k") => {
-    const projected = linearLayer(attn1, `to_${name}`, h, dim);
-    const heads = splitHeads(config, normalizeHeads(config, attn1, `norm_${name}`, projected));
-    return rope(heads, rotary.cos, rotary.sin, { style: "interleaved" });
-  };
-  const value = splitHeads(config, linearLayer(attn1, "to_v", h, dim));
-  const attended = attention(rotated("q"), rotated("k"), value, { name: "attn1" }).reshape(
-    ...x.shape,
+  const projected = linearLayers(attn1, ["to_q", "to_k", "to_v"], h, dim);
+  const rotated = normalizeQueriesAndKeys(config, attn1, slice(projected, 0, 0, 2), rotary);
+  const part = (parts: Tensor, i: number) =>
+    splitHeads(config, slice(parts, 0, i, i + 1).reshape(...h.shape));
+  const attended = attention(part(rotated, 0), part(rotated, 1), part(projected, 2), {
+    name: "attn1",
+  }).reshape(...x.shape);
+  const afterSelf = forEachSample(
+    linearLayer(attn1, "to_out.0", attended, dim, { gate: modulation("gate_msa"), residual: x }),
+    context.lengths.size,
   );
-  const afterSelf = linearLayer(attn1, "to_out.0", attended, dim, {
-    gate: modulation("gate_msa"),
-    residual: x,
-  });
 
   const attn2 = weights.scope("attn2");
   const crossInput = config.cross_attn_norm
@@ -175,7 +178,7 @@ function wanBlock(
     keyLengths: context.lengths,
     lastKeyBias: context.padLogit,
     name: "attn2",
-  }).reshape(...x.shape);
+  }).reshape(...afterSelf.shape);
   const afterCross = linearLayer(attn2, "to_out.0", crossed, dim, { residual: afterSelf });
 
   const ffnInput = layerNorm(afterCross, {
@@ -200,6 +203,19 @@ function normalizeHeads(
 ): Tensor {
   const weight = weights.tensor(x.graph, `${name}.weight`, [x.dim(-1)]);
   return rmsNorm(x, { weight, eps: config.eps, name });
+}
+
+/** The same for both, [2, batch, tokens, dim], each with its own weight, and their rotary positions. */
+function normalizeQueriesAndKeys(
+  config: WanTransformerConfig,
+  weights: WeightScope,
+  x: Tensor,
+  rotary: { cos: Tensor; sin: Tensor },
+): Tensor {
+  const parts = ["norm_q.weight", "norm_k.weight"].map((name) => ({ name, shape: [x.dim(-1)] }));
+  const weight = weights.stack(x.graph, parts) ??
+    concat(parts.map(({ name, shape }) => weights.tensor(x.graph, name, shape).reshape(1, -1)), 0);
+  return rmsNorm(x, { weight, eps: config.eps, rotary, name: "norm_qk" });
 }
 
 /** [batch, tokens, dim] as [batch, tokens, heads, headDim]. */

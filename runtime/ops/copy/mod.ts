@@ -14,7 +14,7 @@ export function copyTo(x: Tensor, target: Resident): void {
   if (x.size !== y.size || x.dtype !== y.dtype) {
     throw new TypeError(`Cannot copy ${x} to ${y}: ${formatShape(y.shape)} ${y.dtype} is needed`);
   }
-  const words = Math.ceil(x.memory.byteLength / (x.dtype === "f16" ? 8 : 16));
+  const words = Math.ceil(x.byteLength / (x.dtype === "f16" ? 8 : 16));
   x.graph.dispatch({
     kernel: COPY_KERNEL,
     buffers: { x, y },

@@ -2,6 +2,7 @@ import type { DType } from "../../dtype.ts";
 import type { WeightFormat } from "../../quantization/block_format.ts";
 import type { OpCase, OpSuite } from "../conformance.ts";
 import { randomIntegers, randomNormal } from "../ndarray.ts";
+import { elementwiseReference } from "../elementwise/reference.ts";
 import { sampleWeight } from "../sample_blocks.ts";
 import { gather } from "./mod.ts";
 import { gatherReference } from "./reference.ts";
@@ -16,6 +17,19 @@ function gatherCase(rows: number, channels: number, indices: number[], dtype: DT
     build: ({ table, indices }) => [gather(table!, indices!)],
     reference: ({ table, indices }) => [gatherReference(table!, indices!)],
     tolerance: 0,
+  };
+}
+
+function addCase(rows: number, channels: number, indices: number[], dtype: DType): OpCase {
+  const { name, inputs } = gatherCase(rows, channels, indices, "f32");
+  return {
+    name: `${name}, plus ${dtype}`,
+    inputs: { ...inputs, addend: { values: randomNormal([...indices, channels], 3), dtype } },
+    build: ({ table, indices, addend }) => [gather(table!, indices!, { addend: addend! })],
+    reference: ({ table, indices, addend }) => [
+      elementwiseReference((a, b) => a + b, [gatherReference(table!, indices!), addend!]),
+    ],
+    tolerance: 1e-7,
   };
 }
 
@@ -43,6 +57,8 @@ export const GATHER_SUITE: OpSuite = {
       gatherCase(1, 1, [3, 1, 2], dtype),
       gatherCase(300, 160, [77], dtype),
     ]),
+    addCase(9, 12, [2, 5], "f32"),
+    addCase(7, 5, [11], "bf16"),
     quantizedCase("q8_0", 96),
     quantizedCase("q4_0", 160),
     quantizedCase("q4_k", 512),

@@ -1,7 +1,16 @@
 import type { Tensor } from "../../graph.ts";
 import { isFloat } from "../../dtype.ts";
 import { isWeightFormat } from "../../quantization/formats.ts";
+import { formatShape, sameShape } from "../../shape.ts";
 import { gatherKernel } from "../../shaders/gather.ts";
+
+/** Optional parts of a gather. */
+export interface GatherOptions {
+  /** Added to the rows: the result's shape, any float dtype. */
+  readonly addend?: Tensor;
+  /** Name of the result, for messages. */
+  readonly name?: string;
+}
 
 /**
  * Rows of a table by index, as in an embedding. An index past the end takes the last row: the GPU has no
@@ -11,9 +20,10 @@ import { gatherKernel } from "../../shaders/gather.ts";
  * @param indices [...] u32, below N
  * @returns [..., C] f32
  * @throws {TypeError} when the dtypes differ from these
- * @throws {RangeError} when the table is not a matrix
+ * @throws {RangeError} when the table is not a matrix, or the addend has another shape
  */
-export function gather(table: Tensor, indices: Tensor, options: { name?: string } = {}): Tensor {
+export function gather(table: Tensor, indices: Tensor, options: GatherOptions = {}): Tensor {
+  const { addend } = options;
   if (!(isFloat(table.dtype) || isWeightFormat(table.dtype)) || indices.dtype !== "u32") {
     throw new TypeError(`Cannot gather from ${table} by ${indices}: floats and u32 are needed`);
   }
@@ -24,10 +34,18 @@ export function gather(table: Tensor, indices: Tensor, options: { name?: string 
   const width = channels % 4 === 0 ? 4 : 1;
   const words = channels / width;
   const count = indices.size * words;
-  const y = table.graph.tensor(options.name ?? "gather", [...indices.shape, channels]);
+  const shape = [...indices.shape, channels];
+  if (addend && !(sameShape(addend.shape, shape) && isFloat(addend.dtype))) {
+    throw new RangeError(
+      `Cannot add ${addend} to rows of ${table}: floats of the shape ${
+        formatShape(shape)
+      } are needed`,
+    );
+  }
+  const y = table.graph.tensor(options.name ?? "gather", shape);
   table.graph.dispatch({
-    kernel: gatherKernel(width),
-    buffers: { table, indices, y },
+    kernel: gatherKernel(width, addend !== undefined),
+    buffers: { table, indices, ...(addend && { addend }), y },
     params: { count, words, rows },
     workgroups: [Math.ceil(count / 64), 1, 1],
   });

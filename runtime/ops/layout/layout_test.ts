@@ -57,3 +57,13 @@ Deno.test("permute() moves nothing where only a size of 1 changes its place", ()
   assert.equal(permute(half, [2, 0, 1, 3]).dtype, "f32");
   assert.equal(graph.dispatches.length, 1);
 });
+
+Deno.test("slice() moves nothing where the elements lie together and can be bound", () => {
+  const graph = new Graph("test", BASELINE_TARGET);
+  const x = graph.use(new Resident("x", [4, 64]));
+  const y = slice(x, 0, 1, 3);
+  assert.deepEqual([y.shape, y.memory, y.byteOffset], [[2, 64], x.memory, 256]);
+  assert.equal(graph.dispatches.length, 0);
+  assert.deepEqual(slice(y.reshape(2, 2, 32), 1, 1, 2).shape, [2, 1, 32]);
+  assert.equal(graph.dispatches.length, 1, "columns lie apart");
+});

@@ -8,7 +8,8 @@ import { movedDType, moveRuns } from "./move_runs.ts";
  * @param axis negative counts from the end
  * @param start negative counts from the end
  * @param end negative counts from the end; the whole rest when left out
- * @returns dense copy, f32 for floats; `x` itself when the range is all of an f32 tensor
+ * @returns f32 for floats. What lies in one range that can be bound, of an f32 tensor, is shown where it is; anything
+ *   else is a dense copy
  * @throws {RangeError} when the range is empty or leaves the tensor
  */
 export function slice(
@@ -32,10 +33,15 @@ export function slice(
     );
   }
   const dtype = movedDType(x);
-  if (last - first === size && x.dtype === dtype) return x;
   const inner = elementCount(x.shape.slice(along + 1));
   const run = (last - first) * inner;
-  const y = x.graph.tensor(options.name ?? "slice", x.shape.with(along, last - first), dtype);
+  const shape = x.shape.with(along, last - first);
+  if (last - first === size && x.dtype === dtype) return x;
+  if (elementCount(x.shape.slice(0, along)) === 1 && x.dtype === dtype) {
+    const shown = x.range(first * inner, shape);
+    if (shown) return shown;
+  }
+  const y = x.graph.tensor(options.name ?? "slice", shape, dtype);
   moveRuns(x, y, {
     count: y.size / run,
     run,

@@ -3,7 +3,7 @@ import type { WeightFormat } from "../../quantization/block_format.ts";
 import type { Activation } from "../../shaders/activations.ts";
 import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
 import { GEMM_VARIANTS } from "../gemm.ts";
-import { randomNormal } from "../ndarray.ts";
+import { type NdArray, ndarray, randomNormal } from "../ndarray.ts";
 import { sampleWeight } from "../sample_blocks.ts";
 import { linear } from "./mod.ts";
 import { linearReference } from "./reference.ts";
@@ -22,12 +22,13 @@ interface LinearCase {
   readonly activation?: Activation;
   readonly gate?: readonly number[];
   readonly residual?: boolean;
+  readonly parts?: number;
 }
 
 function linearCase(spec: LinearCase): OpCase {
   const { x, n, dtype = "f32", xDtype = "f32", bias, activation = "none", gate, residual } = spec;
   const k = x.at(-1)!;
-  const { format, magnitude = 1 / Math.sqrt(k), scale } = spec;
+  const { format, magnitude = 1 / Math.sqrt(k), scale, parts: count } = spec;
   const inputs: Record<string, CaseInput> = {
     x: { values: randomNormal(x, 1), dtype: xDtype },
     w: format
@@ -44,6 +45,7 @@ function linearCase(spec: LinearCase): OpCase {
     activation !== "none" && activation,
     gate && `gate [${gate}]`,
     residual && "residual",
+    count && `${count} parts`,
   ];
   const weights = format ? `${format} of ${magnitude.toPrecision(1)}` : dtype;
   const types = xDtype === "f32" ? weights : `${xDtype} by ${weights}`;
@@ -56,11 +58,25 @@ function linearCase(spec: LinearCase): OpCase {
         ...(bias && { bias }),
         ...(gate && { gate }),
         ...(residual && { residual }),
+        ...(count !== undefined && { parts: count }),
       }),
     ],
-    reference: (arrays) => [linearReference(arrays, activation)],
+    reference: (arrays) => [inParts(linearReference(arrays, activation), count)],
     tolerance: 2e-5,
   };
+}
+
+/** [..., n] as [parts, ..., n / parts]. */
+function inParts({ shape, data }: NdArray, parts: number | undefined): NdArray {
+  if (parts === undefined) return { shape, data };
+  const result = ndarray([parts, ...shape.slice(0, -1), shape.at(-1)! / parts]);
+  const columns = shape.at(-1)! / parts;
+  const rows = data.length / columns / parts;
+  result.data.forEach((_, i) => {
+    const [part, row] = [Math.floor(i / columns / rows), Math.floor(i / columns) % rows];
+    result.data[i] = data[(row * parts + part) * columns + i % columns]!;
+  });
+  return result;
 }
 
 /** A format around every tile, without and with an epilogue (few pipelines: each takes long to compile); `step` is its block. */
@@ -99,6 +115,10 @@ export const LINEAR_SUITE: OpSuite = {
     linearCase({ x: [300, 130], n: 257, bias: true }),
     linearCase({ x: [300, 132], n: 260, bias: true, residual: true }),
     linearCase({ x: [130, 256], n: 516, bias: true }),
+    linearCase({ x: [2, 16, 40], n: 120, bias: true, parts: 3 }),
+    linearCase({ x: [3, 20], n: 24, dtype: "bf16", parts: 2 }),
+    linearCase({ x: [67, 64], n: 264, bias: true, activation: "silu", parts: 2 }),
+    linearCase({ x: [9, 64], n: 96, format: "q8_0", bias: true, parts: 3 }),
     ...quantizedCases("q8_0", 32),
     ...quantizedCases("q4_0", 32),
     ...quantizedCases("q4_k", 256),

@@ -15,6 +15,8 @@ export interface LinearOptions {
   readonly gate?: Tensor;
   /** Added last: the result's shape. */
   readonly residual?: Tensor;
+  /** Equal parts of N, N / parts a multiple of 4, that become a leading dimension of the result: several layers in one. */
+  readonly parts?: number;
   /** Name of the result, for messages. */
   readonly name?: string;
 }
@@ -24,7 +26,7 @@ export interface LinearOptions {
  *
  * @param x [..., K], f32, f16 or bf16
  * @param w [N, K], f32, f16, bf16 or quantised, as checkpoints store it
- * @returns f32 [..., N]
+ * @returns f32 [..., N], or [parts, ..., N / parts]
  * @throws {RangeError} when the shapes do not fit together
  */
 export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tensor {
@@ -44,6 +46,12 @@ export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tenso
   const [n, k] = [w.dim(0), w.dim(1)];
   const m = x.size / k;
   const shape = [...x.shape.slice(0, -1), n];
+  const { parts } = options;
+  if (parts !== undefined && (n % (4 * parts) !== 0 || gate || residual)) {
+    throw new RangeError(
+      `Cannot apply linear ${w} in ${parts} parts: they must be multiples of 4, without gate and residual`,
+    );
+  }
   if (bias && bias.size !== n) {
     throw new RangeError(`Cannot apply linear ${w} with bias ${bias}: it needs [${n}]`);
   }
@@ -60,7 +68,8 @@ export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tenso
       }]`,
     );
   }
-  const y = graph.tensor(options.name ?? "linear", shape);
+  const result = parts === undefined ? shape : [parts, ...shape.slice(0, -1), n / parts];
+  const y = graph.tensor(options.name ?? "linear", result);
   dispatchGemm(
     "linear",
     {
@@ -75,10 +84,14 @@ export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tenso
         activation,
         gate: gate !== undefined,
         residual: residual !== undefined,
+        parts: parts !== undefined,
       },
     },
     { a: x, b: w, ...(bias && { bias }), ...(gate && { gate }), ...(residual && { residual }), y },
-    gateRows === undefined ? {} : { gate_rows: gateRows },
+    {
+      ...(gateRows !== undefined && { gate_rows: gateRows }),
+      ...(parts !== undefined && { part_columns: n / parts, part_size: m * n / parts }),
+    },
   );
   return y;
 }

@@ -2,6 +2,7 @@ import type { DType } from "../../dtype.ts";
 import type { Activation } from "../../shaders/activations.ts";
 import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
 import { type NdArray, randomNormal } from "../ndarray.ts";
+import { ropeReference } from "../rope/reference.ts";
 import { groupNorm } from "./group_norm.ts";
 import { layerNorm } from "./layer_norm.ts";
 import { groupNormReference, layerNormReference, rmsNormReference } from "./reference.ts";
@@ -21,14 +22,26 @@ interface NormCase {
   scale?: number[];
   shift?: number[];
   activation?: Activation;
+  /** A weight for each `x[p]`. */
+  parts?: boolean;
+  /** Size of the heads that are rotated. */
+  headDim?: number;
 }
 
-function inputsOf({ x, mean = 0, dtype = "f32", weight, bias, scale, shift }: NormCase) {
+function inputsOf(spec: NormCase) {
+  const { x, mean = 0, dtype = "f32", weight, bias, scale, shift, parts, headDim } = spec;
   const channels = x.at(-1)!;
   const values = randomNormal(x, 1);
   values.data.forEach((value, i) => values.data[i] = value + mean);
   const inputs: Record<string, CaseInput> = { x: { values, dtype: "f32" } };
-  if (weight) inputs["weight"] = { values: randomNormal([channels], 2), dtype };
+  if (weight) {
+    inputs["weight"] = { values: randomNormal([...(parts ? [x[0]!] : []), channels], 2), dtype };
+  }
+  if (headDim) {
+    const table = [x.at(-2)!, headDim / 2];
+    inputs["cos"] = { values: randomNormal(table, 6), dtype };
+    inputs["sin"] = { values: randomNormal(table, 7), dtype };
+  }
   if (bias) inputs["bias"] = { values: randomNormal([channels], 3), dtype };
   if (scale) inputs["scale"] = { values: randomNormal(scale, 4, 0.5), dtype: "f32" };
   if (shift) inputs["shift"] = { values: randomNormal(shift, 5), dtype };
@@ -46,7 +59,8 @@ function title(spec: NormCase & { groups?: number }, kind: string): string {
   if (spec.groups !== undefined) parts.push(`groups ${spec.groups}`);
   if (spec.mean) parts.push(`mean ${spec.mean}`);
   if (spec.eps !== undefined) parts.push(`eps ${spec.eps}`);
-  if (spec.weight) parts.push("weight");
+  if (spec.weight) parts.push(spec.parts ? "weight by parts" : "weight");
+  if (spec.headDim) parts.push(`rotary ${spec.headDim}`);
   if (spec.bias) parts.push("bias");
   if (spec.scale) parts.push(`scale [${spec.scale}]`);
   if (spec.shift) parts.push(`shift [${spec.shift}]`);
@@ -77,13 +91,33 @@ function rmsCase(spec: NormCase, kind: "rms" | "l2" = "rms"): OpCase {
         weight: tensors["weight"],
         scale: tensors["scale"],
         shift: tensors["shift"],
+        ...(spec.headDim && { rotary: { cos: tensors["cos"]!, sin: tensors["sin"]! } }),
       }),
     ],
-    reference: (arrays) => [
-      rmsNormReference(arrays["x"]!, eps, kind, { ...operandsOf<NdArray>(arrays), activation }),
-    ],
+    reference: (arrays) => {
+      const operands = { ...operandsOf<NdArray>(arrays), activation };
+      if (spec.parts) operands.weight = rowByRow(arrays["weight"]!, spec.x);
+      const normal = rmsNormReference(arrays["x"]!, eps, kind, operands);
+      return [spec.headDim ? rotate(normal, spec.headDim, arrays) : normal];
+    },
     tolerance: TOLERANCE,
   };
+}
+
+/** Weights by parts as an array that broadcasts. */
+function rowByRow({ shape, data }: NdArray, x: readonly number[]): NdArray {
+  return { shape: [shape[0]!, ...x.slice(1, -1).fill(1), shape[1]!], data };
+}
+
+function rotate(
+  { shape, data }: NdArray,
+  headDim: number,
+  tables: Record<string, NdArray>,
+): NdArray {
+  const [length, channels] = [shape.at(-2)!, shape.at(-1)!];
+  const heads = [data.length / length / channels, length, channels / headDim, headDim];
+  const { cos, sin } = tables;
+  return { shape, data: ropeReference({ shape: heads, data }, cos!, sin!, "interleaved").data };
 }
 
 function groupCase(spec: NormCase & { groups: number }): OpCase {
@@ -144,6 +178,10 @@ export const RMS_NORM_SUITE: OpSuite = {
     rmsCase({ x: [2, 7, 160], weight: true, scale: [2, 1, 160], dtype: "bf16" }),
     rmsCase({ x: [2, 7, 160], scale: [160], shift: [2, 7, 160], dtype: "f16" }),
     rmsCase({ x: [3, 1023], weight: true, eps: 0.1 }),
+    rmsCase({ x: [2, 3, 7, 24], weight: true, parts: true }),
+    rmsCase({ x: [2, 2, 9, 160], weight: true, parts: true, headDim: 32 }),
+    rmsCase({ x: [3, 5, 12], weight: true, headDim: 4, dtype: "bf16" }),
+    rmsCase({ x: [1, 3, 1024], weight: true, headDim: 128 }),
     rmsCase({ x: [3, 1024], mean: 1000, weight: true, activation: "gelu_tanh" }),
     {
       name: "rows of zeros",

@@ -1,12 +1,12 @@
 import type { Tensor } from "../../graph.ts";
 import type { Activation } from "../../shaders/activations.ts";
-import { rowNorm } from "./row_norm.ts";
+import { type RotaryTables, rowNorm } from "./row_norm.ts";
 
 /** Optional parts of a root-mean-square normalisation. */
 export interface RmsNormOptions {
   /** `rms`: added to the mean square; `l2`: smallest length that is divided by. */
   readonly eps: number;
-  /** Learned factor, [C]; f32, f16 or bf16. */
+  /** Learned factor, [C], or [P, C] for an `x` of [P, ..., C]; f32, f16 or bf16. */
   readonly weight?: Tensor | undefined;
   /** `rms` (default): x / sqrt(mean(x²) + eps). `l2`, as in Wan's VAE: x / max(‖x‖₂, eps) * sqrt(C). */
   readonly kind?: "rms" | "l2";
@@ -14,19 +14,21 @@ export interface RmsNormOptions {
   readonly scale?: Tensor | undefined;
   /** Modulation: added after `scale`; shapes alike. */
   readonly shift?: Tensor | undefined;
-  /** Applied last. */
+  /** Applied after that. */
   readonly activation?: Activation;
+  /** Rotary position embedding, last of all: an `x` of [..., L, H · D] turns in every head as `rope` interleaved does. */
+  readonly rotary?: RotaryTables;
   /** Name of the result, for messages. */
   readonly name?: string;
 }
 
 /**
- * Root-mean-square normalisation over the last axis, with modulation and activation fused in:
- * y = act(n(x) * weight * (1 + scale) + shift), n by `kind`.
+ * Root-mean-square normalisation over the last axis, with modulation, activation and rotation fused in:
+ * y = rotate(act(n(x) * weight * (1 + scale) + shift)), n by `kind`.
  *
  * @param x [..., C]
  * @returns f32 tensor of the shape of `x`
- * @throws {RangeError} when the weight is not [C] or a modulation does not broadcast to `x`
+ * @throws {RangeError} when weight or tables do not fit, or a modulation does not broadcast to `x`
  */
 export function rmsNorm(x: Tensor, options: RmsNormOptions): Tensor {
   return rowNorm(x, {
@@ -37,6 +39,7 @@ export function rmsNorm(x: Tensor, options: RmsNormOptions): Tensor {
     scale: options.scale,
     shift: options.shift,
     activation: options.activation ?? "none",
+    rotary: options.rotary,
     name: options.name ?? "rmsNorm",
   });
 }

@@ -5,6 +5,12 @@ import { rowNormKernel, type RowNormSpec } from "../../shaders/row_norm.ts";
 import type { Target } from "../../target.ts";
 import { chooseVariant, type Variant } from "../variants.ts";
 
+/** Cosines and sines by which the pairs of every head turn, each [L, D/2]. */
+export interface RotaryTables {
+  readonly cos: Tensor;
+  readonly sin: Tensor;
+}
+
 /** Everything that a normalisation of rows needs; the public ops fill it in. */
 export interface RowNormRequest {
   readonly op: "layerNorm" | "rmsNorm";
@@ -15,6 +21,7 @@ export interface RowNormRequest {
   readonly scale?: Tensor | undefined;
   readonly shift?: Tensor | undefined;
   readonly activation: Activation;
+  readonly rotary?: RotaryTables | undefined;
   readonly name: string;
 }
 
@@ -35,17 +42,21 @@ const ROW_NORM_VARIANTS: readonly RowNormVariant[] = [
 
 /** Traces one row normalisation over the last axis of `x`. */
 export function rowNorm(x: Tensor, request: RowNormRequest): Tensor {
-  const { op, kind, weight, bias, scale, shift, activation, eps, name } = request;
+  const { op, kind, weight, bias, scale, shift, activation, rotary, eps, name } = request;
   const channels = x.dim(-1);
-  for (const [role, vector] of Object.entries({ weight, bias })) {
-    if (vector && !sameShape(vector.shape, [channels])) {
+  const isInParts = weight?.rank === 2;
+  const shapes = {
+    weight: [weight, isInParts ? [x.dim(0), channels] : [channels]],
+    bias: [bias, [channels]],
+  } as const;
+  for (const [role, [vector, shape]] of Object.entries(shapes)) {
+    if (vector && !sameShape(vector.shape, shape)) {
       throw new RangeError(
-        `Cannot apply ${op} to ${x}: ${role} ${vector} must have the shape ${
-          formatShape([channels])
-        }`,
+        `Cannot apply ${op} to ${x}: ${role} ${vector} must have the shape ${formatShape(shape)}`,
       );
     }
   }
+  if (rotary) checkRotary(x, rotary, op);
   const { graph } = x;
   const variant = chooseVariant(op, ROW_NORM_VARIANTS, { channels }, graph.target);
   const width = channels % 4 === 0 ? 4 : 1;
@@ -55,11 +66,12 @@ export function rowNorm(x: Tensor, request: RowNormRequest): Tensor {
     width,
     lanes,
     rows,
-    hasWeight: weight !== undefined,
+    weight: isInParts ? "parts" : weight ? "shared" : "none",
     hasBias: bias !== undefined,
     hasScale: scale !== undefined,
     hasShift: shift !== undefined,
     activation,
+    isRotary: rotary !== undefined,
   });
   const params: Record<string, number> = {
     row_count: x.size / channels,
@@ -69,6 +81,11 @@ export function rowNorm(x: Tensor, request: RowNormRequest): Tensor {
   const buffers: Record<string, Tensor> = { x, y: graph.tensor(name, x.shape) };
   for (const [role, tensor] of Object.entries({ weight, bias, scale, shift })) {
     if (tensor) buffers[role] = tensor;
+  }
+  if (isInParts) params["part_rows"] = x.size / channels / x.dim(0);
+  if (rotary) {
+    Object.assign(buffers, { cos_table: rotary.cos, sin_table: rotary.sin });
+    Object.assign(params, { positions: rotary.cos.dim(0), head_words: rotary.cos.dim(1) / 2 });
   }
   for (const [role, tensor] of Object.entries({ scale, shift })) {
     if (!tensor) continue;
@@ -84,6 +101,17 @@ export function rowNorm(x: Tensor, request: RowNormRequest): Tensor {
     flops: 8 * x.size,
   });
   return buffers["y"]!;
+}
+
+function checkRotary(x: Tensor, { cos, sin }: RotaryTables, op: string): void {
+  const size = 2 * cos.dim(-1);
+  const fits = cos.rank === 2 && sameShape(cos.shape, sin.shape) && size % 4 === 0 &&
+    x.rank >= 2 && x.dim(-2) === cos.dim(0) && x.dim(-1) % size === 0;
+  if (!fits) {
+    throw new RangeError(
+      `Cannot apply ${op} to ${x} and rotate it: cos ${cos} and sin ${sin} must both be [L, D/2], D a multiple of 4, for [..., L, H · D]`,
+    );
+  }
 }
 
 /**
