@@ -16,6 +16,10 @@ import type { Figures } from "./figures.ts";
 import { BUNDLED } from "./machine.ts";
 import { PICTURE } from "./models.ts";
 import { best } from "./statistics.ts";
+import { describeStep, type Rates, type StepReport, stepReport } from "./step_report.ts";
+
+/** What the device can do at most. */
+export type MeasureRates = (device: Device) => Promise<Rates>;
 
 /** Prompt tokens of the stand-in prompt and rows of its tensors. */
 const PROMPT_TOKENS = 8;
@@ -34,8 +38,12 @@ const PROFILED = { denoise0: "denoise step", decodeFirst: "decode" } as const;
  * so that what is lost between kernels shows.
  *
  * @param log takes the tables
+ * @param measureRates what the programs are held against
  */
-export async function benchKernels(log: (line: string) => void): Promise<Figures> {
+export async function benchKernels(
+  log: (line: string) => void,
+  measureRates: MeasureRates,
+): Promise<Figures> {
   const device = await openDevice();
   if (!device.target.features.timestamps) {
     log(`no kernel profile: the adapter "${device.adapter.name}" has no timestamps`);
@@ -64,8 +72,11 @@ export async function benchKernels(log: (line: string) => void): Promise<Figures
     writeInputs(session);
     await runSequence(device, [{ programs: [session.programs.get("text")] }]);
     const figures: Record<string, Figures[string]> = {};
+    const rates = await measureRates(device);
     for (const [program, name] of Object.entries(PROFILED)) {
-      Object.assign(figures, await profileOne(device, session.programs.get(program), name, log));
+      const report = stepReport(session.plan.programs[program]!, rates);
+      const profiled = await profileOne(device, session.programs.get(program), name, report, log);
+      Object.assign(figures, profiled);
     }
     return figures;
   } finally {
@@ -80,6 +91,7 @@ async function profileOne(
   device: Device,
   program: Program,
   name: string,
+  report: StepReport,
   log: (line: string) => void,
 ): Promise<Figures> {
   const loops: number[] = [];
@@ -92,10 +104,12 @@ async function profileOne(
   const whole = best(loops);
   const kernels = total(rows);
   log(`${name}: ${ms(whole)} in a loop, ${ms(kernels)} in ${count(rows)} kernels`);
+  for (const line of describeStep(report, whole)) log(`  ${line}`);
   for (const row of rows.slice(0, TOP_KERNELS)) log(`  ${describeRow(row, kernels)}`);
   return {
     [`${name} in a loop`]: { value: whole, unit: "ms" },
     [`${name} kernels`]: { value: kernels, unit: "ms" },
+    [`${name} at the ceiling`]: { value: report.ceilingMs, unit: "ms" },
     ...Object.fromEntries(
       rows.slice(0, TOP_KERNELS).map(({ kernel, milliseconds }) => [
         `${name} kernel ${kernel}`,
