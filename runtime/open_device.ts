@@ -72,6 +72,7 @@ export async function openDevice(options: DeviceOptions = {}): Promise<Device> {
     // About a tenth of a second on a slow member of each class.
     submitBudget: isSoftware ? { flops: 1e9, bytes: 3e8 } : { flops: 1e11, bytes: 5e9 },
     forcedVariants: options.forcedVariants ?? {},
+    choices: {},
   };
   const description = {
     name: info.description || info.device || "unnamed adapter",

@@ -15,6 +15,39 @@ export interface Target {
   readonly submitBudget: { readonly flops: number; readonly bytes: number };
   /** Variant to use per op name, for tests and benches; empty in production. */
   readonly forcedVariants: Readonly<Record<string, string>>;
+  /** What a tuning run on this adapter measured; empty where there was none. */
+  readonly choices: MeasuredChoices;
+  /** Told of every choice of a variant: the tuning run and the doctor listen. */
+  readonly onChoice?: (choice: Choice) => void;
+}
+
+/** Variants that were measured, by op and class of problem, the preferred first. */
+export type MeasuredChoices = Readonly<
+  Record<string, Readonly<Record<string, readonly VariantTiming[]>>>
+>;
+
+/** How long a variant took for the problem that stands for its class. */
+export interface VariantTiming {
+  /** Name of the variant. */
+  readonly variant: string;
+  /** Time of one call. */
+  readonly microseconds: number;
+}
+
+/** Which variant an op took for a problem, and why. */
+export interface Choice {
+  /** Name of the op. */
+  readonly op: string;
+  /** Class of the problem, in words. */
+  readonly problemClass: string;
+  /** Name of the variant. */
+  readonly variant: string;
+  /** Every variant that takes the problem: the rule's own choice first. */
+  readonly candidates: readonly string[];
+  /** `measured` in a tuning run, or by the `rule`: the first of the target's class that takes the problem. */
+  readonly reason: "forced" | "measured" | "rule";
+  /** What was measured of the candidates for this class, the preferred first; empty when nothing was. */
+  readonly timings: readonly VariantTiming[];
 }
 
 /** Limits in the units of WebGPU; `maxBindingBytes` is rounded down to a multiple of 256. */
@@ -68,4 +101,5 @@ export const BASELINE_TARGET: Target = {
   },
   submitBudget: { flops: 1e11, bytes: 5e9 },
   forcedVariants: {},
+  choices: {},
 };

@@ -7,6 +7,7 @@ import { BLOCK_FORMATS } from "../quantization/formats.ts";
 import { GEMM_LANES, gemmRegistersKernel } from "../shaders/gemm_registers.ts";
 import { GEMM_ROWS_COLUMNS, gemmRowsKernel } from "../shaders/gemm_rows.ts";
 import { gemmSharedKernel } from "../shaders/gemm_shared.ts";
+import { linearClass, matmulClass } from "./problem_class.ts";
 import { chooseVariant, hasSubgroupsOf, type Variant } from "./variants.ts";
 
 /** Sizes and structure of a product y = epilogue(a · b). */
@@ -144,8 +145,13 @@ export function dispatchGemm(
   params: Readonly<Record<string, number>>,
 ): void {
   const { graph } = buffers.y;
-  const { m, n, k, batch } = problem;
-  const { kernel, workgroups } = chooseVariant(op, byPreference(problem), problem, graph.target)
+  const { m, n, k, batch, layout } = problem;
+  const sizes = { rows: m, columns: n };
+  const problemClass = op === "linear"
+    ? linearClass({ ...sizes, weight: buffers["b"]!.dtype })
+    : matmulClass({ ...sizes, layout, count: batch?.count ?? 1 });
+  const variants = byPreference(problem);
+  const { kernel, workgroups } = chooseVariant(op, variants, problem, graph.target, problemClass)
     .plan(problem);
   graph.dispatch({
     kernel,

@@ -1,4 +1,4 @@
-import type { Target, TargetFeatures } from "../target.ts";
+import type { Choice, Target, TargetFeatures, VariantTiming } from "../target.ts";
 
 /** One way to compute an op. */
 export interface Variant<Problem> {
@@ -11,8 +11,10 @@ export interface Variant<Problem> {
 }
 
 /**
- * Chooses a variant: the forced one, else the first of the target's class that fits, else the first that fits.
+ * Chooses a variant: the forced one, else the one that the tuning run prefers for the class of the problem, else the
+ * first of the target's class that fits, else the first that fits.
  *
+ * @param problemClass of `runtime/ops/problem_class.ts`
  * @throws {RangeError} when the forced variant, or every variant, refuses the problem
  */
 export function chooseVariant<Problem, V extends Variant<Problem>>(
@@ -20,25 +22,53 @@ export function chooseVariant<Problem, V extends Variant<Problem>>(
   variants: readonly V[],
   problem: Problem,
   target: Target,
+  problemClass: string,
 ): V {
   const forced = target.forcedVariants[op];
-  if (forced !== undefined) {
-    const variant = variants.find(({ name }) => name === forced);
-    if (!variant?.supports(problem, target)) {
-      throw new RangeError(
-        `Cannot run ${op} as "${forced}": this variant does not take the problem`,
-      );
-    }
-    return variant;
-  }
   const fitting = variants.filter((variant) => variant.supports(problem, target));
-  const chosen =
+  if (forced !== undefined && !fitting.some(({ name }) => name === forced)) {
+    throw new RangeError(
+      `Cannot run ${op} as "${forced}": this variant does not take the problem`,
+    );
+  }
+  const first =
     fitting.find(({ schedule }) => schedule === target.schedule || schedule === "any") ??
       fitting[0];
-  if (!chosen) {
+  if (!first) {
     throw new RangeError(`Cannot run ${op}: no variant takes the problem on this adapter`);
   }
-  return chosen;
+  const timings = (target.choices[op]?.[problemClass] ?? [])
+    .filter(({ variant }) => fitting.some(({ name }) => name === variant));
+  const measured = timings[0]?.variant;
+  const name = forced ?? measured ?? first.name;
+  target.onChoice?.({
+    op,
+    problemClass,
+    variant: name,
+    candidates: [first, ...fitting.filter((variant) => variant !== first)].map(({ name }) => name),
+    reason: forced !== undefined ? "forced" : measured !== undefined ? "measured" : "rule",
+    timings,
+  });
+  return fitting.find((variant) => variant.name === name)!;
+}
+
+/** Why a variant was chosen, in a few words, such as `measured: 1.8× registers`. */
+export function explainChoice(
+  { candidates, reason, timings }: Choice,
+  schedule: Target["schedule"],
+): string {
+  if (reason === "forced") return "forced";
+  if (candidates.length === 1) return "the only one that fits";
+  if (reason === "rule") return `rule for ${schedule} adapters`;
+  const [own, ...others] = timings;
+  const next = others.reduce<VariantTiming | undefined>(
+    (best, timing) => best && best.microseconds <= timing.microseconds ? best : timing,
+    undefined,
+  );
+  if (!own || !next) return "measured: all others failed";
+  const ratio = next.microseconds / own.microseconds;
+  if (ratio >= 1) return `measured: ${ratio.toFixed(ratio < 9.95 ? 1 : 0)}× ${next.variant}`;
+  return `measured: on a par with ${next.variant}`;
 }
 
 /** Whether every subgroup has exactly `size` invocations. */

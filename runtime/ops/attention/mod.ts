@@ -8,6 +8,7 @@ import {
   ATTENTION_TILE,
   attentionSharedKernel,
 } from "../../shaders/attention_shared.ts";
+import { attentionClass } from "../problem_class.ts";
 import { chooseVariant, hasSubgroupsOf, type Variant } from "../variants.ts";
 
 /** Optional parts of an attention. */
@@ -130,9 +131,9 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOpt
     lastKeyBias: lastKeyBias !== undefined,
   };
   const problem = { lq, headDim, logits };
-  const { kernel, rows } = chooseVariant("attention", VARIANTS, problem, graph.target).plan(
-    problem,
-  );
+  const problemClass = attentionClass({ queries: lq, keys: lk, headDim });
+  const { kernel, rows } = chooseVariant("attention", VARIANTS, problem, graph.target, problemClass)
+    .plan(problem);
   graph.dispatch({
     kernel,
     buffers: {

@@ -4,6 +4,7 @@ import { formatShape, sameShape } from "../../shape.ts";
 import type { Activation } from "../../shaders/activations.ts";
 import { concat } from "../layout/mod.ts";
 import { linear } from "../linear/mod.ts";
+import { convClass } from "../problem_class.ts";
 import { chooseVariant } from "../variants.ts";
 import { CONV_VARIANTS } from "./variants.ts";
 
@@ -81,7 +82,7 @@ export function convolution(request: ConvRequest): Tensor {
     });
   }
   const problem = { channels, pixels: outHeight * outWidth };
-  const variant = chooseVariant(op, CONV_VARIANTS, problem, graph.target);
+  const variant = chooseVariant(op, CONV_VARIANTS, problem, graph.target, convClass(problem));
   const isJoined = cache !== undefined && !variant.takesCache;
   const source = isJoined ? concat([cache, x], 1, { name: `${request.name} input` }) : x;
   const ownCache = isJoined ? undefined : cache;

@@ -7,6 +7,7 @@ import {
   groupNormPartialKernel,
 } from "../../shaders/group_norm.ts";
 import type { Target } from "../../target.ts";
+import { groupClass } from "../problem_class.ts";
 import { chooseVariant, type Variant } from "../variants.ts";
 
 /** Parts of a group normalisation. */
@@ -78,10 +79,17 @@ export function groupNorm(x: Tensor, options: GroupNormOptions): Tensor {
     }
   }
   const { graph } = x;
-  const variant = chooseVariant("groupNorm", GROUP_NORM_VARIANTS, undefined, graph.target);
   const width = channels % 4 === 0 ? 4 : 1;
   const batch = x.dim(0);
   const positions = x.size / batch / channels;
+  const problemClass = groupClass({ positions });
+  const variant = chooseVariant(
+    "groupNorm",
+    GROUP_NORM_VARIANTS,
+    undefined,
+    graph.target,
+    problemClass,
+  );
   const words = channels / width;
   const chunk_rows = Math.max(variant.minChunkRows, Math.ceil(positions / variant.maxChunks));
   const chunks = Math.ceil(positions / chunk_rows);

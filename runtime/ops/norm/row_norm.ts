@@ -3,6 +3,7 @@ import { formatShape, sameShape } from "../../shape.ts";
 import type { Activation } from "../../shaders/activations.ts";
 import { rowNormKernel, type RowNormSpec } from "../../shaders/row_norm.ts";
 import type { Target } from "../../target.ts";
+import { rowClass } from "../problem_class.ts";
 import { chooseVariant, type Variant } from "../variants.ts";
 
 /** Cosines and sines by which the pairs of every head turn, each [L, D/2]. */
@@ -58,7 +59,8 @@ export function rowNorm(x: Tensor, request: RowNormRequest): Tensor {
   }
   if (rotary) checkRotary(x, rotary, op);
   const { graph } = x;
-  const variant = chooseVariant(op, ROW_NORM_VARIANTS, { channels }, graph.target);
+  const problemClass = rowClass({ rows: x.size / channels, columns: channels });
+  const variant = chooseVariant(op, ROW_NORM_VARIANTS, { channels }, graph.target, problemClass);
   const width = channels % 4 === 0 ? 4 : 1;
   const { lanes, rows } = variant.layout(channels);
   const kernel = rowNormKernel({

@@ -2,6 +2,7 @@ import { isFloat } from "../../dtype.ts";
 import type { Tensor } from "../../graph.ts";
 import type { Kernel } from "../../shaders/assemble.ts";
 import { softmaxGroupKernel, softmaxRowKernel } from "../../shaders/softmax.ts";
+import { rowClass } from "../problem_class.ts";
 import { chooseVariant, type Variant } from "../variants.ts";
 
 /** Optional parts of a softmax. */
@@ -51,7 +52,14 @@ export function softmax(x: Tensor, options: SoftmaxOptions = {}): Tensor {
   const n = x.dim(-1);
   const rows = x.size / n;
   const { graph } = x;
-  const { kernel, rowsPerGroup } = chooseVariant("softmax", VARIANTS, null, graph.target);
+  const problemClass = rowClass({ rows, columns: n });
+  const { kernel, rowsPerGroup } = chooseVariant(
+    "softmax",
+    VARIANTS,
+    null,
+    graph.target,
+    problemClass,
+  );
   const y = graph.tensor(options.name ?? "softmax", x.shape);
   graph.dispatch({
     kernel: kernel(n % 4 === 0),
