@@ -40,8 +40,6 @@ export interface DeviceCounters {
 export class Device {
   /** The WebGPU device underneath. */
   readonly gpuDevice: GPUDevice;
-  /** What kernels are chosen for. */
-  readonly target: Target;
   /** Which adapter it is. */
   readonly adapter: AdapterDescription;
   /** What was created so far. */
@@ -54,6 +52,7 @@ export class Device {
   };
   /** Resolves with the reason when the device is lost; never rejects. */
   readonly lost: Promise<DeviceLostError>;
+  #target: Target;
   readonly #maxBytes: number;
   readonly #pipelines = new Map<string, GPUComputePipeline>();
   #allocatedBytes = 0;
@@ -64,7 +63,7 @@ export class Device {
   /** Use `openDevice`. */
   constructor(gpuDevice: GPUDevice, target: Target, adapter: AdapterDescription, maxBytes: number) {
     this.gpuDevice = gpuDevice;
-    this.target = target;
+    this.#target = target;
     this.adapter = adapter;
     this.#maxBytes = maxBytes;
     gpuDevice.addEventListener("uncapturederror", (event) => {
@@ -80,6 +79,16 @@ export class Device {
       this.#failure = error;
       return error;
     });
+  }
+
+  /** What kernels are chosen for. */
+  get target(): Target {
+    return this.#target;
+  }
+
+  /** Lets what is traced from now on use what a tuning run on this adapter measured. */
+  applyTuning({ choices, submitBudget }: Pick<Target, "choices" | "submitBudget">): void {
+    this.#target = { ...this.#target, choices, submitBudget };
   }
 
   /**

@@ -18,6 +18,7 @@ export * from "./schedule.ts";
 export type { BufferSlot, Kernel, ParamType } from "./shaders/assemble.ts";
 export * from "./shape.ts";
 export * from "./target.ts";
+export * from "./tuning/mod.ts";
 export * from "./windows.ts";
 export * from "./ops/mod.ts";
 export * from "./weights/checkpoint.ts";

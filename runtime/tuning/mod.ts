@@ -1,0 +1,10 @@
+/**
+ * Choosing kernels by what is measured on the adapter at hand.
+ *
+ * @module
+ */
+export { type TuningKey, tuningKey } from "./kernel_set.ts";
+export { type Race, type RaceInput } from "./races.ts";
+export { type KernelChoice, listChoices } from "./report.ts";
+export { tune, type TuneOptions, type Tuning, TUNING_BUDGET_MS } from "./tune.ts";
+export { readTuning, type TuningRecord, writeAttempt, writeTuning } from "./tuning_file.ts";

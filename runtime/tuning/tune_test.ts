@@ -1,0 +1,145 @@
+/** Tuning on the adapter at hand; what is the fastest there is not asserted. */
+import assert from "node:assert/strict";
+import type { Device } from "../device.ts";
+import { Graph } from "../graph.ts";
+import { type DeviceOptions, openDevice } from "../open_device.ts";
+import { elementwise } from "../ops/elementwise/mod.ts";
+import { layerNorm } from "../ops/norm/mod.ts";
+import { softmax } from "../ops/softmax/mod.ts";
+import { Resident } from "../resident.ts";
+import { kernelSetVersion } from "./kernel_set.ts";
+import { traceRace } from "./race.ts";
+import { type Race, RACES } from "./races.ts";
+import { listChoices } from "./report.ts";
+import { tune } from "./tune.ts";
+
+const SOFTMAX: Race = {
+  op: "softmax",
+  inputs: [{ shape: [300, 64], dtype: "f32", magnitude: 1 }],
+  build: (x) => softmax(x!),
+};
+
+const LAYER_NORM: Race = {
+  op: "layerNorm",
+  inputs: [{ shape: [8, 16], dtype: "f32", magnitude: 1 }],
+  build: (x) => layerNorm(x!, { eps: 1e-6 }),
+};
+
+async function withDevice(
+  use: (device: Device) => Promise<void>,
+  options: DeviceOptions = {},
+): Promise<void> {
+  const device = await openDevice(options);
+  try {
+    await use(device);
+  } finally {
+    device.destroy();
+  }
+}
+
+Deno.test("tune() measures every variant of two classes, and frees what it took", () =>
+  withDevice(async (device) => {
+    const lines: string[] = [];
+    const before = device.target;
+    const tuning = await tune(device, {
+      races: [SOFTMAX, LAYER_NORM],
+      onProgress: (fraction, line) => lines.push(`${fraction} ${line}`),
+    });
+    assert.deepEqual(tuning.classes, { measured: 2, known: 2 });
+    const softmaxTimings = tuning.choices["softmax"]!["rows>256 columns<=512"]!;
+    const names = softmaxTimings.map(({ variant }) => variant).sort();
+    assert.deepEqual(names, ["group", "row"]);
+    assert.ok(softmaxTimings.every(({ microseconds }) => microseconds > 0));
+    assert.deepEqual(tuning.excluded, []);
+    assert.match(lines[0]!, /^0\.5 softmax rows>256 columns<=512: (row|group) \(measured: /);
+    assert.match(lines[1]!, /^1 layerNorm rows<=256 columns<=512: (cpu|gpu) /);
+    assert.equal(device.allocatedBytes, 0);
+    assert.equal(device.target, before, "the device is not touched");
+
+    device.applyTuning(tuning);
+    const { choice } = traceRace(SOFTMAX, device.target);
+    assert.deepEqual([choice.reason, choice.variant], ["measured", softmaxTimings[0]!.variant]);
+    const listed = listChoices(device.target).find(({ problemClass, op }) =>
+      op === "softmax" && problemClass === "rows>256 columns<=512"
+    );
+    assert.match(listed!.why, /^measured/);
+  }));
+
+Deno.test("tune() leaves out what its budget and the memory do not hold", async () => {
+  await withDevice(async (device) => {
+    const tuning = await tune(device, { races: [SOFTMAX], budgetMs: 0 });
+    assert.deepEqual([tuning.choices, tuning.classes], [{}, { measured: 0, known: 1 }]);
+    assert.deepEqual(tuning.submitBudget, device.target.submitBudget);
+  });
+  await withDevice(async (device) => {
+    const tuning = await tune(device, { races: [SOFTMAX, LAYER_NORM] });
+    assert.deepEqual(Object.keys(tuning.choices), ["layerNorm"]);
+    assert.equal(device.allocatedBytes, 0);
+  }, { maxBytes: 50_000 });
+});
+
+Deno.test("tune() excludes variants that compute something else or do not run, by name", () =>
+  withDevice(async (device) => {
+    const wrong: Race = {
+      ...SOFTMAX,
+      build: (x) => {
+        const y = softmax(x!);
+        return x!.graph.target.forcedVariants["softmax"] === "group"
+          ? elementwise("a + 1", { a: y })
+          : y;
+      },
+    };
+    const failing: Race = {
+      ...LAYER_NORM,
+      build: (x) => {
+        if (x!.graph.target.forcedVariants["layerNorm"] === "gpu") throw new Error("no such thing");
+        return LAYER_NORM.build(x!);
+      },
+    };
+    const { choices, excluded } = await tune(device, { races: [wrong, failing] });
+    assert.match(excluded[0]!, /^softmax .* as "(group|row)": its result differs/);
+    assert.match(excluded[1]!, /^layerNorm .* as "gpu": no such thing/);
+    assert.equal(choices["softmax"]!["rows>256 columns<=512"]!.length, 1);
+    assert.equal(choices["layerNorm"]!["rows<=256 columns<=512"]![0]!.variant, "cpu");
+    assert.equal(device.allocatedBytes, 0);
+  }));
+
+Deno.test("RACES has every class once, each on the op that it names, with a choice to make", () =>
+  withDevice((device) => {
+    const seen = new Set<string>();
+    for (const race of RACES) {
+      const { op, problemClass, candidates } = traceRace(race, device.target).choice;
+      const name = `${op} ${problemClass}`;
+      assert.equal(op, race.op);
+      assert.ok(candidates.length > 1, `${name} has one variant`);
+      assert.ok(!seen.has(name), `${name} is raced twice`);
+      seen.add(name);
+    }
+    return Promise.resolve();
+  }));
+
+Deno.test("kernelSetVersion() changes with the kernels, and only with them", () =>
+  withDevice(async ({ target }) => {
+    const version = await kernelSetVersion(target, [SOFTMAX]);
+    assert.match(version, /^[0-9a-f]{16}$/);
+    assert.equal(await kernelSetVersion({ ...target, choices: {} }, [SOFTMAX]), version);
+    assert.notEqual(await kernelSetVersion(target, [LAYER_NORM]), version);
+    const scaled: Race = { ...SOFTMAX, inputs: [{ ...SOFTMAX.inputs[0]!, dtype: "f16" }] };
+    assert.notEqual(await kernelSetVersion(target, [scaled]), version);
+  }));
+
+Deno.test("Device.applyTuning() counts for graphs that are traced afterwards", () =>
+  withDevice((device) => {
+    const trace = () => {
+      const graph = new Graph("test", device.target);
+      softmax(graph.use(new Resident("x", [300, 64])));
+      return graph.dispatches[0]!.kernel.name;
+    };
+    const names = ["row", "group"].map((variant) => {
+      const timings = { "rows>256 columns<=512": [{ variant, microseconds: 1 }] };
+      device.applyTuning({ ...device.target, choices: { softmax: timings } });
+      return trace();
+    });
+    assert.equal(new Set(names).size, 2, names.join());
+    return Promise.resolve();
+  }));

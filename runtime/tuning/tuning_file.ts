@@ -1,0 +1,175 @@
+/** Results of tuning runs on disk: one small file per adapter. Whatever is wrong with one, there just is no result. */
+import { join } from "node:path";
+import type { VariantTiming } from "../target.ts";
+import { digest, type TuningKey } from "./kernel_set.ts";
+import type { Tuning } from "./tune.ts";
+
+/** What the file of an adapter holds. */
+export type TuningRecord =
+  | {
+    readonly state: "tuned";
+    readonly path: string;
+    readonly tuning: Tuning;
+    /** When the run ended. */
+    readonly date: Date;
+  }
+  /** There is no file, or it was made for other kernels or another driver. */
+  | { readonly state: "none"; readonly path: string }
+  /** Runs began and never ended: the process or the device did not survive them. */
+  | { readonly state: "unfinished"; readonly path: string; readonly attempts: number }
+  | { readonly state: "unreadable"; readonly path: string; readonly reason: string };
+
+/** Of the file's form. */
+const FORMAT = 1;
+/** Work of a submit on any device: less would cut programs into crumbs, more hang the desktop. */
+const BUDGET_RANGE = [1e6, 1e16] as const;
+/** No file of ours is nearly as large. */
+const MAX_BYTES = 1 << 20;
+
+/**
+ * Where the results of an adapter are kept. Those of other kernels are overwritten, so a file does not outlive its use.
+ *
+ * @param folder that the program may fill
+ */
+export async function tuningPath(folder: string, key: TuningKey): Promise<string> {
+  const { adapter, vendor, backend } = key;
+  const words = adapter.toLowerCase().match(/[a-z0-9]+/g) ?? [];
+  const name = words.join("-").slice(0, 60) || "adapter";
+  return join(folder, `${name}-${await digest(JSON.stringify([adapter, vendor, backend]))}.json`);
+}
+
+/** Reads the results for an adapter; never throws for what it finds. */
+export async function readTuning(folder: string, key: TuningKey): Promise<TuningRecord> {
+  const path = await tuningPath(folder, key);
+  try {
+    const { isFile, size } = await Deno.stat(path);
+    if (!isFile) throw new TypeError("it is no file");
+    if (size > MAX_BYTES) throw new TypeError(`it has ${size} bytes`);
+    return parseTuning(await Deno.readTextFile(path), key, path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return { state: "none", path };
+    return { state: "unreadable", path, reason: (error as Error).message };
+  }
+}
+
+/**
+ * Keeps the results of a finished run, at one stroke.
+ *
+ * @returns the path of the file
+ * @throws {Error} when the folder cannot be written
+ */
+export function writeTuning(folder: string, key: TuningKey, tuning: Tuning): Promise<string> {
+  return replace(folder, key, { date: new Date().toISOString(), tuning });
+}
+
+/**
+ * Keeps that a run begins, so that one that ends the process is not begun for ever.
+ *
+ * @param attempts runs begun without an end, this one counted
+ * @throws {Error} when the folder cannot be written
+ */
+export function writeAttempt(folder: string, key: TuningKey, attempts: number): Promise<string> {
+  return replace(folder, key, { attempts });
+}
+
+/**
+ * Reads the text of a file.
+ *
+ * @throws {SyntaxError} when it is no JSON
+ * @throws {TypeError} when it is JSON of another form
+ */
+export function parseTuning(text: string, key: TuningKey, path: string): TuningRecord {
+  const file = record(JSON.parse(text), "the file");
+  if (file["format"] !== FORMAT || JSON.stringify(file["key"]) !== JSON.stringify(key)) {
+    return { state: "none", path };
+  }
+  if (file["tuning"] === undefined) {
+    return { state: "unfinished", path, attempts: number(file["attempts"], "attempts") };
+  }
+  const date = new Date(String(file["date"]));
+  if (Number.isNaN(date.getTime())) throw new TypeError("its date is none");
+  return { state: "tuned", path, date, tuning: readTuningRecord(file["tuning"]) };
+}
+
+function readTuningRecord(value: unknown): Tuning {
+  const { choices, submitBudget, excluded, classes, seconds } = record(value, "tuning");
+  const budget = record(submitBudget, "submitBudget");
+  const { measured, known } = record(classes, "classes");
+  return {
+    choices: mapValues(
+      choices,
+      "choices",
+      (classes, op) =>
+        mapValues(classes, op, (timings, problemClass) => list(timings, problemClass).map(timing)),
+    ),
+    submitBudget: {
+      flops: number(budget["flops"], "flops", ...BUDGET_RANGE),
+      bytes: number(budget["bytes"], "bytes", ...BUDGET_RANGE),
+    },
+    excluded: list(excluded, "excluded").map((line) => text(line, "excluded")),
+    classes: { measured: number(measured, "measured", 0), known: number(known, "known", 0) },
+    seconds: number(seconds, "seconds"),
+  };
+}
+
+function timing(value: unknown): VariantTiming {
+  const { variant, microseconds } = record(value, "timing");
+  return {
+    variant: text(variant, "variant"),
+    microseconds: number(microseconds, "microseconds"),
+  };
+}
+
+function mapValues<T>(
+  value: unknown,
+  name: string,
+  read: (value: unknown, key: string) => T,
+): Record<string, T> {
+  const entries = Object.entries(record(value, name)).map((
+    [key, entry],
+  ) => [key, read(entry, key)]);
+  return Object.fromEntries(entries);
+}
+
+function record(value: unknown, name: string): Record<string, unknown> {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
+    return value as Record<string, unknown>;
+  }
+  throw new TypeError(`${name} is no object`);
+}
+
+function list(value: unknown, name: string): unknown[] {
+  if (Array.isArray(value)) return value;
+  throw new TypeError(`${name} is no list`);
+}
+
+function text(value: unknown, name: string): string {
+  if (typeof value === "string") return value;
+  throw new TypeError(`${name} is no text`);
+}
+
+function number(
+  value: unknown,
+  name: string,
+  lowest = Number.MIN_VALUE,
+  highest = Number.MAX_VALUE,
+): number {
+  if (typeof value === "number" && value >= lowest && value <= highest) return value;
+  throw new TypeError(`${name} is out of range`);
+}
+
+async function replace(folder: string, key: TuningKey, content: object): Promise<string> {
+  const path = await tuningPath(folder, key);
+  const fresh = `${path}.${crypto.randomUUID()}`;
+  try {
+    await Deno.mkdir(folder, { recursive: true });
+    await Deno.writeTextFile(fresh, JSON.stringify({ format: FORMAT, key, ...content }, null, 1));
+    await Deno.rename(fresh, path);
+    return path;
+  } catch (error) {
+    await Deno.remove(fresh).catch(() => {});
+    throw new Error(`Cannot keep what was measured in ${path}: ${(error as Error).message}`, {
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,132 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import fc from "fast-check";
+import type { TuningKey } from "./kernel_set.ts";
+import type { Tuning } from "./tune.ts";
+import {
+  parseTuning,
+  readTuning,
+  tuningPath,
+  type TuningRecord,
+  writeAttempt,
+  writeTuning,
+} from "./tuning_file.ts";
+
+const KEY: TuningKey = {
+  adapter: "Test GPU 3000 (rev 2)",
+  vendor: "4318",
+  backend: "linux vulkan",
+  abilities: "0123456789abcdef",
+  kernels: "fedcba9876543210",
+};
+
+const TUNING: Tuning = {
+  choices: { linear: { "rows<=1": [{ variant: "rows", microseconds: 1.5 }], "rows<=4": [] } },
+  submitBudget: { flops: 1e12, bytes: 1e10 },
+  excluded: ['linear rows<=1 as "tiles": its result differs'],
+  classes: { measured: 1, known: 2 },
+  seconds: 0.5,
+};
+
+async function withFolder(use: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir();
+  try {
+    await use(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test("readTuning() gives what writeTuning() kept, which leaves no other file", () =>
+  withFolder(async (parent) => {
+    const folder = join(parent, "new", "folder");
+    await writeAttempt(folder, KEY, 1);
+    const path = await writeTuning(folder, KEY, TUNING);
+    const found = await readTuning(folder, KEY) as Extract<TuningRecord, { state: "tuned" }>;
+    assert.deepEqual([found.state, found.tuning, found.path], ["tuned", TUNING, path]);
+    assert.ok(Math.abs(Date.now() - found.date.getTime()) < 60_000);
+    assert.equal([...Deno.readDirSync(folder)].length, 1);
+    assert.match(path, /test-gpu-3000-rev-2-[0-9a-f]{16}\.json$/);
+  }));
+
+Deno.test("readTuning() finds nothing for other kernels or another driver in the same file, and nothing in none", () =>
+  withFolder(async (folder) => {
+    assert.equal((await readTuning(folder, KEY)).state, "none");
+    assert.equal((await readTuning(join(folder, "absent"), KEY)).state, "none");
+    await writeTuning(folder, KEY, TUNING);
+    for (const change of [{ kernels: "0" }, { abilities: "0" }]) {
+      const other = { ...KEY, ...change };
+      assert.equal(await tuningPath(folder, other), await tuningPath(folder, KEY));
+      assert.equal((await readTuning(folder, other)).state, "none");
+    }
+  }));
+
+Deno.test("tuningPath() tells adapters apart, and stays in the folder whatever they are called", async () => {
+  const name = async (change: Partial<TuningKey>) =>
+    await tuningPath("folder", { ...KEY, ...change });
+  const changes = [{}, { adapter: "x" }, { adapter: "Test GPU 3000 rev 2" }, { backend: "dawn" }];
+  assert.equal(new Set(await Promise.all(changes.map(name))).size, changes.length);
+  for (const adapter of ["../../etc/passwd", "", "\0", "名前", "a".repeat(1000)]) {
+    assert.match(await name({ adapter }), /^folder[/\\][a-z0-9-]{1,80}\.json$/);
+  }
+});
+
+Deno.test("readTuning() tells of runs that began and never ended", () =>
+  withFolder(async (folder) => {
+    const path = await writeAttempt(folder, KEY, 2);
+    assert.deepEqual(await readTuning(folder, KEY), { state: "unfinished", path, attempts: 2 });
+  }));
+
+Deno.test("readTuning() never throws for what lies in the file's place", () =>
+  withFolder(async (folder) => {
+    const path = await writeTuning(folder, KEY, TUNING);
+    const good = await Deno.readTextFile(path);
+    const cut = good.slice(0, good.length / 2);
+    for (const text of ["", "null", "[]", "{", cut, "\0\0\0", "9".repeat((1 << 20) + 1)]) {
+      await Deno.writeTextFile(path, text);
+      assert.equal((await readTuning(folder, KEY)).state, "unreadable", text.slice(0, 20));
+    }
+    await writeTuning(folder, KEY, TUNING);
+    assert.equal((await readTuning(folder, KEY)).state, "tuned");
+    await Deno.remove(path);
+    await Deno.mkdir(path);
+    assert.equal((await readTuning(folder, KEY)).state, "unreadable");
+    await assert.rejects(writeTuning(folder, KEY, TUNING), /Cannot keep what was measured in/);
+    assert.equal([...Deno.readDirSync(folder)].length, 1, "no temporary file stays");
+  }));
+
+Deno.test("parseTuning() refuses values that the runtime could not work with", () => {
+  const read = (tuning: unknown) =>
+    parseTuning(JSON.stringify({ format: 1, key: KEY, date: "2026-01-02", tuning }), KEY, "path");
+  assert.equal(read(TUNING).state, "tuned");
+  const choices = (timing: unknown) => ({ ...TUNING, choices: { linear: { a: [timing] } } });
+  for (
+    const wrong of [
+      null,
+      [],
+      {},
+      { ...TUNING, choices: [] },
+      { ...TUNING, choices: { linear: [] } },
+      { ...TUNING, choices: { linear: { a: {} } } },
+      choices(null),
+      choices({ variant: 1, microseconds: 1 }),
+      choices({ variant: "rows", microseconds: -1 }),
+      choices({ variant: "rows", microseconds: null }),
+      { ...TUNING, submitBudget: { flops: 1e-300, bytes: 1e10 } },
+      { ...TUNING, submitBudget: { flops: 1e12, bytes: 1e300 } },
+      { ...TUNING, excluded: [1] },
+      { ...TUNING, seconds: "1" },
+    ]
+  ) assert.throws(() => read(wrong), TypeError, JSON.stringify(wrong));
+});
+
+Deno.test("parseTuning() throws nothing but TypeError and SyntaxError for any JSON under the key", () => {
+  fc.assert(fc.property(fc.jsonValue(), fc.jsonValue(), (tuning, date) => {
+    const text = JSON.stringify({ format: 1, key: KEY, date, tuning, attempts: tuning });
+    try {
+      parseTuning(text, KEY, "path");
+    } catch (error) {
+      assert.ok(error instanceof TypeError || error instanceof SyntaxError, String(error));
+    }
+  }));
+});
