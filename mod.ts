@@ -68,12 +68,19 @@ export interface DeviceOptions {
   powerPreference?: "high-performance" | "low-power";
   /** Use the software adapter even where there is a GPU. */
   forceSoftware?: boolean;
+  /**
+   * How kernels are chosen: by rule (`off`), by what an earlier tuning run measured on this adapter (`cached`, the
+   * default), or so and with a tuning run of up to 20 s first where a GPU was not measured yet (`auto`).
+   */
+  tuning?: "off" | "cached" | "auto";
 }
 
 /** How {@link loadModel} loads. */
 export interface LoadModelOptions extends DeviceOptions {
-  /** Called while the weights come in; `fraction` is 0 to 1. */
+  /** Called while kernels are tuned (stage `tuning`) and the weights come in (`weights`); `fraction` is 0 to 1. */
   onLoadProgress?: (progress: { stage: string; fraction: number }) => void;
+  /** Called with lines for a log, such as that kernels are tuned. */
+  onNote?: (line: string) => void;
 }
 
 /** What {@link Model.generate} makes; what is left out is the model's own default. */
@@ -219,19 +226,24 @@ export function serve(options: ServeOptions = {}): RunningServer {
     openEngine: (onProgress) =>
       openNamed(modelPath, {
         ...options,
-        onLoadProgress: ({ fraction }) => onProgress(fraction),
+        onLoadProgress: ({ stage, fraction }) => {
+          if (stage === "weights") onProgress(fraction);
+        },
+        ...(options.log === undefined ? {} : { onNote: options.log }),
       }),
   });
 }
 
 async function openNamed(path: string, options: LoadModelOptions): Promise<Engine> {
-  const { maxVramBytes, powerPreference, forceSoftware, onLoadProgress } = options;
+  const { maxVramBytes, powerPreference, forceSoftware, onLoadProgress, onNote } = options;
   return await openEngine({
     modelPath: path === BUNDLED_MODEL ? fileURLToPath(BUNDLED_FOLDER) : path,
+    tuning: options.tuning ?? "cached",
     ...(maxVramBytes === undefined ? {} : { maxVramBytes }),
     ...(powerPreference === undefined ? {} : { powerPreference }),
     ...(forceSoftware === undefined ? {} : { forceSoftware }),
     ...(onLoadProgress === undefined ? {} : { onLoadProgress }),
+    ...(onNote === undefined ? {} : { onNote }),
   });
 }
 

@@ -61,7 +61,7 @@ export class EngineWorker {
   #receive(event: FromWorker): void {
     const pending = this.#pending;
     if (!pending) return;
-    if (event.type === "loading" || event.type === "progress") {
+    if (EVENTS.has(event.type)) {
       try {
         pending.onEvent(event);
       } catch (error) {
@@ -82,6 +82,9 @@ export class EngineWorker {
     this.#pending = undefined;
   }
 }
+
+/** What comes before an answer. */
+const EVENTS: ReadonlySet<FromWorker["type"]> = new Set(["note", "tuning", "loading", "progress"]);
 
 function startThread(): Worker {
   return new Worker(new URL("./worker.ts", import.meta.url), {

@@ -1,5 +1,7 @@
-import { type DeviceOptions, openDevice } from "../runtime/mod.ts";
+import { type DeviceOptions, listChoices, openDevice } from "../runtime/mod.ts";
 import { runSelfTests } from "../runtime/adapter_check.ts";
+import type { TuningSettings } from "./protocol.ts";
+import { tuningRecordOf } from "./tuned_device.ts";
 import type { DeviceReport } from "./types.ts";
 
 /**
@@ -7,10 +9,16 @@ import type { DeviceReport } from "./types.ts";
  *
  * @throws {NoAdapterError} when there is none
  */
-export async function inspect(options: DeviceOptions): Promise<DeviceReport> {
+export async function inspect(
+  options: DeviceOptions,
+  tuning?: TuningSettings,
+): Promise<DeviceReport> {
   const device = await openDevice(options);
   try {
-    const { adapter, gpuDevice, target: { features, schedule } } = device;
+    const record = tuning && await tuningRecordOf(device, tuning.folder);
+    if (record?.state === "tuned") device.applyTuning(record.tuning);
+    const { adapter, gpuDevice, target } = device;
+    const { features, schedule } = target;
     const optional = {
       f16: features.f16,
       subgroups: features.subgroups,
@@ -28,6 +36,10 @@ export async function inspect(options: DeviceOptions): Promise<DeviceReport> {
         `${schedule} kernels`,
       ],
       selfTests: await runSelfTests(device),
+      kernels: listChoices(target),
+      ...(record?.state === "tuned" && {
+        tuned: { path: record.path, date: record.date, seconds: record.tuning.seconds },
+      }),
     };
   } finally {
     device.destroy();

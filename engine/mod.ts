@@ -5,9 +5,10 @@
  */
 import { resolveModel } from "../hub/resolve.ts";
 import { EngineWorker } from "./engine_worker.ts";
-import type { FromWorker } from "./protocol.ts";
-import type { DeviceReport, Engine, EngineOptions } from "./types.ts";
-import { deviceSettings, WorkerEngine } from "./worker_engine.ts";
+import type { FromWorker, ToWorker } from "./protocol.ts";
+import { tuningFolder } from "./cache_folder.ts";
+import type { DeviceReport, Engine, EngineOptions, TuningReport } from "./types.ts";
+import { deviceSettings, tuningSettings, WorkerEngine } from "./worker_engine.ts";
 
 export type * from "./types.ts";
 
@@ -23,14 +24,57 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   return engine;
 }
 
+/** Which adapter, where the machine has several. */
+type AdapterOptions = Pick<EngineOptions, "powerPreference" | "forceSoftware">;
+
 /** Looks at this machine's adapter in a worker of its own. */
 export async function inspectDevice(
-  options: Pick<EngineOptions, "powerPreference" | "forceSoftware"> = {},
+  options: AdapterOptions & Pick<EngineOptions, "tuning"> = {},
 ): Promise<DeviceReport> {
+  const device = deviceSettings(options);
+  const answer = await askOnce({ type: "inspect", device, ...tuningSettings(options) });
+  return (answer as Extract<FromWorker, { type: "inspected" }>).report;
+}
+
+/**
+ * Measures which kernels are the fastest on this machine's adapter and keeps that for every later start.
+ *
+ * @param options which adapter, and how long the run may take
+ * @param onEvent called for what happens on the way
+ * @throws {Error} when nothing can be kept, because there is no cache folder
+ */
+export async function tuneDevice(
+  options: AdapterOptions & { budgetMs?: number },
+  onEvent: (event: Extract<FromWorker, { type: "note" | "tuning" }>) => void,
+): Promise<TuningReport> {
+  const folder = tuningFolder();
+  if (folder === undefined) {
+    throw new Error(
+      "Cannot keep what is measured: there is no cache folder; give one in DENOISE_CACHE",
+    );
+  }
+  const answer = await askOnce(
+    {
+      type: "tune",
+      device: deviceSettings(options),
+      folder,
+      ...(options.budgetMs === undefined ? {} : { budgetMs: options.budgetMs }),
+    },
+    (event) => {
+      if (event.type === "note" || event.type === "tuning") onEvent(event);
+    },
+  );
+  return (answer as Extract<FromWorker, { type: "tuned" }>).report;
+}
+
+/** Asks a worker that lives for this one question. */
+async function askOnce(
+  message: ToWorker,
+  onEvent?: (event: FromWorker) => void,
+): Promise<FromWorker> {
   const worker = new EngineWorker();
   try {
-    const answer = await worker.ask({ type: "inspect", device: deviceSettings(options) });
-    return (answer as Extract<FromWorker, { type: "inspected" }>).report;
+    return await worker.ask(message, onEvent);
   } finally {
     worker.terminate();
   }

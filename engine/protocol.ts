@@ -2,26 +2,51 @@
 import type { PipelineInfo, PipelineProgress, PipelineRequest } from "../models/mod.ts";
 import type { DeviceOptions } from "../runtime/mod.ts";
 import type { ErrorRecord } from "./error_record.ts";
-import type { DeviceReport } from "./types.ts";
+import type { DeviceReport, TuningReport } from "./types.ts";
 
 /** How the worker opens its device. */
 export type DeviceSettings = Readonly<
   Pick<DeviceOptions, "maxBytes" | "powerPreference" | "forceFallbackAdapter">
 >;
 
+/** Where results of tuning runs are kept, and whether a run is begun where there are none. */
+export interface TuningSettings {
+  readonly folder: string;
+  readonly mode: "cached" | "auto";
+  /** How long a run may take; by class of adapter when left out. */
+  readonly budgetMs?: number;
+}
+
 /** To the worker. A worker does one thing at a time, in order. */
 export type ToWorker =
-  | { readonly type: "open"; readonly folder: string; readonly device: DeviceSettings }
+  | {
+    readonly type: "open";
+    readonly folder: string;
+    readonly device: DeviceSettings;
+    readonly tuning?: TuningSettings;
+  }
   | {
     readonly type: "generate";
     readonly request: PipelineRequest;
     /** One u32, non-zero to cancel: messages do not arrive while the worker waits for the GPU. */
     readonly cancel: SharedArrayBuffer;
   }
-  | { readonly type: "inspect"; readonly device: DeviceSettings };
+  | {
+    readonly type: "inspect";
+    readonly device: DeviceSettings;
+    readonly tuning?: TuningSettings;
+  }
+  | {
+    readonly type: "tune";
+    readonly device: DeviceSettings;
+    readonly folder: string;
+    readonly budgetMs?: number;
+  };
 
 /** From the worker: progress while it works, then one answer: what was asked for, or `failed`. */
 export type FromWorker =
+  | { readonly type: "note"; readonly line: string }
+  | { readonly type: "tuning"; readonly fraction: number; readonly line: string }
   | { readonly type: "loading"; readonly fraction: number }
   | { readonly type: "progress"; readonly progress: PipelineProgress }
   | { readonly type: "opened"; readonly info: PipelineInfo; readonly maxPixels: number }
@@ -32,4 +57,5 @@ export type FromWorker =
     readonly peakBytes: number;
   }
   | { readonly type: "inspected"; readonly report: DeviceReport }
+  | { readonly type: "tuned"; readonly report: TuningReport }
   | { readonly type: "failed"; readonly error: ErrorRecord };

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { KernelChoice, Tuning } from "../runtime/mod.ts";
 
 /** What a request asks a model to make, from what; the names of the HTTP contract. */
 export type TaskType =
@@ -189,8 +190,15 @@ export interface EngineOptions {
   powerPreference?: "high-performance" | "low-power";
   /** Use the software adapter even where there is a GPU. */
   forceSoftware?: boolean;
-  /** Called while the weights come in; `fraction` is 0 to 1. */
+  /**
+   * How kernels are chosen: by rule (`off`, the default); by what an earlier run measured on this adapter and kept in
+   * the cache folder (`cached`); so too, and where nothing was measured a GPU is tuned first (`auto`).
+   */
+  tuning?: "off" | "cached" | "auto";
+  /** Called while kernels are tuned (stage `tuning`) and the weights come in (`weights`); `fraction` is 0 to 1. */
   onLoadProgress?: (p: { stage: string; fraction: number }) => void;
+  /** Called with what belongs into a log: that kernels are tuned, how long it took. */
+  onNote?: (line: string) => void;
 }
 
 /** One numeric check that a device went through. */
@@ -219,4 +227,20 @@ export interface DeviceReport {
   features: readonly string[];
   /** Numeric checks in the order they ran; empty when no device could be opened. */
   selfTests: readonly SelfTest[];
+  /** Which kernels are used, by op and class of problems. */
+  kernels: readonly KernelChoice[];
+  /** The tuning run that chose them; none when they are chosen by rule. */
+  tuned?: { path: string; date: Date; seconds: number };
+}
+
+/** How a tuning run ended. */
+export interface TuningReport {
+  /** The adapter as the driver names it. */
+  adapter: string;
+  /** What was measured. */
+  tuning: Tuning;
+  /** Which kernels are used from now on. */
+  kernels: readonly KernelChoice[];
+  /** The file that keeps it; none when it could not be written. */
+  path: string | undefined;
 }

@@ -5,7 +5,8 @@ import { openPipeline, type Pipeline, type PipelineRequest } from "../models/mod
 import { type Device, openDevice } from "../runtime/mod.ts";
 import { toErrorRecord } from "./error_record.ts";
 import { inspect } from "./inspect.ts";
-import type { DeviceSettings, FromWorker, ToWorker } from "./protocol.ts";
+import type { FromWorker, ToWorker } from "./protocol.ts";
+import { type OpenEvents, openTunedDevice, runTuning } from "./tuned_device.ts";
 
 /** The part of a worker's global scope that is used here. */
 const scope = self as unknown as {
@@ -18,17 +19,31 @@ let pipeline: Pipeline | undefined;
 
 scope.onmessage = async ({ data }): Promise<void> => {
   try {
-    if (data.type === "open") await open(data.folder, data.device);
-    else if (data.type === "generate") await generate(data.request, new Int32Array(data.cancel));
-    else post({ type: "inspected", report: await inspect(data.device) });
+    switch (data.type) {
+      case "open":
+        return await open(data);
+      case "generate":
+        return await generate(data.request, new Int32Array(data.cancel));
+      case "inspect":
+        return post({ type: "inspected", report: await inspect(data.device, data.tuning) });
+      case "tune":
+        return post({ type: "tuned", report: await runTuning(data.device, data, events) });
+    }
   } catch (error) {
     post({ type: "failed", error: toErrorRecord(error) });
   }
 };
 
-async function open(folder: string, settings: DeviceSettings): Promise<void> {
+const events: OpenEvents = {
+  note: (line) => post({ type: "note", line }),
+  tuning: (fraction, line) => post({ type: "tuning", fraction, line }),
+};
+
+async function open(
+  { folder, device: settings, tuning }: Extract<ToWorker, { type: "open" }>,
+): Promise<void> {
   pipeline = await openPipeline(folder);
-  device = await openDevice(settings);
+  device = await (tuning ? openTunedDevice(settings, tuning, events) : openDevice(settings));
   let percent = 0;
   await pipeline.load(device, (fraction) => {
     if (Math.floor(fraction * 100) === percent) return;

@@ -1,7 +1,8 @@
 import type { PipelineInfo } from "../models/mod.ts";
+import { tuningFolder } from "./cache_folder.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import { ProgressClock } from "./progress.ts";
-import type { DeviceSettings, FromWorker } from "./protocol.ts";
+import type { DeviceSettings, FromWorker, TuningSettings } from "./protocol.ts";
 import type {
   Engine,
   EngineOptions,
@@ -61,11 +62,13 @@ export class WorkerEngine implements Engine {
         type: "open",
         folder: this.#folder,
         device: deviceSettings(this.#options),
+        ...tuningSettings(this.#options),
       } as const;
       const answer = await worker.ask(message, (event) => {
-        if (event.type === "loading") {
-          this.#options.onLoadProgress?.({ stage: "weights", fraction: event.fraction });
-        }
+        if (event.type === "loading" || event.type === "tuning") {
+          const stage = event.type === "loading" ? "weights" : "tuning";
+          this.#options.onLoadProgress?.({ stage, fraction: event.fraction });
+        } else if (event.type === "note") this.#options.onNote?.(event.line);
       });
       const { info, maxPixels } = answer as Extract<FromWorker, { type: "opened" }>;
       this.#info = modelInfo(this.#options.modelPath, info, maxPixels);
@@ -159,6 +162,15 @@ export function deviceSettings(
     ...(powerPreference === undefined ? {} : { powerPreference }),
     ...(forceSoftware === undefined ? {} : { forceFallbackAdapter: forceSoftware }),
   };
+}
+
+/** Where the worker finds what was measured; nothing when it shall not, or there is no cache folder. */
+export function tuningSettings(
+  { tuning = "off" }: Partial<EngineOptions>,
+): { tuning?: TuningSettings } {
+  const folder = tuningFolder();
+  if (tuning === "off" || folder === undefined) return {};
+  return { tuning: { folder: folder, mode: tuning } };
 }
 
 function modelInfo(modelPath: string, info: PipelineInfo, maxPixels: number): ModelInfo {

@@ -1,0 +1,104 @@
+/** Opening devices with and without results of a tuning run, on the adapter at hand taken for a GPU. */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import type { Device, DeviceOptions, TuningRecord } from "../runtime/mod.ts";
+import { openTunedDevice, runTuning, tuningRecordOf } from "./tuned_device.ts";
+
+const GPU: DeviceOptions = { schedule: "gpu" };
+const BUDGET_MS = 1500;
+
+interface Opened {
+  readonly record: TuningRecord;
+  readonly notes: readonly string[];
+  readonly choices: Device["target"]["choices"];
+}
+
+async function open(
+  folder: string,
+  mode: "cached" | "auto",
+  settings = GPU,
+): Promise<Opened> {
+  const notes: string[] = [];
+  const events = { note: (line: string) => notes.push(line), tuning: () => {} };
+  const tuning = { folder, mode, budgetMs: BUDGET_MS };
+  const device = await openTunedDevice(settings, tuning, events);
+  try {
+    const record = await tuningRecordOf(device, folder);
+    return { record, notes, choices: device.target.choices };
+  } finally {
+    device.destroy();
+  }
+}
+
+async function withFolder(use: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir();
+  try {
+    await use(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test("openTunedDevice() tunes a GPU once, says so, and finds the result from then on", () =>
+  withFolder(async (folder) => {
+    const first = await open(folder, "auto");
+    assert.match(
+      first.notes[0]!,
+      /^Choosing kernels for .+, once: up to 1\.5 s, kept in .+\.json$/,
+    );
+    assert.match(first.notes[1]!, /^Measured \d+ of \d+ classes of problems in \d+\.\d s$/);
+    assert.equal(first.record.state, "tuned");
+    for (const mode of ["auto", "cached"] as const) {
+      const again = await open(folder, mode);
+      assert.deepEqual([again.notes, again.choices], [[], first.choices]);
+    }
+  }));
+
+Deno.test("openTunedDevice() begins no run for a software adapter, nor where only the cache is wanted", () =>
+  withFolder(async (folder) => {
+    for (
+      const opened of [
+        await open(folder, "auto", { schedule: "cpu" }),
+        await open(folder, "cached"),
+      ]
+    ) {
+      assert.deepEqual([opened.notes, opened.choices], [[], {}]);
+      assert.equal(opened.record.state, "none");
+    }
+  }));
+
+Deno.test("openTunedDevice() tells of a damaged file, and replaces it where it may", () =>
+  withFolder(async (folder) => {
+    const { record: { path } } = await open(folder, "cached");
+    await Deno.writeTextFile(path, "{");
+    const cached = await open(folder, "cached");
+    assert.match(cached.notes[0]!, /^Cannot use what was measured in .+\.json: /);
+    assert.deepEqual(cached.choices, {});
+    assert.equal((await open(folder, "auto")).record.state, "tuned");
+  }));
+
+Deno.test("openTunedDevice() begins no third run after two that did not end, until one is asked for", () =>
+  withFolder(async (folder) => {
+    const { record: { path } } = await open(folder, "auto");
+    const { key, format } = JSON.parse(await Deno.readTextFile(path));
+    await Deno.writeTextFile(path, JSON.stringify({ format, key, attempts: 2 }));
+    const { notes, choices } = await open(folder, "auto");
+    assert.match(notes[0]!, /2 tuning runs did not end; "denoise tune" tries again/);
+    assert.deepEqual(choices, {});
+    const events = { note: () => {}, tuning: () => {} };
+    assert.equal((await runTuning(GPU, { folder, budgetMs: 1 }, events)).path, path);
+    assert.equal((await open(folder, "auto")).notes.length, 0);
+  }));
+
+Deno.test("openTunedDevice() opens, tuned, where nothing can be kept", () =>
+  withFolder(async (parent) => {
+    const folder = join(parent, "file");
+    await Deno.writeTextFile(folder, "in the way");
+    const { notes, choices } = await open(folder, "auto");
+    assert.ok(
+      notes.some((line) => line.startsWith("Cannot keep what was measured in ")),
+      notes.join("\n"),
+    );
+    assert.notDeepEqual(choices, undefined);
+    assert.match(notes.at(-1)!, /^Measured /);
+  }));
