@@ -7,6 +7,7 @@
 import { inspectDevice } from "../engine/mod.ts";
 import type { DeviceReport } from "../engine/types.ts";
 import { type DeviceOptions, version } from "../mod.ts";
+import { describeKernels } from "./kernel_table.ts";
 
 const NOT_TOLD = "not told by WebGPU";
 
@@ -27,6 +28,8 @@ const VENDORS: ReadonlyMap<number, string> = new Map([
 export interface DoctorFlags extends Pick<DeviceOptions, "powerPreference"> {
   /** Look at the software adapter. */
   software?: boolean;
+  /** Say which kernels are used, and why. */
+  kernels?: boolean;
 }
 
 /**
@@ -39,8 +42,10 @@ export async function runDoctor(flags: DoctorFlags): Promise<number> {
   const report = await inspectDevice({
     ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
     ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),
+    tuning: "cached",
   });
   console.log(describeReport(report));
+  if (flags.kernels) console.log(["Kernels", ...describeKernels(report.kernels)].join("\n"));
   const problem = findProblem(report);
   if (problem === undefined) return 0;
   console.error(`denoise: ${problem}`);
@@ -60,6 +65,7 @@ export function describeReport(report: DeviceReport): string {
     `Adapter   ${report.adapter}${report.isSoftware ? " (software: it computes on the CPU)" : ""}`,
     `Vendor    ${vendorName(report.vendor)}`,
     `Driver    ${/^0?$/.test(report.driver) ? NOT_TOLD : report.driver}`,
+    `Kernels   ${describeTuned(report)}`,
     `Features  ${report.features.join(", ") || "none"}`,
     "Limits",
     ...Object.entries(report.limits).map(([name, value]) => `  ${name.padEnd(36)} ${value}`),
@@ -87,6 +93,12 @@ export function findProblem(report: DeviceReport): string | undefined {
     return `Cannot tell whether ${report.adapter} computes right: no self-test could run`;
   }
   return undefined;
+}
+
+function describeTuned({ tuned }: DeviceReport): string {
+  if (!tuned) return 'chosen by rule; "denoise tune" measures them';
+  const when = tuned.date.toISOString().slice(0, 16).replace("T", " ");
+  return `measured on ${when} UTC in ${tuned.seconds.toFixed(1)} s, kept in ${tuned.path}`;
 }
 
 /** WebGPU gives a name, or a number in decimal digits. */

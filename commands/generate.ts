@@ -47,6 +47,8 @@ export interface GenerateFlags extends DeviceOptions {
   maxVram?: number;
   /** Use the software adapter. */
   software?: boolean;
+  /** Whether a GPU that was not tuned yet is tuned first; true when left out. */
+  tune?: boolean;
 }
 
 /**
@@ -72,7 +74,12 @@ export async function runGenerate(flags: GenerateFlags): Promise<number> {
   try {
     const loading = loadModel(flags.modelPath, {
       ...device(flags),
-      onLoadProgress: ({ fraction }) => bar.show(fraction, "Loading"),
+      onLoadProgress: ({ stage, fraction }) =>
+        bar.show(fraction, stage === "tuning" ? "Choosing kernels" : "Loading"),
+      onNote: (line) => {
+        bar.clear();
+        console.error(line);
+      },
     });
     const stopped = Promise.withResolvers<never>();
     controller.signal.addEventListener("abort", () => stopped.reject(controller.signal.reason));
@@ -132,6 +139,7 @@ function readOptions(flags: GenerateFlags, path: string): GenerateOptions {
 
 function device(flags: GenerateFlags): DeviceOptions {
   return {
+    tuning: flags.tune === false ? "cached" : "auto",
     ...(flags.maxVram === undefined ? {} : { maxVramBytes: flags.maxVram }),
     ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
     ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),

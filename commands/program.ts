@@ -22,7 +22,8 @@ export function createProgram(onStatus: OnStatus): Command {
     .version(version)
     .addCommand(serveCommand(onStatus))
     .addCommand(generateCommand(onStatus))
-    .addCommand(doctorCommand(onStatus));
+    .addCommand(doctorCommand(onStatus))
+    .addCommand(tuneCommand(onStatus));
   return program;
 }
 
@@ -93,15 +94,27 @@ function generateCommand(onStatus: OnStatus): Command {
 
 function doctorCommand(onStatus: OnStatus): Command {
   const doctor = command("doctor", "Look at the GPU and check that it computes right");
-  return addDeviceFlags(doctor).action(async (flags) => {
+  addDeviceFlags(doctor).addOption(flag("--kernels", "list the kernels that are used, and why"));
+  return doctor.action(async (flags) => {
     const { runDoctor } = await import("./doctor.ts");
     onStatus(await runDoctor(flags));
   });
 }
 
+function tuneCommand(onStatus: OnStatus): Command {
+  const tune = command("tune", "Measure which kernels are the fastest on the GPU, and keep it");
+  addDeviceFlags(tune)
+    .option("--seconds <seconds>", "how long it may take (default: 20, software: 60)", integer(1));
+  return tune.action(async (flags) => {
+    const { runTune } = await import("./tune.ts");
+    onStatus(await runTune(flags));
+  });
+}
+
 function addModelFlags(to: Command): Command {
   to.option("--model-path <path>", "model folder or hub id", "bundled")
-    .option("--max-vram <memory>", "device memory that may be taken, such as 8G", memory);
+    .option("--max-vram <memory>", "device memory that may be taken, such as 8G", memory)
+    .option("--no-tune", "do not measure kernels first on a GPU that was not tuned yet");
   return addDeviceFlags(to);
 }
 

@@ -48,6 +48,8 @@ export interface ServeFlags extends DeviceOptions {
   ringDegree: number;
   /** Use the software adapter. */
   software?: boolean;
+  /** Whether a GPU that was not tuned yet is tuned first; true when left out. */
+  tune?: boolean;
 }
 
 /**
@@ -69,6 +71,7 @@ export async function runServe(flags: ServeFlags): Promise<number> {
     outputPath: flags.outputPath,
     maxQueue: flags.maxQueue,
     log: (line) => console.error(line),
+    tuning: flags.tune === false ? "cached" : "auto",
     ...(flags.maxVram === undefined ? {} : { maxVramBytes: flags.maxVram }),
     ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
     ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),

@@ -74,7 +74,8 @@ async function runDeno(
   const child = new Deno.Command(deno, {
     args,
     cwd: ROOT,
-    env: { NO_COLOR: "1", RUST_BACKTRACE: "0", ...gpuEnvironment() },
+    // What was measured on this machine must not change what is tested.
+    env: { NO_COLOR: "1", RUST_BACKTRACE: "0", DENOISE_CACHE: "off", ...gpuEnvironment() },
     stdin: "null",
     stdout: "piped",
     stderr: "piped",

@@ -1,0 +1,17 @@
+import type { DeviceReport } from "../engine/types.ts";
+
+/**
+ * Which kernels are used, for people.
+ *
+ * @param kernels of a device, ordered by op
+ * @returns lines of text
+ */
+export function describeKernels(kernels: DeviceReport["kernels"]): string[] {
+  const width = (key: "problemClass" | "variant") =>
+    kernels.reduce((widest, kernel) => Math.max(widest, kernel[key].length), 0);
+  const columns = [width("problemClass"), width("variant")] as const;
+  return kernels.flatMap(({ op, problemClass, variant, why }, i) => [
+    ...(kernels[i - 1]?.op === op ? [] : [op]),
+    `  ${problemClass.padEnd(columns[0])}  ${variant.padEnd(columns[1])}  ${why}`,
+  ]);
+}

@@ -1,0 +1,55 @@
+/**
+ * `denoise tune`.
+ *
+ * @module
+ */
+
+import { tuneDevice } from "../engine/mod.ts";
+import type { TuningReport } from "../engine/types.ts";
+import type { DeviceOptions } from "../mod.ts";
+import { describeKernels } from "./kernel_table.ts";
+
+/** Flags of `tune`. */
+export interface TuneFlags extends Pick<DeviceOptions, "powerPreference"> {
+  /** Tune the software adapter. */
+  software?: boolean;
+  /** How long it may take. */
+  seconds?: number;
+}
+
+/**
+ * Measures which kernels are the fastest on the GPU, anew, and keeps that for every later start.
+ *
+ * @param flags of the command line
+ * @returns 0
+ */
+export async function runTune(flags: TuneFlags): Promise<number> {
+  const report = await tuneDevice({
+    ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
+    ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),
+    ...(flags.seconds === undefined ? {} : { budgetMs: flags.seconds * 1000 }),
+  }, (event) => {
+    if (event.type === "note") return console.error(event.line);
+    console.error(`${String(Math.round(event.fraction * 100)).padStart(3)} %  ${event.line}`);
+  });
+  console.log(describeTuning(report));
+  return 0;
+}
+
+/**
+ * The result of a tuning run for people.
+ *
+ * @param report of the run
+ * @returns lines of text
+ */
+export function describeTuning({ adapter, tuning, kernels, path }: TuningReport): string {
+  const { classes: { measured, known }, submitBudget, excluded, seconds } = tuning;
+  return [
+    `Adapter   ${adapter}`,
+    ...describeKernels(kernels),
+    ...excluded.map((sentence) => `Not used here: ${sentence}`),
+    `Measured ${measured} of ${known} classes in ${seconds.toFixed(1)} s; one submit holds up to ` +
+    `${Math.round(submitBudget.flops / 1e6)} MFLOP or ${Math.round(submitBudget.bytes / 1e6)} MB`,
+    path === undefined ? "It could not be kept" : `Kept in ${path}`,
+  ].join("\n");
+}
