@@ -287,10 +287,9 @@ export class Device {
       try {
         next?.();
       } finally {
-        for (const { status, reason } of await mapped as PromiseRejectedResult[]) {
-          if (status === "rejected") throw reason;
-        }
+        await mapped;
       }
+      for (const result of await mapped) if (result.status === "rejected") throw result.reason;
       this.check();
       let offset = 0;
       staging.forEach((buffer, i) => {

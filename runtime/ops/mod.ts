@@ -21,6 +21,7 @@ export {
   type LayerNormOptions,
   rmsNorm,
   type RmsNormOptions,
+  type Rotation,
 } from "./norm/mod.ts";
 export { rope, type RopeOptions } from "./rope/mod.ts";
 export { softmax, type SoftmaxOptions } from "./softmax/mod.ts";

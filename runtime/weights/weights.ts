@@ -18,6 +18,7 @@ export type WeightLayout = "as-stored" | "channels-last";
 
 /** A tensor as the file has it. */
 export interface StoredPart {
+  /** Its full name. */
   readonly name: string;
   /** Shape in the file. */
   readonly shape: Shape;

@@ -30,7 +30,6 @@ import { currentCommit, describeDevice } from "./machine.ts";
 import { benchMemory } from "./memory.ts";
 import { benchModels } from "./models.ts";
 import { benchOps } from "./ops.ts";
-import { measureCeiling } from "./peers/ceiling.ts";
 import { comparePeers } from "./peers/compare.ts";
 import { type OpResult, opTable } from "./op_result.ts";
 import { peerTable } from "./peers/results.ts";
@@ -59,11 +58,7 @@ const log = (line: string): void => console.error(line);
 
 const GROUPS: Readonly<Record<string, () => Promise<Figures>>> = {
   ops: timeOps,
-  kernels: () =>
-    benchKernels(log, async (device) => {
-      const { gflops, gbps } = await measureCeiling(device);
-      return { flopsPerSecond: gflops * 1e9, bytesPerSecond: gbps * 1e9 };
-    }),
+  kernels: () => benchKernels(log),
   models: () => benchModels(log),
   memory: () => benchMemory(log, readCount(values.pictures)),
   server: () => benchServer(log),

@@ -12,14 +12,12 @@ import {
   type Program,
   runSequence,
 } from "../../runtime/mod.ts";
+import { measureCeilings } from "./ceilings.ts";
 import type { Figures } from "./figures.ts";
 import { BUNDLED } from "./machine.ts";
 import { PICTURE } from "./models.ts";
 import { best } from "./statistics.ts";
-import { describeStep, type Rates, type StepReport, stepReport } from "./step_report.ts";
-
-/** What the device can do at most. */
-export type MeasureRates = (device: Device) => Promise<Rates>;
+import { describeStep, type StepReport, stepReport } from "./step_report.ts";
 
 /** Prompt tokens of the stand-in prompt and rows of its tensors. */
 const PROMPT_TOKENS = 8;
@@ -38,12 +36,8 @@ const PROFILED = { denoise0: "denoise step", decodeFirst: "decode" } as const;
  * so that what is lost between kernels shows.
  *
  * @param log takes the tables
- * @param measureRates what the programs are held against
  */
-export async function benchKernels(
-  log: (line: string) => void,
-  measureRates: MeasureRates,
-): Promise<Figures> {
+export async function benchKernels(log: (line: string) => void): Promise<Figures> {
   const device = await openDevice();
   if (!device.target.features.timestamps) {
     log(`no kernel profile: the adapter "${device.adapter.name}" has no timestamps`);
@@ -72,7 +66,7 @@ export async function benchKernels(
     writeInputs(session);
     await runSequence(device, [{ programs: [session.programs.get("text")] }]);
     const figures: Record<string, Figures[string]> = {};
-    const rates = await measureRates(device);
+    const rates = await measureCeilings(device);
     for (const [program, name] of Object.entries(PROFILED)) {
       const report = stepReport(session.plan.programs[program]!, rates);
       const profiled = await profileOne(device, session.programs.get(program), name, report, log);

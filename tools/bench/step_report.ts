@@ -1,14 +1,7 @@
 /** What one run of a program moves and computes, and how near it comes to what the device can do. */
 
 import type { Intermediate, PlannedProgram } from "../../runtime/mod.ts";
-
-/** The rates that bound every kernel. */
-export interface Rates {
-  /** Arithmetic operations. */
-  readonly flopsPerSecond: number;
-  /** Bytes read and written. */
-  readonly bytesPerSecond: number;
-}
+import type { Ceilings } from "./ceilings.ts";
 
 /** Sums over the dispatches of a program. */
 export interface StepReport {
@@ -30,13 +23,13 @@ export interface StepReport {
 }
 
 /** Adds up a planned program. */
-export function stepReport({ submits, slots }: PlannedProgram, rates: Rates): StepReport {
+export function stepReport({ submits, slots }: PlannedProgram, ceilings: Ceilings): StepReport {
   const dispatches = new Set(submits.flat().map(({ dispatch }) => dispatch));
   const intermediates = new Map<number, Intermediate>();
   const shared = new Map<number, number>();
   const sums = { flops: 0, bytes: 0, ceilingMs: 0 };
-  const arithmetic = (flops: number) => flops / rates.flopsPerSecond * 1e3;
-  const memory = (bytes: number) => bytes / rates.bytesPerSecond * 1e3;
+  const arithmetic = (flops: number) => flops / ceilings.flopsPerSecond * 1e3;
+  const memory = (bytes: number) => bytes / ceilings.bytesPerSecond * 1e3;
   for (const { flops, bytes, tensors } of dispatches) {
     sums.flops += flops;
     sums.bytes += bytes;

@@ -1,6 +1,6 @@
 import type { Tensor } from "../../graph.ts";
 import type { Activation } from "../../shaders/activations.ts";
-import { type RotaryTables, rowNorm } from "./row_norm.ts";
+import { type Rotation, rowNorm } from "./row_norm.ts";
 
 /** Optional parts of a root-mean-square normalisation. */
 export interface RmsNormOptions {
@@ -17,7 +17,7 @@ export interface RmsNormOptions {
   /** Applied after that. */
   readonly activation?: Activation;
   /** Rotary position embedding, last of all: an `x` of [..., L, H · D] turns in every head as `rope` interleaved does. */
-  readonly rotary?: RotaryTables;
+  readonly rotary?: Rotation;
   /** Name of the result, for messages. */
   readonly name?: string;
 }

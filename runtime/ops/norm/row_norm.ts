@@ -7,8 +7,10 @@ import { rowClass } from "../problem_class.ts";
 import { chooseVariant, type Variant } from "../variants.ts";
 
 /** Cosines and sines by which the pairs of every head turn, each [L, D/2]. */
-export interface RotaryTables {
+export interface Rotation {
+  /** One row per position. */
   readonly cos: Tensor;
+  /** Likewise. */
   readonly sin: Tensor;
 }
 
@@ -22,7 +24,7 @@ export interface RowNormRequest {
   readonly scale?: Tensor | undefined;
   readonly shift?: Tensor | undefined;
   readonly activation: Activation;
-  readonly rotary?: RotaryTables | undefined;
+  readonly rotary?: Rotation | undefined;
   readonly name: string;
 }
 
@@ -105,7 +107,7 @@ export function rowNorm(x: Tensor, request: RowNormRequest): Tensor {
   return buffers["y"]!;
 }
 
-function checkRotary(x: Tensor, { cos, sin }: RotaryTables, op: string): void {
+function checkRotary(x: Tensor, { cos, sin }: Rotation, op: string): void {
   const size = 2 * cos.dim(-1);
   const fits = cos.rank === 2 && sameShape(cos.shape, sin.shape) && size % 4 === 0 &&
     x.rank >= 2 && x.dim(-2) === cos.dim(0) && x.dim(-1) % size === 0;
