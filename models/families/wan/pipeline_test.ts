@@ -40,6 +40,8 @@ interface BenchOptions {
   readonly maxBytes?: number;
   /** Small ones cut all work into many submits, as large models need them. */
   readonly submitBudget?: Target["submitBudget"];
+  /** Large ones make copies of what would else be shown in place. */
+  readonly offsetAlignment?: number;
 }
 
 async function withPipeline(
@@ -47,10 +49,10 @@ async function withPipeline(
   options: BenchOptions = {},
 ): Promise<void> {
   const { gpuDevice, target, adapter } = await openDevice();
-  const { submitBudget = target.submitBudget, maxBytes = Infinity } = options;
-  const device = new Device(gpuDevice, { ...target, submitBudget }, adapter, maxBytes);
+  const { folder, maxBytes = Infinity, ...changes } = options;
+  const device = new Device(gpuDevice, { ...target, ...changes }, adapter, maxBytes);
   try {
-    using pipeline = await openWanPipeline(await readModelIndex(options.folder ?? FOLDER));
+    using pipeline = await openWanPipeline(await readModelIndex(folder ?? FOLDER));
     await pipeline.load(device);
     await use({ device, pipeline, weightBytes: device.allocatedBytes });
   } finally {
@@ -80,6 +82,32 @@ Deno.test("WanPipeline.generate() creates nothing on the device for a second req
     assert.equal(device.allocatedBytes, allocatedBytes);
     const again = await pipeline.generate(REQUEST);
     assert.deepEqual(again.latents, first.latents, "nothing of the second request is left");
+  }));
+
+Deno.test("WanPipeline.generate() gives the same where nothing can be shown in place", async () => {
+  const latents: Float32Array[] = [];
+  for (const offsetAlignment of [32, 2 ** 30]) {
+    await withPipeline(async ({ pipeline }) => {
+      latents.push((await pipeline.generate(REQUEST)).latents);
+    }, { offsetAlignment });
+  }
+  assert.deepEqual(latents[0], latents[1]);
+});
+
+Deno.test("WanPipeline.generate() encodes its prompts again only when they change", () =>
+  withPipeline(async ({ device, pipeline }) => {
+    const waitsFor = async (request: PipelineRequest) => {
+      const { waits } = device.counters;
+      const { latents } = await pipeline.generate(request);
+      return { waits: device.counters.waits - waits, latents };
+    };
+    const first = await waitsFor(REQUEST);
+    const same = await waitsFor(REQUEST);
+    assert.equal(same.waits, first.waits - 1);
+    assert.deepEqual(same.latents, first.latents);
+    const other = await waitsFor({ ...REQUEST, negativePrompt: "dark" });
+    assert.equal(other.waits, first.waits);
+    assert.notDeepEqual(other.latents, first.latents);
   }));
 
 Deno.test("WanPipeline.generate() takes what its session planned, to the byte, and frees it for another size", () =>
