@@ -15,7 +15,7 @@
 
 import { fileURLToPath } from "node:url";
 import { openEngine } from "./engine/mod.ts";
-import type { Engine, ModelInfo, Progress } from "./engine/types.ts";
+import type { Engine, ModelInfo, Progress, QualityTier } from "./engine/types.ts";
 import {
   checkGuidance,
   checkPrompt,
@@ -99,6 +99,8 @@ export interface GenerateOptions {
   numInferenceSteps?: number;
   /** Weight of classifier-free guidance, at least 0. */
   guidanceScale?: number;
+  /** How freely the pictures may be computed; `lossless` when left out. */
+  quality?: QualityTier;
   /** How many pictures; 1 when left out. */
   numOutputs?: number;
   /** Stops the work; `generate` then throws an `AbortError`. */
@@ -159,7 +161,13 @@ export class Model implements AsyncDisposable {
     }
     const images: GeneratedImage[] = [];
     for (const [index, seed] of resolveSeeds(options.seed, numOutputs).entries()) {
-      const request = { ...settings, prompt, seed, numFrames: 1 };
+      const request = {
+        ...settings,
+        prompt,
+        seed,
+        numFrames: 1,
+        ...(options.quality ? { quality: options.quality } : {}),
+      };
       const { frames, width, height } = await this.#engine.generate(request, {
         ...(signal ? { signal } : {}),
         ...(onProgress ? { onProgress: (progress) => onProgress({ ...progress, index }) } : {}),

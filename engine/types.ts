@@ -21,7 +21,7 @@ export type TaskType =
 /**
  * How freely results may be computed. `exact`: the same bits each time in the same environment;
  * `lossless`: fused kernels, which only round differently; `high`: approximations that a model may
- * offer, such as reusing what changes little between steps.
+ * offer, such as narrow operands, or reusing what changes little between steps.
  */
 export type QualityTier = "exact" | "lossless" | "high";
 

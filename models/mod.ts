@@ -15,6 +15,7 @@ export type {
   PipelineProgress,
   PipelineRequest,
   PipelineResult,
+  QualityTier,
 } from "./pipeline.ts";
 
 /** Pipelines by the class that `model_index.json` names. */

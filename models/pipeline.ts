@@ -1,6 +1,12 @@
 /** What every family's pipeline offers to the engine. */
 import type { Device, RunControl } from "../runtime/mod.ts";
 
+/**
+ * How freely a result may be computed: `high` lets the transformer round the factors of its products where that is
+ * faster (see `Target.operands`), the others never do.
+ */
+export type QualityTier = "exact" | "lossless" | "high";
+
 /** Settings of one picture or clip; every field is filled in and checked by the pipeline. */
 export interface PipelineRequest {
   readonly prompt: string;
@@ -16,6 +22,8 @@ export interface PipelineRequest {
   readonly maxSequenceLength?: number;
   /** Both prompts in one pass or one after the other in half the memory; by default whichever fits. */
   readonly guidancePasses?: "batched" | "sequential";
+  /** `lossless` when left out. */
+  readonly quality?: QualityTier;
   /** First frame of image-to-video: RGB in [-1, 1], `height * width * 3` values. */
   readonly firstFrame?: Float32Array;
 }

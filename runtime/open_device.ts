@@ -17,6 +17,8 @@ export interface DeviceOptions {
   forcedVariants?: Readonly<Record<string, string>>;
   /** Overrides the kernel schedule that the adapter's class would choose. */
   schedule?: Target["schedule"];
+  /** What kernels may round their operands to, `f32` by default; see {@linkcode Target.operands}. */
+  operands?: Target["operands"];
   /** Limits to keep to where they are tighter than the adapter's; bytes in multiples of 256. */
   limits?: Partial<TargetLimits>;
 }
@@ -71,6 +73,7 @@ export async function openDevice(options: DeviceOptions = {}): Promise<Device> {
     features,
     // About a tenth of a second on a slow member of each class.
     submitBudget: isSoftware ? { flops: 1e9, bytes: 3e8 } : { flops: 1e11, bytes: 5e9 },
+    operands: options.operands ?? "f32",
     forcedVariants: options.forcedVariants ?? {},
     choices: {},
   };

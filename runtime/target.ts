@@ -13,6 +13,12 @@ export interface Target {
    * about 2 s even on a slow member of the class.
    */
   readonly submitBudget: { readonly flops: number; readonly bytes: number };
+  /**
+   * The narrowest operands that kernels may multiply where the tensors hold more: `f16` allows f16, `int8` also
+   * activations rounded to int8 row by row. Sums are f32 in every case. A kernel that rounds is used where it is
+   * allowed and faster; what is stored does not depend on this.
+   */
+  readonly operands: "f32" | "f16" | "int8";
   /** Variant to use per op name, for tests and benches; empty in production. */
   readonly forcedVariants: Readonly<Record<string, string>>;
   /** What a tuning run on this adapter measured; empty where there was none. */
@@ -100,6 +106,7 @@ export const BASELINE_TARGET: Target = {
     subgroupMaxSize: 0,
   },
   submitBudget: { flops: 1e11, bytes: 5e9 },
+  operands: "f32",
   forcedVariants: {},
   choices: {},
 };

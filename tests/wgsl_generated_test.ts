@@ -26,14 +26,14 @@ const TARGETS: readonly Target[] = [
   },
 ];
 
-for (const { op, variants, cases } of OP_SUITES) {
-  Deno.test(`lintWgsl() finds nothing in the kernels of ${op}`, () => {
+for (const { op, variants, cases, operands = "f32" } of OP_SUITES) {
+  Deno.test(`lintWgsl() finds nothing in the kernels of ${op} on ${operands} operands`, () => {
     const linted = new Set<string>();
     for (const variant of variants) {
       let taken = 0;
       for (const target of TARGETS) {
         for (const testCase of cases) {
-          for (const dispatch of dispatchesOf(testCase, force(target, op, variant))) {
+          for (const dispatch of dispatchesOf(testCase, force(target, op, variant, operands))) {
             taken++;
             const wgsl = kernelSource(dispatch, target);
             if (linted.has(wgsl)) continue;
@@ -52,11 +52,11 @@ for (const { op, variants, cases } of OP_SUITES) {
 
 Deno.test("a kernel's name holds every specialisation: the same name has the same body", () => {
   const bodies = new Map<string, string>();
-  for (const { op, variants, cases } of OP_SUITES) {
+  for (const { op, variants, cases, operands = "f32" } of OP_SUITES) {
     for (const variant of variants) {
       for (const target of TARGETS) {
         for (const testCase of cases) {
-          for (const { kernel } of dispatchesOf(testCase, force(target, op, variant))) {
+          for (const { kernel } of dispatchesOf(testCase, force(target, op, variant, operands))) {
             const known = bodies.get(kernel.name) ?? kernel.body;
             assert.ok(known === kernel.body, `"${kernel.name}" has two bodies: ${testCase.name}`);
             bodies.set(kernel.name, known);
@@ -68,8 +68,13 @@ Deno.test("a kernel's name holds every specialisation: the same name has the sam
   assert.ok(bodies.size > 0);
 });
 
-function force(target: Target, op: string, variant: string): Target {
-  return variant ? { ...target, forcedVariants: { [op]: variant } } : target;
+function force(
+  target: Target,
+  op: string,
+  variant: string,
+  operands: Target["operands"],
+): Target {
+  return { ...target, operands, ...(variant && { forcedVariants: { [op]: variant } }) };
 }
 
 /** The dispatches of a case; none where the target does not take it. */

@@ -41,6 +41,8 @@ export interface OpSuite {
   /** Variant names; one empty name for ops with a single way. */
   readonly variants: readonly string[];
   readonly cases: readonly OpCase[];
+  /** What kernels may round their operands to; f32 when left out. */
+  readonly operands?: Target["operands"];
 }
 
 /** Where two arrays differ most. */

@@ -12,10 +12,10 @@ const TINY_BINDINGS = [256, 1024, 4096, 16384];
 const MAX_BINDINGS = 12;
 const MAX_CUT_CASES = 2;
 
-for (const { op, variants, cases } of OP_SUITES) {
+for (const { op, variants, cases, operands = "f32" } of OP_SUITES) {
   for (const variant of variants) {
     Deno.test(`${op}${variant && ` (${variant})`} equals its reference`, async (t) => {
-      await withDevice(variant ? { forcedVariants: { [op]: variant } } : {}, async (device) => {
+      await withDevice({ operands, ...force(op, variant) }, async (device) => {
         let taken = 0;
         for (const testCase of cases) {
           if (!isTaken(device, testCase)) continue;
@@ -27,7 +27,9 @@ for (const { op, variants, cases } of OP_SUITES) {
     });
   }
 
-  Deno.test(`${op} equals its reference on tensors that need several bindings`, async (t) => {
+  const variant = variants.length === 1 ? variants[0] : "";
+  const title = `${op}${variant && ` (${variant})`}`;
+  Deno.test(`${title} equals its reference on tensors that need several bindings`, async (t) => {
     const left = new Set(cases);
     for (const bytes of TINY_BINDINGS) {
       const limits = {
@@ -35,7 +37,7 @@ for (const { op, variants, cases } of OP_SUITES) {
         maxBufferBytes: 2 * bytes,
         maxStorageBuffers: MAX_BINDINGS,
       };
-      await withDevice({ limits }, async (device) => {
+      await withDevice({ limits, operands, ...force(op, variant) }, async (device) => {
         const cut = [...left].filter((testCase) =>
           isTaken(device, testCase) && isCut(device, testCase)
         );
@@ -47,6 +49,10 @@ for (const { op, variants, cases } of OP_SUITES) {
     }
     assert.ok(left.size < cases.length, "no case needs several bindings and fits into them");
   });
+}
+
+function force(op: string, variant: string | undefined): DeviceOptions {
+  return variant ? { forcedVariants: { [op]: variant } } : {};
 }
 
 async function withDevice(

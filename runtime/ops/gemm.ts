@@ -4,6 +4,8 @@ import type { Kernel } from "../shaders/assemble.ts";
 import type { GemmEpilogue } from "../shaders/gemm_epilogue.ts";
 import type { WeightFormat } from "../quantization/block_format.ts";
 import { BLOCK_FORMATS } from "../quantization/formats.ts";
+import { GEMM_INT8_BYTES, GEMM_INT8_TILE, gemmInt8Kernel } from "../shaders/gemm_int8.ts";
+import { QUANTIZE_ROWS, ROW_HEADER } from "../shaders/quantize_rows.ts";
 import { GEMM_LANES, gemmRegistersKernel } from "../shaders/gemm_registers.ts";
 import { GEMM_ROWS_COLUMNS, gemmRowsKernel } from "../shaders/gemm_rows.ts";
 import { gemmSharedKernel } from "../shaders/gemm_shared.ts";
@@ -37,11 +39,14 @@ export interface GemmBatch {
 /** A way to compute a product. */
 interface GemmVariant extends Variant<GemmProblem> {
   plan(problem: GemmProblem): { kernel: Kernel; workgroups: [number, number, number] };
+  /** What the kernel takes in place of a, where that is not a itself. */
+  prepare?(problem: GemmProblem, a: Tensor): Tensor;
 }
 
-/** Rows of a product that the few-rows kernel takes. */
+/** Rows of a product that the few-rows kernel takes, or columns, as of the inner factor of a low-rank branch. */
 const FEW_ROWS = 4;
-/** Workgroups of 64 x 64 below which a GPU is better filled by tiles of 32 x 32. */
+const FEW_COLUMNS = 128;
+/** Workgroups of 64 x 64 below which a GPU is better filled by tiles of 32 x 32, and of those by split sums. */
 const FEW_TILES = 64;
 
 /** Tile of one invocation in the register kernels. */
@@ -97,11 +102,13 @@ const BROADCAST = registersVariant("broadcast", true, ({ m }) => {
 const ROWS: GemmVariant = {
   name: "rows",
   schedule: "gpu",
-  supports: ({ m, layout, batch }) => m <= FEW_ROWS && layout === "nk" && batch === undefined,
+  supports: ({ m, n, layout, batch }) =>
+    (m <= FEW_ROWS || n <= FEW_COLUMNS) && layout === "nk" && batch === undefined,
   plan({ m, n, k, epilogue }) {
+    const rows = m === 1 ? 1 : FEW_ROWS;
     return {
-      kernel: gemmRowsKernel({ rows: m === 1 ? 1 : FEW_ROWS, isVectorK: k % 4 === 0, epilogue }),
-      workgroups: [Math.ceil(n / GEMM_ROWS_COLUMNS), 1, 1],
+      kernel: gemmRowsKernel({ rows, isVectorK: k % 4 === 0, epilogue }),
+      workgroups: [Math.ceil(n / GEMM_ROWS_COLUMNS), Math.ceil(m / rows), 1],
     };
   },
 };
@@ -131,11 +138,38 @@ function sharedVariant(name: string, side: 4 | 8): GemmVariant {
 const SHARED_64 = sharedVariant("shared64", 8);
 const SHARED_32 = sharedVariant("shared32", 4);
 
-/** Names of the variants of `linear`; `matmul` has all but `rows`. */
-export const GEMM_VARIANTS: readonly string[] = [BROADCAST, REGISTERS, ROWS, SHARED_64, SHARED_32]
-  .map((
-    { name },
-  ) => name);
+const INT8: GemmVariant = {
+  name: "int8",
+  schedule: "gpu",
+  supports: ({ format }, { operands, limits }) =>
+    operands === "int8" && format !== undefined && BLOCK_FORMATS[format].isInt8 === true &&
+    limits.maxWorkgroupMemoryBytes >= GEMM_INT8_BYTES && limits.maxWorkgroupInvocations >= 64,
+  prepare({ m, k }, a) {
+    const y = a.graph.tensor("int8", [m, 4 * ROW_HEADER + k / 4], "u32");
+    a.graph.dispatch({
+      kernel: QUANTIZE_ROWS,
+      buffers: { x: a, y },
+      params: { k },
+      workgroups: [m, 1, 1],
+    });
+    return y;
+  },
+  plan({ m, n, epilogue }) {
+    return {
+      kernel: gemmInt8Kernel(epilogue),
+      workgroups: [Math.ceil(n / GEMM_INT8_TILE), Math.ceil(m / GEMM_INT8_TILE), 1],
+    };
+  },
+};
+
+/** Names of the variants of `linear` and `matmul` on f32 operands; `matmul` has all but `rows`. */
+export const GEMM_VARIANTS: readonly string[] = [
+  BROADCAST,
+  REGISTERS,
+  ROWS,
+  SHARED_64,
+  SHARED_32,
+].map(({ name }) => name);
 
 /** Dispatches a product with the kernel that suits the target. */
 export function dispatchGemm(
@@ -150,12 +184,12 @@ export function dispatchGemm(
   const problemClass = op === "linear"
     ? linearClass({ ...sizes, weight: buffers["b"]!.dtype })
     : matmulClass({ ...sizes, layout, count: batch?.count ?? 1 });
-  const variants = byPreference(problem);
-  const { kernel, workgroups } = chooseVariant(op, variants, problem, graph.target, problemClass)
-    .plan(problem);
+  const variant = chooseVariant(op, byPreference(problem), problem, graph.target, problemClass);
+  const a = variant.prepare?.(problem, buffers["a"]!);
+  const { kernel, workgroups } = variant.plan(problem);
   graph.dispatch({
     kernel,
-    buffers,
+    buffers: a ? { ...buffers, a } : buffers,
     params: {
       m,
       n,
@@ -172,12 +206,13 @@ export function dispatchGemm(
       ...params,
     },
     workgroups,
-    flops: 2 * m * n * k * (batch?.count ?? 1),
+    flops: 2 * m * n * (k * (batch?.count ?? 1) + (params["rank"] ?? 0)),
   });
 }
 
 function byPreference({ m, n, batch }: GemmProblem): readonly GemmVariant[] {
-  const tiles = Math.ceil(m / 64) * Math.ceil(n / 64) * (batch?.count ?? 1);
-  const shared = tiles < FEW_TILES ? [SHARED_32, SHARED_64] : [SHARED_64, SHARED_32];
-  return [BROADCAST, REGISTERS, ROWS, ...shared];
+  const tiles = (side: number) => Math.ceil(m / side) * Math.ceil(n / side) * (batch?.count ?? 1);
+  const shared = tiles(64) < FEW_TILES ? [SHARED_32, SHARED_64] : [SHARED_64, SHARED_32];
+  const gpu = m <= FEW_ROWS || tiles(32) < FEW_TILES ? [ROWS, ...shared] : [...shared, ROWS];
+  return [BROADCAST, REGISTERS, ...gpu, INT8];
 }

@@ -34,6 +34,8 @@ export interface BlockFormat {
   readonly nanBytes?: readonly number[];
   /** `vec4`s of elements with one scale, counted from the start of a row; `row` when a row has only one. */
   readonly scaleRun: 4 | 8 | "row";
+  /** Elements are signed bytes times a factor, so that products of integers may be summed before they are scaled. */
+  readonly isInt8?: true;
   /** Decodes one block: f32 arithmetic in ggml's order, so that every bit is as there. */
   decodeBlock(block: DataView, values: Float32Array): void;
   /**
@@ -43,7 +45,8 @@ export interface BlockFormat {
    * - `NAME_scale(i: u32) -> vec2<f32>`: factor and offset of access i;
    * - `NAME_scaled(i: u32, s: vec2<f32>) -> vec4<f32>`: access i, elements 4i … 4i+3, given these;
    * - unless a row has only one scale, `NAME_run(i: u32) -> NAME_Run`: accesses i … i+7 still packed, where i is a
-   *   multiple of 8, with few and wide loads; see {@linkcode runAccessWgsl}.
+   *   multiple of 8, with few and wide loads; see {@linkcode runAccessWgsl};
+   * - with {@linkcode BlockFormat.isInt8}, `NAME_int8(i: u32) -> vec4<u32>`: elements 16i … 16i+15 without the factor.
    */
   decoder(name: string): string;
 }

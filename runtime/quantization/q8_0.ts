@@ -16,6 +16,7 @@ export const Q8_0: BlockFormat = {
   looseScale: 0,
   headerBytes: 0,
   scaleRun: 8,
+  isInt8: true,
   decodeBlock(block, values) {
     const d = block.getFloat16(0, true);
     for (let j = 0; j < ELEMENTS; j++) values[j] = d * block.getInt8(2 + j);
@@ -28,6 +29,7 @@ export const Q8_0: BlockFormat = {
 fn ${name}_scaled(i: u32, s: vec2<f32>) -> vec4<f32> {
   return s.x * ${signedBytesWgsl(`${name}_u32((i >> 6u) * 68u + (i & 63u))`)};
 }
+fn ${name}_int8(i: u32) -> vec4<u32> { return ${name}_word((i >> 4u) * 17u + (i & 15u)); }
 ${
       runWgsl(
         name,

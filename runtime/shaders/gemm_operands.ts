@@ -25,11 +25,19 @@ export function batchWgsl(isBatched: boolean, aWidth: 1 | 4, bWidth: 1 | 4): str
   let b_start = (outer * params.b_outer + inner * params.b_inner) / ${bWidth}u;`;
 }
 
-/** `NAME_four(start, k)`: elements 4k … 4k+3 of the row at `start`, zeros past its end. */
-export function rowLoader(name: "a" | "b", isVectorK: boolean): string {
+/** `NAME_four(start, k)`: elements 4k … 4k+3 of the row at `start`, zeros past its end; `size` is its length. */
+export function rowLoader(name: string, isVectorK: boolean, size = "params.k"): string {
   const head = `fn ${name}_four(start: u32, k: u32) -> vec4<f32>`;
   if (isVectorK) return `${head} { return ${name}_at(start + k); }`;
   const element = (i: number) =>
-    `select(0.0, ${name}_at(start + min(4u * k + ${i}u, params.k - 1u)), 4u * k + ${i}u < params.k)`;
+    `select(0.0, ${name}_at(start + min(4u * k + ${i}u, ${size} - 1u)), 4u * k + ${i}u < ${size})`;
   return `${head} { return vec4<f32>(${[0, 1, 2, 3].map(element).join(", ")}); }`;
+}
+
+/** `NAME_slice(start, k)`: as `NAME_four`, but zeros past the end of a row: the last tile may reach beyond it. */
+export function sliceLoader(name: string, size = "params.k"): string {
+  return `fn ${name}_slice(start: u32, k: u32) -> vec4<f32> {
+  let steps = (${size} + 3u) / 4u;
+  return select(vec4<f32>(), ${name}_four(start, min(k, steps - 1u)), vec4<bool>(k < steps));
+}`;
 }

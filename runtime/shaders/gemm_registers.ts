@@ -7,6 +7,7 @@ import {
   epilogueWgsl,
   type GemmEpilogue,
 } from "./gemm_epilogue.ts";
+import { lowRankWalk } from "./gemm_low_rank.ts";
 import { batchWgsl, gemmParams, rowLoader } from "./gemm_operands.ts";
 
 /** What a register-tiled matrix product is specialised to. */
@@ -54,43 +55,41 @@ export function gemmRegistersKernel(spec: GemmRegistersSpec): Kernel {
   const each = (count: number, line: (i: number) => string) =>
     Array.from({ length: count }, (_, i) => line(i));
   const rowLoads = Math.ceil(rows / GEMM_LANES);
-  const addresses = broadcasts
-    ? each(
-      rowLoads,
-      (i) =>
-        `  let a${i} = a_start + min(m0 + ${
-          i * GEMM_LANES
-        }u + local.x, params.m - 1u) * row_words;`,
-    )
-    : each(rows, (r) => `  let a${r} = a_start + min(m0 + ${r}u, params.m - 1u) * row_words;`);
-  if (layout === "nk") {
-    addresses.push(
-      ...each(
-        columns,
-        (c) => `  let b${c} = b_start + min(n0 + ${c}u, params.n - 1u) * row_words;`,
-      ),
+  const rowAddresses = (a: string) =>
+    broadcasts
+      ? each(
+        rowLoads,
+        (i) =>
+          `  let a${i} = ${a}_start + min(m0 + ${
+            i * GEMM_LANES
+          }u + local.x, params.m - 1u) * row_words;`,
+      )
+      : each(rows, (r) => `  let a${r} = ${a}_start + min(m0 + ${r}u, params.m - 1u) * row_words;`);
+  const columnAddresses = (b: string) =>
+    each(
+      columns,
+      (c) => `  let b${c} = ${b}_start + min(n0 + ${c}u, params.n - 1u) * row_words;`,
     );
-  }
   const sums = each(rows, (r) => each(groups, (g) => `  var s${r}_${g} = vec4<f32>();`).join("\n"));
   // With few rows the loads are all the work, so that a quantised b is loaded by whole runs.
   const takesRuns = rows <= RUN_ROWS && scaleRun !== undefined && scaleRun !== "row";
-  const loadsOf = (access: number) =>
+  const rowsOfB = () =>
+    each(
+      groups,
+      (g) =>
+        each(4, (i) => `    let w${g}_${i} = b_four(b_start, k, ${i}u, n0 + ${g * 4}u);`).join(
+          "\n",
+        ),
+    );
+  const columnOfB = (column: number, access: number) =>
+    takesRuns
+      ? runAccessWgsl(`r${column}`, access)
+      : scaleRun
+      ? `b_scaled(b${column} + k, q${column})`
+      : `b_four(b${column}, k)`;
+  const columnsOf = (value: (column: number) => string) =>
     each(groups, (g) => {
-      if (layout === "kn") {
-        return each(4, (i) => `    let w${g}_${i} = b_four(b_start, k, ${i}u, n0 + ${g * 4}u);`)
-          .join(
-            "\n",
-          );
-      }
-      const columnLoads = each(4, (c) => {
-        const column = g * 4 + c;
-        const value = takesRuns
-          ? runAccessWgsl(`r${column}`, access)
-          : scaleRun
-          ? `b_scaled(b${column} + k, q${column})`
-          : `b_four(b${column}, k)`;
-        return `    let c${g}_${c} = ${value};`;
-      });
+      const columnLoads = each(4, (c) => `    let c${g}_${c} = ${value(g * 4 + c)};`);
       const transposed = each(4, (i) => {
         const component = "xyzw"[i];
         return `    let w${g}_${i} = vec4<f32>(${
@@ -99,24 +98,37 @@ export function gemmRegistersKernel(spec: GemmRegistersSpec): Kernel {
       });
       return [...columnLoads, ...transposed].join("\n");
     });
-  const rowLoadLines = broadcasts ? each(rowLoads, (i) => `    let l${i} = a_four(a${i}, k);`) : [];
-  const products = each(rows, (r) =>
+  const products = (a: string) => [
+    ...(broadcasts ? each(rowLoads, (i) => `    let l${i} = ${a}_four(a${i}, k);`) : []),
+    ...each(rows, (r) =>
+      [
+        broadcasts
+          ? `    let x${r} = subgroupBroadcast(l${Math.floor(r / GEMM_LANES)}, ${r % GEMM_LANES}u);`
+          : `    let x${r} = ${a}_four(a${r}, k);`,
+        ...each(groups * 4, (i) => {
+          const g = i % groups;
+          const step = Math.floor(i / groups);
+          return `    s${r}_${g} = fma(vec4<f32>(x${r}.${
+            "xyzw"[step]
+          }), w${g}_${step}, s${r}_${g});`;
+        }),
+      ].join("\n")),
+  ];
+  const loop = walkRows(columns, scaleRun, takesRuns, (access) =>
     [
-      broadcasts
-        ? `    let x${r} = subgroupBroadcast(l${Math.floor(r / GEMM_LANES)}, ${r % GEMM_LANES}u);`
-        : `    let x${r} = a_four(a${r}, k);`,
-      ...each(groups * 4, (i) => {
-        const g = i % groups;
-        const step = Math.floor(i / groups);
-        return `    s${r}_${g} = fma(vec4<f32>(x${r}.${"xyzw"[step]}), w${g}_${step}, s${r}_${g});`;
-      }),
+      ...(layout === "kn" ? rowsOfB() : columnsOf((column) => columnOfB(column, access))),
+      ...products("a"),
     ].join("\n"));
-  const loop = walkRows(
-    columns,
-    scaleRun,
-    takesRuns,
-    (access) => [...loadsOf(access), ...rowLoadLines, ...products].join("\n"),
-  );
+  const lowRankLoop = lowRankWalk(epilogue.lowRank, (t, up) =>
+    [
+      ...rowAddresses(t),
+      ...columnAddresses(up),
+      walkRows(columns, undefined, false, () =>
+        [
+          ...columnsOf((column) => `${up}_four(b${column}, k)`),
+          ...products(t),
+        ].join("\n")),
+    ].join("\n"));
   const stores = each(rows, (r) => {
     const lines = each(groups, (g) => {
       const column = `n0 + ${g * 4}u`;
@@ -157,9 +169,11 @@ ${batchWgsl(isBatched, aWidth, bWidth)}
   let y_row = wg.z * params.m + m0;
   let row_words = params.k${isVectorK ? " / 4u" : ""};
   let steps = (params.k + 3u) / 4u;
-${addresses.join("\n")}
+${rowAddresses("a").join("\n")}
+${layout === "nk" ? columnAddresses("b").join("\n") : ""}
 ${sums.join("\n")}
 ${loop}
+${lowRankLoop}
 ${stores.join("\n")}
 }`,
   };

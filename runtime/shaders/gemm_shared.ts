@@ -6,7 +6,8 @@ import {
   epilogueWgsl,
   type GemmEpilogue,
 } from "./gemm_epilogue.ts";
-import { batchWgsl, gemmParams, rowLoader } from "./gemm_operands.ts";
+import { lowRankWalk } from "./gemm_low_rank.ts";
+import { batchWgsl, gemmParams, rowLoader, sliceLoader } from "./gemm_operands.ts";
 
 /** What a shared-memory matrix product is specialised to. */
 export interface GemmSharedSpec {
@@ -41,11 +42,11 @@ export function gemmSharedKernel(spec: GemmSharedSpec): Kernel {
   const each = (count: number, line: (i: number) => string) =>
     Array.from({ length: count }, (_, i) => line(i)).join("\n");
   const loadsPerThread = tile * DEPTH / (THREADS * THREADS);
-  const rowTile = (name: "a" | "b", first: string, size: string) =>
+  const rowTile = (name: string, tileName: "a" | "b", first: string, size: string) =>
     each(loadsPerThread, (i) => {
       const row = `(thread / ${DEPTH}u + ${i * THREADS * THREADS / DEPTH}u)`;
       const start = `${name}_start + min(${first} + ${row}, ${size} - 1u) * row_words`;
-      return `    tile_${name}[${row} * ${STRIDE}u + thread % ${DEPTH}u] = ${name}_slice(${start}, k0 + thread % ${DEPTH}u);`;
+      return `    tile_${tileName}[${row} * ${STRIDE}u + thread % ${DEPTH}u] = ${name}_slice(${start}, k0 + thread % ${DEPTH}u);`;
     });
   const columnTile = each(loadsPerThread, (i) => {
     const item = `(thread + ${i * THREADS * THREADS}u)`;
@@ -63,6 +64,14 @@ export function gemmSharedKernel(spec: GemmSharedSpec): Kernel {
             `    s${r}_${c} = s${r}_${c} + dot(x${k}_${r}, w${k}_${c});`),
         ].join("\n")),
     ].join("\n"));
+  const walk = (a: string, b: string) =>
+    `  for (var k0 = 0u; k0 < steps; k0 = k0 + ${DEPTH}u) {
+${rowTile(a, "a", "m0", "params.m")}
+${layout === "nk" ? rowTile(b, "b", "n0", "params.n") : columnTile}
+    workgroupBarrier();
+${products}
+    workgroupBarrier();
+  }`;
   const stores = each(side, (r) => {
     const row = `m0 + local.y + ${r * THREADS}u`;
     const lines = each(side, (c) => {
@@ -86,6 +95,7 @@ export function gemmSharedKernel(spec: GemmSharedSpec): Kernel {
 ${layout === "nk" ? rowLoader("b", isVectorK) : COLUMN_LOADER}
 ${sliceLoader("a")}
 ${sliceLoader("b")}
+${epilogue.lowRank ? ["t", "up"].map((name) => sliceLoader(name, "params.rank")).join("\n") : ""}
 ${epilogueWgsl(epilogue, 1)}
 var<workgroup> tile_a: array<vec4<f32>, ${tile * STRIDE}>;
 var<workgroup> tile_b: array<vec4<f32>, ${tile * STRIDE}>;
@@ -98,13 +108,8 @@ ${batchWgsl(isBatched, aWidth, bWidth)}
   let row_words = params.k${isVectorK ? " / 4u" : ""};
   let steps = (params.k + 3u) / 4u;
 ${each(side, (r) => each(side, (c) => `  var s${r}_${c} = 0.0;`))}
-  for (var k0 = 0u; k0 < steps; k0 = k0 + ${DEPTH}u) {
-${rowTile("a", "m0", "params.m")}
-${layout === "nk" ? rowTile("b", "n0", "params.n") : columnTile}
-    workgroupBarrier();
-${products}
-    workgroupBarrier();
-  }
+${walk("a", "b")}
+${lowRankWalk(epilogue.lowRank, walk)}
 ${stores}
 }`,
   };
@@ -118,11 +123,3 @@ const COLUMN_LOADER = `fn b_four(start: u32, k: u32) -> vec4<f32> {
   ).join(", ")
 });
 }`;
-
-/** `NAME_slice(start, k)`: as `NAME_four`, but zeros past the end of k: the last tile may reach beyond it. */
-function sliceLoader(name: "a" | "b"): string {
-  return `fn ${name}_slice(start: u32, k: u32) -> vec4<f32> {
-  let steps = (params.k + 3u) / 4u;
-  return select(vec4<f32>(), ${name}_four(start, min(k, steps - 1u)), vec4<bool>(k < steps));
-}`;
-}

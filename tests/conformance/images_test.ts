@@ -134,6 +134,16 @@ Deno.test(`POST ${PATH} answers a link, whose content is a JPEG of the model's d
   }]);
 });
 
+Deno.test(`POST ${PATH} passes every tier of quality on, the old name of one too`, async () => {
+  await using service = await testService();
+  const tiers = ["auto", "exact", "lossless", "high", "extra-high", null];
+  for (const quality of tiers) await service.post(PATH, { prompt: "a", quality });
+  assert.deepEqual(
+    service.engine.requests.map(({ quality }) => quality),
+    ["lossless", "exact", "lossless", "high", "lossless", "lossless"],
+  );
+});
+
 Deno.test(`POST ${PATH} passes every parameter on and keeps the recipe in the PNG`, async () => {
   await using service = await testService();
   const response = await service.post(PATH, {

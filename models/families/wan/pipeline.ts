@@ -208,6 +208,7 @@ export class WanPipeline implements Pipeline {
       contextTokens,
       guidance: request.guidanceScale > 1 ? request.guidancePasses ?? "batched" : "none",
       hasFirstFrame: request.firstFrame !== undefined,
+      ...(request.quality === "high" && { operands: "int8" }),
     };
     const key = JSON.stringify([shape, schedule.timesteps.length]);
     if (this.#session?.key === key) return this.#session.session;

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { readModelIndex } from "../../../hub/model_index.ts";
 import {
+  BASELINE_TARGET,
   Device,
   GpuValidationError,
   openDevice,
@@ -109,6 +110,42 @@ Deno.test("WanPipeline.generate() encodes its prompts again only when they chang
     assert.equal(other.waits, first.waits);
     assert.notDeepEqual(other.latents, first.latents);
   }));
+
+Deno.test("WanPipeline.generate() makes programs of narrow operands for quality high, and for nothing else", () =>
+  withPipeline(async ({ device, pipeline }) => {
+    const created = async (quality?: PipelineRequest["quality"]) => {
+      const before = device.counters.bindGroups;
+      await pipeline.generate({ ...REQUEST, ...(quality && { quality }) });
+      return device.counters.bindGroups > before;
+    };
+    assert.equal(await created(), true);
+    for (const quality of ["exact", "lossless"] as const) {
+      assert.equal(await created(quality), false, quality);
+    }
+    assert.deepEqual([await created("high"), await created("high")], [true, false]);
+    assert.equal(await created("exact"), true);
+  }));
+
+Deno.test("WanSession lets the transformer alone round its operands", async () => {
+  using components = await openWanComponents(await readModelIndex(FOLDER));
+  const { plan } = new WanSession(
+    components,
+    {
+      latentFrames: 2,
+      height: 4,
+      width: 4,
+      contextTokens: 16,
+      guidance: "sequential",
+      hasFirstFrame: true,
+      operands: "int8",
+    },
+    components.scheduler.setTimesteps(2),
+    BASELINE_TARGET,
+  );
+  for (const [name, { graph }] of Object.entries(plan.programs)) {
+    assert.equal(graph.target.operands, name.startsWith("denoise") ? "int8" : "f32", name);
+  }
+});
 
 Deno.test("WanPipeline.generate() takes what its session planned, to the byte, and frees it for another size", () =>
   withPipeline(async ({ device, pipeline, weightBytes }) => {

@@ -51,6 +51,8 @@ export interface SessionShape {
   readonly guidance: "none" | "batched" | "sequential";
   /** Whether the first latent frame is given and stays clean. */
   readonly hasFirstFrame: boolean;
+  /** Narrowest operands of the transformer's programs; the target's when left out. */
+  readonly operands?: Target["operands"];
 }
 
 /** The inputs and results of a session's programs. */
@@ -357,8 +359,9 @@ function traceDenoise(
 ): Record<string, Graph> {
   const { config, weights } = transformer;
   const graphs: Record<string, Graph> = {};
+  const { operands = target.operands } = shape;
   tensors.velocities.forEach((velocity, pass) => {
-    const graph = new Graph(`denoise${pass}`, target);
+    const graph = new Graph(`denoise${pass}`, { ...target, operands });
     graphs[graph.name] = graph;
     const blocks = context.slice(pass * config.num_layers, (pass + 1) * config.num_layers);
     const result = wanTransformer(graph, config, weights.root, {

@@ -23,12 +23,19 @@ interface LinearCase {
   readonly gate?: readonly number[];
   readonly residual?: boolean;
   readonly parts?: number;
+  /** Of the low-rank branch; its tensors are stored as `lowRankDtype`. */
+  readonly rank?: number;
+  readonly lowRankDtype?: DType;
+  /** The branch's own weight is quantised. */
+  readonly downFormat?: WeightFormat;
 }
 
 function linearCase(spec: LinearCase): OpCase {
   const { x, n, dtype = "f32", xDtype = "f32", bias, activation = "none", gate, residual } = spec;
   const k = x.at(-1)!;
-  const { format, magnitude = 1 / Math.sqrt(k), scale, parts: count } = spec;
+  const { format, magnitude = 1 / Math.sqrt(k), scale, rank, lowRankDtype = "f32", downFormat } =
+    spec;
+  const { parts: count } = spec;
   const inputs: Record<string, CaseInput> = {
     x: { values: randomNormal(x, 1), dtype: xDtype },
     w: format
@@ -40,7 +47,15 @@ function linearCase(spec: LinearCase): OpCase {
   if (residual) {
     inputs["residual"] = { values: randomNormal([...x.slice(0, -1), n], 5), dtype: "f32" };
   }
+  if (rank) {
+    inputs["down"] = downFormat
+      ? sampleWeight([rank, k], downFormat, 6, 1 / Math.sqrt(k))
+      : { values: randomNormal([rank, k], 6, 1 / Math.sqrt(k)), dtype: lowRankDtype };
+    inputs["up"] = { values: randomNormal([n, rank], 7, 1 / Math.sqrt(rank)), dtype: lowRankDtype };
+    inputs["scales"] = { values: randomNormal([rank], 8), dtype: "f32" };
+  }
   const parts = [
+    rank && `rank ${rank} ${downFormat ?? lowRankDtype}`,
     bias && "bias",
     activation !== "none" && activation,
     gate && `gate [${gate}]`,
@@ -52,13 +67,14 @@ function linearCase(spec: LinearCase): OpCase {
   return {
     name: [`x [${x}] n ${n} ${types}`, ...parts.filter((part) => part)].join(" "),
     inputs,
-    build: ({ x, w, bias, gate, residual }) => [
+    build: ({ x, w, bias, gate, residual, down, up, scales }) => [
       linear(x!, w!, {
         activation,
         ...(bias && { bias }),
         ...(gate && { gate }),
         ...(residual && { residual }),
         ...(count !== undefined && { parts: count }),
+        ...(down && up && scales && { lowRank: { down, up, scales } }),
       }),
     ],
     reference: (arrays) => [inParts(linearReference(arrays, activation), count)],
@@ -89,6 +105,23 @@ function quantizedCases(format: WeightFormat, step: number): OpCase[] {
     linearCase({ x: [2, 9, step], n: 36, ...epilogue, gate: [2, 1, 36] }),
     linearCase({ x: [67, 2 * step], n: 130, format }),
     linearCase({ x: [200, 5 * step], n: 68, format }),
+  ];
+}
+
+/** Ranks around the vectors and tiles, with all epilogue parts, on plain and on quantised weights. */
+function lowRankCases(): OpCase[] {
+  const epilogue = { bias: true, activation: "silu", residual: true } as const;
+  return [
+    linearCase({ x: [1, 160], n: 65, rank: 1 }),
+    linearCase({ x: [3, 64], n: 36, rank: 4, ...epilogue, gate: [36] }),
+    linearCase({ x: [9, 37], n: 50, rank: 3, lowRankDtype: "bf16" }),
+    linearCase({ x: [2, 18, 60], n: 33, rank: 33, ...epilogue, gate: [2, 1, 33] }),
+    linearCase({ x: [67, 128], n: 130, rank: 32, dtype: "bf16", lowRankDtype: "f16" }),
+    linearCase({ x: [200, 132], n: 260, rank: 20, ...epilogue, gate: [260] }),
+    linearCase({ x: [1, 64], n: 34, rank: 8, downFormat: "q8_0", format: "q8_0" }),
+    linearCase({ x: [67, 64], n: 132, rank: 32, format: "q8_0", bias: true, residual: true }),
+    linearCase({ x: [200, 256], n: 68, rank: 4, format: "q4_k" }),
+    linearCase({ x: [5, 36], n: 20, rank: 3, format: "f8_e4m3", scale: 0.37 }),
   ];
 }
 
@@ -127,5 +160,30 @@ export const LINEAR_SUITE: OpSuite = {
     ...quantizedCases("f8_e4m3", 4),
     linearCase({ x: [2, 64], n: 20, format: "f8_e4m3", scale: 0.37, bias: true }),
     linearCase({ x: [130, 36], n: 20, format: "f8_e4m3", scale: -3, residual: true }),
+    ...lowRankCases(),
   ],
+};
+
+/**
+ * On weights of int8 blocks, with x rounded to int8: an element is then off by up to 1/254 of the largest in its row,
+ * and the worst sum by 0.3 to 1 % of the largest result.
+ */
+export const LINEAR_INT8_SUITE: OpSuite = {
+  op: "linear",
+  operands: "int8",
+  variants: ["int8"],
+  cases: [
+    ...quantizedCases("q8_0", 32),
+    linearCase({ x: [130, 160], n: 96, xDtype: "bf16", format: "q8_0" }),
+    linearCase({ x: [70, 3072], n: 68, format: "q8_0" }),
+    linearCase({ x: [67, 64], n: 132, rank: 33, downFormat: "q8_0", format: "q8_0", bias: true }),
+    linearCase({
+      x: [9, 96],
+      n: 34,
+      rank: 4,
+      downFormat: "q8_0",
+      format: "q8_0",
+      activation: "silu",
+    }),
+  ].map((testCase) => ({ ...testCase, tolerance: 1e-2 })),
 };

@@ -4,6 +4,7 @@ import { isFloat } from "../../dtype.ts";
 import { isWeightFormat } from "../../quantization/formats.ts";
 import type { Activation } from "../../shaders/activations.ts";
 import { dispatchGemm } from "../gemm.ts";
+import type { LowRank } from "./low_rank.ts";
 
 /** Optional parts of a linear layer. */
 export interface LinearOptions {
@@ -17,12 +18,14 @@ export interface LinearOptions {
   readonly residual?: Tensor;
   /** Equal parts of N, N / parts a multiple of 4, that become a leading dimension of the result: several layers in one. */
   readonly parts?: number;
+  /** Adapters, added before the bias. */
+  readonly lowRank?: LowRank;
   /** Name of the result, for messages. */
   readonly name?: string;
 }
 
 /**
- * y = residual + gate * activation(x · wᵀ + bias), summed in f32.
+ * y = residual + gate * activation(x · wᵀ + low rank + bias), summed in f32.
  *
  * @param x [..., K], f32, f16 or bf16
  * @param w [N, K], f32, f16, bf16 or quantised, as checkpoints store it
@@ -30,7 +33,7 @@ export interface LinearOptions {
  * @throws {RangeError} when the shapes do not fit together
  */
 export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tensor {
-  const { bias, activation = "none", gate, residual } = options;
+  const { bias, activation = "none", gate, residual, lowRank } = options;
   const { graph } = x;
   if (x.rank < 1 || w.rank !== 2 || x.dim(-1) !== w.dim(1)) {
     throw new RangeError(
@@ -68,6 +71,8 @@ export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tenso
       }]`,
     );
   }
+  const rank = lowRank?.scales.size;
+  const t = lowRank && lowRankFactor(x, w, lowRank);
   const result = parts === undefined ? shape : [parts, ...shape.slice(0, -1), n / parts];
   const y = graph.tensor(options.name ?? "linear", result);
   dispatchGemm(
@@ -85,15 +90,38 @@ export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tenso
         gate: gate !== undefined,
         residual: residual !== undefined,
         parts: parts !== undefined,
+        ...(rank !== undefined && { lowRank: { isVectorRank: rank % 4 === 0 } }),
       },
     },
-    { a: x, b: w, ...(bias && { bias }), ...(gate && { gate }), ...(residual && { residual }), y },
+    {
+      a: x,
+      b: w,
+      ...(bias && { bias }),
+      ...(gate && { gate }),
+      ...(residual && { residual }),
+      ...(lowRank && t && { t, up: lowRank.up }),
+      y,
+    },
     {
       ...(gateRows !== undefined && { gate_rows: gateRows }),
       ...(parts !== undefined && { part_columns: n / parts, part_size: m * n / parts }),
+      ...(rank !== undefined && { rank }),
     },
   );
   return y;
+}
+
+/** scales ⊙ (x · downᵀ): [..., R], small against the result. */
+function lowRankFactor(x: Tensor, w: Tensor, { down, up, scales }: LowRank): Tensor {
+  const [n, k] = [w.dim(0), w.dim(1)];
+  const rank = scales.size;
+  if (!sameShape(down.shape, [rank, k]) || !sameShape(up.shape, [n, rank]) || !isFloat(up.dtype)) {
+    throw new RangeError(
+      `Cannot apply linear ${w} with down ${down}, up ${up} and scales ${scales}: ` +
+        `they need [R, ${k}], [${n}, R] as f32, f16 or bf16, and [R]`,
+    );
+  }
+  return linear(x, down, { gate: scales, name: "low rank" });
 }
 
 /** Rows of the result that one row of the gate multiplies, or nothing when the shapes do not fit. */

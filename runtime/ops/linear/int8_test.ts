@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import { Graph } from "../../graph.ts";
+import { openDevice } from "../../open_device.ts";
+import { planMemory } from "../../plan.ts";
+import { instantiate } from "../../program.ts";
+import { Resident } from "../../resident.ts";
+import { BASELINE_TARGET } from "../../target.ts";
+import { copyTo } from "../copy/mod.ts";
+import { randomNormal } from "../ndarray.ts";
+import { sampleBlocks } from "../sample_blocks.ts";
+import { linear } from "./mod.ts";
+
+Deno.test("linear() rounds x to int8 only where the target allows it, and blocks of int8 hold w", () => {
+  for (const operands of ["f32", "f16", "int8"] as const) {
+    for (const format of ["q8_0", "q4_0", "f16"] as const) {
+      const target = { ...BASELINE_TARGET, operands, forcedVariants: { linear: "int8" } };
+      const graph = new Graph("test", target);
+      const x = graph.use(new Resident("x", [64, 64]));
+      const w = graph.use(new Resident("w", [64, 64], format));
+      if (operands === "int8" && format === "q8_0") {
+        linear(x, w);
+        assert.deepEqual(
+          graph.dispatches.map(({ kernel }) => kernel.name),
+          ["quantize rows", "gemm int8"],
+        );
+      } else {
+        assert.throws(() => linear(x, w), /this variant does not take the problem/);
+      }
+    }
+  }
+});
+
+Deno.test("linear (int8) gives no numbers for rows that hold NaN or infinity, zeros for zeros", async () => {
+  const device = await openDevice({ operands: "int8", forcedVariants: { linear: "int8" } });
+  try {
+    const [k, n] = [64, 8];
+    const values = randomNormal([4, k], 1).data;
+    values[k + 5] = NaN;
+    values[2 * k + 7] = -Infinity;
+    values.fill(0, 3 * k);
+    const x = new Resident("x", [4, k]).allocate(device);
+    x.write(values);
+    const w = new Resident("w", [n, k], "q8_0").allocate(device);
+    w.writeRows(sampleBlocks([n, k], "q8_0", 2, 0.1), 0);
+    const y = new Resident("y", [4, n]).allocate(device);
+    const graph = new Graph("test", device.target);
+    copyTo(linear(graph.use(x), graph.use(w)), y);
+    const programs = await instantiate(planMemory({ main: graph }), device);
+    programs.get("main").submit();
+    const result = await y.read();
+    const rows = [0, 1, 2, 3].map((row) => [...result.subarray(row * n, (row + 1) * n)]);
+    assert.ok(rows[0]!.every(Number.isFinite), `row 0: ${rows[0]}`);
+    for (const row of [1, 2]) {
+      assert.ok(!rows[row]!.some(Number.isFinite), `row ${row}: ${rows[row]}`);
+    }
+    assert.deepEqual(rows[3]!.map(Math.abs), new Array(n).fill(0));
+  } finally {
+    device.destroy();
+  }
+});
