@@ -73,6 +73,8 @@ export interface DeviceOptions {
    * default), or so and with a tuning run of up to 20 s first where a GPU was not measured yet (`auto`).
    */
   tuning?: "off" | "cached" | "auto";
+  /** Deno's own WebGPU, Dawn where its package is installed, or the faster of the two; Deno's when left out. */
+  gpuBackend?: "deno" | "dawn" | "auto";
 }
 
 /** How {@link loadModel} loads. */
@@ -243,13 +245,15 @@ export function serve(options: ServeOptions = {}): RunningServer {
 }
 
 async function openNamed(path: string, options: LoadModelOptions): Promise<Engine> {
-  const { maxVramBytes, powerPreference, forceSoftware, onLoadProgress, onNote } = options;
+  const { maxVramBytes, powerPreference, forceSoftware, gpuBackend, onLoadProgress, onNote } =
+    options;
   return await openEngine({
     modelPath: path === BUNDLED_MODEL ? fileURLToPath(BUNDLED_FOLDER) : path,
     tuning: options.tuning ?? "cached",
     ...(maxVramBytes === undefined ? {} : { maxVramBytes }),
     ...(powerPreference === undefined ? {} : { powerPreference }),
     ...(forceSoftware === undefined ? {} : { forceSoftware }),
+    ...(gpuBackend === undefined ? {} : { gpuBackend }),
     ...(onLoadProgress === undefined ? {} : { onLoadProgress }),
     ...(onNote === undefined ? {} : { onNote }),
   });

@@ -25,7 +25,7 @@ const VENDORS: ReadonlyMap<number, string> = new Map([
 ]);
 
 /** Flags of `doctor`. */
-export interface DoctorFlags extends Pick<DeviceOptions, "powerPreference"> {
+export interface DoctorFlags extends Pick<DeviceOptions, "powerPreference" | "gpuBackend"> {
   /** Look at the software adapter. */
   software?: boolean;
   /** Say which kernels are used, and why. */
@@ -43,6 +43,7 @@ export async function runDoctor(flags: DoctorFlags): Promise<number> {
     ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
     ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),
     tuning: "cached",
+    ...(flags.gpuBackend === undefined ? {} : { gpuBackend: flags.gpuBackend }),
   });
   console.log(describeReport(report));
   if (flags.kernels) console.log(["Kernels", ...describeKernels(report.kernels)].join("\n"));
@@ -66,6 +67,7 @@ export function describeReport(report: DeviceReport): string {
     `Vendor    ${vendorName(report.vendor)}`,
     `Driver    ${/^0?$/.test(report.driver) ? NOT_TOLD : report.driver}`,
     `Kernels   ${describeTuned(report)}`,
+    `WebGPU    ${report.backend === "dawn" ? "Dawn" : "Deno's own"}`,
     `Features  ${report.features.join(", ") || "none"}`,
     "Limits",
     ...Object.entries(report.limits).map(([name, value]) => `  ${name.padEnd(36)} ${value}`),

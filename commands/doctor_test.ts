@@ -6,6 +6,7 @@ const REPORT: DeviceReport = {
   adapter: "Test GPU",
   vendor: "Test Works",
   driver: "",
+  backend: "deno",
   isSoftware: true,
   limits: { maxBufferSize: 1024 },
   features: ["f16"],

@@ -143,6 +143,7 @@ function device(flags: GenerateFlags): DeviceOptions {
     ...(flags.maxVram === undefined ? {} : { maxVramBytes: flags.maxVram }),
     ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
     ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),
+    ...(flags.gpuBackend === undefined ? {} : { gpuBackend: flags.gpuBackend }),
   };
 }
 

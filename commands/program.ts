@@ -124,7 +124,14 @@ function addDeviceFlags(to: Command): Command {
       new Option("--power-preference <kind>", "which GPU, where there are several")
         .choices(["high-performance", "low-power"]),
     )
-    .addOption(flag("--software", "use the software adapter even where there is a GPU"));
+    .addOption(flag("--software", "use the software adapter even where there is a GPU"))
+    .addOption(
+      new Option(
+        "--gpu-backend <name>",
+        "WebGPU of Deno, of Dawn where installed, or the faster one",
+      )
+        .choices(["deno", "dawn", "auto"]).env("DENOISE_GPU_BACKEND"),
+    );
 }
 
 /** A switch: `--name`, `--name true`, `--name=false`. */

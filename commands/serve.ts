@@ -75,6 +75,7 @@ export async function runServe(flags: ServeFlags): Promise<number> {
     ...(flags.maxVram === undefined ? {} : { maxVramBytes: flags.maxVram }),
     ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
     ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),
+    ...(flags.gpuBackend === undefined ? {} : { gpuBackend: flags.gpuBackend }),
     ...(enhancer === undefined ? {} : { promptEnhancerConfig: enhancer }),
     settings: {
       apiKeys: flags.apiKey,

@@ -22,13 +22,14 @@ export async function inspect(
     const optional = {
       f16: features.f16,
       subgroups: features.subgroups,
+      "subgroup matrices": features.subgroupMatrices.length > 0,
       timestamps: features.timestamps,
     };
     return {
       adapter: adapter.name,
       vendor: adapter.vendor,
-      // WebGPU has no field for the driver; what it calls device is a PCI id.
-      driver: "",
+      driver: adapter.driver,
+      backend: adapter.backend,
       isSoftware: adapter.isSoftware,
       limits: Object.fromEntries(LIMITS.map((name) => [name, gpuDevice.limits[name]])),
       features: [

@@ -24,8 +24,8 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   return engine;
 }
 
-/** Which adapter, where the machine has several. */
-type AdapterOptions = Pick<EngineOptions, "powerPreference" | "forceSoftware">;
+/** Which adapter, where the machine has several, and through which WebGPU. */
+type AdapterOptions = Pick<EngineOptions, "powerPreference" | "forceSoftware" | "gpuBackend">;
 
 /** Looks at this machine's adapter in a worker of its own. */
 export async function inspectDevice(

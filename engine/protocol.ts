@@ -6,7 +6,7 @@ import type { DeviceReport, TuningReport } from "./types.ts";
 
 /** How the worker opens its device. */
 export type DeviceSettings = Readonly<
-  Pick<DeviceOptions, "maxBytes" | "powerPreference" | "forceFallbackAdapter">
+  Pick<DeviceOptions, "maxBytes" | "powerPreference" | "forceFallbackAdapter" | "backend">
 >;
 
 /** Where results of tuning runs are kept, and whether a run is begun where there are none. */

@@ -128,6 +128,6 @@ export async function runTuning(
 }
 
 function keyOf(device: Device): Promise<TuningKey> {
-  const backend = Deno.env.get("DENO_WEBGPU_BACKEND") ?? "default";
-  return tuningKey(device, `${Deno.build.os} ${backend}`);
+  const driver = Deno.env.get("DENO_WEBGPU_BACKEND") ?? "default";
+  return tuningKey(device, `${Deno.build.os} ${device.adapter.backend} ${driver}`);
 }

@@ -190,6 +190,8 @@ export interface EngineOptions {
   powerPreference?: "high-performance" | "low-power";
   /** Use the software adapter even where there is a GPU. */
   forceSoftware?: boolean;
+  /** Deno's own WebGPU, Dawn where its package is installed, or the faster of the two; Deno's when left out. */
+  gpuBackend?: "deno" | "dawn" | "auto";
   /**
    * How kernels are chosen: by rule (`off`, the default); by what an earlier run measured on this adapter and kept in
    * the cache folder (`cached`); so too, and where nothing was measured a GPU is tuned first (`auto`).
@@ -217,8 +219,10 @@ export interface DeviceReport {
   adapter: string;
   /** The maker, as WebGPU gives it; may be empty. */
   vendor: string;
-  /** Driver and backend, as far as WebGPU tells; may be empty. */
+  /** Name and version of the driver, as far as WebGPU tells; may be empty. */
   driver: string;
+  /** The WebGPU implementation that was used. */
+  backend: "deno" | "dawn";
   /** Whether the adapter computes on the CPU. */
   isSoftware: boolean;
   /** WebGPU limits by name. */

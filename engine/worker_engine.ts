@@ -155,12 +155,13 @@ export class WorkerEngine implements Engine {
 
 /** How a worker opens its device. */
 export function deviceSettings(
-  { maxVramBytes, powerPreference, forceSoftware }: Partial<EngineOptions>,
+  { maxVramBytes, powerPreference, forceSoftware, gpuBackend }: Partial<EngineOptions>,
 ): DeviceSettings {
   return {
     ...(maxVramBytes === undefined ? {} : { maxBytes: maxVramBytes }),
     ...(powerPreference === undefined ? {} : { powerPreference }),
     ...(forceSoftware === undefined ? {} : { forceFallbackAdapter: forceSoftware }),
+    ...(gpuBackend === undefined ? {} : { backend: gpuBackend }),
   };
 }
 

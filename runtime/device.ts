@@ -1,3 +1,4 @@
+import type { GpuBackend } from "./backends/backend.ts";
 import { DeviceLostError, GpuValidationError, OutOfMemoryError } from "./errors.ts";
 import { roundUp } from "./shape.ts";
 import type { Target } from "./target.ts";
@@ -12,8 +13,12 @@ const WRITE_CHUNK_BYTES = 8 * 1024 * 1024;
 export interface AdapterDescription {
   /** Marketing name, as the driver gives it. */
   readonly name: string;
-  /** PCI id of the maker, in decimal. */
+  /** The maker: PCI id in decimal, or a name; as the WebGPU implementation gives it. */
   readonly vendor: string;
+  /** Name and version of the driver; empty where the WebGPU implementation does not tell. */
+  readonly driver: string;
+  /** The WebGPU implementation. */
+  readonly backend: GpuBackend;
   /** Whether it computes on the CPU. */
   readonly isSoftware: boolean;
 }
@@ -249,8 +254,8 @@ export class Device {
   /**
    * Waits until everything submitted so far is finished.
    *
-   * Deno's wait blocks until then and afterwards sleeps for 10 ms; `next` runs in between, so that the GPU
-   * already works on the next submit while this thread sleeps.
+   * Deno's wait blocks until then and afterwards sleeps for 10 ms, Dawn's does not block; `next` runs when the wait
+   * is registered, so that the GPU can go on with the next submit without this thread.
    */
   async wait(next?: () => void): Promise<void> {
     this.counters.waits++;
@@ -283,7 +288,7 @@ export class Device {
       }
       this.submit([encoder.finish()]);
       this.counters.waits++;
-      const mapped = Promise.allSettled(staging.map((buffer) => buffer.mapAsync(GPUMapMode.READ)));
+      const mapped = Promise.allSettled(staging.map((buffer) => buffer.mapAsync(MAP_READ)));
       try {
         next?.();
       } finally {
@@ -315,6 +320,7 @@ export class Device {
 
 const STORAGE_USAGE = 0x80 | 0x08 | 0x04; // STORAGE | COPY_DST | COPY_SRC
 const STAGING_USAGE = 0x01 | 0x08; // MAP_READ | COPY_DST
+const MAP_READ = 0x01;
 
 function typedError(error: GPUError, requestedBytes: number): Error {
   return error.constructor.name === "GPUOutOfMemoryError"

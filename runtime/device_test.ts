@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { defaultBackend, type GpuBackend, gpuOf } from "./backends/backend.ts";
 import { openDevice } from "./open_device.ts";
 import { DeviceLostError, GpuValidationError, NoAdapterError, OutOfMemoryError } from "./errors.ts";
 import { createWindows, Resident } from "./resident.ts";
@@ -13,8 +14,9 @@ Deno.test("openDevice() says what to install when there is no adapter", async ()
 });
 
 Deno.test("openDevice() asks for the adapter's own limits", async () => {
-  const adapter = await navigator.gpu.requestAdapter();
-  const device = await openDevice();
+  const gpu = gpuOf(defaultBackend() as GpuBackend);
+  const adapter = await gpu.requestAdapter();
+  const device = await openDevice({ gpu });
   assert.equal(device.target.limits.maxBufferBytes, adapter!.limits.maxBufferSize);
   assert.equal(
     device.target.limits.maxStorageBuffers,

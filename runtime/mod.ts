@@ -3,6 +3,7 @@
  *
  * @module
  */
+export { BACKEND_CHOICES, type BackendChoice, type GpuBackend } from "./backends/backend.ts";
 export * from "./device.ts";
 export * from "./dtype.ts";
 export * from "./errors.ts";
@@ -15,7 +16,7 @@ export type { BlockFormat, WeightFormat } from "./quantization/block_format.ts";
 export { blockBytes, dequantize, isWeightFormat } from "./quantization/formats.ts";
 export * from "./resident.ts";
 export * from "./schedule.ts";
-export type { BufferSlot, Kernel, ParamType } from "./shaders/assemble.ts";
+export type { BufferSlot, Kernel, ParamType, WgslDialect } from "./shaders/assemble.ts";
 export * from "./shape.ts";
 export * from "./target.ts";
 export * from "./tuning/mod.ts";

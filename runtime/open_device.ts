@@ -1,11 +1,15 @@
 /** From the adapters of a machine to an open device. */
+import { type BackendChoice, defaultBackend, type GpuBackend, gpuOf } from "./backends/backend.ts";
+import { openFaster } from "./backends/race.ts";
 import { Device } from "./device.ts";
 import { NoAdapterError } from "./errors.ts";
-import type { Target, TargetFeatures, TargetLimits } from "./target.ts";
+import type { SubgroupMatrix, Target, TargetFeatures, TargetLimits } from "./target.ts";
 
 /** How to open a device. */
 export interface DeviceOptions {
-  /** The WebGPU implementation; Deno's own by default. */
+  /** Which WebGPU implementation; what `DENOISE_GPU_BACKEND` says by default, else Deno's own. */
+  backend?: BackendChoice;
+  /** What stands in for the implementation's entry point. */
   gpu?: GPU;
   /** Which adapter to ask for; `high-performance` by default. */
   powerPreference?: GPUPowerPreference;
@@ -29,13 +33,27 @@ export interface DeviceOptions {
  * Optional features are found by asking for them one by one, because Deno's `adapter.features` omits some
  * that work (`subgroups`).
  *
- * @throws {NoAdapterError} when there is no adapter
+ * @throws {NoAdapterError} when there is no adapter, or Dawn is wanted and not there
  */
 export async function openDevice(options: DeviceOptions = {}): Promise<Device> {
-  const gpu = options.gpu ?? navigator.gpu;
+  const choice = options.backend ?? defaultBackend();
+  const openOn = (backend: GpuBackend) => open(options.gpu ?? gpuOf(backend), backend, options);
+  return choice === "auto" ? await openFaster(openOn) : await openOn(choice);
+}
+
+async function open(gpu: GPU, backend: GpuBackend, options: DeviceOptions): Promise<Device> {
   const adapter = await requestAdapter(gpu, options);
+  if (!adapter) {
+    throw backend === "dawn" ? new NoAdapterError(NO_DAWN_ADAPTER) : new NoAdapterError();
+  }
   const { limits, info } = adapter;
-  const wanted: GPUFeatureName[] = ["shader-f16", "subgroups" as GPUFeatureName, "timestamp-query"];
+  const wanted: GPUFeatureName[] = [
+    "shader-f16",
+    "timestamp-query",
+    SUBGROUPS,
+    SUBGROUP_SIZE_CONTROL,
+    SUBGROUP_MATRIX,
+  ];
   const requiredLimits: Record<string, number> = {};
   for (const name of LIMIT_NAMES) requiredLimits[name] = limits[name];
   const granted: GPUFeatureName[] = [];
@@ -49,13 +67,15 @@ export async function openDevice(options: DeviceOptions = {}): Promise<Device> {
   });
   const isSoftware = info.isFallbackAdapter ?? false;
   const schedule = options.schedule ?? (isSoftware ? "cpu" : "gpu");
-  const subgroups = granted.includes("subgroups" as GPUFeatureName);
+  const subgroups = granted.includes(SUBGROUPS);
   const features: TargetFeatures = {
     f16: granted.includes("shader-f16"),
     subgroups,
     timestamps: granted.includes("timestamp-query"),
     subgroupMinSize: subgroups ? (info.subgroupMinSize ?? 0) : 0,
     subgroupMaxSize: subgroups ? (info.subgroupMaxSize ?? 0) : 0,
+    subgroupSizeControl: granted.includes(SUBGROUP_SIZE_CONTROL),
+    subgroupMatrices: granted.includes(SUBGROUP_MATRIX) ? subgroupMatrices(info) : [],
   };
   const own: TargetLimits = {
     maxBindingBytes: Math.floor(Math.min(limits.maxStorageBufferBindingSize, 2 ** 31 - 4) / 256) *
@@ -71,19 +91,45 @@ export async function openDevice(options: DeviceOptions = {}): Promise<Device> {
     limits: tighter(own, options.limits ?? {}),
     offsetAlignment: limits.minStorageBufferOffsetAlignment,
     features,
+    // Whoever lists subgroups wants them enabled, as the specification says.
+    dialect: adapter.features.has(SUBGROUPS) ? "spec" : "naga",
     // About a tenth of a second on a slow member of each class.
     submitBudget: isSoftware ? { flops: 1e9, bytes: 3e8 } : { flops: 1e11, bytes: 5e9 },
     operands: options.operands ?? "f32",
     forcedVariants: options.forcedVariants ?? {},
     choices: {},
   };
-  const description = {
-    name: info.description || info.device || "unnamed adapter",
-    vendor: info.vendor,
-    isSoftware,
-  };
+  const description = { ...names(info), vendor: info.vendor, isSoftware, backend };
   const maxBytes = options.maxBytes ?? (isSoftware ? freeHostBytes() : Infinity);
   return new Device(device, target, description, maxBytes);
+}
+
+/** Dawn gives the adapter's name as device and its driver as description, Deno a PCI id and the adapter's name. */
+function names({ device, description }: GPUAdapterInfo): { name: string; driver: string } {
+  const isNumber = /^\d*$/.test(device);
+  return isNumber
+    ? { name: description || device || "unnamed adapter", driver: "" }
+    : { name: device, driver: description };
+}
+
+/** As Dawn names them until they are in the standard. */
+interface SubgroupMatrixConfig {
+  readonly componentType: string;
+  readonly resultComponentType: string;
+  readonly M: number;
+  readonly N: number;
+  readonly K: number;
+}
+
+function subgroupMatrices(info: GPUAdapterInfo): SubgroupMatrix[] {
+  const { subgroupMatrixConfigs = [] } = info as { subgroupMatrixConfigs?: SubgroupMatrixConfig[] };
+  return [...subgroupMatrixConfigs].map((config) => ({
+    componentType: config.componentType,
+    resultComponentType: config.resultComponentType,
+    m: config.M,
+    n: config.N,
+    k: config.K,
+  }));
 }
 
 /** A software adapter never says that memory ran out: the system ends the process instead. */
@@ -99,6 +145,10 @@ function tighter(own: TargetLimits, wanted: Partial<TargetLimits>): TargetLimits
   return Object.fromEntries(entries) as unknown as TargetLimits;
 }
 
+const SUBGROUPS = "subgroups" as GPUFeatureName;
+const SUBGROUP_SIZE_CONTROL = "subgroup-size-control" as GPUFeatureName;
+const SUBGROUP_MATRIX = "chromium-experimental-subgroup-matrix" as GPUFeatureName;
+
 const LIMIT_NAMES = [
   "maxBufferSize",
   "maxStorageBufferBindingSize",
@@ -112,14 +162,16 @@ const LIMIT_NAMES = [
   "minStorageBufferOffsetAlignment",
 ] as const;
 
-async function requestAdapter(gpu: GPU | undefined, options: DeviceOptions): Promise<GPUAdapter> {
-  const adapter = await gpu?.requestAdapter({
+async function requestAdapter(gpu: GPU, options: DeviceOptions): Promise<GPUAdapter | null> {
+  return await gpu.requestAdapter({
     powerPreference: options.powerPreference ?? "high-performance",
     forceFallbackAdapter: options.forceFallbackAdapter ?? false,
   });
-  if (!adapter) throw new NoAdapterError();
-  return adapter;
 }
+
+const NO_DAWN_ADAPTER =
+  "Cannot find a GPU: Dawn offers no adapter on this machine, where Deno's own WebGPU may " +
+  "have one, since Dawn asks more of drivers (of Mesa's software driver, version 25); use --gpu-backend deno";
 
 /** Listed features are trusted; `subgroups` is probed, because Deno does not list it where it works. */
 async function canOpen(
@@ -129,13 +181,13 @@ async function canOpen(
   feature: GPUFeatureName,
 ): Promise<boolean> {
   if (adapter.features.has(feature)) return true;
-  if (feature !== ("subgroups" as GPUFeatureName)) return false;
+  if (feature !== SUBGROUPS) return false;
   try {
     // A probe takes an adapter of its own: implementations may let an adapter open one device only.
     const probe = await requestAdapter(gpu, options);
-    const device = await probe.requestDevice({ requiredFeatures: [feature] });
-    const works = device.features.has(feature);
-    device.destroy();
+    const device = await probe?.requestDevice({ requiredFeatures: [feature] });
+    const works = device?.features.has(feature) ?? false;
+    device?.destroy();
     return works;
   } catch {
     return false;

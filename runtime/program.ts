@@ -221,6 +221,7 @@ export function kernelSource(dispatch: Dispatch, target: Target): string {
       const pieces = cutIntoPieces(tensor.memory.byteLength, limits);
       return { dtype: tensor.dtype, pieces: pieces.length, pieceBytes: pieces[0]!.size };
     }),
+    target.dialect,
   );
 }
 

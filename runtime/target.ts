@@ -1,3 +1,5 @@
+import type { WgslDialect } from "./shaders/assemble.ts";
+
 /** What the runtime must know of an adapter to choose kernels and to plan memory; needs no open device. */
 export interface Target {
   /** `cpu` for software adapters (register tiles, no workgroup memory), `gpu` for the rest. */
@@ -8,6 +10,8 @@ export interface Target {
   readonly offsetAlignment: number;
   /** What kernels may use. */
   readonly features: TargetFeatures;
+  /** How kernels are written down. */
+  readonly dialect: WgslDialect;
   /**
    * Work that one submit may hold, estimated so that it stays far below a desktop driver's watchdog of
    * about 2 s even on a slow member of the class.
@@ -84,6 +88,24 @@ export interface TargetFeatures {
   readonly subgroupMinSize: number;
   /** Largest size of a subgroup. */
   readonly subgroupMaxSize: number;
+  /** Whether a kernel may ask for the size of its subgroups. */
+  readonly subgroupSizeControl: boolean;
+  /** Products of small matrices that a subgroup does at once; none where matrix units cannot be used. */
+  readonly subgroupMatrices: readonly SubgroupMatrix[];
+}
+
+/** Matrices that a subgroup multiplies and adds at once: `m × k` times `k × n`. */
+export interface SubgroupMatrix {
+  /** WGSL type of the factors' elements, such as `f16`. */
+  readonly componentType: string;
+  /** WGSL type of the product's elements. */
+  readonly resultComponentType: string;
+  /** Rows of the first factor and of the product. */
+  readonly m: number;
+  /** Columns of the second factor and of the product. */
+  readonly n: number;
+  /** Columns of the first factor, rows of the second. */
+  readonly k: number;
 }
 
 /** WebGPU's guaranteed limits: a target for planning and tests where no device is at hand. */
@@ -104,7 +126,10 @@ export const BASELINE_TARGET: Target = {
     timestamps: false,
     subgroupMinSize: 0,
     subgroupMaxSize: 0,
+    subgroupSizeControl: false,
+    subgroupMatrices: [],
   },
+  dialect: "naga",
   submitBudget: { flops: 1e11, bytes: 5e9 },
   operands: "f32",
   forcedVariants: {},

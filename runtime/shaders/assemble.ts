@@ -13,6 +13,12 @@
 import type { StorageFormat } from "../dtype.ts";
 import { BLOCK_FORMATS, isWeightFormat } from "../quantization/formats.ts";
 
+/**
+ * What the compiler of WGSL expects: `spec` follows the specification, so that extensions are enabled by directives;
+ * `naga` (in Deno) refuses the directive of subgroups and has no subgroup matrices.
+ */
+export type WgslDialect = "naga" | "spec";
+
 /** WGSL type of one kernel parameter. */
 export type ParamType = "u32" | "i32" | "f32";
 
@@ -53,7 +59,11 @@ export interface BufferBinding {
 export const RESERVED_PARAMS = 3;
 
 /** The complete WGSL of a kernel for the given bindings, in the order of `kernel.buffers`. */
-export function assembleKernel(kernel: Kernel, bindings: readonly BufferBinding[]): string {
+export function assembleKernel(
+  kernel: Kernel,
+  bindings: readonly BufferBinding[],
+  dialect: WgslDialect,
+): string {
   const params = Object.entries(kernel.params).map(([name, type]) => `  ${name}: ${type},`);
   let binding = 1;
   const buffers = kernel.buffers.map((slot, i) => {
@@ -62,7 +72,7 @@ export function assembleKernel(kernel: Kernel, bindings: readonly BufferBinding[
     return text;
   });
   const [x, y, z] = kernel.workgroupSize;
-  return `${kernel.usesF16 ? "enable f16;\n" : ""}struct Params {
+  return `${directives(kernel, dialect)}struct Params {
   base_x: u32,
   base_y: u32,
   base_z: u32,
@@ -76,6 +86,16 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_id) l
   kernel(group + vec3<u32>(params.base_x, params.base_y, params.base_z), local);
 }
 `;
+}
+
+/** One `enable` for every extension that the body makes use of. */
+function directives({ usesF16, body }: Kernel, dialect: WgslDialect): string {
+  const extensions: string[] = usesF16 ? ["f16"] : [];
+  if (dialect === "spec") {
+    if (/\bsubgroup(_|[A-Z])/.test(body)) extensions.push("subgroups");
+    if (/\bsubgroup_matrix_/.test(body)) extensions.push("chromium_experimental_subgroup_matrix");
+  }
+  return extensions.map((name) => `enable ${name};\n`).join("");
 }
 
 /** Bytes of one array element of the binding, and its WGSL type. */

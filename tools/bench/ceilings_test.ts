@@ -23,6 +23,6 @@ Deno.test("lintWgsl() finds nothing in the probes", () => {
   for (
     const kernel of [multiplyAddKernel(8), readKernel(8, "runs"), readKernel(64, "interleaved")]
   ) {
-    assert.deepEqual(lintWgsl(assembleKernel(kernel, [binding, binding])), [], kernel.name);
+    assert.deepEqual(lintWgsl(assembleKernel(kernel, [binding, binding], "naga")), [], kernel.name);
   }
 });

@@ -1,0 +1,34 @@
+import { dawnGpu } from "./dawn.ts";
+
+/** A WebGPU implementation: Deno's own, or Dawn where its package is installed. */
+export type GpuBackend = "deno" | "dawn";
+
+/** Which WebGPU implementation to take; `auto` measures both and takes the faster one. */
+export type BackendChoice = GpuBackend | "auto";
+
+/** Every {@linkcode BackendChoice}. */
+export const BACKEND_CHOICES: readonly BackendChoice[] = ["deno", "dawn", "auto"];
+
+/**
+ * What is taken where nothing is said: what `DENOISE_GPU_BACKEND` names, else Deno's own. By this variable a whole test
+ * run, with its workers, goes through another backend.
+ *
+ * @throws {TypeError} when the variable names none
+ */
+export function defaultBackend(): BackendChoice {
+  const name = Deno.env.get("DENOISE_GPU_BACKEND") || "deno";
+  const choice = BACKEND_CHOICES.find((known) => known === name);
+  if (choice) return choice;
+  throw new TypeError(
+    `Cannot use DENOISE_GPU_BACKEND=${name}: it is one of ${BACKEND_CHOICES.join(", ")}`,
+  );
+}
+
+/**
+ * The entry point of a WebGPU implementation.
+ *
+ * @throws {NoAdapterError} when Dawn is wanted and not there
+ */
+export function gpuOf(backend: GpuBackend): GPU {
+  return backend === "dawn" ? dawnGpu() : navigator.gpu;
+}

@@ -1,0 +1,87 @@
+/** Which WebGPU implementation is the faster one on this machine. */
+import type { Device } from "../device.ts";
+import { Graph } from "../graph.ts";
+import { linear } from "../ops/linear/mod.ts";
+import { copyTo } from "../ops/copy/mod.ts";
+import { planMemory } from "../plan.ts";
+import { instantiate, type ProgramSet } from "../program.ts";
+import { Resident } from "../resident.ts";
+import { runSequence } from "../schedule.ts";
+import type { GpuBackend } from "./backend.ts";
+
+/** Rows and columns of the weights. */
+const WIDTH = 1024;
+/** Measurements of each; the best counts. */
+const ROUNDS = 3;
+
+/**
+ * Opens both implementations and keeps the one on which two submits of matrix products, with the wait for them, take
+ * less time. Kernels and waits are both in it, since both differ. Where Dawn does not open or fails, it is Deno's.
+ *
+ * @param open opens a device on an implementation
+ * @throws what `open` throws for Deno's own, when neither opens
+ */
+export async function openFaster(open: (backend: GpuBackend) => Promise<Device>): Promise<Device> {
+  const dawn = await timed(open, "dawn");
+  if (!dawn.device) return await open("deno");
+  const deno = await timed(open, "deno");
+  if (!deno.device || dawn.milliseconds < deno.milliseconds) {
+    deno.device?.destroy();
+    return dawn.device;
+  }
+  dawn.device.destroy();
+  return deno.device;
+}
+
+interface Contender {
+  /** Absent where it did not open or did not work. */
+  readonly device?: Device;
+  /** `Infinity` without a device. */
+  readonly milliseconds: number;
+}
+
+async function timed(
+  open: (backend: GpuBackend) => Promise<Device>,
+  backend: GpuBackend,
+): Promise<Contender> {
+  let device: Device | undefined;
+  try {
+    device = await open(backend);
+    const milliseconds = await measure(device);
+    device.resetPeak();
+    return { device, milliseconds };
+  } catch {
+    device?.destroy();
+    return { milliseconds: Infinity };
+  }
+}
+
+/** The least time that two submits of products take, each with half of the work that a submit may hold. */
+async function measure(device: Device): Promise<number> {
+  const rows = Math.floor(device.target.submitBudget.flops / 2 / (2 * WIDTH ** 2));
+  const residents = {
+    x: new Resident("x", [rows, WIDTH]),
+    w: new Resident("w", [WIDTH, WIDTH], "f16"),
+    y: new Resident("y", [rows, WIDTH]),
+  };
+  let programs: ProgramSet | undefined;
+  try {
+    const graph = new Graph("race", device.target);
+    copyTo(linear(graph.use(residents.x), graph.use(residents.w)), residents.y);
+    const plan = planMemory({ race: graph });
+    for (const resident of Object.values(residents)) resident.allocate(device);
+    programs = await instantiate(plan, device);
+    const race = programs.get("race");
+    let least = Infinity;
+    // The first round compiles.
+    for (let round = 0; round <= ROUNDS; round++) {
+      const start = performance.now();
+      await runSequence(device, [{ programs: [race] }, { programs: [race] }]);
+      if (round > 0) least = Math.min(least, performance.now() - start);
+    }
+    return least;
+  } finally {
+    programs?.destroy();
+    for (const resident of Object.values(residents)) resident.destroy();
+  }
+}
