@@ -72,19 +72,34 @@ export const CONV_PARAMS: Readonly<Record<string, ParamType>> = {
   seen_width: "i32",
 };
 
+/** Declares `b0`, `b1`, …: the biases of the channels, or zeros; lines of WGSL. */
+export function convBiasWgsl(features: ConvFeatures, channels: readonly string[]): string {
+  if (!features.hasBias) return channels.map((_, j) => `  let b${j} = 0.0;`).join("\n");
+  if (features.outWidth === 1) {
+    return channels.map((channel, j) =>
+      `  let b${j} = bias_at(min(${channel}, params.channels - 1u));`
+    ).join("\n");
+  }
+  return channels.map((channel, j) =>
+    j % 4 === 0
+      ? `  let bias${j} = bias_at(min(${channel}, params.channels - 4u) / 4u);
+  let b${j} = bias${j}.x;`
+      : `  let b${j} = bias${j - j % 4}.${"xyzw"[j % 4]};`
+  ).join("\n");
+}
+
 /**
- * `fn finish(pixel: u32, channel: u32, sum: T)`: y = act(sum + bias) + residual for one channel, or for four
- * from `channel` on; `pixel` counts over batch, frames and pixels.
+ * `fn finish(pixel: u32, channel: u32, sum: T)`: y = act(sum) + residual for one channel, or for four from
+ * `channel` on; `pixel` counts over batch, frames and pixels.
  */
 export function convFinishWgsl(features: ConvFeatures): string {
-  const { outWidth, hasBias, hasResidual, activation } = features;
+  const { outWidth, hasResidual, activation } = features;
   const type = outWidth === 4 ? "vec4<f32>" : "f32";
-  const word = (index: string) => (outWidth === 4 ? `(${index}) / 4u` : index);
-  const biased = hasBias ? `sum + bias_at(${word("channel")})` : "sum";
-  const active = activation === "none" ? biased : `act_${activation}(${biased})`;
+  const at = "pixel * params.channels + channel";
+  const active = activation === "none" ? "sum" : `act_${activation}(sum)`;
   return `${activation === "none" ? "" : activationWgsl(activation, type)}
 fn finish(pixel: u32, channel: u32, sum: ${type}) {
-  let at = ${word("pixel * params.channels + channel")};
+  let at = ${outWidth === 4 ? `(${at}) / 4u` : at};
   y_put(at, ${active}${hasResidual ? " + residual_at(at)" : ""});
 }`;
 }

@@ -1,6 +1,7 @@
 import type { Kernel } from "./assemble.ts";
 import {
   CONV_PARAMS,
+  convBiasWgsl,
   convBuffers,
   type ConvFeatures,
   convFinishWgsl,
@@ -34,7 +35,7 @@ export const CONV_LANES = 8;
  * and channels past the end are computed on clamped addresses and not stored.
  */
 export function convRegistersKernel(spec: ConvRegistersSpec): Kernel {
-  const { pixels, channels, width, outWidth, broadcasts } = spec;
+  const { pixels, channels, width, broadcasts } = spec;
   const features: ConvFeatures = { ...spec, hasCache: false };
   const type = width === 4 ? "vec4<f32>" : "f32";
   const eachPixel = (line: (i: number) => string) => each(pixels, line);
@@ -56,9 +57,9 @@ export function convRegistersKernel(spec: ConvRegistersSpec): Kernel {
       ),
     ].join("\n")
   );
+  const names = Array.from({ length: channels }, (_, j) => `n0 + ${j}u`);
   const stores = eachPixel((i) => {
-    const names = Array.from({ length: channels }, (_, j) => `n0 + ${j}u`);
-    const sums = Array.from({ length: channels }, (_, j) => `s${i}_${j}`);
+    const sums = names.map((_, j) => `s${i}_${j} + b${j}`);
     return `  if (p${i} < plane) {
 ${convStoreWgsl(features, `first + p${i}`, names, sums).join("\n")}
   }`;
@@ -70,7 +71,7 @@ ${convStoreWgsl(features, `first + p${i}`, names, sums).join("\n")}
     buffers: convBuffers(features),
     params: CONV_PARAMS,
     workgroupSize: [CONV_LANES, 1, 1],
-    body: `${convFinishWgsl({ ...features, outWidth })}
+    body: `${convFinishWgsl(features)}
 fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let plane = params.y_height * params.y_width;
   let first = wg.z * plane;
@@ -112,6 +113,7 @@ ${products}
       }
     }
   }
+${convBiasWgsl(features, names)}
 ${stores}
 }`,
   };

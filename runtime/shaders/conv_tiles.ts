@@ -1,6 +1,7 @@
 import type { Kernel } from "./assemble.ts";
 import {
   CONV_PARAMS,
+  convBiasWgsl,
   convBuffers,
   type ConvFeatures,
   convFinishWgsl,
@@ -26,7 +27,7 @@ export function convTilesMemory(
   spec: Pick<ConvTilesSpec, "pixelThreads" | "pixels" | "channelThreads" | "channels">,
 ): number {
   const tilePixels = spec.pixelThreads * spec.pixels;
-  return 16 * DEPTH * (tilePixels + spec.channelThreads * spec.channels) + 8 * tilePixels;
+  return 16 * DEPTH * (tilePixels + spec.channelThreads * spec.channels + 2) + 8 * tilePixels;
 }
 
 /**
@@ -36,7 +37,8 @@ export function convTilesMemory(
  * x: [batch, x_frames, x_height, x_width, words * width]; cache: the same with cache_frames; weight: [channels, k_frames,
  * k_height, k_width, words * width]; bias: [channels]; residual, y: [batch, y_frames, y_height, y_width, channels]. Taps on
  * the zero frames before the cache are skipped. Workgroup: channelThreads x pixelThreads x 1; grid: pixels of a frame / tile,
- * channels / tile, batch * y_frames.
+ * channels / tile, batch * y_frames. Channel 4 (g * channelThreads + x) + c of a tile lies in place (4 g + c) *
+ * channelThreads + x, and one place is left free after every word, so that neighbouring invocations use different banks.
  */
 export function convTilesKernel(spec: ConvTilesSpec): Kernel {
   const { width, hasCache, pixelThreads, pixels, channelThreads, channels } = spec;
@@ -45,11 +47,17 @@ export function convTilesKernel(spec: ConvTilesSpec): Kernel {
   const threads = pixelThreads * channelThreads;
   const groups = channels / 4;
   const step = threads / DEPTH;
+  const pixelStride = tilePixels + 1;
+  const channelStride = tileChannels + 1;
+  const origin = "origins[m]";
+  const pixel = width === 4
+    ? `tap_at(tap0, ${origin})`
+    : `vec4<f32>(${[0, 1, 2, 3].map((i) => `tap_at(tap${i}, ${origin})`).join(", ")})`;
   const channelOf = (j: number) =>
     `n0 + (${Math.floor(j / 4) * channelThreads}u + local.x) * 4u + ${j % 4}u`;
+  const names = Array.from({ length: channels }, (_, j) => channelOf(j));
   const stores = each(pixels, (i) => {
-    const names = Array.from({ length: channels }, (_, j) => channelOf(j));
-    const sums = Array.from({ length: channels }, (_, j) => `s${i}_${j}`);
+    const sums = Array.from({ length: channels }, (_, j) => `s${i}_${j} + b${j}`);
     return `  if (p0 + ${i * pixelThreads}u + local.y < plane) {
 ${convStoreWgsl(spec, `first + p0 + ${i * pixelThreads}u + local.y`, names, sums).join("\n")}
   }`;
@@ -59,8 +67,8 @@ ${convStoreWgsl(spec, `first + p0 + ${i * pixelThreads}u + local.y`, names, sums
     buffers: convBuffers(spec),
     params: CONV_PARAMS,
     workgroupSize: [channelThreads, pixelThreads, 1],
-    body: `var<workgroup> x_tile: array<vec4<f32>, ${DEPTH * tilePixels}>;
-var<workgroup> w_tile: array<vec4<f32>, ${DEPTH * tileChannels}>;
+    body: `var<workgroup> x_tile: array<vec4<f32>, ${DEPTH * pixelStride}>;
+var<workgroup> w_tile: array<vec4<f32>, ${DEPTH * channelStride}>;
 var<workgroup> origins: array<vec2<i32>, ${tilePixels}>;
 ${convFinishWgsl(spec)}
 fn source_at(word: u32${hasCache ? ", is_cached: bool" : ""}) -> ${
@@ -69,7 +77,7 @@ fn source_at(word: u32${hasCache ? ", is_cached: bool" : ""}) -> ${
 ${hasCache ? "  if (is_cached) { return cache_at(word); }\n" : ""}  return x_at(word);
 }
 ${tapWgsl(hasCache, width === 4 ? "vec4<f32>" : "f32")}
-${width === 4 ? FOUR_WORDS : FOUR_SCALARS}
+${width === 4 ? WEIGHT_WORDS : WEIGHT_SCALARS}
 fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let plane = params.y_height * params.y_width;
   let first = wg.z * plane;
@@ -92,24 +100,28 @@ ${each(pixels, (i) => each(channels, (j) => `  var s${i}_${j} = 0.0;`))}
   let skipped = max(params.front, time) - time;
   for (var k0 = skipped * taps * params.words; k0 < row_words; k0 += ${DEPTH * 4 / width}u) {
     let k = k0 + lane_k * ${4 / width}u;
+${each(4 / width, (i) => `    let tap${i} = tap_of(k + ${i}u, row_words, batch, time);`)}
     for (var m = lane_m; m < ${tilePixels}u; m += ${step}u) {
-      x_tile[lane_k * ${tilePixels}u + m] = pixel_four(k, row_words, batch, time, origins[m]);
+      x_tile[lane_k * ${pixelStride}u + m] = ${pixel};
     }
     for (var m = lane_m; m < ${tileChannels}u; m += ${step}u) {
-      w_tile[lane_k * ${tileChannels}u + m] = weight_four(k, row_words, min(n0 + m, params.channels - 1u) * row_words);
+      let place = ((m / ${4 * channelThreads}u) * 4u + m % 4u) * ${channelThreads}u + (m % ${
+      4 * channelThreads
+    }u) / 4u;
+      w_tile[lane_k * ${channelStride}u + place] = weight_four(k, row_words, min(n0 + m, params.channels - 1u) * row_words);
     }
     workgroupBarrier();
     for (var d = 0u; d < ${DEPTH}u; d += 1u) {
 ${
       each(pixels, (i) =>
-        `      let x${i} = x_tile[d * ${tilePixels}u + ${i * pixelThreads}u + local.y];`)
+        `      let x${i} = x_tile[d * ${pixelStride}u + ${i * pixelThreads}u + local.y];`)
     }
 ${
       each(groups, (g) =>
         each(4, (c) =>
-          `      let w${g * 4 + c} = w_tile[d * ${tileChannels}u + (${
-            g * channelThreads
-          }u + local.x) * 4u + ${c}u];`))
+          `      let w${g * 4 + c} = w_tile[d * ${channelStride}u + ${
+            (g * 4 + c) * channelThreads
+          }u + local.x];`))
     }
 ${
       each(pixels, (i) =>
@@ -121,19 +133,31 @@ ${
     }
     workgroupBarrier();
   }
+${convBiasWgsl(spec, names)}
 ${stores}
 }`,
   };
 }
 
-/** Reads the input at element or word `k` of the sum for the pixel whose first tap is at `origin` (row, column); zero outside. */
+/** A place in the sum: which row and column of the kernel, and where in the input its words lie. */
+const TAP_STRUCT = (hasCache: boolean) =>
+  `struct Tap {
+  is_there: bool,
+  row: i32,
+  column: i32,
+  line: u32,
+  word: u32,${hasCache ? "\n  is_cached: bool," : ""}
+}`;
+
+/**
+ * `tap_of(k, …)`: the tap of element or word `k`, the same for all pixels; `tap_at(tap, origin)`: its value for the
+ * pixel whose first tap is at `origin` (row, column); zero outside.
+ */
 function tapWgsl(hasCache: boolean, type: string): string {
-  return `fn tap_word(k: u32, batch: u32, time: u32, origin: vec2<i32>) -> ${type} {
+  return `${TAP_STRUCT(hasCache)}
+fn tap_of(k: u32, end: u32, batch: u32, time: u32) -> Tap {
   let tap = k / params.words;
   let line = tap / params.k_width;
-  let row = origin.x + i32(line % params.k_height);
-  let column = origin.y + i32(tap % params.k_width);
-  if (row < 0 || row >= params.seen_height || column < 0 || column >= params.seen_width) { return ${type}(0.0); }
   let age = time + line / params.k_height - params.front;
 ${
     hasCache
@@ -141,33 +165,29 @@ ${
   let frame = select(batch * params.x_frames + age - params.cache_frames, batch * params.cache_frames + age, is_cached);`
       : "  let frame = batch * params.x_frames + age;"
   }
+  return Tap(k < end, i32(line % params.k_height), i32(tap % params.k_width), frame * params.x_height,
+    k % params.words${hasCache ? ", is_cached" : ""});
+}
+fn tap_at(tap: Tap, origin: vec2<i32>) -> ${type} {
+  let row = origin.x + tap.row;
+  let column = origin.y + tap.column;
+  if (!tap.is_there || row < 0 || row >= params.seen_height || column < 0 || column >= params.seen_width) {
+    return ${type}(0.0);
+  }
   let h = u32(row) >> params.up_shift;
   let v = u32(column) >> params.up_shift;
-  let word = ((frame * params.x_height + h) * params.x_width + v) * params.words + k % params.words;
-  return source_at(word${hasCache ? ", is_cached" : ""});
+  return source_at(((tap.line + h) * params.x_width + v) * params.words + tap.word${
+    hasCache ? ", tap.is_cached" : ""
+  });
 }`;
 }
 
-const FOUR_WORDS =
-  `fn pixel_four(k: u32, end: u32, batch: u32, time: u32, origin: vec2<i32>) -> vec4<f32> {
-  if (k >= end) { return vec4<f32>(0.0); }
-  return tap_word(k, batch, time, origin);
-}
-fn weight_four(k: u32, end: u32, row: u32) -> vec4<f32> {
+const WEIGHT_WORDS = `fn weight_four(k: u32, end: u32, row: u32) -> vec4<f32> {
   if (k >= end) { return vec4<f32>(0.0); }
   return weight_at(row + k);
 }`;
 
-const FOUR_SCALARS =
-  `fn pixel_one(k: u32, end: u32, batch: u32, time: u32, origin: vec2<i32>) -> f32 {
-  if (k >= end) { return 0.0; }
-  return tap_word(k, batch, time, origin);
-}
-fn pixel_four(k: u32, end: u32, batch: u32, time: u32, origin: vec2<i32>) -> vec4<f32> {
-  return vec4<f32>(pixel_one(k, end, batch, time, origin), pixel_one(k + 1u, end, batch, time, origin),
-    pixel_one(k + 2u, end, batch, time, origin), pixel_one(k + 3u, end, batch, time, origin));
-}
-fn weight_one(k: u32, end: u32, row: u32) -> f32 {
+const WEIGHT_SCALARS = `fn weight_one(k: u32, end: u32, row: u32) -> f32 {
   if (k >= end) { return 0.0; }
   return weight_at(row + k);
 }

@@ -177,6 +177,8 @@ export const CONV2D_SUITE: OpSuite = {
       bias: true,
     }),
     convCase({ x: [1, 5, 3, 3], channels: 6, kernel: [3, 3], padding: SAME, upsample: 2 }),
+    convCase({ x: [1, 3, 4, 256], channels: 20, kernel: [3, 3], padding: SAME, bias: true }),
+    convCase({ x: [1, 5, 17, 8], channels: 36, kernel: [1, 3], padding: [0, 0, 2, 1], bias: true }),
     convCase({ x: [1, 8, 8, 3], channels: 32, kernel: [4, 4], stride: [4, 4], bias: true }),
     convCase({ x: [1, 6, 9, 5], channels: 9, kernel: [2, 5], padding: [3, 0, 1, 4], bias: true }),
     convCase({

@@ -81,13 +81,21 @@ export function convolution(request: ConvRequest): Tensor {
       name: request.name,
     });
   }
-  const problem = { channels, pixels: outHeight * outWidth };
-  const variant = chooseVariant(op, CONV_VARIANTS, problem, graph.target, convClass(problem));
+  const problem = {
+    inChannels,
+    channels,
+    height: outHeight,
+    width: outWidth,
+    kernelWidth: kw,
+    stride: stride[2],
+  };
+  const problemClass = convClass({ channels, pixels: outHeight * outWidth });
+  const variant = chooseVariant(op, CONV_VARIANTS, problem, graph.target, problemClass);
   const isJoined = cache !== undefined && !variant.takesCache;
   const source = isJoined ? concat([cache, x], 1, { name: `${request.name} input` }) : x;
   const ownCache = isJoined ? undefined : cache;
   const accessWidth = inChannels % 4 === 0 ? 4 : 1;
-  const { kernel, tile } = variant.kernel({
+  const { kernel, workgroups } = variant.plan({
     width: accessWidth,
     outWidth: channels % 4 === 0 ? 4 : 1,
     hasCache: ownCache !== undefined,
@@ -133,12 +141,8 @@ export function convolution(request: ConvRequest): Tensor {
       seen_height: seenHeight,
       seen_width: seenWidth,
     },
-    workgroups: [
-      Math.ceil(problem.pixels / tile.pixels),
-      Math.ceil(channels / tile.channels),
-      batch * outFrames,
-    ],
-    flops: 2 * batch * usedFrames * problem.pixels * channels * kh * kw * inChannels,
+    workgroups: [...workgroups, batch * outFrames],
+    flops: 2 * batch * usedFrames * outHeight * outWidth * channels * kh * kw * inChannels,
   });
   return y;
 }

@@ -45,14 +45,20 @@ Deno.test("conv2d() of one pixel's kernel is a linear layer", () => {
 });
 
 Deno.test("conv2d() broadcasts weights on software adapters with subgroups of 8 only", () => {
-  const kernelOf = (sizes: Partial<TargetFeatures>, schedule: "cpu" | "gpu" = "cpu") => {
+  const kernelOf = (
+    sizes: Partial<TargetFeatures>,
+    schedule: "cpu" | "gpu" = "cpu",
+    stride: [number, number] = [1, 1],
+  ) => {
     const features = { ...BASELINE_TARGET.features, ...sizes };
     const graph = new Graph("test", { ...BASELINE_TARGET, schedule, features });
-    conv2d(graph.use(new Resident("x", [1, 8, 8, 8])), graph.use(new Resident("w", [40, 3, 3, 8])));
+    const x = graph.use(new Resident("x", [1, 8, 8, 8]));
+    conv2d(x, graph.use(new Resident("w", [40, 3, 3, 8])), { stride });
     return graph.dispatches[0]!.kernel.name;
   };
   const eight = { subgroups: true, subgroupMinSize: 8, subgroupMaxSize: 8 };
-  assert.equal(kernelOf(eight), "conv registers broadcast 4x20");
+  assert.equal(kernelOf(eight), "conv winograd 8x16");
+  assert.equal(kernelOf(eight, "cpu", [1, 2]), "conv registers broadcast 4x20");
   assert.equal(kernelOf({}), "conv registers 8x8");
   assert.equal(kernelOf({ ...eight, subgroupMaxSize: 16 }), "conv registers 8x8");
   assert.equal(kernelOf(eight, "gpu"), "conv tiles 64x64 by 8x8");

@@ -3,25 +3,31 @@ import type { Kernel } from "../../shaders/assemble.ts";
 import type { ConvFeatures } from "../../shaders/conv_common.ts";
 import { CONV_LANES, convRegistersKernel } from "../../shaders/conv_registers.ts";
 import { convTilesKernel, convTilesMemory } from "../../shaders/conv_tiles.ts";
+import { convWinogradKernel } from "../../shaders/conv_winograd.ts";
 import { hasSubgroupsOf, type Variant } from "../variants.ts";
 
 /** What the choice of tiles depends on. */
 export interface ConvProblem {
+  readonly inChannels: number;
   /** Output channels. */
   readonly channels: number;
-  /** Output pixels of one frame. */
-  readonly pixels: number;
+  /** Rows and columns of a frame of the result. */
+  readonly height: number;
+  readonly width: number;
+  /** Columns of the kernel, and from one of its places in a row to the next. */
+  readonly kernelWidth: number;
+  readonly stride: number;
 }
 
 /** A way to convolve. */
 export interface ConvVariant extends Variant<ConvProblem> {
   /** Whether frames before the first may come in a tensor of their own; else they are joined to the input before. */
   readonly takesCache: boolean;
-  /** The kernel, and how many pixels and channels one of its workgroups computes. */
-  kernel(
+  /** The kernel, and how many of its workgroups a frame and the channels take. */
+  plan(
     features: ConvFeatures,
     problem: ConvProblem,
-  ): { kernel: Kernel; tile: { pixels: number; channels: number } };
+  ): { kernel: Kernel; workgroups: [frame: number, channels: number] };
 }
 
 /**
@@ -52,31 +58,58 @@ function registersVariant(
     // A second source of frames doubles the loads in the innermost loop and the time to compile it.
     takesCache: false,
     supports: (_problem, { features }) => !broadcasts || hasSubgroupsOf(CONV_LANES, features),
-    kernel(features, problem) {
+    plan(features, problem) {
       const { pixels, channels } = tileOf(problem);
       return {
         kernel: convRegistersKernel({ ...features, pixels, channels, broadcasts }),
-        tile: { pixels: CONV_LANES * pixels, channels },
+        workgroups: [
+          Math.ceil(problem.height * problem.width / (CONV_LANES * pixels)),
+          Math.ceil(problem.channels / channels),
+        ],
       };
     },
   };
 }
 
 // Wider tiles are a tenth faster and take three times as long to compile.
-const REGISTERS = registersVariant("registers", false, ({ channels, pixels }) => ({
-  pixels: pixels <= 2 * CONV_LANES ? 2 : 8,
+const REGISTERS = registersVariant("registers", false, ({ channels, height, width }) => ({
+  pixels: height * width <= 2 * CONV_LANES ? 2 : 8,
   channels: channels <= 4 ? 4 : 8,
 }));
 
 // Weights cost an eighth of a load each, so tiles are wide: 1.2 to 4 times as fast as `registers` over the shapes of
-// autoencoders, mostly twice, and on a par with a linear layer of as much work.
+// autoencoders, mostly twice.
 const BROADCAST = registersVariant("broadcast", true, ({ channels }) => {
   const tiles = Math.ceil(channels / MAX_BROADCAST_CHANNELS);
   return { pixels: channels <= 4 ? 8 : 4, channels: roundUp(channels / tiles, 4) };
 });
 
+/** Output channels per invocation of `winograd`: with more the code would not fit the first cache. */
+const WINOGRAD_CHANNELS = 16;
+/** Pixels of so many channels, 1 KiB or a multiple of it, push each other out of the first cache: fewer are taken. */
+const CLASHING_CHANNELS = 256;
+
+const WINOGRAD: ConvVariant = {
+  name: "winograd",
+  schedule: "cpu",
+  takesCache: false,
+  supports: ({ kernelWidth, stride }, { features }) =>
+    kernelWidth === 3 && stride === 1 && hasSubgroupsOf(CONV_LANES, features),
+  plan(features, problem) {
+    const tiles = Math.ceil(problem.channels / WINOGRAD_CHANNELS);
+    const channels = roundUp(problem.channels / tiles, 4);
+    const pairs = problem.width <= 4 || problem.inChannels % CLASHING_CHANNELS === 0 ? 2 : 4;
+    const runs = Math.ceil(problem.width / (2 * pairs)) * problem.height;
+    return {
+      kernel: convWinogradKernel({ ...features, pairs, channels }),
+      workgroups: [Math.ceil(runs / CONV_LANES), Math.ceil(problem.channels / channels)],
+    };
+  },
+};
+
 /** In order of preference within a class of adapters. */
 export const CONV_VARIANTS: readonly ConvVariant[] = [
+  WINOGRAD,
   BROADCAST,
   REGISTERS,
   {
@@ -86,14 +119,14 @@ export const CONV_VARIANTS: readonly ConvVariant[] = [
     supports: (_problem, { limits }) =>
       limits.maxWorkgroupInvocations >= 64 &&
       limits.maxWorkgroupMemoryBytes >= convTilesMemory(NARROW_TILE),
-    kernel(features, problem) {
-      const shape = problem.channels <= 16 ? NARROW_TILE : WIDE_TILE;
+    plan(features, { channels, height, width }) {
+      const shape = channels <= 16 ? NARROW_TILE : WIDE_TILE;
       return {
         kernel: convTilesKernel({ ...features, ...shape }),
-        tile: {
-          pixels: shape.pixelThreads * shape.pixels,
-          channels: shape.channelThreads * shape.channels,
-        },
+        workgroups: [
+          Math.ceil(height * width / (shape.pixelThreads * shape.pixels)),
+          Math.ceil(channels / (shape.channelThreads * shape.channels)),
+        ],
       };
     },
   },
