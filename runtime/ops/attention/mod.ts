@@ -59,13 +59,17 @@ const VARIANTS: readonly AttentionVariant[] = [
   },
 ];
 
+/** Queries per invocation of the register kernels: with more, neither code nor queries fit the first cache. */
+const ROWS = 4;
+
 function registersVariant(name: string, broadcasts: boolean): AttentionVariant {
   return {
     name,
     schedule: "cpu",
     supports: (_, { features }) => !broadcasts || hasSubgroupsOf(ATTENTION_LANES, features),
-    plan({ headDim, logits }) {
-      const rows = headDim <= 64 ? 4 : 2;
+    plan({ lq, headDim, logits }) {
+      const groups = Math.ceil(lq / ATTENTION_LANES);
+      const rows = groups <= ROWS + 1 ? groups : ROWS;
       return {
         kernel: attentionRegistersKernel({ headDim, rows, broadcasts, logits }),
         rows: ATTENTION_LANES * rows,
