@@ -46,6 +46,10 @@ interface GemmVariant extends Variant<GemmProblem> {
 /** Rows of a product that the few-rows kernel takes, or columns, as of the inner factor of a low-rank branch. */
 const FEW_ROWS = 4;
 const FEW_COLUMNS = 128;
+/** Rows of a product that one register tile of 8 columns takes. */
+const LOW_ROWS = 16;
+/** Rows of a product from which on wide register tiles may win. */
+const WIDE_ROWS = 128;
 /** Workgroups of 64 x 64 below which a GPU is better filled by tiles of 32 x 32, and of those by split sums. */
 const FEW_TILES = 64;
 
@@ -59,11 +63,14 @@ function registersVariant(
   name: string,
   broadcasts: boolean,
   tileOf: (problem: GemmProblem) => RegisterTile,
-): GemmVariant {
+  leastRows = 1,
+): GemmVariant & { tileOf(problem: GemmProblem): RegisterTile } {
   return {
     name,
     schedule: "cpu",
-    supports: (_, { features }) => !broadcasts || hasSubgroupsOf(GEMM_LANES, features),
+    tileOf,
+    supports: ({ m }, { features }) =>
+      m >= leastRows && (!broadcasts || hasSubgroupsOf(GEMM_LANES, features)),
     plan(problem) {
       const { m, n, k, layout, epilogue, batch, format } = problem;
       const { rows, columns } = tileOf(problem);
@@ -79,7 +86,9 @@ function registersVariant(
           ...(format && { scaleRun: BLOCK_FORMATS[format].scaleRun }),
           epilogue,
         }),
-        workgroups: [Math.ceil(n / (GEMM_LANES * columns)), Math.ceil(m / rows), batch?.count ?? 1],
+        workgroups: batch
+          ? [Math.ceil(n / (GEMM_LANES * columns)), Math.ceil(m / rows), batch.count]
+          : bandedGrid(problem, rows, GEMM_LANES * columns),
       };
     },
   };
@@ -93,11 +102,52 @@ const REGISTERS = registersVariant("registers", false, ({ m, n, k }) => {
 });
 
 // With broadcasts rows cost an eighth of a load each, so that tiles are tall.
-const BROADCAST = registersVariant("broadcast", true, ({ m }) => {
+const BROADCAST = registersVariant("broadcast", true, (problem) => {
+  const { m } = problem;
   if (m <= FEW_ROWS) return { rows: m, columns: 4 };
-  if (m <= 16) return { rows: m <= 8 ? 8 : 16, columns: 8 };
-  return { rows: m >= 192 ? 64 : 32, columns: 4 };
+  if (m <= LOW_ROWS) return { rows: m <= 8 ? 8 : 16, columns: 8 };
+  return bestTile(problem, [64, 48, 32, 24], 4);
 });
+
+// Half as tall and twice as wide: as many products, half as many broadcasts.
+const BROADCAST_8 = registersVariant(
+  "broadcast8",
+  true,
+  (problem) => bestTile(problem, [32, 24, 16], 8),
+  LOW_ROWS + 1,
+);
+
+/** Elements of b that a band holds: its bytes are as many as a core's own cache has. */
+const BAND_ELEMENTS = 2 ** 18;
+/** Workgroups along a band: fewer would read a too often. */
+const MIN_BAND = 4;
+/** What it costs to broadcast a row of a, and to load a column of b, in products of a row with a column. */
+const ROW_COST = 3;
+const COLUMN_COST = 14;
+
+/** The grid of a register kernel: workgroups along a band of columns, rows, bands; bands are as even as can be. */
+function bandedGrid(
+  { m, n, k }: GemmProblem,
+  rows: number,
+  columns: number,
+): [number, number, number] {
+  const tiles = Math.ceil(n / columns);
+  const bands = Math.ceil(tiles / Math.max(MIN_BAND, Math.floor(BAND_ELEMENTS / (columns * k))));
+  const band = Math.ceil(tiles / bands);
+  return [band, Math.ceil(m / rows), Math.ceil(tiles / band)];
+}
+
+/** The tile of given width that takes the least time; tall ones load less, but the last ones should be full. */
+function bestTile(problem: GemmProblem, heights: readonly number[], columns: number): RegisterTile {
+  return heights.map((rows) => ({ rows, columns }))
+    .reduce((best, tile) => tileCost(problem, tile) < tileCost(problem, best) ? tile : best);
+}
+
+/** Time of all tiles of a broadcasting kernel, in products of a row with a column. */
+function tileCost({ m, n }: GemmProblem, { rows, columns }: RegisterTile): number {
+  const tiles = Math.ceil(m / rows) * Math.ceil(n / (GEMM_LANES * columns));
+  return tiles * (rows * columns + ROW_COST * rows + COLUMN_COST * columns);
+}
 
 const ROWS: GemmVariant = {
   name: "rows",
@@ -165,6 +215,7 @@ const INT8: GemmVariant = {
 /** Names of the variants of `linear` and `matmul` on f32 operands; `matmul` has all but `rows`. */
 export const GEMM_VARIANTS: readonly string[] = [
   BROADCAST,
+  BROADCAST_8,
   REGISTERS,
   ROWS,
   SHARED_64,
@@ -194,6 +245,7 @@ export function dispatchGemm(
       m,
       n,
       k,
+      band: workgroups[0],
       ...(batch
         ? {
           batch_inner: batch.inner,
@@ -210,9 +262,18 @@ export function dispatchGemm(
   });
 }
 
-function byPreference({ m, n, batch }: GemmProblem): readonly GemmVariant[] {
+function byPreference(problem: GemmProblem): readonly GemmVariant[] {
+  const { m, n, batch } = problem;
   const tiles = (side: number) => Math.ceil(m / side) * Math.ceil(n / side) * (batch?.count ?? 1);
   const shared = tiles(64) < FEW_TILES ? [SHARED_32, SHARED_64] : [SHARED_64, SHARED_32];
   const gpu = m <= FEW_ROWS || tiles(32) < FEW_TILES ? [ROWS, ...shared] : [...shared, ROWS];
-  return [BROADCAST, REGISTERS, ...gpu, INT8];
+  const broadcast = suitsWideTiles(problem) ? [BROADCAST_8, BROADCAST] : [BROADCAST, BROADCAST_8];
+  return [...broadcast, REGISTERS, ...gpu, INT8];
+}
+
+/** In layout `kn` every row of b lies in a page of its own: wide tiles go to fewer of them. */
+function suitsWideTiles(problem: GemmProblem): boolean {
+  if (problem.layout === "nk" || problem.m < WIDE_ROWS) return false;
+  return tileCost(problem, BROADCAST_8.tileOf(problem)) <
+    tileCost(problem, BROADCAST.tileOf(problem));
 }

@@ -91,9 +91,10 @@ ${
   let d = ${halfWgsl(name, "group * 4u + 416u", "inGroup")};
   let scale = d * vec2<f32>((vec2<i32>(scales) << vec2<u32>(24u, 16u)) >> vec2<u32>(24u));
   let low = ${name}_word(block + part);
-  let high = block * 4u + 32u + part * 2u;
-  let high0 = vec4<u32>(${name}_u32(high)) >> vec4<u32>(0u, 2u, 4u, 6u);
-  let high1 = vec4<u32>(${name}_u32(high + 1u)) >> vec4<u32>(0u, 2u, 4u, 6u);
+  let pairs = ${name}_word(block + 8u + (part >> 1u));
+  let high = select(pairs.xy, pairs.zw, (part & 1u) == 1u);
+  let high0 = high.xxxx >> vec4<u32>(0u, 2u, 4u, 6u);
+  let high1 = high.yyyy >> vec4<u32>(0u, 2u, 4u, 6u);
   let p0 = (low & vec4<u32>(0x0f0f0f0fu)) | ((high0 & vec4<u32>(0x03030303u)) << vec4<u32>(4u));
   let p1 = ((low >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu)) | ((high1 & vec4<u32>(0x03030303u)) << vec4<u32>(4u));
   let s = vec4<f32>(scale, -32.0 * scale);`,

@@ -42,8 +42,9 @@ const RUN_ROWS = 4;
  * y = epilogue(a · b) for software adapters: a tile of named registers per invocation, no workgroup memory.
  *
  * a: [batch, m, k], b: [batch, n, k] or [batch, k, n], y: [batch, m, n]; epilogue operands only without batches.
- * Workgroup: 8 x 1 x 1, grid: n / (8 * columns), m / rows, batch. Rows and columns past the end are computed on
- * clamped addresses and not stored.
+ * Workgroup: 8 x 1 x 1, grid: n / (8 * columns), m / rows, batch; without batches the columns are cut into bands of
+ * `band` workgroups, one after the other along z, so that a band of b stays in the cache while all of a passes by.
+ * Rows and columns past the end are computed on clamped addresses and not stored.
  */
 export function gemmRegistersKernel(spec: GemmRegistersSpec): Kernel {
   const { layout, rows, columns, isVectorK, isVectorN, isBatched, broadcasts, scaleRun, epilogue } =
@@ -70,7 +71,17 @@ export function gemmRegistersKernel(spec: GemmRegistersSpec): Kernel {
       columns,
       (c) => `  let b${c} = ${b}_start + min(n0 + ${c}u, params.n - 1u) * row_words;`,
     );
-  const sums = each(rows, (r) => each(groups, (g) => `  var s${r}_${g} = vec4<f32>();`).join("\n"));
+  // Sums that start at the bias spare every row a load of it, and half of the compiler's time with it.
+  const startsAtBias = epilogue.bias && !epilogue.scale;
+  const starts = startsAtBias
+    ? each(groups, (g) => `  let start${g} = ${biasOf(g * 4, isVectorN)};`)
+    : [];
+  const sums = each(
+    rows,
+    (r) =>
+      each(groups, (g) => `  var s${r}_${g} = ${startsAtBias ? `start${g}` : "vec4<f32>()"};`)
+        .join("\n"),
+  );
   // With few rows the loads are all the work, so that a quantised b is loaded by whole runs.
   const takesRuns = rows <= RUN_ROWS && scaleRun !== undefined && scaleRun !== "row";
   const rowsOfB = () =>
@@ -156,27 +167,40 @@ export function gemmRegistersKernel(spec: GemmRegistersSpec): Kernel {
       { name: "b", access: "read", width: bWidth },
       ...epilogueBuffers(epilogue, yWidth),
     ],
-    params: { ...gemmParams(isBatched), ...epilogueParams(epilogue) },
+    params: {
+      ...gemmParams(isBatched),
+      ...(isBatched ? {} : { band: "u32" as const }),
+      ...epilogueParams(epilogue),
+    },
     workgroupSize: [GEMM_LANES, 1, 1],
     body: `${rowLoader("a", isVectorK)}
 ${scaleRun ? "" : layout === "nk" ? rowLoader("b", isVectorK) : columnLoader(isVectorK, isVectorN)}
-${epilogueWgsl(epilogue, yWidth)}
+${epilogueWgsl(startsAtBias ? { ...epilogue, bias: false } : epilogue, yWidth)}
 fn kernel(wg: vec3<u32>, local: vec3<u32>) {
-  let n0 = (wg.x * ${GEMM_LANES}u + local.x) * ${columns}u;
+  let n0 = (${
+      isBatched ? "wg.x" : "(wg.z * params.band + wg.x)"
+    } * ${GEMM_LANES}u + local.x) * ${columns}u;
   let m0 = wg.y * ${rows}u;
 ${broadcasts ? "" : "  if (n0 >= params.n) { return; }"}
 ${batchWgsl(isBatched, aWidth, bWidth)}
-  let y_row = wg.z * params.m + m0;
+  let y_row = ${isBatched ? "wg.z * params.m + m0" : "m0"};
   let row_words = params.k${isVectorK ? " / 4u" : ""};
   let steps = (params.k + 3u) / 4u;
 ${rowAddresses("a").join("\n")}
 ${layout === "nk" ? columnAddresses("b").join("\n") : ""}
-${sums.join("\n")}
+${[...starts, ...sums].join("\n")}
 ${loop}
 ${lowRankLoop}
 ${stores.join("\n")}
 }`,
   };
+}
+
+/** The biases of the four columns from the invocation's `column` on. */
+function biasOf(column: number, isVectorN: boolean): string {
+  if (isVectorN) return `bias_at(min(n0 + ${column}u, params.n - 4u) / 4u)`;
+  const element = (i: number) => `bias_at(min(n0 + ${column + i}u, params.n - 1u))`;
+  return `vec4<f32>(${[0, 1, 2, 3].map(element).join(", ")})`;
 }
 
 /** The loop over `k` around `step`; a quantised b has its scales, or its runs, fetched outside of it. */

@@ -152,6 +152,8 @@ export const LINEAR_SUITE: OpSuite = {
     linearCase({ x: [3, 20], n: 24, dtype: "bf16", parts: 2 }),
     linearCase({ x: [67, 64], n: 264, bias: true, activation: "silu", parts: 2 }),
     linearCase({ x: [9, 64], n: 96, format: "q8_0", bias: true, parts: 3 }),
+    // Several bands of columns, of which the last one is not full.
+    linearCase({ x: [24, 2048], n: 332, bias: true }),
     ...quantizedCases("q8_0", 32),
     ...quantizedCases("q4_0", 32),
     ...quantizedCases("q4_k", 256),

@@ -47,6 +47,8 @@ export const MATMUL_SUITE: OpSuite = {
     matmulCase([2, 1, 9, 20], [3, 20, 24]),
     matmulCase([2, 3, 9, 20], [2, 1, 24, 20], { transposeB: true }),
     matmulCase([300, 130], [130, 257]),
+    // Several bands of columns, of which the last one is not full.
+    matmulCase([40, 2052], [2052, 332]),
     matmulCase([64, 128], [128, 64], {}, "f16"),
     matmulCase([64, 127], [63, 127], { transposeB: true }, "bf16"),
   ],
