@@ -11,7 +11,7 @@ import { X264_PRESETS } from "./x264.ts";
 
 const SYSTEM = await SystemFfmpeg.find("ffmpeg");
 const BUILDS = [
-  { name: "system", ffmpeg: SYSTEM },
+  { name: SYSTEM ? "system" : "skipped: no ffmpeg on this system", ffmpeg: SYSTEM },
   { name: "wasm", ffmpeg: new WasmFfmpeg() },
 ];
 const SIZE = { width: 48, height: 32 };
