@@ -9,6 +9,8 @@ import { QUANTIZE_ROWS, ROW_HEADER } from "../shaders/quantize_rows.ts";
 import { GEMM_LANES, gemmRegistersKernel } from "../shaders/gemm_registers.ts";
 import { GEMM_ROWS_COLUMNS, gemmRowsKernel } from "../shaders/gemm_rows.ts";
 import { gemmSharedKernel } from "../shaders/gemm_shared.ts";
+import type { Target } from "../target.ts";
+import { matrixVariant } from "./gemm_matrix.ts";
 import { linearClass, matmulClass } from "./problem_class.ts";
 import { chooseVariant, hasSubgroupsOf, type Variant } from "./variants.ts";
 
@@ -24,6 +26,8 @@ export interface GemmProblem {
   readonly epilogue: GemmEpilogue;
   /** How b is stored when it is a quantised weight. */
   readonly format?: WeightFormat;
+  /** Factors may be rounded to f16. */
+  readonly mayRound: boolean;
 }
 
 /** A batch: matrix z is made from a at `floor(z / inner) * aOuter + (z % inner) * aInner` elements, b likewise. */
@@ -37,8 +41,12 @@ export interface GemmBatch {
 }
 
 /** A way to compute a product. */
-interface GemmVariant extends Variant<GemmProblem> {
-  plan(problem: GemmProblem): { kernel: Kernel; workgroups: [number, number, number] };
+export interface GemmVariant extends Variant<GemmProblem> {
+  /** The kernel and its grid. */
+  plan(
+    problem: GemmProblem,
+    target: Target,
+  ): { kernel: Kernel; workgroups: [number, number, number] };
   /** What the kernel takes in place of a, where that is not a itself. */
   prepare?(problem: GemmProblem, a: Tensor): Tensor;
 }
@@ -188,6 +196,10 @@ function sharedVariant(name: string, side: 4 | 8): GemmVariant {
 const SHARED_64 = sharedVariant("shared64", 8);
 const SHARED_32 = sharedVariant("shared32", 4);
 
+const MATRIX_128 = matrixVariant("matrix128", 128, 64);
+const MATRIX_64 = matrixVariant("matrix64", 64, 64);
+const MATRIX_32 = matrixVariant("matrix32", 32, 32);
+
 const INT8: GemmVariant = {
   name: "int8",
   schedule: "gpu",
@@ -212,12 +224,15 @@ const INT8: GemmVariant = {
   },
 };
 
-/** Names of the variants of `linear` and `matmul` on f32 operands; `matmul` has all but `rows`. */
+/** Names of the variants of `linear` and `matmul` on operands of 16 bits and more; `matmul` has all but `rows`. */
 export const GEMM_VARIANTS: readonly string[] = [
   BROADCAST,
   BROADCAST_8,
   REGISTERS,
   ROWS,
+  MATRIX_128,
+  MATRIX_64,
+  MATRIX_32,
   SHARED_64,
   SHARED_32,
 ].map(({ name }) => name);
@@ -237,7 +252,7 @@ export function dispatchGemm(
     : matmulClass({ ...sizes, layout, count: batch?.count ?? 1 });
   const variant = chooseVariant(op, byPreference(problem), problem, graph.target, problemClass);
   const a = variant.prepare?.(problem, buffers["a"]!);
-  const { kernel, workgroups } = variant.plan(problem);
+  const { kernel, workgroups } = variant.plan(problem, graph.target);
   graph.dispatch({
     kernel,
     buffers: a ? { ...buffers, a } : buffers,
@@ -265,8 +280,16 @@ export function dispatchGemm(
 function byPreference(problem: GemmProblem): readonly GemmVariant[] {
   const { m, n, batch } = problem;
   const tiles = (side: number) => Math.ceil(m / side) * Math.ceil(n / side) * (batch?.count ?? 1);
-  const shared = tiles(64) < FEW_TILES ? [SHARED_32, SHARED_64] : [SHARED_64, SHARED_32];
-  const gpu = m <= FEW_ROWS || tiles(32) < FEW_TILES ? [ROWS, ...shared] : [...shared, ROWS];
+  const isFew = tiles(64) < FEW_TILES;
+  const shared = isFew ? [SHARED_32, SHARED_64] : [SHARED_64, SHARED_32];
+  // Tiles of 128 x 64 are half as many.
+  const matrix = isFew
+    ? [MATRIX_32, MATRIX_64, MATRIX_128]
+    : tiles(64) < 2 * FEW_TILES
+    ? [MATRIX_64, MATRIX_32, MATRIX_128]
+    : [MATRIX_128, MATRIX_64, MATRIX_32];
+  const tiled = [...matrix, ...shared];
+  const gpu = m <= FEW_ROWS || tiles(32) < FEW_TILES ? [ROWS, ...tiled] : [...tiled, ROWS];
   const broadcast = suitsWideTiles(problem) ? [BROADCAST_8, BROADCAST] : [BROADCAST, BROADCAST_8];
   return [...broadcast, REGISTERS, ...gpu, INT8];
 }

@@ -23,6 +23,11 @@ export function roundTo(array: NdArray, dtype: DType): NdArray {
   return { shape: array.shape, data: decodeElements(encodeElements(array.data, dtype), dtype) };
 }
 
+/** Rounds every value to f16 as kernels round factors: what f16 does not hold becomes the largest that it does. */
+export function roundToHalf({ shape, data }: NdArray): NdArray {
+  return roundTo({ shape, data: data.map((v) => Math.max(-65504, Math.min(65504, v))) }, "f16");
+}
+
 /** Deterministic standard-normal values (xorshift and Box–Muller): the same test data on every machine. */
 export function randomNormal(shape: Shape, seed: number, scale = 1): NdArray {
   let state = (Math.imul(seed + 1, 0x9e3779b1) ^ 0x85ebca6b) >>> 0 || 1;

@@ -46,6 +46,12 @@ export interface Kernel {
   readonly body: string;
   /** Needs `enable f16;`. */
   readonly usesF16?: boolean;
+  /** Factors of products are rounded to f16, as {@linkcode Target.operands} may forbid. */
+  readonly roundsToHalf?: boolean;
+  /** `fn kernel` takes the number of its subgroup as third argument, `subgroup: u32`. */
+  readonly usesSubgroupId?: boolean;
+  /** Invocations that every subgroup shall have, where the adapter could choose another number. */
+  readonly subgroupSize?: number;
 }
 
 /** How a slot is bound: storage format and number of bindings of `pieceBytes` each. */
@@ -72,6 +78,7 @@ export function assembleKernel(
     return text;
   });
   const [x, y, z] = kernel.workgroupSize;
+  const { usesSubgroupId, subgroupSize } = kernel;
   return `${directives(kernel, dialect)}struct Params {
   base_x: u32,
   base_y: u32,
@@ -81,19 +88,24 @@ ${params.join("\n")}
 @group(0) @binding(0) var<uniform> params: Params;
 ${buffers.join("\n")}
 ${kernel.body}
-@compute @workgroup_size(${x}, ${y}, ${z})
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_id) local: vec3<u32>) {
-  kernel(group + vec3<u32>(params.base_x, params.base_y, params.base_z), local);
+@compute @workgroup_size(${x}, ${y}, ${z})${subgroupSize ? ` @subgroup_size(${subgroupSize})` : ""}
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_id) local: vec3<u32>${
+    usesSubgroupId ? ", @builtin(subgroup_id) subgroup: u32" : ""
+  }) {
+  kernel(group + vec3<u32>(params.base_x, params.base_y, params.base_z), local${
+    usesSubgroupId ? ", subgroup" : ""
+  });
 }
 `;
 }
 
 /** One `enable` for every extension that the body makes use of. */
-function directives({ usesF16, body }: Kernel, dialect: WgslDialect): string {
+function directives({ usesF16, subgroupSize, body }: Kernel, dialect: WgslDialect): string {
   const extensions: string[] = usesF16 ? ["f16"] : [];
   if (dialect === "spec") {
     if (/\bsubgroup(_|[A-Z])/.test(body)) extensions.push("subgroups");
     if (/\bsubgroup_matrix_/.test(body)) extensions.push("chromium_experimental_subgroup_matrix");
+    if (subgroupSize) extensions.push("subgroup_size_control");
   }
   return extensions.map((name) => `enable ${name};\n`).join("");
 }

@@ -4,6 +4,7 @@ import { isFloat } from "../../dtype.ts";
 import { isWeightFormat } from "../../quantization/formats.ts";
 import type { Activation } from "../../shaders/activations.ts";
 import { dispatchGemm } from "../gemm.ts";
+import { mayRoundToHalf } from "../matrix_unit.ts";
 import type { LowRank } from "./low_rank.ts";
 
 /** Optional parts of a linear layer. */
@@ -83,6 +84,7 @@ export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tenso
       k,
       layout: "nk",
       ...(format && { format }),
+      mayRound: mayRoundToHalf("linear", graph.target, w.dtype),
       epilogue: {
         scale: false,
         bias: bias !== undefined,

@@ -22,6 +22,7 @@ function matmulCase(
     build: ({ a, b }) => [matmul(a!, b!, options)],
     reference: ({ a, b }) => [matmulReference(a!, b!, transposeB, scale)],
     tolerance: 2e-5,
+    half: { inputs: ["a", "b"], tolerance: 1e-4 },
   };
 }
 

@@ -2,6 +2,7 @@ import { isFloat } from "../../dtype.ts";
 import type { Tensor } from "../../graph.ts";
 import { broadcastShapes } from "../../shape.ts";
 import { dispatchGemm, type GemmBatch } from "../gemm.ts";
+import { mayRoundToHalf } from "../matrix_unit.ts";
 
 /** Optional parts of a matrix product. */
 export interface MatmulOptions {
@@ -42,6 +43,7 @@ export function matmul(a: Tensor, b: Tensor, options: MatmulOptions = {}): Tenso
     n,
     k,
     layout: transposeB ? ("nk" as const) : ("kn" as const),
+    mayRound: mayRoundToHalf("matmul", a.graph.target),
     epilogue: {
       scale: scale !== undefined,
       bias: false,
