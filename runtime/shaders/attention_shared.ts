@@ -189,7 +189,7 @@ ${result}
 }
 
 /** `NAME_slice(start, word)`: four elements of the head's row at `start`, zeros past its end. */
-function sliceLoader(name: string, words: number): string {
+export function sliceLoader(name: string, words: number): string {
   const head = `fn ${name}_slice(start: u32, word: u32) -> vec4<f32>`;
   if (words % WORDS === 0) return `${head} { return ${name}_at(start + word); }`;
   return `${head} {

@@ -86,6 +86,8 @@ function attentionCase(spec: AttentionCase): OpCase {
       arrays,
     ) => [attentionReference(arrays, { ...(scale !== undefined && { scale }), causal })],
     tolerance: 5e-5,
+    // The weights of the softmax are rounded too.
+    half: { inputs: ["q", "k", "v"], tolerance: 1e-3 },
   };
 }
 
@@ -169,6 +171,14 @@ export const ATTENTION_SUITE: OpSuite = {
       bias: [1, 1],
       editBias: ({ data }) => data.fill(-Infinity, 30, 2 * 36),
       note: "hidden by minus infinity",
+    }),
+    attentionCase({
+      lq: 20,
+      lk: 130,
+      headDim: 32,
+      bias: [1, 1],
+      editBias: ({ data }) => data.forEach((value, i) => data[i] = value + (i % 13) + i % 130 / 8),
+      note: "rising from key to key",
     }),
     attentionCase({ lq: 160, heads: 2, headDim: 32, note: "longer" }),
   ],

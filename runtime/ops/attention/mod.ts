@@ -8,6 +8,13 @@ import {
   ATTENTION_TILE,
   attentionSharedKernel,
 } from "../../shaders/attention_shared.ts";
+import {
+  ATTENTION_MATRIX_ROWS,
+  attentionMatrixBytes,
+  attentionMatrixKernel,
+} from "../../shaders/attention_matrix.ts";
+import type { Target } from "../../target.ts";
+import { matrixUnitOf, mayRoundToHalf } from "../matrix_unit.ts";
 import { attentionClass } from "../problem_class.ts";
 import { chooseVariant, hasSubgroupsOf, type Variant } from "../variants.ts";
 
@@ -40,12 +47,23 @@ interface AttentionProblem {
 
 interface AttentionVariant extends Variant<AttentionProblem> {
   /** The kernel, and the number of queries that one workgroup takes. */
-  plan(problem: AttentionProblem): { kernel: Kernel; rows: number };
+  plan(problem: AttentionProblem, target: Target): { kernel: Kernel; rows: number };
 }
 
 const VARIANTS: readonly AttentionVariant[] = [
   registersVariant("broadcast", true),
   registersVariant("registers", false),
+  {
+    name: "matrix",
+    schedule: "gpu",
+    supports: ({ headDim }, target) =>
+      mayRoundToHalf("attention", target) && matrixUnitOf(target) !== undefined &&
+      target.limits.maxWorkgroupMemoryBytes >= attentionMatrixBytes(headDim),
+    plan: ({ headDim, logits }, target) => ({
+      kernel: attentionMatrixKernel({ unit: matrixUnitOf(target)!, headDim, logits }),
+      rows: ATTENTION_MATRIX_ROWS,
+    }),
+  },
   {
     name: "shared",
     schedule: "gpu",
@@ -137,7 +155,7 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOpt
   const problem = { lq, headDim, logits };
   const problemClass = attentionClass({ queries: lq, keys: lk, headDim });
   const { kernel, rows } = chooseVariant("attention", VARIANTS, problem, graph.target, problemClass)
-    .plan(problem);
+    .plan(problem, graph.target);
   graph.dispatch({
     kernel,
     buffers: {
