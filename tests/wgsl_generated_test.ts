@@ -7,7 +7,7 @@ import { kernelSource } from "../runtime/program.ts";
 import { BASELINE_TARGET, type Target } from "../runtime/target.ts";
 import { lintWgsl } from "../tools/lint/wgsl.ts";
 
-/** A GPU, a software adapter with subgroups, and a GPU on which tensors take several bindings. */
+/** A GPU, a software adapter with subgroups, a GPU on which tensors take several bindings, and two with matrix units. */
 const TARGETS: readonly Target[] = [
   BASELINE_TARGET,
   {
@@ -24,7 +24,29 @@ const TARGETS: readonly Target[] = [
     ...BASELINE_TARGET,
     limits: { ...BASELINE_TARGET.limits, maxBindingBytes: 1024, maxStorageBuffers: 16 },
   },
+  withMatrices({ m: 16, n: 16, k: 16 }, 32, 32),
+  withMatrices({ m: 8, n: 16, k: 16 }, 8, 64),
 ];
+
+function withMatrices(
+  sizes: { m: number; n: number; k: number },
+  subgroupMinSize: number,
+  subgroupMaxSize: number,
+): Target {
+  return {
+    ...BASELINE_TARGET,
+    limits: { ...BASELINE_TARGET.limits, maxWorkgroupMemoryBytes: 32 * 1024 },
+    features: {
+      ...BASELINE_TARGET.features,
+      f16: true,
+      subgroups: true,
+      subgroupMinSize,
+      subgroupMaxSize,
+      subgroupSizeControl: true,
+      subgroupMatrices: [{ componentType: "f16", resultComponentType: "f32", ...sizes }],
+    },
+  };
+}
 
 for (const { op, variants, cases, operands = "f32" } of OP_SUITES) {
   Deno.test(`lintWgsl() finds nothing in the kernels of ${op} on ${operands} operands`, () => {

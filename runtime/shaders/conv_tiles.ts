@@ -41,7 +41,7 @@ export function convTilesMemory(
  * channelThreads + x, and one place is left free after every word, so that neighbouring invocations use different banks.
  */
 export function convTilesKernel(spec: ConvTilesSpec): Kernel {
-  const { width, hasCache, pixelThreads, pixels, channelThreads, channels } = spec;
+  const { width, pixelThreads, pixels, channelThreads, channels } = spec;
   const tilePixels = pixelThreads * pixels;
   const tileChannels = channelThreads * channels;
   const threads = pixelThreads * channelThreads;
@@ -71,13 +71,7 @@ ${convStoreWgsl(spec, `first + p0 + ${i * pixelThreads}u + local.y`, names, sums
 var<workgroup> w_tile: array<vec4<f32>, ${DEPTH * channelStride}>;
 var<workgroup> origins: array<vec2<i32>, ${tilePixels}>;
 ${convFinishWgsl(spec)}
-fn source_at(word: u32${hasCache ? ", is_cached: bool" : ""}) -> ${
-      width === 4 ? "vec4<f32>" : "f32"
-    } {
-${hasCache ? "  if (is_cached) { return cache_at(word); }\n" : ""}  return x_at(word);
-}
-${tapWgsl(hasCache, width === 4 ? "vec4<f32>" : "f32")}
-${width === 4 ? WEIGHT_WORDS : WEIGHT_SCALARS}
+${convLoadersWgsl(spec)}
 fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let plane = params.y_height * params.y_width;
   let first = wg.z * plane;
@@ -137,6 +131,19 @@ ${convBiasWgsl(spec, names)}
 ${stores}
 }`,
   };
+}
+
+/**
+ * `tap_of` and `tap_at`, see {@linkcode tapWgsl}, and `weight_four(k, end, row)`: four weights from element or word `k` of
+ * the sum on, of the row at `row`; zeros from `end` on.
+ */
+export function convLoadersWgsl({ width, hasCache }: ConvFeatures): string {
+  const type = width === 4 ? "vec4<f32>" : "f32";
+  return `fn source_at(word: u32${hasCache ? ", is_cached: bool" : ""}) -> ${type} {
+${hasCache ? "  if (is_cached) { return cache_at(word); }\n" : ""}  return x_at(word);
+}
+${tapWgsl(hasCache, type)}
+${width === 4 ? WEIGHT_WORDS : WEIGHT_SCALARS}`;
 }
 
 /** A place in the sum: which row and column of the kernel, and where in the input its words lie. */

@@ -120,6 +120,7 @@ function convCase(spec: ConvCase): OpCase {
     },
     reference: (arrays) => [referenceOf(spec, arrays)],
     tolerance: TOLERANCE,
+    half: { inputs: ["x", "w", "cache"], tolerance: 1e-4 },
   };
 }
 

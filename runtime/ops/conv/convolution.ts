@@ -4,6 +4,7 @@ import { formatShape, sameShape } from "../../shape.ts";
 import type { Activation } from "../../shaders/activations.ts";
 import { concat } from "../layout/mod.ts";
 import { linear } from "../linear/mod.ts";
+import { mayRoundToHalf } from "../matrix_unit.ts";
 import { convClass } from "../problem_class.ts";
 import { chooseVariant } from "../variants.ts";
 import { CONV_VARIANTS } from "./variants.ts";
@@ -88,6 +89,7 @@ export function convolution(request: ConvRequest): Tensor {
     width: outWidth,
     kernelWidth: kw,
     stride: stride[2],
+    mayRound: mayRoundToHalf(op, graph.target, weight.dtype),
   };
   const problemClass = convClass({ channels, pixels: outHeight * outWidth });
   const variant = chooseVariant(op, CONV_VARIANTS, problem, graph.target, problemClass);
@@ -95,14 +97,18 @@ export function convolution(request: ConvRequest): Tensor {
   const source = isJoined ? concat([cache, x], 1, { name: `${request.name} input` }) : x;
   const ownCache = isJoined ? undefined : cache;
   const accessWidth = inChannels % 4 === 0 ? 4 : 1;
-  const { kernel, workgroups } = variant.plan({
-    width: accessWidth,
-    outWidth: channels % 4 === 0 ? 4 : 1,
-    hasCache: ownCache !== undefined,
-    hasBias: bias !== undefined,
-    hasResidual: residual !== undefined,
-    activation,
-  }, problem);
+  const { kernel, workgroups } = variant.plan(
+    {
+      width: accessWidth,
+      outWidth: channels % 4 === 0 ? 4 : 1,
+      hasCache: ownCache !== undefined,
+      hasBias: bias !== undefined,
+      hasResidual: residual !== undefined,
+      activation,
+    },
+    problem,
+    graph.target,
+  );
   const y = graph.tensor(request.name, shape);
   let usedFrames = 0;
   for (let t = 0; t < outFrames; t++) {

@@ -4,6 +4,9 @@ import type { ConvFeatures } from "../../shaders/conv_common.ts";
 import { CONV_LANES, convRegistersKernel } from "../../shaders/conv_registers.ts";
 import { convTilesKernel, convTilesMemory } from "../../shaders/conv_tiles.ts";
 import { convWinogradKernel } from "../../shaders/conv_winograd.ts";
+import { convMatrixBytes, convMatrixKernel } from "../../shaders/conv_matrix.ts";
+import type { Target } from "../../target.ts";
+import { matrixUnitOf } from "../matrix_unit.ts";
 import { hasSubgroupsOf, type Variant } from "../variants.ts";
 
 /** What the choice of tiles depends on. */
@@ -17,6 +20,8 @@ export interface ConvProblem {
   /** Columns of the kernel, and from one of its places in a row to the next. */
   readonly kernelWidth: number;
   readonly stride: number;
+  /** Factors may be rounded to f16. */
+  readonly mayRound: boolean;
 }
 
 /** A way to convolve. */
@@ -27,6 +32,7 @@ export interface ConvVariant extends Variant<ConvProblem> {
   plan(
     features: ConvFeatures,
     problem: ConvProblem,
+    target: Target,
   ): { kernel: Kernel; workgroups: [frame: number, channels: number] };
 }
 
@@ -107,11 +113,37 @@ const WINOGRAD: ConvVariant = {
   },
 };
 
+// Of real cards remain to be measured: both tiles against each other and against `tiles`, for few channels above all.
+function matrixVariant(name: string, side: 32 | 64): ConvVariant {
+  return {
+    name,
+    schedule: "gpu",
+    takesCache: true,
+    supports({ channels, height, width, mayRound }, target) {
+      const unit = matrixUnitOf(target);
+      // Where a smaller tile holds the result, most of this one would be idle.
+      const fits = side === 32 || (channels > side / 2 && height * width > side / 2);
+      return mayRound && fits && unit !== undefined &&
+        convMatrixBytes({ unit, rows: side, columns: side }) <=
+          target.limits.maxWorkgroupMemoryBytes;
+    },
+    plan(features, { channels, height, width }, target) {
+      const tile = { unit: matrixUnitOf(target)!, rows: side, columns: side };
+      return {
+        kernel: convMatrixKernel({ ...features, tile }),
+        workgroups: [Math.ceil(height * width / side), Math.ceil(channels / side)],
+      };
+    },
+  };
+}
+
 /** In order of preference within a class of adapters. */
 export const CONV_VARIANTS: readonly ConvVariant[] = [
   WINOGRAD,
   BROADCAST,
   REGISTERS,
+  matrixVariant("matrix64", 64),
+  matrixVariant("matrix32", 32),
   {
     name: "tiles",
     schedule: "gpu",

@@ -13,6 +13,8 @@ interface LinearCase {
   readonly n: number;
   readonly dtype?: DType;
   readonly xDtype?: DType;
+  /** Standard deviation of x. */
+  readonly xMagnitude?: number;
   /** The weight is quantised. */
   readonly format?: WeightFormat;
   /** Magnitude of the weight's elements, and the scale of the tensor. */
@@ -33,11 +35,18 @@ interface LinearCase {
 function linearCase(spec: LinearCase): OpCase {
   const { x, n, dtype = "f32", xDtype = "f32", bias, activation = "none", gate, residual } = spec;
   const k = x.at(-1)!;
-  const { format, magnitude = 1 / Math.sqrt(k), scale, rank, lowRankDtype = "f32", downFormat } =
-    spec;
-  const { parts: count } = spec;
+  const {
+    xMagnitude = 1,
+    format,
+    magnitude = 1 / Math.sqrt(k),
+    scale,
+    rank,
+    lowRankDtype = "f32",
+    downFormat,
+    parts: count,
+  } = spec;
   const inputs: Record<string, CaseInput> = {
-    x: { values: randomNormal(x, 1), dtype: xDtype },
+    x: { values: randomNormal(x, 1, xMagnitude), dtype: xDtype },
     w: format
       ? sampleWeight([n, k], format, 2, magnitude, scale)
       : { values: randomNormal([n, k], 2, magnitude), dtype },
@@ -63,7 +72,8 @@ function linearCase(spec: LinearCase): OpCase {
     count && `${count} parts`,
   ];
   const weights = format ? `${format} of ${magnitude.toPrecision(1)}` : dtype;
-  const types = xDtype === "f32" ? weights : `${xDtype} by ${weights}`;
+  const xType = xMagnitude === 1 ? xDtype : `${xDtype} of ${xMagnitude.toPrecision(1)}`;
+  const types = xType === "f32" ? weights : `${xType} by ${weights}`;
   return {
     name: [`x [${x}] n ${n} ${types}`, ...parts.filter((part) => part)].join(" "),
     inputs,
@@ -147,6 +157,7 @@ export const LINEAR_SUITE: OpSuite = {
     linearCase({ x: [64, 128], n: 128, bias: true, activation: "gelu_tanh" }),
     linearCase({ x: [65, 16], n: 129, activation: "quick_gelu" }),
     linearCase({ x: [33, 20], n: 40, activation: "tanh" }),
+    linearCase({ x: [35, 64], n: 36, dtype: "bf16", xMagnitude: 1e5, bias: true }),
     linearCase({ x: [300, 130], n: 257, bias: true }),
     linearCase({ x: [300, 132], n: 260, bias: true, residual: true }),
     linearCase({ x: [130, 256], n: 516, bias: true }),
