@@ -88,9 +88,14 @@ export function matrixKernel(
 ): Kernel {
   return {
     ...kernel,
-    name: `${kernel.name} ${rows}x${columns} by ${unit.m}x${unit.n}x${unit.k}`,
+    name: `${kernel.name} ${rows}x${columns}${matrixUnitName(unit)}`,
     ...matrixExecution(unit),
   };
+}
+
+/** The multiplication and its subgroups, for the name of a kernel. */
+export function matrixUnitName({ m, n, k, lanes }: MatrixUnit): string {
+  return ` by ${m}x${n}x${k} of ${lanes}`;
 }
 
 /** What every kernel on matrix units asks of the runtime. */

@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import type { StorageFormat } from "../dtype.ts";
+import { Graph } from "../graph.ts";
+import { Resident } from "../resident.ts";
+import { BASELINE_TARGET, type SubgroupMatrix, type Target } from "../target.ts";
+import { attention } from "./attention/mod.ts";
+import { conv2d } from "./conv/mod.ts";
+import { linear } from "./linear/mod.ts";
+import { matmul } from "./matmul/mod.ts";
+import { matrixUnitOf } from "./matrix_unit.ts";
+
+function half(m: number, n: number, k: number): SubgroupMatrix {
+  return { componentType: "f16", resultComponentType: "f32", m, n, k };
+}
+
+function target(
+  subgroupMatrices: readonly SubgroupMatrix[],
+  features: Partial<Target["features"]> = {},
+): Target {
+  return {
+    ...BASELINE_TARGET,
+    limits: { ...BASELINE_TARGET.limits, maxWorkgroupMemoryBytes: 32 * 1024 },
+    features: {
+      ...BASELINE_TARGET.features,
+      f16: true,
+      subgroups: true,
+      subgroupMinSize: 32,
+      subgroupMaxSize: 32,
+      subgroupMatrices,
+      ...features,
+    },
+  };
+}
+
+Deno.test("matrixUnitOf() takes the largest multiplication of f16 into f32 that tiles are made of", () => {
+  const listed = [
+    half(8, 8, 8),
+    half(16, 16, 16),
+    half(16, 8, 16),
+    half(32, 32, 16),
+    { ...half(16, 16, 32), resultComponentType: "f16" },
+    { ...half(16, 16, 32), componentType: "i8", resultComponentType: "i32" },
+  ];
+  const unit = { m: 16, n: 16, k: 16, lanes: 32, isForced: false };
+  assert.deepEqual(matrixUnitOf(target(listed)), unit);
+  assert.equal(matrixUnitOf(target([half(32, 8, 16)])), undefined);
+  assert.equal(matrixUnitOf(target(listed, { f16: false })), undefined);
+});
+
+Deno.test("matrixUnitOf() fixes the size of subgroups where the adapter could choose, or does without", () => {
+  const lanes = (subgroupMinSize: number, subgroupMaxSize: number, subgroupSizeControl = true) => {
+    const sizes = { subgroupMinSize, subgroupMaxSize, subgroupSizeControl };
+    const unit = matrixUnitOf(target([half(8, 16, 16)], sizes));
+    return unit && [unit.lanes, unit.isForced];
+  };
+  assert.deepEqual(lanes(8, 32), [32, true]);
+  assert.deepEqual(lanes(32, 64), [32, true]);
+  assert.deepEqual(lanes(8, 16), [16, true]);
+  assert.deepEqual(lanes(64, 64, false), [64, false]);
+  assert.equal(lanes(8, 32, false), undefined);
+  assert.equal(lanes(4, 4), undefined);
+  assert.equal(lanes(128, 128), undefined);
+});
+
+Deno.test("ops round factors to f16 only where the target allows it and no weight is stored as f32", () => {
+  const rounds = (operands: Target["operands"], build: (graph: Graph) => unknown) => {
+    const graph = new Graph("test", { ...target([half(16, 16, 16)]), operands });
+    build(graph);
+    return graph.dispatches.some(({ kernel }) => kernel.roundsToHalf);
+  };
+  const use = (graph: Graph, shape: number[], dtype: StorageFormat = "f32") =>
+    graph.use(new Resident("x", shape, dtype));
+  const products = (weight: StorageFormat): ((graph: Graph) => unknown)[] => [
+    (graph) => linear(use(graph, [512, 64]), use(graph, [512, 64], weight)),
+    (graph) => conv2d(use(graph, [1, 8, 8, 8]), use(graph, [8, 3, 3, 8], weight)),
+  ];
+  for (const weight of ["f16", "bf16"] as const) {
+    for (const product of products(weight)) {
+      assert.deepEqual((["f32", "f16", "int8"] as const).map((o) => rounds(o, product)), [
+        false,
+        true,
+        true,
+      ]);
+    }
+  }
+  const quantized = (graph: Graph) => linear(use(graph, [512, 64]), use(graph, [512, 64], "q8_0"));
+  assert.equal(rounds("f16", quantized), true);
+  for (const product of products("f32")) assert.equal(rounds("f16", product), false);
+  const activations: ((graph: Graph) => unknown)[] = [
+    (graph) => matmul(use(graph, [64, 64]), use(graph, [64, 64])),
+    (graph) => {
+      const [q, k, v] = [0, 1, 2].map(() => use(graph, [1, 64, 2, 32]));
+      attention(q!, k!, v!);
+    },
+  ];
+  for (const product of activations) {
+    assert.deepEqual([rounds("f32", product), rounds("f16", product)], [false, true]);
+  }
+});
