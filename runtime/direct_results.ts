@@ -5,8 +5,8 @@ import { COPY_KERNEL } from "./shaders/copy.ts";
 
 /**
  * The dispatches without those copies of an intermediate to a tensor outside that change nothing: the kernels that
- * made the intermediate write the tensor itself. That holds when nothing else touches the tensor between, and what
- * is read from the intermediate later is not overwritten there.
+ * made the intermediate write the tensor itself. That holds when nothing else touches the tensor between, and neither
+ * of the two is written while the intermediate is still in use.
  */
 export function withDirectResults(dispatches: readonly Dispatch[]): readonly Dispatch[] {
   const result: (Dispatch | undefined)[] = [...dispatches];
@@ -46,7 +46,7 @@ function isFree(
   const isTouched = dispatches.slice(first, time).some(touches(to));
   const isOverwritten = dispatches.slice(time + 1, last + 1).some((dispatch) =>
     dispatch?.kernel.buffers.some(({ access }, i) =>
-      access === "read_write" && dispatch.tensors[i]!.memory === to
+      access === "read_write" && [from, to].includes(dispatch.tensors[i]!.memory)
     ) ?? false
   );
   return !isTouched && !isOverwritten;

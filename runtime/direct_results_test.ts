@@ -50,6 +50,22 @@ Deno.test("withDirectResults() keeps the copy where the target is overwritten be
   assert.deepEqual(kept, ["x #0", "x #1", "#0 y", "#1 y", "#0 #2"]);
 });
 
+Deno.test("withDirectResults() keeps the copy where what was copied is written again", () => {
+  const kept = traced((graph, x, y) => {
+    const a = next(x);
+    copyTo(a, y);
+    const { kernel, params, workgroups } = graph.dispatches[0]!;
+    const names = Object.keys(kernel.params);
+    graph.dispatch({
+      kernel,
+      buffers: { x, result: a },
+      params: Object.fromEntries(names.map((name, i) => [name, params[i]!])),
+      workgroups,
+    });
+  });
+  assert.deepEqual(kept, ["x #0", "#0 y", "x #0"]);
+});
+
 Deno.test("withDirectResults() keeps copies of parts, and of what lies outside", () => {
   const half = new Resident("half", [32]);
   const outside = traced((_, x, y) => copyTo(x, y));
