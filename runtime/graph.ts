@@ -2,125 +2,15 @@
  * Tracing: ops called on symbolic tensors append dispatches to a graph. No GPU work happens here, so every
  * shape error shows up with the names of the tensors in it, before anything is allocated.
  */
-import { bytesPerElement, type DType, type StorageFormat } from "./dtype.ts";
-import { isWeightFormat } from "./quantization/formats.ts";
+import type { DType } from "./dtype.ts";
 import { Resident } from "./resident.ts";
 import { allocatedBytes, cutIntoPieces } from "./windows.ts";
 import { elementCount, formatShape, type Shape } from "./shape.ts";
 import type { Kernel, ParamType } from "./shaders/assemble.ts";
 import type { Target } from "./target.ts";
+import { type Intermediate, Tensor } from "./tensor.ts";
 
-/** Memory that only lives inside one run of a program. */
-export interface Intermediate {
-  /** Unique within its graph. */
-  readonly id: number;
-  /** Bytes, padding included. */
-  readonly byteLength: number;
-}
-
-/**
- * A dense row-major array known by shape and type; its elements exist only when a program runs. Several tensors may
- * show the same memory: other shapes, or ranges, of one.
- */
-export class Tensor {
-  /** The graph it belongs to. */
-  readonly graph: Graph;
-  /** With the scopes it was made in, for messages. */
-  readonly name: string;
-  /** Sizes, outermost first. */
-  readonly shape: Shape;
-  /** How its elements are stored; what programs compute is stored element by element. */
-  readonly dtype: StorageFormat;
-  /** Where the elements live: inside the program, or in a tensor that outlives it. */
-  readonly memory: Intermediate | Resident;
-  /** Where in the memory the elements begin, in bytes; see {@linkcode Tensor.range}. */
-  readonly byteOffset: number;
-  /** Bytes of the elements, padded as they are bound. */
-  readonly byteLength: number;
-
-  /** Made by {@linkcode Graph}; ops never call this. */
-  constructor(
-    graph: Graph,
-    name: string,
-    shape: Shape,
-    dtype: StorageFormat,
-    memory: Intermediate | Resident,
-    byteOffset = 0,
-  ) {
-    this.graph = graph;
-    this.name = name;
-    this.shape = shape;
-    this.dtype = dtype;
-    this.memory = memory;
-    this.byteOffset = byteOffset;
-    this.byteLength = Math.min(allocatedBytes(shape, dtype), memory.byteLength - byteOffset);
-  }
-
-  /** Whether it shows its memory from the first byte to the last. */
-  get isWhole(): boolean {
-    return this.byteOffset === 0 && this.byteLength === this.memory.byteLength;
-  }
-
-  /** Number of dimensions. */
-  get rank(): number {
-    return this.shape.length;
-  }
-
-  /** Number of elements. */
-  get size(): number {
-    return elementCount(this.shape);
-  }
-
-  /** Size along `axis`; negative axes count from the end. */
-  dim(axis: number): number {
-    const size = this.shape.at(axis);
-    if (size === undefined) {
-      throw new RangeError(`Cannot read axis ${axis} of ${this}: it has ${this.rank} dimensions`);
-    }
-    return size;
-  }
-
-  /**
-   * The same elements under another shape; costs nothing. One size may be -1.
-   *
-   * @throws {RangeError} when the number of elements differs
-   */
-  reshape(...sizes: number[]): Tensor {
-    const known = sizes.reduce((product, size) => (size === -1 ? product : product * size), 1);
-    const shape = sizes.map((size) => (size === -1 ? this.size / known : size));
-    if (elementCount(shape) !== this.size || shape.some((size) => !Number.isInteger(size))) {
-      throw new RangeError(
-        `Cannot reshape ${this} to ${formatShape(sizes)}: it has ${this.size} elements`,
-      );
-    }
-    return new Tensor(this.graph, this.name, shape, this.dtype, this.memory, this.byteOffset);
-  }
-
-  /**
-   * Neighbouring elements as a tensor of their own; costs nothing.
-   *
-   * @param start first element
-   * @returns nothing where a binding cannot begin there, or the memory needs several bindings
-   */
-  range(start: number, shape: Shape): Tensor | undefined {
-    if (isWeightFormat(this.dtype)) return undefined;
-    const { offsetAlignment, limits } = this.graph.target;
-    const byteOffset = this.byteOffset + start * bytesPerElement(this.dtype);
-    if (byteOffset % offsetAlignment !== 0) return undefined;
-    if (cutIntoPieces(this.memory.byteLength, limits).length > 1) return undefined;
-    return new Tensor(this.graph, this.name, shape, this.dtype, this.memory, byteOffset);
-  }
-
-  /** The same range of another memory of the same size. */
-  shownIn(memory: Resident): Tensor {
-    return new Tensor(this.graph, memory.name, this.shape, this.dtype, memory, this.byteOffset);
-  }
-
-  /** `blocks.0.q [16, 160] f32`, for error messages. */
-  toString(): string {
-    return `${this.name} ${formatShape(this.shape)} ${this.dtype}`;
-  }
-}
+export { type Intermediate, Tensor };
 
 /** One kernel on a grid of workgroups, recorded by an op. */
 export interface Dispatch {
@@ -183,6 +73,8 @@ export class Graph {
   readonly constants: Constant[] = [];
   readonly #written = new Set<number>();
   readonly #residents = new Map<Resident, Tensor>();
+  /** How many dispatches there were after the last one that writes a tensor outside. */
+  readonly #overwritten = new Map<Resident, number>();
   readonly #scopes: string[] = [];
   #intermediates = 0;
 
@@ -247,7 +139,8 @@ export class Graph {
   /**
    * Records one kernel invocation.
    *
-   * @throws {TypeError} when a buffer or parameter is missing, or a tensor of another graph is used
+   * @throws {TypeError} when a buffer or parameter is missing, a tensor of another graph is used, or a range of a tensor
+   *   that was overwritten since
    * @throws {RangeError} when the tensors need more bindings than the adapter has, a tensor is too large for the
    *   kernels' indices, or a parameter or the grid does not fit its type
    */
@@ -305,7 +198,9 @@ export class Graph {
     });
     kernel.buffers.forEach((slot, i) => {
       const { memory } = tensors[i]!;
-      if (slot.access === "read_write" && "id" in memory) this.#written.add(memory.id);
+      if (slot.access === "read") return;
+      if ("id" in memory) this.#written.add(memory.id);
+      else this.#overwritten.set(memory, this.dispatches.length);
     });
   }
 
@@ -320,7 +215,15 @@ export class Graph {
         `Cannot dispatch ${label}: tensor ${tensor} has ${tensor.size} elements, kernels count to ${MAX_ELEMENTS}. Ask for a smaller size or fewer frames`,
       );
     }
-    if (access === "read" && "id" in tensor.memory && !this.#written.has(tensor.memory.id)) {
+    if (access === "read_write") return;
+    const { memory } = tensor;
+    if (!("id" in memory)) {
+      if (tensor.isWhole || (this.#overwritten.get(memory) ?? 0) <= tensor.madeAfter) return;
+      throw new TypeError(
+        `Cannot dispatch ${label}: range ${tensor} shows memory that was overwritten since; take it again, or use it before`,
+      );
+    }
+    if (!this.#written.has(memory.id)) {
       throw new TypeError(
         `Cannot dispatch ${label}: tensor ${tensor} is read before it is written`,
       );

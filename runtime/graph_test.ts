@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { Graph } from "./graph.ts";
+import { copyTo } from "./ops/copy/mod.ts";
 import { elementwise } from "./ops/elementwise/mod.ts";
 import { Resident } from "./resident.ts";
 import { COPY_KERNEL } from "./shaders/copy.ts";
@@ -105,4 +106,17 @@ Deno.test("Tensor.range() shows elements where they lie, or nothing where no bin
   assert.equal(cut.range(64, [64]), undefined);
   const blocks = newGraph().use(new Resident("w", [32, 256], "q8_0"));
   assert.equal(blocks.range(0, [256]), undefined);
+});
+
+Deno.test("Graph.dispatch() refuses a range of a tensor that was overwritten since", () => {
+  const graph = newGraph();
+  const [state, fresh] = [new Resident("state", [4, 64]), new Resident("fresh", [4, 64])];
+  const old = graph.use(state).range(64, [64])!.reshape(8, 8);
+  const next = elementwise("2.0 * x", { x: old });
+  copyTo(graph.use(fresh), state);
+  assert.throws(
+    () => elementwise("a + b", { a: old, b: next }),
+    /range state \[8, 8\] f32 .* overwritten/,
+  );
+  elementwise("a + b", { a: graph.use(state).range(64, [8, 8])!, b: next });
 });
