@@ -9,11 +9,13 @@ import { type Race, RACES } from "./races.ts";
 export interface TuningKey {
   /** The adapter as it names itself; with the driver's version where the driver puts it there. */
   readonly adapter: string;
+  /** Name and version; empty where WebGPU does not tell. */
+  readonly driver: string;
   /** As WebGPU gives it. */
   readonly vendor: string;
   /** Operating system and what WebGPU runs on, such as `linux vulkan`. */
   readonly backend: string;
-  /** Limits, features and class: WebGPU does not tell the driver's version, but new ones often differ in these. */
+  /** Limits, features and class: where the driver's version is not told, new ones often differ in these. */
   readonly abilities: string;
   /** Digest of the source of every kernel that a tuning run could choose. */
   readonly kernels: string;
@@ -24,11 +26,15 @@ export interface TuningKey {
  *
  * @param backend what WebGPU runs on, in words
  */
-export async function tuningKey(device: Device, backend: string): Promise<TuningKey> {
-  const { adapter: { name, vendor }, target } = device;
+export async function tuningKey(
+  device: Pick<Device, "adapter" | "target">,
+  backend: string,
+): Promise<TuningKey> {
+  const { adapter: { name, driver, vendor }, target } = device;
   const { schedule, limits, features } = target;
   return {
     adapter: name,
+    driver,
     vendor,
     backend,
     abilities: await digest(JSON.stringify([schedule, limits, features])),

@@ -7,7 +7,7 @@ import { elementwise } from "../ops/elementwise/mod.ts";
 import { layerNorm } from "../ops/norm/mod.ts";
 import { softmax } from "../ops/softmax/mod.ts";
 import { Resident } from "../resident.ts";
-import { kernelSetVersion } from "./kernel_set.ts";
+import { kernelSetVersion, tuningKey } from "./kernel_set.ts";
 import { traceRace } from "./race.ts";
 import { type Race, RACES } from "./races.ts";
 import { listChoices } from "./report.ts";
@@ -116,6 +116,14 @@ Deno.test("RACES has every class once, each on the op that it names, with a choi
       seen.add(name);
     }
     return Promise.resolve();
+  }));
+
+Deno.test("tuningKey() changes with the driver, where WebGPU tells it", () =>
+  withDevice(async ({ adapter, target }) => {
+    const keyOf = (driver: string) =>
+      tuningKey({ adapter: { ...adapter, driver }, target }, "backend");
+    assert.deepEqual(await keyOf("1.0"), await keyOf("1.0"));
+    assert.notDeepEqual(await keyOf("1.0"), await keyOf("1.1"));
   }));
 
 Deno.test("kernelSetVersion() changes with the kernels, and only with them", () =>

@@ -14,6 +14,7 @@ import {
 
 const KEY: TuningKey = {
   adapter: "Test GPU 3000 (rev 2)",
+  driver: "1.0",
   vendor: "4318",
   backend: "linux vulkan",
   abilities: "0123456789abcdef",
@@ -54,7 +55,7 @@ Deno.test("readTuning() finds nothing for other kernels or another driver in the
     assert.equal((await readTuning(folder, KEY)).state, "none");
     assert.equal((await readTuning(join(folder, "absent"), KEY)).state, "none");
     await writeTuning(folder, KEY, TUNING);
-    for (const change of [{ kernels: "0" }, { abilities: "0" }]) {
+    for (const change of [{ kernels: "0" }, { abilities: "0" }, { driver: "1.1" }]) {
       const other = { ...KEY, ...change };
       assert.equal(await tuningPath(folder, other), await tuningPath(folder, KEY));
       assert.equal((await readTuning(folder, other)).state, "none");
