@@ -40,6 +40,8 @@ export async function openTunedDevice(
   events: OpenEvents,
 ): Promise<Device> {
   const device = await openDevice(settings);
+  // What is measured holds for one WebGPU implementation; asked again, "auto" might take the other.
+  const { backend } = device.adapter;
   const record = await tuningRecordOf(device, tuning.folder);
   if (record.state === "tuned") {
     device.applyTuning(record.tuning);
@@ -61,8 +63,8 @@ export async function openTunedDevice(
   events.note(
     `Choosing kernels for ${device.adapter.name}, once: up to ${seconds} s, kept in ${record.path}`,
   );
-  const found = await tryTuning(settings, tuning, events, attempts + 1);
-  const tuned = await openDevice(settings);
+  const found = await tryTuning({ ...settings, backend }, tuning, events, attempts + 1);
+  const tuned = await openDevice({ ...settings, backend });
   if (found) tuned.applyTuning(found);
   return tuned;
 }

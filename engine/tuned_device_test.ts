@@ -1,7 +1,7 @@
 /** Opening devices with and without results of a tuning run, on the adapter at hand taken for a GPU. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import type { Device, DeviceOptions, TuningRecord } from "../runtime/mod.ts";
+import { type Device, type DeviceOptions, openDevice, type TuningRecord } from "../runtime/mod.ts";
 import { openTunedDevice, runTuning, tuningRecordOf } from "./tuned_device.ts";
 
 const GPU: DeviceOptions = { schedule: "gpu" };
@@ -52,6 +52,24 @@ Deno.test("openTunedDevice() tunes a GPU once, says so, and finds the result fro
       const again = await open(folder, mode);
       assert.deepEqual([again.notes, again.choices], [[], first.choices]);
     }
+  }));
+
+Deno.test("openTunedDevice() races the backends once, and tunes and opens the one that won", () =>
+  withFolder(async (folder) => {
+    let adapters = 0;
+    const gpu = {
+      requestAdapter(options?: GPURequestAdapterOptions) {
+        adapters++;
+        return navigator.gpu.requestAdapter(options);
+      },
+    } as GPU;
+    (await openDevice({ gpu })).destroy();
+    const perOpening = adapters;
+    adapters = 0;
+    const settings: DeviceOptions = { ...GPU, gpu, backend: "auto" };
+    const events = { note: () => {}, tuning: () => {} };
+    (await openTunedDevice(settings, { folder, mode: "auto", budgetMs: 1 }, events)).destroy();
+    assert.equal(adapters / perOpening, 2 + 2);
   }));
 
 Deno.test("openTunedDevice() begins no run for a software adapter, nor where only the cache is wanted", () =>
