@@ -3,7 +3,7 @@
  *
  * @module
  */
-export { BACKEND_CHOICES, type BackendChoice, type GpuBackend } from "./backends/backend.ts";
+export type { BackendChoice, GpuBackend } from "./backends/backend.ts";
 export * from "./device.ts";
 export * from "./dtype.ts";
 export * from "./errors.ts";
@@ -19,6 +19,7 @@ export * from "./schedule.ts";
 export type { BufferSlot, Kernel, ParamType, WgslDialect } from "./shaders/assemble.ts";
 export * from "./shape.ts";
 export * from "./target.ts";
+export * from "./tensor.ts";
 export * from "./tuning/mod.ts";
 export * from "./windows.ts";
 export * from "./ops/mod.ts";

@@ -7,7 +7,7 @@ export type GpuBackend = "deno" | "dawn";
 export type BackendChoice = GpuBackend | "auto";
 
 /** Every {@linkcode BackendChoice}. */
-export const BACKEND_CHOICES: readonly BackendChoice[] = ["deno", "dawn", "auto"];
+const BACKEND_CHOICES: readonly BackendChoice[] = ["deno", "dawn", "auto"];
 
 /**
  * What is taken where nothing is said: what `DENOISE_GPU_BACKEND` names, else Deno's own. By this variable a whole test

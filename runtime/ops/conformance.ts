@@ -57,7 +57,7 @@ export interface WorstElement {
 }
 
 /** Finds the worst element; NaN where a number is expected counts as infinitely wrong. */
-export function worstElement(actual: Float64Array, expected: NdArray): WorstElement {
+function worstElement(actual: Float64Array, expected: NdArray): WorstElement {
   const scale = expected.data.reduce((max, value) => Math.max(max, Math.abs(value)), 1e-30);
   let worst = 0;
   let at = 0;

@@ -41,7 +41,7 @@ export function activationWgsl(activation: Activation, type: "f32" | "vec4<f32>"
 }
 
 /** The error function in double precision (series, and continued fraction for large arguments). */
-export function erf(x: number): number {
+function erf(x: number): number {
   const z = Math.abs(x);
   if (z < 2.5) {
     let term = z;

@@ -28,7 +28,7 @@ export const TARGETS: readonly Target[] = [
 ];
 
 /** Whether more of it is better: rates are, times and sizes are not. */
-export function isRate(unit: Unit): boolean {
+function isRate(unit: Unit): boolean {
   return unit.endsWith("/s");
 }
 

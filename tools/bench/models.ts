@@ -27,7 +27,7 @@ export interface ModelRounds {
 }
 
 /** Enough for a best and a median within two minutes on two slow cores. */
-export const MODEL_ROUNDS: ModelRounds = { load: 5, picture: 10, clip: 3 };
+const MODEL_ROUNDS: ModelRounds = { load: 5, picture: 10, clip: 3 };
 
 /**
  * Measures loading and generating.

@@ -17,7 +17,7 @@ export interface ServerSeconds {
 }
 
 /** Long enough for a thousand answers while some pictures are made. */
-export const SERVER_SECONDS: ServerSeconds = { idle: 2, generating: 15, throughput: 3 };
+const SERVER_SECONDS: ServerSeconds = { idle: 2, generating: 15, throughput: 3 };
 
 /** Time between two questions, in milliseconds. */
 const INTERVAL_MS = 10;
