@@ -14,7 +14,10 @@ export interface Run {
   readonly before?: () => void;
   /** f32 tensors to read back when the GPU has finished all of it. */
   readonly reads?: readonly Resident[];
-  /** When the GPU has finished all of it, with what was read. */
+  /**
+   * When the GPU has finished all of it, with what was read. Without reads it comes as soon as the next submits may go
+   * out: through Dawn, whose waits do not block, the GPU may still be at work then.
+   */
   readonly finished?: (contents: readonly Float32Array<ArrayBuffer>[]) => void;
 }
 
