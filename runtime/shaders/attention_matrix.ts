@@ -12,6 +12,7 @@ import {
   logitWgsl,
 } from "./attention_logits.ts";
 import { sliceLoader } from "./attention_shared.ts";
+import { each } from "./each.ts";
 import {
   HALF_WGSL,
   MATRIX_SUBGROUPS,
@@ -283,8 +284,4 @@ ${
 ${store}
 }`,
   };
-}
-
-function each(count: number, line: (i: number) => string): string {
-  return Array.from({ length: count }, (_, i) => line(i)).join("\n");
 }

@@ -11,6 +11,7 @@ import {
   logitsPrologue,
   logitWgsl,
 } from "./attention_logits.ts";
+import { each } from "./each.ts";
 
 /** What a register-only attention kernel is specialised to. */
 export interface AttentionRegistersSpec {
@@ -41,8 +42,6 @@ export function attentionRegistersKernel(spec: AttentionRegistersSpec): Kernel {
   const isUnrolled = headDim <= MAX_UNROLLED_DIM;
   // Keys between two corrections of the sums for a new maximum.
   const block = !isUnrolled ? 8 : headDim <= 32 ? 4 : 2;
-  const each = (count: number, line: (i: number) => string) =>
-    Array.from({ length: count }, (_, i) => line(i)).join("\n");
   const slots = Array.from({ length: block }, (_, i) => i);
   const last = block - 1;
   const reduce = (r: number, join: (a: string, b: string) => string, first: string) =>

@@ -10,6 +10,7 @@ import {
   logitsPrologue,
   logitWgsl,
 } from "./attention_logits.ts";
+import { each } from "./each.ts";
 
 /** What a shared-memory attention kernel is specialised to. */
 export interface AttentionSharedSpec {
@@ -42,8 +43,6 @@ export function attentionSharedKernel(spec: AttentionSharedSpec): Kernel {
   const { headDim, logits } = spec;
   const words = headDim / 4;
   const chunks = Math.ceil(headDim / ATTENTION_TILE);
-  const each = (count: number, line: (i: number) => string) =>
-    Array.from({ length: count }, (_, i) => line(i)).join("\n");
   // One invocation of 64 brings row thread / 8 + 8i, word thread % 8 of a tile.
   const queryRow = (i: number) => `thread / ${WORDS}u + ${i * THREADS}u`;
   const loadQueries = (first: string) =>

@@ -8,6 +8,7 @@ import {
   convName,
   convStoreWgsl,
 } from "./conv_common.ts";
+import { each } from "./each.ts";
 
 /** What a register-tiled convolution is specialised to. */
 export interface ConvRegistersSpec extends Omit<ConvFeatures, "hasCache"> {
@@ -117,8 +118,4 @@ ${convBiasWgsl(features, names)}
 ${stores}
 }`,
   };
-}
-
-function each(count: number, line: (i: number) => string): string {
-  return Array.from({ length: count }, (_, i) => line(i)).join("\n");
 }

@@ -8,6 +8,7 @@ import {
   convName,
   convStoreWgsl,
 } from "./conv_common.ts";
+import { each } from "./each.ts";
 
 /** What a convolution with tiles in workgroup memory is specialised to. */
 export interface ConvTilesSpec extends ConvFeatures {
@@ -202,7 +203,3 @@ fn weight_four(k: u32, end: u32, row: u32) -> vec4<f32> {
   return vec4<f32>(weight_one(k, end, row), weight_one(k + 1u, end, row), weight_one(k + 2u, end, row),
     weight_one(k + 3u, end, row));
 }`;
-
-function each(count: number, line: (i: number) => string): string {
-  return Array.from({ length: count }, (_, i) => line(i)).join("\n");
-}

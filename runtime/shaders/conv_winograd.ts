@@ -9,6 +9,7 @@ import {
   convStoreWgsl,
 } from "./conv_common.ts";
 import { CONV_LANES } from "./conv_registers.ts";
+import { each } from "./each.ts";
 
 /** What a convolution by minimal filtering is specialised to. */
 export interface ConvWinogradSpec extends Omit<ConvFeatures, "hasCache"> {
@@ -150,8 +151,4 @@ ${convBiasWgsl(features, names)}
 ${stores}
 }`,
   };
-}
-
-function each(count: number, line: (i: number) => string): string {
-  return Array.from({ length: count }, (_, i) => line(i)).join("\n");
 }

@@ -1,4 +1,5 @@
 import type { Kernel } from "./assemble.ts";
+import { each } from "./each.ts";
 import {
   epilogueBuffers,
   epilogueName,
@@ -34,8 +35,6 @@ export const GEMM_INT8_BYTES = GEMM_INT8_TILE * (2 * STRIDE * 16 + SCALES * 4);
  */
 export function gemmInt8Kernel(epilogue: GemmEpilogue): Kernel {
   const { lowRank } = epilogue;
-  const each = (count: number, line: (i: number) => string) =>
-    Array.from({ length: count }, (_, i) => line(i)).join("\n");
   /** `word(row, k)`: word k of a row. */
   const tile = (name: "a" | "b", word: (row: string, k: string) => string) =>
     each(GEMM_INT8_TILE * DEPTH / (THREADS * THREADS), (i) => {

@@ -1,4 +1,5 @@
 import type { Kernel } from "./assemble.ts";
+import { each } from "./each.ts";
 import {
   epilogueBuffers,
   epilogueName,
@@ -39,8 +40,6 @@ export function gemmSharedKernel(spec: GemmSharedSpec): Kernel {
   const tile = side * THREADS;
   const aWidth = isVectorK ? 4 : 1;
   const bWidth = layout === "nk" ? aWidth : 1;
-  const each = (count: number, line: (i: number) => string) =>
-    Array.from({ length: count }, (_, i) => line(i)).join("\n");
   const loadsPerThread = tile * DEPTH / (THREADS * THREADS);
   const rowTile = (name: string, tileName: "a" | "b", first: string, size: string) =>
     each(loadsPerThread, (i) => {

@@ -7,6 +7,7 @@
  */
 
 import type { Kernel } from "./assemble.ts";
+import { each } from "./each.ts";
 
 /** A subgroup's multiplication, f16 to f32, and the subgroups that do it. */
 export interface MatrixUnit {
@@ -259,8 +260,4 @@ function eachSum(tile: MatrixTile, line: (i: number, j: number) => string): stri
     own.rows / tile.unit.m,
     (i) => each(own.columns / tile.unit.n, (j) => line(i, j)),
   );
-}
-
-function each(count: number, line: (i: number) => string): string {
-  return Array.from({ length: count }, (_, i) => line(i)).join("\n");
 }
