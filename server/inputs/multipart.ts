@@ -5,7 +5,7 @@
  */
 
 import { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
+import { finished, pipeline } from "node:stream/promises";
 import { Busboy, type BusboyHeaders, type BusboyInstance } from "@fastify/busboy";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import { storageFailed } from "../storage/write_error.ts";
@@ -39,7 +39,7 @@ export interface FormLimits {
   readonly maxFileBytes: number;
   /** Most files. */
   readonly maxFiles: number;
-  /** Longest text in bytes. */
+  /** Longest text in bytes, and of all of them together. */
   readonly maxFieldBytes: number;
 }
 
@@ -69,6 +69,7 @@ export async function readForm(
 ): Promise<Form> {
   const fields: Record<string, string | string[]> = Object.create(null);
   const files: Promise<UploadedFile>[] = [];
+  let textLength = 0;
   let refusal: ApiError | undefined;
   const refuse = (error: ApiError) => refusal ??= error;
   let parser: BusboyInstance;
@@ -90,6 +91,12 @@ export async function readForm(
     if (isNameCut || isValueCut) {
       refuse(tooLarge(`field '${shorten(name)}' is longer than ${limits.maxFieldBytes} bytes`));
     }
+    // Texts are held in memory, so it is their sum that counts.
+    textLength += value.length;
+    if (textLength > limits.maxFieldBytes) {
+      refuse(tooLarge(`its fields are longer than ${limits.maxFieldBytes} bytes together`));
+      return;
+    }
     const before = fields[name];
     fields[name] = before === undefined ? value : [before, value].flat();
   });
@@ -102,7 +109,9 @@ export async function readForm(
       const { path, stream: target } = await folder.open(name ?? "");
       let size = 0;
       stream.on("data", (chunk) => size += chunk.length);
-      const written = pipeline(stream, target).catch((error) => {
+      // Not `pipeline`, which would destroy the part of a full disk: the parser waits for its end.
+      stream.pipe(target);
+      const written = finished(target).catch((error) => {
         throw storageFailed(error);
       });
       try {

@@ -1,3 +1,5 @@
+import type { WriteStream } from "node:fs";
+import { Writable } from "node:stream";
 import assert from "node:assert/strict";
 import { ApiError } from "../contract/errors.ts";
 import { InputFolder } from "./input_folder.ts";
@@ -64,6 +66,7 @@ Deno.test("readForm() refuses what is too large with 413", () =>
     const forms: ((form: FormData) => void)[] = [
       (form) => form.set("image", new Blob([new Uint8Array(1001)])),
       (form) => form.set("prompt", "x".repeat(51)),
+      (form) => ["a", "b"].forEach((name) => form.set(name, "x".repeat(30))),
       (form) => ["a", "b", "c"].forEach((name) => form.set(name, new Blob(["1"]))),
       (form) => Array.from({ length: 201 }, (_, i) => form.set(`f${i}`, "1")),
     ];
@@ -93,6 +96,21 @@ Deno.test("readForm() refuses a form that is broken or cut off with 400", () =>
       });
       await assert.rejects(readForm(request, folder, LIMITS), status(400));
     }
+  }));
+
+Deno.test("readForm() answers 500 when the disk is full, and reads the rest all the same", () =>
+  withFolder(async (folder) => {
+    folder.open = () => {
+      const full = Object.assign(new Error("no space left"), { code: "ENOSPC" });
+      const stream = new Writable({ write: (_chunk, _encoding, done) => done(full) });
+      return Promise.resolve({ path: "/nowhere", stream: stream as WriteStream });
+    };
+    const limits = { ...LIMITS, maxFileBytes: 2 ** 22 };
+    const request = formRequest((form) => {
+      form.set("image", new Blob([new Uint8Array(2 ** 21)]));
+      form.set("prompt", "after the file");
+    });
+    await assert.rejects(readForm(request, folder, limits), status(500));
   }));
 
 Deno.test("readForm() is not misled by names of JavaScript's own", () =>
