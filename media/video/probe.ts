@@ -13,13 +13,16 @@ export interface VideoInfo {
   readonly width: number;
   /** Number of rows, as stored. */
   readonly height: number;
-  /** Number of frames, at least 1. */
+  /** Number of frames, at least 1; those beyond 100 000 are not counted. */
   readonly frames: number;
   /** Frames per second, on average. */
   readonly fps: number;
   /** Codec of the first audio track, such as `aac`. */
   readonly audioCodec?: string;
 }
+
+/** Packets of a track that are looked at, over an hour of them: a file may hold millions of nothing. */
+const MAX_PACKETS = 100_000;
 
 /** Frames per second of a file that has one frame and does not say how long it lasts. */
 const STILL_FPS = 24;
@@ -43,7 +46,9 @@ export async function probeVideo(
     signal,
     arguments: ({ inputs, output }) => [
       ...openUntrusted(inputs[0]!),
-      ...["-map", "0:v:0", "-map", "0:a:0?", "-c", "copy", "-f", "framecrc", output],
+      ...["-map", "0:v:0", "-map", "0:a:0?", "-c", "copy"],
+      ...["-frames:v", String(MAX_PACKETS), "-frames:a", String(MAX_PACKETS)],
+      ...["-f", "framecrc", output],
     ],
   });
   try {
