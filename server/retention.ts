@@ -4,9 +4,7 @@
  * @module
  */
 
-import { readdir } from "node:fs/promises";
-import { InputFolder } from "./inputs/input_folder.ts";
-import { isEnd } from "./jobs/job_queue.ts";
+import { removeLeftInputs } from "./inputs/left_inputs.ts";
 import type { JobStore } from "./jobs/job_store.ts";
 import type { Services } from "./services.ts";
 import type { LocalStorage, StoredFile } from "./storage/local.ts";
@@ -24,30 +22,26 @@ const SWEEP_MS = 10 * 60 * 1000;
  */
 export function startSweeping(services: Services): () => void {
   const { store, storage, settings, inputRoot, log } = services;
+  let isStopped = false;
   const run = async () => {
     try {
+      await removeLeftInputs(inputRoot, store);
       const removed = settings.retainMs > 0
         ? await sweep(store, storage, Date.now() - settings.retainMs)
         : 0;
       if (removed > 0) log(`Removed ${removed} results whose time had come`);
     } catch (error) {
+      // The records may be closed by now.
+      if (isStopped) return;
       log(`Cannot remove old results: ${error instanceof Error ? error.message : error}`);
     }
   };
-  void removeInputs(inputRoot, store).then(run);
+  void run();
   const timer = setInterval(run, SWEEP_MS);
-  return () => clearInterval(timer);
-}
-
-/** Files of requests are left over where a server was killed. */
-async function removeInputs(root: string, store: JobStore): Promise<void> {
-  const names = await readdir(root).catch(() => []);
-  for (const name of names) {
-    const status = store.get(name)?.status;
-    const isNeeded = status !== undefined && !isEnd(status);
-    const isOurs = /^(?:img|video)_[\w-]+$/.test(name);
-    if (isOurs && !isNeeded) await new InputFolder(root, name).remove().catch(() => {});
-  }
+  return () => {
+    isStopped = true;
+    clearInterval(timer);
+  };
 }
 
 /**

@@ -15,7 +15,7 @@ import {
   runImageJob,
   toImageResult,
 } from "./images/image_job.ts";
-import type { NewJob } from "./jobs/job_queue.ts";
+import type { NewJob } from "./jobs/job.ts";
 import type { JobRecord } from "./jobs/job_store.ts";
 import type { ServerSettings } from "./settings.ts";
 import type { LocalStorage } from "./storage/local.ts";

@@ -9,7 +9,7 @@ import { encodeImage } from "../../media/encode.ts";
 import type { ImageRequest } from "../contract/image_generation.ts";
 import { readPicture } from "../inputs/pictures.ts";
 import { explainEngineFailure } from "../jobs/engine_failure.ts";
-import type { JobContext } from "../jobs/job_queue.ts";
+import type { JobContext } from "../jobs/job.ts";
 import { progressOfAll } from "../jobs/output_progress.ts";
 import { PreviewEncoder } from "../jobs/previews.ts";
 import type { LocalStorage, StoredFile } from "../storage/local.ts";

@@ -7,71 +7,11 @@
 
 import { ApiError } from "../contract/errors.ts";
 import { storageFailed } from "../storage/write_error.ts";
-import type { JobChange, JobStatus, JobStore } from "./job_store.ts";
-
-/** What a running job may use. */
-export interface JobContext {
-  /** The job's id. */
-  readonly id: string;
-  /** Fires when the job is cancelled. */
-  readonly signal: AbortSignal;
-  /** Records how far the work is, and tells whoever watches. */
-  progress(progress: JobProgress): void;
-  /** Shows an unfinished result to whoever watches. */
-  preview(preview: JobPreview): void;
-}
-
-/** How far a job is. */
-export interface JobProgress {
-  /** Finished share of the work, 0 to 1. */
-  fraction: number;
-  /** Denoising steps that are finished, of all outputs. */
-  step?: number;
-  /** Denoising steps altogether. */
-  totalSteps?: number;
-  /** Expected time to the end, in seconds. */
-  etaSeconds?: number;
-}
-
-/** An unfinished result. */
-export interface JobPreview {
-  /** Which output it is of. */
-  output: number;
-  /** Which preview of that output it is, from 0. */
-  index: number;
-  /** A picture. */
-  bytes: Uint8Array<ArrayBuffer>;
-  /** Its type. */
-  contentType: string;
-}
-
-/** What happens to a job. */
-export type JobEvent =
-  | { readonly type: "status"; readonly status: JobStatus }
-  | ({ readonly type: "progress" } & JobProgress)
-  | ({ readonly type: "preview" } & JobPreview);
-
-/** A job to be queued. */
-export interface NewJob<T> {
-  /** Unique; results are kept under it. */
-  id: string;
-  /** What the job makes. */
-  kind: string;
-  /** What was asked for, a JSON value. */
-  request: unknown;
-  /** Whose job it is: clients take turns. Jobs without a client share one turn. */
-  client?: string;
-  /** Whether its record is there already. */
-  isRecorded?: boolean;
-  /** Does it. */
-  work: (context: JobContext) => Promise<T>;
-  /** What to record of the outcome, a JSON value. */
-  toRecord: (outcome: T) => unknown;
-  /** Takes an outcome back that could not be recorded. */
-  discard?: (outcome: T) => Promise<void>;
-  /** Cancels the job, waiting or running. */
-  signal?: AbortSignal;
-}
+import type { JobContext, JobEvent, NewJob } from "./job.ts";
+import { cancelled, endOf, isStopping, stopping } from "./job_end.ts";
+import type { JobChange, JobStore } from "./job_store.ts";
+import { JobWatchers } from "./job_watchers.ts";
+import { type Turn, Turns } from "./turns.ts";
 
 /** Limits of a {@link JobQueue}. */
 export interface JobQueueOptions {
@@ -81,17 +21,14 @@ export interface JobQueueOptions {
   resumes?: boolean;
   /** Called after each job's end. */
   onEnd?: (id: string) => void;
+  /** Jobs wait until this resolves; they run from the start when it is left out. */
+  ready?: Promise<void>;
 }
-
-/** The code of jobs that a stopping server refuses or aborts. */
-const SHUTTING_DOWN = "shutting_down";
 
 /** How long an aborted job may take to notice. */
 const ABORT_MS = 5000;
 
-interface Entry {
-  readonly id: string;
-  readonly client: string;
+interface Entry extends Turn {
   readonly controller: AbortController;
   readonly ended: PromiseWithResolvers<void>;
   readonly run: () => Promise<void>;
@@ -103,10 +40,9 @@ export class JobQueue {
   readonly #store: JobStore;
   readonly #options: JobQueueOptions;
   readonly #waiting: Entry[] = [];
-  /** When each client was last served, in turns; forgotten when nobody waits. */
-  readonly #served = new Map<string, number>();
-  readonly #watchers = new Map<string, Set<(event: JobEvent) => void>>();
-  #turn = 0;
+  readonly #turns = new Turns();
+  readonly #watchers = new JobWatchers();
+  #isReady: boolean;
   #running: Entry | undefined;
   #isClosing = false;
   #secondsPerJob = 2;
@@ -120,6 +56,11 @@ export class JobQueue {
     this.#store = store;
     this.#options = options;
     this.#idle.resolve();
+    this.#isReady = options.ready === undefined;
+    options.ready?.then(() => {
+      this.#isReady = true;
+      this.#next();
+    }, () => {});
   }
 
   /** Number of jobs that wait. */
@@ -179,15 +120,7 @@ export class JobQueue {
 
   /** Ids of the jobs that wait, in the order in which they would run if no more came. */
   order(): string[] {
-    const waiting = [...this.#waiting];
-    const served = new Map(this.#served);
-    const ids: string[] = [];
-    for (let turn = this.#turn; waiting.length > 0; turn++) {
-      const [entry] = waiting.splice(nextIndex(waiting, served), 1);
-      served.set(entry!.client, turn);
-      ids.push(entry!.id);
-    }
-    return ids;
+    return this.#turns.order(this.#waiting);
   }
 
   /** Time that a job takes, in seconds, from the last ones. */
@@ -203,12 +136,7 @@ export class JobQueue {
    * @returns stops watching
    */
   watch(id: string, watcher: (event: JobEvent) => void): () => void {
-    const watchers = this.#watchers.get(id) ?? new Set();
-    this.#watchers.set(id, watchers.add(watcher));
-    return () => {
-      watchers.delete(watcher);
-      if (watchers.size === 0 && this.#watchers.get(id) === watchers) this.#watchers.delete(id);
-    };
+    return this.#watchers.watch(id, watcher);
   }
 
   /**
@@ -225,9 +153,10 @@ export class JobQueue {
     const index = this.#waiting.findIndex((entry) => entry.id === id);
     if (index < 0) return false;
     const [entry] = this.#waiting.splice(index, 1);
-    this.#record(id, { status: "cancelled", endedAt: Date.now() });
+    const reason = cancelled();
+    this.#record(id, endOf(reason));
     this.#options.onEnd?.(id);
-    entry!.refuse(cancelled());
+    entry!.refuse(reason);
     return true;
   }
 
@@ -252,7 +181,7 @@ export class JobQueue {
     for (const entry of this.#waiting.splice(0)) {
       const error = stopping();
       if (!this.#options.resumes) {
-        this.#record(entry.id, { endedAt: Date.now(), ...endOf(error) });
+        this.#record(entry.id, endOf(error));
         this.#options.onEnd?.(entry.id);
       }
       entry.refuse(error);
@@ -269,42 +198,56 @@ export class JobQueue {
     const { id } = job;
     const startedAt = Date.now();
     this.#record(id, { status: "in_progress", startedAt });
-    let percent = 0;
+    let isLeft = false;
     try {
-      const outcome = await job.work({
-        id,
-        signal,
-        progress: (progress) => {
-          const now = Math.floor(Math.min(1, Math.max(0, progress.fraction)) * 100);
-          this.#tell(id, { type: "progress", ...progress });
-          if (now <= percent) return;
-          percent = now;
-          this.#record(id, { progress: now });
-        },
-        preview: (preview) => this.#tell(id, { type: "preview", ...preview }),
-      });
-      signal.throwIfAborted();
-      const endedAt = Date.now();
-      const result = job.toRecord(outcome);
+      const outcome = await job.work(this.#context(id, signal));
       try {
-        this.#store.update(id, { status: "completed", progress: 100, endedAt, result });
-        this.#tell(id, { type: "status", status: "completed" });
+        signal.throwIfAborted();
+        this.#complete(id, job.toRecord(outcome));
       } catch (error) {
         await job.discard?.(outcome);
-        throw storageFailed(error);
+        throw error;
       }
-      this.#secondsPerJob += 0.3 * ((endedAt - startedAt) / 1000 - this.#secondsPerJob);
+      this.#secondsPerJob += 0.3 * ((Date.now() - startedAt) / 1000 - this.#secondsPerJob);
       return outcome;
     } catch (error) {
       const reason = signal.aborted ? signal.reason : error;
-      const isLeft = this.#options.resumes && this.#isClosing && reason instanceof ApiError &&
-        reason.body.error.code === SHUTTING_DOWN;
-      if (isLeft) this.#record(id, { status: "queued", progress: 0, startedAt: null });
-      else this.#record(id, { endedAt: Date.now(), ...endOf(reason) });
+      isLeft = this.#options.resumes === true && isStopping(reason);
+      this.#record(
+        id,
+        isLeft ? { status: "queued", progress: 0, startedAt: null } : endOf(reason),
+      );
       throw reason;
     } finally {
-      if (this.#store.get(id)?.status !== "queued") this.#options.onEnd?.(id);
+      // A job that is left needs its files again.
+      if (!isLeft) this.#options.onEnd?.(id);
     }
+  }
+
+  #context(id: string, signal: AbortSignal): JobContext {
+    let percent = 0;
+    return {
+      id,
+      signal,
+      progress: (progress) => {
+        const now = Math.floor(Math.min(1, Math.max(0, progress.fraction)) * 100);
+        this.#watchers.tell(id, { type: "progress", ...progress });
+        if (now <= percent) return;
+        percent = now;
+        this.#record(id, { progress: now });
+      },
+      preview: (preview) => this.#watchers.tell(id, { type: "preview", ...preview }),
+    };
+  }
+
+  #complete(id: string, result: unknown): void {
+    try {
+      const endedAt = Date.now();
+      this.#store.update(id, { status: "completed", progress: 100, endedAt, result });
+    } catch (error) {
+      throw storageFailed(error);
+    }
+    this.#watchers.tell(id, { type: "status", status: "completed" });
   }
 
   /** Changes a record, or leaves it: a full disk must neither end the work nor hide its reason. */
@@ -314,29 +257,14 @@ export class JobQueue {
     } catch {
       // The record is ended as interrupted when the server stops or is started again.
     }
-    if (change.status) this.#tell(id, { type: "status", status: change.status });
-  }
-
-  #tell(id: string, event: JobEvent): void {
-    for (const watcher of this.#watchers.get(id) ?? []) {
-      try {
-        watcher(event);
-      } catch {
-        // Whoever watches must not end the work.
-      }
-    }
-    if (event.type === "status" && isEnd(event.status)) this.#watchers.delete(id);
+    const { status } = change;
+    if (status) this.#watchers.tell(id, { type: "status", status });
   }
 
   #next(): void {
-    if (this.#running) return;
-    const [entry] = this.#waiting.splice(nextIndex(this.#waiting, this.#served), 1);
-    if (!entry) {
-      this.#served.clear();
-      this.#idle.resolve();
-      return;
-    }
-    this.#served.set(entry.client, this.#turn++);
+    if (this.#running || !this.#isReady) return;
+    const entry = this.#turns.take(this.#waiting);
+    if (!entry) return this.#idle.resolve();
     this.#running = entry;
     this.#idle = Promise.withResolvers();
     void entry.run().finally(() => {
@@ -355,51 +283,4 @@ export class JobQueue {
       { code: "queue_full", headers: { "retry-after": String(seconds) } },
     );
   }
-}
-
-/** The oldest job of the client that was served longest ago, or never. */
-function nextIndex(waiting: readonly Entry[], served: ReadonlyMap<string, number>): number {
-  let best = 0;
-  let least = Infinity;
-  for (const [index, { client }] of waiting.entries()) {
-    const turn = served.get(client) ?? -1;
-    if (turn < least) [best, least] = [index, turn];
-  }
-  return best;
-}
-
-/**
- * Whether a status is one of the three ends.
- *
- * @param status of a job
- * @returns true for completed, failed and cancelled
- */
-export function isEnd(status: JobStatus): boolean {
-  return status !== "queued" && status !== "in_progress";
-}
-
-function endOf(reason: unknown) {
-  if (reason instanceof DOMException && reason.name === "AbortError") {
-    return { status: "cancelled" } as const;
-  }
-  const error = reason instanceof ApiError
-    ? {
-      code: reason.body.error.code === SHUTTING_DOWN
-        ? "interrupted"
-        : reason.body.error.code ?? "failed",
-      message: reason.message,
-    }
-    : { code: "internal_error", message: "Cannot finish the job: an internal error occurred" };
-  return { status: "failed", error } as const;
-}
-
-function cancelled(): DOMException {
-  return new DOMException("The request was cancelled", "AbortError");
-}
-
-function stopping(): ApiError {
-  return new ApiError(503, "Cannot take the request: the server is stopping", {
-    code: SHUTTING_DOWN,
-    headers: { "retry-after": "5" },
-  });
 }

@@ -1,6 +1,7 @@
 import { strict as assert } from "node:assert";
 import { ApiError } from "../contract/errors.ts";
-import { type JobContext, JobQueue, type NewJob } from "./job_queue.ts";
+import type { JobContext, NewJob } from "./job.ts";
+import { JobQueue } from "./job_queue.ts";
 import { JobStore } from "./job_store.ts";
 
 function setUp(maxQueue = 8) {
@@ -102,6 +103,20 @@ Deno.test("JobQueue takes a job as cancelled that finishes in spite of its signa
   assert.equal(store.get("a")!.status, "cancelled");
 });
 
+Deno.test("JobQueue discards what a cancelled job made in spite of its signal", async () => {
+  const { queue } = setUp();
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const discarded: string[] = [];
+  const running = queue.run({
+    ...job("a", () => promise),
+    discard: (outcome) => Promise.resolve(void discarded.push(outcome)),
+  });
+  queue.cancel("a");
+  resolve("too late");
+  await assert.rejects(running, { name: "AbortError" });
+  assert.deepEqual(discarded, ["too late"]);
+});
+
 Deno.test("JobQueue does not take a job whose signal has fired", () => {
   const { store, queue } = setUp();
   const signal = AbortSignal.abort();
@@ -168,4 +183,40 @@ Deno.test("JobQueue tells watchers what happens, up to the end", async () => {
   resolve();
   await done;
   assert.deepEqual(events, ["progress", "preview", "completed"]);
+});
+
+Deno.test("JobQueue that resumes leaves what is unfinished queued, and tells of no end", async () => {
+  for (const isDiskFull of [false, true]) {
+    const store = new JobStore();
+    const ends: string[] = [];
+    const queue = new JobQueue(store, {
+      maxQueue: 8,
+      resumes: true,
+      onEnd: (id) => ends.push(id),
+    });
+    const promises = ["a", "b"].map((id) => queue.run(job(id, gate().work)));
+    if (isDiskFull) {
+      store.update = () => {
+        throw new Error("database or disk is full");
+      };
+    }
+    const ended = Promise.allSettled(promises);
+    await queue.close(5);
+    await ended;
+    assert.deepEqual(ends, [], `disk full: ${isDiskFull}`);
+    assert.equal(store.get("a")!.status, isDiskFull ? "in_progress" : "queued");
+    assert.equal(store.get("b")!.status, "queued");
+  }
+});
+
+Deno.test("JobQueue runs nothing before it is ready, but lists and cancels", async () => {
+  const ready = Promise.withResolvers<void>();
+  const queue = new JobQueue(new JobStore(), { maxQueue: 8, ready: ready.promise });
+  const [a, b] = ["a", "b"].map((id) => queue.run(job(id, () => Promise.resolve(id))));
+  assert.equal(queue.running, undefined);
+  assert.deepEqual(queue.order(), ["a", "b"]);
+  queue.cancel("a");
+  await assert.rejects(a!, { name: "AbortError" });
+  ready.resolve();
+  assert.equal(await b, "b");
 });

@@ -5,7 +5,7 @@
  */
 
 import type { Progress } from "../../engine/types.ts";
-import type { JobProgress } from "./job_queue.ts";
+import type { JobProgress } from "./job.ts";
 
 /**
  * How far a request is.

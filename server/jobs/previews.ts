@@ -6,7 +6,7 @@
 
 import type { Picture } from "../../engine/types.ts";
 import { encodeImage } from "../../media/encode.ts";
-import type { JobContext } from "./job_queue.ts";
+import type { JobContext } from "./job.ts";
 
 /** Makes files of the previews of one output, in the order in which they come. */
 export class PreviewEncoder {

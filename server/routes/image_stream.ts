@@ -13,9 +13,13 @@ import type { ImageOutcome, ImageOutput } from "../images/image_job.ts";
 import { toApiError } from "../respond.ts";
 import type { AppEnv, Services } from "../services.ts";
 import { imageItem } from "./image_item.ts";
+import { News } from "./news.ts";
 
-/** How often a stream without news says that it lives, in milliseconds. */
-const HEARTBEAT_MS = 10_000;
+/** An event of a stream. */
+interface ImageEvent {
+  readonly type: string;
+  readonly [field: string]: unknown;
+}
 
 /** A request whose answer is a stream. */
 export interface StreamedImages {
@@ -41,14 +45,12 @@ export function streamImages(c: Context<AppEnv>, streamed: StreamedImages): Resp
   const { id, request, services } = streamed;
   const created = Math.floor(Date.now() / 1000);
   const kind = request.images.length > 0 ? "image_edit" : "image_generation";
-  const events: { type: string; [field: string]: unknown }[] = [];
-  let wake = () => {};
+  const news = new News<ImageEvent>();
   let finished = 0;
   const push = (type: string, fields: Record<string, unknown>) => {
     const output_format = request.format;
     const size = `${request.width}x${request.height}`;
-    events.push({ type: `${kind}.${type}`, created_at: created, output_format, size, ...fields });
-    wake();
+    news.push({ type: `${kind}.${type}`, created_at: created, output_format, size, ...fields });
   };
   const outcome = streamed.start((output) => {
     const item = imageItem(id, { ...request, responseFormat: "b64_json" }, output, finished++);
@@ -63,28 +65,16 @@ export function streamImages(c: Context<AppEnv>, streamed: StreamedImages): Resp
       output_index: event.output,
     });
   });
-  let hasEnded = false;
-  const end = () => {
-    hasEnded = true;
-    wake();
-  };
-  outcome.then(end, end);
+  outcome.catch(() => {}).finally(() => {
+    stop();
+    news.end();
+  });
   return streamSSE(c, async (stream) => {
     stream.onAbort(() => void services.queue.cancel(id));
-    while (!hasEnded || events.length > 0) {
-      const event = events.shift();
-      if (event) {
-        await stream.writeSSE({ event: event.type, data: JSON.stringify(event) });
-        continue;
-      }
-      const woken = Promise.withResolvers<void>();
-      wake = woken.resolve;
-      const timer = setTimeout(wake, HEARTBEAT_MS);
-      await woken.promise;
-      clearTimeout(timer);
-      if (!hasEnded && events.length === 0) await stream.write(": still at work\n\n");
-    }
-    stop();
+    await news.sendTo(
+      stream,
+      (event) => stream.writeSSE({ event: event.type, data: JSON.stringify(event) }),
+    );
     await outcome.catch((error) => {
       const { body } = toApiError(error, c.get("requestId"), services.log);
       return stream.writeSSE({ event: "error", data: JSON.stringify(body) });

@@ -7,14 +7,12 @@
 import { Buffer } from "node:buffer";
 import type { Context } from "hono";
 import { type SSEStreamingApi, streamSSE } from "hono/streaming";
-import { isEnd, type JobEvent } from "../jobs/job_queue.ts";
+import { isEnd, type JobEvent } from "../jobs/job.ts";
 import type { App, AppEnv, Services } from "../services.ts";
 import { videoRecord } from "../videos/video_record.ts";
 import { mount } from "./mount.ts";
+import { News } from "./news.ts";
 import { findVideo } from "./videos.ts";
-
-/** How often a stream without news says that it lives, in milliseconds. */
-const HEARTBEAT_MS = 10_000;
 
 /**
  * Mounts the events of videos.
@@ -27,47 +25,33 @@ export function mountVideoEvents(app: App, services: Services): void {
 }
 
 function events(c: Context<AppEnv>, services: Services): Response {
-  const { id, status } = findVideo(c, services);
-  const pending: JobEvent[] = [];
-  let wake = () => {};
+  const { id } = findVideo(c, services);
+  // A body that nobody reads would never end.
+  if (c.req.method === "HEAD") return c.body(null, 200, { "content-type": "text/event-stream" });
+  const news = new News<JobEvent>();
   const stop = services.queue.watch(id, (event) => {
-    // Of progress only the newest counts: a client that reads slowly must not fill the memory.
-    const last = pending.at(-1);
-    if (event.type === "progress" && last?.type === "progress") pending.pop();
-    pending.push(event);
-    wake();
+    news.push(event, (last) => event.type === "progress" && last.type === "progress");
+    if (event.type === "status" && isEnd(event.status)) news.end();
   });
+  // Its end may be past, or be another server's doing, of which the queue does not tell.
+  const endIfOver = () => {
+    const status = services.store.get(id)?.status;
+    if (status === undefined || isEnd(status)) news.end();
+  };
   return streamSSE(c, async (stream) => {
-    stream.onAbort(() => wake());
     try {
       await sendStatus(stream, id, services);
-      let hasEnded = isEnd(status) || isEnd(services.store.get(id)?.status ?? "cancelled");
-      while (!stream.aborted && !(hasEnded && pending.length === 0)) {
-        const event = pending.shift();
-        if (event === undefined) {
-          const isWoken = await news((resolve) => wake = resolve);
-          if (!isWoken) await stream.write(": still at work\n\n");
-          continue;
-        }
-        if (event.type === "status") {
-          hasEnded ||= isEnd(event.status);
-          await sendStatus(stream, id, services);
-        } else await send(stream, id, event);
-      }
+      endIfOver();
+      await news.sendTo(
+        stream,
+        (event) =>
+          event.type === "status" ? sendStatus(stream, id, services) : send(stream, id, event),
+        endIfOver,
+      );
     } finally {
       stop();
     }
   });
-}
-
-/** Resolves with whether something woke it before the next heartbeat. */
-async function news(listen: (wake: () => void) => void): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>();
-  const timer = setTimeout(() => resolve(false), HEARTBEAT_MS);
-  listen(() => resolve(true));
-  const isWoken = await promise;
-  clearTimeout(timer);
-  return isWoken;
 }
 
 /** The whole record: whoever joins late has missed nothing. */

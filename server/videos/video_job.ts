@@ -5,11 +5,11 @@
  */
 
 import { readPicture } from "../inputs/pictures.ts";
-import type { Engine, GenerateRequest, Picture } from "../../engine/types.ts";
+import type { Engine, Frames, GenerateRequest, Picture } from "../../engine/types.ts";
 import { DEFAULT_MAX_PIXELS } from "../../media/decode.ts";
 import { type Ffmpeg, readVideo, type VideoWriter, writeVideo } from "../../media/video/mod.ts";
 import { explainEngineFailure } from "../jobs/engine_failure.ts";
-import type { JobContext } from "../jobs/job_queue.ts";
+import type { JobContext } from "../jobs/job.ts";
 import { progressOfAll } from "../jobs/output_progress.ts";
 import { PreviewEncoder } from "../jobs/previews.ts";
 import type { LocalStorage, StoredFile } from "../storage/local.ts";
@@ -64,17 +64,20 @@ export async function runVideoJob(job: VideoJob, context: JobContext): Promise<V
       const file = await storage.writeFrom(name, "video/mp4", async (path) => {
         const writer = new FrameWriter(job, path, signal);
         const previews = new PreviewEncoder(index, context);
-        const frames = await engine.generate({ ...toEngine(request, seed), ...inputs }, {
-          signal,
-          onProgress: (progress) => context.progress(progressOfAll(progress, index, count)),
-          onFrame: (frame) => writer.write(frame),
-          previews: job.previews,
-          onPreview: (picture, preview) => previews.encode(picture, preview),
-        }).catch(async (error) => {
+        let frames: Frames;
+        try {
+          frames = await engine.generate({ ...toEngine(request, seed), ...inputs }, {
+            signal,
+            onProgress: (progress) => context.progress(progressOfAll(progress, index, count)),
+            onFrame: (frame) => writer.write(frame),
+            previews: job.previews,
+            onPreview: (picture, preview) => previews.encode(picture, preview),
+          }).catch(explainEngineFailure);
+          await writer.finish();
+        } catch (error) {
           await writer.abandon();
-          explainEngineFailure(error);
-        });
-        await writer.finish();
+          throw error;
+        }
         await previews.finish();
         peakBytes = Math.max(peakBytes, frames.peakBytes);
       });
@@ -116,7 +119,8 @@ class FrameWriter {
   /** Stops the encoder, which would wait for more frames. */
   async abandon(): Promise<void> {
     this.#stop.abort();
-    await this.finish().catch(() => {});
+    await this.#last.catch(() => {});
+    await this.#file.finish().catch(() => {});
   }
 }
 

@@ -1,0 +1,41 @@
+/**
+ * Files of requests whose server was killed.
+ *
+ * @module
+ */
+
+import { readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { isEnd } from "../jobs/job.ts";
+import type { JobStore } from "../jobs/job_store.ts";
+import { InputFolder } from "./input_folder.ts";
+
+/** How long a request may take to arrive, in milliseconds: until then it has no record. */
+const MAX_ARRIVAL_MS = 24 * 60 * 60 * 1000;
+
+/**
+ * Removes the files of jobs that have ended, and of requests that never became jobs. Another server
+ * may share the folder, and be in the middle of an upload.
+ *
+ * @param root holds the folders of all requests
+ * @param store records
+ * @param now in Unix milliseconds
+ */
+export async function removeLeftInputs(
+  root: string,
+  store: JobStore,
+  now: number = Date.now(),
+): Promise<void> {
+  const names = await readdir(root).catch(() => []);
+  for (const name of names) {
+    if (!/^(?:img|video)_[\w-]+$/.test(name)) continue;
+    const status = store.get(name)?.status;
+    const isLeft = status === undefined
+      ? await stat(join(root, name)).then(
+        ({ mtimeMs }) => now - mtimeMs > MAX_ARRIVAL_MS,
+        () => false,
+      )
+      : isEnd(status);
+    if (isLeft) await new InputFolder(root, name).remove().catch(() => {});
+  }
+}

@@ -1,0 +1,81 @@
+/**
+ * What a job is: what it may do while it runs, and what others hear of it.
+ *
+ * @module
+ */
+
+import type { JobStatus } from "./job_store.ts";
+
+/** What a running job may use. */
+export interface JobContext {
+  /** The job's id. */
+  readonly id: string;
+  /** Fires when the job is cancelled. */
+  readonly signal: AbortSignal;
+  /** Records how far the work is, and tells whoever watches. */
+  progress(progress: JobProgress): void;
+  /** Shows an unfinished result to whoever watches. */
+  preview(preview: JobPreview): void;
+}
+
+/** How far a job is. */
+export interface JobProgress {
+  /** Finished share of the work, 0 to 1. */
+  fraction: number;
+  /** Denoising steps that are finished, of all outputs. */
+  step?: number;
+  /** Denoising steps altogether. */
+  totalSteps?: number;
+  /** Expected time to the end, in seconds. */
+  etaSeconds?: number;
+}
+
+/** An unfinished result. */
+export interface JobPreview {
+  /** Which output it is of. */
+  output: number;
+  /** Which preview of that output it is, from 0. */
+  index: number;
+  /** A picture. */
+  bytes: Uint8Array<ArrayBuffer>;
+  /** Its type. */
+  contentType: string;
+}
+
+/** What happens to a job. */
+export type JobEvent =
+  | { readonly type: "status"; readonly status: JobStatus }
+  | ({ readonly type: "progress" } & JobProgress)
+  | ({ readonly type: "preview" } & JobPreview);
+
+/** A job to be queued. */
+export interface NewJob<T> {
+  /** Unique; results are kept under it. */
+  id: string;
+  /** What the job makes. */
+  kind: string;
+  /** What was asked for, a JSON value. */
+  request: unknown;
+  /** Whose job it is: clients take turns. Jobs without a client share one turn. */
+  client?: string;
+  /** Whether its record is there already. */
+  isRecorded?: boolean;
+  /** Does it. */
+  work: (context: JobContext) => Promise<T>;
+  /** What to record of the outcome, a JSON value. */
+  toRecord: (outcome: T) => unknown;
+  /** Takes an outcome back that could not be recorded. */
+  discard?: (outcome: T) => Promise<void>;
+  /** Cancels the job, waiting or running. */
+  signal?: AbortSignal;
+}
+
+/**
+ * Whether a status is one of the three ends.
+ *
+ * @param status of a job
+ * @returns true for completed, failed and cancelled
+ */
+export function isEnd(status: JobStatus): boolean {
+  return status !== "queued" && status !== "in_progress";
+}

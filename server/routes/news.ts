@@ -1,0 +1,71 @@
+/**
+ * What an event stream has still to say.
+ *
+ * @module
+ */
+
+import type { SSEStreamingApi } from "hono/streaming";
+
+/** How often a stream without news says that it lives, in milliseconds. */
+const HEARTBEAT_MS = 10_000;
+
+/** News on their way to one client, in the order in which they came. */
+export class News<T> {
+  readonly #pending: T[] = [];
+  #hasEnded = false;
+  #wake = () => {};
+
+  /**
+   * Adds news.
+   *
+   * @param item what is new
+   * @param replaces whether it makes the one before it old, if that was not sent yet: a client that
+   * reads slowly must not fill the memory
+   */
+  push(item: T, replaces: (last: T) => boolean = () => false): void {
+    const last = this.#pending.at(-1);
+    if (last !== undefined && replaces(last)) this.#pending.pop();
+    this.#pending.push(item);
+    this.#wake();
+  }
+
+  /** Says that no more will come. */
+  end(): void {
+    this.#hasEnded = true;
+    this.#wake();
+  }
+
+  /**
+   * Sends all news up to the end, or until the client has gone.
+   *
+   * @param stream to the client
+   * @param send sends one item
+   * @param onQuiet called when nothing has been new for a while
+   */
+  async sendTo(
+    stream: SSEStreamingApi,
+    send: (item: T) => Promise<void>,
+    onQuiet: () => void = () => {},
+  ): Promise<void> {
+    stream.onAbort(() => this.end());
+    while (!stream.aborted) {
+      const item = this.#pending.shift();
+      if (item !== undefined) await send(item);
+      else if (this.#hasEnded) return;
+      else if (!await this.#next()) {
+        await stream.write(": still at work\n\n");
+        onQuiet();
+      }
+    }
+  }
+
+  /** Resolves with whether something came before the next heartbeat. */
+  async #next(): Promise<boolean> {
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const timer = setTimeout(() => resolve(false), HEARTBEAT_MS);
+    this.#wake = () => resolve(true);
+    const isNew = await promise;
+    clearTimeout(timer);
+    return isNew;
+  }
+}
