@@ -95,7 +95,9 @@ export function createService(options: AppOptions): { app: App; services: Servic
     const sent = c.req.header("x-request-id") ?? "";
     const requestId = /^[\w.-]{1,128}$/.test(sent) ? sent : `req_${crypto.randomUUID()}`;
     c.set("requestId", requestId);
-    c.set("client", c.req.header("authorization") ?? c.env?.remoteAddress ?? "");
+    // Where no key is asked for, all clients may send the same one, or each time another.
+    const key = settings.apiKeys.length > 0 ? c.req.header("authorization") : undefined;
+    c.set("client", key ?? c.env?.remoteAddress ?? "");
     await next();
     c.res.headers.set("x-request-id", requestId);
     const ms = Math.round(performance.now() - since);

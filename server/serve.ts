@@ -88,13 +88,18 @@ export function startServer(options: StartOptions): RunningServer {
     (outputPath === ""
       ? join(tmpdir(), `denoise-inputs-${crypto.randomUUID()}`)
       : join(outputPath, "inputs"));
+  const opened = Promise.withResolvers<Engine>();
+  const engine = new EngineState(opened.promise);
+  const ready = engine.settled.then(() => {
+    if (engine.failure) throw engine.failure;
+  });
+  ready.catch(() => {});
   const queue = new JobQueue(store, {
     maxQueue: options.maxQueue ?? DEFAULT_MAX_QUEUE,
     resumes,
+    ready,
     onEnd: (id) => void new InputFolder(inputRoot, id).remove().catch(() => {}),
   });
-  const opened = Promise.withResolvers<Engine>();
-  const engine = new EngineState(opened.promise);
   const storage = outputPath === "" ? undefined : new LocalStorage(outputPath);
   const { app, services } = createService({
     engine,
@@ -118,12 +123,8 @@ export function startServer(options: StartOptions): RunningServer {
     throw error;
   }
   options.openEngine((fraction) => engine.progress = fraction).then(opened.resolve, opened.reject);
-  const ready = engine.settled.then(() => {
-    if (engine.failure) throw engine.failure;
-    if (resumes) resumeJobs(services);
-  });
+  if (resumes) resumeJobs(services);
   const stopSweeping = startSweeping(services);
-  ready.catch(() => {});
 
   let closing: Promise<void> | undefined;
   const close = async () => {

@@ -1,6 +1,19 @@
 import { strict as assert } from "node:assert";
-import { FakeEngine } from "../tests/fakes/engine.ts";
-import { type StartOptions, startServer } from "./serve.ts";
+import { FakeEngine, gradient } from "../tests/fakes/engine.ts";
+import { GeneratedImage } from "./images/generated_image.ts";
+import { type RunningServer, type StartOptions, startServer } from "./serve.ts";
+
+/** A picture of any kind. */
+const RECIPE = {
+  prompt: "a",
+  negativePrompt: "",
+  model: "fake",
+  seed: 1,
+  width: 64,
+  height: 48,
+  numInferenceSteps: 1,
+  guidanceScale: 1,
+};
 
 const open = () => Promise.resolve(new FakeEngine());
 const start = (options: Partial<StartOptions>) =>
@@ -121,5 +134,53 @@ Deno.test("a server hears out a body that is too long before it answers 413", as
     assert.equal((await response.json()).error.code, "body_too_large");
   } finally {
     await server.close();
+  }
+});
+
+Deno.test("a server that resumes keeps what an edit needs, and runs it with the next start", async () => {
+  const folder = await Deno.makeTempDir();
+  const engine = (stepMs: number) =>
+    new FakeEngine({ stepMs, info: { supportedTaskTypes: ["T2I", "TI2I"] } });
+  const run = (testee: FakeEngine, loaded: Promise<unknown> = Promise.resolve()) =>
+    start({
+      outputPath: folder,
+      resumeJobs: true,
+      graceMs: 0,
+      openEngine: () => loaded.then(() => testee),
+    });
+  try {
+    const first = run(engine(50));
+    await first.ready;
+    const form = new FormData();
+    form.set("prompt", "a");
+    form.set("image", new Blob([await new GeneratedImage(RECIPE, gradient(RECIPE)).toPng()]));
+    const answers = [1, 2].map(() =>
+      fetch(`${first.url}/v1/images/edits`, { method: "POST", body: form })
+    );
+    const jobs = async (server: RunningServer) =>
+      await (await fetch(`${server.url}/v1/jobs`)).json();
+    while ((await jobs(first)).waiting < 1) await new Promise((done) => setTimeout(done, 5));
+    await first.close();
+    for (const answer of await Promise.all(answers)) {
+      assert.equal(answer.status, 503);
+      await answer.body?.cancel();
+    }
+
+    const testee = engine(0);
+    const loading = Promise.withResolvers<void>();
+    const second = run(testee, loading.promise);
+    assert.equal((await jobs(second)).waiting, 2, "while the model loads");
+    loading.resolve();
+    await second.ready;
+    while ((await jobs(second)).running > 0) await new Promise((done) => setTimeout(done, 5));
+    const { data } = await jobs(second);
+    assert.deepEqual(data.map(({ status }: { status: string }) => status), [
+      "completed",
+      "completed",
+    ]);
+    assert.equal(testee.requests[1]!.images!.length, 1);
+    await second.close();
+  } finally {
+    await Deno.remove(folder, { recursive: true });
   }
 });

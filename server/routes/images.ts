@@ -51,7 +51,8 @@ async function edit(c: Context<AppEnv>, services: Services): Promise<Response> {
     });
     return await answer(c, id, request, services);
   } catch (error) {
-    await folder.remove();
+    // The files of a job are its queue's: it may be left for the next server, which needs them.
+    if (!services.store.get(id)) await folder.remove();
     throw error;
   }
 }

@@ -15,6 +15,7 @@ import { InputFolder } from "../inputs/input_folder.ts";
 import { isForm, readForm } from "../inputs/multipart.ts";
 import type { JobRecord } from "../jobs/job_store.ts";
 import { requestContext } from "../request_context.ts";
+import { toApiError } from "../respond.ts";
 import type { App, AppEnv, Services } from "../services.ts";
 import type { VideoResult } from "../videos/video_job.ts";
 import { videoRecord } from "../videos/video_record.ts";
@@ -95,9 +96,11 @@ async function create(c: Context<AppEnv>, services: Services): Promise<Response>
       request.prompt = request.revisedPrompt;
     }
     nameIgnored(c, request.ignored, services);
-    // Its end is in its record.
+    // Whoever has gone would never learn the id.
+    c.req.raw.signal.throwIfAborted();
+    // Its end is in its record; what clients may not see of it goes to the log.
     queue.run({ ...runners.video({ id, request }), client: c.get("client") })
-      .catch(() => {});
+      .catch((error) => toApiError(error, id, services.log));
   } catch (error) {
     await folder.remove();
     throw error;
@@ -144,7 +147,8 @@ async function remove(c: Context<AppEnv>, services: Services): Promise<Response>
   await services.queue.cancelAndWait(job.id);
   const ended = services.store.get(job.id) ?? job;
   const { files } = (ended.result ?? { files: [] }) as Pick<VideoResult, "files">;
-  services.store.delete(job.id);
+  // The record goes last: it is what leads to files that could not be removed.
   for (const file of files) await services.storage?.remove(file.name);
+  services.store.delete(job.id);
   return c.json({ ...show(ended, services), status: "deleted" });
 }

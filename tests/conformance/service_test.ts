@@ -200,3 +200,25 @@ Deno.test("a stopping server lets the running request finish and refuses the oth
     assert.equal((await response.json()).error.code, "shutting_down");
   }
 });
+
+Deno.test("clients take turns by key where keys are asked for, else by address", async () => {
+  for (const [apiKeys, expected] of [[[], ["a2", "b", "a3"]], [["k1", "k2"], ["b", "a2", "a3"]]]) {
+    await using service = await testService({
+      engine: new FakeEngine({ stepMs: 5 }),
+      settings: { apiKeys: apiKeys! },
+    });
+    const post = async (prompt: string, key: string) => {
+      const headers = { authorization: `Bearer ${key}` };
+      await (await service.post("/v1/images/generations", { prompt }, { headers })).body?.cancel();
+    };
+    const answers = [post("a1", "k1")];
+    await until(() => service.queue.running !== undefined);
+    for (const [prompt, key] of [["a2", "k1"], ["b", "k2"], ["a3", "k1"]] as const) {
+      const before = service.queue.waiting;
+      answers.push(post(prompt, key));
+      await until(() => service.queue.waiting > before);
+    }
+    await Promise.all(answers);
+    assert.deepEqual(service.engine.requests.slice(1).map(({ prompt }) => prompt), expected);
+  }
+});

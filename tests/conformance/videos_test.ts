@@ -279,6 +279,48 @@ Deno.test("GET /v1/videos/{id}/events tells status, progress, previews and the e
   assert.match(late, /^event: status\ndata: .*"completed"/);
 });
 
+Deno.test("HEAD /v1/videos/{id}/events answers at once and watches nothing", async () => {
+  await using testee = await service(animator(20));
+  const { id } = await create(testee, { prompt: "a", num_inference_steps: 50 });
+  let watchers = 0;
+  const { queue } = testee;
+  const watch = queue.watch.bind(queue);
+  queue.watch = (...args) => (watchers++, watch(...args));
+  const response = await testee.get(`${PATH}/${id}/events`, { method: "HEAD" });
+  assert.equal(response.status, 200);
+  assert.match(response.headers.get("content-type")!, /^text\/event-stream/);
+  assert.equal(watchers, 0);
+});
+
+Deno.test("GET /v1/videos/{id}/events lets go of a video whose client has gone", async () => {
+  await using testee = await service(animator(20));
+  const { id } = await create(testee, { prompt: "a", num_inference_steps: 50 });
+  let watchers = 0;
+  const { queue } = testee;
+  const watch = queue.watch.bind(queue);
+  queue.watch = (...args) => {
+    watchers++;
+    const stop = watch(...args);
+    return () => (watchers--, stop());
+  };
+  const response = await testee.get(`${PATH}/${id}/events`);
+  assert.equal(watchers, 1);
+  await response.body!.cancel();
+  await until(() => watchers === 0);
+});
+
+Deno.test("DELETE /v1/videos/{id} keeps the record of a file that cannot be removed", async () => {
+  await using testee = await service();
+  const { id } = await create(testee, { prompt: "a", num_inference_steps: 1, num_frames: 1 });
+  await ended(testee, id);
+  const file = `${testee.folder}/results/${id}.mp4`;
+  await Deno.remove(file);
+  await Deno.mkdir(`${file}/full`, { recursive: true });
+  assert.equal((await testee.get(`${PATH}/${id}`, { method: "DELETE" })).status, 500);
+  await Deno.remove(file, { recursive: true });
+  assert.equal((await testee.get(`${PATH}/${id}`, { method: "DELETE" })).status, 200);
+});
+
 Deno.test("GET /v1/jobs shows the queue without prompts", async () => {
   await using testee = await service(animator(20));
   const secret = "nobody else may read this";
@@ -301,4 +343,5 @@ Deno.test("POST /v1/videos tells why a video failed, and goes on with the next",
     message: "Cannot finish the job: an internal error occurred",
   });
   assert.equal((await testee.get(`${PATH}/${id}/content`)).status, 404);
+  assert.match(testee.lines.join("\n"), new RegExp(`${id} failed: Error: secret`));
 });
