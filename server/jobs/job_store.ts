@@ -4,10 +4,11 @@
  * @module
  */
 
-import { mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describeWriteError } from "../storage/write_error.ts";
+import { isDead, lockedOwners, ServerLock } from "./server_lock.ts";
 
 /** Where a job is. `queued` and `in_progress` lead to one of the three ends. */
 export type JobStatus = "queued" | "in_progress" | "completed" | "failed" | "cancelled";
@@ -64,7 +65,8 @@ const SCHEMA = `
     ended_at INTEGER,
     request TEXT NOT NULL,
     result TEXT,
-    error TEXT
+    error TEXT,
+    deaths INTEGER NOT NULL DEFAULT 0
   ) STRICT;
   CREATE INDEX IF NOT EXISTS jobs_by_owner ON jobs (owner, status);
   CREATE INDEX IF NOT EXISTS jobs_by_time ON jobs (kind, created_at);
@@ -99,6 +101,9 @@ const COLUMNS = {
   error: "error",
 } as const;
 
+/** Servers that may die while they run a job, before it is taken for the reason. */
+const MAX_DEATHS = 2;
+
 const INTERRUPTED: JobError = {
   code: "interrupted",
   message: "Cannot finish the job: the server stopped while it ran; send the request again",
@@ -113,7 +118,7 @@ export class JobStore {
   readonly #database: DatabaseSync;
   readonly #owner: string = crypto.randomUUID();
   readonly #adopts: boolean;
-  #lock: { file: Deno.FsFile; path: string } | undefined;
+  #lock: ServerLock | undefined;
 
   /**
    * Opens the records and ends the jobs of servers that died.
@@ -131,12 +136,13 @@ export class JobStore {
     }
     try {
       mkdirSync(folder, { recursive: true });
-      this.#lock = takeLock(folder, this.#owner);
+      this.#lock = new ServerLock(folder, this.#owner);
       this.#database = new DatabaseSync(join(folder, "jobs.sqlite"));
       this.#database.exec(SCHEMA);
+      this.#addColumns();
       this.#endOrphans(folder);
     } catch (cause) {
-      this.#releaseLock();
+      this.#lock?.release();
       throw new Error(
         `Cannot open the records in ${folder}: ${describeWriteError(cause)}; ` +
           `name another folder with --output-path, or "" to keep nothing`,
@@ -238,15 +244,21 @@ export class JobStore {
       // On a full disk, say: the next server to start does it.
     }
     this.#database.close();
-    this.#releaseLock();
+    this.#lock?.release();
+  }
+
+  /** Brings a table of an older version up to this one. */
+  #addColumns(): void {
+    const columns = this.#database.prepare("PRAGMA table_info(jobs)").all();
+    if (columns.some(({ name }) => name === "deaths")) return;
+    this.#database.exec("ALTER TABLE jobs ADD COLUMN deaths INTEGER NOT NULL DEFAULT 0");
   }
 
   #endOrphans(folder: string): void {
     const owners = this.#database.prepare(
       "SELECT DISTINCT owner FROM jobs WHERE status IN ('queued', 'in_progress')",
     ).all().map((row) => String(row["owner"]));
-    const locks = readdirSync(folder).flatMap((name) => LOCK_NAME.exec(name)?.[1] ?? []);
-    for (const owner of new Set([...owners, ...locks])) {
+    for (const owner of new Set([...owners, ...lockedOwners(folder)])) {
       if (owner === this.#owner || !isDead(folder, owner)) continue;
       if (this.#adopts) this.#adopt(owner);
       else this.#interrupt(owner);
@@ -255,54 +267,21 @@ export class JobStore {
 
   #adopt(owner: string): void {
     this.#database.prepare(
+      "UPDATE jobs SET deaths = deaths + 1 WHERE owner = ? AND status = 'in_progress'",
+    ).run(owner);
+    this.#interrupt(owner, MAX_DEATHS);
+    this.#database.prepare(
       `UPDATE jobs SET owner = ?, status = 'queued', progress = 0, started_at = NULL
        WHERE owner = ? AND status IN ('queued', 'in_progress')`,
     ).run(this.#owner, owner);
   }
 
-  #interrupt(owner: string): void {
+  #interrupt(owner: string, deaths = 0): void {
     this.#database.prepare(
       `UPDATE jobs SET status = 'failed', error = ?, ended_at = ?
-       WHERE owner = ? AND status IN ('queued', 'in_progress')`,
-    ).run(JSON.stringify(INTERRUPTED), Date.now(), owner);
+       WHERE owner = ? AND status IN ('queued', 'in_progress') AND deaths >= ?`,
+    ).run(JSON.stringify(INTERRUPTED), Date.now(), owner, deaths);
   }
-
-  #releaseLock(): void {
-    if (!this.#lock) return;
-    this.#lock.file.close();
-    rmSync(this.#lock.path, { force: true });
-    this.#lock = undefined;
-  }
-}
-
-const LOCK_NAME = /^\.server-([0-9a-f-]{36})\.lock$/;
-
-function lockPath(folder: string, owner: string): string {
-  return join(folder, `.server-${owner}.lock`);
-}
-
-function takeLock(folder: string, owner: string): { file: Deno.FsFile; path: string } {
-  const path = lockPath(folder, owner);
-  // Nobody may see the file before it is locked, or they would take its owner for dead.
-  const hidden = `${path}.new`;
-  const file = Deno.openSync(hidden, { write: true, create: true });
-  file.lockSync(true);
-  renameSync(hidden, path);
-  return { file, path };
-}
-
-function isDead(folder: string, owner: string): boolean {
-  const path = lockPath(folder, owner);
-  let file: Deno.FsFile;
-  try {
-    file = Deno.openSync(path, { write: true });
-  } catch {
-    return true;
-  }
-  const isFree = file.tryLockSync(true);
-  file.close();
-  if (isFree) rmSync(path, { force: true });
-  return isFree;
 }
 
 function toJson(value: unknown): string | null {
