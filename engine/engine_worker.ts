@@ -84,7 +84,14 @@ export class EngineWorker {
 }
 
 /** What comes before an answer. */
-const EVENTS: ReadonlySet<FromWorker["type"]> = new Set(["note", "tuning", "loading", "progress"]);
+const EVENTS: ReadonlySet<FromWorker["type"]> = new Set([
+  "note",
+  "tuning",
+  "loading",
+  "progress",
+  "preview",
+  "frame",
+]);
 
 function startThread(): Worker {
   return new Worker(new URL("./worker.ts", import.meta.url), {

@@ -9,6 +9,7 @@ function generation(prompt: string): ToWorker {
   return {
     type: "generate",
     request: {
+      task: "T2I",
       prompt,
       negativePrompt: "",
       width: 16,
@@ -18,6 +19,7 @@ function generation(prompt: string): ToWorker {
       numInferenceSteps: 4,
       guidanceScale: 1,
     },
+    previews: 0,
     cancel: new SharedArrayBuffer(4),
   };
 }

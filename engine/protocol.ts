@@ -28,6 +28,8 @@ export type ToWorker =
   | {
     readonly type: "generate";
     readonly request: PipelineRequest;
+    /** How many previews are wanted. */
+    readonly previews: number;
     /** One u32, non-zero to cancel: messages do not arrive while the worker waits for the GPU. */
     readonly cancel: SharedArrayBuffer;
   }
@@ -43,16 +45,22 @@ export type ToWorker =
     readonly budgetMs?: number;
   };
 
-/** From the worker: progress while it works, then one answer: what was asked for, or `failed`. */
+/** From the worker: what happens while it works, then one answer: what was asked for, or `failed`. */
 export type FromWorker =
   | { readonly type: "note"; readonly line: string }
   | { readonly type: "tuning"; readonly fraction: number; readonly line: string }
   | { readonly type: "loading"; readonly fraction: number }
   | { readonly type: "progress"; readonly progress: PipelineProgress }
+  | {
+    /** RGB, 3 bytes per pixel; transferred. */
+    readonly type: "frame" | "preview";
+    readonly data: Uint8Array<ArrayBuffer>;
+    /** Frames and previews are counted by themselves, from 0. */
+    readonly index: number;
+  }
   | { readonly type: "opened"; readonly info: PipelineInfo; readonly maxPixels: number }
   | {
     readonly type: "generated";
-    readonly frames: Uint8Array<ArrayBuffer>[];
     readonly timings: Readonly<Record<string, number>>;
     readonly peakBytes: number;
   }

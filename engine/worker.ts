@@ -1,7 +1,7 @@
 /**
  * The worker that owns the GPU. Deno's GPU waits block their thread, so they happen here and nowhere else.
  */
-import { openPipeline, type Pipeline, type PipelineRequest } from "../models/mod.ts";
+import { openPipeline, type Pipeline } from "../models/mod.ts";
 import { type Device, openDevice } from "../runtime/mod.ts";
 import { toErrorRecord } from "./error_record.ts";
 import { inspect } from "./inspect.ts";
@@ -23,7 +23,7 @@ scope.onmessage = async ({ data }): Promise<void> => {
       case "open":
         return await open(data);
       case "generate":
-        return await generate(data.request, new Int32Array(data.cancel));
+        return await generate(data);
       case "inspect":
         return post({ type: "inspected", report: await inspect(data.device, data.tuning) });
       case "tune":
@@ -53,18 +53,25 @@ async function open(
   post({ type: "opened", info: pipeline.info, maxPixels: maxPixels(device) });
 }
 
-async function generate(request: PipelineRequest, cancel: Int32Array): Promise<void> {
+async function generate(
+  { request, previews, cancel }: Extract<ToWorker, { type: "generate" }>,
+): Promise<void> {
   if (!pipeline || !device) throw new Error("Cannot generate: no model is open");
   device.resetPeak();
-  const { frames, timings } = await pipeline.generate(request, {
-    isCancelled: () => Atomics.load(cancel, 0) !== 0,
+  const flag = new Int32Array(cancel);
+  let frames = 0;
+  const show = (type: "frame" | "preview", values: Float32Array, index: number) => {
+    const data = toBytes(values);
+    post({ type, data, index }, [data.buffer]);
+  };
+  const { timings } = await pipeline.generate(request, {
+    isCancelled: () => Atomics.load(flag, 0) !== 0,
     onProgress: (progress) => post({ type: "progress", progress }),
+    onFrame: (values) => show("frame", values, frames++),
+    previews,
+    onPreview: (values, index) => show("preview", values, index),
   });
-  const bytes = frames.map(toBytes);
-  post(
-    { type: "generated", frames: bytes, timings, peakBytes: device.peakBytes },
-    bytes.map(({ buffer }) => buffer),
-  );
+  post({ type: "generated", timings, peakBytes: device.peakBytes });
 }
 
 /** [0, 1] to 0…255, halves to even, as the reference rounds. */

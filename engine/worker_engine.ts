@@ -1,6 +1,7 @@
 import type { PipelineInfo } from "../models/mod.ts";
 import { tuningFolder } from "./cache_folder.ts";
 import { EngineWorker } from "./engine_worker.ts";
+import { toPipelineRequest } from "./pipeline_request.ts";
 import { ProgressClock } from "./progress.ts";
 import type { DeviceSettings, FromWorker, TuningSettings } from "./protocol.ts";
 import type {
@@ -8,14 +9,15 @@ import type {
   EngineOptions,
   Frames,
   GenerateRequest,
+  GenerationControl,
   ModelInfo,
-  Progress,
 } from "./types.ts";
 
 /** Most denoising steps that a request may ask for. */
 const MAX_STEPS = 1000;
 
-type GenerateOptions = NonNullable<Parameters<Engine["generate"]>[1]>;
+/** Most frames of a clip: a given one is held in memory as pixels, 0.7 GB at 1280x720. */
+const MAX_FRAMES = 257;
 
 /** An engine whose GPU belongs to a worker, which is replaced when it or its device is lost. */
 export class WorkerEngine implements Engine {
@@ -82,7 +84,7 @@ export class WorkerEngine implements Engine {
   /** See {@linkcode Engine.generate}. */
   generate(
     request: GenerateRequest,
-    options: { signal?: AbortSignal; onProgress?: (progress: Progress) => void } = {},
+    options: GenerationControl = {},
   ): Promise<Frames> {
     const result = this.#last.then(() => this.#generate(request, options));
     this.#last = result.catch(() => {});
@@ -99,7 +101,7 @@ export class WorkerEngine implements Engine {
 
   async #generate(
     request: GenerateRequest,
-    { signal, onProgress }: GenerateOptions,
+    { signal, onProgress, onFrame, previews = 0, onPreview }: GenerationControl,
   ): Promise<Frames> {
     if (this.#isClosed) throw new Error("Cannot generate: the engine is closed");
     signal?.throwIfAborted();
@@ -107,12 +109,12 @@ export class WorkerEngine implements Engine {
     const worker = this.#worker ?? await this.start();
     // Whoever aborted meanwhile would not be heard by the listener.
     signal?.throwIfAborted();
-    const { defaults } = this.info;
-    const full = {
-      ...request,
-      negativePrompt: request.negativePrompt ?? defaults.negativePrompt,
-      numFrames: request.numFrames ?? defaults.numFrames,
-    };
+    const { width, height } = request;
+    const message = {
+      type: "generate",
+      request: toPipelineRequest(request, this.info),
+      previews: onPreview ? previews : 0,
+    } as const;
     const cancel = new SharedArrayBuffer(4);
     let overdue: ReturnType<typeof setTimeout> | undefined;
     const abort = () => {
@@ -122,17 +124,21 @@ export class WorkerEngine implements Engine {
     signal?.addEventListener("abort", abort);
     const clock = new ProgressClock();
     try {
-      const answer = await worker.ask({ type: "generate", request: full, cancel }, (event) => {
+      const frames: Uint8Array[] = [];
+      const answer = await worker.ask({ ...message, cancel }, (event) => {
         if (event.type === "progress") onProgress?.(clock.update(event.progress));
+        if (event.type === "preview") onPreview?.({ width, height, data: event.data }, event.index);
+        if (event.type !== "frame") return;
+        if (onFrame) onFrame({ width, height, data: event.data });
+        else frames.push(event.data);
       });
-      const { frames, timings, peakBytes } = answer as Extract<FromWorker, { type: "generated" }>;
+      const { timings, peakBytes } = answer as Extract<FromWorker, { type: "generated" }>;
       const seconds = Object.entries(timings).map(([stage, ms]) => [stage, ms / 1000]);
-      const { width, height } = request;
       return {
         width,
         height,
         frames,
-        fps: defaults.fps,
+        fps: this.info.defaults.fps,
         timings: Object.fromEntries(seconds),
         peakBytes,
       };
@@ -180,17 +186,16 @@ function modelInfo(modelPath: string, info: PipelineInfo, maxPixels: number): Mo
     pipelineName: info.className.replace(/Pipeline$/, ""),
     pipelineClass: info.className,
     taskType: info.defaultTask,
-    // Requests of the engine carry no picture yet.
-    supportedTaskTypes: info.supportedTasks.filter((task) => task !== "I2V"),
+    supportedTaskTypes: info.supportedTasks,
     ditPrecision: info.precisions.transformer,
     vaePrecision: info.precisions.vae,
     textEncoderPrecision: info.precisions.textEncoder,
     defaults: info.defaults,
-    taskDefaults: {},
+    taskDefaults: info.taskDefaults,
     sizeMultiple: info.sizeMultiple,
-    frameMultiple: 4,
-    maxFrames: 257,
-    maxImages: 0,
+    frameMultiple: info.frameMultiple,
+    maxFrames: Math.min(info.maxFrames, MAX_FRAMES),
+    maxImages: info.supportedTasks.some((task) => task === "I2V" || task === "TI2I") ? 1 : 0,
     maxPixels,
     maxSteps: MAX_STEPS,
   };

@@ -44,7 +44,8 @@ Deno.test("WorkerEngine.info says what the worker opened", () => {
   return withEngine(async ({ engine }) => {
     assert.equal(engine.info.modelPath, "model");
     assert.equal(engine.info.pipelineName, "Gradient");
-    assert.deepEqual(engine.info.supportedTaskTypes, ["T2I"]);
+    assert.deepEqual(engine.info.supportedTaskTypes, ["T2I", "T2V", "I2V"]);
+    assert.deepEqual([engine.info.maxImages, engine.info.maxFrames], [1, 9]);
     assert.equal(engine.info.maxPixels, 1000);
     assert.deepEqual(fractions, [0.5]);
     await Promise.resolve();
@@ -72,6 +73,20 @@ Deno.test("WorkerEngine.generate() gives frames, seconds and progress", () =>
     assert.deepEqual(seen.map(({ stage, step, totalSteps }) => [stage, step, totalSteps]), [
       ["denoise", 1, 4],
     ]);
+  }));
+
+Deno.test("WorkerEngine.generate() hands frames and previews to those who watch, and keeps none", () =>
+  withEngine(async ({ engine }) => {
+    const seen: [string, number, number?][] = [];
+    const { frames } = await engine.generate(request("ok"), {
+      onFrame: ({ data, width }) => seen.push([text(data)!, width]),
+      previews: 2,
+      onPreview: ({ data, width }, index) => seen.push([text(data)!, width, index]),
+    });
+    assert.deepEqual(frames, []);
+    assert.deepEqual(seen, [["preview 0", 16, 0], ["preview 1", 16, 1], ["ok", 16]]);
+    await engine.generate(request("ok"), { previews: 2 });
+    assert.equal(seen.length, 3);
   }));
 
 Deno.test("WorkerEngine.generate() runs one generation after the other, whatever becomes of them", () =>

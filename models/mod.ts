@@ -15,6 +15,8 @@ export type {
   PipelineProgress,
   PipelineRequest,
   PipelineResult,
+  PipelineTask,
+  PipelineTaskDefaults,
   QualityTier,
 } from "./pipeline.ts";
 

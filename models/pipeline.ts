@@ -7,13 +7,21 @@ import type { Device, RunControl } from "../runtime/mod.ts";
  */
 export type QualityTier = "exact" | "lossless" | "high";
 
+/**
+ * What is made from what: a picture or a clip from text, a clip that goes on from a picture, a picture changed as the
+ * text says, a clip made anew after another.
+ */
+export type PipelineTask = "T2I" | "T2V" | "I2V" | "TI2I" | "V2V";
+
 /** Settings of one picture or clip; every field is filled in and checked by the pipeline. */
 export interface PipelineRequest {
+  readonly task: PipelineTask;
   readonly prompt: string;
   readonly negativePrompt: string;
   /** Pixels. */
   readonly width: number;
   readonly height: number;
+  /** Of the clip; the tasks that make a picture give one, whatever is said here. */
   readonly numFrames: number;
   readonly seed: number;
   readonly numInferenceSteps: number;
@@ -24,8 +32,12 @@ export interface PipelineRequest {
   readonly guidancePasses?: "batched" | "sequential";
   /** `lossless` when left out. */
   readonly quality?: QualityTier;
-  /** First frame of image-to-video: RGB in [-1, 1], `height * width * 3` values. */
-  readonly firstFrame?: Float32Array;
+  /** Of I2V the first frame, of TI2I the picture to change: RGB, `height * width * 3` bytes. */
+  readonly picture?: Uint8Array;
+  /** Of V2V the frames of the clip, each as `picture`; the last stands still where there are too few. */
+  readonly clip?: readonly Uint8Array[];
+  /** Of V2V, above 0 to 1: the share of the steps that are taken, from the noise level where they begin. */
+  readonly strength?: number;
 }
 
 /** Where a generation stands. Steps count work that the GPU has finished. */
@@ -38,6 +50,12 @@ export interface PipelineProgress {
 /** How a generation may be watched and stopped. */
 export interface PipelineControl extends Pick<RunControl, "isCancelled"> {
   onProgress?(progress: PipelineProgress): void;
+  /** Takes each frame, RGB in [0, 1], as soon as it is decoded; the result then holds none. */
+  onFrame?(frame: Float32Array): void;
+  /** How many previews are made, evenly over the steps; never more than steps. */
+  readonly previews?: number;
+  /** Takes each preview: a frame, RGB in [0, 1], as it would be if the rest of the noise were gone. */
+  onPreview?(frame: Float32Array, index: number): void;
 }
 
 /** What comes out. */
@@ -61,17 +79,29 @@ export interface PipelineDefaults {
   readonly negativePrompt: string;
 }
 
+/** What suits one task better than the general defaults. */
+export interface PipelineTaskDefaults {
+  readonly guidanceScale?: number;
+  readonly numFrames?: number;
+  readonly strength?: number;
+}
+
 /** What a pipeline says of itself. */
 export interface PipelineInfo {
   /** As `model_index.json` names it. */
   readonly className: string;
-  readonly supportedTasks: readonly ("T2I" | "T2V" | "I2V")[];
-  readonly defaultTask: "T2I" | "T2V" | "I2V";
+  readonly supportedTasks: readonly PipelineTask[];
+  readonly defaultTask: PipelineTask;
   /** Storage types of the weights. */
   readonly precisions: Readonly<Record<"transformer" | "vae" | "textEncoder", string>>;
   readonly defaults: PipelineDefaults;
+  readonly taskDefaults: Readonly<Partial<Record<PipelineTask, PipelineTaskDefaults>>>;
   /** Sides must be multiples of this many pixels. */
   readonly sizeMultiple: number;
+  /** Clips have `k * frameMultiple + 1` frames; other numbers are rounded. */
+  readonly frameMultiple: number;
+  /** Frames that the model has positions for. */
+  readonly maxFrames: number;
 }
 
 /** A model of any family. */

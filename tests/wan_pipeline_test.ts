@@ -18,31 +18,38 @@ function psnr(actual: ArrayLike<number>, expected: ArrayLike<number>): number {
   return -10 * Math.log10(squares / expected.length);
 }
 
-/** The picture of a call as the pipeline takes it: resized as Pillow does, RGB in [-1, 1]. */
-function firstFrame({ shape, data }: Values, width: number, height: number): Float32Array {
-  const [rows, columns] = shape as [number, number];
-  const image = { width: columns, height: rows, data: Uint8Array.from(data) };
-  const scaled = columns === width && rows === height
-    ? image
-    : resize(image, width, height, "lanczos");
-  return Float32Array.from(scaled.data, (value) => value / 255 * 2 - 1);
+/** Frames of a call as the pipeline takes them: resized as Pillow does, each RGB in bytes. */
+function pictures({ shape, data }: Values, width: number, height: number): Uint8Array[] {
+  const [rows, columns] = shape.slice(-3) as [number, number];
+  const size = rows * columns * 3;
+  const bytes = Uint8Array.from(data);
+  return Array.from({ length: bytes.length / size }, (_, i) => {
+    const image = { width: columns, height: rows, data: bytes.slice(i * size, (i + 1) * size) };
+    const isSame = columns === width && rows === height;
+    return isSame ? image.data : resize(image, width, height, "lanczos").data;
+  });
 }
 
 function requestOf(golden: Golden, { name, args, inputs }: GoldenCall): PipelineRequest {
   const [width, height] = [args["width"] as number, args["height"] as number];
+  const numFrames = args["num_frames"] as number;
+  const given = (input: string) => pictures(golden.tensor(name, input), width, height);
+  const source = inputs.includes("image")
+    ? { task: "I2V" as const, picture: given("image")[0]! }
+    : inputs.includes("video")
+    ? { task: "V2V" as const, clip: given("video"), strength: args["strength"] as number }
+    : { task: numFrames === 1 ? "T2I" as const : "T2V" as const };
   return {
+    ...source,
     prompt: args["prompt"] as string,
     negativePrompt: args["negative_prompt"] as string,
     width,
     height,
-    numFrames: args["num_frames"] as number,
+    numFrames,
     seed: args["seed"] as number,
     numInferenceSteps: args["num_inference_steps"] as number,
     guidanceScale: args["guidance_scale"] as number,
     maxSequenceLength: args["max_sequence_length"] as number,
-    ...(inputs.includes("image")
-      ? { firstFrame: firstFrame(golden.tensor(name, "image"), width, height) }
-      : {}),
   };
 }
 

@@ -25,7 +25,7 @@ const crash = () =>
 scope.onmessage = ({ data }): void => {
   if (scope.name === "silent") return;
   if (data.type === "open") open(data.folder);
-  else if (data.type === "generate") generate(data.request.prompt, new Int32Array(data.cancel));
+  else if (data.type === "generate") generate(data);
 };
 
 function open(folder: string): void {
@@ -37,8 +37,11 @@ function open(folder: string): void {
     maxPixels: 1000,
     info: {
       className: pipelineClass,
-      supportedTasks: ["T2I", "I2V"],
+      supportedTasks: ["T2I", "T2V", "I2V"],
       defaultTask: "T2I",
+      taskDefaults: {},
+      frameMultiple: 4,
+      maxFrames: 9,
       precisions: { transformer: ditPrecision, vae: "f32", textEncoder: "bf16" },
       defaults,
       sizeMultiple,
@@ -46,7 +49,10 @@ function open(folder: string): void {
   });
 }
 
-function generate(prompt: string, cancel: Int32Array): void {
+function generate(
+  { request: { prompt }, previews, cancel: flag }: Extract<ToWorker, { type: "generate" }>,
+): void {
+  const cancel = new Int32Array(flag);
   post({ type: "progress", progress: { stage: "denoise", step: 1, totalSteps: 4 } });
   switch (prompt) {
     case "crash":
@@ -62,9 +68,12 @@ function generate(prompt: string, cancel: Int32Array): void {
     case "refuse":
       return fail(new RangeError("Cannot make this"));
   }
+  for (let index = 0; index < previews; index++) {
+    post({ type: "preview", data: new TextEncoder().encode(`preview ${index}`), index });
+  }
+  post({ type: "frame", data: new TextEncoder().encode(prompt), index: 0 });
   post({
     type: "generated",
-    frames: [new TextEncoder().encode(prompt)],
     timings: { denoise: 1500 },
     peakBytes: 7,
   });

@@ -55,7 +55,8 @@ export async function benchKernels(log: (line: string) => void): Promise<Figures
       width: PICTURE.width / scale,
       contextTokens: CONTEXT_ROWS,
       guidance: "batched",
-      hasFirstFrame: false,
+      source: "text",
+      hasPreviews: false,
     },
     scheduler.setTimesteps(PICTURE.numInferenceSteps),
     device.target,
@@ -133,7 +134,7 @@ function writeInputs({ tensors }: WanSession): void {
   tensors.mask.write(Float32Array.from(mask));
   tensors.contextLengths[0]!.write([PROMPT_TOKENS + 1, PROMPT_TOKENS + 1]);
   tensors.padLogits[0]!.write([6, 6]);
-  for (const tensor of [tensors.timesteps, tensors.sample, tensors.decoderLatents]) {
+  for (const tensor of [tensors.timesteps, tensors.sample, tensors.frameLatents]) {
     tensor.write(noise(tensor.shape));
   }
 }

@@ -4,7 +4,8 @@
         --name red-circle --prompt "a red circle" --size 64x64 --frames 1 --seed 42 --steps 6 \
         --guidance 3.5
 
-With --image the folder is run as image-to-video. Calls of other names already in OUT are kept.
+With --image the folder is run as image-to-video, with --video (a folder of pictures, in the order of
+their names) as video-to-video. Calls of other names already in OUT are kept.
 """
 
 import argparse
@@ -13,14 +14,14 @@ import pathlib
 
 import numpy as np
 import torch
-from diffusers import WanImageToVideoPipeline, WanPipeline
+from diffusers import WanImageToVideoPipeline, WanPipeline, WanVideoToVideoPipeline
 from diffusers.pipelines.wan.pipeline_wan import prompt_clean
 from PIL import Image
 
 from common import Call, exact, write_golden
 
 
-def load(folder, image_to_video=False):
+def load(folder, image_to_video=False, video_to_video=False):
     pipe = WanPipeline.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
     if image_to_video:
         index = json.loads((pathlib.Path(folder) / "model_index.json").read_text())
@@ -31,6 +32,14 @@ def load(folder, image_to_video=False):
             boundary_ratio=index.get("boundary_ratio"),
             expand_timesteps=index.get("expand_timesteps", False),
         )
+    if video_to_video:
+        parts = pipe.components
+        pipe = WanVideoToVideoPipeline(
+            **{name: parts[name] for name in
+               ("tokenizer", "text_encoder", "transformer", "vae", "scheduler")}
+        )  # fmt: skip
+        # It counts the levels only, not the patches of a Wan 2.2 autoencoder.
+        pipe.vae_scale_factor_spatial = pipe.vae.config.scale_factor_spatial
     pipe.set_progress_bar_config(disable=True)
     return pipe
 
@@ -48,9 +57,9 @@ def spy(owner, name, seen):
 
 
 def run_pipeline(folder, name, prompt, negative_prompt="", width=64, height=64, num_frames=1,
-                 seed=42, steps=6, guidance=3.5, max_sequence_length=512, image=None):  # fmt: skip
-    """One call. `image` is a uint8 array [height, width, 3] or None."""
-    pipe = load(folder, image is not None)
+                 seed=42, steps=6, guidance=3.5, max_sequence_length=512, image=None, video=None, strength=None):  # fmt: skip
+    """One call. `image` is a uint8 array [height, width, 3], `video` one of [frames, ...], or None."""
+    pipe = load(folder, image is not None, video is not None)
     request = {
         "prompt": prompt,
         "negative_prompt": negative_prompt,
@@ -65,6 +74,11 @@ def run_pipeline(folder, name, prompt, negative_prompt="", width=64, height=64, 
     if image is not None:
         inputs["image"] = torch.from_numpy(image.copy())
         request["image"] = Image.fromarray(image)
+    if video is not None:
+        inputs["video"] = torch.from_numpy(video.copy())
+        del request["num_frames"]
+        request["video"] = [Image.fromarray(frame) for frame in video]
+        request["strength"] = strength
 
     with exact():
         for role, text in (("prompt", prompt), ("negative", negative_prompt)):
@@ -96,7 +110,7 @@ def run_pipeline(folder, name, prompt, negative_prompt="", width=64, height=64, 
         frames = pipe(**request, generator=rng(), output_type="np").frames[0]
 
     first = prepared[0][1]
-    inside["noise"] = (first if image is None else first[0])[0]
+    inside["noise" if video is None else "noised"] = (first if image is None else first[0])[0]
     if image is not None:
         inside["image_pixels"] = prepared[0][0][0][0].clone()
         inside["condition"] = first[1][0]
@@ -106,9 +120,11 @@ def run_pipeline(folder, name, prompt, negative_prompt="", width=64, height=64, 
     inside["step_latents"] = torch.stack(latents)
     outputs["latents"] = final.frames[0]
     outputs["frames"] = torch.from_numpy(np.ascontiguousarray(frames)).float()
-    args = {key: value for key, value in request.items() if key != "image"}
+    args = {key: value for key, value in request.items() if key not in ("image", "video")}
+    args["num_frames"] = num_frames
     args["seed"] = seed
-    args["task"] = "text-to-video" if image is None else "image-to-video"
+    source = "text" if image is None else "image"
+    args["task"] = f"{source if video is None else 'video'}-to-video"
     description = (
         "prompt_embeds and negative_embeds hold the real rows; the rest up to max_sequence_length "
         "is zero. model_outputs is after guidance. step_latents is after each scheduler step. "
@@ -131,13 +147,19 @@ def main():
     parser.add_argument("--guidance", type=float, default=3.5)
     parser.add_argument("--max-sequence-length", type=int, default=512)
     parser.add_argument("--image", help="first frame; makes the call image-to-video")
+    parser.add_argument("--video", help="folder of frames; makes the call video-to-video")
+    parser.add_argument("--strength", type=float, default=0.8)
     options = parser.parse_args()
     width, height = (int(v) for v in options.size.split("x"))
     image = np.array(Image.open(options.image).convert("RGB")) if options.image else None
+    video = None
+    if options.video:
+        paths = sorted(pathlib.Path(options.video).iterdir())[: options.frames]
+        video = np.stack([np.array(Image.open(path).convert("RGB")) for path in paths])
     call = run_pipeline(
         options.folder, options.name, options.prompt, options.negative_prompt, width, height,
         options.frames, options.seed, options.steps, options.guidance,
-        options.max_sequence_length, image,
+        options.max_sequence_length, image, video, options.strength if options.video else None,
     )  # fmt: skip
     write_golden(options.out, "Full pipeline runs", options.seed, [call], keep=True)
 

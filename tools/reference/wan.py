@@ -80,6 +80,10 @@ def picture(seed, height, width):
     return ((pixels * 0.5 + 0.5) * 255).round().to(torch.uint8).numpy().astype(np.uint8)
 
 
+def clip(seed, frames, height, width):
+    return np.stack([picture(seed + i, height, width) for i in range(frames)])
+
+
 def t2v_calls(folder):
     return [
         run_pipeline(folder, "image", "a red circle on the left", "blurry, low quality",
@@ -88,6 +92,10 @@ def t2v_calls(folder):
                      80, 48, 5, 42, 6, 1.0, 64),
         run_pipeline(folder, "clip9", "three green stars, unusually \u2603 small", "",
                      32, 48, 9, 1234567, 8, 5.0, 512),
+        run_pipeline(folder, "from_clip9", "a green moon", "dark",
+                     48, 32, 9, 5, 6, 3.0, 512, video=clip(30, 9, 32, 48), strength=0.7),
+        run_pipeline(folder, "from_clip1", "two blue squares", "",
+                     32, 32, 1, 6, 4, 1.0, 64, video=clip(40, 1, 32, 32), strength=1.0),
     ]  # fmt: skip
 
 
@@ -101,6 +109,8 @@ def ti2v_calls(folder):
                      80, 48, 5, 42, 4, 3.5, 512, picture(7, 48, 80)),
         run_pipeline(folder, "from_resized_image", "a dog spins", "",
                      48, 64, 9, 43, 3, 2.0, 64, picture(8, 90, 61)),
+        run_pipeline(folder, "from_clip9", "a cyan ring", "low quality",
+                     64, 32, 9, 44, 5, 3.5, 512, video=clip(50, 9, 32, 64), strength=0.6),
     ]  # fmt: skip
 
 

@@ -1,38 +1,49 @@
 /**
- * Text to image, text to video and image to video with Wan.
+ * Pictures and clips with Wan: from text, from a first frame, after a given clip, and pictures changed as a text says.
  *
- * Source: diffusers `WanPipeline` and `WanImageToVideoPipeline` (with `expand_timesteps`).
+ * Source: diffusers `WanPipeline`, `WanImageToVideoPipeline` (with `expand_timesteps`) and `WanVideoToVideoPipeline`.
+ * A change is a short clip that goes on from the picture, of which the last frame is kept, as ChronoEdit does it.
  */
 import type { ModelIndex } from "../../../hub/model_index.ts";
 import {
   type Device,
   elementCount,
   OutOfMemoryError,
-  type Run,
   runSequence,
   type Weights,
 } from "../../../runtime/mod.ts";
-import { timestepEmbedding } from "../../embeddings.ts";
 import { TorchGenerator } from "../../noise.ts";
-import { explainNonFinite, isFinite } from "../../non_finite.ts";
 import type {
   Pipeline,
   PipelineControl,
   PipelineInfo,
   PipelineRequest,
   PipelineResult,
+  PipelineTask,
 } from "../../pipeline.ts";
 import { cleanPrompt } from "../../prompt_cleaning.ts";
-import type { Schedule } from "../../schedulers/mod.ts";
+import { type Schedule, strengthStart } from "../../schedulers/mod.ts";
 import { openWanComponents, type WanComponents } from "./components.ts";
 import { wanInfo } from "./defaults.ts";
-import { latentFrameCount, toUnitRange } from "./latents.ts";
-import { modulationIndices } from "./modulation.ts";
-import { contextRows, writePrompts } from "./prompts.ts";
-import { type SessionShape, WanSession } from "./session.ts";
+import { latentFrameCount } from "./latents.ts";
+import { contextRows } from "./prompts.ts";
+import { requestRuns } from "./runs.ts";
+import { WanSession } from "./session.ts";
+import type { SessionShape } from "./session_tensors.ts";
 
 /** Tokens that prompts are padded to in the reference; longer ones are cut. */
 const MAX_SEQUENCE_LENGTH = 512;
+
+/** What a task needs, and what the transformer's work starts from. */
+const TASKS: Readonly<
+  Record<PipelineTask, { readonly source: SessionShape["source"]; readonly isPicture: boolean }>
+> = {
+  T2I: { source: "text", isPicture: true },
+  T2V: { source: "text", isPicture: false },
+  I2V: { source: "picture", isPicture: false },
+  TI2I: { source: "picture", isPicture: true },
+  V2V: { source: "clip", isPicture: false },
+};
 
 /** Opens a Wan pipeline folder; nothing is on the device yet. */
 export async function openWanPipeline(index: ModelIndex): Promise<WanPipeline> {
@@ -54,7 +65,7 @@ export class WanPipeline implements Pipeline {
 
   /** Declares the weights that requests can need by tracing the smallest session, then uploads them. */
   async load(device: Device, onProgress?: (fraction: number) => void): Promise<void> {
-    const { pipeline, transformer, scheduler } = this.#components;
+    const { transformer, scheduler } = this.#components;
     const [, rows, columns] = transformer.config.patch_size;
     const smallest = {
       height: rows * 2,
@@ -63,9 +74,10 @@ export class WanPipeline implements Pipeline {
       guidance: "none" as const,
     };
     const schedule = scheduler.setTimesteps(2);
+    // One that begins with a clip uses all weights that any other does.
     new WanSession(
       this.#components,
-      { ...smallest, latentFrames: 2, hasFirstFrame: pipeline.expand_timesteps },
+      { ...smallest, latentFrames: 2, source: "clip", hasPreviews: false },
       schedule,
       device.target,
     );
@@ -133,20 +145,32 @@ export class WanPipeline implements Pipeline {
     );
 
     // 2. Programs for this kind of request.
-    const schedule = this.#components.scheduler.setTimesteps(request.numInferenceSteps);
+    const { numInferenceSteps, strength } = request;
+    const start = strength === undefined ? 0 : strengthStart(numInferenceSteps, strength, "steps");
+    const schedule = this.#components.scheduler.setTimesteps(numInferenceSteps, { start });
     const rows = contextRows(Math.max(...tokens.map(({ length }) => length)), maxLength);
-    const session = await this.#sessionFor(device, request, rows, schedule, control);
+    const shape = this.#shapeOf(request, rows, control);
+    const kind = JSON.stringify([shape, numInferenceSteps, start]);
+    const session = await this.#sessionFor(device, request, kind, shape, schedule, control);
     session.tensors.latents.write(generator.randn(elementCount(session.tensors.latents.shape)));
     lap("prepare");
 
-    // 3. Text encoder, denoising and decoding in one sequence, so that the GPU never waits for this thread.
+    // 3. Encoders, denoising and decoding in one sequence, so that the GPU never waits for this thread.
     const frames: Float32Array[] = [];
     const result = { latents: new Float32Array(), frames };
-    await runSequence(
+    const components = this.#components;
+    const work = {
       device,
-      this.#runs(session, { request, schedule, tokens, maxLength }, result, control, lap),
+      components,
+      session,
+      request,
+      schedule,
+      tokens,
+      maxLength,
       control,
-    );
+      lap,
+    };
+    await runSequence(device, requestRuns(work, result), control);
     return { ...result, timings };
   }
 
@@ -167,8 +191,13 @@ export class WanPipeline implements Pipeline {
   }
 
   #check(request: PipelineRequest): void {
-    const { width, height, numFrames, numInferenceSteps, guidanceScale, firstFrame } = request;
-    const { sizeMultiple } = this.info;
+    const { task, width, height, numFrames, numInferenceSteps, guidanceScale } = request;
+    const { sizeMultiple, supportedTasks, maxFrames } = this.info;
+    if (!supportedTasks.includes(task)) {
+      throw new RangeError(
+        `Cannot do ${task}: this model does ${supportedTasks.join(", ")}; choose one of them`,
+      );
+    }
     for (const [name, value] of Object.entries({ width, height })) {
       if (!Number.isInteger(value) || value < sizeMultiple || value % sizeMultiple !== 0) {
         const nearest = Math.max(sizeMultiple, Math.round(value / sizeMultiple) * sizeMultiple);
@@ -186,31 +215,68 @@ export class WanPipeline implements Pipeline {
     if (!Number.isFinite(guidanceScale)) {
       throw new RangeError(`Cannot guide with a scale of ${guidanceScale}: it must be a number`);
     }
-    if (firstFrame && !this.#components.pipeline.expand_timesteps) {
-      throw new RangeError("Cannot start from an image: this model takes text only");
+    if (numFrames > maxFrames) {
+      throw new RangeError(
+        `Cannot make ${numFrames} frames: the model has positions for ${maxFrames}; ask for fewer`,
+      );
     }
+    this.#checkSource(request);
+  }
+
+  /** Pictures and clips, which the task must want, and their bytes. */
+  #checkSource({ task, width, height, picture, clip, strength }: PipelineRequest): void {
+    const { source } = TASKS[task];
+    if ((source === "picture") !== (picture !== undefined)) {
+      throw new RangeError(`Cannot do ${task}: it takes ${picture ? "no" : "one"} picture`);
+    }
+    if ((source === "clip") !== (clip !== undefined) || clip?.length === 0) {
+      throw new RangeError(`Cannot do ${task}: it takes ${clip?.length ? "no" : "a"} clip`);
+    }
+    if ((source === "clip") !== (strength !== undefined)) {
+      throw new RangeError(
+        `Cannot do ${task}: it ${strength === undefined ? "needs a" : "has no"} strength`,
+      );
+    }
+    const bytes = width * height * 3;
+    const wrong = [picture ?? [], clip ?? []].flat().find(({ length }) => length !== bytes);
+    if (wrong) {
+      throw new RangeError(
+        `Cannot start from a picture of ${wrong.length} bytes: ${width}x${height} in RGB has ${bytes}`,
+      );
+    }
+  }
+
+  #shapeOf(
+    request: PipelineRequest,
+    contextTokens: number,
+    { previews = 0 }: PipelineControl,
+  ): SessionShape {
+    const { scale_factor_spatial: spatial, scale_factor_temporal: temporal } =
+      this.#components.vae.config;
+    const { source, isPicture } = TASKS[request.task];
+    // A change takes the shortest clip that has two latent frames.
+    const pictureFrames = source === "picture" ? 1 + temporal : 1;
+    return {
+      latentFrames: latentFrameCount(isPicture ? pictureFrames : request.numFrames, temporal),
+      height: request.height / spatial,
+      width: request.width / spatial,
+      contextTokens,
+      guidance: request.guidanceScale > 1 ? request.guidancePasses ?? "batched" : "none",
+      source,
+      hasPreviews: previews > 0,
+      ...(request.quality === "high" && { operands: "int8" }),
+    };
   }
 
   /** The programs for a request: those of the last one when it was of the same kind. */
   async #sessionFor(
     device: Device,
     request: PipelineRequest,
-    contextTokens: number,
+    key: string,
+    shape: SessionShape,
     schedule: Schedule,
     control: PipelineControl,
   ): Promise<WanSession> {
-    const { scale_factor_spatial: spatial, scale_factor_temporal: temporal } =
-      this.#components.vae.config;
-    const shape: SessionShape = {
-      latentFrames: latentFrameCount(request.numFrames, temporal),
-      height: request.height / spatial,
-      width: request.width / spatial,
-      contextTokens,
-      guidance: request.guidanceScale > 1 ? request.guidancePasses ?? "batched" : "none",
-      hasFirstFrame: request.firstFrame !== undefined,
-      ...(request.quality === "high" && { operands: "int8" }),
-    };
-    const key = JSON.stringify([shape, schedule.timesteps.length]);
     if (this.#session?.key === key) return this.#session.session;
     this.#dropSession();
     const plan = (guidance: SessionShape["guidance"]) =>
@@ -236,146 +302,6 @@ export class WanPipeline implements Pipeline {
     this.#session = { key, session };
     return session;
   }
-
-  /** Everything that the GPU does for a request. */
-  *#runs(
-    session: WanSession,
-    work: Work,
-    result: { latents: Float32Array; frames: Float32Array[] },
-    control: PipelineControl,
-    lap: (stage: string) => void,
-  ): Generator<Run> {
-    yield* this.#encodeRuns(session, work, control, () => lap("encode"));
-    yield* this.#denoiseRuns(session, work, control, () => lap("denoise"));
-    yield* this.#decodeRuns(session, work, result, control, () => lap("decode"));
-  }
-
-  /** Text encoder, and the keys and values of cross-attention, unless they are there; the given first frame. */
-  *#encodeRuns(
-    session: WanSession,
-    { request: { firstFrame }, tokens, maxLength }: Work,
-    { onProgress }: PipelineControl,
-    finished: () => void,
-  ): Generator<Run> {
-    const { programs, tensors } = session;
-    const prompts = JSON.stringify([tokens, maxLength]);
-    onProgress?.({ stage: "encode", step: 0, totalSteps: 1 });
-    if (firstFrame) {
-      const before = () => tensors.picture.write(firstFrame);
-      yield { programs: [programs.get("encode")], stage: "encode", before, finished };
-    }
-    if (session.prompts === prompts) return;
-    session.prompts = undefined;
-    yield {
-      programs: [programs.get("text")],
-      stage: "encode",
-      before: () => writePrompts(tensors, tokens, maxLength),
-      finished: () => {
-        session.prompts = prompts;
-        finished();
-      },
-    };
-  }
-
-  *#denoiseRuns(
-    session: WanSession,
-    { request: { guidanceScale }, schedule }: Work,
-    { onProgress }: PipelineControl,
-    finished: () => void,
-  ): Generator<Run> {
-    const { programs, tensors, shape, solver } = session;
-    const { config } = this.#components.transformer;
-    const model = tensors.velocities.map((_, pass) => programs.get(`denoise${pass}`));
-    const timesteps = [...schedule.timesteps];
-    const totalSteps = timesteps.length;
-    const weights = shape.guidance === "none" ? [1] : [guidanceScale, 1 - guidanceScale];
-    yield {
-      programs: [programs.get("begin")],
-      stage: "denoise",
-      before: () => {
-        onProgress?.({ stage: "denoise", step: 0, totalSteps });
-        const all = shape.hasFirstFrame ? [...timesteps, 0] : timesteps;
-        tensors.timestepEmbeddings.write(timestepEmbedding(all, config.freq_dim));
-      },
-    };
-    for (let i = 0; i < totalSteps; i++) {
-      const step = solver.step(i, programs, weights);
-      const rows = shape.hasFirstFrame ? [totalSteps, i] : [i];
-      yield {
-        programs: [...model, ...step.programs],
-        stage: "denoise",
-        before: () => {
-          tensors.modulationIndices.write(modulationIndices(config, rows));
-          step.before();
-        },
-        finished: () => {
-          onProgress?.({ stage: "denoise", step: i + 1, totalSteps });
-          if (i + 1 === totalSteps) finished();
-        },
-      };
-    }
-  }
-
-  /** The latents as the caller gets them, and then one latent frame at a time. */
-  *#decodeRuns(
-    session: WanSession,
-    { request: { guidanceScale } }: Work,
-    result: { latents: Float32Array; frames: Float32Array[] },
-    { onProgress }: PipelineControl,
-    finished: () => void,
-  ): Generator<Run> {
-    const { programs, tensors, history, shape } = session;
-    const device = this.#requireDevice();
-    const totalSteps = shape.latentFrames;
-    for (let i = 0; i < totalSteps; i++) {
-      const isFirst = i === 0;
-      const pixels = isFirst ? tensors.firstPixels : tensors.nextPixels;
-      yield {
-        programs: isFirst
-          ? [programs.get("finish"), programs.get("decodeFirst")]
-          : [programs.get("decodeNext")],
-        stage: "decode",
-        before: () => {
-          if (!isFirst) return tensors.frameIndex.write([i]);
-          const caches = [...history.residents];
-          if (caches.length > 0) device.clear(caches.flatMap(({ windows }) => windows));
-          onProgress?.({ stage: "decode", step: 0, totalSteps });
-        },
-        reads: isFirst ? [tensors.latents, pixels] : [pixels],
-        finished: (contents) => {
-          if (isFirst) {
-            result.latents = contents[0]!;
-            if (!isFinite(result.latents)) {
-              throw explainNonFinite("the transformer", this.#weights, guidanceScale);
-            }
-          }
-          result.frames.push(...this.#toFrames(contents.at(-1)!, pixels.shape[1]!, guidanceScale));
-          onProgress?.({ stage: "decode", step: i + 1, totalSteps });
-          if (i + 1 === totalSteps) finished();
-        },
-      };
-    }
-  }
-
-  /** Decoded pixels as pictures. */
-  #toFrames(decoded: Float32Array, count: number, guidanceScale: number): Float32Array[] {
-    const { weights } = this.#components.vae;
-    if (!isFinite(decoded)) throw explainNonFinite("the autoencoder", [weights], guidanceScale);
-    const size = decoded.length / count;
-    return Array.from(
-      { length: count },
-      (_, i) => toUnitRange(decoded.subarray(i * size, (i + 1) * size)),
-    );
-  }
-}
-
-/** What the runs of a request are made from. */
-interface Work {
-  readonly request: PipelineRequest;
-  readonly schedule: Schedule;
-  /** Ids of every prompt. */
-  readonly tokens: readonly (readonly number[])[];
-  readonly maxLength: number;
 }
 
 function megabytes(bytes: number, round: (value: number) => number = Math.ceil): string {

@@ -2,64 +2,17 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { readModelIndex } from "../../../hub/model_index.ts";
-import {
-  BASELINE_TARGET,
-  Device,
-  GpuValidationError,
-  openDevice,
-  OutOfMemoryError,
-  type Target,
-} from "../../../runtime/mod.ts";
-import { Golden } from "../../../tests/golden.ts";
+import { BASELINE_TARGET, GpuValidationError, OutOfMemoryError } from "../../../runtime/mod.ts";
+import { type Bench, FOLDER, REQUEST, withPipeline } from "../../../tests/pipeline_bench.ts";
 import type { PipelineControl, PipelineProgress, PipelineRequest } from "../../pipeline.ts";
 import { openWanComponents } from "./components.ts";
-import { openWanPipeline, type WanPipeline } from "./pipeline.ts";
 import { WanSession } from "./session.ts";
 
-const FOLDER = new Golden("wan/pipeline-ti2v").folder;
-
-const REQUEST: PipelineRequest = {
-  prompt: "a red circle",
-  negativePrompt: "blurry",
-  width: 32,
-  height: 32,
-  numFrames: 5,
-  seed: 1,
-  numInferenceSteps: 3,
-  guidanceScale: 4,
+const CLIP: Partial<PipelineRequest> = {
+  task: "V2V",
+  clip: [new Uint8Array(32 * 32 * 3).fill(99)],
+  strength: 0.7,
 };
-
-interface Bench {
-  readonly device: Device;
-  readonly pipeline: WanPipeline;
-  /** Device memory of the weights. */
-  readonly weightBytes: number;
-}
-
-interface BenchOptions {
-  readonly folder?: string;
-  readonly maxBytes?: number;
-  /** Small ones cut all work into many submits, as large models need them. */
-  readonly submitBudget?: Target["submitBudget"];
-  /** Large ones make copies of what would else be shown in place. */
-  readonly offsetAlignment?: number;
-}
-
-async function withPipeline(
-  use: (bench: Bench) => Promise<void>,
-  options: BenchOptions = {},
-): Promise<void> {
-  const { gpuDevice, target, adapter } = await openDevice();
-  const { folder, maxBytes = Infinity, ...changes } = options;
-  const device = new Device(gpuDevice, { ...target, ...changes }, adapter, maxBytes);
-  try {
-    using pipeline = await openWanPipeline(await readModelIndex(folder ?? FOLDER));
-    await pipeline.load(device);
-    await use({ device, pipeline, weightBytes: device.allocatedBytes });
-  } finally {
-    device.destroy();
-  }
-}
 
 Deno.test("WanPipeline.generate() creates nothing on the device for a second request of a kind", () =>
   withPipeline(async ({ device, pipeline }) => {
@@ -136,7 +89,8 @@ Deno.test("WanSession lets the transformer alone round its operands", async () =
       width: 4,
       contextTokens: 16,
       guidance: "sequential",
-      hasFirstFrame: true,
+      source: "picture",
+      hasPreviews: true,
       operands: "int8",
     },
     components.scheduler.setTimesteps(2),
@@ -147,34 +101,46 @@ Deno.test("WanSession lets the transformer alone round its operands", async () =
   }
 });
 
-Deno.test("WanPipeline.generate() takes what its session planned, to the byte, and frees it for another size", () =>
-  withPipeline(async ({ device, pipeline, weightBytes }) => {
-    using components = await openWanComponents(await readModelIndex(FOLDER));
-    const { vae: { config } } = components;
-    const planned = new WanSession(
-      components,
-      {
-        latentFrames: 2,
-        height: REQUEST.height / config.scale_factor_spatial,
-        width: REQUEST.width / config.scale_factor_spatial,
-        contextTokens: 16,
-        guidance: "batched",
-        hasFirstFrame: false,
-      },
-      components.scheduler.setTimesteps(REQUEST.numInferenceSteps),
-      device.target,
-    );
-    for (let round = 0; round < 2; round++) {
-      device.resetPeak();
-      await pipeline.generate(REQUEST);
-      assert.equal(device.peakBytes, weightBytes + planned.byteLength);
-      await pipeline.generate({ ...REQUEST, width: 64, numFrames: 1 });
-      device.resetPeak();
-      assert.ok(device.peakBytes < weightBytes + planned.byteLength);
-    }
-    pipeline[Symbol.dispose]();
-    assert.equal(device.allocatedBytes, 0);
-  }));
+for (
+  const [name, source, change, previews] of [
+    ["text", "text", {}, 0],
+    ["text with previews", "text", {}, 2],
+    ["a picture", "picture", { task: "I2V", picture: CLIP.clip![0]! }, 1],
+    ["a clip", "clip", CLIP, 0],
+  ] as const
+) {
+  Deno.test(`WanPipeline.generate() takes what its session planned, to the byte, and frees it for another size: ${name}`, () =>
+    withPipeline(async ({ device, pipeline, weightBytes }) => {
+      using components = await openWanComponents(await readModelIndex(FOLDER));
+      const { vae: { config } } = components;
+      const { numInferenceSteps } = REQUEST;
+      const planned = new WanSession(
+        components,
+        {
+          latentFrames: 2,
+          height: REQUEST.height / config.scale_factor_spatial,
+          width: REQUEST.width / config.scale_factor_spatial,
+          contextTokens: 16,
+          guidance: "batched",
+          source,
+          hasPreviews: previews > 0,
+        },
+        components.scheduler.setTimesteps(numInferenceSteps, { start: source === "clip" ? 1 : 0 }),
+        device.target,
+      );
+      const request = { ...REQUEST, ...change };
+      for (let round = 0; round < 2; round++) {
+        device.resetPeak();
+        await pipeline.generate(request, { previews });
+        assert.equal(device.peakBytes, weightBytes + planned.byteLength);
+        await pipeline.generate({ ...REQUEST, width: 64, numFrames: 1 });
+        device.resetPeak();
+        assert.ok(device.peakBytes < weightBytes + planned.byteLength);
+      }
+      pipeline[Symbol.dispose]();
+      assert.equal(device.allocatedBytes, 0);
+    }));
+}
 
 Deno.test("WanPipeline.generate() takes both prompts one by one where only that fits, and refuses what does not fit", async () => {
   const bundled = fileURLToPath(new URL("../../bundled", import.meta.url));
@@ -283,6 +249,15 @@ Deno.test("WanPipeline.generate() refuses what its model cannot make before it w
       [{ numInferenceSteps: 1.5 }, /1.5 steps/],
       [{ guidanceScale: NaN }, /a scale of NaN/],
       [{ seed: 0.5 }, /0.5 is not a safe integer/],
+      [{ numFrames: 257 }, /257 frames: the model has positions for 253/],
+      [{ task: "I2V" }, /Cannot do I2V: it takes one picture/],
+      [{ picture: new Uint8Array(32 * 32 * 3) }, /Cannot do T2V: it takes no picture/],
+      [{ task: "TI2I", picture: new Uint8Array(3) }, /a picture of 3 bytes: 32x32 in RGB has 3072/],
+      [{ task: "V2V", strength: 1 }, /Cannot do V2V: it takes a clip/],
+      [{ task: "V2V", strength: 1, clip: [] }, /Cannot do V2V: it takes a clip/],
+      [{ ...CLIP, strength: undefined! }, /Cannot do V2V: it needs a strength/],
+      [{ ...CLIP, strength: 0.3 }, /strength 0.3 with 3 steps: no step is left to run/],
+      [{ ...CLIP, strength: 2 }, /strength 2: it must be between 0 and 1/],
     ];
     for (const [change, message] of refused) {
       const result = pipeline.generate({ ...REQUEST, ...change });

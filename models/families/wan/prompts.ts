@@ -1,5 +1,5 @@
 /** Prompts as the text encoder and cross-attention take them. */
-import type { SessionTensors } from "./session.ts";
+import type { SessionTensors } from "./session_tensors.ts";
 
 /**
  * Rows of the prompt tensors, one of them a pad unless the prompt fills them. They have few lengths, so that their

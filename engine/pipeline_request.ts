@@ -1,0 +1,85 @@
+import type { PipelineRequest, PipelineTask } from "../models/mod.ts";
+import type { GenerateRequest, ModelInfo, Picture, TaskType } from "./types.ts";
+
+/** Tasks that make one picture. */
+const PICTURE_TASKS: readonly TaskType[] = ["T2I", "TI2I"];
+
+/**
+ * What the model's pipeline is asked for: the task that follows from the inputs, where the request leaves it open, and
+ * the model's own settings for that task.
+ *
+ * @throws {RangeError} when the model does not do the task, or the inputs do not suit it
+ */
+export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): PipelineRequest {
+  const { prompt, width, height, seed, numInferenceSteps, guidanceScale, quality } = request;
+  const { images = [], video = [] } = request;
+  const { defaults } = info;
+  const task = request.taskType ?? inferTask(request, info);
+  if (!isSupported(task, info)) {
+    throw new RangeError(
+      `Cannot do ${task}: this model does ${
+        info.supportedTaskTypes.join(", ")
+      }; choose one of them`,
+    );
+  }
+  if (images.length > info.maxImages) {
+    throw new RangeError(
+      `Cannot use ${images.length} pictures: this model takes ${info.maxImages} at a time`,
+    );
+  }
+  const own = { ...defaults, strength: 1, ...info.taskDefaults[task] };
+  const isPicture = PICTURE_TASKS.includes(task);
+  const numFrames = request.numFrames ??
+    (isPicture ? 1 : video.length > 0 ? video.length : own.numFrames);
+  if (isPicture && numFrames !== 1) {
+    throw new RangeError(
+      `Cannot do ${task} with ${numFrames} frames: a picture has 1; leave numFrames out, or choose a task that makes a clip`,
+    );
+  }
+  const strength = request.strength ?? own.strength;
+  if (!(strength > 0 && strength <= 1)) {
+    throw new RangeError(`Cannot use strength ${strength}: it must be above 0 and at most 1`);
+  }
+  const pixels = (picture: Picture) => pixelsOf(picture, width, height);
+  const [picture] = images.map(pixels);
+  return {
+    task,
+    prompt,
+    negativePrompt: request.negativePrompt ?? defaults.negativePrompt,
+    width,
+    height,
+    numFrames,
+    seed,
+    numInferenceSteps,
+    guidanceScale,
+    ...(quality === undefined ? {} : { quality }),
+    ...(picture === undefined ? {} : { picture }),
+    ...(video.length === 0 ? {} : { clip: video.map(pixels) }),
+    ...(task === "V2V" ? { strength } : {}),
+  };
+}
+
+/** A clip is changed, a picture is changed or goes on as a clip, and without either the text is all there is. */
+function inferTask(
+  { images = [], video = [], numFrames }: GenerateRequest,
+  { defaults, supportedTaskTypes }: ModelInfo,
+): TaskType {
+  if (video.length > 0) return "V2V";
+  const isPicture = (numFrames ?? defaults.numFrames) === 1;
+  if (images.length === 0) return isPicture ? "T2I" : "T2V";
+  return isPicture && supportedTaskTypes.includes("TI2I") ? "TI2I" : "I2V";
+}
+
+/** Tasks in a model's info are the pipeline's. */
+function isSupported(task: TaskType, info: ModelInfo): task is PipelineTask {
+  return info.supportedTaskTypes.includes(task);
+}
+
+function pixelsOf(picture: Picture, width: number, height: number): Uint8Array {
+  if (picture.width !== width || picture.height !== height) {
+    throw new RangeError(
+      `Cannot start from a picture of ${picture.width}x${picture.height}: the result has ${width}x${height}; scale it first`,
+    );
+  }
+  return picture.data;
+}

@@ -1,0 +1,217 @@
+/** What the GPU does for a request, run by run, and what happens on this side around each. */
+import type { Device, Run } from "../../../runtime/mod.ts";
+import { timestepEmbedding } from "../../embeddings.ts";
+import { explainNonFinite, isFinite } from "../../non_finite.ts";
+import type { PipelineControl, PipelineRequest, PipelineResult } from "../../pipeline.ts";
+import type { Schedule } from "../../schedulers/mod.ts";
+import type { WanComponents } from "./components.ts";
+import { toSignedRange, toUnitRange } from "./latents.ts";
+import { modulationIndices } from "./modulation.ts";
+import { writePrompts } from "./prompts.ts";
+import type { WanSession } from "./session.ts";
+
+/** What the runs of a request are made from. */
+export interface Work {
+  readonly device: Device;
+  readonly components: WanComponents;
+  /** Made for requests of this kind, with `schedule`. */
+  readonly session: WanSession;
+  readonly request: PipelineRequest;
+  readonly schedule: Schedule;
+  /** Ids of every prompt. */
+  readonly tokens: readonly (readonly number[])[];
+  readonly maxLength: number;
+  readonly control: PipelineControl;
+  /** Told when a stage is finished. */
+  readonly lap: (stage: string) => void;
+}
+
+/** Results as they come in. */
+type Results = { -readonly [Key in "latents" | "frames"]: PipelineResult[Key] };
+
+/**
+ * Everything that the GPU does for a request, in order.
+ *
+ * @param result filled on the way
+ * @throws {Error} from a run, when what was read back is no number
+ */
+export function* requestRuns(work: Work, result: Results): Generator<Run> {
+  const { session, control } = work;
+  const totalSteps = session.shape.source === "clip" ? session.shape.latentFrames : 1;
+  control.onProgress?.({ stage: "encode", step: 0, totalSteps });
+  if (session.shape.source === "picture") yield pictureRun(work);
+  if (session.shape.source === "clip") yield* clipRuns(work);
+  yield* textRuns(work);
+  yield* denoiseRuns(work);
+  yield* decodeRuns(work, result);
+}
+
+/** The given first frame. */
+function pictureRun({ session, request, lap }: Work): Run {
+  const { programs, tensors } = session;
+  return {
+    programs: [programs.get("encode")],
+    stage: "encode",
+    before: () => tensors.picture.write(toSignedRange(request.picture!)),
+    finished: () => lap("encode"),
+  };
+}
+
+/** The given clip, one latent frame at a time. */
+function* clipRuns({ device, components, session, request, control, lap }: Work): Generator<Run> {
+  const { programs, tensors, clipHistory } = session;
+  const { scale_factor_temporal: temporal } = components.vae.config;
+  const totalSteps = session.shape.latentFrames;
+  const clip = request.clip!;
+  const size = request.width * request.height * 3;
+  for (let i = 0; i < totalSteps; i++) {
+    const isFirst = i === 0;
+    yield {
+      programs: [programs.get(isFirst ? "encodeFirst" : "encodeNext")],
+      stage: "encode",
+      before: () => {
+        const windows = [...clipHistory.residents].flatMap((resident) => resident.windows);
+        if (isFirst && windows.length > 0) device.clear(windows);
+        tensors.frameMask.write(Array.from({ length: totalSteps }, (_, k) => Number(k === i)));
+        if (isFirst) return tensors.picture.write(toSignedRange(clip[0]!));
+        const pixels = new Float32Array(temporal * size);
+        for (let k = 0; k < temporal; k++) {
+          const frame = clip[1 + (i - 1) * temporal + k] ?? clip.at(-1)!;
+          pixels.set(toSignedRange(frame), k * size);
+        }
+        tensors.chunk.write(pixels);
+      },
+      finished: () => {
+        control.onProgress?.({ stage: "encode", step: i + 1, totalSteps });
+        lap("encode");
+      },
+    };
+  }
+}
+
+/** Text encoder, and the keys and values of cross-attention, unless they are there. */
+function* textRuns({ session, tokens, maxLength, lap }: Work): Generator<Run> {
+  const prompts = JSON.stringify([tokens, maxLength]);
+  if (session.prompts === prompts) return;
+  session.prompts = undefined;
+  yield {
+    programs: [session.programs.get("text")],
+    stage: "encode",
+    before: () => writePrompts(session.tensors, tokens, maxLength),
+    finished: () => {
+      session.prompts = prompts;
+      lap("encode");
+    },
+  };
+}
+
+function* denoiseRuns(work: Work): Generator<Run> {
+  const { components, session, request, schedule, control, lap } = work;
+  const { programs, tensors, shape, solver } = session;
+  const { config } = components.transformer;
+  const hasFirstFrame = shape.source === "picture";
+  const model = tensors.velocities.map((_, pass) => programs.get(`denoise${pass}`));
+  const timesteps = [...schedule.timesteps];
+  const totalSteps = timesteps.length;
+  const { guidanceScale } = request;
+  const weights = shape.guidance === "none" ? [1] : [guidanceScale, 1 - guidanceScale];
+  const shown = previewSteps(totalSteps, control.previews ?? 0);
+  yield {
+    programs: [programs.get("begin")],
+    stage: "denoise",
+    before: () => {
+      control.onProgress?.({ stage: "denoise", step: 0, totalSteps });
+      const all = hasFirstFrame ? [...timesteps, 0] : timesteps;
+      tensors.timestepEmbeddings.write(timestepEmbedding(all, config.freq_dim));
+    },
+  };
+  for (let i = 0; i < totalSteps; i++) {
+    const step = solver.step(i, programs, weights);
+    const rows = hasFirstFrame ? [totalSteps, i] : [i];
+    const preview = shown.indexOf(i);
+    const isShown = preview !== -1;
+    yield {
+      programs: [...model, ...(isShown ? [programs.get("preview")] : []), ...step.programs],
+      stage: "denoise",
+      before: () => {
+        tensors.modulationIndices.write(modulationIndices(config, rows));
+        step.before();
+        if (!isShown) return;
+        const sigma = schedule.sigmas[i]!;
+        tensors.previewWeights.write([1, ...weights.map((weight) => -sigma * weight)]);
+      },
+      reads: isShown ? [tensors.firstPixels] : [],
+      finished: ([pixels]) => {
+        if (pixels) control.onPreview?.(toUnitRange(pixels), preview);
+        control.onProgress?.({ stage: "denoise", step: i + 1, totalSteps });
+        if (i + 1 === totalSteps) lap("denoise");
+      },
+    };
+  }
+}
+
+/** After which steps previews are made: at even distances between the first and the last. */
+function previewSteps(totalSteps: number, count: number): number[] {
+  const steps = Array.from(
+    { length: count },
+    (_, k) => Math.ceil((k + 1) * totalSteps / (count + 1)) - 1,
+  );
+  return [...new Set(steps)];
+}
+
+/** The latents as the caller gets them, and then one latent frame at a time. */
+function* decodeRuns(work: Work, result: Results): Generator<Run> {
+  const { device, components, session, request, control, lap } = work;
+  const { programs, tensors, history, shape } = session;
+  const { textEncoder, transformer, vae } = components;
+  const { guidanceScale, task } = request;
+  const totalSteps = shape.latentFrames;
+  for (let i = 0; i < totalSteps; i++) {
+    const isFirst = i === 0;
+    const isLast = i + 1 === totalSteps;
+    const pixels = isFirst ? tensors.firstPixels : tensors.nextPixels;
+    yield {
+      programs: isFirst
+        ? [programs.get("finish"), programs.get("decodeFirst")]
+        : [programs.get("decodeNext")],
+      stage: "decode",
+      before: () => {
+        if (!isFirst) return tensors.frameIndex.write([i]);
+        const windows = [...history.residents].flatMap((resident) => resident.windows);
+        if (windows.length > 0) device.clear(windows);
+        control.onProgress?.({ stage: "decode", step: 0, totalSteps });
+      },
+      reads: isFirst ? [tensors.latents, pixels] : [pixels],
+      finished: (contents) => {
+        if (isFirst) {
+          result.latents = contents[0]!;
+          if (!isFinite(result.latents)) {
+            const parts = [textEncoder, transformer, vae].map(({ weights }) => weights);
+            throw explainNonFinite("the transformer", parts, guidanceScale);
+          }
+        }
+        const decoded = contents.at(-1)!;
+        if (!isFinite(decoded)) {
+          throw explainNonFinite("the autoencoder", [vae.weights], guidanceScale);
+        }
+        const frames = toFrames(decoded, pixels.shape[1]!);
+        const kept = task !== "TI2I" ? frames : isLast ? frames.slice(-1) : [];
+        for (const frame of kept) {
+          if (control.onFrame) control.onFrame(frame);
+          else result.frames.push(frame);
+        }
+        control.onProgress?.({ stage: "decode", step: i + 1, totalSteps });
+        if (isLast) lap("decode");
+      },
+    };
+  }
+}
+
+/** Decoded pixels as pictures. */
+function toFrames(decoded: Float32Array, count: number): Float32Array[] {
+  const size = decoded.length / count;
+  return Array.from(
+    { length: count },
+    (_, i) => toUnitRange(decoded.subarray(i * size, (i + 1) * size)),
+  );
+}

@@ -1,0 +1,145 @@
+/** What a request gives on the way and at its end; what the pixels must be is tested in `tests/`. */
+import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
+import { REQUEST, withPipeline } from "../../../tests/pipeline_bench.ts";
+import type { PipelineControl, PipelineProgress, PipelineRequest } from "../../pipeline.ts";
+
+/** A picture of the request's size, another one for every `shade`. */
+function gradient(shade: number): Uint8Array {
+  const { width, height } = REQUEST;
+  return Uint8Array.from({ length: width * height * 3 }, (_, i) => (i * 7 + shade * 31) % 256);
+}
+
+const CLIP: PipelineRequest = {
+  ...REQUEST,
+  task: "V2V",
+  clip: Array.from({ length: 9 }, (_, i) => gradient(i)),
+  numFrames: 9,
+  strength: 0.7,
+};
+
+Deno.test("WanPipeline.generate() hands out each latent frame's frames before it decodes the next", () =>
+  withPipeline(async ({ pipeline }) => {
+    const request = { ...REQUEST, numFrames: 9 };
+    const whole = await pipeline.generate(request);
+    assert.equal(whole.frames.length, 9);
+    const frames: Float32Array[] = [];
+    const counts: number[] = [];
+    const streamed = await pipeline.generate(request, {
+      onFrame: (frame) => frames.push(frame),
+      onProgress: ({ stage }) => stage === "decode" && counts.push(frames.length),
+    });
+    assert.deepEqual(frames, whole.frames);
+    assert.deepEqual(streamed.frames, []);
+    assert.deepEqual(counts, [0, 1, 5, 9]);
+  }));
+
+Deno.test("WanPipeline.generate() changes a picture by a clip of two latent frames, whose last frame it gives", () =>
+  withPipeline(async ({ pipeline }) => {
+    const picture = gradient(0);
+    const clip = await pipeline.generate({ ...REQUEST, task: "I2V", picture, numFrames: 5 });
+    const edit = await pipeline.generate({ ...REQUEST, task: "TI2I", picture, numFrames: 1 });
+    assert.deepEqual(edit.frames, clip.frames.slice(-1));
+    const seen: Float32Array[] = [];
+    await pipeline.generate({ ...REQUEST, task: "TI2I", picture, numFrames: 1 }, {
+      onFrame: (frame) => seen.push(frame),
+    });
+    assert.deepEqual(seen, edit.frames);
+  }));
+
+Deno.test("WanPipeline.generate() lets a short clip stand still at its end", () =>
+  withPipeline(async ({ pipeline }) => {
+    const short = await pipeline.generate({ ...CLIP, clip: CLIP.clip!.slice(0, 7) });
+    const last = CLIP.clip![6]!;
+    const full = await pipeline.generate({
+      ...CLIP,
+      clip: [...CLIP.clip!.slice(0, 7), last, last],
+    });
+    assert.equal(short.frames.length, 9);
+    assert.deepEqual(short.frames, full.frames);
+  }));
+
+Deno.test("WanPipeline.generate() takes fewer steps for less strength, and keeps programs apart that do", () =>
+  withPipeline(async ({ pipeline }) => {
+    const run = async (strength: number, numInferenceSteps: number) => {
+      const seen: PipelineProgress[] = [];
+      const request = { ...CLIP, strength, numInferenceSteps };
+      const { latents } = await pipeline.generate(request, { onProgress: (p) => seen.push(p) });
+      return { latents, steps: seen.findLast(({ stage }) => stage === "denoise")!.totalSteps };
+    };
+    const half = await run(0.5, 6);
+    const all = await run(1, 3);
+    assert.deepEqual([half.steps, all.steps], [3, 3]);
+    assert.notDeepEqual(half.latents, all.latents);
+    assert.deepEqual(await run(0.5, 6), half);
+  }));
+
+Deno.test("WanPipeline.generate() stops between the frames that it encodes and decodes when cancelled", () =>
+  withPipeline(async ({ device, pipeline }) => {
+    const { latents } = await pipeline.generate(CLIP);
+    for (const stage of ["encode", "decode"] as const) {
+      for (const step of [1, 2]) {
+        let reached = Infinity;
+        const control: PipelineControl = {
+          onProgress: (progress) => {
+            if (progress.stage === stage && progress.step === step) {
+              reached = device.counters.submits;
+            }
+          },
+          isCancelled: () => device.counters.submits >= reached,
+        };
+        await assert.rejects(pipeline.generate(CLIP, control), { name: "AbortError" });
+        assert.ok(device.counters.submits - reached <= 2, `${stage} ${step}`);
+      }
+    }
+    assert.deepEqual((await pipeline.generate(CLIP)).latents, latents);
+  }, { submitBudget: { flops: 3e6, bytes: 3e6 } }));
+
+for (
+  const [name, request] of [
+    ["a clip from text", REQUEST],
+    ["a clip from a picture", { ...REQUEST, task: "I2V", picture: gradient(1) }],
+    ["one pass without guidance", { ...REQUEST, guidanceScale: 1 }],
+    ["two passes of guidance", { ...REQUEST, guidancePasses: "sequential" }],
+    ["a clip from a clip", CLIP],
+  ] as const
+) {
+  Deno.test(`WanPipeline.generate() gives the same bits with previews as without: ${name}`, () =>
+    withPipeline(async ({ pipeline }) => {
+      const plain = await pipeline.generate({ ...request, numInferenceSteps: 5 });
+      for (const previews of [1, 3, 9]) {
+        const indices: number[] = [];
+        const shown = await pipeline.generate({ ...request, numInferenceSteps: 5 }, {
+          previews,
+          onPreview: (frame, index) => {
+            indices.push(index);
+            assert.equal(frame.length, REQUEST.width * REQUEST.height * 3);
+            assert.ok(frame.every((value) => value >= 0 && value <= 1));
+          },
+        });
+        assert.deepEqual(shown.latents, plain.latents);
+        assert.deepEqual(shown.frames, plain.frames);
+        const steps = request.task === "V2V" ? 3 : 5;
+        assert.deepEqual(indices, Array.from({ length: Math.min(previews, steps) }, (_, i) => i));
+      }
+    }));
+}
+
+Deno.test("WanPipeline.generate() shows in the preview after its last step what it gives", () => {
+  const folder = fileURLToPath(new URL("../../bundled", import.meta.url));
+  return withPipeline(async ({ pipeline }) => {
+    const shown: Float32Array[] = [];
+    const request = { ...REQUEST, task: "T2I", numFrames: 1, numInferenceSteps: 4 } as const;
+    const { frames } = await pipeline.generate(request, {
+      previews: 4,
+      onPreview: (frame) => shown.push(frame),
+    });
+    assert.equal(shown.length, 4);
+    const differences = shown.map((frame) =>
+      frame.reduce((sum, value, i) => sum + Math.abs(value - frames[0]![i]!), 0) / frame.length
+    );
+    // The last of 4 steps goes to sigma 0: what it predicts is the result.
+    assert.ok(differences[3]! < 1e-5, `${differences}`);
+    assert.ok(differences[0]! > differences[3]!, `${differences}`);
+  }, { folder });
+});

@@ -1,0 +1,61 @@
+/**
+ * A Wan pipeline on a device whose limits a test may choose.
+ *
+ * @module
+ */
+import { readModelIndex } from "../hub/model_index.ts";
+import { openWanPipeline, type WanPipeline } from "../models/families/wan/pipeline.ts";
+import type { PipelineRequest } from "../models/mod.ts";
+import { Device, openDevice, type Target } from "../runtime/mod.ts";
+import { Golden } from "./golden.ts";
+
+/** A small pipeline of the TI2V type. */
+export const FOLDER = new Golden("wan/pipeline-ti2v").folder;
+
+/** A request for it. */
+export const REQUEST: PipelineRequest = {
+  task: "T2V",
+  prompt: "a red circle",
+  negativePrompt: "blurry",
+  width: 32,
+  height: 32,
+  numFrames: 5,
+  seed: 1,
+  numInferenceSteps: 3,
+  guidanceScale: 4,
+};
+
+/** A loaded pipeline. */
+export interface Bench {
+  readonly device: Device;
+  readonly pipeline: WanPipeline;
+  /** Device memory of the weights. */
+  readonly weightBytes: number;
+}
+
+/** How a bench is set up. */
+export interface BenchOptions {
+  readonly folder?: string;
+  readonly maxBytes?: number;
+  /** Small ones cut all work into many submits, as large models need them. */
+  readonly submitBudget?: Target["submitBudget"];
+  /** Large ones make copies of what would else be shown in place. */
+  readonly offsetAlignment?: number;
+}
+
+/** Loads a pipeline, lets a test use it, and frees everything. */
+export async function withPipeline(
+  use: (bench: Bench) => Promise<void>,
+  options: BenchOptions = {},
+): Promise<void> {
+  const { gpuDevice, target, adapter } = await openDevice();
+  const { folder, maxBytes = Infinity, ...changes } = options;
+  const device = new Device(gpuDevice, { ...target, ...changes }, adapter, maxBytes);
+  try {
+    using pipeline = await openWanPipeline(await readModelIndex(folder ?? FOLDER));
+    await pipeline.load(device);
+    await use({ device, pipeline, weightBytes: device.allocatedBytes });
+  } finally {
+    device.destroy();
+  }
+}
