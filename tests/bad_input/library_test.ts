@@ -148,7 +148,13 @@ Deno.test("maxVramBytes is kept to the byte, and a sentence says what would be n
       using pipeline = await openPipeline(damagedFree);
       await pipeline.load(device);
       const request = { prompt: "a", negativePrompt: "", width: 16, height: 16, numFrames: 1 };
-      await pipeline.generate({ ...request, seed: 1, numInferenceSteps: 1, guidanceScale: 0 });
+      await pipeline.generate({
+        ...request,
+        task: "T2I",
+        seed: 1,
+        numInferenceSteps: 1,
+        guidanceScale: 0,
+      });
       return device.peakBytes;
     } finally {
       device.destroy();
@@ -176,6 +182,7 @@ Deno.test("a device that is lost in the middle of a generation ends it with a re
     await pipeline.load(device);
     let steps = 0;
     const result = pipeline.generate({
+      task: "T2I",
       prompt: "a",
       negativePrompt: "",
       width: 64,

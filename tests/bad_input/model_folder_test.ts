@@ -386,7 +386,7 @@ Deno.test("Pipeline.generate() gives a sentence and no black picture for weights
           using pipeline = await openPipeline(folder);
           await pipeline.load(device);
           await assert.rejects(
-            pipeline.generate({ ...request, guidanceScale: 3 }),
+            pipeline.generate({ ...request, task: "T2I", guidanceScale: 3 }),
             (error) => assertSentence(error, message),
           );
         }));
@@ -397,11 +397,14 @@ Deno.test("Pipeline.generate() gives a sentence and no black picture for weights
         withModel(["is whole", "", "missing", /./], async (folder) => {
           using pipeline = await openPipeline(folder);
           await pipeline.load(device);
-          await assert.rejects(pipeline.generate({ ...request, guidanceScale: 1e39 }), (error) => {
-            assert.ok(error instanceof RangeError);
-            return assertSentence(error, /because guidanceScale is 1e\+39; ask for less/);
-          });
-          const { frames } = await pipeline.generate({ ...request, guidanceScale: 3 });
+          await assert.rejects(
+            pipeline.generate({ ...request, task: "T2I", guidanceScale: 1e39 }),
+            (error) => {
+              assert.ok(error instanceof RangeError);
+              return assertSentence(error, /because guidanceScale is 1e\+39; ask for less/);
+            },
+          );
+          const { frames } = await pipeline.generate({ ...request, task: "T2I", guidanceScale: 3 });
           assert.ok(frames[0]!.every(Number.isFinite));
         }),
     );
