@@ -102,7 +102,7 @@ const COLUMNS = {
 } as const;
 
 /** Servers that may die while they run a job, before it is taken for the reason. */
-const MAX_DEATHS = 2;
+const MAX_DEATHS = 5;
 
 const INTERRUPTED: JobError = {
   code: "interrupted",
