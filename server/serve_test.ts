@@ -149,7 +149,7 @@ Deno.test("a server that resumes keeps what an edit needs, and runs it with the 
       openEngine: () => loaded.then(() => testee),
     });
   try {
-    const first = run(engine(50));
+    const first = run(engine(500));
     await first.ready;
     const form = new FormData();
     form.set("prompt", "a");

@@ -203,10 +203,15 @@ Deno.test("a stopping server lets the running request finish and refuses the oth
 
 Deno.test("clients take turns by key where keys are asked for, else by address", async () => {
   for (const [apiKeys, expected] of [[[], ["a2", "b", "a3"]], [["k1", "k2"], ["b", "a2", "a3"]]]) {
-    await using service = await testService({
-      engine: new FakeEngine({ stepMs: 5 }),
-      settings: { apiKeys: apiKeys! },
-    });
+    const engine = new FakeEngine();
+    const allAreQueued = Promise.withResolvers<void>();
+    const generate = engine.generate.bind(engine);
+    engine.generate = async (...args) => {
+      const frames = await generate(...args);
+      await allAreQueued.promise;
+      return frames;
+    };
+    await using service = await testService({ engine, settings: { apiKeys: apiKeys! } });
     const post = async (prompt: string, key: string) => {
       const headers = { authorization: `Bearer ${key}` };
       await (await service.post("/v1/images/generations", { prompt }, { headers })).body?.cancel();
@@ -218,7 +223,8 @@ Deno.test("clients take turns by key where keys are asked for, else by address",
       answers.push(post(prompt, key));
       await until(() => service.queue.waiting > before);
     }
+    allAreQueued.resolve();
     await Promise.all(answers);
-    assert.deepEqual(service.engine.requests.slice(1).map(({ prompt }) => prompt), expected);
+    assert.deepEqual(engine.requests.slice(1).map(({ prompt }) => prompt), expected);
   }
 });
