@@ -9,19 +9,25 @@ export * from "./dtype.ts";
 export * from "./errors.ts";
 export * from "./graph.ts";
 export * from "./open_device.ts";
-export * from "./plan.ts";
-export * from "./profile.ts";
-export * from "./program.ts";
+export { type MemoryPlan, planMemory, type PlannedDispatch, type PlannedProgram } from "./plan.ts";
+export { profileProgram, type ProfileRow } from "./profile.ts";
+export {
+  instantiate,
+  type PreparedDispatch,
+  Program,
+  ProgramSet,
+  type RunControl,
+} from "./program.ts";
 export type { BlockFormat, WeightFormat } from "./quantization/block_format.ts";
 export { blockBytes, dequantize, isWeightFormat } from "./quantization/formats.ts";
-export * from "./resident.ts";
+export { Resident } from "./resident.ts";
 export * from "./schedule.ts";
 export type { BufferSlot, Kernel, ParamType, WgslDialect } from "./shaders/assemble.ts";
 export * from "./shape.ts";
 export * from "./target.ts";
 export * from "./tensor.ts";
 export * from "./tuning/mod.ts";
-export * from "./windows.ts";
+export { allocatedBytes, type BufferWindow } from "./windows.ts";
 export * from "./ops/mod.ts";
 export * from "./weights/checkpoint.ts";
 export * from "./weights/safetensors.ts";
