@@ -25,10 +25,10 @@ export interface RowNormSpec {
  * y[r] = act((n(x[r]) * weight + bias) * (1 + scale[m(r)]) + shift[m(r)]), n by `kind`.
  *
  * x, y: [row_count, words * width]; weight: [words * width] or, by parts, [row_count / part_rows, words * width];
- * bias: [words * width]; cos, sin: [positions, 2 * head_words], of which row r takes r % positions; scale and shift have rows of their own, of which
- * row r takes `(r / div) % mod`. Mean and variance are of `x - pivot`, the row's first element: two
- * passes, exact for rows far from zero. Workgroup: lanes * rows x 1 x 1 (software adapters
- * make vectors of invocations along x only), grid: row_count / rows.
+ * bias: [words * width]; cos, sin: [positions, 2 * head_words], of which row r takes `r % positions`; scale and shift
+ * have rows of their own, of which row r takes `(r / div) % mod`. Mean and variance are of `x - pivot`, the row's
+ * first element: two passes, exact for rows far from zero. Workgroup: lanes * rows x 1 x 1 (software adapters make
+ * vectors of invocations along x only), grid: row_count / rows.
  */
 export function rowNormKernel(spec: RowNormSpec): Kernel {
   const { kind, width, lanes, rows, activation, weight, isRotary } = spec;
