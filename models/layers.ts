@@ -42,6 +42,7 @@ export function linearLayers(
   names: readonly string[],
   x: Tensor,
   outFeatures: number,
+  options: Pick<LinearOptions, "norm"> = {},
 ): Tensor {
   const stack = (part: string, shape: readonly number[]) =>
     weights.stack(x.graph, names.map((name) => ({ name: `${name}.${part}`, shape })));
@@ -50,12 +51,13 @@ export function linearLayers(
   const weight = isAlike ? stack("weight", [outFeatures, x.dim(-1)]) : undefined;
   const bias = weight && biased > 0 ? stack("bias", [outFeatures]) : undefined;
   if (!weight || (biased > 0 && !bias)) {
-    const results = names.map((name) => linearLayer(weights, name, x, outFeatures));
+    const results = names.map((name) => linearLayer(weights, name, x, outFeatures, options));
     return concat(results.map((y) => y.reshape(1, ...y.shape)), 0);
   }
   return linear(x, weight, {
     name: names.join("+"),
     parts: names.length,
+    ...options,
     ...(bias && { bias: bias.reshape(-1) }),
   });
 }

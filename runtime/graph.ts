@@ -172,10 +172,7 @@ export class Graph {
         `Cannot dispatch ${label}: its grid is [${spec.workgroups.join(", ")}] workgroups`,
       );
     }
-    const bindings = tensors.reduce(
-      (sum, tensor) => sum + cutIntoPieces(tensor.memory.byteLength, this.target.limits).length,
-      0,
-    );
+    const bindings = this.bindingsOf(tensors);
     if (bindings > this.target.limits.maxStorageBuffers) {
       throw new RangeError(
         `Cannot dispatch ${label}: its tensors (${
@@ -202,6 +199,14 @@ export class Graph {
       if ("id" in memory) this.#written.add(memory.id);
       else this.#overwritten.set(memory, this.dispatches.length);
     });
+  }
+
+  /** Storage bindings that a kernel needs for these tensors. */
+  bindingsOf(tensors: readonly Tensor[]): number {
+    return tensors.reduce(
+      (sum, { memory }) => sum + cutIntoPieces(memory.byteLength, this.target.limits).length,
+      0,
+    );
   }
 
   #checkUse(label: string, tensor: Tensor, access: "read" | "read_write"): void {

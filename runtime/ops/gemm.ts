@@ -6,11 +6,14 @@ import type { WeightFormat } from "../quantization/block_format.ts";
 import { BLOCK_FORMATS } from "../quantization/formats.ts";
 import { GEMM_INT8_BYTES, GEMM_INT8_TILE, gemmInt8Kernel } from "../shaders/gemm_int8.ts";
 import { QUANTIZE_ROWS, ROW_HEADER } from "../shaders/quantize_rows.ts";
+import type { GemmNorm } from "../shaders/gemm_norm.ts";
 import { GEMM_LANES, gemmRegistersKernel } from "../shaders/gemm_registers.ts";
 import { GEMM_ROWS_COLUMNS, gemmRowsKernel } from "../shaders/gemm_rows.ts";
 import { gemmSharedKernel } from "../shaders/gemm_shared.ts";
 import type { Target } from "../target.ts";
 import { matrixVariant } from "./gemm_matrix.ts";
+import { normOperands, sparesNorm } from "./gemm_norm.ts";
+import { layerNorm, type LayerNormOptions } from "./norm/layer_norm.ts";
 import { linearClass, matmulClass } from "./problem_class.ts";
 import { chooseVariant, hasSubgroupsOf, type Variant } from "./variants.ts";
 
@@ -28,6 +31,8 @@ export interface GemmProblem {
   readonly format?: WeightFormat;
   /** Factors may be rounded to f16. */
   readonly mayRound: boolean;
+  /** Rows of a are normalised by the kernel. */
+  readonly norm?: GemmNorm;
 }
 
 /** A batch: matrix z is made from a at `floor(z / inner) * aOuter + (z % inner) * aInner` elements, b likewise. */
@@ -47,6 +52,8 @@ export interface GemmVariant extends Variant<GemmProblem> {
     problem: GemmProblem,
     target: Target,
   ): { kernel: Kernel; workgroups: [number, number, number] };
+  /** Whether to leave it to the kernel to normalise the rows of a, rather than to one before it. */
+  normalizes?(problem: GemmProblem): boolean;
   /** What the kernel takes in place of a, where that is not a itself. */
   prepare?(problem: GemmProblem, a: Tensor): Tensor;
 }
@@ -79,8 +86,9 @@ function registersVariant(
     tileOf,
     supports: ({ m }, { features }) =>
       m >= leastRows && (!broadcasts || hasSubgroupsOf(GEMM_LANES, features)),
+    normalizes: (problem) => broadcasts && sparesNorm(problem, tileOf(problem)),
     plan(problem) {
-      const { m, n, k, layout, epilogue, batch, format } = problem;
+      const { m, n, k, layout, epilogue, batch, format, norm } = problem;
       const { rows, columns } = tileOf(problem);
       return {
         kernel: gemmRegistersKernel({
@@ -92,6 +100,7 @@ function registersVariant(
           isBatched: batch !== undefined,
           broadcasts,
           ...(format && { scaleRun: BLOCK_FORMATS[format].scaleRun }),
+          ...(norm && { norm }),
           epilogue,
         }),
         workgroups: batch
@@ -237,12 +246,17 @@ export const GEMM_VARIANTS: readonly string[] = [
   SHARED_32,
 ].map(({ name }) => name);
 
-/** Dispatches a product with the kernel that suits the target. */
+/**
+ * Dispatches a product with the kernel that suits the target.
+ *
+ * @param norm of the rows of a, before the product: by the kernel itself, or by one before it
+ */
 export function dispatchGemm(
   op: string,
   problem: GemmProblem,
   buffers: Readonly<Record<string, Tensor>> & { readonly y: Tensor },
   params: Readonly<Record<string, number>>,
+  norm?: LayerNormOptions,
 ): void {
   const { graph } = buffers.y;
   const { m, n, k, batch, layout } = problem;
@@ -251,11 +265,16 @@ export function dispatchGemm(
     ? linearClass({ ...sizes, weight: buffers["b"]!.dtype })
     : matmulClass({ ...sizes, layout, count: batch?.count ?? 1 });
   const variant = chooseVariant(op, byPreference(problem), problem, graph.target, problemClass);
-  const a = variant.prepare?.(problem, buffers["a"]!);
-  const { kernel, workgroups } = variant.plan(problem, graph.target);
+  const own = norm && variant.normalizes?.(problem) ? normOperands(norm, k, buffers) : undefined;
+  const input = norm && !own ? layerNorm(buffers["a"]!, norm) : buffers["a"]!;
+  const a = variant.prepare?.(problem, input) ?? input;
+  const { kernel, workgroups } = variant.plan(
+    own ? { ...problem, norm: own.norm } : problem,
+    graph.target,
+  );
   graph.dispatch({
     kernel,
-    buffers: a ? { ...buffers, a } : buffers,
+    buffers: { ...buffers, ...own?.buffers, a },
     params: {
       m,
       n,
@@ -270,6 +289,7 @@ export function dispatchGemm(
           b_inner: batch.bInner,
         }
         : {}),
+      ...(norm && { norm_eps: norm.eps }),
       ...params,
     },
     workgroups,

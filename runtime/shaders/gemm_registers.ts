@@ -8,6 +8,15 @@ import {
   type GemmEpilogue,
 } from "./gemm_epilogue.ts";
 import { lowRankWalk } from "./gemm_low_rank.ts";
+import {
+  type GemmNorm,
+  normBuffers,
+  normFinish,
+  normName,
+  normParams,
+  normStart,
+  normStep,
+} from "./gemm_norm.ts";
 import { batchWgsl, gemmParams, rowLoader } from "./gemm_operands.ts";
 
 /** What a register-tiled matrix product is specialised to. */
@@ -30,6 +39,8 @@ export interface GemmRegistersSpec {
   readonly broadcasts: boolean;
   /** b is a quantised weight whose scales hold for this many `vec4`s; layout `nk`, k whole runs. */
   readonly scaleRun?: BlockFormat["scaleRun"];
+  /** Needs `broadcasts` and k a multiple of 4; no batches. */
+  readonly norm?: GemmNorm;
   readonly epilogue: GemmEpilogue;
 }
 
@@ -47,8 +58,8 @@ const RUN_ROWS = 4;
  * Rows and columns past the end are computed on clamped addresses and not stored.
  */
 export function gemmRegistersKernel(spec: GemmRegistersSpec): Kernel {
-  const { layout, rows, columns, isVectorK, isVectorN, isBatched, broadcasts, scaleRun, epilogue } =
-    spec;
+  const { layout, rows, columns, isVectorK, isVectorN, isBatched, broadcasts } = spec;
+  const { scaleRun, norm, epilogue } = spec;
   const aWidth = isVectorK ? 4 : 1;
   const bWidth = (layout === "nk" ? isVectorK : isVectorN) ? 4 : 1;
   const yWidth = isVectorN ? 4 : 1;
@@ -56,6 +67,7 @@ export function gemmRegistersKernel(spec: GemmRegistersSpec): Kernel {
   const each = (count: number, line: (i: number) => string) =>
     Array.from({ length: count }, (_, i) => line(i));
   const rowLoads = Math.ceil(rows / GEMM_LANES);
+  const tile = { lanes: GEMM_LANES, rows, groups };
   const rowAddresses = (a: string) =>
     broadcasts
       ? each(
@@ -76,11 +88,11 @@ export function gemmRegistersKernel(spec: GemmRegistersSpec): Kernel {
   const starts = startsAtBias
     ? each(groups, (g) => `  let start${g} = ${biasOf(g * 4, isVectorN)};`)
     : [];
+  const startOf = (g: number) => (startsAtBias ? `start${g}` : "vec4<f32>()");
   const sums = each(
     rows,
     (r) =>
-      each(groups, (g) => `  var s${r}_${g} = ${startsAtBias ? `start${g}` : "vec4<f32>()"};`)
-        .join("\n"),
+      each(groups, (g) => `  var s${r}_${g} = ${norm ? "vec4<f32>()" : startOf(g)};`).join("\n"),
   );
   // With few rows the loads are all the work, so that a quantised b is loaded by whole runs.
   const takesRuns = rows <= RUN_ROWS && scaleRun !== undefined && scaleRun !== "row";
@@ -109,8 +121,10 @@ export function gemmRegistersKernel(spec: GemmRegistersSpec): Kernel {
       });
       return [...columnLoads, ...transposed].join("\n");
     });
-  const products = (a: string) => [
-    ...(broadcasts ? each(rowLoads, (i) => `    let l${i} = ${a}_four(a${i}, k);`) : []),
+  const loads = (a: string) =>
+    each(rowLoads, (i) => `    let l${i} = ${a}_four(a${i}, k);`).join("\n");
+  const products = (a: string, loadRows = loads(a)) => [
+    ...(broadcasts ? [loadRows] : []),
     ...each(rows, (r) =>
       [
         broadcasts
@@ -128,7 +142,7 @@ export function gemmRegistersKernel(spec: GemmRegistersSpec): Kernel {
   const loop = walkRows(columns, scaleRun, takesRuns, (access) =>
     [
       ...(layout === "kn" ? rowsOfB() : columnsOf((column) => columnOfB(column, access))),
-      ...products("a"),
+      ...products("a", norm && normStep(norm, tile)),
     ].join("\n"));
   const lowRankLoop = lowRankWalk(epilogue.lowRank, (t, up) =>
     [
@@ -161,15 +175,17 @@ export function gemmRegistersKernel(spec: GemmRegistersSpec): Kernel {
       isVectorK ? "" : " odd k"
     }${isVectorN ? "" : " odd n"}${isBatched ? " batched" : ""}${
       scaleRun ? ` scales ${scaleRun}` : ""
-    }${epilogueName(epilogue)}`,
+    }${normName(norm)}${epilogueName(epilogue)}`,
     buffers: [
       { name: "a", access: "read", width: aWidth },
       { name: "b", access: "read", width: bWidth },
+      ...normBuffers(norm),
       ...epilogueBuffers(epilogue, yWidth),
     ],
     params: {
       ...gemmParams(isBatched),
       ...(isBatched ? {} : { band: "u32" as const }),
+      ...normParams(norm),
       ...epilogueParams(epilogue),
     },
     workgroupSize: [GEMM_LANES, 1, 1],
@@ -189,7 +205,9 @@ ${batchWgsl(isBatched, aWidth, bWidth)}
 ${rowAddresses("a").join("\n")}
 ${layout === "nk" ? columnAddresses("b").join("\n") : ""}
 ${[...starts, ...sums].join("\n")}
+${norm ? normStart(tile, startOf) : ""}
 ${loop}
+${norm ? normFinish(tile) : ""}
 ${lowRankLoop}
 ${stores.join("\n")}
 }`,

@@ -5,6 +5,7 @@ import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
 import { GEMM_VARIANTS } from "../gemm.ts";
 import { type NdArray, ndarray, randomNormal } from "../ndarray.ts";
 import { sampleWeight } from "../sample_blocks.ts";
+import { layerNormReference } from "../norm/reference.ts";
 import { linear } from "./mod.ts";
 import { linearReference } from "./reference.ts";
 
@@ -30,7 +31,13 @@ interface LinearCase {
   readonly lowRankDtype?: DType;
   /** The branch's own weight is quantised. */
   readonly downFormat?: WeightFormat;
+  /** Shapes of the parts of a normalisation, and how far the rows are from zero. */
+  readonly norm?: Readonly<Partial<Record<NormPart, readonly number[]>>>;
+  readonly mean?: number;
 }
+
+const NORM_PARTS = ["weight", "bias", "scale", "shift"] as const;
+type NormPart = typeof NORM_PARTS[number];
 
 function linearCase(spec: LinearCase): OpCase {
   const { x, n, dtype = "f32", xDtype = "f32", bias, activation = "none", gate, residual } = spec;
@@ -63,7 +70,22 @@ function linearCase(spec: LinearCase): OpCase {
     inputs["up"] = { values: randomNormal([n, rank], 7, 1 / Math.sqrt(rank)), dtype: lowRankDtype };
     inputs["scales"] = { values: randomNormal([rank], 8), dtype: "f32" };
   }
+  const { norm, mean = 0 } = spec;
+  if (mean !== 0) inputs["x"]!.values.data.forEach((value, i, data) => data[i] = value + mean);
+  NORM_PARTS.forEach((name, i) => {
+    const shape = norm?.[name];
+    if (shape) {
+      inputs[`norm_${name}`] = { values: randomNormal(shape, 9 + i, 0.5), dtype: "f32" };
+    }
+  });
+  const normOf = <T>(arrays: Readonly<Record<string, T>>) =>
+    Object.fromEntries(
+      NORM_PARTS.filter((name) => norm?.[name]).map((name) => [name, arrays[`norm_${name}`]!]),
+    ) as Partial<Record<NormPart, T>>;
   const parts = [
+    norm &&
+    ["norm", ...Object.entries(norm).map(([name, shape]) => `${name} [${shape}]`)].join(" "),
+    mean !== 0 && `of mean ${mean}`,
     rank && `rank ${rank} ${downFormat ?? lowRankDtype}`,
     bias && "bias",
     activation !== "none" && activation,
@@ -77,7 +99,7 @@ function linearCase(spec: LinearCase): OpCase {
   return {
     name: [`x [${x}] n ${n} ${types}`, ...parts.filter((part) => part)].join(" "),
     inputs,
-    build: ({ x, w, bias, gate, residual, down, up, scales }) => [
+    build: ({ x, w, bias, gate, residual, down, up, scales, ...others }) => [
       linear(x!, w!, {
         activation,
         ...(bias && { bias }),
@@ -85,9 +107,13 @@ function linearCase(spec: LinearCase): OpCase {
         ...(residual && { residual }),
         ...(count !== undefined && { parts: count }),
         ...(down && up && scales && { lowRank: { down, up, scales } }),
+        ...(norm && { norm: { eps: 1e-6, ...normOf(others) } }),
       }),
     ],
-    reference: (arrays) => [inParts(linearReference(arrays, activation), count)],
+    reference: (arrays) => {
+      const x = norm ? layerNormReference(arrays["x"]!, 1e-6, normOf(arrays)) : arrays["x"]!;
+      return [inParts(linearReference({ ...arrays, x }, activation), count)];
+    },
     tolerance: 2e-5,
     // The branch's inner factor is no input, so that the reference does not round it.
     half: { inputs: ["x", "w", "down", "up"], tolerance: rank ? 1e-3 : 1e-4 },
@@ -137,6 +163,31 @@ function lowRankCases(): OpCase[] {
   ];
 }
 
+/** Rows that are normalised before the product: sizes around the tiles, every part of both, rows far from zero. */
+function normCases(): OpCase[] {
+  const modulation = (k: number) => ({ scale: [1, 1, k], shift: [1, 1, k] });
+  const affine = (k: number) => ({ weight: [k], bias: [k] });
+  const epilogue = { bias: true, residual: true } as const;
+  return [
+    linearCase({ x: [1, 4], n: 5, norm: {} }),
+    linearCase({ x: [2, 160], n: 36, norm: { weight: [160] }, bias: true }),
+    linearCase({ x: [2, 3, 64], n: 33, norm: modulation(64), ...epilogue, gate: [2, 1, 33] }),
+    linearCase({ x: [15, 37], n: 40, norm: affine(37), bias: true }),
+    linearCase({ x: [2, 16, 160], n: 96, norm: modulation(160), bias: true, parts: 3 }),
+    linearCase({ x: [2, 36, 160], n: 160, norm: affine(160), bias: true }),
+    linearCase({ x: [3, 17, 64], n: 70, norm: modulation(64), activation: "gelu_tanh" }),
+    linearCase({ x: [2, 9, 32], n: 36, norm: { scale: [2, 1, 32], shift: [2, 9, 32] } }),
+    linearCase({ x: [1, 25, 60], n: 34, norm: { ...affine(60), ...modulation(60) }, bias: true }),
+    linearCase({ x: [1, 25, 60], n: 34, norm: { ...affine(60), scale: [60] }, ...epilogue }),
+    linearCase({ x: [130, 64], n: 130, norm: { shift: [64] }, bias: true }),
+    linearCase({ x: [24, 64], n: 40, xDtype: "bf16", dtype: "bf16", norm: affine(64), mean: 3 }),
+    linearCase({ x: [32, 160], n: 40, norm: affine(160), mean: 1000, bias: true }),
+    linearCase({ x: [33, 64], n: 36, format: "q8_0", norm: affine(64), bias: true }),
+    linearCase({ x: [3, 256], n: 36, format: "q4_k", norm: affine(256), bias: true }),
+    linearCase({ x: [1, 18, 64], n: 36, norm: modulation(64), rank: 4, bias: true }),
+  ];
+}
+
 /** Sizes around every tile, all storage formats, all epilogue parts. */
 export const LINEAR_SUITE: OpSuite = {
   op: "linear",
@@ -176,6 +227,7 @@ export const LINEAR_SUITE: OpSuite = {
     linearCase({ x: [2, 64], n: 20, format: "f8_e4m3", scale: 0.37, bias: true }),
     linearCase({ x: [130, 36], n: 20, format: "f8_e4m3", scale: -3, residual: true }),
     ...lowRankCases(),
+    ...normCases(),
   ],
 };
 

@@ -5,6 +5,7 @@ import { isWeightFormat } from "../../quantization/formats.ts";
 import type { Activation } from "../../shaders/activations.ts";
 import { dispatchGemm } from "../gemm.ts";
 import { mayRoundToHalf } from "../matrix_unit.ts";
+import { layerNorm, type LayerNormOptions } from "../norm/layer_norm.ts";
 import type { LowRank } from "./low_rank.ts";
 
 /** Optional parts of a linear layer. */
@@ -19,6 +20,8 @@ export interface LinearOptions {
   readonly residual?: Tensor;
   /** Equal parts of N, N / parts a multiple of 4, that become a leading dimension of the result: several layers in one. */
   readonly parts?: number;
+  /** Layer normalisation of the rows of x, before the product: in its kernel where that is faster. */
+  readonly norm?: LayerNormOptions;
   /** Adapters, added before the bias. */
   readonly lowRank?: LowRank;
   /** Name of the result, for messages. */
@@ -26,7 +29,7 @@ export interface LinearOptions {
 }
 
 /**
- * y = residual + gate * activation(x · wᵀ + low rank + bias), summed in f32.
+ * y = residual + gate * activation(norm(x) · wᵀ + low rank + bias), summed in f32.
  *
  * @param x [..., K], f32, f16 or bf16
  * @param w [N, K], f32, f16, bf16 or quantised, as checkpoints store it
@@ -34,7 +37,12 @@ export interface LinearOptions {
  * @throws {RangeError} when the shapes do not fit together
  */
 export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tensor {
-  const { bias, activation = "none", gate, residual, lowRank } = options;
+  const { bias, activation = "none", gate, residual, lowRank, norm } = options;
+  // The two products of a low-rank branch take the same rows, which are normalised once.
+  if (norm && lowRank) {
+    const { norm: _, ...rest } = options;
+    return linear(layerNorm(x, norm), w, rest);
+  }
   const { graph } = x;
   if (x.rank < 1 || w.rank !== 2 || x.dim(-1) !== w.dim(1)) {
     throw new RangeError(
@@ -109,6 +117,7 @@ export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tenso
       ...(parts !== undefined && { part_columns: n / parts, part_size: m * n / parts }),
       ...(rank !== undefined && { rank }),
     },
+    norm,
   );
   return y;
 }
