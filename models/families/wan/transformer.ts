@@ -9,7 +9,6 @@ import {
   attention,
   concat,
   type Graph,
-  layerNorm,
   rmsNorm,
   slice,
   type Tensor,
@@ -94,8 +93,9 @@ export function wanTransformer(
   }
   const first = config.num_layers * BLOCK_MODULATION.length;
   const head = modulationVectors(HEAD_MODULATION, table, first, tokenRows);
-  const normed = layerNorm(x, { eps: config.eps, scale: head("scale"), shift: head("shift") });
-  return linearLayer(weights, "proj_out", normed, patchFeatures(config, config.out_channels));
+  return linearLayer(weights, "proj_out", x, patchFeatures(config, config.out_channels), {
+    norm: { eps: config.eps, scale: head("scale"), shift: head("shift") },
+  });
 }
 
 /**
@@ -140,16 +140,12 @@ function wanBlock(
   const { eps } = config;
   const dim = x.dim(-1);
   const attn1 = weights.scope("attn1");
-  const h = layerNorm(x, {
-    eps,
-    scale: modulation("scale_msa"),
-    shift: modulation("shift_msa"),
-    name: "norm1",
+  const projected = linearLayers(attn1, ["to_q", "to_k", "to_v"], x, dim, {
+    norm: { eps, scale: modulation("scale_msa"), shift: modulation("shift_msa"), name: "norm1" },
   });
-  const projected = linearLayers(attn1, ["to_q", "to_k", "to_v"], h, dim);
   const rotated = normalizeQueriesAndKeys(config, attn1, slice(projected, 0, 0, 2), rotary);
   const part = (parts: Tensor, i: number) =>
-    splitHeads(config, slice(parts, 0, i, i + 1).reshape(...h.shape));
+    splitHeads(config, slice(parts, 0, i, i + 1).reshape(...x.shape));
   const attended = attention(part(rotated, 0), part(rotated, 1), part(projected, 2), {
     name: "attn1",
   }).reshape(...x.shape);
@@ -159,19 +155,17 @@ function wanBlock(
   );
 
   const attn2 = weights.scope("attn2");
-  const crossInput = config.cross_attn_norm
-    ? layerNorm(afterSelf, {
-      eps,
-      weight: weights.tensor(x.graph, "norm2.weight", [dim]),
-      bias: weights.tensor(x.graph, "norm2.bias", [dim]),
-      name: "norm2",
-    })
-    : afterSelf;
+  const norm2 = config.cross_attn_norm && {
+    eps,
+    weight: weights.tensor(x.graph, "norm2.weight", [dim]),
+    bias: weights.tensor(x.graph, "norm2.bias", [dim]),
+    name: "norm2",
+  };
   const query = normalizeHeads(
     config,
     attn2,
     "norm_q",
-    linearLayer(attn2, "to_q", crossInput, dim),
+    linearLayer(attn2, "to_q", afterSelf, dim, norm2 ? { norm: norm2 } : {}),
   );
   const { key, value: crossValue } = context.blocks[layer]!;
   const crossed = attention(splitHeads(config, query), key, crossValue, {
@@ -181,14 +175,9 @@ function wanBlock(
   }).reshape(...afterSelf.shape);
   const afterCross = linearLayer(attn2, "to_out.0", crossed, dim, { residual: afterSelf });
 
-  const ffnInput = layerNorm(afterCross, {
-    eps,
-    scale: modulation("scale_ffn"),
-    shift: modulation("shift_ffn"),
-    name: "norm3",
-  });
   const ffn = weights.scope("ffn").scope("net");
-  const hidden = linearLayer(ffn.scope(0), "proj", ffnInput, config.ffn_dim, {
+  const hidden = linearLayer(ffn.scope(0), "proj", afterCross, config.ffn_dim, {
+    norm: { eps, scale: modulation("scale_ffn"), shift: modulation("shift_ffn"), name: "norm3" },
     activation: "gelu_tanh",
   });
   return linearLayer(ffn, "2", hidden, dim, { gate: modulation("gate_ffn"), residual: afterCross });
