@@ -103,3 +103,27 @@ export function memory(text: string): number {
   if (bytes > 0) return bytes;
   throw new InvalidArgumentError("It must be an amount of memory such as 8G or 900M.");
 }
+
+const DURATION_MS: Readonly<Record<string, number>> = {
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+  w: 604_800_000,
+};
+
+/**
+ * Reads a length of time.
+ *
+ * @param text such as `90s`, `30m`, `12h`, `7d`, `1.5d`, `2w`, or `0`
+ * @returns milliseconds
+ * @throws {InvalidArgumentError} for anything else
+ */
+export function duration(text: string): number {
+  const [, count, unit] = /^(\d+(?:\.\d+)?)\s*([smhdw])?$/i.exec(text.trim()) ?? [];
+  const ms = Math.round(Number(count) * (unit ? DURATION_MS[unit.toLowerCase()]! : 0));
+  // A number alone could be meant in any unit; only of nothing there is no doubt.
+  const isClear = unit !== undefined || Number(count) === 0;
+  if (isClear && Number.isSafeInteger(ms)) return ms;
+  throw new InvalidArgumentError("It must be a length of time such as 30m, 12h or 7d, or 0.");
+}

@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { InvalidArgumentError } from "commander";
-import { boolean, integer, memory, nonNegative, normalizeArgs, seeds } from "./flags.ts";
+import { boolean, duration, integer, memory, nonNegative, normalizeArgs, seeds } from "./flags.ts";
 
 Deno.test("normalizeArgs() takes underscores for dashes in names, never in values", () => {
   const args = ["serve", "--model_path", "a_b", "--output_path=c_d", "-x_y", "--", "__a"];
@@ -59,5 +59,20 @@ Deno.test("memory() reads units, and GiB without one", () => {
   assert.equal(memory("64kb"), 65536);
   for (const text of ["", "0", "-1", "8X", "G"]) {
     assert.throws(() => memory(text), InvalidArgumentError, text);
+  }
+});
+
+Deno.test("duration() reads lengths of time as milliseconds", () => {
+  assert.equal(duration("0"), 0);
+  assert.equal(duration("0d"), 0);
+  assert.equal(duration("90s"), 90_000);
+  assert.equal(duration(" 1.5 H "), 5_400_000);
+  assert.equal(duration("7d"), 7 * 24 * 60 * 60 * 1000);
+  assert.equal(duration("2w"), duration("14d"));
+});
+
+Deno.test("duration() refuses numbers without a unit, and nonsense", () => {
+  for (const text of ["", "7", "-1d", "d", "1y", "1d12h", "1e3s", "9".repeat(30) + "w"]) {
+    assert.throws(() => duration(text), InvalidArgumentError, text);
   }
 });

@@ -6,7 +6,7 @@
 
 import { Command, Option } from "commander";
 import { version } from "../server/version.ts";
-import { boolean, integer, memory, nonNegative, seeds } from "./flags.ts";
+import { boolean, duration, integer, memory, nonNegative, seeds } from "./flags.ts";
 
 /** Called with the exit status of the command that ran. */
 export type OnStatus = (status: number) => void;
@@ -45,6 +45,18 @@ function serveCommand(onStatus: OnStatus): Command {
     .option("--port <port>", "port to bind, 0 for any that is free", integer(0, 65535), 30000)
     .addOption(flag("--strict-ports", "fail when the port is in use instead of taking a free one"))
     .option("--output-path <folder>", 'folder for results, "" to keep none', "outputs")
+    .option(
+      "--input-save-path <folder>",
+      "folder for uploads, until their jobs end (default: inputs, beside the results)",
+    )
+    .addOption(
+      new Option("--retain <duration>", "how long results are kept, such as 12h or 7d; 0 for ever")
+        .argParser(duration).default(duration("7d"), "7d"),
+    )
+    .addOption(flag("--resume-jobs", "run jobs again that a server left unfinished"))
+    .addOption(
+      flag("--allow-private-urls", "fetch pictures from addresses of private networks too"),
+    )
     .addOption(
       new Option("--api-key <key>", "key that clients must bring; may be repeated")
         .argParser(collect).default([], "none").env("DENOISE_API_KEY"),

@@ -24,6 +24,14 @@ export interface ServeFlags extends DeviceOptions {
   strictPorts?: boolean;
   /** Folder for results, `""` for none. */
   outputPath: string;
+  /** Folder for uploads. */
+  inputSavePath?: string;
+  /** How long results are kept, in milliseconds; 0 for ever. */
+  retain: number;
+  /** Whether jobs that a server left unfinished are run again. */
+  resumeJobs?: boolean;
+  /** Whether clients may name addresses of private networks. */
+  allowPrivateUrls?: boolean;
   /** Device memory that may be taken, in bytes. */
   maxVram?: number;
   /** Keys that clients may bring. */
@@ -69,9 +77,11 @@ export async function runServe(flags: ServeFlags): Promise<number> {
     port: flags.port,
     strictPorts: flags.strictPorts === true,
     outputPath: flags.outputPath,
+    resumeJobs: flags.resumeJobs === true,
     maxQueue: flags.maxQueue,
     log: (line) => console.error(line),
     tuning: flags.tune === false ? "cached" : "auto",
+    ...(flags.inputSavePath === undefined ? {} : { inputSavePath: flags.inputSavePath }),
     ...(flags.maxVram === undefined ? {} : { maxVramBytes: flags.maxVram }),
     ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
     ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),
@@ -81,6 +91,8 @@ export async function runServe(flags: ServeFlags): Promise<number> {
       apiKeys: flags.apiKey,
       corsOrigins: flags.corsOrigin,
       strictFields: flags.strictFields === true,
+      retainMs: flags.retain,
+      allowPrivateUrls: flags.allowPrivateUrls === true,
     },
   });
   console.error(`Listening on ${server.url}, loading ${name}`);
@@ -112,6 +124,9 @@ export function notes(flags: ServeFlags): string[] {
   if (idle.length > 0) {
     const verb = idle.length === 1 ? "has" : "have";
     lines.push(`Note: ${idle.join(", ")} ${verb} no effect yet: one GPU does all the work`);
+  }
+  if (flags.resumeJobs === true && flags.outputPath === "") {
+    lines.push('Note: --resume-jobs has no effect with --output-path "": no records are kept');
   }
   const isOpen = !/^(?:127\.|localhost$|::1$)/.test(flags.host);
   if (isOpen && flags.apiKey.length === 0) {

@@ -6,6 +6,7 @@ const FLAGS: ServeFlags = {
   host: "127.0.0.1",
   port: 30000,
   outputPath: "outputs",
+  retain: 0,
   apiKey: [],
   maxQueue: 64,
   corsOrigin: [],
@@ -28,4 +29,10 @@ Deno.test("notes() names flags that have no effect", () => {
 Deno.test("notes() warns when others can reach a server without a key", () => {
   const [line] = notes({ ...FLAGS, host: "0.0.0.0" });
   assert.match(line!, /^Warning: everybody who reaches 0\.0\.0\.0 can use this server/);
+});
+
+Deno.test("notes() says that nothing can be resumed without records", () => {
+  assert.deepEqual(notes({ ...FLAGS, resumeJobs: true }), []);
+  const [line] = notes({ ...FLAGS, resumeJobs: true, outputPath: "" });
+  assert.match(line!, /^Note: --resume-jobs has no effect with --output-path ""/);
 });

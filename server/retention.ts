@@ -15,7 +15,7 @@ const BATCH = 100;
 const SWEEP_MS = 10 * 60 * 1000;
 
 /**
- * Sweeps now and from time to time; files of requests whose jobs have ended go at once.
+ * Sweeps now and from time to time; what servers that were killed left behind goes at once.
  *
  * @param services records, files and for how long they are kept
  * @returns stops it
@@ -26,6 +26,7 @@ export function startSweeping(services: Services): () => void {
   const run = async () => {
     try {
       await removeLeftInputs(inputRoot, store);
+      await storage?.clean((name) => isLeftOver(name, store));
       const removed = settings.retainMs > 0
         ? await sweep(store, storage, Date.now() - settings.retainMs)
         : 0;
@@ -42,6 +43,22 @@ export function startSweeping(services: Services): () => void {
     isStopped = true;
     clearInterval(timer);
   };
+}
+
+/**
+ * Whether a file among the results came of a job that did not get to its end.
+ *
+ * @param name of the file
+ * @param store records
+ * @returns true when no record leads to it, and none will; false for files that are not ours
+ */
+export function isLeftOver(name: string, store: JobStore): boolean {
+  const id = /^((?:img|video)_[0-9a-f-]{36})[_.]/.exec(name)?.[1];
+  if (id === undefined) return false;
+  const status = store.get(id)?.status;
+  if (status === "failed" || status === "cancelled") return true;
+  // A job that is to run again writes its file anew.
+  return name.endsWith(".part") && status !== "in_progress";
 }
 
 /**

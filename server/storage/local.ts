@@ -6,7 +6,7 @@
 
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { mkdir, open, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, open, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { storageFailed } from "./write_error.ts";
 
@@ -113,6 +113,18 @@ export class LocalStorage {
    */
   async remove(name: string): Promise<void> {
     await rm(this.path(name), { force: true });
+  }
+
+  /**
+   * Removes what servers that were killed left lying about.
+   *
+   * @param isLeft says it of a file's name; those being written end with `.part`
+   */
+  async clean(isLeft: (name: string) => boolean): Promise<void> {
+    const names = await readdir(this.root).catch(() => []);
+    for (const name of names) {
+      if (isLeft(name)) await rm(this.path(name), { force: true }).catch(() => {});
+    }
   }
 }
 

@@ -1,0 +1,41 @@
+import { strict as assert } from "node:assert";
+import type { ServeFlags } from "./serve.ts";
+import { createProgram } from "./program.ts";
+
+/** The flags of `serve` as they are read, without serving. */
+function serveFlags(...args: string[]): ServeFlags {
+  const program = createProgram(() => {});
+  const serve = program.commands.find((command) => command.name() === "serve")!;
+  serve.action(() => {});
+  program.parse(["serve", ...args], { from: "user" });
+  return serve.opts<ServeFlags>();
+}
+
+Deno.test("serve keeps results for seven days, and uploads beside them, where nothing is said", () => {
+  const flags = serveFlags();
+  assert.equal(flags.retain, 7 * 24 * 60 * 60 * 1000);
+  assert.equal(flags.inputSavePath, undefined);
+  assert.ok(!flags.resumeJobs && !flags.allowPrivateUrls);
+});
+
+Deno.test("serve reads how results are kept and what is run again", () => {
+  const flags = serveFlags(
+    ...[
+      "--retain",
+      "12h",
+      "--resume-jobs",
+      "--input-save-path",
+      "in",
+      "--allow-private-urls=false",
+    ],
+  );
+  assert.equal(flags.retain, 12 * 60 * 60 * 1000);
+  assert.equal(flags.resumeJobs, true);
+  assert.equal(flags.inputSavePath, "in");
+  assert.equal(flags.allowPrivateUrls, false);
+  assert.equal(serveFlags("--retain", "0").retain, 0);
+});
+
+Deno.test("serve refuses a time without a unit", () => {
+  assert.throws(() => serveFlags("--retain", "7"), /length of time such as 30m, 12h or 7d/);
+});

@@ -1,0 +1,108 @@
+/** Servers that are killed while they work, and what the next one makes of it. */
+
+import { strict as assert } from "node:assert";
+import { postJson, type ServerProcess, startProcess } from "./server_process.ts";
+
+interface Video {
+  id: string;
+  status: string;
+  error: { code: string } | null;
+}
+
+/** How often the server is killed, and the most it works before, in milliseconds. */
+const KILLS = 3;
+const MAX_WORK_MS = 1500;
+
+Deno.test("denoise serve --resume-jobs finishes what killed servers left, and keeps what was done", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    let done: { id: string; bytes: Uint8Array };
+    const ids: string[] = [];
+    {
+      await using server = await startProcess(folder, ["--resume-jobs"]);
+      const { id } = await createVideo(server, 2);
+      await untilEnded(server, [id]);
+      done = { id, bytes: await content(server, id) };
+      for (let count = 0; count < 4; count++) ids.push((await createVideo(server, 12)).id);
+      await killAtRandom(server);
+    }
+    for (let kill = 1; kill < KILLS; kill++) {
+      await using server = await startProcess(folder, ["--resume-jobs"]);
+      assert.deepEqual(await content(server, done.id), done.bytes);
+      await killAtRandom(server);
+    }
+    await using server = await startProcess(folder, ["--resume-jobs"]);
+    for (const video of await untilEnded(server, ids)) {
+      assert.equal(video.status, "completed", JSON.stringify(video));
+      const bytes = await content(server, video.id);
+      // The first box of an MP4 file names its type.
+      assert.equal(new TextDecoder().decode(bytes.subarray(4, 8)), "ftyp");
+    }
+    assert.deepEqual(await content(server, done.id), done.bytes);
+    const left = [...Deno.readDirSync(`${folder}/outputs`)].map(({ name }) => name)
+      .filter((name) => name.endsWith(".part"));
+    assert.deepEqual(left, [], "halves of files stay behind");
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("denoise serve ends what a killed server left as interrupted", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const ids: string[] = [];
+    {
+      await using server = await startProcess(folder);
+      for (let count = 0; count < 4; count++) ids.push((await createVideo(server, 30)).id);
+      await killAtRandom(server);
+    }
+    await using server = await startProcess(folder);
+    const videos = await list(server, ids);
+    assert.equal(videos.length, ids.length);
+    for (const { id, status, error } of videos) {
+      if (status === "completed") await content(server, id);
+      else assert.deepEqual([status, error?.code], ["failed", "interrupted"]);
+    }
+    assert.ok(videos.some(({ status }) => status === "failed"), JSON.stringify(videos));
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+async function createVideo(server: ServerProcess, steps: number): Promise<Video> {
+  const response = await postJson(`${server.url}/v1/videos`, {
+    prompt: "a red circle moves right",
+    size: "64x64",
+    num_frames: 9,
+    num_inference_steps: steps,
+  });
+  assert.equal(response.status, 200, server.log());
+  return await response.json();
+}
+
+async function list(server: ServerProcess, ids: readonly string[]): Promise<Video[]> {
+  const { data } = await (await fetch(`${server.url}/v1/videos`)).json();
+  return (data as Video[]).filter(({ id }) => ids.includes(id));
+}
+
+async function untilEnded(server: ServerProcess, ids: readonly string[]): Promise<Video[]> {
+  for (;;) {
+    const videos = await list(server, ids);
+    if (!videos.some(({ status }) => status === "queued" || status === "in_progress")) {
+      return videos;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+async function content(server: ServerProcess, id: string): Promise<Uint8Array> {
+  const response = await fetch(`${server.url}/v1/videos/${id}/content`);
+  const bytes = await response.bytes();
+  assert.equal(response.status, 200, new TextDecoder().decode(bytes.subarray(0, 500)));
+  return bytes;
+}
+
+async function killAtRandom(server: ServerProcess): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, Math.random() * MAX_WORK_MS));
+  await server.end("SIGKILL");
+}

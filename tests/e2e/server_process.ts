@@ -1,0 +1,79 @@
+/** `denoise serve` as a process of its own. */
+
+import { fileURLToPath } from "node:url";
+
+const ROOT = new URL("../../", import.meta.url);
+
+/** A server that answers. */
+export interface ServerProcess extends AsyncDisposable {
+  readonly url: string;
+  readonly pid: number;
+  /** Standard error so far. */
+  log(): string;
+  /** Sends a signal, and waits for the end. */
+  end(signal: Deno.Signal): Promise<Deno.CommandStatus>;
+}
+
+/**
+ * Starts a server in a folder and waits until its model is loaded.
+ *
+ * @param folder working directory: relative paths of flags, and the default ones, lead into it
+ * @param args flags of `serve`; the port is any that is free
+ * @param env variables to add
+ */
+export async function startProcess(
+  folder: string,
+  args: readonly string[] = [],
+  env: Record<string, string> = {},
+): Promise<ServerProcess> {
+  const config = fileURLToPath(new URL("deno.json", ROOT));
+  const cli = fileURLToPath(new URL("cli.ts", ROOT));
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", "--config", config, cli, "serve", "--port", "0", ...args],
+    cwd: folder,
+    env: { NO_COLOR: "1", ...env },
+    stdout: "null",
+    stderr: "piped",
+  }).spawn();
+  let log = "";
+  const ready = Promise.withResolvers<string>();
+  const reading = (async () => {
+    for await (const text of child.stderr.pipeThrough(new TextDecoderStream())) {
+      log += text;
+      const url = /Ready: bundled is served on (http:[\w.:/]+)/.exec(log)?.[1];
+      if (url) ready.resolve(url);
+    }
+    ready.reject(new Error(`Cannot go on: the server ended\n${log}`));
+  })();
+  const end = async (signal: Deno.Signal) => {
+    try {
+      child.kill(signal);
+    } catch {
+      // It has ended already.
+    }
+    await reading;
+    return await child.status;
+  };
+  try {
+    const url = await ready.promise;
+    return {
+      url,
+      pid: child.pid,
+      log: () => log,
+      end,
+      [Symbol.asyncDispose]: async () => void await end("SIGKILL"),
+    };
+  } catch (error) {
+    await end("SIGKILL");
+    throw error;
+  }
+}
+
+/** Sends a JSON body. */
+export async function postJson(url: string, body: unknown): Promise<Response> {
+  return await fetch(url, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+}
