@@ -46,9 +46,13 @@ export type {
   EngineOpener,
   EnhancerTask,
   FormLimits,
+  Log,
+  LogFields,
+  LogLevel,
   PromptEnhancer,
   Recipe,
   RunningServer,
+  S3Settings,
   ServerSettings,
   StartOptions,
 } from "./server/mod.ts";

@@ -53,6 +53,9 @@ function serveCommand(onStatus: OnStatus): Command {
       new Option("--retain <duration>", "how long results are kept, such as 12h or 7d; 0 for ever")
         .argParser(duration).default(duration("7d"), "7d"),
     )
+    .option("--s3-bucket <name>", "bucket for results; its key comes from the environment")
+    .option("--s3-endpoint <url>", "address of an S3-compatible store (default: Amazon's)")
+    .option("--s3-region <region>", "region of the bucket (default: us-east-1)")
     .addOption(flag("--resume-jobs", "run jobs again that a server left unfinished"))
     .addOption(
       flag("--allow-private-urls", "fetch pictures from addresses of private networks too"),

@@ -6,6 +6,7 @@
 
 import { readFile } from "node:fs/promises";
 import { BUNDLED_MODEL, type DeviceOptions, serve } from "../mod.ts";
+import { readS3Settings } from "../server/mod.ts";
 import { describeFailure, UsageError } from "./failure.ts";
 
 /** Flags of `serve`, read and checked. */
@@ -28,6 +29,12 @@ export interface ServeFlags extends DeviceOptions {
   inputSavePath?: string;
   /** How long results are kept, in milliseconds; 0 for ever. */
   retain: number;
+  /** Bucket for results. */
+  s3Bucket?: string;
+  /** Address of the store that has the bucket. */
+  s3Endpoint?: string;
+  /** Region of the bucket. */
+  s3Region?: string;
   /** Whether jobs that a server left unfinished are run again. */
   resumeJobs?: boolean;
   /** Whether clients may name addresses of private networks. */
@@ -69,6 +76,7 @@ export interface ServeFlags extends DeviceOptions {
 export async function runServe(flags: ServeFlags): Promise<number> {
   for (const note of notes(flags)) console.error(note);
   const enhancer = await readEnhancerFile(flags.promptEnhancerConfig);
+  const s3 = readBucket(flags);
   const name = flags.servedModelName ?? flags.modelId ?? flags.modelPath;
   const server = serve({
     modelPath: flags.modelPath,
@@ -82,6 +90,7 @@ export async function runServe(flags: ServeFlags): Promise<number> {
     log: (line) => console.error(line),
     tuning: flags.tune === false ? "cached" : "auto",
     ...(flags.inputSavePath === undefined ? {} : { inputSavePath: flags.inputSavePath }),
+    ...(s3 === undefined ? {} : { s3 }),
     ...(flags.maxVram === undefined ? {} : { maxVramBytes: flags.maxVram }),
     ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
     ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),
@@ -138,6 +147,14 @@ export function notes(flags: ServeFlags): string[] {
     lines.push("Note: --model-id names the bundled model; it does not choose another");
   }
   return lines;
+}
+
+function readBucket({ s3Bucket: bucket, s3Endpoint: endpoint, s3Region: region }: ServeFlags) {
+  try {
+    return readS3Settings({ bucket, endpoint, region }, (name) => Deno.env.get(name));
+  } catch (cause) {
+    throw new UsageError((cause as Error).message, { cause });
+  }
 }
 
 async function readEnhancerFile(path: string | undefined): Promise<string | undefined> {

@@ -16,6 +16,7 @@ import { EngineState } from "./engine_state.ts";
 import type { PromptEnhancer } from "./enhancer.ts";
 import { JobQueue } from "./jobs/job_queue.ts";
 import { JobStore } from "./jobs/job_store.ts";
+import type { Log } from "./log.ts";
 import { toApiError } from "./respond.ts";
 import { mountAbsent } from "./routes/absent.ts";
 import { mountDiscovery } from "./routes/discovery.ts";
@@ -29,7 +30,7 @@ import { mountVideos } from "./routes/videos.ts";
 import { Runners } from "./runners.ts";
 import type { App, AppEnv, Services } from "./services.ts";
 import { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS, type ServerSettings } from "./settings.ts";
-import type { LocalStorage } from "./storage/local.ts";
+import type { ResultStorage } from "./storage/result_storage.ts";
 
 /** What an app is made of. */
 export interface AppOptions {
@@ -40,7 +41,7 @@ export interface AppOptions {
   /** Records and queue; in memory when left out. */
   jobs?: { store: JobStore; queue: JobQueue };
   /** Keeps results; nothing is kept when left out, and there are no links. */
-  storage?: LocalStorage;
+  storage?: ResultStorage;
   /** Rewrites prompts. */
   enhancer?: PromptEnhancer;
   /** Reads and writes video files; found on this machine when left out. */
@@ -48,7 +49,7 @@ export interface AppOptions {
   /** Holds the files of requests; a folder of the system's when left out. */
   inputRoot?: string;
   /** Takes lines for the log. */
-  log?: (line: string) => void;
+  log?: Log;
 }
 
 /**

@@ -21,6 +21,14 @@ export type { FormLimits } from "./inputs/multipart.ts";
 export { JobQueue, type JobQueueOptions } from "./jobs/job_queue.ts";
 export { JobStore } from "./jobs/job_store.ts";
 export {
+  createLog,
+  type Log,
+  LOG_FORMATS,
+  type LogFields,
+  type LogFormat,
+  type LogLevel,
+} from "./log.ts";
+export {
   DEFAULT_PORT,
   type EngineOpener,
   type RunningServer,
@@ -29,5 +37,6 @@ export {
 } from "./serve.ts";
 export { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS, type ServerSettings } from "./settings.ts";
 export { LocalStorage } from "./storage/local.ts";
+export { readS3Settings, type S3Flags, type S3Settings } from "./storage/s3_settings.ts";
 export { describeWriteError } from "./storage/write_error.ts";
 export { version } from "./version.ts";

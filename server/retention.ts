@@ -7,7 +7,7 @@
 import { removeLeftInputs } from "./inputs/left_inputs.ts";
 import type { JobStore } from "./jobs/job_store.ts";
 import type { Services } from "./services.ts";
-import type { LocalStorage, StoredFile } from "./storage/local.ts";
+import type { ResultStorage, StoredFile } from "./storage/result_storage.ts";
 
 /** Records of one sweep that are read at once. */
 const BATCH = 100;
@@ -72,7 +72,7 @@ export function isLeftOver(name: string, store: JobStore): boolean {
  */
 export async function sweep(
   store: JobStore,
-  storage: LocalStorage | undefined,
+  storage: ResultStorage | undefined,
   before: number,
 ): Promise<number> {
   let removed = 0;
@@ -82,7 +82,7 @@ export async function sweep(
     for (const { id, result } of jobs) {
       const { files = [] } = (result ?? {}) as { files?: StoredFile[] };
       try {
-        for (const { name } of files) await storage?.remove(name);
+        for (const file of files) await storage?.remove(file);
       } catch {
         continue;
       }

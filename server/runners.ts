@@ -18,7 +18,7 @@ import {
 import type { NewJob } from "./jobs/job.ts";
 import type { JobRecord } from "./jobs/job_store.ts";
 import type { ServerSettings } from "./settings.ts";
-import type { LocalStorage } from "./storage/local.ts";
+import type { ResultStorage } from "./storage/result_storage.ts";
 import type { Ffmpeg } from "../media/video/mod.ts";
 import { runVideoJob, type VideoResult } from "./videos/video_job.ts";
 import type { VideoRequest } from "./videos/video_request.ts";
@@ -33,7 +33,7 @@ export interface RunnerServices {
   /** What the server was told. */
   readonly settings: ServerSettings;
   /** Keeps results. */
-  readonly storage: LocalStorage | undefined;
+  readonly storage: ResultStorage | undefined;
   /** Rewrites prompts. */
   readonly enhancer: PromptEnhancer | undefined;
   /** Reads and writes video files. */
@@ -110,7 +110,7 @@ export class Runners {
         }, context),
       toRecord: (result) => result,
       discard: async ({ files }) => {
-        for (const { name } of files) await storage?.remove(name).catch(() => {});
+        for (const file of files) await storage?.remove(file).catch(() => {});
       },
     };
   }

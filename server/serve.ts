@@ -13,10 +13,14 @@ import type { PromptEnhancer } from "./enhancer.ts";
 import { InputFolder } from "./inputs/input_folder.ts";
 import { JobQueue } from "./jobs/job_queue.ts";
 import { JobStore } from "./jobs/job_store.ts";
+import type { Log } from "./log.ts";
 import { resumeJobs } from "./resume.ts";
 import { startSweeping } from "./retention.ts";
 import { DEFAULT_MAX_QUEUE, type ServerSettings } from "./settings.ts";
 import { LocalStorage } from "./storage/local.ts";
+import type { ResultStorage } from "./storage/result_storage.ts";
+import { S3Storage } from "./storage/s3.ts";
+import type { S3Settings } from "./storage/s3_settings.ts";
 
 /** Opens the engine; tells how far it is, 0 to 1. */
 export type EngineOpener = (onProgress: (fraction: number) => void) => Promise<Engine>;
@@ -37,6 +41,8 @@ export interface StartOptions {
   inputSavePath?: string;
   /** Run jobs again that a server left in this folder, and leave them when this one stops. */
   resumeJobs?: boolean;
+  /** Bucket for results; what cannot be uploaded stays in `outputPath`. */
+  s3?: S3Settings;
   /** Most jobs that wait. */
   maxQueue?: number;
   /** What differs from the default settings. */
@@ -44,7 +50,7 @@ export interface StartOptions {
   /** Rewrites prompts. */
   enhancer?: PromptEnhancer;
   /** Takes lines for the log. */
-  log?: (line: string) => void;
+  log?: Log;
   /** How long a generation may go on when the server stops, in milliseconds; 10 s when left out. */
   graceMs?: number;
 }
@@ -100,7 +106,7 @@ export function startServer(options: StartOptions): RunningServer {
     ready,
     onEnd: (id) => void new InputFolder(inputRoot, id).remove().catch(() => {}),
   });
-  const storage = outputPath === "" ? undefined : new LocalStorage(outputPath);
+  const storage = openStorage(outputPath, options.s3, log);
   const { app, services } = createService({
     engine,
     jobs: { store, queue },
@@ -144,10 +150,20 @@ export function startServer(options: StartOptions): RunningServer {
   };
 }
 
+function openStorage(
+  outputPath: string,
+  s3: S3Settings | undefined,
+  log: Log,
+): ResultStorage | undefined {
+  if (s3 === undefined) return outputPath === "" ? undefined : new LocalStorage(outputPath);
+  const folder = outputPath || join(tmpdir(), `denoise-results-${crypto.randomUUID()}`);
+  return new S3Storage(s3, new LocalStorage(folder), log);
+}
+
 function bind(
   options: StartOptions,
   handler: Deno.ServeHandler<Deno.NetAddr>,
-  log: (line: string) => void,
+  log: Log,
 ): Deno.HttpServer<Deno.NetAddr> {
   const { host = "127.0.0.1", port: wanted = DEFAULT_PORT, strictPorts = false } = options;
   const next = Array.from({ length: NEXT_PORTS }, (_, index) => wanted + 1 + index);

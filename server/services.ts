@@ -8,11 +8,12 @@ import type { Hono } from "hono";
 import type { EngineState } from "./engine_state.ts";
 import type { PromptEnhancer } from "./enhancer.ts";
 import type { JobQueue } from "./jobs/job_queue.ts";
+import type { Log } from "./log.ts";
 import type { JobStore } from "./jobs/job_store.ts";
 import type { Ffmpeg } from "../media/video/mod.ts";
 import type { Runners } from "./runners.ts";
 import type { ServerSettings } from "./settings.ts";
-import type { LocalStorage } from "./storage/local.ts";
+import type { ResultStorage } from "./storage/result_storage.ts";
 
 /** Everything that lives as long as the server. */
 export interface Services {
@@ -25,7 +26,7 @@ export interface Services {
   /** Jobs that wait and run. */
   readonly queue: JobQueue;
   /** Keeps results; absent when none are kept. */
-  readonly storage: LocalStorage | undefined;
+  readonly storage: ResultStorage | undefined;
   /** Rewrites prompts; absent when not configured. */
   readonly enhancer: PromptEnhancer | undefined;
   /** Reads and writes video files. */
@@ -35,7 +36,7 @@ export interface Services {
   /** Holds the files that requests bring, until their jobs have ended. */
   readonly inputRoot: string;
   /** Takes lines for the log. */
-  readonly log: (line: string) => void;
+  readonly log: Log;
 }
 
 /** What a request carries through the app. */

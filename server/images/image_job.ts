@@ -12,7 +12,7 @@ import { explainEngineFailure } from "../jobs/engine_failure.ts";
 import type { JobContext } from "../jobs/job.ts";
 import { progressOfAll } from "../jobs/output_progress.ts";
 import { PreviewEncoder } from "../jobs/previews.ts";
-import type { LocalStorage, StoredFile } from "../storage/local.ts";
+import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import { recipeText } from "./recipe.ts";
 
 /** One finished picture. */
@@ -52,7 +52,7 @@ export interface ImageJob {
   /** The model's public name. */
   model: string;
   /** Keeps the files; without it they live in the answer only. */
-  storage: LocalStorage | undefined;
+  storage: ResultStorage | undefined;
   /** Rewrites the prompt, when the request wants that. */
   enhance: ((prompt: string, signal: AbortSignal) => Promise<string>) | undefined;
   /** Told of each picture when it is finished. */
@@ -130,9 +130,9 @@ export function toImageResult(outcome: ImageOutcome): ImageResult {
  */
 export async function removeFiles(
   outputs: readonly ImageOutput[],
-  storage: LocalStorage | undefined,
+  storage: ResultStorage | undefined,
 ): Promise<void> {
-  for (const { file } of outputs) if (file) await storage?.remove(file.name).catch(() => {});
+  for (const { file } of outputs) if (file) await storage?.remove(file).catch(() => {});
 }
 
 function toEngine(request: ImageRequest, prompt: string, seed: number): GenerateRequest {

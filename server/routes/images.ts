@@ -99,7 +99,7 @@ function imagesResponse(
     data: outcome.outputs.map((output, index) => ({
       ...imageItem(id, request, output, index),
       revised_prompt: outcome.prompt,
-      file_path: output.file && services.storage ? services.storage.path(output.file.name) : null,
+      file_path: output.file ? services.storage?.pathOf(output.file) ?? null : null,
       resize: null,
     })),
     peak_memory_mb: outcome.peakBytes > 0 ? outcome.peakBytes / 2 ** 20 : null,

@@ -7,8 +7,7 @@
 import type { Context } from "hono";
 import { ApiError } from "../contract/errors.ts";
 import type { AppEnv, Services } from "../services.ts";
-import type { StoredFile } from "../storage/local.ts";
-import { serveFile } from "./serve_file.ts";
+import type { StoredFile } from "../storage/result_storage.ts";
 
 /**
  * Answers with the file that the query's `variant` chooses, the first when there is none.
@@ -17,7 +16,7 @@ import { serveFile } from "./serve_file.ts";
  * @param files of the job
  * @param what is asked for, such as `Video`
  * @param services storage
- * @returns 200, 206 or 304
+ * @returns 200, 206, 304, or 307 to a file in a cloud
  * @throws {ApiError} 404 for a variant that there is not and a file that is gone, 416 for a range
  * beyond the file
  */
@@ -32,7 +31,7 @@ export async function serveResult(
   if (!file || !storage) {
     throw notFound(`${what} variant ${variant?.slice(0, 40) ?? "None"} not found`);
   }
-  const response = await serveFile(c.req.raw, storage.path(file.name), file);
+  const response = await storage.content(c.req.raw, file);
   if (!response) throw notFound(`${what} not found: its file was removed`);
   return response;
 }

@@ -148,7 +148,7 @@ async function remove(c: Context<AppEnv>, services: Services): Promise<Response>
   const ended = services.store.get(job.id) ?? job;
   const { files } = (ended.result ?? { files: [] }) as Pick<VideoResult, "files">;
   // The record goes last: it is what leads to files that could not be removed.
-  for (const file of files) await services.storage?.remove(file.name);
+  for (const file of files) await services.storage?.remove(file);
   services.store.delete(job.id);
   return c.json({ ...show(ended, services), status: "deleted" });
 }

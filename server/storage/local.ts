@@ -8,24 +8,12 @@ import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { mkdir, open, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
+import type { FilePlace, ResultStorage, StoredFile } from "./result_storage.ts";
+import { serveFile } from "./serve_file.ts";
 import { storageFailed } from "./write_error.ts";
 
-/** A file that is kept. */
-export interface StoredFile {
-  /** Its name in the folder. */
-  name: string;
-  /** For the `Content-Type` header. */
-  contentType: string;
-  /** Length in bytes. */
-  size: number;
-  /** A strong validator: a digest of the bytes, in quotes. */
-  etag: string;
-  /** Where it is when it is kept in a cloud. */
-  url?: string;
-}
-
 /** Files under one folder, each written whole or not at all. */
-export class LocalStorage {
+export class LocalStorage implements ResultStorage {
   /** The folder, absolute. */
   readonly root: string;
 
@@ -106,12 +94,27 @@ export class LocalStorage {
     }
   }
 
+  /** Where a file is, absolute; null when it is in a cloud. */
+  pathOf({ name, url }: FilePlace): string | null {
+    return url === undefined ? this.path(name) : null;
+  }
+
   /**
-   * Removes a file, if it is there.
+   * Answers with a file; with its address when it was put into a cloud by an earlier server.
    *
-   * @param name see {@link LocalStorage.path}
+   * @param request a GET or HEAD
+   * @param file as it was recorded
+   * @returns 200, 206, 304 or 307; undefined when the file is gone
+   * @throws {ApiError} 416 for a range beyond the file
    */
-  async remove(name: string): Promise<void> {
+  content(request: Request, file: StoredFile): Promise<Response | undefined> {
+    if (file.url === undefined) return serveFile(request, this.path(file.name), file);
+    const headers = { location: file.url, "cache-control": "no-store" };
+    return Promise.resolve(new Response(null, { status: 307, headers }));
+  }
+
+  /** Removes a file, if it is there. */
+  async remove({ name }: FilePlace): Promise<void> {
     await rm(this.path(name), { force: true });
   }
 

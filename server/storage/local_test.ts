@@ -19,8 +19,8 @@ Deno.test("LocalStorage.write() makes the folder, leaves one file, and tells wha
     await storage.write("x_0.png", Uint8Array.of(4), "image/png");
     assert.deepEqual(await Deno.readFile(storage.path("x_0.png")), Uint8Array.of(4));
     assert.equal([...Deno.readDirSync(storage.root)].length, 1, "no temporary file stays");
-    await storage.remove("x_0.png");
-    await storage.remove("x_0.png");
+    await storage.remove({ name: "x_0.png" });
+    await storage.remove({ name: "x_0.png" });
     assert.equal([...Deno.readDirSync(storage.root)].length, 0);
   } finally {
     await Deno.remove(folder, { recursive: true });

@@ -12,7 +12,7 @@ import { explainEngineFailure } from "../jobs/engine_failure.ts";
 import type { JobContext } from "../jobs/job.ts";
 import { progressOfAll } from "../jobs/output_progress.ts";
 import { PreviewEncoder } from "../jobs/previews.ts";
-import type { LocalStorage, StoredFile } from "../storage/local.ts";
+import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import type { VideoRequest } from "./video_request.ts";
 
 /** What is recorded of a finished request. */
@@ -34,7 +34,7 @@ export interface VideoJob {
   /** What to make. */
   request: VideoRequest;
   /** Keeps the files. */
-  storage: LocalStorage;
+  storage: ResultStorage;
   /** Makes files of frames. */
   ffmpeg: Ffmpeg;
   /** How often an unfinished clip is shown. */
@@ -86,7 +86,7 @@ export async function runVideoJob(job: VideoJob, context: JobContext): Promise<V
     }
     return { files, seconds: (performance.now() - start) / 1000, peakBytes };
   } catch (error) {
-    for (const { name } of files) await storage.remove(name).catch(() => {});
+    for (const file of files) await storage.remove(file).catch(() => {});
     throw error;
   }
 }

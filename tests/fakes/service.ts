@@ -10,6 +10,7 @@ import { JobStore } from "../../server/jobs/job_store.ts";
 import type { App } from "../../server/services.ts";
 import type { ServerSettings } from "../../server/settings.ts";
 import { LocalStorage } from "../../server/storage/local.ts";
+import type { ResultStorage } from "../../server/storage/result_storage.ts";
 import { FakeEngine } from "./engine.ts";
 
 /** A service and how to talk to it. */
@@ -32,6 +33,8 @@ export interface TestServiceOptions {
   settings?: Partial<ServerSettings>;
   maxQueue?: number;
   keep?: boolean;
+  /** Keeps results; the default is a folder on the disk. */
+  storage?: (local: LocalStorage) => ResultStorage;
   enhancer?: PromptEnhancer;
   /** Reads and writes video files; the bundled build when left out, which every machine has. */
   ffmpeg?: Ffmpeg;
@@ -48,6 +51,7 @@ export async function testService(options: TestServiceOptions = {}): Promise<Tes
     onEnd: (id) => void new InputFolder(inputRoot, id).remove(),
   });
   const lines: string[] = [];
+  const local = new LocalStorage(join(folder, "results"));
   const app = createApp({
     engine,
     jobs: { store, queue },
@@ -55,7 +59,7 @@ export async function testService(options: TestServiceOptions = {}): Promise<Tes
     ffmpeg: options.ffmpeg ?? await findFfmpeg({ onlyBundled: true }),
     inputRoot,
     log: (line) => lines.push(line),
-    ...(options.keep === false ? {} : { storage: new LocalStorage(join(folder, "results")) }),
+    ...(options.keep === false ? {} : { storage: options.storage?.(local) ?? local }),
     ...(options.enhancer ? { enhancer: options.enhancer } : {}),
   });
   const get = (path: string, init: RequestInit = {}) => Promise.resolve(app.request(path, init));

@@ -7,7 +7,7 @@
  */
 
 import { ApiError } from "../contract/errors.ts";
-import type { StoredFile } from "../storage/local.ts";
+import type { StoredFile } from "./result_storage.ts";
 
 /** Bytes from `start` up to and including `end`. */
 export interface ByteRange {

@@ -1,0 +1,75 @@
+/**
+ * Where results are kept.
+ *
+ * @module
+ */
+
+/** A file that is kept. */
+export interface StoredFile {
+  /** Its name: unique, and without folders. */
+  name: string;
+  /** For the `Content-Type` header. */
+  contentType: string;
+  /** Length in bytes. */
+  size: number;
+  /** A strong validator: a digest of the bytes, in quotes. */
+  etag: string;
+  /** Where it is when it is kept in a cloud. */
+  url?: string;
+}
+
+/** What {@link ResultStorage} needs to know of a file to find it. */
+export type FilePlace = Pick<StoredFile, "name" | "url">;
+
+/** Keeps results, each whole or not at all. */
+export interface ResultStorage {
+  /**
+   * Keeps a file.
+   *
+   * @param name letters, digits, `_`, `-` and `.`, not first
+   * @param bytes the whole file
+   * @param contentType for whoever serves it
+   * @returns what to keep of it in a record
+   * @throws {ApiError} 500 when the disk is full or cannot be written to
+   */
+  write(name: string, bytes: Uint8Array<ArrayBuffer>, contentType: string): Promise<StoredFile>;
+
+  /**
+   * Keeps a file that something else makes; see {@link ResultStorage.write}.
+   *
+   * @param name letters, digits, `_`, `-` and `.`, not first
+   * @param contentType for whoever serves it
+   * @param make makes the file at a path that it is given
+   * @returns what to keep of it in a record
+   * @throws {ApiError} 500 when the disk is full or cannot be written to; anything else that `make`
+   * throws
+   */
+  writeFrom(
+    name: string,
+    contentType: string,
+    make: (path: string) => Promise<void>,
+  ): Promise<StoredFile>;
+
+  /** Where a file is on this machine, absolute; null when it is elsewhere. */
+  pathOf(file: FilePlace): string | null;
+
+  /**
+   * Answers a GET or HEAD with a file, or says where it is.
+   *
+   * @param request its `Range`, `If-Range`, `If-None-Match` and method count
+   * @param file as it was recorded
+   * @returns 200, 206, 304 or 307; undefined when the file is gone
+   * @throws {ApiError} 416 for a range beyond the file
+   */
+  content(request: Request, file: StoredFile): Promise<Response | undefined>;
+
+  /** Removes a file, if it is there. */
+  remove(file: FilePlace): Promise<void>;
+
+  /**
+   * Removes what servers that were killed left lying about on this machine.
+   *
+   * @param isLeft says it of a file's name; those being written end with `.part`
+   */
+  clean(isLeft: (name: string) => boolean): Promise<void>;
+}
