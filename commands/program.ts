@@ -5,6 +5,7 @@
  */
 
 import { Command, Option } from "commander";
+import { LOG_FORMATS } from "../server/log.ts";
 import { version } from "../server/version.ts";
 import { boolean, duration, integer, memory, nonNegative, seeds } from "./flags.ts";
 
@@ -70,6 +71,11 @@ function serveCommand(onStatus: OnStatus): Command {
         .argParser(collect).default([], "this machine"),
     )
     .addOption(flag("--strict-fields", "refuse requests with fields that have no effect"))
+    .addOption(flag("--enable-metrics", "answer /metrics in the format of Prometheus"))
+    .addOption(
+      new Option("--log-format <format>", "sentences, or one JSON object a line")
+        .choices(LOG_FORMATS).default("text"),
+    )
     .option("--prompt-enhancer-config <file>", "JSON file that enables enhance_prompt")
     .addOption(flag("--text-encoder-cpu-offload", "accepted, without effect yet"))
     .addOption(flag("--pin-cpu-memory", "accepted, without effect yet"))

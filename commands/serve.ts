@@ -6,7 +6,7 @@
 
 import { readFile } from "node:fs/promises";
 import { BUNDLED_MODEL, type DeviceOptions, serve } from "../mod.ts";
-import { readS3Settings } from "../server/mod.ts";
+import { createLog, type Log, type LogFormat, readS3Settings } from "../server/mod.ts";
 import { describeFailure, UsageError } from "./failure.ts";
 
 /** Flags of `serve`, read and checked. */
@@ -49,6 +49,10 @@ export interface ServeFlags extends DeviceOptions {
   corsOrigin: string[];
   /** Whether a field without effect is an error. */
   strictFields?: boolean;
+  /** Whether `/metrics` answers. */
+  enableMetrics?: boolean;
+  /** How lines of the log are written. */
+  logFormat: LogFormat;
   /** Path of the prompt enhancer's configuration. */
   promptEnhancerConfig?: string;
   /** Accepted, without effect. */
@@ -74,7 +78,8 @@ export interface ServeFlags extends DeviceOptions {
  * @returns the exit status
  */
 export async function runServe(flags: ServeFlags): Promise<number> {
-  for (const note of notes(flags)) console.error(note);
+  const log = createLog(flags.logFormat, (line) => console.error(line));
+  for (const note of notes(flags)) log(note, { level: "warning" });
   const enhancer = await readEnhancerFile(flags.promptEnhancerConfig);
   const s3 = readBucket(flags);
   const name = flags.servedModelName ?? flags.modelId ?? flags.modelPath;
@@ -87,8 +92,8 @@ export async function runServe(flags: ServeFlags): Promise<number> {
     outputPath: flags.outputPath,
     resumeJobs: flags.resumeJobs === true,
     maxQueue: flags.maxQueue,
-    log: (line) => console.error(line),
     tuning: flags.tune === false ? "cached" : "auto",
+    log,
     ...(flags.inputSavePath === undefined ? {} : { inputSavePath: flags.inputSavePath }),
     ...(s3 === undefined ? {} : { s3 }),
     ...(flags.maxVram === undefined ? {} : { maxVramBytes: flags.maxVram }),
@@ -101,19 +106,20 @@ export async function runServe(flags: ServeFlags): Promise<number> {
       corsOrigins: flags.corsOrigin,
       strictFields: flags.strictFields === true,
       retainMs: flags.retain,
+      enableMetrics: flags.enableMetrics === true,
       allowPrivateUrls: flags.allowPrivateUrls === true,
     },
   });
-  console.error(`Listening on ${server.url}, loading ${name}`);
-  outliveDefects();
+  log(`Listening on ${server.url}, loading ${name}`);
+  outliveDefects(log);
   const stopped = signalled();
   try {
     const first = await Promise.race([server.ready.then(() => "ready"), stopped]);
     if (first === "ready") {
-      console.error(`Ready: ${name} is served on ${server.url}`);
+      log(`Ready: ${name} is served on ${server.url}`);
       await stopped;
     }
-    console.error("Stopping; a second signal stops at once");
+    log("Stopping; a second signal stops at once");
   } finally {
     await server.close();
   }
@@ -171,9 +177,9 @@ async function readEnhancerFile(path: string | undefined): Promise<string | unde
 }
 
 /** What goes wrong outside of any request is told in the log and ends nothing. */
-function outliveDefects(): void {
+function outliveDefects(log: Log): void {
   const tell = (reason: unknown) =>
-    console.error(`Error outside of any request: ${describeFailure(reason).sentence}`);
+    log(`Error outside of any request: ${describeFailure(reason).sentence}`, { level: "error" });
   globalThis.addEventListener("error", (event) => {
     event.preventDefault();
     tell(event.error);

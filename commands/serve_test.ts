@@ -7,6 +7,7 @@ const FLAGS: ServeFlags = {
   port: 30000,
   outputPath: "outputs",
   retain: 0,
+  logFormat: "text",
   apiKey: [],
   maxQueue: 64,
   corsOrigin: [],

@@ -6,8 +6,9 @@
 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Hono } from "hono";
+import { type Context, Hono } from "hono";
 import { cors } from "hono/cors";
+import { matchedRoutes } from "hono/route";
 import type { Engine } from "../engine/types.ts";
 import { type Ffmpeg, findFfmpeg } from "../media/video/mod.ts";
 import { checkKey } from "./auth.ts";
@@ -17,6 +18,7 @@ import type { PromptEnhancer } from "./enhancer.ts";
 import { JobQueue } from "./jobs/job_queue.ts";
 import { JobStore } from "./jobs/job_store.ts";
 import type { Log } from "./log.ts";
+import { ServiceMetrics } from "./metrics/service_metrics.ts";
 import { toApiError } from "./respond.ts";
 import { mountAbsent } from "./routes/absent.ts";
 import { mountDiscovery } from "./routes/discovery.ts";
@@ -24,6 +26,7 @@ import { mountHealth } from "./routes/health.ts";
 import { mountImageContent } from "./routes/image_content.ts";
 import { mountImages } from "./routes/images.ts";
 import { mountJobs } from "./routes/jobs.ts";
+import { mountMetrics } from "./routes/metrics.ts";
 import { mountVideoContent } from "./routes/video_content.ts";
 import { mountVideoEvents } from "./routes/video_events.ts";
 import { mountVideos } from "./routes/videos.ts";
@@ -80,16 +83,19 @@ export function createService(options: AppOptions): { app: App; services: Servic
     enhancer: options.enhancer,
     ffmpeg: () => ffmpeg ??= options.ffmpeg ? Promise.resolve(options.ffmpeg) : findFfmpeg(),
   };
+  const queue = options.jobs?.queue ?? new JobQueue(store, { maxQueue: DEFAULT_MAX_QUEUE });
   const services: Services = {
     ...shared,
     store,
-    queue: options.jobs?.queue ?? new JobQueue(store, { maxQueue: DEFAULT_MAX_QUEUE }),
+    queue,
+    metrics: new ServiceMetrics({ engine: shared.engine, store, queue }),
     runners: new Runners(shared),
     inputRoot: options.inputRoot ?? join(tmpdir(), "denoise-inputs"),
     log: options.log ?? (() => {}),
   };
   const { settings, log } = services;
   const app: App = new Hono<AppEnv>();
+  queue.onEnd((id) => noteEnd(id, services));
 
   app.use(async (c, next) => {
     const since = performance.now();
@@ -101,8 +107,21 @@ export function createService(options: AppOptions): { app: App; services: Servic
     c.set("client", key ?? c.env?.remoteAddress ?? "");
     await next();
     c.res.headers.set("x-request-id", requestId);
-    const ms = Math.round(performance.now() - since);
-    log(`${c.req.method} ${c.req.path} ${c.res.status} ${ms} ms ${requestId}`);
+    const elapsed = performance.now() - since;
+    const ms = Math.round(elapsed);
+    const { method, path } = c.req;
+    const { status } = c.res;
+    const job = c.get("job");
+    services.metrics.request({ route: routeOf(c), method, status, seconds: elapsed / 1000 });
+    log(`${method} ${path} ${status} ${ms} ms ${requestId}`, {
+      level: status >= 500 ? "error" : "info",
+      request_id: requestId,
+      method,
+      path,
+      status,
+      ms,
+      ...(job === undefined ? {} : { job }),
+    });
   });
   app.use(cors({
     origin: (origin) => allowedOrigin(origin, settings.corsOrigins),
@@ -123,6 +142,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
   mountVideoContent(app, services);
   mountVideoEvents(app, services);
   mountJobs(app, services);
+  mountMetrics(app, services);
   mountAbsent(app);
 
   app.notFound((c) => {
@@ -135,6 +155,29 @@ export function createService(options: AppOptions): { app: App; services: Servic
     return Response.json(error.body, { status: error.status, headers: { ...error.headers } });
   });
   return { app, services };
+}
+
+/** Counts a job that has ended, and tells the log. */
+function noteEnd(id: string, { store, metrics, log }: Services): void {
+  const record = store.get(id);
+  if (!record) return;
+  metrics.job(record);
+  const { kind, status, startedAt, endedAt, error } = record;
+  const ms = startedAt === null || endedAt === null ? undefined : endedAt - startedAt;
+  const after = ms === undefined ? "before it began" : `after ${(ms / 1000).toFixed(1)} s`;
+  log(`${id} ${status} ${after}${error ? `: ${error.code}` : ""}`, {
+    level: status === "failed" ? "error" : "info",
+    job: id,
+    kind,
+    status,
+    ...(ms === undefined ? {} : { ms }),
+  });
+}
+
+/** The pattern that a request's path matched; what middleware matches is everything. */
+function routeOf(c: Context<AppEnv>): string | undefined {
+  const path = matchedRoutes(c).at(-1)?.path;
+  return path === "/*" ? undefined : path;
 }
 
 /** Pages from this machine may call, and those that the server was told of. */

@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { Log } from "./log.ts";
 import { ApiError, internalError } from "./contract/errors.ts";
 
 /**
@@ -17,20 +18,21 @@ import { ApiError, internalError } from "./contract/errors.ts";
 export function toApiError(
   error: unknown,
   requestId: string,
-  log: (line: string) => void,
+  log: Log,
 ): ApiError {
   if (error instanceof ApiError) {
     // The cause of a failure that was foreseen: its place in the code tells nothing.
     const { cause } = error;
     if (cause !== undefined) {
-      log(`${requestId} failed: ${cause instanceof Error ? cause.message : cause}`);
+      const why = cause instanceof Error ? cause.message : cause;
+      log(`${requestId} failed: ${why}`, { level: "error", request_id: requestId });
     }
     return error;
   }
   if (error instanceof DOMException && error.name === "AbortError") {
     return new ApiError(499, "Cannot finish the request: it was cancelled", { code: "cancelled" });
   }
-  log(`${requestId} failed: ${describe(error)}`);
+  log(`${requestId} failed: ${describe(error)}`, { level: "error", request_id: requestId });
   return internalError(requestId);
 }
 

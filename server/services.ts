@@ -11,6 +11,7 @@ import type { JobQueue } from "./jobs/job_queue.ts";
 import type { Log } from "./log.ts";
 import type { JobStore } from "./jobs/job_store.ts";
 import type { Ffmpeg } from "../media/video/mod.ts";
+import type { ServiceMetrics } from "./metrics/service_metrics.ts";
 import type { Runners } from "./runners.ts";
 import type { ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
@@ -35,6 +36,8 @@ export interface Services {
   readonly runners: Runners;
   /** Holds the files that requests bring, until their jobs have ended. */
   readonly inputRoot: string;
+  /** What the server measures of itself. */
+  readonly metrics: ServiceMetrics;
   /** Takes lines for the log. */
   readonly log: Log;
 }
@@ -47,6 +50,8 @@ export interface AppEnv {
     requestId: string;
     /** Who sends it, as far as turns are concerned. */
     client: string;
+    /** Id of the job that it made. */
+    job?: string;
   };
   /** Set by the server for each request. */
   Bindings: {

@@ -26,6 +26,8 @@ export interface ServerSettings {
   allowPrivateUrls: boolean;
   /** How long results are kept after their end, in milliseconds; 0 for ever. */
   retainMs: number;
+  /** Whether `/metrics` answers. */
+  enableMetrics: boolean;
   /** Number of GPUs that records name. */
   numGpus: number;
 }
@@ -41,6 +43,7 @@ export const DEFAULT_SETTINGS: Readonly<ServerSettings> = {
   formLimits: { maxFileBytes: 256 * 2 ** 20, maxFiles: 16, maxFieldBytes: 28 * 2 ** 20 },
   allowPrivateUrls: false,
   retainMs: 7 * 24 * 60 * 60 * 1000,
+  enableMetrics: false,
   numGpus: 1,
 };
 

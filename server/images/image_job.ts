@@ -41,6 +41,8 @@ export interface ImageResult {
   files: StoredFile[];
   /** The prompt that the model read. */
   prompt: string;
+  /** Most device memory taken at once, in bytes. */
+  peakBytes: number;
 }
 
 /** What an image job works with. */
@@ -119,7 +121,8 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
  * @returns a JSON value
  */
 export function toImageResult(outcome: ImageOutcome): ImageResult {
-  return { files: outcome.outputs.flatMap(({ file }) => file ?? []), prompt: outcome.prompt };
+  const { outputs, prompt, peakBytes } = outcome;
+  return { files: outputs.flatMap(({ file }) => file ?? []), prompt, peakBytes };
 }
 
 /**

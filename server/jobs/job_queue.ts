@@ -42,6 +42,7 @@ export class JobQueue {
   readonly #waiting: Entry[] = [];
   readonly #turns = new Turns();
   readonly #watchers = new JobWatchers();
+  readonly #endListeners: ((id: string) => void)[] = [];
   #isReady: boolean;
   #running: Entry | undefined;
   #isClosing = false;
@@ -55,6 +56,7 @@ export class JobQueue {
   constructor(store: JobStore, options: JobQueueOptions) {
     this.#store = store;
     this.#options = options;
+    if (options.onEnd) this.#endListeners.push(options.onEnd);
     this.#idle.resolve();
     this.#isReady = options.ready === undefined;
     options.ready?.then(() => {
@@ -140,6 +142,15 @@ export class JobQueue {
   }
 
   /**
+   * Listens to the ends of all jobs.
+   *
+   * @param listener called with the id of each job after its end is on record
+   */
+  onEnd(listener: (id: string) => void): void {
+    this.#endListeners.push(listener);
+  }
+
+  /**
    * Cancels a job.
    *
    * @param id of a job that waits or runs; nothing happens for others
@@ -155,7 +166,7 @@ export class JobQueue {
     const [entry] = this.#waiting.splice(index, 1);
     const reason = cancelled();
     this.#record(id, endOf(reason));
-    this.#options.onEnd?.(id);
+    this.#tellEnd(id);
     entry!.refuse(reason);
     return true;
   }
@@ -182,7 +193,7 @@ export class JobQueue {
       const error = stopping();
       if (!this.#options.resumes) {
         this.#record(entry.id, endOf(error));
-        this.#options.onEnd?.(entry.id);
+        this.#tellEnd(entry.id);
       }
       entry.refuse(error);
     }
@@ -220,7 +231,7 @@ export class JobQueue {
       throw reason;
     } finally {
       // A job that is left needs its files again.
-      if (!isLeft) this.#options.onEnd?.(id);
+      if (!isLeft) this.#tellEnd(id);
     }
   }
 
@@ -259,6 +270,10 @@ export class JobQueue {
     }
     const { status } = change;
     if (status) this.#watchers.tell(id, { type: "status", status });
+  }
+
+  #tellEnd(id: string): void {
+    for (const listener of this.#endListeners) listener(id);
   }
 
   #next(): void {

@@ -21,7 +21,7 @@ const ABSENT: readonly (readonly [what: string, paths: readonly string[]])[] = [
   ["text generation", ["/v1/chat/*", "/v1/completions", "/v1/text/*"]],
   ["realtime video", ["/v1/realtime_video", "/v1/realtime_video/*"]],
   ["Vertex predictions", ["/vertex_generate"]],
-  ["statistics", ["/stats", "/metrics"]],
+  ["statistics", ["/stats"]],
 ];
 
 /**

@@ -63,6 +63,7 @@ async function answer(
   request: ImageRequest,
   services: Services,
 ): Promise<Response> {
+  c.set("job", id);
   nameIgnored(c, request.ignored, services);
   const start = (onOutput?: (output: ImageOutput) => void) =>
     services.queue.run({

@@ -23,5 +23,6 @@ export function nameIgnored(
   if (ignored.length === 0) return;
   const names = headerOfNames(ignored);
   c.header("x-ignored-fields", names);
-  services.log(`${c.get("requestId")} has fields without effect: ${names}`);
+  const requestId = c.get("requestId");
+  services.log(`${requestId} has fields without effect: ${names}`, { request_id: requestId });
 }

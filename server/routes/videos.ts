@@ -95,6 +95,7 @@ async function create(c: Context<AppEnv>, services: Services): Promise<Response>
       request.revisedPrompt = await enhancer.enhance(request.prompt, "video", c.req.raw.signal);
       request.prompt = request.revisedPrompt;
     }
+    c.set("job", id);
     nameIgnored(c, request.ignored, services);
     // Whoever has gone would never learn the id.
     c.req.raw.signal.throwIfAborted();

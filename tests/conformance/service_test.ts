@@ -29,7 +29,7 @@ const ERRORS: [method: string, path: string, status: number, detail: string | Re
   ["POST", "/v1/chat/completions", 404, /does not provide text generation$/],
   ["POST", "/v1/audio/speech", 404, /does not provide audio$/],
   ["POST", "/v1/actions/generations", 404, /does not provide action generation$/],
-  ["GET", "/metrics", 404, /does not provide statistics$/],
+  ["GET", "/metrics", 404, /metrics are off; start the server with --enable-metrics$/],
 ];
 
 for (const [method, path, status, detail] of ERRORS) {

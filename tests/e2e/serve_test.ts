@@ -5,7 +5,7 @@ import { postJson, startProcess } from "./server_process.ts";
 Deno.test("denoise serve loads the bundled model, generates, and ends on SIGTERM with 0", async () => {
   const folder = await Deno.makeTempDir();
   try {
-    await using server = await startProcess(folder);
+    await using server = await startProcess(folder, ["--log-format", "json", "--enable-metrics"]);
     const { data: [model] } = await (await fetch(`${server.url}/v1/models`)).json();
     assert.equal(model.id, "bundled");
     const response = await postJson(`${server.url}/v1/images/generations`, {
@@ -20,9 +20,16 @@ Deno.test("denoise serve loads the bundled model, generates, and ends on SIGTERM
     const { width, height } = await decodeImage(await content.bytes());
     assert.deepEqual([width, height], [64, 64]);
 
+    const metrics = await (await fetch(`${server.url}/metrics`)).text();
+    assert.match(metrics, /^denoise_jobs_ended_total\{kind="image",status="completed"\} 1$/m);
+
     const { code } = await server.end("SIGTERM");
     assert.equal(code, 0, server.log());
-    assert.match(server.log(), /^Stopping; /m);
+    // Drivers write to standard error what they like.
+    const lines = server.log().split("\n").filter((line) => line.startsWith("{"))
+      .map((line) => JSON.parse(line));
+    assert.ok(lines.some(({ message }) => message.startsWith("Stopping; ")), server.log());
+    assert.ok(lines.some(({ job, path }) => job === body.id && path === "/v1/images/generations"));
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

@@ -7,6 +7,7 @@ import type { PromptEnhancer } from "../../server/enhancer.ts";
 import { InputFolder } from "../../server/inputs/input_folder.ts";
 import { JobQueue } from "../../server/jobs/job_queue.ts";
 import { JobStore } from "../../server/jobs/job_store.ts";
+import type { Log } from "../../server/log.ts";
 import type { App } from "../../server/services.ts";
 import type { ServerSettings } from "../../server/settings.ts";
 import { LocalStorage } from "../../server/storage/local.ts";
@@ -36,6 +37,8 @@ export interface TestServiceOptions {
   /** Keeps results; the default is a folder on the disk. */
   storage?: (local: LocalStorage) => ResultStorage;
   enhancer?: PromptEnhancer;
+  /** Takes the log; its lines are kept when left out. */
+  log?: Log;
   /** Reads and writes video files; the bundled build when left out, which every machine has. */
   ffmpeg?: Ffmpeg;
 }
@@ -58,7 +61,7 @@ export async function testService(options: TestServiceOptions = {}): Promise<Tes
     settings: { modelPath: "fake/gradients", servedModelName: "gradients", ...options.settings },
     ffmpeg: options.ffmpeg ?? await findFfmpeg({ onlyBundled: true }),
     inputRoot,
-    log: (line) => lines.push(line),
+    log: options.log ?? ((line) => lines.push(line)),
     ...(options.keep === false ? {} : { storage: options.storage?.(local) ?? local }),
     ...(options.enhancer ? { enhancer: options.enhancer } : {}),
   });

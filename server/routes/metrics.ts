@@ -1,0 +1,33 @@
+/**
+ * `GET /metrics`.
+ *
+ * @module
+ */
+
+import { ApiError } from "../contract/errors.ts";
+import type { App, Services } from "../services.ts";
+import { mount } from "./mount.ts";
+
+/** The text format of Prometheus. */
+const CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
+
+/**
+ * Mounts the metrics.
+ *
+ * @param app to mount on
+ * @param services metrics, and whether they are shown
+ */
+export function mountMetrics(app: App, { metrics, settings }: Services): void {
+  mount(app, "/metrics", {
+    GET: (c) => {
+      if (settings.enableMetrics) {
+        return c.body(metrics.text(), 200, { "content-type": CONTENT_TYPE });
+      }
+      throw new ApiError(
+        404,
+        "Cannot GET /metrics: metrics are off; start the server with --enable-metrics",
+        { code: "not_enabled" },
+      );
+    },
+  });
+}
