@@ -22,6 +22,7 @@ import { ServiceMetrics } from "./metrics/service_metrics.ts";
 import { toApiError } from "./respond.ts";
 import { mountAbsent } from "./routes/absent.ts";
 import { mountDiscovery } from "./routes/discovery.ts";
+import { mountDocuments } from "./routes/documents.ts";
 import { mountHealth } from "./routes/health.ts";
 import { mountImageContent } from "./routes/image_content.ts";
 import { mountImages } from "./routes/images.ts";
@@ -143,6 +144,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
   mountVideoEvents(app, services);
   mountJobs(app, services);
   mountMetrics(app, services);
+  mountDocuments(app, services);
   mountAbsent(app);
 
   app.notFound((c) => {

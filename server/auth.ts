@@ -7,8 +7,14 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { ApiError } from "./contract/errors.ts";
 
-/** Paths that probes may ask for without a key. */
-const OPEN_PATHS: readonly string[] = ["/liveness", "/health", "/health_generate"];
+/** Paths of probes and of documents that tell nothing of this server: no key is asked for. */
+const OPEN_PATHS: readonly string[] = [
+  "/liveness",
+  "/health",
+  "/health_generate",
+  "/openapi.json",
+  "/docs",
+];
 
 /**
  * Checks the key of a request.

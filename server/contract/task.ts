@@ -31,6 +31,12 @@ const TASKS: Readonly<Record<TaskType, TaskTraits>> = {
 
 const OUTPUT_TYPES: readonly OutputType[] = ["IMAGE", "VIDEO", "MESH", "ACTION"];
 
+/** Every task, in the order of the enumeration. */
+export const TASK_TYPES: readonly [TaskType, ...TaskType[]] = Object.keys(TASKS) as [
+  TaskType,
+  ...TaskType[],
+];
+
 /** What a request brings and where it came in. */
 export interface TaskQuery {
   /** As sent; any case. */

@@ -1,0 +1,182 @@
+/**
+ * What answers look like. Tests hold real answers against these schemas, so that the document says
+ * what the server does.
+ *
+ * @module
+ */
+
+import { z } from "zod";
+import { TASK_TYPES } from "../contract/task.ts";
+
+const unix = (what: string) => z.int().describe(`${what}, in Unix seconds`);
+const tasks = z.enum(TASK_TYPES);
+
+const validationIssue = z.strictObject({
+  type: z.string().describe("Kind of the mistake, such as `missing`"),
+  loc: z.array(z.union([z.string(), z.int()])).describe("Where it is: `body`, then field names"),
+  msg: z.string(),
+  input: z.unknown().describe("What was sent there, shortened"),
+});
+
+const error = z.object({
+  error: z.strictObject({
+    message: z.string().describe("One sentence"),
+    type: z.string().describe("Such as `invalid_request_error`"),
+    param: z.string().nullable().describe("The field that is wrong"),
+    code: z.string().nullable().describe("A word for programs"),
+  }),
+  detail: z.union([z.string(), z.array(validationIssue)]).describe("The text, or a 422's list"),
+});
+
+const model = z.strictObject({
+  id: z.string().describe("The model's public name"),
+  object: z.literal("model"),
+  created: unix("Now"),
+  owned_by: z.literal("denoise"),
+  root: z.string().describe("As `id`"),
+  parent: z.null(),
+  max_model_len: z.null(),
+  num_gpus: z.int(),
+  task_type: tasks.describe("The default task"),
+  supported_task_types: z.array(tasks),
+  dit_precision: z.string(),
+  vae_precision: z.string(),
+  pipeline_name: z.string(),
+  pipeline_class: z.string(),
+});
+
+const flatModel = z.strictObject({
+  model_path: z.string(),
+  num_gpus: z.int(),
+  task_type: tasks,
+  supported_task_types: z.array(tasks),
+  dit_precision: z.string(),
+  vae_precision: z.string(),
+  vae_decode_precision: z.null(),
+  pipeline_name: z.string(),
+  pipeline_class: z.string(),
+});
+
+const modelInfo = z.strictObject({
+  model_path: z.string(),
+  is_generation: z.literal(true),
+  model_type: z.literal("diffusion"),
+  architectures: z.array(z.string()),
+  has_image_understanding: z.boolean(),
+  has_audio_understanding: z.literal(false),
+  task_type: tasks,
+  supported_task_types: z.array(tasks),
+  output_types: z.array(z.enum(["IMAGE", "VIDEO"])),
+  is_image_gen: z.boolean(),
+  video_encoder: z.string().describe("What writes video files"),
+});
+
+const images = z.strictObject({
+  id: z.string().describe("`img_…`"),
+  created: unix("When it was answered"),
+  data: z.array(z.strictObject({
+    b64_json: z.string().nullable().describe("The file in base64"),
+    url: z.string().nullable().describe("Where the file is, relative to this server or in a cloud"),
+    revised_prompt: z.string().describe("The prompt that the model read"),
+    file_path: z.string().nullable().describe("Where the file is on the server"),
+    resize: z.null(),
+  })),
+  peak_memory_mb: z.number().nullable().describe("Most device memory taken, in MiB"),
+  inference_time_s: z.number().nullable().describe("In seconds"),
+  usage: z.null(),
+});
+
+const videoStatus = z.enum([
+  "queued",
+  "in_progress",
+  "completed",
+  "failed",
+  "cancelled",
+  "deleted",
+]);
+
+const video = z.strictObject({
+  id: z.string().describe("`video_…`"),
+  object: z.literal("video"),
+  model: z.string(),
+  status: videoStatus,
+  progress: z.int().min(0).max(100).describe("Work that the GPU has finished, in percent"),
+  created_at: unix("When it was queued"),
+  size: z.string().describe("`<width>x<height>`"),
+  seconds: z.string().describe("Whole seconds"),
+  quality: z.literal("standard"),
+  url: z.string().nullable().describe("Where the file is when it is kept in a cloud"),
+  remixed_from_video_id: z.null(),
+  completed_at: unix("When it was completed").nullable(),
+  expires_at: unix("When the file will be removed").nullable(),
+  error: z.strictObject({ code: z.string(), message: z.string() }).nullable(),
+  file_path: z.null(),
+  file_paths: z.null(),
+  num_outputs: z.int().nullable(),
+  peak_memory_mb: z.number().nullable(),
+  inference_time_s: z.number().nullable(),
+  action: z.null(),
+  revised_prompt: z.string().nullable().describe("The prompt when it was rewritten"),
+});
+
+const job = z.strictObject({
+  id: z.string(),
+  object: z.literal("job"),
+  kind: z.enum(["image", "video"]),
+  status: videoStatus.exclude(["deleted"]),
+  progress: z.int().min(0).max(100),
+  place: z.int().nullable().describe("Place in the queue, from 1; null for what does not wait"),
+  created_at: unix("When it was queued"),
+  started_at: unix("When the GPU began").nullable(),
+  ended_at: unix("When it ended").nullable(),
+  error: z.strictObject({ code: z.string(), message: z.string() }).nullable(),
+});
+
+/** Schemas of answers by the names that they have in the document. */
+export const ANSWERS: Readonly<Record<AnswerName, z.ZodType>> = {
+  Error: error,
+  Health: z.strictObject({ status: z.literal("ok") }),
+  Model: model,
+  ModelList: z.strictObject({ object: z.literal("list"), data: z.array(model) }),
+  FlatModel: flatModel,
+  ModelInfo: modelInfo,
+  ModelPath: z.strictObject({ model_path: z.string() }),
+  ServerInfo: z.strictObject({
+    model_path: z.string(),
+    served_model_name: z.string(),
+    tp_size: z.null(),
+    dp_size: z.literal(1),
+    version: z.string(),
+  }),
+  Images: images,
+  Video: video,
+  VideoList: z.strictObject({
+    data: z.array(video),
+    object: z.literal("list"),
+    first_id: z.string().nullable(),
+    last_id: z.string().nullable(),
+    has_more: z.boolean(),
+  }),
+  JobList: z.strictObject({
+    object: z.literal("list"),
+    running: z.int(),
+    waiting: z.int(),
+    seconds_per_job: z.number().describe("Mean of the last jobs"),
+    data: z.array(job),
+  }),
+};
+
+/** Names of the schemas of answers. */
+export type AnswerName =
+  | "Error"
+  | "Health"
+  | "Model"
+  | "ModelList"
+  | "FlatModel"
+  | "ModelInfo"
+  | "ModelPath"
+  | "ServerInfo"
+  | "Images"
+  | "Video"
+  | "VideoList"
+  | "JobList";

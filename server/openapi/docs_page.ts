@@ -1,0 +1,133 @@
+/**
+ * The document as one page without scripts, which asks no other host for anything.
+ *
+ * @module
+ */
+
+import { type JsonSchema, NO_EFFECT, type OpenApiDocument } from "./document.ts";
+import { type Operation, OPERATIONS } from "./operations.ts";
+
+const STYLE = `
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
+body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+code, pre { font: 0.875em/1.5 ui-monospace, monospace; }
+details { border: 1px solid color-mix(in srgb, currentColor 20%, transparent);
+  border-radius: 6px; margin: 0.5rem 0; padding: 0 1rem; }
+summary { cursor: pointer; padding: 0.5rem 0; display: flex; gap: 1rem; flex-wrap: wrap; }
+summary b { min-width: 4rem; text-transform: uppercase; }
+table { border-collapse: collapse; width: 100%; margin: 0.5rem 0 1rem; }
+td { border-top: 1px solid color-mix(in srgb, currentColor 15%, transparent);
+  padding: 0.25rem 1rem 0.25rem 0; vertical-align: top; }
+pre { overflow-x: auto; padding: 0.75rem;
+  background: color-mix(in srgb, currentColor 8%, transparent); border-radius: 6px; }
+`;
+
+/**
+ * Writes the page.
+ *
+ * @param document what to show
+ * @param base address of this server, for examples
+ * @returns HTML
+ */
+export function docsPage(document: OpenApiDocument, base: string): string {
+  const { info } = document;
+  const tags = [...new Set(OPERATIONS.map(({ tag }) => tag))];
+  const chapters = tags.map((tag) => {
+    const parts = OPERATIONS.filter((operation) => operation.tag === tag)
+      .map((operation) => operationPart(operation, document, base));
+    return `<h2>${escape(tag)}</h2>${parts.join("")}`;
+  });
+  return `<!doctype html><html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>${escape(info.title)} API</title><style>${STYLE}</style></head><body>
+<h1>${escape(info.title)} ${escape(info.version)}</h1>
+<p>${prose(info.description)} For programs: <a href="openapi.json">openapi.json</a>.</p>
+${chapters.join("\n")}
+</body></html>`;
+}
+
+function operationPart(operation: Operation, document: OpenApiDocument, base: string): string {
+  const { method, path, summary, query = [], body, answer } = operation;
+  const { schemas } = document.components;
+  const asked = query.map(([name, type, note]) => row(name, type, note));
+  const isForm = body !== undefined && !body.types.includes("application/json");
+  const fields = body ? schemas[isForm ? `${body.schema}Form` : body.schema] : undefined;
+  const parts = [
+    asked.length > 0 ? `<h4>Query</h4><table>${asked.join("")}</table>` : "",
+    fields ? `<h4>Body: ${escape(body!.types.join(", "))}</h4>${fieldTable(fields)}` : "",
+    "json" in answer
+      ? `<h4>Answer</h4>${fieldTable(schemas[answer.json]!)}`
+      : `<h4>Answer: ${escape(answer.types.join(", "))}</h4>`,
+    `<pre>${escape(example(operation, base, isForm, document))}</pre>`,
+  ];
+  return `<details id="${operation.id}"><summary><b>${method}</b><code>${escape(path)}</code>` +
+    `<span>${prose(summary)}</span></summary>${parts.join("")}</details>`;
+}
+
+function fieldTable(schema: JsonSchema): string {
+  const fields = [...fieldsOf(schema, "")];
+  const rows = fields.filter(({ note }) => note !== NO_EFFECT)
+    .map(({ name, type, note }) => row(name, type, note));
+  const idle = fields.filter(({ note }) => note === NO_EFFECT)
+    .map(({ name }) => `<code>${escape(name)}</code>`);
+  const rest = idle.length > 0 ? `<p>${NO_EFFECT}: ${idle.join(", ")}.</p>` : "";
+  return `<table>${rows.join("")}</table>${rest}`;
+}
+
+/** Fields with those of the objects and lists in them, such as `data[].url`. */
+function* fieldsOf({ properties = {} }: JsonSchema, prefix: string): Iterable<
+  { name: string; type: string; note: string }
+> {
+  for (const [own, field] of Object.entries(properties)) {
+    const name = prefix + own;
+    const note = field.description ?? "";
+    yield { name, type: typeName(field), note };
+    yield* fieldsOf(field, `${name}.`);
+    if (field.items) yield* fieldsOf(field.items, `${name}[].`);
+  }
+}
+
+function row(name: string, type: string, note: string): string {
+  return `<tr><td><code>${escape(name)}</code></td><td>${escape(type)}</td>` +
+    `<td>${prose(note)}</td></tr>`;
+}
+
+/** Such as `integer`, `string or list`; that most fields may be null is left out. */
+function typeName({ anyOf, type, items, contentMediaType }: JsonSchema): string {
+  if (contentMediaType) return "file";
+  const names = anyOf?.map(typeName) ??
+    [type ?? "any"].flat().map((name) =>
+      name === "array" ? `list of ${items ? typeName(items) : "any"}` : name
+    );
+  return [...new Set(names)].filter((name) => name !== "null").join(" or ") || "null";
+}
+
+function example(
+  { method, path, body }: Operation,
+  base: string,
+  isForm: boolean,
+  { security }: OpenApiDocument,
+): string {
+  const key = security.some((scheme) => "key" in scheme) ? ' -H "Authorization: Bearer $KEY"' : "";
+  const verb = method === "get" ? "" : ` -X ${method.toUpperCase()}`;
+  const data = body === undefined
+    ? ""
+    : isForm
+    ? ' -F prompt="in winter" -F image=@picture.png'
+    : ` -H "content-type: application/json" -d '{"prompt": "a red circle"}'`;
+  return `curl${verb} ${base}${path.replace("{id}", "$ID")}${key}${data}`;
+}
+
+function prose(text: string): string {
+  return escape(text).replace(/`([^`]+)`/g, "<code>$1</code>");
+}
+
+function escape(text: string): string {
+  const entities: Record<string, string> = {
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+    '"': "&quot;",
+  };
+  return text.replace(/[&<>"]/g, (sign) => entities[sign]!);
+}

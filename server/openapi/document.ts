@@ -1,0 +1,199 @@
+/**
+ * The OpenAPI document of the service, from the schemas that requests are checked with.
+ *
+ * Source: OpenAPI Specification 3.1.0.
+ *
+ * @module
+ */
+
+import { z } from "zod";
+import type { FieldTable } from "../contract/fields.ts";
+import {
+  imageEditFieldTable,
+  imageEditSchema,
+  imageFieldTable,
+  imageGenerationSchema,
+} from "../contract/image_fields.ts";
+import { videoFieldTable, videoSchema } from "../contract/video_fields.ts";
+import { version } from "../version.ts";
+import { ANSWERS } from "./answers.ts";
+import { FIELD_NOTES } from "./field_notes.ts";
+import { type BodyName, type Operation, OPERATIONS } from "./operations.ts";
+
+/** A JSON Schema, as far as it is looked at here. */
+export interface JsonSchema {
+  /** Names of types. */
+  type?: string | string[];
+  /** Alternatives. */
+  anyOf?: JsonSchema[];
+  /** Fields of an object. */
+  properties?: Record<string, JsonSchema>;
+  /** Fields that must be there. */
+  required?: string[];
+  /** Of what a list consists. */
+  items?: JsonSchema;
+  /** Meaning, in Markdown. */
+  description?: string;
+  /** Everything else. */
+  [keyword: string]: unknown;
+}
+
+/** The parts of the document. */
+export interface OpenApiDocument {
+  /** Version of the specification. */
+  openapi: "3.1.0";
+  /** What it is. */
+  info: { title: string; version: string; description: string };
+  /** Addresses of the service. */
+  servers: { url: string }[];
+  /** Keys that are asked for; an empty object for none. */
+  security: Record<string, string[]>[];
+  /** Operations by path and method. */
+  paths: Record<string, Record<string, Record<string, unknown>>>;
+  /** What operations refer to. */
+  components: {
+    schemas: Record<string, JsonSchema>;
+    responses: Record<string, unknown>;
+    securitySchemes: Record<string, unknown>;
+  };
+}
+
+const BODIES: Readonly<Record<BodyName, { schema: z.ZodObject; table: FieldTable }>> = {
+  ImageGeneration: { schema: imageGenerationSchema, table: imageFieldTable },
+  ImageEdit: { schema: imageEditSchema, table: imageEditFieldTable },
+  VideoRequest: { schema: videoSchema, table: videoFieldTable },
+};
+
+/** What is said of fields that change nothing. */
+export const NO_EFFECT = "Accepted, without effect";
+
+/** Fields that a form may bring as files. */
+const FILE_FIELDS: readonly string[] = ["image", "image[]", "input_reference", "video_reference"];
+
+/**
+ * Makes the document.
+ *
+ * @param needsKey whether the server asks for keys
+ * @returns a JSON value
+ */
+export function openApiDocument(needsKey: boolean): OpenApiDocument {
+  const paths: OpenApiDocument["paths"] = {};
+  for (const operation of OPERATIONS) {
+    (paths[operation.path] ??= {})[operation.method] = describeOperation(operation);
+  }
+  const schemas: Record<string, JsonSchema> = {};
+  for (const [name, { schema, table }] of Object.entries(BODIES)) {
+    schemas[name] = bodySchema(schema, table);
+    schemas[`${name}Form`] = formSchema(schemas[name]);
+  }
+  for (const [name, schema] of Object.entries(ANSWERS)) {
+    schemas[name] = jsonSchema(schema, "output");
+  }
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "denoise",
+      version,
+      description: "Images and videos of diffusion models. Fields that a request carries without " +
+        "effect are named in the header `x-ignored-fields` of its answer.",
+    },
+    servers: [{ url: "/" }],
+    security: needsKey ? [{ key: [] }] : [{}],
+    paths,
+    components: {
+      schemas,
+      responses: {
+        Error: { description: "What is wrong, for people and programs", ...json("Error") },
+      },
+      securitySchemes: { key: { type: "http", scheme: "bearer" } },
+    },
+  };
+}
+
+function describeOperation(operation: Operation): Record<string, unknown> {
+  const { id, tag, summary, path, query = [], body, answer, events, isFile } = operation;
+  const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
+  const parameters = [
+    ...names.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } })),
+    ...query.map(([name, type, description]) => ({
+      name,
+      in: "query",
+      description,
+      schema: { type },
+    })),
+  ];
+  const content = "json" in answer ? json(answer.json).content : media(answer.types);
+  return {
+    operationId: id,
+    tags: [tag],
+    summary,
+    ...(parameters.length > 0 ? { parameters } : {}),
+    ...(body ? { requestBody: { required: true, content: bodyContent(body) } } : {}),
+    responses: {
+      200: {
+        description: events ? `The result; as events: ${events}` : "The result",
+        content: { ...content, ...(events ? media(["text/event-stream"]) : {}) },
+      },
+      ...(isFile
+        ? {
+          206: { description: "The part that `Range` asks for", content },
+          304: { description: "The file that the client has already" },
+          307: { description: "The file is in a cloud, at the address in `Location`" },
+        }
+        : {}),
+      default: { $ref: "#/components/responses/Error" },
+    },
+  };
+}
+
+function json(name: string) {
+  return { content: { "application/json": { schema: reference(name) } } };
+}
+
+function media(types: readonly string[]): Record<string, unknown> {
+  return Object.fromEntries(types.map((type) => [type, {}]));
+}
+
+function bodyContent({ schema, types }: NonNullable<Operation["body"]>): Record<string, unknown> {
+  return Object.fromEntries(types.map((type) => {
+    return [type, { schema: reference(type === "multipart/form-data" ? `${schema}Form` : schema) }];
+  }));
+}
+
+function reference(name: string): { $ref: string } {
+  return { $ref: `#/components/schemas/${name}` };
+}
+
+function jsonSchema(schema: z.ZodType, io: "input" | "output"): JsonSchema {
+  const { $schema: _, ...document } = z.toJSONSchema(schema, {
+    io,
+    override: ({ jsonSchema }) => {
+      // That an integer is one which a double holds says nothing to a reader.
+      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+    },
+  });
+  return document as JsonSchema;
+}
+
+function bodySchema(schema: z.ZodObject, { withoutEffect }: FieldTable): JsonSchema {
+  const document = jsonSchema(schema, "input");
+  for (const [name, field] of Object.entries(document.properties ?? {})) {
+    field.description = withoutEffect.has(name) ? NO_EFFECT : FIELD_NOTES[name] ?? name;
+  }
+  return document;
+}
+
+/** The same fields with files where a form may have them. */
+function formSchema({ properties = {}, ...schema }: JsonSchema): JsonSchema {
+  const file = { type: "string", contentMediaType: "application/octet-stream" };
+  const fields = Object.entries(properties).map(([name, field]): [string, JsonSchema] => {
+    if (!FILE_FIELDS.includes(name)) return [name, field];
+    const description = field.description ?? name;
+    return [name, {
+      anyOf: [file, { type: "array", items: file }, { type: "string" }],
+      description,
+    }];
+  });
+  return { ...schema, properties: Object.fromEntries(fields) };
+}

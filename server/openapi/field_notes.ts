@@ -1,0 +1,47 @@
+/**
+ * What the fields of requests mean, in one sentence each.
+ *
+ * @module
+ */
+
+/** By name; fields without effect are not here. */
+export const FIELD_NOTES: Readonly<Record<string, string>> = {
+  prompt: "What to make; required",
+  model: "Repeated in records; this server has one model",
+  n: "Number of results, 1 to 10",
+  num_outputs_per_prompt: "As `n`, and wins over it",
+  size: "`<width>x<height>` in pixels",
+  width: "Pixels per row; wins over `size`",
+  height: "Number of rows; wins over `size`",
+  seed:
+    "Seed of the first result, the next ones count on; or a list with one for each (default 42)",
+  num_inference_steps: "Denoising steps",
+  guidance_scale: "Weight of classifier-free guidance",
+  negative_prompt: "What to keep away from",
+  generator_device: "Accepted; the noise is that of `cpu` whatever it says",
+  quality: "`auto`, `exact`, `lossless`, `high` or `extra-high`: how freely it may be computed",
+  output_quality: "`maximum`, `high`, `medium`, `low` or `default`: how well the file is kept",
+  output_compression: "0 (small) to 100 (best); wins over `output_quality`",
+  enhance_prompt: "Have the prompt rewritten first, where the server is set up for it",
+  task_type: "`T2I`, `I2I`, `TI2I`, `T2V`, `I2V`, `TI2V`, `V2V` or `F2V`; follows from the inputs",
+  response_format: "`url` or `b64_json`",
+  background: "`auto`, `opaque` or `transparent`; the latter chooses PNG",
+  output_format: "`png`, `jpeg`, `jpg` or `webp`",
+  stream: "Answer with server-sent events as the pictures come",
+  partial_images: "Previews of each picture in a stream, 0 to 3",
+  image: "Picture to edit",
+  "image[]": "Pictures to edit",
+  url: "Address of a picture to edit: http, https or data",
+  "url[]": "Addresses of pictures to edit",
+  seconds: "Length of the clip in whole seconds",
+  fps: "Frames per second",
+  num_frames: "Length of the clip in frames; wins over `seconds`",
+  strength: "How much of a given clip is made anew, 0 to 1",
+  x264_preset: "Effort of the H.264 encoder, `ultrafast` to `placebo` (default `fast`)",
+  enable_audio: "Whether the sound of a given clip is kept (default true)",
+  input_reference: "Picture or clip to start from: a file, or an address",
+  "input_reference[image_url]": "Address of a picture to start from",
+  reference_url: "Address of a picture or clip to start from",
+  video_reference: "Clip to start from: a file, or an address",
+  video_url: "Address of a clip to start from",
+};

@@ -1,0 +1,247 @@
+/**
+ * Every operation of the service, as the document lists them.
+ *
+ * @module
+ */
+
+import type { AnswerName } from "./answers.ts";
+
+/** Schemas of request bodies by the names that they have in the document. */
+export type BodyName = "ImageGeneration" | "ImageEdit" | "VideoRequest";
+
+/** What an operation answers with: JSON of a schema, or something else of a media type. */
+export type OperationAnswer = { readonly json: AnswerName } | {
+  /** Media types, such as `image/png`. */
+  readonly types: readonly string[];
+};
+
+/** One operation. */
+export interface Operation {
+  /** HTTP method. */
+  readonly method: "get" | "post" | "delete";
+  /** With parameters in braces. */
+  readonly path: string;
+  /** Unique, for generators of clients. */
+  readonly id: string;
+  /** Chapter that it belongs to. */
+  readonly tag: string;
+  /** One sentence without a period. */
+  readonly summary: string;
+  /** Query parameters: name, JSON type, meaning. */
+  readonly query?: readonly (readonly [name: string, type: "string" | "integer", note: string])[];
+  /** The body and the content types that it may have. */
+  readonly body?: { readonly schema: BodyName; readonly types: readonly string[] };
+  /** Answer with status 200. */
+  readonly answer: OperationAnswer;
+  /** Answer with events, where a request asks for them. */
+  readonly events?: string;
+  /** Whether a file may be answered in part, or be elsewhere. */
+  readonly isFile?: boolean;
+}
+
+const FORM = "multipart/form-data";
+const URL_FORM = "application/x-www-form-urlencoded";
+const JSON_TYPE = "application/json";
+const VARIANT = ["variant", "integer", "Which of several results, from 0"] as const;
+
+/** In the order of the document. */
+export const OPERATIONS: readonly Operation[] = [
+  {
+    method: "post",
+    path: "/v1/images/generations",
+    id: "createImage",
+    tag: "Images",
+    summary: "Make pictures of a prompt",
+    body: { schema: "ImageGeneration", types: [JSON_TYPE] },
+    answer: { json: "Images" },
+    events: "`image_generation.partial_image` and `image_generation.completed`, with `stream`",
+  },
+  {
+    method: "post",
+    path: "/v1/images/edits",
+    id: "editImage",
+    tag: "Images",
+    summary: "Make pictures of a prompt and of other pictures",
+    body: { schema: "ImageEdit", types: [FORM, URL_FORM] },
+    answer: { json: "Images" },
+    events: "`image_edit.partial_image` and `image_edit.completed`, with `stream`",
+  },
+  {
+    method: "get",
+    path: "/v1/images/{id}/content",
+    id: "imageContent",
+    tag: "Images",
+    summary: "Download a picture",
+    query: [VARIANT],
+    answer: { types: ["image/jpeg", "image/png", "image/webp"] },
+    isFile: true,
+  },
+  {
+    method: "post",
+    path: "/v1/videos",
+    id: "createVideo",
+    tag: "Videos",
+    summary: "Queue a clip",
+    body: { schema: "VideoRequest", types: [JSON_TYPE, FORM, URL_FORM] },
+    answer: { json: "Video" },
+  },
+  {
+    method: "get",
+    path: "/v1/videos",
+    id: "listVideos",
+    tag: "Videos",
+    summary: "List clips",
+    query: [
+      ["after", "string", "Begin after the clip of this id"],
+      ["limit", "integer", "Most clips, 1 to 100"],
+      ["order", "string", "`asc` or `desc` by the time they were queued"],
+    ],
+    answer: { json: "VideoList" },
+  },
+  {
+    method: "get",
+    path: "/v1/videos/{id}",
+    id: "retrieveVideo",
+    tag: "Videos",
+    summary: "Look at a clip's record",
+    answer: { json: "Video" },
+  },
+  {
+    method: "delete",
+    path: "/v1/videos/{id}",
+    id: "deleteVideo",
+    tag: "Videos",
+    summary: "Cancel a clip and remove its record and file",
+    answer: { json: "Video" },
+  },
+  {
+    method: "post",
+    path: "/v1/videos/{id}/cancel",
+    id: "cancelVideo",
+    tag: "Videos",
+    summary: "Cancel a clip",
+    answer: { json: "Video" },
+  },
+  {
+    method: "get",
+    path: "/v1/videos/{id}/events",
+    id: "videoEvents",
+    tag: "Videos",
+    summary: "Follow a clip: events `status`, `progress` and `preview`",
+    answer: { types: ["text/event-stream"] },
+  },
+  {
+    method: "get",
+    path: "/v1/videos/{id}/content",
+    id: "videoContent",
+    tag: "Videos",
+    summary: "Download a clip",
+    query: [VARIANT],
+    answer: { types: ["video/mp4"] },
+    isFile: true,
+  },
+  {
+    method: "get",
+    path: "/v1/jobs",
+    id: "listJobs",
+    tag: "Jobs",
+    summary: "Look at the queue",
+    answer: { json: "JobList" },
+  },
+  {
+    method: "get",
+    path: "/v1/models",
+    id: "listModels",
+    tag: "Model",
+    summary: "List the model",
+    answer: { json: "ModelList" },
+  },
+  {
+    method: "get",
+    path: "/v1/models/{id}",
+    id: "retrieveModel",
+    tag: "Model",
+    summary: "Look at the model",
+    answer: { json: "Model" },
+  },
+  {
+    method: "get",
+    path: "/models",
+    id: "flatModel",
+    tag: "Model",
+    summary: "Look at the model, as older clients do",
+    answer: { json: "FlatModel" },
+  },
+  {
+    method: "get",
+    path: "/model_info",
+    id: "modelInfo",
+    tag: "Model",
+    summary: "See what the model takes and gives",
+    answer: { json: "ModelInfo" },
+  },
+  {
+    method: "get",
+    path: "/v1/model_info",
+    id: "modelPath",
+    tag: "Model",
+    summary: "See where the model came from",
+    answer: { json: "ModelPath" },
+  },
+  {
+    method: "get",
+    path: "/server_info",
+    id: "serverInfo",
+    tag: "Server",
+    summary: "See what serves",
+    answer: { json: "ServerInfo" },
+  },
+  {
+    method: "get",
+    path: "/liveness",
+    id: "liveness",
+    tag: "Server",
+    summary: "Whether the process lives",
+    answer: { json: "Health" },
+  },
+  {
+    method: "get",
+    path: "/health",
+    id: "health",
+    tag: "Server",
+    summary: "Whether the model answers; 503 until then",
+    answer: { json: "Health" },
+  },
+  {
+    method: "get",
+    path: "/health_generate",
+    id: "healthGenerate",
+    tag: "Server",
+    summary: "As `/health`",
+    answer: { json: "Health" },
+  },
+  {
+    method: "get",
+    path: "/metrics",
+    id: "metrics",
+    tag: "Server",
+    summary: "Metrics in the format of Prometheus, with `--enable-metrics`",
+    answer: { types: ["text/plain"] },
+  },
+  {
+    method: "get",
+    path: "/openapi.json",
+    id: "openapi",
+    tag: "Server",
+    summary: "This document",
+    answer: { types: [JSON_TYPE] },
+  },
+  {
+    method: "get",
+    path: "/docs",
+    id: "docs",
+    tag: "Server",
+    summary: "This document for people",
+    answer: { types: ["text/html"] },
+  },
+];
