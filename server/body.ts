@@ -5,6 +5,7 @@
  */
 
 import { ApiError, badRequest } from "./contract/errors.ts";
+import { limitIdle } from "./inputs/idle.ts";
 
 /** How far beyond the limit a body is read, so that its sender hears the answer. */
 const DRAIN_FACTOR = 8;
@@ -15,7 +16,8 @@ const DRAIN_FACTOR = 8;
  * @param request with content type `application/json`
  * @param maxBytes longest body
  * @returns any JSON value
- * @throws {ApiError} 415 for another content type, 413 for a body too long, 400 for what is not JSON
+ * @throws {ApiError} 415 for another content type, 413 for a body too long, 408 for one whose sender
+ * pauses, 400 for what is not JSON
  */
 export async function readJson(request: Request, maxBytes: number): Promise<unknown> {
   const contentType = request.headers.get("content-type") ?? "";
@@ -51,7 +53,7 @@ async function readBytes(request: Request, maxBytes: number): Promise<Uint8Array
   const chunks: Uint8Array[] = [];
   let length = 0;
   // A client that still sends does not listen: what is too long is read, and thrown away.
-  for await (const chunk of request.body ?? []) {
+  for await (const chunk of request.body ? limitIdle(request.body) : []) {
     length += chunk.length;
     if (length <= maxBytes) chunks.push(chunk);
     else chunks.length = 0;

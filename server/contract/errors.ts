@@ -31,6 +31,7 @@ export type ErrorStatus =
   | 401
   | 404
   | 405
+  | 408
   | 413
   | 415
   | 416

@@ -9,6 +9,7 @@ import { finished, pipeline } from "node:stream/promises";
 import { Busboy, type BusboyHeaders, type BusboyInstance } from "@fastify/busboy";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import { storageFailed } from "../storage/write_error.ts";
+import { limitIdle } from "./idle.ts";
 import type { InputFolder } from "./input_folder.ts";
 
 /** A file of a form, on disk. */
@@ -59,8 +60,8 @@ export function isForm(request: Request): boolean {
  * @param folder takes the files; the caller removes it, also when this throws
  * @param limits of the form
  * @returns texts and files
- * @throws {ApiError} 400 for a form that is broken or cut off, 413 for one that is too large, 500
- * when the files cannot be written
+ * @throws {ApiError} 400 for a form that is broken or cut off, 408 for one whose sender pauses, 413
+ * for one that is too large, 500 when the files cannot be written
  */
 export async function readForm(
   request: Request,
@@ -134,10 +135,11 @@ export async function readForm(
   parser.on("fieldsLimit", () => refuse(tooLarge(`it has more than ${MAX_FIELDS} fields`)));
   let failure: unknown;
   try {
+    const body = limitIdle(request.body ?? new Blob().stream());
     // deno-lint-ignore no-explicit-any -- Node's type of a web stream and Deno's differ in name only
-    await pipeline(Readable.fromWeb((request.body ?? new Blob().stream()) as any), parser);
+    await pipeline(Readable.fromWeb(body as any), parser);
   } catch (error) {
-    failure = broken(error);
+    failure = error instanceof ApiError ? error : broken(error);
     cut.reject(failure);
   }
   const kept = await Promise.allSettled(files);

@@ -123,3 +123,13 @@ Deno.test("readForm() is not misled by names of JavaScript's own", () =>
     assert.equal(Object.getPrototypeOf(fields), Object.prototype);
     assert.equal(fields["constructor"], "y");
   }));
+
+Deno.test("readForm() tells that the sender paused, not that the form is broken", () =>
+  withFolder(async (folder) => {
+    const body = new ReadableStream({
+      pull: (controller) => controller.error(new ApiError(408, "Cannot read the body: it stalled")),
+    });
+    const headers = { "content-type": "multipart/form-data; boundary=b" };
+    const request = new Request("http://host/", { method: "POST", headers, body });
+    await assert.rejects(readForm(request, folder, LIMITS), status(408));
+  }));

@@ -4,15 +4,19 @@
  * @module
  */
 
-import { readFile } from "node:fs/promises";
+import { readFile, stat } from "node:fs/promises";
 import type { Picture } from "../../engine/types.ts";
 import { decodeImage, inspectImage } from "../../media/decode.ts";
 import { encodeImage } from "../../media/encode.ts";
 import { crop, ImageError, toRgb } from "../../media/image.ts";
 import { resize } from "../../media/resize.ts";
+import { ApiError } from "../contract/errors.ts";
 import type { Size } from "../contract/size.ts";
 import type { InputFolder } from "./input_folder.ts";
 import { badSource, type InputFile } from "./references.ts";
+
+/** Longest file of a picture that is read into memory. */
+const MAX_PICTURE_BYTES = 64 * 2 ** 20;
 
 /**
  * Reads how large a picture is, without decoding it.
@@ -22,7 +26,7 @@ import { badSource, type InputFile } from "./references.ts";
  * @throws {ApiError} 400 when it is no picture
  */
 export async function pictureSize(file: InputFile): Promise<Size> {
-  const bytes = await readFile(file.path);
+  const bytes = await readBounded(file);
   return explained(file, () => inspectImage(bytes));
 }
 
@@ -41,7 +45,7 @@ export async function fitPicture(
   size: Size,
   folder: InputFolder,
 ): Promise<string> {
-  const bytes = await readFile(file.path);
+  const bytes = await readBounded(file);
   const image = toRgb(await explained(file, () => decodeImage(bytes)));
   // Cut first: a picture of one column, scaled to cover a square, would be huge in between.
   const scale = Math.min(image.width / size.width, image.height / size.height);
@@ -73,4 +77,16 @@ async function explained<T>({ field }: InputFile, read: () => T | Promise<T>): P
     if (error instanceof ImageError) throw badSource(field, error.message);
     throw error;
   }
+}
+
+async function readBounded({ path, field }: InputFile): Promise<Uint8Array> {
+  const { size } = await stat(path);
+  if (size > MAX_PICTURE_BYTES) {
+    throw new ApiError(
+      413,
+      `Cannot use the picture: it has ${size} bytes, and at most ${MAX_PICTURE_BYTES} are read`,
+      { code: "body_too_large", param: field },
+    );
+  }
+  return await readFile(path);
 }
