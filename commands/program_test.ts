@@ -11,6 +11,19 @@ function serveFlags(...args: string[]): ServeFlags {
   return serve.opts<ServeFlags>();
 }
 
+Deno.test("serve takes the flags of the specification, and port 30000 where none is named", () => {
+  const flags = serveFlags(
+    ...["--model-path", "m", "--served-model-name", "s", "--model-id", "i", "--num-gpus", "2"],
+    ...["--prompt-enhancer-config", "c.json", "--text-encoder-cpu-offload", "--pin-cpu-memory"],
+    ...["--ulysses-degree", "2", "--ring-degree", "2"],
+  );
+  const { modelPath, servedModelName, modelId, promptEnhancerConfig, port } = flags;
+  assert.deepEqual([modelPath, servedModelName, modelId], ["m", "s", "i"]);
+  assert.deepEqual([promptEnhancerConfig, port], ["c.json", 30000]);
+  assert.ok(flags.textEncoderCpuOffload && flags.pinCpuMemory);
+  assert.deepEqual([flags.numGpus, flags.ulyssesDegree, flags.ringDegree], [2, 2, 2]);
+});
+
 Deno.test("serve keeps results for seven days, and uploads beside them, where nothing is said", () => {
   const flags = serveFlags();
   assert.equal(flags.retain, 7 * 24 * 60 * 60 * 1000);

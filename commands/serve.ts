@@ -82,7 +82,7 @@ export async function runServe(flags: ServeFlags): Promise<number> {
   for (const note of notes(flags)) log(note, { level: "warning" });
   const enhancer = await readEnhancerFile(flags.promptEnhancerConfig);
   const s3 = readBucket(flags);
-  const name = flags.servedModelName ?? flags.modelId ?? flags.modelPath;
+  const name = servedName(flags);
   const server = serve({
     modelPath: flags.modelPath,
     servedModelName: name,
@@ -124,6 +124,16 @@ export async function runServe(flags: ServeFlags): Promise<number> {
     await server.close();
   }
   return 0;
+}
+
+/** The public name of the model: what it was told, else what chooses its configuration, else its path. */
+export function servedName(
+  { servedModelName, modelId, modelPath }: Pick<
+    ServeFlags,
+    "servedModelName" | "modelId" | "modelPath"
+  >,
+): string {
+  return servedModelName ?? modelId ?? modelPath;
 }
 
 /** What a user should know before the server starts. */

@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { notes, type ServeFlags } from "./serve.ts";
+import { notes, servedName, type ServeFlags } from "./serve.ts";
 
 const FLAGS: ServeFlags = {
   modelPath: "bundled",
@@ -36,4 +36,11 @@ Deno.test("notes() says that nothing can be resumed without records", () => {
   assert.deepEqual(notes({ ...FLAGS, resumeJobs: true }), []);
   const [line] = notes({ ...FLAGS, resumeJobs: true, outputPath: "" });
   assert.match(line!, /^Note: --resume-jobs has no effect with --output-path ""/);
+});
+
+Deno.test("servedName() is --served-model-name, else --model-id, else --model-path", () => {
+  const flags = { modelPath: "a/b", modelId: "id", servedModelName: "public" };
+  assert.equal(servedName(flags), "public");
+  assert.equal(servedName({ modelPath: "a/b", modelId: "id" }), "id");
+  assert.equal(servedName({ modelPath: "a/b" }), "a/b");
 });

@@ -39,8 +39,9 @@ Deno.test("denoise serve --help lists every flag of the service", async () => {
   const { code, stdout } = await run(["serve", "--help"]);
   assert.equal(code, 0);
   const flags =
-    "model-path served-model-name model-id host port strict-ports output-path max-vram " +
-    "api-key max-queue cors-origin strict-fields prompt-enhancer-config " +
+    "model-path served-model-name model-id host port strict-ports output-path input-save-path " +
+    "retain resume-jobs s3-bucket s3-endpoint s3-region allow-private-urls enable-metrics log-format " +
+    "max-vram api-key max-queue cors-origin strict-fields prompt-enhancer-config " +
     "text-encoder-cpu-offload pin-cpu-memory num-gpus ulysses-degree ring-degree";
   for (const flag of flags.split(" ")) assert.ok(stdout.includes(`--${flag}`), flag);
 });
@@ -52,6 +53,10 @@ const FAILURES: [args: string[], code: number, sentence: RegExp][] = [
   [["serve", "--port", "x"], 2, /--port <port>.*integer from 0 to 65535/],
   [["serve", "--num_gpus", "0"], 2, /--num-gpus <count>.*at least 1/],
   [["serve", "--max-vram", "much"], 2, /amount of memory/],
+  [["serve", "--retain", "7"], 2, /length of time such as 30m, 12h or 7d/],
+  [["serve", "--log-format", "xml"], 2, /Allowed choices are text, json/],
+  [["serve", "--s3-bucket", "No/Name"], 2, /"No\/Name" is no name of a bucket/],
+  [["serve", "--s3-region", "here"], 2, /no bucket is named; set --s3-bucket/],
   [["serve", "--strict-ports", "maybe"], 2, /true or false/],
   [["serve", "--prompt-enhancer-config", "gone.json"], 2, /Cannot read the prompt enhancer's/],
   [["generate"], 2, /required option '--prompt <text>'/],
