@@ -4,7 +4,7 @@
  * @module
  */
 
-import { badRequest } from "./errors.ts";
+import { asClientError } from "./checks.ts";
 
 /** What a request says. */
 export interface DurationFields {
@@ -45,39 +45,64 @@ export function readDuration(
   limits: DurationLimits,
 ): { numFrames: number; fps: number } {
   const fps = fields.fps ?? limits.fps;
-  if (fps <= 0) throw badRequest(`fps must be a positive int, got ${fps}`, "fps");
-  if (fps > MAX_FPS) throw badRequest(`fps must be at most ${MAX_FPS}, got ${fps}`, "fps");
-  const { wanted, param } = wantedFrames(fields, fps, limits);
+  asClientError("fps", () => checkFps(fps));
+  const hasFrames = fields.num_frames !== undefined && fields.num_frames !== null;
+  const param = hasFrames || isAbsent(fields.seconds) ? "num_frames" : "seconds";
+  return { numFrames: asClientError(param, () => countFrames(fields, fps, limits)), fps };
+}
+
+/**
+ * Checks a number of frames per second.
+ *
+ * @param fps a number
+ * @throws {RangeError} unless it is above 0 and at most 240
+ */
+export function checkFps(fps: number): void {
+  if (!(fps > 0)) throw new RangeError(`fps must be a positive int, got ${fps}`);
+  if (fps > MAX_FPS) throw new RangeError(`fps must be at most ${MAX_FPS}, got ${fps}`);
+}
+
+/**
+ * The number of frames of a clip, the nearest that the model can make.
+ *
+ * @param fields frames or seconds
+ * @param fps frames per second, checked
+ * @param limits of the model
+ * @returns `k * frameMultiple + 1`
+ * @throws {RangeError} for a length that no clip can have, or that the model cannot make
+ */
+export function countFrames(fields: DurationFields, fps: number, limits: DurationLimits): number {
   const step = limits.frameMultiple;
-  const numFrames = Math.round((wanted - 1) / step) * step + 1;
+  const numFrames = Math.round((wantedFrames(fields, fps, limits) - 1) / step) * step + 1;
   if (numFrames > limits.maxFrames) {
-    throw badRequest(
+    throw new RangeError(
       `Cannot make ${numFrames} frames: this model makes at most ${limits.maxFrames}, ` +
         `which is ${(limits.maxFrames / fps).toFixed(1)} s at ${fps} frames per second`,
-      param,
     );
   }
-  return { numFrames, fps };
+  return numFrames;
 }
 
 function wantedFrames(
   { num_frames, seconds }: DurationFields,
   fps: number,
   limits: DurationLimits,
-): { wanted: number; param: string } {
+): number {
   if (num_frames !== undefined && num_frames !== null) {
-    if (num_frames <= 0) throw badRequest("num_frames must be positive", "num_frames");
-    return { wanted: num_frames, param: "num_frames" };
+    if (!(num_frames > 0)) throw new RangeError("num_frames must be positive");
+    return num_frames;
   }
-  if (seconds === undefined || seconds === null || seconds === "") {
-    return { wanted: limits.numFrames, param: "num_frames" };
-  }
+  if (isAbsent(seconds)) return limits.numFrames;
   // The generic API sends the number as a text.
   const number = typeof seconds === "number"
     ? seconds
     : /^\s*\d{1,6}\s*$/.test(seconds)
     ? Number(seconds)
     : NaN;
-  if (!(number > 0)) throw badRequest(`seconds must be a positive int, got ${seconds}`, "seconds");
-  return { wanted: number * fps, param: "seconds" };
+  if (!(number > 0)) throw new RangeError(`seconds must be a positive int, got ${seconds}`);
+  return number * fps;
+}
+
+function isAbsent(seconds: DurationFields["seconds"]): seconds is undefined | null | "" {
+  return seconds === undefined || seconds === null || seconds === "";
 }

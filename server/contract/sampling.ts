@@ -63,6 +63,18 @@ export function checkGuidance(name: string, scale: number): void {
 }
 
 /**
+ * Checks how much of a given clip is to be made anew.
+ *
+ * @param strength a number
+ * @throws {RangeError} unless it is above 0 and at most 1
+ */
+export function checkStrength(strength: number): void {
+  if (!(strength > 0 && strength <= 1)) {
+    throw new RangeError(`strength must be above 0 and at most 1, got ${strength}`);
+  }
+}
+
+/**
  * One seed for each output: a single seed counts up, a list is taken as it is.
  *
  * @param seed a seed, a list of them, or nothing for {@link DEFAULT_SEED}

@@ -72,6 +72,31 @@ export function resolveTask(query: TaskQuery, model: TaskSupport): TaskType {
 }
 
 /**
+ * Reads the name of a task.
+ *
+ * @param text any case
+ * @returns the task
+ * @throws {RangeError} that lists all tasks, when it is none of them
+ */
+export function readTask(text: string): TaskType {
+  const name = text.trim().toUpperCase();
+  if (isTask(name)) return name;
+  throw new RangeError(
+    `Unknown task_type '${shorten(text)}'; choose from ${list(Object.keys(TASKS))}`,
+  );
+}
+
+/**
+ * What a task answers with.
+ *
+ * @param task any
+ * @returns its output type
+ */
+export function outputOf(task: TaskType): OutputType {
+  return TASKS[task].output;
+}
+
+/**
  * What a model can answer with.
  *
  * @param tasks its supported tasks
@@ -94,12 +119,7 @@ export function acceptsImage(tasks: readonly TaskType[]): boolean {
 function chooseTask(query: TaskQuery, model: TaskSupport): TaskType {
   const supported = model.supportedTaskTypes;
   if (query.taskType !== undefined) {
-    const name = query.taskType.trim().toUpperCase();
-    if (!isTask(name)) {
-      throw new RangeError(
-        `Unknown task_type '${shorten(query.taskType)}'; choose from ${list(Object.keys(TASKS))}`,
-      );
-    }
+    const name = readTask(query.taskType);
     if (!supported.includes(name)) {
       throw new RangeError(
         `Unsupported task_type ${name}; this pipeline supports ${list(supported)}`,

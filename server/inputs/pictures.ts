@@ -6,10 +6,10 @@
 
 import { readFile, stat } from "node:fs/promises";
 import type { Picture } from "../../engine/types.ts";
-import { decodeImage, inspectImage } from "../../media/decode.ts";
+import { cover } from "../../media/cover.ts";
+import { decodeImage } from "../../media/decode.ts";
 import { encodeImage } from "../../media/encode.ts";
-import { crop, ImageError, toRgb } from "../../media/image.ts";
-import { resize } from "../../media/resize.ts";
+import { ImageError, toRgb } from "../../media/image.ts";
 import { ApiError } from "../contract/errors.ts";
 import type { Size } from "../contract/size.ts";
 import type { InputFolder } from "./input_folder.ts";
@@ -19,20 +19,21 @@ import { badSource, type InputFile } from "./references.ts";
 const MAX_PICTURE_BYTES = 64 * 2 ** 20;
 
 /**
- * Reads how large a picture is, without decoding it.
+ * Reads how large a picture is, upright: only decoding turns a photo, and its shape with it.
  *
  * @param file of any origin
- * @returns its size as stored
- * @throws {ApiError} 400 when it is no picture
+ * @returns its size
+ * @throws {ApiError} 400 when it cannot be decoded
  */
 export async function pictureSize(file: InputFile): Promise<Size> {
   const bytes = await readBounded(file);
-  return explained(file, () => inspectImage(bytes));
+  const { width, height } = await explained(file, () => decodeImage(bytes));
+  return { width, height };
 }
 
 /**
- * Brings a picture to a size: it covers the frame, and what is too much at the longer side is cut
- * off evenly. The result is kept beside the original, so that a job can begin long after the request.
+ * Makes a picture cover the size of the result. It is kept beside the original, so that a job can begin long after
+ * the request.
  *
  * @param file of any origin
  * @param size of the result
@@ -46,14 +47,8 @@ export async function fitPicture(
   folder: InputFolder,
 ): Promise<string> {
   const bytes = await readBounded(file);
-  const image = toRgb(await explained(file, () => decodeImage(bytes)));
-  // Cut first: a picture of one column, scaled to cover a square, would be huge in between.
-  const scale = Math.min(image.width / size.width, image.height / size.height);
-  const width = Math.min(image.width, Math.max(1, Math.round(size.width * scale)));
-  const height = Math.min(image.height, Math.max(1, Math.round(size.height * scale)));
-  const left = Math.floor((image.width - width) / 2);
-  const top = Math.floor((image.height - height) / 2);
-  const fitted = resize(crop(image, left, top, width, height), size.width, size.height);
+  const image = await explained(file, () => decodeImage(bytes));
+  const fitted = cover(image, size.width, size.height);
   const { bytes: png } = await encodeImage(fitted, { format: "png" });
   return folder.write(`${file.field}.png`, png);
 }
@@ -70,7 +65,7 @@ export async function readPicture(path: string): Promise<Picture> {
 }
 
 /** A damaged picture is its sender's mistake. */
-async function explained<T>({ field }: InputFile, read: () => T | Promise<T>): Promise<T> {
+async function explained<T>({ field }: InputFile, read: () => Promise<T>): Promise<T> {
   try {
     return await read();
   } catch (error) {

@@ -4,10 +4,10 @@
  * @module
  */
 
+import { readClip } from "../inputs/clips.ts";
 import { readPicture } from "../inputs/pictures.ts";
 import type { Engine, Frames, GenerateRequest, Picture } from "../../engine/types.ts";
-import { DEFAULT_MAX_PIXELS } from "../../media/decode.ts";
-import { type Ffmpeg, readVideo, type VideoWriter, writeVideo } from "../../media/video/mod.ts";
+import { type Ffmpeg, type VideoWriter, writeVideo } from "../../media/video/mod.ts";
 import { explainEngineFailure } from "../jobs/engine_failure.ts";
 import type { JobContext } from "../jobs/job.ts";
 import { progressOfAll } from "../jobs/output_progress.ts";
@@ -130,16 +130,7 @@ async function readInputs(
 ): Promise<Pick<GenerateRequest, "images" | "video">> {
   const images = await Promise.all(request.images.map(readPicture));
   if (!request.video) return { images };
-  const { width, height, numFrames: maxFrames, fps } = request;
-  const { path, info } = request.video;
-  const video: Picture[] = [];
-  const options = { width, height, fps, maxFrames, maxPixels: DEFAULT_MAX_PIXELS, signal };
-  for await (const data of readVideo(ffmpeg, path, info, options)) {
-    video.push({ width, height, data });
-  }
-  // A clip that is too short stands still at its end.
-  while (video.length < maxFrames) video.push(video.at(-1)!);
-  return { images, video };
+  return { images, video: await readClip(ffmpeg, request.video, { ...request, signal }) };
 }
 
 function toEngine(request: VideoRequest, seed: number): GenerateRequest {

@@ -29,6 +29,7 @@ import {
   type RequestContext,
 } from "../contract/generation.ts";
 import { PATH_FIELDS } from "../contract/generation_fields.ts";
+import { checkStrength } from "../contract/sampling.ts";
 import { checkSize } from "../contract/size.ts";
 import { resolveTask } from "../contract/task.ts";
 import { validate } from "../contract/validate.ts";
@@ -171,9 +172,7 @@ function isAbsent(value: unknown): boolean {
 
 function readStrength({ strength }: VideoBody): { strength?: number } {
   if (strength === undefined || strength === null) return {};
-  if (!(strength > 0 && strength <= 1)) {
-    throw badRequest(`strength must be above 0 and at most 1, got ${strength}`, "strength");
-  }
+  asClientError("strength", () => checkStrength(strength));
   return { strength };
 }
 
