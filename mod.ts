@@ -15,16 +15,28 @@
 
 import { fileURLToPath } from "node:url";
 import { openEngine } from "./engine/mod.ts";
-import type { Engine, ModelInfo, Progress, QualityTier } from "./engine/types.ts";
+import type { Engine, ModelInfo, Progress, QualityTier, TaskType } from "./engine/types.ts";
 import {
+  checkFps,
   checkGuidance,
   checkPrompt,
   checkSize,
   checkSteps,
+  checkStrength,
+  type ClipSource,
+  countFrames,
+  fitFrames,
   GeneratedImage,
+  GeneratedVideo,
+  openClip,
+  type PictureSource,
   readEnhancer,
+  readPictureSources,
   resolveSeeds,
+  resolveTask,
   type RunningServer,
+  type Size,
+  sizeLike,
   type StartOptions,
   startServer,
 } from "./server/mod.ts";
@@ -42,21 +54,26 @@ export type {
   TaskType,
 } from "./engine/types.ts";
 export type { OutputFormat } from "./media/encode.ts";
+export { X264_PRESETS, type X264Preset } from "./media/video/mod.ts";
 export type {
+  ClipSource,
   EngineOpener,
   EnhancerTask,
   FormLimits,
+  GeneratedVideoParts,
   Log,
   LogFields,
   LogLevel,
+  PictureSource,
   PromptEnhancer,
   Recipe,
   RunningServer,
   S3Settings,
+  SaveVideoOptions,
   ServerSettings,
   StartOptions,
 } from "./server/mod.ts";
-export { formatOfPath, GeneratedImage, version } from "./server/mod.ts";
+export { formatOfPath, GeneratedImage, GeneratedVideo, version } from "./server/mod.ts";
 
 /** The name of the model that comes with the program. */
 export const BUNDLED_MODEL = "bundled";
@@ -89,8 +106,8 @@ export interface LoadModelOptions extends DeviceOptions {
   onNote?: (line: string) => void;
 }
 
-/** What {@link Model.generate} makes; what is left out is the model's own default. */
-export interface GenerateOptions {
+/** What pictures and clips are made of; what is left out is the model's own default. */
+export interface SamplingOptions {
   /** What to draw. */
   prompt: string;
   /** What to keep away from. */
@@ -99,20 +116,49 @@ export interface GenerateOptions {
   width?: number;
   /** Number of rows, a multiple of `info.sizeMultiple`. */
   height?: number;
-  /** One seed, which counts up from picture to picture, or one for each; 42 when left out. */
-  seed?: number | number[];
   /** Denoising steps, 1 to `info.maxSteps`. */
   numInferenceSteps?: number;
   /** Weight of classifier-free guidance, at least 0. */
   guidanceScale?: number;
-  /** How freely the pictures may be computed; `lossless` when left out. */
+  /** What to make of the inputs, one of `info.supportedTaskTypes`; follows from them when left out. */
+  taskType?: TaskType;
+  /**
+   * Pictures to edit or to start from, at most `info.maxImages`: paths of files, bytes of files, or pixels. They cover
+   * the size of the result, and what is too much at the longer side is cut off evenly.
+   */
+  images?: readonly PictureSource[];
+  /** How freely the result may be computed; `lossless` when left out. */
   quality?: QualityTier;
+  /** Stops the work with an `AbortError`. */
+  signal?: AbortSignal;
+}
+
+/** What {@link Model.generate} makes. Pictures made from others have the shape of the first when no size is given. */
+export interface GenerateOptions extends SamplingOptions {
+  /** One seed, which counts up from picture to picture, or one for each; 42 when left out. */
+  seed?: number | number[];
   /** How many pictures; 1 when left out. */
   numOutputs?: number;
-  /** Stops the work; `generate` then throws an `AbortError`. */
-  signal?: AbortSignal;
   /** Called as the work goes on; `index` is the picture's place, counted from 0. */
   onProgress?: (progress: Progress & { index: number }) => void;
+}
+
+/** What {@link Model.generateVideo} makes. */
+export interface GenerateVideoOptions extends SamplingOptions {
+  /** Of the initial noise; 42 when left out. */
+  seed?: number;
+  /** How many frames, to the nearest number that the model can make; wins over `seconds`. */
+  numFrames?: number;
+  /** How long the clip is. */
+  seconds?: number;
+  /** Frames per second of the result; `info.defaults.fps` when left out. */
+  fps?: number;
+  /** The clip to change: the path of a file, whose sound is kept, or frames. */
+  video?: ClipSource;
+  /** How much of `video` is made anew, above 0 to 1 (all). */
+  strength?: number;
+  /** Called as the work goes on. */
+  onProgress?: (progress: Progress) => void;
 }
 
 /** A loaded model. */
@@ -142,46 +188,100 @@ export class Model implements AsyncDisposable {
    * @param options the prompt, and what differs from the model's defaults
    * @returns `numOutputs` pictures, at least one
    * @throws {RangeError} for a value that this model cannot serve, before any work begins
+   * @throws {Error} for a picture that cannot be read; the message names the file
    * @throws {DOMException} named `AbortError` when `signal` fires first
    */
   async generate(options: GenerateOptions): Promise<[GeneratedImage, ...GeneratedImage[]]> {
+    const { signal, onProgress, numOutputs = 1 } = options;
     const { info } = this;
-    const { prompt, signal, onProgress, numOutputs = 1 } = options;
-    const { defaults } = info;
-    const settings = {
-      negativePrompt: options.negativePrompt ?? defaults.negativePrompt,
-      width: options.width ?? defaults.width,
-      height: options.height ?? defaults.height,
-      numInferenceSteps: options.numInferenceSteps ?? defaults.numInferenceSteps,
-      guidanceScale: options.guidanceScale ?? defaults.guidanceScale,
-    };
-    checkPrompt("prompt", prompt);
-    checkPrompt("negativePrompt", settings.negativePrompt, true);
-    checkSize(settings, info);
-    checkSteps(settings.numInferenceSteps, info.maxSteps);
-    checkGuidance("guidanceScale", settings.guidanceScale);
     if (!Number.isSafeInteger(numOutputs) || numOutputs < 1 || numOutputs > MAX_OUTPUTS) {
       throw new RangeError(
         `Cannot generate ${numOutputs} pictures: ask for 1 to ${MAX_OUTPUTS} at a time`,
       );
     }
-    const images: GeneratedImage[] = [];
-    for (const [index, seed] of resolveSeeds(options.seed, numOutputs).entries()) {
+    const seeds = resolveSeeds(options.seed, numOutputs);
+    const taskType = this.#task(options, "IMAGE", false);
+    const pictures = await readPictureSources(options.images ?? [], info.maxImages);
+    const [first] = pictures;
+    const size = first ? sizeLike(first, info.defaults, info) : info.defaults;
+    const settings = this.#settings(options, taskType, size);
+    const images = fitFrames(pictures, { ...settings, numFrames: pictures.length });
+    const results: GeneratedImage[] = [];
+    for (const [index, seed] of seeds.entries()) {
       const request = {
         ...settings,
-        prompt,
-        seed,
-        numFrames: 1,
+        ...{ taskType, seed, numFrames: 1 },
+        ...(images.length > 0 ? { images } : {}),
         ...(options.quality ? { quality: options.quality } : {}),
       };
       const { frames, width, height } = await this.#engine.generate(request, {
         ...(signal ? { signal } : {}),
         ...(onProgress ? { onProgress: (progress) => onProgress({ ...progress, index }) } : {}),
       });
-      const recipe = { ...settings, prompt, seed, width, height, model: this.#name };
-      images.push(new GeneratedImage(recipe, frames[0]!));
+      const recipe = { ...settings, seed, width, height, model: this.#name };
+      results.push(new GeneratedImage(recipe, frames[0]!));
     }
-    return images as [GeneratedImage, ...GeneratedImage[]];
+    return results as [GeneratedImage, ...GeneratedImage[]];
+  }
+
+  /**
+   * Makes a clip.
+   *
+   * ```ts
+   * import { loadModel } from "denoise";
+   *
+   * await using model = await loadModel("Wan-AI/Wan2.1-T2V-1.3B-Diffusers");
+   * const clip = await model.generateVideo({
+   *   prompt: "a red circle rolls over grass",
+   *   width: 256,
+   *   height: 144,
+   *   seconds: 1,
+   *   numInferenceSteps: 4,
+   * });
+   * console.log(`${clip.frames.length} frames, ${clip.fps} per second`);
+   * await clip.save("circle.mp4", { quality: 80, preset: "medium" });
+   * await clip.frame(0).save("first.png");
+   * ```
+   *
+   * @param options the prompt, and what differs from the model's defaults
+   * @returns the clip; all its frames are in memory
+   * @throws {RangeError} for a value that this model cannot serve, before any work begins
+   * @throws {Error} for a picture or clip that cannot be read; the message names the file
+   * @throws {DOMException} named `AbortError` when `signal` fires first
+   */
+  async generateVideo(options: GenerateVideoOptions): Promise<GeneratedVideo> {
+    const { info } = this;
+    const { signal, onProgress, strength, fps = info.defaults.fps } = options;
+    const [seed] = resolveSeeds(options.seed, 1) as [number];
+    const taskType = this.#task(options, "VIDEO", options.video !== undefined);
+    const settings = this.#settings(options, taskType, info.defaults);
+    if (strength !== undefined) checkStrength(strength);
+    checkFps(fps);
+    const clip = options.video === undefined
+      ? undefined
+      : await openClip(options.video, { signal });
+    const own = { ...info.defaults, ...info.taskDefaults[taskType] }.numFrames;
+    const numFrames = countFrames(
+      { num_frames: options.numFrames, seconds: options.seconds },
+      fps,
+      { ...info, fps, numFrames: clip ? Math.min(clip.length, info.maxFrames) : own },
+    );
+    const pictures = await readPictureSources(options.images ?? [], info.maxImages);
+    const images = fitFrames(pictures, { ...settings, numFrames: pictures.length });
+    const video = await clip?.read({ ...settings, numFrames, fps });
+    const { frames, width, height } = await this.#engine.generate({
+      ...settings,
+      ...{ taskType, seed, numFrames },
+      ...(images.length > 0 ? { images } : {}),
+      ...(video ? { video } : {}),
+      ...(strength === undefined ? {} : { strength }),
+      ...(options.quality ? { quality: options.quality } : {}),
+    }, { ...(signal ? { signal } : {}), ...(onProgress ? { onProgress } : {}) });
+    const recipe = { ...settings, seed, width, height, model: this.#name };
+    return new GeneratedVideo({
+      ...{ recipe, frames, fps },
+      ...(clip?.audio ? { audio: clip.audio } : {}),
+    });
   }
 
   /** Frees the GPU. Further calls do nothing. */
@@ -192,6 +292,32 @@ export class Model implements AsyncDisposable {
   /** Frees the GPU, for `await using`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  #task(options: SamplingOptions, output: "IMAGE" | "VIDEO", hasVideo: boolean): TaskType {
+    const { taskType, images = [] } = options;
+    const query = { output, hasImage: images.length > 0, hasVideo };
+    return resolveTask({ ...query, ...(taskType ? { taskType } : {}) }, this.info);
+  }
+
+  /** What a call says of prompt, size and sampling, completed and checked. */
+  #settings(options: SamplingOptions, taskType: TaskType, size: Size) {
+    const { defaults, maxSteps } = this.info;
+    const own = { ...defaults, ...this.info.taskDefaults[taskType] };
+    const settings = {
+      prompt: options.prompt,
+      negativePrompt: options.negativePrompt ?? defaults.negativePrompt,
+      width: options.width ?? size.width,
+      height: options.height ?? size.height,
+      numInferenceSteps: options.numInferenceSteps ?? defaults.numInferenceSteps,
+      guidanceScale: options.guidanceScale ?? own.guidanceScale,
+    };
+    checkPrompt("prompt", settings.prompt);
+    checkPrompt("negativePrompt", settings.negativePrompt, true);
+    checkSize(settings, this.info);
+    checkSteps(settings.numInferenceSteps, maxSteps);
+    checkGuidance("guidanceScale", settings.guidanceScale);
+    return settings;
   }
 }
 

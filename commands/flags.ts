@@ -10,6 +10,9 @@ import { InvalidArgumentError } from "commander";
 const ALIASES: ReadonlyMap<string, string> = new Map([
   ["--num-outputs-per-prompt", "--num-outputs"],
   ["--output-file-path", "--output"],
+  ["--image-path", "--image"],
+  ["--image-paths", "--image"],
+  ["--video-path", "--video"],
 ]);
 
 /**

@@ -5,74 +5,58 @@
  */
 
 import { join } from "node:path";
-import { resolveQuality } from "../media/quality.ts";
-import { type DeviceOptions, formatOfPath, type GenerateOptions, loadModel } from "../mod.ts";
-import { checkPrompt, parseSize, resolveSeeds } from "../server/mod.ts";
+import { type DeviceOptions, loadModel, type Model, type SamplingOptions } from "../mod.ts";
+import { outputOf } from "../server/mod.ts";
 import { checkOutput } from "./check_output.ts";
-import { UsageError } from "./failure.ts";
+import {
+  clipOptions,
+  fileQuality,
+  type GenerateFlags,
+  type Media,
+  mediaOf,
+  readOptions,
+  seedsOf,
+} from "./generate_flags.ts";
 import { nameForPrompt, outputPaths } from "./output_name.ts";
 import { describeProgress, duration, ProgressBar } from "./progress_bar.ts";
 
-/** Flags of `generate`, read and checked. */
-export interface GenerateFlags extends DeviceOptions {
-  /** What to draw. */
-  prompt: string;
-  /** A model folder or hub id. */
-  modelPath: string;
-  /** What to keep away from. */
-  negativePrompt?: string;
-  /** One seed, or one for each picture. */
-  seed?: number[];
-  /** `<width>x<height>`. */
-  size?: string;
-  /** Pixels per row. */
-  width?: number;
-  /** Number of rows. */
-  height?: number;
-  /** Denoising steps. */
-  numInferenceSteps?: number;
-  /** Weight of classifier-free guidance. */
-  guidanceScale?: number;
-  /** How many pictures. */
-  numOutputs: number;
-  /** The file to write. */
-  output?: string;
-  /** Folder of files that `output` does not name. */
-  outputPath: string;
-  /** Name of preset. */
-  outputQuality: string;
-  /** 0 to 100, wins over `outputQuality`. */
-  outputCompression?: number;
-  /** Device memory that may be taken, in bytes. */
-  maxVram?: number;
-  /** Use the software adapter. */
-  software?: boolean;
-  /** Whether a GPU that was not tuned yet is tuned first; true when left out. */
-  tune?: boolean;
+/** What the making of pictures and clips has in common. */
+interface Work {
+  model: Model;
+  flags: GenerateFlags;
+  options: SamplingOptions;
+  paths: string[];
+  bar: ProgressBar;
+  signal: AbortSignal;
 }
 
 /**
- * Makes pictures and writes them to files, whose paths go to standard output.
+ * Makes pictures or clips and writes them to files, whose paths go to standard output.
  *
  * @param flags of the command line
+ * @param load loads the model
  * @returns the exit status
  */
-export async function runGenerate(flags: GenerateFlags): Promise<number> {
-  const paths = outputPaths(flags.output ?? defaultPath(flags), flags.numOutputs);
-  const options = readOptions(flags, paths[0]!);
-  for (const path of paths) checkOutput(path);
-  const quality = resolveQuality(flags.outputQuality, flags.outputCompression, "image");
+export async function runGenerate(
+  flags: GenerateFlags,
+  load: typeof loadModel = loadModel,
+): Promise<number> {
+  const asked = mediaOf(flags);
+  const name = flags.output ?? defaultPath(flags);
+  for (const path of outputPaths(name, flags.numOutputs)) checkOutput(path);
+  const options = await readOptions(flags);
 
   const bar = new ProgressBar();
   const controller = new AbortController();
+  const { signal } = controller;
   const cancel = () => {
-    if (controller.signal.aborted) Deno.exit(130);
+    if (signal.aborted) Deno.exit(130);
     controller.abort(new DOMException("Cancelled", "AbortError"));
   };
   Deno.addSignalListener("SIGINT", cancel);
   if (Deno.build.os !== "windows") Deno.addSignalListener("SIGTERM", cancel);
   try {
-    const loading = loadModel(flags.modelPath, {
+    const loading = load(flags.modelPath, {
       ...device(flags),
       onLoadProgress: ({ stage, fraction }) =>
         bar.show(fraction, stage === "tuning" ? "Choosing kernels" : "Loading"),
@@ -82,26 +66,15 @@ export async function runGenerate(flags: GenerateFlags): Promise<number> {
       },
     });
     const stopped = Promise.withResolvers<never>();
-    controller.signal.addEventListener("abort", () => stopped.reject(controller.signal.reason));
+    signal.addEventListener("abort", () => stopped.reject(signal.reason));
     await using model = await Promise.race([loading, stopped.promise]);
+    const media = asked ?? (outputOf(model.info.taskType) === "VIDEO" ? "video" : "image");
+    const file = flags.output ?? `${name}${ENDINGS[media]}`;
+    const paths = outputPaths(file, flags.numOutputs);
     const start = performance.now();
-    const images = await model.generate({
-      ...options,
-      signal: controller.signal,
-      onProgress: (progress) => {
-        const which = flags.numOutputs > 1 ? ` ${progress.index + 1}/${flags.numOutputs}` : "";
-        bar.show(progress.fraction, `Generating${which}`, describeProgress(progress));
-      },
-    });
-    bar.clear();
-    for (const [index, image] of images.entries()) {
-      await image.save(paths[index]!, quality);
-      console.log(paths[index]);
-    }
-    const { width, height } = images[0];
-    const what = images.length === 1 ? "1 picture" : `${images.length} pictures`;
-    const seconds = (performance.now() - start) / 1000;
-    console.error(`Generated ${what} of ${width}x${height} in ${duration(seconds)}`);
+    const work = { model, flags, options, paths, bar, signal };
+    const what = media === "video" ? await makeClips(work) : await makePictures(work);
+    console.error(`Generated ${what} in ${duration((performance.now() - start) / 1000)}`);
     return 0;
   } finally {
     bar.clear();
@@ -110,31 +83,57 @@ export async function runGenerate(flags: GenerateFlags): Promise<number> {
   }
 }
 
-/** What the flags say, before a model is loaded for nothing. */
-function readOptions(flags: GenerateFlags, path: string): GenerateOptions {
-  try {
-    formatOfPath(path);
-    checkPrompt("--prompt", flags.prompt);
-    checkPrompt("--negative-prompt", flags.negativePrompt ?? "", true);
-    const size = flags.size === undefined ? {} : parseSize(flags.size);
-    const seed = flags.seed?.length === 1 ? flags.seed[0] : flags.seed;
-    resolveSeeds(seed, flags.numOutputs);
-    return {
-      prompt: flags.prompt,
-      numOutputs: flags.numOutputs,
-      ...size,
-      ...(flags.width === undefined ? {} : { width: flags.width }),
-      ...(flags.height === undefined ? {} : { height: flags.height }),
-      ...(flags.negativePrompt === undefined ? {} : { negativePrompt: flags.negativePrompt }),
-      ...(seed === undefined ? {} : { seed }),
-      ...(flags.numInferenceSteps === undefined
-        ? {}
-        : { numInferenceSteps: flags.numInferenceSteps }),
-      ...(flags.guidanceScale === undefined ? {} : { guidanceScale: flags.guidanceScale }),
-    };
-  } catch (error) {
-    throw error instanceof RangeError ? new UsageError(error.message) : error;
+const ENDINGS: Readonly<Record<Media, string>> = { image: ".png", video: ".mp4" };
+
+/** Returns what was made, in words. */
+async function makePictures({ model, flags, options, paths, bar, signal }: Work): Promise<string> {
+  const images = await model.generate({
+    ...options,
+    ...{ signal, numOutputs: flags.numOutputs, seed: seedsOf(flags) },
+    onProgress: (progress) =>
+      bar.show(
+        progress.fraction,
+        `Generating${place(progress.index, paths)}`,
+        describeProgress(progress),
+      ),
+  });
+  bar.clear();
+  for (const [index, image] of images.entries()) {
+    await image.save(paths[index]!, fileQuality(flags, "image"));
+    console.log(paths[index]);
   }
+  const { width, height } = images[0];
+  const what = images.length === 1 ? "1 picture" : `${images.length} pictures`;
+  return `${what} of ${width}x${height}`;
+}
+
+/** Each clip is written before the next one is made: all at once would not fit into memory. */
+async function makeClips({ model, flags, options, paths, bar, signal }: Work): Promise<string> {
+  const preset = flags.x264Preset;
+  let what = "";
+  for (const [index, seed] of seedsOf(flags).entries()) {
+    const before = `Generating${place(index, paths)}`;
+    const clip = await model.generateVideo({
+      ...options,
+      ...clipOptions(flags),
+      ...{ signal, seed },
+      onProgress: (progress) => bar.show(progress.fraction, before, describeProgress(progress)),
+    });
+    bar.show(1, before, "writing");
+    await clip.save(paths[index]!, {
+      ...{ signal, quality: fileQuality(flags, "video") },
+      ...(preset ? { preset } : {}),
+    });
+    bar.clear();
+    console.log(paths[index]);
+    const clips = paths.length === 1 ? "1 clip" : `${paths.length} clips`;
+    what = `${clips} of ${clip.frames.length} frames of ${clip.width}x${clip.height}`;
+  }
+  return what;
+}
+
+function place(index: number, { length }: readonly string[]): string {
+  return length > 1 ? ` ${index + 1}/${length}` : "";
 }
 
 function device(flags: GenerateFlags): DeviceOptions {
@@ -147,6 +146,7 @@ function device(flags: GenerateFlags): DeviceOptions {
   };
 }
 
+/** Without an ending, which the model may have to decide. */
 function defaultPath(flags: GenerateFlags): string {
   const suffix = crypto.randomUUID().slice(0, 8);
   return join(flags.outputPath || ".", nameForPrompt(flags.prompt, new Date(), suffix));

@@ -24,7 +24,7 @@ export function outputPaths(path: string, count: number): string[] {
 }
 
 /**
- * A file name for a prompt, such as `a_red_circle_20260102-030405_0a1b2c3d.png`.
+ * A file name for a prompt, such as `a_red_circle_20260102-030405_0a1b2c3d`, without an ending.
  *
  * @param prompt any text
  * @param now goes into the name, in local time
@@ -43,5 +43,5 @@ export function nameForPrompt(prompt: string, now: Date, suffix: string): string
     .replace(/_+/g, "_")
     .slice(0, MAX_LENGTH)
     .replace(/^[._]+|[._]+$/g, "");
-  return `${name || "output"}.png`;
+  return name || "output";
 }

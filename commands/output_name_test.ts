@@ -10,8 +10,8 @@ Deno.test("outputPaths() numbers the files only when there are several", () => {
 Deno.test("nameForPrompt() makes a plain name of any prompt", () => {
   const now = new Date(2026, 0, 2, 3, 4, 5);
   const name = (prompt: string) => nameForPrompt(prompt, now, "0a1b2c3d");
-  assert.equal(name("a red circle"), "a_red_circle_20260102-030405_0a1b2c3d.png");
-  assert.equal(name("../../etc/ä b"), "etc_a_b_20260102-030405_0a1b2c3d.png");
-  assert.equal(name("○"), "20260102-030405_0a1b2c3d.png");
-  assert.ok(name("x".repeat(1000)).length <= 154);
+  assert.equal(name("a red circle"), "a_red_circle_20260102-030405_0a1b2c3d");
+  assert.equal(name("../../etc/ä b"), "etc_a_b_20260102-030405_0a1b2c3d");
+  assert.equal(name("○"), "20260102-030405_0a1b2c3d");
+  assert.ok(name("x".repeat(1000)).length <= 150);
 });

@@ -6,6 +6,7 @@
 
 import { Command, Option } from "commander";
 import { LOG_FORMATS } from "../server/log.ts";
+import { X264_PRESETS } from "../media/video/x264.ts";
 import { version } from "../server/version.ts";
 import { boolean, duration, integer, memory, nonNegative, seeds } from "./flags.ts";
 
@@ -89,10 +90,17 @@ function serveCommand(onStatus: OnStatus): Command {
 }
 
 function generateCommand(onStatus: OnStatus): Command {
-  const generate = command("generate", "Make pictures and write them to files");
+  const generate = command("generate", "Make pictures or clips and write them to files");
   addModelFlags(generate)
     .requiredOption("--prompt <text>", "what to draw")
-    .option("--output <file>", "file to write: .png, .jpg or .webp (default: named for the prompt)")
+    .option("--image <file...>", "picture to edit or to start from; may be repeated", collect)
+    .option("--video <file>", "clip to change")
+    .option("--strength <share>", "how much of the clip is made anew, above 0 to 1", nonNegative)
+    .option("--task-type <task>", "such as T2I or I2V (default: follows from the inputs)")
+    .option(
+      "--output <file>",
+      "file to write: .png, .jpg, .webp, or .mp4 for a clip (default: named for the prompt)",
+    )
     .option("--output-path <folder>", "folder for files that --output does not name", "outputs")
     .option("--negative-prompt <text>", "what to keep away from")
     .option("--seed <seed...>", "seed, or one for each picture (default: 42)", seeds)
@@ -101,9 +109,20 @@ function generateCommand(onStatus: OnStatus): Command {
     .option("--height <pixels>", "number of rows", integer(1))
     .option("--num-inference-steps <steps>", "denoising steps", integer(1))
     .option("--guidance-scale <scale>", "weight of classifier-free guidance", nonNegative)
-    .option("--num-outputs <count>", "how many pictures", integer(1, 1000), 1)
+    .option("--num-frames <count>", "frames of a clip", integer(1))
+    .option("--seconds <seconds>", "length of a clip; --num-frames wins", nonNegative)
+    .option("--fps <rate>", "frames per second of a clip", integer(1, 240))
+    .option("--num-outputs <count>", "how many pictures or clips", integer(1, 1000), 1)
     .addOption(
-      new Option("--output-quality <preset>", "how well JPEG and WebP are kept")
+      new Option("--quality <tier>", "how freely the result may be computed")
+        .choices(["exact", "lossless", "high"]).default("lossless"),
+    )
+    .addOption(
+      new Option("--x264-preset <preset>", "effort of the encoder of clips (default: fast)")
+        .choices(X264_PRESETS),
+    )
+    .addOption(
+      new Option("--output-quality <preset>", "how well JPEG, WebP and MP4 are kept")
         .choices(["default", "maximum", "high", "medium", "low"]).default("default"),
     )
     .option("--output-compression <value>", "0 (small) to 100 (best)", integer(0, 100));

@@ -5,18 +5,29 @@
  */
 
 export { type AppOptions, createApp } from "./app.ts";
+export { checkFps, countFrames } from "./contract/duration.ts";
 export {
   checkGuidance,
   checkPrompt,
   checkSteps,
+  checkStrength,
   DEFAULT_SEED,
   resolveSeeds,
 } from "./contract/sampling.ts";
-export { checkSize, parseSize, type Size } from "./contract/size.ts";
+export { checkSize, parseSize, type Size, sizeLike } from "./contract/size.ts";
+export { outputOf, readTask, resolveTask } from "./contract/task.ts";
 export { EngineState, type EngineStatus } from "./engine_state.ts";
 export { type EnhancerTask, type PromptEnhancer, readEnhancer } from "./enhancer.ts";
 export { formatOfPath, GeneratedImage } from "./images/generated_image.ts";
 export { type Recipe, recipeText } from "./images/recipe.ts";
+export { fitFrames } from "./inputs/clips.ts";
+export {
+  type ClipSource,
+  openClip,
+  type PictureSource,
+  readPictureSource,
+  readPictureSources,
+} from "./inputs/local_inputs.ts";
 export type { FormLimits } from "./inputs/multipart.ts";
 export { JobQueue, type JobQueueOptions } from "./jobs/job_queue.ts";
 export { JobStore } from "./jobs/job_store.ts";
@@ -39,4 +50,10 @@ export { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS, type ServerSettings } from "./sett
 export { LocalStorage } from "./storage/local.ts";
 export { readS3Settings, type S3Flags, type S3Settings } from "./storage/s3_settings.ts";
 export { describeWriteError } from "./storage/write_error.ts";
+export {
+  checkVideoPath,
+  GeneratedVideo,
+  type GeneratedVideoParts,
+  type SaveVideoOptions,
+} from "./videos/generated_video.ts";
 export { version } from "./version.ts";

@@ -1,0 +1,218 @@
+/**
+ * What the flags of `generate` ask for, before a model is loaded for nothing.
+ *
+ * @module
+ */
+
+import {
+  type DeviceOptions,
+  formatOfPath,
+  type GenerateVideoOptions,
+  type QualityTier,
+  type SamplingOptions,
+  type X264Preset,
+} from "../mod.ts";
+import { resolveQuality } from "../media/quality.ts";
+import {
+  checkPrompt,
+  checkStrength,
+  checkVideoPath,
+  openClip,
+  outputOf,
+  parseSize,
+  readPictureSource,
+  readTask,
+  resolveSeeds,
+} from "../server/mod.ts";
+import { UsageError } from "./failure.ts";
+
+/** Flags of `generate`, as the program reads them. */
+export interface GenerateFlags extends DeviceOptions {
+  /** What to draw. */
+  prompt: string;
+  /** A model folder or hub id. */
+  modelPath: string;
+  /** What to keep away from. */
+  negativePrompt?: string;
+  /** Pictures to edit or to start from: paths. */
+  image?: string[];
+  /** The clip to change: a path. */
+  video?: string;
+  /** How much of the clip is made anew. */
+  strength?: number;
+  /** A task, in any case. */
+  taskType?: string;
+  /** One seed, or one for each output. */
+  seed?: number[];
+  /** `<width>x<height>`. */
+  size?: string;
+  /** Pixels per row. */
+  width?: number;
+  /** Number of rows. */
+  height?: number;
+  /** Denoising steps. */
+  numInferenceSteps?: number;
+  /** Weight of classifier-free guidance. */
+  guidanceScale?: number;
+  /** Frames of a clip. */
+  numFrames?: number;
+  /** Length of a clip. */
+  seconds?: number;
+  /** Frames per second of a clip. */
+  fps?: number;
+  /** How many pictures or clips. */
+  numOutputs: number;
+  /** How freely the result may be computed. */
+  quality?: QualityTier;
+  /** The file to write. */
+  output?: string;
+  /** Folder of files that `output` does not name. */
+  outputPath: string;
+  /** Name of preset. */
+  outputQuality: string;
+  /** 0 to 100, wins over `outputQuality`. */
+  outputCompression?: number;
+  /** Effort of the encoder of clips. */
+  x264Preset?: X264Preset;
+  /** Device memory that may be taken, in bytes. */
+  maxVram?: number;
+  /** Use the software adapter. */
+  software?: boolean;
+  /** Whether a GPU that was not tuned yet is tuned first; true when left out. */
+  tune?: boolean;
+}
+
+/** What is made. */
+export type Media = "image" | "video";
+
+/** Flags that say nothing of a picture. */
+const CLIP_FLAGS = {
+  video: "--video",
+  strength: "--strength",
+  numFrames: "--num-frames",
+  seconds: "--seconds",
+  fps: "--fps",
+  x264Preset: "--x264-preset",
+} as const;
+
+/**
+ * What the flags want made: the ending of `--output` says it, else the task, else flags that only clips have.
+ *
+ * @param flags of the command line
+ * @returns the kind, or nothing when it is the model's to say
+ * @throws {UsageError} for an ending or a task that is unknown, and flags of a clip for a picture
+ */
+export function mediaOf(flags: GenerateFlags): Media | undefined {
+  return asUsage(() => {
+    const task = flags.taskType === undefined ? undefined : readTask(flags.taskType);
+    const names = Object.keys(CLIP_FLAGS) as (keyof typeof CLIP_FLAGS)[];
+    const clipFlag = names.find((name) => flags[name] !== undefined);
+    const media = flags.output !== undefined
+      ? mediaOfPath(flags.output)
+      : task !== undefined
+      ? outputOf(task) === "VIDEO" ? "video" : "image"
+      : clipFlag && "video";
+    if (media === "image" && clipFlag) {
+      throw new RangeError(
+        `Cannot use ${
+          CLIP_FLAGS[clipFlag]
+        } for a picture: name the output with .mp4 at the end, or leave it out`,
+      );
+    }
+    return media;
+  });
+}
+
+/**
+ * What the flags say of the result, with every input file looked at.
+ *
+ * @param flags of the command line
+ * @returns options for the library; those of clips are there only where flags named them
+ * @throws {UsageError} for values that no model serves, and files that are missing or of no use
+ */
+export async function readOptions(flags: GenerateFlags): Promise<SamplingOptions> {
+  const options = asUsage(() => {
+    checkPrompt("--prompt", flags.prompt);
+    checkPrompt("--negative-prompt", flags.negativePrompt ?? "", true);
+    if (flags.strength !== undefined) checkStrength(flags.strength);
+    seedsOf(flags);
+    const size = flags.size === undefined ? {} : parseSize(flags.size);
+    const { width, height, negativePrompt, numInferenceSteps, guidanceScale, quality } = flags;
+    return {
+      prompt: flags.prompt,
+      ...size,
+      ...present({ width, height, negativePrompt, numInferenceSteps, guidanceScale, quality }),
+      ...(flags.taskType === undefined ? {} : { taskType: readTask(flags.taskType) }),
+    };
+  });
+  try {
+    const images = await Promise.all((flags.image ?? []).map(readPictureSource));
+    if (flags.video !== undefined) await openClip(flags.video);
+    return { ...options, ...(images.length > 0 ? { images } : {}) };
+  } catch (cause) {
+    throw new UsageError(cause instanceof Error ? cause.message : String(cause), { cause });
+  }
+}
+
+/**
+ * What only clips have.
+ *
+ * @param flags of the command line
+ * @returns options for {@link Model.generateVideo}, where flags named them
+ */
+export function clipOptions(flags: GenerateFlags): Partial<GenerateVideoOptions> {
+  const { video, strength, numFrames, seconds, fps } = flags;
+  return present({ video, strength, numFrames, seconds, fps });
+}
+
+/**
+ * One seed for each output.
+ *
+ * @param flags of the command line
+ * @returns `numOutputs` seeds
+ * @throws {RangeError} when several were given, and not one for each
+ */
+export function seedsOf({ seed, numOutputs }: GenerateFlags): number[] {
+  return resolveSeeds(seed?.length === 1 ? seed[0] : seed, numOutputs);
+}
+
+/**
+ * How well files are kept.
+ *
+ * @param flags of the command line
+ * @param media what they hold
+ * @returns 0 to 100
+ */
+export function fileQuality(flags: GenerateFlags, media: Media): number {
+  return resolveQuality(flags.outputQuality, flags.outputCompression, media);
+}
+
+function mediaOfPath(path: string): Media {
+  try {
+    checkVideoPath(path);
+    return "video";
+  } catch {
+    try {
+      formatOfPath(path);
+      return "image";
+    } catch {
+      throw new RangeError(
+        `Cannot write ${path}: name it with .png, .jpg, .jpeg, .webp or, for a clip, .mp4 at the end`,
+      );
+    }
+  }
+}
+
+/** Without what is undefined. */
+function present<T extends object>(values: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  const entries = Object.entries(values).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };
+}
+
+function asUsage<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw error instanceof RangeError ? new UsageError(error.message) : error;
+  }
+}

@@ -1,0 +1,117 @@
+import { strict as assert } from "node:assert";
+import { decodeImage } from "../media/decode.ts";
+import { encodeImage } from "../media/encode.ts";
+import { findFfmpeg, probeVideo } from "../media/video/mod.ts";
+import { Model } from "../mod.ts";
+import { FakeEngine } from "../tests/fakes/engine.ts";
+import { UsageError } from "./failure.ts";
+import { runGenerate } from "./generate.ts";
+import type { GenerateFlags } from "./generate_flags.ts";
+
+/** Runs the command with a model that can do everything; gives what it was asked and the paths it printed. */
+async function run(folder: string, flags: Partial<GenerateFlags>) {
+  const engine = new FakeEngine({
+    info: { supportedTaskTypes: ["T2V", "T2I", "I2I", "I2V", "V2V"], maxImages: 2 },
+  });
+  const printed: string[] = [];
+  const said: string[] = [];
+  const { log, error } = console;
+  console.log = (line) => printed.push(line);
+  console.error = (line) => said.push(line);
+  const all = { prompt: "a", modelPath: "fake", numOutputs: 1, outputPath: folder };
+  try {
+    const status = await runGenerate(
+      { ...all, outputQuality: "default", ...flags },
+      () => Promise.resolve(new Model(engine)),
+    );
+    return { engine, printed, said, status };
+  } finally {
+    Object.assign(console, { log, error });
+  }
+}
+
+async function inFolder(use: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir();
+  try {
+    await use(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function picture(folder: string): Promise<string> {
+  const data = new Uint8Array(64 * 64 * 3).fill(200);
+  const path = `${folder}/in.png`;
+  const { bytes } = await encodeImage({ width: 64, height: 64, data }, { format: "png" });
+  await Deno.writeFile(path, bytes);
+  return path;
+}
+
+Deno.test("runGenerate() edits pictures", () =>
+  inFolder(async (folder) => {
+    const image = await picture(folder);
+    const output = `${folder}/out.webp`;
+    const { engine, printed } = await run(folder, { image: [image, image], output, size: "32x48" });
+    assert.deepEqual(printed, [output]);
+    const { taskType, images } = engine.requests[0]!;
+    assert.deepEqual([taskType, images!.length, images![1]!.height], ["I2I", 2, 48]);
+    const { width, height } = await decodeImage(await Deno.readFile(output));
+    assert.deepEqual([width, height], [32, 48]);
+  }));
+
+Deno.test("runGenerate() makes clips from texts, pictures and clips", () =>
+  inFolder(async (folder) => {
+    const ffmpeg = await findFfmpeg();
+    const output = `${folder}/a.mp4`;
+    const { said } = await run(folder, { output, numFrames: 5, fps: 10, x264Preset: "ultrafast" });
+    assert.match(said.at(-1)!, /^Generated 1 clip of 5 frames of 64x48 in /);
+    assert.equal((await probeVideo(ffmpeg, output)).fps, 10);
+    const animated = await run(folder, { image: [await picture(folder)], taskType: "i2v" });
+    assert.match(animated.printed[0]!, /a_\d{8}-\d{6}_[0-9a-f]{8}\.mp4$/);
+    assert.equal(animated.engine.requests[0]!.taskType, "I2V");
+    const changed = await run(folder, { video: output, strength: 0.4, numOutputs: 2, seed: [3] });
+    assert.equal(changed.printed.length, 2);
+    assert.match(changed.printed[1]!, /-1\.mp4$/);
+    assert.deepEqual(
+      changed.engine.requests.map(({ taskType, seed, strength, video }) => [
+        ...[taskType, seed, strength],
+        video!.length,
+      ]),
+      [["V2V", 3, 0.4, 5], ["V2V", 4, 0.4, 5]],
+    );
+  }));
+
+Deno.test("runGenerate() makes what the model makes, where nothing else is said", () =>
+  inFolder(async (folder) => {
+    assert.match((await run(folder, {})).printed[0]!, /\.mp4$/);
+    assert.match((await run(folder, { taskType: "T2I" })).printed[0]!, /\.png$/);
+  }));
+
+Deno.test("runGenerate() refuses bad inputs in a sentence, before the model is loaded", () =>
+  inFolder(async (folder) => {
+    const text = `${folder}/a.txt`;
+    await Deno.writeTextFile(text, "nonsense");
+    const cases: [Partial<GenerateFlags>, RegExp][] = [
+      [{ image: [`${folder}/gone.png`] }, /gone\.png: there is no such file; check its path$/],
+      [{ image: [text] }, /a\.txt: the file is of no known format; send PNG/],
+      [{ video: text }, /a\.txt: it is damaged or of no known format; send MP4/],
+      [{ video: folder }, /: it is a folder; name a file in it$/],
+      [{ strength: 2 }, /^strength must be above 0 and at most 1, got 2$/],
+      [{ taskType: "T2X" }, /^Unknown task_type 'T2X'; choose from/],
+      [{ output: `${folder}/a.png`, fps: 3 }, /^Cannot use --fps for a picture: name the output/],
+      [{ taskType: "T2I", numFrames: 3 }, /^Cannot use --num-frames for a picture/],
+      [{ output: `${folder}/a.avi` }, /a\.avi: name it with .*\.mp4 at the end$/],
+    ];
+    for (const [flags, message] of cases) {
+      const load = () => Promise.reject(new Error("the model was loaded"));
+      const all = { prompt: "a", modelPath: "fake", numOutputs: 1, outputPath: folder };
+      await assert.rejects(
+        runGenerate({ ...all, outputQuality: "default", ...flags }, load),
+        (error) => {
+          assert.ok(error instanceof UsageError, String(error));
+          assert.match(error.message, message);
+          return true;
+        },
+      );
+    }
+  }));

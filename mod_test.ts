@@ -1,0 +1,177 @@
+import { strict as assert } from "node:assert";
+import { encodeImage } from "./media/encode.ts";
+import { findFfmpeg, probeVideo } from "./media/video/mod.ts";
+import { Model } from "./mod.ts";
+import { FakeEngine, gradient } from "./tests/fakes/engine.ts";
+
+const engine = () =>
+  new FakeEngine({
+    info: {
+      supportedTaskTypes: ["T2V", "T2I", "I2I", "I2V", "V2V"],
+      maxImages: 2,
+      taskDefaults: { I2V: { guidanceScale: 5, numFrames: 13 } },
+    },
+  });
+
+const grey = (width: number, height: number) => ({
+  ...{ width, height },
+  data: new Uint8Array(width * height * 3).fill(128),
+});
+
+async function inFolder(use: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir();
+  try {
+    await use(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test("Model.generate() takes pictures as path, bytes and pixels, in the first one's shape", () =>
+  inFolder(async (folder) => {
+    const { bytes } = await encodeImage(grey(120, 40), { format: "png" });
+    await Deno.writeFile(`${folder}/a.png`, bytes);
+    for (const images of [[`${folder}/a.png`], [bytes], [grey(120, 40), grey(7, 9)]]) {
+      const fake = engine();
+      const [image] = await new Model(fake).generate({ prompt: "a", images, quality: "high" });
+      const [{ taskType, images: given, quality, numFrames }] = fake.requests as [
+        typeof fake.requests[0],
+      ];
+      assert.deepEqual([taskType, quality, numFrames], ["I2I", "high", 1]);
+      assert.equal(given!.length, images.length);
+      for (const { width, height } of [...given!, image]) {
+        assert.deepEqual([width, height], [96, 32]);
+      }
+    }
+  }));
+
+Deno.test("Model.generate() names the task, and inputs only where there are some", async () => {
+  const fake = engine();
+  await new Model(fake).generate({ prompt: "a" });
+  assert.deepEqual(fake.requests, [{
+    prompt: "a",
+    negativePrompt: "",
+    width: 64,
+    height: 48,
+    numFrames: 1,
+    seed: 42,
+    numInferenceSteps: 4,
+    guidanceScale: 3.5,
+    taskType: "T2I",
+  }]);
+});
+
+Deno.test("Model.generateVideo() gives frames, and a file of them", () =>
+  inFolder(async (folder) => {
+    const fake = engine();
+    const shown: number[] = [];
+    const clip = await new Model(fake, "gradients").generateVideo({
+      prompt: "a",
+      seconds: 1,
+      fps: 12,
+      seed: 7,
+      onProgress: ({ fraction }) => shown.push(fraction),
+    });
+    assert.deepEqual([clip.width, clip.height, clip.fps, clip.frames.length], [64, 48, 12, 13]);
+    assert.deepEqual(clip.frame(1).data, gradient(fake.requests[0]!, 1));
+    assert.equal(clip.recipe.model, "gradients");
+    assert.equal(shown.at(-1), 1);
+    assert.throws(() => clip.frame(13), /Cannot show frame 13: the clip has frames 0 to 12/);
+    const path = `${folder}/new/clip.mp4`;
+    await clip.save(path, { preset: "ultrafast", quality: 90 });
+    const { width, height, frames, fps } = await probeVideo(await findFfmpeg(), path);
+    assert.deepEqual([width, height, frames, fps], [64, 48, 13, 12]);
+  }));
+
+Deno.test("Model.generateVideo() starts from pictures, and from clips as file and as frames", () =>
+  inFolder(async (folder) => {
+    const fake = engine();
+    const model = new Model(fake);
+    const animated = await model.generateVideo({ prompt: "a", images: [grey(9, 9)] });
+    assert.equal(animated.frames.length, 13);
+    const path = `${folder}/a.mp4`;
+    await animated.save(path, { preset: "ultrafast" });
+    await model.generateVideo({ prompt: "a", video: path, strength: 0.5, width: 32, height: 32 });
+    const frames = [grey(8, 8), grey(8, 8)];
+    await model.generateVideo({ prompt: "a", video: frames, numFrames: 5 });
+    const [first, second, third] = fake.requests;
+    assert.deepEqual([first!.taskType, first!.guidanceScale], ["I2V", 5]);
+    assert.deepEqual([second!.taskType, second!.strength, second!.numFrames], ["V2V", 0.5, 13]);
+    assert.equal(second!.video!.length, 13);
+    assert.deepEqual([second!.video![0]!.width, second!.video![0]!.height], [32, 32]);
+    assert.equal(third!.video!.length, 5);
+  }));
+
+Deno.test("Model.generate() and generateVideo() refuse inputs in a sentence, before any work", () =>
+  inFolder(async (folder) => {
+    const fake = engine();
+    const model = new Model(fake);
+    const text = `${folder}/a.txt`;
+    await Deno.writeTextFile(text, "nonsense");
+    const small = grey(4, 4);
+    const refused: [() => Promise<unknown>, RegExp][] = [
+      [
+        () => model.generate({ prompt: "a", images: [`${folder}/gone.png`] }),
+        /^Cannot read .*gone\.png: there is no such file; check its path$/,
+      ],
+      [() => model.generate({ prompt: "a", images: [folder] }), /^Cannot read .*: it is a folder/],
+      [() => model.generate({ prompt: "a", images: [text] }), /^Cannot read .*a\.txt: .* send PNG/],
+      [
+        () => model.generate({ prompt: "a", images: [small, small, small] }),
+        /^Cannot use 3 pictures: this model takes 2$/,
+      ],
+      [
+        () => model.generate({ prompt: "a", images: [{ ...small, width: 5 }] }),
+        /5x4/,
+      ],
+      [() => model.generate({ prompt: "a", taskType: "T2V" }), /produces VIDEO/],
+      [() => model.generate({ prompt: "a", taskType: "TI2I" }), /^Unsupported task_type TI2I/],
+      [
+        () => model.generateVideo({ prompt: "a", video: text }),
+        /^Cannot read .*a\.txt: .*send MP4/,
+      ],
+      [
+        () => model.generateVideo({ prompt: "a", video: [] }),
+        /^Cannot read video: it has no frames$/,
+      ],
+      [
+        () => model.generateVideo({ prompt: "a", video: [small], strength: 0 }),
+        /^strength must be/,
+      ],
+      [() => model.generateVideo({ prompt: "a", fps: 0 }), /^fps must be a positive/],
+      [
+        () => model.generateVideo({ prompt: "a", seconds: 100 }),
+        /at most 81, which is 10\.1 s at 8/,
+      ],
+      [() => model.generateVideo({ prompt: "a", width: 65 }), /nearest size is 64x48/],
+      [() => model.generateVideo({ prompt: "" }), /prompt is empty/],
+    ];
+    for (const [start, message] of refused) {
+      await assert.rejects(start, (error) => {
+        assert.match((error as Error).message, message);
+        return true;
+      });
+    }
+    assert.equal(fake.requests.length, 0);
+  }));
+
+Deno.test("GeneratedVideo.save() refuses what it cannot write, and leaves nothing behind", () =>
+  inFolder(async (folder) => {
+    const clip = await new Model(engine()).generateVideo({ prompt: "a", numFrames: 1 });
+    await Deno.writeTextFile(`${folder}/file`, "");
+    const refused: [() => Promise<void>, RegExp][] = [
+      [
+        () => clip.save(`${folder}/a.webm`),
+        /Cannot write .*a\.webm: name it with \.mp4 at the end$/,
+      ],
+      [() => clip.save(`${folder}/file/a.mp4`), /Cannot write .*: a part of its path is a file/],
+      [() => clip.save(`${folder}/a.mp4`, { quality: 101 }), /between 0 and 100/],
+      [
+        () => clip.save(`${folder}/a.mp4`, { preset: "best" as "fast" }),
+        /preset best: use ultrafast,/,
+      ],
+      [() => clip.save(`${folder}/a.mp4`, { signal: AbortSignal.abort() }), /abort/],
+    ];
+    for (const [start, message] of refused) await assert.rejects(start, message);
+    assert.deepEqual([...Deno.readDirSync(folder)].map(({ name }) => name), ["file"]);
+  }));

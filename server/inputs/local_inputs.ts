@@ -1,0 +1,157 @@
+/**
+ * Pictures and clips that a program or a user of this machine names, as against those that requests bring.
+ *
+ * @module
+ */
+
+import { readFile, stat } from "node:fs/promises";
+import { resolve } from "node:path";
+import type { Picture } from "../../engine/types.ts";
+import { decodeImage, DEFAULT_MAX_PIXELS } from "../../media/decode.ts";
+import { checkImage, ImageError, toRgb } from "../../media/image.ts";
+import { type Ffmpeg, findFfmpeg, probeVideo, VideoError } from "../../media/video/mod.ts";
+import { type ClipFile, type ClipShape, fitFrames, readClip } from "./clips.ts";
+
+/** A picture: the path of a file, the bytes of one, or pixels. */
+export type PictureSource = string | Uint8Array | Picture;
+
+/** A clip: the path of a file, or frames. */
+export type ClipSource = string | readonly Picture[];
+
+/** A clip that was found to be one. */
+export interface OpenClip {
+  /** How many frames it has. */
+  readonly length: number;
+  /** Its sound, where it is a file that has some: the file, and the codec of the track. */
+  readonly audio?: { readonly path: string; readonly codec: string };
+  /** Gives frames of a shape and, from a file, of a rate. */
+  read(shape: ClipShape & { readonly fps: number }): Promise<Picture[]>;
+}
+
+/** Longest file that is read into memory, as long as an upload may be. */
+const MAX_FILE_BYTES = 256 * 2 ** 20;
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOENT: "there is no such file; check its path",
+  ENOTDIR: "a part of its path is a file; check its path",
+  EISDIR: "it is a folder; name a file in it",
+  EACCES: "this user may not read it",
+  EPERM: "this user may not read it",
+};
+
+/**
+ * Reads the pictures of a call.
+ *
+ * @param sources files or pixels
+ * @param maxImages most that the model takes
+ * @returns their pixels
+ * @throws {RangeError} when there are too many
+ * @throws what {@link readPictureSource} throws
+ */
+export function readPictureSources(
+  sources: readonly PictureSource[],
+  maxImages: number,
+): Promise<Picture[]> {
+  if (sources.length > maxImages) {
+    throw new RangeError(
+      `Cannot use ${sources.length} pictures: this model takes ${maxImages || "none"}`,
+    );
+  }
+  return Promise.all(sources.map(readPictureSource));
+}
+
+/**
+ * Reads a picture.
+ *
+ * @param source a file as PNG, JPEG, WebP, GIF or BMP, or pixels
+ * @returns its pixels
+ * @throws {ImageError} when it is no picture, damaged or too large; the message names the file
+ * @throws {RangeError} for pixels whose number is not that of the size
+ * @throws {Error} when the file cannot be read
+ */
+export async function readPictureSource(source: PictureSource): Promise<Picture> {
+  if (typeof source !== "string" && !(source instanceof Uint8Array)) {
+    checkImage(source);
+    return source;
+  }
+  const isPath = typeof source === "string";
+  try {
+    const { width, height, data } = toRgb(
+      await decodeImage(isPath ? await readWhole(source) : source),
+    );
+    return { width, height, data };
+  } catch (error) {
+    if (!(error instanceof ImageError && isPath)) throw error;
+    throw new ImageError(error.message.replace("read image", `read ${source}`), { cause: error });
+  }
+}
+
+/**
+ * Looks at a clip, without decoding it.
+ *
+ * @param source an MP4, MOV, WebM, MKV, AVI or GIF, or frames
+ * @param options `signal` stops looking and reading
+ * @returns the clip
+ * @throws {VideoError} when it is no clip, damaged or too large; the message names the file
+ * @throws {RangeError} when there are no frames
+ * @throws {Error} when the file cannot be read
+ */
+export async function openClip(
+  source: ClipSource,
+  options: { signal?: AbortSignal | undefined } = {},
+): Promise<OpenClip> {
+  if (typeof source !== "string") {
+    if (source.length === 0) throw new RangeError("Cannot read video: it has no frames");
+    source.forEach(checkImage);
+    return { length: source.length, read: (shape) => Promise.resolve(fitFrames(source, shape)) };
+  }
+  const ffmpeg = await findFfmpeg();
+  const file = await openFile(ffmpeg, source, options.signal);
+  const { frames, audioCodec } = file.info;
+  return {
+    length: frames,
+    ...(audioCodec === undefined ? {} : { audio: { path: file.path, codec: audioCodec } }),
+    read: (shape) => readClip(ffmpeg, file, { ...shape, signal: options.signal }),
+  };
+}
+
+async function openFile(
+  ffmpeg: Ffmpeg,
+  path: string,
+  signal: AbortSignal | undefined,
+): Promise<ClipFile> {
+  await fileSize(path);
+  try {
+    const info = await probeVideo(ffmpeg, resolve(path), signal ? { signal } : {});
+    if (info.width * info.height > DEFAULT_MAX_PIXELS) {
+      throw new VideoError(
+        `Cannot read video: its frames are ${info.width}x${info.height}, and at most ` +
+          `${DEFAULT_MAX_PIXELS} pixels are allowed; scale it down first`,
+      );
+    }
+    return { path: resolve(path), info };
+  } catch (error) {
+    if (!(error instanceof VideoError)) throw error;
+    throw new VideoError(error.message.replace("read video", `read ${path}`), { cause: error });
+  }
+}
+
+async function readWhole(path: string): Promise<Uint8Array> {
+  const size = await fileSize(path);
+  if (size > MAX_FILE_BYTES) {
+    throw new ImageError(
+      `Cannot read image: it has ${size} bytes, and at most ${MAX_FILE_BYTES} are allowed; send a smaller one`,
+    );
+  }
+  return await readFile(path).catch((cause) => refuse(path, cause));
+}
+
+async function fileSize(path: string): Promise<number> {
+  const file = await stat(path).catch((cause) => refuse(path, cause));
+  return file.isDirectory() ? refuse(path, { code: "EISDIR" }) : file.size;
+}
+
+function refuse(path: string, cause: { code?: string; message?: string }): never {
+  const reason = REASONS[cause.code ?? ""] ?? cause.message;
+  throw new Error(`Cannot read ${path}: ${reason}`, { cause });
+}

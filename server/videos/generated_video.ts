@@ -1,0 +1,140 @@
+/**
+ * A finished clip in memory, and as a file.
+ *
+ * @module
+ */
+
+import { mkdir, rm, stat } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import { resolveQuality } from "../../media/quality.ts";
+import {
+  crfOfQuality,
+  DEFAULT_X264_PRESET,
+  type Ffmpeg,
+  FfmpegError,
+  findFfmpeg,
+  writeVideo,
+  X264_PRESETS,
+  type X264Preset,
+} from "../../media/video/mod.ts";
+import { GeneratedImage } from "../images/generated_image.ts";
+import type { Recipe } from "../images/recipe.ts";
+import { describeWriteError } from "../storage/write_error.ts";
+
+/** How a clip's file is made. */
+export interface SaveVideoOptions {
+  /** 0 (small) to 100 (lossless); 50 when left out. */
+  quality?: number;
+  /** Effort of the H.264 encoder, from `ultrafast` to `placebo`; `fast` when left out. */
+  preset?: X264Preset;
+  /** Stops it; `save` then throws an `AbortError`. */
+  signal?: AbortSignal;
+}
+
+/** What a clip is put together from. */
+export interface GeneratedVideoParts {
+  /** How the clip was made, with its size. */
+  recipe: Recipe;
+  /** RGB, `width * height * 3` bytes each; at least one. */
+  frames: readonly Uint8Array[];
+  /** Frames per second. */
+  fps: number;
+  /** A file whose first audio track the clip's file gets, and that track's codec. */
+  audio?: { readonly path: string; readonly codec: string };
+}
+
+/** A clip, with all that is needed to make it again. */
+export class GeneratedVideo {
+  /** Pixels per row. */
+  readonly width: number;
+  /** Number of rows. */
+  readonly height: number;
+  /** `width * height * 3` bytes each: R, G, B for each pixel, row by row from the top. */
+  readonly frames: readonly Uint8Array[];
+  /** Frames per second. */
+  readonly fps: number;
+  /** How the clip was made. */
+  readonly recipe: Recipe;
+  readonly #audio: GeneratedVideoParts["audio"];
+
+  /**
+   * Puts a clip together.
+   *
+   * @param parts its recipe, frames and rate
+   */
+  constructor({ recipe, frames, fps, audio }: GeneratedVideoParts) {
+    this.width = recipe.width;
+    this.height = recipe.height;
+    this.recipe = recipe;
+    this.frames = frames;
+    this.fps = fps;
+    this.#audio = audio;
+  }
+
+  /**
+   * One frame as a picture.
+   *
+   * @param index counted from 0
+   * @returns the picture
+   * @throws {RangeError} when there is no such frame
+   */
+  frame(index: number): GeneratedImage {
+    const data = this.frames[index];
+    if (data === undefined) {
+      throw new RangeError(
+        `Cannot show frame ${index}: the clip has frames 0 to ${this.frames.length - 1}`,
+      );
+    }
+    return new GeneratedImage(this.recipe, data);
+  }
+
+  /**
+   * Writes the clip to an H.264 MP4 file; folders on the way are made. The sound of the clip that it was made from, if
+   * there was one, is kept. FFmpeg of the system is used, or the slower one that comes along where there is none.
+   *
+   * @param path ends with `.mp4`
+   * @param options quality and effort
+   * @throws {RangeError} for another ending, a quality outside 0 to 100, or an unknown preset
+   * @throws {Error} when the file cannot be written
+   */
+  async save(path: string, options: SaveVideoOptions = {}): Promise<void> {
+    checkVideoPath(path);
+    const { preset = DEFAULT_X264_PRESET, signal } = options;
+    if (!X264_PRESETS.includes(preset)) {
+      throw new RangeError(`Cannot encode with preset ${preset}: use ${X264_PRESETS.join(", ")}`);
+    }
+    const crf = crfOfQuality(resolveQuality(undefined, options.quality, "video"));
+    const isNew = await stat(path).then(() => false, () => true);
+    try {
+      await mkdir(dirname(path), { recursive: true });
+      await this.#encode(await findFfmpeg(), { path: resolve(path), crf, preset, signal });
+    } catch (cause) {
+      // Half a clip is none.
+      if (isNew) await rm(path, { force: true }).catch(() => {});
+      if (signal?.aborted) throw cause;
+      const why = cause instanceof FfmpegError ? cause.message : describeWriteError(cause);
+      throw new Error(`Cannot write ${path}: ${why}`, { cause });
+    }
+  }
+
+  async #encode(
+    ffmpeg: Ffmpeg,
+    options: { path: string; crf: number; preset: X264Preset; signal: AbortSignal | undefined },
+  ): Promise<void> {
+    const { width, height, fps } = this;
+    const file = writeVideo(ffmpeg, { ...options, width, height, fps, audio: this.#audio });
+    for (const frame of this.frames) await file.write(frame);
+    await file.finish();
+  }
+}
+
+/**
+ * Checks the name of a clip's file.
+ *
+ * @param path of a file
+ * @throws {RangeError} unless it ends with `.mp4`
+ */
+export function checkVideoPath(path: string): void {
+  if (/\.mp4$/i.test(path)) return;
+  throw new RangeError(`Cannot write ${path}: name it with .mp4 at the end`);
+}
