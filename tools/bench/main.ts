@@ -36,6 +36,7 @@ import { peerTable } from "./peers/results.ts";
 import { writePicture } from "./plot.ts";
 import { benchKernels } from "./profile.ts";
 import { benchRecord, opFigures, peerFigures } from "./record.ts";
+import { benchPolling } from "./polling.ts";
 import { benchServer } from "./server.ts";
 
 const OPTIONS = {
@@ -61,7 +62,7 @@ const GROUPS: Readonly<Record<string, () => Promise<Figures>>> = {
   kernels: () => benchKernels(log),
   models: () => benchModels(log),
   memory: () => benchMemory(log, readCount(values.pictures)),
-  server: () => benchServer(log),
+  server: async () => ({ ...await benchServer(log), ...await benchPolling(log) }),
   "first-picture": () => benchFirstPicture(log),
   peers: timePeers,
 };
