@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { encodeImage } from "../../media/encode.ts";
 import { decodeImage } from "../../media/decode.ts";
+import { encodeJpeg } from "../../media/jpeg.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { isErrorBody, type TestService, testService, until } from "../fakes/service.ts";
 
@@ -82,6 +83,19 @@ Deno.test("POST /v1/images/edits takes image[], url as data, and names an unused
   const content = await service.get(data[0].url);
   assert.equal(content.headers.get("content-type"), "image/jpeg");
   await content.body?.cancel();
+});
+
+Deno.test("POST /v1/images/edits takes the shape of a photo as it is seen, not as it is stored", async () => {
+  await using service = await testService({ engine: editor() });
+  // A TIFF structure with one entry: orientation 6, a quarter turn.
+  const exif = Uint8Array.from(
+    [0x49, 0x49, 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3, 0, 1, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0],
+  );
+  const image = { width: 96, height: 32, data: new Uint8Array(96 * 32 * 3) };
+  const photo = await encodeJpeg(image, { quality: 90, exif });
+  await (await post(service, { image: new Blob([photo]), prompt: "a" })).body?.cancel();
+  const { width, height } = service.engine.requests[0]!;
+  assert.deepEqual([width, height], [32, 96]);
 });
 
 Deno.test("POST /v1/images/edits leaves no uploads behind", async () => {
