@@ -200,8 +200,8 @@ export class Model implements AsyncDisposable {
       );
     }
     const seeds = resolveSeeds(options.seed, numOutputs);
-    const taskType = this.#task(options, "IMAGE", false);
     const pictures = await readPictureSources(options.images ?? [], info.maxImages);
+    const taskType = this.#task(options, "IMAGE", false);
     const [first] = pictures;
     const size = first ? sizeLike(first, info.defaults, info) : info.defaults;
     const settings = this.#settings(options, taskType, size);
@@ -253,6 +253,7 @@ export class Model implements AsyncDisposable {
     const { info } = this;
     const { signal, onProgress, strength, fps = info.defaults.fps } = options;
     const [seed] = resolveSeeds(options.seed, 1) as [number];
+    const pictures = await readPictureSources(options.images ?? [], info.maxImages);
     const taskType = this.#task(options, "VIDEO", options.video !== undefined);
     const settings = this.#settings(options, taskType, info.defaults);
     if (strength !== undefined) checkStrength(strength);
@@ -266,7 +267,6 @@ export class Model implements AsyncDisposable {
       fps,
       { ...info, fps, numFrames: clip ? Math.min(clip.length, info.maxFrames) : own },
     );
-    const pictures = await readPictureSources(options.images ?? [], info.maxImages);
     const images = fitFrames(pictures, { ...settings, numFrames: pictures.length });
     const video = await clip?.read({ ...settings, numFrames, fps });
     const { frames, width, height } = await this.#engine.generate({

@@ -124,6 +124,12 @@ Deno.test("Model.generate() and generateVideo() refuse inputs in a sentence, bef
         () => model.generate({ prompt: "a", images: [{ ...small, width: 5 }] }),
         /5x4/,
       ],
+      [
+        () =>
+          new Model(new FakeEngine({ info: { maxImages: 0 } }))
+            .generate({ prompt: "a", images: [small] }),
+        /^Cannot use a picture: this model takes none$/,
+      ],
       [() => model.generate({ prompt: "a", taskType: "T2V" }), /produces VIDEO/],
       [() => model.generate({ prompt: "a", taskType: "TI2I" }), /^Unsupported task_type TI2I/],
       [

@@ -53,9 +53,8 @@ export function readPictureSources(
   maxImages: number,
 ): Promise<Picture[]> {
   if (sources.length > maxImages) {
-    throw new RangeError(
-      `Cannot use ${sources.length} pictures: this model takes ${maxImages || "none"}`,
-    );
+    const what = sources.length === 1 ? "a picture" : `${sources.length} pictures`;
+    throw new RangeError(`Cannot use ${what}: this model takes ${maxImages || "none"}`);
   }
   return Promise.all(sources.map(readPictureSource));
 }
