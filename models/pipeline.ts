@@ -3,7 +3,7 @@ import type { Device, RunControl } from "../runtime/mod.ts";
 
 /**
  * How freely a result may be computed: `high` lets the transformer round the factors of its products where that is
- * faster (see `Target.operands`), the others never do.
+ * faster (see `Target.operands`) and some steps reuse what it gave the step before; the others never do.
  */
 export type QualityTier = "exact" | "lossless" | "high";
 

@@ -10,6 +10,9 @@ import { modulationIndices } from "./modulation.ts";
 import { writePrompts } from "./prompts.ts";
 import type { WanSession } from "./session.ts";
 
+/** Fewest steps of which some may do without the transformer. */
+const MIN_STEPS_TO_REUSE = 12;
+
 /** What the runs of a request are made from. */
 export interface Work {
   readonly device: Device;
@@ -116,6 +119,7 @@ function* denoiseRuns(work: Work): Generator<Run> {
   const { guidanceScale } = request;
   const weights = shape.guidance === "none" ? [1] : [guidanceScale, 1 - guidanceScale];
   const shown = previewSteps(totalSteps, control.previews ?? 0);
+  const reused = request.quality === "high" ? reusingSteps(totalSteps) : [];
   yield {
     programs: [programs.get("begin")],
     stage: "denoise",
@@ -131,7 +135,11 @@ function* denoiseRuns(work: Work): Generator<Run> {
     const preview = shown.indexOf(i);
     const isShown = preview !== -1;
     yield {
-      programs: [...model, ...(isShown ? [programs.get("preview")] : []), ...step.programs],
+      programs: [
+        ...(reused.includes(i) ? [] : model),
+        ...(isShown ? [programs.get("preview")] : []),
+        ...step.programs,
+      ],
       stage: "denoise",
       before: () => {
         tensors.modulationIndices.write(modulationIndices(config, rows));
@@ -157,6 +165,17 @@ function previewSteps(totalSteps: number, count: number): number[] {
     (_, k) => Math.ceil((k + 1) * totalSteps / (count + 1)) - 1,
   );
   return [...new Set(steps)];
+}
+
+/**
+ * The steps that `quality: high` takes with the velocity of the step before: every other one once the picture has its
+ * shape, but not the last. Models that were made for a few steps need each of them.
+ */
+export function reusingSteps(totalSteps: number): number[] {
+  if (totalSteps < MIN_STEPS_TO_REUSE) return [];
+  const first = Math.ceil(0.4 * totalSteps);
+  return Array.from({ length: totalSteps - 1 }, (_, i) => i)
+    .filter((i) => i >= first && (i - first) % 2 === 0);
 }
 
 /** The latents as the caller gets them, and then one latent frame at a time. */

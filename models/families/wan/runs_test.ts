@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { REQUEST, withPipeline } from "../../../tests/pipeline_bench.ts";
 import type { PipelineControl, PipelineProgress, PipelineRequest } from "../../pipeline.ts";
+import { reusingSteps } from "./runs.ts";
 
 /** A picture of the request's size, another one for every `shade`. */
 function gradient(shade: number): Uint8Array {
@@ -142,4 +143,38 @@ Deno.test("WanPipeline.generate() shows in the preview after its last step what 
     assert.ok(differences[3]! < 1e-5, `${differences}`);
     assert.ok(differences[0]! > differences[3]!, `${differences}`);
   }, { folder });
+});
+
+Deno.test("reusingSteps() spares the first steps, the last one, and models of few steps", () => {
+  assert.deepEqual(reusingSteps(20), [8, 10, 12, 14, 16, 18]);
+  assert.deepEqual(reusingSteps(12), [5, 7, 9]);
+  assert.deepEqual(reusingSteps(11), []);
+});
+
+Deno.test("WanPipeline.generate() reuses velocities for quality high only, and stays close to lossless", () => {
+  const folder = fileURLToPath(new URL("../../bundled", import.meta.url));
+  return withPipeline(async ({ device, pipeline }) => {
+    const request = {
+      ...REQUEST,
+      task: "T2I",
+      width: 64,
+      height: 64,
+      numFrames: 1,
+      numInferenceSteps: 20,
+    } as const;
+    const run = async (quality: "exact" | "lossless" | "high") => {
+      // What the prompts give is kept: the second run is nothing but steps.
+      await pipeline.generate({ ...request, quality, seed: 9 });
+      const { submits } = device.counters;
+      const { frames: [frame] } = await pipeline.generate({ ...request, quality });
+      return { frame: frame!, submits: device.counters.submits - submits };
+    };
+    const [exact, lossless, high] = [await run("exact"), await run("lossless"), await run("high")];
+    assert.deepEqual(exact, lossless);
+    assert.ok(high.submits < 0.85 * lossless.submits);
+    const squares = high.frame.reduce((sum, x, i) => sum + (x - lossless.frame[i]!) ** 2, 0);
+    const decibels = -10 * Math.log10(squares / high.frame.length);
+    assert.ok(decibels > 30, `${decibels.toFixed(1)} dB`);
+    // Small budgets make a submit of every piece of work.
+  }, { folder, submitBudget: { flops: 5e7, bytes: 5e7 } });
 });
