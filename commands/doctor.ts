@@ -6,6 +6,7 @@
 
 import { inspectDevice } from "../engine/mod.ts";
 import type { DeviceReport } from "../engine/types.ts";
+import { findFfmpeg } from "../media/video/mod.ts";
 import { type DeviceOptions, version } from "../mod.ts";
 import { describeKernels } from "./kernel_table.ts";
 
@@ -46,6 +47,7 @@ export async function runDoctor(flags: DoctorFlags): Promise<number> {
     ...(flags.gpuBackend === undefined ? {} : { gpuBackend: flags.gpuBackend }),
   });
   console.log(describeReport(report));
+  console.log(`Video     ${(await findFfmpeg()).description}`);
   if (flags.kernels) console.log(["Kernels", ...describeKernels(report.kernels)].join("\n"));
   const problem = findProblem(report);
   if (problem === undefined) return 0;

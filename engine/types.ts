@@ -77,6 +77,8 @@ export interface ModelInfo {
   taskDefaults: Readonly<Partial<Record<TaskType, TaskDefaults>>>;
   /** Width and height must be multiples of this many pixels. */
   sizeMultiple: number;
+  /** A request's size is a budget of pixels, and the result has the shape of the given picture or clip. */
+  sizeIsBudget?: boolean;
   /** Clips have `k * frameMultiple + 1` frames. */
   frameMultiple: number;
   /** Most frames of a clip. */

@@ -32,7 +32,7 @@ export function epilogueName(epilogue: GemmEpilogue): string {
     epilogue.activation !== "none" && epilogue.activation,
     epilogue.gate && "gate",
     epilogue.residual && "residual",
-    epilogue.parts && "parts",
+    epilogue.parts === true && "parts",
   ];
   const names = parts.filter((part) => part !== false).map((part) => ` ${part}`).join("");
   return `${lowRankName(epilogue.lowRank)}${names}`;

@@ -99,3 +99,24 @@ export function sizeLike(shape: Size, area: Size, limits: SizeLimits): Size {
   const scale = Math.sqrt((area.width * area.height) / (shape.width * shape.height));
   return nearestSize({ width: shape.width * scale, height: shape.height * scale }, limits);
 }
+
+/**
+ * The largest size in the shape of a picture that has no more pixels than a budget.
+ *
+ * @param shape of the picture
+ * @param budget whose width times height is the most
+ * @param sizeMultiple both sides are multiples of this
+ * @returns the size; one multiple each way where the budget holds no more
+ */
+export function sizeWithin(shape: Size, budget: Size, sizeMultiple: number): Size {
+  const pixels = budget.width * budget.height;
+  const scale = Math.sqrt(pixels / (shape.width * shape.height));
+  const floor = (side: number) =>
+    Math.max(sizeMultiple, Math.floor(side / sizeMultiple) * sizeMultiple);
+  const [width, height] = [floor(shape.width * scale), floor(shape.height * scale)];
+  // Where one side has reached its minimum, the other has to give way.
+  return {
+    width: Math.min(width, floor(pixels / height)),
+    height: Math.min(height, floor(pixels / width)),
+  };
+}

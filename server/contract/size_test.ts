@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import fc from "fast-check";
-import { checkSize, nearestSize, parseSize } from "./size.ts";
+import { checkSize, nearestSize, parseSize, sizeWithin } from "./size.ts";
 
 const LIMITS = { sizeMultiple: 16, maxPixels: 512 * 512 };
 
@@ -38,4 +38,18 @@ Deno.test("nearestSize() is always a size that checkSize() accepts", () => {
   fc.assert(fc.property(side, side, (width, height) => {
     checkSize(nearestSize({ width, height }, LIMITS), LIMITS);
   }));
+});
+
+Deno.test("sizeWithin() keeps the shape and stays below the budget", () => {
+  const cases = [
+    [[1920, 1080], [832, 480], [832, 464]],
+    [[1080, 1920], [832, 480], [464, 832]],
+    [[500, 500], [832, 480], [624, 624]],
+    [[4000, 10], [64, 64], [256, 16]],
+    [[10, 10], [8, 8], [16, 16]],
+  ] as const;
+  for (const [shape, budget, expected] of cases) {
+    const size = (sides: readonly [number, number]) => ({ width: sides[0], height: sides[1] });
+    assert.deepEqual(sizeWithin(size(shape), size(budget), 16), size(expected), `${shape}`);
+  }
 });

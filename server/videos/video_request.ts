@@ -30,7 +30,7 @@ import {
 } from "../contract/generation.ts";
 import { PATH_FIELDS } from "../contract/generation_fields.ts";
 import { checkStrength } from "../contract/sampling.ts";
-import { checkSize } from "../contract/size.ts";
+import { checkSize, sizeWithin } from "../contract/size.ts";
 import { resolveTask } from "../contract/task.ts";
 import { validate } from "../contract/validate.ts";
 import {
@@ -41,7 +41,7 @@ import {
 } from "../contract/video_fields.ts";
 import type { InputFolder } from "../inputs/input_folder.ts";
 import type { UploadedFile } from "../inputs/multipart.ts";
-import { fitPicture } from "../inputs/pictures.ts";
+import { fitPicture, pictureSize } from "../inputs/pictures.ts";
 import { badSource, type InputFile, resolveReferences, type Source } from "../inputs/references.ts";
 
 /** One checked video request; a JSON value, so that it outlives the server. */
@@ -138,9 +138,11 @@ export async function readVideoRequest(
   }
   const n = fields.num_outputs_per_prompt ?? fields.n;
   const settings = readGeneration({ ...fields, n }, taskType, context);
-  const size = readSize(fields, info.defaults);
-  asClientError(fields.width || fields.height ? "width" : "size", () => checkSize(size, info));
   const video = clips[0] && await probeClip(clips[0], sources);
+  const named = readSize(fields, info.defaults);
+  const shape = video?.info ?? (pictures[0] && await pictureSize(pictures[0]));
+  const size = info.sizeIsBudget && shape ? sizeWithin(shape, named, info.sizeMultiple) : named;
+  asClientError(fields.width || fields.height ? "width" : "size", () => checkSize(size, info));
   const taskDefaults = { ...info.defaults, ...info.taskDefaults[taskType] };
   const duration = readDuration(fields, {
     fps: info.defaults.fps,

@@ -345,3 +345,37 @@ Deno.test("POST /v1/videos tells why a video failed, and goes on with the next",
   assert.equal((await testee.get(`${PATH}/${id}/content`)).status, 404);
   assert.match(testee.lines.join("\n"), new RegExp(`${id} failed: Error: secret`));
 });
+
+Deno.test("POST /v1/videos takes size as a budget of pixels where the model says so", async () => {
+  const info = { supportedTaskTypes: ["I2V"], maxImages: 1, sizeIsBudget: true } as const;
+  await using testee = await service(new FakeEngine({ info }));
+  const data = `data:image/png;base64,${(await (await png()).bytes()).toBase64()}`;
+  const { id, size } = await create(testee, { prompt: "a", size: "100x100", reference_url: data });
+  // The picture is 64x48: at 100 * 100 pixels in multiples of 16 that is 112x80.
+  assert.equal(size, "112x80");
+  assert.equal((await ended(testee, id))["status"], "completed");
+});
+
+Deno.test("POST /v1/videos keeps a clip's sound unless enable_audio is false", async () => {
+  await using testee = await service();
+  const path = `${testee.folder}/sound.mp4`;
+  const source = ffmpeg.encode({
+    inputs: [],
+    arguments: ({ output }) => [
+      ...["-f", "lavfi", "-i", "testsrc=s=32x32:r=8:d=1", "-f", "lavfi", "-i", "sine=d=1"],
+      ...["-c:v", "libx264", "-pix_fmt", "yuv420p", "-c:a", "aac", "-f", "mp4", output],
+    ],
+  }, path);
+  await source.finish();
+  for (const [flag, codec] of [["true", "aac"], ["false", undefined]] as const) {
+    const form = new FormData();
+    form.set("prompt", "a");
+    form.set("enable_audio", flag);
+    form.set("video_reference", new Blob([await Deno.readFile(path)]), "sound.mp4");
+    const { id } = await (await testee.get(PATH, { method: "POST", body: form })).json();
+    assert.equal((await ended(testee, id))["status"], "completed");
+    const bytes = await (await testee.get(`${PATH}/${id}/content`)).bytes();
+    await Deno.writeFile(`${testee.folder}/got.mp4`, bytes);
+    assert.equal((await probeVideo(ffmpeg, `${testee.folder}/got.mp4`)).audioCodec, codec, flag);
+  }
+});

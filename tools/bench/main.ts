@@ -73,6 +73,8 @@ const DEFAULT_GROUPS = specs.length > 0 ? ["ops"] : ["ops", "kernels", "models"]
 /** What the groups measured of ops, and the ceiling that they found last. */
 const opResults: OpResult[] = [];
 let ceiling: Ceilings | undefined;
+/** Ops of one group: only what was measured side by side makes a ratio. */
+let gatedOps: readonly OpResult[] = [];
 
 /** The command line; what is wrong with it is said in one sentence. */
 function readArguments() {
@@ -89,6 +91,7 @@ async function timeOps(): Promise<Figures> {
   const run = await benchOps(specs, log, { allVariants: values.all ?? false });
   for (const line of opTable(run.ops, run.ceiling)) console.log(line);
   opResults.push(...run.ops);
+  gatedOps = run.ops;
   ceiling = run.ceiling;
   return opFigures(run.ops);
 }
@@ -97,6 +100,7 @@ async function timePeers(): Promise<Figures> {
   const run = await comparePeers(specs);
   for (const line of peerTable(run)) console.log(line);
   opResults.push(...run.ops);
+  if (gatedOps.length === 0) gatedOps = run.ops;
   ceiling = run.ceiling;
   return peerFigures(run.ops);
 }
@@ -129,7 +133,7 @@ async function main(): Promise<void> {
   // Tables of ops were printed already, so that of them only what can be compared is left to say.
   const news = Object.entries(results).filter(([name]) => !name.includes(":") || name in earlier);
   for (const line of comparisonTable(Object.fromEntries(news), earlier)) console.log(line);
-  for (const line of gateTable(findGates(opResults, results))) console.log(line);
+  for (const line of gateTable(findGates(gatedOps, results))) console.log(line);
   if (values.json !== undefined) {
     const models = { ...figures["models"], ...figures["kernels"] };
     const record = benchRecord(run, { ops: opResults, ceiling, models });
