@@ -16,7 +16,9 @@ const CASES_PER_OP = 2;
 /** Runs the first cases of every op with the kernels that this device would use. */
 export async function runSelfTests(device: Device): Promise<SelfTestResult[]> {
   const results: SelfTestResult[] = [];
-  for (const { op, cases } of OP_SUITES) {
+  for (const { op, cases, operands } of OP_SUITES) {
+    // Narrow operands are for whoever asks for them, not what a device uses by itself.
+    if (operands !== undefined) continue;
     const chosen = cases.slice(0, CASES_PER_OP);
     let detail = `${chosen.length} cases within tolerance`;
     let passed = true;

@@ -379,3 +379,22 @@ Deno.test("POST /v1/videos keeps a clip's sound unless enable_audio is false", a
     assert.equal((await probeVideo(ffmpeg, `${testee.folder}/got.mp4`)).audioCodec, codec, flag);
   }
 });
+
+Deno.test("POST /v1/videos rewrites the prompt before it queues, and says so in the record", async () => {
+  const tasks: string[] = [];
+  const enhancer = {
+    enhance: (prompt: string, task: string) => {
+      tasks.push(task);
+      return Promise.resolve(`${prompt}, in detail`);
+    },
+  };
+  await using testee = await testService({ engine: animator(), ffmpeg, enhancer });
+  const plain = await create(testee, { prompt: "a", num_frames: 1 });
+  const record = await create(testee, { prompt: "a", num_frames: 1, n: 2, enhance_prompt: true });
+  assert.equal(plain.revised_prompt, null);
+  assert.equal(record.revised_prompt, "a, in detail");
+  assert.equal((await ended(testee, record.id))["revised_prompt"], "a, in detail");
+  assert.deepEqual(tasks, ["video"]);
+  const prompts = testee.engine.requests.map(({ prompt }) => prompt);
+  assert.deepEqual(prompts, ["a", "a, in detail", "a, in detail"]);
+});

@@ -17,8 +17,8 @@ const FORM_TAIL = `\r\n--${BOUNDARY}--\r\n`;
 /** Uploads of so many MiB: content type, first bytes, last bytes, status of the answer. */
 const UPLOADS: [mib: number, type: string, head: string, tail: string, status: number][] = [
   // The first one only fills what the collector of garbage lets lie.
-  [200, FORM_TYPE, FORM_HEAD, FORM_TAIL, 400],
-  [200, FORM_TYPE, FORM_HEAD, FORM_TAIL, 400],
+  [200, FORM_TYPE, FORM_HEAD, FORM_TAIL, 413],
+  [200, FORM_TYPE, FORM_HEAD, FORM_TAIL, 413],
   [300, FORM_TYPE, FORM_HEAD, FORM_TAIL, 413],
   [200, "application/json", '{"prompt": "', '"}', 413],
 ];
