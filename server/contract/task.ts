@@ -5,6 +5,7 @@
  */
 
 import type { TaskType } from "../../engine/types.ts";
+import { shorten } from "./checks.ts";
 
 /** What an endpoint answers with. */
 export type OutputType = "IMAGE" | "VIDEO" | "MESH" | "ACTION";
@@ -184,8 +185,4 @@ function isTask(name: string): name is TaskType {
 /** A list as the reference prints it. */
 function list(names: readonly string[]): string {
   return `[${names.map((name) => `'${name}'`).join(", ")}]`;
-}
-
-function shorten(text: string): string {
-  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 }

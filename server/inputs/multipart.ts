@@ -7,6 +7,7 @@
 import { Readable } from "node:stream";
 import { finished, pipeline } from "node:stream/promises";
 import { Busboy, type BusboyHeaders, type BusboyInstance } from "@fastify/busboy";
+import { shorten } from "../contract/checks.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import { storageFailed } from "../storage/write_error.ts";
 import { limitIdle } from "./idle.ts";
@@ -158,8 +159,4 @@ function broken(error: unknown): ApiError {
 
 function tooLarge(why: string): ApiError {
   return new ApiError(413, `Cannot read the form: ${why}`, { code: "body_too_large" });
-}
-
-function shorten(text: string): string {
-  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 }

@@ -140,8 +140,11 @@ export async function readVideoRequest(
   const settings = readGeneration({ ...fields, n }, taskType, context);
   const video = clips[0] && await probeClip(clips[0], sources);
   const named = readSize(fields, info.defaults);
-  const shape = video?.info ?? (pictures[0] && await pictureSize(pictures[0]));
-  const size = info.sizeIsBudget && shape ? sizeWithin(shape, named, info.sizeMultiple) : named;
+  // Only decoding tells a picture's shape, so it is asked for where it counts alone.
+  const shape = info.sizeIsBudget
+    ? video?.info ?? (pictures[0] && await pictureSize(pictures[0]))
+    : undefined;
+  const size = shape ? sizeWithin(shape, named, info.sizeMultiple) : named;
   asClientError(fields.width || fields.height ? "width" : "size", () => checkSize(size, info));
   const taskDefaults = { ...info.defaults, ...info.taskDefaults[taskType] };
   const duration = readDuration(fields, {
