@@ -100,7 +100,10 @@ export interface DeviceOptions {
 
 /** How {@link loadModel} loads. */
 export interface LoadModelOptions extends DeviceOptions {
-  /** Called while kernels are tuned (stage `tuning`) and the weights come in (`weights`); `fraction` is 0 to 1. */
+  /**
+   * Called while the model is fetched from the hub (stage `download`), kernels are tuned (`tuning`) and the weights
+   * come in (`weights`); `fraction` is 0 to 1.
+   */
   onLoadProgress?: (progress: { stage: string; fraction: number }) => void;
   /** Called with lines for a log, such as that kernels are tuned. */
   onNote?: (line: string) => void;
@@ -363,14 +366,19 @@ export function serve(options: ServeOptions = {}): RunningServer {
       ? {}
       : { enhancer: readEnhancer(config, (name) => Deno.env.get(name)) }),
     settings: { modelPath, servedModelName, ...settings },
-    openEngine: (onProgress) =>
-      openNamed(modelPath, {
+    openEngine: (onProgress) => {
+      let tenths = 0;
+      return openNamed(modelPath, {
         ...options,
         onLoadProgress: ({ stage, fraction }) => {
           if (stage === "weights") onProgress(fraction);
+          if (stage !== "download" || Math.floor(fraction * 10) <= tenths) return;
+          tenths = Math.floor(fraction * 10);
+          options.log?.(`Fetching ${modelPath}: ${tenths * 10} %`);
         },
         ...(options.log === undefined ? {} : { onNote: options.log }),
-      }),
+      });
+    },
   });
 }
 

@@ -59,7 +59,7 @@ export async function runGenerate(
     const loading = load(flags.modelPath, {
       ...device(flags),
       onLoadProgress: ({ stage, fraction }) =>
-        bar.show(fraction, stage === "tuning" ? "Choosing kernels" : "Loading"),
+        bar.show(fraction, LOADING[stage as keyof typeof LOADING] ?? "Loading"),
       onNote: (line) => {
         bar.clear();
         console.error(line);
@@ -82,6 +82,8 @@ export async function runGenerate(
     if (Deno.build.os !== "windows") Deno.removeSignalListener("SIGTERM", cancel);
   }
 }
+
+const LOADING = { download: "Fetching", tuning: "Choosing kernels", weights: "Loading" } as const;
 
 const ENDINGS: Readonly<Record<Media, string>> = { image: ".png", video: ".mp4" };
 

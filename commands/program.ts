@@ -24,6 +24,9 @@ export function createProgram(onStatus: OnStatus): Command {
     .version(version)
     .addCommand(serveCommand(onStatus))
     .addCommand(generateCommand(onStatus))
+    .addCommand(pullCommand(onStatus))
+    .addCommand(listCommand(onStatus))
+    .addCommand(removeCommand(onStatus))
     .addCommand(doctorCommand(onStatus))
     .addCommand(tuneCommand(onStatus));
   return program;
@@ -130,6 +133,33 @@ function generateCommand(onStatus: OnStatus): Command {
     const { runGenerate } = await import("./generate.ts");
     onStatus(await runGenerate(flags));
   });
+}
+
+function pullCommand(onStatus: OnStatus): Command {
+  return command("pull", "Fetch a model from the hub into the cache")
+    .argument("<id>", "hub id, such as Tongyi-MAI/Z-Image-Turbo")
+    .option("--include <pattern...>", "files to fetch, such as *Q4_K* (default: what it needs)")
+    .option("--revision <name>", "branch, tag or commit (default: main)")
+    .action(async (id, flags) => {
+      const { runPull } = await import("./pull.ts");
+      onStatus(await runPull(id, flags));
+    });
+}
+
+function listCommand(onStatus: OnStatus): Command {
+  return command("list", "List the models in the cache").action(async () => {
+    const { runList } = await import("./cached.ts");
+    onStatus(await runList());
+  });
+}
+
+function removeCommand(onStatus: OnStatus): Command {
+  return command("rm", "Remove models from the cache")
+    .argument("<id...>", "hub ids")
+    .action(async (ids) => {
+      const { runRemove } = await import("./cached.ts");
+      onStatus(await runRemove(ids));
+    });
 }
 
 function doctorCommand(onStatus: OnStatus): Command {

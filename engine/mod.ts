@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { resolveModel } from "../hub/resolve.ts";
+import { obtainModel } from "../hub/obtain_model.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
 import { tuningFolder } from "./cache_folder.ts";
@@ -13,12 +13,20 @@ import { deviceSettings, tuningSettings, WorkerEngine } from "./worker_engine.ts
 export type * from "./types.ts";
 
 /**
- * Opens a model on this machine's GPU.
+ * Opens a model on this machine's GPU; a hub id that is not in the cache is fetched first.
  *
  * @throws {Error} when the model is not there or damaged, no GPU is found, or the memory does not suffice
  */
 export async function openEngine(options: EngineOptions): Promise<Engine> {
-  const folder = await resolveModel(options.modelPath);
+  const { modelPath, onLoadProgress, onNote } = options;
+  const folder = await obtainModel(
+    modelPath,
+    {
+      onProgress: ({ doneBytes, totalBytes }) =>
+        onLoadProgress?.({ stage: "download", fraction: doneBytes / Math.max(1, totalBytes) }),
+    },
+    () => onNote?.(`Fetching ${modelPath} from the hub`),
+  );
   const engine = new WorkerEngine(folder.path, options);
   await engine.start();
   return engine;

@@ -199,7 +199,10 @@ export interface EngineOptions {
    * the cache folder (`cached`); so too, and where nothing was measured a GPU is tuned first (`auto`).
    */
   tuning?: "off" | "cached" | "auto";
-  /** Called while kernels are tuned (stage `tuning`) and the weights come in (`weights`); `fraction` is 0 to 1. */
+  /**
+   * Called while the model is fetched from the hub (stage `download`), kernels are tuned (`tuning`) and the weights
+   * come in (`weights`); `fraction` is 0 to 1.
+   */
   onLoadProgress?: (p: { stage: string; fraction: number }) => void;
   /** Called with what belongs into a log: that kernels are tuned, how long it took. */
   onNote?: (line: string) => void;

@@ -73,6 +73,21 @@ export function hubCacheFolder(
 }
 
 /**
+ * Where the cache has a repository.
+ *
+ * @param id `org/name`
+ * @param cacheFolder the cache
+ * @returns its folder; it need not exist
+ * @throws {TypeError} when the id is none
+ */
+export function repositoryFolder(id: string, cacheFolder: string): string {
+  if (!isHubId(id)) {
+    throw new TypeError(`Cannot look up ${JSON.stringify(id)}: a hub id has the form org/name`);
+  }
+  return join(cacheFolder, `models--${id.replace("/", "--")}`);
+}
+
+/**
  * Finds a repository in the cache. Nothing is downloaded.
  *
  * @param id `org/name`
@@ -82,21 +97,13 @@ export function hubCacheFolder(
  * @throws {Deno.errors.NotFound} when this machine does not have it, saying how to get it
  */
 export async function findSnapshot(id: string, options: CacheOptions = {}): Promise<Snapshot> {
-  if (!isHubId(id)) {
-    throw new TypeError(`Cannot look up ${JSON.stringify(id)}: a hub id has the form org/name`);
-  }
   const revision = options.revision ?? "main";
-  const segments = revision.split("/");
-  if (!segments.every((segment) => /^[\w.+-]+$/.test(segment) && !/^\.+$/.test(segment))) {
-    throw new TypeError(
-      `Cannot look up ${id}: ${JSON.stringify(revision)} is not a branch, tag or commit`,
-    );
-  }
+  const segments = revisionSegments(id, revision);
   const cacheFolder = options.cacheFolder ?? hubCacheFolder(options.env);
-  const repository = join(cacheFolder, `models--${id.replace("/", "--")}`);
+  const repository = repositoryFolder(id, cacheFolder);
   const download = revision === "main"
-    ? `hf download ${id}`
-    : `hf download ${id} --revision ${revision}`;
+    ? `denoise pull ${id}`
+    : `denoise pull ${id} --revision ${revision}`;
   if (!(await isFolder(repository))) {
     throw new Deno.errors.NotFound(
       `Cannot find ${id}: it is not on this machine (looked in ${cacheFolder}); fetch it with ` +
@@ -114,6 +121,24 @@ export async function findSnapshot(id: string, options: CacheOptions = {}): Prom
     );
   }
   return { path, id, commit };
+}
+
+/**
+ * The parts of a revision's name, which are folders in the cache.
+ *
+ * @param id for messages
+ * @param revision a branch, tag or commit
+ * @returns its parts
+ * @throws {TypeError} when it is no such name
+ */
+export function revisionSegments(id: string, revision: string): string[] {
+  const segments = revision.split("/");
+  if (segments.every((segment) => /^[\w.+-]+$/.test(segment) && !/^\.+$/.test(segment))) {
+    return segments;
+  }
+  throw new TypeError(
+    `Cannot look up ${id}: ${JSON.stringify(revision)} is not a branch, tag or commit`,
+  );
 }
 
 /** The commit that a ref file holds; undefined when there is none. */

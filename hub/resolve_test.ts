@@ -50,11 +50,11 @@ Deno.test("resolveModel() says that a hub id is not on this machine, and what to
       (error) =>
         error instanceof Deno.errors.NotFound &&
         error.message === `Cannot find org/other: it is not on this machine (looked in ` +
-            `${cacheFolder}); fetch it with hf download org/other, or give the path of a model folder`,
+            `${cacheFolder}); fetch it with denoise pull org/other, or give the path of a model folder`,
     );
     await assert.rejects(
       resolveModel("org/model", { cacheFolder, revision: "v2" }),
-      /has no files of revision v2; fetch them with hf download org\/model --revision v2$/,
+      /has no files of revision v2; fetch them with denoise pull org\/model --revision v2$/,
     );
     await Deno.remove(join(snapshot, "model_index.json"));
     await assert.rejects(
@@ -64,7 +64,7 @@ Deno.test("resolveModel() says that a hub id is not on this machine, and what to
     await Deno.remove(snapshot);
     await assert.rejects(
       resolveModel("org/model", { cacheFolder }),
-      /has no files of revision main; fetch them with hf download org\/model$/,
+      /has no files of revision main; fetch them with denoise pull org\/model$/,
     );
   });
 });

@@ -1,0 +1,289 @@
+/**
+ * One file from a hub to the cache: resumed where an earlier attempt ended, kept only when its hash is right.
+ *
+ * @module
+ */
+
+import { createHash, type Hash } from "node:crypto";
+import { dirname, join, relative } from "node:path";
+import { HubBusyError, type HubClient, HubError, type HubFile, STALL_MS } from "./hub_client.ts";
+
+/** Where a file belongs. */
+export interface FilePlace {
+  /** `org/name`. */
+  readonly id: string;
+  /** Of the snapshot. */
+  readonly commit: string;
+  /** The repository's folder in the cache. */
+  readonly folder: string;
+}
+
+/** Attempts that get no byte further before it is given up. */
+const MAX_ATTEMPTS = 6;
+const FIRST_WAIT_MS = 500;
+const HASH_CHUNK = 4 * 2 ** 20;
+
+/** How a download is watched and stopped. */
+export interface DownloadControl {
+  /** Told of bytes that are there; a negative count when some of them are thrown away. */
+  onBytes(count: number, from: "network" | "disk"): void;
+  /** Stops it; what has come stays for the next attempt. */
+  readonly signal?: AbortSignal;
+  /** Wait before the second attempt, in milliseconds; doubles with each further one. */
+  readonly firstWaitMs?: number;
+}
+
+/**
+ * Brings a file into the cache, unless it is there.
+ *
+ * @param client the hub
+ * @param file what is wanted
+ * @param place where it belongs
+ * @param control watches and stops it
+ * @throws {HubError} when the hub refuses, or what it sends has another hash
+ * @throws {Error} when the connection fails again and again, or the disk is full
+ */
+export async function downloadFile(
+  client: HubClient,
+  file: HubFile,
+  place: FilePlace,
+  control: DownloadControl,
+): Promise<void> {
+  const blob = join(place.folder, "blobs", file.hash);
+  await Deno.mkdir(dirname(blob), { recursive: true });
+  if (await sizeOf(blob) === file.size) control.onBytes(file.size, "disk");
+  else await withLock(place, file.hash, () => fetchBlob(client, file, blob, place, control));
+  await link(blob, join(place.folder, "snapshots", place.commit, file.path));
+}
+
+/** Fills `blob.incomplete` and renames it. */
+async function fetchBlob(
+  client: HubClient,
+  file: HubFile,
+  blob: string,
+  place: FilePlace,
+  control: DownloadControl,
+): Promise<void> {
+  // Another process may have finished it while this one waited for the lock.
+  if (await sizeOf(blob) === file.size) return control.onBytes(file.size, "disk");
+  const partial = `${blob}.incomplete`;
+  let wait = control.firstWaitMs ?? FIRST_WAIT_MS;
+  let failures = 0;
+  for (;;) {
+    let [counted, received] = [0, 0];
+    try {
+      await receive(client, file, partial, place, {
+        ...control,
+        onBytes: (count, from) => {
+          counted += count;
+          if (from === "network") received += count;
+          control.onBytes(count, from);
+        },
+      });
+      return await Deno.rename(partial, blob);
+    } catch (error) {
+      control.signal?.throwIfAborted();
+      if (error instanceof HubError || isDiskError(error)) throw error;
+      control.onBytes(-counted, "disk");
+      if (received > 0) [failures, wait] = [0, control.firstWaitMs ?? FIRST_WAIT_MS];
+      failures++;
+      if (failures >= MAX_ATTEMPTS) {
+        const reason = error instanceof Error ? error.message : String(error);
+        throw new Error(
+          `Cannot fetch ${file.path} of ${place.id}: ${reason}; ` +
+            `${failures} attempts failed. What has come is kept, the next attempt goes on from there`,
+          { cause: error },
+        );
+      }
+      const asked = error instanceof HubBusyError ? error.retryAfterMs : undefined;
+      await delay(Math.min(asked ?? wait, 60_000), control.signal);
+      wait *= 2;
+    }
+  }
+}
+
+/** One connection, from what is there to the end, hashed on the way. */
+async function receive(
+  client: HubClient,
+  file: HubFile,
+  partial: string,
+  { id, commit }: FilePlace,
+  { onBytes, signal }: DownloadControl,
+): Promise<void> {
+  using output = await Deno.open(partial, { read: true, write: true, create: true });
+  let have = (await output.stat()).size;
+  if (have > file.size) {
+    await output.truncate(0);
+    have = 0;
+  }
+  const digest = createHash(file.hashKind === "sha256" ? "sha256" : "sha1");
+  if (file.hashKind === "git-sha1") digest.update(`blob ${file.size}\0`);
+  await hashFirst(output, have, digest, onBytes, signal);
+  if (have < file.size) {
+    const stall = new StallSignal(signal);
+    try {
+      const response = await client.open(id, commit, file.path, have, stall.signal);
+      if (response.status !== 206 && have > 0) {
+        // The server sends all of it again; what is there may as well be what it sends.
+        await output.truncate(0);
+        await response.body?.cancel();
+        onBytes(-have, "disk");
+        throw new Error("the server cannot go on where the last attempt ended");
+      }
+      checkRange(response, have, file);
+      await output.seek(have, Deno.SeekMode.Start);
+      for await (const chunk of response.body ?? []) {
+        stall.reset();
+        have += chunk.byteLength;
+        if (have > file.size) {
+          await output.truncate(0);
+          throw new HubError(
+            `Cannot fetch ${file.path} of ${id}: more than ${file.size} bytes come`,
+          );
+        }
+        digest.update(chunk);
+        await writeAll(output, chunk);
+        onBytes(chunk.byteLength, "network");
+      }
+    } finally {
+      stall.end();
+    }
+  }
+  if (have < file.size) throw new Error(`the connection ended at ${have} of ${file.size} bytes`);
+  const found = digest.digest("hex");
+  if (found !== file.hash) {
+    await output.truncate(0);
+    throw new HubError(
+      `Cannot fetch ${file.path} of ${id}: its ${file.hashKind} is ${found}, the hub says ${file.hash}; ` +
+        "it was thrown away, try again",
+    );
+  }
+  await output.sync();
+}
+
+function checkRange(response: Response, have: number, { path }: HubFile): void {
+  if (have === 0) return;
+  const start = /^bytes (\d+)-/.exec(response.headers.get("content-range") ?? "")?.[1];
+  if (Number(start) !== have) {
+    throw new HubError(
+      `Cannot fetch ${path}: bytes from ${have} on were asked for, ${start ?? "others"} came`,
+    );
+  }
+}
+
+async function hashFirst(
+  file: Deno.FsFile,
+  count: number,
+  digest: Hash,
+  onBytes: DownloadControl["onBytes"],
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const buffer = new Uint8Array(Math.min(HASH_CHUNK, Math.max(1, count)));
+  for (let done = 0; done < count;) {
+    signal?.throwIfAborted();
+    const read = await file.read(buffer.subarray(0, Math.min(buffer.length, count - done)));
+    if (read === null) throw new Error("the part that was kept is shorter than it was");
+    digest.update(buffer.subarray(0, read));
+    done += read;
+    onBytes(read, "disk");
+  }
+}
+
+async function writeAll(file: Deno.FsFile, bytes: Uint8Array): Promise<void> {
+  for (let done = 0; done < bytes.byteLength;) done += await file.write(bytes.subarray(done));
+}
+
+/** A link as the Python tools make it; where the file system has none, the file itself. */
+async function link(blob: string, path: string): Promise<void> {
+  await Deno.mkdir(dirname(path), { recursive: true });
+  try {
+    await Deno.remove(path);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+  try {
+    await Deno.symlink(relative(dirname(path), blob), path, { type: "file" });
+  } catch (error) {
+    if (Deno.build.os !== "windows") throw error;
+    await Deno.copyFile(blob, path);
+  }
+}
+
+/** One process at a time fills a blob; the lock is the one of the Python tools. */
+async function withLock(
+  { folder }: FilePlace,
+  hash: string,
+  work: () => Promise<void>,
+): Promise<void> {
+  const name = folder.slice(dirname(folder).length + 1);
+  const path = join(dirname(folder), ".locks", name, `${hash}.lock`);
+  await Deno.mkdir(dirname(path), { recursive: true });
+  using file = await Deno.open(path, { create: true, write: true });
+  await file.lock(true);
+  try {
+    await work();
+  } finally {
+    await file.unlock();
+  }
+}
+
+async function sizeOf(path: string): Promise<number | undefined> {
+  try {
+    return (await Deno.stat(path)).size;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether it is the disk that refuses, and not the other end. */
+function isDiskError(error: unknown): boolean {
+  const code = (error as { code?: unknown } | null)?.code;
+  return ["ENOSPC", "EDQUOT", "EACCES", "EROFS", "EIO", "EFBIG", "ENAMETOOLONG"].includes(
+    String(code),
+  ) ||
+    error instanceof Deno.errors.PermissionDenied || error instanceof Deno.errors.NotCapable;
+}
+
+async function delay(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  const abort = () => reject(signal!.reason);
+  signal?.addEventListener("abort", abort, { once: true });
+  try {
+    await promise;
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", abort);
+  }
+}
+
+/** Fires when the caller's signal does, or nothing has come for {@link STALL_MS}. */
+class StallSignal {
+  readonly #controller = new AbortController();
+  readonly #outer: AbortSignal | undefined;
+  readonly #onAbort = () => this.#controller.abort(this.#outer!.reason);
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(outer: AbortSignal | undefined) {
+    this.#outer = outer;
+    if (outer?.aborted) this.#onAbort();
+    outer?.addEventListener("abort", this.#onAbort, { once: true });
+    this.reset();
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  reset(): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#controller.abort(new Error(`nothing came for ${STALL_MS / 1000} s`));
+    }, STALL_MS);
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#outer?.removeEventListener("abort", this.#onAbort);
+  }
+}

@@ -1,0 +1,34 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { FakeHub } from "../tests/fakes/hub.ts";
+import { obtainModel } from "./obtain_model.ts";
+
+const FILES = { "model_index.json": "{}", "vae/model.safetensors": "weights" };
+
+Deno.test("obtainModel() fetches a hub id once, and the rest of one that is not whole", async () => {
+  const cacheFolder = await Deno.makeTempDir();
+  try {
+    await using hub = new FakeHub({ "some-org/model": FILES });
+    const settings = { endpoint: hub.endpoint, isOffline: false, cacheFolder };
+    let pulls = 0;
+    const obtain = () => obtainModel("some-org/model", { settings }, () => pulls++);
+    const { path, name } = await obtain();
+    assert.equal(name, "some-org/model");
+    assert.equal(await Deno.readTextFile(join(path, "vae/model.safetensors")), "weights");
+    await obtain();
+    assert.equal(pulls, 1);
+    await Deno.remove(join(path, "model_index.json"));
+    await obtain();
+    assert.equal(pulls, 2);
+    assert.equal(hub.filesSeen.length, 2, "blobs that were there are fetched again");
+  } finally {
+    await Deno.remove(cacheFolder, { recursive: true });
+  }
+});
+
+Deno.test("obtainModel() fetches nothing for what is no hub id", async () => {
+  await using hub = new FakeHub({});
+  const settings = { endpoint: hub.endpoint, isOffline: false, cacheFolder: "nowhere" };
+  await assert.rejects(obtainModel("./no/such/folder", { settings }), /it does not exist/);
+  assert.equal(hub.seen.length, 0);
+});

@@ -1,0 +1,197 @@
+/**
+ * From a hub to the cache that the Python tools share.
+ *
+ * @module
+ */
+
+import { statfs } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { repositoryFolder, revisionSegments } from "./cache.ts";
+import { chooseFiles } from "./choose_files.ts";
+import { downloadFile } from "./download_file.ts";
+import { HubBusyError, HubClient, HubError, type HubFile } from "./hub_client.ts";
+import { type HubSettings, hubSettings } from "./hub_settings.ts";
+
+/** How far a pull is. */
+export interface PullProgress {
+  /** Bytes that are there, those of earlier attempts included. */
+  readonly doneBytes: number;
+  /** Bytes of all files. */
+  readonly totalBytes: number;
+  /** Of the last seconds. */
+  readonly bytesPerSecond: number;
+  /** Until it is done; absent while the speed is not known. */
+  readonly secondsLeft?: number;
+}
+
+/** What to pull, and how it is watched. */
+export interface PullOptions {
+  /** A branch, tag or commit; `main` when left out. */
+  readonly revision?: string;
+  /** Patterns of paths; what the model needs when left out. */
+  readonly include?: readonly string[];
+  /** Hub and cache; those of the environment when left out. */
+  readonly settings?: HubSettings;
+  /** Told often. */
+  readonly onProgress?: (progress: PullProgress) => void;
+  /** Stops it; what has come stays for the next attempt. */
+  readonly signal?: AbortSignal;
+  /** Wait before a second attempt, in milliseconds. */
+  readonly firstWaitMs?: number;
+}
+
+/** What was pulled. */
+export interface PulledModel {
+  /** Folder with the files. */
+  readonly path: string;
+  /** 40 hexadecimal digits. */
+  readonly commit: string;
+  /** Files that were asked for. */
+  readonly files: number;
+  /** Their size. */
+  readonly bytes: number;
+}
+
+/** Files that come at the same time. */
+const CONNECTIONS = 4;
+/** Attempts to list a repository. */
+const LIST_ATTEMPTS = 4;
+
+/**
+ * Fetches a repository, or the rest of it.
+ *
+ * @param id `org/name`
+ * @param options which files, from where
+ * @returns where they are
+ * @throws {TypeError} when the id is none
+ * @throws {HubError} when the hub refuses, or files are not what it says they are
+ * @throws {RangeError} when no file, or no single model, is meant
+ * @throws {Error} when offline, the disk is too small, or the connection fails again and again
+ */
+export async function pullModel(id: string, options: PullOptions = {}): Promise<PulledModel> {
+  const { revision = "main", signal } = options;
+  const settings = options.settings ?? await hubSettings();
+  const folder = repositoryFolder(id, settings.cacheFolder);
+  const ref = join(folder, "refs", ...revisionSegments(id, revision));
+  if (settings.isOffline) {
+    throw new Error(`Cannot fetch ${id}: HF_HUB_OFFLINE is set; unset it, or bring the files here`);
+  }
+  const client = new HubClient(settings);
+  const { commit, files } = await listFiles(client, id, revision, options);
+  const chosen = chooseFiles(id, files, options.include);
+  const totalBytes = chosen.reduce((sum, { size }) => sum + size, 0);
+  await Deno.mkdir(join(folder, "blobs"), { recursive: true });
+  await checkDisk(id, folder, chosen);
+  const speed = new Speedometer(totalBytes, options.onProgress);
+  const stop = new AbortController();
+  const control = {
+    onBytes: (count: number, from: "network" | "disk") => speed.add(count, from),
+    signal: signal ? AbortSignal.any([signal, stop.signal]) : stop.signal,
+    ...(options.firstWaitMs === undefined ? {} : { firstWaitMs: options.firstWaitMs }),
+  };
+  const waiting = [...chosen].sort((a, b) => a.size - b.size);
+  const work = async () => {
+    for (let file = waiting.shift(); file; file = waiting.shift()) {
+      await downloadFile(client, file, { id, commit, folder }, control);
+    }
+  };
+  const workers = Array.from({ length: CONNECTIONS }, work);
+  try {
+    await Promise.all(workers);
+  } catch (error) {
+    stop.abort(error);
+    await Promise.allSettled(workers);
+    throw error;
+  }
+  if (revision !== commit) {
+    await Deno.mkdir(dirname(ref), { recursive: true });
+    await Deno.writeTextFile(ref, commit);
+  }
+  return {
+    path: join(folder, "snapshots", commit),
+    commit,
+    files: chosen.length,
+    bytes: totalBytes,
+  };
+}
+
+async function listFiles(
+  client: HubClient,
+  id: string,
+  revision: string,
+  { signal, firstWaitMs = 500 }: PullOptions,
+) {
+  for (let attempt = 1;; attempt++) {
+    try {
+      return await client.list(id, revision, signal);
+    } catch (error) {
+      signal?.throwIfAborted();
+      if (error instanceof HubError) throw error;
+      if (attempt === LIST_ATTEMPTS) {
+        const reason = error instanceof HubBusyError
+          ? error.message
+          : `Cannot fetch ${id}: ${error instanceof Error ? error.message : String(error)}`;
+        throw new Error(`${reason}; check the network, and HF_ENDPOINT where it is set`, {
+          cause: error,
+        });
+      }
+      await new Promise((resolve) => setTimeout(resolve, firstWaitMs * 2 ** (attempt - 1)));
+    }
+  }
+}
+
+/** Refuses what the disk cannot hold, before the first byte. */
+async function checkDisk(id: string, folder: string, files: readonly HubFile[]): Promise<void> {
+  let missing = 0;
+  for (const { hash, size } of files) {
+    const have = await Promise.all(
+      [hash, `${hash}.incomplete`].map((name) =>
+        Deno.stat(join(folder, "blobs", name)).then((info) => info.size, () => 0)
+      ),
+    );
+    missing += Math.max(0, size - Math.max(...have));
+  }
+  const { bavail, bsize } = await statfs(folder);
+  const free = bavail * bsize;
+  if (missing <= free) return;
+  const gigabytes = (bytes: number) => `${(bytes / 1e9).toFixed(1)} GB`;
+  throw new Error(
+    `Cannot fetch ${id}: ${gigabytes(missing)} are missing, the disk of ${folder} has ${
+      gigabytes(free)
+    } free; make room, or name another place in HF_HOME`,
+  );
+}
+
+/** Bytes over the last seconds. */
+class Speedometer {
+  readonly #total: number;
+  readonly #tell: ((progress: PullProgress) => void) | undefined;
+  readonly #marks: { readonly at: number; bytes: number }[] = [{ at: performance.now(), bytes: 0 }];
+  #done = 0;
+  #told = 0;
+
+  constructor(total: number, tell: ((progress: PullProgress) => void) | undefined) {
+    this.#total = total;
+    this.#tell = tell;
+  }
+
+  add(count: number, from: "network" | "disk"): void {
+    this.#done += count;
+    // What was there already, or is thrown away, says nothing of the network.
+    if (from === "disk") { for (const mark of this.#marks) mark.bytes += count; }
+    const now = performance.now();
+    if (!this.#tell || (now - this.#told < 100 && this.#done < this.#total)) return;
+    this.#told = now;
+    this.#marks.push({ at: now, bytes: this.#done });
+    while (this.#marks.length > 2 && now - this.#marks[0]!.at > 5000) this.#marks.shift();
+    const first = this.#marks[0]!;
+    const seconds = (now - first.at) / 1000;
+    const bytesPerSecond = seconds > 0 ? Math.max(0, (this.#done - first.bytes) / seconds) : 0;
+    this.#tell({
+      doneBytes: this.#done,
+      totalBytes: this.#total,
+      bytesPerSecond,
+      ...(bytesPerSecond > 0 ? { secondsLeft: (this.#total - this.#done) / bytesPerSecond } : {}),
+    });
+  }
+}
