@@ -35,6 +35,40 @@ export interface Picture {
   readonly data: Uint8Array;
 }
 
+/** A component that adapters can be meant for: the names of the HTTP contract. */
+export type LoraTarget = "transformer" | "transformer_2" | "critic";
+
+/** An adapter in use. */
+export interface LoraUse {
+  /** Its file, absolute. */
+  path: string;
+  /** 0 leaves the model as it is, 1 is as trained; 1 when left out. */
+  strength?: number;
+  /** `all`, the default, are those that the model has, its text encoder included. */
+  target?: LoraTarget | "all";
+  /**
+   * `dynamic`: a low-rank branch beside each layer; `merge`: written into the weights, which are read from the file
+   * again; `auto`, the default: `dynamic` unless the ranks together make it slow.
+   */
+  mode?: "auto" | "merge" | "dynamic";
+}
+
+/** What became of an adapter: how it is applied to a component, and what of it is. */
+export interface LoraReport {
+  path: string;
+  target: LoraTarget | "text_encoder";
+  strength: number;
+  mode: "merged" | "dynamic";
+  /** Why it is not applied as asked, for example because the weights are quantised. */
+  note?: string;
+  /** How the file's naming is called. */
+  dialect: string;
+  /** Layers that it changes. */
+  matchedLayers: number;
+  /** Keys of the file that lead to no layer of this model. */
+  unmatchedKeys: readonly string[];
+}
+
 /** Settings that suit one task better than the model's general ones. */
 export interface TaskDefaults {
   /** Weight of classifier-free guidance. */
@@ -89,6 +123,8 @@ export interface ModelInfo {
   maxPixels: number;
   /** Largest number of denoising steps. */
   maxSteps: number;
+  /** Components that adapters can be meant for; none where they cannot be used. */
+  loraTargets: readonly LoraTarget[];
 }
 
 /** One picture or clip to make. */
@@ -119,6 +155,8 @@ export interface GenerateRequest {
   strength?: number;
   /** How freely it may be computed; `lossless` when left out. */
   quality?: QualityTier;
+  /** Adapters for this request alone, in the order in which they are applied. */
+  loras?: readonly LoraUse[];
 }
 
 /** How a generation is watched and stopped. */
@@ -178,6 +216,14 @@ export interface Engine {
    *   first; while another generation runs, not before that has ended
    */
   generate(request: GenerateRequest, options?: GenerationControl): Promise<Frames>;
+  /**
+   * Reads adapters, checks them against the model and brings them onto the device, so that a request with the same ones
+   * starts at once. What was read stays in memory, within a bound.
+   *
+   * @returns for each adapter and component that it changes
+   * @throws {LoraError} when a file is damaged, is for another model, or no key of it fits; nothing changes then
+   */
+  prepareLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]>;
   /** Frees the device; a generation under way is aborted. Further calls do nothing. */
   close(): Promise<void>;
 }

@@ -10,6 +10,7 @@ import type {
   Frames,
   GenerateRequest,
   GenerationControl,
+  LoraReport,
   ModelInfo,
 } from "./types.ts";
 
@@ -89,6 +90,11 @@ export class WorkerEngine implements Engine {
     const result = this.#last.then(() => this.#generate(request, options));
     this.#last = result.catch(() => {});
     return result;
+  }
+
+  /** See {@linkcode Engine.prepareLoras}. */
+  prepareLoras(): Promise<readonly LoraReport[]> {
+    return Promise.resolve([]);
   }
 
   /** See {@linkcode Engine.close}. */
@@ -198,5 +204,6 @@ function modelInfo(modelPath: string, info: PipelineInfo, maxPixels: number): Mo
     maxImages: info.supportedTasks.some((task) => task === "I2V" || task === "TI2I") ? 1 : 0,
     maxPixels,
     maxSteps: MAX_STEPS,
+    loraTargets: [],
   };
 }

@@ -1,5 +1,6 @@
 /** What every family's pipeline offers to the engine. */
 import type { Device, RunControl } from "../runtime/mod.ts";
+import type { AdaptableComponent, AppliedAdapter } from "./adapters/types.ts";
 
 /**
  * How freely a result may be computed: `high` lets the transformer round the factors of its products where that is
@@ -38,6 +39,8 @@ export interface PipelineRequest {
   readonly clip?: readonly Uint8Array[];
   /** Of V2V, above 0 to 1: the share of the steps that are taken, from the noise level where they begin. */
   readonly strength?: number;
+  /** In the order in which they are applied; none when left out. No other request sees them. */
+  readonly adapters?: readonly AppliedAdapter[];
 }
 
 /** Where a generation stands. Steps count work that the GPU has finished. */
@@ -102,6 +105,8 @@ export interface PipelineInfo {
   readonly frameMultiple: number;
   /** Frames that the model has positions for. */
   readonly maxFrames: number;
+  /** Components that adapters can change. */
+  readonly adaptable: readonly AdaptableComponent[];
 }
 
 /** A model of any family. */
@@ -116,4 +121,11 @@ export interface Pipeline extends Disposable {
    * @throws {DOMException} `AbortError` when cancelled
    */
   generate(request: PipelineRequest, control?: PipelineControl): Promise<PipelineResult>;
+  /**
+   * Brings adapters onto the device, and merges those that are to be merged, so that the next request with the same
+   * ones finds them there. Requests do it themselves otherwise.
+   *
+   * @throws {OutOfMemoryError} when they do not fit; the model is as it was then
+   */
+  prepare(adapters: readonly AppliedAdapter[]): Promise<void>;
 }

@@ -5,6 +5,7 @@ import type {
   Frames,
   GenerateRequest,
   GenerationControl,
+  LoraReport,
   ModelInfo,
 } from "../../engine/types.ts";
 
@@ -34,6 +35,7 @@ export const FAKE_INFO: ModelInfo = {
   maxImages: 1,
   maxPixels: 256 * 256,
   maxSteps: 50,
+  loraTargets: [],
 };
 
 /** How the fake behaves. */
@@ -105,6 +107,10 @@ export class FakeEngine implements Engine {
       timings: { denoise: 0.001 },
       peakBytes: width * height * 12,
     };
+  }
+
+  prepareLoras(): Promise<readonly LoraReport[]> {
+    return Promise.resolve([]);
   }
 
   close(): Promise<void> {

@@ -88,5 +88,6 @@ export function wanInfo(
     sizeMultiple: spatial * Math.max(patch_size[1], patch_size[2]),
     frameMultiple: temporal,
     maxFrames: 1 + temporal * (rope_max_seq_len - 1),
+    adaptable: [],
   };
 }

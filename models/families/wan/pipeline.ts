@@ -108,6 +108,11 @@ export class WanPipeline implements Pipeline {
   }
 
   /** @inheritdoc */
+  prepare(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  /** @inheritdoc */
   async generate(request: PipelineRequest, control: PipelineControl = {}): Promise<PipelineResult> {
     const device = this.#requireDevice();
     this.#check(request);

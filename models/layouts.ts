@@ -1,0 +1,90 @@
+/**
+ * Other checkpoints' and trainers' names for the modules of a model. The names of diffusers are canonical: what graphs,
+ * goldens and adapters use; every other layout is a table that leads to them.
+ */
+
+/** A module or parameter of another layout, and where it lies in ours. `*` stands for a number, in order. */
+export interface LayoutEntry {
+  /** Its name without `.weight` and `.bias`, such as `blocks.*.self_attn.q`. */
+  readonly theirs: string;
+  /** Ours; several where theirs joins the output rows of several, in the order of the rows. */
+  readonly ours: readonly string[];
+  /** How many rows each of `ours` has, as shares; equal when left out. */
+  readonly shares?: readonly number[];
+  /** Theirs has the two halves of its rows the other way round. */
+  readonly swapsHalves?: boolean;
+}
+
+/** A naming of a component's modules. */
+export interface Layout {
+  /** What to call it, for messages. */
+  readonly name: string;
+  /** What files may put before every name, longest first, such as `model.diffusion_model.`. */
+  readonly prefixes: readonly string[];
+  /** All modules and parameters that have weights; names that are ours already need no entry. */
+  readonly entries: readonly LayoutEntry[];
+}
+
+/** Output rows of another layout's module that are one of ours. */
+export interface LayoutPart {
+  /** Our name, without `.weight` and `.bias`. */
+  readonly name: string;
+  /** First of the rows of theirs. */
+  readonly start: number;
+  /** How many of them. */
+  readonly count: number;
+}
+
+/**
+ * Where a module of another layout lies in ours.
+ *
+ * @param layout the table
+ * @param name without prefix, `.weight` and `.bias`
+ * @param rows size of its first dimension
+ * @returns its parts in the order of our rows (halves swapped back where they were), or nothing when the table lacks it
+ * @throws {RangeError} when its rows cannot be shared out
+ */
+export function toOurs(layout: Layout, name: string, rows: number): LayoutPart[] | undefined {
+  for (const entry of layout.entries) {
+    const numbers = match(entry.theirs, name);
+    if (!numbers) continue;
+    const { ours, shares = ours.map(() => 1), swapsHalves = false } = entry;
+    if (swapsHalves) {
+      const [half, our] = [rows / 2, fill(ours[0]!, numbers)];
+      checkWhole(half, name, rows);
+      return [{ name: our, start: half, count: half }, { name: our, start: 0, count: half }];
+    }
+    const unit = rows / shares.reduce((sum, share) => sum + share, 0);
+    checkWhole(unit, name, rows);
+    let start = 0;
+    return ours.map((our, i) => {
+      const count = unit * shares[i]!;
+      const part = { name: fill(our, numbers), start, count };
+      start += count;
+      return part;
+    });
+  }
+  return undefined;
+}
+
+/** The numbers that a name has where the pattern has `*`, or nothing when it does not match. */
+function match(pattern: string, name: string): string[] | undefined {
+  const [ours, theirs] = [name.split("."), pattern.split(".")];
+  if (ours.length !== theirs.length) return undefined;
+  const numbers: string[] = [];
+  for (const [i, part] of ours.entries()) {
+    if (theirs[i] === "*" && /^\d+$/.test(part)) numbers.push(part);
+    else if (theirs[i] !== part) return undefined;
+  }
+  return numbers;
+}
+
+function fill(pattern: string, numbers: readonly string[]): string {
+  let next = 0;
+  return pattern.split(".").map((part) => (part === "*" ? numbers[next++]! : part)).join(".");
+}
+
+function checkWhole(unit: number, name: string, rows: number): void {
+  if (Number.isInteger(unit)) return;
+  throw new RangeError(`Cannot share out the ${rows} rows of "${name}": they do not divide evenly`);
+}
