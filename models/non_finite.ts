@@ -33,7 +33,7 @@ export function explainNonFinite(
     const name = weights.findNonFinite();
     if (name !== undefined) {
       return new Error(
-        `${problem}, because tensor "${name}" in "${weights.folder}" holds NaN or infinity; ` +
+        `${problem}, because tensor "${name}" in "${weights.path}" holds NaN or infinity; ` +
           "the file is damaged, fetch it again",
       );
     }

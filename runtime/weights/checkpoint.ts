@@ -1,7 +1,14 @@
-import { readFully, readSafetensorsHeader, type TensorEntry } from "./safetensors.ts";
+import { readFully, type TensorEntry } from "./container.ts";
+import { GGUF_MAGIC, type GgufValue, readGgufHeader } from "./gguf.ts";
+import { readSafetensorsHeader } from "./safetensors.ts";
+import { applyScales } from "./scales.ts";
+import type { StoredTensor, TensorSource } from "./tensor_source.ts";
 
 /** Names under which diffusers and transformers save the weights of a component, most specific first. */
 const BASENAMES = ["diffusion_pytorch_model", "model"] as const;
+
+/** The first four bytes of a zip archive, as a little-endian number. */
+const ZIP_MAGIC = 0x04034b50;
 
 /** Far more than the index of any model has. */
 const MAX_INDEX_BYTES = 16 * 1024 * 1024;
@@ -15,48 +22,67 @@ interface OpenFile {
   readonly file: Deno.FsFile;
 }
 
-/** The weights of one component on disk: one safetensors file, or several with an index. Files stay open. */
-export class Checkpoint implements Disposable {
-  /** Path as given. */
-  readonly folder: string;
-  readonly #entries: ReadonlyMap<string, { entry: TensorEntry; source: OpenFile }>;
+/** A file, and which of its tensors count where an index says so. */
+interface WeightFile {
+  readonly path: string;
+  readonly expected?: readonly string[];
+}
+
+/** A tensor and the file that it lies in. */
+interface FileTensor extends TensorEntry {
+  readonly source: OpenFile;
+}
+
+/** The tensors of a file (safetensors or GGUF), or of a component's folder (safetensors). Files stay open. */
+export class Checkpoint implements TensorSource, Disposable {
+  /** As given. */
+  readonly path: string;
+  /** What the file says beside tensors, as far as it is short; nothing of a folder. */
+  readonly metadata: ReadonlyMap<string, GgufValue>;
+  readonly #tensors: ReadonlyMap<string, FileTensor>;
   readonly #files: OpenFile[];
 
   private constructor(
-    folder: string,
-    entries: ReadonlyMap<string, { entry: TensorEntry; source: OpenFile }>,
+    path: string,
+    metadata: ReadonlyMap<string, GgufValue>,
+    tensors: ReadonlyMap<string, FileTensor>,
     files: OpenFile[],
   ) {
-    this.folder = folder;
-    this.#entries = entries;
+    this.path = path;
+    this.metadata = metadata;
+    this.#tensors = tensors;
     this.#files = files;
   }
 
   /**
-   * Opens the weights in a component's folder and checks every header. Tensor data is not read.
+   * Opens a file, or the weights in a component's folder, and checks every header. Tensor data is not read, but for the
+   * scales of fp8 weights.
    *
    * @throws {SyntaxError} when a file is missing, damaged, or does not hold what the index says
    */
-  static open(folder: string): Checkpoint {
+  static open(path: string): Checkpoint {
     const files: OpenFile[] = [];
     try {
-      const entries = new Map<string, { entry: TensorEntry; source: OpenFile }>();
-      for (const { path, expected } of listFiles(folder)) {
-        const source = { path, file: openFile(path) };
+      const tensors = new Map<string, FileTensor>();
+      let metadata: ReadonlyMap<string, GgufValue> = new Map();
+      const listed: WeightFile[] = isFile(path) ? [{ path }] : listFiles(path);
+      for (const { path: filePath, expected } of listed) {
+        const source = { path: filePath, file: openFile(filePath) };
         files.push(source);
-        const { tensors } = readSafetensorsHeader(source.file, path);
-        for (const name of expected ?? tensors.keys()) {
-          const entry = tensors.get(name);
+        const header = readHeader(source);
+        if (listed.length === 1) metadata = header.metadata;
+        for (const name of expected ?? header.tensors.keys()) {
+          const entry = header.tensors.get(name);
           if (!entry) {
             throw new SyntaxError(
-              `Cannot read "${path}": the index says it holds tensor "${name}", it does not; ` +
+              `Cannot read "${filePath}": the index says it holds tensor "${name}", it does not; ` +
                 "fetch both again",
             );
           }
-          entries.set(name, { entry, source });
+          tensors.set(name, { ...entry, source });
         }
       }
-      return new Checkpoint(folder, entries, files);
+      return new Checkpoint(path, metadata, applyScales(tensors, readWhole, path), files);
     } catch (error) {
       for (const { file } of files) file.close();
       throw error;
@@ -65,34 +91,59 @@ export class Checkpoint implements Disposable {
 
   /** Names of all tensors. */
   get names(): IterableIterator<string> {
-    return this.#entries.keys();
+    return this.#tensors.keys();
   }
 
   /** Size on disk of all tensors, in bytes. */
   get byteLength(): number {
-    return this.#entries.values().reduce((sum, { entry }) => sum + entry.byteLength, 0);
+    return this.#tensors.values().reduce((sum, { byteLength }) => sum + byteLength, 0);
   }
 
   /** What the header says of a tensor, or nothing. */
-  find(name: string): TensorEntry | undefined {
-    return this.#entries.get(name)?.entry;
+  find(name: string): StoredTensor | undefined {
+    return this.#tensors.get(name);
   }
 
-  /** Reads `target.byteLength` bytes of a tensor's data, from its byte `start` on. */
+  /** See {@linkcode TensorSource.read}. */
   read(name: string, start: number, target: Uint8Array): void {
-    const found = this.#entries.get(name);
-    if (!found || start + target.byteLength > found.entry.byteLength) {
+    const found = this.#tensors.get(name);
+    if (!found || !(start >= 0) || start + target.byteLength > found.byteLength) {
       throw new RangeError(
-        `Cannot read ${target.byteLength} bytes at ${start} of tensor "${name}" in "${this.folder}"`,
+        `Cannot read ${target.byteLength} bytes at ${start} of tensor "${name}" in "${this.path}"`,
       );
     }
-    readFully(found.source.file, found.entry.byteOffset + start, target);
+    readFully(found.source.file, found.byteOffset + start, target);
   }
 
   /** Closes the files; further calls do nothing. */
   [Symbol.dispose](): void {
     for (const { file } of this.#files.splice(0)) file.close();
   }
+}
+
+/** Reads what a file says of its tensors; its first bytes tell which container it is. */
+function readHeader({ file, path }: OpenFile): {
+  tensors: ReadonlyMap<string, TensorEntry>;
+  metadata: ReadonlyMap<string, GgufValue>;
+} {
+  const head = new Uint8Array(Math.min(4, file.statSync().size));
+  readFully(file, 0, head);
+  const magic = head.byteLength === 4 ? new DataView(head.buffer).getUint32(0, true) : 0;
+  if (magic === GGUF_MAGIC) return readGgufHeader(file, path);
+  if (magic === ZIP_MAGIC) {
+    throw new SyntaxError(
+      `Cannot read "${path}": it is a zip archive, as PyTorch writes its pickles, which can run code; ` +
+        "fetch the model as safetensors or GGUF",
+    );
+  }
+  const { tensors, metadata } = readSafetensorsHeader(file, path);
+  return { tensors, metadata: new Map(Object.entries(metadata)) };
+}
+
+function readWhole({ source, byteOffset, byteLength }: FileTensor): Uint8Array {
+  const bytes = new Uint8Array(byteLength);
+  readFully(source.file, byteOffset, bytes);
+  return bytes;
 }
 
 function openFile(path: string): Deno.FsFile {
@@ -106,12 +157,12 @@ function openFile(path: string): Deno.FsFile {
   }
 }
 
-function listFiles(folder: string): { path: string; expected?: string[] }[] {
+function listFiles(folder: string): WeightFile[] {
   for (const base of BASENAMES) {
     const index = `${folder}/${base}.safetensors.index.json`;
-    if (exists(index)) return listShards(folder, index);
+    if (isFile(index)) return listShards(folder, index);
     const single = `${folder}/${base}.safetensors`;
-    if (exists(single)) return [{ path: single }];
+    if (isFile(single)) return [{ path: single }];
   }
   throw new SyntaxError(
     `Cannot find weights in "${folder}": it has neither ${
@@ -120,7 +171,7 @@ function listFiles(folder: string): { path: string; expected?: string[] }[] {
   );
 }
 
-function listShards(folder: string, index: string): { path: string; expected: string[] }[] {
+function listShards(folder: string, index: string): WeightFile[] {
   let json: unknown;
   try {
     const { size } = Deno.statSync(index);
@@ -157,7 +208,7 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function exists(path: string): boolean {
+function isFile(path: string): boolean {
   try {
     return Deno.statSync(path).isFile;
   } catch {

@@ -2,21 +2,14 @@
  * The safetensors container: an 8-byte little-endian header length, a JSON header, then raw tensor data.
  * Format: https://github.com/huggingface/safetensors#format
  */
-import { elementCount, type Shape } from "../shape.ts";
-
-/** Where one tensor lies in a file. */
-export interface TensorEntry {
-  /** Key in the header. */
-  readonly name: string;
-  /** As the file names it: `F32`, `BF16`, `F8_E4M3`, … */
-  readonly format: string;
-  /** Row-major, outermost first. */
-  readonly shape: Shape;
-  /** First byte, counted from the start of the file. */
-  readonly byteOffset: number;
-  /** What shape and format ask for. */
-  readonly byteLength: number;
-}
+import { elementCount } from "../shape.ts";
+import {
+  findOverlap,
+  MAX_NAME_LENGTH,
+  MAX_RANK,
+  readFully,
+  type TensorEntry,
+} from "./container.ts";
 
 /** A parsed header. */
 export interface SafetensorsHeader {
@@ -28,12 +21,6 @@ export interface SafetensorsHeader {
 
 /** Larger headers are refused: real ones stay below 1 MB, and parsing takes up to 50 times the memory. */
 const MAX_HEADER_BYTES = 16 * 1024 * 1024;
-
-/** More dimensions than any model's tensors have. */
-const MAX_RANK = 8;
-
-/** Longer than any module path. */
-const MAX_NAME_LENGTH = 512;
 
 /** How a file begins that was cloned without its large files, as the length of a header. */
 const LFS_POINTER = new DataView(new TextEncoder().encode("version ").buffer).getBigUint64(0, true);
@@ -105,18 +92,6 @@ export function readSafetensorsHeader(file: Deno.FsFile, path: string): Safetens
   return { tensors, metadata };
 }
 
-/** Two tensors that share bytes, the earlier one first; the format allows none. */
-function findOverlap(tensors: Iterable<TensorEntry>): [TensorEntry, TensorEntry] | undefined {
-  const inOrder = [...tensors]
-    .filter(({ byteLength }) => byteLength > 0)
-    .sort((a, b) => a.byteOffset - b.byteOffset);
-  const second = inOrder.findIndex((entry, i) => {
-    const before = inOrder[i - 1];
-    return before !== undefined && before.byteOffset + before.byteLength > entry.byteOffset;
-  });
-  return second === -1 ? undefined : [inOrder[second - 1]!, inOrder[second]!];
-}
-
 function parseEntry(
   name: string,
   value: unknown,
@@ -155,20 +130,6 @@ function parseEntry(
     byteOffset: dataStart + begin,
     byteLength: expected,
   };
-}
-
-/** Fills `target` from byte `position` of the file; reads in the calling thread. */
-export function readFully(file: Deno.FsFile, position: number, target: Uint8Array): void {
-  file.seekSync(position, Deno.SeekMode.Start);
-  for (let done = 0; done < target.byteLength;) {
-    const count = file.readSync(target.subarray(done));
-    if (count === null) {
-      throw new SyntaxError(
-        `Cannot read ${target.byteLength} bytes at ${position}: the file ends after ${done} of them`,
-      );
-    }
-    done += count;
-  }
 }
 
 /** A value of the file as a message can hold it. What nests deeper than a stack goes is not shown. */

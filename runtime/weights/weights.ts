@@ -1,47 +1,32 @@
-/** From tensors on disk to tensors on the device, by ranges: no tensor is ever whole in JavaScript memory. */
+/** From stored tensors to tensors on the device, by ranges: no tensor is ever whole in JavaScript memory. */
 import type { Device } from "../device.ts";
-import { bytesPerElement, type DType } from "../dtype.ts";
+import { bytesPerElement, type StorageFormat } from "../dtype.ts";
 import type { Graph, Tensor } from "../graph.ts";
+import { isWeightFormat, rowsPerGroup } from "../quantization/formats.ts";
 import { Resident } from "../resident.ts";
 import { elementCount, formatShape, sameShape, type Shape } from "../shape.ts";
-import type { Checkpoint } from "./checkpoint.ts";
+import { fillResident, Staging, type StoredPart } from "./fill_resident.ts";
 import { findNonFinite } from "./non_finite.ts";
-
-/** Bytes read from disk at a time. */
-const CHUNK_BYTES = 8 * 1024 * 1024;
-
-/**
- * How a weight lies on the device. `as-stored`: as in the file. `channels-last`: a convolution's
- * `[out, in, ...taps]` becomes `[out, ...taps, in]`.
- */
-export type WeightLayout = "as-stored" | "channels-last";
-
-/** A tensor as the file has it. */
-export interface StoredPart {
-  /** Its full name. */
-  readonly name: string;
-  /** Shape in the file. */
-  readonly shape: Shape;
-}
+import { readRows } from "./read_rows.ts";
+import { READ_FORMATS, storageOf, type WeightLayout } from "./storage.ts";
+import type { TensorSource } from "./tensor_source.ts";
 
 interface Declared {
   /** One tensor, or those that lie one after the other in one. */
   readonly parts: readonly StoredPart[];
   readonly layout: WeightLayout;
-  readonly dtype: DType;
   readonly resident: Resident;
 }
 
-const DTYPES: Readonly<Record<string, DType>> = { F32: "f32", F16: "f16", BF16: "bf16" };
-
 /** The weights of one component: declared while its graphs are traced, uploaded once. */
 export class Weights {
-  readonly #checkpoint: Checkpoint;
+  readonly #source: TensorSource;
   readonly #declared = new Map<string, Declared>();
+  readonly #staging = new Staging();
 
   /** Nothing is read or allocated yet. */
-  constructor(checkpoint: Checkpoint) {
-    this.#checkpoint = checkpoint;
+  constructor(source: TensorSource) {
+    this.#source = source;
   }
 
   /** The top of the name tree. */
@@ -57,8 +42,8 @@ export class Weights {
   /** The storage format that holds most bytes, as the file names it (`BF16`). */
   get mainFormat(): string {
     const bytes = new Map<string, number>();
-    for (const name of this.#checkpoint.names) {
-      const { format, byteLength } = this.#checkpoint.find(name)!;
+    for (const name of this.#source.names) {
+      const { format, byteLength } = this.#source.find(name)!;
       bytes.set(format, (bytes.get(format) ?? 0) + byteLength);
     }
     return [...bytes].reduce((most, entry) => (entry[1] > most[1] ? entry : most), ["none", -1])[0];
@@ -67,17 +52,17 @@ export class Weights {
   /** Tensors on disk that no graph asked for. */
   get unused(): string[] {
     const used = new Set(this.#declaredNames());
-    return [...this.#checkpoint.names].filter((name) => !used.has(name));
+    return [...this.#source.names].filter((name) => !used.has(name));
   }
 
-  /** The folder that the checkpoint was opened in. */
-  get folder(): string {
-    return this.#checkpoint.folder;
+  /** The file or folder that they come from. */
+  get path(): string {
+    return this.#source.path;
   }
 
   /** The first declared tensor that holds NaN or infinity, or nothing; reads all of them from disk. */
   findNonFinite(): string | undefined {
-    return findNonFinite(this.#checkpoint, this.#declaredNames());
+    return findNonFinite(this.#source, this.#declaredNames());
   }
 
   *#declaredNames(): Generator<string> {
@@ -86,7 +71,7 @@ export class Weights {
 
   /** True when the checkpoint has a tensor of this name. */
   has(name: string): boolean {
-    return this.#checkpoint.find(name) !== undefined;
+    return this.#source.find(name) !== undefined;
   }
 
   /**
@@ -99,10 +84,10 @@ export class Weights {
     const key = `${layout} ${name}`;
     const known = this.#declared.get(key);
     if (known) return known.resident;
-    const dtype = this.#stored(name, shape);
+    const dtype = this.#storage(name, shape, layout);
     const onDevice = layout === "channels-last" ? [shape[0]!, ...shape.slice(2), shape[1]!] : shape;
     const resident = new Resident(name, onDevice, dtype);
-    this.#declared.set(key, { parts: [{ name, shape }], layout, dtype, resident });
+    this.#declared.set(key, { parts: [{ name, shape }], layout, resident });
     return resident;
   }
 
@@ -118,44 +103,66 @@ export class Weights {
     const key = parts.map(({ name }) => name).join(" + ");
     const known = this.#declared.get(key);
     if (known) return known.resident;
-    const dtypes = parts.map(({ name, shape }) => this.#stored(name, shape));
-    const [dtype] = dtypes as [DType];
-    const sizes = parts.map(({ shape }) => elementCount(shape));
-    const isWhole = sizes.every((size) => size * bytesPerElement(dtype) % 4 === 0);
-    if (!isWhole || dtypes.some((other) => other !== dtype)) return undefined;
+    const dtypes = parts.map(({ name, shape }) => this.#storage(name, shape, "as-stored"));
+    const [dtype] = dtypes as [StorageFormat];
+    if (dtypes.some((other) => other !== dtype)) return undefined;
     const last = parts[0]!.shape.at(-1)!;
-    const rows = sizes.reduce((sum, size) => sum + size, 0) / last;
+    const counts = parts.map(({ shape }) => elementCount(shape) / last);
+    const isWhole = isWeightFormat(dtype)
+      ? this.#hasOneScale(parts) &&
+        counts.every((count) => count % rowsPerGroup([1, last], dtype) === 0)
+      : counts.every((count) => count * last * bytesPerElement(dtype) % 4 === 0);
+    if (!isWhole) return undefined;
+    const rows = counts.reduce((sum, count) => sum + count, 0);
     const resident = new Resident(key, [rows, last], dtype);
-    this.#declared.set(key, { parts, layout: "as-stored", dtype, resident });
+    this.#declared.set(key, { parts, layout: "as-stored", resident });
     return resident;
   }
 
-  /** The format of a tensor in the files, after checking that it is as the model expects. */
-  #stored(name: string, shape: Shape): DType {
-    const entry = this.#checkpoint.find(name);
-    if (!entry) {
+  #hasOneScale(parts: readonly StoredPart[]): boolean {
+    return new Set(parts.map(({ name }) => this.#source.find(name)!.scale ?? 1)).size === 1;
+  }
+
+  /**
+   * Rows of a matrix by index, straight from disk: for embeddings, of which a prompt needs few.
+   *
+   * @param shape that the model expects, [N, C]
+   * @param rows indices below N
+   * @returns [rows, C]
+   * @throws {SyntaxError} as {@linkcode Weights.declare}
+   * @throws {RangeError} when the matrix has no such row
+   */
+  readRows(name: string, shape: Shape, rows: ArrayLike<number>): Float32Array<ArrayBuffer> {
+    this.#storage(name, shape, "as-stored");
+    return readRows(this.#source, name, shape[1]!, rows);
+  }
+
+  /** How a tensor will be stored on the device, after checking that it is as the model expects. */
+  #storage(name: string, shape: Shape, layout: WeightLayout): StorageFormat {
+    const stored = this.#source.find(name);
+    if (!stored) {
       throw new SyntaxError(
-        `Cannot load "${this.#checkpoint.folder}": it lacks tensor "${name}" of shape ${
+        `Cannot load "${this.path}": it lacks tensor "${name}" of shape ${
           formatShape(shape)
         }; weights and config.json belong to different models, or the download is incomplete`,
       );
     }
-    if (!sameShape(entry.shape, shape)) {
+    if (!sameShape(withoutOnes(stored.shape), withoutOnes(shape))) {
       throw new SyntaxError(
-        `Cannot load "${this.#checkpoint.folder}": tensor "${name}" has shape ${
-          formatShape(entry.shape)
+        `Cannot load "${this.path}": tensor "${name}" has shape ${
+          formatShape(stored.shape)
         }, its config asks for ${formatShape(shape)}; fetch weights and config.json again`,
       );
     }
-    const dtype = DTYPES[entry.format];
-    if (!dtype) {
+    const format = storageOf(stored.format, shape, layout);
+    if (!format) {
       throw new SyntaxError(
-        `Cannot load "${this.#checkpoint.folder}": tensor "${name}" is stored as ${entry.format}, this program reads ${
-          Object.keys(DTYPES).join(", ")
+        `Cannot load "${this.path}": tensor "${name}" is stored as ${stored.format}, this program reads ${
+          READ_FORMATS.join(", ")
         }; fetch the model in one of these`,
       );
     }
-    return dtype;
+    return format;
   }
 
   /**
@@ -170,14 +177,12 @@ export class Weights {
     const missing = [...this.#declared.values()].filter(({ resident }) => !resident.isAllocated);
     const total = missing.reduce((sum, { resident }) => sum + resident.byteLength, 0);
     let done = 0;
-    const chunkBytes = missing.reduce((most, weight) => Math.max(most, chunkBytesOf(weight)), 0);
-    const staging = { stored: new Uint8Array(chunkBytes), reordered: new Uint8Array(chunkBytes) };
     try {
       await device.guarded(() => {
-        for (const weight of missing) {
-          weight.resident.allocate(device);
-          uploadOne(this.#checkpoint, weight, staging);
-          done += weight.resident.byteLength;
+        for (const { resident, parts, layout } of missing) {
+          resident.allocate(device);
+          fillResident(this.#source, resident, parts, layout, this.#staging);
+          done += resident.byteLength;
           onProgress?.(done, total);
         }
         device.flush();
@@ -234,68 +239,7 @@ export class WeightScope {
   }
 }
 
-/** Two buffers for all weights of an upload, so that it leaves no garbage behind. */
-interface Staging {
-  readonly stored: Uint8Array;
-  readonly reordered: Uint8Array;
-}
-
-/** Bytes of a weight that are read at a time: all of a part, or whole output rows where rows are reordered. */
-function chunkBytesOf({ parts, layout, dtype }: Declared): number {
-  const [{ shape }] = parts as [StoredPart];
-  const longest = Math.max(...parts.map((part) => elementCount(part.shape)));
-  const total = longest * bytesPerElement(dtype);
-  // Two rows have an even number of 16-bit elements, so that every write starts on a word.
-  const unit = layout === "as-stored" ? 4 : total / shape[0]! * 2;
-  return Math.min(total, Math.max(unit, Math.floor(CHUNK_BYTES / unit) * unit));
-}
-
-function uploadOne(checkpoint: Checkpoint, weight: Declared, staging: Staging): void {
-  const { parts, layout, dtype, resident } = weight;
-  const elementBytes = bytesPerElement(dtype);
-  const chunkBytes = chunkBytesOf(weight);
-  let place = 0;
-  for (const { name, shape } of parts) {
-    const total = elementCount(shape) * elementBytes;
-    for (let start = 0; start < total; start += chunkBytes) {
-      const length = Math.min(chunkBytes, total - start);
-      const chunk = staging.stored.subarray(0, length);
-      checkpoint.read(name, start, chunk);
-      if (layout === "as-stored") resident.writeBytes(chunk, place + start);
-      else {
-        const reordered = staging.reordered.subarray(0, length);
-        toChannelsLast(chunk, reordered, shape, elementBytes);
-        resident.writeBytes(reordered, place + start);
-      }
-    }
-    place += total;
-  }
-}
-
-/** `[rows, in, taps]` to `[rows, taps, in]` for the rows in `source`. */
-function toChannelsLast(
-  source: Uint8Array,
-  target: Uint8Array,
-  shape: Shape,
-  elementBytes: number,
-): void {
-  const channels = shape[1]!;
-  const taps = elementCount(shape.slice(2));
-  const ElementArray = elementBytes === 2 ? Uint16Array : Uint32Array;
-  const view = (bytes: Uint8Array) =>
-    new ElementArray(
-      bytes.buffer as ArrayBuffer,
-      bytes.byteOffset,
-      bytes.byteLength / elementBytes,
-    );
-  const from = view(source);
-  const to = view(target);
-  const rowLength = channels * taps;
-  for (let row = 0; row < from.length; row += rowLength) {
-    for (let channel = 0; channel < channels; channel++) {
-      for (let tap = 0; tap < taps; tap++) {
-        to[row + tap * channels + channel] = from[row + channel * taps + tap]!;
-      }
-    }
-  }
+/** Sizes that count: a convolution with one tap is a linear layer, and some files leave out leading ones. */
+function withoutOnes(shape: Shape): Shape {
+  return shape.filter((size) => size !== 1);
 }

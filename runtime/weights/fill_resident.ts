@@ -1,0 +1,143 @@
+/** Brings a declared weight from its source into device memory, piece by piece. */
+import { bytesPerElement, type DType } from "../dtype.ts";
+import type { WeightFormat } from "../quantization/block_format.ts";
+import { BLOCK_FORMATS, blockBytes, dequantize, isWeightFormat } from "../quantization/formats.ts";
+import type { Resident } from "../resident.ts";
+import { elementCount, type Shape } from "../shape.ts";
+import { blockFormatOf, type WeightLayout } from "./storage.ts";
+import type { TensorSource } from "./tensor_source.ts";
+
+/** Bytes read from disk at a time. */
+const CHUNK_BYTES = 8 * 1024 * 1024;
+
+/** A stored tensor under the shape that the model gives it. */
+export interface StoredPart {
+  /** Its full name. */
+  readonly name: string;
+  /** As the model expects it. */
+  readonly shape: Shape;
+}
+
+/** Two buffers for any number of weights, so that filling them leaves no garbage behind. */
+export class Staging {
+  #stored = new Uint8Array(0);
+  #reordered = new Uint8Array(0);
+
+  /** Room for bytes as the file has them. */
+  stored(byteLength: number): Uint8Array<ArrayBuffer> {
+    if (this.#stored.byteLength < byteLength) this.#stored = new Uint8Array(byteLength);
+    return this.#stored.subarray(0, byteLength);
+  }
+
+  /** Room for the same in another order. */
+  reordered(byteLength: number): Uint8Array<ArrayBuffer> {
+    if (this.#reordered.byteLength < byteLength) this.#reordered = new Uint8Array(byteLength);
+    return this.#reordered.subarray(0, byteLength);
+  }
+}
+
+/**
+ * Writes all parts of a weight, one after the other.
+ *
+ * @param resident allocated; its dtype is what `storageOf()` says of every part
+ * @throws {SyntaxError} when the files are no longer as long as they were
+ * @throws {RangeError} when fp8 weights hold NaN
+ */
+export function fillResident(
+  source: TensorSource,
+  resident: Resident,
+  parts: readonly StoredPart[],
+  layout: WeightLayout,
+  staging: Staging,
+): void {
+  let place = 0;
+  for (const part of parts) {
+    place += isWeightFormat(resident.dtype)
+      ? fillRows(source, resident, resident.dtype, part, place, staging)
+      : fillElements(source, resident, resident.dtype, part, place, layout, staging);
+  }
+}
+
+/** Rows of blocks from row `firstRow` on; returns their number. */
+function fillRows(
+  source: TensorSource,
+  resident: Resident,
+  format: WeightFormat,
+  { name, shape }: StoredPart,
+  firstRow: number,
+  staging: Staging,
+): number {
+  const { scale } = source.find(name)!;
+  const rows = shape[0]!;
+  const rowBytes = blockBytes(shape.slice(-1), format);
+  const step = resident.rowStep;
+  const chunkRows = Math.max(step, Math.floor(CHUNK_BYTES / rowBytes / step) * step);
+  for (let row = 0; row < rows; row += chunkRows) {
+    const chunk = staging.stored(Math.min(chunkRows, rows - row) * rowBytes);
+    source.read(name, row * rowBytes, chunk);
+    resident.writeRows(chunk, firstRow + row, scale);
+  }
+  return rows;
+}
+
+/** Elements from byte `place` on; returns their bytes. */
+function fillElements(
+  source: TensorSource,
+  resident: Resident,
+  dtype: DType,
+  { name, shape }: StoredPart,
+  place: number,
+  layout: WeightLayout,
+  staging: Staging,
+): number {
+  const { format, scale } = source.find(name)!;
+  const blocks = blockFormatOf(format);
+  const elementBytes = bytesPerElement(dtype);
+  const { blockElements, blockBytes } = blocks
+    ? BLOCK_FORMATS[blocks]
+    : { blockElements: 1, blockBytes: elementBytes };
+  const count = elementCount(shape);
+  // Two rows have an even number of 16-bit elements, so that every write starts on a word.
+  const unit = blockElements * (layout === "channels-last" ? 2 * (count / shape[0]!) : 2);
+  const most = Math.max(unit, Math.floor(CHUNK_BYTES / elementBytes / unit) * unit);
+  for (let start = 0; start < count; start += most) {
+    const length = Math.min(most, count - start);
+    const stored = staging.stored(length / blockElements * blockBytes);
+    source.read(name, start / blockElements * blockBytes, stored);
+    const elements = blocks ? new Uint8Array(dequantize(stored, blocks, scale).buffer) : stored;
+    if (layout === "channels-last") {
+      const reordered = staging.reordered(elements.byteLength);
+      toChannelsLast(elements, reordered, shape, elementBytes);
+      resident.writeBytes(reordered, place + start * elementBytes);
+    } else resident.writeBytes(elements, place + start * elementBytes);
+  }
+  return count * elementBytes;
+}
+
+/** `[rows, in, taps]` to `[rows, taps, in]` for the rows in `source`. */
+function toChannelsLast(
+  source: Uint8Array,
+  target: Uint8Array,
+  shape: Shape,
+  elementBytes: number,
+): void {
+  const channels = shape[1]!;
+  const taps = elementCount(shape.slice(2));
+  const ElementArray = elementBytes === 2 ? Uint16Array : Uint32Array;
+  const view = (bytes: Uint8Array) =>
+    new ElementArray(
+      bytes.buffer as ArrayBuffer,
+      bytes.byteOffset,
+      bytes.byteLength / elementBytes,
+    );
+  const from = view(source);
+  const to = view(target);
+  const rowLength = channels * taps;
+  for (let row = 0; row < from.length; row += rowLength) {
+    for (let channel = 0; channel < channels; channel++) {
+      for (let tap = 0; tap < taps; tap++) {
+        to[row + tap * channels + channel] = from[row + channel * taps + tap]!;
+      }
+    }
+  }
+}

@@ -1,0 +1,165 @@
+import { readFully } from "./container.ts";
+import type { GgufValue } from "./gguf.ts";
+
+/** Bytes read from disk at a time. */
+const CHUNK_BYTES = 256 * 1024;
+
+/** Largest header that is read; those with a tokenizer of 260 000 pieces have 12 MB. */
+const MAX_HEADER_BYTES = 64 * 1024 * 1024;
+
+/** Longer texts are passed over, such as a chat template. */
+const MAX_TEXT_BYTES = 2048;
+
+/** Longer arrays are passed over; a shape has at most 8 sizes. */
+const MAX_ARRAY_LENGTH = 64;
+
+/** Numbers of the types that values have. */
+const TEXT = 8;
+const ARRAY = 9;
+
+/** Bytes of the other types. */
+const SCALAR_BYTES: ReadonlyMap<number, number> = new Map([
+  ...[0, 1, 7].map((type) => [type, 1] as const),
+  ...[2, 3].map((type) => [type, 2] as const),
+  ...[4, 5, 6].map((type) => [type, 4] as const),
+  ...[10, 11, 12].map((type) => [type, 8] as const),
+]);
+
+/** Reads the header of a GGUF file from its start to its end, with the memory of one chunk. */
+export class GgufReader {
+  /** Size of the file. */
+  readonly fileBytes: number;
+  readonly #file: Deno.FsFile;
+  readonly #fail: (what: string) => never;
+  readonly #chunk = new DataView(new ArrayBuffer(CHUNK_BYTES));
+  #chunkStart = 0;
+  #chunkEnd = 0;
+  #position = 0;
+
+  /** @param fail throws the sentence that it is given */
+  constructor(file: Deno.FsFile, fail: (what: string) => never) {
+    this.#file = file;
+    this.#fail = fail;
+    this.fileBytes = file.statSync().size;
+  }
+
+  /** Bytes read so far. */
+  get position(): number {
+    return this.#position;
+  }
+
+  /** The next 4 bytes. */
+  u32(): number {
+    return this.#chunk.getUint32(this.#take(4), true);
+  }
+
+  /** The next 8 bytes; rounded where a double does not hold them. */
+  u64(): number {
+    return Number(this.#chunk.getBigUint64(this.#take(8), true));
+  }
+
+  /**
+   * A name: a length, and as many bytes of UTF-8.
+   *
+   * @throws through `fail` when it is longer than names are
+   */
+  text(): string {
+    const length = this.u64();
+    return length <= MAX_TEXT_BYTES
+      ? this.#decode(length)
+      : this.#fail(`a name claims ${length} bytes, the limit is ${MAX_TEXT_BYTES}`);
+  }
+
+  /** A value of a type; nothing when it is too long to be of interest here. */
+  value(type: number): GgufValue | undefined {
+    if (type === TEXT) {
+      const length = this.u64();
+      if (length <= MAX_TEXT_BYTES) return this.#decode(length);
+      this.#skip(length);
+      return undefined;
+    }
+    if (type === ARRAY) return this.#array();
+    return this.#scalar(type);
+  }
+
+  #scalar(type: number): number | boolean {
+    const at = this.#take(this.#scalarBytes(type));
+    switch (type) {
+      case 0:
+        return this.#chunk.getUint8(at);
+      case 1:
+        return this.#chunk.getInt8(at);
+      case 2:
+        return this.#chunk.getUint16(at, true);
+      case 3:
+        return this.#chunk.getInt16(at, true);
+      case 4:
+        return this.#chunk.getUint32(at, true);
+      case 5:
+        return this.#chunk.getInt32(at, true);
+      case 6:
+        return this.#chunk.getFloat32(at, true);
+      case 7:
+        return this.#chunk.getUint8(at) !== 0;
+      case 10:
+        return Number(this.#chunk.getBigUint64(at, true));
+      case 11:
+        return Number(this.#chunk.getBigInt64(at, true));
+      default:
+        return this.#chunk.getFloat64(at, true);
+    }
+  }
+
+  #scalarBytes(type: number): number {
+    return SCALAR_BYTES.get(type) ?? this.#fail(`a value of its metadata has the type ${type}`);
+  }
+
+  #array(): readonly number[] | undefined {
+    const type = this.u32();
+    const length = this.u64();
+    if (type === ARRAY) this.#fail("its metadata nests arrays");
+    if (type === TEXT) {
+      for (let i = 0; i < length; i++) this.#skip(this.u64());
+      return undefined;
+    }
+    const bytes = this.#scalarBytes(type);
+    if (length <= MAX_ARRAY_LENGTH) {
+      return Array.from({ length }, () => Number(this.#scalar(type)));
+    }
+    this.#skip(length * bytes);
+    return undefined;
+  }
+
+  #decode(length: number): string {
+    const at = this.#take(length);
+    return new TextDecoder().decode(new Uint8Array(this.#chunk.buffer, at, length));
+  }
+
+  #skip(length: number): void {
+    this.#advance(length);
+  }
+
+  /** Moves on by `length` bytes, at most a chunk, and says where in the chunk they are. */
+  #take(length: number): number {
+    const start = this.#position;
+    this.#advance(length);
+    if (this.#position > this.#chunkEnd) {
+      const size = Math.min(CHUNK_BYTES, this.fileBytes - start);
+      readFully(this.#file, start, new Uint8Array(this.#chunk.buffer, 0, size));
+      this.#chunkStart = start;
+      this.#chunkEnd = start + size;
+    }
+    return start - this.#chunkStart;
+  }
+
+  #advance(length: number): void {
+    const end = this.#position + length;
+    if (!(end <= this.fileBytes)) {
+      this.#fail(`its header goes on to byte ${end}, the file has ${this.fileBytes}`);
+    }
+    if (end > MAX_HEADER_BYTES) {
+      this.#fail(`its header goes on beyond ${MAX_HEADER_BYTES} bytes, the limit`);
+    }
+    this.#position = end;
+  }
+}

@@ -1,0 +1,44 @@
+/** Rows of a stored matrix as numbers, for what is looked up on the CPU: embeddings of a few tokens out of many. */
+import { bytesPerElement, type DType } from "../dtype.ts";
+import { blockBytes, dequantize } from "../quantization/formats.ts";
+import { blockFormatOf, elementTypeOf } from "./storage.ts";
+import type { TensorSource } from "./tensor_source.ts";
+
+/**
+ * Reads rows by index; no other part of the matrix is read.
+ *
+ * @param columns of the matrix
+ * @param rows indices, each below the number of rows
+ * @returns [rows, columns]
+ * @throws {RangeError} when a row is not there
+ * @throws {TypeError} when the tensor is stored as something that holds no numbers
+ */
+export function readRows(
+  source: TensorSource,
+  name: string,
+  columns: number,
+  rows: ArrayLike<number>,
+): Float32Array<ArrayBuffer> {
+  const { format, scale = 1 } = source.find(name)!;
+  const blocks = blockFormatOf(format);
+  const dtype = elementTypeOf(format);
+  if (!blocks && !dtype) {
+    throw new TypeError(`Cannot read rows of tensor "${name}": it is stored as ${format}`);
+  }
+  const bytes = new Uint8Array(
+    blocks ? blockBytes([columns], blocks) : columns * bytesPerElement(dtype!),
+  );
+  const result = new Float32Array(rows.length * columns);
+  for (let i = 0; i < rows.length; i++) {
+    source.read(name, rows[i]! * bytes.byteLength, bytes);
+    result.set(blocks ? dequantize(bytes, blocks, scale) : decode(bytes, dtype!), i * columns);
+  }
+  return result;
+}
+
+function decode({ buffer }: Uint8Array<ArrayBuffer>, dtype: DType): ArrayLike<number> {
+  if (dtype === "f32") return new Float32Array(buffer);
+  if (dtype === "f16") return new Float16Array(buffer);
+  const bits = Uint32Array.from(new Uint16Array(buffer), (half) => half << 16);
+  return new Float32Array(bits.buffer);
+}

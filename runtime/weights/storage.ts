@@ -1,0 +1,57 @@
+/** From a format in a file to one on the device. */
+import type { DType, StorageFormat } from "../dtype.ts";
+import type { WeightFormat } from "../quantization/block_format.ts";
+import { BLOCK_FORMATS } from "../quantization/formats.ts";
+import type { Shape } from "../shape.ts";
+
+/**
+ * How a weight lies on the device.
+ *
+ * - `as-stored`: as in the file; matrices stay quantised, everything else is decoded to f32;
+ * - `elements`: the same, but decoded to f32 in any case, for matrices that are neither a linear layer's nor gathered
+ *   from;
+ * - `channels-last`: a convolution's `[out, in, ...taps]` becomes `[out, ...taps, in]`, decoded too.
+ */
+export type WeightLayout = "as-stored" | "elements" | "channels-last";
+
+const ELEMENT_TYPES: Readonly<Record<string, DType>> = { F32: "f32", F16: "f16", BF16: "bf16" };
+
+const BLOCK_TYPES: ReadonlyMap<string, WeightFormat> = new Map([
+  ...Object.values(BLOCK_FORMATS).map(({ name }) => [name.toUpperCase(), name] as const),
+  ["F8_E4M3", "f8_e4m3"],
+]);
+
+/** The formats of files that are read, for messages. */
+export const READ_FORMATS: readonly string[] = [
+  ...Object.keys(ELEMENT_TYPES),
+  ...BLOCK_TYPES.keys(),
+];
+
+/** The blocks that a format of files has, or nothing. */
+export function blockFormatOf(format: string): WeightFormat | undefined {
+  return BLOCK_TYPES.get(format);
+}
+
+/** The element type that a format of files is, or nothing. */
+export function elementTypeOf(format: string): DType | undefined {
+  return Object.hasOwn(ELEMENT_TYPES, format) ? ELEMENT_TYPES[format] : undefined;
+}
+
+/**
+ * How a tensor is stored on the device.
+ *
+ * @param format in the file
+ * @param shape that the model expects
+ * @returns nothing when the format is not read
+ */
+export function storageOf(
+  format: string,
+  shape: Shape,
+  layout: WeightLayout,
+): StorageFormat | undefined {
+  const blocks = blockFormatOf(format);
+  if (!blocks) return elementTypeOf(format);
+  const isMatrix = layout === "as-stored" && shape.length === 2 &&
+    shape[1]! % BLOCK_FORMATS[blocks].blockElements === 0;
+  return isMatrix ? blocks : "f32";
+}
