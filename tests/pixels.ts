@@ -4,6 +4,7 @@
  * @module
  */
 
+import assert from "node:assert/strict";
 import { channelsOf, type PixelImage, type RgbaImage, type RgbImage } from "../media/image.ts";
 
 /** Any sizes that break careless code: a pixel, odd, a power of two, odd and large. */
@@ -96,6 +97,14 @@ export function meanDifference(actual: PixelImage, expected: PixelImage): number
   let sum = 0;
   for (let i = 0; i < expected.data.length; i++) sum += differenceAt(actual, expected, i);
   return sum / expected.data.length;
+}
+
+/** Peak signal-to-noise ratio of pictures in [0, 1], in dB. */
+export function psnr(actual: ArrayLike<number>, expected: ArrayLike<number>): number {
+  assert.equal(actual.length, expected.length);
+  let squares = 0;
+  for (let i = 0; i < expected.length; i++) squares += (actual[i]! - expected[i]!) ** 2;
+  return -10 * Math.log10(squares / expected.length);
 }
 
 function differenceAt(a: PixelImage, b: PixelImage, index: number): number {

@@ -5,18 +5,11 @@ import { resize } from "../media/resize.ts";
 import { openPipeline, type PipelineRequest } from "../models/mod.ts";
 import { openDevice } from "../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall, type Values } from "./golden.ts";
+import { psnr } from "./pixels.ts";
 
 /** f32 against torch in f32; weights as stored. Gates of the design: 50 dB after a few steps. */
 const MIN_PSNR = 50;
 const LATENT_GATE = 1e-3;
-
-/** Peak signal-to-noise ratio of pictures in [0, 1], in dB. */
-function psnr(actual: ArrayLike<number>, expected: ArrayLike<number>): number {
-  assert.equal(actual.length, expected.length);
-  let squares = 0;
-  for (let i = 0; i < expected.length; i++) squares += (actual[i]! - expected[i]!) ** 2;
-  return -10 * Math.log10(squares / expected.length);
-}
 
 /** Frames of a call as the pipeline takes them: resized as Pillow does, each RGB in bytes. */
 function pictures({ shape, data }: Values, width: number, height: number): Uint8Array[] {

@@ -1,0 +1,139 @@
+/**
+ * The blocks of the image autoencoders. Activations are channels-last, [batch, height, width, channels].
+ *
+ * Source: diffusers `vae.py`, `unet_2d_blocks.py` and `resnet.py`, whose module names are the weight names.
+ */
+import {
+  conv2d,
+  type Conv2dOptions,
+  groupNorm,
+  linear,
+  type Tensor,
+  type WeightScope,
+} from "../../../runtime/mod.ts";
+import { linearLayer, wideAttention } from "../../layers.ts";
+import type { KlCoderConfig } from "./config.ts";
+
+/** Added to variances by every norm; no config changes it. */
+const NORM_EPS = 1e-6;
+
+/** What the norms of a model need to know of it. */
+export type NormGroups = Pick<KlCoderConfig, "norm_num_groups">;
+
+/** Convolution of 3 x 3; it keeps the size unless `options` say otherwise. */
+export function convolution(
+  weights: WeightScope,
+  name: string,
+  x: Tensor,
+  outChannels: number,
+  options: Omit<Conv2dOptions, "bias"> = {},
+): Tensor {
+  const scope = weights.scope(name);
+  const shape = [outChannels, x.dim(-1), 3, 3];
+  return conv2d(x, scope.tensor(x.graph, "weight", shape, "channels-last"), {
+    bias: scope.tensor(x.graph, "bias", [outChannels]),
+    padding: [1, 1, 1, 1],
+    name,
+    ...options,
+  });
+}
+
+/** Convolution of 1 x 1. */
+export function pointwiseConvolution(
+  weights: WeightScope,
+  name: string,
+  x: Tensor,
+  outChannels: number,
+): Tensor {
+  const scope = weights.scope(name);
+  const inChannels = x.dim(-1);
+  const weight = scope.tensor(x.graph, "weight", [outChannels, inChannels, 1, 1]);
+  const bias = scope.tensor(x.graph, "bias", [outChannels]);
+  return linear(x, weight.reshape(outChannels, inChannels), { bias, name });
+}
+
+/** Group normalisation over all pixels, then SiLU unless `activation` says otherwise. */
+export function norm(
+  config: NormGroups,
+  weights: WeightScope,
+  name: string,
+  x: Tensor,
+  activation: "silu" | "none" = "silu",
+): Tensor {
+  const scope = weights.scope(name);
+  const channels = x.dim(-1);
+  return groupNorm(x, {
+    groups: config.norm_num_groups,
+    eps: NORM_EPS,
+    weight: scope.tensor(x.graph, "weight", [channels]),
+    bias: scope.tensor(x.graph, "bias", [channels]),
+    activation,
+    name,
+  });
+}
+
+/** Two normalised convolutions around a shortcut. */
+export function residualBlock(
+  config: NormGroups,
+  weights: WeightScope,
+  x: Tensor,
+  outChannels: number,
+): Tensor {
+  const residual = x.dim(-1) === outChannels
+    ? x
+    : pointwiseConvolution(weights, "conv_shortcut", x, outChannels);
+  const h = convolution(weights, "conv1", norm(config, weights, "norm1", x), outChannels);
+  return convolution(weights, "conv2", norm(config, weights, "norm2", h), outChannels, {
+    residual,
+  });
+}
+
+/** `count` residual blocks one after the other, `resnets.0` and so on. */
+export function residualBlocks(
+  config: NormGroups,
+  weights: WeightScope,
+  x: Tensor,
+  outChannels: number,
+  count: number,
+): Tensor {
+  let h = x;
+  for (let i = 0; i < count; i++) {
+    const block = weights.scope("resnets").scope(i);
+    h = x.graph.scope(`resnets.${i}`, () => residualBlock(config, block, h, outChannels));
+  }
+  return h;
+}
+
+/** Self-attention over all pixels, one head of all channels. */
+export function attentionBlock(config: NormGroups, weights: WeightScope, x: Tensor): Tensor {
+  const [batch, height, width, channels] = x.shape as [number, number, number, number];
+  const tokens = [batch, height * width, channels];
+  const normed = norm(config, weights, "group_norm", x, "none").reshape(...tokens);
+  const [query, key, value] = ["to_q", "to_k", "to_v"].map((name) =>
+    linearLayer(weights, name, normed, channels)
+  );
+  const attended = wideAttention(query!, key!, value!);
+  const residual = x.reshape(...tokens);
+  return linearLayer(weights, "to_out.0", attended, channels, { residual }).reshape(...x.shape);
+}
+
+/** The block between encoder and decoder levels. */
+export function midBlock(
+  config: NormGroups & Pick<KlCoderConfig, "mid_block_add_attention">,
+  weights: WeightScope,
+  x: Tensor,
+): Tensor {
+  const { graph } = x;
+  const channels = x.dim(-1);
+  const resnet = (i: number, input: Tensor) =>
+    graph.scope(
+      `resnets.${i}`,
+      () => residualBlock(config, weights.scope("resnets").scope(i), input, channels),
+    );
+  let h = resnet(0, x);
+  if (config.mid_block_add_attention) {
+    const attention = weights.scope("attentions").scope(0);
+    h = graph.scope("attentions.0", () => attentionBlock(config, attention, h));
+  }
+  return resnet(1, h);
+}

@@ -1,0 +1,41 @@
+import type { Graph, Tensor, WeightScope } from "../../../runtime/mod.ts";
+import { convolution, midBlock, norm, pointwiseConvolution, residualBlocks } from "./blocks.ts";
+import type { KlCoderConfig } from "./config.ts";
+
+/**
+ * Encodes a picture.
+ *
+ * @param pixels [1, height, width, 3] in [-1, 1]
+ * @returns moments [1, height/s, width/s, 2·latent_channels]: means, then log-variances (not clamped); see
+ *   `posterior.ts`
+ */
+export function klEncoder(
+  graph: Graph,
+  config: KlCoderConfig,
+  weights: WeightScope,
+  pixels: Tensor,
+): Tensor {
+  const encoder = weights.scope("encoder");
+  const channels = config.block_out_channels;
+  let x = graph.scope("encoder", () => convolution(encoder, "conv_in", pixels, channels[0]!));
+  channels.forEach((outChannels, level) => {
+    const block = encoder.scope("down_blocks").scope(level);
+    x = graph.scope(`encoder.down_blocks.${level}`, () => {
+      const h = residualBlocks(config, block, x, outChannels, config.layers_per_block);
+      if (level === channels.length - 1) return h;
+      return convolution(block, "downsamplers.0.conv", h, outChannels, {
+        stride: [2, 2],
+        padding: [0, 1, 0, 1],
+      });
+    });
+  });
+  x = graph.scope("encoder.mid_block", () => midBlock(config, encoder.scope("mid_block"), x));
+  const count = 2 * config.latent_channels;
+  const moments = graph.scope(
+    "encoder",
+    () => convolution(encoder, "conv_out", norm(config, encoder, "conv_norm_out", x), count),
+  );
+  return config.use_quant_conv
+    ? pointwiseConvolution(weights, "quant_conv", moments, count)
+    : moments;
+}

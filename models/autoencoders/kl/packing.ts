@@ -1,0 +1,78 @@
+/**
+ * Latents of FLUX.2 as its transformer takes them: squares of 2 x 2 packed into one token, then normalised by the
+ * running statistics of the autoencoder's batch norm.
+ *
+ * Source: diffusers `Flux2KleinPipeline`, `_patchify_latents` and what it does with `vae.bn`.
+ */
+import { elementwise, permute, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
+import type { Flux2VaeConfig } from "./config.ts";
+
+/** Latents along a side of a token. */
+export const PACKED_SIDE = 2;
+
+/**
+ * Packs latents; a token holds them in the order (channel, row, column).
+ *
+ * @param latents [1, height, width, channels], even sides
+ * @returns [1, height/2 · width/2, 4·channels]
+ */
+export function packLatents(latents: Tensor): Tensor {
+  const [, height, width, channels] = latents.shape as [number, number, number, number];
+  const [rows, columns] = [height / PACKED_SIDE, width / PACKED_SIDE];
+  return permute(
+    latents.reshape(rows, PACKED_SIDE, columns, PACKED_SIDE, channels),
+    [0, 2, 4, 1, 3],
+  ).reshape(1, rows * columns, channels * PACKED_SIDE ** 2);
+}
+
+/**
+ * The inverse of {@linkcode packLatents}.
+ *
+ * @param rows of tokens
+ */
+export function unpackLatents(tokens: Tensor, rows: number): Tensor {
+  const [, count, features] = tokens.shape as [number, number, number];
+  const columns = count / rows;
+  const channels = features / PACKED_SIDE ** 2;
+  return permute(
+    tokens.reshape(rows, columns, channels, PACKED_SIDE, PACKED_SIDE),
+    [0, 3, 1, 4, 2],
+  ).reshape(1, rows * PACKED_SIDE, columns * PACKED_SIDE, channels);
+}
+
+/** Packed latents in the transformer's units: (z − mean) / √(variance + ε). */
+export function normaliseTokens(
+  config: Flux2VaeConfig,
+  weights: WeightScope,
+  tokens: Tensor,
+): Tensor {
+  return elementwise("(z - mean) / sqrt(variance + eps)", {
+    z: tokens,
+    ...statistics(config, weights, tokens),
+  }, { scalars: { eps: config.batch_norm_eps }, name: "normalised tokens" });
+}
+
+/** The inverse of {@linkcode normaliseTokens}. */
+export function denormaliseTokens(
+  config: Flux2VaeConfig,
+  weights: WeightScope,
+  tokens: Tensor,
+): Tensor {
+  return elementwise("z * sqrt(variance + eps) + mean", {
+    z: tokens,
+    ...statistics(config, weights, tokens),
+  }, { scalars: { eps: config.batch_norm_eps }, name: "latent tokens" });
+}
+
+function statistics(
+  { latent_channels }: Flux2VaeConfig,
+  weights: WeightScope,
+  { graph }: Tensor,
+): { mean: Tensor; variance: Tensor } {
+  const norm = weights.scope("bn");
+  const shape = [latent_channels * PACKED_SIDE ** 2];
+  return {
+    mean: norm.tensor(graph, "running_mean", shape),
+    variance: norm.tensor(graph, "running_var", shape),
+  };
+}

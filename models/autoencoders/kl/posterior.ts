@@ -1,0 +1,57 @@
+/** What the encoder's moments stand for, and the units that transformers take latents in. */
+import { elementwise, slice, type Tensor } from "../../../runtime/mod.ts";
+import type { KlVaeConfig } from "./config.ts";
+
+/**
+ * The most likely latents.
+ *
+ * @param moments [..., 2·channels]: means, then log-variances
+ * @returns [..., channels]
+ */
+export function posteriorMode(moments: Tensor): Tensor {
+  return slice(moments, -1, 0, moments.dim(-1) / 2);
+}
+
+/**
+ * Latents drawn from the Gaussians: mean + exp(logvar / 2) · noise, logvar clamped to [-30, 20].
+ *
+ * Source: diffusers `DiagonalGaussianDistribution`.
+ *
+ * @param moments [..., 2·channels]: means, then log-variances
+ * @param noise [..., channels], standard normal
+ * @returns [..., channels]
+ */
+export function posteriorSample(moments: Tensor, noise: Tensor): Tensor {
+  const channels = moments.dim(-1) / 2;
+  return elementwise(
+    "mean + exp(0.5 * min(max(logvar, 0.0 * logvar - 30.0), 0.0 * logvar + 20.0)) * noise",
+    {
+      mean: slice(moments, -1, 0, channels),
+      logvar: slice(moments, -1, channels, 2 * channels),
+      noise,
+    },
+    { name: "posterior sample" },
+  );
+}
+
+/** Latents of `AutoencoderKL` in the transformer's units. */
+export function scaleLatents(
+  { scaling_factor, shift_factor }: Pick<KlVaeConfig, "scaling_factor" | "shift_factor">,
+  latents: Tensor,
+): Tensor {
+  return elementwise("(z - shift) * scale", { z: latents }, {
+    scalars: { shift: shift_factor, scale: scaling_factor },
+    name: "scaled latents",
+  });
+}
+
+/** The inverse of {@linkcode scaleLatents}. */
+export function unscaleLatents(
+  { scaling_factor, shift_factor }: Pick<KlVaeConfig, "scaling_factor" | "shift_factor">,
+  latents: Tensor,
+): Tensor {
+  return elementwise("z / scale + shift", { z: latents }, {
+    scalars: { shift: shift_factor, scale: scaling_factor },
+    name: "unscaled latents",
+  });
+}

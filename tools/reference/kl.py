@@ -1,0 +1,172 @@
+"""Makes the goldens of the image autoencoders under tests/goldens/kl.
+
+    python3 tools/reference/kl.py                 # make all
+    python3 tools/reference/kl.py NAME ...        # make some
+    python3 tools/reference/kl.py --check [NAME]  # read the stored ones back and run them again
+"""
+
+import sys
+
+import torch
+from diffusers import AutoencoderKL, AutoencoderKLFlux2, Flux2KleinPipeline
+
+import common
+from common import Call, check_golden, exact, fresh_folder, generator, normal, randomise, write_golden
+from seeded import seed_weights
+
+FOLDER = common.GOLDENS.parent / "kl"
+BLOCKS = {2: dict(down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2)}
+TINY = dict(block_out_channels=(16, 32), layers_per_block=1, norm_num_groups=8, sample_size=32, **BLOCKS[2])
+
+
+def picture(rng, height, width):
+    """A smooth picture in [-1, 1] with a little noise."""
+    coarse = normal(rng, 1, 3, max(2, height // 6), max(2, width // 6))
+    smooth = torch.nn.functional.interpolate(coarse, (height, width), mode="bilinear")
+    return (0.6 * smooth + 0.05 * normal(rng, 1, 3, height, width)).clamp(-1, 1)
+
+
+def encode_call(vae, name, image, tile=None):
+    tiled(vae, tile)
+    distribution = vae.encode(image).latent_dist
+    outputs = {"mean": distribution.mean, "logvar": distribution.logvar}
+    return Call(name, "a picture's moments", {"tile": tile}, {"image": image}, outputs)
+
+
+def decode_call(vae, name, latents, tile=None):
+    tiled(vae, tile)
+    return Call(name, "pixels, not clamped", {"tile": tile}, {"z": latents}, {"pixels": vae.decode(latents).sample})
+
+
+def tiled(vae, tile):
+    """Tiles of `tile` latents; in one piece without."""
+    vae.use_tiling = tile is not None
+    if tile is not None:
+        vae.tile_latent_min_size = tile
+        vae.tile_sample_min_size = tile * 2 ** (len(vae.config.block_out_channels) - 1)
+
+
+def sizes_calls(vae, seed, tile=None):
+    rng = generator(seed + 1)
+    channels = vae.config.latent_channels
+    scale = 2 ** (len(vae.config.block_out_channels) - 1)
+    calls = [
+        encode_call(vae, "encode", picture(rng, 12 * scale, 20 * scale)),
+        decode_call(vae, "decode", normal(rng, 1, channels, 12, 10)),
+    ]
+    if tile:
+        height, width = 22, 42
+        calls += [
+            encode_call(vae, "encode_tiled", picture(rng, height * scale, width * scale), tile),
+            decode_call(vae, "decode_tiled", normal(rng, 1, channels, height, width), tile),
+        ]
+    return calls
+
+
+def build_sd(folder, seed):
+    vae = randomise(AutoencoderKL(latent_channels=4, **TINY), seed)
+    vae.half().save_pretrained(folder)
+
+
+def sd_calls(folder, seed):
+    vae = AutoencoderKL.from_pretrained(folder, torch_dtype=torch.float32).eval()
+    calls = sizes_calls(vae, seed, tile=16)
+    tiled(vae, None)
+    rng = generator(seed + 2)
+    image = picture(rng, 16, 16)
+    distribution = vae.encode(image).latent_dist
+    noise = torch.randn(distribution.mean.shape, generator=generator(seed + 3))
+    sample = distribution.sample(generator(seed + 3))
+    scaled = (sample - 0.1) * vae.config.scaling_factor
+    calls.append(
+        Call(
+            "sample",
+            "latents drawn from the moments, then scaled with a shift of 0.1",
+            {"shift_factor": 0.1},
+            {"image": image, "noise": noise},
+            {"sample": sample, "scaled": scaled},
+        )
+    )
+    return calls
+
+
+def build_flux2(folder, seed):
+    vae = AutoencoderKLFlux2(latent_channels=8, decoder_block_out_channels=(8, 16), **TINY)
+    randomise(vae, seed)
+    rng = generator(seed + 5)
+    vae.bn.running_mean.copy_(normal(rng, 32, std=0.3))
+    vae.bn.running_var.copy_(normal(rng, 32, mean=1.0, std=0.2).abs())
+    vae.half().save_pretrained(folder)
+
+
+def flux2_calls(folder, seed):
+    vae = AutoencoderKLFlux2.from_pretrained(folder, torch_dtype=torch.float32).eval()
+    calls = sizes_calls(vae, seed)
+    latents = normal(generator(seed + 2), 1, 8, 4, 6)
+    mean = vae.bn.running_mean.view(1, -1, 1, 1)
+    std = torch.sqrt(vae.bn.running_var.view(1, -1, 1, 1) + vae.config.batch_norm_eps)
+    normalised = (Flux2KleinPipeline._patchify_latents(latents) - mean) / std
+    tokens = Flux2KleinPipeline._pack_latents(normalised)
+    calls.append(
+        Call(
+            "pack",
+            "latents as normalised tokens",
+            {},
+            {"latents": latents},
+            {"tokens": tokens},
+        )
+    )
+    return calls
+
+
+WIDE = dict(
+    block_out_channels=(128, 256), layers_per_block=1, norm_num_groups=32, latent_channels=16,
+    use_quant_conv=False, use_post_quant_conv=False, scaling_factor=0.3611, shift_factor=0.1159,
+    **BLOCKS[2],
+)  # fmt: skip
+
+
+def build_wide(folder, seed):
+    vae = AutoencoderKL(**WIDE)
+    vae.save_config(folder)
+    seed_weights(folder, vae, seed)
+
+
+def wide_calls(folder, seed):
+    vae = AutoencoderKL(**WIDE)
+    seed_weights(folder, vae, seed)
+    rng = generator(seed + 1)
+    return [
+        encode_call(vae, "encode", picture(rng, 24, 16)),
+        decode_call(vae, "decode", normal(rng, 1, 16, 8, 12)),
+    ]
+
+
+# name -> (description, seed, build, calls)
+GOLDENS = {
+    "sd-tiny": ("AutoencoderKL with quant convs, 4 channels, float16", 700, build_sd, sd_calls),
+    "flux2-tiny": ("AutoencoderKLFlux2 with a smaller decoder, 8 channels, float16", 710, build_flux2, flux2_calls),
+    "wide": ("AutoencoderKL without quant convs, 16 channels, blocks of 128 and 256, seeded bfloat16", 720, build_wide, wide_calls),
+}  # fmt: skip
+
+
+def main(names, check):
+    for name in names or GOLDENS:
+        description, seed, build, calls = GOLDENS[name]
+        folder = FOLDER / name
+        with exact():
+            if not check:
+                fresh_folder(folder)
+                build(folder, seed)
+            results = calls(folder, seed)
+        if check:
+            print(f"{name}: {check_golden(folder, results):.1e}")
+        else:
+            write_golden(folder, description, seed, results)
+            size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+            print(f"{name}: {size / 1e3:.0f} kB")
+
+
+if __name__ == "__main__":
+    arguments = sys.argv[1:]
+    main([name for name in arguments if name != "--check"], "--check" in arguments)
