@@ -57,9 +57,13 @@ def spy(owner, name, seen):
 
 
 def run_pipeline(folder, name, prompt, negative_prompt="", width=64, height=64, num_frames=1,
-                 seed=42, steps=6, guidance=3.5, max_sequence_length=512, image=None, video=None, strength=None):  # fmt: skip
-    """One call. `image` is a uint8 array [height, width, 3], `video` one of [frames, ...], or None."""
+                 seed=42, steps=6, guidance=3.5, max_sequence_length=512, image=None, video=None, strength=None,
+                 adapt=None):  # fmt: skip
+    """One call. `image` is a uint8 array [height, width, 3], `video` one of [frames, ...], or None.
+    `adapt` is called with the loaded pipeline."""
     pipe = load(folder, image is not None, video is not None)
+    if adapt:
+        adapt(pipe)
     request = {
         "prompt": prompt,
         "negative_prompt": negative_prompt,
