@@ -260,8 +260,11 @@ export class Device {
   async wait(next?: () => void): Promise<void> {
     this.counters.waits++;
     const finished = this.gpuDevice.queue.onSubmittedWorkDone();
-    next?.();
-    await finished;
+    try {
+      next?.();
+    } finally {
+      await finished;
+    }
     this.check();
   }
 

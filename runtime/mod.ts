@@ -20,8 +20,9 @@ export {
 } from "./program.ts";
 export type { BlockFormat, WeightFormat } from "./quantization/block_format.ts";
 export { blockBytes, dequantize, isWeightFormat } from "./quantization/formats.ts";
-export { Resident } from "./resident.ts";
+export { Resident, type ResidentSource } from "./resident.ts";
 export * from "./schedule.ts";
+export type { Segment, StreamingOptions } from "./segments.ts";
 export type { BufferSlot, Kernel, ParamType, WgslDialect } from "./shaders/assemble.ts";
 export * from "./shape.ts";
 export * from "./target.ts";

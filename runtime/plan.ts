@@ -5,6 +5,7 @@
 import { withDirectResults } from "./direct_results.ts";
 import type { Dispatch, Graph } from "./graph.ts";
 import type { Resident } from "./resident.ts";
+import { cutSegments, type Segment, SLAB_COUNT, type StreamingOptions } from "./segments.ts";
 import { RESERVED_PARAMS } from "./shaders/assemble.ts";
 import { roundUp } from "./shape.ts";
 import type { Target } from "./target.ts";
@@ -17,6 +18,8 @@ export interface PlannedDispatch {
   readonly base: readonly [number, number, number];
   /** Workgroups of the part. */
   readonly workgroups: readonly [number, number, number];
+  /** Where its streamed weights are; submits are of one segment. */
+  readonly segment?: Segment;
 }
 
 /** One program of a plan. */
@@ -37,9 +40,11 @@ export interface MemoryPlan {
   readonly programs: Readonly<Record<string, PlannedProgram>>;
   /** Sizes of the shared slots, largest first. */
   readonly slotBytes: readonly number[];
-  /** Slots, parameters and constants: what {@linkcode instantiate} allocates, to the byte. */
+  /** Sizes of the slabs for streamed weights, in the order of {@linkcode Segment.slab}. */
+  readonly slabBytes: readonly number[];
+  /** Slots, slabs, parameters and constants: what {@linkcode instantiate} allocates, to the byte. */
   readonly workspaceBytes: number;
-  /** Weights, inputs, results and state that the programs use. */
+  /** Weights, inputs, results and state that the programs use, but for those that are streamed. */
   readonly residents: ReadonlySet<Resident>;
   /** Bytes of `residents`. */
   readonly residentBytes: number;
@@ -50,28 +55,44 @@ export interface MemoryPlan {
 /** Bytes between the parameter blocks of two dispatches: WebGPU's strictest uniform alignment. */
 export const PARAM_STRIDE = 256;
 
-/** Plans programs that never run at the same time. */
-export function planMemory(graphs: Readonly<Record<string, Graph>>): MemoryPlan {
+/**
+ * Plans programs that never run at the same time.
+ *
+ * @throws {TypeError} when something is to be streamed that programs write, or that cannot be read again
+ */
+export function planMemory(
+  graphs: Readonly<Record<string, Graph>>,
+  streaming: StreamingOptions = {},
+): MemoryPlan {
   const programs: Record<string, PlannedProgram> = {};
   const slotBytes: number[] = [];
+  const slabBytes = new Array<number>(SLAB_COUNT).fill(0);
   const residents = new Set<Resident>();
   let ownBytes = 0;
   for (const [name, graph] of Object.entries(graphs)) {
     const dispatches = withDirectResults(graph.dispatches);
     const { slots, sizes } = assignSlots(dispatches);
     sizes.forEach((size, i) => slotBytes[i] = Math.max(slotBytes[i] ?? 0, size));
-    const submits = cutSubmits(dispatches, graph.target);
+    const segments = cutSegments(dispatches, streaming, graph.target.limits);
+    for (const segment of new Set(segments)) {
+      if (!segment) continue;
+      slabBytes[segment.slab] = Math.max(slabBytes[segment.slab]!, segment.byteLength);
+    }
+    const submits = cutSubmits(dispatches, segments, graph.target);
     const blocks = submits.flat().reduce((sum, { dispatch }) => sum + paramBlocks(dispatch), 0);
     programs[name] = { graph, slots, submits, paramBytes: blocks * PARAM_STRIDE };
     ownBytes += blocks * PARAM_STRIDE;
     for (const { resident } of graph.constants) ownBytes += resident.byteLength;
-    for (const resident of graph.residents) residents.add(resident);
+    for (const resident of graph.residents) {
+      if (!streaming.streamed?.has(resident)) residents.add(resident);
+    }
   }
-  const workspaceBytes = slotBytes.reduce((sum, size) => sum + size, ownBytes);
+  const workspaceBytes = [...slotBytes, ...slabBytes].reduce((sum, size) => sum + size, ownBytes);
   const residentBytes = residents.values().reduce((sum, { byteLength }) => sum + byteLength, 0);
   return {
     programs,
     slotBytes,
+    slabBytes,
     workspaceBytes,
     residents,
     residentBytes,
@@ -146,12 +167,19 @@ export function submitCost({ dispatch, workgroups }: PlannedDispatch, target: Ta
   return dispatchCost(dispatch, target) * count(workgroups) / count(dispatch.workgroups);
 }
 
-/** Cuts grids that are too large or too long, and groups dispatches into submits within the budget. */
-function cutSubmits(dispatches: readonly Dispatch[], target: Target): PlannedDispatch[][] {
+/**
+ * Cuts grids that are too large or too long, and groups dispatches into submits within the budget, each of one segment.
+ */
+function cutSubmits(
+  dispatches: readonly Dispatch[],
+  segments: readonly (Segment | undefined)[],
+  target: Target,
+): PlannedDispatch[][] {
   const submits: PlannedDispatch[][] = [];
   let current: PlannedDispatch[] = [];
   let cost = 0;
-  for (const dispatch of dispatches) {
+  for (const [i, dispatch] of dispatches.entries()) {
+    const segment = segments[i];
     const parts = cutGrid(
       dispatch,
       Math.ceil(dispatchCost(dispatch, target)),
@@ -159,12 +187,13 @@ function cutSubmits(dispatches: readonly Dispatch[], target: Target): PlannedDis
     );
     for (const part of parts) {
       const partCost = submitCost(part, target);
-      if (current.length > 0 && cost + partCost > 1) {
+      const joins = cost + partCost <= 1 && current.at(-1)?.segment === segment;
+      if (current.length > 0 && !joins) {
         submits.push(current);
         current = [];
         cost = 0;
       }
-      current.push(part);
+      current.push(segment ? { ...part, segment } : part);
       cost += partCost;
     }
   }

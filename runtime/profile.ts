@@ -87,10 +87,15 @@ export async function measureTickPeriod(device: Device): Promise<number> {
  * run, and adds up the time of each kernel.
  *
  * @returns rows, the longest first
- * @throws {Error} when the adapter has no timestamps
+ * @throws {Error} when the adapter has no timestamps, or weights of the program are streamed
  */
 export async function profileProgram(program: Program): Promise<ProfileRow[]> {
   const { device } = program;
+  if (program.submits.some((_, i) => program.segmentFrom(i))) {
+    throw new Error(
+      `Cannot profile program "${program.name}": its weights are streamed; allow it more memory`,
+    );
+  }
   const period = await measureTickPeriod(device);
   const rows = new Map<
     string,

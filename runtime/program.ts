@@ -14,6 +14,7 @@ import {
   submitCost,
 } from "./plan.ts";
 import { createWindows, type Resident } from "./resident.ts";
+import { type Segment, Slab } from "./segments.ts";
 import { type BufferWindow, cutIntoPieces } from "./windows.ts";
 import { roundUp } from "./shape.ts";
 import { assembleKernel, type ParamType, RESERVED_PARAMS } from "./shaders/assemble.ts";
@@ -45,6 +46,7 @@ export class Program {
   readonly submits: readonly (readonly PreparedDispatch[])[];
   /** Part of a submit's budget that each of them takes. */
   readonly costs: readonly number[];
+  readonly #slabs: readonly Slab[];
 
   /** Use {@linkcode instantiate}. */
   constructor(
@@ -52,10 +54,12 @@ export class Program {
     device: Device,
     submits: readonly (readonly PreparedDispatch[])[],
     target: Target,
+    slabs: readonly Slab[],
   ) {
     this.name = name;
     this.device = device;
     this.submits = submits;
+    this.#slabs = slabs;
     this.costs = submits.map((dispatches) =>
       dispatches.reduce((sum, { planned }) => sum + submitCost(planned, target), 0)
     );
@@ -76,9 +80,28 @@ export class Program {
     return encoder.finish();
   }
 
+  /** The segment of streamed weights that begins with submit `index`. */
+  segmentFrom(index: number): Segment | undefined {
+    const segmentOf = (i: number) => this.submits[i]?.[0]?.planned.segment;
+    return segmentOf(index) === segmentOf(index - 1) ? undefined : segmentOf(index);
+  }
+
+  /**
+   * Queues the writes of the streamed weights that come into use with submit `index`: after all earlier submits.
+   *
+   * @throws {Error} when they cannot be read any more
+   */
+  loadWeights(index: number): void {
+    const segment = this.segmentFrom(index);
+    if (segment) this.#slabs[segment.slab]!.load(segment);
+  }
+
   /** Submits the whole program without waiting; `runSequence` waits, and can be cancelled. */
   submit(): void {
-    for (let i = 0; i < this.submits.length; i++) this.device.submit([this.encode(i)]);
+    for (let i = 0; i < this.submits.length; i++) {
+      this.loadWeights(i);
+      this.device.submit([this.encode(i)]);
+    }
   }
 }
 
@@ -90,6 +113,12 @@ export function throwIfCancelled(control: RunControl): void {
 /** The error by which cancelled work ends. */
 export function cancelledError(): DOMException {
   return new DOMException("Cannot finish: the work was cancelled", "AbortError");
+}
+
+/** Memory that programs are bound to. */
+interface Workspace {
+  readonly slots: readonly (readonly BufferWindow[])[];
+  readonly slabs: readonly Slab[];
 }
 
 /** Programs of one plan with the memory they share. */
@@ -137,9 +166,11 @@ export async function instantiate(
   control: RunControl = {},
 ): Promise<ProgramSet> {
   const buffers: GPUBuffer[] = [];
+  const slabs: Slab[] = [];
   const constants: Resident[] = [];
   const free = () => {
     for (const buffer of buffers) device.destroyBuffer(buffer);
+    for (const slab of slabs) slab.destroy();
     for (const constant of constants) constant.destroy();
   };
   try {
@@ -149,6 +180,7 @@ export async function instantiate(
         buffers.push(...new Set(windows.map((window) => window.buffer)));
         return windows;
       });
+      plan.slabBytes.forEach((bytes, i) => slabs.push(new Slab(device, `slab ${i}`, bytes)));
       const programs = new Map<string, Program>();
       for (const [name, planned] of Object.entries(plan.programs)) {
         if (planned.paramBytes === 0) {
@@ -160,7 +192,10 @@ export async function instantiate(
           constants.push(resident.allocate(device));
           resident.write(values);
         }
-        programs.set(name, prepareProgram(name, planned, slots, params, device, control));
+        programs.set(
+          name,
+          prepareProgram(name, planned, { slots, slabs }, params, device, control),
+        );
       }
       return new ProgramSet(plan, programs, free);
     });
@@ -175,7 +210,7 @@ const PARAM_USAGE = 0x40 | 0x08; // UNIFORM | COPY_DST
 function prepareProgram(
   name: string,
   planned: PlannedProgram,
-  slots: readonly (readonly BufferWindow[])[],
+  workspace: Workspace,
   params: GPUBuffer,
   device: Device,
   control: RunControl,
@@ -196,7 +231,7 @@ function prepareProgram(
         resource: { buffer: params, offset, size: roundUp(paramBytesOf(dispatch), 16) },
       }];
       for (const tensor of dispatch.tensors) {
-        for (const window of windowsOf(tensor, planned, slots)) {
+        for (const window of windowsOf(tensor, planned, part, workspace)) {
           entries.push({ binding: entries.length, resource: window });
         }
       }
@@ -209,7 +244,7 @@ function prepareProgram(
     })
   );
   device.write(params, 0, new Uint8Array(bytes.buffer));
-  return new Program(name, device, submits, planned.graph.target);
+  return new Program(name, device, submits, planned.graph.target, workspace.slabs);
 }
 
 /** The WGSL of a dispatch: its kernel, specialised to the formats and sizes of its tensors. */
@@ -228,10 +263,15 @@ export function kernelSource(dispatch: Dispatch, target: Target): string {
 function windowsOf(
   tensor: Tensor,
   planned: PlannedProgram,
-  slots: readonly (readonly BufferWindow[])[],
+  { segment }: PlannedDispatch,
+  { slots, slabs }: Workspace,
 ): readonly BufferWindow[] {
   const { memory, byteOffset, byteLength } = tensor;
-  const own = "id" in memory ? slots[planned.slots.get(memory.id)!]! : memory.windows;
+  const own = "id" in memory
+    ? slots[planned.slots.get(memory.id)!]!
+    : segment?.places.has(memory)
+    ? slabs[segment.slab]!.windows(segment, memory)
+    : memory.windows;
   // Only what lies in one piece is shown in part.
   if (!tensor.isWhole) {
     const [{ buffer, offset }] = own as [BufferWindow];

@@ -39,6 +39,9 @@ export function createWindows(device: Device, label: string, bytes: number): Buf
   return pieces.map(({ buffer, offset, size }) => ({ buffer: buffers[buffer]!, offset, size }));
 }
 
+/** Writes all elements of a tensor, by {@linkcode Resident.writeBytes} or {@linkcode Resident.writeRows}. */
+export type ResidentSource = (resident: Resident) => void;
+
 /**
  * A tensor that outlives programs: a weight, an input, a result, a solver's or a cache's state.
  * It is declared first (so that plans can count it) and holds device memory only between
@@ -53,20 +56,37 @@ export class Resident {
   readonly dtype: StorageFormat;
   /** Device memory in bytes, padding included. */
   readonly byteLength: number;
+  readonly #source: ResidentSource | undefined;
   #device: Device | undefined;
   #windows: readonly BufferWindow[] | undefined;
+  #hostCopy: Uint8Array<ArrayBuffer> | undefined;
+  #revision = 0;
+  /** Where writes go while the source is asked for something else than the tensor's own memory. */
+  #redirected: ((bytes: Uint8Array, byteOffset: number) => void) | undefined;
 
   /**
    * Declares a tensor; nothing is allocated.
    *
+   * @param source of its elements, for one that never changes
    * @throws {RangeError} when `dtype` has blocks and the rows are not whole ones
    */
-  constructor(name: string, shape: Shape, dtype: StorageFormat = "f32") {
+  constructor(
+    name: string,
+    shape: Shape,
+    dtype: StorageFormat = "f32",
+    source?: ResidentSource,
+  ) {
     if (isWeightFormat(dtype)) checkBlocks(name, shape, dtype);
     this.name = name;
     this.shape = [...shape];
     this.dtype = dtype;
     this.byteLength = allocatedBytes(shape, dtype);
+    this.#source = source;
+  }
+
+  /** Whether its elements can be had again at any time. */
+  get hasSource(): boolean {
+    return this.#source !== undefined;
   }
 
   /** True between `allocate` and `destroy`. */
@@ -114,19 +134,69 @@ export class Resident {
         `Cannot write ${bytes.byteLength} bytes at ${byteOffset} of tensor "${this.name}": it holds ${this.byteLength} bytes`,
       );
     }
-    let start = 0;
-    for (const window of this.windows) {
-      const end = start + window.size;
-      const from = Math.max(byteOffset, start);
-      const to = Math.min(byteOffset + padded.byteLength, end);
-      if (from < to) {
-        this.#device!.write(
-          window.buffer,
-          window.offset + from - start,
-          padded.subarray(from - byteOffset, to - byteOffset),
-        );
-      }
-      start = end;
+    if (this.#redirected) this.#redirected(padded, byteOffset);
+    else writeToWindows(this.#requireDevice(), this.windows, padded, byteOffset);
+  }
+
+  /**
+   * Queues writes of all elements, from the host copy where there is one, else from the source.
+   *
+   * @param windows memory of {@linkcode Resident.byteLength} bytes that stands in for the tensor's own
+   * @throws {TypeError} when the tensor has no source
+   * @throws {Error} of the source
+   */
+  fill(device = this.#requireDevice(), windows = this.windows): void {
+    const write = (bytes: Uint8Array, byteOffset: number) =>
+      writeToWindows(device, windows, bytes, byteOffset);
+    if (this.#hostCopy) write(this.#hostCopy, 0);
+    else this.#readSource(write);
+  }
+
+  /**
+   * Keeps a copy of all elements in host memory as they lie on the device, for {@linkcode Resident.fill}.
+   *
+   * @throws {TypeError} when the tensor has no source
+   * @throws {Error} of the source
+   */
+  pin(): void {
+    if (this.#hostCopy) return;
+    const copy = new Uint8Array(this.byteLength);
+    this.#readSource((bytes, byteOffset) => copy.set(bytes, byteOffset));
+    this.#hostCopy = copy;
+  }
+
+  /** How often the source has changed what it gives. */
+  get revision(): number {
+    return this.#revision;
+  }
+
+  /**
+   * Says that the source gives other elements from now on. Streamed weights are read again before their next use; the
+   * tensor's own memory is for the caller to {@linkcode Resident.fill}.
+   *
+   * @throws {Error} of the source, when there is a copy in host memory to bring up to date
+   */
+  sourceChanged(): void {
+    this.#revision++;
+    if (!this.#hostCopy) return;
+    this.unpin();
+    this.pin();
+  }
+
+  /** Drops the copy in host memory. */
+  unpin(): void {
+    this.#hostCopy = undefined;
+  }
+
+  #readSource(write: (bytes: Uint8Array, byteOffset: number) => void): void {
+    if (!this.#source) {
+      throw new TypeError(`Cannot fill tensor "${this.name}": it was declared without a source`);
+    }
+    this.#redirected = write;
+    try {
+      this.#source(this);
+    } finally {
+      this.#redirected = undefined;
     }
   }
 
@@ -237,6 +307,28 @@ export class Resident {
   #requireDevice(): Device {
     if (!this.#device) throw new Error(`Cannot use tensor "${this.name}": it is not allocated`);
     return this.#device;
+  }
+}
+
+function writeToWindows(
+  device: Device,
+  windows: readonly BufferWindow[],
+  bytes: Uint8Array,
+  byteOffset: number,
+): void {
+  let start = 0;
+  for (const window of windows) {
+    const end = start + window.size;
+    const from = Math.max(byteOffset, start);
+    const to = Math.min(byteOffset + bytes.byteLength, end);
+    if (from < to) {
+      device.write(
+        window.buffer,
+        window.offset + from - start,
+        bytes.subarray(from - byteOffset, to - byteOffset),
+      );
+    }
+    start = end;
   }
 }
 

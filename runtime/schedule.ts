@@ -25,6 +25,8 @@ interface Submit {
   readonly stage: string | undefined;
   /** Part of a submit's budget. */
   readonly cost: number;
+  /** Whether streamed weights may have to be written for it. */
+  readonly isStreamed: boolean;
   readonly reads: readonly Resident[];
   send(): void;
   finished(contents: readonly Float32Array<ArrayBuffer>[]): void;
@@ -32,8 +34,9 @@ interface Submit {
 
 /**
  * Runs a sequence to its end. While this thread sleeps in the wait for some submits, the GPU already works on the
- * next ones; inputs of the next runs are written in between. As many submits share a wait as one submit's budget
- * holds, for a wait takes as long as many short ones.
+ * next ones; inputs of the next runs are written in between, and streamed weights are read. As many submits share a
+ * wait as one submit's budget holds, for a wait takes as long as many short ones. A segment of streamed weights has a
+ * wait of its own, so that WebGPU's copies of what is queued stay as small as two segments.
  *
  * @param runs drawn ahead of the GPU
  * @throws {DOMException} `AbortError` when cancelled; what was submitted is finished by then
@@ -71,7 +74,7 @@ function* groupsOf(submits: Iterable<Submit>): Generator<Submit[], undefined> {
   for (const submit of submits) {
     const last = group.at(-1);
     const joins = last && last.reads.length === 0 && last.stage !== undefined &&
-      last.stage === submit.stage && cost + submit.cost <= 1;
+      last.stage === submit.stage && !submit.isStreamed && cost + submit.cost <= 1;
     if (last && !joins) {
       yield group;
       group = [];
@@ -87,25 +90,30 @@ function* groupsOf(submits: Iterable<Submit>): Generator<Submit[], undefined> {
 /** The submits of a sequence, encoded when drawn. Short programs share the submit of the one before. */
 function* submitsOf(device: Device, runs: Iterable<Run>): Generator<Submit, undefined> {
   for (const { programs, stage, before, reads = [], finished } of runs) {
-    const groups: { commands: GPUCommandBuffer[]; cost: number }[] = [];
+    const groups: { commands: GPUCommandBuffer[]; cost: number; load?: () => void }[] = [];
     for (const program of programs) {
       program.submits.forEach((_, i) => {
         const command = program.encode(i);
+        const cost = program.costs[i]!;
         const last = groups.at(-1);
-        if (last && program.submits.length === 1) {
+        if (program.segmentFrom(i)) {
+          groups.push({ commands: [command], cost, load: () => program.loadWeights(i) });
+        } else if (last && program.submits.length === 1) {
           last.commands.push(command);
-          last.cost += program.costs[i]!;
-        } else groups.push({ commands: [command], cost: program.costs[i]! });
+          last.cost += cost;
+        } else groups.push({ commands: [command], cost });
       });
     }
-    for (const [i, { commands, cost }] of groups.entries()) {
+    for (const [i, { commands, cost, load }] of groups.entries()) {
       const isLast = i === groups.length - 1;
       yield {
         stage,
         cost,
+        isStreamed: load !== undefined,
         reads: isLast ? reads : [],
         send: () => {
           if (i === 0) before?.();
+          load?.();
           device.submit(commands);
         },
         finished: (contents) => {

@@ -39,7 +39,7 @@ export class Staging {
 /**
  * Writes all parts of a weight, one after the other.
  *
- * @param resident allocated; its dtype is what `storageOf()` says of every part
+ * @param resident that takes writes; its dtype is what `storageOf()` says of every part
  * @throws {SyntaxError} when the files are no longer as long as they were
  * @throws {RangeError} when fp8 weights hold NaN
  */

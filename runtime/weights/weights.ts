@@ -14,7 +14,6 @@ import type { TensorSource } from "./tensor_source.ts";
 interface Declared {
   /** One tensor, or those that lie one after the other in one. */
   readonly parts: readonly StoredPart[];
-  readonly layout: WeightLayout;
   readonly resident: Resident;
 }
 
@@ -32,6 +31,11 @@ export class Weights {
   /** The top of the name tree. */
   get root(): WeightScope {
     return new WeightScope(this, "");
+  }
+
+  /** All declared weights, in the order in which they were. */
+  get residents(): IteratorObject<Resident> {
+    return this.#declared.values().map(({ resident }) => resident);
   }
 
   /** Device memory of all declared weights, in bytes. */
@@ -86,9 +90,7 @@ export class Weights {
     if (known) return known.resident;
     const dtype = this.#storage(name, shape, layout);
     const onDevice = layout === "channels-last" ? [shape[0]!, ...shape.slice(2), shape[1]!] : shape;
-    const resident = new Resident(name, onDevice, dtype);
-    this.#declared.set(key, { parts: [{ name, shape }], layout, resident });
-    return resident;
+    return this.#declare(key, onDevice, dtype, [{ name, shape }], layout);
   }
 
   /**
@@ -114,8 +116,24 @@ export class Weights {
       : counts.every((count) => count * last * bytesPerElement(dtype) % 4 === 0);
     if (!isWhole) return undefined;
     const rows = counts.reduce((sum, count) => sum + count, 0);
-    const resident = new Resident(key, [rows, last], dtype);
-    this.#declared.set(key, { parts, layout: "as-stored", resident });
+    return this.#declare(key, [rows, last], dtype, parts, "as-stored");
+  }
+
+  #declare(
+    key: string,
+    shape: Shape,
+    dtype: StorageFormat,
+    parts: readonly StoredPart[],
+    layout: WeightLayout,
+  ): Resident {
+    const name = parts.map((part) => part.name).join(" + ");
+    const resident = new Resident(
+      name,
+      shape,
+      dtype,
+      (target) => fillResident(this.#source, target, parts, layout, this.#staging),
+    );
+    this.#declared.set(key, { parts, resident });
     return resident;
   }
 
@@ -166,29 +184,35 @@ export class Weights {
   }
 
   /**
-   * Allocates and uploads every declared weight that is not on the device already. When it fails, none of these
-   * stays there.
+   * Allocates and uploads every declared weight that is wanted and not on the device already. When it fails, none of
+   * these stays there.
    *
    * @param onProgress called with bytes done and bytes in all
+   * @param wanted all of them when left out
    * @throws {OutOfMemoryError} when the device has no room
    * @throws {SyntaxError} when the files are no longer as long as they were
    */
-  async upload(device: Device, onProgress?: (done: number, total: number) => void): Promise<void> {
-    const missing = [...this.#declared.values()].filter(({ resident }) => !resident.isAllocated);
-    const total = missing.reduce((sum, { resident }) => sum + resident.byteLength, 0);
+  async upload(
+    device: Device,
+    onProgress?: (done: number, total: number) => void,
+    wanted: Pick<ReadonlySet<Resident>, "has"> = { has: () => true },
+  ): Promise<void> {
+    const missing = [...this.residents].filter((weight) =>
+      !weight.isAllocated && wanted.has(weight)
+    );
+    const total = missing.reduce((sum, { byteLength }) => sum + byteLength, 0);
     let done = 0;
     try {
       await device.guarded(() => {
-        for (const { resident, parts, layout } of missing) {
-          resident.allocate(device);
-          fillResident(this.#source, resident, parts, layout, this.#staging);
-          done += resident.byteLength;
+        for (const weight of missing) {
+          weight.allocate(device).fill();
+          done += weight.byteLength;
           onProgress?.(done, total);
         }
         device.flush();
       });
     } catch (error) {
-      for (const { resident } of missing) resident.destroy();
+      for (const weight of missing) weight.destroy();
       throw error;
     }
   }
