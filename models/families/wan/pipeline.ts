@@ -23,6 +23,8 @@ import type {
 } from "../../pipeline.ts";
 import { cleanPrompt } from "../../prompt_cleaning.ts";
 import { type Schedule, strengthStart } from "../../schedulers/mod.ts";
+import { checkRequest } from "../check_request.ts";
+import { megabytes, uploadWeights } from "../upload_weights.ts";
 import { openWanComponents, type WanComponents } from "./components.ts";
 import { wanInfo } from "./defaults.ts";
 import { latentFrameCount } from "./latents.ts";
@@ -81,22 +83,7 @@ export class WanPipeline implements Pipeline {
       schedule,
       device.target,
     );
-    const parts = this.#weights;
-    const total = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
-    if (total > device.availableBytes) {
-      throw new OutOfMemoryError(
-        `Cannot load the model: its weights take ${megabytes(total)} on the device, ${
-          megabytes(device.availableBytes, Math.floor)
-        } may be taken. Allow more memory, or choose a smaller model`,
-        total,
-        device.availableBytes,
-      );
-    }
-    let before = 0;
-    for (const weights of parts) {
-      await weights.upload(device, (done) => onProgress?.((before + done) / total));
-      before += weights.byteLength;
-    }
+    await uploadWeights(this.#weights, device, onProgress);
     this.#device = device;
   }
 
@@ -196,29 +183,11 @@ export class WanPipeline implements Pipeline {
   }
 
   #check(request: PipelineRequest): void {
-    const { task, width, height, numFrames, numInferenceSteps, guidanceScale } = request;
-    const { sizeMultiple, supportedTasks, maxFrames } = this.info;
-    if (!supportedTasks.includes(task)) {
-      throw new RangeError(
-        `Cannot do ${task}: this model does ${supportedTasks.join(", ")}; choose one of them`,
-      );
-    }
-    for (const [name, value] of Object.entries({ width, height })) {
-      if (!Number.isInteger(value) || value < sizeMultiple || value % sizeMultiple !== 0) {
-        const nearest = Math.max(sizeMultiple, Math.round(value / sizeMultiple) * sizeMultiple);
-        throw new RangeError(
-          `Cannot make a picture of ${width}x${height}: the ${name} must be a multiple of ${sizeMultiple}, for example ${nearest}`,
-        );
-      }
-    }
+    checkRequest(request, this.info);
+    const { numFrames } = request;
+    const { maxFrames } = this.info;
     if (!Number.isInteger(numFrames) || numFrames < 1) {
       throw new RangeError(`Cannot make ${numFrames} frames: at least 1 is needed`);
-    }
-    if (!Number.isInteger(numInferenceSteps) || numInferenceSteps < 1) {
-      throw new RangeError(`Cannot denoise in ${numInferenceSteps} steps: at least 1 is needed`);
-    }
-    if (!Number.isFinite(guidanceScale)) {
-      throw new RangeError(`Cannot guide with a scale of ${guidanceScale}: it must be a number`);
     }
     if (numFrames > maxFrames) {
       throw new RangeError(
@@ -307,8 +276,4 @@ export class WanPipeline implements Pipeline {
     this.#session = { key, session };
     return session;
   }
-}
-
-function megabytes(bytes: number, round: (value: number) => number = Math.ceil): string {
-  return `${round(bytes / 1e6)} MB`;
 }

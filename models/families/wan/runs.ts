@@ -3,9 +3,10 @@ import type { Device, Run } from "../../../runtime/mod.ts";
 import { timestepEmbedding } from "../../embeddings.ts";
 import { explainNonFinite, isFinite } from "../../non_finite.ts";
 import type { PipelineControl, PipelineRequest, PipelineResult } from "../../pipeline.ts";
+import { toSignedRange, toUnitRange } from "../../pixels.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
+import { previewSteps } from "../preview_steps.ts";
 import type { WanComponents } from "./components.ts";
-import { toSignedRange, toUnitRange } from "./latents.ts";
 import { modulationIndices } from "./modulation.ts";
 import { writePrompts } from "./prompts.ts";
 import type { WanSession } from "./session.ts";
@@ -158,15 +159,6 @@ function* denoiseRuns(work: Work): Generator<Run> {
       },
     };
   }
-}
-
-/** After which steps previews are made: at even distances between the first and the last. */
-function previewSteps(totalSteps: number, count: number): number[] {
-  const steps = Array.from(
-    { length: count },
-    (_, k) => Math.ceil((k + 1) * totalSteps / (count + 1)) - 1,
-  );
-  return [...new Set(steps)];
 }
 
 /**

@@ -5,9 +5,7 @@
 import {
   type Device,
   type Graph,
-  instantiate,
   type MemoryPlan,
-  planMemory,
   type ProgramSet,
   type Resident,
   type RunControl,
@@ -16,6 +14,8 @@ import {
 } from "../../../runtime/mod.ts";
 import { FrameHistory } from "../../autoencoders/wan/history.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
+import { SessionPrograms } from "../session_programs.ts";
+import { SolverGraphs } from "../solver.ts";
 import type { WanComponents } from "./components.ts";
 import { tokenGrid } from "./patches.ts";
 import {
@@ -30,13 +30,11 @@ import {
   traceText,
 } from "./session_graphs.ts";
 import { declareTensors, type SessionShape, type SessionTensors } from "./session_tensors.ts";
-import { SolverGraphs } from "./solver.ts";
 
 /** See the file comment. */
 export class WanSession {
   readonly shape: SessionShape;
   readonly tensors: SessionTensors;
-  readonly plan: MemoryPlan;
   readonly solver: SolverGraphs;
   /** What the decoder's convolutions saw of earlier latent frames. */
   readonly history = new FrameHistory();
@@ -44,8 +42,7 @@ export class WanSession {
   readonly clipHistory = new FrameHistory();
   /** What the keys and values of cross-attention were made from, once they are. */
   prompts: string | undefined;
-  readonly #state: Resident[];
-  #programs: ProgramSet | undefined;
+  readonly #programs: SessionPrograms;
 
   /** Traces and plans everything; allocates nothing. */
   constructor(components: WanComponents, shape: SessionShape, schedule: Schedule, target: Target) {
@@ -77,56 +74,40 @@ export class WanSession {
     if (shape.hasPreviews) {
       graphs["preview"] = tracePreview(components, grid, shape, tensors, outputs, target);
     }
-    this.plan = planMemory(graphs);
-    this.#state = [
+    const residents = [
       ...Object.values(this.tensors).flat() as Resident[],
       ...context.flatMap(({ key, value }) => [key, value]),
       ...this.solver.residents,
       ...history.residents,
       ...clipHistory.residents,
-    ].filter((resident) => this.plan.residents.has(resident));
+    ];
+    const { latents, firstPixels, nextPixels } = this.tensors;
+    this.#programs = new SessionPrograms(graphs, residents, [[latents, firstPixels], [nextPixels]]);
   }
 
-  /** Bytes that the session takes beside the weights, the copy that results are read through included. */
+  /** Bytes that the session takes beside the weights; see {@linkcode SessionPrograms.byteLength}. */
   get byteLength(): number {
-    const { latents, firstPixels, nextPixels } = this.tensors;
-    const chunks = [latents.byteLength + firstPixels.byteLength];
-    if (this.#state.includes(nextPixels)) chunks.push(nextPixels.byteLength);
-    return this.#state.reduce(
-      (sum, { byteLength }) => sum + byteLength,
-      this.plan.workspaceBytes + Math.max(...chunks),
-    );
+    return this.#programs.byteLength;
+  }
+
+  /** What the programs take, known before anything is allocated. */
+  get plan(): MemoryPlan {
+    return this.#programs.plan;
   }
 
   /** The programs; only between `allocate` and `destroy`. */
   get programs(): ProgramSet {
-    if (!this.#programs) throw new Error("Cannot run the session: it is not allocated");
-    return this.#programs;
+    return this.#programs.set;
   }
 
-  /**
-   * Takes device memory and compiles. The weights must be on the device. When it fails, nothing stays allocated.
-   *
-   * @throws {OutOfMemoryError} when the memory does not suffice
-   * @throws {DOMException} `AbortError` when cancelled
-   */
+  /** Takes device memory and compiles; see {@linkcode SessionPrograms.allocate}. */
   async allocate(device: Device, control: RunControl = {}): Promise<void> {
-    try {
-      await device.guarded(() => {
-        for (const resident of this.#state) resident.allocate(device);
-      });
-      this.#programs = await instantiate(this.plan, device, control);
-    } catch (error) {
-      this.destroy();
-      throw error;
-    }
+    await this.#programs.allocate(device, control);
   }
 
   /** Gives the device memory back. */
   destroy(): void {
-    this.#programs?.destroy();
-    this.#programs = undefined;
+    this.#programs.destroy();
     this.prompts = undefined;
-    for (const resident of this.#state) resident.destroy();
   }
 }

@@ -7,8 +7,8 @@ import {
   type Run,
   type Target,
   type Tensor,
-} from "../../../runtime/mod.ts";
-import type { Schedule, StateName, StepCoefficients } from "../../schedulers/mod.ts";
+} from "../../runtime/mod.ts";
+import type { Schedule, StateName, StepCoefficients } from "../schedulers/mod.ts";
 
 /** The tensors that a solver works on. */
 export interface SolverState {

@@ -7,8 +7,8 @@ import {
   planMemory,
   Resident,
   runSequence,
-} from "../../../runtime/mod.ts";
-import { addNoise, applyStep, createScheduler, type Schedule } from "../../schedulers/mod.ts";
+} from "../../runtime/mod.ts";
+import { addNoise, applyStep, createScheduler, type Schedule } from "../schedulers/mod.ts";
 import { SolverGraphs, type SolverState } from "./solver.ts";
 
 const SHAPE = [1, 3, 1, 5, 7];
