@@ -7,6 +7,15 @@ import { type ModelIndex, readModelIndex } from "../hub/model_index.ts";
 import { openWanPipeline } from "./families/wan/pipeline.ts";
 import type { Pipeline } from "./pipeline.ts";
 
+export { LoraError } from "./adapters/lora_error.ts";
+export { type ModeRequest, type ResolvedMode, resolveModes } from "./adapters/resolve_mode.ts";
+export type {
+  AdaptableComponent,
+  AdaptableModule,
+  Adapter,
+  AdapterTarget,
+  AppliedAdapter,
+} from "./adapters/types.ts";
 export type {
   Pipeline,
   PipelineControl,

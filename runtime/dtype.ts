@@ -72,3 +72,21 @@ export function decodeElements(bytes: Uint8Array, dtype: DType): Float64Array {
     }
   }
 }
+
+/**
+ * Decodes bytes of a float type to f32, exactly.
+ *
+ * @throws {TypeError} when `dtype` is none
+ */
+export function decodeFloats(bytes: Uint8Array, dtype: DType): Float32Array<ArrayBuffer> {
+  if (!isFloat(dtype)) throw new TypeError(`Cannot decode ${dtype} as floats`);
+  const size = bytesPerElement(dtype);
+  const { buffer, byteOffset, byteLength } = bytes.byteOffset % size === 0 ? bytes : bytes.slice();
+  const count = Math.floor(byteLength / size);
+  if (dtype === "f32") return new Float32Array(new Float32Array(buffer, byteOffset, count));
+  if (dtype === "f16") return new Float32Array(new Float16Array(buffer, byteOffset, count));
+  const halves = new Uint16Array(buffer, byteOffset, count);
+  const bits = new Uint32Array(count);
+  for (let i = 0; i < count; i++) bits[i] = halves[i]! << 16;
+  return new Float32Array(bits.buffer);
+}

@@ -1,5 +1,5 @@
 /** Rows of a stored matrix as numbers, for what is looked up on the CPU: embeddings of a few tokens out of many. */
-import { bytesPerElement, type DType } from "../dtype.ts";
+import { bytesPerElement, decodeFloats } from "../dtype.ts";
 import { blockBytes, dequantize } from "../quantization/formats.ts";
 import { blockFormatOf, elementTypeOf } from "./storage.ts";
 import type { TensorSource } from "./tensor_source.ts";
@@ -31,14 +31,10 @@ export function readRows(
   const result = new Float32Array(rows.length * columns);
   for (let i = 0; i < rows.length; i++) {
     source.read(name, rows[i]! * bytes.byteLength, bytes);
-    result.set(blocks ? dequantize(bytes, blocks, scale) : decode(bytes, dtype!), i * columns);
+    result.set(
+      blocks ? dequantize(bytes, blocks, scale) : decodeFloats(bytes, dtype!),
+      i * columns,
+    );
   }
   return result;
-}
-
-function decode({ buffer }: Uint8Array<ArrayBuffer>, dtype: DType): ArrayLike<number> {
-  if (dtype === "f32") return new Float32Array(buffer);
-  if (dtype === "f16") return new Float16Array(buffer);
-  const bits = Uint32Array.from(new Uint16Array(buffer), (half) => half << 16);
-  return new Float32Array(bits.buffer);
 }

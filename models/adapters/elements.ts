@@ -1,0 +1,32 @@
+/** The numbers of adapter files as typed arrays. */
+import { decodeFloats, elementCount } from "../../runtime/mod.ts";
+import type { AdapterTensor } from "./types.ts";
+
+/** Elements as they are stored: bits of the 16-bit types, or f32. */
+export type StoredElements = Uint16Array | Float32Array;
+
+/** A tensor's elements in f32, exactly. */
+export function floatElements({ bytes, dtype }: AdapterTensor): Float32Array<ArrayBuffer> {
+  return decodeFloats(bytes, dtype);
+}
+
+/**
+ * A tensor's elements in a type that holds them; a view where the bytes lie right.
+ *
+ * @param dtype its own, or f32
+ */
+export function elementsAs(dtype: AdapterTensor["dtype"], tensor: AdapterTensor): StoredElements {
+  if (tensor.dtype !== dtype) return floatElements(tensor);
+  const size = dtype === "f32" ? 4 : 2;
+  const bytes = tensor.bytes.byteOffset % size === 0 ? tensor.bytes : tensor.bytes.slice();
+  const length = bytes.byteLength / size;
+  return dtype === "f32"
+    ? new Float32Array(bytes.buffer, bytes.byteOffset, length)
+    : new Uint16Array(bytes.buffer, bytes.byteOffset, length);
+}
+
+/** A tensor seen as a matrix: its first size, and all others together. */
+export function matrixShape({ shape }: AdapterTensor): [rows: number, columns: number] {
+  const rows = shape[0] ?? 1;
+  return [rows, elementCount(shape) / rows];
+}

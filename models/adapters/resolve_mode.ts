@@ -1,0 +1,110 @@
+/** How adapters are brought in: beside the layers, or written into their weights. */
+import { needsWriting, summedRank } from "./low_rank_form.ts";
+import type { AdaptableComponent, AdaptableModule, Adapter, AdapterTarget } from "./types.ts";
+
+/** Ranks that a layer takes beside it before `auto` writes adapters into its weight. */
+export const MAX_DYNAMIC_RANK = 128;
+
+/** An adapter, and how it is asked to be brought in. */
+export interface ModeRequest {
+  readonly adapter: Adapter;
+  /** Changes of other targets are left out. */
+  readonly targets: readonly AdapterTarget[];
+  readonly mode: "auto" | "merge" | "dynamic";
+}
+
+/** How an adapter is brought in. */
+export interface ResolvedMode {
+  readonly mode: "dynamic" | "merge";
+  /** Why it is not, or not everywhere, as asked; one clause. */
+  readonly note?: string;
+}
+
+/** A layer that an adapter changes. */
+interface ChangedLayer {
+  /** Target and name. */
+  readonly key: string;
+  readonly isQuantised: boolean;
+  /** Ranks of its branch. */
+  readonly rank: number;
+  /** It has no branch. */
+  readonly isWritten: boolean;
+}
+
+/**
+ * Decides for adapters that are used together.
+ *
+ * - `dynamic` stays so, but layers that are changed in a way that has no low-rank branch are written; an adapter that
+ *   has no others is merged.
+ * - `merge` writes the layers that are not quantised: rounding to blocks again would not be exact. Quantised ones get
+ *   a branch, and an adapter that has no others is dynamic.
+ * - `auto` is `dynamic` unless the adapter changes a layer that is not quantised, where the ranks of all that are not to
+ *   be merged come to more than {@linkcode MAX_DYNAMIC_RANK}.
+ *
+ * @returns for each adapter, in their order
+ */
+export function resolveModes(
+  uses: readonly ModeRequest[],
+  components: readonly AdaptableComponent[],
+): readonly ResolvedMode[] {
+  const modules = new Map(
+    components.flatMap(({ target, modules }) =>
+      modules.map((module) => [layerKey(target, module.name), module] as const)
+    ),
+  );
+  const layers = uses.map((use) => changedLayers(use, modules));
+  const ranks = new Map<string, number>();
+  for (const [i, use] of uses.entries()) {
+    if (use.mode === "merge") continue;
+    for (const { key, rank } of layers[i]!) ranks.set(key, (ranks.get(key) ?? 0) + rank);
+  }
+  return uses.map(({ mode }, i) => {
+    const own = layers[i]!;
+    const isWide = own.some(({ key, rank, isQuantised }) =>
+      !isQuantised && rank > 0 && ranks.get(key)! > MAX_DYNAMIC_RANK
+    );
+    return mode === "merge" || (mode === "auto" && isWide) ? merged(own, mode) : dynamic(own, mode);
+  });
+}
+
+function merged(layers: readonly ChangedLayer[], mode: ModeRequest["mode"]): ResolvedMode {
+  const beside = layers.filter(({ isQuantised, isWritten }) => isQuantised && !isWritten).length;
+  if (mode === "auto" || beside === 0) return { mode: "merge" };
+  const note =
+    `${beside} of ${layers.length} layers are stored quantised, which merging would round; ` +
+    "they are changed beside their weights";
+  return { mode: beside === layers.length ? "dynamic" : "merge", note };
+}
+
+function dynamic(layers: readonly ChangedLayer[], mode: ModeRequest["mode"]): ResolvedMode {
+  const written = layers.filter(({ isWritten }) => isWritten).length;
+  if (written === 0) return { mode: "dynamic" };
+  const isAll = written === layers.length;
+  const note = `${written} of ${layers.length} layers are written into their weights: ` +
+    "their changes have no low-rank form";
+  return { mode: isAll ? "merge" : "dynamic", ...(!(isAll && mode === "auto") && { note }) };
+}
+
+function changedLayers(
+  { adapter, targets }: ModeRequest,
+  modules: ReadonlyMap<string, AdaptableModule>,
+): ChangedLayer[] {
+  const layers: ChangedLayer[] = [];
+  for (const change of adapter.changes) {
+    const key = layerKey(change.target, change.module);
+    const module = modules.get(key);
+    if (!module || !targets.includes(change.target) || isBiasOnly(change)) continue;
+    const { isQuantised } = module;
+    const isWritten = needsWriting(change, module);
+    layers.push({ key, isQuantised, isWritten, rank: isWritten ? 0 : summedRank(change) });
+  }
+  return layers;
+}
+
+function isBiasOnly({ weight, magnitude }: Adapter["changes"][number]): boolean {
+  return weight.length === 0 && magnitude === undefined;
+}
+
+function layerKey(target: AdapterTarget, module: string): string {
+  return `${target} ${module}`;
+}
