@@ -3,7 +3,10 @@
  *
  * @module
  */
-import { type ModelIndex, readModelIndex } from "../hub/model_index.ts";
+import type { FamilyFiles } from "./checkpoints/component_format.ts";
+import type { ModelFiles } from "./checkpoints/model_files.ts";
+import { openModelFiles, type PartPaths } from "./checkpoints/open_model.ts";
+import { WAN_FILES } from "./families/wan/files.ts";
 import { openWanPipeline } from "./families/wan/pipeline.ts";
 import type { Pipeline } from "./pipeline.ts";
 
@@ -16,6 +19,7 @@ export type {
   AdapterTarget,
   AppliedAdapter,
 } from "./adapters/types.ts";
+export type { PartPaths } from "./checkpoints/open_model.ts";
 export type {
   Pipeline,
   PipelineControl,
@@ -29,25 +33,36 @@ export type {
   QualityTier,
 } from "./pipeline.ts";
 
-/** Pipelines by the class that `model_index.json` names. */
-const PIPELINES: Readonly<Record<string, (index: ModelIndex) => Promise<Pipeline>>> = {
-  WanPipeline: openWanPipeline,
-  WanImageToVideoPipeline: openWanPipeline,
-};
+/** A model family: the pipelines that it has, and how its files are known. */
+interface Family {
+  /** Classes that `model_index.json` may name. */
+  readonly classNames: readonly string[];
+  readonly open: (files: ModelFiles) => Promise<Pipeline>;
+  readonly files: FamilyFiles;
+}
+
+const FAMILIES: readonly Family[] = [
+  {
+    classNames: ["WanPipeline", "WanImageToVideoPipeline"],
+    open: openWanPipeline,
+    files: WAN_FILES,
+  },
+];
 
 /**
- * Opens the pipeline of a model folder: checks all files, uploads nothing.
+ * Opens the pipeline of a model: checks all files, uploads nothing.
  *
+ * @param model its folder, or a file with its transformer
+ * @param parts that lie elsewhere
  * @throws {Error} naming the file and what is wrong with it
  */
-export async function openPipeline(folder: string): Promise<Pipeline> {
-  const index = await readModelIndex(folder);
-  const open = Object.hasOwn(PIPELINES, index.className) ? PIPELINES[index.className] : undefined;
-  if (!open) {
-    throw new TypeError(
-      `Cannot open "${folder}": its model_index.json names the pipeline class "${index.className}"; ` +
-        `this program knows ${Object.keys(PIPELINES).join(", ")}`,
-    );
-  }
-  return await open(index);
+export async function openPipeline(model: string, parts: PartPaths = {}): Promise<Pipeline> {
+  const opened = await openModelFiles(model, parts, FAMILIES.map(({ files }) => files));
+  const family = FAMILIES.find(({ classNames }) => classNames.includes(opened.className));
+  if (family) return await family.open(opened);
+  opened[Symbol.dispose]();
+  throw new TypeError(
+    `Cannot open "${model}": its model_index.json names the pipeline class "${opened.className}"; ` +
+      `this program knows ${FAMILIES.flatMap(({ classNames }) => classNames).join(", ")}`,
+  );
 }

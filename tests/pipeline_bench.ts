@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { readModelIndex } from "../hub/model_index.ts";
+import { openModelFiles } from "../models/checkpoints/open_model.ts";
 import { openWanPipeline, type WanPipeline } from "../models/families/wan/pipeline.ts";
 import type { PipelineRequest } from "../models/mod.ts";
 import { Device, openDevice, type Target } from "../runtime/mod.ts";
@@ -52,7 +52,7 @@ export async function withPipeline(
   const { folder, maxBytes = Infinity, ...changes } = options;
   const device = new Device(gpuDevice, { ...target, ...changes }, adapter, maxBytes);
   try {
-    using pipeline = await openWanPipeline(await readModelIndex(folder ?? FOLDER));
+    using pipeline = await openWanPipeline(await openModelFiles(folder ?? FOLDER));
     await pipeline.load(device);
     await use({ device, pipeline, weightBytes: device.allocatedBytes });
   } finally {

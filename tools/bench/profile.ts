@@ -1,6 +1,6 @@
 /** Where the GPU's time goes: kernels of a denoising step and of the decoder, against the whole. */
 
-import { readModelIndex } from "../../hub/model_index.ts";
+import { openModelFiles } from "../../models/checkpoints/open_model.ts";
 import { openWanComponents } from "../../models/families/wan/components.ts";
 import { WanSession } from "../../models/families/wan/session.ts";
 import { TorchGenerator } from "../../models/noise.ts";
@@ -44,7 +44,7 @@ export async function benchKernels(log: (line: string) => void): Promise<Figures
     device.destroy();
     return {};
   }
-  const components = await openWanComponents(await readModelIndex(BUNDLED));
+  const components = await openWanComponents(await openModelFiles(BUNDLED));
   const { textEncoder, transformer, vae, scheduler } = components;
   const { scale_factor_spatial: scale } = vae.config;
   const session = new WanSession(

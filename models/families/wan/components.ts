@@ -1,23 +1,19 @@
-/** The parts of a Wan pipeline on disk: configurations checked, weight headers read, nothing on the device. */
+/** The parts of a Wan pipeline: configurations checked, weight headers read, nothing on the device. */
 import type { z } from "zod";
-import { readJsonObject } from "../../../hub/json_file.ts";
-import { componentFolder, type ModelIndex } from "../../../hub/model_index.ts";
-import { Checkpoint, Weights } from "../../../runtime/mod.ts";
+import type { Weights } from "../../../runtime/mod.ts";
 import { WAN_VAE_CONFIG, type WanVaeConfig } from "../../autoencoders/wan/config.ts";
+import type { ConfigFile, ModelFiles } from "../../checkpoints/model_files.ts";
 import { parseConfig } from "../../config.ts";
 import { refuseFields } from "../../schedulers/config.ts";
 import { createScheduler, type Scheduler } from "../../schedulers/mod.ts";
 import { UMT5_CONFIG, type Umt5Config } from "../../text_encoders/umt5.ts";
-import { loadTokenizer, type Tokenizer } from "../../tokenizers/mod.ts";
+import type { Tokenizer } from "../../tokenizers/mod.ts";
 import {
   WAN_PIPELINE_CONFIG,
   WAN_TRANSFORMER_CONFIG,
   type WanPipelineConfig,
   type WanTransformerConfig,
 } from "./config.ts";
-
-/** Far more than any component's configuration has. */
-const MAX_CONFIG_BYTES = 2 ** 20;
 
 /** A component that has weights. */
 export interface WeightedComponent<Config> {
@@ -38,60 +34,51 @@ export interface WanComponents extends Disposable {
 /**
  * Opens all parts.
  *
+ * @param files are the result's from here on, and closed when it fails
  * @throws {Error} naming the file and what is wrong with it
  */
-export async function openWanComponents(index: ModelIndex): Promise<WanComponents> {
-  const indexPath = `${index.folder}/model_index.json`;
-  const pipeline = parseConfig(WAN_PIPELINE_CONFIG, index.settings, indexPath);
-  const readConfig = async <Schema extends z.ZodType>(
-    component: string,
-    className: string,
-    schema: Schema,
-  ) => {
-    const path = `${await componentFolder(index, component, [className])}/config.json`;
-    return parseConfig(schema, await readJsonObject(path, { maxBytes: MAX_CONFIG_BYTES }), path);
-  };
-  const transformer = await readConfig(
-    "transformer",
-    "WanTransformer3DModel",
-    WAN_TRANSFORMER_CONFIG,
-  );
-  const vae = await readConfig("vae", "AutoencoderKLWan", WAN_VAE_CONFIG);
-  const textEncoder = await readConfig("text_encoder", "UMT5EncoderModel", UMT5_CONFIG);
-  checkFit(indexPath, transformer, vae, textEncoder);
-  const scheduler = await openScheduler(await componentFolder(index, "scheduler"));
-  const tokenizer = await loadTokenizer(await componentFolder(index, "tokenizer"));
-  if (tokenizer.vocabSize > textEncoder.vocab_size) {
-    throw new SyntaxError(
-      `Cannot use "${indexPath}": the tokenizer has ${tokenizer.vocabSize} ids, the text encoder's vocab_size is ${textEncoder.vocab_size}`,
-    );
-  }
-  const opened: Checkpoint[] = [];
-  const open = (name: string) => {
-    const checkpoint = Checkpoint.open(`${index.folder}/${name}`);
-    opened.push(checkpoint);
-    return new Weights(checkpoint);
-  };
-  const close = () => opened.forEach((checkpoint) => checkpoint[Symbol.dispose]());
+export async function openWanComponents(files: ModelFiles): Promise<WanComponents> {
   try {
-    return {
-      pipeline,
-      tokenizer,
-      scheduler,
-      textEncoder: { config: textEncoder, weights: open("text_encoder") },
-      transformer: { config: transformer, weights: open("transformer") },
-      vae: { config: vae, weights: open("vae") },
-      [Symbol.dispose]: close,
-    };
+    return await openAll(files);
   } catch (error) {
-    close();
+    files[Symbol.dispose]();
     throw error;
   }
 }
 
-async function openScheduler(folder: string): Promise<Scheduler> {
-  const path = `${folder}/scheduler_config.json`;
-  const config = await readJsonObject(path, { maxBytes: MAX_CONFIG_BYTES });
+async function openAll(files: ModelFiles): Promise<WanComponents> {
+  const pipeline = parseConfig(WAN_PIPELINE_CONFIG, files.settings, files.path);
+  const open = async <Schema extends z.ZodType>(
+    name: string,
+    className: string,
+    schema: Schema,
+  ) => {
+    const { config, path, openWeights } = await files.component(name, [className]);
+    return { config: parseConfig(schema, config, path), openWeights };
+  };
+  const transformer = await open("transformer", "WanTransformer3DModel", WAN_TRANSFORMER_CONFIG);
+  const vae = await open("vae", "AutoencoderKLWan", WAN_VAE_CONFIG);
+  const textEncoder = await open("text_encoder", "UMT5EncoderModel", UMT5_CONFIG);
+  checkFit(files.path, transformer.config, vae.config, textEncoder.config);
+  const scheduler = openScheduler(await files.scheduler());
+  const tokenizer = await files.tokenizer();
+  if (tokenizer.vocabSize > textEncoder.config.vocab_size) {
+    throw new SyntaxError(
+      `Cannot use "${files.path}": the tokenizer has ${tokenizer.vocabSize} ids, the text encoder's vocab_size is ${textEncoder.config.vocab_size}`,
+    );
+  }
+  return {
+    pipeline,
+    tokenizer,
+    scheduler,
+    textEncoder: { config: textEncoder.config, weights: textEncoder.openWeights() },
+    transformer: { config: transformer.config, weights: transformer.openWeights() },
+    vae: { config: vae.config, weights: vae.openWeights() },
+    [Symbol.dispose]: () => files[Symbol.dispose](),
+  };
+}
+
+function openScheduler({ path, config }: ConfigFile): Scheduler {
   try {
     // Wan's pipelines give neither the size that decides the shift nor noise at every step.
     refuseFields(config, ["use_dynamic_shifting", "stochastic_sampling"]);

@@ -1,4 +1,3 @@
-import type { ModelIndex } from "../../../hub/model_index.ts";
 import type {
   PipelineDefaults,
   PipelineInfo,
@@ -59,7 +58,7 @@ function settings(
 /** What the pipeline says of itself. */
 export function wanInfo(
   { pipeline, transformer, vae, textEncoder }: WanComponents,
-  index: ModelIndex,
+  className: string,
 ): PipelineInfo {
   const { num_attention_heads, attention_head_dim, patch_size, rope_max_seq_len } =
     transformer.config;
@@ -73,7 +72,7 @@ export function wanInfo(
   tasks.push("V2V");
   const precision = (weights: typeof vae.weights) => weights.mainFormat.toLowerCase();
   return {
-    className: index.className,
+    className,
     supportedTasks: tasks,
     defaultTask: defaults.numFrames === 1 ? "T2I" : "T2V",
     precisions: {

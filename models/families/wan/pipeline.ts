@@ -4,7 +4,6 @@
  * Source: diffusers `WanPipeline`, `WanImageToVideoPipeline` (with `expand_timesteps`) and `WanVideoToVideoPipeline`.
  * A change is a short clip that goes on from the picture, of which the last frame is kept, as ChronoEdit does it.
  */
-import type { ModelIndex } from "../../../hub/model_index.ts";
 import {
   type Device,
   elementCount,
@@ -12,6 +11,7 @@ import {
   runSequence,
   type Weights,
 } from "../../../runtime/mod.ts";
+import type { ModelFiles } from "../../checkpoints/model_files.ts";
 import { TorchGenerator } from "../../noise.ts";
 import type {
   Pipeline,
@@ -47,9 +47,9 @@ const TASKS: Readonly<
   V2V: { source: "clip", isPicture: false },
 };
 
-/** Opens a Wan pipeline folder; nothing is on the device yet. */
-export async function openWanPipeline(index: ModelIndex): Promise<WanPipeline> {
-  return new WanPipeline(await openWanComponents(index), index);
+/** Opens a Wan pipeline, to which the files belong from then on; nothing is on the device yet. */
+export async function openWanPipeline(files: ModelFiles): Promise<WanPipeline> {
+  return new WanPipeline(await openWanComponents(files), files.className);
 }
 
 /** See the file comment. */
@@ -60,9 +60,9 @@ export class WanPipeline implements Pipeline {
   #session: { key: string; session: WanSession } | undefined;
 
   /** Use {@linkcode openWanPipeline}. */
-  constructor(components: WanComponents, index: ModelIndex) {
+  constructor(components: WanComponents, className: string) {
     this.#components = components;
-    this.info = wanInfo(components, index);
+    this.info = wanInfo(components, className);
   }
 
   /** Declares the weights that requests can need by tracing the smallest session, then uploads them. */

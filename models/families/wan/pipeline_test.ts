@@ -1,7 +1,7 @@
 /** How the pipeline treats the device: memory, reuse, cancellation. What it computes is tested in `tests/`. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { readModelIndex } from "../../../hub/model_index.ts";
+import { openModelFiles } from "../../checkpoints/open_model.ts";
 import { BASELINE_TARGET, GpuValidationError, OutOfMemoryError } from "../../../runtime/mod.ts";
 import { type Bench, FOLDER, REQUEST, withPipeline } from "../../../tests/pipeline_bench.ts";
 import type { PipelineControl, PipelineProgress, PipelineRequest } from "../../pipeline.ts";
@@ -80,7 +80,7 @@ Deno.test("WanPipeline.generate() makes programs of narrow operands for quality 
   }));
 
 Deno.test("WanSession lets the transformer alone round its operands", async () => {
-  using components = await openWanComponents(await readModelIndex(FOLDER));
+  using components = await openWanComponents(await openModelFiles(FOLDER));
   const { plan } = new WanSession(
     components,
     {
@@ -111,7 +111,7 @@ for (
 ) {
   Deno.test(`WanPipeline.generate() takes what its session planned, to the byte, and frees it for another size: ${name}`, () =>
     withPipeline(async ({ device, pipeline, weightBytes }) => {
-      using components = await openWanComponents(await readModelIndex(FOLDER));
+      using components = await openWanComponents(await openModelFiles(FOLDER));
       const { vae: { config } } = components;
       const { numInferenceSteps } = REQUEST;
       const planned = new WanSession(

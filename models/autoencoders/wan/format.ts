@@ -1,0 +1,222 @@
+/**
+ * Wan's autoencoders in single files.
+ *
+ * Source of the names: the conversion table of diffusers (`convert_wan_vae_to_diffusers`), and for 2.2, whose levels are
+ * lists of their own, the module names of the Wan team's code beside those of diffusers.
+ */
+import type { JsonObject } from "../../../hub/json_file.ts";
+import type { TensorSource } from "../../../runtime/mod.ts";
+import { type ComponentFormat, countModules, shapeOf } from "../../checkpoints/component_format.ts";
+import type { Layout, LayoutEntry } from "../../layouts.ts";
+
+const RESIDUAL: readonly (readonly [theirs: string, ours: string])[] = [
+  ["residual.0.gamma", "norm1.gamma"],
+  ["residual.2", "conv1"],
+  ["residual.3.gamma", "norm2.gamma"],
+  ["residual.6", "conv2"],
+  ["shortcut", "conv_shortcut"],
+];
+
+const RESAMPLE = [["resample.1", "resample.1"], ["time_conv", "time_conv"]] as const;
+
+const ATTENTION = ["norm.gamma", "to_qkv", "proj"].map((name) => [name, name] as const);
+
+/** What both kinds have. */
+const COMMON: readonly LayoutEntry[] = [
+  entry("conv1", "quant_conv"),
+  entry("conv2", "post_quant_conv"),
+  ...["encoder", "decoder"].flatMap((side) => [
+    entry(`${side}.conv1`, `${side}.conv_in`),
+    entry(`${side}.head.0.gamma`, `${side}.norm_out.gamma`),
+    entry(`${side}.head.2`, `${side}.conv_out`),
+    ...within(RESIDUAL, `${side}.middle.0`, `${side}.mid_block.resnets.0`),
+    ...within(ATTENTION, `${side}.middle.1`, `${side}.mid_block.attentions.0`),
+    ...within(RESIDUAL, `${side}.middle.2`, `${side}.mid_block.resnets.1`),
+  ]),
+];
+
+/** Wan 2.1: all levels of a side in one list, which diffusers keeps for the encoder alone. */
+function flatLayout(tensors: TensorSource): Layout {
+  const blocks = countModules(tensors, "decoder.upsamples.");
+  // Of a level of the decoder: its residual blocks, then the upsampler.
+  let perLevel = 1;
+  while (
+    perLevel < blocks && !tensors.find(`decoder.upsamples.${perLevel - 1}.resample.1.weight`)
+  ) perLevel++;
+  return {
+    name: "original Wan 2.1 autoencoder",
+    prefixes: [],
+    entries: [
+      ...COMMON,
+      ...within(RESIDUAL, "encoder.downsamples.*", "encoder.down_blocks.*"),
+      ...within(RESAMPLE, "encoder.downsamples.*", "encoder.down_blocks.*"),
+      ...Array.from({ length: blocks }, (_, i) => {
+        const level = `decoder.up_blocks.${Math.floor(i / perLevel)}`;
+        const theirs = `decoder.upsamples.${i}`;
+        return [
+          ...within(RESIDUAL, theirs, `${level}.resnets.${i % perLevel}`),
+          ...within(RESAMPLE, theirs, `${level}.upsamplers.0`),
+        ];
+      }).flat(),
+    ],
+  };
+}
+
+/** Wan 2.2: a list for each level. */
+const NESTED_LAYOUT: Layout = {
+  name: "original Wan 2.2 autoencoder",
+  prefixes: [],
+  entries: [
+    ...COMMON,
+    ...([["encoder", "down"], ["decoder", "up"]] as const).flatMap(([side, way]) => {
+      const theirs = `${side}.${way}samples.*.${way}samples.*`;
+      const level = `${side}.${way}_blocks.*`;
+      return [
+        ...within(RESIDUAL, theirs, `${level}.resnets.*`),
+        ...within(RESAMPLE, theirs, `${level}.${way}sampler`),
+      ];
+    }),
+  ],
+};
+
+/** Mean and standard deviation of each latent channel, by their number; the files do not hold them. */
+const STATISTICS: Readonly<Record<number, { readonly mean: number[]; readonly std: number[] }>> = {
+  // Source: the defaults of diffusers' AutoencoderKLWan.
+  16: {
+    // deno-fmt-ignore
+    mean: [
+      -0.7571, -0.7089, -0.9113, 0.1075, -0.1745, 0.9653, -0.1517, 1.5508,
+      0.4134, -0.0715, 0.5517, -0.3632, -0.1922, -0.9497, 0.2503, -0.2921,
+    ],
+    // deno-fmt-ignore
+    std: [
+      2.8184, 1.4541, 2.3275, 2.6558, 1.2196, 1.7708, 2.6052, 2.0743,
+      3.2687, 2.1526, 2.8652, 1.5579, 1.6382, 1.1253, 2.8251, 1.916,
+    ],
+  },
+  // Source: Wan2_2_VAE of the Wan team's code.
+  48: {
+    // deno-fmt-ignore
+    mean: [
+      -0.2289, -0.0052, -0.1323, -0.2339, -0.2799, 0.0174, 0.1838, 0.1557,
+      -0.1382, 0.0542, 0.2813, 0.0891, 0.157, -0.0098, 0.0375, -0.1825,
+      -0.2246, -0.1207, -0.0698, 0.5109, 0.2665, -0.2108, -0.2158, 0.2502,
+      -0.2055, -0.0322, 0.1109, 0.1567, -0.0729, 0.0899, -0.2799, -0.123,
+      -0.0313, -0.1649, 0.0117, 0.0723, -0.2839, -0.2083, -0.052, 0.3748,
+      0.0152, 0.1957, 0.1433, -0.2944, 0.3573, -0.0548, -0.1681, -0.0667,
+    ],
+    // deno-fmt-ignore
+    std: [
+      0.4765, 1.0364, 0.4514, 1.1677, 0.5313, 0.499, 0.4818, 0.5013,
+      0.8158, 1.0344, 0.5894, 1.0901, 0.6885, 0.6165, 0.8454, 0.4978,
+      0.5759, 0.3523, 0.7135, 0.6804, 0.5833, 1.4146, 0.8986, 0.5659,
+      0.7069, 0.5338, 0.4889, 0.4917, 0.4069, 0.4999, 0.6866, 0.4093,
+      0.5709, 0.6065, 0.6415, 0.4944, 0.5726, 1.2042, 0.5458, 1.6887,
+      0.3971, 1.06, 0.3943, 0.5537, 0.5444, 0.4089, 0.7468, 0.7744,
+    ],
+  },
+};
+
+/** Wan 2.1's and 2.2's. */
+export const WAN_VAE_FORMAT: ComponentFormat = {
+  name: "a Wan autoencoder",
+  component: "vae",
+  className: "AutoencoderKLWan",
+  namings: [
+    {
+      probes: ["decoder.middle.0.residual.0.gamma", "decoder.upsamples.0.residual.0.gamma"],
+      layout: flatLayout,
+    },
+    {
+      probes: [
+        "decoder.middle.0.residual.0.gamma",
+        "decoder.upsamples.0.upsamples.0.residual.0.gamma",
+      ],
+      layout: NESTED_LAYOUT,
+    },
+    { probes: ["decoder.mid_block.resnets.0.norm1.gamma", "post_quant_conv.weight"] },
+  ],
+  config,
+};
+
+/** One level of the encoder. */
+interface Level {
+  channels: number;
+  blocks: number;
+  isTemporal: boolean;
+}
+
+function config(tensors: TensorSource): JsonObject {
+  const [baseDim, inChannels] = shapeOf(tensors, "encoder.conv_in.weight", 5) as [number, number];
+  const zDim = shapeOf(tensors, "decoder.conv_in.weight", 5)[1]!;
+  const statistics = STATISTICS[zDim];
+  if (!statistics) {
+    throw new TypeError(
+      `Cannot use "${tensors.path}": its latents have ${zDim} channels, whose statistics are known for ${
+        Object.keys(STATISTICS).join(" and ")
+      } only; use a folder with a config.json that has them`,
+    );
+  }
+  const isResidual = tensors.find("encoder.down_blocks.0.resnets.0.conv1.weight") !== undefined;
+  const levels = isResidual ? nestedLevels(tensors) : flatLevels(tensors);
+  const temporal = levels.slice(0, -1).map(({ isTemporal }) => isTemporal);
+  const patchSize = Math.sqrt(inChannels / 3);
+  const finalDim = shapeOf(tensors, "decoder.norm_out.gamma", 1)[0]!;
+  return {
+    _class_name: WAN_VAE_FORMAT.className,
+    base_dim: baseDim,
+    decoder_base_dim: finalDim * baseDim / levels[0]!.channels,
+    z_dim: zDim,
+    dim_mult: levels.map(({ channels }) => channels / baseDim),
+    num_res_blocks: levels[0]!.blocks,
+    temperal_downsample: temporal,
+    latents_mean: statistics.mean,
+    latents_std: statistics.std,
+    is_residual: isResidual,
+    in_channels: inChannels,
+    out_channels: shapeOf(tensors, "decoder.conv_out.weight", 5)[0]!,
+    patch_size: patchSize === 1 ? null : patchSize,
+    scale_factor_spatial: patchSize * 2 ** (levels.length - 1),
+    scale_factor_temporal: 2 ** temporal.filter(Boolean).length,
+  };
+}
+
+function nestedLevels(tensors: TensorSource): Level[] {
+  return Array.from({ length: countModules(tensors, "encoder.down_blocks.") }, (_, level) => {
+    const path = `encoder.down_blocks.${level}`;
+    return {
+      channels: shapeOf(tensors, `${path}.resnets.0.conv2.weight`, 5)[0]!,
+      blocks: countModules(tensors, `${path}.resnets.`),
+      isTemporal: tensors.find(`${path}.downsampler.time_conv.weight`) !== undefined,
+    };
+  });
+}
+
+function flatLevels(tensors: TensorSource): Level[] {
+  const levels: Level[] = [];
+  let level: Level = { channels: 0, blocks: 0, isTemporal: false };
+  for (let i = 0; i < countModules(tensors, "encoder.down_blocks."); i++) {
+    const path = `encoder.down_blocks.${i}`;
+    if (level.blocks === 0) levels.push(level);
+    if (tensors.find(`${path}.conv2.weight`)) {
+      level.channels = shapeOf(tensors, `${path}.conv2.weight`, 5)[0]!;
+      level.blocks++;
+    } else {
+      level.isTemporal = tensors.find(`${path}.time_conv.weight`) !== undefined;
+      level = { channels: 0, blocks: 0, isTemporal: false };
+    }
+  }
+  return levels;
+}
+
+function within(
+  names: readonly (readonly [theirs: string, ours: string])[],
+  theirs: string,
+  ours: string,
+): LayoutEntry[] {
+  return names.map(([a, b]) => entry(`${theirs}.${a}`, `${ours}.${b}`));
+}
+
+function entry(theirs: string, ours: string): LayoutEntry {
+  return { theirs, ours: [ours] };
+}

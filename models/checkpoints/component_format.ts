@@ -1,0 +1,86 @@
+/** How components are recognised in files that carry no `config.json`, by the names and shapes of their tensors. */
+import type { JsonObject } from "../../hub/json_file.ts";
+import type { TensorSource } from "../../runtime/mod.ts";
+import type { Layout } from "../layouts.ts";
+
+/** Components that have weights, as `model_index.json` names them. */
+export type ComponentName = "transformer" | "text_encoder" | "vae";
+
+/** One way to name the tensors of a component. */
+export interface ComponentNaming {
+  /** Tensors that together only this component has, without prefix and as files name them. */
+  readonly probes: readonly string[];
+  /** Leads from these names to ours; left out where they are ours already. */
+  readonly layout?: Layout | ((tensors: TensorSource) => Layout);
+}
+
+/** A component as files hold it. */
+export interface ComponentFormat {
+  /** For messages, such as `a Wan transformer`. */
+  readonly name: string;
+  readonly component: ComponentName;
+  /** Its class in diffusers or transformers. */
+  readonly className: string;
+  /** The first that fits counts. */
+  readonly namings: readonly ComponentNaming[];
+  /** Whether the component is this one, where names do not tell; looks at tensors under our names. */
+  fits?(tensors: TensorSource): boolean;
+  /**
+   * What its `config.json` would say: all that the tensors tell, under our names, and what its published checkpoints
+   * have in common.
+   *
+   * @throws {TypeError} when it is of a kind that is not supported
+   */
+  config(tensors: TensorSource): JsonObject;
+}
+
+/** What a model folder says beside its components; a single file does not. */
+export interface FamilyDefaults {
+  /** The pipeline's class in `model_index.json`. */
+  readonly className: string;
+  /** The other keys of that file. */
+  readonly settings: JsonObject;
+  /** `scheduler_config.json`. */
+  readonly scheduler: JsonObject;
+  /** Hub ids of models whose other components go with it, best first. */
+  readonly repositories: readonly string[];
+}
+
+/** What a family says of its files. */
+export interface FamilyFiles {
+  /** The transformer first. Text encoders and autoencoders may be those of other families too. */
+  readonly formats: readonly ComponentFormat[];
+  /** @param transformer its configuration, as {@linkcode ComponentFormat.config} gives it */
+  defaults(transformer: JsonObject): FamilyDefaults;
+}
+
+/**
+ * Shape of a tensor that a component must have.
+ *
+ * @param rank number of sizes; fewer in the file are an error, trailing ones of 1 more are not
+ * @throws {SyntaxError} when it is not there or has another rank
+ */
+export function shapeOf(tensors: TensorSource, name: string, rank: number): number[] {
+  const shape = tensors.find(name)?.shape ?? [];
+  const extra = shape.slice(rank);
+  if (shape.length >= rank && extra.every((size) => size === 1)) return shape.slice(0, rank);
+  throw new SyntaxError(
+    `Cannot read "${tensors.path}": tensor "${name}" ${
+      shape.length === 0 ? "is missing" : `has the shape [${shape.join(", ")}]`
+    }, ${rank} sizes are expected; fetch the file again`,
+  );
+}
+
+/** How many numbered modules there are: numbers from 0 on that stand between `before` and `after` in some name. */
+export function countModules(tensors: TensorSource, before: string, after = "."): number {
+  const numbers = new Set<number>();
+  for (const name of tensors.names) {
+    if (!name.startsWith(before)) continue;
+    const rest = name.slice(before.length);
+    const digits = /^\d{1,4}/.exec(rest)?.[0];
+    if (digits && rest.startsWith(after, digits.length)) numbers.add(Number(digits));
+  }
+  let count = 0;
+  while (numbers.has(count)) count++;
+  return count;
+}

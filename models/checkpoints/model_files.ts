@@ -1,0 +1,151 @@
+/**
+ * The files of a model: a folder of diffusers, single files of any program, or parts from several places. Pipelines
+ * find here what they need, wherever it comes from.
+ */
+import { basename, join } from "node:path";
+import { type JsonObject, readJsonObject } from "../../hub/json_file.ts";
+import { componentFolder, MODEL_INDEX, type ModelIndex } from "../../hub/model_index.ts";
+import { Checkpoint, type TensorSource, Weights } from "../../runtime/mod.ts";
+import { loadTokenizer, type Tokenizer } from "../tokenizers/mod.ts";
+
+/** Far more than any component's configuration has. */
+const MAX_CONFIG_BYTES = 2 ** 20;
+
+/** A configuration, and where it was read, for messages. */
+export interface ConfigFile {
+  readonly path: string;
+  readonly config: JsonObject;
+}
+
+/** A component with weights: what `config.json` says of it, or would say. */
+export interface ComponentFiles extends ConfigFile {
+  /**
+   * Opens the weights, under the names of diffusers. They are closed with the model's files.
+   *
+   * @throws {SyntaxError} when a file is missing or damaged
+   */
+  openWeights(): Weights;
+}
+
+/** A component that does not come from the model's own folder. */
+export interface ForeignPart {
+  /** Its class in diffusers or transformers. */
+  readonly className: string;
+  /** Of its configuration, or of the file that its configuration was told from. */
+  readonly path: string;
+  readonly config: JsonObject;
+  open(): TensorSource;
+}
+
+/** What {@linkcode ModelFiles} is made of. */
+export interface ModelFilesOptions {
+  /** The model as it was named, for messages. */
+  readonly path: string;
+  /** The pipeline's class in `model_index.json`. */
+  readonly className: string;
+  /** The keys of `model_index.json` that name no component. */
+  readonly settings: JsonObject;
+  /** Where components are that are no foreign parts. */
+  readonly index?: ModelIndex;
+  readonly parts?: ReadonlyMap<string, ForeignPart>;
+  /** `scheduler_config.json`, where no folder has it. */
+  readonly scheduler?: JsonObject;
+  /** Wins over that of the folder. */
+  readonly tokenizer?: () => Promise<Tokenizer>;
+  /** Files that are open already; those that are opened later are added. */
+  readonly opened?: Disposable[];
+}
+
+/** See the file comment. */
+export class ModelFiles implements Disposable {
+  readonly #options: ModelFilesOptions;
+  readonly #opened: Disposable[];
+
+  /** Use {@linkcode openModelFiles}. */
+  constructor(options: ModelFilesOptions) {
+    this.#options = options;
+    this.#opened = options.opened ?? [];
+  }
+
+  /** The file that says what pipeline it is, for messages. */
+  get path(): string {
+    const { path, index } = this.#options;
+    return index?.folder === path ? join(path, MODEL_INDEX) : path;
+  }
+
+  /** The pipeline's class, such as `WanPipeline`. */
+  get className(): string {
+    return this.#options.className;
+  }
+
+  /** What `model_index.json` says beside components, or would say. */
+  get settings(): JsonObject {
+    return this.#options.settings;
+  }
+
+  /**
+   * A component with weights.
+   *
+   * @param name as `model_index.json` has it, such as `transformer`
+   * @param classNames what it may be
+   * @throws {TypeError} when it is of another class
+   * @throws {Error} when it is not there, or its configuration cannot be read
+   */
+  async component(name: string, classNames: readonly string[]): Promise<ComponentFiles> {
+    const part = this.#options.parts?.get(name);
+    if (part) {
+      if (!classNames.includes(part.className)) {
+        throw new TypeError(
+          `Cannot use "${part.path}" as the ${name} of "${this.#options.path}": it is a ${
+            part.className.slice(0, 100)
+          }, and a ${classNames.join(" or ")} is needed`,
+        );
+      }
+      const { path, config } = part;
+      return { path, config, openWeights: () => new Weights(part.open()) };
+    }
+    const folder = await componentFolder(this.#index(name), name, classNames);
+    const path = join(folder, "config.json");
+    const config = await readJsonObject(path, { maxBytes: MAX_CONFIG_BYTES });
+    return { path, config, openWeights: () => new Weights(this.#keep(Checkpoint.open(folder))) };
+  }
+
+  /**
+   * What `scheduler_config.json` says.
+   *
+   * @throws {Error} when it is not there or cannot be read
+   */
+  async scheduler(): Promise<ConfigFile> {
+    const { path, scheduler } = this.#options;
+    if (scheduler) return { path, config: scheduler };
+    const folder = await componentFolder(this.#index("scheduler"), "scheduler");
+    const file = join(folder, "scheduler_config.json");
+    return { path: file, config: await readJsonObject(file, { maxBytes: MAX_CONFIG_BYTES }) };
+  }
+
+  /**
+   * The tokenizer of the text encoder.
+   *
+   * @throws {Error} when it is not there or cannot be read
+   */
+  async tokenizer(): Promise<Tokenizer> {
+    return await this.#options.tokenizer?.() ??
+      await loadTokenizer(await componentFolder(this.#index("tokenizer"), "tokenizer"));
+  }
+
+  /** Closes all files that were opened for it. */
+  [Symbol.dispose](): void {
+    for (const file of this.#opened.splice(0)) file[Symbol.dispose]();
+  }
+
+  #index(name: string): ModelIndex {
+    const { index, path } = this.#options;
+    if (index) return index;
+    throw new Error(`Cannot load the ${name} of "${basename(path)}": no file for it was named`);
+  }
+
+  #keep(checkpoint: Checkpoint): Checkpoint {
+    this.#opened.push(checkpoint);
+    return checkpoint;
+  }
+}

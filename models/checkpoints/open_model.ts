@@ -1,0 +1,249 @@
+/** From paths that a user names to the files of a model. */
+import { join } from "node:path";
+import { findSnapshot } from "../../hub/cache.ts";
+import { describeFileError, type JsonObject, readJsonObject } from "../../hub/json_file.ts";
+import {
+  componentFolder,
+  MODEL_INDEX,
+  type ModelIndex,
+  readModelIndex,
+} from "../../hub/model_index.ts";
+import { Checkpoint } from "../../runtime/mod.ts";
+import { loadTokenizer } from "../tokenizers/mod.ts";
+import type { ComponentName, FamilyDefaults, FamilyFiles } from "./component_format.ts";
+import { type ForeignPart, ModelFiles } from "./model_files.ts";
+import { recognise, type RecognisedComponent } from "./recognise.ts";
+
+/** Parts of a model that lie elsewhere: each a file, the component's folder, or a folder of a whole model. */
+export interface PartPaths {
+  readonly transformer?: string;
+  readonly textEncoder?: string;
+  readonly vae?: string;
+  /** A folder with the files of a tokenizer, or of a whole model. */
+  readonly tokenizer?: string;
+}
+
+/** What users call the components, and the flags that name them. */
+const COMPONENTS: Readonly<
+  Record<ComponentName, { readonly part: keyof PartPaths; readonly words: string; flag: string }>
+> = {
+  transformer: { part: "transformer", words: "transformer", flag: "--transformer" },
+  text_encoder: { part: "textEncoder", words: "text encoder", flag: "--text-encoder" },
+  vae: { part: "vae", words: "autoencoder", flag: "--vae" },
+};
+
+const NAMES = Object.keys(COMPONENTS) as ComponentName[];
+
+/** Names of tensors that a message shows. */
+const SHOWN_NAMES = 3;
+
+/**
+ * Opens a model: its headers and configurations are read, nothing else.
+ *
+ * @param model the folder of a diffusers pipeline, or a file that has a transformer in it and maybe other components
+ * @param parts win over what the model has
+ * @param families what files can be
+ * @throws {TypeError} when a file holds nothing that is known, or something else than it was named for
+ * @throws {Error} when parts are missing, saying which and how to name them
+ */
+export async function openModelFiles(
+  model: string,
+  parts: PartPaths = {},
+  families: readonly FamilyFiles[] = [],
+): Promise<ModelFiles> {
+  const opened: Checkpoint[] = [];
+  try {
+    return await collect(model, parts, families, opened);
+  } catch (error) {
+    for (const checkpoint of opened) checkpoint[Symbol.dispose]();
+    throw error;
+  }
+}
+
+async function collect(
+  model: string,
+  parts: PartPaths,
+  families: readonly FamilyFiles[],
+  opened: Checkpoint[],
+): Promise<ModelFiles> {
+  const found = new Map<string, ForeignPart>();
+  const isFile = (await Deno.stat(model)).isFile;
+  const inModel = isFile ? openFile(model, families, opened) : [];
+  for (const component of inModel) found.set(component.format.component, toPart(component, model));
+  for (const name of NAMES) {
+    const path = parts[COMPONENTS[name].part];
+    if (path !== undefined) found.set(name, await openPart(name, path, families, opened));
+  }
+  const tokenizer = parts.tokenizer;
+  const options = {
+    path: model,
+    parts: found,
+    opened,
+    ...(tokenizer === undefined ? {} : { tokenizer: () => openTokenizer(tokenizer) }),
+  };
+  if (!isFile) {
+    const index = await readModelIndex(model);
+    return new ModelFiles({ ...options, ...index, index });
+  }
+  const transformer = found.get("transformer");
+  if (!transformer) {
+    throw new Error(
+      `Cannot open "${model}": it holds ${listed(inModel.map(({ format }) => format.name))}, ` +
+        "and no transformer; give the file of the transformer, and this one with the flag for its part",
+    );
+  }
+  const family = familyOf(transformer, families)!;
+  const defaults = family.defaults(transformer.config);
+  const missing = missingParts(found, tokenizer);
+  const index = missing.length === 0 ? undefined : await cachedIndex(defaults);
+  if (missing.length > 0 && !index) throw missingError(model, inModel, missing, defaults);
+  return new ModelFiles({ ...options, ...defaults, ...(index ? { index } : {}) });
+}
+
+/** The components in a file; at least one. */
+function openFile(
+  path: string,
+  families: readonly FamilyFiles[],
+  opened: Checkpoint[],
+): RecognisedComponent[] {
+  const checkpoint = Checkpoint.open(path);
+  opened.push(checkpoint);
+  const formats = families.flatMap((family) => family.formats);
+  const components = recognise(checkpoint, formats);
+  if (components.length > 0) return components;
+  const names = [...checkpoint.names];
+  const known = [...new Set(formats.map(({ name }) => name))];
+  throw new TypeError(
+    `Cannot tell what "${path}" holds: its ${names.length} tensors, such as ${
+      names.slice(0, SHOWN_NAMES).map((name) => `"${name.slice(0, 100)}"`).join(", ") || "none"
+    }, are of no model that this program knows; it knows ${listed(known)}`,
+  );
+}
+
+function toPart({ format, tensors }: RecognisedComponent, path: string): ForeignPart {
+  const { className } = format;
+  return { className, path, config: format.config(tensors), open: () => tensors };
+}
+
+/** A part that a flag named. */
+async function openPart(
+  name: ComponentName,
+  path: string,
+  families: readonly FamilyFiles[],
+  opened: Checkpoint[],
+): Promise<ForeignPart> {
+  const { words, flag } = COMPONENTS[name];
+  const stat = await statPart(path, words, flag);
+  if (stat.isFile) {
+    const components = openFile(path, families, opened);
+    const component = components.find(({ format }) => format.component === name);
+    if (component) return toPart(component, path);
+    const held = listed(components.map(({ format }) => format.name));
+    throw new TypeError(`Cannot use "${path}" as the ${words}: it holds ${held}`);
+  }
+  const folder = await exists(join(path, MODEL_INDEX))
+    ? await componentFolder(await readModelIndex(path), name)
+    : path;
+  const configPath = join(folder, "config.json");
+  const config = await readJsonObject(configPath, { maxBytes: 2 ** 20 });
+  return {
+    className: classOf(config),
+    path: configPath,
+    config,
+    open: () => {
+      const checkpoint = Checkpoint.open(folder);
+      opened.push(checkpoint);
+      return checkpoint;
+    },
+  };
+}
+
+/** The class that a `config.json` names. */
+function classOf({ _class_name: own, architectures }: JsonObject): string {
+  if (typeof own === "string") return own;
+  const [first] = Array.isArray(architectures) ? architectures : [];
+  return typeof first === "string" ? first : "component of an unnamed class";
+}
+
+async function openTokenizer(path: string) {
+  const { isFile } = await statPart(path, "tokenizer", "--tokenizer");
+  if (isFile) {
+    throw new TypeError(`Cannot use "${path}" as the tokenizer: give the folder that it lies in`);
+  }
+  const isModel = await exists(join(path, MODEL_INDEX));
+  const folder = isModel ? await componentFolder(await readModelIndex(path), "tokenizer") : path;
+  return await loadTokenizer(folder);
+}
+
+function familyOf(
+  { className }: ForeignPart,
+  families: readonly FamilyFiles[],
+): FamilyFiles | undefined {
+  return families.find(({ formats }) =>
+    formats.some((format) => format.component === "transformer" && format.className === className)
+  );
+}
+
+/** What is neither in the files nor named, with its flag. */
+function missingParts(
+  found: ReadonlyMap<string, ForeignPart>,
+  tokenizer: string | undefined,
+): { readonly words: string; readonly flag: string }[] {
+  const missing = NAMES.filter((name) => !found.has(name)).map((name) => COMPONENTS[name]);
+  return tokenizer === undefined
+    ? [...missing, { words: "tokenizer", flag: "--tokenizer" }]
+    : missing;
+}
+
+/** A model on this machine whose other components go with a transformer. */
+async function cachedIndex({ repositories }: FamilyDefaults): Promise<ModelIndex | undefined> {
+  for (const id of repositories) {
+    try {
+      return await readModelIndex((await findSnapshot(id)).path);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    }
+  }
+  return undefined;
+}
+
+function missingError(
+  model: string,
+  inModel: readonly RecognisedComponent[],
+  missing: readonly { readonly words: string; readonly flag: string }[],
+  { repositories: [repository] }: FamilyDefaults,
+): Error {
+  const pull = repository === undefined
+    ? ""
+    : `, or fetch those of ${repository} with denoise pull ${repository}`;
+  return new Error(
+    `Cannot open "${model}": it holds ${
+      listed(inModel.map(({ format }) => format.name))
+    }, and the ${listed(missing.map(({ words }) => words))} ${
+      missing.length === 1 ? "is" : "are"
+    } missing; name ${missing.length === 1 ? "it" : "them"} with ${
+      listed(missing.map(({ flag }) => flag))
+    }${pull}`,
+  );
+}
+
+/** `a, b and c`. */
+function listed(words: readonly string[]): string {
+  if (words.length === 0) return "nothing";
+  return words.length === 1 ? words[0]! : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
+}
+
+async function statPart(path: string, words: string, flag: string): Promise<Deno.FileInfo> {
+  try {
+    return await Deno.stat(path);
+  } catch (cause) {
+    throw new Error(
+      `Cannot open the ${words} "${path}" that ${flag} names: ${describeFileError(cause)}`,
+      { cause },
+    );
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  return await Deno.stat(path).then(() => true, () => false);
+}

@@ -1,0 +1,59 @@
+/** Which components a file holds, known by the names of its tensors. */
+import type { TensorSource } from "../../runtime/mod.ts";
+import type { ComponentFormat, ComponentNaming } from "./component_format.ts";
+import { viewLayout } from "./layout_view.ts";
+
+/** A component in a file. */
+export interface RecognisedComponent {
+  readonly format: ComponentFormat;
+  /** Its tensors, under our names. */
+  readonly tensors: TensorSource;
+}
+
+/**
+ * All components in a file, each once. What stands before the names, such as `model.diffusion_model.`, is found by
+ * itself: it is what the file has before a name by which a component is known.
+ *
+ * @param formats what may be in it; the first that fits counts
+ * @throws {SyntaxError} when a component has two tensors of one name
+ */
+export function recognise(
+  source: TensorSource,
+  formats: readonly ComponentFormat[],
+): RecognisedComponent[] {
+  const found: RecognisedComponent[] = [];
+  for (const format of formats) {
+    if (found.some((other) => other.format.component === format.component)) continue;
+    const tensors = viewAs(source, format);
+    if (tensors) found.push({ format, tensors });
+  }
+  return found;
+}
+
+function viewAs(source: TensorSource, format: ComponentFormat): TensorSource | undefined {
+  for (const naming of format.namings) {
+    const prefix = prefixOf(source, naming);
+    if (prefix === undefined) continue;
+    const { layout } = naming;
+    const tensors = viewLayout(
+      source,
+      typeof layout === "function" ? layout(viewLayout(source, undefined, prefix)) : layout,
+      prefix,
+    );
+    if (format.fits?.(tensors) ?? true) return tensors;
+  }
+  return undefined;
+}
+
+/** What stands before the names; the shortest where there are several. */
+function prefixOf(source: TensorSource, { probes }: ComponentNaming): string | undefined {
+  const [first, ...others] = probes;
+  const prefixes: string[] = [];
+  for (const name of source.names) {
+    if (!name.endsWith(first!)) continue;
+    const prefix = name.slice(0, name.length - first!.length);
+    const isWhole = prefix === "" || prefix.endsWith(".");
+    if (isWhole && others.every((probe) => source.find(prefix + probe))) prefixes.push(prefix);
+  }
+  return prefixes.sort((a, b) => a.length - b.length)[0];
+}

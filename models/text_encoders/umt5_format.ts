@@ -1,0 +1,65 @@
+/** UMT5's encoder in single files: those of ComfyUI have the names of transformers, GGUF those of llama.cpp. */
+import type { JsonObject } from "../../hub/json_file.ts";
+import type { TensorSource } from "../../runtime/mod.ts";
+import { type ComponentFormat, countModules, shapeOf } from "../checkpoints/component_format.ts";
+import type { Layout } from "../layouts.ts";
+
+const ATTENTION = "encoder.block.*.layer.0";
+const FEED_FORWARD = "encoder.block.*.layer.1";
+
+/** Source: the tensor names of T5 encoders in llama.cpp's `gguf-py/gguf/tensor_mapping.py`. */
+const LLAMA_CPP: Layout = {
+  name: "llama.cpp T5",
+  prefixes: [],
+  entries: [
+    ["token_embd", "shared"],
+    ["enc.blk.*.attn_norm", `${ATTENTION}.layer_norm`],
+    ...["q", "k", "v", "o"].map((name) => [
+      `enc.blk.*.attn_${name}`,
+      `${ATTENTION}.SelfAttention.${name}`,
+    ]),
+    ["enc.blk.*.attn_rel_b", `${ATTENTION}.SelfAttention.relative_attention_bias`],
+    ["enc.blk.*.ffn_norm", `${FEED_FORWARD}.layer_norm`],
+    ["enc.blk.*.ffn_gate", `${FEED_FORWARD}.DenseReluDense.wi_0`],
+    ["enc.blk.*.ffn_up", `${FEED_FORWARD}.DenseReluDense.wi_1`],
+    ["enc.blk.*.ffn_down", `${FEED_FORWARD}.DenseReluDense.wo`],
+    ["enc.output_norm", "encoder.final_layer_norm"],
+  ].map(([theirs, ours]) => ({ theirs: theirs!, ours: [ours!] })),
+};
+
+const RELATIVE_BIAS = "layer.0.SelfAttention.relative_attention_bias.weight";
+
+/** Of UMT5, not T5: every layer has its own bias of positions. */
+export const UMT5_FORMAT: ComponentFormat = {
+  name: "a UMT5 text encoder",
+  component: "text_encoder",
+  className: "UMT5EncoderModel",
+  namings: [
+    { probes: [`encoder.block.0.${RELATIVE_BIAS}`, `encoder.block.1.${RELATIVE_BIAS}`] },
+    {
+      probes: ["enc.blk.0.attn_rel_b.weight", "enc.blk.1.attn_rel_b.weight"],
+      layout: LLAMA_CPP,
+    },
+  ],
+  config,
+};
+
+function config(tensors: TensorSource): JsonObject {
+  const [vocabSize, dim] = shapeOf(tensors, "shared.weight", 2) as [number, number];
+  const [buckets, heads] = shapeOf(tensors, `encoder.block.0.${RELATIVE_BIAS}`, 2) as [
+    number,
+    number,
+  ];
+  const layer = "encoder.block.0.layer";
+  return {
+    model_type: "umt5",
+    vocab_size: vocabSize,
+    d_model: dim,
+    d_kv: shapeOf(tensors, `${layer}.0.SelfAttention.q.weight`, 2)[0]! / heads,
+    d_ff: shapeOf(tensors, `${layer}.1.DenseReluDense.wi_0.weight`, 2)[0]!,
+    num_layers: countModules(tensors, "encoder.block."),
+    num_heads: heads,
+    relative_attention_num_buckets: buckets,
+    feed_forward_proj: "gated-gelu",
+  };
+}
