@@ -5,6 +5,7 @@
  * @module
  */
 
+import { fromByteCharacters } from "./byte_level.ts";
 import type { JsonReader } from "./json_fields.ts";
 import { compilePattern, replaceLiteral } from "./patterns.ts";
 import { readMark, readPrependScheme } from "./pre_tokenizers.ts";
@@ -13,7 +14,15 @@ import { byteOfPiece } from "./unigram.ts";
 /** One step of the way from pieces to text; the text is what the last step gives, joined. */
 export type PieceDecoder = (pieces: readonly string[]) => string[];
 
-const SUPPORTED = ["Metaspace", "ByteFallback", "Fuse", "Replace", "Strip", "Sequence"];
+const SUPPORTED = [
+  "Metaspace",
+  "ByteLevel",
+  "ByteFallback",
+  "Fuse",
+  "Replace",
+  "Strip",
+  "Sequence",
+];
 
 /**
  * The decoder that an object of a `tokenizer.json` describes; none puts spaces between pieces.
@@ -26,6 +35,8 @@ export function readDecoder(json: JsonReader | undefined): PieceDecoder {
   switch (type) {
     case "Metaspace":
       return metaspaceDecoder(readMark(json), readPrependScheme(json) !== "never");
+    case "ByteLevel":
+      return (pieces) => [fromByteCharacters(pieces)];
     case "ByteFallback":
       return decodeBytes;
     case "Fuse":

@@ -10,12 +10,15 @@ import { readSentencePieceModel } from "./sentencepiece_model.ts";
 import { readTokenizerConfig } from "./special_tokens.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 import { readTokenizerJson } from "./tokenizer_json.ts";
+import { readVocabularyAndMerges } from "./vocabulary_and_merges.ts";
 
 export type { AddedToken } from "./added_tokens.ts";
+export { qwen3ChatPrompt, requireQwen3Chat } from "./qwen3_chat.ts";
 export { readSentencePieceModel } from "./sentencepiece_model.ts";
 export { readTokenizerConfig, type SpecialTokens } from "./special_tokens.ts";
 export type { EncodeOptions, Tokenizer } from "./tokenizer.ts";
 export { readTokenizerJson } from "./tokenizer_json.ts";
+export { readVocabularyAndMerges } from "./vocabulary_and_merges.ts";
 
 const MODEL_FILES = ["spiece.model", "tokenizer.model", "sentencepiece.bpe.model"];
 
@@ -23,8 +26,8 @@ const MODEL_FILES = ["spiece.model", "tokenizer.model", "sentencepiece.bpe.model
 const MAX_MODEL_BYTES = 64 * 2 ** 20;
 
 /**
- * Loads the tokenizer in a folder: `tokenizer.json`, or else a SentencePiece model, with
- * `tokenizer_config.json` beside it where there is one.
+ * Loads the tokenizer in a folder: `tokenizer.json`, or else `vocab.json` and `merges.txt`, or else a SentencePiece
+ * model, with `tokenizer_config.json` beside it where there is one.
  *
  * @param folder path of the folder
  * @throws {Deno.errors.NotFound} if the folder has no tokenizer file
@@ -38,13 +41,27 @@ export async function loadTokenizer(folder: string): Promise<Tokenizer> {
   const jsonPath = join(folder, "tokenizer.json");
   const json = await ifThere(readJsonFile(jsonPath));
   if (json !== undefined) return readTokenizerJson(json, jsonPath, special);
+  const vocabularyPath = join(folder, "vocab.json");
+  const mergesPath = join(folder, "merges.txt");
+  const merges = await readModelFile(mergesPath);
+  const vocabulary = merges && await ifThere(readJsonFile(vocabularyPath));
+  if (merges && vocabulary !== undefined) {
+    return readVocabularyAndMerges(
+      vocabulary,
+      decodeText(merges, mergesPath),
+      vocabularyPath,
+      special,
+    );
+  }
   for (const name of MODEL_FILES) {
     const path = join(folder, name);
     const bytes = await readModelFile(path);
     if (bytes !== undefined) return readSentencePieceModel(bytes, path, special);
   }
   throw new Deno.errors.NotFound(
-    `Cannot load a tokenizer: ${folder} has none of tokenizer.json, ${MODEL_FILES.join(", ")}; ` +
+    `Cannot load a tokenizer: ${folder} has none of tokenizer.json, vocab.json with merges.txt, ${
+      MODEL_FILES.join(", ")
+    }; ` +
       "the download may be incomplete",
   );
 }
@@ -60,6 +77,14 @@ async function readModelFile(path: string): Promise<Uint8Array<ArrayBuffer> | un
   } catch (cause) {
     if (cause instanceof Deno.errors.NotFound) return undefined;
     throw new TypeError(`Cannot read ${path}: ${describeFileError(cause)}`, { cause });
+  }
+}
+
+function decodeText(bytes: Uint8Array, path: string): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw new TypeError(`Cannot read ${path}: it is not UTF-8 text`, { cause });
   }
 }
 

@@ -29,12 +29,20 @@ export function compilePattern(json: JsonReader, key: string): RegExp {
       `is a pattern that could take for ever: it repeats a group that repeats: ${excerpt(source)}`,
     );
   }
-  const translated = source.replace(/\\./gsu, (escape) => CLASSES[escape] ?? escape);
   try {
-    return new RegExp(translated, "gu");
+    return translatePattern(source);
   } catch {
     throw json.error(key, `is a pattern that cannot be used here: ${excerpt(source)}`);
   }
+}
+
+/**
+ * A pattern as a global regular expression.
+ *
+ * @throws {SyntaxError} if JavaScript has no such pattern
+ */
+export function translatePattern(source: string): RegExp {
+  return new RegExp(source.replace(/\\./gsu, (escape) => CLASSES[escape] ?? escape), "gu");
 }
 
 /**

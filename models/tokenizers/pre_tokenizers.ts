@@ -5,7 +5,9 @@
  * @module
  */
 
+import { toByteCharacters } from "./byte_level.ts";
 import type { JsonReader } from "./json_fields.ts";
+import { compilePattern, translatePattern } from "./patterns.ts";
 
 /** A piece of the text. */
 export interface TextPiece {
@@ -18,7 +20,11 @@ export interface TextPiece {
 /** Cuts a piece into pieces. */
 export type PreTokenizer = (piece: TextPiece) => TextPiece[];
 
-const SUPPORTED = ["Metaspace", "WhitespaceSplit", "Sequence"];
+const SUPPORTED = ["Metaspace", "WhitespaceSplit", "Split", "ByteLevel", "Sequence"];
+
+/** How GPT-2 cuts text, which a ByteLevel does where its `use_regex` does not say otherwise. */
+const GPT2_PATTERN = String
+  .raw`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`;
 
 /**
  * The pre-tokenizer that an object of a `tokenizer.json` describes; none leaves a piece whole.
@@ -33,6 +39,10 @@ export function readPreTokenizer(json: JsonReader | undefined): PreTokenizer {
       return metaspace(json);
     case "WhitespaceSplit":
       return whitespaceSplit;
+    case "Split":
+      return split(json);
+    case "ByteLevel":
+      return byteLevel(json);
     case "Sequence": {
       const parts = json.objects("pretokenizers").map(readPreTokenizer);
       return (piece) => parts.reduce((pieces, part) => pieces.flatMap(part), [piece]);
@@ -97,4 +107,50 @@ function whitespaceSplit({ text, first }: TextPiece): TextPiece[] {
     text: match[0],
     first: first && match.index === 0,
   }));
+}
+
+/** Cuts out what a pattern matches; it and what lies between are pieces. */
+function split(json: JsonReader): PreTokenizer {
+  const behavior = json.string("behavior");
+  if (behavior !== "Isolated") {
+    throw json.error("behavior", `is "${behavior}", which is not supported; supported is Isolated`);
+  }
+  const pattern = json.object("pattern");
+  const text = pattern.fields["String"];
+  const regex = typeof text === "string"
+    ? new RegExp(RegExp.escape(text), "gu")
+    : compilePattern(pattern, "Regex");
+  return isolate(regex);
+}
+
+function isolate(regex: RegExp): PreTokenizer {
+  return ({ text, first }) => {
+    const pieces: TextPiece[] = [];
+    let done = 0;
+    const add = (end: number): void => {
+      if (end > done) pieces.push({ text: text.slice(done, end), first: first && done === 0 });
+      done = end;
+    };
+    for (const match of text.matchAll(regex)) {
+      add(match.index);
+      add(match.index + match[0].length);
+    }
+    add(text.length);
+    return pieces;
+  };
+}
+
+/** Turns every piece into the characters of its bytes. */
+function byteLevel(json: JsonReader): PreTokenizer {
+  const prefix = json.boolean("add_prefix_space", true);
+  const cut = json.boolean("use_regex", true)
+    ? isolate(translatePattern(GPT2_PATTERN))
+    : (piece: TextPiece) => [piece];
+  return (piece) => {
+    const text = prefix && !piece.text.startsWith(" ") ? ` ${piece.text}` : piece.text;
+    return cut({ ...piece, text }).map(({ text, first }) => ({
+      text: toByteCharacters(text),
+      first,
+    }));
+  };
 }

@@ -81,7 +81,6 @@ export function readSentencePieceModel(
     pieces: pieces.with(unkId, model.unkSurface),
     decoder: decoder(model),
     ...ids,
-    unkId,
   });
 }
 

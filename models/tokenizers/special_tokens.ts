@@ -9,6 +9,8 @@ import { isObject, JsonReader } from "./json_fields.ts";
 
 /** The part of a `tokenizer_config.json` that changes ids. */
 export interface SpecialTokens {
+  /** The class that `tokenizer_class` names. */
+  readonly className?: string;
   /** Content of the end token. */
   readonly eos?: string;
   /** Content of the padding token. */
@@ -25,6 +27,7 @@ export interface SpecialTokens {
  */
 export function readTokenizerConfig(json: unknown, file: string): SpecialTokens {
   const root = new JsonReader(file, "", json);
+  const className = tokenContent(root, "tokenizer_class");
   const eos = tokenContent(root, "eos_token");
   const pad = tokenContent(root, "pad_token");
   const decoder = root.optional("added_tokens_decoder");
@@ -42,6 +45,7 @@ export function readTokenizerConfig(json: unknown, file: string): SpecialTokens 
     };
   });
   return {
+    ...(className !== undefined && { className }),
     ...(eos !== undefined && { eos }),
     ...(pad !== undefined && { pad }),
     addedTokens,

@@ -36,12 +36,16 @@ export interface Tokenizer {
   readonly padId: number;
   /** Id that ends a text. */
   readonly eosId: number;
-  /** Id of characters that the vocabulary cannot express. */
-  readonly unkId: number;
 }
 
 /** A part of what an encoded text is put into: special ids, or the text. */
 export type TemplatePart = readonly number[] | "text";
+
+/** Cuts a piece of text into pieces of the vocabulary. */
+export interface PieceModel {
+  /** Their ids. */
+  encode(text: string): number[];
+}
 
 /** The stages of a {@link PipelineTokenizer}. */
 export interface TokenizerParts {
@@ -50,7 +54,7 @@ export interface TokenizerParts {
   /** Cuts normalized text into pieces. */
   readonly preTokenizer: PreTokenizer;
   /** Gives the ids of a piece. */
-  readonly model: { encode(text: string): number[] };
+  readonly model: PieceModel;
   /** What goes around the ids of a text. */
   readonly template: readonly TemplatePart[];
   /** The piece of every id; an added token beyond them is found by its id. */
@@ -61,8 +65,6 @@ export interface TokenizerParts {
   readonly padId: number;
   /** See {@link Tokenizer}. */
   readonly eosId: number;
-  /** See {@link Tokenizer}. */
-  readonly unkId: number;
 }
 
 /** A {@link Tokenizer} made of stages. */
@@ -73,8 +75,6 @@ export class PipelineTokenizer implements Tokenizer {
   readonly padId: number;
   /** See {@link Tokenizer}. */
   readonly eosId: number;
-  /** See {@link Tokenizer}. */
-  readonly unkId: number;
   readonly #parts: TokenizerParts;
   readonly #added = new Map<number, { content: string; special: boolean }>();
 
@@ -83,7 +83,6 @@ export class PipelineTokenizer implements Tokenizer {
     this.#parts = parts;
     this.padId = parts.padId;
     this.eosId = parts.eosId;
-    this.unkId = parts.unkId;
     let size = parts.pieces.length;
     for (const token of parts.addedTokens.tokens) {
       this.#added.set(token.id, token);

@@ -1,17 +1,26 @@
 /**
- * Reading of `tokenizer.json`, the format of Hugging Face's `tokenizers`, for Unigram models.
+ * Reading of `tokenizer.json`, the format of Hugging Face's `tokenizers`, for Unigram and BPE models.
  *
  * @module
  */
 
 import { type AddedToken, AddedTokens } from "./added_tokens.ts";
+import { BytePairEncoding, readBytePairEncoding } from "./byte_pair_encoding.ts";
 import { readDecoder } from "./decoders.ts";
 import { JsonReader } from "./json_fields.ts";
 import { readNormalizer } from "./normalizers.ts";
 import { readPreTokenizer } from "./pre_tokenizers.ts";
 import { specialTokenIds, type SpecialTokens } from "./special_tokens.ts";
-import { PipelineTokenizer, type TemplatePart, type Tokenizer } from "./tokenizer.ts";
+import {
+  type PieceModel,
+  PipelineTokenizer,
+  type TemplatePart,
+  type Tokenizer,
+} from "./tokenizer.ts";
 import { Unigram } from "./unigram.ts";
+
+/** What ends and fills texts of byte-level models, where nothing says otherwise. */
+const BYTE_PAIR_TOKENS: SpecialTokens = { eos: "<|endoftext|>", pad: "<|endoftext|>" };
 
 /**
  * Makes a tokenizer of a parsed `tokenizer.json`. Its `truncation` and `padding` do not count: the
@@ -27,14 +36,7 @@ export function readTokenizerJson(
   special: SpecialTokens = {},
 ): Tokenizer {
   const root = new JsonReader(file, "", json);
-  const model = root.object("model");
-  // The oldest files leave out the type of a Unigram model.
-  if (model.string("type", "Unigram") !== "Unigram") throw model.unsupported("model", ["Unigram"]);
-  const { pieces, scores } = readVocabulary(model);
-  const unkId = model.index("unk_id");
-  if (unkId >= pieces.length) {
-    throw model.error("unk_id", `is ${unkId}, and the vocabulary has ${pieces.length} pieces`);
-  }
+  const { model, pieces } = readModel(root.object("model"));
   const declared = root.objects("added_tokens").map(readAddedToken);
   const known = new Set(declared.map(({ content }) => content));
   declared.push(...(special.addedTokens ?? []).filter(({ content }) => !known.has(content)));
@@ -44,17 +46,12 @@ export function readTokenizerJson(
     ...token,
     id: pieceIds.get(token.content) ?? token.id,
   }));
-  const ids = specialTokenIds(file, special, pieces, tokens);
+  const named = model instanceof BytePairEncoding ? { ...BYTE_PAIR_TOKENS, ...special } : special;
+  const ids = specialTokenIds(file, named, pieces, tokens);
   return new PipelineTokenizer({
     addedTokens: new AddedTokens(tokens, readNormalizer(root.optional("normalizer"))),
     preTokenizer: readPreTokenizer(root.optional("pre_tokenizer")),
-    model: new Unigram({
-      pieces,
-      scores,
-      unkId,
-      byteFallback: model.boolean("byte_fallback", false),
-      precision: "float64",
-    }),
+    model,
     template: readTemplate(
       root.optional("post_processor"),
       tokens.reduce((count, { id }) => Math.max(count, id + 1), pieces.length),
@@ -62,8 +59,28 @@ export function readTokenizerJson(
     pieces,
     decoder: readDecoder(root.optional("decoder")),
     ...ids,
-    unkId,
   });
+}
+
+function readModel(json: JsonReader): { model: PieceModel; pieces: readonly string[] } {
+  // The oldest files leave out the type; only BPE has merges.
+  const type = json.string("type", "merges" in json.fields ? "BPE" : "Unigram");
+  if (type === "BPE") return readBytePairEncoding(json);
+  if (type === "Unigram") return readUnigram(json);
+  throw json.unsupported("model", ["Unigram", "BPE"]);
+}
+
+function readUnigram(json: JsonReader): { model: Unigram; pieces: readonly string[] } {
+  const { pieces, scores } = readVocabulary(json);
+  const unkId = json.index("unk_id");
+  if (unkId >= pieces.length) {
+    throw json.error("unk_id", `is ${unkId}, and the vocabulary has ${pieces.length} pieces`);
+  }
+  const byteFallback = json.boolean("byte_fallback", false);
+  return {
+    model: new Unigram({ pieces, scores, unkId, byteFallback, precision: "float64" }),
+    pieces,
+  };
 }
 
 function readVocabulary(model: JsonReader): { pieces: string[]; scores: Float64Array } {
@@ -105,9 +122,10 @@ export function readAddedToken(json: JsonReader): AddedToken {
 
 /** The `single` template of a post-processor; without one the text stands alone. */
 function readTemplate(json: JsonReader | undefined, idCount: number): TemplatePart[] {
-  if (json === undefined) return ["text"];
+  // ByteLevel changes only where in the text a piece lies.
+  if (json === undefined || json.type === "ByteLevel") return ["text"];
   if (json.type !== "TemplateProcessing") {
-    throw json.unsupported("post-processor", ["TemplateProcessing"]);
+    throw json.unsupported("post-processor", ["TemplateProcessing", "ByteLevel"]);
   }
   const tokens = json.object("special_tokens");
   return json.objects("single").map((part): TemplatePart => {

@@ -173,13 +173,16 @@ Deno.test("Tokenizer.decode() refuses an id beyond the vocabulary", () => {
 Deno.test("readTokenizerJson() names the file and what it does not support", () => {
   const { base } = readJson<{ base: Record<string, unknown> }>("stages.json");
   const cases: [Record<string, unknown>, RegExp][] = [
-    [{ model: { type: "BPE" } }, /f\.json: model\.type is model "BPE".*supported are Unigram/],
+    [
+      { model: { type: "WordPiece" } },
+      /f\.json: model\.type is model "WordPiece".*supported are Unigram/,
+    ],
     [{ normalizer: { type: "BertNormalizer" } }, /normalizer\.type is normalizer "BertNormalizer"/],
     [
       { normalizer: { type: "Sequence", normalizers: [{ type: "NFC" }, { type: "Odd" }] } },
       /normalizer\.normalizers\[1\]\.type is normalizer "Odd"/,
     ],
-    [{ pre_tokenizer: { type: "ByteLevel" } }, /pre_tokenizer\.type is pre-tokenizer "ByteLevel"/],
+    [{ pre_tokenizer: { type: "BertPreTokenizer" } }, /pre_tokenizer\.type is pre-tokenizer "Bert/],
     [{ post_processor: { type: "BertProcessing" } }, /post-processor "BertProcessing"/],
     [{ decoder: { type: "WordPiece" } }, /decoder "WordPiece"/],
     [{ added_tokens: [{ content: "x" }] }, /added_tokens\[0\]\.id is not a whole number/],

@@ -1,0 +1,44 @@
+/**
+ * Text as a visible character per byte of its UTF-8, as byte-level models write their pieces: printable Latin-1
+ * characters stand for themselves, the other bytes for characters from U+0100 on.
+ *
+ * Source: the reversible byte mapping of GPT-2 (Radford et al. 2019).
+ *
+ * @module
+ */
+
+/** The character of every byte. */
+const CHARACTER_OF_BYTE: readonly string[] = byteCharacters();
+const BYTE_OF_CHARACTER: ReadonlyMap<string, number> = new Map(
+  CHARACTER_OF_BYTE.map((character, byte) => [character, byte]),
+);
+
+function byteCharacters(): string[] {
+  const isPrintable = (byte: number) =>
+    byte >= 0x21 && byte <= 0x7e || byte >= 0xa1 && byte <= 0xff && byte !== 0xad;
+  let next = 0x100;
+  return Array.from(
+    { length: 256 },
+    (_, byte) => String.fromCharCode(isPrintable(byte) ? byte : next++),
+  );
+}
+
+/** The characters of a text's bytes; each is one UTF-16 code unit. */
+export function toByteCharacters(text: string): string {
+  let result = "";
+  for (const byte of new TextEncoder().encode(text)) result += CHARACTER_OF_BYTE[byte];
+  return result;
+}
+
+/**
+ * The text whose bytes the pieces are, one after the other; what is no UTF-8 becomes U+FFFD. A piece with a character
+ * that stands for no byte is taken as it is.
+ */
+export function fromByteCharacters(pieces: readonly string[]): string {
+  const encoder = new TextEncoder();
+  const bytes = pieces.flatMap((piece) => {
+    const own = [...piece].map((character) => BYTE_OF_CHARACTER.get(character));
+    return own.every((byte) => byte !== undefined) ? own : [...encoder.encode(piece)];
+  });
+  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(bytes));
+}

@@ -1,0 +1,188 @@
+/**
+ * Byte-pair encoding: a piece of text is cut into characters, and neighbours are joined by a list of merges, the
+ * earliest of the list first.
+ *
+ * Source: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units"; ids are those of Hugging
+ * Face's `tokenizers`.
+ *
+ * @module
+ */
+
+import type { JsonReader } from "./json_fields.ts";
+
+/** Ids are below this: two of them make one exact number. */
+const MAX_IDS = 2 ** 22;
+/** Places in a piece are below this: with the number of a merge they make one exact number. */
+const MAX_PLACES = 2 ** 26;
+const NONE = -1;
+
+/** What a {@link BytePairEncoding} is made of. */
+export interface BytePairOptions {
+  /** The id of every piece, below 2²². */
+  readonly ids: ReadonlyMap<string, number>;
+  /** Pairs of pieces that may be joined, the first to be joined first; both and what they give are in `ids`. */
+  readonly merges: readonly (readonly [left: string, right: string])[];
+  /** Whether a piece that is in the vocabulary as a whole stays whole, whatever the merges say. */
+  readonly keepsWholePieces: boolean;
+}
+
+/** A byte-pair model. It knows no normalization and no special tokens. */
+export class BytePairEncoding {
+  readonly #ids: ReadonlyMap<string, number>;
+  readonly #keepsWholePieces: boolean;
+  /** Number of the merge of two ids. */
+  readonly #ranks = new Map<number, number>();
+  /** What a merge gives. */
+  readonly #merged: Int32Array;
+
+  /**
+   * Builds the table of merges.
+   *
+   * @throws {RangeError} if a merge takes or gives a piece that is not in the vocabulary
+   */
+  constructor({ ids, merges, keepsWholePieces }: BytePairOptions) {
+    this.#ids = ids;
+    this.#keepsWholePieces = keepsWholePieces;
+    this.#merged = new Int32Array(merges.length);
+    merges.forEach(([left, right], rank) => {
+      const known = [left, right, left + right].map((piece) => ids.get(piece));
+      const missing = [left, right, left + right].find((_, i) => known[i] === undefined);
+      if (missing !== undefined) {
+        throw new RangeError(
+          `Cannot use merge ${rank} of "${left}" and "${right}": "${missing}" is not in the vocabulary`,
+        );
+      }
+      // Of two equal merges the later counts.
+      this.#ranks.set(pairKey(known[0]!, known[1]!), rank);
+      this.#merged[rank] = known[2]!;
+    });
+  }
+
+  /** The ids of a piece; characters that the vocabulary lacks are left out. */
+  encode(text: string): number[] {
+    if (text === "") return [];
+    const whole = this.#keepsWholePieces ? this.#ids.get(text) : undefined;
+    if (whole !== undefined) return [whole];
+    const ids: number[] = [];
+    for (const character of text) {
+      const id = this.#ids.get(character);
+      if (id !== undefined) ids.push(id);
+    }
+    this.#join(ids);
+    return ids.filter((id) => id !== NONE);
+  }
+
+  /** Joins in place: the left of two takes what they give, the right becomes {@linkcode NONE}. */
+  #join(ids: number[]): void {
+    const next = ids.map((_, place) => place + 1);
+    const previous = ids.map((_, place) => place - 1);
+    const candidates = new Candidates();
+    const rankAt = (place: number): number | undefined => {
+      const right = next[place]!;
+      return right < ids.length ? this.#ranks.get(pairKey(ids[place]!, ids[right]!)) : undefined;
+    };
+    const offer = (place: number): void => {
+      const rank = rankAt(place);
+      if (rank !== undefined) candidates.push(rank, place);
+    };
+    for (let place = 0; place < ids.length; place++) offer(place);
+    for (let first = candidates.pop(); first !== undefined; first = candidates.pop()) {
+      const { rank, place } = first;
+      // One of the two may have been joined to something else since.
+      if (ids[place] === NONE || rankAt(place) !== rank) continue;
+      const right = next[place]!;
+      ids[place] = this.#merged[rank]!;
+      ids[right] = NONE;
+      next[place] = next[right]!;
+      if (next[place]! < ids.length) previous[next[place]!] = place;
+      offer(place);
+      if (previous[place]! >= 0) offer(previous[place]!);
+    }
+  }
+}
+
+function pairKey(left: number, right: number): number {
+  return left * MAX_IDS + right;
+}
+
+/** Merges that could be done, of which the one with the lowest number comes out first, the leftmost of equal ones. */
+class Candidates {
+  /** A binary heap of rank and place in one number. */
+  readonly #heap: number[] = [];
+
+  push(rank: number, place: number): void {
+    const heap = this.#heap;
+    const key = rank * MAX_PLACES + place;
+    let at = heap.length;
+    while (at > 0) {
+      const parent = (at - 1) >> 1;
+      if (heap[parent]! <= key) break;
+      heap[at] = heap[parent]!;
+      at = parent;
+    }
+    heap[at] = key;
+  }
+
+  pop(): { rank: number; place: number } | undefined {
+    const heap = this.#heap;
+    const first = heap[0];
+    if (first === undefined) return undefined;
+    const last = heap.pop()!;
+    if (heap.length > 0) {
+      let at = 0;
+      for (let child = 1; child < heap.length; child = 2 * at + 1) {
+        if (child + 1 < heap.length && heap[child + 1]! < heap[child]!) child++;
+        if (heap[child]! >= last) break;
+        heap[at] = heap[child]!;
+        at = child;
+      }
+      heap[at] = last;
+    }
+    return { rank: Math.floor(first / MAX_PLACES), place: first % MAX_PLACES };
+  }
+}
+
+/**
+ * Reads a `model` of type BPE of a `tokenizer.json`.
+ *
+ * @returns the model, and its pieces by id
+ * @throws {TypeError} if a field is wrong, or asks for something that is not supported
+ */
+export function readBytePairEncoding(
+  json: JsonReader,
+): { model: BytePairEncoding; pieces: readonly string[] } {
+  for (const key of ["dropout", "continuing_subword_prefix", "end_of_word_suffix"]) {
+    const value = json.fields[key] ?? "";
+    if (value !== "" && value !== 0) throw json.error(key, "is set, which is not supported");
+  }
+  if (json.boolean("byte_fallback", false)) {
+    throw json.error("byte_fallback", "is set, which is not supported for BPE");
+  }
+  const vocabulary = json.object("vocab");
+  const ids = new Map<string, number>();
+  const pieces: string[] = [];
+  for (const piece of Object.keys(vocabulary.fields)) {
+    const id = vocabulary.index(piece);
+    if (id >= MAX_IDS) throw vocabulary.error(piece, `is ${id}, ids must be below ${MAX_IDS}`);
+    ids.set(piece, id);
+    pieces[id] = piece;
+  }
+  const merges = json.array("merges").map((merge, i): [string, string] => {
+    const [left, right, ...rest] = typeof merge === "string"
+      ? merge.split(" ")
+      : Array.isArray(merge)
+      ? merge
+      : [];
+    if (typeof left === "string" && typeof right === "string" && rest.length === 0) {
+      return [left, right];
+    }
+    throw json.error(`merges[${i}]`, "is not a pair of pieces");
+  });
+  const keepsWholePieces = json.boolean("ignore_merges", false);
+  try {
+    return { model: new BytePairEncoding({ ids, merges, keepsWholePieces }), pieces };
+  } catch (cause) {
+    if (!(cause instanceof RangeError)) throw cause;
+    throw json.error("merges", `cannot be used: ${cause.message}`);
+  }
+}

@@ -1,0 +1,41 @@
+/**
+ * What Qwen3's chat template makes of a single message of a user, which is all that image models ask for.
+ *
+ * Source: `chat_template` in the `tokenizer_config.json` of Qwen3, with `add_generation_prompt=True`.
+ *
+ * @module
+ */
+
+import type { Tokenizer } from "./tokenizer.ts";
+
+/** Tokens that begin and end a message. */
+const [START, END] = ["<|im_start|>", "<|im_end|>"];
+
+/** How a prompt is put. */
+export interface ChatOptions {
+  /** Ends with an empty thought, as `enable_thinking=False` asks for; otherwise the model would begin to think. */
+  readonly hasThinkBlock: boolean;
+}
+
+/**
+ * The text of a conversation that begins with `prompt` and goes on with an answer. Special tokens in the prompt count
+ * as such, as they do in the reference.
+ */
+export function qwen3ChatPrompt(prompt: string, { hasThinkBlock }: ChatOptions): string {
+  const thought = hasThinkBlock ? "<think>\n\n</think>\n\n" : "";
+  return `${START}user\n${prompt}${END}\n${START}assistant\n${thought}`;
+}
+
+/**
+ * Refuses a tokenizer that would spell out the template's tokens letter by letter.
+ *
+ * @param path of its files, for the message
+ * @throws {SyntaxError} naming the token that it lacks
+ */
+export function requireQwen3Chat(tokenizer: Tokenizer, path: string): void {
+  const missing = [START, END].find((token) => tokenizer.encode(token).length !== 1);
+  if (missing === undefined) return;
+  throw new SyntaxError(
+    `Cannot use "${path}": it has no token "${missing}", which Qwen3's chat template needs; fetch the tokenizer of the model again`,
+  );
+}

@@ -1,0 +1,56 @@
+/**
+ * Byte-level BPE from `vocab.json` and `merges.txt`. These two say nothing of how text is cut before, so that the class
+ * of the tokenizer must be known.
+ *
+ * @module
+ */
+
+import type { SpecialTokens } from "./special_tokens.ts";
+import type { Tokenizer } from "./tokenizer.ts";
+import { readTokenizerJson } from "./tokenizer_json.ts";
+
+/** How Qwen2 and Qwen3 cut text: contractions, words, single digits, punctuation, line ends, spaces. */
+const QWEN2_PATTERN = "(?i:'s|'t|'re|'ve|'m|'ll|'d)" +
+  String.raw`|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`;
+
+/** The stages around the model, by the class that `tokenizer_config.json` names, without `Fast`. */
+const STAGES: Readonly<Record<string, object>> = {
+  Qwen2Tokenizer: {
+    normalizer: { type: "NFC" },
+    pre_tokenizer: {
+      type: "Sequence",
+      pretokenizers: [
+        { type: "Split", pattern: { Regex: QWEN2_PATTERN }, behavior: "Isolated" },
+        { type: "ByteLevel", add_prefix_space: false, use_regex: false },
+      ],
+    },
+    decoder: { type: "ByteLevel" },
+  },
+};
+
+/**
+ * Makes a tokenizer of a parsed `vocab.json` and the text of a `merges.txt`.
+ *
+ * @param file name of `vocab.json`, for errors
+ * @param special what a `tokenizer_config.json` beside it says: the class, and all added tokens
+ * @throws {TypeError} if a file is malformed, or the class is not supported
+ */
+export function readVocabularyAndMerges(
+  vocabulary: unknown,
+  merges: string,
+  file: string,
+  special: SpecialTokens,
+): Tokenizer {
+  const name = special.className?.replace(/Fast$/, "") ?? "";
+  const stages = Object.hasOwn(STAGES, name) ? STAGES[name] : undefined;
+  if (!stages) {
+    throw new TypeError(
+      `Cannot read ${file}: its tokenizer_config.json names ${
+        special.className ? `the class "${special.className}"` : "no class"
+      }; without a tokenizer.json this program reads ${Object.keys(STAGES).join(", ")}`,
+    );
+  }
+  const lines = merges.split(/\r?\n/).filter((line) => line !== "" && !line.startsWith("#version"));
+  const model = { type: "BPE", vocab: vocabulary, merges: lines };
+  return readTokenizerJson({ ...stages, model, added_tokens: [] }, file, special);
+}
