@@ -1,0 +1,93 @@
+/** The FLUX.2 transformer against the reference. */
+import assert from "node:assert/strict";
+import { parseConfig } from "../models/config.ts";
+import { timestepEmbedding } from "../models/embeddings.ts";
+import {
+  FLUX2_TRANSFORMER_CONFIG,
+  type Flux2TransformerConfig,
+  hiddenSize,
+} from "../models/families/flux2/config.ts";
+import { modulationTable } from "../models/families/flux2/modulation.ts";
+import { flux2Context, flux2Transformer } from "../models/families/flux2/transformer.ts";
+import { type Device, Weights } from "../runtime/mod.ts";
+import { assertClose, Golden, type GoldenCall } from "./golden.ts";
+import { type InputValues, ModelRun, openTestDevice } from "./model_run.ts";
+import { withSeededCheckpoint } from "./seeded_checkpoint.ts";
+
+/** Largest error of the velocity, as a part of its largest magnitude. */
+const GATE = 1e-4;
+
+async function checkCall(
+  device: Device,
+  golden: Golden,
+  config: Flux2TransformerConfig,
+  weights: Weights,
+  call: GoldenCall,
+): Promise<void> {
+  const args = call.args as {
+    grid: [number, number];
+    reference_grids: [number, number][];
+    timestep: number;
+    guidance: number | null;
+  };
+  const embedding = (value: number): InputValues => ({
+    shape: [1, config.timestep_guidance_channels],
+    data: timestepEmbedding([Math.fround(value) * 1000], config.timestep_guidance_channels),
+  });
+  const inputs: Record<string, InputValues> = { timestep: embedding(args.timestep) };
+  for (const name of call.inputs) inputs[name] = golden.tensor(call.name, name);
+  if (args.guidance !== null) inputs["guidance"] = embedding(args.guidance);
+  const grid = ([rows, columns]: [number, number]) => ({ rows, columns });
+  using run = await ModelRun.prepare(device, weights, inputs, (graph, given) => {
+    const dim = hiddenSize(config);
+    const { timestep, guidance, context, sample, references } = given;
+    return {
+      velocity: flux2Transformer(graph, config, weights.root, {
+        context: flux2Context(config, weights.root, context!),
+        sample: sample!,
+        grid: grid(args.grid),
+        references,
+        referenceGrids: args.reference_grids.map(grid),
+        modulation: modulationTable(weights.root, timestep!, dim, guidance),
+      }),
+    };
+  });
+  await run.run();
+  const expected = golden.tensor(call.name, "velocity");
+  assertClose(call.name, await run.read("velocity"), expected, GATE);
+}
+
+Deno.test("flux2Transformer() gives the velocity of flux2/transformer-tiny", async (t) => {
+  const device = await openTestDevice();
+  const golden = new Golden("flux2/transformer-tiny");
+  const config = parseConfig(FLUX2_TRANSFORMER_CONFIG, golden.config(), "config.json");
+  using checkpoint = golden.checkpoint();
+  const weights = new Weights(checkpoint);
+  try {
+    for (const call of golden.calls) {
+      await t.step(call.name, () => checkCall(device, golden, config, weights, call));
+    }
+    assert.deepEqual(weights.unused, []);
+  } finally {
+    weights.destroy();
+    device.destroy();
+  }
+});
+
+Deno.test("flux2Transformer() gives the reference's velocity with heads as real models have them", async (t) => {
+  const device = await openTestDevice();
+  const golden = new Golden("flux2/transformer-hd128");
+  const config = parseConfig(FLUX2_TRANSFORMER_CONFIG, golden.config(), "config.json");
+  try {
+    await withSeededCheckpoint(golden.folder, async (checkpoint) => {
+      const weights = new Weights(checkpoint);
+      for (const call of golden.calls) {
+        await t.step(call.name, () => checkCall(device, golden, config, weights, call));
+      }
+      assert.deepEqual(weights.unused, []);
+      weights.destroy();
+    });
+  } finally {
+    device.destroy();
+  }
+});
