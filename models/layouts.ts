@@ -46,7 +46,7 @@ export interface LayoutPart {
  */
 export function toOurs(layout: Layout, name: string, rows: number): LayoutPart[] | undefined {
   for (const entry of layout.entries) {
-    const numbers = match(entry.theirs, name);
+    const numbers = match(entry.theirs.split("."), name.split("."));
     if (!numbers) continue;
     const { ours, shares = ours.map(() => 1), swapsHalves = false } = entry;
     if (swapsHalves) {
@@ -67,14 +67,36 @@ export function toOurs(layout: Layout, name: string, rows: number): LayoutPart[]
   return undefined;
 }
 
+/**
+ * What another layout calls the modules of a model.
+ *
+ * @param layout the table
+ * @param names ours
+ * @returns its names, with ours in the order of its rows; those left out of which the model lacks a part
+ */
+export function namesIn(layout: Layout, names: Iterable<string>): Map<string, string[]> {
+  const known = new Map([...names].map((name) => [name, name.split(".")]));
+  const theirs = new Map<string, string[]>();
+  for (const entry of layout.entries) {
+    const pattern = entry.ours[0]!.split(".");
+    for (const name of known.values()) {
+      const numbers = match(pattern, name);
+      if (!numbers) continue;
+      const key = fill(entry.theirs, numbers);
+      const ours = entry.ours.map((each) => fill(each, numbers));
+      if (!theirs.has(key) && ours.every((each) => known.has(each))) theirs.set(key, ours);
+    }
+  }
+  return theirs;
+}
+
 /** The numbers that a name has where the pattern has `*`, or nothing when it does not match. */
-function match(pattern: string, name: string): string[] | undefined {
-  const [ours, theirs] = [name.split("."), pattern.split(".")];
-  if (ours.length !== theirs.length) return undefined;
+function match(pattern: readonly string[], name: readonly string[]): string[] | undefined {
+  if (name.length !== pattern.length) return undefined;
   const numbers: string[] = [];
-  for (const [i, part] of ours.entries()) {
-    if (theirs[i] === "*" && /^\d+$/.test(part)) numbers.push(part);
-    else if (theirs[i] !== part) return undefined;
+  for (const [i, part] of name.entries()) {
+    if (pattern[i] === "*" && /^\d+$/.test(part)) numbers.push(part);
+    else if (pattern[i] !== part) return undefined;
   }
   return numbers;
 }

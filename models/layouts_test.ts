@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Layout, toOurs } from "./layouts.ts";
+import { type Layout, namesIn, toOurs } from "./layouts.ts";
 
 const LAYOUT: Layout = {
   name: "joined",
@@ -33,4 +33,12 @@ Deno.test("toOurs() knows only its own names, and refuses rows that do not divid
   assert.equal(toOurs(LAYOUT, "layers.x.qkv", 12), undefined);
   assert.equal(toOurs(LAYOUT, "layers.1.qkv.more", 12), undefined);
   assert.throws(() => toOurs(LAYOUT, "layers.1.qkv", 13), /Cannot share out the 13 rows/);
+});
+
+Deno.test("namesIn() gives what the layout calls a model's modules, none of which the model has a part only", () => {
+  const names = ["layers.0.to_q", "layers.0.to_k", "layers.0.to_v", "layers.1.to_q", "x.3.y.7"];
+  assert.deepEqual([...namesIn(LAYOUT, names)], [
+    ["layers.0.qkv", ["layers.0.to_q", "layers.0.to_k", "layers.0.to_v"]],
+    ["a.3.b.7.c", ["x.3.y.7"]],
+  ]);
 });

@@ -73,6 +73,59 @@ export function changeReference(change: WeightChange, rows: number): Float64Arra
   return all;
 }
 
+/** A module's change and how strongly it is asked for. */
+export interface Use {
+  readonly change: ModuleChange;
+  readonly strength: number;
+}
+
+/**
+ * What changes of a module make of its weight, one after the other. One with lengths moves the weight by its strength
+ * from where it is to where full strength would lead.
+ *
+ * @param weight row by row
+ * @param rows of the weight
+ */
+export function changedWeight(
+  weight: Float64Array,
+  rows: number,
+  uses: readonly Use[],
+): Float64Array {
+  let current = weight;
+  for (const { change: { weight: parts, magnitude }, strength } of uses) {
+    const next = current.slice();
+    for (const part of parts) {
+      const delta = changeReference(part, rows);
+      delta.forEach((value, i) => next[i]! += (magnitude ? 1 : strength) * value);
+    }
+    if (magnitude) {
+      setLengths(next, rows, matrix(magnitude.lengths).data, magnitude.over);
+      next.forEach((value, i) => {
+        next[i] = current[i]! + strength * (value - current[i]!);
+      });
+    }
+    current = next;
+  }
+  return current;
+}
+
+/** Lengths of rows, or of what all rows have of an input channel, taps included. */
+function setLengths(
+  weight: Float64Array,
+  rows: number,
+  lengths: Float64Array,
+  over: "rows" | "columns",
+): void {
+  const columns = weight.length / rows;
+  const taps = columns / lengths.length;
+  const groupOf = (i: number) => Math.floor(over === "rows" ? i / columns : i % columns / taps);
+  const squares = new Float64Array(lengths.length);
+  weight.forEach((value, i) => squares[groupOf(i)]! += value * value);
+  weight.forEach((value, i) => {
+    weight[i] = value * lengths[groupOf(i)]! / Math.sqrt(squares[groupOf(i)]!);
+  });
+}
+
 interface Matrix {
   readonly columns: number;
   readonly data: Float64Array;

@@ -87,6 +87,13 @@ export class Golden {
     return { shape: entry.shape, data: decode(bytes, entry.format) };
   }
 
+  /** Names of all tensors that belong to a call. */
+  namesOf(call: string): string[] {
+    const start = `${call}.`;
+    return [...this.#tensors.keys()].filter((name) => name.startsWith(start))
+      .map((name) => name.slice(start.length));
+  }
+
   /** The component's `config.json`, parsed. */
   config(path = "config.json"): unknown {
     return JSON.parse(Deno.readTextFileSync(`${this.folder}/${path}`));

@@ -1,0 +1,184 @@
+/** Adapter files of every dialect, read and matched against a model. */
+import { AdapterFile } from "./file/adapter_file.ts";
+import { MisfitError } from "./file/change_kinds.ts";
+import { dialectOf } from "./file/dialect.ts";
+import { familyOf, mayBeFamily } from "./file/family_signs.ts";
+import { type FoundPlaces, ModuleIndex, type Place } from "./file/module_index.ts";
+import { gatherKeys, type ModuleTensors } from "./file/module_tensors.ts";
+import { planModule, type PlannedModule } from "./file/plan_module.ts";
+import { Scales } from "./file/scales.ts";
+import { LoraError } from "./lora_error.ts";
+import type { AdaptableComponent, Adapter, AdapterTensor } from "./types.ts";
+
+/** How an adapter is read. */
+export interface ReadAdapterOptions {
+  /** Counts instead of the alpha that the file gives, for all modules. Above 0. */
+  readonly alpha?: number;
+}
+
+/** Longer lists of problems end with how many more there are. */
+const MAX_PROBLEMS = 200;
+
+/** Below this share of modules that fit, an adapter is of another model. */
+const MIN_SHARE = 0.1;
+
+/** Below this share, an adapter whose names are those of another family is one of that family. */
+const MIN_SHARE_OF_STRANGER = 0.5;
+
+/** A module of the file, and where it leads. */
+interface Matched {
+  readonly module: ModuleTensors;
+  readonly found: FoundPlaces;
+}
+
+/**
+ * Reads an adapter: all of it or nothing. Tensors come to lie in shared memory, so that workers get them without a
+ * copy; the settings of PEFT are looked for beside the file.
+ *
+ * @param path absolute, of a safetensors file
+ * @param components of the model that it is for
+ * @returns its changes, and the keys that lead to nothing
+ * @throws {LoraError} when it is damaged, of another family, or does not fit; with all that is wrong
+ * @throws {RangeError} when alpha is not above 0
+ */
+export async function readAdapter(
+  path: string,
+  components: readonly AdaptableComponent[],
+  { alpha }: ReadAdapterOptions = {},
+): Promise<Adapter> {
+  using file = await AdapterFile.open(path);
+  const { modules, unknown } = gatherKeys(file.tensors, path);
+  const index = new ModuleIndex(components, modules.map(({ name }) => name));
+  const matched: Matched[] = [];
+  const unmatched = new Set(unknown);
+  for (const module of modules) {
+    const found = index.find(module.name);
+    if (found) matched.push({ module, found });
+    else module.keys.forEach((key) => unmatched.add(key));
+  }
+  checkFamily(file, components, matched.length, modules.length + unknown.length);
+  const scales = await Scales.read(file, alpha);
+  const used = withoutRepeats(matched, path, (keys) => keys.forEach((key) => unmatched.add(key)));
+  const plans = planAll(used, scales, path);
+  for (const plan of plans) plan.unmatched.forEach((key) => unmatched.add(key));
+  const entries = new Set(plans.flatMap(({ tensors }) => tensors));
+  if (entries.size === 0) {
+    throw new LoraError(`Cannot use the adapter "${path}": it changes nothing`);
+  }
+  const tensors = await file.read(entries);
+  const changes = plans.flatMap((plan) => plan.build(({ name }) => tensors.get(name)!));
+  return {
+    dialect: dialectOf(used.map(({ module, found }) => ({ module, naming: found.naming }))),
+    changes,
+    unmatchedKeys: [...file.tensors.keys()].filter((key) => unmatched.has(key)),
+    byteLength: byteLengthOf(tensors.values()),
+  };
+}
+
+/** Checks that the file is for this model at all. */
+function checkFamily(
+  file: AdapterFile,
+  components: readonly AdaptableComponent[],
+  matched: number,
+  all: number,
+): void {
+  const families = [...new Set(components.map(({ family }) => family))];
+  const keys = [...file.tensors.keys()];
+  if (keys.length === 0) {
+    throw new LoraError(`Cannot use the adapter "${file.path}": it holds no tensors`);
+  }
+  const looksLike = familyOf(file.tensors);
+  const isStranger = looksLike !== undefined &&
+    !families.some((family) => mayBeFamily(looksLike, family));
+  const share = matched / all;
+  if (share >= (isStranger ? MIN_SHARE_OF_STRANGER : MIN_SHARE)) return;
+  const fit = matched === 0
+    ? `none of its ${keys.length} keys leads to a module of this model`
+    : `only ${matched} of its ${all} modules are this model's`;
+  throw new LoraError(
+    `Cannot use the adapter "${file.path}": ${fit} (${families.join(", ")})` +
+      (isStranger ? `; it looks like one for ${looksLike}` : `; its keys begin with "${keys[0]}"`),
+    bounded(keys.map((key) => `"${key}" is no module of this model`)),
+  );
+}
+
+/**
+ * Leaves out what a file says twice: some hold joined modules beside the separate ones that the joined were made of,
+ * or a module under two names. Ours count first, then those of other layouts that are one of ours alone.
+ */
+function withoutRepeats(
+  matched: readonly Matched[],
+  path: string,
+  repeated: (keys: readonly string[]) => void,
+): Matched[] {
+  const order = ({ found }: Matched) =>
+    found.naming === "diffusers" ? 0 : found.places[0]!.parts.length === 1 ? 1 : 2;
+  const byModule = new Map<string, Matched>();
+  const dropped = new Set<Matched>();
+  const problems: string[] = [];
+  const inOrder = [...matched].sort((a, b) => order(a) - order(b));
+  for (const each of inOrder) {
+    const names = each.found.places.flatMap((
+      { target, parts },
+    ) => [...new Set(parts.map(({ module }) => `${target}.${module.name}`))]);
+    const others = names.map((name) => byModule.get(name));
+    const isRepeat = others.every((other) => other && order(other) < order(each));
+    const clash = others.find((other) => other !== undefined);
+    if (isRepeat) {
+      dropped.add(each);
+      repeated(each.module.keys);
+    } else if (clash) {
+      problems.push(`"${each.module.name}" and "${clash.module.name}" are the same module`);
+    } else for (const name of names) byModule.set(name, each);
+  }
+  throwProblems(problems, path);
+  return matched.filter((each) => !dropped.has(each));
+}
+
+function planAll(matched: readonly Matched[], scales: Scales, path: string): PlannedModule[] {
+  const plans: PlannedModule[] = [];
+  const problems: string[] = [];
+  for (const { module, found } of matched) {
+    for (const [key, method] of module.others) {
+      problems.push(`"${key}" is ${method}, which is not applied`);
+    }
+    for (const place of found.places) {
+      try {
+        plans.push(planOne(module, place, scales));
+      } catch (error) {
+        if (!(error instanceof MisfitError)) throw error;
+        problems.push(error.message);
+        break;
+      }
+    }
+  }
+  throwProblems(problems, path);
+  return plans;
+}
+
+function planOne(module: ModuleTensors, place: Place, scales: Scales): PlannedModule {
+  if (scales.isDora(module) && module.parts.has("up") && !module.parts.has("magnitude")) {
+    throw new MisfitError(`"${module.name}" has no lora_magnitude_vector, which use_dora asks for`);
+  }
+  return planModule(module, place, (rank) => scales.scaleOf(module, rank));
+}
+
+function throwProblems(problems: readonly string[], path: string): void {
+  if (problems.length === 0) return;
+  const more = problems.length > 1 ? `, and ${problems.length - 1} more like it` : "";
+  throw new LoraError(
+    `Cannot use the adapter "${path}": ${problems[0]}${more}`,
+    bounded(problems),
+  );
+}
+
+function bounded(problems: readonly string[]): string[] {
+  if (problems.length <= MAX_PROBLEMS) return [...problems];
+  return [...problems.slice(0, MAX_PROBLEMS), `and ${problems.length - MAX_PROBLEMS} more`];
+}
+
+function byteLengthOf(tensors: Iterable<AdapterTensor>): number {
+  let sum = 0;
+  for (const { bytes } of tensors) sum += bytes.byteLength;
+  return sum;
+}
