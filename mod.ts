@@ -25,7 +25,7 @@ import {
   checkStrength,
   type ClipSource,
   countFrames,
-  fitFrames,
+  fitPicture,
   GeneratedImage,
   GeneratedVideo,
   openClip,
@@ -36,7 +36,7 @@ import {
   resolveTask,
   type RunningServer,
   type Size,
-  sizeLike,
+  sizeFromPicture,
   type StartOptions,
   startServer,
 } from "./server/mod.ts";
@@ -126,8 +126,9 @@ export interface SamplingOptions {
   /** What to make of the inputs, one of `info.supportedTaskTypes`; follows from them when left out. */
   taskType?: TaskType;
   /**
-   * Pictures to edit or to start from, at most `info.maxImages`: paths of files, bytes of files, or pixels. They cover
-   * the size of the result, and what is too much at the longer side is cut off evenly.
+   * Pictures to edit or to start from, at most `info.maxImages`: paths of files, bytes of files, or pixels. They keep
+   * sizes of their own within `info.imageLimits` where the model has them. Elsewhere they cover the size of the result,
+   * and what is too much at the longer side is cut off evenly.
    */
   images?: readonly PictureSource[];
   /** How freely the result may be computed; `lossless` when left out. */
@@ -206,9 +207,9 @@ export class Model implements AsyncDisposable {
     const pictures = await readPictureSources(options.images ?? [], info.maxImages);
     const taskType = this.#task(options, "IMAGE", false);
     const [first] = pictures;
-    const size = first ? sizeLike(first, info.defaults, info) : info.defaults;
+    const size = first ? sizeFromPicture(first, info) : info.defaults;
     const settings = this.#settings(options, taskType, size);
-    const images = fitFrames(pictures, { ...settings, numFrames: pictures.length });
+    const images = pictures.map((picture) => fitPicture(picture, settings, info));
     const results: GeneratedImage[] = [];
     for (const [index, seed] of seeds.entries()) {
       const request = {
@@ -270,7 +271,7 @@ export class Model implements AsyncDisposable {
       fps,
       { ...info, fps, numFrames: clip ? Math.min(clip.length, info.maxFrames) : own },
     );
-    const images = fitFrames(pictures, { ...settings, numFrames: pictures.length });
+    const images = pictures.map((picture) => fitPicture(picture, settings, info));
     const video = await clip?.read({ ...settings, numFrames, fps });
     const { frames, width, height } = await this.#engine.generate({
       ...settings,

@@ -41,7 +41,7 @@ export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): Pi
     throw new RangeError(`Cannot use strength ${strength}: it must be above 0 and at most 1`);
   }
   const pixels = (picture: Picture) => pixelsOf(picture, width, height);
-  const [picture] = images.map(pixels);
+  if (!info.imageLimits) images.forEach(pixels);
   return {
     task,
     prompt,
@@ -53,7 +53,7 @@ export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): Pi
     numInferenceSteps,
     guidanceScale,
     ...(quality === undefined ? {} : { quality }),
-    ...(picture === undefined ? {} : { picture }),
+    ...(images.length === 0 ? {} : { pictures: images }),
     ...(video.length === 0 ? {} : { clip: video.map(pixels) }),
     ...(task === "V2V" ? { strength } : {}),
   };

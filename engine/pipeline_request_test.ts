@@ -48,7 +48,7 @@ Deno.test("toPipelineRequest() finds the task in the inputs, and the model's set
     const result = toPipelineRequest({ ...REQUEST, ...change }, info);
     assert.deepEqual([result.task, result.numFrames], [task, numFrames], JSON.stringify(change));
     assert.equal(result.negativePrompt, "dark");
-    assert.equal(result.picture, change.images?.[0]?.data);
+    assert.deepEqual(result.pictures, change.images?.length ? change.images : undefined);
     assert.deepEqual(result.clip, change.video?.length ? [picture.data, picture.data] : undefined);
   }
 });
@@ -60,6 +60,14 @@ Deno.test("toPipelineRequest() gives a strength to what is made after a clip, an
   assert.equal(strengthOf({ video: [picture], strength: 0.25 }), 0.25);
   assert.equal(strengthOf({ video: [picture] }, CLIPS), 1);
   assert.equal(strengthOf({ strength: 0.25 }), undefined);
+});
+
+Deno.test("toPipelineRequest() leaves pictures their own sizes where the model does", () => {
+  const imageLimits = { multiple: 2, maxPixels: 64, minSide: 2, maxAspect: 8 };
+  const info = { ...PICTURES, maxImages: 2, imageLimits };
+  const images = [picture, { width: 2, height: 6, data: new Uint8Array(36) }];
+  const result = toPipelineRequest({ ...REQUEST, width: 8, height: 8, images }, info);
+  assert.deepEqual(result.pictures, images);
 });
 
 Deno.test("toPipelineRequest() refuses what the model cannot do with the inputs", () => {

@@ -79,6 +79,18 @@ export interface TaskDefaults {
   readonly strength?: number;
 }
 
+/** How large pictures may be that keep a size of their own beside that of the result; in pixels. */
+export interface ImageLimits {
+  /** Both sides must be multiples of this: what is more is cut off evenly. */
+  readonly multiple: number;
+  /** Most pixels: larger pictures are scaled down before they are cut. */
+  readonly maxPixels: number;
+  /** Shortest side of a picture as it comes. */
+  readonly minSide: number;
+  /** How many times longer one side may be than the other, as it comes. */
+  readonly maxAspect: number;
+}
+
 /** What a model's files say of it; known once it is loaded and constant from then on. */
 export interface ModelInfo {
   /** As given when the model was opened: a folder, or an id. */
@@ -119,6 +131,8 @@ export interface ModelInfo {
   maxFrames: number;
   /** Most pictures that a request may bring; 0 when the model takes none. */
   maxImages: number;
+  /** How large these are; where left out, they have the size of the result. */
+  imageLimits?: ImageLimits;
   /** Largest width times height, in pixels. */
   maxPixels: number;
   /** Largest number of denoising steps. */
@@ -147,7 +161,10 @@ export interface GenerateRequest {
   guidanceScale: number;
   /** What to make of the inputs; follows from them when left out. */
   taskType?: TaskType;
-  /** Pictures to start from or to edit, of the size of the result, in the order given. */
+  /**
+   * Pictures to start from or to edit, in the order given: of the size of the result, or within the model's
+   * `imageLimits` where it has them.
+   */
   images?: readonly Picture[];
   /** Frames of the clip to change, of the size of the result. */
   video?: readonly Picture[];

@@ -14,6 +14,16 @@ export type QualityTier = "exact" | "lossless" | "high";
  */
 export type PipelineTask = "T2I" | "T2V" | "I2V" | "TI2I" | "V2V";
 
+/** A picture that a request brings. */
+export interface GivenPicture {
+  /** Pixels per row. */
+  readonly width: number;
+  /** Number of rows. */
+  readonly height: number;
+  /** RGB, `height * width * 3` bytes. */
+  readonly data: Uint8Array;
+}
+
 /** Settings of one picture or clip; every field is filled in and checked by the pipeline. */
 export interface PipelineRequest {
   readonly task: PipelineTask;
@@ -33,9 +43,9 @@ export interface PipelineRequest {
   readonly guidancePasses?: "batched" | "sequential";
   /** `lossless` when left out. */
   readonly quality?: QualityTier;
-  /** Of I2V the first frame, of TI2I the picture to change: RGB, `height * width * 3` bytes. */
-  readonly picture?: Uint8Array;
-  /** Of V2V the frames of the clip, each as `picture`; the last stands still where there are too few. */
+  /** Of I2V the first frame, of TI2I what to change or to go by; sizes as the pipeline's `pictureLimits` say. */
+  readonly pictures?: readonly GivenPicture[];
+  /** Of V2V the frames of the clip, RGB, `height * width * 3` bytes; the last stands still where there are too few. */
   readonly clip?: readonly Uint8Array[];
   /** Of V2V, above 0 to 1: the share of the steps that are taken, from the noise level where they begin. */
   readonly strength?: number;
@@ -89,6 +99,18 @@ export interface PipelineTaskDefaults {
   readonly strength?: number;
 }
 
+/** Given pictures that keep a size of their own. */
+export interface PictureLimits {
+  /** Both sides must be multiples of this many pixels: what is more is cut off evenly. */
+  readonly multiple: number;
+  /** Most pixels: larger pictures are scaled down before they are cut. */
+  readonly maxPixels: number;
+  /** Shortest side of a picture as it comes. */
+  readonly minSide: number;
+  /** How many times longer one side may be than the other, as it comes. */
+  readonly maxAspect: number;
+}
+
 /** What a pipeline says of itself. */
 export interface PipelineInfo {
   /** As `model_index.json` names it. */
@@ -105,6 +127,10 @@ export interface PipelineInfo {
   readonly frameMultiple: number;
   /** Frames that the model has positions for. */
   readonly maxFrames: number;
+  /** Most pictures of a request; 0 where it takes none. */
+  readonly maxPictures: number;
+  /** How large given pictures are; where left out, they have the size of the result. */
+  readonly pictureLimits?: PictureLimits;
   /** Components that adapters can change. */
   readonly adaptable: readonly AdaptableComponent[];
 }

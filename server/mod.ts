@@ -14,13 +14,13 @@ export {
   DEFAULT_SEED,
   resolveSeeds,
 } from "./contract/sampling.ts";
-export { checkSize, parseSize, type Size, sizeLike } from "./contract/size.ts";
+export { checkSize, parseSize, type Size } from "./contract/size.ts";
 export { outputOf, readTask, resolveTask } from "./contract/task.ts";
 export { EngineState, type EngineStatus } from "./engine_state.ts";
 export { type EnhancerTask, type PromptEnhancer, readEnhancer } from "./enhancer.ts";
 export { formatOfPath, GeneratedImage } from "./images/generated_image.ts";
 export { type Recipe, recipeText } from "./images/recipe.ts";
-export { fitFrames } from "./inputs/clips.ts";
+export { fitPicture, sizeFromPicture } from "./inputs/fit_picture.ts";
 export {
   type ClipSource,
   openClip,

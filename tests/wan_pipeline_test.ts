@@ -28,7 +28,7 @@ function requestOf(golden: Golden, { name, args, inputs }: GoldenCall): Pipeline
   const numFrames = args["num_frames"] as number;
   const given = (input: string) => pictures(golden.tensor(name, input), width, height);
   const source = inputs.includes("image")
-    ? { task: "I2V" as const, picture: given("image")[0]! }
+    ? { task: "I2V" as const, pictures: [{ width, height, data: given("image")[0]! }] }
     : inputs.includes("video")
     ? { task: "V2V" as const, clip: given("video"), strength: args["strength"] as number }
     : { task: numFrames === 1 ? "T2I" as const : "T2V" as const };

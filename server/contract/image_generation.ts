@@ -42,7 +42,7 @@ export interface ImageRequest extends GenerationSettings {
   stream: boolean;
   /** How often a stream shows each unfinished picture. */
   previews: number;
-  /** Pictures to edit, of the size of the result: paths of PNG files. */
+  /** Pictures to edit, of the sizes in which the model takes them: paths of PNG files. */
   images: string[];
   /** Fields of the body that had no effect. */
   ignored: string[];

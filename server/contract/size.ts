@@ -12,6 +12,18 @@ export interface Size {
   height: number;
 }
 
+/** How large pictures may be that keep a size of their own; as the model's info has it. */
+export interface OwnSizeLimits {
+  /** Both sides must be multiples of this. */
+  readonly multiple: number;
+  /** Most pixels. */
+  readonly maxPixels: number;
+  /** Shortest side. */
+  readonly minSide: number;
+  /** How many times longer one side may be than the other. */
+  readonly maxAspect: number;
+}
+
 /** What a model says of the sizes it can make. */
 export interface SizeLimits {
   /** Both sides must be multiples of this. */
@@ -119,4 +131,41 @@ export function sizeWithin(shape: Size, budget: Size, sizeMultiple: number): Siz
     width: Math.min(width, floor(pixels / height)),
     height: Math.min(height, floor(pixels / width)),
   };
+}
+
+/** How a picture that keeps its own size is brought to what a model takes: scaled, then cut. */
+export interface OwnSize {
+  /** Its size after scaling; as it came unless it has too many pixels. */
+  scaled: Size;
+  /** Its size after cutting. */
+  cut: Size;
+}
+
+/**
+ * How a picture keeps its own size as far as a model lets it.
+ *
+ * Source: diffusers `Flux2KleinPipeline` and its `Flux2ImageProcessor`.
+ *
+ * @param size as it came
+ * @param limits of the model
+ * @returns both sizes
+ * @throws {RangeError} when it is too small, or one side is much longer than the other
+ */
+export function keepOwnSize({ width, height }: Size, limits: OwnSizeLimits): OwnSize {
+  const { multiple, maxPixels, minSide, maxAspect } = limits;
+  const [short, long] = [Math.min(width, height), Math.max(width, height)];
+  if (short < minSide) {
+    throw new RangeError(
+      `Cannot use a picture of ${width}x${height}: this model takes sides of at least ${minSide} pixels; send a larger one`,
+    );
+  }
+  if (long > maxAspect * short) {
+    throw new RangeError(
+      `Cannot use a picture of ${width}x${height}: for this model one side may be at most ${maxAspect} times the other; cut it first`,
+    );
+  }
+  const scale = width * height > maxPixels ? Math.sqrt(maxPixels / (width * height)) : 1;
+  const scaled = { width: Math.floor(width * scale), height: Math.floor(height * scale) };
+  const floor = (side: number) => Math.floor(side / multiple) * multiple;
+  return { scaled, cut: { width: floor(scaled.width), height: floor(scaled.height) } };
 }

@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import fc from "fast-check";
-import { checkSize, nearestSize, parseSize, sizeWithin } from "./size.ts";
+import { checkSize, keepOwnSize, nearestSize, parseSize, sizeWithin } from "./size.ts";
 
 const LIMITS = { sizeMultiple: 16, maxPixels: 512 * 512 };
 
@@ -52,4 +52,28 @@ Deno.test("sizeWithin() keeps the shape and stays below the budget", () => {
     const size = (sides: readonly [number, number]) => ({ width: sides[0], height: sides[1] });
     assert.deepEqual(sizeWithin(size(shape), size(budget), 16), size(expected), `${shape}`);
   }
+});
+
+Deno.test("keepOwnSize() cuts sides to multiples, scales down what has too many pixels, refuses extreme shapes", () => {
+  const limits = { multiple: 16, maxPixels: 1024 * 1024, minSide: 64, maxAspect: 8 };
+  const sizes: [from: [number, number], scaled: [number, number], cut: [number, number]][] = [
+    [[64, 64], [64, 64], [64, 64]],
+    [[100, 79], [100, 79], [96, 64]],
+    [[1024, 1024], [1024, 1024], [1024, 1024]],
+    [[2000, 1500], [1182, 886], [1168, 880]],
+    [[4096, 512], [2896, 362], [2896, 352]],
+  ];
+  for (const [[width, height], scaled, cut] of sizes) {
+    const own = keepOwnSize({ width, height }, limits);
+    assert.deepEqual([own.scaled.width, own.scaled.height], scaled);
+    assert.deepEqual([own.cut.width, own.cut.height], cut);
+  }
+  assert.throws(() => keepOwnSize({ width: 63, height: 100 }, limits), {
+    name: "RangeError",
+    message: /63x100: this model takes sides of at least 64 pixels/,
+  });
+  assert.throws(() => keepOwnSize({ width: 100, height: 801 }, limits), {
+    name: "RangeError",
+    message: /100x801: for this model one side may be at most 8 times/,
+  });
 });

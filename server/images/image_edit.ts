@@ -7,7 +7,8 @@
 
 import type { InputFolder } from "../inputs/input_folder.ts";
 import type { Form } from "../inputs/multipart.ts";
-import { fitPicture, pictureSize } from "../inputs/pictures.ts";
+import { sizeFromPicture } from "../inputs/fit_picture.ts";
+import { pictureSize, storePicture } from "../inputs/pictures.ts";
 import { resolveReferences, type Source } from "../inputs/references.ts";
 import { readScalars } from "../inputs/form_scalars.ts";
 import { asClientError, refusePaths } from "../contract/checks.ts";
@@ -22,7 +23,7 @@ import {
 import { PATH_FIELDS } from "../contract/generation_fields.ts";
 import { imageEditFieldTable, imageEditSchema } from "../contract/image_fields.ts";
 import { type ImageRequest, readImageOutput } from "../contract/image_generation.ts";
-import { checkSize, sizeLike } from "../contract/size.ts";
+import { checkSize } from "../contract/size.ts";
 import { resolveTask } from "../contract/task.ts";
 import { validate } from "../contract/validate.ts";
 
@@ -79,10 +80,12 @@ export async function readImageEdit(
     ...readImageOutput(fields, context, "b64_json"),
   };
   const files = await resolveReferences(pictures, { ...sources, takesVideo: false });
-  const size = readSize(fields, sizeLike(await pictureSize(files[0]!), info.defaults, info));
+  const first = await pictureSize(files[0]!);
+  const own = asClientError(files[0]!.field, () => sizeFromPicture(first, info));
+  const size = readSize(fields, own);
   asClientError("size", () => checkSize(size, info));
   const images: string[] = [];
-  for (const file of files) images.push(await fitPicture(file, size, sources.folder));
+  for (const file of files) images.push(await storePicture(file, size, info, sources.folder));
   return { ...settings, ...size, images, ignored };
 }
 

@@ -1,17 +1,18 @@
 /**
- * Pictures that came from outside, brought to the size of the result.
+ * Pictures that came from outside.
  *
  * @module
  */
 
 import { readFile, stat } from "node:fs/promises";
 import type { Picture } from "../../engine/types.ts";
-import { cover } from "../../media/cover.ts";
 import { decodeImage } from "../../media/decode.ts";
 import { encodeImage } from "../../media/encode.ts";
 import { ImageError, toRgb } from "../../media/image.ts";
+import { asClientError } from "../contract/checks.ts";
 import { ApiError } from "../contract/errors.ts";
 import type { Size } from "../contract/size.ts";
+import { fitPicture, type PictureRules } from "./fit_picture.ts";
 import type { InputFolder } from "./input_folder.ts";
 import { badSource, type InputFile } from "./references.ts";
 
@@ -32,29 +33,31 @@ export async function pictureSize(file: InputFile): Promise<Size> {
 }
 
 /**
- * Makes a picture cover the size of the result. It is kept beside the original, so that a job can begin long after
- * the request.
+ * Brings a picture to the size in which the model takes it. It is kept beside the original, so that a job can begin
+ * long after the request.
  *
  * @param file of any origin
  * @param size of the result
+ * @param rules of the model
  * @param folder takes the result
  * @returns the path of a PNG
- * @throws {ApiError} 400 when it cannot be decoded
+ * @throws {ApiError} 400 when it cannot be decoded, or the model cannot use it
  */
-export async function fitPicture(
+export async function storePicture(
   file: InputFile,
   size: Size,
+  rules: PictureRules,
   folder: InputFolder,
 ): Promise<string> {
   const bytes = await readBounded(file);
   const image = await explained(file, () => decodeImage(bytes));
-  const fitted = cover(image, size.width, size.height);
+  const fitted = asClientError(file.field, () => fitPicture(image, size, rules));
   const { bytes: png } = await encodeImage(fitted, { format: "png" });
   return folder.write(`${file.field}.png`, png);
 }
 
 /**
- * Reads a picture that {@link fitPicture} left.
+ * Reads a picture that {@link storePicture} left.
  *
  * @param path of the PNG
  * @returns its pixels

@@ -41,7 +41,7 @@ import {
 } from "../contract/video_fields.ts";
 import type { InputFolder } from "../inputs/input_folder.ts";
 import type { UploadedFile } from "../inputs/multipart.ts";
-import { fitPicture, pictureSize } from "../inputs/pictures.ts";
+import { pictureSize, storePicture } from "../inputs/pictures.ts";
 import { badSource, type InputFile, resolveReferences, type Source } from "../inputs/references.ts";
 
 /** One checked video request; a JSON value, so that it outlives the server. */
@@ -154,7 +154,9 @@ export async function readVideoRequest(
     maxFrames: info.maxFrames,
   });
   const images: string[] = [];
-  for (const picture of pictures) images.push(await fitPicture(picture, size, sources.folder));
+  for (const picture of pictures) {
+    images.push(await storePicture(picture, size, info, sources.folder));
+  }
   return {
     ...settings,
     model: fields.model || context.servedModelName,

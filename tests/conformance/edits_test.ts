@@ -53,6 +53,36 @@ Deno.test("POST /v1/images/edits gives the model the picture in the size of the 
   assert.deepEqual([pixel(8), pixel(56)], [[255, 0, 0], [0, 0, 255]]);
 });
 
+Deno.test("POST /v1/images/edits leaves each picture its own size where the model takes that", async () => {
+  const imageLimits = { multiple: 16, maxPixels: 96 * 96, minSide: 32, maxAspect: 4 };
+  const info = { taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I"], maxImages: 2 } as const;
+  const engine = new FakeEngine({ info: { ...info, imageLimits } });
+  await using service = await testService({ engine });
+  const files = async (...sizes: [number, number][]) =>
+    await Promise.all(sizes.map(async (size) => new Blob([await picture(...size)])));
+  const response = await post(service, {
+    "image[]": await files([80, 70], [200, 100]),
+    prompt: "put the second beside the first",
+  });
+  assert.equal(response.status, 200, await response.clone().text());
+  const [request] = service.engine.requests;
+  assert.deepEqual([request!.width, request!.height], [80, 64]);
+  const sizes = request!.images!.map(({ width, height, data }) => [width, height, data.length]);
+  // 200x100 has too many pixels: 135x67 has not.
+  assert.deepEqual(sizes, [[80, 64, 80 * 64 * 3], [128, 64, 128 * 64 * 3]]);
+  for (
+    const [pictures, message] of [
+      [[[80, 64], [31, 64]], /31x64: this model takes sides of at least 32 pixels/],
+      [[[32, 200]], /32x200: for this model one side may be at most 4 times the other/],
+      [[[64, 64], [64, 64], [64, 64]], /edit 3 pictures at once: this model takes 2/],
+    ] as [[number, number][], RegExp][]
+  ) {
+    const refused = await post(service, { "image[]": await files(...pictures), prompt: "a" });
+    assert.equal(refused.status, 400);
+    assert.match(JSON.stringify(await refused.json()), message);
+  }
+});
+
 Deno.test("POST /v1/images/edits takes its size from the picture when none is named", async () => {
   await using service = await testService({ engine: editor() });
   const response = await post(service, { image: new Blob([await picture(300, 100)]), prompt: "a" });

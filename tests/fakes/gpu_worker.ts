@@ -42,6 +42,7 @@ function open(folder: string): void {
       taskDefaults: {},
       frameMultiple: 4,
       maxFrames: 9,
+      maxPictures: 1,
       adaptable: [],
       precisions: { transformer: ditPrecision, vae: "f32", textEncoder: "bf16" },
       defaults,

@@ -87,6 +87,7 @@ export function wanInfo(
     sizeMultiple: spatial * Math.max(patch_size[1], patch_size[2]),
     frameMultiple: temporal,
     maxFrames: 1 + temporal * (rope_max_seq_len - 1),
+    maxPictures: pipeline.expand_timesteps ? 1 : 0,
     adaptable: [],
   };
 }

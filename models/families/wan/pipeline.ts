@@ -23,7 +23,7 @@ import type {
 } from "../../pipeline.ts";
 import { cleanPrompt } from "../../prompt_cleaning.ts";
 import { type Schedule, strengthStart } from "../../schedulers/mod.ts";
-import { checkRequest } from "../check_request.ts";
+import { checkBytes, checkPictures, checkRequest } from "../check_request.ts";
 import { megabytes, uploadWeights } from "../upload_weights.ts";
 import { openWanComponents, type WanComponents } from "./components.ts";
 import { wanInfo } from "./defaults.ts";
@@ -198,11 +198,10 @@ export class WanPipeline implements Pipeline {
   }
 
   /** Pictures and clips, which the task must want, and their bytes. */
-  #checkSource({ task, width, height, picture, clip, strength }: PipelineRequest): void {
+  #checkSource(request: PipelineRequest): void {
+    const { task, clip, strength } = request;
     const { source } = TASKS[task];
-    if ((source === "picture") !== (picture !== undefined)) {
-      throw new RangeError(`Cannot do ${task}: it takes ${picture ? "no" : "one"} picture`);
-    }
+    checkPictures(request, this.info, source === "picture");
     if ((source === "clip") !== (clip !== undefined) || clip?.length === 0) {
       throw new RangeError(`Cannot do ${task}: it takes ${clip?.length ? "no" : "a"} clip`);
     }
@@ -211,13 +210,7 @@ export class WanPipeline implements Pipeline {
         `Cannot do ${task}: it ${strength === undefined ? "needs a" : "has no"} strength`,
       );
     }
-    const bytes = width * height * 3;
-    const wrong = [picture ?? [], clip ?? []].flat().find(({ length }) => length !== bytes);
-    if (wrong) {
-      throw new RangeError(
-        `Cannot start from a picture of ${wrong.length} bytes: ${width}x${height} in RGB has ${bytes}`,
-      );
-    }
+    for (const frame of clip ?? []) checkBytes(frame, request);
   }
 
   #shapeOf(

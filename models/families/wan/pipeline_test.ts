@@ -8,6 +8,7 @@ import type { PipelineControl, PipelineProgress, PipelineRequest } from "../../p
 import { openWanComponents } from "./components.ts";
 import { WanSession } from "./session.ts";
 
+const GIVEN = { width: 32, height: 32, data: new Uint8Array(32 * 32 * 3) };
 const CLIP: Partial<PipelineRequest> = {
   task: "V2V",
   clip: [new Uint8Array(32 * 32 * 3).fill(99)],
@@ -105,7 +106,7 @@ for (
   const [name, source, change, previews] of [
     ["text", "text", {}, 0],
     ["text with previews", "text", {}, 2],
-    ["a picture", "picture", { task: "I2V", picture: CLIP.clip![0]! }, 1],
+    ["a picture", "picture", { task: "I2V", pictures: [GIVEN] }, 1],
     ["a clip", "clip", CLIP, 0],
   ] as const
 ) {
@@ -250,9 +251,14 @@ Deno.test("WanPipeline.generate() refuses what its model cannot make before it w
       [{ guidanceScale: NaN }, /a scale of NaN/],
       [{ seed: 0.5 }, /0.5 is not a safe integer/],
       [{ numFrames: 257 }, /257 frames: the model has positions for 253/],
-      [{ task: "I2V" }, /Cannot do I2V: it takes one picture/],
-      [{ picture: new Uint8Array(32 * 32 * 3) }, /Cannot do T2V: it takes no picture/],
-      [{ task: "TI2I", picture: new Uint8Array(3) }, /a picture of 3 bytes: 32x32 in RGB has 3072/],
+      [{ task: "I2V" }, /Cannot do I2V without a picture: it takes one/],
+      [{ pictures: [GIVEN] }, /Cannot do T2V with a picture: it takes none/],
+      [{ task: "I2V", pictures: [GIVEN, GIVEN] }, /I2V with 2 pictures: it takes one/],
+      [{ task: "I2V", pictures: [GIVEN], width: 64 }, /a picture of 32x32: the result has 64x32/],
+      [
+        { task: "TI2I", pictures: [{ ...GIVEN, data: new Uint8Array(3) }] },
+        /a picture of 3 bytes: 32x32 in RGB has 3072/,
+      ],
       [{ task: "V2V", strength: 1 }, /Cannot do V2V: it takes a clip/],
       [{ task: "V2V", strength: 1, clip: [] }, /Cannot do V2V: it takes a clip/],
       [{ ...CLIP, strength: undefined! }, /Cannot do V2V: it needs a strength/],

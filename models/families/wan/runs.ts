@@ -58,7 +58,7 @@ function pictureRun({ session, request, lap }: Work): Run {
   return {
     programs: [programs.get("encode")],
     stage: "encode",
-    before: () => tensors.picture.write(toSignedRange(request.picture!)),
+    before: () => tensors.picture.write(toSignedRange(request.pictures![0]!.data)),
     finished: () => lap("encode"),
   };
 }

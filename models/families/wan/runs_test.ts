@@ -11,6 +11,10 @@ function gradient(shade: number): Uint8Array {
   return Uint8Array.from({ length: width * height * 3 }, (_, i) => (i * 7 + shade * 31) % 256);
 }
 
+function given(shade: number) {
+  return { width: REQUEST.width, height: REQUEST.height, data: gradient(shade) };
+}
+
 const CLIP: PipelineRequest = {
   ...REQUEST,
   task: "V2V",
@@ -37,12 +41,12 @@ Deno.test("WanPipeline.generate() hands out each latent frame's frames before it
 
 Deno.test("WanPipeline.generate() changes a picture by a clip of two latent frames, whose last frame it gives", () =>
   withPipeline(async ({ pipeline }) => {
-    const picture = gradient(0);
-    const clip = await pipeline.generate({ ...REQUEST, task: "I2V", picture, numFrames: 5 });
-    const edit = await pipeline.generate({ ...REQUEST, task: "TI2I", picture, numFrames: 1 });
+    const pictures = [given(0)];
+    const clip = await pipeline.generate({ ...REQUEST, task: "I2V", pictures, numFrames: 5 });
+    const edit = await pipeline.generate({ ...REQUEST, task: "TI2I", pictures, numFrames: 1 });
     assert.deepEqual(edit.frames, clip.frames.slice(-1));
     const seen: Float32Array[] = [];
-    await pipeline.generate({ ...REQUEST, task: "TI2I", picture, numFrames: 1 }, {
+    await pipeline.generate({ ...REQUEST, task: "TI2I", pictures, numFrames: 1 }, {
       onFrame: (frame) => seen.push(frame),
     });
     assert.deepEqual(seen, edit.frames);
@@ -99,7 +103,7 @@ Deno.test("WanPipeline.generate() stops between the frames that it encodes and d
 for (
   const [name, request] of [
     ["a clip from text", REQUEST],
-    ["a clip from a picture", { ...REQUEST, task: "I2V", picture: gradient(1) }],
+    ["a clip from a picture", { ...REQUEST, task: "I2V", pictures: [given(1)] }],
     ["one pass without guidance", { ...REQUEST, guidanceScale: 1 }],
     ["two passes of guidance", { ...REQUEST, guidancePasses: "sequential" }],
     ["a clip from a clip", CLIP],
