@@ -38,7 +38,10 @@ Deno.test("loadTokenizer() falls back to the SentencePiece model and gives the s
 
 Deno.test("loadTokenizer() says which files it looked for", async () => {
   await withFolder(async (folder) => {
-    await assert.rejects(loadTokenizer(folder), /none of tokenizer\.json, vocab\.json with merges\.txt, spiece/);
+    await assert.rejects(
+      loadTokenizer(folder),
+      /none of tokenizer\.json, vocab\.json with merges\.txt, spiece/,
+    );
   });
 });
 

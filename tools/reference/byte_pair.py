@@ -22,6 +22,13 @@ from unigram import OUT, corpus, texts, write_json
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>"]
 PLAIN = ["<tool_call>", "</tool_call>", "<think>", "</think>"]
 
+# What Qwen3's chat template makes of messages of a user; chat.json checks it against the published one.
+USER_TEMPLATE = (
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}"
+    "{% if enable_thinking is defined and not enable_thinking %}{{ '<think>\\n\\n</think>\\n\\n' }}{% endif %}{% endif %}"
+)
+
 QWEN_TEXTS = [
     "don't DON'T Don'T we'Re I'LL they'Ve 'S 'ſ ’s", "it's'd'll 'x 's's", "3.14 1234567890 ٣٤٥ ½ Ⅷ ²³", "x1y22z333",
     "a\n\n\nb", "a \n b", " \n \n ", "a\r\nb\r\n\r\nc", "tabs\t\tand\tspaces  here   ", "   leading", "trailing   ", "    x",

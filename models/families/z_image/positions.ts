@@ -1,0 +1,76 @@
+/**
+ * How many tokens there are and where they lie: a place in the text, a row, a column. The picture comes after the text,
+ * at its end.
+ *
+ * Source: diffusers `ZImageTransformer2DModel`, `_pad_with_ids` and `patchify_and_embed`.
+ */
+import type { Graph, Rotation } from "../../../runtime/mod.ts";
+import { rotaryTables } from "../../embeddings.ts";
+import type { ZImageTransformerConfig } from "./config.ts";
+
+/** How tokens of a picture lie. */
+export interface TokenGrid {
+  readonly rows: number;
+  readonly columns: number;
+}
+
+/** Both texts and pictures are filled up to a multiple of this many tokens, with learned ones. */
+const SEQUENCE_MULTIPLE = 32;
+
+/** Tokens of a picture, without those that fill it up. */
+export function tokenCount({ rows, columns }: TokenGrid): number {
+  return rows * columns;
+}
+
+/** Tokens with those that fill them up. */
+export function paddedCount(tokens: number): number {
+  return Math.ceil(tokens / SEQUENCE_MULTIPLE) * SEQUENCE_MULTIPLE;
+}
+
+/** Positions of a text; the tokens that fill it up have some as well. */
+export function textPositions(tokens: number): number[][] {
+  return Array.from({ length: tokens }, (_, place) => [place + 1, 0, 0]);
+}
+
+/**
+ * Positions of a picture; the tokens that fill it up all lie at the beginning.
+ *
+ * @param textTokens of the prompt, those that fill it up included
+ */
+export function picturePositions(grid: TokenGrid, textTokens: number): number[][] {
+  const count = tokenCount(grid);
+  return Array.from(
+    { length: paddedCount(count) },
+    (_, i) =>
+      i < count
+        ? [textTokens + 1, Math.floor(i / grid.columns), i % grid.columns]
+        : new Array<number>(3).fill(0),
+  );
+}
+
+/**
+ * Rotary tables of these tokens, as constants of a graph.
+ *
+ * @throws {RangeError} when a token lies where the model knows no position
+ */
+export function rotaryConstants(
+  graph: Graph,
+  name: string,
+  { axes_dims, axes_lens, rope_theta }: ZImageTransformerConfig,
+  tokens: readonly (readonly number[])[],
+): Rotation {
+  const outside = tokens.find((token) => token.some((place, axis) => place >= axes_lens[axis]!));
+  if (outside) {
+    throw new RangeError(
+      `Cannot place a token at ${outside.join(", ")}: the model knows ${
+        axes_lens.join(", ")
+      } positions. Ask for a smaller size`,
+    );
+  }
+  const { cos, sin } = rotaryTables(tokens, axes_dims, rope_theta);
+  const shape = [tokens.length, axes_dims.reduce((sum, dim) => sum + dim, 0) / 2];
+  return {
+    cos: graph.constant(`${name}_cos`, shape, "f32", cos),
+    sin: graph.constant(`${name}_sin`, shape, "f32", sin),
+  };
+}

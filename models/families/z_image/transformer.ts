@@ -1,0 +1,206 @@
+/**
+ * The Z-Image diffusion transformer: text and picture are each refined for themselves, then are one sequence for all
+ * layers. Every branch lies between two norms; the timestep scales the first and gates the result.
+ *
+ * Source: Z-Image team 2025, "Z-Image: An Efficient Image Generation Foundation Model with Single-Stream Diffusion
+ * Transformer"; diffusers `ZImageTransformer2DModel`, whose module names are the weight names.
+ */
+import {
+  attention,
+  concat,
+  elementwise,
+  gather,
+  type Graph,
+  rmsNorm,
+  rope,
+  type Rotation,
+  slice,
+  type Tensor,
+  type WeightScope,
+} from "../../../runtime/mod.ts";
+import { linearLayer, linearLayers } from "../../layers.ts";
+import {
+  hiddenFeatures,
+  PATCH_KEY,
+  patchFeatures,
+  type ZImageTransformerConfig,
+} from "./config.ts";
+import { type BlockModulation, modulationVectors } from "./modulation.ts";
+import {
+  paddedCount,
+  picturePositions,
+  rotaryConstants,
+  textPositions,
+  tokenCount,
+  type TokenGrid,
+} from "./positions.ts";
+
+/** Of the last norm. */
+const FINAL_EPS = 1e-6;
+/** Of the norms of queries and keys, whatever the configuration says of the others. */
+const HEAD_EPS = 1e-5;
+
+/** Inputs of one forward pass. */
+export interface ZImageInputs {
+  /** Of {@linkcode zImageContext}: [1, text tokens, dim]. */
+  readonly context: Tensor;
+  /** Latents as patches, [1, tokens, features]. */
+  readonly sample: Tensor;
+  /** How they lie. */
+  readonly grid: TokenGrid;
+  /** One row of `modulationTable()`. */
+  readonly modulation: Tensor;
+}
+
+/**
+ * What the layers take of the prompt; it depends on no step.
+ *
+ * @param states of the text encoder, [1, text tokens, cap_feat_dim], filled up to `paddedCount()`
+ * @param mask f32 [1, text tokens, 1]: 1 for tokens of the prompt, 0 for those that fill it up
+ * @returns [1, text tokens, dim]
+ */
+export function zImageContext(
+  graph: Graph,
+  config: ZImageTransformerConfig,
+  weights: WeightScope,
+  states: Tensor,
+  mask: Tensor,
+): Tensor {
+  const { dim, norm_eps: eps, cap_feat_dim } = config;
+  const embedder = weights.scope("cap_embedder");
+  const normed = rmsNorm(states, {
+    weight: embedder.tensor(graph, "0.weight", [cap_feat_dim]),
+    eps,
+    name: "cap_embedder",
+  });
+  const pad = weights.tensor(graph, "cap_pad_token", [1, dim]);
+  let x = elementwise("mask * x + (1.0 - mask) * pad", {
+    x: linearLayer(embedder, "1", normed, dim),
+    mask,
+    pad,
+  }, { name: "caption" });
+  const rotary = rotaryConstants(graph, "text", config, textPositions(states.dim(1)));
+  for (let layer = 0; layer < config.n_refiner_layers; layer++) {
+    x = graph.scope(`context_refiner.${layer}`, () => {
+      const block = weights.scope("context_refiner").scope(layer);
+      return zImageBlock(config, block, x, rotary);
+    });
+  }
+  return x;
+}
+
+/**
+ * Predicts the negated velocity of the flow.
+ *
+ * @returns patches as those of the sample, [1, tokens, features]
+ */
+export function zImageTransformer(
+  graph: Graph,
+  config: ZImageTransformerConfig,
+  weights: WeightScope,
+  { context, sample, grid, modulation }: ZImageInputs,
+): Tensor {
+  const textTokens = context.dim(1);
+  const { refiners, layers, out } = modulationVectors(config, modulation);
+  const places = picturePositions(grid, textTokens);
+  const own = rotaryConstants(graph, "picture", config, places);
+  let x = embedPicture(graph, config, weights, sample);
+  refiners.forEach((vectors, layer) => {
+    x = graph.scope(`noise_refiner.${layer}`, () => {
+      const block = weights.scope("noise_refiner").scope(layer);
+      return zImageBlock(config, block, x, own, vectors);
+    });
+  });
+  const all = [...places, ...textPositions(textTokens)];
+  const joint = rotaryConstants(graph, "joint", config, all);
+  x = concat([x, context], 1);
+  layers.forEach((vectors, layer) => {
+    x = graph.scope(`layers.${layer}`, () => {
+      const block = weights.scope("layers").scope(layer);
+      return zImageBlock(config, block, x, joint, vectors);
+    });
+  });
+  const final = weights.scope("all_final_layer").scope(PATCH_KEY);
+  return linearLayer(final, "linear", slice(x, 1, 0, tokenCount(grid)), patchFeatures(config), {
+    norm: { eps: FINAL_EPS, scale: out, name: "norm_final" },
+  });
+}
+
+/** The first layer, and what fills the picture up: [1, `paddedCount()`, dim]. */
+function embedPicture(
+  graph: Graph,
+  { dim }: ZImageTransformerConfig,
+  weights: WeightScope,
+  sample: Tensor,
+): Tensor {
+  const embedded = linearLayer(weights, `all_x_embedder.${PATCH_KEY}`, sample, dim);
+  const missing = paddedCount(sample.dim(1)) - sample.dim(1);
+  const pad = weights.tensor(graph, "x_pad_token", [1, dim]);
+  if (missing === 0) return embedded;
+  const zeros = graph.constant("pad_rows", [1, missing], "u32", new Uint32Array(missing));
+  return concat([embedded, gather(pad, zeros)], 1);
+}
+
+/** x + gate · norm(attention(norm(x))), then the same with the feed-forward. */
+function zImageBlock(
+  config: ZImageTransformerConfig,
+  weights: WeightScope,
+  x: Tensor,
+  rotary: Rotation,
+  modulation?: BlockModulation,
+): Tensor {
+  const { dim, norm_eps: eps } = config;
+  const norm = (name: string, input: Tensor, scale?: Tensor) =>
+    rmsNorm(input, {
+      weight: weights.tensor(x.graph, `${name}.weight`, [dim]),
+      eps,
+      scale,
+      name,
+    });
+  const added = (residual: Tensor, branch: Tensor, gate?: Tensor) =>
+    gate
+      ? elementwise("x + act_tanh(gate) * y", { x: residual, gate, y: branch })
+      : elementwise("x + y", { x: residual, y: branch });
+  const h = norm("attention_norm1", x, modulation?.scale_msa);
+  const attended = zImageAttention(config, weights.scope("attention"), h, rotary);
+  const y = added(x, norm("attention_norm2", attended), modulation?.gate_msa);
+
+  const normed = norm("ffn_norm1", y, modulation?.scale_mlp);
+  const hidden = hiddenFeatures(config);
+  const ffn = weights.scope("feed_forward");
+  const gate = linearLayer(ffn, "w1", normed, hidden, { activation: "silu" });
+  const fed = linearLayer(ffn, "w2", linearLayer(ffn, "w3", normed, hidden, { gate }), dim);
+  return added(y, norm("ffn_norm2", fed), modulation?.gate_mlp);
+}
+
+/** Attention of all tokens to all. */
+function zImageAttention(
+  { dim, n_heads: heads }: ZImageTransformerConfig,
+  weights: WeightScope,
+  x: Tensor,
+  { cos, sin }: Rotation,
+): Tensor {
+  const tokens = x.dim(1);
+  const headDim = dim / heads;
+  const projected = linearLayers(weights, ["to_q", "to_k", "to_v"], x, dim);
+  const both = slice(projected, 0, 0, 2).reshape(2, tokens, heads, headDim);
+  const normed = rmsNorm(both, {
+    weight: normWeights(weights, x.graph, headDim),
+    eps: HEAD_EPS,
+    name: "norm_qk",
+  });
+  const rotated = rope(normed, cos, sin, { style: "interleaved" });
+  const attended = attention(
+    slice(rotated, 0, 0, 1),
+    slice(rotated, 0, 1, 2),
+    slice(projected, 0, 2, 3).reshape(1, tokens, heads, headDim),
+  ).reshape(1, tokens, dim);
+  return linearLayer(weights, "to_out.0", attended, dim);
+}
+
+/** Of queries and keys, [2, headDim]. */
+function normWeights(weights: WeightScope, graph: Graph, headDim: number): Tensor {
+  const parts = ["norm_q.weight", "norm_k.weight"].map((name) => ({ name, shape: [headDim] }));
+  return weights.stack(graph, parts) ??
+    concat(parts.map(({ name, shape }) => weights.tensor(graph, name, shape).reshape(1, -1)), 0);
+}
