@@ -15,7 +15,14 @@
 
 import { fileURLToPath } from "node:url";
 import { openEngine } from "./engine/mod.ts";
-import type { Engine, ModelInfo, Progress, QualityTier, TaskType } from "./engine/types.ts";
+import type {
+  Engine,
+  ModelInfo,
+  ModelParts,
+  Progress,
+  QualityTier,
+  TaskType,
+} from "./engine/types.ts";
 import {
   checkFps,
   checkGuidance,
@@ -47,6 +54,7 @@ export type {
   GenerateRequest,
   GenerationControl,
   ModelInfo,
+  ModelParts,
   Picture,
   Progress,
   QualityTier,
@@ -100,6 +108,8 @@ export interface DeviceOptions {
 
 /** How {@link loadModel} loads. */
 export interface LoadModelOptions extends DeviceOptions {
+  /** What does not come from the model's own folder or file. */
+  parts?: ModelParts;
   /**
    * Called while the model is fetched from the hub (stage `download`), kernels are tuned (`tuning`) and the weights
    * come in (`weights`); `fraction` is 0 to 1.
@@ -327,8 +337,10 @@ export class Model implements AsyncDisposable {
 
 /** How {@link serve} serves. */
 export interface ServeOptions extends DeviceOptions, Omit<StartOptions, "openEngine" | "enhancer"> {
-  /** A model folder or hub id; the bundled model when left out. */
+  /** A model's folder, file or hub id; the bundled model when left out. */
   modelPath?: string;
+  /** What does not come from there. */
+  parts?: ModelParts;
   /** The model's public name; `modelPath` when left out. */
   servedModelName?: string;
   /** The text of a prompt enhancer's configuration file. */
@@ -338,7 +350,8 @@ export interface ServeOptions extends DeviceOptions, Omit<StartOptions, "openEng
 /**
  * Loads a model.
  *
- * @param path a model folder in the diffusers layout, or a hub id; the bundled model when left out
+ * @param path a model folder in the diffusers layout, a file with its transformer (safetensors or GGUF), a hub id, or
+ * `org/name:file`; the bundled model when left out
  * @param options device and progress
  * @returns the model, ready to generate
  * @throws {Error} when the model is missing or damaged, or no GPU can be used
@@ -386,9 +399,11 @@ export function serve(options: ServeOptions = {}): RunningServer {
 async function openNamed(path: string, options: LoadModelOptions): Promise<Engine> {
   const { maxVramBytes, powerPreference, forceSoftware, gpuBackend, onLoadProgress, onNote } =
     options;
+  const { parts } = options;
   return await openEngine({
     modelPath: path === BUNDLED_MODEL ? fileURLToPath(BUNDLED_FOLDER) : path,
     tuning: options.tuning ?? "cached",
+    ...(parts === undefined ? {} : { parts }),
     ...(maxVramBytes === undefined ? {} : { maxVramBytes }),
     ...(powerPreference === undefined ? {} : { powerPreference }),
     ...(forceSoftware === undefined ? {} : { forceSoftware }),

@@ -18,6 +18,7 @@ import {
   seedsOf,
 } from "./generate_flags.ts";
 import { nameForPrompt, outputPaths } from "./output_name.ts";
+import { partsOf } from "./part_flags.ts";
 import { describeProgress, duration, ProgressBar } from "./progress_bar.ts";
 
 /** What the making of pictures and clips has in common. */
@@ -58,6 +59,7 @@ export async function runGenerate(
   try {
     const loading = load(flags.modelPath, {
       ...device(flags),
+      parts: partsOf(flags),
       onLoadProgress: ({ stage, fraction }) =>
         bar.show(fraction, LOADING[stage as keyof typeof LOADING] ?? "Loading"),
       onNote: (line) => {

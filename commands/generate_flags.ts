@@ -8,6 +8,7 @@ import {
   type DeviceOptions,
   formatOfPath,
   type GenerateVideoOptions,
+  type ModelParts,
   type QualityTier,
   type SamplingOptions,
   type X264Preset,
@@ -27,10 +28,10 @@ import {
 import { UsageError } from "./failure.ts";
 
 /** Flags of `generate`, as the program reads them. */
-export interface GenerateFlags extends DeviceOptions {
+export interface GenerateFlags extends DeviceOptions, ModelParts {
   /** What to draw. */
   prompt: string;
-  /** A model folder or hub id. */
+  /** A model's folder, file or hub id. */
   modelPath: string;
   /** What to keep away from. */
   negativePrompt?: string;

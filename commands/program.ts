@@ -182,7 +182,14 @@ function tuneCommand(onStatus: OnStatus): Command {
 }
 
 function addModelFlags(to: Command): Command {
-  to.option("--model-path <path>", "model folder or hub id", "bundled")
+  to.option("--model-path <path>", "folder, file, hub id or org/name:file", "bundled")
+    .option(
+      "--transformer <path>",
+      "transformer from elsewhere: file, folder, hub id, org/name:file",
+    )
+    .option("--text-encoder <path>", "text encoder from elsewhere, likewise")
+    .option("--vae <path>", "autoencoder from elsewhere, likewise")
+    .option("--tokenizer <path>", "tokenizer from elsewhere: folder or hub id")
     .option("--max-vram <memory>", "device memory that may be taken, such as 8G", memory)
     .option("--no-tune", "do not measure kernels first on a GPU that was not tuned yet");
   return addDeviceFlags(to);

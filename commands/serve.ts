@@ -5,13 +5,14 @@
  */
 
 import { readFile } from "node:fs/promises";
-import { BUNDLED_MODEL, type DeviceOptions, serve } from "../mod.ts";
+import { BUNDLED_MODEL, type DeviceOptions, type ModelParts, serve } from "../mod.ts";
 import { createLog, type Log, type LogFormat, readS3Settings } from "../server/mod.ts";
 import { describeFailure, UsageError } from "./failure.ts";
+import { partsOf } from "./part_flags.ts";
 
 /** Flags of `serve`, read and checked. */
-export interface ServeFlags extends DeviceOptions {
-  /** A model folder or hub id. */
+export interface ServeFlags extends DeviceOptions, ModelParts {
+  /** A model's folder, file or hub id. */
   modelPath: string;
   /** The model's public name. */
   servedModelName?: string;
@@ -93,6 +94,7 @@ export async function runServe(flags: ServeFlags): Promise<number> {
     resumeJobs: flags.resumeJobs === true,
     maxQueue: flags.maxQueue,
     tuning: flags.tune === false ? "cached" : "auto",
+    parts: partsOf(flags),
     log,
     ...(flags.inputSavePath === undefined ? {} : { inputSavePath: flags.inputSavePath }),
     ...(s3 === undefined ? {} : { s3 }),

@@ -3,7 +3,7 @@ import { DeviceLostError } from "../runtime/mod.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
 
-const OPEN: ToWorker = { type: "open", folder: "model", device: {} };
+const OPEN: ToWorker = { type: "open", model: "model", parts: {}, device: {} };
 
 function generation(prompt: string): ToWorker {
   return {
@@ -71,7 +71,7 @@ Deno.test("EngineWorker notices a thread that ends between two questions", () =>
 
 Deno.test("EngineWorker.ask() refuses a second question and a message that cannot be sent, and keeps the first", () =>
   withWorker(async (worker) => {
-    const unsendable = { ...OPEN, folder: (() => {}) as unknown as string };
+    const unsendable = { ...OPEN, model: (() => {}) as unknown as string };
     await assert.rejects(worker.ask(unsendable), { name: "DataCloneError" });
     const first = worker.ask(OPEN);
     await assert.rejects(worker.ask(OPEN), /it is at work/);

@@ -3,34 +3,47 @@
  *
  * @module
  */
-import { obtainModel } from "../hub/obtain_model.ts";
+import { obtainModel, obtainPart } from "../hub/obtain_model.ts";
+import type { PullOptions } from "../hub/pull.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
 import { tuningFolder } from "./cache_folder.ts";
-import type { DeviceReport, Engine, EngineOptions, TuningReport } from "./types.ts";
+import type { DeviceReport, Engine, EngineOptions, ModelParts, TuningReport } from "./types.ts";
 import { deviceSettings, tuningSettings, WorkerEngine } from "./worker_engine.ts";
 
 export type * from "./types.ts";
 
 /**
- * Opens a model on this machine's GPU; a hub id that is not in the cache is fetched first.
+ * Opens a model on this machine's GPU; what a hub id names and the cache lacks is fetched first.
  *
  * @throws {Error} when the model is not there or damaged, no GPU is found, or the memory does not suffice
  */
 export async function openEngine(options: EngineOptions): Promise<Engine> {
-  const { modelPath, onLoadProgress, onNote } = options;
-  const folder = await obtainModel(
-    modelPath,
-    {
-      onProgress: ({ doneBytes, totalBytes }) =>
-        onLoadProgress?.({ stage: "download", fraction: doneBytes / Math.max(1, totalBytes) }),
-    },
-    () => onNote?.(`Fetching ${modelPath} from the hub`),
-  );
-  const engine = new WorkerEngine(folder.path, options);
+  const { modelPath, parts = {}, onLoadProgress, onNote } = options;
+  const pull: PullOptions = {
+    onProgress: ({ doneBytes, totalBytes }) =>
+      onLoadProgress?.({ stage: "download", fraction: doneBytes / Math.max(1, totalBytes) }),
+  };
+  const noteOf = (id: string) => () => onNote?.(`Fetching ${id} from the hub`);
+  const { path } = await obtainModel(modelPath, pull, noteOf(modelPath));
+  const found: ModelParts = {};
+  for (const part of Object.keys(COMPONENTS) as (keyof ModelParts)[]) {
+    const id = parts[part];
+    if (id === undefined) continue;
+    found[part] = await obtainPart(id, COMPONENTS[part], pull, noteOf(id));
+  }
+  const engine = new WorkerEngine(path, { ...options, parts: found });
   await engine.start();
   return engine;
 }
+
+/** How folders of models call their parts. */
+const COMPONENTS: Readonly<Record<keyof ModelParts, string>> = {
+  transformer: "transformer",
+  textEncoder: "text_encoder",
+  vae: "vae",
+  tokenizer: "tokenizer",
+};
 
 /** Which adapter, where the machine has several, and through which WebGPU. */
 type AdapterOptions = Pick<EngineOptions, "powerPreference" | "forceSoftware" | "gpuBackend">;

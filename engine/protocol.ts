@@ -1,5 +1,5 @@
 /** What the main thread and the worker that owns the GPU say to each other. */
-import type { PipelineInfo, PipelineProgress, PipelineRequest } from "../models/mod.ts";
+import type { PartPaths, PipelineInfo, PipelineProgress, PipelineRequest } from "../models/mod.ts";
 import type { DeviceOptions } from "../runtime/mod.ts";
 import type { ErrorRecord } from "./error_record.ts";
 import type { DeviceReport, TuningReport } from "./types.ts";
@@ -21,7 +21,9 @@ export interface TuningSettings {
 export type ToWorker =
   | {
     readonly type: "open";
-    readonly folder: string;
+    /** Path of a folder or file. */
+    readonly model: string;
+    readonly parts: PartPaths;
     readonly device: DeviceSettings;
     readonly tuning?: TuningSettings;
   }

@@ -245,10 +245,23 @@ export interface Engine {
   close(): Promise<void>;
 }
 
+/** Parts of a model that lie elsewhere, each a file, a folder, a hub id or `org/name:file`. */
+export interface ModelParts {
+  /** The denoising transformer. */
+  transformer?: string;
+  textEncoder?: string;
+  /** The autoencoder. */
+  vae?: string;
+  /** A folder with the files of the tokenizer, or of a whole model. */
+  tokenizer?: string;
+}
+
 /** How to open an engine. */
 export interface EngineOptions {
-  /** A model folder in the diffusers layout, or an id. */
+  /** A model folder in the diffusers layout, a file with its transformer, a hub id, or `org/name:file`. */
   modelPath: string;
+  /** What does not come from there. */
+  parts?: ModelParts;
   /** Device memory that may be taken, in bytes; all of it when left out. */
   maxVramBytes?: number;
   /** Which adapter to ask for where the machine has several. */

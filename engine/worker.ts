@@ -40,9 +40,9 @@ const events: OpenEvents = {
 };
 
 async function open(
-  { folder, device: settings, tuning }: Extract<ToWorker, { type: "open" }>,
+  { model, parts, device: settings, tuning }: Extract<ToWorker, { type: "open" }>,
 ): Promise<void> {
-  pipeline = await openPipeline(folder);
+  pipeline = await openPipeline(model, parts);
   device = await (tuning ? openTunedDevice(settings, tuning, events) : openDevice(settings));
   let percent = 0;
   await pipeline.load(device, (fraction) => {

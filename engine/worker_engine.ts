@@ -22,7 +22,7 @@ const MAX_FRAMES = 257;
 
 /** An engine whose GPU belongs to a worker, which is replaced when it or its device is lost. */
 export class WorkerEngine implements Engine {
-  readonly #folder: string;
+  readonly #model: string;
   readonly #options: EngineOptions;
   readonly #newWorker: () => EngineWorker;
   readonly #abortMs: number;
@@ -34,17 +34,17 @@ export class WorkerEngine implements Engine {
   /**
    * Nothing is loaded before {@linkcode WorkerEngine.start}.
    *
-   * @param folder of the model
+   * @param model path of its folder or file; the paths of `options.parts` are looked up too
    * @param abortMs how long a worker may take to heed an abort before it is ended, in milliseconds
    */
   constructor(
-    folder: string,
+    model: string,
     options: EngineOptions,
     newWorker = () => new EngineWorker(),
     abortMs = 30_000,
   ) {
     this.#abortMs = abortMs;
-    this.#folder = folder;
+    this.#model = model;
     this.#options = options;
     this.#newWorker = newWorker;
   }
@@ -63,7 +63,8 @@ export class WorkerEngine implements Engine {
     try {
       const message = {
         type: "open",
-        folder: this.#folder,
+        model: this.#model,
+        parts: this.#options.parts ?? {},
         device: deviceSettings(this.#options),
         ...tuningSettings(this.#options),
       } as const;

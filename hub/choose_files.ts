@@ -50,7 +50,7 @@ export function chooseFiles(
   const weights = useful.filter(({ path }) => WEIGHTS.test(path));
   if (weights.length > 1 && !isSharded(weights)) {
     throw new RangeError(
-      `Cannot fetch ${id}: it holds ${weights.length} weight files; choose with --include from ${
+      `Cannot fetch ${id}: it holds ${weights.length} weight files; choose with --include, or name one as ${id}:FILE, from ${
         list(weights.map(({ path, size }) => `${path} (${(size / 1e9).toFixed(2)} GB)`))
       }`,
     );

@@ -1,36 +1,77 @@
 /**
- * The folder of a model, fetched first where this machine does not have it.
+ * A model or a part of one, fetched first where this machine does not have it.
  *
  * @module
  */
 
-import { isHubId } from "./cache.ts";
+import { join, resolve } from "node:path";
+import { findSnapshot, isHubId } from "./cache.ts";
 import { pullModel, type PullOptions } from "./pull.ts";
-import { type ModelFolder, resolveModel } from "./resolve.ts";
+import { type FoundModel, parseHubFile, resolveModel } from "./resolve.ts";
 
 /**
- * Finds the folder of a model; a hub id that is not in the cache, or not whole, is fetched.
+ * Finds a model; a hub id that is not in the cache, or not whole, is fetched, and of `org/name:file` that file.
  *
- * @param pathOrId the path of a folder, or `org/name`
+ * @param pathOrId as {@link resolveModel} takes it
  * @param options how a pull is watched and stopped, and from where
  * @param onPull called before one begins
- * @returns the folder
+ * @returns the folder or file
  * @throws {Error} as {@link resolveModel} and {@link pullModel} do
  */
 export async function obtainModel(
   pathOrId: string,
   options: PullOptions = {},
   onPull?: () => void,
-): Promise<ModelFolder> {
+): Promise<FoundModel> {
   const cache = options.settings && { cacheFolder: options.settings.cacheFolder };
+  const hubFile = parseHubFile(pathOrId);
   try {
     return await resolveModel(pathOrId, cache);
   } catch (error) {
-    const isMissing = error instanceof Deno.errors.NotFound && isHubId(pathOrId);
+    const isMissing = error instanceof Deno.errors.NotFound &&
+      (hubFile !== undefined || isHubId(pathOrId));
     // A folder of that name is what is meant, whatever it lacks.
-    if (!isMissing || await Deno.stat(pathOrId).then(() => true, () => false)) throw error;
+    if (!isMissing || await exists(pathOrId)) throw error;
   }
   onPull?.();
-  await pullModel(pathOrId, options);
+  await pullModel(
+    hubFile?.id ?? pathOrId,
+    hubFile ? { ...options, include: [hubFile.file] } : options,
+  );
   return await resolveModel(pathOrId, cache);
+}
+
+/**
+ * Finds a component of a model; of a hub id that is not in the cache, only this component is fetched.
+ *
+ * @param pathOrId the path of a file or folder, `org/name` of a repository in the layout of diffusers, or
+ * `org/name:file` of a file in any
+ * @param component its folder in a repository, such as `vae`
+ * @param options how a pull is watched and stopped, and from where
+ * @param onPull called before one begins
+ * @returns absolute path of a file, or of a folder that has the component or is a model's
+ * @throws {Error} as {@link resolveModel} and {@link pullModel} do
+ */
+export async function obtainPart(
+  pathOrId: string,
+  component: string,
+  options: PullOptions = {},
+  onPull?: () => void,
+): Promise<string> {
+  if (await exists(pathOrId)) return resolve(pathOrId);
+  if (!isHubId(pathOrId)) return (await obtainModel(pathOrId, options, onPull)).path;
+  const cache = options.settings && { cacheFolder: options.settings.cacheFolder };
+  const find = async () => join((await findSnapshot(pathOrId, cache)).path, component);
+  const there = await find().catch((error) => {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  });
+  if (there !== undefined && await exists(there)) return resolve(there);
+  onPull?.();
+  await pullModel(pathOrId, { ...options, include: [`${component}/*`] });
+  return resolve(await find());
+}
+
+async function exists(path: string): Promise<boolean> {
+  return await Deno.stat(path).then(() => true, () => false);
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { FakeHub } from "../tests/fakes/hub.ts";
-import { obtainModel } from "./obtain_model.ts";
+import { obtainModel, obtainPart } from "./obtain_model.ts";
 
 const FILES = { "model_index.json": "{}", "vae/model.safetensors": "weights" };
 
@@ -31,4 +31,31 @@ Deno.test("obtainModel() fetches nothing for what is no hub id", async () => {
   const settings = { endpoint: hub.endpoint, isOffline: false, cacheFolder: "nowhere" };
   await assert.rejects(obtainModel("./no/such/folder", { settings }), /it does not exist/);
   assert.equal(hub.seen.length, 0);
+});
+
+Deno.test("obtainModel() and obtainPart() fetch the named file or component, and nothing else", async () => {
+  const cacheFolder = await Deno.makeTempDir();
+  try {
+    await using hub = new FakeHub({
+      "org/all": FILES,
+      "org/files": { "q/a.gguf": "a", "q/b.gguf": "b" },
+    });
+    const settings = { endpoint: hub.endpoint, isOffline: false, cacheFolder };
+    let pulls = 0;
+    const file = await obtainModel("org/files:q/a.gguf", { settings }, () => pulls++);
+    assert.equal(await Deno.readTextFile(file.path), "a");
+    assert.equal(file.name, "org/files:q/a.gguf");
+    for (let i = 0; i < 2; i++) {
+      const vae = await obtainPart("org/all", "vae", { settings }, () => pulls++);
+      assert.equal(await Deno.readTextFile(join(vae, "model.safetensors")), "weights");
+      assert.equal(await obtainPart(vae, "vae", { settings }, () => pulls++), vae);
+    }
+    const part = await obtainPart("org/files:q/b.gguf", "vae", { settings }, () => pulls++);
+    assert.equal(await Deno.readTextFile(part), "b");
+    assert.equal(pulls, 3);
+    await assert.rejects(obtainPart("org/all", "transformer", { settings }), /none of its 2 files/);
+    await assert.rejects(obtainPart("./nowhere", "vae", { settings }), /it does not exist/);
+  } finally {
+    await Deno.remove(cacheFolder, { recursive: true });
+  }
 });

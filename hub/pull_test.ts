@@ -161,7 +161,7 @@ Deno.test("pullModel() lets choose between several weight files, by pattern", ()
   withHub({}, async ({ pull }) => {
     await assert.rejects(
       pull(),
-      /it holds 2 weight files; choose with --include from m-Q4_K\.gguf/,
+      /it holds 2 weight files; choose with --include, or name one as some-org\/quantised:FILE, from m-Q4_K\.gguf/,
     );
     const { path, files } = await pull({ include: ["*Q4_K*"] });
     assert.equal(files, 1);

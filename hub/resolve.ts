@@ -1,19 +1,19 @@
 /**
- * From what a user calls a model to the folder that holds it.
+ * From what a user calls a model to the folder or file that holds it.
  *
  * @module
  */
 
 import { basename, join, resolve } from "node:path";
-import { type CacheOptions, findSnapshot, isHubId } from "./cache.ts";
+import { type CacheOptions, findSnapshot, isHubId, type Snapshot } from "./cache.ts";
 import { describeFileError } from "./json_file.ts";
 import { MODEL_INDEX } from "./model_index.ts";
 
-/** A folder in the layout of diffusers, with `model_index.json` in it. */
-export interface ModelFolder {
-  /** Absolute path. */
+/** A model on this machine. */
+export interface FoundModel {
+  /** Absolute path of a folder in the layout of diffusers, with `model_index.json` in it, or of a file of weights. */
   readonly path: string;
-  /** What to call the model: its hub id, or the last part of its path. */
+  /** What to call the model: its hub id, with the file where one was named, or the last part of its path. */
   readonly name: string;
   /** Hub id and commit, where it was found in the cache. */
   readonly hub?: {
@@ -24,51 +24,101 @@ export interface ModelFolder {
   };
 }
 
+/** A file in a repository, as `org/name:folder/file.gguf` names it. */
+export interface HubFileName {
+  /** The repository, `org/name`. */
+  readonly id: string;
+  /** Its path in there. */
+  readonly file: string;
+}
+
+/** Names of files that hold weights. */
+const WEIGHTS = /\.(?:safetensors|gguf)$/i;
+
+/** The path of a file of weights inside of a repository: no way out of it. */
+const FILE_IN_REPOSITORY = /^(?!.*(?:^|\/)\.)[\w.+ -]+(?:\/[\w.+ -]+)*\.(?:safetensors|gguf)$/i;
+
 /**
- * Finds the folder of a model. A path that exists wins over a hub id of the same spelling; nothing
- * is downloaded.
+ * Reads the name of a file in a repository.
  *
- * @param pathOrId the path of a folder, or `org/name` of a repository in the Hugging Face cache
+ * @param text such as `org/name:model-Q4_K.gguf`
+ * @returns its parts, or nothing when it is no such name
+ */
+export function parseHubFile(text: string): HubFileName | undefined {
+  const [id = "", file = "", ...rest] = text.split(":");
+  return rest.length === 0 && isHubId(id) && FILE_IN_REPOSITORY.test(file)
+    ? { id, file }
+    : undefined;
+}
+
+/**
+ * Finds a model. A path that exists wins over a hub id of the same spelling; nothing is downloaded.
+ *
+ * @param pathOrId the path of a folder or a file of weights, `org/name` of a repository in the Hugging Face cache, or
+ * `org/name:file` of a file in it. A folder without `model_index.json` may hold one file of weights instead
  * @param options which cache and which revision, for hub ids
- * @returns the folder
- * @throws {Deno.errors.NotFound} when there is neither, or the folder has no `model_index.json`,
- * saying what to do
- * @throws {TypeError} when nothing was given, or a file
+ * @returns the folder or file
+ * @throws {Deno.errors.NotFound} when there is neither, or the folder has no model, saying what to do
+ * @throws {TypeError} when nothing was given, or a file of another kind
  * @throws {Error} when the file system refuses
  */
 export async function resolveModel(
   pathOrId: string,
   options: CacheOptions = {},
-): Promise<ModelFolder> {
+): Promise<FoundModel> {
   if (pathOrId.trim() === "" || pathOrId.includes("\0")) {
     throw new TypeError(
       `Cannot open model ${
         JSON.stringify(pathOrId)
-      }: give the path of a model folder or a hub id ` +
-        "of the form org/name",
+      }: give the path of a model's folder or file, or a hub id of the form org/name`,
     );
   }
   const path = resolve(pathOrId);
   const found = await look(path);
   if (found === "folder") {
-    await requireIndex(path, "a model is a folder that a diffusers pipeline was saved to");
-    return { path, name: basename(path) };
+    const model = await modelIn(
+      path,
+      "a model is a folder that a diffusers pipeline was saved to, or a file of weights",
+      (file) => join(path, file),
+    );
+    return { path: model, name: basename(path) };
   }
   if (found === "file") {
+    if (WEIGHTS.test(path)) return { path, name: basename(path) };
     throw new TypeError(
-      `Cannot open model ${path}: it is a file; give the folder that has ${MODEL_INDEX}`,
+      `Cannot open model ${path}: it is a file; give the folder that has ${MODEL_INDEX}, or a file ` +
+        "of weights, which ends with .safetensors or .gguf",
     );
   }
+  const hubFile = parseHubFile(pathOrId);
+  if (hubFile) return await resolveFile(hubFile, options);
   if (!isHubId(pathOrId)) {
     throw new Deno.errors.NotFound(
-      `Cannot open model ${path}: it does not exist; give the path of a model folder or a hub id ` +
-        "of the form org/name",
+      `Cannot open model ${path}: it does not exist; give the path of a model's folder or file, or ` +
+        "a hub id of the form org/name or org/name:file",
     );
   }
   const snapshot = await findSnapshot(pathOrId, options);
-  await requireIndex(snapshot.path, "the repository is no pipeline, or its download is incomplete");
-  const { id, commit } = snapshot;
-  return { path: resolve(snapshot.path), name: id, hub: { id, commit } };
+  const model = await modelIn(
+    snapshot.path,
+    "the repository is no pipeline, or its download is incomplete",
+    (file) => `${pathOrId}:${file}`,
+  );
+  return { path: resolve(model), name: snapshot.id, hub: hubOf(snapshot) };
+}
+
+async function resolveFile({ id, file }: HubFileName, options: CacheOptions): Promise<FoundModel> {
+  const snapshot = await findSnapshot(id, options);
+  const path = resolve(join(snapshot.path, file));
+  if (await look(path) === "file") return { path, name: `${id}:${file}`, hub: hubOf(snapshot) };
+  throw new Deno.errors.NotFound(
+    `Cannot find ${id}:${file}: this machine has no such file of it; fetch it with ` +
+      `denoise pull ${id} --include ${JSON.stringify(file)}`,
+  );
+}
+
+function hubOf({ id, commit }: Snapshot): { id: string; commit: string } {
+  return { id, commit };
 }
 
 async function look(path: string): Promise<"folder" | "file" | "nothing"> {
@@ -82,14 +132,36 @@ async function look(path: string): Promise<"folder" | "file" | "nothing"> {
   }
 }
 
-async function requireIndex(folder: string, hint: string): Promise<void> {
+/**
+ * The folder itself where it has an index, or its only file of weights.
+ *
+ * @param nameOf how a user names a file in there
+ */
+async function modelIn(
+  folder: string,
+  hint: string,
+  nameOf: (file: string) => string,
+): Promise<string> {
   let reason = `its ${MODEL_INDEX} is not a file`;
   try {
-    if ((await Deno.stat(join(folder, MODEL_INDEX))).isFile) return;
+    if ((await Deno.stat(join(folder, MODEL_INDEX))).isFile) return folder;
   } catch (error) {
-    reason = error instanceof Deno.errors.NotFound
-      ? `it has no ${MODEL_INDEX}`
-      : `${MODEL_INDEX} cannot be read, ${describeFileError(error)}`;
+    if (error instanceof Deno.errors.NotFound) {
+      const files = await weightsIn(folder);
+      if (files.length === 1) return join(folder, files[0]!);
+      reason = `it has no ${MODEL_INDEX}`;
+      if (files.length > 1) {
+        throw new Deno.errors.NotFound(
+          `Cannot open model ${folder}: ${reason}, and ${files.length} files of weights; ` +
+            `name one of them, such as ${nameOf(files[0]!)}`,
+        );
+      }
+    } else reason = `${MODEL_INDEX} cannot be read, ${describeFileError(error)}`;
   }
   throw new Deno.errors.NotFound(`Cannot open model ${folder}: ${reason}; ${hint}`);
+}
+
+async function weightsIn(folder: string): Promise<string[]> {
+  const names = await Array.fromAsync(Deno.readDir(folder), ({ name }) => name);
+  return names.filter((name) => WEIGHTS.test(name)).sort();
 }

@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { basename, join, relative } from "node:path";
 import { findSnapshot, hubCacheFolder, isHubId } from "./cache.ts";
-import { resolveModel } from "./resolve.ts";
+import { parseHubFile, resolveModel } from "./resolve.ts";
 
 const COMMIT = "0123456789abcdef0123456789abcdef01234567";
 
@@ -41,6 +41,60 @@ Deno.test("resolveModel() finds a hub id in the cache", async () => {
     const env = (name: string) => name === "HF_HUB_CACHE" ? cacheFolder : undefined;
     assert.deepEqual(await resolveModel("org/model", { env }), expected);
   });
+});
+
+Deno.test("resolveModel() takes files of weights: by path, in a repository, alone in a folder", async () => {
+  await withCache(async (cacheFolder, snapshot) => {
+    await Deno.mkdir(join(snapshot, "split"));
+    const file = join(snapshot, "split", "model-Q4_K.gguf");
+    await Deno.writeTextFile(file, "");
+    assert.deepEqual(await resolveModel(file), { path: file, name: "model-Q4_K.gguf" });
+    const hub = { id: "org/model", commit: COMMIT };
+    const name = "org/model:split/model-Q4_K.gguf";
+    assert.deepEqual(await resolveModel(name, { cacheFolder }), { path: file, name, hub });
+    await assert.rejects(
+      resolveModel("org/model:other.gguf", { cacheFolder }),
+      /no such file of it; fetch it with denoise pull org\/model --include "other\.gguf"$/,
+    );
+    const folder = join(snapshot, "split");
+    assert.deepEqual(await resolveModel(folder), { path: file, name: "split" });
+    await Deno.writeTextFile(join(folder, "vae.safetensors"), "");
+    await assert.rejects(
+      resolveModel(folder),
+      /2 files of weights; name one of them, such as .*model-Q4_K\.gguf$/,
+    );
+    await Deno.remove(join(snapshot, "model_index.json"));
+    await Deno.rename(file, join(snapshot, "a.gguf"));
+    assert.equal(
+      (await resolveModel("org/model", { cacheFolder })).path,
+      join(snapshot, "a.gguf"),
+    );
+    await Deno.writeTextFile(join(snapshot, "b.gguf"), "");
+    await assert.rejects(resolveModel("org/model", { cacheFolder }), /such as org\/model:a\.gguf$/);
+  });
+});
+
+Deno.test("parseHubFile() lets no name lead out of its repository", () => {
+  assert.deepEqual(parseHubFile("org/m:a b/c-1.0+x.GGUF"), {
+    id: "org/m",
+    file: "a b/c-1.0+x.GGUF",
+  });
+  for (
+    const text of [
+      "org/m:../x.gguf",
+      "org/m:a/../../x.gguf",
+      "org/m:/etc/x.gguf",
+      "org/m:.x.gguf",
+      "org/m:a/.b/x.gguf",
+      "org/m:a\\b.gguf",
+      "org/m:a.bin",
+      "org/m:",
+      "org:x.gguf",
+      "org/m:a:b.gguf",
+      "C:/models/x.gguf",
+      "org/m:a\0.gguf",
+    ]
+  ) assert.equal(parseHubFile(text), undefined, text);
 });
 
 Deno.test("resolveModel() says that a hub id is not on this machine, and what to do", async () => {

@@ -121,17 +121,19 @@ Deno.test("loadModel() says where there is no model, and what to give instead", 
   const folder = Deno.makeTempDirSync();
   Deno.writeTextFileSync(`${folder}/file`, "");
   const cases: [path: string, message: RegExp][] = [
-    ["", /give the path of a model folder or a hub id/],
-    ["a\0b", /give the path of a model folder or a hub id/],
+    ["", /give the path of a model's folder or file, or a hub id/],
+    ["a\0b", /give the path of a model's folder or file, or a hub id/],
     [folder, /it has no model_index\.json; a model is a folder/],
     [`${folder}/file`, /it is a file; give the folder/],
     [`${folder}/none`, /it does not exist; give the path/],
     [`${folder}/file/none`, /it does not exist; give the path/],
-    ["nobody/nothing-of-this-name", /it is not on this machine .* hf download/],
+    ["nobody/nothing-of-this-name", /Cannot fetch .*HF_HUB_OFFLINE is set/],
   ];
+  Deno.env.set("HF_HUB_OFFLINE", "1");
   try {
     for (const [path, message] of cases) await assert.rejects(loadModel(path), message);
   } finally {
+    Deno.env.delete("HF_HUB_OFFLINE");
     Deno.removeSync(folder, { recursive: true });
   }
 });

@@ -24,12 +24,12 @@ const crash = () =>
 
 scope.onmessage = ({ data }): void => {
   if (scope.name === "silent") return;
-  if (data.type === "open") open(data.folder);
+  if (data.type === "open") open(data.model);
   else if (data.type === "generate") generate(data);
 };
 
-function open(folder: string): void {
-  if (folder === "damaged") return fail(new SyntaxError("Cannot read the model: it is damaged"));
+function open(model: string): void {
+  if (model === "damaged") return fail(new SyntaxError("Cannot read the model: it is damaged"));
   post({ type: "loading", fraction: 0.5 });
   const { pipelineClass, defaults, sizeMultiple, ditPrecision } = FAKE_INFO;
   post({
