@@ -60,6 +60,7 @@ export class Resident {
   #device: Device | undefined;
   #windows: readonly BufferWindow[] | undefined;
   #hostCopy: Uint8Array<ArrayBuffer> | undefined;
+  #isPinned = false;
   #revision = 0;
   /** Where writes go while the source is asked for something else than the tensor's own memory. */
   #redirected: ((bytes: Uint8Array, byteOffset: number) => void) | undefined;
@@ -148,21 +149,35 @@ export class Resident {
   fill(device = this.#requireDevice(), windows = this.windows): void {
     const write = (bytes: Uint8Array, byteOffset: number) =>
       writeToWindows(device, windows, bytes, byteOffset);
-    if (this.#hostCopy) write(this.#hostCopy, 0);
-    else this.#readSource(write);
+    if (this.#hostCopy) return write(this.#hostCopy, 0);
+    const copy = this.#isPinned ? new Uint8Array(this.byteLength) : undefined;
+    this.#readSource((bytes, byteOffset) => {
+      write(bytes, byteOffset);
+      copy?.set(bytes, byteOffset);
+    });
+    this.#hostCopy = copy;
   }
 
   /**
-   * Keeps a copy of all elements in host memory as they lie on the device, for {@linkcode Resident.fill}.
+   * Keeps a copy of all elements in host memory as they lie on the device: {@linkcode Resident.fill} makes it when it
+   * next asks the source, and takes it from then on.
    *
    * @throws {TypeError} when the tensor has no source
-   * @throws {Error} of the source
    */
   pin(): void {
-    if (this.#hostCopy) return;
-    const copy = new Uint8Array(this.byteLength);
-    this.#readSource((bytes, byteOffset) => copy.set(bytes, byteOffset));
-    this.#hostCopy = copy;
+    this.#requireSource();
+    this.#isPinned = true;
+  }
+
+  /** Whether there is a copy in host memory, or will be. */
+  get isPinned(): boolean {
+    return this.#isPinned;
+  }
+
+  /** Drops the copy in host memory. */
+  unpin(): void {
+    this.#isPinned = false;
+    this.#hostCopy = undefined;
   }
 
   /** How often the source has changed what it gives. */
@@ -173,31 +188,25 @@ export class Resident {
   /**
    * Says that the source gives other elements from now on. Streamed weights are read again before their next use; the
    * tensor's own memory is for the caller to {@linkcode Resident.fill}.
-   *
-   * @throws {Error} of the source, when there is a copy in host memory to bring up to date
    */
   sourceChanged(): void {
     this.#revision++;
-    if (!this.#hostCopy) return;
-    this.unpin();
-    this.pin();
-  }
-
-  /** Drops the copy in host memory. */
-  unpin(): void {
     this.#hostCopy = undefined;
   }
 
   #readSource(write: (bytes: Uint8Array, byteOffset: number) => void): void {
-    if (!this.#source) {
-      throw new TypeError(`Cannot fill tensor "${this.name}": it was declared without a source`);
-    }
+    const source = this.#requireSource();
     this.#redirected = write;
     try {
-      this.#source(this);
+      source(this);
     } finally {
       this.#redirected = undefined;
     }
+  }
+
+  #requireSource(): ResidentSource {
+    if (this.#source) return this.#source;
+    throw new TypeError(`Cannot fill tensor "${this.name}": it was declared without a source`);
   }
 
   /** Rows along the last dimension that {@linkcode writeRows} takes at a time, but at the end: a multiple of this. */

@@ -25,18 +25,18 @@ interface Submit {
   readonly stage: string | undefined;
   /** Part of a submit's budget. */
   readonly cost: number;
-  /** Whether streamed weights may have to be written for it. */
-  readonly isStreamed: boolean;
   readonly reads: readonly Resident[];
+  /** Queues the writes of streamed weights that come into use with it. */
+  readonly load?: () => void;
   send(): void;
   finished(contents: readonly Float32Array<ArrayBuffer>[]): void;
 }
 
 /**
  * Runs a sequence to its end. While this thread sleeps in the wait for some submits, the GPU already works on the
- * next ones; inputs of the next runs are written in between, and streamed weights are read. As many submits share a
- * wait as one submit's budget holds, for a wait takes as long as many short ones. A segment of streamed weights has a
- * wait of its own, so that WebGPU's copies of what is queued stay as small as two segments.
+ * next ones; inputs of the next runs are written in between. As many submits share a wait as one submit's budget
+ * holds, for a wait takes as long as many short ones. A segment of streamed weights has a wait of its own, so that
+ * WebGPU's copies of what is queued stay as small as two segments; it is read while the GPU works on the one before.
  *
  * @param runs drawn ahead of the GPU
  * @throws {DOMException} `AbortError` when cancelled; what was submitted is finished by then
@@ -49,9 +49,12 @@ export async function runSequence(
   throwIfCancelled(control);
   const groups = groupsOf(submitsOf(device, runs));
   let current = groups.next().value;
+  current?.forEach((submit) => submit.load?.());
   current?.forEach((submit) => submit.send());
   while (current) {
     const upcoming = groups.next().value;
+    // Before the wait: Deno's blocks this thread, and the writes wait in the queue behind what is at work.
+    await loadAll(device, upcoming);
     const last = current.at(-1)!;
     const others = last.reads.length > 0 ? current.slice(0, -1) : current;
     let isCancelled = false;
@@ -67,6 +70,16 @@ export async function runSequence(
   }
 }
 
+/** Reads the streamed weights of the next submits; when that fails, what was submitted before is finished first. */
+async function loadAll(device: Device, submits: readonly Submit[] = []): Promise<void> {
+  try {
+    for (const { load } of submits) load?.();
+  } catch (error) {
+    await device.wait();
+    throw error;
+  }
+}
+
 /** What may share a wait. */
 function* groupsOf(submits: Iterable<Submit>): Generator<Submit[], undefined> {
   let group: Submit[] = [];
@@ -74,7 +87,7 @@ function* groupsOf(submits: Iterable<Submit>): Generator<Submit[], undefined> {
   for (const submit of submits) {
     const last = group.at(-1);
     const joins = last && last.reads.length === 0 && last.stage !== undefined &&
-      last.stage === submit.stage && !submit.isStreamed && cost + submit.cost <= 1;
+      last.stage === submit.stage && !submit.load && cost + submit.cost <= 1;
     if (last && !joins) {
       yield group;
       group = [];
@@ -109,11 +122,10 @@ function* submitsOf(device: Device, runs: Iterable<Run>): Generator<Submit, unde
       yield {
         stage,
         cost,
-        isStreamed: load !== undefined,
         reads: isLast ? reads : [],
+        ...(load && { load }),
         send: () => {
           if (i === 0) before?.();
-          load?.();
           device.submit(commands);
         },
         finished: (contents) => {

@@ -201,8 +201,8 @@ Deno.test("Resident.pin() keeps a host copy that streaming reads instead of the 
     const expected = await chain.run();
     for (const { resident } of chain.weights) resident.pin();
     const before = reads(chain);
-    assert.deepEqual(await chain.run(), expected);
-    assert.equal(reads(chain), before);
+    for (let i = 0; i < 2; i++) assert.deepEqual(await chain.run(), expected);
+    assert.equal(reads(chain), before + LAYERS, "once for each copy");
     chain.weights[0]!.seed = 50;
     chain.weights[0]!.resident.sourceChanged();
     assert.notDeepEqual(await chain.run(), expected, "the copy is brought up to date");
