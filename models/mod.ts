@@ -19,6 +19,9 @@ export type {
   AdapterTarget,
   AppliedAdapter,
 } from "./adapters/types.ts";
+export type { ComponentReport, MemoryReport, StageReport } from "./memory/memory_report.ts";
+export { memoryTable } from "./memory/memory_table.ts";
+export type { MemoryOptions } from "./memory/model_memory.ts";
 export type { PartPaths } from "./checkpoints/open_model.ts";
 export type {
   Pipeline,
@@ -30,6 +33,7 @@ export type {
   PipelineResult,
   PipelineTask,
   PipelineTaskDefaults,
+  PlanRequest,
   QualityTier,
 } from "./pipeline.ts";
 

@@ -1,5 +1,7 @@
 /** What every family's pipeline offers to the engine. */
 import type { Device, RunControl } from "../runtime/mod.ts";
+import type { MemoryReport } from "./memory/memory_report.ts";
+import type { MemoryOptions } from "./memory/model_memory.ts";
 import type { AdaptableComponent, AppliedAdapter } from "./adapters/types.ts";
 
 /**
@@ -52,6 +54,14 @@ export interface PipelineRequest {
   /** In the order in which they are applied; none when left out. No other request sees them. */
   readonly adapters?: readonly AppliedAdapter[];
 }
+
+/** What the memory of a request depends on; the model's own where it is left out. */
+export type PlanRequest = Partial<
+  Pick<
+    PipelineRequest,
+    "task" | "width" | "height" | "numFrames" | "numInferenceSteps" | "guidanceScale"
+  >
+>;
 
 /** Where a generation stands. Steps count work that the GPU has finished. */
 export interface PipelineProgress {
@@ -138,8 +148,23 @@ export interface PipelineInfo {
 /** A model of any family. */
 export interface Pipeline extends Disposable {
   readonly info: PipelineInfo;
-  /** Uploads the weights. */
-  load(device: Device, onProgress?: (fraction: number) => void): Promise<void>;
+  /**
+   * Uploads the weights, as many as the device's memory takes.
+   *
+   * @param options how the memory is used from then on
+   * @throws {OutOfMemoryError} when not even the smallest request would fit
+   */
+  load(
+    device: Device,
+    onProgress?: (fraction: number) => void,
+    options?: MemoryOptions,
+  ): Promise<void>;
+  /**
+   * What a request would take on a device; in place of {@linkcode Pipeline.load}, for nothing is uploaded.
+   *
+   * @throws {RangeError} when the request does not fit the model
+   */
+  plan(device: Device, size: PlanRequest, options?: MemoryOptions): Promise<MemoryReport>;
   /**
    * Makes one picture or clip.
    *

@@ -8,6 +8,7 @@ export * from "./device.ts";
 export * from "./dtype.ts";
 export * from "./errors.ts";
 export * from "./graph.ts";
+export { measureMemory } from "./measure_memory.ts";
 export * from "./open_device.ts";
 export { type MemoryPlan, planMemory, type PlannedDispatch, type PlannedProgram } from "./plan.ts";
 export { profileProgram, type ProfileRow } from "./profile.ts";

@@ -1,7 +1,7 @@
 /** The UMT5 encoder against the reference. */
 import { strict as assert } from "node:assert";
 import { parseConfig } from "../models/config.ts";
-import { UMT5_CONFIG, umt5Encoder } from "../models/text_encoders/umt5.ts";
+import { UMT5_CONFIG, umt5Embeddings, umt5Encoder } from "../models/text_encoders/umt5.ts";
 import { type Device, Weights } from "../runtime/mod.ts";
 import { assertClose, Golden, rowsOf, transpose, type Values } from "./golden.ts";
 import { ModelRun, openTestDevice } from "./model_run.ts";
@@ -20,11 +20,17 @@ async function encode(
     device,
     weights,
     {
-      ids: { ...ids, dtype: "u32" },
+      embeddings: {
+        shape: [...ids.shape, config.d_model],
+        data: umt5Embeddings(config, weights, Array.from(ids.data)),
+      },
       lengths: { shape: [lengths.length], data: lengths, dtype: "u32" },
     },
-    (graph, { ids, lengths }) => ({
-      states: umt5Encoder(graph, config, weights.root, { ids: ids!, lengths: lengths! }),
+    (graph, { embeddings, lengths }) => ({
+      states: umt5Encoder(graph, config, weights.root, {
+        embeddings: embeddings!,
+        lengths: lengths!,
+      }),
     }),
   );
   await run.run();

@@ -72,7 +72,7 @@ export class SolverGraphs {
    */
   step(
     i: number,
-    programs: ProgramSet,
+    programs: Pick<ProgramSet, "get">,
     outputWeights: readonly number[],
   ): Required<Pick<Run, "programs" | "before">> {
     const values = this.#schedule.step(i).flatMap(({ terms }) =>

@@ -12,6 +12,7 @@ import {
   permute,
   rmsNorm,
   type Tensor,
+  type Weights,
   type WeightScope,
 } from "../../runtime/mod.ts";
 import { linearLayer } from "../layers.ts";
@@ -42,10 +43,26 @@ export type Umt5Config = z.output<typeof UMT5_CONFIG>;
 
 /** Inputs of the encoder. */
 export interface Umt5Inputs {
-  /** u32 [batch, tokens], padded to the longest. */
-  readonly ids: Tensor;
+  /** f32 [batch, tokens, d_model] of {@linkcode umt5Embeddings}, padded to the longest. */
+  readonly embeddings: Tensor;
   /** u32 [batch]: real tokens per row; keys beyond are not attended. */
   readonly lengths: Tensor;
+}
+
+/**
+ * Rows of the embedding table, read from the file: the table is far too large for the few rows that a prompt needs to
+ * be on the device.
+ *
+ * @param ids each below `vocab_size`
+ * @returns [ids, d_model]
+ */
+export function umt5Embeddings(
+  { vocab_size, d_model }: Umt5Config,
+  weights: Weights,
+  ids: readonly number[],
+): Float32Array<ArrayBuffer> {
+  const name = weights.has("shared.weight") ? "shared.weight" : "encoder.embed_tokens.weight";
+  return weights.readRows(name, [vocab_size, d_model], ids);
 }
 
 /**
@@ -57,10 +74,10 @@ export function umt5Encoder(
   graph: Graph,
   config: Umt5Config,
   weights: WeightScope,
-  { ids, lengths }: Umt5Inputs,
+  { embeddings, lengths }: Umt5Inputs,
 ): Tensor {
   const { d_model: dim, d_kv: headDim, num_heads: heads, layer_norm_epsilon: eps } = config;
-  const [batch, tokens] = [ids.dim(0), ids.dim(1)];
+  const [batch, tokens] = [embeddings.dim(0), embeddings.dim(1)];
   const norm = (x: Tensor, scope: WeightScope) =>
     rmsNorm(x, { weight: scope.tensor(graph, "weight", [dim]), eps });
   const buckets = graph.constant(
@@ -70,8 +87,7 @@ export function umt5Encoder(
     positionBuckets(tokens, config),
   );
   const encoder = weights.scope("encoder");
-  const embedding = weights.has("shared.weight") ? "shared.weight" : "encoder.embed_tokens.weight";
-  let x = gather(weights.tensor(graph, embedding, [config.vocab_size, dim]), ids);
+  let x = embeddings;
   for (let layer = 0; layer < config.num_layers; layer++) {
     x = graph.scope(`block.${layer}`, () => {
       const block = encoder.scope("block").scope(layer).scope("layer");

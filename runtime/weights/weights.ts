@@ -22,6 +22,8 @@ export class Weights {
   readonly #source: TensorSource;
   readonly #declared = new Map<string, Declared>();
   readonly #staging = new Staging();
+  /** Names of tensors that rows were read of. */
+  readonly #consulted = new Set<string>();
 
   /** Nothing is read or allocated yet. */
   constructor(source: TensorSource) {
@@ -53,9 +55,9 @@ export class Weights {
     return [...bytes].reduce((most, entry) => (entry[1] > most[1] ? entry : most), ["none", -1])[0];
   }
 
-  /** Tensors on disk that no graph asked for. */
+  /** Tensors on disk that nobody asked for. */
   get unused(): string[] {
-    const used = new Set(this.#declaredNames());
+    const used = new Set(this.#usedNames());
     return [...this.#source.names].filter((name) => !used.has(name));
   }
 
@@ -64,13 +66,14 @@ export class Weights {
     return this.#source.path;
   }
 
-  /** The first declared tensor that holds NaN or infinity, or nothing; reads all of them from disk. */
+  /** The first used tensor that holds NaN or infinity, or nothing; reads all of them from disk. */
   findNonFinite(): string | undefined {
-    return findNonFinite(this.#source, this.#declaredNames());
+    return findNonFinite(this.#source, this.#usedNames());
   }
 
-  *#declaredNames(): Generator<string> {
+  *#usedNames(): Generator<string> {
     for (const { parts } of this.#declared.values()) yield* parts.map(({ name }) => name);
+    yield* this.#consulted;
   }
 
   /** True when the checkpoint has a tensor of this name. */
@@ -152,6 +155,7 @@ export class Weights {
    */
   readRows(name: string, shape: Shape, rows: ArrayLike<number>): Float32Array<ArrayBuffer> {
     this.#storage(name, shape, "as-stored");
+    this.#consulted.add(name);
     return readRows(this.#source, name, shape[1]!, rows);
   }
 
@@ -217,9 +221,15 @@ export class Weights {
     }
   }
 
-  /** Frees the device memory of all weights. */
-  destroy(): void {
-    for (const { resident } of this.#declared.values()) resident.destroy();
+  /**
+   * Frees the device memory of weights; those that are declared stay so.
+   *
+   * @param kept those that stay on the device; none when left out
+   */
+  destroy(kept: Pick<ReadonlySet<Resident>, "has"> = { has: () => false }): void {
+    for (const { resident } of this.#declared.values()) {
+      if (!kept.has(resident)) resident.destroy();
+    }
   }
 }
 

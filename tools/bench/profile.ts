@@ -63,19 +63,20 @@ export async function benchKernels(log: (line: string) => void): Promise<Figures
   );
   try {
     for (const { weights } of [textEncoder, transformer, vae]) await weights.upload(device);
-    await session.allocate(device);
+    const plan = session.programs.plan({ budgetBytes: Infinity });
+    await session.programs.allocate(device, plan);
     writeInputs(session);
-    await runSequence(device, [{ programs: [session.programs.get("text")] }]);
+    await runSequence(device, [{ programs: [session.programs.get("context")] }]);
     const figures: Record<string, Figures[string]> = {};
     const rates = await measureCeilings(device);
     for (const [program, name] of Object.entries(PROFILED)) {
-      const report = stepReport(session.plan.programs[program]!, rates);
+      const report = stepReport(plan.stages[0]!.plan.programs[program]!, rates);
       const profiled = await profileOne(device, session.programs.get(program), name, report, log);
       Object.assign(figures, profiled);
     }
     return figures;
   } finally {
-    session.destroy();
+    session.programs.destroy();
     for (const { weights } of [textEncoder, transformer, vae]) weights.destroy();
     components[Symbol.dispose]();
     device.destroy();
@@ -127,14 +128,9 @@ async function timeLoop(device: Device, program: Program): Promise<number> {
 function writeInputs({ tensors }: WanSession): void {
   const noise = (shape: readonly number[]) =>
     new TorchGenerator(PICTURE.seed).randn(shape.reduce((a, b) => a * b));
-  const ids = tensors.ids.shape.reduce((a, b) => a * b);
-  tensors.ids.write(Uint32Array.from({ length: ids }, (_, i) => 2 + i % CONTEXT_ROWS));
-  tensors.lengths.write([PROMPT_TOKENS, PROMPT_TOKENS]);
-  const mask = Array.from({ length: ids }, (_, i) => (i % CONTEXT_ROWS < PROMPT_TOKENS ? 1 : 0));
-  tensors.mask.write(Float32Array.from(mask));
   tensors.contextLengths[0]!.write([PROMPT_TOKENS + 1, PROMPT_TOKENS + 1]);
   tensors.padLogits[0]!.write([6, 6]);
-  for (const tensor of [tensors.timesteps, tensors.sample, tensors.frameLatents]) {
+  for (const tensor of [tensors.text, tensors.timesteps, tensors.sample, tensors.frameLatents]) {
     tensor.write(noise(tensor.shape));
   }
 }

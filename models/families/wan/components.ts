@@ -4,6 +4,7 @@ import type { Weights } from "../../../runtime/mod.ts";
 import { WAN_VAE_CONFIG, type WanVaeConfig } from "../../autoencoders/wan/config.ts";
 import type { ConfigFile, ModelFiles } from "../../checkpoints/model_files.ts";
 import { parseConfig } from "../../config.ts";
+import type { Components } from "../../memory/stage.ts";
 import { refuseFields } from "../../schedulers/config.ts";
 import { createScheduler, type Scheduler } from "../../schedulers/mod.ts";
 import { UMT5_CONFIG, type Umt5Config } from "../../text_encoders/umt5.ts";
@@ -29,6 +30,15 @@ export interface WanComponents extends Disposable {
   readonly textEncoder: WeightedComponent<Umt5Config>;
   readonly transformer: WeightedComponent<WanTransformerConfig>;
   readonly vae: WeightedComponent<WanVaeConfig>;
+}
+
+/** Their weights under the names by which memory plans call them. */
+export function componentsOf({ textEncoder, transformer, vae }: WanComponents): Components {
+  return {
+    "text encoder": textEncoder.weights,
+    "transformer": transformer.weights,
+    "autoencoder": vae.weights,
+  };
 }
 
 /**

@@ -4,14 +4,10 @@
  * Source: diffusers `WanPipeline`, `WanImageToVideoPipeline` (with `expand_timesteps`) and `WanVideoToVideoPipeline`.
  * A change is a short clip that goes on from the picture, of which the last frame is kept, as ChronoEdit does it.
  */
-import {
-  type Device,
-  elementCount,
-  OutOfMemoryError,
-  runSequence,
-  type Weights,
-} from "../../../runtime/mod.ts";
+import { type Device, elementCount } from "../../../runtime/mod.ts";
 import type { ModelFiles } from "../../checkpoints/model_files.ts";
+import type { MemoryReport } from "../../memory/memory_report.ts";
+import { type Candidates, type MemoryOptions, ModelMemory } from "../../memory/model_memory.ts";
 import { TorchGenerator } from "../../noise.ts";
 import type {
   Pipeline,
@@ -20,16 +16,17 @@ import type {
   PipelineRequest,
   PipelineResult,
   PipelineTask,
+  PlanRequest,
 } from "../../pipeline.ts";
+import { PromptCache } from "../../prompt_cache.ts";
 import { cleanPrompt } from "../../prompt_cleaning.ts";
-import { type Schedule, strengthStart } from "../../schedulers/mod.ts";
+import { strengthStart } from "../../schedulers/mod.ts";
 import { checkBytes, checkPictures, checkRequest } from "../check_request.ts";
-import { megabytes, uploadWeights } from "../upload_weights.ts";
-import { openWanComponents, type WanComponents } from "./components.ts";
+import { componentsOf, openWanComponents, type WanComponents } from "./components.ts";
 import { wanInfo } from "./defaults.ts";
 import { latentFrameCount } from "./latents.ts";
 import { contextRows } from "./prompts.ts";
-import { requestRuns } from "./runs.ts";
+import { requestStages } from "./runs.ts";
 import { WanSession } from "./session.ts";
 import type { SessionShape } from "./session_tensors.ts";
 
@@ -56,41 +53,66 @@ export async function openWanPipeline(files: ModelFiles): Promise<WanPipeline> {
 export class WanPipeline implements Pipeline {
   readonly info: PipelineInfo;
   readonly #components: WanComponents;
-  #device: Device | undefined;
-  #session: { key: string; session: WanSession } | undefined;
+  readonly #memory: ModelMemory<WanSession>;
+  readonly #encoded = new PromptCache();
 
   /** Use {@linkcode openWanPipeline}. */
   constructor(components: WanComponents, className: string) {
     this.#components = components;
+    this.#memory = new ModelMemory(componentsOf(components));
     this.info = wanInfo(components, className);
   }
 
-  /** Declares the weights that requests can need by tracing the smallest session, then uploads them. */
-  async load(device: Device, onProgress?: (fraction: number) => void): Promise<void> {
-    const { transformer, scheduler } = this.#components;
-    const [, rows, columns] = transformer.config.patch_size;
+  /** Declares the weights that requests can need, and uploads those that the likeliest request leaves there. */
+  async load(
+    device: Device,
+    onProgress?: (fraction: number) => void,
+    options: MemoryOptions = {},
+  ): Promise<void> {
+    const { config } = this.#components.transformer;
+    const [, rows, columns] = config.patch_size;
     const smallest = {
+      latentFrames: 2,
       height: rows * 2,
       width: columns * 2,
       contextTokens: 16,
       guidance: "none" as const,
+      hasPreviews: false,
     };
-    const schedule = scheduler.setTimesteps(2);
+    const schedule = this.#components.scheduler.setTimesteps(2);
+    const trace = (source: SessionShape["source"]) =>
+      new WanSession(this.#components, { ...smallest, source }, schedule, device.target);
     // One that begins with a clip uses all weights that any other does.
-    new WanSession(
-      this.#components,
-      { ...smallest, latentFrames: 2, source: "clip", hasPreviews: false },
-      schedule,
-      device.target,
-    );
-    await uploadWeights(this.#weights, device, onProgress);
-    this.#device = device;
+    trace("clip");
+    const likeliest = this.#kindOf(device, this.#usual(), MAX_SEQUENCE_LENGTH, {});
+    const kinds = [likeliest.candidates, [[() => trace("text")]]];
+    await this.#memory.load(device, kinds, options, onProgress);
+  }
+
+  /** @inheritdoc */
+  async plan(
+    device: Device,
+    size: PlanRequest,
+    options: MemoryOptions = {},
+  ): Promise<MemoryReport> {
+    const usual = this.#usual();
+    const { numFrames = usual.numFrames } = size;
+    const isClip = size.task === undefined && usual.task === "T2I" && numFrames > 1;
+    const request = { ...usual, ...(isClip && { task: "T2V" as const }), ...size };
+    checkRequest(request, this.info);
+    const { candidates } = this.#kindOf(device, request, MAX_SEQUENCE_LENGTH, {});
+    return await this.#memory.report(device, candidates, options);
+  }
+
+  /** What a request that says nothing asks for. */
+  #usual(): PipelineRequest {
+    const { defaults, defaultTask, taskDefaults } = this.info;
+    return { ...defaults, ...taskDefaults[defaultTask], task: defaultTask, prompt: "", seed: 0 };
   }
 
   /** Frees the device memory and closes the files. */
   [Symbol.dispose](): void {
-    this.#dropSession();
-    for (const weights of this.#weights) weights.destroy();
+    this.#memory[Symbol.dispose]();
     this.#components[Symbol.dispose]();
   }
 
@@ -101,14 +123,14 @@ export class WanPipeline implements Pipeline {
 
   /** @inheritdoc */
   async generate(request: PipelineRequest, control: PipelineControl = {}): Promise<PipelineResult> {
-    const device = this.#requireDevice();
+    const { device } = this.#memory;
     this.#check(request);
     try {
       return await this.#generate(device, request, control);
     } catch (error) {
       // What failed on the GPU may have left invalid buffers behind: the next request starts from new ones.
       const isCancelled = error instanceof DOMException && error.name === "AbortError";
-      if (!isCancelled) this.#dropSession();
+      if (!isCancelled) this.#memory.drop();
       throw error;
     }
   }
@@ -137,13 +159,10 @@ export class WanPipeline implements Pipeline {
     );
 
     // 2. Programs for this kind of request.
-    const { numInferenceSteps, strength } = request;
-    const start = strength === undefined ? 0 : strengthStart(numInferenceSteps, strength, "steps");
-    const schedule = this.#components.scheduler.setTimesteps(numInferenceSteps, { start });
     const rows = contextRows(Math.max(...tokens.map(({ length }) => length)), maxLength);
-    const shape = this.#shapeOf(request, rows, control);
-    const kind = JSON.stringify([shape, numInferenceSteps, start]);
-    const session = await this.#sessionFor(device, request, kind, shape, schedule, control);
+    const kind = this.#kindOf(device, request, rows, control);
+    const { schedule } = kind;
+    const session = await this.#memory.sessionFor(kind.key, kind.candidates, kind.words, control);
     session.tensors.latents.write(generator.randn(elementCount(session.tensors.latents.shape)));
     lap("prepare");
 
@@ -159,27 +178,12 @@ export class WanPipeline implements Pipeline {
       schedule,
       tokens,
       maxLength,
+      encoded: this.#encoded,
       control,
       lap,
     };
-    await runSequence(device, requestRuns(work, result), control);
+    await session.programs.run(requestStages(work, result), control);
     return { ...result, timings };
-  }
-
-  /** The weights of all parts, in the order in which they are used. */
-  get #weights(): Weights[] {
-    const { textEncoder, transformer, vae } = this.#components;
-    return [textEncoder, transformer, vae].map(({ weights }) => weights);
-  }
-
-  #requireDevice(): Device {
-    if (!this.#device) throw new Error("Cannot generate: the model is not loaded");
-    return this.#device;
-  }
-
-  #dropSession(): void {
-    this.#session?.session.destroy();
-    this.#session = undefined;
   }
 
   #check(request: PipelineRequest): void {
@@ -213,6 +217,33 @@ export class WanPipeline implements Pipeline {
     for (const frame of clip ?? []) checkBytes(frame, request);
   }
 
+  /** The programs that requests of this kind share, and their schedule. */
+  #kindOf(
+    { target }: Device,
+    request: PipelineRequest,
+    contextTokens: number,
+    control: PipelineControl,
+  ) {
+    const { numInferenceSteps, strength, width, height, numFrames } = request;
+    const start = strength === undefined ? 0 : strengthStart(numInferenceSteps, strength, "steps");
+    const schedule = this.#components.scheduler.setTimesteps(numInferenceSteps, { start });
+    const shape = this.#shapeOf(request, contextTokens, control);
+    const passes = shape.guidance === "batched"
+      ? ["batched", "sequential"] as const
+      : [shape.guidance];
+    const candidates: Candidates<WanSession> = [
+      passes.map((guidance) => () =>
+        new WanSession(this.#components, { ...shape, guidance }, schedule, target)
+      ),
+    ];
+    const frames = numFrames === 1 ? "1 frame" : `${numFrames} frames`;
+    const words = {
+      subject: `make ${width}x${height} with ${frames}`,
+      advice: "ask for a smaller size or fewer frames",
+    };
+    return { key: JSON.stringify([shape, numInferenceSteps, start]), schedule, candidates, words };
+  }
+
   #shapeOf(
     request: PipelineRequest,
     contextTokens: number,
@@ -233,40 +264,5 @@ export class WanPipeline implements Pipeline {
       hasPreviews: previews > 0,
       ...(request.quality === "high" && { operands: "int8" }),
     };
-  }
-
-  /** The programs for a request: those of the last one when it was of the same kind. */
-  async #sessionFor(
-    device: Device,
-    request: PipelineRequest,
-    key: string,
-    shape: SessionShape,
-    schedule: Schedule,
-    control: PipelineControl,
-  ): Promise<WanSession> {
-    if (this.#session?.key === key) return this.#session.session;
-    this.#dropSession();
-    const plan = (guidance: SessionShape["guidance"]) =>
-      new WanSession(this.#components, { ...shape, guidance }, schedule, device.target);
-    let session = plan(shape.guidance);
-    if (session.byteLength > device.availableBytes && shape.guidance === "batched") {
-      const sequential = plan("sequential");
-      // Where the autoencoder needs most, a second pass saves nothing and its programs cost a little.
-      if (sequential.byteLength < session.byteLength) session = sequential;
-    }
-    if (session.byteLength > device.availableBytes) {
-      throw new OutOfMemoryError(
-        `Cannot make ${request.width}x${request.height} with ${request.numFrames} ${
-          request.numFrames === 1 ? "frame" : "frames"
-        }: it needs ${megabytes(session.byteLength)} beside the weights, ${
-          megabytes(device.availableBytes, Math.floor)
-        } are left. Ask for a smaller size or fewer frames, or allow more memory`,
-        session.byteLength,
-        device.availableBytes,
-      );
-    }
-    await session.allocate(device, control);
-    this.#session = { key, session };
-    return session;
   }
 }

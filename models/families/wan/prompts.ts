@@ -1,4 +1,6 @@
 /** Prompts as the text encoder and cross-attention take them. */
+import { umt5Embeddings } from "../../text_encoders/umt5.ts";
+import type { WanComponents } from "./components.ts";
 import type { SessionTensors } from "./session_tensors.ts";
 
 /**
@@ -9,25 +11,34 @@ export function contextRows(longest: number, maxLength: number): number {
   return Math.max(16, 2 ** Math.ceil(Math.log2(Math.min(longest + 1, maxLength))));
 }
 
+/** Writes what the text encoder takes. */
+export function writeTokens(
+  tensors: SessionTensors,
+  { config, weights }: WanComponents["textEncoder"],
+  tokens: readonly (readonly number[])[],
+): void {
+  const [, rows, dim] = tensors.embeddings.shape as [number, number, number];
+  const embeddings = new Float32Array(tokens.length * rows * dim);
+  const mask = new Float32Array(tokens.length * rows);
+  tokens.forEach((prompt, i) => {
+    embeddings.set(umt5Embeddings(config, weights, prompt), i * rows * dim);
+    mask.fill(1, i * rows, i * rows + prompt.length);
+  });
+  tensors.embeddings.write(embeddings);
+  tensors.mask.write(mask);
+  tensors.lengths.write(tokens.map(({ length }) => length));
+}
+
 /**
- * Writes token ids, lengths and masks. The reference attends all `maxLength` rows; those after the prompt are
- * equal, so one row stands for them all with the logarithm of their number added to its logit.
+ * Writes what cross-attention takes beside the text encoder's states. The reference attends all `maxLength` rows;
+ * those after the prompt are equal, so one row stands for them all with the logarithm of their number added to its
+ * logit.
  */
-export function writePrompts(
+export function writePadding(
   tensors: SessionTensors,
   tokens: readonly (readonly number[])[],
   maxLength: number,
 ): void {
-  const rows = tensors.ids.shape[1]!;
-  const ids = new Uint32Array(tokens.length * rows);
-  const mask = new Float32Array(tokens.length * rows);
-  tokens.forEach((prompt, i) => {
-    ids.set(prompt, i * rows);
-    mask.fill(1, i * rows, i * rows + prompt.length);
-  });
-  tensors.ids.write(ids);
-  tensors.mask.write(mask);
-  tensors.lengths.write(tokens.map(({ length }) => length));
   const pads = tokens.map(({ length }) => maxLength - length);
   const contextLengths = tokens.map(({ length }, i) => (pads[i]! > 0 ? length + 1 : length));
   const padLogits = pads.map((count) => (count > 0 ? Math.log(count) : 0));

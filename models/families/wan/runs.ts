@@ -1,5 +1,5 @@
 /** What the GPU does for a request, run by run, and what happens on this side around each. */
-import type { Device, Run } from "../../../runtime/mod.ts";
+import type { Device, Resident, Run } from "../../../runtime/mod.ts";
 import { timestepEmbedding } from "../../embeddings.ts";
 import { explainNonFinite, isFinite } from "../../non_finite.ts";
 import type { PipelineControl, PipelineRequest, PipelineResult } from "../../pipeline.ts";
@@ -8,7 +8,9 @@ import type { Schedule } from "../../schedulers/mod.ts";
 import { previewSteps } from "../preview_steps.ts";
 import type { WanComponents } from "./components.ts";
 import { modulationIndices } from "./modulation.ts";
-import { writePrompts } from "./prompts.ts";
+import type { PromptCache } from "../../prompt_cache.ts";
+import type { StageRuns } from "../../memory/stage.ts";
+import { writePadding, writeTokens } from "./prompts.ts";
 import type { WanSession } from "./session.ts";
 
 /** Share of the steps that give a picture its shape. */
@@ -27,6 +29,8 @@ export interface Work {
   /** Ids of every prompt. */
   readonly tokens: readonly (readonly number[])[];
   readonly maxLength: number;
+  /** Prompts that were encoded before. */
+  readonly encoded: PromptCache;
   readonly control: PipelineControl;
   /** Told when a stage is finished. */
   readonly lap: (stage: string) => void;
@@ -41,15 +45,15 @@ type Results = { -readonly [Key in "latents" | "frames"]: PipelineResult[Key] };
  * @param result filled on the way
  * @throws {Error} from a run, when what was read back is no number
  */
-export function* requestRuns(work: Work, result: Results): Generator<Run> {
-  const { session, control } = work;
-  const totalSteps = session.shape.source === "clip" ? session.shape.latentFrames : 1;
+export function* requestStages(work: Work, result: Results): Generator<StageRuns> {
+  const { session: { shape }, control } = work;
+  const totalSteps = shape.source === "clip" ? shape.latentFrames : 1;
   control.onProgress?.({ stage: "encode", step: 0, totalSteps });
-  if (session.shape.source === "picture") yield pictureRun(work);
-  if (session.shape.source === "clip") yield* clipRuns(work);
-  yield* textRuns(work);
-  yield* denoiseRuns(work);
-  yield* decodeRuns(work, result);
+  if (shape.source === "picture") yield { stage: "encode", runs: () => [pictureRun(work)] };
+  if (shape.source === "clip") yield { stage: "encode", runs: () => clipRuns(work) };
+  yield* promptStages(work);
+  yield { stage: "denoise", runs: () => denoiseRuns(work) };
+  yield { stage: "decode", runs: () => decodeRuns(work, result) };
 }
 
 /** The given first frame. */
@@ -95,20 +99,52 @@ function* clipRuns({ device, components, session, request, control, lap }: Work)
   }
 }
 
-/** Text encoder, and the keys and values of cross-attention, unless they are there. */
-function* textRuns({ session, tokens, maxLength, lap }: Work): Generator<Run> {
+/** Text encoder, and the keys and values of cross-attention: what of it is not there yet. */
+function* promptStages(work: Work): Generator<StageRuns> {
+  const { components, session, tokens, maxLength, lap } = work;
+  const { programs, tensors, shape } = session;
+  const { contextTokens } = shape;
   const prompts = JSON.stringify([tokens, maxLength]);
   if (session.prompts === prompts) return;
   session.prompts = undefined;
-  yield {
-    programs: [session.programs.get("text")],
+  // Programs for other numbers of rows may round otherwise, and a request gives the same whatever came before it.
+  const keys = tokens.map((ids) => JSON.stringify([contextTokens, tokens.length, ids]));
+  const known = keys.map((key) => work.encoded.get(key));
+  const states = known.filter((values) => values !== undefined);
+  const isKnown = states.length === known.length;
+  const textRun = (): Run => ({
+    programs: [programs.get("text")],
     stage: "encode",
-    before: () => writePrompts(session.tensors, tokens, maxLength),
+    before: () => writeTokens(tensors, components.textEncoder, tokens),
+    reads: [tensors.text],
+    finished: ([read]) => {
+      const size = read!.length / tokens.length;
+      keys.forEach((key, i) => work.encoded.set(key, read!.slice(i * size, (i + 1) * size)));
+    },
+  });
+  if (!isKnown) yield { stage: "text", runs: () => [textRun()] };
+  const contextRun = (): Run => ({
+    programs: [programs.get("context")],
+    stage: "encode",
+    before: () => {
+      if (isKnown) writeAll(tensors.text, states);
+      writePadding(tensors, tokens, maxLength);
+    },
     finished: () => {
       session.prompts = prompts;
       lap("encode");
     },
-  };
+  });
+  yield { stage: "context", runs: () => [contextRun()] };
+}
+
+/** Writes parts one after the other. */
+function writeAll(target: Resident, parts: readonly Float32Array[]): void {
+  let place = 0;
+  for (const part of parts) {
+    target.writeBytes(new Uint8Array(part.buffer, part.byteOffset, part.byteLength), place);
+    place += part.byteLength;
+  }
 }
 
 function* denoiseRuns(work: Work): Generator<Run> {

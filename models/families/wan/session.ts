@@ -2,26 +2,19 @@
  * The programs of a Wan pipeline for one kind of request, with the tensors they share. Kept between requests of the
  * same kind: a second picture of a size traces, compiles and allocates nothing.
  */
-import {
-  type Device,
-  type Graph,
-  type MemoryPlan,
-  type ProgramSet,
-  type Resident,
-  type RunControl,
-  slice,
-  type Target,
-} from "../../../runtime/mod.ts";
+import { type Graph, type Resident, slice, type Target } from "../../../runtime/mod.ts";
 import { FrameHistory } from "../../autoencoders/wan/history.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
-import { SessionPrograms } from "../session_programs.ts";
+import { SessionPrograms } from "../../memory/session_programs.ts";
+import type { Stage } from "../../memory/stage.ts";
 import { SolverGraphs } from "../solver.ts";
-import type { WanComponents } from "./components.ts";
+import { componentsOf, type WanComponents } from "./components.ts";
 import { tokenGrid } from "./patches.ts";
 import {
   type ContextResidents,
   traceBegin,
   traceClip,
+  traceContext,
   traceDecode,
   traceDenoise,
   traceFinish,
@@ -42,9 +35,9 @@ export class WanSession {
   readonly clipHistory = new FrameHistory();
   /** What the keys and values of cross-attention were made from, once they are. */
   prompts: string | undefined;
-  readonly #programs: SessionPrograms;
+  readonly programs: SessionPrograms;
 
-  /** Traces and plans everything; allocates nothing. */
+  /** Traces everything; plans and allocates nothing. */
   constructor(components: WanComponents, shape: SessionShape, schedule: Schedule, target: Target) {
     this.shape = shape;
     const { config } = components.transformer;
@@ -59,20 +52,35 @@ export class WanSession {
     this.solver = new SolverGraphs(schedule, { sample, outputs }, target);
     const context: ContextResidents[] = [];
     const { tensors, history, clipHistory } = this;
-    const graphs: Record<string, Graph> = {
-      text: traceText(components, shape, tensors, context, target),
+    const text = { text: traceText(components, tensors, target) };
+    const contextGraph = traceContext(components, shape, tensors, context, target);
+    const denoise: Record<string, Graph> = {
       begin: traceBegin(components, shape, schedule, tensors, target),
       ...traceDenoise(components, grid, shape, tensors, context, target),
       ...this.solver.graphs,
+    };
+    if (shape.hasPreviews) {
+      denoise["preview"] = tracePreview(components, grid, shape, tensors, outputs, target);
+    }
+    const decode = {
       finish: traceFinish(components, grid, shape, tensors, target),
       ...traceDecode(components, shape, tensors, history, target),
     };
-    if (shape.source === "picture") graphs["encode"] = tracePicture(components, tensors, target);
-    if (shape.source === "clip") {
-      Object.assign(graphs, traceClip(components, shape, tensors, clipHistory, target));
+    const stages: Stage[] = [
+      { name: "text", graphs: text },
+      { name: "context", graphs: { context: contextGraph } },
+      { name: "denoise", graphs: denoise, repeats: schedule.timesteps.length },
+      { name: "decode", graphs: decode, repeats: shape.latentFrames },
+    ];
+    if (shape.source === "picture") {
+      stages.unshift({
+        name: "encode",
+        graphs: { encode: tracePicture(components, tensors, target) },
+      });
     }
-    if (shape.hasPreviews) {
-      graphs["preview"] = tracePreview(components, grid, shape, tensors, outputs, target);
+    if (shape.source === "clip") {
+      const graphs = traceClip(components, shape, tensors, clipHistory, target);
+      stages.unshift({ name: "encode", graphs, repeats: shape.latentFrames });
     }
     const residents = [
       ...Object.values(this.tensors).flat() as Resident[],
@@ -82,32 +90,11 @@ export class WanSession {
       ...clipHistory.residents,
     ];
     const { latents, firstPixels, nextPixels } = this.tensors;
-    this.#programs = new SessionPrograms(graphs, residents, [[latents, firstPixels], [nextPixels]]);
-  }
-
-  /** Bytes that the session takes beside the weights; see {@linkcode SessionPrograms.byteLength}. */
-  get byteLength(): number {
-    return this.#programs.byteLength;
-  }
-
-  /** What the programs take, known before anything is allocated. */
-  get plan(): MemoryPlan {
-    return this.#programs.plan;
-  }
-
-  /** The programs; only between `allocate` and `destroy`. */
-  get programs(): ProgramSet {
-    return this.#programs.set;
-  }
-
-  /** Takes device memory and compiles; see {@linkcode SessionPrograms.allocate}. */
-  async allocate(device: Device, control: RunControl = {}): Promise<void> {
-    await this.#programs.allocate(device, control);
-  }
-
-  /** Gives the device memory back. */
-  destroy(): void {
-    this.#programs.destroy();
-    this.prompts = undefined;
+    this.programs = new SessionPrograms({
+      stages,
+      components: componentsOf(components),
+      residents,
+      reads: [[tensors.text], [latents, firstPixels], [nextPixels]],
+    });
   }
 }

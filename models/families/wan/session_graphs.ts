@@ -196,22 +196,32 @@ export function traceFinish(
   return graph;
 }
 
-/** Text encoder and everything of the transformer that only the prompt decides. */
+/** The text encoder. */
 export function traceText(
-  { textEncoder, transformer }: WanComponents,
+  { textEncoder: { config, weights } }: WanComponents,
+  { embeddings, lengths, mask, text }: SessionTensors,
+  target: Target,
+): Graph {
+  const graph = new Graph("text", target);
+  const states = umt5Encoder(graph, config, weights.root, {
+    embeddings: graph.use(embeddings),
+    lengths: graph.use(lengths),
+  });
+  const parts = { h: states, mask: graph.use(mask) };
+  copyTo(elementwise("h * mask", parts, { name: "text" }), text);
+  return graph;
+}
+
+/** Everything of the transformer that only the prompt decides. */
+export function traceContext(
+  { transformer }: WanComponents,
   shape: SessionShape,
   tensors: SessionTensors,
   context: ContextResidents[],
   target: Target,
 ): Graph {
-  const graph = new Graph("text", target);
-  const states = umt5Encoder(graph, textEncoder.config, textEncoder.weights.root, {
-    ids: graph.use(tensors.ids),
-    lengths: graph.use(tensors.lengths),
-  });
-  const text = elementwise("h * mask", { h: states, mask: graph.use(tensors.mask) }, {
-    name: "text",
-  });
+  const graph = new Graph("context", target);
+  const text = graph.use(tensors.text);
   const blocks = wanContextStates(graph, transformer.config, transformer.weights.root, text);
   promptsPerPass(shape).forEach((prompts, pass) => {
     blocks.forEach(({ key, value }, i) => {

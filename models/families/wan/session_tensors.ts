@@ -24,12 +24,14 @@ export interface SessionShape {
 
 /** The inputs and results of a session's programs. */
 export interface SessionTensors {
-  /** u32 [batch, contextTokens]. */
-  readonly ids: Resident;
+  /** Embedded prompt tokens, f32 [batch, contextTokens, d_model]. */
+  readonly embeddings: Resident;
   /** u32 [batch]: prompt tokens. */
   readonly lengths: Resident;
   /** f32 [batch, contextTokens, 1]: 1 for prompt tokens, 0 for pads. */
   readonly mask: Resident;
+  /** The text encoder's states, zero where there is no token, f32 [batch, contextTokens, text_dim]. */
+  readonly text: Resident;
   /** Per pass, u32 [prompts]: prompt tokens and the one row that stands for all pads. */
   readonly contextLengths: readonly Resident[];
   /** Per pass, f32 [prompts]. */
@@ -69,7 +71,7 @@ export interface SessionTensors {
 
 /** Declares what {@linkcode SessionTensors} lists; a session allocates those that its programs use. */
 export function declareTensors(
-  { transformer, vae }: WanComponents,
+  { textEncoder, transformer, vae }: WanComponents,
   shape: SessionShape,
   grid: TokenGrid,
   steps: number,
@@ -85,9 +87,10 @@ export function declareTensors(
   const timesteps = source === "picture" ? steps + 1 : steps;
   const pixels = (frames: number) => [1, frames, height * spatial, width * spatial, 3];
   return {
-    ids: new Resident("ids", [batch, contextTokens], "u32"),
+    embeddings: new Resident("embeddings", [batch, contextTokens, textEncoder.config.d_model]),
     lengths: new Resident("lengths", [batch], "u32"),
     mask: new Resident("mask", [batch, contextTokens, 1]),
+    text: new Resident("text", [batch, contextTokens, textEncoder.config.d_model]),
     contextLengths: passes.map((prompts) => new Resident("context lengths", [prompts], "u32")),
     padLogits: passes.map((prompts) => new Resident("pad logits", [prompts])),
     timestepEmbeddings: new Resident("timestep embeddings", [timesteps, config.freq_dim]),

@@ -1,0 +1,86 @@
+/** A residency plan in numbers, for people and programs. */
+import type { Resident } from "../../runtime/mod.ts";
+import { type ResidencyPlan, weightOwners } from "./residency.ts";
+import type { Components } from "./stage.ts";
+import { bytesOf } from "./streaming.ts";
+
+/** What a component has on the device during a stage. */
+export interface ComponentReport {
+  /** Such as `transformer`. */
+  readonly name: string;
+  /** Bytes of its weights that are there all the time. */
+  readonly keptBytes: number;
+  /** Bytes of those that are there for this stage, and freed after it. */
+  readonly freedBytes: number;
+  /** Bytes of those that are read on every pass. */
+  readonly streamedBytes: number;
+}
+
+/** What a stage takes. */
+export interface StageReport {
+  /** Such as `denoise`. */
+  readonly name: string;
+  /** Those that have weights on the device or read them. */
+  readonly components: readonly ComponentReport[];
+  /** Intermediate values, parameters and constants of its programs. */
+  readonly activationBytes: number;
+  /** Room through which weights are streamed. */
+  readonly slabBytes: number;
+  /** Inputs, results and state of the request, copies to read through included. */
+  readonly tensorBytes: number;
+  /** All of it. */
+  readonly peakBytes: number;
+}
+
+/** What a request takes, stage by stage, in bytes. */
+export interface MemoryReport {
+  /** Bytes that may be taken, as far as the plan had to know. */
+  readonly budgetBytes: number;
+  /** Whether it fits. */
+  readonly fits: boolean;
+  /** The most that is taken at once. */
+  readonly peakBytes: number;
+  /** Bytes of weights that each request brings to the device again. */
+  readonly reloadedBytes: number;
+  /** In the order in which they run. */
+  readonly stages: readonly StageReport[];
+}
+
+/** Puts a plan into numbers. */
+export function describeMemory(
+  { stages, kept, stateBytes, readBytes, peakBytes, reloadedBytes }: ResidencyPlan,
+  components: Components,
+  budgetBytes: number,
+): MemoryReport {
+  const owners = weightOwners(components);
+  return {
+    budgetBytes,
+    fits: peakBytes <= budgetBytes,
+    peakBytes,
+    reloadedBytes,
+    stages: stages.map(({ stage, plan, weights, streamed, peakBytes }) => {
+      const slabBytes = plan.slabBytes.reduce((sum, bytes) => sum + bytes, 0);
+      const parts = Object.keys(components).map((name): ComponentReport => {
+        const own = (residents: ReadonlySet<Resident>) =>
+          [...residents].filter((weight) => owners.get(weight) === name);
+        const resident = own(weights);
+        return {
+          name,
+          keptBytes: bytesOf(resident.filter((weight) => kept.has(weight))),
+          freedBytes: bytesOf(resident.filter((weight) => !kept.has(weight))),
+          streamedBytes: bytesOf(own(streamed)),
+        };
+      });
+      return {
+        name: stage.name,
+        components: parts.filter(({ keptBytes, freedBytes, streamedBytes }) =>
+          keptBytes + freedBytes + streamedBytes > 0
+        ),
+        activationBytes: plan.workspaceBytes - slabBytes,
+        slabBytes,
+        tensorBytes: stateBytes + readBytes,
+        peakBytes,
+      };
+    }),
+  };
+}

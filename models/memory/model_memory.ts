@@ -1,0 +1,254 @@
+/** A model's weights on the device, and the session of the last kind of request. */
+import {
+  type Device,
+  measureMemory,
+  OutOfMemoryError,
+  type Resident,
+  type RunControl,
+} from "../../runtime/mod.ts";
+import { describeMemory, type MemoryReport } from "./memory_report.ts";
+import { memoryTable } from "./memory_table.ts";
+import type { ResidencyPlan } from "./residency.ts";
+import type { SessionPrograms } from "./session_programs.ts";
+import type { Components } from "./stage.ts";
+import { bytesOf } from "./streaming.ts";
+
+/** What a family's session has. */
+export interface PlannedSession {
+  readonly programs: SessionPrograms;
+}
+
+/**
+ * Sessions that would do for a request, each made when it is asked for. Of those in one list the first that can be
+ * kept together is taken, else the one that brings the fewest bytes to the device again; later lists are for when none
+ * of the earlier ones fits.
+ */
+export type Candidates<Session> = readonly (readonly (() => Session)[])[];
+
+/** How a model's memory is used. */
+export interface MemoryOptions {
+  /** Components that are freed after their stage in any case, by name. */
+  readonly offloaded?: ReadonlySet<string>;
+  /** Whether weights that are not kept on the device are kept in host memory, as the device wants them. */
+  readonly isPinned?: boolean;
+  /** Takes a line for the log. */
+  onNote?(line: string): void;
+}
+
+interface Planned {
+  readonly plan: ResidencyPlan;
+  /** Bytes that may be taken, as far as they were asked for. */
+  readonly budgetBytes: number;
+}
+
+interface Choice<Session> {
+  readonly session: Session;
+  readonly plan: ResidencyPlan;
+}
+
+/** See the file comment. */
+export class ModelMemory<Session extends PlannedSession> {
+  readonly #components: Components;
+  #options: MemoryOptions = {};
+  #device: Device | undefined;
+  #current: { readonly key: string; readonly session: Session } | undefined;
+
+  /** Nothing is on the device yet. */
+  constructor(components: Components) {
+    this.#components = components;
+  }
+
+  /** The device; only once the model is loaded. */
+  get device(): Device {
+    if (!this.#device) throw new Error("Cannot generate: the model is not loaded");
+    return this.#device;
+  }
+
+  /**
+   * Uploads the weights that stay on the device between requests.
+   *
+   * @param kinds of requests, the likeliest first: the first that fits decides which weights stay
+   * @param onProgress called with the finished share
+   * @throws {OutOfMemoryError} when not even the last of them fits
+   */
+  async load(
+    device: Device,
+    kinds: readonly Candidates<Session>[],
+    options: MemoryOptions = {},
+    onProgress?: (fraction: number) => void,
+  ): Promise<void> {
+    this.#device = device;
+    this.#options = options;
+    let found: Planned & { readonly fits: boolean };
+    let last = 0;
+    do {
+      found = await this.#choose(kinds[last]!);
+    } while (!found.fits && ++last < kinds.length);
+    if (!found.fits) {
+      throw this.#refusal("Cannot load the model", "choose a smaller model", found);
+    }
+    const wanted = await this.#wantedBetweenRequests(found);
+    const total = bytesOf(wanted);
+    let before = 0;
+    for (const weights of Object.values(this.#components)) {
+      const own = bytesOf([...weights.residents].filter((weight) => wanted.has(weight)));
+      await weights.upload(device, (done) => onProgress?.((before + done) / total), wanted);
+      before += own;
+    }
+  }
+
+  /**
+   * The session for a kind of request: the one at hand when that is of the same kind.
+   *
+   * @param key equal for requests of a kind
+   * @param subject what cannot be done, such as `make 512x512`
+   * @param advice what else would take less, such as `ask for a smaller size`
+   * @throws {OutOfMemoryError} with a table of what is needed, when nothing fits
+   */
+  async sessionFor(
+    key: string,
+    candidates: Candidates<Session>,
+    { subject, advice }: { readonly subject: string; readonly advice: string },
+    control: RunControl = {},
+  ): Promise<Session> {
+    if (this.#current?.key === key) return this.#current.session;
+    this.drop();
+    const found = await this.#choose(candidates);
+    const { session, plan } = found;
+    if (!found.fits) throw this.#refusal(`Cannot ${subject}`, advice, found);
+    await this.#makeRoom(plan);
+    if (this.#options.isPinned) this.#pin(plan);
+    await session.programs.allocate(this.device, plan, control);
+    this.#current = { key, session };
+    return session;
+  }
+
+  /** What a kind of request would take on a device. */
+  async report(
+    device: Device,
+    candidates: Candidates<Session>,
+    options: MemoryOptions = {},
+  ): Promise<MemoryReport> {
+    this.#device = device;
+    this.#options = options;
+    const { plan, budgetBytes } = await this.#choose(candidates);
+    return this.#report(plan, budgetBytes);
+  }
+
+  /** Frees the session at hand; weights stay. */
+  drop(): void {
+    this.#current?.session.programs.destroy();
+    this.#current = undefined;
+  }
+
+  /** Frees everything. */
+  [Symbol.dispose](): void {
+    this.drop();
+    for (const weights of Object.values(this.#components)) weights.destroy();
+  }
+
+  /** What a plan keeps on the device, and where it keeps all also what other requests use, if there is room. */
+  async #wantedBetweenRequests({ plan, budgetBytes }: Planned): Promise<ReadonlySet<Resident>> {
+    if (!plan.isTogether) return plan.kept;
+    const all = new Set(this.#weights());
+    const bytes = plan.peakBytes + bytesOf(all) - bytesOf(plan.kept);
+    const hasRoom = bytes <= Math.max(budgetBytes, await this.#budget(bytes));
+    return hasRoom ? all : plan.kept;
+  }
+
+  /** The best candidate, or of those that do not fit the smallest. */
+  async #choose(
+    candidates: Candidates<Session>,
+  ): Promise<Choice<Session> & Planned & { readonly fits: boolean }> {
+    const { offloaded = new Set() } = this.#options;
+    const choices: Choice<Session>[] = [];
+    const plan = (make: () => Session, budgetBytes: number): Choice<Session> => {
+      const session = make();
+      return { session, plan: session.programs.plan({ budgetBytes, offloaded }) };
+    };
+    const first = plan(candidates[0]![0]!, Infinity);
+    const budgetBytes = await this.#budget(first.plan.peakBytes);
+    if (first.plan.peakBytes <= budgetBytes) return { ...first, fits: true, budgetBytes };
+    for (const list of candidates) {
+      const all = list.map((make) => plan(make, budgetBytes));
+      const fitting = all.filter((choice) => choice.plan.peakBytes <= budgetBytes);
+      if (fitting.length > 0) {
+        const together = fitting.find((choice) => choice.plan.isTogether);
+        const best = together ?? least(fitting, (choice) => choice.plan.reloadedBytes);
+        return { ...best, fits: true, budgetBytes };
+      }
+      choices.push(...all);
+    }
+    return { ...least(choices, (choice) => choice.plan.peakBytes), fits: false, budgetBytes };
+  }
+
+  /** Bytes that this model may take, up to `wantedBytes`: those that its weights have already are among them. */
+  async #budget(wantedBytes: number): Promise<number> {
+    const held = bytesOf(this.#weights().filter((weight) => weight.isAllocated));
+    return held + await measureMemory(this.device, wantedBytes - held);
+  }
+
+  /** Frees weights that the plan does not know, where they would be in its way. */
+  async #makeRoom({ stages, peakBytes }: ResidencyPlan): Promise<void> {
+    const planned = new Set(stages.flatMap(({ weights, streamed }) => [...weights, ...streamed]));
+    const others = this.#weights().filter((weight) => weight.isAllocated && !planned.has(weight));
+    const bytes = peakBytes + bytesOf(others);
+    if (bytes <= await this.#budget(bytes)) return;
+    for (const weight of others) weight.destroy();
+  }
+
+  #pin({ stages, kept }: ResidencyPlan): void {
+    const leaving = new Set(
+      stages.flatMap(({ weights, streamed }) => [...weights, ...streamed])
+        .filter((weight) => !kept.has(weight)),
+    );
+    for (const weight of this.#weights()) if (!leaving.has(weight)) weight.unpin();
+    const missing = [...leaving].filter((weight) => !weight.isPinned);
+    const { available } = Deno.systemMemoryInfo();
+    if (bytesOf(missing) > available * HOST_SHARE) {
+      this.#options.onNote?.(
+        `Weights are read from the file each time: copies of them in host memory would take ${
+          megabytes(bytesOf(missing))
+        }, ${megabytes(available)} are free`,
+      );
+      return;
+    }
+    for (const weight of missing) weight.pin();
+  }
+
+  #weights(): Resident[] {
+    return Object.values(this.#components).flatMap((weights) => [...weights.residents]);
+  }
+
+  #report(plan: ResidencyPlan, budgetBytes: number): MemoryReport {
+    return describeMemory(plan, this.#components, budgetBytes);
+  }
+
+  #refusal(
+    problem: string,
+    advice: string,
+    { plan, budgetBytes }: Planned,
+  ): OutOfMemoryError {
+    return new OutOfMemoryError(
+      `${problem}: it needs ${megabytes(plan.peakBytes)} on the device, ${
+        megabytes(budgetBytes, Math.floor)
+      } may be taken; allow more memory, or ${advice}\n${
+        memoryTable(this.#report(plan, budgetBytes))
+      }`,
+      plan.peakBytes,
+      budgetBytes,
+    );
+  }
+}
+
+/** Part of the free host memory that copies of weights may take. */
+const HOST_SHARE = 0.8;
+
+function least<T>(items: readonly T[], cost: (item: T) => number): T {
+  return items.reduce((best, item) => (cost(item) < cost(best) ? item : best));
+}
+
+/** Bytes in words. */
+function megabytes(bytes: number, round: (value: number) => number = Math.ceil): string {
+  return `${round(bytes / 1e6)} MB`;
+}
