@@ -19,16 +19,18 @@ export function memoryTensors(tensors: Readonly<Record<string, MemoryTensor>>): 
         return [name, { name, ...tensor, byteLength: tensor.bytes.byteLength }] as const;
       }
       const byteLength = 4 * elementCount(tensor);
-      // Those of whole models would not fit into memory, and only their shapes are looked at.
-      const bytes = Uint8Array.from({ length: Math.min(byteLength, 2 ** 16) }, (_, i) => i);
-      return [name, { name, format: "F32", shape: tensor, bytes, byteLength }] as const;
+      return [name, { name, format: "F32", shape: tensor, byteLength }] as const;
     }),
   );
   return {
     path: "memory.safetensors",
     names: stored.keys().toArray(),
     find: (name) => stored.get(name),
-    read: (name, start, target) =>
-      target.set(stored.get(name)!.bytes.subarray(start, start + target.byteLength)),
+    read: (name, start, target) => {
+      const tensor = stored.get(name)!;
+      // Those of whole models would not fit into memory.
+      if ("bytes" in tensor) target.set(tensor.bytes.subarray(start, start + target.byteLength));
+      else target.forEach((_, i) => target[i] = start + i);
+    },
   };
 }

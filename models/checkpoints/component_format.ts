@@ -50,8 +50,11 @@ export interface FamilyDefaults {
 export interface FamilyFiles {
   /** The transformer first. Text encoders and autoencoders may be those of other families too. */
   readonly formats: readonly ComponentFormat[];
-  /** @param transformer its configuration, as {@linkcode ComponentFormat.config} gives it */
-  defaults(transformer: JsonObject): FamilyDefaults;
+  /**
+   * @param transformer its configuration, as {@linkcode ComponentFormat.config} gives it
+   * @param path of its file
+   */
+  defaults(transformer: JsonObject, path: string): FamilyDefaults;
 }
 
 /**

@@ -93,7 +93,7 @@ async function collect(
     );
   }
   const family = familyOf(transformer, families)!;
-  const defaults = family.defaults(transformer.config);
+  const defaults = family.defaults(transformer.config, transformer.path);
   const missing = missingParts(found, tokenizer);
   const index = missing.length === 0 ? undefined : await cachedIndex(defaults);
   if (missing.length > 0 && !index) throw missingError(model, inModel, missing, defaults);

@@ -1,0 +1,80 @@
+/** The image autoencoders in single files. */
+import type { JsonObject } from "../../../hub/json_file.ts";
+import type { TensorSource } from "../../../runtime/mod.ts";
+import {
+  type ComponentFormat,
+  type ComponentNaming,
+  countModules,
+  shapeOf,
+} from "../../checkpoints/component_format.ts";
+import { originalKlLayout } from "./layouts.ts";
+
+/** Latent channels of the autoencoder that FLUX.1 and Z-Image share, and of FLUX.2's. */
+const [FLUX1_CHANNELS, FLUX2_CHANNELS] = [16, 32];
+
+const NAMINGS: readonly ComponentNaming[] = [
+  {
+    probes: ["decoder.mid.block_1.norm1.weight", "encoder.conv_in.weight"],
+    layout: (tensors) => originalKlLayout(countModules(tensors, "encoder.down.")),
+  },
+  { probes: ["decoder.mid_block.resnets.0.norm1.weight", "encoder.conv_in.weight"] },
+];
+
+/** That of FLUX.1 and Z-Image. */
+export const KL_VAE_FORMAT: ComponentFormat = {
+  name: "an autoencoder of FLUX.1 and Z-Image",
+  component: "vae",
+  className: "AutoencoderKL",
+  namings: NAMINGS,
+  fits: (tensors) => latentChannels(tensors) === FLUX1_CHANNELS,
+  config: (tensors) => ({
+    ...bodyOf(tensors),
+    _class_name: KL_VAE_FORMAT.className,
+    // Source: vae/config.json of FLUX.1 and of Z-Image.
+    scaling_factor: 0.3611,
+    shift_factor: 0.1159,
+  }),
+};
+
+/** FLUX.2's. */
+export const FLUX2_VAE_FORMAT: ComponentFormat = {
+  name: "an autoencoder of FLUX.2",
+  component: "vae",
+  className: "AutoencoderKLFlux2",
+  namings: NAMINGS,
+  fits: (tensors) => latentChannels(tensors) === FLUX2_CHANNELS,
+  config: (tensors) => ({
+    ...bodyOf(tensors),
+    _class_name: FLUX2_VAE_FORMAT.className,
+    decoder_block_out_channels: channelsOf(tensors, "decoder.up_blocks").toReversed(),
+    batch_norm_eps: 1e-4,
+  }),
+};
+
+function latentChannels(tensors: TensorSource): number {
+  return shapeOf(tensors, "decoder.conv_in.weight", 4)[1]!;
+}
+
+/** What both have. */
+function bodyOf(tensors: TensorSource): JsonObject {
+  const channels = channelsOf(tensors, "encoder.down_blocks");
+  return {
+    block_out_channels: channels,
+    down_block_types: channels.map(() => "DownEncoderBlock2D"),
+    up_block_types: channels.map(() => "UpDecoderBlock2D"),
+    layers_per_block: countModules(tensors, "encoder.down_blocks.0.resnets."),
+    latent_channels: latentChannels(tensors),
+    use_quant_conv: tensors.find("quant_conv.weight") !== undefined,
+    use_post_quant_conv: tensors.find("post_quant_conv.weight") !== undefined,
+    mid_block_add_attention:
+      tensors.find("decoder.mid_block.attentions.0.group_norm.weight") !== undefined,
+  };
+}
+
+/** Channels of each level. */
+function channelsOf(tensors: TensorSource, levels: string): number[] {
+  return Array.from(
+    { length: countModules(tensors, `${levels}.`) },
+    (_, level) => shapeOf(tensors, `${levels}.${level}.resnets.0.conv1.weight`, 4)[0]!,
+  );
+}
