@@ -1,35 +1,34 @@
 /** Tensors in memory instead of in a file. */
-import { elementCount, type Shape, type TensorSource } from "../runtime/mod.ts";
+import { elementCount, type Shape, type StoredTensor, type TensorSource } from "../runtime/mod.ts";
 
 /** A tensor of F32 when only its shape is given; its bytes then count up. */
 export type MemoryTensor =
   | Shape
-  | {
-    readonly format: string;
-    readonly shape: Shape;
+  | (Omit<StoredTensor, "name" | "byteLength"> & {
     readonly bytes: Uint8Array;
-    readonly scale?: number;
-  };
+  });
 
 /** A source of these tensors. */
 export function memoryTensors(tensors: Readonly<Record<string, MemoryTensor>>): TensorSource {
-  const stored = new Map(
-    Object.entries(tensors).map(([name, tensor]) => {
-      if ("bytes" in tensor) {
-        return [name, { name, ...tensor, byteLength: tensor.bytes.byteLength }] as const;
-      }
-      const byteLength = 4 * elementCount(tensor);
-      return [name, { name, format: "F32", shape: tensor, byteLength }] as const;
-    }),
-  );
+  const stored = new Map<string, StoredTensor & { readonly bytes?: Uint8Array }>();
+  for (const [name, tensor] of Object.entries(tensors)) {
+    const isWhole = "bytes" in tensor;
+    const byteLength = isWhole ? tensor.bytes.byteLength : 4 * elementCount(tensor);
+    stored.set(
+      name,
+      isWhole
+        ? { name, byteLength, ...tensor }
+        : { name, byteLength, format: "F32", shape: tensor },
+    );
+  }
   return {
     path: "memory.safetensors",
     names: stored.keys().toArray(),
     find: (name) => stored.get(name),
     read: (name, start, target) => {
-      const tensor = stored.get(name)!;
+      const { bytes } = stored.get(name)!;
       // Those of whole models would not fit into memory.
-      if ("bytes" in tensor) target.set(tensor.bytes.subarray(start, start + target.byteLength));
+      if (bytes) target.set(bytes.subarray(start, start + target.byteLength));
       else target.forEach((_, i) => target[i] = start + i);
     },
   };
