@@ -8,7 +8,13 @@ import { gatherKeys, type ModuleTensors } from "./file/module_tensors.ts";
 import { planModule, type PlannedModule } from "./file/plan_module.ts";
 import { Scales } from "./file/scales.ts";
 import { LoraError } from "./lora_error.ts";
-import type { AdaptableComponent, Adapter, AdapterTensor } from "./types.ts";
+import type {
+  AdaptableComponent,
+  Adapter,
+  AdapterTensor,
+  ModuleChange,
+  WeightChange,
+} from "./types.ts";
 
 /** How an adapter is read. */
 export interface ReadAdapterOptions {
@@ -56,10 +62,16 @@ export async function readAdapter(
     if (found) matched.push({ module, found });
     else module.keys.forEach((key) => unmatched.add(key));
   }
-  checkFamily(file, components, matched.length, modules.length + unknown.length);
+  const stranger = checkFamily(file, components, {
+    matched: matched.length,
+    all: modules.length + unknown.length,
+    unmatched,
+  });
   const scales = await Scales.read(file, alpha);
-  const used = withoutRepeats(matched, path, (keys) => keys.forEach((key) => unmatched.add(key)));
-  const plans = planAll(used, scales, path);
+  const problems: string[] = [];
+  const used = withoutRepeats(matched, problems, unmatched);
+  const plans = planAll(used, scales, problems);
+  throwProblems(problems, path, stranger);
   for (const plan of plans) plan.unmatched.forEach((key) => unmatched.add(key));
   const entries = new Set(plans.flatMap(({ tensors }) => tensors));
   if (entries.size === 0) {
@@ -71,17 +83,27 @@ export async function readAdapter(
     dialect: dialectOf(used.map(({ module, found }) => ({ module, naming: found.naming }))),
     changes,
     unmatchedKeys: [...file.tensors.keys()].filter((key) => unmatched.has(key)),
-    byteLength: byteLengthOf(tensors.values()),
+    byteLength: byteLengthOf(changes),
   };
 }
 
-/** Checks that the file is for this model at all. */
+/** How many modules a file has, how many of them are the model's, and the keys of the others. */
+interface Counts {
+  readonly matched: number;
+  readonly all: number;
+  readonly unmatched: ReadonlySet<string>;
+}
+
+/**
+ * Checks that the file is for this model at all.
+ *
+ * @returns the family that it looks like, where that is another
+ */
 function checkFamily(
   file: AdapterFile,
   components: readonly AdaptableComponent[],
-  matched: number,
-  all: number,
-): void {
+  { matched, all, unmatched }: Counts,
+): string | undefined {
   const families = [...new Set(components.map(({ family }) => family))];
   const keys = [...file.tensors.keys()];
   if (keys.length === 0) {
@@ -91,14 +113,18 @@ function checkFamily(
   const isStranger = looksLike !== undefined &&
     !families.some((family) => mayBeFamily(looksLike, family));
   const share = matched / all;
-  if (share >= (isStranger ? MIN_SHARE_OF_STRANGER : MIN_SHARE)) return;
+  if (share >= (isStranger ? MIN_SHARE_OF_STRANGER : MIN_SHARE)) {
+    return isStranger ? looksLike : undefined;
+  }
   const fit = matched === 0
     ? `none of its ${keys.length} keys leads to a module of this model`
     : `only ${matched} of its ${all} modules are this model's`;
   throw new LoraError(
     `Cannot use the adapter "${file.path}": ${fit} (${families.join(", ")})` +
-      (isStranger ? `; it looks like one for ${looksLike}` : `; its keys begin with "${keys[0]}"`),
-    bounded(keys.map((key) => `"${key}" is no module of this model`)),
+      (isStranger
+        ? `; it looks like one for ${looksLike}`
+        : `; its keys are like "${keys[0]!.slice(0, 80)}"`),
+    bounded([...unmatched].map((key) => `"${key}" is no module of this model`)),
   );
 }
 
@@ -108,14 +134,13 @@ function checkFamily(
  */
 function withoutRepeats(
   matched: readonly Matched[],
-  path: string,
-  repeated: (keys: readonly string[]) => void,
+  problems: string[],
+  unmatched: Set<string>,
 ): Matched[] {
   const order = ({ found }: Matched) =>
     found.naming === "diffusers" ? 0 : found.places[0]!.parts.length === 1 ? 1 : 2;
   const byModule = new Map<string, Matched>();
   const dropped = new Set<Matched>();
-  const problems: string[] = [];
   const inOrder = [...matched].sort((a, b) => order(a) - order(b));
   for (const each of inOrder) {
     const names = each.found.places.flatMap((
@@ -126,18 +151,20 @@ function withoutRepeats(
     const clash = others.find((other) => other !== undefined);
     if (isRepeat) {
       dropped.add(each);
-      repeated(each.module.keys);
+      for (const key of each.module.keys) unmatched.add(key);
     } else if (clash) {
       problems.push(`"${each.module.name}" and "${clash.module.name}" are the same module`);
     } else for (const name of names) byModule.set(name, each);
   }
-  throwProblems(problems, path);
   return matched.filter((each) => !dropped.has(each));
 }
 
-function planAll(matched: readonly Matched[], scales: Scales, path: string): PlannedModule[] {
+function planAll(
+  matched: readonly Matched[],
+  scales: Scales,
+  problems: string[],
+): PlannedModule[] {
   const plans: PlannedModule[] = [];
-  const problems: string[] = [];
   for (const { module, found } of matched) {
     for (const [key, method] of module.others) {
       problems.push(`"${key}" is ${method}, which is not applied`);
@@ -152,7 +179,6 @@ function planAll(matched: readonly Matched[], scales: Scales, path: string): Pla
       }
     }
   }
-  throwProblems(problems, path);
   return plans;
 }
 
@@ -163,11 +189,16 @@ function planOne(module: ModuleTensors, place: Place, scales: Scales): PlannedMo
   return planModule(module, place, (rank) => scales.scaleOf(module, rank));
 }
 
-function throwProblems(problems: readonly string[], path: string): void {
+function throwProblems(
+  problems: readonly string[],
+  path: string,
+  stranger: string | undefined,
+): void {
   if (problems.length === 0) return;
   const more = problems.length > 1 ? `, and ${problems.length - 1} more like it` : "";
+  const hint = stranger ? `; it looks like one for ${stranger}` : "";
   throw new LoraError(
-    `Cannot use the adapter "${path}": ${problems[0]}${more}`,
+    `Cannot use the adapter "${path}": ${problems[0]}${more}${hint}`,
     bounded(problems),
   );
 }
@@ -177,8 +208,25 @@ function bounded(problems: readonly string[]): string[] {
   return [...problems.slice(0, MAX_PROBLEMS), `and ${problems.length - MAX_PROBLEMS} more`];
 }
 
-function byteLengthOf(tensors: Iterable<AdapterTensor>): number {
-  let sum = 0;
-  for (const { bytes } of tensors) sum += bytes.byteLength;
-  return sum;
+/** Of the memory that changes keep: tensors that several share count once. */
+function byteLengthOf(changes: readonly ModuleChange[]): number {
+  const buffers = new Set<ArrayBufferLike>();
+  for (const { weight, bias, magnitude } of changes) {
+    const tensors = [...weight.flatMap(tensorsOf), bias, magnitude?.lengths];
+    for (const tensor of tensors) if (tensor) buffers.add(tensor.bytes.buffer);
+  }
+  return buffers.values().reduce((sum, { byteLength }) => sum + byteLength, 0);
+}
+
+function tensorsOf(change: WeightChange): readonly AdapterTensor[] {
+  switch (change.kind) {
+    case "low-rank":
+      return [change.up, change.down];
+    case "hadamard":
+      return [...change.up, ...change.down];
+    case "kronecker":
+      return change.factors.flat();
+    case "whole":
+      return [change.delta];
+  }
 }

@@ -7,7 +7,7 @@ const STYLES: readonly (readonly [pattern: RegExp, dialect: string])[] = [
   [/^lycoris_/, "LyCORIS"],
   [/^lora_(unet|transformer|te\d?)_/, "kohya"],
   [/^base_model\.model\./, "PEFT"],
-  [/^(model\.)?diffusion_model\./, "ComfyUI"],
+  [/^((model\.)?diffusion_model|text_encoders)\./, "ComfyUI"],
   [/^(transformer|transformer_2|unet|text_encoder)\./, "diffusers"],
 ];
 

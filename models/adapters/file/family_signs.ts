@@ -24,7 +24,7 @@ const SIGNS: readonly Sign[] = [
   {
     family: "HunyuanVideo",
     has: [
-      /(individual_token_refiner|token_refiner_refiner_blocks|img_attn_qkv_?lora|double_blocks_\d+_img_mod_linear|single_blocks_\d+_modulation_linear)/,
+      /(individual_token_refiner|token_refiner_refiner_blocks|img_mlp_fc[12]|double_blocks_\d+_img_mod_linear|single_blocks_\d+_modulation_linear)/,
     ],
   },
   { family: "Chroma", has: [/distilled_guidance_layer/] },
@@ -54,7 +54,8 @@ const SIGNS: readonly Sign[] = [
     ],
     lacks: [SINGLE],
   },
-  { family: "FLUX.1", has: [/transformer_blocks_\d+_attn_add_[qkv]_proj/, SINGLE] },
+  { family: "FLUX.1", has: [/single_transformer_blocks_\d+_attn_to_[qkv]_/] },
+  { family: "FLUX.1 or FLUX.2", has: [/transformer_blocks_\d+_attn_add_[qkv]_proj/, SINGLE] },
   {
     family: "Wan",
     has: [/blocks_\d+_(self_attn_[qkvo]|cross_attn_[qkvo]|ffn_\d|ffn_net|attn[12]_to_)/],
@@ -81,6 +82,10 @@ const SIGNS: readonly Sign[] = [
   },
 ];
 
+/** What stands before names; without it `transformer.blocks` would be `transformer_blocks`. */
+const PREFIX =
+  /^(base_model\.model\.)?(transformer(_2)?\.|unet\.|(model\.)?diffusion_model\.|lora_unet_|lora_transformer_|lycoris_)/;
+
 /** Columns of what cross-attention reads, by UNet. */
 const CONTEXT: Readonly<Record<number, string>> = { 768: "SD 1", 1024: "SD 2", 2048: "SDXL" };
 
@@ -90,7 +95,7 @@ const CONTEXT: Readonly<Record<number, string>> = { 768: "SD 1", 1024: "SD 2", 2
  * @param tensors by key
  */
 export function familyOf(tensors: ReadonlyMap<string, TensorEntry>): string | undefined {
-  const flat = [...tensors.keys()].map((key) => key.replaceAll(".", "_"));
+  const flat = [...tensors.keys()].map((key) => key.replace(PREFIX, "").replaceAll(".", "_"));
   const some = (pattern: RegExp) => flat.some((key) => pattern.test(key));
   const found = SIGNS.find(({ has, lacks = [] }) => has.every(some) && !lacks.some(some))?.family;
   if (found !== "SD 1 or 2" && found !== "SDXL") return found;

@@ -48,6 +48,7 @@ const PREFIXES: readonly (readonly [prefix: string, targets: readonly AdapterTar
     ["text_encoder_2.", []],
     ["text_encoder_3.", []],
     ["model.", "any"],
+    ["lora_unet__", DENOISERS],
     ["lora_unet_", DENOISERS],
     ["lora_transformer_", DENOISERS],
     ["lycoris_", DENOISERS],
@@ -55,7 +56,11 @@ const PREFIXES: readonly (readonly [prefix: string, targets: readonly AdapterTar
     ["lora_te1_", ["text_encoder"]],
     ["lora_te2_", []],
     ["lora_te3_", []],
+    ["model_", "any"],
   ];
+
+/** ComfyUI names the encoder too: `text_encoders.qwen3_4b.transformer.model.layers.0.…`. */
+const COMFYUI_ENCODER = /^text_encoders\.(?:[^.]+\.)?transformer\./;
 
 /** More prefixes than any file puts before one another. */
 const MAX_PREFIXES = 4;
@@ -102,7 +107,7 @@ export class ModuleIndex {
 
   /** Where a name leads, or nothing. */
   find(name: string): FoundPlaces | undefined {
-    return this.#find(name, "any", MAX_PREFIXES);
+    return this.#find(name.replace(COMFYUI_ENCODER, "text_encoder."), "any", MAX_PREFIXES);
   }
 
   #find(
@@ -145,6 +150,10 @@ function namesOf({ target, modules, layouts }: AdaptableComponent): ComponentNam
     const { name, shape } = module;
     const place = { target, shape, parts: [{ module, theirs: [0, shape[0] ?? 1] as const }] };
     dotted.set(name, { place, naming: "diffusers" });
+  }
+  // Files are as free with the wrapper of transformers as checkpoints are.
+  for (const [name, named] of [...dotted]) {
+    if (name.startsWith("model.") && !dotted.has(name.slice(6))) dotted.set(name.slice(6), named);
   }
   for (const layout of layouts) {
     for (const [theirs, ours] of namesIn(layout, byName.keys())) {

@@ -21,9 +21,10 @@ export const ORIGINAL_FLUX2: Layout = {
     ]),
     ...["double_stream_modulation_img", "double_stream_modulation_txt", "single_stream_modulation"]
       .map((name) => entry(`${name}.lin`, `${name}.linear`)),
-    ...stream("img", ["to_q", "to_k", "to_v"], ["norm_q", "norm_k"], "to_out.0", "ff"),
+    ...stream("img", "to_qkv", ["to_q", "to_k", "to_v"], ["norm_q", "norm_k"], "to_out.0", "ff"),
     ...stream(
       "txt",
+      "to_added_qkv",
       ["add_q_proj", "add_k_proj", "add_v_proj"],
       ["norm_added_q", "norm_added_k"],
       "to_add_out",
@@ -41,6 +42,7 @@ export const ORIGINAL_FLUX2: Layout = {
 /** One stream of the double blocks. */
 function stream(
   theirs: string,
+  joined: string,
   projections: readonly string[],
   normNames: readonly [query: string, key: string],
   output: string,
@@ -48,10 +50,11 @@ function stream(
 ): LayoutEntry[] {
   const [block, ours] = [`double_blocks.*.${theirs}`, "transformer_blocks.*"];
   return [
-    {
-      theirs: `${block}_attn.qkv`,
+    // The second name is the one of diffusers with joined projections, for which it saves LoKr.
+    ...[`${block}_attn.qkv`, `${ours}.attn.${joined}`].map((joinedName) => ({
+      theirs: joinedName,
       ours: projections.map((name) => `${ours}.attn.${name}`),
-    },
+    })),
     ...norms(`${block}_attn.norm`, `${ours}.attn`, normNames),
     entry(`${block}_attn.proj`, `${ours}.attn.${output}`),
     entry(`${block}_mlp.0`, `${ours}.${feedForward}.linear_in`),
