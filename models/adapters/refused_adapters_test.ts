@@ -140,6 +140,22 @@ refuses(
   /which divides no weight of \[8, 8\]/,
 );
 refuses("an alpha that is NaN", { ...GOOD, [`${Q}.alpha`]: numbers(NaN) }, /alpha" is NaN/);
+refuses(
+  "an alpha in the metadata beyond f32",
+  GOOD,
+  /scaled by 5e\+99, which is no f32/,
+  undefined,
+  {
+    metadata: { lora_alpha: "1e100" },
+  },
+);
+refuses(
+  "settings of rank 0",
+  { [`${Q}.lokr_w1`]: randomTensor([2, 2], 1), [`${Q}.lokr_w2`]: randomTensor([4, 4], 1) },
+  /scaled by Infinity/,
+  undefined,
+  { config: { peft_type: "LOKR", r: 0, alpha: 1 } },
+);
 refuses("an alpha of several numbers", { ...GOOD, [`${Q}.alpha`]: numbers(1, 2) }, /not a number/);
 refuses(
   "an alpha for nothing",

@@ -48,7 +48,9 @@ export class Scales {
   scaleOf({ name, parts }: ModuleTensors, rank: number | undefined): number {
     const settings = this.#settings.find(({ prefix }) => name.startsWith(prefix));
     const divisor = (of: number) => settings?.isRankStabilised ? Math.sqrt(of) : of;
-    if (this.#alpha !== undefined) return rank === undefined ? 1 : this.#alpha / divisor(rank);
+    if (this.#alpha !== undefined) {
+      return rank === undefined ? 1 : finite(name, this.#alpha / divisor(rank));
+    }
     const own = parts.get("alpha");
     if (own) {
       const alpha = this.#file.readNumber(own);
@@ -59,7 +61,7 @@ export class Scales {
           }, not a number`,
         );
       }
-      return rank === undefined ? 1 : alpha / rank;
+      return finite(name, rank === undefined ? 1 : alpha / rank);
     }
     if (!settings) return 1;
     const module = name.replace(/^base_model\.model\./, "").slice(
@@ -73,11 +75,17 @@ export class Scales {
       );
     }
     const of = rank ?? said;
-    return alpha === undefined || of === undefined ? 1 : alpha / divisor(of);
+    return alpha === undefined || of === undefined ? 1 : finite(name, alpha / divisor(of));
   }
 
   /** Whether the settings say that rows have lengths of their own, which then have to be in the file. */
   isDora({ name }: ModuleTensors): boolean {
     return this.#settings.find(({ prefix }) => name.startsWith(prefix))?.isDora ?? false;
   }
+}
+
+/** What the GPU can hold. */
+function finite(module: string, scale: number): number {
+  if (Number.isFinite(Math.fround(scale))) return scale;
+  throw new MisfitError(`"${module}" would be scaled by ${scale}, which is no f32`);
 }
