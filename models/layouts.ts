@@ -75,11 +75,12 @@ export function toOurs(layout: Layout, name: string, rows: number): LayoutPart[]
  * @returns its names, with ours in the order of its rows; those left out of which the model lacks a part
  */
 export function namesIn(layout: Layout, names: Iterable<string>): Map<string, string[]> {
-  const known = new Map([...names].map((name) => [name, name.split(".")]));
+  const known = new Set(names);
+  const byLength = Map.groupBy([...known].map((name) => name.split(".")), ({ length }) => length);
   const theirs = new Map<string, string[]>();
   for (const entry of layout.entries) {
     const pattern = entry.ours[0]!.split(".");
-    for (const name of known.values()) {
+    for (const name of byLength.get(pattern.length) ?? []) {
       const numbers = match(pattern, name);
       if (!numbers) continue;
       const key = fill(entry.theirs, numbers);
@@ -94,9 +95,10 @@ export function namesIn(layout: Layout, names: Iterable<string>): Map<string, st
 function match(pattern: readonly string[], name: readonly string[]): string[] | undefined {
   if (name.length !== pattern.length) return undefined;
   const numbers: string[] = [];
-  for (const [i, part] of name.entries()) {
-    if (pattern[i] === "*" && /^\d+$/.test(part)) numbers.push(part);
-    else if (pattern[i] !== part) return undefined;
+  for (let i = name.length - 1; i >= 0; i--) {
+    const [part, expected] = [name[i]!, pattern[i]!];
+    if (expected === "*" && /^\d+$/.test(part)) numbers.unshift(part);
+    else if (expected !== part) return undefined;
   }
   return numbers;
 }
