@@ -20,7 +20,7 @@ import sys
 import diffusers.loaders.lora_conversion_utils as conversion
 import torch
 from diffusers import WanPipeline, WanTransformer3DModel
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import LoHaConfig, LoKrConfig, LoraConfig, PeftModel, get_peft_model
 from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors.torch import load_file
 from transformers import UMT5EncoderModel
@@ -154,9 +154,10 @@ def shapes(base=BASE):
     return shapes_of(folder)
 
 
-def save_peft(name, seed, **settings):
+def save_peft(name, seed, kind=LoraConfig, targets=SOME + OUTER[2:], **settings):
     """As PEFT's trainers save: the folder of `save_pretrained`."""
-    config = LoraConfig(target_modules=SOME + OUTER[2:], init_lora_weights=False, **settings)
+    start = "init_lora_weights" if kind is LoraConfig else "init_weights"
+    config = kind(target_modules=targets, **{start: False}, **settings)
     torch.manual_seed(seed)
     model = get_peft_model(base_of(BASE), config)
     rng = generator(seed)
@@ -169,6 +170,8 @@ def save_peft(name, seed, **settings):
             gain = 0.5 if "lora_B" in parameter_name else 1.0
             std = gain * parameter.shape[1] ** -0.5
             parameter.copy_(normal(rng, *parameter.shape, std=std))
+        elif "hada_" in parameter_name or "lokr_" in parameter_name:
+            parameter.copy_(normal(rng, *parameter.shape, std=0.3))
     model.save_pretrained(OUT / name)
     (OUT / name / "README.md").unlink(missing_ok=True)
     path = OUT / name / "adapter_config.json"
@@ -192,6 +195,13 @@ PEFT = {
     "peft-rslora": ("PEFT folder; alpha / sqrt(rank)", dict(r=4, lora_alpha=3, use_rslora=True)),
     "peft-dora": ("PEFT folder; lora_magnitude_vector", dict(r=4, lora_alpha=6, use_dora=True)),
     "peft-bias": ("PEFT folder; lora_B has a bias", dict(r=2, lora_alpha=3, lora_bias=True)),
+    "peft-conv": ("PEFT folder; a convolution, with lora_magnitude_vector [1, out, 1, 1, 1]",
+                  dict(r=2, lora_alpha=3, use_dora=True, targets=["patch_embedding", SOME[0]])),
+    "peft-loha": ("PEFT folder; LoHa",
+                  dict(kind=LoHaConfig, r=2, alpha=3, alpha_pattern={"ffn.net.2": 5})),
+    "peft-lokr": ("PEFT folder; LoKr, of whole factors scaled too",
+                  dict(kind=LoKrConfig, r=3, alpha=2, decompose_both=True, decompose_factor=8,
+                       rank_pattern={"attn2.to_k": 12, "proj_out": 12})),
 }  # fmt: skip
 
 
