@@ -8,6 +8,7 @@ import type {
   WeightChange,
 } from "../models/adapters/types.ts";
 import { ORIGINAL_WAN } from "../models/families/wan/layouts.ts";
+import { ORIGINAL_Z_IMAGE } from "../models/families/z_image/layouts.ts";
 import type { Layout } from "../models/layouts.ts";
 import {
   Checkpoint,
@@ -69,20 +70,6 @@ const XLABS: Layout = {
     join("single_blocks.*.processor.proj_lora", "single_transformer_blocks.*.proj_out"),
   ],
 };
-const Z_IMAGE: Layout = {
-  name: "original Z-Image",
-  prefixes: [],
-  entries: [
-    join(
-      "layers.*.attention.qkv",
-      "layers.*.attention.to_q",
-      "layers.*.attention.to_k",
-      "layers.*.attention.to_v",
-    ), // deno-fmt-ignore
-    join("layers.*.attention.out", "layers.*.attention.to_out.0"),
-  ],
-};
-
 function join(theirs: string, ...ours: string[]) {
   return { theirs, ours };
 }
@@ -114,7 +101,7 @@ function zImageComponent(): AdaptableComponent {
   const square = ["to_q", "to_k", "to_v", "to_out.0"].map((name) =>
     [`layers.3.attention.${name}`, [FLUX_WIDTH, FLUX_WIDTH]] as const
   );
-  return madeUpComponent("Z-Image", Object.fromEntries(square), [Z_IMAGE]);
+  return madeUpComponent("Z-Image", Object.fromEntries(square), [ORIGINAL_Z_IMAGE]);
 }
 
 /** A weight, row by row. */

@@ -4,6 +4,7 @@ import { type FileOptions, numbers, readTensors, type Tensors } from "../../test
 import { changeReference, randomTensor } from "../../tests/adapter_reference.ts";
 import { ORIGINAL_FLUX2 } from "../families/flux2/layouts.ts";
 import { ORIGINAL_WAN } from "../families/wan/layouts.ts";
+import { ORIGINAL_Z_IMAGE } from "../families/z_image/layouts.ts";
 import type {
   AdaptableComponent,
   Adapter,
@@ -398,4 +399,22 @@ Deno.test("readAdapter() takes separate modules before their joined copy, and li
     read({ ...joined, ...Object.fromEntries(separate.slice(0, 2)) }, [FLUX2]),
     /are the same module/,
   );
+});
+
+Deno.test("readAdapter() takes Z-Image's attention.to_out.0 before the attention.out that repeats it", async () => {
+  const zImage = madeUpComponent("Z-Image", { "layers.0.attention.to_out.0": [8, 8] }, [
+    ORIGINAL_Z_IMAGE,
+  ]);
+  const repeat = {
+    "diffusion_model.layers.0.attention.out.lora.down.weight": DOWN,
+    "diffusion_model.layers.0.attention.out.lora.up.weight": randomTensor([8, 2], 3),
+  };
+  const own = {
+    "diffusion_model.layers.0.attention.to_out.0.lora.down.weight": DOWN,
+    "diffusion_model.layers.0.attention.to_out.0.lora.up.weight": UP,
+  };
+  const { changes, unmatchedKeys } = await read({ ...repeat, ...own }, [zImage]);
+  assert.deepEqual(unmatchedKeys, Object.keys(repeat));
+  assertDelta(changes[0]!, lowRank(1));
+  assert.equal((await read(repeat, [zImage])).changes[0]!.module, "layers.0.attention.to_out.0");
 });
