@@ -5,7 +5,7 @@
  */
 import { openModelFiles } from "../models/checkpoints/open_model.ts";
 import { openWanPipeline, type WanPipeline } from "../models/families/wan/pipeline.ts";
-import type { PipelineRequest } from "../models/mod.ts";
+import type { MemoryOptions, PipelineRequest } from "../models/mod.ts";
 import { Device, openDevice, type Target } from "../runtime/mod.ts";
 import { Golden } from "./golden.ts";
 
@@ -39,6 +39,8 @@ export interface BenchOptions {
   readonly maxBytes?: number;
   /** Small ones cut all work into many submits, as large models need them. */
   readonly submitBudget?: Target["submitBudget"];
+  /** How the memory is used. */
+  readonly memory?: MemoryOptions;
   /** Large ones make copies of what would else be shown in place. */
   readonly offsetAlignment?: number;
 }
@@ -49,11 +51,11 @@ export async function withPipeline(
   options: BenchOptions = {},
 ): Promise<void> {
   const { gpuDevice, target, adapter } = await openDevice();
-  const { folder, maxBytes = Infinity, ...changes } = options;
+  const { folder, memory = {}, maxBytes = Infinity, ...changes } = options;
   const device = new Device(gpuDevice, { ...target, ...changes }, adapter, maxBytes);
   try {
     using pipeline = await openWanPipeline(await openModelFiles(folder ?? FOLDER));
-    await pipeline.load(device);
+    await pipeline.load(device, undefined, memory);
     await use({ device, pipeline, weightBytes: device.allocatedBytes });
   } finally {
     device.destroy();

@@ -48,7 +48,7 @@ export interface MemoryReport {
 
 /** Puts a plan into numbers. */
 export function describeMemory(
-  { stages, kept, stateBytes, readBytes, peakBytes, reloadedBytes }: ResidencyPlan,
+  { stages, kept, stateBytes, peakBytes, reloadedBytes }: ResidencyPlan,
   components: Components,
   budgetBytes: number,
 ): MemoryReport {
@@ -58,7 +58,7 @@ export function describeMemory(
     fits: peakBytes <= budgetBytes,
     peakBytes,
     reloadedBytes,
-    stages: stages.map(({ stage, plan, weights, streamed, peakBytes }) => {
+    stages: stages.map(({ stage, plan, weights, streamed, readBytes, peakBytes }) => {
       const slabBytes = plan.slabBytes.reduce((sum, bytes) => sum + bytes, 0);
       const parts = Object.keys(components).map((name): ComponentReport => {
         const own = (residents: ReadonlySet<Resident>) =>

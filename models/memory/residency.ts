@@ -16,6 +16,8 @@ export interface StagePlan {
   readonly weights: ReadonlySet<Resident>;
   /** Weights that are read into slabs on every pass. */
   readonly streamed: ReadonlySet<Resident>;
+  /** Bytes of the copy that results are read through. */
+  readonly readBytes: number;
   /** Everything together, in bytes. */
   readonly peakBytes: number;
 }
@@ -29,9 +31,8 @@ export interface ResidencyPlan {
   readonly stages: readonly StagePlan[];
   /** The session's own tensors that live throughout. */
   readonly state: readonly Resident[];
-  /** Bytes of `state`, and of the copies that results are read through. */
+  /** Bytes of `state`. */
   readonly stateBytes: number;
-  readonly readBytes: number;
   /** The most that is on the device at once. */
   readonly peakBytes: number;
   /** Bytes of weights that a request brings to the device again. */
@@ -50,7 +51,6 @@ export interface ResidencyOptions {
 interface Demands {
   readonly state: readonly Resident[];
   readonly stateBytes: number;
-  readonly readBytes: number;
   /** Of every stage: its plan with all weights resident, and its weights in the order of use. */
   readonly stages: readonly StageDemand[];
   readonly componentOf: ReadonlyMap<Resident, string>;
@@ -59,6 +59,8 @@ interface Demands {
 interface StageDemand {
   readonly stage: Stage;
   readonly plan: MemoryPlan;
+  /** Of the largest set of tensors that it writes and that are read back together. */
+  readonly readBytes: number;
   readonly weights: readonly Resident[];
 }
 
@@ -95,34 +97,47 @@ function demandsOf({ stages, components, residents, reads = [] }: SessionMemory)
     return {
       stage,
       plan,
+      readBytes: Math.max(0, ...reads.map((set) => writtenBytes(set, stage))),
       weights: [...plan.residents].filter((resident) => componentOf.has(resident)),
     };
   });
   const used = new Set(planned.flatMap(({ plan }) => [...plan.residents]));
   const state = residents.filter((resident) => used.has(resident));
-  const readBytes = reads.map((set) => bytesOf(set.filter((resident) => used.has(resident))));
-  return {
-    state,
-    stateBytes: bytesOf(state),
-    readBytes: Math.max(0, ...readBytes),
-    stages: planned,
-    componentOf,
-  };
+  return { state, stateBytes: bytesOf(state), stages: planned, componentOf };
+}
+
+/** Bytes of those tensors that a stage's programs write. */
+function writtenBytes(residents: readonly Resident[], { graphs }: Stage): number {
+  const written = new Set(
+    Object.values(graphs).flatMap(({ dispatches }) =>
+      dispatches.flatMap(({ kernel, tensors }) =>
+        tensors.filter((_, i) => kernel.buffers[i]!.access !== "read").map(({ memory }) => memory)
+      )
+    ),
+  );
+  return bytesOf(residents.filter((resident) => written.has(resident)));
 }
 
 /** One workspace for all stages. */
 function planTogether({ stages }: SessionMemory, demands: Demands): ResidencyPlan {
-  const { state, stateBytes, readBytes } = demands;
+  const { state, stateBytes } = demands;
+  const readBytes = Math.max(...demands.stages.map((stage) => stage.readBytes));
   const plan = planMemory(Object.assign({}, ...stages.map(({ graphs }) => graphs)));
   const weights = new Set(demands.stages.flatMap((stage) => stage.weights));
   const peakBytes = stateBytes + readBytes + plan.workspaceBytes + bytesOf(weights);
   return {
     isTogether: true,
     kept: weights,
-    stages: stages.map((stage) => ({ stage, plan, weights, streamed: new Set(), peakBytes })),
+    stages: stages.map((stage) => ({
+      stage,
+      plan,
+      weights,
+      streamed: new Set(),
+      readBytes,
+      peakBytes,
+    })),
     state,
     stateBytes,
-    readBytes,
     peakBytes,
     reloadedBytes: 0,
   };
@@ -130,15 +145,16 @@ function planTogether({ stages }: SessionMemory, demands: Demands): ResidencyPla
 
 /** A workspace for each stage, and the weights of some components kept from stage to stage. */
 function planApart(
-  { state, stateBytes, readBytes, stages, componentOf }: Demands,
+  { state, stateBytes, stages, componentOf }: Demands,
   components: ReadonlySet<string>,
   budgetBytes: number,
 ): ResidencyPlan {
   const isKept = (weight: Resident) => components.has(componentOf.get(weight)!);
   const kept = new Set(stages.flatMap(({ weights }) => weights.filter(isKept)));
-  const fixedBytes = stateBytes + readBytes + bytesOf(kept);
+  const keptBytes = bytesOf(kept);
   let reloadedBytes = 0;
-  const planned = stages.map(({ stage, plan, weights }): StagePlan => {
+  const planned = stages.map(({ stage, plan, weights, readBytes }): StagePlan => {
+    const fixedBytes = stateBytes + readBytes + keptBytes;
     const others = weights.filter((weight) => !isKept(weight));
     const chosen = planStreaming(stage, plan, others, budgetBytes - fixedBytes);
     const own = others.filter((weight) => !chosen.streamed.has(weight));
@@ -147,6 +163,7 @@ function planApart(
       stage,
       ...chosen,
       weights: new Set([...kept, ...own]),
+      readBytes,
       peakBytes: fixedBytes + bytesOf(own) + chosen.plan.workspaceBytes,
     };
   });
@@ -157,7 +174,6 @@ function planApart(
     stages: planned,
     state,
     stateBytes,
-    readBytes,
     peakBytes,
     reloadedBytes,
   };

@@ -112,7 +112,15 @@ export class Checkpoint implements TensorSource, Disposable {
         `Cannot read ${target.byteLength} bytes at ${start} of tensor "${name}" in "${this.path}"`,
       );
     }
-    readFully(found.source.file, found.byteOffset + start, target);
+    try {
+      readFully(found.source.file, found.byteOffset + start, target);
+    } catch (cause) {
+      throw new SyntaxError(
+        `Cannot read tensor "${name}" from "${found.source.path}": ${(cause as Error).message}; ` +
+          "the file has changed since it was opened, fetch it again and load the model anew",
+        { cause },
+      );
+    }
   }
 
   /** Closes the files; further calls do nothing. */

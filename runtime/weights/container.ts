@@ -34,7 +34,7 @@ export function readFully(file: Deno.FsFile, position: number, target: Uint8Arra
     const count = file.readSync(target.subarray(done));
     if (count === null) {
       throw new SyntaxError(
-        `Cannot read ${target.byteLength} bytes at ${position}: the file ends after ${done} of them`,
+        `the file ends after ${done} of ${target.byteLength} bytes at ${position}`,
       );
     }
     done += count;

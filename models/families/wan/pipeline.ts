@@ -72,7 +72,6 @@ export class WanPipeline implements Pipeline {
     const { config } = this.#components.transformer;
     const [, rows, columns] = config.patch_size;
     const smallest = {
-      latentFrames: 2,
       height: rows * 2,
       width: columns * 2,
       contextTokens: 16,
@@ -80,12 +79,14 @@ export class WanPipeline implements Pipeline {
       hasPreviews: false,
     };
     const schedule = this.#components.scheduler.setTimesteps(2);
-    const trace = (source: SessionShape["source"]) =>
-      new WanSession(this.#components, { ...smallest, source }, schedule, device.target);
+    const trace = (source: SessionShape["source"], latentFrames: number) => {
+      const shape = { ...smallest, source, latentFrames };
+      return new WanSession(this.#components, shape, schedule, device.target);
+    };
     // One that begins with a clip uses all weights that any other does.
-    trace("clip");
+    trace("clip", 2);
     const likeliest = this.#kindOf(device, this.#usual(), MAX_SEQUENCE_LENGTH, {});
-    const kinds = [likeliest.candidates, [[() => trace("text")]]];
+    const kinds = [likeliest.candidates, [[() => trace("text", 1)]]];
     await this.#memory.load(device, kinds, options, onProgress);
   }
 

@@ -187,7 +187,7 @@ Deno.test("WanPipeline.generate() takes both prompts one by one where only that 
       );
       const plan = programs.plan({ budgetBytes: Infinity });
       needs[guidance] = plan.peakBytes;
-      held[guidance] = plan.peakBytes - plan.readBytes;
+      held[guidance] = plan.peakBytes - plan.stages[0]!.readBytes;
     }
   }, { folder: bundled });
   assert.ok(needs.sequential < needs.batched, JSON.stringify(needs));
