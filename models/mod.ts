@@ -8,6 +8,8 @@ import type { ModelFiles } from "./checkpoints/model_files.ts";
 import { openModelFiles, type PartPaths } from "./checkpoints/open_model.ts";
 import { WAN_FILES } from "./families/wan/files.ts";
 import { openWanPipeline } from "./families/wan/pipeline.ts";
+import { Z_IMAGE_FILES } from "./families/z_image/files.ts";
+import { openZImagePipeline } from "./families/z_image/pipeline.ts";
 import type { Pipeline } from "./pipeline.ts";
 
 export { LoraError } from "./adapters/lora_error.ts";
@@ -50,6 +52,11 @@ const FAMILIES: readonly Family[] = [
     classNames: ["WanPipeline", "WanImageToVideoPipeline"],
     open: openWanPipeline,
     files: WAN_FILES,
+  },
+  {
+    classNames: ["ZImagePipeline", "ZImageImg2ImgPipeline"],
+    open: openZImagePipeline,
+    files: Z_IMAGE_FILES,
   },
 ];
 

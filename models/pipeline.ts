@@ -39,6 +39,10 @@ export interface PipelineRequest {
   readonly seed: number;
   readonly numInferenceSteps: number;
   readonly guidanceScale: number;
+  /** Z-Image: longest that a guided velocity may be, as a share of the prompt's own; without a limit when left out. */
+  readonly guidanceLimit?: number;
+  /** Z-Image: share of the way from noise to picture after which nothing is guided; 1 when left out. */
+  readonly guidanceEnd?: number;
   /** Prompt tokens are cut to this many. */
   readonly maxSequenceLength?: number;
   /** Both prompts in one pass or one after the other in half the memory; by default whichever fits. */

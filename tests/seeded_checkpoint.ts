@@ -4,6 +4,8 @@
  *
  * @module
  */
+import { existsSync } from "node:fs";
+import { cp } from "node:fs/promises";
 import { TorchGenerator } from "../models/noise.ts";
 import { Checkpoint, type DType, elementCount } from "../runtime/mod.ts";
 import { safetensorsOf, type TensorValues, withFolder } from "./safetensors.ts";
@@ -35,6 +37,31 @@ export async function withSeededCheckpoint<T>(
     using checkpoint = Checkpoint.open(path);
     return await use(checkpoint);
   });
+}
+
+/**
+ * Calls `use` with a copy of a model folder whose components have `seeded.json` in place of weights, and removes it
+ * afterwards.
+ *
+ * @param folder with `model_index.json`
+ */
+export async function withSeededModel<T>(
+  folder: string,
+  use: (folder: string) => Promise<T>,
+): Promise<T> {
+  const copy = await Deno.makeTempDir();
+  try {
+    await cp(folder, copy, { recursive: true });
+    for (const component of Deno.readDirSync(copy)) {
+      const path = `${copy}/${component.name}`;
+      if (!component.isDirectory || !existsSync(`${path}/seeded.json`)) continue;
+      const file = safetensorsOf(seededTensors(`${path}/seeded.json`));
+      await Deno.writeFile(`${path}/model.safetensors`, file);
+    }
+    return await use(copy);
+  } finally {
+    await Deno.remove(copy, { recursive: true });
+  }
 }
 
 function seededTensors(path: string): Record<string, TensorValues> {

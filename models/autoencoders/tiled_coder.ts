@@ -86,9 +86,9 @@ export class TiledCoder {
     this.#shape = [height * coding.scale, width * coding.scale, channels];
   }
 
-  /** The largest of the results, which is what reading them back needs room for. */
-  get readBytes(): number {
-    return Math.max(...this.#programs.values().map(({ result }) => result.byteLength));
+  /** What the programs give for a tile, each read back by itself. */
+  get results(): Resident[] {
+    return [...this.#programs.values()].map(({ result }) => result);
   }
 
   /**

@@ -1,0 +1,252 @@
+/** What the GPU does for a request, stage by stage, and what happens on this side around each run. */
+import type { Run } from "../../../runtime/mod.ts";
+import { timestepEmbedding } from "../../embeddings.ts";
+import type { StageRuns } from "../../memory/stage.ts";
+import { explainNonFinite, isFinite } from "../../non_finite.ts";
+import type { PipelineControl, PipelineRequest, PipelineResult } from "../../pipeline.ts";
+import { toSignedRange, toUnitRange } from "../../pixels.ts";
+import type { PromptCache } from "../../prompt_cache.ts";
+import type { Schedule } from "../../schedulers/mod.ts";
+import { qwen3Embeddings } from "../../text_encoders/qwen3.ts";
+import { previewSteps } from "../preview_steps.ts";
+import type { ZImageComponents } from "./components.ts";
+import { TIMESTEP_FREQUENCIES } from "./modulation.ts";
+import { elapsedTime } from "./schedule.ts";
+import type { ZImageSession } from "./session.ts";
+
+/** What the runs of a request are made from. */
+export interface Work {
+  readonly components: ZImageComponents;
+  /** Made for requests of this kind, with `schedule`. */
+  readonly session: ZImageSession;
+  readonly request: PipelineRequest;
+  readonly schedule: Schedule;
+  /** Ids of every prompt, not filled up. */
+  readonly tokens: readonly (readonly number[])[];
+  /** Standard normal, as `tensors.latents`. */
+  readonly noise: Float32Array;
+  /** Standard normal, as `tensors.momentNoise`; empty without a given picture. */
+  readonly momentNoise: Float32Array;
+  /** Prompts that were encoded before. */
+  readonly encoded: PromptCache;
+  readonly control: PipelineControl;
+  /** Told when a stage is finished. */
+  readonly lap: (stage: string) => void;
+}
+
+/** Results as they come in. */
+export type Results = { -readonly [Key in "latents" | "frames"]: PipelineResult[Key] };
+
+/**
+ * Encodes the given picture, and puts its moments where denoising begins. They pass through this side: nothing else may
+ * be on its way meanwhile.
+ */
+export function* pictureStages(work: Work): Generator<StageRuns> {
+  if (work.session.encoder) yield { stage: "encode", runs: () => pictureRuns(work) };
+}
+
+/** Everything that the GPU does for a request after that, in order. */
+export function* requestStages(work: Work, result: Results): Generator<StageRuns> {
+  yield* promptStages(work);
+  yield { stage: "begin", runs: () => [beginRun(work)] };
+  yield { stage: "denoise", runs: () => denoiseRuns(work) };
+  yield { stage: "decode", runs: () => decodeRuns(work, result) };
+}
+
+function* pictureRuns({ session, request, control, lap }: Work): Generator<Run> {
+  const { tensors, programs } = session;
+  const encoder = session.encoder!;
+  const totalSteps = encodeSteps(session);
+  const runs = encoder.runs((name) => programs.get(name), (done, moments) => {
+    control.onProgress?.({ stage: "encode", step: done, totalSteps });
+    if (!moments) return;
+    tensors.moments.write(moments);
+    lap("encode");
+  });
+  let isFirst = true;
+  for (const run of runs) {
+    const writesPixels = isFirst;
+    isFirst = false;
+    yield {
+      ...run,
+      before: () => {
+        if (writesPixels) tensors.pixels.write(toSignedRange(request.pictures![0]!.data));
+        run.before?.();
+      },
+    };
+  }
+}
+
+/** Tiles of a given picture, and the prompts. */
+export function encodeSteps({ encoder }: ZImageSession): number {
+  return (encoder?.tileCount ?? 0) + 1;
+}
+
+/** Text encoder and context refiners: what of it is not there yet. */
+function* promptStages(work: Work): Generator<StageRuns> {
+  const { session, tokens, encoded, control, lap } = work;
+  const { programs, tensors } = session;
+  const { shape: [, rows] } = tensors.embeddings;
+  const prompts = JSON.stringify(tokens);
+  if (session.prompts === prompts) return;
+  session.prompts = undefined;
+  // Programs for other numbers of rows may round otherwise, and a request gives the same whatever came before it.
+  const keys = tokens.map((ids) => JSON.stringify([rows, tokens.length, ids]));
+  const known = keys.map((key) => encoded.get(key));
+  const isKnown = known.every((states) => states !== undefined);
+  const textRun = (): Run => ({
+    programs: [programs.get("text")],
+    stage: "encode",
+    before: () => writeTokens(work),
+    reads: tensors.states,
+    finished: (states) => keys.forEach((key, pass) => encoded.set(key, states[pass]!.slice())),
+  });
+  if (!isKnown) yield { stage: "text", runs: () => [textRun()] };
+  const contextRun = (): Run => ({
+    programs: [programs.get("context")],
+    stage: "encode",
+    before: () => {
+      if (isKnown) tensors.states.forEach((resident, pass) => resident.write(known[pass]!));
+      tensors.masks.forEach((mask, pass) => {
+        const { length } = tokens[pass]!;
+        mask.write(Array.from({ length: mask.shape[1]! }, (_, i) => Number(i < length)));
+      });
+    },
+    finished: () => {
+      session.prompts = prompts;
+      const totalSteps = encodeSteps(session);
+      control.onProgress?.({ stage: "encode", step: totalSteps, totalSteps });
+      lap("encode");
+    },
+  });
+  yield { stage: "context", runs: () => [contextRun()] };
+}
+
+function writeTokens({ components, session: { tensors }, tokens }: Work): void {
+  const { textEncoder: { config, weights }, tokenizer } = components;
+  const rows = tensors.embeddings.shape[1]!;
+  const ids = tokens.flatMap((own) => [
+    ...own,
+    ...new Array<number>(rows - own.length).fill(tokenizer.padId),
+  ]);
+  tensors.embeddings.write(qwen3Embeddings(config, weights, ids));
+  tensors.lengths.write(tokens.map(({ length }) => length));
+}
+
+/** What is the same for all steps. */
+function beginRun(work: Work): Run {
+  const { components, session, request, schedule, noise, momentNoise, control } = work;
+  const { programs, tensors, shape } = session;
+  const { t_scale: scale } = components.transformer.config;
+  return {
+    programs: [programs.get("begin")],
+    stage: "denoise",
+    before: () => {
+      const totalSteps = schedule.timesteps.length;
+      control.onProgress?.({ stage: "denoise", step: 0, totalSteps });
+      tensors.latents.write(noise);
+      const times = Array.from(
+        schedule.timesteps,
+        (timestep) => Math.fround(elapsedTime(timestep) * scale),
+      );
+      tensors.timestepEmbeddings.write(timestepEmbedding(times, TIMESTEP_FREQUENCIES));
+      if (shape.startsFromPicture) {
+        tensors.momentNoise.write(momentNoise);
+        tensors.sigma.write([schedule.sigmas[0]!]);
+      }
+      if (shape.limitsGuidance) {
+        tensors.guidance.write([request.guidanceScale, request.guidanceLimit!]);
+      }
+    },
+  };
+}
+
+/** All steps, and the pictures that show how far they are. */
+function* denoiseRuns(work: Work): Generator<Run> {
+  const { session, schedule, control, lap } = work;
+  const { programs, tensors, solver, previewer } = session;
+  const totalSteps = schedule.timesteps.length;
+  const shown = previewer ? previewSteps(totalSteps, control.previews ?? 0) : [];
+  for (let i = 0; i < totalSteps; i++) {
+    const { names, weights } = guidedOutputs(work, elapsedTime(schedule.timesteps[i]!));
+    const step = solver.step(i, programs, weights);
+    const preview = shown.indexOf(i);
+    const isShown = preview !== -1;
+    yield {
+      programs: [
+        ...names.map((name) => programs.get(name)),
+        ...(isShown ? [programs.get("preview")] : []),
+        ...step.programs,
+      ],
+      stage: "denoise",
+      before: () => {
+        tensors.step.write([i]);
+        step.before();
+        if (!isShown) return;
+        const sigma = schedule.sigmas[i]!;
+        tensors.previewWeights.write([1, ...weights.map((weight) => -sigma * weight)]);
+      },
+      finished: () => {
+        control.onProgress?.({ stage: "denoise", step: i + 1, totalSteps });
+        if (i + 1 === totalSteps) lap("denoise");
+      },
+    };
+    if (!isShown) continue;
+    yield* previewer!.runs((name) => programs.get(name), (_, pixels) => {
+      if (pixels) control.onPreview?.(toUnitRange(pixels), preview);
+    });
+  }
+}
+
+/**
+ * The programs of a step before the solver's, and the weights of the outputs in its velocity, which the transformer
+ * gives with the other sign.
+ *
+ * Source: diffusers `ZImagePipeline`, with `cfg_truncation` as the time after which nothing is guided.
+ */
+function guidedOutputs(
+  { session: { shape, tensors }, request }: Work,
+  time: number,
+): { readonly names: readonly string[]; readonly weights: readonly number[] } {
+  const passes = tensors.outputs.map((_, pass) => `denoise${pass}`);
+  const isGuided = passes.length > 1 && time <= (request.guidanceEnd ?? 1);
+  const used = isGuided ? passes : passes.slice(0, 1);
+  if (shape.limitsGuidance) {
+    return { names: [...used, isGuided ? "guide" : "unguided"], weights: [-1] };
+  }
+  const scale = isGuided ? request.guidanceScale : 0;
+  return { names: used, weights: passes.length > 1 ? [-1 - scale, scale] : [-1] };
+}
+
+/** The latents as the caller gets them, and then the picture. */
+function* decodeRuns(work: Work, result: Results): Generator<Run> {
+  const { components, session, request, control, lap } = work;
+  const { programs, tensors, decoder } = session;
+  const { textEncoder, transformer, vae } = components;
+  const { guidanceScale } = request;
+  const totalSteps = decoder.tileCount;
+  yield {
+    programs: [programs.get("finish")],
+    stage: "decode",
+    before: () => control.onProgress?.({ stage: "decode", step: 0, totalSteps }),
+    reads: [tensors.latents],
+    finished: ([latents]) => {
+      result.latents = latents!;
+      if (isFinite(result.latents)) return;
+      const parts = [textEncoder, transformer, vae].map(({ weights }) => weights);
+      throw explainNonFinite("the transformer", parts, guidanceScale);
+    },
+  };
+  yield* decoder.runs((name) => programs.get(name), (done, pixels) => {
+    if (pixels) {
+      if (!isFinite(pixels)) {
+        throw explainNonFinite("the autoencoder", [vae.weights], guidanceScale);
+      }
+      const frame = toUnitRange(pixels);
+      if (control.onFrame) control.onFrame(frame);
+      else result.frames.push(frame);
+      lap("decode");
+    }
+    control.onProgress?.({ stage: "decode", step: done, totalSteps });
+  });
+}

@@ -1,0 +1,43 @@
+/** The noise levels of a request, and the timesteps that the transformer takes. */
+import type { FlowMatchEulerScheduler, Schedule } from "../../schedulers/mod.ts";
+
+const fround = Math.fround;
+
+/** What the pipeline counts timesteps down from, whatever the scheduler was trained with. */
+const TRAIN_TIMESTEPS = 1000;
+
+/**
+ * The schedule of a request: evenly spaced levels from 1 to 1 / steps, shifted.
+ *
+ * Source: diffusers `ZImagePipeline`, `get_default_z_image_sigmas`.
+ *
+ * @param tokens of the picture, by which a dynamic shift goes
+ * @param start first step to take
+ */
+export function zImageSchedule(
+  scheduler: FlowMatchEulerScheduler,
+  tokens: number,
+  steps: number,
+  start = 0,
+): Schedule {
+  const sigmas = linspaceF32(1, 1 / steps, steps);
+  return scheduler.setTimesteps(steps, { sigmas, mu: scheduler.mu(tokens), start });
+}
+
+/** As torch spaces float32: from the nearer end. */
+function linspaceF32(first: number, last: number, count: number): number[] {
+  if (count === 1) return [first];
+  const step = fround(fround(fround(last) - first) / (count - 1));
+  return Array.from(
+    { length: count },
+    (_, i) =>
+      i < count / 2
+        ? fround(first + fround(step * i))
+        : fround(fround(last) - fround(step * (count - 1 - i))),
+  );
+}
+
+/** How much of the noise is gone, 0 to 1: the time that the transformer takes, which runs against the scheduler's. */
+export function elapsedTime(timestep: number): number {
+  return fround(fround(TRAIN_TIMESTEPS - timestep) / TRAIN_TIMESTEPS);
+}

@@ -1,0 +1,131 @@
+/** Whole Z-Image pipelines against diffusers: same folder, prompt, picture and seed, from text to pixels. */
+import assert from "node:assert/strict";
+import { openPipeline, type Pipeline, type PipelineRequest } from "../models/mod.ts";
+import { openDevice } from "../runtime/mod.ts";
+import { assertClose, Golden, type GoldenCall } from "./golden.ts";
+import { psnr } from "./pixels.ts";
+import { withSeededModel } from "./seeded_checkpoint.ts";
+
+/** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
+const MIN_PSNR = 50;
+/** Of the latents after the last step, as a part of their largest magnitude. */
+const LATENT_GATE = 1e-4;
+
+const golden = new Golden("z_image/pipeline");
+
+/** Calls `use` with the loaded pipeline of the golden. */
+async function withPipeline(use: (pipeline: Pipeline) => Promise<void>): Promise<void> {
+  const device = await openDevice();
+  try {
+    await withSeededModel(golden.folder, async (folder) => {
+      using pipeline = await openPipeline(folder);
+      await pipeline.load(device);
+      await use(pipeline);
+    });
+  } finally {
+    device.destroy();
+  }
+}
+
+function requestOf({ name, args, inputs }: GoldenCall): PipelineRequest {
+  const size = { width: args["width"] as number, height: args["height"] as number };
+  const limit = args["cfg_normalization"] as number | undefined;
+  const end = args["cfg_truncation"] as number | undefined;
+  return {
+    task: "T2I",
+    prompt: args["prompt"] as string,
+    negativePrompt: args["negative_prompt"] as string ?? "",
+    ...size,
+    numFrames: 1,
+    seed: args["seed"] as number,
+    numInferenceSteps: args["num_inference_steps"] as number,
+    guidanceScale: args["guidance_scale"] as number,
+    ...(limit !== undefined && { guidanceLimit: limit }),
+    ...(end !== undefined && { guidanceEnd: end }),
+    ...(inputs.includes("given") && {
+      task: "TI2I" as const,
+      pictures: [{ ...size, data: Uint8Array.from(golden.tensor(name, "given").data) }],
+      strength: args["strength"] as number,
+    }),
+  };
+}
+
+Deno.test("ZImagePipeline.generate() gives the reference's latents and pictures, guided and from a picture too", async (t) => {
+  await withPipeline(async (pipeline) => {
+    for (const call of golden.calls) {
+      await t.step(call.name, async () => {
+        const { latents, frames } = await pipeline.generate(requestOf(call));
+        const expected = golden.tensor(call.name, "latents");
+        assertClose("latents", { shape: expected.shape, data: latents }, expected, LATENT_GATE);
+        const decibels = psnr(frames[0]!, golden.tensor(call.name, "image").data);
+        assert.equal(frames.length, 1);
+        assert.ok(decibels > MIN_PSNR, `PSNR is ${decibels.toFixed(1)} dB`);
+      });
+    }
+  });
+});
+
+Deno.test("ZImagePipeline.generate() shows previews, tells progress and stops when cancelled", async () => {
+  await withPipeline(async (pipeline) => {
+    const request = requestOf(golden.call("text"));
+    const told: string[] = [];
+    const previews: number[] = [];
+    const { frames } = await pipeline.generate(request, {
+      previews: 2,
+      onPreview: (frame, index) => {
+        assert.equal(frame.length, request.width * request.height * 3);
+        previews.push(index);
+      },
+      onProgress: ({ stage, step, totalSteps }) => told.push(`${stage} ${step}/${totalSteps}`),
+    });
+    assert.deepEqual(previews, [0, 1]);
+    assert.deepEqual(told, [
+      ...["encode 0/1", "encode 1/1"],
+      ...["denoise 0/4", "denoise 1/4", "denoise 2/4", "denoise 3/4", "denoise 4/4"],
+      ...["decode 0/1", "decode 1/1"],
+    ]);
+    let steps = 0;
+    await assert.rejects(
+      pipeline.generate({ ...request, seed: 3 }, {
+        onProgress: ({ stage }) => {
+          if (stage === "denoise") steps++;
+        },
+        isCancelled: () => steps >= 2,
+      }),
+      { name: "AbortError" },
+    );
+    const again = await pipeline.generate(request);
+    const shape = [again.frames[0]!.length];
+    const data = (frame: Float32Array) => ({ shape, data: frame });
+    assertClose("after a cancelled one", data(again.frames[0]!), data(frames[0]!), 1e-6);
+  });
+});
+
+Deno.test("ZImagePipeline refuses requests that do not fit, and says what would", async () => {
+  await withSeededModel(golden.folder, async (folder) => {
+    using pipeline = await openPipeline(folder);
+    assert.deepEqual(pipeline.info.supportedTasks, ["T2I", "TI2I"]);
+    assert.equal(pipeline.info.sizeMultiple, 4);
+    const device = await openDevice();
+    try {
+      await pipeline.load(device);
+      const request = requestOf(golden.call("text"));
+      const cases: readonly [Partial<PipelineRequest>, RegExp][] = [
+        [{ width: 42 }, /the width must be a multiple of 4, for example 44/],
+        [{ width: 4096, height: 64 }, /the model has positions for 256x256/],
+        [{ task: "TI2I" }, /Cannot do TI2I without a picture: it takes one/],
+        [{ task: "T2V" }, /this model does T2I, TI2I/],
+        [{ guidanceScale: 2, guidanceEnd: NaN }, /guidanceEnd of NaN/],
+        [{ guidanceScale: 2, guidanceLimit: -1 }, /guidanceLimit of -1/],
+      ];
+      for (const [change, message] of cases) {
+        await assert.rejects(pipeline.generate({ ...request, ...change }), {
+          name: "RangeError",
+          message,
+        });
+      }
+    } finally {
+      device.destroy();
+    }
+  });
+});
