@@ -30,6 +30,8 @@ export interface PullOptions {
   readonly revision?: string;
   /** Patterns of paths; what the model needs when left out. */
   readonly include?: readonly string[];
+  /** Chooses files where no patterns do; what the model needs when left out. */
+  readonly choose?: (id: string, files: readonly HubFile[]) => readonly HubFile[];
   /** Hub and cache; those of the environment when left out. */
   readonly settings?: HubSettings;
   /** Told often. */
@@ -78,7 +80,8 @@ export async function pullModel(id: string, options: PullOptions = {}): Promise<
   }
   const client = new HubClient(settings);
   const { commit, files } = await listFiles(client, id, revision, options);
-  const chosen = chooseFiles(id, files, options.include);
+  const { include, choose = chooseFiles } = options;
+  const chosen = include ? chooseFiles(id, files, include) : choose(id, files);
   const totalBytes = chosen.reduce((sum, { size }) => sum + size, 0);
   await Deno.mkdir(join(folder, "blobs"), { recursive: true });
   await checkDisk(id, folder, chosen);
