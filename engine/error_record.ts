@@ -1,4 +1,5 @@
 /** Errors on their way from the worker: structured cloning keeps neither their classes nor their own fields. */
+import { LoraError } from "../models/adapters/lora_error.ts";
 import {
   DeviceLostError,
   GpuValidationError,
@@ -18,6 +19,8 @@ export interface ErrorRecord {
   readonly requestedBytes?: number;
   /** Of an `OutOfMemoryError`. */
   readonly availableBytes?: number;
+  /** Of a `LoraError`. */
+  readonly problems?: readonly string[];
 }
 
 const CLASSES: Readonly<Record<string, new (message: string) => Error>> = {
@@ -40,16 +43,19 @@ export function toErrorRecord(thrown: unknown): ErrorRecord {
     ...(error instanceof OutOfMemoryError
       ? { requestedBytes: error.requestedBytes, availableBytes: error.availableBytes }
       : {}),
+    ...(error instanceof LoraError ? { problems: error.problems } : {}),
   };
 }
 
 /** The error of its class again: callers tell bad requests from defects by it. */
 export function fromErrorRecord(record: ErrorRecord): Error {
-  const { name, message, stack, requestedBytes = 0, availableBytes = 0 } = record;
+  const { name, message, stack, requestedBytes = 0, availableBytes = 0, problems } = record;
   if (name === "AbortError") return new DOMException(message, name);
   const Class = Object.hasOwn(CLASSES, name) ? CLASSES[name]! : Error;
   const error: Error = name === "OutOfMemoryError"
     ? new OutOfMemoryError(message, requestedBytes, availableBytes)
+    : name === "LoraError"
+    ? new LoraError(message, problems)
     : new Class(message);
   if (error.name !== name) error.name = name;
   if (stack !== undefined) error.stack = stack;

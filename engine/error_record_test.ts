@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { LoraError } from "../models/adapters/lora_error.ts";
 import {
   DeviceLostError,
   GpuValidationError,
@@ -45,4 +46,10 @@ Deno.test("fromErrorRecord() gives errors of other classes and other values unde
   const missing = cross(new Deno.errors.NotFound("no such file"));
   assert.deepEqual([missing.name, missing.message], ["NotFound", "no such file"]);
   assert.deepEqual([cross("text").name, cross("text").message], ["Error", "text"]);
+});
+
+Deno.test("fromErrorRecord() keeps the list of a LoraError", () => {
+  const revived = cross(new LoraError("Cannot use it", ["a", "b"]));
+  assert.ok(revived instanceof LoraError);
+  assert.deepEqual(revived.problems, ["a", "b"]);
 });

@@ -1,4 +1,5 @@
 /** What the main thread and the worker that owns the GPU say to each other. */
+import type { Adapter, AppliedAdapter } from "../models/adapters/types.ts";
 import type { PartPaths, PipelineInfo, PipelineProgress, PipelineRequest } from "../models/mod.ts";
 import type { DeviceOptions } from "../runtime/mod.ts";
 import type { ErrorRecord } from "./error_record.ts";
@@ -17,6 +18,16 @@ export interface TuningSettings {
   readonly budgetMs?: number;
 }
 
+/** Adapters of one request. The worker keeps what it was given until it is told to forget it. */
+export interface AdapterMessage {
+  /** In the order in which they are applied. */
+  readonly uses: readonly Omit<AppliedAdapter, "adapter">[];
+  /** Those of them that the worker lacks, by key. Their bytes lie in shared memory, so that nothing is copied. */
+  readonly added: ReadonlyMap<string, Adapter>;
+  /** Keys that no request will name again. */
+  readonly forgotten: readonly string[];
+}
+
 /** To the worker. A worker does one thing at a time, in order. */
 export type ToWorker =
   | {
@@ -30,11 +41,13 @@ export type ToWorker =
   | {
     readonly type: "generate";
     readonly request: PipelineRequest;
+    readonly adapters: AdapterMessage;
     /** How many previews are wanted. */
     readonly previews: number;
     /** One u32, non-zero to cancel: messages do not arrive while the worker waits for the GPU. */
     readonly cancel: SharedArrayBuffer;
   }
+  | { readonly type: "prepare"; readonly adapters: AdapterMessage }
   | {
     readonly type: "inspect";
     readonly device: DeviceSettings;
@@ -66,6 +79,7 @@ export type FromWorker =
     readonly timings: Readonly<Record<string, number>>;
     readonly peakBytes: number;
   }
+  | { readonly type: "prepared" }
   | { readonly type: "inspected"; readonly report: DeviceReport }
   | { readonly type: "tuned"; readonly report: TuningReport }
   | { readonly type: "failed"; readonly error: ErrorRecord };

@@ -40,12 +40,14 @@ export type LoraTarget = "transformer" | "transformer_2" | "critic";
 
 /** An adapter in use. */
 export interface LoraUse {
-  /** Its file, absolute. */
+  /** A name of `namedLoras`, its file, a folder that holds it alone, or a hub id. */
   path: string;
+  /** Replaces the alpha that the file gives. */
+  alpha?: number;
   /** 0 leaves the model as it is, 1 is as trained; 1 when left out. */
   strength?: number;
   /** `all`, the default, are those that the model has, its text encoder included. */
-  target?: LoraTarget | "all";
+  target?: LoraTarget | "text_encoder" | "all";
   /**
    * `dynamic`: a low-rank branch beside each layer; `merge`: written into the weights, which are read from the file
    * again; `auto`, the default: `dynamic` unless the ranks together make it slow.
@@ -55,6 +57,8 @@ export interface LoraUse {
 
 /** What became of an adapter: how it is applied to a component, and what of it is. */
 export interface LoraReport {
+  /** Its place in the list that was asked for. */
+  index: number;
   path: string;
   target: LoraTarget | "text_encoder";
   strength: number;
@@ -63,8 +67,8 @@ export interface LoraReport {
   note?: string;
   /** How the file's naming is called. */
   dialect: string;
-  /** Layers that it changes. */
-  matchedLayers: number;
+  /** Names of the layers that it changes, at least one. */
+  layers: readonly string[];
   /** Keys of the file that lead to no layer of this model. */
   unmatchedKeys: readonly string[];
 }
@@ -234,8 +238,16 @@ export interface Engine {
    */
   generate(request: GenerateRequest, options?: GenerationControl): Promise<Frames>;
   /**
-   * Reads adapters, checks them against the model and brings them onto the device, so that a request with the same ones
-   * starts at once. What was read stays in memory, within a bound.
+   * Reads adapters and checks them against the model, while a generation may go on. What was read stays in memory,
+   * within a bound.
+   *
+   * @returns for each adapter and component that it changes
+   * @throws {LoraError} when a file is damaged, is for another model, or no key of it fits
+   */
+  checkLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]>;
+  /**
+   * Brings adapters onto the device as well, so that a request with the same ones starts at once; they stay in memory
+   * until the next call. Takes its turn among the generations.
    *
    * @returns for each adapter and component that it changes
    * @throws {LoraError} when a file is damaged, is for another model, or no key of it fits; nothing changes then
@@ -275,12 +287,16 @@ export interface EngineOptions {
    * the cache folder (`cached`); so too, and where nothing was measured a GPU is tuned first (`auto`).
    */
   tuning?: "off" | "cached" | "auto";
+  /** Most bytes of adapters kept in memory, those in use aside; 2 GiB when left out. */
+  loraCacheBytes?: number;
+  /** Files of adapters by names that may be given in place of their paths. */
+  namedLoras?: Readonly<Record<string, string>>;
   /**
    * Called while the model is fetched from the hub (stage `download`), kernels are tuned (`tuning`) and the weights
    * come in (`weights`); `fraction` is 0 to 1.
    */
   onLoadProgress?: (p: { stage: string; fraction: number }) => void;
-  /** Called with what belongs into a log: that kernels are tuned, how long it took. */
+  /** Called with what belongs into a log: that kernels are tuned, that an adapter was read, how long it took. */
   onNote?: (line: string) => void;
 }
 

@@ -1,11 +1,12 @@
 /**
  * The worker that owns the GPU. Deno's GPU waits block their thread, so they happen here and nowhere else.
  */
+import type { Adapter, AppliedAdapter } from "../models/adapters/types.ts";
 import { openPipeline, type Pipeline } from "../models/mod.ts";
 import { type Device, openDevice } from "../runtime/mod.ts";
 import { toErrorRecord } from "./error_record.ts";
 import { inspect } from "./inspect.ts";
-import type { FromWorker, ToWorker } from "./protocol.ts";
+import type { AdapterMessage, FromWorker, ToWorker } from "./protocol.ts";
 import { type OpenEvents, openTunedDevice, runTuning } from "./tuned_device.ts";
 
 /** The part of a worker's global scope that is used here. */
@@ -16,6 +17,7 @@ const scope = self as unknown as {
 
 let device: Device | undefined;
 let pipeline: Pipeline | undefined;
+const adapters = new Map<string, Adapter>();
 
 scope.onmessage = async ({ data }): Promise<void> => {
   try {
@@ -24,6 +26,10 @@ scope.onmessage = async ({ data }): Promise<void> => {
         return await open(data);
       case "generate":
         return await generate(data);
+      case "prepare":
+        if (!pipeline) throw new Error("Cannot prepare adapters: no model is open");
+        await pipeline.prepare(receive(data.adapters));
+        return post({ type: "prepared" });
       case "inspect":
         return post({ type: "inspected", report: await inspect(data.device, data.tuning) });
       case "tune":
@@ -53,8 +59,15 @@ async function open(
   post({ type: "opened", info: pipeline.info, maxPixels: maxPixels(device) });
 }
 
+/** Adapters as a pipeline takes them. */
+function receive({ uses, added, forgotten }: AdapterMessage): AppliedAdapter[] {
+  for (const key of forgotten) adapters.delete(key);
+  for (const [key, adapter] of added) adapters.set(key, adapter);
+  return uses.map((use) => ({ ...use, adapter: adapters.get(use.key)! }));
+}
+
 async function generate(
-  { request, previews, cancel }: Extract<ToWorker, { type: "generate" }>,
+  { request, adapters, previews, cancel }: Extract<ToWorker, { type: "generate" }>,
 ): Promise<void> {
   if (!pipeline || !device) throw new Error("Cannot generate: no model is open");
   device.resetPeak();
@@ -64,7 +77,8 @@ async function generate(
     const data = toBytes(values);
     post({ type, data, index }, [data.buffer]);
   };
-  const { timings } = await pipeline.generate(request, {
+  const applied = receive(adapters);
+  const { timings } = await pipeline.generate({ ...request, adapters: applied }, {
     isCancelled: () => Atomics.load(flag, 0) !== 0,
     onProgress: (progress) => post({ type: "progress", progress }),
     onFrame: (values) => show("frame", values, frames++),

@@ -1,6 +1,8 @@
 import type { PipelineInfo } from "../models/mod.ts";
 import { tuningFolder } from "./cache_folder.ts";
 import { EngineWorker } from "./engine_worker.ts";
+import { loraTargets } from "./lora_uses.ts";
+import { ModelLoras } from "./model_loras.ts";
 import { toPipelineRequest } from "./pipeline_request.ts";
 import { ProgressClock } from "./progress.ts";
 import type { DeviceSettings, FromWorker, TuningSettings } from "./protocol.ts";
@@ -11,6 +13,7 @@ import type {
   GenerateRequest,
   GenerationControl,
   LoraReport,
+  LoraUse,
   ModelInfo,
 } from "./types.ts";
 
@@ -28,6 +31,7 @@ export class WorkerEngine implements Engine {
   readonly #abortMs: number;
   #worker: EngineWorker | undefined;
   #info: ModelInfo | undefined;
+  readonly #loras: ModelLoras;
   #last: Promise<unknown> = Promise.resolve();
   #isClosed = false;
 
@@ -47,6 +51,7 @@ export class WorkerEngine implements Engine {
     this.#model = model;
     this.#options = options;
     this.#newWorker = newWorker;
+    this.#loras = new ModelLoras(options);
   }
 
   /** See {@linkcode Engine.info}; known once the engine has started. */
@@ -76,6 +81,7 @@ export class WorkerEngine implements Engine {
       });
       const { info, maxPixels } = answer as Extract<FromWorker, { type: "opened" }>;
       this.#info = modelInfo(this.#options.modelPath, info, maxPixels);
+      this.#loras.components = info.adaptable;
       return worker;
     } catch (error) {
       this.#drop(worker);
@@ -88,14 +94,31 @@ export class WorkerEngine implements Engine {
     request: GenerateRequest,
     options: GenerationControl = {},
   ): Promise<Frames> {
-    const result = this.#last.then(() => this.#generate(request, options));
-    this.#last = result.catch(() => {});
-    return result;
+    return this.#inTurn(() => this.#generate(request, options));
+  }
+
+  /** See {@linkcode Engine.checkLoras}. */
+  async checkLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]> {
+    return (await this.#loras.resolve(loras)).reports;
   }
 
   /** See {@linkcode Engine.prepareLoras}. */
-  prepareLoras(): Promise<readonly LoraReport[]> {
-    return Promise.resolve([]);
+  prepareLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]> {
+    // Files are read while others have their turn.
+    const resolving = this.#loras.resolve(loras);
+    resolving.catch(() => {});
+    return this.#inTurn(async () => {
+      const { applied, reports } = await resolving;
+      const worker = await this.#ready("prepare adapters");
+      try {
+        await worker.ask({ type: "prepare", adapters: this.#loras.messageFor(worker, applied) });
+      } catch (error) {
+        if (worker.isBroken) this.#drop(worker);
+        throw error;
+      }
+      this.#loras.pin(applied);
+      return reports;
+    });
   }
 
   /** See {@linkcode Engine.close}. */
@@ -110,16 +133,17 @@ export class WorkerEngine implements Engine {
     request: GenerateRequest,
     { signal, onProgress, onFrame, previews = 0, onPreview }: GenerationControl,
   ): Promise<Frames> {
-    if (this.#isClosed) throw new Error("Cannot generate: the engine is closed");
+    if (this.#isClosed) throw closed("generate");
     signal?.throwIfAborted();
-    if (this.#worker?.isBroken) this.#drop(this.#worker);
-    const worker = this.#worker ?? await this.start();
+    const worker = await this.#ready("generate");
+    const { applied } = await this.#loras.resolve(request.loras ?? []);
     // Whoever aborted meanwhile would not be heard by the listener.
     signal?.throwIfAborted();
     const { width, height } = request;
     const message = {
       type: "generate",
       request: toPipelineRequest(request, this.info),
+      adapters: this.#loras.messageFor(worker, applied),
       previews: onPreview ? previews : 0,
     } as const;
     const cancel = new SharedArrayBuffer(4);
@@ -159,11 +183,29 @@ export class WorkerEngine implements Engine {
     }
   }
 
+  /** Runs after all that was asked for before, whatever became of it. */
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#last.then(work);
+    this.#last = result.catch(() => {});
+    return result;
+  }
+
+  /** A worker that has the model. */
+  async #ready(purpose: string): Promise<EngineWorker> {
+    if (this.#isClosed) throw closed(purpose);
+    if (this.#worker?.isBroken) this.#drop(this.#worker);
+    return this.#worker ?? await this.start();
+  }
+
   /** Ends a worker that is of no use any more; the next generation starts another. */
   #drop(worker: EngineWorker): void {
     worker.terminate();
     if (this.#worker === worker) this.#worker = undefined;
   }
+}
+
+function closed(purpose: string): Error {
+  return new Error(`Cannot ${purpose}: the engine is closed`);
 }
 
 /** How a worker opens its device. */
@@ -206,6 +248,6 @@ function modelInfo(modelPath: string, info: PipelineInfo, maxPixels: number): Mo
     ...(info.pictureLimits ? { imageLimits: info.pictureLimits } : {}),
     maxPixels,
     maxSteps: MAX_STEPS,
-    loraTargets: [],
+    loraTargets: loraTargets(info.adaptable),
   };
 }

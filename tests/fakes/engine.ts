@@ -1,13 +1,16 @@
-/** An engine without a GPU: draws gradients whose colours follow from the request. */
+/** An engine without a GPU: draws gradients whose colours follow from the request and its adapters. */
 
+import { ModelLoras } from "../../engine/model_loras.ts";
 import type {
   Engine,
   Frames,
   GenerateRequest,
   GenerationControl,
   LoraReport,
+  LoraUse,
   ModelInfo,
 } from "../../engine/types.ts";
+import { colourOf, FAKE_COMPONENTS } from "./adapters.ts";
 
 /** What the fake model says of itself; parts can be replaced. */
 export const FAKE_INFO: ModelInfo = {
@@ -35,7 +38,7 @@ export const FAKE_INFO: ModelInfo = {
   maxImages: 1,
   maxPixels: 256 * 256,
   maxSteps: 50,
-  loraTargets: [],
+  loraTargets: ["transformer", "transformer_2"],
 };
 
 /** How the fake behaves. */
@@ -46,6 +49,8 @@ export interface FakeOptions {
   stepMs?: number;
   /** Thrown by every generation. */
   failure?: unknown;
+  /** Thrown when adapters are brought onto the device. */
+  loraFailure?: unknown;
 }
 
 /** See the module. */
@@ -58,12 +63,19 @@ export class FakeEngine implements Engine {
   /** Most generations that ran at once. */
   mostAtOnce = 0;
   closed = false;
+  /** Adapters that were brought onto the device, each time. */
+  readonly prepared: (readonly LoraUse[])[] = [];
   readonly #options: FakeOptions;
+  readonly #loras = new ModelLoras();
   #running = 0;
 
   constructor(options: FakeOptions = {}) {
     this.#options = options;
     this.info = { ...FAKE_INFO, ...options.info };
+    const { loraTargets } = this.info;
+    this.#loras.components = FAKE_COMPONENTS.filter(({ target }) =>
+      loraTargets.some((name) => name === target)
+    );
   }
 
   async generate(
@@ -73,8 +85,10 @@ export class FakeEngine implements Engine {
     const { width, height, numFrames = this.info.defaults.numFrames } = request;
     this.requests.push(request);
     this.mostAtOnce = Math.max(this.mostAtOnce, ++this.#running);
+    let colour = 0;
     try {
       if (this.#options.failure !== undefined) throw this.#options.failure;
+      colour = colourOf((await this.#loras.resolve(request.loras ?? [])).applied);
       const totalSteps = request.numInferenceSteps;
       let previewed = 0;
       for (let step = 0; step < totalSteps; step++) {
@@ -88,7 +102,7 @@ export class FakeEngine implements Engine {
         });
         const shown = Math.floor((step + 1) * (previews + 1) / totalSteps);
         if (shown > previewed && shown <= previews) {
-          onPreview?.({ width, height, data: gradient(request) }, previewed++);
+          onPreview?.({ width, height, data: gradient(request, colour) }, previewed++);
         }
       }
     } catch (error) {
@@ -97,7 +111,7 @@ export class FakeEngine implements Engine {
     } finally {
       this.#running--;
     }
-    const all = Array.from({ length: numFrames }, (_, frame) => gradient(request, frame));
+    const all = Array.from({ length: numFrames }, (_, frame) => gradient(request, frame + colour));
     for (const data of onFrame ? all : []) onFrame!({ width, height, data });
     return {
       width,
@@ -109,8 +123,15 @@ export class FakeEngine implements Engine {
     };
   }
 
-  prepareLoras(): Promise<readonly LoraReport[]> {
-    return Promise.resolve([]);
+  async checkLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]> {
+    return (await this.#loras.resolve(loras)).reports;
+  }
+
+  async prepareLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]> {
+    const reports = await this.checkLoras(loras);
+    if (this.#options.loraFailure !== undefined) throw this.#options.loraFailure;
+    this.prepared.push(loras);
+    return reports;
   }
 
   close(): Promise<void> {
@@ -119,7 +140,7 @@ export class FakeEngine implements Engine {
   }
 }
 
-/** Red grows to the right, green downwards; blue is the seed's and the prompt's. */
+/** Red grows to the right, green downwards; blue is the seed's, the prompt's and the frame's. */
 export function gradient(request: GenerateRequest, frame = 0): Uint8Array {
   const { width, height, prompt, seed } = request;
   const blue = (prompt.length * 31 + seed * 7 + frame) % 256;

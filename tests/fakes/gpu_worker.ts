@@ -1,10 +1,12 @@
 /**
  * A worker without a GPU that speaks the engine's protocol. The prompt says how a generation ends; a thread named
- * `silent` never answers.
+ * `silent` never answers. What adapters do to a result is a colour.
  */
 import { toErrorRecord } from "../../engine/error_record.ts";
-import type { FromWorker, ToWorker } from "../../engine/protocol.ts";
-import { DeviceLostError } from "../../runtime/errors.ts";
+import type { AdapterMessage, FromWorker, ToWorker } from "../../engine/protocol.ts";
+import type { Adapter } from "../../models/adapters/types.ts";
+import { DeviceLostError, OutOfMemoryError } from "../../runtime/errors.ts";
+import { colourOf, FAKE_COMPONENTS } from "./adapters.ts";
 import { FAKE_INFO } from "./engine.ts";
 
 const scope = self as unknown as {
@@ -26,7 +28,28 @@ scope.onmessage = ({ data }): void => {
   if (scope.name === "silent") return;
   if (data.type === "open") open(data.model);
   else if (data.type === "generate") generate(data);
+  else if (data.type === "prepare") prepare(data.adapters);
 };
+
+const adapters = new Map<string, Adapter>();
+
+/** The colour of a message's adapters. */
+function receive({ uses, added, forgotten }: AdapterMessage): number {
+  for (const key of forgotten) adapters.delete(key);
+  for (const [key, adapter] of added) adapters.set(key, adapter);
+  return colourOf(uses.map((use) => ({ ...use, adapter: adapters.get(use.key)! })));
+}
+
+function prepare(message: AdapterMessage): void {
+  receive(message);
+  // No adapter is ever this strong but to fill the memory.
+  if (message.uses.some(({ strength }) => strength === 99)) {
+    return fail(
+      new OutOfMemoryError("Cannot hold the adapters: they take 2 MB, 1 MB is left", 2, 1),
+    );
+  }
+  post({ type: "prepared" });
+}
 
 function open(model: string): void {
   if (model === "damaged") return fail(new SyntaxError("Cannot read the model: it is damaged"));
@@ -43,7 +66,7 @@ function open(model: string): void {
       frameMultiple: 4,
       maxFrames: 9,
       maxPictures: 1,
-      adaptable: [],
+      adaptable: FAKE_COMPONENTS,
       precisions: { transformer: ditPrecision, vae: "f32", textEncoder: "bf16" },
       defaults,
       sizeMultiple,
@@ -52,8 +75,10 @@ function open(model: string): void {
 }
 
 function generate(
-  { request: { prompt }, previews, cancel: flag }: Extract<ToWorker, { type: "generate" }>,
+  message: Extract<ToWorker, { type: "generate" }>,
 ): void {
+  const { request: { prompt, width, height }, previews, cancel: flag } = message;
+  const colour = receive(message.adapters);
   const cancel = new Int32Array(flag);
   post({ type: "progress", progress: { stage: "denoise", step: 1, totalSteps: 4 } });
   switch (prompt) {
@@ -73,7 +98,10 @@ function generate(
   for (let index = 0; index < previews; index++) {
     post({ type: "preview", data: new TextEncoder().encode(`preview ${index}`), index });
   }
-  post({ type: "frame", data: new TextEncoder().encode(prompt), index: 0 });
+  const data = prompt === "colour"
+    ? Uint8Array.from({ length: width * height * 3 }, (_, index) => colour >> (index % 3 * 8))
+    : new TextEncoder().encode(prompt);
+  post({ type: "frame", data, index: 0 });
   post({
     type: "generated",
     timings: { denoise: 1500 },

@@ -1,0 +1,115 @@
+/** From adapters in use to what the pipeline applies, and what becomes of them. */
+import { LoraError } from "../models/adapters/lora_error.ts";
+import { resolveModes } from "../models/adapters/resolve_mode.ts";
+import type {
+  AdaptableComponent,
+  AdapterTarget,
+  AppliedAdapter,
+} from "../models/adapters/types.ts";
+import type { CachedAdapter } from "./lora_cache.ts";
+import type { LoraReport, LoraTarget, LoraUse } from "./types.ts";
+
+/** Most keys of an adapter that a message names. */
+const MAX_NAMED = 3;
+/** Far beyond what any adapter stands; more would only overflow. */
+const MAX_STRENGTH = 100;
+
+/** What a pipeline is given, and what is said of it. */
+export interface ResolvedLoras {
+  /** In the order of the uses. */
+  readonly applied: readonly AppliedAdapter[];
+  readonly reports: readonly LoraReport[];
+}
+
+/**
+ * Components that adapters can be meant for.
+ *
+ * @param components of the model
+ */
+export function loraTargets(components: readonly AdaptableComponent[]): LoraTarget[] {
+  return components.flatMap(({ target }) => target === "text_encoder" ? [] : target);
+}
+
+/**
+ * Checks uses that name a component or a strength. Nothing has to be read for that.
+ *
+ * @throws {LoraError} when the model cannot use adapters, lacks a component, or a number is out of range
+ */
+export function checkLoraUses(
+  uses: readonly LoraUse[],
+  components: readonly AdaptableComponent[],
+): void {
+  for (const { target = "all", strength = 1, alpha } of uses) {
+    if (components.length === 0) throw new LoraError("Lora is not enabled");
+    if (target !== "all" && !components.some((component) => component.target === target)) {
+      throw new LoraError(
+        `Cannot use target '${target}': this model has ${loraTargets(components).join(", ")}; ` +
+          "name one of those, or 'all'",
+      );
+    }
+    if (!(Math.abs(strength) <= MAX_STRENGTH)) {
+      throw new LoraError(
+        `Cannot use strength ${strength}: it must be from -${MAX_STRENGTH} to ${MAX_STRENGTH}`,
+      );
+    }
+    if (alpha !== undefined && !(alpha > 0 && alpha < Infinity)) {
+      throw new LoraError(`Cannot use alpha ${alpha}: it must be a positive number`);
+    }
+  }
+}
+
+/**
+ * Decides for each use what it changes, and how it is brought in.
+ *
+ * @param uses that {@linkcode checkLoraUses} accepts
+ * @param cached their adapters, one each
+ * @param components of the model
+ * @throws {LoraError} when no key of an adapter fits the components that it is meant for
+ */
+export function resolveLoraUses(
+  uses: readonly LoraUse[],
+  cached: readonly CachedAdapter[],
+  components: readonly AdaptableComponent[],
+): ResolvedLoras {
+  const meant = uses.map(({ target = "all", mode = "auto" }, index) => ({
+    ...cached[index]!,
+    targets: target === "all" ? components.map((component) => component.target) : [target],
+    mode,
+  }));
+  const modes = resolveModes(meant, components);
+  const reports: LoraReport[] = [];
+  const applied = meant.map(({ key, adapter, targets }, index): AppliedAdapter => {
+    const { path, strength = 1 } = uses[index]!;
+    const { mode, note } = modes[index]!;
+    const changed = targets.flatMap((target) => {
+      const changes = adapter.changes.filter((change) => change.target === target);
+      const layers = [...new Set(changes.map(({ module }) => module))];
+      return layers.length === 0 ? [] : [{ target, layers }];
+    });
+    if (changed.length === 0) throw unmatched(path, targets, adapter.unmatchedKeys);
+    for (const { target, layers } of changed) {
+      reports.push({
+        ...{ index, path, target, strength, layers },
+        mode: mode === "merge" ? "merged" : "dynamic",
+        ...(note === undefined ? {} : { note }),
+        dialect: adapter.dialect,
+        unmatchedKeys: adapter.unmatchedKeys,
+      });
+    }
+    return { key, adapter, strength, targets, mode };
+  });
+  return { applied, reports };
+}
+
+function unmatched(
+  path: string,
+  targets: readonly AdapterTarget[],
+  keys: readonly string[],
+): LoraError {
+  const named = keys.slice(0, MAX_NAMED).join(", ");
+  const example = named && `; it has ${named}${keys.length > MAX_NAMED ? ", …" : ""}`;
+  return new LoraError(
+    `Cannot use adapter ${path}: no key of it fits ${targets.join(", ")}${example}`,
+    keys,
+  );
+}

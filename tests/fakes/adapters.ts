@@ -1,0 +1,66 @@
+/** Adapters of a model that only exists in tests: files to read, and what applying them looks like. */
+
+import type { AdaptableComponent, AppliedAdapter } from "../../models/adapters/types.ts";
+import { safetensorsOf, type TensorValues } from "../safetensors.ts";
+
+const SIDE = 4;
+
+/** Layers of each of the fake model's components. */
+export const FAKE_LAYERS: readonly string[] = [0, 1, 2].map((block) =>
+  `blocks.${block}.attn1.to_q`
+);
+
+/** What the fake model lets adapters change. */
+export const FAKE_COMPONENTS: readonly AdaptableComponent[] =
+  (["transformer", "transformer_2"] as const)
+    .map((target) => ({
+      target,
+      family: "Wan",
+      layouts: [],
+      modules: FAKE_LAYERS.map((name) => ({
+        name,
+        shape: [SIDE, SIDE],
+        hasBias: false,
+        isQuantised: false,
+      })),
+    }));
+
+/** What an adapter file is made of. */
+export interface FakeAdapter {
+  /** Every number in it. */
+  mark: number;
+  /** Keys up to the factor; layers of a component are named with its prefix. */
+  layers?: readonly string[];
+  /** Rows of `lora_A`. */
+  rank?: number;
+  /** Columns of `lora_A`. */
+  columns?: number;
+}
+
+/** An adapter file in PEFT's naming. */
+export function adapterFile(
+  { mark, layers = FAKE_LAYERS, rank = 1, columns = SIDE }: FakeAdapter,
+): Uint8Array {
+  const filled = (...shape: number[]): TensorValues => ({
+    dtype: "f32",
+    shape,
+    values: new Array(shape.reduce((product, side) => product * side, 1)).fill(mark),
+  });
+  return safetensorsOf(Object.fromEntries(layers.flatMap((layer) => [
+    [`${layer}.lora_A.weight`, filled(rank, columns)],
+    [`${layer}.lora_B.weight`, filled(SIDE, rank)],
+  ])));
+}
+
+/** A colour, 24 bits, that follows from adapters in their order; 0 without any. */
+export function colourOf(applied: readonly AppliedAdapter[]): number {
+  let colour = 0;
+  for (const { adapter, strength, targets, mode } of applied) {
+    const [first] = adapter.changes[0]!.weight;
+    const bytes = first?.kind === "low-rank" ? first.up.bytes.slice(0, 4) : new Uint8Array(4);
+    for (const byte of [...bytes, ...new TextEncoder().encode(`${strength} ${targets} ${mode}`)]) {
+      colour = (Math.imul(colour ^ byte, 16_777_619) + 1) & 0xffffff;
+    }
+  }
+  return colour;
+}
