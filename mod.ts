@@ -13,16 +13,20 @@
  * @module
  */
 
+import { statSync } from "node:fs";
+import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { openEngine } from "./engine/mod.ts";
 import type {
   Engine,
+  LoraUse,
   ModelInfo,
   ModelParts,
   Progress,
   QualityTier,
   TaskType,
 } from "./engine/types.ts";
+import { hubCacheFolder } from "./hub/cache.ts";
 import {
   checkFps,
   checkGuidance,
@@ -39,6 +43,7 @@ import {
   type PictureSource,
   readEnhancer,
   readPictureSources,
+  type Recipe,
   resolveSeeds,
   resolveTask,
   type RunningServer,
@@ -53,6 +58,9 @@ export type {
   Frames,
   GenerateRequest,
   GenerationControl,
+  LoraReport,
+  LoraTarget,
+  LoraUse,
   ModelInfo,
   ModelParts,
   Picture,
@@ -62,6 +70,7 @@ export type {
   TaskType,
 } from "./engine/types.ts";
 export type { OutputFormat } from "./media/encode.ts";
+export { LoraError } from "./models/adapters/lora_error.ts";
 export { X264_PRESETS, type X264Preset } from "./media/video/mod.ts";
 export type {
   ClipSource,
@@ -72,13 +81,17 @@ export type {
   Log,
   LogFields,
   LogLevel,
+  LoraTargetName,
+  MergeMode,
   PictureSource,
   PromptEnhancer,
   Recipe,
+  RecipeLora,
   RunningServer,
   S3Settings,
   SaveVideoOptions,
   ServerSettings,
+  StartLora,
   StartOptions,
 } from "./server/mod.ts";
 export { formatOfPath, GeneratedImage, GeneratedVideo, version } from "./server/mod.ts";
@@ -110,6 +123,8 @@ export interface DeviceOptions {
 export interface LoadModelOptions extends DeviceOptions {
   /** What does not come from the model's own folder or file. */
   parts?: ModelParts;
+  /** Most bytes of adapters kept in memory, those in use aside; 2 GiB when left out. */
+  loraCacheBytes?: number;
   /**
    * Called while the model is fetched from the hub (stage `download`), kernels are tuned (`tuning`) and the weights
    * come in (`weights`); `fraction` is 0 to 1.
@@ -143,6 +158,8 @@ export interface SamplingOptions {
   images?: readonly PictureSource[];
   /** How freely the result may be computed; `lossless` when left out. */
   quality?: QualityTier;
+  /** Adapters for this call alone, in the order in which they are applied. */
+  loras?: readonly LoraUse[];
   /** Stops the work with an `AbortError`. */
   signal?: AbortSignal;
 }
@@ -202,6 +219,7 @@ export class Model implements AsyncDisposable {
    * @param options the prompt, and what differs from the model's defaults
    * @returns `numOutputs` pictures, at least one
    * @throws {RangeError} for a value that this model cannot serve, before any work begins
+   * @throws {LoraError} for an adapter that cannot be used; its `problems` list what is wrong
    * @throws {Error} for a picture that cannot be read; the message names the file
    * @throws {DOMException} named `AbortError` when `signal` fires first
    */
@@ -227,12 +245,13 @@ export class Model implements AsyncDisposable {
         ...{ taskType, seed, numFrames: 1 },
         ...(images.length > 0 ? { images } : {}),
         ...(options.quality ? { quality: options.quality } : {}),
+        ...(options.loras ? { loras: options.loras } : {}),
       };
       const { frames, width, height } = await this.#engine.generate(request, {
         ...(signal ? { signal } : {}),
         ...(onProgress ? { onProgress: (progress) => onProgress({ ...progress, index }) } : {}),
       });
-      const recipe = { ...settings, seed, width, height, model: this.#name };
+      const recipe = this.#recipe(options, { ...settings, seed, width, height });
       results.push(new GeneratedImage(recipe, frames[0]!));
     }
     return results as [GeneratedImage, ...GeneratedImage[]];
@@ -260,6 +279,7 @@ export class Model implements AsyncDisposable {
    * @param options the prompt, and what differs from the model's defaults
    * @returns the clip; all its frames are in memory
    * @throws {RangeError} for a value that this model cannot serve, before any work begins
+   * @throws {LoraError} for an adapter that cannot be used; its `problems` list what is wrong
    * @throws {Error} for a picture or clip that cannot be read; the message names the file
    * @throws {DOMException} named `AbortError` when `signal` fires first
    */
@@ -290,8 +310,9 @@ export class Model implements AsyncDisposable {
       ...(video ? { video } : {}),
       ...(strength === undefined ? {} : { strength }),
       ...(options.quality ? { quality: options.quality } : {}),
+      ...(options.loras ? { loras: options.loras } : {}),
     }, { ...(signal ? { signal } : {}), ...(onProgress ? { onProgress } : {}) });
-    const recipe = { ...settings, seed, width, height, model: this.#name };
+    const recipe = this.#recipe(options, { ...settings, seed, width, height });
     return new GeneratedVideo({
       ...{ recipe, frames, fps },
       ...(clip?.audio ? { audio: clip.audio } : {}),
@@ -312,6 +333,10 @@ export class Model implements AsyncDisposable {
     const { taskType, images = [] } = options;
     const query = { output, hasImage: images.length > 0, hasVideo };
     return resolveTask({ ...query, ...(taskType ? { taskType } : {}) }, this.info);
+  }
+
+  #recipe({ loras }: SamplingOptions, settings: Omit<Recipe, "model" | "loras">): Recipe {
+    return { ...settings, model: this.#name, ...(loras ? { loras } : {}) };
   }
 
   /** What a call says of prompt, size and sampling, completed and checked. */
@@ -345,6 +370,8 @@ export interface ServeOptions extends DeviceOptions, Omit<StartOptions, "openEng
   servedModelName?: string;
   /** The text of a prompt enhancer's configuration file. */
   promptEnhancerConfig?: string;
+  /** Most bytes of adapters kept in memory, those in use aside; 2 GiB when left out. */
+  loraCacheBytes?: number;
 }
 
 /**
@@ -379,7 +406,7 @@ export function serve(options: ServeOptions = {}): RunningServer {
     ...(config === undefined
       ? {}
       : { enhancer: readEnhancer(config, (name) => Deno.env.get(name)) }),
-    settings: { modelPath, servedModelName, ...settings },
+    settings: { modelPath, servedModelName, loraFolders: loraFolders(modelPath), ...settings },
     openEngine: (onProgress) => {
       let tenths = 0;
       return openNamed(modelPath, {
@@ -397,9 +424,8 @@ export function serve(options: ServeOptions = {}): RunningServer {
 }
 
 async function openNamed(path: string, options: LoadModelOptions): Promise<Engine> {
-  const { maxVramBytes, powerPreference, forceSoftware, gpuBackend, onLoadProgress, onNote } =
-    options;
-  const { parts } = options;
+  const { maxVramBytes, powerPreference, forceSoftware, gpuBackend, parts } = options;
+  const { loraCacheBytes, onLoadProgress, onNote } = options;
   return await openEngine({
     modelPath: path === BUNDLED_MODEL ? fileURLToPath(BUNDLED_FOLDER) : path,
     tuning: options.tuning ?? "cached",
@@ -408,9 +434,27 @@ async function openNamed(path: string, options: LoadModelOptions): Promise<Engin
     ...(powerPreference === undefined ? {} : { powerPreference }),
     ...(forceSoftware === undefined ? {} : { forceSoftware }),
     ...(gpuBackend === undefined ? {} : { gpuBackend }),
+    ...(loraCacheBytes === undefined ? {} : { loraCacheBytes }),
     ...(onLoadProgress === undefined ? {} : { onLoadProgress }),
     ...(onNote === undefined ? {} : { onNote }),
   });
+}
+
+/** Where a server's clients may name adapters when it was not told: beside the model, and in the hub's cache. */
+function loraFolders(modelPath: string): string[] {
+  const path = modelPath === BUNDLED_MODEL ? fileURLToPath(BUNDLED_FOLDER) : modelPath;
+  const folders: string[] = [];
+  try {
+    folders.push(statSync(path).isDirectory() ? path : dirname(path));
+  } catch {
+    // A hub id: it is in the cache, or will be.
+  }
+  try {
+    folders.push(hubCacheFolder());
+  } catch {
+    // Without a home there is no cache.
+  }
+  return folders;
 }
 
 const BUNDLED_FOLDER = new URL("./models/bundled/", import.meta.url);

@@ -5,6 +5,7 @@
  */
 
 import { InvalidArgumentError } from "commander";
+import { LORA_TARGETS, type LoraTargetName } from "../server/contract/lora_words.ts";
 
 /** Flags of the reference that are called otherwise here. */
 const ALIASES: ReadonlyMap<string, string> = new Map([
@@ -88,6 +89,47 @@ export function boolean(text: string | boolean): boolean {
   if (["true", "1", "yes", "on"].includes(word)) return true;
   if (["false", "0", "no", "off"].includes(word)) return false;
   throw new InvalidArgumentError("It must be true or false.");
+}
+
+/** An adapter as a flag names it. */
+export interface LoraFlag {
+  /** A file, a folder or a hub id. */
+  path: string;
+  /** How strongly. */
+  strength?: number;
+  /** On which component. */
+  target?: LoraTargetName;
+}
+
+/**
+ * Collects adapters: `path`, `path:strength` or `path:strength:target`; the flag may be repeated.
+ *
+ * @param text such as `style.safetensors:0.8:transformer`
+ * @param before adapters of earlier arguments
+ * @returns all adapters so far
+ * @throws {InvalidArgumentError} for a strength or a target that is none
+ */
+export function lora(text: string, before: readonly LoraFlag[] = []): LoraFlag[] {
+  // From the right: a path may have colons of its own, as on Windows.
+  const parts = text.trim().split(":");
+  const target = LORA_TARGETS.find((known) => parts.length > 1 && known === parts.at(-1));
+  if (target !== undefined) parts.pop();
+  const last = parts.length > 1 ? parts.at(-1)! : "";
+  const strength = last !== "" && Number.isFinite(Number(last)) ? Number(last) : undefined;
+  if (strength !== undefined) parts.pop();
+  const path = parts.join(":");
+  if (path === "" || /\.safetensors:|:[+-]?[\d.]+:/i.test(path)) {
+    throw new InvalidArgumentError(
+      `It must be path, path:strength or path:strength:target, with a number as strength and ${
+        LORA_TARGETS.join(", ")
+      } as target.`,
+    );
+  }
+  return [...before, {
+    path,
+    ...(strength === undefined ? {} : { strength }),
+    ...(target === undefined ? {} : { target }),
+  }];
 }
 
 const UNITS = ["", "k", "m", "g", "t"];

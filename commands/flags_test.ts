@@ -1,6 +1,16 @@
 import { strict as assert } from "node:assert";
 import { InvalidArgumentError } from "commander";
-import { boolean, duration, integer, memory, nonNegative, normalizeArgs, seeds } from "./flags.ts";
+import {
+  boolean,
+  duration,
+  integer,
+  lora,
+  type LoraFlag,
+  memory,
+  nonNegative,
+  normalizeArgs,
+  seeds,
+} from "./flags.ts";
 
 Deno.test("normalizeArgs() takes underscores for dashes in names, never in values", () => {
   const args = ["serve", "--model_path", "a_b", "--output_path=c_d", "-x_y", "--", "__a"];
@@ -74,5 +84,21 @@ Deno.test("duration() reads lengths of time as milliseconds", () => {
 Deno.test("duration() refuses numbers without a unit, and nonsense", () => {
   for (const text of ["", "7", "-1d", "d", "1y", "1d12h", "1e3s", "9".repeat(30) + "w"]) {
     assert.throws(() => duration(text), InvalidArgumentError, text);
+  }
+});
+
+Deno.test("lora() reads a path with strength and target, and leaves other colons to the path", () => {
+  const cases: [text: string, lora: LoraFlag][] = [
+    ["a.safetensors", { path: "a.safetensors" }],
+    ["a.safetensors:0.8", { path: "a.safetensors", strength: 0.8 }],
+    ["org/name:-1:transformer_2", { path: "org/name", strength: -1, target: "transformer_2" }],
+    ["a.safetensors:all", { path: "a.safetensors", target: "all" }],
+    ["C:\\x\\a.safetensors:1e-1", { path: "C:\\x\\a.safetensors", strength: 0.1 }],
+    ["a:b", { path: "a:b" }],
+  ];
+  for (const [text, expected] of cases) assert.deepEqual(lora(text), [expected]);
+  assert.deepEqual(lora("b", lora("a")), [{ path: "a" }, { path: "b" }]);
+  for (const text of ["", "a.safetensors:x", "a:1:x", "a.safetensors:1:transformer:2"]) {
+    assert.throws(() => lora(text), InvalidArgumentError, text);
   }
 });

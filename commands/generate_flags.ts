@@ -26,6 +26,7 @@ import {
   resolveSeeds,
 } from "../server/mod.ts";
 import { UsageError } from "./failure.ts";
+import type { LoraFlag } from "./flags.ts";
 
 /** Flags of `generate`, as the program reads them. */
 export interface GenerateFlags extends DeviceOptions, ModelParts {
@@ -35,6 +36,8 @@ export interface GenerateFlags extends DeviceOptions, ModelParts {
   modelPath: string;
   /** What to keep away from. */
   negativePrompt?: string;
+  /** Adapters in the order in which they are applied. */
+  lora?: LoraFlag[];
   /** Pictures to edit or to start from: paths. */
   image?: string[];
   /** The clip to change: a path. */
@@ -144,6 +147,7 @@ export async function readOptions(flags: GenerateFlags): Promise<SamplingOptions
       ...size,
       ...present({ width, height, negativePrompt, numInferenceSteps, guidanceScale, quality }),
       ...(flags.taskType === undefined ? {} : { taskType: readTask(flags.taskType) }),
+      ...(flags.lora === undefined ? {} : { loras: flags.lora }),
     };
   });
   try {

@@ -8,7 +8,8 @@ import { Command, Option } from "commander";
 import { LOG_FORMATS } from "../server/log.ts";
 import { X264_PRESETS } from "../media/video/x264.ts";
 import { version } from "../server/version.ts";
-import { boolean, duration, integer, memory, nonNegative, seeds } from "./flags.ts";
+import { MERGE_MODES } from "../server/contract/lora_words.ts";
+import { boolean, duration, integer, lora, memory, nonNegative, seeds } from "./flags.ts";
 
 /** Called with the exit status of the command that ran. */
 export type OnStatus = (status: number) => void;
@@ -80,6 +81,22 @@ function serveCommand(onStatus: OnStatus): Command {
       new Option("--log-format <format>", "sentences, or one JSON object a line")
         .choices(LOG_FORMATS).default("text"),
     )
+    .option(
+      "--lora <path[:strength[:target]]>",
+      "LoRA adapter to set at the start; may be repeated",
+      lora,
+    )
+    .addOption(
+      new Option(
+        "--lora-dir <folder>",
+        "folder whose adapters clients may name; may be repeated",
+      ).argParser(collect).default([], "the model's folder and the hub cache"),
+    )
+    .option("--lora-cache-size <memory>", "adapters kept in memory (default: 2G)", memory)
+    .addOption(
+      new Option("--lora-merge-mode <mode>", "how adapters are brought in by default")
+        .choices(MERGE_MODES).default("auto"),
+    )
     .option("--prompt-enhancer-config <file>", "JSON file that enables enhance_prompt")
     .addOption(flag("--text-encoder-cpu-offload", "accepted, without effect yet"))
     .addOption(flag("--pin-cpu-memory", "accepted, without effect yet"))
@@ -96,6 +113,11 @@ function generateCommand(onStatus: OnStatus): Command {
   const generate = command("generate", "Make pictures or clips and write them to files");
   addModelFlags(generate)
     .requiredOption("--prompt <text>", "what to draw")
+    .option(
+      "--lora <path[:strength[:target]]>",
+      "LoRA adapter: a file, a folder or a hub id; may be repeated",
+      lora,
+    )
     .option("--image <file...>", "picture to edit or to start from; may be repeated", collect)
     .option("--video <file>", "clip to change")
     .option("--strength <share>", "how much of the clip is made anew, above 0 to 1", nonNegative)

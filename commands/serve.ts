@@ -5,9 +5,16 @@
  */
 
 import { readFile } from "node:fs/promises";
-import { BUNDLED_MODEL, type DeviceOptions, type ModelParts, serve } from "../mod.ts";
+import {
+  BUNDLED_MODEL,
+  type DeviceOptions,
+  type MergeMode,
+  type ModelParts,
+  serve,
+} from "../mod.ts";
 import { createLog, type Log, type LogFormat, readS3Settings } from "../server/mod.ts";
 import { describeFailure, UsageError } from "./failure.ts";
+import type { LoraFlag } from "./flags.ts";
 import { partsOf } from "./part_flags.ts";
 
 /** Flags of `serve`, read and checked. */
@@ -54,6 +61,14 @@ export interface ServeFlags extends DeviceOptions, ModelParts {
   enableMetrics?: boolean;
   /** How lines of the log are written. */
   logFormat: LogFormat;
+  /** Adapters to set at the start. */
+  lora?: LoraFlag[];
+  /** Folders whose adapters clients may name; the default ones when there is none. */
+  loraDir: string[];
+  /** Most bytes of adapters kept in memory. */
+  loraCacheSize?: number;
+  /** How adapters are brought in where nobody says. */
+  loraMergeMode: MergeMode;
   /** Path of the prompt enhancer's configuration. */
   promptEnhancerConfig?: string;
   /** Accepted, without effect. */
@@ -98,6 +113,8 @@ export async function runServe(flags: ServeFlags): Promise<number> {
     log,
     ...(flags.inputSavePath === undefined ? {} : { inputSavePath: flags.inputSavePath }),
     ...(s3 === undefined ? {} : { s3 }),
+    ...(flags.lora === undefined ? {} : { loras: flags.lora }),
+    ...(flags.loraCacheSize === undefined ? {} : { loraCacheBytes: flags.loraCacheSize }),
     ...(flags.maxVram === undefined ? {} : { maxVramBytes: flags.maxVram }),
     ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
     ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),
@@ -110,6 +127,8 @@ export async function runServe(flags: ServeFlags): Promise<number> {
       retainMs: flags.retain,
       enableMetrics: flags.enableMetrics === true,
       allowPrivateUrls: flags.allowPrivateUrls === true,
+      loraMergeMode: flags.loraMergeMode,
+      ...(flags.loraDir.length === 0 ? {} : { loraFolders: flags.loraDir }),
     },
   });
   log(`Listening on ${server.url}, loading ${name}`);

@@ -9,6 +9,8 @@ const FLAGS: ServeFlags = {
   retain: 0,
   logFormat: "text",
   apiKey: [],
+  loraDir: [],
+  loraMergeMode: "auto",
   maxQueue: 64,
   corsOrigin: [],
   numGpus: 1,

@@ -18,6 +18,8 @@ import type { PromptEnhancer } from "./enhancer.ts";
 import { JobQueue } from "./jobs/job_queue.ts";
 import { JobStore } from "./jobs/job_store.ts";
 import type { Log } from "./log.ts";
+import { LoraFiles } from "./loras/lora_files.ts";
+import { ServerLoras } from "./loras/server_loras.ts";
 import { ServiceMetrics } from "./metrics/service_metrics.ts";
 import { toApiError } from "./respond.ts";
 import { mountAbsent } from "./routes/absent.ts";
@@ -27,6 +29,7 @@ import { mountHealth } from "./routes/health.ts";
 import { mountImageContent } from "./routes/image_content.ts";
 import { mountImages } from "./routes/images.ts";
 import { mountJobs } from "./routes/jobs.ts";
+import { mountLoras } from "./routes/loras.ts";
 import { mountMetrics } from "./routes/metrics.ts";
 import { mountVideoContent } from "./routes/video_content.ts";
 import { mountVideoEvents } from "./routes/video_events.ts";
@@ -84,17 +87,21 @@ export function createService(options: AppOptions): { app: App; services: Servic
     enhancer: options.enhancer,
     ffmpeg: () => ffmpeg ??= options.ffmpeg ? Promise.resolve(options.ffmpeg) : findFfmpeg(),
   };
+  const log = options.log ?? (() => {});
+  const { loraFolders: folders, namedLoras: named, loraMergeMode } = shared.settings;
+  const files = new LoraFiles({ folders, named, log });
   const queue = options.jobs?.queue ?? new JobQueue(store, { maxQueue: DEFAULT_MAX_QUEUE });
   const services: Services = {
     ...shared,
     store,
     queue,
+    loras: new ServerLoras(shared.engine, files, loraMergeMode),
     metrics: new ServiceMetrics({ engine: shared.engine, store, queue }),
     runners: new Runners(shared),
     inputRoot: options.inputRoot ?? join(tmpdir(), "denoise-inputs"),
-    log: options.log ?? (() => {}),
+    log,
   };
-  const { settings, log } = services;
+  const { settings } = services;
   const app: App = new Hono<AppEnv>();
   queue.onEnd((id) => noteEnd(id, services));
 
@@ -142,6 +149,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
   mountVideos(app, services);
   mountVideoContent(app, services);
   mountVideoEvents(app, services);
+  mountLoras(app, services);
   mountJobs(app, services);
   mountMetrics(app, services);
   mountDocuments(app, services);

@@ -33,6 +33,23 @@ export async function readJson(request: Request, maxBytes: number): Promise<unkn
   if (bytes.length === 0) {
     throw badRequest("Cannot read the body: it is empty", undefined, "invalid_json");
   }
+  return parseJson(bytes);
+}
+
+/**
+ * Reads a body as JSON whatever content type it has, as `curl -d` sends another one.
+ *
+ * @param request of any content type
+ * @param maxBytes longest body
+ * @returns any JSON value; an empty object for an empty body
+ * @throws {ApiError} as {@link readJson} does, but never for the content type
+ */
+export async function readAnyJson(request: Request, maxBytes: number): Promise<unknown> {
+  const bytes = await readBytes(request, maxBytes);
+  return bytes.length === 0 ? {} : parseJson(bytes);
+}
+
+function parseJson(bytes: Uint8Array): unknown {
   let text: string;
   try {
     text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);

@@ -19,7 +19,7 @@ export { outputOf, readTask, resolveTask } from "./contract/task.ts";
 export { EngineState, type EngineStatus } from "./engine_state.ts";
 export { type EnhancerTask, type PromptEnhancer, readEnhancer } from "./enhancer.ts";
 export { formatOfPath, GeneratedImage } from "./images/generated_image.ts";
-export { type Recipe, recipeText } from "./images/recipe.ts";
+export { type Recipe, type RecipeLora, recipeText } from "./images/recipe.ts";
 export { fitPicture, sizeFromPicture } from "./inputs/fit_picture.ts";
 export {
   type ClipSource,
@@ -46,6 +46,13 @@ export {
   type StartOptions,
   startServer,
 } from "./serve.ts";
+export type { StartLora } from "./loras/start_loras.ts";
+export {
+  LORA_TARGETS,
+  type LoraTargetName,
+  MERGE_MODES,
+  type MergeMode,
+} from "./contract/lora_words.ts";
 export { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS, type ServerSettings } from "./settings.ts";
 export { LocalStorage } from "./storage/local.ts";
 export { readS3Settings, type S3Flags, type S3Settings } from "./storage/s3_settings.ts";

@@ -11,15 +11,20 @@ import type { Services } from "./services.ts";
  * The model and the settings that count for requests.
  *
  * @param services of the server
+ * @param signal of the request
  * @returns the context of one request
  * @throws {ApiError} 503 until the model is loaded
  */
-export function requestContext({ engine, settings, enhancer, storage }: Services): RequestContext {
+export function requestContext(
+  { engine, settings, enhancer, storage, loras }: Services,
+  signal: AbortSignal,
+): RequestContext {
   return {
     info: engine.engine.info,
     servedModelName: settings.servedModelName,
     strictFields: settings.strictFields,
     canEnhance: enhancer !== undefined,
     persistent: storage !== undefined,
+    findLoras: (items) => loras.resolve(items, signal),
   };
 }

@@ -13,6 +13,8 @@ import type { PromptEnhancer } from "./enhancer.ts";
 import { InputFolder } from "./inputs/input_folder.ts";
 import { JobQueue } from "./jobs/job_queue.ts";
 import { JobStore } from "./jobs/job_store.ts";
+import type { ServerLoras } from "./loras/server_loras.ts";
+import type { StartLora } from "./loras/start_loras.ts";
 import type { Log } from "./log.ts";
 import { resumeJobs } from "./resume.ts";
 import { startSweeping } from "./retention.ts";
@@ -45,6 +47,8 @@ export interface StartOptions {
   s3?: S3Settings;
   /** Most jobs that wait. */
   maxQueue?: number;
+  /** Adapters that are set before the first request is answered. */
+  loras?: readonly StartLora[];
   /** What differs from the default settings. */
   settings?: Partial<ServerSettings>;
   /** Rewrites prompts. */
@@ -128,7 +132,9 @@ export function startServer(options: StartOptions): RunningServer {
     store.close();
     throw error;
   }
-  options.openEngine((fraction) => engine.progress = fraction).then(opened.resolve, opened.reject);
+  options.openEngine((fraction) => engine.progress = fraction)
+    .then((loaded) => withLoras(loaded, services.loras, options.loras ?? []))
+    .then(opened.resolve, opened.reject);
   if (resumes) resumeJobs(services);
   const stopSweeping = startSweeping(services);
 
@@ -148,6 +154,21 @@ export function startServer(options: StartOptions): RunningServer {
     ready,
     close: () => closing ??= close(),
   };
+}
+
+/** The engine with adapters set; closed when they cannot be. */
+async function withLoras(
+  engine: Engine,
+  serverLoras: ServerLoras,
+  loras: readonly StartLora[],
+): Promise<Engine> {
+  try {
+    if (loras.length > 0) await serverLoras.begin(engine, loras);
+    return engine;
+  } catch (error) {
+    await engine.close();
+    throw error;
+  }
 }
 
 function openStorage(

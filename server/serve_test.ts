@@ -1,4 +1,6 @@
 import { strict as assert } from "node:assert";
+import { join } from "node:path";
+import { adapterFile } from "../tests/fakes/adapters.ts";
 import { FakeEngine, gradient } from "../tests/fakes/engine.ts";
 import { GeneratedImage } from "./images/generated_image.ts";
 import { type RunningServer, type StartOptions, startServer } from "./serve.ts";
@@ -146,13 +148,16 @@ Deno.test("a server that resumes keeps what an edit needs, and runs it with the 
       outputPath: folder,
       resumeJobs: true,
       graceMs: 0,
+      settings: { loraFolders: [folder] },
       openEngine: () => loaded.then(() => testee),
     });
   try {
+    await Deno.writeFile(join(folder, "a.safetensors"), adapterFile({ mark: 1 }));
     const first = run(engine(500));
     await first.ready;
     const form = new FormData();
     form.set("prompt", "a");
+    form.set("loras", '[{"path":"a.safetensors","strength":0.5}]');
     form.set("image", new Blob([await new GeneratedImage(RECIPE, gradient(RECIPE)).toPng()]));
     const answers = [1, 2].map(() =>
       fetch(`${first.url}/v1/images/edits`, { method: "POST", body: form })
@@ -179,6 +184,7 @@ Deno.test("a server that resumes keeps what an edit needs, and runs it with the 
       "completed",
     ]);
     assert.equal(testee.requests[1]!.images!.length, 1);
+    assert.equal(testee.requests[1]!.loras?.[0]?.strength, 0.5);
     await second.close();
   } finally {
     await Deno.remove(folder, { recursive: true });

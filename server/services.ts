@@ -7,6 +7,7 @@
 import type { Hono } from "hono";
 import type { EngineState } from "./engine_state.ts";
 import type { PromptEnhancer } from "./enhancer.ts";
+import type { ServerLoras } from "./loras/server_loras.ts";
 import type { JobQueue } from "./jobs/job_queue.ts";
 import type { Log } from "./log.ts";
 import type { JobStore } from "./jobs/job_store.ts";
@@ -28,6 +29,8 @@ export interface Services {
   readonly queue: JobQueue;
   /** Keeps results; absent when none are kept. */
   readonly storage: ResultStorage | undefined;
+  /** Adapters that are loaded and set. */
+  readonly loras: ServerLoras;
   /** Rewrites prompts; absent when not configured. */
   readonly enhancer: PromptEnhancer | undefined;
   /** Reads and writes video files. */

@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { MergeMode } from "./contract/lora_words.ts";
 import type { FormLimits } from "./inputs/multipart.ts";
 
 /** Settings of a server that outlast its requests. */
@@ -30,6 +31,12 @@ export interface ServerSettings {
   enableMetrics: boolean;
   /** Number of GPUs that records name. */
   numGpus: number;
+  /** Folders whose adapters clients may name. */
+  loraFolders: readonly string[];
+  /** Files of adapters by names that clients may give in place of their paths. */
+  namedLoras: Readonly<Record<string, string>>;
+  /** How adapters are brought in where a request does not say. */
+  loraMergeMode: MergeMode;
 }
 
 /** What holds where nothing else was said. */
@@ -45,6 +52,9 @@ export const DEFAULT_SETTINGS: Readonly<ServerSettings> = {
   retainMs: 7 * 24 * 60 * 60 * 1000,
   enableMetrics: false,
   numGpus: 1,
+  loraFolders: [],
+  namedLoras: {},
+  loraMergeMode: "auto",
 };
 
 /** Most jobs that wait where nothing else was said. */

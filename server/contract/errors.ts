@@ -23,6 +23,8 @@ export interface ErrorBody {
   error: { message: string; type: string; param: string | null; code: string | null };
   /** For clients of the reference service: the text, or the list of a 422. */
   detail: string | ValidationIssue[];
+  /** All that is wrong with an adapter, one line each. */
+  problems?: readonly string[];
 }
 
 /** Statuses that the service answers a failure with. */
@@ -51,6 +53,8 @@ export interface ApiErrorOptions {
   code?: string;
   /** The reference's text or list, where it differs from the message. */
   detail?: string | ValidationIssue[];
+  /** All that is wrong with an adapter, one line each. */
+  problems?: readonly string[];
   /** Headers of the answer, such as `retry-after`. */
   headers?: Readonly<Record<string, string>>;
   /** What went wrong underneath; for the log, never for the client. */
@@ -85,6 +89,7 @@ export class ApiError extends Error {
         code: options.code ?? null,
       },
       detail: options.detail ?? message,
+      ...(options.problems?.length ? { problems: options.problems } : {}),
     };
   }
 }

@@ -7,7 +7,9 @@
 import type { ModelInfo, QualityTier, TaskType } from "../../engine/types.ts";
 import { asClientError, checkChoice } from "./checks.ts";
 import { badRequest } from "./errors.ts";
+import type { JobLora } from "../loras/job_lora.ts";
 import { type FieldTable, ignoredFields, refuseField } from "./fields.ts";
+import type { LoraItem } from "./generation_fields.ts";
 import { checkGuidance, checkPrompt, checkSteps, resolveSeeds } from "./sampling.ts";
 import { parseSize, type Size } from "./size.ts";
 
@@ -23,6 +25,8 @@ export interface RequestContext {
   readonly canEnhance: boolean;
   /** Whether results are kept, so that a link can lead to them. */
   readonly persistent: boolean;
+  /** The adapters that a request names, else those that are set. */
+  readonly findLoras: (items: readonly LoraItem[] | null | undefined) => Promise<JobLora[]>;
 }
 
 /** The part of a request that images and videos share. */
@@ -43,6 +47,8 @@ export interface GenerationSettings {
   quality: QualityTier;
   /** Whether the prompt is rewritten first. */
   enhancePrompt: boolean;
+  /** In the order in which they are applied. */
+  loras: JobLora[];
 }
 
 /** The fields that {@link readGeneration} reads. */
@@ -84,7 +90,7 @@ export function readGeneration(
   fields: GenerationBody,
   taskType: TaskType,
   { info, canEnhance }: RequestContext,
-): GenerationSettings {
+): Omit<GenerationSettings, "loras"> {
   asClientError("prompt", () => checkPrompt("prompt", fields.prompt));
   const negativePrompt = fields.negative_prompt ?? info.defaults.negativePrompt;
   asClientError("negative_prompt", () => checkPrompt("negative_prompt", negativePrompt, true));

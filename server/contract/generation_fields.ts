@@ -22,6 +22,19 @@ export const flag = (): Nullish<z.ZodBoolean> => z.boolean().nullish();
 export const dictionary = (): Nullish<z.ZodRecord<z.ZodString, z.ZodUnknown>> =>
   z.record(z.string(), z.unknown()).nullish();
 
+/** An adapter that a generation names; a misspelt key would go unnoticed. */
+const loraItem = z.strictObject({
+  nickname: text(),
+  path: text(),
+  strength: number(),
+  target: text(),
+  alpha: integer(),
+  merge_mode: text(),
+});
+
+/** An adapter as a request names it. */
+export type LoraItem = z.output<typeof loraItem>;
+
 /** Fields that steer any generation. */
 export const GENERATION_FIELDS = {
   prompt: z.string(),
@@ -38,6 +51,7 @@ export const GENERATION_FIELDS = {
   output_compression: integer(),
   enhance_prompt: flag(),
   task_type: text(),
+  loras: z.array(loraItem).nullish(),
 };
 
 /** Fields that clients may send with any generation and that change nothing. */

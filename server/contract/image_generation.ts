@@ -67,7 +67,10 @@ const MAX_PREVIEWS = 3;
  * @returns what has to be done
  * @throws {ApiError} 422 for wrong types, 400 for wrong values
  */
-export function readImageRequest(json: unknown, context: RequestContext): ImageRequest {
+export async function readImageRequest(
+  json: unknown,
+  context: RequestContext,
+): Promise<ImageRequest> {
   const isObject = typeof json === "object" && json !== null && !Array.isArray(json);
   const body = isObject ? flattenExtras(json as Record<string, unknown>) : json;
   const fields = validate(imageGenerationSchema, body);
@@ -87,6 +90,7 @@ export function readImageRequest(json: unknown, context: RequestContext): ImageR
     ...readGeneration(fields, taskType, context),
     ...size,
     ...readImageOutput(fields, context, "url"),
+    loras: await context.findLoras(fields.loras),
     images: [],
     ignored,
   };

@@ -54,7 +54,9 @@ function explain(issue: z.core.$ZodIssue, input: unknown): readonly [string, str
       return EXPECTED[issue.expected] ??
         ["type_error", `Input should be of type ${issue.expected}`];
     case "invalid_union":
-      return ["int_or_list", "Input should be a valid integer or a list of valid integers"];
+      return issue.message.startsWith("Input should")
+        ? ["union_type", issue.message]
+        : ["int_or_list", "Input should be a valid integer or a list of valid integers"];
     case "too_big":
       return ["less_than_equal", `Input should be less than or equal to ${issue.maximum}`];
     case "too_small":

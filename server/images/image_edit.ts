@@ -78,6 +78,7 @@ export async function readImageEdit(
   const settings = {
     ...readGeneration(fields, taskType, context),
     ...readImageOutput(fields, context, "b64_json"),
+    loras: await context.findLoras(fields.loras),
   };
   const files = await resolveReferences(pictures, { ...sources, takesVideo: false });
   const first = await pictureSize(files[0]!);

@@ -12,6 +12,7 @@ import { explainEngineFailure } from "../jobs/engine_failure.ts";
 import type { JobContext } from "../jobs/job.ts";
 import { progressOfAll } from "../jobs/output_progress.ts";
 import { PreviewEncoder } from "../jobs/previews.ts";
+import { toLoraUses } from "../loras/job_lora.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import { recipeText } from "./recipe.ts";
 
@@ -159,5 +160,6 @@ function toEngine(request: ImageRequest, prompt: string, seed: number): Generate
     guidanceScale,
     taskType,
     quality,
+    loras: toLoraUses(request.loras),
   };
 }

@@ -25,6 +25,20 @@ export interface Recipe {
   numInferenceSteps: number;
   /** Weight of classifier-free guidance. */
   guidanceScale: number;
+  /** Adapters in the order in which they were applied; none when left out. */
+  loras?: readonly RecipeLora[];
+}
+
+/** An adapter that a picture was made with. */
+export interface RecipeLora {
+  /** As it was given: a name, a file, a folder or a hub id. */
+  path: string;
+  /** 1 when left out. */
+  strength?: number;
+  /** The component that it changed; all when left out. */
+  target?: string;
+  /** What replaced the file's own. */
+  alpha?: number;
 }
 
 /** EXIF holds 64 KiB at most; a character takes up to 6 bytes there, and there are two prompts. */
@@ -47,6 +61,7 @@ export function recipeText(recipe: Recipe, format: OutputFormat): Record<string,
     size: `${recipe.width}x${recipe.height}`,
     num_inference_steps: String(recipe.numInferenceSteps),
     guidance_scale: String(recipe.guidanceScale),
+    loras: recipe.loras?.length ? JSON.stringify(recipe.loras.map(toItem)) : "",
   };
   const limit = format === "png" ? Infinity : MAX_EXIF_TEXT;
   return Object.fromEntries(
@@ -54,6 +69,11 @@ export function recipeText(recipe: Recipe, format: OutputFormat): Record<string,
       .filter(([, value]) => value !== "")
       .map(([name, value]) => [name, shorten(writable(value), limit)]),
   );
+}
+
+/** As requests name an adapter. */
+function toItem({ path, strength = 1, target = "all", alpha }: RecipeLora) {
+  return { path, strength, target, ...(alpha === undefined ? {} : { alpha }) };
 }
 
 /** No metadata format holds NUL, and half a surrogate pair is not text. */

@@ -5,6 +5,7 @@
  */
 
 import { ApiError, badRequest } from "../contract/errors.ts";
+import { loraRefusal } from "../loras/lora_refusal.ts";
 
 /**
  * Turns what the engine threw into what the job ends with.
@@ -17,6 +18,8 @@ export function explainEngineFailure(error: unknown): never {
   // A request that the model refuses says so in a sentence; other type errors are defects of ours.
   const isRefusal = error instanceof RangeError || error instanceof TypeError;
   if (isRefusal && error.message.startsWith("Cannot ")) throw badRequest(error.message);
+  const refusal = loraRefusal(error, "loras");
+  if (refusal instanceof ApiError) throw refusal;
   if (error instanceof Error && error.name === "DeviceLostError") {
     throw new ApiError(
       503,

@@ -26,6 +26,7 @@ const error = z.object({
     code: z.string().nullable().describe("A word for programs"),
   }),
   detail: z.union([z.string(), z.array(validationIssue)]).describe("The text, or a 422's list"),
+  problems: z.array(z.string()).optional().describe("All that is wrong with an adapter"),
 });
 
 const model = z.strictObject({
@@ -132,6 +133,41 @@ const job = z.strictObject({
   error: z.strictObject({ code: z.string(), message: z.string() }).nullable(),
 });
 
+const loraMode = z.enum(["merged", "dynamic"]).describe("Written into the weights, or beside them");
+
+const loraChange = z.strictObject({
+  status: z.literal("ok"),
+  message: z.string().describe("What was done"),
+  adapters: z.array(z.strictObject({
+    nickname: z.string(),
+    path: z.string().describe("As it was given"),
+    target: z.string().describe("The component that it changes"),
+    strength: z.number(),
+    mode: loraMode,
+    dialect: z.string().describe("How the file's naming is called"),
+    note: z.string().nullable().describe("Why it is not brought in as asked"),
+    matched_layers: z.int().min(1),
+    unmatched_keys: z.array(z.string()).describe("Keys of the file that fit no layer"),
+  })).describe("What is in use now on the components that were named, in order"),
+});
+
+const loraList = z.strictObject({
+  loaded_adapters: z.array(z.strictObject({ nickname: z.string(), path: z.string() })),
+  active: z.record(
+    z.string(),
+    z.array(z.strictObject({
+      nickname: z.string(),
+      path: z.string(),
+      merged: z.boolean(),
+      mode: loraMode,
+      strength: z.number(),
+    })),
+  ).describe("By component, in the order in which they are applied"),
+  num_lora_layers_with_weights: z.record(z.string(), z.int()).describe(
+    "Layers that active adapters change, by component",
+  ),
+});
+
 /** Schemas of answers by the names that they have in the document. */
 export const ANSWERS: Readonly<Record<AnswerName, z.ZodType>> = {
   Error: error,
@@ -157,6 +193,8 @@ export const ANSWERS: Readonly<Record<AnswerName, z.ZodType>> = {
     last_id: z.string().nullable(),
     has_more: z.boolean(),
   }),
+  LoraChange: loraChange,
+  LoraList: loraList,
   JobList: z.strictObject({
     object: z.literal("list"),
     running: z.int(),
@@ -179,4 +217,6 @@ export type AnswerName =
   | "Images"
   | "Video"
   | "VideoList"
+  | "LoraChange"
+  | "LoraList"
   | "JobList";

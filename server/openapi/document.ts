@@ -14,10 +14,16 @@ import {
   imageFieldTable,
   imageGenerationSchema,
 } from "../contract/image_fields.ts";
+import {
+  loraFieldTables,
+  mergeLoraSchema,
+  setLoraSchema,
+  unmergeLoraSchema,
+} from "../contract/lora_fields.ts";
 import { videoFieldTable, videoSchema } from "../contract/video_fields.ts";
 import { version } from "../version.ts";
 import { ANSWERS } from "./answers.ts";
-import { FIELD_NOTES } from "./field_notes.ts";
+import { FIELD_NOTES, LORA_FIELD_NOTES } from "./field_notes.ts";
 import { type BodyName, type Operation, OPERATIONS } from "./operations.ts";
 
 /** A JSON Schema, as far as it is looked at here. */
@@ -58,10 +64,24 @@ export interface OpenApiDocument {
   };
 }
 
-const BODIES: Readonly<Record<BodyName, { schema: z.ZodObject; table: FieldTable }>> = {
+interface Body {
+  readonly schema: z.ZodObject;
+  readonly table: FieldTable;
+  /** What fields mean; {@link FIELD_NOTES} when left out. */
+  readonly notes?: Readonly<Record<string, string>>;
+}
+
+const BODIES: Readonly<Record<BodyName, Body>> = {
   ImageGeneration: { schema: imageGenerationSchema, table: imageFieldTable },
   ImageEdit: { schema: imageEditSchema, table: imageEditFieldTable },
   VideoRequest: { schema: videoSchema, table: videoFieldTable },
+  SetLora: { schema: setLoraSchema, table: loraFieldTables.set, notes: LORA_FIELD_NOTES },
+  MergeLora: { schema: mergeLoraSchema, table: loraFieldTables.merge, notes: LORA_FIELD_NOTES },
+  UnmergeLora: {
+    schema: unmergeLoraSchema,
+    table: loraFieldTables.unmerge,
+    notes: LORA_FIELD_NOTES,
+  },
 };
 
 /** What is said of fields that change nothing. */
@@ -82,9 +102,13 @@ export function openApiDocument(needsKey: boolean): OpenApiDocument {
     (paths[operation.path] ??= {})[operation.method] = describeOperation(operation);
   }
   const schemas: Record<string, JsonSchema> = {};
-  for (const [name, { schema, table }] of Object.entries(BODIES)) {
-    schemas[name] = bodySchema(schema, table);
-    schemas[`${name}Form`] = formSchema(schemas[name]);
+  const forms = new Set(
+    OPERATIONS.filter(({ body }) => body?.types.some((type) => type.startsWith("multipart/")))
+      .map(({ body }) => body!.schema),
+  );
+  for (const [name, body] of Object.entries(BODIES)) {
+    schemas[name] = bodySchema(body);
+    if (forms.has(name as BodyName)) schemas[`${name}Form`] = formSchema(schemas[name]);
   }
   for (const [name, schema] of Object.entries(ANSWERS)) {
     schemas[name] = jsonSchema(schema, "output");
@@ -128,7 +152,9 @@ function describeOperation(operation: Operation): Record<string, unknown> {
     tags: [tag],
     summary,
     ...(parameters.length > 0 ? { parameters } : {}),
-    ...(body ? { requestBody: { required: true, content: bodyContent(body) } } : {}),
+    ...(body
+      ? { requestBody: { required: body.isOptional !== true, content: bodyContent(body) } }
+      : {}),
     responses: {
       200: {
         description: events ? `The result; as events: ${events}` : "The result",
@@ -176,10 +202,12 @@ function jsonSchema(schema: z.ZodType, io: "input" | "output"): JsonSchema {
   return document as JsonSchema;
 }
 
-function bodySchema(schema: z.ZodObject, { withoutEffect }: FieldTable): JsonSchema {
+function bodySchema(
+  { schema, table: { withoutEffect }, notes = FIELD_NOTES }: Body,
+): JsonSchema {
   const document = jsonSchema(schema, "input");
   for (const [name, field] of Object.entries(document.properties ?? {})) {
-    field.description = withoutEffect.has(name) ? NO_EFFECT : FIELD_NOTES[name] ?? name;
+    field.description = withoutEffect.has(name) ? NO_EFFECT : notes[name] ?? name;
   }
   return document;
 }

@@ -24,6 +24,9 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
   output_compression: "0 (small) to 100 (best); wins over `output_quality`",
   enhance_prompt: "Have the prompt rewritten first, where the server is set up for it",
   task_type: "`T2I`, `I2I`, `TI2I`, `T2V`, `I2V`, `TI2V`, `V2V` or `F2V`; follows from the inputs",
+  loras: "LoRA adapters for this request alone, in place of those that are set, in the order in " +
+    "which they are applied: each with a `path` or the `nickname` of one that was set, and " +
+    "`strength`, `target`, `alpha`, `merge_mode`; an empty list for none",
   response_format: "`url` or `b64_json`",
   background: "`auto`, `opaque` or `transparent`; the latter chooses PNG",
   output_format: "`png`, `jpeg`, `jpg` or `webp`",
@@ -44,4 +47,18 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
   reference_url: "Address of a picture or clip to start from",
   video_reference: "Clip to start from: a file, or an address",
   video_url: "Address of a clip to start from",
+};
+
+/** As {@link FIELD_NOTES}, for requests about adapters. */
+export const LORA_FIELD_NOTES: Readonly<Record<string, string>> = {
+  lora_nickname: "What the adapter is called from now on, or a list of such names; required",
+  lora_path: "File or folder that the server may read, or a hub id: `org/name` or " +
+    "`org/name/file.safetensors`; one for each nickname. Not needed for a nickname that is known",
+  target: "`all` (default), `transformer`, `transformer_2`, `critic` or `text_encoder`; " +
+    "one for all adapters, or for `set_lora` one for each",
+  strength: "0 leaves the model as it is, 1 (default) is as trained; one for all adapters, or " +
+    "for `set_lora` one for each",
+  merge_mode: "`auto` (default), `merge` into the weights, or `dynamic` beside them",
+  lora_alpha: "Replaces the alpha of the file; one for all adapters, or one for each",
+  strict: "Whether keys of the file that fit no layer are an error",
 };

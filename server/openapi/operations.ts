@@ -7,7 +7,13 @@
 import type { AnswerName } from "./answers.ts";
 
 /** Schemas of request bodies by the names that they have in the document. */
-export type BodyName = "ImageGeneration" | "ImageEdit" | "VideoRequest";
+export type BodyName =
+  | "ImageGeneration"
+  | "ImageEdit"
+  | "VideoRequest"
+  | "SetLora"
+  | "MergeLora"
+  | "UnmergeLora";
 
 /** What an operation answers with: JSON of a schema, or something else of a media type. */
 export type OperationAnswer = { readonly json: AnswerName } | {
@@ -30,7 +36,12 @@ export interface Operation {
   /** Query parameters: name, JSON type, meaning. */
   readonly query?: readonly (readonly [name: string, type: "string" | "integer", note: string])[];
   /** The body and the content types that it may have. */
-  readonly body?: { readonly schema: BodyName; readonly types: readonly string[] };
+  readonly body?: {
+    readonly schema: BodyName;
+    readonly types: readonly string[];
+    /** Whether it may be left out. */
+    readonly isOptional?: boolean;
+  };
   /** Answer with status 200. */
   readonly answer: OperationAnswer;
   /** Answer with events, where a request asks for them. */
@@ -139,6 +150,41 @@ export const OPERATIONS: readonly Operation[] = [
     query: [VARIANT],
     answer: { types: ["video/mp4"] },
     isFile: true,
+  },
+  {
+    method: "post",
+    path: "/v1/set_lora",
+    id: "setLora",
+    tag: "Adapters",
+    summary: "Set LoRA adapters for all requests that name none",
+    body: { schema: "SetLora", types: [JSON_TYPE] },
+    answer: { json: "LoraChange" },
+  },
+  {
+    method: "post",
+    path: "/v1/merge_lora_weights",
+    id: "mergeLoraWeights",
+    tag: "Adapters",
+    summary: "Merge the adapters that are set, or were before they were unmerged",
+    body: { schema: "MergeLora", types: [JSON_TYPE], isOptional: true },
+    answer: { json: "LoraChange" },
+  },
+  {
+    method: "post",
+    path: "/v1/unmerge_lora_weights",
+    id: "unmergeLoraWeights",
+    tag: "Adapters",
+    summary: "Restore the model; the adapters stay loaded",
+    body: { schema: "UnmergeLora", types: [JSON_TYPE], isOptional: true },
+    answer: { json: "LoraChange" },
+  },
+  {
+    method: "get",
+    path: "/v1/list_loras",
+    id: "listLoras",
+    tag: "Adapters",
+    summary: "List the adapters that are loaded, and those in use",
+    answer: { json: "LoraList" },
   },
   {
     method: "get",

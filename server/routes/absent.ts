@@ -9,12 +9,6 @@ import type { App } from "../services.ts";
 
 const ABSENT: readonly (readonly [what: string, paths: readonly string[]])[] = [
   ["image variations", ["/v1/images/variations"]],
-  ["LoRA adapters", [
-    "/v1/set_lora",
-    "/v1/merge_lora_weights",
-    "/v1/unmerge_lora_weights",
-    "/v1/list_loras",
-  ]],
   ["mesh generation", ["/v1/meshes", "/v1/meshes/*"]],
   ["action generation", ["/v1/actions/*"]],
   ["audio", ["/v1/audio/*"]],

@@ -31,14 +31,14 @@ export function mountImages(app: App, services: Services): void {
 }
 
 async function generate(c: Context<AppEnv>, services: Services): Promise<Response> {
-  const context = requestContext(services);
+  const context = requestContext(services, c.req.raw.signal);
   const body = await readJson(c.req.raw, services.settings.maxBodyBytes);
-  return answer(c, newImageId(), readImageRequest(body, context), services);
+  return answer(c, newImageId(), await readImageRequest(body, context), services);
 }
 
 async function edit(c: Context<AppEnv>, services: Services): Promise<Response> {
   const { settings, inputRoot } = services;
-  const context = requestContext(services);
+  const context = requestContext(services, c.req.raw.signal);
   if (!isForm(c.req.raw)) throw notAForm(c.req.header("content-type"));
   const id = newImageId();
   const folder = new InputFolder(inputRoot, id);

@@ -72,7 +72,7 @@ async function create(c: Context<AppEnv>, services: Services): Promise<Response>
       "no_storage",
     );
   }
-  const context = requestContext(services);
+  const context = requestContext(services, c.req.raw.signal);
   const id = `video_${crypto.randomUUID()}`;
   const folder = new InputFolder(inputRoot, id);
   try {

@@ -12,6 +12,7 @@ import { explainEngineFailure } from "../jobs/engine_failure.ts";
 import type { JobContext } from "../jobs/job.ts";
 import { progressOfAll } from "../jobs/output_progress.ts";
 import { PreviewEncoder } from "../jobs/previews.ts";
+import { toLoraUses } from "../loras/job_lora.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import type { VideoRequest } from "./video_request.ts";
 
@@ -157,6 +158,7 @@ function toEngine(request: VideoRequest, seed: number): GenerateRequest {
     guidanceScale,
     taskType,
     quality,
+    loras: toLoraUses(request.loras),
     ...(strength === undefined ? {} : { strength }),
   };
 }

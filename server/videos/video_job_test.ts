@@ -15,6 +15,7 @@ const REQUEST: VideoRequest = {
   taskType: "T2V",
   quality: "lossless",
   enhancePrompt: false,
+  loras: [],
   model: "fake",
   width: FAKE_INFO.defaults.width,
   height: FAKE_INFO.defaults.height,

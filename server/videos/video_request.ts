@@ -137,7 +137,10 @@ export async function readVideoRequest(
     );
   }
   const n = fields.num_outputs_per_prompt ?? fields.n;
-  const settings = readGeneration({ ...fields, n }, taskType, context);
+  const settings = {
+    ...readGeneration({ ...fields, n }, taskType, context),
+    loras: await context.findLoras(fields.loras),
+  };
   const video = clips[0] && await probeClip(clips[0], sources);
   const named = readSize(fields, info.defaults);
   // Only decoding tells a picture's shape, so it is asked for where it counts alone.

@@ -130,6 +130,7 @@ Deno.test(`POST ${PATH} answers a link, whose content is a JPEG of the model's d
     guidanceScale: 3.5,
     taskType: "T2I",
     quality: "lossless",
+    loras: [],
     images: [],
   }]);
 });

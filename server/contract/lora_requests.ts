@@ -1,0 +1,247 @@
+/**
+ * From the bodies of requests about adapters to what has to be done, with every mistake found that can be found
+ * without looking at a file.
+ *
+ * @module
+ */
+
+import { checkChoice, shorten } from "./checks.ts";
+import { badRequest } from "./errors.ts";
+import { ignoredFields, refuseField } from "./fields.ts";
+import type { LoraItem } from "./generation_fields.ts";
+import {
+  loraFieldTables,
+  mergeLoraSchema,
+  type SetLoraBody,
+  setLoraSchema,
+  unmergeLoraSchema,
+} from "./lora_fields.ts";
+import { LORA_TARGETS, type LoraTargetName, MERGE_MODES, type MergeMode } from "./lora_words.ts";
+import { validate } from "./validate.ts";
+
+/** Most adapters that are used at once. */
+export const MAX_LORAS = 16;
+
+const MAX_NICKNAME_LENGTH = 200;
+
+/** An adapter that a client asks for. */
+export interface AskedLora {
+  /** What clients call it; of no use without a path unless it was set before. */
+  readonly nickname?: string;
+  /** As the client gave it. */
+  readonly path?: string;
+  /** Replaces the alpha that the file gives. */
+  readonly alpha?: number;
+  /** 0 leaves the model as it is, 1 is as trained. */
+  readonly strength: number;
+  /** Components that it is meant for. */
+  readonly target: LoraTargetName;
+  /** How it is brought in. */
+  readonly mode: MergeMode;
+}
+
+/** A request to set adapters. */
+export interface SetLoras {
+  /** In the order in which they are applied. */
+  readonly adapters: readonly (AskedLora & { readonly nickname: string })[];
+  /** Whether keys that fit no layer are an error. */
+  readonly isStrict: boolean;
+  /** Says what was set, in the reference's words. */
+  readonly message: string;
+  /** Fields of the body that had no effect. */
+  readonly ignored: readonly string[];
+}
+
+/** A request to merge or to unmerge what is set. */
+export interface ChangeLoras {
+  /** Components that it is about. */
+  readonly target: LoraTargetName;
+  /** Of every adapter from then on; of a merge. */
+  readonly strength: number;
+  /** Says what was done, in the reference's words. */
+  readonly message: string;
+  /** Fields of the body that had no effect. */
+  readonly ignored: readonly string[];
+}
+
+/** What counts where a request says nothing. */
+export interface LoraPolicy {
+  /** How adapters are brought in. */
+  readonly loraMergeMode: MergeMode;
+  /** Whether a field without effect is an error. */
+  readonly strictFields: boolean;
+}
+
+/**
+ * Reads the body of `set_lora`.
+ *
+ * @param json any parsed JSON value
+ * @param policy of the server
+ * @returns what to set
+ * @throws {ApiError} 422 for wrong types, 400 for wrong values
+ */
+export function readSetLora(json: unknown, policy: LoraPolicy): SetLoras {
+  const body = validate(setLoraSchema, json);
+  const ignored = findIgnored(body, "set", policy);
+  const nicknames = [body.lora_nickname].flat();
+  const count = nicknames.length;
+  if (count === 0 || count > MAX_LORAS) {
+    throw badRequest(`Name 1 to ${MAX_LORAS} adapters, not ${count}`, "lora_nickname");
+  }
+  for (const nickname of nicknames) checkNickname(nickname, "lora_nickname");
+  // A path is never meant for several: it is not spread as the other fields are.
+  const paths = [body.lora_path ?? (count === 1 ? null : new Array<null>(count).fill(null))].flat();
+  checkLength("lora_path", paths, count, ". Provide one path per nickname.");
+  const targets = spread("target", body.target ?? "all", count);
+  const strengths = spread("strength", body.strength ?? 1, count);
+  const alphas = spread("lora_alpha", body.lora_alpha ?? null, count);
+  checkTargets(targets);
+  if (alphas.some((alpha) => alpha !== null && alpha <= 0)) {
+    throw badRequest("lora_alpha values must be positive integers or null", "lora_alpha");
+  }
+  const mode = readMode(body.merge_mode, policy);
+  const adapters = nicknames.map((nickname, index) => ({
+    nickname,
+    ...(paths[index] ? { path: paths[index] } : {}),
+    ...(alphas[index] ? { alpha: alphas[index] } : {}),
+    strength: strengths[index]!,
+    target: targets[index] as LoraTargetName,
+    mode,
+  }));
+  return { adapters, isStrict: body.strict === true, message: describe(body), ignored };
+}
+
+/**
+ * Reads the body of `merge_lora_weights`.
+ *
+ * @param json any parsed JSON value
+ * @param policy of the server
+ * @returns what to merge
+ * @throws {ApiError} 422 for wrong types, 400 for wrong values
+ */
+export function readMergeLora(json: unknown, policy: LoraPolicy): ChangeLoras {
+  const body = validate(mergeLoraSchema, json);
+  const { target, strength } = { target: body.target ?? "all", strength: body.strength ?? 1 };
+  checkTargets([target]);
+  const text = Number.isInteger(strength) ? strength.toFixed(1) : String(strength);
+  return {
+    target: target as LoraTargetName,
+    strength,
+    message: `Successfully merged LoRA weights (target: ${target}, strength: ${text})`,
+    ignored: findIgnored(body, "merge", policy),
+  };
+}
+
+/**
+ * Reads the body of `unmerge_lora_weights`.
+ *
+ * @param json any parsed JSON value
+ * @param policy of the server
+ * @returns what to unmerge
+ * @throws {ApiError} 422 for wrong types, 400 for wrong values
+ */
+export function readUnmergeLora(json: unknown, policy: LoraPolicy): ChangeLoras {
+  const body = validate(unmergeLoraSchema, json);
+  const target = body.target ?? "all";
+  checkTargets([target]);
+  return {
+    target: target as LoraTargetName,
+    strength: 1,
+    message: `Successfully unmerged LoRA weights (target: ${target})`,
+    ignored: findIgnored(body, "unmerge", policy),
+  };
+}
+
+/**
+ * Reads the adapters that a generation names.
+ *
+ * @param items of its field `loras`
+ * @param mode how they are brought in where they do not say
+ * @returns in the same order
+ * @throws {ApiError} 400 for wrong values
+ */
+export function readLoraItems(items: readonly LoraItem[], mode: MergeMode): AskedLora[] {
+  if (items.length > MAX_LORAS) {
+    throw badRequest(`Cannot use ${items.length} adapters: at most ${MAX_LORAS} at once`, "loras");
+  }
+  return items.map(({ nickname, path, alpha, strength, target, merge_mode }) => {
+    if (!nickname && !path) {
+      throw badRequest("Cannot use an adapter of loras: give its nickname or its path", "loras");
+    }
+    if (nickname) checkNickname(nickname, "loras");
+    checkTargets([target ?? "all"], "loras");
+    checkChoice("merge_mode", merge_mode, MERGE_MODES);
+    if (typeof alpha === "number" && alpha <= 0) {
+      throw badRequest(`Cannot use alpha ${alpha}: it must be a positive integer`, "loras");
+    }
+    return {
+      ...(nickname ? { nickname } : {}),
+      ...(path ? { path } : {}),
+      ...(alpha ? { alpha } : {}),
+      strength: strength ?? 1,
+      target: (target ?? "all") as LoraTargetName,
+      mode: (merge_mode ?? mode) as MergeMode,
+    };
+  });
+}
+
+function findIgnored(
+  body: Readonly<Record<string, unknown>>,
+  name: keyof typeof loraFieldTables,
+  { strictFields }: LoraPolicy,
+): string[] {
+  const ignored = ignoredFields(body, loraFieldTables[name]);
+  if (strictFields && ignored[0] !== undefined) refuseField(ignored[0], loraFieldTables[name]);
+  return ignored;
+}
+
+function readMode(mode: string | null | undefined, { loraMergeMode }: LoraPolicy): MergeMode {
+  if (!mode) return loraMergeMode;
+  if (MERGE_MODES.some((known) => known === mode)) return mode as MergeMode;
+  throw badRequest(
+    `Invalid LoRA merge mode: ${shorten(mode)}. Valid modes: ('auto', 'merge', 'dynamic')`,
+    "merge_mode",
+  );
+}
+
+function checkNickname(nickname: string, param: string): void {
+  if (nickname.trim() !== "" && nickname.length <= MAX_NICKNAME_LENGTH) return;
+  throw badRequest(
+    `A nickname has 1 to ${MAX_NICKNAME_LENGTH} characters, not ${nickname.length}`,
+    param,
+  );
+}
+
+function checkTargets(targets: readonly string[], param = "target"): void {
+  const invalid = targets.filter((target) => !LORA_TARGETS.some((known) => known === target));
+  if (invalid.length === 0) return;
+  const quote = (names: readonly string[]) => names.map((name) => `'${shorten(name)}'`).join(", ");
+  throw badRequest(
+    `Invalid target(s): [${quote(invalid)}]. Valid targets: [${quote(LORA_TARGETS)}]`,
+    param,
+  );
+}
+
+/** One value for each adapter. */
+function spread<T>(name: string, value: T | T[], count: number): T[] {
+  if (!Array.isArray(value)) return new Array<T>(count).fill(value);
+  checkLength(name, value, count);
+  return value;
+}
+
+function checkLength(name: string, list: readonly unknown[], count: number, hint = ""): void {
+  if (list.length === count) return;
+  throw badRequest(
+    `Length mismatch: lora_nickname has ${count} items, but ${name} has ${list.length} items` +
+      hint,
+    name,
+  );
+}
+
+/** In the reference's words, as it shows a list only where it was given one. */
+function describe({ lora_nickname, target, strength }: SetLoraBody): string {
+  const names = [lora_nickname].flat().join(", ");
+  const targets = [target ?? "all"].flat().join(", ");
+  const strengths = [strength ?? 1].flat().map((value) => value.toFixed(2)).join(", ");
+  return `Successfully set LoRA adapter(s): ${names} (target: ${targets}, strength: ${strengths})`;
+}

@@ -1,0 +1,29 @@
+/**
+ * An adapter as a job keeps it: whatever is set later, the job's results do not change.
+ *
+ * @module
+ */
+
+import type { LoraUse } from "../../engine/types.ts";
+import type { AskedLora } from "../contract/lora_requests.ts";
+
+/** An adapter that was found; a JSON value. */
+export interface JobLora extends AskedLora {
+  /** As a client gave it. */
+  readonly path: string;
+  /** Where it is. */
+  readonly file: string;
+}
+
+/**
+ * What the engine is told.
+ *
+ * @param loras of a job; records of older versions have none
+ * @returns the same adapters
+ */
+export function toLoraUses(loras: readonly JobLora[] = []): LoraUse[] {
+  return loras.map(({ file, alpha, strength, target, mode }) => ({
+    ...{ path: file, strength, target, mode },
+    ...(alpha === undefined ? {} : { alpha }),
+  }));
+}

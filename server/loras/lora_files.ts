@@ -1,0 +1,122 @@
+/**
+ * From what a client calls an adapter to a file that it may name: under certain folders, or from a hub.
+ *
+ * @module
+ */
+
+import { isAbsolute, join, relative, resolve, sep } from "node:path";
+import { adapterIn, obtainHubAdapter, readHubAdapter } from "../../hub/adapter_file.ts";
+import { HubError } from "../../hub/hub_client.ts";
+import type { HubSettings } from "../../hub/hub_settings.ts";
+import { shorten } from "../contract/checks.ts";
+import { ApiError, badRequest } from "../contract/errors.ts";
+import type { Log } from "../log.ts";
+
+/** Where adapters of clients may come from. */
+export interface LoraFilesOptions {
+  /** Folders whose files clients may name. */
+  readonly folders: readonly string[];
+  /** Files by names that may be given in place of their paths. */
+  readonly named: Readonly<Record<string, string>>;
+  /** Hub and cache; those of the environment when left out. */
+  readonly hub?: HubSettings;
+  /** Told what is fetched. */
+  readonly log: Log;
+}
+
+/** Says that there is no such adapter, or that it must not be named: which of the two is not for clients. */
+export const LORA_NOT_FOUND = "lora_not_found";
+
+/** See the file comment. */
+export class LoraFiles {
+  readonly #options: LoraFilesOptions;
+  readonly #named: ReadonlyMap<string, string>;
+
+  /** @param options folders, names and hub */
+  constructor(options: LoraFilesOptions) {
+    this.#options = options;
+    this.#named = new Map(Object.entries(options.named));
+  }
+
+  /**
+   * Finds the file of an adapter.
+   *
+   * @param path a name, a file or folder under one of the folders, relative to it or absolute, or a hub id
+   * @param signal stops fetching it
+   * @returns the file, absolute and free of symbolic links where a path was given
+   * @throws {ApiError} 400 when it is not there or not allowed, 502 when the hub does not answer
+   */
+  async find(path: string, signal?: AbortSignal): Promise<string> {
+    const named = this.#named.get(path);
+    if (named !== undefined) return named;
+    const found = path.includes("\0") ? undefined : await this.#underFolders(path);
+    if (found !== undefined) return found;
+    const hub = readHubAdapter(path);
+    if (!hub) {
+      throw badRequest(
+        `Cannot find adapter '${shorten(path)}': no file of that name is in a folder that this ` +
+          "server was given for adapters; use one that is, or a hub id",
+        "lora_path",
+        LORA_NOT_FOUND,
+      );
+    }
+    const { hub: settings, log } = this.#options;
+    try {
+      return await obtainHubAdapter(hub, {
+        ...(settings ? { settings } : {}),
+        ...(signal ? { signal } : {}),
+      }, () => log(`Fetching adapter ${path} from the hub`));
+    } catch (cause) {
+      throw explainHubFailure(cause);
+    }
+  }
+
+  async #underFolders(path: string): Promise<string | undefined> {
+    for (const folder of this.#options.folders) {
+      const root = await realPath(resolve(folder));
+      if (root === undefined) continue;
+      const wanted = isAbsolute(path) ? path : join(root, path);
+      // What lies outside is not even looked for: whether it exists is nobody's business.
+      if (!isWithin(wanted, root) && !isWithin(wanted, resolve(folder))) continue;
+      const real = await realPath(wanted);
+      if (real === undefined || !isWithin(real, root)) continue;
+      const { isFile, isDirectory } = await Deno.stat(real);
+      if (isFile) return real;
+      const inside = isDirectory && real !== root ? await realPath(await only(real)) : undefined;
+      if (inside !== undefined && isWithin(inside, root)) return inside;
+    }
+    return undefined;
+  }
+}
+
+/** The adapter of a folder; the message must not tell where the folder is. */
+async function only(folder: string): Promise<string> {
+  try {
+    return await adapterIn(folder);
+  } catch (error) {
+    const message = (error as Error).message.replace(folder, "in that folder");
+    throw badRequest(message, "lora_path", LORA_NOT_FOUND);
+  }
+}
+
+function explainHubFailure(error: unknown): unknown {
+  if (error instanceof DOMException) return error;
+  if (!(error instanceof Error)) return error;
+  const isOfClient = error instanceof HubError || error instanceof RangeError ||
+    error instanceof TypeError || error instanceof Deno.errors.NotFound;
+  if (isOfClient) return badRequest(error.message, "lora_path", LORA_NOT_FOUND);
+  return new ApiError(502, error.message, { param: "lora_path", code: "hub_failed", cause: error });
+}
+
+function isWithin(path: string, folder: string): boolean {
+  const way = relative(folder, path);
+  return way === "" || (way !== ".." && !way.startsWith(`..${sep}`) && !isAbsolute(way));
+}
+
+async function realPath(path: string): Promise<string | undefined> {
+  try {
+    return await Deno.realPath(path);
+  } catch {
+    return undefined;
+  }
+}

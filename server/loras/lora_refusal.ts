@@ -1,0 +1,41 @@
+/**
+ * What a refused adapter is for the client.
+ *
+ * @module
+ */
+
+import { LoraError } from "../../models/adapters/lora_error.ts";
+import { ApiError } from "../contract/errors.ts";
+
+/** Most problems of an answer; a file may have a million keys. */
+const MAX_PROBLEMS = 10_000;
+const MAX_LENGTH = 300;
+
+/**
+ * Turns a {@link LoraError} into a 400 with the list of all that is wrong.
+ *
+ * @param error what the engine threw
+ * @param param the field that named the adapter
+ * @param names what clients call files on the server, by their paths
+ * @returns the answer; anything else as it is
+ */
+export function loraRefusal(
+  error: unknown,
+  param: string,
+  names: ReadonlyMap<string, string> = new Map(),
+): unknown {
+  if (!(error instanceof LoraError)) return error;
+  const rename = (text: string) => {
+    let renamed = text;
+    for (const [file, name] of names) renamed = renamed.replaceAll(file, name);
+    return renamed;
+  };
+  const isDisabled = error.message === "Lora is not enabled";
+  return new ApiError(400, rename(error.message), {
+    param,
+    code: isDisabled ? "lora_not_enabled" : "invalid_lora",
+    problems: error.problems.slice(0, MAX_PROBLEMS).map((problem) =>
+      rename(problem.slice(0, MAX_LENGTH))
+    ),
+  });
+}

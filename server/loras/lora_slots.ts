@@ -1,0 +1,105 @@
+/**
+ * Which adapters are set on which component, as values: each change makes new ones, so that nothing is half done.
+ *
+ * @module
+ */
+
+import type { LoraReport } from "../../engine/types.ts";
+import type { LoraTargetName } from "../contract/lora_words.ts";
+import type { JobLora } from "./job_lora.ts";
+
+/** A component that can have adapters. */
+export type SlotName = Exclude<LoraTargetName, "all">;
+
+/** An adapter that was set on one component. */
+export interface SetLora extends JobLora {
+  readonly nickname: string;
+  readonly target: SlotName;
+}
+
+/** What was set on a component. */
+export interface Slot {
+  /** In the order in which they are applied. */
+  readonly loras: readonly SetLora[];
+  /** Whether they are in use, or only remembered, to be merged again. */
+  readonly isActive: boolean;
+}
+
+/** By component, in the order of the model. */
+export type Slots = ReadonlyMap<SlotName, Slot>;
+
+/**
+ * The adapters in use, one entry for each component of each.
+ *
+ * @param slots of all components
+ * @returns component by component
+ */
+export function activeLoras(slots: Slots): SetLora[] {
+  return [...slots.values()].flatMap(({ loras, isActive }) => isActive ? loras : []);
+}
+
+/**
+ * Sets adapters. What was set on the components that they are meant for is replaced; a component that none of them
+ * changes has none then.
+ *
+ * @param slots as they are
+ * @param loras as asked for, in order
+ * @param reports which components each of them changes
+ * @returns as they become
+ */
+export function setSlots(
+  slots: Slots,
+  loras: readonly (JobLora & { readonly nickname: string })[],
+  reports: readonly LoraReport[],
+): Slots {
+  const named = loras.map(({ target }) => target);
+  const next = new Map([...slots].filter(([name]) => !isMeant(name, named)));
+  for (const { index, target } of reports) {
+    const slot = next.get(target) ?? { loras: [], isActive: true };
+    next.set(target, { ...slot, loras: [...slot.loras, { ...loras[index]!, target }] });
+  }
+  return next;
+}
+
+/**
+ * Merges what is set, or was before it was unmerged.
+ *
+ * @param slots as they are
+ * @param target components to merge
+ * @param strength of every adapter from now on
+ * @returns as they become
+ */
+export function mergeSlots(slots: Slots, target: LoraTargetName, strength: number): Slots {
+  return mapSlots(slots, target, ({ loras }) => ({
+    loras: loras.map((lora) => ({ ...lora, strength, mode: "merge" as const })),
+    isActive: true,
+  }));
+}
+
+/**
+ * Takes adapters out of use; they can be merged again.
+ *
+ * @param slots as they are
+ * @param target components to restore
+ * @returns as they become
+ */
+export function unmergeSlots(slots: Slots, target: LoraTargetName): Slots {
+  return mapSlots(slots, target, ({ loras }) => ({ loras, isActive: false }));
+}
+
+/**
+ * Whether a component is among those that were named.
+ *
+ * @param name of the component
+ * @param named components, or `all`
+ * @returns true when it is
+ */
+export function isMeant(name: SlotName, named: readonly LoraTargetName[]): boolean {
+  return named.includes("all") || named.includes(name);
+}
+
+function mapSlots(slots: Slots, target: LoraTargetName, change: (slot: Slot) => Slot): Slots {
+  return new Map(
+    [...slots].map(([name, slot]) => [name, isMeant(name, [target]) ? change(slot) : slot]),
+  );
+}

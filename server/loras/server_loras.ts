@@ -1,0 +1,305 @@
+/**
+ * The adapters of the server: what is loaded, what is set, and what a generation gets that names none.
+ *
+ * @module
+ */
+
+import type { Engine, LoraReport } from "../../engine/types.ts";
+import { ApiError, badRequest } from "../contract/errors.ts";
+import type { LoraItem } from "../contract/generation_fields.ts";
+import { LORA_TARGETS, type MergeMode } from "../contract/lora_words.ts";
+import {
+  type AskedLora,
+  type ChangeLoras,
+  readLoraItems,
+  type SetLoras,
+} from "../contract/lora_requests.ts";
+import type { EngineState } from "../engine_state.ts";
+import { explainEngineFailure } from "../jobs/engine_failure.ts";
+import { type JobLora, toLoraUses } from "./job_lora.ts";
+import { LORA_NOT_FOUND, type LoraFiles } from "./lora_files.ts";
+import { loraRefusal } from "./lora_refusal.ts";
+import { nameStartLoras, type StartLora } from "./start_loras.ts";
+import {
+  activeLoras,
+  isMeant,
+  mergeSlots,
+  type SetLora,
+  setSlots,
+  type Slots,
+  unmergeSlots,
+} from "./lora_slots.ts";
+
+/** Nicknames that are remembered; of more, those that were set longest ago go. */
+const MAX_NICKNAMES = 1000;
+
+/** An adapter that is in use. */
+export interface ActiveLora extends SetLora {
+  /** What it is on the model. */
+  readonly report: LoraReport;
+}
+
+interface State {
+  readonly slots: Slots;
+  readonly active: readonly ActiveLora[];
+  /** Adapters by nickname, the one set last at the end. */
+  readonly nicknames: ReadonlyMap<string, JobLora>;
+}
+
+/** See the file comment. */
+export class ServerLoras {
+  readonly #engine: EngineState;
+  readonly #files: LoraFiles;
+  readonly #mode: MergeMode;
+  #state: State = { slots: new Map(), active: [], nicknames: new Map() };
+  /** Changes are made one after the other. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  /**
+   * Nothing is set yet.
+   *
+   * @param engine the model
+   * @param files where adapters may come from
+   * @param mode how those of a generation are brought in that does not say
+   */
+  constructor(engine: EngineState, files: LoraFiles, mode: MergeMode) {
+    this.#engine = engine;
+    this.#files = files;
+    this.#mode = mode;
+  }
+
+  /** Adapters that have a nickname, in the order in which they were set first. */
+  get loaded(): { nickname: string; path: string }[] {
+    this.#enabled();
+    return [...this.#state.nicknames].map(([nickname, { path }]) => ({ nickname, path }));
+  }
+
+  /** Adapters in use, component by component, in the order in which they are applied. */
+  get active(): readonly ActiveLora[] {
+    this.#enabled();
+    return this.#state.active;
+  }
+
+  /**
+   * Sets adapters in place of those on the same components. Generations that were accepted before keep theirs.
+   *
+   * @param request what to set
+   * @param signal gives up as long as nothing has changed
+   * @returns what is in use on these components
+   * @throws {ApiError} 400 when one of them cannot be used; nothing changes then
+   */
+  async set({ adapters, isStrict }: SetLoras, signal?: AbortSignal): Promise<ActiveLora[]> {
+    this.#enabled();
+    const files = await this.#findAll(adapters, signal);
+    return await this.#inTurn(async () => {
+      signal?.throwIfAborted();
+      const { slots, nicknames } = this.#state;
+      const loras = adapters.map((asked, index) => {
+        const lora = this.#complete(asked, files[index]);
+        return { ...lora, nickname: asked.nickname };
+      });
+      refuseTwice(loras);
+      const engine = this.#engine.engine;
+      const reports = await this.#check(engine, loras, "lora_path");
+      if (isStrict) refuseUnmatched(loras, reports);
+      const named = loras.map(({ target }) => target);
+      await this.#commit(engine, setSlots(slots, loras, reports), remember(nicknames, loras));
+      return this.#state.active.filter(({ target }) => isMeant(target, named));
+    });
+  }
+
+  /**
+   * Merges what is set, or was before it was unmerged.
+   *
+   * @param request which components, how strongly
+   * @returns what is in use on these components
+   * @throws {ApiError} 400 for a component that the model lacks; nothing changes then
+   */
+  async merge({ target, strength }: ChangeLoras): Promise<ActiveLora[]> {
+    return await this.#change(target, (slots) => mergeSlots(slots, target, strength));
+  }
+
+  /**
+   * Takes adapters out of use: the model is what its files say.
+   *
+   * @param request which components
+   * @returns what is in use on these components: nothing
+   * @throws {ApiError} 400 for a component that the model lacks
+   */
+  async unmerge({ target }: ChangeLoras): Promise<ActiveLora[]> {
+    return await this.#change(target, (slots) => unmergeSlots(slots, target));
+  }
+
+  /**
+   * The adapters of a generation: those that it names, else those that are set now.
+   *
+   * @param items of the request; an empty list for none, nothing for those that are set
+   * @param signal stops fetching them
+   * @returns for the job
+   * @throws {ApiError} 400 when one of them cannot be used
+   */
+  async resolve(
+    items: readonly LoraItem[] | null | undefined,
+    signal?: AbortSignal,
+  ): Promise<JobLora[]> {
+    if (!items) return activeLoras(this.#state.slots);
+    if (items.length === 0) return [];
+    this.#enabled("loras");
+    const asked = readLoraItems(items, this.#mode);
+    const files = await this.#findAll(asked, signal);
+    const loras = asked.map((item, index) => this.#complete(item, files[index]));
+    await this.#check(this.#engine.engine, loras, "loras");
+    return loras;
+  }
+
+  /**
+   * Sets the adapters that the server was started with; whoever starts it may name any file.
+   *
+   * @param engine of the server, which does not answer yet
+   * @param asked in order
+   * @throws {ApiError} when one of them cannot be used
+   */
+  async begin(engine: Engine, asked: readonly StartLora[]): Promise<void> {
+    const loras = nameStartLoras(asked, this.#mode);
+    const reports = await this.#check(engine, loras, "--lora");
+    const { slots, nicknames } = this.#state;
+    await this.#commit(engine, setSlots(slots, loras, reports), remember(nicknames, loras));
+  }
+
+  async #change(
+    target: ChangeLoras["target"],
+    change: (slots: Slots) => Slots,
+  ): Promise<ActiveLora[]> {
+    const { loraTargets } = this.#enabled();
+    const isThere = isMeant("text_encoder", [target]) ||
+      loraTargets.some((name) => name === target);
+    if (!isThere) {
+      throw badRequest(
+        `Cannot use target '${target}': this model has ${loraTargets.join(", ")}; ` +
+          "name one of those, or 'all'",
+        "target",
+      );
+    }
+    return await this.#inTurn(async () => {
+      await this.#commit(
+        this.#engine.engine,
+        change(this.#state.slots),
+        this.#state.nicknames,
+      );
+      return this.#state.active.filter((lora) => isMeant(lora.target, [target]));
+    });
+  }
+
+  /** Brings adapters onto the device; only when they are there, they are set. */
+  async #commit(engine: Engine, slots: Slots, nicknames: State["nicknames"]): Promise<void> {
+    const sorted = new Map(
+      LORA_TARGETS.flatMap((name) => {
+        const slot = name === "all" ? undefined : slots.get(name);
+        return name === "all" || !slot ? [] : [[name, slot] as const];
+      }),
+    );
+    const loras = activeLoras(sorted);
+    const reports = await engine.prepareLoras(toLoraUses(loras))
+      .catch((error) => explainEngineFailure(loraRefusal(error, "lora_path", namesOf(loras))));
+    const active = reports.map((report) => ({ ...loras[report.index]!, report }));
+    this.#state = { slots: sorted, active, nicknames };
+  }
+
+  async #check(
+    engine: Engine,
+    loras: readonly JobLora[],
+    param: string,
+  ): Promise<readonly LoraReport[]> {
+    return await engine.checkLoras(toLoraUses(loras))
+      .catch((error) => explainEngineFailure(loraRefusal(error, param, namesOf(loras))));
+  }
+
+  /** Files of those that come with a path. */
+  #findAll(
+    asked: readonly AskedLora[],
+    signal: AbortSignal | undefined,
+  ): Promise<(string | undefined)[]> {
+    return Promise.all(asked.map(async ({ path }) => {
+      if (path === undefined) return undefined;
+      try {
+        return await this.#files.find(path, signal);
+      } catch (error) {
+        // What is in memory may be gone from the disk.
+        const isGone = error instanceof ApiError && error.body.error.code === LORA_NOT_FOUND;
+        const known = isGone &&
+          [...this.#state.nicknames.values()].find((lora) => lora.path === path);
+        if (known) return known.file;
+        throw error;
+      }
+    }));
+  }
+
+  /** An adapter with what is known of its nickname. */
+  #complete(asked: AskedLora, file: string | undefined): JobLora {
+    if (asked.path !== undefined && file !== undefined) return { ...asked, path: asked.path, file };
+    const known = this.#state.nicknames.get(asked.nickname!);
+    if (!known) {
+      throw badRequest(
+        `Adapter ${asked.nickname} not found in the pipeline. ` +
+          "Please provide lora_path to load it.",
+        "lora_nickname",
+        "unknown_lora",
+      );
+    }
+    const { path, alpha } = known;
+    return { ...(alpha === undefined ? {} : { alpha }), ...asked, path, file: known.file };
+  }
+
+  #enabled(param?: string) {
+    const { info } = this.#engine.engine;
+    if (info.loraTargets.length > 0) return info;
+    throw badRequest("Lora is not enabled", param, "lora_not_enabled");
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#last.then(work);
+    this.#last = result.catch(() => {});
+    return result;
+  }
+}
+
+function remember(
+  nicknames: State["nicknames"],
+  loras: readonly (JobLora & { readonly nickname: string })[],
+): Map<string, JobLora> {
+  const next = new Map(nicknames);
+  for (const lora of loras) next.set(lora.nickname, lora);
+  for (const nickname of next.keys()) {
+    if (next.size <= MAX_NICKNAMES) break;
+    next.delete(nickname);
+  }
+  return next;
+}
+
+/** One adapter has one strength on a component. */
+function refuseTwice(loras: readonly (JobLora & { readonly nickname: string })[]): void {
+  for (const [index, { nickname, target }] of loras.entries()) {
+    const isTwice = loras.slice(0, index).some((other) =>
+      other.nickname === nickname &&
+      (target === "all" || other.target === "all" || other.target === target)
+    );
+    if (isTwice) {
+      throw badRequest(`Adapter ${nickname} is named twice for one target`, "lora_nickname");
+    }
+  }
+}
+
+function refuseUnmatched(loras: readonly JobLora[], reports: readonly LoraReport[]): void {
+  const report = reports.find(({ unmatchedKeys }) => unmatchedKeys.length > 0);
+  if (!report) return;
+  const { unmatchedKeys, index } = report;
+  throw new ApiError(
+    400,
+    `${unmatchedKeys.length} keys of ${loras[index]!.path} fit no layer of this model`,
+    { param: "strict", code: "unmatched_keys", problems: unmatchedKeys },
+  );
+}
+
+function namesOf(loras: readonly JobLora[]): ReadonlyMap<string, string> {
+  return new Map(loras.map(({ file, path }) => [file, path]));
+}

@@ -1,0 +1,114 @@
+/**
+ * `/v1/set_lora`, `/v1/merge_lora_weights`, `/v1/unmerge_lora_weights`, `/v1/list_loras`.
+ *
+ * @module
+ */
+
+import type { Context } from "hono";
+import { readAnyJson } from "../body.ts";
+import { ApiError } from "../contract/errors.ts";
+import { readMergeLora, readSetLora, readUnmergeLora } from "../contract/lora_requests.ts";
+import type { ActiveLora } from "../loras/server_loras.ts";
+import type { App, AppEnv, Services } from "../services.ts";
+import { mount } from "./mount.ts";
+import { nameIgnored } from "./name_ignored.ts";
+
+/** Most keys that an answer lists; a file may have a million. */
+const MAX_KEYS = 10_000;
+
+/** What a change is asked for with, and what is said of it. */
+interface Change {
+  readonly message: string;
+  readonly ignored: readonly string[];
+}
+
+/**
+ * Mounts the routes of adapters.
+ *
+ * @param app to mount on
+ * @param services the server's adapters
+ */
+export function mountLoras(app: App, services: Services): void {
+  const { loras, settings } = services;
+  mount(app, "/v1/set_lora", {
+    POST: (c) =>
+      change(c, services, "set LoRA adapter", {
+        read: (json) => readSetLora(json, settings),
+        apply: (request) => loras.set(request, c.req.raw.signal),
+      }),
+  });
+  mount(app, "/v1/merge_lora_weights", {
+    POST: (c) =>
+      change(c, services, "merge LoRA weights", {
+        read: (json) => readMergeLora(json, settings),
+        apply: (request) => loras.merge(request),
+      }),
+  });
+  mount(app, "/v1/unmerge_lora_weights", {
+    POST: (c) =>
+      change(c, services, "unmerge LoRA weights", {
+        read: (json) => readUnmergeLora(json, settings),
+        apply: (request) => loras.unmerge(request),
+      }),
+  });
+  mount(app, "/v1/list_loras", { GET: (c) => c.json(list(services)) });
+}
+
+async function change<T extends Change>(
+  c: Context<AppEnv>,
+  services: Services,
+  what: string,
+  { read, apply }: {
+    readonly read: (json: unknown) => T;
+    readonly apply: (request: T) => Promise<readonly ActiveLora[]>;
+  },
+): Promise<Response> {
+  const json = await readAnyJson(c.req.raw, services.settings.maxBodyBytes);
+  try {
+    const request = read(json);
+    const adapters = await apply(request);
+    nameIgnored(c, request.ignored, services);
+    const { message } = request;
+    return c.json({ status: "ok", message, adapters: adapters.map(describe) });
+  } catch (error) {
+    throw error instanceof ApiError && error.status === 400 ? prefixed(error, what) : error;
+  }
+}
+
+/** In the words of the reference. */
+function prefixed(error: ApiError, what: string): ApiError {
+  const { error: { param, code }, problems } = error.body;
+  return new ApiError(400, `Failed to ${what}: ${error.message}`, {
+    ...(param === null ? {} : { param }),
+    ...(code === null ? {} : { code }),
+    ...(problems === undefined ? {} : { problems }),
+  });
+}
+
+function describe({ nickname, path, target, strength, report }: ActiveLora) {
+  const { mode, note, dialect, layers, unmatchedKeys } = report;
+  return {
+    ...{ nickname, path, target, strength, mode, dialect },
+    note: note ?? null,
+    matched_layers: layers.length,
+    unmatched_keys: unmatchedKeys.slice(0, MAX_KEYS),
+  };
+}
+
+function list({ loras }: Services) {
+  const entry = ({ nickname, path, strength, report: { mode } }: ActiveLora) => ({
+    ...{ nickname, path, merged: mode === "merged", mode, strength },
+  });
+  const byTarget = Map.groupBy(loras.active, ({ target }) => target);
+  const layers = [...byTarget].map(([target, active]) => {
+    const names = new Set(active.flatMap(({ report }) => report.layers));
+    return [target, names.size] as const;
+  });
+  return {
+    loaded_adapters: loras.loaded,
+    active: Object.fromEntries(
+      [...byTarget].map(([target, active]) => [target, active.map(entry)]),
+    ),
+    num_lora_layers_with_weights: Object.fromEntries(layers),
+  };
+}

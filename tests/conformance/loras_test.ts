@@ -1,0 +1,504 @@
+/** Adapters over HTTP: set, merge, unmerge, list, and those of one request. */
+
+import { strict as assert } from "node:assert";
+import { join } from "node:path";
+import type { GenerateRequest } from "../../engine/types.ts";
+import { encodePng, readPngText } from "../../media/png.ts";
+import { type AnswerName, ANSWERS } from "../../server/openapi/answers.ts";
+import type { ServerSettings } from "../../server/settings.ts";
+import { adapterFile, FAKE_LAYERS } from "../fakes/adapters.ts";
+import { FakeEngine, type FakeOptions } from "../fakes/engine.ts";
+import { isErrorBody, type TestService, testService, until } from "../fakes/service.ts";
+import { withFolder } from "../safetensors.ts";
+
+const [FIRST, SECOND] = FAKE_LAYERS as [string, string];
+
+/** Adapters that can be used, and some that cannot. */
+const FILES: Readonly<Record<string, Uint8Array | string>> = {
+  "a.safetensors": adapterFile({ mark: 1 }),
+  "b.safetensors": adapterFile({ mark: 2, layers: [FIRST, SECOND] }),
+  "half.safetensors": adapterFile({ mark: 3, layers: [FIRST, "lost.one", "lost.two"] }),
+  "second.safetensors": adapterFile({ mark: 4, layers: [`transformer_2.${FIRST}`] }),
+  "none.safetensors": adapterFile({
+    mark: 5,
+    layers: Array.from({ length: 10_000 }, (_, index) => `lost.${index}`),
+  }),
+  "nan.safetensors": adapterFile({ mark: NaN }),
+  "shape.safetensors": adapterFile({ mark: 6, columns: 3 }),
+  "rank0.safetensors": adapterFile({ mark: 7, rank: 0 }),
+  "short.safetensors": adapterFile({ mark: 8 }).slice(0, -10),
+  "text.safetensors": "not an adapter",
+};
+
+interface Loras extends TestService {
+  /** Adapters are here. */
+  adapters: string;
+  set(nickname: unknown, fields?: Record<string, unknown>): Promise<Response>;
+  list(): Promise<{ loaded_adapters: unknown[]; active: Record<string, unknown[]> }>;
+  /** Makes a picture; gives the file. */
+  picture(loras?: unknown): Promise<string>;
+}
+
+function withLoras(
+  use: (service: Loras) => Promise<void>,
+  options: FakeOptions & { settings?: Partial<ServerSettings> } = {},
+): Promise<void> {
+  return withFolder(FILES, async (adapters) => {
+    const settings = { loraFolders: [adapters], ...options.settings };
+    await using service = await testService({ engine: new FakeEngine(options), settings });
+    await use(Object.assign(service, {
+      adapters,
+      set: (nickname: unknown, fields: Record<string, unknown> = {}) => {
+        const path = typeof nickname === "string" ? `${nickname}.safetensors` : null;
+        return service.post("/v1/set_lora", {
+          lora_nickname: nickname,
+          lora_path: path,
+          ...fields,
+        });
+      },
+      list: async () => await (await service.get("/v1/list_loras")).json(),
+      picture: async (loras?: unknown) => {
+        const body = { prompt: "a", response_format: "b64_json", output_format: "png", loras };
+        const response = await service.post("/v1/images/generations", body);
+        assert.equal(response.status, 200, await response.clone().text());
+        return (await response.json()).data[0].b64_json;
+      },
+    }));
+  });
+}
+
+async function answer(name: AnswerName, response: Response, status = 200) {
+  const body = await response.json();
+  assert.equal(response.status, status, JSON.stringify(body).slice(0, 500));
+  const { error } = ANSWERS[name].safeParse(body);
+  assert.equal(error, undefined, `${name}: ${error?.message}\n${JSON.stringify(body)}`);
+  if (status >= 400) assert.ok(isErrorBody(body));
+  return body;
+}
+
+const strengths = ({ loras = [] }: GenerateRequest) => loras.map(({ strength }) => strength);
+
+Deno.test("set A, generate, unmerge, set B, generate: the switching sequence", () =>
+  withLoras(async (service) => {
+    const base = await service.picture();
+    const set = await answer("LoraChange", await service.set("a", { strength: 0.8 }));
+    assert.equal(
+      set.message,
+      "Successfully set LoRA adapter(s): a (target: all, strength: 0.80)",
+    );
+    assert.deepEqual(set.adapters[0], {
+      ...{ nickname: "a", path: "a.safetensors", target: "transformer", strength: 0.8 },
+      ...{
+        mode: "dynamic",
+        dialect: "diffusers",
+        note: null,
+        matched_layers: 3,
+        unmatched_keys: [],
+      },
+    });
+    const first = await service.picture();
+    assert.notEqual(first, base);
+    const list = await answer("LoraList", await service.get("/v1/list_loras"));
+    const entry = { nickname: "a", path: "a.safetensors", merged: false, mode: "dynamic" };
+    assert.deepEqual(list, {
+      loaded_adapters: [{ nickname: "a", path: "a.safetensors" }],
+      active: {
+        transformer: [{ ...entry, strength: 0.8 }],
+        transformer_2: [{ ...entry, strength: 0.8 }],
+      },
+      num_lora_layers_with_weights: { transformer: 3, transformer_2: 3 },
+    });
+    const unmerged = await answer(
+      "LoraChange",
+      await service.get("/v1/unmerge_lora_weights", { method: "POST" }),
+    );
+    assert.equal(unmerged.message, "Successfully unmerged LoRA weights (target: all)");
+    assert.deepEqual(unmerged.adapters, []);
+    assert.equal(await service.picture(), base);
+    await answer("LoraChange", await service.set("b"));
+    const second = await service.picture();
+    assert.ok(second !== base && second !== first);
+    // Known by its nickname alone.
+    await answer("LoraChange", await service.set("a", { lora_path: undefined, strength: 0.8 }));
+    assert.equal(await service.picture(), first);
+    assert.equal((await service.list()).loaded_adapters.length, 2);
+  }));
+
+Deno.test("merge_lora_weights takes up what was unmerged, with its own strength, any number of times", () =>
+  withLoras(async (service) => {
+    const nothing = await answer("LoraChange", await service.post("/v1/merge_lora_weights", {}));
+    assert.deepEqual(nothing.adapters, []);
+    await service.set("a", { strength: 0.8 });
+    await service.get("/v1/unmerge_lora_weights", { method: "POST" });
+    await service.get("/v1/unmerge_lora_weights", { method: "POST" });
+    assert.deepEqual((await service.list()).active, {});
+    for (const body of [{}, { target: "all" }, { strength: 1 }]) {
+      const merged = await answer("LoraChange", await service.post("/v1/merge_lora_weights", body));
+      assert.match(merged.message, /^Successfully merged .*\(target: all, strength: 1\.0\)$/);
+      assert.deepEqual(
+        merged.adapters.map((each: Record<string, unknown>) => [each["mode"], each["strength"]]),
+        [["merged", 1], ["merged", 1]],
+      );
+    }
+    await service.post("/v1/merge_lora_weights", { target: "transformer_2", strength: 0.25 });
+    const { active } = await service.list();
+    const entry = { nickname: "a", path: "a.safetensors", merged: true, mode: "merged" };
+    assert.deepEqual(active, {
+      transformer: [{ ...entry, strength: 1 }],
+      transformer_2: [{ ...entry, strength: 0.25 }],
+    });
+    await service.post("/v1/unmerge_lora_weights", { target: "transformer" });
+    assert.deepEqual(Object.keys((await service.list()).active), ["transformer_2"]);
+  }));
+
+Deno.test("set_lora with lists keeps their order and replaces only the targets that it names", () =>
+  withLoras(async (service) => {
+    const { message } = await answer(
+      "LoraChange",
+      await service.set(["b", "a"], {
+        lora_path: ["b.safetensors", "a.safetensors"],
+        target: ["transformer", "all"],
+        strength: [0.5, 2],
+      }),
+    );
+    assert.match(message, /: b, a \(target: transformer, all, strength: 0\.50, 2\.00\)$/);
+    const names = async () =>
+      Object.fromEntries(
+        Object.entries((await service.list()).active).map(([target, entries]) => [
+          target,
+          (entries as { nickname: string }[]).map(({ nickname }) => nickname),
+        ]),
+      );
+    assert.deepEqual(await names(), { transformer: ["b", "a"], transformer_2: ["a"] });
+    await service.set("second", { target: "transformer_2" });
+    assert.deepEqual(await names(), { transformer: ["b", "a"], transformer_2: ["second"] });
+    // High and low noise with strengths of their own.
+    await service.set(["a", "a"], { target: ["transformer", "transformer_2"], strength: [1, 0.5] });
+    assert.deepEqual(await names(), { transformer: ["a"], transformer_2: ["a"] });
+    await service.set("second");
+    assert.deepEqual(await names(), { transformer_2: ["second"] });
+  }));
+
+const REFUSED: [what: string, body: unknown, status: number, detail: string | RegExp][] = [
+  ["no nickname", { lora_path: "a.safetensors" }, 422, /Field required/],
+  ["a number as nickname", { lora_nickname: 1 }, 422, /valid string or a list of valid strings/],
+  ["an empty nickname", { lora_nickname: "" }, 400, /1 to 200 characters/],
+  ["no adapter", { lora_nickname: [] }, 400, /Name 1 to 16 adapters/],
+  [
+    "an unknown nickname",
+    { lora_nickname: "x" },
+    400,
+    "Failed to set LoRA adapter: Adapter x not found in the pipeline. Please provide lora_path to load it.",
+  ],
+  [
+    "too few paths",
+    { lora_nickname: ["x", "y"], lora_path: "a.safetensors" },
+    400,
+    "Failed to set LoRA adapter: Length mismatch: lora_nickname has 2 items, but lora_path has 1 items. Provide one path per nickname.",
+  ],
+  [
+    "too many strengths",
+    { lora_nickname: "x", strength: [1, 2] },
+    400,
+    /lora_nickname has 1 items, but strength has 2 items$/,
+  ],
+  [
+    "too few targets",
+    { lora_nickname: ["x", "y"], target: ["all"] },
+    400,
+    /but target has 1 items/,
+  ],
+  [
+    "a target that is none",
+    { lora_nickname: "x", target: "x" },
+    400,
+    /^Failed to set LoRA adapter: Invalid target\(s\): \['x'\]\. Valid targets: \['all', 'transformer', 'transformer_2', 'critic', 'text_encoder'\]$/,
+  ],
+  [
+    "a target that the model lacks",
+    { lora_nickname: "x", lora_path: "a.safetensors", target: "critic" },
+    400,
+    /Cannot use target 'critic': this model has transformer, transformer_2; name one of those/,
+  ],
+  [
+    "a mode that is none",
+    { lora_nickname: "x", merge_mode: "x" },
+    400,
+    /Invalid LoRA merge mode: x/,
+  ],
+  [
+    "a negative alpha",
+    { lora_nickname: "x", lora_alpha: -1 },
+    400,
+    /lora_alpha values must be positive integers or null$/,
+  ],
+  [
+    "an absurd strength",
+    { lora_nickname: "x", lora_path: "a.safetensors", strength: 1e9 },
+    400,
+    /Cannot use strength 1000000000: it must be from -100 to 100/,
+  ],
+  [
+    "one adapter twice on a target",
+    { lora_nickname: ["x", "x"], lora_path: ["a.safetensors", "b.safetensors"] },
+    400,
+    /Adapter x is named twice for one target$/,
+  ],
+  ["no JSON", "{", 400, /as JSON/],
+];
+
+for (const [what, body, status, detail] of REFUSED) {
+  Deno.test(`set_lora refuses ${what} and changes nothing`, () =>
+    withLoras(async (service) => {
+      await service.set("a");
+      const before = await service.list();
+      const error = await answer("Error", await service.post("/v1/set_lora", body), status);
+      const text = typeof error.detail === "string" ? error.detail : JSON.stringify(error.detail);
+      if (typeof detail === "string") assert.equal(text, detail);
+      else assert.match(text, detail);
+      assert.deepEqual(await service.list(), before);
+    }));
+}
+
+const HOSTILE: [file: string, problem: RegExp, count: number][] = [
+  ["none", /^"lost\.\d+\.lora_[AB]\.weight" is no module|^and 19800 more$/, 201],
+  ["nan", /lora_/, 1],
+  ["shape", /lora_/, 1],
+  ["rank0", /lora_/, 1],
+  ["short", /^/, 0],
+  ["text", /^/, 0],
+];
+
+for (const [file, problem, count] of HOSTILE) {
+  Deno.test(`the hostile adapter '${file}' is a 400 with the list, and changes nothing`, () =>
+    withLoras(async (service) => {
+      await service.set("a");
+      const [before, picture] = [await service.list(), await service.picture()];
+      const error = await answer("Error", await service.set(file), 400);
+      assert.match(error.detail, /^Failed to set LoRA adapter: Cannot /);
+      assert.ok(!error.detail.includes(service.adapters), "the server's folders are its own");
+      const problems: string[] = error.problems ?? [];
+      assert.ok(problems.length >= count, `${problems.length} problems`);
+      for (const line of problems) assert.match(line, problem);
+      const own = await service.post("/v1/images/generations", {
+        prompt: "a",
+        loras: [{ path: `${file}.safetensors` }],
+      });
+      assert.equal((await answer("Error", own, 400)).error.param, "loras");
+      assert.deepEqual(await service.list(), before);
+      assert.equal(await service.picture(), picture);
+    }));
+}
+
+Deno.test("set_lora names keys that fit no layer, and with strict it refuses them", () =>
+  withLoras(async (service) => {
+    const error = await answer("Error", await service.set("half", { strict: true }), 400);
+    assert.match(error.detail, /4 keys of half\.safetensors fit no layer of this model$/);
+    assert.equal(error.problems.length, 4);
+    assert.deepEqual((await service.list()).active, {});
+    const { adapters } = await answer("LoraChange", await service.set("half"));
+    assert.equal(adapters[0].matched_layers, 1);
+    assert.deepEqual(adapters[0].unmatched_keys, error.problems);
+    await answer("LoraChange", await service.set("a", { strict: true }));
+  }));
+
+Deno.test("loras of a request are its own: other requests and the server have theirs", () =>
+  withLoras(async (service) => {
+    const base = await service.picture();
+    await service.set("a");
+    const [before, ofServer] = [await service.list(), await service.picture()];
+    const own = { path: "b.safetensors", strength: 0.5, target: "transformer" };
+    const alone = await service.picture([own]);
+    assert.ok(alone !== base && alone !== ofServer);
+    const asked = [[own], [], undefined, [{ nickname: "a" }], null, [own]];
+    const pictures = await Promise.all(asked.map((loras) => service.picture(loras)));
+    assert.deepEqual([pictures[0], pictures[5]], [alone, alone]);
+    assert.deepEqual([pictures[2], pictures[4]], [ofServer, ofServer]);
+    assert.equal(pictures[1], base);
+    assert.notEqual(pictures[3], base);
+    assert.deepEqual(await service.list(), before);
+  }));
+
+Deno.test("loras of a request must be known, and say which", () =>
+  withLoras(async (service) => {
+    const cases: [loras: unknown, status: number, detail: RegExp][] = [
+      [[{ nickname: "x" }], 400, /Adapter x not found in the pipeline/],
+      [[{ strength: 1 }], 400, /give its nickname or its path/],
+      [[{ path: "x.safetensors" }], 400, /Cannot find adapter 'x\.safetensors'/],
+      [[{ path: "a.safetensors", target: "critic" }], 400, /this model has transformer, /],
+      [[{ path: "a.safetensors", target: "x" }], 400, /Invalid target/],
+      [new Array(17).fill({ path: "a.safetensors" }), 400, /at most 16/],
+      [[{ path: "a.safetensors", stength: 1 }], 422, /stength/],
+      ["a.safetensors", 422, /valid list/],
+    ];
+    for (const [loras, status, detail] of cases) {
+      for (const path of ["/v1/images/generations", "/v1/videos"]) {
+        const response = await service.post(path, { prompt: "a", loras });
+        const error = await answer("Error", response, status);
+        assert.match(JSON.stringify(error.detail), detail);
+      }
+    }
+    assert.equal(service.engine.requests.length, 0);
+  }));
+
+Deno.test("a job keeps the adapters that were set when it was accepted", () =>
+  withLoras(async (service) => {
+    await service.set("a", { strength: 0.5 });
+    const ids: string[] = [];
+    for (const loras of [undefined, [{ nickname: "a", strength: 0.25 }]]) {
+      const video = await answer("Video", await service.post("/v1/videos", { prompt: "a", loras }));
+      ids.push(video.id);
+    }
+    await service.get("/v1/unmerge_lora_weights", { method: "POST" });
+    await service.set("b");
+    await until(() => ids.every((id) => service.store.get(id)?.status === "completed"));
+    assert.deepEqual(service.engine.requests.map(strengths), [[0.5, 0.5], [0.25]]);
+  }, { stepMs: 5 }));
+
+Deno.test("an edit takes loras as JSON in its form", () =>
+  withLoras(async (service) => {
+    const form = new FormData();
+    form.set("prompt", "a");
+    form.set("image", new Blob([encodePng({ width: 16, height: 16, data: new Uint8Array(768) })]));
+    form.set("loras", '[{"path":"a.safetensors","strength":2}]');
+    const response = await service.get("/v1/images/edits", { method: "POST", body: form });
+    assert.equal(response.status, 200, await response.text());
+    assert.deepEqual(service.engine.requests.map(strengths), [[2]]);
+  }, { info: { supportedTaskTypes: ["T2I", "TI2I"] } }));
+
+Deno.test("a PNG says which adapters it was made with, as a request names them", () =>
+  withLoras(async (service) => {
+    await service.set("a", { strength: 0.8, target: "transformer", lora_alpha: 3 });
+    const recipe = async (loras?: unknown) => {
+      const text = readPngText(Uint8Array.fromBase64(await service.picture(loras)));
+      return JSON.parse(text["loras"] ?? "null");
+    };
+    const lora = { path: "a.safetensors", strength: 0.8, target: "transformer", alpha: 3 };
+    assert.deepEqual(await recipe(), [lora]);
+    assert.equal(await recipe([]), null);
+    assert.equal(await service.picture([lora]), await service.picture());
+  }));
+
+Deno.test("what the device refuses changes nothing", () =>
+  withLoras(async (service) => {
+    const error = await answer("Error", await service.set("a"), 400);
+    assert.match(error.detail, /^Failed to set LoRA adapter: Cannot hold them$/);
+    assert.deepEqual((await service.list()).loaded_adapters, []);
+  }, { loraFailure: new RangeError("Cannot hold them") }));
+
+Deno.test("a model without adapters says so on every route", () =>
+  withLoras(async (service) => {
+    const set = await answer("Error", await service.set("a"), 400);
+    assert.equal(set.detail, "Failed to set LoRA adapter: Lora is not enabled");
+    assert.equal(set.error.code, "lora_not_enabled");
+    for (const [path, detail] of [["merge", "merge"], ["unmerge", "unmerge"]]) {
+      const response = await service.post(`/v1/${path}_lora_weights`, {});
+      const error = await answer("Error", response, 400);
+      assert.equal(error.detail, `Failed to ${detail} LoRA weights: Lora is not enabled`);
+    }
+    const list = await answer("Error", await service.get("/v1/list_loras"), 400);
+    assert.equal(list.detail, "Lora is not enabled");
+    const body = { prompt: "a", loras: [{ path: "a.safetensors" }] };
+    await answer("Error", await service.post("/v1/images/generations", body), 400);
+    await service.picture([]);
+  }, { info: { loraTargets: [] } }));
+
+Deno.test("bodies of adapters are JSON whatever their content type says", () =>
+  withLoras(async (service) => {
+    for (const type of ["application/x-www-form-urlencoded", "text/plain"]) {
+      const init = { headers: { "content-type": type } };
+      const body = { lora_nickname: "a", lora_path: "a.safetensors" };
+      await answer("LoraChange", await service.post("/v1/set_lora", body, init));
+      await answer("LoraChange", await service.post("/v1/merge_lora_weights", "", init));
+    }
+  }));
+
+Deno.test("fields of adapters without effect are named, or refused by a strict server", async () => {
+  await withLoras(async (service) => {
+    const response = await service.set("a", { stength: 2 });
+    assert.equal(response.headers.get("x-ignored-fields"), "stength");
+    await response.body?.cancel();
+  });
+  await withLoras(async (service) => {
+    const error = await answer("Error", await service.set("a", { stength: 2 }), 400);
+    assert.match(error.detail, /the nearest known field is 'strength'$/);
+    assert.deepEqual((await service.list()).loaded_adapters, []);
+  }, { settings: { strictFields: true } });
+});
+
+Deno.test("merge and unmerge of a target that the model lacks are 400", () =>
+  withLoras(async (service) => {
+    for (const what of ["merge", "unmerge"]) {
+      const lacking = await service.post(`/v1/${what}_lora_weights`, { target: "critic" });
+      const { detail } = await answer("Error", lacking, 400);
+      assert.match(detail, /this model has transformer, transformer_2; name one of those/);
+      const unknown = await service.post(`/v1/${what}_lora_weights`, { target: "x" });
+      assert.match((await answer("Error", unknown, 400)).detail, /Invalid target\(s\): \['x'\]/);
+    }
+  }));
+
+Deno.test("lora_path leads nowhere outside the folders for adapters", () =>
+  withLoras(async (service) => {
+    const outside = await Deno.makeTempDir();
+    try {
+      const secret = join(outside, "secret.safetensors");
+      await Deno.writeFile(secret, adapterFile({ mark: 9 }));
+      await Deno.symlink(secret, join(service.adapters, "link.safetensors"));
+      await Deno.symlink(outside, join(service.adapters, "linked"));
+      await Deno.mkdir(join(service.adapters, "folder"));
+      await Deno.symlink(secret, join(service.adapters, "folder", "in.safetensors"));
+      const way = `../${outside.split("/").at(-1)}/secret.safetensors`;
+      const paths = [secret, way, `x/../${way}`, "link.safetensors", "linked", "folder", "..", "."];
+      const details = new Set<string>();
+      for (const path of [...paths, "linked/secret.safetensors", "/etc/passwd", "/none", "a\0b"]) {
+        const error = await answer("Error", await service.set("x", { lora_path: path }), 400);
+        assert.match(
+          error.detail,
+          /Cannot find adapter '|Cannot open adapter in that folder/,
+          path,
+        );
+        assert.equal(error.error.code, "lora_not_found");
+        details.add(error.detail.replace(/'.*'/s, ""));
+      }
+      assert.equal(details.size, 1, "what is outside and what is not there look the same");
+      await Deno.mkdir(join(service.adapters, "good"));
+      await Deno.writeFile(
+        join(service.adapters, "good", "one.safetensors"),
+        FILES["a.safetensors"] as Uint8Array,
+      );
+      for (
+        const path of ["good", "good/one.safetensors", join(service.adapters, "b.safetensors")]
+      ) {
+        await answer("LoraChange", await service.set("x", { lora_path: path }));
+      }
+    } finally {
+      await Deno.remove(outside, { recursive: true });
+    }
+  }));
+
+Deno.test("an adapter that was read serves without its file", () =>
+  withLoras(async (service) => {
+    await service.set("a");
+    const picture = await service.picture();
+    await service.get("/v1/unmerge_lora_weights", { method: "POST" });
+    await Deno.remove(join(service.adapters, "a.safetensors"));
+    await answer("LoraChange", await service.set("a"));
+    assert.equal(await service.picture(), picture);
+  }));
+
+Deno.test("a name that the server was given stands for its file", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const file = join(folder, "x.safetensors");
+    await Deno.writeFile(file, adapterFile({ mark: 1 }));
+    await withLoras(async (service) => {
+      const { adapters } = await answer(
+        "LoraChange",
+        await service.set("outline", { lora_path: "outline" }),
+      );
+      assert.equal(adapters[0].path, "outline");
+    }, { settings: { namedLoras: { outline: file } } });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
