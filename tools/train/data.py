@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from render import COLORS, SHAPES, color_distance, render
+from render import COLORS, PLAIN, SHAPES, Style, color_distance, render
 
 CLIP_FRAMES = 9
 EDIT_FRAMES = 5
@@ -358,12 +358,12 @@ class Sampler:
                        for _ in range(r.randint(1, 3)))
 
 
-def draw_images(scenes: list[Scene], size: int) -> torch.Tensor:
+def draw_images(scenes: list[Scene], size: int, style: Style = PLAIN) -> torch.Tensor:
     """Renders still scenes to [N, 3, 1, size, size] in [-1, 1]."""
-    return render([s.objects for s in scenes], [s.background for s in scenes], size)[:, :, None]
+    return render([s.objects for s in scenes], [s.background for s in scenes], size, style)[:, :, None]
 
 
-def draw_clips(scenes: list[Scene], size: int, frames: int = CLIP_FRAMES) -> torch.Tensor:
+def draw_clips(scenes: list[Scene], size: int, style: Style = PLAIN, frames: int = CLIP_FRAMES) -> torch.Tensor:
     """Renders moving scenes to [N, 3, frames, size, size]; placements change linearly from start to end."""
     layers = []
     for scene in scenes:
@@ -372,12 +372,12 @@ def draw_clips(scenes: list[Scene], size: int, frames: int = CLIP_FRAMES) -> tor
             t = f / (frames - 1)
             layers.append([(shape, color, *(a + (b - a) * t for a, b in zip(start, scene.end)))])
     backgrounds = [s.background for s in scenes for _ in range(frames)]
-    images = render(layers, backgrounds, size).view(len(scenes), frames, 3, size, size)
+    images = render(layers, backgrounds, size, style).view(len(scenes), frames, 3, size, size)
     return images.transpose(1, 2).contiguous()
 
 
-def draw_edits(scenes: list[Scene], size: int) -> torch.Tensor:
+def draw_edits(scenes: list[Scene], size: int, style: Style = PLAIN) -> torch.Tensor:
     """Renders edits to [N, 3, 5, size, size]: the source once, then the target four times."""
-    before = draw_images(scenes, size)
-    after = draw_images([s.edited for s in scenes], size)
+    before = draw_images(scenes, size, style)
+    after = draw_images([s.edited for s in scenes], size, style)
     return torch.cat([before, after.expand(-1, -1, EDIT_FRAMES - 1, -1, -1)], 2)

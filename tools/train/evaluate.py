@@ -18,6 +18,7 @@ from PIL import Image, ImageDraw
 import data
 import loop
 import scoring
+from render import PLAIN, STYLES, Style, combined
 
 KINDS = ["single", "position", "pair", "count"]
 HEADLINES = ["color", "shape", "background", "position", "count", "count color", "count shapes, each",
@@ -27,7 +28,8 @@ HEADLINES = ["color", "shape", "background", "position", "count", "count color",
              "i2v: shape in the last frame",
              "i2v: one object throughout", "i2v: motion", "i2v: first frame, dB", "edit: changed",
              "edit: changed, rest kept", "edit: rest, dB", "edit recolor: changed, rest kept",
-             "edit background: changed, rest kept", "edit reshape: changed, rest kept"]
+             "edit background: changed, rest kept", "edit reshape: changed, rest kept",
+             "style: silhouette painted", "style: chroma"]
 
 
 def to_pil(frame: np.ndarray) -> Image.Image:
@@ -43,8 +45,13 @@ def to_numpy(clip: torch.Tensor) -> np.ndarray:
 class Evaluation:
     """Runs the pipelines of one folder with f32 arithmetic, whatever the weights are stored in."""
 
-    def __init__(self, folder: str, steps: int, guidance: float, edit_guidance: float, seed: int):
+    def __init__(self, folder: str, steps: int, guidance: float, edit_guidance: float, seed: int, adapters=()):
         self.text = WanPipeline.from_pretrained(folder, torch_dtype=torch.float32)
+        names = [f"adapter{i}" for i in range(len(adapters))]
+        for path, name in zip(map(Path, adapters), names):
+            self.text.load_lora_weights(path.parent, weight_name=path.name, adapter_name=name)
+        if names:
+            self.text.set_adapters(names)
         self.text.set_progress_bar_config(disable=True)
         parts = {k: getattr(self.text, k) for k in ("tokenizer", "text_encoder", "vae", "scheduler", "transformer")}
         self.image = WanImageToVideoPipeline(**parts, expand_timesteps=True)
@@ -78,8 +85,12 @@ class Evaluation:
         return to_numpy(torch.cat(parts))
 
 
-def evaluate(run: Evaluation, size: int, stills: int, clips: int, i2v: int, edits: int) -> tuple[dict, dict]:
-    """All figures at one size as {key: {"pipeline": (mean, n), "bound": ..., "truth": ...}}, and samples."""
+def evaluate(run: Evaluation, size: int, stills: int, clips: int, i2v: int, edits: int,
+             style: Style = PLAIN) -> tuple[dict, dict]:
+    """All figures at one size as {key: {"pipeline": (mean, n), "bound": ..., "truth": ...}}, and samples.
+
+    Stills are read as pictures in `style`; the rest knows filled shapes in full colours only.
+    """
     sampler = data.Sampler(12345, held_out=True, plain=True)
     rows: dict[str, list[dict]] = {"pipeline": [], "bound": [], "truth": []}
     samples: dict[str, list] = {}
@@ -89,11 +100,11 @@ def evaluate(run: Evaluation, size: int, stills: int, clips: int, i2v: int, edit
 
     if stills:
         scenes = [sampler.image(KINDS[i % 4]) for i in range(stills)]
-        pixels = data.draw_images(scenes, size)
+        pixels = data.draw_images(scenes, size, style)
         made = run.from_text([s.caption for s in scenes], size, 1, 25)
         bound, truth = run.through_autoencoder(pixels), to_numpy(pixels)
         for name, images in (("pipeline", made), ("bound", bound), ("truth", truth)):
-            record(name, [scoring.score_still(i[0], s) for i, s in zip(images, scenes)])
+            record(name, [scoring.score_still(i[0], s, style) for i, s in zip(images, scenes)])
         samples["stills"] = [(s.caption, [i[0]]) for s, i in zip(scenes, made)]
         wrong = [(s.caption, [k for k, v in r.items() if v is False]) for s, r in
                  zip(scenes, rows["pipeline"]) if any(v is False for v in r.values())]
@@ -190,15 +201,18 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json")
     parser.add_argument("--sheet")
+    parser.add_argument("--adapters", nargs="*", default=[], help="files of adapters, all at full strength")
+    parser.add_argument("--styles", nargs="*", default=[], choices=list(STYLES), help="what stills should look like")
     parser.add_argument("--wrong", action="store_true", help="list the prompts that went wrong")
     args = parser.parse_args()
     loop.setup(args.threads, 0)
-    run = Evaluation(args.folder, args.steps, args.guidance, args.edit_guidance, args.seed)
+    run = Evaluation(args.folder, args.steps, args.guidance, args.edit_guidance, args.seed, args.adapters)
+    style = combined([STYLES[name] for name in args.styles])
     if args.shift:
         run.text.scheduler.set_shift(args.shift)
     figures = {}
     for size in args.sizes:
-        table, samples = evaluate(run, size, args.stills, args.clips, args.i2v, args.edits)
+        table, samples = evaluate(run, size, args.stills, args.clips, args.i2v, args.edits, style)
         figures[str(size)] = table
         print(show(table, size), flush=True)
         if args.wrong:

@@ -2,14 +2,17 @@
 
 from pathlib import Path
 
+import numpy as np
 import torch
 from diffusers import AutoencoderKLWan
+from PIL import Image, ImageOps
 from tokenizers import Tokenizer
 
 import data
 import loop
 import text_encoder
 import vae
+from render import PLAIN, Style
 
 # kind: (pixels, entries at --pool-scale 1, encoder batch, latent frames)
 KINDS = {
@@ -37,30 +40,66 @@ def unpatchify(tokens: torch.Tensor, frames: int) -> torch.Tensor:
     return z.reshape(b, c // 4, frames, 2 * side, 2 * side)
 
 
-@torch.no_grad()
-def build(args, work: Path):
-    """Encodes the pool with the finished encoder and writes it to `pool.pt`."""
-    log = loop.Log(work / "pool.log")
-    model = AutoencoderKLWan.from_pretrained(work / "vae").eval()
-    mean, std = (torch.tensor(model.config[k]).view(1, -1, 1, 1, 1) for k in ("latents_mean", "latents_std"))
-    tokenizer = Tokenizer.from_file(str(work / "tokenizer" / "tokenizer.json"))
-    sampler = data.Sampler(4000 + args.seed)
-    budget = loop.Budget(1e9, args.pause_file)
+class Encoder:
+    """The finished autoencoder's encoder, in bf16, with the pipeline's scaling of latents."""
+
+    def __init__(self, folder: Path):
+        self.model = AutoencoderKLWan.from_pretrained(folder, torch_dtype=torch.float32).eval()
+        keys = ("latents_mean", "latents_std")
+        self.mean, self.std = (torch.tensor(self.model.config[k]).view(1, -1, 1, 1, 1) for k in keys)
+
+    @torch.no_grad()
+    def __call__(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Tokens of pixels [B, 3, F, size, size] in [-1, 1]."""
+        with loop.autocast("cpu"):
+            z = (vae.encode(self.model, pixels)[0] - self.mean) / self.std
+        return patchify(z).to(torch.bfloat16)
+
+
+def draw(encoder: Encoder, tokenizer: Tokenizer, seed: int, scale: float, budget: loop.Budget, log: loop.Log,
+         style: Style = PLAIN) -> dict[str, tuple[torch.Tensor, ...]]:
+    """Latent tokens, token ids, their counts and labels of every kind of sample, drawn in `style`."""
+    sampler = data.Sampler(4000 + seed)
     pool = {}
     for name, (size, entries, count, _) in KINDS.items():
         kind = name[:-2]
-        draw = {"image": data.draw_images, "clip": data.draw_clips, "edit": data.draw_edits}[kind]
+        render = {"image": data.draw_images, "clip": data.draw_clips, "edit": data.draw_edits}[kind]
         parts = []
-        for _ in range(max(1, round(entries * args.pool_scale) // count)):
+        for _ in range(max(1, round(entries * scale) // count)):
             budget.tick()
             budget.end_if_stopped()
             scenes = [getattr(sampler, kind)() for _ in range(count)]
-            pixels = (draw(scenes, size) + 0.02 * torch.randn(count, 3, 1, 1, 1)).clamp(-1, 1)
-            with loop.autocast("cpu"):
-                z = (vae.encode(model, pixels)[0] - mean) / std
+            pixels = (render(scenes, size, style=style) + 0.02 * torch.randn(count, 3, 1, 1, 1)).clamp(-1, 1)
             ids, counts = text_encoder.tokenize(tokenizer, [s.caption for s in scenes])
             labels = torch.tensor([text_encoder.labels(s) for s in scenes], dtype=torch.int8)
-            parts.append((patchify(z).to(torch.bfloat16), ids.short(), counts, labels))
+            parts.append((encoder(pixels), ids.short(), counts, labels))
         pool[name] = tuple(torch.cat(column) for column in zip(*parts))
         log(pool=name, entries=len(pool[name][0]), minute=budget.spent / 60)
-    torch.save(pool, work / "pool.pt")
+    return pool
+
+
+def read(encoder: Encoder, tokenizer: Tokenizer, folder: Path) -> dict[str, tuple[torch.Tensor, ...]]:
+    """The same of a folder of pictures, each with its caption in a text file of the same name; cropped to squares."""
+    paths = sorted(p for p in folder.iterdir() if p.suffix.lower() in (".png", ".jpg", ".jpeg", ".webp"))
+    if not paths:
+        raise FileNotFoundError(f"Cannot train on {folder}: it has no PNG, JPEG or WebP pictures")
+    for path in paths:
+        if not path.with_suffix(".txt").exists():
+            raise FileNotFoundError(f"Cannot train on {path}: its caption, {path.stem}.txt, does not exist")
+    ids, counts = text_encoder.tokenize(tokenizer, [p.with_suffix(".txt").read_text().strip() for p in paths])
+    labels = torch.full((len(paths), len(text_encoder.ATTRIBUTES)), text_encoder.IGNORED, dtype=torch.int8)
+    pool = {}
+    for name in ("image64", "image96"):
+        size = KINDS[name][0]
+        squares = [ImageOps.fit(Image.open(p).convert("RGB"), (size, size), Image.LANCZOS) for p in paths]
+        pixels = torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2)[:, :, None] / 127.5 - 1
+        pool[name] = torch.cat([encoder(part) for part in pixels.split(64)]), ids.short(), counts, labels
+    return pool
+
+
+def build(args, work: Path):
+    """Encodes the pool with the finished encoder and writes it to `pool.pt`."""
+    tokenizer = Tokenizer.from_file(str(work / "tokenizer" / "tokenizer.json"))
+    budget = loop.Budget(1e9, args.pause_file)
+    log = loop.Log(work / "pool.log")
+    torch.save(draw(Encoder(work / "vae"), tokenizer, args.seed, args.pool_scale, budget, log), work / "pool.pt")

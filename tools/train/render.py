@@ -5,6 +5,7 @@ unit square, negative inside; the coverage of a pixel is read off that distance,
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 
@@ -108,29 +109,65 @@ def _grid(size: int) -> tuple[torch.Tensor, torch.Tensor]:
     return _grids[size]
 
 
-def coverage(shape: torch.Tensor | int, placements: torch.Tensor, size: int) -> torch.Tensor:
-    """Coverage [N, size, size] in 0..1 of one shape index at N placements (x, y, half extent, rotation)."""
+@dataclass(frozen=True)
+class Style:
+    """How scenes look. `line` is the width in canvas units of the strokes that replace filled shapes; `paint` and
+    `paper` say how far the colours of objects and of the background are mixed with white, 0..1. A background with a
+    white object on it stays as it is, or the object would be lost."""
+
+    line: float | None = None
+    paint: float = 0.0
+    paper: float = 0.0
+
+
+PLAIN = Style()
+# Far from the palette, the autoencoder can show small areas of a colour, and large ones only if they are nearly white.
+STYLES = {"outline": Style(line=0.085), "pastel": Style(paint=0.5, paper=0.85)}
+
+
+def combined(styles: list[Style]) -> Style:
+    """All at once; of what several say, the most."""
+    styles = [PLAIN, *styles]
+    lines = [s.line for s in styles if s.line is not None]
+    return Style(max(lines, default=None), max(s.paint for s in styles), max(s.paper for s in styles))
+
+
+def mixed(white: float) -> torch.Tensor:
+    """The palette [12, 3] in [-1, 1], mixed with its white."""
+    return RGB.lerp(RGB[COLORS.index("white")], white)
+
+
+def coverage(shape: int, placements: torch.Tensor, size: int, line: float | None = None) -> torch.Tensor:
+    """Coverage [N, size, size] in 0..1 of one shape index at N placements (x, y, half extent, rotation).
+
+    With `line`, only a stroke of that width along the edge is covered, most of it inside: outside of sharp corners
+    the distances are not true ones.
+    """
     rows, columns = _grid(size)
     x, y, extent, rotation = (placements[:, i, None, None] for i in range(4))
     dx, dy = (columns - x) / extent, (rows - y) / extent
     cos, sin = torch.cos(rotation), torch.sin(rotation)
-    distance = _OUTLINES[int(shape)](cos * dx + sin * dy, cos * dy - sin * dx)
-    return (0.5 - distance * extent * (size / 2)).clamp(0, 1)
+    distance = _OUTLINES[shape](cos * dx + sin * dy, cos * dy - sin * dx) * extent
+    if line is not None:
+        distance = (distance + 0.2 * line).abs() - line / 2
+    return (0.5 - distance * (size / 2)).clamp(0, 1)
 
 
-def render(layers: list[list[tuple]], backgrounds: list[str], size: int) -> torch.Tensor:
+def render(layers: list[list[tuple]], backgrounds: list[str], size: int, style: Style = PLAIN) -> torch.Tensor:
     """Renders N scenes to [N, 3, size, size] in [-1, 1].
 
     A layer list holds tuples (shape, color, x, y, half extent, rotation), painted in order.
     """
-    images = RGB[[COLORS.index(b) for b in backgrounds]][:, :, None, None].repeat(1, 1, size, size)
+    papers = [RGB if any(o[1] == "white" for o in objects) else mixed(style.paper) for objects in layers]
+    images = torch.stack([paper[COLORS.index(b)] for paper, b in zip(papers, backgrounds)])
+    images = images[:, :, None, None].repeat(1, 1, size, size)
     for slot in range(max(len(objects) for objects in layers)):
         for index, shape in enumerate(SHAPES):
             rows = [i for i, objects in enumerate(layers) if len(objects) > slot and objects[slot][0] == shape]
             if not rows:
                 continue
             placements = torch.tensor([layers[i][slot][2:6] for i in rows], dtype=torch.float32)
-            paint = RGB[[COLORS.index(layers[i][slot][1]) for i in rows]][:, :, None, None]
-            alpha = coverage(index, placements, size)[:, None]
+            paint = mixed(style.paint)[[COLORS.index(layers[i][slot][1]) for i in rows]][:, :, None, None]
+            alpha = coverage(index, placements, size, style.line)[:, None]
             images[rows] = images[rows] * (1 - alpha) + alpha * paint
     return images

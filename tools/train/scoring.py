@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import data
-from render import COLORS, RGB, SHAPES, render
+from render import COLORS, PLAIN, RGB, SHAPES, Style, mixed, render
 
 PALETTE = RGB.numpy()
 SEGMENT = 0.42  # distance from the background, in units of [-1, 1] RGB; named contrasts start at 0.9
@@ -21,7 +21,10 @@ _templates: list[tuple[int, np.ndarray]] = []
 
 @dataclass
 class Found:
-    """One object read from an image; position in [-1, 1], area as a share of the image."""
+    """One object read from an image; position in [-1, 1], area as a share of the image.
+
+    `filled` is the share of its silhouette that is painted, `chroma` the largest channel less the smallest, 0..1.
+    """
 
     color: str
     shape: str
@@ -29,6 +32,8 @@ class Found:
     x: float
     y: float
     area: float
+    filled: float
+    chroma: float
 
 
 def _normalised(mask: np.ndarray) -> np.ndarray:
@@ -75,9 +80,15 @@ def _components(mask: np.ndarray, smallest: int) -> list[np.ndarray]:
     return sorted(parts, key=lambda p: -p.sum())
 
 
-def color_name(rgb: np.ndarray) -> str:
-    """The nearest palette colour of one pixel in [-1, 1]."""
-    return COLORS[int(((PALETTE - rgb) ** 2).sum(1).argmin())]
+def _silhouette(mask: np.ndarray) -> np.ndarray:
+    """The mask with its holes filled: all that the outside does not reach."""
+    outside = _components(~np.pad(mask, 1), 1)
+    return ~next(part for part in outside if part[0, 0])[1:-1, 1:-1]
+
+
+def color_name(rgb: np.ndarray, palette: np.ndarray = PALETTE) -> str:
+    """The nearest colour of one pixel in [-1, 1]; `palette` may hold several rows of the twelve."""
+    return COLORS[int(((palette - rgb) ** 2).sum(1).argmin()) % len(COLORS)]
 
 
 def _eroded(mask: np.ndarray) -> np.ndarray:
@@ -85,30 +96,47 @@ def _eroded(mask: np.ndarray) -> np.ndarray:
     return mask & padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:]
 
 
-def read(image: np.ndarray) -> tuple[str, list[Found]]:
-    """Background colour and objects, largest first, of an image [H, W, 3] in [-1, 1]."""
+def read(image: np.ndarray, style: Style = PLAIN) -> tuple[str, list[Found]]:
+    """Background colour and objects, largest first, of an image [H, W, 3] in [-1, 1].
+
+    In an image in `style`, colours are compared with those of the style, and strokes count as the silhouettes that
+    they surround, so that a ring reads as a circle.
+    """
+    paint = mixed(style.paint).numpy()
+    paper = np.concatenate([mixed(style.paper).numpy(), PALETTE])
+    least = SEGMENT * (1 - style.paint / 2)
     border = np.concatenate([image[:2].reshape(-1, 3), image[-2:].reshape(-1, 3),
                              image[:, :2].reshape(-1, 3), image[:, -2:].reshape(-1, 3)])
     background = np.median(border, 0)
     distance = np.sqrt(((image - background) ** 2).sum(-1))
-    found = []
-    for part in _components(distance > SEGMENT, max(6, int(0.004 * distance.size))):
+    found, taken = [], np.zeros(distance.shape, bool)
+    for part in _components(distance > least, max(6, int(0.004 * distance.size))):
         mask = part & (distance > 0.5 * np.quantile(distance[part], 0.75))
+        silhouette = _silhouette(mask)
+        if style.line and (silhouette & taken).any():
+            continue
+        taken |= silhouette
         inner = _eroded(mask)
-        color = color_name(np.median(image[inner if inner.sum() >= 4 else mask], 0))
-        square = _normalised(mask)
+        colors = image[inner if inner.sum() >= 4 else mask]
+        whole = silhouette if style.line else mask
+        square = _normalised(whole)
         overlap, index = max(((square & t).sum() / (square | t).sum(), i) for i, t in templates())
-        rows, columns = mask.nonzero()
-        found.append(Found(color, SHAPES[index], float(overlap), (columns.mean() + 0.5) / mask.shape[1] * 2 - 1,
-                           (rows.mean() + 0.5) / mask.shape[0] * 2 - 1, mask.mean()))
-    return color_name(background), found
+        rows, columns = whole.nonzero()
+        found.append(Found(
+            color_name(np.median(colors, 0), paint), SHAPES[index], float(overlap),
+            (columns.mean() + 0.5) / mask.shape[1] * 2 - 1, (rows.mean() + 0.5) / mask.shape[0] * 2 - 1,
+            whole.mean(), mask.sum() / silhouette.sum(), float(np.median(np.ptp(colors, 1)) / 2)))
+    return color_name(background, paper), found
 
 
-def score_still(image: np.ndarray, scene: data.Scene) -> dict[str, bool]:
-    """What is right in a still image; the keys depend on the kind of scene."""
-    background, found = read(image)
+def score_still(image: np.ndarray, scene: data.Scene, style: Style = PLAIN) -> dict[str, float]:
+    """What is right in a still image, as shares, and what shows its style; the keys depend on the kind of scene."""
+    background, found = read(image, style)
     wanted = scene.objects
     result = {"background": background == scene.background}
+    if found:
+        result["style: silhouette painted"] = sum(f.filled for f in found) / len(found)
+        result["style: chroma"] = sum(f.chroma for f in found) / len(found)
     if scene.kind in ("single", "position"):
         one = found[0] if found else None
         result["color"] = one is not None and one.color == wanted[0][1]
