@@ -1,4 +1,5 @@
 import { strict as assert } from "node:assert";
+import { BUNDLED_ADAPTERS } from "../models/adapters/bundled.ts";
 import { embeddedPaths, isReadAtRunTime } from "./compile.ts";
 
 Deno.test("isReadAtRunTime() takes workers and shaders, not modules or tests", () => {
@@ -14,4 +15,17 @@ Deno.test("embeddedPaths() gives paths that are there, the bundled model among t
   const paths = await embeddedPaths();
   assert.ok(paths.includes("models/bundled"));
   for (const path of paths) await Deno.stat(new URL(`../${path}`, import.meta.url));
+});
+
+Deno.test("embeddedPaths() covers the adapters of the bundled model, and they are there", async () => {
+  const root = new URL("../", import.meta.url).href;
+  const paths = await embeddedPaths();
+  for (const [name, file] of Object.entries(BUNDLED_ADAPTERS)) {
+    const path = file.href.slice(root.length);
+    assert.ok(
+      paths.some((each) => path === each || path.startsWith(`${each}/`)),
+      `${name}: ${path}`,
+    );
+    assert.ok((await Deno.stat(file)).isFile, name);
+  }
 });

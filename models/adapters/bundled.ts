@@ -1,0 +1,8 @@
+/** The adapters that come with the bundled model. `tools/train/lora.py` trained them. */
+
+const FOLDER = new URL("../bundled/adapters/", import.meta.url);
+
+/** File of each, by the name that may stand where a path is asked for. */
+export const BUNDLED_ADAPTERS: Readonly<Record<string, URL>> = {
+  outline: new URL("outline.safetensors", FOLDER),
+};

@@ -1,0 +1,48 @@
+/** The adapters that come with the bundled model, in every naming they are stored in. */
+import { strict as assert } from "node:assert";
+import { fileURLToPath } from "node:url";
+import { BUNDLED_ADAPTERS } from "../models/adapters/bundled.ts";
+import { readAdapter } from "../models/adapters/read_adapter.ts";
+import type { Adapter } from "../models/adapters/types.ts";
+import { ORIGINAL_WAN } from "../models/families/wan/layouts.ts";
+import { Checkpoint } from "../runtime/mod.ts";
+import { componentOf } from "./adaptable.ts";
+import { changeReference } from "./adapter_reference.ts";
+
+const MODEL = new URL("../models/bundled/", import.meta.url);
+const DIALECTS = ["", ".kohya", ".comfyui"] as const;
+const MAX_BYTES = 400_000;
+
+/** The file of a bundled adapter in one of its namings. */
+function fileOf(name: string, dialect: (typeof DIALECTS)[number]): string {
+  const path = fileURLToPath(BUNDLED_ADAPTERS[name]!);
+  return path.replace(/\.safetensors$/, `${dialect}.safetensors`);
+}
+
+/** Sum of what an adapter adds to each module's weight, by module. */
+function deltasOf(adapter: Adapter, rowsOf: (module: string) => number): Map<string, Float64Array> {
+  return new Map(adapter.changes.map(({ module, weight }) => {
+    assert.equal(weight.length, 1, module);
+    return [module, changeReference(weight[0]!, rowsOf(module))];
+  }));
+}
+
+for (const name of Object.keys(BUNDLED_ADAPTERS)) {
+  Deno.test(`bundled adapter ${name} means the same in each of its files, and fits every linear of the blocks`, async () => {
+    using checkpoint = Checkpoint.open(fileURLToPath(new URL("transformer", MODEL)));
+    const component = componentOf(checkpoint, "transformer", [ORIGINAL_WAN]);
+    const rows = new Map(component.modules.map(({ name, shape }) => [name, shape[0]!]));
+    let first: Map<string, Float64Array> | undefined;
+    for (const dialect of DIALECTS) {
+      const path = fileOf(name, dialect);
+      assert.ok((await Deno.stat(path)).size < MAX_BYTES, `${path} is small`);
+      const adapter = await readAdapter(path, [component]);
+      assert.deepEqual(adapter.unmatchedKeys, []);
+      const deltas = deltasOf(adapter, (module) => rows.get(module)!);
+      assert.equal(deltas.size, 70, "seven blocks of ten linears");
+      first ??= deltas;
+      // alpha / rank is a power of two: no rounding in any of them.
+      assert.deepEqual(deltas, first);
+    }
+  });
+}
