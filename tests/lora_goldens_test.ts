@@ -197,7 +197,7 @@ interface Listed {
 }
 
 const CALLS = GOLDEN.calls.filter(({ args, name }) =>
-  name !== "pipeline" && (args.adapters as Listed[] | undefined)?.length
+  !name.startsWith("pipeline") && (args.adapters as Listed[] | undefined)?.length
 );
 
 for (const call of CALLS) {

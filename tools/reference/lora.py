@@ -438,22 +438,52 @@ def pipeline_files():
     second.save(OUT / "pipeline-kohya.safetensors")
 
 
-def pipeline_call():
-    adapters = [("pipeline-diffusers.safetensors", 0.8), ("pipeline-kohya.safetensors", 0.5)]
+def both_files():
+    """One file with factors of the text encoder and of the transformer."""
+    table = shapes_of(GOLDENS / PIPELINE / "text_encoder", "model.safetensors")
+    text = AdapterFile(SEED + 72, table, lambda m: f"lora_te_{m.replace('.', '_')}")
+    for module in ("0.SelfAttention.q", "0.SelfAttention.v", "1.DenseReluDense.wo"):
+        text.low_rank(f"encoder.block.1.layer.{module}", alpha=3)
+    denoiser = AdapterFile(SEED + 73, shapes(PIPELINE), lambda m: f"lora_unet_{kohya(m)}")
+    for module in SOME:
+        denoiser.low_rank(module, rank=2, alpha=1)
+    both = AdapterFile(0, {}, None)
+    both.tensors = text.tensors | denoiser.tensors
+    both.save(OUT / "pipeline-both.safetensors")
+    return text, denoiser
 
-    def adapt(pipe):
-        for i, (path, _) in enumerate(adapters):
-            pipe.load_lora_weights(str(OUT), weight_name=path, adapter_name=f"adapter{i}")
-        pipe.set_adapters(["adapter0", "adapter1"], [strength for _, strength in adapters])
 
-    made = run_pipeline(GOLDENS / PIPELINE, "pipeline", "a red circle on the left", "blurry",
+def pipeline_call(name, adapters, reference, adapt):
+    made = run_pipeline(GOLDENS / PIPELINE, name, "a red circle on the left", "blurry",
                         48, 32, 1, 42, 3, 3.5, 64, adapt=adapt)  # fmt: skip
     made.args |= {
         "base": PIPELINE,
         "adapters": [{"path": path, "strength": strength} for path, strength in adapters],
-        "reference": "diffusers",
+        "reference": reference,
     }
     return made
+
+
+def pipeline_calls(text, denoiser):
+    two = [("pipeline-diffusers.safetensors", 0.8), ("pipeline-kohya.safetensors", 0.5)]
+
+    def load_two(pipe):
+        for i, (path, _) in enumerate(two):
+            pipe.load_lora_weights(str(OUT), weight_name=path, adapter_name=f"adapter{i}")
+        pipe.set_adapters(["adapter0", "adapter1"], [strength for _, strength in two])
+
+    def write_both(pipe):
+        for file, model in ((text, pipe.text_encoder), (denoiser, pipe.transformer)):
+            state = dict(model.named_parameters())
+            for module in file.changes:
+                parameter = state[f"{module}.weight"]
+                parameter.copy_(file.new_weight(module, parameter, 0.7))
+
+    both = [("pipeline-both.safetensors", 0.7)]
+    return [
+        pipeline_call("pipeline", two, "diffusers", load_two),
+        pipeline_call("pipeline-both", both, "formula", write_both),
+    ]
 
 
 def build():
@@ -477,6 +507,7 @@ def files():
         "conv-core": core, "quantised-low-rank": low, "quantised-others": others,
         "text-encoder": text_file("text_encoder.", "text-encoder.safetensors", False),
         "text-encoder-kohya": text_file("lora_te_", "text-encoder-kohya.safetensors", True),
+        "pipeline-both": both_files(),
     }  # fmt: skip
 
 
@@ -512,7 +543,7 @@ def calls(made):
         text_call("text-encoder", "UMT5, names of diffusers", made["text-encoder"]),
         text_call("text-encoder-kohya", "UMT5, names with underscores", made["text-encoder-kohya"]),
         *flux_calls(),
-        pipeline_call(),
+        *pipeline_calls(*made["pipeline-both"]),
     ]  # fmt: skip
 
 
