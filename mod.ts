@@ -156,6 +156,8 @@ export interface SamplingOptions {
    * and what is too much at the longer side is cut off evenly.
    */
   images?: readonly PictureSource[];
+  /** How much of `video` is made anew, or of a picture by models that have a strength for it; above 0 to 1 (all). */
+  strength?: number;
   /** How freely the result may be computed; `lossless` when left out. */
   quality?: QualityTier;
   /** Adapters for this call alone, in the order in which they are applied. */
@@ -186,8 +188,6 @@ export interface GenerateVideoOptions extends SamplingOptions {
   fps?: number;
   /** The clip to change: the path of a file, whose sound is kept, or frames. */
   video?: ClipSource;
-  /** How much of `video` is made anew, above 0 to 1 (all). */
-  strength?: number;
   /** Called as the work goes on. */
   onProgress?: (progress: Progress) => void;
 }
@@ -224,7 +224,8 @@ export class Model implements AsyncDisposable {
    * @throws {DOMException} named `AbortError` when `signal` fires first
    */
   async generate(options: GenerateOptions): Promise<[GeneratedImage, ...GeneratedImage[]]> {
-    const { signal, onProgress, numOutputs = 1 } = options;
+    const { signal, onProgress, strength, numOutputs = 1 } = options;
+    if (strength !== undefined) checkStrength(strength);
     const { info } = this;
     if (!Number.isSafeInteger(numOutputs) || numOutputs < 1 || numOutputs > MAX_OUTPUTS) {
       throw new RangeError(
@@ -244,6 +245,7 @@ export class Model implements AsyncDisposable {
         ...settings,
         ...{ taskType, seed, numFrames: 1 },
         ...(images.length > 0 ? { images } : {}),
+        ...(strength === undefined ? {} : { strength }),
         ...(options.quality ? { quality: options.quality } : {}),
         ...(options.loras ? { loras: options.loras } : {}),
       };

@@ -42,7 +42,7 @@ export interface GenerateFlags extends DeviceOptions, ModelParts {
   image?: string[];
   /** The clip to change: a path. */
   video?: string;
-  /** How much of the clip is made anew. */
+  /** How much of the clip or the picture is made anew. */
   strength?: number;
   /** A task, in any case. */
   taskType?: string;
@@ -92,7 +92,6 @@ export type Media = "image" | "video";
 /** Flags that say nothing of a picture. */
 const CLIP_FLAGS = {
   video: "--video",
-  strength: "--strength",
   numFrames: "--num-frames",
   seconds: "--seconds",
   fps: "--fps",
@@ -142,10 +141,12 @@ export async function readOptions(flags: GenerateFlags): Promise<SamplingOptions
     seedsOf(flags);
     const size = flags.size === undefined ? {} : parseSize(flags.size);
     const { width, height, negativePrompt, numInferenceSteps, guidanceScale, quality } = flags;
+    const { strength } = flags;
     return {
       prompt: flags.prompt,
       ...size,
       ...present({ width, height, negativePrompt, numInferenceSteps, guidanceScale, quality }),
+      ...present({ strength }),
       ...(flags.taskType === undefined ? {} : { taskType: readTask(flags.taskType) }),
       ...(flags.lora === undefined ? {} : { loras: flags.lora }),
     };
@@ -166,8 +167,8 @@ export async function readOptions(flags: GenerateFlags): Promise<SamplingOptions
  * @returns options for {@link Model.generateVideo}, where flags named them
  */
 export function clipOptions(flags: GenerateFlags): Partial<GenerateVideoOptions> {
-  const { video, strength, numFrames, seconds, fps } = flags;
-  return present({ video, strength, numFrames, seconds, fps });
+  const { video, numFrames, seconds, fps } = flags;
+  return present({ video, numFrames, seconds, fps });
 }
 
 /**

@@ -120,7 +120,11 @@ function generateCommand(onStatus: OnStatus): Command {
     )
     .option("--image <file...>", "picture to edit or to start from; may be repeated", collect)
     .option("--video <file>", "clip to change")
-    .option("--strength <share>", "how much of the clip is made anew, above 0 to 1", nonNegative)
+    .option(
+      "--strength <share>",
+      "how much of the clip or picture is made anew, above 0 to 1",
+      nonNegative,
+    )
     .option("--task-type <task>", "such as T2I or I2V (default: follows from the inputs)")
     .option(
       "--output <file>",

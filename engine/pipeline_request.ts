@@ -55,7 +55,7 @@ export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): Pi
     ...(quality === undefined ? {} : { quality }),
     ...(images.length === 0 ? {} : { pictures: images }),
     ...(video.length === 0 ? {} : { clip: video.map(pixels) }),
-    ...(task === "V2V" ? { strength } : {}),
+    ...(task === "V2V" || info.taskDefaults[task]?.strength !== undefined ? { strength } : {}),
   };
 }
 

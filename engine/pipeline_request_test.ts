@@ -53,13 +53,18 @@ Deno.test("toPipelineRequest() finds the task in the inputs, and the model's set
   }
 });
 
-Deno.test("toPipelineRequest() gives a strength to what is made after a clip, and to nothing else", () => {
+Deno.test("toPipelineRequest() gives a strength to what is made after a clip, and to tasks that have one", () => {
   const strengthOf = (change: Partial<GenerateRequest>, info = PICTURES) =>
     toPipelineRequest({ ...REQUEST, ...change }, info).strength;
   assert.equal(strengthOf({ video: [picture] }), 0.8);
   assert.equal(strengthOf({ video: [picture], strength: 0.25 }), 0.25);
   assert.equal(strengthOf({ video: [picture] }, CLIPS), 1);
   assert.equal(strengthOf({ strength: 0.25 }), undefined);
+  const changing = { ...PICTURES, taskDefaults: { TI2I: { strength: 0.6 } } };
+  const change = { taskType: "TI2I" as const, images: [picture] };
+  assert.equal(strengthOf(change, changing), 0.6);
+  assert.equal(strengthOf({ ...change, strength: 0.3 }, changing), 0.3);
+  assert.equal(strengthOf({ strength: 0.3 }, changing), undefined);
 });
 
 Deno.test("toPipelineRequest() leaves pictures their own sizes where the model does", () => {

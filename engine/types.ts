@@ -79,7 +79,7 @@ export interface TaskDefaults {
   readonly guidanceScale?: number;
   /** Frames of a clip. */
   readonly numFrames?: number;
-  /** How much of a given clip is made anew. */
+  /** How much of what is given is made anew, for tasks where it is the request's to say. */
   readonly strength?: number;
 }
 
@@ -161,7 +161,7 @@ export interface GenerateRequest {
   seed: number;
   /** Denoising steps, at least 1. */
   numInferenceSteps: number;
-  /** Weight of classifier-free guidance, at least 0; 1 and below turn it off. */
+  /** Weight of classifier-free guidance, at least 0, which turns it off; 1 does too, but for Z-Image. */
   guidanceScale: number;
   /** What to make of the inputs; follows from them when left out. */
   taskType?: TaskType;
@@ -172,7 +172,10 @@ export interface GenerateRequest {
   images?: readonly Picture[];
   /** Frames of the clip to change, of the size of the result. */
   video?: readonly Picture[];
-  /** How much of `video` is made anew, above 0 (nothing) to 1 (all); the model's own when left out. */
+  /**
+   * How much of `video` is made anew, above 0 (nothing) to 1 (all), or of a picture by models that have a strength for
+   * it; the model's own when left out.
+   */
   strength?: number;
   /** How freely it may be computed; `lossless` when left out. */
   quality?: QualityTier;

@@ -53,7 +53,10 @@ export interface PipelineRequest {
   readonly pictures?: readonly GivenPicture[];
   /** Of V2V the frames of the clip, RGB, `height * width * 3` bytes; the last stands still where there are too few. */
   readonly clip?: readonly Uint8Array[];
-  /** Of V2V, above 0 to 1: the share of the steps that are taken, from the noise level where they begin. */
+  /**
+   * Of V2V, and of TI2I where `taskDefaults` has one, above 0 to 1: the share of the steps that are taken, from the noise
+   * level where they begin.
+   */
   readonly strength?: number;
   /** In the order in which they are applied; none when left out. No other request sees them. */
   readonly adapters?: readonly AppliedAdapter[];

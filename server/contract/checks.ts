@@ -5,6 +5,7 @@
  */
 
 import { badRequest } from "./errors.ts";
+import { checkStrength } from "./sampling.ts";
 
 /**
  * Runs a check and turns its refusal into a 400 that names the field.
@@ -39,6 +40,21 @@ export function checkChoice(
   if (value === undefined || value === null || choices.includes(value)) return;
   const list = choices.map((choice) => `'${choice}'`).join(", ");
   throw badRequest(`${name} must be one of [${list}], got '${shorten(value)}'`, name);
+}
+
+/**
+ * Reads how much of what is given is made anew.
+ *
+ * @param fields of a request
+ * @returns nothing where it is not there
+ * @throws {ApiError} 400 where it is out of range
+ */
+export function readStrength(
+  { strength }: { readonly strength?: number | null | undefined },
+): { strength?: number } {
+  if (strength === undefined || strength === null) return {};
+  asClientError("strength", () => checkStrength(strength));
+  return { strength };
 }
 
 /**

@@ -13,6 +13,7 @@ import {
   IDLE_FIELDS,
   integer,
   NEUTRAL,
+  number,
   text,
 } from "./generation_fields.ts";
 
@@ -53,8 +54,9 @@ export const imageFieldTable: FieldTable = fieldTable(
   NEUTRAL_IMAGE,
 );
 
-/** Fields of an edit that hold pictures, in a form as files or texts. */
-const EDIT_SOURCES = {
+/** Fields that only edits have: pictures, in a form as files or texts, and how far to leave them. */
+const EDIT_FIELDS = {
+  strength: number(),
   image: z.union([z.string(), z.array(z.string())]).nullish(),
   "image[]": z.union([z.string(), z.array(z.string())]).nullish(),
   url: z.union([z.string(), z.array(z.string())]).nullish(),
@@ -63,16 +65,16 @@ const EDIT_SOURCES = {
 
 /** The fields of an image edit as a form has them; unknown ones are kept. */
 export const imageEditSchema: z.ZodObject<
-  typeof IMAGE_FIELDS & typeof EDIT_SOURCES & typeof IDLE_IMAGE_FIELDS,
+  typeof IMAGE_FIELDS & typeof EDIT_FIELDS & typeof IDLE_IMAGE_FIELDS,
   z.core.$loose
-> = z.looseObject({ ...IMAGE_FIELDS, ...EDIT_SOURCES, ...IDLE_IMAGE_FIELDS });
+> = z.looseObject({ ...IMAGE_FIELDS, ...EDIT_FIELDS, ...IDLE_IMAGE_FIELDS });
 
 /** Fields of an edit, of the right types. */
 export type ImageEditBody = z.output<typeof imageEditSchema>;
 
 /** Which fields of an edit are known, and which of them do nothing; a `mask` is a file without effect. */
 export const imageEditFieldTable: FieldTable = fieldTable(
-  [...Object.keys(IMAGE_FIELDS), ...Object.keys(EDIT_SOURCES)],
+  [...Object.keys(IMAGE_FIELDS), ...Object.keys(EDIT_FIELDS)],
   [...Object.keys(IDLE_IMAGE_FIELDS), "mask", "input_fidelity"],
   NEUTRAL_IMAGE,
 );

@@ -44,6 +44,8 @@ export interface ImageRequest extends GenerationSettings {
   previews: number;
   /** Pictures to edit, of the sizes in which the model takes them: paths of PNG files. */
   images: string[];
+  /** How much of a picture is made anew, where the model has a strength for it. */
+  strength?: number;
   /** Fields of the body that had no effect. */
   ignored: string[];
 }

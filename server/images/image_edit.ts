@@ -11,7 +11,7 @@ import { sizeFromPicture } from "../inputs/fit_picture.ts";
 import { pictureSize, storePicture } from "../inputs/pictures.ts";
 import { resolveReferences, type Source } from "../inputs/references.ts";
 import { readScalars } from "../inputs/form_scalars.ts";
-import { asClientError, refusePaths } from "../contract/checks.ts";
+import { asClientError, readStrength, refusePaths } from "../contract/checks.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import { flattenExtras } from "../contract/fields.ts";
 import {
@@ -76,6 +76,7 @@ export async function readImageEdit(
     );
   }
   const settings = {
+    ...readStrength(fields),
     ...readGeneration(fields, taskType, context),
     ...readImageOutput(fields, context, "b64_json"),
     loras: await context.findLoras(fields.loras),

@@ -148,6 +148,7 @@ function toEngine(request: ImageRequest, prompt: string, seed: number): Generate
     guidanceScale,
     taskType,
     quality,
+    strength,
   } = request;
   return {
     prompt,
@@ -161,5 +162,6 @@ function toEngine(request: ImageRequest, prompt: string, seed: number): Generate
     taskType,
     quality,
     loras: toLoraUses(request.loras),
+    ...(strength === undefined ? {} : { strength }),
   };
 }

@@ -39,7 +39,7 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
   seconds: "Length of the clip in whole seconds",
   fps: "Frames per second",
   num_frames: "Length of the clip in frames; wins over `seconds`",
-  strength: "How much of a given clip is made anew, 0 to 1",
+  strength: "How much of a given clip is made anew, 0 to 1; of a picture, by models that have it",
   x264_preset: "Effort of the H.264 encoder, `ultrafast` to `placebo` (default `fast`)",
   enable_audio: "Whether the sound of a given clip is kept (default true)",
   input_reference: "Picture or clip to start from: a file, or an address",

@@ -17,7 +17,7 @@ import {
   X264_PRESETS,
   type X264Preset,
 } from "../../media/video/mod.ts";
-import { asClientError, checkChoice, refusePaths } from "../contract/checks.ts";
+import { asClientError, checkChoice, readStrength, refusePaths } from "../contract/checks.ts";
 import { readDuration } from "../contract/duration.ts";
 import { badRequest } from "../contract/errors.ts";
 import { flattenExtras } from "../contract/fields.ts";
@@ -29,7 +29,6 @@ import {
   type RequestContext,
 } from "../contract/generation.ts";
 import { PATH_FIELDS } from "../contract/generation_fields.ts";
-import { checkStrength } from "../contract/sampling.ts";
 import { checkSize, sizeWithin } from "../contract/size.ts";
 import { resolveTask } from "../contract/task.ts";
 import { validate } from "../contract/validate.ts";
@@ -178,12 +177,6 @@ export async function readVideoRequest(
 
 function isAbsent(value: unknown): boolean {
   return value === undefined || value === null || value === "";
-}
-
-function readStrength({ strength }: VideoBody): { strength?: number } {
-  if (strength === undefined || strength === null) return {};
-  asClientError("strength", () => checkStrength(strength));
-  return { strength };
 }
 
 /** Uploads and addresses, each under the field that it came in. */

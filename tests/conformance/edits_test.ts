@@ -53,6 +53,20 @@ Deno.test("POST /v1/images/edits gives the model the picture in the size of the 
   assert.deepEqual([pixel(8), pixel(56)], [[255, 0, 0], [0, 0, 255]]);
 });
 
+Deno.test("POST /v1/images/edits takes a strength, and refuses one out of range", async () => {
+  await using service = await testService({ engine: editor() });
+  const edit = async (strength: string) =>
+    await post(service, { image: new Blob([await picture()]), prompt: "a", strength });
+  const response = await edit("0.4");
+  assert.equal(response.status, 200, await response.clone().text());
+  assert.equal(service.engine.requests[0]!.strength, 0.4);
+  const refused = await edit("1.5");
+  const body = await refused.json();
+  assert.equal(refused.status, 400);
+  assert.ok(isErrorBody(body));
+  assert.match(body.error.message, /strength must be above 0 and at most 1, got 1.5/);
+});
+
 Deno.test("POST /v1/images/edits leaves each picture its own size where the model takes that", async () => {
   const imageLimits = { multiple: 16, maxPixels: 96 * 96, minSide: 32, maxAspect: 4 };
   const info = { taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I"], maxImages: 2 } as const;
