@@ -12,7 +12,8 @@ import {
 } from "../runtime/mod.ts";
 
 /**
- * A linear layer with the weights `name.weight` [outFeatures, in] and, where the checkpoint has it, `name.bias`.
+ * A linear layer with the weights `name.weight` [outFeatures, in] and, where the checkpoint has it, `name.bias`, and
+ * the low-rank branch that adapters give it.
  *
  * @param x [..., in]
  * @returns [..., outFeatures]
@@ -22,12 +23,18 @@ export function linearLayer(
   name: string,
   x: Tensor,
   outFeatures: number,
-  options: Omit<LinearOptions, "bias"> = {},
+  options: Omit<LinearOptions, "bias" | "lowRank"> = {},
 ): Tensor {
   const scope = weights.scope(name);
+  const lowRank = weights.lowRank(x.graph, {
+    names: [name],
+    n: outFeatures,
+    k: x.dim(-1),
+    taps: 1,
+  });
   const weight = scope.tensor(x.graph, "weight", [outFeatures, x.dim(-1)]);
   const bias = scope.has("bias") ? { bias: scope.tensor(x.graph, "bias", [outFeatures]) } : {};
-  return linear(x, weight, { name, ...options, ...bias });
+  return linear(x, weight, { name, ...options, ...bias, ...(lowRank && { lowRank }) });
 }
 
 /**
@@ -54,9 +61,16 @@ export function linearLayers(
     const results = names.map((name) => linearLayer(weights, name, x, outFeatures, options));
     return concat(results.map((y) => y.reshape(1, ...y.shape)), 0);
   }
+  const lowRank = weights.lowRank(x.graph, {
+    names,
+    n: names.length * outFeatures,
+    k: x.dim(-1),
+    taps: 1,
+  });
   return linear(x, weight, {
     name: names.join("+"),
     parts: names.length,
+    ...(lowRank && { lowRank }),
     ...options,
     ...(bias && { bias: bias.reshape(-1) }),
   });

@@ -1,4 +1,4 @@
-/** A model's weights on the device, and the session of the last kind of request. */
+/** A model's weights on the device, the adapters that change them, and sessions of the last kind of request. */
 import {
   type Device,
   measureMemory,
@@ -6,17 +6,15 @@ import {
   type Resident,
   type RunControl,
 } from "../../runtime/mod.ts";
+import type { AdaptedComponent } from "../adapters/adapted_component.ts";
+import { ModelAdapters } from "../adapters/model_adapters.ts";
+import type { AdaptableComponent, AppliedAdapter } from "../adapters/types.ts";
 import { describeMemory, type MemoryReport } from "./memory_report.ts";
 import { memoryTable } from "./memory_table.ts";
 import type { ResidencyPlan } from "./residency.ts";
-import type { SessionPrograms } from "./session_programs.ts";
+import { type PlannedSession, SessionCache } from "./session_cache.ts";
 import type { Components } from "./stage.ts";
 import { bytesOf } from "./streaming.ts";
-
-/** What a family's session has. */
-export interface PlannedSession {
-  readonly programs: SessionPrograms;
-}
 
 /**
  * Sessions that would do for a request, each made when it is asked for. Of those in one list the first that can be
@@ -51,11 +49,24 @@ export class ModelMemory<Session extends PlannedSession> {
   readonly #components: Components;
   #options: MemoryOptions = {};
   #device: Device | undefined;
-  #current: { readonly key: string; readonly session: Session } | undefined;
+  readonly #adapters: ModelAdapters;
+  readonly #sessions = new SessionCache<Session>();
+  /** Whether the session that is kept needs the device for itself, because not all of it is there at a time. */
+  #isAlone = false;
 
-  /** Nothing is on the device yet. */
-  constructor(components: Components) {
+  /**
+   * Nothing is on the device yet.
+   *
+   * @param adapted those of the components that adapters can change
+   */
+  constructor(components: Components, adapted: readonly AdaptedComponent[] = []) {
     this.#components = components;
+    this.#adapters = new ModelAdapters(adapted, (key) => this.#sessions.drop(key));
+  }
+
+  /** What adapters can change. */
+  get adaptable(): AdaptableComponent[] {
+    return this.#adapters.adaptable;
   }
 
   /** The device; only once the model is loaded. */
@@ -98,7 +109,15 @@ export class ModelMemory<Session extends PlannedSession> {
   }
 
   /**
-   * The session for a kind of request: the one at hand when that is of the same kind.
+   * Makes the model what it is with these adapters and no others, for all sessions that are asked for from then on;
+   * see {@linkcode ModelAdapters.apply}.
+   */
+  async adapt(adapters: readonly AppliedAdapter[]): Promise<void> {
+    await this.#adapters.apply(adapters, this.device);
+  }
+
+  /**
+   * The session for a kind of request: one at hand when that is of the same kind, for the same adapters.
    *
    * @param key equal for requests of a kind
    * @param subject what cannot be done, such as `make 512x512`
@@ -111,15 +130,20 @@ export class ModelMemory<Session extends PlannedSession> {
     { subject, advice }: { readonly subject: string; readonly advice: string },
     control: RunControl = {},
   ): Promise<Session> {
-    if (this.#current?.key === key) return this.#current.session;
-    this.drop();
-    const found = await this.#choose(candidates);
+    const known = this.#sessions.find(key, this.#adapters.key);
+    if (known) return known;
+    if (this.#isAlone) this.#sessions.clear();
+    let found = await this.#choose(candidates);
+    if (!(found.fits && found.plan.isTogether) && this.#dropIdle()) {
+      found = await this.#choose(candidates);
+    }
     const { session, plan } = found;
     if (!found.fits) throw this.#refusal(`Cannot ${subject}`, advice, found);
     await this.#makeRoom(plan);
     if (this.#options.isPinned) this.#pin(plan);
     await session.programs.allocate(this.device, plan, control);
-    this.#current = { key, session };
+    this.#isAlone = !plan.isTogether;
+    this.#sessions.add(this.#adapters.key, session);
     return session;
   }
 
@@ -135,10 +159,17 @@ export class ModelMemory<Session extends PlannedSession> {
     return this.#report(plan, budgetBytes);
   }
 
-  /** Frees the session at hand; weights stay. */
+  /** Frees all sessions, and what adapters have beside the weights; weights stay. */
   drop(): void {
-    this.#current?.session.programs.destroy();
-    this.#current = undefined;
+    this.#sessions.clear();
+    this.#adapters.destroy();
+  }
+
+  /** Frees what other adapters left for the next time; false when there is nothing. */
+  #dropIdle(): boolean {
+    let had = this.#sessions.clear();
+    while (this.#adapters.dropOldest()) had = true;
+    return had;
   }
 
   /** Frees everything. */
@@ -194,6 +225,7 @@ export class ModelMemory<Session extends PlannedSession> {
     const others = this.#weights().filter((weight) => weight.isAllocated && !planned.has(weight));
     const bytes = peakBytes + bytesOf(others);
     if (bytes <= await this.#budget(bytes)) return;
+    this.#sessions.clear();
     for (const weight of others) weight.destroy();
   }
 

@@ -1,10 +1,11 @@
 /** Brings a declared weight from its source into device memory, piece by piece. */
-import { bytesPerElement, type DType } from "../dtype.ts";
+import { bytesPerElement, decodeFloats, type DType, encodeElements } from "../dtype.ts";
 import type { WeightFormat } from "../quantization/block_format.ts";
 import { BLOCK_FORMATS, blockBytes, dequantize, isWeightFormat } from "../quantization/formats.ts";
 import type { Resident } from "../resident.ts";
 import { elementCount, type Shape } from "../shape.ts";
-import { blockFormatOf, type WeightLayout } from "./storage.ts";
+import { rewriteElements, type TensorRewrite } from "./adaptation.ts";
+import { blockFormatOf, elementTypeOf, type WeightLayout } from "./storage.ts";
 import type { TensorSource } from "./tensor_source.ts";
 
 /** Bytes read from disk at a time. */
@@ -36,36 +37,42 @@ export class Staging {
   }
 }
 
+/** How a weight is made from what its source holds. */
+export interface FilledFrom {
+  readonly source: TensorSource;
+  /** By name; what is stored in blocks on the device is never altered. */
+  readonly rewrites: ReadonlyMap<string, TensorRewrite>;
+  readonly staging: Staging;
+}
+
 /**
  * Writes all parts of a weight, one after the other.
  *
- * @param resident that takes writes; its dtype is what `storageOf()` says of every part
+ * @param resident that takes writes; its dtype is what `storageOf()` says of every part, or a float type
  * @throws {SyntaxError} when the files are no longer as long as they were
- * @throws {RangeError} when fp8 weights hold NaN
+ * @throws {RangeError} when fp8 weights hold NaN, or `resident` does not hold what is made of an element
  */
 export function fillResident(
-  source: TensorSource,
+  from: FilledFrom,
   resident: Resident,
   parts: readonly StoredPart[],
   layout: WeightLayout,
-  staging: Staging,
 ): void {
   let place = 0;
   for (const part of parts) {
     place += isWeightFormat(resident.dtype)
-      ? fillRows(source, resident, resident.dtype, part, place, staging)
-      : fillElements(source, resident, resident.dtype, part, place, layout, staging);
+      ? fillRows(from, resident, resident.dtype, part, place)
+      : fillElements(from, resident, resident.dtype, part, place, layout);
   }
 }
 
 /** Rows of blocks from row `firstRow` on; returns their number. */
 function fillRows(
-  source: TensorSource,
+  { source, staging }: FilledFrom,
   resident: Resident,
   format: WeightFormat,
   { name, shape }: StoredPart,
   firstRow: number,
-  staging: Staging,
 ): number {
   const { scale } = source.find(name)!;
   const rows = shape[0]!;
@@ -82,29 +89,41 @@ function fillRows(
 
 /** Elements from byte `place` on; returns their bytes. */
 function fillElements(
-  source: TensorSource,
+  { source, rewrites, staging }: FilledFrom,
   resident: Resident,
   dtype: DType,
   { name, shape }: StoredPart,
   place: number,
   layout: WeightLayout,
-  staging: Staging,
 ): number {
   const { format, scale } = source.find(name)!;
+  const rewrite = rewrites.get(name);
   const blocks = blockFormatOf(format);
+  const storedType = elementTypeOf(format)!;
   const elementBytes = bytesPerElement(dtype);
   const { blockElements, blockBytes } = blocks
     ? BLOCK_FORMATS[blocks]
-    : { blockElements: 1, blockBytes: elementBytes };
+    : { blockElements: 1, blockBytes: bytesPerElement(storedType) };
   const count = elementCount(shape);
-  // Two rows have an even number of 16-bit elements, so that every write starts on a word.
-  const unit = blockElements * (layout === "channels-last" ? 2 * (count / shape[0]!) : 2);
+  const rowLength = count / shape[0]!;
+  // An even number of 16-bit elements, so that every write starts on a word.
+  const unit = layout !== "channels-last" && !rewrite
+    ? 2 * blockElements
+    : rowLength % blockElements === 0
+    ? 2 * rowLength
+    : 2 * rowLength * blockElements;
   const most = Math.max(unit, Math.floor(CHUNK_BYTES / elementBytes / unit) * unit);
   for (let start = 0; start < count; start += most) {
     const length = Math.min(most, count - start);
     const stored = staging.stored(length / blockElements * blockBytes);
     source.read(name, start / blockElements * blockBytes, stored);
-    const elements = blocks ? new Uint8Array(dequantize(stored, blocks, scale).buffer) : stored;
+    let elements = stored;
+    if (blocks || storedType !== dtype || rewrite) {
+      const values = blocks ? dequantize(stored, blocks, scale) : decodeFloats(stored, storedType);
+      elements = rewrite
+        ? rewriteElements(rewrite, name, values, start, rowLength, dtype)
+        : encodeElements(values, dtype);
+    }
     if (layout === "channels-last") {
       const reordered = staging.reordered(elements.byteLength);
       toChannelsLast(elements, reordered, shape, elementBytes);

@@ -1,29 +1,43 @@
 /** From stored tensors to tensors on the device, by ranges: no tensor is ever whole in JavaScript memory. */
 import type { Device } from "../device.ts";
-import { bytesPerElement, type StorageFormat } from "../dtype.ts";
-import type { Graph, Tensor } from "../graph.ts";
+import { bytesPerElement, type DType, type StorageFormat } from "../dtype.ts";
 import { isWeightFormat, rowsPerGroup } from "../quantization/formats.ts";
 import { Resident } from "../resident.ts";
 import { elementCount, formatShape, sameShape, type Shape } from "../shape.ts";
+import type { LinearSite, LowRankResidents, LowRankSource, TensorRewrite } from "./adaptation.ts";
 import { fillResident, Staging, type StoredPart } from "./fill_resident.ts";
 import { findNonFinite } from "./non_finite.ts";
 import { readRows } from "./read_rows.ts";
-import { READ_FORMATS, storageOf, type WeightLayout } from "./storage.ts";
+import { blockFormatOf, READ_FORMATS, storageOf, type WeightLayout } from "./storage.ts";
 import type { TensorSource } from "./tensor_source.ts";
+import { WeightScope } from "./weight_scope.ts";
 
 interface Declared {
   /** One tensor, or those that lie one after the other in one. */
   readonly parts: readonly StoredPart[];
+  readonly layout: WeightLayout;
   readonly resident: Resident;
 }
+
+/** How what is stored in blocks lies on the device while it is altered: rounding to blocks again is not exact. */
+const ALTERED_TYPE: DType = "f16";
+
+/** Elements that are decoded at a time. */
+const DECODED_ELEMENTS = 2 ** 21;
 
 /** The weights of one component: declared while its graphs are traced, uploaded once. */
 export class Weights {
   readonly #source: TensorSource;
   readonly #declared = new Map<string, Declared>();
+  /** In place of those of the same keys. */
+  readonly #altered = new Map<string, Declared>();
   readonly #staging = new Staging();
   /** Names of tensors that rows were read of. */
   readonly #consulted = new Set<string>();
+  #lowRank: LowRankSource | undefined;
+  #rewrites: ReadonlyMap<string, TensorRewrite> = new Map();
+  /** Keys of the rewrites that weights were filled with, by tensor; nothing where that is not known. */
+  readonly #written = new Map<string, string | undefined>();
 
   /** Nothing is read or allocated yet. */
   constructor(source: TensorSource) {
@@ -35,14 +49,23 @@ export class Weights {
     return new WeightScope(this, "");
   }
 
-  /** All declared weights, in the order in which they were. */
+  /** All declared weights, in the order in which they were, and what is altered in place of some. */
   get residents(): IteratorObject<Resident> {
-    return this.#declared.values().map(({ resident }) => resident);
+    return Iterator.from([...this.#declared.values(), ...this.#altered.values()])
+      .map(({ resident }) => resident);
   }
 
-  /** Device memory of all declared weights, in bytes. */
+  /** Device memory of all of them, in bytes. */
   get byteLength(): number {
-    return this.#declared.values().reduce((sum, { resident }) => sum + resident.byteLength, 0);
+    return this.residents.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  }
+
+  /** All tensors of the files, whether a graph asked for them or not. */
+  *tensors(): Generator<StoredPart & { readonly isQuantised: boolean }> {
+    for (const name of this.#source.names) {
+      const { shape, format } = this.#source.find(name)!;
+      yield { name, shape, isQuantised: blockFormatOf(format) !== undefined };
+    }
   }
 
   /** The storage format that holds most bytes, as the file names it (`BF16`). */
@@ -89,7 +112,7 @@ export class Weights {
    */
   declare(name: string, shape: Shape, layout: WeightLayout = "as-stored"): Resident {
     const key = `${layout} ${name}`;
-    const known = this.#declared.get(key);
+    const known = this.#altered.get(key) ?? this.#declared.get(key);
     if (known) return known.resident;
     const dtype = this.#storage(name, shape, layout);
     const onDevice = layout === "channels-last" ? [shape[0]!, ...shape.slice(2), shape[1]!] : shape;
@@ -106,7 +129,7 @@ export class Weights {
    */
   declareStack(parts: readonly StoredPart[]): Resident | undefined {
     const key = parts.map(({ name }) => name).join(" + ");
-    const known = this.#declared.get(key);
+    const known = this.#altered.get(key) ?? this.#declared.get(key);
     if (known) return known.resident;
     const dtypes = parts.map(({ name, shape }) => this.#storage(name, shape, "as-stored"));
     const [dtype] = dtypes as [StorageFormat];
@@ -129,15 +152,23 @@ export class Weights {
     parts: readonly StoredPart[],
     layout: WeightLayout,
   ): Resident {
+    const declared = this.#describe(shape, dtype, parts, layout);
+    this.#declared.set(key, declared);
+    return declared.resident;
+  }
+
+  #describe(
+    shape: Shape,
+    dtype: StorageFormat,
+    parts: readonly StoredPart[],
+    layout: WeightLayout,
+  ): Declared {
     const name = parts.map((part) => part.name).join(" + ");
-    const resident = new Resident(
-      name,
-      shape,
-      dtype,
-      (target) => fillResident(this.#source, target, parts, layout, this.#staging),
-    );
-    this.#declared.set(key, { parts, resident });
-    return resident;
+    const [source, staging] = [this.#source, this.#staging];
+    const resident = new Resident(name, shape, dtype, (target) => {
+      fillResident({ source, rewrites: this.#rewrites, staging }, target, parts, layout);
+    });
+    return { parts, layout, resident };
   }
 
   #hasOneScale(parts: readonly StoredPart[]): boolean {
@@ -156,7 +187,25 @@ export class Weights {
   readRows(name: string, shape: Shape, rows: ArrayLike<number>): Float32Array<ArrayBuffer> {
     this.#storage(name, shape, "as-stored");
     this.#consulted.add(name);
-    return readRows(this.#source, name, shape[1]!, rows);
+    const [, columns] = shape as [number, number];
+    const values = readRows(this.#source, name, columns, rows);
+    const rewrite = this.#rewrites.get(name);
+    for (let i = 0; rewrite && i < rows.length; i++) {
+      rewrite.apply(values.subarray(i * columns, (i + 1) * columns), rows[i]!);
+    }
+    return values;
+  }
+
+  /** A tensor as its file has it, decoded chunk by chunk: rows of [first size, all others]. */
+  *storedRows(name: string): Generator<{ rows: Float32Array<ArrayBuffer>; firstRow: number }> {
+    const { shape } = this.#source.find(name)!;
+    const length = elementCount(shape) / shape[0]!;
+    const step = Math.max(1, Math.floor(DECODED_ELEMENTS / length));
+    for (let firstRow = 0; firstRow < shape[0]!; firstRow += step) {
+      const count = Math.min(step, shape[0]! - firstRow);
+      const indices = Array.from({ length: count }, (_, i) => firstRow + i);
+      yield { rows: readRows(this.#source, name, length, indices), firstRow };
+    }
   }
 
   /** How a tensor will be stored on the device, after checking that it is as the model expects. */
@@ -222,54 +271,86 @@ export class Weights {
   }
 
   /**
+   * Says how the weights differ from those of the files from now on. What lies on the device already is filled again,
+   * from the files, where it differs from before; what is stored in blocks gets a decoded weight in its place, which
+   * graphs that are traced from now on use. Graphs that use one that is no longer altered must be gone.
+   *
+   * When it fails, some weights are altered and others not, until it is called again.
+   *
+   * @param rewrites by full tensor name
+   * @throws {OutOfMemoryError} when the device has no room for decoded weights
+   * @throws {RangeError} when the type of a weight does not hold what is made of an element
+   * @throws {SyntaxError} when the files are no longer as long as they were
+   */
+  async rewrite(rewrites: ReadonlyMap<string, TensorRewrite>, device: Device): Promise<void> {
+    this.#rewrites = rewrites;
+    this.#releaseAltered((name) => !rewrites.has(name));
+    const keyOf = (name: string) => rewrites.get(name)?.key ?? "";
+    const changed = [...new Set([...this.#written.keys(), ...rewrites.keys()])].filter((name) =>
+      keyOf(name) !== (this.#written.has(name) ? this.#written.get(name) : "")
+    );
+    for (const name of changed) this.#written.set(name, undefined);
+    const isChanged = new Set(changed);
+    try {
+      await device.guarded(() => {
+        for (const [key, weight] of this.#declared) {
+          if (!weight.parts.some(({ name }) => isChanged.has(name))) continue;
+          const resident = this.#alteredPlace(key, weight, device);
+          if (isWeightFormat(resident.dtype)) continue;
+          resident.sourceChanged();
+          if (resident.isAllocated) resident.fill();
+        }
+        device.flush();
+      });
+    } catch (error) {
+      this.#releaseAltered((name) => isChanged.has(name));
+      throw error;
+    }
+    for (const name of changed) {
+      if (rewrites.has(name)) this.#written.set(name, keyOf(name));
+      else this.#written.delete(name);
+    }
+  }
+
+  /** What is filled in place of a weight: itself, or a decoded one while a part of it is altered. */
+  #alteredPlace(key: string, weight: Declared, device: Device): Resident {
+    const { parts, layout, resident: { shape, dtype, isAllocated } } = weight;
+    const isRewritten = parts.some(({ name }) => this.#rewrites.has(name));
+    if (!isWeightFormat(dtype) || !isRewritten) return weight.resident;
+    const altered = this.#altered.get(key) ??
+      this.#describe(shape, ALTERED_TYPE, parts, layout);
+    this.#altered.set(key, altered);
+    return isAllocated ? altered.resident.allocate(device) : altered.resident;
+  }
+
+  /** Frees those in place of others whose parts all pass. */
+  #releaseAltered(isReleased: (name: string) => boolean): void {
+    for (const [key, { parts, resident }] of this.#altered) {
+      if (!parts.every(({ name }) => isReleased(name))) continue;
+      resident.destroy();
+      this.#altered.delete(key);
+    }
+  }
+
+  /** Says where the branches of the products come from that are traced from now on. */
+  useLowRank(source: LowRankSource): void {
+    this.#lowRank = source;
+  }
+
+  /** The branch of a product, or nothing. */
+  lowRank(site: LinearSite): LowRankResidents | undefined {
+    return this.#lowRank?.(site);
+  }
+
+  /**
    * Frees the device memory of weights; those that are declared stay so.
    *
    * @param kept those that stay on the device; none when left out
    */
   destroy(kept: Pick<ReadonlySet<Resident>, "has"> = { has: () => false }): void {
-    for (const { resident } of this.#declared.values()) {
+    for (const resident of this.residents) {
       if (!kept.has(resident)) resident.destroy();
     }
-  }
-}
-
-/** A place in the tree of weight names: `weights.scope("blocks.0").tensor(graph, "attn1.to_q.weight", …)`. */
-export class WeightScope {
-  readonly #weights: Weights;
-  readonly #prefix: string;
-
-  /** Use {@linkcode Weights.root}. */
-  constructor(weights: Weights, prefix: string) {
-    this.#weights = weights;
-    this.#prefix = prefix;
-  }
-
-  /** The names of the place, without the last dot. */
-  get path(): string {
-    return this.#prefix.slice(0, -1);
-  }
-
-  /** The place below, `name` and a dot added. */
-  scope(name: string | number): WeightScope {
-    return new WeightScope(this.#weights, `${this.#prefix}${name}.`);
-  }
-
-  /** True when the checkpoint has it. */
-  has(name: string): boolean {
-    return this.#weights.has(this.#prefix + name);
-  }
-
-  /** Declares a weight and brings it into a graph; see {@linkcode Weights.declare}. */
-  tensor(graph: Graph, name: string, shape: Shape, layout: WeightLayout = "as-stored"): Tensor {
-    return graph.use(this.#weights.declare(this.#prefix + name, shape, layout));
-  }
-
-  /** Declares weights that lie one after the other and brings them into a graph; see {@linkcode Weights.declareStack}. */
-  stack(graph: Graph, parts: readonly StoredPart[]): Tensor | undefined {
-    const resident = this.#weights.declareStack(
-      parts.map(({ name, shape }) => ({ name: this.#prefix + name, shape })),
-    );
-    return resident && graph.use(resident);
   }
 }
 

@@ -59,6 +59,7 @@ function settings(
 export function wanInfo(
   { pipeline, transformer, vae, textEncoder }: WanComponents,
   className: string,
+  adaptable: PipelineInfo["adaptable"],
 ): PipelineInfo {
   const { num_attention_heads, attention_head_dim, patch_size, rope_max_seq_len } =
     transformer.config;
@@ -88,6 +89,6 @@ export function wanInfo(
     frameMultiple: temporal,
     maxFrames: 1 + temporal * (rope_max_seq_len - 1),
     maxPictures: pipeline.expand_timesteps ? 1 : 0,
-    adaptable: [],
+    adaptable,
   };
 }

@@ -85,10 +85,14 @@ export function patchEmbedding(
   dim: number,
 ): Tensor {
   const { graph } = tokens;
+  const name = "patch_embedding";
   const shape = [dim, config.in_channels, ...config.patch_size];
-  const weight = weights.tensor(graph, "patch_embedding.weight", shape, "channels-last");
-  const bias = weights.tensor(graph, "patch_embedding.bias", [dim]);
-  return linear(tokens, weight.reshape(dim, -1), { bias });
+  const weight = weights.tensor(graph, `${name}.weight`, shape, "channels-last");
+  const bias = weights.tensor(graph, `${name}.bias`, [dim]);
+  const k = tokens.dim(-1);
+  const taps = k / config.in_channels;
+  const lowRank = weights.lowRank(graph, { names: [name], n: dim, k, taps });
+  return linear(tokens, weight.reshape(dim, -1), { bias, ...(lowRank && { lowRank }) });
 }
 
 /** Rotary tables of the token grid; frames take the pairs that height and width leave. */

@@ -5,6 +5,8 @@
  * A change is a short clip that goes on from the picture, of which the last frame is kept, as ChronoEdit does it.
  */
 import { type Device, elementCount } from "../../../runtime/mod.ts";
+import { AdaptedComponent } from "../../adapters/adapted_component.ts";
+import type { AppliedAdapter } from "../../adapters/types.ts";
 import type { ModelFiles } from "../../checkpoints/model_files.ts";
 import type { MemoryReport } from "../../memory/memory_report.ts";
 import { type Candidates, type MemoryOptions, ModelMemory } from "../../memory/model_memory.ts";
@@ -25,6 +27,7 @@ import { checkBytes, checkPictures, checkRequest } from "../check_request.ts";
 import { componentsOf, openWanComponents, type WanComponents } from "./components.ts";
 import { wanInfo } from "./defaults.ts";
 import { latentFrameCount } from "./latents.ts";
+import { ORIGINAL_WAN } from "./layouts.ts";
 import { contextRows } from "./prompts.ts";
 import { requestStages } from "./runs.ts";
 import { WanSession } from "./session.ts";
@@ -59,8 +62,19 @@ export class WanPipeline implements Pipeline {
   /** Use {@linkcode openWanPipeline}. */
   constructor(components: WanComponents, className: string) {
     this.#components = components;
-    this.#memory = new ModelMemory(componentsOf(components));
-    this.info = wanInfo(components, className);
+    this.#memory = new ModelMemory(componentsOf(components), [
+      new AdaptedComponent(components.transformer.weights, {
+        target: "transformer",
+        family: "Wan",
+        layouts: [ORIGINAL_WAN],
+      }),
+      new AdaptedComponent(components.textEncoder.weights, {
+        target: "text_encoder",
+        family: "UMT5",
+        layouts: [],
+      }),
+    ]);
+    this.info = wanInfo(components, className, this.#memory.adaptable);
   }
 
   /** Declares the weights that requests can need, and uploads those that the likeliest request leaves there. */
@@ -118,16 +132,18 @@ export class WanPipeline implements Pipeline {
   }
 
   /** @inheritdoc */
-  prepare(): Promise<void> {
-    return Promise.resolve();
+  async prepare(adapters: readonly AppliedAdapter[]): Promise<void> {
+    await this.#memory.adapt(adapters);
   }
 
   /** @inheritdoc */
   async generate(request: PipelineRequest, control: PipelineControl = {}): Promise<PipelineResult> {
     const { device } = this.#memory;
     this.#check(request);
+    const startTime = performance.now();
+    await this.#memory.adapt(request.adapters ?? []);
     try {
-      return await this.#generate(device, request, control);
+      return await this.#generate(device, request, control, startTime);
     } catch (error) {
       // What failed on the GPU may have left invalid buffers behind: the next request starts from new ones.
       const isCancelled = error instanceof DOMException && error.name === "AbortError";
@@ -140,9 +156,10 @@ export class WanPipeline implements Pipeline {
     device: Device,
     request: PipelineRequest,
     control: PipelineControl,
+    startTime: number,
   ): Promise<PipelineResult> {
     const timings: Record<string, number> = { prepare: 0, encode: 0, denoise: 0, decode: 0 };
-    let last = performance.now();
+    let last = startTime;
     const lap = (stage: string) => {
       const now = performance.now();
       timings[stage]! += now - last;

@@ -1,4 +1,6 @@
 /** Prompts as the text encoder and cross-attention take them. */
+import { adaptersAffecting } from "../../adapters/affecting.ts";
+import type { AppliedAdapter } from "../../adapters/types.ts";
 import { umt5Embeddings } from "../../text_encoders/umt5.ts";
 import type { WanComponents } from "./components.ts";
 import type { SessionTensors } from "./session_tensors.ts";
@@ -9,6 +11,22 @@ import type { SessionTensors } from "./session_tensors.ts";
  */
 export function contextRows(longest: number, maxLength: number): number {
   return Math.max(16, 2 ** Math.ceil(Math.log2(Math.min(longest + 1, maxLength))));
+}
+
+/** Modules of the transformer that prompts go through before the first step. */
+const CONTEXT_MODULES = /^condition_embedder\.text_embedder\.|\.attn2\.(to_k|to_v|norm_k)$/;
+
+/** The adapters that decide what the text encoder gives; see {@linkcode adaptersAffecting}. */
+export function textAdapters(adapters: readonly AppliedAdapter[]): unknown {
+  return adaptersAffecting(adapters, ({ target }) => target === "text_encoder");
+}
+
+/** The adapters that decide the keys and values of cross-attention, beside those. */
+export function contextAdapters(adapters: readonly AppliedAdapter[]): unknown {
+  return adaptersAffecting(
+    adapters,
+    ({ target, module }) => target === "transformer" && CONTEXT_MODULES.test(module),
+  );
 }
 
 /** Writes what the text encoder takes. */

@@ -10,7 +10,7 @@ import type { WanComponents } from "./components.ts";
 import { modulationIndices } from "./modulation.ts";
 import type { PromptCache } from "../../prompt_cache.ts";
 import type { StageRuns } from "../../memory/stage.ts";
-import { writePadding, writeTokens } from "./prompts.ts";
+import { contextAdapters, textAdapters, writePadding, writeTokens } from "./prompts.ts";
 import type { WanSession } from "./session.ts";
 
 /** Share of the steps that give a picture its shape. */
@@ -101,14 +101,15 @@ function* clipRuns({ device, components, session, request, control, lap }: Work)
 
 /** Text encoder, and the keys and values of cross-attention: what of it is not there yet. */
 function* promptStages(work: Work): Generator<StageRuns> {
-  const { components, session, tokens, maxLength, lap } = work;
+  const { components, session, request: { adapters = [] }, tokens, maxLength, lap } = work;
   const { programs, tensors, shape } = session;
   const { contextTokens } = shape;
-  const prompts = JSON.stringify([tokens, maxLength]);
+  const textKey = textAdapters(adapters);
+  const prompts = JSON.stringify([tokens, maxLength, textKey, contextAdapters(adapters)]);
   if (session.prompts === prompts) return;
   session.prompts = undefined;
   // Programs for other numbers of rows may round otherwise, and a request gives the same whatever came before it.
-  const keys = tokens.map((ids) => JSON.stringify([contextTokens, tokens.length, ids]));
+  const keys = tokens.map((ids) => JSON.stringify([contextTokens, tokens.length, ids, textKey]));
   const known = keys.map((key) => work.encoded.get(key));
   const states = known.filter((values) => values !== undefined);
   const isKnown = states.length === known.length;

@@ -1,0 +1,134 @@
+/** What a set of adapters means for a component: branches beside some layers, changes written into other weights. */
+import type { LinearSite } from "../../runtime/mod.ts";
+import { checkChange } from "./check_change.ts";
+import { branchRank, needsWriting } from "./low_rank_form.ts";
+import type { Branch } from "./packed_layer.ts";
+import type { AdaptableComponent, AdaptableModule, AppliedAdapter, ModuleChange } from "./types.ts";
+
+/** An adapter's change of a module, at the strength asked for. */
+export interface WeightedChange {
+  readonly adapter: AppliedAdapter;
+  readonly change: ModuleChange;
+}
+
+/** See the file comment. */
+export interface ComponentPlan {
+  /** Equal keys mean the same programs and the same branches, strengths apart. */
+  readonly key: string;
+  /** By {@linkcode siteKey}. */
+  readonly branches: ReadonlyMap<string, readonly Branch[]>;
+  /** Strengths of the adapters that branches name. */
+  readonly strengths: readonly number[];
+  /** Modules whose weights are written, and in which order by what. */
+  readonly weights: ReadonlyMap<AdaptableModule, readonly WeightedChange[]>;
+  /** The same for biases. */
+  readonly biases: ReadonlyMap<AdaptableModule, readonly WeightedChange[]>;
+  /** Whether quantised weights are written, which takes others in their place. */
+  readonly hasDecoded: boolean;
+}
+
+/** What a product is found by. */
+export function siteKey({ names }: Pick<LinearSite, "names">): string {
+  return names.join("+");
+}
+
+/**
+ * Decides for every module that the adapters change. A weight is written where one of them asks for it, or changes it
+ * in a way that has no branch, or where no product takes it; what the others add to it is written too, in their order.
+ * All else becomes branches. Biases are always written. Adapters of strength 0 are as if they were not there.
+ *
+ * @param sites the products of the component's graphs
+ * @throws {RangeError} when an adapter does not fit the component
+ */
+export function planComponent(
+  component: AdaptableComponent,
+  sites: Iterable<LinearSite>,
+  adapters: readonly AppliedAdapter[],
+): ComponentPlan {
+  const places = placesOf(sites);
+  const branches = new Map<string, Branch[]>();
+  const used: AppliedAdapter[] = [];
+  const weights = new Map<AdaptableModule, readonly WeightedChange[]>();
+  const biases = new Map<AdaptableModule, readonly WeightedChange[]>();
+  const folded: string[] = [];
+  for (const [module, steps] of changesOf(component, adapters)) {
+    const own = places.get(module.name) ?? [];
+    const isMerged = ({ adapter }: WeightedChange) =>
+      adapter.mode === "merge" && !module.isQuantised;
+    const isWritten = (step: WeightedChange) =>
+      isMerged(step) || needsWriting(step.change, module) || own.length === 0;
+    const biased = steps.filter(({ change }) => change.bias);
+    if (biased.length > 0) biases.set(module, biased);
+    const weighted = steps.filter(({ change }) => change.weight.length > 0 || change.magnitude);
+    if (weighted.some(isWritten)) {
+      weights.set(module, weighted);
+      if (!weighted.every(isMerged)) folded.push(module.name);
+      continue;
+    }
+    for (const { adapter, change } of weighted) {
+      if (!used.includes(adapter)) used.push(adapter);
+      for (const part of change.weight) {
+        const [start, count] = part.rows ?? [0, module.shape[0]!];
+        for (const { key, firstColumn } of own) {
+          listOf(branches, key).push({
+            adapter: used.indexOf(adapter),
+            change: part,
+            rank: branchRank(part)!,
+            columns: [firstColumn + start, count],
+          });
+        }
+      }
+    }
+  }
+  const key = used.length === 0 && folded.length === 0
+    ? ""
+    : JSON.stringify([used.map(({ key, mode }) => [key, mode]), folded]);
+  const strengths = used.map(({ strength }) => strength);
+  const hasDecoded = [...weights.keys()].some(({ isQuantised }) => isQuantised);
+  return { key, branches, strengths, weights, biases, hasDecoded };
+}
+
+/** What the adapters do to each module, in their order. */
+function changesOf(
+  { target, modules }: AdaptableComponent,
+  adapters: readonly AppliedAdapter[],
+): Map<AdaptableModule, WeightedChange[]> {
+  const byName = new Map(modules.map((module) => [module.name, module]));
+  const changes = new Map<AdaptableModule, WeightedChange[]>();
+  for (const adapter of adapters) {
+    if (adapter.strength === 0 || !adapter.targets.includes(target)) continue;
+    for (const change of adapter.adapter.changes) {
+      if (change.target !== target) continue;
+      const module = byName.get(change.module);
+      if (!module) {
+        throw new RangeError(
+          `Cannot apply adapter "${adapter.key}": it changes "${change.module}" of the ${target}, ` +
+            "which this model lacks; read it for this model",
+        );
+      }
+      checkChange(change, module);
+      listOf(changes, module).push({ adapter, change });
+    }
+  }
+  return changes;
+}
+
+/** Where each layer's outputs begin in the products that compute it. */
+function placesOf(
+  sites: Iterable<LinearSite>,
+): Map<string, { readonly key: string; readonly firstColumn: number }[]> {
+  const places = new Map<string, { key: string; firstColumn: number }[]>();
+  for (const site of sites) {
+    for (const [i, name] of site.names.entries()) {
+      const firstColumn = i * site.n / site.names.length;
+      listOf(places, name).push({ key: siteKey(site), firstColumn });
+    }
+  }
+  return places;
+}
+
+function listOf<Key, Item>(lists: Map<Key, Item[]>, key: Key): Item[] {
+  const list = lists.get(key) ?? [];
+  lists.set(key, list);
+  return list;
+}

@@ -1,0 +1,169 @@
+/** How the pipeline switches adapters. What they compute is tested beside `models/adapters` and in `tests/`. */
+import assert from "node:assert/strict";
+import { adapterOf, randomTensor } from "../../../tests/adapter_reference.ts";
+import { assertClose, type Values } from "../../../tests/golden.ts";
+import { type Bench, REQUEST, withPipeline } from "../../../tests/pipeline_bench.ts";
+import type { AdapterTarget, AppliedAdapter, ModuleChange } from "../../adapters/types.ts";
+
+/** Low-rank changes of all linear layers and of the patches that a pattern matches. */
+function lowRank(
+  { pipeline }: Bench,
+  key: string,
+  matches: RegExp,
+  options: { target?: AdapterTarget; strength?: number; mode?: AppliedAdapter["mode"] } = {},
+): AppliedAdapter {
+  const { target = "transformer", strength = 1, mode = "dynamic" } = options;
+  const { modules } = pipeline.info.adaptable.find((component) => component.target === target)!;
+  const changes = modules.filter(({ name, shape }) => shape.length > 1 && matches.test(name))
+    .map(({ name, shape: [rows, ...others] }, i): ModuleChange => ({
+      target,
+      module: name,
+      weight: [{
+        kind: "low-rank",
+        scale: 1,
+        down: randomTensor([4, ...others], i + key.length),
+        up: randomTensor([rows!, 4], i + key.length + 100, { scale: 0.3 }),
+      }],
+    }));
+  assert.ok(changes.length > 0, `${matches} matches modules`);
+  return { key, adapter: adapterOf(...changes), strength, targets: [target], mode };
+}
+
+async function latents({ pipeline }: Bench, ...adapters: AppliedAdapter[]): Promise<Values> {
+  const { latents } = await pipeline.generate({ ...REQUEST, adapters });
+  return { shape: [latents.length], data: latents };
+}
+
+/** The relative difference between two results. */
+function difference(a: Values, b: Values): number {
+  let [sum, size] = [0, 0];
+  for (let i = 0; i < a.data.length; i++) {
+    sum += (a.data[i]! - b.data[i]!) ** 2;
+    size += b.data[i]! ** 2;
+  }
+  return Math.sqrt(sum / size);
+}
+
+Deno.test("WanPipeline.info says what adapters can change, and in which namings", () =>
+  withPipeline(({ pipeline }) => {
+    const [transformer, textEncoder] = pipeline.info.adaptable;
+    assert.deepEqual(
+      [transformer?.target, transformer?.layouts.map(({ name }) => name), textEncoder?.target],
+      ["transformer", ["original Wan"], "text_encoder"],
+    );
+    const find = (name: string) => transformer!.modules.find((module) => module.name === name);
+    const { shape: [dim] } = find("blocks.0.attn1.to_q")!;
+    assert.deepEqual(find("blocks.1.ffn.net.2")?.hasBias, true);
+    assert.deepEqual(find("blocks.0.attn1.norm_q"), {
+      name: "blocks.0.attn1.norm_q",
+      shape: [dim],
+      hasBias: false,
+      isQuantised: false,
+    });
+    return Promise.resolve();
+  }));
+
+Deno.test("WanPipeline.generate() gives with an adapter beside the weights what it gives merged, and the base afterwards", () =>
+  withPipeline(async (bench) => {
+    const base = await latents(bench);
+    for (
+      const [name, matches, target] of [
+        ["all of the transformer", /./, "transformer"],
+        ["all of the text encoder", /./, "text_encoder"],
+        ["patches", /^patch_embedding$/, "transformer"],
+        ["one of q, k and v", /attn1\.to_k$/, "transformer"],
+      ] as const
+    ) {
+      const dynamic = await latents(bench, lowRank(bench, name, matches, { target }));
+      assert.ok(difference(dynamic, base) > 1e-3, `${name} changes something`);
+      const merged = await latents(bench, lowRank(bench, name, matches, { target, mode: "merge" }));
+      assertClose(name, merged, dynamic, 1e-3);
+      assert.deepEqual(await latents(bench), base, name);
+    }
+  }));
+
+Deno.test("WanPipeline.generate() creates nothing on the device when it goes back to adapters, or changes their strength", () =>
+  withPipeline(async (bench) => {
+    const { device } = bench;
+    const [a, b] = [lowRank(bench, "a", /attn1/), lowRank(bench, "b", /ffn|attn2/)];
+    const sets = [[], [a], [b], [a, b]];
+    const first: Values[] = [];
+    for (const set of sets) first.push(await latents(bench, ...set));
+    const counts = () => {
+      const { pipelines, bindGroups, buffers } = device.counters;
+      return [pipelines, bindGroups, buffers];
+    };
+    const before = counts();
+    for (const i of [2, 0, 3, 1, 3, 0]) {
+      assert.deepEqual(await latents(bench, ...sets[i]!), first[i], `set ${i}`);
+    }
+    const half = await latents(bench, { ...a, strength: 0.5 }, { ...b, strength: -1 });
+    assert.ok(difference(half, first[3]!) > 1e-3);
+    assert.deepEqual(await latents(bench, { ...a, strength: 0 }, b), first[2], "off is not there");
+    assert.deepEqual(counts(), before);
+  }));
+
+Deno.test("WanPipeline.generate() encodes prompts again when adapters change how, and only then", () =>
+  withPipeline(async (bench) => {
+    const { device } = bench;
+    const waitsFor = async (...adapters: AppliedAdapter[]) => {
+      const { waits } = device.counters;
+      const values = await latents(bench, ...adapters);
+      return { waits: device.counters.waits - waits, values };
+    };
+    await waitsFor();
+    const least = (await waitsFor()).waits;
+    // The encoder's states are read back for other requests, keys and values are not.
+    for (
+      const [matches, target, more] of [
+        [/attn1/, "transformer", 0],
+        [/attn2\.to_v$/, "transformer", 1],
+        [/text_embedder/, "transformer", 1],
+        [/./, "text_encoder", 2],
+      ] as const
+    ) {
+      const adapter = lowRank(bench, `${target} ${matches}`, matches, { target });
+      const first = await waitsFor(adapter);
+      assert.equal((await waitsFor(adapter)).waits, least);
+      const other = await waitsFor({ ...adapter, strength: 0.5 });
+      assert.equal(other.waits, least + more, `${matches}`);
+      assert.ok(difference(other.values, first.values) > 1e-4, `${matches}`);
+      assert.deepEqual((await waitsFor(adapter)).values, first.values);
+    }
+  }));
+
+Deno.test("WanPipeline.prepare() brings adapters onto the device, so that a request finds them there", () =>
+  withPipeline(async (bench) => {
+    const { device, pipeline } = bench;
+    const adapter = lowRank(bench, "a", /./);
+    await latents(bench, adapter);
+    const withPrograms = device.allocatedBytes;
+    await latents(bench);
+    await pipeline.prepare([adapter]);
+    assert.ok(device.allocatedBytes >= withPrograms);
+    const { buffers } = device.counters;
+    await latents(bench, adapter);
+    assert.equal(device.counters.buffers, buffers);
+    pipeline[Symbol.dispose]();
+    assert.equal(device.allocatedBytes, 0);
+  }));
+
+Deno.test("WanPipeline.generate() lets programs of other adapters go where there is no room for all", async () => {
+  let peak = 0;
+  let weights = 0;
+  await withPipeline(async (bench) => {
+    weights = bench.weightBytes;
+    bench.device.resetPeak();
+    await latents(bench, lowRank(bench, "a", /./));
+    peak = bench.device.peakBytes;
+  });
+  await withPipeline(async (bench) => {
+    const sets = ["a", "bb", "ccc"].map((key) => lowRank(bench, key, /./));
+    for (let round = 0; round < 2; round++) {
+      for (const set of sets) {
+        await latents(bench, set);
+        assert.ok(bench.device.allocatedBytes <= peak + (peak - weights) / 2);
+      }
+    }
+  }, { maxBytes: Math.floor(peak + (peak - weights) / 2) });
+});

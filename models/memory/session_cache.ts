@@ -1,0 +1,57 @@
+/** Programs of a model that are kept between requests. */
+import type { SessionPrograms } from "./session_programs.ts";
+
+/** Sessions that are kept at a time. */
+const MAX_SESSIONS = 4;
+
+/** What a family's session has. */
+export interface PlannedSession {
+  readonly programs: SessionPrograms;
+}
+
+/**
+ * Sessions for requests of one kind, by the adapters that they were traced with; a request of another kind takes the
+ * place of them all. The least recently used goes first.
+ */
+export class SessionCache<Session extends PlannedSession> {
+  readonly #sessions = new Map<string, Session>();
+  #kind = "";
+
+  /**
+   * The session for a kind of request, or nothing; those of other kinds are dropped.
+   *
+   * @param adapters key of the adapters
+   */
+  find(kind: string, adapters: string): Session | undefined {
+    if (kind !== this.#kind) this.clear();
+    this.#kind = kind;
+    const session = this.#sessions.get(adapters);
+    if (session) this.#place(adapters, session);
+    return session;
+  }
+
+  /** Keeps a session of the kind that was last asked for. */
+  add(adapters: string, session: Session): void {
+    this.#place(adapters, session);
+    const [oldest] = this.#sessions.keys();
+    if (this.#sessions.size > MAX_SESSIONS) this.drop(oldest!);
+  }
+
+  /** Drops a session, if it is there. */
+  drop(adapters: string): void {
+    this.#sessions.get(adapters)?.programs.destroy();
+    this.#sessions.delete(adapters);
+  }
+
+  /** Drops all sessions; false when there were none. */
+  clear(): boolean {
+    const had = this.#sessions.size > 0;
+    for (const adapters of this.#sessions.keys()) this.drop(adapters);
+    return had;
+  }
+
+  #place(adapters: string, session: Session): void {
+    this.#sessions.delete(adapters);
+    this.#sessions.set(adapters, session);
+  }
+}

@@ -1,0 +1,77 @@
+/** How weights differ from their files while adapters are in use. */
+import { type DType, encodeElements } from "../dtype.ts";
+import type { Resident } from "../resident.ts";
+
+/** The tensors of a `LowRank` as they lie on the device. */
+export interface LowRankResidents {
+  readonly down: Resident;
+  readonly up: Resident;
+  readonly scales: Resident;
+}
+
+/** Linear layers that take the same input, as a graph computes them: in one product. */
+export interface LinearSite {
+  /** Full names of the layers, without `.weight`. */
+  readonly names: readonly string[];
+  /** Outputs of all of them, each as many. */
+  readonly n: number;
+  /** Inputs. */
+  readonly k: number;
+  /**
+   * Positions of a convolution that is computed as a product of whole patches; their channels come together, position
+   * after position. 1 for what is a linear layer in the checkpoint.
+   */
+  readonly taps: number;
+}
+
+/** Gives the branch of a product, or nothing where it has none. */
+export type LowRankSource = (site: LinearSite) => LowRankResidents | undefined;
+
+/** What is made of a tensor every time it is read. */
+export interface TensorRewrite {
+  /** Equal keys mean equal results: what lies on the device already is not read again. */
+  readonly key: string;
+  /**
+   * Alters whole rows in place.
+   *
+   * @param rows elements, row after row of the tensor seen as [first size, all others]
+   * @param firstRow which of its rows the first one is
+   */
+  apply(rows: Float32Array<ArrayBuffer>, firstRow: number): void;
+}
+
+/** Magnitudes from which on the nearest element is infinity. */
+const OVERFLOW: Readonly<Partial<Record<DType, number>>> = {
+  f16: 65520,
+  bf16: 2 ** 127 * (2 - 2 ** -8),
+  f32: Infinity,
+};
+
+/**
+ * Applies a rewrite and rounds to the nearest elements of a float type.
+ *
+ * @param values elements of the file
+ * @param start index of the first
+ * @param rowLength elements of a row
+ * @throws {RangeError} when the type does not hold a result
+ */
+export function rewriteElements(
+  rewrite: TensorRewrite,
+  name: string,
+  values: Float32Array<ArrayBuffer>,
+  start: number,
+  rowLength: number,
+  dtype: DType,
+): Uint8Array<ArrayBuffer> {
+  rewrite.apply(values, start / rowLength);
+  const overflow = OVERFLOW[dtype]!;
+  for (let i = 0; i < values.length; i++) {
+    if (Math.abs(values[i]!) < overflow) continue;
+    throw new RangeError(
+      `Cannot write adapters into weight "${name}": element ${start + i} becomes ${
+        values[i]
+      }, which ${dtype} does not hold; use them without merging, or lower their strength`,
+    );
+  }
+  return dtype === "f32" ? new Uint8Array(values.buffer) : encodeElements(values, dtype);
+}
