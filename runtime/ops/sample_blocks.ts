@@ -45,7 +45,7 @@ function quantizeF8(values: Float64Array): Uint8Array {
 /** Random quants and scales; d is chosen so that values are about `magnitude`, also below the normal f16 numbers. */
 function randomBlocks(
   shape: Shape,
-  format: "q4_k" | "q5_k" | "q6_k",
+  format: "q5_0" | "q4_k" | "q5_k" | "q6_k",
   seed: number,
   magnitude: number,
 ): Uint8Array {
@@ -55,6 +55,7 @@ function randomBlocks(
   variation.forEach((exponent, i) => {
     const block = new DataView(bytes.buffer, i * stride, stride);
     const size = magnitude * 2 ** exponent;
+    if (format === "q5_0") return block.setFloat16(0, size / 9, true);
     if (format === "q6_k") return block.setFloat16(208, size / (74 * 18), true);
     const d = size / (format === "q4_k" ? 300 : 600);
     block.setFloat16(0, d, true);

@@ -1,18 +1,18 @@
 /** What the storage formats of quantised weights have in common; their own files say how each one counts. */
 
 /**
- * Storage formats of weights that are decoded inside the kernels. `q*` are the blocks of ggml: `q8_0` and `q4_0`
- * share a scale among 32 elements, the `k` formats nest scales in blocks of 256. `f8_e4m3` is one byte per element
+ * Storage formats of weights that are decoded inside the kernels. `q*` are the blocks of ggml: `q8_0`, `q5_0` and
+ * `q4_0` share a scale among 32 elements, the `k` formats nest scales in blocks of 256. `f8_e4m3` is one byte per element
  * and one scale per tensor.
  */
-export type WeightFormat = "q8_0" | "q4_0" | "q4_k" | "q5_k" | "q6_k" | "f8_e4m3";
+export type WeightFormat = "q8_0" | "q5_0" | "q4_0" | "q4_k" | "q5_k" | "q6_k" | "f8_e4m3";
 
 /**
  * One format: its blocks in files, how they lie on the device, and how both are decoded.
  *
  * On the device a tensor is `headerBytes`, then groups of `groupBlocks` blocks: first what is left of each block
  * without its loose scale, then the loose scales in the same order. So everything but those lies on whole
- * `vec4<u32>`, nothing depends on the tensor's shape, and no byte is added but at the end of the last group. Within a
+ * `vec4<u32>` (whole `u32` in `q5_0`), nothing depends on the tensor's shape, and no byte is added but at the end of the last group. Within a
  * block, `shuffle` brings together the bits of 32 elements that follow each other, so that they take few loads.
  */
 export interface BlockFormat {

@@ -4,6 +4,7 @@ import type { BlockFormat, WeightFormat } from "./block_format.ts";
 import { F8_E4M3 } from "./f8_e4m3.ts";
 import { Q4_0 } from "./q4_0.ts";
 import { Q4_K } from "./q4_k.ts";
+import { Q5_0 } from "./q5_0.ts";
 import { Q5_K } from "./q5_k.ts";
 import { Q6_K } from "./q6_k.ts";
 import { Q8_0 } from "./q8_0.ts";
@@ -11,6 +12,7 @@ import { Q8_0 } from "./q8_0.ts";
 /** Every format by its name. */
 export const BLOCK_FORMATS: Readonly<Record<WeightFormat, BlockFormat>> = {
   q8_0: Q8_0,
+  q5_0: Q5_0,
   q4_0: Q4_0,
   q4_k: Q4_K,
   q5_k: Q5_K,

@@ -26,6 +26,7 @@ const WEIGHT_FORMATS: readonly StorageFormat[] = [
   "f16",
   "bf16",
   "q8_0",
+  "q5_0",
   "q4_0",
   "q4_k",
   "q5_k",

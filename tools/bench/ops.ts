@@ -10,7 +10,7 @@ import { type MeasuredOp, type OpResult, opResult } from "./op_result.ts";
 import { type OwnOp, prepareOwnOp, variantsOf } from "./own_op.ts";
 import { Turns } from "./turns.ts";
 
-const FORMATS = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_k", "q5_k", "q6_k", "f8_e4m3"];
+const FORMATS = ["f32", "f16", "bf16", "q8_0", "q5_0", "q4_0", "q4_k", "q5_k", "q6_k", "f8_e4m3"];
 
 /**
  * Layers of the bundled model and of large ones, a square matrix product as the measure of convolutions, every format

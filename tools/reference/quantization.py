@@ -23,6 +23,7 @@ FORMATS = {
     "q4_k": (gguf.GGMLQuantizationType.Q4_K, 12, [0, 2]),
     "q5_k": (gguf.GGMLQuantizationType.Q5_K, 12, [0, 2]),
     "q6_k": (gguf.GGMLQuantizationType.Q6_K, 12, [208]),
+    "q5_0": (gguf.GGMLQuantizationType.Q5_0, 48, [0]),
 }
 
 

@@ -60,6 +60,7 @@ export const GATHER_SUITE: OpSuite = {
     addCase(9, 12, [2, 5], "f32"),
     addCase(7, 5, [11], "bf16"),
     quantizedCase("q8_0", 96),
+    quantizedCase("q5_0", 288),
     quantizedCase("q4_0", 160),
     quantizedCase("q4_k", 512),
     quantizedCase("q5_k", 256),

@@ -223,6 +223,7 @@ export const LINEAR_SUITE: OpSuite = {
     // Several bands of columns, of which the last one is not full.
     linearCase({ x: [24, 2048], n: 332, bias: true }),
     ...quantizedCases("q8_0", 32),
+    ...quantizedCases("q5_0", 32),
     ...quantizedCases("q4_0", 32),
     ...quantizedCases("q4_k", 256),
     ...quantizedCases("q5_k", 256),
