@@ -6,6 +6,8 @@
 import type { FamilyFiles } from "./checkpoints/component_format.ts";
 import type { ModelFiles } from "./checkpoints/model_files.ts";
 import { openModelFiles, type PartPaths } from "./checkpoints/open_model.ts";
+import { FLUX2_FILES } from "./families/flux2/files.ts";
+import { openFlux2Pipeline } from "./families/flux2/pipeline.ts";
 import { WAN_FILES } from "./families/wan/files.ts";
 import { openWanPipeline } from "./families/wan/pipeline.ts";
 import { Z_IMAGE_FILES } from "./families/z_image/files.ts";
@@ -26,6 +28,8 @@ export { memoryTable } from "./memory/memory_table.ts";
 export type { MemoryOptions } from "./memory/model_memory.ts";
 export type { PartPaths } from "./checkpoints/open_model.ts";
 export type {
+  GivenPicture,
+  PictureLimits,
   Pipeline,
   PipelineControl,
   PipelineDefaults,
@@ -58,6 +62,7 @@ const FAMILIES: readonly Family[] = [
     open: openZImagePipeline,
     files: Z_IMAGE_FILES,
   },
+  { classNames: ["Flux2KleinPipeline"], open: openFlux2Pipeline, files: FLUX2_FILES },
 ];
 
 /**

@@ -1,15 +1,18 @@
 /**
- * A Wan pipeline on a device whose limits a test may choose.
+ * A pipeline on a device whose limits a test may choose.
  *
  * @module
  */
-import { openModelFiles } from "../models/checkpoints/open_model.ts";
-import { openWanPipeline, type WanPipeline } from "../models/families/wan/pipeline.ts";
-import type { MemoryOptions, PipelineRequest } from "../models/mod.ts";
+import {
+  type MemoryOptions,
+  openPipeline,
+  type Pipeline,
+  type PipelineRequest,
+} from "../models/mod.ts";
 import { Device, openDevice, type Target } from "../runtime/mod.ts";
 import { Golden } from "./golden.ts";
 
-/** A small pipeline of the TI2V type. */
+/** A small Wan pipeline of the TI2V type. */
 export const FOLDER = new Golden("wan/pipeline-ti2v").folder;
 
 /** A request for it. */
@@ -28,7 +31,7 @@ export const REQUEST: PipelineRequest = {
 /** A loaded pipeline. */
 export interface Bench {
   readonly device: Device;
-  readonly pipeline: WanPipeline;
+  readonly pipeline: Pipeline;
   /** Device memory of the weights. */
   readonly weightBytes: number;
 }
@@ -54,7 +57,7 @@ export async function withPipeline(
   const { folder, memory = {}, maxBytes = Infinity, ...changes } = options;
   const device = new Device(gpuDevice, { ...target, ...changes }, adapter, maxBytes);
   try {
-    using pipeline = await openWanPipeline(await openModelFiles(folder ?? FOLDER));
+    using pipeline = await openPipeline(folder ?? FOLDER);
     await pipeline.load(device, undefined, memory);
     await use({ device, pipeline, weightBytes: device.allocatedBytes });
   } finally {

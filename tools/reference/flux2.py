@@ -10,6 +10,7 @@ import sys
 import common
 from common import check_golden, exact, fresh_folder, write_golden
 from flux2_models import build_tiny, build_wide, tiny_calls, wide_calls
+from flux2_pipeline import calls, save_pipeline
 
 FOLDER = common.GOLDENS.parent / "flux2"
 
@@ -17,6 +18,7 @@ FOLDER = common.GOLDENS.parent / "flux2"
 GOLDENS = {
     "transformer-tiny": ("heads of 16, with a guidance embedding, float32", 800, build_tiny, tiny_calls),
     "transformer-hd128": ("heads of 128, seeded bfloat16", 810, build_wide, wide_calls),
+    "pipeline": ("Flux2KleinPipeline, distilled and base, from text and from pictures", 820, save_pipeline, calls),
 }  # fmt: skip
 
 

@@ -24,7 +24,7 @@ import { positions, rotaryConstants, type TokenGrid } from "./positions.ts";
 
 /** Inputs of one forward pass. */
 export interface Flux2Inputs {
-  /** Of {@linkcode flux2Context}: [1, text tokens, dim]. */
+  /** Of {@linkcode flux2Context} for one prompt: [1, text tokens, dim]. */
   readonly context: Tensor;
   /** Normalised packed latents, [1, tokens, in_channels]. */
   readonly sample: Tensor;
@@ -44,8 +44,8 @@ type Projections = readonly [query: Tensor, key: Tensor, value: Tensor];
 /**
  * What the blocks take of the prompt before they change it; it depends on no step.
  *
- * @param states of the text encoder, [1, text tokens, joint_attention_dim]
- * @returns [1, text tokens, dim]
+ * @param states of the text encoder, [prompts, text tokens, joint_attention_dim]
+ * @returns [prompts, text tokens, dim]
  */
 export function flux2Context(
   config: Flux2TransformerConfig,
