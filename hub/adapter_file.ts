@@ -9,6 +9,7 @@ import { findSnapshot, isHubId } from "./cache.ts";
 import type { HubFile } from "./hub_client.ts";
 import { describeFileError } from "./json_file.ts";
 import { pullModel, type PullOptions } from "./pull.ts";
+import { parseHubFile } from "./resolve.ts";
 
 /** What diffusers and PEFT call the one file of an adapter's folder. */
 const USUAL_NAMES: readonly string[] = [
@@ -18,7 +19,7 @@ const USUAL_NAMES: readonly string[] = [
 /** PEFT's settings, beside the file that they are for. */
 const SETTINGS = "adapter_config.json";
 const FORMS = "a .safetensors file, a folder that has one, or a hub id: org/name, or " +
-  "org/name/file.safetensors where the repository has several";
+  "org/name:file.safetensors where the repository has several";
 /** Most names of files that a message lists. */
 const MAX_LISTED = 8;
 
@@ -31,19 +32,16 @@ export interface HubAdapter {
 }
 
 /**
- * Reads a hub id of an adapter: `org/name`, or `org/name/file.safetensors`.
+ * Reads a hub id of an adapter: `org/name`, or `org/name:file.safetensors`.
  *
  * @param text anything
  * @returns its parts; undefined for anything else
  */
 export function readHubAdapter(text: string): HubAdapter | undefined {
-  const [org = "", name = "", ...rest] = text.split("/");
-  const id = `${org}/${name}`;
   // A repository is not named as a file is: that is one in a folder which is not here.
-  if (!isHubId(id) || isAdapterName(name)) return undefined;
-  if (rest.length === 0) return { id };
-  const isPath = rest.every((part) => /^[^\\\0:*?"<>|]+$/.test(part) && !/^\.+$/.test(part));
-  return isPath && isAdapterName(rest.at(-1)!) ? { id, file: rest.join("/") } : undefined;
+  if (isHubId(text)) return isAdapterName(text) ? undefined : { id: text };
+  const named = parseHubFile(text);
+  return named && isAdapterName(named.file) ? named : undefined;
 }
 
 /**
@@ -157,7 +155,7 @@ export function chooseAdapter(
       `Cannot fetch adapter ${id}: it has ${
         file === undefined ? "several files" : `no ${file}`
       }; ` +
-        `name one as ${id}/${paths[0]}, of ${list(paths)}`,
+        `name one as ${id}:${paths[0]}, of ${list(paths)}`,
     );
   }
   const settings = posix.join(posix.dirname(chosen), SETTINGS);

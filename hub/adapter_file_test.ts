@@ -43,10 +43,10 @@ Deno.test(
 Deno.test(
   "obtainAdapter() fetches the file that is named, and PEFT's settings beside it",
   withHub(async (hub, options) => {
-    const file = await obtainAdapter("org/many/x/b.safetensors", options);
+    const file = await obtainAdapter("org/many:x/b.safetensors", options);
     assert.equal(await Deno.readTextFile(file), "b");
     assert.equal(hub.filesSeen.length, 2);
-    const other = await obtainAdapter("org/many/a.safetensors", options);
+    const other = await obtainAdapter("org/many:a.safetensors", options);
     assert.equal(await Deno.readTextFile(other), "a");
   }),
 );
@@ -56,9 +56,9 @@ Deno.test(
   withHub(async (_, options) => {
     await assert.rejects(
       obtainAdapter("org/many", options),
-      /several files; name one as org\/many\/a\.safetensors, of a\.safetensors, x\/b\.safetensors/,
+      /several files; name one as org\/many:a\.safetensors, of a\.safetensors, x\/b\.safetensors/,
     );
-    await assert.rejects(obtainAdapter("org/many/c.safetensors", options), /no c\.safetensors/);
+    await assert.rejects(obtainAdapter("org/many:c.safetensors", options), /no c\.safetensors/);
     await assert.rejects(obtainAdapter("org/none", options), /it has no \.safetensors file/);
   }),
 );
@@ -88,12 +88,19 @@ Deno.test(
 
 Deno.test("readHubAdapter() takes ids and files in them, and nothing that leads elsewhere", () => {
   assert.deepEqual(readHubAdapter("org/name"), { id: "org/name" });
-  assert.deepEqual(readHubAdapter("org/name/x/a.safetensors"), {
+  assert.deepEqual(readHubAdapter("org/name:x/a.safetensors"), {
     id: "org/name",
     file: "x/a.safetensors",
   });
-  const others = ["", "name", "org/a.safetensors", "org/name/", "org/name/a.bin", "/org/name"];
-  for (const text of [...others, "org/name/../a.safetensors", "../x/a.safetensors", "org/n/x\\a"]) {
+  const others = ["", "name", "org/a.safetensors", "org/name:", "org/name:a.gguf", "/org/name"];
+  for (
+    const text of [
+      ...others,
+      "org/name:../a.safetensors",
+      "../x:a.safetensors",
+      "org/n:/a.safetensors",
+    ]
+  ) {
     assert.equal(readHubAdapter(text), undefined, text);
   }
 });

@@ -53,7 +53,7 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
 export const LORA_FIELD_NOTES: Readonly<Record<string, string>> = {
   lora_nickname: "What the adapter is called from now on, or a list of such names; required",
   lora_path: "File or folder that the server may read, or a hub id: `org/name` or " +
-    "`org/name/file.safetensors`; one for each nickname. Not needed for a nickname that is known",
+    "`org/name:file.safetensors`; one for each nickname. Not needed for a nickname that is known",
   target: "`all` (default), `transformer`, `transformer_2`, `critic` or `text_encoder`; " +
     "one for all adapters, or for `set_lora` one for each",
   strength: "0 leaves the model as it is, 1 (default) is as trained; one for all adapters, or " +
