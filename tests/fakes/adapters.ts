@@ -54,11 +54,20 @@ export function adapterFile(
 
 /** A colour, 24 bits, that follows from adapters in their order; 0 without any. */
 export function colourOf(applied: readonly AppliedAdapter[]): number {
-  let colour = 0;
-  for (const { adapter, strength, targets, mode } of applied) {
+  return colourOfParts(applied.map(({ adapter, ...part }) => {
     const [first] = adapter.changes[0]!.weight;
     const bytes = first?.kind === "low-rank" ? first.up.bytes.slice(0, 4) : new Uint8Array(4);
-    for (const byte of [...bytes, ...new TextEncoder().encode(`${strength} ${targets} ${mode}`)]) {
+    return { ...part, mark: new DataView(bytes.buffer).getFloat32(0, true) };
+  }));
+}
+
+/** As {@link colourOf}, of adapters that are known by their numbers. */
+export function colourOfParts(
+  parts: readonly (Pick<AppliedAdapter, "strength" | "targets" | "mode"> & { mark: number })[],
+): number {
+  let colour = 0;
+  for (const { mark, strength, targets, mode } of parts) {
+    for (const byte of new TextEncoder().encode(`${mark} ${strength} ${targets} ${mode}`)) {
       colour = (Math.imul(colour ^ byte, 16_777_619) + 1) & 0xffffff;
     }
   }
