@@ -27,6 +27,7 @@ import type {
   TaskType,
 } from "./engine/types.ts";
 import { hubCacheFolder } from "./hub/cache.ts";
+import { BUNDLED_ADAPTERS } from "./models/adapters/bundled.ts";
 import {
   checkFps,
   checkGuidance,
@@ -408,7 +409,11 @@ export function serve(options: ServeOptions = {}): RunningServer {
     ...(config === undefined
       ? {}
       : { enhancer: readEnhancer(config, (name) => Deno.env.get(name)) }),
-    settings: { modelPath, servedModelName, loraFolders: loraFolders(modelPath), ...settings },
+    settings: {
+      ...{ modelPath, servedModelName },
+      ...{ loraFolders: loraFolders(modelPath), namedLoras: namedLoras(modelPath) },
+      ...settings,
+    },
     openEngine: (onProgress) => {
       let tenths = 0;
       return openNamed(modelPath, {
@@ -430,6 +435,7 @@ async function openNamed(path: string, options: LoadModelOptions): Promise<Engin
   const { loraCacheBytes, onLoadProgress, onNote } = options;
   return await openEngine({
     modelPath: path === BUNDLED_MODEL ? fileURLToPath(BUNDLED_FOLDER) : path,
+    namedLoras: namedLoras(path),
     tuning: options.tuning ?? "cached",
     ...(parts === undefined ? {} : { parts }),
     ...(maxVramBytes === undefined ? {} : { maxVramBytes }),
@@ -457,6 +463,14 @@ function loraFolders(modelPath: string): string[] {
     // Without a home there is no cache.
   }
   return folders;
+}
+
+/** The adapters that come with a model, by name. */
+function namedLoras(modelPath: string): Record<string, string> {
+  if (modelPath !== BUNDLED_MODEL) return {};
+  return Object.fromEntries(
+    Object.entries(BUNDLED_ADAPTERS).map(([name, url]) => [name, fileURLToPath(url)]),
+  );
 }
 
 const BUNDLED_FOLDER = new URL("./models/bundled/", import.meta.url);
