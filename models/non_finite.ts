@@ -3,10 +3,42 @@
  *
  * @module
  */
-import type { Weights } from "../runtime/mod.ts";
+import type { Target, Weights } from "../runtime/mod.ts";
 
 /** Guidance that no model is used with; beyond it, the values themselves overflow. */
 const HIGH_GUIDANCE = 100;
+
+/** Values that are not numbers came out where products round their factors to something narrow. */
+export class OverflowError extends Error {
+  override readonly name = "OverflowError";
+
+  /** @param operands the narrowest factors */
+  constructor(operands: Target["operands"]) {
+    super(
+      `Cannot finish the picture: the transformer gave values that are not numbers with factors rounded to ${operands}; ` +
+        "ask for a quality below high",
+    );
+  }
+}
+
+/**
+ * Looks at the sample after the first step: what overflows does so in every one, and the first tells it early.
+ *
+ * @param operands narrowest factors of the transformer's products; f32 when left out
+ * @param parts whatever had a hand in it
+ * @throws {OverflowError} when values are not numbers and wider factors may help
+ * @throws {Error} of {@linkcode explainNonFinite} when they are not and nothing would
+ */
+export function checkFirstStep(
+  sample: Float32Array,
+  operands: Target["operands"] = "f32",
+  parts: readonly Weights[],
+  guidanceScale: number,
+): void {
+  if (isFinite(sample)) return;
+  if (operands !== "f32") throw new OverflowError(operands);
+  throw explainNonFinite("the transformer", parts, guidanceScale);
+}
 
 /** Whether all values are numbers. */
 export function isFinite(values: Float32Array): boolean {

@@ -82,6 +82,8 @@ export interface PipelineControl extends Pick<RunControl, "isCancelled"> {
   onProgress?(progress: PipelineProgress): void;
   /** Takes each frame, RGB in [0, 1], as soon as it is decoded; the result then holds none. */
   onFrame?(frame: Float32Array): void;
+  /** Takes a line for the log. */
+  onNote?(line: string): void;
   /** How many previews are made, evenly over the steps; never more than steps. */
   readonly previews?: number;
   /** Takes each preview: a frame, RGB in [0, 1], as it would be if the rest of the noise were gone. */

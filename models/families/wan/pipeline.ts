@@ -11,6 +11,7 @@ import type { ModelFiles } from "../../checkpoints/model_files.ts";
 import type { MemoryReport } from "../../memory/memory_report.ts";
 import { type Candidates, type MemoryOptions, ModelMemory } from "../../memory/model_memory.ts";
 import { TorchGenerator } from "../../noise.ts";
+import { OverflowError } from "../../non_finite.ts";
 import type {
   Pipeline,
   PipelineControl,
@@ -58,6 +59,8 @@ export class WanPipeline implements Pipeline {
   readonly #components: WanComponents;
   readonly #memory: ModelMemory<WanSession>;
   readonly #encoded = new PromptCache();
+  /** Whether narrow factors have given values that are not numbers. */
+  #overflows = false;
 
   /** Use {@linkcode openWanPipeline}. */
   constructor(components: WanComponents, className: string) {
@@ -148,7 +151,12 @@ export class WanPipeline implements Pipeline {
       // What failed on the GPU may have left invalid buffers behind: the next request starts from new ones.
       const isCancelled = error instanceof DOMException && error.name === "AbortError";
       if (!isCancelled) this.#memory.drop();
-      throw error;
+      if (!(error instanceof OverflowError)) throw error;
+      this.#overflows = true;
+      control.onNote?.(
+        "The transformer's values overflow with narrow factors: quality high computes it with f32 from now on",
+      );
+      return await this.generate(request, control);
     }
   }
 
@@ -280,7 +288,7 @@ export class WanPipeline implements Pipeline {
       guidance: request.guidanceScale > 1 ? request.guidancePasses ?? "batched" : "none",
       source,
       hasPreviews: previews > 0,
-      ...(request.quality === "high" && { operands: "int8" }),
+      ...(request.quality === "high" && !this.#overflows && { operands: "int8" as const }),
     };
   }
 }

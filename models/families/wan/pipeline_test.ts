@@ -83,6 +83,44 @@ Deno.test("WanPipeline.generate() makes programs of narrow operands for quality 
     assert.equal(await created("exact"), true);
   }));
 
+Deno.test("WanPipeline.generate() computes with f32 once narrow factors have overflowed, and says so once", () =>
+  withPipeline(async ({ device, pipeline }) => {
+    const { latents } = await pipeline.generate(REQUEST);
+    const high: PipelineRequest = { ...REQUEST, quality: "high" };
+    const notes: string[] = [];
+    const control: PipelineControl = { onNote: (line) => notes.push(line) };
+    // The prompt is known: the first read is that of the sample after the first step.
+    const read = device.read.bind(device);
+    device.read = async (windows, next) => {
+      const bytes = await read(windows, next);
+      device.read = read;
+      return bytes.fill(255);
+    };
+    assert.deepEqual((await pipeline.generate(high, control)).latents, latents);
+    assert.deepEqual(notes.map((line) => /values overflow .* with f32/.test(line)), [true]);
+    const { bindGroups } = device.counters;
+    assert.deepEqual((await pipeline.generate(high, control)).latents, latents);
+    assert.deepEqual([device.counters.bindGroups, notes.length], [bindGroups, 1]);
+  }));
+
+Deno.test("WanPipeline.generate() tells after the first step that values are not numbers where f32 gave them", () =>
+  withPipeline(async ({ device, pipeline }) => {
+    await pipeline.generate(REQUEST);
+    const read = device.read.bind(device);
+    device.read = async (windows, next) => {
+      const bytes = await read(windows, next);
+      device.read = read;
+      return bytes.fill(255);
+    };
+    let reached = 0;
+    const control: PipelineControl = { onProgress: ({ step }) => reached = step };
+    await assert.rejects(
+      pipeline.generate({ ...REQUEST, numInferenceSteps: 9 }, control),
+      /the transformer gave values that are not numbers, although all weights are/,
+    );
+    assert.ok(reached < 3, `${reached} steps`);
+  }));
+
 Deno.test("WanSession lets the transformer alone round its operands", async () => {
   using components = await openWanComponents(await openModelFiles(FOLDER));
   const session = new WanSession(
@@ -222,7 +260,8 @@ Deno.test("WanPipeline.generate() stops within every stage when cancelled, and t
     const stops: Partial<PipelineProgress>[] = [
       { stage: "encode", step: 0 },
       { stage: "denoise", step: 0 },
-      { stage: "denoise", step: 1 },
+      // What the first step gave is read back, with the next one under way already.
+      { stage: "denoise", step: 2 },
       { stage: "decode", step: 0 },
       { stage: "decode", step: 1 },
     ];

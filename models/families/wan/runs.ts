@@ -1,15 +1,15 @@
 /** What the GPU does for a request, run by run, and what happens on this side around each. */
 import type { Device, Resident, Run } from "../../../runtime/mod.ts";
 import { timestepEmbedding } from "../../embeddings.ts";
-import { explainNonFinite, isFinite } from "../../non_finite.ts";
+import type { StageRuns } from "../../memory/stage.ts";
+import { checkFirstStep, explainNonFinite, isFinite } from "../../non_finite.ts";
 import type { PipelineControl, PipelineRequest, PipelineResult } from "../../pipeline.ts";
 import { toSignedRange, toUnitRange } from "../../pixels.ts";
+import type { PromptCache } from "../../prompt_cache.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
 import { previewSteps } from "../preview_steps.ts";
-import type { WanComponents } from "./components.ts";
+import { componentsOf, type WanComponents } from "./components.ts";
 import { modulationIndices } from "./modulation.ts";
-import type { PromptCache } from "../../prompt_cache.ts";
-import type { StageRuns } from "../../memory/stage.ts";
 import { contextAdapters, textAdapters, writePadding, writeTokens } from "./prompts.ts";
 import type { WanSession } from "./session.ts";
 
@@ -174,6 +174,7 @@ function* denoiseRuns(work: Work): Generator<Run> {
     const rows = hasFirstFrame ? [totalSteps, i] : [i];
     const preview = shown.indexOf(i);
     const isShown = preview !== -1;
+    const isFirst = i === 0;
     yield {
       programs: [
         ...(reused.includes(i) ? [] : model),
@@ -188,9 +189,16 @@ function* denoiseRuns(work: Work): Generator<Run> {
         const sigma = schedule.sigmas[i]!;
         tensors.previewWeights.write([1, ...weights.map((weight) => -sigma * weight)]);
       },
-      reads: isShown ? [tensors.firstPixels] : [],
-      finished: ([pixels]) => {
-        if (pixels) control.onPreview?.(toUnitRange(pixels), preview);
+      reads: [
+        ...(isFirst ? [tensors.sample] : []),
+        ...(isShown ? [tensors.firstPixels] : []),
+      ],
+      finished: (contents) => {
+        if (isFirst) {
+          const parts = Object.values(componentsOf(components));
+          checkFirstStep(contents[0]!, shape.operands, parts, guidanceScale);
+        }
+        if (isShown) control.onPreview?.(toUnitRange(contents.at(-1)!), preview);
         control.onProgress?.({ stage: "denoise", step: i + 1, totalSteps });
         if (i + 1 === totalSteps) lap("denoise");
       },
@@ -236,7 +244,7 @@ function relativeChange(rows: Float32Array, i: number, dim: number): number {
 function* decodeRuns(work: Work, result: Results): Generator<Run> {
   const { device, components, session, request, control, lap } = work;
   const { programs, tensors, history, shape } = session;
-  const { textEncoder, transformer, vae } = components;
+  const { vae } = components;
   const { guidanceScale, task } = request;
   const totalSteps = shape.latentFrames;
   for (let i = 0; i < totalSteps; i++) {
@@ -259,7 +267,7 @@ function* decodeRuns(work: Work, result: Results): Generator<Run> {
         if (isFirst) {
           result.latents = contents[0]!;
           if (!isFinite(result.latents)) {
-            const parts = [textEncoder, transformer, vae].map(({ weights }) => weights);
+            const parts = Object.values(componentsOf(components));
             throw explainNonFinite("the transformer", parts, guidanceScale);
           }
         }

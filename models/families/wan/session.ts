@@ -94,7 +94,7 @@ export class WanSession {
       stages,
       components: componentsOf(components),
       residents,
-      reads: [[tensors.text], [latents, firstPixels], [nextPixels]],
+      reads: [[tensors.text], [sample, firstPixels], [latents, firstPixels], [nextPixels]],
     });
   }
 }
