@@ -213,17 +213,15 @@ function missingError(
   missing: readonly { readonly words: string; readonly flag: string }[],
   { repositories: [repository] }: FamilyDefaults,
 ): Error {
-  const pull = repository === undefined
-    ? ""
-    : `, or fetch those of ${repository} with denoise pull ${repository}`;
+  const example = repository === undefined ? "" : `, such as ${repository}`;
   return new Error(
     `Cannot open "${model}": it holds ${
       listed(inModel.map(({ format }) => format.name))
     }, and the ${listed(missing.map(({ words }) => words))} ${
       missing.length === 1 ? "is" : "are"
-    } missing; name ${missing.length === 1 ? "it" : "them"} with ${
+    } missing; name ${missing.length === 1 ? "it" : "each"} with ${
       listed(missing.map(({ flag }) => flag))
-    }${pull}`,
+    }: a path or a hub id${example}`,
   );
 }
 
