@@ -16,12 +16,15 @@
 import { statSync } from "node:fs";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
-import { openEngine } from "./engine/mod.ts";
+import { openEngine, planModel as planRequest } from "./engine/mod.ts";
 import type {
   Engine,
+  EngineOptions,
   LoraUse,
   ModelInfo,
   ModelParts,
+  ModelPlan,
+  OffloadableComponent,
   Progress,
   QualityTier,
   TaskType,
@@ -64,6 +67,8 @@ export type {
   LoraUse,
   ModelInfo,
   ModelParts,
+  ModelPlan,
+  OffloadableComponent,
   Picture,
   Progress,
   QualityTier,
@@ -105,8 +110,14 @@ const MAX_OUTPUTS = 1000;
 
 /** On which GPU, with how much of its memory. */
 export interface DeviceOptions {
-  /** Device memory that may be taken, in bytes; all of it when left out. */
+  /** Device memory that may be taken, in bytes; as much as there is when left out. */
   maxVramBytes?: number;
+  /** Components whose weights leave the device after their work, even where there is room; the next one waits for them. */
+  offload?: readonly OffloadableComponent[];
+  /** Keep host copies of weights that leave the device, so that they are not read from the file again. */
+  pinCpuMemory?: boolean;
+  /** Unload the model when nothing was asked of it for so long; the next request loads it again. */
+  keepAliveMs?: number;
   /** Which adapter to ask for where the machine has several. */
   powerPreference?: "high-performance" | "low-power";
   /** Use the software adapter even where there is a GPU. */
@@ -133,6 +144,18 @@ export interface LoadModelOptions extends DeviceOptions {
   onLoadProgress?: (progress: { stage: string; fraction: number }) => void;
   /** Called with lines for a log, such as that kernels are tuned. */
   onNote?: (line: string) => void;
+}
+
+/** What {@link planModel} plans for. */
+export interface PlanModelOptions extends LoadModelOptions {
+  /** Pixels per row. */
+  width?: number;
+  /** Number of rows. */
+  height?: number;
+  /** Frames of a clip; 1 for a picture. */
+  numFrames?: number;
+  /** Denoising steps. */
+  numInferenceSteps?: number;
 }
 
 /** What pictures and clips are made of; what is left out is the model's own default. */
@@ -394,6 +417,28 @@ export async function loadModel(
 }
 
 /**
+ * Says what a request would take of the GPU's memory, stage by stage; nothing is uploaded.
+ *
+ * @param path as {@link loadModel} takes it
+ * @param options device, and the request's size; the model's own where it is left out
+ * @returns what each stage would have on the device, and whether it fits
+ * @throws {Error} when the model is missing or damaged, or no GPU can be used
+ * @throws {RangeError} when the model cannot make such a size
+ */
+export async function planModel(
+  path: string = BUNDLED_MODEL,
+  options: PlanModelOptions = {},
+): Promise<ModelPlan> {
+  const { width, height, numFrames, numInferenceSteps, ...rest } = options;
+  return await planRequest(engineOptions(path, rest), {
+    ...(width === undefined ? {} : { width }),
+    ...(height === undefined ? {} : { height }),
+    ...(numFrames === undefined ? {} : { numFrames }),
+    ...(numInferenceSteps === undefined ? {} : { numInferenceSteps }),
+  });
+}
+
+/**
  * Serves a model over HTTP.
  *
  * @param options model, address, folder and settings
@@ -430,22 +475,29 @@ export function serve(options: ServeOptions = {}): RunningServer {
   });
 }
 
-async function openNamed(path: string, options: LoadModelOptions): Promise<Engine> {
+function openNamed(path: string, options: LoadModelOptions): Promise<Engine> {
+  return openEngine(engineOptions(path, options));
+}
+
+function engineOptions(path: string, options: LoadModelOptions): EngineOptions {
   const { maxVramBytes, powerPreference, forceSoftware, gpuBackend, parts } = options;
-  const { loraCacheBytes, onLoadProgress, onNote } = options;
-  return await openEngine({
+  const { offload, pinCpuMemory, keepAliveMs, loraCacheBytes, onLoadProgress, onNote } = options;
+  return {
     modelPath: path === BUNDLED_MODEL ? fileURLToPath(BUNDLED_FOLDER) : path,
     namedLoras: namedLoras(path),
     tuning: options.tuning ?? "cached",
     ...(parts === undefined ? {} : { parts }),
     ...(maxVramBytes === undefined ? {} : { maxVramBytes }),
+    ...(offload === undefined ? {} : { offload }),
+    ...(pinCpuMemory === undefined ? {} : { pinCpuMemory }),
+    ...(keepAliveMs === undefined ? {} : { keepAliveMs }),
     ...(powerPreference === undefined ? {} : { powerPreference }),
     ...(forceSoftware === undefined ? {} : { forceSoftware }),
     ...(gpuBackend === undefined ? {} : { gpuBackend }),
     ...(loraCacheBytes === undefined ? {} : { loraCacheBytes }),
     ...(onLoadProgress === undefined ? {} : { onLoadProgress }),
     ...(onNote === undefined ? {} : { onNote }),
-  });
+  };
 }
 
 /** Where a server's clients may name adapters when it was not told: beside the model, and in the hub's cache. */

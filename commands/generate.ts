@@ -5,8 +5,9 @@
  */
 
 import { join } from "node:path";
-import { type DeviceOptions, loadModel, type Model, type SamplingOptions } from "../mod.ts";
+import { loadModel, type Model, type SamplingOptions } from "../mod.ts";
 import { outputOf } from "../server/mod.ts";
+import { deviceOptions } from "./device_flags.ts";
 import { checkOutput } from "./check_output.ts";
 import {
   clipOptions,
@@ -58,7 +59,7 @@ export async function runGenerate(
   if (Deno.build.os !== "windows") Deno.addSignalListener("SIGTERM", cancel);
   try {
     const loading = load(flags.modelPath, {
-      ...device(flags),
+      ...deviceOptions(flags),
       parts: partsOf(flags),
       onLoadProgress: ({ stage, fraction }) =>
         bar.show(fraction, LOADING[stage as keyof typeof LOADING] ?? "Loading"),
@@ -138,16 +139,6 @@ async function makeClips({ model, flags, options, paths, bar, signal }: Work): P
 
 function place(index: number, { length }: readonly string[]): string {
   return length > 1 ? ` ${index + 1}/${length}` : "";
-}
-
-function device(flags: GenerateFlags): DeviceOptions {
-  return {
-    tuning: flags.tune === false ? "cached" : "auto",
-    ...(flags.maxVram === undefined ? {} : { maxVramBytes: flags.maxVram }),
-    ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
-    ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),
-    ...(flags.gpuBackend === undefined ? {} : { gpuBackend: flags.gpuBackend }),
-  };
 }
 
 /** Without an ending, which the model may have to decide. */

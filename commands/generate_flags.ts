@@ -5,7 +5,6 @@
  */
 
 import {
-  type DeviceOptions,
   formatOfPath,
   type GenerateVideoOptions,
   type ModelParts,
@@ -25,11 +24,12 @@ import {
   readTask,
   resolveSeeds,
 } from "../server/mod.ts";
+import type { DeviceFlags } from "./device_flags.ts";
 import { UsageError } from "./failure.ts";
 import type { LoraFlag } from "./flags.ts";
 
 /** Flags of `generate`, as the program reads them. */
-export interface GenerateFlags extends DeviceOptions, ModelParts {
+export interface GenerateFlags extends DeviceFlags, ModelParts {
   /** What to draw. */
   prompt: string;
   /** A model's folder, file or hub id. */
@@ -78,12 +78,6 @@ export interface GenerateFlags extends DeviceOptions, ModelParts {
   outputCompression?: number;
   /** Effort of the encoder of clips. */
   x264Preset?: X264Preset;
-  /** Device memory that may be taken, in bytes. */
-  maxVram?: number;
-  /** Use the software adapter. */
-  software?: boolean;
-  /** Whether a GPU that was not tuned yet is tuned first; true when left out. */
-  tune?: boolean;
 }
 
 /** What is made. */

@@ -25,6 +25,7 @@ export function createProgram(onStatus: OnStatus): Command {
     .version(version)
     .addCommand(serveCommand(onStatus))
     .addCommand(generateCommand(onStatus))
+    .addCommand(planCommand(onStatus))
     .addCommand(pullCommand(onStatus))
     .addCommand(listCommand(onStatus))
     .addCommand(removeCommand(onStatus))
@@ -98,8 +99,11 @@ function serveCommand(onStatus: OnStatus): Command {
         .choices(MERGE_MODES).default("auto"),
     )
     .option("--prompt-enhancer-config <file>", "JSON file that enables enhance_prompt")
-    .addOption(flag("--text-encoder-cpu-offload", "accepted, without effect yet"))
-    .addOption(flag("--pin-cpu-memory", "accepted, without effect yet"))
+    .option(
+      "--keep-alive <seconds>",
+      "unload the model when it was idle for so long (default: never)",
+      nonNegative,
+    )
     .option("--num-gpus <count>", "number of GPUs; one is used", integer(1), 1)
     .option("--ulysses-degree <degree>", "accepted, without effect yet", integer(1), 1)
     .option("--ring-degree <degree>", "accepted, without effect yet", integer(1), 1);
@@ -161,6 +165,20 @@ function generateCommand(onStatus: OnStatus): Command {
   });
 }
 
+function planCommand(onStatus: OnStatus): Command {
+  const plan = command("plan", "Say what a request would take of the GPU's memory")
+    .argument("[model]", "folder, file, hub id or org/name:file", "bundled");
+  addPartFlags(plan)
+    .option("--size <size>", "width and height in pixels, such as 1024x1024")
+    .option("--num-frames <count>", "frames of a clip", integer(1))
+    .option("--num-inference-steps <steps>", "denoising steps", integer(1))
+    .addOption(flag("--json", "print JSON"));
+  return addMemoryFlags(plan).action(async (model, flags) => {
+    const { runPlan } = await import("./plan.ts");
+    onStatus(await runPlan(model, flags));
+  });
+}
+
 function pullCommand(onStatus: OnStatus): Command {
   return command("pull", "Fetch a model from the hub into the cache")
     .argument("<id>", "hub id, such as Tongyi-MAI/Z-Image-Turbo")
@@ -208,17 +226,39 @@ function tuneCommand(onStatus: OnStatus): Command {
 }
 
 function addModelFlags(to: Command): Command {
-  to.option("--model-path <path>", "folder, file, hub id or org/name:file", "bundled")
+  to.option("--model-path <path>", "folder, file, hub id or org/name:file", "bundled");
+  addPartFlags(to);
+  return addMemoryFlags(to)
+    .option("--no-tune", "do not measure kernels first on a GPU that was not tuned yet");
+}
+
+function addPartFlags(to: Command): Command {
+  return to
     .option(
       "--transformer <path>",
       "transformer from elsewhere: file, folder, hub id, org/name:file",
     )
     .option("--text-encoder <path>", "text encoder from elsewhere, likewise")
     .option("--vae <path>", "autoencoder from elsewhere, likewise")
-    .option("--tokenizer <path>", "tokenizer from elsewhere: folder or hub id")
+    .option("--tokenizer <path>", "tokenizer from elsewhere: folder or hub id");
+}
+
+function addMemoryFlags(to: Command): Command {
+  return addDeviceFlags(to)
     .option("--max-vram <memory>", "device memory that may be taken, such as 8G", memory)
-    .option("--no-tune", "do not measure kernels first on a GPU that was not tuned yet");
-  return addDeviceFlags(to);
+    .addOption(
+      flag(
+        "--text-encoder-cpu-offload",
+        "free the text encoder's memory once it has done its part",
+      ),
+    )
+    .addOption(flag("--vae-cpu-offload", "free the autoencoder's memory likewise"))
+    .addOption(
+      flag(
+        "--pin-cpu-memory",
+        "keep copies of weights that leave the GPU, to bring them back fast",
+      ),
+    );
 }
 
 function addDeviceFlags(to: Command): Command {

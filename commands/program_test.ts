@@ -49,6 +49,12 @@ Deno.test("serve reads how results are kept and what is run again", () => {
   assert.equal(serveFlags("--retain", "0").retain, 0);
 });
 
+Deno.test("serve reads how the GPU's memory is used", () => {
+  const flags = serveFlags("--max-vram", "4GB", "--vae-cpu-offload", "--keep-alive", "90");
+  assert.deepEqual([flags.maxVram, flags.vaeCpuOffload, flags.keepAlive], [4 * 2 ** 30, true, 90]);
+  assert.equal(flags.pinCpuMemory, undefined);
+});
+
 Deno.test("serve refuses a time without a unit", () => {
   assert.throws(() => serveFlags("--retain", "7"), /length of time such as 30m, 12h or 7d/);
 });

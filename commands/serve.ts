@@ -5,20 +5,15 @@
  */
 
 import { readFile } from "node:fs/promises";
-import {
-  BUNDLED_MODEL,
-  type DeviceOptions,
-  type MergeMode,
-  type ModelParts,
-  serve,
-} from "../mod.ts";
+import { BUNDLED_MODEL, type MergeMode, type ModelParts, serve } from "../mod.ts";
 import { createLog, type Log, type LogFormat, readS3Settings } from "../server/mod.ts";
+import { type DeviceFlags, deviceOptions } from "./device_flags.ts";
 import { describeFailure, UsageError } from "./failure.ts";
 import type { LoraFlag } from "./flags.ts";
 import { partsOf } from "./part_flags.ts";
 
 /** Flags of `serve`, read and checked. */
-export interface ServeFlags extends DeviceOptions, ModelParts {
+export interface ServeFlags extends DeviceFlags, ModelParts {
   /** A model's folder, file or hub id. */
   modelPath: string;
   /** The model's public name. */
@@ -47,8 +42,6 @@ export interface ServeFlags extends DeviceOptions, ModelParts {
   resumeJobs?: boolean;
   /** Whether clients may name addresses of private networks. */
   allowPrivateUrls?: boolean;
-  /** Device memory that may be taken, in bytes. */
-  maxVram?: number;
   /** Keys that clients may bring. */
   apiKey: string[];
   /** Most jobs that wait. */
@@ -71,20 +64,14 @@ export interface ServeFlags extends DeviceOptions, ModelParts {
   loraMergeMode: MergeMode;
   /** Path of the prompt enhancer's configuration. */
   promptEnhancerConfig?: string;
-  /** Accepted, without effect. */
-  textEncoderCpuOffload?: boolean;
-  /** Accepted, without effect. */
-  pinCpuMemory?: boolean;
+  /** Seconds after which an idle model is unloaded. */
+  keepAlive?: number;
   /** Number of GPUs; one is used. */
   numGpus: number;
   /** Accepted, without effect. */
   ulyssesDegree: number;
   /** Accepted, without effect. */
   ringDegree: number;
-  /** Use the software adapter. */
-  software?: boolean;
-  /** Whether a GPU that was not tuned yet is tuned first; true when left out. */
-  tune?: boolean;
 }
 
 /**
@@ -108,17 +95,14 @@ export async function runServe(flags: ServeFlags): Promise<number> {
     outputPath: flags.outputPath,
     resumeJobs: flags.resumeJobs === true,
     maxQueue: flags.maxQueue,
-    tuning: flags.tune === false ? "cached" : "auto",
+    ...deviceOptions(flags),
     parts: partsOf(flags),
     log,
     ...(flags.inputSavePath === undefined ? {} : { inputSavePath: flags.inputSavePath }),
     ...(s3 === undefined ? {} : { s3 }),
     ...(flags.lora === undefined ? {} : { loras: flags.lora }),
     ...(flags.loraCacheSize === undefined ? {} : { loraCacheBytes: flags.loraCacheSize }),
-    ...(flags.maxVram === undefined ? {} : { maxVramBytes: flags.maxVram }),
-    ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
-    ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),
-    ...(flags.gpuBackend === undefined ? {} : { gpuBackend: flags.gpuBackend }),
+    ...(flags.keepAlive === undefined ? {} : { keepAliveMs: flags.keepAlive * 1000 }),
     ...(enhancer === undefined ? {} : { promptEnhancerConfig: enhancer }),
     settings: {
       apiKeys: flags.apiKey,
@@ -160,8 +144,6 @@ export function servedName(
 /** What a user should know before the server starts. */
 export function notes(flags: ServeFlags): string[] {
   const idle = [
-    ["--text-encoder-cpu-offload", flags.textEncoderCpuOffload === true],
-    ["--pin-cpu-memory", flags.pinCpuMemory === true],
     ["--num-gpus", flags.numGpus !== 1],
     ["--ulysses-degree", flags.ulyssesDegree !== 1],
     ["--ring-degree", flags.ringDegree !== 1],

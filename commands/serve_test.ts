@@ -25,8 +25,8 @@ Deno.test("notes() is silent when there is nothing to know", () => {
 });
 
 Deno.test("notes() names flags that have no effect", () => {
-  const [line] = notes({ ...FLAGS, pinCpuMemory: true, ringDegree: 2 });
-  assert.match(line!, /--pin-cpu-memory, --ring-degree have no effect yet/);
+  const [line] = notes({ ...FLAGS, ulyssesDegree: 2, ringDegree: 2 });
+  assert.match(line!, /--ulysses-degree, --ring-degree have no effect yet/);
 });
 
 Deno.test("notes() warns when others can reach a server without a key", () => {

@@ -3,7 +3,7 @@ import { DeviceLostError } from "../runtime/mod.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
 
-const OPEN: ToWorker = { type: "open", model: "model", parts: {}, device: {} };
+const OPEN: ToWorker = { type: "open", model: "model", parts: {}, device: {}, memory: {} };
 
 function generation(prompt: string): ToWorker {
   return {

@@ -8,8 +8,16 @@ import type { PullOptions } from "../hub/pull.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
 import { tuningFolder } from "./cache_folder.ts";
-import type { DeviceReport, Engine, EngineOptions, ModelParts, TuningReport } from "./types.ts";
-import { deviceSettings, tuningSettings, WorkerEngine } from "./worker_engine.ts";
+import type { PlanRequest } from "../models/mod.ts";
+import type {
+  DeviceReport,
+  Engine,
+  EngineOptions,
+  ModelParts,
+  ModelPlan,
+  TuningReport,
+} from "./types.ts";
+import { deviceSettings, memorySettings, tuningSettings, WorkerEngine } from "./worker_engine.ts";
 
 export type * from "./types.ts";
 
@@ -19,7 +27,38 @@ export type * from "./types.ts";
  * @throws {Error} when the model is not there or damaged, no GPU is found, or the memory does not suffice
  */
 export async function openEngine(options: EngineOptions): Promise<Engine> {
-  const { modelPath, parts = {}, onLoadProgress, onNote } = options;
+  const { path, parts } = await obtain(options);
+  const engine = new WorkerEngine(path, { ...options, parts });
+  await engine.start();
+  return engine;
+}
+
+/**
+ * What a request would take on this machine's GPU, without uploading anything; what a hub id names and the cache lacks
+ * is fetched first.
+ *
+ * @param size of the request; the model's own where it is left out
+ * @throws {Error} when the model is not there or damaged, or no GPU is found
+ * @throws {RangeError} when the model cannot make such a size
+ */
+export async function planModel(options: EngineOptions, size: PlanRequest): Promise<ModelPlan> {
+  const { path, parts } = await obtain(options);
+  const answer = await askOnce({
+    type: "plan",
+    model: path,
+    parts,
+    device: deviceSettings(options),
+    memory: memorySettings(options),
+    size,
+  });
+  const { adapter, size: planned, report } = answer as Extract<FromWorker, { type: "planned" }>;
+  return { adapter, ...planned, memory: report };
+}
+
+/** Paths of a model and of parts that lie elsewhere, fetched where they are missing. */
+async function obtain(
+  { modelPath, parts = {}, onLoadProgress, onNote }: EngineOptions,
+): Promise<{ path: string; parts: ModelParts }> {
   const pull: PullOptions = {
     onProgress: ({ doneBytes, totalBytes }) =>
       onLoadProgress?.({ stage: "download", fraction: doneBytes / Math.max(1, totalBytes) }),
@@ -32,9 +71,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     if (id === undefined) continue;
     found[part] = await obtainPart(id, COMPONENTS[part], pull, noteOf(id));
   }
-  const engine = new WorkerEngine(path, { ...options, parts: found });
-  await engine.start();
-  return engine;
+  return { path, parts: found };
 }
 
 /** How folders of models call their parts. */

@@ -1,6 +1,14 @@
 /** What the main thread and the worker that owns the GPU say to each other. */
 import type { Adapter, AppliedAdapter } from "../models/adapters/types.ts";
-import type { PartPaths, PipelineInfo, PipelineProgress, PipelineRequest } from "../models/mod.ts";
+import type {
+  MemoryOptions,
+  MemoryReport,
+  PartPaths,
+  PipelineInfo,
+  PipelineProgress,
+  PipelineRequest,
+  PlanRequest,
+} from "../models/mod.ts";
 import type { DeviceOptions } from "../runtime/mod.ts";
 import type { ErrorRecord } from "./error_record.ts";
 import type { DeviceReport, TuningReport } from "./types.ts";
@@ -9,6 +17,9 @@ import type { DeviceReport, TuningReport } from "./types.ts";
 export type DeviceSettings = Readonly<
   Pick<DeviceOptions, "maxBytes" | "powerPreference" | "forceFallbackAdapter" | "backend">
 >;
+
+/** How the device's memory is used. */
+export type MemorySettings = Pick<MemoryOptions, "offloaded" | "isPinned">;
 
 /** Where results of tuning runs are kept, and whether a run is begun where there are none. */
 export interface TuningSettings {
@@ -36,7 +47,16 @@ export type ToWorker =
     readonly model: string;
     readonly parts: PartPaths;
     readonly device: DeviceSettings;
+    readonly memory: MemorySettings;
     readonly tuning?: TuningSettings;
+  }
+  | {
+    readonly type: "plan";
+    readonly model: string;
+    readonly parts: PartPaths;
+    readonly device: DeviceSettings;
+    readonly memory: MemorySettings;
+    readonly size: PlanRequest;
   }
   | {
     readonly type: "generate";
@@ -80,6 +100,13 @@ export type FromWorker =
     readonly peakBytes: number;
   }
   | { readonly type: "prepared" }
+  | {
+    readonly type: "planned";
+    readonly adapter: string;
+    /** What was planned for, with the model's own values where it was left open. */
+    readonly size: Required<Pick<PlanRequest, "width" | "height" | "numFrames">>;
+    readonly report: MemoryReport;
+  }
   | { readonly type: "inspected"; readonly report: DeviceReport }
   | { readonly type: "tuned"; readonly report: TuningReport }
   | { readonly type: "failed"; readonly error: ErrorRecord };

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { MemoryReport } from "../models/mod.ts";
 import type { KernelChoice, Tuning } from "../runtime/mod.ts";
 
 /** What a request asks a model to make, from what; the names of the HTTP contract. */
@@ -256,6 +257,8 @@ export interface Engine {
    * @throws {LoraError} when a file is damaged, is for another model, or no key of it fits; nothing changes then
    */
   prepareLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]>;
+  /** Whether the model is on the device; false after it was unloaded for being idle, until the next request. */
+  readonly isLoaded: boolean;
   /** Frees the device; a generation under way is aborted. Further calls do nothing. */
   close(): Promise<void>;
 }
@@ -271,14 +274,23 @@ export interface ModelParts {
   tokenizer?: string;
 }
 
+/** A component that can leave the device after its work. */
+export type OffloadableComponent = "textEncoder" | "vae";
+
 /** How to open an engine. */
 export interface EngineOptions {
   /** A model folder in the diffusers layout, a file with its transformer, a hub id, or `org/name:file`. */
   modelPath: string;
   /** What does not come from there. */
   parts?: ModelParts;
-  /** Device memory that may be taken, in bytes; all of it when left out. */
+  /** Device memory that may be taken, in bytes; as much as there is when left out. */
   maxVramBytes?: number;
+  /** Components whose weights leave the device after their work, even where there is room; the next one waits for them. */
+  offload?: readonly OffloadableComponent[];
+  /** Keep host copies of weights that leave the device, so that they are not read from the file again. */
+  pinCpuMemory?: boolean;
+  /** Unload the model when nothing was asked of it for so long; the next request loads it again. */
+  keepAliveMs?: number;
   /** Which adapter to ask for where the machine has several. */
   powerPreference?: "high-performance" | "low-power";
   /** Use the software adapter even where there is a GPU. */
@@ -301,6 +313,18 @@ export interface EngineOptions {
   onLoadProgress?: (p: { stage: string; fraction: number }) => void;
   /** Called with what belongs into a log: that kernels are tuned, that an adapter was read, how long it took. */
   onNote?: (line: string) => void;
+}
+
+/** What a model's request would take on this machine. */
+export interface ModelPlan {
+  /** The adapter as the driver names it. */
+  adapter: string;
+  /** What was planned for. */
+  width: number;
+  height: number;
+  numFrames: number;
+  /** What each stage takes, and whether it fits. */
+  memory: MemoryReport;
 }
 
 /** One numeric check that a device went through. */

@@ -30,6 +30,8 @@ scope.onmessage = async ({ data }): Promise<void> => {
         if (!pipeline) throw new Error("Cannot prepare adapters: no model is open");
         await pipeline.prepare(receive(data.adapters));
         return post({ type: "prepared" });
+      case "plan":
+        return await plan(data);
       case "inspect":
         return post({ type: "inspected", report: await inspect(data.device, data.tuning) });
       case "tune":
@@ -46,17 +48,37 @@ const events: OpenEvents = {
 };
 
 async function open(
-  { model, parts, device: settings, tuning }: Extract<ToWorker, { type: "open" }>,
+  { model, parts, device: settings, memory, tuning }: Extract<ToWorker, { type: "open" }>,
 ): Promise<void> {
   pipeline = await openPipeline(model, parts);
   device = await (tuning ? openTunedDevice(settings, tuning, events) : openDevice(settings));
   let percent = 0;
-  await pipeline.load(device, (fraction) => {
+  const onProgress = (fraction: number) => {
     if (Math.floor(fraction * 100) === percent) return;
     percent = Math.floor(fraction * 100);
     post({ type: "loading", fraction });
-  });
+  };
+  await pipeline.load(device, onProgress, { ...memory, onNote: events.note });
   post({ type: "opened", info: pipeline.info, maxPixels: maxPixels(device) });
+}
+
+async function plan(
+  { model, parts, device: settings, memory, size }: Extract<ToWorker, { type: "plan" }>,
+): Promise<void> {
+  using planned = await openPipeline(model, parts);
+  const own = await openDevice(settings);
+  try {
+    const report = await planned.plan(own, size, memory);
+    const { width, height, numFrames } = { ...planned.info.defaults, ...size };
+    post({
+      type: "planned",
+      adapter: own.adapter.name,
+      size: { width, height, numFrames },
+      report,
+    });
+  } finally {
+    own.destroy();
+  }
 }
 
 /** Adapters as a pipeline takes them. */
@@ -81,6 +103,7 @@ async function generate(
   const { timings } = await pipeline.generate({ ...request, adapters: applied }, {
     isCancelled: () => Atomics.load(flag, 0) !== 0,
     onProgress: (progress) => post({ type: "progress", progress }),
+    onNote: events.note,
     onFrame: (values) => show("frame", values, frames++),
     previews,
     onPreview: (values, index) => show("preview", values, index),

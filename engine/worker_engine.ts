@@ -5,7 +5,7 @@ import { loraTargets } from "./lora_uses.ts";
 import { ModelLoras } from "./model_loras.ts";
 import { toPipelineRequest } from "./pipeline_request.ts";
 import { ProgressClock } from "./progress.ts";
-import type { DeviceSettings, FromWorker, TuningSettings } from "./protocol.ts";
+import type { DeviceSettings, FromWorker, MemorySettings, TuningSettings } from "./protocol.ts";
 import type {
   Engine,
   EngineOptions,
@@ -15,6 +15,7 @@ import type {
   LoraReport,
   LoraUse,
   ModelInfo,
+  OffloadableComponent,
 } from "./types.ts";
 
 /** Most denoising steps that a request may ask for. */
@@ -33,6 +34,9 @@ export class WorkerEngine implements Engine {
   #info: ModelInfo | undefined;
   readonly #loras: ModelLoras;
   #last: Promise<unknown> = Promise.resolve();
+  /** What is asked for and not done yet. */
+  #waiting = 0;
+  #idle: ReturnType<typeof setTimeout> | undefined;
   #isClosed = false;
 
   /**
@@ -60,6 +64,11 @@ export class WorkerEngine implements Engine {
     return this.#info;
   }
 
+  /** See {@linkcode Engine.isLoaded}. */
+  get isLoaded(): boolean {
+    return this.#worker !== undefined && !this.#worker.isBroken;
+  }
+
   /** Starts a worker and loads the model. */
   async start(): Promise<EngineWorker> {
     const worker = this.#newWorker();
@@ -71,6 +80,7 @@ export class WorkerEngine implements Engine {
         model: this.#model,
         parts: this.#options.parts ?? {},
         device: deviceSettings(this.#options),
+        memory: memorySettings(this.#options),
         ...tuningSettings(this.#options),
       } as const;
       const answer = await worker.ask(message, (event) => {
@@ -82,6 +92,7 @@ export class WorkerEngine implements Engine {
       const { info, maxPixels } = answer as Extract<FromWorker, { type: "opened" }>;
       this.#info = modelInfo(this.#options.modelPath, info, maxPixels);
       this.#loras.components = info.adaptable;
+      this.#unloadWhenIdle();
       return worker;
     } catch (error) {
       this.#drop(worker);
@@ -124,6 +135,7 @@ export class WorkerEngine implements Engine {
   /** See {@linkcode Engine.close}. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    clearTimeout(this.#idle);
     this.#worker?.terminate(new DOMException("Cannot finish: the engine was closed", "AbortError"));
     this.#worker = undefined;
     await this.#last;
@@ -157,6 +169,7 @@ export class WorkerEngine implements Engine {
     try {
       const frames: Uint8Array[] = [];
       const answer = await worker.ask({ ...message, cancel }, (event) => {
+        if (event.type === "note") this.#options.onNote?.(event.line);
         if (event.type === "progress") onProgress?.(clock.update(event.progress));
         if (event.type === "preview") onPreview?.({ width, height, data: event.data }, event.index);
         if (event.type !== "frame") return;
@@ -185,9 +198,28 @@ export class WorkerEngine implements Engine {
 
   /** Runs after all that was asked for before, whatever became of it. */
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#last.then(work);
+    this.#waiting++;
+    clearTimeout(this.#idle);
+    const result = this.#last.then(work).finally(() => {
+      this.#waiting--;
+      this.#unloadWhenIdle();
+    });
     this.#last = result.catch(() => {});
     return result;
+  }
+
+  /** Ends the worker when nothing is asked of it for as long as it is kept alive. */
+  #unloadWhenIdle(): void {
+    const { keepAliveMs, onNote } = this.#options;
+    clearTimeout(this.#idle);
+    if (keepAliveMs === undefined || this.#waiting > 0 || this.#isClosed) return;
+    this.#idle = setTimeout(() => {
+      if (!this.#worker) return;
+      this.#drop(this.#worker);
+      onNote?.(
+        `Unloaded the model, which was idle for ${keepAliveMs / 1000} s; the next request loads it`,
+      );
+    }, keepAliveMs);
   }
 
   /** A worker that has the model. */
@@ -219,6 +251,19 @@ export function deviceSettings(
     ...(gpuBackend === undefined ? {} : { backend: gpuBackend }),
   };
 }
+
+/** How the worker uses the device's memory. */
+export function memorySettings(
+  { offload = [], pinCpuMemory = false }: Partial<EngineOptions>,
+): MemorySettings {
+  return { offloaded: new Set(offload.map((name) => OFFLOADED[name])), isPinned: pinCpuMemory };
+}
+
+/** How memory plans call the components. */
+const OFFLOADED: Readonly<Record<OffloadableComponent, string>> = {
+  textEncoder: "text encoder",
+  vae: "autoencoder",
+};
 
 /** Where the worker finds what was measured; nothing when it shall not, or there is no cache folder. */
 export function tuningSettings(

@@ -200,3 +200,37 @@ Deno.test("WorkerEngine.close() ends a worker that is still loading", () =>
       engine.close(),
     ]);
   }));
+
+Deno.test("WorkerEngine unloads a model that is idle for longer than it is kept alive, and loads it for the next request", async () => {
+  const notes: string[] = [];
+  const unloaded = Promise.withResolvers<void>();
+  const onNote = (line: string) => {
+    notes.push(line);
+    unloaded.resolve();
+  };
+  await withEngine(async (bench) => {
+    const { engine } = bench;
+    const results = await Promise.all([
+      engine.generate(request("a")),
+      engine.generate(request("b")),
+    ]);
+    assert.deepEqual(results.map(({ frames }) => text(frames[0])), ["a", "b"]);
+    assert.deepEqual([engine.isLoaded, bench.starts], [true, 1]);
+    await unloaded.promise;
+    assert.equal(engine.isLoaded, false);
+    assert.equal(engine.info.modelPath, "model", "what is known of it stays");
+    assert.match(notes[0]!, /^Unloaded the model, which was idle for 0.05 s/);
+    assert.equal(text((await engine.generate(request("c"))).frames[0]), "c");
+    assert.deepEqual([engine.isLoaded, bench.starts], [true, 2]);
+  }, { keepAliveMs: 50, onNote });
+});
+
+Deno.test("WorkerEngine does not unload while it works", () =>
+  withEngine(async (bench) => {
+    const { engine } = bench;
+    const control = new AbortController();
+    setTimeout(() => control.abort(), 120);
+    const result = engine.generate(request("wait"), { signal: control.signal });
+    await assert.rejects(result, { name: "AbortError" });
+    assert.deepEqual([engine.isLoaded, bench.starts], [true, 1]);
+  }, { keepAliveMs: 20 }));

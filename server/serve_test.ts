@@ -54,7 +54,7 @@ Deno.test("startServer() refuses an address that is not this machine's", () => {
   assert.throws(() => start({ host: "192.0.2.1" }), /^Error: Cannot listen on 192\.0\.2\.1:0: /);
 });
 
-Deno.test("startServer() answers while the model loads and tells how far it is", async () => {
+Deno.test("startServer() answers while the model loads and tells how far it is, and later that it was unloaded", async () => {
   const loading = Promise.withResolvers<FakeEngine>();
   let report = (_fraction: number) => {};
   const server = start({
@@ -68,10 +68,15 @@ Deno.test("startServer() answers while the model loads and tells how far it is",
     const response = await fetch(`${server.url}/health`);
     assert.equal(response.status, 503);
     assert.equal((await response.json()).progress, 0.5);
-    loading.resolve(new FakeEngine());
+    const engine = new FakeEngine();
+    loading.resolve(engine);
     await server.ready;
     const ready = await fetch(`${server.url}/health`);
     assert.deepEqual(await ready.json(), { status: "ok" });
+    engine.isLoaded = false;
+    const idle = await fetch(`${server.url}/health`);
+    assert.equal(idle.status, 200);
+    assert.deepEqual(await idle.json(), { status: "ok", model: "unloaded" });
   } finally {
     await server.close();
   }

@@ -20,8 +20,9 @@ export function memoryTable({ stages, peakBytes, budgetBytes, fits }: MemoryRepo
   const lines = [head, ...rows].map((row) =>
     row.map((cell, i) => (i === 0 ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!))).join("  ")
   );
-  const verdict = fits ? "fits into" : "does not fit into";
-  return [...lines, `At most ${size(peakBytes)}, which ${verdict} ${size(budgetBytes)}`].join("\n");
+  const room = budgetBytes > peakBytes ? ` into ${size(budgetBytes)}` : "";
+  const verdict = fits ? `which fits${room}` : `which does not fit into ${size(budgetBytes)}`;
+  return [...lines, `At most ${size(peakBytes)} at a time, ${verdict}`].join("\n");
 }
 
 function weightCell(component: ComponentReport | undefined): string {
@@ -38,6 +39,5 @@ function weightCell(component: ComponentReport | undefined): string {
 
 /** Bytes with three digits that count. */
 function size(bytes: number): string {
-  if (!Number.isFinite(bytes)) return "any size";
   return bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(2)} GB`;
 }

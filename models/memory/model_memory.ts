@@ -156,7 +156,9 @@ export class ModelMemory<Session extends PlannedSession> {
     this.#device = device;
     this.#options = options;
     const { plan, budgetBytes } = await this.#choose(candidates);
-    return this.#report(plan, budgetBytes);
+    const { availableBytes } = device;
+    const isKnown = Number.isFinite(availableBytes);
+    return this.#report(plan, isKnown ? Math.max(budgetBytes, availableBytes) : budgetBytes);
   }
 
   /** Frees all sessions, and what adapters have beside the weights; weights stay. */

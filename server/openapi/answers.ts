@@ -171,7 +171,10 @@ const loraList = z.strictObject({
 /** Schemas of answers by the names that they have in the document. */
 export const ANSWERS: Readonly<Record<AnswerName, z.ZodType>> = {
   Error: error,
-  Health: z.strictObject({ status: z.literal("ok") }),
+  Health: z.strictObject({
+    status: z.literal("ok"),
+    model: z.literal("unloaded").optional().describe("The next request loads the model again"),
+  }),
   Model: model,
   ModelList: z.strictObject({ object: z.literal("list"), data: z.array(model) }),
   FlatModel: flatModel,

@@ -19,7 +19,10 @@ export function mountHealth(app: App, services: Services): void {
     mount(app, path, {
       GET: (c) => {
         const { status, progress } = services.engine;
-        if (status === "ready") return c.json({ status: "ok" });
+        if (status === "ready") {
+          const { isLoaded } = services.engine.engine;
+          return c.json({ status: "ok", ...(!isLoaded && { model: "unloaded" }) });
+        }
         const error = services.engine.unavailable();
         return c.json({ status, progress, ...error.body }, 503, error.headers);
       },

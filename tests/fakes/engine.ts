@@ -56,6 +56,7 @@ export interface FakeOptions {
 /** See the module. */
 export class FakeEngine implements Engine {
   readonly info: ModelInfo;
+  isLoaded = true;
   /** All requests so far, in order. */
   readonly requests: GenerateRequest[] = [];
   /** Generations that were aborted. */

@@ -1,0 +1,39 @@
+/**
+ * Flags that say which GPU is used, and how its memory is.
+ *
+ * @module
+ */
+
+import type { DeviceOptions, OffloadableComponent } from "../mod.ts";
+
+/** The flags, read and checked. */
+export interface DeviceFlags extends Pick<DeviceOptions, "powerPreference" | "gpuBackend"> {
+  /** Device memory that may be taken, in bytes. */
+  maxVram?: number;
+  /** Free the text encoder's weights after its work. */
+  textEncoderCpuOffload?: boolean;
+  /** Free the autoencoder's weights after its work. */
+  vaeCpuOffload?: boolean;
+  /** Keep host copies of weights that leave the device. */
+  pinCpuMemory?: boolean;
+  /** Use the software adapter. */
+  software?: boolean;
+  /** Whether a GPU that was not tuned yet is tuned first; true when left out. */
+  tune?: boolean;
+}
+
+/** The flags as the library takes them. */
+export function deviceOptions(flags: DeviceFlags): DeviceOptions {
+  const offload: OffloadableComponent[] = [];
+  if (flags.textEncoderCpuOffload) offload.push("textEncoder");
+  if (flags.vaeCpuOffload) offload.push("vae");
+  return {
+    tuning: flags.tune === false ? "cached" : "auto",
+    offload,
+    pinCpuMemory: flags.pinCpuMemory === true,
+    ...(flags.maxVram === undefined ? {} : { maxVramBytes: flags.maxVram }),
+    ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
+    ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),
+    ...(flags.gpuBackend === undefined ? {} : { gpuBackend: flags.gpuBackend }),
+  };
+}

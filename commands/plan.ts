@@ -1,0 +1,67 @@
+/**
+ * `denoise plan`.
+ *
+ * @module
+ */
+
+import { type ModelParts, type ModelPlan, planModel } from "../mod.ts";
+import { memoryTable } from "../models/memory/memory_table.ts";
+import { parseSize } from "../server/mod.ts";
+import { type DeviceFlags, deviceOptions } from "./device_flags.ts";
+import { partsOf } from "./part_flags.ts";
+
+/** Flags of `plan`, read and checked. */
+export interface PlanFlags extends DeviceFlags, ModelParts {
+  /** Pixels per row and number of rows, such as `1024x1024`. */
+  size?: string;
+  /** Frames of a clip. */
+  numFrames?: number;
+  /** Denoising steps. */
+  numInferenceSteps?: number;
+  /** Print JSON. */
+  json?: boolean;
+}
+
+/**
+ * Says what each stage of a request would have on the device, without uploading anything.
+ *
+ * @param model its folder, file or hub id
+ * @param flags of the command line
+ * @returns 0 when it fits, else 1
+ */
+export async function runPlan(model: string, flags: PlanFlags): Promise<number> {
+  const plan = await planModel(model, {
+    ...deviceOptions(flags),
+    parts: partsOf(flags),
+    onNote: (line) => console.error(line),
+    ...(flags.size === undefined ? {} : parseSize(flags.size)),
+    ...(flags.numFrames === undefined ? {} : { numFrames: flags.numFrames }),
+    ...(flags.numInferenceSteps === undefined
+      ? {}
+      : { numInferenceSteps: flags.numInferenceSteps }),
+  });
+  console.log(
+    flags.json ? JSON.stringify({ model, ...plan }, undefined, 2) : describe(model, plan),
+  );
+  return plan.memory.fits ? 0 : 1;
+}
+
+/** A plan for people. */
+export function describe(model: string, { adapter, width, height, ...plan }: ModelPlan): string {
+  const frames = plan.numFrames === 1 ? "1 frame" : `${plan.numFrames} frames`;
+  const lines = [
+    `${model} at ${width}x${height}, ${frames}, on ${adapter}`,
+    "",
+    memoryTable(plan.memory),
+  ];
+  const { fits, reloadedBytes } = plan.memory;
+  if (!fits) {
+    lines.push(
+      "Allow more memory, take a quantised model, or ask for a smaller size or fewer frames",
+    );
+  } else if (reloadedBytes > 0) {
+    const gigabytes = (reloadedBytes / 1e9).toFixed(2);
+    lines.push(`Each request brings ${gigabytes} GB of weights to the device again`);
+  }
+  return lines.join("\n");
+}
