@@ -45,16 +45,16 @@ export class BytePairEncoding {
     this.#keepsWholePieces = keepsWholePieces;
     this.#merged = new Int32Array(merges.length);
     merges.forEach(([left, right], rank) => {
-      const known = [left, right, left + right].map((piece) => ids.get(piece));
-      const missing = [left, right, left + right].find((_, i) => known[i] === undefined);
-      if (missing !== undefined) {
+      const idOf = (piece: string): number => {
+        const id = ids.get(piece);
+        if (id !== undefined) return id;
         throw new RangeError(
-          `Cannot use merge ${rank} of "${left}" and "${right}": "${missing}" is not in the vocabulary`,
+          `Cannot use merge ${rank} of "${left}" and "${right}": "${piece}" is not in the vocabulary`,
         );
-      }
+      };
       // Of two equal merges the later counts.
-      this.#ranks.set(pairKey(known[0]!, known[1]!), rank);
-      this.#merged[rank] = known[2]!;
+      this.#ranks.set(pairKey(idOf(left), idOf(right)), rank);
+      this.#merged[rank] = idOf(left + right);
     });
   }
 

@@ -69,9 +69,10 @@ def train():
     return model["vocab"], [tuple(pair) for pair in model["merges"]]
 
 
-def build(folder):
-    """Writes the files of a tokenizer with `tokenizer_class` Qwen2Tokenizer; returns it."""
-    vocab, merges = train()
+def build(folder, vocab=None, merges=None):
+    """Writes the files of a tokenizer with `tokenizer_class` Qwen2Tokenizer, trained if not given; returns it."""
+    if vocab is None:
+        vocab, merges = train()
     added = [AddedToken(t, special=True, normalized=False) for t in SPECIAL]
     added += [AddedToken(t, special=False, normalized=False) for t in PLAIN]
     tokenizer = Qwen2Tokenizer(

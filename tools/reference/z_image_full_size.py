@@ -1,0 +1,210 @@
+"""Makes a Z-Image-Turbo of full size with random weights, to measure loading, memory and speed with.
+
+    python3 tools/reference/z_image_full_size.py OUT [--parts transformer text_encoder vae gguf]
+
+OUT becomes a folder as the model is published: transformer (12.3 GB in bf16, three files), text_encoder (8 GB), vae,
+scheduler, and a tokenizer with 151669 ids whose merges are made up; with `gguf`, beside it in OUT-Q4_K.gguf the
+transformer as random blocks of Q4_K under its original names (3.5 GB). A tensor is made and written in pieces of 64 MiB:
+no more is ever in memory.
+"""
+
+import argparse
+import json
+import pathlib
+import random
+
+import gguf
+import numpy as np
+import torch
+from diffusers import AutoencoderKL, FlowMatchEulerDiscreteScheduler, ZImageTransformer2DModel
+from tokenizers import pre_tokenizers
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+import byte_pair
+
+# Of Tongyi-MAI/Z-Image-Turbo; the transformer's are the class's defaults.
+TEXT = dict(
+    vocab_size=151936, hidden_size=2560, intermediate_size=9728, num_hidden_layers=36, num_attention_heads=32,
+    num_key_value_heads=8, head_dim=128, max_position_embeddings=40960, tie_word_embeddings=True,
+    rope_parameters={"rope_type": "default", "rope_theta": 1e6},
+)  # fmt: skip
+VAE = dict(
+    down_block_types=("DownEncoderBlock2D",) * 4, up_block_types=("UpDecoderBlock2D",) * 4,
+    block_out_channels=(128, 256, 512, 512), layers_per_block=2, latent_channels=16, sample_size=1024,
+    use_quant_conv=False, use_post_quant_conv=False, scaling_factor=0.3611, shift_factor=0.1159,
+)  # fmt: skip
+TOKENS = 151643
+PIECE = 1 << 25
+SHARD_BYTES = 5 * 10**9
+
+# Standard deviation of a random Q4_K block with d = 1 and dmin = 7.5: the mean is 0 then.
+Q4_K_SPREAD = 258.0
+BLOCK, BLOCK_BYTES = 256, 144
+
+
+def rule(name, shape):
+    """Mean and standard deviation of a parameter."""
+    if len(shape) == 1:
+        return (1.0, 0.1) if name.endswith("weight") else (0.0, 0.02)
+    return 0.0, float(np.prod(shape[1:])) ** -0.5
+
+
+def pieces(rng, count, mean, std):
+    """`count` bf16 values as bytes, piece by piece."""
+    for start in range(0, count, PIECE):
+        size = min(PIECE, count - start)
+        values = torch.randn(size, generator=rng) * std + mean
+        yield values.to(torch.bfloat16).view(torch.int16).numpy()
+
+
+def write_safetensors(path, shapes, rng):
+    """One file of bf16 tensors."""
+    header, place = {}, 0
+    for name, shape in shapes.items():
+        size = 2 * int(np.prod(shape))
+        header[name] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [place, place + size]}
+        place += size
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name, shape in shapes.items():
+            for piece in pieces(rng, int(np.prod(shape)), *rule(name, shape)):
+                piece.tofile(file)
+
+
+def write_component(folder, module, stem, rng):
+    """The module's parameters, in as many files as its library would write."""
+    shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
+    shards, room = [{}], SHARD_BYTES
+    for name, shape in shapes.items():
+        size = 2 * int(np.prod(shape))
+        if size > room and shards[-1]:
+            shards.append({})
+            room = SHARD_BYTES
+        shards[-1][name] = shape
+        room -= size
+    if len(shards) == 1:
+        return write_safetensors(folder / f"{stem}.safetensors", shards[0], rng)
+    weight_map = {}
+    for i, shard in enumerate(shards):
+        name = f"{stem}-{i + 1:05}-of-{len(shards):05}.safetensors"
+        write_safetensors(folder / name, shard, rng)
+        weight_map |= dict.fromkeys(shard, name)
+    total = sum(2 * int(np.prod(shape)) for shape in shapes.values())
+    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
+    (folder / f"{stem}.safetensors.index.json").write_text(json.dumps(index) + "\n")
+
+
+def original_shapes(module):
+    """Shapes under the names that GGUF files have: queries, keys and values in one."""
+    renames = {".to_out.0.": ".out.", ".norm_q.": ".q_norm.", ".norm_k.": ".k_norm.",
+               "all_x_embedder.2-1.": "x_embedder.", "all_final_layer.2-1.": "final_layer."}  # fmt: skip
+    shapes = {}
+    for name, parameter in module.named_parameters():
+        shape = tuple(parameter.shape)
+        if ".to_k." in name or ".to_v." in name:
+            continue
+        if ".to_q." in name:
+            name, shape = name.replace(".to_q.", ".qkv."), (3 * shape[0], *shape[1:])
+        for ours, theirs in renames.items():
+            name = name.replace(ours, theirs)
+        shapes[name] = shape
+    return shapes
+
+
+def random_blocks(rng, count, std):
+    """Blocks of Q4_K with random scales and quants."""
+    blocks = rng.integers(0, 256, (count, BLOCK_BYTES), dtype=np.uint8)
+    d = std / Q4_K_SPREAD
+    blocks[:, :4] = np.array([d, 7.5 * d], np.float16).view(np.uint8)
+    return blocks
+
+
+def write_gguf(path, module, seed):
+    """Matrices as Q4_K, where a row fills whole blocks; small ones in f16, vectors in f32."""
+    rng, kinds = np.random.default_rng(seed), gguf.GGMLQuantizationType
+    writer = gguf.GGUFWriter(path, "lumina2")
+    shapes = original_shapes(module)
+    kind_of = {}
+    for name, shape in shapes.items():
+        is_block = len(shape) == 2 and shape[1] % BLOCK == 0 and shape[0] > 1
+        kind = kinds.Q4_K if is_block else kinds.F16 if len(shape) == 2 else kinds.F32
+        kind_of[name] = kind
+        count = int(np.prod(shape))
+        size = count // BLOCK * BLOCK_BYTES if is_block else count * (2 if kind == kinds.F16 else 4)
+        stored = (shape[0], shape[1] // BLOCK * BLOCK_BYTES) if is_block else shape
+        dtype = np.dtype(np.uint8 if is_block else np.float16 if kind == kinds.F16 else np.float32)
+        writer.add_tensor_info(name, stored, dtype, size, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    for name, shape in shapes.items():
+        mean, std = rule(name, shape)
+        count = int(np.prod(shape))
+        if kind_of[name] == kinds.Q4_K:
+            writer.write_tensor_data(random_blocks(rng, count // BLOCK, std).reshape(-1))
+        else:
+            dtype = np.float16 if kind_of[name] == kinds.F16 else np.float32
+            writer.write_tensor_data((rng.standard_normal(count) * std + mean).astype(dtype))
+    writer.close()
+
+
+def made_up_merges(seed):
+    """A vocabulary of full size whose merges join random pieces."""
+    rng = random.Random(seed)
+    names = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocab = {name: i for i, name in enumerate(names)}
+    merges = []
+    while len(vocab) < TOKENS:
+        # Early pieces are short and often joined.
+        left, right = (names[int(len(names) * rng.random() ** 2)] for _ in range(2))
+        joined = left + right
+        if len(joined) > 12 or joined in vocab:
+            continue
+        vocab[joined] = len(names)
+        names.append(joined)
+        merges.append((left, right))
+    return vocab, merges
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--parts", nargs="+", default=["transformer", "text_encoder", "vae", "gguf"])
+    arguments = parser.parse_args()
+    out, parts = arguments.out, arguments.parts
+    rng = torch.Generator().manual_seed(5)
+    for name in ("transformer", "text_encoder", "vae", "scheduler", "tokenizer"):
+        (out / name).mkdir(parents=True, exist_ok=True)
+    with torch.device("meta"):
+        transformer = ZImageTransformer2DModel()
+        text = Qwen3ForCausalLM(Qwen3Config(**TEXT))
+        vae = AutoencoderKL(**VAE)
+    text.config.architectures = ["Qwen3ForCausalLM"]
+    text.config.save_pretrained(out / "text_encoder")
+    transformer.save_config(out / "transformer")
+    vae.save_config(out / "vae")
+    FlowMatchEulerDiscreteScheduler(num_train_timesteps=1000, shift=3.0).save_config(out / "scheduler")
+    byte_pair.build(out / "tokenizer", *made_up_merges(7))
+    index = {
+        "_class_name": "ZImagePipeline",
+        "scheduler": ["diffusers", "FlowMatchEulerDiscreteScheduler"],
+        "text_encoder": ["transformers", "Qwen3Model"],
+        "tokenizer": ["transformers", "Qwen2Tokenizer"],
+        "transformer": ["diffusers", "ZImageTransformer2DModel"],
+        "vae": ["diffusers", "AutoencoderKL"],
+    }
+    (out / "model_index.json").write_text(json.dumps(index, indent=2) + "\n")
+    if "transformer" in parts:
+        write_component(out / "transformer", transformer, "diffusion_pytorch_model", rng)
+    if "text_encoder" in parts:
+        write_component(out / "text_encoder", text, "model", rng)
+    if "vae" in parts:
+        write_component(out / "vae", vae, "diffusion_pytorch_model", rng)
+    if "gguf" in parts:
+        write_gguf(out.with_name(out.name + "-Q4_K.gguf"), transformer, 6)
+
+
+if __name__ == "__main__":
+    main()
