@@ -13,6 +13,7 @@ const DISTILLED_SHIFT = 3;
 export function zImageInfo(
   { transformer, vae, textEncoder, shift }: ZImageComponents,
   className: string,
+  adaptable: PipelineInfo["adaptable"],
 ): PipelineInfo {
   const scale = scaleFactor(vae.config);
   const side = DEFAULT_SIDE * scale;
@@ -36,6 +37,6 @@ export function zImageInfo(
     frameMultiple: 1,
     maxFrames: 1,
     maxPictures: 1,
-    adaptable: [],
+    adaptable,
   };
 }

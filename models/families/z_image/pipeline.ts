@@ -5,10 +5,13 @@
  */
 import { type Device, elementCount } from "../../../runtime/mod.ts";
 import { tileSides } from "../../autoencoders/tiling.ts";
+import { AdaptedComponent } from "../../adapters/adapted_component.ts";
+import type { AppliedAdapter } from "../../adapters/types.ts";
 import type { ModelFiles } from "../../checkpoints/model_files.ts";
 import type { MemoryReport } from "../../memory/memory_report.ts";
 import { type Candidates, type MemoryOptions, ModelMemory } from "../../memory/model_memory.ts";
 import { TorchGenerator } from "../../noise.ts";
+import { OverflowError } from "../../non_finite.ts";
 import type {
   Pipeline,
   PipelineControl,
@@ -24,6 +27,7 @@ import { checkPictures, checkRequest } from "../check_request.ts";
 import { componentsOf, openZImageComponents, type ZImageComponents } from "./components.ts";
 import { PATCH_SIDE } from "./config.ts";
 import { zImageInfo } from "./defaults.ts";
+import { ORIGINAL_Z_IMAGE } from "./layouts.ts";
 import { paddedCount, tokenCount } from "./positions.ts";
 import { encodeSteps, pictureStages, requestStages, type Results, type Work } from "./runs.ts";
 import { zImageSchedule } from "./schedule.ts";
@@ -43,12 +47,25 @@ export class ZImagePipeline implements Pipeline {
   readonly #components: ZImageComponents;
   readonly #memory: ModelMemory<ZImageSession>;
   readonly #encoded = new PromptCache();
+  /** Whether narrow factors have given values that are not numbers. */
+  #overflows = false;
 
   /** Use {@linkcode openZImagePipeline}. */
   constructor(components: ZImageComponents, className: string) {
     this.#components = components;
-    this.#memory = new ModelMemory(componentsOf(components));
-    this.info = zImageInfo(components, className);
+    this.#memory = new ModelMemory(componentsOf(components), [
+      new AdaptedComponent(components.transformer.weights, {
+        target: "transformer",
+        family: "Z-Image",
+        layouts: [ORIGINAL_Z_IMAGE],
+      }),
+      new AdaptedComponent(components.textEncoder.weights, {
+        target: "text_encoder",
+        family: "Qwen3",
+        layouts: [],
+      }),
+    ]);
+    this.info = zImageInfo(components, className, this.#memory.adaptable);
   }
 
   /** Declares the weights that requests can need, and uploads those that the likeliest request leaves there. */
@@ -110,21 +127,28 @@ export class ZImagePipeline implements Pipeline {
   }
 
   /** @inheritdoc */
-  prepare(): Promise<void> {
-    return Promise.resolve();
+  async prepare(adapters: readonly AppliedAdapter[]): Promise<void> {
+    await this.#memory.adapt(adapters);
   }
 
   /** @inheritdoc */
   async generate(request: PipelineRequest, control: PipelineControl = {}): Promise<PipelineResult> {
     const { device } = this.#memory;
     this.#check(request);
+    const startTime = performance.now();
+    await this.#memory.adapt(request.adapters ?? []);
     try {
-      return await this.#generate(device, request, control);
+      return await this.#generate(device, request, control, startTime);
     } catch (error) {
       // What failed on the GPU may have left invalid buffers behind: the next request starts from new ones.
       const isCancelled = error instanceof DOMException && error.name === "AbortError";
       if (!isCancelled) this.#memory.drop();
-      throw error;
+      if (!(error instanceof OverflowError)) throw error;
+      this.#overflows = true;
+      control.onNote?.(
+        "The transformer's values overflow with narrow factors: quality high computes it with f32 from now on",
+      );
+      return await this.generate(request, control);
     }
   }
 
@@ -132,9 +156,10 @@ export class ZImagePipeline implements Pipeline {
     device: Device,
     request: PipelineRequest,
     control: PipelineControl,
+    startTime: number,
   ): Promise<PipelineResult> {
     const timings: Record<string, number> = { prepare: 0, encode: 0, denoise: 0, decode: 0 };
-    let last = performance.now();
+    let last = startTime;
     const lap = (stage: string) => {
       const now = performance.now();
       timings[stage]! += now - last;
@@ -225,7 +250,7 @@ export class ZImagePipeline implements Pipeline {
       startsFromPicture,
       limitsGuidance: tokens.length > 1 && request.guidanceLimit !== undefined,
       hasPreviews: previews > 0,
-      ...(request.quality === "high" && { operands: "int8" as const }),
+      ...(request.quality === "high" && !this.#overflows && { operands: "int8" as const }),
     };
     // With the autoencoder in one piece, or else in as large tiles as there is memory for.
     const sides = tileSides(grid.rows * PATCH_SIDE, grid.columns * PATCH_SIDE);

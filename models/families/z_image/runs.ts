@@ -1,15 +1,16 @@
 /** What the GPU does for a request, stage by stage, and what happens on this side around each run. */
 import type { Run } from "../../../runtime/mod.ts";
+import { adaptersAffecting } from "../../adapters/affecting.ts";
 import { timestepEmbedding } from "../../embeddings.ts";
 import type { StageRuns } from "../../memory/stage.ts";
-import { explainNonFinite, isFinite } from "../../non_finite.ts";
+import { checkFirstStep, explainNonFinite, isFinite } from "../../non_finite.ts";
 import type { PipelineControl, PipelineRequest, PipelineResult } from "../../pipeline.ts";
 import { toSignedRange, toUnitRange } from "../../pixels.ts";
 import type { PromptCache } from "../../prompt_cache.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
 import { qwen3Embeddings } from "../../text_encoders/qwen3.ts";
 import { previewSteps } from "../preview_steps.ts";
-import type { ZImageComponents } from "./components.ts";
+import { componentsOf, type ZImageComponents } from "./components.ts";
 import { TIMESTEP_FREQUENCIES } from "./modulation.ts";
 import { elapsedTime } from "./schedule.ts";
 import type { ZImageSession } from "./session.ts";
@@ -82,16 +83,24 @@ export function encodeSteps({ encoder }: ZImageSession): number {
   return (encoder?.tileCount ?? 0) + 1;
 }
 
+/** Modules of the transformer that prompts go through before the first step. */
+const CONTEXT_MODULES = /^(cap_embedder|context_refiner)\./;
+
 /** Text encoder and context refiners: what of it is not there yet. */
 function* promptStages(work: Work): Generator<StageRuns> {
-  const { session, tokens, encoded, control, lap } = work;
+  const { session, request: { adapters = [] }, tokens, encoded, control, lap } = work;
   const { programs, tensors } = session;
   const { shape: [, rows] } = tensors.embeddings;
-  const prompts = JSON.stringify(tokens);
+  const forText = adaptersAffecting(adapters, ({ target }) => target === "text_encoder");
+  const forContext = adaptersAffecting(
+    adapters,
+    ({ target, module }) => target === "transformer" && CONTEXT_MODULES.test(module),
+  );
+  const prompts = JSON.stringify([tokens, forText, forContext]);
   if (session.prompts === prompts) return;
   session.prompts = undefined;
   // Programs for other numbers of rows may round otherwise, and a request gives the same whatever came before it.
-  const keys = tokens.map((ids) => JSON.stringify([rows, tokens.length, ids]));
+  const keys = tokens.map((ids) => JSON.stringify([rows, tokens.length, ids, forText]));
   const known = keys.map((key) => encoded.get(key));
   const isKnown = known.every((states) => states !== undefined);
   const textRun = (): Run => ({
@@ -163,8 +172,8 @@ function beginRun(work: Work): Run {
 
 /** All steps, and the pictures that show how far they are. */
 function* denoiseRuns(work: Work): Generator<Run> {
-  const { session, schedule, control, lap } = work;
-  const { programs, tensors, solver, previewer } = session;
+  const { components, session, request, schedule, control, lap } = work;
+  const { programs, tensors, solver, previewer, shape } = session;
   const totalSteps = schedule.timesteps.length;
   const shown = previewer ? previewSteps(totalSteps, control.previews ?? 0) : [];
   for (let i = 0; i < totalSteps; i++) {
@@ -186,7 +195,12 @@ function* denoiseRuns(work: Work): Generator<Run> {
         const sigma = schedule.sigmas[i]!;
         tensors.previewWeights.write([1, ...weights.map((weight) => -sigma * weight)]);
       },
-      finished: () => {
+      reads: i === 0 ? [tensors.sample] : [],
+      finished: ([sample]) => {
+        if (sample) {
+          const parts = Object.values(componentsOf(components));
+          checkFirstStep(sample, shape.operands, parts, request.guidanceScale);
+        }
         control.onProgress?.({ stage: "denoise", step: i + 1, totalSteps });
         if (i + 1 === totalSteps) lap("denoise");
       },
@@ -222,7 +236,7 @@ function guidedOutputs(
 function* decodeRuns(work: Work, result: Results): Generator<Run> {
   const { components, session, request, control, lap } = work;
   const { programs, tensors, decoder } = session;
-  const { textEncoder, transformer, vae } = components;
+  const { vae } = components;
   const { guidanceScale } = request;
   const totalSteps = decoder.tileCount;
   yield {
@@ -233,7 +247,7 @@ function* decodeRuns(work: Work, result: Results): Generator<Run> {
     finished: ([latents]) => {
       result.latents = latents!;
       if (isFinite(result.latents)) return;
-      const parts = [textEncoder, transformer, vae].map(({ weights }) => weights);
+      const parts = Object.values(componentsOf(components));
       throw explainNonFinite("the transformer", parts, guidanceScale);
     },
   };

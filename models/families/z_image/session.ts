@@ -87,7 +87,8 @@ export class ZImageSession {
         ...coders.flatMap((coder) => coder.residents),
       ],
       reads: [
-        [...tensors.states],
+        tensors.states,
+        [tensors.sample],
         [tensors.latents],
         ...coders.flatMap((coder) => coder.results.map((result) => [result])),
       ],

@@ -1,0 +1,81 @@
+/** How adapters change what Z-Image makes; what they compute is tested beside `models/adapters`. */
+import assert from "node:assert/strict";
+import { adapterOf, randomTensor } from "../../../tests/adapter_reference.ts";
+import { assertClose, distance, Golden, type Values } from "../../../tests/golden.ts";
+import { withSeededModel } from "../../../tests/seeded_checkpoint.ts";
+import { openDevice } from "../../../runtime/mod.ts";
+import type { AdapterTarget, AppliedAdapter, ModuleChange } from "../../adapters/types.ts";
+import { openPipeline, type Pipeline, type PipelineRequest } from "../../mod.ts";
+
+const REQUEST: PipelineRequest = {
+  task: "T2I",
+  prompt: "a red cat",
+  negativePrompt: "",
+  width: 32,
+  height: 24,
+  numFrames: 1,
+  seed: 5,
+  numInferenceSteps: 2,
+  guidanceScale: 0,
+};
+
+/** Low-rank changes of all linear layers that a pattern matches. */
+function lowRank(
+  { info }: Pipeline,
+  target: AdapterTarget,
+  matches: RegExp,
+  mode: AppliedAdapter["mode"],
+): AppliedAdapter {
+  const { modules } = info.adaptable.find((component) => component.target === target)!;
+  const changes = modules.filter(({ name, shape }) => shape.length === 2 && matches.test(name))
+    .map(({ name, shape: [rows, columns] }, i): ModuleChange => ({
+      target,
+      module: name,
+      weight: [{
+        kind: "low-rank",
+        scale: 1,
+        down: randomTensor([4, columns!], i),
+        up: randomTensor([rows!, 4], i + 100, { scale: 0.05 }),
+      }],
+    }));
+  assert.ok(changes.length > 0, `${matches} matches modules`);
+  const adapter = adapterOf(...changes);
+  return { key: `${target} ${matches}`, adapter, strength: 1, targets: [target], mode };
+}
+
+Deno.test("ZImagePipeline.generate() gives with adapters beside the weights what it gives merged, and the base afterwards", async () => {
+  const golden = new Golden("z_image/pipeline");
+  const device = await openDevice();
+  try {
+    await withSeededModel(golden.folder, async (folder) => {
+      using pipeline = await openPipeline(folder);
+      await pipeline.load(device);
+      assert.deepEqual(
+        pipeline.info.adaptable.map(({ target, family }) => [target, family]),
+        [["transformer", "Z-Image"], ["text_encoder", "Qwen3"]],
+      );
+      const latents = async (...adapters: AppliedAdapter[]): Promise<Values> => {
+        const { latents } = await pipeline.generate({ ...REQUEST, adapters });
+        return { shape: [latents.length], data: latents };
+      };
+      const base = await latents();
+      for (
+        const [target, matches] of [
+          ["transformer", /^layers\.\d+\.(attention|feed_forward)/],
+          ["transformer", /to_v$|adaLN_modulation/],
+          ["transformer", /^context_refiner|^cap_embedder/],
+          ["text_encoder", /./],
+        ] as const
+      ) {
+        const name = `${target} ${matches}`;
+        const dynamic = await latents(lowRank(pipeline, target, matches, "dynamic"));
+        assert.ok(distance(dynamic, base).relativeL2 > 1e-3, `${name} changes something`);
+        const merged = await latents(lowRank(pipeline, target, matches, "merge"));
+        assertClose(name, merged, dynamic, 1e-2);
+        assert.deepEqual(await latents(), base, name);
+      }
+    });
+  } finally {
+    device.destroy();
+  }
+});
