@@ -92,6 +92,9 @@ export async function runSequences(
 ): Promise<number> {
   const random = randomFrom(seed);
   const base = await bench.expected([]);
+  const [path] = bench.good as [string];
+  const one = { path, strength: 1, target: "all", mode: "auto" } as const;
+  assert.notEqual(await bench.expected([one]), base, "adapters can be seen");
   let requests = 0;
   let states: State[] = [{ nicknames: {}, slots: {} }];
   const round = async (steps: readonly Step[]) => {
