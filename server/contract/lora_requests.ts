@@ -100,9 +100,11 @@ export function readSetLora(json: unknown, policy: LoraPolicy): SetLoras {
     throw badRequest("lora_alpha values must be positive integers or null", "lora_alpha");
   }
   const mode = readMode(body.merge_mode, policy);
+  refuseTwice(nicknames, targets);
+  const pathOf = pathsByNickname(nicknames, paths);
   const adapters = nicknames.map((nickname, index) => ({
     nickname,
-    ...(paths[index] ? { path: paths[index] } : {}),
+    ...(pathOf.has(nickname) ? { path: pathOf.get(nickname)! } : {}),
     ...(alphas[index] ? { alpha: alphas[index] } : {}),
     strength: strengths[index]!,
     target: targets[index] as LoraTargetName,
@@ -210,6 +212,34 @@ function checkNickname(nickname: string, param: string): void {
     `A nickname has 1 to ${MAX_NICKNAME_LENGTH} characters, not ${nickname.length}`,
     param,
   );
+}
+
+/** One adapter has one strength on a component. */
+function refuseTwice(nicknames: readonly string[], targets: readonly string[]): void {
+  for (const [index, nickname] of nicknames.entries()) {
+    const others = targets.slice(0, index).filter((_, other) => nicknames[other] === nickname);
+    const meant = [targets[index], "all"];
+    if (others.some((other) => targets[index] === "all" || meant.includes(other))) {
+      throw badRequest(`Adapter ${nickname} is named twice for one target`, "lora_nickname");
+    }
+  }
+}
+
+/** A nickname that comes for several targets needs its path once. */
+function pathsByNickname(
+  nicknames: readonly string[],
+  paths: readonly (string | null)[],
+): Map<string, string> {
+  const found = new Map<string, string>();
+  for (const [index, nickname] of nicknames.entries()) {
+    const path = paths[index] || found.get(nickname);
+    if (path === undefined) continue;
+    if (found.has(nickname) && found.get(nickname) !== path) {
+      throw badRequest(`Adapter ${nickname} is given two paths`, "lora_path");
+    }
+    found.set(nickname, path);
+  }
+  return found;
 }
 
 function checkTargets(targets: readonly string[], param = "target"): void {

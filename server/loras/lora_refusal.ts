@@ -4,8 +4,10 @@
  * @module
  */
 
+import type { LoraReport } from "../../engine/types.ts";
 import { LoraError } from "../../models/adapters/lora_error.ts";
 import { ApiError } from "../contract/errors.ts";
+import type { JobLora } from "./job_lora.ts";
 
 /** Most problems of an answer; a file may have a million keys. */
 const MAX_PROBLEMS = 10_000;
@@ -38,4 +40,22 @@ export function loraRefusal(
       rename(problem.slice(0, MAX_LENGTH))
     ),
   });
+}
+
+/**
+ * Refuses adapters with keys that fit no layer.
+ *
+ * @param loras in order
+ * @param reports on them
+ * @throws {ApiError} 400 with the keys of the first one that has some
+ */
+export function refuseUnmatched(loras: readonly JobLora[], reports: readonly LoraReport[]): void {
+  const report = reports.find(({ unmatchedKeys }) => unmatchedKeys.length > 0);
+  if (!report) return;
+  const { unmatchedKeys, index } = report;
+  throw new ApiError(
+    400,
+    `${unmatchedKeys.length} keys of ${loras[index]!.path} fit no layer of this model`,
+    { param: "strict", code: "unmatched_keys", problems: unmatchedKeys.slice(0, MAX_PROBLEMS) },
+  );
 }

@@ -5,7 +5,7 @@
  */
 
 import type { LoraReport } from "../../engine/types.ts";
-import type { LoraTargetName } from "../contract/lora_words.ts";
+import { LORA_TARGETS, type LoraTargetName } from "../contract/lora_words.ts";
 import type { JobLora } from "./job_lora.ts";
 
 /** A component that can have adapters. */
@@ -58,7 +58,8 @@ export function setSlots(
     const slot = next.get(target) ?? { loras: [], isActive: true };
     next.set(target, { ...slot, loras: [...slot.loras, { ...loras[index]!, target }] });
   }
-  return next;
+  const order = (name: SlotName) => LORA_TARGETS.indexOf(name);
+  return new Map([...next].sort(([a], [b]) => order(a) - order(b)));
 }
 
 /**

@@ -7,7 +7,7 @@
 import type { Engine, LoraReport } from "../../engine/types.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import type { LoraItem } from "../contract/generation_fields.ts";
-import { LORA_TARGETS, type MergeMode } from "../contract/lora_words.ts";
+import type { LoraTargetName, MergeMode } from "../contract/lora_words.ts";
 import {
   type AskedLora,
   type ChangeLoras,
@@ -18,7 +18,7 @@ import type { EngineState } from "../engine_state.ts";
 import { explainEngineFailure } from "../jobs/engine_failure.ts";
 import { type JobLora, toLoraUses } from "./job_lora.ts";
 import { LORA_NOT_FOUND, type LoraFiles } from "./lora_files.ts";
-import { loraRefusal } from "./lora_refusal.ts";
+import { loraRefusal, refuseUnmatched } from "./lora_refusal.ts";
 import { nameStartLoras, type StartLora } from "./start_loras.ts";
 import {
   activeLoras,
@@ -89,7 +89,7 @@ export class ServerLoras {
    * @throws {ApiError} 400 when one of them cannot be used; nothing changes then
    */
   async set({ adapters, isStrict }: SetLoras, signal?: AbortSignal): Promise<ActiveLora[]> {
-    this.#enabled();
+    this.#requireTargets(adapters.map(({ target }) => target));
     const files = await this.#findAll(adapters, signal);
     return await this.#inTurn(async () => {
       signal?.throwIfAborted();
@@ -98,7 +98,6 @@ export class ServerLoras {
         const lora = this.#complete(asked, files[index]);
         return { ...lora, nickname: asked.nickname };
       });
-      refuseTwice(loras);
       const engine = this.#engine.engine;
       const reports = await this.#check(engine, loras, "lora_path");
       if (isStrict) refuseUnmatched(loras, reports);
@@ -167,19 +166,10 @@ export class ServerLoras {
   }
 
   async #change(
-    target: ChangeLoras["target"],
+    target: LoraTargetName,
     change: (slots: Slots) => Slots,
   ): Promise<ActiveLora[]> {
-    const { loraTargets } = this.#enabled();
-    const isThere = isMeant("text_encoder", [target]) ||
-      loraTargets.some((name) => name === target);
-    if (!isThere) {
-      throw badRequest(
-        `Cannot use target '${target}': this model has ${loraTargets.join(", ")}; ` +
-          "name one of those, or 'all'",
-        "target",
-      );
-    }
+    this.#requireTargets([target]);
     return await this.#inTurn(async () => {
       await this.#commit(
         this.#engine.engine,
@@ -192,17 +182,11 @@ export class ServerLoras {
 
   /** Brings adapters onto the device; only when they are there, they are set. */
   async #commit(engine: Engine, slots: Slots, nicknames: State["nicknames"]): Promise<void> {
-    const sorted = new Map(
-      LORA_TARGETS.flatMap((name) => {
-        const slot = name === "all" ? undefined : slots.get(name);
-        return name === "all" || !slot ? [] : [[name, slot] as const];
-      }),
-    );
-    const loras = activeLoras(sorted);
+    const loras = activeLoras(slots);
     const reports = await engine.prepareLoras(toLoraUses(loras))
       .catch((error) => explainEngineFailure(loraRefusal(error, "lora_path", namesOf(loras))));
     const active = reports.map((report) => ({ ...loras[report.index]!, report }));
-    this.#state = { slots: sorted, active, nicknames };
+    this.#state = { slots, active, nicknames };
   }
 
   async #check(
@@ -250,6 +234,19 @@ export class ServerLoras {
     return { ...(alpha === undefined ? {} : { alpha }), ...asked, path, file: known.file };
   }
 
+  /** That a text encoder takes no adapters is for the engine to say. */
+  #requireTargets(targets: readonly LoraTargetName[]): void {
+    const { loraTargets } = this.#enabled();
+    const known: readonly LoraTargetName[] = ["all", "text_encoder", ...loraTargets];
+    const lacking = targets.find((target) => !known.includes(target));
+    if (lacking === undefined) return;
+    throw badRequest(
+      `Cannot use target '${lacking}': this model has ${loraTargets.join(", ")}; ` +
+        "name one of those, or 'all'",
+      "target",
+    );
+  }
+
   #enabled(param?: string) {
     const { info } = this.#engine.engine;
     if (info.loraTargets.length > 0) return info;
@@ -274,30 +271,6 @@ function remember(
     next.delete(nickname);
   }
   return next;
-}
-
-/** One adapter has one strength on a component. */
-function refuseTwice(loras: readonly (JobLora & { readonly nickname: string })[]): void {
-  for (const [index, { nickname, target }] of loras.entries()) {
-    const isTwice = loras.slice(0, index).some((other) =>
-      other.nickname === nickname &&
-      (target === "all" || other.target === "all" || other.target === target)
-    );
-    if (isTwice) {
-      throw badRequest(`Adapter ${nickname} is named twice for one target`, "lora_nickname");
-    }
-  }
-}
-
-function refuseUnmatched(loras: readonly JobLora[], reports: readonly LoraReport[]): void {
-  const report = reports.find(({ unmatchedKeys }) => unmatchedKeys.length > 0);
-  if (!report) return;
-  const { unmatchedKeys, index } = report;
-  throw new ApiError(
-    400,
-    `${unmatchedKeys.length} keys of ${loras[index]!.path} fit no layer of this model`,
-    { param: "strict", code: "unmatched_keys", problems: unmatchedKeys },
-  );
 }
 
 function namesOf(loras: readonly JobLora[]): ReadonlyMap<string, string> {

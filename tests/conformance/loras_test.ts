@@ -2,8 +2,10 @@
 
 import { strict as assert } from "node:assert";
 import { join } from "node:path";
+import fc from "fast-check";
 import type { GenerateRequest } from "../../engine/types.ts";
 import { encodePng, readPngText } from "../../media/png.ts";
+import { loraFieldTables } from "../../server/contract/lora_fields.ts";
 import { type AnswerName, ANSWERS } from "../../server/openapi/answers.ts";
 import type { ServerSettings } from "../../server/settings.ts";
 import { adapterFile, FAKE_LAYERS } from "../fakes/adapters.ts";
@@ -173,7 +175,11 @@ Deno.test("set_lora with lists keeps their order and replaces only the targets t
     await service.set("second", { target: "transformer_2" });
     assert.deepEqual(await names(), { transformer: ["b", "a"], transformer_2: ["second"] });
     // High and low noise with strengths of their own.
-    await service.set(["a", "a"], { target: ["transformer", "transformer_2"], strength: [1, 0.5] });
+    await service.set(["a", "a"], {
+      lora_path: [null, "a.safetensors"],
+      target: ["transformer", "transformer_2"],
+      strength: [1, 0.5],
+    });
     assert.deepEqual(await names(), { transformer: ["a"], transformer_2: ["a"] });
     await service.set("second");
     assert.deepEqual(await names(), { transformer_2: ["second"] });
@@ -243,6 +249,16 @@ const REFUSED: [what: string, body: unknown, status: number, detail: string | Re
     { lora_nickname: ["x", "x"], lora_path: ["a.safetensors", "b.safetensors"] },
     400,
     /Adapter x is named twice for one target$/,
+  ],
+  [
+    "one nickname with two paths",
+    {
+      lora_nickname: ["x", "x"],
+      lora_path: ["a.safetensors", "b.safetensors"],
+      target: ["transformer", "transformer_2"],
+    },
+    400,
+    /Adapter x is given two paths$/,
   ],
   ["no JSON", "{", 400, /as JSON/],
 ];
@@ -425,6 +441,38 @@ Deno.test("fields of adapters without effect are named, or refused by a strict s
     assert.deepEqual((await service.list()).loaded_adapters, []);
   }, { settings: { strictFields: true } });
 });
+
+Deno.test("set, merge and unmerge answer any body with 200 or a 4xx in both dialects", () =>
+  withLoras(async (service) => {
+    const text = fc.constantFrom(
+      "a",
+      "b.safetensors",
+      "a.safetensors",
+      "all",
+      "merge",
+      "x",
+      "",
+      "..",
+    );
+    const one = fc.oneof(text, fc.double(), fc.integer(), fc.constantFrom(null, true, {}, []));
+    const value = fc.oneof(one, fc.array(one, { maxLength: 3 }));
+    const fields = fc.constantFrom(...loraFieldTables.set.known, "__proto__", "other");
+    const body = fc.dictionary(fields, value).map((rest) => ({ lora_nickname: "a", ...rest }));
+    const paths = fc.constantFrom("set_lora", "merge_lora_weights", "unmerge_lora_weights");
+    const statuses = new Set<number>();
+    await fc.assert(
+      fc.asyncProperty(paths, body, async (path, json) => {
+        const response = await service.post(`/v1/${path}`, json);
+        statuses.add(response.status);
+        const answered = await response.json();
+        assert.ok([200, 400, 422].includes(response.status), JSON.stringify(answered));
+        if (response.status >= 400) assert.ok(isErrorBody(answered));
+      }),
+      { numRuns: 300 },
+    );
+    assert.deepEqual([...statuses].sort(), [200, 400, 422]);
+    await answer("LoraList", await service.get("/v1/list_loras"));
+  }));
 
 Deno.test("merge and unmerge of a target that the model lacks are 400", () =>
   withLoras(async (service) => {
