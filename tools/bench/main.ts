@@ -6,14 +6,15 @@
  *     ./denoise bench --ops --all conv2d:64x64x128x128        # every variant that takes them
  *     ./denoise bench --peers matmul:1024x1024x1024           # beside other libraries, on the same adapter
  *
- * Groups: --ops, --kernels, --models, --memory, --server, --first-picture, --peers; the first three when none is
- * named, --ops when sizes are given. --peers fetches the other libraries the first time (150 MB). Sizes are
+ * Groups: --ops, --kernels, --models, --adapters, --memory, --server, --first-picture, --peers; the first three when
+ * none is named, --ops when sizes are given. --peers fetches the other libraries the first time (150 MB). Sizes are
  * `OP:SIZExSIZE…[:FORMAT]`, see `cases.ts`. `--json FILE` writes the run, `--save` appends it to the history and
  * draws that anew, `--pictures N` is the length of the memory series. Figures are compared with the newest ones of
  * the history that were measured on the same device, and ratios with the bounds that the project holds itself to.
  */
 
 import { parseArgs } from "node:util";
+import { benchAdapters } from "./adapters.ts";
 import type { Ceilings } from "./ceilings.ts";
 import type { Figures } from "./figures.ts";
 import { findGates, gateTable } from "./gates.ts";
@@ -43,6 +44,7 @@ const OPTIONS = {
   ops: { type: "boolean" },
   kernels: { type: "boolean" },
   models: { type: "boolean" },
+  adapters: { type: "boolean" },
   memory: { type: "boolean" },
   server: { type: "boolean" },
   "first-picture": { type: "boolean" },
@@ -61,6 +63,7 @@ const GROUPS: Readonly<Record<string, () => Promise<Figures>>> = {
   ops: timeOps,
   kernels: () => benchKernels(log),
   models: () => benchModels(log),
+  adapters: () => benchAdapters(log),
   memory: () => benchMemory(log, readCount(values.pictures)),
   server: async () => ({ ...await benchServer(log), ...await benchPolling(log) }),
   "first-picture": () => benchFirstPicture(log),
