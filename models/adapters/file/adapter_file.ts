@@ -1,5 +1,4 @@
 /** An open adapter file: its header, its small numbers at once, its tensors without stopping the thread. */
-import { basename } from "node:path";
 import {
   readFully,
   readSafetensorsHeader,
@@ -62,11 +61,6 @@ export class AdapterFile implements Disposable {
     }
   }
 
-  /** Its name without the folder. */
-  get name(): string {
-    return basename(this.path);
-  }
-
   /** By key, in the order of the header. */
   get tensors(): ReadonlyMap<string, TensorEntry> {
     return this.#header.tensors;
@@ -80,12 +74,16 @@ export class AdapterFile implements Disposable {
   /**
    * A tensor of one element as a number, or nothing when it has more or is of no number's type.
    *
-   * @throws {SyntaxError} when the file ends too early
+   * @throws {LoraError} when the file cannot be read
    */
   readNumber({ byteOffset, byteLength, shape, format }: TensorEntry): number | undefined {
     if (byteLength > 8 || byteLength === 0 || shape.some((size) => size !== 1)) return undefined;
     const bytes = new Uint8Array(8);
-    readFully(this.#file, byteOffset, bytes.subarray(0, byteLength));
+    try {
+      readFully(this.#file, byteOffset, bytes.subarray(0, byteLength));
+    } catch (cause) {
+      throw this.#unreadable(cause);
+    }
     const view = new DataView(bytes.buffer);
     switch (format) {
       case "F64":
@@ -158,9 +156,13 @@ export class AdapterFile implements Disposable {
         done += count;
       }
     } catch (cause) {
-      const what = cause instanceof Error ? cause.message : String(cause);
-      throw new LoraError(`Cannot read the adapter "${this.path}": ${what}`, [], { cause });
+      throw this.#unreadable(cause);
     }
+  }
+
+  #unreadable(cause: unknown): LoraError {
+    const what = cause instanceof Error ? cause.message : String(cause);
+    return new LoraError(`Cannot read the adapter "${this.path}": ${what}`, [], { cause });
   }
 }
 

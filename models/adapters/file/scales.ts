@@ -64,9 +64,7 @@ export class Scales {
       return finite(name, rank === undefined ? 1 : alpha / rank);
     }
     if (!settings) return 1;
-    const module = name.replace(/^base_model\.model\./, "").slice(
-      name.startsWith("base_model.model.") ? 0 : settings.prefix.length,
-    );
+    const module = name.slice(settings.prefix.length).replace(/^base_model\.model\./, "");
     const [said, alpha] = [settings.rankOf(module), settings.alphaOf(module)];
     if (said !== undefined && rank !== undefined && said !== rank) {
       throw new MisfitError(
