@@ -1,0 +1,96 @@
+/**
+ * The goldens of adapters: their files, read as the reference read them.
+ *
+ * @module
+ */
+import { fileURLToPath } from "node:url";
+import { viewLayout } from "../models/checkpoints/layout_view.ts";
+import { readAdapter } from "../models/adapters/read_adapter.ts";
+import type { AdaptableComponent, Adapter, WeightChange } from "../models/adapters/types.ts";
+import { ORIGINAL_WAN } from "../models/families/wan/layouts.ts";
+import type { Layout } from "../models/layouts.ts";
+import { Checkpoint, decodeElements, encodeElements, Weights } from "../runtime/mod.ts";
+import { Golden, type GoldenCall } from "./golden.ts";
+
+/** See `tools/reference/lora.py`. */
+export const LORA_GOLDEN = new Golden("lora");
+
+/** Files of 16 bits whose factors diffusers multiplies with alpha / rank and rounds again. */
+const ROUNDED: readonly string[] = ["kohya.safetensors", "comfyui-alpha.safetensors"];
+
+interface Listed {
+  readonly path: string;
+  readonly strength: number;
+}
+
+/** The component that a call's adapters are for. */
+export interface LoraBase extends Disposable {
+  readonly target: "transformer" | "text_encoder";
+  /** Under our names. */
+  readonly weights: Weights;
+  /** Other namings of its modules. */
+  readonly layouts: readonly Layout[];
+}
+
+/** Opens the base of a call that names one. */
+export function openLoraBase({ args }: GoldenCall): LoraBase {
+  const name = args.base as string;
+  const isText = name.endsWith("text_encoder");
+  const isQuantised = name === "lora/quantised";
+  const folder = new URL(`goldens/${name}`, import.meta.url);
+  const path = fileURLToPath(folder) + (isQuantised ? "/wan-tiny-mixed.gguf" : "");
+  const checkpoint = Checkpoint.open(path);
+  return {
+    target: isText ? "text_encoder" : "transformer",
+    weights: new Weights(viewLayout(checkpoint, isQuantised ? ORIGINAL_WAN : undefined)),
+    layouts: isText ? [] : [ORIGINAL_WAN],
+    [Symbol.dispose]: () => checkpoint[Symbol.dispose](),
+  };
+}
+
+/** An adapter of a call. */
+export interface UsedAdapter {
+  readonly path: string;
+  readonly adapter: Adapter;
+  readonly strength: number;
+}
+
+/** Reads the adapters of a call, in their order. */
+export function readUsed(
+  { args }: GoldenCall,
+  components: readonly AdaptableComponent[],
+): Promise<UsedAdapter[]> {
+  return Promise.all((args.adapters as Listed[]).map(async ({ path, strength }) => {
+    const adapter = await readAdapter(fileOf(path), components);
+    const isRounded = args.reference === "diffusers" && ROUNDED.includes(path);
+    return { path, adapter: isRounded ? withRoundedScales(adapter) : adapter, strength };
+  }));
+}
+
+/** How many adapters a call has. */
+export function adapterCount({ args }: GoldenCall): number {
+  return (args.adapters as Listed[] | undefined)?.length ?? 0;
+}
+
+/** The file of a golden that may be a folder. */
+function fileOf(path: string): string {
+  const full = `${LORA_GOLDEN.folder}/${path}`;
+  if (path.endsWith(".safetensors")) return full;
+  if (path.startsWith("peft")) return `${full}/adapter_model.safetensors`;
+  const name = path === "diffusers" ? "/pytorch_lora_weights.safetensors" : ".safetensors";
+  return full + name;
+}
+
+/** The scale multiplied into the factor that it is multiplied into by diffusers, in the type of the file. */
+function withRoundedScales(adapter: Adapter): Adapter {
+  const rounded = (part: WeightChange): WeightChange => {
+    if (part.kind !== "low-rank") return part;
+    const { dtype, shape } = part.down;
+    const values = decodeElements(part.down.bytes, dtype).map((value) =>
+      Math.fround(value * part.scale)
+    );
+    return { ...part, scale: 1, down: { dtype, shape, bytes: encodeElements(values, dtype) } };
+  };
+  const changes = adapter.changes.map((each) => ({ ...each, weight: each.weight.map(rounded) }));
+  return { ...adapter, changes };
+}
