@@ -90,9 +90,10 @@ function openBase(call: GoldenCall): Base & Disposable {
   return {
     component: new AdaptedComponent(weights, { target, family: "Wan", layouts }).info,
     weightOf: (module) => {
-      const parts = [...weights.storedRows(`${module}.weight`)];
+      const name = weights.has(`${module}.weight`) ? `${module}.weight` : module;
+      const parts = [...weights.storedRows(name)];
       const data = Float64Array.from(parts.flatMap(({ rows }) => [...rows]));
-      const { shape } = [...weights.tensors()].find(({ name }) => name === `${module}.weight`)!;
+      const { shape } = [...weights.tensors()].find((each) => each.name === name)!;
       return { rows: shape[0]!, data };
     },
     [Symbol.dispose]: dispose,

@@ -55,7 +55,7 @@ export class AdaptedComponent {
   async write({ weights, biases }: ComponentPlan, device: Device): Promise<void> {
     const rewrites = new Map<string, TensorRewrite>();
     for (const [module, changes] of weights) {
-      const name = `${module.name}.weight`;
+      const name = this.#tensorOf(module);
       const stored = () => this.#storedRows(name, columnsOf(module));
       rewrites.set(
         name,
@@ -71,6 +71,10 @@ export class AdaptedComponent {
     } finally {
       this.#prepared = undefined;
     }
+  }
+
+  #tensorOf({ name }: AdaptableModule): string {
+    return this.#weights.has(`${name}.weight`) ? `${name}.weight` : name;
   }
 
   #rewrite(
@@ -105,12 +109,11 @@ function columnsOf({ shape: [, ...others] }: AdaptableModule): number {
   return others.reduce((product, size) => product * size, 1);
 }
 
-/** Everything that has a weight. */
+/** Everything that has a weight, and parameters that have none: tables are modules of their own. */
 function modulesOf(weights: Weights): AdaptableModule[] {
-  const suffix = ".weight";
-  return [...weights.tensors()].filter(({ name }) => name.endsWith(suffix))
+  return [...weights.tensors()].filter(({ name }) => !name.endsWith(".bias"))
     .map(({ name, shape, isQuantised }) => {
-      const module = name.slice(0, -suffix.length);
+      const module = name.replace(/\.weight$/, "");
       return { name: module, shape, hasBias: weights.has(`${module}.bias`), isQuantised };
     });
 }

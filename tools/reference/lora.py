@@ -107,20 +107,25 @@ def tuned_call(name, description, adapters, reference, model):
     return call(name, description, BASE, adapters, reference, inputs, outputs, changes, biases, **CONTEXT)  # fmt: skip
 
 
-def formula_call(name, description, files, base=BASE, module_of=None):
+def weight_name(state, module):
+    """Tables are parameters of their own."""
+    return f"{module}.weight" if f"{module}.weight" in state else module
+
+
+def formula_call(name, description, files, base=BASE):
     """`files`: (path, AdapterFile, strength). The changes add up."""
     model = base_of(base)
     changes, biases = {}, {}
     state = dict(model.named_parameters())
     for _, file, strength in files:
         for module in file.changes:
-            parameter = state[f"{module}.weight"]
+            parameter = state[weight_name(state, module)]
             new = file.new_weight(module, parameter, strength)
             changes[module] = changes.get(module, 0) + new - parameter.double()
         for module, bias in file.biases.items():
             biases[module] = biases.get(module, 0) + strength * bias
     for module, change in changes.items():
-        parameter = state[f"{module}.weight"]
+        parameter = state[weight_name(state, module)]
         parameter.copy_(parameter.double() + change)
     for module, bias in biases.items():
         state[f"{module}.bias"].copy_(state[f"{module}.bias"].double() + bias)
@@ -255,6 +260,7 @@ def lightx2v_file():
         file.diff(module)
     for module in ("blocks.0.norm2", "proj_out", "patch_embedding"):
         file.diff_b(module)
+    file.diff_m("blocks.1.scale_shift_table")
     file.save(OUT / "lightx2v.safetensors")
     return file
 

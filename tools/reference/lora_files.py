@@ -129,6 +129,14 @@ class AdapterFile:
         delta = self.put(module, "diff", *shape, std=0.2 * torch.Size(shape[1:]).numel() ** -0.5)
         self.changes[module] = delta.flatten(1) if delta.ndim > 1 else delta
 
+    def diff_m(self, table):
+        """Of a block's `scale_shift_table`, which the Wan team calls `modulation`."""
+        block = table.removesuffix(".scale_shift_table")
+        shape = self.shapes[table]
+        delta = normal(self.rng, *shape, std=0.05).to(self.dtype)
+        self.tensors[f"{self.key(block)}.diff_m"] = delta
+        self.changes[table] = delta.double().flatten(1)
+
     def diff_b(self, module):
         self.biases[module] = self.put(module, "diff_b", self.shapes[module][0], std=0.1)
 
@@ -163,7 +171,7 @@ class AdapterFile:
 
 def shapes_of(folder, name="diffusion_pytorch_model.safetensors"):
     stored = load_file(folder / name)
-    return {k.removesuffix(".weight"): list(v.shape) for k, v in stored.items() if k.endswith("weight")}  # fmt: skip
+    return {k.removesuffix(".weight"): list(v.shape) for k, v in stored.items() if not k.endswith(".bias")}  # fmt: skip
 
 
 def diffusers_metadata(rank, alpha, modules):
