@@ -1,7 +1,7 @@
 /** Whole Z-Image pipelines against diffusers: same folder, prompt, picture and seed, from text to pixels. */
 import assert from "node:assert/strict";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../models/mod.ts";
-import { openDevice } from "../runtime/mod.ts";
+import { type Device, type DeviceOptions, openDevice } from "../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall } from "./golden.ts";
 import { psnr } from "./pixels.ts";
 import { withSeededModel } from "./seeded_checkpoint.ts";
@@ -14,13 +14,16 @@ const LATENT_GATE = 1e-4;
 const golden = new Golden("z_image/pipeline");
 
 /** Calls `use` with the loaded pipeline of the golden. */
-async function withPipeline(use: (pipeline: Pipeline) => Promise<void>): Promise<void> {
-  const device = await openDevice();
+async function withPipeline(
+  use: (pipeline: Pipeline, device: Device) => Promise<void>,
+  options: DeviceOptions = {},
+): Promise<void> {
+  const device = await openDevice(options);
   try {
     await withSeededModel(golden.folder, async (folder) => {
       using pipeline = await openPipeline(folder);
       await pipeline.load(device);
-      await use(pipeline);
+      await use(pipeline, device);
     });
   } finally {
     device.destroy();
@@ -99,6 +102,26 @@ Deno.test("ZImagePipeline.generate() shows previews, tells progress and stops wh
     const data = (frame: Float32Array) => ({ shape, data: frame });
     assertClose("after a cancelled one", data(again.frames[0]!), data(frames[0]!), 1e-6);
   });
+});
+
+Deno.test("ZImagePipeline.generate() makes the same picture within any budget that it fits", async () => {
+  const request = { ...requestOf(golden.call("picture")), numInferenceSteps: 2, strength: 1 };
+  const expected: Float32Array[] = [];
+  let peakBytes = 0;
+  await withPipeline(async (pipeline, device) => {
+    device.resetPeak();
+    expected.push(...(await pipeline.generate(request)).frames);
+    peakBytes = device.peakBytes;
+  });
+  for (const share of [0.7, 0.45]) {
+    const maxBytes = Math.floor(share * peakBytes);
+    await withPipeline(async (pipeline, device) => {
+      device.resetPeak();
+      const { frames } = await pipeline.generate(request);
+      assert.deepEqual(frames, expected, `${maxBytes} of ${peakBytes} bytes`);
+      assert.ok(device.peakBytes <= maxBytes, `${device.peakBytes} of ${maxBytes} bytes`);
+    }, { maxBytes });
+  }
 });
 
 Deno.test("ZImagePipeline refuses requests that do not fit, and says what would", async () => {

@@ -96,10 +96,12 @@ export class TiledCoder {
    *
    * @param programOf the instantiated program of a graph
    * @param finished told after every tile how many are done; with the result, [height, width, channels], after the last
+   * @param before right before the first tile: the place to write the input
    */
   *runs(
     programOf: (name: string) => Program,
     finished: (done: number, result?: Float32Array<ArrayBuffer>) => void,
+    before?: () => void,
   ): Generator<Run> {
     const { side, scale, name } = this.#coding;
     const blender = new TileBlender(this.#shape, side * scale);
@@ -108,7 +110,10 @@ export class TiledCoder {
       yield {
         programs: [programOf(program.name)],
         stage: name,
-        before: () => program.positions?.write(this.#positions(tile)),
+        before: () => {
+          if (i === 0) before?.();
+          program.positions?.write(this.#positions(tile));
+        },
         reads: [program.result],
         finished: ([data]) => {
           const [, height, width] = program.result.shape as [number, number, number];

@@ -24,12 +24,13 @@ import { PromptCache } from "../../prompt_cache.ts";
 import { strengthStart } from "../../schedulers/mod.ts";
 import { qwen3ChatPrompt } from "../../tokenizers/mod.ts";
 import { checkPictures, checkRequest } from "../check_request.ts";
+import type { Results } from "../picture_runs.ts";
 import { componentsOf, openZImageComponents, type ZImageComponents } from "./components.ts";
 import { PATCH_SIDE } from "./config.ts";
 import { zImageInfo } from "./defaults.ts";
 import { ORIGINAL_Z_IMAGE } from "./layouts.ts";
 import { paddedCount, tokenCount } from "./positions.ts";
-import { encodeSteps, pictureStages, requestStages, type Results, type Work } from "./runs.ts";
+import { encodeSteps, pictureStages, requestStages, type Work } from "./runs.ts";
 import { zImageSchedule } from "./schedule.ts";
 import { ZImageSession } from "./session.ts";
 

@@ -3,12 +3,13 @@ import type { Run } from "../../../runtime/mod.ts";
 import { adaptersAffecting } from "../../adapters/affecting.ts";
 import { timestepEmbedding } from "../../embeddings.ts";
 import type { StageRuns } from "../../memory/stage.ts";
-import { checkFirstStep, explainNonFinite, isFinite } from "../../non_finite.ts";
-import type { PipelineControl, PipelineRequest, PipelineResult } from "../../pipeline.ts";
+import { checkFirstStep } from "../../non_finite.ts";
+import type { PipelineControl, PipelineRequest } from "../../pipeline.ts";
 import { toSignedRange, toUnitRange } from "../../pixels.ts";
 import type { PromptCache } from "../../prompt_cache.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
 import { qwen3Embeddings } from "../../text_encoders/qwen3.ts";
+import { pictureRuns, type Results } from "../picture_runs.ts";
 import { previewSteps } from "../preview_steps.ts";
 import { componentsOf, type ZImageComponents } from "./components.ts";
 import { TIMESTEP_FREQUENCIES } from "./modulation.ts";
@@ -35,15 +36,12 @@ export interface Work {
   readonly lap: (stage: string) => void;
 }
 
-/** Results as they come in. */
-export type Results = { -readonly [Key in "latents" | "frames"]: PipelineResult[Key] };
-
 /**
  * Encodes the given picture, and puts its moments where denoising begins. They pass through this side: nothing else may
  * be on its way meanwhile.
  */
 export function* pictureStages(work: Work): Generator<StageRuns> {
-  if (work.session.encoder) yield { stage: "encode", runs: () => pictureRuns(work) };
+  if (work.session.encoder) yield { stage: "encode", runs: () => encodeRuns(work) };
 }
 
 /** Everything that the GPU does for a request after that, in order. */
@@ -51,31 +49,21 @@ export function* requestStages(work: Work, result: Results): Generator<StageRuns
   yield* promptStages(work);
   yield { stage: "begin", runs: () => [beginRun(work)] };
   yield { stage: "denoise", runs: () => denoiseRuns(work) };
-  yield { stage: "decode", runs: () => decodeRuns(work, result) };
+  const components = componentsOf(work.components);
+  yield { stage: "decode", runs: () => pictureRuns({ ...work, components }, result) };
 }
 
-function* pictureRuns({ session, request, control, lap }: Work): Generator<Run> {
+function encodeRuns({ session, request, control, lap }: Work): Iterable<Run> {
   const { tensors, programs } = session;
-  const encoder = session.encoder!;
   const totalSteps = encodeSteps(session);
-  const runs = encoder.runs((name) => programs.get(name), (done, moments) => {
+  const finished = (done: number, moments?: Float32Array) => {
     control.onProgress?.({ stage: "encode", step: done, totalSteps });
     if (!moments) return;
     tensors.moments.write(moments);
     lap("encode");
-  });
-  let isFirst = true;
-  for (const run of runs) {
-    const writesPixels = isFirst;
-    isFirst = false;
-    yield {
-      ...run,
-      before: () => {
-        if (writesPixels) tensors.pixels.write(toSignedRange(request.pictures![0]!.data));
-        run.before?.();
-      },
-    };
-  }
+  };
+  const before = () => tensors.pixels.write(toSignedRange(request.pictures![0]!.data));
+  return session.encoder!.runs((name) => programs.get(name), finished, before);
 }
 
 /** Tiles of a given picture, and the prompts. */
@@ -230,37 +218,4 @@ function guidedOutputs(
   }
   const scale = isGuided ? request.guidanceScale : 0;
   return { names: used, weights: passes.length > 1 ? [-1 - scale, scale] : [-1] };
-}
-
-/** The latents as the caller gets them, and then the picture. */
-function* decodeRuns(work: Work, result: Results): Generator<Run> {
-  const { components, session, request, control, lap } = work;
-  const { programs, tensors, decoder } = session;
-  const { vae } = components;
-  const { guidanceScale } = request;
-  const totalSteps = decoder.tileCount;
-  yield {
-    programs: [programs.get("finish")],
-    stage: "decode",
-    before: () => control.onProgress?.({ stage: "decode", step: 0, totalSteps }),
-    reads: [tensors.latents],
-    finished: ([latents]) => {
-      result.latents = latents!;
-      if (isFinite(result.latents)) return;
-      const parts = Object.values(componentsOf(components));
-      throw explainNonFinite("the transformer", parts, guidanceScale);
-    },
-  };
-  yield* decoder.runs((name) => programs.get(name), (done, pixels) => {
-    if (pixels) {
-      if (!isFinite(pixels)) {
-        throw explainNonFinite("the autoencoder", [vae.weights], guidanceScale);
-      }
-      const frame = toUnitRange(pixels);
-      if (control.onFrame) control.onFrame(frame);
-      else result.frames.push(frame);
-      lap("decode");
-    }
-    control.onProgress?.({ stage: "decode", step: done, totalSteps });
-  });
 }
