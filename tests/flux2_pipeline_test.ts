@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { cp } from "node:fs/promises";
 import type { Picture } from "../engine/types.ts";
+import { readAdapter } from "../models/adapters/read_adapter.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../models/mod.ts";
 import { openDevice } from "../runtime/mod.ts";
 import { fitPicture, sizeFromPicture } from "../server/mod.ts";
@@ -10,8 +11,12 @@ import { psnr } from "./pixels.ts";
 
 /** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
 const MIN_PSNR = 50;
+/** Likewise with factors rounded to halves: 35 dB. */
+const MIN_MERGED_PSNR = 35;
 /** Of the tokens after the last step, as a part of their largest magnitude. */
 const LATENT_GATE = 1e-4;
+/** The same where adapters were written into weights, which are stored as bf16. */
+const MERGED_GATE = 5e-3;
 
 /** Opens the pipeline of a golden, distilled or not: nothing but `model_index.json` says it. */
 async function withPipeline(
@@ -72,26 +77,65 @@ function toTokens(latents: Float32Array, [tokens, channels]: readonly number[]):
   return result;
 }
 
+/** Runs a call, with the adapters given, and compares tokens and pixels. */
+async function checkCall(
+  golden: Golden,
+  call: GoldenCall,
+  pipeline: Pipeline,
+  change: Partial<PipelineRequest> = {},
+  gate: number = LATENT_GATE,
+): Promise<void> {
+  const request = { ...requestOf(golden, call, pipeline), ...change };
+  const { frames, latents } = await pipeline.generate(request);
+  const tokens = golden.tensor(call.name, "latents");
+  const { shape } = tokens;
+  assertClose("latents", { shape, data: toTokens(latents, shape) }, tokens, gate);
+  const expected = golden.tensor(call.name, "frame");
+  assert.equal(frames.length, 1);
+  const decibels = psnr(frames[0]!, expected.data);
+  if (Deno.env.get("DENOISE_SHOW_ERRORS")) {
+    console.log(`${call.name}: PSNR ${decibels.toFixed(1)} dB`);
+  }
+  assert.ok(
+    decibels > (gate > LATENT_GATE ? MIN_MERGED_PSNR : MIN_PSNR),
+    `PSNR is ${decibels.toFixed(1)} dB`,
+  );
+}
+
 for (const isDistilled of [true, false]) {
   const kind = isDistilled ? "distilled" : "base";
   Deno.test(`Flux2Pipeline.generate() gives the pictures of diffusers: ${kind}`, async (t) => {
     const golden = new Golden("flux2/pipeline");
     await withPipeline(golden, isDistilled, async (pipeline) => {
-      for (const call of golden.calls.filter(({ args }) => args["is_distilled"] === isDistilled)) {
-        await t.step(call.name, async () => {
-          const { frames, latents } = await pipeline.generate(requestOf(golden, call, pipeline));
-          const tokens = golden.tensor(call.name, "latents");
-          const { shape } = tokens;
-          assertClose("latents", { shape, data: toTokens(latents, shape) }, tokens, LATENT_GATE);
-          const expected = golden.tensor(call.name, "frame");
-          assert.equal(frames.length, 1);
-          const decibels = psnr(frames[0]!, expected.data);
-          if (Deno.env.get("DENOISE_SHOW_ERRORS")) {
-            console.log(`${call.name}: PSNR ${decibels.toFixed(1)} dB`);
-          }
-          assert.ok(decibels > MIN_PSNR, `PSNR is ${decibels.toFixed(1)} dB`);
-        });
+      const isMeant = ({ args }: GoldenCall) =>
+        args["is_distilled"] === isDistilled && args["strength"] === null;
+      for (const call of golden.calls.filter(isMeant)) {
+        await t.step(call.name, () => checkCall(golden, call, pipeline));
       }
     });
   });
 }
+
+Deno.test("Flux2Pipeline.generate() applies adapters under diffusers' names and the original ones, beside the layers and written into them", async (t) => {
+  const golden = new Golden("flux2/pipeline");
+  const call = golden.call("adapted");
+  await withPipeline(golden, true, async (pipeline) => {
+    const plain = await pipeline.generate(requestOf(golden, call, pipeline));
+    for (const name of ["diffusers", "original"]) {
+      const path = `${golden.folder}/adapter-${name}.safetensors`;
+      const adapter = await readAdapter(path, pipeline.info.adaptable);
+      assert.deepEqual(adapter.unmatchedKeys, []);
+      for (const mode of ["dynamic", "merge"] as const) {
+        const use = { key: name, adapter, strength: call.args["strength"] as number, mode };
+        const adapters = [{ ...use, targets: ["transformer" as const] }];
+        const gate = mode === "merge" ? MERGED_GATE : LATENT_GATE;
+        await t.step(
+          `${name}, ${mode}`,
+          () => checkCall(golden, call, pipeline, { adapters }, gate),
+        );
+      }
+    }
+    const again = await pipeline.generate(requestOf(golden, call, pipeline));
+    assert.deepEqual(again.latents, plain.latents, "nothing of the adapters is left");
+  });
+});

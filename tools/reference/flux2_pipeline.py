@@ -11,6 +11,7 @@ from diffusers import (
     FlowMatchEulerDiscreteScheduler,
 )
 from PIL import Image
+from safetensors.torch import save_file
 from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 import common
@@ -69,6 +70,7 @@ def save_pipeline(folder, seed):
     (folder / "tokenizer").mkdir()
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copyfile(TOKENIZER / name, folder / "tokenizer" / name)
+    save_adapters(folder, seed + 30)
     for path in folder.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
 
@@ -81,6 +83,39 @@ def load(folder, is_distilled):
     return pipe
 
 
+# Modules of the original layout, and what they are of ours: rows of theirs in equal parts.
+ADAPTED = {
+    "double_blocks.0.img_attn.qkv": [f"transformer_blocks.0.attn.to_{n}" for n in "qkv"],
+    "double_blocks.0.txt_attn.qkv": [f"transformer_blocks.0.attn.add_{n}_proj" for n in "qkv"],
+    "double_blocks.0.img_attn.proj": ["transformer_blocks.0.attn.to_out.0"],
+    "double_blocks.0.txt_mlp.0": ["transformer_blocks.0.ff_context.linear_in"],
+    "double_blocks.0.img_mlp.2": ["transformer_blocks.0.ff.linear_out"],
+    "single_blocks.0.linear1": ["single_transformer_blocks.0.attn.to_qkv_mlp_proj"],
+    "single_blocks.1.linear2": ["single_transformer_blocks.1.attn.to_out"],
+    "single_stream_modulation.lin": ["single_stream_modulation.linear"],
+    "img_in": ["x_embedder"],
+    "txt_in": ["context_embedder"],
+}
+
+
+def save_adapters(folder, seed):
+    """One adapter of rank 2 under the names of diffusers and of the original code."""
+    model = Flux2Transformer2DModel(**TRANSFORMER)
+    rng = generator(seed)
+    ours, theirs = {}, {}
+    for name, modules in ADAPTED.items():
+        shapes = [tuple(model.get_submodule(module).weight.shape) for module in modules]
+        down = normal(rng, 2, shapes[0][1], std=shapes[0][1] ** -0.5)
+        ups = [normal(rng, rows, 2, std=0.4) for rows, _ in shapes]
+        theirs[f"diffusion_model.{name}.lora_A.weight"] = down
+        theirs[f"diffusion_model.{name}.lora_B.weight"] = torch.cat(ups)
+        for module, up in zip(modules, ups):
+            ours[f"transformer.{module}.lora_A.weight"] = down.clone()
+            ours[f"transformer.{module}.lora_B.weight"] = up
+    save_file(ours, folder / "adapter-diffusers.safetensors")
+    save_file(theirs, folder / "adapter-original.safetensors")
+
+
 def photo(seed, height, width):
     """A picture as a file would hold it."""
     pixels = picture(generator(seed), height, width)[0].permute(1, 2, 0)
@@ -88,9 +123,12 @@ def photo(seed, height, width):
 
 
 def run(folder, name, prompt, width=None, height=None, seed=42, steps=4, guidance=4.0, length=512, images=(),
-        is_distilled=True):  # fmt: skip
-    """One call; `images` are uint8 arrays [height, width, 3]."""
+        is_distilled=True, strength=None):  # fmt: skip
+    """One call; `images` are uint8 arrays [height, width, 3]; with `strength`, adapted."""
     pipe = load(folder, is_distilled)
+    if strength is not None:
+        pipe.load_lora_weights(folder / "adapter-diffusers.safetensors", adapter_name="one")
+        pipe.set_adapters("one", strength)
     seen = {}
     steps_seen, latents, prompts, references = [], [], [], []
     spy(pipe.scheduler, "step", steps_seen)
@@ -115,6 +153,7 @@ def run(folder, name, prompt, width=None, height=None, seed=42, steps=4, guidanc
     args = {
         "prompt": prompt, "width": width, "height": height, "num_inference_steps": steps,
         "guidance_scale": guidance, "max_sequence_length": length, "seed": seed, "is_distilled": is_distilled,
+        "strength": strength,
     }  # fmt: skip
     inputs = {f"image{i}": torch.from_numpy(image.copy()) for i, image in enumerate(images)}
     outputs = {"latents": latents[-1], "frame": torch.from_numpy(np.ascontiguousarray(frame)).float()}
@@ -134,4 +173,5 @@ def calls(folder, _seed):
         run(folder, "base_unguided", "a small house at night", 48, 64, 11, 3, 1.0, 64, is_distilled=False),
         run(folder, "base_picture", "paint it red", 32, 48, 12, 4, 2.5, 64, [photo(53, 64, 64)],
             is_distilled=False),
+        run(folder, "adapted", "a red circle on a blue background", 64, 48, length=64, strength=0.8),
     ]  # fmt: skip

@@ -12,6 +12,7 @@ import type { ModelFiles } from "../../checkpoints/model_files.ts";
 import type { MemoryReport } from "../../memory/memory_report.ts";
 import { type Candidates, type MemoryOptions, ModelMemory } from "../../memory/model_memory.ts";
 import { TorchGenerator } from "../../noise.ts";
+import { OverflowError } from "../../non_finite.ts";
 import type {
   GivenPicture,
   Pipeline,
@@ -47,6 +48,8 @@ export class Flux2Pipeline implements Pipeline {
   readonly #components: Flux2Components;
   readonly #memory: ModelMemory<Flux2Session>;
   readonly #encoded = new PromptCache();
+  /** Whether the transformer's values have been too large for narrow factors. */
+  #overflows = false;
 
   /** Use {@linkcode openFlux2Pipeline}. */
   constructor(components: Flux2Components, className: string) {
@@ -138,7 +141,12 @@ export class Flux2Pipeline implements Pipeline {
       // What failed on the GPU may have left invalid buffers behind: the next request starts from new ones.
       const isCancelled = error instanceof DOMException && error.name === "AbortError";
       if (!isCancelled) this.#memory.drop();
-      throw error;
+      if (!(error instanceof OverflowError)) throw error;
+      this.#overflows = true;
+      control.onNote?.(
+        "The transformer's values overflow with narrow factors: quality high computes it with f32 from now on",
+      );
+      return await this.generate(request, control);
     }
   }
 
@@ -220,7 +228,7 @@ export class Flux2Pipeline implements Pipeline {
       textTokens,
       passes: this.#isGuided(request) ? 2 : 1,
       hasPreviews: previews > 0,
-      ...(request.quality === "high" && { operands: "int8" }),
+      ...(request.quality === "high" && !this.#overflows && { operands: "int8" }),
     };
     const schedule = flux2Schedule(
       this.#components.scheduler,

@@ -2,7 +2,7 @@
 import { elementCount, type Run } from "../../../runtime/mod.ts";
 import { adaptersAffecting } from "../../adapters/affecting.ts";
 import { timestepEmbedding } from "../../embeddings.ts";
-import { explainNonFinite, isFinite } from "../../non_finite.ts";
+import { checkFirstStep, explainNonFinite, isFinite } from "../../non_finite.ts";
 import type { PipelineControl, PipelineRequest, PipelineResult } from "../../pipeline.ts";
 import { toSignedRange, toUnitRange } from "../../pixels.ts";
 import type { StageRuns } from "../../memory/stage.ts";
@@ -10,7 +10,7 @@ import type { PromptCache } from "../../prompt_cache.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
 import { qwen3Embeddings } from "../../text_encoders/qwen3.ts";
 import { previewSteps } from "../preview_steps.ts";
-import type { Flux2Components } from "./components.ts";
+import { componentsOf, type Flux2Components } from "./components.ts";
 import type { Flux2Session } from "./session.ts";
 import { distinctGrids, indexOfGrid } from "./session_tensors.ts";
 
@@ -189,13 +189,14 @@ function beginRun({ components, session, schedule, noise, control }: Work): Run 
 
 /** All steps, and the pictures that show how far they are. */
 function* denoiseRuns(work: Work): Generator<Run> {
-  const { session, request, schedule, control, lap } = work;
+  const { components, session, request, schedule, control, lap } = work;
   const { programs, tensors, solver, shape, decoder } = session;
   const model = tensors.velocities.map((_, pass) => programs.get(`denoise${pass}`));
   const totalSteps = schedule.timesteps.length;
   const { guidanceScale } = request;
   const weights = shape.passes === 1 ? [1] : [guidanceScale, 1 - guidanceScale];
   const shown = previewSteps(totalSteps, control.previews ?? 0);
+  const parts = Object.values(componentsOf(components));
   for (let i = 0; i < totalSteps; i++) {
     const step = solver.step(i, programs, weights);
     const preview = shown.indexOf(i);
@@ -210,7 +211,10 @@ function* denoiseRuns(work: Work): Generator<Run> {
         const sigma = schedule.sigmas[i]!;
         tensors.previewWeights.write([1, ...weights.map((weight) => -sigma * weight)]);
       },
-      finished: () => {
+      // What is wrong after the first step is wrong to the end.
+      reads: i === 0 ? [tensors.sample] : [],
+      finished: ([sample]) => {
+        if (sample) checkFirstStep(sample, shape.operands, parts, guidanceScale);
         control.onProgress?.({ stage: "denoise", step: i + 1, totalSteps });
         if (i + 1 === totalSteps) lap("denoise");
       },
@@ -231,7 +235,6 @@ function modelTimestep(timestep: number): number {
 function* decodeRuns(work: Work, result: Results): Generator<Run> {
   const { components, session, request, control, lap } = work;
   const { programs, tensors, decoder } = session;
-  const { textEncoder, transformer, vae } = components;
   const { guidanceScale } = request;
   const totalSteps = decoder.tileCount;
   yield {
@@ -242,14 +245,14 @@ function* decodeRuns(work: Work, result: Results): Generator<Run> {
     finished: ([latents]) => {
       result.latents = latents!;
       if (isFinite(result.latents)) return;
-      const parts = [textEncoder, transformer, vae].map(({ weights }) => weights);
+      const parts = Object.values(componentsOf(components));
       throw explainNonFinite("the transformer", parts, guidanceScale);
     },
   };
   yield* decoder.runs((name) => programs.get(name), (done, pixels) => {
     if (pixels) {
       if (!isFinite(pixels)) {
-        throw explainNonFinite("the autoencoder", [vae.weights], guidanceScale);
+        throw explainNonFinite("the autoencoder", [components.vae.weights], guidanceScale);
       }
       const frame = toUnitRange(pixels);
       if (control.onFrame) control.onFrame(frame);

@@ -95,6 +95,7 @@ export class Flux2Session {
       ],
       reads: [
         [states],
+        [sample],
         [latents],
         ...coders.flatMap((coder) => coder.results.map((result) => [result])),
       ],
