@@ -62,6 +62,7 @@ export type {
   Frames,
   GenerateRequest,
   GenerationControl,
+  ImageLimits,
   LoraReport,
   LoraTarget,
   LoraUse,
@@ -77,6 +78,7 @@ export type {
 } from "./engine/types.ts";
 export type { OutputFormat } from "./media/encode.ts";
 export { LoraError } from "./models/adapters/lora_error.ts";
+export type { ComponentReport, MemoryReport, StageReport } from "./models/mod.ts";
 export { X264_PRESETS, type X264Preset } from "./media/video/mod.ts";
 export type {
   ClipSource,

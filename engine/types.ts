@@ -60,9 +60,13 @@ export interface LoraUse {
 export interface LoraReport {
   /** Its place in the list that was asked for. */
   index: number;
+  /** The file. */
   path: string;
+  /** The component. */
   target: LoraTarget | "text_encoder";
+  /** How strongly it counts there. */
   strength: number;
+  /** Written into the weights, or computed beside them. */
   mode: "merged" | "dynamic";
   /** Why it is not applied as asked, for example because the weights are quantised. */
   note?: string;
@@ -267,6 +271,7 @@ export interface Engine {
 export interface ModelParts {
   /** The denoising transformer. */
   transformer?: string;
+  /** The text encoder. */
   textEncoder?: string;
   /** The autoencoder. */
   vae?: string;
@@ -319,9 +324,11 @@ export interface EngineOptions {
 export interface ModelPlan {
   /** The adapter as the driver names it. */
   adapter: string;
-  /** What was planned for. */
+  /** Width that was planned for, in pixels. */
   width: number;
+  /** Height that was planned for, in pixels. */
   height: number;
+  /** Frames that were planned for; 1 is a picture. */
   numFrames: number;
   /** What each stage takes, and whether it fits. */
   memory: MemoryReport;

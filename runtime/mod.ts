@@ -23,7 +23,7 @@ export type { BlockFormat, WeightFormat } from "./quantization/block_format.ts";
 export { blockBytes, dequantize, isWeightFormat } from "./quantization/formats.ts";
 export { Resident, type ResidentSource } from "./resident.ts";
 export * from "./schedule.ts";
-export type { Segment, StreamingOptions } from "./segments.ts";
+export type { Segment, SlabRange, StreamingOptions } from "./segments.ts";
 export type { BufferSlot, Kernel, ParamType, WgslDialect } from "./shaders/assemble.ts";
 export * from "./shape.ts";
 export * from "./target.ts";

@@ -18,7 +18,14 @@ export const SLAB_COUNT = 2;
 const ALIGNMENT = 256;
 
 /** A range of a slab that is bound by itself: which of its buffers, and where in there. */
-export type SlabRange = Readonly<ReturnType<typeof cutIntoPieces>[number]>;
+export interface SlabRange {
+  /** Which buffer of the slab. */
+  readonly buffer: number;
+  /** Where it begins there, in bytes. */
+  readonly offset: number;
+  /** Its bytes. */
+  readonly size: number;
+}
 
 /** Neighbouring dispatches whose streamed weights are on the device together. */
 export interface Segment {

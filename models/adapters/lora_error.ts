@@ -5,7 +5,12 @@ export class LoraError extends Error {
   /** All that is wrong, one line each: tensors that cannot be used, keys that fit nothing. */
   readonly problems: readonly string[];
 
-  /** @param message one sentence that names the file */
+  /**
+   * An error with all that is wrong.
+   *
+   * @param message one sentence that names the file
+   * @param problems all that is wrong, one line each
+   */
   constructor(message: string, problems: readonly string[] = [], options: ErrorOptions = {}) {
     super(message, options);
     this.problems = problems;

@@ -4,8 +4,11 @@ import type { Resident } from "../resident.ts";
 
 /** The tensors of a `LowRank` as they lie on the device. */
 export interface LowRankResidents {
+  /** Inputs to ranks, packed. */
   readonly down: Resident;
+  /** Ranks to outputs, packed. */
   readonly up: Resident;
+  /** What each rank is multiplied with: strengths, f32. */
   readonly scales: Resident;
 }
 

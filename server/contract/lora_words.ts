@@ -5,19 +5,19 @@
  */
 
 /** Components that adapters can be meant for, in the order of the reference. */
-export const LORA_TARGETS = [
+export const LORA_TARGETS: readonly LoraTargetName[] = [
   "all",
   "transformer",
   "transformer_2",
   "critic",
   "text_encoder",
-] as const;
+];
 
 /** One of {@link LORA_TARGETS}. */
-export type LoraTargetName = typeof LORA_TARGETS[number];
+export type LoraTargetName = "all" | "transformer" | "transformer_2" | "critic" | "text_encoder";
 
 /** How adapters may be brought in. */
-export const MERGE_MODES = ["auto", "merge", "dynamic"] as const;
+export const MERGE_MODES: readonly MergeMode[] = ["auto", "merge", "dynamic"];
 
 /** One of {@link MERGE_MODES}. */
-export type MergeMode = typeof MERGE_MODES[number];
+export type MergeMode = "auto" | "merge" | "dynamic";
