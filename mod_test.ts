@@ -1,7 +1,9 @@
 import { strict as assert } from "node:assert";
 import { encodeImage } from "./media/encode.ts";
 import { findFfmpeg, probeVideo } from "./media/video/mod.ts";
-import { Model } from "./mod.ts";
+import { readPngText } from "./media/png.ts";
+import { LoraError, type LoraUse, Model } from "./mod.ts";
+import { adapterFile } from "./tests/fakes/adapters.ts";
 import { FakeEngine, gradient } from "./tests/fakes/engine.ts";
 
 const engine = () =>
@@ -43,6 +45,27 @@ Deno.test("Model.generate() takes pictures as path, bytes and pixels, in the fir
         assert.deepEqual([width, height], [96, 32]);
       }
     }
+  }));
+
+Deno.test("Model.generate() applies adapters to this call alone, and the recipe names them", () =>
+  inFolder(async (folder) => {
+    const path = `${folder}/a.safetensors`;
+    await Deno.writeFile(path, adapterFile({ mark: 1 }));
+    const model = new Model(engine());
+    const make = async (loras?: LoraUse[]) =>
+      (await model.generate({ prompt: "a", ...(loras ? { loras } : {}) }))[0];
+    const [base, styled, weaker, again] = [
+      await make(),
+      await make([{ path }]),
+      await make([{ path, strength: 0.5 }]),
+      await make([]),
+    ];
+    assert.deepEqual(again.data, base.data);
+    assert.equal(new Set([base, styled, weaker].map(({ data }) => data.toHex())).size, 3);
+    const text = readPngText(await weaker.toPng());
+    assert.deepEqual(JSON.parse(text["loras"]!), [{ path, strength: 0.5, target: "all" }]);
+    await assert.rejects(make([{ path, target: "critic" }]), LoraError);
+    await assert.rejects(make([{ path: `${folder}/b.safetensors` }]), LoraError);
   }));
 
 Deno.test("Model.generate() names the task, and inputs only where there are some", async () => {

@@ -3,8 +3,10 @@ import { decodeImage } from "../media/decode.ts";
 import { encodeImage } from "../media/encode.ts";
 import { findFfmpeg, probeVideo } from "../media/video/mod.ts";
 import { Model } from "../mod.ts";
+import { adapterFile } from "../tests/fakes/adapters.ts";
 import { FakeEngine } from "../tests/fakes/engine.ts";
 import { UsageError } from "./failure.ts";
+import { lora } from "./flags.ts";
 import { runGenerate } from "./generate.ts";
 import type { GenerateFlags } from "./generate_flags.ts";
 
@@ -79,6 +81,23 @@ Deno.test("runGenerate() makes clips from texts, pictures and clips", () =>
       ]),
       [["V2V", 3, 0.4, 5], ["V2V", 4, 0.4, 5]],
     );
+  }));
+
+Deno.test("runGenerate() applies adapters in their order, to pictures and clips", () =>
+  inFolder(async (folder) => {
+    const [first, second] = ["a", "b"].map((name) => `${folder}/${name}.safetensors`);
+    await Deno.writeFile(first!, adapterFile({ mark: 1 }));
+    await Deno.writeFile(second!, adapterFile({ mark: 2 }));
+    const flags = { lora: lora(`${second}:0.5:transformer`, lora(first!)) };
+    const loras = [{ path: first }, { path: second, strength: 0.5, target: "transformer" }];
+    for (const output of [`${folder}/out.png`, `${folder}/out.mp4`]) {
+      const { engine } = await run(folder, { ...flags, output });
+      assert.deepEqual(engine.requests[0]!.loras, loras);
+    }
+    await assert.rejects(run(folder, { lora: lora(`${folder}/c.safetensors`) }), {
+      name: "LoraError",
+      message: /c\.safetensors: it does not exist; give a \.safetensors file/,
+    });
   }));
 
 Deno.test("runGenerate() makes what the model makes, where nothing else is said", () =>

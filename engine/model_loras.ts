@@ -7,6 +7,9 @@ import { checkLoraUses, type ResolvedLoras, resolveLoraUses } from "./lora_uses.
 import type { AdapterMessage } from "./protocol.ts";
 import type { EngineOptions, LoraUse } from "./types.ts";
 
+/** Most keys that a note names. */
+const MAX_NAMED = 3;
+
 /** What the adapters of a model are kept with. */
 export type ModelLorasOptions = Pick<EngineOptions, "loraCacheBytes" | "namedLoras" | "onNote">;
 
@@ -66,7 +69,9 @@ export class ModelLoras {
     const start = performance.now();
     const adapter = await readAdapter(path, this.components, options);
     const { dialect, changes, unmatchedKeys, byteLength } = adapter;
-    const left = unmatchedKeys.length > 0 ? `; ${unmatchedKeys.length} keys fit no layer` : "";
+    const count = unmatchedKeys.length;
+    const named = unmatchedKeys.slice(0, MAX_NAMED).join(", ") + (count > MAX_NAMED ? ", …" : "");
+    const left = count > 0 ? `; ${count} keys fit no layer: ${named}` : "";
     this.#onNote?.(
       `Read adapter ${basename(path)} (${dialect}, ${(byteLength / 1e6).toFixed(1)} MB) for ` +
         `${changes.length} layers in ${Math.round(performance.now() - start)} ms${left}`,

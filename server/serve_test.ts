@@ -89,6 +89,34 @@ Deno.test("startServer() gives the reason when the model cannot be loaded", asyn
   await server.close();
 });
 
+Deno.test("startServer() sets adapters before it answers, under the names of their files", async () => {
+  const folder = await Deno.makeTempDir();
+  const path = join(folder, "style.safetensors");
+  await Deno.writeFile(path, adapterFile({ mark: 1 }));
+  const server = start({ loras: [{ path, strength: 0.5 }, { path, target: "transformer" }] });
+  try {
+    await server.ready;
+    const { active } = await (await fetch(`${server.url}/v1/list_loras`)).json();
+    const names = active.transformer.map(({ nickname }: { nickname: string }) => nickname);
+    assert.deepEqual(names, ["style", "style-2"]);
+    assert.deepEqual(active.transformer_2.length, 1);
+  } finally {
+    await server.close();
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("startServer() gives the reason when its adapters cannot be set, and frees the engine", async () => {
+  const engine = new FakeEngine();
+  const server = start({
+    loras: [{ path: "./none.safetensors" }],
+    openEngine: () => Promise.resolve(engine),
+  });
+  await assert.rejects(server.ready, /Cannot open adapter .*none\.safetensors: it does not exist/);
+  assert.ok(engine.closed);
+  await server.close();
+});
+
 Deno.test("RunningServer.close() frees the engine, and may be called twice", async () => {
   const engine = new FakeEngine();
   const server = start({ openEngine: () => Promise.resolve(engine) });
