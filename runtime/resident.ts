@@ -13,6 +13,7 @@ import {
   checkBlocks,
   isWeightFormat,
   repack,
+  type Room,
   rowsPerGroup,
 } from "./quantization/formats.ts";
 import { elementCount, formatShape, roundUp, type Shape } from "./shape.ts";
@@ -220,10 +221,11 @@ export class Resident {
    * @param blocks whole rows: a multiple of {@linkcode rowStep}, or all up to the end
    * @param firstRow a multiple of {@linkcode rowStep}; rows are counted over all dimensions but the last
    * @param scale multiplies every element; taken with the first row, and only by formats that have one (`f8_e4m3`)
+   * @param room gives memory for what is repacked, as for {@linkcode repack}
    * @throws {RangeError} when the bytes are no such rows, they hold NaN, or the format has no scale
    * @throws {TypeError} when the tensor is stored element by element
    */
-  writeRows(blocks: Uint8Array, firstRow = 0, scale = 1): void {
+  writeRows(blocks: Uint8Array, firstRow = 0, scale = 1, room?: Room): void {
     const format = this.#weightFormat();
     const { headerBytes, nanBytes = [] } = BLOCK_FORMATS[format];
     const rowBytes = blockBytes(this.shape.slice(-1), format);
@@ -251,7 +253,7 @@ export class Resident {
         `Cannot write tensor "${this.name}" with scale ${scale}: ${format} has none for the tensor`,
       );
     }
-    this.writeBytes(repack(blocks, format), headerBytes + firstRow * rowBytes);
+    this.writeBytes(repack(blocks, format, room), headerBytes + firstRow * rowBytes);
   }
 
   /** Queues a write of all elements, converted to the tensor's dtype. */

@@ -1,7 +1,7 @@
 /** All formats of quantised weights, and what follows from one for a tensor: sizes, decoding, repacking. */
 import { elementCount, formatShape, type Shape } from "../shape.ts";
 import type { BlockFormat, WeightFormat } from "./block_format.ts";
-import { F8_E4M3 } from "./f8_e4m3.ts";
+import { decodeF8, F8_E4M3 } from "./f8_e4m3.ts";
 import { Q4_0 } from "./q4_0.ts";
 import { Q4_K } from "./q4_k.ts";
 import { Q5_0 } from "./q5_0.ts";
@@ -19,6 +19,9 @@ export const BLOCK_FORMATS: Readonly<Record<WeightFormat, BlockFormat>> = {
   q6_k: Q6_K,
   f8_e4m3: F8_E4M3,
 };
+
+/** What each byte of `f8_e4m3` stands for. */
+const F8_VALUES = Float64Array.from({ length: 256 }, (_, byte) => decodeF8(byte));
 
 /** True for the formats of quantised weights. */
 export function isWeightFormat(format: string): format is WeightFormat {
@@ -56,7 +59,7 @@ export function repackedBytes(shape: Shape, format: WeightFormat): number {
 /**
  * Decodes blocks as files hold them, with ggml's f32 arithmetic.
  *
- * @param blocks whole blocks
+ * @param blocks whole blocks; of `f8_e4m3`, whose elements have nothing in common, any number of bytes
  * @param scale multiplies every element; only `f8_e4m3` has one
  * @throws {RangeError} when the bytes end inside a block
  */
@@ -65,6 +68,7 @@ export function dequantize(
   format: WeightFormat,
   scale = 1,
 ): Float32Array<ArrayBuffer> {
+  if (format === "f8_e4m3") return Float32Array.from(blocks, (byte) => F8_VALUES[byte]! * scale);
   const { blockElements, blockBytes, decodeBlock } = BLOCK_FORMATS[format];
   const count = wholeBlocks(blocks, format);
   const values = new Float32Array(count * blockElements);
@@ -77,23 +81,32 @@ export function dequantize(
   return scale === 1 ? values : values.map((value) => value * scale);
 }
 
+/** Gives bytes at the start of a buffer, so that many results need not be garbage one after the other. */
+export type Room = (byteLength: number) => Uint8Array<ArrayBuffer>;
+
 /**
  * Brings blocks into the device's layout, group by group; the last group may be incomplete. Formats that lie the
  * same on the device are not copied.
  *
  * @param blocks whole blocks, the first of them the first of a group
+ * @param room gives memory for the result
  * @throws {RangeError} when the bytes end inside a block
  */
-export function repack(blocks: Uint8Array, format: WeightFormat): Uint8Array {
+export function repack(
+  blocks: Uint8Array,
+  format: WeightFormat,
+  room: Room = (byteLength) => new Uint8Array(byteLength),
+): Uint8Array {
   const { blockBytes, groupBlocks, looseScale, shuffle } = BLOCK_FORMATS[format];
   const count = wholeBlocks(blocks, format);
   if (looseScale === undefined && !shuffle) return blocks;
   // All formats' blocks, and the places of their scales, are whole 16-bit words.
   const even = blocks.byteOffset % 2 === 0 ? blocks : blocks.slice();
   const source = new Uint16Array(even.buffer, even.byteOffset, even.byteLength / 2);
-  const packed = new Uint8Array(Math.ceil(count / groupBlocks) * groupBlocks * blockBytes);
-  const target = new Uint16Array(packed.buffer);
-  const words = new Uint32Array(packed.buffer);
+  const packed = room(Math.ceil(count / groupBlocks) * groupBlocks * blockBytes);
+  packed.fill(0, Math.floor(count / groupBlocks) * groupBlocks * blockBytes);
+  const target = new Uint16Array(packed.buffer, 0, packed.byteLength / 2);
+  const words = new Uint32Array(packed.buffer, 0, Math.floor(packed.byteLength / 4));
   const size = blockBytes / 2;
   const scaleAt = looseScale === undefined ? size : looseScale / 2;
   const restSize = looseScale === undefined ? size : size - 1;

@@ -11,7 +11,18 @@ export interface TensorEntry extends StoredTensor {
 export const MAX_RANK = 8;
 
 /** Longer than any module path. */
-export const MAX_NAME_LENGTH = 512;
+const MAX_NAME_LENGTH = 512;
+
+/** What is wrong with a tensor's name, as the end of a sentence; nothing when it can be used, and shown in messages. */
+export function nameProblem(name: string): string | undefined {
+  if (name.length > MAX_NAME_LENGTH) {
+    return `a tensor's name has ${name.length} characters, the limit is ${MAX_NAME_LENGTH}`;
+  }
+  // deno-lint-ignore no-control-regex
+  return /[\x00-\x1f\x7f]/.test(name)
+    ? `a tensor's name has control characters: ${JSON.stringify(name)}`
+    : undefined;
+}
 
 /** Two tensors that share bytes, the earlier one first; no format allows any. */
 export function findOverlap(

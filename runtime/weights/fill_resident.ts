@@ -78,11 +78,12 @@ function fillRows(
   const rows = shape[0]!;
   const rowBytes = blockBytes(shape.slice(-1), format);
   const step = resident.rowStep;
+  const room = (byteLength: number) => staging.reordered(byteLength);
   const chunkRows = Math.max(step, Math.floor(CHUNK_BYTES / rowBytes / step) * step);
   for (let row = 0; row < rows; row += chunkRows) {
     const chunk = staging.stored(Math.min(chunkRows, rows - row) * rowBytes);
     source.read(name, row * rowBytes, chunk);
-    resident.writeRows(chunk, firstRow + row, scale);
+    resident.writeRows(chunk, firstRow + row, scale, room);
   }
   return rows;
 }

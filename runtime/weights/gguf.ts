@@ -3,7 +3,7 @@
  * Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
  */
 import { elementCount, formatShape, type Shape } from "../shape.ts";
-import { findOverlap, MAX_NAME_LENGTH, MAX_RANK, type TensorEntry } from "./container.ts";
+import { findOverlap, MAX_RANK, nameProblem, type TensorEntry } from "./container.ts";
 import { GgufReader } from "./gguf_reader.ts";
 import { GGML_TYPES } from "./gguf_types.ts";
 
@@ -59,10 +59,14 @@ export function readGgufHeader(file: Deno.FsFile, path: string): GgufHeader {
   }
   const alignment = metadata.get("general.alignment") ?? 32;
   if (
-    typeof alignment !== "number" || !Number.isInteger(alignment) || alignment < 1 ||
-    alignment > MAX_ALIGNMENT
+    typeof alignment !== "number" || !(alignment >= 1 && alignment <= MAX_ALIGNMENT) ||
+    !Number.isInteger(Math.log2(alignment))
   ) {
-    return fail(`its alignment is ${alignment}, it must be from 1 to ${MAX_ALIGNMENT}`);
+    return fail(
+      `its alignment is ${
+        JSON.stringify(alignment).slice(0, 80)
+      }, it must be a power of two up to ${MAX_ALIGNMENT}`,
+    );
   }
   const infos = Array.from({ length: tensorCount }, () => readInfo(reader, fail));
   const dataStart = Math.ceil(reader.position / alignment) * alignment;
@@ -108,9 +112,8 @@ function readCount(reader: GgufReader, what: string, fail: (what: string) => nev
 
 function readInfo(reader: GgufReader, fail: (what: string) => never): TensorInfo {
   const name = reader.text();
-  if (name.length > MAX_NAME_LENGTH) {
-    fail(`a tensor's name has ${name.length} characters, the limit is ${MAX_NAME_LENGTH}`);
-  }
+  const problem = nameProblem(name);
+  if (problem) fail(problem);
   const rank = reader.u32();
   if (rank > MAX_RANK) fail(`tensor "${name}" has ${rank} dimensions, the limit is ${MAX_RANK}`);
   // Files count the fastest dimension first.
@@ -121,7 +124,9 @@ function readInfo(reader: GgufReader, fail: (what: string) => never): TensorInfo
   if (!type) return fail(`tensor "${name}" has the unknown type ${number}`);
   const [format, elements, bytes] = type;
   const count = elementCount(shape);
-  if (!Number.isSafeInteger(count)) fail(`tensor "${name}" has the shape ${formatShape(shape)}`);
+  if (![count, ...shape].every(Number.isSafeInteger)) {
+    fail(`tensor "${name}" has the shape ${formatShape(shape)}`);
+  }
   const isWhole = elements === 1 || (shape.at(-1) ?? 1) % elements === 0;
   if (!isWhole) {
     fail(

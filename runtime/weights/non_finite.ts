@@ -2,6 +2,8 @@
  * Finds what a damaged checkpoint has instead of numbers. Weights are not looked at while they are uploaded,
  * which would cost time at every start; this reads them again once a result shows that something is wrong.
  */
+import { BLOCK_FORMATS, dequantize } from "../quantization/formats.ts";
+import { blockFormatOf } from "./storage.ts";
 import type { TensorSource } from "./tensor_source.ts";
 
 /** Bytes read from disk at a time. */
@@ -13,7 +15,7 @@ const EXPONENTS: Readonly<Record<string, number>> = { F32: 0x7f800000, F16: 0x7c
 /**
  * The first tensor that holds NaN or infinity, or nothing.
  *
- * @param names which tensors to look at; formats other than F32, F16 and BF16 are passed over
+ * @param names which tensors to look at; formats that are not read are passed over
  */
 export function findNonFinite(
   source: TensorSource,
@@ -22,18 +24,29 @@ export function findNonFinite(
   const chunk = new Uint8Array(CHUNK_BYTES);
   for (const name of names) {
     const entry = source.find(name);
-    const exponent = entry && EXPONENTS[entry.format];
-    if (exponent === undefined) continue;
-    for (let start = 0; start < entry!.byteLength; start += CHUNK_BYTES) {
-      const part = chunk.subarray(0, Math.min(CHUNK_BYTES, entry!.byteLength - start));
+    const isNonFinite = entry && detectorOf(entry.format);
+    if (!isNonFinite) continue;
+    const { blockBytes } = BLOCK_FORMATS[blockFormatOf(entry.format) ?? "f8_e4m3"];
+    const step = Math.floor(CHUNK_BYTES / blockBytes) * blockBytes;
+    for (let start = 0; start < entry.byteLength; start += step) {
+      const part = chunk.subarray(0, Math.min(step, entry.byteLength - start));
       source.read(name, start, part);
-      const words = entry!.format === "F32"
-        ? new Uint32Array(part.buffer, 0, part.byteLength / 4)
-        : new Uint16Array(part.buffer, 0, part.byteLength / 2);
-      for (let i = 0; i < words.length; i++) {
-        if ((words[i]! & exponent) === exponent) return name;
-      }
+      if (isNonFinite(part)) return name;
     }
   }
   return undefined;
+}
+
+/** Looks at a part of a tensor that begins where its buffer does. */
+function detectorOf(format: string): ((part: Uint8Array<ArrayBuffer>) => boolean) | undefined {
+  const blocks = blockFormatOf(format);
+  if (blocks) return (part) => dequantize(part, blocks).some((value) => !Number.isFinite(value));
+  const exponent = EXPONENTS[format];
+  if (exponent === undefined) return undefined;
+  return (part) => {
+    const words = format === "F32"
+      ? new Uint32Array(part.buffer, 0, part.byteLength / 4)
+      : new Uint16Array(part.buffer, 0, part.byteLength / 2);
+    return words.some((word) => (word & exponent) === exponent);
+  };
 }

@@ -3,13 +3,7 @@
  * Format: https://github.com/huggingface/safetensors#format
  */
 import { elementCount } from "../shape.ts";
-import {
-  findOverlap,
-  MAX_NAME_LENGTH,
-  MAX_RANK,
-  readFully,
-  type TensorEntry,
-} from "./container.ts";
+import { findOverlap, MAX_RANK, nameProblem, readFully, type TensorEntry } from "./container.ts";
 
 /** A parsed header. */
 export interface SafetensorsHeader {
@@ -74,9 +68,8 @@ export function readSafetensorsHeader(file: Deno.FsFile, path: string): Safetens
   const tensors = new Map<string, TensorEntry>();
   const metadata: Record<string, string> = {};
   for (const [name, value] of Object.entries(json)) {
-    if (name.length > MAX_NAME_LENGTH) {
-      fail(`a tensor's name has ${name.length} characters, the limit is ${MAX_NAME_LENGTH}`);
-    }
+    const problem = nameProblem(name);
+    if (problem) fail(problem);
     if (name === "__metadata__") {
       if (!isRecord(value)) fail("its metadata is not an object");
       for (const [key, text] of Object.entries(value as Record<string, unknown>)) {

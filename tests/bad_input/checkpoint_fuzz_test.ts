@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { Checkpoint } from "../../runtime/weights/checkpoint.ts";
+import { encodeGguf } from "../gguf.ts";
 import { encodeSafetensors, safetensorsOf, withFolder } from "../safetensors.ts";
 
 const FILE = "model.safetensors";
@@ -83,6 +84,102 @@ Deno.test("Checkpoint.open() opens or refuses any index, and nothing outside the
     }),
     { numRuns: 300 },
   );
+});
+
+const GGUF = encodeGguf({
+  metadata: [
+    ["general.architecture", { text: "wan" }],
+    ["general.alignment", { u32: 32 }],
+    ["texts", { texts: ["a", "b", "c"] }],
+    ["numbers", { i32s: [1, 2, 3] }],
+    ["comfy.gguf.orig_shape.a", { i32s: [4, 8] }],
+  ],
+  tensors: [
+    ["a", { type: 8, shape: [1, 32], data: new Uint8Array(34) }],
+    ["b.weight", { type: 12, shape: [2, 256], data: new Uint8Array(288) }],
+    ["c.bias", { shape: [3], data: new Uint8Array(12) }],
+  ],
+});
+
+/** As {@linkcode openOrRefuse}, of a single file. */
+function openOrRefuseGguf(bytes: Uint8Array): "opened" | "refused" {
+  return withFolder({ "m.gguf": bytes }, (folder) => {
+    let checkpoint: Checkpoint;
+    try {
+      checkpoint = Checkpoint.open(`${folder}/m.gguf`);
+    } catch (error) {
+      assert.ok(error instanceof SyntaxError, `${(error as Error).stack}`);
+      assert.match(error.message, /^Cannot read "[^\n]{1,3500}$/);
+      return "refused";
+    }
+    using opened = checkpoint;
+    for (const name of opened.names) {
+      const { byteLength } = opened.find(name)!;
+      assert.ok(byteLength <= bytes.length);
+      opened.read(name, 0, new Uint8Array(byteLength));
+    }
+    return "opened";
+  });
+}
+
+Deno.test("Checkpoint.open() refuses a GGUF file that ends early, wherever that is", () => {
+  assert.equal(openOrRefuseGguf(GGUF), "opened");
+  for (let length = 0; length < GGUF.length; length++) {
+    assert.equal(openOrRefuseGguf(GGUF.slice(0, length)), "refused", `${length} bytes`);
+  }
+});
+
+Deno.test("Checkpoint.open() opens or refuses a GGUF file with any bytes of its header changed", () => {
+  const headerBytes = GGUF.length - 384;
+  const change = fc.tuple(fc.nat(headerBytes - 1), fc.oneof(fc.nat(255), fc.constantFrom(0, 255)));
+  const start = performance.now();
+  fc.assert(
+    fc.property(fc.array(change, { minLength: 1, maxLength: 8 }), (changes) => {
+      const bytes = GGUF.slice();
+      for (const [at, value] of changes) bytes[at] = value;
+      openOrRefuseGguf(bytes);
+    }),
+    { numRuns: 1500 },
+  );
+  assert.ok(performance.now() - start < 60_000);
+});
+
+Deno.test("Checkpoint.open() opens or refuses GGUF files of any counts, shapes, types and offsets", () => {
+  const number = fc.oneof(
+    fc.bigInt({ min: 0n, max: 70n }),
+    fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }),
+    fc.constantFrom(2n ** 31n, 2n ** 32n, 2n ** 53n, 2n ** 63n, 2n ** 64n - 32n),
+  );
+  const name = fc.oneof(
+    fc.string(),
+    fc.constantFrom("../../etc/passwd", "/a", "__proto__", "a\0b", "C:\\a"),
+  );
+  const tensor = fc.record({
+    type: fc.integer({ min: 0, max: 45 }),
+    shape: fc.array(number, { maxLength: 10 }),
+    offset: number,
+    data: fc.uint8Array({ maxLength: 300 }),
+  }, { requiredKeys: ["shape"] });
+  const contents = fc.record({
+    tensors: fc.array(fc.tuple(name, tensor), { maxLength: 4 }),
+    tensorCount: number,
+    keyCount: number,
+  }, { requiredKeys: ["tensors"] });
+  fc.assert(
+    fc.property(contents, (value) => {
+      openOrRefuseGguf(encodeGguf(value));
+    }),
+    { numRuns: 800 },
+  );
+});
+
+Deno.test("Checkpoint.open() refuses a GGUF header of millions of texts in bounded time", () => {
+  const start = performance.now();
+  const bytes = encodeGguf({ metadata: [["k", { bytes: new Uint8Array(70 * 2 ** 20) }]] });
+  // From bytes to texts, eight of the bytes for each: all of them empty.
+  new DataView(bytes.buffer).setUint32(24 + 8 + 1 + 4, 8, true);
+  assert.equal(openOrRefuseGguf(bytes), "refused");
+  assert.ok(performance.now() - start < 20_000);
 });
 
 /** Headers whose parsing could take the machine along: name, the header's text, what is said of it. */
