@@ -1,12 +1,12 @@
 /** The adapters that come with the bundled model, in every naming they are stored in. */
 import { strict as assert } from "node:assert";
 import { fileURLToPath } from "node:url";
+import { AdaptedComponent } from "../models/adapters/adapted_component.ts";
 import { BUNDLED_ADAPTERS } from "../models/adapters/bundled.ts";
 import { readAdapter } from "../models/adapters/read_adapter.ts";
 import type { Adapter } from "../models/adapters/types.ts";
 import { ORIGINAL_WAN } from "../models/families/wan/layouts.ts";
-import { Checkpoint } from "../runtime/mod.ts";
-import { componentOf } from "./adaptable.ts";
+import { Checkpoint, Weights } from "../runtime/mod.ts";
 import { changeReference } from "./adapter_reference.ts";
 
 const MODEL = new URL("../models/bundled/", import.meta.url);
@@ -30,7 +30,8 @@ function deltasOf(adapter: Adapter, rowsOf: (module: string) => number): Map<str
 for (const name of Object.keys(BUNDLED_ADAPTERS)) {
   Deno.test(`bundled adapter ${name} means the same in each of its files, and fits every linear of the blocks`, async () => {
     using checkpoint = Checkpoint.open(fileURLToPath(new URL("transformer", MODEL)));
-    const component = componentOf(checkpoint, "transformer", [ORIGINAL_WAN]);
+    const about = { target: "transformer", family: "Wan", layouts: [ORIGINAL_WAN] } as const;
+    const { info: component } = new AdaptedComponent(new Weights(checkpoint), about);
     const rows = new Map(component.modules.map(({ name, shape }) => [name, shape[0]!]));
     let first: Map<string, Float64Array> | undefined;
     for (const dialect of DIALECTS) {
