@@ -7,6 +7,8 @@ export const PATCH_SIDE = 2;
 const PATCH_FRAMES = 1;
 /** Axes of a token's position: place in the text, row, column. */
 const AXES = 3;
+/** Far more than any model has. */
+const MAX_LAYERS = 1024;
 /** Most channels of the timestep embedding. */
 const MAX_TIMESTEP_CHANNELS = 256;
 
@@ -17,8 +19,8 @@ export const Z_IMAGE_TRANSFORMER_CONFIG = z.object({
   all_f_patch_size: z.array(z.int().positive()).default([PATCH_FRAMES]),
   in_channels: z.int().positive().default(16),
   dim: z.int().positive().default(3840),
-  n_layers: z.int().positive().default(30),
-  n_refiner_layers: z.int().nonnegative().default(2),
+  n_layers: z.int().positive().max(MAX_LAYERS).default(30),
+  n_refiner_layers: z.int().nonnegative().max(MAX_LAYERS).default(2),
   n_heads: z.int().positive().default(30),
   n_kv_heads: z.int().positive().nullish(),
   norm_eps: z.number().positive().max(1).default(1e-5),

@@ -64,7 +64,7 @@ export function rotaryConstants(
     throw new RangeError(
       `Cannot place a token at ${outside.join(", ")}: the model knows ${
         axes_lens.join(", ")
-      } positions. Ask for a smaller size`,
+      } positions. Ask for a smaller size, or less text`,
     );
   }
   const { cos, sin } = rotaryTables(tokens, axes_dims, rope_theta);
