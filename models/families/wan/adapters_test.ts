@@ -30,7 +30,7 @@ function lowRank(
 }
 
 async function latents({ pipeline }: Bench, ...adapters: AppliedAdapter[]): Promise<Values> {
-  const { latents } = await pipeline.generate({ ...REQUEST, adapters });
+  const { latents } = await pipeline.generate({ ...REQUEST, numFrames: 1, adapters });
   return { shape: [latents.length], data: latents };
 }
 
@@ -166,4 +166,36 @@ Deno.test("WanPipeline.generate() lets programs of other adapters go where there
       }
     }
   }, { maxBytes: Math.floor(peak + (peak - weights) / 2) });
+});
+
+Deno.test("WanPipeline.generate() gives the same bits with adapters where weights are freed, streamed or pinned", async () => {
+  const sets = (bench: Bench) => [
+    [],
+    [lowRank(bench, "a", /attn1/)],
+    [lowRank(bench, "a", /attn1/, { mode: "merge", strength: 0.7 })],
+    [lowRank(bench, "b", /ffn/, { mode: "merge" }), lowRank(bench, "a", /attn1/)],
+    [lowRank(bench, "c", /SelfAttention/, { target: "text_encoder", mode: "merge" })],
+    [],
+  ];
+  const expected: Values[] = [];
+  let peakBytes = 0;
+  await withPipeline(async (bench) => {
+    for (const set of sets(bench)) expected.push(await latents(bench, ...set));
+    peakBytes = bench.device.peakBytes;
+  });
+  const offloaded = new Set(["text encoder", "transformer"]);
+  for (const isPinned of [false, true]) {
+    for (
+      const [name, options] of [
+        ["freed", { memory: { offloaded, isPinned } }],
+        ["little room", { maxBytes: Math.floor(peakBytes * 0.4), memory: { isPinned } }],
+      ] as const
+    ) {
+      await withPipeline(async (bench) => {
+        for (const [i, set] of sets(bench).entries()) {
+          assert.deepEqual(await latents(bench, ...set), expected[i], `${name}, set ${i}`);
+        }
+      }, options);
+    }
+  }
 });
