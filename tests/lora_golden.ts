@@ -6,7 +6,12 @@
 import { fileURLToPath } from "node:url";
 import { viewLayout } from "../models/checkpoints/layout_view.ts";
 import { readAdapter } from "../models/adapters/read_adapter.ts";
-import type { AdaptableComponent, Adapter, WeightChange } from "../models/adapters/types.ts";
+import type {
+  AdaptableComponent,
+  Adapter,
+  AppliedAdapter,
+  WeightChange,
+} from "../models/adapters/types.ts";
 import { ORIGINAL_WAN } from "../models/families/wan/layouts.ts";
 import type { Layout } from "../models/layouts.ts";
 import { Checkpoint, decodeElements, encodeElements, Weights } from "../runtime/mod.ts";
@@ -64,6 +69,21 @@ export function readUsed(
     const adapter = await readAdapter(fileOf(path), components);
     const isRounded = args.reference === "diffusers" && ROUNDED.includes(path);
     return { path, adapter: isRounded ? withRoundedScales(adapter) : adapter, strength };
+  }));
+}
+
+/** The adapters of a call as a request brings them, for all components that they change. */
+export function appliedOf(
+  used: readonly UsedAdapter[],
+  mode: AppliedAdapter["mode"],
+): AppliedAdapter[] {
+  const targets = ["transformer", "text_encoder"] as const;
+  return used.map(({ path, adapter, strength }) => ({
+    key: path,
+    adapter,
+    strength,
+    targets,
+    mode,
   }));
 }
 

@@ -123,12 +123,15 @@ def photo(seed, height, width):
 
 
 def run(folder, name, prompt, width=None, height=None, seed=42, steps=4, guidance=4.0, length=512, images=(),
-        is_distilled=True, strength=None):  # fmt: skip
-    """One call; `images` are uint8 arrays [height, width, 3]; with `strength`, adapted."""
+        is_distilled=True, strength=None, adapt=None):  # fmt: skip
+    """One call; `images` are uint8 arrays [height, width, 3]; with `strength`, adapted. `adapt` is called with the
+    loaded pipeline."""
     pipe = load(folder, is_distilled)
     if strength is not None:
         pipe.load_lora_weights(folder / "adapter-diffusers.safetensors", adapter_name="one")
         pipe.set_adapters("one", strength)
+    if adapt:
+        adapt(pipe)
     seen = {}
     steps_seen, latents, prompts, references = [], [], [], []
     spy(pipe.scheduler, "step", steps_seen)

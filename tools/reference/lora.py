@@ -25,6 +25,7 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors.torch import load_file
 from transformers import UMT5EncoderModel
 
+import flux2_pipeline
 import gguf_model
 from common import ROOT, Call, check_golden, exact, fresh_folder, generator, normal, write_golden
 from lora_files import AdapterFile, diffusers_metadata, kohya, original, shapes_of
@@ -492,13 +493,62 @@ def pipeline_calls(text, denoiser):
     ]
 
 
+# FLUX.2: joined projections, through its pipeline
+
+
+FLUX2 = "flux2/pipeline"
+FLUX2_SHAPES = {
+    "img_in": [32, 32], "single_stream_modulation.lin": [96, 32],
+    "double_blocks.0.img_attn.qkv": [96, 32], "double_blocks.0.txt_attn.qkv": [96, 32],
+    "double_blocks.0.img_attn.proj": [32, 32], "double_blocks.0.txt_attn.proj": [32, 32],
+    "double_blocks.0.img_mlp.0": [192, 32], "double_blocks.0.txt_mlp.2": [32, 96],
+    "single_blocks.1.linear1": [288, 32], "single_blocks.0.linear2": [32, 128],
+}  # fmt: skip
+
+
+def flux2_files():
+    original_names = AdapterFile(SEED + 80, FLUX2_SHAPES, lambda m: f"diffusion_model.{m}")
+    for module in FLUX2_SHAPES:
+        original_names.low_rank(module, ("lora_A.weight", "lora_B.weight"))
+    original_names.save(OUT / "flux2-original.safetensors")
+    flat = AdapterFile(SEED + 81, FLUX2_SHAPES, lambda m: f"lora_unet_{m.replace('.', '_')}")
+    for module in list(FLUX2_SHAPES)[2:]:
+        flat.low_rank(module, alpha=3)
+    flat.save(OUT / "flux2-kohya.safetensors")
+    lokr = AdapterFile(SEED + 82, FLUX2_SHAPES, lambda m: f"diffusion_model.{m}")
+    # Of 4 blocks, which do not end where those of q, k and v do.
+    for module in ("double_blocks.0.img_attn.qkv", "double_blocks.0.txt_attn.qkv"):
+        lokr.lokr(module, True, False, split=(4, 4))
+    lokr.lokr("single_blocks.1.linear1", True, True, split=(4, 4))
+    lokr.save(OUT / "flux2-lokr.safetensors")
+
+
+def flux2_call(name, adapters):
+    def load_all(pipe):
+        for i, (path, _) in enumerate(adapters):
+            pipe.load_lora_weights(str(OUT), weight_name=path, adapter_name=f"adapter{i}")
+        pipe.set_adapters([f"adapter{i}" for i in range(len(adapters))], [s for _, s in adapters])
+
+    made = flux2_pipeline.run(GOLDENS / FLUX2, name, "a red circle", 48, 32, 5, 2, 1.0, 64, adapt=load_all)  # fmt: skip
+    listed = [{"path": path, "strength": strength} for path, strength in adapters]
+    made.args |= {"base": FLUX2, "adapters": listed, "reference": "diffusers"}
+    return made
+
+
+def flux2_calls():
+    return [
+        flux2_call("pipeline-flux2", [("flux2-original.safetensors", 0.8), ("flux2-kohya.safetensors", 0.5)]),
+        flux2_call("pipeline-flux2-lokr", [("flux2-lokr.safetensors", 0.7)]),
+    ]  # fmt: skip
+
+
 def build():
     """Writes the adapter files; returns those whose changes the calls need."""
     fresh_folder(OUT)
     gguf_model.build(GOLDENS / QUANTISED, SEED + 5)
     for i, (name, (_, settings)) in enumerate(PEFT.items()):
         save_peft(name, SEED + 10 + i, **settings)
-    flux_kohya(), flux_xlabs(), z_image(), pipeline_files()
+    flux_kohya(), flux_xlabs(), z_image(), pipeline_files(), flux2_files()
     return files()
 
 
@@ -550,6 +600,7 @@ def calls(made):
         text_call("text-encoder-kohya", "UMT5, names with underscores", made["text-encoder-kohya"]),
         *flux_calls(),
         *pipeline_calls(*made["pipeline-both"]),
+        *flux2_calls(),
     ]  # fmt: skip
 
 
