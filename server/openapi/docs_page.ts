@@ -5,7 +5,7 @@
  */
 
 import { type JsonSchema, NO_EFFECT, type OpenApiDocument } from "./document.ts";
-import { type Operation, OPERATIONS } from "./operations.ts";
+import { type BodyName, type Operation, OPERATIONS } from "./operations.ts";
 
 const STYLE = `
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
@@ -102,6 +102,14 @@ function typeName({ anyOf, type, items, contentMediaType }: JsonSchema): string 
   return [...new Set(names)].filter((name) => name !== "null").join(" or ") || "null";
 }
 
+const EXAMPLE_BODY = '{"prompt": "a red circle"}';
+/** Of bodies that have no prompt. */
+const EXAMPLE_BODIES: Readonly<Partial<Record<BodyName, string>>> = {
+  SetLora: '{"lora_nickname": "style", "lora_path": "style.safetensors", "strength": 0.8}',
+  MergeLora: '{"strength": 0.8}',
+  UnmergeLora: '{"target": "all"}',
+};
+
 function example(
   { method, path, body }: Operation,
   base: string,
@@ -114,7 +122,7 @@ function example(
     ? ""
     : isForm
     ? ' -F prompt="in winter" -F image=@picture.png'
-    : ` -H "content-type: application/json" -d '{"prompt": "a red circle"}'`;
+    : ` -H "content-type: application/json" -d '${EXAMPLE_BODIES[body.schema] ?? EXAMPLE_BODY}'`;
   return `curl${verb} ${base}${path.replace("{id}", "$ID")}${key}${data}`;
 }
 

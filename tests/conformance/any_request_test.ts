@@ -7,6 +7,7 @@ import fc from "fast-check";
 import { encodeImage } from "../../media/encode.ts";
 import { findFfmpeg } from "../../media/video/mod.ts";
 import { imageEditFieldTable, imageFieldTable } from "../../server/contract/image_fields.ts";
+import { loraFieldTables } from "../../server/contract/lora_fields.ts";
 import { videoFieldTable } from "../../server/contract/video_fields.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { isErrorBody, type TestService, testService } from "../fakes/service.ts";
@@ -130,7 +131,8 @@ const path = fc.oneof(
     ...["/v1/videos", "/v1/videos/%ID%", "/v1/videos/%ID%/content", "/v1/videos/%ID%/cancel"],
     ...["/v1/videos/%ID%/events", "/v1/images/%ID%/content", "/v1/jobs", "/v1/models"],
     ...["/v1/models/gradients", "/health", "/health_generate", "/model_info", "/server_info"],
-    ...["/", "/v1/images/edits", "/v1/images/generations", "/v1/set_lora", "/v1/meshes"],
+    ...["/", "/v1/images/edits", "/v1/images/generations", "/v1/meshes"],
+    ...["/v1/set_lora", "/v1/merge_lora_weights", "/v1/unmerge_lora_weights", "/v1/list_loras"],
     ...["/v1/images/..%2f..%2fetc%2fpasswd/content", "/v1/videos/%00/content", "/v1/videos/%ff"],
   ),
   fc.webPath().map((text) => `/${text}`),
@@ -161,6 +163,8 @@ const anywhere: fc.Arbitrary<AnyRequest> = fc.tuple(method, path, query, header)
 const anyRequest = fc.oneof(
   json("/v1/images/generations", imageFieldTable.known),
   json("/v1/videos", videoFieldTable.known),
+  json("/v1/set_lora", loraFieldTables.set.known),
+  json("/v1/merge_lora_weights", loraFieldTables.merge.known),
   form("/v1/images/edits", imageEditFieldTable.known, ["image", "image[]", "mask", "other"]),
   form("/v1/videos", videoFieldTable.known, ["input_reference", "video_reference", "other"]),
   { weight: 3, arbitrary: anywhere },
@@ -177,8 +181,9 @@ async function check(service: TestService, request: AnyRequest, id: string): Pro
   clearTimeout(timer);
   const { status } = response;
   assert.ok(!signal.aborted, `no answer within ${HANG_MS} ms`);
-  // The queue is full or the server keeps nothing: it says so, and when to come again.
-  const isExplained = status < 500 || (status === 503 && isErrorBody(JSON.parse(text)));
+  // The queue is full, the server keeps nothing, or a hub does not answer: it says so.
+  const isExplained = status < 500 ||
+    ((status === 502 || status === 503) && isErrorBody(JSON.parse(text)));
   assert.ok(isExplained, `${status} ${text.slice(0, 500)}`);
   const isBare = init.method === "HEAD" || init.method === "OPTIONS";
   if (status >= 400 && !isBare) assert.ok(isErrorBody(JSON.parse(text)), text.slice(0, 500));

@@ -2,10 +2,11 @@
 
 import { strict as assert } from "node:assert";
 import { imageEditFieldTable, imageFieldTable } from "../../server/contract/image_fields.ts";
+import { loraFieldTables } from "../../server/contract/lora_fields.ts";
 import { videoFieldTable } from "../../server/contract/video_fields.ts";
 import { type AnswerName, ANSWERS } from "../../server/openapi/answers.ts";
 import { openApiDocument } from "../../server/openapi/document.ts";
-import { FIELD_NOTES } from "../../server/openapi/field_notes.ts";
+import { FIELD_NOTES, LORA_FIELD_NOTES } from "../../server/openapi/field_notes.ts";
 import { OPERATIONS } from "../../server/openapi/operations.ts";
 import { testService, until } from "../fakes/service.ts";
 
@@ -80,6 +81,9 @@ Deno.test("every field that has an effect is explained", () => {
     for (const name of known) {
       assert.ok(withoutEffect.has(name) || FIELD_NOTES[name], `${name} has no note`);
     }
+  }
+  for (const name of Object.values(loraFieldTables).flatMap(({ known }) => known)) {
+    assert.ok(LORA_FIELD_NOTES[name], `${name} has no note`);
   }
 });
 
