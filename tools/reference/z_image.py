@@ -25,7 +25,10 @@ FOLDER = common.GOLDENS.parent / "z_image"
 # Widths that fill no vector of four: dim / 3 * 8 is 85.
 TINY = dict(dim=32, n_layers=2, n_refiner_layers=1, n_heads=2, n_kv_heads=2, in_channels=4, cap_feat_dim=16,
             axes_dims=[8, 4, 4], axes_lens=[128, 32, 32])
-WIDE = dict(dim=384, n_layers=2, n_refiner_layers=1, n_heads=3, n_kv_heads=3, in_channels=16, cap_feat_dim=256,
+# Every width a multiple of 256, heads of 128.
+WIDE = dict(dim=768, n_layers=1, n_refiner_layers=1, n_heads=6, n_kv_heads=6, in_channels=16, cap_feat_dim=256,
+            axes_dims=[32, 48, 48], axes_lens=[1024, 64, 64])
+SMALL = dict(dim=384, n_layers=2, n_refiner_layers=1, n_heads=3, n_kv_heads=3, in_channels=16, cap_feat_dim=256,
             axes_dims=[32, 48, 48], axes_lens=[1024, 64, 64])
 TEXT = dict(vocab_size=912, hidden_size=256, intermediate_size=512, num_hidden_layers=3, num_attention_heads=4,
             num_key_value_heads=2, head_dim=128, max_position_embeddings=1024,
@@ -79,7 +82,7 @@ def components(folder, seed):
         (folder / name).mkdir(exist_ok=True, parents=True)
     text = Qwen3Model(Qwen3Config(**TEXT, attn_implementation="eager"))
     text.config.save_pretrained(folder / "text_encoder")
-    transformer = ZImageTransformer2DModel(**WIDE)
+    transformer = ZImageTransformer2DModel(**SMALL)
     vae = AutoencoderKL(**VAE)
     scheduler = FlowMatchEulerDiscreteScheduler(num_train_timesteps=1000, shift=3.0)
     for name, part in {"transformer": transformer, "vae": vae, "scheduler": scheduler}.items():
