@@ -108,7 +108,7 @@ for (const isDistilled of [true, false]) {
     const golden = new Golden("flux2/pipeline");
     await withPipeline(golden, isDistilled, async (pipeline) => {
       const isMeant = ({ args }: GoldenCall) =>
-        args["is_distilled"] === isDistilled && args["strength"] === null;
+        args["is_distilled"] === isDistilled && args["strength"] === null && args["file"] === null;
       for (const call of golden.calls.filter(isMeant)) {
         await t.step(call.name, () => checkCall(golden, call, pipeline));
       }
@@ -138,4 +138,24 @@ Deno.test("Flux2Pipeline.generate() applies adapters under diffusers' names and 
     const again = await pipeline.generate(requestOf(golden, call, pipeline));
     assert.deepEqual(again.latents, plain.latents, "nothing of the adapters is left");
   });
+});
+
+Deno.test("Flux2Pipeline.generate() gives the picture of diffusers from a GGUF file of mixed types under the original names", async () => {
+  const golden = new Golden("flux2/pipeline");
+  const call = golden.call("gguf");
+  const file = `${golden.folder}/${call.args["file"]}`;
+  const device = await openDevice();
+  try {
+    using pipeline = await openPipeline(file, {
+      textEncoder: `${golden.folder}/text_encoder`,
+      vae: `${golden.folder}/vae`,
+      tokenizer: golden.folder,
+    });
+    assert.equal(pipeline.info.precisions.transformer, "q4_0");
+    assert.equal(pipeline.info.defaults.numInferenceSteps, 4);
+    await pipeline.load(device);
+    await checkCall(golden, call, pipeline);
+  } finally {
+    device.destroy();
+  }
 });

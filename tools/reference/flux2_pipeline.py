@@ -15,9 +15,9 @@ from safetensors.torch import save_file
 from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 import common
+import flux2_gguf
 from common import Call, generator, normal, randomise
 from kl import picture
-from pipeline import spy
 
 TOKENIZER = common.GOLDENS.parent / "tokenizers" / "qwen2"
 # What `apply_chat_template` makes with `enable_thinking=False`, as tokenizers/qwen2/chat.json has it.
@@ -71,6 +71,7 @@ def save_pipeline(folder, seed):
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copyfile(TOKENIZER / name, folder / "tokenizer" / name)
     save_adapters(folder, seed + 30)
+    flux2_gguf.build(folder, seed + 40)
     for path in folder.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
 
@@ -123,20 +124,19 @@ def photo(seed, height, width):
 
 
 def run(folder, name, prompt, width=None, height=None, seed=42, steps=4, guidance=4.0, length=512, images=(),
-        is_distilled=True, strength=None, adapt=None):  # fmt: skip
+        is_distilled=True, strength=None, adapt=None, transformer=None):  # fmt: skip
     """One call; `images` are uint8 arrays [height, width, 3]; with `strength`, adapted. `adapt` is called with the
-    loaded pipeline."""
+    loaded pipeline; `transformer` takes the place of the folder's."""
     pipe = load(folder, is_distilled)
+    if transformer is not None:
+        pipe.transformer = transformer
     if strength is not None:
         pipe.load_lora_weights(folder / "adapter-diffusers.safetensors", adapter_name="one")
         pipe.set_adapters("one", strength)
     if adapt:
         adapt(pipe)
     seen = {}
-    steps_seen, latents, prompts, references = [], [], [], []
-    spy(pipe.scheduler, "step", steps_seen)
-    spy(pipe, "encode_prompt", prompts)
-    spy(pipe, "prepare_image_latents", references)
+    latents = []
 
     def keep(_pipe, _step, _timestep, values):
         latents.append(values["latents"][0].clone())
@@ -150,13 +150,10 @@ def run(folder, name, prompt, width=None, height=None, seed=42, steps=4, guidanc
     height, width = frame.shape[:2]
     seen["sigmas"] = pipe.scheduler.sigmas.float()
     seen["timesteps"] = pipe.scheduler.timesteps.float()
-    seen["prompt_embeds"] = prompts[0][1][0][0, [0, 8, 20, length - 1]]
-    if references:
-        seen["references"] = references[0][1][0][0]
     args = {
         "prompt": prompt, "width": width, "height": height, "num_inference_steps": steps,
         "guidance_scale": guidance, "max_sequence_length": length, "seed": seed, "is_distilled": is_distilled,
-        "strength": strength,
+        "strength": strength, "file": transformer and flux2_gguf.NAME,
     }  # fmt: skip
     inputs = {f"image{i}": torch.from_numpy(image.copy()) for i, image in enumerate(images)}
     outputs = {"latents": latents[-1], "frame": torch.from_numpy(np.ascontiguousarray(frame)).float()}
@@ -177,4 +174,6 @@ def calls(folder, _seed):
         run(folder, "base_picture", "paint it red", 32, 48, 12, 4, 2.5, 64, [photo(53, 64, 64)],
             is_distilled=False),
         run(folder, "adapted", "a red circle on a blue background", 64, 48, length=64, strength=0.8),
+        run(folder, "gguf", "the first beside the second", 48, 48, 6, 3, 1.0, 64,
+            [photo(51, 64, 80)], transformer=flux2_gguf.load(folder)),
     ]  # fmt: skip

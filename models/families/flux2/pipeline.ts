@@ -25,11 +25,12 @@ import type {
 import { PromptCache } from "../../prompt_cache.ts";
 import { qwen3ChatPrompt } from "../../tokenizers/qwen3_chat.ts";
 import { checkPictures, checkRequest } from "../check_request.ts";
+import type { Results } from "../picture_runs.ts";
 import { componentsOf, type Flux2Components, openFlux2Components } from "./components.ts";
 import { flux2Info } from "./defaults.ts";
 import { ORIGINAL_FLUX2 } from "./layouts.ts";
 import { tokenCount, type TokenGrid } from "./positions.ts";
-import { pictureStages, requestStages, type Results, type Work } from "./runs.ts";
+import { givenStages, requestStages, type Work } from "./runs.ts";
 import { flux2Schedule } from "./schedule.ts";
 import { Flux2Session } from "./session.ts";
 import type { SessionShape } from "./session_tensors.ts";
@@ -194,7 +195,7 @@ export class Flux2Pipeline implements Pipeline {
     // 3. Given pictures, whose tiles are put together on this side.
     control.onProgress?.({ stage: "encode", step: 0, totalSteps: pictures.length + 1 });
     const moments: Float32Array[] = [];
-    await session.programs.run(pictureStages(work, moments), control);
+    await session.programs.run(givenStages(work, moments), control);
     lap("encode");
 
     // 4. Text, denoising and decoding in one sequence, so that the GPU never waits for this thread.

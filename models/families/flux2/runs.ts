@@ -2,13 +2,14 @@
 import { elementCount, type Run } from "../../../runtime/mod.ts";
 import { adaptersAffecting } from "../../adapters/affecting.ts";
 import { timestepEmbedding } from "../../embeddings.ts";
-import { checkFirstStep, explainNonFinite, isFinite } from "../../non_finite.ts";
-import type { PipelineControl, PipelineRequest, PipelineResult } from "../../pipeline.ts";
+import { checkFirstStep } from "../../non_finite.ts";
+import type { PipelineControl, PipelineRequest } from "../../pipeline.ts";
 import { toSignedRange, toUnitRange } from "../../pixels.ts";
 import type { StageRuns } from "../../memory/stage.ts";
 import type { PromptCache } from "../../prompt_cache.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
 import { qwen3Embeddings } from "../../text_encoders/qwen3.ts";
+import { pictureRuns, type Results } from "../picture_runs.ts";
 import { previewSteps } from "../preview_steps.ts";
 import { componentsOf, type Flux2Components } from "./components.ts";
 import type { Flux2Session } from "./session.ts";
@@ -32,17 +33,14 @@ export interface Work {
   readonly lap: (stage: string) => void;
 }
 
-/** Results as they come in. */
-export type Results = { -readonly [Key in "latents" | "frames"]: PipelineResult[Key] };
-
 /**
  * Encodes the given pictures.
  *
  * @param moments filled with what the encoder gives for each, in order, when all has run
  */
-export function* pictureStages(work: Work, moments: Float32Array[]): Generator<StageRuns> {
+export function* givenStages(work: Work, moments: Float32Array[]): Generator<StageRuns> {
   if (work.session.encoders.length === 0) return;
-  yield { stage: "encode", runs: () => pictureRuns(work, moments) };
+  yield { stage: "encode", runs: () => givenRuns(work, moments) };
 }
 
 /**
@@ -61,38 +59,25 @@ export function* requestStages(
   yield* textStages(work);
   yield { stage: "begin", runs: () => [beginRun(work)] };
   yield { stage: "denoise", runs: () => denoiseRuns(work) };
-  yield { stage: "decode", runs: () => decodeRuns(work, result) };
+  const components = componentsOf(work.components);
+  yield { stage: "decode", runs: () => pictureRuns({ ...work, components }, result) };
 }
 
-function* pictureRuns(
-  { session, request, control }: Work,
-  moments: Float32Array[],
-): Generator<Run> {
+function* givenRuns({ session, request, control }: Work, moments: Float32Array[]): Generator<Run> {
   const { shape, tensors, programs, encoders } = session;
   const { pictures = [] } = request;
   const grids = distinctGrids(shape);
   for (const [i, picture] of pictures.entries()) {
     const kind = indexOfGrid(grids, shape.references[i]!);
-    const runs = encoders[kind]!.runs((name) => programs.get(name), (_, result) => {
-      if (!result) return;
-      moments[i] = result;
-      control.onProgress?.({ stage: "encode", step: i + 1, totalSteps: pictures.length + 1 });
-    });
-    let isFirst = true;
-    for (const run of runs) {
-      if (!isFirst) {
-        yield run;
-        continue;
-      }
-      isFirst = false;
-      yield {
-        ...run,
-        before: () => {
-          tensors.pixels[kind]!.write(toSignedRange(picture.data));
-          run.before?.();
-        },
-      };
-    }
+    yield* encoders[kind]!.runs(
+      (name) => programs.get(name),
+      (_, result) => {
+        if (!result) return;
+        moments[i] = result;
+        control.onProgress?.({ stage: "encode", step: i + 1, totalSteps: pictures.length + 1 });
+      },
+      () => tensors.pixels[kind]!.write(toSignedRange(picture.data)),
+    );
   }
 }
 
@@ -229,36 +214,4 @@ function* denoiseRuns(work: Work): Generator<Run> {
 /** The timestep that the transformer embeds: the scheduler's, there and back through [0, 1] in f32. */
 function modelTimestep(timestep: number): number {
   return Math.fround(Math.fround(timestep / 1000) * 1000);
-}
-
-/** The latents as the caller gets them, and then the picture. */
-function* decodeRuns(work: Work, result: Results): Generator<Run> {
-  const { components, session, request, control, lap } = work;
-  const { programs, tensors, decoder } = session;
-  const { guidanceScale } = request;
-  const totalSteps = decoder.tileCount;
-  yield {
-    programs: [programs.get("finish")],
-    stage: "decode",
-    before: () => control.onProgress?.({ stage: "decode", step: 0, totalSteps }),
-    reads: [tensors.latents],
-    finished: ([latents]) => {
-      result.latents = latents!;
-      if (isFinite(result.latents)) return;
-      const parts = Object.values(componentsOf(components));
-      throw explainNonFinite("the transformer", parts, guidanceScale);
-    },
-  };
-  yield* decoder.runs((name) => programs.get(name), (done, pixels) => {
-    if (pixels) {
-      if (!isFinite(pixels)) {
-        throw explainNonFinite("the autoencoder", [components.vae.weights], guidanceScale);
-      }
-      const frame = toUnitRange(pixels);
-      if (control.onFrame) control.onFrame(frame);
-      else result.frames.push(frame);
-    }
-    control.onProgress?.({ stage: "decode", step: done, totalSteps });
-    if (pixels) lap("decode");
-  });
 }
