@@ -16,10 +16,12 @@ first elements of the call `probe`, so that each element counts; those of vector
 import functools
 import json
 import sys
+import tempfile
+from pathlib import Path
 
 import diffusers.loaders.lora_conversion_utils as conversion
 import torch
-from diffusers import WanPipeline, WanTransformer3DModel
+from diffusers import WanPipeline, WanTransformer3DModel, ZImagePipeline
 from peft import LoHaConfig, LoKrConfig, LoraConfig, PeftModel, get_peft_model
 from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors.torch import load_file
@@ -27,6 +29,7 @@ from transformers import UMT5EncoderModel
 
 import flux2_pipeline
 import gguf_model
+import z_image as z_image_models
 from common import ROOT, Call, check_golden, exact, fresh_folder, generator, normal, write_golden
 from lora_files import AdapterFile, diffusers_metadata, kohya, original, shapes_of
 from pipeline import run_pipeline
@@ -542,6 +545,34 @@ def flux2_calls():
     ]  # fmt: skip
 
 
+def z_image_pipeline_call():
+    names = ("lora.down.weight", "lora.up.weight")
+    with tempfile.TemporaryDirectory() as folder:
+        pipe = ZImagePipeline(**z_image_models.components(Path(folder), 47))
+    pipe.set_progress_bar_config(disable=True)
+    state = {n: list(p.shape) for n, p in pipe.transformer.named_parameters()}
+    file = AdapterFile(SEED + 83, {}, None, torch.float16)
+    for block in ("layers.0", "context_refiner.0"):
+        width, columns = state[f"{block}.attention.to_q.weight"]
+        prefix = f"diffusion_model.{block}"
+        flux_pair(file, f"{prefix}.attention.qkv", 3 * width, columns, 4, 2, names)
+        flux_pair(file, f"{prefix}.attention.out", columns, width, 4, 2, names)
+        flux_pair(file, f"{prefix}.feed_forward.w1", *state[f"{block}.feed_forward.w1.weight"], 4, 2, names)
+    file.save(OUT / "z-image-pipeline.safetensors")
+    pipe.load_lora_weights(str(OUT), weight_name="z-image-pipeline.safetensors", adapter_name="one")
+    pipe.set_adapters("one", 0.6)
+    made = z_image_models.picture_call(
+        pipe, "pipeline-z-image", 7, prompt="a red cat", num_inference_steps=2, guidance_scale=0.0,
+        height=24, width=32,
+    )  # fmt: skip
+    made.args |= {
+        "base": "z_image/pipeline",
+        "adapters": [{"path": "z-image-pipeline.safetensors", "strength": 0.6}],
+        "reference": "diffusers",
+    }
+    return made
+
+
 def build():
     """Writes the adapter files; returns those whose changes the calls need."""
     fresh_folder(OUT)
@@ -601,6 +632,7 @@ def calls(made):
         *flux_calls(),
         *pipeline_calls(*made["pipeline-both"]),
         *flux2_calls(),
+        z_image_pipeline_call(),
     ]  # fmt: skip
 
 
