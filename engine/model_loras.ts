@@ -24,16 +24,10 @@ export class ModelLoras {
 
   /** Nothing is read yet. */
   constructor({ loraCacheBytes, namedLoras = {}, onNote }: ModelLorasOptions = {}) {
-    const named = new Map(Object.entries(namedLoras));
     this.#onNote = onNote;
     this.#cache = new LoraCache({
       ...(loraCacheBytes === undefined ? {} : { maxBytes: loraCacheBytes }),
-      find: (path) =>
-        obtainAdapter(
-          named.get(path) ?? path,
-          {},
-          () => onNote?.(`Fetching adapter ${path} from the hub`),
-        ),
+      find: (path) => this.#findFile(path, new Map(Object.entries(namedLoras))),
       read: (path, options) => this.#readFile(path, options),
     });
   }
@@ -63,6 +57,17 @@ export class ModelLoras {
     const added = new Map([...needed].filter(([key]) => !held.has(key)));
     for (const key of added.keys()) held.add(key);
     return { uses: applied.map(({ adapter: _, ...use }) => use), added, forgotten };
+  }
+
+  async #findFile(path: string, named: ReadonlyMap<string, string>): Promise<string> {
+    const note = () => this.#onNote?.(`Fetching adapter ${path} from the hub`);
+    try {
+      return await obtainAdapter(named.get(path) ?? path, {}, note);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotFound) || named.size === 0) throw error;
+      const names = [...named.keys()].join(", ");
+      throw new Deno.errors.NotFound(`${error.message}; this model comes with ${names}`);
+    }
   }
 
   async #readFile(path: string, options: { alpha?: number }): Promise<Adapter> {

@@ -146,5 +146,6 @@ Deno.test("WorkerEngine knows adapters by the names that it was given", () =>
     (folder) =>
       withEngine(async ({ colour, use }) => {
         assert.equal(await colour([{ path: "outline" }]), await colour([use("a")]));
+        await assert.rejects(colour([{ path: "outlin" }]), /this model comes with outline$/);
       }, { namedLoras: { outline: join(folder, "x.safetensors") } }),
   ));

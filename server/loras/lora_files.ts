@@ -55,7 +55,8 @@ export class LoraFiles {
     if (!hub) {
       throw badRequest(
         `Cannot find adapter '${shorten(path)}': no file of that name is in a folder that this ` +
-          "server was given for adapters; use one that is, or a hub id",
+          "server was given for adapters; use one that is, or " +
+          ["a hub id", ...this.#named.keys()].join(" or "),
         "lora_path",
         LORA_NOT_FOUND,
       );

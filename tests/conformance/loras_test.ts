@@ -545,6 +545,12 @@ Deno.test("a name that the server was given stands for its file", async () => {
         await service.set("outline", { lora_path: "outline" }),
       );
       assert.equal(adapters[0].path, "outline");
+      const { detail } = await answer(
+        "Error",
+        await service.set("x", { lora_path: "outlin" }),
+        400,
+      );
+      assert.match(detail, /use one that is, or a hub id or outline$/);
     }, { settings: { namedLoras: { outline: file } } });
   } finally {
     await Deno.remove(folder, { recursive: true });
