@@ -35,6 +35,8 @@ export interface ForeignPart {
   readonly path: string;
   readonly config: JsonObject;
   open(): TensorSource;
+  /** Of a text encoder whose file holds its tokenizer. */
+  readonly readTokenizer?: () => Promise<Tokenizer>;
 }
 
 /** What {@linkcode ModelFiles} is made of. */

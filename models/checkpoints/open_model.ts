@@ -1,5 +1,5 @@
 /** From paths that a user names to the files of a model. */
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { findSnapshot } from "../../hub/cache.ts";
 import { describeFileError, type JsonObject, readJsonObject } from "../../hub/json_file.ts";
 import {
@@ -9,6 +9,7 @@ import {
   readModelIndex,
 } from "../../hub/model_index.ts";
 import { Checkpoint } from "../../runtime/mod.ts";
+import { hasTokenizer, readEmbeddedTokenizer } from "../tokenizers/embedded.ts";
 import { loadTokenizer } from "../tokenizers/mod.ts";
 import type { ComponentName, FamilyDefaults, FamilyFiles } from "./component_format.ts";
 import { type ForeignPart, ModelFiles } from "./model_files.ts";
@@ -19,7 +20,7 @@ export interface PartPaths {
   readonly transformer?: string;
   readonly textEncoder?: string;
   readonly vae?: string;
-  /** A folder with the files of a tokenizer, or of a whole model. */
+  /** A folder with the files of a tokenizer, or of a whole model, one of these files, or a GGUF file that holds one. */
   readonly tokenizer?: string;
 }
 
@@ -69,21 +70,30 @@ async function collect(
   const found = new Map<string, ForeignPart>();
   const isFile = (await Deno.stat(model)).isFile;
   const inModel = isFile ? openFile(model, families, opened) : [];
-  for (const component of inModel) found.set(component.format.component, toPart(component, model));
+  for (const component of inModel) {
+    found.set(component.format.component, toPart(component, model, opened[0]!));
+  }
   for (const name of NAMES) {
     const path = parts[COMPONENTS[name].part];
     if (path !== undefined) found.set(name, await openPart(name, path, families, opened));
   }
-  const tokenizer = parts.tokenizer;
-  const options = {
-    path: model,
-    parts: found,
-    opened,
-    ...(tokenizer === undefined ? {} : { tokenizer: () => openTokenizer(tokenizer) }),
+  const named = parts.tokenizer;
+  const options = (index: ModelIndex | undefined) => {
+    const embedded = index?.components.has("tokenizer")
+      ? undefined
+      : found.get("text_encoder")?.readTokenizer;
+    const tokenizer = named === undefined ? embedded : () => openTokenizer(named);
+    return {
+      path: model,
+      parts: found,
+      opened,
+      ...(index ? { index } : {}),
+      ...(tokenizer === undefined ? {} : { tokenizer }),
+    };
   };
   if (!isFile) {
     const index = await readModelIndex(model);
-    return new ModelFiles({ ...options, ...index, index });
+    return new ModelFiles({ ...options(index), ...index });
   }
   const transformer = found.get("transformer");
   if (!transformer) {
@@ -94,10 +104,10 @@ async function collect(
   }
   const family = familyOf(transformer, families)!;
   const defaults = family.defaults(transformer.config, transformer.path);
-  const missing = missingParts(found, tokenizer);
+  const missing = missingParts(found, named);
   const index = missing.length === 0 ? undefined : await cachedIndex(defaults);
   if (missing.length > 0 && !index) throw missingError(model, inModel, missing, defaults);
-  return new ModelFiles({ ...options, ...defaults, ...(index ? { index } : {}) });
+  return new ModelFiles({ ...options(index), ...defaults });
 }
 
 /** The components in a file; at least one. */
@@ -120,9 +130,20 @@ function openFile(
   );
 }
 
-function toPart({ format, tensors }: RecognisedComponent, path: string): ForeignPart {
+function toPart(
+  { format, tensors }: RecognisedComponent,
+  path: string,
+  checkpoint: Checkpoint,
+): ForeignPart {
   const { className } = format;
-  return { className, path, config: format.config(tensors), open: () => tensors };
+  const readTokenizer = () => Promise.resolve(readEmbeddedTokenizer(checkpoint));
+  return {
+    className,
+    path,
+    config: format.config(tensors),
+    open: () => tensors,
+    ...(hasTokenizer(checkpoint) ? { readTokenizer } : {}),
+  };
 }
 
 /** A part that a flag named. */
@@ -137,7 +158,7 @@ async function openPart(
   if (stat.isFile) {
     const components = openFile(path, families, opened);
     const component = components.find(({ format }) => format.component === name);
-    if (component) return toPart(component, path);
+    if (component) return toPart(component, path, opened.at(-1)!);
     const held = listed(components.map(({ format }) => format.name));
     throw new TypeError(`Cannot use "${path}" as the ${words}: it holds ${held}`);
   }
@@ -167,8 +188,11 @@ function classOf({ _class_name: own, architectures }: JsonObject): string {
 
 async function openTokenizer(path: string) {
   const { isFile } = await statPart(path, "tokenizer", "--tokenizer");
+  if (isFile && !/\.(?:gguf|safetensors)$/i.test(path)) return await loadTokenizer(dirname(path));
   if (isFile) {
-    throw new TypeError(`Cannot use "${path}" as the tokenizer: give the folder that it lies in`);
+    using checkpoint = Checkpoint.open(path);
+    if (hasTokenizer(checkpoint)) return readEmbeddedTokenizer(checkpoint);
+    throw new TypeError(`Cannot use "${path}" as the tokenizer: it holds none`);
   }
   const isModel = await exists(join(path, MODEL_INDEX));
   const folder = isModel ? await componentFolder(await readModelIndex(path), "tokenizer") : path;
@@ -190,7 +214,7 @@ function missingParts(
   tokenizer: string | undefined,
 ): { readonly words: string; readonly flag: string }[] {
   const missing = NAMES.filter((name) => !found.has(name)).map((name) => COMPONENTS[name]);
-  return tokenizer === undefined
+  return tokenizer === undefined && !found.get("text_encoder")?.readTokenizer
     ? [...missing, { words: "tokenizer", flag: "--tokenizer" }]
     : missing;
 }

@@ -21,8 +21,28 @@ const MODEL_TYPES = ["", "Unigram", "BPE", "word", "character"];
 
 const SPACE_MARK = "\u2581";
 
+/** A Unigram model of SentencePiece. */
+export interface SentencePieceModel {
+  /** Text of each piece; its place is its id. */
+  readonly pieces: readonly string[];
+  readonly scores: ArrayLike<number>;
+  /** `ModelProto.SentencePiece.Type` of each. */
+  readonly types: readonly number[];
+  /** Unknown characters become pieces of bytes. */
+  readonly byteFallback: boolean;
+  /** What an unknown piece is decoded to. */
+  readonly unkSurface: string;
+  /** The mark of a space stands after its word. */
+  readonly whitespaceAsSuffix: boolean;
+  /** Compiled rules of normalisation; none when empty. */
+  readonly charsmap: Uint8Array;
+  readonly addDummyPrefix: boolean;
+  readonly removeExtraWhitespaces: boolean;
+  readonly escapeWhitespaces: boolean;
+}
+
 /** What a model file says. Field numbers are those of `sentencepiece_model.proto`. */
-interface ModelFile {
+interface ModelFile extends SentencePieceModel {
   readonly pieces: string[];
   readonly scores: number[];
   readonly types: number[];
@@ -50,13 +70,27 @@ export function readSentencePieceModel(
   file: string,
   special: SpecialTokens = {},
 ): Tokenizer {
-  const model = parse(bytes, file);
+  const model = parseSentencePieceModel(bytes, file);
   if (model.modelType !== 1) {
     const name = MODEL_TYPES[model.modelType] ?? `type ${model.modelType}`;
     throw new TypeError(
       `Cannot read ${file}: its model "${name}" is not supported; supported is Unigram`,
     );
   }
+  return sentencePieceTokenizer(model, file, special);
+}
+
+/**
+ * Makes a tokenizer of what a SentencePiece model says, as {@linkcode readSentencePieceModel} does.
+ *
+ * @param file name of the file, for errors
+ * @throws {TypeError} if it has no unknown piece, or lacks a special token
+ */
+export function sentencePieceTokenizer(
+  model: SentencePieceModel,
+  file: string,
+  special: SpecialTokens = {},
+): Tokenizer {
   const { pieces, scores, types, byteFallback } = model;
   const unkId = types.indexOf(PieceType.unknown);
   if (unkId === -1) throw new TypeError(`Cannot read ${file}: it has no unknown piece`);
@@ -85,7 +119,7 @@ export function readSentencePieceModel(
 }
 
 /** Turns marks into spaces and takes one that was put in front away again. */
-function decoder(model: ModelFile): (pieces: readonly string[]) => string[] {
+function decoder(model: SentencePieceModel): (pieces: readonly string[]) => string[] {
   const toText = metaspaceDecoder(SPACE_MARK, false);
   return (pieces) => {
     const text = decodeBytes(toText(pieces)).join("");
@@ -95,7 +129,10 @@ function decoder(model: ModelFile): (pieces: readonly string[]) => string[] {
 }
 
 /** SentencePiece's normalizer: its rules, then its treatment of spaces. */
-function sentencePieceNormalizer(model: ModelFile, userDefined: ReadonlySet<number>): Normalizer {
+function sentencePieceNormalizer(
+  model: SentencePieceModel,
+  userDefined: ReadonlySet<number>,
+): Normalizer {
   const charsmap = model.charsmap.length === 0 ? undefined : new Charsmap(model.charsmap);
   const symbols = new PieceTrie([...userDefined].map((id) => [model.pieces[id]!, id]));
   return (text) => {
@@ -151,7 +188,15 @@ function rewrite(
   return out.toString();
 }
 
-function parse(bytes: Uint8Array, file: string): ModelFile {
+/** Reads the fields of a `.model` file.
+ *
+ * @param file its name, for errors
+ * @throws {TypeError} if it is malformed
+ */
+export function parseSentencePieceModel(
+  bytes: Uint8Array,
+  file: string,
+): SentencePieceModel & { readonly modelType: number } {
   const model: ModelFile = {
     pieces: [],
     scores: [],

@@ -1,5 +1,12 @@
 import { readFully, type TensorEntry } from "./container.ts";
-import { GGUF_MAGIC, type GgufValue, readGgufHeader } from "./gguf.ts";
+import {
+  GGUF_MAGIC,
+  type GgufArray,
+  type GgufHeader,
+  type GgufValue,
+  readGgufHeader,
+} from "./gguf.ts";
+import { readGgufArray } from "./gguf_array.ts";
 import { readSafetensorsHeader } from "./safetensors.ts";
 import { applyScales } from "./scales.ts";
 import type { StoredTensor, TensorSource } from "./tensor_source.ts";
@@ -39,17 +46,19 @@ export class Checkpoint implements TensorSource, Disposable {
   readonly path: string;
   /** What the file says beside tensors, as far as it is short; nothing of a folder. */
   readonly metadata: ReadonlyMap<string, GgufValue>;
+  readonly #arrays: ReadonlyMap<string, GgufArray>;
   readonly #tensors: ReadonlyMap<string, FileTensor>;
   readonly #files: OpenFile[];
 
   private constructor(
     path: string,
-    metadata: ReadonlyMap<string, GgufValue>,
+    { metadata, arrays }: Omit<Header, "tensors">,
     tensors: ReadonlyMap<string, FileTensor>,
     files: OpenFile[],
   ) {
     this.path = path;
     this.metadata = metadata;
+    this.#arrays = arrays;
     this.#tensors = tensors;
     this.#files = files;
   }
@@ -64,13 +73,13 @@ export class Checkpoint implements TensorSource, Disposable {
     const files: OpenFile[] = [];
     try {
       const tensors = new Map<string, FileTensor>();
-      let metadata: ReadonlyMap<string, GgufValue> = new Map();
+      let said: Omit<Header, "tensors"> = { metadata: new Map(), arrays: new Map() };
       const listed: WeightFile[] = isFile(path) ? [{ path }] : listFiles(path);
       for (const { path: filePath, expected } of listed) {
         const source = { path: filePath, file: openFile(filePath) };
         files.push(source);
         const header = readHeader(source);
-        if (listed.length === 1) metadata = header.metadata;
+        if (listed.length === 1) said = header;
         for (const name of expected ?? header.tensors.keys()) {
           const entry = header.tensors.get(name);
           if (!entry) {
@@ -82,7 +91,7 @@ export class Checkpoint implements TensorSource, Disposable {
           tensors.set(name, { ...entry, source });
         }
       }
-      return new Checkpoint(path, metadata, applyScales(tensors, readWhole, path), files);
+      return new Checkpoint(path, said, applyScales(tensors, readWhole, path), files);
     } catch (error) {
       for (const { file } of files) file.close();
       throw error;
@@ -123,17 +132,28 @@ export class Checkpoint implements TensorSource, Disposable {
     }
   }
 
+  /**
+   * An array of the metadata of a GGUF file, or nothing.
+   *
+   * @throws {SyntaxError} when it is too long, or the file is no longer as it was
+   */
+  readArray(key: string): string[] | ArrayLike<number> | undefined {
+    const array = this.#arrays.get(key);
+    const [source] = this.#files;
+    return array && source && readGgufArray(source.file, array, source.path);
+  }
+
   /** Closes the files; further calls do nothing. */
   [Symbol.dispose](): void {
     for (const { file } of this.#files.splice(0)) file.close();
   }
 }
 
+/** What a file of any container says. */
+type Header = GgufHeader;
+
 /** Reads what a file says of its tensors; its first bytes tell which container it is. */
-function readHeader({ file, path }: OpenFile): {
-  tensors: ReadonlyMap<string, TensorEntry>;
-  metadata: ReadonlyMap<string, GgufValue>;
-} {
+function readHeader({ file, path }: OpenFile): Header {
   const head = new Uint8Array(Math.min(4, file.statSync().size));
   readFully(file, 0, head);
   const magic = head.byteLength === 4 ? new DataView(head.buffer).getUint32(0, true) : 0;
@@ -145,7 +165,7 @@ function readHeader({ file, path }: OpenFile): {
     );
   }
   const { tensors, metadata } = readSafetensorsHeader(file, path);
-  return { tensors, metadata: new Map(Object.entries(metadata)) };
+  return { tensors, metadata: new Map(Object.entries(metadata)), arrays: new Map() };
 }
 
 function readWhole({ source, byteOffset, byteLength }: FileTensor): Uint8Array {

@@ -10,12 +10,26 @@ import { GGML_TYPES } from "./gguf_types.ts";
 /** A value of the metadata; arrays are kept where they are numbers and few. */
 export type GgufValue = number | string | boolean | readonly number[];
 
+/** Where an array of the metadata lies. */
+export interface GgufArray {
+  /** The number of its elements' type. */
+  readonly type: number;
+  /** How many elements it has. */
+  readonly length: number;
+  /** Of its first element, from the start of the file. */
+  readonly byteOffset: number;
+  /** Of all elements. */
+  readonly byteLength: number;
+}
+
 /** A parsed header. */
 export interface GgufHeader {
   /** By name, in the order of the file. */
   readonly tensors: ReadonlyMap<string, TensorEntry>;
   /** Without long texts and arrays, such as those of a tokenizer. */
   readonly metadata: ReadonlyMap<string, GgufValue>;
+  /** All arrays of the metadata; {@linkcode readGgufArray} reads them. */
+  readonly arrays: ReadonlyMap<string, GgufArray>;
 }
 
 /** The first four bytes of a file, as a little-endian number: `GGUF`. */
@@ -52,10 +66,12 @@ export function readGgufHeader(file: Deno.FsFile, path: string): GgufHeader {
   const tensorCount = readCount(reader, "tensors", fail);
   const keyCount = readCount(reader, "keys of metadata", fail);
   const metadata = new Map<string, GgufValue>();
+  const arrays = new Map<string, GgufArray>();
   for (let i = 0; i < keyCount; i++) {
     const key = reader.text();
-    const value = reader.value(reader.u32());
+    const { value, array } = reader.value(reader.u32());
     if (value !== undefined) metadata.set(key, value);
+    if (array) arrays.set(key, array);
   }
   const alignment = metadata.get("general.alignment") ?? 32;
   if (
@@ -91,7 +107,7 @@ export function readGgufHeader(file: Deno.FsFile, path: string): GgufHeader {
   }
   const overlap = findOverlap(tensors.values());
   if (overlap) fail(`tensors "${overlap[0].name}" and "${overlap[1].name}" overlap`);
-  return { tensors, metadata };
+  return { tensors, metadata, arrays };
 }
 
 interface TensorInfo {

@@ -1,5 +1,5 @@
 import { readFully } from "./container.ts";
-import type { GgufValue } from "./gguf.ts";
+import type { GgufArray, GgufValue } from "./gguf.ts";
 
 /** Bytes read from disk at a time. */
 const CHUNK_BYTES = 256 * 1024;
@@ -10,7 +10,7 @@ const MAX_HEADER_BYTES = 64 * 1024 * 1024;
 /** Longer texts are passed over, such as a chat template. */
 const MAX_TEXT_BYTES = 2048;
 
-/** Longer arrays are passed over; a shape has at most 8 sizes. */
+/** Of longer arrays only the place is kept; a shape has at most 8 sizes. */
 const MAX_ARRAY_LENGTH = 64;
 
 /** Numbers of the types that values have. */
@@ -70,16 +70,16 @@ export class GgufReader {
       : this.#fail(`a name claims ${length} bytes, the limit is ${MAX_TEXT_BYTES}`);
   }
 
-  /** A value of a type; nothing when it is too long to be of interest here. */
-  value(type: number): GgufValue | undefined {
+  /** A value of a type, or where an array lies; neither for texts that are too long to be of interest. */
+  value(type: number): { readonly value?: GgufValue; readonly array?: GgufArray } {
     if (type === TEXT) {
       const length = this.u64();
-      if (length <= MAX_TEXT_BYTES) return this.#decode(length);
+      if (length <= MAX_TEXT_BYTES) return { value: this.#decode(length) };
       this.#skip(length);
-      return undefined;
+      return {};
     }
     if (type === ARRAY) return this.#array();
-    return this.#scalar(type);
+    return { value: this.#scalar(type) };
   }
 
   #scalar(type: number): number | boolean {
@@ -114,20 +114,23 @@ export class GgufReader {
     return SCALAR_BYTES.get(type) ?? this.#fail(`a value of its metadata has the type ${type}`);
   }
 
-  #array(): readonly number[] | undefined {
+  #array(): { readonly value?: readonly number[]; readonly array: GgufArray } {
     const type = this.u32();
     const length = this.u64();
+    const byteOffset = this.#position;
+    const here = () => ({ type, length, byteOffset, byteLength: this.#position - byteOffset });
     if (type === ARRAY) this.#fail("its metadata nests arrays");
     if (type === TEXT) {
       for (let i = 0; i < length; i++) this.#skip(this.u64());
-      return undefined;
+      return { array: here() };
     }
     const bytes = this.#scalarBytes(type);
     if (length <= MAX_ARRAY_LENGTH) {
-      return Array.from({ length }, () => Number(this.#scalar(type)));
+      const value = Array.from({ length }, () => Number(this.#scalar(type)));
+      return { value, array: here() };
     }
     this.#skip(length * bytes);
-    return undefined;
+    return { array: here() };
   }
 
   #decode(length: number): string {
