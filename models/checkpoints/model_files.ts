@@ -98,9 +98,9 @@ export class ModelFiles implements Disposable {
     if (part) {
       if (!classNames.includes(part.className)) {
         throw new TypeError(
-          `Cannot use "${part.path}" as the ${name} of "${this.#options.path}": it is a ${
+          `Cannot use "${part.path}" as the ${name} of "${this.#options.path}": its class is ${
             part.className.slice(0, 100)
-          }, and a ${classNames.join(" or ")} is needed`,
+          }, and ${classNames.join(" or ")} is needed`,
         );
       }
       const { path, config } = part;
