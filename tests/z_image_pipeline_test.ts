@@ -1,5 +1,7 @@
 /** Whole Z-Image pipelines against diffusers: same folder, prompt, picture and seed, from text to pixels. */
 import assert from "node:assert/strict";
+import { readAdapter } from "../models/adapters/read_adapter.ts";
+import type { AppliedAdapter } from "../models/adapters/types.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../models/mod.ts";
 import { type Device, type DeviceOptions, openDevice } from "../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall } from "./golden.ts";
@@ -10,6 +12,8 @@ import { withSeededModel } from "./seeded_checkpoint.ts";
 const MIN_PSNR = 50;
 /** Of the latents after the last step, as a part of their largest magnitude. */
 const LATENT_GATE = 1e-4;
+/** The same where adapters were written into weights, which are stored as bf16. */
+const MERGED_GATE = 1e-2;
 
 const golden = new Golden("z_image/pipeline");
 
@@ -53,17 +57,41 @@ function requestOf({ name, args, inputs }: GoldenCall): PipelineRequest {
   };
 }
 
+/** Runs a call, and compares latents and pixels. */
+async function checkCall(
+  pipeline: Pipeline,
+  call: GoldenCall,
+  adapters: readonly AppliedAdapter[] = [],
+  gate = LATENT_GATE,
+): Promise<void> {
+  const { latents, frames } = await pipeline.generate({ ...requestOf(call), adapters });
+  const expected = golden.tensor(call.name, "latents");
+  assertClose("latents", { shape: expected.shape, data: latents }, expected, gate);
+  const decibels = psnr(frames[0]!, golden.tensor(call.name, "image").data);
+  assert.equal(frames.length, 1);
+  assert.ok(decibels > MIN_PSNR, `PSNR is ${decibels.toFixed(1)} dB`);
+}
+
 Deno.test("ZImagePipeline.generate() gives the reference's latents and pictures, guided and from a picture too", async (t) => {
   await withPipeline(async (pipeline) => {
-    for (const call of golden.calls) {
-      await t.step(call.name, async () => {
-        const { latents, frames } = await pipeline.generate(requestOf(call));
-        const expected = golden.tensor(call.name, "latents");
-        assertClose("latents", { shape: expected.shape, data: latents }, expected, LATENT_GATE);
-        const decibels = psnr(frames[0]!, golden.tensor(call.name, "image").data);
-        assert.equal(frames.length, 1);
-        assert.ok(decibels > MIN_PSNR, `PSNR is ${decibels.toFixed(1)} dB`);
-      });
+    for (const call of golden.calls.filter(({ name }) => name !== "adapted")) {
+      await t.step(call.name, () => checkCall(pipeline, call));
+    }
+  });
+});
+
+Deno.test("ZImagePipeline.generate() gives the reference's with an adapter, under diffusers' names and the original ones", async (t) => {
+  await withPipeline(async (pipeline) => {
+    const call = golden.call("adapted");
+    for (const key of ["diffusers", "original"]) {
+      const path = `${golden.folder}/adapter-${key}.safetensors`;
+      const adapter = await readAdapter(path, pipeline.info.adaptable);
+      assert.deepEqual(adapter.unmatchedKeys, []);
+      for (const [mode, gate] of [["dynamic", LATENT_GATE], ["merge", MERGED_GATE]] as const) {
+        const strength = call.args["strength"] as number;
+        const adapters = [{ key, adapter, strength, mode, targets: ["transformer" as const] }];
+        await t.step(`${key}, ${mode}`, () => checkCall(pipeline, call, adapters, gate));
+      }
     }
   });
 });

@@ -13,6 +13,7 @@ import sys
 
 import torch
 from diffusers import AutoencoderKL, FlowMatchEulerDiscreteScheduler, ZImageImg2ImgPipeline, ZImagePipeline, ZImageTransformer2DModel
+from safetensors.torch import save_file
 from transformers import Qwen2Tokenizer, Qwen3Config, Qwen3Model
 
 import byte_pair
@@ -112,6 +113,35 @@ def components(folder, seed):
     return parts
 
 
+# Modules under the original names, and what they are in diffusers.
+ADAPTED = {
+    "layers.0.attention.qkv": [f"layers.0.attention.to_{part}" for part in "qkv"],
+    "layers.1.attention.out": ["layers.1.attention.to_out.0"],
+    "layers.1.feed_forward.w2": ["layers.1.feed_forward.w2"],
+    "layers.1.adaLN_modulation.0": ["layers.1.adaLN_modulation.0"],
+    "noise_refiner.0.feed_forward.w1": ["noise_refiner.0.feed_forward.w1"],
+    "context_refiner.0.attention.qkv": [f"context_refiner.0.attention.to_{part}" for part in "qkv"],
+}
+
+
+def save_adapters(folder, seed):
+    """One adapter of rank 2 under the names of diffusers and under the original ones."""
+    model = ZImageTransformer2DModel(**SMALL)
+    rng = generator(seed)
+    ours, theirs = {}, {}
+    for name, modules in ADAPTED.items():
+        shapes = [tuple(model.get_submodule(module).weight.shape) for module in modules]
+        down = normal(rng, 2, shapes[0][1], std=shapes[0][1] ** -0.5)
+        ups = [normal(rng, rows, 2, std=0.4) for rows, _ in shapes]
+        theirs[f"diffusion_model.{name}.lora_A.weight"] = down
+        theirs[f"diffusion_model.{name}.lora_B.weight"] = torch.cat(ups)
+        for module, up in zip(modules, ups):
+            ours[f"transformer.{module}.lora_A.weight"] = down.clone()
+            ours[f"transformer.{module}.lora_B.weight"] = up
+    save_file({name: tensor.half() for name, tensor in ours.items()}, folder / "adapter-diffusers.safetensors")
+    save_file({name: tensor.half() for name, tensor in theirs.items()}, folder / "adapter-original.safetensors")
+
+
 PROMPT = "a bright red cat sleeps under the ancient mountain, 一只红色的猫, cinematic light in the morning"
 
 
@@ -146,7 +176,7 @@ def pipeline_calls(folder, seed):
     image = ((0.5 + 0.25 * smooth).clamp(0, 1) * 255).round().byte().permute(1, 2, 0)
     size = dict(height=40, width=56)
     guided = dict(prompt="a red cat", negative_prompt=PROMPT, num_inference_steps=3, guidance_scale=2.5, **size)
-    return [
+    calls = [
         picture_call(pipeline, "text", 7, prompt=PROMPT, num_inference_steps=4, guidance_scale=0.0, **size),
         picture_call(pipeline, "long", 2, prompt=PROMPT * 24, num_inference_steps=1, guidance_scale=0.0, height=16, width=32),
         picture_call(pipeline, "guided", 8, **guided),
@@ -155,10 +185,16 @@ def pipeline_calls(folder, seed):
         picture_call(other, "picture", 11, prompt=PROMPT, image=image, strength=0.6, num_inference_steps=4,
                      guidance_scale=0.0, **size),
     ]
+    pipeline.load_lora_weights(folder / "adapter-diffusers.safetensors", adapter_name="one")
+    pipeline.set_adapters("one", 0.7)
+    adapted = picture_call(pipeline, "adapted", 12, prompt="a red cat", num_inference_steps=2, guidance_scale=0.0, **size)
+    adapted.args["strength"] = 0.7
+    return [*calls, adapted]
 
 
 def build_pipeline(folder, seed):
     components(folder, seed)
+    save_adapters(folder, seed + 20)
 
 
 GOLDENS = {
