@@ -114,6 +114,16 @@ export class ModelMemory<Session extends PlannedSession> {
    */
   async adapt(adapters: readonly AppliedAdapter[]): Promise<void> {
     await this.#adapters.apply(adapters, this.device);
+    if (!this.#options.isPinned) this.#pinAltered();
+  }
+
+  /** Has weights that adapters are written into altered once, and not every time they come to the device. */
+  #pinAltered(): void {
+    const altered = new Set(
+      Object.values(this.#components).flatMap((weights) => [...weights.altered()]),
+    );
+    for (const weight of this.#weights()) if (!altered.has(weight)) weight.unpin();
+    this.#pinAll([...altered].filter((weight) => !weight.isAllocated));
   }
 
   /**
@@ -237,7 +247,11 @@ export class ModelMemory<Session extends PlannedSession> {
         .filter((weight) => !kept.has(weight)),
     );
     for (const weight of this.#weights()) if (!leaving.has(weight)) weight.unpin();
-    const missing = [...leaving].filter((weight) => !weight.isPinned);
+    this.#pinAll([...leaving]);
+  }
+
+  #pinAll(weights: readonly Resident[]): void {
+    const missing = weights.filter((weight) => !weight.isPinned);
     const { available } = Deno.systemMemoryInfo();
     if (bytesOf(missing) > available * HOST_SHARE) {
       this.#options.onNote?.(

@@ -332,6 +332,14 @@ export class Weights {
     }
   }
 
+  /** The weights that are not, or not only, what the files hold. */
+  *altered(): Generator<Resident> {
+    for (const [key, { parts, resident }] of this.#declared) {
+      if (!parts.some(({ name }) => this.#rewrites.has(name))) continue;
+      yield this.#altered.get(key)?.resident ?? resident;
+    }
+  }
+
   /** Says where the branches of the products come from that are traced from now on. */
   useLowRank(source: LowRankSource): void {
     this.#lowRank = source;

@@ -199,3 +199,34 @@ Deno.test("WanPipeline.generate() gives the same bits with adapters where weight
     }
   }
 });
+
+Deno.test("WanPipeline.generate() writes merged adapters once, also into weights that come to the device again and again", async () => {
+  for (const options of [{ memory: { offloaded: new Set(["transformer"]) } }, {}]) {
+    await withPipeline(async (bench) => {
+      const { adapter, ...use } = lowRank(bench, "a", /attn1/, { mode: "merge" });
+      let reads = 0;
+      const changes = adapter.changes.map((change): ModuleChange => ({
+        ...change,
+        get weight() {
+          reads++;
+          return change.weight;
+        },
+      }));
+      const counted = { ...use, adapter: { ...adapter, changes } };
+      /** How often the changes were looked at, beyond what planning takes. */
+      const readsOf = async () => {
+        await bench.pipeline.prepare([counted]);
+        reads = 0;
+        await bench.pipeline.prepare([counted]);
+        const planning = reads;
+        reads = 0;
+        const values = await latents(bench, counted);
+        return { more: reads - planning, values };
+      };
+      const first = await readsOf();
+      const second = await readsOf();
+      assert.equal(second.more, 0);
+      assert.deepEqual(second.values, first.values);
+    }, options);
+  }
+});
