@@ -5,4 +5,5 @@ const FOLDER = new URL("../bundled/adapters/", import.meta.url);
 /** File of each, by the name that may stand where a path is asked for. */
 export const BUNDLED_ADAPTERS: Readonly<Record<string, URL>> = {
   outline: new URL("outline.safetensors", FOLDER),
+  pastel: new URL("pastel.safetensors", FOLDER),
 };
