@@ -34,6 +34,7 @@ Deno.test("describe() shows a plan as a table with a verdict, and what to do whe
     fits: true,
     peakBytes: 1.015e9,
     reloadedBytes: 20e9,
+    components: ["text encoder", "transformer"],
     stages: [stage],
   };
   const plan = { adapter: "Test GPU", width: 64, height: 32, numFrames: 1, memory };

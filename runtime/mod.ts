@@ -10,7 +10,14 @@ export * from "./errors.ts";
 export * from "./graph.ts";
 export { measureMemory } from "./measure_memory.ts";
 export * from "./open_device.ts";
-export { type MemoryPlan, planMemory, type PlannedDispatch, type PlannedProgram } from "./plan.ts";
+export {
+  type MemoryPlan,
+  mergePlans,
+  planMemory,
+  type PlannedDispatch,
+  type PlannedProgram,
+  planSlabs,
+} from "./plan.ts";
 export { profileProgram, type ProfileRow } from "./profile.ts";
 export {
   instantiate,

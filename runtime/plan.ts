@@ -66,7 +66,7 @@ export function planMemory(
 ): MemoryPlan {
   const programs: Record<string, PlannedProgram> = {};
   const slotBytes: number[] = [];
-  const slabBytes = new Array<number>(SLAB_COUNT).fill(0);
+  const slabBytes = planSlabs(graphs, streaming);
   const residents = new Set<Resident>();
   let ownBytes = 0;
   for (const [name, graph] of Object.entries(graphs)) {
@@ -74,10 +74,6 @@ export function planMemory(
     const { slots, sizes } = assignSlots(dispatches);
     sizes.forEach((size, i) => slotBytes[i] = Math.max(slotBytes[i] ?? 0, size));
     const segments = cutSegments(dispatches, streaming, graph.target.limits);
-    for (const segment of new Set(segments)) {
-      if (!segment) continue;
-      slabBytes[segment.slab] = Math.max(slabBytes[segment.slab]!, segment.byteLength);
-    }
     const submits = cutSubmits(dispatches, segments, graph.target);
     const blocks = submits.flat().reduce((sum, { dispatch }) => sum + paramBlocks(dispatch), 0);
     programs[name] = { graph, slots, submits, paramBytes: blocks * PARAM_STRIDE };
@@ -93,6 +89,54 @@ export function planMemory(
     programs,
     slotBytes,
     slabBytes,
+    workspaceBytes,
+    residents,
+    residentBytes,
+    peakBytes: workspaceBytes + residentBytes,
+  };
+}
+
+/**
+ * Sizes of the slabs that programs would need, which is what streaming adds to their workspace; far less work than
+ * {@linkcode planMemory}.
+ *
+ * @returns bytes in the order of {@linkcode Segment.slab}
+ * @throws {TypeError} as {@linkcode planMemory}
+ */
+export function planSlabs(
+  graphs: Readonly<Record<string, Graph>>,
+  streaming: StreamingOptions,
+): number[] {
+  const slabBytes = new Array<number>(SLAB_COUNT).fill(0);
+  for (const graph of Object.values(graphs)) {
+    const dispatches = withDirectResults(graph.dispatches);
+    for (const segment of cutSegments(dispatches, streaming, graph.target.limits)) {
+      if (!segment) continue;
+      slabBytes[segment.slab] = Math.max(slabBytes[segment.slab]!, segment.byteLength);
+    }
+  }
+  return slabBytes;
+}
+
+/**
+ * One plan for the programs of several, which share one workspace then.
+ *
+ * @param plans without streamed weights, whose programs have different names
+ */
+export function mergePlans(plans: readonly MemoryPlan[]): MemoryPlan {
+  const slotBytes: number[] = [];
+  let ownBytes = 0;
+  for (const plan of plans) {
+    plan.slotBytes.forEach((size, i) => slotBytes[i] = Math.max(slotBytes[i] ?? 0, size));
+    ownBytes += plan.slotBytes.reduce((rest, size) => rest - size, plan.workspaceBytes);
+  }
+  const residents = new Set(plans.flatMap((plan) => [...plan.residents]));
+  const residentBytes = residents.values().reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const workspaceBytes = slotBytes.reduce((sum, size) => sum + size, ownBytes);
+  return {
+    programs: Object.assign({}, ...plans.map(({ programs }) => programs)),
+    slotBytes,
+    slabBytes: new Array<number>(SLAB_COUNT).fill(0),
     workspaceBytes,
     residents,
     residentBytes,

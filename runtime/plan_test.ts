@@ -3,7 +3,7 @@ import { openDevice } from "./open_device.ts";
 import { Graph, type Tensor } from "./graph.ts";
 import { copyTo } from "./ops/copy/mod.ts";
 import { elementwise } from "./ops/elementwise/mod.ts";
-import { planMemory } from "./plan.ts";
+import { mergePlans, planMemory } from "./plan.ts";
 import { instantiate } from "./program.ts";
 import { Resident } from "./resident.ts";
 import { runSequence } from "./schedule.ts";
@@ -64,6 +64,14 @@ Deno.test("planMemory() shares the slots of programs that do not run together", 
   const slots = (plan: typeof alone) => plan.slotBytes.reduce((sum, size) => sum + size, 0);
   assert.ok(slots(both) < slots(alone) + slots(planMemory({ other })));
   assert.ok(slots(both) >= slots(alone));
+});
+
+Deno.test("mergePlans() gives what planMemory() gives for all programs at once", () => {
+  const graphs = Object.fromEntries(
+    [1, 2, 3].map((seed) => [`graph ${seed}`, randomGraph(seed, BASELINE_TARGET).graph]),
+  );
+  const apart = Object.entries(graphs).map(([name, graph]) => planMemory({ [name]: graph }));
+  assert.deepEqual(mergePlans(apart), planMemory(graphs));
 });
 
 Deno.test("instantiate() allocates what the plan says, to the byte, and gives all of it back", async () => {

@@ -5,7 +5,7 @@ import { type DeviceOptions, openDevice } from "./open_device.ts";
 import { copyTo } from "./ops/copy/mod.ts";
 import { elementwise } from "./ops/elementwise/mod.ts";
 import { linear } from "./ops/linear/mod.ts";
-import { planMemory } from "./plan.ts";
+import { planMemory, planSlabs } from "./plan.ts";
 import { instantiate, type Program, type RunControl } from "./program.ts";
 import { Resident } from "./resident.ts";
 import { runSequence } from "./schedule.ts";
@@ -169,6 +169,7 @@ Deno.test("planMemory() takes the memory of two segments for streamed weights, h
   assert.equal(resident.peakBytes - streamed.peakBytes, (LAYERS - 2) * one);
   const last = new Set([weights.at(-1)!.resident]);
   assert.deepEqual(planMemory({ graph }, { streamed: last }).slabBytes, [one, 0]);
+  assert.deepEqual(planSlabs({ graph, other: graph }, { streamed: last }), [one, 0]);
 });
 
 Deno.test("Slab.load() reads nothing again that the slab still holds, until the source changes", async () => {

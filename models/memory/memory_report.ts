@@ -42,6 +42,8 @@ export interface MemoryReport {
   readonly peakBytes: number;
   /** Bytes of weights that each request brings to the device again. */
   readonly reloadedBytes: number;
+  /** Names of the components, in the order of use. */
+  readonly components: readonly string[];
   /** In the order in which they run. */
   readonly stages: readonly StageReport[];
 }
@@ -58,6 +60,7 @@ export function describeMemory(
     fits: peakBytes <= budgetBytes,
     peakBytes,
     reloadedBytes,
+    components: Object.keys(components),
     stages: stages.map(({ stage, plan, weights, streamed, readBytes, peakBytes }) => {
       const slabBytes = plan.slabBytes.reduce((sum, bytes) => sum + bytes, 0);
       const parts = Object.keys(components).map((name): ComponentReport => {

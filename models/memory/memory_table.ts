@@ -6,8 +6,8 @@ import type { ComponentReport, MemoryReport } from "./memory_report.ts";
  *
  * @returns lines without a line break at the end
  */
-export function memoryTable({ stages, peakBytes, budgetBytes, fits }: MemoryReport): string {
-  const names = [...new Set(stages.flatMap(({ components }) => components.map((c) => c.name)))];
+export function memoryTable(report: MemoryReport): string {
+  const { components: names, stages, peakBytes, budgetBytes, fits } = report;
   const head = ["stage", ...names, "activations", "tensors", "together"];
   const rows = stages.map(({ name, components, activationBytes, slabBytes, ...stage }) => [
     name,

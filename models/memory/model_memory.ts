@@ -205,15 +205,15 @@ export class ModelMemory<Session extends PlannedSession> {
   ): Promise<Choice<Session> & Planned & { readonly fits: boolean }> {
     const { offloaded = new Set() } = this.#options;
     const choices: Choice<Session>[] = [];
-    const plan = (make: () => Session, budgetBytes: number): Choice<Session> => {
-      const session = make();
-      return { session, plan: session.programs.plan({ budgetBytes, offloaded }) };
-    };
-    const first = plan(candidates[0]![0]!, Infinity);
+    const plan = (session: Session, budgetBytes: number): Choice<Session> => ({
+      session,
+      plan: session.programs.plan({ budgetBytes, offloaded }),
+    });
+    const first = plan(candidates[0]![0]!(), Infinity);
     const budgetBytes = await this.#budget(first.plan.peakBytes);
     if (first.plan.peakBytes <= budgetBytes) return { ...first, fits: true, budgetBytes };
-    for (const list of candidates) {
-      const all = list.map((make) => plan(make, budgetBytes));
+    for (const [i, list] of candidates.entries()) {
+      const all = list.map((make, k) => plan(i + k === 0 ? first.session : make(), budgetBytes));
       const fitting = all.filter((choice) => choice.plan.peakBytes <= budgetBytes);
       if (fitting.length > 0) {
         const together = fitting.find((choice) => choice.plan.isTogether);

@@ -3,9 +3,9 @@
  * components are freed after the stage that uses them, and as the last resort the weights of a stage are streamed.
  * None of it changes what is computed.
  */
-import { type MemoryPlan, planMemory, type Resident } from "../../runtime/mod.ts";
+import { type MemoryPlan, mergePlans, planMemory, type Resident } from "../../runtime/mod.ts";
 import type { Components, SessionMemory, Stage } from "./stage.ts";
-import { bytesOf, planStreaming } from "./streaming.ts";
+import { bytesOf, planStreaming, type StreamingChoice } from "./streaming.ts";
 
 /** What a stage has on the device while it runs. */
 export interface StagePlan {
@@ -47,50 +47,62 @@ export interface ResidencyOptions {
   readonly offloaded?: ReadonlySet<string>;
 }
 
-/** Weights by stage, sorted out once for all candidates. */
-interface Demands {
+/** What a session needs, sorted out once for all budgets. */
+export interface Demands {
   readonly state: readonly Resident[];
-  readonly stateBytes: number;
-  /** Of every stage: its plan with all weights resident, and its weights in the order of use. */
   readonly stages: readonly StageDemand[];
   readonly componentOf: ReadonlyMap<Resident, string>;
 }
 
 interface StageDemand {
   readonly stage: Stage;
+  /** With all weights resident. */
   readonly plan: MemoryPlan;
   /** Of the largest set of tensors that it writes and that are read back together. */
   readonly readBytes: number;
+  /** In the order of use. */
   readonly weights: readonly Resident[];
+}
+
+/** A residency whose programs are not planned yet. */
+interface Candidate {
+  readonly kept: ReadonlySet<Resident>;
+  readonly stages: readonly (StageDemand & StreamingChoice & {
+    readonly peakBytes: number;
+  })[];
+  readonly peakBytes: number;
+  readonly reloadedBytes: number;
 }
 
 /**
  * The residency that fits the budget and brings the fewest bytes to the device again; where none fits, the one that
  * takes least.
  */
-export function planResidency(memory: SessionMemory, options: ResidencyOptions): ResidencyPlan {
-  const { budgetBytes, offloaded = new Set() } = options;
-  const demands = demandsOf(memory);
-  const names = Object.keys(memory.components);
+export function planResidency(
+  demands: Demands,
+  { budgetBytes, offloaded = new Set() }: ResidencyOptions,
+): ResidencyPlan {
   if (offloaded.size === 0) {
-    const together = planTogether(memory, demands);
+    const together = planTogether(demands);
     if (together.peakBytes <= budgetBytes) return together;
   }
-  let best: ResidencyPlan | undefined;
+  const names = [...new Set(demands.componentOf.values())];
+  let best: Candidate | undefined;
   for (const kept of subsetsOf(names.filter((name) => !offloaded.has(name)))) {
-    const plan = planApart(demands, kept, budgetBytes);
-    if (!best || isBetter(plan, best, budgetBytes)) best = plan;
+    const candidate = chooseApart(demands, kept, budgetBytes);
+    if (!best || isBetter(candidate, best, budgetBytes)) best = candidate;
   }
-  return best!;
+  return planApart(demands, best!);
 }
 
-function isBetter(plan: ResidencyPlan, best: ResidencyPlan, budgetBytes: number): boolean {
+function isBetter(plan: Candidate, best: Candidate, budgetBytes: number): boolean {
   const [fits, bestFits] = [plan.peakBytes <= budgetBytes, best.peakBytes <= budgetBytes];
   if (fits !== bestFits) return fits;
   return fits ? plan.reloadedBytes < best.reloadedBytes : plan.peakBytes < best.peakBytes;
 }
 
-function demandsOf({ stages, components, residents, reads = [] }: SessionMemory): Demands {
+/** Plans every stage by itself, and tells weights from the session's tensors. */
+export function demandsOf({ stages, components, residents, reads = [] }: SessionMemory): Demands {
   const componentOf = weightOwners(components);
   const planned = stages.map((stage): StageDemand => {
     const plan = planMemory(stage.graphs);
@@ -102,8 +114,11 @@ function demandsOf({ stages, components, residents, reads = [] }: SessionMemory)
     };
   });
   const used = new Set(planned.flatMap(({ plan }) => [...plan.residents]));
-  const state = residents.filter((resident) => used.has(resident));
-  return { state, stateBytes: bytesOf(state), stages: planned, componentOf };
+  return {
+    state: residents.filter((resident) => used.has(resident)),
+    stages: planned,
+    componentOf,
+  };
 }
 
 /** Bytes of those tensors that a stage's programs write. */
@@ -119,16 +134,16 @@ function writtenBytes(residents: readonly Resident[], { graphs }: Stage): number
 }
 
 /** One workspace for all stages. */
-function planTogether({ stages }: SessionMemory, demands: Demands): ResidencyPlan {
-  const { state, stateBytes } = demands;
-  const readBytes = Math.max(...demands.stages.map((stage) => stage.readBytes));
-  const plan = planMemory(Object.assign({}, ...stages.map(({ graphs }) => graphs)));
-  const weights = new Set(demands.stages.flatMap((stage) => stage.weights));
+function planTogether({ state, stages }: Demands): ResidencyPlan {
+  const stateBytes = bytesOf(state);
+  const readBytes = Math.max(...stages.map((stage) => stage.readBytes));
+  const plan = mergePlans(stages.map((stage) => stage.plan));
+  const weights = new Set(stages.flatMap((stage) => stage.weights));
   const peakBytes = stateBytes + readBytes + plan.workspaceBytes + bytesOf(weights);
   return {
     isTogether: true,
     kept: weights,
-    stages: stages.map((stage) => ({
+    stages: stages.map(({ stage }) => ({
       stage,
       plan,
       weights,
@@ -144,38 +159,46 @@ function planTogether({ stages }: SessionMemory, demands: Demands): ResidencyPla
 }
 
 /** A workspace for each stage, and the weights of some components kept from stage to stage. */
-function planApart(
-  { state, stateBytes, stages, componentOf }: Demands,
+function chooseApart(
+  { state, stages, componentOf }: Demands,
   components: ReadonlySet<string>,
   budgetBytes: number,
-): ResidencyPlan {
+): Candidate {
   const isKept = (weight: Resident) => components.has(componentOf.get(weight)!);
   const kept = new Set(stages.flatMap(({ weights }) => weights.filter(isKept)));
-  const keptBytes = bytesOf(kept);
+  const alwaysBytes = bytesOf(state) + bytesOf(kept);
   let reloadedBytes = 0;
-  const planned = stages.map(({ stage, plan, weights, readBytes }): StagePlan => {
-    const fixedBytes = stateBytes + readBytes + keptBytes;
+  const chosen = stages.map((demand) => {
+    const { stage, plan, readBytes, weights } = demand;
+    const fixedBytes = alwaysBytes + readBytes + plan.workspaceBytes;
     const others = weights.filter((weight) => !isKept(weight));
-    const chosen = planStreaming(stage, plan, others, budgetBytes - fixedBytes);
-    const own = others.filter((weight) => !chosen.streamed.has(weight));
-    reloadedBytes += bytesOf(own) + bytesOf(chosen.streamed) * (stage.repeats ?? 1);
-    return {
-      stage,
-      ...chosen,
-      weights: new Set([...kept, ...own]),
-      readBytes,
-      peakBytes: fixedBytes + bytesOf(own) + chosen.plan.workspaceBytes,
-    };
+    const choice = planStreaming(stage, others, budgetBytes - fixedBytes);
+    const streamedBytes = bytesOf(choice.streamed);
+    const ownBytes = bytesOf(others) - streamedBytes;
+    reloadedBytes += ownBytes + streamedBytes * (stage.repeats ?? 1);
+    return { ...demand, ...choice, peakBytes: fixedBytes + ownBytes + choice.slabBytes };
   });
-  const peakBytes = Math.max(...planned.map((stage) => stage.peakBytes));
+  const peakBytes = Math.max(...chosen.map((stage) => stage.peakBytes));
+  return { kept, stages: chosen, peakBytes, reloadedBytes };
+}
+
+function planApart({ state }: Demands, { stages, kept, ...candidate }: Candidate): ResidencyPlan {
   return {
     isTogether: false,
     kept,
-    stages: planned,
+    stages: stages.map((
+      { stage, plan, weights, streamed, segmentBytes, readBytes, peakBytes },
+    ) => ({
+      stage,
+      plan: streamed.size > 0 ? planMemory(stage.graphs, { streamed, segmentBytes }) : plan,
+      weights: new Set([...kept, ...weights].filter((weight) => !streamed.has(weight))),
+      streamed,
+      readBytes,
+      peakBytes,
+    })),
     state,
-    stateBytes,
-    peakBytes,
-    reloadedBytes,
+    stateBytes: bytesOf(state),
+    ...candidate,
   };
 }
 

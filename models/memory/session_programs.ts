@@ -14,6 +14,8 @@ import {
   runSequence,
 } from "../../runtime/mod.ts";
 import {
+  type Demands,
+  demandsOf,
   planResidency,
   type ResidencyOptions,
   type ResidencyPlan,
@@ -25,6 +27,7 @@ import type { SessionMemory, StageRuns } from "./stage.ts";
 export class SessionPrograms {
   /** What the session is made of. */
   readonly memory: SessionMemory;
+  #demands: Demands | undefined;
   #plan: ResidencyPlan | undefined;
   #device: Device | undefined;
   #current: { readonly stage: StagePlan; readonly programs: ProgramSet } | undefined;
@@ -36,7 +39,8 @@ export class SessionPrograms {
 
   /** Where everything would lie within a budget; see {@linkcode planResidency}. */
   plan(options: ResidencyOptions): ResidencyPlan {
-    return planResidency(this.memory, options);
+    this.#demands ??= demandsOf(this.memory);
+    return planResidency(this.#demands, options);
   }
 
   /**

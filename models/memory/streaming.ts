@@ -2,7 +2,7 @@
  * Which weights of a stage are streamed. As few as possible, evenly among the others in the order of use: so the GPU
  * computes with those that stay while the next ones are read.
  */
-import { type MemoryPlan, planMemory, type Resident } from "../../runtime/mod.ts";
+import { planSlabs, type Resident } from "../../runtime/mod.ts";
 import type { Stage } from "./stage.ts";
 
 /** Bytes of a segment where there is room: below it the wait for each counts, above it the reading of the first. */
@@ -14,48 +14,48 @@ const SMALL_SHARE = 1e-4;
 /** Choices tried until one fits; each corrects what the one before missed. */
 const MAX_ATTEMPTS = 6;
 
-/** A stage's plan, and what its programs find in slabs. */
+/** What a stage streams. */
 export interface StreamingChoice {
-  readonly plan: MemoryPlan;
   readonly streamed: ReadonlySet<Resident>;
+  /** As `planMemory()` takes it. */
+  readonly segmentBytes: number;
+  /** Bytes of both slabs. */
+  readonly slabBytes: number;
 }
 
 /**
- * Chooses what to stream so that a stage fits.
+ * Chooses what to stream so that a stage's weights fit.
  *
- * @param plan of the stage with all weights resident
  * @param weights that need not be resident, in the order of use
- * @param availableBytes for these and for the programs
- * @returns a plan that does not fit when nothing does: the one that takes least
+ * @param room bytes for these, and for the slabs
+ * @returns a choice that does not fit when none does: the one that takes least
  */
 export function planStreaming(
   { graphs }: Stage,
-  plan: MemoryPlan,
   weights: readonly Resident[],
-  availableBytes: number,
+  room: number,
 ): StreamingChoice {
   const total = bytesOf(weights);
-  const room = availableBytes - plan.workspaceBytes;
-  if (total <= room) return { plan, streamed: new Set() };
+  if (total <= room) return { streamed: new Set(), segmentBytes: 0, slabBytes: 0 };
   const large = weights.filter(({ byteLength, hasSource }) =>
     hasSource && byteLength >= total * SMALL_SHARE
   );
+  const choose = (streamed: ReadonlySet<Resident>, segmentBytes: number): StreamingChoice => {
+    const slabs = planSlabs(graphs, { streamed, segmentBytes });
+    return { streamed, segmentBytes, slabBytes: slabs.reduce((sum, bytes) => sum + bytes, 0) };
+  };
+  const excessOf = ({ streamed, slabBytes }: StreamingChoice) =>
+    total - bytesOf(streamed) + slabBytes - room;
   const segmentBytes = Math.min(SEGMENT_BYTES, Math.max(0, Math.floor(room * SEGMENT_SHARE)));
   let wanted = total - room + 2 * segmentBytes;
   for (let attempt = 0; attempt < MAX_ATTEMPTS && wanted < bytesOf(large); attempt++) {
-    const streamed = spreadChoice(large, wanted);
-    const chosen = { plan: planMemory(graphs, { streamed, segmentBytes }), streamed };
-    const excess = total - bytesOf(streamed) + chosen.plan.workspaceBytes - availableBytes;
-    if (excess <= 0) return chosen;
-    wanted = bytesOf(streamed) + excess;
+    const choice = choose(spreadChoice(large, wanted), segmentBytes);
+    const excess = excessOf(choice);
+    if (excess <= 0) return choice;
+    wanted = bytesOf(choice.streamed) + excess;
   }
-  const streamed = new Set(large);
-  const chosen = [segmentBytes, 0].map((bytes) => ({
-    plan: planMemory(graphs, { streamed, segmentBytes: bytes }),
-    streamed,
-  }));
-  const rest = total - bytesOf(large);
-  return chosen.find(({ plan }) => rest + plan.workspaceBytes <= availableBytes) ?? chosen[1]!;
+  const all = choose(new Set(large), segmentBytes);
+  return excessOf(all) <= 0 ? all : choose(all.streamed, 0);
 }
 
 /** Bytes of all tensors together. */
