@@ -9,7 +9,7 @@ import type { Engine } from "../engine/types.ts";
 import { WorkerEngine } from "../engine/worker_engine.ts";
 import { decodeImage } from "../media/decode.ts";
 import { startServer } from "../server/serve.ts";
-import { adapterFile, colourOfParts } from "./fakes/adapters.ts";
+import { adapterFile, colourOfParts, FAKE_COMPONENTS } from "./fakes/adapters.ts";
 import { type Applied, runSequences } from "./lora_sequences.ts";
 import { safetensorsOf, withFolder } from "./safetensors.ts";
 
@@ -51,7 +51,7 @@ function sequences(count: number): Promise<void> {
           const colour = colourOfParts(applied.map(({ path, strength, target, mode }) => ({
             mark: MARKS[path]!,
             strength,
-            targets: target === "all" ? ["transformer", "transformer_2"] : [target],
+            targets: target === "all" ? FAKE_COMPONENTS.map(({ target }) => target) : [target],
             mode: mode === "merge" ? "merge" : "dynamic",
           })));
           return Promise.resolve(

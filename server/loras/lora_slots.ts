@@ -12,7 +12,7 @@ import type { JobLora } from "./job_lora.ts";
 export type SlotName = Exclude<LoraTargetName, "all">;
 
 /** An adapter that was set on one component. */
-export interface SetLora extends JobLora {
+export interface SlotLora extends JobLora {
   readonly nickname: string;
   readonly target: SlotName;
 }
@@ -20,7 +20,7 @@ export interface SetLora extends JobLora {
 /** What was set on a component. */
 export interface Slot {
   /** In the order in which they are applied. */
-  readonly loras: readonly SetLora[];
+  readonly loras: readonly SlotLora[];
   /** Whether they are in use, or only remembered, to be merged again. */
   readonly isActive: boolean;
 }
@@ -34,7 +34,7 @@ export type Slots = ReadonlyMap<SlotName, Slot>;
  * @param slots of all components
  * @returns component by component
  */
-export function activeLoras(slots: Slots): SetLora[] {
+export function activeLoras(slots: Slots): SlotLora[] {
   return [...slots.values()].flatMap(({ loras, isActive }) => isActive ? loras : []);
 }
 

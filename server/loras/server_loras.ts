@@ -24,8 +24,8 @@ import {
   activeLoras,
   isMeant,
   mergeSlots,
-  type SetLora,
   setSlots,
+  type SlotLora,
   type Slots,
   unmergeSlots,
 } from "./lora_slots.ts";
@@ -34,7 +34,7 @@ import {
 const MAX_NICKNAMES = 1000;
 
 /** An adapter that is in use. */
-export interface ActiveLora extends SetLora {
+export interface ActiveLora extends SlotLora {
   /** What it is on the model. */
   readonly report: LoraReport;
 }

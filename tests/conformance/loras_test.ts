@@ -8,7 +8,7 @@ import { encodePng, readPngText } from "../../media/png.ts";
 import { loraFieldTables } from "../../server/contract/lora_fields.ts";
 import { type AnswerName, ANSWERS } from "../../server/openapi/answers.ts";
 import type { ServerSettings } from "../../server/settings.ts";
-import { adapterFile, FAKE_LAYERS } from "../fakes/adapters.ts";
+import { adapterFile, FAKE_LAYERS, FAKE_TEXT_LAYER } from "../fakes/adapters.ts";
 import { FakeEngine, type FakeOptions } from "../fakes/engine.ts";
 import { isErrorBody, type TestService, testService, until } from "../fakes/service.ts";
 import { withFolder } from "../safetensors.ts";
@@ -20,6 +20,10 @@ const FILES: Readonly<Record<string, Uint8Array | string>> = {
   "a.safetensors": adapterFile({ mark: 1 }),
   "b.safetensors": adapterFile({ mark: 2, layers: [FIRST, SECOND] }),
   "half.safetensors": adapterFile({ mark: 3, layers: [FIRST, "lost.one", "lost.two"] }),
+  "text.safetensors": adapterFile({
+    mark: 10,
+    layers: [FIRST, `text_encoder.${FAKE_TEXT_LAYER}`],
+  }),
   "second.safetensors": adapterFile({ mark: 4, layers: [`transformer_2.${FIRST}`] }),
   "none.safetensors": adapterFile({
     mark: 5,
@@ -29,7 +33,7 @@ const FILES: Readonly<Record<string, Uint8Array | string>> = {
   "shape.safetensors": adapterFile({ mark: 6, columns: 3 }),
   "rank0.safetensors": adapterFile({ mark: 7, rank: 0 }),
   "short.safetensors": adapterFile({ mark: 8 }).slice(0, -10),
-  "text.safetensors": "not an adapter",
+  "prose.safetensors": "not an adapter",
 };
 
 interface Loras extends TestService {
@@ -282,7 +286,7 @@ const HOSTILE: [file: string, problem: RegExp, count: number][] = [
   ["shape", /lora_/, 1],
   ["rank0", /lora_/, 1],
   ["short", /^/, 0],
-  ["text", /^/, 0],
+  ["prose", /^/, 0],
 ];
 
 for (const [file, problem, count] of HOSTILE) {
@@ -316,6 +320,22 @@ Deno.test("set_lora names keys that fit no layer, and with strict it refuses the
     assert.equal(adapters[0].matched_layers, 1);
     assert.deepEqual(adapters[0].unmatched_keys, error.problems);
     await answer("LoraChange", await service.set("a", { strict: true }));
+  }));
+
+Deno.test("set_lora brings a text encoder its part of an adapter, unless another target is named", () =>
+  withLoras(async (service) => {
+    const active = async () => Object.keys((await service.list()).active);
+    await service.set("text");
+    assert.deepEqual(await active(), ["transformer", "transformer_2", "text_encoder"]);
+    await service.post("/v1/unmerge_lora_weights", { target: "text_encoder" });
+    assert.deepEqual(await active(), ["transformer", "transformer_2"]);
+    await service.set("text", { target: "text_encoder" });
+    assert.deepEqual(await active(), ["transformer", "transformer_2", "text_encoder"]);
+    await service.set("text", { target: "all" });
+    await service.set("a");
+    assert.deepEqual(await active(), ["transformer", "transformer_2"]);
+    const error = await answer("Error", await service.set("a", { target: "text_encoder" }), 400);
+    assert.match(error.detail, /no key of it fits text_encoder/);
   }));
 
 Deno.test("loras of a request are its own: other requests and the server have theirs", () =>

@@ -10,20 +10,25 @@ export const FAKE_LAYERS: readonly string[] = [0, 1, 2].map((block) =>
   `blocks.${block}.attn1.to_q`
 );
 
+/** A layer of the fake model's text encoder. */
+export const FAKE_TEXT_LAYER = "encoder.block.0.layer.0.SelfAttention.q";
+
 /** What the fake model lets adapters change. */
-export const FAKE_COMPONENTS: readonly AdaptableComponent[] =
-  (["transformer", "transformer_2"] as const)
-    .map((target) => ({
-      target,
-      family: "Wan",
-      layouts: [],
-      modules: FAKE_LAYERS.map((name) => ({
-        name,
-        shape: [SIDE, SIDE],
-        hasBias: false,
-        isQuantised: false,
-      })),
-    }));
+export const FAKE_COMPONENTS: readonly AdaptableComponent[] = ([
+  ["transformer", FAKE_LAYERS],
+  ["transformer_2", FAKE_LAYERS],
+  ["text_encoder", [FAKE_TEXT_LAYER]],
+] as const).map(([target, layers]) => ({
+  target,
+  family: "Wan",
+  layouts: [],
+  modules: layers.map((name) => ({
+    name,
+    shape: [SIDE, SIDE],
+    hasBias: false,
+    isQuantised: false,
+  })),
+}));
 
 /** What an adapter file is made of. */
 export interface FakeAdapter {

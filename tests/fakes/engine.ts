@@ -74,9 +74,7 @@ export class FakeEngine implements Engine {
     this.#options = options;
     this.info = { ...FAKE_INFO, ...options.info };
     const { loraTargets } = this.info;
-    this.#loras.components = FAKE_COMPONENTS.filter(({ target }) =>
-      loraTargets.some((name) => name === target)
-    );
+    if (loraTargets.length > 0) this.#loras.components = FAKE_COMPONENTS;
   }
 
   async generate(
