@@ -108,18 +108,21 @@ export function repack(
   const target = new Uint16Array(packed.buffer, 0, packed.byteLength / 2);
   const words = new Uint32Array(packed.buffer, 0, Math.floor(packed.byteLength / 4));
   const size = blockBytes / 2;
-  const scaleAt = looseScale === undefined ? size : looseScale / 2;
-  const restSize = looseScale === undefined ? size : size - 1;
+  if (looseScale === undefined) {
+    target.set(source);
+    for (let block = 0; block < count; block++) shuffle!(words, block * size / 2);
+    return packed;
+  }
+  const scaleAt = looseScale / 2;
+  const restSize = size - 1;
   for (let block = 0; block < count; block++) {
     const inGroup = block % groupBlocks;
     const from = block * size;
     const group = (block - inGroup) * size;
     const rest = group + inGroup * restSize;
     for (let i = 0; i < scaleAt; i++) target[rest + i] = source[from + i]!;
-    if (looseScale !== undefined) {
-      target[group + groupBlocks * restSize + inGroup] = source[from + scaleAt]!;
-      for (let i = scaleAt; i < restSize; i++) target[rest + i] = source[from + i + 1]!;
-    }
+    target[group + groupBlocks * restSize + inGroup] = source[from + scaleAt]!;
+    for (let i = scaleAt; i < restSize; i++) target[rest + i] = source[from + i + 1]!;
     shuffle?.(words, rest / 2);
   }
   return packed;

@@ -5,8 +5,6 @@ const ELEMENTS = 256;
 const PART = 32;
 /** Bytes of d, dmin and the packed 6-bit scales. */
 export const K_HEADER_BYTES = 16;
-/** For {@linkcode shuffleParts}. */
-const NIBBLES = new Uint32Array(ELEMENTS / 8);
 
 /**
  * Factor and offset of part `part` of a block of `q4_k` or `q5_k`, which start alike: f16 d, f16 dmin, and 6-bit
@@ -25,15 +23,12 @@ export function kScale(block: DataView, part: number): { factor: number; offset:
 
 /** One part's nibbles after another's: the 32 words from `at` on, of which eight hold two parts. */
 export function shuffleParts(words: Uint32Array, at: number): void {
-  NIBBLES.set(words.subarray(at, at + NIBBLES.length));
-  for (let part = 0; part < 8; part++) {
-    const from = (part >> 1) * 8;
-    for (let i = 0; i < 4; i++) {
-      words[at + part * 4 + i] = pairNibbles(
-        NIBBLES[from + i]!,
-        NIBBLES[from + i + 4]!,
-        part % 2 === 0 ? 0 : 4,
-      );
+  for (let two = at; two < at + ELEMENTS / 8; two += 8) {
+    for (let i = two; i < two + 4; i++) {
+      const first = words[i]!;
+      const second = words[i + 4]!;
+      words[i] = pairNibbles(first, second, 0);
+      words[i + 4] = pairNibbles(first, second, 4);
     }
   }
 }
