@@ -6,11 +6,12 @@
  *     ./denoise bench --ops --all conv2d:64x64x128x128        # every variant that takes them
  *     ./denoise bench --peers matmul:1024x1024x1024           # beside other libraries, on the same adapter
  *
- * Groups: --ops, --kernels, --models, --adapters, --memory, --server, --first-picture, --peers; the first three when
- * none is named, --ops when sizes are given. --peers fetches the other libraries the first time (150 MB). Sizes are
- * `OP:SIZExSIZE…[:FORMAT]`, see `cases.ts`. `--json FILE` writes the run, `--save` appends it to the history and
- * draws that anew, `--pictures N` is the length of the memory series. Figures are compared with the newest ones of
- * the history that were measured on the same device, and ratios with the bounds that the project holds itself to.
+ * Groups: --ops, --kernels, --models, --adapters, --image-steps, --memory, --server, --first-picture, --peers; the
+ * first three when none is named, --ops when sizes are given. --image-steps wants 14 GB on a graphics card. --peers
+ * fetches the other libraries the first time (150 MB). Sizes are `OP:SIZExSIZE…[:FORMAT]`, see `cases.ts`.
+ * `--json FILE` writes the run, `--save` appends it to the history and draws that anew, `--pictures N` is the length
+ * of the memory series. Figures are compared with the newest ones of the history that were measured on the same
+ * device, and ratios with the bounds that the project holds itself to.
  */
 
 import { parseArgs } from "node:util";
@@ -27,6 +28,7 @@ import {
   latestFigures,
   readHistory,
 } from "./history.ts";
+import { benchImageSteps } from "./image_steps.ts";
 import { currentCommit, describeDevice } from "./machine.ts";
 import { benchMemory } from "./memory.ts";
 import { benchModels } from "./models.ts";
@@ -45,6 +47,7 @@ const OPTIONS = {
   kernels: { type: "boolean" },
   models: { type: "boolean" },
   adapters: { type: "boolean" },
+  "image-steps": { type: "boolean" },
   memory: { type: "boolean" },
   server: { type: "boolean" },
   "first-picture": { type: "boolean" },
@@ -64,6 +67,7 @@ const GROUPS: Readonly<Record<string, () => Promise<Figures>>> = {
   kernels: () => benchKernels(log),
   models: () => benchModels(log),
   adapters: () => benchAdapters(log),
+  "image-steps": () => benchImageSteps(log),
   memory: () => benchMemory(log, readCount(values.pictures)),
   server: async () => ({ ...await benchServer(log), ...await benchPolling(log) }),
   "first-picture": () => benchFirstPicture(log),
