@@ -1,37 +1,52 @@
-"""Makes a Z-Image-Turbo of full size with random weights, to measure loading, memory and speed with.
+"""Makes a model of full size with random weights, to measure loading, memory and speed with.
 
-    python3 tools/reference/z_image_full_size.py OUT [--parts transformer text_encoder vae gguf]
+    python3 tools/reference/full_size.py z-image-turbo OUT [--parts transformer text_encoder vae gguf]
+    python3 tools/reference/full_size.py klein-4b OUT
 
-OUT becomes a folder as the model is published: transformer (12.3 GB in bf16, three files), text_encoder (8 GB), vae,
-scheduler, and a tokenizer with 151669 ids whose merges are made up; with `gguf`, beside it in OUT-Q4_K.gguf the
-transformer as random blocks of Q4_K under its original names (3.5 GB). A tensor is made and written in pieces of 64 MiB:
-no more is ever in memory.
+OUT becomes a folder as the model is published: transformer (12.3 GB and 7.8 GB in bf16, files of 5 GB), text_encoder
+(8 GB), vae, scheduler, and a tokenizer with 151669 ids whose merges are made up; with `gguf`, beside it in OUT-Q4_K.gguf
+the transformer as random blocks of Q4_K under its original names (3.5 GB and 2.2 GB). A tensor is made and written in
+pieces of 64 MiB: no more is ever in memory.
 """
 
 import argparse
+import dataclasses
 import json
 import pathlib
 import random
+from collections.abc import Callable
 
 import gguf
 import numpy as np
 import torch
-from diffusers import AutoencoderKL, FlowMatchEulerDiscreteScheduler, ZImageTransformer2DModel
+from diffusers import (
+    AutoencoderKL,
+    AutoencoderKLFlux2,
+    FlowMatchEulerDiscreteScheduler,
+    Flux2Transformer2DModel,
+    ZImageTransformer2DModel,
+)
 from tokenizers import pre_tokenizers
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 import byte_pair
+import flux2_gguf
 
-# Of Tongyi-MAI/Z-Image-Turbo; the transformer's are the class's defaults.
+# Of Tongyi-MAI/Z-Image-Turbo, and of FLUX.2-klein-4B likewise.
 TEXT = dict(
     vocab_size=151936, hidden_size=2560, intermediate_size=9728, num_hidden_layers=36, num_attention_heads=32,
     num_key_value_heads=8, head_dim=128, max_position_embeddings=40960, tie_word_embeddings=True,
     rope_parameters={"rope_type": "default", "rope_theta": 1e6},
 )  # fmt: skip
-VAE = dict(
+# Of Tongyi-MAI/Z-Image-Turbo; those of its transformer and of FLUX.2's autoencoder are the classes' defaults.
+Z_IMAGE_VAE = dict(
     down_block_types=("DownEncoderBlock2D",) * 4, up_block_types=("UpDecoderBlock2D",) * 4,
     block_out_channels=(128, 256, 512, 512), layers_per_block=2, latent_channels=16, sample_size=1024,
     use_quant_conv=False, use_post_quant_conv=False, scaling_factor=0.3611, shift_factor=0.1159,
+)  # fmt: skip
+# Of black-forest-labs/FLUX.2-klein-4B.
+KLEIN_4B = dict(
+    num_layers=5, num_single_layers=20, num_attention_heads=24, joint_attention_dim=7680, guidance_embeds=False,
 )  # fmt: skip
 TOKENS = 151643
 PIECE = 1 << 25
@@ -44,6 +59,8 @@ BLOCK, BLOCK_BYTES = 256, 144
 
 def rule(name, shape):
     """Mean and standard deviation of a parameter."""
+    if name.endswith(("running_mean", "running_var")):
+        return (0.0, 0.3) if name.endswith("mean") else (1.0, 0.05)
     if len(shape) == 1:
         return (1.0, 0.1) if name.endswith("weight") else (0.0, 0.02)
     return 0.0, float(np.prod(shape[1:])) ** -0.5
@@ -75,7 +92,8 @@ def write_safetensors(path, shapes, rng):
 
 def write_component(folder, module, stem, rng):
     """The module's parameters, in as many files as its library would write."""
-    shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
+    statistics = [(name, buffer) for name, buffer in module.named_buffers() if "running_" in name]
+    shapes = {name: tuple(tensor.shape) for name, tensor in [*module.named_parameters(), *statistics]}
     shards, room = [{}], SHARD_BYTES
     for name, shape in shapes.items():
         size = 2 * int(np.prod(shape))
@@ -96,7 +114,7 @@ def write_component(folder, module, stem, rng):
     (folder / f"{stem}.safetensors.index.json").write_text(json.dumps(index) + "\n")
 
 
-def original_shapes(module):
+def z_image_shapes(module):
     """Shapes under the names that GGUF files have: queries, keys and values in one."""
     renames = {".to_out.0.": ".out.", ".norm_q.": ".q_norm.", ".norm_k.": ".k_norm.",
                "all_x_embedder.2-1.": "x_embedder.", "all_final_layer.2-1.": "final_layer."}  # fmt: skip
@@ -113,6 +131,15 @@ def original_shapes(module):
     return shapes
 
 
+def flux2_shapes(module):
+    """Likewise."""
+    own = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
+    return {
+        theirs: (len(ours) * own[ours[0]][0], *own[ours[0]][1:])
+        for theirs, ours, _ in flux2_gguf.original_tensors(module)
+    }
+
+
 def random_blocks(rng, count, std):
     """Blocks of Q4_K with random scales and quants."""
     blocks = rng.integers(0, 256, (count, BLOCK_BYTES), dtype=np.uint8)
@@ -121,11 +148,10 @@ def random_blocks(rng, count, std):
     return blocks
 
 
-def write_gguf(path, module, seed):
+def write_gguf(path, architecture, shapes, seed):
     """Matrices as Q4_K, where a row fills whole blocks; small ones in f16, vectors in f32."""
     rng, kinds = np.random.default_rng(seed), gguf.GGMLQuantizationType
-    writer = gguf.GGUFWriter(path, "lumina2")
-    shapes = original_shapes(module)
+    writer = gguf.GGUFWriter(path, architecture)
     kind_of = {}
     for name, shape in shapes.items():
         is_block = len(shape) == 2 and shape[1] % BLOCK == 0 and shape[0] > 1
@@ -168,32 +194,69 @@ def made_up_merges(seed):
     return vocab, merges
 
 
+@dataclasses.dataclass
+class Family:
+    """What differs between models; the text encoder does not."""
+
+    pipeline: str
+    settings: dict
+    transformer: Callable
+    vae: Callable
+    scheduler: dict
+    architecture: str
+    original_shapes: Callable
+
+
+FAMILIES = {
+    "z-image-turbo": Family(
+        "ZImagePipeline",
+        {},
+        ZImageTransformer2DModel,
+        lambda: AutoencoderKL(**Z_IMAGE_VAE),
+        dict(shift=3.0),
+        "lumina2",
+        z_image_shapes,
+    ),
+    "klein-4b": Family(
+        "Flux2KleinPipeline",
+        {"is_distilled": True},
+        lambda: Flux2Transformer2DModel(**KLEIN_4B),
+        AutoencoderKLFlux2,
+        dict(shift=3.0, use_dynamic_shifting=True),
+        "flux",
+        flux2_shapes,
+    ),
+}
+
+
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("family", choices=FAMILIES)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--parts", nargs="+", default=["transformer", "text_encoder", "vae", "gguf"])
     arguments = parser.parse_args()
-    out, parts = arguments.out, arguments.parts
+    family, out, parts = FAMILIES[arguments.family], arguments.out, arguments.parts
     rng = torch.Generator().manual_seed(5)
     for name in ("transformer", "text_encoder", "vae", "scheduler", "tokenizer"):
         (out / name).mkdir(parents=True, exist_ok=True)
     with torch.device("meta"):
-        transformer = ZImageTransformer2DModel()
+        transformer = family.transformer()
         text = Qwen3ForCausalLM(Qwen3Config(**TEXT))
-        vae = AutoencoderKL(**VAE)
+        vae = family.vae()
     text.config.architectures = ["Qwen3ForCausalLM"]
     text.config.save_pretrained(out / "text_encoder")
     transformer.save_config(out / "transformer")
     vae.save_config(out / "vae")
-    FlowMatchEulerDiscreteScheduler(num_train_timesteps=1000, shift=3.0).save_config(out / "scheduler")
+    FlowMatchEulerDiscreteScheduler(**family.scheduler).save_config(out / "scheduler")
     byte_pair.build(out / "tokenizer", *made_up_merges(7))
     index = {
-        "_class_name": "ZImagePipeline",
+        "_class_name": family.pipeline,
+        **family.settings,
         "scheduler": ["diffusers", "FlowMatchEulerDiscreteScheduler"],
-        "text_encoder": ["transformers", "Qwen3Model"],
+        "text_encoder": ["transformers", "Qwen3ForCausalLM"],
         "tokenizer": ["transformers", "Qwen2Tokenizer"],
-        "transformer": ["diffusers", "ZImageTransformer2DModel"],
-        "vae": ["diffusers", "AutoencoderKL"],
+        "transformer": ["diffusers", type(transformer).__name__],
+        "vae": ["diffusers", type(vae).__name__],
     }
     (out / "model_index.json").write_text(json.dumps(index, indent=2) + "\n")
     if "transformer" in parts:
@@ -203,7 +266,8 @@ def main():
     if "vae" in parts:
         write_component(out / "vae", vae, "diffusion_pytorch_model", rng)
     if "gguf" in parts:
-        write_gguf(out.with_name(out.name + "-Q4_K.gguf"), transformer, 6)
+        path = out.with_name(out.name + "-Q4_K.gguf")
+        write_gguf(path, family.architecture, family.original_shapes(transformer), 6)
 
 
 if __name__ == "__main__":
