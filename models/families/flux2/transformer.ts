@@ -9,7 +9,6 @@ import {
   concat,
   elementwise,
   type Graph,
-  permute,
   rmsNorm,
   rope,
   type Rotation,
@@ -198,9 +197,14 @@ function singleBlock(
     slice(joined, 0, 3, 3 + mlp_ratio),
     slice(joined, 0, 3 + mlp_ratio, parts),
   );
-  const sides = concat([attended.reshape(1, ...x.shape), hidden], 0);
-  const inner = permute(sides, [1, 2, 0, 3]).reshape(...x.shape.with(-1, (1 + mlp_ratio) * dim));
-  return linearLayer(attn, "to_out", inner, dim, { gate, residual: x });
+  const wide = Array.from(
+    { length: mlp_ratio },
+    (_, i) => slice(hidden, 0, i, i + 1).reshape(...x.shape),
+  );
+  return linearLayer(attn, "to_out", concat([attended, ...wide], -1), dim, {
+    gate,
+    residual: x,
+  });
 }
 
 /** silu(a) ∘ b. */
