@@ -13,52 +13,46 @@ first elements of the call `probe`, so that each element counts; those of vector
 `bias.<module>` is what is added to a bias. Both from double precision.
 """
 
-import functools
 import json
 import sys
-import tempfile
-from pathlib import Path
 
-import diffusers.loaders.lora_conversion_utils as conversion
 import torch
-from diffusers import WanPipeline, WanTransformer3DModel, ZImagePipeline
+from diffusers import WanPipeline
 from peft import LoHaConfig, LoKrConfig, LoraConfig, PeftModel, get_peft_model
 from peft.tuners.tuners_utils import BaseTunerLayer
-from safetensors.torch import load_file
 from transformers import UMT5EncoderModel
 
-import flux2_pipeline
 import gguf_model
-import z_image as z_image_models
-from common import ROOT, Call, check_golden, exact, fresh_folder, generator, normal, write_golden
+from common import Call, check_golden, exact, fresh_folder, generator, normal, write_golden
 from lora_files import AdapterFile, diffusers_metadata, kohya, original, shapes_of
-from pipeline import run_pipeline
-
-GOLDENS = ROOT / "tests" / "goldens"
-OUT = GOLDENS / "lora"
-BASE = "wan/transformer-hd32"
-QUANTISED = "lora/quantised"
-PIPELINE = "wan/pipeline-t2v"
-SEED = 900
-
-ATTENTION = [f"{a}.{p}" for a in ("attn1", "attn2") for p in ("to_q", "to_k", "to_v", "to_out.0")]
-BLOCK = ATTENTION + ["ffn.net.0.proj", "ffn.net.2"]
-EVERY = [f"blocks.{i}.{name}" for i in range(2) for name in BLOCK]
-SOME = ["blocks.0.attn1.to_q", "blocks.0.attn2.to_out.0", "blocks.0.ffn.net.0.proj",
-        "blocks.1.attn2.to_k", "blocks.1.ffn.net.2"]  # fmt: skip
-OUTER = ["condition_embedder.text_embedder.linear_1", "condition_embedder.time_proj", "proj_out"]
-
-PROBE = normal(generator(SEED), 4096).double()
+from lora_joined import flux_calls, flux_kohya, flux_xlabs, z_image
+from lora_parts import (
+    BASE,
+    BLOCK,
+    EVERY,
+    GOLDENS,
+    OUT,
+    OUTER,
+    PIPELINE,
+    PROBE,
+    QUANTISED,
+    SEED,
+    SOME,
+    base_of,
+    call,
+    shapes,
+)
+from lora_pipelines import (
+    both_files,
+    flux2_calls,
+    flux2_files,
+    pipeline_calls,
+    pipeline_files,
+    z_image_pipeline_call,
+)
 
 
 # Models and calls
-
-
-def base_of(name):
-    if name == QUANTISED:
-        return gguf_model.load(GOLDENS / name)
-    folder = GOLDENS / (f"{name}/transformer" if name == PIPELINE else name)
-    return WanTransformer3DModel.from_pretrained(folder, dtype=torch.float32).eval()
 
 
 def run(model):
@@ -76,23 +70,6 @@ def run(model):
 
 
 CONTEXT = {"context_length": 32, "context_real_rows": [7], "integer_timestep": False}
-
-
-def probed(change):
-    if change.ndim < 2:
-        return change.float()
-    matrix = change.flatten(1)
-    return (matrix @ PROBE[: matrix.shape[1]]).float()
-
-
-def call(name, description, base, adapters, reference, inputs, outputs, changes, biases, **args):
-    inside = {f"change.{module}": probed(change) for module, change in changes.items()}
-    inside |= {f"bias.{module}": bias.float() for module, bias in biases.items()}
-    listed = [{"path": path, "strength": strength} for path, strength in adapters]
-    return Call(
-        name, description, {"base": base, "adapters": listed, "reference": reference} | args,
-        inputs, outputs, inside,
-    )  # fmt: skip
 
 
 def tuned_call(name, description, adapters, reference, model):
@@ -152,15 +129,6 @@ def diffusers_call(name, description, adapters):
 
 
 # Files
-
-
-@functools.cache
-def shapes(base=BASE):
-    if base == QUANTISED:
-        model = gguf_model.load(GOLDENS / base)
-        return {n.removesuffix(".weight"): list(p.shape) for n, p in model.named_parameters()}
-    folder = GOLDENS / (f"{base}/transformer" if base == PIPELINE else base)
-    return shapes_of(folder)
 
 
 def save_peft(name, seed, kind=LoraConfig, targets=SOME + OUTER[2:], **settings):
@@ -354,223 +322,6 @@ def text_call(name, description, file):
     outputs = {"last_hidden_state": model(ids, mask).last_hidden_state}
     return call(name, description, f"{PIPELINE}/text_encoder", [(f"{name}.safetensors", 1.0)],
                 "formula", inputs, outputs, file.changes, {}, lengths=[12], padded=12, rows=12)  # fmt: skip
-
-
-# Joined projections, of models that have no golden here: only the changes
-
-
-FLUX_WIDTH = 24
-
-
-def flux_call(name, description, path, converted):
-    """`converted`: diffusers' names -> factors."""
-    changes = {}
-    for key in converted:
-        if key.endswith("lora_A.weight"):
-            module = key.removesuffix(".lora_A.weight")
-            up = converted[f"{module}.lora_B.weight"].double()
-            changes[module.removeprefix("transformer.")] = up @ converted[key].double()
-    return call(name, description, None, [(path, 1.0)], "diffusers", {}, {}, changes, {})
-
-
-def flux_pair(file, key, out, columns=FLUX_WIDTH, rank=3, alpha=None, names=("lora_down.weight", "lora_up.weight"), blocks=None):  # fmt: skip
-    """Factors of any module; with `blocks`, each output part has a rank of its own."""
-    file.key = lambda module: module
-    file.put(key, names[0], rank, columns, std=columns**-0.5)
-    up = file.put(key, names[1], out, rank, std=0.5)
-    if blocks:
-        rows, ranks = out // blocks, rank // blocks
-        mask = torch.block_diag(*[torch.ones(rows, ranks)] * blocks)
-        file.tensors[f"{key}.{names[1]}"] = (up * mask).to(file.dtype)
-    if alpha is not None:
-        file.alpha(key, alpha)
-
-
-def flux_kohya():
-    file, width = AdapterFile(SEED + 60, {}, None), FLUX_WIDTH
-    block = "lora_unet_double_blocks_0_"
-    flux_pair(file, f"{block}img_attn_qkv", 3 * width, alpha=2, rank=4)
-    flux_pair(file, f"{block}txt_attn_qkv", 3 * width, alpha=4, rank=6, blocks=3)
-    flux_pair(file, f"{block}img_attn_proj", width, alpha=2)
-    flux_pair(file, f"{block}img_mlp_0", 4 * width, alpha=2)
-    flux_pair(file, f"{block}txt_mod_lin", 6 * width, alpha=2)
-    flux_pair(file, "lora_unet_single_blocks_7_linear2", width, 5 * width, alpha=2)
-    file.save(OUT / "flux-kohya.safetensors", {"ss_network_module": "networks.lora_flux"})
-
-
-def flux_xlabs():
-    file, width = AdapterFile(SEED + 61, {}, None), FLUX_WIDTH
-    names = ("down.weight", "up.weight")
-    for i in (1, 2):
-        flux_pair(file, f"double_blocks.0.processor.qkv_lora{i}", 3 * width, names=names)
-        flux_pair(file, f"double_blocks.0.processor.proj_lora{i}", width, names=names)
-    flux_pair(file, "single_blocks.7.processor.qkv_lora", 3 * width, names=names)
-    flux_pair(file, "single_blocks.7.processor.proj_lora", width, 5 * width, names=names)
-    file.save(OUT / "flux-xlabs.safetensors")
-
-
-def z_image():
-    file, width = AdapterFile(SEED + 62, {}, None), FLUX_WIDTH
-    names = ("lora.down.weight", "lora.up.weight")
-    prefix = "diffusion_model.layers.3.attention."
-    flux_pair(file, f"{prefix}qkv", 3 * width, names=names, alpha=2, rank=4)
-    flux_pair(file, f"{prefix}out", width, names=names, alpha=2)
-    file.save(OUT / "z-image-joined.safetensors")
-
-
-def flux_calls():
-    def stored(name):
-        return load_file(OUT / f"{name}.safetensors")
-
-    return [
-        flux_call("flux-kohya", "FLUX.1 by kohya: joined q, k, v, also block-diagonal",
-                  "flux-kohya.safetensors",
-                  conversion._convert_kohya_flux_lora_to_diffusers(stored("flux-kohya"))),
-        flux_call("flux-xlabs", "FLUX.1 by XLabs: names of processors", "flux-xlabs.safetensors",
-                  conversion._convert_xlabs_flux_lora_to_diffusers(stored("flux-xlabs"))),
-        flux_call("z-image-joined", "Z-Image, joined q, k, v", "z-image-joined.safetensors",
-                  conversion._convert_non_diffusers_z_image_lora_to_diffusers(
-                      stored("z-image-joined"))),
-    ]  # fmt: skip
-
-
-# A pipeline with two adapters
-
-
-def pipeline_files():
-    first = AdapterFile(SEED + 70, shapes(PIPELINE), lambda m: f"transformer.{m}", torch.float16)
-    for module in SOME:
-        first.low_rank(module, ("lora_A.weight", "lora_B.weight"))
-    first.save(OUT / "pipeline-diffusers.safetensors")
-    second = AdapterFile(SEED + 71, shapes(PIPELINE), lambda m: f"lora_unet_{kohya(m)}", torch.float16)  # fmt: skip
-    for module in EVERY:
-        second.low_rank(module, rank=2, alpha=1)
-    second.save(OUT / "pipeline-kohya.safetensors")
-
-
-def both_files():
-    """One file with factors of the text encoder and of the transformer."""
-    table = shapes_of(GOLDENS / PIPELINE / "text_encoder", "model.safetensors")
-    text = AdapterFile(SEED + 72, table, lambda m: f"lora_te_{m.replace('.', '_')}")
-    for module in ("0.SelfAttention.q", "0.SelfAttention.v", "1.DenseReluDense.wo"):
-        text.low_rank(f"encoder.block.1.layer.{module}", alpha=3)
-    denoiser = AdapterFile(SEED + 73, shapes(PIPELINE), lambda m: f"lora_unet_{kohya(m)}")
-    for module in SOME:
-        denoiser.low_rank(module, rank=2, alpha=1)
-    both = AdapterFile(0, {}, None)
-    both.tensors = text.tensors | denoiser.tensors
-    both.save(OUT / "pipeline-both.safetensors")
-    return text, denoiser
-
-
-def pipeline_call(name, adapters, reference, adapt):
-    made = run_pipeline(GOLDENS / PIPELINE, name, "a red circle on the left", "blurry",
-                        48, 32, 1, 42, 3, 3.5, 64, adapt=adapt)  # fmt: skip
-    made.args |= {
-        "base": PIPELINE,
-        "adapters": [{"path": path, "strength": strength} for path, strength in adapters],
-        "reference": reference,
-    }
-    return made
-
-
-def pipeline_calls(text, denoiser):
-    two = [("pipeline-diffusers.safetensors", 0.8), ("pipeline-kohya.safetensors", 0.5)]
-
-    def load_two(pipe):
-        for i, (path, _) in enumerate(two):
-            pipe.load_lora_weights(str(OUT), weight_name=path, adapter_name=f"adapter{i}")
-        pipe.set_adapters(["adapter0", "adapter1"], [strength for _, strength in two])
-
-    def write_both(pipe):
-        for file, model in ((text, pipe.text_encoder), (denoiser, pipe.transformer)):
-            state = dict(model.named_parameters())
-            for module in file.changes:
-                parameter = state[f"{module}.weight"]
-                parameter.copy_(file.new_weight(module, parameter, 0.7))
-
-    both = [("pipeline-both.safetensors", 0.7)]
-    return [
-        pipeline_call("pipeline", two, "diffusers", load_two),
-        pipeline_call("pipeline-both", both, "formula", write_both),
-    ]
-
-
-# FLUX.2: joined projections, through its pipeline
-
-
-FLUX2 = "flux2/pipeline"
-FLUX2_SHAPES = {
-    "img_in": [32, 32], "single_stream_modulation.lin": [96, 32],
-    "double_blocks.0.img_attn.qkv": [96, 32], "double_blocks.0.txt_attn.qkv": [96, 32],
-    "double_blocks.0.img_attn.proj": [32, 32], "double_blocks.0.txt_attn.proj": [32, 32],
-    "double_blocks.0.img_mlp.0": [192, 32], "double_blocks.0.txt_mlp.2": [32, 96],
-    "single_blocks.1.linear1": [288, 32], "single_blocks.0.linear2": [32, 128],
-}  # fmt: skip
-
-
-def flux2_files():
-    original_names = AdapterFile(SEED + 80, FLUX2_SHAPES, lambda m: f"diffusion_model.{m}")
-    for module in FLUX2_SHAPES:
-        original_names.low_rank(module, ("lora_A.weight", "lora_B.weight"))
-    original_names.save(OUT / "flux2-original.safetensors")
-    flat = AdapterFile(SEED + 81, FLUX2_SHAPES, lambda m: f"lora_unet_{m.replace('.', '_')}")
-    for module in list(FLUX2_SHAPES)[2:]:
-        flat.low_rank(module, alpha=3)
-    flat.save(OUT / "flux2-kohya.safetensors")
-    lokr = AdapterFile(SEED + 82, FLUX2_SHAPES, lambda m: f"diffusion_model.{m}")
-    # Of 4 blocks, which do not end where those of q, k and v do.
-    for module in ("double_blocks.0.img_attn.qkv", "double_blocks.0.txt_attn.qkv"):
-        lokr.lokr(module, True, False, split=(4, 4))
-    lokr.lokr("single_blocks.1.linear1", True, True, split=(4, 4))
-    lokr.save(OUT / "flux2-lokr.safetensors")
-
-
-def flux2_call(name, adapters):
-    def load_all(pipe):
-        for i, (path, _) in enumerate(adapters):
-            pipe.load_lora_weights(str(OUT), weight_name=path, adapter_name=f"adapter{i}")
-        pipe.set_adapters([f"adapter{i}" for i in range(len(adapters))], [s for _, s in adapters])
-
-    made = flux2_pipeline.run(GOLDENS / FLUX2, name, "a red circle", 48, 32, 5, 2, 1.0, 64, adapt=load_all)  # fmt: skip
-    listed = [{"path": path, "strength": strength} for path, strength in adapters]
-    made.args |= {"base": FLUX2, "adapters": listed, "reference": "diffusers"}
-    return made
-
-
-def flux2_calls():
-    return [
-        flux2_call("pipeline-flux2", [("flux2-original.safetensors", 0.8), ("flux2-kohya.safetensors", 0.5)]),
-        flux2_call("pipeline-flux2-lokr", [("flux2-lokr.safetensors", 0.7)]),
-    ]  # fmt: skip
-
-
-def z_image_pipeline_call():
-    names = ("lora.down.weight", "lora.up.weight")
-    with tempfile.TemporaryDirectory() as folder:
-        pipe = ZImagePipeline(**z_image_models.components(Path(folder), 47))
-    pipe.set_progress_bar_config(disable=True)
-    state = {n: list(p.shape) for n, p in pipe.transformer.named_parameters()}
-    file = AdapterFile(SEED + 83, {}, None, torch.float16)
-    for block in ("layers.0", "context_refiner.0"):
-        width, columns = state[f"{block}.attention.to_q.weight"]
-        prefix = f"diffusion_model.{block}"
-        flux_pair(file, f"{prefix}.attention.qkv", 3 * width, columns, 4, 2, names)
-        flux_pair(file, f"{prefix}.attention.out", columns, width, 4, 2, names)
-        flux_pair(file, f"{prefix}.feed_forward.w1", *state[f"{block}.feed_forward.w1.weight"], 4, 2, names)
-    file.save(OUT / "z-image-pipeline.safetensors")
-    pipe.load_lora_weights(str(OUT), weight_name="z-image-pipeline.safetensors", adapter_name="one")
-    pipe.set_adapters("one", 0.6)
-    made = z_image_models.picture_call(
-        pipe, "pipeline-z-image", 7, prompt="a red cat", num_inference_steps=2, guidance_scale=0.0,
-        height=24, width=32,
-    )  # fmt: skip
-    made.args |= {
-        "base": "z_image/pipeline",
-        "adapters": [{"path": "z-image-pipeline.safetensors", "strength": 0.6}],
-        "reference": "diffusers",
-    }
-    return made
 
 
 def build():
