@@ -55,7 +55,7 @@ export async function benchAdapters(log: (line: string) => void): Promise<Figure
       })),
       ...await withModel(folder, async (bench) => ({
         ...await measureSwitches(large!, bench, LARGE.rank, short, folder, log),
-        ...await measureCost(large!, bench, { ...short, width: 128, height: 128 }, 5, folder, log),
+        ...await measureCost(large!, bench, { ...short, width: 256, height: 256 }, 4, folder, log),
       })),
     };
   } finally {
