@@ -1,0 +1,188 @@
+/** Z-Image from single files: the same pictures as from the folders that hold the same numbers. */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { openPipeline, type PartPaths, type PipelineRequest } from "../models/mod.ts";
+import { Checkpoint, openDevice, type StoredTensor } from "../runtime/mod.ts";
+import { sampleBlocks } from "../runtime/ops/sample_blocks.ts";
+import type { WeightFormat } from "../runtime/quantization/block_format.ts";
+import { BLOCK_FORMATS, dequantize } from "../runtime/quantization/formats.ts";
+import { encodeGguf, type GgufTensor } from "./gguf.ts";
+import { assertClose, Golden } from "./golden.ts";
+import { encodeSafetensors } from "./safetensors.ts";
+import { withSeededModel } from "./seeded_checkpoint.ts";
+
+const golden = new Golden("z_image/pipeline");
+const CALL = golden.call("text");
+
+/** A tensor with its bytes. */
+type Bytes = Pick<StoredTensor, "format" | "shape"> & { readonly bytes: Uint8Array };
+
+async function latentsOf(model: string, parts: PartPaths = {}): Promise<Float32Array> {
+  const { args } = CALL;
+  const request: PipelineRequest = {
+    task: "T2I",
+    prompt: args["prompt"] as string,
+    negativePrompt: "",
+    width: args["width"] as number,
+    height: args["height"] as number,
+    numFrames: 1,
+    seed: args["seed"] as number,
+    numInferenceSteps: args["num_inference_steps"] as number,
+    guidanceScale: 0,
+  };
+  const device = await openDevice();
+  using pipeline = await openPipeline(model, parts);
+  try {
+    await pipeline.load(device);
+    return (await pipeline.generate(request)).latents;
+  } finally {
+    device.destroy();
+  }
+}
+
+function tensorsOf(folder: string): Map<string, Bytes> {
+  using checkpoint = Checkpoint.open(folder);
+  return new Map([...checkpoint.names].map((name) => {
+    const { format, shape, byteLength } = checkpoint.find(name)!;
+    const bytes = new Uint8Array(byteLength);
+    checkpoint.read(name, 0, bytes);
+    return [name, { format, shape, bytes }];
+  }));
+}
+
+/** As the Z-Image team names them: queries, keys and values in one matrix. */
+function original(tensors: ReadonlyMap<string, Bytes>): Map<string, Bytes> {
+  const result = new Map<string, Bytes>();
+  for (const [name, tensor] of tensors) {
+    if (/\.to_[kv]\./.test(name)) continue;
+    if (!name.includes(".to_q.")) {
+      const theirs = name.replace(/^all_(x_embedder|final_layer)\.2-1\./, "$1.")
+        .replace(".to_out.0.", ".out.").replace(/\.norm_([qk])\./, ".$1_norm.");
+      result.set(theirs, tensor);
+      continue;
+    }
+    const parts = ["q", "k", "v"].map((part) => tensors.get(name.replace("to_q", `to_${part}`))!);
+    const [rows, columns] = tensor.shape as [number, number];
+    result.set(name.replace(".to_q.", ".qkv."), {
+      format: tensor.format,
+      shape: [3 * rows, columns],
+      bytes: Uint8Array.from(parts.flatMap(({ bytes }) => [...bytes])),
+    });
+  }
+  return result;
+}
+
+/** As the first latent diffusion code names an autoencoder of two levels. */
+function originalVaeName(name: string): string {
+  return name.replace(/mid_block\.resnets\.0/, "mid.block_1")
+    .replace(/mid_block\.resnets\.1/, "mid.block_2")
+    .replace(/mid_block\.attentions\.0\.group_norm/, "mid.attn_1.norm")
+    .replace(/mid_block\.attentions\.0\.to_out\.0/, "mid.attn_1.proj_out")
+    .replace(/mid_block\.attentions\.0\.to_([qkv])/, "mid.attn_1.$1")
+    .replace(/down_blocks\.(\d)\.resnets\.(\d)/, "down.$1.block.$2")
+    .replace(/down_blocks\.(\d)\.downsamplers\.0/, "down.$1.downsample")
+    .replace(/up_blocks\.(\d)\.resnets\.(\d)/, (_, level, i) => `up.${1 - level}.block.${i}`)
+    .replace(/up_blocks\.(\d)\.upsamplers\.0/, (_, level) => `up.${1 - level}.upsample`)
+    .replace("conv_norm_out", "norm_out")
+    .replace("conv_shortcut", "nin_shortcut");
+}
+
+function writeSafetensors(path: string, tensors: ReadonlyMap<string, Bytes>): void {
+  const header: Record<string, unknown> = {};
+  const parts: Uint8Array[] = [];
+  let offset = 0;
+  for (const [name, { format, shape, bytes }] of tensors) {
+    const end = offset + bytes.length;
+    header[name] = { dtype: format, shape, data_offsets: [offset, end] };
+    parts.push(bytes);
+    offset = end;
+  }
+  const data = new Uint8Array(offset);
+  offset = 0;
+  for (const part of parts) {
+    data.set(part, offset);
+    offset += part.length;
+  }
+  Deno.writeFileSync(path, encodeSafetensors(header, data));
+}
+
+Deno.test("a file with Z-Image's transformer, text encoder and autoencoder gives diffusers' latents", () =>
+  withSeededModel(golden.folder, async (folder) => {
+    const all = new Map<string, Bytes>();
+    for (const [name, tensor] of original(tensorsOf(`${folder}/transformer`))) {
+      all.set(`model.diffusion_model.${name}`, tensor);
+    }
+    for (const [name, tensor] of tensorsOf(`${folder}/text_encoder`)) {
+      all.set(`text_encoders.qwen3_4b.transformer.model.${name}`, tensor);
+    }
+    for (const [name, tensor] of tensorsOf(`${folder}/vae`)) {
+      const isProjection = /attentions\.0\.to_.*weight$/.test(name);
+      const shape = isProjection ? [...tensor.shape, 1, 1] : tensor.shape;
+      all.set(`vae.${originalVaeName(name)}`, { ...tensor, shape });
+    }
+    const path = join(folder, "z_image_all.safetensors");
+    writeSafetensors(path, all);
+    const latents = await latentsOf(path, { tokenizer: folder });
+    const expected = golden.tensor(CALL.name, "latents");
+    assertClose("latents", { shape: expected.shape, data: latents }, expected, 1e-4);
+  }));
+
+/** ggml's numbers of types. */
+const TYPES: Readonly<Record<string, number>> = {
+  F32: 0,
+  Q4_0: 2,
+  Q5_0: 6,
+  Q8_0: 8,
+  Q4_K: 12,
+  Q6_K: 14,
+  BF16: 30,
+};
+
+/** By what the name of a matrix has in it. */
+const MIXED: readonly (readonly [RegExp, WeightFormat])[] = [
+  [/layers\.0\.attention\.to_[qkv]/, "q8_0"],
+  [/layers\.1\.attention\.to_[qkv]/, "q5_0"],
+  [/attention\.to_out/, "q4_0"],
+  [/layers\.0\.feed_forward\.w2/, "q6_k"],
+  [/layers\.1\.feed_forward\.w2/, "q4_k"],
+  [/feed_forward\.w[13]/, "q8_0"],
+];
+
+Deno.test("a GGUF file of Z-Image's transformer in mixed types gives the latents of the numbers in it", () =>
+  withSeededModel(golden.folder, async (folder) => {
+    const blocks = new Map<string, Bytes>();
+    const decoded = new Map<string, Bytes>();
+    let seed = 0;
+    for (const [name, tensor] of tensorsOf(`${folder}/transformer`)) {
+      const format = MIXED.find(([pattern]) => pattern.test(name))?.[1];
+      const isWhole = format && tensor.shape[1]! % BLOCK_FORMATS[format].blockElements === 0;
+      if (!isWhole) {
+        blocks.set(name, tensor);
+        decoded.set(name, tensor);
+        continue;
+      }
+      const bytes = sampleBlocks(tensor.shape, format, seed++, tensor.shape[1]! ** -0.5);
+      const { shape } = tensor;
+      blocks.set(name, { format: format.toUpperCase(), shape, bytes });
+      const values = new Uint8Array(dequantize(bytes, format).buffer);
+      decoded.set(name, { format: "F32", shape, bytes: values });
+    }
+    const tensors = [...original(blocks)].map(([name, { format, shape, bytes }]) => {
+      const tensor: GgufTensor = { type: TYPES[format]!, shape, data: bytes };
+      return [name, tensor] as const;
+    });
+    assert.ok(new Set(tensors.map(([, { type }]) => type)).size >= 6);
+    const path = join(folder, "z_image_mixed.gguf");
+    Deno.writeFileSync(path, encodeGguf({ tensors }));
+    const fromGguf = await latentsOf(folder, { transformer: path });
+    Deno.removeSync(`${folder}/transformer/model.safetensors`);
+    writeSafetensors(`${folder}/transformer/model.safetensors`, decoded);
+    const expected = await latentsOf(folder);
+    const shape = [expected.length];
+    assert.notEqual(
+      expected[0],
+      golden.tensor(CALL.name, "latents").data[0],
+      "another transformer",
+    );
+    assertClose("latents", { shape, data: fromGguf }, { shape, data: expected }, 1e-4);
+  }));
