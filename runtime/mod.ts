@@ -25,6 +25,7 @@ export {
   Program,
   ProgramSet,
   type RunControl,
+  throwIfCancelled,
 } from "./program.ts";
 export type { BlockFormat, WeightFormat } from "./quantization/block_format.ts";
 export { blockBytes, dequantize, isWeightFormat } from "./quantization/formats.ts";

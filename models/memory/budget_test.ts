@@ -161,3 +161,22 @@ Deno.test("WanPipeline.generate() says that a file was cut short while weights a
     await Deno.remove(folder, { recursive: true });
   }
 });
+
+Deno.test("WanPipeline.generate() stops while it brings weights to the device when cancelled, and works again later", async () => {
+  let maxBytes = 0;
+  let expected = new Float32Array();
+  await withPipeline(async ({ device, pipeline }) => {
+    maxBytes = await withPlans(device, (plan) => plan(0).peakBytes);
+    expected = (await pipeline.generate(PICTURE)).latents as Float32Array<ArrayBuffer>;
+  });
+  await withPipeline(async ({ device, pipeline }) => {
+    for (const most of [1, 5, 20, 60]) {
+      let asked = 0;
+      const control = { isCancelled: () => ++asked > most };
+      await assert.rejects(pipeline.generate(PICTURE, control), { name: "AbortError" });
+      assert.ok(device.allocatedBytes <= maxBytes);
+    }
+    assert.deepEqual((await pipeline.generate(PICTURE)).latents, expected);
+    assert.ok(device.peakBytes <= maxBytes);
+  }, { maxBytes });
+});

@@ -12,6 +12,7 @@ import {
   type Run,
   type RunControl,
   runSequence,
+  throwIfCancelled,
 } from "../../runtime/mod.ts";
 import {
   type Demands,
@@ -98,7 +99,7 @@ export class SessionPrograms {
     this.#leave();
     this.#free(stage.weights);
     for (const weights of Object.values(this.memory.components)) {
-      await weights.upload(device, undefined, stage.weights);
+      await weights.upload(device, () => throwIfCancelled(control), stage.weights);
     }
     this.#current = { stage, programs: await instantiate(stage.plan, device, control) };
   }
