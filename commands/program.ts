@@ -240,7 +240,7 @@ function addPartFlags(to: Command): Command {
     )
     .option("--text-encoder <path>", "text encoder from elsewhere, likewise")
     .option("--vae <path>", "autoencoder from elsewhere, likewise")
-    .option("--tokenizer <path>", "tokenizer from elsewhere: folder or hub id");
+    .option("--tokenizer <path>", "tokenizer from elsewhere: folder, GGUF file or hub id");
 }
 
 function addMemoryFlags(to: Command): Command {

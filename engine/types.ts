@@ -275,7 +275,7 @@ export interface ModelParts {
   textEncoder?: string;
   /** The autoencoder. */
   vae?: string;
-  /** A folder with the files of the tokenizer, or of a whole model. */
+  /** A folder with the files of the tokenizer, or of a whole model, or a file that holds one. */
   tokenizer?: string;
 }
 
