@@ -67,13 +67,13 @@ async function checkGolden(
 Deno.test("qwen3Encoder() gives the states of qwen3/tiny after chosen layers, those of pads too", async (t) => {
   const golden = new Golden("qwen3/tiny");
   using checkpoint = golden.checkpoint();
-  await checkGolden(t, golden, checkpoint, ["model.embed_tokens.weight"]);
+  await checkGolden(t, golden, checkpoint, []);
 });
 
 Deno.test("qwen3Encoder() gives the states at widths of real models, and needs no layer beyond the last chosen", async (t) => {
   const golden = new Golden("qwen3/wide");
   await withSeededCheckpoint(golden.folder, async (checkpoint) => {
-    await checkGolden(t, golden, checkpoint, ["embed_tokens.weight", "norm.weight"]);
+    await checkGolden(t, golden, checkpoint, ["norm.weight"]);
   });
 });
 

@@ -32,7 +32,7 @@ export async function withSeededCheckpoint<T>(
   folder: string,
   use: (checkpoint: Checkpoint) => Promise<T>,
 ): Promise<T> {
-  const file = safetensorsOf(seededTensors(`${folder}/seeded.json`));
+  const file = seededFile(`${folder}/seeded.json`);
   return await withFolder({ "diffusion_pytorch_model.safetensors": file }, async (path) => {
     using checkpoint = Checkpoint.open(path);
     return await use(checkpoint);
@@ -55,7 +55,7 @@ export async function withSeededModel<T>(
     for (const component of Deno.readDirSync(copy)) {
       const path = `${copy}/${component.name}`;
       if (!component.isDirectory || !existsSync(`${path}/seeded.json`)) continue;
-      const file = safetensorsOf(seededTensors(`${path}/seeded.json`));
+      const file = seededFile(`${path}/seeded.json`);
       await Deno.writeFile(`${path}/model.safetensors`, file);
     }
     return await use(copy);
@@ -64,8 +64,18 @@ export async function withSeededModel<T>(
   }
 }
 
-function seededTensors(path: string): Record<string, TensorValues> {
-  const { seed, dtype, tensors }: SeededWeights = JSON.parse(Deno.readTextFileSync(path));
+/** Files by the text that they were drawn by: drawing takes a second for five million numbers. */
+const drawn = new Map<string, Uint8Array>();
+
+function seededFile(path: string): Uint8Array {
+  const text = Deno.readTextFileSync(path);
+  let file = drawn.get(text);
+  if (!file) drawn.set(text, file = safetensorsOf(seededTensors(text)));
+  return file;
+}
+
+function seededTensors(text: string): Record<string, TensorValues> {
+  const { seed, dtype, tensors }: SeededWeights = JSON.parse(text);
   const generator = new TorchGenerator(seed);
   const result: Record<string, TensorValues> = {};
   for (const [name, shape, mean, std] of tensors) {
