@@ -13,8 +13,6 @@
  * @module
  */
 
-import { statSync } from "node:fs";
-import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { openEngine, planModel as planRequest } from "./engine/mod.ts";
 import type {
@@ -29,8 +27,7 @@ import type {
   QualityTier,
   TaskType,
 } from "./engine/types.ts";
-import { hubCacheFolder } from "./hub/cache.ts";
-import { BUNDLED_ADAPTERS } from "./models/adapters/bundled.ts";
+import { bundledAdapterFiles } from "./models/adapters/bundled.ts";
 import {
   checkFps,
   checkGuidance,
@@ -40,6 +37,7 @@ import {
   checkStrength,
   type ClipSource,
   countFrames,
+  defaultLoraFolders,
   fitPicture,
   GeneratedImage,
   GeneratedVideo,
@@ -458,7 +456,10 @@ export function serve(options: ServeOptions = {}): RunningServer {
       : { enhancer: readEnhancer(config, (name) => Deno.env.get(name)) }),
     settings: {
       ...{ modelPath, servedModelName },
-      ...{ loraFolders: loraFolders(modelPath), namedLoras: namedLoras(modelPath) },
+      ...{
+        loraFolders: defaultLoraFolders(folderOf(modelPath)),
+        namedLoras: namedLoras(modelPath),
+      },
       ...settings,
     },
     openEngine: (onProgress) => {
@@ -485,7 +486,7 @@ function engineOptions(path: string, options: LoadModelOptions): EngineOptions {
   const { maxVramBytes, powerPreference, forceSoftware, gpuBackend, parts } = options;
   const { offload, pinCpuMemory, keepAliveMs, loraCacheBytes, onLoadProgress, onNote } = options;
   return {
-    modelPath: path === BUNDLED_MODEL ? fileURLToPath(BUNDLED_FOLDER) : path,
+    modelPath: folderOf(path),
     namedLoras: namedLoras(path),
     tuning: options.tuning ?? "cached",
     ...(parts === undefined ? {} : { parts }),
@@ -502,29 +503,13 @@ function engineOptions(path: string, options: LoadModelOptions): EngineOptions {
   };
 }
 
-/** Where a server's clients may name adapters when it was not told: beside the model, and in the hub's cache. */
-function loraFolders(modelPath: string): string[] {
-  const path = modelPath === BUNDLED_MODEL ? fileURLToPath(BUNDLED_FOLDER) : modelPath;
-  const folders: string[] = [];
-  try {
-    folders.push(statSync(path).isDirectory() ? path : dirname(path));
-  } catch {
-    // A hub id: it is in the cache, or will be.
-  }
-  try {
-    folders.push(hubCacheFolder());
-  } catch {
-    // Without a home there is no cache.
-  }
-  return folders;
+/** What the engine is told for the name of a model. */
+function folderOf(modelPath: string): string {
+  return modelPath === BUNDLED_MODEL ? fileURLToPath(BUNDLED_FOLDER) : modelPath;
 }
 
-/** The adapters that come with a model, by name. */
 function namedLoras(modelPath: string): Record<string, string> {
-  if (modelPath !== BUNDLED_MODEL) return {};
-  return Object.fromEntries(
-    Object.entries(BUNDLED_ADAPTERS).map(([name, url]) => [name, fileURLToPath(url)]),
-  );
+  return modelPath === BUNDLED_MODEL ? bundledAdapterFiles() : {};
 }
 
 const BUNDLED_FOLDER = new URL("./models/bundled/", import.meta.url);

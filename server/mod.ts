@@ -46,6 +46,7 @@ export {
   type StartOptions,
   startServer,
 } from "./serve.ts";
+export { defaultLoraFolders } from "./loras/default_folders.ts";
 export type { StartLora } from "./loras/start_loras.ts";
 export {
   LORA_TARGETS,

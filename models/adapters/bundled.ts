@@ -1,5 +1,7 @@
 /** The adapters that come with the bundled model. `tools/train/lora.py` trained them. */
 
+import { fileURLToPath } from "node:url";
+
 const FOLDER = new URL("../bundled/adapters/", import.meta.url);
 
 /** File of each, by the name that may stand where a path is asked for. */
@@ -7,3 +9,10 @@ export const BUNDLED_ADAPTERS: Readonly<Record<string, URL>> = {
   outline: new URL("outline.safetensors", FOLDER),
   pastel: new URL("pastel.safetensors", FOLDER),
 };
+
+/** Paths of the files in {@linkcode BUNDLED_ADAPTERS}. */
+export function bundledAdapterFiles(): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(BUNDLED_ADAPTERS).map(([name, url]) => [name, fileURLToPath(url)]),
+  );
+}

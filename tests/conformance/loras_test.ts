@@ -1,88 +1,12 @@
-/** Adapters over HTTP: set, merge, unmerge, list, and those of one request. */
+/** Adapters over HTTP: set, merge, unmerge, list. */
 
 import { strict as assert } from "node:assert";
 import { join } from "node:path";
 import fc from "fast-check";
-import type { GenerateRequest } from "../../engine/types.ts";
-import { encodePng, readPngText } from "../../media/png.ts";
 import { loraFieldTables } from "../../server/contract/lora_fields.ts";
-import { type AnswerName, ANSWERS } from "../../server/openapi/answers.ts";
-import type { ServerSettings } from "../../server/settings.ts";
-import { adapterFile, FAKE_LAYERS, FAKE_TEXT_LAYER } from "../fakes/adapters.ts";
-import { FakeEngine, type FakeOptions } from "../fakes/engine.ts";
-import { isErrorBody, type TestService, testService, until } from "../fakes/service.ts";
-import { withFolder } from "../safetensors.ts";
-
-const [FIRST, SECOND] = FAKE_LAYERS as [string, string];
-
-/** Adapters that can be used, and some that cannot. */
-const FILES: Readonly<Record<string, Uint8Array | string>> = {
-  "a.safetensors": adapterFile({ mark: 1 }),
-  "b.safetensors": adapterFile({ mark: 2, layers: [FIRST, SECOND] }),
-  "half.safetensors": adapterFile({ mark: 3, layers: [FIRST, "lost.one", "lost.two"] }),
-  "text.safetensors": adapterFile({
-    mark: 10,
-    layers: [FIRST, `text_encoder.${FAKE_TEXT_LAYER}`],
-  }),
-  "second.safetensors": adapterFile({ mark: 4, layers: [`transformer_2.${FIRST}`] }),
-  "none.safetensors": adapterFile({
-    mark: 5,
-    layers: Array.from({ length: 10_000 }, (_, index) => `lost.${index}`),
-  }),
-  "nan.safetensors": adapterFile({ mark: NaN }),
-  "shape.safetensors": adapterFile({ mark: 6, columns: 3 }),
-  "rank0.safetensors": adapterFile({ mark: 7, rank: 0 }),
-  "short.safetensors": adapterFile({ mark: 8 }).slice(0, -10),
-  "prose.safetensors": "not an adapter",
-};
-
-interface Loras extends TestService {
-  /** Adapters are here. */
-  adapters: string;
-  set(nickname: unknown, fields?: Record<string, unknown>): Promise<Response>;
-  list(): Promise<{ loaded_adapters: unknown[]; active: Record<string, unknown[]> }>;
-  /** Makes a picture; gives the file. */
-  picture(loras?: unknown): Promise<string>;
-}
-
-function withLoras(
-  use: (service: Loras) => Promise<void>,
-  options: FakeOptions & { settings?: Partial<ServerSettings> } = {},
-): Promise<void> {
-  return withFolder(FILES, async (adapters) => {
-    const settings = { loraFolders: [adapters], ...options.settings };
-    await using service = await testService({ engine: new FakeEngine(options), settings });
-    await use(Object.assign(service, {
-      adapters,
-      set: (nickname: unknown, fields: Record<string, unknown> = {}) => {
-        const path = typeof nickname === "string" ? `${nickname}.safetensors` : null;
-        return service.post("/v1/set_lora", {
-          lora_nickname: nickname,
-          lora_path: path,
-          ...fields,
-        });
-      },
-      list: async () => await (await service.get("/v1/list_loras")).json(),
-      picture: async (loras?: unknown) => {
-        const body = { prompt: "a", response_format: "b64_json", output_format: "png", loras };
-        const response = await service.post("/v1/images/generations", body);
-        assert.equal(response.status, 200, await response.clone().text());
-        return (await response.json()).data[0].b64_json;
-      },
-    }));
-  });
-}
-
-async function answer(name: AnswerName, response: Response, status = 200) {
-  const body = await response.json();
-  assert.equal(response.status, status, JSON.stringify(body).slice(0, 500));
-  const { error } = ANSWERS[name].safeParse(body);
-  assert.equal(error, undefined, `${name}: ${error?.message}\n${JSON.stringify(body)}`);
-  if (status >= 400) assert.ok(isErrorBody(body));
-  return body;
-}
-
-const strengths = ({ loras = [] }: GenerateRequest) => loras.map(({ strength }) => strength);
+import { adapterFile } from "../fakes/adapters.ts";
+import { ADAPTER_FILES, answer, withLoras } from "../fakes/lora_service.ts";
+import { isErrorBody } from "../fakes/service.ts";
 
 Deno.test("set A, generate, unmerge, set B, generate: the switching sequence", () =>
   withLoras(async (service) => {
@@ -338,83 +262,6 @@ Deno.test("set_lora brings a text encoder its part of an adapter, unless another
     assert.match(error.detail, /no key of it fits text_encoder/);
   }));
 
-Deno.test("loras of a request are its own: other requests and the server have theirs", () =>
-  withLoras(async (service) => {
-    const base = await service.picture();
-    await service.set("a");
-    const [before, ofServer] = [await service.list(), await service.picture()];
-    const own = { path: "b.safetensors", strength: 0.5, target: "transformer" };
-    const alone = await service.picture([own]);
-    assert.ok(alone !== base && alone !== ofServer);
-    const asked = [[own], [], undefined, [{ nickname: "a" }], null, [own]];
-    const pictures = await Promise.all(asked.map((loras) => service.picture(loras)));
-    assert.deepEqual([pictures[0], pictures[5]], [alone, alone]);
-    assert.deepEqual([pictures[2], pictures[4]], [ofServer, ofServer]);
-    assert.equal(pictures[1], base);
-    assert.notEqual(pictures[3], base);
-    assert.deepEqual(await service.list(), before);
-  }));
-
-Deno.test("loras of a request must be known, and say which", () =>
-  withLoras(async (service) => {
-    const cases: [loras: unknown, status: number, detail: RegExp][] = [
-      [[{ nickname: "x" }], 400, /Adapter x not found in the pipeline/],
-      [[{ strength: 1 }], 400, /give its nickname or its path/],
-      [[{ path: "x.safetensors" }], 400, /Cannot find adapter 'x\.safetensors'/],
-      [[{ path: "a.safetensors", target: "critic" }], 400, /this model has transformer, /],
-      [[{ path: "a.safetensors", target: "x" }], 400, /Invalid target/],
-      [new Array(17).fill({ path: "a.safetensors" }), 400, /at most 16/],
-      [[{ path: "a.safetensors", stength: 1 }], 422, /stength/],
-      ["a.safetensors", 422, /valid list/],
-    ];
-    for (const [loras, status, detail] of cases) {
-      for (const path of ["/v1/images/generations", "/v1/videos"]) {
-        const response = await service.post(path, { prompt: "a", loras });
-        const error = await answer("Error", response, status);
-        assert.match(JSON.stringify(error.detail), detail);
-      }
-    }
-    assert.equal(service.engine.requests.length, 0);
-  }));
-
-Deno.test("a job keeps the adapters that were set when it was accepted", () =>
-  withLoras(async (service) => {
-    await service.set("a", { strength: 0.5 });
-    const ids: string[] = [];
-    for (const loras of [undefined, [{ nickname: "a", strength: 0.25 }]]) {
-      const video = await answer("Video", await service.post("/v1/videos", { prompt: "a", loras }));
-      ids.push(video.id);
-    }
-    await service.get("/v1/unmerge_lora_weights", { method: "POST" });
-    await service.set("b");
-    await until(() => ids.every((id) => service.store.get(id)?.status === "completed"));
-    assert.deepEqual(service.engine.requests.map(strengths), [[0.5, 0.5], [0.25]]);
-  }, { stepMs: 5 }));
-
-Deno.test("an edit takes loras as JSON in its form", () =>
-  withLoras(async (service) => {
-    const form = new FormData();
-    form.set("prompt", "a");
-    form.set("image", new Blob([encodePng({ width: 16, height: 16, data: new Uint8Array(768) })]));
-    form.set("loras", '[{"path":"a.safetensors","strength":2}]');
-    const response = await service.get("/v1/images/edits", { method: "POST", body: form });
-    assert.equal(response.status, 200, await response.text());
-    assert.deepEqual(service.engine.requests.map(strengths), [[2]]);
-  }, { info: { supportedTaskTypes: ["T2I", "TI2I"] } }));
-
-Deno.test("a PNG says which adapters it was made with, as a request names them", () =>
-  withLoras(async (service) => {
-    await service.set("a", { strength: 0.8, target: "transformer", lora_alpha: 3 });
-    const recipe = async (loras?: unknown) => {
-      const text = readPngText(Uint8Array.fromBase64(await service.picture(loras)));
-      return JSON.parse(text["loras"] ?? "null");
-    };
-    const lora = { path: "a.safetensors", strength: 0.8, target: "transformer", alpha: 3 };
-    assert.deepEqual(await recipe(), [lora]);
-    assert.equal(await recipe([]), null);
-    assert.equal(await service.picture([lora]), await service.picture());
-  }));
-
 Deno.test("what the device refuses changes nothing", () =>
   withLoras(async (service) => {
     const error = await answer("Error", await service.set("a"), 400);
@@ -532,7 +379,7 @@ Deno.test("lora_path leads nowhere outside the folders for adapters", () =>
       await Deno.mkdir(join(service.adapters, "good"));
       await Deno.writeFile(
         join(service.adapters, "good", "one.safetensors"),
-        FILES["a.safetensors"] as Uint8Array,
+        ADAPTER_FILES["a.safetensors"] as Uint8Array,
       );
       for (
         const path of ["good", "good/one.safetensors", join(service.adapters, "b.safetensors")]

@@ -1,0 +1,86 @@
+/** Adapters that requests name for themselves, and those that they were accepted with. */
+
+import { strict as assert } from "node:assert";
+import type { GenerateRequest } from "../../engine/types.ts";
+import { encodePng, readPngText } from "../../media/png.ts";
+import { answer, withLoras } from "../fakes/lora_service.ts";
+import { until } from "../fakes/service.ts";
+
+const strengths = ({ loras = [] }: GenerateRequest) => loras.map(({ strength }) => strength);
+
+Deno.test("loras of a request are its own: other requests and the server have theirs", () =>
+  withLoras(async (service) => {
+    const base = await service.picture();
+    await service.set("a");
+    const [before, ofServer] = [await service.list(), await service.picture()];
+    const own = { path: "b.safetensors", strength: 0.5, target: "transformer" };
+    const alone = await service.picture([own]);
+    assert.ok(alone !== base && alone !== ofServer);
+    const asked = [[own], [], undefined, [{ nickname: "a" }], null, [own]];
+    const pictures = await Promise.all(asked.map((loras) => service.picture(loras)));
+    assert.deepEqual([pictures[0], pictures[5]], [alone, alone]);
+    assert.deepEqual([pictures[2], pictures[4]], [ofServer, ofServer]);
+    assert.equal(pictures[1], base);
+    assert.notEqual(pictures[3], base);
+    assert.deepEqual(await service.list(), before);
+  }));
+
+Deno.test("loras of a request must be known, and say which", () =>
+  withLoras(async (service) => {
+    const cases: [loras: unknown, status: number, detail: RegExp][] = [
+      [[{ nickname: "x" }], 400, /Adapter x not found in the pipeline/],
+      [[{ strength: 1 }], 400, /give its nickname or its path/],
+      [[{ path: "x.safetensors" }], 400, /Cannot find adapter 'x\.safetensors'/],
+      [[{ path: "a.safetensors", target: "critic" }], 400, /this model has transformer, /],
+      [[{ path: "a.safetensors", target: "x" }], 400, /Invalid target/],
+      [new Array(17).fill({ path: "a.safetensors" }), 400, /at most 16/],
+      [[{ path: "a.safetensors", stength: 1 }], 422, /stength/],
+      ["a.safetensors", 422, /valid list/],
+    ];
+    for (const [loras, status, detail] of cases) {
+      for (const path of ["/v1/images/generations", "/v1/videos"]) {
+        const response = await service.post(path, { prompt: "a", loras });
+        const error = await answer("Error", response, status);
+        assert.match(JSON.stringify(error.detail), detail);
+      }
+    }
+    assert.equal(service.engine.requests.length, 0);
+  }));
+
+Deno.test("a job keeps the adapters that were set when it was accepted", () =>
+  withLoras(async (service) => {
+    await service.set("a", { strength: 0.5 });
+    const ids: string[] = [];
+    for (const loras of [undefined, [{ nickname: "a", strength: 0.25 }]]) {
+      const video = await answer("Video", await service.post("/v1/videos", { prompt: "a", loras }));
+      ids.push(video.id);
+    }
+    await service.get("/v1/unmerge_lora_weights", { method: "POST" });
+    await service.set("b");
+    await until(() => ids.every((id) => service.store.get(id)?.status === "completed"));
+    assert.deepEqual(service.engine.requests.map(strengths), [[0.5, 0.5], [0.25]]);
+  }, { stepMs: 5 }));
+
+Deno.test("an edit takes loras as JSON in its form", () =>
+  withLoras(async (service) => {
+    const form = new FormData();
+    form.set("prompt", "a");
+    form.set("image", new Blob([encodePng({ width: 16, height: 16, data: new Uint8Array(768) })]));
+    form.set("loras", '[{"path":"a.safetensors","strength":2}]');
+    const response = await service.get("/v1/images/edits", { method: "POST", body: form });
+    assert.equal(response.status, 200, await response.text());
+    assert.deepEqual(service.engine.requests.map(strengths), [[2]]);
+  }, { info: { supportedTaskTypes: ["T2I", "TI2I"] } }));
+
+Deno.test("a PNG says which adapters it was made with, as a request names them", () =>
+  withLoras(async (service) => {
+    await service.set("a", { strength: 0.8, target: "transformer", lora_alpha: 3 });
+    const recipe = async (loras?: unknown) => {
+      const text = readPngText(Uint8Array.fromBase64(await service.picture(loras)));
+      return JSON.parse(text["loras"] ?? "null");
+    };
+    const lora = { path: "a.safetensors", strength: 0.8, target: "transformer", alpha: 3 };
+    assert.deepEqual(await recipe(), [lora]);
+    assert.equal(await recipe([]), null);
+    assert.equal(await service.picture([lora]), await service.picture());
+  }));
