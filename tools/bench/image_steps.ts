@@ -1,14 +1,7 @@
 /** Steps of image transformers of full size, with weights that are made up: what a graphics card makes of them. */
 
-import {
-  hiddenFeatures,
-  PATCH_KEY,
-  patchFeatures,
-  Z_IMAGE_TRANSFORMER_CONFIG,
-  type ZImageTransformerConfig,
-} from "../../models/families/z_image/config.ts";
-import { modulationRows } from "../../models/families/z_image/modulation.ts";
-import { zImageTransformer } from "../../models/families/z_image/transformer.ts";
+import { FLUX2_TRANSFORMER_CONFIG } from "../../models/families/flux2/config.ts";
+import { Z_IMAGE_TRANSFORMER_CONFIG } from "../../models/families/z_image/config.ts";
 import {
   copyTo,
   type Device,
@@ -18,16 +11,16 @@ import {
   planMemory,
   Resident,
   runSequence,
-  type Shape,
   Weights,
 } from "../../runtime/mod.ts";
 import type { Figures } from "./figures.ts";
 import { type MatrixFormat, randomTensors } from "./random_tensors.ts";
 import { best } from "./statistics.ts";
+import { flux2Steps, type StepModel, zImageSteps } from "./step_models.ts";
 
 /** What is measured. */
 export interface ImageSteps {
-  readonly config: ZImageTransformerConfig;
+  readonly models: readonly StepModel[];
   readonly formats: readonly MatrixFormat[];
   /** Sides of square pictures, in pixels. */
   readonly sides: readonly number[];
@@ -35,9 +28,20 @@ export interface ImageSteps {
   readonly rounds: number;
 }
 
-/** Z-Image as it is published. */
+/** Models as they are published. */
 const FULL_SIZE: ImageSteps = {
-  config: Z_IMAGE_TRANSFORMER_CONFIG.parse({}),
+  models: [
+    zImageSteps(Z_IMAGE_TRANSFORMER_CONFIG.parse({})),
+    // klein 4B.
+    flux2Steps(
+      FLUX2_TRANSFORMER_CONFIG.parse({
+        num_layers: 5,
+        num_single_layers: 20,
+        num_attention_heads: 24,
+        guidance_embeds: false,
+      }),
+    ),
+  ],
   formats: ["BF16", "Q8_0", "Q4_K"],
   sides: [512, 1024],
   rounds: 5,
@@ -45,33 +49,33 @@ const FULL_SIZE: ImageSteps = {
 
 /** Pixels along a side of a token. */
 const TOKEN_SIDE = 16;
-/** Of a prompt of usual length. */
-const TEXT_TOKENS = 64;
 
 /**
- * Measures steps of Z-Image's transformer.
+ * Measures steps of image transformers.
  *
  * @param log told what is being measured
  * @param steps what to measure
  */
 export async function benchImageSteps(
   log: (line: string) => void,
-  { config, formats, sides, rounds }: ImageSteps = FULL_SIZE,
+  { models, formats, sides, rounds }: ImageSteps = FULL_SIZE,
 ): Promise<Figures> {
   const figures: Record<string, Figures[string]> = {};
-  for (const format of formats) {
-    const device = await openDevice();
-    try {
-      const weights = new Weights(randomTensors(stepShapes(config), format));
-      for (const side of sides) {
-        const name = `z-image ${format.toLowerCase()}, step of ${side}x${side}`;
-        log(name);
-        const seconds = await timeStep(device, config, weights, side / TOKEN_SIDE, rounds);
-        figures[name] = { value: seconds, unit: "s" };
+  for (const model of models) {
+    for (const format of formats) {
+      const device = await openDevice();
+      try {
+        const weights = new Weights(randomTensors(model.weights, format));
+        for (const side of sides) {
+          const name = `${model.name} ${format.toLowerCase()}, step of ${side}x${side}`;
+          log(name);
+          const seconds = await timeStep(device, model, weights, side / TOKEN_SIDE, rounds);
+          figures[name] = { value: seconds, unit: "s" };
+        }
+        weights.destroy();
+      } finally {
+        device.destroy();
       }
-      weights.destroy();
-    } finally {
-      device.destroy();
     }
   }
   return figures;
@@ -80,23 +84,23 @@ export async function benchImageSteps(
 /** Seconds of the fastest step. */
 async function timeStep(
   device: Device,
-  config: ZImageTransformerConfig,
+  model: StepModel,
   weights: Weights,
   side: number,
   rounds: number,
 ): Promise<number> {
-  const grid = { rows: side, columns: side };
+  const shapes = model.inputs(side);
   const inputs = {
-    context: new Resident("context", [1, TEXT_TOKENS, config.dim]),
-    sample: new Resident("sample", [1, side * side, patchFeatures(config)]),
-    modulation: new Resident("modulation", [1, modulationRows(config) * config.dim]),
+    context: new Resident("context", shapes.context),
+    sample: new Resident("sample", shapes.sample),
+    modulation: new Resident("modulation", shapes.modulation),
   };
   const graph = new Graph("step", device.target);
-  const { context, sample, modulation } = inputs;
-  const output = zImageTransformer(graph, config, weights.root, {
-    ...{ context: graph.use(context), sample: graph.use(sample), grid },
-    modulation: graph.use(modulation),
-  });
+  const output = model.trace(graph, weights.root, {
+    context: graph.use(inputs.context),
+    sample: graph.use(inputs.sample),
+    modulation: graph.use(inputs.modulation),
+  }, side);
   const result = new Resident("result", output.shape);
   copyTo(output, result);
   const residents = [...Object.values(inputs), result];
@@ -123,34 +127,4 @@ async function timeStep(
     programs.destroy();
     for (const resident of residents) resident.destroy();
   }
-}
-
-/** What a step takes of the transformer's weights. */
-function stepShapes(config: ZImageTransformerConfig): Record<string, Shape> {
-  const { dim, n_heads, n_layers, n_refiner_layers } = config;
-  const [hidden, features] = [hiddenFeatures(config), patchFeatures(config)];
-  const shapes: Record<string, Shape> = {
-    x_pad_token: [1, dim],
-    [`all_x_embedder.${PATCH_KEY}.weight`]: [dim, features],
-    [`all_x_embedder.${PATCH_KEY}.bias`]: [dim],
-    [`all_final_layer.${PATCH_KEY}.linear.weight`]: [features, dim],
-    [`all_final_layer.${PATCH_KEY}.linear.bias`]: [features],
-  };
-  const block = (name: string) => {
-    for (const part of ["to_q", "to_k", "to_v", "to_out.0"]) {
-      shapes[`${name}.attention.${part}.weight`] = [dim, dim];
-    }
-    for (const part of ["norm_q", "norm_k"]) {
-      shapes[`${name}.attention.${part}.weight`] = [dim / n_heads];
-    }
-    for (const part of ["attention_norm1", "attention_norm2", "ffn_norm1", "ffn_norm2"]) {
-      shapes[`${name}.${part}.weight`] = [dim];
-    }
-    shapes[`${name}.feed_forward.w1.weight`] = [hidden, dim];
-    shapes[`${name}.feed_forward.w2.weight`] = [dim, hidden];
-    shapes[`${name}.feed_forward.w3.weight`] = [hidden, dim];
-  };
-  for (let i = 0; i < n_refiner_layers; i++) block(`noise_refiner.${i}`);
-  for (let i = 0; i < n_layers; i++) block(`layers.${i}`);
-  return shapes;
 }

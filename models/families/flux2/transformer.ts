@@ -197,11 +197,11 @@ function singleBlock(
     slice(joined, 0, 3, 3 + mlp_ratio),
     slice(joined, 0, 3 + mlp_ratio, parts),
   );
-  const wide = Array.from(
+  const hiddenParts = Array.from(
     { length: mlp_ratio },
     (_, i) => slice(hidden, 0, i, i + 1).reshape(...x.shape),
   );
-  return linearLayer(attn, "to_out", concat([attended, ...wide], -1), dim, {
+  return linearLayer(attn, "to_out", concat([attended, ...hiddenParts], -1), dim, {
     gate,
     residual: x,
   });
