@@ -28,8 +28,7 @@ export {
   throwIfCancelled,
 } from "./program.ts";
 export type { BlockFormat, WeightFormat } from "./quantization/block_format.ts";
-export type { Room } from "./quantization/formats.ts";
-export { blockBytes, dequantize, isWeightFormat } from "./quantization/formats.ts";
+export { blockBytes, dequantize, isWeightFormat, type Room } from "./quantization/formats.ts";
 export { Resident, type ResidentSource } from "./resident.ts";
 export * from "./schedule.ts";
 export type { Segment, SlabRange, StreamingOptions } from "./segments.ts";

@@ -9,7 +9,7 @@ import { Checkpoint, type TensorSource, Weights } from "../../runtime/mod.ts";
 import { loadTokenizer, type Tokenizer } from "../tokenizers/mod.ts";
 
 /** Far more than any component's configuration has. */
-const MAX_CONFIG_BYTES = 2 ** 20;
+export const MAX_CONFIG_BYTES = 2 ** 20;
 
 /** A configuration, and where it was read, for messages. */
 export interface ConfigFile {

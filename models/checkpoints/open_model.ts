@@ -12,7 +12,7 @@ import { Checkpoint } from "../../runtime/mod.ts";
 import { hasTokenizer, readEmbeddedTokenizer } from "../tokenizers/embedded.ts";
 import { loadTokenizer } from "../tokenizers/mod.ts";
 import type { ComponentName, FamilyDefaults, FamilyFiles } from "./component_format.ts";
-import { type ForeignPart, ModelFiles } from "./model_files.ts";
+import { type ForeignPart, MAX_CONFIG_BYTES, ModelFiles } from "./model_files.ts";
 import { recognise, type RecognisedComponent } from "./recognise.ts";
 
 /** Parts of a model that lie elsewhere: each a file, the component's folder, or a folder of a whole model. */
@@ -26,7 +26,10 @@ export interface PartPaths {
 
 /** What users call the components, and the flags that name them. */
 const COMPONENTS: Readonly<
-  Record<ComponentName, { readonly part: keyof PartPaths; readonly words: string; flag: string }>
+  Record<
+    ComponentName,
+    { readonly part: keyof PartPaths; readonly words: string; readonly flag: string }
+  >
 > = {
   transformer: { part: "transformer", words: "transformer", flag: "--transformer" },
   text_encoder: { part: "textEncoder", words: "text encoder", flag: "--text-encoder" },
@@ -166,7 +169,7 @@ async function openPart(
     ? await componentFolder(await readModelIndex(path), name)
     : path;
   const configPath = join(folder, "config.json");
-  const config = await readJsonObject(configPath, { maxBytes: 2 ** 20 });
+  const config = await readJsonObject(configPath, { maxBytes: MAX_CONFIG_BYTES });
   return {
     className: classOf(config),
     path: configPath,
