@@ -167,7 +167,7 @@ Deno.test("ZImagePipeline refuses requests that do not fit, and says what would"
         [{ task: "TI2I" }, /Cannot do TI2I without a picture: it takes one/],
         [{ task: "T2V" }, /this model does T2I, TI2I/],
         [{ guidanceScale: 2, guidanceEnd: NaN }, /guidanceEnd of NaN/],
-        [{ guidanceScale: 2, guidanceLimit: -1 }, /guidanceLimit of -1/],
+        [{ guidanceScale: 2, guidanceLimit: 0 }, /guidanceLimit of 0: it must be above 0/],
       ];
       for (const [change, message] of cases) {
         await assert.rejects(pipeline.generate({ ...request, ...change }), {

@@ -214,9 +214,15 @@ export class ZImagePipeline implements Pipeline {
     checkRequest(request, this.info);
     checkPictures(request, this.info, request.task === "TI2I");
     const { guidanceLimit = 1, guidanceEnd = 1 } = request;
-    for (const [name, value] of Object.entries({ guidanceLimit, guidanceEnd })) {
-      if (Number.isFinite(value) && value >= 0) continue;
-      throw new RangeError(`Cannot guide with a ${name} of ${value}: it must be a number >= 0`);
+    if (!(guidanceLimit > 0 && guidanceLimit < Infinity)) {
+      throw new RangeError(
+        `Cannot guide with a guidanceLimit of ${guidanceLimit}: it must be above 0; leave it out for no limit`,
+      );
+    }
+    if (!(guidanceEnd >= 0)) {
+      throw new RangeError(
+        `Cannot guide with a guidanceEnd of ${guidanceEnd}: it must be a share of the way, from 0 to 1`,
+      );
     }
     this.#checkPositions(request);
   }
