@@ -22,7 +22,7 @@ export class AdaptedComponent {
   readonly #sites = new Map<string, LinearSite>();
   #packed: PackedLayers = new Map();
   /** What was made of the factors for the tensor that is being written. */
-  #prepared: { name: string; change: RowChange } | undefined;
+  #prepared: { changes: readonly WeightedChange[]; change: RowChange } | undefined;
 
   /** Takes over what the weights are adapted by. */
   constructor(weights: Weights, about: Omit<AdaptableComponent, "modules">) {
@@ -59,12 +59,12 @@ export class AdaptedComponent {
       const stored = () => this.#storedRows(name, columnsOf(module));
       rewrites.set(
         name,
-        this.#rewrite(name, changes, columnsOf(module), () => weightRewrite(changes, stored)),
+        this.#rewrite(changes, columnsOf(module), () => weightRewrite(changes, stored)),
       );
     }
     for (const [module, changes] of biases) {
       const name = `${module.name}.bias`;
-      rewrites.set(name, this.#rewrite(name, changes, 1, () => biasRewrite(changes)));
+      rewrites.set(name, this.#rewrite(changes, 1, () => biasRewrite(changes)));
     }
     try {
       await this.#weights.rewrite(rewrites, device);
@@ -78,7 +78,6 @@ export class AdaptedComponent {
   }
 
   #rewrite(
-    name: string,
     changes: readonly WeightedChange[],
     columns: number,
     prepare: () => RowChange,
@@ -86,7 +85,8 @@ export class AdaptedComponent {
     return {
       key: JSON.stringify(changes.map(({ adapter: { key, strength } }) => [key, strength])),
       apply: (values, firstRow) => {
-        if (this.#prepared?.name !== name) this.#prepared = { name, change: prepare() };
+        // Weights are also filled between writes: the same tensor may have had other changes since.
+        if (this.#prepared?.changes !== changes) this.#prepared = { changes, change: prepare() };
         this.#prepared.change({ values, firstRow, columns });
       },
     };

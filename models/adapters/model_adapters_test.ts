@@ -394,6 +394,20 @@ Deno.test("ModelAdapters.apply() passes on that there is no room, and the model 
   }
 });
 
+Deno.test("ModelAdapters.apply() writes what is asked for after a weight came to the device with other adapters", () =>
+  withModel("f32", async (model, device) => {
+    await model.run([]);
+    const sets = [1, 0.5].map((strength) => [use("a", { o: LOW_RANK! }, strength, "merge")]);
+    for (const set of sets) {
+      // A stage that is cancelled leaves weights on the device that were filled for it.
+      model.weights.destroy();
+      await model.adapters.apply(set, device);
+      await model.weights.upload(device);
+      const other = set === sets[0] ? sets[1]! : sets[0]!;
+      assertClose("o", await model.run(other), model.reference(other), gate("f32", true));
+    }
+  }));
+
 Deno.test("ModelAdapters.apply() refuses adapters of another model, and sizes that do not fit", () =>
   withModel("f32", async (model, device) => {
     const apply = (...adapters: AppliedAdapter[]) => model.adapters.apply(adapters, device);
