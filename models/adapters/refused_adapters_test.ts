@@ -198,6 +198,7 @@ refuses(
 );
 refuses("a file without tensors", {}, /it holds no tensors/);
 
+const NESTED = "[".repeat(200_000) + "]".repeat(200_000);
 const PEFT_CONFIG = { peft_type: "LORA", r: 2, lora_alpha: 4 };
 for (
   const [what, config, message] of [
@@ -219,6 +220,8 @@ for (
       { ...PEFT_CONFIG, alpha_pattern: { "(a+)+": 1 } },
       /the expression/,
     ],
+    ["a method that nests deep", `{"peft_type":${NESTED}}`, /of the method \[{60}…/],
+    ["a method that is no text", { peft_type: { toString: 1 } }, /of the method \{"toString":1\}/],
     ["settings of 2 MB", " ".repeat(2 ** 21), /it has 2097152 bytes/],
   ] as const
 ) {

@@ -63,7 +63,7 @@ export async function readSettings(path: string): Promise<AdapterSettings | unde
   }
   const fields = parseFields(text, `"${path}"`);
   const method = fields.peft_type;
-  if (method !== undefined && !METHODS.includes(String(method))) {
+  if (method !== undefined && !METHODS.some((known) => known === method)) {
     throw new LoraError(
       `Cannot use the adapter of "${path}": it is of the method ${excerpt(method)}; ` +
         `PEFT's ${METHODS.join(", ")} are known`,
