@@ -168,6 +168,9 @@ Deno.test("readAdapter() scales by the alpha asked for, the module's own, the se
       Math.SQRT2,
     ], // deno-fmt-ignore
     ["pattern", factors, { config: { ...plain, alpha_pattern: { "attn1.to_q": 1 } } }, 0.5],
+    ["first pattern", factors, {
+      config: { ...plain, alpha_pattern: { "attn1.to_q": 1, to_q: 2, "^blocks.0.attn1.to_q": 3 } },
+    }, 0.5],
     ["whole pattern", factors, {
       config: { ...plain, alpha_pattern: { "^blocks.0.attn1.to_q": 1 } },
     }, 0.5], // deno-fmt-ignore

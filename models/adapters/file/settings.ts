@@ -123,54 +123,64 @@ function settingsOf(fields: Fields, source: string, prefix: string): AdapterSett
   const number = (field: string) => numberOf(fields[field], field, source);
   const rank = number("r");
   const alpha = number("lora_alpha") ?? number("alpha");
-  const ranks = patternsOf(fields.rank_pattern, "rank_pattern", source);
-  const alphas = patternsOf(fields.alpha_pattern, "alpha_pattern", source);
+  const ranks = new Patterns(fields.rank_pattern, "rank_pattern", source);
+  const alphas = new Patterns(fields.alpha_pattern, "alpha_pattern", source);
   return {
     source,
     prefix,
-    rankOf: (module) => findPattern(ranks, module) ?? rank,
-    alphaOf: (module) => findPattern(alphas, module) ?? alpha,
+    rankOf: (module) => ranks.find(module) ?? rank,
+    alphaOf: (module) => alphas.find(module) ?? alpha,
     isRankStabilised: fields.use_rslora === true,
     isDora: fields.use_dora === true,
   };
 }
 
-/** A pattern is the end of a module's name, from a dot on; PEFT would take any regular expression. */
-interface Pattern {
-  readonly end: string;
-  readonly isWhole: boolean;
-  readonly value: number;
-}
-
 const PLAIN_PATTERN = /^\^?[\w.\\-]+\$?$/;
 
-function patternsOf(value: unknown, field: string, source: string): Pattern[] {
-  if (value === undefined || value === null) return [];
-  if (!isRecord(value)) {
-    throw new LoraError(`Cannot use ${source}: its ${field} is ${excerpt(value)}, not an object`);
-  }
-  return Object.entries(value).map(([pattern, number]) => {
-    const end = pattern.replace(/^\^/, "").replace(/\$$/, "").replaceAll("\\.", ".");
-    if (!PLAIN_PATTERN.test(pattern) || end.includes("\\")) {
-      throw new LoraError(
-        `Cannot use ${source}: its ${field} has the expression ${excerpt(pattern)}, names of ` +
-          "modules are known; give the adapter's alpha",
-      );
-    }
-    const valueOf = numberOf(number, `${field} of ${excerpt(pattern)}`, source);
-    if (valueOf === undefined) {
-      throw new LoraError(
-        `Cannot use ${source}: its ${field} has no number for ${excerpt(pattern)}`,
-      );
-    }
-    return { end, isWhole: pattern.startsWith("^"), value: valueOf };
-  });
-}
+/** Numbers for modules; of several patterns that match one, the first counts. */
+class Patterns {
+  /** By the end of a module's name, from a dot on, or by the whole name, which begins with `^`. */
+  readonly #values = new Map<string, { readonly order: number; readonly value: number }>();
 
-function findPattern(patterns: readonly Pattern[], module: string): number | undefined {
-  return patterns.find(({ end, isWhole }) =>
-    module === end || (!isWhole && module.endsWith(`.${end}`))
-  )?.value;
+  /**
+   * PEFT would take any regular expression; these are names.
+   *
+   * @throws {LoraError} when one of them is something else, or has no number
+   */
+  constructor(value: unknown, field: string, source: string) {
+    if (value === undefined || value === null) return;
+    if (!isRecord(value)) {
+      throw new LoraError(`Cannot use ${source}: its ${field} is ${excerpt(value)}, not an object`);
+    }
+    for (const [order, [pattern, number]] of Object.entries(value).entries()) {
+      const name = pattern.replace(/\$$/, "").replaceAll("\\.", ".");
+      if (!PLAIN_PATTERN.test(pattern) || name.includes("\\")) {
+        throw new LoraError(
+          `Cannot use ${source}: its ${field} has the expression ${excerpt(pattern)}, names of ` +
+            "modules are known; give the adapter's alpha",
+        );
+      }
+      const valueOf = numberOf(number, `${field} of ${excerpt(pattern)}`, source);
+      if (valueOf === undefined) {
+        throw new LoraError(
+          `Cannot use ${source}: its ${field} has no number for ${excerpt(pattern)}`,
+        );
+      }
+      if (!this.#values.has(name)) this.#values.set(name, { order, value: valueOf });
+    }
+  }
+
+  /** The number for a module. There may be many patterns and many modules: none is tried one by one. */
+  find(module: string): number | undefined {
+    let first = this.#values.get(`^${module}`);
+    for (let start = 0; start !== -1;) {
+      const found = this.#values.get(module.slice(start));
+      if (found && found.order < (first?.order ?? Infinity)) first = found;
+      const dot = module.indexOf(".", start);
+      start = dot === -1 ? -1 : dot + 1;
+    }
+    return first?.value;
+  }
 }
 
 function parseFields(text: string, source: string): Fields {
