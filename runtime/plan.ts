@@ -73,11 +73,26 @@ export function planMemory(
     const dispatches = withDirectResults(graph.dispatches);
     const { slots, sizes } = assignSlots(dispatches);
     sizes.forEach((size, i) => slotBytes[i] = Math.max(slotBytes[i] ?? 0, size));
-    const segments = cutSegments(dispatches, streaming, graph.target.limits);
-    const submits = cutSubmits(dispatches, segments, graph.target);
-    const blocks = submits.flat().reduce((sum, { dispatch }) => sum + paramBlocks(dispatch), 0);
-    programs[name] = { graph, slots, submits, paramBytes: blocks * PARAM_STRIDE };
-    ownBytes += blocks * PARAM_STRIDE;
+    const blocks = dispatches.reduce(
+      (sum, dispatch) => sum + paramBlocks(dispatch) * countParts(dispatch, graph.target),
+      0,
+    );
+    const paramBytes = blocks * PARAM_STRIDE;
+    // Most plans are only weighed against others, and large work has many thousands of parts.
+    let submits: PlannedProgram["submits"] | undefined;
+    programs[name] = {
+      graph,
+      slots,
+      paramBytes,
+      get submits() {
+        return submits ??= cutSubmits(
+          dispatches,
+          cutSegments(dispatches, streaming, graph.target.limits),
+          graph.target,
+        );
+      },
+    };
+    ownBytes += paramBytes;
     for (const { resident } of graph.constants) ownBytes += resident.byteLength;
     for (const resident of graph.residents) {
       if (!streaming.streamed?.has(resident)) residents.add(resident);
@@ -224,12 +239,7 @@ function cutSubmits(
   let cost = 0;
   for (const [i, dispatch] of dispatches.entries()) {
     const segment = segments[i];
-    const parts = cutGrid(
-      dispatch,
-      Math.ceil(dispatchCost(dispatch, target)),
-      target.limits.maxWorkgroupsPerDimension,
-    );
-    for (const part of parts) {
+    for (const part of cutGrid(dispatch, target)) {
       const partCost = submitCost(part, target);
       const joins = cost + partCost <= 1 && current.at(-1)?.segment === segment;
       if (current.length > 0 && !joins) {
@@ -246,29 +256,44 @@ function cutSubmits(
 }
 
 /**
- * Cuts a grid into at least `parts`, if it has as many workgroups, and every axis to the device's limit. The
- * longest axis is cut first: its parts differ least in size.
+ * Workgroups of a dispatch's parts along each axis: the grid is cut into as many as its cost asks for, if it has as
+ * many workgroups, and every axis to the device's limit. The longest axis is cut first: its parts differ least in size.
  */
-function cutGrid(dispatch: Dispatch, parts: number, limit: number): PlannedDispatch[] {
+function partSizes(dispatch: Dispatch, target: Target): [number, number, number] {
   const { workgroups } = dispatch;
-  const steps = [...workgroups];
-  let wanted = parts;
+  const limit = target.limits.maxWorkgroupsPerDimension;
+  const sizes: [number, number, number] = [...workgroups];
+  let wanted = Math.ceil(dispatchCost(dispatch, target));
   for (const axis of [0, 1, 2].sort((a, b) => workgroups[b]! - workgroups[a]!)) {
     const count = workgroups[axis]!;
-    steps[axis] = Math.min(limit, Math.max(1, Math.floor(count / Math.max(1, wanted))));
-    wanted = Math.ceil(wanted / Math.ceil(count / steps[axis]!));
+    sizes[axis] = Math.min(limit, Math.max(1, Math.floor(count / Math.max(1, wanted))));
+    wanted = Math.ceil(wanted / Math.ceil(count / sizes[axis]!));
   }
+  return sizes;
+}
+
+function countParts(dispatch: Dispatch, target: Target): number {
+  const sizes = partSizes(dispatch, target);
+  return dispatch.workgroups.reduce(
+    (product, count, axis) => product * Math.ceil(count / sizes[axis]!),
+    1,
+  );
+}
+
+function cutGrid(dispatch: Dispatch, target: Target): PlannedDispatch[] {
+  const { workgroups } = dispatch;
+  const [width, height, depth] = partSizes(dispatch, target);
   const result: PlannedDispatch[] = [];
-  for (let z = 0; z < workgroups[2]; z += steps[2]!) {
-    for (let y = 0; y < workgroups[1]; y += steps[1]!) {
-      for (let x = 0; x < workgroups[0]; x += steps[0]!) {
+  for (let z = 0; z < workgroups[2]; z += depth) {
+    for (let y = 0; y < workgroups[1]; y += height) {
+      for (let x = 0; x < workgroups[0]; x += width) {
         result.push({
           dispatch,
           base: [x, y, z],
           workgroups: [
-            Math.min(steps[0]!, workgroups[0] - x),
-            Math.min(steps[1]!, workgroups[1] - y),
-            Math.min(steps[2]!, workgroups[2] - z),
+            Math.min(width, workgroups[0] - x),
+            Math.min(height, workgroups[1] - y),
+            Math.min(depth, workgroups[2] - z),
           ],
         });
       }

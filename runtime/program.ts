@@ -217,6 +217,8 @@ function prepareProgram(
 ): Program {
   const bytes = new DataView(new ArrayBuffer(planned.paramBytes));
   let block = 0;
+  // A dispatch may be cut into thousands of parts.
+  const pipelines = new Map<Dispatch, GPUComputePipeline>();
   const submits = planned.submits.map((dispatches) =>
     dispatches.map((part): PreparedDispatch => {
       throwIfCancelled(control);
@@ -224,8 +226,12 @@ function prepareProgram(
       const offset = block * PARAM_STRIDE;
       block += paramBlocks(dispatch);
       writeParams(bytes, offset, part);
-      const wgsl = kernelSource(dispatch, device.target);
-      const pipeline = device.pipeline(dispatch.kernel.name, wgsl);
+      let pipeline = pipelines.get(dispatch);
+      if (!pipeline) {
+        const wgsl = kernelSource(dispatch, device.target);
+        pipeline = device.pipeline(dispatch.kernel.name, wgsl);
+        pipelines.set(dispatch, pipeline);
+      }
       const entries: GPUBindGroupEntry[] = [{
         binding: 0,
         resource: { buffer: params, offset, size: roundUp(paramBytesOf(dispatch), 16) },
