@@ -4,7 +4,7 @@
  * @module
  */
 
-import { isAbsolute, join, relative, resolve, sep } from "node:path";
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { adapterIn, obtainHubAdapter, readHubAdapter } from "../../hub/adapter_file.ts";
 import { HubError } from "../../hub/hub_client.ts";
 import type { HubSettings } from "../../hub/hub_settings.ts";
@@ -43,7 +43,7 @@ export class LoraFiles {
    *
    * @param path a name, a file or folder under one of the folders, relative to it or absolute, or a hub id
    * @param signal stops fetching it
-   * @returns the file, absolute and free of symbolic links where a path was given
+   * @returns the file, absolute; where a path was given, in a folder that is reached without symbolic links
    * @throws {ApiError} 400 when it is not there or not allowed, 502 when the hub does not answer
    */
   async find(path: string, signal?: AbortSignal): Promise<string> {
@@ -73,18 +73,26 @@ export class LoraFiles {
   }
 
   async #underFolders(path: string): Promise<string | undefined> {
-    for (const folder of this.#options.folders) {
-      const root = await realPath(resolve(folder));
+    const folders = this.#options.folders.map((folder) => resolve(folder));
+    const roots = await Promise.all(folders.map(realPath));
+    const isAllowed = (real: string | undefined): real is string =>
+      real !== undefined && roots.some((root) => root !== undefined && isWithin(real, root));
+    for (const [i, root] of roots.entries()) {
       if (root === undefined) continue;
       const wanted = isAbsolute(path) ? path : join(root, path);
       // What lies outside is not even looked for: whether it exists is nobody's business.
-      if (!isWithin(wanted, root) && !isWithin(wanted, resolve(folder))) continue;
+      if (!isWithin(wanted, root) && !isWithin(wanted, folders[i]!)) continue;
       const real = await realPath(wanted);
-      if (real === undefined || !isWithin(real, root)) continue;
+      if (!isAllowed(real)) continue;
       const { isFile, isDirectory } = await Deno.stat(real);
-      if (isFile) return real;
-      const inside = isDirectory && real !== root ? await realPath(await only(real)) : undefined;
-      if (inside !== undefined && isWithin(inside, root)) return inside;
+      if (isFile) {
+        // In a hub's cache files are links; what belongs to one lies beside the link.
+        const folder = await realPath(dirname(wanted));
+        if (isAllowed(folder)) return join(folder, basename(wanted));
+      } else if (isDirectory && real !== root) {
+        const inside = await only(real);
+        if (isAllowed(await realPath(inside))) return inside;
+      }
     }
     return undefined;
   }

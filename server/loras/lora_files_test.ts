@@ -49,3 +49,19 @@ Deno.test("LoraFiles.find() stops fetching when its client has gone", () =>
     hub.behaviour.failures = [503, 503];
     await assert.rejects(files.find("org/one", AbortSignal.abort()), { name: "AbortError" });
   }));
+
+Deno.test("LoraFiles.find() leaves files where their settings are, in caches that hold links", async () => {
+  const cache = await Deno.realPath(await Deno.makeTempDir());
+  const snapshot = join(cache, "models--org--one", "snapshots", "1");
+  try {
+    await Deno.mkdir(snapshot, { recursive: true });
+    await Deno.writeTextFile(join(cache, "blob"), "one");
+    const file = join(snapshot, "adapter_model.safetensors");
+    await Deno.symlink(join(cache, "blob"), file);
+    const files = new LoraFiles({ folders: [snapshot, cache], named: {}, log: () => {} });
+    const paths = [file, snapshot, "adapter_model.safetensors", snapshot.slice(cache.length + 1)];
+    for (const path of paths) assert.equal(await files.find(path), file, path);
+  } finally {
+    await Deno.remove(cache, { recursive: true });
+  }
+});

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { dirname, sep } from "node:path";
 import type { LoraReport } from "../../engine/types.ts";
 import { LoraError } from "../../models/adapters/lora_error.ts";
 import { ApiError } from "../contract/errors.ts";
@@ -29,7 +30,12 @@ export function loraRefusal(
   if (!(error instanceof LoraError)) return error;
   const rename = (text: string) => {
     let renamed = text;
-    for (const [file, name] of names) renamed = renamed.replaceAll(file, name);
+    for (const [file, name] of names) {
+      renamed = renamed.replaceAll(file, name);
+      // Settings lie beside the file, and where that is concerns nobody.
+      const folder = dirname(file);
+      if (dirname(folder) !== folder) renamed = renamed.replaceAll(folder + sep, "");
+    }
     return renamed;
   };
   const isDisabled = error.message === "Lora is not enabled";

@@ -269,6 +269,19 @@ Deno.test("what the device refuses changes nothing", () =>
     assert.deepEqual((await service.list()).loaded_adapters, []);
   }, { loraFailure: new RangeError("Cannot hold them") }));
 
+Deno.test("what is wrong with an adapter's settings does not tell where they are", () =>
+  withLoras(async (service) => {
+    const settings = join(service.adapters, "adapter_config.json");
+    for (const text of ["{", `{"peft_type":"LORA","lora_alpha":"4"}`]) {
+      await Deno.writeTextFile(settings, text);
+      for (const path of ["a.safetensors", join(service.adapters, "a.safetensors")]) {
+        const error = await answer("Error", await service.set("x", { lora_path: path }), 400);
+        assert.match(error.detail, /"adapter_config\.json"/);
+        assert.ok(!JSON.stringify(error).includes(service.adapters), error.detail);
+      }
+    }
+  }));
+
 Deno.test("a model without adapters says so on every route", () =>
   withLoras(async (service) => {
     const set = await answer("Error", await service.set("a"), 400);
