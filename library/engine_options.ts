@@ -1,0 +1,63 @@
+/**
+ * From the name of a model and what callers say to what the engine is told.
+ *
+ * @module
+ */
+
+import { fileURLToPath } from "node:url";
+import type { EngineOptions } from "../engine/types.ts";
+import { bundledAdapterFiles } from "../models/adapters/bundled.ts";
+import type { LoadModelOptions } from "./options.ts";
+
+/** The name of the model that comes with the program. */
+export const BUNDLED_MODEL = "bundled";
+
+const BUNDLED_FOLDER = new URL("../models/bundled/", import.meta.url);
+
+/**
+ * Completes options.
+ *
+ * @param path a model's folder, file or hub id, or {@link BUNDLED_MODEL}
+ * @param options what differs from the defaults
+ * @returns for the engine
+ */
+export function engineOptions(path: string, options: LoadModelOptions): EngineOptions {
+  const { maxVramBytes, powerPreference, forceSoftware, gpuBackend, parts } = options;
+  const { offload, pinCpuMemory, keepAliveMs, loraCacheBytes, onLoadProgress, onNote } = options;
+  return {
+    modelPath: folderOf(path),
+    namedLoras: namedLoras(path),
+    tuning: options.tuning ?? "cached",
+    ...(parts === undefined ? {} : { parts }),
+    ...(maxVramBytes === undefined ? {} : { maxVramBytes }),
+    ...(offload === undefined ? {} : { offload }),
+    ...(pinCpuMemory === undefined ? {} : { pinCpuMemory }),
+    ...(keepAliveMs === undefined ? {} : { keepAliveMs }),
+    ...(powerPreference === undefined ? {} : { powerPreference }),
+    ...(forceSoftware === undefined ? {} : { forceSoftware }),
+    ...(gpuBackend === undefined ? {} : { gpuBackend }),
+    ...(loraCacheBytes === undefined ? {} : { loraCacheBytes }),
+    ...(onLoadProgress === undefined ? {} : { onLoadProgress }),
+    ...(onNote === undefined ? {} : { onNote }),
+  };
+}
+
+/**
+ * What the engine is told for the name of a model.
+ *
+ * @param modelPath a folder, file or hub id, or {@link BUNDLED_MODEL}
+ * @returns a folder, file or hub id
+ */
+export function folderOf(modelPath: string): string {
+  return modelPath === BUNDLED_MODEL ? fileURLToPath(BUNDLED_FOLDER) : modelPath;
+}
+
+/**
+ * Adapters that come with a model.
+ *
+ * @param modelPath its name
+ * @returns their files by name
+ */
+export function namedLoras(modelPath: string): Record<string, string> {
+  return modelPath === BUNDLED_MODEL ? bundledAdapterFiles() : {};
+}

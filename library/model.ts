@@ -1,0 +1,200 @@
+/**
+ * A loaded model, as the library gives it.
+ *
+ * @module
+ */
+
+import type { Engine, ModelInfo, TaskType } from "../engine/types.ts";
+import {
+  checkFps,
+  checkGuidance,
+  checkPrompt,
+  checkSize,
+  checkSteps,
+  checkStrength,
+  countFrames,
+  fitPicture,
+  GeneratedImage,
+  GeneratedVideo,
+  openClip,
+  readPictureSources,
+  type Recipe,
+  resolveSeeds,
+  resolveTask,
+  type Size,
+  sizeFromPicture,
+} from "../server/mod.ts";
+import type { GenerateOptions, GenerateVideoOptions, SamplingOptions } from "./options.ts";
+
+/** Most pictures of one call; all are in memory at its end. */
+const MAX_OUTPUTS = 1000;
+
+/** A loaded model. */
+export class Model implements AsyncDisposable {
+  readonly #engine: Engine;
+  readonly #name: string;
+
+  /**
+   * Takes an engine that is open.
+   *
+   * @param engine a loaded model; `loadModel()` makes one
+   * @param name goes into the recipes of pictures
+   */
+  constructor(engine: Engine, name: string = engine.info.modelPath) {
+    this.#engine = engine;
+    this.#name = name;
+  }
+
+  /** What the model's files say of it. */
+  get info(): ModelInfo {
+    return this.#engine.info;
+  }
+
+  /**
+   * Makes pictures.
+   *
+   * @param options the prompt, and what differs from the model's defaults
+   * @returns `numOutputs` pictures, at least one
+   * @throws {RangeError} for a value that this model cannot serve, before any work begins
+   * @throws {LoraError} for an adapter that cannot be used; its `problems` list what is wrong
+   * @throws {Error} for a picture that cannot be read; the message names the file
+   * @throws {DOMException} named `AbortError` when `signal` fires first
+   */
+  async generate(options: GenerateOptions): Promise<[GeneratedImage, ...GeneratedImage[]]> {
+    const { signal, onProgress, strength, numOutputs = 1 } = options;
+    if (strength !== undefined) checkStrength(strength);
+    const { info } = this;
+    if (!Number.isSafeInteger(numOutputs) || numOutputs < 1 || numOutputs > MAX_OUTPUTS) {
+      throw new RangeError(
+        `Cannot generate ${numOutputs} pictures: ask for 1 to ${MAX_OUTPUTS} at a time`,
+      );
+    }
+    const seeds = resolveSeeds(options.seed, numOutputs);
+    const pictures = await readPictureSources(options.images ?? [], info.maxImages);
+    const taskType = this.#task(options, "IMAGE", false);
+    const [first] = pictures;
+    const size = first ? sizeFromPicture(first, info) : info.defaults;
+    const settings = this.#settings(options, taskType, size);
+    const images = pictures.map((picture) => fitPicture(picture, settings, info));
+    const results: GeneratedImage[] = [];
+    for (const [index, seed] of seeds.entries()) {
+      const request = {
+        ...settings,
+        ...{ taskType, seed, numFrames: 1 },
+        ...(images.length > 0 ? { images } : {}),
+        ...(strength === undefined ? {} : { strength }),
+        ...(options.quality ? { quality: options.quality } : {}),
+        ...(options.loras ? { loras: options.loras } : {}),
+      };
+      const { frames, width, height } = await this.#engine.generate(request, {
+        ...(signal ? { signal } : {}),
+        ...(onProgress ? { onProgress: (progress) => onProgress({ ...progress, index }) } : {}),
+      });
+      const recipe = this.#recipe(options, { ...settings, seed, width, height });
+      results.push(new GeneratedImage(recipe, frames[0]!));
+    }
+    return results as [GeneratedImage, ...GeneratedImage[]];
+  }
+
+  /**
+   * Makes a clip.
+   *
+   * ```ts
+   * import { loadModel } from "denoise";
+   *
+   * await using model = await loadModel("Wan-AI/Wan2.1-T2V-1.3B-Diffusers");
+   * const clip = await model.generateVideo({
+   *   prompt: "a red circle rolls over grass",
+   *   width: 256,
+   *   height: 144,
+   *   seconds: 1,
+   *   numInferenceSteps: 4,
+   * });
+   * console.log(`${clip.frames.length} frames, ${clip.fps} per second`);
+   * await clip.save("circle.mp4", { quality: 80, preset: "medium" });
+   * await clip.frame(0).save("first.png");
+   * ```
+   *
+   * @param options the prompt, and what differs from the model's defaults
+   * @returns the clip; all its frames are in memory
+   * @throws {RangeError} for a value that this model cannot serve, before any work begins
+   * @throws {LoraError} for an adapter that cannot be used; its `problems` list what is wrong
+   * @throws {Error} for a picture or clip that cannot be read; the message names the file
+   * @throws {DOMException} named `AbortError` when `signal` fires first
+   */
+  async generateVideo(options: GenerateVideoOptions): Promise<GeneratedVideo> {
+    const { info } = this;
+    const { signal, onProgress, strength, fps = info.defaults.fps } = options;
+    const [seed] = resolveSeeds(options.seed, 1) as [number];
+    const pictures = await readPictureSources(options.images ?? [], info.maxImages);
+    const taskType = this.#task(options, "VIDEO", options.video !== undefined);
+    const settings = this.#settings(options, taskType, info.defaults);
+    if (strength !== undefined) checkStrength(strength);
+    checkFps(fps);
+    const clip = options.video === undefined
+      ? undefined
+      : await openClip(options.video, { signal });
+    const own = { ...info.defaults, ...info.taskDefaults[taskType] }.numFrames;
+    const numFrames = countFrames(
+      { num_frames: options.numFrames, seconds: options.seconds },
+      fps,
+      { ...info, fps, numFrames: clip ? Math.min(clip.length, info.maxFrames) : own },
+    );
+    const images = pictures.map((picture) => fitPicture(picture, settings, info));
+    const video = await clip?.read({ ...settings, numFrames, fps });
+    const { frames, width, height } = await this.#engine.generate({
+      ...settings,
+      ...{ taskType, seed, numFrames },
+      ...(images.length > 0 ? { images } : {}),
+      ...(video ? { video } : {}),
+      ...(strength === undefined ? {} : { strength }),
+      ...(options.quality ? { quality: options.quality } : {}),
+      ...(options.loras ? { loras: options.loras } : {}),
+    }, { ...(signal ? { signal } : {}), ...(onProgress ? { onProgress } : {}) });
+    const recipe = this.#recipe(options, { ...settings, seed, width, height });
+    return new GeneratedVideo({
+      ...{ recipe, frames, fps },
+      ...(clip?.audio ? { audio: clip.audio } : {}),
+    });
+  }
+
+  /** Frees the GPU. Further calls do nothing. */
+  close(): Promise<void> {
+    return this.#engine.close();
+  }
+
+  /** Frees the GPU, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #task(options: SamplingOptions, output: "IMAGE" | "VIDEO", hasVideo: boolean): TaskType {
+    const { taskType, images = [] } = options;
+    const query = { output, hasImage: images.length > 0, hasVideo };
+    return resolveTask({ ...query, ...(taskType ? { taskType } : {}) }, this.info);
+  }
+
+  #recipe({ loras }: SamplingOptions, settings: Omit<Recipe, "model" | "loras">): Recipe {
+    return { ...settings, model: this.#name, ...(loras ? { loras } : {}) };
+  }
+
+  /** What a call says of prompt, size and sampling, completed and checked. */
+  #settings(options: SamplingOptions, taskType: TaskType, size: Size) {
+    const { defaults, maxSteps } = this.info;
+    const own = { ...defaults, ...this.info.taskDefaults[taskType] };
+    const settings = {
+      prompt: options.prompt,
+      negativePrompt: options.negativePrompt ?? defaults.negativePrompt,
+      width: options.width ?? size.width,
+      height: options.height ?? size.height,
+      numInferenceSteps: options.numInferenceSteps ?? defaults.numInferenceSteps,
+      guidanceScale: options.guidanceScale ?? own.guidanceScale,
+    };
+    checkPrompt("prompt", settings.prompt);
+    checkPrompt("negativePrompt", settings.negativePrompt, true);
+    checkSize(settings, this.info);
+    checkSteps(settings.numInferenceSteps, maxSteps);
+    checkGuidance("guidanceScale", settings.guidanceScale);
+    return settings;
+  }
+}
