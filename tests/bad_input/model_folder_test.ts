@@ -218,8 +218,8 @@ const OPENING: Case[] = [
   [
     "is of another type",
     TOKENIZER,
-    model({ type: "BPE" }),
-    /"BPE", which is not supported; supported/,
+    model({ type: "WordLevel" }),
+    /"WordLevel", which is not supported; supported/,
   ],
   [
     "has no unknown piece",
