@@ -193,20 +193,20 @@ async function writeAll(file: Deno.FsFile, bytes: Uint8Array): Promise<void> {
   for (let done = 0; done < bytes.byteLength;) done += await file.write(bytes.subarray(done));
 }
 
-/** A link as the Python tools make it; where the file system has none, the file itself. */
+/**
+ * A link as the Python tools make it; where the file system has none, the file itself. It takes its place in one step:
+ * others may look at it, or make the same one.
+ */
 async function link(blob: string, path: string): Promise<void> {
   await Deno.mkdir(dirname(path), { recursive: true });
+  const temporary = `${path}.${crypto.randomUUID()}`;
   try {
-    await Deno.remove(path);
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  }
-  try {
-    await Deno.symlink(relative(dirname(path), blob), path, { type: "file" });
+    await Deno.symlink(relative(dirname(path), blob), temporary, { type: "file" });
   } catch (error) {
     if (Deno.build.os !== "windows") throw error;
-    await Deno.copyFile(blob, path);
+    await Deno.copyFile(blob, temporary);
   }
+  await Deno.rename(temporary, path);
 }
 
 /** One process at a time fills a blob; the lock is the one of the Python tools. */

@@ -108,7 +108,10 @@ export async function pullModel(id: string, options: PullOptions = {}): Promise<
   }
   if (revision !== commit) {
     await Deno.mkdir(dirname(ref), { recursive: true });
-    await Deno.writeTextFile(ref, commit);
+    // In one step: others may read it meanwhile.
+    const temporary = `${ref}.${crypto.randomUUID()}`;
+    await Deno.writeTextFile(temporary, commit);
+    await Deno.rename(temporary, ref);
   }
   return {
     path: join(folder, "snapshots", commit),

@@ -32,6 +32,15 @@ Deno.test("LoraFiles.find() fetches a hub id once, and says so in the log", () =
     assert.equal(hub.filesSeen.length, 1);
   }));
 
+Deno.test("LoraFiles.find() serves clients that ask for the same hub id at once", () =>
+  withHub(async (files, hub) => {
+    const clients = Array.from({ length: 16 }, () => files.find("org/one"));
+    for (const file of await Promise.all(clients)) {
+      assert.equal(await Deno.readTextFile(file), "one");
+    }
+    assert.equal(hub.filesSeen.length, 1);
+  }));
+
 Deno.test("LoraFiles.find() takes a hub id for what a client got wrong, and an outage for ours", async () => {
   await withHub(async (files) => {
     for (const id of ["org/none", "org/unknown", "org/one:b.safetensors"]) {
