@@ -1,6 +1,7 @@
 import { scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import type { PipelineInfo } from "../../pipeline.ts";
+import { precisionsOf } from "../family_components.ts";
 import type { Flux2Components } from "./components.ts";
 
 /** Sides of a result, in latents. */
@@ -15,15 +16,14 @@ const MAX_PICTURE_ASPECT = 8;
 
 /** What the pipeline says of itself. */
 export function flux2Info(
-  { pipeline, transformer, vae, textEncoder }: Flux2Components,
+  components: Flux2Components,
   className: string,
   adaptable: PipelineInfo["adaptable"],
 ): PipelineInfo {
+  const { pipeline, vae } = components;
   const scale = scaleFactor(vae.config);
   const side = DEFAULT_SIDE * scale;
   const sizeMultiple = scale * PACKED_SIDE;
-  const precision = ({ weights }: typeof vae | typeof transformer | typeof textEncoder) =>
-    weights.mainFormat.toLowerCase();
   const sampling = pipeline.is_distilled
     ? { numInferenceSteps: 4, guidanceScale: 1 }
     : { numInferenceSteps: 50, guidanceScale: 4 };
@@ -31,11 +31,7 @@ export function flux2Info(
     className,
     supportedTasks: ["T2I", "TI2I"],
     defaultTask: "T2I",
-    precisions: {
-      transformer: precision(transformer),
-      vae: precision(vae),
-      textEncoder: precision(textEncoder),
-    },
+    precisions: precisionsOf(components),
     defaults: { width: side, height: side, numFrames: 1, fps: 1, negativePrompt: "", ...sampling },
     taskDefaults: {},
     sizeMultiple,

@@ -2,35 +2,19 @@
 import { elementCount, type Run } from "../../../runtime/mod.ts";
 import { adaptersAffecting } from "../../adapters/affecting.ts";
 import { timestepEmbedding } from "../../embeddings.ts";
-import { checkFirstStep } from "../../non_finite.ts";
-import type { PipelineControl, PipelineRequest } from "../../pipeline.ts";
-import { toSignedRange, toUnitRange } from "../../pixels.ts";
 import type { StageRuns } from "../../memory/stage.ts";
-import type { PromptCache } from "../../prompt_cache.ts";
-import type { Schedule } from "../../schedulers/mod.ts";
+import { toSignedRange } from "../../pixels.ts";
 import { qwen3Embeddings } from "../../text_encoders/qwen3.ts";
-import { pictureRuns, type Results } from "../picture_runs.ts";
-import { previewSteps } from "../preview_steps.ts";
-import { componentsOf, type Flux2Components } from "./components.ts";
+import { denoiseRuns, pictureRuns, type StepOutputs } from "../picture_runs.ts";
+import type { RequestWork, Results } from "../request_work.ts";
+import type { Flux2Components } from "./components.ts";
 import type { Flux2Session } from "./session.ts";
 import { distinctGrids, indexOfGrid } from "./session_tensors.ts";
 
 /** What the runs of a request are made from. */
-export interface Work {
-  readonly components: Flux2Components;
-  /** Made for requests of this kind, with `schedule`. */
-  readonly session: Flux2Session;
-  readonly request: PipelineRequest;
-  readonly schedule: Schedule;
-  /** Ids of every prompt, without pads. */
-  readonly tokens: readonly (readonly number[])[];
+export interface Work extends RequestWork<Flux2Components, Flux2Session> {
   /** Standard normal, as `tensors.latents`. */
   readonly noise: Float32Array;
-  /** Prompts that were encoded before. */
-  readonly encoded: PromptCache;
-  readonly control: PipelineControl;
-  /** Told when a stage is finished. */
-  readonly lap: (stage: string) => void;
 }
 
 /**
@@ -58,9 +42,9 @@ export function* requestStages(
   if (moments.length > 0) yield { stage: "encode", runs: () => [referenceRun(work, moments)] };
   yield* textStages(work);
   yield { stage: "begin", runs: () => [beginRun(work)] };
-  yield { stage: "denoise", runs: () => denoiseRuns(work) };
-  const components = componentsOf(work.components);
-  yield { stage: "decode", runs: () => pictureRuns({ ...work, components }, result) };
+  const { decoder } = work.session;
+  yield { stage: "denoise", runs: () => denoiseRuns(work, () => guidedOutputs(work), decoder) };
+  yield { stage: "decode", runs: () => pictureRuns(work, result) };
 }
 
 function* givenRuns({ session, request, control }: Work, moments: Float32Array[]): Generator<Run> {
@@ -172,43 +156,11 @@ function beginRun({ components, session, schedule, noise, control }: Work): Run 
   };
 }
 
-/** All steps, and the pictures that show how far they are. */
-function* denoiseRuns(work: Work): Generator<Run> {
-  const { components, session, request, schedule, control, lap } = work;
-  const { programs, tensors, solver, shape, decoder } = session;
-  const model = tensors.velocities.map((_, pass) => programs.get(`denoise${pass}`));
-  const totalSteps = schedule.timesteps.length;
+/** The programs of a step before the solver's, and the weights of the velocities. */
+function guidedOutputs({ session: { shape, tensors }, request }: Work): StepOutputs {
+  const names = tensors.velocities.map((_, pass) => `denoise${pass}`);
   const { guidanceScale } = request;
-  const weights = shape.passes === 1 ? [1] : [guidanceScale, 1 - guidanceScale];
-  const shown = previewSteps(totalSteps, control.previews ?? 0);
-  const parts = Object.values(componentsOf(components));
-  for (let i = 0; i < totalSteps; i++) {
-    const step = solver.step(i, programs, weights);
-    const preview = shown.indexOf(i);
-    const isShown = preview !== -1;
-    yield {
-      programs: [...model, ...(isShown ? [programs.get("preview")] : []), ...step.programs],
-      stage: "denoise",
-      before: () => {
-        tensors.step.write([i]);
-        step.before();
-        if (!isShown) return;
-        const sigma = schedule.sigmas[i]!;
-        tensors.previewWeights.write([1, ...weights.map((weight) => -sigma * weight)]);
-      },
-      // What is wrong after the first step is wrong to the end.
-      reads: i === 0 ? [tensors.sample] : [],
-      finished: ([sample]) => {
-        if (sample) checkFirstStep(sample, shape.operands, parts, guidanceScale);
-        control.onProgress?.({ stage: "denoise", step: i + 1, totalSteps });
-        if (i + 1 === totalSteps) lap("denoise");
-      },
-    };
-    if (!isShown) continue;
-    yield* decoder.runs((name) => programs.get(name), (_, pixels) => {
-      if (pixels) control.onPreview?.(toUnitRange(pixels), preview);
-    });
-  }
+  return { names, weights: shape.passes === 1 ? [1] : [guidanceScale, 1 - guidanceScale] };
 }
 
 /** The timestep that the transformer embeds: the scheduler's, there and back through [0, 1] in f32. */

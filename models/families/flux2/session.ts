@@ -2,7 +2,7 @@
  * The programs of a FLUX.2 pipeline for one kind of request, with the tensors they share. Kept between requests of the
  * same kind: a second picture of a size traces, compiles and allocates nothing.
  */
-import type { Graph, Resident, Target } from "../../../runtime/mod.ts";
+import type { Graph, Resident, Target, Tensor } from "../../../runtime/mod.ts";
 import { scaleFactor } from "../../autoencoders/kl/config.ts";
 import { klDecoder } from "../../autoencoders/kl/decoder.ts";
 import { klEncoder } from "../../autoencoders/kl/encoder.ts";
@@ -11,13 +11,15 @@ import { TiledCoder } from "../../autoencoders/tiled_coder.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
 import { SessionPrograms } from "../../memory/session_programs.ts";
 import type { Stage } from "../../memory/stage.ts";
+import { componentsOf } from "../family_components.ts";
+import { tracePreview } from "../previews.ts";
 import { SolverGraphs } from "../solver.ts";
-import { componentsOf, type Flux2Components } from "./components.ts";
+import type { Flux2Components } from "./components.ts";
 import {
+  latentsOf,
   traceBegin,
   traceDenoise,
   traceFinish,
-  tracePreview,
   traceReferences,
   traceText,
 } from "./session_graphs.ts";
@@ -59,7 +61,8 @@ export class Flux2Session {
       ...this.solver.graphs,
     };
     if (shape.hasPreviews) {
-      denoise["preview"] = tracePreview(components, shape, this.tensors, outputs, target);
+      const decoded = (sample: Tensor) => latentsOf(components, shape, sample);
+      denoise["preview"] = tracePreview(this.tensors, outputs, decoded, target);
       Object.assign(denoise, this.decoder.graphs);
     }
     const stages: Stage[] = [

@@ -1,6 +1,5 @@
 /** The programs of a session, one function each. */
 import {
-  combineTo,
   concat,
   copyTo,
   gather,
@@ -94,21 +93,6 @@ export function traceDenoise(
   return graphs;
 }
 
-/** An unfinished sample as it would be without its noise, x0 = x − σ·v, for the decoder. */
-export function tracePreview(
-  components: Flux2Components,
-  shape: SessionShape,
-  tensors: SessionTensors,
-  outputs: (graph: Graph) => readonly Tensor[],
-  target: Target,
-): Graph {
-  const graph = new Graph("preview", target);
-  const parts = [graph.use(tensors.sample), ...outputs(graph)];
-  combineTo(parts, graph.use(tensors.previewWeights), 0, tensors.preview);
-  copyTo(latentsOf(components, shape, graph.use(tensors.preview)), tensors.decoded);
-  return graph;
-}
-
 /** The sample as latents, for the caller and for the decoder. */
 export function traceFinish(
   components: Flux2Components,
@@ -125,7 +109,11 @@ export function traceFinish(
 }
 
 /** Tokens as the decoder takes them, [height/s, width/s, latent_channels]. */
-function latentsOf({ vae }: Flux2Components, { grid }: SessionShape, tokens: Tensor): Tensor {
+export function latentsOf(
+  { vae }: Flux2Components,
+  { grid }: SessionShape,
+  tokens: Tensor,
+): Tensor {
   const latents = unpackLatents(
     denormaliseTokens(vae.config, vae.weights.root, tokens),
     grid.rows,

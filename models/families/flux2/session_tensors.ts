@@ -1,14 +1,15 @@
 /** What a session is made for, and the tensors that its programs share. */
-import { Resident, type Target } from "../../../runtime/mod.ts";
+import { Resident } from "../../../runtime/mod.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import { scaleFactor } from "../../autoencoders/kl/config.ts";
+import type { CommonShape } from "../family_pipeline.ts";
 import { type Flux2Components, TEXT_LAYERS } from "./components.ts";
 import { hiddenSize } from "./config.ts";
 import { MODULATION_ROWS } from "./modulation.ts";
 import { tokenCount, type TokenGrid } from "./positions.ts";
 
 /** What the programs of a session depend on. */
-export interface SessionShape {
+export interface SessionShape extends CommonShape {
   /** Tokens of the result. */
   readonly grid: TokenGrid;
   /** Tokens of each given picture. */
@@ -17,12 +18,8 @@ export interface SessionShape {
   readonly textTokens: number;
   /** How many prompts there are, each with a pass of its own: 2 with guidance. */
   readonly passes: 1 | 2;
-  /** Whether unfinished samples can be shown. */
-  readonly hasPreviews: boolean;
   /** Longest side of what the autoencoder takes at once, in latents. */
   readonly tileSide: number;
-  /** Narrowest operands of the transformer's programs; the target's when left out. */
-  readonly operands?: Target["operands"];
 }
 
 /** The inputs and results of a session's programs. */

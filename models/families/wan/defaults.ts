@@ -4,6 +4,7 @@ import type {
   PipelineTask,
   PipelineTaskDefaults,
 } from "../../pipeline.ts";
+import { precisionsOf } from "../family_components.ts";
 import type { WanComponents } from "./components.ts";
 
 interface WanDefaults {
@@ -57,10 +58,11 @@ function settings(
 
 /** What the pipeline says of itself. */
 export function wanInfo(
-  { pipeline, transformer, vae, textEncoder }: WanComponents,
+  components: WanComponents,
   className: string,
   adaptable: PipelineInfo["adaptable"],
 ): PipelineInfo {
+  const { pipeline, transformer, vae } = components;
   const { num_attention_heads, attention_head_dim, patch_size, rope_max_seq_len } =
     transformer.config;
   const { scale_factor_spatial: spatial, scale_factor_temporal: temporal } = vae.config;
@@ -71,16 +73,11 @@ export function wanInfo(
   if (pipeline.expand_timesteps) tasks.push("I2V");
   if (pipeline.expand_timesteps && edits) tasks.push("TI2I");
   tasks.push("V2V");
-  const precision = (weights: typeof vae.weights) => weights.mainFormat.toLowerCase();
   return {
     className,
     supportedTasks: tasks,
     defaultTask: defaults.numFrames === 1 ? "T2I" : "T2V",
-    precisions: {
-      transformer: precision(transformer.weights),
-      vae: precision(vae.weights),
-      textEncoder: precision(textEncoder.weights),
-    },
+    precisions: precisionsOf(components),
     defaults,
     taskDefaults: Object.fromEntries(
       Object.entries(taskDefaults).filter(([task]) => tasks.includes(task as PipelineTask)),

@@ -1,14 +1,13 @@
 /** What the GPU does for a request, run by run, and what happens on this side around each. */
-import type { Device, Resident, Run } from "../../../runtime/mod.ts";
+import type { Resident, Run } from "../../../runtime/mod.ts";
 import { timestepEmbedding } from "../../embeddings.ts";
 import type { StageRuns } from "../../memory/stage.ts";
 import { checkFirstStep, explainNonFinite, isFinite } from "../../non_finite.ts";
-import type { PipelineControl, PipelineRequest, PipelineResult } from "../../pipeline.ts";
 import { toSignedRange, toUnitRange } from "../../pixels.ts";
-import type { PromptCache } from "../../prompt_cache.ts";
-import type { Schedule } from "../../schedulers/mod.ts";
-import { previewSteps } from "../preview_steps.ts";
-import { componentsOf, type WanComponents } from "./components.ts";
+import { componentsOf } from "../family_components.ts";
+import { previewSteps } from "../previews.ts";
+import type { RequestWork, Results } from "../request_work.ts";
+import type { WanComponents } from "./components.ts";
 import { modulationIndices } from "./modulation.ts";
 import { contextAdapters, textAdapters, writePadding, writeTokens } from "./prompts.ts";
 import type { WanSession } from "./session.ts";
@@ -19,25 +18,7 @@ const SHAPING_SHARE = 0.4;
 const MOST_CHANGE = 0.8;
 
 /** What the runs of a request are made from. */
-export interface Work {
-  readonly device: Device;
-  readonly components: WanComponents;
-  /** Made for requests of this kind, with `schedule`. */
-  readonly session: WanSession;
-  readonly request: PipelineRequest;
-  readonly schedule: Schedule;
-  /** Ids of every prompt. */
-  readonly tokens: readonly (readonly number[])[];
-  readonly maxLength: number;
-  /** Prompts that were encoded before. */
-  readonly encoded: PromptCache;
-  readonly control: PipelineControl;
-  /** Told when a stage is finished. */
-  readonly lap: (stage: string) => void;
-}
-
-/** Results as they come in. */
-type Results = { -readonly [Key in "latents" | "frames"]: PipelineResult[Key] };
+export type Work = RequestWork<WanComponents, WanSession>;
 
 /**
  * Everything that the GPU does for a request, in order.

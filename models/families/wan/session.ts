@@ -7,8 +7,9 @@ import { FrameHistory } from "../../autoencoders/wan/history.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
 import { SessionPrograms } from "../../memory/session_programs.ts";
 import type { Stage } from "../../memory/stage.ts";
+import { componentsOf } from "../family_components.ts";
 import { SolverGraphs } from "../solver.ts";
-import { componentsOf, type WanComponents } from "./components.ts";
+import type { WanComponents } from "./components.ts";
 import { tokenGrid } from "./patches.ts";
 import {
   type ContextResidents,

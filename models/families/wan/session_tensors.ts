@@ -1,11 +1,12 @@
 /** What a session is made for, and the tensors that its programs share. */
-import { Resident, type Target } from "../../../runtime/mod.ts";
+import { Resident } from "../../../runtime/mod.ts";
+import type { CommonShape } from "../family_pipeline.ts";
 import type { WanComponents } from "./components.ts";
 import { tableRows, TIMESTEP_ROWS } from "./modulation.ts";
 import { patchFeatures, tokenCount, type TokenGrid } from "./patches.ts";
 
 /** What the programs of a session depend on. */
-export interface SessionShape {
+export interface SessionShape extends CommonShape {
   readonly latentFrames: number;
   /** Sides of the latents. */
   readonly height: number;
@@ -16,10 +17,6 @@ export interface SessionShape {
   readonly guidance: "none" | "batched" | "sequential";
   /** What is given beside the text: a picture, whose latent frame stays clean, or a clip, which noise is added to. */
   readonly source: "text" | "picture" | "clip";
-  /** Whether unfinished samples can be shown. */
-  readonly hasPreviews: boolean;
-  /** Narrowest operands of the transformer's programs; the target's when left out. */
-  readonly operands?: Target["operands"];
 }
 
 /** The inputs and results of a session's programs. */

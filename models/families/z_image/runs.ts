@@ -3,37 +3,21 @@ import type { Run } from "../../../runtime/mod.ts";
 import { adaptersAffecting } from "../../adapters/affecting.ts";
 import { timestepEmbedding } from "../../embeddings.ts";
 import type { StageRuns } from "../../memory/stage.ts";
-import { checkFirstStep } from "../../non_finite.ts";
-import type { PipelineControl, PipelineRequest } from "../../pipeline.ts";
-import { toSignedRange, toUnitRange } from "../../pixels.ts";
-import type { PromptCache } from "../../prompt_cache.ts";
-import type { Schedule } from "../../schedulers/mod.ts";
+import { toSignedRange } from "../../pixels.ts";
 import { qwen3Embeddings } from "../../text_encoders/qwen3.ts";
-import { pictureRuns, type Results } from "../picture_runs.ts";
-import { previewSteps } from "../preview_steps.ts";
-import { componentsOf, type ZImageComponents } from "./components.ts";
+import { denoiseRuns, pictureRuns, type StepOutputs } from "../picture_runs.ts";
+import type { RequestWork, Results } from "../request_work.ts";
+import type { ZImageComponents } from "./components.ts";
 import { TIMESTEP_FREQUENCIES } from "./modulation.ts";
 import { elapsedTime } from "./schedule.ts";
 import type { ZImageSession } from "./session.ts";
 
 /** What the runs of a request are made from. */
-export interface Work {
-  readonly components: ZImageComponents;
-  /** Made for requests of this kind, with `schedule`. */
-  readonly session: ZImageSession;
-  readonly request: PipelineRequest;
-  readonly schedule: Schedule;
-  /** Ids of every prompt, not filled up. */
-  readonly tokens: readonly (readonly number[])[];
+export interface Work extends RequestWork<ZImageComponents, ZImageSession> {
   /** Standard normal, as `tensors.latents`. */
   readonly noise: Float32Array;
   /** Standard normal, as `tensors.momentNoise`; empty without a given picture. */
   readonly momentNoise: Float32Array;
-  /** Prompts that were encoded before. */
-  readonly encoded: PromptCache;
-  readonly control: PipelineControl;
-  /** Told when a stage is finished. */
-  readonly lap: (stage: string) => void;
 }
 
 /**
@@ -48,9 +32,10 @@ export function* pictureStages(work: Work): Generator<StageRuns> {
 export function* requestStages(work: Work, result: Results): Generator<StageRuns> {
   yield* promptStages(work);
   yield { stage: "begin", runs: () => [beginRun(work)] };
-  yield { stage: "denoise", runs: () => denoiseRuns(work) };
-  const components = componentsOf(work.components);
-  yield { stage: "decode", runs: () => pictureRuns({ ...work, components }, result) };
+  const { previewer } = work.session;
+  const outputsOf = (timestep: number) => guidedOutputs(work, elapsedTime(timestep));
+  yield { stage: "denoise", runs: () => denoiseRuns(work, outputsOf, previewer) };
+  yield { stage: "decode", runs: () => pictureRuns(work, result) };
 }
 
 function encodeRuns({ session, request, control, lap }: Work): Iterable<Run> {
@@ -158,48 +143,6 @@ function beginRun(work: Work): Run {
   };
 }
 
-/** All steps, and the pictures that show how far they are. */
-function* denoiseRuns(work: Work): Generator<Run> {
-  const { components, session, request, schedule, control, lap } = work;
-  const { programs, tensors, solver, previewer, shape } = session;
-  const totalSteps = schedule.timesteps.length;
-  const shown = previewer ? previewSteps(totalSteps, control.previews ?? 0) : [];
-  for (let i = 0; i < totalSteps; i++) {
-    const { names, weights } = guidedOutputs(work, elapsedTime(schedule.timesteps[i]!));
-    const step = solver.step(i, programs, weights);
-    const preview = shown.indexOf(i);
-    const isShown = preview !== -1;
-    yield {
-      programs: [
-        ...names.map((name) => programs.get(name)),
-        ...(isShown ? [programs.get("preview")] : []),
-        ...step.programs,
-      ],
-      stage: "denoise",
-      before: () => {
-        tensors.step.write([i]);
-        step.before();
-        if (!isShown) return;
-        const sigma = schedule.sigmas[i]!;
-        tensors.previewWeights.write([1, ...weights.map((weight) => -sigma * weight)]);
-      },
-      reads: i === 0 ? [tensors.sample] : [],
-      finished: ([sample]) => {
-        if (sample) {
-          const parts = Object.values(componentsOf(components));
-          checkFirstStep(sample, shape.operands, parts, request.guidanceScale);
-        }
-        control.onProgress?.({ stage: "denoise", step: i + 1, totalSteps });
-        if (i + 1 === totalSteps) lap("denoise");
-      },
-    };
-    if (!isShown) continue;
-    yield* previewer!.runs((name) => programs.get(name), (_, pixels) => {
-      if (pixels) control.onPreview?.(toUnitRange(pixels), preview);
-    });
-  }
-}
-
 /**
  * The programs of a step before the solver's, and the weights of the outputs in its velocity, which the transformer
  * gives with the other sign.
@@ -209,7 +152,7 @@ function* denoiseRuns(work: Work): Generator<Run> {
 function guidedOutputs(
   { session: { shape, tensors }, request }: Work,
   time: number,
-): { readonly names: readonly string[]; readonly weights: readonly number[] } {
+): StepOutputs {
   const passes = tensors.outputs.map((_, pass) => `denoise${pass}`);
   const isGuided = passes.length > 1 && time <= (request.guidanceEnd ?? 1);
   const used = isGuided ? passes : passes.slice(0, 1);

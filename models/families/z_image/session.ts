@@ -2,7 +2,7 @@
  * The programs of a Z-Image pipeline for one kind of request, with the tensors they share. Kept between requests of the
  * same kind: a second picture of a size traces, compiles and allocates nothing.
  */
-import type { Graph, Resident, Target } from "../../../runtime/mod.ts";
+import type { Graph, Resident, Target, Tensor } from "../../../runtime/mod.ts";
 import { scaleFactor } from "../../autoencoders/kl/config.ts";
 import { klDecoder } from "../../autoencoders/kl/decoder.ts";
 import { klEncoder } from "../../autoencoders/kl/encoder.ts";
@@ -10,14 +10,16 @@ import { TiledCoder } from "../../autoencoders/tiled_coder.ts";
 import { SessionPrograms } from "../../memory/session_programs.ts";
 import type { Stage } from "../../memory/stage.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
+import { componentsOf } from "../family_components.ts";
+import { tracePreview } from "../previews.ts";
 import { SolverGraphs } from "../solver.ts";
-import { componentsOf, type ZImageComponents } from "./components.ts";
+import type { ZImageComponents } from "./components.ts";
 import {
+  latentsOf,
   traceBegin,
   traceContext,
   traceDenoise,
   traceFinish,
-  tracePreview,
   traceText,
 } from "./session_graphs.ts";
 import { declareTensors, type SessionShape, type SessionTensors } from "./session_tensors.ts";
@@ -56,7 +58,8 @@ export class ZImageSession {
       ...this.solver.graphs,
     };
     if (this.previewer) {
-      denoise["preview"] = tracePreview(components, shape, tensors, outputs, target);
+      const latents = (sample: Tensor) => latentsOf(components, shape, sample);
+      denoise["preview"] = tracePreview(tensors, outputs, latents, target);
       Object.assign(denoise, this.previewer.graphs);
     }
     const decode = {

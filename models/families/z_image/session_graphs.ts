@@ -1,6 +1,5 @@
 /** The programs of a session, one function each. */
 import {
-  combineTo,
   copyTo,
   elementwise,
   gather,
@@ -105,21 +104,6 @@ export function traceDenoise(
   return graphs;
 }
 
-/** An unfinished sample as it would be without its noise, x0 = x − σ·v, for the decoder. */
-export function tracePreview(
-  components: ZImageComponents,
-  shape: SessionShape,
-  tensors: SessionTensors,
-  outputs: (graph: Graph) => readonly Tensor[],
-  target: Target,
-): Graph {
-  const graph = new Graph("preview", target);
-  const parts = [graph.use(tensors.sample), ...outputs(graph)];
-  combineTo(parts, graph.use(tensors.previewWeights), 0, tensors.preview);
-  copyTo(latentsOf(components, shape, graph.use(tensors.preview)), tensors.decoded);
-  return graph;
-}
-
 /** The sample as latents, for the caller and for the decoder. */
 export function traceFinish(
   components: ZImageComponents,
@@ -135,7 +119,7 @@ export function traceFinish(
 }
 
 /** Patches as the decoder takes them, [height/s, width/s, channels]. */
-function latentsOf(
+export function latentsOf(
   { vae }: ZImageComponents,
   { grid }: SessionShape,
   patches: Tensor,

@@ -1,13 +1,14 @@
 /** What a session is made for, and the tensors that its programs share. */
-import { Resident, type Target } from "../../../runtime/mod.ts";
+import { Resident } from "../../../runtime/mod.ts";
 import { scaleFactor } from "../../autoencoders/kl/config.ts";
+import type { CommonShape } from "../family_pipeline.ts";
 import type { ZImageComponents } from "./components.ts";
 import { PATCH_SIDE, patchFeatures } from "./config.ts";
 import { modulationRows, TIMESTEP_FREQUENCIES } from "./modulation.ts";
 import { tokenCount, type TokenGrid } from "./positions.ts";
 
 /** What the programs of a session depend on. */
-export interface SessionShape {
+export interface SessionShape extends CommonShape {
   /** Tokens of the picture. */
   readonly grid: TokenGrid;
   /** Tokens of every prompt, filled up by `paddedCount()`; each has a pass of its own. */
@@ -16,12 +17,8 @@ export interface SessionShape {
   readonly startsFromPicture: boolean;
   /** Whether guidance must not make the velocity longer. */
   readonly limitsGuidance: boolean;
-  /** Whether unfinished samples can be shown. */
-  readonly hasPreviews: boolean;
   /** Longest side of what the autoencoder takes at once, in latents. */
   readonly tileSide: number;
-  /** Narrowest operands of the transformer's programs; the target's when left out. */
-  readonly operands?: Target["operands"];
 }
 
 /** The inputs and results of a session's programs. */
