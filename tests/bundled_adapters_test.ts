@@ -10,6 +10,7 @@ import { openPipeline } from "../models/mod.ts";
 import { Checkpoint, openDevice, Weights } from "../runtime/mod.ts";
 import { changeReference } from "./adapter_reference.ts";
 import { Golden } from "./golden.ts";
+import { textRequest } from "./golden_request.ts";
 import { psnr } from "./pixels.ts";
 
 const MODEL = new URL("../models/bundled/", import.meta.url);
@@ -60,7 +61,8 @@ Deno.test("WanPipeline.generate() gives diffusers' pictures without, with each a
   using pipeline = await openPipeline(fileURLToPath(MODEL));
   try {
     await pipeline.load(device);
-    for (const { name, args } of golden.calls) {
+    for (const call of golden.calls) {
+      const { name, args } = call;
       const names = args["adapters"] as string[];
       for (const dialect of names.length === 0 ? [""] as const : DIALECTS) {
         await t.step(`${name}${dialect}`, async () => {
@@ -69,19 +71,7 @@ Deno.test("WanPipeline.generate() gives diffusers' pictures without, with each a
             const adapter = await readAdapter(file, pipeline.info.adaptable);
             return { key: file, adapter, strength: 1, targets: ["transformer"], mode: "dynamic" };
           }));
-          const { frames } = await pipeline.generate({
-            task: "T2I",
-            prompt: args["prompt"] as string,
-            negativePrompt: args["negative_prompt"] as string,
-            width: args["width"] as number,
-            height: args["height"] as number,
-            numFrames: 1,
-            seed: args["seed"] as number,
-            numInferenceSteps: args["num_inference_steps"] as number,
-            guidanceScale: args["guidance_scale"] as number,
-            maxSequenceLength: args["max_sequence_length"] as number,
-            adapters,
-          });
+          const { frames } = await pipeline.generate({ ...textRequest(call), adapters });
           const decibels = psnr(frames[0]!, golden.tensor(name, "frames").data);
           assert.ok(
             decibels > MIN_PSNR,

@@ -7,6 +7,7 @@ import { openPipeline, type Pipeline, type PipelineRequest } from "../models/mod
 import { openDevice } from "../runtime/mod.ts";
 import { fitPicture, sizeFromPicture } from "../server/mod.ts";
 import { assertClose, Golden, type GoldenCall, type Values } from "./golden.ts";
+import { textRequest } from "./golden_request.ts";
 import { psnr } from "./pixels.ts";
 
 /** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
@@ -40,28 +41,21 @@ async function withPipeline(
   }
 }
 
-function requestOf(golden: Golden, { name, args, inputs }: GoldenCall, { info }: Pipeline) {
+function requestOf(golden: Golden, call: GoldenCall, { info }: Pipeline): PipelineRequest {
+  const { name, inputs } = call;
   const rules = {
     ...info,
     maxPixels: 2 ** 24,
     ...(info.pictureLimits ? { imageLimits: info.pictureLimits } : {}),
   };
+  const request = textRequest(call);
+  const { width, height } = request;
   const given = inputs.map((input) => pictureOf(golden.tensor(name, input)));
-  const size = { width: args["width"] as number, height: args["height"] as number };
-  if (name === "one_picture") assert.deepEqual(sizeFromPicture(given[0]!, rules), size);
-  const pictures = given.map((picture) => fitPicture(picture, size, rules));
-  return {
-    task: pictures.length > 0 ? "TI2I" : "T2I",
-    prompt: args["prompt"] as string,
-    negativePrompt: "",
-    ...size,
-    numFrames: 1,
-    seed: args["seed"] as number,
-    numInferenceSteps: args["num_inference_steps"] as number,
-    guidanceScale: args["guidance_scale"] as number,
-    maxSequenceLength: args["max_sequence_length"] as number,
-    ...(pictures.length > 0 ? { pictures } : {}),
-  } satisfies PipelineRequest;
+  if (name === "one_picture") {
+    assert.deepEqual(sizeFromPicture(given[0]!, rules), { width, height });
+  }
+  const pictures = given.map((picture) => fitPicture(picture, { width, height }, rules));
+  return pictures.length > 0 ? { ...request, task: "TI2I", pictures } : request;
 }
 
 function pictureOf({ shape: [height, width], data }: Values): Picture {

@@ -9,9 +9,9 @@ import {
 } from "../models/families/flux2/config.ts";
 import { modulationTable } from "../models/families/flux2/modulation.ts";
 import { flux2Context, flux2Transformer } from "../models/families/flux2/transformer.ts";
-import { type Device, Weights } from "../runtime/mod.ts";
+import type { Checkpoint, Device, Weights } from "../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall } from "./golden.ts";
-import { type InputValues, ModelRun, openTestDevice } from "./model_run.ts";
+import { checkCalls, type InputValues, ModelRun } from "./model_run.ts";
 import { withSeededCheckpoint } from "./seeded_checkpoint.ts";
 
 /** Largest error of the velocity, as a part of its largest magnitude. */
@@ -57,37 +57,28 @@ async function checkCall(
   assertClose(call.name, await run.read("velocity"), expected, GATE);
 }
 
-Deno.test("flux2Transformer() gives the velocity of flux2/transformer-tiny", async (t) => {
-  const device = await openTestDevice();
-  const golden = new Golden("flux2/transformer-tiny");
+async function checkGolden(
+  t: Deno.TestContext,
+  golden: Golden,
+  checkpoint: Checkpoint,
+): Promise<void> {
   const config = parseConfig(FLUX2_TRANSFORMER_CONFIG, golden.config(), "config.json");
+  const unused = await checkCalls(
+    t,
+    golden,
+    checkpoint,
+    (device, weights, call) => checkCall(device, golden, config, weights, call),
+  );
+  assert.deepEqual(unused, []);
+}
+
+Deno.test("flux2Transformer() gives the velocity of flux2/transformer-tiny", async (t) => {
+  const golden = new Golden("flux2/transformer-tiny");
   using checkpoint = golden.checkpoint();
-  const weights = new Weights(checkpoint);
-  try {
-    for (const call of golden.calls) {
-      await t.step(call.name, () => checkCall(device, golden, config, weights, call));
-    }
-    assert.deepEqual(weights.unused, []);
-  } finally {
-    weights.destroy();
-    device.destroy();
-  }
+  await checkGolden(t, golden, checkpoint);
 });
 
 Deno.test("flux2Transformer() gives the reference's velocity with heads as real models have them", async (t) => {
-  const device = await openTestDevice();
   const golden = new Golden("flux2/transformer-hd128");
-  const config = parseConfig(FLUX2_TRANSFORMER_CONFIG, golden.config(), "config.json");
-  try {
-    await withSeededCheckpoint(golden.folder, async (checkpoint) => {
-      const weights = new Weights(checkpoint);
-      for (const call of golden.calls) {
-        await t.step(call.name, () => checkCall(device, golden, config, weights, call));
-      }
-      assert.deepEqual(weights.unused, []);
-      weights.destroy();
-    });
-  } finally {
-    device.destroy();
-  }
+  await withSeededCheckpoint(golden.folder, (checkpoint) => checkGolden(t, golden, checkpoint));
 });

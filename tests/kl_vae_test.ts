@@ -32,7 +32,7 @@ import {
   Weights,
 } from "../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall, transpose, type Values } from "./golden.ts";
-import { ModelRun, openTestDevice } from "./model_run.ts";
+import { checkCalls, ModelRun, openTestDevice } from "./model_run.ts";
 import { psnr } from "./pixels.ts";
 import { withSeededCheckpoint } from "./seeded_checkpoint.ts";
 
@@ -142,40 +142,28 @@ for (
   ] as const
 ) {
   Deno.test(`klEncoder() and klDecoder() give the moments and pixels of ${name}, whole and in tiles`, async (t) => {
-    const device = await openTestDevice();
     const golden = new Golden(name);
     const config = parseConfig(schema, golden.config(), "config.json");
     using checkpoint = golden.checkpoint();
-    const weights = new Weights(checkpoint);
-    try {
-      for (const call of golden.calls.filter(isCoded)) {
-        await t.step(call.name, () => checkCall(device, golden, config, weights, call));
-      }
-      const statistics = weights.unused.filter((name) => !name.startsWith("bn.running"));
-      assert.deepEqual(statistics, unread);
-    } finally {
-      weights.destroy();
-      device.destroy();
-    }
+    const check = (device: Device, weights: Weights, call: GoldenCall) =>
+      checkCall(device, golden, config, weights, call);
+    const unused = await checkCalls(t, golden, checkpoint, check, golden.calls.filter(isCoded));
+    assert.deepEqual(unused.filter((name) => !name.startsWith("bn.running")), unread);
   });
 }
 
 Deno.test("klEncoder() and klDecoder() give the reference's results at widths of real models", async (t) => {
-  const device = await openTestDevice();
   const golden = new Golden("kl/wide");
   const config = parseConfig(KL_VAE_CONFIG, golden.config(), "config.json");
-  try {
-    await withSeededCheckpoint(golden.folder, async (checkpoint) => {
-      const weights = new Weights(checkpoint);
-      for (const call of golden.calls) {
-        await t.step(call.name, () => checkCall(device, golden, config, weights, call));
-      }
-      assert.deepEqual(weights.unused, []);
-      weights.destroy();
-    });
-  } finally {
-    device.destroy();
-  }
+  await withSeededCheckpoint(golden.folder, async (checkpoint) => {
+    const unused = await checkCalls(
+      t,
+      golden,
+      checkpoint,
+      (device, weights, call) => checkCall(device, golden, config, weights, call),
+    );
+    assert.deepEqual(unused, []);
+  });
 });
 
 Deno.test("posteriorSample(), scaleLatents() and unscaleLatents() give the reference's latents", async () => {

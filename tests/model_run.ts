@@ -4,6 +4,7 @@
  * @module
  */
 import {
+  type Checkpoint,
   copyTo,
   type Device,
   type DType,
@@ -16,9 +17,9 @@ import {
   Resident,
   runSequence,
   type Tensor,
-  type Weights,
+  Weights,
 } from "../runtime/mod.ts";
-import type { Values } from "./golden.ts";
+import type { Golden, GoldenCall, Values } from "./golden.ts";
 
 /** Opens a device; `DENOISE_SCHEDULE=gpu` makes a software adapter run the kernels that GPUs run. */
 export function openTestDevice(): Promise<Device> {
@@ -116,5 +117,31 @@ export class ModelRun implements Disposable {
     for (const resident of [...this.#inputs.values(), ...this.#outputs.values()]) {
       resident.destroy();
     }
+  }
+}
+
+/**
+ * Checks calls of a golden, each in a step of its own.
+ *
+ * @param checkpoint of the golden's component
+ * @param check compares what a call gives
+ * @param calls all of them when left out
+ * @returns names of the tensors that no call has used
+ */
+export async function checkCalls(
+  t: Deno.TestContext,
+  golden: Golden,
+  checkpoint: Checkpoint,
+  check: (device: Device, weights: Weights, call: GoldenCall) => Promise<void>,
+  calls: readonly GoldenCall[] = golden.calls,
+): Promise<readonly string[]> {
+  const device = await openTestDevice();
+  const weights = new Weights(checkpoint);
+  try {
+    for (const call of calls) await t.step(call.name, () => check(device, weights, call));
+    return weights.unused;
+  } finally {
+    weights.destroy();
+    device.destroy();
   }
 }

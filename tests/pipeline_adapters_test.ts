@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { openPipeline } from "../models/mod.ts";
 import { assertClose, Golden, type Values } from "./golden.ts";
+import { textRequest } from "./golden_request.ts";
 import { appliedOf, LORA_GOLDEN, readUsed } from "./lora_golden.ts";
 import { openTestDevice } from "./model_run.ts";
 import { psnr } from "./pixels.ts";
@@ -32,18 +33,7 @@ for (const call of LORA_GOLDEN.calls.filter(({ name }) => name.startsWith("pipel
       for (const mode of ["dynamic", "merge"] as const) {
         await t.step(mode, async () => {
           const { frames, latents } = await pipeline.generate({
-            task: "T2I",
-            prompt: args["prompt"] as string,
-            negativePrompt: args["negative_prompt"] as string ?? "",
-            width: args["width"] as number,
-            height: args["height"] as number,
-            numFrames: 1,
-            seed: args["seed"] as number,
-            numInferenceSteps: args["num_inference_steps"] as number,
-            guidanceScale: args["guidance_scale"] as number,
-            ...(args["max_sequence_length"] !== undefined && {
-              maxSequenceLength: args["max_sequence_length"] as number,
-            }),
+            ...textRequest(call),
             adapters: appliedOf(used, mode),
           });
           const expected = LORA_GOLDEN.tensor(name, "latents");

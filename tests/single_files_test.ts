@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { openPipeline, type PartPaths } from "../models/mod.ts";
 import { openDevice } from "../runtime/mod.ts";
 import { assertClose, Golden } from "./golden.ts";
+import { textRequest } from "./golden_request.ts";
 import { psnr } from "./pixels.ts";
 
 /** f32 against torch in f32 on the same numbers. */
@@ -22,18 +23,8 @@ async function run(call: string, model: string, parts: PartPaths) {
   try {
     await pipeline.load(device);
     const weightBytes = device.allocatedBytes;
-    const { args } = golden.call(call);
-    const { frames, latents } = await pipeline.generate({
-      task: "T2I",
-      prompt: args["prompt"] as string,
-      negativePrompt: args["negative_prompt"] as string,
-      width: args["width"] as number,
-      height: args["height"] as number,
-      numFrames: 1,
-      seed: args["seed"] as number,
-      numInferenceSteps: args["num_inference_steps"] as number,
-      guidanceScale: args["guidance_scale"] as number,
-    });
+    const request = textRequest(golden.call(call));
+    const { frames, latents } = await pipeline.generate(request);
     const expected = golden.tensor(call, "latents");
     assertClose("latents", { shape: expected.shape, data: latents }, expected, LATENT_GATE);
     const decibels = psnr(frames[0]!, golden.tensor(call, "frames").data);

@@ -5,6 +5,7 @@ import { resize } from "../media/resize.ts";
 import { openPipeline, type PipelineRequest } from "../models/mod.ts";
 import { openDevice } from "../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall, type Values } from "./golden.ts";
+import { textRequest } from "./golden_request.ts";
 import { psnr } from "./pixels.ts";
 
 /** f32 against torch in f32; weights as stored. Gates of the design: 50 dB after a few steps. */
@@ -23,27 +24,16 @@ function pictures({ shape, data }: Values, width: number, height: number): Uint8
   });
 }
 
-function requestOf(golden: Golden, { name, args, inputs }: GoldenCall): PipelineRequest {
-  const [width, height] = [args["width"] as number, args["height"] as number];
-  const numFrames = args["num_frames"] as number;
+function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
+  const { name, args, inputs } = call;
+  const request = textRequest(call);
+  const { width, height } = request;
   const given = (input: string) => pictures(golden.tensor(name, input), width, height);
-  const source = inputs.includes("image")
-    ? { task: "I2V" as const, pictures: [{ width, height, data: given("image")[0]! }] }
-    : inputs.includes("video")
-    ? { task: "V2V" as const, clip: given("video"), strength: args["strength"] as number }
-    : { task: numFrames === 1 ? "T2I" as const : "T2V" as const };
-  return {
-    ...source,
-    prompt: args["prompt"] as string,
-    negativePrompt: args["negative_prompt"] as string,
-    width,
-    height,
-    numFrames,
-    seed: args["seed"] as number,
-    numInferenceSteps: args["num_inference_steps"] as number,
-    guidanceScale: args["guidance_scale"] as number,
-    maxSequenceLength: args["max_sequence_length"] as number,
-  };
+  if (inputs.includes("image")) {
+    return { ...request, task: "I2V", pictures: [{ width, height, data: given("image")[0]! }] };
+  }
+  if (!inputs.includes("video")) return request;
+  return { ...request, task: "V2V", clip: given("video"), strength: args["strength"] as number };
 }
 
 Deno.test("WanPipeline.generate() gives the same with sequential as with batched guidance", async () => {

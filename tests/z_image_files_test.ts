@@ -1,13 +1,14 @@
 /** Z-Image from single files: the same pictures as from the folders that hold the same numbers. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { openPipeline, type PartPaths, type PipelineRequest } from "../models/mod.ts";
+import { openPipeline, type PartPaths } from "../models/mod.ts";
 import { Checkpoint, openDevice, type StoredTensor } from "../runtime/mod.ts";
 import { sampleBlocks } from "../runtime/ops/sample_blocks.ts";
 import type { WeightFormat } from "../runtime/quantization/block_format.ts";
 import { BLOCK_FORMATS, dequantize } from "../runtime/quantization/formats.ts";
 import { encodeGguf, type GgufTensor } from "./gguf.ts";
 import { assertClose, Golden } from "./golden.ts";
+import { textRequest } from "./golden_request.ts";
 import { encodeSafetensors } from "./safetensors.ts";
 import { withSeededModel } from "./seeded_checkpoint.ts";
 
@@ -18,23 +19,11 @@ const CALL = golden.call("text");
 type Bytes = Pick<StoredTensor, "format" | "shape"> & { readonly bytes: Uint8Array };
 
 async function latentsOf(model: string, parts: PartPaths = {}): Promise<Float32Array> {
-  const { args } = CALL;
-  const request: PipelineRequest = {
-    task: "T2I",
-    prompt: args["prompt"] as string,
-    negativePrompt: "",
-    width: args["width"] as number,
-    height: args["height"] as number,
-    numFrames: 1,
-    seed: args["seed"] as number,
-    numInferenceSteps: args["num_inference_steps"] as number,
-    guidanceScale: 0,
-  };
   const device = await openDevice();
   using pipeline = await openPipeline(model, parts);
   try {
     await pipeline.load(device);
-    return (await pipeline.generate(request)).latents;
+    return (await pipeline.generate(textRequest(CALL))).latents;
   } finally {
     device.destroy();
   }

@@ -5,6 +5,7 @@ import type { AppliedAdapter } from "../models/adapters/types.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../models/mod.ts";
 import { type Device, type DeviceOptions, openDevice } from "../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall } from "./golden.ts";
+import { textRequest } from "./golden_request.ts";
 import { psnr } from "./pixels.ts";
 import { withSeededModel } from "./seeded_checkpoint.ts";
 
@@ -34,19 +35,13 @@ async function withPipeline(
   }
 }
 
-function requestOf({ name, args, inputs }: GoldenCall): PipelineRequest {
+function requestOf(call: GoldenCall): PipelineRequest {
+  const { name, args, inputs } = call;
   const size = { width: args["width"] as number, height: args["height"] as number };
   const limit = args["cfg_normalization"] as number | undefined;
   const end = args["cfg_truncation"] as number | undefined;
   return {
-    task: "T2I",
-    prompt: args["prompt"] as string,
-    negativePrompt: args["negative_prompt"] as string ?? "",
-    ...size,
-    numFrames: 1,
-    seed: args["seed"] as number,
-    numInferenceSteps: args["num_inference_steps"] as number,
-    guidanceScale: args["guidance_scale"] as number,
+    ...textRequest(call),
     ...(limit !== undefined && { guidanceLimit: limit }),
     ...(end !== undefined && { guidanceEnd: end }),
     ...(inputs.includes("given") && {

@@ -10,9 +10,9 @@ import { modulationTable, TIMESTEP_FREQUENCIES } from "../models/families/z_imag
 import { patchify, unpatchify } from "../models/families/z_image/patches.ts";
 import { paddedCount } from "../models/families/z_image/positions.ts";
 import { zImageContext, zImageTransformer } from "../models/families/z_image/transformer.ts";
-import { type Checkpoint, type Device, Weights } from "../runtime/mod.ts";
+import type { Checkpoint, Device, Weights } from "../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall, type Values } from "./golden.ts";
-import { ModelRun, openTestDevice } from "./model_run.ts";
+import { checkCalls, ModelRun } from "./model_run.ts";
 import { withSeededCheckpoint } from "./seeded_checkpoint.ts";
 
 const GATE = 2e-4;
@@ -76,18 +76,14 @@ async function checkGolden(
   golden: Golden,
   checkpoint: Checkpoint,
 ): Promise<void> {
-  const device = await openTestDevice();
   const config = parseConfig(Z_IMAGE_TRANSFORMER_CONFIG, golden.config(), "config.json");
-  const weights = new Weights(checkpoint);
-  try {
-    for (const call of golden.calls) {
-      await t.step(call.name, () => checkCall(device, golden, config, weights, call));
-    }
-    assert.deepEqual(weights.unused, []);
-  } finally {
-    weights.destroy();
-    device.destroy();
-  }
+  const unused = await checkCalls(
+    t,
+    golden,
+    checkpoint,
+    (device, weights, call) => checkCall(device, golden, config, weights, call),
+  );
+  assert.deepEqual(unused, []);
 }
 
 Deno.test("zImageTransformer() gives the outputs of z_image/tiny, whose widths fill no vector, padded and not", async (t) => {

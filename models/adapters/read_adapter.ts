@@ -218,7 +218,8 @@ function byteLengthOf(changes: readonly ModuleChange[]): number {
   return buffers.values().reduce((sum, { byteLength }) => sum + byteLength, 0);
 }
 
-function tensorsOf(change: WeightChange): readonly AdapterTensor[] {
+/** The tensors that a change of a weight is made of. */
+export function tensorsOf(change: WeightChange): readonly AdapterTensor[] {
   switch (change.kind) {
     case "low-rank":
       return [change.up, change.down];

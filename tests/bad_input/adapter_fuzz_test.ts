@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { LoraError } from "../../models/adapters/lora_error.ts";
-import type { Adapter, AdapterTensor, WeightChange } from "../../models/adapters/types.ts";
+import { tensorsOf } from "../../models/adapters/read_adapter.ts";
+import type { Adapter, AdapterTensor } from "../../models/adapters/types.ts";
 import { ORIGINAL_FLUX2 } from "../../models/families/flux2/layouts.ts";
 import { elementCount, readSafetensorsHeader } from "../../runtime/mod.ts";
 import { madeUpComponent } from "../adaptable.ts";
@@ -98,19 +99,6 @@ function checkRight({ changes, unmatchedKeys }: Adapter, bytes: Uint8Array): voi
 function checkTensor({ shape, dtype, bytes }: AdapterTensor): void {
   assert.equal(bytes.byteLength, elementCount(shape) * (dtype === "f32" ? 4 : 2));
   assert.ok(bytes.byteLength > 0);
-}
-
-function tensorsOf(change: WeightChange): AdapterTensor[] {
-  switch (change.kind) {
-    case "low-rank":
-      return [change.up, change.down];
-    case "hadamard":
-      return [...change.up, ...change.down];
-    case "kronecker":
-      return change.factors.flat();
-    case "whole":
-      return [change.delta];
-  }
 }
 
 Deno.test("readAdapter() refuses a file that ends early, wherever that is", async () => {
