@@ -149,6 +149,7 @@ export class WorkerEngine implements Engine {
     signal?.throwIfAborted();
     const worker = await this.#ready("generate");
     const { applied } = await this.#loras.resolve(request.loras ?? []);
+    if (this.#isClosed) throw closed("generate");
     // Whoever aborted meanwhile would not be heard by the listener.
     signal?.throwIfAborted();
     const { width, height } = request;

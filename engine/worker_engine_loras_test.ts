@@ -149,3 +149,13 @@ Deno.test("WorkerEngine knows adapters by the names that it was given", () =>
         await assert.rejects(colour([{ path: "outlin" }]), /this model comes with outline$/);
       }, { namedLoras: { outline: join(folder, "x.safetensors") } }),
   ));
+
+Deno.test("WorkerEngine.generate() says that the engine was closed while adapters were read", () =>
+  withEngine(async ({ engine, use }) => {
+    const work = engine.generate(request("colour", [use("a")]));
+    const refused = assert.rejects(work, { message: "Cannot generate: the engine is closed" });
+    // The turn has begun then; the disk has not answered.
+    for (let i = 0; i < 20; i++) await null;
+    await engine.close();
+    await refused;
+  }));

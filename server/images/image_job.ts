@@ -89,7 +89,7 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
         onProgress: (progress) => context.progress(progressOfAll(progress, index, count)),
         previews: request.previews,
         onPreview: (picture, preview) => previews.encode(picture, preview),
-      }).catch(explainEngineFailure);
+      }).catch((error) => explainEngineFailure(error, request.loras));
       context.signal.throwIfAborted();
       await previews.finish();
       peakBytes = Math.max(peakBytes, frames.peakBytes);

@@ -27,3 +27,13 @@ export function toLoraUses(loras: readonly JobLora[] = []): LoraUse[] {
     ...(alpha === undefined ? {} : { alpha }),
   }));
 }
+
+/**
+ * What clients call the files of adapters.
+ *
+ * @param loras of a request
+ * @returns names by file
+ */
+export function namesOf(loras: readonly JobLora[]): ReadonlyMap<string, string> {
+  return new Map(loras.map(({ file, path }) => [file, path]));
+}

@@ -16,7 +16,7 @@ import {
 } from "../contract/lora_requests.ts";
 import type { EngineState } from "../engine_state.ts";
 import { explainEngineFailure } from "../jobs/engine_failure.ts";
-import { type JobLora, toLoraUses } from "./job_lora.ts";
+import { type JobLora, namesOf, toLoraUses } from "./job_lora.ts";
 import { LORA_NOT_FOUND, type LoraFiles } from "./lora_files.ts";
 import { loraRefusal, refuseUnmatched } from "./lora_refusal.ts";
 import { nameStartLoras, type StartLora } from "./start_loras.ts";
@@ -271,8 +271,4 @@ function remember(
     next.delete(nickname);
   }
   return next;
-}
-
-function namesOf(loras: readonly JobLora[]): ReadonlyMap<string, string> {
-  return new Map(loras.map(({ file, path }) => [file, path]));
 }

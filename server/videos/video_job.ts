@@ -73,7 +73,7 @@ export async function runVideoJob(job: VideoJob, context: JobContext): Promise<V
             onFrame: (frame) => writer.write(frame),
             previews: job.previews,
             onPreview: (picture, preview) => previews.encode(picture, preview),
-          }).catch(explainEngineFailure);
+          }).catch((error) => explainEngineFailure(error, request.loras));
           await writer.finish();
         } catch (error) {
           await writer.abandon();

@@ -1,0 +1,18 @@
+import { strict as assert } from "node:assert";
+import { LoraError } from "../../models/adapters/lora_error.ts";
+import { explainEngineFailure } from "./engine_failure.ts";
+
+Deno.test("explainEngineFailure() calls adapters what the client called them", () => {
+  const lora = { strength: 1, target: "all", mode: "auto" } as const;
+  const loras = [{ ...lora, path: "ink", file: "/srv/adapters/ink.safetensors" }];
+  for (const name of ["ink.safetensors", "adapter_config.json"]) {
+    const error = new LoraError(`Cannot read "/srv/adapters/${name}": it does not exist`, [
+      `/srv/adapters/${name} is not there`,
+    ]);
+    assert.throws(() => explainEngineFailure(error, loras), (refusal: Error) => {
+      assert.equal(refusal.name, "ApiError");
+      assert.ok(!JSON.stringify([refusal.message, refusal]).includes("/srv"), refusal.message);
+      return true;
+    });
+  }
+});
