@@ -146,7 +146,7 @@ Deno.test("loadTokenizer() refuses files that are no JSON, none at all, or a fol
     ["tokenizer.json", undefined, /tokenizer\.json: it is a folder/],
     ["spiece.model", undefined, /spiece\.model: it is not a file/],
     ["spiece.model", "version https://git-lfs", /it is no (?:whole )?SentencePiece model/],
-    ["other.txt", "", /has none of tokenizer\.json, spiece\.model/],
+    ["other.txt", "", /has none of tokenizer\.json, vocab\.json with merges\.txt, spiece\.model/],
   ];
   for (const [name, content, message] of files) {
     const folder = Deno.makeTempDirSync();
