@@ -5,6 +5,7 @@
  */
 
 import { CommanderError } from "commander";
+import { OutOfMemoryError } from "../runtime/mod.ts";
 
 /** The command line itself is wrong; the program ends with status 2. */
 export class UsageError extends Error {
@@ -17,7 +18,7 @@ export const CANCELLED = 130;
 
 /** What to say at the end, and the status to end with. */
 export interface Failure {
-  /** One sentence, or nothing when all has been said. */
+  /** One sentence, with a table below it where memory is short, or nothing when all has been said. */
   sentence: string;
   /** Exit status. */
   status: number;
@@ -27,7 +28,7 @@ export interface Failure {
  * What to make of anything that was thrown. Stacks are not for users.
  *
  * @param error anything
- * @returns one sentence and a status
+ * @returns what to say and a status
  */
 export function describeFailure(error: unknown): Failure {
   if (error instanceof CommanderError) {
@@ -41,6 +42,8 @@ export function describeFailure(error: unknown): Failure {
   if (error instanceof DOMException && error.name === "AbortError") {
     return { sentence: "Cancelled", status: CANCELLED };
   }
+  // Its table of what each stage needs is our own and cannot be read without its lines.
+  if (error instanceof OutOfMemoryError) return { sentence: error.message.trim(), status: 1 };
   const message = error instanceof Error ? error.message : String(error);
   return { sentence: oneLine(message || "Cannot go on: an unknown error occurred"), status: 1 };
 }

@@ -1,5 +1,6 @@
 import { strict as assert } from "node:assert";
 import { CommanderError } from "commander";
+import { OutOfMemoryError } from "../runtime/mod.ts";
 import { describeFailure, UsageError } from "./failure.ts";
 
 Deno.test("describeFailure() tells wrong usage, failure and cancelling apart", () => {
@@ -14,6 +15,11 @@ Deno.test("describeFailure() tells wrong usage, failure and cancelling apart", (
     status: 1,
   });
   assert.equal(describeFailure(new DOMException("", "AbortError")).status, 130);
+});
+
+Deno.test("describeFailure() keeps the lines of the table that says what memory is short of", () => {
+  const error = new OutOfMemoryError("Cannot make 64x64:\nstage  together\ntext     3.0 MB", 2, 1);
+  assert.deepEqual(describeFailure(error), { sentence: error.message, status: 1 });
 });
 
 Deno.test("describeFailure() says nothing more after help and version", () => {

@@ -1,4 +1,5 @@
 import { strict as assert } from "node:assert";
+import { fileURLToPath } from "node:url";
 import { planModel } from "../mod.ts";
 import { describe } from "./plan.ts";
 
@@ -15,6 +16,8 @@ Deno.test("planModel() tells what the bundled model takes, and that a budget is 
   const none = await planModel("bundled", { maxVramBytes: 1e6 });
   assert.ok(!none.memory.fits && none.memory.peakBytes > 1e6);
   await assert.rejects(planModel("bundled", { width: 97 }), /the width must be a multiple of/);
+  const pictures = fileURLToPath(new URL("../tests/goldens/flux2/pipeline", import.meta.url));
+  await assert.rejects(planModel(pictures, { numFrames: 5 }), /this model makes pictures alone/);
 });
 
 Deno.test("describe() shows a plan as a table with a verdict, and what to do when it does not fit", () => {

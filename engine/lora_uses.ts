@@ -34,12 +34,18 @@ export function loraTargets(components: readonly AdaptableComponent[]): LoraTarg
  * Checks uses that name a component or a strength. Nothing has to be read for that.
  *
  * @throws {LoraError} when the model cannot use adapters, lacks a component, or a number is out of range
+ * @throws {TypeError} when they are no list of objects with paths
  */
 export function checkLoraUses(
   uses: readonly LoraUse[],
   components: readonly AdaptableComponent[],
 ): void {
-  for (const { target = "all", strength = 1, alpha } of uses) {
+  for (const { path, target = "all", strength = 1, alpha } of requireUses(uses)) {
+    if (typeof path !== "string") {
+      throw new TypeError(
+        `Cannot use ${JSON.stringify(path)} as the path of an adapter: give text`,
+      );
+    }
     if (components.length === 0) throw new LoraError("Lora is not enabled");
     if (target !== "all" && !components.some((component) => component.target === target)) {
       throw new LoraError(
@@ -56,6 +62,16 @@ export function checkLoraUses(
       throw new LoraError(`Cannot use alpha ${alpha}: it must be a positive number`);
     }
   }
+}
+
+function requireUses(uses: unknown): readonly LoraUse[] {
+  const isList = Array.isArray(uses) && uses.every((use) => typeof use === "object" && use);
+  if (isList) return uses;
+  throw new TypeError(
+    `Cannot use ${
+      JSON.stringify(uses)
+    } as adapters: give a list such as [{ "path": "style.safetensors" }]`,
+  );
 }
 
 /**

@@ -2,7 +2,7 @@ import type { PipelineRequest, PipelineTask } from "../models/mod.ts";
 import type { GenerateRequest, ModelInfo, Picture, TaskType } from "./types.ts";
 
 /** Tasks that make one picture. */
-const PICTURE_TASKS: readonly TaskType[] = ["T2I", "TI2I"];
+export const PICTURE_TASKS: readonly TaskType[] = ["T2I", "TI2I"];
 
 /**
  * What the model's pipeline is asked for: the task that follows from the inputs, where the request leaves it open, and

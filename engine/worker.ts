@@ -6,6 +6,7 @@ import { openPipeline, type Pipeline } from "../models/mod.ts";
 import { type Device, openDevice } from "../runtime/mod.ts";
 import { toErrorRecord } from "./error_record.ts";
 import { inspect } from "./inspect.ts";
+import { PICTURE_TASKS } from "./pipeline_request.ts";
 import type { AdapterMessage, FromWorker, ToWorker } from "./protocol.ts";
 import { type OpenEvents, openTunedDevice, runTuning } from "./tuned_device.ts";
 
@@ -68,8 +69,14 @@ async function plan(
   using planned = await openPipeline(model, parts);
   const own = await openDevice(settings);
   try {
+    const { supportedTasks, defaults } = planned.info;
+    const { width, height, numFrames } = { ...defaults, ...size };
+    if (numFrames !== 1 && supportedTasks.every((task) => PICTURE_TASKS.includes(task))) {
+      throw new RangeError(
+        `Cannot plan ${numFrames} frames: this model makes pictures alone; leave the number out`,
+      );
+    }
     const report = await planned.plan(own, size, memory);
-    const { width, height, numFrames } = { ...planned.info.defaults, ...size };
     post({
       type: "planned",
       adapter: own.adapter.name,

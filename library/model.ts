@@ -62,7 +62,6 @@ export class Model implements AsyncDisposable {
    */
   async generate(options: GenerateOptions): Promise<[GeneratedImage, ...GeneratedImage[]]> {
     const { signal, onProgress, strength, numOutputs = 1 } = options;
-    if (strength !== undefined) checkStrength(strength);
     const { info } = this;
     if (!Number.isSafeInteger(numOutputs) || numOutputs < 1 || numOutputs > MAX_OUTPUTS) {
       throw new RangeError(
@@ -72,6 +71,7 @@ export class Model implements AsyncDisposable {
     const seeds = resolveSeeds(options.seed, numOutputs);
     const pictures = await readPictureSources(options.images ?? [], info.maxImages);
     const taskType = this.#task(options, "IMAGE", false);
+    this.#checkStrength(strength, taskType);
     const [first] = pictures;
     const size = first ? sizeFromPicture(first, info) : info.defaults;
     const settings = this.#settings(options, taskType, size);
@@ -129,7 +129,7 @@ export class Model implements AsyncDisposable {
     const pictures = await readPictureSources(options.images ?? [], info.maxImages);
     const taskType = this.#task(options, "VIDEO", options.video !== undefined);
     const settings = this.#settings(options, taskType, info.defaults);
-    if (strength !== undefined) checkStrength(strength);
+    this.#checkStrength(strength, taskType);
     checkFps(fps);
     const clip = options.video === undefined
       ? undefined
@@ -172,6 +172,15 @@ export class Model implements AsyncDisposable {
     const { taskType, images = [] } = options;
     const query = { output, hasImage: images.length > 0, hasVideo };
     return resolveTask({ ...query, ...(taskType ? { taskType } : {}) }, this.info);
+  }
+
+  #checkStrength(strength: number | undefined, taskType: TaskType): void {
+    if (strength === undefined) return;
+    checkStrength(strength);
+    if (taskType === "V2V" || this.info.taskDefaults[taskType]?.strength !== undefined) return;
+    throw new RangeError(
+      `Cannot use strength ${strength}: with ${taskType} this model makes everything anew; leave it out`,
+    );
   }
 
   #recipe({ loras }: SamplingOptions, settings: Omit<Recipe, "model" | "loras">): Recipe {

@@ -125,6 +125,11 @@ function openFile(
   const components = recognise(checkpoint, formats);
   if (components.length > 0) return components;
   const names = [...checkpoint.names];
+  if (names.some((name) => /[._]lora_/i.test(name))) {
+    throw new TypeError(
+      `Cannot open "${path}" as a model: it is an adapter; name it with --lora, beside the model that it is for`,
+    );
+  }
   const known = [...new Set(formats.map(({ name }) => name))];
   throw new TypeError(
     `Cannot tell what "${path}" holds: its ${names.length} tensors, such as ${

@@ -95,7 +95,7 @@ export class ServerLoras {
       signal?.throwIfAborted();
       const { slots, nicknames } = this.#state;
       const loras = adapters.map((asked, index) => {
-        const lora = this.#complete(asked, files[index]);
+        const lora = this.#complete(asked, files[index], "lora_nickname");
         return { ...lora, nickname: asked.nickname };
       });
       const engine = this.#engine.engine;
@@ -146,7 +146,7 @@ export class ServerLoras {
     this.#enabled("loras");
     const asked = readLoraItems(items, this.#mode);
     const files = await this.#findAll(asked, signal);
-    const loras = asked.map((item, index) => this.#complete(item, files[index]));
+    const loras = asked.map((item, index) => this.#complete(item, files[index], "loras"));
     await this.#check(this.#engine.engine, loras, "loras");
     return loras;
   }
@@ -219,14 +219,18 @@ export class ServerLoras {
   }
 
   /** An adapter with what is known of its nickname. */
-  #complete(asked: AskedLora, file: string | undefined): JobLora {
+  #complete(
+    asked: AskedLora,
+    file: string | undefined,
+    param: "loras" | "lora_nickname",
+  ): JobLora {
     if (asked.path !== undefined && file !== undefined) return { ...asked, path: asked.path, file };
     const known = this.#state.nicknames.get(asked.nickname!);
     if (!known) {
       throw badRequest(
         `Adapter ${asked.nickname} not found in the pipeline. ` +
-          "Please provide lora_path to load it.",
-        "lora_nickname",
+          `Please provide ${param === "loras" ? "its path" : "lora_path"} to load it.`,
+        param,
         "unknown_lora",
       );
     }

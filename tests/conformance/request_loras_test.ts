@@ -28,7 +28,7 @@ Deno.test("loras of a request are its own: other requests and the server have th
 Deno.test("loras of a request must be known, and say which", () =>
   withLoras(async (service) => {
     const cases: [loras: unknown, status: number, detail: RegExp][] = [
-      [[{ nickname: "x" }], 400, /Adapter x not found in the pipeline/],
+      [[{ nickname: "x" }], 400, /Adapter x not found in the pipeline. Please provide its path/],
       [[{ strength: 1 }], 400, /give its nickname or its path/],
       [[{ path: "x.safetensors" }], 400, /Cannot find adapter 'x\.safetensors'/],
       [[{ path: "a.safetensors", target: "critic" }], 400, /this model has transformer, /],
