@@ -201,6 +201,13 @@ export abstract class FamilyPipeline<
       const isCancelled = error instanceof DOMException && error.name === "AbortError";
       if (!isCancelled) this.#memory.drop();
       if (!(error instanceof OverflowError)) throw error;
+      if (request.adapters?.length) {
+        // What adapters make of the weights says nothing of requests without them.
+        control.onNote?.(
+          "The transformer's values overflow with narrow factors and these adapters: this request is computed with f32",
+        );
+        return await this.generate({ ...request, quality: "exact" }, control);
+      }
       this.#overflows = true;
       control.onNote?.(
         "The transformer's values overflow with narrow factors: quality high computes it with f32 from now on",

@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { openModelFiles } from "../../checkpoints/open_model.ts";
 import { BASELINE_TARGET, GpuValidationError, OutOfMemoryError } from "../../../runtime/mod.ts";
 import { type Bench, FOLDER, REQUEST, withPipeline } from "../../../tests/pipeline_bench.ts";
+import { adapterOf, randomTensor } from "../../../tests/adapter_reference.ts";
 import type { PipelineControl, PipelineProgress, PipelineRequest } from "../../pipeline.ts";
 import { openWanComponents } from "./components.ts";
 import { WanSession } from "./session.ts";
@@ -101,6 +102,37 @@ Deno.test("WanPipeline.generate() computes with f32 once narrow factors have ove
     const { bindGroups } = device.counters;
     assert.deepEqual((await pipeline.generate(high, control)).latents, latents);
     assert.deepEqual([device.counters.bindGroups, notes.length], [bindGroups, 1]);
+  }));
+
+Deno.test("WanPipeline.generate() computes one request with f32 where its adapters have made narrow factors overflow", () =>
+  withPipeline(async ({ device, pipeline }) => {
+    const { target, modules } = pipeline.info.adaptable[0]!;
+    const { name, shape: [rows, columns] } = modules.find(({ shape }) => shape.length === 2)!;
+    const weight = [{
+      kind: "low-rank" as const,
+      scale: 1,
+      down: randomTensor([1, columns!], 1),
+      up: randomTensor([rows!, 1], 2),
+    }];
+    const adapter = adapterOf({ target, module: name, weight });
+    const adapters = [
+      { key: "a", adapter, strength: 1, targets: [target], mode: "dynamic" as const },
+    ];
+    const { latents } = await pipeline.generate({ ...REQUEST, adapters });
+    const notes: string[] = [];
+    const control: PipelineControl = { onNote: (line) => notes.push(line) };
+    const high: PipelineRequest = { ...REQUEST, adapters, quality: "high" };
+    for (const count of [1, 2]) {
+      const read = device.read.bind(device);
+      device.read = async (windows, next) => {
+        const bytes = await read(windows, next);
+        device.read = read;
+        return bytes.fill(255);
+      };
+      assert.deepEqual((await pipeline.generate(high, control)).latents, latents);
+      assert.equal(notes.length, count);
+    }
+    for (const line of notes) assert.match(line, /and these adapters: this request .* with f32/);
   }));
 
 Deno.test("WanPipeline.generate() tells after the first step that values are not numbers where f32 gave them", () =>
