@@ -124,10 +124,10 @@ export async function planModel(
  * @throws {Error} when the address cannot be bound or the folder cannot be used
  * @throws {TypeError} when the prompt enhancer's configuration is not valid
  */
-export function serve(options: ServeOptions = {}): RunningServer {
+export async function serve(options: ServeOptions = {}): Promise<RunningServer> {
   const { modelPath = BUNDLED_MODEL, servedModelName = modelPath, settings, ...rest } = options;
   const { promptEnhancerConfig: config } = options;
-  return startServer({
+  return await startServer({
     ...rest,
     ...(config === undefined
       ? {}

@@ -86,7 +86,7 @@ export async function runServe(flags: ServeFlags): Promise<number> {
   const enhancer = await readEnhancerFile(flags.promptEnhancerConfig);
   const s3 = readBucket(flags);
   const name = servedName(flags);
-  const server = serve({
+  const server = await serve({
     modelPath: flags.modelPath,
     servedModelName: name,
     host: flags.host,

@@ -31,6 +31,7 @@ export {
 export type { FormLimits } from "./inputs/multipart.ts";
 export { JobQueue, type JobQueueOptions } from "./jobs/job_queue.ts";
 export { JobStore } from "./jobs/job_store.ts";
+export { DEFAULT_PORT } from "./listen.ts";
 export {
   createLog,
   type Log,
@@ -39,13 +40,7 @@ export {
   type LogFormat,
   type LogLevel,
 } from "./log.ts";
-export {
-  DEFAULT_PORT,
-  type EngineOpener,
-  type RunningServer,
-  type StartOptions,
-  startServer,
-} from "./serve.ts";
+export { type EngineOpener, type RunningServer, type StartOptions, startServer } from "./serve.ts";
 export { defaultLoraFolders } from "./loras/default_folders.ts";
 export type { StartLora } from "./loras/start_loras.ts";
 export {

@@ -15,6 +15,7 @@ import { JobQueue } from "./jobs/job_queue.ts";
 import { JobStore } from "./jobs/job_store.ts";
 import type { ServerLoras } from "./loras/server_loras.ts";
 import type { StartLora } from "./loras/start_loras.ts";
+import { listen, type Listener } from "./listen.ts";
 import type { Log } from "./log.ts";
 import { resumeJobs } from "./resume.ts";
 import { startSweeping } from "./retention.ts";
@@ -74,12 +75,6 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-/** Port of a server that was told none. */
-export const DEFAULT_PORT = 30000;
-
-/** How many ports after the one asked for are tried before the system chooses. */
-const NEXT_PORTS = 20;
-
 /** How long answers under way and the GPU may take to end, in milliseconds. */
 const CLOSE_MS = 3000;
 
@@ -90,7 +85,7 @@ const CLOSE_MS = 3000;
  * @returns the server, listening; its model may still be loading
  * @throws {Error} when the address cannot be bound or the folder cannot be used
  */
-export function startServer(options: StartOptions): RunningServer {
+export async function startServer(options: StartOptions): Promise<RunningServer> {
   const { outputPath = "outputs", log = () => {} } = options;
   const resumes = options.resumeJobs === true;
   const store = new JobStore(outputPath === "" ? undefined : outputPath, { adopt: resumes });
@@ -121,13 +116,9 @@ export function startServer(options: StartOptions): RunningServer {
     ...(storage ? { storage } : {}),
   });
 
-  let server: Deno.HttpServer<Deno.NetAddr>;
+  let listener: Listener;
   try {
-    server = bind(
-      options,
-      (request, { remoteAddr }) => app.fetch(request, { remoteAddress: remoteAddr.hostname }),
-      log,
-    );
+    listener = await listen(app, { ...options, log });
   } catch (error) {
     store.close();
     throw error;
@@ -142,15 +133,14 @@ export function startServer(options: StartOptions): RunningServer {
   const close = async () => {
     stopSweeping();
     await queue.close(options.graceMs ?? 10_000);
-    await within(CLOSE_MS, server.shutdown());
+    await listener.close(CLOSE_MS);
     if (engine.status === "ready") await within(CLOSE_MS, engine.engine.close());
     else void opened.promise.then((late) => late.close(), () => {});
     store.close();
   };
-  const { hostname, port } = server.addr;
   return {
-    url: `http://${reachable(hostname)}:${port}`,
-    port,
+    url: listener.url,
+    port: listener.port,
     ready,
     close: () => closing ??= close(),
   };
@@ -179,47 +169,6 @@ function openStorage(
   if (s3 === undefined) return outputPath === "" ? undefined : new LocalStorage(outputPath);
   const folder = outputPath || join(tmpdir(), `denoise-results-${crypto.randomUUID()}`);
   return new S3Storage(s3, new LocalStorage(folder), log);
-}
-
-function bind(
-  options: StartOptions,
-  handler: Deno.ServeHandler<Deno.NetAddr>,
-  log: Log,
-): Deno.HttpServer<Deno.NetAddr> {
-  const { host = "127.0.0.1", port: wanted = DEFAULT_PORT, strictPorts = false } = options;
-  const next = Array.from({ length: NEXT_PORTS }, (_, index) => wanted + 1 + index);
-  const more = wanted === 0 || strictPorts ? [] : [...next.filter((port) => port < 65536), 0];
-  for (const port of [wanted, ...more]) {
-    try {
-      const server = Deno.serve({ hostname: host, port, onListen() {} }, handler);
-      if (port !== wanted) {
-        log(`Port ${wanted} is in use: listening on ${server.addr.port} instead`);
-      }
-      return server;
-    } catch (error) {
-      if (error instanceof Deno.errors.AddrInUse && more.length > 0) continue;
-      if (error instanceof Deno.errors.AddrInUse) {
-        throw new Error(
-          `Cannot listen on ${host}:${port}: the port is in use; choose another with --port`,
-          { cause: error },
-        );
-      }
-      const why = error instanceof Error ? error.message : String(error);
-      throw new Error(
-        `Cannot listen on ${
-          host || '""'
-        }:${port}: ${why}; choose another address with --host and --port`,
-        { cause: error },
-      );
-    }
-  }
-  throw new Error(`Cannot listen on ${host}: no port is free`);
-}
-
-/** An address that a client can open: a wildcard is none. */
-function reachable(hostname: string): string {
-  if (hostname === "0.0.0.0" || hostname === "::") return "127.0.0.1";
-  return hostname.includes(":") ? `[${hostname}]` : hostname;
 }
 
 async function within(ms: number, work: Promise<unknown>): Promise<void> {

@@ -22,9 +22,9 @@ const start = (options: Partial<StartOptions>) =>
   startServer({ openEngine: open, outputPath: "", port: 0, ...options });
 
 Deno.test("startServer() moves to another port when the one asked for is in use, and says so", async () => {
-  const first = start({});
+  const first = await start({});
   const lines: string[] = [];
-  const second = start({ port: first.port, log: (line) => lines.push(line) });
+  const second = await start({ port: first.port, log: (line) => lines.push(line) });
   try {
     assert.notEqual(second.port, first.port);
     assert.deepEqual(lines, [
@@ -39,9 +39,9 @@ Deno.test("startServer() moves to another port when the one asked for is in use,
 });
 
 Deno.test("startServer() with strictPorts refuses a port in use in one sentence", async () => {
-  const first = start({});
+  const first = await start({});
   try {
-    assert.throws(() => start({ port: first.port, strictPorts: true }), {
+    await assert.rejects(start({ port: first.port, strictPorts: true }), {
       message: `Cannot listen on 127.0.0.1:${first.port}: the port is in use; ` +
         "choose another with --port",
     });
@@ -50,14 +50,14 @@ Deno.test("startServer() with strictPorts refuses a port in use in one sentence"
   }
 });
 
-Deno.test("startServer() refuses an address that is not this machine's", () => {
-  assert.throws(() => start({ host: "192.0.2.1" }), /^Error: Cannot listen on 192\.0\.2\.1:0: /);
+Deno.test("startServer() refuses an address that is not this machine's", async () => {
+  await assert.rejects(start({ host: "192.0.2.1" }), /^Error: Cannot listen on 192\.0\.2\.1:0: /);
 });
 
 Deno.test("startServer() answers while the model loads and tells how far it is, and later that it was unloaded", async () => {
   const loading = Promise.withResolvers<FakeEngine>();
   let report = (_fraction: number) => {};
-  const server = start({
+  const server = await start({
     openEngine: (onProgress) => {
       report = onProgress;
       return loading.promise;
@@ -84,7 +84,7 @@ Deno.test("startServer() answers while the model loads and tells how far it is, 
 
 Deno.test("startServer() gives the reason when the model cannot be loaded", async () => {
   const failure = new Error("Cannot find the model: no folder of that name");
-  const server = start({ openEngine: () => Promise.reject(failure) });
+  const server = await start({ openEngine: () => Promise.reject(failure) });
   await assert.rejects(server.ready, failure);
   await server.close();
 });
@@ -93,7 +93,7 @@ Deno.test("startServer() sets adapters before it answers, under the names of the
   const folder = await Deno.makeTempDir();
   const path = join(folder, "style.safetensors");
   await Deno.writeFile(path, adapterFile({ mark: 1 }));
-  const server = start({ loras: [{ path, strength: 0.5 }, { path, target: "transformer" }] });
+  const server = await start({ loras: [{ path, strength: 0.5 }, { path, target: "transformer" }] });
   try {
     await server.ready;
     const { active } = await (await fetch(`${server.url}/v1/list_loras`)).json();
@@ -108,7 +108,7 @@ Deno.test("startServer() sets adapters before it answers, under the names of the
 
 Deno.test("startServer() gives the reason when its adapters cannot be set, and frees the engine", async () => {
   const engine = new FakeEngine();
-  const server = start({
+  const server = await start({
     loras: [{ path: "./none.safetensors" }],
     openEngine: () => Promise.resolve(engine),
   });
@@ -119,7 +119,7 @@ Deno.test("startServer() gives the reason when its adapters cannot be set, and f
 
 Deno.test("RunningServer.close() frees the engine, and may be called twice", async () => {
   const engine = new FakeEngine();
-  const server = start({ openEngine: () => Promise.resolve(engine) });
+  const server = await start({ openEngine: () => Promise.resolve(engine) });
   await server.ready;
   await Promise.all([server.close(), server.close()]);
   assert.ok(engine.closed);
@@ -128,7 +128,7 @@ Deno.test("RunningServer.close() frees the engine, and may be called twice", asy
 
 Deno.test("RunningServer.close() closes an engine that comes too late", async () => {
   const loading = Promise.withResolvers<FakeEngine>();
-  const server = start({ openEngine: () => loading.promise });
+  const server = await start({ openEngine: () => loading.promise });
   await server.close();
   const engine = new FakeEngine();
   loading.resolve(engine);
@@ -138,7 +138,7 @@ Deno.test("RunningServer.close() closes an engine that comes too late", async ()
 
 Deno.test("a server answers HEAD over the wire with the length of the file", async () => {
   const folder = await Deno.makeTempDir();
-  const server = start({ outputPath: folder });
+  const server = await start({ outputPath: folder });
   try {
     await server.ready;
     const answer = await fetch(`${server.url}/v1/images/generations`, {
@@ -157,7 +157,7 @@ Deno.test("a server answers HEAD over the wire with the length of the file", asy
 });
 
 Deno.test("a server hears out a body that is too long before it answers 413", async () => {
-  const server = start({ settings: { maxBodyBytes: 100_000 } });
+  const server = await start({ settings: { maxBodyBytes: 100_000 } });
   try {
     await server.ready;
     const response = await fetch(`${server.url}/v1/images/generations`, {
@@ -186,7 +186,7 @@ Deno.test("a server that resumes keeps what an edit needs, and runs it with the 
     });
   try {
     await Deno.writeFile(join(folder, "a.safetensors"), adapterFile({ mark: 1 }));
-    const first = run(engine(500));
+    const first = await run(engine(500));
     await first.ready;
     const form = new FormData();
     form.set("prompt", "a");
@@ -206,7 +206,7 @@ Deno.test("a server that resumes keeps what an edit needs, and runs it with the 
 
     const testee = engine(0);
     const loading = Promise.withResolvers<void>();
-    const second = run(testee, loading.promise);
+    const second = await run(testee, loading.promise);
     assert.equal((await jobs(second)).waiting, 2, "while the model loads");
     loading.resolve();
     await second.ready;

@@ -27,7 +27,7 @@ const FILES = {
 function sequences(count: number): Promise<void> {
   return withFolder(FILES, async (folder) => {
     const newWorker = () => new EngineWorker(new Worker(SCRIPT, { type: "module" }));
-    const server = startServer({
+    const server = await startServer({
       port: 0,
       outputPath: "",
       settings: { loraFolders: [folder] },
@@ -118,7 +118,7 @@ function realSequences(count: number): Promise<void> {
   };
   return withFolder(files, async (folder) => {
     const engine = await openEngine({ modelPath: MODEL });
-    const server = startServer({
+    const server = await startServer({
       port: 0,
       outputPath: "",
       settings: { loraFolders: [folder] },

@@ -98,7 +98,7 @@ const BODIES: [
 
 Deno.test(`POST ${PATH} over a real connection refuses every body that is no request`, async (t) => {
   const folder = Deno.makeTempDirSync();
-  const server = startServer({
+  const server = await startServer({
     openEngine: () => Promise.resolve(new FakeEngine()),
     port: 0,
     outputPath: folder,
@@ -249,12 +249,12 @@ Deno.test("startServer() says in a sentence where it cannot listen or keep recor
   ];
   try {
     for (const [options, message] of cases) {
-      assert.throws(
-        () => startServer({ openEngine, port: 0, outputPath: "", ...options }),
+      await assert.rejects(
+        startServer({ openEngine, port: 0, outputPath: "", ...options }),
         message,
       );
     }
-    const server = startServer({ openEngine, port, outputPath: "" });
+    const server = await startServer({ openEngine, port, outputPath: "" });
     assert.notEqual(server.port, port);
     await server.close();
   } finally {
@@ -263,7 +263,7 @@ Deno.test("startServer() says in a sentence where it cannot listen or keep recor
 });
 
 Deno.test("startServer() answers 503 when the model cannot be opened, without the reason's paths", async () => {
-  const server = startServer({
+  const server = await startServer({
     openEngine: () => Promise.reject(new Error("Cannot open model /home/x: it does not exist")),
     port: 0,
     outputPath: "",

@@ -11,7 +11,7 @@ const PAUSE_MS = 250;
 
 Deno.test(`${CLIENTS} clients that poll while a video is made all get every answer`, async () => {
   const folder = await Deno.makeTempDir();
-  const server = startServer({
+  const server = await startServer({
     openEngine: () => Promise.resolve(new FakeEngine({ stepMs: 20 })),
     port: 0,
     outputPath: folder,

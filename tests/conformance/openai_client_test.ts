@@ -8,7 +8,7 @@ import { FakeEngine } from "../fakes/engine.ts";
 /** A server with a key on a free port, and the official client pointed at it. */
 async function connect(options: Partial<StartOptions> = {}) {
   const folder = await Deno.makeTempDir();
-  const server = startServer({
+  const server = await startServer({
     openEngine: () => Promise.resolve(new FakeEngine()),
     port: 0,
     outputPath: folder,

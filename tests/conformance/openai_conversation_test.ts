@@ -13,7 +13,7 @@ const MODEL = "org/gradients";
 /** Lets the official client, as it is, talk to a server through a recorder. */
 async function converse(name: string, talk: (client: OpenAI) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir();
-  const server = startServer({
+  const server = await startServer({
     openEngine: () =>
       Promise.resolve(
         new FakeEngine({

@@ -1,4 +1,6 @@
 import { strict as assert } from "node:assert";
+import { encodeImage } from "../../media/encode.ts";
+import { startServer } from "../../server/serve.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { isErrorBody, testService, until } from "../fakes/service.ts";
 
@@ -184,6 +186,48 @@ Deno.test("a closed connection cancels its request, running or waiting, and no o
   assert.equal(engine.aborted, 1);
   assert.equal(service.store.get(ids[0]!)!.status, "cancelled");
 });
+
+for (const kind of ["JSON", "multipart"]) {
+  Deno.test(`a connection that closes cancels its request when ${kind} came after the headers`, async () => {
+    const engine = new FakeEngine({ stepMs: 20, info: { supportedTaskTypes: ["T2I", "TI2I"] } });
+    const server = await startServer({
+      openEngine: () => Promise.resolve(engine),
+      port: 0,
+      outputPath: "",
+    });
+    try {
+      await server.ready;
+      const form = new FormData();
+      form.set("prompt", "a");
+      form.set("num_inference_steps", "50");
+      const data = new Uint8Array(64 * 48 * 3);
+      const { bytes } = await encodeImage({ width: 64, height: 48, data }, { format: "png" });
+      form.set("image", new Blob([bytes]));
+      const [path, sent] = kind === "JSON"
+        ? [PATH, Response.json({ prompt: "a", task_type: "T2I", num_inference_steps: 50 })]
+        : ["/v1/images/edits", new Response(form)];
+      const body = await sent.bytes();
+      const connection = await Deno.connect({ hostname: "127.0.0.1", port: server.port });
+      const writer = connection.writable.getWriter();
+      await writer.write(
+        new TextEncoder().encode([
+          `POST ${path} HTTP/1.1`,
+          "host: 127.0.0.1",
+          `content-type: ${sent.headers.get("content-type")}`,
+          `content-length: ${body.length}`,
+          "\r\n",
+        ].join("\r\n")),
+      );
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      await writer.write(body);
+      await until(() => engine.requests.length === 1);
+      connection.close();
+      await until(() => engine.aborted === 1);
+    } finally {
+      await server.close();
+    }
+  });
+}
 
 Deno.test("a stopping server lets the running request finish and refuses the others with 503", async () => {
   const engine = new FakeEngine({ stepMs: 20 });

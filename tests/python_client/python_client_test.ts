@@ -36,7 +36,7 @@ Deno.test({
   fn: async () => {
     const folder = await Deno.makeTempDir();
     const info = { supportedTaskTypes: ["T2V", "T2I", "I2I", "I2V"], maxImages: 2 } as const;
-    const server = startServer({
+    const server = await startServer({
       openEngine: () => Promise.resolve(new FakeEngine({ info })),
       port: 0,
       outputPath: folder,

@@ -4,7 +4,7 @@ import { startServer } from "../../server/serve.ts";
 import { FakeEngine } from "../../tests/fakes/engine.ts";
 
 const folder = await Deno.makeTempDir({ prefix: "denoise-bench-" });
-const server = startServer({
+const server = await startServer({
   openEngine: () => Promise.resolve(new FakeEngine({ stepMs: 50, info: { maxSteps: 1000 } })),
   port: 0,
   outputPath: folder,
