@@ -1,12 +1,7 @@
 import { readFully, type TensorEntry } from "./container.ts";
-import {
-  GGUF_MAGIC,
-  type GgufArray,
-  type GgufHeader,
-  type GgufValue,
-  readGgufHeader,
-} from "./gguf.ts";
+import { GGUF_MAGIC, type GgufHeader, readGgufHeader } from "./gguf.ts";
 import { readGgufArray } from "./gguf_array.ts";
+import type { GgufArray, GgufValue } from "./gguf_types.ts";
 import { readSafetensorsHeader } from "./safetensors.ts";
 import { applyScales } from "./scales.ts";
 import type { StoredTensor, TensorSource } from "./tensor_source.ts";

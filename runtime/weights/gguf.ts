@@ -5,22 +5,7 @@
 import { elementCount, formatShape, type Shape } from "../shape.ts";
 import { findOverlap, MAX_RANK, nameProblem, type TensorEntry } from "./container.ts";
 import { GgufReader } from "./gguf_reader.ts";
-import { GGML_TYPES } from "./gguf_types.ts";
-
-/** A value of the metadata; arrays are kept where they are numbers and few. */
-export type GgufValue = number | string | boolean | readonly number[];
-
-/** Where an array of the metadata lies. */
-export interface GgufArray {
-  /** The number of its elements' type. */
-  readonly type: number;
-  /** How many elements it has. */
-  readonly length: number;
-  /** Of its first element, from the start of the file. */
-  readonly byteOffset: number;
-  /** Of all elements. */
-  readonly byteLength: number;
-}
+import { GGML_TYPES, type GgufArray, type GgufValue } from "./gguf_types.ts";
 
 /** A parsed header. */
 export interface GgufHeader {

@@ -1,6 +1,6 @@
 /** Arrays in the metadata of GGUF files, such as the vocabulary of a tokenizer. */
 import { readFully } from "./container.ts";
-import type { GgufArray } from "./gguf.ts";
+import type { GgufArray } from "./gguf_types.ts";
 
 /** More than any vocabulary or its merges have. */
 const MAX_LENGTH = 2 ** 20;

@@ -1,5 +1,5 @@
 import { readFully } from "./container.ts";
-import type { GgufArray, GgufValue } from "./gguf.ts";
+import type { GgufArray, GgufValue } from "./gguf_types.ts";
 
 /** Bytes read from disk at a time. */
 const CHUNK_BYTES = 256 * 1024;

@@ -41,3 +41,18 @@ export const GGML_TYPES: ReadonlyMap<
   [35, ["TQ2_0", 256, 66]],
   [39, ["MXFP4", 32, 17]],
 ]);
+
+/** A value of the metadata; arrays are kept where they are numbers and few. */
+export type GgufValue = number | string | boolean | readonly number[];
+
+/** Where an array of the metadata lies. */
+export interface GgufArray {
+  /** The number of its elements' type. */
+  readonly type: number;
+  /** How many elements it has. */
+  readonly length: number;
+  /** Of its first element, from the start of the file. */
+  readonly byteOffset: number;
+  /** Of all elements. */
+  readonly byteLength: number;
+}
