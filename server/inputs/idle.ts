@@ -10,8 +10,8 @@ import { ApiError } from "../contract/errors.ts";
 const IDLE_MS = 30_000;
 
 /**
- * A body that fails when its sender pauses for too long. (Of a client that never ends its headers
- * the server hears nothing: that is left to a proxy.)
+ * A body that fails when its sender pauses for too long. (Clients that never end
+ * their headers are left to the HTTP server, which lets them go after a minute.)
  *
  * @param body of a request
  * @param idleMs longest pause, in milliseconds

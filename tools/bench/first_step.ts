@@ -1,0 +1,189 @@
+/**
+ * A model's first step: how long it takes from the start, what it takes of memory, and which picture it gives.
+ *
+ *     deno run -A tools/bench/first_step.ts FOLDER --transformer model-Q4_K.gguf --max-vram 4G --side 256 --save
+ *
+ * The files are read once before, which says how long reading takes and whether the rest is more than that and the
+ * GPU's work. Pictures of other budgets must have the same sum.
+ */
+
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { memory } from "../../commands/flags.ts";
+import { openPipeline } from "../../models/mod.ts";
+import { type Device, openDevice } from "../../runtime/mod.ts";
+import type { Figures } from "./figures.ts";
+import { HISTORY, historyLine } from "./history.ts";
+import { currentCommit, describeDevice } from "./machine.ts";
+
+/** Which files end in this hold weights. */
+const WEIGHTS = /\.(?:safetensors|gguf)$/;
+/** Bytes that are read at a time. */
+const CHUNK_BYTES = 16 * 1024 * 1024;
+
+const OPTIONS = {
+  transformer: { type: "string" },
+  "max-vram": { type: "string" },
+  side: { type: "string", default: "256" },
+  save: { type: "boolean" },
+} as const;
+
+/** What a run took. */
+interface FirstStep {
+  /** From the start to the end of the first step, in seconds. */
+  readonly seconds: number;
+  /** Of those, waiting for the GPU. */
+  readonly waitSeconds: number;
+  /** Most memory of the device. */
+  readonly peakBytes: number;
+  /** What was planned for the longest prompt. */
+  readonly plannedBytes: number;
+  /** The largest JavaScript heap that was seen. */
+  readonly heapBytes: number;
+  /** SHA-256 of the picture, its beginning. */
+  readonly picture: string;
+}
+
+/** Seconds that it takes to read all weights once. */
+async function readingSeconds(folder: string, transformer: string | undefined): Promise<number> {
+  const paths = await weightFiles(folder);
+  const read = transformer === undefined
+    ? paths
+    : [...paths.filter((path) => !path.startsWith(join(folder, "transformer/"))), transformer];
+  const start = performance.now();
+  const chunk = new Uint8Array(CHUNK_BYTES);
+  for (const path of read) {
+    using file = await Deno.open(path);
+    while (await file.read(chunk) !== null);
+  }
+  return (performance.now() - start) / 1000;
+}
+
+async function weightFiles(folder: string): Promise<string[]> {
+  const paths: string[] = [];
+  for await (const { name, isDirectory } of Deno.readDir(folder)) {
+    const path = join(folder, name);
+    if (isDirectory) paths.push(...await weightFiles(path));
+    else if (WEIGHTS.test(name)) paths.push(path);
+  }
+  return paths;
+}
+
+/** Adds up what a device lets its thread wait, and calls `seen` now and then. */
+function watchDevice(device: Device, seen: () => void): { readonly waitSeconds: number } {
+  const watched = { waitSeconds: 0 };
+  const write = device.write.bind(device);
+  device.write = (...parameters) => {
+    write(...parameters);
+    seen();
+  };
+  const timed = async <T>(work: (next: () => void) => Promise<T>, next?: () => void) => {
+    const start = performance.now();
+    let other = 0;
+    const result = await work(() => {
+      const before = performance.now();
+      next?.();
+      other = performance.now() - before;
+    });
+    watched.waitSeconds += (performance.now() - start - other) / 1000;
+    seen();
+    return result;
+  };
+  const wait = device.wait.bind(device);
+  device.wait = (next) => timed(wait, next);
+  const read = device.read.bind(device);
+  device.read = (windows, next) => timed((then) => read(windows, then), next);
+  return watched;
+}
+
+async function makeFirstStep(
+  folder: string,
+  transformer: string | undefined,
+  maxBytes: number | undefined,
+  side: number,
+): Promise<FirstStep> {
+  const start = performance.now();
+  let heapBytes = 0;
+  let calls = 0;
+  let seconds = 0;
+  const device = await openDevice(maxBytes === undefined ? {} : { maxBytes });
+  const watched = watchDevice(device, () => {
+    if (calls++ % 16 === 0) heapBytes = Math.max(heapBytes, Deno.memoryUsage().heapUsed);
+  });
+  try {
+    using pipeline = await openPipeline(folder, transformer === undefined ? {} : { transformer });
+    await pipeline.load(device, undefined, { onNote: (line) => console.error(line) });
+    const { peakBytes: plannedBytes } = await pipeline.plan(device, { width: side, height: side });
+    device.resetPeak();
+    const { defaultTask, defaults } = pipeline.info;
+    const { frames } = await pipeline.generate({
+      ...defaults,
+      task: defaultTask,
+      prompt: "a red circle on a blue background",
+      width: side,
+      height: side,
+      numFrames: 1,
+      seed: 7,
+      numInferenceSteps: 1,
+    }, {
+      onProgress: ({ stage, step }) => {
+        console.error(`${stage} ${step}: ${((performance.now() - start) / 1000).toFixed(1)} s`);
+        if (stage === "decode" && seconds === 0) seconds = (performance.now() - start) / 1000;
+      },
+    });
+    const sum = await crypto.subtle.digest("SHA-256", new Float32Array(frames[0]!));
+    const picture = new Uint8Array(sum).toHex().slice(0, 16);
+    const { waitSeconds } = watched;
+    return { seconds, waitSeconds, peakBytes: device.peakBytes, plannedBytes, heapBytes, picture };
+  } finally {
+    device.destroy();
+  }
+}
+
+async function main(): Promise<void> {
+  const { values, positionals: [folder] } = parseArgs({ options: OPTIONS, allowPositionals: true });
+  if (folder === undefined) {
+    console.error("denoise: Cannot make a step without a model: name its folder");
+    Deno.exit(2);
+  }
+  const { transformer, "max-vram": budget } = values;
+  const maxBytes = budget === undefined ? undefined : memory(budget);
+  const reading = await readingSeconds(folder, transformer);
+  const load = Number((Deno.loadavg()[0] ?? 0).toFixed(2));
+  const step = await makeFirstStep(folder, transformer, maxBytes, Number(values.side));
+  const name =
+    `${(transformer ?? folder).split("/").at(-1)}, first step of ${values.side}x${values.side}` +
+    (budget === undefined ? "" : ` in ${budget}`);
+  const results: Figures = {
+    [name]: { value: step.seconds, unit: "s" },
+    [`${name}: of reading and computing`]: {
+      value: 100 * step.seconds / (reading + step.waitSeconds),
+      unit: "%",
+    },
+    [`${name}: device memory`]: { value: step.peakBytes / 1e6, unit: "MB" },
+    [`${name}: device memory of the plan`]: {
+      value: 100 * step.peakBytes / step.plannedBytes,
+      unit: "%",
+    },
+    [`${name}: JavaScript heap`]: { value: step.heapBytes / 1e6, unit: "MB" },
+  };
+  for (const [figure, { value, unit }] of Object.entries(results)) {
+    console.log(`${figure}: ${value.toPrecision(4)} ${unit}`);
+  }
+  console.log(
+    `reading ${reading.toFixed(1)} s, waiting for the GPU ${step.waitSeconds.toFixed(1)} s`,
+  );
+  console.log(`picture ${step.picture}`);
+  if (values.save) {
+    const run = {
+      date: new Date().toISOString(),
+      commit: await currentCommit(),
+      device: await describeDevice(),
+      load,
+      results,
+    };
+    await Deno.writeTextFile(HISTORY, historyLine(run), { append: true });
+  }
+}
+
+if (import.meta.main) await main();
