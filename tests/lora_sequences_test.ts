@@ -149,9 +149,9 @@ Deno.test("sequences of set, merge, unmerge and generate give the bundled model'
   realSequences(6));
 
 Deno.test({
-  name: "60 sequences give the bundled model's pictures, bit for bit; with DENOISE_SLOW",
+  name: "1000 sequences give the bundled model's pictures, bit for bit; with DENOISE_SLOW",
   ignore: !Deno.env.has("DENOISE_SLOW"),
-  fn: () => realSequences(60),
+  fn: () => realSequences(1000),
 });
 
 Deno.test("sequences of set, merge, unmerge and generate from 3 clients do what is said of them", () =>
