@@ -100,24 +100,28 @@ function* groupsOf(submits: Iterable<Submit>): Generator<Submit[], undefined> {
   return undefined;
 }
 
-/** The submits of a sequence, encoded when drawn. Short programs share the submit of the one before. */
+/**
+ * The submits of a sequence. Short programs share the submit of the one before. Each is encoded when it is drawn and
+ * not before: WebGPU holds 0.1 MB for every command buffer that waits, and keeps that for the device's life.
+ */
 function* submitsOf(device: Device, runs: Iterable<Run>): Generator<Submit, undefined> {
   for (const { programs, stage, before, reads = [], finished } of runs) {
-    const groups: { commands: GPUCommandBuffer[]; cost: number; load?: () => void }[] = [];
+    const groups: { encoders: (() => GPUCommandBuffer)[]; cost: number; load?: () => void }[] = [];
     for (const program of programs) {
       program.submits.forEach((_, i) => {
-        const command = program.encode(i);
+        const encode = () => program.encode(i);
         const cost = program.costs[i]!;
         const last = groups.at(-1);
         if (program.segmentFrom(i)) {
-          groups.push({ commands: [command], cost, load: () => program.loadWeights(i) });
+          groups.push({ encoders: [encode], cost, load: () => program.loadWeights(i) });
         } else if (last && program.submits.length === 1) {
-          last.commands.push(command);
+          last.encoders.push(encode);
           last.cost += cost;
-        } else groups.push({ commands: [command], cost });
+        } else groups.push({ encoders: [encode], cost });
       });
     }
-    for (const [i, { commands, cost, load }] of groups.entries()) {
+    for (const [i, { encoders, cost, load }] of groups.entries()) {
+      const commands = encoders.map((encode) => encode());
       const isLast = i === groups.length - 1;
       yield {
         stage,

@@ -82,6 +82,20 @@ Deno.test("runSequence() writes a run's inputs after the run before is finished,
     assert.equal((await state.read())[0], 4 * 1 + 2 * 10);
   }));
 
+Deno.test("runSequence() encodes a submit when its turn comes, not a program at once", () =>
+  withBench(async ({ device, long, log }) => {
+    const encode = long.encode.bind(long);
+    long.encode = (index) => {
+      log.push(`encode ${index}`);
+      return encode(index);
+    };
+    await runSequence(device, [{ programs: [long] }]);
+    const before = (entry: string) =>
+      log.slice(0, log.indexOf(entry)).filter((x) => x === "submit 1");
+    assert.equal(before("encode 2").length, 1);
+    assert.equal(before("encode 3").length, 2);
+  }));
+
 Deno.test("runSequence() draws runs ahead of the GPU", () =>
   withBench(async (bench) => {
     const { device, short, log } = bench;
