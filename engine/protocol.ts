@@ -69,6 +69,11 @@ export type ToWorker =
   }
   | { readonly type: "prepare"; readonly adapters: AdapterMessage }
   | {
+    readonly type: "release";
+    /** What may stay on the device beside weights and adapters. */
+    readonly bytes: number;
+  }
+  | {
     readonly type: "inspect";
     readonly device: DeviceSettings;
     readonly tuning?: TuningSettings;
@@ -100,6 +105,7 @@ export type FromWorker =
     readonly peakBytes: number;
   }
   | { readonly type: "prepared" }
+  | { readonly type: "released" }
   | {
     readonly type: "planned";
     readonly adapter: string;

@@ -31,6 +31,9 @@ scope.onmessage = async ({ data }): Promise<void> => {
         if (!pipeline) throw new Error("Cannot prepare adapters: no model is open");
         await pipeline.prepare(receive(data.adapters));
         return post({ type: "prepared" });
+      case "release":
+        pipeline?.release(data.bytes);
+        return post({ type: "released" });
       case "plan":
         return await plan(data);
       case "inspect":

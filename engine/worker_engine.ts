@@ -24,19 +24,26 @@ const MAX_STEPS = 1000;
 /** Most frames of a clip: a given one is held in memory as pixels, 0.7 GB at 1280x720. */
 const MAX_FRAMES = 257;
 
+/** After this time without a request, what large ones left for the next of their kind is freed, in milliseconds. */
+const RELEASE_MS = 60_000;
+
+/** What the last request may leave on the device for that time and longer, in bytes. */
+const KEPT_BYTES = 256e6;
+
 /** An engine whose GPU belongs to a worker, which is replaced when it or its device is lost. */
 export class WorkerEngine implements Engine {
   readonly #model: string;
   readonly #options: EngineOptions;
   readonly #newWorker: () => EngineWorker;
   readonly #abortMs: number;
+  readonly #releaseMs: number;
   #worker: EngineWorker | undefined;
   #info: ModelInfo | undefined;
   readonly #loras: ModelLoras;
   #last: Promise<unknown> = Promise.resolve();
   /** What is asked for and not done yet. */
   #waiting = 0;
-  #idle: ReturnType<typeof setTimeout> | undefined;
+  readonly #idle: ReturnType<typeof setTimeout>[] = [];
   #isClosed = false;
 
   /**
@@ -44,14 +51,17 @@ export class WorkerEngine implements Engine {
    *
    * @param model path of its folder or file; the paths of `options.parts` are looked up too
    * @param abortMs how long a worker may take to heed an abort before it is ended, in milliseconds
+   * @param releaseMs after how long without a request the memory of a large one is freed, in milliseconds
    */
   constructor(
     model: string,
     options: EngineOptions,
     newWorker = () => new EngineWorker(),
     abortMs = 30_000,
+    releaseMs = RELEASE_MS,
   ) {
     this.#abortMs = abortMs;
+    this.#releaseMs = releaseMs;
     this.#model = model;
     this.#options = options;
     this.#newWorker = newWorker;
@@ -92,7 +102,7 @@ export class WorkerEngine implements Engine {
       const { info, maxPixels } = answer as Extract<FromWorker, { type: "opened" }>;
       this.#info = modelInfo(this.#options.modelPath, info, maxPixels);
       this.#loras.components = info.adaptable;
-      this.#unloadWhenIdle();
+      this.#freeWhenIdle();
       return worker;
     } catch (error) {
       this.#drop(worker);
@@ -135,7 +145,7 @@ export class WorkerEngine implements Engine {
   /** See {@linkcode Engine.close}. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    clearTimeout(this.#idle);
+    this.#stopIdling();
     this.#worker?.terminate(new DOMException("Cannot finish: the engine was closed", "AbortError"));
     this.#worker = undefined;
     await this.#last;
@@ -200,27 +210,48 @@ export class WorkerEngine implements Engine {
   /** Runs after all that was asked for before, whatever became of it. */
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     this.#waiting++;
-    clearTimeout(this.#idle);
+    this.#stopIdling();
     const result = this.#last.then(work).finally(() => {
       this.#waiting--;
-      this.#unloadWhenIdle();
+      this.#freeWhenIdle();
     });
     this.#last = result.catch(() => {});
     return result;
   }
 
-  /** Ends the worker when nothing is asked of it for as long as it is kept alive. */
-  #unloadWhenIdle(): void {
-    const { keepAliveMs, onNote } = this.#options;
-    clearTimeout(this.#idle);
-    if (keepAliveMs === undefined || this.#waiting > 0 || this.#isClosed) return;
-    this.#idle = setTimeout(() => {
-      if (!this.#worker) return;
-      this.#drop(this.#worker);
-      onNote?.(
-        `Unloaded the model, which was idle for ${keepAliveMs / 1000} s; the next request loads it`,
-      );
-    }, keepAliveMs);
+  /** Frees memory when nothing is asked for a while, and ends the worker after as long as it is kept alive. */
+  #freeWhenIdle(): void {
+    this.#stopIdling();
+    if (this.#waiting > 0 || this.#isClosed) return;
+    const { keepAliveMs } = this.#options;
+    const timers = [setTimeout(() => this.#release(), this.#releaseMs)];
+    // An engine that nobody closes does not keep the process.
+    timers.forEach((timer) => Deno.unrefTimer(timer));
+    if (keepAliveMs !== undefined) timers.push(setTimeout(() => this.#unload(), keepAliveMs));
+    this.#idle.push(...timers);
+  }
+
+  #stopIdling(): void {
+    for (const timer of this.#idle.splice(0)) clearTimeout(timer);
+  }
+
+  /** Frees what a large request left on the device; the next one waits for that. */
+  #release(): void {
+    const worker = this.#worker;
+    if (!worker || worker.isBroken) return;
+    this.#last = worker.ask({ type: "release", bytes: KEPT_BYTES }).catch(() => {
+      if (worker.isBroken) this.#drop(worker);
+    });
+  }
+
+  #unload(): void {
+    if (!this.#worker) return;
+    this.#drop(this.#worker);
+    this.#options.onNote?.(
+      `Unloaded the model, which was idle for ${
+        this.#options.keepAliveMs! / 1000
+      } s; the next request loads it`,
+    );
   }
 
   /** A worker that has the model. */

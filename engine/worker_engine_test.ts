@@ -17,12 +17,14 @@ interface Bench {
 async function withEngine(
   use: (bench: Bench) => Promise<void>,
   options: Partial<EngineOptions> = {},
+  releaseMs = 60_000,
 ): Promise<void> {
   const newWorker = () => {
     const name = bench.starts++ === 0 ? "" : bench.nextName;
     return new EngineWorker(new Worker(SCRIPT, { type: "module", name }));
   };
-  const engine = new WorkerEngine("folder", { modelPath: "model", ...options }, newWorker);
+  const settings = { modelPath: "model", ...options };
+  const engine = new WorkerEngine("folder", settings, newWorker, 30_000, releaseMs);
   const bench: Bench = { engine, starts: 0, nextName: "" };
   await engine.start();
   try {
@@ -234,3 +236,16 @@ Deno.test("WorkerEngine does not unload while it works", () =>
     await assert.rejects(result, { name: "AbortError" });
     assert.deepEqual([engine.isLoaded, bench.starts], [true, 1]);
   }, { keepAliveMs: 20 }));
+
+Deno.test("WorkerEngine frees what a request left after a while without one, and only then", () =>
+  withEngine(
+    async ({ engine }) => {
+      const count = async () => text((await engine.generate(request("count releases"))).frames[0]);
+      assert.equal(await count(), "0");
+      assert.equal(await count(), "0");
+      await new Promise((resolve) => setTimeout(resolve, 150));
+      assert.equal(await count(), "1");
+    },
+    {},
+    50,
+  ));

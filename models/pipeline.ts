@@ -188,4 +188,9 @@ export interface Pipeline extends Disposable {
    * @throws {OutOfMemoryError} when they do not fit; the model is as it was then
    */
   prepare(adapters: readonly AppliedAdapter[]): Promise<void>;
+  /**
+   * Frees what is kept for the next request of the same kind, where that takes more than this many bytes of the
+   * device; weights and adapters stay.
+   */
+  release(bytes: number): void;
 }

@@ -9,6 +9,18 @@ const FLUSH_BYTES = 64 * 1024 * 1024;
 /** Largest piece handed to one `writeBuffer`; bigger ones are slower. */
 const WRITE_CHUNK_BYTES = 8 * 1024 * 1024;
 
+/**
+ * Compiled pipelines that are kept for programs to come, those used last: a software adapter takes 2 to 4 MB for each,
+ * and there is one for every number of bindings that a size leads to.
+ */
+const KEPT_PIPELINES = { software: 128, gpu: 1024 };
+
+interface CompiledPipeline {
+  readonly pipeline: GPUComputePipeline;
+  /** Counted over the device's life. */
+  readonly number: number;
+}
+
 /** What the adapter says of itself. */
 export interface AdapterDescription {
   /** Marketing name, as the driver gives it. */
@@ -59,7 +71,8 @@ export class Device {
   readonly lost: Promise<DeviceLostError>;
   #target: Target;
   readonly #maxBytes: number;
-  readonly #pipelines = new Map<string, GPUComputePipeline>();
+  /** By source; the one used last is the last. */
+  readonly #pipelines = new Map<string, CompiledPipeline>();
   #allocatedBytes = 0;
   #peakBytes = 0;
   #unflushedBytes = 0;
@@ -167,18 +180,35 @@ export class Device {
     buffer.destroy();
   }
 
-  /** The pipeline of a WGSL source, compiled on first use. */
-  pipeline(label: string, wgsl: string): GPUComputePipeline {
+  /**
+   * The pipeline of a WGSL source, compiled on first use.
+   *
+   * @param bindings of its only group, in order; the source says as much but for dynamic offsets
+   */
+  pipeline(
+    label: string,
+    wgsl: string,
+    bindings: readonly GPUBufferBindingLayout[] = [],
+  ): GPUComputePipeline {
     const cached = this.#pipelines.get(wgsl);
-    if (cached) return cached;
+    if (cached) {
+      this.#pipelines.delete(wgsl);
+      this.#pipelines.set(wgsl, cached);
+      return cached.pipeline;
+    }
     const module = this.gpuDevice.createShaderModule({ label, code: wgsl });
+    const group = this.gpuDevice.createBindGroupLayout({
+      label,
+      entries: bindings.map((buffer, binding) => ({ binding, visibility: COMPUTE, buffer })),
+    });
     const pipeline = this.gpuDevice.createComputePipeline({
       label,
-      layout: "auto",
+      layout: this.gpuDevice.createPipelineLayout({ label, bindGroupLayouts: [group] }),
       compute: { module, entryPoint: "main" },
     });
-    this.counters.pipelines++;
-    this.#pipelines.set(wgsl, pipeline);
+    this.#pipelines.set(wgsl, { pipeline, number: this.counters.pipelines++ });
+    const [oldest] = this.#pipelines.keys();
+    if (this.#pipelines.size > this.#keptPipelines) this.#pipelines.delete(oldest!);
     return pipeline;
   }
 
@@ -197,7 +227,7 @@ export class Device {
     this.gpuDevice.pushErrorScope("out-of-memory");
     this.gpuDevice.pushErrorScope("validation");
     const bytesBefore = this.#allocatedBytes;
-    const pipelinesBefore = this.#pipelines.size;
+    const pipelinesBefore = this.counters.pipelines;
     try {
       return create();
     } finally {
@@ -213,8 +243,14 @@ export class Device {
     }
   }
 
-  #forgetPipelines(keep: number): void {
-    for (const wgsl of [...this.#pipelines.keys()].slice(keep)) this.#pipelines.delete(wgsl);
+  get #keptPipelines(): number {
+    return this.adapter.isSoftware ? KEPT_PIPELINES.software : KEPT_PIPELINES.gpu;
+  }
+
+  #forgetPipelines(firstNumber: number): void {
+    for (const [wgsl, { number }] of this.#pipelines) {
+      if (number >= firstNumber) this.#pipelines.delete(wgsl);
+    }
   }
 
   /** Queues a write; data is copied before the call returns. Offsets and sizes are multiples of 4. */
@@ -324,6 +360,7 @@ export class Device {
 const STORAGE_USAGE = 0x80 | 0x08 | 0x04; // STORAGE | COPY_DST | COPY_SRC
 const STAGING_USAGE = 0x01 | 0x08; // MAP_READ | COPY_DST
 const MAP_READ = 0x01;
+const COMPUTE = 0x4; // GPUShaderStage.COMPUTE
 
 function typedError(error: GPUError, requestedBytes: number): Error {
   return error.constructor.name === "GPUOutOfMemoryError"

@@ -76,6 +76,21 @@ Deno.test("Device.guarded() throws WebGPU's report, else what the callback threw
   device.destroy();
 });
 
+Deno.test("Device.pipeline() forgets those that were not used for longest, beyond 128 in software", async () => {
+  const device = await openDevice({ forceFallbackAdapter: true });
+  const compile = (i: number) =>
+    device.pipeline(`${i}`, `@compute @workgroup_size(1) fn main() { let x = ${i}; }`);
+  for (let i = 0; i < 128; i++) compile(i);
+  compile(0);
+  compile(128);
+  const { pipelines } = device.counters;
+  compile(0);
+  assert.equal(device.counters.pipelines, pipelines, "used again");
+  compile(1);
+  assert.equal(device.counters.pipelines, pipelines + 1, "the oldest");
+  device.destroy();
+});
+
 Deno.test("Device.read() counts its copy while it lasts, and keeps to the byte budget", async () => {
   const device = await openDevice({ maxBytes: 1000 });
   const tensor = new Resident("tensor", [100]).allocate(device);

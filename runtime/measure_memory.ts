@@ -3,6 +3,7 @@
  * driver refuses one.
  */
 import type { Device } from "./device.ts";
+import { usableHostBytes } from "./host_memory.ts";
 
 /** Bytes of a buffer that is tried. */
 const CHUNK_BYTES = 256 * 1024 * 1024;
@@ -11,11 +12,17 @@ const USABLE_SHARE = 0.95;
 
 /**
  * Bytes of `wantedBytes` that can be allocated beside what already is. All of it is free again afterwards. A software
- * adapter is not asked, because it gives memory that the machine does not have; it has a budget.
+ * adapter is not asked, because it gives memory that the machine does not have: there the machine is.
+ *
+ * @param hostBytes of the machine's memory that tensors may take
  */
-export async function measureMemory(device: Device, wantedBytes: number): Promise<number> {
+export async function measureMemory(
+  device: Device,
+  wantedBytes: number,
+  hostBytes: () => number = usableHostBytes,
+): Promise<number> {
   const most = Math.max(0, Math.min(wantedBytes, device.availableBytes));
-  if (device.adapter.isSoftware) return most;
+  if (device.adapter.isSoftware) return Math.min(most, hostBytes());
   const { gpuDevice, target } = device;
   const chunkBytes = Math.min(CHUNK_BYTES, target.limits.maxBufferBytes);
   const buffers: GPUBuffer[] = [];

@@ -51,6 +51,7 @@ Deno.test("measureMemory() asks neither beyond a budget, nor a software adapter"
   assert.equal(budgeted.state.most, 300 * MIB);
   const software = deviceWith(Infinity, true, 400 * MIB);
   assert.equal(await measureMemory(software.device, 1000 * MIB), 400 * MIB);
+  assert.equal(await measureMemory(software.device, 1000 * MIB, () => 200 * MIB), 200 * MIB);
   assert.equal(software.state.most, 0);
 });
 

@@ -3,6 +3,7 @@ import { type BackendChoice, defaultBackend, type GpuBackend, gpuOf } from "./ba
 import { openFaster } from "./backends/race.ts";
 import { Device } from "./device.ts";
 import { NoAdapterError } from "./errors.ts";
+import { usableHostBytes } from "./host_memory.ts";
 import type { SubgroupMatrix, Target, TargetFeatures, TargetLimits } from "./target.ts";
 
 /** How to open a device. */
@@ -100,7 +101,7 @@ async function open(gpu: GPU, backend: GpuBackend, options: DeviceOptions): Prom
     choices: {},
   };
   const description = { ...names(info), vendor: info.vendor, isSoftware, backend };
-  const maxBytes = options.maxBytes ?? (isSoftware ? freeHostBytes() : Infinity);
+  const maxBytes = options.maxBytes ?? (isSoftware ? usableHostBytes() : Infinity);
   return new Device(device, target, description, maxBytes);
 }
 
@@ -130,11 +131,6 @@ function subgroupMatrices(info: GPUAdapterInfo): SubgroupMatrix[] {
     n: config.N,
     k: config.K,
   }));
-}
-
-/** A software adapter never says that memory ran out: the system ends the process instead. */
-function freeHostBytes(): number {
-  return Math.floor(Deno.systemMemoryInfo().available * 0.9);
 }
 
 function tighter(own: TargetLimits, wanted: Partial<TargetLimits>): TargetLimits {

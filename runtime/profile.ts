@@ -108,10 +108,10 @@ export async function profileProgram(program: Program): Promise<ProfileRow[]> {
     for (let start = 0; start < prepared.length; start += size) {
       const part = prepared.slice(start, start + size);
       const encoder = device.gpuDevice.createCommandEncoder({ label: `profile ${program.name}` });
-      part.forEach(({ pipeline, bindGroup, planned }, i) => {
+      part.forEach(({ pipeline, bindGroup, paramOffset, planned }, i) => {
         const pass = encoder.beginComputePass({ timestampWrites: recorder.writes(i) });
         pass.setPipeline(pipeline);
-        pass.setBindGroup(0, bindGroup);
+        pass.setBindGroup(0, bindGroup, [paramOffset]);
         pass.dispatchWorkgroups(...planned.workgroups);
         pass.end();
       });

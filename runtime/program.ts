@@ -26,8 +26,10 @@ export interface PreparedDispatch {
   readonly planned: PlannedDispatch;
   /** The compiled kernel. */
   readonly pipeline: GPUComputePipeline;
-  /** Its tensors and parameters. */
+  /** Its tensors, and the program's parameters. */
   readonly bindGroup: GPUBindGroup;
+  /** Where its own parameters begin, in bytes: the dynamic offset of the bind group. */
+  readonly paramOffset: number;
 }
 
 /** How work may be stopped. */
@@ -70,10 +72,10 @@ export class Program {
     const encoder = this.device.gpuDevice.createCommandEncoder({ label: this.name });
     const pass = encoder.beginComputePass({ label: this.name });
     let current: GPUComputePipeline | undefined;
-    for (const { pipeline, bindGroup, planned } of this.submits[index]!) {
+    for (const { pipeline, bindGroup, paramOffset, planned } of this.submits[index]!) {
       if (pipeline !== current) pass.setPipeline(pipeline);
       current = pipeline;
-      pass.setBindGroup(0, bindGroup);
+      pass.setBindGroup(0, bindGroup, [paramOffset]);
       pass.dispatchWorkgroups(...planned.workgroups);
     }
     pass.end();
@@ -207,6 +209,36 @@ export async function instantiate(
 
 const PARAM_USAGE = 0x40 | 0x08; // UNIFORM | COPY_DST
 
+/** A dispatch's kernel, whichever part of its grid runs. */
+type BoundKernel = Pick<PreparedDispatch, "pipeline" | "bindGroup">;
+
+function bindKernel(
+  part: PlannedDispatch,
+  planned: PlannedProgram,
+  workspace: Workspace,
+  params: GPUBuffer,
+  device: Device,
+): BoundKernel {
+  const { dispatch } = part;
+  const types: GPUBufferBindingLayout[] = [{ type: "uniform", hasDynamicOffset: true }];
+  const size = roundUp(paramBytesOf(dispatch), 16);
+  const entries: GPUBindGroupEntry[] = [{ binding: 0, resource: { buffer: params, size } }];
+  for (const [i, tensor] of dispatch.tensors.entries()) {
+    const isRead = dispatch.kernel.buffers[i]!.access === "read";
+    for (const window of windowsOf(tensor, planned, part, workspace)) {
+      types.push({ type: isRead ? "read-only-storage" : "storage" });
+      entries.push({ binding: entries.length, resource: window });
+    }
+  }
+  const pipeline = device.pipeline(
+    dispatch.kernel.name,
+    kernelSource(dispatch, device.target),
+    types,
+  );
+  const layout = pipeline.getBindGroupLayout(0);
+  return { pipeline, bindGroup: device.bindGroup({ label: dispatch.label, layout, entries }) };
+}
+
 function prepareProgram(
   name: string,
   planned: PlannedProgram,
@@ -217,36 +249,21 @@ function prepareProgram(
 ): Program {
   const bytes = new DataView(new ArrayBuffer(planned.paramBytes));
   let block = 0;
-  // A dispatch may be cut into thousands of parts.
-  const pipelines = new Map<Dispatch, GPUComputePipeline>();
+  // A dispatch may be cut into thousands of parts, which differ in their parameters only.
+  const bound = new Map<Dispatch, BoundKernel>();
   const submits = planned.submits.map((dispatches) =>
     dispatches.map((part): PreparedDispatch => {
       throwIfCancelled(control);
       const { dispatch } = part;
-      const offset = block * PARAM_STRIDE;
+      const paramOffset = block * PARAM_STRIDE;
       block += paramBlocks(dispatch);
-      writeParams(bytes, offset, part);
-      let pipeline = pipelines.get(dispatch);
-      if (!pipeline) {
-        const wgsl = kernelSource(dispatch, device.target);
-        pipeline = device.pipeline(dispatch.kernel.name, wgsl);
-        pipelines.set(dispatch, pipeline);
+      writeParams(bytes, paramOffset, part);
+      let kernel = bound.get(dispatch);
+      if (!kernel) {
+        kernel = bindKernel(part, planned, workspace, params, device);
+        bound.set(dispatch, kernel);
       }
-      const entries: GPUBindGroupEntry[] = [{
-        binding: 0,
-        resource: { buffer: params, offset, size: roundUp(paramBytesOf(dispatch), 16) },
-      }];
-      for (const tensor of dispatch.tensors) {
-        for (const window of windowsOf(tensor, planned, part, workspace)) {
-          entries.push({ binding: entries.length, resource: window });
-        }
-      }
-      const bindGroup = device.bindGroup({
-        label: dispatch.label,
-        layout: pipeline.getBindGroupLayout(0),
-        entries,
-      });
-      return { planned: part, pipeline, bindGroup };
+      return { planned: part, ...kernel, paramOffset };
     })
   );
   device.write(params, 0, new Uint8Array(bytes.buffer));

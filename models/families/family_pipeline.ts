@@ -188,6 +188,11 @@ export abstract class FamilyPipeline<
   }
 
   /** @inheritdoc */
+  release(bytes: number): void {
+    this.#memory.release(bytes);
+  }
+
+  /** @inheritdoc */
   async generate(request: PipelineRequest, control: PipelineControl = {}): Promise<PipelineResult> {
     const { device } = this.#memory;
     checkRequest(request, this.info);

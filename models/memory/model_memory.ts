@@ -1,6 +1,7 @@
 /** A model's weights on the device, the adapters that change them, and sessions of the last kind of request. */
 import {
   type Device,
+  freeHostBytes,
   measureMemory,
   OutOfMemoryError,
   type Resident,
@@ -140,7 +141,9 @@ export class ModelMemory<Session extends PlannedSession> {
     { subject, advice }: { readonly subject: string; readonly advice: string },
     control: RunControl = {},
   ): Promise<Session> {
-    const known = this.#sessions.find(key, this.#adapters.key);
+    // What a request of another kind left behind is no part of this one's peak.
+    if (this.#sessions.dropOthers(key)) this.device.resetPeak();
+    const known = this.#sessions.find(this.#adapters.key);
     if (known) return known;
     if (this.#isAlone) this.#sessions.clear();
     let found = await this.#choose(candidates);
@@ -167,8 +170,14 @@ export class ModelMemory<Session extends PlannedSession> {
     this.#options = options;
     const { plan, budgetBytes } = await this.#choose(candidates);
     const { availableBytes } = device;
-    const isKnown = Number.isFinite(availableBytes);
-    return this.#report(plan, isKnown ? Math.max(budgetBytes, availableBytes) : budgetBytes);
+    const isMore = plan.peakBytes <= budgetBytes && Number.isFinite(availableBytes);
+    return this.#report(plan, isMore ? Math.max(budgetBytes, availableBytes) : budgetBytes);
+  }
+
+  /** Frees the sessions where all but the weights takes more than this many bytes on the device. */
+  release(bytes: number): void {
+    const weights = this.#weights().filter((weight) => weight.isAllocated);
+    if (this.device.allocatedBytes - bytesOf(weights) > bytes) this.#sessions.clear();
   }
 
   /** Frees all sessions, and what adapters have beside the weights; weights stay. */
@@ -252,7 +261,7 @@ export class ModelMemory<Session extends PlannedSession> {
 
   #pinAll(weights: readonly Resident[]): void {
     const missing = weights.filter((weight) => !weight.isPinned);
-    const { available } = Deno.systemMemoryInfo();
+    const available = freeHostBytes();
     if (bytesOf(missing) > available * HOST_SHARE) {
       this.#options.onNote?.(
         `Weights are read from the file each time: copies of them in host memory would take ${

@@ -17,14 +17,19 @@ export class SessionCache<Session extends PlannedSession> {
   readonly #sessions = new Map<string, Session>();
   #kind = "";
 
+  /** Drops the sessions of other kinds; false when there were none. */
+  dropOthers(kind: string): boolean {
+    const had = kind !== this.#kind && this.clear();
+    this.#kind = kind;
+    return had;
+  }
+
   /**
-   * The session for a kind of request, or nothing; those of other kinds are dropped.
+   * The session of the kind that was last asked for, or nothing.
    *
    * @param adapters key of the adapters
    */
-  find(kind: string, adapters: string): Session | undefined {
-    if (kind !== this.#kind) this.clear();
-    this.#kind = kind;
+  find(adapters: string): Session | undefined {
     const session = this.#sessions.get(adapters);
     if (session) this.#place(adapters, session);
     return session;

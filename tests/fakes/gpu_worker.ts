@@ -29,7 +29,13 @@ scope.onmessage = ({ data }): void => {
   if (data.type === "open") open(data.model);
   else if (data.type === "generate") generate(data);
   else if (data.type === "prepare") prepare(data.adapters);
+  else if (data.type === "release") {
+    releases++;
+    post({ type: "released" });
+  }
 };
+
+let releases = 0;
 
 const adapters = new Map<string, Adapter>();
 
@@ -100,7 +106,7 @@ function generate(
   }
   const data = prompt === "colour"
     ? Uint8Array.from({ length: width * height * 3 }, (_, index) => colour >> (index % 3 * 8))
-    : new TextEncoder().encode(prompt);
+    : new TextEncoder().encode(prompt === "count releases" ? `${releases}` : prompt);
   post({ type: "frame", data, index: 0 });
   post({
     type: "generated",

@@ -40,6 +40,17 @@ Deno.test("WanPipeline.generate() creates nothing on the device for a second req
     assert.deepEqual(again.latents, first.latents, "nothing of the second request is left");
   }));
 
+Deno.test("WanPipeline.release() frees a session that takes more than it may, not a smaller one", () =>
+  withPipeline(async ({ device, pipeline, weightBytes }) => {
+    const { latents } = await pipeline.generate(REQUEST);
+    const { allocatedBytes } = device;
+    pipeline.release(allocatedBytes - weightBytes);
+    assert.equal(device.allocatedBytes, allocatedBytes);
+    pipeline.release(allocatedBytes - weightBytes - 1);
+    assert.equal(device.allocatedBytes, weightBytes);
+    assert.deepEqual((await pipeline.generate(REQUEST)).latents, latents);
+  }));
+
 Deno.test("WanPipeline.generate() gives the same where nothing can be shown in place", async () => {
   const latents: Float32Array[] = [];
   for (const offsetAlignment of [32, 2 ** 30]) {

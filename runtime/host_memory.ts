@@ -1,0 +1,89 @@
+/** How much of the machine's memory this process may still take: what is free, within the limits of its cgroups. */
+
+/** Gives a file's text, or nothing where it cannot be read. */
+type ReadText = (path: string) => string | undefined;
+
+/** The files of one version of Linux's memory cgroups. */
+interface CgroupFiles {
+  /** Where the hierarchy lies. */
+  readonly root: string;
+  readonly limit: string;
+  readonly usage: string;
+  /** What memory.stat calls cached file contents that the kernel gives up when memory is short. */
+  readonly reclaimable: string;
+}
+
+const VERSION_1: CgroupFiles = {
+  root: "/sys/fs/cgroup/memory",
+  limit: "memory.limit_in_bytes",
+  usage: "memory.usage_in_bytes",
+  reclaimable: "total_inactive_file",
+};
+
+const VERSION_2: CgroupFiles = {
+  root: "/sys/fs/cgroup",
+  limit: "memory.max",
+  usage: "memory.current",
+  reclaimable: "inactive_file",
+};
+
+/** What programs take beside their tensors: traces, compiled kernels, pixels on their way to a file. */
+const OWN_BYTES = 512e6;
+/** Part of the free memory that is left to them where there is little, and to others where there is much. */
+const SMALLEST_SHARE = 0.1;
+const LARGEST_SHARE = 0.5;
+
+/**
+ * Bytes of host memory that tensors may take. A software adapter never says that memory ran out: the system ends the
+ * process instead.
+ */
+export function usableHostBytes(free: number = freeHostBytes()): number {
+  const kept = Math.min(Math.max(OWN_BYTES, free * SMALLEST_SHARE), free * LARGEST_SHARE);
+  return Math.floor(free - kept);
+}
+
+/** Bytes of host memory that this process may still take. */
+export function freeHostBytes(
+  { available }: Pick<Deno.SystemMemoryInfo, "available"> = Deno.systemMemoryInfo(),
+  readText: (path: string) => string | undefined = readTextOrNothing,
+): number {
+  const free = cgroupsOf(readText("/proc/self/cgroup") ?? "")
+    .map(({ files, folder }) => freeBytesOf(files, folder, readText));
+  return Math.max(0, Math.min(available, ...free));
+}
+
+/** The process's memory cgroups and all that they lie in, whose limits count as well. */
+function cgroupsOf(list: string): { readonly files: CgroupFiles; readonly folder: string }[] {
+  return list.split("\n").flatMap((line) => {
+    // hierarchy-ID:controllers:path, of version 2 without an ID and controllers
+    const [, id, controllers, path] = /^(\d+):([^:]*):(.*)$/.exec(line) ?? [];
+    if (path === undefined) return [];
+    const files = id === "0" ? VERSION_2 : VERSION_1;
+    if (files === VERSION_1 && !controllers!.split(",").includes("memory")) return [];
+    // Inside a container the path may be the host's, and the container's own group is the root.
+    const names = path.split("/").filter((name) => name !== "");
+    return Array.from({ length: names.length + 1 }, (_, depth) => ({
+      files,
+      folder: [files.root, ...names.slice(0, depth)].join("/"),
+    }));
+  });
+}
+
+function freeBytesOf(files: CgroupFiles, folder: string, readText: ReadText): number {
+  const numberIn = (name: string) => Number(readText(`${folder}/${name}`)?.trim() || NaN);
+  const limit = numberIn(files.limit);
+  // Version 2 says "max" where there is no limit, version 1 a number beyond any machine.
+  if (Number.isNaN(limit)) return Infinity;
+  const usage = numberIn(files.usage) || 0;
+  const pattern = new RegExp(`^${files.reclaimable} (\\d+)$`, "m");
+  const reclaimable = Number(pattern.exec(readText(`${folder}/memory.stat`) ?? "")?.[1] ?? 0);
+  return limit - usage + reclaimable;
+}
+
+function readTextOrNothing(path: string): string | undefined {
+  try {
+    return Deno.readTextFileSync(path);
+  } catch {
+    return undefined;
+  }
+}
