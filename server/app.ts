@@ -16,7 +16,8 @@ import { ApiError } from "./contract/errors.ts";
 import { EngineState } from "./engine_state.ts";
 import type { PromptEnhancer } from "./enhancer.ts";
 import { JobQueue } from "./jobs/job_queue.ts";
-import { JobStore } from "./jobs/job_store.ts";
+import type { JobStore } from "./jobs/job_store.ts";
+import { SqliteJobStore } from "./jobs/sqlite_store.ts";
 import type { Log } from "./log.ts";
 import { LoraFiles } from "./loras/lora_files.ts";
 import { ServerLoras } from "./loras/server_loras.ts";
@@ -76,7 +77,7 @@ export function createApp(options: AppOptions): App {
  * @returns both
  */
 export function createService(options: AppOptions): { app: App; services: Services } {
-  const store = options.jobs?.store ?? new JobStore();
+  const store = options.jobs?.store ?? SqliteJobStore.inMemory();
   let ffmpeg: Promise<Ffmpeg> | undefined;
   const shared = {
     engine: options.engine instanceof EngineState
@@ -103,7 +104,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
   };
   const { settings } = services;
   const app: App = new Hono<AppEnv>();
-  queue.onEnd((id) => noteEnd(id, services));
+  queue.onEnd((id) => void noteEnd(id, services).catch(() => {}));
 
   app.use(async (c, next) => {
     const since = performance.now();
@@ -168,8 +169,8 @@ export function createService(options: AppOptions): { app: App; services: Servic
 }
 
 /** Counts a job that has ended, and tells the log. */
-function noteEnd(id: string, { store, metrics, log }: Services): void {
-  const record = store.get(id);
+async function noteEnd(id: string, { store, metrics, log }: Services): Promise<void> {
+  const record = await store.get(id);
   if (!record) return;
   metrics.job(record);
   const { kind, status, startedAt, endedAt, error } = record;

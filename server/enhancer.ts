@@ -6,6 +6,7 @@
 
 import { z } from "zod";
 import { ApiError } from "./contract/errors.ts";
+import { MAX_PROMPT_LENGTH } from "./contract/sampling.ts";
 
 /** What a prompt is for, as the language model is told. */
 export type EnhancerTask = "image" | "image_edit" | "video";
@@ -15,6 +16,9 @@ const SYSTEM_PROMPT =
   "text, named style and label of a reference, and answer in the language of the prompt. For the " +
   "task image_edit, describe nothing but the change that is asked for. For the task video, keep " +
   "motion and timing. Answer with the rewritten prompt alone.";
+
+/** Longest reply that is read, in UTF-16 units; reasoning may come with the prompt. */
+const MAX_REPLY_LENGTH = 2 ** 20;
 
 /** Keys of the wire request that a configuration may not touch. */
 const RESERVED = ["model", "messages", "stream", "n", "tools", "tool_choice"];
@@ -33,7 +37,7 @@ const replySchema = z.looseObject({
   choices: z.tuple([
     z.looseObject({
       finish_reason: z.literal("stop"),
-      message: z.looseObject({ content: z.string().trim().min(1) }),
+      message: z.looseObject({ content: z.string().trim().min(1).max(MAX_PROMPT_LENGTH) }),
     }),
   ], z.unknown()),
 });
@@ -131,10 +135,7 @@ async function ask(
       await response.body?.cancel();
       throw new Error(`status ${response.status}`);
     }
-    reply = await response.json().catch((error) => {
-      if (error instanceof SyntaxError) return undefined;
-      throw error;
-    });
+    reply = await readReply(response);
   } catch {
     signal.throwIfAborted();
     if (timeout.aborted) throw failed(504, "Prompt enhancer timed out");
@@ -147,6 +148,20 @@ async function ask(
     "Prompt enhancer did not return a complete, nonempty text response; check its template and " +
       "token limit",
   );
+}
+
+/** The JSON of a reply; undefined when it is none, or too long to be an answer to this. */
+async function readReply({ body }: Response): Promise<unknown> {
+  let text = "";
+  for await (const part of body?.pipeThrough(new TextDecoderStream()) ?? []) {
+    text += part;
+    if (text.length > MAX_REPLY_LENGTH) return undefined;
+  }
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 function failed(status: 502 | 504, message: string): ApiError {

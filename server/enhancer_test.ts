@@ -57,6 +57,16 @@ const BAD_REPLIES: [title: string, answer: () => Response, status: number, text:
   ["cut off", () => reply("half", "length"), 502, "Prompt enhancer did not return a complete"],
   ["blank", () => reply("  "), 502, "Prompt enhancer did not return a complete"],
   ["not text", () => reply(5), 502, "Prompt enhancer did not return a complete"],
+  ["longer than a prompt", () => reply("x".repeat(40_000)), 502, "Prompt enhancer did not return"],
+  [
+    "endless",
+    () => {
+      const chunk = new TextEncoder().encode("x".repeat(65_536));
+      return new Response(new ReadableStream({ pull: (stream) => stream.enqueue(chunk) }));
+    },
+    502,
+    "Prompt enhancer did not return",
+  ],
   ["not JSON", () => new Response("<html>"), 502, "Prompt enhancer did not return a complete"],
   [
     "a refusal",

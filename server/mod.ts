@@ -30,7 +30,8 @@ export {
 } from "./inputs/local_inputs.ts";
 export type { FormLimits } from "./inputs/multipart.ts";
 export { JobQueue, type JobQueueOptions } from "./jobs/job_queue.ts";
-export { JobStore } from "./jobs/job_store.ts";
+export type { JobStore } from "./jobs/job_store.ts";
+export { openJobStore } from "./jobs/open_store.ts";
 export { DEFAULT_PORT } from "./listen.ts";
 export {
   createLog,

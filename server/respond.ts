@@ -6,6 +6,8 @@
 
 import type { Log } from "./log.ts";
 import { ApiError, internalError } from "./contract/errors.ts";
+import { RecordsBusyError } from "./jobs/job_store.ts";
+import { recordsBusy } from "./storage/write_error.ts";
 
 /**
  * The answer to a failure. What is not meant for clients goes to the log instead.
@@ -20,6 +22,7 @@ export function toApiError(
   requestId: string,
   log: Log,
 ): ApiError {
+  if (error instanceof RecordsBusyError) return toApiError(recordsBusy(error), requestId, log);
   if (error instanceof ApiError) {
     // The cause of a failure that was foreseen: its place in the code tells nothing.
     const { cause } = error;

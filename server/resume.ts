@@ -4,30 +4,40 @@
  * @module
  */
 
+import { endOf, isStopping } from "./jobs/job_end.ts";
+import { DAMAGED, INTERRUPTED, type JobError, type JobRecord } from "./jobs/job_store.ts";
 import { toApiError } from "./respond.ts";
 import type { Services } from "./services.ts";
 
 /**
- * Queues every job that was left, the oldest first. Their ends are in their records.
+ * Queues jobs that were left. Their ends are in their records.
  *
  * @param services records, queue and what jobs do
+ * @param records of the jobs, the oldest first
  */
-export function resumeJobs({ store, queue, runners, log }: Services): void {
-  const jobs = store.adopted();
-  for (const record of jobs) {
+export async function resumeJobs(
+  { store, queue, runners, log }: Services,
+  records: readonly JobRecord[],
+): Promise<void> {
+  let queued = 0;
+  for (const record of records) {
+    const fail = (error: JobError) =>
+      store.update(record.id, { status: "failed", endedAt: Date.now(), error });
     const job = runners.again(record);
-    if (job) {
-      queue.run(job).catch((error) => toApiError(error, record.id, log));
-      continue;
+    if (record.error?.code === DAMAGED.code) await fail(DAMAGED);
+    else if (!job) {
+      const message = `Cannot run the job again: this server makes no "${record.kind}"`;
+      await fail({ code: INTERRUPTED.code, message });
+    } else {
+      try {
+        const { outcome } = await queue.add(job);
+        queued++;
+        outcome.catch((error) => toApiError(error, record.id, log));
+      } catch (error) {
+        // What a stopping server refuses is left for the next one.
+        if (!isStopping(error)) await store.update(record.id, endOf(error));
+      }
     }
-    store.update(record.id, {
-      status: "failed",
-      endedAt: Date.now(),
-      error: {
-        code: "interrupted",
-        message: `Cannot run the job again: this server makes no "${record.kind}"`,
-      },
-    });
   }
-  if (jobs.length > 0) log(`Queued ${jobs.length} jobs again that were left unfinished`);
+  if (queued > 0) log(`Queued ${queued} jobs again that were left unfinished`);
 }

@@ -6,6 +6,7 @@
 
 import { removeLeftInputs } from "./inputs/left_inputs.ts";
 import type { JobStore } from "./jobs/job_store.ts";
+import { DAMAGED } from "./jobs/job_store.ts";
 import type { Services } from "./services.ts";
 import type { ResultStorage, StoredFile } from "./storage/result_storage.ts";
 
@@ -52,10 +53,12 @@ export function startSweeping(services: Services): () => void {
  * @param store records
  * @returns true when no record leads to it, and none will; false for files that are not ours
  */
-export function isLeftOver(name: string, store: JobStore): boolean {
+export async function isLeftOver(name: string, store: JobStore): Promise<boolean> {
   const id = /^((?:img|video)_[0-9a-f-]{36})[_.]/.exec(name)?.[1];
   if (id === undefined) return false;
-  const status = store.get(id)?.status;
+  const { status, error } = await store.get(id) ?? {};
+  // Nobody knows any more what became of that job.
+  if (error?.code === DAMAGED.code) return false;
   if (status === "failed" || status === "cancelled") return true;
   // A job that is to run again writes its file anew.
   return name.endsWith(".part") && status !== "in_progress";
@@ -77,7 +80,7 @@ export async function sweep(
 ): Promise<number> {
   let removed = 0;
   for (;;) {
-    const jobs = store.endedBefore(before, BATCH);
+    const jobs = await store.endedBefore(before, BATCH);
     let left = jobs.length;
     for (const { id, result } of jobs) {
       const { files = [] } = (result ?? {}) as { files?: StoredFile[] };
@@ -86,7 +89,7 @@ export async function sweep(
       } catch {
         continue;
       }
-      store.delete(id);
+      await store.delete(id);
       left--;
       removed++;
     }

@@ -1,9 +1,9 @@
 import { strict as assert } from "node:assert";
-import { JobStore } from "./jobs/job_store.ts";
+import { SqliteJobStore } from "./jobs/sqlite_store.ts";
 import { isLeftOver } from "./retention.ts";
 
-Deno.test("isLeftOver() takes files of jobs that failed, and halves that nobody writes", () => {
-  const store = new JobStore();
+Deno.test("isLeftOver() takes files of jobs that failed, and halves that nobody writes", async () => {
+  const store = SqliteJobStore.inMemory();
   const part = `${crypto.randomUUID()}.part`;
   const expected = {
     queued: [false, true],
@@ -14,17 +14,17 @@ Deno.test("isLeftOver() takes files of jobs that failed, and halves that nobody 
   } as const;
   for (const [status, [whole, half]] of Object.entries(expected)) {
     const id = `img_${crypto.randomUUID()}`;
-    store.insert({ id, kind: "image", request: {} });
-    store.update(id, { status: status as keyof typeof expected });
-    assert.equal(isLeftOver(`${id}.png`, store), whole, status);
-    assert.equal(isLeftOver(`${id}_1.png`, store), whole, status);
-    assert.equal(isLeftOver(`${id}.png.${part}`, store), half, status);
+    await store.insert({ id, kind: "image", request: {}, summary: null });
+    await store.update(id, { status: status as keyof typeof expected });
+    assert.equal(await isLeftOver(`${id}.png`, store), whole, status);
+    assert.equal(await isLeftOver(`${id}_1.png`, store), whole, status);
+    assert.equal(await isLeftOver(`${id}.png.${part}`, store), half, status);
   }
   const unknown = `video_${crypto.randomUUID()}`;
-  assert.equal(isLeftOver(`${unknown}.mp4`, store), false);
-  assert.equal(isLeftOver(`${unknown}.mp4.${part}`, store), true);
+  assert.equal(await isLeftOver(`${unknown}.mp4`, store), false);
+  assert.equal(await isLeftOver(`${unknown}.mp4.${part}`, store), true);
   for (const name of ["jobs.sqlite", "holiday.png", "holiday.png.part", ".server-x.lock"]) {
-    assert.equal(isLeftOver(name, store), false, name);
+    assert.equal(await isLeftOver(name, store), false, name);
   }
-  store.close();
+  await store.close();
 });

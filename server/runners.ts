@@ -15,12 +15,14 @@ import {
   runImageJob,
   toImageResult,
 } from "./images/image_job.ts";
+import { PromptRewrite } from "./prompt_rewrite.ts";
 import type { NewJob } from "./jobs/job.ts";
 import type { JobRecord } from "./jobs/job_store.ts";
 import type { ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
 import type { Ffmpeg } from "../media/video/mod.ts";
 import { runVideoJob, type VideoResult } from "./videos/video_job.ts";
+import { videoSummary } from "./videos/video_record.ts";
 import type { VideoRequest } from "./videos/video_request.ts";
 
 /** How often the events of a video show it unfinished. */
@@ -46,6 +48,8 @@ export interface JobOf<T> {
   readonly id: string;
   /** What was asked for. */
   readonly request: T;
+  /** The prompt as it was rewritten, where that is done already. */
+  readonly revisedPrompt?: string | null | undefined;
 }
 
 /** Makes jobs of requests. */
@@ -65,22 +69,24 @@ export class Runners {
    * @returns for the queue
    */
   image(
-    { id, request }: JobOf<ImageRequest>,
+    { id, request, revisedPrompt }: JobOf<ImageRequest>,
     onOutput?: (output: ImageOutput, index: number) => void,
   ): NewJob<ImageOutcome> {
     const { engine, settings, storage, enhancer } = this.#services;
+    const task = request.images.length > 0 ? "image_edit" : "image";
+    const rewrite = new PromptRewrite(request, { enhancer, task, revisedPrompt });
     return {
       id,
       kind: "image",
-      request,
+      request: toKeep(request),
+      summary: null,
+      prepare: (signal) => rewrite.prepare(signal),
       work: (context) =>
         runImageJob({
           engine: engine.engine,
-          request,
+          request: rewrite.request,
           model: settings.servedModelName,
           storage,
-          enhance: enhancer && ((prompt, signal) =>
-            enhancer.enhance(prompt, request.images.length > 0 ? "image_edit" : "image", signal)),
           ...(onOutput ? { onOutput } : {}),
         }, context),
       toRecord: toImageResult,
@@ -94,16 +100,19 @@ export class Runners {
    * @param job its id and request
    * @returns for the queue
    */
-  video({ id, request }: JobOf<VideoRequest>): NewJob<VideoResult> {
-    const { engine, storage, ffmpeg } = this.#services;
+  video({ id, request, revisedPrompt }: JobOf<VideoRequest>): NewJob<VideoResult> {
+    const { engine, storage, ffmpeg, enhancer } = this.#services;
+    const rewrite = new PromptRewrite(request, { enhancer, task: "video", revisedPrompt });
     return {
       id,
       kind: "video",
-      request,
+      request: toKeep(request),
+      summary: videoSummary(request),
+      prepare: (signal) => rewrite.prepare(signal),
       work: async (context) =>
         runVideoJob({
           engine: engine.engine,
-          request,
+          request: rewrite.request,
           storage: storage!,
           ffmpeg: await ffmpeg(),
           previews: VIDEO_PREVIEWS,
@@ -121,19 +130,17 @@ export class Runners {
    * @param record of a job that has not ended
    * @returns for the queue; nothing for a kind that this version does not know
    */
-  again({ id, kind, request }: JobRecord): NewJob<unknown> | undefined {
-    if (kind === "image") {
-      return {
-        ...this.image({ id, request: request as ImageRequest }),
-        isRecorded: true,
-      } as NewJob<unknown>;
-    }
-    if (kind === "video" && this.#services.storage) {
-      return {
-        ...this.video({ id, request: request as VideoRequest }),
-        isRecorded: true,
-      } as NewJob<unknown>;
-    }
-    return undefined;
+  again({ id, kind, request, revisedPrompt }: JobRecord): NewJob<unknown> | undefined {
+    const job = kind === "image"
+      ? this.image({ id, request: request as ImageRequest, revisedPrompt })
+      : kind === "video" && this.#services.storage
+      ? this.video({ id, request: request as VideoRequest, revisedPrompt })
+      : undefined;
+    return job && { ...job, isRecorded: true } as NewJob<unknown>;
   }
+}
+
+/** A request without what was of use to its client alone, and may have any length. */
+function toKeep<T extends { ignored: string[] }>(request: T): T {
+  return { ...request, ignored: [] };
 }

@@ -12,7 +12,9 @@ import { EngineState } from "./engine_state.ts";
 import type { PromptEnhancer } from "./enhancer.ts";
 import { InputFolder } from "./inputs/input_folder.ts";
 import { JobQueue } from "./jobs/job_queue.ts";
-import { JobStore } from "./jobs/job_store.ts";
+import type { JobRecord } from "./jobs/job_store.ts";
+import { watchNeighbours } from "./jobs/neighbours.ts";
+import { openJobStore } from "./jobs/open_store.ts";
 import type { ServerLoras } from "./loras/server_loras.ts";
 import type { StartLora } from "./loras/start_loras.ts";
 import { listen, type Listener } from "./listen.ts";
@@ -22,6 +24,7 @@ import { startSweeping } from "./retention.ts";
 import { DEFAULT_MAX_QUEUE, type ServerSettings } from "./settings.ts";
 import { LocalStorage } from "./storage/local.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
+import { describeWriteError } from "./storage/write_error.ts";
 import { S3Storage } from "./storage/s3.ts";
 import type { S3Settings } from "./storage/s3_settings.ts";
 
@@ -88,7 +91,7 @@ const CLOSE_MS = 3000;
 export async function startServer(options: StartOptions): Promise<RunningServer> {
   const { outputPath = "outputs", log = () => {} } = options;
   const resumes = options.resumeJobs === true;
-  const store = new JobStore(outputPath === "" ? undefined : outputPath, { adopt: resumes });
+  const store = await openJobStore(outputPath || undefined, { adopts: resumes, log });
   const inputRoot = options.inputSavePath ||
     (outputPath === ""
       ? join(tmpdir(), `denoise-inputs-${crypto.randomUUID()}`)
@@ -117,26 +120,33 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
   });
 
   let listener: Listener;
+  let left: JobRecord[];
   try {
+    left = await store.reap();
     listener = await listen(app, { ...options, log });
   } catch (error) {
-    store.close();
+    await store.close();
     throw error;
   }
   options.openEngine((fraction) => engine.progress = fraction)
     .then((loaded) => withLoras(loaded, services.loras, options.loras ?? []))
     .then(opened.resolve, opened.reject);
-  if (resumes) resumeJobs(services);
+  await resumeJobs(services, left);
+  const stopWatching = watchNeighbours(services, {
+    take: (jobs) => resumeJobs(services, jobs),
+    fail: (error) => log(`Cannot read the records of jobs: ${describeWriteError(error)}`),
+  });
   const stopSweeping = startSweeping(services);
 
   let closing: Promise<void> | undefined;
   const close = async () => {
     stopSweeping();
+    stopWatching();
     await queue.close(options.graceMs ?? 10_000);
     await listener.close(CLOSE_MS);
     if (engine.status === "ready") await within(CLOSE_MS, engine.engine.close());
     else void opened.promise.then((late) => late.close(), () => {});
-    store.close();
+    await store.close();
   };
   return {
     url: listener.url,

@@ -34,6 +34,7 @@ export type ErrorStatus =
   | 404
   | 405
   | 408
+  | 409
   | 413
   | 415
   | 416

@@ -10,8 +10,13 @@ import { NOT_AN_INTEGER } from "./validate.ts";
 
 type Nullish<T extends z.ZodType> = z.ZodOptional<z.ZodNullable<T>>;
 
-/** A text, null or absent. */
-export const text = (): Nullish<z.ZodString> => z.string().nullish();
+/** Most UTF-16 units of a name or path; records and lists repeat it. */
+const MAX_TEXT_LENGTH = 4096;
+
+/** A name, path or other short text, null or absent. */
+export const text = (): Nullish<z.ZodString> => z.string().max(MAX_TEXT_LENGTH).nullish();
+/** A text of any length, null or absent: it has limits of its own where it is read. */
+export const longText = (): Nullish<z.ZodString> => z.string().nullish();
 /** An integer, null or absent. */
 export const integer = (): Nullish<z.ZodInt> => z.int(NOT_AN_INTEGER).nullish();
 /** A number, null or absent. */
@@ -44,7 +49,7 @@ export const GENERATION_FIELDS = {
   seed: z.union([z.int(), z.array(z.int())]).nullish(),
   num_inference_steps: integer(),
   guidance_scale: number(),
-  negative_prompt: text(),
+  negative_prompt: longText(),
   generator_device: text(),
   quality: text(),
   output_quality: text(),

@@ -58,6 +58,9 @@ function explain(issue: z.core.$ZodIssue, input: unknown): readonly [string, str
         ? ["union_type", issue.message]
         : ["int_or_list", "Input should be a valid integer or a list of valid integers"];
     case "too_big":
+      if (issue.origin === "string") {
+        return ["string_too_long", `String should have at most ${issue.maximum} characters`];
+      }
       return ["less_than_equal", `Input should be less than or equal to ${issue.maximum}`];
     case "too_small":
       return ["greater_than_equal", `Input should be greater than or equal to ${issue.minimum}`];

@@ -12,6 +12,7 @@ import {
   GENERATION_FIELDS,
   IDLE_FIELDS,
   integer,
+  longText,
   NEUTRAL,
   number,
   text,
@@ -29,10 +30,10 @@ const VIDEO_FIELDS = {
   x264_preset: text(),
   enable_audio: flag(),
   input_reference: z.union([z.string(), z.object({ image_url: z.string() })]).nullish(),
-  "input_reference[image_url]": text(),
-  reference_url: text(),
-  video_reference: text(),
-  video_url: text(),
+  "input_reference[image_url]": longText(),
+  reference_url: longText(),
+  video_reference: longText(),
+  video_url: longText(),
 };
 
 const IDLE_VIDEO_FIELDS = {

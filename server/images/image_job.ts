@@ -40,8 +40,6 @@ export interface ImageOutcome {
 export interface ImageResult {
   /** One entry for each picture; empty when results are not kept. */
   files: StoredFile[];
-  /** The prompt that the model read. */
-  prompt: string;
   /** Most device memory taken at once, in bytes. */
   peakBytes: number;
 }
@@ -56,8 +54,6 @@ export interface ImageJob {
   model: string;
   /** Keeps the files; without it they live in the answer only. */
   storage: ResultStorage | undefined;
-  /** Rewrites the prompt, when the request wants that. */
-  enhance: ((prompt: string, signal: AbortSignal) => Promise<string>) | undefined;
   /** Told of each picture when it is finished. */
   onOutput?: (output: ImageOutput, index: number) => void;
 }
@@ -69,7 +65,7 @@ export interface ImageJob {
  * @param context of the queue
  * @returns the pictures
  * @throws {ApiError} 400 with the engine's words when it refuses the request; anything else that
- * engine, disk or prompt enhancer throw. Files written so far are removed then
+ * engine or disk throw. Files written so far are removed then
  */
 export async function runImageJob(job: ImageJob, context: JobContext): Promise<ImageOutcome> {
   const { engine, request, storage } = job;
@@ -77,14 +73,11 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
   const outputs: ImageOutput[] = [];
   let peakBytes = 0;
   try {
-    const prompt = request.enhancePrompt && job.enhance
-      ? await job.enhance(request.prompt, context.signal)
-      : request.prompt;
     const images = await Promise.all(request.images.map(readPicture));
     const count = request.seeds.length;
     for (const [index, seed] of request.seeds.entries()) {
       const previews = new PreviewEncoder(index, context);
-      const frames = await engine.generate({ ...toEngine(request, prompt, seed), images }, {
+      const frames = await engine.generate({ ...toEngine(request, seed), images }, {
         signal: context.signal,
         onProgress: (progress) => context.progress(progressOfAll(progress, index, count)),
         previews: request.previews,
@@ -97,7 +90,7 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
       if (!data) throw new Error("Cannot make a picture: the engine gave no frame");
       const { width, height } = frames;
       const { format, outputQuality: quality } = request;
-      const recipe = { ...request, prompt, model: job.model, seed, width, height };
+      const recipe = { ...request, model: job.model, seed, width, height };
       const { bytes, contentType, extension } = await encodeImage(
         { width, height, data },
         { format, quality, text: recipeText(recipe, format) },
@@ -108,6 +101,7 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
       outputs.push(output);
       job.onOutput?.(output, index);
     }
+    const { prompt } = request;
     return { outputs, prompt, seconds: (performance.now() - start) / 1000, peakBytes };
   } catch (error) {
     await removeFiles(outputs, storage);
@@ -122,8 +116,8 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
  * @returns a JSON value
  */
 export function toImageResult(outcome: ImageOutcome): ImageResult {
-  const { outputs, prompt, peakBytes } = outcome;
-  return { files: outputs.flatMap(({ file }) => file ?? []), prompt, peakBytes };
+  const { outputs, peakBytes } = outcome;
+  return { files: outputs.flatMap(({ file }) => file ?? []), peakBytes };
 }
 
 /**
@@ -139,8 +133,9 @@ export async function removeFiles(
   for (const { file } of outputs) if (file) await storage?.remove(file).catch(() => {});
 }
 
-function toEngine(request: ImageRequest, prompt: string, seed: number): GenerateRequest {
+function toEngine(request: ImageRequest, seed: number): GenerateRequest {
   const {
+    prompt,
     negativePrompt,
     width,
     height,

@@ -29,7 +29,7 @@ export async function removeLeftInputs(
   const names = await readdir(root).catch(() => []);
   for (const name of names) {
     if (!/^(?:img|video)_[\w-]+$/.test(name)) continue;
-    const status = store.get(name)?.status;
+    const status = (await store.get(name))?.status;
     const isLeft = status === undefined
       ? await stat(join(root, name)).then(
         ({ mtimeMs }) => now - mtimeMs > MAX_ARRIVAL_MS,

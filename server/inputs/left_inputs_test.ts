@@ -1,13 +1,13 @@
 import { strict as assert } from "node:assert";
-import { JobStore } from "../jobs/job_store.ts";
+import { SqliteJobStore } from "../jobs/sqlite_store.ts";
 import { removeLeftInputs } from "./left_inputs.ts";
 
 Deno.test("removeLeftInputs() takes files of ended jobs at once, and of no job after a day", async () => {
   const root = await Deno.makeTempDir();
-  const store = new JobStore();
+  const store = SqliteJobStore.inMemory();
   for (const [id, status] of [["img_queued", "queued"], ["video_ended", "failed"]] as const) {
-    store.insert({ id, kind: "image", request: {} });
-    store.update(id, { status });
+    await store.insert({ id, kind: "image", request: {}, summary: null });
+    await store.update(id, { status });
   }
   const names = ["img_queued", "video_ended", "img_upload", "holiday"];
   for (const name of names) await Deno.mkdir(`${root}/${name}`);

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { JobStatus } from "./job_store.ts";
+import type { JobChange, JobStatus, NewRecord } from "./job_store.ts";
 
 /** What a running job may use. */
 export interface JobContext {
@@ -48,26 +48,33 @@ export type JobEvent =
   | ({ readonly type: "progress" } & JobProgress)
   | ({ readonly type: "preview" } & JobPreview);
 
-/** A job to be queued. */
-export interface NewJob<T> {
-  /** Unique; results are kept under it. */
-  id: string;
-  /** What the job makes. */
-  kind: string;
-  /** What was asked for, a JSON value. */
-  request: unknown;
+/** A job to be queued, under an id that its results are kept under. */
+export interface NewJob<T> extends NewRecord {
   /** Whose job it is: clients take turns. Jobs without a client share one turn. */
   client?: string;
   /** Whether its record is there already. */
   isRecorded?: boolean;
+  /** Done before its turn, beside other jobs: must not need the GPU. Gives what is to be recorded. */
+  prepare?: (signal: AbortSignal) => Promise<JobChange>;
   /** Does it. */
   work: (context: JobContext) => Promise<T>;
   /** What to record of the outcome, a JSON value. */
   toRecord: (outcome: T) => unknown;
-  /** Takes an outcome back that could not be recorded. */
+  /** Takes back the outcome of a job that was cancelled or deleted. */
   discard?: (outcome: T) => Promise<void>;
   /** Cancels the job, waiting or running. */
   signal?: AbortSignal;
+}
+
+/** A job that the queue has taken. */
+export interface QueuedJob<T> {
+  /** Resolves when it needs nothing more but its turn; rejects as `outcome` does. */
+  readonly prepared: Promise<void>;
+  /**
+   * Resolves with what `work` gave; rejects with what `prepare` or `work` threw, or with a
+   * `DOMException` named `AbortError` when the job was cancelled.
+   */
+  readonly outcome: Promise<T>;
 }
 
 /**

@@ -7,6 +7,9 @@
 import { ApiError } from "../contract/errors.ts";
 import type { JobChange } from "./job_store.ts";
 
+/** Most UTF-16 units of an error that a record keeps. */
+const MAX_MESSAGE_LENGTH = 4000;
+
 /** The code of jobs that a stopping server refuses or aborts. */
 const SHUTTING_DOWN = "shutting_down";
 
@@ -57,5 +60,6 @@ export function endOf(reason: unknown): JobChange {
     return { status: "failed", endedAt, error: { code: "internal_error", message } };
   }
   const code = isStopping(reason) ? "interrupted" : reason.body.error.code ?? "failed";
-  return { status: "failed", endedAt, error: { code, message: reason.message } };
+  const message = reason.message.slice(0, MAX_MESSAGE_LENGTH);
+  return { status: "failed", endedAt, error: { code, message } };
 }

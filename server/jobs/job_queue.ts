@@ -1,17 +1,18 @@
 /**
  * One job at a time: clients take turns, and the jobs of one client run in the order in which they
- * came.
+ * came. What a job needs before its turn is done beside the others.
  *
  * @module
  */
 
 import { ApiError } from "../contract/errors.ts";
 import { storageFailed } from "../storage/write_error.ts";
-import type { JobContext, JobEvent, NewJob } from "./job.ts";
+import type { JobContext, JobEvent, NewJob, QueuedJob } from "./job.ts";
 import { cancelled, endOf, isStopping, stopping } from "./job_end.ts";
 import type { JobChange, JobStore } from "./job_store.ts";
 import { JobWatchers } from "./job_watchers.ts";
 import { type Turn, Turns } from "./turns.ts";
+import { unlessAborted } from "./unless_aborted.ts";
 
 /** Limits of a {@link JobQueue}. */
 export interface JobQueueOptions {
@@ -30,9 +31,12 @@ const ABORT_MS = 5000;
 
 interface Entry extends Turn {
   readonly controller: AbortController;
+  /** Resolves when it is its turn. */
+  readonly turn: PromiseWithResolvers<void>;
+  /** Resolves when its end is recorded. */
   readonly ended: PromiseWithResolvers<void>;
-  readonly run: () => Promise<void>;
-  readonly refuse: (reason: unknown) => void;
+  /** Whether it waits for nothing but its turn. */
+  isReady: boolean;
 }
 
 /** The queue. Every job ends in its record: completed, failed or cancelled. */
@@ -47,17 +51,15 @@ export class JobQueue {
   #running: Entry | undefined;
   #isClosing = false;
   #secondsPerJob = 2;
-  #idle = Promise.withResolvers<void>();
 
   /**
-   * @param store keeps the records
+   * @param store keeps the records; its `update` must not fail
    * @param options limits
    */
   constructor(store: JobStore, options: JobQueueOptions) {
     this.#store = store;
     this.#options = options;
     if (options.onEnd) this.#endListeners.push(options.onEnd);
-    this.#idle.resolve();
     this.#isReady = options.ready === undefined;
     options.ready?.then(() => {
       this.#isReady = true;
@@ -75,49 +77,9 @@ export class JobQueue {
     return this.#running?.id;
   }
 
-  /**
-   * Queues a job. A refusal is thrown at once, not through the promise.
-   *
-   * @param job what to do
-   * @returns resolves with what `work` gave; rejects with what it threw, or with a `DOMException`
-   * named `AbortError` when the job was cancelled
-   * @throws {ApiError} 429 when too many wait, 503 when the server stops, 500 when the job cannot be
-   * recorded
-   * @throws {DOMException} named `AbortError` when the signal has fired already
-   */
-  run<T>(job: NewJob<T>): Promise<T> {
-    if (this.#isClosing) throw stopping();
-    if (job.signal?.aborted) throw cancelled();
-    const isFull = this.#running && this.#waiting.length >= this.#options.maxQueue;
-    if (isFull && !job.isRecorded) throw this.#full();
-    const { promise, resolve, reject } = Promise.withResolvers<T>();
-    const controller = new AbortController();
-    const { id } = job;
-    const onAbort = () => this.cancel(id);
-    job.signal?.addEventListener("abort", onAbort, { once: true });
-    promise.catch(() => {}).finally(() => job.signal?.removeEventListener("abort", onAbort));
-
-    try {
-      if (!job.isRecorded) this.#store.insert(job);
-    } catch (error) {
-      throw storageFailed(error);
-    }
-    this.#waiting.push({
-      id,
-      client: job.client ?? "",
-      controller,
-      ended: Promise.withResolvers(),
-      refuse: reject,
-      run: async () => {
-        try {
-          resolve(await this.#perform(job, controller.signal));
-        } catch (error) {
-          reject(error);
-        }
-      },
-    });
-    this.#next();
-    return promise;
+  /** Time that a job takes, in seconds, from the last ones. */
+  get secondsPerJob(): number {
+    return this.#secondsPerJob;
   }
 
   /** Ids of the jobs that wait, in the order in which they would run if no more came. */
@@ -125,9 +87,45 @@ export class JobQueue {
     return this.#turns.order(this.#waiting);
   }
 
-  /** Time that a job takes, in seconds, from the last ones. */
-  get secondsPerJob(): number {
-    return this.#secondsPerJob;
+  /**
+   * Queues a job.
+   *
+   * @param job what to do
+   * @returns the job, on record
+   * @throws {ApiError} 429 when too many wait, 503 when the server stops, 500 when the job cannot be
+   * recorded
+   * @throws {DOMException} named `AbortError` when the signal has fired already
+   */
+  async add<T>(job: NewJob<T>): Promise<QueuedJob<T>> {
+    if (this.#isClosing) throw stopping();
+    if (job.signal?.aborted) throw cancelled();
+    const room = this.#options.maxQueue + (this.#running ? 0 : 1);
+    if (this.#waiting.length >= room && !job.isRecorded) throw this.#full();
+    const entry: Entry = {
+      id: job.id,
+      client: job.client ?? "",
+      controller: new AbortController(),
+      turn: Promise.withResolvers(),
+      ended: Promise.withResolvers(),
+      isReady: false,
+    };
+    // It has its place before it is on record, so that jobs keep the order in which they came.
+    this.#waiting.push(entry);
+    const onAbort = () => void this.cancel(job.id);
+    job.signal?.addEventListener("abort", onAbort, { once: true });
+    const stopListening = () => job.signal?.removeEventListener("abort", onAbort);
+    try {
+      if (!job.isRecorded) await this.#store.insert(job);
+    } catch (error) {
+      stopListening();
+      this.#leave(entry);
+      throw storageFailed(error);
+    }
+    const prepared = this.#prepare(job, entry);
+    const outcome = this.#perform(job, entry, prepared);
+    prepared.catch(() => {});
+    outcome.catch(() => {}).finally(stopListening);
+    return { prepared, outcome };
   }
 
   /**
@@ -151,35 +149,30 @@ export class JobQueue {
   }
 
   /**
-   * Cancels a job.
+   * Cancels a job; one that waits has ended when the promise resolves.
    *
    * @param id of a job that waits or runs; nothing happens for others
    * @returns whether there was such a job
    */
-  cancel(id: string): boolean {
-    if (this.#running?.id === id) {
-      this.#running.controller.abort(cancelled());
-      return true;
-    }
-    const index = this.#waiting.findIndex((entry) => entry.id === id);
-    if (index < 0) return false;
-    const [entry] = this.#waiting.splice(index, 1);
-    const reason = cancelled();
-    this.#record(id, endOf(reason));
-    this.#tellEnd(id);
-    entry!.refuse(reason);
-    return true;
+  async cancel(id: string): Promise<boolean> {
+    const waits = this.#waiting.find((entry) => entry.id === id);
+    const entry = waits ?? (this.#running?.id === id ? this.#running : undefined);
+    entry?.controller.abort(cancelled());
+    await waits?.ended.promise;
+    return entry !== undefined;
   }
 
   /**
    * Cancels a job and waits until it has let go of the GPU and of its files.
    *
    * @param id of a job that waits or runs; nothing happens for others
+   * @returns whether there was such a job
    */
-  async cancelAndWait(id: string): Promise<void> {
+  async cancelAndWait(id: string): Promise<boolean> {
     const running = this.#running?.id === id ? this.#running : undefined;
-    this.cancel(id);
+    const isFound = await this.cancel(id);
     await running?.ended.promise;
+    return isFound;
   }
 
   /**
@@ -189,47 +182,51 @@ export class JobQueue {
    */
   async close(graceMs: number): Promise<void> {
     this.#isClosing = true;
-    for (const entry of this.#waiting.splice(0)) {
-      const error = stopping();
-      if (!this.#options.resumes) {
-        this.#record(entry.id, endOf(error));
-        this.#tellEnd(entry.id);
-      }
-      entry.refuse(error);
-    }
+    const entries = [...this.#waiting, ...(this.#running ? [this.#running] : [])];
+    for (const { controller } of this.#waiting) controller.abort(stopping());
     const abort = setTimeout(() => this.#running?.controller.abort(stopping()), graceMs);
     const giveUp = Promise.withResolvers<void>();
     const timer = setTimeout(giveUp.resolve, graceMs + ABORT_MS);
-    await Promise.race([this.#idle.promise, giveUp.promise]);
+    const allEnded = Promise.all(entries.map(({ ended }) => ended.promise));
+    await Promise.race([allEnded, giveUp.promise]);
     clearTimeout(abort);
     clearTimeout(timer);
   }
 
-  async #perform<T>(job: NewJob<T>, signal: AbortSignal): Promise<T> {
+  /** What is done before a job's turn. */
+  async #prepare<T>(job: NewJob<T>, entry: Entry): Promise<void> {
+    const { signal } = entry.controller;
+    signal.throwIfAborted();
+    if (job.prepare) {
+      this.#record(entry.id, await unlessAborted(signal, job.prepare(signal)));
+    }
+    entry.isReady = true;
+    this.#next();
+  }
+
+  async #perform<T>(job: NewJob<T>, entry: Entry, prepared: Promise<void>): Promise<T> {
     const { id } = job;
-    const startedAt = Date.now();
-    this.#record(id, { status: "in_progress", startedAt });
+    const { signal } = entry.controller;
     let isLeft = false;
     try {
+      await prepared;
+      await unlessAborted(signal, entry.turn.promise);
+      const startedAt = Date.now();
+      this.#record(id, { status: "in_progress", startedAt });
       const outcome = await job.work(this.#context(id, signal));
-      try {
-        signal.throwIfAborted();
-        this.#complete(id, job.toRecord(outcome));
-      } catch (error) {
-        await job.discard?.(outcome);
-        throw error;
-      }
+      await this.#complete(job, outcome, signal);
       this.#secondsPerJob += 0.3 * ((Date.now() - startedAt) / 1000 - this.#secondsPerJob);
       return outcome;
     } catch (error) {
       const reason = signal.aborted ? signal.reason : error;
       isLeft = this.#options.resumes === true && isStopping(reason);
-      this.#record(
+      await this.#record(
         id,
         isLeft ? { status: "queued", progress: 0, startedAt: null } : endOf(reason),
       );
       throw reason;
     } finally {
+      this.#leave(entry);
       // A job that is left needs its files again.
       if (!isLeft) this.#tellEnd(id);
     }
@@ -251,42 +248,50 @@ export class JobQueue {
     };
   }
 
-  #complete(id: string, result: unknown): void {
+  /** Records what came out, or takes it back when nobody wants it any more. */
+  async #complete<T>(job: NewJob<T>, outcome: T, signal: AbortSignal): Promise<void> {
     try {
-      const endedAt = Date.now();
-      this.#store.update(id, { status: "completed", progress: 100, endedAt, result });
+      signal.throwIfAborted();
+      const isThere = await this.#record(job.id, {
+        status: "completed",
+        progress: 100,
+        endedAt: Date.now(),
+        result: job.toRecord(outcome),
+      });
+      if (!isThere) throw cancelled();
     } catch (error) {
-      throw storageFailed(error);
+      await job.discard?.(outcome);
+      throw error;
     }
-    this.#watchers.tell(id, { type: "status", status: "completed" });
   }
 
-  /** Changes a record, or leaves it: a full disk must neither end the work nor hide its reason. */
-  #record(id: string, change: JobChange): void {
-    try {
-      this.#store.update(id, change);
-    } catch {
-      // The record is ended as interrupted when the server stops or is started again.
-    }
+  /** Changes a record, then tells whoever watches; resolves with whether the record is there. */
+  async #record(id: string, change: JobChange): Promise<boolean> {
+    const isThere = await this.#store.update(id, change);
     const { status } = change;
     if (status) this.#watchers.tell(id, { type: "status", status });
+    return isThere;
   }
 
   #tellEnd(id: string): void {
     for (const listener of this.#endListeners) listener(id);
   }
 
+  /** Gives a job's place or turn to others. */
+  #leave(entry: Entry): void {
+    const index = this.#waiting.indexOf(entry);
+    if (index >= 0) this.#waiting.splice(index, 1);
+    if (this.#running === entry) this.#running = undefined;
+    entry.ended.resolve();
+    this.#next();
+  }
+
   #next(): void {
     if (this.#running || !this.#isReady) return;
-    const entry = this.#turns.take(this.#waiting);
-    if (!entry) return this.#idle.resolve();
+    const entry = this.#turns.take(this.#waiting, ({ isReady }) => isReady);
+    if (!entry) return;
     this.#running = entry;
-    this.#idle = Promise.withResolvers();
-    void entry.run().finally(() => {
-      this.#running = undefined;
-      entry.ended.resolve();
-      this.#next();
-    });
+    entry.turn.resolve();
   }
 
   #full(): ApiError {

@@ -1,16 +1,21 @@
 import { strict as assert } from "node:assert";
 import { ApiError } from "../contract/errors.ts";
 import type { JobContext, NewJob } from "./job.ts";
+import type { JobChange } from "./job_store.ts";
 import { JobQueue } from "./job_queue.ts";
-import { JobStore } from "./job_store.ts";
+import { FailingStore } from "../../tests/fakes/failing_store.ts";
+import { until } from "../../tests/fakes/service.ts";
+import { SqliteJobStore } from "./sqlite_store.ts";
+import { WriteBehindStore } from "./write_behind.ts";
 
 function setUp(maxQueue = 8) {
-  const store = new JobStore();
+  const store = SqliteJobStore.inMemory();
   return { store, queue: new JobQueue(store, { maxQueue }) };
 }
 
 function job<T>(id: string, work: (context: JobContext) => Promise<T>): NewJob<T> {
-  return { id, kind: "image", request: null, work, toRecord: (outcome) => ({ outcome }) };
+  const record = { id, kind: "image", request: null, summary: null };
+  return { ...record, work, toRecord: (outcome) => ({ outcome }) };
 }
 
 /** Work that waits to be told its end, and takes an abort for one. */
@@ -23,6 +28,15 @@ function gate() {
   return { work, open: () => resolve("done"), fail: reject };
 }
 
+/** Queues jobs one after the other; gives what becomes of them. */
+async function outcomes<T>(queue: JobQueue, jobs: readonly NewJob<T>[]): Promise<Promise<T>[]> {
+  const queued: { outcome: Promise<T> }[] = [];
+  for (const job of jobs) queued.push(await queue.add(job));
+  return queued.map(({ outcome }) => outcome);
+}
+
+const done = (id: string) => job(id, () => Promise.resolve(id));
+
 Deno.test("JobQueue runs jobs one by one in their order and records their ends", async () => {
   const { store, queue } = setUp();
   const order: string[] = [];
@@ -32,10 +46,11 @@ Deno.test("JobQueue runs jobs one by one in their order and records their ends",
     order.push(`${name} ends`);
     return name;
   };
-  const outcomes = await Promise.all(["a", "b"].map((id) => queue.run(job(id, work(id)))));
-  assert.deepEqual(outcomes, ["a", "b"]);
+  const queued = await Promise.all(["a", "b"].map((id) => queue.add(job(id, work(id)))));
+  const made = await Promise.all(queued.map(({ outcome }) => outcome));
+  assert.deepEqual(made, ["a", "b"]);
   assert.deepEqual(order, ["a begins", "a ends", "b begins", "b ends"]);
-  const { status, progress, result, startedAt, endedAt } = store.get("a")!;
+  const { status, progress, result, startedAt, endedAt } = (await store.get("a"))!;
   assert.deepEqual([status, progress, result], ["completed", 100, { outcome: "a" }]);
   assert.ok(startedAt! <= endedAt!);
 });
@@ -43,126 +58,147 @@ Deno.test("JobQueue runs jobs one by one in their order and records their ends",
 Deno.test("JobQueue records progress in whole percent that never falls", async () => {
   const { store, queue } = setUp();
   const seen: number[] = [];
-  await queue.run(job("a", ({ progress }) => {
+  const { outcome } = await queue.add(job("a", async ({ progress }) => {
     for (const fraction of [0.101, 0.5, 0.3, 2, -1]) {
       progress({ fraction });
-      seen.push(store.get("a")!.progress);
+      seen.push((await store.get("a"))!.progress);
     }
-    return Promise.resolve();
   }));
+  await outcome;
   assert.deepEqual(seen, [10, 50, 50, 100, 100]);
 });
 
 Deno.test("JobQueue goes on after a job that fails, and hides why from its record", async () => {
   const { store, queue } = setUp();
-  const fault = queue.run(job("a", () => Promise.reject(new Error("secret"))));
-  const refusal = queue.run(
-    job("b", () => Promise.reject(new ApiError(400, "Cannot do it", { code: "no" }))),
-  );
-  const fine = queue.run(job("c", () => Promise.resolve("c")));
-  await assert.rejects(fault, /secret/);
-  await assert.rejects(refusal, ApiError);
+  const refused = new ApiError(400, "Cannot do it", { code: "no" });
+  const [fault, refusal, fine] = await outcomes(queue, [
+    job<string>("a", () => Promise.reject(new Error("secret"))),
+    job<string>("b", () => Promise.reject(refused)),
+    done("c"),
+  ]);
+  await assert.rejects(fault!, /secret/);
+  await assert.rejects(refusal!, ApiError);
   assert.equal(await fine, "c");
-  assert.equal(store.get("a")!.status, "failed");
-  assert.equal(store.get("a")!.error!.code, "internal_error");
-  assert.ok(!store.get("a")!.error!.message.includes("secret"));
-  assert.deepEqual(store.get("b")!.error, { code: "no", message: "Cannot do it" });
+  const { status, error } = (await store.get("a"))!;
+  assert.equal(status, "failed");
+  assert.equal(error!.code, "internal_error");
+  assert.ok(!error!.message.includes("secret"));
+  assert.deepEqual((await store.get("b"))!.error, { code: "no", message: "Cannot do it" });
 });
 
 Deno.test("JobQueue refuses at once when too many wait; the one that runs does not count", async () => {
   const { store, queue } = setUp(1);
   const first = gate();
-  const running = queue.run(job("a", first.work));
-  const waiting = queue.run(job("b", () => Promise.resolve()));
-  assert.throws(() => queue.run(job("c", () => Promise.resolve())), { status: 429 });
-  assert.equal(store.get("c"), undefined);
+  const queued = await outcomes(queue, [job("a", first.work), done("b")]);
+  await assert.rejects(queue.add(done("c")), { status: 429 });
+  assert.equal(await store.get("c"), undefined);
   first.open();
-  await Promise.all([running, waiting]);
-  await queue.run(job("d", () => Promise.resolve()));
+  await Promise.all(queued);
+  await (await queue.add(done("d"))).outcome;
+});
+
+Deno.test("JobQueue refuses when too many wait, though none runs yet", async () => {
+  const queue = new JobQueue(SqliteJobStore.inMemory(), {
+    maxQueue: 1,
+    ready: Promise.withResolvers<void>().promise,
+  });
+  const added = ["a", "b", "c"].map((id) => queue.add(done(id)));
+  const how = (await Promise.allSettled(added)).map(({ status }) => status);
+  assert.deepEqual(how, ["fulfilled", "fulfilled", "rejected"]);
+  await queue.close(0);
 });
 
 Deno.test("JobQueue.cancel() ends a job that runs or waits, and tells of no other", async () => {
   const { store, queue } = setUp();
-  const first = gate();
-  const running = queue.run(job("a", first.work));
-  const waiting = queue.run(job("b", () => Promise.resolve()));
-  assert.equal(queue.cancel("b"), true);
-  assert.equal(queue.cancel("a"), true);
-  for (const promise of [running, waiting]) await assert.rejects(promise, { name: "AbortError" });
-  assert.equal(queue.cancel("a"), false);
-  for (const id of ["a", "b"]) assert.equal(store.get(id)!.status, "cancelled");
+  const queued = await outcomes(queue, [job("a", gate().work), done("b")]);
+  assert.equal(await queue.cancel("b"), true);
+  assert.equal((await store.get("b"))!.status, "cancelled");
+  assert.equal(await queue.cancelAndWait("a"), true);
+  for (const outcome of queued) await assert.rejects(outcome, { name: "AbortError" });
+  assert.equal(await queue.cancel("a"), false);
+  assert.equal((await store.get("a"))!.status, "cancelled");
 });
 
-Deno.test("JobQueue takes a job as cancelled that finishes in spite of its signal", async () => {
+Deno.test("JobQueue takes a job back that is cancelled while it is recorded", async () => {
   const { store, queue } = setUp();
-  const { promise, resolve } = Promise.withResolvers<string>();
-  const running = queue.run(job("a", () => promise));
-  queue.cancel("a");
-  resolve("too late");
-  await assert.rejects(running, { name: "AbortError" });
-  assert.equal(store.get("a")!.status, "cancelled");
+  const added = queue.add(done("a"));
+  const cancelled = queue.cancel("a");
+  await assert.rejects((await added).outcome, { name: "AbortError" });
+  assert.equal(await cancelled, true);
+  assert.equal((await store.get("a"))!.status, "cancelled");
 });
 
 Deno.test("JobQueue discards what a cancelled job made in spite of its signal", async () => {
-  const { queue } = setUp();
+  const { store, queue } = setUp();
   const { promise, resolve } = Promise.withResolvers<string>();
   const discarded: string[] = [];
-  const running = queue.run({
+  const { outcome } = await queue.add({
     ...job("a", () => promise),
     discard: (outcome) => Promise.resolve(void discarded.push(outcome)),
   });
-  queue.cancel("a");
+  await queue.cancel("a");
   resolve("too late");
-  await assert.rejects(running, { name: "AbortError" });
+  await assert.rejects(outcome, { name: "AbortError" });
   assert.deepEqual(discarded, ["too late"]);
+  assert.equal((await store.get("a"))!.status, "cancelled");
 });
 
-Deno.test("JobQueue does not take a job whose signal has fired", () => {
+Deno.test("JobQueue discards what a job made whose record is gone", async () => {
+  const { store, queue } = setUp();
+  const first = gate();
+  const discarded: string[] = [];
+  const { outcome } = await queue.add({
+    ...job("a", first.work),
+    discard: (outcome) => Promise.resolve(void discarded.push(outcome)),
+  });
+  await store.delete("a");
+  first.open();
+  await assert.rejects(outcome, { name: "AbortError" });
+  assert.deepEqual(discarded, ["done"]);
+});
+
+Deno.test("JobQueue does not take a job whose signal has fired", async () => {
   const { store, queue } = setUp();
   const signal = AbortSignal.abort();
-  assert.throws(() => queue.run({ ...job("a", () => Promise.resolve()), signal }), {
-    name: "AbortError",
-  });
-  assert.equal(store.get("a"), undefined);
+  await assert.rejects(queue.add({ ...done("a"), signal }), { name: "AbortError" });
+  assert.equal(await store.get("a"), undefined);
 });
 
 Deno.test("JobQueue.close() aborts what outlasts the grace, as interrupted", async () => {
   const { store, queue } = setUp();
-  const first = gate();
-  const running = queue.run(job("a", first.work));
-  const waiting = queue.run(job("b", () => Promise.resolve()));
-  const ended = Promise.allSettled([running, waiting]);
+  const queued = await outcomes(queue, [job("a", gate().work), done("b")]);
+  const ended = Promise.allSettled(queued);
   await queue.close(5);
   for (const outcome of await ended) {
     assert.equal(outcome.status, "rejected");
     assert.equal((outcome as PromiseRejectedResult).reason.status, 503);
   }
   for (const id of ["a", "b"]) {
-    assert.equal(store.get(id)!.status, "failed");
-    assert.equal(store.get(id)!.error!.code, "interrupted");
+    const { status, error } = (await store.get(id))!;
+    assert.deepEqual([status, error?.code], ["failed", "interrupted"]);
   }
-  assert.throws(() => queue.run(job("c", () => Promise.resolve())), { status: 503 });
+  await assert.rejects(queue.add(done("c")), { status: 503 });
 });
 
 Deno.test("JobQueue lets clients take turns", async () => {
   const { queue } = setUp(10);
   const order: string[] = [];
   const first = gate();
-  const running = queue.run({ ...job("a0", first.work), client: "a" });
   const jobs = [["a1", "a"], ["a2", "a"], ["b1", "b"], ["a3", "a"], ["b2", "b"], ["c1", "c"]];
-  const ends = jobs.map(([id, client]) =>
-    queue.run({
+  const queued = await outcomes(queue, [
+    { ...job("a0", first.work), client: "a" },
+    ...jobs.map(([id, client]) => ({
       ...job(id!, () => {
         order.push(id!);
-        return Promise.resolve();
+        return Promise.resolve("");
       }),
       client: client!,
-    })
-  );
+    })),
+  ]);
   const expected = ["b1", "c1", "a1", "b2", "a2", "a3"];
   assert.deepEqual(queue.order(), expected);
   first.open();
-  await Promise.all([running, ...ends]);
+  await Promise.all(queued);
   assert.deepEqual(order, expected);
 });
 
@@ -170,7 +206,7 @@ Deno.test("JobQueue tells watchers what happens, up to the end", async () => {
   const { queue } = setUp();
   const events: string[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();
-  const done = queue.run(job("a", async ({ progress, preview }) => {
+  const { outcome } = await queue.add(job("a", async ({ progress, preview }) => {
     await promise;
     progress({ fraction: 0.5, step: 1 });
     preview({ output: 0, index: 0, bytes: new Uint8Array(1), contentType: "image/png" });
@@ -181,42 +217,78 @@ Deno.test("JobQueue tells watchers what happens, up to the end", async () => {
   queue.watch("a", (event) => events.push(event.type === "status" ? event.status : event.type));
   queue.watch("a", () => events.push("never"))();
   resolve();
-  await done;
-  assert.deepEqual(events, ["progress", "preview", "completed"]);
+  await outcome;
+  assert.deepEqual(events.filter((event) => event !== "in_progress"), [
+    "progress",
+    "preview",
+    "completed",
+  ]);
 });
 
 Deno.test("JobQueue that resumes leaves what is unfinished queued, and tells of no end", async () => {
   for (const isDiskFull of [false, true]) {
-    const store = new JobStore();
+    const records = new FailingStore(SqliteJobStore.inMemory());
+    const store = new WriteBehindStore(records, { retryMs: 60_000 });
     const ends: string[] = [];
     const queue = new JobQueue(store, {
       maxQueue: 8,
       resumes: true,
       onEnd: (id) => ends.push(id),
     });
-    const promises = ["a", "b"].map((id) => queue.run(job(id, gate().work)));
-    if (isDiskFull) {
-      store.update = () => {
-        throw new Error("database or disk is full");
-      };
-    }
-    const ended = Promise.allSettled(promises);
+    const queued = await outcomes(queue, ["a", "b"].map((id) => job(id, gate().work)));
+    await until(async () => (await records.get("a"))!.status === "in_progress");
+    if (isDiskFull) records.failing = ["update"];
+    const ended = Promise.allSettled(queued);
     await queue.close(5);
     await ended;
     assert.deepEqual(ends, [], `disk full: ${isDiskFull}`);
-    assert.equal(store.get("a")!.status, isDiskFull ? "in_progress" : "queued");
-    assert.equal(store.get("b")!.status, "queued");
+    for (const id of ["a", "b"]) assert.equal((await store.get(id))!.status, "queued");
+    await store.close();
   }
 });
 
 Deno.test("JobQueue runs nothing before it is ready, but lists and cancels", async () => {
   const ready = Promise.withResolvers<void>();
-  const queue = new JobQueue(new JobStore(), { maxQueue: 8, ready: ready.promise });
-  const [a, b] = ["a", "b"].map((id) => queue.run(job(id, () => Promise.resolve(id))));
+  const queue = new JobQueue(SqliteJobStore.inMemory(), { maxQueue: 8, ready: ready.promise });
+  const [a, b] = await outcomes(queue, [done("a"), done("b")]);
   assert.equal(queue.running, undefined);
   assert.deepEqual(queue.order(), ["a", "b"]);
-  queue.cancel("a");
+  await queue.cancel("a");
   await assert.rejects(a!, { name: "AbortError" });
   ready.resolve();
   assert.equal(await b, "b");
+});
+
+Deno.test("JobQueue prepares jobs beside the one that runs, and one that stalls holds no other", async () => {
+  const { store, queue } = setUp();
+  const stalled = Promise.withResolvers<JobChange>();
+  const [stuck, second, third] = await Promise.all([
+    queue.add({ ...done("stuck"), prepare: () => stalled.promise }),
+    queue.add({ ...done("second"), prepare: () => Promise.resolve({ revisedPrompt: "fine" }) }),
+    queue.add(done("third")),
+  ]);
+  assert.equal(await second.outcome, "second");
+  assert.equal(await third.outcome, "third");
+  await second.prepared;
+  assert.equal((await store.get("second"))!.revisedPrompt, "fine");
+  assert.equal((await store.get("stuck"))!.status, "queued");
+  stalled.resolve({});
+  assert.equal(await stuck.outcome, "stuck");
+});
+
+Deno.test("JobQueue ends a job whose preparation fails or is cancelled, without a turn", async () => {
+  const { store, queue } = setUp();
+  const work = () => Promise.reject(new Error("it had its turn"));
+  const refused = new ApiError(504, "Prompt enhancer timed out", { code: "late" });
+  const late = await queue.add({ ...job("a", work), prepare: () => Promise.reject(refused) });
+  await assert.rejects(late.prepared, refused);
+  await assert.rejects(late.outcome, refused);
+  assert.equal((await store.get("a"))!.error!.code, "late");
+
+  const deaf = { ...job("b", work), prepare: () => new Promise<never>(() => {}) };
+  const stuck = await queue.add(deaf);
+  await queue.cancel("b");
+  await assert.rejects(stuck.prepared, { name: "AbortError" });
+  await assert.rejects(stuck.outcome, { name: "AbortError" });
+  assert.equal((await store.get("b"))!.status, "cancelled");
 });

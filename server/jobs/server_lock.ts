@@ -33,8 +33,13 @@ export class ServerLock {
 
   /** Gives the lock back; must be called once. */
   release(): void {
-    this.#file.close();
+    this.forget();
     rmSync(this.#path, { force: true });
+  }
+
+  /** Gives the lock back whose file was lost or replaced; must be called once. */
+  forget(): void {
+    this.#file.close();
   }
 }
 

@@ -21,18 +21,21 @@ export class Turns {
    * Takes out the oldest entry of the client that was served longest ago, or never.
    *
    * @param waiting entries in the order in which they came; the one that is next is removed
-   * @returns that one; undefined where nothing waits, and then all that was served is forgotten
+   * @param isReady says which of them may be next
+   * @returns that one; undefined where none is ready. Where nothing waits, all that was served is
+   * forgotten
    */
-  take<T extends Turn>(waiting: T[]): T | undefined {
-    if (waiting.length === 0) {
-      this.#served.clear();
-      return undefined;
+  take<T extends Turn>(
+    waiting: T[],
+    isReady: (entry: T) => boolean = () => true,
+  ): T | undefined {
+    if (waiting.length === 0) this.#served.clear();
+    let [next, least] = [-1, Infinity];
+    for (const [index, entry] of waiting.entries()) {
+      const turn = this.#served.get(entry.client) ?? -1;
+      if (turn < least && isReady(entry)) [next, least] = [index, turn];
     }
-    let [next, least] = [0, Infinity];
-    for (const [index, { client }] of waiting.entries()) {
-      const turn = this.#served.get(client) ?? -1;
-      if (turn < least) [next, least] = [index, turn];
-    }
+    if (next < 0) return undefined;
     const [entry] = waiting.splice(next, 1);
     this.#served.set(entry!.client, this.#count++);
     return entry;

@@ -6,7 +6,7 @@
 
 import type { EngineState } from "../engine_state.ts";
 import type { JobQueue } from "../jobs/job_queue.ts";
-import type { JobRecord, JobStore } from "../jobs/job_store.ts";
+import type { JobCount, JobEntry, JobStore } from "../jobs/job_store.ts";
 import { Counter, Gauge, Histogram } from "./registry.ts";
 
 const REQUEST_SECONDS = [0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
@@ -58,18 +58,21 @@ export class ServiceMetrics {
     ["kind"],
     JOB_SECONDS,
   );
+  readonly #store: JobStore;
   readonly #gauges: readonly Gauge[];
+  #counts: readonly JobCount[] = [];
   #peakBytes = 0;
 
   /** @param services what gauges look at */
   constructor({ engine, store, queue }: MeasuredServices) {
+    this.#store = store;
     const one = (value: number) => [[[], value]] as const;
     this.#gauges = [
       new Gauge(
         "denoise_jobs",
         "Jobs on record, by where they are.",
         ["kind", "status"],
-        () => store.counts().map(({ kind, status, count }) => [[kind, status], count]),
+        () => this.#counts.map(({ kind, status, count }) => [[kind, status], count]),
       ),
       new Gauge("denoise_queue_waiting", "Jobs that wait.", [], () => one(queue.waiting)),
       new Gauge(
@@ -107,7 +110,7 @@ export class ServiceMetrics {
   }
 
   /** Counts a job that has ended. */
-  job({ kind, status, startedAt, endedAt, result }: JobRecord): void {
+  job({ kind, status, startedAt, endedAt, result }: JobEntry): void {
     this.#ended.add(kind, status);
     if (status !== "completed" || startedAt === null || endedAt === null) return;
     this.#jobSeconds.observe((endedAt - startedAt) / 1000, kind);
@@ -116,7 +119,8 @@ export class ServiceMetrics {
   }
 
   /** All metrics in the format of Prometheus. */
-  text(): string {
+  async text(): Promise<string> {
+    this.#counts = await this.#store.counts();
     const metrics = [this.#requests, this.#requestSeconds, this.#ended, this.#jobSeconds];
     return [...metrics, ...this.#gauges].map((metric) => metric.text()).join("");
   }

@@ -21,9 +21,9 @@ export function mountImageContent(app: App, services: Services): void {
   mount(app, "/v1/images/:id/content", { GET: (c) => content(c, services) });
 }
 
-function content(c: Context<AppEnv>, services: Services): Promise<Response> {
+async function content(c: Context<AppEnv>, services: Services): Promise<Response> {
   const id = c.req.param("id") ?? "";
-  const job = services.store.get(id);
+  const job = await services.store.get(id);
   if (job?.kind !== "image") throw notFound("Image not found");
   if (job.status === "queued" || job.status === "in_progress") {
     throw notFound("Image is still being generated");
@@ -36,7 +36,7 @@ function content(c: Context<AppEnv>, services: Services): Promise<Response> {
         "configure cloud storage.",
     );
   }
-  return serveResult(c, files, "Image", services);
+  return await serveResult(c, files, "Image", services);
 }
 
 function notFound(message: string): ApiError {

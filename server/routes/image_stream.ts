@@ -10,6 +10,7 @@ import type { Context } from "hono";
 import { streamSSE } from "hono/streaming";
 import type { ImageRequest } from "../contract/image_generation.ts";
 import type { ImageOutcome, ImageOutput } from "../images/image_job.ts";
+import type { QueuedJob } from "../jobs/job.ts";
 import { toApiError } from "../respond.ts";
 import type { AppEnv, Services } from "../services.ts";
 import { imageItem } from "./image_item.ts";
@@ -28,7 +29,9 @@ export interface StreamedImages {
   /** What to make. */
   readonly request: ImageRequest;
   /** Queues the job; throws when it is refused. */
-  readonly start: (onOutput: (output: ImageOutput) => void) => Promise<ImageOutcome>;
+  readonly start: (
+    onOutput: (output: ImageOutput) => void,
+  ) => Promise<QueuedJob<ImageOutcome>>;
   /** The queue and the log. */
   readonly services: Services;
 }
@@ -41,7 +44,10 @@ export interface StreamedImages {
  * @param streamed what to make
  * @returns the stream
  */
-export function streamImages(c: Context<AppEnv>, streamed: StreamedImages): Response {
+export async function streamImages(
+  c: Context<AppEnv>,
+  streamed: StreamedImages,
+): Promise<Response> {
   const { id, request, services } = streamed;
   const created = Math.floor(Date.now() / 1000);
   const kind = request.images.length > 0 ? "image_edit" : "image_generation";
@@ -52,10 +58,6 @@ export function streamImages(c: Context<AppEnv>, streamed: StreamedImages): Resp
     const size = `${request.width}x${request.height}`;
     news.push({ type: `${kind}.${type}`, created_at: created, output_format, size, ...fields });
   };
-  const outcome = streamed.start((output) => {
-    const item = imageItem(id, { ...request, responseFormat: "b64_json" }, output, finished++);
-    push("completed", { ...item });
-  });
   const stop = services.queue.watch(id, (event) => {
     if (event.type !== "preview") return;
     push("partial_image", {
@@ -65,10 +67,18 @@ export function streamImages(c: Context<AppEnv>, streamed: StreamedImages): Resp
       output_index: event.output,
     });
   });
-  outcome.catch(() => {}).finally(() => {
+  const end = () => {
     stop();
     news.end();
+  };
+  const { outcome } = await streamed.start((output) => {
+    const item = imageItem(id, { ...request, responseFormat: "b64_json" }, output, finished++);
+    push("completed", { ...item });
+  }).catch((refusal) => {
+    end();
+    throw refusal;
   });
+  outcome.catch(() => {}).finally(end);
   return streamSSE(c, async (stream) => {
     stream.onAbort(() => void services.queue.cancel(id));
     await news.sendTo(

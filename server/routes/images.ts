@@ -52,7 +52,7 @@ async function edit(c: Context<AppEnv>, services: Services): Promise<Response> {
     return await answer(c, id, request, services);
   } catch (error) {
     // The files of a job are its queue's: it may be left for the next server, which needs them.
-    if (!services.store.get(id)) await folder.remove();
+    if (!await services.store.get(id)) await folder.remove();
     throw error;
   }
 }
@@ -66,13 +66,14 @@ async function answer(
   c.set("job", id);
   nameIgnored(c, request.ignored, services);
   const start = (onOutput?: (output: ImageOutput) => void) =>
-    services.queue.run({
+    services.queue.add({
       ...services.runners.image({ id, request }, onOutput),
       client: c.get("client"),
       signal: c.req.raw.signal,
     });
-  if (request.stream) return streamImages(c, { id, request, start, services });
-  return c.json(imagesResponse(id, request, await start(), services));
+  if (request.stream) return await streamImages(c, { id, request, start, services });
+  const { outcome } = await start();
+  return c.json(imagesResponse(id, request, await outcome, services));
 }
 
 function newImageId(): string {

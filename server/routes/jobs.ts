@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { JobRecord } from "../jobs/job_store.ts";
+import type { JobEntry } from "../jobs/job_store.ts";
 import type { App, Services } from "../services.ts";
 import { mount } from "./mount.ts";
 
@@ -20,12 +20,14 @@ const MAX_ENDED = 50;
 export function mountJobs(app: App, services: Services): void {
   const { queue, store } = services;
   mount(app, "/v1/jobs", {
-    GET: (c) => {
+    GET: async (c) => {
       const order = queue.order();
       const places = new Map(order.map((id, index) => [id, index + 1]));
-      const running = store.list({ statuses: ["in_progress"] });
-      const waiting = order.flatMap((id) => store.get(id) ?? []);
-      const ended = store.list({
+      const running = await store.list({ statuses: ["in_progress"] });
+      const queued = await store.list({ statuses: ["queued"] });
+      const waiting = queued.filter(({ id }) => places.has(id))
+        .sort((one, other) => places.get(one.id)! - places.get(other.id)!);
+      const ended = await store.list({
         statuses: ["completed", "failed", "cancelled"],
         limit: MAX_ENDED,
       });
@@ -43,7 +45,7 @@ export function mountJobs(app: App, services: Services): void {
 }
 
 /** What everybody may see of a job: not its prompt. */
-function jobEntry(job: JobRecord, place: number | null) {
+function jobEntry(job: JobEntry, place: number | null) {
   const unix = (milliseconds: number | null) =>
     milliseconds === null ? null : Math.floor(milliseconds / 1000);
   return {

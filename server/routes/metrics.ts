@@ -19,9 +19,9 @@ const CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
  */
 export function mountMetrics(app: App, { metrics, settings }: Services): void {
   mount(app, "/metrics", {
-    GET: (c) => {
+    GET: async (c) => {
       if (settings.enableMetrics) {
-        return c.body(metrics.text(), 200, { "content-type": CONTENT_TYPE });
+        return c.body(await metrics.text(), 200, { "content-type": CONTENT_TYPE });
       }
       throw new ApiError(
         404,

@@ -45,7 +45,7 @@ export class News<T> {
   async sendTo(
     stream: SSEStreamingApi,
     send: (item: T) => Promise<void>,
-    onQuiet: () => void = () => {},
+    onQuiet: () => Promise<void> = () => Promise.resolve(),
   ): Promise<void> {
     stream.onAbort(() => this.end());
     while (!stream.aborted) {
@@ -54,7 +54,7 @@ export class News<T> {
       else if (this.#hasEnded) return;
       else if (!await this.#next()) {
         await stream.write(": still at work\n\n");
-        onQuiet();
+        await onQuiet();
       }
     }
   }

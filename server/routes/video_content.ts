@@ -22,11 +22,11 @@ export function mountVideoContent(app: App, services: Services): void {
   mount(app, "/v1/videos/:id/content", { GET: (c) => content(c, services) });
 }
 
-function content(c: Context<AppEnv>, services: Services): Promise<Response> {
-  const job = findVideo(c, services);
+async function content(c: Context<AppEnv>, services: Services): Promise<Response> {
+  const job = await findVideo(c, services);
   if (job.status === "queued" || job.status === "in_progress") {
     throw new ApiError(404, "Generation is still in-progress", { code: "not_found" });
   }
   const files = job.status === "completed" ? (job.result as VideoResult).files : [];
-  return serveResult(c, files, "Video", services);
+  return await serveResult(c, files, "Video", services);
 }

@@ -24,8 +24,8 @@ export function mountVideoEvents(app: App, services: Services): void {
   mount(app, "/v1/videos/:id/events", { GET: (c) => events(c, services) });
 }
 
-function events(c: Context<AppEnv>, services: Services): Response {
-  const { id } = findVideo(c, services);
+async function events(c: Context<AppEnv>, services: Services): Promise<Response> {
+  const { id } = await findVideo(c, services);
   // A body that nobody reads would never end.
   if (c.req.method === "HEAD") return c.body(null, 200, { "content-type": "text/event-stream" });
   const news = new News<JobEvent>();
@@ -34,14 +34,14 @@ function events(c: Context<AppEnv>, services: Services): Response {
     if (event.type === "status" && isEnd(event.status)) news.end();
   });
   // Its end may be past, or be another server's doing, of which the queue does not tell.
-  const endIfOver = () => {
-    const status = services.store.get(id)?.status;
+  const endIfOver = async () => {
+    const status = (await services.store.get(id))?.status;
     if (status === undefined || isEnd(status)) news.end();
   };
   return streamSSE(c, async (stream) => {
     try {
       await sendStatus(stream, id, services);
-      endIfOver();
+      await endIfOver();
       await news.sendTo(
         stream,
         (event) =>
@@ -60,7 +60,7 @@ async function sendStatus(
   id: string,
   { store, settings }: Services,
 ): Promise<void> {
-  const job = store.get(id);
+  const job = await store.get(id);
   const data = job ? videoRecord(job, settings.retainMs) : { id, status: "deleted" };
   await stream.writeSSE({ event: "status", data: JSON.stringify(data) });
 }

@@ -13,17 +13,21 @@ import { videoSchema } from "../contract/video_fields.ts";
 import { readScalars } from "../inputs/form_scalars.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import { isForm, readForm } from "../inputs/multipart.ts";
-import type { JobRecord } from "../jobs/job_store.ts";
+import type { JobEntry, JobRecord } from "../jobs/job_store.ts";
+import { cancelAndWait, cancelElsewhere } from "../jobs/neighbours.ts";
 import { requestContext } from "../request_context.ts";
 import { toApiError } from "../respond.ts";
 import type { App, AppEnv, Services } from "../services.ts";
 import type { VideoResult } from "../videos/video_job.ts";
 import { videoRecord } from "../videos/video_record.ts";
-import { readVideoRequest, type VideoRequest } from "../videos/video_request.ts";
+import { readVideoRequest } from "../videos/video_request.ts";
 import { mount } from "./mount.ts";
 import { nameIgnored } from "./name_ignored.ts";
 
 const DEFAULT_LIMIT = 100;
+/** How long an answer waits for another server to cancel a job, or to let go of its files, in milliseconds. */
+const CANCEL_MS = 2000;
+const DELETE_MS = 35_000;
 
 const listSchema = z.object({
   after: z.string().optional(),
@@ -43,7 +47,7 @@ export function mountVideos(app: App, services: Services): void {
     GET: (c) => list(c, services),
   });
   mount(app, "/v1/videos/:id", {
-    GET: (c) => c.json(show(findVideo(c, services), services)),
+    GET: async (c) => c.json(show(await findVideo(c, services), services)),
     DELETE: (c) => remove(c, services),
   });
   mount(app, "/v1/videos/:id/cancel", { POST: (c) => cancel(c, services) });
@@ -57,8 +61,11 @@ export function mountVideos(app: App, services: Services): void {
  * @returns the job
  * @throws {ApiError} 404 when there is no such video
  */
-export function findVideo(c: Context<AppEnv>, { store }: Services): JobRecord {
-  const job = store.get(c.req.param("id") ?? "");
+export async function findVideo(
+  c: Context<AppEnv>,
+  { store }: Services,
+): Promise<JobRecord> {
+  const job = await store.get(c.req.param("id") ?? "");
   if (job?.kind !== "video") throw new ApiError(404, "Video not found", { code: "not_found" });
   return job;
 }
@@ -79,7 +86,7 @@ async function create(c: Context<AppEnv>, services: Services): Promise<Response>
     const { body, files } = isForm(c.req.raw)
       ? await readVideoForm(c.req.raw, folder, services)
       : { body: await readJson(c.req.raw, settings.maxBodyBytes), files: [] };
-    const request: VideoRequest & { revisedPrompt?: string } = await readVideoRequest(
+    const request = await readVideoRequest(
       body,
       files,
       context,
@@ -90,23 +97,21 @@ async function create(c: Context<AppEnv>, services: Services): Promise<Response>
         signal: c.req.raw.signal,
       },
     );
-    if (request.enhancePrompt && services.enhancer) {
-      const enhancer = services.enhancer;
-      request.revisedPrompt = await enhancer.enhance(request.prompt, "video", c.req.raw.signal);
-      request.prompt = request.revisedPrompt;
-    }
     c.set("job", id);
     nameIgnored(c, request.ignored, services);
     // Whoever has gone would never learn the id.
     c.req.raw.signal.throwIfAborted();
+    const job = { ...runners.video({ id, request }), client: c.get("client") };
+    const { prepared, outcome } = await queue.add(job);
     // Its end is in its record; what clients may not see of it goes to the log.
-    queue.run({ ...runners.video({ id, request }), client: c.get("client") })
-      .catch((error) => toApiError(error, id, services.log));
+    outcome.catch((error) => toApiError(error, id, services.log));
+    await untilPrepared(prepared, id, c.req.raw.signal, services);
   } catch (error) {
-    await folder.remove();
+    // The files of a job are its queue's.
+    if (!await services.store.get(id)) await folder.remove();
     throw error;
   }
-  return c.json(show(services.store.get(id)!, services));
+  return c.json(show((await services.store.get(id))!, services));
 }
 
 async function readVideoForm(request: Request, folder: InputFolder, { settings }: Services) {
@@ -114,14 +119,30 @@ async function readVideoForm(request: Request, folder: InputFolder, { settings }
   return { body: readScalars(form.fields, videoSchema), files: form.files };
 }
 
-function show(job: JobRecord, { settings }: Services) {
+function show(job: JobEntry, { settings }: Services) {
   return videoRecord(job, settings.retainMs);
 }
 
-function list(c: Context<AppEnv>, services: Services): Response {
+/** The answer has the prompt as it was rewritten, or says why it could not be. */
+async function untilPrepared(
+  prepared: Promise<void>,
+  id: string,
+  signal: AbortSignal,
+  { queue }: Services,
+): Promise<void> {
+  const onAbort = () => void queue.cancel(id);
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    await prepared;
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}
+
+async function list(c: Context<AppEnv>, services: Services): Promise<Response> {
   const { after, limit = DEFAULT_LIMIT, order } = validate(listSchema, c.req.query());
   // One more than is shown tells whether there are more.
-  const jobs = services.store.list({
+  const jobs = await services.store.list({
     kind: "video",
     limit: limit + 1,
     order: order === "asc" ? "asc" : "desc",
@@ -137,19 +158,26 @@ function list(c: Context<AppEnv>, services: Services): Response {
   });
 }
 
-function cancel(c: Context<AppEnv>, services: Services): Response {
-  const { id } = findVideo(c, services);
-  services.queue.cancel(id);
-  return c.json(show(services.store.get(id)!, services));
+async function cancel(c: Context<AppEnv>, services: Services): Promise<Response> {
+  const { queue, store } = services;
+  const job = await findVideo(c, services);
+  if (!await queue.cancel(job.id)) await cancelElsewhere(store, job.id, CANCEL_MS);
+  return c.json(show(await store.get(job.id) ?? job, services));
 }
 
 async function remove(c: Context<AppEnv>, services: Services): Promise<Response> {
-  const job = findVideo(c, services);
-  await services.queue.cancelAndWait(job.id);
-  const ended = services.store.get(job.id) ?? job;
+  const job = await findVideo(c, services);
+  if (!await cancelAndWait(services, job.id, DELETE_MS)) {
+    throw new ApiError(
+      409,
+      "Cannot delete the video: another server still works on it; try again in a minute",
+      { code: "still_running", headers: { "retry-after": "60" } },
+    );
+  }
+  const ended = await services.store.get(job.id) ?? job;
   const { files } = (ended.result ?? { files: [] }) as Pick<VideoResult, "files">;
   // The record goes last: it is what leads to files that could not be removed.
   for (const file of files) await services.storage?.remove(file);
-  services.store.delete(job.id);
+  await services.store.delete(job.id);
   return c.json({ ...show(ended, services), status: "deleted" });
 }

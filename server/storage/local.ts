@@ -123,10 +123,10 @@ export class LocalStorage implements ResultStorage {
    *
    * @param isLeft says it of a file's name; those being written end with `.part`
    */
-  async clean(isLeft: (name: string) => boolean): Promise<void> {
+  async clean(isLeft: (name: string) => Promise<boolean>): Promise<void> {
     const names = await readdir(this.root).catch(() => []);
     for (const name of names) {
-      if (isLeft(name)) await rm(this.path(name), { force: true }).catch(() => {});
+      if (await isLeft(name)) await rm(this.path(name), { force: true }).catch(() => {});
     }
   }
 }

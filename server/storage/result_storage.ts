@@ -71,5 +71,5 @@ export interface ResultStorage {
    *
    * @param isLeft says it of a file's name; those being written end with `.part`
    */
-  clean(isLeft: (name: string) => boolean): Promise<void>;
+  clean(isLeft: (name: string) => Promise<boolean>): Promise<void>;
 }

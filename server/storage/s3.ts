@@ -99,7 +99,7 @@ export class S3Storage implements ResultStorage {
   }
 
   /** See {@link ResultStorage.clean}. */
-  clean(isLeft: (name: string) => boolean): Promise<void> {
+  clean(isLeft: (name: string) => Promise<boolean>): Promise<void> {
     return this.#local.clean(isLeft);
   }
 

@@ -20,8 +20,6 @@ import type { VideoRequest } from "./video_request.ts";
 export interface VideoResult {
   /** One file for each clip. */
   files: StoredFile[];
-  /** The prompt, when it was rewritten. */
-  revisedPrompt?: string;
   /** From the first step to the last file. */
   seconds: number;
   /** Most device memory taken at once, in bytes. */

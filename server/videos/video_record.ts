@@ -4,9 +4,15 @@
  * @module
  */
 
-import type { JobRecord } from "../jobs/job_store.ts";
+import type { JobEntry } from "../jobs/job_store.ts";
 import type { VideoResult } from "./video_job.ts";
 import type { VideoRequest } from "./video_request.ts";
+
+/** The part of a video request that its record shows. */
+export type VideoSummary = Pick<VideoRequest, "model" | "width" | "height" | "numFrames" | "fps">;
+
+/** What a record shows that is damaged. */
+const UNKNOWN: VideoSummary = { model: "", width: 0, height: 0, numFrames: 0, fps: 1 };
 
 /** The record of a video, with the fields of the contract in their order. */
 export interface VideoRecord {
@@ -17,7 +23,7 @@ export interface VideoRecord {
   /** The name that the request has for the model, else the served name. */
   model: string;
   /** `deleted` in the answer to a deletion only. */
-  status: JobRecord["status"] | "deleted";
+  status: JobEntry["status"] | "deleted";
   /** Work that the GPU has finished, 0 to 100. */
   progress: number;
   /** Unix seconds. */
@@ -55,26 +61,37 @@ export interface VideoRecord {
 }
 
 /**
+ * The part of a request that its record shows.
+ *
+ * @param request of the job
+ * @returns a JSON value
+ */
+export function videoSummary(request: VideoRequest): VideoSummary {
+  const { model, width, height, numFrames, fps } = request;
+  return { model, width, height, numFrames, fps };
+}
+
+/**
  * The record of a job.
  *
  * @param job of kind `video`
  * @param retainMs how long results are kept after their end, 0 for ever
  * @returns for a client
  */
-export function videoRecord(job: JobRecord, retainMs: number): VideoRecord {
-  const request = job.request as VideoRequest & { revisedPrompt?: string };
+export function videoRecord(job: JobEntry, retainMs: number): VideoRecord {
+  const { model, width, height, numFrames, fps } = (job.summary ?? UNKNOWN) as VideoSummary;
   const isCompleted = job.status === "completed";
   const result = isCompleted ? job.result as VideoResult : undefined;
   const unix = (milliseconds: number) => Math.floor(milliseconds / 1000);
   return {
     id: job.id,
     object: "video",
-    model: request.model,
+    model,
     status: job.status,
     progress: job.progress,
     created_at: unix(job.createdAt),
-    size: `${request.width}x${request.height}`,
-    seconds: String(Math.round(request.numFrames / request.fps)),
+    size: `${width}x${height}`,
+    seconds: String(Math.round(numFrames / fps)),
     quality: "standard",
     url: result?.files[0]?.url ?? null,
     remixed_from_video_id: null,
@@ -87,6 +104,6 @@ export function videoRecord(job: JobRecord, retainMs: number): VideoRecord {
     peak_memory_mb: result && result.peakBytes > 0 ? result.peakBytes / 2 ** 20 : null,
     inference_time_s: result?.seconds ?? null,
     action: null,
-    revised_prompt: request.revisedPrompt ?? null,
+    revised_prompt: job.revisedPrompt,
   };
 }

@@ -2,12 +2,14 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { DeviceLostError } from "../../runtime/errors.ts";
 import { createApp } from "../../server/app.ts";
-import { type JobChange, JobStore } from "../../server/jobs/job_store.ts";
+import { SqliteJobStore } from "../../server/jobs/sqlite_store.ts";
+import { WriteBehindStore } from "../../server/jobs/write_behind.ts";
 import { JobQueue } from "../../server/jobs/job_queue.ts";
 import { startServer } from "../../server/serve.ts";
 import { LocalStorage } from "../../server/storage/local.ts";
+import { FailingStore } from "../fakes/failing_store.ts";
 import { FakeEngine } from "../fakes/engine.ts";
-import { isErrorBody, testService } from "../fakes/service.ts";
+import { isErrorBody, testService, until } from "../fakes/service.ts";
 
 const PATH = "/v1/images/generations";
 
@@ -163,24 +165,9 @@ Deno.test(`POST ${PATH} says that a result cannot be kept, and the server goes o
   assert.equal((await service.post(PATH, { prompt: "a" })).status, 200);
 });
 
-/** Records on a disk that fills up. */
-class FullStore extends JobStore {
-  /** What cannot be written. */
-  isFull: "never" | "always" | "at the end" = "never";
-
-  override insert(job: Parameters<JobStore["insert"]>[0]): void {
-    if (this.isFull === "always") throw new Error("database or disk is full");
-    super.insert(job);
-  }
-
-  override update(id: string, change: JobChange): void {
-    if (this.isFull !== "never") throw new Error("database or disk is full");
-    super.update(id, change);
-  }
-}
-
 Deno.test(`POST ${PATH} survives records that cannot be written`, async () => {
-  const store = new FullStore();
+  const records = new FailingStore(SqliteJobStore.inMemory());
+  const store = new WriteBehindStore(records, { retryMs: 5 });
   const queue = new JobQueue(store, { maxQueue: 4 });
   const engine = new FakeEngine();
   const folder = Deno.makeTempDirSync();
@@ -192,20 +179,24 @@ Deno.test(`POST ${PATH} survives records that cannot be written`, async () => {
       headers: { "content-type": "application/json" },
       body: '{"prompt":"a"}',
     });
-  for (const isFull of ["always", "at the end"] as const) {
-    store.isFull = isFull;
-    const response = await post();
-    assert.equal(response.status, 500);
-    const { error } = await response.json();
-    assert.equal(error.code, "storage_failed");
-    assert.match(error.message, /no space is left on the disk; free some$/);
-    assert.deepEqual([...Deno.readDirSync(folder)], [], "no picture is left without a record");
-  }
-  assert.equal(engine.requests.length, 1);
-  store.isFull = "never";
-  assert.equal((await post()).status, 200);
+  records.failing = ["insert", "update"];
+  const refused = await post();
+  assert.equal(refused.status, 500);
+  const { error } = await refused.json();
+  assert.equal(error.code, "storage_failed");
+  assert.match(error.message, /no space is left on the disk; free some$/);
+  assert.equal(engine.requests.length, 0);
+
+  records.failing = ["update"];
+  const made = await post();
+  assert.equal(made.status, 200, "a picture that was made is not thrown away");
+  const { id } = await made.json();
+  assert.equal((await app.request(`/v1/images/${id}/content`)).status, 200);
+  assert.equal((await records.get(id))!.status, "queued");
+  records.failing = [];
+  await until(async () => (await records.get(id))!.status === "completed");
   await queue.close(0);
-  store.close();
+  await store.close();
   Deno.removeSync(folder, { recursive: true });
 });
 

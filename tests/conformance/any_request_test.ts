@@ -208,7 +208,7 @@ async function checkMany(count: number): Promise<{ statuses: Map<number, number>
   let sent = 0;
   await fc.assert(
     fc.asyncProperty(anyRequest, async (request) => {
-      const id = service.store.list({ kind: "video", limit: 1 })[0]?.id ?? "video_none";
+      const id = (await service.store.list({ kind: "video", limit: 1 }))[0]?.id ?? "video_none";
       const status = await check(service, request, id);
       statuses.set(status, (statuses.get(status) ?? 0) + 1);
       // What the fake remembers is not the server's.

@@ -34,7 +34,7 @@ Deno.test("GET /v1/videos tells the bucket's address, and DELETE removes the fil
   await using service = await cloudService(store);
   const { id, url } = await (await service.post("/v1/videos", { prompt: "a" })).json();
   assert.equal(url, null);
-  await until(() => service.store.get(id)?.status === "completed");
+  await until(async () => (await service.store.get(id))?.status === "completed");
   const { data: [record] } = await (await service.get("/v1/videos")).json();
   assert.equal(record.url, `${store.endpoint}/results/${id}.mp4`);
   const content = await service.get(`/v1/videos/${id}/content`);

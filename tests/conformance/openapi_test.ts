@@ -100,7 +100,7 @@ Deno.test("answers are what the document says", async () => {
   form.set("prompt", "a");
   await check("Error", service.get("/v1/images/edits", { method: "POST", body: form }));
   const { id } = await check("Video", service.post("/v1/videos", { prompt: "a" }));
-  await until(() => service.store.get(id)?.status === "completed");
+  await until(async () => (await service.store.get(id))?.status === "completed");
   await check("Video", service.get(`/v1/videos/${id}`));
   await check("VideoList", service.get("/v1/videos"));
   await check("Video", service.get(`/v1/videos/${id}/cancel`, { method: "POST" }));

@@ -21,7 +21,7 @@ Deno.test("GET /metrics counts requests by pattern, and jobs by kind and status"
   await service.post("/v1/images/generations", { prompt: "a" });
   await service.post("/v1/images/generations", { prompt: 1 });
   const { id } = await (await service.post("/v1/videos", { prompt: "a" })).json();
-  await until(() => service.store.get(id)?.status === "completed");
+  await until(async () => (await service.store.get(id))?.status === "completed");
   await service.get(`/v1/videos/${id}`);
   await service.get("/v1/videos/unknown");
   for (let path = 0; path < 20; path++) await service.get(`/nowhere/${path}`);

@@ -57,7 +57,9 @@ Deno.test("a job keeps the adapters that were set when it was accepted", () =>
     }
     await service.get("/v1/unmerge_lora_weights", { method: "POST" });
     await service.set("b");
-    await until(() => ids.every((id) => service.store.get(id)?.status === "completed"));
+    for (const id of ids) {
+      await until(async () => (await service.store.get(id))?.status === "completed");
+    }
     assert.deepEqual(service.engine.requests.map(strengths), [[0.5, 0.5], [0.25]]);
   }, { stepMs: 5 }));
 

@@ -184,7 +184,7 @@ Deno.test("a closed connection cancels its request, running or waiting, and no o
   assert.deepEqual(statuses, [499, 499, 200]);
   assert.deepEqual(engine.requests.map(({ seed }) => seed), [1, 3]);
   assert.equal(engine.aborted, 1);
-  assert.equal(service.store.get(ids[0]!)!.status, "cancelled");
+  assert.equal((await service.store.get(ids[0]!))!.status, "cancelled");
 });
 
 for (const kind of ["JSON", "multipart"]) {

@@ -63,6 +63,6 @@ Deno.test(`POST ${PATH} with stream stops the work when nobody reads any more`, 
   const response = await service.post(PATH, { prompt: "a", stream: true });
   const id = service.queue.running!;
   await response.body!.cancel();
-  await until(() => service.store.get(id)!.status === "cancelled");
+  await until(async () => (await service.store.get(id))!.status === "cancelled");
   assert.equal(engine.aborted, 1);
 });

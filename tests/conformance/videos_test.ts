@@ -24,7 +24,7 @@ async function create(service: TestService, body: unknown): Promise<any> {
 }
 
 async function ended(service: TestService, id: string): Promise<Record<string, unknown>> {
-  await until(() => service.store.get(id)!.endedAt !== null);
+  await until(async () => (await service.store.get(id))!.endedAt !== null);
   return await (await service.get(`${PATH}/${id}`)).json();
 }
 
@@ -183,7 +183,7 @@ Deno.test("POST /v1/videos says what is wrong before it queues", async () => {
       message,
     );
   }
-  assert.deepEqual(testee.store.list(), []);
+  assert.deepEqual(await testee.store.list(), []);
 });
 
 Deno.test("POST /v1/videos asks for a task when V2V and F2V are both possible", async () => {

@@ -6,7 +6,8 @@ import { type Ffmpeg, findFfmpeg } from "../../media/video/mod.ts";
 import type { PromptEnhancer } from "../../server/enhancer.ts";
 import { InputFolder } from "../../server/inputs/input_folder.ts";
 import { JobQueue } from "../../server/jobs/job_queue.ts";
-import { JobStore } from "../../server/jobs/job_store.ts";
+import type { JobStore } from "../../server/jobs/job_store.ts";
+import { openJobStore } from "../../server/jobs/open_store.ts";
 import type { Log } from "../../server/log.ts";
 import type { App } from "../../server/services.ts";
 import type { ServerSettings } from "../../server/settings.ts";
@@ -47,7 +48,7 @@ export interface TestServiceOptions {
 export async function testService(options: TestServiceOptions = {}): Promise<TestService> {
   const folder = await Deno.makeTempDir();
   const engine = options.engine ?? new FakeEngine();
-  const store = new JobStore(folder);
+  const store = await openJobStore(folder);
   const inputRoot = join(folder, "inputs");
   const queue = new JobQueue(store, {
     maxQueue: options.maxQueue ?? 8,
@@ -83,15 +84,15 @@ export async function testService(options: TestServiceOptions = {}): Promise<Tes
       }),
     async [Symbol.asyncDispose]() {
       await queue.close(0);
-      store.close();
+      await store.close();
       await Deno.remove(folder, { recursive: true });
     },
   };
 }
 
 /** Waits until something holds; fails after 10 s. */
-export async function until(holds: () => boolean): Promise<void> {
-  for (const start = performance.now(); !holds();) {
+export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  for (const start = performance.now(); !await holds();) {
     if (performance.now() - start > 10_000) throw new Error(`Cannot wait on: ${holds}`);
     await new Promise((resolve) => setTimeout(resolve, 2));
   }

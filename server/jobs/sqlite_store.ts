@@ -1,0 +1,299 @@
+/**
+ * Records of jobs in SQLite; they survive a restart.
+ *
+ * @module
+ */
+
+import type { DatabaseSync } from "node:sqlite";
+import type { Log } from "../log.ts";
+import { describeWriteError } from "../storage/write_error.ts";
+import {
+  INTERRUPTED,
+  type JobChange,
+  type JobCount,
+  type JobEntry,
+  type JobFilter,
+  type JobRecord,
+  type JobStatus,
+  type JobStore,
+  type NewRecord,
+} from "./job_store.ts";
+import { isDead, lockedOwners } from "./server_lock.ts";
+import { closePlace, isInPlace, openPlace, type Place, replacePlace } from "./sqlite_place.ts";
+import { byAge, LISTED, toEntry, toJson, toRecord } from "./sqlite_rows.ts";
+import { openJobTable, transaction } from "./sqlite_schema.ts";
+import { whileLocked } from "./while_locked.ts";
+
+/** How to open a store. */
+export interface SqliteStoreOptions {
+  /** Take jobs over that a dead server left, instead of ending them; see {@link JobStore.reap}. */
+  adopts?: boolean;
+  /** Takes lines for the log. */
+  log?: Log;
+  /** How long to wait for a database that another program has locked, in milliseconds; 5 s when left out. */
+  patienceMs?: number;
+}
+
+/** How long to wait for a lock when nothing else was said, in milliseconds. */
+const PATIENCE_MS = 5000;
+
+/** Servers that may die while they run a job, before it is taken for the reason. */
+const MAX_DEATHS = 5;
+
+const CHANGED = {
+  status: "status",
+  progress: "progress",
+  startedAt: "started_at",
+  endedAt: "ended_at",
+  revisedPrompt: "revised_prompt",
+  result: "result",
+  error: "error",
+} as const;
+
+/** Columns that hold JSON: SQLite's own texts would lose NUL and halves of surrogate pairs. */
+const JSON_COLUMNS: readonly string[] = ["revisedPrompt", "result", "error"];
+
+/**
+ * The table of jobs. Several servers may share one folder: each marks its rows, and holds a lock
+ * that the operating system frees when the server dies, so that the others can tell which rows
+ * nobody works on any more.
+ */
+export class SqliteJobStore implements JobStore {
+  readonly #options: Required<SqliteStoreOptions>;
+  readonly #folder: string | undefined;
+  #place: Place;
+  #isClosed = false;
+
+  private constructor(place: Place, options: SqliteStoreOptions, folder?: string) {
+    this.#place = place;
+    this.#options = { adopts: false, log: () => {}, patienceMs: PATIENCE_MS, ...options };
+    this.#folder = folder;
+  }
+
+  /**
+   * Records that end with the process.
+   *
+   * @returns the store
+   */
+  static inMemory(): SqliteJobStore {
+    return new SqliteJobStore({ owner: "", database: openJobTable() }, {});
+  }
+
+  /**
+   * Opens the records of a folder.
+   *
+   * @param folder for `jobs.sqlite`, made where missing
+   * @param options what to do with jobs that were left
+   * @returns the store
+   * @throws {Error} when the folder or the file cannot be used
+   */
+  static async open(folder: string, options: SqliteStoreOptions = {}): Promise<SqliteJobStore> {
+    const owner = crypto.randomUUID();
+    try {
+      const place = await whileLocked(
+        () => openPlace(folder, owner),
+        options.patienceMs ?? PATIENCE_MS,
+      );
+      return new SqliteJobStore(place, options, folder);
+    } catch (cause) {
+      throw new Error(
+        `Cannot open the records in ${folder}: ${describeWriteError(cause)}; ` +
+          `name another folder with --output-path, or "" to keep nothing`,
+        { cause },
+      );
+    }
+  }
+
+  /** See {@link JobStore.insert}. */
+  async insert({ id, kind, request, summary }: NewRecord): Promise<void> {
+    await this.#returnToPlace();
+    await this.#try((database) =>
+      database.prepare(
+        `INSERT INTO jobs (id, kind, status, progress, owner, created_at, request, summary)
+         VALUES (?, ?, 'queued', 0, ?, ?, ?, ?)`,
+      ).run(id, kind, this.#place.owner, Date.now(), JSON.stringify(request), toJson(summary))
+    );
+  }
+
+  /** See {@link JobStore.update}. */
+  async update(id: string, change: JobChange): Promise<boolean> {
+    const names = Object.keys(change) as (keyof typeof CHANGED)[];
+    if (names.length === 0) return true;
+    const values = names.map((name) => {
+      const value = change[name];
+      return JSON_COLUMNS.includes(name) ? toJson(value) : value as string | number | null;
+    });
+    const assignments = names.map((name) => `${CHANGED[name]} = ?`).join(", ");
+    const { changes } = await this.#try((database) =>
+      database.prepare(`UPDATE jobs SET ${assignments} WHERE id = ?`).run(...values, id)
+    );
+    return changes > 0;
+  }
+
+  /** See {@link JobStore.get}. */
+  async get(id: string): Promise<JobRecord | undefined> {
+    const row = await this.#try((database) =>
+      database.prepare("SELECT * FROM jobs WHERE id = ?").get(id)
+    );
+    return row === undefined ? undefined : toRecord(row);
+  }
+
+  /** See {@link JobStore.list}. */
+  async list(
+    { kind, statuses, after, limit = -1, order = "desc" }: JobFilter = {},
+  ): Promise<JobEntry[]> {
+    const conditions: string[] = [];
+    const values: (string | number)[] = [];
+    if (kind !== undefined) {
+      conditions.push("kind = ?");
+      values.push(kind);
+    }
+    if (statuses !== undefined) {
+      conditions.push(`status IN (${statuses.map(() => "?").join(", ")})`);
+      values.push(...statuses);
+    }
+    if (after !== undefined) {
+      // Jobs of one millisecond are in the order of their rows; an unknown id has nothing after it.
+      const sign = order === "asc" ? ">" : "<";
+      conditions.push(
+        `(created_at, rowid) ${sign} (SELECT created_at, rowid FROM jobs WHERE id = ?)`,
+      );
+      values.push(after);
+    }
+    const where = conditions.length > 0 ? `WHERE ${conditions.join(" AND ")}` : "";
+    const direction = order === "asc" ? "ASC" : "DESC";
+    const rows = await this.#try((database) =>
+      database.prepare(
+        `SELECT ${LISTED} FROM jobs ${where}
+         ORDER BY created_at ${direction}, rowid ${direction} LIMIT ?`,
+      ).all(...values, limit)
+    );
+    return rows.map(toEntry);
+  }
+
+  /** See {@link JobStore.counts}. */
+  async counts(): Promise<JobCount[]> {
+    const rows = await this.#try((database) =>
+      database.prepare("SELECT kind, status, count(*) AS count FROM jobs GROUP BY kind, status")
+        .all()
+    );
+    return rows.map((row) => ({
+      kind: String(row["kind"]),
+      status: String(row["status"]) as JobStatus,
+      count: Number(row["count"]),
+    }));
+  }
+
+  /** See {@link JobStore.endedBefore}. */
+  async endedBefore(time: number, limit: number): Promise<Pick<JobEntry, "id" | "result">[]> {
+    const rows = await this.#try((database) =>
+      database.prepare(
+        `SELECT ${LISTED} FROM jobs WHERE ended_at < ? ORDER BY ended_at LIMIT ?`,
+      ).all(time, limit)
+    );
+    return rows.map(toEntry);
+  }
+
+  /** See {@link JobStore.delete}. */
+  async delete(id: string): Promise<void> {
+    await this.#try((database) => database.prepare("DELETE FROM jobs WHERE id = ?").run(id));
+  }
+
+  /** See {@link JobStore.requestCancel}. */
+  async requestCancel(id: string): Promise<void> {
+    await this.#try((database) =>
+      database.prepare(
+        "UPDATE jobs SET cancel = 1 WHERE id = ? AND status IN ('queued', 'in_progress')",
+      ).run(id)
+    );
+  }
+
+  /** See {@link JobStore.cancelRequests}. */
+  async cancelRequests(): Promise<string[]> {
+    const rows = await this.#try((database) =>
+      database.prepare(
+        `SELECT id FROM jobs
+         WHERE owner = ? AND status IN ('queued', 'in_progress') AND cancel = 1`,
+      ).all(this.#place.owner)
+    );
+    return rows.map(({ id }) => String(id));
+  }
+
+  /** See {@link JobStore.reap}. */
+  async reap(): Promise<JobRecord[]> {
+    const folder = this.#folder;
+    if (folder === undefined) return [];
+    await this.#returnToPlace();
+    const rows = await this.#try((database) =>
+      database.prepare(
+        "SELECT DISTINCT owner FROM jobs WHERE status IN ('queued', 'in_progress')",
+      ).all()
+    );
+    const owners = new Set([...rows.map(({ owner }) => String(owner)), ...lockedOwners(folder)]);
+    owners.delete(this.#place.owner);
+    const taken: JobRecord[] = [];
+    for (const owner of owners) {
+      if (!isDead(folder, owner)) continue;
+      if (this.#options.adopts) taken.push(...await this.#adopt(owner));
+      else await this.#try((database) => interrupt(database, owner));
+    }
+    return taken;
+  }
+
+  /** See {@link JobStore.close}. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    try {
+      const { owner } = this.#place;
+      if (!this.#options.adopts) await this.#try((database) => interrupt(database, owner));
+    } catch {
+      // On a full disk, say: the next server to start does it.
+    }
+    closePlace(this.#place);
+  }
+
+  #try<T>(work: (database: DatabaseSync) => T): Promise<T> {
+    return whileLocked(() => work(this.#place.database), this.#options.patienceMs);
+  }
+
+  /** Jobs of a dead server become this one's. */
+  #adopt(dead: string): Promise<JobRecord[]> {
+    return this.#try((database) =>
+      transaction(database, () => {
+        database.prepare(
+          "UPDATE jobs SET deaths = deaths + 1 WHERE owner = ? AND status = 'in_progress'",
+        ).run(dead);
+        interrupt(database, dead, MAX_DEATHS);
+        const rows = database.prepare(
+          `UPDATE jobs SET owner = ?, status = 'queued', progress = 0, started_at = NULL
+           WHERE owner = ? AND status IN ('queued', 'in_progress') RETURNING rowid, *`,
+        ).all(this.#place.owner, dead);
+        return rows.sort(byAge).map(toRecord);
+      })
+    );
+  }
+
+  /** Writes the records anew when their file was removed or moved away under the server. */
+  async #returnToPlace(): Promise<void> {
+    const folder = this.#folder;
+    if (folder === undefined || isInPlace(folder, this.#place)) return;
+    this.#place = await whileLocked(
+      () => isInPlace(folder, this.#place) ? this.#place : replacePlace(folder, this.#place),
+      this.#options.patienceMs,
+    );
+    this.#options.log(
+      `The records in ${folder} were removed or moved while this server used them: they were ` +
+        "written anew, but results that were removed with them are gone",
+      { level: "warning" },
+    );
+  }
+}
+
+/** Ends the jobs of a server that has died or stops. */
+function interrupt(database: DatabaseSync, owner: string, deaths = 0): void {
+  database.prepare(
+    `UPDATE jobs SET status = 'failed', error = ?, ended_at = ?
+     WHERE owner = ? AND status IN ('queued', 'in_progress') AND deaths >= ?`,
+  ).run(JSON.stringify(INTERRUPTED), Date.now(), owner, deaths);
+}

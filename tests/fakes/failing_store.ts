@@ -1,0 +1,72 @@
+/** Records on a disk that fills up. */
+
+import type {
+  JobChange,
+  JobCount,
+  JobEntry,
+  JobFilter,
+  JobRecord,
+  JobStore,
+  NewRecord,
+} from "../../server/jobs/job_store.ts";
+
+/** See the module. */
+export class FailingStore implements JobStore {
+  /** Names of the methods that fail now. */
+  failing: readonly (keyof JobStore)[] = [];
+  /** What they throw. */
+  failure = new Error("database or disk is full");
+  readonly #store: JobStore;
+
+  constructor(store: JobStore) {
+    this.#store = store;
+  }
+
+  insert(job: NewRecord): Promise<void> {
+    return this.#unless("insert", () => this.#store.insert(job));
+  }
+
+  update(id: string, change: JobChange): Promise<boolean> {
+    return this.#unless("update", () => this.#store.update(id, change));
+  }
+
+  get(id: string): Promise<JobRecord | undefined> {
+    return this.#unless("get", () => this.#store.get(id));
+  }
+
+  list(filter?: JobFilter): Promise<JobEntry[]> {
+    return this.#unless("list", () => this.#store.list(filter));
+  }
+
+  counts(): Promise<JobCount[]> {
+    return this.#unless("counts", () => this.#store.counts());
+  }
+
+  endedBefore(time: number, limit: number): Promise<Pick<JobEntry, "id" | "result">[]> {
+    return this.#unless("endedBefore", () => this.#store.endedBefore(time, limit));
+  }
+
+  delete(id: string): Promise<void> {
+    return this.#unless("delete", () => this.#store.delete(id));
+  }
+
+  requestCancel(id: string): Promise<void> {
+    return this.#unless("requestCancel", () => this.#store.requestCancel(id));
+  }
+
+  cancelRequests(): Promise<string[]> {
+    return this.#unless("cancelRequests", () => this.#store.cancelRequests());
+  }
+
+  reap(): Promise<JobRecord[]> {
+    return this.#unless("reap", () => this.#store.reap());
+  }
+
+  close(): Promise<void> {
+    return this.#unless("close", () => this.#store.close());
+  }
+
+  #unless<T>(name: keyof JobStore, work: () => Promise<T>): Promise<T> {
+    return this.failing.includes(name) ? Promise.reject(this.failure) : work();
+  }
+}
