@@ -68,24 +68,39 @@ export function nonNegative(text: string): number {
 /**
  * Collects seeds: the flag may be repeated, and hold several with commas or spaces between.
  *
- * @param text such as `7` or `7,8,9`
+ * @param text such as `7` or `7,8,9`; -1 stands for a new one
  * @param before seeds of earlier arguments
  * @returns all seeds so far
  * @throws {InvalidArgumentError} for what is not a seed
  */
 export function seeds(text: string, before: readonly number[] = []): number[] {
-  return [...before, ...text.trim().split(/[\s,]+/).map(integer(0))];
+  return [...before, ...text.trim().split(/[\s,]+/).map(integer(-1))];
 }
 
 /**
- * Reads a switch that may be given a value.
+ * Reads an address under which something is reached.
  *
- * @param text `true`, `false`, or the value that stands for no value at all
+ * @param text such as `https://pictures.example.org/denoise`
+ * @returns the address without a slash at the end
+ * @throws {InvalidArgumentError} for anything else, and for an address with a query or a user
+ */
+export function address(text: string): string {
+  const url = URL.parse(text.trim());
+  const isPlain = url !== null && /^https?:$/.test(url.protocol) && url.username === "" &&
+    url.search === "" && url.hash === "";
+  if (isPlain) return url.href.replace(/\/+$/, "");
+  throw new InvalidArgumentError("It must be an address such as https://pictures.example.org.");
+}
+
+/**
+ * Reads the value of a switch that is given one.
+ *
+ * @param text such as `true` or `off`
  * @returns the switch
  * @throws {InvalidArgumentError} for anything else
  */
-export function boolean(text: string | boolean): boolean {
-  const word = String(text).toLowerCase();
+export function boolean(text: string): boolean {
+  const word = text.toLowerCase();
   if (["true", "1", "yes", "on"].includes(word)) return true;
   if (["false", "0", "no", "off"].includes(word)) return false;
   throw new InvalidArgumentError("It must be true or false.");

@@ -1,6 +1,7 @@
 import { strict as assert } from "node:assert";
 import { InvalidArgumentError } from "commander";
 import {
+  address,
   boolean,
   duration,
   integer,
@@ -100,5 +101,13 @@ Deno.test("lora() reads a path with strength and target, and leaves other colons
   assert.deepEqual(lora("b", lora("a")), [{ path: "a" }, { path: "b" }]);
   for (const text of ["", "a.safetensors:x", "a:1:x", "a.safetensors:1:transformer:2"]) {
     assert.throws(() => lora(text), InvalidArgumentError, text);
+  }
+});
+
+Deno.test("address() takes web addresses, without the slash at their end", () => {
+  assert.equal(address(" https://a.example/denoise/ "), "https://a.example/denoise");
+  assert.equal(address("http://127.0.0.1:30000"), "http://127.0.0.1:30000");
+  for (const text of ["", "a.example", "ftp://a.example", "https://a.example/?b", "http://u@a"]) {
+    assert.throws(() => address(text), InvalidArgumentError, text);
   }
 });

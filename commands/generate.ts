@@ -27,6 +27,7 @@ interface Work {
   model: Model;
   flags: GenerateFlags;
   options: SamplingOptions;
+  seeds: readonly number[];
   paths: string[];
   bar: ProgressBar;
   signal: AbortSignal;
@@ -44,9 +45,10 @@ export async function runGenerate(
   load: typeof loadModel = loadModel,
 ): Promise<number> {
   const asked = mediaOf(flags);
-  const name = flags.output ?? defaultPath(flags);
-  for (const path of outputPaths(name, flags.numOutputs)) checkOutput(path);
   const options = await readOptions(flags);
+  const name = flags.output ?? defaultPath(flags.outputPath, options.prompt);
+  for (const path of outputPaths(name, flags.numOutputs)) checkOutput(path);
+  const seeds = seedsOf(flags);
 
   const bar = new ProgressBar();
   const controller = new AbortController();
@@ -75,9 +77,10 @@ export async function runGenerate(
     const file = flags.output ?? `${name}${ENDINGS[media]}`;
     const paths = outputPaths(file, flags.numOutputs);
     const start = performance.now();
-    const work = { model, flags, options, paths, bar, signal };
+    const work = { model, flags, options, seeds, paths, bar, signal };
     const what = media === "video" ? await makeClips(work) : await makePictures(work);
-    console.error(`Generated ${what} in ${duration((performance.now() - start) / 1000)}`);
+    const seconds = duration((performance.now() - start) / 1000);
+    console.error(`Generated ${what} in ${seconds}, ${describeSeeds(seeds)}`);
     return 0;
   } finally {
     bar.clear();
@@ -91,10 +94,11 @@ const LOADING = { download: "Fetching", tuning: "Choosing kernels", weights: "Lo
 const ENDINGS: Readonly<Record<Media, string>> = { image: ".png", video: ".mp4" };
 
 /** Returns what was made, in words. */
-async function makePictures({ model, flags, options, paths, bar, signal }: Work): Promise<string> {
+async function makePictures(work: Work): Promise<string> {
+  const { model, flags, options, seeds, paths, bar, signal } = work;
   const images = await model.generate({
     ...options,
-    ...{ signal, numOutputs: flags.numOutputs, seed: seedsOf(flags) },
+    ...{ signal, numOutputs: flags.numOutputs, seed: [...seeds] },
     onProgress: (progress) =>
       bar.show(
         progress.fraction,
@@ -113,10 +117,11 @@ async function makePictures({ model, flags, options, paths, bar, signal }: Work)
 }
 
 /** Each clip is written before the next one is made: all at once would not fit into memory. */
-async function makeClips({ model, flags, options, paths, bar, signal }: Work): Promise<string> {
+async function makeClips(work: Work): Promise<string> {
+  const { model, flags, options, seeds, paths, bar, signal } = work;
   const preset = flags.x264Preset;
   let what = "";
-  for (const [index, seed] of seedsOf(flags).entries()) {
+  for (const [index, seed] of seeds.entries()) {
     const before = `Generating${place(index, paths)}`;
     const clip = await model.generateVideo({
       ...options,
@@ -137,12 +142,20 @@ async function makeClips({ model, flags, options, paths, bar, signal }: Work): P
   return what;
 }
 
+/** Such as `seed 7`, `seeds 7 to 9` or `seeds 3, 1`. */
+function describeSeeds(seeds: readonly number[]): string {
+  const [first = 0, last = first] = [seeds[0], seeds.at(-1)];
+  if (seeds.length === 1) return `seed ${first}`;
+  const counts = seeds.every((seed, index) => seed === first + index);
+  return counts ? `seeds ${first} to ${last}` : `seeds ${seeds.join(", ")}`;
+}
+
 function place(index: number, { length }: readonly string[]): string {
   return length > 1 ? ` ${index + 1}/${length}` : "";
 }
 
 /** Without an ending, which the model may have to decide. */
-function defaultPath(flags: GenerateFlags): string {
+function defaultPath(folder: string, prompt: string): string {
   const suffix = crypto.randomUUID().slice(0, 8);
-  return join(flags.outputPath || ".", nameForPrompt(flags.prompt, new Date(), suffix));
+  return join(folder || ".", nameForPrompt(prompt, new Date(), suffix));
 }

@@ -30,8 +30,8 @@ import type { LoraFlag } from "./flags.ts";
 
 /** Flags of `generate`, as the program reads them. */
 export interface GenerateFlags extends DeviceFlags, ModelParts {
-  /** What to draw. */
-  prompt: string;
+  /** What to draw; required. */
+  prompt?: string;
   /** A model's folder, file or hub id. */
   modelPath: string;
   /** What to keep away from. */
@@ -46,8 +46,10 @@ export interface GenerateFlags extends DeviceFlags, ModelParts {
   strength?: number;
   /** A task, in any case. */
   taskType?: string;
-  /** One seed, or one for each output. */
+  /** One seed, or one for each output; -1 draws one. */
   seed?: number[];
+  /** Used where `seed` is left out. */
+  defaultSeed?: number;
   /** `<width>x<height>`. */
   size?: string;
   /** Pixels per row. */
@@ -128,8 +130,13 @@ export function mediaOf(flags: GenerateFlags): Media | undefined {
  * @throws {UsageError} for values that no model serves, and files that are missing or of no use
  */
 export async function readOptions(flags: GenerateFlags): Promise<SamplingOptions> {
+  const { prompt } = flags;
+  // Not left to the reader of flags, which would find nothing but this wrong with a misspelt --prompt.
+  if (prompt === undefined) {
+    throw new UsageError("Cannot generate: --prompt is missing; say what to make");
+  }
   const options = asUsage(() => {
-    checkPrompt("--prompt", flags.prompt);
+    checkPrompt("--prompt", prompt);
     checkPrompt("--negative-prompt", flags.negativePrompt ?? "", true);
     if (flags.strength !== undefined) checkStrength(flags.strength);
     seedsOf(flags);
@@ -137,7 +144,7 @@ export async function readOptions(flags: GenerateFlags): Promise<SamplingOptions
     const { width, height, negativePrompt, numInferenceSteps, guidanceScale, quality } = flags;
     const { strength } = flags;
     return {
-      prompt: flags.prompt,
+      prompt,
       ...size,
       ...present({ width, height, negativePrompt, numInferenceSteps, guidanceScale, quality }),
       ...present({ strength }),
@@ -166,14 +173,14 @@ export function clipOptions(flags: GenerateFlags): Partial<GenerateVideoOptions>
 }
 
 /**
- * One seed for each output.
+ * One seed for each output; those that are drawn differ from call to call.
  *
  * @param flags of the command line
  * @returns `numOutputs` seeds
  * @throws {RangeError} when several were given, and not one for each
  */
-export function seedsOf({ seed, numOutputs }: GenerateFlags): number[] {
-  return resolveSeeds(seed?.length === 1 ? seed[0] : seed, numOutputs);
+export function seedsOf({ seed, numOutputs, defaultSeed }: GenerateFlags): number[] {
+  return resolveSeeds(seed?.length === 1 ? seed[0] : seed, numOutputs, defaultSeed);
 }
 
 /**

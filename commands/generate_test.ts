@@ -61,6 +61,30 @@ Deno.test("runGenerate() edits pictures", () =>
     assert.deepEqual([width, height], [32, 48]);
   }));
 
+Deno.test("runGenerate() draws seeds, and says which", () =>
+  inFolder(async (folder) => {
+    const output = `${folder}/a.png`;
+    const cases: [Partial<GenerateFlags>, RegExp][] = [
+      [{}, /, seed \d+$/],
+      [{ seed: [-1], numOutputs: 2 }, /, seeds \d+ to \d+$/],
+      [{ seed: [3, 1], numOutputs: 2 }, /, seeds 3, 1$/],
+      [{ defaultSeed: 5 }, /, seed 5$/],
+      [{ defaultSeed: 5, seed: [7] }, /, seed 7$/],
+    ];
+    const drawn: number[] = [];
+    for (const [flags, ending] of cases) {
+      const { engine, said } = await run(folder, { output, ...flags });
+      assert.match(said.at(-1)!, ending);
+      const seeds = engine.requests.map(({ seed }) => seed);
+      drawn.push(seeds[0]!);
+      assert.match(
+        said.at(-1)!,
+        new RegExp(`seeds? ${seeds[0]}\\b.*\\b${seeds.at(-1)}$|${seeds[0]}$`),
+      );
+    }
+    assert.notEqual(drawn[0], drawn[1]);
+  }));
+
 Deno.test("runGenerate() makes clips from texts, pictures and clips", () =>
   inFolder(async (folder) => {
     const ffmpeg = await findFfmpeg();

@@ -9,7 +9,8 @@ import { LOG_FORMATS } from "../server/log.ts";
 import { X264_PRESETS } from "../media/video/x264.ts";
 import { version } from "../server/version.ts";
 import { MERGE_MODES } from "../server/contract/lora_words.ts";
-import { boolean, duration, integer, lora, memory, nonNegative, seeds } from "./flags.ts";
+import { UsageError } from "./failure.ts";
+import { address, boolean, duration, integer, lora, memory, nonNegative, seeds } from "./flags.ts";
 
 /** Called with the exit status of the command that ran. */
 export type OnStatus = (status: number) => void;
@@ -30,7 +31,9 @@ export function createProgram(onStatus: OnStatus): Command {
     .addCommand(listCommand(onStatus))
     .addCommand(removeCommand(onStatus))
     .addCommand(doctorCommand(onStatus))
-    .addCommand(tuneCommand(onStatus));
+    .addCommand(tuneCommand(onStatus))
+    .addCommand(sourceCommand("test", "Check that everything works on this machine"))
+    .addCommand(sourceCommand("bench", "Measure how fast this machine is"));
   return program;
 }
 
@@ -48,6 +51,7 @@ function serveCommand(onStatus: OnStatus): Command {
   addModelFlags(serve)
     .option("--served-model-name <name>", "public name of the model (default: --model-id or path)")
     .option("--model-id <id>", "registered configuration of a checkpoint that cannot be identified")
+    .option("--public-url <url>", "where clients reach the server; makes links whole", address)
     .option("--host <address>", "address to bind", "127.0.0.1")
     .option("--port <port>", "port to bind, 0 for any that is free", integer(0, 65535), 30000)
     .addOption(flag("--strict-ports", "fail when the port is in use instead of taking a free one"))
@@ -75,6 +79,11 @@ function serveCommand(onStatus: OnStatus): Command {
     .addOption(
       new Option("--cors-origin <origin>", "origin whose pages may call, or *; may be repeated")
         .argParser(collect).default([], "this machine"),
+    )
+    .option(
+      "--default-seed <seed>",
+      "seed of requests without one (default: a new one)",
+      integer(0),
     )
     .addOption(flag("--strict-fields", "refuse requests with fields that have no effect"))
     .addOption(flag("--enable-metrics", "answer /metrics in the format of Prometheus"))
@@ -116,7 +125,7 @@ function serveCommand(onStatus: OnStatus): Command {
 function generateCommand(onStatus: OnStatus): Command {
   const generate = command("generate", "Make pictures or clips and write them to files");
   addModelFlags(generate)
-    .requiredOption("--prompt <text>", "what to draw")
+    .option("--prompt <text>", "what to draw; required")
     .option(
       "--lora <path[:strength[:target]]>",
       "LoRA adapter: a file, a folder or a hub id; may be repeated",
@@ -136,7 +145,8 @@ function generateCommand(onStatus: OnStatus): Command {
     )
     .option("--output-path <folder>", "folder for files that --output does not name", "outputs")
     .option("--negative-prompt <text>", "what to keep away from")
-    .option("--seed <seed...>", "seed, or one for each picture (default: 42)", seeds)
+    .option("--seed <seed...>", "seed, or one for each output; -1 (default) draws one", seeds)
+    .option("--default-seed <seed>", "seed where --seed is left out", integer(0))
     .option("--size <size>", "width and height in pixels, such as 512x512")
     .option("--width <pixels>", "pixels per row", integer(1))
     .option("--height <pixels>", "number of rows", integer(1))
@@ -225,6 +235,16 @@ function tuneCommand(onStatus: OnStatus): Command {
   });
 }
 
+/** What the launcher starts without this program: it is in the source alone, with flags of its own. */
+function sourceCommand(name: string, description: string): Command {
+  return command(name, description)
+    .allowUnknownOption()
+    .allowExcessArguments()
+    .action(() => {
+      throw new UsageError(`Cannot run ${name} from here: start ./denoise ${name} in the source`);
+    });
+}
+
 function addModelFlags(to: Command): Command {
   to.option("--model-path <path>", "folder, file, hub id or org/name:file", "bundled");
   addPartFlags(to);
@@ -279,8 +299,7 @@ function addDeviceFlags(to: Command): Command {
 
 /** A switch: `--name`, `--name true`, `--name=false`. */
 function flag(name: string, description: string): Option {
-  const option = new Option(`${name} [boolean]`, description);
-  return option.preset("true").argParser(boolean);
+  return new Option(`${name} [boolean]`, description).argParser(boolean);
 }
 
 function collect(value: string, before: readonly string[] | undefined): string[] {

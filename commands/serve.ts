@@ -20,6 +20,10 @@ export interface ServeFlags extends DeviceFlags, ModelParts {
   servedModelName?: string;
   /** The registered configuration; names the model where `servedModelName` does not. */
   modelId?: string;
+  /** Where clients reach the server. */
+  publicUrl?: string;
+  /** Seed of requests that name none. */
+  defaultSeed?: number;
   /** Address to bind. */
   host: string;
   /** Port to bind. */
@@ -112,6 +116,8 @@ export async function runServe(flags: ServeFlags): Promise<number> {
       enableMetrics: flags.enableMetrics === true,
       allowPrivateUrls: flags.allowPrivateUrls === true,
       loraMergeMode: flags.loraMergeMode,
+      ...(flags.publicUrl === undefined ? {} : { publicUrl: flags.publicUrl }),
+      ...(flags.defaultSeed === undefined ? {} : { defaultSeed: flags.defaultSeed }),
       ...(flags.loraDir.length === 0 ? {} : { loraFolders: flags.loraDir }),
     },
   });

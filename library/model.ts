@@ -23,6 +23,7 @@ import {
   resolveTask,
   type Size,
   sizeFromPicture,
+  takesStrength,
 } from "../server/mod.ts";
 import type { GenerateOptions, GenerateVideoOptions, SamplingOptions } from "./options.ts";
 
@@ -177,7 +178,7 @@ export class Model implements AsyncDisposable {
   #checkStrength(strength: number | undefined, taskType: TaskType): void {
     if (strength === undefined) return;
     checkStrength(strength);
-    if (taskType === "V2V" || this.info.taskDefaults[taskType]?.strength !== undefined) return;
+    if (takesStrength(taskType, this.info)) return;
     throw new RangeError(
       `Cannot use strength ${strength}: with ${taskType} this model makes everything anew; leave it out`,
     );

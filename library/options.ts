@@ -98,7 +98,7 @@ export interface SamplingOptions {
 
 /** What `Model.generate()` makes. Pictures made from others have the shape of the first when no size is given. */
 export interface GenerateOptions extends SamplingOptions {
-  /** One seed, which counts up from picture to picture, or one for each; 42 when left out. */
+  /** One seed, which counts up from picture to picture, or one for each; -1 draws one, as leaving it out does. The recipe tells it. */
   seed?: number | number[];
   /** How many pictures; 1 when left out. */
   numOutputs?: number;
@@ -108,7 +108,7 @@ export interface GenerateOptions extends SamplingOptions {
 
 /** What `Model.generateVideo()` makes. */
 export interface GenerateVideoOptions extends SamplingOptions {
-  /** Of the initial noise; 42 when left out. */
+  /** Of the initial noise; -1 draws one, as leaving it out does. The recipe tells it. */
   seed?: number;
   /** How many frames, to the nearest number that the model can make; wins over `seconds`. */
   numFrames?: number;

@@ -9,7 +9,6 @@ import { readExif, writeExif } from "./exif.ts";
 import type { PixelImage } from "./image.ts";
 import { encodeJpeg, scanJpeg } from "./jpeg.ts";
 import { encodePng, readPngText } from "./png.ts";
-import { pngCompressionLevel } from "./quality.ts";
 import { encodeWebp, scanWebp } from "./webp.ts";
 
 /** Formats that {@link encodeImage} writes. */
@@ -19,7 +18,7 @@ export type OutputFormat = "png" | "jpeg" | "webp";
 export interface EncodeOptions {
   /** The format of the file. */
   readonly format: OutputFormat;
-  /** 0 to 100, 75 when left out. For PNG, which is exact, it sets the effort to be small. */
+  /** 0 to 100, 75 when left out; PNG, which is exact at any, ignores it. */
   readonly quality?: number;
   /**
    * Metadata by keyword, such as the prompt and the seed. PNG keeps each in a text chunk of its
@@ -58,8 +57,7 @@ export async function encodeImage(
   const hasText = text !== undefined && Object.keys(text).length > 0;
   switch (format) {
     case "png": {
-      const compressionLevel = pngCompressionLevel(quality);
-      const bytes = encodePng(image, hasText ? { compressionLevel, text } : { compressionLevel });
+      const bytes = encodePng(image, hasText ? { text } : {});
       return { bytes, contentType: "image/png", extension: "png" };
     }
     case "jpeg": {

@@ -46,6 +46,13 @@ Deno.test("encodeImage() honours the quality", async () => {
   }
 });
 
+Deno.test("encodeImage() writes the same PNG at any quality", async () => {
+  const { bytes } = await encodeImage(slopes(64, 64), { format: "png" });
+  for (const quality of [0, 50, 100]) {
+    assert.deepEqual((await encodeImage(slopes(64, 64), { format: "png", quality })).bytes, bytes);
+  }
+});
+
 Deno.test("encodeImage() writes the pixels of an RGBA image to PNG and WebP", async () => {
   const image = noise(33, 17, 4);
   const png = await decodeImage((await encodeImage(image, { format: "png" })).bytes);

@@ -18,6 +18,16 @@ const PRESETS: ReadonlyMap<string, number> = new Map([
 ]);
 
 /**
+ * Whether a word is one of the presets.
+ *
+ * @param outputQuality as a request has it
+ * @returns false where it means the default because it means nothing
+ */
+export function isQualityPreset(outputQuality: string): boolean {
+  return outputQuality === "default" || PRESETS.has(outputQuality);
+}
+
+/**
  * One number for how well a result is kept, 0 (smallest) to 100 (best).
  *
  * @param outputQuality `maximum`, `high`, `medium`, `low`; anything else means the default
@@ -40,17 +50,4 @@ export function resolveQuality(
     return outputCompression;
   }
   return PRESETS.get(outputQuality ?? "") ?? DEFAULT_QUALITY[media];
-}
-
-/**
- * The zlib level for a PNG, which has no quality: 1, the fastest, unless a request asked for
- * something else than the default.
- *
- * @param quality 0 to 100, as {@link resolveQuality} gives it
- * @returns 0 to 9
- */
-export function pngCompressionLevel(quality: number): number {
-  if (quality === DEFAULT_QUALITY.image) return 1;
-  // A tie (50 is 4.5) goes down, as rounding to even does there.
-  return Math.max(0, Math.ceil(quality * 0.09 - 0.5));
 }

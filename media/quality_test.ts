@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { pngCompressionLevel, resolveQuality } from "./quality.ts";
+import { resolveQuality } from "./quality.ts";
 
 Deno.test("resolveQuality() knows the presets and falls back to the default of the medium", () => {
   const table: [string | null | undefined, number, number][] = [
@@ -26,9 +26,4 @@ Deno.test("resolveQuality() lets a number win, zero included, and refuses one ou
   for (const value of [-1, 101, NaN, Infinity]) {
     assert.throws(() => resolveQuality("high", value, "image"), /must be between 0 and 100$/);
   }
-});
-
-Deno.test("pngCompressionLevel() is 1 by default and follows the quality elsewhere", () => {
-  const table = [[75, 1], [0, 0], [5, 0], [6, 1], [35, 3], [50, 4], [55, 5], [90, 8], [100, 9]];
-  for (const [quality, level] of table) assert.equal(pngCompressionLevel(quality!), level);
 });

@@ -5,13 +5,13 @@
  */
 
 export { type AppOptions, createApp } from "./app.ts";
+export { takesStrength } from "./contract/generation.ts";
 export { checkFps, countFrames } from "./contract/duration.ts";
 export {
   checkGuidance,
   checkPrompt,
   checkSteps,
   checkStrength,
-  DEFAULT_SEED,
   resolveSeeds,
 } from "./contract/sampling.ts";
 export { checkSize, parseSize, type Size } from "./contract/size.ts";

@@ -23,6 +23,7 @@ export function requestContext(
     info: engine.engine.info,
     servedModelName: settings.servedModelName,
     strictFields: settings.strictFields,
+    defaultSeed: settings.defaultSeed,
     canEnhance: enhancer !== undefined,
     persistent: storage !== undefined,
     findLoras: (items) => loras.resolve(items, signal),

@@ -13,10 +13,14 @@ export interface ServerSettings {
   modelPath: string;
   /** The model's public name. */
   servedModelName: string;
+  /** Where clients reach this server, without a slash at the end; links are relative when it is left out. */
+  publicUrl?: string;
   /** Keys that `Authorization: Bearer` may bring; no key is asked for when there is none. */
   apiKeys: readonly string[];
   /** Origins whose pages may call, or `*`; pages of this machine always may. */
   corsOrigins: readonly string[];
+  /** Seed of a request that names none; a new one is drawn for each where this is left out. */
+  defaultSeed?: number;
   /** Whether a field without effect is an error. */
   strictFields: boolean;
   /** Largest JSON body in bytes. */

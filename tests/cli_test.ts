@@ -31,7 +31,14 @@ Deno.test("denoise without arguments and with --help lists the commands", async 
     const { code, stdout, stderr } = await run(args);
     assert.equal(code, 0);
     assert.equal(stderr, "");
-    for (const command of ["serve", "generate", "doctor"]) assert.ok(stdout.includes(command));
+    for (
+      const command of [
+        ...["serve", "generate", "plan", "pull", "list", "rm"],
+        ...["doctor", "tune", "test", "bench"],
+      ]
+    ) {
+      assert.match(stdout, new RegExp(`^  ${command}\\b`, "m"));
+    }
   }
 });
 
@@ -39,7 +46,7 @@ Deno.test("denoise serve --help lists every flag of the service", async () => {
   const { code, stdout } = await run(["serve", "--help"]);
   assert.equal(code, 0);
   const flags =
-    "model-path served-model-name model-id host port strict-ports output-path input-save-path " +
+    "model-path served-model-name model-id public-url default-seed host port strict-ports output-path input-save-path " +
     "retain resume-jobs s3-bucket s3-endpoint s3-region allow-private-urls enable-metrics log-format " +
     "max-vram api-key max-queue cors-origin strict-fields prompt-enhancer-config " +
     "text-encoder-cpu-offload pin-cpu-memory num-gpus ulysses-degree ring-degree";
@@ -59,9 +66,14 @@ const FAILURES: [args: string[], code: number, sentence: RegExp][] = [
   [["serve", "--s3-region", "here"], 2, /no bucket is named; set --s3-bucket/],
   [["serve", "--strict-ports", "maybe"], 2, /true or false/],
   [["serve", "--prompt-enhancer-config", "gone.json"], 2, /Cannot read the prompt enhancer's/],
-  [["generate"], 2, /required option '--prompt <text>'/],
+  [["generate"], 2, /^denoise: Cannot generate: --prompt is missing; say what to make$/],
+  [["generate", "--promt", "a"], 2, /unknown option '--promt' \(Did you mean --prompt\?\)/],
+  [["genrate", "--prompt", "a"], 2, /unknown command 'genrate' \(Did you mean generate\?\)/],
+  [["serve", "--public-url", "here"], 2, /an address such as https:/],
+  [["serve", "--default-seed=-1"], 2, /integer of at least 0/],
+  [["bench", "--models"], 2, /start \.\/denoise bench in the source/],
   [["generate", "--prompt", "a", "--output", "a.gif"], 2, /Cannot write a\.gif: name it with/],
-  [["generate", "--prompt", "a", "--seed=-1"], 2, /integer of at least 0/],
+  [["generate", "--prompt", "a", "--seed=-2"], 2, /integer of at least -1/],
   [["generate", "--prompt", "a", "--size", "big"], 2, /positive WIDTHxHEIGHT/],
   [["generate", "--prompt", "a", "--output-quality", "best"], 2, /Allowed choices are default/],
   [["generate", "--prompt", "a", "--model-path", "./gone", "--output", "a.png"], 1, /gone/],

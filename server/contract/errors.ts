@@ -9,7 +9,7 @@
 export interface ValidationIssue {
   /** Kind of the mistake, such as `missing` or `int_type`. */
   type: string;
-  /** Where it is: `"body"`, then field names and indices. */
+  /** Where it is: `"body"` or `"query"`, then field names and indices. */
   loc: (string | number)[];
   /** The mistake in words. */
   msg: string;
@@ -108,7 +108,7 @@ export function badRequest(message: string, param?: string, code = "invalid_valu
 }
 
 /**
- * A client's mistake in the types of a body, status 422.
+ * A client's mistake in the types of a body or a query, status 422.
  *
  * @param issues at least one
  * @returns the error, to be thrown

@@ -10,6 +10,7 @@ import { badRequest } from "./errors.ts";
 import type { JobLora } from "../loras/job_lora.ts";
 import { type FieldTable, ignoredFields, refuseField } from "./fields.ts";
 import type { LoraItem } from "./generation_fields.ts";
+import { isQualityPreset } from "../../media/quality.ts";
 import { checkGuidance, checkPrompt, checkSteps, resolveSeeds } from "./sampling.ts";
 import { parseSize, type Size } from "./size.ts";
 
@@ -23,6 +24,8 @@ export interface RequestContext {
   readonly strictFields: boolean;
   /** Whether prompts can be rewritten. */
   readonly canEnhance: boolean;
+  /** Seed of a request that names none; a new one is drawn where there is no such seed. */
+  readonly defaultSeed: number | undefined;
   /** Whether results are kept, so that a link can lead to them. */
   readonly persistent: boolean;
   /** The adapters that a request names, else those that are set. */
@@ -66,13 +69,16 @@ interface GenerationBody {
 }
 
 /** The tiers by the names that requests have for them; `extra-high` is the former name of `lossless`. */
-const QUALITIES: Readonly<Record<string, QualityTier>> = {
+const TIERS: Readonly<Record<string, QualityTier>> = {
   auto: "lossless",
   exact: "exact",
   lossless: "lossless",
   high: "high",
   "extra-high": "lossless",
 };
+
+/** Qualities of the generic API that say nothing of a tier; they mean `auto`. */
+const GENERIC_QUALITIES: readonly string[] = ["standard", "hd", "low", "medium"];
 
 const MAX_OUTPUTS = 10;
 const DEVICES = ["cuda", "cpu", "musa"];
@@ -89,7 +95,7 @@ const DEVICES = ["cuda", "cpu", "musa"];
 export function readGeneration(
   fields: GenerationBody,
   taskType: TaskType,
-  { info, canEnhance }: RequestContext,
+  { info, canEnhance, defaultSeed }: RequestContext,
 ): Omit<GenerationSettings, "loras"> {
   asClientError("prompt", () => checkPrompt("prompt", fields.prompt));
   const negativePrompt = fields.negative_prompt ?? info.defaults.negativePrompt;
@@ -100,7 +106,7 @@ export function readGeneration(
     const scale = fields[name];
     if (typeof scale === "number") asClientError(name, () => checkGuidance(name, scale));
   }
-  checkChoice("quality", fields.quality, Object.keys(QUALITIES));
+  const quality = readQuality(fields.quality);
   checkChoice("generator_device", fields.generator_device, DEVICES);
   if (fields.enhance_prompt === true && !canEnhance) {
     throw badRequest("Prompt enhancement requires --prompt-enhancer-config", "enhance_prompt");
@@ -112,14 +118,42 @@ export function readGeneration(
   return {
     prompt: fields.prompt,
     negativePrompt,
-    seeds: asClientError("seed", () => resolveSeeds(fields.seed, n)),
+    seeds: asClientError("seed", () => resolveSeeds(fields.seed, n, defaultSeed)),
     numInferenceSteps,
     guidanceScale: fields.guidance_scale ?? info.taskDefaults[taskType]?.guidanceScale ??
       info.defaults.guidanceScale,
     taskType,
-    quality: QUALITIES[fields.quality ?? "auto"]!,
+    quality,
     enhancePrompt: fields.enhance_prompt === true,
   };
+}
+
+function readQuality(quality: string | null | undefined): QualityTier {
+  if (!quality || GENERIC_QUALITIES.includes(quality)) return TIERS["auto"]!;
+  checkChoice("quality", quality, Object.keys(TIERS));
+  return TIERS[quality]!;
+}
+
+/**
+ * Whether a task makes a share of what it is given anew.
+ *
+ * @param taskType of the request
+ * @param info of the model
+ * @returns false where `strength` changes nothing
+ */
+export function takesStrength(
+  taskType: TaskType,
+  { taskDefaults }: Pick<ModelInfo, "taskDefaults">,
+): boolean {
+  return taskType === "V2V" || taskDefaults[taskType]?.strength !== undefined;
+}
+
+/** The fields that {@link findIgnored} looks at itself. */
+interface AnyFields {
+  model?: string | null | undefined;
+  generator_device?: string | null | undefined;
+  quality?: string | null | undefined;
+  output_quality?: string | null | undefined;
 }
 
 /**
@@ -128,19 +162,29 @@ export function readGeneration(
  * @param fields of the right types
  * @param table of the endpoint
  * @param context says whether such fields are errors
+ * @param idle fields that may change something, and whether they change nothing this time
  * @returns their names
  * @throws {ApiError} 400 for the first one, where the server is strict
  */
 export function findIgnored(
-  fields: Readonly<Record<string, unknown>>,
+  fields: Readonly<Record<string, unknown>> & AnyFields,
   table: FieldTable,
   context: RequestContext,
+  idle: Readonly<Record<string, boolean>>,
 ): string[] {
+  const { model, quality, generator_device: device, output_quality: preset } = fields;
   const ignored = ignoredFields(fields, table);
-  if (fields["model"] && fields["model"] !== context.servedModelName) ignored.push("model");
-  // The initial noise is that of PyTorch's CPU generator, whatever the device.
-  if (fields["generator_device"] && fields["generator_device"] !== "cpu") {
-    ignored.push("generator_device");
+  const conditions: Readonly<Record<string, boolean>> = {
+    model: model !== "" && model !== context.servedModelName,
+    // The initial noise is that of PyTorch's CPU generator, whatever the device.
+    generator_device: device !== "" && device !== "cpu",
+    quality: GENERIC_QUALITIES.includes(quality ?? ""),
+    output_quality: !isQualityPreset(preset ?? ""),
+    ...idle,
+  };
+  for (const [name, isIdle] of Object.entries(conditions)) {
+    const isAbsent = fields[name] === undefined || fields[name] === null;
+    if (isIdle && !isAbsent && !ignored.includes(name)) ignored.push(name);
   }
   const [first] = ignored;
   if (context.strictFields && first !== undefined) refuseField(first, table);

@@ -56,6 +56,7 @@ export const imageFieldTable: FieldTable = fieldTable(
 
 /** Fields that only edits have: pictures, in a form as files or texts, and how far to leave them. */
 const EDIT_FIELDS = {
+  ...SIDES,
   strength: number(),
   image: z.union([z.string(), z.array(z.string())]).nullish(),
   "image[]": z.union([z.string(), z.array(z.string())]).nullish(),

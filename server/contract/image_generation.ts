@@ -19,12 +19,13 @@ import {
 } from "./generation.ts";
 import { PATH_FIELDS } from "./generation_fields.ts";
 import { imageFieldTable, imageGenerationSchema } from "./image_fields.ts";
+import { readScalars } from "./scalars.ts";
 import { checkSize } from "./size.ts";
 import { resolveTask } from "./task.ts";
 import { validate } from "./validate.ts";
 
-/** How the results of an image request come back. */
-export type ResponseFormat = "url" | "b64_json";
+/** How the results of an image request come back; `both` where it does not say. */
+export type ResponseFormat = "url" | "b64_json" | "both";
 
 /** One checked image request. */
 export interface ImageRequest extends GenerationSettings {
@@ -32,7 +33,7 @@ export interface ImageRequest extends GenerationSettings {
   width: number;
   /** Number of rows. */
   height: number;
-  /** Links or the files themselves. */
+  /** Links, or the files themselves. */
   responseFormat: ResponseFormat;
   /** Format of the files. */
   format: OutputFormat;
@@ -57,7 +58,8 @@ const FORMATS: Readonly<Record<string, OutputFormat>> = {
   jpg: "jpeg",
   webp: "webp",
 };
-const RESPONSE_FORMATS: readonly string[] = ["url", "b64_json"];
+/** Models of the generic API that answer with files alone; their clients take a link to be a whole address. */
+const GPT_IMAGE = /^(?:chat)?gpt-image-/i;
 /** Most previews of a picture, as in the generic API. */
 const MAX_PREVIEWS = 3;
 
@@ -75,31 +77,65 @@ export async function readImageRequest(
 ): Promise<ImageRequest> {
   const isObject = typeof json === "object" && json !== null && !Array.isArray(json);
   const body = isObject ? flattenExtras(json as Record<string, unknown>) : json;
-  const fields = validate(imageGenerationSchema, body);
+  const fields = validate(imageGenerationSchema, readScalars(body, imageGenerationSchema));
   refusePaths(fields, PATH_FIELDS);
-  const ignored = findIgnored(fields, imageFieldTable, context);
   const taskType = asClientError("task_type", () =>
     resolveTask({
       ...(fields.task_type ? { taskType: fields.task_type } : {}),
       output: "IMAGE",
       hasImage: false,
       hasVideo: false,
+      howToSend: { image: "'image' or 'url' to /v1/images/edits" },
     }, context.info));
   const size = readSize(fields, context.info.defaults);
   const param = fields.width ? "width" : fields.height ? "height" : "size";
   asClientError(param, () => checkSize(size, context.info));
+  const settings = readGeneration(fields, taskType, context);
+  const output = readImageOutput(fields, context);
+  const ignored = findIgnored(fields, imageFieldTable, context, {
+    ...idleOutputFields(fields, output),
+    negative_prompt: settings.guidanceScale === 0,
+  });
   return {
-    ...readGeneration(fields, taskType, context),
+    ...settings,
     ...size,
-    ...readImageOutput(fields, context, "url"),
+    ...output,
     loras: await context.findLoras(fields.loras),
     images: [],
     ignored,
   };
 }
 
+/** What an image request says of its results. */
+export type ImageOutputSettings = Pick<
+  ImageRequest,
+  "responseFormat" | "format" | "outputQuality" | "stream" | "previews"
+>;
+
+/**
+ * Fields about results that change nothing in a request of this kind.
+ *
+ * @param fields of the right types
+ * @param settings that were read from them
+ * @returns whether each changes nothing
+ */
+export function idleOutputFields(
+  { response_format: wanted, output_quality: preset, partial_images: previews }: ImageOutputBody,
+  { format, stream }: ImageOutputSettings,
+): Record<string, boolean> {
+  const isExact = format === "png";
+  return {
+    // A stream brings the files themselves.
+    response_format: stream && wanted === "url",
+    partial_images: !stream && previews !== 0,
+    output_compression: isExact,
+    ...(isExact ? { output_quality: preset !== "default" } : {}),
+  };
+}
+
 /** The fields that {@link readImageOutput} reads. */
 interface ImageOutputBody {
+  model?: string | null | undefined;
   response_format?: string | null | undefined;
   output_format?: string | null | undefined;
   background?: string | null | undefined;
@@ -114,15 +150,13 @@ interface ImageOutputBody {
  *
  * @param fields of the right types
  * @param context says whether links can lead anywhere
- * @param otherwise how results come back when the request does not say
  * @returns checked settings
  * @throws {ApiError} 400 for wrong values
  */
 export function readImageOutput(
   fields: ImageOutputBody,
   context: RequestContext,
-  otherwise: ResponseFormat,
-): Pick<ImageRequest, "responseFormat" | "format" | "outputQuality" | "stream" | "previews"> {
+): ImageOutputSettings {
   const previews = fields.partial_images ?? 0;
   if (previews < 0 || previews > MAX_PREVIEWS) {
     throw badRequest(
@@ -131,7 +165,7 @@ export function readImageOutput(
     );
   }
   return {
-    responseFormat: readResponseFormat(fields.response_format, context.persistent, otherwise),
+    responseFormat: readResponseFormat(fields, context.persistent),
     format: readFormat(fields),
     outputQuality: asClientError(
       "output_compression",
@@ -143,13 +177,13 @@ export function readImageOutput(
 }
 
 function readResponseFormat(
-  value: string | null | undefined,
+  { response_format: format, model }: ImageOutputBody,
   persistent: boolean,
-  otherwise: ResponseFormat,
 ): ResponseFormat {
-  if (value === null) return "b64_json";
-  const format = value ?? (persistent ? otherwise : "b64_json");
-  if (!RESPONSE_FORMATS.includes(format)) {
+  if (format === undefined || format === null) {
+    return persistent && !GPT_IMAGE.test(model ?? "") ? "both" : "b64_json";
+  }
+  if (format !== "url" && format !== "b64_json") {
     throw badRequest(`response_format=${shorten(format)} is not supported`, "response_format");
   }
   if (format === "url" && !persistent) {
@@ -158,7 +192,7 @@ function readResponseFormat(
       "response_format",
     );
   }
-  return format as ResponseFormat;
+  return format;
 }
 
 function readFormat(fields: ImageOutputBody): OutputFormat {

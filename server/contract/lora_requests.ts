@@ -17,6 +17,7 @@ import {
   unmergeLoraSchema,
 } from "./lora_fields.ts";
 import { LORA_TARGETS, type LoraTargetName, MERGE_MODES, type MergeMode } from "./lora_words.ts";
+import { readScalars } from "./scalars.ts";
 import { validate } from "./validate.ts";
 
 /** Most adapters that are used at once. */
@@ -81,7 +82,7 @@ export interface LoraPolicy {
  * @throws {ApiError} 422 for wrong types, 400 for wrong values
  */
 export function readSetLora(json: unknown, policy: LoraPolicy): SetLoras {
-  const body = validate(setLoraSchema, json);
+  const body = validate(setLoraSchema, readScalars(json, setLoraSchema));
   const ignored = findIgnored(body, "set", policy);
   const nicknames = [body.lora_nickname].flat();
   const count = nicknames.length;
@@ -122,7 +123,7 @@ export function readSetLora(json: unknown, policy: LoraPolicy): SetLoras {
  * @throws {ApiError} 422 for wrong types, 400 for wrong values
  */
 export function readMergeLora(json: unknown, policy: LoraPolicy): ChangeLoras {
-  const body = validate(mergeLoraSchema, json);
+  const body = validate(mergeLoraSchema, readScalars(json, mergeLoraSchema));
   const { target, strength } = { target: body.target ?? "all", strength: body.strength ?? 1 };
   checkTargets([target]);
   const text = Number.isInteger(strength) ? strength.toFixed(1) : String(strength);
@@ -143,7 +144,7 @@ export function readMergeLora(json: unknown, policy: LoraPolicy): ChangeLoras {
  * @throws {ApiError} 422 for wrong types, 400 for wrong values
  */
 export function readUnmergeLora(json: unknown, policy: LoraPolicy): ChangeLoras {
-  const body = validate(unmergeLoraSchema, json);
+  const body = validate(unmergeLoraSchema, readScalars(json, unmergeLoraSchema));
   const target = body.target ?? "all";
   checkTargets([target]);
   return {

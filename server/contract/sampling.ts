@@ -7,8 +7,11 @@
 /** Longest prompt, in UTF-16 units: far beyond what any text encoder reads. */
 export const MAX_PROMPT_LENGTH = 32_000;
 
-/** Seed of a request that names none, as in the reference. */
-export const DEFAULT_SEED = 42;
+/** Stands for a seed that is drawn, as leaving it out does. */
+const RANDOM = -1;
+
+/** There are this many different seeds: the noise generator uses their lower 32 bits. */
+const SEED_COUNT = 2 ** 32;
 
 /**
  * Checks a prompt.
@@ -77,26 +80,45 @@ export function checkStrength(strength: number): void {
 /**
  * One seed for each output: a single seed counts up, a list is taken as it is.
  *
- * @param seed a seed, a list of them, or nothing for {@link DEFAULT_SEED}
+ * @param seed a seed, or a list of them; where it is left out or -1 a new one is drawn
  * @param count number of outputs
+ * @param defaultSeed used in place of a drawn one where `seed` is left out
  * @returns `count` seeds
  * @throws {RangeError} for a seed that is not a non-negative safe integer, or a list of another length
  */
-export function resolveSeeds(seed: number | number[] | null | undefined, count: number): number[] {
-  const first = seed ?? DEFAULT_SEED;
-  const seeds = Array.isArray(first)
-    ? first
-    : Array.from({ length: count }, (_, index) => first + index);
+export function resolveSeeds(
+  seed: number | number[] | null | undefined,
+  count: number,
+  defaultSeed: number = RANDOM,
+): number[] {
+  const asked = seed ?? defaultSeed;
+  const seeds = Array.isArray(asked)
+    ? asked.map((one) => one === RANDOM ? drawSeed(1) : one)
+    : countUp(asked === RANDOM ? drawSeed(count) : asked, count);
   if (seeds.length === 0) throw new RangeError("seed list must not be empty");
   for (const value of seeds) {
     if (Number.isSafeInteger(value) && value >= 0) continue;
-    throw new RangeError(`seed must be a non-negative int or list of ints, got ${value}`);
+    throw new RangeError(
+      `seed must be a non-negative int or list of ints, or -1 for a new one, got ${value}`,
+    );
   }
   if (seeds.length !== count) {
     throw new RangeError(
-      `seed list length must match num_outputs_per_prompt (${count}) or total outputs (${count}), ` +
-        `got ${seeds.length}`,
+      `Cannot use ${seeds.length} seeds for ${count} output${
+        count === 1 ? "" : "s"
+      }: give one seed ` +
+        "alone, or one for each",
     );
   }
   return seeds;
+}
+
+function countUp(first: number, count: number): number[] {
+  return Array.from({ length: count }, (_, index) => first + index);
+}
+
+/** A seed from which `count` different ones can be counted. */
+function drawSeed(count: number): number {
+  const [drawn] = crypto.getRandomValues(new Uint32Array(1)) as unknown as [number];
+  return Math.min(drawn, SEED_COUNT - count);
 }

@@ -2,17 +2,39 @@ import { strict as assert } from "node:assert";
 import { checkGuidance, checkPrompt, checkSteps, resolveSeeds } from "./sampling.ts";
 
 Deno.test("resolveSeeds() counts a seed up and takes a list as it is", () => {
-  assert.deepEqual(resolveSeeds(undefined, 2), [42, 43]);
   assert.deepEqual(resolveSeeds(0, 3), [0, 1, 2]);
   assert.deepEqual(resolveSeeds([9, 1], 2), [9, 1]);
 });
 
+Deno.test("resolveSeeds() draws a new seed where there is none, and where it is -1", () => {
+  const drawn = [undefined, null, -1].flatMap((seed) =>
+    Array.from({ length: 50 }, () => resolveSeeds(seed, 2))
+  );
+  for (const [first, second] of drawn) {
+    assert.equal(second, first! + 1);
+    assert.ok(Number.isInteger(first) && first! >= 0 && second! < 2 ** 32);
+  }
+  const different = new Set(drawn.map(([first]) => first));
+  assert.ok(different.size > 140, `${different.size} different seeds of 150`);
+  const [own, other] = resolveSeeds([9, -1], 2);
+  assert.ok(own === 9 && other! >= 0);
+});
+
+Deno.test("resolveSeeds() takes a default seed where there is none", () => {
+  assert.deepEqual(resolveSeeds(undefined, 2, 42), [42, 43]);
+  assert.deepEqual(resolveSeeds(7, 1, 42), [7]);
+  assert.notDeepEqual(resolveSeeds(-1, 1, 42), resolveSeeds(-1, 1, 42));
+});
+
 Deno.test("resolveSeeds() refuses seeds that are not safe integers, also those it would count to", () => {
-  for (const seed of [-1, 0.5, NaN, 2 ** 53]) {
+  for (const seed of [-2, 0.5, NaN, 2 ** 53]) {
     assert.throws(() => resolveSeeds(seed, 1), /seed must be a non-negative int/);
   }
   assert.throws(() => resolveSeeds(Number.MAX_SAFE_INTEGER, 2), RangeError);
-  assert.throws(() => resolveSeeds([1], 2), /seed list length must match .* \(2\).*, got 1$/);
+  assert.throws(
+    () => resolveSeeds([1], 2),
+    /Cannot use 1 seeds for 2 outputs: give one seed alone, or one for each$/,
+  );
 });
 
 Deno.test("checkPrompt(), checkSteps() and checkGuidance() refuse at their limits", () => {

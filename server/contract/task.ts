@@ -48,6 +48,8 @@ export interface TaskQuery {
   hasImage: boolean;
   /** Whether the request has a video. */
   hasVideo: boolean;
+  /** How to bring an image or a video, for whoever has to. */
+  howToSend?: Readonly<Partial<Record<"image" | "video", string>>>;
 }
 
 /** What a model can do. */
@@ -146,7 +148,11 @@ function chooseTask(query: TaskQuery, model: TaskSupport): TaskType {
   const compatible = candidates.filter((task) => fits(TASKS[task], query));
   if (compatible.includes(model.taskType)) return model.taskType;
   const [sole] = compatible;
-  if (sole === undefined || compatible.length > 1) {
+  if (sole === undefined) {
+    // Each of them then says what is wrong with the inputs; the default says it best.
+    return candidates.includes(model.taskType) ? model.taskType : only;
+  }
+  if (compatible.length > 1) {
     throw new RangeError(
       `Specify task_type for this request; compatible tasks: ${list(compatible)}, ` +
         `supported tasks: ${list(supported)}`,
@@ -160,21 +166,24 @@ function fits({ needs, accepts }: TaskTraits, { hasImage, hasVideo }: TaskQuery)
     (needs !== "image" || hasImage) && (needs !== "video" || hasVideo);
 }
 
-function checkInputs(task: TaskType, query: TaskQuery, model: TaskSupport): void {
+function checkInputs(
+  task: TaskType,
+  { hasImage, hasVideo, howToSend = {} }: TaskQuery,
+  { supportedTaskTypes }: TaskSupport,
+): void {
   const { needs, accepts } = TASKS[task];
-  if (needs === "image" && !query.hasImage) {
-    throw new RangeError(
-      `Served model with task type '${task}' requires an 'image_path' input, but none was provided`,
-    );
-  }
-  if (query.hasImage && accepts !== "image") {
-    throw new RangeError(`input_reference is not supported for ${task} models.`);
-  }
-  if (needs === "video" && !query.hasVideo) {
-    throw new RangeError(`Task ${task} requires a 'video_path' input`);
-  }
-  if (query.hasVideo && accepts !== "video" && model.supportedTaskTypes.length > 1) {
-    throw new RangeError(`video_path is not supported for task ${task}`);
+  for (const [kind, isGiven] of [["image", hasImage], ["video", hasVideo]] as const) {
+    if (needs === kind && !isGiven) {
+      const hint = howToSend[kind] ? `; send ${howToSend[kind]}` : "";
+      throw new RangeError(
+        `Cannot do ${task}: it needs an input ${kind}, and there is none${hint}`,
+      );
+    }
+    if (isGiven && accepts !== kind) {
+      throw new RangeError(
+        `Cannot do ${task}: it takes no input ${kind}; this model does ${list(supportedTaskTypes)}`,
+      );
+    }
   }
 }
 

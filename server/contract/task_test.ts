@@ -47,27 +47,38 @@ const CASES: Case[] = [
   {
     title: "no image that is missing",
     supported: ["I2V"],
-    query: { output: "VIDEO" },
-    expected: "Served model with task type 'I2V' requires an 'image_path' input, but none was " +
-      "provided",
+    query: { output: "VIDEO", howToSend: { image: "'a' or 'b'" } },
+    expected: "Cannot do I2V: it needs an input image, and there is none; send 'a' or 'b'",
   },
   {
     title: "no image that is too much",
     supported: ["T2I"],
     query: { hasImage: true },
-    expected: "input_reference is not supported for T2I models.",
+    expected: "Cannot do T2I: it takes no input image; this model does ['T2I']",
   },
   {
     title: "no video that is missing",
     supported: ["T2V", "V2V"],
     query: { taskType: "V2V", output: "VIDEO" },
-    expected: "Task V2V requires a 'video_path' input",
+    expected: "Cannot do V2V: it needs an input video, and there is none",
   },
   {
     title: "no video that is too much",
     supported: ["T2V", "V2V"],
     query: { taskType: "T2V", output: "VIDEO", hasVideo: true },
-    expected: "video_path is not supported for task T2V",
+    expected: "Cannot do T2V: it takes no input video; this model does ['T2V', 'V2V']",
+  },
+  {
+    title: "no image where none of several takes one",
+    supported: ["T2V", "V2V"],
+    query: { output: "VIDEO", hasImage: true },
+    expected: "Cannot do T2V: it takes no input image; this model does ['T2V', 'V2V']",
+  },
+  {
+    title: "no nothing where each of several needs an input",
+    supported: ["I2V", "V2V"],
+    query: { output: "VIDEO" },
+    expected: "Cannot do I2V: it needs an input image, and there is none",
   },
   {
     title: "no other output",

@@ -23,24 +23,29 @@ const EXPECTED: Readonly<Record<string, readonly [type: string, msg: string]>> =
 };
 
 /**
- * Checks the types of a body.
+ * Checks the types of a body, or of a query.
  *
  * @param schema what the endpoint takes
- * @param body a parsed JSON value
+ * @param body a parsed JSON value, or the values of a query
+ * @param place where they came in
  * @returns the body as the schema gives it
  * @throws {ApiError} 422 with every mistake found
  */
-export function validate<T extends z.ZodType>(schema: T, body: unknown): z.output<T> {
+export function validate<T extends z.ZodType>(
+  schema: T,
+  body: unknown,
+  place: "body" | "query" = "body",
+): z.output<T> {
   const result = schema.safeParse(body);
   if (result.success) return result.data;
-  throw unprocessable(result.error.issues.map((issue) => describe(issue, body)));
+  throw unprocessable(result.error.issues.map((issue) => describe(issue, body, place)));
 }
 
-function describe(issue: z.core.$ZodIssue, body: unknown): ValidationIssue {
+function describe(issue: z.core.$ZodIssue, body: unknown, place: string): ValidationIssue {
   const path = issue.path.map((part) => typeof part === "number" ? part : String(part));
   const input = valueAt(body, path);
   const [type, msg] = explain(issue, input);
-  return { type, loc: ["body", ...path], msg, input: echo(input) };
+  return { type, loc: [place, ...path], msg, input: echo(input) };
 }
 
 function explain(issue: z.core.$ZodIssue, input: unknown): readonly [string, string] {

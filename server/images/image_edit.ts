@@ -10,7 +10,7 @@ import type { Form } from "../inputs/multipart.ts";
 import { sizeFromPicture } from "../inputs/fit_picture.ts";
 import { pictureSize, storePicture } from "../inputs/pictures.ts";
 import { resolveReferences, type Source } from "../inputs/references.ts";
-import { readScalars } from "../inputs/form_scalars.ts";
+import { formBody } from "../inputs/form_body.ts";
 import { asClientError, readStrength, refusePaths } from "../contract/checks.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import { flattenExtras } from "../contract/fields.ts";
@@ -19,10 +19,16 @@ import {
   readGeneration,
   readSize,
   type RequestContext,
+  takesStrength,
 } from "../contract/generation.ts";
 import { PATH_FIELDS } from "../contract/generation_fields.ts";
 import { imageEditFieldTable, imageEditSchema } from "../contract/image_fields.ts";
-import { type ImageRequest, readImageOutput } from "../contract/image_generation.ts";
+import {
+  idleOutputFields,
+  type ImageRequest,
+  readImageOutput,
+} from "../contract/image_generation.ts";
+import { readScalars } from "../contract/scalars.ts";
 import { checkSize } from "../contract/size.ts";
 import { resolveTask } from "../contract/task.ts";
 import { validate } from "../contract/validate.ts";
@@ -52,11 +58,10 @@ export async function readImageEdit(
   sources: EditSources,
 ): Promise<ImageRequest> {
   const { info } = context;
-  const named = flattenExtras(readScalars(form.fields, imageEditSchema));
-  const fields = validate(imageEditSchema, named);
+  const body = flattenExtras(formBody(form.fields, imageEditSchema));
+  const fields = validate(imageEditSchema, readScalars(body, imageEditSchema));
   refusePaths(fields, PATH_FIELDS);
   const mask = form.files.some(({ field }) => field === "mask") ? { mask: "a file" } : {};
-  const ignored = findIgnored({ ...fields, ...mask }, imageEditFieldTable, context);
   const pictures = editSources(form, fields);
   if (pictures.length === 0) {
     const message = "Field 'image' or 'url' is required";
@@ -75,12 +80,20 @@ export async function readImageEdit(
       pictures[0]!.field,
     );
   }
+  const strength = readStrength(fields);
+  const hasStrength = takesStrength(taskType, info);
+  const output = readImageOutput(fields, context);
   const settings = {
-    ...readStrength(fields),
+    ...(hasStrength ? strength : {}),
     ...readGeneration(fields, taskType, context),
-    ...readImageOutput(fields, context, "b64_json"),
+    ...output,
     loras: await context.findLoras(fields.loras),
   };
+  const ignored = findIgnored({ ...fields, ...mask }, imageEditFieldTable, context, {
+    ...idleOutputFields(fields, output),
+    strength: !hasStrength,
+    negative_prompt: settings.guidanceScale === 0,
+  });
   const files = await resolveReferences(pictures, { ...sources, takesVideo: false });
   const first = await pictureSize(files[0]!);
   const own = asClientError(files[0]!.field, () => sizeFromPicture(first, info));

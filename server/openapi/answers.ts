@@ -10,10 +10,13 @@ import { TASK_TYPES } from "../contract/task.ts";
 
 const unix = (what: string) => z.int().describe(`${what}, in Unix seconds`);
 const tasks = z.enum(TASK_TYPES);
+const precision = z.string().describe("`fp16`, `bf16`, `fp32`, or a format such as `q8_0`");
 
 const validationIssue = z.strictObject({
   type: z.string().describe("Kind of the mistake, such as `missing`"),
-  loc: z.array(z.union([z.string(), z.int()])).describe("Where it is: `body`, then field names"),
+  loc: z.array(z.union([z.string(), z.int()])).describe(
+    "Where it is: `body` or `query`, then field names",
+  ),
   msg: z.string(),
   input: z.unknown().describe("What was sent there, shortened"),
 });
@@ -40,8 +43,8 @@ const model = z.strictObject({
   num_gpus: z.int(),
   task_type: tasks.describe("The default task"),
   supported_task_types: z.array(tasks),
-  dit_precision: z.string(),
-  vae_precision: z.string(),
+  dit_precision: precision,
+  vae_precision: precision,
   pipeline_name: z.string(),
   pipeline_class: z.string(),
 });
@@ -51,8 +54,8 @@ const flatModel = z.strictObject({
   num_gpus: z.int(),
   task_type: tasks,
   supported_task_types: z.array(tasks),
-  dit_precision: z.string(),
-  vae_precision: z.string(),
+  dit_precision: precision,
+  vae_precision: precision,
   vae_decode_precision: z.null(),
   pipeline_name: z.string(),
   pipeline_class: z.string(),
@@ -77,8 +80,11 @@ const images = z.strictObject({
   created: unix("When it was answered"),
   data: z.array(z.strictObject({
     b64_json: z.string().nullable().describe("The file in base64"),
-    url: z.string().nullable().describe("Where the file is, relative to this server or in a cloud"),
+    url: z.string().nullable().describe(
+      "Where the file is: in a cloud, or relative to this server without `--public-url`",
+    ),
     revised_prompt: z.string().describe("The prompt that the model read"),
+    seed: z.int().describe("Makes the same picture again"),
     file_path: z.string().nullable().describe("Where the file is on the server"),
     resize: z.null(),
   })),
@@ -111,14 +117,17 @@ const video = z.strictObject({
   completed_at: unix("When it was completed").nullable(),
   expires_at: unix("When the file will be removed").nullable(),
   error: z.strictObject({ code: z.string(), message: z.string() }).nullable(),
-  file_path: z.null(),
-  file_paths: z.null(),
+  file_path: z.string().nullable().describe("Where the file is on the server"),
+  file_paths: z.array(z.string()).nullable().describe("Of every clip"),
   num_outputs: z.int().nullable(),
   peak_memory_mb: z.number().nullable(),
   inference_time_s: z.number().nullable(),
   action: z.null(),
   revised_prompt: z.string().nullable().describe("The prompt when it was rewritten"),
+  seeds: z.array(z.int()).describe("One for each clip; they make the same ones again"),
 });
+
+const deletedVideo = video.extend({ deleted: z.literal(true) });
 
 const job = z.strictObject({
   id: z.string(),
@@ -189,6 +198,7 @@ export const ANSWERS: Readonly<Record<AnswerName, z.ZodType>> = {
   }),
   Images: images,
   Video: video,
+  DeletedVideo: deletedVideo,
   VideoList: z.strictObject({
     data: z.array(video),
     object: z.literal("list"),
@@ -219,6 +229,7 @@ export type AnswerName =
   | "ServerInfo"
   | "Images"
   | "Video"
+  | "DeletedVideo"
   | "VideoList"
   | "LoraChange"
   | "LoraList"

@@ -94,9 +94,10 @@ const FILE_FIELDS: readonly string[] = ["image", "image[]", "input_reference", "
  * Makes the document.
  *
  * @param needsKey whether the server asks for keys
+ * @param url where clients reach the server
  * @returns a JSON value
  */
-export function openApiDocument(needsKey: boolean): OpenApiDocument {
+export function openApiDocument(needsKey: boolean, url = "/"): OpenApiDocument {
   const paths: OpenApiDocument["paths"] = {};
   for (const operation of OPERATIONS) {
     (paths[operation.path] ??= {})[operation.method] = describeOperation(operation);
@@ -121,7 +122,7 @@ export function openApiDocument(needsKey: boolean): OpenApiDocument {
       description: "Images and videos of diffusion models. Fields that a request carries without " +
         "effect are named in the header `x-ignored-fields` of its answer.",
     },
-    servers: [{ url: "/" }],
+    servers: [{ url }],
     security: needsKey ? [{ key: [] }] : [{}],
     paths,
     components: {

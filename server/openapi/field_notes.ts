@@ -14,20 +14,25 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
   width: "Pixels per row; wins over `size`",
   height: "Number of rows; wins over `size`",
   seed:
-    "Seed of the first result, the next ones count on; or a list with one for each (default 42)",
+    "Seed of the first result, the next ones count on; or a list with one for each. Left out or " +
+    "-1, a new one is drawn, and the answer tells it",
   num_inference_steps: "Denoising steps",
   guidance_scale: "Weight of classifier-free guidance",
   negative_prompt: "What to keep away from",
   generator_device: "Accepted; the noise is that of `cpu` whatever it says",
-  quality: "`auto`, `exact`, `lossless`, `high` or `extra-high`: how freely it may be computed",
-  output_quality: "`maximum`, `high`, `medium`, `low` or `default`: how well the file is kept",
+  quality:
+    "`auto`, `exact`, `lossless`, `high` or `extra-high`: how freely it may be computed; `standard`, `hd`, " +
+    "`low` and `medium` mean `auto`",
+  output_quality:
+    "`maximum`, `high`, `medium`, `low` or `default`: how well the file is kept; not of PNG",
   output_compression: "0 (small) to 100 (best); wins over `output_quality`",
   enhance_prompt: "Have the prompt rewritten first, where the server is set up for it",
   task_type: "`T2I`, `I2I`, `TI2I`, `T2V`, `I2V`, `TI2V`, `V2V` or `F2V`; follows from the inputs",
   loras: "LoRA adapters for this request alone, in place of those that are set, in the order in " +
     "which they are applied: each with a `path` or the `nickname` of one that was set, and " +
     "`strength`, `target`, `alpha`, `merge_mode`; an empty list for none",
-  response_format: "`url` or `b64_json`",
+  response_format:
+    "`url` or `b64_json`; left out, the answer has the file and, where it is kept, a link",
   background: "`auto`, `opaque` or `transparent`; the latter chooses PNG",
   output_format: "`png`, `jpeg`, `jpg` or `webp`",
   stream: "Answer with server-sent events as the pictures come",

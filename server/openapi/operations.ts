@@ -123,7 +123,7 @@ export const OPERATIONS: readonly Operation[] = [
     id: "deleteVideo",
     tag: "Videos",
     summary: "Cancel a clip and remove its record and file",
-    answer: { json: "Video" },
+    answer: { json: "DeletedVideo" },
   },
   {
     method: "post",
@@ -147,7 +147,7 @@ export const OPERATIONS: readonly Operation[] = [
     id: "videoContent",
     tag: "Videos",
     summary: "Download a clip",
-    query: [VARIANT],
+    query: [["variant", "string", "Which of several clips, from 0; `video` is the first"]],
     answer: { types: ["video/mp4"] },
     isFile: true,
   },

@@ -52,6 +52,13 @@ export function mountDiscovery(app: App, services: Services): void {
   });
 }
 
+/** Formats of weights whose names in the contract are not those that files have for them. */
+const PRECISION_NAMES: Readonly<Record<string, string>> = { f16: "fp16", f32: "fp32" };
+
+function precisionName(format: string): string {
+  return PRECISION_NAMES[format] ?? format;
+}
+
 function modelCard(info: ModelInfo, settings: ServerSettings) {
   return {
     id: settings.servedModelName,
@@ -64,8 +71,8 @@ function modelCard(info: ModelInfo, settings: ServerSettings) {
     num_gpus: settings.numGpus,
     task_type: info.taskType,
     supported_task_types: info.supportedTaskTypes,
-    dit_precision: info.ditPrecision,
-    vae_precision: info.vaePrecision,
+    dit_precision: precisionName(info.ditPrecision),
+    vae_precision: precisionName(info.vaePrecision),
     pipeline_name: info.pipelineName,
     pipeline_class: info.pipelineClass,
   };
@@ -77,8 +84,8 @@ function flatRecord(info: ModelInfo, settings: ServerSettings) {
     num_gpus: settings.numGpus,
     task_type: info.taskType,
     supported_task_types: info.supportedTaskTypes,
-    dit_precision: info.ditPrecision,
-    vae_precision: info.vaePrecision,
+    dit_precision: precisionName(info.ditPrecision),
+    vae_precision: precisionName(info.vaePrecision),
     vae_decode_precision: null,
     pipeline_name: info.pipelineName,
     pipeline_class: info.pipelineClass,

@@ -20,11 +20,11 @@ const POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors '
  */
 export function mountDocuments(app: App, { settings }: Services): void {
   let made: OpenApiDocument | undefined;
-  const document = () => made ??= openApiDocument(settings.apiKeys.length > 0);
+  const document = () => made ??= openApiDocument(settings.apiKeys.length > 0, settings.publicUrl);
   mount(app, "/openapi.json", { GET: (c) => c.json(document()) });
   mount(app, "/docs", {
     GET: (c) =>
-      c.html(docsPage(document(), new URL(c.req.url).origin), 200, {
+      c.html(docsPage(document(), settings.publicUrl ?? new URL(c.req.url).origin), 200, {
         "content-security-policy": POLICY,
       }),
   });

@@ -32,11 +32,11 @@ async function content(c: Context<AppEnv>, services: Services): Promise<Response
   const { files } = job.result as ImageResult;
   if (!services.storage || files.length === 0) {
     throw notFound(
-      "Image was not persisted on disk (output_path is disabled). Use b64_json response_format or " +
+      "Image was not persisted on disk (this server keeps no results). Use b64_json response_format or " +
         "configure cloud storage.",
     );
   }
-  return await serveResult(c, files, "Image", services);
+  return await serveResult(c, { files, what: "Image", variant: c.req.query("variant") }, services);
 }
 
 function notFound(message: string): ApiError {

@@ -8,6 +8,16 @@ import { Buffer } from "node:buffer";
 import type { ImageRequest } from "../contract/image_generation.ts";
 import type { ImageOutput } from "../images/image_job.ts";
 
+/** What an answer says of one picture. */
+export interface ImageItem {
+  /** The file in base64; null where a link was asked for. */
+  b64_json: string | null;
+  /** Where the file is; null where it alone was asked for, or is not kept. */
+  url: string | null;
+  /** Makes the same picture again. */
+  seed: number;
+}
+
 /**
  * The part of an answer that holds the picture or leads to it.
  *
@@ -15,17 +25,22 @@ import type { ImageOutput } from "../images/image_job.ts";
  * @param request says which of the two
  * @param output the picture
  * @param index its place among the pictures of the request
- * @returns both fields, one of them null
+ * @param publicUrl where clients reach this server; the link is relative when it is left out
+ * @returns the fields
  */
 export function imageItem(
   id: string,
   request: Pick<ImageRequest, "responseFormat" | "seeds">,
   output: ImageOutput,
   index: number,
-): { b64_json: string | null; url: string | null } {
-  if (request.responseFormat === "b64_json") {
-    return { b64_json: Buffer.from(output.bytes).toString("base64"), url: null };
-  }
-  const variant = request.seeds.length > 1 ? `?variant=${index}` : "";
-  return { b64_json: null, url: output.file?.url ?? `/v1/images/${id}/content${variant}` };
+  publicUrl = "",
+): ImageItem {
+  const { responseFormat, seeds } = request;
+  const variant = seeds.length > 1 ? `?variant=${index}` : "";
+  const link = () => output.file?.url ?? `${publicUrl}/v1/images/${id}/content${variant}`;
+  return {
+    b64_json: responseFormat === "url" ? null : Buffer.from(output.bytes).toString("base64"),
+    url: responseFormat === "b64_json" ? null : link(),
+    seed: seeds[index]!,
+  };
 }

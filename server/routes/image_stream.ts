@@ -65,6 +65,7 @@ export async function streamImages(
       b64_json: Buffer.from(event.bytes).toString("base64"),
       partial_image_index: event.index,
       output_index: event.output,
+      seed: request.seeds[event.output],
     });
   });
   const end = () => {

@@ -99,7 +99,7 @@ function imagesResponse(
     id,
     created: Math.floor(Date.now() / 1000),
     data: outcome.outputs.map((output, index) => ({
-      ...imageItem(id, request, output, index),
+      ...imageItem(id, request, output, index, services.settings.publicUrl),
       revised_prompt: outcome.prompt,
       file_path: output.file ? services.storage?.pathOf(output.file) ?? null : null,
       resize: null,

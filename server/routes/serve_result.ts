@@ -9,12 +9,21 @@ import { ApiError } from "../contract/errors.ts";
 import type { AppEnv, Services } from "../services.ts";
 import type { StoredFile } from "../storage/result_storage.ts";
 
+/** What is asked for of a finished job. */
+export interface AskedFile {
+  /** Files of the job. */
+  readonly files: readonly StoredFile[];
+  /** What they are, such as `Video`. */
+  readonly what: string;
+  /** Which of them, from 0; the first when it is left out. */
+  readonly variant: string | undefined;
+}
+
 /**
- * Answers with the file that the query's `variant` chooses, the first when there is none.
+ * Answers with one file of a job.
  *
  * @param c of the request
- * @param files of the job
- * @param what is asked for, such as `Video`
+ * @param asked which file
  * @param services storage
  * @returns 200, 206, 304, or 307 to a file in a cloud
  * @throws {ApiError} 404 for a variant that there is not and a file that is gone, 416 for a range
@@ -22,11 +31,9 @@ import type { StoredFile } from "../storage/result_storage.ts";
  */
 export async function serveResult(
   c: Context<AppEnv>,
-  files: readonly StoredFile[],
-  what: string,
+  { files, what, variant }: AskedFile,
   { storage }: Services,
 ): Promise<Response> {
-  const variant = c.req.query("variant");
   const file = files[/^\d{1,4}$/.test(variant ?? "0") ? Number(variant ?? 0) : -1];
   if (!file || !storage) {
     throw notFound(`${what} variant ${variant?.slice(0, 40) ?? "None"} not found`);

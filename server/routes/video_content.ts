@@ -28,5 +28,11 @@ async function content(c: Context<AppEnv>, services: Services): Promise<Response
     throw new ApiError(404, "Generation is still in-progress", { code: "not_found" });
   }
   const files = job.status === "completed" ? (job.result as VideoResult).files : [];
-  return await serveResult(c, files, "Video", services);
+  // The generic API's word for the clip itself, beside its previews.
+  const variant = c.req.query("variant");
+  return await serveResult(
+    c,
+    { files, what: "Video", variant: variant === "video" ? "0" : variant },
+    services,
+  );
 }

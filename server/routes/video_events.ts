@@ -58,10 +58,10 @@ async function events(c: Context<AppEnv>, services: Services): Promise<Response>
 async function sendStatus(
   stream: SSEStreamingApi,
   id: string,
-  { store, settings }: Services,
+  services: Services,
 ): Promise<void> {
-  const job = await store.get(id);
-  const data = job ? videoRecord(job, settings.retainMs) : { id, status: "deleted" };
+  const job = await services.store.get(id);
+  const data = job ? videoRecord(job, services) : { id, status: "deleted" };
   await stream.writeSSE({ event: "status", data: JSON.stringify(data) });
 }
 

@@ -10,7 +10,7 @@ import { readJson } from "../body.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import { validate } from "../contract/validate.ts";
 import { videoSchema } from "../contract/video_fields.ts";
-import { readScalars } from "../inputs/form_scalars.ts";
+import { formBody } from "../inputs/form_body.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import { isForm, readForm } from "../inputs/multipart.ts";
 import type { JobEntry, JobRecord } from "../jobs/job_store.ts";
@@ -116,11 +116,11 @@ async function create(c: Context<AppEnv>, services: Services): Promise<Response>
 
 async function readVideoForm(request: Request, folder: InputFolder, { settings }: Services) {
   const form = await readForm(request, folder, settings.formLimits);
-  return { body: readScalars(form.fields, videoSchema), files: form.files };
+  return { body: formBody(form.fields, videoSchema), files: form.files };
 }
 
-function show(job: JobEntry, { settings }: Services) {
-  return videoRecord(job, settings.retainMs);
+function show(job: JobEntry, services: Services) {
+  return videoRecord(job, services);
 }
 
 /** The answer has the prompt as it was rewritten, or says why it could not be. */
@@ -140,7 +140,7 @@ async function untilPrepared(
 }
 
 async function list(c: Context<AppEnv>, services: Services): Promise<Response> {
-  const { after, limit = DEFAULT_LIMIT, order } = validate(listSchema, c.req.query());
+  const { after, limit = DEFAULT_LIMIT, order } = validate(listSchema, c.req.query(), "query");
   // One more than is shown tells whether there are more.
   const jobs = await services.store.list({
     kind: "video",
@@ -179,5 +179,5 @@ async function remove(c: Context<AppEnv>, services: Services): Promise<Response>
   // The record goes last: it is what leads to files that could not be removed.
   for (const file of files) await services.storage?.remove(file);
   await services.store.delete(job.id);
-  return c.json({ ...show(ended, services), status: "deleted" });
+  return c.json({ ...show(ended, services), status: "deleted", deleted: true });
 }

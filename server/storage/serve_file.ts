@@ -45,7 +45,7 @@ export function parseRange(
 /**
  * Answers a GET or HEAD with a file.
  *
- * @param request its `Range`, `If-Range`, `If-None-Match` and method count
+ * @param request its `Range`, `If-Range`, `If-None-Match`, `If-Modified-Since` and method count
  * @param path of the file
  * @param file what is known of it
  * @returns 200, 206 or 304; undefined when the file is gone
@@ -85,7 +85,7 @@ export async function serveFile(
     return new Response(null, { status, headers });
   };
 
-  if (matchesAny(request.headers.get("if-none-match"), file.etag)) return finish(304);
+  if (isKnown(request.headers, file.etag, modified)) return finish(304);
 
   const condition = request.headers.get("if-range");
   const applies = condition === null || condition === file.etag;
@@ -107,8 +107,16 @@ export async function serveFile(
   return new Response(firstBytes(handle.readable, end - start + 1), { status, headers });
 }
 
-function matchesAny(header: string | null, etag: string): boolean {
-  if (header === null) return false;
+/** Whether the client has this very file; its date counts only where it names no validator. */
+function isKnown(headers: Headers, etag: string, modified: Date | null): boolean {
+  const known = headers.get("if-none-match");
+  if (known !== null) return matchesAny(known, etag);
+  const since = Date.parse(headers.get("if-modified-since") ?? "");
+  // A header's date has whole seconds.
+  return modified !== null && Math.floor(modified.getTime() / 1000) * 1000 <= since;
+}
+
+function matchesAny(header: string, etag: string): boolean {
   if (header.trim() === "*") return true;
   return header.split(",").some((one) => one.trim().replace(/^W\//, "") === etag);
 }

@@ -5,14 +5,19 @@
  */
 
 import type { JobEntry } from "../jobs/job_store.ts";
+import type { ServerSettings } from "../settings.ts";
+import type { ResultStorage } from "../storage/result_storage.ts";
 import type { VideoResult } from "./video_job.ts";
 import type { VideoRequest } from "./video_request.ts";
 
 /** The part of a video request that its record shows. */
-export type VideoSummary = Pick<VideoRequest, "model" | "width" | "height" | "numFrames" | "fps">;
+export type VideoSummary = Pick<
+  VideoRequest,
+  "model" | "width" | "height" | "numFrames" | "fps" | "seeds"
+>;
 
 /** What a record shows that is damaged. */
-const UNKNOWN: VideoSummary = { model: "", width: 0, height: 0, numFrames: 0, fps: 1 };
+const UNKNOWN: VideoSummary = { model: "", width: 0, height: 0, numFrames: 0, fps: 1, seeds: [] };
 
 /** The record of a video, with the fields of the contract in their order. */
 export interface VideoRecord {
@@ -44,10 +49,10 @@ export interface VideoRecord {
   expires_at: number | null;
   /** Why it failed. */
   error: { code: string; message: string } | null;
-  /** Always null: paths on the server are its own. */
-  file_path: null;
-  /** Always null, as `file_path`. */
-  file_paths: null;
+  /** Where the first clip is on the server; null unless completed, and where it is elsewhere. */
+  file_path: string | null;
+  /** Where every clip is that is on the server; null where none is. */
+  file_paths: string[] | null;
   /** Number of clips; null unless completed. */
   num_outputs: number | null;
   /** Most device memory taken, in MiB. */
@@ -58,6 +63,8 @@ export interface VideoRecord {
   action: null;
   /** The prompt as it was rewritten; null when it was not. */
   revised_prompt: string | null;
+  /** Makes the same clips again: one for each. */
+  seeds: number[];
 }
 
 /**
@@ -67,21 +74,28 @@ export interface VideoRecord {
  * @returns a JSON value
  */
 export function videoSummary(request: VideoRequest): VideoSummary {
-  const { model, width, height, numFrames, fps } = request;
-  return { model, width, height, numFrames, fps };
+  const { model, width, height, numFrames, fps, seeds } = request;
+  return { model, width, height, numFrames, fps, seeds };
 }
 
 /**
  * The record of a job.
  *
  * @param job of kind `video`
- * @param retainMs how long results are kept after their end, 0 for ever
+ * @param services say where results are, and how long they are kept
  * @returns for a client
  */
-export function videoRecord(job: JobEntry, retainMs: number): VideoRecord {
-  const { model, width, height, numFrames, fps } = (job.summary ?? UNKNOWN) as VideoSummary;
+export function videoRecord(
+  job: JobEntry,
+  { settings: { retainMs }, storage }: {
+    readonly settings: Pick<ServerSettings, "retainMs">;
+    readonly storage: ResultStorage | undefined;
+  },
+): VideoRecord {
+  const { model, width, height, numFrames, fps, seeds } = (job.summary ?? UNKNOWN) as VideoSummary;
   const isCompleted = job.status === "completed";
   const result = isCompleted ? job.result as VideoResult : undefined;
+  const paths = result?.files.flatMap((file) => storage?.pathOf(file) ?? []) ?? [];
   const unix = (milliseconds: number) => Math.floor(milliseconds / 1000);
   return {
     id: job.id,
@@ -98,12 +112,13 @@ export function videoRecord(job: JobEntry, retainMs: number): VideoRecord {
     completed_at: isCompleted ? unix(job.endedAt ?? 0) : null,
     expires_at: retainMs > 0 && job.endedAt !== null ? unix(job.endedAt + retainMs) : null,
     error: job.error,
-    file_path: null,
-    file_paths: null,
+    file_path: paths[0] ?? null,
+    file_paths: paths.length > 0 ? paths : null,
     num_outputs: result?.files.length ?? null,
     peak_memory_mb: result && result.peakBytes > 0 ? result.peakBytes / 2 ** 20 : null,
     inference_time_s: result?.seconds ?? null,
     action: null,
     revised_prompt: job.revisedPrompt,
+    seeds,
   };
 }

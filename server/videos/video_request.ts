@@ -27,8 +27,10 @@ import {
   readGeneration,
   readSize,
   type RequestContext,
+  takesStrength,
 } from "../contract/generation.ts";
 import { PATH_FIELDS } from "../contract/generation_fields.ts";
+import { readScalars } from "../contract/scalars.ts";
 import { checkSize, sizeWithin } from "../contract/size.ts";
 import { resolveTask } from "../contract/task.ts";
 import { validate } from "../contract/validate.ts";
@@ -107,9 +109,8 @@ export async function readVideoRequest(
   if (isObject && isAbsent((body as Record<string, unknown>)["prompt"])) {
     throw badRequest("prompt is required", "prompt", "missing");
   }
-  const fields = validate(videoSchema, body);
+  const fields = validate(videoSchema, readScalars(body, videoSchema));
   refusePaths(fields, PATH_FIELDS);
-  const ignored = findIgnored(fields, videoFieldTable, context);
   checkChoice("x264_preset", fields.x264_preset, X264_PRESETS);
   const crf = asClientError(
     "output_compression",
@@ -127,6 +128,10 @@ export async function readVideoRequest(
       output: "VIDEO",
       hasImage: pictures.length > 0,
       hasVideo: clips.length > 0,
+      howToSend: {
+        image: "'input_reference' or 'reference_url'",
+        video: "'video_reference' or 'video_url'",
+      },
     }, info));
   if (pictures.length > Math.max(1, info.maxImages) || clips.length > 1) {
     throw badRequest(
@@ -140,7 +145,16 @@ export async function readVideoRequest(
     ...readGeneration({ ...fields, n }, taskType, context),
     loras: await context.findLoras(fields.loras),
   };
+  const strength = readStrength(fields);
+  const hasStrength = takesStrength(taskType, info);
   const video = clips[0] && await probeClip(clips[0], sources);
+  const ignored = findIgnored(fields, videoFieldTable, context, {
+    strength: !hasStrength,
+    negative_prompt: settings.guidanceScale === 0,
+    enable_audio: video?.info.audioCodec === undefined,
+    // It is repeated in the record.
+    model: false,
+  });
   const named = readSize(fields, info.defaults);
   // Only decoding tells a picture's shape, so it is asked for where it counts alone.
   const shape = info.sizeIsBudget
@@ -164,14 +178,14 @@ export async function readVideoRequest(
     model: fields.model || context.servedModelName,
     ...size,
     ...duration,
-    ...readStrength(fields),
+    ...(hasStrength ? strength : {}),
     images,
     ...(video ? { video } : {}),
     ...(files.length > 0 ? { inputs: sources.folder.path } : {}),
     keepsAudio: fields.enable_audio !== false,
     crf,
     preset: (fields.x264_preset ?? DEFAULT_X264_PRESET) as X264Preset,
-    ignored: ignored.filter((name) => name !== "model"),
+    ignored,
   };
 }
 

@@ -66,6 +66,17 @@ Deno.test("GET …/content knows what the client has already", async () => {
     assert.equal(response.status, 304, known);
     assert.equal((await response.bytes()).length, 0);
   }
+  const modified = Date.parse(head.headers.get("last-modified")!);
+  for (const [since, status] of [[0, 304], [5000, 304], [-1000, 200], [NaN, 200]] as const) {
+    const date = Number.isNaN(since) ? "soon" : new Date(modified + since).toUTCString();
+    const response = await service.get(url, { headers: { "if-modified-since": date } });
+    assert.equal(response.status, status, date);
+    await response.body?.cancel();
+    const named = { "if-modified-since": date, "if-none-match": '"other"' };
+    const other = await service.get(url, { headers: named });
+    assert.equal(other.status, 200, "a validator wins over a date");
+    await other.body?.cancel();
+  }
   const range = "bytes=0-1";
   const same = await service.get(url, { headers: { range, "if-range": etag } });
   assert.equal((await same.bytes()).length, 2);

@@ -54,17 +54,58 @@ Deno.test("POST /v1/images/edits gives the model the picture in the size of the 
 });
 
 Deno.test("POST /v1/images/edits takes a strength, and refuses one out of range", async () => {
-  await using service = await testService({ engine: editor() });
+  const info = { taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I"], maxImages: 2 } as const;
+  const taskDefaults = { TI2I: { strength: 0.6 } };
+  await using service = await testService({
+    engine: new FakeEngine({ info: { ...info, taskDefaults } }),
+  });
   const edit = async (strength: string) =>
     await post(service, { image: new Blob([await picture()]), prompt: "a", strength });
   const response = await edit("0.4");
   assert.equal(response.status, 200, await response.clone().text());
   assert.equal(service.engine.requests[0]!.strength, 0.4);
+  assert.equal(response.headers.get("x-ignored-fields"), null);
   const refused = await edit("1.5");
   const body = await refused.json();
   assert.equal(refused.status, 400);
   assert.ok(isErrorBody(body));
   assert.match(body.error.message, /strength must be above 0 and at most 1, got 1.5/);
+});
+
+Deno.test("POST /v1/images/edits takes width and height, which win over size", async () => {
+  await using service = await testService({ engine: editor() });
+  const image = new Blob([await picture()]);
+  const sizes: [Record<string, string>, number, number][] = [
+    [{ width: "96", height: "32" }, 96, 32],
+    [{ size: "64x64", height: "32" }, 64, 32],
+    [{ width: "", height: "" }, 64, 48],
+  ];
+  for (const [fields, width, height] of sizes) {
+    const response = await post(service, { image, prompt: "a", output_format: "png", ...fields });
+    const body = await response.json();
+    assert.equal(response.status, 200, JSON.stringify(body));
+    assert.equal(response.headers.get("x-ignored-fields"), null);
+    const made = await decodeImage(Uint8Array.fromBase64(body.data[0].b64_json));
+    assert.deepEqual([made.width, made.height], [width, height]);
+  }
+});
+
+Deno.test("POST /v1/images/edits names what changes nothing this time", async () => {
+  await using service = await testService({ engine: editor() });
+  const cases: [Record<string, string>, string | null][] = [
+    [{ strength: "0.5" }, "strength"],
+    [{ partial_images: "2" }, "partial_images"],
+    [{ quality: "medium", output_quality: "best" }, "quality, output_quality"],
+    [{ output_format: "png", output_compression: "100" }, "output_compression"],
+    [{ partial_images: "0", output_format: "jpeg", output_compression: "100" }, null],
+  ];
+  for (const [fields, ignored] of cases) {
+    const image = new Blob([await picture()]);
+    const response = await post(service, { image, prompt: "a", ...fields });
+    assert.equal(response.status, 200, await response.text());
+    assert.equal(response.headers.get("x-ignored-fields"), ignored);
+  }
+  assert.ok(service.engine.requests.every(({ strength }) => strength === undefined));
 });
 
 Deno.test("POST /v1/images/edits leaves each picture its own size where the model takes that", async () => {
@@ -165,7 +206,11 @@ Deno.test("POST /v1/images/edits says what is wrong with a request", async () =>
     [{ url: "data:image/png;base64,$$", prompt: "a" }, 400, /base64 is not valid$/],
     [{ "image[]": [png, png, png], prompt: "a" }, 400, /3 pictures at once: this model takes 2$/],
     [{ image: png, prompt: "a", size: "65x64" }, 400, /nearest size is 64x64$/],
-    [{ image: png, prompt: "a", task_type: "T2I" }, 400, /not supported for T2I models\.$/],
+    [
+      { image: png, prompt: "a", task_type: "T2I" },
+      400,
+      /^Cannot do T2I: it takes no input image; this model does/,
+    ],
     [{ image: png, prompt: "a", n: "0" }, 400, /^n must be/],
     [{ image: png, prompt: "a", n: "two" }, 422, /valid integer/],
     [{ image: png, prompt: "a", image_path: "/etc/passwd" }, 400, /may not name paths/],
@@ -181,11 +226,14 @@ Deno.test("POST /v1/images/edits says what is wrong with a request", async () =>
   assert.equal(service.engine.requests.length, 0);
 });
 
-Deno.test("POST /v1/images/edits refuses a model that takes no picture, in the reference's words", async () => {
+Deno.test("POST /v1/images/edits on a model that takes no picture says what it does", async () => {
   await using service = await testService();
   const response = await post(service, { image: new Blob([await picture()]), prompt: "a" });
   assert.equal(response.status, 400);
-  assert.equal((await response.json()).detail, "input_reference is not supported for T2I models.");
+  assert.equal(
+    (await response.json()).detail,
+    "Cannot do T2I: it takes no input image; this model does ['T2V', 'T2I']",
+  );
 });
 
 Deno.test("POST /v1/images/edits streams previews, then the picture", async () => {

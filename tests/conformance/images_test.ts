@@ -17,7 +17,8 @@ const REFUSED: [title: string, body: unknown, status: number, message: string | 
   ["a body that is null", null, 422, "Input should be a valid dictionary"],
   ["a blank prompt", { prompt: " \n" }, 400, "prompt is empty"],
   ["a prompt of 100 kB", { prompt: "a".repeat(100_000) }, 400, "100000 characters"],
-  ["n as text", { prompt: "a", n: "2" }, 422, "Input should be a valid integer"],
+  ["n as words", { prompt: "a", n: "two" }, 422, "Input should be a valid integer"],
+  ["n as a fraction in text", { prompt: "a", n: "1.5" }, 422, "Input should be a valid integer"],
   ["n as a fraction", { prompt: "a", n: 1.5 }, 422, "Input should be a valid integer"],
   ["n of 0", { prompt: "a", n: 0 }, 400, "n must be between 1 and 10, got 0"],
   ["n of 11", { prompt: "a", n: 11 }, 400, "n must be between 1 and 10, got 11"],
@@ -31,17 +32,22 @@ const REFUSED: [title: string, body: unknown, status: number, message: string | 
   ["too many steps", { prompt: "a", num_inference_steps: 51 }, 400, "at most 50, got 51"],
   ["negative guidance", { prompt: "a", guidance_scale: -1 }, 400, "must be non-negative"],
   ["infinite guidance", '{"prompt":"a","guidance_scale":1e999}', 422, "finite number"],
-  ["a negative seed", { prompt: "a", seed: -1 }, 400, "seed must be a non-negative int"],
+  ["a negative seed", { prompt: "a", seed: -2 }, 400, "seed must be a non-negative int"],
   ["a seed as text", { prompt: "a", seed: "x" }, 422, "integer or a list"],
   ["an empty seed list", { prompt: "a", seed: [] }, 400, "seed list must not be empty"],
-  ["a seed list of another length", { prompt: "a", seed: [1, 2], n: 3 }, 400, "got 2"],
+  [
+    "a seed list of another length",
+    { prompt: "a", seed: [1, 2], n: 3 },
+    400,
+    "Cannot use 2 seeds for 3 outputs",
+  ],
   [
     "response_format",
     { prompt: "a", response_format: "x" },
     400,
     "response_format=x is not supported",
   ],
-  ["quality", { prompt: "a", quality: "hd" }, 400, /quality must be one of \['auto', 'exact',/],
+  ["quality", { prompt: "a", quality: "best" }, 400, /quality must be one of \['auto', 'exact',/],
   ["output_format", { prompt: "a", output_format: "gif" }, 400, "output_format must be one of"],
   ["background", { prompt: "a", background: "red" }, 400, "background must be one of"],
   [
@@ -95,9 +101,9 @@ for (const [title, body, status, message] of REFUSED) {
   });
 }
 
-Deno.test(`POST ${PATH} answers a link, whose content is a JPEG of the model's default size`, async () => {
+Deno.test(`POST ${PATH} answers the file and a link to it, a JPEG of the model's default size`, async () => {
   await using service = await testService();
-  const response = await service.post(PATH, { prompt: "a red circle" });
+  const response = await service.post(PATH, { prompt: "a red circle", seed: 42 });
   assert.equal(response.status, 200);
   const body = await response.json();
   assert.match(body.id, ID);
@@ -105,8 +111,9 @@ Deno.test(`POST ${PATH} answers a link, whose content is a JPEG of the model's d
   assert.ok(body.inference_time_s > 0 && body.peak_memory_mb > 0);
   assert.equal(body.usage, null);
   assert.deepEqual(body.data, [{
-    b64_json: null,
+    b64_json: body.data[0].b64_json,
     url: `/v1/images/${body.id}/content`,
+    seed: 42,
     revised_prompt: "a red circle",
     file_path: body.data[0].file_path,
     resize: null,
@@ -117,6 +124,7 @@ Deno.test(`POST ${PATH} answers a link, whose content is a JPEG of the model's d
   assert.equal(content.headers.get("content-type"), "image/jpeg");
   const bytes = await content.bytes();
   assert.deepEqual(bytes, await Deno.readFile(body.data[0].file_path));
+  assert.deepEqual(bytes, Uint8Array.fromBase64(body.data[0].b64_json));
   const { width, height } = await decodeImage(bytes);
   assert.deepEqual([width, height], [64, 48]);
   assert.deepEqual(service.engine.requests, [{
@@ -296,7 +304,10 @@ Deno.test(`POST ${PATH} with strict fields refuses one without effect and names 
 Deno.test(`POST ${PATH} on a model without image output says what it can do`, async () => {
   const cases: [TaskType[], string][] = [
     [["T2V"], "This pipeline does not support IMAGE output; supported task types: ['T2V']"],
-    [["I2I"], "Served model with task type 'I2I' requires an 'image_path' input, but none was"],
+    [
+      ["I2I"],
+      "Cannot do I2I: it needs an input image, and there is none; send 'image' or 'url' to /v1/images/edits",
+    ],
     [
       ["TI2I", "T2I", "T2V"],
       "Specify task_type for this request; compatible tasks: ['TI2I', 'T2I']",
@@ -328,6 +339,136 @@ Deno.test(`POST ${PATH} rewrites the prompt once for all pictures when asked to`
     "a fine circle",
   ]);
   assert.equal(data[1].revised_prompt, "a fine circle");
+});
+
+Deno.test(`POST ${PATH} draws a seed for each request, and tells it`, async () => {
+  await using service = await testService();
+  const make = async (fields: Record<string, unknown>) => {
+    const body = { prompt: "a", output_format: "png", ...fields };
+    const { data } = await (await service.post(PATH, body)).json();
+    return data as { seed: number; b64_json: string }[];
+  };
+  const items = [...await make({}), ...await make({ seed: null }), ...await make({ seed: -1 })];
+  const seeds = items.map(({ seed }) => seed);
+  assert.equal(new Set(seeds).size, 3);
+  for (const { seed, b64_json } of items) {
+    assert.equal(readImageText(Uint8Array.fromBase64(b64_json))["seed"], String(seed));
+    assert.equal((await make({ seed }))[0]!.b64_json, b64_json, "the same picture again");
+  }
+  const [first, second] = await make({ n: 2 });
+  assert.equal(second!.seed, first!.seed + 1);
+  const { data } = await (await service.post(PATH, { prompt: "a", stream: true })).text().then(
+    (text) => ({ data: JSON.parse(/^data: (.*)$/m.exec(text)![1]!) }),
+  );
+  assert.equal(data.seed, service.engine.requests.at(-1)!.seed);
+});
+
+Deno.test(`POST ${PATH} uses the server's own seed where it has one`, async () => {
+  await using service = await testService({ settings: { defaultSeed: 5 } });
+  for (const fields of [{}, { n: 2 }, { seed: 7 }]) {
+    await (await service.post(PATH, { prompt: "a", ...fields })).body?.cancel();
+  }
+  assert.deepEqual(service.engine.requests.map(({ seed }) => seed), [5, 5, 6, 7]);
+  const { data } = await (await service.post(PATH, { prompt: "a", seed: -1 })).json();
+  assert.ok(data[0].seed !== 5);
+});
+
+/** What is asked for, and whether the answer has the file and the link. */
+const RESPONSES: [fields: Record<string, unknown>, hasFile: boolean, hasLink: boolean][] = [
+  [{}, true, true],
+  [{ response_format: null }, true, true],
+  [{ response_format: "b64_json" }, true, false],
+  [{ response_format: "url" }, false, true],
+  [{ model: "dall-e-3" }, true, true],
+  // Their clients take any link for a whole address, and read it rather than the file.
+  [{ model: "gpt-image-1" }, true, false],
+  [{ model: "chatgpt-image-latest" }, true, false],
+  [{ model: "gpt-image-1", response_format: "url" }, false, true],
+];
+
+for (const [fields, hasFile, hasLink] of RESPONSES) {
+  Deno.test(`POST ${PATH} with ${JSON.stringify(fields)} answers as its client reads`, async () => {
+    await using service = await testService();
+    const { id, data } = await (await service.post(PATH, { prompt: "a", ...fields })).json();
+    assert.equal(data[0].b64_json !== null, hasFile);
+    assert.equal(data[0].url, hasLink ? `/v1/images/${id}/content` : null);
+  });
+}
+
+Deno.test(`POST ${PATH} makes links whole where the server knows its address`, async () => {
+  const publicUrl = "https://pictures.example.org/denoise";
+  await using service = await testService({ settings: { publicUrl } });
+  const { id, data } = await (await service.post(PATH, { prompt: "a", n: 2 })).json();
+  assert.equal(data[1].url, `${publicUrl}/v1/images/${id}/content?variant=1`);
+  const { servers } = await (await service.get("/openapi.json")).json();
+  assert.deepEqual(servers, [{ url: publicUrl }]);
+});
+
+Deno.test(`POST ${PATH} takes the generic API's qualities as auto, and says so`, async () => {
+  await using service = await testService();
+  for (const quality of ["standard", "hd", "low", "medium"]) {
+    const response = await service.post(PATH, { prompt: "a", quality });
+    assert.equal(response.status, 200, await response.text());
+    assert.equal(response.headers.get("x-ignored-fields"), "quality");
+  }
+  assert.ok(service.engine.requests.every(({ quality }) => quality === "lossless"));
+});
+
+Deno.test(`POST ${PATH} reads numbers and flags that come as text`, async () => {
+  await using service = await testService();
+  const response = await service.post(PATH, {
+    prompt: "a",
+    n: "2",
+    seed: ["3", 9],
+    width: "64.0",
+    height: " 32 ",
+    guidance_scale: "1e0",
+    stream: "off",
+    extra_body: { num_inference_steps: "2" },
+    loras: [],
+  });
+  const body = await response.json();
+  assert.equal(response.status, 200, JSON.stringify(body));
+  assert.deepEqual(
+    service.engine.requests.map(({ seed, width, height, guidanceScale, numInferenceSteps }) => [
+      ...[seed, width, height],
+      ...[guidanceScale, numInferenceSteps],
+    ]),
+    [[3, 64, 32, 1, 2], [9, 64, 32, 1, 2]],
+  );
+});
+
+Deno.test(`POST ${PATH} writes the same PNG whatever the output quality, and names it`, async () => {
+  await using service = await testService();
+  const make = async (fields: Record<string, unknown>) => {
+    const body = { prompt: "a", seed: 1, output_format: "png", size: "256x256", ...fields };
+    const response = await service.post(PATH, body);
+    const { data } = await response.json();
+    return [response.headers.get("x-ignored-fields"), data[0].b64_json];
+  };
+  const [, plain] = await make({});
+  assert.deepEqual(await make({ output_quality: "default" }), [null, plain]);
+  assert.deepEqual(await make({ output_quality: "low" }), ["output_quality", plain]);
+  assert.deepEqual(await make({ output_compression: 100 }), ["output_compression", plain]);
+});
+
+Deno.test(`POST ${PATH} names what changes nothing this time`, async () => {
+  await using service = await testService();
+  const cases: [Record<string, unknown>, string | null][] = [
+    [{ partial_images: 2 }, "partial_images"],
+    [{ partial_images: 2, stream: true }, null],
+    [{ partial_images: 0 }, null],
+    [{ response_format: "url", stream: true }, "response_format"],
+    [{ output_quality: "best" }, "output_quality"],
+    [{ output_quality: "high", output_compression: 3 }, null],
+    [{ negative_prompt: "blur", guidance_scale: 0 }, "negative_prompt"],
+    [{ strength: 0.5 }, "strength"],
+  ];
+  for (const [fields, ignored] of cases) {
+    const response = await service.post(PATH, { prompt: "a", ...fields });
+    assert.equal(response.status, 200, await response.text());
+    assert.equal(response.headers.get("x-ignored-fields"), ignored, JSON.stringify(fields));
+  }
 });
 
 Deno.test(`POST ${PATH} without kept results answers b64_json and refuses links`, async () => {

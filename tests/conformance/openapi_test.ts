@@ -105,7 +105,7 @@ Deno.test("answers are what the document says", async () => {
   await check("VideoList", service.get("/v1/videos"));
   await check("Video", service.get(`/v1/videos/${id}/cancel`, { method: "POST" }));
   await check("JobList", service.get("/v1/jobs"));
-  await check("Video", service.get(`/v1/videos/${id}`, { method: "DELETE" }));
+  await check("DeletedVideo", service.get(`/v1/videos/${id}`, { method: "DELETE" }));
   await check("Error", service.get(`/v1/videos/${id}`));
   await check("Error", service.post("/v1/images/generations", { prompt: 1 }));
   for (const { method, path, answer } of OPERATIONS) {

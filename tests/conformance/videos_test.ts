@@ -74,12 +74,15 @@ Deno.test("POST /v1/videos queues a video, whose record goes to completed and wh
     inference_time_s: null,
     action: null,
     revised_prompt: null,
+    seeds: [5],
   });
   assert.match(rest.status, /^(queued|in_progress)$/);
   const done = await ended(testee, id);
   assert.equal(done["status"], "completed");
   assert.equal(done["progress"], 100);
   assert.equal(done["num_outputs"], 1);
+  assert.equal(done["file_path"], `${testee.folder}/results/${id}.mp4`);
+  assert.deepEqual(done["file_paths"], [done["file_path"]]);
   assert.ok((done["expires_at"] as number) > (done["completed_at"] as number));
   const content = await testee.get(`${PATH}/${id}/content`);
   assert.equal(content.headers.get("content-type"), "video/mp4");
@@ -100,7 +103,16 @@ Deno.test("POST /v1/videos makes n clips with counting seeds", async () => {
   const { id } = await create(testee, { prompt: "a", n: 2, seed: 5, num_frames: 1 });
   assert.equal((await ended(testee, id))["num_outputs"], 2);
   assert.deepEqual(testee.engine.requests.map(({ seed }) => seed), [5, 6]);
-  for (const [variant, status] of [["0", 200], ["1", 200], ["2", 404], ["x", 404]] as const) {
+  for (
+    const [variant, status] of [
+      ["0", 200],
+      ["1", 200],
+      ["2", 404],
+      ["x", 404],
+      ["video", 200],
+      ["thumbnail", 404],
+    ] as const
+  ) {
     const response = await testee.get(`${PATH}/${id}/content?variant=${variant}`);
     assert.equal(response.status, status, variant);
     await response.body?.cancel();
@@ -162,8 +174,16 @@ Deno.test("POST /v1/videos says what is wrong before it queues", async () => {
     [{ prompt: "a", output_compression: 101 }, 400, /between 0 and 100/],
     [{ prompt: "a", strength: 2 }, 400, /^strength must be/],
     [{ prompt: "a", quality: "best" }, 400, /^quality must be one of/],
-    [{ prompt: "a", task_type: "I2V" }, 400, /^Served model with task type 'I2V' requires an/],
-    [{ prompt: "a", task_type: "V2V" }, 400, /^Task V2V requires a 'video_path' input$/],
+    [
+      { prompt: "a", task_type: "I2V" },
+      400,
+      /^Cannot do I2V: it needs an input image.*send 'input_reference' or 'reference_url'$/,
+    ],
+    [
+      { prompt: "a", task_type: "V2V" },
+      400,
+      /^Cannot do V2V: it needs an input video.*send 'video_reference' or 'video_url'$/,
+    ],
     [{ prompt: "a", task_type: "T2I" }, 400, /^task_type T2I produces IMAGE, but this endpoint/],
     [{ prompt: "a", task_type: "F2V" }, 400, /^Unsupported task_type F2V/],
     [{ prompt: "a", video_path: "/etc/passwd" }, 400, /may not name paths/],
@@ -171,7 +191,7 @@ Deno.test("POST /v1/videos says what is wrong before it queues", async () => {
     [{ prompt: "a", input_reference: "/etc/passwd" }, 400, /^Failed to process image source/],
     [{ prompt: "a", reference_url: "http://localhost/x.png" }, 400, /not public$/],
     [{ prompt: "a", enhance_prompt: true }, 400, /requires --prompt-enhancer-config$/],
-    [{ prompt: "a", seed: [1, 2] }, 400, /^seed list length must match/],
+    [{ prompt: "a", seed: [1, 2] }, 400, /^Cannot use 2 seeds for 1 output/],
   ];
   for (const [body, status, message] of cases) {
     const response = await testee.post(PATH, body);
@@ -184,6 +204,61 @@ Deno.test("POST /v1/videos says what is wrong before it queues", async () => {
     );
   }
   assert.deepEqual(await testee.store.list(), []);
+});
+
+Deno.test("POST /v1/videos names what changes nothing this time", async () => {
+  await using testee = await service();
+  const reference_url = `data:image/png;base64,${(await (await png()).bytes()).toBase64()}`;
+  const cases: [Record<string, unknown>, string | null][] = [
+    [{ strength: 0.5 }, "strength"],
+    [{ strength: 0.5, reference_url }, "strength"],
+    [{ enable_audio: true }, "enable_audio"],
+    [{ quality: "standard", output_quality: "best" }, "quality, output_quality"],
+    [{ output_quality: "low", output_compression: 20, x264_preset: "fast" }, null],
+    [{ negative_prompt: "blur", guidance_scale: 0 }, "negative_prompt"],
+    [{ negative_prompt: "blur" }, null],
+  ];
+  for (const [fields, ignored] of cases) {
+    const body = { prompt: "a", num_frames: 1, num_inference_steps: 1, ...fields };
+    const response = await testee.post(PATH, body);
+    assert.equal(response.status, 200, await response.text());
+    assert.equal(response.headers.get("x-ignored-fields"), ignored, JSON.stringify(fields));
+  }
+  const form = new FormData();
+  form.set("prompt", "a");
+  form.set("strength", "0.5");
+  form.set("video_reference", new Blob([await Deno.readFile(await clip(testee.folder))]), "a.mp4");
+  const changed = await testee.get(PATH, { method: "POST", body: form });
+  assert.equal(changed.headers.get("x-ignored-fields"), null);
+  await changed.body?.cancel();
+});
+
+Deno.test("POST /v1/videos draws a seed for each request, and its record tells it", async () => {
+  await using testee = await service();
+  const fields = { prompt: "a", num_frames: 1, num_inference_steps: 1, n: 2 };
+  const records = [await create(testee, fields), await create(testee, { ...fields, seed: "-1" })];
+  const seeds = records.flatMap((record) => record.seeds as number[]);
+  assert.equal(new Set(seeds).size, 4);
+  for (const { id } of records) await ended(testee, id);
+  assert.deepEqual(testee.engine.requests.map(({ seed }) => seed), seeds);
+});
+
+Deno.test("POST /v1/videos reads numbers and flags that come as text in JSON", async () => {
+  await using testee = await service();
+  const { id } = await create(testee, {
+    prompt: "a",
+    num_frames: "5",
+    num_inference_steps: "2",
+    seed: "7",
+    guidance_scale: "2.5",
+    enable_audio: "false",
+    n: true,
+    enhance_prompt: 0,
+  });
+  await ended(testee, id);
+  const [request] = testee.engine.requests;
+  const { numFrames, numInferenceSteps, seed, guidanceScale } = request!;
+  assert.deepEqual([numFrames, numInferenceSteps, seed, guidanceScale], [5, 2, 7, 2.5]);
 });
 
 Deno.test("POST /v1/videos asks for a task when V2V and F2V are both possible", async () => {
@@ -223,7 +298,9 @@ Deno.test("GET /v1/videos pages through the records, newest first", async () => 
   assert.equal(oldest.data[0].id, ids[4]);
   assert.deepEqual((await list("after=unknown")).data, []);
   for (const query of ["limit=0", "limit=101", "limit=x"]) {
-    assert.equal((await testee.get(`${PATH}?${query}`)).status, 422, query);
+    const refused = await testee.get(`${PATH}?${query}`);
+    assert.equal(refused.status, 422, query);
+    assert.deepEqual((await refused.json()).detail[0].loc, ["query", "limit"]);
   }
 });
 
@@ -248,6 +325,7 @@ Deno.test("DELETE /v1/videos/{id} cancels, then removes record and file", async 
   await until(() => testee.engine.requests.length === 1);
   const record = await (await testee.get(`${PATH}/${id}`, { method: "DELETE" })).json();
   assert.equal(record.status, "deleted");
+  assert.equal(record.deleted, true);
   assert.equal((await testee.get(`${PATH}/${id}`)).status, 404);
   assert.equal((await testee.get(`${PATH}/${id}`, { method: "DELETE" })).status, 404);
 

@@ -63,7 +63,7 @@ export function withLoras(
       },
       list: async () => await (await service.get("/v1/list_loras")).json(),
       picture: async (loras?: unknown) => {
-        const body = { prompt: "a", response_format: "b64_json", output_format: "png", loras };
+        const body = { prompt: "a", seed: 42, output_format: "png", loras };
         const response = await service.post("/v1/images/generations", body);
         assert.equal(response.status, 200, await response.clone().text());
         return (await response.json()).data[0].b64_json;

@@ -22,7 +22,7 @@ export interface Exchange {
 /** Values that differ from run to run; their names stand for them. */
 const VOLATILE: ReadonlySet<string> = new Set([
   ...["created", "created_at", "completed_at", "expires_at", "inference_time_s", "progress"],
-  ...["file_path", "file_paths", "peak_memory_mb", "b64_json"],
+  ...["file_path", "file_paths", "peak_memory_mb", "b64_json", "seed", "seeds"],
 ]);
 
 /** A job that was just made is the one or the other. */

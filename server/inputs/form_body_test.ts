@@ -1,0 +1,33 @@
+import assert from "node:assert/strict";
+import { z } from "zod";
+import { formBody } from "./form_body.ts";
+
+const SCHEMA = z.looseObject({
+  prompt: z.string(),
+  n: z.int().nullish(),
+  seed: z.union([z.int(), z.array(z.int())]).nullish(),
+  extra: z.record(z.string(), z.unknown()).nullish(),
+});
+
+Deno.test("formBody() makes lists and objects where the schema has them", () => {
+  const fields = {
+    prompt: "[12]",
+    n: ["3", "4"],
+    seed: ["1", "2"],
+    extra: '{"a":1}',
+    other: "7",
+  };
+  assert.deepEqual(formBody(fields, SCHEMA), {
+    prompt: "[12]",
+    n: "4",
+    seed: ["1", "2"],
+    extra: { a: 1 },
+    other: "7",
+  });
+  assert.deepEqual(formBody({ seed: "[1, 2]" }, SCHEMA), { seed: [1, 2] });
+});
+
+Deno.test("formBody() leaves what is no JSON, and drops what is empty", () => {
+  const fields = { prompt: "", n: "", seed: "7", extra: "{", other: "" };
+  assert.deepEqual(formBody(fields, SCHEMA), { prompt: "", seed: "7", extra: "{" });
+});
