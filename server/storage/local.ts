@@ -10,7 +10,7 @@ import { mkdir, open, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { FilePlace, ResultStorage, StoredFile } from "./result_storage.ts";
 import { serveFile } from "./serve_file.ts";
-import { storageFailed } from "./write_error.ts";
+import { isWriteError, storageFailed } from "./write_error.ts";
 
 /** Files under one folder, each written whole or not at all. */
 export class LocalStorage implements ResultStorage {
@@ -89,8 +89,7 @@ export class LocalStorage implements ResultStorage {
       return { name, contentType, size, etag };
     } catch (error) {
       await rm(temporary, { force: true }).catch(() => {});
-      const isOfDisk = typeof (error as { code?: unknown }).code === "string";
-      throw isOfDisk ? storageFailed(error) : error;
+      throw isWriteError(error) ? storageFailed(error) : error;
     }
   }
 

@@ -45,3 +45,15 @@ Deno.test("LocalStorage.path() refuses names that lead elsewhere", () => {
     assert.throws(() => storage.path(name), RangeError, JSON.stringify(name));
   }
 });
+
+Deno.test("LocalStorage.writeFrom() says that the disk is full, whoever found it full", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const storage = new LocalStorage(folder);
+    const full = new Error("FFmpeg failed: Could not write header: No space left on device");
+    const writing = storage.writeFrom("a.mp4", "video/mp4", () => Promise.reject(full));
+    await assert.rejects(writing, { status: 500, message: /no space is left on the disk/ });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});

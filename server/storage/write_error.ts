@@ -21,6 +21,20 @@ const REASONS: Readonly<Record<string, string>> = {
   EMFILE: "too many files are open; raise the limit of open files",
 };
 
+/** What SQLite and FFmpeg say of a disk that has no room. */
+const FULL = /^database or disk is full$|No space left on device/;
+
+/**
+ * Whether it is the file system that refused something.
+ *
+ * @param error anything
+ * @returns true for what functions of `node:fs` throw, and for what others say of a full disk
+ */
+export function isWriteError(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  return typeof (error as { code?: unknown }).code === "string" || FULL.test(error.message);
+}
+
 /**
  * Says why the file system refused a write, for the second half of an error message.
  *
@@ -30,8 +44,7 @@ const REASONS: Readonly<Record<string, string>> = {
 export function describeWriteError(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { code } = error as { code?: unknown };
-  // What SQLite says when the disk it writes to has no room.
-  if (error.message === "database or disk is full") return REASONS["ENOSPC"]!;
+  if (FULL.test(error.message)) return REASONS["ENOSPC"]!;
   return (typeof code === "string" ? REASONS[code] : undefined) ?? error.message;
 }
 
