@@ -18,6 +18,14 @@ export interface ImageItem {
   seed: number;
 }
 
+/** Where a picture can be had. */
+export interface PicturePlaces {
+  /** Where clients reach this server; the link is relative when it is left out. */
+  readonly publicUrl?: string | undefined;
+  /** A link to where the picture is kept in a cloud. */
+  readonly cloudLink?: string | null;
+}
+
 /**
  * The part of an answer that holds the picture or leads to it.
  *
@@ -25,7 +33,7 @@ export interface ImageItem {
  * @param request says which of the two
  * @param output the picture
  * @param index its place among the pictures of the request
- * @param publicUrl where clients reach this server; the link is relative when it is left out
+ * @param places where the picture can be had
  * @returns the fields
  */
 export function imageItem(
@@ -33,11 +41,11 @@ export function imageItem(
   request: Pick<ImageRequest, "responseFormat" | "seeds">,
   output: ImageOutput,
   index: number,
-  publicUrl = "",
+  { publicUrl = "", cloudLink = null }: PicturePlaces = {},
 ): ImageItem {
   const { responseFormat, seeds } = request;
   const variant = seeds.length > 1 ? `?variant=${index}` : "";
-  const link = () => output.file?.url ?? `${publicUrl}/v1/images/${id}/content${variant}`;
+  const link = () => cloudLink ?? `${publicUrl}/v1/images/${id}/content${variant}`;
   return {
     b64_json: responseFormat === "url" ? null : Buffer.from(output.bytes).toString("base64"),
     url: responseFormat === "b64_json" ? null : link(),

@@ -73,7 +73,7 @@ async function answer(
     });
   if (request.stream) return await streamImages(c, { id, request, start, services });
   const { outcome } = await start();
-  return c.json(imagesResponse(id, request, await outcome, services));
+  return c.json(await imagesResponse(id, request, await outcome, services));
 }
 
 function newImageId(): string {
@@ -89,21 +89,26 @@ function notAForm(contentType: string | undefined): ApiError {
   );
 }
 
-function imagesResponse(
+async function imagesResponse(
   id: string,
   request: ImageRequest,
   outcome: ImageOutcome,
-  services: Services,
+  { settings: { publicUrl }, storage }: Services,
 ) {
+  const data = outcome.outputs.map(async (output, index) => {
+    const { file } = output;
+    const cloudLink = file && storage ? await storage.link(file) : null;
+    return {
+      ...imageItem(id, request, output, index, { publicUrl, cloudLink }),
+      revised_prompt: outcome.prompt,
+      file_path: file ? storage?.pathOf(file) ?? null : null,
+      resize: null,
+    };
+  });
   return {
     id,
     created: Math.floor(Date.now() / 1000),
-    data: outcome.outputs.map((output, index) => ({
-      ...imageItem(id, request, output, index, services.settings.publicUrl),
-      revised_prompt: outcome.prompt,
-      file_path: output.file ? services.storage?.pathOf(output.file) ?? null : null,
-      resize: null,
-    })),
+    data: await Promise.all(data),
     peak_memory_mb: outcome.peakBytes > 0 ? outcome.peakBytes / 2 ** 20 : null,
     inference_time_s: outcome.seconds,
     usage: null,

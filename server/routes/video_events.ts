@@ -61,7 +61,7 @@ async function sendStatus(
   services: Services,
 ): Promise<void> {
   const job = await services.store.get(id);
-  const data = job ? videoRecord(job, services) : { id, status: "deleted" };
+  const data = job ? await videoRecord(job, services) : { id, status: "deleted" };
   await stream.writeSSE({ event: "status", data: JSON.stringify(data) });
 }
 

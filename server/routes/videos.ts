@@ -47,7 +47,7 @@ export function mountVideos(app: App, services: Services): void {
     GET: (c) => list(c, services),
   });
   mount(app, "/v1/videos/:id", {
-    GET: async (c) => c.json(show(await findVideo(c, services), services)),
+    GET: async (c) => c.json(await show(await findVideo(c, services), services)),
     DELETE: (c) => remove(c, services),
   });
   mount(app, "/v1/videos/:id/cancel", { POST: (c) => cancel(c, services) });
@@ -111,7 +111,7 @@ async function create(c: Context<AppEnv>, services: Services): Promise<Response>
     if (!await services.store.get(id)) await folder.remove();
     throw error;
   }
-  return c.json(show((await services.store.get(id))!, services));
+  return c.json(await show((await services.store.get(id))!, services));
 }
 
 async function readVideoForm(request: Request, folder: InputFolder, { settings }: Services) {
@@ -148,7 +148,7 @@ async function list(c: Context<AppEnv>, services: Services): Promise<Response> {
     order: order === "asc" ? "asc" : "desc",
     ...(after === undefined ? {} : { after }),
   });
-  const data = jobs.slice(0, limit).map((job) => show(job, services));
+  const data = await Promise.all(jobs.slice(0, limit).map((job) => show(job, services)));
   return c.json({
     data,
     object: "list",
@@ -162,7 +162,7 @@ async function cancel(c: Context<AppEnv>, services: Services): Promise<Response>
   const { queue, store } = services;
   const job = await findVideo(c, services);
   if (!await queue.cancel(job.id)) await cancelElsewhere(store, job.id, CANCEL_MS);
-  return c.json(show(await store.get(job.id) ?? job, services));
+  return c.json(await show(await store.get(job.id) ?? job, services));
 }
 
 async function remove(c: Context<AppEnv>, services: Services): Promise<Response> {
@@ -179,5 +179,5 @@ async function remove(c: Context<AppEnv>, services: Services): Promise<Response>
   // The record goes last: it is what leads to files that could not be removed.
   for (const file of files) await services.storage?.remove(file);
   await services.store.delete(job.id);
-  return c.json({ ...show(ended, services), status: "deleted", deleted: true });
+  return c.json({ ...await show(ended, services), status: "deleted", deleted: true });
 }

@@ -112,6 +112,11 @@ export class LocalStorage implements ResultStorage {
     return Promise.resolve(new Response(null, { status: 307, headers }));
   }
 
+  /** The address that an earlier server recorded, who put the file into a cloud. */
+  link({ url }: StoredFile): Promise<string | null> {
+    return Promise.resolve(url ?? null);
+  }
+
   /** Removes a file, if it is there. */
   async remove({ name }: FilePlace): Promise<void> {
     await rm(this.path(name), { force: true });

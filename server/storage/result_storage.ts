@@ -63,6 +63,15 @@ export interface ResultStorage {
    */
   content(request: Request, file: StoredFile): Promise<Response | undefined>;
 
+  /**
+   * A link to a file in a cloud.
+   *
+   * @param file as it was recorded
+   * @returns an address that works for whoever gets it, for an hour at least; null where the file is
+   * on this machine
+   */
+  link(file: StoredFile): Promise<string | null>;
+
   /** Removes a file, if it is there. */
   remove(file: FilePlace): Promise<void>;
 

@@ -36,6 +36,8 @@ export class S3Storage implements ResultStorage {
   readonly #log: Log;
   readonly #base: string;
   readonly #attemptMs: number;
+  /** Keys for signing, one for each day. */
+  readonly #keys = new Map<string, ArrayBuffer>();
 
   /**
    * @param settings bucket and keys
@@ -82,14 +84,14 @@ export class S3Storage implements ResultStorage {
   /** Sends clients to a link that works for an hour; serves what could not be uploaded. */
   async content(request: Request, file: StoredFile): Promise<Response | undefined> {
     if (!this.#isOurs(file)) return await this.#local.content(request, file);
-    const url = new URL(file.url!);
-    url.searchParams.set("X-Amz-Expires", String(LINK_SECONDS));
-    const method = request.method === "HEAD" ? "HEAD" : "GET";
-    const signed = await this.#sign({ method, url: url.href, signQuery: true });
-    return new Response(null, {
-      status: 307,
-      headers: { location: signed.url.href, "cache-control": "no-store" },
-    });
+    // A signature is for one method alone.
+    const location = await this.#presign(file, request.method === "HEAD" ? "HEAD" : "GET");
+    return new Response(null, { status: 307, headers: { location, "cache-control": "no-store" } });
+  }
+
+  /** A link that works for an hour, whether the bucket is private or not. */
+  async link(file: StoredFile): Promise<string | null> {
+    return this.#isOurs(file) ? await this.#presign(file, "GET") : await this.#local.link(file);
   }
 
   /** See {@link ResultStorage.remove}. */
@@ -101,6 +103,12 @@ export class S3Storage implements ResultStorage {
   /** See {@link ResultStorage.clean}. */
   clean(isLeft: (name: string) => Promise<boolean>): Promise<void> {
     return this.#local.clean(isLeft);
+  }
+
+  async #presign({ url }: FilePlace, method: "GET" | "HEAD"): Promise<string> {
+    const link = new URL(url!);
+    link.searchParams.set("X-Amz-Expires", String(LINK_SECONDS));
+    return (await this.#sign({ method, url: link.href, signQuery: true })).url.href;
   }
 
   /** Whether a file is in this bucket: an earlier server may have used another. */
@@ -192,6 +200,7 @@ export class S3Storage implements ResultStorage {
       secretAccessKey,
       region,
       service: "s3",
+      cache: this.#keys,
       ...(sessionToken === undefined ? {} : { sessionToken }),
     }).sign();
   }

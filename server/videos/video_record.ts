@@ -39,7 +39,7 @@ export interface VideoRecord {
   seconds: string;
   /** Always `standard`; the quality tier is not in the record. */
   quality: "standard";
-  /** Where the file is when it is kept in a cloud. */
+  /** A link to the file when it is kept in a cloud; it works for an hour. */
   url: string | null;
   /** Always null: videos are not remixed. */
   remixed_from_video_id: null;
@@ -85,16 +85,17 @@ export function videoSummary(request: VideoRequest): VideoSummary {
  * @param services say where results are, and how long they are kept
  * @returns for a client
  */
-export function videoRecord(
+export async function videoRecord(
   job: JobEntry,
   { settings: { retainMs }, storage }: {
     readonly settings: Pick<ServerSettings, "retainMs">;
     readonly storage: ResultStorage | undefined;
   },
-): VideoRecord {
+): Promise<VideoRecord> {
   const { model, width, height, numFrames, fps, seeds } = (job.summary ?? UNKNOWN) as VideoSummary;
   const isCompleted = job.status === "completed";
   const result = isCompleted ? job.result as VideoResult : undefined;
+  const first = result?.files[0];
   const paths = result?.files.flatMap((file) => storage?.pathOf(file) ?? []) ?? [];
   const unix = (milliseconds: number) => Math.floor(milliseconds / 1000);
   return {
@@ -107,7 +108,7 @@ export function videoRecord(
     size: `${width}x${height}`,
     seconds: String(Math.round(numFrames / fps)),
     quality: "standard",
-    url: result?.files[0]?.url ?? null,
+    url: first && storage ? await storage.link(first) : null,
     remixed_from_video_id: null,
     completed_at: isCompleted ? unix(job.endedAt ?? 0) : null,
     expires_at: retainMs > 0 && job.endedAt !== null ? unix(job.endedAt + retainMs) : null,

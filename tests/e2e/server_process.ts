@@ -14,17 +14,23 @@ export interface ServerProcess extends AsyncDisposable {
   end(signal: Deno.Signal): Promise<Deno.CommandStatus>;
 }
 
+/** What the log says when a server can be talked to, and when its model is loaded. */
+const LISTENING = /Listening on (http:[\w.:/]+),/;
+const READY = /Ready: bundled is served on (http:[\w.:/]+)/;
+
 /**
  * Starts a server in a folder and waits until its model is loaded.
  *
  * @param folder working directory: relative paths of flags, and the default ones, lead into it
  * @param args flags of `serve`; the port is any that is free
  * @param env variables to add
+ * @param isLoading whether to wait for no more than that it listens
  */
 export async function startProcess(
   folder: string,
   args: readonly string[] = [],
   env: Record<string, string> = {},
+  isLoading = false,
 ): Promise<ServerProcess> {
   const config = fileURLToPath(new URL("deno.json", ROOT));
   const cli = fileURLToPath(new URL("cli.ts", ROOT));
@@ -40,7 +46,7 @@ export async function startProcess(
   const reading = (async () => {
     for await (const text of child.stderr.pipeThrough(new TextDecoderStream())) {
       log += text;
-      const url = /Ready: bundled is served on (http:[\w.:/]+)/.exec(log)?.[1];
+      const url = (isLoading ? LISTENING : READY).exec(log)?.[1];
       if (url) ready.resolve(url);
     }
     ready.reject(new Error(`Cannot go on: the server ended\n${log}`));

@@ -8,27 +8,12 @@ import { fileURLToPath } from "node:url";
 import { encodeImage } from "../../media/encode.ts";
 import { startServer } from "../../server/serve.ts";
 import { FakeEngine } from "../fakes/engine.ts";
+import { missing, PYTHON } from "./python.ts";
 
 /** The version that this was written for. */
 const VERSION = "3.54.0";
 
-const PYTHON = Deno.env.get("PYTHON") ?? "python3";
-
-/** Why it cannot run here; nothing where it can. */
-async function missing(): Promise<string | undefined> {
-  try {
-    const { success, stdout } = await new Deno.Command(PYTHON, {
-      args: ["-c", "import openai; print(openai.__version__)"],
-    }).output();
-    const found = new TextDecoder().decode(stdout).trim();
-    if (!success) return `${PYTHON} has no package openai; pip install openai==${VERSION}`;
-    return found === VERSION ? undefined : `openai is ${found}; pip install openai==${VERSION}`;
-  } catch {
-    return `there is no ${PYTHON}; name one in PYTHON`;
-  }
-}
-
-const reason = await missing();
+const reason = await missing("openai", VERSION);
 
 Deno.test({
   name: `the official Python client ${VERSION} uses every call${reason ? `: ${reason}` : ""}`,
