@@ -5,6 +5,8 @@
  * @module
  */
 
+import { checkTextLength } from "./text_limit.ts";
+
 // A byte order mark is a character like others here.
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const encoder = new TextEncoder();
@@ -97,6 +99,9 @@ function offsetOf(unit: number): number {
   return (unit >>> 10) << ((unit & 0x200) >>> 6);
 }
 
+/** Of one UTF-16 code unit. */
+const MAX_CHARACTER_BYTES = 3;
+
 /** A growing array of UTF-8 bytes. */
 export class ByteSink {
   #bytes: Uint8Array;
@@ -107,8 +112,13 @@ export class ByteSink {
     this.#bytes = new Uint8Array(Math.max(64, capacity));
   }
 
-  /** Adds bytes at the end. */
+  /**
+   * Adds bytes at the end.
+   *
+   * @throws {RangeError} when it is too long for a text
+   */
   append(bytes: Uint8Array): void {
+    checkTextLength((this.#length + bytes.length) / MAX_CHARACTER_BYTES);
     if (this.#length + bytes.length > this.#bytes.length) {
       const grown = new Uint8Array(2 * (this.#length + bytes.length));
       grown.set(this.#bytes.subarray(0, this.#length));

@@ -7,8 +7,9 @@
 
 import { fromByteCharacters } from "./byte_level.ts";
 import type { JsonReader } from "./json_fields.ts";
-import { compilePattern, replaceLiteral } from "./patterns.ts";
+import { compilePattern } from "./patterns.ts";
 import { readMark, readPrependScheme } from "./pre_tokenizers.ts";
+import { checkTextLength, replaceLiteral, replaceMatches } from "./text_limit.ts";
 import { byteOfPiece } from "./unigram.ts";
 
 /** One step of the way from pieces to text; the text is what the last step gives, joined. */
@@ -48,14 +49,19 @@ export function readDecoder(json: JsonReader | undefined): PieceDecoder {
         const replace = replaceLiteral(pattern.fields["String"], content);
         return (pieces) => pieces.map(replace);
       }
-      const regex = compilePattern(pattern, "Regex");
-      return (pieces) => pieces.map((piece) => piece.replace(regex, () => content));
+      const replace = replaceMatches(compilePattern(pattern, "Regex"), content);
+      return (pieces) => pieces.map(replace);
     }
     case "Strip":
       return stripDecoder(json.string("content"), json.index("start"), json.index("stop"));
     case "Sequence": {
       const parts = json.objects("decoders").map(readDecoder);
-      return (pieces) => parts.reduce<string[]>((current, part) => part(current), [...pieces]);
+      return (pieces) =>
+        parts.reduce<string[]>((current, part) => {
+          const next = part(current);
+          checkTextLength(next.reduce((sum, { length }) => sum + length, 0));
+          return next;
+        }, [...pieces]);
     }
     default:
       throw json.unsupported("decoder", SUPPORTED);

@@ -6,9 +6,14 @@
 
 import { Charsmap } from "./charsmap.ts";
 import type { JsonReader } from "./json_fields.ts";
-import { compilePattern, replaceLiteral } from "./patterns.ts";
+import { compilePattern } from "./patterns.ts";
+import { checkTextLength, replaceLiteral, replaceMatches } from "./text_limit.ts";
 
-/** Turns text into the text that the model sees. */
+/**
+ * Turns text into the text that the model sees.
+ *
+ * @throws {RangeError} where that is too long
+ */
 export type Normalizer = (text: string) => string;
 
 const SUPPORTED = [
@@ -33,6 +38,15 @@ const SUPPORTED = [
  */
 export function readNormalizer(json: JsonReader | undefined): Normalizer {
   if (json === undefined) return (text) => text;
+  const normalize = readStage(json);
+  return (text) => {
+    const normalized = normalize(text);
+    checkTextLength(normalized.length);
+    return normalized;
+  };
+}
+
+function readStage(json: JsonReader): Normalizer {
   const type = json.type;
   switch (type) {
     case "Precompiled": {
@@ -95,8 +109,7 @@ function replace(json: JsonReader): Normalizer {
   if (typeof pattern.fields["String"] === "string") {
     return replaceLiteral(pattern.fields["String"], content);
   }
-  const regex = compilePattern(pattern, "Regex");
-  return (text) => text.replace(regex, () => content);
+  return replaceMatches(compilePattern(pattern, "Regex"), content);
 }
 
 /** Removes control characters and makes spaces of the white space of machine translation corpora. */

@@ -8,6 +8,7 @@
 import { toByteCharacters } from "./byte_level.ts";
 import type { JsonReader } from "./json_fields.ts";
 import { compilePattern, translatePattern } from "./patterns.ts";
+import { checkTextLength } from "./text_limit.ts";
 
 /** A piece of the text. */
 export interface TextPiece {
@@ -45,7 +46,12 @@ export function readPreTokenizer(json: JsonReader | undefined): PreTokenizer {
       return byteLevel(json);
     case "Sequence": {
       const parts = json.objects("pretokenizers").map(readPreTokenizer);
-      return (piece) => parts.reduce((pieces, part) => pieces.flatMap(part), [piece]);
+      return (piece) =>
+        parts.reduce((pieces, part) => {
+          const next = pieces.flatMap(part);
+          checkTextLength(next.reduce((sum, { text }) => sum + text.length, 0));
+          return next;
+        }, [piece]);
     }
     default:
       throw json.unsupported("pre-tokenizer", SUPPORTED);

@@ -49,7 +49,7 @@ export function readTokenizerJson(
   const named = model instanceof BytePairEncoding ? { ...BYTE_PAIR_TOKENS, ...special } : special;
   const ids = specialTokenIds(file, named, pieces, tokens);
   return new PipelineTokenizer({
-    addedTokens: new AddedTokens(tokens, readNormalizer(root.optional("normalizer"))),
+    addedTokens: readAddedTokens(tokens, root),
     preTokenizer: readPreTokenizer(root.optional("pre_tokenizer")),
     model,
     template: readTemplate(
@@ -60,6 +60,17 @@ export function readTokenizerJson(
     decoder: readDecoder(root.optional("decoder")),
     ...ids,
   });
+}
+
+/** Added tokens, normalized where they are to be found in normalized text. */
+function readAddedTokens(tokens: readonly AddedToken[], root: JsonReader): AddedTokens {
+  const normalize = readNormalizer(root.optional("normalizer"));
+  try {
+    return new AddedTokens(tokens, normalize);
+  } catch (cause) {
+    if (!(cause instanceof RangeError)) throw cause;
+    throw root.error("normalizer", `cannot be used for an added token: ${cause.message}`);
+  }
 }
 
 function readModel(json: JsonReader): { model: PieceModel; pieces: readonly string[] } {

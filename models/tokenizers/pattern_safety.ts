@@ -1,0 +1,233 @@
+/**
+ * Patterns that JavaScript may take for ever to match. It tries one way after the other, so what counts is in how many
+ * ways the same text can be matched before something fails: exponentially many where a repeated group repeats
+ * something, as many as a power of the length where two neighbours repeat the same characters.
+ *
+ * The check refuses more than it must. A test has the patterns of known tokenizers, all of which pass.
+ *
+ * Source: Weideman et al. 2016, "Analyzing Matching Time Behavior of Backtracking Regular Expression Matchers by Using
+ * Ambiguity of NFA".
+ */
+
+/** Repetitions beyond this count as any number. */
+const FEW = 16;
+/** Ways through the choices of a pattern that are looked at. */
+const MAX_PATHS = 512;
+
+/** A part of a pattern that matches one character, a group, or what looks around without matching. */
+type Node =
+  /** `source` as the pattern has it, such as `\s` or `[a-z]`. */
+  | { readonly kind: "set"; readonly source: string }
+  | { readonly kind: "group"; readonly options: readonly Item[][] }
+  | { readonly kind: "look"; readonly options: readonly Item[][] };
+
+interface Item {
+  readonly node: Node;
+  readonly min: number;
+  readonly max: number;
+}
+
+/** A set of characters that is repeated; all characters where it is undefined. */
+interface Step {
+  readonly source: string | undefined;
+  readonly min: number;
+  readonly max: number;
+  /** It looks around: it may fail, and matches nothing. */
+  readonly isLook?: boolean;
+  /** It is in a group that may be left out: when it fails, the rest goes on without. */
+  readonly isOptional?: boolean;
+}
+
+/**
+ * Why a pattern could take for ever, as a clause; nothing where it cannot.
+ *
+ * @param compileSet one character class, escape or character as a regular expression
+ * @throws {SyntaxError} where the pattern is not understood
+ */
+export function findRisk(
+  source: string,
+  compileSet: (source: string) => RegExp,
+): string | undefined {
+  if (/\\(?:[1-9]|k<)/.test(source.replace(/\\\\/g, ""))) {
+    return "it refers back to what it matched";
+  }
+  const options = new PatternParser(source).parse();
+  const sets = new CharacterSets(compileSet);
+  return riskOf(options, sets);
+}
+
+function riskOf(options: readonly Item[][], sets: CharacterSets): string | undefined {
+  for (const { node, min, max } of options.flat()) {
+    if (node.kind === "set") continue;
+    const inner = node.options.flat();
+    if (node.kind === "group" && max > 1) {
+      const isVariable = node.options.length > 1 || inner.some(isVariableItem);
+      if (inner.some(isRepeated) || (isVariable && min !== max)) {
+        return "it repeats a group that repeats";
+      }
+    }
+    const risk = riskOf(node.options, sets);
+    if (risk) return risk;
+  }
+  const paths = pathsOf(options);
+  if (!paths) return "it has too many choices";
+  const isAmbiguous = paths.some((path) => hasOverlap(path, sets));
+  return isAmbiguous ? "it repeats the same characters twice, one after the other" : undefined;
+}
+
+function isVariableItem({ node, min, max }: Item): boolean {
+  if (min !== max) return true;
+  return node.kind === "group" &&
+    (node.options.length > 1 || node.options.flat().some(isVariableItem));
+}
+
+function isRepeated({ node, max }: Item): boolean {
+  return max > FEW || (node.kind === "group" && node.options.flat().some(isRepeated));
+}
+
+/** Every way through the choices, as a row of steps; nothing where there are too many. */
+function pathsOf(options: readonly Item[][]): Step[][] | undefined {
+  const all: Step[][] = [];
+  for (const items of options) {
+    let paths: Step[][] = [[]];
+    for (const item of items) {
+      const tails = tailsOf(item);
+      if (!tails || paths.length * tails.length > MAX_PATHS) return undefined;
+      paths = paths.flatMap((path) => tails.map((tail) => [...path, ...tail]));
+    }
+    all.push(...paths);
+    if (all.length > MAX_PATHS) return undefined;
+  }
+  return all;
+}
+
+function tailsOf({ node, min, max }: Item): Step[][] | undefined {
+  if (node.kind === "set") return [[{ source: node.source, min, max }]];
+  if (node.kind === "look") return [[{ source: undefined, min: 0, max: 0, isLook: true }]];
+  if (max > 1) return [[{ source: undefined, min, max }]];
+  const inner = pathsOf(node.options);
+  if (min > 0 || !inner) return inner;
+  return [...inner.map((path) => path.map((step) => ({ ...step, isOptional: true }))), []];
+}
+
+/** Whether two repetitions can share a text between them in many ways, and something behind them may fail. */
+function hasOverlap(path: readonly Step[], sets: CharacterSets): boolean {
+  return path.some((first, i) => {
+    if (first.max <= FEW) return false;
+    let shared = sets.of(first.source);
+    return path.slice(i + 1).some((second, k) => {
+      if (second.isLook || shared.size === 0) return false;
+      const both = shared.intersection(sets.of(second.source));
+      const mayFail = path.slice(i + k + 2).some(({ isLook, isOptional, min }) =>
+        !isOptional && (isLook || min > 0)
+      );
+      if (second.max > FEW && mayFail && both.size > 0) return true;
+      // What must stand between them has to match the same characters, too.
+      if (second.min > 0) shared = both;
+      return false;
+    });
+  });
+}
+
+/** Characters that stand for all: every one of the first scripts, and some of each later one. */
+const SAMPLE = [
+  ...Array.from({ length: 0x3100 }, (_, code) => code),
+  ...Array.from({ length: 0x1d00 }, (_, i) => 0x3100 + 37 * i),
+].filter((code) => code < 0xd800 || code > 0xdfff).map((code) => String.fromCodePoint(code));
+
+/** Sets of characters as places in {@linkcode SAMPLE}. */
+class CharacterSets {
+  readonly #compile: (source: string) => RegExp;
+  readonly #known = new Map<string, ReadonlySet<number>>();
+
+  constructor(compile: (source: string) => RegExp) {
+    this.#compile = compile;
+  }
+
+  /** Those of a part of a pattern; all where it is undefined. */
+  of(source: string | undefined): ReadonlySet<number> {
+    const key = source ?? "[^]";
+    const known = this.#known.get(key);
+    if (known) return known;
+    const regex = source === undefined ? /[^]/u : this.#compile(source);
+    const found = new Set<number>();
+    SAMPLE.forEach((character, i) => {
+      regex.lastIndex = 0;
+      if (regex.test(character)) found.add(i);
+    });
+    this.#known.set(key, found);
+    return found;
+  }
+}
+
+/** Reads a pattern, as far as its repetitions and choices go. */
+class PatternParser {
+  readonly #source: string;
+  #at = 0;
+
+  constructor(source: string) {
+    this.#source = source;
+  }
+
+  parse(): Item[][] {
+    const options = this.#options();
+    if (this.#at < this.#source.length) throw this.#error();
+    return options;
+  }
+
+  #options(): Item[][] {
+    const options: Item[][] = [[]];
+    while (this.#at < this.#source.length && this.#source[this.#at] !== ")") {
+      if (this.#take(/\|/y)) options.push([]);
+      else options.at(-1)!.push(this.#item());
+    }
+    return options;
+  }
+
+  #item(): Item {
+    const node = this.#node();
+    const [, from, hasRange, to] = this.#take(/\{(\d+)(,?)(\d*)\}/y) ?? [];
+    const sign = this.#take(/[*+?]/y)?.[0];
+    // Whether as many as possible are tried first makes no difference here.
+    if (sign !== undefined || from !== undefined) this.#take(/\?/y);
+    if (from !== undefined && sign === undefined) {
+      return { node, min: Number(from), max: to ? Number(to) : hasRange ? Infinity : Number(from) };
+    }
+    return {
+      node,
+      min: sign === "*" || sign === "?" ? 0 : 1,
+      max: sign === "*" || sign === "+" ? Infinity : 1,
+    };
+  }
+
+  #node(): Node {
+    const look = this.#take(/\(\?<?[=!]|\\[bB]|[$^]/y)?.[0];
+    if (look !== undefined && !look.startsWith("(")) return { kind: "look", options: [[]] };
+    if (look !== undefined) return { kind: "look", options: this.#group() };
+    if (this.#take(/\((?:\?(?:[a-z]*(?:-[a-z]+)?:|<[\w$]+>))?/y)) {
+      return { kind: "group", options: this.#group() };
+    }
+    const set = this.#take(
+      /\[(?:\\.|[^\]\\])*\]|\\[pPu]\{[^}]*\}|\\u[\da-fA-F]{4}|\\x[\da-fA-F]{2}|\\.|[^()[\]|*+?\\]/suy,
+    );
+    if (!set) throw this.#error();
+    return { kind: "set", source: set[0] };
+  }
+
+  #group(): Item[][] {
+    const options = this.#options();
+    if (!this.#take(/\)/y)) throw this.#error();
+    return options;
+  }
+
+  #take(pattern: RegExp): RegExpExecArray | undefined {
+    pattern.lastIndex = this.#at;
+    const match = pattern.exec(this.#source) ?? undefined;
+    if (match) this.#at += match[0].length;
+    return match;
+  }
+
+  #error(): SyntaxError {
+    return new SyntaxError(`Cannot read the pattern at its character ${this.#at}`);
+  }
+}
