@@ -88,6 +88,7 @@ const EVENTS: ReadonlySet<FromWorker["type"]> = new Set([
   "note",
   "tuning",
   "loading",
+  "tokenizing",
   "progress",
   "preview",
   "frame",

@@ -90,6 +90,7 @@ export type FromWorker =
   | { readonly type: "note"; readonly line: string }
   | { readonly type: "tuning"; readonly fraction: number; readonly line: string }
   | { readonly type: "loading"; readonly fraction: number }
+  | { readonly type: "tokenizing"; readonly isOver: boolean }
   | { readonly type: "progress"; readonly progress: PipelineProgress }
   | {
     /** RGB, 3 bytes per pixel; transferred. */

@@ -114,6 +114,7 @@ async function generate(
     isCancelled: () => Atomics.load(flag, 0) !== 0,
     onProgress: (progress) => post({ type: "progress", progress }),
     onNote: events.note,
+    onTokenizing: (isOver) => post({ type: "tokenizing", isOver }),
     onFrame: (values) => show("frame", values, frames++),
     previews,
     onPreview: (values, index) => show("preview", values, index),

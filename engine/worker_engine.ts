@@ -24,19 +24,27 @@ const MAX_STEPS = 1000;
 /** Most frames of a clip: a given one is held in memory as pixels, 0.7 GB at 1280x720. */
 const MAX_FRAMES = 257;
 
-/** After this time without a request, what large ones left for the next of their kind is freed, in milliseconds. */
-const RELEASE_MS = 60_000;
-
 /** What the last request may leave on the device for that time and longer, in bytes. */
 const KEPT_BYTES = 256e6;
+
+/** Times that an engine waits, in milliseconds. */
+interface Waits {
+  /** How long a worker may take to heed an abort before it is ended. */
+  readonly abortMs: number;
+  /** After how long without a request the memory of a large one is freed. */
+  readonly releaseMs: number;
+  /** How long the tokenizer may take for a request before the worker is ended. */
+  readonly tokenizeMs: number;
+}
+
+const WAITS: Waits = { abortMs: 30_000, releaseMs: 60_000, tokenizeMs: 20_000 };
 
 /** An engine whose GPU belongs to a worker, which is replaced when it or its device is lost. */
 export class WorkerEngine implements Engine {
   readonly #model: string;
   readonly #options: EngineOptions;
   readonly #newWorker: () => EngineWorker;
-  readonly #abortMs: number;
-  readonly #releaseMs: number;
+  readonly #waits: Waits;
   #worker: EngineWorker | undefined;
   #info: ModelInfo | undefined;
   readonly #loras: ModelLoras;
@@ -50,18 +58,15 @@ export class WorkerEngine implements Engine {
    * Nothing is loaded before {@linkcode WorkerEngine.start}.
    *
    * @param model path of its folder or file; the paths of `options.parts` are looked up too
-   * @param abortMs how long a worker may take to heed an abort before it is ended, in milliseconds
-   * @param releaseMs after how long without a request the memory of a large one is freed, in milliseconds
+   * @param waits those that are not as usual
    */
   constructor(
     model: string,
     options: EngineOptions,
     newWorker = () => new EngineWorker(),
-    abortMs = 30_000,
-    releaseMs = RELEASE_MS,
+    waits: Partial<Waits> = {},
   ) {
-    this.#abortMs = abortMs;
-    this.#releaseMs = releaseMs;
+    this.#waits = { ...WAITS, ...waits };
     this.#model = model;
     this.#options = options;
     this.#newWorker = newWorker;
@@ -173,14 +178,24 @@ export class WorkerEngine implements Engine {
     let overdue: ReturnType<typeof setTimeout> | undefined;
     const abort = () => {
       Atomics.store(new Int32Array(cancel), 0, 1);
-      overdue = setTimeout(() => worker.terminate(signal?.reason), this.#abortMs);
+      overdue = setTimeout(() => worker.terminate(signal?.reason), this.#waits.abortMs);
     };
     signal?.addEventListener("abort", abort);
     const clock = new ProgressClock();
+    let tokenizing: ReturnType<typeof setTimeout> | undefined;
+    const watchTokenizer = (isOver: boolean) => {
+      clearTimeout(tokenizing);
+      if (isOver) return;
+      tokenizing = setTimeout(
+        () => worker.terminate(slowTokenizer(this.#waits)),
+        this.#waits.tokenizeMs,
+      );
+    };
     try {
       const frames: Uint8Array[] = [];
       const answer = await worker.ask({ ...message, cancel }, (event) => {
         if (event.type === "note") this.#options.onNote?.(event.line);
+        if (event.type === "tokenizing") watchTokenizer(event.isOver);
         if (event.type === "progress") onProgress?.(clock.update(event.progress));
         if (event.type === "preview") onPreview?.({ width, height, data: event.data }, event.index);
         if (event.type !== "frame") return;
@@ -203,6 +218,7 @@ export class WorkerEngine implements Engine {
       throw (isCancelled || worker.isBroken) && signal?.aborted ? signal.reason : error;
     } finally {
       clearTimeout(overdue);
+      clearTimeout(tokenizing);
       signal?.removeEventListener("abort", abort);
     }
   }
@@ -224,7 +240,7 @@ export class WorkerEngine implements Engine {
     this.#stopIdling();
     if (this.#waiting > 0 || this.#isClosed) return;
     const { keepAliveMs } = this.#options;
-    const timers = [setTimeout(() => this.#release(), this.#releaseMs)];
+    const timers = [setTimeout(() => this.#release(), this.#waits.releaseMs)];
     // An engine that nobody closes does not keep the process.
     timers.forEach((timer) => Deno.unrefTimer(timer));
     if (keepAliveMs !== undefined) timers.push(setTimeout(() => this.#unload(), keepAliveMs));
@@ -266,6 +282,13 @@ export class WorkerEngine implements Engine {
     worker.terminate();
     if (this.#worker === worker) this.#worker = undefined;
   }
+}
+
+function slowTokenizer({ tokenizeMs }: Waits): RangeError {
+  return new RangeError(
+    `Cannot encode the prompt: the tokenizer took longer than ${tokenizeMs / 1000} s; ` +
+      "shorten the prompt, or use the tokenizer that the model came with",
+  );
 }
 
 function closed(purpose: string): Error {

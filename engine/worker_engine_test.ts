@@ -17,14 +17,14 @@ interface Bench {
 async function withEngine(
   use: (bench: Bench) => Promise<void>,
   options: Partial<EngineOptions> = {},
-  releaseMs = 60_000,
+  waits: ConstructorParameters<typeof WorkerEngine>[3] = {},
 ): Promise<void> {
   const newWorker = () => {
     const name = bench.starts++ === 0 ? "" : bench.nextName;
     return new EngineWorker(new Worker(SCRIPT, { type: "module", name }));
   };
   const settings = { modelPath: "model", ...options };
-  const engine = new WorkerEngine("folder", settings, newWorker, 30_000, releaseMs);
+  const engine = new WorkerEngine("folder", settings, newWorker, waits);
   const bench: Bench = { engine, starts: 0, nextName: "" };
   await engine.start();
   try {
@@ -247,5 +247,21 @@ Deno.test("WorkerEngine frees what a request left after a while without one, and
       assert.equal(await count(), "1");
     },
     {},
-    50,
+    { releaseMs: 50 },
+  ));
+
+Deno.test("WorkerEngine ends a worker whose tokenizer does not, and says so", () =>
+  withEngine(
+    async (bench) => {
+      const { engine } = bench;
+      await assert.rejects(engine.generate(request("tokenize for ever")), {
+        name: "RangeError",
+        message: /^Cannot encode the prompt: the tokenizer took longer than 0.05 s; shorten/,
+      });
+      assert.equal(text((await engine.generate(request("tokenize"))).frames[0]), "tokenize");
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      assert.deepEqual([engine.isLoaded, bench.starts], [true, 2]);
+    },
+    {},
+    { tokenizeMs: 50 },
   ));

@@ -84,6 +84,8 @@ export interface PipelineControl extends Pick<RunControl, "isCancelled"> {
   onFrame?(frame: Float32Array): void;
   /** Takes a line for the log. */
   onNote?(line: string): void;
+  /** Told before the prompts are cut into tokens, and after: a damaged tokenizer may take for ever. */
+  onTokenizing?(isOver: boolean): void;
   /** How many previews are made, evenly over the steps; never more than steps. */
   readonly previews?: number;
   /** Takes each preview: a frame, RGB in [0, 1], as it would be if the rest of the noise were gone. */

@@ -68,6 +68,15 @@ function withValue(tensor: AdapterTensor, index: number, bits: number): AdapterT
   return { ...tensor, bytes };
 }
 
+refuses(
+  "a rank far above what the weight can have, before it reads the factors",
+  {
+    [`${Q}.lora_A.weight`]: randomTensor([1025, 8], 1),
+    [`${Q}.lora_B.weight`]: randomTensor([8, 1025], 2),
+  },
+  /lora_B.weight" of shape \[8, 1025\] has rank 1025, where 1024 is the most for a weight of \[8, 8\]/,
+);
+
 const half = (shape: readonly number[], dtype: "f16" | "bf16") => randomTensor(shape, 3, { dtype });
 
 refuses(

@@ -236,8 +236,10 @@ export abstract class FamilyPipeline<
     };
     const { components } = this;
     const maxLength = request.maxSequenceLength ?? MAX_SEQUENCE_LENGTH;
+    control.onTokenizing?.(false);
     const tokens = this.promptsOf(request)
       .map((prompt) => components.tokenizer.encode(prompt, { maxLength }));
+    control.onTokenizing?.(true);
     const prompts = { lengths: tokens.map(({ length }) => length), maxLength };
     const common = this.#commonShape(request, control);
     const kind = this.kindOf(device.target, request, prompts, common);

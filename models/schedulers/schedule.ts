@@ -131,11 +131,12 @@ export function checkedRange(numInferenceSteps: number, options: ScheduleOptions
  * The first step to run when denoising starts from an image or a video rather than from noise.
  *
  * The reference's pipelines round in two ways: FLUX, Qwen-Image and Z-Image round the first step
- * down (`"start"`), Wan rounds the number of steps down (`"steps"`).
+ * down (`"start"`), Wan rounds the number of steps down (`"steps"`). Where the reference refuses to run no step, one
+ * is run here.
  *
  * @param numInferenceSteps steps of the whole schedule
  * @param strength share of the schedule to run, in (0, 1]; 1 starts from pure noise
- * @throws {RangeError} if strength is out of range or so low that no step would run
+ * @throws {RangeError} if strength is out of range, or 0
  */
 export function strengthStart(
   numInferenceSteps: number,
@@ -146,16 +147,15 @@ export function strengthStart(
     throw new RangeError(`Cannot use strength ${strength}: it must be between 0 and 1`);
   }
   const steps = Math.min(numInferenceSteps * strength, numInferenceSteps);
+  if (steps === 0) {
+    throw new RangeError(
+      `Cannot use strength ${strength} with ${numInferenceSteps} steps: no step is left to run; raise strength`,
+    );
+  }
   const start = rounding === "start"
     ? Math.trunc(numInferenceSteps - steps)
     : numInferenceSteps - Math.trunc(steps);
-  if (start >= numInferenceSteps) {
-    throw new RangeError(
-      `Cannot use strength ${strength} with ${numInferenceSteps} steps: no step is left to run; ` +
-        `raise strength or the number of steps`,
-    );
-  }
-  return start;
+  return Math.min(start, numInferenceSteps - 1);
 }
 
 /**

@@ -8,9 +8,15 @@ Deno.test("strengthStart() rounds the first step down, or the number of steps do
   assert.equal(strengthStart(50, 1, "steps"), 0);
 });
 
-Deno.test("strengthStart() refuses a strength that leaves no step or is out of range", () => {
+Deno.test("strengthStart() leaves one step at least", () => {
+  assert.deepEqual([strengthStart(1, 0.8, "steps"), strengthStart(1, 0.8, "start")], [0, 0]);
+  assert.equal(strengthStart(4, 1e-20, "start"), 3);
+  assert.deepEqual([strengthStart(4, 0.2, "steps"), strengthStart(4, 0.2, "start")], [3, 3]);
+});
+
+Deno.test("strengthStart() refuses a strength of 0 or out of range", () => {
   assert.throws(() => strengthStart(4, 0, "start"), /no step is left to run/);
-  assert.throws(() => strengthStart(4, 0.2, "steps"), /no step is left to run/);
+  assert.throws(() => strengthStart(4, 0, "steps"), /no step is left to run/);
   for (const strength of [-0.1, 1.1, NaN]) {
     assert.throws(() => strengthStart(4, strength, "start"), /between 0 and 1/);
   }

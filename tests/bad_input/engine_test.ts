@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { EngineWorker } from "../../engine/engine_worker.ts";
 import type { GenerateRequest } from "../../engine/types.ts";
 import { WorkerEngine } from "../../engine/worker_engine.ts";
+import { damagedModel, type JsonFields } from "./damaged_model.ts";
 
 const SCRIPT = new URL("../fakes/gpu_worker.ts", import.meta.url);
 
@@ -12,7 +13,7 @@ function request(prompt: string): GenerateRequest {
 
 async function withEngine(use: (engine: WorkerEngine) => Promise<void>): Promise<void> {
   const newWorker = () => new EngineWorker(new Worker(SCRIPT, { type: "module" }));
-  const engine = new WorkerEngine("folder", { modelPath: "model" }, newWorker, 100);
+  const engine = new WorkerEngine("folder", { modelPath: "model" }, newWorker, { abortMs: 100 });
   await engine.start();
   try {
     await use(engine);
@@ -48,3 +49,31 @@ Deno.test("WorkerEngine.generate() ends a worker that does not heed an abort, an
     await assert.rejects(deaf, (error) => error === reason);
     assert.equal((await engine.generate(request("ok"))).peakBytes, 7);
   }));
+
+Deno.test("WorkerEngine.generate() ends a tokenizer that takes for ever, or doubles the prompt, and goes on", async () => {
+  const stages = (json: JsonFields, normalizers: unknown[]) => ({
+    ...json,
+    normalizer: { type: "Sequence", normalizers: [json["normalizer"], ...normalizers] },
+  });
+  const slow = { type: "Replace", pattern: { Regex: "a+b" }, content: "" };
+  const doubling = { type: "Replace", pattern: { String: "z" }, content: "zz" };
+  using model = damagedModel({
+    "tokenizer/tokenizer.json": {
+      json: (value) => stages(value, [slow, ...Array.from({ length: 40 }, () => doubling)]),
+    },
+  });
+  const options = { modelPath: model.folder };
+  const engine = new WorkerEngine(model.folder, options, undefined, { tokenizeMs: 200 });
+  await engine.start();
+  try {
+    const ask = (prompt: string) => engine.generate(request(prompt));
+    await assert.rejects(
+      ask("a".repeat(200_000)),
+      /^RangeError: .*the tokenizer took longer than 0.2 s/,
+    );
+    await assert.rejects(ask("z"), /^RangeError: Cannot encode the text: the tokenizer makes more/);
+    assert.equal((await ask("a red circle")).frames.length, 1);
+  } finally {
+    await engine.close();
+  }
+});

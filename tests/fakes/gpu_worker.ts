@@ -87,7 +87,11 @@ function generate(
   const colour = receive(message.adapters);
   const cancel = new Int32Array(flag);
   post({ type: "progress", progress: { stage: "denoise", step: 1, totalSteps: 4 } });
+  if (prompt.startsWith("tokenize")) post({ type: "tokenizing", isOver: false });
+  if (prompt === "tokenize") post({ type: "tokenizing", isOver: true });
   switch (prompt) {
+    case "tokenize for ever":
+      return;
     case "crash":
       crash();
       return;

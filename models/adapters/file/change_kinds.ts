@@ -25,6 +25,13 @@ export interface PlannedChange {
   build(read: TensorReader, scale: number): WeightChange;
 }
 
+/**
+ * Ranks up to this are taken, whatever the weight's size; above it, up to this many times its smaller size: a product
+ * can have no more than the size itself, and what is more costs memory and time for nothing.
+ */
+const USUAL_RANK = 1024;
+const RANK_FACTOR = 4;
+
 /** A change that cannot be: a message without the module's name. */
 export class MisfitError extends Error {}
 
@@ -50,7 +57,7 @@ function planLowRank(parts: Parts, shape: Shape): PlannedChange | undefined {
   const up = require(parts, "up", present[0]!);
   const core = parts.get("core");
   const [rows, ...inner] = matrixShape(shape);
-  const rank = rankOf(up, up.shape[1]);
+  const rank = rankOf(up, up.shape[1], shape);
   checkShape(up, [rows, rank]);
   if (!core) {
     checkShape(down, [rank, ...inner]);
@@ -61,7 +68,7 @@ function planLowRank(parts: Parts, shape: Shape): PlannedChange | undefined {
     };
   }
   const [channels = 1, ...taps] = inner;
-  const innerRank = rankOf(down, down.shape[0]);
+  const innerRank = rankOf(down, down.shape[0], shape);
   checkShape(down, [innerRank, channels]);
   checkShape(core, [rank, innerRank, ...taps]);
   return {
@@ -115,14 +122,14 @@ function planFactor(
   const down = require(parts, downName, present);
   const core = coreName && parts.get(coreName);
   const [rows, ...inner] = matrixShape(shape);
-  const rank = rankOf(down, down.shape[0]);
+  const rank = rankOf(down, down.shape[0], shape);
   if (!core) {
     checkShape(up, [rows, rank]);
     checkShape(down, [rank, ...inner]);
     return { rank, tensors: [up, down], read: (read) => [read(up), read(down)] };
   }
   const [channels = 1, ...taps] = inner;
-  const upRank = rankOf(up, up.shape[0]);
+  const upRank = rankOf(up, up.shape[0], shape);
   checkShape(up, [upRank, rows]);
   checkShape(down, [rank, channels]);
   checkShape(core, [upRank, rank, ...taps]);
@@ -235,9 +242,19 @@ function partName(part: Part): string {
   return part === "down" ? "lora_A or lora_down" : part === "up" ? "lora_B or lora_up" : part;
 }
 
-function rankOf({ name, shape }: TensorEntry, rank: number | undefined): number {
-  if (shape.length >= 2 && rank !== undefined && rank > 0) return rank;
-  throw new MisfitError(`"${name}" of shape ${formatShape(shape)} has rank ${rank ?? 0}`);
+/** @param shape of the weight, or of the factor of one, that a product of this rank is for */
+function rankOf({ name, shape: own }: TensorEntry, rank: number | undefined, shape: Shape): number {
+  if (own.length < 2 || rank === undefined || rank <= 0) {
+    throw new MisfitError(`"${name}" of shape ${formatShape(own)} has rank ${rank ?? 0}`);
+  }
+  const [rows, ...inner] = matrixShape(shape);
+  const most = Math.max(USUAL_RANK, RANK_FACTOR * Math.min(rows, elementCount(inner)));
+  if (rank <= most) return rank;
+  throw new MisfitError(
+    `"${name}" of shape ${
+      formatShape(own)
+    } has rank ${rank}, where ${most} is the most for a weight of ${formatShape(shape)}`,
+  );
 }
 
 /** The first size counts as it is; of the others, ones may be left out, and all may be one. */
