@@ -53,8 +53,8 @@ export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): Pi
     numInferenceSteps,
     guidanceScale,
     ...(quality === undefined ? {} : { quality }),
-    ...(images.length === 0 ? {} : { pictures: images }),
-    ...(video.length === 0 ? {} : { clip: video.map(pixels) }),
+    ...(images.length === 0 ? {} : { images }),
+    ...(video.length === 0 ? {} : { video: video.map(pixels) }),
     ...(task === "V2V" || info.taskDefaults[task]?.strength !== undefined ? { strength } : {}),
   };
 }

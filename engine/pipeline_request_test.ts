@@ -48,8 +48,8 @@ Deno.test("toPipelineRequest() finds the task in the inputs, and the model's set
     const result = toPipelineRequest({ ...REQUEST, ...change }, info);
     assert.deepEqual([result.task, result.numFrames], [task, numFrames], JSON.stringify(change));
     assert.equal(result.negativePrompt, "dark");
-    assert.deepEqual(result.pictures, change.images?.length ? change.images : undefined);
-    assert.deepEqual(result.clip, change.video?.length ? [picture.data, picture.data] : undefined);
+    assert.deepEqual(result.images, change.images?.length ? change.images : undefined);
+    assert.deepEqual(result.video, change.video?.length ? [picture.data, picture.data] : undefined);
   }
 });
 
@@ -72,7 +72,7 @@ Deno.test("toPipelineRequest() leaves pictures their own sizes where the model d
   const info = { ...PICTURES, maxImages: 2, imageLimits };
   const images = [picture, { width: 2, height: 6, data: new Uint8Array(36) }];
   const result = toPipelineRequest({ ...REQUEST, width: 8, height: 8, images }, info);
-  assert.deepEqual(result.pictures, images);
+  assert.deepEqual(result.images, images);
 });
 
 Deno.test("toPipelineRequest() refuses what the model cannot do with the inputs", () => {

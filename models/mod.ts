@@ -3,16 +3,13 @@
  *
  * @module
  */
-import type { FamilyFiles } from "./checkpoints/component_format.ts";
-import type { ModelFiles } from "./checkpoints/model_files.ts";
 import { openModelFiles, type PartPaths } from "./checkpoints/open_model.ts";
-import { FLUX2_FILES } from "./families/flux2/files.ts";
-import { openFlux2Pipeline } from "./families/flux2/pipeline.ts";
-import { WAN_FILES } from "./families/wan/files.ts";
-import { openWanPipeline } from "./families/wan/pipeline.ts";
-import { Z_IMAGE_FILES } from "./families/z_image/files.ts";
-import { openZImagePipeline } from "./families/z_image/pipeline.ts";
-import type { Pipeline } from "./pipeline.ts";
+import { FLUX2 } from "./families/flux2/pipeline.ts";
+import { WAN } from "./families/wan/pipeline.ts";
+import { Z_IMAGE } from "./families/z_image/pipeline.ts";
+import { openFamily } from "./pipeline/diffusion_pipeline.ts";
+import type { Family } from "./pipeline/family.ts";
+import type { Pipeline } from "./pipeline/types.ts";
 
 export { LoraError } from "./adapters/lora_error.ts";
 export { type ModeRequest, type ResolvedMode, resolveModes } from "./adapters/resolve_mode.ts";
@@ -28,8 +25,8 @@ export { memoryTable } from "./memory/memory_table.ts";
 export type { MemoryOptions } from "./memory/model_memory.ts";
 export type { PartPaths } from "./checkpoints/open_model.ts";
 export type {
-  GivenPicture,
-  PictureLimits,
+  ImageLimits,
+  InputImage,
   Pipeline,
   PipelineControl,
   PipelineDefaults,
@@ -41,29 +38,10 @@ export type {
   PipelineTaskDefaults,
   PlanRequest,
   QualityTier,
-} from "./pipeline.ts";
+} from "./pipeline/types.ts";
 
-/** A model family: the pipelines that it has, and how its files are known. */
-interface Family {
-  /** Classes that `model_index.json` may name. */
-  readonly classNames: readonly string[];
-  readonly open: (files: ModelFiles) => Promise<Pipeline>;
-  readonly files: FamilyFiles;
-}
-
-const FAMILIES: readonly Family[] = [
-  {
-    classNames: ["WanPipeline", "WanImageToVideoPipeline"],
-    open: openWanPipeline,
-    files: WAN_FILES,
-  },
-  {
-    classNames: ["ZImagePipeline", "ZImageImg2ImgPipeline"],
-    open: openZImagePipeline,
-    files: Z_IMAGE_FILES,
-  },
-  { classNames: ["Flux2KleinPipeline"], open: openFlux2Pipeline, files: FLUX2_FILES },
-];
+/** Every family that is known; nothing else names one. */
+const FAMILIES: readonly Family[] = [WAN, Z_IMAGE, FLUX2].map((family) => family as Family);
 
 /**
  * Opens the pipeline of a model: checks all files, uploads nothing.
@@ -75,7 +53,7 @@ const FAMILIES: readonly Family[] = [
 export async function openPipeline(model: string, parts: PartPaths = {}): Promise<Pipeline> {
   const opened = await openModelFiles(model, parts, FAMILIES.map(({ files }) => files));
   const family = FAMILIES.find(({ classNames }) => classNames.includes(opened.className));
-  if (family) return await family.open(opened);
+  if (family) return await openFamily(family, opened);
   opened[Symbol.dispose]();
   throw new TypeError(
     `Cannot open "${model}": its model_index.json names the pipeline class "${opened.className}"; ` +

@@ -19,25 +19,26 @@ export {
   type PlannedProgram,
   planSlabs,
 } from "./plan.ts";
+export * from "./program.ts";
 export { profileProgram, type ProfileRow } from "./profile.ts";
 export {
+  Executable,
+  ExecutableSet,
   instantiate,
   type PreparedDispatch,
-  Program,
-  ProgramSet,
   type RunControl,
   throwIfCancelled,
-} from "./program.ts";
+} from "./executable.ts";
 export type { BlockFormat, WeightFormat } from "./quantization/block_format.ts";
 export { blockBytes, dequantize, isWeightFormat, type Room } from "./quantization/formats.ts";
 export { Resident, type ResidentSource } from "./resident.ts";
-export * from "./schedule.ts";
 export type { Segment, SlabRange, StreamingOptions } from "./segments.ts";
 export type { BufferSlot, Kernel, ParamType, WgslDialect } from "./shaders/assemble.ts";
 export * from "./shape.ts";
 export * from "./target.ts";
 export * from "./tensor.ts";
 export * from "./tuning/mod.ts";
+export * from "./work_queue.ts";
 export { allocatedBytes, type BufferWindow } from "./windows.ts";
 export * from "./ops/mod.ts";
 export * from "./weights/adaptation.ts";

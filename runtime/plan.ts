@@ -2,7 +2,7 @@
  * Memory planning: liveness gives every intermediate a slot, and tensors that never live together share one.
  * Several programs that do not run at the same time share their slots too.
  */
-import { withDirectResults } from "./direct_results.ts";
+import { elideCopies } from "./copy_elision.ts";
 import type { Dispatch, Graph } from "./graph.ts";
 import type { Resident } from "./resident.ts";
 import { cutSegments, type Segment, SLAB_COUNT, type StreamingOptions } from "./segments.ts";
@@ -70,7 +70,7 @@ export function planMemory(
   const residents = new Set<Resident>();
   let ownBytes = 0;
   for (const [name, graph] of Object.entries(graphs)) {
-    const dispatches = withDirectResults(graph.dispatches);
+    const dispatches = elideCopies(graph.dispatches);
     const { slots, sizes } = assignSlots(dispatches);
     sizes.forEach((size, i) => slotBytes[i] = Math.max(slotBytes[i] ?? 0, size));
     const blocks = dispatches.reduce(
@@ -124,7 +124,7 @@ export function planSlabs(
 ): number[] {
   const slabBytes = new Array<number>(SLAB_COUNT).fill(0);
   for (const graph of Object.values(graphs)) {
-    const dispatches = withDirectResults(graph.dispatches);
+    const dispatches = elideCopies(graph.dispatches);
     for (const segment of cutSegments(dispatches, streaming, graph.target.limits)) {
       if (!segment) continue;
       slabBytes[segment.slab] = Math.max(slabBytes[segment.slab]!, segment.byteLength);

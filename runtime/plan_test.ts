@@ -4,9 +4,9 @@ import { Graph, type Tensor } from "./graph.ts";
 import { copyTo } from "./ops/copy/mod.ts";
 import { elementwise } from "./ops/elementwise/mod.ts";
 import { mergePlans, planMemory } from "./plan.ts";
-import { instantiate } from "./program.ts";
+import { instantiate } from "./executable.ts";
 import { Resident } from "./resident.ts";
-import { runSequence } from "./schedule.ts";
+import { runSequence } from "./work_queue.ts";
 import { COPY_KERNEL } from "./shaders/copy.ts";
 import { BASELINE_TARGET, type Target } from "./target.ts";
 
@@ -169,7 +169,7 @@ Deno.test("instantiate() stops between kernels when cancelled, and leaves nothin
   device.destroy();
 });
 
-Deno.test("ProgramSet.destroy() gives constants back too, so that the plan can be instantiated again", async () => {
+Deno.test("ExecutableSet.destroy() gives constants back too, so that the plan can be instantiated again", async () => {
   const device = await openDevice();
   const graph = new Graph("constant", device.target);
   const output = new Resident("output", [4]).allocate(device);

@@ -1,6 +1,6 @@
 /** Time per kernel by GPU timestamps. */
 import type { Device } from "./device.ts";
-import type { Program } from "./program.ts";
+import type { Executable } from "./executable.ts";
 
 /** One kernel's share of a program. */
 export interface ProfileRow {
@@ -89,7 +89,7 @@ export async function measureTickPeriod(device: Device): Promise<number> {
  * @returns rows, the longest first
  * @throws {Error} when the adapter has no timestamps, or weights of the program are streamed
  */
-export async function profileProgram(program: Program): Promise<ProfileRow[]> {
+export async function profileProgram(program: Executable): Promise<ProfileRow[]> {
   const { device } = program;
   if (program.submits.some((_, i) => program.segmentFrom(i))) {
     throw new Error(

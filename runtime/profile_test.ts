@@ -6,9 +6,9 @@ import { elementwise } from "./ops/elementwise/mod.ts";
 import { linear } from "./ops/linear/mod.ts";
 import { planMemory } from "./plan.ts";
 import { measureTickPeriod, profileProgram } from "./profile.ts";
-import { instantiate } from "./program.ts";
+import { instantiate } from "./executable.ts";
 import { Resident } from "./resident.ts";
-import { runSequence } from "./schedule.ts";
+import { runSequence } from "./work_queue.ts";
 
 Deno.test("profileProgram() gives each kernel a row with its dispatches and a time", async () => {
   const device = await openDevice();

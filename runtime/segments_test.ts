@@ -6,9 +6,9 @@ import { copyTo } from "./ops/copy/mod.ts";
 import { elementwise } from "./ops/elementwise/mod.ts";
 import { linear } from "./ops/linear/mod.ts";
 import { planMemory, planSlabs } from "./plan.ts";
-import { instantiate, type Program, type RunControl } from "./program.ts";
+import { type Executable, instantiate, type RunControl } from "./executable.ts";
 import { Resident } from "./resident.ts";
-import { runSequence } from "./schedule.ts";
+import { runSequence } from "./work_queue.ts";
 import { cutSegments, type Segment, type StreamingOptions } from "./segments.ts";
 import { BASELINE_TARGET, type Target } from "./target.ts";
 import { cutIntoPieces } from "./windows.ts";
@@ -57,7 +57,7 @@ function traceChain(target: Target) {
 
 interface Chain extends ReturnType<typeof traceChain> {
   readonly device: Device;
-  readonly program: Program;
+  readonly program: Executable;
   run(control?: RunControl): Promise<Uint8Array>;
 }
 
@@ -255,7 +255,7 @@ Deno.test("runSequence() reads no further ahead than the segment after the one a
   });
 });
 
-Deno.test("Program.segmentFrom() is where weights come into use, once for all submits of a segment", async () => {
+Deno.test("Executable.segmentFrom() is where weights come into use, once for all submits of a segment", async () => {
   const device = await openDevice();
   try {
     const { graph, weights, input, output } = traceChain({

@@ -46,7 +46,7 @@ function requestOf(golden: Golden, call: GoldenCall, { info }: Pipeline): Pipeli
   const rules = {
     ...info,
     maxPixels: 2 ** 24,
-    ...(info.pictureLimits ? { imageLimits: info.pictureLimits } : {}),
+    ...(info.imageLimits ? { imageLimits: info.imageLimits } : {}),
   };
   const request = textRequest(call);
   const { width, height } = request;
@@ -54,8 +54,8 @@ function requestOf(golden: Golden, call: GoldenCall, { info }: Pipeline): Pipeli
   if (name === "one_picture") {
     assert.deepEqual(sizeFromPicture(given[0]!, rules), { width, height });
   }
-  const pictures = given.map((picture) => fitPicture(picture, { width, height }, rules));
-  return pictures.length > 0 ? { ...request, task: "TI2I", pictures } : request;
+  const images = given.map((picture) => fitPicture(picture, { width, height }, rules));
+  return images.length > 0 ? { ...request, task: "TI2I", images } : request;
 }
 
 function pictureOf({ shape: [height, width], data }: Values): Picture {

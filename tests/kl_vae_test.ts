@@ -21,16 +21,9 @@ import {
 } from "../models/autoencoders/kl/posterior.ts";
 import { TiledCoder } from "../models/autoencoders/tiled_coder.ts";
 import { parseConfig } from "../models/config.ts";
-import {
-  type Device,
-  type Graph,
-  instantiate,
-  planMemory,
-  Resident,
-  runSequence,
-  type Tensor,
-  Weights,
-} from "../runtime/mod.ts";
+import { Session } from "../models/memory/session.ts";
+import { SessionRunner } from "../models/memory/session_runner.ts";
+import { type Device, type Graph, type Tensor, Weights, writing } from "../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall, transpose, type Values } from "./golden.ts";
 import { checkCalls, ModelRun, openTestDevice } from "./model_run.ts";
 import { psnr } from "./pixels.ts";
@@ -55,34 +48,31 @@ async function code(
 ): Promise<Values> {
   const { shape, data } = transpose(values, TO_CHANNELS_LAST);
   const [, height, width] = shape as [number, number, number, number];
-  const input = new Resident("input", shape.slice(1));
-  const coding = {
-    name: "code",
+  const channels = shape.at(-1)!;
+  const session = new Session(device.target);
+  const coder = new TiledCoder(session.stage("decode"), {
+    ...{ name: "code", height, width, channels, scale, trace },
     side: side ?? Math.max(height, width),
-    scale,
-    input: (graph: Graph) => graph.use(input),
-    trace,
-  };
-  const coder = new TiledCoder(coding, [height, width], device.target);
-  await weights.upload(device);
-  const state = [input, ...coder.residents];
-  for (const resident of state) resident.allocate(device);
-  const programs = await instantiate(planMemory(coder.graphs), device);
+  });
+  const runner = new SessionRunner(session, { model: weights });
+  await runner.allocate(device, runner.plan({ budgetBytes: Infinity }));
   try {
-    input.write(data);
     const told: number[] = [];
     let result: Float32Array | undefined;
-    const runs = coder.runs((name) => programs.get(name), (done, whole) => {
-      told.push(done);
-      result = whole;
-    });
-    await runSequence(device, runs);
-    assert.deepEqual(told, Array.from({ length: coder.tileCount }, (_, i) => i + 1));
+    await runner.run((queue) =>
+      coder.run(queue, {
+        first: [writing(coder.input, data)],
+        received: (done, whole) => {
+          told.push(done);
+          result = whole;
+        },
+      })
+    );
+    assert.deepEqual(told, Array.from({ length: coder.count }, (_, i) => i + 1));
     const size = [1, height * scale, width * scale, result!.length / (height * width * scale ** 2)];
     return transpose({ shape: size, data: result! }, TO_CHANNELS_FIRST);
   } finally {
-    programs.destroy();
-    for (const resident of state) resident.destroy();
+    runner.destroy();
   }
 }
 

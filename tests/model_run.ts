@@ -8,12 +8,12 @@ import {
   copyTo,
   type Device,
   type DType,
+  type ExecutableSet,
   Graph,
   instantiate,
   type MemoryPlan,
   openDevice,
   planMemory,
-  type ProgramSet,
   Resident,
   runSequence,
   type Tensor,
@@ -41,13 +41,13 @@ export interface InputValues extends Values {
 export class ModelRun implements Disposable {
   /** What the program takes. */
   readonly plan: MemoryPlan;
-  readonly #programs: ProgramSet;
+  readonly #programs: ExecutableSet;
   readonly #inputs: ReadonlyMap<string, Resident>;
   readonly #outputs: ReadonlyMap<string, Resident>;
 
   private constructor(
     plan: MemoryPlan,
-    programs: ProgramSet,
+    programs: ExecutableSet,
     inputs: ReadonlyMap<string, Resident>,
     outputs: ReadonlyMap<string, Resident>,
   ) {

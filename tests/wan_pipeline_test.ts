@@ -30,10 +30,10 @@ function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
   const { width, height } = request;
   const given = (input: string) => pictures(golden.tensor(name, input), width, height);
   if (inputs.includes("image")) {
-    return { ...request, task: "I2V", pictures: [{ width, height, data: given("image")[0]! }] };
+    return { ...request, task: "I2V", images: [{ width, height, data: given("image")[0]! }] };
   }
   if (!inputs.includes("video")) return request;
-  return { ...request, task: "V2V", clip: given("video"), strength: args["strength"] as number };
+  return { ...request, task: "V2V", video: given("video"), strength: args["strength"] as number };
 }
 
 Deno.test("WanPipeline.generate() gives the same with sequential as with batched guidance", async () => {

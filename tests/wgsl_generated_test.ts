@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { Dispatch } from "../runtime/graph.ts";
 import { type OpCase, traceCase, UnsupportedCase } from "../runtime/ops/conformance.ts";
 import { OP_SUITES } from "../runtime/ops/suites.ts";
-import { kernelSource } from "../runtime/program.ts";
+import { kernelSource } from "../runtime/executable.ts";
 import { BASELINE_TARGET, type Target } from "../runtime/target.ts";
 import { lintWgsl } from "../tools/lint/wgsl.ts";
 

@@ -46,7 +46,7 @@ function requestOf(call: GoldenCall): PipelineRequest {
     ...(end !== undefined && { guidanceEnd: end }),
     ...(inputs.includes("given") && {
       task: "TI2I" as const,
-      pictures: [{ ...size, data: Uint8Array.from(golden.tensor(name, "given").data) }],
+      images: [{ ...size, data: Uint8Array.from(golden.tensor(name, "given").data) }],
       strength: args["strength"] as number,
     }),
   };
@@ -159,7 +159,7 @@ Deno.test("ZImagePipeline refuses requests that do not fit, and says what would"
       const cases: readonly [Partial<PipelineRequest>, RegExp][] = [
         [{ width: 42 }, /the width must be a multiple of 4, for example 44/],
         [{ width: 4096, height: 64 }, /the model has positions for 256x256/],
-        [{ task: "TI2I" }, /Cannot do TI2I without a picture: it takes one/],
+        [{ task: "TI2I" }, /Cannot do TI2I with 0 input images: it takes one/],
         [{ task: "T2V" }, /this model does T2I, TI2I/],
         [{ guidanceScale: 2, guidanceEnd: NaN }, /guidanceEnd of NaN/],
         [{ guidanceScale: 2, guidanceLimit: 0 }, /guidanceLimit of 0: it must be above 0/],

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { Golden } from "../../tests/golden.ts";
 import { encodeGguf } from "../../tests/gguf.ts";
 import { withFolder } from "../../tests/safetensors.ts";
-import { WAN_FILES } from "../families/wan/files.ts";
-import { Z_IMAGE_FILES } from "../families/z_image/files.ts";
+import { WAN_FILES } from "../families/wan/layouts.ts";
+import { Z_IMAGE_FILES } from "../families/z_image/layouts.ts";
 import { openModelFiles, type PartPaths } from "./open_model.ts";
 
 const FILES = new Golden("single_files/wan").folder;

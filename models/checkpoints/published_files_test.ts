@@ -4,11 +4,11 @@ import { type MemoryTensor, memoryTensors } from "../../tests/memory_tensors.ts"
 import { FLUX2_VAE_CONFIG, KL_VAE_CONFIG } from "../autoencoders/kl/config.ts";
 import { WAN_VAE_CONFIG } from "../autoencoders/wan/config.ts";
 import { FLUX2_TRANSFORMER_CONFIG } from "../families/flux2/config.ts";
-import { FLUX2_FILES } from "../families/flux2/files.ts";
+import { FLUX2_FILES } from "../families/flux2/layouts.ts";
 import { WAN_TRANSFORMER_CONFIG } from "../families/wan/config.ts";
-import { WAN_FILES } from "../families/wan/files.ts";
+import { WAN_FILES } from "../families/wan/layouts.ts";
 import { Z_IMAGE_TRANSFORMER_CONFIG } from "../families/z_image/config.ts";
-import { Z_IMAGE_FILES } from "../families/z_image/files.ts";
+import { Z_IMAGE_FILES } from "../families/z_image/layouts.ts";
 import { QWEN3_CONFIG } from "../text_encoders/qwen3.ts";
 import { UMT5_CONFIG } from "../text_encoders/umt5.ts";
 import { recognise } from "./recognise.ts";

@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { type Device, OutOfMemoryError } from "../../runtime/mod.ts";
 import { FOLDER, REQUEST, withPipeline } from "../../tests/pipeline_bench.ts";
 import { openModelFiles } from "../checkpoints/open_model.ts";
-import { openWanComponents } from "../families/wan/components.ts";
-import { WanSession } from "../families/wan/session.ts";
-import type { PipelineRequest } from "../pipeline.ts";
+import { WAN } from "../families/wan/pipeline.ts";
+import { openFamily } from "../pipeline/diffusion_pipeline.ts";
+import type { PipelineRequest } from "../pipeline/types.ts";
 import type { ResidencyPlan } from "./residency.ts";
 import { bytesOf } from "./streaming.ts";
 
@@ -17,24 +17,10 @@ async function withPlans<T>(
   device: Device,
   use: (plan: (budgetBytes: number, offloaded?: string) => ResidencyPlan) => T,
 ): Promise<T> {
-  using components = await openWanComponents(await openModelFiles(FOLDER));
-  const scale = components.vae.config.scale_factor_spatial;
-  const { programs } = new WanSession(
-    components,
-    {
-      latentFrames: 1,
-      height: PICTURE.height / scale,
-      width: PICTURE.width / scale,
-      contextTokens: 16,
-      guidance: "none",
-      source: "text",
-      hasPreviews: false,
-    },
-    components.scheduler.setTimesteps(PICTURE.numInferenceSteps),
-    device.target,
-  );
+  using pipeline = await openFamily(WAN, await openModelFiles(FOLDER));
+  const { runner } = pipeline.trace(device.target, PICTURE);
   return use((budgetBytes, name) =>
-    programs.plan({ budgetBytes, ...(name && { offloaded: new Set([name]) }) })
+    runner.plan({ budgetBytes, ...(name && { offloaded: new Set([name]) }) })
   );
 }
 

@@ -10,19 +10,37 @@ import {
 import type { AdaptedComponent } from "../adapters/adapted_component.ts";
 import { ModelAdapters } from "../adapters/model_adapters.ts";
 import type { AdaptableComponent, AppliedAdapter } from "../adapters/types.ts";
+import type { Components } from "./components.ts";
 import { describeMemory, type MemoryReport } from "./memory_report.ts";
 import { memoryTable } from "./memory_table.ts";
 import type { ResidencyPlan } from "./residency.ts";
 import { type PlannedSession, SessionCache } from "./session_cache.ts";
-import type { Components } from "./stage.ts";
 import { bytesOf } from "./streaming.ts";
 
-/**
- * Sessions that would do for a request, each made when it is asked for. Of those in one list the first that can be
- * kept together is taken, else the one that brings the fewest bytes to the device again; later lists are for when none
- * of the earlier ones fits.
- */
-export type Candidates<Session> = readonly (readonly (() => Session)[])[];
+/** A way to run a request. Variants with the same tiles compute the same. */
+export interface Variant {
+  /** Longest side of what the autoencoder takes at once, in latents. */
+  readonly tileSide: number;
+  /** How the prompts pass through the transformer: one, both together, or one after the other in half the memory. */
+  readonly passes: "single" | "batched" | "sequential";
+}
+
+/** A kind of request: all that share their programs. */
+export interface RequestKind<Session> {
+  /** Equal for requests of a kind. */
+  readonly key: string;
+  /**
+   * Ways to run it, the largest tiles first. Of those with the same tiles the first that can be kept together is taken,
+   * else the one that brings the fewest bytes to the device again; smaller tiles are for when no larger ones fit.
+   */
+  readonly variants: readonly [Variant, ...Variant[]];
+  /** Traces the programs of a variant. */
+  trace(variant: Variant): Session;
+  /** What cannot be done when nothing fits, such as `make 512x512`. */
+  readonly subject: string;
+  /** What else would take less, such as `ask for a smaller size`. */
+  readonly advice: string;
+}
 
 /** How a model's memory is used. */
 export interface MemoryOptions {
@@ -85,7 +103,7 @@ export class ModelMemory<Session extends PlannedSession> {
    */
   async load(
     device: Device,
-    kinds: readonly Candidates<Session>[],
+    kinds: readonly RequestKind<Session>[],
     options: MemoryOptions = {},
     onProgress?: (fraction: number) => void,
   ): Promise<void> {
@@ -130,31 +148,23 @@ export class ModelMemory<Session extends PlannedSession> {
   /**
    * The session for a kind of request: one at hand when that is of the same kind, for the same adapters.
    *
-   * @param key equal for requests of a kind
-   * @param subject what cannot be done, such as `make 512x512`
-   * @param advice what else would take less, such as `ask for a smaller size`
    * @throws {OutOfMemoryError} with a table of what is needed, when nothing fits
    */
-  async sessionFor(
-    key: string,
-    candidates: Candidates<Session>,
-    { subject, advice }: { readonly subject: string; readonly advice: string },
-    control: RunControl = {},
-  ): Promise<Session> {
+  async sessionFor(kind: RequestKind<Session>, control: RunControl = {}): Promise<Session> {
     // What a request of another kind left behind is no part of this one's peak.
-    if (this.#sessions.dropOthers(key)) this.device.resetPeak();
+    if (this.#sessions.dropOthers(kind.key)) this.device.resetPeak();
     const known = this.#sessions.find(this.#adapters.key);
     if (known) return known;
     if (this.#isAlone) this.#sessions.clear();
-    let found = await this.#choose(candidates);
+    let found = await this.#choose(kind);
     if (!(found.fits && found.plan.isTogether) && this.#dropIdle()) {
-      found = await this.#choose(candidates);
+      found = await this.#choose(kind);
     }
     const { session, plan } = found;
-    if (!found.fits) throw this.#refusal(`Cannot ${subject}`, advice, found);
+    if (!found.fits) throw this.#refusal(`Cannot ${kind.subject}`, kind.advice, found);
     await this.#makeRoom(plan);
     if (this.#options.isPinned) this.#pin(plan);
-    await session.programs.allocate(this.device, plan, control);
+    await session.runner.allocate(this.device, plan, control);
     this.#isAlone = !plan.isTogether;
     this.#sessions.add(this.#adapters.key, session);
     return session;
@@ -163,12 +173,12 @@ export class ModelMemory<Session extends PlannedSession> {
   /** What a kind of request would take on a device. */
   async report(
     device: Device,
-    candidates: Candidates<Session>,
+    kind: RequestKind<Session>,
     options: MemoryOptions = {},
   ): Promise<MemoryReport> {
     this.#device = device;
     this.#options = options;
-    const { plan, budgetBytes } = await this.#choose(candidates);
+    const { plan, budgetBytes } = await this.#choose(kind);
     const { availableBytes } = device;
     const isMore = plan.peakBytes <= budgetBytes && Number.isFinite(availableBytes);
     return this.#report(plan, isMore ? Math.max(budgetBytes, availableBytes) : budgetBytes);
@@ -208,21 +218,23 @@ export class ModelMemory<Session extends PlannedSession> {
     return hasRoom ? all : plan.kept;
   }
 
-  /** The best candidate, or of those that do not fit the smallest. */
+  /** The best variant, or of those that do not fit the smallest. */
   async #choose(
-    candidates: Candidates<Session>,
+    { variants, trace }: RequestKind<Session>,
   ): Promise<Choice<Session> & Planned & { readonly fits: boolean }> {
     const { offloaded = new Set() } = this.#options;
-    const choices: Choice<Session>[] = [];
-    const plan = (session: Session, budgetBytes: number): Choice<Session> => ({
+    const plan = (variant: Variant, budgetBytes: number, session = trace(variant)) => ({
       session,
-      plan: session.programs.plan({ budgetBytes, offloaded }),
+      plan: session.runner.plan({ budgetBytes, offloaded }),
     });
-    const first = plan(candidates[0]![0]!(), Infinity);
+    const first = plan(variants[0], Infinity);
     const budgetBytes = await this.#budget(first.plan.peakBytes);
     if (first.plan.peakBytes <= budgetBytes) return { ...first, fits: true, budgetBytes };
-    for (const [i, list] of candidates.entries()) {
-      const all = list.map((make, k) => plan(i + k === 0 ? first.session : make(), budgetBytes));
+    const choices: Choice<Session>[] = [];
+    for (const side of new Set(variants.map(({ tileSide }) => tileSide))) {
+      const all = variants.filter(({ tileSide }) => tileSide === side).map((variant) =>
+        plan(variant, budgetBytes, variant === variants[0] ? first.session : undefined)
+      );
       const fitting = all.filter((choice) => choice.plan.peakBytes <= budgetBytes);
       if (fitting.length > 0) {
         const together = fitting.find((choice) => choice.plan.isTogether);

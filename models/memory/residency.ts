@@ -4,7 +4,8 @@
  * None of it changes what is computed.
  */
 import { type MemoryPlan, mergePlans, planMemory, type Resident } from "../../runtime/mod.ts";
-import type { Components, SessionMemory, Stage } from "./stage.ts";
+import { type Components, weightOwners } from "./components.ts";
+import type { Session, Stage } from "./session.ts";
 import { bytesOf, planStreaming, type StreamingChoice } from "./streaming.ts";
 
 /** What a stage has on the device while it runs. */
@@ -102,35 +103,23 @@ function isBetter(plan: Candidate, best: Candidate, budgetBytes: number): boolea
 }
 
 /** Plans every stage by itself, and tells weights from the session's tensors. */
-export function demandsOf({ stages, components, residents, reads = [] }: SessionMemory): Demands {
+export function demandsOf({ stages, tensors }: Session, components: Components): Demands {
   const componentOf = weightOwners(components);
   const planned = stages.map((stage): StageDemand => {
     const plan = planMemory(stage.graphs);
     return {
       stage,
       plan,
-      readBytes: Math.max(0, ...reads.map((set) => writtenBytes(set, stage))),
+      readBytes: Math.max(0, ...stage.reads.map(bytesOf)),
       weights: [...plan.residents].filter((resident) => componentOf.has(resident)),
     };
   });
   const used = new Set(planned.flatMap(({ plan }) => [...plan.residents]));
   return {
-    state: residents.filter((resident) => used.has(resident)),
+    state: [...tensors].filter((tensor) => used.has(tensor)),
     stages: planned,
     componentOf,
   };
-}
-
-/** Bytes of those tensors that a stage's programs write. */
-function writtenBytes(residents: readonly Resident[], { graphs }: Stage): number {
-  const written = new Set(
-    Object.values(graphs).flatMap(({ dispatches }) =>
-      dispatches.flatMap(({ kernel, tensors }) =>
-        tensors.filter((_, i) => kernel.buffers[i]!.access !== "read").map(({ memory }) => memory)
-      )
-    ),
-  );
-  return bytesOf(residents.filter((resident) => written.has(resident)));
 }
 
 /** One workspace for all stages. */
@@ -175,7 +164,7 @@ function chooseApart(
     const choice = planStreaming(stage, others, budgetBytes - fixedBytes);
     const streamedBytes = bytesOf(choice.streamed);
     const ownBytes = bytesOf(others) - streamedBytes;
-    reloadedBytes += ownBytes + streamedBytes * (stage.repeats ?? 1);
+    reloadedBytes += ownBytes + streamedBytes * stage.repeats;
     return { ...demand, ...choice, peakBytes: fixedBytes + ownBytes + choice.slabBytes };
   });
   const peakBytes = Math.max(...chosen.map((stage) => stage.peakBytes));
@@ -200,15 +189,6 @@ function planApart({ state }: Demands, { stages, kept, ...candidate }: Candidate
     stateBytes: bytesOf(state),
     ...candidate,
   };
-}
-
-/** Which component a weight belongs to. */
-export function weightOwners(components: Components): Map<Resident, string> {
-  return new Map(
-    Object.entries(components).flatMap(([name, weights]) =>
-      [...weights.residents].map((weight) => [weight, name] as const)
-    ),
-  );
 }
 
 function subsetsOf<T>(items: readonly T[]): Set<T>[] {

@@ -1,12 +1,12 @@
 /** Programs of a model that are kept between requests. */
-import type { SessionPrograms } from "./session_programs.ts";
+import type { SessionRunner } from "./session_runner.ts";
 
 /** Sessions that are kept at a time. */
 const MAX_SESSIONS = 4;
 
-/** What a family's session has. */
+/** What is kept of a traced request. */
 export interface PlannedSession {
-  readonly programs: SessionPrograms;
+  readonly runner: SessionRunner;
 }
 
 /**
@@ -44,7 +44,7 @@ export class SessionCache<Session extends PlannedSession> {
 
   /** Drops a session, if it is there. */
   drop(adapters: string): void {
-    this.#sessions.get(adapters)?.programs.destroy();
+    this.#sessions.get(adapters)?.runner.destroy();
     this.#sessions.delete(adapters);
   }
 

@@ -3,7 +3,7 @@
  * computes with those that stay while the next ones are read.
  */
 import { planSlabs, type Resident } from "../../runtime/mod.ts";
-import type { Stage } from "./stage.ts";
+import type { Stage } from "./session.ts";
 
 /** Bytes of a segment where there is room: below it the wait for each counts, above it the reading of the first. */
 const SEGMENT_BYTES = 128 * 1024 * 1024;

@@ -7,16 +7,20 @@
 import { z } from "zod";
 import {
   attention,
+  concat,
+  f32,
   type Graph,
   rmsNorm,
   rope,
   slice,
   type Tensor,
+  u32,
   type Weights,
   type WeightScope,
 } from "../../runtime/mod.ts";
 import { rotaryTables } from "../embeddings.ts";
 import { linearLayer, linearLayers } from "../layers.ts";
+import type { TextEncoder, TextEncoderParts } from "./text_encoder.ts";
 
 /** Base of the rotary frequencies where a file has none; transformers' default. */
 const DEFAULT_ROPE_THETA = 10000;
@@ -176,4 +180,38 @@ function qwen3Layer(
   });
   const hidden = linearLayer(mlp, "up_proj", normed, config.intermediate_size, { gate });
   return linearLayer(mlp, "down_proj", hidden, dim, { residual: y });
+}
+
+/**
+ * Qwen3 for pipelines.
+ *
+ * @param padId token that prompts are padded with
+ * @param layers whose states are given, side by side; see {@linkcode qwen3Encoder}
+ */
+export function qwen3TextEncoder(
+  { config, weights }: TextEncoderParts<Qwen3Config>,
+  padId: number,
+  layers: readonly number[],
+): TextEncoder {
+  return {
+    inputs: (prompts, rows) => ({
+      embeddings: f32(prompts, rows, config.hidden_size),
+      lengths: u32(prompts),
+    }),
+    trace: ({ embeddings, lengths }, graph) => {
+      const inputs = { embeddings: embeddings!, lengths: lengths! };
+      const states = qwen3Encoder(graph, config, weights.root, inputs, layers);
+      return states.length === 1 ? states[0]! : concat(states, -1);
+    },
+    values: (tokens, rows) => {
+      const ids = tokens.flatMap((own) => [
+        ...own,
+        ...new Array<number>(rows - own.length).fill(padId),
+      ]);
+      return {
+        embeddings: qwen3Embeddings(config, weights, ids),
+        lengths: tokens.map(({ length }) => length),
+      };
+    },
+  };
 }

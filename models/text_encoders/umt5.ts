@@ -7,15 +7,18 @@ import { z } from "zod";
 import {
   attention,
   elementwise,
+  f32,
   gather,
   type Graph,
   permute,
   rmsNorm,
   type Tensor,
+  u32,
   type Weights,
   type WeightScope,
 } from "../../runtime/mod.ts";
 import { linearLayer } from "../layers.ts";
+import type { TextEncoder, TextEncoderParts } from "./text_encoder.ts";
 
 /** What `config.json` of the encoder may say; defaults are those of transformers' `UMT5Config`. */
 export const UMT5_CONFIG = z.object({
@@ -156,4 +159,30 @@ export function relativePositionBucket(
   // log2 keeps powers of two exact; the epsilon does the same for other bases.
   const octaves = Math.log2(distance / exact) / Math.log2(maxDistance / exact);
   return side + Math.min(exact + Math.trunc(octaves * (half - exact) + 1e-9), half - 1);
+}
+
+/** UMT5 for pipelines: states are zero behind a prompt's tokens. */
+export function umt5TextEncoder({ config, weights }: TextEncoderParts<Umt5Config>): TextEncoder {
+  const { d_model: dim } = config;
+  return {
+    inputs: (prompts, rows) => ({
+      embeddings: f32(prompts, rows, dim),
+      lengths: u32(prompts),
+      mask: f32(prompts, rows, 1),
+    }),
+    trace: ({ embeddings, lengths, mask }, graph) => {
+      const inputs = { embeddings: embeddings!, lengths: lengths! };
+      const states = umt5Encoder(graph, config, weights.root, inputs);
+      return elementwise("h * mask", { h: states, mask: mask! }, { name: "text" });
+    },
+    values: (tokens, rows) => {
+      const embeddings = new Float32Array(tokens.length * rows * dim);
+      const mask = new Float32Array(tokens.length * rows);
+      tokens.forEach((prompt, i) => {
+        embeddings.set(umt5Embeddings(config, weights, prompt), i * rows * dim);
+        mask.fill(1, i * rows, i * rows + prompt.length);
+      });
+      return { embeddings, lengths: tokens.map(({ length }) => length), mask };
+    },
+  };
 }

@@ -4,9 +4,9 @@ import { Graph } from "../graph.ts";
 import { linear } from "../ops/linear/mod.ts";
 import { copyTo } from "../ops/copy/mod.ts";
 import { planMemory } from "../plan.ts";
-import { instantiate, type ProgramSet } from "../program.ts";
+import { type ExecutableSet, instantiate } from "../executable.ts";
 import { Resident } from "../resident.ts";
-import { runSequence } from "../schedule.ts";
+import { runSequence } from "../work_queue.ts";
 import type { GpuBackend } from "./backend.ts";
 
 /** Rows and columns of the weights. */
@@ -64,7 +64,7 @@ async function measure(device: Device): Promise<number> {
     w: new Resident("w", [WIDTH, WIDTH], "f16"),
     y: new Resident("y", [rows, WIDTH]),
   };
-  let programs: ProgramSet | undefined;
+  let programs: ExecutableSet | undefined;
   try {
     const graph = new Graph("race", device.target);
     copyTo(linear(graph.use(residents.x), graph.use(residents.w)), residents.y);

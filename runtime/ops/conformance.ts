@@ -6,7 +6,7 @@ import type { Device } from "../device.ts";
 import type { StorageFormat } from "../dtype.ts";
 import { Graph, type Tensor } from "../graph.ts";
 import { planMemory } from "../plan.ts";
-import { instantiate } from "../program.ts";
+import { instantiate } from "../executable.ts";
 import { isWeightFormat } from "../quantization/formats.ts";
 import { Resident } from "../resident.ts";
 import { formatShape, sameShape, stridesOf } from "../shape.ts";

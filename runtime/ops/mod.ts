@@ -6,7 +6,7 @@
 export { type Activation } from "../shaders/activations.ts";
 export { type RopeStyle } from "../shaders/rope.ts";
 export { attention, type AttentionOptions } from "./attention/mod.ts";
-export { combineTo } from "./combine/mod.ts";
+export { combine, combineTo } from "./combine/mod.ts";
 export { causalConv3d, type CausalConv3dOptions, conv2d, type Conv2dOptions } from "./conv/mod.ts";
 export { copyTo } from "./copy/mod.ts";
 export { elementwise, type ElementwiseOptions } from "./elementwise/mod.ts";

@@ -1,6 +1,6 @@
 /** What a tuning run's results hold for: this adapter, as it is, and these kernels. */
 import type { Device } from "../device.ts";
-import { kernelSource } from "../program.ts";
+import { kernelSource } from "../executable.ts";
 import type { Target } from "../target.ts";
 import { traceRace } from "./race.ts";
 import { type Race, RACES } from "./races.ts";

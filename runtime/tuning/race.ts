@@ -5,7 +5,7 @@ import { DeviceLostError, OutOfMemoryError } from "../errors.ts";
 import { copyTo } from "../ops/copy/mod.ts";
 import { sampleBlocks } from "../ops/sample_blocks.ts";
 import { planMemory } from "../plan.ts";
-import { instantiate, type ProgramSet } from "../program.ts";
+import { type ExecutableSet, instantiate } from "../executable.ts";
 import { isWeightFormat } from "../quantization/formats.ts";
 import { Resident } from "../resident.ts";
 import { elementCount } from "../shape.ts";
@@ -47,7 +47,7 @@ const MAX_SUBMITS = 64;
 
 interface Entrant {
   readonly variant: string;
-  readonly programs: ProgramSet;
+  readonly programs: ExecutableSet;
   readonly calls: number;
   submits: number;
   /** Milliseconds of one call. */

@@ -317,7 +317,7 @@ const GENERATING: Case[] = [
     "has an absurd mean",
     VAE,
     fields({ latents_mean: Array(16).fill(1e308) }),
-    /the autoencoder gave values that are not numbers, although all weights are/,
+    /the autoencoder gave NaN or Inf, although all weights are/,
   ],
 ];
 

@@ -71,7 +71,7 @@ function open(model: string): void {
       taskDefaults: {},
       frameMultiple: 4,
       maxFrames: 9,
-      maxPictures: 1,
+      maxImages: 1,
       adaptable: FAKE_COMPONENTS,
       precisions: { transformer: ditPrecision, vae: "f32", textEncoder: "bf16" },
       defaults,

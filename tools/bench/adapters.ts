@@ -8,7 +8,7 @@ import {
   openPipeline,
   type Pipeline,
 } from "../../models/mod.ts";
-import type { PipelineRequest } from "../../models/pipeline.ts";
+import type { PipelineRequest } from "../../models/pipeline/types.ts";
 import { openDevice } from "../../runtime/mod.ts";
 import type { Figures } from "./figures.ts";
 import { BUNDLED } from "./machine.ts";

@@ -1,15 +1,17 @@
 /** Where the GPU's time goes: kernels of a denoising step and of the decoder, against the whole. */
 
 import { openModelFiles } from "../../models/checkpoints/open_model.ts";
-import { openWanComponents } from "../../models/families/wan/components.ts";
-import { WanSession } from "../../models/families/wan/session.ts";
+import { WAN } from "../../models/families/wan/pipeline.ts";
+import type { Session } from "../../models/memory/session.ts";
 import { TorchGenerator } from "../../models/noise.ts";
+import { openFamily } from "../../models/pipeline/diffusion_pipeline.ts";
 import {
   type Device,
+  elementCount,
+  type Executable,
   openDevice,
   profileProgram,
   type ProfileRow,
-  type Program,
   runSequence,
 } from "../../runtime/mod.ts";
 import { measureCeilings } from "./ceilings.ts";
@@ -19,9 +21,8 @@ import { PICTURE } from "./models.ts";
 import { best } from "./statistics.ts";
 import { describeStep, type StepReport, stepReport } from "./step_report.ts";
 
-/** Prompt tokens of the stand-in prompt and rows of its tensors. */
+/** Prompt tokens of the stand-in prompts. */
 const PROMPT_TOKENS = 8;
-const CONTEXT_ROWS = 16;
 
 /** How many rows of a profile are kept and printed. */
 const TOP_KERNELS = 6;
@@ -29,7 +30,10 @@ const TOP_KERNELS = 6;
 const ROUNDS = 3;
 
 /** The programs whose kernels are timed, with how to call them. */
-const PROFILED = { denoise0: "denoise step", decodeFirst: "decode" } as const;
+const PROFILED = {
+  "denoise: pass 0": "denoise step",
+  "decode: decode first": "decode",
+} as const;
 
 /**
  * Profiles the programs of a guided 64×64 picture. Loops of whole programs are timed beside it in the same thread,
@@ -44,48 +48,34 @@ export async function benchKernels(log: (line: string) => void): Promise<Figures
     device.destroy();
     return {};
   }
-  const components = await openWanComponents(await openModelFiles(BUNDLED));
-  const { textEncoder, transformer, vae, scheduler } = components;
-  const { scale_factor_spatial: scale } = vae.config;
-  const session = new WanSession(
-    components,
-    {
-      latentFrames: 1,
-      height: PICTURE.height / scale,
-      width: PICTURE.width / scale,
-      contextTokens: CONTEXT_ROWS,
-      guidance: "batched",
-      source: "text",
-      hasPreviews: false,
-    },
-    scheduler.setTimesteps(PICTURE.numInferenceSteps),
-    device.target,
-  );
+  using pipeline = await openFamily(WAN, await openModelFiles(BUNDLED));
+  const { prompt, width, height, seed, numInferenceSteps, guidanceScale } = PICTURE;
+  const { session, runner } = pipeline.trace(device.target, {
+    ...{ task: "T2I", prompt, negativePrompt: "", width, height, numFrames: 1 },
+    ...{ seed, numInferenceSteps, guidanceScale },
+  });
   try {
-    for (const { weights } of [textEncoder, transformer, vae]) await weights.upload(device);
-    const plan = session.programs.plan({ budgetBytes: Infinity });
-    await session.programs.allocate(device, plan);
+    const plan = runner.plan({ budgetBytes: Infinity });
+    await runner.allocate(device, plan);
     writeInputs(session);
-    await runSequence(device, [{ programs: [session.programs.get("context")] }]);
     const figures: Record<string, Figures[string]> = {};
     const rates = await measureCeilings(device);
-    for (const [program, name] of Object.entries(PROFILED)) {
-      const report = stepReport(plan.stages[0]!.plan.programs[program]!, rates);
-      const profiled = await profileOne(device, session.programs.get(program), name, report, log);
+    for (const [name, title] of Object.entries(PROFILED)) {
+      const program = session.stages.flatMap(({ programs }) => programs.get(name) ?? [])[0]!;
+      const report = stepReport(plan.stages[0]!.plan.programs[name]!, rates);
+      const profiled = await profileOne(device, runner.executable(program), title, report, log);
       Object.assign(figures, profiled);
     }
     return figures;
   } finally {
-    session.programs.destroy();
-    for (const { weights } of [textEncoder, transformer, vae]) weights.destroy();
-    components[Symbol.dispose]();
+    runner.destroy();
     device.destroy();
   }
 }
 
 async function profileOne(
   device: Device,
-  program: Program,
+  program: Executable,
   name: string,
   report: StepReport,
   log: (line: string) => void,
@@ -116,7 +106,7 @@ async function profileOne(
 }
 
 /** Milliseconds per run of a program that is run as often as a picture has steps. */
-async function timeLoop(device: Device, program: Program): Promise<number> {
+async function timeLoop(device: Device, program: Executable): Promise<number> {
   const steps = PICTURE.numInferenceSteps;
   const runs = Array.from({ length: steps }, () => ({ programs: [program], stage: "denoise" }));
   const start = performance.now();
@@ -125,13 +115,14 @@ async function timeLoop(device: Device, program: Program): Promise<number> {
 }
 
 /** Inputs of the size that real ones have: zeros would be faster on some adapters, and NaN slower. */
-function writeInputs({ tensors }: WanSession): void {
-  const noise = (shape: readonly number[]) =>
-    new TorchGenerator(PICTURE.seed).randn(shape.reduce((a, b) => a * b));
-  tensors.contextLengths[0]!.write([PROMPT_TOKENS + 1, PROMPT_TOKENS + 1]);
-  tensors.padLogits[0]!.write([6, 6]);
-  for (const tensor of [tensors.text, tensors.timesteps, tensors.sample, tensors.frameLatents]) {
-    tensor.write(noise(tensor.shape));
+function writeInputs({ tensors }: Session): void {
+  for (const tensor of tensors) {
+    if (!tensor.isAllocated) continue;
+    const count = elementCount(tensor.shape);
+    if (tensor.dtype === "f32") tensor.write(new TorchGenerator(PICTURE.seed).randn(count));
+    else if (tensor.name.endsWith("lengths")) {
+      tensor.write(new Array<number>(count).fill(PROMPT_TOKENS + 1));
+    }
   }
 }
 

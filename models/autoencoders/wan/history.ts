@@ -4,6 +4,7 @@ import {
   concat,
   copyTo,
   Resident,
+  type Shape,
   slice,
   type Tensor,
 } from "../../../runtime/mod.ts";
@@ -22,6 +23,14 @@ export type ChunkPlace = "only" | "first" | "next";
  */
 export class FrameHistory {
   readonly #caches = new Map<string, Resident>();
+  readonly #declare: (name: string, shape: Shape) => Resident;
+
+  /** @param declare makes a cache; its owner allocates it */
+  constructor(
+    declare: (name: string, shape: Shape) => Resident = (name, shape) => new Resident(name, shape),
+  ) {
+    this.#declare = declare;
+  }
 
   /** All caches; the caller allocates them and clears them before each clip. */
   get residents(): IterableIterator<Resident> {
@@ -64,7 +73,7 @@ export class FrameHistory {
   #cache(key: string, frames: number, x: Tensor): Resident {
     let cache = this.#caches.get(key);
     if (!cache) {
-      cache = new Resident(`history ${key}`, [1, frames, ...x.shape.slice(2)]);
+      cache = this.#declare(`history ${key}`, [1, frames, ...x.shape.slice(2)]);
       this.#caches.set(key, cache);
     }
     return cache;

@@ -1,5 +1,11 @@
-/** What the files of a FLUX.2 pipeline may say. Defaults are those of the diffusers classes. */
+/** The components of a FLUX.2 klein model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
+import { FLUX2_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
+import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
+import { type PartsOf, partsTable } from "../../pipeline/components.ts";
+import type { FamilyInfo } from "../../pipeline/types.ts";
+import { QWEN3_CONFIG } from "../../text_encoders/qwen3.ts";
+import { requireQwen3Chat } from "../../tokenizers/mod.ts";
 
 /** Axes of a token's position: picture, row, column, place in the text. */
 const AXES = 4;
@@ -56,4 +62,72 @@ export function hiddenSize(
   { num_attention_heads, attention_head_dim }: Flux2TransformerConfig,
 ): number {
   return num_attention_heads * attention_head_dim;
+}
+
+/**
+ * States of the text encoder that the transformer sees, side by side, numbered as transformers' `hidden_states`.
+ *
+ * Source: diffusers `Flux2KleinPipeline`, `text_encoder_out_layers`.
+ */
+export const TEXT_LAYERS: readonly number[] = [9, 18, 27];
+
+/** Sides of an image by default, in latents. */
+const DEFAULT_SIDE = 128;
+/** Most input images; the models were trained with a few. */
+const MAX_IMAGES = 10;
+/** What the reference allows of input images: most pixels, shortest side, longest shape. */
+const IMAGE_LIMITS = { maxPixels: 1024 * 1024, minSide: 64, maxAspect: 8 } as const;
+
+/** The components. */
+export const FLUX2_PARTS = partsTable({
+  transformer: {
+    classNames: ["Flux2Transformer2DModel"],
+    config: FLUX2_TRANSFORMER_CONFIG.refine(({ guidance_embeds }) => !guidance_embeds, {
+      path: ["guidance_embeds"],
+      message: "transformers that take the guidance as an input, as FLUX.2 dev, are not supported",
+    }),
+  },
+  textEncoder: { classNames: ["Qwen3ForCausalLM", "Qwen3Model"], config: QWEN3_CONFIG },
+  vae: { classNames: ["AutoencoderKLFlux2"], config: FLUX2_VAE_CONFIG },
+  settings: FLUX2_PIPELINE_CONFIG,
+  scheduler: { refused: ["stochastic_sampling"] },
+  fits: ({ transformer: { in_channels, joint_attention_dim }, textEncoder, vae }) => [
+    [
+      "transformer's in_channels",
+      in_channels,
+      "packed latents' width",
+      vae.latent_channels * PACKED_SIDE ** 2,
+    ],
+    [
+      "transformer's joint_attention_dim",
+      joint_attention_dim,
+      `width of ${TEXT_LAYERS.length} states of the text encoder`,
+      textEncoder.hidden_size * TEXT_LAYERS.length,
+    ],
+  ],
+  checkTokenizer: requireQwen3Chat,
+});
+
+/** The opened components. */
+export type Flux2Parts = PartsOf<typeof FLUX2_PARTS>;
+
+/** What its models can do, with the defaults of the published ones. */
+export function flux2Info({ settings: { is_distilled }, vae }: Flux2Parts): FamilyInfo {
+  const scale = scaleFactor(vae.config);
+  const side = DEFAULT_SIDE * scale;
+  const sizeMultiple = scale * PACKED_SIDE;
+  const sampling = is_distilled
+    ? { numInferenceSteps: 4, guidanceScale: 1 }
+    : { numInferenceSteps: 50, guidanceScale: 4 };
+  return {
+    supportedTasks: ["T2I", "TI2I"],
+    defaultTask: "T2I",
+    defaults: { width: side, height: side, numFrames: 1, fps: 1, negativePrompt: "", ...sampling },
+    taskDefaults: {},
+    sizeMultiple,
+    frameMultiple: 1,
+    maxFrames: 1,
+    maxImages: MAX_IMAGES,
+    imageLimits: { multiple: sizeMultiple, ...IMAGE_LIMITS },
+  };
 }

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { OutOfMemoryError } from "../../../runtime/mod.ts";
 import { psnr } from "../../../tests/pixels.ts";
 import { type Bench, withPipeline } from "../../../tests/pipeline_bench.ts";
-import type { GivenPicture, PipelineControl, PipelineRequest } from "../../pipeline.ts";
+import type { InputImage, PipelineControl, PipelineRequest } from "../../pipeline/types.ts";
 
 const FOLDER = fileURLToPath(new URL("../../../tests/goldens/flux2/pipeline", import.meta.url));
 
@@ -16,10 +16,10 @@ const REQUEST: PipelineRequest = {
 const EDIT: PipelineRequest = {
   ...REQUEST,
   task: "TI2I",
-  pictures: [given(32, 16), given(16, 64), given(32, 16, 90)],
+  images: [given(32, 16), given(16, 64), given(32, 16, 90)],
 };
 
-function given(width: number, height: number, shade = 5): GivenPicture {
+function given(width: number, height: number, shade = 5): InputImage {
   const data = Uint8Array.from({ length: width * height * 3 }, (_, i) => i * shade % 251);
   return { width, height, data };
 }
@@ -27,7 +27,7 @@ function given(width: number, height: number, shade = 5): GivenPicture {
 const withFlux2 = (use: (bench: Bench) => Promise<void>, options: object = {}) =>
   withPipeline(use, { folder: FOLDER, ...options });
 
-for (const [name, request] of [["text", REQUEST], ["pictures", EDIT]] as const) {
+for (const [name, request] of [["text", REQUEST], ["input images", EDIT]] as const) {
   Deno.test(`Flux2Pipeline.generate() creates nothing on the device for a second request of a kind: ${name}`, () =>
     withFlux2(async ({ device, pipeline }) => {
       const first = await pipeline.generate(request);
@@ -48,12 +48,12 @@ for (const [name, request] of [["text", REQUEST], ["pictures", EDIT]] as const) 
     }));
 }
 
-Deno.test("Flux2Pipeline.generate() takes every picture into account, each at its own place", () =>
+Deno.test("Flux2Pipeline.generate() takes every input image into account, each at its own place", () =>
   withFlux2(async ({ pipeline }) => {
-    const [a, b, c] = EDIT.pictures!;
+    const [a, b, c] = EDIT.images!;
     const seen = new Set<string>();
-    for (const pictures of [[a!], [a!, b!], [b!, a!], [a!, b!, c!], [c!, b!, a!]]) {
-      const { latents } = await pipeline.generate({ ...EDIT, pictures });
+    for (const images of [[a!], [a!, b!], [b!, a!], [a!, b!, c!], [c!, b!, a!]]) {
+      const { latents } = await pipeline.generate({ ...EDIT, images });
       seen.add(latents.join());
     }
     assert.equal(seen.size, 5);
@@ -95,7 +95,7 @@ Deno.test("Flux2Pipeline.generate() keeps its picture with less memory, then cod
         seen[decibels === Infinity ? "same" : "tiled"]++;
       } catch (error) {
         assert.ok(error instanceof OutOfMemoryError, `${error}`);
-        assert.match(error.message, /Cannot make 96x192 from 3 pictures.*fewer pictures/s);
+        assert.match(error.message, /Cannot make 96x192 from 3 images.*fewer images/s);
         seen.refused++;
       }
     }, { maxBytes: Math.floor(bytes) });
@@ -147,18 +147,18 @@ Deno.test("Flux2Pipeline.generate() encodes its prompt again only when it change
 Deno.test("Flux2Pipeline.generate() refuses what its model cannot make before it works", () =>
   withFlux2(async ({ device, pipeline }) => {
     const { submits } = device.counters;
-    const eleven = new Array<GivenPicture>(11).fill(given(16, 16));
+    const eleven = new Array<InputImage>(11).fill(given(16, 16));
     const refused: [Partial<PipelineRequest>, RegExp][] = [
       [{ width: 50 }, /the width must be a multiple of 4, for example 52/],
       [{ numInferenceSteps: 0 }, /in 0 steps/],
       [{ task: "T2V" }, /Cannot do T2V: this model does T2I, TI2I/],
-      [{ task: "TI2I" }, /Cannot do TI2I without a picture: it takes 1 to 10/],
-      [{ pictures: [given(16, 16)] }, /Cannot do T2I with a picture: it takes none/],
-      [{ ...EDIT, pictures: eleven }, /Cannot do TI2I with 11 pictures: it takes 1 to 10/],
-      [{ ...EDIT, pictures: [given(18, 16)] }, /a picture of 18x16: its sides must be multiples/],
+      [{ task: "TI2I" }, /Cannot do TI2I with 0 input images: it takes 1 to 10/],
+      [{ images: [given(16, 16)] }, /Cannot do T2I with 1 input image: it takes none/],
+      [{ ...EDIT, images: eleven }, /Cannot do TI2I with 11 input images: it takes 1 to 10/],
+      [{ ...EDIT, images: [given(18, 16)] }, /an image of 18x16: its sides must be multiples/],
       [
-        { ...EDIT, pictures: [{ ...given(16, 16), data: new Uint8Array(5) }] },
-        /a picture of 5 bytes: 16x16 in RGB has 768/,
+        { ...EDIT, images: [{ ...given(16, 16), data: new Uint8Array(5) }] },
+        /5 bytes of pixels: 16x16 in RGB has 768/,
       ],
     ];
     for (const [change, message] of refused) {

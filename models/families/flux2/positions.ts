@@ -1,29 +1,19 @@
 /**
- * Where tokens are: a picture, a row, a column, a place in the text. The text lies at picture 0, as the result does, and
- * given pictures at 10, 20, …
+ * Positions of tokens: image, row, column, place in the text. The text and the result are at image 0, input images at
+ * 10, 20, …
  *
  * Source: diffusers `Flux2KleinPipeline`, `_prepare_text_ids`, `_prepare_latent_ids` and `_prepare_image_ids`.
  */
 import type { Graph, Rotation } from "../../../runtime/mod.ts";
 import { rotaryTables } from "../../embeddings.ts";
+import type { TokenGrid } from "../../pipeline/token_grid.ts";
 import type { Flux2TransformerConfig } from "./config.ts";
 
-/** How tokens of a picture lie. */
-export interface TokenGrid {
-  readonly rows: number;
-  readonly columns: number;
-}
-
-/** Distance between given pictures along the first axis. */
-const PICTURE_STEP = 10;
-
-/** Tokens of a picture. */
-export function tokenCount({ rows, columns }: TokenGrid): number {
-  return rows * columns;
-}
+/** Distance between input images along the first axis. */
+const IMAGE_STEP = 10;
 
 /**
- * Positions of all tokens in the order in which the transformer takes them: text, result, given pictures.
+ * Positions of all tokens in the order in which the transformer takes them: text, result, input images.
  *
  * @returns per token its place on the four axes
  */
@@ -33,9 +23,9 @@ export function positions(
   references: readonly TokenGrid[],
 ): number[][] {
   const all = Array.from({ length: textTokens }, (_, place) => [0, 0, 0, place]);
-  [result, ...references].forEach(({ rows, columns }, picture) => {
+  [result, ...references].forEach(({ rows, columns }, image) => {
     for (let y = 0; y < rows; y++) {
-      for (let x = 0; x < columns; x++) all.push([PICTURE_STEP * picture, y, x, 0]);
+      for (let x = 0; x < columns; x++) all.push([IMAGE_STEP * image, y, x, 0]);
     }
   });
   return all;

@@ -33,3 +33,8 @@ export function flux2Schedule(scheduler: Scheduler, tokens: number, steps: numbe
   );
   return scheduler.setTimesteps(steps, { sigmas, mu: empiricalMu(tokens, steps) });
 }
+
+/** The timestep that the transformer embeds: the scheduler's, there and back through [0, 1] in f32. */
+export function modelTimestep(timestep: number): number {
+  return Math.fround(Math.fround(timestep / 1000) * 1000);
+}

@@ -19,7 +19,8 @@ import {
 import { linearLayer, linearLayers } from "../../layers.ts";
 import { type Flux2TransformerConfig, hiddenSize } from "./config.ts";
 import { type Modulation, modulationVectors } from "./modulation.ts";
-import { positions, rotaryConstants, type TokenGrid } from "./positions.ts";
+import type { TokenGrid } from "../../pipeline/token_grid.ts";
+import { positions, rotaryConstants } from "./positions.ts";
 
 /** Inputs of one forward pass. */
 export interface Flux2Inputs {

@@ -106,29 +106,29 @@ Deno.test("WanPipeline.generate() creates nothing on the device when it goes bac
 Deno.test("WanPipeline.generate() encodes prompts again when adapters change how, and only then", () =>
   withPipeline(async (bench) => {
     const { device } = bench;
-    const waitsFor = async (...adapters: AppliedAdapter[]) => {
-      const { waits } = device.counters;
+    const submitsFor = async (...adapters: AppliedAdapter[]) => {
+      const { submits } = device.counters;
       const values = await latents(bench, ...adapters);
-      return { waits: device.counters.waits - waits, values };
+      return { submits: device.counters.submits - submits, values };
     };
-    await waitsFor();
-    const least = (await waitsFor()).waits;
+    await submitsFor();
+    const least = (await submitsFor()).submits;
     // The encoder's states are read back for other requests, keys and values are not.
     for (
       const [matches, target, more] of [
         [/attn1/, "transformer", 0],
         [/attn2\.to_v$/, "transformer", 1],
         [/text_embedder/, "transformer", 1],
-        [/./, "text_encoder", 2],
+        [/./, "text_encoder", 3],
       ] as const
     ) {
       const adapter = lowRank(bench, `${target} ${matches}`, matches, { target });
-      const first = await waitsFor(adapter);
-      assert.equal((await waitsFor(adapter)).waits, least);
-      const other = await waitsFor({ ...adapter, strength: 0.5 });
-      assert.equal(other.waits, least + more, `${matches}`);
+      const first = await submitsFor(adapter);
+      assert.equal((await submitsFor(adapter)).submits, least);
+      const other = await submitsFor({ ...adapter, strength: 0.5 });
+      assert.equal(other.submits, least + more, `${matches}`);
       assert.ok(difference(other.values, first.values) > 1e-4, `${matches}`);
-      assert.deepEqual((await waitsFor(adapter)).values, first.values);
+      assert.deepEqual((await submitsFor(adapter)).values, first.values);
     }
   }));
 

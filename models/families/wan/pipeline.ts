@@ -1,174 +1,260 @@
 /**
- * Pictures and clips with Wan: from text, from a first frame, after a given clip, and pictures changed as a text says.
+ * Videos and images with Wan: from text, from a first frame, after an input video, and images edited as a text says.
  *
  * Source: diffusers `WanPipeline`, `WanImageToVideoPipeline` (with `expand_timesteps`) and `WanVideoToVideoPipeline`.
- * A change is a short clip that goes on from the picture, of which the last frame is kept, as ChronoEdit does it.
+ * An edit is a short video that goes on from the image, of which the last frame is kept, as ChronoEdit does it.
  */
-import { elementCount, type Target } from "../../../runtime/mod.ts";
-import type { ModelFiles } from "../../checkpoints/model_files.ts";
-import type { Candidates } from "../../memory/model_memory.ts";
+import {
+  concat,
+  copyTo,
+  elementCount,
+  elementwise,
+  f32,
+  type Graph,
+  permute,
+  slice,
+  type Tensor,
+  writing,
+} from "../../../runtime/mod.ts";
+import {
+  traceWanImage,
+  unscaleLatents,
+  WanVideoDecoder,
+  WanVideoEncoder,
+} from "../../autoencoders/wan/coders.ts";
+import { latentFrameCount } from "../../autoencoders/wan/latents.ts";
+import { timestepEmbedding } from "../../embeddings.ts";
 import { TorchGenerator } from "../../noise.ts";
-import type { PipelineRequest, PipelineTask, PlanRequest } from "../../pipeline.ts";
+import { INPUTS } from "../../pipeline/check_request.ts";
+import { decodeResult } from "../../pipeline/decoding.ts";
+import { Denoiser } from "../../pipeline/denoiser.ts";
+import { defineFamily } from "../../pipeline/family.ts";
+import { classifierFree, UNGUIDED } from "../../pipeline/guidance.ts";
+import { toSignedRange } from "../../pipeline/pixels.ts";
+import { PromptEncoder } from "../../pipeline/prompts.ts";
+import { reusingSteps } from "../../pipeline/step_cache.ts";
 import { cleanPrompt } from "../../prompt_cleaning.ts";
 import { strengthStart } from "../../schedulers/mod.ts";
-import { checkBytes, checkPictures } from "../check_request.ts";
-import {
-  type CommonShape,
-  FamilyPipeline,
-  type PromptSizes,
-  type RequestKind,
-} from "../family_pipeline.ts";
-import type { Results } from "../request_work.ts";
-import { openWanComponents, type WanComponents } from "./components.ts";
-import { wanInfo } from "./defaults.ts";
-import { latentFrameCount } from "./latents.ts";
-import { ORIGINAL_WAN } from "./layouts.ts";
-import { contextRows } from "./prompts.ts";
-import { requestStages, type Work } from "./runs.ts";
-import { WanSession } from "./session.ts";
-import type { SessionShape } from "./session_tensors.ts";
+import { umt5TextEncoder } from "../../text_encoders/umt5.ts";
+import { hiddenSize, WAN_PARTS, wanInfo, type WanTransformerConfig } from "./config.ts";
+import { contextPadding, contextRows } from "./context.ts";
+import { ORIGINAL_WAN, WAN_FILES } from "./layouts.ts";
+import { modulationIndices, tableRows, timestepRows } from "./modulation.ts";
+import { patchify, tokenCount, tokenGrid, unpatchify } from "./patches.ts";
+import { wanContextStates, wanTransformer } from "./transformer.ts";
 
-/** What a task needs, and what the transformer's work starts from. */
-const TASKS: Readonly<
-  Record<PipelineTask, { readonly source: SessionShape["source"]; readonly isPicture: boolean }>
-> = {
-  T2I: { source: "text", isPicture: true },
-  T2V: { source: "text", isPicture: false },
-  I2V: { source: "picture", isPicture: false },
-  TI2I: { source: "picture", isPicture: true },
-  V2V: { source: "clip", isPicture: false },
-};
-
-/** Opens a Wan pipeline, to which the files belong from then on; nothing is on the device yet. */
-export async function openWanPipeline(files: ModelFiles): Promise<WanPipeline> {
-  return new WanPipeline(await openWanComponents(files), files.className);
-}
+/** Modules of the transformer that prompts pass through before the first step. */
+const CONTEXT_MODULES = /^condition_embedder\.text_embedder\.|\.attn2\.(to_k|to_v|norm_k)$/;
 
 /** See the file comment. */
-export class WanPipeline extends FamilyPipeline<WanComponents, WanSession> {
-  /** Use {@linkcode openWanPipeline}. */
-  constructor(components: WanComponents, className: string) {
-    super(components, className, {
-      transformer: { family: "Wan", layouts: [ORIGINAL_WAN] },
-      textEncoder: "UMT5",
-      info: wanInfo,
-    });
-  }
+export const WAN = defineFamily({
+  classNames: ["WanPipeline", "WanImageToVideoPipeline"],
+  files: WAN_FILES,
+  parts: WAN_PARTS,
+  lora: { transformer: { family: "Wan", layouts: [ORIGINAL_WAN] }, textEncoder: "UMT5" },
 
-  protected override traceSmallest(target: Target): Candidates<WanSession> {
-    const { config } = this.components.transformer;
-    const [, rows, columns] = config.patch_size;
-    const smallest = {
-      height: rows * 2,
-      width: columns * 2,
-      contextTokens: 16,
-      guidance: "none" as const,
-      hasPreviews: false,
-    };
-    const schedule = this.components.scheduler.setTimesteps(2);
-    const trace = (source: SessionShape["source"], latentFrames: number) => {
-      const shape = { ...smallest, source, latentFrames };
-      return new WanSession(this.components, shape, schedule, target);
-    };
-    // One that begins with a clip uses all weights that any other does.
-    trace("clip", 2);
-    return [[() => trace("text", 1)]];
-  }
+  info: wanInfo,
 
-  protected override check(request: PipelineRequest): void {
-    const { numFrames } = request;
-    const { maxFrames } = this.info;
-    if (!Number.isInteger(numFrames) || numFrames < 1) {
-      throw new RangeError(`Cannot make ${numFrames} frames: at least 1 is needed`);
-    }
-    if (numFrames > maxFrames) {
-      throw new RangeError(
-        `Cannot make ${numFrames} frames: the model has positions for ${maxFrames}; ask for fewer`,
-      );
-    }
-    this.#checkSource(request);
-  }
+  prompts: ({ prompt, negativePrompt, guidanceScale }) =>
+    (guidanceScale > 1 ? [prompt, negativePrompt] : [prompt]).map(cleanPrompt),
 
-  /** Pictures and clips, which the task must want, and their bytes. */
-  #checkSource(request: PipelineRequest): void {
-    const { task, clip, strength } = request;
-    const { source } = TASKS[task];
-    checkPictures(request, this.info, source === "picture");
-    if ((source === "clip") !== (clip !== undefined) || clip?.length === 0) {
-      throw new RangeError(`Cannot do ${task}: it takes ${clip?.length ? "no" : "a"} clip`);
-    }
-    if ((source === "clip") !== (strength !== undefined)) {
-      throw new RangeError(
-        `Cannot do ${task}: it ${strength === undefined ? "needs a" : "has no"} strength`,
-      );
-    }
-    for (const frame of clip ?? []) checkBytes(frame, request);
-  }
-
-  protected override planned(request: PipelineRequest, size: PlanRequest): PipelineRequest {
-    const isClip = size.task === undefined && request.task === "T2I" && request.numFrames > 1;
-    return isClip ? { ...request, task: "T2V" } : request;
-  }
-
-  protected override promptsOf(
-    { prompt, negativePrompt, guidanceScale }: PipelineRequest,
-  ): string[] {
-    return (guidanceScale > 1 ? [prompt, negativePrompt] : [prompt]).map(cleanPrompt);
-  }
-
-  protected override kindOf(
-    target: Target,
-    request: PipelineRequest,
-    prompts: PromptSizes,
-    common: CommonShape,
-  ): RequestKind<WanSession> {
-    const { numInferenceSteps, strength, width, height, numFrames } = request;
-    const start = strength === undefined ? 0 : strengthStart(numInferenceSteps, strength, "steps");
-    const schedule = this.components.scheduler.setTimesteps(numInferenceSteps, { start });
-    const shape = this.#shapeOf(request, prompts, common);
-    const passes = shape.guidance === "batched"
-      ? ["batched", "sequential"] as const
-      : [shape.guidance];
-    const candidates: Candidates<WanSession> = [
-      passes.map((guidance) => () =>
-        new WanSession(this.components, { ...shape, guidance }, schedule, target)
-      ),
-    ];
-    const frames = numFrames === 1 ? "1 frame" : `${numFrames} frames`;
-    const words = {
-      subject: `make ${width}x${height} with ${frames}`,
-      advice: "ask for a smaller size or fewer frames",
-    };
-    return { key: JSON.stringify([shape, numInferenceSteps, start]), schedule, candidates, words };
-  }
-
-  #shapeOf(
-    request: PipelineRequest,
-    { lengths, maxLength }: PromptSizes,
-    common: CommonShape,
-  ): SessionShape {
-    const { scale_factor_spatial: spatial, scale_factor_temporal: temporal } =
-      this.components.vae.config;
-    const { source, isPicture } = TASKS[request.task];
-    // A change takes the shortest clip that has two latent frames.
-    const pictureFrames = source === "picture" ? 1 + temporal : 1;
-    return {
-      latentFrames: latentFrameCount(isPicture ? pictureFrames : request.numFrames, temporal),
-      height: request.height / spatial,
-      width: request.width / spatial,
+  shapeOf(request, { vae }, { lengths, maxLength }) {
+    const { task, width, height, numInferenceSteps: steps, strength } = request;
+    const { scale_factor_spatial: spatial, scale_factor_temporal: temporal } = vae.config;
+    // An edit takes the shortest video that has two latent frames.
+    const frames = { T2I: 1, TI2I: 1 + temporal }[task as string] ?? request.numFrames;
+    const shape = {
+      frames: latentFrameCount(frames, temporal),
+      height: height / spatial,
+      width: width / spatial,
+      prompts: lengths.length,
       contextTokens: contextRows(Math.max(...lengths), maxLength),
-      guidance: request.guidanceScale > 1 ? request.guidancePasses ?? "batched" : "none",
-      source,
-      ...common,
+      source: INPUTS[task],
+      steps,
+      start: strength === undefined ? 0 : strengthStart(steps, strength, "steps"),
     };
-  }
+    if (lengths.length === 1) return { shape, passes: ["single"] };
+    const { guidancePasses = "batched" } = request;
+    return {
+      shape,
+      passes: guidancePasses === "batched" ? ["batched", "sequential"] : [guidancePasses],
+    };
+  },
 
-  protected override async run(work: Work, result: Results): Promise<void> {
-    const { request, session: { tensors, programs }, control, lap } = work;
-    const generator = new TorchGenerator(request.seed);
-    tensors.latents.write(generator.randn(elementCount(tensors.latents.shape)));
-    lap("prepare");
-    // Encoders, denoising and decoding in one sequence, so that the GPU never waits for this thread.
-    await programs.run(requestStages(work, result), control);
-  }
+  trace(session, { transformer, textEncoder, vae, scheduler }, shape) {
+    const { frames, height, width, prompts, source, operands, passes } = shape;
+    const { config, weights: { root: weights } } = transformer;
+    const { scale_factor_spatial: spatial, z_dim } = vae.config;
+    const schedule = scheduler.setTimesteps(shape.steps, { start: shape.start });
+    const steps = schedule.timesteps.length;
+    const size = { frames, height, width };
+    const latentShape = [1, z_dim, frames, height, width];
+    const grid = tokenGrid(config, latentShape);
+    const firstTokens = tokenCount({ ...grid, frames: 1 });
+
+    // 1. Encode: the first frame, as patches that stay clean, or a video; the prompts, as keys and values.
+    const encode = source === "text" ? undefined : session.stage("encode");
+    const image = source === "image"
+      ? encode!.program(
+        "image",
+        { pixels: f32(1, 1, height * spatial, width * spatial, 3) },
+        ({ pixels }, graph) => patchify(config, channelsFirst(traceWanImage(graph, vae, pixels))),
+      )
+      : undefined;
+    const video = source === "video" ? new WanVideoEncoder(encode!, vae, size) : undefined;
+    const umt5 = umt5TextEncoder(textEncoder);
+    const text = new PromptEncoder(session, umt5, prompts, shape.contextTokens);
+    const perPass = passes === "batched" ? [2] : new Array<number>(prompts).fill(1);
+    const context = session.stage("context", { phase: "denoise" }).program(
+      "context",
+      { states: text.states },
+      ({ states }, graph) => {
+        const blocks = wanContextStates(graph, config, weights, states);
+        return perPass.map((count, pass) => {
+          const part = (x: Tensor) => (x.dim(0) === count ? x : slice(x, 0, pass, pass + 1));
+          return blocks.map(({ key, value }) => ({ key: part(key), value: part(value) }));
+        });
+      },
+    );
+    const lengths = perPass.map((count) => session.tensor("context lengths", [count], "u32"));
+    const padLogits = perPass.map((count) => session.tensor("pad logits", [count]));
+
+    // 2. Noise, added to an input video's latents, as patches; all timesteps. A given first frame is at timestep 0.
+    const loop = session.stage("denoise", { repeats: steps });
+    const times = source === "image" ? [...schedule.timesteps, 0] : [...schedule.timesteps];
+    const begin = loop.program(
+      "begin",
+      {
+        noise: f32(...latentShape),
+        clip: video?.latents,
+        embeddings: f32(times.length, config.freq_dim),
+      },
+      ({ noise, clip, embeddings }) => ({
+        sample: noisyVideo(config, noise, clip, schedule.sigmas[0]!),
+        timesteps: timestepRows(weights, embeddings, hiddenSize(config)),
+      }),
+    );
+
+    // 3. Denoise: the transformer for both prompts at once or one after the other, guidance, the solver.
+    const { sample, timesteps } = begin.outputs;
+    const step = session.tensor(
+      "modulation indices",
+      [tableRows(config.num_layers), source === "image" ? 2 : 1],
+      "u32",
+    );
+    // Which timestep of a step each token has: those of a given first frame the first, 0.
+    const tokenTimesteps = (graph: Graph) => {
+      const rows = Uint32Array.from(
+        { length: tokenCount(grid) },
+        (_, i) => (i < firstTokens ? 0 : 1),
+      );
+      return graph.constant("token timesteps", [rows.length], "u32", rows);
+    };
+    const passPrograms = context.outputs.map((blocks, pass) =>
+      loop.program(
+        `pass ${pass}`,
+        {
+          ...{ sample, timesteps, step, blocks, firstFrame: image?.outputs },
+          ...{ lengths: lengths[pass]!, padLogit: padLogits[pass]! },
+        },
+        ({ sample, firstFrame, timesteps, step, ...context }, graph) =>
+          wanTransformer(graph, config, weights, {
+            ...{ grid, timesteps, context },
+            tokens: withFirstFrame(sample, firstFrame),
+            modulationIndices: step,
+            ...(firstFrame && { tokenTimesteps: tokenTimesteps(graph) }),
+          }),
+        { operands },
+      )
+    );
+    const denoiser = new Denoiser(loop, {
+      ...{ schedule, sample, passes: passPrograms, operands },
+      preview: shape.hasPreviews
+        ? {
+          decoder: new WanVideoDecoder(loop, vae, { ...size, frames: 1 }, "preview"),
+          // The first latent frame, or the one after a given first frame.
+          part: (x) => {
+            const frame = source === "image" && frames > 1 ? 1 : 0;
+            return slice(x, 1, frame * firstTokens, (frame + 1) * firstTokens);
+          },
+          decoded: (part) => unscaleLatents(vae, unpatchify(config, part, { ...grid, frames: 1 })),
+        }
+        : undefined,
+    });
+
+    // 4. Decode, frame by frame.
+    const last = session.stage("decode");
+    const decoder = new WanVideoDecoder(last, vae, size);
+    const finish = last.program(
+      "finish",
+      { sample, firstFrame: image?.outputs },
+      ({ sample, firstFrame }) => {
+        const latents = unpatchify(config, withFirstFrame(sample, firstFrame), grid);
+        copyTo(unscaleLatents(vae, latents), decoder.input);
+        return channelsFirst(latents);
+      },
+    );
+    last.willRead(finish.outputs, decoder.results[0]!);
+
+    return async (work) => {
+      const { request, tokens, maxLength } = work;
+      const noise = new TorchGenerator(request.seed).randn(elementCount(latentShape));
+      work.beginEncoding(video ? frames : image ? 1 : 0);
+      if (image) {
+        const pixels = toSignedRange(request.images![0]!.data);
+        await work.run([image.call({ pixels })], { finished: () => work.encodeDone() });
+      }
+      await video?.run(work, request.video!);
+      const padding = contextPadding(tokens, maxLength);
+      const contextCalls = () => [
+        context.call({}),
+        ...perPass.flatMap((count, pass) => {
+          const part = (values: readonly number[]) => values.slice(pass, pass + count);
+          return [
+            writing(lengths[pass]!, part(padding.lengths)),
+            writing(padLogits[pass]!, part(padding.padLogits)),
+          ];
+        }),
+      ];
+      await text.run(work, { calls: contextCalls, modules: CONTEXT_MODULES });
+      await work.run([
+        begin.call({ noise, embeddings: timestepEmbedding(times, config.freq_dim) }),
+      ]);
+      await denoiser.run(work, {
+        guidance: prompts === 1 ? UNGUIDED : classifierFree(request.guidanceScale),
+        inputs: (i) => writing(step, modulationIndices(config, image ? [steps, i] : [i])),
+        reused: request.quality === "high"
+          ? reusingSteps([...schedule.timesteps], config.freq_dim)
+          : [],
+      });
+      const keep = request.task === "TI2I" ? "last" : "all";
+      await decodeResult(work, decoder, finish.call({}), finish.outputs, keep);
+    };
+  },
+});
+
+/** Noise as patches, an input video's latents under it. */
+function noisyVideo(
+  config: WanTransformerConfig,
+  noise: Tensor,
+  video: Tensor | undefined,
+  level: number,
+): Tensor {
+  const patches = patchify(config, noise);
+  if (!video) return patches;
+  const x = patchify(config, channelsFirst(video.reshape(1, ...video.shape)));
+  const sigma = noise.graph.constant("noise level", [1], "f32", [level]);
+  return elementwise("(1.0 - sigma) * x + sigma * noise", { x, noise: patches, sigma });
+}
+
+/** The sample, with a given first frame in its place. */
+function withFirstFrame(sample: Tensor, first: Tensor | undefined): Tensor {
+  if (!first) return sample;
+  const [given, all] = [first.dim(1), sample.dim(1)];
+  return concat([first, ...given < all ? [slice(sample, 1, given, all)] : []], 1);
+}
+
+/** [1, frames, height, width, channels] as [1, channels, frames, height, width]. */
+function channelsFirst(latents: Tensor): Tensor {
+  return permute(latents, [0, 4, 1, 2, 3]);
 }

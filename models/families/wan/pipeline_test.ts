@@ -5,14 +5,14 @@ import { openModelFiles } from "../../checkpoints/open_model.ts";
 import { BASELINE_TARGET, GpuValidationError, OutOfMemoryError } from "../../../runtime/mod.ts";
 import { type Bench, FOLDER, REQUEST, withPipeline } from "../../../tests/pipeline_bench.ts";
 import { adapterOf, randomTensor } from "../../../tests/adapter_reference.ts";
-import type { PipelineControl, PipelineProgress, PipelineRequest } from "../../pipeline.ts";
-import { openWanComponents } from "./components.ts";
-import { WanSession } from "./session.ts";
+import type { PipelineControl, PipelineProgress, PipelineRequest } from "../../pipeline/types.ts";
+import { openFamily } from "../../pipeline/diffusion_pipeline.ts";
+import { WAN } from "./pipeline.ts";
 
 const GIVEN = { width: 32, height: 32, data: new Uint8Array(32 * 32 * 3) };
 const CLIP: Partial<PipelineRequest> = {
   task: "V2V",
-  clip: [new Uint8Array(32 * 32 * 3).fill(99)],
+  video: [new Uint8Array(32 * 32 * 3).fill(99)],
   strength: 0.7,
 };
 
@@ -69,20 +69,20 @@ Deno.test("WanPipeline.generate() gives the same where nothing can be shown in p
 
 Deno.test("WanPipeline.generate() encodes its prompts again only when they change", () =>
   withPipeline(async ({ device, pipeline }) => {
-    const waitsFor = async (request: PipelineRequest) => {
-      const { waits } = device.counters;
+    const submitsFor = async (request: PipelineRequest) => {
+      const { submits } = device.counters;
       const { latents } = await pipeline.generate(request);
-      return { waits: device.counters.waits - waits, latents };
+      return { submits: device.counters.submits - submits, latents };
     };
-    const first = await waitsFor(REQUEST);
-    const same = await waitsFor(REQUEST);
-    assert.equal(same.waits, first.waits - 2);
+    const first = await submitsFor(REQUEST);
+    const same = await submitsFor(REQUEST);
+    assert.equal(same.submits, first.submits - 3, "encoder, read-back, keys and values");
     assert.deepEqual(same.latents, first.latents);
-    const other = await waitsFor({ ...REQUEST, negativePrompt: "dark" });
-    assert.equal(other.waits, first.waits);
+    const other = await submitsFor({ ...REQUEST, negativePrompt: "dark" });
+    assert.equal(other.submits, first.submits);
     assert.notDeepEqual(other.latents, first.latents);
-    const again = await waitsFor(REQUEST);
-    assert.equal(again.waits, first.waits - 1, "what the text encoder gave is kept");
+    const again = await submitsFor(REQUEST);
+    assert.equal(again.submits, first.submits - 2, "what the text encoder gave is kept");
     assert.deepEqual(again.latents, first.latents);
   }));
 
@@ -152,7 +152,7 @@ Deno.test("WanPipeline.generate() computes one request with f32 where its adapte
     for (const line of notes) assert.match(line, /and these adapters: this request .* with f32/);
   }));
 
-Deno.test("WanPipeline.generate() tells after the first step that values are not numbers where f32 gave them", () =>
+Deno.test("WanPipeline.generate() tells after the first step of NaN or Inf where f32 gave them", () =>
   withPipeline(async ({ device, pipeline }) => {
     await pipeline.generate(REQUEST);
     const read = device.read.bind(device);
@@ -165,63 +165,39 @@ Deno.test("WanPipeline.generate() tells after the first step that values are not
     const control: PipelineControl = { onProgress: ({ step }) => reached = step };
     await assert.rejects(
       pipeline.generate({ ...REQUEST, numInferenceSteps: 9 }, control),
-      /the transformer gave values that are not numbers, although all weights are/,
+      /the transformer gave NaN or Inf, although all weights are/,
     );
     assert.ok(reached < 3, `${reached} steps`);
   }));
 
-Deno.test("WanSession lets the transformer alone round its operands", async () => {
-  using components = await openWanComponents(await openModelFiles(FOLDER));
-  const session = new WanSession(
-    components,
-    {
-      latentFrames: 2,
-      height: 4,
-      width: 4,
-      contextTokens: 16,
-      guidance: "sequential",
-      source: "picture",
-      hasPreviews: true,
-      operands: "int8",
-    },
-    components.scheduler.setTimesteps(2),
-    BASELINE_TARGET,
+/** The same model, for plans; nothing of it is on a device. */
+async function openForPlans(folder = FOLDER) {
+  return await openFamily(WAN, await openModelFiles(folder));
+}
+
+Deno.test("DiffusionPipeline.trace() lets the transformer alone round its operands", async () => {
+  using pipeline = await openForPlans();
+  const request: PipelineRequest = { ...REQUEST, task: "I2V", images: [GIVEN], quality: "high" };
+  const { session } = pipeline.trace(BASELINE_TARGET, request, { previews: 1 }, "sequential");
+  const rounded = session.stages.flatMap(({ programs }) =>
+    [...programs].filter(([, { graph }]) => graph.target.operands !== "f32").map(([name]) => name)
   );
-  for (const { graphs } of session.programs.memory.stages) {
-    for (const [name, { target }] of Object.entries(graphs)) {
-      assert.equal(target.operands, name.startsWith("denoise") ? "int8" : "f32", name);
-    }
-  }
+  assert.deepEqual(rounded, ["denoise: pass 0", "denoise: pass 1"]);
 });
 
 for (
-  const [name, source, change, previews] of [
-    ["text", "text", {}, 0],
-    ["text with previews", "text", {}, 2],
-    ["a picture", "picture", { task: "I2V", pictures: [GIVEN] }, 1],
-    ["a clip", "clip", CLIP, 0],
+  const [name, change, previews] of [
+    ["text", {}, 0],
+    ["text with previews", {}, 2],
+    ["an image", { task: "I2V", images: [GIVEN] }, 1],
+    ["a video", CLIP, 0],
   ] as const
 ) {
-  Deno.test(`WanPipeline.generate() takes what its session planned, to the byte, and frees it for another size: ${name}`, () =>
+  Deno.test(`WanPipeline.generate() takes what was planned, to the byte, and frees it for another size: ${name}`, () =>
     withPipeline(async ({ device, pipeline, weightBytes }) => {
-      using components = await openWanComponents(await openModelFiles(FOLDER));
-      const { vae: { config } } = components;
-      const { numInferenceSteps } = REQUEST;
-      const { programs } = new WanSession(
-        components,
-        {
-          latentFrames: 2,
-          height: REQUEST.height / config.scale_factor_spatial,
-          width: REQUEST.width / config.scale_factor_spatial,
-          contextTokens: 16,
-          guidance: "batched",
-          source,
-          hasPreviews: previews > 0,
-        },
-        components.scheduler.setTimesteps(numInferenceSteps, { start: source === "clip" ? 1 : 0 }),
-        device.target,
-      );
-      const { peakBytes, kept } = programs.plan({ budgetBytes: Infinity });
+      using planned = await openForPlans();
+      const { runner } = planned.trace(device.target, { ...REQUEST, ...change }, { previews });
+      const { peakBytes, kept } = runner.plan({ budgetBytes: Infinity });
       const keptBytes = [...kept].reduce((sum, { byteLength }) => sum + byteLength, 0);
       const expected = weightBytes + peakBytes - keptBytes;
       const request = { ...REQUEST, ...change };
@@ -255,26 +231,12 @@ Deno.test("WanPipeline.generate() takes both prompts one by one where only that 
   const needs = { batched: 0, sequential: 0 };
   const held = { batched: 0, sequential: 0 };
   await withPipeline(async ({ device }) => {
-    using components = await openWanComponents(await openModelFiles(bundled));
-    const { scale_factor_spatial: scale } = components.vae.config;
-    for (const guidance of ["batched", "sequential"] as const) {
-      const { programs } = new WanSession(
-        components,
-        {
-          latentFrames: 64,
-          height: request.height / scale,
-          width: request.width / scale,
-          contextTokens: 16,
-          guidance,
-          source: "text",
-          hasPreviews: false,
-        },
-        components.scheduler.setTimesteps(request.numInferenceSteps),
-        device.target,
-      );
-      const plan = programs.plan({ budgetBytes: Infinity });
-      needs[guidance] = plan.peakBytes;
-      held[guidance] = plan.peakBytes - plan.stages[0]!.readBytes;
+    using planned = await openForPlans(bundled);
+    for (const passes of ["batched", "sequential"] as const) {
+      const { runner } = planned.trace(device.target, request, {}, passes);
+      const plan = runner.plan({ budgetBytes: Infinity });
+      needs[passes] = plan.peakBytes;
+      held[passes] = plan.peakBytes - plan.stages[0]!.readBytes;
     }
   }, { folder: bundled });
   assert.ok(needs.sequential < needs.batched, JSON.stringify(needs));
@@ -372,17 +334,17 @@ Deno.test("WanPipeline.generate() refuses what its model cannot make before it w
       [{ guidanceScale: NaN }, /a scale of NaN/],
       [{ seed: 0.5 }, /0.5 is not a safe integer/],
       [{ numFrames: 257 }, /257 frames: the model has positions for 253/],
-      [{ task: "I2V" }, /Cannot do I2V without a picture: it takes one/],
-      [{ pictures: [GIVEN] }, /Cannot do T2V with a picture: it takes none/],
-      [{ task: "I2V", pictures: [GIVEN, GIVEN] }, /I2V with 2 pictures: it takes one/],
-      [{ task: "I2V", pictures: [GIVEN], width: 64 }, /a picture of 32x32: the result has 64x32/],
+      [{ task: "I2V" }, /Cannot do I2V with 0 input images: it takes one/],
+      [{ images: [GIVEN] }, /Cannot do T2V with 1 input image: it takes none/],
+      [{ task: "I2V", images: [GIVEN, GIVEN] }, /I2V with 2 input images: it takes one/],
+      [{ task: "I2V", images: [GIVEN], width: 64 }, /an image of 32x32: the result has 64x32/],
       [
-        { task: "TI2I", pictures: [{ ...GIVEN, data: new Uint8Array(3) }] },
-        /a picture of 3 bytes: 32x32 in RGB has 3072/,
+        { task: "TI2I", images: [{ ...GIVEN, data: new Uint8Array(3) }] },
+        /3 bytes of pixels: 32x32 in RGB has 3072/,
       ],
-      [{ task: "V2V", strength: 1 }, /Cannot do V2V: it takes a clip/],
-      [{ task: "V2V", strength: 1, clip: [] }, /Cannot do V2V: it takes a clip/],
-      [{ ...CLIP, strength: undefined! }, /Cannot do V2V: it needs a strength/],
+      [{ task: "V2V", strength: 1 }, /Cannot do V2V without an input video/],
+      [{ task: "V2V", strength: 1, video: [] }, /Cannot do V2V without an input video/],
+      [{ ...CLIP, strength: undefined! }, /Cannot do V2V without a strength/],
       [{ ...CLIP, strength: 2 }, /strength 2: it must be between 0 and 1/],
     ];
     for (const [change, message] of refused) {

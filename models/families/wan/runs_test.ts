@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { REQUEST, withPipeline } from "../../../tests/pipeline_bench.ts";
-import type { PipelineControl, PipelineProgress, PipelineRequest } from "../../pipeline.ts";
-import { reusingSteps } from "./runs.ts";
+import type { PipelineControl, PipelineProgress, PipelineRequest } from "../../pipeline/types.ts";
+import { reusingSteps } from "../../pipeline/step_cache.ts";
 
 /** A picture of the request's size, another one for every `shade`. */
 function gradient(shade: number): Uint8Array {
@@ -18,7 +18,7 @@ function given(shade: number) {
 const CLIP: PipelineRequest = {
   ...REQUEST,
   task: "V2V",
-  clip: Array.from({ length: 9 }, (_, i) => gradient(i)),
+  video: Array.from({ length: 9 }, (_, i) => gradient(i)),
   numFrames: 9,
   strength: 0.7,
 };
@@ -41,12 +41,12 @@ Deno.test("WanPipeline.generate() hands out each latent frame's frames before it
 
 Deno.test("WanPipeline.generate() changes a picture by a clip of two latent frames, whose last frame it gives", () =>
   withPipeline(async ({ pipeline }) => {
-    const pictures = [given(0)];
-    const clip = await pipeline.generate({ ...REQUEST, task: "I2V", pictures, numFrames: 5 });
-    const edit = await pipeline.generate({ ...REQUEST, task: "TI2I", pictures, numFrames: 1 });
+    const images = [given(0)];
+    const clip = await pipeline.generate({ ...REQUEST, task: "I2V", images, numFrames: 5 });
+    const edit = await pipeline.generate({ ...REQUEST, task: "TI2I", images, numFrames: 1 });
     assert.deepEqual(edit.frames, clip.frames.slice(-1));
     const seen: Float32Array[] = [];
-    await pipeline.generate({ ...REQUEST, task: "TI2I", pictures, numFrames: 1 }, {
+    await pipeline.generate({ ...REQUEST, task: "TI2I", images, numFrames: 1 }, {
       onFrame: (frame) => seen.push(frame),
     });
     assert.deepEqual(seen, edit.frames);
@@ -54,11 +54,11 @@ Deno.test("WanPipeline.generate() changes a picture by a clip of two latent fram
 
 Deno.test("WanPipeline.generate() lets a short clip stand still at its end", () =>
   withPipeline(async ({ pipeline }) => {
-    const short = await pipeline.generate({ ...CLIP, clip: CLIP.clip!.slice(0, 7) });
-    const last = CLIP.clip![6]!;
+    const short = await pipeline.generate({ ...CLIP, video: CLIP.video!.slice(0, 7) });
+    const last = CLIP.video![6]!;
     const full = await pipeline.generate({
       ...CLIP,
-      clip: [...CLIP.clip!.slice(0, 7), last, last],
+      video: [...CLIP.video!.slice(0, 7), last, last],
     });
     assert.equal(short.frames.length, 9);
     assert.deepEqual(short.frames, full.frames);
@@ -103,7 +103,7 @@ Deno.test("WanPipeline.generate() stops between the frames that it encodes and d
 for (
   const [name, request] of [
     ["a clip from text", REQUEST],
-    ["a clip from a picture", { ...REQUEST, task: "I2V", pictures: [given(1)] }],
+    ["a clip from a picture", { ...REQUEST, task: "I2V", images: [given(1)] }],
     ["one pass without guidance", { ...REQUEST, guidanceScale: 1 }],
     ["two passes of guidance", { ...REQUEST, guidancePasses: "sequential" }],
     ["a clip from a clip", CLIP],

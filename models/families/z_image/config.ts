@@ -1,5 +1,11 @@
-/** What the files of a Z-Image pipeline may say. Defaults are those of the diffusers classes. */
+/** The components of a Z-Image model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
+import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
+import { type PartsOf, partsTable } from "../../pipeline/components.ts";
+import type { FamilyInfo } from "../../pipeline/types.ts";
+import { FlowMatchEulerScheduler } from "../../schedulers/mod.ts";
+import { QWEN3_CONFIG } from "../../text_encoders/qwen3.ts";
+import { requireQwen3Chat } from "../../tokenizers/mod.ts";
 
 /** Side of a patch, in latents, of which checkpoints may have several sizes. */
 export const PATCH_SIDE = 2;
@@ -73,4 +79,56 @@ export function hiddenFeatures({ dim }: ZImageTransformerConfig): number {
 /** Channels of the timestep embedding that the blocks take. */
 export function timestepChannels({ dim }: ZImageTransformerConfig): number {
   return Math.min(dim, MAX_TIMESTEP_CHANNELS);
+}
+
+/** Largest shift of models that were distilled to few steps without guidance; Turbo has it, the base model more. */
+const DISTILLED_SHIFT = 3;
+
+/** Sides of an image by default, in latents. */
+const DEFAULT_SIDE = 128;
+/** The components. */
+export const Z_IMAGE_PARTS = partsTable({
+  transformer: { classNames: ["ZImageTransformer2DModel"], config: Z_IMAGE_TRANSFORMER_CONFIG },
+  textEncoder: { classNames: ["Qwen3Model", "Qwen3ForCausalLM"], config: QWEN3_CONFIG },
+  vae: { classNames: ["AutoencoderKL"], config: KL_VAE_CONFIG },
+  settings: z.object({}),
+  scheduler: { type: FlowMatchEulerScheduler, refused: ["stochastic_sampling"] },
+  fits: ({ transformer: { in_channels, cap_feat_dim }, textEncoder, vae }) => [
+    [
+      "transformer's in_channels",
+      in_channels,
+      "autoencoder's latent_channels",
+      vae.latent_channels,
+    ],
+    [
+      "transformer's cap_feat_dim",
+      cap_feat_dim,
+      "text encoder's hidden_size",
+      textEncoder.hidden_size,
+    ],
+  ],
+  checkTokenizer: requireQwen3Chat,
+});
+
+/** The opened components. */
+export type ZImageParts = PartsOf<typeof Z_IMAGE_PARTS>;
+
+/** What its models can do, with the defaults of the published ones. */
+export function zImageInfo({ vae, schedulerFile }: ZImageParts): FamilyInfo {
+  const scale = scaleFactor(vae.config);
+  const side = DEFAULT_SIDE * scale;
+  const isDistilled = Number(schedulerFile.config["shift"] ?? 1) <= DISTILLED_SHIFT;
+  const sampling = isDistilled
+    ? { numInferenceSteps: 8, guidanceScale: 0 }
+    : { numInferenceSteps: 50, guidanceScale: 5 };
+  return {
+    supportedTasks: ["T2I", "TI2I"],
+    defaultTask: "T2I",
+    defaults: { width: side, height: side, numFrames: 1, fps: 1, negativePrompt: "", ...sampling },
+    taskDefaults: { TI2I: { strength: 0.6 } },
+    sizeMultiple: scale * PATCH_SIDE,
+    frameMultiple: 1,
+    maxFrames: 1,
+    maxImages: 1,
+  };
 }

@@ -1,7 +1,7 @@
 /** Between latents and tokens: a token holds the latents of its patch in the order (row, column, channel). */
 import { permute, type Tensor } from "../../../runtime/mod.ts";
 import { PATCH_SIDE } from "./config.ts";
-import type { TokenGrid } from "./positions.ts";
+import type { TokenGrid } from "../../pipeline/token_grid.ts";
 
 /** Latents [1, channels, height, width] as tokens [1, tokens, features]. */
 export function patchify(latents: Tensor): Tensor {

@@ -6,21 +6,11 @@
  */
 import type { Graph, Rotation } from "../../../runtime/mod.ts";
 import { rotaryTables } from "../../embeddings.ts";
+import { tokenCount, type TokenGrid } from "../../pipeline/token_grid.ts";
 import type { ZImageTransformerConfig } from "./config.ts";
-
-/** How tokens of a picture lie. */
-export interface TokenGrid {
-  readonly rows: number;
-  readonly columns: number;
-}
 
 /** Both texts and pictures are filled up to a multiple of this many tokens, with learned ones. */
 const SEQUENCE_MULTIPLE = 32;
-
-/** Tokens of a picture, without those that fill it up. */
-export function tokenCount({ rows, columns }: TokenGrid): number {
-  return rows * columns;
-}
 
 /** Tokens with those that fill them up. */
 export function paddedCount(tokens: number): number {

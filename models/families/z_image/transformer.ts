@@ -26,14 +26,8 @@ import {
   type ZImageTransformerConfig,
 } from "./config.ts";
 import { type BlockModulation, modulationVectors } from "./modulation.ts";
-import {
-  paddedCount,
-  picturePositions,
-  rotaryConstants,
-  textPositions,
-  tokenCount,
-  type TokenGrid,
-} from "./positions.ts";
+import { tokenCount, type TokenGrid } from "../../pipeline/token_grid.ts";
+import { paddedCount, picturePositions, rotaryConstants, textPositions } from "./positions.ts";
 
 /** Of the last norm. */
 const FINAL_EPS = 1e-6;

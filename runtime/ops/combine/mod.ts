@@ -4,12 +4,22 @@ import { sameShape } from "../../shape.ts";
 import { combineKernel } from "../../shaders/combine.ts";
 
 /**
- * Linear combination target = Σ coefficients[first + k] · tensors[k], with coefficients that may change between runs:
- * the step of a solver.
+ * Linear combination y = Σ coefficients[first + k] · tensors[k], with coefficients that may change between runs.
  *
- * @param tensors f32 tensors of one shape; the target may be one of them
+ * @param tensors f32 tensors of one shape
  * @param coefficients f32 [n] with `first + tensors.length <= n`
- * @param target f32, of the same shape; it outlives the program
+ * @returns f32, of the same shape
+ */
+export function combine(tensors: readonly Tensor[], coefficients: Tensor, first = 0): Tensor {
+  const y = coefficients.graph.tensor("combine", tensors[0]?.shape ?? [0]);
+  dispatchCombine(tensors, coefficients, first, y);
+  return y;
+}
+
+/**
+ * {@linkcode combine} into a tensor that outlives the program: the step of a solver.
+ *
+ * @param target f32, of the same shape; it may be one of the tensors
  */
 export function combineTo(
   tensors: readonly Tensor[],
@@ -17,10 +27,17 @@ export function combineTo(
   first: number,
   target: Resident,
 ): void {
+  dispatchCombine(tensors, coefficients, first, coefficients.graph.use(target));
+}
+
+function dispatchCombine(
+  tensors: readonly Tensor[],
+  coefficients: Tensor,
+  first: number,
+  y: Tensor,
+): void {
   const [head] = tensors;
   if (!head) throw new TypeError("Cannot combine tensors: none is given");
-  const { graph } = head;
-  const y = graph.use(target);
   for (const tensor of tensors) {
     if (!sameShape(tensor.shape, y.shape)) {
       throw new RangeError(`Cannot combine ${tensor} into ${y}: the shapes differ`);
@@ -31,9 +48,9 @@ export function combineTo(
       `Cannot combine ${tensors.length} tensors from coefficient ${first} on: ${coefficients} holds ${coefficients.size}`,
     );
   }
-  const own = tensors.findIndex(({ memory }) => memory === target);
+  const own = tensors.findIndex(({ memory }) => memory === y.memory);
   const words = Math.ceil(y.size / 4);
-  graph.dispatch({
+  head.graph.dispatch({
     kernel: combineKernel(tensors.length, own === -1 ? undefined : own),
     buffers: {
       ...Object.fromEntries(tensors.map((tensor, k) => [`x${k}`, tensor])),

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Graph } from "../../graph.ts";
 import { openDevice } from "../../open_device.ts";
 import { planMemory } from "../../plan.ts";
-import { instantiate } from "../../program.ts";
+import { instantiate } from "../../executable.ts";
 import { Resident } from "../../resident.ts";
 import { BASELINE_TARGET } from "../../target.ts";
 import { copyTo } from "../copy/mod.ts";

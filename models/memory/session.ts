@@ -1,0 +1,110 @@
+/** The programs of one kind of request, traced stage by stage. Nothing is planned or allocated here. */
+import {
+  type DType,
+  type Graph,
+  type Inputs,
+  Program,
+  Resident,
+  type Shape,
+  type Target,
+  type Traced,
+} from "../../runtime/mod.ts";
+import type { PipelineProgress } from "../pipeline/types.ts";
+
+/** How a stage's programs run. */
+export interface StageOptions {
+  /** What clients are told is going on; the stage's name when left out. */
+  readonly phase?: PipelineProgress["stage"];
+  /** How often its programs run in a request, which is how often streamed weights are read; 1 when left out. */
+  readonly repeats?: number;
+}
+
+/** Programs whose weights are on the device at the same time; they need nothing of other stages but tensors. */
+export class Stage {
+  /** Such as `text`, `denoise` or `decode`. */
+  readonly name: string;
+  /** What clients are told is going on. */
+  readonly phase: PipelineProgress["stage"];
+  /** How often its programs run in a request; raised by what traces a loop. */
+  repeats: number;
+  /** Under names that are unique in the session. */
+  readonly programs = new Map<string, Program>();
+  /** Sets of tensors that are read back at the same time. */
+  readonly reads: (readonly Resident[])[] = [];
+  readonly #session: Session;
+
+  /** Use {@linkcode Session.stage}. */
+  constructor(session: Session, name: string, { phase, repeats = 1 }: StageOptions) {
+    this.name = name;
+    this.phase = phase ?? name as PipelineProgress["stage"];
+    this.repeats = repeats;
+    this.#session = session;
+  }
+
+  /** Its programs as graphs, by name. */
+  get graphs(): Readonly<Record<string, Graph>> {
+    return Object.fromEntries([...this.programs].map(([name, { graph }]) => [name, graph]));
+  }
+
+  /**
+   * Traces a program that runs in this stage; see `program()`.
+   *
+   * @param options.operands narrowest factors of its products; the target's when left out
+   */
+  program<const I extends Inputs, Output>(
+    name: string,
+    inputs: I,
+    build: (inputs: Traced<I>, graph: Graph) => Output,
+    { operands }: { readonly operands?: Target["operands"] | undefined } = {},
+  ): Program<I, Output> {
+    const { target: own, tensors } = this.#session;
+    const target = operands ? { ...own, operands } : own;
+    const traced = new Program(name, target, inputs, build);
+    const key = `${this.name}: ${name}`;
+    if (this.programs.has(key)) {
+      throw new TypeError(`Cannot trace program "${name}": stage "${this.name}" has one already`);
+    }
+    this.programs.set(key, traced as unknown as Program);
+    for (const tensor of traced.tensors) tensors.add(tensor);
+    return traced;
+  }
+
+  /** A tensor that programs of any stage share: state, or what calls write for several of them. */
+  tensor(name: string, shape: Shape, dtype: DType = "f32"): Resident {
+    return this.#session.tensor(name, shape, dtype);
+  }
+
+  /** Says that these tensors are read back at the same time: the plan counts the copy. */
+  willRead(...tensors: Resident[]): void {
+    this.reads.push(tensors);
+  }
+}
+
+/** See the file comment. */
+export class Session {
+  /** What kernels are chosen for. */
+  readonly target: Target;
+  /** In the order in which they run. */
+  readonly stages: Stage[] = [];
+  /** Inputs, outputs and state of its programs: they live as long as the session. */
+  readonly tensors = new Set<Resident>();
+
+  /** Starts without stages. */
+  constructor(target: Target) {
+    this.target = target;
+  }
+
+  /** Adds a stage behind the others. */
+  stage(name: string, options: StageOptions = {}): Stage {
+    const stage = new Stage(this, name, options);
+    this.stages.push(stage);
+    return stage;
+  }
+
+  /** A tensor that programs share. */
+  tensor(name: string, shape: Shape, dtype: DType = "f32"): Resident {
+    const tensor = new Resident(name, shape, dtype);
+    this.tensors.add(tensor);
+    return tensor;
+  }
+}

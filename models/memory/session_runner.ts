@@ -1,0 +1,185 @@
+/**
+ * A session on the device. One that is kept together has all its programs and weights there as long as it lives.
+ * Otherwise a stage's programs, and the weights that no other stage keeps, are there only while it runs.
+ */
+import {
+  type Call,
+  type Device,
+  type Executable,
+  type ExecutableSet,
+  instantiate,
+  type Program,
+  type QueuedWork,
+  type Resident,
+  type RunControl,
+  throwIfCancelled,
+  WorkQueue,
+} from "../../runtime/mod.ts";
+import {
+  type Demands,
+  demandsOf,
+  planResidency,
+  type ResidencyOptions,
+  type ResidencyPlan,
+  type StagePlan,
+} from "./residency.ts";
+import type { Session, Stage } from "./session.ts";
+import type { Components } from "./components.ts";
+
+/** Queues the work of a request. */
+export interface StageQueue {
+  /** Where it runs. */
+  readonly device: Device;
+  /**
+   * Queues calls of one stage, and comes back when the queue has room for more. A call of another stage than the last
+   * one brings that stage onto the device first, where not all are there.
+   *
+   * @throws {SyntaxError} when weights cannot be read
+   * @throws {DOMException} `AbortError` when cancelled; what was submitted is finished by then
+   */
+  run(calls: readonly Call[], work?: Omit<QueuedWork, "stage" | "before">): Promise<void>;
+  /** Waits until everything that was queued is finished. */
+  finish(): Promise<void>;
+}
+
+/** See the file comment. */
+export class SessionRunner {
+  readonly #session: Session;
+  readonly #components: Components;
+  readonly #places = new Map<Program, { readonly name: string; readonly stage: Stage }>();
+  #demands: Demands | undefined;
+  #plan: ResidencyPlan | undefined;
+  #device: Device | undefined;
+  #current: { readonly stage: StagePlan; readonly programs: ExecutableSet } | undefined;
+
+  /**
+   * Nothing is planned or allocated yet.
+   *
+   * @param components where the weights in the session's programs come from
+   */
+  constructor(session: Session, components: Components) {
+    this.#session = session;
+    this.#components = components;
+    for (const stage of session.stages) {
+      for (const [name, program] of stage.programs) this.#places.set(program, { name, stage });
+    }
+  }
+
+  /** Where everything would lie within a budget; see {@linkcode planResidency}. */
+  plan(options: ResidencyOptions): ResidencyPlan {
+    this.#demands ??= demandsOf(this.#session, this.#components);
+    return planResidency(this.#demands, options);
+  }
+
+  /**
+   * Takes memory for the session's tensors. When it fails, nothing of the session stays allocated.
+   *
+   * @throws {OutOfMemoryError} when the memory does not suffice
+   * @throws {SyntaxError} when weights cannot be read
+   * @throws {DOMException} `AbortError` when cancelled
+   */
+  async allocate(device: Device, plan: ResidencyPlan, control: RunControl = {}): Promise<void> {
+    this.#plan = plan;
+    this.#device = device;
+    this.#free(plan.kept);
+    try {
+      await device.guarded(() => {
+        for (const resident of plan.state) resident.allocate(device);
+      });
+      if (plan.isTogether) await this.#enter(plan.stages[0]!, control);
+    } catch (error) {
+      this.destroy();
+      throw error;
+    }
+  }
+
+  /** A program on the device; only while its stage is there. */
+  executable(program: Program): Executable {
+    const place = this.#places.get(program);
+    if (!place || !this.#current) {
+      throw new Error(`Cannot run program "${program.name}": it is not on the device`);
+    }
+    return this.#current.programs.get(place.name);
+  }
+
+  /**
+   * Runs what `use` queues, to its end.
+   *
+   * @throws {DOMException} `AbortError` when cancelled
+   * @throws {Error} of `use`; what was submitted is finished by then
+   */
+  async run(use: (queue: StageQueue) => Promise<void>, control: RunControl = {}): Promise<void> {
+    const { device } = this.#allocated();
+    const queue = new WorkQueue(device, control);
+    const run: StageQueue["run"] = async (calls, work = {}) => {
+      const programs = calls.flatMap(({ program }) => (program ? [program] : []));
+      const { stage } = this.#places.get(programs[0]!)!;
+      if (this.#isAway(stage)) {
+        await queue.finish();
+        await this.#enter(this.#stagePlan(stage), control);
+      }
+      await queue.run(programs.map((program) => this.executable(program)), {
+        ...work,
+        stage: stage.phase,
+        before: () => calls.forEach((call) => call.write(device)),
+      });
+    };
+    try {
+      throwIfCancelled(control);
+      await use({ device, run, finish: () => queue.finish() });
+      await queue.finish();
+    } catch (error) {
+      await queue.abandon();
+      throw error;
+    }
+  }
+
+  #isAway(stage: Stage): boolean {
+    const { plan } = this.#allocated();
+    return !plan.isTogether && this.#current?.stage.stage !== stage;
+  }
+
+  #stagePlan(stage: Stage): StagePlan {
+    return this.#allocated().plan.stages.find((planned) => planned.stage === stage)!;
+  }
+
+  /** Brings a stage's weights and programs onto the device, after those of the last one have left. */
+  async #enter(stage: StagePlan, control: RunControl): Promise<void> {
+    const { device } = this.#allocated();
+    this.#leave();
+    this.#free(stage.weights);
+    for (const weights of Object.values(this.#components)) {
+      await weights.upload(device, () => throwIfCancelled(control), stage.weights);
+    }
+    this.#current = { stage, programs: await instantiate(stage.plan, device, control) };
+  }
+
+  /** Frees the session's weights but those that are kept. */
+  #free(kept: ReadonlySet<Resident>): void {
+    const { plan } = this.#allocated();
+    const own = new Set(plan.stages.flatMap(({ weights, streamed }) => [...weights, ...streamed]));
+    for (const weights of Object.values(this.#components)) {
+      weights.destroy({ has: (weight) => kept.has(weight) || !own.has(weight) });
+    }
+  }
+
+  #leave(): void {
+    this.#current?.programs.destroy();
+    this.#current = undefined;
+  }
+
+  #allocated(): { readonly plan: ResidencyPlan; readonly device: Device } {
+    if (!this.#plan || !this.#device) {
+      throw new Error("Cannot run the session: it is not allocated");
+    }
+    return { plan: this.#plan, device: this.#device };
+  }
+
+  /** Gives the session's memory back; weights stay where they are. */
+  destroy(): void {
+    this.#leave();
+    for (const resident of this.#plan?.state ?? []) resident.destroy();
+    this.#plan = undefined;
+    this.#device = undefined;
+  }
+}

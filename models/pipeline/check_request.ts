@@ -1,0 +1,121 @@
+/** What every family checks of a request. */
+import type { InputImage, PipelineInfo, PipelineRequest, PipelineTask } from "./types.ts";
+
+/** What a task starts from beside text. */
+export const INPUTS: Readonly<Record<PipelineTask, "text" | "image" | "video">> = {
+  T2I: "text",
+  T2V: "text",
+  I2V: "image",
+  TI2I: "image",
+  V2V: "video",
+};
+
+/**
+ * Checks task, size, frames, steps and guidance.
+ *
+ * @throws {RangeError} naming the value and what the model takes
+ */
+export function checkSettings(request: PipelineRequest, info: PipelineInfo): void {
+  const { task, width, height, numFrames, numInferenceSteps, guidanceScale } = request;
+  const { sizeMultiple, supportedTasks, maxFrames } = info;
+  if (!supportedTasks.includes(task)) {
+    throw new RangeError(
+      `Cannot do ${task}: this model does ${supportedTasks.join(", ")}; choose one of them`,
+    );
+  }
+  for (const [name, value] of Object.entries({ width, height })) {
+    if (!Number.isInteger(value) || value < sizeMultiple || value % sizeMultiple !== 0) {
+      const nearest = Math.max(sizeMultiple, Math.round(value / sizeMultiple) * sizeMultiple);
+      throw new RangeError(
+        `Cannot make ${width}x${height}: the ${name} must be a multiple of ${sizeMultiple}, for example ${nearest}`,
+      );
+    }
+  }
+  if (!Number.isInteger(numFrames) || numFrames < 1) {
+    throw new RangeError(`Cannot make ${numFrames} frames: at least 1 is needed`);
+  }
+  if (numFrames > maxFrames) {
+    throw new RangeError(
+      `Cannot make ${numFrames} frames: the model has positions for ${maxFrames}; ask for fewer`,
+    );
+  }
+  if (!Number.isInteger(numInferenceSteps) || numInferenceSteps < 1) {
+    throw new RangeError(`Cannot denoise in ${numInferenceSteps} steps: at least 1 is needed`);
+  }
+  if (!Number.isFinite(guidanceScale)) {
+    throw new RangeError(
+      `Cannot guide with a scale of ${guidanceScale}: it must be a finite number`,
+    );
+  }
+}
+
+/**
+ * Checks input images, the input video, and strength.
+ *
+ * @throws {RangeError} naming what is missing, too much, or of the wrong size
+ */
+export function checkInputs(request: PipelineRequest, info: PipelineInfo): void {
+  const { task, video, strength } = request;
+  checkImages(request, info);
+  const needsVideo = INPUTS[task] === "video";
+  if (needsVideo && !video?.length) {
+    throw new RangeError(
+      `Cannot do ${task} without an input video: give one with at least 1 frame`,
+    );
+  }
+  if (!needsVideo && video) {
+    throw new RangeError(`Cannot do ${task} with an input video: leave it out`);
+  }
+  for (const frame of video ?? []) checkBytes(frame, request);
+  const hasStrength = info.taskDefaults[task]?.strength !== undefined;
+  if (strength === undefined ? needsVideo : !hasStrength && !needsVideo) {
+    throw new RangeError(
+      `Cannot do ${task} ${strength === undefined ? "without" : "with"} a strength: ` +
+        (strength === undefined ? "give one above 0, up to 1" : "leave it out"),
+    );
+  }
+}
+
+function checkImages(
+  { task, width, height, images = [] }: PipelineRequest,
+  { maxImages, imageLimits }: PipelineInfo,
+): void {
+  const most = INPUTS[task] === "image" ? maxImages : 0;
+  if (images.length > most || (most > 0 && images.length === 0)) {
+    const range = most === 0 ? "none" : most === 1 ? "one" : `1 to ${most}`;
+    throw new RangeError(
+      `Cannot do ${task} with ${images.length} input image${
+        images.length === 1 ? "" : "s"
+      }: it takes ${range}`,
+    );
+  }
+  for (const image of images) {
+    checkBytes(image.data, image);
+    if (!imageLimits) {
+      if (image.width === width && image.height === height) continue;
+      throw new RangeError(
+        `Cannot start from an image of ${image.width}x${image.height}: the result has ${width}x${height}; scale it first`,
+      );
+    }
+    const { multiple, maxPixels } = imageLimits;
+    const isWhole = [image.width, image.height].every((side) =>
+      side >= multiple && side % multiple === 0
+    );
+    if (isWhole && image.width * image.height <= maxPixels) continue;
+    throw new RangeError(
+      `Cannot start from an image of ${image.width}x${image.height}: its sides must be multiples of ${multiple}, ` +
+        `and it may have ${maxPixels} pixels; scale and crop it first`,
+    );
+  }
+}
+
+function checkBytes(
+  { length }: Uint8Array,
+  { width, height }: Pick<InputImage, "width" | "height">,
+): void {
+  const bytes = width * height * 3;
+  if (length === bytes) return;
+  throw new RangeError(
+    `Cannot start from ${length} bytes of pixels: ${width}x${height} in RGB has ${bytes}`,
+  );
+}

@@ -1,0 +1,226 @@
+/** The parts of a model: opened from one table, configurations checked, nothing on the device. */
+import type { z } from "zod";
+import type { Weights } from "../../runtime/mod.ts";
+import type { ConfigFile, ModelFiles } from "../checkpoints/model_files.ts";
+import { parseConfig } from "../config.ts";
+import type { Components } from "../memory/components.ts";
+import { refuseFields } from "../schedulers/config.ts";
+import { createScheduler, type Scheduler } from "../schedulers/mod.ts";
+import type { Tokenizer } from "../tokenizers/mod.ts";
+import type { PipelineInfo } from "./types.ts";
+
+/** A component that has weights. */
+export interface Component<Config = unknown> {
+  readonly config: Config;
+  readonly weights: Weights;
+}
+
+/** How a component is read. */
+export interface ComponentSpec<Schema extends z.ZodType = z.ZodType> {
+  /** Classes that `model_index.json` may name. */
+  readonly classNames: readonly string[];
+  /** What its `config.json` may say. */
+  readonly config: Schema;
+}
+
+/** Two sizes that must be equal, each with its name. */
+export type SizeCheck = readonly [name: string, value: number, otherName: string, other: number];
+
+/** The parts of a family's models. */
+export interface PartsTable<
+  Transformer extends z.ZodType = z.ZodType,
+  TextEncoder extends z.ZodType = z.ZodType,
+  Vae extends z.ZodType = z.ZodType,
+  Settings extends z.ZodType = z.ZodType,
+  Solver extends Scheduler = Scheduler,
+> {
+  readonly transformer: ComponentSpec<Transformer>;
+  readonly textEncoder: ComponentSpec<TextEncoder>;
+  readonly vae: ComponentSpec<Vae>;
+  /** The keys of `model_index.json` that change what the pipeline does. */
+  readonly settings: Settings;
+  /** The schedulers that the family takes. */
+  readonly scheduler: {
+    /** Class that it must be; any when left out. */
+    readonly type?: abstract new (...args: never[]) => Solver;
+    /** Switches that the family has no use for. */
+    readonly refused: readonly string[];
+  };
+  /**
+   * Sizes that must be equal for the components to belong together.
+   *
+   * @param configs of the components
+   */
+  readonly fits: (configs: {
+    readonly transformer: z.output<Transformer>;
+    readonly textEncoder: z.output<TextEncoder>;
+    readonly vae: z.output<Vae>;
+  }) => readonly SizeCheck[];
+  /** Refuses tokenizers that the family cannot use. */
+  readonly checkTokenizer?: (tokenizer: Tokenizer, path: string) => void;
+}
+
+/** Gives a table its types. */
+export function partsTable<
+  T extends z.ZodType,
+  E extends z.ZodType,
+  V extends z.ZodType,
+  S extends z.ZodType,
+  Solver extends Scheduler = Scheduler,
+>(table: PartsTable<T, E, V, S, Solver>): PartsTable<T, E, V, S, Solver> {
+  return table;
+}
+
+/** The opened parts of a model. */
+export interface Parts<
+  Transformer = unknown,
+  TextEncoder = unknown,
+  Vae = unknown,
+  Settings = unknown,
+  Solver extends Scheduler = Scheduler,
+> extends Disposable {
+  readonly transformer: Component<Transformer>;
+  readonly textEncoder: Component<TextEncoder>;
+  readonly vae: Component<Vae>;
+  readonly settings: Settings;
+  readonly tokenizer: Tokenizer;
+  readonly scheduler: Solver;
+  /** What the scheduler was made from. */
+  readonly schedulerFile: ConfigFile;
+}
+
+/** The parts that a table describes. */
+export type PartsOf<Table> = Table extends
+  PartsTable<infer T, infer E, infer V, infer S, infer Solver>
+  ? Parts<z.output<T>, z.output<E>, z.output<V>, z.output<S>, Solver>
+  : never;
+
+/** Names of the components in memory plans, in the order of use. */
+const COMPONENT_NAMES = {
+  textEncoder: "text encoder",
+  transformer: "transformer",
+  vae: "autoencoder",
+} as const;
+
+/** Weights by the names that memory plans use, in the order of use. */
+export function componentsOf(parts: Parts): Components {
+  return Object.fromEntries(
+    (["textEncoder", "transformer", "vae"] as const).map((key) => [
+      COMPONENT_NAMES[key],
+      parts[key].weights,
+    ]),
+  );
+}
+
+/** Storage types of the weights. */
+export function precisionsOf(
+  { transformer, vae, textEncoder }: Parts,
+): PipelineInfo["precisions"] {
+  const precision = ({ weights }: Component) => weights.mainFormat.toLowerCase();
+  return {
+    transformer: precision(transformer),
+    vae: precision(vae),
+    textEncoder: precision(textEncoder),
+  };
+}
+
+/**
+ * Opens all parts.
+ *
+ * @param files are the result's from here on, and closed when it fails
+ * @throws {Error} naming the file and what is wrong with it
+ */
+export async function openParts<
+  T extends z.ZodType,
+  E extends z.ZodType,
+  V extends z.ZodType,
+  S extends z.ZodType,
+  Solver extends Scheduler,
+>(
+  files: ModelFiles,
+  table: PartsTable<T, E, V, S, Solver>,
+): Promise<Parts<z.output<T>, z.output<E>, z.output<V>, z.output<S>, Solver>> {
+  try {
+    const settings = parseConfig(table.settings, files.settings, files.path);
+    const transformer = await readComponent(files, "transformer", table.transformer);
+    const vae = await readComponent(files, "vae", table.vae);
+    const textEncoder = await readComponent(files, "text_encoder", table.textEncoder);
+    checkFit(
+      files.path,
+      table.fits({
+        transformer: transformer.config,
+        textEncoder: textEncoder.config,
+        vae: vae.config,
+      }),
+    );
+    const schedulerFile = await files.scheduler();
+    const scheduler = openScheduler(schedulerFile, table.scheduler);
+    const { vocab_size } = textEncoder.config as { readonly vocab_size: number };
+    const tokenizer = await openTokenizer(files, vocab_size);
+    table.checkTokenizer?.(tokenizer, files.path);
+    return {
+      settings,
+      tokenizer,
+      scheduler,
+      schedulerFile,
+      textEncoder: textEncoder.open(),
+      transformer: transformer.open(),
+      vae: vae.open(),
+      [Symbol.dispose]: () => files[Symbol.dispose](),
+    };
+  } catch (error) {
+    files[Symbol.dispose]();
+    throw error;
+  }
+}
+
+/** A component whose weights can be opened, once all are known to fit together. */
+interface UnopenedComponent<Config> {
+  readonly config: Config;
+  open(): Component<Config>;
+}
+
+async function readComponent<Schema extends z.ZodType>(
+  files: ModelFiles,
+  name: string,
+  { classNames, config: schema }: ComponentSpec<Schema>,
+): Promise<UnopenedComponent<z.output<Schema>>> {
+  const { config: json, path, openWeights } = await files.component(name, classNames);
+  const config = parseConfig(schema, json, path);
+  return { config, open: () => ({ config, weights: openWeights() }) };
+}
+
+function checkFit(path: string, checks: readonly SizeCheck[]): void {
+  for (const [name, value, otherName, other] of checks) {
+    if (value === other) continue;
+    throw new SyntaxError(
+      `Cannot use "${path}": the ${name} is ${value}, the ${otherName} is ${other}; ` +
+        "the components belong to different models, fetch them again",
+    );
+  }
+}
+
+async function openTokenizer(files: ModelFiles, vocabularySize: number): Promise<Tokenizer> {
+  const tokenizer = await files.tokenizer();
+  if (tokenizer.vocabSize <= vocabularySize) return tokenizer;
+  throw new SyntaxError(
+    `Cannot use "${files.path}": the tokenizer has ${tokenizer.vocabSize} ids, the text encoder's vocab_size is ${vocabularySize}`,
+  );
+}
+
+function openScheduler<Solver extends Scheduler>(
+  { path, config }: ConfigFile,
+  { type, refused }: PartsTable<z.ZodType, z.ZodType, z.ZodType, z.ZodType, Solver>["scheduler"],
+): Solver {
+  try {
+    refuseFields(config, refused);
+    const scheduler = createScheduler(config);
+    if (!type || scheduler instanceof type) return scheduler as Solver;
+    throw new TypeError(
+      `Cannot make a scheduler: the model takes ${type.name}, not ${config["_class_name"]}`,
+    );
+  } catch (cause) {
+    if (!(cause instanceof TypeError)) throw cause;
+    throw new TypeError(`${cause.message} (in ${path})`, { cause });
+  }
+}

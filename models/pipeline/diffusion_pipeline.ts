@@ -1,0 +1,321 @@
+/** The pipeline of any family: memory, adapters, prompts, timings, and what becomes of failures. */
+import type { Device, Target } from "../../runtime/mod.ts";
+import { AdaptedComponent } from "../adapters/adapted_component.ts";
+import type { AppliedAdapter } from "../adapters/types.ts";
+import { tileSides } from "../autoencoders/tiling.ts";
+import type { ModelFiles } from "../checkpoints/model_files.ts";
+import type { MemoryReport } from "../memory/memory_report.ts";
+import {
+  type MemoryOptions,
+  ModelMemory,
+  type RequestKind,
+  type Variant,
+} from "../memory/model_memory.ts";
+import { Session } from "../memory/session.ts";
+import { SessionRunner } from "../memory/session_runner.ts";
+import { checkInputs, checkSettings, INPUTS } from "./check_request.ts";
+import { componentsOf, openParts, type Parts, precisionsOf } from "./components.ts";
+import type { CommonShape, Family, Generate, PromptSizes } from "./family.ts";
+import { OverflowError } from "./non_finite.ts";
+import { PromptCache } from "./prompt_cache.ts";
+import type {
+  Pipeline,
+  PipelineControl,
+  PipelineInfo,
+  PipelineRequest,
+  PipelineResult,
+  PipelineTask,
+  PlanRequest,
+} from "./types.ts";
+import { Work } from "./work.ts";
+
+/** Tokens that prompts are cut to unless a request says otherwise, as in the reference's pipelines. */
+const MAX_SEQUENCE_LENGTH = 512;
+
+/** The programs of a kind of request, and what makes a result with them. */
+export interface TracedRequest {
+  readonly session: Session;
+  readonly runner: SessionRunner;
+  readonly generate: Generate;
+}
+
+/** A model of a family with its opened parts. */
+interface OpenedFamily<P extends Parts, Own> {
+  readonly family: Family<P, Own>;
+  readonly parts: P;
+}
+
+/**
+ * Opens the pipeline of a family, to which the files belong from then on; nothing is on the device yet.
+ *
+ * @throws {Error} naming the file and what is wrong with it
+ */
+export async function openFamily<P extends Parts, Own>(
+  family: Family<P, Own>,
+  files: ModelFiles,
+): Promise<DiffusionPipeline<P, Own>> {
+  const parts = await openParts(files, family.parts) as P;
+  return new DiffusionPipeline({ family, parts }, files.className);
+}
+
+/** See the file comment. */
+export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implements Pipeline {
+  readonly info: PipelineInfo;
+  readonly #family: Family<P, Own>;
+  readonly #parts: P;
+  readonly #memory: ModelMemory<TracedRequest>;
+  readonly #encoded = new PromptCache();
+  /** Whether narrow factors have given values that are not finite. */
+  #overflows = false;
+
+  /**
+   * @param opened whose parts are the pipeline's from here on; nothing of them is on the device yet
+   * @param className as `model_index.json` names it
+   */
+  constructor({ family, parts }: OpenedFamily<P, Own>, className: string) {
+    this.#family = family;
+    this.#parts = parts;
+    this.#memory = new ModelMemory(componentsOf(parts), [
+      new AdaptedComponent(parts.transformer.weights, {
+        target: "transformer",
+        ...family.lora.transformer,
+      }),
+      new AdaptedComponent(parts.textEncoder.weights, {
+        target: "text_encoder",
+        family: family.lora.textEncoder,
+        layouts: [],
+      }),
+    ]);
+    this.info = {
+      ...family.info(parts),
+      className,
+      precisions: precisionsOf(parts),
+      adaptable: this.#memory.adaptable,
+    };
+  }
+
+  /** Declares the weights that requests can need, and uploads those that the likeliest request leaves there. */
+  async load(
+    device: Device,
+    onProgress?: (fraction: number) => void,
+    options: MemoryOptions = {},
+  ): Promise<void> {
+    const { target } = device;
+    const { supportedTasks, defaultTask } = this.info;
+    const smallest = (task: PipelineTask) => this.#kindWithPrompts(target, this.#smallest(task), 1);
+    // Tracing declares weights: a request from every kind of input uses all that any request does.
+    for (const task of new Map(supportedTasks.map((task) => [INPUTS[task], task])).values()) {
+      const { trace, variants } = smallest(task);
+      trace(variants[0]);
+    }
+    const likeliest = this.#kindWithPrompts(target, this.#usual());
+    await this.#memory.load(device, [likeliest, smallest(defaultTask)], options, onProgress);
+  }
+
+  /** @inheritdoc */
+  async plan(
+    device: Device,
+    size: PlanRequest,
+    options: MemoryOptions = {},
+  ): Promise<MemoryReport> {
+    const kind = this.#kindWithPrompts(device.target, this.#planned(size));
+    return await this.#memory.report(device, kind, options);
+  }
+
+  /** Frees the device memory and closes the files. */
+  [Symbol.dispose](): void {
+    this.#memory[Symbol.dispose]();
+    this.#parts[Symbol.dispose]();
+  }
+
+  /** @inheritdoc */
+  async prepare(adapters: readonly AppliedAdapter[]): Promise<void> {
+    await this.#memory.adapt(adapters);
+  }
+
+  /** @inheritdoc */
+  release(bytes: number): void {
+    this.#memory.release(bytes);
+  }
+
+  /** @inheritdoc */
+  async generate(request: PipelineRequest, control: PipelineControl = {}): Promise<PipelineResult> {
+    this.#checkSettings(request);
+    checkInputs(request, this.info);
+    const startTime = performance.now();
+    await this.#memory.adapt(request.adapters ?? []);
+    try {
+      return await this.#generate(request, control, startTime);
+    } catch (error) {
+      // What failed on the GPU may have left invalid buffers behind: the next request starts from new ones.
+      const isCancelled = error instanceof DOMException && error.name === "AbortError";
+      if (!isCancelled) this.#memory.drop();
+      if (!(error instanceof OverflowError)) throw error;
+      if (request.adapters?.length) {
+        // What adapters make of the weights says nothing of requests without them.
+        control.onNote?.(
+          "The transformer's values overflow with narrow factors and these adapters: this request is computed with f32",
+        );
+        return await this.generate({ ...request, quality: "exact" }, control);
+      }
+      this.#overflows = true;
+      control.onNote?.(
+        "The transformer's values overflow with narrow factors: quality high computes it with f32 from now on",
+      );
+      return await this.generate(request, control);
+    }
+  }
+
+  async #generate(
+    request: PipelineRequest,
+    control: PipelineControl,
+    startTime: number,
+  ): Promise<PipelineResult> {
+    const { device } = this.#memory;
+    const timings: Record<string, number> = { prepare: 0, encode: 0, denoise: 0, decode: 0 };
+    let last = startTime;
+    const lap = (phase: string) => {
+      const now = performance.now();
+      timings[phase]! += now - last;
+      last = now;
+    };
+    control.onTokenizing?.(false);
+    const prompts = this.#tokenize(request);
+    control.onTokenizing?.(true);
+    const { tokens, maxLength } = prompts;
+    const kind = this.#kind(device.target, request, prompts, this.#commonShape(request, control));
+    const { runner, generate } = await this.#memory.sessionFor(kind, control);
+    lap("prepare");
+    let result: PipelineResult | undefined;
+    await runner.run(async (queue) => {
+      const work = new Work({
+        ...{ request, control, queue, tokens, maxLength, lap },
+        encoded: this.#encoded,
+        components: componentsOf(this.#parts),
+      });
+      await generate(work);
+      await queue.finish();
+      result = { frames: work.frames, latents: work.latents, timings };
+    }, control);
+    return result!;
+  }
+
+  /**
+   * Traces the programs of a request without a device, for plans and profiles.
+   *
+   * @param passes how the prompts pass through the transformer; the best way when left out
+   */
+  trace(
+    target: Target,
+    request: PipelineRequest,
+    control: PipelineControl = {},
+    passes?: Variant["passes"],
+  ): TracedRequest {
+    const prompts = this.#tokenize(request);
+    const common = this.#commonShape(request, control);
+    const { variants, trace } = this.#kind(target, request, prompts, common);
+    return trace(variants.find((variant) => variant.passes === passes) ?? variants[0]);
+  }
+
+  /** Token ids of every prompt. */
+  #tokenize(request: PipelineRequest): PromptSizes & { readonly tokens: Work["tokens"] } {
+    const maxLength = request.maxSequenceLength ?? MAX_SEQUENCE_LENGTH;
+    const tokens = this.#family.prompts(request, this.#parts)
+      .map((prompt) => this.#parts.tokenizer.encode(prompt, { maxLength }));
+    return { tokens, maxLength, lengths: tokens.map(({ length }) => length) };
+  }
+
+  #checkSettings(request: PipelineRequest): void {
+    checkSettings(request, this.info);
+    this.#family.check?.(request, this.#parts, this.info);
+  }
+
+  #kind(
+    target: Target,
+    request: PipelineRequest,
+    prompts: PromptSizes,
+    common: CommonShape,
+  ): RequestKind<TracedRequest> {
+    const { width, height, numFrames, images = [] } = request;
+    const { passes, latents, shape: own } = this.#family.shapeOf(
+      request,
+      this.#parts,
+      prompts,
+      this.info,
+    );
+    const shape = { ...own, ...common };
+    const sides = latents ? tileSides(...latents) : [Infinity];
+    const variants = sides.flatMap((tileSide) => passes.map((passes) => ({ tileSide, passes })));
+    const makesVideos = this.info.maxFrames > 1;
+    const inputs = images.length > 0
+      ? ` from ${images.length} image${images.length > 1 ? "s" : ""}`
+      : "";
+    return {
+      key: JSON.stringify([shape, passes]),
+      variants: variants as [Variant, ...Variant[]],
+      trace: (variant) => {
+        const session = new Session(target);
+        const generate = this.#family.trace(session, this.#parts, { ...shape, ...variant });
+        const runner = new SessionRunner(session, componentsOf(this.#parts));
+        return { session, runner, generate };
+      },
+      subject: `make ${width}x${height}` +
+        (makesVideos ? ` with ${numFrames} frame${numFrames === 1 ? "" : "s"}` : "") + inputs,
+      advice: "ask for a smaller size" + (makesVideos ? " or fewer frames" : "") +
+        (images.length > 1 ? " or bring fewer images" : ""),
+    };
+  }
+
+  /** Of such requests those whose prompts all have as many tokens, the most that there can be when left out. */
+  #kindWithPrompts(
+    target: Target,
+    request: PipelineRequest,
+    maxLength = MAX_SEQUENCE_LENGTH,
+  ): RequestKind<TracedRequest> {
+    const lengths = this.#family.prompts(request, this.#parts).map(() => maxLength);
+    return this.#kind(target, request, { lengths, maxLength }, this.#commonShape(request, {}));
+  }
+
+  #commonShape({ quality }: PipelineRequest, { previews = 0 }: PipelineControl): CommonShape {
+    return {
+      hasPreviews: previews > 0,
+      ...(quality === "high" && !this.#overflows && { operands: "int8" }),
+    };
+  }
+
+  /** What a request that says nothing asks for. */
+  #usual(task: PipelineTask = this.info.defaultTask): PipelineRequest {
+    const { defaults, taskDefaults } = this.info;
+    return { ...defaults, ...taskDefaults[task], task, prompt: "", seed: 0 };
+  }
+
+  /** The least that a task can be asked for. */
+  #smallest(task: PipelineTask): PipelineRequest {
+    const { sizeMultiple: side, frameMultiple } = this.info;
+    const numFrames = task === "T2V" || task === "I2V" || task === "V2V" ? 1 + frameMultiple : 1;
+    const request = { ...this.#usual(task), width: side, height: side, numFrames };
+    return withInputs({ ...request, guidanceScale: 0, numInferenceSteps: 2 });
+  }
+
+  /** The request that a plan is made for. */
+  #planned(size: PlanRequest): PipelineRequest {
+    const { supportedTasks, defaultTask } = this.info;
+    const isVideo = size.task === undefined && (size.numFrames ?? 1) > 1;
+    const task = size.task ??
+      (isVideo && supportedTasks.includes("T2V") ? "T2V" : defaultTask);
+    const request = withInputs({ ...this.#usual(task), ...size, task });
+    this.#checkSettings(request);
+    return request;
+  }
+}
+
+/** A request with stand-ins for the inputs that its task needs. */
+function withInputs(request: PipelineRequest): PipelineRequest {
+  const { task, width, height } = request;
+  const data = new Uint8Array(width * height * 3);
+  return {
+    ...request,
+    ...(INPUTS[task] === "image" && { images: [{ width, height, data }] }),
+    ...(INPUTS[task] === "video" && { video: [data] }),
+  };
+}

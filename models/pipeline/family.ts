@@ -1,0 +1,90 @@
+/** What a model family is: its parts, what it can do, and how a result is made with it. */
+import type { z } from "zod";
+import type { Target } from "../../runtime/mod.ts";
+import type { AdaptableComponent } from "../adapters/types.ts";
+import type { FamilyFiles } from "../checkpoints/component_format.ts";
+import type { Variant } from "../memory/model_memory.ts";
+import type { Session } from "../memory/session.ts";
+import type { Parts, PartsOf, PartsTable } from "./components.ts";
+import type { Scheduler } from "../schedulers/mod.ts";
+import type { FamilyInfo, PipelineInfo, PipelineRequest } from "./types.ts";
+import type { Work } from "./work.ts";
+
+/** How long the prompts of a request are. */
+export interface PromptSizes {
+  /** Tokens of each. */
+  readonly lengths: readonly number[];
+  /** Tokens that longer ones are cut to. */
+  readonly maxLength: number;
+}
+
+/** What all requests' programs depend on, whatever the family. */
+export interface CommonShape {
+  /** Whether unfinished samples can be shown. */
+  readonly hasPreviews: boolean;
+  /** Narrowest operands of the transformer's programs; the target's when left out. */
+  readonly operands?: Target["operands"] | undefined;
+}
+
+/** What the programs of a request depend on: two requests with equal shapes share them. */
+export interface RequestShape<Own> {
+  /** Sizes, steps and switches that the family traces by; plain data. */
+  readonly shape: Own;
+  /** How the prompts may pass through the transformer, the best first. */
+  readonly passes: readonly [Variant["passes"], ...Variant["passes"][]];
+  /** Size in latents of the largest image that the autoencoder codes, where it can do so in tiles. */
+  readonly latents?: readonly [height: number, width: number];
+}
+
+/** Makes the result of a request with programs that are traced already. */
+export type Generate = (work: Work) => Promise<void>;
+
+/** See the file comment. */
+export interface Family<P extends Parts = Parts, Own = unknown> {
+  /** Pipeline classes that `model_index.json` may name. */
+  readonly classNames: readonly string[];
+  /** How its files are known where no `model_index.json` names them. */
+  readonly files: FamilyFiles;
+  /** The components, in one table. */
+  readonly parts: PartsTable;
+  /** How trainers of LoRA call the transformer and the text encoder. */
+  readonly lora: {
+    readonly transformer: Pick<AdaptableComponent, "family" | "layouts">;
+    readonly textEncoder: string;
+  };
+  /** What its models can do, with defaults and limits. */
+  info(parts: P): FamilyInfo;
+  /**
+   * Checks what all families' checks do not know of.
+   *
+   * @throws {RangeError} when the request does not fit the model
+   */
+  check?(request: PipelineRequest, parts: P, info: PipelineInfo): void;
+  /** Every prompt that is encoded, as the tokenizer takes it. */
+  prompts(request: PipelineRequest, parts: P): string[];
+  /** What a request's programs depend on. */
+  shapeOf(
+    request: PipelineRequest,
+    parts: P,
+    prompts: PromptSizes,
+    info: PipelineInfo,
+  ): RequestShape<Own>;
+  /** Traces the programs of a request, and gives what runs them. */
+  trace(session: Session, parts: P, shape: Own & CommonShape & Variant): Generate;
+}
+
+/** Gives a family its types: those of the parts come from their table, the shape's from `shapeOf`. */
+export function defineFamily<
+  T extends z.ZodType,
+  E extends z.ZodType,
+  V extends z.ZodType,
+  S extends z.ZodType,
+  Solver extends Scheduler,
+  Own,
+>(
+  family:
+    & { readonly parts: PartsTable<T, E, V, S, Solver> }
+    & Omit<Family<PartsOf<PartsTable<T, E, V, S, Solver>>, Own>, "parts">,
+): Family<PartsOf<PartsTable<T, E, V, S, Solver>>, Own> {
+  return family as unknown as Family<PartsOf<PartsTable<T, E, V, S, Solver>>, Own>;
+}

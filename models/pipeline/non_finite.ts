@@ -1,0 +1,60 @@
+/**
+ * What to say when a stage gives NaN or Inf, which a file could only show as a black image.
+ *
+ * @module
+ */
+import type { Target, Weights } from "../../runtime/mod.ts";
+
+/** Guidance that no model is used with; beyond it, the values themselves overflow. */
+const HIGH_GUIDANCE = 100;
+
+/** NaN or Inf came out where products round their factors to something narrow. */
+export class OverflowError extends Error {
+  override readonly name = "OverflowError";
+
+  /** @param operands the narrowest factors */
+  constructor(operands: Target["operands"]) {
+    super(
+      `Cannot finish: the transformer gave NaN or Inf with factors rounded to ${operands}; ` +
+        "ask for a quality below high",
+    );
+  }
+}
+
+/** Whether no value is NaN or Inf. */
+export function isFinite(values: Float32Array): boolean {
+  for (let i = 0; i < values.length; i++) {
+    if (!Number.isFinite(values[i])) return false;
+  }
+  return true;
+}
+
+/**
+ * Looks for the cause of NaN or Inf. The weights are read once more for that.
+ *
+ * @param stage what gave them, such as `the transformer`
+ * @param parts whatever had a hand in it
+ * @returns the error to throw: a `RangeError` when the request is to blame
+ */
+export function explainNonFinite(
+  stage: string,
+  parts: readonly Weights[],
+  guidanceScale: number,
+): Error {
+  const problem = `Cannot finish: ${stage} gave NaN or Inf`;
+  for (const weights of parts) {
+    const name = weights.findNonFinite();
+    if (name !== undefined) {
+      return new Error(
+        `${problem}, because tensor "${name}" in "${weights.path}" holds NaN or infinity; ` +
+          "the file is damaged, fetch it again",
+      );
+    }
+  }
+  if (guidanceScale > HIGH_GUIDANCE) {
+    return new RangeError(`${problem}, because guidanceScale is ${guidanceScale}; ask for less`);
+  }
+  return new Error(
+    `${problem}, although all weights are; lower the strength of adapters, try another seed, and run "denoise doctor" to check the GPU`,
+  );
+}

@@ -1,0 +1,109 @@
+/** The solver's steps as programs: each distinct pattern of assignments is traced once. */
+import {
+  type Call,
+  combineTo,
+  f32,
+  type InputSpec,
+  type Program,
+  type Resident,
+  slice,
+  type Tensor,
+} from "../../runtime/mod.ts";
+import type { Stage } from "../memory/session.ts";
+import type { Schedule, StateName, StepCoefficients } from "../schedulers/mod.ts";
+
+/** What a solver works on. */
+export interface SolverState {
+  /** The noisy latents, [1, ...]; each step overwrites them. */
+  readonly sample: Resident;
+  /** What the transformer gives, [n, ...]: n outputs of the shape of the sample. */
+  readonly outputs: readonly Resident[];
+}
+
+/** A pattern of assignments whose coefficients each call writes. */
+type Pattern = Program<{ readonly coefficients: InputSpec }>;
+
+/** See the file comment. */
+export class Solver {
+  readonly #schedule: Schedule;
+  /** The pattern of every step. */
+  readonly #steps: readonly Pattern[];
+
+  /** Traces the patterns of `schedule`. */
+  constructor(stage: Stage, schedule: Schedule, state: SolverState) {
+    this.#schedule = schedule;
+    const history = Array.from(
+      { length: schedule.history },
+      (_, i) => stage.tensor(`history${i}`, state.sample.shape),
+    );
+    const place = (name: StateName): Resident => {
+      if (name === "sample") return state.sample;
+      const found = history[Number(name.slice("history".length))];
+      if (found) return found;
+      throw new TypeError(
+        `Cannot trace the solver: it uses "${name}", which this pipeline does not provide`,
+      );
+    };
+    const patterns = new Map<string, Pattern>();
+    this.#steps = Array.from({ length: schedule.timesteps.length }, (_, i) => {
+      const step = schedule.step(i);
+      const name = patternOf(step);
+      const pattern = patterns.get(name) ?? tracePattern(stage, name, step, state.outputs, place);
+      patterns.set(name, pattern);
+      return pattern;
+    });
+  }
+
+  /**
+   * Step `i` of the schedule.
+   *
+   * @param weights of the outputs, whose weighted sum is the velocity
+   */
+  call(i: number, weights: readonly number[]): Call {
+    const coefficients = this.#schedule.step(i).flatMap(({ terms }) =>
+      terms.flatMap(({ tensor, scale }) =>
+        tensor === "output" ? weights.map((weight) => scale * weight) : [scale]
+      )
+    );
+    return this.#steps[i]!.call({ coefficients });
+  }
+}
+
+/** Every output by itself, of the shape of the sample. */
+export function splitOutputs(outputs: readonly Tensor[]): Tensor[] {
+  return outputs.flatMap((x) => Array.from({ length: x.dim(0) }, (_, i) => slice(x, 0, i, i + 1)));
+}
+
+/** Names a pattern by its targets and sources: steps that differ in coefficients only share it. */
+function patternOf(step: StepCoefficients): string {
+  return step.map(({ target, terms }) => `${target}=${terms.map(({ tensor }) => tensor).join("+")}`)
+    .join(" ");
+}
+
+function tracePattern(
+  stage: Stage,
+  name: string,
+  step: StepCoefficients,
+  outputs: readonly Resident[],
+  place: (name: StateName) => Resident,
+): Pattern {
+  const outputCount = outputs.reduce((sum, { shape }) => sum + shape[0]!, 0);
+  const count = step.flatMap(({ terms }) => terms)
+    .reduce((sum, { tensor }) => sum + (tensor === "output" ? outputCount : 1), 0);
+  return stage.program(
+    `solver ${name}`,
+    { coefficients: f32(count) },
+    ({ coefficients }, graph) => {
+      let first = 0;
+      for (const { target, terms } of step) {
+        const tensors = terms.flatMap(({ tensor }) =>
+          tensor === "output"
+            ? splitOutputs(outputs.map((output) => graph.use(output)))
+            : [graph.use(place(tensor))]
+        );
+        combineTo(tensors, coefficients, first, place(target));
+        first += tensors.length;
+      }
+    },
+  ) as Pattern;
+}

@@ -1,0 +1,41 @@
+/** Steps that can do without the transformer. */
+import { timestepEmbedding } from "../embeddings.ts";
+
+/** Share of the steps that give an image its shape. */
+const SHAPING_SHARE = 0.4;
+/** Change of the timestep embedding, summed since the last computed step, below which its velocity is used again. */
+const MOST_CHANGE = 0.8;
+
+/**
+ * The steps that `quality: high` takes with the velocity of the last step that was computed: those whose timestep
+ * embedding has changed little since then. The first ones, which give the image its shape, and the last one are
+ * always computed; so is every step of models that were made for a few.
+ *
+ * Source: "Timestep Embedding Tells: It's Time to Cache for Video Diffusion Model" (TeaCache, Liu et al. 2024), with
+ * the sinusoidal embedding in place of what the model makes of it, so that all is known before the first step.
+ *
+ * @param timesteps of all steps
+ * @param dim of their embeddings
+ * @returns indices of steps, in order
+ */
+export function reusingSteps(timesteps: readonly number[], dim: number): number[] {
+  const embeddings = timestepEmbedding(timesteps, dim);
+  const reused: number[] = [];
+  let change = 0;
+  for (let i = Math.ceil(SHAPING_SHARE * timesteps.length); i < timesteps.length - 1; i++) {
+    change += relativeChange(embeddings, i, dim);
+    if (i > 0 && change < MOST_CHANGE) reused.push(i);
+    else change = 0;
+  }
+  return reused;
+}
+
+/** Mean difference of row `i` to the one before, as a share of that one's mean magnitude. */
+function relativeChange(rows: Float32Array, i: number, dim: number): number {
+  let [difference, magnitude] = [0, 0];
+  for (let j = i * dim; j < (i + 1) * dim; j++) {
+    difference += Math.abs(rows[j]! - rows[j - dim]!);
+    magnitude += Math.abs(rows[j - dim]!);
+  }
+  return difference / magnitude;
+}

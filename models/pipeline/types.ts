@@ -1,0 +1,201 @@
+/** What every family's pipeline offers to the engine. */
+import type { Device, RunControl } from "../../runtime/mod.ts";
+import type { MemoryReport } from "../memory/memory_report.ts";
+import type { MemoryOptions } from "../memory/model_memory.ts";
+import type { AdaptableComponent, AppliedAdapter } from "../adapters/types.ts";
+
+/**
+ * How freely a result may be computed: `high` lets the transformer round the factors of its products where that is
+ * faster (see `Target.operands`) and some steps reuse what it gave the step before; the others never do.
+ */
+export type QualityTier = "exact" | "lossless" | "high";
+
+/**
+ * What is made from what: a picture or a clip from text, a clip that goes on from a picture, a picture changed as the
+ * text says, a clip made anew after another.
+ */
+export type PipelineTask = "T2I" | "T2V" | "I2V" | "TI2I" | "V2V";
+
+/** A picture that a request brings. */
+export interface InputImage {
+  /** Pixels per row. */
+  readonly width: number;
+  /** Number of rows. */
+  readonly height: number;
+  /** RGB, `height * width * 3` bytes. */
+  readonly data: Uint8Array;
+}
+
+/** Settings of one picture or clip; every field is filled in and checked by the pipeline. */
+export interface PipelineRequest {
+  readonly task: PipelineTask;
+  readonly prompt: string;
+  readonly negativePrompt: string;
+  /** Pixels. */
+  readonly width: number;
+  readonly height: number;
+  /** Of the clip; the tasks that make a picture give one, whatever is said here. */
+  readonly numFrames: number;
+  readonly seed: number;
+  readonly numInferenceSteps: number;
+  readonly guidanceScale: number;
+  /** Z-Image: longest that a guided velocity may be, as a share of the prompt's own; without a limit when left out. */
+  readonly guidanceLimit?: number;
+  /** Z-Image: share of the way from noise to picture after which nothing is guided; 1 when left out. */
+  readonly guidanceEnd?: number;
+  /** Prompt tokens are cut to this many. */
+  readonly maxSequenceLength?: number;
+  /** Both prompts in one pass or one after the other in half the memory; by default whichever fits. */
+  readonly guidancePasses?: "batched" | "sequential";
+  /** `lossless` when left out. */
+  readonly quality?: QualityTier;
+  /** Of I2V the first frame, of TI2I what to change or to go by; sizes as the pipeline's `imageLimits` say. */
+  readonly images?: readonly InputImage[];
+  /** Of V2V the frames of the clip, RGB, `height * width * 3` bytes; the last stands still where there are too few. */
+  readonly video?: readonly Uint8Array[];
+  /**
+   * Of V2V, and of TI2I where `taskDefaults` has one, above 0 to 1: the share of the steps that are taken, from the noise
+   * level where they begin.
+   */
+  readonly strength?: number;
+  /** In the order in which they are applied; none when left out. No other request sees them. */
+  readonly adapters?: readonly AppliedAdapter[];
+}
+
+/** What the memory of a request depends on; the model's own where it is left out. */
+export type PlanRequest = Partial<
+  Pick<
+    PipelineRequest,
+    "task" | "width" | "height" | "numFrames" | "numInferenceSteps" | "guidanceScale"
+  >
+>;
+
+/** Where a generation stands. Steps count work that the GPU has finished. */
+export interface PipelineProgress {
+  readonly stage: "encode" | "denoise" | "decode";
+  readonly step: number;
+  readonly totalSteps: number;
+}
+
+/** How a generation may be watched and stopped. */
+export interface PipelineControl extends Pick<RunControl, "isCancelled"> {
+  onProgress?(progress: PipelineProgress): void;
+  /** Takes each frame, RGB in [0, 1], as soon as it is decoded; the result then holds none. */
+  onFrame?(frame: Float32Array): void;
+  /** Takes a line for the log. */
+  onNote?(line: string): void;
+  /** Told before the prompts are cut into tokens, and after: a damaged tokenizer may take for ever. */
+  onTokenizing?(isOver: boolean): void;
+  /** How many previews are made, evenly over the steps; never more than steps. */
+  readonly previews?: number;
+  /** Takes each preview: a frame, RGB in [0, 1], as it would be if the rest of the noise were gone. */
+  onPreview?(frame: Float32Array, index: number): void;
+}
+
+/** What comes out. */
+export interface PipelineResult {
+  /** RGB in [0, 1], one array of `height * width * 3` per frame. */
+  readonly frames: Float32Array[];
+  /** Final latents in the transformer's normalised units. */
+  readonly latents: Float32Array;
+  /** Milliseconds per stage. */
+  readonly timings: Readonly<Record<string, number>>;
+}
+
+/** Defaults and bounds of a pipeline. */
+export interface PipelineDefaults {
+  readonly width: number;
+  readonly height: number;
+  readonly numFrames: number;
+  readonly fps: number;
+  readonly numInferenceSteps: number;
+  readonly guidanceScale: number;
+  readonly negativePrompt: string;
+}
+
+/** What suits one task better than the general defaults. */
+export interface PipelineTaskDefaults {
+  readonly guidanceScale?: number;
+  readonly numFrames?: number;
+  readonly strength?: number;
+}
+
+/** Given pictures that keep a size of their own. */
+export interface ImageLimits {
+  /** Both sides must be multiples of this many pixels: what is more is cut off evenly. */
+  readonly multiple: number;
+  /** Most pixels: larger pictures are scaled down before they are cut. */
+  readonly maxPixels: number;
+  /** Shortest side of a picture as it comes. */
+  readonly minSide: number;
+  /** How many times longer one side may be than the other, as it comes. */
+  readonly maxAspect: number;
+}
+
+/** What a pipeline says of itself. */
+export interface PipelineInfo {
+  /** As `model_index.json` names it. */
+  readonly className: string;
+  readonly supportedTasks: readonly PipelineTask[];
+  readonly defaultTask: PipelineTask;
+  /** Storage types of the weights. */
+  readonly precisions: Readonly<Record<"transformer" | "vae" | "textEncoder", string>>;
+  readonly defaults: PipelineDefaults;
+  readonly taskDefaults: Readonly<Partial<Record<PipelineTask, PipelineTaskDefaults>>>;
+  /** Sides must be multiples of this many pixels. */
+  readonly sizeMultiple: number;
+  /** Clips have `k * frameMultiple + 1` frames; other numbers are rounded. */
+  readonly frameMultiple: number;
+  /** Frames that the model has positions for. */
+  readonly maxFrames: number;
+  /** Most pictures of a request; 0 where it takes none. */
+  readonly maxImages: number;
+  /** How large given pictures are; where left out, they have the size of the result. */
+  readonly imageLimits?: ImageLimits;
+  /** Components that adapters can change. */
+  readonly adaptable: readonly AdaptableComponent[];
+}
+
+/** What a family says of its models; the rest of {@linkcode PipelineInfo} is the same for all. */
+export type FamilyInfo = Omit<PipelineInfo, "className" | "precisions" | "adaptable">;
+
+/** A model of any family. */
+export interface Pipeline extends Disposable {
+  readonly info: PipelineInfo;
+  /**
+   * Uploads the weights, as many as the device's memory takes.
+   *
+   * @param options how the memory is used from then on
+   * @throws {OutOfMemoryError} when not even the smallest request would fit
+   */
+  load(
+    device: Device,
+    onProgress?: (fraction: number) => void,
+    options?: MemoryOptions,
+  ): Promise<void>;
+  /**
+   * What a request would take on a device; in place of {@linkcode Pipeline.load}, for nothing is uploaded.
+   *
+   * @throws {RangeError} when the request does not fit the model
+   */
+  plan(device: Device, size: PlanRequest, options?: MemoryOptions): Promise<MemoryReport>;
+  /**
+   * Makes one picture or clip.
+   *
+   * @throws {RangeError} when the request does not fit the model
+   * @throws {DOMException} `AbortError` when cancelled
+   */
+  generate(request: PipelineRequest, control?: PipelineControl): Promise<PipelineResult>;
+  /**
+   * Brings adapters onto the device, and merges those that are to be merged, so that the next request with the same
+   * ones finds them there. Requests do it themselves otherwise.
+   *
+   * @throws {OutOfMemoryError} when they do not fit; the model is as it was then
+   */
+  prepare(adapters: readonly AppliedAdapter[]): Promise<void>;
+  /**
+   * Frees what is kept for the next request of the same kind, where that takes more than this many bytes of the
+   * device; weights and adapters stay.
+   */
+  release(bytes: number): void;
+}

@@ -1,0 +1,24 @@
+import type { Graph, InputSpec, Tensor, Weights } from "../../runtime/mod.ts";
+
+/** A text encoder as pipelines run it: several prompts at once, each padded to the same number of rows. */
+export interface TextEncoder {
+  /** What its program takes. */
+  inputs(prompts: number, rows: number): Readonly<Record<string, InputSpec>>;
+  /** The states that transformers see, [prompts, rows, width]. */
+  trace(inputs: Readonly<Record<string, Tensor>>, graph: Graph): Tensor;
+  /**
+   * What a call of the program writes.
+   *
+   * @param tokens ids of every prompt, at most `rows` each
+   */
+  values(
+    tokens: readonly (readonly number[])[],
+    rows: number,
+  ): Readonly<Record<string, ArrayLike<number>>>;
+}
+
+/** A text encoder's configuration and weights. */
+export interface TextEncoderParts<Config> {
+  readonly config: Config;
+  readonly weights: Weights;
+}

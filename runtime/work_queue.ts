@@ -1,0 +1,207 @@
+/** Running executables one after the other without letting the GPU idle in Deno's waits. */
+import type { Device } from "./device.ts";
+import {
+  cancelledError,
+  type Executable,
+  type RunControl,
+  throwIfCancelled,
+} from "./executable.ts";
+import type { Resident } from "./resident.ts";
+import { elementCount } from "./shape.ts";
+
+/** What happens on this side around queued executables. */
+export interface QueuedWork {
+  /** Work of one stage that is short together is waited for together. */
+  readonly stage?: string;
+  /** Right before the first submit: the place to write inputs. */
+  readonly before?: () => void;
+  /** f32 tensors to read back when the GPU has finished all of it. */
+  readonly reads?: readonly Resident[];
+  /**
+   * When the GPU has finished all of it, with what was read. Without reads it comes as soon as the next submits may go
+   * out: through Dawn, whose waits do not block, the GPU may still be at work then.
+   */
+  readonly finished?: (contents: readonly Float32Array<ArrayBuffer>[]) => void;
+}
+
+interface Submit {
+  readonly stage: string | undefined;
+  /** Part of a submit's budget. */
+  readonly cost: number;
+  readonly reads: readonly Resident[];
+  /** Queues the writes of streamed weights that come into use with it. */
+  readonly load?: () => void;
+  send(): void;
+  finished(contents: readonly Float32Array<ArrayBuffer>[]): void;
+}
+
+/**
+ * Work for the GPU, in order. While this thread sleeps in the wait for some submits, the GPU already works on the next
+ * ones. As many submits share a wait as one submit's budget holds, for a wait takes as long as many short ones. A
+ * segment of streamed weights has a wait of its own, so that WebGPU's copies of what is queued stay as small as two
+ * segments; it is read while the GPU works on the one before.
+ */
+export class WorkQueue {
+  readonly #device: Device;
+  readonly #control: RunControl;
+  /** At work. */
+  #sent: readonly Submit[] = [];
+  /** Encoded, to be sent as soon as those are finished. */
+  #next: Submit[] = [];
+
+  /** Empty at first. */
+  constructor(device: Device, control: RunControl = {}) {
+    this.#device = device;
+    this.#control = control;
+  }
+
+  /**
+   * Queues executables, and comes back when the queue has room for more. Without any, nothing happens: `before` and
+   * `finished` are not called either.
+   *
+   * @throws {DOMException} `AbortError` when cancelled; what was submitted is finished by then
+   */
+  async run(executables: readonly Executable[], work: QueuedWork = {}): Promise<void> {
+    for (const submit of submitsOf(this.#device, executables, work)) {
+      if (this.#next.length > 0 && !joins(this.#next, submit)) await this.#advance();
+      this.#next.push(submit);
+    }
+  }
+
+  /**
+   * Waits until everything that was queued is finished.
+   *
+   * @throws {DOMException} `AbortError` when cancelled before all of it was submitted
+   */
+  async finish(): Promise<void> {
+    while (this.#sent.length > 0 || this.#next.length > 0) await this.#advance();
+  }
+
+  /** Forgets what was not submitted yet, and waits for the rest; nothing of it is read or reported. */
+  async abandon(): Promise<void> {
+    this.#next = [];
+    if (this.#sent.length === 0) return;
+    this.#sent = [];
+    await this.#device.wait();
+  }
+
+  /** Sends what is next, after a wait for what was sent before. */
+  async #advance(): Promise<void> {
+    const [sent, next] = [this.#sent, this.#next];
+    this.#next = [];
+    // Before the wait: Deno's blocks this thread, and the writes wait in the queue behind what is at work.
+    for (const { load } of next) load?.();
+    const send = () => {
+      this.#sent = next;
+      next.forEach((submit) => submit.send());
+    };
+    if (sent.length === 0) {
+      throwIfCancelled(this.#control);
+      return send();
+    }
+    const last = sent.at(-1)!;
+    const others = last.reads.length > 0 ? sent.slice(0, -1) : sent;
+    let isCancelled = false;
+    const proceed = () => {
+      this.#sent = [];
+      for (const submit of others) submit.finished([]);
+      isCancelled = next.length > 0 && (this.#control.isCancelled?.() ?? false);
+      if (!isCancelled) send();
+    };
+    if (last.reads.length > 0) last.finished(await readAll(this.#device, last.reads, proceed));
+    else await this.#device.wait(proceed);
+    if (isCancelled) throw cancelledError();
+  }
+}
+
+/** One step of a sequence. */
+export interface Run extends QueuedWork {
+  /** Run in this order. */
+  readonly programs: readonly Executable[];
+}
+
+/**
+ * Runs a sequence to its end; see {@linkcode WorkQueue}.
+ *
+ * @param runs drawn ahead of the GPU
+ * @throws {DOMException} `AbortError` when cancelled; what was submitted is finished by then
+ */
+export async function runSequence(
+  device: Device,
+  runs: Iterable<Run>,
+  control: RunControl = {},
+): Promise<void> {
+  throwIfCancelled(control);
+  const queue = new WorkQueue(device, control);
+  try {
+    for (const { programs, ...work } of runs) await queue.run(programs, work);
+    await queue.finish();
+  } catch (error) {
+    await queue.abandon();
+    throw error;
+  }
+}
+
+/** Whether a submit may share the wait of others. */
+function joins(group: readonly Submit[], { stage, load, cost }: Submit): boolean {
+  const last = group.at(-1)!;
+  return last.reads.length === 0 && stage !== undefined && last.stage === stage && !load &&
+    group.reduce((sum, submit) => sum + submit.cost, cost) <= 1;
+}
+
+/**
+ * The submits of executables. Short ones share the submit of the one before. Each is encoded when it is drawn and not
+ * before: WebGPU holds 0.1 MB for every command buffer that waits, and keeps that for the device's life.
+ */
+function* submitsOf(
+  device: Device,
+  executables: readonly Executable[],
+  { stage, before, reads = [], finished }: QueuedWork,
+): Generator<Submit, undefined> {
+  const groups: { encoders: (() => GPUCommandBuffer)[]; cost: number; load?: () => void }[] = [];
+  for (const executable of executables) {
+    executable.submits.forEach((_, i) => {
+      const encode = () => executable.encode(i);
+      const cost = executable.costs[i]!;
+      const last = groups.at(-1);
+      if (executable.segmentFrom(i)) {
+        groups.push({ encoders: [encode], cost, load: () => executable.loadWeights(i) });
+      } else if (last && executable.submits.length === 1) {
+        last.encoders.push(encode);
+        last.cost += cost;
+      } else groups.push({ encoders: [encode], cost });
+    });
+  }
+  for (const [i, { encoders, cost, load }] of groups.entries()) {
+    const commands = encoders.map((encode) => encode());
+    const isLast = i === groups.length - 1;
+    yield {
+      stage,
+      cost,
+      reads: isLast ? reads : [],
+      ...(load && { load }),
+      send: () => {
+        if (i === 0) before?.();
+        device.submit(commands);
+      },
+      finished: (contents) => {
+        if (isLast) finished?.(contents);
+      },
+    };
+  }
+  return undefined;
+}
+
+async function readAll(
+  device: Device,
+  residents: readonly Resident[],
+  next: () => void,
+): Promise<Float32Array<ArrayBuffer>[]> {
+  const bytes = await device.read(residents.flatMap(({ windows }) => windows), next);
+  let start = 0;
+  return residents.map(({ byteLength, shape }) => {
+    const values = new Float32Array(bytes.buffer, start, elementCount(shape));
+    start += byteLength;
+    return values;
+  });
+}
