@@ -10,12 +10,18 @@ import { badRequest } from "./errors.ts";
 const MAX_NAMES = 32;
 const MAX_HEADER_LENGTH = 1024;
 
+/** Fields by the other spelling that the specification has for them. */
+const SPELLINGS: ReadonlyMap<string, string> = new Map([
+  ["output-quality", "output_quality"],
+  ["output-compression", "output_compression"],
+]);
+
 /** Nested objects whose members count as fields of the body. */
 const ENVELOPES = ["extra_body", "extra_json", "extra_params"] as const;
 
 /**
  * Lifts the members of `extra_body`, `extra_json` and `extra_params` into the body; what the body
- * says itself wins.
+ * says itself wins. Fields get the names that the schemas have for them.
  *
  * @param body a JSON object
  * @returns a new object without the three
@@ -29,6 +35,11 @@ export function flattenExtras(body: Readonly<Record<string, unknown>>): Record<s
     for (const [key, value] of Object.entries(readEnvelope(name, body[name]))) {
       if (!flat.has(key)) flat.set(key, value);
     }
+  }
+  for (const [spelling, name] of SPELLINGS) {
+    if (!flat.has(spelling)) continue;
+    if (!flat.has(name)) flat.set(name, flat.get(spelling));
+    flat.delete(spelling);
   }
   // As a key of an object it would become its prototype, and lend it fields that nobody checked.
   flat.delete("__proto__");

@@ -32,6 +32,9 @@ const TASKS: Readonly<Record<TaskType, TaskTraits>> = {
 
 const OUTPUT_TYPES: readonly OutputType[] = ["IMAGE", "VIDEO", "MESH", "ACTION"];
 
+/** What remains of tasks that may do without an image where none is given. */
+const FROM_TEXT_ALONE: Readonly<Partial<Record<TaskType, TaskType>>> = { TI2I: "T2I", TI2V: "T2V" };
+
 /** Every task, in the order of the enumeration. */
 export const TASK_TYPES: readonly [TaskType, ...TaskType[]] = Object.keys(TASKS) as [
   TaskType,
@@ -71,7 +74,7 @@ export interface TaskSupport {
 export function resolveTask(query: TaskQuery, model: TaskSupport): TaskType {
   const task = chooseTask(query, model);
   checkInputs(task, query, model);
-  return task;
+  return withoutImage(task, query, model);
 }
 
 /**
@@ -145,8 +148,9 @@ function chooseTask(query: TaskQuery, model: TaskSupport): TaskType {
     );
   }
   if (candidates.length === 1) return only;
-  const compatible = candidates.filter((task) => fits(TASKS[task], query));
-  if (compatible.includes(model.taskType)) return model.taskType;
+  const fitting = candidates.filter((task) => fits(TASKS[task], query));
+  if (fitting.includes(model.taskType)) return model.taskType;
+  const compatible = [...new Set(fitting.map((task) => withoutImage(task, query, model)))];
   const [sole] = compatible;
   if (sole === undefined) {
     // Each of them then says what is wrong with the inputs; the default says it best.
@@ -159,6 +163,12 @@ function chooseTask(query: TaskQuery, model: TaskSupport): TaskType {
     );
   }
   return sole;
+}
+
+/** What a task that may have an image comes to where there is none. */
+function withoutImage(task: TaskType, { hasImage }: TaskQuery, model: TaskSupport): TaskType {
+  const remaining = hasImage ? undefined : FROM_TEXT_ALONE[task];
+  return remaining && model.supportedTaskTypes.includes(remaining) ? remaining : task;
 }
 
 function fits({ needs, accepts }: TaskTraits, { hasImage, hasVideo }: TaskQuery): boolean {

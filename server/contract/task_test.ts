@@ -12,7 +12,28 @@ interface Case {
 
 const CASES: Case[] = [
   { title: "the only one of its output", supported: ["T2V", "T2I"], expected: "T2I" },
-  { title: "the default among several", supported: ["TI2I", "T2I"], expected: "TI2I" },
+  {
+    title: "the default among several",
+    supported: ["TI2I", "I2I"],
+    query: { hasImage: true },
+    expected: "TI2I",
+  },
+  {
+    title: "one of two that are the same without an image",
+    supported: ["T2V", "TI2I", "T2I"],
+    expected: "T2I",
+  },
+  {
+    title: "text alone for a task that may have an image, and has none",
+    supported: ["TI2I", "T2I"],
+    query: { taskType: "TI2I" },
+    expected: "T2I",
+  },
+  {
+    title: "a task that may have an image, where there is none for text alone",
+    supported: ["TI2I", "I2I"],
+    expected: "TI2I",
+  },
   {
     title: "the only compatible one beside a default that is not",
     supported: ["I2I", "T2I"],
@@ -75,7 +96,7 @@ const CASES: Case[] = [
     expected: "Cannot do T2V: it takes no input image; this model does ['T2V', 'V2V']",
   },
   {
-    title: "no nothing where each of several needs an input",
+    title: "no request without inputs where each task needs one",
     supported: ["I2V", "V2V"],
     query: { output: "VIDEO" },
     expected: "Cannot do I2V: it needs an input image, and there is none",

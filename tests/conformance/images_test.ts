@@ -308,10 +308,6 @@ Deno.test(`POST ${PATH} on a model without image output says what it can do`, as
       ["I2I"],
       "Cannot do I2I: it needs an input image, and there is none; send 'image' or 'url' to /v1/images/edits",
     ],
-    [
-      ["TI2I", "T2I", "T2V"],
-      "Specify task_type for this request; compatible tasks: ['TI2I', 'T2I']",
-    ],
   ];
   for (const [supportedTaskTypes, message] of cases) {
     const info = { supportedTaskTypes, taskType: supportedTaskTypes.at(-1)! };
@@ -320,6 +316,16 @@ Deno.test(`POST ${PATH} on a model without image output says what it can do`, as
     assert.equal(response.status, 400);
     assert.ok((await response.json()).detail.startsWith(message));
   }
+});
+
+Deno.test(`POST ${PATH} takes a task that may do without an image as one from text alone`, async () => {
+  const info = { supportedTaskTypes: ["T2V", "TI2I", "T2I"], maxImages: 1 } as const;
+  await using service = await testService({ engine: new FakeEngine({ info }) });
+  for (const fields of [{}, { task_type: "ti2i" }]) {
+    const response = await service.post(PATH, { prompt: "a", ...fields });
+    assert.equal(response.status, 200, await response.text());
+  }
+  assert.deepEqual(service.engine.requests.map(({ taskType }) => taskType), ["T2I", "T2I"]);
 });
 
 Deno.test(`POST ${PATH} rewrites the prompt once for all pictures when asked to`, async () => {
@@ -450,6 +456,22 @@ Deno.test(`POST ${PATH} writes the same PNG whatever the output quality, and nam
   assert.deepEqual(await make({ output_quality: "default" }), [null, plain]);
   assert.deepEqual(await make({ output_quality: "low" }), ["output_quality", plain]);
   assert.deepEqual(await make({ output_compression: 100 }), ["output_compression", plain]);
+});
+
+Deno.test(`POST ${PATH} knows output-quality and output-compression by their other spelling`, async () => {
+  await using service = await testService();
+  const make = async (fields: Record<string, unknown>) => {
+    const response = await service.post(PATH, { prompt: "a", seed: 1, size: "256x256", ...fields });
+    assert.equal(response.headers.get("x-ignored-fields"), null);
+    return (await response.json()).data[0].b64_json;
+  };
+  const [low, least] = [
+    await make({ output_quality: "low" }),
+    await make({ output_compression: 0 }),
+  ];
+  assert.notEqual(low, least);
+  assert.equal(await make({ "output-quality": "low" }), low);
+  assert.equal(await make({ extra_body: { "output-compression": "0" } }), least);
 });
 
 Deno.test(`POST ${PATH} names what changes nothing this time`, async () => {
