@@ -80,6 +80,10 @@ function serveCommand(onStatus: OnStatus): Command {
       new Option("--cors-origin <origin>", "origin whose pages may call, or *; may be repeated")
         .argParser(collect).default([], "this machine"),
     )
+    .addOption(
+      new Option("--allowed-host <name>", "name by which clients may call; may be repeated")
+        .argParser(collect).default([], "those of the address"),
+    )
     .option(
       "--default-seed <seed>",
       "seed of requests without one (default: a new one)",
@@ -101,6 +105,12 @@ function serveCommand(onStatus: OnStatus): Command {
         "--lora-dir <folder>",
         "folder whose adapters clients may name; may be repeated",
       ).argParser(collect).default([], "the model's folder and the hub cache"),
+    )
+    .addOption(
+      flag(
+        "--allow-hub-loras",
+        "fetch adapters from the hub that clients name, without your token",
+      ),
     )
     .option("--lora-cache-size <memory>", "adapters kept in memory (default: 2G)", memory)
     .addOption(

@@ -6,7 +6,7 @@
 
 import { readFile } from "node:fs/promises";
 import { BUNDLED_MODEL, type MergeMode, type ModelParts, serve } from "../mod.ts";
-import { createLog, type Log, type LogFormat, readS3Settings } from "../server/mod.ts";
+import { createLog, isLoopback, type Log, type LogFormat, readS3Settings } from "../server/mod.ts";
 import { type DeviceFlags, deviceOptions } from "./device_flags.ts";
 import { describeFailure, UsageError } from "./failure.ts";
 import type { LoraFlag } from "./flags.ts";
@@ -52,6 +52,8 @@ export interface ServeFlags extends DeviceFlags, ModelParts {
   maxQueue: number;
   /** Origins whose pages may call. */
   corsOrigin: string[];
+  /** Names by which clients may call. */
+  allowedHost: string[];
   /** Whether a field without effect is an error. */
   strictFields?: boolean;
   /** Whether `/metrics` answers. */
@@ -62,6 +64,8 @@ export interface ServeFlags extends DeviceFlags, ModelParts {
   lora?: LoraFlag[];
   /** Folders whose adapters clients may name; the default ones when there is none. */
   loraDir: string[];
+  /** Whether clients may name adapters of the hub. */
+  allowHubLoras?: boolean;
   /** Most bytes of adapters kept in memory. */
   loraCacheSize?: number;
   /** How adapters are brought in where nobody says. */
@@ -111,6 +115,7 @@ export async function runServe(flags: ServeFlags): Promise<number> {
     settings: {
       apiKeys: flags.apiKey,
       corsOrigins: flags.corsOrigin,
+      allowedHosts: flags.allowedHost,
       strictFields: flags.strictFields === true,
       retainMs: flags.retain,
       enableMetrics: flags.enableMetrics === true,
@@ -118,6 +123,7 @@ export async function runServe(flags: ServeFlags): Promise<number> {
       loraMergeMode: flags.loraMergeMode,
       ...(flags.publicUrl === undefined ? {} : { publicUrl: flags.publicUrl }),
       ...(flags.defaultSeed === undefined ? {} : { defaultSeed: flags.defaultSeed }),
+      allowHubLoras: flags.allowHubLoras === true,
       ...(flags.loraDir.length === 0 ? {} : { loraFolders: flags.loraDir }),
     },
   });
@@ -162,8 +168,7 @@ export function notes(flags: ServeFlags): string[] {
   if (flags.resumeJobs === true && flags.outputPath === "") {
     lines.push('Note: --resume-jobs has no effect with --output-path "": no records are kept');
   }
-  const isOpen = !/^(?:127\.|localhost$|::1$)/.test(flags.host);
-  if (isOpen && flags.apiKey.length === 0) {
+  if (!isLoopback(flags.host) && flags.apiKey.length === 0) {
     lines.push(
       `Warning: everybody who reaches ${flags.host} can use this server; give it an --api-key`,
     );

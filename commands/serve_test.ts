@@ -13,6 +13,7 @@ const FLAGS: ServeFlags = {
   loraMergeMode: "auto",
   maxQueue: 64,
   corsOrigin: [],
+  allowedHost: [],
   numGpus: 1,
   ulyssesDegree: 1,
   ringDegree: 1,

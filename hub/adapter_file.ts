@@ -162,9 +162,18 @@ export function chooseAdapter(
   return files.filter(({ path }) => path === chosen || path === settings);
 }
 
-async function findHubAdapter(
+/**
+ * Finds an adapter in the cache. Nothing is fetched.
+ *
+ * @param adapter repository and file
+ * @param cacheFolder the cache; that of the environment when left out
+ * @returns absolute path of a file
+ * @throws {Deno.errors.NotFound} when it is not there
+ * @throws {TypeError} when the repository has several, and none was named
+ */
+export async function findHubAdapter(
   { id, file }: HubAdapter,
-  cacheFolder: string | undefined,
+  cacheFolder?: string,
 ): Promise<string> {
   const snapshot = await findSnapshot(id, cacheFolder === undefined ? {} : { cacheFolder });
   const folder = resolve(snapshot.path);

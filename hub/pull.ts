@@ -32,6 +32,10 @@ export interface PullOptions {
   readonly include?: readonly string[];
   /** Chooses files where no patterns do; what the model needs when left out. */
   readonly choose?: (id: string, files: readonly HubFile[]) => readonly HubFile[];
+  /** Most bytes of what is chosen; any number when left out. */
+  readonly maxBytes?: number;
+  /** Bytes of the disk that stay free; none when left out. */
+  readonly minFreeBytes?: number;
   /** Hub and cache; those of the environment when left out. */
   readonly settings?: HubSettings;
   /** Told often. */
@@ -67,7 +71,7 @@ const LIST_ATTEMPTS = 4;
  * @returns where they are
  * @throws {TypeError} when the id is none
  * @throws {HubError} when the hub refuses, or files are not what it says they are
- * @throws {RangeError} when no file, or no single model, is meant
+ * @throws {RangeError} when no file, or no single model, is meant, or what is meant is too large
  * @throws {Error} when offline, the disk is too small, or the connection fails again and again
  */
 export async function pullModel(id: string, options: PullOptions = {}): Promise<PulledModel> {
@@ -83,8 +87,13 @@ export async function pullModel(id: string, options: PullOptions = {}): Promise<
   const { include, choose = chooseFiles } = options;
   const chosen = include ? chooseFiles(id, files, include) : choose(id, files);
   const totalBytes = chosen.reduce((sum, { size }) => sum + size, 0);
+  if (options.maxBytes !== undefined && totalBytes > options.maxBytes) {
+    throw new RangeError(
+      `Cannot fetch ${id}: its files have ${totalBytes} bytes, and at most ${options.maxBytes} are taken`,
+    );
+  }
   await Deno.mkdir(join(folder, "blobs"), { recursive: true });
-  await checkDisk(id, folder, chosen);
+  await checkDisk(id, folder, chosen, options.minFreeBytes ?? 0);
   const speed = new Speedometer(totalBytes, options.onProgress);
   const stop = new AbortController();
   const control = {
@@ -147,7 +156,12 @@ async function listFiles(
 }
 
 /** Refuses what the disk cannot hold, before the first byte. */
-async function checkDisk(id: string, folder: string, files: readonly HubFile[]): Promise<void> {
+async function checkDisk(
+  id: string,
+  folder: string,
+  files: readonly HubFile[],
+  minFreeBytes: number,
+): Promise<void> {
   let missing = 0;
   for (const { hash, size } of files) {
     const have = await Promise.all(
@@ -159,12 +173,14 @@ async function checkDisk(id: string, folder: string, files: readonly HubFile[]):
   }
   const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;
-  if (missing <= free) return;
+  if (missing + minFreeBytes <= free) return;
   const gigabytes = (bytes: number) => `${(bytes / 1e9).toFixed(1)} GB`;
   throw new Error(
     `Cannot fetch ${id}: ${gigabytes(missing)} are missing, the disk of ${folder} has ${
       gigabytes(free)
-    } free; make room, or name another place in HF_HOME`,
+    } free${
+      minFreeBytes > 0 ? `, of which ${gigabytes(minFreeBytes)} are to stay so` : ""
+    }; make room, or name another place in HF_HOME`,
   );
 }
 

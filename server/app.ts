@@ -12,6 +12,7 @@ import { matchedRoutes } from "hono/route";
 import type { Engine } from "../engine/types.ts";
 import { type Ffmpeg, findFfmpeg } from "../media/video/mod.ts";
 import { checkKey } from "./auth.ts";
+import { BodyMemory } from "./body_memory.ts";
 import { ApiError } from "./contract/errors.ts";
 import { EngineState } from "./engine_state.ts";
 import type { PromptEnhancer } from "./enhancer.ts";
@@ -22,6 +23,7 @@ import type { Log } from "./log.ts";
 import { LoraFiles } from "./loras/lora_files.ts";
 import { ServerLoras } from "./loras/server_loras.ts";
 import { ServiceMetrics } from "./metrics/service_metrics.ts";
+import { allowedOrigin, checkOrigin } from "./origin.ts";
 import { toApiError } from "./respond.ts";
 import { mountAbsent } from "./routes/absent.ts";
 import { mountDiscovery } from "./routes/discovery.ts";
@@ -56,6 +58,8 @@ export interface AppOptions {
   ffmpeg?: Ffmpeg;
   /** Holds the files of requests; a folder of the system's when left out. */
   inputRoot?: string;
+  /** Address that the app is bound to: on a loopback one it answers to no other names. */
+  host?: string;
   /** Takes lines for the log. */
   log?: Log;
 }
@@ -90,7 +94,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
   };
   const log = options.log ?? (() => {});
   const { loraFolders: folders, namedLoras: named, loraMergeMode } = shared.settings;
-  const files = new LoraFiles({ folders, named, log });
+  const files = new LoraFiles({ folders, named, allowHub: shared.settings.allowHubLoras, log });
   const queue = options.jobs?.queue ?? new JobQueue(store, { maxQueue: DEFAULT_MAX_QUEUE });
   const services: Services = {
     ...shared,
@@ -103,6 +107,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
     log,
   };
   const { settings } = services;
+  const bodies = new BodyMemory(settings.maxBodyMemory);
   const app: App = new Hono<AppEnv>();
   queue.onEnd((id) => void noteEnd(id, services).catch(() => {}));
 
@@ -114,7 +119,13 @@ export function createService(options: AppOptions): { app: App; services: Servic
     // Where no key is asked for, all clients may send the same one, or each time another.
     const key = settings.apiKeys.length > 0 ? c.req.header("authorization") : undefined;
     c.set("client", key ?? c.env?.remoteAddress ?? "");
-    await next();
+    const share = bodies.open();
+    c.set("share", share);
+    try {
+      await next();
+    } finally {
+      share.release();
+    }
     c.res.headers.set("x-request-id", requestId);
     const elapsed = performance.now() - since;
     const ms = Math.round(elapsed);
@@ -139,6 +150,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
     maxAge: 600,
   }));
   app.use((c, next) => {
+    checkOrigin(c.req.raw, { ...settings, ...(options.host ? { host: options.host } : {}) });
     checkKey(c.req.raw, settings.apiKeys);
     return next();
   });
@@ -189,11 +201,4 @@ async function noteEnd(id: string, { store, metrics, log }: Services): Promise<v
 function routeOf(c: Context<AppEnv>): string | undefined {
   const path = matchedRoutes(c).at(-1)?.path;
   return path === "/*" ? undefined : path;
-}
-
-/** Pages from this machine may call, and those that the server was told of. */
-function allowedOrigin(origin: string, allowed: readonly string[]): string | null {
-  if (allowed.includes("*")) return "*";
-  const isLocal = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/.test(origin);
-  return isLocal || allowed.includes(origin) ? origin : null;
 }

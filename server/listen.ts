@@ -5,20 +5,25 @@
  * @module
  */
 
-import type { Server } from "node:http";
+import type { Server, ServerResponse } from "node:http";
 import { createAdaptorServer, type HttpBindings } from "@hono/node-server";
+import { watchAccepting } from "./accept_watch.ts";
+import { type ConnectionLimits, Connections, DEFAULT_LIMITS } from "./connections.ts";
+import { BODY_DEADLINE_MS } from "./inputs/pace.ts";
 import type { App } from "./services.ts";
 import type { Log } from "./log.ts";
 
-/** Where to listen. */
-export interface ListenOptions {
+/** Where to listen, and to how many. */
+export interface ListenOptions extends ConnectionLimits {
   /** Address to bind; `127.0.0.1` when left out. */
   host?: string;
   /** Port to bind; {@link DEFAULT_PORT} when left out, 0 for any that is free. */
   port?: number;
   /** Whether a port in use is an error; else a free one is taken. */
   strictPorts?: boolean;
-  /** Is told of a port that is not the one asked for. */
+  /** Time between two looks whether it still accepts, in milliseconds; 10 s when left out. */
+  watchMs?: number;
+  /** Is told of a port that is not the one asked for, and of too many connections. */
   log: Log;
 }
 
@@ -32,6 +37,8 @@ export interface Listener {
   close(graceMs: number): Promise<void>;
 }
 
+/** Address of a server that was told none. */
+export const DEFAULT_HOST = "127.0.0.1";
 /** Port of a server that was told none. */
 export const DEFAULT_PORT = 30000;
 
@@ -47,22 +54,35 @@ const NEXT_PORTS = 20;
  * @throws {Error} when the address cannot be bound
  */
 export async function listen(app: App, options: ListenOptions): Promise<Listener> {
-  const { host = "127.0.0.1", port: wanted = DEFAULT_PORT, strictPorts = false } = options;
+  const { host = DEFAULT_HOST, port: wanted = DEFAULT_PORT, strictPorts = false } = options;
   const next = Array.from({ length: NEXT_PORTS }, (_, index) => wanted + 1 + index);
   const more = wanted === 0 || strictPorts ? [] : [...next.filter((port) => port < 65536), 0];
   for (const port of [wanted, ...more]) {
-    const server = answering(app);
+    const { server, connections } = answering(app, options);
     try {
-      const bound = await bind(server, host, port);
+      const { backlog } = connections;
+      const bound = await bind(server, { host, port, backlog });
       if (port !== wanted) {
         options.log(`Port ${wanted} is in use: listening on ${bound.port} instead`);
       }
+      const stopWatching = watchAccepting(server, {
+        address: bound.address,
+        port: bound.port,
+        backlog,
+        log: options.log,
+        ...(options.watchMs === undefined ? {} : { everyMs: options.watchMs }),
+      });
       return {
         url: `http://${reachable(bound.address)}:${bound.port}`,
         port: bound.port,
-        close: (graceMs) => close(server, graceMs),
+        close: async (graceMs) => {
+          stopWatching();
+          await close(server, graceMs);
+          connections.stop();
+        },
       };
     } catch (error) {
+      connections.stop();
       const isInUse = error instanceof Error && "code" in error && error.code === "EADDRINUSE";
       if (isInUse && more.length > 0) continue;
       if (isInUse) {
@@ -83,8 +103,12 @@ export async function listen(app: App, options: ListenOptions): Promise<Listener
   throw new Error(`Cannot listen on ${host}: no port is free`);
 }
 
-/** A server that leaves limits on time to those who read the bodies. */
-function answering(app: App): Server {
+/** A server with bounds on its connections; how fast a body comes is for those who read it. */
+function answering(
+  app: App,
+  { log, ...limits }: ListenOptions,
+): { server: Server; connections: Connections } {
+  const { headMs, keepAliveMs } = { ...DEFAULT_LIMITS, ...limits };
   const server = createAdaptorServer({
     fetch: (request, env) => {
       const { incoming, outgoing } = env as HttpBindings;
@@ -93,25 +117,33 @@ function answering(app: App): Server {
       outgoing.once("close", () => outgoing.writableFinished || gone.abort());
       Object.defineProperty(request, "signal", { value: gone.signal });
       const address = incoming.socket.remoteAddress;
-      return app.fetch(request, address === undefined ? {} : { remoteAddress: address });
+      return app.fetch(request, {
+        ...(address === undefined ? {} : { remoteAddress: address }),
+        openStream: () => connections.openStream(outgoing as ServerResponse),
+      });
     },
     overrideGlobalObjects: false,
+    serverOptions: {
+      headersTimeout: headMs,
+      keepAliveTimeout: keepAliveMs,
+      // Whoever reads a body gives up before, and says why.
+      requestTimeout: BODY_DEADLINE_MS + headMs,
+      connectionsCheckingInterval: Math.min(5000, headMs),
+    },
   }) as Server;
-  server.requestTimeout = 0;
-  server.keepAliveTimeout = 0;
-  return server;
+  const connections = new Connections(server, limits, log);
+  return { server, connections };
 }
 
 /** Binds; refuses an empty address, which node would take for all of them. */
 async function bind(
   server: Server,
-  host: string,
-  port: number,
+  place: { host: string; port: number; backlog: number },
 ): Promise<{ address: string; port: number }> {
-  if (host === "") throw new Error("the address is empty");
+  if (place.host === "") throw new Error("the address is empty");
   const bound = Promise.withResolvers<void>();
   server.once("error", bound.reject);
-  server.listen({ host, port }, bound.resolve);
+  server.listen(place, bound.resolve);
   await bound.promise;
   server.off("error", bound.reject);
   const address = server.address();

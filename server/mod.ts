@@ -33,6 +33,7 @@ export { JobQueue, type JobQueueOptions } from "./jobs/job_queue.ts";
 export type { JobStore } from "./jobs/job_store.ts";
 export { openJobStore } from "./jobs/open_store.ts";
 export { DEFAULT_PORT } from "./listen.ts";
+export { isLoopback } from "./origin.ts";
 export {
   createLog,
   type Log,

@@ -35,12 +35,18 @@ export function toApiError(
   if (error instanceof DOMException && error.name === "AbortError") {
     return new ApiError(499, "Cannot finish the request: it was cancelled", { code: "cancelled" });
   }
-  log(`${requestId} failed: ${describe(error)}`, { level: "error", request_id: requestId });
+  const { sentence, stack } = describe(error);
+  log(`${requestId} failed: ${sentence}`, {
+    level: "error",
+    request_id: requestId,
+    ...(stack === undefined ? {} : { stack }),
+  });
   return internalError(requestId);
 }
 
 /** A sentence of ours says it all; of anything else the stack is needed to find the defect. */
-function describe(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  return error.message.startsWith("Cannot ") ? error.message : error.stack ?? error.message;
+function describe(error: unknown): { sentence: string; stack?: string | undefined } {
+  if (!(error instanceof Error)) return { sentence: String(error) };
+  const isOurs = error.message.startsWith("Cannot ");
+  return isOurs ? { sentence: error.message } : { sentence: String(error), stack: error.stack };
 }

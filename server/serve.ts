@@ -17,7 +17,7 @@ import { watchNeighbours } from "./jobs/neighbours.ts";
 import { openJobStore } from "./jobs/open_store.ts";
 import type { ServerLoras } from "./loras/server_loras.ts";
 import type { StartLora } from "./loras/start_loras.ts";
-import { listen, type Listener } from "./listen.ts";
+import { DEFAULT_HOST, listen, type Listener } from "./listen.ts";
 import type { Log } from "./log.ts";
 import { resumeJobs } from "./resume.ts";
 import { startSweeping } from "./retention.ts";
@@ -114,6 +114,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     jobs: { store, queue },
     inputRoot,
     log,
+    host: options.host ?? DEFAULT_HOST,
     ...(options.settings ? { settings: options.settings } : {}),
     ...(options.enhancer ? { enhancer: options.enhancer } : {}),
     ...(storage ? { storage } : {}),

@@ -5,6 +5,7 @@
  */
 
 import type { Hono } from "hono";
+import type { BodyShare } from "./body_memory.ts";
 import type { EngineState } from "./engine_state.ts";
 import type { PromptEnhancer } from "./enhancer.ts";
 import type { ServerLoras } from "./loras/server_loras.ts";
@@ -53,6 +54,8 @@ export interface AppEnv {
     requestId: string;
     /** Who sends it, as far as turns are concerned. */
     client: string;
+    /** Its part of the memory for bodies. */
+    share: BodyShare;
     /** Id of the job that it made. */
     job?: string;
   };
@@ -60,6 +63,8 @@ export interface AppEnv {
   Bindings: {
     /** Address of the other end. */
     remoteAddress?: string;
+    /** Takes a place for an event stream until its connection closes; false when there is none. */
+    openStream?: () => boolean;
   };
 }
 

@@ -21,10 +21,14 @@ export interface ServerSettings {
   corsOrigins: readonly string[];
   /** Seed of a request that names none; a new one is drawn for each where this is left out. */
   defaultSeed?: number;
+  /** Names by which clients may call the server, besides those of its address; `*` for any. */
+  allowedHosts: readonly string[];
   /** Whether a field without effect is an error. */
   strictFields: boolean;
   /** Largest JSON body in bytes. */
   maxBodyBytes: number;
+  /** Memory that the bodies of all requests may take together, in bytes. */
+  maxBodyMemory: number;
   /** How much a form may hold. */
   formLimits: FormLimits;
   /** Whether addresses of private networks may be fetched for clients. */
@@ -39,6 +43,8 @@ export interface ServerSettings {
   loraFolders: readonly string[];
   /** Files of adapters by names that clients may give in place of their paths. */
   namedLoras: Readonly<Record<string, string>>;
+  /** Whether adapters are fetched from a hub because a client names them. */
+  allowHubLoras: boolean;
   /** How adapters are brought in where a request does not say. */
   loraMergeMode: MergeMode;
 }
@@ -49,15 +55,23 @@ export const DEFAULT_SETTINGS: Readonly<ServerSettings> = {
   servedModelName: "bundled",
   apiKeys: [],
   corsOrigins: [],
+  allowedHosts: [],
   strictFields: false,
   maxBodyBytes: 32 * 2 ** 20,
-  formLimits: { maxFileBytes: 256 * 2 ** 20, maxFiles: 16, maxFieldBytes: 28 * 2 ** 20 },
+  maxBodyMemory: 256 * 2 ** 20,
+  formLimits: {
+    maxFileBytes: 256 * 2 ** 20,
+    maxFiles: 16,
+    maxFieldBytes: 28 * 2 ** 20,
+    maxBytes: 512 * 2 ** 20,
+  },
   allowPrivateUrls: false,
   retainMs: 7 * 24 * 60 * 60 * 1000,
   enableMetrics: false,
   numGpus: 1,
   loraFolders: [],
   namedLoras: {},
+  allowHubLoras: false,
   loraMergeMode: "auto",
 };
 

@@ -31,6 +31,7 @@ export interface ErrorBody {
 export type ErrorStatus =
   | 400
   | 401
+  | 403
   | 404
   | 405
   | 408

@@ -6,6 +6,7 @@
 
 import type { z } from "zod";
 import { fieldNodes, typesOf } from "../contract/scalars.ts";
+import { JsonTally } from "../json_tally.ts";
 
 /**
  * Brings the texts of a form into the shape of a body: a field that came several times is a list where the schema has
@@ -35,6 +36,8 @@ export function formBody(
 
 function readText(text: string, types: ReadonlySet<string>): unknown {
   if (!types.has("object") && !types.has("array")) return text;
+  // Checking it says what is wrong with a text where a list should be.
+  if (new JsonTally().add(new TextEncoder().encode(text)) !== undefined) return text;
   try {
     const value = JSON.parse(text);
     return typeof value === "object" ? value : text;

@@ -4,14 +4,17 @@
  * @module
  */
 
-import { Readable } from "node:stream";
-import { finished, pipeline } from "node:stream/promises";
-import { Busboy, type BusboyHeaders, type BusboyInstance } from "@fastify/busboy";
+import type { Readable } from "node:stream";
+import { finished } from "node:stream/promises";
+// @ts-types="./busboy.d.ts"
+import busboy, { type Busboy } from "busboy";
+import type { BodyShare } from "../body_memory.ts";
 import { shorten } from "../contract/checks.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import { storageFailed } from "../storage/write_error.ts";
-import { limitIdle } from "./idle.ts";
+import { ClosingBoundary, readBoundary } from "./closing_boundary.ts";
 import type { InputFolder } from "./input_folder.ts";
+import { readPaced } from "./pace.ts";
 
 /** A file of a form, on disk. */
 export interface UploadedFile {
@@ -43,54 +46,49 @@ export interface FormLimits {
   readonly maxFiles: number;
   /** Longest text in bytes, and of all of them together. */
   readonly maxFieldBytes: number;
+  /** Longest form in bytes. */
+  readonly maxBytes: number;
 }
 
 /** Most texts of a form: more than the API has fields. */
 const MAX_FIELDS = 200;
 
+const FORM_TYPE = /^\s*(multipart\/form-data|application\/x-www-form-urlencoded)\b/i;
+
 /** Whether a request brings a form: `multipart/form-data`, or one without files. */
 export function isForm(request: Request): boolean {
-  const contentType = request.headers.get("content-type") ?? "";
-  return /^\s*(?:multipart\/form-data|application\/x-www-form-urlencoded)\b/i.test(contentType);
+  return FORM_TYPE.test(request.headers.get("content-type") ?? "");
 }
 
 /**
- * Reads a form; its files go to disk as they come.
+ * Reads a form; its files go to disk as they come. It is over with its closing boundary, whatever
+ * the length of the body is said to be.
  *
  * @param request with a form as its body
  * @param folder takes the files; the caller removes it, also when this throws
  * @param limits of the form
+ * @param share takes memory for its texts
  * @returns texts and files
- * @throws {ApiError} 400 for a form that is broken or cut off, 408 for one whose sender pauses, 413
- * for one that is too large, 500 when the files cannot be written
+ * @throws {ApiError} 400 for a form that is broken or cut off, 408 for one whose sender is too slow,
+ * 413 for one that is too large, 499 when its sender left, 500 when the files cannot be written, 503
+ * when the bodies of all requests take too much memory
  */
 export async function readForm(
   request: Request,
   folder: InputFolder,
   limits: FormLimits,
+  share?: BodyShare,
 ): Promise<Form> {
   const fields: Record<string, string | string[]> = Object.create(null);
   const files: Promise<UploadedFile>[] = [];
   let textLength = 0;
+  let fileLength = 0;
   let refusal: ApiError | undefined;
   const refuse = (error: ApiError) => refusal ??= error;
-  let parser: BusboyInstance;
-  try {
-    parser = new Busboy({
-      headers: Object.fromEntries(request.headers) as BusboyHeaders,
-      limits: {
-        fields: MAX_FIELDS,
-        fieldSize: limits.maxFieldBytes,
-        files: limits.maxFiles,
-        fileSize: limits.maxFileBytes,
-        headerPairs: 100,
-      },
-    });
-  } catch (error) {
-    throw broken(error);
-  }
-  parser.on("field", (name, value, isNameCut, isValueCut) => {
-    if (isNameCut || isValueCut) {
+  const { parser, closing } = openParser(request, limits);
+  parser.on("field", (name, value, { valueTruncated }) => {
+    if (name === undefined) return;
+    if (valueTruncated) {
       refuse(tooLarge(`field '${shorten(name)}' is longer than ${limits.maxFieldBytes} bytes`));
     }
     // Texts are held in memory, so it is their sum that counts.
@@ -102,32 +100,18 @@ export async function readForm(
     const before = fields[name];
     fields[name] = before === undefined ? value : [before, value].flat();
   });
-  // A form that is cut off leaves its last file without an end.
-  const cut = Promise.withResolvers<never>();
-  cut.promise.catch(() => {});
-  parser.on("file", (field, stream, name, _encoding, contentType) => {
-    stream.on("error", cut.reject);
+  parser.on("file", (field = "", stream, { filename: name = "", mimeType: contentType }) => {
+    // Whoever reads the stream is told too; without a listener here the process would end.
+    stream.on("error", () => {});
     const keep = async (): Promise<UploadedFile> => {
-      const { path, stream: target } = await folder.open(name ?? "");
-      let size = 0;
-      stream.on("data", (chunk) => size += chunk.length);
-      // Not `pipeline`, which would destroy the part of a full disk: the parser waits for its end.
-      stream.pipe(target);
-      const written = finished(target).catch((error) => {
-        throw storageFailed(error);
-      });
-      try {
-        await Promise.race([written, cut.promise]);
-      } finally {
-        target.destroy();
-        await written.catch(() => {});
-      }
-      if (stream.truncated) {
+      const { path, size } = await store(stream, name, folder, (bytes) => fileLength += bytes);
+      if (size > limits.maxFileBytes) {
         throw refuse(tooLarge(`a file is longer than ${limits.maxFileBytes} bytes`));
       }
-      return { field, path, name: name ?? "", contentType, size };
+      return { field, path, name, contentType, size };
     };
-    const kept = keep();
+    // One after the other: a form of many files must not have many of them open.
+    const kept = (files.at(-1) ?? Promise.resolve()).then(keep, keep);
     // What is not taken from a form keeps it from ending.
     kept.catch(() => stream.resume());
     files.push(kept);
@@ -136,12 +120,13 @@ export async function readForm(
   parser.on("fieldsLimit", () => refuse(tooLarge(`it has more than ${MAX_FIELDS} fields`)));
   let failure: unknown;
   try {
-    const body = limitIdle(request.body ?? new Blob().stream());
-    // deno-lint-ignore no-explicit-any -- Node's type of a web stream and Deno's differ in name only
-    await pipeline(Readable.fromWeb(body as any), parser);
+    await feed(parser, request.body, closing, (length) => {
+      if (length > limits.maxBytes) throw tooLarge(`it is longer than ${limits.maxBytes} bytes`);
+      share?.grow(length - fileLength);
+    });
   } catch (error) {
     failure = error instanceof ApiError ? error : broken(error);
-    cut.reject(failure);
+    parser.destroy();
   }
   const kept = await Promise.allSettled(files);
   const failed = kept.find((result) => result.status === "rejected");
@@ -152,9 +137,98 @@ export async function readForm(
   };
 }
 
-function broken(error: unknown): ApiError {
-  const why = error instanceof Error ? error.message.slice(0, 200) : "it is malformed";
-  return badRequest(`Cannot read the form: ${why}`, undefined, "invalid_form");
+/** A parser, and where its form ends if that can be told before the body does. */
+function openParser(
+  request: Request,
+  limits: FormLimits,
+): { parser: Busboy; closing: ClosingBoundary | undefined } {
+  let contentType = request.headers.get("content-type") ?? "";
+  let closing: ClosingBoundary | undefined;
+  if (/^\s*multipart/i.test(contentType)) {
+    const boundary = readBoundary(contentType);
+    if (boundary === undefined) throw broken("its content type has no boundary that can be used");
+    contentType = `multipart/form-data; boundary="${boundary}"`;
+    closing = new ClosingBoundary(boundary);
+  }
+  try {
+    const parser = busboy({
+      headers: { "content-type": contentType },
+      defParamCharset: "utf8",
+      limits: {
+        fields: MAX_FIELDS,
+        files: limits.maxFiles,
+        // What is as long as these counts as cut.
+        fieldSize: limits.maxFieldBytes + 1,
+        fileSize: limits.maxFileBytes + 1,
+      },
+    });
+    return { parser, closing };
+  } catch (error) {
+    throw broken(error);
+  }
+}
+
+/** Gives a parser the form, until that or the body ends. */
+async function feed(
+  parser: Busboy,
+  body: ReadableStream<Uint8Array<ArrayBuffer>> | null,
+  closing: ClosingBoundary | undefined,
+  check: (length: number) => void,
+): Promise<void> {
+  const failed = Promise.withResolvers<never>();
+  failed.promise.catch(() => {});
+  parser.on("error", failed.reject);
+  const isFinished = finished(parser);
+  isFinished.catch(() => {});
+  let length = 0;
+  for await (const chunk of body ? readPaced(body) : []) {
+    length += chunk.length;
+    check(length);
+    const end = closing?.push(chunk);
+    const written = new Promise((resolve) => parser.write(chunk.subarray(0, end), resolve));
+    await Promise.race([written, failed.promise, isFinished]);
+    if (end !== undefined) break;
+  }
+  parser.end();
+  await Promise.race([isFinished, failed.promise]);
+}
+
+/** Writes a file of a form to disk. */
+async function store(
+  stream: Readable,
+  name: string,
+  folder: InputFolder,
+  onBytes: (count: number) => void,
+): Promise<{ path: string; size: number }> {
+  const { path, stream: target } = await folder.open(name);
+  const cut = Promise.withResolvers<never>();
+  cut.promise.catch(() => {});
+  if (stream.destroyed) cut.reject(stream.errored ?? new Error("the form ended in a file"));
+  stream.on("error", cut.reject).once("close", () => {
+    if (!stream.readableEnded) cut.reject(new Error("the form ended in a file"));
+  });
+  let size = 0;
+  stream.on("data", ({ length }: Uint8Array) => {
+    size += length;
+    onBytes(length);
+  });
+  // Not `pipeline`, which would destroy the part of a full disk: the parser waits for its end.
+  stream.pipe(target);
+  const written = finished(target).catch((error) => {
+    throw storageFailed(error);
+  });
+  try {
+    await Promise.race([written, cut.promise]);
+  } finally {
+    target.destroy();
+    await written.catch(() => {});
+  }
+  return { path, size };
+}
+
+function broken(why: unknown): ApiError {
+  const text = why instanceof Error ? why.message.slice(0, 200) : String(why);
+  return badRequest(`Cannot read the form: ${text}`, undefined, "invalid_form");
 }
 
 function tooLarge(why: string): ApiError {

@@ -5,7 +5,7 @@ import { ApiError } from "../contract/errors.ts";
 import { InputFolder } from "./input_folder.ts";
 import { isForm, readForm } from "./multipart.ts";
 
-const LIMITS = { maxFileBytes: 1000, maxFiles: 2, maxFieldBytes: 50 };
+const LIMITS = { maxFileBytes: 1000, maxFiles: 2, maxFieldBytes: 50, maxBytes: 10_000 };
 
 async function withFolder(use: (folder: InputFolder) => Promise<void>): Promise<void> {
   const root = await Deno.makeTempDir();
@@ -98,6 +98,64 @@ Deno.test("readForm() refuses a form that is broken or cut off with 400", () =>
     }
   }));
 
+/** A body that says nothing more after these bytes, and does not end. */
+function openEnded(text: string, boundary = "b"): Request {
+  const body = new ReadableStream({
+    start: (controller) => controller.enqueue(new TextEncoder().encode(text)),
+  });
+  const headers = { "content-type": `multipart/form-data; boundary=${boundary}` };
+  return new Request("http://host/", { method: "POST", headers, body });
+}
+
+Deno.test("readForm() is done with the closing boundary, though the body goes on", () =>
+  withFolder(async (folder) => {
+    const part = '--b\r\ncontent-disposition: form-data; name="prompt"\r\n\r\na cat\r\n';
+    for (const after of ["", "\r\n", "\r\n--b\r\n", "\r\ngarbage\r\n--b--\r\n"]) {
+      const { fields } = await readForm(openEnded(`${part}--b--${after}`), folder, LIMITS);
+      assert.deepEqual(fields, { prompt: "a cat" });
+    }
+  }));
+
+Deno.test("readForm() answers a form whose closing boundary comes first", () =>
+  withFolder(async (folder) => {
+    for (const text of ["\r\n--b--\r\n--b--\r\n", "--b--", "--b--\r\n--b\r\n"]) {
+      const read = readForm(openEnded(text), folder, LIMITS);
+      const { fields, files } = await read.catch(() => ({ fields: {}, files: [] }));
+      assert.deepEqual([fields, files], [{}, []]);
+    }
+  }));
+
+Deno.test("readForm() refuses a boundary that is empty before it reads the body", () =>
+  withFolder(async (folder) => {
+    for (const boundary of ["", '""', '"']) {
+      await assert.rejects(readForm(openEnded("--\r\n", boundary), folder, LIMITS), status(400));
+    }
+  }));
+
+Deno.test("readForm() refuses a form that is longer than all of its limits, at once", () =>
+  withFolder(async (folder) => {
+    const text = `--b\r\nx: y\r\n\r\n${"a".repeat(LIMITS.maxBytes)}`;
+    await assert.rejects(readForm(openEnded(text), folder, LIMITS), status(413));
+  }));
+
+Deno.test("readForm() takes files and texts of exactly the longest length", () =>
+  withFolder(async (folder) => {
+    const request = formRequest((form) => {
+      form.set("image", new Blob([new Uint8Array(LIMITS.maxFileBytes)]));
+      form.set("prompt", "x".repeat(LIMITS.maxFieldBytes));
+    });
+    const { fields, files } = await readForm(request, folder, LIMITS);
+    assert.equal(fields["prompt"]!.length, LIMITS.maxFieldBytes);
+    assert.equal(files[0]!.size, LIMITS.maxFileBytes);
+  }));
+
+Deno.test("readForm() reads names of files in any script", () =>
+  withFolder(async (folder) => {
+    const request = formRequest((form) => form.set("image", new File(["1"], "图片-Bär.png")));
+    const { files } = await readForm(request, folder, LIMITS);
+    assert.equal(files[0]!.name, "图片-Bär.png");
+  }));
+
 Deno.test("readForm() answers 500 when the disk is full, and reads the rest all the same", () =>
   withFolder(async (folder) => {
     folder.open = () => {
@@ -105,7 +163,7 @@ Deno.test("readForm() answers 500 when the disk is full, and reads the rest all 
       const stream = new Writable({ write: (_chunk, _encoding, done) => done(full) });
       return Promise.resolve({ path: "/nowhere", stream: stream as WriteStream });
     };
-    const limits = { ...LIMITS, maxFileBytes: 2 ** 22 };
+    const limits = { ...LIMITS, maxFileBytes: 2 ** 22, maxBytes: 2 ** 22 };
     const request = formRequest((form) => {
       form.set("image", new Blob([new Uint8Array(2 ** 21)]));
       form.set("prompt", "after the file");

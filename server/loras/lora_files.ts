@@ -5,12 +5,18 @@
  */
 
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
-import { adapterIn, obtainHubAdapter, readHubAdapter } from "../../hub/adapter_file.ts";
+import {
+  adapterIn,
+  findHubAdapter,
+  type HubAdapter,
+  readHubAdapter,
+} from "../../hub/adapter_file.ts";
 import { HubError } from "../../hub/hub_client.ts";
 import type { HubSettings } from "../../hub/hub_settings.ts";
 import { shorten } from "../contract/checks.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import type { Log } from "../log.ts";
+import { HubFetches, type HubLimits } from "./hub_fetches.ts";
 
 /** Where adapters of clients may come from. */
 export interface LoraFilesOptions {
@@ -18,6 +24,10 @@ export interface LoraFilesOptions {
   readonly folders: readonly string[];
   /** Files by names that may be given in place of their paths. */
   readonly named: Readonly<Record<string, string>>;
+  /** Whether adapters are fetched from a hub for clients. */
+  readonly allowHub: boolean;
+  /** Bounds on what is fetched, where they are not the usual ones. */
+  readonly hubLimits?: Partial<HubLimits>;
   /** Hub and cache; those of the environment when left out. */
   readonly hub?: HubSettings;
   /** Told what is fetched. */
@@ -26,23 +36,27 @@ export interface LoraFilesOptions {
 
 /** Says that there is no such adapter, or that it must not be named: which of the two is not for clients. */
 export const LORA_NOT_FOUND = "lora_not_found";
+/** Says that an adapter is on a hub, from which this server fetches nothing for clients. */
+export const HUB_NOT_ALLOWED = "hub_not_allowed";
 
 /** See the file comment. */
 export class LoraFiles {
   readonly #options: LoraFilesOptions;
   readonly #named: ReadonlyMap<string, string>;
+  readonly #fetches: HubFetches;
 
   /** @param options folders, names and hub */
   constructor(options: LoraFilesOptions) {
     this.#options = options;
     this.#named = new Map(Object.entries(options.named));
+    this.#fetches = new HubFetches(options.hub, options.hubLimits);
   }
 
   /**
    * Finds the file of an adapter.
    *
    * @param path a name, a file or folder under one of the folders, relative to it or absolute, or a hub id
-   * @param signal stops fetching it
+   * @param signal gives up waiting for it
    * @returns the file, absolute; where a path was given, in a folder that is reached without symbolic links
    * @throws {ApiError} 400 when it is not there or not allowed, 502 when the hub does not answer
    */
@@ -53,23 +67,44 @@ export class LoraFiles {
     if (found !== undefined) return found;
     const hub = readHubAdapter(path);
     if (!hub) {
+      const others = [...this.#options.allowHub ? ["a hub id"] : [], ...this.#named.keys()];
       throw badRequest(
         `Cannot find adapter '${shorten(path)}': no file of that name is in a folder that this ` +
-          "server was given for adapters; use one that is, or " +
-          ["a hub id", ...this.#named.keys()].join(" or "),
+          `server was given for adapters; ${["use one that is", ...others].join(" or ")}`,
         "lora_path",
         LORA_NOT_FOUND,
       );
     }
-    const { hub: settings, log } = this.#options;
+    if (!this.#options.allowHub) return await this.#inCache(hub, path);
     try {
-      return await obtainHubAdapter(hub, {
-        ...(settings ? { settings } : {}),
-        ...(signal ? { signal } : {}),
-      }, () => log(`Fetching adapter ${path} from the hub`));
+      return await this.#fetches.get(
+        hub,
+        () => this.#options.log(`Fetching adapter ${path} from the hub for a client`),
+        signal,
+      );
     } catch (cause) {
-      throw explainHubFailure(cause);
+      throw explainHubFailure(cause, await this.#fetches.cacheFolder());
     }
+  }
+
+  /** An adapter that somebody fetched before, where clients may name what is in the cache. */
+  async #inCache(hub: HubAdapter, path: string): Promise<string> {
+    try {
+      const file = await findHubAdapter(hub, this.#options.hub?.cacheFolder);
+      const found = await this.#underFolders(file);
+      if (found !== undefined) return found;
+    } catch {
+      // Whether it is there, and what is wrong with it, is not for those who may not have it.
+    }
+    throw badRequest(
+      `Cannot use adapter '${
+        shorten(path)
+      }': it is not on this server, which fetches nothing from a ` +
+        "hub for its clients; whoever runs it can fetch it with 'denoise pull', or allow that with " +
+        "--allow-hub-loras",
+      "lora_path",
+      HUB_NOT_ALLOWED,
+    );
   }
 
   async #underFolders(path: string): Promise<string | undefined> {
@@ -108,13 +143,18 @@ async function only(folder: string): Promise<string> {
   }
 }
 
-function explainHubFailure(error: unknown): unknown {
-  if (error instanceof DOMException) return error;
+/** What went wrong, in words that tell nothing of where the cache is. */
+function explainHubFailure(error: unknown, cacheFolder: string): unknown {
+  if (error instanceof DOMException || error instanceof ApiError) return error;
   if (!(error instanceof Error)) return error;
   const isOfClient = error instanceof HubError || error instanceof RangeError ||
     error instanceof TypeError || error instanceof Deno.errors.NotFound;
   if (isOfClient) return badRequest(error.message, "lora_path", LORA_NOT_FOUND);
-  return new ApiError(502, error.message, { param: "lora_path", code: "hub_failed", cause: error });
+  const message = error.message.replace(
+    new RegExp(`${RegExp.escape(cacheFolder)}\\S*`, "g"),
+    "its cache",
+  );
+  return new ApiError(502, message, { param: "lora_path", code: "hub_failed", cause: error });
 }
 
 function isWithin(path: string, folder: string): boolean {

@@ -17,7 +17,7 @@ import {
 import type { EngineState } from "../engine_state.ts";
 import { explainEngineFailure } from "../jobs/engine_failure.ts";
 import { type JobLora, namesOf, toLoraUses } from "./job_lora.ts";
-import { LORA_NOT_FOUND, type LoraFiles } from "./lora_files.ts";
+import { HUB_NOT_ALLOWED, LORA_NOT_FOUND, type LoraFiles } from "./lora_files.ts";
 import { loraRefusal, refuseUnmatched } from "./lora_refusal.ts";
 import { nameStartLoras, type StartLora } from "./start_loras.ts";
 import {
@@ -209,7 +209,8 @@ export class ServerLoras {
         return await this.#files.find(path, signal);
       } catch (error) {
         // What is in memory may be gone from the disk.
-        const isGone = error instanceof ApiError && error.body.error.code === LORA_NOT_FOUND;
+        const code = error instanceof ApiError ? error.body.error.code : null;
+        const isGone = code === LORA_NOT_FOUND || code === HUB_NOT_ALLOWED;
         const known = isGone &&
           [...this.#state.nicknames.values()].find((lora) => lora.path === path);
         if (known) return known.file;

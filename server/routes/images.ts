@@ -32,7 +32,10 @@ export function mountImages(app: App, services: Services): void {
 
 async function generate(c: Context<AppEnv>, services: Services): Promise<Response> {
   const context = requestContext(services, c.req.raw.signal);
-  const body = await readJson(c.req.raw, services.settings.maxBodyBytes);
+  const body = await readJson(c.req.raw, {
+    maxBytes: services.settings.maxBodyBytes,
+    share: c.get("share"),
+  });
   return answer(c, newImageId(), await readImageRequest(body, context), services);
 }
 
@@ -43,7 +46,7 @@ async function edit(c: Context<AppEnv>, services: Services): Promise<Response> {
   const id = newImageId();
   const folder = new InputFolder(inputRoot, id);
   try {
-    const form = await readForm(c.req.raw, folder, settings.formLimits);
+    const form = await readForm(c.req.raw, folder, settings.formLimits, c.get("share"));
     const request = await readImageEdit(form, context, {
       folder,
       allowPrivateUrls: settings.allowPrivateUrls,
@@ -64,6 +67,8 @@ async function answer(
   services: Services,
 ): Promise<Response> {
   c.set("job", id);
+  // What waits for the GPU has its pictures on the disk.
+  c.get("share").release();
   nameIgnored(c, request.ignored, services);
   const start = (onOutput?: (output: ImageOutput) => void) =>
     services.queue.add({

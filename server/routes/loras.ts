@@ -63,7 +63,10 @@ async function change<T extends Change>(
     readonly apply: (request: T) => Promise<readonly ActiveLora[]>;
   },
 ): Promise<Response> {
-  const json = await readAnyJson(c.req.raw, services.settings.maxBodyBytes);
+  const json = await readAnyJson(c.req.raw, {
+    maxBytes: services.settings.maxBodyBytes,
+    share: c.get("share"),
+  });
   try {
     const request = read(json);
     const adapters = await apply(request);

@@ -7,6 +7,7 @@
 import { Buffer } from "node:buffer";
 import type { Context } from "hono";
 import { type SSEStreamingApi, streamSSE } from "hono/streaming";
+import { ApiError } from "../contract/errors.ts";
 import { isEnd, type JobEvent } from "../jobs/job.ts";
 import type { App, AppEnv, Services } from "../services.ts";
 import { videoRecord } from "../videos/video_record.ts";
@@ -28,6 +29,12 @@ async function events(c: Context<AppEnv>, services: Services): Promise<Response>
   const { id } = await findVideo(c, services);
   // A body that nobody reads would never end.
   if (c.req.method === "HEAD") return c.body(null, 200, { "content-type": "text/event-stream" });
+  if (c.env?.openStream?.() === false) {
+    throw new ApiError(503, "Cannot open another stream of events: too many are open", {
+      code: "too_many_streams",
+      headers: { "retry-after": "10" },
+    });
+  }
   const news = new News<JobEvent>();
   const stop = services.queue.watch(id, (event) => {
     news.push(event, (last) => event.type === "progress" && last.type === "progress");

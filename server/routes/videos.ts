@@ -83,9 +83,10 @@ async function create(c: Context<AppEnv>, services: Services): Promise<Response>
   const id = `video_${crypto.randomUUID()}`;
   const folder = new InputFolder(inputRoot, id);
   try {
-    const { body, files } = isForm(c.req.raw)
-      ? await readVideoForm(c.req.raw, folder, services)
-      : { body: await readJson(c.req.raw, settings.maxBodyBytes), files: [] };
+    const { body, files } = isForm(c.req.raw) ? await readVideoForm(c, folder, services) : {
+      body: await readJson(c.req.raw, { maxBytes: settings.maxBodyBytes, share: c.get("share") }),
+      files: [],
+    };
     const request = await readVideoRequest(
       body,
       files,
@@ -102,6 +103,8 @@ async function create(c: Context<AppEnv>, services: Services): Promise<Response>
     // Whoever has gone would never learn the id.
     c.req.raw.signal.throwIfAborted();
     const job = { ...runners.video({ id, request }), client: c.get("client") };
+    // What waits has its pictures and clips on the disk.
+    c.get("share").release();
     const { prepared, outcome } = await queue.add(job);
     // Its end is in its record; what clients may not see of it goes to the log.
     outcome.catch((error) => toApiError(error, id, services.log));
@@ -114,8 +117,12 @@ async function create(c: Context<AppEnv>, services: Services): Promise<Response>
   return c.json(await show((await services.store.get(id))!, services));
 }
 
-async function readVideoForm(request: Request, folder: InputFolder, { settings }: Services) {
-  const form = await readForm(request, folder, settings.formLimits);
+async function readVideoForm(
+  c: Context<AppEnv>,
+  folder: InputFolder,
+  { settings }: Services,
+) {
+  const form = await readForm(c.req.raw, folder, settings.formLimits, c.get("share"));
   return { body: formBody(form.fields, videoSchema), files: form.files };
 }
 

@@ -430,7 +430,7 @@ Deno.test("a name that the server was given stands for its file", async () => {
         await service.set("x", { lora_path: "outlin" }),
         400,
       );
-      assert.match(detail, /use one that is, or a hub id or outline$/);
+      assert.match(detail, /use one that is or outline$/);
     }, { settings: { namedLoras: { outline: file } } });
   } finally {
     await Deno.remove(folder, { recursive: true });

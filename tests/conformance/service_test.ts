@@ -229,6 +229,38 @@ for (const kind of ["JSON", "multipart"]) {
   });
 }
 
+Deno.test("a client that leaves in the middle of its body is told of as 499, not as an error", async () => {
+  const lines: [string, string | undefined][] = [];
+  const server = await startServer({
+    openEngine: () => Promise.resolve(new FakeEngine()),
+    port: 0,
+    outputPath: "",
+    log: (line, fields) => lines.push([line, fields?.level]),
+  });
+  try {
+    await server.ready;
+    for (const type of ["application/json", "multipart/form-data; boundary=b"]) {
+      const connection = await Deno.connect({ hostname: "127.0.0.1", port: server.port });
+      const path = type.startsWith("multipart") ? "/v1/images/edits" : PATH;
+      await connection.write(
+        new TextEncoder().encode(
+          `POST ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: ${type}\r\n` +
+            `content-length: 100\r\n\r\n--b\r\n`,
+        ),
+      );
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      connection.close();
+    }
+    await until(() => lines.length >= 2);
+    for (const [line, level] of lines) {
+      assert.match(line, /^POST \S+ 499 /);
+      assert.equal(level, "info");
+    }
+  } finally {
+    await server.close();
+  }
+});
+
 Deno.test("a stopping server lets the running request finish and refuses the others with 503", async () => {
   const engine = new FakeEngine({ stepMs: 20 });
   await using service = await testService({ engine });

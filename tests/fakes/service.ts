@@ -62,7 +62,8 @@ export async function testService(options: TestServiceOptions = {}): Promise<Tes
     settings: { modelPath: "fake/gradients", servedModelName: "gradients", ...options.settings },
     ffmpeg: options.ffmpeg ?? await findFfmpeg({ onlyBundled: true }),
     inputRoot,
-    log: options.log ?? ((line) => lines.push(line)),
+    log: options.log ??
+      ((line, fields) => lines.push(fields?.stack ? `${line}\n${fields.stack}` : line)),
     ...(options.keep === false ? {} : { storage: options.storage?.(local) ?? local }),
     ...(options.enhancer ? { enhancer: options.enhancer } : {}),
   });

@@ -1,0 +1,68 @@
+/**
+ * How much memory the bodies of requests take together.
+ *
+ * @module
+ */
+
+import { ApiError } from "./contract/errors.ts";
+
+/** Bytes of each body that do not count: most bodies are no longer, and those are never refused. */
+const FREE_BYTES = 64 * 1024;
+
+/** What the bodies of all requests share. */
+export class BodyMemory {
+  readonly #maxBytes: number;
+  #heldBytes = 0;
+
+  /** @param maxBytes most bytes of all bodies together */
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Bytes that are held now. */
+  get heldBytes(): number {
+    return this.#heldBytes;
+  }
+
+  /** The part of one request, which has to be released. */
+  open(): BodyShare {
+    let length = 0;
+    let isReleased = false;
+    const counted = () => Math.max(0, length - FREE_BYTES);
+    return {
+      grow: (bytes) => {
+        const before = counted();
+        length = Math.max(length, bytes);
+        const more = counted() - before;
+        if (isReleased || more === 0) return;
+        this.#heldBytes += more;
+        if (this.#heldBytes > this.#maxBytes) throw tooMany();
+      },
+      release: () => {
+        if (!isReleased) this.#heldBytes -= counted();
+        isReleased = true;
+      },
+    };
+  }
+}
+
+/** The part of one request. */
+export interface BodyShare {
+  /**
+   * Takes memory for a body.
+   *
+   * @param bytes that it holds now, altogether
+   * @throws {ApiError} 503 when all bodies together hold too much
+   */
+  grow(bytes: number): void;
+  /** Gives all of it back; may be called more than once. */
+  release(): void;
+}
+
+function tooMany(): ApiError {
+  return new ApiError(
+    503,
+    "Cannot read the body: too many large ones come at the same time; send it again in a while",
+    { code: "too_many_bodies", headers: { "retry-after": "5" } },
+  );
+}

@@ -1,0 +1,39 @@
+/**
+ * What this server uses of busboy, which comes without types; those of others bring node's along.
+ *
+ * @module
+ */
+
+import type { Readable, Writable } from "node:stream";
+
+/** How forms are read. */
+export interface BusboyConfig {
+  /** Of the request. */
+  headers: { "content-type": string };
+  /** Character set of names. */
+  defParamCharset: string;
+  /** How much a form may hold. */
+  limits: { fields: number; files: number; fieldSize: number; fileSize: number };
+}
+
+/** Takes a form as it comes, and tells what is in it. */
+export type Busboy = FormEvents & Writable;
+
+interface FormEvents {
+  on(
+    event: "field",
+    listener: (name: string | undefined, value: string, info: { valueTruncated: boolean }) => void,
+  ): this;
+  on(
+    event: "file",
+    listener: (
+      name: string | undefined,
+      stream: Readable,
+      info: { filename?: string; mimeType: string },
+    ) => void,
+  ): this;
+  on(event: "filesLimit" | "fieldsLimit", listener: () => void): this;
+}
+
+/** Makes a parser; throws for headers that are none of a form. */
+export default function busboy(config: BusboyConfig): Busboy;

@@ -1,0 +1,50 @@
+/**
+ * Where a multipart form ends, as RFC 2046, section 5.1.1, has it: whatever follows the closing
+ * boundary is no part of it, and may never come.
+ *
+ * @module
+ */
+
+import { Buffer } from "node:buffer";
+
+/** Longest boundary in characters; the RFC allows 70. */
+const MAX_LENGTH = 200;
+
+/**
+ * Reads the boundary of a form.
+ *
+ * @param contentType such as `multipart/form-data; boundary=abc`
+ * @returns the boundary; undefined where there is none, or none that can be used
+ */
+export function readBoundary(contentType: string): string | undefined {
+  const match = /;\s*boundary\s*=\s*(?:"([^"]*)"|([^\s;"]*))/i.exec(contentType);
+  const boundary = match?.[1] ?? match?.[2] ?? "";
+  const isUsable = /^[ !#-[\]-~]+$/.test(boundary) && boundary.length <= MAX_LENGTH;
+  return isUsable ? boundary : undefined;
+}
+
+/** Looks for the closing boundary in a body that comes in pieces. */
+export class ClosingBoundary {
+  readonly #needle: Buffer;
+  /** The last bytes before the next piece; a form may begin with its closing boundary. */
+  #tail: Uint8Array = Buffer.from("\r\n");
+
+  /** @param boundary as {@link readBoundary} gives it */
+  constructor(boundary: string) {
+    this.#needle = Buffer.from(`\r\n--${boundary}--`);
+  }
+
+  /**
+   * Looks at the next piece.
+   *
+   * @param chunk that follows the one before
+   * @returns how many of its bytes belong to the form; undefined while that goes on
+   */
+  push(chunk: Uint8Array): number | undefined {
+    const joined = Buffer.concat([this.#tail, chunk]);
+    const at = joined.indexOf(this.#needle);
+    if (at >= 0) return at + this.#needle.length - this.#tail.length;
+    this.#tail = joined.subarray(-(this.#needle.length - 1));
+    return undefined;
+  }
+}

@@ -1,0 +1,94 @@
+/**
+ * Giving up on clients that send their body too slowly, and on those that have left.
+ *
+ * @module
+ */
+
+import { ApiError } from "../contract/errors.ts";
+
+/** How slowly a body may come. */
+export interface Pace {
+  /** Longest pause, in milliseconds. */
+  readonly idleMs: number;
+  /** Time before the rate counts, in milliseconds. */
+  readonly graceMs: number;
+  /** Bytes per second that must come on average, from the beginning on. */
+  readonly leastRate: number;
+  /** Longest time for a whole body, in milliseconds. */
+  readonly deadlineMs: number;
+}
+
+/** Longest time for a whole body, in milliseconds. */
+export const BODY_DEADLINE_MS = 30 * 60_000;
+
+const DEFAULT_PACE: Pace = {
+  idleMs: 30_000,
+  graceMs: 30_000,
+  leastRate: 8 * 1024,
+  deadlineMs: BODY_DEADLINE_MS,
+};
+
+/**
+ * Reads a body that must keep a pace. What is not read of it is left to the HTTP server.
+ *
+ * @param body of a request
+ * @param options what differs from 30 s without a byte, 8 KiB/s on average after 30 s, 30 minutes in all
+ * @returns its bytes as they come
+ * @throws {ApiError} 408 when its sender is too slow, 499 when it has left
+ */
+export async function* readPaced(
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
+  options: Partial<Pace> = {},
+): AsyncGenerator<Uint8Array<ArrayBuffer>, void, void> {
+  const { idleMs, graceMs, leastRate, deadlineMs } = { ...DEFAULT_PACE, ...options };
+  const reader = body.getReader();
+  // Time that goes into writing what has come is not its sender's.
+  let waitedMs = 0;
+  let length = 0;
+  try {
+    for (;;) {
+      const enoughMs = Math.max(graceMs, length / leastRate * 1000);
+      const limits: [ms: number, why: string][] = [
+        [idleMs, `nothing came for ${idleMs / 1000} s`],
+        [enoughMs - waitedMs, `it comes at less than ${leastRate} bytes per second`],
+        [deadlineMs - waitedMs, `it took longer than ${deadlineMs / 1000} s`],
+      ];
+      const [ms, why] = limits.reduce((least, limit) => limit[0] < least[0] ? limit : least);
+      if (ms <= 0) throw tooSlow(why);
+      const start = performance.now();
+      const { done, value } = await within(ms, why, reader.read());
+      if (done) return;
+      waitedMs += performance.now() - start;
+      length += value.length;
+      yield value;
+    }
+  } finally {
+    reader.releaseLock();
+  }
+}
+
+async function within<T>(ms: number, why: string, read: Promise<T>): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(tooSlow(why)), ms);
+  try {
+    return await Promise.race([read, late.promise]);
+  } catch (error) {
+    read.catch(() => {});
+    throw error instanceof ApiError ? error : gone();
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function tooSlow(why: string): ApiError {
+  return new ApiError(408, `Cannot read the body: ${why}; send the request again`, {
+    code: "body_stalled",
+    headers: { connection: "close" },
+  });
+}
+
+function gone(): ApiError {
+  return new ApiError(499, "Cannot read the body: the connection closed before its end", {
+    code: "cancelled",
+  });
+}

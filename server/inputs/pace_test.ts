@@ -1,0 +1,73 @@
+import { strict as assert } from "node:assert";
+import { ApiError } from "../contract/errors.ts";
+import { type Pace, readPaced } from "./pace.ts";
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** A byte every few milliseconds, for ever. */
+function drip(everyMs: number): ReadableStream<Uint8Array<ArrayBuffer>> {
+  return new ReadableStream({
+    async pull(controller) {
+      await pause(everyMs);
+      controller.enqueue(Uint8Array.of(1));
+    },
+  });
+}
+
+async function lengthOf(body: ReadableStream<Uint8Array<ArrayBuffer>>, pace: Partial<Pace>) {
+  let length = 0;
+  for await (const bytes of readPaced(body, pace)) length += bytes.length;
+  return length;
+}
+
+/** Too slow, in these words. */
+function isLate(message: RegExp) {
+  return (error: unknown) => {
+    assert.ok(error instanceof ApiError);
+    assert.equal(error.status, 408);
+    assert.match(error.message, message);
+    assert.equal(error.headers["connection"], "close");
+    return true;
+  };
+}
+
+Deno.test("readPaced() gives what comes, however long it takes within the limits", async () => {
+  async function* slowly() {
+    for (let byte = 0; byte < 5; byte++) {
+      await pause(2);
+      yield Uint8Array.of(byte);
+    }
+  }
+  const bytes: number[] = [];
+  for await (const chunk of readPaced(ReadableStream.from(slowly()))) bytes.push(...chunk);
+  assert.deepEqual(bytes, [0, 1, 2, 3, 4]);
+});
+
+Deno.test("readPaced() gives up with 408 when nothing comes", async () => {
+  const silent = new ReadableStream<Uint8Array<ArrayBuffer>>();
+  await assert.rejects(
+    lengthOf(silent, { idleMs: 5 }),
+    isLate(/nothing came for 0\.005 s; send the request again$/),
+  );
+});
+
+Deno.test("readPaced() gives up with 408 on a drip below the least rate", async () => {
+  await assert.rejects(
+    lengthOf(drip(5), { idleMs: 1000, graceMs: 30, leastRate: 1000 }),
+    isLate(/it comes at less than 1000 bytes per second/),
+  );
+});
+
+Deno.test("readPaced() gives up with 408 at the last deadline, whatever the rate", async () => {
+  await assert.rejects(
+    lengthOf(drip(1), { graceMs: 1000, leastRate: 1, deadlineMs: 30 }),
+    isLate(/it took longer than 0\.03 s/),
+  );
+});
+
+Deno.test("readPaced() says 499 of a sender that left", async () => {
+  const left = new ReadableStream<Uint8Array<ArrayBuffer>>({
+    pull: (controller) => controller.error(new TypeError("aborted")),
+  });
+  await assert.rejects(lengthOf(left, {}), { name: "ApiError", status: 499 });
+});

@@ -1,0 +1,123 @@
+/**
+ * Adapters that a server fetches from a hub because its clients name them: as nobody, few at once, and
+ * neither without end nor until the disk is full.
+ *
+ * @module
+ */
+
+import { type HubAdapter, obtainHubAdapter } from "../../hub/adapter_file.ts";
+import { type HubSettings, hubSettings } from "../../hub/hub_settings.ts";
+import { ApiError } from "../contract/errors.ts";
+
+/** Bounds on what is fetched for clients. */
+export interface HubLimits {
+  /** Most bytes of an adapter. */
+  readonly maxBytes: number;
+  /** Most adapters that are fetched at the same time. */
+  readonly maxAtOnce: number;
+  /** Longest time for one of them, in milliseconds. */
+  readonly maxMs: number;
+  /** Bytes of the disk that stay free. */
+  readonly minFreeBytes: number;
+}
+
+/** What holds where nothing else was said. */
+export const DEFAULT_HUB_LIMITS: HubLimits = {
+  maxBytes: 2 * 2 ** 30,
+  maxAtOnce: 2,
+  maxMs: 10 * 60_000,
+  minFreeBytes: 2 * 2 ** 30,
+};
+
+/** A fetch that goes on as long as somebody waits for it. */
+interface Fetch {
+  readonly file: Promise<string>;
+  readonly stop: AbortController;
+  waiting: number;
+}
+
+/** See the file comment. */
+export class HubFetches {
+  readonly #settings: HubSettings | undefined;
+  readonly #limits: HubLimits;
+  readonly #running = new Map<string, Fetch>();
+
+  /**
+   * Fetches nothing yet.
+   *
+   * @param settings hub and cache; those of the environment when left out
+   * @param limits of each fetch
+   */
+  constructor(settings?: HubSettings, limits: Partial<HubLimits> = {}) {
+    this.#settings = settings;
+    this.#limits = { ...DEFAULT_HUB_LIMITS, ...limits };
+  }
+
+  /**
+   * Finds an adapter in the cache, or fetches it. Clients that ask for the same one share a fetch.
+   *
+   * @param adapter repository and file
+   * @param onFetch called before a fetch begins
+   * @param signal gives up waiting; the fetch ends with the last one who waits
+   * @returns absolute path of a file
+   * @throws {ApiError} 503 when others are fetched already, 504 when it takes too long
+   * @throws {Error} as {@link obtainHubAdapter} does
+   */
+  async get(adapter: HubAdapter, onFetch: () => void, signal?: AbortSignal): Promise<string> {
+    const key = `${adapter.id}:${adapter.file ?? ""}`;
+    const fetch = this.#running.get(key) ?? this.#start(key, adapter, onFetch);
+    const left = Promise.withResolvers<never>();
+    const onAbort = () => left.reject(signal!.reason);
+    if (signal?.aborted) onAbort();
+    signal?.addEventListener("abort", onAbort);
+    fetch.waiting++;
+    try {
+      return await Promise.race([left.promise, fetch.file]);
+    } finally {
+      signal?.removeEventListener("abort", onAbort);
+      if (--fetch.waiting === 0) fetch.stop.abort();
+    }
+  }
+
+  /** Where what was fetched is kept. */
+  async cacheFolder(): Promise<string> {
+    return (this.#settings ?? await hubSettings()).cacheFolder;
+  }
+
+  #start(key: string, adapter: HubAdapter, onFetch: () => void): Fetch {
+    const { maxAtOnce } = this.#limits;
+    if (this.#running.size >= maxAtOnce) {
+      throw new ApiError(
+        503,
+        `Cannot fetch adapter ${adapter.id}: ${maxAtOnce} others are being fetched; send the ` +
+          "request again in a while",
+        { param: "lora_path", code: "hub_busy", headers: { "retry-after": "10" } },
+      );
+    }
+    const stop = new AbortController();
+    const file = this.#obtain(adapter, onFetch, stop.signal)
+      .finally(() => this.#running.delete(key));
+    file.catch(() => {});
+    const fetch = { file, stop, waiting: 0 };
+    this.#running.set(key, fetch);
+    return fetch;
+  }
+
+  async #obtain(adapter: HubAdapter, onFetch: () => void, stop: AbortSignal): Promise<string> {
+    const { maxBytes, maxMs, minFreeBytes } = this.#limits;
+    // Whoever holds the token did not ask for this.
+    const { token: _, ...settings } = this.#settings ?? await hubSettings();
+    const late = AbortSignal.timeout(maxMs);
+    const signal = AbortSignal.any([stop, late]);
+    try {
+      return await obtainHubAdapter(adapter, { settings, signal, maxBytes, minFreeBytes }, onFetch);
+    } catch (error) {
+      if (!late.aborted) throw error;
+      throw new ApiError(
+        504,
+        `Cannot fetch adapter ${adapter.id}: it took longer than ${maxMs / 1000} s`,
+        { param: "lora_path", code: "hub_failed" },
+      );
+    }
+  }
+}

@@ -1,0 +1,109 @@
+/**
+ * Which pages may drive a server: any page that a user of this machine opens can send it requests,
+ * and by DNS rebinding under a name of its own.
+ *
+ * Source: Fetch Metadata (W3C), `Origin` of RFC 6454, `Host` of RFC 9112, section 3.2.
+ *
+ * @module
+ */
+
+import { ApiError, badRequest } from "./contract/errors.ts";
+
+/** What pages and names are let in. */
+export interface OriginPolicy {
+  /** Address that the server is bound to; absent where that is not known. */
+  readonly host?: string;
+  /** Names by which the server may be called besides; `*` for any. */
+  readonly allowedHosts: readonly string[];
+  /** Origins whose pages may call, or `*`; pages of this machine always may. */
+  readonly corsOrigins: readonly string[];
+}
+
+/** Methods that change nothing. */
+const SAFE_METHODS: readonly string[] = ["GET", "HEAD", "OPTIONS"];
+const LOCAL_NAMES: readonly string[] = ["localhost", "127.0.0.1", "[::1]"];
+const HOST_HEADER = /^(\[[0-9a-f:.]+\]|[\w.-]+)(?::\d{1,5})?$/i;
+
+/**
+ * Refuses what a page sends that may not.
+ *
+ * @param request any
+ * @param policy of the server
+ * @throws {ApiError} 400 for a `Host` that is none, 403 for one that is not this server's, and for a
+ * request that would change something and comes from a page of another origin
+ */
+export function checkOrigin(request: Request, policy: OriginPolicy): void {
+  const { headers, method } = request;
+  const host = headers.get("host") ?? new URL(request.url).host;
+  // Two of them are joined by a comma.
+  const name = HOST_HEADER.exec(host)?.[1]?.toLowerCase();
+  if (name === undefined) {
+    throw badRequest("Cannot answer: the Host header is not one name", undefined, "invalid_host");
+  }
+  if (!isOurs(name, policy)) {
+    throw refused(
+      `this server is not called ${name.slice(0, 100)}; start it with --allowed-host ` +
+        `${name.slice(0, 100)} where that is right`,
+      "foreign_host",
+    );
+  }
+  if (SAFE_METHODS.includes(method)) return;
+  const origin = headers.get("origin");
+  const isForeign = origin === null
+    ? headers.get("sec-fetch-site") === "cross-site" && !policy.corsOrigins.includes("*")
+    : !isSameHost(origin, host) && allowedOrigin(origin, policy.corsOrigins) === null;
+  if (isForeign) {
+    const page = origin === null ? "a page of another site" : `the page of ${shown(origin)}`;
+    throw refused(
+      `${page} may not change anything here; start it with --cors-origin where it may`,
+      "foreign_origin",
+    );
+  }
+}
+
+/**
+ * What `Access-Control-Allow-Origin` says to a page: those of this machine may call, and those that
+ * the server was told of.
+ *
+ * @param origin of the page
+ * @param allowed origins, or `*`
+ * @returns the header; null for none
+ */
+export function allowedOrigin(origin: string, allowed: readonly string[]): string | null {
+  if (allowed.includes("*")) return "*";
+  const isLocal = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/.test(origin);
+  return isLocal || allowed.includes(origin) ? origin : null;
+}
+
+/**
+ * Whether an address is reached from this machine only.
+ *
+ * @param host as `--host` takes it
+ * @returns true for `localhost` and its addresses
+ */
+export function isLoopback(host: string): boolean {
+  return /^(?:127(?:\.\d{1,3}){3}|localhost|::1|\[::1\])$/i.test(host);
+}
+
+/** On addresses of a network any name may lead here, unless some are told. */
+function isOurs(name: string, { host, allowedHosts }: OriginPolicy): boolean {
+  if (allowedHosts.includes("*")) return true;
+  if (allowedHosts.length === 0 && (host === undefined || !isLoopback(host))) return true;
+  const known = [...LOCAL_NAMES, ...allowedHosts, ...host === undefined ? [] : [host, `[${host}]`]];
+  return known.some((other) => other.toLowerCase() === name);
+}
+
+/** Whether a page came from this server itself, over TLS of a proxy perhaps. */
+function isSameHost(origin: string, host: string): boolean {
+  const url = URL.parse(origin);
+  return url !== null && url.host !== "" &&
+    url.host === URL.parse(`${url.protocol}//${host}`)?.host;
+}
+
+function shown(origin: string): string {
+  return origin.slice(0, 100).replace(/[^!-~]/g, "?");
+}
+
+function refused(why: string, code: string): ApiError {
+  return new ApiError(403, `Cannot answer: ${why}`, { code });
+}
