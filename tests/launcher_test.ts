@@ -27,14 +27,24 @@ ${DENO(version)}
 X
 echo call >> "$HOME/npm-calls"`;
 
-/** A fake curl that prints an installer, which writes a Deno of the version asked for. */
-const CURL = `cat <<'X'
-mkdir -p "$DENO_INSTALL/bin"
-cat > "$DENO_INSTALL/bin/deno" <<Y
+/** A fake curl that writes what it would fetch: the archive, or its digest. */
+const CURL = (digest: string) =>
+  `while [ "$1" != -o ]; do shift; done
+case $4 in
+  *.sha256sum) echo "${digest}  deno.zip" > "$2" ;;
+  *) echo "$4" > "$2" ;;
+esac`;
+
+/** A fake unzip that puts a Deno where the archive would. */
+const UNZIP = (version: string) =>
+  `while [ "$1" != -d ]; do shift; done
+cat > "$2/deno" <<'X'
 #!/bin/sh
-echo "deno \${1#v} (stable, release, fake)"
-Y
+${DENO(version)}
 X`;
+
+/** What the launcher expects of the program for Linux on x86-64. */
+const PINNED = /^sha256_linux_x86_64=([0-9a-f]{64})$/m.exec(Deno.readTextFileSync(LAUNCHER))![1]!;
 
 interface Outcome {
   code: number;
@@ -48,13 +58,18 @@ class Sandbox {
 
   constructor() {
     Deno.mkdirSync(this.bin);
+    Deno.mkdirSync(`${this.home}/tmp`);
     // What the launcher itself needs; everything else is absent unless a test adds it.
     for (
-      const name of ["dirname", "readlink", "mkdir", "sed", "id", "chmod", "mv", "rm", "cat", "sh"]
+      const name of [
+        ...["dirname", "basename", "readlink", "mkdir", "mktemp", "sed", "id", "ls", "chmod"],
+        ...["mv", "rm", "cat", "sh", "sha256sum"],
+      ]
     ) {
       this.program(name, `exec ${this.#system(name)} "$@"`);
     }
-    this.program("uname", "echo Linux");
+    // A machine whose programs have no digest in the launcher.
+    this.program("uname", `[ "$1" = -m ] && echo aarch64 || echo Linux`);
     this.program("sudo", "exit 1");
     Deno.mkdirSync(`${this.home}/data/vulkan/icd.d`, { recursive: true });
     Deno.writeTextFileSync(`${this.home}/data/vulkan/icd.d/fake.json`, "{}");
@@ -88,6 +103,7 @@ class Sandbox {
         XDG_DATA_HOME: `${this.home}/data`,
         LD_LIBRARY_PATH: this.home,
         DENOISE_SYSTEM_ROOT: `${this.home}/system`,
+        TMPDIR: `${this.home}/tmp`,
         ...env,
       },
     }).outputSync();
@@ -192,11 +208,93 @@ launcherTest("denoise starts the program behind npm's script, not the script", (
   assert.match(box.run(["serve"]).out, /version=2\.9\.7/);
 });
 
-launcherTest("denoise takes the official installer where there is no npm", (box) => {
-  box.program("curl", CURL);
-  const { err, out } = box.run(["serve"]);
-  assert.match(err, /Fetching Deno 2\.9\.6 with its installer/);
-  assert.match(out, /^deno 2\.9\.6/);
+launcherTest("denoise takes Deno's release where there is no npm, and checks its digest", (box) => {
+  box.program("curl", CURL("a".repeat(64)));
+  box.program("unzip", UNZIP("2.9.6"));
+  const refused = box.run(["serve"]);
+  assert.equal(refused.code, 1);
+  assert.match(refused.err, /Fetching Deno 2\.9\.6 from its release/);
+  assert.match(
+    refused.err,
+    /Cannot use the Deno that was fetched: its SHA-256 is not the release's/,
+  );
+  box.program("sha256sum", `cat > /dev/null; echo "${"a".repeat(64)}  -"`);
+  assert.match(box.run(["serve"]).out, /version=2\.9\.6/);
+});
+
+launcherTest("denoise refuses a fetched Deno with another digest than the one it knows", (box) => {
+  box.program("npm", NPM("2.9.6"));
+  box.program("uname", `[ "$1" = -m ] && echo x86_64 || echo Linux`);
+  const refused = box.run(["serve"]);
+  assert.equal(refused.code, 1);
+  assert.match(refused.err, new RegExp(`its SHA-256 is not ${PINNED}`));
+  box.program("sha256sum", `cat > /dev/null; echo "${PINNED}  -"`);
+  assert.match(box.run(["serve"]).out, /version=2\.9\.6/);
+});
+
+/** A program that must not run. */
+const EVIL = `echo attacker >&2; if [ "$1" = --version ]; then echo "deno 2.9.6 (fake)"; fi`;
+
+launcherTest("denoise does not run what lies in a cache that is a link", (box) => {
+  box.program("npm", NPM("2.9.6"));
+  box.program("deno-2.9.6", EVIL, `${box.home}/elsewhere`);
+  Deno.mkdirSync(`${box.home}/.cache`);
+  Deno.symlinkSync(`${box.home}/elsewhere`, `${box.home}/.cache/denoise`);
+  const { out, err } = box.run(["serve"]);
+  assert.match(out, /version=2\.9\.6/);
+  assert.doesNotMatch(err, /attacker/);
+  assert.match(err, /^denoise: Not using .*\/\.cache\/denoise: it is a link\n/);
+});
+
+launcherTest("denoise does not run what others may have put into its cache", (box) => {
+  box.program("npm", NPM("2.9.6"));
+  const cache = `${box.home}/.cache/denoise`;
+  box.program("deno-2.9.6", EVIL, cache);
+  Deno.chmodSync(`${cache}/deno-2.9.6`, 0o777);
+  Deno.chmodSync(cache, 0o777);
+  const { out, err } = box.run(["serve"]);
+  assert.match(out, /version=2\.9\.6/);
+  assert.doesNotMatch(err, /attacker/);
+  assert.equal(Deno.statSync(cache).mode! & 0o777, 0o755, "and shuts it");
+});
+
+launcherTest("denoise leaves a cache in a folder in which others may replace it", (box) => {
+  box.program("npm", NPM("2.9.6"));
+  box.program("deno-2.9.6", EVIL, `${box.home}/.cache/denoise`);
+  Deno.chmodSync(`${box.home}/.cache`, 0o777);
+  const { out, err } = box.run(["serve"]);
+  assert.match(out, /version=2\.9\.6/);
+  assert.doesNotMatch(err, /attacker/);
+  assert.match(err, /^denoise: Not using .*: others may write to a folder above it\n/);
+  // As in /tmp: all may add, and only the owner may replace.
+  Deno.chmodSync(`${box.home}/.cache`, 0o1777);
+  assert.doesNotMatch(box.run(["serve"]).err, /Not using/);
+});
+
+Deno.test({
+  name: "denoise does not run what another user put where its cache would be",
+  ignore: windows || Deno.uid() !== 0,
+  fn() {
+    using box = new Sandbox();
+    box.program("npm", NPM("2.9.6"));
+    const planted = `${box.home}/tmp/denoise-${Deno.uid()}`;
+    box.program("deno-2.9.6", EVIL, planted);
+    for (const path of [`${planted}/deno-2.9.6`, planted]) Deno.chownSync(path, 23456, 23456);
+    const env = { HOME: "/nonexistent/home", XDG_CACHE_HOME: "/proc/none" };
+    const { err } = box.run(["serve"], env);
+    assert.doesNotMatch(err, /attacker/);
+    assert.match(err, /denoise: Not using .*\/denoise-0: it belongs to another user\n/);
+  },
+});
+
+launcherTest("denoise does not run a Deno on PATH to which everybody may write", (box) => {
+  box.program("npm", NPM("2.9.6"));
+  box.program("deno", EVIL, `${box.home}/open`);
+  Deno.chmodSync(`${box.home}/open`, 0o777);
+  const { out, err } = box.run(["serve"], { DENOISE_DENO: `${box.home}/open/deno` });
+  assert.match(out, /version=2\.9\.6/);
+  assert.doesNotMatch(err, /attacker/);
+  assert.match(err, /Not using .*\/open\/deno: everybody may write to it, or to its folder\n/);
 });
 
 launcherTest("denoise says what to do where no Deno can be had", (box) => {
@@ -227,14 +325,35 @@ function withoutDriver(box: Sandbox, user: number, apt = ""): () => string[] {
   };
 }
 
+const SIMULATE = "install -s --no-install-recommends mesa-vulkan-drivers";
 const INSTALL = "install -y --no-install-recommends mesa-vulkan-drivers";
 
-launcherTest("denoise installs the software driver as root, with one sentence", (box) => {
+launcherTest(
+  "denoise installs the software driver as root, and says what before it does",
+  (box) => {
+    const calls = withoutDriver(
+      box,
+      0,
+      `case $2 in
+       -s) printf 'Inst %s (1.0)\\n' libdrm2 libllvm19 mesa-vulkan-drivers; echo 'Conf libdrm2' ;;
+       *) ;;
+     esac`,
+    );
+    const { code, err } = box.run(["serve"]);
+    assert.equal(code, 7);
+    assert.deepEqual(calls().slice(0, 2), [SIMULATE, INSTALL]);
+    assert.match(
+      err,
+      /^denoise: Installing mesa-vulkan-drivers, because .*software driver.*\ndenoise: With it come libdrm2 libllvm19\n/,
+    );
+  },
+);
+
+launcherTest("denoise installs nothing where DENOISE_INSTALL says no", (box) => {
   const calls = withoutDriver(box, 0);
-  const { code, err } = box.run(["serve"]);
-  assert.equal(code, 7);
-  assert.deepEqual(calls(), [INSTALL]);
-  assert.match(err, /^denoise: Installing mesa-vulkan-drivers, because .*software driver.*\n$/);
+  const { err } = box.run(["serve"], { DENOISE_INSTALL: "no" });
+  assert.deepEqual(calls(), []);
+  assert.match(err, /^denoise: Run 'apt-get update && apt-get install mesa-vulkan-drivers'/);
 });
 
 launcherTest("denoise updates the package lists where the first try fails", (box) => {
@@ -244,7 +363,7 @@ launcherTest("denoise updates the package lists where the first try fails", (box
     `[ "$1" = update ] && : > "$HOME/updated"; [ -e "$HOME/updated" ]`,
   );
   box.run(["serve"]);
-  assert.deepEqual(calls(), [INSTALL, "update", INSTALL]);
+  assert.deepEqual(calls(), [SIMULATE, "update", SIMULATE, INSTALL]);
 });
 
 launcherTest("denoise tries to install the driver once, then only says what to run", (box) => {
@@ -262,7 +381,7 @@ launcherTest("denoise uses sudo where it asks for no password", (box) => {
   box.program("true", "exit 0");
   box.program("sudo", `shift; exec "$@"`);
   box.run(["serve"]);
-  assert.deepEqual(calls(), [INSTALL]);
+  assert.deepEqual(calls(), [SIMULATE, INSTALL]);
 });
 
 launcherTest("denoise without rights says in one sentence what to run, and goes on", (box) => {
@@ -276,7 +395,7 @@ launcherTest("denoise without rights says in one sentence what to run, and goes 
 launcherTest("denoise installs the loader where only that is missing", (box) => {
   const calls = withoutDriver(box, 0);
   box.run(["serve"], { VK_DRIVER_FILES: "some.json", LD_LIBRARY_PATH: "" });
-  assert.deepEqual(calls(), ["install -y --no-install-recommends libvulkan1"]);
+  assert.equal(calls().at(-1), "install -y --no-install-recommends libvulkan1");
 });
 
 launcherTest("denoise finds drivers and loader in the system's folders", (box) => {
