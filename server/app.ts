@@ -103,7 +103,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
     loras: new ServerLoras(shared.engine, files, loraMergeMode),
     metrics: new ServiceMetrics({ engine: shared.engine, store, queue }),
     runners: new Runners(shared),
-    inputRoot: options.inputRoot ?? join(tmpdir(), "denoise-inputs"),
+    inputRoot: options.inputRoot ?? join(tmpdir(), `denoise-inputs-${crypto.randomUUID()}`),
     log,
   };
   const { settings } = services;

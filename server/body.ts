@@ -6,11 +6,13 @@
 
 import type { BodyShare } from "./body_memory.ts";
 import { ApiError, badRequest } from "./contract/errors.ts";
-import { readPaced } from "./inputs/pace.ts";
+import { hearOut, readPaced } from "./inputs/pace.ts";
+import { Slots } from "./inputs/slots.ts";
 import { JsonTally } from "./json_tally.ts";
 
-/** How far beyond the limit a body is read, so that its sender hears the answer. */
-const DRAIN_FACTOR = 8;
+/** From this length on a text is parsed in turn, with room for others in between. */
+const LONG = 2 ** 20;
+const turns = new Slots(1);
 
 /** How bodies are read. */
 export interface BodyOptions {
@@ -41,10 +43,8 @@ export async function readJson(request: Request, options: BodyOptions): Promise<
     );
   }
   const text = await readText(request, options);
-  if (text === "") {
-    throw badRequest("Cannot read the body: it is empty", undefined, "invalid_json");
-  }
-  return parseJson(text);
+  if (text === "") throw invalid("Cannot read the body: it is empty");
+  return await parseJson(text, request.signal);
 }
 
 /**
@@ -57,60 +57,66 @@ export async function readJson(request: Request, options: BodyOptions): Promise<
  */
 export async function readAnyJson(request: Request, options: BodyOptions): Promise<unknown> {
   const text = await readText(request, options);
-  return text === "" ? {} : parseJson(text);
+  return text === "" ? {} : await parseJson(text, request.signal);
 }
 
-function parseJson(text: string): unknown {
+/** Long texts hold up everybody while they are parsed, so never two of them at a stretch. */
+async function parseJson(text: string, signal: AbortSignal): Promise<unknown> {
+  if (text.length < LONG) return parse(text);
+  return await turns.run(async () => {
+    await new Promise((resolve) => setTimeout(resolve));
+    return parse(text);
+  }, signal);
+}
+
+function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
     const why = error instanceof Error ? error.message.slice(0, 200) : "it is malformed";
-    throw badRequest(`Cannot read the body as JSON: ${why}`, undefined, "invalid_json");
+    throw invalid(`Cannot read the body as JSON: ${why}`);
   }
 }
 
 /** The body as text, decoded as it comes. */
 async function readText(request: Request, { maxBytes, share }: BodyOptions): Promise<string> {
-  const declared = Number(request.headers.get("content-length") ?? 0);
-  if (declared > maxBytes * DRAIN_FACTOR) throw tooLarge(maxBytes);
+  const chunks = request.body ? readPaced(request.body) : undefined;
   const decoder = new TextDecoder("utf-8", { fatal: true });
   const tally = new JsonTally();
   let text = "";
   let length = 0;
-  let refusal: ApiError | undefined;
-  // A client that still sends does not listen: what is refused is read, and thrown away.
-  for await (const chunk of request.body ? readPaced(request.body) : []) {
-    length += chunk.length;
-    if (length > maxBytes) refusal = tooLarge(maxBytes);
-    if (length > maxBytes * DRAIN_FACTOR) break;
-    if (!refusal) {
+  try {
+    const declared = Number(request.headers.get("content-length") ?? 0);
+    if (declared > maxBytes) throw tooLarge(maxBytes);
+    for (;;) {
+      const { done, value: chunk } = await chunks?.next() ?? { done: true };
+      if (done || !chunk) return text + decode(decoder);
+      if ((length += chunk.length) > maxBytes) throw tooLarge(maxBytes);
       share?.grow(length);
       const excess = tally.add(chunk);
-      if (excess !== undefined) refusal = tooMany(excess);
-      text += decode(decoder, chunk) ?? (refusal ??= notUtf8(), "");
+      if (excess !== undefined) throw invalid(`Cannot read the body: ${excess}`);
+      text += decode(decoder, chunk);
     }
-    if (refusal) text = "";
+  } catch (error) {
+    if (chunks) await hearOut(chunks);
+    throw error;
+  } finally {
+    // Where a piece is still awaited, this comes after it.
+    chunks?.return().catch(() => {});
   }
-  refusal ??= decode(decoder) === undefined ? notUtf8() : undefined;
-  if (refusal) throw refusal;
-  return text;
 }
 
-/** The next characters, or the end; undefined where the bytes are none. */
-function decode(decoder: TextDecoder, chunk?: Uint8Array<ArrayBuffer>): string | undefined {
+/** The next characters, or the end. */
+function decode(decoder: TextDecoder, chunk?: Uint8Array<ArrayBuffer>): string {
   try {
     return decoder.decode(chunk, { stream: chunk !== undefined });
   } catch {
-    return undefined;
+    throw invalid("Cannot read the body: it is not UTF-8");
   }
 }
 
-function notUtf8(): ApiError {
-  return badRequest("Cannot read the body: it is not UTF-8", undefined, "invalid_json");
-}
-
-function tooMany(why: string): ApiError {
-  return badRequest(`Cannot read the body: ${why}`, undefined, "invalid_json");
+function invalid(message: string): ApiError {
+  return badRequest(message, undefined, "invalid_json");
 }
 
 function tooLarge(maxBytes: number): ApiError {

@@ -7,7 +7,7 @@
 
 /** Most bytes of a kind. Those of the first come with each value, that of the second with each escape. */
 const LIMITS: readonly (readonly [characters: string, most: number])[] = [
-  ["[{,:", 100_000],
+  ["[{,:", 50_000],
   ["\\", 1_000_000],
 ];
 

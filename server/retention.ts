@@ -19,14 +19,15 @@ const SWEEP_MS = 10 * 60 * 1000;
  * Sweeps now and from time to time; what servers that were killed left behind goes at once.
  *
  * @param services records, files and for how long they are kept
+ * @param aloneSince when this server started, if no other one shared its folder then, in Unix milliseconds
  * @returns stops it
  */
-export function startSweeping(services: Services): () => void {
+export function startSweeping(services: Services, aloneSince?: number): () => void {
   const { store, storage, settings, inputRoot, log } = services;
   let isStopped = false;
   const run = async () => {
     try {
-      await removeLeftInputs(inputRoot, store);
+      await removeLeftInputs(inputRoot, store, aloneSince === undefined ? {} : { aloneSince });
       await storage?.clean((name) => isLeftOver(name, store));
       const removed = settings.retainMs > 0
         ? await sweep(store, storage, Date.now() - settings.retainMs)

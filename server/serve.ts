@@ -4,6 +4,7 @@
  * @module
  */
 
+import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Engine } from "../engine/types.ts";
@@ -15,6 +16,7 @@ import { JobQueue } from "./jobs/job_queue.ts";
 import type { JobRecord } from "./jobs/job_store.ts";
 import { watchNeighbours } from "./jobs/neighbours.ts";
 import { openJobStore } from "./jobs/open_store.ts";
+import { lockedOwners } from "./jobs/server_lock.ts";
 import type { ServerLoras } from "./loras/server_loras.ts";
 import type { StartLora } from "./loras/start_loras.ts";
 import { DEFAULT_HOST, listen, type Listener } from "./listen.ts";
@@ -80,6 +82,8 @@ export interface RunningServer {
 
 /** How long answers under way and the GPU may take to end, in milliseconds. */
 const CLOSE_MS = 3000;
+/** How far the times of files may lag behind the clock, in milliseconds. */
+const CLOCK_MS = 50;
 
 /**
  * Starts a server.
@@ -92,6 +96,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
   const { outputPath = "outputs", log = () => {} } = options;
   const resumes = options.resumeJobs === true;
   const store = await openJobStore(outputPath || undefined, { adopts: resumes, log });
+  const keepsNothing = outputPath === "" && !options.inputSavePath;
   const inputRoot = options.inputSavePath ||
     (outputPath === ""
       ? join(tmpdir(), `denoise-inputs-${crypto.randomUUID()}`)
@@ -120,10 +125,14 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     ...(storage ? { storage } : {}),
   });
 
+  const startedAt = Date.now() - CLOCK_MS;
+  let isAlone = false;
   let listener: Listener;
   let left: JobRecord[];
   try {
     left = await store.reap();
+    // Locks of the dead are gone now. Uploads elsewhere may be those of servers with other records.
+    isAlone = outputPath !== "" && !options.inputSavePath && lockedOwners(outputPath).length === 1;
     listener = await listen(app, { ...options, log });
   } catch (error) {
     await store.close();
@@ -137,7 +146,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     take: (jobs) => resumeJobs(services, jobs),
     fail: (error) => log(`Cannot read the records of jobs: ${describeWriteError(error)}`),
   });
-  const stopSweeping = startSweeping(services);
+  const stopSweeping = startSweeping(services, isAlone ? startedAt : undefined);
 
   let closing: Promise<void> | undefined;
   const close = async () => {
@@ -148,6 +157,8 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     if (engine.status === "ready") await within(CLOSE_MS, engine.engine.close());
     else void opened.promise.then((late) => late.close(), () => {});
     await store.close();
+    // Without a folder for results the uploads' one has no use after this.
+    if (keepsNothing) await rm(inputRoot, { recursive: true, force: true });
   };
   return {
     url: listener.url,

@@ -17,6 +17,15 @@ const RECIPE = {
   guidanceScale: 1,
 };
 
+/** A folder, and all that is in it. */
+function* walk(path: string): Generator<string> {
+  yield path;
+  if (!Deno.statSync(path).isDirectory) return;
+  for (const { name } of Deno.readDirSync(path)) yield* walk(join(path, name));
+}
+
+const exists = (path: string) => Deno.stat(path).then(() => true, () => false);
+
 const open = () => Promise.resolve(new FakeEngine());
 const start = (options: Partial<StartOptions>) =>
   startServer({ openEngine: open, outputPath: "", port: 0, ...options });
@@ -152,6 +161,67 @@ Deno.test("a server answers HEAD over the wire with the length of the file", asy
     assert.equal(head.headers.get("content-length"), String(size));
   } finally {
     await server.close();
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test({
+  name: "a server lets nobody else read its records, results and uploads",
+  ignore: Deno.build.os === "windows",
+  fn: async () => {
+    const folder = join(await Deno.makeTempDir(), "outputs");
+    const umask = Deno.umask(0);
+    const engine = new FakeEngine({ info: { supportedTaskTypes: ["T2I", "TI2I"] } });
+    const server = await start({
+      outputPath: folder,
+      openEngine: () => Promise.resolve(engine),
+    });
+    try {
+      await server.ready;
+      const seen = new Map<string, number>();
+      const look = () => {
+        for (const path of walk(folder)) seen.set(path, Deno.statSync(path).mode! & 0o777);
+      };
+      engine.generate = ((generate) => (...args) => {
+        look();
+        return generate.apply(engine, args);
+      })(engine.generate);
+      const form = new FormData();
+      form.set("prompt", "a");
+      form.set("image", new Blob([await new GeneratedImage(RECIPE, gradient(RECIPE)).toPng()]));
+      const answer = await fetch(`${server.url}/v1/images/edits`, { method: "POST", body: form });
+      assert.equal(answer.status, 200, await answer.text());
+      look();
+      assert.ok([...seen.keys()].some((path) => /inputs\/img_.*png$/.test(path)), "an upload");
+      assert.ok([...seen.keys()].some((path) => /outputs\/img_.*jpg$/.test(path)), "a result");
+      assert.ok(
+        [...seen.keys()].some((path) => /jobs\.sqlite-wal$/.test(path)),
+        "a log of records",
+      );
+      for (const [path, mode] of seen) assert.equal(mode & 0o077, 0, `${path} ${mode.toString(8)}`);
+    } finally {
+      await server.close();
+      Deno.umask(umask);
+      await Deno.remove(join(folder, ".."), { recursive: true });
+    }
+  },
+});
+
+Deno.test("a server removes what requests left that a killed one had begun to take", async () => {
+  const folder = await Deno.makeTempDir();
+  const left = join(folder, "inputs", "img_left");
+  await Deno.mkdir(left, { recursive: true });
+  await Deno.utime(left, new Date(0), new Date(0));
+  const beside = await start({ outputPath: folder });
+  const second = await start({ outputPath: folder });
+  try {
+    for (let looks = 0; await exists(left) && looks < 500; looks++) {
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    }
+    assert.ok(!await exists(left));
+  } finally {
+    await beside.close();
+    await second.close();
     await Deno.remove(folder, { recursive: true });
   }
 });

@@ -31,3 +31,10 @@ Deno.test("formBody() leaves what is no JSON, and drops what is empty", () => {
   const fields = { prompt: "", n: "", seed: "7", extra: "{", other: "" };
   assert.deepEqual(formBody(fields, SCHEMA), { prompt: "", seed: "7", extra: "{" });
 });
+
+Deno.test("formBody() leaves a text that is too long for a list as it is", () => {
+  const long = `[${"{},".repeat(400_000)}{}]`;
+  assert.deepEqual(formBody({ loras: long }, z.object({ loras: z.array(z.object()) })), {
+    loras: long,
+  });
+});

@@ -8,6 +8,8 @@ import { randomUUID } from "node:crypto";
 import { createWriteStream, type WriteStream } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { requireFreeSpace } from "../storage/free_space.ts";
+import { PRIVATE_FILE, PRIVATE_FOLDER } from "../storage/private_files.ts";
 import { storageFailed } from "../storage/write_error.ts";
 import { sanitizeFileName } from "./file_name.ts";
 
@@ -37,7 +39,7 @@ export class InputFolder {
    */
   async open(name: string): Promise<{ path: string; stream: WriteStream }> {
     const path = await this.#newPath(name);
-    return { path, stream: createWriteStream(path, { flags: "wx" }) };
+    return { path, stream: createWriteStream(path, { flags: "wx", mode: PRIVATE_FILE }) };
   }
 
   /**
@@ -51,11 +53,20 @@ export class InputFolder {
   async write(name: string, bytes: Uint8Array): Promise<string> {
     const path = await this.#newPath(name);
     try {
-      await writeFile(path, bytes, { flag: "wx" });
+      await writeFile(path, bytes, { flag: "wx", mode: PRIVATE_FILE });
     } catch (error) {
       throw storageFailed(error);
     }
     return path;
+  }
+
+  /**
+   * Looks whether more may be written.
+   *
+   * @throws {ApiError} 500 when the disk is full or nearly so
+   */
+  async requireSpace(): Promise<void> {
+    await requireFreeSpace(this.path);
   }
 
   /** Removes everything. */
@@ -65,10 +76,11 @@ export class InputFolder {
 
   async #newPath(name: string): Promise<string> {
     try {
-      await mkdir(this.path, { recursive: true });
+      await mkdir(this.path, { recursive: true, mode: PRIVATE_FOLDER });
     } catch (error) {
       throw storageFailed(error);
     }
+    await this.requireSpace();
     return join(this.path, `${this.#files++}_${sanitizeFileName(name)}`);
   }
 }

@@ -19,22 +19,22 @@ const MAX_ARRIVAL_MS = 24 * 60 * 60 * 1000;
  *
  * @param root holds the folders of all requests
  * @param store records
- * @param now in Unix milliseconds
+ * @param options when it is, and since when no other server has shared the folder, if that is known; both in
+ * Unix milliseconds
  */
 export async function removeLeftInputs(
   root: string,
   store: JobStore,
-  now: number = Date.now(),
+  { now = Date.now(), aloneSince = -Infinity }: { now?: number; aloneSince?: number } = {},
 ): Promise<void> {
+  // What came before this server did, when there was no other, will never become a job.
+  const before = Math.max(aloneSince, now - MAX_ARRIVAL_MS);
   const names = await readdir(root).catch(() => []);
   for (const name of names) {
     if (!/^(?:img|video)_[\w-]+$/.test(name)) continue;
     const status = (await store.get(name))?.status;
     const isLeft = status === undefined
-      ? await stat(join(root, name)).then(
-        ({ mtimeMs }) => now - mtimeMs > MAX_ARRIVAL_MS,
-        () => false,
-      )
+      ? await stat(join(root, name)).then(({ mtimeMs }) => mtimeMs < before, () => false)
       : isEnd(status);
     if (isLeft) await new InputFolder(root, name).remove().catch(() => {});
   }

@@ -15,10 +15,26 @@ Deno.test("removeLeftInputs() takes files of ended jobs at once, and of no job a
   try {
     await removeLeftInputs(root, store);
     assert.deepEqual(left(), ["holiday", "img_queued", "img_upload"]);
-    await removeLeftInputs(root, store, Date.now() + 25 * 60 * 60 * 1000);
+    await removeLeftInputs(root, store, { now: Date.now() + 25 * 60 * 60 * 1000 });
     assert.deepEqual(left(), ["holiday", "img_queued"]);
     await removeLeftInputs(`${root}/missing`, store);
   } finally {
+    await Deno.remove(root, { recursive: true });
+  }
+});
+
+Deno.test("removeLeftInputs() takes files of no job at once where no other server could have them", async () => {
+  const root = await Deno.makeTempDir();
+  const started = Date.now();
+  const store = SqliteJobStore.inMemory();
+  try {
+    await Deno.mkdir(`${root}/img_left`);
+    await Deno.utime(`${root}/img_left`, started / 1000 - 5, started / 1000 - 5);
+    await Deno.mkdir(`${root}/img_arriving`);
+    await removeLeftInputs(root, store, { aloneSince: started - 50 });
+    assert.deepEqual([...Deno.readDirSync(root)].map(({ name }) => name), ["img_arriving"]);
+  } finally {
+    await store.close();
     await Deno.remove(root, { recursive: true });
   }
 });

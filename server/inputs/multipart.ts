@@ -14,7 +14,7 @@ import { ApiError, badRequest } from "../contract/errors.ts";
 import { storageFailed } from "../storage/write_error.ts";
 import { ClosingBoundary, readBoundary } from "./closing_boundary.ts";
 import type { InputFolder } from "./input_folder.ts";
-import { readPaced } from "./pace.ts";
+import { hearOut, readPaced } from "./pace.ts";
 
 /** A file of a form, on disk. */
 export interface UploadedFile {
@@ -53,6 +53,11 @@ export interface FormLimits {
 /** Most texts of a form: more than the API has fields. */
 const MAX_FIELDS = 200;
 
+/** Longest form without parts, in bytes. */
+const MAX_URLENCODED_BYTES = 4 * 2 ** 20;
+/** After how many bytes of a file it is looked whether the disk has room for more. */
+const SPACE_EVERY = 8 * 2 ** 20;
+
 const FORM_TYPE = /^\s*(multipart\/form-data|application\/x-www-form-urlencoded)\b/i;
 
 /** Whether a request brings a form: `multipart/form-data`, or one without files. */
@@ -86,6 +91,8 @@ export async function readForm(
   let refusal: ApiError | undefined;
   const refuse = (error: ApiError) => refusal ??= error;
   const { parser, closing } = openParser(request, limits);
+  // Only forms with parts are meant for what is long.
+  const maxBytes = closing ? limits.maxBytes : Math.min(limits.maxBytes, MAX_URLENCODED_BYTES);
   parser.on("field", (name, value, { valueTruncated }) => {
     if (name === undefined) return;
     if (valueTruncated) {
@@ -121,12 +128,12 @@ export async function readForm(
   let failure: unknown;
   try {
     await feed(parser, request.body, closing, (length) => {
-      if (length > limits.maxBytes) throw tooLarge(`it is longer than ${limits.maxBytes} bytes`);
+      if (length > maxBytes) throw tooLarge(`it is longer than ${maxBytes} bytes`);
+      if (refusal) throw refusal;
       share?.grow(length - fileLength);
     });
   } catch (error) {
     failure = error instanceof ApiError ? error : broken(error);
-    parser.destroy();
   }
   const kept = await Promise.allSettled(files);
   const failed = kept.find((result) => result.status === "rejected");
@@ -168,7 +175,7 @@ function openParser(
   }
 }
 
-/** Gives a parser the form, until that or the body ends. */
+/** Gives a parser the form, until that or the body ends, or it is refused. */
 async function feed(
   parser: Busboy,
   body: ReadableStream<Uint8Array<ArrayBuffer>> | null,
@@ -180,17 +187,30 @@ async function feed(
   parser.on("error", failed.reject);
   const isFinished = finished(parser);
   isFinished.catch(() => {});
-  let length = 0;
-  for await (const chunk of body ? readPaced(body) : []) {
-    length += chunk.length;
+  const chunks = body ? readPaced(body) : undefined;
+  try {
+    let length = 0;
+    for (let isOver = false; chunks && !isOver;) {
+      const { done, value: chunk } = await chunks.next();
+      if (done) break;
+      check(length += chunk.length);
+      const end = closing?.push(chunk);
+      const written = new Promise((resolve) => parser.write(chunk.subarray(0, end), resolve));
+      await Promise.race([written, failed.promise, isFinished]);
+      isOver = end !== undefined;
+    }
+    // What was written last may have been refused.
     check(length);
-    const end = closing?.push(chunk);
-    const written = new Promise((resolve) => parser.write(chunk.subarray(0, end), resolve));
-    await Promise.race([written, failed.promise, isFinished]);
-    if (end !== undefined) break;
+    parser.end();
+    await Promise.race([isFinished, failed.promise]);
+  } catch (error) {
+    parser.destroy();
+    if (chunks) await hearOut(chunks);
+    throw error;
+  } finally {
+    // Where a piece is still awaited, this comes after it.
+    chunks?.return().catch(() => {});
   }
-  parser.end();
-  await Promise.race([isFinished, failed.promise]);
 }
 
 /** Writes a file of a form to disk. */
@@ -211,6 +231,7 @@ async function store(
   stream.on("data", ({ length }: Uint8Array) => {
     size += length;
     onBytes(length);
+    if (size % SPACE_EVERY < length) folder.requireSpace().catch(cut.reject);
   });
   // Not `pipeline`, which would destroy the part of a full disk: the parser waits for its end.
   stream.pipe(target);

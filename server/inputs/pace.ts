@@ -21,6 +21,11 @@ export interface Pace {
 /** Longest time for a whole body, in milliseconds. */
 export const BODY_DEADLINE_MS = 30 * 60_000;
 
+/** How long a client that still sends may pause, in milliseconds. */
+const PAUSE_MS = 50;
+/** How much a client that was refused is let send. */
+const MAX_HEARD_BYTES = 256 * 2 ** 20;
+
 const DEFAULT_PACE: Pace = {
   idleMs: 30_000,
   graceMs: 30_000,
@@ -64,6 +69,27 @@ export async function* readPaced(
     }
   } finally {
     reader.releaseLock();
+  }
+}
+
+/**
+ * Reads on for as long as bytes keep coming, and throws them away: a client that still sends does not
+ * hear the answer.
+ *
+ * @param chunks of a body that was refused
+ * @param maxBytes most of them
+ */
+export async function hearOut(
+  chunks: AsyncGenerator<Uint8Array, void, void>,
+  maxBytes: number = MAX_HEARD_BYTES,
+): Promise<void> {
+  for (let length = 0; length <= maxBytes;) {
+    const pause = Promise.withResolvers<undefined>();
+    const timer = setTimeout(() => pause.resolve(undefined), PAUSE_MS);
+    const next = chunks.next().catch(() => undefined);
+    const chunk = await Promise.race([next, pause.promise]).finally(() => clearTimeout(timer));
+    if (!chunk?.value) return;
+    length += chunk.value.length;
   }
 }
 

@@ -35,6 +35,7 @@ const SPECIAL: readonly (readonly [network: string, prefix: number, family: "ipv
   ["2001:db8::", 32, "ipv6"],
   ["2002::", 16, "ipv6"],
   ["3fff::", 20, "ipv6"],
+  ["5f00::", 16, "ipv6"],
   ["fc00::", 7, "ipv6"],
   ["fe80::", 10, "ipv6"],
   ["fec0::", 10, "ipv6"],

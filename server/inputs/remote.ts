@@ -10,6 +10,7 @@ import { lookup } from "node:dns";
 import { type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { isPublicAddress } from "./public_address.ts";
+import { Slots } from "./slots.ts";
 
 /** What may be fetched. */
 export interface RemotePolicy {
@@ -21,6 +22,8 @@ export interface RemotePolicy {
   readonly contentTypes: readonly string[];
   /** Extensions of names that are taken as `application/octet-stream`, such as `.png`. */
   readonly extensions: readonly string[];
+  /** Longest time altogether, in milliseconds; a minute when left out. */
+  readonly maxMs?: number;
 }
 
 /** Why something was not fetched, in a sentence for the client. */
@@ -52,6 +55,10 @@ const CONNECT_MS = 5000;
 const READ_MS = 10_000;
 const ATTEMPTS = 3;
 const FIRST_PAUSE_MS = 200;
+/** Longest time for a file, with redirects, attempts and waiting for others, in milliseconds. */
+const MAX_MS = 60_000;
+/** How many are fetched at once: each is held in memory until it is whole. */
+const slots = new Slots(16);
 
 /**
  * Fetches a file. Name resolution is part of the connection, so that the address that was checked is
@@ -68,8 +75,24 @@ export async function fetchRemote(
   policy: RemotePolicy,
   signal?: AbortSignal,
 ): Promise<RemoteFile> {
+  const { maxMs = MAX_MS } = policy;
+  const late = AbortSignal.timeout(maxMs);
+  const either = signal ? AbortSignal.any([signal, late]) : late;
+  try {
+    return await slots.run(() => fetchAgain(url, policy, either), either);
+  } catch (error) {
+    if (!late.aborted || signal?.aborted) throw error;
+    throw new RemoteError(`it did not come within ${maxMs / 1000} s`, { cause: error });
+  }
+}
+
+async function fetchAgain(
+  url: string,
+  policy: RemotePolicy,
+  signal: AbortSignal,
+): Promise<RemoteFile> {
   for (let attempt = 1;; attempt++) {
-    signal?.throwIfAborted();
+    signal.throwIfAborted();
     try {
       return await follow(url, policy, signal);
     } catch (error) {
@@ -82,7 +105,7 @@ export async function fetchRemote(
 async function follow(
   first: string,
   policy: RemotePolicy,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): Promise<RemoteFile> {
   let url = parseUrl(first);
   for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
@@ -121,7 +144,7 @@ function parseUrl(text: string, base?: URL): URL {
 function send(
   url: URL,
   policy: RemotePolicy,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): Promise<IncomingMessage> {
   const host = url.hostname.replace(/^\[|\]$/g, "");
   if (!policy.allowPrivate && /^[\d.]+$|:/.test(host) && !isPublicAddress(host)) {
@@ -136,7 +159,7 @@ function send(
     headers: { host: url.host, accept: policy.contentTypes.join(", "), "user-agent": "denoise" },
     lookup: policy.allowPrivate ? undefined : publicLookup,
     agent: false,
-    ...(signal ? { signal } : {}),
+    signal,
   });
   const fail = (message: string, cause?: Error) =>
     request.destroy(new RemoteError(message, { isTransient: true, cause }));
@@ -147,7 +170,7 @@ function send(
   });
   request.on("error", (error: Error) => {
     clearTimeout(connecting);
-    if (error instanceof RemoteError || signal?.aborted) return reject(error);
+    if (error instanceof RemoteError || signal.aborted) return reject(error);
     const refusal = error.cause instanceof RemoteError ? error.cause : undefined;
     reject(
       refusal ??

@@ -104,3 +104,12 @@ Deno.test("fetchRemote() refuses other schemes and credentials", async () => {
     await assert.rejects(fetchRemote(url, POLICY), RemoteError, url);
   }
 });
+
+Deno.test("fetchRemote() gives up after so long altogether, and when its client leaves", () =>
+  withServer(() => new Response("busy", { status: 503 }), async (base) => {
+    await assert.rejects(fetchRemote(base, { ...POLICY, maxMs: 50 }), {
+      name: "RemoteError",
+      message: "it did not come within 0.05 s",
+    });
+    await assert.rejects(fetchRemote(base, POLICY, AbortSignal.abort()), { name: "AbortError" });
+  }));

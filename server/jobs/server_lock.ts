@@ -7,6 +7,7 @@
 
 import { readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { PRIVATE_FILE } from "../storage/private_files.ts";
 
 const LOCK_NAME = /^\.server-([0-9a-f-]{36})\.lock$/;
 
@@ -26,7 +27,7 @@ export class ServerLock {
     this.#path = lockPath(folder, owner);
     // Nobody may see the file before it is locked, or they would take its owner for dead.
     const hidden = `${this.#path}.new`;
-    this.#file = Deno.openSync(hidden, { write: true, create: true });
+    this.#file = Deno.openSync(hidden, { write: true, create: true, mode: PRIVATE_FILE });
     this.#file.lockSync(true);
     renameSync(hidden, this.#path);
   }

@@ -7,6 +7,7 @@
 import { existsSync, mkdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
+import { makePrivateFile, PRIVATE_FOLDER } from "../storage/private_files.ts";
 import { ServerLock } from "./server_lock.ts";
 import { openJobTable, transaction } from "./sqlite_schema.ts";
 
@@ -33,10 +34,12 @@ export interface Place {
  * @throws {Error} what the file system or SQLite says
  */
 export function openPlace(folder: string, owner: string): Place {
-  mkdirSync(folder, { recursive: true });
+  mkdirSync(folder, { recursive: true, mode: PRIVATE_FOLDER });
   const lock = new ServerLock(folder, owner);
   try {
     const path = join(folder, FILE);
+    // SQLite gives what it keeps beside the file the same mode.
+    makePrivateFile(path);
     return { owner, lock, database: openJobTable(path), inode: statSync(path).ino };
   } catch (error) {
     lock.release();

@@ -9,6 +9,7 @@ import { createReadStream } from "node:fs";
 import { mkdir, open, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { FilePlace, ResultStorage, StoredFile } from "./result_storage.ts";
+import { PRIVATE_FILE, PRIVATE_FOLDER } from "./private_files.ts";
 import { serveFile } from "./serve_file.ts";
 import { isWriteError, storageFailed } from "./write_error.ts";
 
@@ -52,7 +53,11 @@ export class LocalStorage implements ResultStorage {
     bytes: Uint8Array<ArrayBuffer>,
     contentType: string,
   ): Promise<StoredFile> {
-    return this.writeFrom(name, contentType, (path) => writeFile(path, bytes, { flag: "wx" }));
+    return this.writeFrom(
+      name,
+      contentType,
+      (path) => writeFile(path, bytes, { flag: "wx", mode: PRIVATE_FILE }),
+    );
   }
 
   /**
@@ -73,11 +78,13 @@ export class LocalStorage implements ResultStorage {
     const path = this.path(name);
     const temporary = `${path}.${crypto.randomUUID()}.part`;
     try {
-      await mkdir(this.root, { recursive: true });
+      await mkdir(this.root, { recursive: true, mode: PRIVATE_FOLDER });
       await make(temporary);
       const file = await open(temporary, "r+");
       let size: number;
       try {
+        // Whatever else makes files lets everybody read them.
+        await file.chmod(PRIVATE_FILE);
         // A name that survives a power failure must not lead to bytes that did not.
         await file.sync();
         ({ size } = await file.stat());
