@@ -5,7 +5,7 @@ import { openPipeline } from "../models/mod.ts";
 import { openDevice } from "../runtime/mod.ts";
 import { adapterOf, randomTensor } from "./adapter_reference.ts";
 import { damagedModel } from "./bad_input/damaged_model.ts";
-import { type Bench, FOLDER, REQUEST, withPipeline } from "./pipeline_bench.ts";
+import { type Fixture, FOLDER, REQUEST, withPipeline } from "./pipeline_fixture.ts";
 
 const SWITCHES = 50;
 const SESSIONS = 20;
@@ -36,7 +36,7 @@ function openFiles(): number {
 }
 
 function adapter(
-  { pipeline }: Bench,
+  { pipeline }: Fixture,
   key: string,
   mode: AppliedAdapter["mode"],
   target: AdapterTarget = "transformer",
@@ -58,15 +58,15 @@ function adapter(
 }
 
 Deno.test(`a pipeline holds as many buffers after ${SWITCHES} switches of adapters as after one of each kind`, () =>
-  withPipeline(async (bench) => {
-    const { pipeline, device } = bench;
+  withPipeline(async (fixture) => {
+    const { pipeline, device } = fixture;
     const live = countBuffers(device.gpuDevice);
     const sets = [
       [],
-      [adapter(bench, "a", "dynamic")],
-      [adapter(bench, "a", "merge")],
-      [adapter(bench, "b", "dynamic"), adapter(bench, "a", "merge")],
-      [adapter(bench, "c", "merge", "text_encoder")],
+      [adapter(fixture, "a", "dynamic")],
+      [adapter(fixture, "a", "merge")],
+      [adapter(fixture, "b", "dynamic"), adapter(fixture, "a", "merge")],
+      [adapter(fixture, "c", "merge", "text_encoder")],
     ];
     const request = { ...REQUEST, numFrames: 1, numInferenceSteps: 1 };
     const held: (readonly [buffers: number, bytes: number])[] = [];

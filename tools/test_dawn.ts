@@ -20,10 +20,10 @@ const NUMERIC = [
   "engine",
   "tests/large_checkpoint_test.ts",
   "tests/large_tensors_test.ts",
-  "tests/wan_pipeline_test.ts",
-  "tests/wan_transformer_test.ts",
-  "tests/wan_umt5_test.ts",
-  "tests/wan_vae_test.ts",
+  "tests/components",
+  "tests/flux2",
+  "tests/wan",
+  "tests/z_image",
 ];
 
 /** A Deno started through another loader is not its own executable. */

@@ -1,13 +1,17 @@
-/** How the pipeline treats the device: memory, reuse, cancellation. What it computes is tested in `tests/`. */
+/** How the pipeline treats the device: memory, reuse, cancellation. What it computes is tested in `pipeline_test.ts`. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { openModelFiles } from "../../checkpoints/open_model.ts";
-import { BASELINE_TARGET, GpuValidationError, OutOfMemoryError } from "../../../runtime/mod.ts";
-import { type Bench, FOLDER, REQUEST, withPipeline } from "../../../tests/pipeline_bench.ts";
-import { adapterOf, randomTensor } from "../../../tests/adapter_reference.ts";
-import type { PipelineControl, PipelineProgress, PipelineRequest } from "../../pipeline/types.ts";
-import { openFamily } from "../../pipeline/diffusion_pipeline.ts";
-import { WAN } from "./pipeline.ts";
+import { openModelFiles } from "../../models/checkpoints/open_model.ts";
+import { BASELINE_TARGET, GpuValidationError, OutOfMemoryError } from "../../runtime/mod.ts";
+import { type Fixture, FOLDER, REQUEST, withPipeline } from "../pipeline_fixture.ts";
+import { adapterOf, randomTensor } from "../adapter_reference.ts";
+import type {
+  PipelineControl,
+  PipelineProgress,
+  PipelineRequest,
+} from "../../models/pipeline/types.ts";
+import { openFamily } from "../../models/pipeline/diffusion_pipeline.ts";
+import { WAN } from "../../models/families/wan/pipeline.ts";
 
 const GIVEN = { width: 32, height: 32, data: new Uint8Array(32 * 32 * 3) };
 const CLIP: Partial<PipelineRequest> = {
@@ -215,11 +219,11 @@ for (
 }
 
 Deno.test("WanPipeline.generate() takes both prompts one by one where only that fits, and refuses what does not fit", async () => {
-  const bundled = fileURLToPath(new URL("../../bundled", import.meta.url));
+  const bundled = fileURLToPath(new URL("../../models/bundled", import.meta.url));
   // Many small frames: the transformer needs more than the autoencoder.
   const request = { ...REQUEST, width: 16, height: 16, numFrames: 253 };
   /** Device memory that a session of the request holds. */
-  const heldBytes = async ({ device, pipeline }: Bench) => {
+  const heldBytes = async ({ device, pipeline }: Fixture) => {
     let isPrepared = false;
     const result = pipeline.generate(request, {
       onProgress: () => isPrepared = true,
@@ -241,8 +245,8 @@ Deno.test("WanPipeline.generate() takes both prompts one by one where only that 
   }, { folder: bundled });
   assert.ok(needs.sequential < needs.batched, JSON.stringify(needs));
   for (const guidance of ["batched", "sequential"] as const) {
-    await withPipeline(async (bench) => {
-      assert.equal(await heldBytes(bench), held[guidance]);
+    await withPipeline(async (fixture) => {
+      assert.equal(await heldBytes(fixture), held[guidance]);
     }, { folder: bundled, maxBytes: needs[guidance] });
   }
   await withPipeline(async ({ device, pipeline, weightBytes }) => {

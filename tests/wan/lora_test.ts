@@ -1,13 +1,13 @@
-/** How the pipeline switches adapters. What they compute is tested beside `models/adapters` and in `tests/`. */
+/** How the pipeline switches adapters. What they compute is tested beside `models/adapters` and in `tests/lora/`. */
 import assert from "node:assert/strict";
-import { adapterOf, randomTensor } from "../../../tests/adapter_reference.ts";
-import { assertClose, type Values } from "../../../tests/golden.ts";
-import { type Bench, REQUEST, withPipeline } from "../../../tests/pipeline_bench.ts";
-import type { AdapterTarget, AppliedAdapter, ModuleChange } from "../../adapters/types.ts";
+import { adapterOf, randomTensor } from "../adapter_reference.ts";
+import { assertClose, type Values } from "../golden.ts";
+import { type Fixture, REQUEST, withPipeline } from "../pipeline_fixture.ts";
+import type { AdapterTarget, AppliedAdapter, ModuleChange } from "../../models/adapters/types.ts";
 
 /** Low-rank changes of all linear layers and of the patches that a pattern matches. */
 function lowRank(
-  { pipeline }: Bench,
+  { pipeline }: Fixture,
   key: string,
   matches: RegExp,
   options: { target?: AdapterTarget; strength?: number; mode?: AppliedAdapter["mode"] } = {},
@@ -29,7 +29,7 @@ function lowRank(
   return { key, adapter: adapterOf(...changes), strength, targets: [target], mode };
 }
 
-async function latents({ pipeline }: Bench, ...adapters: AppliedAdapter[]): Promise<Values> {
+async function latents({ pipeline }: Fixture, ...adapters: AppliedAdapter[]): Promise<Values> {
   const { latents } = await pipeline.generate({ ...REQUEST, numFrames: 1, adapters });
   return { shape: [latents.length], data: latents };
 }
@@ -64,8 +64,8 @@ Deno.test("WanPipeline.info says what adapters can change, and in which namings"
   }));
 
 Deno.test("WanPipeline.generate() gives with an adapter beside the weights what it gives merged, and the base afterwards", () =>
-  withPipeline(async (bench) => {
-    const base = await latents(bench);
+  withPipeline(async (fixture) => {
+    const base = await latents(fixture);
     for (
       const [name, matches, target] of [
         ["all of the transformer", /./, "transformer"],
@@ -74,41 +74,48 @@ Deno.test("WanPipeline.generate() gives with an adapter beside the weights what 
         ["one of q, k and v", /attn1\.to_k$/, "transformer"],
       ] as const
     ) {
-      const dynamic = await latents(bench, lowRank(bench, name, matches, { target }));
+      const dynamic = await latents(fixture, lowRank(fixture, name, matches, { target }));
       assert.ok(difference(dynamic, base) > 1e-3, `${name} changes something`);
-      const merged = await latents(bench, lowRank(bench, name, matches, { target, mode: "merge" }));
+      const merged = await latents(
+        fixture,
+        lowRank(fixture, name, matches, { target, mode: "merge" }),
+      );
       assertClose(name, merged, dynamic, 1e-3);
-      assert.deepEqual(await latents(bench), base, name);
+      assert.deepEqual(await latents(fixture), base, name);
     }
   }));
 
 Deno.test("WanPipeline.generate() creates nothing on the device when it goes back to adapters, or changes their strength", () =>
-  withPipeline(async (bench) => {
-    const { device } = bench;
-    const [a, b] = [lowRank(bench, "a", /attn1/), lowRank(bench, "b", /ffn|attn2/)];
+  withPipeline(async (fixture) => {
+    const { device } = fixture;
+    const [a, b] = [lowRank(fixture, "a", /attn1/), lowRank(fixture, "b", /ffn|attn2/)];
     const sets = [[], [a], [b], [a, b]];
     const first: Values[] = [];
-    for (const set of sets) first.push(await latents(bench, ...set));
+    for (const set of sets) first.push(await latents(fixture, ...set));
     const counts = () => {
       const { pipelines, bindGroups, buffers } = device.counters;
       return [pipelines, bindGroups, buffers];
     };
     const before = counts();
     for (const i of [2, 0, 3, 1, 3, 0]) {
-      assert.deepEqual(await latents(bench, ...sets[i]!), first[i], `set ${i}`);
+      assert.deepEqual(await latents(fixture, ...sets[i]!), first[i], `set ${i}`);
     }
-    const half = await latents(bench, { ...a, strength: 0.5 }, { ...b, strength: -1 });
+    const half = await latents(fixture, { ...a, strength: 0.5 }, { ...b, strength: -1 });
     assert.ok(difference(half, first[3]!) > 1e-3);
-    assert.deepEqual(await latents(bench, { ...a, strength: 0 }, b), first[2], "off is not there");
+    assert.deepEqual(
+      await latents(fixture, { ...a, strength: 0 }, b),
+      first[2],
+      "off is not there",
+    );
     assert.deepEqual(counts(), before);
   }));
 
 Deno.test("WanPipeline.generate() encodes prompts again when adapters change how, and only then", () =>
-  withPipeline(async (bench) => {
-    const { device } = bench;
+  withPipeline(async (fixture) => {
+    const { device } = fixture;
     const submitsFor = async (...adapters: AppliedAdapter[]) => {
       const { submits } = device.counters;
-      const values = await latents(bench, ...adapters);
+      const values = await latents(fixture, ...adapters);
       return { submits: device.counters.submits - submits, values };
     };
     await submitsFor();
@@ -122,7 +129,7 @@ Deno.test("WanPipeline.generate() encodes prompts again when adapters change how
         [/./, "text_encoder", 3],
       ] as const
     ) {
-      const adapter = lowRank(bench, `${target} ${matches}`, matches, { target });
+      const adapter = lowRank(fixture, `${target} ${matches}`, matches, { target });
       const first = await submitsFor(adapter);
       assert.equal((await submitsFor(adapter)).submits, least);
       const other = await submitsFor({ ...adapter, strength: 0.5 });
@@ -133,16 +140,16 @@ Deno.test("WanPipeline.generate() encodes prompts again when adapters change how
   }));
 
 Deno.test("WanPipeline.prepare() brings adapters onto the device, so that a request finds them there", () =>
-  withPipeline(async (bench) => {
-    const { device, pipeline } = bench;
-    const adapter = lowRank(bench, "a", /./);
-    await latents(bench, adapter);
+  withPipeline(async (fixture) => {
+    const { device, pipeline } = fixture;
+    const adapter = lowRank(fixture, "a", /./);
+    await latents(fixture, adapter);
     const withPrograms = device.allocatedBytes;
-    await latents(bench);
+    await latents(fixture);
     await pipeline.prepare([adapter]);
     assert.ok(device.allocatedBytes >= withPrograms);
     const { buffers } = device.counters;
-    await latents(bench, adapter);
+    await latents(fixture, adapter);
     assert.equal(device.counters.buffers, buffers);
     pipeline[Symbol.dispose]();
     assert.equal(device.allocatedBytes, 0);
@@ -151,37 +158,37 @@ Deno.test("WanPipeline.prepare() brings adapters onto the device, so that a requ
 Deno.test("WanPipeline.generate() lets programs of other adapters go where there is no room for all", async () => {
   let peak = 0;
   let weights = 0;
-  await withPipeline(async (bench) => {
-    weights = bench.weightBytes;
-    bench.device.resetPeak();
-    await latents(bench, lowRank(bench, "a", /./));
-    peak = bench.device.peakBytes;
+  await withPipeline(async (fixture) => {
+    weights = fixture.weightBytes;
+    fixture.device.resetPeak();
+    await latents(fixture, lowRank(fixture, "a", /./));
+    peak = fixture.device.peakBytes;
   });
-  await withPipeline(async (bench) => {
-    const sets = ["a", "bb", "ccc"].map((key) => lowRank(bench, key, /./));
+  await withPipeline(async (fixture) => {
+    const sets = ["a", "bb", "ccc"].map((key) => lowRank(fixture, key, /./));
     for (let round = 0; round < 2; round++) {
       for (const set of sets) {
-        await latents(bench, set);
-        assert.ok(bench.device.allocatedBytes <= peak + (peak - weights) / 2);
+        await latents(fixture, set);
+        assert.ok(fixture.device.allocatedBytes <= peak + (peak - weights) / 2);
       }
     }
   }, { maxBytes: Math.floor(peak + (peak - weights) / 2) });
 });
 
 Deno.test("WanPipeline.generate() gives the same bits with adapters where weights are freed, streamed or pinned", async () => {
-  const sets = (bench: Bench) => [
+  const sets = (fixture: Fixture) => [
     [],
-    [lowRank(bench, "a", /attn1/)],
-    [lowRank(bench, "a", /attn1/, { mode: "merge", strength: 0.7 })],
-    [lowRank(bench, "b", /ffn/, { mode: "merge" }), lowRank(bench, "a", /attn1/)],
-    [lowRank(bench, "c", /SelfAttention/, { target: "text_encoder", mode: "merge" })],
+    [lowRank(fixture, "a", /attn1/)],
+    [lowRank(fixture, "a", /attn1/, { mode: "merge", strength: 0.7 })],
+    [lowRank(fixture, "b", /ffn/, { mode: "merge" }), lowRank(fixture, "a", /attn1/)],
+    [lowRank(fixture, "c", /SelfAttention/, { target: "text_encoder", mode: "merge" })],
     [],
   ];
   const expected: Values[] = [];
   let peakBytes = 0;
-  await withPipeline(async (bench) => {
-    for (const set of sets(bench)) expected.push(await latents(bench, ...set));
-    peakBytes = bench.device.peakBytes;
+  await withPipeline(async (fixture) => {
+    for (const set of sets(fixture)) expected.push(await latents(fixture, ...set));
+    peakBytes = fixture.device.peakBytes;
   });
   const offloaded = new Set(["text encoder", "transformer"]);
   for (const isPinned of [false, true]) {
@@ -191,9 +198,9 @@ Deno.test("WanPipeline.generate() gives the same bits with adapters where weight
         ["little room", { maxBytes: Math.floor(peakBytes * 0.4), memory: { isPinned } }],
       ] as const
     ) {
-      await withPipeline(async (bench) => {
-        for (const [i, set] of sets(bench).entries()) {
-          assert.deepEqual(await latents(bench, ...set), expected[i], `${name}, set ${i}`);
+      await withPipeline(async (fixture) => {
+        for (const [i, set] of sets(fixture).entries()) {
+          assert.deepEqual(await latents(fixture, ...set), expected[i], `${name}, set ${i}`);
         }
       }, options);
     }
@@ -202,8 +209,8 @@ Deno.test("WanPipeline.generate() gives the same bits with adapters where weight
 
 Deno.test("WanPipeline.generate() writes merged adapters once, also into weights that come to the device again and again", async () => {
   for (const options of [{ memory: { offloaded: new Set(["transformer"]) } }, {}]) {
-    await withPipeline(async (bench) => {
-      const { adapter, ...use } = lowRank(bench, "a", /attn1/, { mode: "merge" });
+    await withPipeline(async (fixture) => {
+      const { adapter, ...use } = lowRank(fixture, "a", /attn1/, { mode: "merge" });
       let reads = 0;
       const changes = adapter.changes.map((change): ModuleChange => ({
         ...change,
@@ -215,12 +222,12 @@ Deno.test("WanPipeline.generate() writes merged adapters once, also into weights
       const counted = { ...use, adapter: { ...adapter, changes } };
       /** How often the changes were looked at, beyond what planning takes. */
       const readsOf = async () => {
-        await bench.pipeline.prepare([counted]);
+        await fixture.pipeline.prepare([counted]);
         reads = 0;
-        await bench.pipeline.prepare([counted]);
+        await fixture.pipeline.prepare([counted]);
         const planning = reads;
         reads = 0;
-        const values = await latents(bench, counted);
+        const values = await latents(fixture, counted);
         return { more: reads - planning, values };
       };
       const first = await readsOf();

@@ -1,13 +1,13 @@
 /** Whole Z-Image pipelines against diffusers: same folder, prompt, picture and seed, from text to pixels. */
 import assert from "node:assert/strict";
-import { readAdapter } from "../models/adapters/read_adapter.ts";
-import type { AppliedAdapter } from "../models/adapters/types.ts";
-import { openPipeline, type Pipeline, type PipelineRequest } from "../models/mod.ts";
-import { type Device, type DeviceOptions, openDevice } from "../runtime/mod.ts";
-import { assertClose, Golden, type GoldenCall } from "./golden.ts";
-import { textRequest } from "./golden_request.ts";
-import { psnr } from "./pixels.ts";
-import { withSeededModel } from "./seeded_checkpoint.ts";
+import { readAdapter } from "../../models/adapters/read_adapter.ts";
+import type { AppliedAdapter } from "../../models/adapters/types.ts";
+import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
+import { type Device, type DeviceOptions, openDevice } from "../../runtime/mod.ts";
+import { assertClose, Golden, type GoldenCall } from "../golden.ts";
+import { textRequest } from "../golden_request.ts";
+import { psnr } from "../pixels.ts";
+import { withSeededModel } from "../seeded_checkpoint.ts";
 
 /** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
 const MIN_PSNR = 50;

@@ -1,11 +1,11 @@
 /** The Qwen3 text encoder against the reference. */
 import { strict as assert } from "node:assert";
-import { parseConfig } from "../models/config.ts";
-import { QWEN3_CONFIG, qwen3Embeddings, qwen3Encoder } from "../models/text_encoders/qwen3.ts";
-import { type Checkpoint, type Device, Weights } from "../runtime/mod.ts";
-import { assertClose, Golden, type GoldenCall, rowsOf, transpose } from "./golden.ts";
-import { ModelRun, openTestDevice } from "./model_run.ts";
-import { withSeededCheckpoint } from "./seeded_checkpoint.ts";
+import { parseConfig } from "../../models/config.ts";
+import { QWEN3_CONFIG, qwen3Embeddings, qwen3Encoder } from "../../models/text_encoders/qwen3.ts";
+import { type Checkpoint, type Device, Weights } from "../../runtime/mod.ts";
+import { assertClose, Golden, type GoldenCall, rowsOf, transpose } from "../golden.ts";
+import { ModelRun, openTestDevice } from "../model_run.ts";
+import { withSeededCheckpoint } from "../seeded_checkpoint.ts";
 
 const GATE = 1e-4;
 

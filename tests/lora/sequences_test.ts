@@ -3,17 +3,17 @@
 import { strict as assert } from "node:assert";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { EngineWorker } from "../engine/engine_worker.ts";
-import { openEngine } from "../engine/mod.ts";
-import type { Engine } from "../engine/types.ts";
-import { WorkerEngine } from "../engine/worker_engine.ts";
-import { decodeImage } from "../media/decode.ts";
-import { startServer } from "../server/serve.ts";
-import { adapterFile, colourOfParts, FAKE_COMPONENTS } from "./fakes/adapters.ts";
-import { type Applied, runSequences } from "./lora_sequences.ts";
-import { safetensorsOf, withFolder } from "./safetensors.ts";
+import { EngineWorker } from "../../engine/engine_worker.ts";
+import { openEngine } from "../../engine/mod.ts";
+import type { Engine } from "../../engine/types.ts";
+import { WorkerEngine } from "../../engine/worker_engine.ts";
+import { decodeImage } from "../../media/decode.ts";
+import { startServer } from "../../server/serve.ts";
+import { adapterFile, colourOfParts, FAKE_COMPONENTS } from "../fakes/adapters.ts";
+import { type Applied, runSequences } from "./sequences.ts";
+import { safetensorsOf, withFolder } from "../safetensors.ts";
 
-const SCRIPT = new URL("./fakes/gpu_worker.ts", import.meta.url);
+const SCRIPT = new URL("../fakes/gpu_worker.ts", import.meta.url);
 const MARKS: Readonly<Record<string, number>> = { "a.safetensors": 1, "b.safetensors": 2 };
 const FILES = {
   ...Object.fromEntries(
@@ -66,7 +66,7 @@ function sequences(count: number): Promise<void> {
   });
 }
 
-const MODEL = fileURLToPath(new URL("../models/bundled/", import.meta.url));
+const MODEL = fileURLToPath(new URL("../../models/bundled/", import.meta.url));
 const REQUEST = { prompt: "a red circle", width: 32, height: 32, numInferenceSteps: 2, seed: 7 };
 
 /** Low-rank factors of three of the bundled model's layers, 160 wide. */

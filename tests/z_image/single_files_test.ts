@@ -1,16 +1,16 @@
 /** Z-Image from single files: the same pictures as from the folders that hold the same numbers. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { openPipeline, type PartPaths } from "../models/mod.ts";
-import { Checkpoint, openDevice, type StoredTensor } from "../runtime/mod.ts";
-import { sampleBlocks } from "../runtime/ops/sample_blocks.ts";
-import type { WeightFormat } from "../runtime/quantization/block_format.ts";
-import { BLOCK_FORMATS, dequantize } from "../runtime/quantization/formats.ts";
-import { encodeGguf, type GgufTensor } from "./gguf.ts";
-import { assertClose, Golden } from "./golden.ts";
-import { textRequest } from "./golden_request.ts";
-import { encodeSafetensors } from "./safetensors.ts";
-import { withSeededModel } from "./seeded_checkpoint.ts";
+import { openPipeline, type PartPaths } from "../../models/mod.ts";
+import { Checkpoint, openDevice, type StoredTensor } from "../../runtime/mod.ts";
+import { sampleBlocks } from "../../runtime/ops/sample_blocks.ts";
+import type { WeightFormat } from "../../runtime/quantization/block_format.ts";
+import { BLOCK_FORMATS, dequantize } from "../../runtime/quantization/formats.ts";
+import { encodeGguf, type GgufTensor } from "../gguf.ts";
+import { assertClose, Golden } from "../golden.ts";
+import { textRequest } from "../golden_request.ts";
+import { encodeSafetensors } from "../safetensors.ts";
+import { withSeededModel } from "../seeded_checkpoint.ts";
 
 const golden = new Golden("z_image/pipeline");
 const CALL = golden.call("text");

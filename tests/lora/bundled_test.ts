@@ -1,19 +1,19 @@
 /** The adapters that come with the bundled model, in every naming they are stored in. */
 import { strict as assert } from "node:assert";
 import { fileURLToPath } from "node:url";
-import { AdaptedComponent } from "../models/adapters/adapted_component.ts";
-import { BUNDLED_ADAPTERS } from "../models/adapters/bundled.ts";
-import { readAdapter } from "../models/adapters/read_adapter.ts";
-import type { Adapter, AppliedAdapter } from "../models/adapters/types.ts";
-import { ORIGINAL_WAN } from "../models/families/wan/layouts.ts";
-import { openPipeline } from "../models/mod.ts";
-import { Checkpoint, openDevice, Weights } from "../runtime/mod.ts";
-import { changeReference } from "./adapter_reference.ts";
-import { Golden } from "./golden.ts";
-import { textRequest } from "./golden_request.ts";
-import { psnr } from "./pixels.ts";
+import { AdaptedComponent } from "../../models/adapters/adapted_component.ts";
+import { BUNDLED_ADAPTERS } from "../../models/adapters/bundled.ts";
+import { readAdapter } from "../../models/adapters/read_adapter.ts";
+import type { Adapter, AppliedAdapter } from "../../models/adapters/types.ts";
+import { ORIGINAL_WAN } from "../../models/families/wan/layouts.ts";
+import { openPipeline } from "../../models/mod.ts";
+import { Checkpoint, openDevice, Weights } from "../../runtime/mod.ts";
+import { changeReference } from "../adapter_reference.ts";
+import { Golden } from "../golden.ts";
+import { textRequest } from "../golden_request.ts";
+import { psnr } from "../pixels.ts";
 
-const MODEL = new URL("../models/bundled/", import.meta.url);
+const MODEL = new URL("../../models/bundled/", import.meta.url);
 const DIALECTS = ["", ".kohya", ".comfyui"] as const;
 const MAX_BYTES = 400_000;
 

@@ -1,14 +1,14 @@
 /** The Wan transformer against the reference. */
 import { strict as assert } from "node:assert";
-import { parseConfig } from "../models/config.ts";
+import { parseConfig } from "../../models/config.ts";
 import {
   WAN_TRANSFORMER_CONFIG,
   type WanTransformerConfig,
-} from "../models/families/wan/config.ts";
-import { type Device, elementCount, Weights } from "../runtime/mod.ts";
-import { assertClose, Golden, rowsOf, type Values } from "./golden.ts";
-import { type InputValues, ModelRun, openTestDevice } from "./model_run.ts";
-import { contextOf, timestepsOf, velocityGraph } from "./wan_velocity.ts";
+} from "../../models/families/wan/config.ts";
+import { type Device, elementCount, Weights } from "../../runtime/mod.ts";
+import { assertClose, Golden, rowsOf, type Values } from "../golden.ts";
+import { type InputValues, ModelRun, openTestDevice } from "../model_run.ts";
+import { contextOf, timestepsOf, velocityGraph } from "./velocity.ts";
 
 interface Opened {
   readonly device: Device;

@@ -1,14 +1,14 @@
 /** Whole FLUX.2 klein pipelines against diffusers: same folder, prompt, pictures and seed, from text to pixels. */
 import assert from "node:assert/strict";
 import { cp } from "node:fs/promises";
-import type { Picture } from "../engine/types.ts";
-import { readAdapter } from "../models/adapters/read_adapter.ts";
-import { openPipeline, type Pipeline, type PipelineRequest } from "../models/mod.ts";
-import { openDevice } from "../runtime/mod.ts";
-import { fitPicture, sizeFromPicture } from "../server/mod.ts";
-import { assertClose, Golden, type GoldenCall, type Values } from "./golden.ts";
-import { textRequest } from "./golden_request.ts";
-import { psnr } from "./pixels.ts";
+import type { Picture } from "../../engine/types.ts";
+import { readAdapter } from "../../models/adapters/read_adapter.ts";
+import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
+import { openDevice } from "../../runtime/mod.ts";
+import { fitPicture, sizeFromPicture } from "../../server/mod.ts";
+import { assertClose, Golden, type GoldenCall, type Values } from "../golden.ts";
+import { textRequest } from "../golden_request.ts";
+import { psnr } from "../pixels.ts";
 
 /** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
 const MIN_PSNR = 50;

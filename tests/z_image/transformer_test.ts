@@ -1,19 +1,19 @@
 /** The Z-Image transformer against the reference. */
 import { strict as assert } from "node:assert";
-import { parseConfig } from "../models/config.ts";
-import { timestepEmbedding } from "../models/embeddings.ts";
+import { parseConfig } from "../../models/config.ts";
+import { timestepEmbedding } from "../../models/embeddings.ts";
 import {
   Z_IMAGE_TRANSFORMER_CONFIG,
   type ZImageTransformerConfig,
-} from "../models/families/z_image/config.ts";
-import { modulationTable, TIMESTEP_FREQUENCIES } from "../models/families/z_image/modulation.ts";
-import { patchify, unpatchify } from "../models/families/z_image/patches.ts";
-import { paddedCount } from "../models/families/z_image/positions.ts";
-import { zImageContext, zImageTransformer } from "../models/families/z_image/transformer.ts";
-import type { Checkpoint, Device, Weights } from "../runtime/mod.ts";
-import { assertClose, Golden, type GoldenCall, type Values } from "./golden.ts";
-import { checkCalls, ModelRun } from "./model_run.ts";
-import { withSeededCheckpoint } from "./seeded_checkpoint.ts";
+} from "../../models/families/z_image/config.ts";
+import { modulationTable, TIMESTEP_FREQUENCIES } from "../../models/families/z_image/modulation.ts";
+import { patchify, unpatchify } from "../../models/families/z_image/patches.ts";
+import { paddedCount } from "../../models/families/z_image/positions.ts";
+import { zImageContext, zImageTransformer } from "../../models/families/z_image/transformer.ts";
+import type { Checkpoint, Device, Weights } from "../../runtime/mod.ts";
+import { assertClose, Golden, type GoldenCall, type Values } from "../golden.ts";
+import { checkCalls, ModelRun } from "../model_run.ts";
+import { withSeededCheckpoint } from "../seeded_checkpoint.ts";
 
 const GATE = 2e-4;
 

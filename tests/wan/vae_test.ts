@@ -1,11 +1,11 @@
 /** The Wan autoencoder against the reference, chunk by chunk as it runs in the pipeline. */
 import { strict as assert } from "node:assert";
-import { attentionBlock, type Stream } from "../models/autoencoders/wan/blocks.ts";
-import { WAN_VAE_CONFIG } from "../models/autoencoders/wan/config.ts";
-import { wanDecoder } from "../models/autoencoders/wan/decoder.ts";
-import { wanEncoder } from "../models/autoencoders/wan/encoder.ts";
-import { FrameHistory } from "../models/autoencoders/wan/history.ts";
-import { parseConfig } from "../models/config.ts";
+import { attentionBlock, type Stream } from "../../models/autoencoders/wan/blocks.ts";
+import { WAN_VAE_CONFIG } from "../../models/autoencoders/wan/config.ts";
+import { wanDecoder } from "../../models/autoencoders/wan/decoder.ts";
+import { wanEncoder } from "../../models/autoencoders/wan/encoder.ts";
+import { FrameHistory } from "../../models/autoencoders/wan/history.ts";
+import { parseConfig } from "../../models/config.ts";
 import {
   copyTo,
   type Device,
@@ -16,9 +16,9 @@ import {
   runSequence,
   type Tensor,
   Weights,
-} from "../runtime/mod.ts";
-import { assertClose, concatRows, Golden, rowsOf, transpose, type Values } from "./golden.ts";
-import { ModelRun, openTestDevice } from "./model_run.ts";
+} from "../../runtime/mod.ts";
+import { assertClose, concatRows, Golden, rowsOf, transpose, type Values } from "../golden.ts";
+import { ModelRun, openTestDevice } from "../model_run.ts";
 
 /** [batch, channels, frames, height, width] of the reference to [batch, frames, height, width, channels]. */
 const TO_CHANNELS_LAST = [0, 2, 3, 4, 1];

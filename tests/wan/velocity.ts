@@ -3,14 +3,18 @@
  *
  * @module
  */
-import { timestepEmbedding } from "../models/embeddings.ts";
-import type { WanTransformerConfig } from "../models/families/wan/config.ts";
-import { modulationIndices, tableRows, timestepRows } from "../models/families/wan/modulation.ts";
-import { patchify, tokenGrid, unpatchify } from "../models/families/wan/patches.ts";
-import { wanContextStates, wanTransformer } from "../models/families/wan/transformer.ts";
-import { type Graph, permute, type Tensor, type Weights } from "../runtime/mod.ts";
-import type { Golden, GoldenCall } from "./golden.ts";
-import type { InputValues } from "./model_run.ts";
+import { timestepEmbedding } from "../../models/embeddings.ts";
+import type { WanTransformerConfig } from "../../models/families/wan/config.ts";
+import {
+  modulationIndices,
+  tableRows,
+  timestepRows,
+} from "../../models/families/wan/modulation.ts";
+import { patchify, tokenGrid, unpatchify } from "../../models/families/wan/patches.ts";
+import { wanContextStates, wanTransformer } from "../../models/families/wan/transformer.ts";
+import { type Graph, permute, type Tensor, type Weights } from "../../runtime/mod.ts";
+import type { Golden, GoldenCall } from "../golden.ts";
+import type { InputValues } from "../model_run.ts";
 
 /** `collapsed`: one row stands for all pads, as the pipeline does it. `whole`: every pad row is there. */
 export type ContextKind = "collapsed" | "whole";

@@ -4,18 +4,18 @@
  * @module
  */
 import { fileURLToPath } from "node:url";
-import { viewLayout } from "../models/checkpoints/layout_view.ts";
-import { readAdapter } from "../models/adapters/read_adapter.ts";
+import { viewLayout } from "../../models/checkpoints/layout_view.ts";
+import { readAdapter } from "../../models/adapters/read_adapter.ts";
 import type {
   AdaptableComponent,
   Adapter,
   AppliedAdapter,
   WeightChange,
-} from "../models/adapters/types.ts";
-import { ORIGINAL_WAN } from "../models/families/wan/layouts.ts";
-import type { Layout } from "../models/layouts.ts";
-import { Checkpoint, decodeElements, encodeElements, Weights } from "../runtime/mod.ts";
-import { Golden, type GoldenCall } from "./golden.ts";
+} from "../../models/adapters/types.ts";
+import { ORIGINAL_WAN } from "../../models/families/wan/layouts.ts";
+import type { Layout } from "../../models/layouts.ts";
+import { Checkpoint, decodeElements, encodeElements, Weights } from "../../runtime/mod.ts";
+import { Golden, type GoldenCall } from "../golden.ts";
 
 /** See `tools/reference/lora.py`. */
 export const LORA_GOLDEN = new Golden("lora");
@@ -42,7 +42,7 @@ export function openLoraBase({ args }: GoldenCall): LoraBase {
   const name = args.base as string;
   const isText = name.endsWith("text_encoder");
   const isQuantised = name === "lora/quantised";
-  const folder = new URL(`goldens/${name}`, import.meta.url);
+  const folder = new URL(`../goldens/${name}`, import.meta.url);
   const path = fileURLToPath(folder) + (isQuantised ? "/wan-tiny-mixed.gguf" : "");
   const checkpoint = Checkpoint.open(path);
   return {

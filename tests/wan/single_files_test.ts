@@ -1,11 +1,11 @@
 /** Models in single files against diffusers on the numbers that these hold. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { openPipeline, type PartPaths } from "../models/mod.ts";
-import { openDevice } from "../runtime/mod.ts";
-import { assertClose, Golden } from "./golden.ts";
-import { textRequest } from "./golden_request.ts";
-import { psnr } from "./pixels.ts";
+import { openPipeline, type PartPaths } from "../../models/mod.ts";
+import { openDevice } from "../../runtime/mod.ts";
+import { assertClose, Golden } from "../golden.ts";
+import { textRequest } from "../golden_request.ts";
+import { psnr } from "../pixels.ts";
 
 /** f32 against torch in f32 on the same numbers. */
 const MIN_PSNR = 50;

@@ -5,29 +5,29 @@ import {
   KL_VAE_CONFIG,
   type KlCoderConfig,
   scaleFactor,
-} from "../models/autoencoders/kl/config.ts";
-import { klDecoder } from "../models/autoencoders/kl/decoder.ts";
-import { klEncoder } from "../models/autoencoders/kl/encoder.ts";
+} from "../../models/autoencoders/kl/config.ts";
+import { klDecoder } from "../../models/autoencoders/kl/decoder.ts";
+import { klEncoder } from "../../models/autoencoders/kl/encoder.ts";
 import {
   denormaliseTokens,
   normaliseTokens,
   packLatents,
   unpackLatents,
-} from "../models/autoencoders/kl/packing.ts";
+} from "../../models/autoencoders/kl/packing.ts";
 import {
   posteriorSample,
   scaleLatents,
   unscaleLatents,
-} from "../models/autoencoders/kl/posterior.ts";
-import { TiledCoder } from "../models/autoencoders/tiled_coder.ts";
-import { parseConfig } from "../models/config.ts";
-import { Session } from "../models/memory/session.ts";
-import { SessionRunner } from "../models/memory/session_runner.ts";
-import { type Device, type Graph, type Tensor, Weights, writing } from "../runtime/mod.ts";
-import { assertClose, Golden, type GoldenCall, transpose, type Values } from "./golden.ts";
-import { checkCalls, ModelRun, openTestDevice } from "./model_run.ts";
-import { psnr } from "./pixels.ts";
-import { withSeededCheckpoint } from "./seeded_checkpoint.ts";
+} from "../../models/autoencoders/kl/posterior.ts";
+import { TiledCoder } from "../../models/autoencoders/tiled_coder.ts";
+import { parseConfig } from "../../models/config.ts";
+import { Session } from "../../models/memory/session.ts";
+import { SessionRunner } from "../../models/memory/session_runner.ts";
+import { type Device, type Graph, type Tensor, Weights, writing } from "../../runtime/mod.ts";
+import { assertClose, Golden, type GoldenCall, transpose, type Values } from "../golden.ts";
+import { checkCalls, ModelRun, openTestDevice } from "../model_run.ts";
+import { psnr } from "../pixels.ts";
+import { withSeededCheckpoint } from "../seeded_checkpoint.ts";
 
 /** [batch, channels, height, width] of the reference to [batch, height, width, channels] and back. */
 const TO_CHANNELS_LAST = [0, 2, 3, 1];

@@ -1,14 +1,14 @@
 /** Adapter files of every dialect against the reference: what each changes in each module. */
 import { strict as assert } from "node:assert";
-import { AdaptedComponent } from "../models/adapters/adapted_component.ts";
-import type { AdaptableComponent, AdapterTensor } from "../models/adapters/types.ts";
-import { ORIGINAL_Z_IMAGE } from "../models/families/z_image/layouts.ts";
-import type { Layout } from "../models/layouts.ts";
-import { decodeElements, elementCount } from "../runtime/mod.ts";
-import { madeUpComponent } from "./adaptable.ts";
-import { changedWeight, type Use } from "./adapter_reference.ts";
-import { assertClose, type GoldenCall, type Values } from "./golden.ts";
-import { adapterCount, LORA_GOLDEN, openLoraBase, readUsed } from "./lora_golden.ts";
+import { AdaptedComponent } from "../../models/adapters/adapted_component.ts";
+import type { AdaptableComponent, AdapterTensor } from "../../models/adapters/types.ts";
+import { ORIGINAL_Z_IMAGE } from "../../models/families/z_image/layouts.ts";
+import type { Layout } from "../../models/layouts.ts";
+import { decodeElements, elementCount } from "../../runtime/mod.ts";
+import { madeUpComponent } from "../adaptable.ts";
+import { changedWeight, type Use } from "../adapter_reference.ts";
+import { assertClose, type GoldenCall, type Values } from "../golden.ts";
+import { adapterCount, LORA_GOLDEN, openLoraBase, readUsed } from "./golden.ts";
 
 /** The stored changes are f32; nothing else rounds. */
 const GATE = 5e-7;

@@ -1,12 +1,12 @@
 /** Whole pipelines against diffusers: same folder, prompt and seed, from text to pixels. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { resize } from "../media/resize.ts";
-import { openPipeline, type PipelineRequest } from "../models/mod.ts";
-import { openDevice } from "../runtime/mod.ts";
-import { assertClose, Golden, type GoldenCall, type Values } from "./golden.ts";
-import { textRequest } from "./golden_request.ts";
-import { psnr } from "./pixels.ts";
+import { resize } from "../../media/resize.ts";
+import { openPipeline, type PipelineRequest } from "../../models/mod.ts";
+import { openDevice } from "../../runtime/mod.ts";
+import { assertClose, Golden, type GoldenCall, type Values } from "../golden.ts";
+import { textRequest } from "../golden_request.ts";
+import { psnr } from "../pixels.ts";
 
 /** f32 against torch in f32; weights as stored. Gates of the design: 50 dB after a few steps. */
 const MIN_PSNR = 50;
@@ -61,7 +61,7 @@ Deno.test("WanPipeline.generate() gives the same with sequential as with batched
 const PIPELINES: readonly (readonly [name: string, model?: URL])[] = [
   ["wan/pipeline-t2v"],
   ["wan/pipeline-ti2v"],
-  ["bundled", new URL("../models/bundled", import.meta.url)],
+  ["bundled", new URL("../../models/bundled", import.meta.url)],
 ];
 
 for (const [name, model] of PIPELINES) {

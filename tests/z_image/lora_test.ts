@@ -1,11 +1,11 @@
 /** How adapters change what Z-Image makes; what they compute is tested beside `models/adapters`. */
 import assert from "node:assert/strict";
-import { adapterOf, randomTensor } from "../../../tests/adapter_reference.ts";
-import { assertClose, distance, Golden, type Values } from "../../../tests/golden.ts";
-import { withSeededModel } from "../../../tests/seeded_checkpoint.ts";
-import { openDevice } from "../../../runtime/mod.ts";
-import type { AdapterTarget, AppliedAdapter, ModuleChange } from "../../adapters/types.ts";
-import { openPipeline, type Pipeline, type PipelineRequest } from "../../mod.ts";
+import { adapterOf, randomTensor } from "../adapter_reference.ts";
+import { assertClose, distance, Golden, type Values } from "../golden.ts";
+import { withSeededModel } from "../seeded_checkpoint.ts";
+import { openDevice } from "../../runtime/mod.ts";
+import type { AdapterTarget, AppliedAdapter, ModuleChange } from "../../models/adapters/types.ts";
+import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
 
 const REQUEST: PipelineRequest = {
   task: "T2I",

@@ -1,12 +1,12 @@
-/** How the pipeline treats the device: memory, reuse, cancellation. What it computes is tested in `tests/`. */
+/** How the pipeline treats the device: memory, reuse, cancellation. What it computes is tested in `pipeline_test.ts`. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { OutOfMemoryError } from "../../../runtime/mod.ts";
-import { psnr } from "../../../tests/pixels.ts";
-import { type Bench, withPipeline } from "../../../tests/pipeline_bench.ts";
-import type { InputImage, PipelineControl, PipelineRequest } from "../../pipeline/types.ts";
+import { OutOfMemoryError } from "../../runtime/mod.ts";
+import { psnr } from "../pixels.ts";
+import { type Fixture, withPipeline } from "../pipeline_fixture.ts";
+import type { InputImage, PipelineControl, PipelineRequest } from "../../models/pipeline/types.ts";
 
-const FOLDER = fileURLToPath(new URL("../../../tests/goldens/flux2/pipeline", import.meta.url));
+const FOLDER = fileURLToPath(new URL("../goldens/flux2/pipeline", import.meta.url));
 
 const REQUEST: PipelineRequest = {
   ...{ task: "T2I", prompt: "a red circle", negativePrompt: "" },
@@ -24,7 +24,7 @@ function given(width: number, height: number, shade = 5): InputImage {
   return { width, height, data };
 }
 
-const withFlux2 = (use: (bench: Bench) => Promise<void>, options: object = {}) =>
+const withFlux2 = (use: (fixture: Fixture) => Promise<void>, options: object = {}) =>
   withPipeline(use, { folder: FOLDER, ...options });
 
 for (const [name, request] of [["text", REQUEST], ["input images", EDIT]] as const) {

@@ -1,13 +1,13 @@
 /** Adapters of every dialect in Wan against the reference: from the file to what the model gives. */
 import { strict as assert } from "node:assert";
-import { AdaptedComponent } from "../models/adapters/adapted_component.ts";
-import { needsWriting } from "../models/adapters/low_rank_form.ts";
-import { ModelAdapters } from "../models/adapters/model_adapters.ts";
-import { parseConfig } from "../models/config.ts";
-import { WAN_TRANSFORMER_CONFIG } from "../models/families/wan/config.ts";
-import { UMT5_CONFIG, umt5Embeddings, umt5Encoder } from "../models/text_encoders/umt5.ts";
-import type { Device } from "../runtime/mod.ts";
-import { assertClose, type GoldenCall, type Values } from "./golden.ts";
+import { AdaptedComponent } from "../../models/adapters/adapted_component.ts";
+import { needsWriting } from "../../models/adapters/low_rank_form.ts";
+import { ModelAdapters } from "../../models/adapters/model_adapters.ts";
+import { parseConfig } from "../../models/config.ts";
+import { WAN_TRANSFORMER_CONFIG } from "../../models/families/wan/config.ts";
+import { UMT5_CONFIG, umt5Embeddings, umt5Encoder } from "../../models/text_encoders/umt5.ts";
+import type { Device } from "../../runtime/mod.ts";
+import { assertClose, type GoldenCall, type Values } from "../golden.ts";
 import {
   adapterCount,
   appliedOf,
@@ -15,9 +15,9 @@ import {
   type LoraBase,
   openLoraBase,
   readUsed,
-} from "./lora_golden.ts";
-import { ModelRun, openTestDevice } from "./model_run.ts";
-import { contextOf, timestepsOf, velocityGraph } from "./wan_velocity.ts";
+} from "./golden.ts";
+import { ModelRun, openTestDevice } from "../model_run.ts";
+import { contextOf, timestepsOf, velocityGraph } from "../wan/velocity.ts";
 
 /** Largest error of what branches give, as a part of the largest magnitude. */
 const GATE = 1e-5;

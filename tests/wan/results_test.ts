@@ -1,9 +1,12 @@
-/** What a request gives on the way and at its end; what the pixels must be is tested in `tests/`. */
+/** What a request gives on the way and at its end; what the pixels must be is tested in `pipeline_test.ts`. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { REQUEST, withPipeline } from "../../../tests/pipeline_bench.ts";
-import type { PipelineControl, PipelineProgress, PipelineRequest } from "../../pipeline/types.ts";
-import { reusingSteps } from "../../pipeline/step_cache.ts";
+import { REQUEST, withPipeline } from "../pipeline_fixture.ts";
+import type {
+  PipelineControl,
+  PipelineProgress,
+  PipelineRequest,
+} from "../../models/pipeline/types.ts";
 
 /** A picture of the request's size, another one for every `shade`. */
 function gradient(shade: number): Uint8Array {
@@ -131,7 +134,7 @@ for (
 }
 
 Deno.test("WanPipeline.generate() shows in the preview after its last step what it gives", () => {
-  const folder = fileURLToPath(new URL("../../bundled", import.meta.url));
+  const folder = fileURLToPath(new URL("../../models/bundled", import.meta.url));
   return withPipeline(async ({ pipeline }) => {
     const shown: Float32Array[] = [];
     const request = { ...REQUEST, task: "T2I", numFrames: 1, numInferenceSteps: 4 } as const;
@@ -149,24 +152,8 @@ Deno.test("WanPipeline.generate() shows in the preview after its last step what 
   }, { folder });
 });
 
-Deno.test("reusingSteps() spares the first steps and the last one, and reuses more where steps are close", () => {
-  const steps = (count: number) => {
-    const timesteps = Array.from({ length: count }, (_, i) => 1000 * (1 - i / count));
-    return reusingSteps(timesteps, 256);
-  };
-  for (const count of [1, 2, 4]) assert.deepEqual(steps(count), [], `${count}`);
-  for (const count of [20, 50]) {
-    const reused = steps(count);
-    assert.ok(reused.every((step) => step >= 0.4 * count && step < count - 1), `${reused}`);
-    // None stands for another that was not computed either.
-    assert.ok(reused.every((step) => !reused.includes(step - 1)), `${reused}`);
-  }
-  assert.ok(steps(50).length > steps(20).length);
-  assert.ok(steps(20).length >= 5);
-});
-
 Deno.test("WanPipeline.generate() reuses velocities for quality high only, and stays close to lossless", () => {
-  const folder = fileURLToPath(new URL("../../bundled", import.meta.url));
+  const folder = fileURLToPath(new URL("../../models/bundled", import.meta.url));
   return withPipeline(async ({ device, pipeline }) => {
     const request = {
       ...REQUEST,

@@ -28,16 +28,16 @@ export const REQUEST: PipelineRequest = {
   guidanceScale: 4,
 };
 
-/** A loaded pipeline. */
-export interface Bench {
+/** A loaded pipeline on its device. */
+export interface Fixture {
   readonly device: Device;
   readonly pipeline: Pipeline;
   /** Device memory of the weights. */
   readonly weightBytes: number;
 }
 
-/** How a bench is set up. */
-export interface BenchOptions {
+/** How a pipeline is set up. */
+export interface FixtureOptions {
   readonly folder?: string;
   readonly maxBytes?: number;
   /** Small ones cut all work into many submits, as large models need them. */
@@ -50,8 +50,8 @@ export interface BenchOptions {
 
 /** Loads a pipeline, lets a test use it, and frees everything. */
 export async function withPipeline(
-  use: (bench: Bench) => Promise<void>,
-  options: BenchOptions = {},
+  use: (fixture: Fixture) => Promise<void>,
+  options: FixtureOptions = {},
 ): Promise<void> {
   const { gpuDevice, target, adapter } = await openDevice();
   const { folder, memory = {}, maxBytes = Infinity, ...changes } = options;
