@@ -42,6 +42,9 @@ import type { App, AppEnv, Services } from "./services.ts";
 import { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS, type ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
 
+/** Longest path in a line of the log, in characters; ours are shorter. */
+const MAX_LOGGED_PATH = 200;
+
 /** What an app is made of. */
 export interface AppOptions {
   /** The model, loaded or loading. */
@@ -127,9 +130,12 @@ export function createService(options: AppOptions): { app: App; services: Servic
       share.release();
     }
     c.res.headers.set("x-request-id", requestId);
+    // No browser is to take an answer for a script or a page of this origin.
+    c.res.headers.set("x-content-type-options", "nosniff");
     const elapsed = performance.now() - since;
     const ms = Math.round(elapsed);
-    const { method, path } = c.req;
+    const { method } = c.req;
+    const path = c.req.path.slice(0, MAX_LOGGED_PATH);
     const { status } = c.res;
     const job = c.get("job");
     services.metrics.request({ route: routeOf(c), method, status, seconds: elapsed / 1000 });

@@ -43,6 +43,8 @@ const USUAL_DESCRIPTORS = 1024;
 const MOST_GOING = 32;
 /** What node asks of the system. */
 const MOST_BACKLOG = 511;
+/** Most requests that a connection may send ahead of their answers. */
+const MOST_ASKED = 16;
 /** Share of the connections that one address may have, this machine's own aside. */
 const SHARE_OF_ONE = 0.5;
 /** Share of the connections that may be event streams. */
@@ -90,6 +92,8 @@ export class Connections {
   readonly #open = new Set<Socket>();
   /** Those without a request, the one that has been so for the longest first. */
   readonly #idle = new Set<Socket>();
+  /** Requests that are not answered yet. */
+  readonly #asked = new WeakMap<Socket, number>();
   readonly #byAddress = new Map<string, number>();
   readonly #sending = new Map<Socket, Sending>();
   readonly #timer: ReturnType<typeof setInterval>;
@@ -111,11 +115,28 @@ export class Connections {
     this.#log = log;
     server.maxConnections = this.#max + Math.min(this.#max, MOST_GOING);
     server.on("connection", (socket: Socket) => this.#admit(socket));
-    server.on("request", ({ socket }: IncomingMessage, answer: ServerResponse) => {
+    // Before whoever answers, so that it can ask about this request.
+    server.prependListener("request", ({ socket }: IncomingMessage, answer: ServerResponse) => {
       this.#idle.delete(socket);
-      answer.once("close", () => this.#open.has(socket) && this.#idle.add(socket));
+      this.#asked.set(socket, this.#askedOf(socket) + 1);
+      answer.once("close", () => {
+        const left = this.#askedOf(socket) - 1;
+        this.#asked.set(socket, left);
+        if (left === 0 && this.#open.has(socket)) this.#idle.add(socket);
+      });
     });
     this.#timer = setInterval(() => this.#closeDeafReaders(), Math.min(5000, this.#sendMs / 4));
+  }
+
+  /**
+   * Whether a connection may have the request answered that it sent last: what is answered waits in
+   * memory for what was asked before it.
+   *
+   * @param socket of the request
+   * @returns false when it has asked too much at once
+   */
+  mayAsk(socket: Socket): boolean {
+    return this.#askedOf(socket) <= MOST_ASKED;
   }
 
   /**
@@ -134,6 +155,10 @@ export class Connections {
   /** Stops watching. */
   stop(): void {
     clearInterval(this.#timer);
+  }
+
+  #askedOf(socket: Socket): number {
+    return this.#asked.get(socket) ?? 0;
   }
 
   #admit(socket: Socket): void {

@@ -1,7 +1,9 @@
 import { strict as assert } from "node:assert";
+import { EventEmitter } from "node:events";
+import type { Server } from "node:http";
 import { connect } from "node:net";
 import { Hono } from "hono";
-import { maxConnections } from "./connections.ts";
+import { Connections, maxConnections } from "./connections.ts";
 import { listen, type Listener, type ListenOptions } from "./listen.ts";
 import type { App, AppEnv } from "./services.ts";
 
@@ -98,6 +100,48 @@ Deno.test("a server with too many connections lets the one go that is idle for l
     assert.deepEqual(lines, []);
   }));
 
+/** A connection from any address. */
+class FakeSocket extends EventEmitter {
+  readonly remoteAddress: string;
+  isClosed = false;
+
+  constructor(remoteAddress: string) {
+    super();
+    this.remoteAddress = remoteAddress;
+  }
+
+  setKeepAlive(): void {}
+
+  destroy(): void {
+    this.isClosed = true;
+    this.emit("close");
+  }
+}
+
+Deno.test("Connections leaves half of its places to others than one address", () => {
+  const server = new EventEmitter();
+  const lines: string[] = [];
+  const connections = new Connections(
+    server as Server,
+    { maxConnections: 6 },
+    (line) => lines.push(line),
+  );
+  const come = (address: string) => {
+    const socket = new FakeSocket(address);
+    server.emit("connection", socket);
+    return socket;
+  };
+  const greedy = Array.from({ length: 4 }, () => come("192.0.2.1"));
+  assert.deepEqual(greedy.map(({ isClosed }) => isClosed), [false, false, false, true]);
+  assert.match(lines[0]!, /192\.0\.2\.1 has half of the 6 that this server keeps$/);
+  assert.ok(!come("192.0.2.2").isClosed);
+  greedy[0]!.destroy();
+  assert.ok(!come("192.0.2.1").isClosed);
+  const local = Array.from({ length: 6 }, () => come("::ffff:127.0.0.1"));
+  assert.ok(local.every(({ isClosed }) => !isClosed));
+  connections.stop();
+});
+
 Deno.test("a server whose connections are all at work refuses one more, and recovers", () =>
   withServer({ maxConnections: 2 }, async (open, lines) => {
     const busy = [await open(), await open()];
@@ -128,6 +172,15 @@ Deno.test("an answer that nobody reads is given up", () =>
     await new Promise((resolve) => setTimeout(resolve, 300));
     // What the system had taken is still there; then it ends, though the answer has none.
     assert.ok(await deaf.closed() < 5000);
+  }));
+
+Deno.test("a client that sends requests without end before it reads an answer is let go", () =>
+  withServer({}, async (open) => {
+    const modest = await (await open()).send(GET.repeat(10));
+    let answers = "";
+    while (answers.split("200 OK").length <= 10) answers += await modest.next();
+    const greedy = await (await open()).send(GET.replace("/", "/wait") + GET.repeat(100));
+    assert.ok(await greedy.closed() < 5000);
   }));
 
 Deno.test("event streams leave half of the connections to others", () =>

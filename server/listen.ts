@@ -112,6 +112,10 @@ function answering(
   const server = createAdaptorServer({
     fetch: (request, env) => {
       const { incoming, outgoing } = env as HttpBindings;
+      if (!connections.mayAsk(incoming.socket)) {
+        incoming.socket.destroy();
+        return new Response(null, { status: 503 });
+      }
       // The adapter's own signal aborts with a string, which nothing takes for a cancellation.
       const gone = new AbortController();
       outgoing.once("close", () => outgoing.writableFinished || gone.abort());

@@ -72,7 +72,9 @@ export function checkOrigin(request: Request, policy: OriginPolicy): void {
 export function allowedOrigin(origin: string, allowed: readonly string[]): string | null {
   if (allowed.includes("*")) return "*";
   const isLocal = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/.test(origin);
-  return isLocal || allowed.includes(origin) ? origin : null;
+  // An origin has no slash at its end, but addresses that are copied do.
+  const isAllowed = allowed.some((one) => one.replace(/\/$/, "").toLowerCase() === origin);
+  return isLocal || isAllowed ? origin : null;
 }
 
 /**

@@ -64,6 +64,23 @@ const withPrompt = object.map((text) =>
   text.replace(/^\{(.?)/, (_, next) => `{"prompt":"a"${next === "}" ? "" : ","}${next}`)
 );
 
+Deno.test("bodies that are too large together are 503 with a delay, and small ones are not", async () => {
+  await using service = await testService({ settings: { maxBodyMemory: 100_000 } });
+  const form = new FormData();
+  form.set("prompt", "a".repeat(300_000));
+  const requests = [
+    service.post("/v1/images/generations", { prompt: "a".repeat(300_000) }),
+    service.get("/v1/images/edits", { method: "POST", body: form }),
+  ];
+  for (const response of await Promise.all(requests)) {
+    assert.equal(response.status, 503);
+    assert.equal(response.headers.get("retry-after"), "5");
+    assert.equal((await response.json()).error.code, "too_many_bodies");
+  }
+  const small = await service.post("/v1/images/generations", { prompt: "a" });
+  assert.equal(small.status, 200, await small.text());
+});
+
 Deno.test(`POST ${PATH} answers any body with 200 or a 4xx in both dialects`, async () => {
   await using service = await testService();
   const statuses = new Map<number, number>();

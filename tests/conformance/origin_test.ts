@@ -74,7 +74,8 @@ Deno.test("programs, the server's own pages and pages of this machine are not re
 });
 
 Deno.test("--cors-origin lets pages in, one origin or all", async () => {
-  for (const [corsOrigins, expected] of [[[EVIL], [404, 403]], [["*"], [404, 404]]] as const) {
+  const settings = [[[EVIL], [404, 403]], [[`${EVIL}/`], [404, 403]], [["*"], [404, 404]]] as const;
+  for (const [corsOrigins, expected] of settings) {
     await using service = await testService({ settings: { corsOrigins } });
     const headers = { origin: EVIL, "sec-fetch-site": "cross-site" };
     const post = (headers: Record<string, string>) =>
