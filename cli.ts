@@ -7,6 +7,7 @@
 import { describeFailure } from "./commands/failure.ts";
 import { normalizeArgs } from "./commands/flags.ts";
 import { createProgram } from "./commands/program.ts";
+import { announceProgramCommand, PROGRAM_COMMAND } from "./media/isolated/program.ts";
 
 /**
  * Runs the program.
@@ -17,7 +18,12 @@ import { createProgram } from "./commands/program.ts";
 export async function main(args: readonly string[]): Promise<number> {
   let status = 0;
   const program = createProgram((ended) => status = ended);
+  announceProgramCommand();
   try {
+    if (args[0] === PROGRAM_COMMAND) {
+      const { runMediaProgram } = await import("./commands/media_program.ts");
+      return await runMediaProgram(args.slice(1));
+    }
     const given = args.length > 0 ? normalizeArgs(args) : ["--help"];
     await program.parseAsync(given, { from: "user" });
     return status;

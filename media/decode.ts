@@ -4,7 +4,8 @@
  * @module
  */
 
-import { applyOrientation, readExif } from "./exif.ts";
+import { applyOrientation, readExif, swapsSides } from "./exif.ts";
+import { scanGif } from "./gif.ts";
 import { ImageError, type PixelImage, toRgb } from "./image.ts";
 import { decodeJpeg, scanJpeg } from "./jpeg.ts";
 import { pngChunks } from "./png.ts";
@@ -14,23 +15,23 @@ import { decodeWebp, scanWebp } from "./webp.ts";
 /** File formats that {@link decodeImage} reads. */
 export type ImageFormat = "png" | "jpeg" | "webp" | "gif" | "bmp";
 
-/** Limits of {@link decodeImage}. */
+/** Limits of {@link inspectImage} and {@link decodeImage}. */
 export interface DecodeOptions {
   /** Largest width times height that is decoded; {@link DEFAULT_MAX_PIXELS} when left out. */
-  readonly maxPixels?: number;
+  readonly maxPixels?: number | undefined;
 }
 
-/** What the beginning and the container of a file say about its picture. */
+/** What the container of a file says about its picture. */
 export interface ImageInfo {
   /** The format, from the bytes alone. */
   readonly format: ImageFormat;
-  /** Pixels per row, as stored. */
+  /** Pixels per row, turned upright by EXIF. */
   readonly width: number;
-  /** Number of rows, as stored. */
+  /** Number of rows, turned upright by EXIF. */
   readonly height: number;
 }
 
-/** 8192 x 8192: what an upload may have unless the caller says otherwise. */
+/** 8192 x 8192: what an image may have unless the caller says otherwise. */
 export const DEFAULT_MAX_PIXELS = 2 ** 26;
 
 /** First bytes of formats that are often sent and not read here, with their names. */
@@ -74,13 +75,23 @@ export function sniffImage(bytes: Uint8Array): ImageFormat {
  * Reads format and size from the container, without decoding. Costs no memory.
  *
  * @param bytes the whole file
+ * @param options limits
  * @returns what the container says
- * @throws {ImageError} when the format is unknown or the file damaged or truncated
+ * @throws {ImageError} when the format is unknown, the file damaged or truncated, or the picture has
+ * more pixels than allowed
  */
-export function inspectImage(bytes: Uint8Array): ImageInfo {
+export function inspectImage(bytes: Uint8Array, options: DecodeOptions = {}): ImageInfo {
   const format = sniffImage(bytes);
-  const { width, height } = SIZE_READERS[format](bytes);
-  return { format, width, height };
+  const { width, height, exif } = CONTAINER_READERS[format](bytes);
+  const { maxPixels = DEFAULT_MAX_PIXELS } = options;
+  if (width * height > maxPixels) {
+    throw new ImageError(
+      `Cannot read image: it is ${width}x${height}, which is ${width * height} pixels, and at ` +
+        `most ${maxPixels} are allowed; send a smaller one`,
+    );
+  }
+  const isTurned = exif !== undefined && swapsSides(readExif(exif).orientation ?? 1);
+  return isTurned ? { format, width: height, height: width } : { format, width, height };
 }
 
 /**
@@ -97,16 +108,9 @@ export async function decodeImage(
   bytes: Uint8Array,
   options: DecodeOptions = {},
 ): Promise<PixelImage> {
-  const { format, width, height } = inspectImage(bytes);
-  const maxPixels = options.maxPixels ?? DEFAULT_MAX_PIXELS;
-  if (width * height > maxPixels) {
-    throw new ImageError(
-      `Cannot read image: it is ${width}x${height}, which is ${width * height} pixels, and at ` +
-        `most ${maxPixels} are allowed; send a smaller one`,
-    );
-  }
+  const { format, width, height } = inspectImage(bytes, options);
   const image = await DECODERS[format](bytes);
-  if (image.width * image.height > maxPixels) {
+  if (image.width !== width || image.height !== height) {
     throw new ImageError(
       `Cannot read image: its header says ${width}x${height}, and it is ` +
         `${image.width}x${image.height}`,
@@ -115,13 +119,18 @@ export async function decodeImage(
   return image;
 }
 
-const SIZE_READERS: Readonly<
-  Record<ImageFormat, (bytes: Uint8Array) => { width: number; height: number }>
-> = {
-  png: readPngHeader,
+/** What the readers of the containers find: the size as stored, and what says how to turn it. */
+interface Container {
+  readonly width: number;
+  readonly height: number;
+  readonly exif?: Uint8Array | undefined;
+}
+
+const CONTAINER_READERS: Readonly<Record<ImageFormat, (bytes: Uint8Array) => Container>> = {
+  png: (bytes) => ({ ...readPngHeader(bytes), exif: pngExif(bytes) }),
   jpeg: scanJpeg,
   webp: scanWebp,
-  gif: readGifSize,
+  gif: scanGif,
   bmp: readBmpSize,
 };
 
@@ -180,25 +189,15 @@ function pngExif(bytes: Uint8Array): Uint8Array | undefined {
   return undefined;
 }
 
-/** GIF89a specification, section 18: logical screen descriptor. */
-function readGifSize(bytes: Uint8Array): { width: number; height: number } {
-  if (bytes.length < 13) throw new ImageError("Cannot read GIF: the file is truncated");
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return positive("GIF", view.getUint16(6, true), view.getUint16(8, true));
-}
-
 /** BITMAPFILEHEADER and BITMAPINFOHEADER; a negative height means rows from the top. */
-function readBmpSize(bytes: Uint8Array): { width: number; height: number } {
+function readBmpSize(bytes: Uint8Array): Container {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const core = view.getUint32(14, true) === 12;
-  return core
-    ? positive("BMP", view.getUint16(18, true), view.getUint16(20, true))
-    : positive("BMP", view.getInt32(18, true), Math.abs(view.getInt32(22, true)));
-}
-
-function positive(name: string, width: number, height: number): { width: number; height: number } {
+  const isCore = view.getUint32(14, true) === 12;
+  const [width, height] = isCore
+    ? [view.getUint16(18, true), view.getUint16(20, true)]
+    : [view.getInt32(18, true), Math.abs(view.getInt32(22, true))];
   if (width < 1 || height < 1) {
-    throw new ImageError(`Cannot read ${name}: its header gives a size of ${width}x${height}`);
+    throw new ImageError(`Cannot read BMP: its header gives a size of ${width}x${height}`);
   }
   return { width, height };
 }

@@ -1,6 +1,7 @@
 import { strict as assert } from "node:assert";
 import { inflateSync } from "node:zlib";
 import goldens from "../tests/goldens/media/images.json" with { type: "json" };
+import { scannedJpeg } from "../tests/hostile_pictures.ts";
 import { noise, worstSample } from "../tests/pixels.ts";
 import { decodeImage, type ImageFormat, inspectImage, sniffImage } from "./decode.ts";
 import { ImageError, type PixelImage } from "./image.ts";
@@ -99,6 +100,48 @@ Deno.test("decodeImage() refuses a JPEG with a second frame", async () => {
   const segment = file.slice(frame, frame + length);
   const doubled = Uint8Array.from([...file.slice(0, frame), ...segment, ...file.slice(frame)]);
   await assert.rejects(decodeImage(doubled), /more than one frame/);
+});
+
+Deno.test("decodeImage() reads a JPEG of 100 scans, and refuses one of more, undecoded", async () => {
+  const { width, height } = await decodeImage(scannedJpeg(64, 64, 100));
+  assert.deepEqual([width, height], [64, 64]);
+  const start = performance.now();
+  await assert.rejects(
+    decodeImage(scannedJpeg(4096, 4096, 1000)),
+    /^ImageError: Cannot read JPEG: it has more than 100 scans;/,
+  );
+  // A thousand scans of that size take a minute.
+  assert.ok(performance.now() - start < 2000);
+});
+
+Deno.test("decodeImage() refuses an animated WebP with a frame off its canvas", async () => {
+  const file = fileOf("webp-animated");
+  const at = file.findIndex((_, i) => String.fromCharCode(...file.slice(i, i + 4)) === "ANMF");
+  // Left, top, width and height of a frame, and width and height of its picture.
+  const changes: [number, RegExp][] = [
+    [at + 8, /a frame of 16x16 at \(2, 0\) does not lie on its 16x16 canvas/],
+    [at + 11, /a frame of 16x16 at \(0, 2\) does not lie on its 16x16 canvas/],
+    [at + 14, /a frame of 17x16 at \(0, 0\) does not lie/],
+    [at + 17, /a frame of 16x17 at \(0, 0\) does not lie/],
+    [at + 8 + 16 + 8 + 1, /a frame of 16x16 holds a picture of 17x16/],
+  ];
+  for (const [where, message] of changes) {
+    const changed = file.slice();
+    changed[where] = changed[where]! + 1;
+    await assert.rejects(decodeImage(changed), message);
+  }
+});
+
+Deno.test("inspectImage() gives the size as it is seen, without decoding", async () => {
+  for (const { name, file, pixels } of CASES) {
+    const { format, width, height } = inspectImage(file);
+    assert.deepEqual(
+      { format, width, height },
+      { format: name.split("-")[0], width: pixels.width, height: pixels.height },
+      name,
+    );
+    await assert.rejects(decodeImage(file, { maxPixels: width * height - 1 }), ImageError, name);
+  }
 });
 
 Deno.test("decodeImage() works again after a damaged file", async () => {

@@ -104,6 +104,16 @@ export function writeExif(comment: string): Uint8Array {
 }
 
 /**
+ * Whether turning upright makes rows of columns.
+ *
+ * @param orientation the EXIF value, 1 to 8
+ * @returns true for 5 to 8
+ */
+export function swapsSides(orientation: number): boolean {
+  return orientation >= 5;
+}
+
+/**
  * Turns stored pixels upright.
  *
  * @param image the pixels as stored
@@ -119,7 +129,7 @@ export function applyOrientation<T extends PixelImage>(image: T, orientation: nu
   const { width, height, data } = image;
   const channels = channelsOf(image);
   // 5 to 8 swap rows and columns; the other two facts say which stored axis runs backwards.
-  const swapped = orientation >= 5;
+  const swapped = swapsSides(orientation);
   const flipX = orientation === 2 || orientation === 3 || orientation === 7 || orientation === 8;
   const flipY = orientation === 3 || orientation === 4 || orientation === 6 || orientation === 7;
   const outWidth = swapped ? height : width;

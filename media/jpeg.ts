@@ -41,6 +41,12 @@ const APP0 = 0xe0;
 const APP1 = 0xe1;
 
 const MAX_SIDE = 65_535;
+
+/**
+ * Most scans of a file that is read. Encoders write about ten; each one is a walk over the whole
+ * picture, whatever the number of its bytes.
+ */
+const MAX_SCANS = 100;
 const EXIF_PREFIX = "Exif\0\0";
 
 const decoder = wasmCodec<{
@@ -109,7 +115,8 @@ export async function decodeJpeg(bytes: Uint8Array): Promise<RgbImage> {
  *
  * @param bytes the file
  * @returns size, number of components and EXIF
- * @throws {ImageError} when the file is truncated, has no frame or more than one
+ * @throws {ImageError} when the file is truncated, has no frame or more than one, or has more than
+ * 100 scans
  */
 export function scanJpeg(bytes: Uint8Array): JpegHeader {
   if (bytes[0] !== 0xff || bytes[1] !== SOI) {
@@ -117,6 +124,7 @@ export function scanJpeg(bytes: Uint8Array): JpegHeader {
   }
   let frame: { width: number; height: number; components: number } | undefined;
   let exif: Uint8Array | undefined;
+  let scans = 0;
   let offset = 2;
   for (;;) {
     // What lies before the next marker is compressed data, or padding that decoders skip.
@@ -147,8 +155,16 @@ export function scanJpeg(bytes: Uint8Array): JpegHeader {
       frame = readFrame(segment);
     } else if (marker === APP1 && exif === undefined && startsWith(segment, EXIF_PREFIX)) {
       exif = segment.subarray(EXIF_PREFIX.length);
-    } else if (marker === SOS && frame === undefined) {
-      throw new ImageError("Cannot read JPEG: a scan comes before the frame that describes it");
+    } else if (marker === SOS) {
+      if (frame === undefined) {
+        throw new ImageError("Cannot read JPEG: a scan comes before the frame that describes it");
+      }
+      if (++scans > MAX_SCANS) {
+        throw new ImageError(
+          `Cannot read JPEG: it has more than ${MAX_SCANS} scans; save it anew, baseline or ` +
+            "progressive",
+        );
+      }
     }
     offset += length;
   }

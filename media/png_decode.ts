@@ -137,6 +137,7 @@ function unpack(header: PngHeader, packed: readonly Uint8Array[]): Uint8Array {
   try {
     rows = inflateSync(packed.length === 1 ? packed[0]! : Buffer.concat(packed), {
       maxOutputLength: expected,
+      chunkSize: Math.max(64, expected),
     });
   } catch (cause) {
     throw new ImageError(

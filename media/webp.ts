@@ -39,6 +39,9 @@ export interface WebpOptions {
 
 const MAX_SIDE = 16_383;
 
+/** Bytes of an ANMF chunk before the chunks of its picture. */
+const FRAME_HEAD = 16;
+
 /** Bits of the flags in a VP8X chunk. */
 const FLAG_ANIMATION = 0x02;
 const FLAG_EXIF = 0x08;
@@ -153,21 +156,21 @@ export function scanWebp(bytes: Uint8Array): WebpHeader {
     if (start + length > end) {
       throw new ImageError(`Cannot read WebP: its ${tag.trim()} chunk reaches past the end`);
     }
+    const size = pictureSize(tag, bytes.subarray(start, start + length));
+    if (size !== undefined) {
+      alpha ||= size.alpha;
+      grow(size.width, size.height);
+    }
     if (tag === "VP8X" && length >= 10) {
       const flags = bytes[start]!;
       alpha ||= (flags & FLAG_ALPHA) !== 0;
       animated ||= (flags & FLAG_ANIMATION) !== 0;
       grow(uint24(bytes, start + 4) + 1, uint24(bytes, start + 7) + 1);
-    } else if (tag === "VP8L" && length >= 5) {
-      const bits = view.getUint32(start + 1, true);
-      alpha ||= (bits & (1 << 28)) !== 0;
-      grow((bits & 0x3fff) + 1, ((bits >> 14) & 0x3fff) + 1);
-    } else if (tag === "VP8 " && length >= 10) {
-      grow(view.getUint16(start + 6, true) & 0x3fff, view.getUint16(start + 8, true) & 0x3fff);
     } else if (tag === "ALPH") {
       alpha = true;
     } else if (tag === "ANMF") {
       animated = true;
+      checkFrame(bytes.subarray(start, start + length), width, height);
     } else if (tag === "EXIF" && exif === undefined) {
       exif = bytes.subarray(start, start + length);
     }
@@ -179,6 +182,54 @@ export function scanWebp(bytes: Uint8Array): WebpHeader {
   return exif === undefined
     ? { width, height, alpha, animated }
     : { width, height, alpha, animated, exif };
+}
+
+/** A frame of an animation lies on the canvas, and its picture has the size of the frame. */
+function checkFrame(frame: Uint8Array, canvasWidth: number, canvasHeight: number): void {
+  if (frame.length < 24) {
+    throw new ImageError("Cannot read WebP: a frame of its animation is truncated");
+  }
+  const [left, top] = [2 * uint24(frame, 0), 2 * uint24(frame, 3)];
+  const [width, height] = [uint24(frame, 6) + 1, uint24(frame, 9) + 1];
+  if (left + width > canvasWidth || top + height > canvasHeight) {
+    throw new ImageError(
+      `Cannot read WebP: a frame of ${width}x${height} at (${left}, ${top}) does not lie on its ` +
+        `${canvasWidth}x${canvasHeight} canvas`,
+    );
+  }
+  const view = new DataView(frame.buffer, frame.byteOffset, frame.byteLength);
+  for (let offset = FRAME_HEAD; offset + 8 <= frame.length;) {
+    const length = view.getUint32(offset + 4, true);
+    const size = pictureSize(tagAt(frame, offset), frame.subarray(offset + 8, offset + 8 + length));
+    if (size !== undefined && (size.width !== width || size.height !== height)) {
+      throw new ImageError(
+        `Cannot read WebP: a frame of ${width}x${height} holds a picture of ` +
+          `${size.width}x${size.height}`,
+      );
+    }
+    offset += 8 + length + (length & 1);
+  }
+}
+
+/** The size that a chunk of pixels gives; nothing for other chunks. */
+function pictureSize(
+  tag: string,
+  data: Uint8Array,
+): { width: number; height: number; alpha: boolean } | undefined {
+  const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
+  if (tag === "VP8L" && data.length >= 5) {
+    const bits = view.getUint32(1, true);
+    return {
+      width: (bits & 0x3fff) + 1,
+      height: ((bits >> 14) & 0x3fff) + 1,
+      alpha: (bits & (1 << 28)) !== 0,
+    };
+  }
+  if (tag === "VP8 " && data.length >= 10) {
+    const [width, height] = [view.getUint16(6, true), view.getUint16(8, true)];
+    return { width: width & 0x3fff, height: height & 0x3fff, alpha: false };
+  }
+  return undefined;
 }
 
 function tagAt(bytes: Uint8Array, offset: number): string {

@@ -29,3 +29,16 @@ Deno.test("embeddedPaths() covers the adapters of the bundled model, and they ar
     assert.ok((await Deno.stat(file)).isFile, name);
   }
 });
+
+Deno.test("the executable holds the programs that it starts as processes", async () => {
+  const { stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["info", "--json", "cli.ts"],
+    cwd: new URL("../", import.meta.url),
+    stderr: "null",
+  }).output();
+  const { modules } = JSON.parse(new TextDecoder().decode(stdout));
+  const specifiers = modules.map(({ specifier }: { specifier: string }) => specifier);
+  for (const name of ["isolated/image_program.ts", "video/ffmpeg_program.ts"]) {
+    assert.ok(specifiers.some((each: string) => each.endsWith(`/media/${name}`)), name);
+  }
+});

@@ -15,12 +15,22 @@ export interface FfmpegFiles {
   readonly output: string;
 }
 
+/** What a call may take of the machine. */
+export interface FfmpegLimits {
+  /** Most memory, in bytes. */
+  readonly memoryBytes: number;
+  /** Most time, in milliseconds; as long as it takes when left out. */
+  readonly timeoutMs?: number;
+}
+
 /** One call. */
 export interface FfmpegCall {
   /** The arguments. */
   arguments(files: FfmpegFiles): string[];
   /** Absolute paths of files that it reads. */
   readonly inputs: readonly string[];
+  /** What it may take; left out for a call that reads nothing but our own frames. */
+  readonly limits?: FfmpegLimits;
   /** Stops it; it then fails with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -57,7 +67,13 @@ export interface Ffmpeg {
 /** Thrown when FFmpeg ends with an error. */
 export class FfmpegError extends Error {
   /** Tells it from other errors in logs. */
-  override readonly name = "FfmpegError";
+  override readonly name: string = "FfmpegError";
+}
+
+/** Thrown when FFmpeg was stopped because it took too long. */
+export class FfmpegTimeError extends FfmpegError {
+  /** Tells it from other errors in logs. */
+  override readonly name = "FfmpegTimeError";
 }
 
 /** How many lines of what FFmpeg said an error repeats. */

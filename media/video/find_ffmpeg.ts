@@ -4,9 +4,9 @@
  * @module
  */
 
+import { programCommand } from "../isolated/program.ts";
 import type { Ffmpeg } from "./ffmpeg.ts";
-import { SystemFfmpeg } from "./ffmpeg_system.ts";
-import { WasmFfmpeg } from "./ffmpeg_wasm.ts";
+import { FfmpegProcess } from "./ffmpeg_process.ts";
 
 /** Which build to look for. */
 export interface FindFfmpegOptions {
@@ -16,6 +16,12 @@ export interface FindFfmpegOptions {
   readonly onlyBundled?: boolean;
 }
 
+/** What the engine of JavaScript takes of a memory limit, in bytes; most of it is never touched. */
+const RUNTIME_MEMORY = 8e8;
+
+/** As much as the module was built for, in bytes. */
+const MAX_WASM_MEMORY = 2 ** 31;
+
 /**
  * Finds the best build at hand: the system's program is several times faster than WebAssembly.
  *
@@ -24,8 +30,55 @@ export interface FindFfmpegOptions {
  */
 export async function findFfmpeg(options: FindFfmpegOptions = {}): Promise<Ffmpeg> {
   if (!options.onlyBundled) {
-    const system = await SystemFfmpeg.find(options.program ?? Deno.env.get("FFMPEG") ?? "ffmpeg");
+    const program = options.program ?? Deno.env.get("FFMPEG") ?? "ffmpeg";
+    const system = await systemFfmpeg(program);
     if (system) return system;
   }
-  return new WasmFfmpeg();
+  return bundledFfmpeg();
+}
+
+/**
+ * The build in WebAssembly that comes with denoise: slower than the system's, but always there.
+ *
+ * @returns the build
+ */
+export function bundledFfmpeg(): Ffmpeg {
+  return new FfmpegProcess({
+    description: "ffmpeg 5.1.4 in WebAssembly, bundled",
+    command: ({ read, write }, memoryBytes) => [
+      // The index of an MP4 goes in front by reading what was written.
+      ...programCommand("ffmpeg", { read: [...read, ...write], write }),
+      String(memoryBytes ?? MAX_WASM_MEMORY),
+    ],
+    ownMemoryBytes: RUNTIME_MEMORY,
+  });
+}
+
+/**
+ * A program of this machine.
+ *
+ * @param program its name or path
+ * @returns nothing when it is absent or lacks libx264
+ */
+export async function systemFfmpeg(program: string): Promise<Ffmpeg | undefined> {
+  const run = async (...args: string[]) => {
+    const { success, stdout } = await new Deno.Command(program, {
+      args,
+      stdin: "null",
+      stderr: "null",
+    }).output();
+    return success ? new TextDecoder().decode(stdout) : "";
+  };
+  try {
+    const version = /^ffmpeg version (\S+)/.exec(await run("-version"))?.[1];
+    const hasX264 = (await run("-hide_banner", "-encoders")).includes(" libx264 ");
+    if (!version || !hasX264) return undefined;
+    return new FfmpegProcess({
+      description: `ffmpeg ${version}, of this system`,
+      command: () => [program],
+      ownMemoryBytes: 0,
+    });
+  } catch {
+    return undefined;
+  }
 }

@@ -4,8 +4,15 @@
  * @module
  */
 
+import { Slots } from "../isolated/slots.ts";
 import type { Ffmpeg } from "./ffmpeg.ts";
-import { openUntrusted, VideoError, videoError } from "./video_file.ts";
+import {
+  MAX_VIDEO_PIXELS,
+  openUntrusted,
+  PROBE_LIMITS,
+  VideoError,
+  videoError,
+} from "./video_file.ts";
 
 /** A video file, without having decoded it. */
 export interface VideoInfo {
@@ -27,6 +34,15 @@ const MAX_PACKETS = 100_000;
 /** Frames per second of a file that has one frame and does not say how long it lasts. */
 const STILL_FPS = 24;
 
+/** Longest video that is read, in seconds: a day. */
+const MAX_SECONDS = 24 * 60 * 60;
+
+/** Most frames per second of a video that is read. */
+const MAX_FPS = 1000;
+
+/** Clients do not know of each other: two look at the same time, and so many wait. */
+const probing = new Slots({ count: 2, waiting: 64 });
+
 /**
  * Reads the container: sizes, frames and times of the packets.
  *
@@ -34,64 +50,112 @@ const STILL_FPS = 24;
  * @param path absolute path of the file
  * @param options `signal` stops it
  * @returns what the file says
- * @throws {VideoError} when it cannot be read or holds no picture
+ * @throws {VideoError} when it cannot be read, holds no picture, or is too large, too long or too fast
+ * @throws {BusyError} when too many wait
  */
 export async function probeVideo(
   ffmpeg: Ffmpeg,
   path: string,
   { signal }: { signal?: AbortSignal } = {},
 ): Promise<VideoInfo> {
-  const listing = ffmpeg.decode({
-    inputs: [path],
-    signal,
-    arguments: ({ inputs, output }) => [
-      ...openUntrusted(inputs[0]!),
-      ...["-map", "0:v:0", "-map", "0:a:0?", "-c", "copy"],
-      ...["-frames:v", String(MAX_PACKETS), "-frames:a", String(MAX_PACKETS)],
-      ...["-f", "framecrc", output],
-    ],
-  });
-  try {
-    return parseListing(
-      await new Response(listing as ReadableStream<Uint8Array<ArrayBuffer>>).text(),
-    );
-  } catch (error) {
-    throw videoError(error);
+  return await probing.run(async () => {
+    const listing = new Listing();
+    try {
+      const stream = ffmpeg.decode({
+        inputs: [path],
+        signal,
+        limits: PROBE_LIMITS,
+        arguments: ({ inputs, output }) => [
+          ...openUntrusted(inputs[0]!, "all"),
+          ...["-map", "0:v:0", "-map", "0:a:0?", "-c", "copy"],
+          ...["-frames:v", String(MAX_PACKETS), "-frames:a", String(MAX_PACKETS)],
+          ...["-f", "framecrc", output],
+        ],
+      });
+      const text = stream as ReadableStream<Uint8Array<ArrayBuffer>>;
+      for await (const part of text.pipeThrough(new TextDecoderStream())) listing.add(part);
+    } catch (error) {
+      throw videoError(error);
+    }
+    return listing.end();
+  }, { signal });
+}
+
+/** A listing of packets, FFmpeg's `framecrc`, of a video track and perhaps an audio track. */
+export class Listing {
+  readonly #headers = new Map<string, string>();
+  #frames = 0;
+  #begin = Infinity;
+  #end = -Infinity;
+  #rest = "";
+
+  /**
+   * Takes the next part.
+   *
+   * @param text of lines `#key track: value`, then `track, dts, pts, duration, size, checksum`; the
+   * last line may go on in the next part
+   */
+  add(text: string): void {
+    const lines = (this.#rest + text).split("\n");
+    this.#rest = lines.pop()!;
+    for (const line of lines) this.#addLine(line);
+  }
+
+  /**
+   * Says that this was all.
+   *
+   * @returns what it says of the video
+   * @throws {VideoError} when it lists no picture, or one that is too large, too long or too fast
+   */
+  end(): VideoInfo {
+    this.add("\n");
+    const headers = this.#headers;
+    const frames = this.#frames;
+    const [width = 0, height = 0] = (headers.get("dimensions 0") ?? "").split("x").map(Number);
+    if (!(width > 0 && height > 0 && frames > 0)) {
+      throw new VideoError("Cannot read video: the file holds no picture");
+    }
+    const [ticks = 0, perSecond = 0] = (headers.get("tb 0") ?? "").split("/").map(Number);
+    const seconds = (this.#end - this.#begin) * ticks / perSecond;
+    const fps = seconds > 0 ? frames / seconds : STILL_FPS;
+    const audioCodec = headers.get("codec_id 1");
+    checkLimits(width * height, seconds, fps, `${width}x${height}`);
+    return { width, height, frames, fps, ...(audioCodec === undefined ? {} : { audioCodec }) };
+  }
+
+  #addLine(line: string): void {
+    const header = /^#(\w+) (\d+): (.*)/.exec(line);
+    if (header) {
+      this.#headers.set(`${header[1]} ${header[2]}`, header[3]!);
+      return;
+    }
+    const [track, , pts, duration] = line.split(",").map(Number);
+    if (track !== 0 || pts === undefined || duration === undefined) return;
+    this.#frames++;
+    this.#begin = Math.min(this.#begin, pts);
+    this.#end = Math.max(this.#end, pts + duration);
   }
 }
 
-/**
- * Reads a listing of packets, FFmpeg's `framecrc`, of a video track and perhaps an audio track.
- *
- * @param text lines `#key track: value`, then `track, dts, pts, duration, size, checksum`
- * @returns what it says of the video
- * @throws {VideoError} when it lists no picture
- */
-export function parseListing(text: string): VideoInfo {
-  const headers = new Map<string, string>();
-  let frames = 0;
-  let [begin, end] = [Infinity, -Infinity];
-  for (const line of text.split("\n")) {
-    const header = /^#(\w+) (\d+): (.*)/.exec(line);
-    if (header) headers.set(`${header[1]} ${header[2]}`, header[3]!);
-    const [track, , pts, duration] = line.split(",").map(Number);
-    if (header || track !== 0 || pts === undefined || duration === undefined) continue;
-    frames++;
-    begin = Math.min(begin, pts);
-    end = Math.max(end, pts + duration);
+function checkLimits(pixels: number, seconds: number, fps: number, size: string): void {
+  if (pixels > MAX_VIDEO_PIXELS) {
+    throw new VideoError(
+      `Cannot read video: its frames are ${size}, and at most ${MAX_VIDEO_PIXELS} pixels are ` +
+        "allowed; scale it down first",
+    );
   }
-  const [width = 0, height = 0] = (headers.get("dimensions 0") ?? "").split("x").map(Number);
-  if (!(width > 0 && height > 0 && frames > 0)) {
-    throw new VideoError("Cannot read video: the file holds no picture");
+  if (seconds > MAX_SECONDS) {
+    throw new VideoError(
+      `Cannot read video: it lasts ${Math.round(seconds)} s by its time stamps, and at most ` +
+        `${MAX_SECONDS} s are allowed; cut it first`,
+    );
   }
-  const [ticks = 0, perSecond = 0] = (headers.get("tb 0") ?? "").split("/").map(Number);
-  const seconds = (end - begin) * ticks / perSecond;
-  const audioCodec = headers.get("codec_id 1");
-  return {
-    width,
-    height,
-    frames,
-    fps: seconds > 0 ? frames / seconds : STILL_FPS,
-    ...(audioCodec === undefined ? {} : { audioCodec }),
-  };
+  if (fps > MAX_FPS) {
+    throw new VideoError(
+      `Cannot read video: it has ${
+        Math.round(fps)
+      } frames per second, and at most ${MAX_FPS} are ` +
+        "allowed; lower its rate first",
+    );
+  }
 }

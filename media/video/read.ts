@@ -6,7 +6,7 @@
 
 import type { Ffmpeg } from "./ffmpeg.ts";
 import type { VideoInfo } from "./probe.ts";
-import { openUntrusted, VideoError, videoError } from "./video_file.ts";
+import { openUntrusted, READ_LIMITS, VideoError, videoError } from "./video_file.ts";
 
 /** What to make of a file. */
 export interface ReadVideoOptions {
@@ -16,12 +16,36 @@ export interface ReadVideoOptions {
   readonly height: number;
   /** Frames per second of the result: frames are repeated or left out. The file's own by default. */
   readonly fps?: number | undefined;
-  /** No more frames than this are decoded. */
+  /** No more frames than this come out. */
   readonly maxFrames: number;
-  /** Largest width times height of the file that is decoded. */
-  readonly maxPixels: number;
   /** Stops it. */
   readonly signal?: AbortSignal | undefined;
+}
+
+/** Most pixels of all frames together that are decoded: 8 s of 4096 x 4096 at 60 frames per second. */
+const MAX_WORK = 2 ** 33;
+
+/**
+ * Checks that what is wanted of a video can be had in reasonable time.
+ *
+ * @param info the file as `probeVideo` found it
+ * @param wanted rate and number of the frames
+ * @throws {VideoError} when too much of it would have to be decoded
+ */
+export function checkVideoWork(
+  info: VideoInfo,
+  { fps, maxFrames }: Pick<ReadVideoOptions, "fps" | "maxFrames">,
+): void {
+  const stored = fps === undefined ? maxFrames : Math.ceil(maxFrames / fps * info.fps);
+  const frames = Math.min(info.frames, stored);
+  if (frames * info.width * info.height <= MAX_WORK) return;
+  throw new VideoError(
+    `Cannot read video: ${frames} frames of ${info.width}x${info.height} would have to be decoded, ` +
+      `and at most ${
+        Math.floor(MAX_WORK / (info.width * info.height))
+      } of that size are; scale it ` +
+      "down or cut it first",
+  );
 }
 
 /**
@@ -33,7 +57,7 @@ export interface ReadVideoOptions {
  * @param info the file as `probeVideo` found it
  * @param options sizes and bounds
  * @returns frames of `width * height * 3` bytes, RGB, row by row, in order
- * @throws {VideoError} when the file is too large, damaged or empty
+ * @throws {VideoError} when the file is damaged or empty, or decoding it takes too much time or memory
  */
 export async function* readVideo(
   ffmpeg: Ffmpeg,
@@ -41,24 +65,21 @@ export async function* readVideo(
   info: VideoInfo,
   options: ReadVideoOptions,
 ): AsyncGenerator<Uint8Array<ArrayBuffer>> {
-  const { width, height, fps, maxFrames, maxPixels, signal } = options;
-  if (info.width * info.height > maxPixels) {
-    throw new VideoError(
-      `Cannot read video: its frames are ${info.width}x${info.height}, and ${maxPixels} pixels are allowed; scale it down first`,
-    );
-  }
+  const { width, height, fps, maxFrames, signal } = options;
+  checkVideoWork(info, options);
   const filters = [
-    ...(fps === undefined ? [] : [`fps=${fps}`]),
+    ...(fps === undefined ? [] : atRate(fps, maxFrames)),
+    `trim=end_frame=${maxFrames}`,
     `scale=${width}:${height}:force_original_aspect_ratio=increase:flags=bicubic`,
     `crop=${width}:${height}`,
   ];
   const stream = ffmpeg.decode({
     inputs: [path],
     signal,
+    limits: READ_LIMITS,
     arguments: ({ inputs, output }) => [
-      ...["-max_pixels", String(maxPixels)],
-      ...openUntrusted(inputs[0]!),
-      ...["-map", "0:v:0", "-vf", filters.join(), "-frames:v", String(maxFrames)],
+      ...openUntrusted(inputs[0]!, "all"),
+      ...["-map", "0:v:0", "-vf", filters.join(), "-filter_threads", "1"],
       // Without a rate of their own, frames come out as they are stored: none repeated, none lost.
       ...(fps === undefined ? ["-vsync", "passthrough"] : []),
       ...["-f", "rawvideo", "-pix_fmt", "rgb24", output],
@@ -84,4 +105,20 @@ export async function* readVideo(
     throw videoError(error);
   }
   if (count === 0) throw new VideoError("Cannot read video: no frame of it could be decoded");
+}
+
+/**
+ * Filters that repeat frames or leave them out. `fps` fills a gap between time stamps with copies, of
+ * whatever length it is and before anything behind it can say that this is enough. So no time stamp
+ * may lie much beyond the last frame that is wanted, nor may the end, which `tpad` puts where the last
+ * frame is. Containers of few frames may count in seconds or longer, which is too coarse for that.
+ */
+function atRate(fps: number, maxFrames: number): string[] {
+  const seconds = (maxFrames + 2) / fps;
+  return [
+    "settb=if(lt(intb\\,1)\\,intb\\,1/1000)",
+    `setpts=min(PTS\\,STARTPTS+ceil(${seconds}/TB))`,
+    "tpad",
+    `fps=${fps}`,
+  ];
 }

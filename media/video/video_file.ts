@@ -4,7 +4,7 @@
  * @module
  */
 
-import { FfmpegError } from "./ffmpeg.ts";
+import { FfmpegError, type FfmpegLimits, FfmpegTimeError } from "./ffmpeg.ts";
 
 /**
  * Thrown when bytes that came from outside cannot be used as a video: unknown format, damaged, or
@@ -21,14 +21,81 @@ export class VideoError extends Error {
  */
 const CONTAINERS = ["mov", "matroska", "avi", "gif", "mpeg", "mpegts", "flv", "ogg", "asf"];
 
+/** Decoders that are used: what cameras, phones, browsers and editors write, and what they wrote. */
+const VIDEO_DECODERS = [
+  ...["h264", "hevc", "vp8", "vp9", "libdav1d", "libaom-av1", "av1", "mpeg4", "mpeg2video"],
+  ...[
+    "mpeg1video",
+    "h263",
+    "h263i",
+    "flv",
+    "vc1",
+    "wmv1",
+    "wmv2",
+    "wmv3",
+    "msmpeg4v1",
+    "msmpeg4v2",
+  ],
+  ...["msmpeg4", "theora", "mjpeg", "mjpegb", "gif", "png", "prores", "dnxhd", "dvvideo", "ffv1"],
+  ...["huffyuv", "ffvhuff", "utvideo", "qtrle", "rpza", "svq1", "svq3", "cinepak", "rawvideo"],
+];
+
+/** Decoders of sound that goes into an MP4 only after it was decoded, or is asked what it is. */
+const AUDIO_DECODERS = [
+  ...[
+    "aac",
+    "aac_latm",
+    "mp3",
+    "mp3float",
+    "mp2",
+    "mp2float",
+    "ac3",
+    "eac3",
+    "flac",
+    "alac",
+    "opus",
+  ],
+  ...[
+    "libopus",
+    "vorbis",
+    "libvorbis",
+    "wmav1",
+    "wmav2",
+    "wmapro",
+    "amrnb",
+    "amrwb",
+    "adpcm_ima_qt",
+  ],
+  ...["adpcm_ima_wav", "adpcm_ms", "pcm_s16le", "pcm_s16be", "pcm_s24le", "pcm_s24be", "pcm_s32le"],
+  ...["pcm_s32be", "pcm_f32le", "pcm_f32be", "pcm_u8", "pcm_s8", "pcm_alaw", "pcm_mulaw"],
+  "pcm_bluray",
+];
+
+/** 4096 x 4096: the largest width times height of a video that is read. */
+export const MAX_VIDEO_PIXELS: number = 2 ** 24;
+
+/** What looking at a file may take. */
+export const PROBE_LIMITS: FfmpegLimits = { memoryBytes: 640e6, timeoutMs: 20_000 };
+
+/** What decoding a file may take. */
+export const READ_LIMITS: FfmpegLimits = { memoryBytes: 1e9, timeoutMs: 60_000 };
+
 /**
- * Arguments that open an untrusted file.
+ * Arguments that open an untrusted file: no other files or addresses, no frame that is too large, no
+ * decoder that hardly anybody uses.
  *
  * @param input as the call names it
+ * @param tracks what is wanted of it
  * @returns options and `-i`
  */
-export function openUntrusted(input: string): string[] {
-  return ["-protocol_whitelist", "file,pipe", "-format_whitelist", CONTAINERS.join(), "-i", input];
+export function openUntrusted(input: string, tracks: "audio" | "all"): string[] {
+  const decoders = tracks === "audio" ? AUDIO_DECODERS : [...VIDEO_DECODERS, ...AUDIO_DECODERS];
+  return [
+    ...["-protocol_whitelist", "file,pipe", "-format_whitelist", CONTAINERS.join()],
+    ...["-codec_whitelist", decoders.join(), "-max_pixels", String(MAX_VIDEO_PIXELS)],
+    // More threads hold more frames.
+    ...["-threads", "2", "-i", input],
+  ];
 }
 
 /**
@@ -39,8 +106,8 @@ export function openUntrusted(input: string): string[] {
  */
 export function videoError(error: unknown): unknown {
   if (!(error instanceof FfmpegError)) return error;
-  return new VideoError(
-    `Cannot read video: it is damaged or of no known format; send MP4, MOV, WebM, MKV, AVI or GIF (${error.message})`,
-    { cause: error },
-  );
+  const why = error instanceof FfmpegTimeError
+    ? `${error.message}; send a shorter or smaller one`
+    : `it is damaged or of no known format; send MP4, MOV, WebM, MKV, AVI or GIF (${error.message})`;
+  return new VideoError(`Cannot read video: ${why}`, { cause: error });
 }

@@ -1,18 +1,17 @@
 import assert from "node:assert/strict";
+import { makeClip, makeGap, makeHugeFrame } from "../../tests/hostile_clips.ts";
 import { FfmpegError } from "./ffmpeg.ts";
-import { findFfmpeg } from "./find_ffmpeg.ts";
-import { WasmFfmpeg } from "./ffmpeg_wasm.ts";
-import { SystemFfmpeg } from "./ffmpeg_system.ts";
-import { parseListing, probeVideo } from "./probe.ts";
-import { readVideo } from "./read.ts";
+import { bundledFfmpeg, findFfmpeg, systemFfmpeg } from "./find_ffmpeg.ts";
+import { Listing, probeVideo } from "./probe.ts";
+import { checkVideoWork, readVideo } from "./read.ts";
 import { VideoError } from "./video_file.ts";
 import { writeVideo, type WriteVideoOptions } from "./write.ts";
 import { X264_PRESETS } from "./x264.ts";
 
-const SYSTEM = await SystemFfmpeg.find("ffmpeg");
+const SYSTEM = await systemFfmpeg("ffmpeg");
 const BUILDS = [
   { name: SYSTEM ? "system" : "skipped: no ffmpeg on this system", ffmpeg: SYSTEM },
-  { name: "wasm", ffmpeg: new WasmFfmpeg() },
+  { name: "wasm", ffmpeg: bundledFfmpeg() },
 ];
 const SIZE = { width: 48, height: 32 };
 const FRAME_BYTES = SIZE.width * SIZE.height * 3;
@@ -46,7 +45,7 @@ for (const { name, ffmpeg } of BUILDS) {
   };
   const shades = async (path: string, options: { fps?: number; maxFrames?: number } = {}) => {
     const info = await probeVideo(ffmpeg!, path);
-    const bounds = { maxFrames: 100, maxPixels: 1e6, ...SIZE, ...options };
+    const bounds = { maxFrames: 100, ...SIZE, ...options };
     const seen: number[] = [];
     for await (const bytes of readVideo(ffmpeg!, path, info, bounds)) {
       seen.push(bytes[3 * (SIZE.width * 10 + 5)]!);
@@ -134,6 +133,130 @@ for (const { name, ffmpeg } of BUILDS) {
   );
 }
 
+for (const { name, ffmpeg } of BUILDS) {
+  const ignore = ffmpeg === undefined;
+
+  Deno.test(
+    `readVideo() does not fill a gap of years with frames (${name})`,
+    { ignore },
+    () =>
+      inFolder(async (folder) => {
+        const path = `${folder}/gap.mkv`;
+        await makeGap(ffmpeg!, path);
+        const message = /it lasts \d+ s by its time stamps, and at most 86400 s are allowed/;
+        await assert.rejects(probeVideo(ffmpeg!, path), message);
+        // As a file would be taken whose listing had hidden the gap.
+        const info = { width: 64, height: 64, frames: 3, fps: 1 };
+        const shades: number[] = [];
+        for await (
+          const frame of readVideo(ffmpeg!, path, info, { ...SIZE, fps: 8, maxFrames: 5 })
+        ) {
+          shades.push(frame[0]!);
+        }
+        assert.equal(shades.length, 5);
+        assert.equal(new Set(shades).size, 1, "the first frame, five times");
+      }),
+  );
+
+  Deno.test(
+    `readVideo() repeats the frames of an AVI that counts in seconds (${name})`,
+    { ignore },
+    () =>
+      inFolder(async (folder) => {
+        const path = `${folder}/slow.avi`;
+        await makeClip(ffmpeg!, path, 3, "-c:v", "mpeg4", "-f", "avi");
+        const info = { width: 64, height: 64, frames: 3, fps: 1 };
+        const shades: number[] = [];
+        const options = { ...SIZE, fps: 4, maxFrames: 7 };
+        for await (const frame of readVideo(ffmpeg!, path, info, options)) shades.push(frame[0]!);
+        assert.equal(shades.length, 7);
+        // Frames of the shades 0 and 40, one per second.
+        assert.ok(shades.every((shade, i) => (shade > 20) === (i >= 4)), shades.join());
+      }),
+  );
+
+  Deno.test(
+    `probeVideo() refuses frames that are larger than the file says (${name})`,
+    { ignore },
+    () =>
+      inFolder(async (folder) => {
+        const path = `${folder}/large.mov`;
+        await makeHugeFrame(ffmpeg!, path);
+        const start = performance.now();
+        await assert.rejects(probeVideo(ffmpeg!, path), VideoError);
+        assert.ok(performance.now() - start < 5000);
+      }),
+  );
+
+  Deno.test(
+    `writeVideo() takes no sound out of a playlist (${name})`,
+    { ignore },
+    () =>
+      inFolder(async (folder) => {
+        const sound = `${folder}/sound.mkv`;
+        const pcm = ["-f", "s16le", "-ar", "8000", "-ac", "1", "-c:a", "pcm_s16le"];
+        const sink = ffmpeg!.encode({
+          inputs: [],
+          arguments: ({ stdin, output }) => [
+            ...pcm.slice(0, 6),
+            ...["-i", stdin, "-c:a", "pcm_s16le", "-f", "matroska", output],
+          ],
+        }, sound);
+        await sink.write(new Uint8Array(32_000));
+        await sink.finish();
+        const list = `${folder}/list.txt`;
+        await Deno.writeTextFile(list, "ffconcat version 1.0\nfile sound.mkv\n");
+        const write = async (path: string) => {
+          const audio = { path, codec: "pcm_s16le" };
+          const clip = { path: `${folder}/clip.mp4`, ...SIZE, fps: 8, crf: 30, audio };
+          const writer = writeVideo(ffmpeg!, clip);
+          for (let i = 0; i < 4; i++) await writer.write(frame(i));
+          await writer.finish();
+        };
+        await write(sound);
+        assert.equal((await probeVideo(ffmpeg!, `${folder}/clip.mp4`)).audioCodec, "aac");
+        await assert.rejects(write(list), FfmpegError);
+      }),
+  );
+
+  Deno.test(
+    `a call of FFmpeg that takes too long is over, and says so (${name})`,
+    { ignore },
+    async () => {
+      const stream = ffmpeg!.decode({
+        inputs: [],
+        limits: { memoryBytes: 1e9, timeoutMs: 700 },
+        arguments: ({ output }) => [
+          ...["-f", "lavfi", "-i", "color=s=64x64:r=1000:d=1000000"],
+          ...["-f", "null", output],
+        ],
+      });
+      const start = performance.now();
+      await assert.rejects(new Response(stream as ReadableStream<Uint8Array<ArrayBuffer>>).text(), {
+        name: "FfmpegTimeError",
+        message: "FFmpeg took more than 0.7 s",
+      });
+      assert.ok(performance.now() - start < 2000);
+    },
+  );
+}
+
+Deno.test("checkVideoWork() counts what has to be decoded for what is wanted", () => {
+  const info = { width: 4096, height: 4096, frames: 5000, fps: 1000 };
+  checkVideoWork(info, { fps: 8, maxFrames: 4 });
+  checkVideoWork(info, { maxFrames: 512 });
+  checkVideoWork({ ...info, width: 640, height: 480 }, { fps: 1, maxFrames: 5 });
+  assert.throws(() => checkVideoWork(info, { fps: 1, maxFrames: 5 }), (error) => {
+    assert.ok(error instanceof VideoError);
+    assert.equal(
+      error.message,
+      "Cannot read video: 5000 frames of 4096x4096 would have to be decoded, and at most 512 of " +
+        "that size are; scale it down or cut it first",
+    );
+    return true;
+  });
+});
+
 Deno.test(
   "writeVideo() keeps the audio of another file",
   { ignore: !SYSTEM },
@@ -148,7 +271,7 @@ Deno.test(
       assert.ok(success);
       const { audioCodec } = await probeVideo(SYSTEM!, source);
       assert.equal(audioCodec, "flac");
-      for (const ffmpeg of [SYSTEM!, new WasmFfmpeg()]) {
+      for (const ffmpeg of [SYSTEM!, bundledFfmpeg()]) {
         const path = `${folder}/clip.mp4`;
         const audio = { path: source, codec: audioCodec };
         const writer = writeVideo(ffmpeg, { path, ...SIZE, fps: 12, crf: 20, audio });
@@ -177,7 +300,12 @@ Deno.test(
 );
 
 Deno.test("writeVideo() refuses a frame of another size", async () => {
-  const writer = writeVideo(new WasmFfmpeg(), { path: "/nowhere", ...SIZE, fps: 8, crf: 0 });
+  const writer = writeVideo(bundledFfmpeg(), {
+    path: "/no/such/folder/clip.mp4",
+    ...SIZE,
+    fps: 8,
+    crf: 0,
+  });
   await assert.rejects(writer.write(new Uint8Array(5)), /Cannot add a frame of 5 bytes: 48x32/);
   await assert.rejects(writer.finish());
 });
@@ -188,10 +316,36 @@ Deno.test("findFfmpeg() falls back to the bundled build", async () => {
   assert.match((await findFfmpeg({ onlyBundled: true })).description, /WebAssembly/);
 });
 
-Deno.test("parseListing() counts frames and averages their rate", () => {
+function listed(text: string) {
+  const listing = new Listing();
+  // In parts that end anywhere.
+  for (let at = 0; at < text.length; at += 7) listing.add(text.slice(at, at + 7));
+  return listing.end();
+}
+
+Deno.test("Listing counts frames and averages their rate", () => {
   const text = `#tb 0: 1/1000\n#media_type 0: video\n#dimensions 0: 64x48\n#codec_id 1: aac
-0, 0, 0, 40, 100, 0x1\n1, 0, 0, 23, 9, 0x1\n0, 40, 80, 40, 100, 0x1\n0, 80, 40, 40, 100, 0x1\n`;
+0, 0, 0, 40, 100, 0x1\n1, 0, 0, 23, 9, 0x1\n0, 40, 80, 40, 100, 0x1\n0, 80, 40, 40, 100, 0x1`;
   const expected = { width: 64, height: 48, frames: 3, fps: 25, audioCodec: "aac" };
-  assert.deepEqual(parseListing(text), expected);
-  assert.throws(() => parseListing("#tb 0: 1/25\n"), VideoError);
+  assert.deepEqual(listed(text), expected);
+  assert.throws(() => listed("#tb 0: 1/25\n"), VideoError);
+});
+
+Deno.test("Listing refuses what is too large, too long or too fast, with numbers", () => {
+  const packets = (size: string, duration: number, count = 2) =>
+    `#tb 0: 1/10000\n#dimensions 0: ${size}\n` +
+    Array.from({ length: count }, (_, i) => `0, 0, ${i * duration}, ${duration}, 9, 0x1\n`).join(
+      "",
+    );
+  assert.equal(listed(packets("4096x4096", 400)).fps, 25);
+  assert.equal(listed(packets("64x64", 10)).fps, 1000);
+  for (
+    const [text, message] of [
+      [packets("4097x4096", 400), /are 4097x4096, and at most 16777216 pixels are allowed; scale/],
+      [packets("64x64", 5e8), /it lasts 100000 s .* at most 86400 s are allowed; cut it first/],
+      [packets("64x64", 5), /it has 2000 frames per second, and at most 1000 are allowed; lower/],
+    ] as const
+  ) {
+    assert.throws(() => listed(text), message);
+  }
 });

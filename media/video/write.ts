@@ -5,6 +5,7 @@
  */
 
 import type { Ffmpeg } from "./ffmpeg.ts";
+import { openUntrusted } from "./video_file.ts";
 import { DEFAULT_X264_PRESET, type X264Preset } from "./x264.ts";
 
 /** An H.264 file to make. */
@@ -39,6 +40,12 @@ export interface VideoWriter {
   finish(): Promise<void>;
 }
 
+/**
+ * What encoding may take where it reads a foreign file beside our frames: they alone need up to half
+ * of it, at 2048 x 2048 with the slowest preset on many cores.
+ */
+const AUDIO_LIMITS = { memoryBytes: 4e9 };
+
 /** Audio that goes into an MP4 as it is; any other is encoded anew. */
 const MP4_AUDIO = new Set(["aac", "mp3", "ac3", "opus"]);
 
@@ -55,11 +62,12 @@ export function writeVideo(ffmpeg: Ffmpeg, options: WriteVideoOptions): VideoWri
   const even = (side: number) => side + side % 2;
   const sink = ffmpeg.encode({
     inputs: audio ? [audio.path] : [],
+    ...(audio ? { limits: AUDIO_LIMITS } : {}),
     signal,
     arguments: ({ inputs, stdin, output }) => [
       ...["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", `${width}x${height}`, "-r", String(fps)],
       ...["-i", stdin],
-      ...(audio ? ["-protocol_whitelist", "file,pipe", "-i", inputs[0]!] : []),
+      ...(audio ? openUntrusted(inputs[0]!, "audio") : []),
       ...["-map", "0:v:0"],
       ...(audio
         ? ["-map", "1:a:0", "-c:a", MP4_AUDIO.has(audio.codec) ? "copy" : "aac", "-shortest"]

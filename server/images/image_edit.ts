@@ -8,7 +8,7 @@
 import type { InputFolder } from "../inputs/input_folder.ts";
 import type { Form } from "../inputs/multipart.ts";
 import { sizeFromPicture } from "../inputs/fit_picture.ts";
-import { pictureSize, storePicture } from "../inputs/pictures.ts";
+import { type OpenPicture, openPicture, storePicture } from "../inputs/pictures.ts";
 import { resolveReferences, type Source } from "../inputs/references.ts";
 import { formBody } from "../inputs/form_body.ts";
 import { asClientError, readStrength, refusePaths } from "../contract/checks.ts";
@@ -39,7 +39,7 @@ export interface EditSources {
   readonly folder: InputFolder;
   /** Whether addresses of private networks may be fetched. */
   readonly allowPrivateUrls: boolean;
-  /** Stops fetching. */
+  /** Stops fetching and decoding. */
   readonly signal?: AbortSignal;
 }
 
@@ -95,12 +95,17 @@ export async function readImageEdit(
     negative_prompt: settings.guidanceScale === 0,
   });
   const files = await resolveReferences(pictures, { ...sources, takesVideo: false });
-  const first = await pictureSize(files[0]!);
-  const own = asClientError(files[0]!.field, () => sizeFromPicture(first, info));
+  const { folder, signal } = sources;
+  const opened: OpenPicture[] = [];
+  for (const file of files) opened.push(await openPicture(file, signal));
+  const first = opened[0]!;
+  const own = asClientError(first.file.field, () => sizeFromPicture(first.info, info));
   const size = readSize(fields, own);
   asClientError("size", () => checkSize(size, info));
   const images: string[] = [];
-  for (const file of files) images.push(await storePicture(file, size, info, sources.folder));
+  for (const picture of opened) {
+    images.push(await storePicture(picture, size, info, folder, signal));
+  }
   return { ...settings, ...size, images, ignored };
 }
 

@@ -5,7 +5,7 @@
  */
 
 import type { Engine, GenerateRequest } from "../../engine/types.ts";
-import { encodeImage } from "../../media/encode.ts";
+import { encodeOwnImage } from "../../media/isolated/images.ts";
 import type { ImageRequest } from "../contract/image_generation.ts";
 import { readPicture } from "../inputs/pictures.ts";
 import { explainEngineFailure } from "../jobs/engine_failure.ts";
@@ -73,7 +73,9 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
   const outputs: ImageOutput[] = [];
   let peakBytes = 0;
   try {
-    const images = await Promise.all(request.images.map(readPicture));
+    const images = await Promise.all(
+      request.images.map((path) => readPicture(path, context.signal)),
+    );
     const count = request.seeds.length;
     for (const [index, seed] of request.seeds.entries()) {
       const previews = new PreviewEncoder(index, context);
@@ -91,7 +93,7 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
       const { width, height } = frames;
       const { format, outputQuality: quality } = request;
       const recipe = { ...request, model: job.model, seed, width, height };
-      const { bytes, contentType, extension } = await encodeImage(
+      const { bytes, contentType, extension } = await encodeOwnImage(
         { width, height, data },
         { format, quality, text: recipeText(recipe, format) },
       );

@@ -6,7 +6,6 @@
 
 import type { Picture } from "../../engine/types.ts";
 import { cover } from "../../media/cover.ts";
-import { DEFAULT_MAX_PIXELS } from "../../media/decode.ts";
 import { type Ffmpeg, readVideo, type VideoInfo } from "../../media/video/mod.ts";
 
 /** A video file, and what it says of itself. */
@@ -46,7 +45,6 @@ export async function readClip(
   const reading = readVideo(ffmpeg, path, info, {
     ...{ width, height, fps, signal },
     maxFrames: numFrames,
-    maxPixels: DEFAULT_MAX_PIXELS,
   });
   for await (const data of reading) frames.push({ width, height, data });
   return standStill(frames, numFrames);

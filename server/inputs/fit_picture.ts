@@ -5,9 +5,8 @@
  */
 
 import type { ModelInfo } from "../../engine/types.ts";
-import { cover } from "../../media/cover.ts";
-import { crop, type PixelImage, type RgbImage, toRgb } from "../../media/image.ts";
-import { resize } from "../../media/resize.ts";
+import { type Fit, fit } from "../../media/fit.ts";
+import type { PixelImage, RgbImage } from "../../media/image.ts";
 import { keepOwnSize, type Size, sizeLike } from "../contract/size.ts";
 
 /** What a model says of the pictures that it takes and makes. */
@@ -31,7 +30,22 @@ export function sizeFromPicture(picture: Size, rules: PictureRules): Size {
 }
 
 /**
- * Makes a picture cover the size of the result, or brings it to a size of its own where the model takes that.
+ * How a picture is brought to what a model takes: it covers the size of the result, or comes to a size of its own where
+ * the model takes that.
+ *
+ * @param picture its size
+ * @param result size of the result
+ * @param rules of the model
+ * @returns how
+ * @throws {RangeError} when the model cannot use it
+ */
+export function fitOf(picture: Size, result: Size, { imageLimits }: PictureRules): Fit {
+  const { width, height } = result;
+  return imageLimits ? keepOwnSize(picture, imageLimits) : { cover: { width, height } };
+}
+
+/**
+ * Brings a picture to what a model takes, as {@link fitOf} says.
  *
  * @param image of any size; its transparency is left out
  * @param result size of the result
@@ -39,15 +53,6 @@ export function sizeFromPicture(picture: Size, rules: PictureRules): Size {
  * @returns the picture as the model takes it
  * @throws {RangeError} when the model cannot use it
  */
-export function fitPicture(
-  image: PixelImage,
-  result: Size,
-  { imageLimits }: PictureRules,
-): RgbImage {
-  if (!imageLimits) return cover(image, result.width, result.height);
-  const { scaled, cut } = keepOwnSize(image, imageLimits);
-  const opaque = toRgb(resize(image, scaled.width, scaled.height));
-  const left = Math.floor((scaled.width - cut.width) / 2);
-  const top = Math.floor((scaled.height - cut.height) / 2);
-  return crop(opaque, left, top, cut.width, cut.height);
+export function fitPicture(image: PixelImage, result: Size, rules: PictureRules): RgbImage {
+  return fit(image, fitOf(image, result, rules));
 }

@@ -7,7 +7,7 @@
 import { readFile, stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Picture } from "../../engine/types.ts";
-import { decodeImage, DEFAULT_MAX_PIXELS } from "../../media/decode.ts";
+import { decodeImage } from "../../media/decode.ts";
 import { checkImage, ImageError, toRgb } from "../../media/image.ts";
 import { type Ffmpeg, findFfmpeg, probeVideo, VideoError } from "../../media/video/mod.ts";
 import { type ClipFile, type ClipShape, fitFrames, readClip } from "./clips.ts";
@@ -122,12 +122,6 @@ async function openFile(
   await fileSize(path);
   try {
     const info = await probeVideo(ffmpeg, resolve(path), signal ? { signal } : {});
-    if (info.width * info.height > DEFAULT_MAX_PIXELS) {
-      throw new VideoError(
-        `Cannot read video: its frames are ${info.width}x${info.height}, and at most ` +
-          `${DEFAULT_MAX_PIXELS} pixels are allowed; scale it down first`,
-      );
-    }
     return { path: resolve(path), info };
   } catch (error) {
     if (!(error instanceof VideoError)) throw error;

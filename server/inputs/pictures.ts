@@ -4,55 +4,76 @@
  * @module
  */
 
-import { readFile, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import type { Picture } from "../../engine/types.ts";
-import { decodeImage } from "../../media/decode.ts";
-import { encodeImage } from "../../media/encode.ts";
+import type { ImageInfo } from "../../media/decode.ts";
 import { ImageError, toRgb } from "../../media/image.ts";
+import {
+  decodeOwnImage,
+  fitForeignImage,
+  inspectForeignImage,
+} from "../../media/isolated/images.ts";
+import { BusyError } from "../../media/isolated/slots.ts";
 import { asClientError } from "../contract/checks.ts";
 import { ApiError } from "../contract/errors.ts";
 import type { Size } from "../contract/size.ts";
-import { fitPicture, type PictureRules } from "./fit_picture.ts";
+import { fitOf, type PictureRules } from "./fit_picture.ts";
 import type { InputFolder } from "./input_folder.ts";
 import { badSource, type InputFile } from "./references.ts";
 
-/** Longest file of a picture that is read into memory. */
+/** Longest file of a picture that is read. */
 const MAX_PICTURE_BYTES = 64 * 2 ** 20;
 
-/**
- * Reads how large a picture is, upright: only decoding turns a photo, and its shape with it.
- *
- * @param file of any origin
- * @returns its size
- * @throws {ApiError} 400 when it cannot be decoded
- */
-export async function pictureSize(file: InputFile): Promise<Size> {
-  const bytes = await readBounded(file);
-  const { width, height } = await explained(file, () => decodeImage(bytes));
-  return { width, height };
+/** A picture whose container has been read. */
+export interface OpenPicture {
+  /** Where it lies. */
+  readonly file: InputFile;
+  /** Its format and its size, upright. */
+  readonly info: ImageInfo;
 }
 
 /**
- * Brings a picture to the size in which the model takes it. It is kept beside the original, so that a job can begin
- * long after the request.
+ * Reads the container of a picture.
  *
  * @param file of any origin
+ * @param signal stops it
+ * @returns the picture with its size
+ * @throws {ApiError} 400 when it is no picture, damaged or too large; 413 when its file is too long;
+ * 429 when too many wait
+ */
+export async function openPicture(file: InputFile, signal?: AbortSignal): Promise<OpenPicture> {
+  const { size } = await stat(file.path);
+  if (size > MAX_PICTURE_BYTES) {
+    throw new ApiError(
+      413,
+      `Cannot use the picture: it has ${size} bytes, and at most ${MAX_PICTURE_BYTES} are read`,
+      { code: "body_too_large", param: file.field },
+    );
+  }
+  return { file, info: await explained(file, inspectForeignImage(file, { signal })) };
+}
+
+/**
+ * Decodes a picture and brings it to the size in which the model takes it. It is kept beside the original, so that a
+ * job can begin long after the request.
+ *
+ * @param picture of any origin
  * @param size of the result
  * @param rules of the model
  * @param folder takes the result
+ * @param signal stops it
  * @returns the path of a PNG
- * @throws {ApiError} 400 when it cannot be decoded, or the model cannot use it
+ * @throws {ApiError} 400 when it cannot be decoded, or the model cannot use it; 429 when too many wait
  */
 export async function storePicture(
-  file: InputFile,
+  { file, info }: OpenPicture,
   size: Size,
   rules: PictureRules,
   folder: InputFolder,
+  signal?: AbortSignal,
 ): Promise<string> {
-  const bytes = await readBounded(file);
-  const image = await explained(file, () => decodeImage(bytes));
-  const fitted = asClientError(file.field, () => fitPicture(image, size, rules));
-  const { bytes: png } = await encodeImage(fitted, { format: "png" });
+  const how = asClientError(file.field, () => fitOf(info, size, rules));
+  const png = await explained(file, fitForeignImage(file, info, how, { signal }));
   return folder.write(`${file.field}.png`, png);
 }
 
@@ -60,31 +81,36 @@ export async function storePicture(
  * Reads a picture that {@link storePicture} left.
  *
  * @param path of the PNG
+ * @param signal stops it
  * @returns its pixels
  */
-export async function readPicture(path: string): Promise<Picture> {
-  const { width, height, data } = toRgb(await decodeImage(await readFile(path)));
+export async function readPicture(path: string, signal?: AbortSignal): Promise<Picture> {
+  const { width, height, data } = toRgb(await decodeOwnImage({ path }, { signal }));
   return { width, height, data };
 }
 
 /** A damaged picture is its sender's mistake. */
-async function explained<T>({ field }: InputFile, read: () => Promise<T>): Promise<T> {
+async function explained<T>({ field }: InputFile, reading: Promise<T>): Promise<T> {
   try {
-    return await read();
+    return await reading;
   } catch (error) {
     if (error instanceof ImageError) throw badSource(field, error.message);
+    if (error instanceof BusyError) throw tooBusy("pictures", error);
     throw error;
   }
 }
 
-async function readBounded({ path, field }: InputFile): Promise<Uint8Array> {
-  const { size } = await stat(path);
-  if (size > MAX_PICTURE_BYTES) {
-    throw new ApiError(
-      413,
-      `Cannot use the picture: it has ${size} bytes, and at most ${MAX_PICTURE_BYTES} are read`,
-      { code: "body_too_large", param: field },
-    );
-  }
-  return await readFile(path);
+/**
+ * The answer to a request whose files would have to wait too long.
+ *
+ * @param what is waited for
+ * @param error says how many wait
+ * @returns the error, to be thrown
+ */
+export function tooBusy(what: string, { message }: BusyError): ApiError {
+  return new ApiError(
+    429,
+    `Cannot read the ${what} of the request: ${message}; try again in 5 s`,
+    { code: "busy", headers: { "retry-after": "5" } },
+  );
 }

@@ -1,12 +1,32 @@
 import { strict as assert } from "node:assert";
+import { dirname } from "node:path";
 import { ApiError } from "../contract/errors.ts";
-import { pictureSize } from "./pictures.ts";
+import { encodeJpeg } from "../../media/jpeg.ts";
+import { decodePng } from "../../media/png_decode.ts";
+import { gif, plainWebp } from "../../tests/hostile_pictures.ts";
+import { slopes } from "../../tests/pixels.ts";
+import { FAKE_INFO } from "../../tests/fakes/engine.ts";
+import { InputFolder } from "./input_folder.ts";
+import { openPicture, readPicture, storePicture } from "./pictures.ts";
 
-Deno.test("pictureSize() refuses a file that is too long for a picture, unread", async () => {
+/** Writes an upload, and removes it with all that was made of it. */
+async function withUpload(
+  bytes: Uint8Array,
+  use: (file: { field: string; path: string; kind: "image" }, folder: InputFolder) => Promise<void>,
+): Promise<void> {
+  const folder = new InputFolder(await Deno.makeTempDir(), "img_1");
+  try {
+    await use({ field: "image", path: await folder.write("upload", bytes), kind: "image" }, folder);
+  } finally {
+    await Deno.remove(dirname(folder.path), { recursive: true });
+  }
+}
+
+Deno.test("openPicture() refuses a file that is too long for a picture", async () => {
   const path = await Deno.makeTempFile();
   try {
     await Deno.truncate(path, 64 * 2 ** 20 + 1);
-    await assert.rejects(pictureSize({ field: "image", path, kind: "image" }), (error) => {
+    await assert.rejects(openPicture({ field: "image", path, kind: "image" }), (error) => {
       assert.ok(error instanceof ApiError);
       assert.equal(error.status, 413);
       assert.match(error.message, /it has 67108865 bytes, and at most 67108864 are read$/);
@@ -14,5 +34,42 @@ Deno.test("pictureSize() refuses a file that is too long for a picture, unread",
     });
   } finally {
     await Deno.remove(path);
+  }
+});
+
+Deno.test("openPicture() and storePicture() take a photo upright, and leave what a model takes", async () => {
+  // Orientation 6: what is stored in rows is seen in columns.
+  const exif = Uint8Array.of(
+    ...[0x4d, 0x4d, 0, 42, 0, 0, 0, 8, 0, 1],
+    ...[0x01, 0x12, 0, 3, 0, 0, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0],
+  );
+  await withUpload(await encodeJpeg(slopes(60, 40), { exif }), async (file, folder) => {
+    const picture = await openPicture(file);
+    assert.deepEqual(picture.info, { format: "jpeg", width: 40, height: 60 });
+    const size = { width: 16, height: 32 };
+    const path = await storePicture(picture, size, FAKE_INFO, folder);
+    assert.deepEqual(await readPicture(path), decodePng(await Deno.readFile(path)));
+    const { width, height } = await readPicture(path);
+    assert.deepEqual({ width, height }, size);
+  });
+});
+
+Deno.test("openPicture() refuses what claims to be huge with 400 and the code invalid_source", async () => {
+  for (
+    const [bytes, message] of [
+      [gif([1, 1], [40_000, 40_000]), /a frame of 40000x40000 at \(0, 0\) does not lie on its 1x1/],
+      [plainWebp(8192, 8192), /at most 33554432 are allowed; send a smaller one/],
+    ] as const
+  ) {
+    await withUpload(bytes, async (file) => {
+      await assert.rejects(openPicture(file), (error) => {
+        assert.ok(error instanceof ApiError);
+        assert.equal(error.status, 400);
+        assert.equal(error.body.error.code, "invalid_source");
+        assert.equal(error.body.error.param, "image");
+        assert.match(error.message, message);
+        return true;
+      });
+    });
   }
 });

@@ -5,7 +5,7 @@
  */
 
 import type { Picture } from "../../engine/types.ts";
-import { encodeImage } from "../../media/encode.ts";
+import { encodeOwnImage } from "../../media/isolated/images.ts";
 import type { JobContext } from "./job.ts";
 
 /** Makes files of the previews of one output, in the order in which they come. */
@@ -27,7 +27,9 @@ export class PreviewEncoder {
   encode(picture: Picture, index: number): void {
     this.#last = this.#last.then(async () => {
       const { width, height, data } = picture;
-      const { bytes, contentType } = await encodeImage({ width, height, data }, { format: "png" });
+      const { bytes, contentType } = await encodeOwnImage({ width, height, data }, {
+        format: "png",
+      });
       this.#context.preview({ output: this.#output, index, bytes, contentType });
     }).catch(() => {});
   }

@@ -4,14 +4,14 @@
  * @module
  */
 
-import { Buffer } from "node:buffer";
 import type { ImageRequest } from "../contract/image_generation.ts";
 import type { ImageOutput } from "../images/image_job.ts";
+import { Base64 } from "./base64_json.ts";
 
 /** What an answer says of one picture. */
 export interface ImageItem {
   /** The file in base64; null where a link was asked for. */
-  b64_json: string | null;
+  b64_json: Base64 | null;
   /** Where the file is; null where it alone was asked for, or is not kept. */
   url: string | null;
   /** Makes the same picture again. */
@@ -47,7 +47,7 @@ export function imageItem(
   const variant = seeds.length > 1 ? `?variant=${index}` : "";
   const link = () => cloudLink ?? `${publicUrl}/v1/images/${id}/content${variant}`;
   return {
-    b64_json: responseFormat === "url" ? null : Buffer.from(output.bytes).toString("base64"),
+    b64_json: responseFormat === "url" ? null : new Base64(output.bytes),
     url: responseFormat === "b64_json" ? null : link(),
     seed: seeds[index]!,
   };

@@ -74,7 +74,7 @@ export async function streamImages(
   };
   const { outcome } = await streamed.start((output) => {
     const item = imageItem(id, { ...request, responseFormat: "b64_json" }, output, finished++);
-    push("completed", { ...item });
+    push("completed", { ...item, b64_json: String(item.b64_json) });
   }).catch((refusal) => {
     end();
     throw refusal;

@@ -14,6 +14,7 @@ import { InputFolder } from "../inputs/input_folder.ts";
 import { isForm, readForm } from "../inputs/multipart.ts";
 import { requestContext } from "../request_context.ts";
 import type { App, AppEnv, Services } from "../services.ts";
+import { base64Json } from "./base64_json.ts";
 import { imageItem } from "./image_item.ts";
 import { streamImages } from "./image_stream.ts";
 import { mount } from "./mount.ts";
@@ -78,7 +79,10 @@ async function answer(
     });
   if (request.stream) return await streamImages(c, { id, request, start, services });
   const { outcome } = await start();
-  return c.json(await imagesResponse(id, request, await outcome, services));
+  const { body, headers } = base64Json(
+    await imagesResponse(id, request, await outcome, services),
+  );
+  return c.body(body, 200, headers);
 }
 
 function newImageId(): string {

@@ -7,7 +7,8 @@
 import { readClip } from "../inputs/clips.ts";
 import { readPicture } from "../inputs/pictures.ts";
 import type { Engine, Frames, GenerateRequest, Picture } from "../../engine/types.ts";
-import { type Ffmpeg, type VideoWriter, writeVideo } from "../../media/video/mod.ts";
+import { type Ffmpeg, VideoError, type VideoWriter, writeVideo } from "../../media/video/mod.ts";
+import { badRequest } from "../contract/errors.ts";
 import { explainEngineFailure } from "../jobs/engine_failure.ts";
 import type { JobContext } from "../jobs/job.ts";
 import { progressOfAll } from "../jobs/output_progress.ts";
@@ -127,9 +128,17 @@ async function readInputs(
   { request, ffmpeg }: VideoJob,
   signal: AbortSignal,
 ): Promise<Pick<GenerateRequest, "images" | "video">> {
-  const images = await Promise.all(request.images.map(readPicture));
+  const images = await Promise.all(request.images.map((path) => readPicture(path, signal)));
   if (!request.video) return { images };
-  return { images, video: await readClip(ffmpeg, request.video, { ...request, signal }) };
+  try {
+    return { images, video: await readClip(ffmpeg, request.video, { ...request, signal }) };
+  } catch (error) {
+    // What looking at the file could not find: its sender's mistake all the same.
+    if (error instanceof VideoError) {
+      throw badRequest(error.message, undefined, "invalid_source");
+    }
+    throw error;
+  }
 }
 
 function toEngine(request: VideoRequest, seed: number): GenerateRequest {

@@ -1,6 +1,7 @@
 import { strict as assert } from "node:assert";
-import type { Ffmpeg } from "../../media/video/mod.ts";
+import { type Ffmpeg, FfmpegError } from "../../media/video/mod.ts";
 import { FAKE_INFO, FakeEngine } from "../../tests/fakes/engine.ts";
+import { ApiError } from "../contract/errors.ts";
 import type { JobContext } from "../jobs/job.ts";
 import { LocalStorage } from "../storage/local.ts";
 import { runVideoJob } from "./video_job.ts";
@@ -28,6 +29,13 @@ const REQUEST: VideoRequest = {
   ignored: [],
 };
 
+const CONTEXT: JobContext = {
+  id: "video_1",
+  signal: new AbortController().signal,
+  progress: () => {},
+  preview: () => {},
+};
+
 Deno.test("runVideoJob() stops the encoder when a frame cannot be written", async () => {
   const folder = await Deno.makeTempDir();
   let stopped = 0;
@@ -42,18 +50,37 @@ Deno.test("runVideoJob() stops the encoder when a frame cannot be written", asyn
     },
     decode: () => new ReadableStream(),
   };
-  const context: JobContext = {
-    id: "video_1",
-    signal: new AbortController().signal,
-    progress: () => {},
-    preview: () => {},
-  };
   const job = { engine: new FakeEngine(), request: REQUEST, ffmpeg, previews: 0 };
   try {
     const storage = new LocalStorage(folder);
-    await assert.rejects(runVideoJob({ ...job, storage }, context), /broken/);
+    await assert.rejects(runVideoJob({ ...job, storage }, CONTEXT), /broken/);
     assert.equal(stopped, 1);
     assert.deepEqual([...Deno.readDirSync(folder)], []);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("runVideoJob() blames the clip for damage that only decoding finds", async () => {
+  const folder = await Deno.makeTempDir();
+  const ffmpeg: Ffmpeg = {
+    description: "a decoder that finds damage",
+    encode: () => ({ write: () => Promise.resolve(), finish: () => Promise.resolve() }),
+    decode: () =>
+      new ReadableStream({ pull: () => Promise.reject(new FfmpegError("FFmpeg failed: no")) }),
+  };
+  const info = { width: 64, height: 64, frames: 5, fps: 8 };
+  const request = { ...REQUEST, video: { path: "/clip.mp4", info } };
+  const storage = new LocalStorage(folder);
+  const job = { engine: new FakeEngine(), request, ffmpeg, previews: 0, storage };
+  try {
+    await assert.rejects(runVideoJob(job, CONTEXT), (error) => {
+      assert.ok(error instanceof ApiError);
+      assert.equal(error.status, 400);
+      assert.equal(error.body.error.code, "invalid_source");
+      assert.match(error.message, /^Cannot read video: it is damaged .*FFmpeg failed: no/);
+      return true;
+    });
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

@@ -5,9 +5,10 @@
  * @module
  */
 
-import { DEFAULT_MAX_PIXELS } from "../../media/decode.ts";
+import { BusyError } from "../../media/isolated/slots.ts";
 import { resolveQuality } from "../../media/quality.ts";
 import {
+  checkVideoWork,
   crfOfQuality,
   DEFAULT_X264_PRESET,
   type Ffmpeg,
@@ -42,7 +43,7 @@ import {
 } from "../contract/video_fields.ts";
 import type { InputFolder } from "../inputs/input_folder.ts";
 import type { UploadedFile } from "../inputs/multipart.ts";
-import { pictureSize, storePicture } from "../inputs/pictures.ts";
+import { type OpenPicture, openPicture, storePicture, tooBusy } from "../inputs/pictures.ts";
 import { badSource, type InputFile, resolveReferences, type Source } from "../inputs/references.ts";
 
 /** One checked video request; a JSON value, so that it outlives the server. */
@@ -104,6 +105,7 @@ export async function readVideoRequest(
   sources: VideoSources,
 ): Promise<VideoRequest> {
   const { info } = context;
+  const { folder, signal } = sources;
   const isObject = typeof json === "object" && json !== null && !Array.isArray(json);
   const body = isObject ? flattenExtras(json as Record<string, unknown>) : json;
   if (isObject && isAbsent((body as Record<string, unknown>)["prompt"])) {
@@ -156,10 +158,9 @@ export async function readVideoRequest(
     model: false,
   });
   const named = readSize(fields, info.defaults);
-  // Only decoding tells a picture's shape, so it is asked for where it counts alone.
-  const shape = info.sizeIsBudget
-    ? video?.info ?? (pictures[0] && await pictureSize(pictures[0]))
-    : undefined;
+  const opened: OpenPicture[] = [];
+  for (const picture of pictures) opened.push(await openPicture(picture, signal));
+  const shape = info.sizeIsBudget ? video?.info ?? opened[0]?.info : undefined;
   const size = shape ? sizeWithin(shape, named, info.sizeMultiple) : named;
   asClientError(fields.width || fields.height ? "width" : "size", () => checkSize(size, info));
   const taskDefaults = { ...info.defaults, ...info.taskDefaults[taskType] };
@@ -169,9 +170,10 @@ export async function readVideoRequest(
     frameMultiple: info.frameMultiple,
     maxFrames: info.maxFrames,
   });
+  if (video) checkWork(clips[0]!, video.info, duration);
   const images: string[] = [];
-  for (const picture of pictures) {
-    images.push(await storePicture(picture, size, info, sources.folder));
+  for (const picture of opened) {
+    images.push(await storePicture(picture, size, info, folder, signal));
   }
   return {
     ...settings,
@@ -181,7 +183,7 @@ export async function readVideoRequest(
     ...(hasStrength ? strength : {}),
     images,
     ...(video ? { video } : {}),
-    ...(files.length > 0 ? { inputs: sources.folder.path } : {}),
+    ...(files.length > 0 ? { inputs: folder.path } : {}),
     keepsAudio: fields.enable_audio !== false,
     crf,
     preset: (fields.x264_preset ?? DEFAULT_X264_PRESET) as X264Preset,
@@ -208,11 +210,21 @@ async function probeClip(
   { ffmpeg, signal }: VideoSources,
 ): Promise<{ path: string; info: VideoInfo }> {
   try {
-    const info = await probeVideo(ffmpeg, path, signal ? { signal } : {});
-    if (info.width * info.height > DEFAULT_MAX_PIXELS) {
-      throw badSource(field, `its frames are ${info.width}x${info.height}, which is too large`);
-    }
-    return { path, info };
+    return { path, info: await probeVideo(ffmpeg, path, signal ? { signal } : {}) };
+  } catch (error) {
+    if (error instanceof VideoError) throw badSource(field, error.message);
+    if (error instanceof BusyError) throw tooBusy("video", error);
+    throw error;
+  }
+}
+
+function checkWork(
+  { field }: InputFile,
+  info: VideoInfo,
+  { fps, numFrames }: { fps: number; numFrames: number },
+): void {
+  try {
+    checkVideoWork(info, { fps, maxFrames: numFrames });
   } catch (error) {
     if (error instanceof VideoError) throw badSource(field, error.message);
     throw error;

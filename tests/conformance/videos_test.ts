@@ -476,3 +476,23 @@ Deno.test("POST /v1/videos rewrites the prompt before it queues, and says so in 
   const prompts = testee.engine.requests.map(({ prompt }) => prompt);
   assert.deepEqual(prompts, ["a", "a, in detail", "a, in detail"]);
 });
+
+Deno.test("POST /v1/videos refuses a clip of which too much would have to be decoded", async () => {
+  await using testee = await service();
+  const path = `${testee.folder}/fast.mp4`;
+  const writer = writeVideo(ffmpeg, { path, width: 32, height: 32, fps: 2000, crf: 20 });
+  for (let i = 0; i < 4; i++) await writer.write(new Uint8Array(32 * 32 * 3));
+  await writer.finish();
+  const form = new FormData();
+  for (const [name, value] of Object.entries({ prompt: "a", size: "64x48" })) {
+    form.append(name, value);
+  }
+  form.append("input_reference", new Blob([await Deno.readFile(path)]), "clip.mp4");
+  const response = await testee.get(PATH, { method: "POST", body: form });
+  const body = await response.json();
+  assert.equal(response.status, 400, JSON.stringify(body));
+  assert.ok(isErrorBody(body));
+  assert.equal(body.error.code, "invalid_source");
+  assert.equal(body.error.param, "input_reference");
+  assert.match(body.error.message, /it has 2000 frames per second, and at most 1000 are allowed/);
+});

@@ -1,0 +1,76 @@
+/**
+ * What the image program does when it is told to.
+ *
+ * @module
+ */
+
+import { decodeImage, type DecodeOptions, type ImageInfo, inspectImage } from "../decode.ts";
+import { type EncodedImage, encodeImage, type EncodeOptions } from "../encode.ts";
+import { type Fit, fit } from "../fit.ts";
+import type { PixelImage } from "../image.ts";
+
+/** What to do with the bytes that come along. */
+export type ImageTask =
+  /** Say what a file's container says. */
+  | ({ readonly kind: "inspect" } & DecodeOptions)
+  /** Decode a file. */
+  | ({ readonly kind: "decode" } & DecodeOptions)
+  /** Decode a file, fit it, and make a PNG of it. */
+  | ({ readonly kind: "fit"; readonly how: Fit } & DecodeOptions)
+  /** Make a file of pixels. */
+  | {
+    readonly kind: "encode";
+    readonly image: Omit<PixelImage, "data">;
+    readonly options: EncodeOptions;
+  };
+
+/** A task of one kind. */
+export type ImageTaskOf<Kind extends ImageTask["kind"]> = Extract<ImageTask, { kind: Kind }>;
+
+/** What each kind of task gives, besides bytes. */
+export interface ImageResults {
+  /** The whole answer. */
+  readonly inspect: ImageInfo;
+  /** Bytes are the samples. */
+  readonly decode: Omit<PixelImage, "data">;
+  /** Bytes are a PNG. */
+  readonly fit: null;
+  /** Bytes are the file. */
+  readonly encode: Omit<EncodedImage, "bytes">;
+}
+
+/** The answer to a task; bytes come along. */
+export type ImageReply =
+  | { readonly result: ImageResults[keyof ImageResults] }
+  | { readonly error: { readonly name: string; readonly message: string } };
+
+/**
+ * Does a task.
+ *
+ * @param task what to do
+ * @param bytes a file, or samples
+ * @returns the answer, and its bytes
+ */
+export async function performImageTask(
+  task: ImageTask,
+  bytes: Uint8Array<ArrayBuffer>,
+): Promise<{ result: ImageResults[keyof ImageResults]; bytes: Uint8Array }> {
+  switch (task.kind) {
+    case "inspect":
+      return { result: inspectImage(bytes, task), bytes: new Uint8Array(0) };
+    case "decode": {
+      const { data, ...image } = await decodeImage(bytes, task);
+      return { result: image, bytes: data };
+    }
+    case "fit": {
+      const fitted = fit(await decodeImage(bytes, task), task.how);
+      const { bytes: png } = await encodeImage(fitted, { format: "png" });
+      return { result: null, bytes: png };
+    }
+    case "encode": {
+      const image = { ...task.image, data: bytes } as PixelImage;
+      const { bytes: file, ...rest } = await encodeImage(image, task.options);
+      return { result: rest, bytes: file };
+    }
+  }
+}

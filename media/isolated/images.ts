@@ -1,0 +1,235 @@
+/**
+ * Images decoded and encoded in processes of their own: for servers, which must go on answering and
+ * must outlive whatever a file does to its decoder. Nothing is started before the first use, and what
+ * has nothing to do ends after a while.
+ *
+ * @module
+ */
+
+import type { ImageInfo } from "../decode.ts";
+import { type EncodedImage, encodeImage, type EncodeOptions } from "../encode.ts";
+import type { Fit } from "../fit.ts";
+import { ImageError, type PixelImage } from "../image.ts";
+import {
+  ImageProcess,
+  type ImageSource,
+  ProcessEndedError,
+  TaskError,
+  TimeLimitError,
+} from "./image_process.ts";
+import type { ImageResults, ImageTaskOf } from "./image_tasks.ts";
+import { Slots } from "./slots.ts";
+
+/** 8192 x 4096, or 5792 x 5792: what a foreign image may have unless the caller says otherwise. */
+export const FOREIGN_MAX_PIXELS: number = 2 ** 25;
+
+/** How a foreign image is read. */
+export interface ForeignImageOptions {
+  /** Largest width times height; {@link FOREIGN_MAX_PIXELS} when left out. */
+  readonly maxPixels?: number | undefined;
+  /** Milliseconds that decoding may take, the wait for its turn not counted; 30 s when left out. */
+  readonly timeoutMs?: number | undefined;
+  /** Ends it, also in the middle of its work. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** How long a foreign image may take, in milliseconds. */
+const FOREIGN_MS = 30_000;
+
+/** How long our own may take, in milliseconds: long enough for the largest on a slow machine. */
+const OWN_MS = 300_000;
+
+/** Most foreign images that wait. */
+const MAX_WAITING = 256;
+
+/** A process whose image had more pixels than this is ended after it, for its memory. */
+const KEEP_BELOW_PIXELS = 2 ** 22;
+
+/** How long a process without a task is kept, in milliseconds. */
+const IDLE_MS = 30_000;
+
+/** Images with fewer pixels are encoded where they are: starting a process takes longer. */
+const SMALL_PIXELS = 2 ** 16;
+
+/** Processes that do one kind of work. */
+class ImageProcesses {
+  readonly #slots: Slots;
+  readonly #idle: { process: ImageProcess; timer: ReturnType<typeof setTimeout> }[] = [];
+
+  constructor(slots: Slots) {
+    this.#slots = slots;
+  }
+
+  /** Does a task in a process that is free, or a new one. */
+  perform<Kind extends keyof ImageResults>(
+    task: ImageTaskOf<Kind>,
+    source: ImageSource,
+    options: { pixels: number; timeoutMs: number; signal?: AbortSignal | undefined },
+  ): Promise<{ result: ImageResults[Kind]; bytes: Uint8Array<ArrayBuffer> }> {
+    const { pixels, signal } = options;
+    return this.#slots.run(async () => {
+      const process = this.#take();
+      try {
+        return await process.perform(task, source, options);
+      } finally {
+        this.#giveBack(process, pixels);
+      }
+    }, { weight: pixels, signal });
+  }
+
+  #take(): ImageProcess {
+    for (let free = this.#idle.pop(); free; free = this.#idle.pop()) {
+      clearTimeout(free.timer);
+      if (free.process.isUsable) return free.process;
+    }
+    return new ImageProcess();
+  }
+
+  #giveBack(process: ImageProcess, pixels: number): void {
+    if (!process.isUsable) return;
+    if (pixels > KEEP_BELOW_PIXELS) return process.end();
+    const timer = setTimeout(() => {
+      this.#idle.splice(this.#idle.findIndex((each) => each.process === process), 1);
+      process.end();
+    }, IDLE_MS);
+    Deno.unrefTimer(timer);
+    this.#idle.push({ process, timer });
+  }
+}
+
+/** Two at once, or one of the largest alone: that is as much memory. */
+const foreign = new ImageProcesses(
+  new Slots({ count: 2, weight: FOREIGN_MAX_PIXELS, waiting: MAX_WAITING }),
+);
+
+/** Jobs do not stand in line behind uploads. */
+const own = new ImageProcesses(new Slots({ count: 2 }));
+
+/**
+ * Reads format and size of a foreign image.
+ *
+ * @param source a file, or its bytes
+ * @param options limits
+ * @returns what its container says
+ * @throws {ImageError} when it is of no known format, damaged, or has too many pixels
+ * @throws {BusyError} when too many wait
+ * @throws the signal's reason
+ */
+export async function inspectForeignImage(
+  source: ImageSource,
+  { maxPixels = FOREIGN_MAX_PIXELS, timeoutMs = FOREIGN_MS, signal }: ForeignImageOptions = {},
+): Promise<ImageInfo> {
+  const { result } = await blamed(
+    foreign.perform({ kind: "inspect", maxPixels }, source, { pixels: 0, timeoutMs, signal }),
+  );
+  return result;
+}
+
+/**
+ * Decodes a foreign image and brings it to a size.
+ *
+ * @param source a file, or its bytes
+ * @param info what {@link inspectForeignImage} found
+ * @param how it is brought to its size
+ * @param options limits
+ * @returns a PNG
+ * @throws {ImageError} when it is damaged, has too many pixels, or takes too long
+ * @throws {BusyError} when too many wait
+ * @throws the signal's reason
+ */
+export async function fitForeignImage(
+  source: ImageSource,
+  info: ImageInfo,
+  how: Fit,
+  { maxPixels = FOREIGN_MAX_PIXELS, timeoutMs = FOREIGN_MS, signal }: ForeignImageOptions = {},
+): Promise<Uint8Array<ArrayBuffer>> {
+  const pixels = info.width * info.height;
+  const { bytes } = await blamed(
+    foreign.perform({ kind: "fit", how, maxPixels }, source, { pixels, timeoutMs, signal }),
+  );
+  return bytes;
+}
+
+/**
+ * Decodes an image that we made.
+ *
+ * @param source a file, or its bytes
+ * @param options `signal` ends it
+ * @returns its pixels
+ * @throws {ImageError} when it is damaged all the same
+ * @throws the signal's reason
+ */
+export async function decodeOwnImage(
+  source: ImageSource,
+  { signal }: { signal?: AbortSignal | undefined } = {},
+): Promise<PixelImage> {
+  const limits = { pixels: 0, timeoutMs: OWN_MS, signal };
+  const work = own.perform({ kind: "decode" }, source, limits);
+  const { result, bytes } = await work.catch((error) => {
+    throw error instanceof TaskError ? errorOf(error) : error;
+  });
+  return { ...result, data: bytes } as PixelImage;
+}
+
+/**
+ * Encodes an image that we made. Small ones are encoded where they are, and so is what a process
+ * cannot be had for: an image that took minutes to make is not lost for that.
+ *
+ * @param image RGB or RGBA
+ * @param options format, quality and metadata
+ * @returns the file with its content type and extension
+ * @throws what `encodeImage` throws
+ */
+export async function encodeOwnImage(
+  image: PixelImage,
+  options: EncodeOptions,
+): Promise<EncodedImage> {
+  const { data, ...rest } = image;
+  const pixels = image.width * image.height;
+  if (pixels <= SMALL_PIXELS) return await encodeImage(image, options);
+  const task = { kind: "encode", image: rest, options } as const;
+  try {
+    const { result, bytes } = await own.perform(task, data, { pixels, timeoutMs: OWN_MS });
+    return { ...result, bytes };
+  } catch (error) {
+    if (error instanceof TaskError) throw errorOf(error);
+    return await encodeImage(image, options);
+  }
+}
+
+/** What goes wrong with a foreign image is the fault of its file. */
+async function blamed<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (cause) {
+    if (cause instanceof TaskError) {
+      const error = errorOf(cause);
+      if (error instanceof ImageError) throw error;
+      throw new ImageError(`Cannot read image: decoding it failed (${error.message})`, { cause });
+    }
+    if (cause instanceof TimeLimitError) {
+      throw new ImageError(`Cannot read image: ${cause.message}; send a smaller one`, { cause });
+    }
+    if (cause instanceof ProcessEndedError) {
+      throw new ImageError(
+        "Cannot read image: decoding it takes more memory than it may; send a smaller one",
+        { cause },
+      );
+    }
+    throw cause;
+  }
+}
+
+/** The error that the same work throws here. */
+function errorOf({ name, message }: TaskError): Error {
+  switch (name) {
+    case "ImageError":
+      return new ImageError(message);
+    case "RangeError":
+      return new RangeError(message);
+    case "TypeError":
+      return new TypeError(message);
+    default:
+      return new Error(message);
+  }
+}

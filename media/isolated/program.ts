@@ -1,0 +1,69 @@
+/**
+ * Programs of ours that run as processes of their own. A process can be killed in the middle of its
+ * work, has limits of its own, and takes nothing else with it when it breaks down; of a worker's
+ * thread all of that cannot be said.
+ *
+ * @module
+ */
+
+/** Programs that there are. */
+export type ProgramName = "images" | "ffmpeg";
+
+/** The command of a compiled executable that is one of the programs instead. */
+export const PROGRAM_COMMAND = "media-program";
+
+/** What a program may do beside reading its input and writing its output. */
+export interface ProgramPermissions {
+  /** Files that it may read. */
+  readonly read?: readonly string[];
+  /** Files that it may write. */
+  readonly write?: readonly string[];
+}
+
+const MODULES: Readonly<Record<ProgramName, URL>> = {
+  images: new URL("./image_program.ts", import.meta.url),
+  ffmpeg: new URL("../video/ffmpeg_program.ts", import.meta.url),
+};
+
+let isInExecutable = false;
+
+/** Says that the executable that runs has the command {@link PROGRAM_COMMAND}. */
+export function announceProgramCommand(): void {
+  isInExecutable = true;
+}
+
+/**
+ * The command that starts a program of ours.
+ *
+ * @param name of the program
+ * @param permissions what it may do
+ * @returns program and first arguments
+ * @throws {Error} in an executable that does not have the programs
+ */
+export function programCommand(
+  name: ProgramName,
+  { read = [], write = [] }: ProgramPermissions = {},
+): string[] {
+  if (Deno.build.standalone) {
+    if (isInExecutable) return [Deno.execPath(), PROGRAM_COMMAND, name];
+    throw new Error(
+      "Cannot start the program that reads images and video: this executable does not hold it; " +
+        "run it with Deno, or use the executable of denoise",
+    );
+  }
+  return [
+    // Deno that was started through another loader is not its own executable.
+    Deno.env.get("DENOISE_DENO") ?? Deno.execPath(),
+    ...["run", "--quiet", "--no-check", "--no-prompt"],
+    ...permission("--allow-read", read),
+    ...permission("--allow-write", write),
+    MODULES[name].href,
+  ];
+}
+
+function permission(flag: string, paths: readonly string[]): string[] {
+  // A comma divides paths; two stand for one.
+  return paths.length > 0
+    ? [`${flag}=${paths.map((path) => path.replaceAll(",", ",,")).join()}`]
+    : [];
+}
