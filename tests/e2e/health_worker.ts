@@ -1,0 +1,40 @@
+/** Asks a server for its health again and again, from a thread of its own, and says how long each answer took. */
+
+/** Whom to ask. */
+export interface HealthTarget {
+  readonly url: string;
+  readonly pid: number;
+}
+
+/** How long one answer took, in milliseconds. */
+export interface HealthTimes {
+  /** As a client sees it. */
+  readonly whole: number;
+  /** Without what the server's thread spent waiting for a processor that others had. */
+  readonly own: number;
+}
+
+const worker = self as unknown as {
+  onmessage: (event: MessageEvent<HealthTarget>) => void;
+  postMessage(times: HealthTimes): void;
+};
+
+worker.onmessage = async ({ data: { url, pid } }) => {
+  for (;;) {
+    const [start, waitedBefore] = [performance.now(), waited(pid)];
+    await fetch(`${url}/health`).then((response) => response.text()).catch(() => {});
+    const whole = performance.now() - start;
+    worker.postMessage({ whole, own: whole - (waited(pid) - waitedBefore) });
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+};
+
+/** Milliseconds that the main thread of a process was ready to run and did not; Linux's `sched-stats`. */
+function waited(pid: number): number {
+  try {
+    return Number(Deno.readTextFileSync(`/proc/${pid}/schedstat`).split(" ")[1]) / 1e6;
+  } catch {
+    // It has ended.
+    return 0;
+  }
+}

@@ -1,0 +1,214 @@
+/**
+ * Pictures and clips that were made to stop or to silence a server, against one that runs: it answers
+ * all the time, keeps to its memory, and refuses or takes them in a clear answer.
+ */
+
+import assert from "node:assert/strict";
+import { findFfmpeg } from "../../media/video/mod.ts";
+import { makeGap, makeHugeFrame } from "../hostile_clips.ts";
+import { gif, interlacedPng, plainWebp, scannedJpeg } from "../hostile_pictures.ts";
+import type { HealthTarget, HealthTimes } from "./health_worker.ts";
+import { type ServerProcess, startProcess } from "./server_process.ts";
+
+/** Longest time that `/health` may take, in milliseconds, waits for a processor that others have aside. */
+const MAX_SILENCE = 200;
+
+/** Most memory of the server and its processes together, in bytes. */
+const MAX_MEMORY = 1.5e9;
+
+/** The side of a square of 2^25 pixels, the most that an upload may have. */
+const SIDE = 5792;
+
+/** Uploads: the status of the answer, and what its message says. */
+const PICTURES: [what: string, file: () => Uint8Array, status: number, said: RegExp][] = [
+  ["38 bytes of WebP, 67 million pixels", () => plainWebp(8192, 8192), 400, /pixels, and at most/],
+  ["38 bytes of WebP", () => plainWebp(SIDE, SIDE), 200, /./],
+  ["interlaced PNG of one bit", () => interlacedPng(SIDE, SIDE, 0, 1), 200, /./],
+  ["interlaced PNG of 16 bits", () => interlacedPng(SIDE, SIDE, 6, 16), 200, /./],
+  ["PNG that is cut", () => interlacedPng(SIDE, SIDE, 2, 16, 1e8), 400, /needs \d+ bytes/],
+  ["JPEG of 100 scans", () => scannedJpeg(SIDE, SIDE, 100), 200, /./],
+  ["JPEG of 1000 scans", () => scannedJpeg(SIDE, SIDE, 1000), 400, /more than 100 scans/],
+  ["35 bytes of GIF, 1.6 billion pixels", () => gif([1, 1], [40_000, 40_000]), 400, /screen/],
+  [
+    "whole GIF of 16 million on a screen of 1",
+    () => gif([1, 1], [4000, 4000], true),
+    400,
+    /screen/,
+  ],
+  ["whole GIF", () => gif([SIDE, SIDE], [SIDE, SIDE], true), 200, /./],
+];
+
+for (const build of ["the system's", "the bundled"]) {
+  Deno.test({
+    name:
+      `denoise serve answers and keeps its memory under hostile uploads, ${build} FFmpeg (slow)`,
+    // Elsewhere the memory of other processes is not in a file.
+    ignore: !Deno.env.has("DENOISE_SLOW") || Deno.build.os !== "linux",
+    fn: async (t) => {
+      const folder = await Deno.makeTempDir();
+      const ffmpeg = await findFfmpeg();
+      const env: Record<string, string> = build === "the bundled" ? { FFMPEG: "/no/such" } : {};
+      try {
+        await using server = await startProcess(folder, [], env);
+        using watch = new Watch(server);
+        // The first picture compiles the model's kernels, which is another matter.
+        assert.equal((await edit(server, interlacedPng(64, 64, 2, 8))).status, 200);
+        await watch.reset();
+        const step = (name: string, use: () => Promise<void>) =>
+          t.step(name, async () => {
+            await use();
+            await watch.check();
+          });
+        // Pictures have nothing to do with FFmpeg.
+        if (build === "the system's") await sendPictures(server, watch, step);
+        const [gap, huge] = [`${folder}/gap.mkv`, `${folder}/huge.mov`];
+        await makeGap(ffmpeg, gap);
+        await makeHugeFrame(ffmpeg, huge);
+        const clips = [["gap", gap], ["huge frame", huge]].map(
+          ([what, path]) => [what!, new Blob([Deno.readFileSync(path!)])] as const,
+        );
+        const head = new TextEncoder().encode("\0\0\0\x18ftypmp42\0\0\0\0mp42isom");
+        const zeros = new Blob([head, new Uint8Array(64 * 2 ** 20)]);
+        await watch.reset();
+        for (const [what, clip] of [...clips, ["64 MiB of zeros", zeros] as const]) {
+          await step(`four clips at once: ${what}`, async () => {
+            const answers = await Promise.all([1, 2, 3, 4].map(() => animate(server, clip)));
+            for (const { status, text } of answers) {
+              assert.equal(status, 400, text);
+              assert.match(text, /"code":"invalid_source"/);
+            }
+          });
+        }
+        await step("two clips and the largest picture at once", async () => {
+          const clip = clips[1]![1];
+          const work = [animate(server, clip), animate(server, clip)];
+          assert.equal((await edit(server, plainWebp(SIDE, SIDE))).status, 200);
+          for (const { status } of await Promise.all(work)) assert.equal(status, 400);
+        });
+        assert.equal((await edit(server, interlacedPng(64, 64, 2, 8))).status, 200, "it goes on");
+      } finally {
+        await Deno.remove(folder, { recursive: true });
+      }
+    },
+  });
+}
+
+/** Looks at a server all the time: how long it is silent, and how much memory it has. */
+class Watch implements Disposable {
+  readonly #worker = new Worker(new URL("./health_worker.ts", import.meta.url), { type: "module" });
+  readonly #timer: ReturnType<typeof setInterval>;
+  #silence = { whole: 0, own: 0 };
+  #memory = 0;
+
+  /** @param server that is looked at */
+  constructor({ url, pid }: ServerProcess) {
+    this.#worker.onmessage = ({ data: { whole, own } }: MessageEvent<HealthTimes>) => {
+      this.#silence.whole = Math.max(this.#silence.whole, whole);
+      this.#silence.own = Math.max(this.#silence.own, own);
+    };
+    this.#worker.postMessage({ url, pid } satisfies HealthTarget);
+    this.#timer = setInterval(() => this.#memory = Math.max(this.#memory, memoryOf(pid)), 25);
+  }
+
+  /** Forgets what was seen so far. */
+  async reset(): Promise<void> {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    this.#silence = { whole: 0, own: 0 };
+    this.#memory = 0;
+  }
+
+  /** Checks what was seen since. */
+  async check(): Promise<void> {
+    // An answer that is late comes late here too.
+    await new Promise((resolve) => setTimeout(resolve, MAX_SILENCE));
+    const { whole, own } = this.#silence;
+    const megabytes = Math.round(this.#memory / 1e6);
+    const silence = `${Math.round(own)} ms (${Math.round(whole)} ms as a client saw it)`;
+    console.log(`silent for ${silence}; most memory ${megabytes} MB`);
+    await this.reset();
+    assert.ok(own < MAX_SILENCE, `nothing was answered for ${silence}`);
+    assert.ok(megabytes * 1e6 < MAX_MEMORY, `the server took ${megabytes} MB`);
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+    this.#worker.terminate();
+  }
+}
+
+/** A part of the test, after which the server is looked at. */
+type Step = (name: string, use: () => Promise<void>) => Promise<unknown>;
+
+async function sendPictures(server: ServerProcess, watch: Watch, step: Step): Promise<void> {
+  for (const [what, file, status, said] of PICTURES) {
+    const bytes = file();
+    await watch.reset();
+    await step(what, async () => {
+      const answer = await edit(server, bytes);
+      assert.equal(answer.status, status, answer.text);
+      assert.match(answer.text, said);
+    });
+  }
+  await step("six at once, and one whose client leaves", async () => {
+    const [webp, png] = [plainWebp(SIDE, SIDE), interlacedPng(SIDE, SIDE, 6, 16)];
+    const leaving = AbortSignal.timeout(500);
+    const files = [webp, png, webp, webp, scannedJpeg(2048, 2048, 50), png];
+    const left = edit(server, scannedJpeg(SIDE, SIDE, 100), leaving);
+    left.catch(() => {});
+    const answers = await Promise.all(files.map((file) => edit(server, file)));
+    for (const { status, text } of answers) assert.equal(status, 200, text);
+    await assert.rejects(left);
+  });
+}
+
+async function edit(server: ServerProcess, file: Uint8Array, signal?: AbortSignal) {
+  const fields = { prompt: "a", size: "64x64", num_inference_steps: "1", response_format: "url" };
+  const blob = new Blob([file as Uint8Array<ArrayBuffer>]);
+  return await post(`${server.url}/v1/images/edits`, fields, "image", blob, signal);
+}
+
+async function animate(server: ServerProcess, clip: Blob) {
+  const fields = { prompt: "a", size: "64x64", num_frames: "5", num_inference_steps: "1" };
+  return await post(`${server.url}/v1/videos`, fields, "input_reference", clip);
+}
+
+async function post(
+  url: string,
+  fields: Record<string, string>,
+  name: string,
+  file: Blob,
+  signal?: AbortSignal,
+) {
+  const form = new FormData();
+  for (const [name, value] of Object.entries(fields)) form.append(name, value);
+  form.append(name, file, "upload");
+  const response = await fetch(url, { method: "POST", body: form, ...(signal ? { signal } : {}) });
+  return { status: response.status, text: await response.text() };
+}
+
+/** What a process and those that it started have in memory, in bytes. */
+function memoryOf(pid: number): number {
+  const parents = new Map<number, number>();
+  for (const { name } of Deno.readDirSync("/proc")) {
+    const stat = /^\d+$/.test(name) ? read(`/proc/${name}/stat`) : "";
+    const parent = stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1];
+    if (parent !== undefined) parents.set(Number(name), Number(parent));
+  }
+  const isOurs = (each: number | undefined): boolean =>
+    each === pid || (each !== undefined && each > 1 && isOurs(parents.get(each)));
+  return [pid, ...parents.keys()].filter((each, i) => (i === 0 || each !== pid) && isOurs(each))
+    .reduce(
+      (sum, each) =>
+        sum + 1024 * Number(/^VmRSS:\s+(\d+) kB$/m.exec(read(`/proc/${each}/status`))?.[1] ?? 0),
+      0,
+    );
+}
+
+/** A file, or nothing when its process has gone. */
+function read(path: string): string {
+  try {
+    return Deno.readTextFileSync(path);
+  } catch {
+    return "";
+  }
+}
