@@ -46,15 +46,21 @@ export interface TaskLimits {
  */
 const LIMITS = { memoryBytes: 1.6e9, cpuSeconds: 600 };
 
+/** How long a process works in all, in milliseconds: one task more is still within its limit. */
+const LIFE_MS = 100_000;
+
 /** A process that does one task after the other. */
 export class ImageProcess {
   readonly #child: Deno.ChildProcess;
   readonly #input: WritableStreamDefaultWriter<Uint8Array<ArrayBuffer>>;
   readonly #output: ReadableStreamBYOBReader;
-  #isUsable = true;
+  readonly #lifeMs: number;
+  #isAlive = true;
+  #workedMs = 0;
 
-  /** Starts it. */
-  constructor() {
+  /** @param lifeMs how long it works in all before it has to be replaced, in milliseconds */
+  constructor(lifeMs = LIFE_MS) {
+    this.#lifeMs = lifeMs;
     const [program, ...args] = limited(programCommand("images"), LIMITS);
     this.#child = new Deno.Command(program!, {
       args,
@@ -68,12 +74,12 @@ export class ImageProcess {
     this.#output = this.#child.stdout.getReader({ mode: "byob" });
     // Whoever started it may end without waiting for it.
     this.#child.unref();
-    this.#child.status.then(() => this.#isUsable = false);
+    this.#child.status.then(() => this.#isAlive = false);
   }
 
-  /** Whether it can take a task. */
+  /** Whether it can take a task; if not, it is to be ended. */
   get isUsable(): boolean {
-    return this.#isUsable;
+    return this.#isAlive && this.#workedMs < this.#lifeMs;
   }
 
   /**
@@ -94,6 +100,7 @@ export class ImageProcess {
     { timeoutMs, signal }: TaskLimits,
   ): Promise<{ result: ImageResults[Kind]; bytes: Uint8Array<ArrayBuffer> }> {
     signal?.throwIfAborted();
+    const start = performance.now();
     const givenUp = Promise.withResolvers<never>();
     const giveUp = () => givenUp.reject(signal!.reason);
     const timer = setTimeout(
@@ -112,6 +119,7 @@ export class ImageProcess {
       if (!(error instanceof TaskError)) this.end();
       throw error;
     } finally {
+      this.#workedMs += performance.now() - start;
       clearTimeout(timer);
       signal?.removeEventListener("abort", giveUp);
       this.#child.unref();
@@ -120,7 +128,7 @@ export class ImageProcess {
 
   /** Ends it, in the middle of a task where it has one. */
   end(): void {
-    this.#isUsable = false;
+    this.#isAlive = false;
     try {
       this.#child.kill("SIGKILL");
     } catch {

@@ -86,8 +86,7 @@ class ImageProcesses {
   }
 
   #giveBack(process: ImageProcess, pixels: number): void {
-    if (!process.isUsable) return;
-    if (pixels > KEEP_BELOW_PIXELS) return process.end();
+    if (!process.isUsable || pixels > KEEP_BELOW_PIXELS) return process.end();
     const timer = setTimeout(() => {
       this.#idle.splice(this.#idle.findIndex((each) => each.process === process), 1);
       process.end();

@@ -111,6 +111,15 @@ Deno.test("ImageProcess does task after task, fails with one, and is over when i
   assert.ok(!process.isUsable);
 });
 
+Deno.test("ImageProcess is replaced before its work exceeds its limit of time", async () => {
+  const process = new ImageProcess(1);
+  assert.ok(process.isUsable);
+  const { bytes } = await encodeImage(slopes(4, 3), { format: "png" });
+  await process.perform({ kind: "inspect" }, bytes, { timeoutMs: 10_000 });
+  assert.ok(!process.isUsable);
+  process.end();
+});
+
 Deno.test("encodeOwnImage() and decodeOwnImage() give what encoding and decoding here give", async () => {
   for (const image of [slopes(64, 48), noise(300, 301, 4)]) {
     const options = { format: "png", text: { prompt: "ein Bär" } } as const;

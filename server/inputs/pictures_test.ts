@@ -73,3 +73,21 @@ Deno.test("openPicture() refuses what claims to be huge with 400 and the code in
     });
   }
 });
+
+Deno.test("openPicture() says 429 with retry-after where too many wait, and serves the others", async () => {
+  await withUpload(plainWebp(64, 64), async (file) => {
+    const answers = await Promise.allSettled(Array.from({ length: 320 }, () => openPicture(file)));
+    const refused = answers.filter((answer) => answer.status === "rejected");
+    assert.ok(refused.length > 0 && refused.length < 320 / 2, `${refused.length} are refused`);
+    for (const { reason } of refused) {
+      assert.ok(reason instanceof ApiError);
+      assert.equal(reason.status, 429);
+      assert.equal(reason.headers?.["retry-after"], "5");
+      assert.match(
+        reason.message,
+        /^Cannot read the pictures of the request: 256 wait already; try/,
+      );
+    }
+    assert.equal((await openPicture(file)).info.width, 64);
+  });
+});

@@ -10,7 +10,7 @@ export interface HealthTarget {
 export interface HealthTimes {
   /** As a client sees it. */
   readonly whole: number;
-  /** Without what the server's thread spent waiting for a processor that others had. */
+  /** Without what the server's thread, or the one that asks, waited for a processor that others had. */
   readonly own: number;
 }
 
@@ -20,19 +20,20 @@ const worker = self as unknown as {
 };
 
 worker.onmessage = async ({ data: { url, pid } }) => {
+  const waited = () => waitedFor(`/proc/${pid}`) + waitedFor("/proc/thread-self");
   for (;;) {
-    const [start, waitedBefore] = [performance.now(), waited(pid)];
+    const [start, before] = [performance.now(), waited()];
     await fetch(`${url}/health`).then((response) => response.text()).catch(() => {});
     const whole = performance.now() - start;
-    worker.postMessage({ whole, own: whole - (waited(pid) - waitedBefore) });
+    worker.postMessage({ whole, own: whole - (waited() - before) });
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 };
 
-/** Milliseconds that the main thread of a process was ready to run and did not; Linux's `sched-stats`. */
-function waited(pid: number): number {
+/** Milliseconds that a thread was ready to run and did not. Source: Linux, `sched-stats`. */
+function waitedFor(thread: string): number {
   try {
-    return Number(Deno.readTextFileSync(`/proc/${pid}/schedstat`).split(" ")[1]) / 1e6;
+    return Number(Deno.readTextFileSync(`${thread}/schedstat`).split(" ")[1]) / 1e6;
   } catch {
     // It has ended.
     return 0;
