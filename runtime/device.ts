@@ -1,6 +1,7 @@
 import type { GpuBackend } from "./backends/backend.ts";
 import { DeviceLostError, GpuValidationError, OutOfMemoryError } from "./errors.ts";
 import { roundUp } from "./shape.ts";
+import { Pacer } from "./pacer.ts";
 import type { Target } from "./target.ts";
 import type { BufferWindow } from "./windows.ts";
 
@@ -69,6 +70,8 @@ export class Device {
   };
   /** Resolves with the reason when the device is lost; never rejects. */
   readonly lost: Promise<DeviceLostError>;
+  /** How much work goes between two waits. */
+  readonly pacer: Pacer;
   #target: Target;
   readonly #maxBytes: number;
   /** By source; the one used last is the last. */
@@ -79,8 +82,15 @@ export class Device {
   #failure: Error | undefined;
 
   /** Use `openDevice`. */
-  constructor(gpuDevice: GPUDevice, target: Target, adapter: AdapterDescription, maxBytes: number) {
+  constructor(
+    gpuDevice: GPUDevice,
+    target: Target,
+    adapter: AdapterDescription,
+    maxBytes: number,
+    pacer: Pacer = new Pacer(),
+  ) {
     this.gpuDevice = gpuDevice;
+    this.pacer = pacer;
     this.#target = target;
     this.adapter = adapter;
     this.#maxBytes = maxBytes;

@@ -11,6 +11,7 @@ export * from "./graph.ts";
 export { freeHostBytes } from "./host_memory.ts";
 export { measureMemory } from "./measure_memory.ts";
 export * from "./open_device.ts";
+export { Pacer } from "./pacer.ts";
 export {
   type MemoryPlan,
   mergePlans,

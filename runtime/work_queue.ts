@@ -25,20 +25,22 @@ export interface QueuedWork {
 }
 
 interface Submit {
+  readonly commands: readonly GPUCommandBuffer[];
+  /** Writes the inputs, where it is the first of its executables. */
+  readonly before: (() => void) | undefined;
   readonly stage: string | undefined;
   /** Part of a submit's budget. */
   readonly cost: number;
   readonly reads: readonly Resident[];
   /** Queues the writes of streamed weights that come into use with it. */
   readonly load?: () => void;
-  send(): void;
   finished(contents: readonly Float32Array<ArrayBuffer>[]): void;
 }
 
 /**
  * Work for the GPU, in order. While this thread sleeps in the wait for some submits, the GPU already works on the next
- * ones. As many submits share a wait as one submit's budget holds, for a wait takes as long as many short ones. A
- * segment of streamed weights has a wait of its own, so that WebGPU's copies of what is queued stay as small as two
+ * ones. Many submits share a wait, because a wait costs 10 ms in Deno: as much work as the device's pacer has room for.
+ * A segment of streamed weights has a wait of its own, so that WebGPU's copies of what is queued stay as small as two
  * segments; it is read while the GPU works on the one before.
  */
 export class WorkQueue {
@@ -48,6 +50,8 @@ export class WorkQueue {
   #sent: readonly Submit[] = [];
   /** Encoded, to be sent as soon as those are finished. */
   #next: Submit[] = [];
+  /** When the GPU began with what is at work, in milliseconds; nothing where that is not known. */
+  #begun: number | undefined;
 
   /** Empty at first. */
   constructor(device: Device, control: RunControl = {}) {
@@ -62,8 +66,8 @@ export class WorkQueue {
    * @throws {DOMException} `AbortError` when cancelled; what was submitted is finished by then
    */
   async run(executables: readonly Executable[], work: QueuedWork = {}): Promise<void> {
-    for (const submit of submitsOf(this.#device, executables, work)) {
-      if (this.#next.length > 0 && !joins(this.#next, submit)) await this.#advance();
+    for (const submit of submitsOf(executables, work)) {
+      if (this.#next.length > 0 && !this.#joins(submit)) await this.#advance();
       this.#next.push(submit);
     }
   }
@@ -91,13 +95,11 @@ export class WorkQueue {
     this.#next = [];
     // Before the wait: Deno's blocks this thread, and the writes wait in the queue behind what is at work.
     for (const { load } of next) load?.();
-    const send = () => {
-      this.#sent = next;
-      next.forEach((submit) => submit.send());
-    };
+    const { pacer } = this.#device;
     if (sent.length === 0) {
       throwIfCancelled(this.#control);
-      return send();
+      this.#begun = pacer.now();
+      return this.#send(next);
     }
     const last = sent.at(-1)!;
     const others = last.reads.length > 0 ? sent.slice(0, -1) : sent;
@@ -106,11 +108,51 @@ export class WorkQueue {
       this.#sent = [];
       for (const submit of others) submit.finished([]);
       isCancelled = next.length > 0 && (this.#control.isCancelled?.() ?? false);
-      if (!isCancelled) send();
+      if (!isCancelled) this.#send(next);
     };
-    if (last.reads.length > 0) last.finished(await readAll(this.#device, last.reads, proceed));
-    else await this.#device.wait(proceed);
+    if (last.reads.length > 0) {
+      last.finished(await readAll(this.#device, last.reads, proceed));
+      this.#begun = undefined;
+    } else await this.#waitFor(sent, proceed);
     if (isCancelled) throw cancelledError();
+  }
+
+  /** Waits, and tells the pacer how long the work took. */
+  async #waitFor(sent: readonly Submit[], proceed: () => void): Promise<void> {
+    const { pacer, adapter } = this.#device;
+    const begun = this.#begun;
+    let ended: number | undefined;
+    await this.#device.wait(() => {
+      // Deno's wait comes back when the GPU is finished, and sleeps then; Dawn's comes back at once.
+      if (adapter.backend === "deno") ended = pacer.now();
+      proceed();
+    });
+    ended ??= pacer.now();
+    this.#begun = ended;
+    if (begun === undefined) return;
+    pacer.record(costOf(sent), (ended - begun) / 1000);
+  }
+
+  /** Hands submits to the GPU: those between two writes at once. */
+  #send(submits: readonly Submit[]): void {
+    this.#sent = submits;
+    let commands: GPUCommandBuffer[] = [];
+    for (const submit of submits) {
+      if (submit.before && commands.length > 0) {
+        this.#device.submit(commands);
+        commands = [];
+      }
+      submit.before?.();
+      commands.push(...submit.commands);
+    }
+    if (commands.length > 0) this.#device.submit(commands);
+  }
+
+  /** Whether a submit may share the wait of those that are next. */
+  #joins({ stage, load, cost }: Submit): boolean {
+    const last = this.#next.at(-1)!;
+    return last.reads.length === 0 && stage !== undefined && last.stage === stage && !load &&
+      costOf(this.#next) + cost <= this.#device.pacer.room;
   }
 }
 
@@ -142,11 +184,8 @@ export async function runSequence(
   }
 }
 
-/** Whether a submit may share the wait of others. */
-function joins(group: readonly Submit[], { stage, load, cost }: Submit): boolean {
-  const last = group.at(-1)!;
-  return last.reads.length === 0 && stage !== undefined && last.stage === stage && !load &&
-    group.reduce((sum, submit) => sum + submit.cost, cost) <= 1;
+function costOf(submits: readonly Submit[]): number {
+  return submits.reduce((sum, { cost }) => sum + cost, 0);
 }
 
 /**
@@ -154,7 +193,6 @@ function joins(group: readonly Submit[], { stage, load, cost }: Submit): boolean
  * before: WebGPU holds 0.1 MB for every command buffer that waits, and keeps that for the device's life.
  */
 function* submitsOf(
-  device: Device,
   executables: readonly Executable[],
   { stage, before, reads = [], finished }: QueuedWork,
 ): Generator<Submit, undefined> {
@@ -176,14 +214,12 @@ function* submitsOf(
     const commands = encoders.map((encode) => encode());
     const isLast = i === groups.length - 1;
     yield {
+      commands,
+      before: i === 0 ? before : undefined,
       stage,
       cost,
       reads: isLast ? reads : [],
       ...(load && { load }),
-      send: () => {
-        if (i === 0) before?.();
-        device.submit(commands);
-      },
       finished: (contents) => {
         if (isLast) finished?.(contents);
       },

@@ -7,6 +7,7 @@ import { elementwise } from "./ops/elementwise/mod.ts";
 import { planMemory } from "./plan.ts";
 import { type Executable, instantiate } from "./executable.ts";
 import { Resident } from "./resident.ts";
+import { Pacer } from "./pacer.ts";
 import { type Run, runSequence } from "./work_queue.ts";
 
 interface Bench {
@@ -124,9 +125,10 @@ Deno.test("runSequence() draws runs ahead of the GPU", () =>
     assert.equal(log.length, 12);
   }));
 
-Deno.test("runSequence() waits once for the runs of a stage that one submit's budget holds", () =>
+Deno.test("runSequence() waits once for the runs of a stage that the pacer has room for", () =>
   withBench(async (bench) => {
     const { device, short, long, state } = bench;
+    Object.defineProperty(device, "pacer", { value: new Pacer({ now: () => 0 }) });
     const waitsFor = async (runs: Run[]) => {
       const { waits } = device.counters;
       await runSequence(device, runs);

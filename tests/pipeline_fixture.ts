@@ -9,7 +9,7 @@ import {
   type Pipeline,
   type PipelineRequest,
 } from "../models/mod.ts";
-import { Device, openDevice, type Target } from "../runtime/mod.ts";
+import { Device, openDevice, Pacer, type Target } from "../runtime/mod.ts";
 import { Golden } from "./golden.ts";
 
 /** A small Wan pipeline of the TI2V type. */
@@ -40,7 +40,7 @@ export interface Fixture {
 export interface FixtureOptions {
   readonly folder?: string;
   readonly maxBytes?: number;
-  /** Small ones cut all work into many submits, as large models need them. */
+  /** Small ones cut all work into many submits, each with a wait of its own, as large models need them. */
   readonly submitBudget?: Target["submitBudget"];
   /** How the memory is used. */
   readonly memory?: MemoryOptions;
@@ -55,7 +55,8 @@ export async function withPipeline(
 ): Promise<void> {
   const { gpuDevice, target, adapter } = await openDevice();
   const { folder, memory = {}, maxBytes = Infinity, ...changes } = options;
-  const device = new Device(gpuDevice, { ...target, ...changes }, adapter, maxBytes);
+  const pacer = new Pacer({ groupSeconds: options.submitBudget && 0 });
+  const device = new Device(gpuDevice, { ...target, ...changes }, adapter, maxBytes, pacer);
   try {
     using pipeline = await openPipeline(folder ?? FOLDER);
     await pipeline.load(device, undefined, memory);

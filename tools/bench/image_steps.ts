@@ -3,20 +3,18 @@
 import { FLUX2_TRANSFORMER_CONFIG } from "../../models/families/flux2/config.ts";
 import { Z_IMAGE_TRANSFORMER_CONFIG } from "../../models/families/z_image/config.ts";
 import {
-  copyTo,
   type Device,
-  Graph,
+  elementCount,
   instantiate,
   openDevice,
   planMemory,
-  Resident,
   runSequence,
   Weights,
 } from "../../runtime/mod.ts";
 import type { Figures } from "./figures.ts";
 import { type MatrixFormat, randomTensors } from "./random_tensors.ts";
 import { best } from "./statistics.ts";
-import { flux2Steps, type StepModel, zImageSteps } from "./step_models.ts";
+import { flux2Steps, type Size, type StepModel, zImageSteps } from "./step_models.ts";
 
 /** What is measured. */
 export interface ImageSteps {
@@ -47,9 +45,6 @@ const FULL_SIZE: ImageSteps = {
   rounds: 5,
 };
 
-/** Pixels along a side of a token. */
-const TOKEN_SIDE = 16;
-
 /**
  * Measures steps of image transformers.
  *
@@ -69,7 +64,13 @@ export async function benchImageSteps(
         for (const side of sides) {
           const name = `${model.name} ${format.toLowerCase()}, step of ${side}x${side}`;
           log(name);
-          const seconds = await timeStep(device, model, weights, side / TOKEN_SIDE, rounds);
+          const seconds = await timeStep(
+            device,
+            model,
+            weights,
+            { width: side, height: side },
+            rounds,
+          );
           figures[name] = { value: seconds, unit: "s" };
         }
         weights.destroy();
@@ -86,45 +87,32 @@ async function timeStep(
   device: Device,
   model: StepModel,
   weights: Weights,
-  side: number,
+  size: Size,
   rounds: number,
 ): Promise<number> {
-  const shapes = model.inputs(side);
-  const inputs = {
-    context: new Resident("context", shapes.context),
-    sample: new Resident("sample", shapes.sample),
-    modulation: new Resident("modulation", shapes.modulation),
-  };
-  const graph = new Graph("step", device.target);
-  const output = model.trace(graph, weights.root, {
-    context: graph.use(inputs.context),
-    sample: graph.use(inputs.sample),
-    modulation: graph.use(inputs.modulation),
-  }, side);
-  const result = new Resident("result", output.shape);
-  copyTo(output, result);
-  const residents = [...Object.values(inputs), result];
+  const step = model.step(device.target, weights.root, size);
   await weights.upload(device);
-  for (const resident of residents) resident.allocate(device);
-  const programs = await instantiate(planMemory({ step: graph }), device);
+  for (const resident of step.tensors) resident.allocate(device);
+  const programs = await instantiate(planMemory({ step: step.graph }), device);
   try {
-    for (const resident of Object.values(inputs)) {
-      const count = resident.shape.reduce((product, size) => product * size, 1);
-      resident.write(Float32Array.from({ length: count }, () => Math.random() - 0.5));
+    for (const resident of step.tensors) {
+      resident.write(
+        Float32Array.from({ length: elementCount(resident.shape) }, () => Math.random() - 0.5),
+      );
     }
     const seconds: number[] = [];
     for (let round = -1; round < rounds; round++) {
       const start = performance.now();
-      await runSequence(device, [{ programs: [programs.get("step")] }]);
+      await runSequence(device, [{ programs: [programs.get("step")], stage: "step" }]);
       if (round >= 0) seconds.push((performance.now() - start) / 1000);
     }
-    const values = await result.read();
+    const values = await step.outputs.read();
     if (!values.every(Number.isFinite)) {
       throw new Error("The step gave values that are not numbers");
     }
     return best(seconds);
   } finally {
     programs.destroy();
-    for (const resident of residents) resident.destroy();
+    for (const resident of step.tensors) resident.destroy();
   }
 }
