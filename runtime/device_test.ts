@@ -153,3 +153,15 @@ Deno.test("Resident.write() refuses the wrong number of values", async () => {
   assert.throws(() => tensor.write([1, 2, 3]), /Cannot write 3 values to tensor "weights"/);
   device.destroy();
 });
+
+Deno.test("openDevice() prints nothing where there is no desktop session", async () => {
+  const url = new URL("./open_device.ts", import.meta.url);
+  const script = `import { openDevice } from "${url}"; (await openDevice()).destroy();`;
+  const env = { ...Deno.env.toObject() };
+  delete env.XDG_RUNTIME_DIR;
+  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["eval", "--config", new URL("../deno.json", import.meta.url).pathname, script],
+    ...{ env, clearEnv: true },
+  }).output();
+  assert.equal(new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr), "");
+});

@@ -159,10 +159,27 @@ const LIMIT_NAMES = [
 ] as const;
 
 async function requestAdapter(gpu: GPU, options: DeviceOptions): Promise<GPUAdapter | null> {
-  return await gpu.requestAdapter({
-    powerPreference: options.powerPreference ?? "high-performance",
-    forceFallbackAdapter: options.forceFallbackAdapter ?? false,
-  });
+  return await withoutWaylandNoise(() =>
+    gpu.requestAdapter({
+      powerPreference: options.powerPreference ?? "high-performance",
+      forceFallbackAdapter: options.forceFallbackAdapter ?? false,
+    })
+  );
+}
+
+/** Mesa prints two lines where a service or container has no desktop session, unless it is told of any folder. */
+async function withoutWaylandNoise<Result>(request: () => Promise<Result>): Promise<Result> {
+  const name = "XDG_RUNTIME_DIR";
+  const env = Deno.permissions.querySync({ name: "env", variable: name });
+  if (Deno.build.os !== "linux" || env.state !== "granted" || Deno.env.has(name)) {
+    return await request();
+  }
+  Deno.env.set(name, "/nonexistent");
+  try {
+    return await request();
+  } finally {
+    Deno.env.delete(name);
+  }
 }
 
 const NO_DAWN_ADAPTER =
