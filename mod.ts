@@ -140,10 +140,11 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
       },
       ...settings,
     },
-    openEngine: (onProgress) => {
+    openEngine: (onProgress, signal) => {
       let tenths = 0;
       return openNamed(modelPath, {
         ...options,
+        signal,
         onLoadProgress: ({ stage, fraction }) => {
           if (stage === "weights") onProgress(fraction);
           if (stage !== "download" || Math.floor(fraction * 10) <= tenths) return;

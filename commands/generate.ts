@@ -20,6 +20,7 @@ import {
 } from "./generate_flags.ts";
 import { nameForPrompt, outputPaths } from "./output_name.ts";
 import { partsOf } from "./part_flags.ts";
+import { StopSignals } from "./stop_signals.ts";
 import { describeProgress, duration, ProgressBar } from "./progress_bar.ts";
 
 /** What the making of pictures and clips has in common. */
@@ -53,16 +54,14 @@ export async function runGenerate(
   const bar = new ProgressBar();
   const controller = new AbortController();
   const { signal } = controller;
-  const cancel = () => {
-    if (signal.aborted) Deno.exit(130);
-    controller.abort(new DOMException("Cancelled", "AbortError"));
-  };
-  Deno.addSignalListener("SIGINT", cancel);
-  if (Deno.build.os !== "windows") Deno.addSignalListener("SIGTERM", cancel);
+  using _signals = new StopSignals(() =>
+    controller.abort(new DOMException("Cancelled", "AbortError"))
+  );
   try {
-    const loading = load(flags.modelPath, {
+    await using model = await load(flags.modelPath, {
       ...deviceOptions(flags),
       parts: partsOf(flags),
+      signal,
       onLoadProgress: ({ stage, fraction }) =>
         bar.show(fraction, LOADING[stage as keyof typeof LOADING] ?? "Loading"),
       onNote: (line) => {
@@ -70,9 +69,6 @@ export async function runGenerate(
         console.error(line);
       },
     });
-    const stopped = Promise.withResolvers<never>();
-    signal.addEventListener("abort", () => stopped.reject(signal.reason));
-    await using model = await Promise.race([loading, stopped.promise]);
     const media = asked ?? (outputOf(model.info.taskType) === "VIDEO" ? "video" : "image");
     const file = flags.output ?? `${name}${ENDINGS[media]}`;
     const paths = outputPaths(file, flags.numOutputs);
@@ -84,8 +80,6 @@ export async function runGenerate(
     return 0;
   } finally {
     bar.clear();
-    Deno.removeSignalListener("SIGINT", cancel);
-    if (Deno.build.os !== "windows") Deno.removeSignalListener("SIGTERM", cancel);
   }
 }
 

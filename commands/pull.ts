@@ -6,6 +6,7 @@
 
 import { pullModel, type PullProgress } from "../hub/pull.ts";
 import { duration, ProgressBar } from "./progress_bar.ts";
+import { StopSignals } from "./stop_signals.ts";
 
 /** Flags of `pull`. */
 export interface PullFlags {
@@ -25,10 +26,7 @@ export interface PullFlags {
 export async function runPull(id: string, flags: PullFlags): Promise<number> {
   const bar = new ProgressBar();
   const stop = new AbortController();
-  const onInterrupt = () => {
-    stop.abort(new DOMException("Cancelled", "AbortError"));
-  };
-  Deno.addSignalListener("SIGINT", onInterrupt);
+  using _signals = new StopSignals(() => stop.abort(new DOMException("Cancelled", "AbortError")));
   try {
     const { path, commit, files, bytes } = await pullModel(id, {
       ...flags,
@@ -44,7 +42,6 @@ export async function runPull(id: string, flags: PullFlags): Promise<number> {
     return 0;
   } finally {
     bar.clear();
-    Deno.removeSignalListener("SIGINT", onInterrupt);
   }
 }
 

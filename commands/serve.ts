@@ -11,6 +11,7 @@ import { type DeviceFlags, deviceOptions } from "./device_flags.ts";
 import { describeFailure, UsageError } from "./failure.ts";
 import type { LoraFlag } from "./flags.ts";
 import { partsOf } from "./part_flags.ts";
+import { StopSignals } from "./stop_signals.ts";
 
 /** Flags of `serve`, read and checked. */
 export interface ServeFlags extends DeviceFlags, ModelParts {
@@ -129,16 +130,20 @@ export async function runServe(flags: ServeFlags): Promise<number> {
   });
   log(`Listening on ${server.url}, loading ${name}`);
   outliveDefects(log);
-  const stopped = signalled();
+  const stopped = Promise.withResolvers<string>();
+  using signals = new StopSignals(() => stopped.resolve("stopped"));
   try {
-    const first = await Promise.race([server.ready.then(() => "ready"), stopped]);
+    const first = await Promise.race([server.ready.then(() => "ready"), stopped.promise]);
     if (first === "ready") {
       log(`Ready: ${name} is served on ${server.url}`);
-      await stopped;
+      await stopped.promise;
     }
     log("Stopping; a second signal stops at once");
   } finally {
-    await server.close();
+    await server.close().catch((error) => {
+      log(describeFailure(error).sentence, { level: "error" });
+      signals.die();
+    });
   }
   return 0;
 }
@@ -212,17 +217,4 @@ function outliveDefects(log: Log): void {
     event.preventDefault();
     tell(event.reason);
   });
-}
-
-/** Resolves at the first signal to stop; the second one ends the process at once. */
-function signalled(): Promise<string> {
-  const { promise, resolve } = Promise.withResolvers<string>();
-  let count = 0;
-  const onSignal = () => {
-    if (++count > 1) Deno.exit(130);
-    resolve("stopped");
-  };
-  Deno.addSignalListener("SIGINT", onSignal);
-  if (Deno.build.os !== "windows") Deno.addSignalListener("SIGTERM", onSignal);
-  return promise;
 }

@@ -1,10 +1,12 @@
 import { DeviceLostError } from "../runtime/mod.ts";
 import { fromErrorRecord } from "./error_record.ts";
+import { Lifeline } from "./lifeline.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
 
 /** A worker seen from the main thread: one question at a time, events until the answer. */
 export class EngineWorker {
   readonly #worker: Worker;
+  readonly #lifeline: Lifeline;
   #pending: {
     resolve(answer: FromWorker): void;
     reject(error: unknown): void;
@@ -27,6 +29,9 @@ export class EngineWorker {
     worker.onmessageerror = () => {
       this.#fail(new Error("Cannot go on: the GPU worker sent what cannot be read"));
     };
+    this.#lifeline = new Lifeline(worker, () => {
+      this.#fail(new DeviceLostError("Cannot go on: the GPU worker ended"));
+    });
   }
 
   /** True when the device or the thread is gone and the worker must be replaced. */
@@ -58,6 +63,23 @@ export class EngineWorker {
     this.#fail(reason);
   }
 
+  /**
+   * Ends the thread as {@linkcode EngineWorker.terminate} does, and waits until it has freed its device and let go of the
+   * driver: a process that exits before may crash.
+   *
+   * @param limitMs how long to wait, in milliseconds
+   * @throws {Error} when the thread is still at work then
+   */
+  async close(reason?: unknown, limitMs = CLOSE_MS): Promise<void> {
+    this.terminate(reason);
+    if (await this.#lifeline.ended(limitMs)) return;
+    throw new Error(
+      `Cannot free the GPU: its thread is still at work ${
+        limitMs / 1000
+      } s after it was told to end`,
+    );
+  }
+
   #receive(event: FromWorker): void {
     const pending = this.#pending;
     if (!pending) return;
@@ -82,6 +104,9 @@ export class EngineWorker {
     this.#pending = undefined;
   }
 }
+
+/** How long a thread may take to end, in milliseconds: what the GPU is at work on has to be done first. */
+const CLOSE_MS = 30_000;
 
 /** What comes before an answer. */
 const EVENTS: ReadonlySet<FromWorker["type"]> = new Set([

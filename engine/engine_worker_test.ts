@@ -31,7 +31,7 @@ async function withWorker(use: (worker: EngineWorker) => Promise<void>, name = "
   try {
     await use(worker);
   } finally {
-    worker.terminate();
+    await worker.close();
   }
 }
 
@@ -58,6 +58,16 @@ Deno.test("EngineWorker.ask() throws when the thread ends, and at once from then
     await assert.rejects(worker.ask(generation("crash")), /GPU worker ended \(.*the thread broke/);
     assert.ok(worker.isBroken);
     await assert.rejects(worker.ask(OPEN), /Cannot ask the GPU worker to open: it has ended/);
+  }));
+
+Deno.test("EngineWorker.ask() throws when the thread ends without an error", () =>
+  withWorker(async (worker) => {
+    await worker.ask(OPEN);
+    await assert.rejects(worker.ask(generation("leave")), {
+      name: "DeviceLostError",
+      message: "Cannot go on: the GPU worker ended",
+    });
+    assert.ok(worker.isBroken);
   }));
 
 Deno.test("EngineWorker notices a thread that ends between two questions", () =>
@@ -96,3 +106,49 @@ Deno.test("EngineWorker.terminate() ends the question under way with its reason"
     worker.terminate(reason);
     await assert.rejects(asked, (error) => error === reason);
   }, "silent"));
+
+/** Threads of workers that Linux shows. */
+function workerThreads(): number {
+  if (Deno.build.os !== "linux") return 0;
+  return [...Deno.readDirSync("/proc/self/task")].filter(({ name }) => {
+    try {
+      return Deno.readTextFileSync(`/proc/self/task/${name}/comm`).startsWith("worker-");
+    } catch {
+      return false;
+    }
+  }).length;
+}
+
+Deno.test("EngineWorker.close() waits until the thread is gone, whatever it does", async () => {
+  const before = workerThreads();
+  const cases: [name: string, begin: (worker: EngineWorker) => Promise<unknown> | undefined][] = [
+    ["it starts", () => undefined],
+    ["it waits", (worker) => worker.ask(OPEN)],
+    ["it works", (worker) => void worker.ask(generation("deaf")).catch(() => {})],
+    ["it has ended", (worker) => worker.ask(generation("leave")).catch(() => {})],
+  ];
+  for (const [title, begin] of cases) {
+    await withWorker(async (worker) => {
+      await begin(worker);
+      if (title === "it waits" && Deno.build.os === "linux") {
+        assert.equal(workerThreads(), before + 1, "threads are seen");
+      }
+      await worker.close();
+      assert.ok(worker.isBroken, title);
+      await worker.close();
+    });
+    assert.equal(workerThreads(), before, title);
+  }
+});
+
+Deno.test("EngineWorker.close() says when the thread is still at work", async () => {
+  const script = "onmessage = () => { for (const end = Date.now() + 300; Date.now() < end;); }";
+  const url = `data:text/javascript,${encodeURIComponent(script)}`;
+  const worker = new EngineWorker(new Worker(url, { type: "module" }));
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  await assert.rejects(
+    worker.close(undefined, 10),
+    /^Error: Cannot free the GPU: its thread is still at work 0\.01 s after it was told to end$/,
+  );
+  await worker.close();
+});

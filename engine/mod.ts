@@ -24,13 +24,26 @@ export type * from "./types.ts";
 /**
  * Opens a model on this machine's GPU; what a hub id names and the cache lacks is fetched first.
  *
- * @throws {Error} when the model is not there or damaged, no GPU is found, or the memory does not suffice
+ * @throws {Error} when the model is not there or damaged, no GPU is found, or the memory does not suffice; the reason of
+ * `options.signal` when that fires before the model is open
  */
 export async function openEngine(options: EngineOptions): Promise<Engine> {
+  const { signal } = options;
   const { path, parts } = await obtain(options);
+  signal?.throwIfAborted();
   const engine = new WorkerEngine(path, { ...options, parts });
-  await engine.start();
-  return engine;
+  const onAbort = () => void engine.close().catch(() => {});
+  signal?.addEventListener("abort", onAbort, { once: true });
+  try {
+    await engine.start();
+    return engine;
+  } catch (error) {
+    await engine.close();
+    signal?.throwIfAborted();
+    throw error;
+  } finally {
+    signal?.removeEventListener("abort", onAbort);
+  }
 }
 
 /**
@@ -57,9 +70,10 @@ export async function planModel(options: EngineOptions, size: PlanRequest): Prom
 
 /** Paths of a model and of parts that lie elsewhere, fetched where they are missing. */
 async function obtain(
-  { modelPath, parts = {}, onLoadProgress, onNote }: EngineOptions,
+  { modelPath, parts = {}, onLoadProgress, onNote, signal }: EngineOptions,
 ): Promise<{ path: string; parts: ModelParts }> {
   const pull: PullOptions = {
+    ...(signal ? { signal } : {}),
     onProgress: ({ doneBytes, totalBytes }) =>
       onLoadProgress?.({ stage: "download", fraction: doneBytes / Math.max(1, totalBytes) }),
   };
@@ -134,6 +148,6 @@ async function askOnce(
   try {
     return await worker.ask(message, onEvent);
   } finally {
-    worker.terminate();
+    await worker.close();
   }
 }

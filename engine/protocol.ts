@@ -1,4 +1,5 @@
 /** What the main thread and the worker that owns the GPU say to each other. */
+import type { LifelineMessage } from "./lifeline.ts";
 import type { Adapter, AppliedAdapter } from "../models/adapters/types.ts";
 import type {
   MemoryOptions,
@@ -41,6 +42,7 @@ export interface AdapterMessage {
 
 /** To the worker. A worker does one thing at a time, in order. */
 export type ToWorker =
+  | LifelineMessage
   | {
     readonly type: "open";
     /** Path of a folder or file. */

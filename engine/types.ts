@@ -263,7 +263,12 @@ export interface Engine {
   prepareLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]>;
   /** Whether the model is on the device; false after it was unloaded for being idle, until the next request. */
   readonly isLoaded: boolean;
-  /** Frees the device; a generation under way is aborted. Further calls do nothing. */
+  /**
+   * Frees the device and waits until its thread is gone: a process that exits before may crash. A generation under way
+   * is aborted. Further calls do nothing.
+   *
+   * @throws {Error} when the thread is still at work 30 s later
+   */
   close(): Promise<void>;
 }
 
@@ -318,6 +323,8 @@ export interface EngineOptions {
   onLoadProgress?: (p: { stage: string; fraction: number }) => void;
   /** Called with what belongs into a log: that kernels are tuned, that an adapter was read, how long it took. */
   onNote?: (line: string) => void;
+  /** Gives up opening the model. */
+  signal?: AbortSignal;
 }
 
 /** What a model's request would take on this machine. */

@@ -5,6 +5,7 @@ import type { Adapter, AppliedAdapter } from "../models/adapters/types.ts";
 import { openPipeline, type Pipeline } from "../models/mod.ts";
 import { type Device, openDevice } from "../runtime/mod.ts";
 import { toErrorRecord } from "./error_record.ts";
+import { holdLifeline } from "./lifeline.ts";
 import { inspect } from "./inspect.ts";
 import { PICTURE_TASKS } from "./pipeline_request.ts";
 import type { AdapterMessage, FromWorker, ToWorker } from "./protocol.ts";
@@ -19,6 +20,8 @@ const scope = self as unknown as {
 let device: Device | undefined;
 let pipeline: Pipeline | undefined;
 const adapters = new Map<string, Adapter>();
+
+holdLifeline();
 
 scope.onmessage = async ({ data }): Promise<void> => {
   try {

@@ -53,6 +53,10 @@ export class WorkerEngine implements Engine {
   #waiting = 0;
   readonly #idle: ReturnType<typeof setTimeout>[] = [];
   #isClosed = false;
+  /** Non-zero to cancel the last generation. */
+  #cancel: Int32Array<SharedArrayBuffer> | undefined;
+  /** Threads that were told to end and may still be at work. */
+  readonly #ending = new Set<Promise<void>>();
 
   /**
    * Nothing is loaded before {@linkcode WorkerEngine.start}.
@@ -151,9 +155,10 @@ export class WorkerEngine implements Engine {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#stopIdling();
-    this.#worker?.terminate(new DOMException("Cannot finish: the engine was closed", "AbortError"));
-    this.#worker = undefined;
+    const reason = new DOMException("Cannot finish: the engine was closed", "AbortError");
+    if (this.#worker) this.#drop(this.#worker, reason);
     await this.#last;
+    await Promise.all(this.#ending);
   }
 
   async #generate(
@@ -174,10 +179,11 @@ export class WorkerEngine implements Engine {
       adapters: this.#loras.messageFor(worker, applied),
       previews: onPreview ? previews : 0,
     } as const;
-    const cancel = new SharedArrayBuffer(4);
+    const cancel = new Int32Array(new SharedArrayBuffer(4));
+    this.#cancel = cancel;
     let overdue: ReturnType<typeof setTimeout> | undefined;
     const abort = () => {
-      Atomics.store(new Int32Array(cancel), 0, 1);
+      Atomics.store(cancel, 0, 1);
       overdue = setTimeout(() => worker.terminate(signal?.reason), this.#waits.abortMs);
     };
     signal?.addEventListener("abort", abort);
@@ -193,7 +199,7 @@ export class WorkerEngine implements Engine {
     };
     try {
       const frames: Uint8Array[] = [];
-      const answer = await worker.ask({ ...message, cancel }, (event) => {
+      const answer = await worker.ask({ ...message, cancel: cancel.buffer }, (event) => {
         if (event.type === "note") this.#options.onNote?.(event.line);
         if (event.type === "tokenizing") watchTokenizer(event.isOver);
         if (event.type === "progress") onProgress?.(clock.update(event.progress));
@@ -278,8 +284,16 @@ export class WorkerEngine implements Engine {
   }
 
   /** Ends a worker that is of no use any more; the next generation starts another. */
-  #drop(worker: EngineWorker): void {
-    worker.terminate();
+  #drop(worker: EngineWorker, reason?: unknown): void {
+    // A thread that is at work does not end before it pauses.
+    if (this.#cancel) Atomics.store(this.#cancel, 0, 1);
+    const ending = worker.close(reason);
+    this.#ending.add(ending);
+    ending.then(
+      () => this.#ending.delete(ending),
+      // Whoever closes the engine is told, too.
+      (error: Error) => this.#options.onNote?.(error.message),
+    );
     if (this.#worker === worker) this.#worker = undefined;
   }
 }

@@ -103,7 +103,11 @@ Deno.test("WorkerEngine.generate() runs one generation after the other, whatever
   }));
 
 for (
-  const [prompt, expected] of [["crash", Error], ["lose the device", DeviceLostError]] as const
+  const [prompt, expected] of [
+    ["crash", Error],
+    ["leave", DeviceLostError],
+    ["lose the device", DeviceLostError],
+  ] as const
 ) {
   Deno.test(`WorkerEngine.generate() says why it failed and starts another worker next: ${prompt}`, () =>
     withEngine(async (bench) => {

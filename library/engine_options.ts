@@ -23,7 +23,8 @@ const BUNDLED_FOLDER = new URL("../models/bundled/", import.meta.url);
  */
 export function engineOptions(path: string, options: LoadModelOptions): EngineOptions {
   const { maxVramBytes, powerPreference, forceSoftware, gpuBackend, parts } = options;
-  const { offload, pinCpuMemory, keepAliveMs, loraCacheBytes, onLoadProgress, onNote } = options;
+  const { offload, pinCpuMemory, keepAliveMs, loraCacheBytes, onLoadProgress, onNote, signal } =
+    options;
   return {
     modelPath: folderOf(path),
     namedLoras: namedLoras(path),
@@ -39,6 +40,7 @@ export function engineOptions(path: string, options: LoadModelOptions): EngineOp
     ...(loraCacheBytes === undefined ? {} : { loraCacheBytes }),
     ...(onLoadProgress === undefined ? {} : { onLoadProgress }),
     ...(onNote === undefined ? {} : { onNote }),
+    ...(signal === undefined ? {} : { signal }),
   };
 }
 

@@ -159,7 +159,11 @@ export class Model implements AsyncDisposable {
     });
   }
 
-  /** Frees the GPU. Further calls do nothing. */
+  /**
+   * Frees the GPU; the process may exit then. Further calls do nothing.
+   *
+   * @throws {Error} when the GPU's thread is still at work 30 s later
+   */
   close(): Promise<void> {
     return this.#engine.close();
   }

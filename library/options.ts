@@ -50,6 +50,8 @@ export interface LoadModelOptions extends DeviceOptions {
   onLoadProgress?: (progress: { stage: string; fraction: number }) => void;
   /** Called with lines for a log, such as that kernels are tuned. */
   onNote?: (line: string) => void;
+  /** Gives up loading. */
+  signal?: AbortSignal;
 }
 
 /** What `planModel()` plans for. */

@@ -30,8 +30,11 @@ import { describeWriteError } from "./storage/write_error.ts";
 import { S3Storage } from "./storage/s3.ts";
 import type { S3Settings } from "./storage/s3_settings.ts";
 
-/** Opens the engine; tells how far it is, 0 to 1. */
-export type EngineOpener = (onProgress: (fraction: number) => void) => Promise<Engine>;
+/** Opens the engine; tells how far it is, 0 to 1. A signal gives it up. */
+export type EngineOpener = (
+  onProgress: (fraction: number) => void,
+  signal: AbortSignal,
+) => Promise<Engine>;
 
 /** What a server is started with. */
 export interface StartOptions {
@@ -76,6 +79,9 @@ export interface RunningServer {
   /**
    * Stops: refuses what waits, lets a generation finish within the grace, frees the GPU. May be
    * called more than once.
+   *
+   * @throws {Error} when the GPU's thread is still at work; to exit then, rather than to be killed by
+   * a signal, may crash
    */
   close(): Promise<void>;
 }
@@ -138,7 +144,8 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     await store.close();
     throw error;
   }
-  options.openEngine((fraction) => engine.progress = fraction)
+  const opening = new AbortController();
+  options.openEngine((fraction) => engine.progress = fraction, opening.signal)
     .then((loaded) => withLoras(loaded, services.loras, options.loras ?? []))
     .then(opened.resolve, opened.reject);
   await resumeJobs(services, left);
@@ -154,9 +161,10 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     stopWatching();
     await queue.close(options.graceMs ?? 10_000);
     await listener.close(CLOSE_MS);
-    if (engine.status === "ready") await within(CLOSE_MS, engine.engine.close());
-    else void opened.promise.then((late) => late.close(), () => {});
-    await store.close();
+    opening.abort();
+    // It may still be loading, and be opened in spite of the signal.
+    const freed = opened.promise.then((late) => late.close(), () => {});
+    await within(CLOSE_MS, freed).finally(() => store.close());
     // Without a folder for results the uploads' one has no use after this.
     if (keepsNothing) await rm(inputRoot, { recursive: true, force: true });
   };
@@ -194,7 +202,12 @@ function openStorage(
 }
 
 async function within(ms: number, work: Promise<unknown>): Promise<void> {
-  const late = Promise.withResolvers<void>();
-  const timer = setTimeout(late.resolve, ms);
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() =>
+    late.reject(
+      new Error(
+        `Cannot free the GPU: its thread is still at work ${ms / 1000} s after it was told to end`,
+      ),
+    ), ms);
   await Promise.race([work, late.promise]).finally(() => clearTimeout(timer));
 }

@@ -135,14 +135,21 @@ Deno.test("RunningServer.close() frees the engine, and may be called twice", asy
   await assert.rejects(fetch(`${server.url}/liveness`));
 });
 
-Deno.test("RunningServer.close() closes an engine that comes too late", async () => {
-  const loading = Promise.withResolvers<FakeEngine>();
-  const server = await start({ openEngine: () => loading.promise });
-  await server.close();
-  const engine = new FakeEngine();
-  loading.resolve(engine);
-  await new Promise((resolve) => setTimeout(resolve, 0));
-  assert.ok(engine.closed);
+Deno.test("RunningServer.close() gives up loading, and closes an engine that comes too late", async () => {
+  const late = new FakeEngine();
+  const openers: ((signal: AbortSignal) => Promise<FakeEngine>)[] = [
+    (signal) =>
+      new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
+    (signal) =>
+      new Promise((resolve) =>
+        signal.addEventListener("abort", () => setTimeout(() => resolve(late), 20))
+      ),
+  ];
+  for (const opener of openers) {
+    const server = await start({ openEngine: (_, signal) => opener(signal) });
+    await server.close();
+  }
+  assert.ok(late.closed);
 });
 
 Deno.test("a server answers HEAD over the wire with the length of the file", async () => {

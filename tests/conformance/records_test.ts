@@ -3,6 +3,12 @@
 import { strict as assert } from "node:assert";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { createApp } from "../../server/app.ts";
+import { JobQueue } from "../../server/jobs/job_queue.ts";
+import { RecordsBusyError } from "../../server/jobs/job_store.ts";
+import { SqliteJobStore } from "../../server/jobs/sqlite_store.ts";
+import { FakeEngine } from "../fakes/engine.ts";
+import { FailingStore } from "../fakes/failing_store.ts";
 import { isErrorBody, testService, until } from "../fakes/service.ts";
 
 Deno.test("POST refuses names of any length, and keeps none of them", async () => {
@@ -63,6 +69,30 @@ Deno.test("a damaged record breaks no list, and can be deleted", async () => {
   const gone = await service.get(`/v1/videos/${broken}`, { method: "DELETE" });
   assert.equal(gone.status, 200);
   assert.equal((await (await service.get("/v1/videos")).json()).data.length, 1);
+});
+
+Deno.test("requests are 503 while another program has the records locked", async () => {
+  const store = new FailingStore(SqliteJobStore.inMemory());
+  store.failure = new RecordsBusyError("Cannot use the records of jobs: they are locked");
+  store.failing = ["insert", "get", "list"];
+  const queue = new JobQueue(store, { maxQueue: 8 });
+  const app = createApp({ engine: new FakeEngine(), jobs: { store, queue } });
+  const body = { method: "POST", body: '{"prompt":"a"}' };
+  const json = { headers: { "content-type": "application/json" } };
+  const requests: [string, RequestInit][] = [
+    ["/v1/images/generations", { ...body, ...json }],
+    ["/v1/videos", {}],
+    ["/v1/jobs", {}],
+    ["/v1/images/img_1/content", {}],
+  ];
+  for (const [path, init] of requests) {
+    const response = await app.request(path, init);
+    const answer = await response.json();
+    assert.equal(response.status, 503, path);
+    assert.equal(response.headers.get("retry-after"), "5");
+    assert.ok(isErrorBody(answer));
+    assert.equal(answer.error.code, "records_busy");
+  }
 });
 
 Deno.test("a client that follows a job is told its end, though the disk is full", async () => {

@@ -34,3 +34,25 @@ Deno.test("denoise serve loads the bundled model, generates, and ends on SIGTERM
     await Deno.remove(folder, { recursive: true });
   }
 });
+
+Deno.test("denoise serve ends on SIGTERM with 0 while it loads, and by a second one at once", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    {
+      await using loading = await startProcess(folder, [], {}, true);
+      const { code } = await loading.end("SIGTERM");
+      assert.equal(code, 0, loading.log());
+    }
+    await using server = await startProcess(folder);
+    const body = { prompt: "a", size: "64x64", num_frames: 9, num_inference_steps: 500 };
+    await (await postJson(`${server.url}/v1/videos`, body)).body?.cancel();
+    Deno.kill(server.pid, "SIGTERM");
+    while (!server.log().includes("Stopping; ")) {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    const { signal } = await server.end("SIGTERM");
+    assert.equal(signal, "SIGTERM", server.log());
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});

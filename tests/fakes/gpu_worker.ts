@@ -3,6 +3,7 @@
  * `silent` never answers. What adapters do to a result is a colour.
  */
 import { toErrorRecord } from "../../engine/error_record.ts";
+import { holdLifeline } from "../../engine/lifeline.ts";
 import type { AdapterMessage, FromWorker, ToWorker } from "../../engine/protocol.ts";
 import type { Adapter } from "../../models/adapters/types.ts";
 import { DeviceLostError, OutOfMemoryError } from "../../runtime/errors.ts";
@@ -23,6 +24,8 @@ const crash = () =>
     // Deno prints the stack of what nobody catches: it would clutter the log of the tests.
     throw Object.assign(new Error("the thread broke"), { stack: "" });
   });
+
+holdLifeline();
 
 scope.onmessage = ({ data }): void => {
   if (scope.name === "silent") return;
@@ -95,6 +98,8 @@ function generate(
     case "crash":
       crash();
       return;
+    case "leave":
+      return self.close();
     case "lose the device":
       return fail(new DeviceLostError("Cannot go on: the device was lost"));
     case "wait":

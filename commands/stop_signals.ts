@@ -1,0 +1,49 @@
+/**
+ * Signals that ask a command to stop.
+ *
+ * @module
+ */
+
+const SIGNALS: readonly Deno.Signal[] = Deno.build.os === "windows"
+  ? ["SIGINT"]
+  : ["SIGINT", "SIGTERM"];
+
+/** Heeds the first signal, and is ended by the second. */
+export class StopSignals implements Disposable {
+  readonly #heed: () => void;
+  readonly #listeners = SIGNALS.map((signal) => [signal, () => this.#receive(signal)] as const);
+  #first: Deno.Signal | undefined;
+
+  /**
+   * Listens from now on.
+   *
+   * @param heed called once, with the first signal
+   */
+  constructor(heed: () => void) {
+    this.#heed = heed;
+    for (const [signal, listener] of this.#listeners) Deno.addSignalListener(signal, listener);
+  }
+
+  /** Leaves signals to the system. */
+  [Symbol.dispose](): void {
+    for (const [signal, listener] of this.#listeners) Deno.removeSignalListener(signal, listener);
+    this.#listeners.length = 0;
+  }
+
+  /**
+   * Ends the process at once, by the signal that came: while a thread is at work on the GPU, an exit
+   * would run the driver's clean-up beside it, and crash.
+   */
+  die(): void {
+    this[Symbol.dispose]();
+    const signal = this.#first ?? "SIGTERM";
+    Deno.kill(Deno.pid, Deno.build.os === "windows" ? "SIGKILL" : signal);
+  }
+
+  #receive(signal: Deno.Signal): void {
+    const isFirst = this.#first === undefined;
+    this.#first ??= signal;
+    if (isFirst) this.#heed();
+    else this.die();
+  }
+}
