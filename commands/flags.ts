@@ -100,11 +100,20 @@ export function address(text: string): string {
  * @throws {InvalidArgumentError} for anything else
  */
 export function boolean(text: string): boolean {
-  const word = text.toLowerCase();
-  if (["true", "1", "yes", "on"].includes(word)) return true;
-  if (["false", "0", "no", "off"].includes(word)) return false;
-  throw new InvalidArgumentError("It must be true or false.");
+  const value = BOOLEANS.get(text.toLowerCase());
+  if (value === undefined) throw new InvalidArgumentError("It must be true or false.");
+  return value;
 }
+
+/** Whether {@linkcode boolean} can read a text. */
+export function isBoolean(text: string): boolean {
+  return BOOLEANS.has(text.toLowerCase());
+}
+
+const BOOLEANS: ReadonlyMap<string, boolean> = new Map([
+  ...["true", "1", "yes", "on"].map((word) => [word, true] as const),
+  ...["false", "0", "no", "off"].map((word) => [word, false] as const),
+]);
 
 /** An adapter as a flag names it. */
 export interface LoraFlag {

@@ -4,13 +4,14 @@
  * @module
  */
 
-import { Command, Option } from "commander";
+import { type Command, Option } from "commander";
 import { LOG_FORMATS } from "../server/log.ts";
 import { X264_PRESETS } from "../media/video/x264.ts";
 import { version } from "../server/version.ts";
 import { MERGE_MODES } from "../server/contract/lora_words.ts";
 import { UsageError } from "./failure.ts";
 import { address, boolean, duration, integer, lora, memory, nonNegative, seeds } from "./flags.ts";
+import { SwitchCommand } from "./switch_command.ts";
 
 /** Called with the exit status of the command that ran. */
 export type OnStatus = (status: number) => void;
@@ -39,7 +40,7 @@ export function createProgram(onStatus: OnStatus): Command {
 
 /** Standard error is written by whoever ends the program, in one sentence. */
 function command(name: string, description: string): Command {
-  return new Command(name)
+  return new SwitchCommand(name)
     .description(description)
     .exitOverride()
     .allowExcessArguments(false)

@@ -1,6 +1,7 @@
 import { strict as assert } from "node:assert";
-import type { ServeFlags } from "./serve.ts";
+import { normalizeArgs } from "./flags.ts";
 import { createProgram } from "./program.ts";
+import type { ServeFlags } from "./serve.ts";
 
 /** The flags of `serve` as they are read, without serving. */
 function serveFlags(...args: string[]): ServeFlags {
@@ -57,4 +58,28 @@ Deno.test("serve reads how the GPU's memory is used", () => {
 
 Deno.test("serve refuses a time without a unit", () => {
   assert.throws(() => serveFlags("--retain", "7"), /length of time such as 30m, 12h or 7d/);
+});
+
+Deno.test("plan takes what follows a switch for the model, unless it is true or false", () => {
+  const models = [
+    ["--json", "m"],
+    ["--pin_cpu_memory", "--json", "m", "--size", "64x64"],
+    ["--json", "true", "m"],
+    ["--size", "--json", "--json", "m"],
+    ["--json", "--", "m"],
+    ["m", "--json"],
+  ].map((args) => {
+    const program = createProgram(() => {});
+    const plan = program.commands.find((command) => command.name() === "plan")!;
+    plan.action(() => {});
+    program.parse(normalizeArgs(["plan", ...args]), { from: "user" });
+    assert.equal(plan.opts().json, true, args.join(" "));
+    return plan.args;
+  });
+  assert.deepEqual(models, Array(models.length).fill(["m"]));
+});
+
+Deno.test("serve, which takes no words, says that the value of a switch is true or false", () => {
+  assert.equal(serveFlags("--resume-jobs", "no").resumeJobs, false);
+  assert.throws(() => serveFlags("--resume-jobs", "maybe"), /It must be true or false/);
 });

@@ -1,0 +1,29 @@
+/**
+ * Switches of commands that also take words.
+ *
+ * @module
+ */
+
+import { Command, type ParseOptionsResult } from "commander";
+import { boolean, isBoolean } from "./flags.ts";
+
+/** A command that takes the word after a switch, such as `--json MODEL`, for its own unless it is true or false. */
+export class SwitchCommand extends Command {
+  /** Reads flags; the rest is left to commander. */
+  override parseOptions(args: string[]): ParseOptionsResult {
+    return super.parseOptions(this.registeredArguments.length > 0 ? this.#closed(args) : args);
+  }
+
+  /** The arguments with `--switch=true` for `--switch` where no value of it follows. */
+  #closed(args: readonly string[]): string[] {
+    const closed = [...args];
+    for (let index = 0; index < args.length && args[index] !== "--"; index++) {
+      const option = this.options.find(({ long }) => long === args[index]);
+      if (option?.required) index++;
+      else if (option?.parseArg === boolean && !isBoolean(args[index + 1] ?? "")) {
+        closed[index] = `${args[index]}=true`;
+      }
+    }
+    return closed;
+  }
+}
