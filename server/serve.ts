@@ -6,7 +6,7 @@
 
 import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import type { Engine } from "../engine/types.ts";
 import { createService } from "./app.ts";
 import { EngineState } from "./engine_state.ts";
@@ -99,11 +99,13 @@ const CLOCK_MS = 50;
  * @throws {Error} when the address cannot be bound or the folder cannot be used
  */
 export async function startServer(options: StartOptions): Promise<RunningServer> {
-  const { outputPath = "outputs", log = () => {} } = options;
+  const { log = () => {} } = options;
+  // Paths stay what they are when the working folder is removed.
+  const outputPath = absolute(options.outputPath ?? "outputs");
   const resumes = options.resumeJobs === true;
   const store = await openJobStore(outputPath || undefined, { adopts: resumes, log });
   const keepsNothing = outputPath === "" && !options.inputSavePath;
-  const inputRoot = options.inputSavePath ||
+  const inputRoot = absolute(options.inputSavePath ?? "") ||
     (outputPath === ""
       ? join(tmpdir(), `denoise-inputs-${crypto.randomUUID()}`)
       : join(outputPath, "inputs"));
@@ -174,6 +176,11 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     ready,
     close: () => closing ??= close(),
   };
+}
+
+/** Where a folder is; `""` stays. */
+function absolute(path: string): string {
+  return path === "" ? "" : resolve(path);
 }
 
 /** The engine with adapters set; closed when they cannot be. */

@@ -42,12 +42,15 @@ export const HUB_NOT_ALLOWED = "hub_not_allowed";
 /** See the file comment. */
 export class LoraFiles {
   readonly #options: LoraFilesOptions;
+  /** Those of the options, absolute. */
+  readonly #folders: readonly string[];
   readonly #named: ReadonlyMap<string, string>;
   readonly #fetches: HubFetches;
 
   /** @param options folders, names and hub */
   constructor(options: LoraFilesOptions) {
     this.#options = options;
+    this.#folders = options.folders.map((folder) => resolve(folder));
     this.#named = new Map(Object.entries(options.named));
     this.#fetches = new HubFetches(options.hub, options.hubLimits);
   }
@@ -108,7 +111,7 @@ export class LoraFiles {
   }
 
   async #underFolders(path: string): Promise<string | undefined> {
-    const folders = this.#options.folders.map((folder) => resolve(folder));
+    const folders = this.#folders;
     const roots = await Promise.all(folders.map(realPath));
     const isAllowed = (real: string | undefined): real is string =>
       real !== undefined && roots.some((root) => root !== undefined && isWithin(real, root));

@@ -1,5 +1,6 @@
 import { strict as assert } from "node:assert";
 import { decodeImage } from "../../media/decode.ts";
+import { encodeImage } from "../../media/encode.ts";
 import { postJson, startProcess } from "./server_process.ts";
 
 Deno.test("denoise serve loads the bundled model, generates, and ends on SIGTERM with 0", async () => {
@@ -54,5 +55,40 @@ Deno.test("denoise serve ends on SIGTERM with 0 while it loads, and by a second 
     assert.equal(signal, "SIGTERM", server.log());
   } finally {
     await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("denoise serve goes on when its working folder is removed, and makes it anew", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    await using server = await startProcess(folder, ["--input-save-path", "uploads"]);
+    await Deno.remove(folder, { recursive: true });
+    const form = new FormData();
+    const image = { width: 64, height: 64, data: new Uint8Array(64 * 64 * 3) };
+    const { bytes } = await encodeImage(image, { format: "png" });
+    form.set("image", new Blob([bytes]), "a.png");
+    for (const [name, value] of [["prompt", "a"], ["size", "64x64"]] as const) {
+      form.set(name, value);
+    }
+    const edit = await fetch(`${server.url}/v1/images/edits`, { method: "POST", body: form });
+    assert.equal(edit.status, 200, await edit.text());
+    const body = { prompt: "a", size: "64x64", num_frames: 9, num_inference_steps: 2 };
+    const created = await postJson(`${server.url}/v1/videos`, body);
+    assert.equal(created.status, 200, await created.text());
+    const lora = await postJson(`${server.url}/v1/set_lora`, {
+      lora_nickname: "a",
+      lora_path: "gone.safetensors",
+    });
+    assert.equal(lora.status, 400, await lora.text());
+    const { code } = await server.end("SIGTERM");
+    assert.equal(code, 0, server.log());
+    const names = [...Deno.readDirSync(`${folder}/outputs`)].map(({ name }) => name);
+    assert.deepEqual(
+      names.map((name) => /\.\w+$/.exec(name)?.[0]).sort(),
+      [".jpg", ".mp4", ".sqlite"],
+      server.log(),
+    );
+  } finally {
+    await Deno.remove(folder, { recursive: true }).catch(() => {});
   }
 });
