@@ -4,7 +4,6 @@
  * @module
  */
 
-import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Engine } from "../engine/types.ts";
@@ -12,6 +11,7 @@ import { createService } from "./app.ts";
 import { EngineState } from "./engine_state.ts";
 import type { PromptEnhancer } from "./enhancer.ts";
 import { InputFolder } from "./inputs/input_folder.ts";
+import { TemporaryInputs } from "./inputs/temporary_inputs.ts";
 import { JobQueue } from "./jobs/job_queue.ts";
 import type { JobRecord } from "./jobs/job_store.ts";
 import { watchNeighbours } from "./jobs/neighbours.ts";
@@ -104,11 +104,9 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
   const outputPath = absolute(options.outputPath ?? "outputs");
   const resumes = options.resumeJobs === true;
   const store = await openJobStore(outputPath || undefined, { adopts: resumes, log });
-  const keepsNothing = outputPath === "" && !options.inputSavePath;
-  const inputRoot = absolute(options.inputSavePath ?? "") ||
-    (outputPath === ""
-      ? join(tmpdir(), `denoise-inputs-${crypto.randomUUID()}`)
-      : join(outputPath, "inputs"));
+  const temporary = outputPath === "" && !options.inputSavePath ? new TemporaryInputs() : undefined;
+  const inputRoot = temporary?.path ??
+    absolute(options.inputSavePath || join(outputPath, "inputs"));
   const opened = Promise.withResolvers<Engine>();
   const engine = new EngineState(opened.promise);
   const ready = engine.settled.then(() => {
@@ -144,8 +142,10 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     listener = await listen(app, { ...options, log });
   } catch (error) {
     await store.close();
+    await temporary?.remove();
     throw error;
   }
+  void temporary?.removeDead();
   const opening = new AbortController();
   options.openEngine((fraction) => engine.progress = fraction, opening.signal)
     .then((loaded) => withLoras(loaded, services.loras, options.loras ?? []))
@@ -166,9 +166,10 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     opening.abort();
     // It may still be loading, and be opened in spite of the signal.
     const freed = opened.promise.then((late) => late.close(), () => {});
-    await within(CLOSE_MS, freed).finally(() => store.close());
-    // Without a folder for results the uploads' one has no use after this.
-    if (keepsNothing) await rm(inputRoot, { recursive: true, force: true });
+    await within(CLOSE_MS, freed).finally(async () => {
+      await store.close();
+      await temporary?.remove();
+    });
   };
   return {
     url: listener.url,

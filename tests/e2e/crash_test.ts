@@ -1,6 +1,9 @@
 /** Servers that are killed while they work, and what the next one makes of it. */
 
 import { strict as assert } from "node:assert";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { until } from "../fakes/service.ts";
 import { postJson, type ServerProcess, startProcess } from "./server_process.ts";
 
 interface Video {
@@ -43,16 +46,23 @@ Deno.test("denoise serve --resume-jobs finishes what killed servers left, and ke
   }
 });
 
-Deno.test("denoise serve ends what a killed server left as interrupted", async () => {
+Deno.test("denoise serve ends what a killed server left as interrupted, and removes its uploads", async () => {
   const folder = await Deno.makeTempDir();
+  const inputs = join(folder, "outputs", "inputs");
+  const uploads = () => existsSync(inputs) ? [...Deno.readDirSync(inputs)].length : 0;
   try {
     const ids: string[] = [];
     {
       await using server = await startProcess(folder);
       for (let count = 0; count < 4; count++) ids.push((await createVideo(server, 30)).id);
+      const upload = beginUpload(server);
+      await until(() => uploads() === 1);
       await killAtRandom(server);
+      await upload;
+      assert.equal(uploads(), 1);
     }
     await using server = await startProcess(folder);
+    await until(() => uploads() === 0);
     const videos = await list(server, ids);
     assert.equal(videos.length, ids.length);
     for (const { id, status, error } of videos) {
@@ -74,6 +84,21 @@ async function createVideo(server: ServerProcess, steps: number): Promise<Video>
   });
   assert.equal(response.status, 200, server.log());
   return await response.json();
+}
+
+/** Sends a form whose file never ends, until the server does; resolves then. */
+async function beginUpload(server: ServerProcess): Promise<void> {
+  const head = '--b\r\ncontent-disposition: form-data; name="image"; filename="a.png"\r\n\r\n';
+  const body = new ReadableStream<Uint8Array>({
+    start: (stream) => stream.enqueue(new TextEncoder().encode(head)),
+    pull: async (stream) => {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      stream.enqueue(new Uint8Array(10_000));
+    },
+  });
+  const headers = { "content-type": "multipart/form-data; boundary=b" };
+  await fetch(`${server.url}/v1/images/edits`, { method: "POST", headers, body })
+    .then((response) => response.body?.cancel(), () => {});
 }
 
 async function list(server: ServerProcess, ids: readonly string[]): Promise<Video[]> {

@@ -1,0 +1,64 @@
+/**
+ * The folder for uploads of a server that keeps no results: among the system's temporary files.
+ *
+ * @module
+ */
+
+import { randomUUID } from "node:crypto";
+import { mkdirSync } from "node:fs";
+import { lstat, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { isDead, lockedOwners, ServerLock } from "../jobs/server_lock.ts";
+import { PRIVATE_FOLDER } from "../storage/private_files.ts";
+
+const NAME = /^denoise-inputs-([0-9a-f-]{36})$/;
+
+/** See the file comment. */
+export class TemporaryInputs {
+  /** The folder, absolute. */
+  readonly path: string;
+  readonly #root: string;
+  readonly #lock: ServerLock | undefined;
+
+  /** @param root the folder for temporary files */
+  constructor(root = tmpdir()) {
+    const id = randomUUID();
+    this.#root = root;
+    this.path = join(root, `denoise-inputs-${id}`);
+    try {
+      mkdirSync(this.path, { mode: PRIVATE_FOLDER });
+      this.#lock = new ServerLock(this.path, id);
+    } catch {
+      // Nothing can be written: such a server takes no uploads, but may do without.
+    }
+  }
+
+  /** Removes the folders of servers of this user that were killed. */
+  async removeDead(): Promise<void> {
+    for (const name of await readdir(this.#root).catch(() => [])) {
+      const id = NAME.exec(name)?.[1];
+      if (id === undefined) continue;
+      const path = join(this.#root, name);
+      // Others may have put anything there.
+      const owner = await lstat(path).then(({ uid }) => uid, () => undefined);
+      if (owner !== (Deno.uid() ?? owner)) continue;
+      try {
+        // A folder without a lock is about to be locked.
+        if (lockedOwners(path).includes(id) && isDead(path, id)) await removeFolder(path);
+      } catch {
+        // It is no folder, or another server removes it as well.
+      }
+    }
+  }
+
+  /** Removes the folder with all that is in it; must be called once. */
+  async remove(): Promise<void> {
+    await removeFolder(this.path);
+    this.#lock?.forget();
+  }
+}
+
+async function removeFolder(path: string): Promise<void> {
+  await rm(path, { recursive: true, force: true }).catch(() => {});
+}
