@@ -95,6 +95,8 @@ export async function runServe(flags: ServeFlags): Promise<number> {
   const enhancer = await readEnhancerFile(flags.promptEnhancerConfig);
   const s3 = readBucket(flags);
   const name = servedName(flags);
+  const stopped = Promise.withResolvers<string>();
+  using signals = new StopSignals(() => stopped.resolve("stopped"));
   const server = await serve({
     modelPath: flags.modelPath,
     servedModelName: name,
@@ -130,8 +132,6 @@ export async function runServe(flags: ServeFlags): Promise<number> {
   });
   log(`Listening on ${server.url}, loading ${name}`);
   outliveDefects(log);
-  const stopped = Promise.withResolvers<string>();
-  using signals = new StopSignals(() => stopped.resolve("stopped"));
   try {
     const first = await Promise.race([server.ready.then(() => "ready"), stopped.promise]);
     if (first === "ready") {
@@ -140,9 +140,9 @@ export async function runServe(flags: ServeFlags): Promise<number> {
     }
     log("Stopping; a second signal stops at once");
   } finally {
-    await server.close().catch((error) => {
+    await server.close().catch(async (error) => {
       log(describeFailure(error).sentence, { level: "error" });
-      signals.die();
+      await signals.die();
     });
   }
   return 0;

@@ -34,16 +34,18 @@ export class StopSignals implements Disposable {
    * Ends the process at once, by the signal that came: while a thread is at work on the GPU, an exit
    * would run the driver's clean-up beside it, and crash.
    */
-  die(): void {
+  die(): Promise<never> {
     this[Symbol.dispose]();
     const signal = this.#first ?? "SIGTERM";
     Deno.kill(Deno.pid, Deno.build.os === "windows" ? "SIGKILL" : signal);
+    // The signal takes a moment, in which nobody may exit.
+    return new Promise(() => setInterval(() => {}, 1000));
   }
 
   #receive(signal: Deno.Signal): void {
     const isFirst = this.#first === undefined;
     this.#first ??= signal;
     if (isFirst) this.#heed();
-    else this.die();
+    else void this.die();
   }
 }

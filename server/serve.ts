@@ -117,7 +117,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     maxQueue: options.maxQueue ?? DEFAULT_MAX_QUEUE,
     resumes,
     ready,
-    onEnd: (id) => void new InputFolder(inputRoot, id).remove().catch(() => {}),
+    onEnd: (id) => void new InputFolder(inputRoot, id).remove(),
   });
   const storage = openStorage(outputPath, options.s3, log);
   const { app, services } = createService({

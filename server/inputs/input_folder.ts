@@ -69,9 +69,9 @@ export class InputFolder {
     await requireFreeSpace(this.path);
   }
 
-  /** Removes everything. */
+  /** Removes everything that can be; the rest is left to the next server. */
   async remove(): Promise<void> {
-    await rm(this.path, { recursive: true, force: true });
+    await rm(this.path, { recursive: true, force: true }).catch(() => {});
   }
 
   async #newPath(name: string): Promise<string> {

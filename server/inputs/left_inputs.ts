@@ -36,6 +36,6 @@ export async function removeLeftInputs(
     const isLeft = status === undefined
       ? await stat(join(root, name)).then(({ mtimeMs }) => mtimeMs < before, () => false)
       : isEnd(status);
-    if (isLeft) await new InputFolder(root, name).remove().catch(() => {});
+    if (isLeft) await new InputFolder(root, name).remove();
   }
 }

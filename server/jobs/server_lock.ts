@@ -35,7 +35,11 @@ export class ServerLock {
   /** Gives the lock back; must be called once. */
   release(): void {
     this.forget();
-    rmSync(this.#path, { force: true });
+    try {
+      rmSync(this.#path, { force: true });
+    } catch {
+      // Its folder is gone, or cannot be written to any more; whoever finds the file takes the server for dead.
+    }
   }
 
   /** Gives the lock back whose file was lost or replaced; must be called once. */

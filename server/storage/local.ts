@@ -11,7 +11,7 @@ import { resolve } from "node:path";
 import type { FilePlace, ResultStorage, StoredFile } from "./result_storage.ts";
 import { PRIVATE_FILE, PRIVATE_FOLDER } from "./private_files.ts";
 import { serveFile } from "./serve_file.ts";
-import { isWriteError, storageFailed } from "./write_error.ts";
+import { isGone, isWriteError, storageFailed } from "./write_error.ts";
 
 /** Files under one folder, each written whole or not at all. */
 export class LocalStorage implements ResultStorage {
@@ -126,7 +126,9 @@ export class LocalStorage implements ResultStorage {
 
   /** Removes a file, if it is there. */
   async remove({ name }: FilePlace): Promise<void> {
-    await rm(this.path(name), { force: true });
+    await rm(this.path(name), { force: true }).catch((error) => {
+      if (!isGone(error)) throw error;
+    });
   }
 
   /**

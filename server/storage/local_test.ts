@@ -57,3 +57,20 @@ Deno.test("LocalStorage.writeFrom() says that the disk is full, whoever found it
     await Deno.remove(folder, { recursive: true });
   }
 });
+
+Deno.test("LocalStorage takes a file for gone whose folder is no folder any more", async () => {
+  const root = await Deno.makeTempFile();
+  try {
+    const storage = new LocalStorage(root);
+    const file = { name: "x_0.png", contentType: "image/png", size: 3, etag: '"0"' };
+    const request = new Request("http://localhost/");
+    assert.equal(await storage.content(request, file), undefined);
+    await assert.doesNotReject(storage.remove(file));
+    await assert.rejects(storage.write("a.png", Uint8Array.of(1), "image/png"), {
+      message:
+        "Cannot keep the result on the server: a part of its path is a file; choose another folder",
+    });
+  } finally {
+    await Deno.remove(root);
+  }
+});

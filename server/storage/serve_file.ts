@@ -8,6 +8,7 @@
 
 import { ApiError } from "../contract/errors.ts";
 import type { StoredFile } from "./result_storage.ts";
+import { isGone } from "./write_error.ts";
 
 /** Bytes from `start` up to and including `end`. */
 export interface ByteRange {
@@ -62,7 +63,7 @@ export async function serveFile(
   try {
     handle = await Deno.open(path);
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
+    if (isGone(error)) return undefined;
     throw error;
   }
   try {

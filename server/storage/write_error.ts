@@ -36,6 +36,17 @@ export function isWriteError(error: unknown): boolean {
 }
 
 /**
+ * Whether a file is not there, or no longer a folder where it was.
+ *
+ * @param error anything
+ * @returns true for what functions of `node:fs` and of Deno throw then
+ */
+export function isGone(error: unknown): boolean {
+  const { code } = error as { code?: unknown };
+  return code === "ENOENT" || code === "ENOTDIR";
+}
+
+/**
  * Says why the file system refused a write, for the second half of an error message.
  *
  * @param error what a function of `node:fs` or `node:sqlite` threw
