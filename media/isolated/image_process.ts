@@ -7,7 +7,7 @@
 import { frameHead, readFrame } from "./frames.ts";
 import type { ImageReply, ImageResults, ImageTask, ImageTaskOf } from "./image_tasks.ts";
 import { harmlessEnvironment, limited } from "./limits.ts";
-import { programCommand } from "./program.ts";
+import { programCommand, startFolder } from "./program.ts";
 
 /** What a task works on: bytes, or the path of a file. */
 export type ImageSource = Uint8Array | { readonly path: string };
@@ -64,6 +64,7 @@ export class ImageProcess {
     const [program, ...args] = limited(programCommand("images"), LIMITS);
     this.#child = new Deno.Command(program!, {
       args,
+      cwd: startFolder(),
       clearEnv: true,
       env: harmlessEnvironment(),
       stdin: "piped",

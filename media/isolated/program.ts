@@ -61,6 +61,19 @@ export function programCommand(
   ];
 }
 
+/**
+ * The folder in which to start a program: the working folder, or one that is there when that was removed.
+ *
+ * @returns path of a folder
+ */
+export function startFolder(): string {
+  try {
+    return Deno.cwd();
+  } catch {
+    return "/";
+  }
+}
+
 function permission(flag: string, paths: readonly string[]): string[] {
   // A comma divides paths; two stand for one.
   return paths.length > 0

@@ -5,6 +5,7 @@
  */
 
 import { harmlessEnvironment, limited } from "../isolated/limits.ts";
+import { startFolder } from "../isolated/program.ts";
 import {
   type Ffmpeg,
   type FfmpegCall,
@@ -102,6 +103,7 @@ export class FfmpegProcess implements Ffmpeg {
     const [program, ...first] = this.#command({ read: inputs, write }, limits);
     const child = new Deno.Command(program!, {
       args: [...first, "-hide_banner", "-loglevel", "error", "-nostdin", "-y", ...args],
+      cwd: startFolder(),
       clearEnv: true,
       env: harmlessEnvironment(),
       stdin: "piped",

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { programCommand } from "../isolated/program.ts";
+import { programCommand, startFolder } from "../isolated/program.ts";
 import type { Ffmpeg } from "./ffmpeg.ts";
 import { FfmpegProcess } from "./ffmpeg_process.ts";
 
@@ -64,6 +64,7 @@ export async function systemFfmpeg(program: string): Promise<Ffmpeg | undefined>
   const run = async (...args: string[]) => {
     const { success, stdout } = await new Deno.Command(program, {
       args,
+      cwd: startFolder(),
       stdin: "null",
       stderr: "null",
     }).output();
