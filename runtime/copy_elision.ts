@@ -1,7 +1,7 @@
 /** Results that leave a program are computed where they are wanted, instead of being copied there. */
 import type { Dispatch, Intermediate, Tensor } from "./graph.ts";
 import type { Resident } from "./resident.ts";
-import { COPY_KERNEL } from "./shaders/copy.ts";
+import { COPY_KERNEL } from "./ops/copy/mod.ts";
 
 /**
  * The dispatches without those copies of an intermediate to a tensor outside that change nothing: the kernels that

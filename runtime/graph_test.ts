@@ -3,7 +3,7 @@ import { Graph } from "./graph.ts";
 import { copyTo } from "./ops/copy/mod.ts";
 import { elementwise } from "./ops/elementwise/mod.ts";
 import { Resident } from "./resident.ts";
-import { COPY_KERNEL } from "./shaders/copy.ts";
+import { COPY_KERNEL } from "./ops/copy/mod.ts";
 import { BASELINE_TARGET } from "./target.ts";
 
 function newGraph(): Graph {

@@ -7,7 +7,7 @@ import { mergePlans, planMemory } from "./plan.ts";
 import { instantiate } from "./executable.ts";
 import { Resident } from "./resident.ts";
 import { runSequence } from "./work_queue.ts";
-import { COPY_KERNEL } from "./shaders/copy.ts";
+import { COPY_KERNEL } from "./ops/copy/mod.ts";
 import { BASELINE_TARGET, type Target } from "./target.ts";
 
 /** A chain of additions in which every result is read by some later ones. */

@@ -2,8 +2,8 @@
  * Builds one executable: the program, its workers, shaders and the bundled model.
  *
  * `deno task compile` writes `dist/denoise`; options of `deno compile` (`--target …`) are passed on.
- * Workers are started by URL and shaders may be read as files, so neither is in the module graph of
- * cli.ts: they are named here, by looking for them.
+ * Workers are started by URL, so they are not in the module graph of cli.ts: they are named here, by
+ * looking for them. Shaders are imported as text, so they are.
  */
 
 const ROOT = new URL("../", import.meta.url);
@@ -22,9 +22,9 @@ async function* filesUnder(folder: string): AsyncGenerator<string> {
   }
 }
 
-/** Whether a file is needed at run time without being imported: `worker.ts`, `x_worker.ts`, WGSL. */
+/** Whether a file is needed at run time without being imported: `worker.ts`, `x_worker.ts`. */
 export function isReadAtRunTime(path: string): boolean {
-  return /(^|\/|_)worker\.ts$/.test(path) || path.endsWith(".wgsl");
+  return /(^|\/|_)worker\.ts$/.test(path);
 }
 
 /** The paths to embed, relative to the repository, in order. */

@@ -24,6 +24,7 @@ const NUMERIC = [
   "tests/flux2",
   "tests/wan",
   "tests/z_image",
+  "tests/wgsl_expanded_test.ts",
 ];
 
 /** A Deno started through another loader is not its own executable. */

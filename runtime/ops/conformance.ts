@@ -131,7 +131,7 @@ const REFUSALS = ["this variant does not take the problem", "storage bindings, t
 export async function runCase(device: Device, testCase: OpCase): Promise<void> {
   const { graph, inputs, outputs } = traceCase(testCase, device.target);
   const residents = [...inputs, ...outputs];
-  const rounds = graph.dispatches.some(({ kernel }) => kernel.roundsToHalf);
+  const rounds = graph.dispatches.some(({ kernel }) => kernel.usesF16);
   const half = rounds ? testCase.half : undefined;
   const arrays = Object.entries(testCase.inputs).map(([name, { values, dtype }]) => {
     const stored = isWeightFormat(dtype) ? values : roundTo(values, dtype);

@@ -1,7 +1,53 @@
 /** When kernels for matrix units may be used, and which of the adapter's multiplications they take. */
 import type { StorageFormat } from "../dtype.ts";
-import { MATRIX_SUBGROUPS, type MatrixUnit } from "../shaders/matrix_tiles.ts";
+import type { ParamValues } from "../shaders/expand.ts";
 import type { Target, TargetFeatures } from "../target.ts";
+
+/** A subgroup's multiplication, f16 to f32, and the subgroups that do it. */
+export interface MatrixUnit {
+  /** Rows of one multiplication: 8 or 16. */
+  readonly m: number;
+  /** Columns: 8 or 16. */
+  readonly n: number;
+  /** Depth, columns of the first factor: 8, 16 or 32. */
+  readonly k: number;
+  /** Invocations of a subgroup. */
+  readonly lanes: number;
+  /** The adapter could choose another number of invocations. */
+  readonly isForced: boolean;
+}
+
+/** The tile of a workgroup, see `shaders/matrix/tile.wgsl`. */
+export interface MatrixTile {
+  readonly unit: MatrixUnit;
+  /** Rows of the result, a multiple of 32. */
+  readonly rows: number;
+  /** Columns of the result, a multiple of 32. */
+  readonly columns: number;
+}
+
+/** Subgroups of a workgroup. */
+export const MATRIX_SUBGROUPS = 4;
+/** `vec4`s along the sum in a tile, and `vec4`s more from one of its rows to the next. */
+const DEPTH = 8;
+const PADDING = 2;
+
+/** Parameters of `shaders/matrix/unit.wgsl`. */
+export function unitParams({ m, n, k, lanes, isForced }: MatrixUnit): ParamValues {
+  return { UNIT_M: m, UNIT_N: n, UNIT_K: k, LANES: lanes, FORCES_LANES: isForced };
+}
+
+/** Parameters of `shaders/matrix/tile.wgsl`. */
+export function tileParams({ unit, rows, columns }: MatrixTile): ParamValues {
+  return { ...unitParams(unit), TILE_ROWS: rows, TILE_COLUMNS: columns };
+}
+
+/** Bytes of workgroup memory that a tile and its sums take. */
+export function matrixTileBytes({ unit, rows, columns }: MatrixTile, layout: "nk" | "kn"): number {
+  const step = DEPTH + PADDING;
+  const second = layout === "nk" ? columns * step : 4 * DEPTH * (columns / 4 + PADDING);
+  return 8 * (rows * step + second) + 16 * MATRIX_SUBGROUPS * unit.m * (columns / 8 + 1);
+}
 
 /** Invocations of a subgroup where the adapter lets choose: what makers of GPUs with matrix units have in common. */
 const USUAL_LANES = 32;

@@ -66,7 +66,7 @@ Deno.test("ops round factors to f16 only where the target allows it and no weigh
   const rounds = (operands: Target["operands"], build: (graph: Graph) => unknown) => {
     const graph = new Graph("test", { ...target([half(16, 16, 16)]), operands });
     build(graph);
-    return graph.dispatches.some(({ kernel }) => kernel.roundsToHalf);
+    return graph.dispatches.some(({ kernel }) => kernel.usesF16);
   };
   const use = (graph: Graph, shape: number[], dtype: StorageFormat = "f32") =>
     graph.use(new Resident("x", shape, dtype));

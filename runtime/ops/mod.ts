@@ -3,8 +3,7 @@
  *
  * @module
  */
-export { type Activation } from "../shaders/activations.ts";
-export { type RopeStyle } from "../shaders/rope.ts";
+export { type Activation } from "./activations.ts";
 export { attention, type AttentionOptions } from "./attention/mod.ts";
 export { combine, combineTo } from "./combine/mod.ts";
 export { causalConv3d, type CausalConv3dOptions, conv2d, type Conv2dOptions } from "./conv/mod.ts";
@@ -29,6 +28,5 @@ export {
   type RmsNormOptions,
   type Rotation,
 } from "./norm/mod.ts";
-export { rope, type RopeOptions } from "./rope/mod.ts";
+export { rope, type RopeOptions, type RopeStyle } from "./rope/mod.ts";
 export { softmax, type SoftmaxOptions } from "./softmax/mod.ts";
-export { upsampleNearest } from "./upsample/mod.ts";

@@ -10,7 +10,6 @@ import { GROUP_NORM_SUITE, LAYER_NORM_SUITE, RMS_NORM_SUITE } from "./norm/cases
 import { GATHER_SUITE } from "./gather/cases.ts";
 import { CONCAT_SUITE, PERMUTE_SUITE, SLICE_SUITE } from "./layout/cases.ts";
 import { ROPE_SUITE } from "./rope/cases.ts";
-import { UPSAMPLE_SUITE } from "./upsample/cases.ts";
 
 /** Every op's case table. */
 export const OP_SUITES: readonly OpSuite[] = [
@@ -29,7 +28,6 @@ export const OP_SUITES: readonly OpSuite[] = [
   CONCAT_SUITE,
   SLICE_SUITE,
   PERMUTE_SUITE,
-  UPSAMPLE_SUITE,
   CONV2D_SUITE,
   CAUSAL_CONV3D_SUITE,
 ];

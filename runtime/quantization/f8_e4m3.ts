@@ -1,4 +1,4 @@
-import { type BlockFormat, bytesWgsl } from "./block_format.ts";
+import type { BlockFormat } from "./block_format.ts";
 
 /** Elements that are read together. */
 const ELEMENTS = 4;
@@ -27,16 +27,4 @@ export const F8_E4M3: BlockFormat = {
   decodeBlock(block, values) {
     for (let j = 0; j < ELEMENTS; j++) values[j] = decodeF8(block.getUint8(j));
   },
-  // Exponent and mantissa become those of an f32, the bias corrected by 120. Below the smallest normal number the
-  // mantissa is put behind an exponent of its own and the leading one subtracted: GPUs may flush f32 denormals.
-  decoder: (name) =>
-    `fn ${name}_scale(i: u32) -> vec2<f32> { return vec2<f32>(bitcast<f32>(${name}_u32(0u)), 0.0); }
-fn ${name}_scaled(i: u32, s: vec2<f32>) -> vec4<f32> {
-  let byte = ${bytesWgsl(`${name}_u32(i + 4u)`)};
-  let bits = byte & vec4<u32>(127u);
-  let isLow = bits < vec4<u32>(8u);
-  let biased = bitcast<vec4<f32>>((bits << vec4<u32>(20u)) + select(vec4<u32>(0x3c000000u), vec4<u32>(0x3c800000u), isLow));
-  let size = biased - select(vec4<f32>(), vec4<f32>(0.015625), isLow);
-  return s.x * bitcast<vec4<f32>>(bitcast<vec4<u32>>(size) | ((byte & vec4<u32>(128u)) << vec4<u32>(24u)));
-}`,
 };

@@ -1,4 +1,4 @@
-import { type BlockFormat, bytesWgsl, halfWgsl, runWgsl } from "./block_format.ts";
+import type { BlockFormat } from "./block_format.ts";
 
 const HALF = 16;
 
@@ -19,24 +19,4 @@ export const Q4_0: BlockFormat = {
       values[HALF + j] = d * ((q >> 4) - 8);
     }
   },
-  // A group is 36 words: 8 blocks of 4 words, 4 words of scales.
-  decoder: (name) =>
-    `fn ${name}_scale(i: u32) -> vec2<f32> {
-  return vec2<f32>(${halfWgsl(name, "(i >> 6u) * 36u + 32u", "(i >> 3u) & 7u")}, 0.0);
-}
-fn ${name}_scaled(i: u32, s: vec2<f32>) -> vec4<f32> {
-  let block = (i >> 3u) & 7u;
-  let q = ${name}_u32((i >> 6u) * 36u + block * 4u + (i & 3u)) >> (i & 4u);
-  return s.x * (vec4<f32>(${bytesWgsl("q & 0x0f0f0f0fu")}) - vec4<f32>(8.0));
-}
-${
-      runWgsl(
-        name,
-        `  let d = ${name}_scale(i).x;
-  let p = ${name}_word((i >> 6u) * 9u + ((i >> 3u) & 7u));
-  let p0 = p & vec4<u32>(0x0f0f0f0fu);
-  let p1 = (p >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu);
-  let s = vec4<f32>(d, d, -8.0 * d, -8.0 * d);`,
-      )
-    }`,
 };

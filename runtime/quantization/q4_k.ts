@@ -1,4 +1,4 @@
-import { type BlockFormat, bytesWgsl, pairNibbles, runWgsl } from "./block_format.ts";
+import { type BlockFormat, pairNibbles } from "./block_format.ts";
 
 /** Elements of a block and of one of its 8 parts. */
 const ELEMENTS = 256;
@@ -33,18 +33,6 @@ export function shuffleParts(words: Uint32Array, at: number): void {
   }
 }
 
-/** WGSL of {@linkcode kScale} for blocks of `blockWords` `vec4<u32>`. */
-export function kScaleWgsl(name: string, blockWords: number): string {
-  return `fn ${name}_scale(i: u32) -> vec2<f32> {
-  let head = ${name}_word((i >> 6u) * ${blockWords}u);
-  let part = (i >> 3u) & 7u;
-  let packed = vec2<u32>(head.y, head.z) >> vec2<u32>((part & 3u) * 8u);
-  let last = head.w >> ((part & 3u) * 8u);
-  let high = ((packed >> vec2<u32>(2u)) & vec2<u32>(48u)) | (vec2<u32>(last, last >> 4u) & vec2<u32>(15u));
-  return unpack2x16float(head.x) * vec2<f32>(select(packed & vec2<u32>(63u), high, part >= 4u));
-}`;
-}
-
 /**
  * Blocks of 256 in 8 parts of 32: d, dmin and scales (see {@linkcode kScale}), then 128 bytes q. Byte 32g + l has
  * element l of part 2g in its low half and of part 2g + 1 in its high half; an element is (d · S) · q − dmin · M.
@@ -67,20 +55,4 @@ export const Q4_K: BlockFormat = {
   },
   // A block is 36 words: 4 of scales, 4 for each part.
   shuffle: (words, at) => shuffleParts(words, at + 4),
-  decoder: (name) =>
-    `${kScaleWgsl(name, 9)}
-fn ${name}_scaled(i: u32, s: vec2<f32>) -> vec4<f32> {
-  let q = ${name}_u32((i >> 6u) * 36u + 4u + ((i >> 3u) & 7u) * 4u + (i & 3u)) >> (i & 4u);
-  return s.x * vec4<f32>(${bytesWgsl("q & 0x0f0f0f0fu")}) - vec4<f32>(s.y);
-}
-${
-      runWgsl(
-        name,
-        `  let scale = ${name}_scale(i);
-  let q = ${name}_word((i >> 6u) * 9u + 1u + ((i >> 3u) & 7u));
-  let p0 = q & vec4<u32>(0x0f0f0f0fu);
-  let p1 = (q >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu);
-  let s = vec4<f32>(scale.xx, -scale.yy);`,
-      )
-    }`,
 };

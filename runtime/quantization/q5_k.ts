@@ -1,5 +1,5 @@
-import { type BlockFormat, bytesWgsl, runWgsl } from "./block_format.ts";
-import { K_HEADER_BYTES, kScale, kScaleWgsl, shuffleParts } from "./q4_k.ts";
+import type { BlockFormat } from "./block_format.ts";
+import { K_HEADER_BYTES, kScale, shuffleParts } from "./q4_k.ts";
 
 /** Elements of a block and of one of its 8 parts. */
 const ELEMENTS = 256;
@@ -44,27 +44,4 @@ export const Q5_K: BlockFormat = {
     shuffleFifths(words, at + 4);
     shuffleParts(words, at + 12);
   },
-  decoder: (name) =>
-    `${kScaleWgsl(name, 11)}
-fn ${name}_scaled(i: u32, s: vec2<f32>) -> vec4<f32> {
-  let block = (i >> 6u) * 44u;
-  let part = (i >> 3u) & 7u;
-  let low = ${name}_u32(block + 12u + part * 4u + (i & 3u)) >> (i & 4u);
-  let high = ${name}_u32(block + 4u + part) >> (i & 7u);
-  let q = (low & 0x0f0f0f0fu) | ((high & 0x01010101u) << 4u);
-  return s.x * vec4<f32>(${bytesWgsl("q")}) - vec4<f32>(s.y);
-}
-${
-      runWgsl(
-        name,
-        `  let scale = ${name}_scale(i);
-  let block = (i >> 6u) * 11u;
-  let part = (i >> 3u) & 7u;
-  let low = ${name}_word(block + 3u + part);
-  let high = vec4<u32>(${name}_u32(block * 4u + 4u + part)) >> vec4<u32>(0u, 1u, 2u, 3u);
-  let p0 = (low & vec4<u32>(0x0f0f0f0fu)) | ((high & vec4<u32>(0x01010101u)) << vec4<u32>(4u));
-  let p1 = ((low >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu)) | (high & vec4<u32>(0x10101010u));
-  let s = vec4<f32>(scale.xx, -scale.yy);`,
-      )
-    }`,
 };

@@ -1,4 +1,4 @@
-import { type BlockFormat, bytesWgsl, halfWgsl, pairNibbles, runWgsl } from "./block_format.ts";
+import { type BlockFormat, pairNibbles } from "./block_format.ts";
 
 /** Elements of a block, and with one scale. */
 const ELEMENTS = 256;
@@ -62,42 +62,4 @@ export const Q6_K: BlockFormat = {
       values[i] = Math.fround(d * block.getInt8(SCALES + Math.floor(i / PART))) * (q - 32);
     }
   },
-  // A group is 420 words: 8 blocks of 52 (32 of low bits, 16 of high bits, 4 of scales), 4 words of d.
-  decoder: (name) =>
-    `fn ${name}_scale(i: u32) -> vec2<f32> {
-  let group = (i >> 9u) * 420u;
-  let block = (i >> 6u) & 7u;
-  let part = (i >> 2u) & 15u;
-  let scales = bitcast<i32>(${name}_u32(group + block * 52u + 48u + (part >> 2u)));
-  let scale = (scales << (24u - (part & 3u) * 8u)) >> 24u;
-  return vec2<f32>(${halfWgsl(name, "group + 416u", "block")} * f32(scale), 0.0);
-}
-fn ${name}_scaled(i: u32, s: vec2<f32>) -> vec4<f32> {
-  let block = (i >> 9u) * 420u + ((i >> 6u) & 7u) * 52u;
-  let part = (i >> 3u) & 7u;
-  let low = ${name}_u32(block + part * 4u + (i & 3u)) >> (i & 4u);
-  let high = ${name}_u32(block + 32u + ((i >> 2u) & 15u)) >> ((i & 3u) * 2u);
-  let q = (low & 0x0f0f0f0fu) | ((high & 0x03030303u) << 4u);
-  return s.x * (vec4<f32>(${bytesWgsl("q")}) - vec4<f32>(32.0));
-}
-${
-      runWgsl(
-        name,
-        `  let group = (i >> 9u) * 105u;
-  let inGroup = (i >> 6u) & 7u;
-  let block = group + inGroup * 13u;
-  let part = (i >> 3u) & 7u;
-  let scales = bitcast<i32>(${name}_u32(block * 4u + 48u + (part >> 1u)) >> ((part & 1u) * 16u));
-  let d = ${halfWgsl(name, "group * 4u + 416u", "inGroup")};
-  let scale = d * vec2<f32>((vec2<i32>(scales) << vec2<u32>(24u, 16u)) >> vec2<u32>(24u));
-  let low = ${name}_word(block + part);
-  let pairs = ${name}_word(block + 8u + (part >> 1u));
-  let high = select(pairs.xy, pairs.zw, (part & 1u) == 1u);
-  let high0 = high.xxxx >> vec4<u32>(0u, 2u, 4u, 6u);
-  let high1 = high.yyyy >> vec4<u32>(0u, 2u, 4u, 6u);
-  let p0 = (low & vec4<u32>(0x0f0f0f0fu)) | ((high0 & vec4<u32>(0x03030303u)) << vec4<u32>(4u));
-  let p1 = ((low >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu)) | ((high1 & vec4<u32>(0x03030303u)) << vec4<u32>(4u));
-  let s = vec4<f32>(scale, -32.0 * scale);`,
-      )
-    }`,
 };

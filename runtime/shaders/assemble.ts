@@ -5,13 +5,16 @@
  * `x_at(i)` gives elements `4i … 4i+3` as `vec4<f32>`, whatever the storage format and however many bindings
  * the tensor is spread over; `x_put(i, v)` stores. So f16 and bf16 weights and tensors above the binding limit
  * cost the kernels nothing in code. Quantised weights have `x_at` too; kernels that walk along their rows may ask
- * for the scale once per run of accesses instead, see {@linkcode BlockFormat.decoder}.
+ * for the scale once per run of accesses instead, see
+ * `formats/blocks.wgsl`.
  *
  * The body defines `fn kernel(wg: vec3<u32>, local: vec3<u32>)`. `wg` is the workgroup's place in the whole
  * grid: a grid may be cut into several dispatches, so kernels never use `global_invocation_id`.
  */
 import type { StorageFormat } from "../dtype.ts";
-import { BLOCK_FORMATS, isWeightFormat } from "../quantization/formats.ts";
+import type { WeightFormat } from "../quantization/block_format.ts";
+import { isWeightFormat } from "../quantization/formats.ts";
+import { expandInclude } from "./kernel_file.ts";
 
 /**
  * What the compiler of WGSL expects: `spec` follows the specification, so that extensions are enabled by directives;
@@ -44,10 +47,8 @@ export interface Kernel {
   readonly workgroupSize: readonly [number, number, number];
   /** WGSL: constants, helpers and `fn kernel(wg: vec3<u32>, local: vec3<u32>)`; parameters are `params.NAME`. */
   readonly body: string;
-  /** Needs `enable f16;`. */
+  /** Factors of products are rounded to f16, as {@linkcode Target.operands} may forbid: needs `enable f16;`. */
   readonly usesF16?: boolean;
-  /** Factors of products are rounded to f16, as {@linkcode Target.operands} may forbid. */
-  readonly roundsToHalf?: boolean;
   /** `fn kernel` takes the number of its subgroup as third argument, `subgroup: u32`. */
   readonly usesSubgroupId?: boolean;
   /** Invocations that every subgroup shall have, where the adapter could choose another number. */
@@ -176,7 +177,7 @@ function wordReader(name: string, pieces: number, pieceLength: number): string {
 
 function decoder(name: string, dtype: StorageFormat, width: 1 | 4): string {
   if (isWeightFormat(dtype)) {
-    return `${BLOCK_FORMATS[dtype].decoder(name)}
+    return `${decodersOf(name, dtype)}
 fn ${name}_at(i: u32) -> vec4<f32> { return ${name}_scaled(i, ${name}_scale(i)); }`;
   }
   const at = `fn ${name}_at(i: u32) ->`;
@@ -192,6 +193,18 @@ fn ${name}_at(i: u32) -> vec4<f32> { return ${name}_scaled(i, ${name}_scale(i));
     default:
       return `${at} ${width === 4 ? `vec4<${dtype}>` : dtype} { return ${name}_word(i); }`;
   }
+}
+
+const decoders = new Map<string, string>();
+
+/** The functions of `formats/*.wgsl` for a buffer, expanded once. */
+function decodersOf(name: string, format: WeightFormat): string {
+  const key = `${format} ${name}`;
+  let wgsl = decoders.get(key);
+  if (wgsl === undefined) {
+    decoders.set(key, wgsl = expandInclude(`formats/${format}.wgsl`, { NAME: name }));
+  }
+  return wgsl;
 }
 
 function storer(

@@ -13,11 +13,7 @@ import {
   Resident,
   type Tensor,
 } from "../../runtime/mod.ts";
-import {
-  MULTIPLY_ADD_FLOPS,
-  multiplyAddKernel,
-  readKernel,
-} from "../../runtime/shaders/ceiling_probes.ts";
+import { MULTIPLY_ADD_FLOPS, multiplyAddKernel, readKernel } from "../../runtime/ceiling_probes.ts";
 
 /** The rates that bound every op. */
 export interface Ceilings {

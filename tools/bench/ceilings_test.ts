@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { assembleKernel } from "../../runtime/shaders/assemble.ts";
-import { multiplyAddKernel, readKernel } from "../../runtime/shaders/ceiling_probes.ts";
+import { multiplyAddKernel, readKernel } from "../../runtime/ceiling_probes.ts";
 import { lintWgsl } from "../lint/wgsl.ts";
 import { ceilingShare, highest } from "./ceilings.ts";
 

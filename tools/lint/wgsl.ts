@@ -3,14 +3,13 @@
  *
  * Some are faults of naga 29 (Deno 2.9): a variable without an initializer keeps its value between
  * turns of a loop, a pointer to an element as an argument ends the process, `%` of signed numbers
- * is wrong on some GPUs. Others pass there and fail elsewhere: barriers in divergent flow, tanh of
- * large numbers. The rest are rules of the house.
+ * is wrong on some GPUs. Others pass there and fail elsewhere: tanh of large numbers. The rest are
+ * rules of the house. Whether the text is WGSL at all, naga and Tint say, and Tint which barriers
+ * some invocations miss.
  */
 
-import { parseWgsl } from "./wgsl_parser.ts";
-import { type Range, type Variable, walk, type WgslModule } from "./wgsl_tree.ts";
-import { ScalarTypes } from "./wgsl_types.ts";
-import { divergentCalls } from "./wgsl_uniformity.ts";
+import { Scalars } from "./wgsl_scalars.ts";
+import { type Token, tokenizeWgsl } from "./wgsl_tokens.ts";
 
 /** The name of a rule. */
 export type WgslRule =
@@ -19,8 +18,7 @@ export type WgslRule =
   | "f16-bitcast"
   | "signed-remainder"
   | "enable-subgroups"
-  | "divergent-barrier"
-  | "private-array-index"
+  | "private-array"
   | "global-invocation-id"
   | "tanh-clamp"
   | "swizzle-assignment";
@@ -33,76 +31,34 @@ export interface WgslProblem {
   message: string;
 }
 
-type Report = (token: number | { line: number }, rule: WgslRule, message: string) => void;
-
 interface Context {
-  module: WgslModule;
-  types: ScalarTypes;
-  report: Report;
+  tokens: readonly Token[];
+  scalars: Scalars;
+  report(token: number, rule: WgslRule, message: string): void;
   text(i: number): string;
 }
 
 /**
  * The traps in a whole shader, by line.
  *
- * @throws {SyntaxError} where the text is not WGSL
+ * @throws {SyntaxError} at a character that WGSL does not know
  */
 export function lintWgsl(source: string): WgslProblem[] {
-  const module = parseWgsl(source);
+  const tokens = tokenizeWgsl(source);
   const problems: WgslProblem[] = [];
-  const context: Context = {
-    module,
-    types: new ScalarTypes(module),
-    report(token, rule, message) {
-      const line = typeof token === "number" ? module.tokens[token]!.line : token.line;
-      problems.push({ line, rule, message });
-    },
-    text: (i) => module.tokens[i]?.text ?? "",
-  };
-  checkStatements(context);
-  checkTokens(context);
-  checkPrivateArrays(context);
-  for (const { line, callee } of divergentCalls(module, context.types)) {
-    const message =
-      `Cannot call ${callee} here: not every invocation of the workgroup may reach it`;
-    problems.push({ line, rule: "divergent-barrier", message });
-  }
+  checkTokens({
+    tokens,
+    scalars: new Scalars(tokens),
+    report: (token, rule, message) => problems.push({ line: tokens[token]!.line, rule, message }),
+    text: (i) => tokens[i]?.text ?? "",
+  });
   return problems.sort((a, b) => a.line - b.line);
-}
-
-/** Rules that look at declarations and assignments. */
-function checkStatements({ module, report, text }: Context): void {
-  const members = new Set([...module.structs.values()].flat().map(({ name }) => name));
-  for (const fn of module.functions) {
-    for (const param of fn.params) {
-      if (param.type && text(param.type.start) === "ptr") {
-        const message = `Cannot pass ${param.name} by pointer: pass and return values`;
-        report(param, "pointer-argument", message);
-      }
-    }
-    for (const statement of walk(fn.body)) {
-      if (statement.kind === "declare") {
-        const { keyword, init, name } = statement.variable;
-        if (keyword === "var" && init === undefined) {
-          const message =
-            `Cannot leave ${name} without an initializer: in a loop it keeps its value`;
-          report(statement.variable, "var-init", message);
-        }
-      } else if (statement.kind === "assign") {
-        const last = statement.target.end - 1;
-        const swizzle = /^(?:[xyzw]{2,4}|[rgba]{2,4})$/.test(text(last));
-        if (swizzle && text(last - 1) === "." && !members.has(text(last))) {
-          report(last, "swizzle-assignment", `Cannot assign to .${text(last)}: assign the vector`);
-        }
-      }
-    }
-  }
 }
 
 /** Rules that look at one token and its neighbours. */
 function checkTokens(context: Context): void {
-  const { module, report, text } = context;
-  for (let i = 0; i < module.tokens.length; i++) {
+  const { tokens, scalars, report, text } = context;
+  for (let i = 0; i < tokens.length; i++) {
     switch (text(i)) {
       case "enable":
         for (let j = i + 1; text(j) !== ";" && text(j) !== ""; j++) {
@@ -112,6 +68,29 @@ function checkTokens(context: Context): void {
             report(j, "enable-subgroups", message);
           }
         }
+        break;
+      case "var":
+        checkInitializer(context, i);
+        break;
+      case "ptr":
+        report(i, "pointer-argument", "Cannot pass by pointer: pass and return values");
+        break;
+      case "array":
+        if (scalars.isInFunction(i) || text(i - 1) === ":" && text(i - 4) === "private") {
+          report(
+            i,
+            "private-array",
+            "Cannot keep an array per invocation: indexed by a variable it is 4 to 14 times slower, so write the " +
+              "elements out",
+          );
+        }
+        break;
+      case "=":
+      case "+=":
+      case "-=":
+      case "*=":
+      case "/=":
+        checkSwizzle(context, i - 1);
         break;
       case "global_invocation_id": {
         const message = "Cannot use global_invocation_id: a dispatch may be split, so take " +
@@ -136,30 +115,56 @@ function checkTokens(context: Context): void {
   }
 }
 
-function checkTanh({ types, report, text }: Context, i: number): void {
+/** `var name: type;` in a function. */
+function checkInitializer({ scalars, report, text }: Context, i: number): void {
+  if (text(i + 1) === "<") return;
+  let end = i + 1;
+  while (text(end) !== "=" && text(end) !== ";" && text(end) !== "") end++;
+  if (text(end) === "=" || !scalars.isInFunction(i)) return;
+  const name = text(i + 1);
+  report(
+    i,
+    "var-init",
+    `Cannot leave ${name} without an initializer: in a loop it keeps its value`,
+  );
+}
+
+function checkSwizzle({ report, text }: Context, last: number): void {
+  const isSwizzle = /^(?:[xyzw]{2,4}|[rgba]{2,4})$/.test(text(last)) && text(last - 1) === ".";
+  if (!isSwizzle) return;
+  report(
+    last,
+    "swizzle-assignment",
+    `Cannot assign to .${text(last)}: assign the vector`,
+  );
+}
+
+function checkTanh({ scalars, report, text }: Context, i: number): void {
   if (text(i + 1) !== "(") return;
   const clamped = text(i + 2) === "clamp" && text(i + 3) === "(" &&
-    types.after(i + 3) === types.after(i + 1) - 1;
+    scalars.after(i + 3) === scalars.after(i + 1) - 1;
   if (clamped) return;
   report(i, "tanh-clamp", "Cannot take tanh of any number: some drivers give NaN, so clamp first");
 }
 
-function checkBitcast({ types, report, text }: Context, i: number): void {
+/** Casts from f16, which the specification knows, naga refuses by itself. */
+function checkBitcast({ scalars, report, text }: Context, i: number): void {
   if (text(i + 1) !== "<") return;
-  const open = types.after(i + 1);
-  const to = types.ofType({ start: i + 1, end: open });
-  const from = types.of({ start: open + 1, end: types.after(open) - 1 });
-  if (to !== "f16" && from !== "f16") return;
-  const message = "Cannot bitcast f16: naga reads it wrongly, so use unpack2x16float and " +
-    "pack2x16float";
-  report(i, "f16-bitcast", message);
+  const open = scalars.after(i + 1);
+  const isFromHalf = scalars.of({ start: open + 1, end: scalars.after(open) - 1 }) === "f16";
+  if (scalars.ofType({ start: i + 1, end: open }) !== "f16" && !isFromHalf) return;
+  report(
+    i,
+    "f16-bitcast",
+    "Cannot bitcast f16: naga reads it wrongly, so use unpack2x16float and pack2x16float",
+  );
 }
 
 function checkRemainder(context: Context, i: number): void {
-  const { types, report, text } = context;
+  const { scalars, report, text } = context;
   const start = startOfOperand(context, i);
-  const left = types.of({ start, end: i });
-  const right = types.of({ start: i + 1, end: endOfOperand(context, i + 1) });
+  const left = scalars.of({ start, end: i });
+  const right = scalars.of({ start: i + 1, end: endOfOperand(context, i + 1) });
   const negative = left === "int" && text(start - 1) === "-" && !isOperandEnd(context, start - 2);
   if (left !== "i32" && right !== "i32" && !negative) return;
   const message = `Cannot take ${text(i)} of i32: some GPUs give wrong remainders of negative ` +
@@ -168,8 +173,8 @@ function checkRemainder(context: Context, i: number): void {
 }
 
 /** Whether a token can end an operand, so that an operator after it takes two. */
-function isOperandEnd({ module, text }: Context, i: number): boolean {
-  const kind = module.tokens[i]?.kind;
+function isOperandEnd({ tokens, text }: Context, i: number): boolean {
+  const kind = tokens[i]?.kind;
   if (kind === "name") return text(i) !== "return";
   return kind === "number" || text(i) === ")" || text(i) === "]";
 }
@@ -197,15 +202,15 @@ function startOfOperand(context: Context, operator: number): number {
 }
 
 /** The index past the operand that begins at `i`. */
-function endOfOperand({ types, text }: Context, i: number): number {
+function endOfOperand({ scalars, text }: Context, i: number): number {
   while (["-", "!", "~", "*", "&"].includes(text(i))) i++;
-  if (text(i) === "(") i = types.after(i);
+  if (text(i) === "(") i = scalars.after(i);
   else {
     i++;
-    if (text(i) === "<" && /^(?:vec|mat|bitcast)/.test(text(i - 1))) i = types.after(i);
+    if (text(i) === "<" && /^(?:vec|mat|bitcast)/.test(text(i - 1))) i = scalars.after(i);
   }
   for (;;) {
-    if (text(i) === "(" || text(i) === "[") i = types.after(i);
+    if (text(i) === "(" || text(i) === "[") i = scalars.after(i);
     else if (text(i) === ".") i += 2;
     else return i;
   }
@@ -215,7 +220,7 @@ function endOfOperand({ types, text }: Context, i: number): number {
 const POINTER_BUILTINS = /^(?:atomic[A-Z]\w*|arrayLength|workgroupUniformLoad)$/;
 
 function checkElementPointer(context: Context, i: number): void {
-  const { module, report, text } = context;
+  const { tokens, report, text } = context;
   if (text(i - 1) !== "(" && text(i - 1) !== ",") return;
   let target = i + 1;
   while (text(target) === "(") target++;
@@ -228,57 +233,8 @@ function checkElementPointer(context: Context, i: number): void {
     else if (text(open) === "(" && depth-- === 0) break;
   }
   const callee = text(open - 1);
-  const own = module.functions.some(({ name }) => name === callee);
+  const own = tokens.some(({ text }, j) => text === "fn" && tokens[j + 1]?.text === callee);
   if (!own && POINTER_BUILTINS.test(callee)) return;
   const message = `Cannot pass a pointer to an element of ${text(target)}: naga ends the process`;
   report(i, "pointer-argument", message);
-}
-
-function checkPrivateArrays(context: Context): void {
-  const { module, types, report, text } = context;
-  for (const [i, variable] of module.references) {
-    if (!isPrivate(variable)) continue;
-    let next = i + 1;
-    for (let depth = arrayDepth(context, variable); depth > 0 && text(next) === "["; depth--) {
-      const end = types.after(next);
-      if (!isConstant(context, { start: next + 1, end: end - 1 })) {
-        const message =
-          `Cannot index the private array ${variable.name} by a variable: it is 4 to ` +
-          `14 times slower, so write the elements out`;
-        report(i, "private-array-index", message);
-        break;
-      }
-      next = end;
-    }
-  }
-}
-
-/** Whether each invocation has a copy of its own, in registers if it can be. */
-function isPrivate({ keyword, space, global }: Variable): boolean {
-  if (keyword === "const" || keyword === "override") return false;
-  return global ? space === "private" : space === "" || space === "function";
-}
-
-/** How many indexes lead from a variable to an element that is no array. */
-function arrayDepth({ module, text }: Context, { type, init }: Variable): number {
-  let at = type?.start ?? init?.start;
-  let depth = 0;
-  while (at !== undefined) {
-    const alias = module.aliases.get(text(at));
-    if (alias) at = alias.start;
-    else if (text(at) !== "array") return depth;
-    else {
-      depth++;
-      at = text(at + 1) === "<" ? at + 2 : undefined;
-    }
-  }
-  return depth;
-}
-
-function isConstant({ module }: Context, { start, end }: Range): boolean {
-  return module.tokens.slice(start, end).every(({ kind }, offset) => {
-    if (kind !== "name") return true;
-    const keyword = module.references.get(start + offset)?.keyword;
-    return keyword === "const" || keyword === "override";
-  });
 }

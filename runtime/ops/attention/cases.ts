@@ -1,8 +1,9 @@
 import type { DType } from "../../dtype.ts";
 import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
-import { type NdArray, ndarray, randomIntegers, randomNormal } from "../ndarray.ts";
-import { attention, ATTENTION_VARIANTS } from "./mod.ts";
+import { type NdArray, ndarray, randomNormal } from "../ndarray.ts";
+import { attention } from "./mod.ts";
 import { attentionReference } from "./reference.ts";
+import { ATTENTION_VARIANTS } from "./variants.ts";
 
 interface AttentionCase {
   readonly batch?: number;
@@ -16,16 +17,12 @@ interface AttentionCase {
   readonly causal?: boolean;
   /** Sizes of batch and head of the bias. */
   readonly bias?: readonly [number, number];
-  /** Sizes of batch, head and row of the mask. */
-  readonly mask?: readonly [number, number, number];
   readonly keyLengths?: readonly number[];
   readonly lastKeyBias?: readonly number[];
   /** Standard deviation of the queries. */
   readonly magnitude?: number;
   /** Changes the random bias. */
   readonly editBias?: (bias: NdArray) => void;
-  /** Changes the random mask. */
-  readonly editMask?: (mask: NdArray) => void;
   readonly note?: string;
 }
 
@@ -41,7 +38,7 @@ function attentionCase(spec: AttentionCase): OpCase {
     magnitude = 1,
     note,
   } = spec;
-  const { scale, causal = false, bias, mask, keyLengths, lastKeyBias } = spec;
+  const { scale, causal = false, bias, keyLengths, lastKeyBias } = spec;
   const inputs: Record<string, CaseInput> = {
     q: { values: randomNormal([batch, lq, heads, headDim], 1, magnitude), dtype },
     k: { values: randomNormal([batch, lk, kvHeads, headDim], 2), dtype },
@@ -52,11 +49,6 @@ function attentionCase(spec: AttentionCase): OpCase {
     spec.editBias?.(values);
     inputs["bias"] = { values, dtype: "f32" };
   }
-  if (mask) {
-    const values = randomIntegers([...mask, lk], 5, 3);
-    spec.editMask?.(values);
-    inputs["mask"] = { values, dtype: "u32" };
-  }
   if (keyLengths) inputs["keyLengths"] = vector(keyLengths, "u32");
   if (lastKeyBias) inputs["lastKeyBias"] = vector(lastKeyBias, "f32");
   const parts = [
@@ -64,7 +56,6 @@ function attentionCase(spec: AttentionCase): OpCase {
     scale !== undefined && `scale ${scale}`,
     causal && "causal",
     bias && `bias [${bias}]`,
-    mask && `mask [${mask}]`,
     keyLengths && `keyLengths [${keyLengths}]`,
     lastKeyBias && "lastKeyBias",
     note,
@@ -72,12 +63,11 @@ function attentionCase(spec: AttentionCase): OpCase {
   return {
     name: parts.filter((part) => part).join(" "),
     inputs,
-    build: ({ q, k, v, bias, mask, keyLengths, lastKeyBias }) => [
+    build: ({ q, k, v, bias, keyLengths, lastKeyBias }) => [
       attention(q!, k!, v!, {
         ...(scale !== undefined && { scale }),
         causal,
         ...(bias && { bias }),
-        ...(mask && { mask }),
         ...(keyLengths && { keyLengths }),
         ...(lastKeyBias && { lastKeyBias }),
       }),
@@ -98,7 +88,7 @@ function vector(values: readonly number[], dtype: DType): CaseInput {
 /** Head sizes of diffusion models, lengths around the tiles, every change to the logits, and the hard numbers. */
 export const ATTENTION_SUITE: OpSuite = {
   op: "attention",
-  variants: ATTENTION_VARIANTS,
+  variants: ATTENTION_VARIANTS.map(({ name }) => name),
   cases: [
     attentionCase({ lq: 1, headDim: 16 }),
     attentionCase({ lq: 1, lk: 37, heads: 2, headDim: 32 }),
@@ -116,8 +106,15 @@ export const ATTENTION_SUITE: OpSuite = {
     attentionCase({ lq: 41, lk: 5, headDim: 32, causal: true, note: "with rows that see nothing" }),
     attentionCase({ batch: 2, lq: 21, lk: 38, heads: 3, headDim: 16, bias: [1, 3], scale: 1 }),
     attentionCase({ batch: 2, lq: 11, heads: 2, headDim: 16, bias: [2, 1] }),
-    attentionCase({ batch: 2, lq: 15, lk: 37, heads: 2, headDim: 16, mask: [2, 1, 1] }),
-    attentionCase({ batch: 2, lq: 37, heads: 2, headDim: 16, mask: [1, 2, 37] }),
+    attentionCase({
+      batch: 2,
+      lq: 37,
+      heads: 2,
+      headDim: 16,
+      bias: [1, 2],
+      editBias: ({ data }) => data.forEach((_, i) => data[i] = i * 7 % 11 < 4 ? -Infinity : 0),
+      note: "every third key hidden",
+    }),
     attentionCase({ batch: 3, lq: 7, lk: 45, heads: 2, headDim: 32, keyLengths: [45, 1, 18] }),
     attentionCase({
       batch: 3,
@@ -145,7 +142,6 @@ export const ATTENTION_SUITE: OpSuite = {
       headDim: 16,
       causal: true,
       bias: [1, 2],
-      mask: [2, 1, 1],
       keyLengths: [36, 20],
     }),
     attentionCase({
@@ -160,8 +156,8 @@ export const ATTENTION_SUITE: OpSuite = {
       lq: 12,
       lk: 36,
       headDim: 16,
-      mask: [1, 1, 12],
-      editMask: ({ data }) => data.fill(0, 3 * 36, 4 * 36),
+      bias: [1, 1],
+      editBias: ({ data }) => data.fill(-Infinity, 3 * 36, 4 * 36),
       note: "with a row hidden altogether",
     }),
     attentionCase({

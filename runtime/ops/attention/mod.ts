@@ -1,22 +1,8 @@
 import type { Tensor } from "../../graph.ts";
 import { isFloat } from "../../dtype.ts";
-import type { Kernel } from "../../shaders/assemble.ts";
-import type { AttentionLogits } from "../../shaders/attention_logits.ts";
-import { ATTENTION_LANES, attentionRegistersKernel } from "../../shaders/attention_registers.ts";
-import {
-  ATTENTION_SHARED_BYTES,
-  ATTENTION_TILE,
-  attentionSharedKernel,
-} from "../../shaders/attention_shared.ts";
-import {
-  ATTENTION_MATRIX_ROWS,
-  attentionMatrixBytes,
-  attentionMatrixKernel,
-} from "../../shaders/attention_matrix.ts";
-import type { Target } from "../../target.ts";
-import { matrixUnitOf, mayRoundToHalf } from "../matrix_unit.ts";
 import { attentionClass } from "../problem_class.ts";
-import { chooseVariant, hasSubgroupsOf, type Variant } from "../variants.ts";
+import { chooseVariant } from "../variants.ts";
+import { ATTENTION_VARIANTS } from "./variants.ts";
 
 /** Optional parts of an attention. */
 export interface AttentionOptions {
@@ -26,8 +12,6 @@ export interface AttentionOptions {
   readonly causal?: boolean;
   /** Added to the logits: f32 [1|B, 1|H, Lq, Lk]. */
   readonly bias?: Tensor;
-  /** u32 [1|B, 1|H, 1|Lq, Lk]; 0 hides the key. */
-  readonly mask?: Tensor;
   /** u32 [B]: keys from there on are hidden. */
   readonly keyLengths?: Tensor;
   /** f32 [B]: added to the logit of the last key within `keyLengths`, which so can stand for many equal ones. */
@@ -38,66 +22,6 @@ export interface AttentionOptions {
 
 /** Largest head: its queries and sums are held in registers. */
 const MAX_HEAD_DIM = 128;
-
-interface AttentionProblem {
-  readonly lq: number;
-  readonly headDim: number;
-  readonly logits: AttentionLogits;
-}
-
-interface AttentionVariant extends Variant<AttentionProblem> {
-  /** The kernel, and the number of queries that one workgroup takes. */
-  plan(problem: AttentionProblem, target: Target): { kernel: Kernel; rows: number };
-}
-
-const VARIANTS: readonly AttentionVariant[] = [
-  registersVariant("broadcast", true),
-  registersVariant("registers", false),
-  {
-    name: "matrix",
-    schedule: "gpu",
-    supports: ({ headDim }, target) =>
-      mayRoundToHalf("attention", target) && matrixUnitOf(target) !== undefined &&
-      target.limits.maxWorkgroupMemoryBytes >= attentionMatrixBytes(headDim),
-    plan: ({ headDim, logits }, target) => ({
-      kernel: attentionMatrixKernel({ unit: matrixUnitOf(target)!, headDim, logits }),
-      rows: ATTENTION_MATRIX_ROWS,
-    }),
-  },
-  {
-    name: "shared",
-    schedule: "gpu",
-    supports: (_, { limits }) =>
-      limits.maxWorkgroupMemoryBytes >= ATTENTION_SHARED_BYTES &&
-      limits.maxWorkgroupInvocations >= 64,
-    plan: ({ headDim, logits }) => ({
-      kernel: attentionSharedKernel({ headDim, logits }),
-      rows: ATTENTION_TILE,
-    }),
-  },
-];
-
-/** Queries per invocation of the register kernels: with more, neither code nor queries fit the first cache. */
-const ROWS = 4;
-
-function registersVariant(name: string, broadcasts: boolean): AttentionVariant {
-  return {
-    name,
-    schedule: "cpu",
-    supports: (_, { features }) => !broadcasts || hasSubgroupsOf(ATTENTION_LANES, features),
-    plan({ lq, headDim, logits }) {
-      const groups = Math.ceil(lq / ATTENTION_LANES);
-      const rows = groups <= ROWS + 1 ? groups : ROWS;
-      return {
-        kernel: attentionRegistersKernel({ headDim, rows, broadcasts, logits }),
-        rows: ATTENTION_LANES * rows,
-      };
-    },
-  };
-}
-
-/** Names of the variants. */
-export const ATTENTION_VARIANTS: readonly string[] = VARIANTS.map(({ name }) => name);
 
 /**
  * y = softmax(scale * q · kᵀ + bias) · v per head, in f32; the scores are never stored.
@@ -112,7 +36,7 @@ export const ATTENTION_VARIANTS: readonly string[] = VARIANTS.map(({ name }) => 
  * @throws {RangeError} when the shapes do not fit together
  */
 export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions = {}): Tensor {
-  const { causal = false, bias, mask, keyLengths, lastKeyBias } = options;
+  const { causal = false, bias, keyLengths, lastKeyBias } = options;
   const label = `Cannot attend with q ${q}, k ${k}, v ${v}`;
   if (q.rank !== 4 || k.rank !== 4 || k.shape.join() !== v.shape.join()) {
     throw new RangeError(`${label}: it needs [B, Lq, H, D] and twice [B, Lk, Hkv, D]`);
@@ -130,8 +54,8 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOpt
       throw new RangeError(`${label}: ${tensor} must be f32, f16 or bf16`);
     }
   }
-  for (const tensor of [mask, keyLengths]) {
-    if (tensor && tensor.dtype !== "u32") throw new RangeError(`${label}: ${tensor} must be u32`);
+  if (keyLengths && keyLengths.dtype !== "u32") {
+    throw new RangeError(`${label}: ${keyLengths} must be u32`);
   }
   for (const tensor of [keyLengths, lastKeyBias]) {
     if (tensor && tensor.size !== batch) {
@@ -142,20 +66,24 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOpt
   if (bias && biasSteps![2] === 0 && lq > 1) {
     throw new RangeError(`${label}: bias ${bias} must have ${lq} rows`);
   }
-  const maskSteps = mask && logitStrides(label, mask, [batch, heads, lq, lk]);
   const { graph } = q;
   const y = graph.tensor(options.name ?? "attention", q.shape);
   const logits = {
-    causal,
-    bias: bias !== undefined,
-    mask: mask !== undefined,
-    keyLengths: keyLengths !== undefined,
-    lastKeyBias: lastKeyBias !== undefined,
+    CAUSAL: causal,
+    BIAS: bias !== undefined,
+    KEY_LENGTHS: keyLengths !== undefined,
+    LAST_KEY_BIAS: lastKeyBias !== undefined,
   };
   const problem = { lq, headDim, logits };
   const problemClass = attentionClass({ queries: lq, keys: lk, headDim });
-  const { kernel, rows } = chooseVariant("attention", VARIANTS, problem, graph.target, problemClass)
-    .plan(problem, graph.target);
+  const variant = chooseVariant(
+    "attention",
+    ATTENTION_VARIANTS,
+    problem,
+    graph.target,
+    problemClass,
+  );
+  const { kernel, rows } = variant.plan(problem, graph.target);
   graph.dispatch({
     kernel,
     buffers: {
@@ -163,7 +91,6 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOpt
       k,
       v,
       ...(bias && { bias }),
-      ...(mask && { mask }),
       ...(keyLengths && { key_lengths: keyLengths }),
       ...(lastKeyBias && { last_key_bias: lastKeyBias }),
       y,
@@ -175,8 +102,6 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOpt
       kv_heads: kvHeads,
       scale: (options.scale ?? 1 / Math.sqrt(headDim)) * Math.LOG2E,
       ...(biasSteps && { bias_batch: biasSteps[0], bias_head: biasSteps[1] }),
-      ...(maskSteps &&
-        { mask_batch: maskSteps[0], mask_head: maskSteps[1], mask_row: maskSteps[2] }),
     },
     workgroups: [Math.ceil(lq / rows), heads, batch],
     flops: 4 * batch * heads * lq * lk * headDim,

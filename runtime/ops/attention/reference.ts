@@ -11,7 +11,7 @@ export function attentionReference(
   arrays: Readonly<Record<string, NdArray>>,
   options: AttentionReferenceOptions = {},
 ): NdArray {
-  const { q, k, v, bias, mask, keyLengths, lastKeyBias } = arrays;
+  const { q, k, v, bias, keyLengths, lastKeyBias } = arrays;
   const [batch, lq, heads, headDim] = q!.shape as [number, number, number, number];
   const [, lk, kvHeads] = k!.shape as [number, number, number];
   const scale = options.scale ?? 1 / Math.sqrt(headDim);
@@ -25,8 +25,7 @@ export function attentionReference(
         const row = (j: number) => ((b * lk + j) * kvHeads + kvHead) * headDim;
         const logits: number[] = [];
         for (let j = 0; j < length; j++) {
-          const isHidden = (options.causal && j > i + lk - lq) ||
-            (mask && broadcastValue(mask, b, h, i, j) === 0);
+          const isHidden = options.causal && j > i + lk - lq;
           let dot = 0;
           for (let d = 0; d < headDim; d++) dot += q!.data[at + d]! * k!.data[row(j) + d]!;
           const last = j === length - 1 ? (lastKeyBias?.data[b] ?? 0) : 0;

@@ -1,7 +1,10 @@
 import type { Tensor } from "../../graph.ts";
 import type { Resident } from "../../resident.ts";
 import { sameShape } from "../../shape.ts";
-import { combineKernel } from "../../shaders/combine.ts";
+import combineSource from "../../shaders/combine/combine.wgsl" with { type: "text" };
+import { KernelFile } from "../../shaders/kernel_file.ts";
+
+const COMBINE = new KernelFile("combine/combine", combineSource);
 
 /**
  * Linear combination y = Σ coefficients[first + k] · tensors[k], with coefficients that may change between runs.
@@ -51,9 +54,9 @@ function dispatchCombine(
   const own = tensors.findIndex(({ memory }) => memory === y.memory);
   const words = Math.ceil(y.size / 4);
   head.graph.dispatch({
-    kernel: combineKernel(tensors.length, own === -1 ? undefined : own),
+    kernel: COMBINE.kernel({ COUNT: tensors.length, ...(own !== -1 && { OWN: own }) }),
     buffers: {
-      ...Object.fromEntries(tensors.map((tensor, k) => [`x${k}`, tensor])),
+      ...Object.fromEntries(tensors.map((tensor, k) => [`x_${k}`, tensor])),
       c: coefficients,
       y,
     },

@@ -1,5 +1,5 @@
 import type { DType } from "../../dtype.ts";
-import type { Activation } from "../../shaders/activations.ts";
+import type { Activation } from "../activations.ts";
 import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
 import { type NdArray, ndarray, randomNormal } from "../ndarray.ts";
 import { causalConv3d } from "./causal_conv3d.ts";
@@ -167,7 +167,7 @@ export const CONV2D_SUITE: OpSuite = {
       kernel: [3, 3],
       padding: SAME,
       residual: true,
-      activation: "relu",
+      activation: "gelu_tanh",
     }),
     convCase({
       x: [2, 5, 7, 8],

@@ -1,5 +1,5 @@
 import type { Tensor } from "../../graph.ts";
-import type { Activation } from "../../shaders/activations.ts";
+import type { Activation } from "../activations.ts";
 import { convolution } from "./convolution.ts";
 
 /** Optional parts of an image convolution. */

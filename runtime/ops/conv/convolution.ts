@@ -1,7 +1,7 @@
 import { isFloat } from "../../dtype.ts";
 import type { Tensor } from "../../graph.ts";
 import { formatShape, sameShape } from "../../shape.ts";
-import type { Activation } from "../../shaders/activations.ts";
+import type { Activation } from "../activations.ts";
 import { concat } from "../layout/mod.ts";
 import { linear } from "../linear/mod.ts";
 import { mayRoundToHalf } from "../matrix_unit.ts";
@@ -99,12 +99,12 @@ export function convolution(request: ConvRequest): Tensor {
   const accessWidth = inChannels % 4 === 0 ? 4 : 1;
   const { kernel, workgroups } = variant.plan(
     {
-      width: accessWidth,
-      outWidth: channels % 4 === 0 ? 4 : 1,
-      hasCache: ownCache !== undefined,
-      hasBias: bias !== undefined,
-      hasResidual: residual !== undefined,
-      activation,
+      WIDTH: accessWidth,
+      OUT_WIDTH: channels % 4 === 0 ? 4 : 1,
+      ...(ownCache && { CACHE: true }),
+      BIAS: bias !== undefined,
+      RESIDUAL: residual !== undefined,
+      ACTIVATION: activation,
     },
     problem,
     graph.target,

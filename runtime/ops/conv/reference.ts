@@ -1,4 +1,4 @@
-import { type Activation, activationReference } from "../../shaders/activations.ts";
+import { type Activation, activationReference } from "../activations.ts";
 import { type NdArray, ndarray } from "../ndarray.ts";
 
 /** Sizes and operands of a reference convolution. */

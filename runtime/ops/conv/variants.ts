@@ -1,13 +1,22 @@
 import { roundUp } from "../../shape.ts";
 import type { Kernel } from "../../shaders/assemble.ts";
-import type { ConvFeatures } from "../../shaders/conv_common.ts";
-import { CONV_LANES, convRegistersKernel } from "../../shaders/conv_registers.ts";
-import { convTilesKernel, convTilesMemory } from "../../shaders/conv_tiles.ts";
-import { convWinogradKernel } from "../../shaders/conv_winograd.ts";
-import { convMatrixBytes, convMatrixKernel } from "../../shaders/conv_matrix.ts";
+import matrixSource from "../../shaders/conv/matrix.wgsl" with { type: "text" };
+import registersSource from "../../shaders/conv/registers.wgsl" with { type: "text" };
+import tilesSource from "../../shaders/conv/tiles.wgsl" with { type: "text" };
+import winogradSource from "../../shaders/conv/winograd.wgsl" with { type: "text" };
+import type { ParamValues } from "../../shaders/expand.ts";
+import { KernelFile } from "../../shaders/kernel_file.ts";
 import type { Target } from "../../target.ts";
-import { matrixUnitOf } from "../matrix_unit.ts";
+import { matrixTileBytes, type MatrixUnit, matrixUnitOf, tileParams } from "../matrix_unit.ts";
 import { hasSubgroupsOf, type Variant } from "../variants.ts";
+
+const MATRIX_FILE = new KernelFile("conv/matrix", matrixSource);
+const REGISTERS_FILE = new KernelFile("conv/registers", registersSource);
+const TILES_FILE = new KernelFile("conv/tiles", tilesSource);
+const WINOGRAD_FILE = new KernelFile("conv/winograd", winogradSource);
+
+/** Invocations per workgroup of the register kernels, and of a subgroup where one broadcasts to the others. */
+const LANES = 8;
 
 /** What the choice of tiles depends on. */
 export interface ConvProblem {
@@ -28,9 +37,13 @@ export interface ConvProblem {
 export interface ConvVariant extends Variant<ConvProblem> {
   /** Whether frames before the first may come in a tensor of their own; else they are joined to the input before. */
   readonly takesCache: boolean;
-  /** The kernel, and how many of its workgroups a frame and the channels take. */
+  /**
+   * The kernel, and how many of its workgroups a frame and the channels take.
+   *
+   * @param features parameters of `shaders/conv/problem.wgsl`; CACHE only where `takesCache`
+   */
   plan(
-    features: ConvFeatures,
+    features: ParamValues,
     problem: ConvProblem,
     target: Target,
   ): { kernel: Kernel; workgroups: [frame: number, channels: number] };
@@ -42,6 +55,12 @@ export interface ConvVariant extends Variant<ConvProblem> {
  */
 const WIDE_TILE = { pixelThreads: 8, pixels: 8, channelThreads: 8, channels: 8 };
 const NARROW_TILE = { pixelThreads: 16, pixels: 8, channelThreads: 4, channels: 4 };
+
+/** Bytes of workgroup memory of `tiles`: both tiles, and where the pixels' first taps are. */
+function tilesBytes(shape: typeof WIDE_TILE): number {
+  const pixels = shape.pixelThreads * shape.pixels;
+  return 16 * 4 * (pixels + shape.channelThreads * shape.channels + 2) + 8 * pixels;
+}
 
 /** Channels per invocation of `broadcast`: a fifth faster than 16, as long to compile as `registers`. */
 const MAX_BROADCAST_CHANNELS = 32;
@@ -63,13 +82,18 @@ function registersVariant(
     schedule: "cpu",
     // A second source of frames doubles the loads in the innermost loop and the time to compile it.
     takesCache: false,
-    supports: (_problem, { features }) => !broadcasts || hasSubgroupsOf(CONV_LANES, features),
+    supports: (_problem, { features }) => !broadcasts || hasSubgroupsOf(LANES, features),
     plan(features, problem) {
       const { pixels, channels } = tileOf(problem);
       return {
-        kernel: convRegistersKernel({ ...features, pixels, channels, broadcasts }),
+        kernel: REGISTERS_FILE.kernel({
+          ...features,
+          PIXELS: pixels,
+          CHANNELS: channels,
+          BROADCASTS: broadcasts,
+        }),
         workgroups: [
-          Math.ceil(problem.height * problem.width / (CONV_LANES * pixels)),
+          Math.ceil(problem.height * problem.width / (LANES * pixels)),
           Math.ceil(problem.channels / channels),
         ],
       };
@@ -79,7 +103,7 @@ function registersVariant(
 
 // Wider tiles are a tenth faster and take three times as long to compile.
 const REGISTERS = registersVariant("registers", false, ({ channels, height, width }) => ({
-  pixels: height * width <= 2 * CONV_LANES ? 2 : 8,
+  pixels: height * width <= 2 * LANES ? 2 : 8,
   channels: channels <= 4 ? 4 : 8,
 }));
 
@@ -100,18 +124,23 @@ const WINOGRAD: ConvVariant = {
   schedule: "cpu",
   takesCache: false,
   supports: ({ kernelWidth, stride }, { features }) =>
-    kernelWidth === 3 && stride === 1 && hasSubgroupsOf(CONV_LANES, features),
+    kernelWidth === 3 && stride === 1 && hasSubgroupsOf(LANES, features),
   plan(features, problem) {
     const tiles = Math.ceil(problem.channels / WINOGRAD_CHANNELS);
     const channels = roundUp(problem.channels / tiles, 4);
     const pairs = problem.width <= 4 || problem.inChannels % CLASHING_CHANNELS === 0 ? 2 : 4;
     const runs = Math.ceil(problem.width / (2 * pairs)) * problem.height;
     return {
-      kernel: convWinogradKernel({ ...features, pairs, channels }),
-      workgroups: [Math.ceil(runs / CONV_LANES), Math.ceil(problem.channels / channels)],
+      kernel: WINOGRAD_FILE.kernel({ ...features, PAIRS: pairs, CHANNELS: channels }),
+      workgroups: [Math.ceil(runs / LANES), Math.ceil(problem.channels / channels)],
     };
   },
 };
+
+/** Bytes of workgroup memory of `matrix64` and `matrix32`: tiles, sums, and where the pixels' first taps are. */
+function matrixBytes(unit: MatrixUnit, side: number): number {
+  return matrixTileBytes({ unit, rows: side, columns: side }, "nk") + 8 * side;
+}
 
 // Of real cards remain to be measured: both tiles against each other and against `tiles`, for few channels above all.
 function matrixVariant(name: string, side: 32 | 64): ConvVariant {
@@ -124,13 +153,12 @@ function matrixVariant(name: string, side: 32 | 64): ConvVariant {
       // Where a smaller tile holds the result, most of this one would be idle.
       const fits = side === 32 || (channels > side / 2 && height * width > side / 2);
       return mayRound && fits && unit !== undefined &&
-        convMatrixBytes({ unit, rows: side, columns: side }) <=
-          target.limits.maxWorkgroupMemoryBytes;
+        matrixBytes(unit, side) <= target.limits.maxWorkgroupMemoryBytes;
     },
     plan(features, { channels, height, width }, target) {
       const tile = { unit: matrixUnitOf(target)!, rows: side, columns: side };
       return {
-        kernel: convMatrixKernel({ ...features, tile }),
+        kernel: MATRIX_FILE.kernel({ ...features, ...tileParams(tile) }),
         workgroups: [Math.ceil(height * width / side), Math.ceil(channels / side)],
       };
     },
@@ -150,11 +178,17 @@ export const CONV_VARIANTS: readonly ConvVariant[] = [
     takesCache: true,
     supports: (_problem, { limits }) =>
       limits.maxWorkgroupInvocations >= 64 &&
-      limits.maxWorkgroupMemoryBytes >= convTilesMemory(NARROW_TILE),
+      limits.maxWorkgroupMemoryBytes >= tilesBytes(NARROW_TILE),
     plan(features, { channels, height, width }) {
       const shape = channels <= 16 ? NARROW_TILE : WIDE_TILE;
       return {
-        kernel: convTilesKernel({ ...features, ...shape }),
+        kernel: TILES_FILE.kernel({
+          ...features,
+          PIXEL_THREADS: shape.pixelThreads,
+          PIXELS: shape.pixels,
+          CHANNEL_THREADS: shape.channelThreads,
+          CHANNELS: shape.channels,
+        }),
         workgroups: [
           Math.ceil(height * width / (shape.pixelThreads * shape.pixels)),
           Math.ceil(channels / (shape.channelThreads * shape.channels)),

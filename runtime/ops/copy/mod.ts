@@ -1,7 +1,12 @@
 import type { Tensor } from "../../graph.ts";
 import type { Resident } from "../../resident.ts";
+import type { Kernel } from "../../shaders/assemble.ts";
 import { formatShape } from "../../shape.ts";
-import { COPY_KERNEL } from "../../shaders/copy.ts";
+import copySource from "../../shaders/copy/copy.wgsl" with { type: "text" };
+import { KernelFile } from "../../shaders/kernel_file.ts";
+
+/** y = x, four elements per invocation. */
+export const COPY_KERNEL: Kernel = new KernelFile("copy/copy", copySource).kernel();
 
 /**
  * Writes a tensor's elements to a tensor that outlives the program: how results leave it and how state is kept

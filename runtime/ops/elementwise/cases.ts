@@ -1,6 +1,6 @@
 import type { OpSuite } from "../conformance.ts";
 import type { DType } from "../../dtype.ts";
-import { activationReference } from "../../shaders/activations.ts";
+import { activationReference, ACTIVATIONS } from "../activations.ts";
 import { randomNormal } from "../ndarray.ts";
 import { elementwise } from "./mod.ts";
 import { elementwiseReference } from "./reference.ts";
@@ -38,7 +38,7 @@ export const ELEMENTWISE_SUITE: OpSuite = {
     modulateCase([4, 6], [4, 1], [6]),
     modulateCase([16, 32], [32], [16, 1], "f16"),
     modulateCase([5, 7], [7], [1], "bf16"),
-    ...(["relu", "silu", "gelu", "gelu_tanh", "quick_gelu", "tanh"] as const).map((activation) => ({
+    ...ACTIVATIONS.map((activation) => ({
       name: `act_${activation}, values from -120 to 120`,
       inputs: {
         a: {

@@ -6,7 +6,11 @@
  */
 import type { Tensor } from "../../graph.ts";
 import { broadcastShapes, stridesOf } from "../../shape.ts";
-import { elementwiseKernel } from "../../shaders/elementwise.ts";
+import elementwiseSource from "../../shaders/elementwise/elementwise.wgsl" with { type: "text" };
+import { KernelFile } from "../../shaders/kernel_file.ts";
+import { ACTIVATIONS } from "../activations.ts";
+
+const ELEMENTWISE = new KernelFile("elementwise/elementwise", elementwiseSource);
 
 /** Optional parts of an elementwise computation. */
 export interface ElementwiseOptions {
@@ -43,23 +47,23 @@ export function elementwise(
     );
   const width = isVectored ? 4 : 1;
   const { scalars = {} } = options;
-  const kernel = elementwiseKernel({
-    expression,
-    inputs: entries.map(([name], i) => ({
-      name,
-      along: innerStrides[i] === 0 ? "splat" : "inner",
-    })),
-    scalars: Object.keys(scalars),
-    rank: merged.shape.length,
-    width,
+  const isSplat = (i: number) => isVectored && innerStrides[i] === 0;
+  const kernel = ELEMENTWISE.kernel({
+    EXPRESSION: expression,
+    ACTIVATIONS: ACTIVATIONS.filter((name) => expression.includes(`act_${name}(`)),
+    INPUTS: Object.keys(inputs),
+    SPLATS: Object.keys(inputs).filter((_, i) => isSplat(i)),
+    SCALARS: Object.keys(scalars),
+    RANK: merged.shape.length,
+    WIDTH: width,
   });
   const { graph } = first;
   const result = graph.tensor(options.name ?? "elementwise", shape);
   const count = result.size / width;
   const params: Record<string, number> = { count, ...scalars };
-  merged.shape.forEach((size, axis) => params[`size${axis}`] = size);
+  merged.shape.forEach((size, axis) => params[`size_${axis}`] = size);
   entries.forEach(([name], i) =>
-    merged.strides[i]!.forEach((stride, axis) => params[`${name}_stride${axis}`] = stride)
+    merged.strides[i]!.forEach((stride, axis) => params[`${name}_stride_${axis}`] = stride)
   );
   graph.dispatch({
     kernel,

@@ -2,7 +2,10 @@ import type { Tensor } from "../../graph.ts";
 import { isFloat } from "../../dtype.ts";
 import { isWeightFormat } from "../../quantization/formats.ts";
 import { formatShape, sameShape } from "../../shape.ts";
-import { gatherKernel } from "../../shaders/gather.ts";
+import gatherSource from "../../shaders/gather/gather.wgsl" with { type: "text" };
+import { KernelFile } from "../../shaders/kernel_file.ts";
+
+const GATHER = new KernelFile("gather/gather", gatherSource);
 
 /** Optional parts of a gather. */
 export interface GatherOptions {
@@ -44,7 +47,7 @@ export function gather(table: Tensor, indices: Tensor, options: GatherOptions = 
   }
   const y = table.graph.tensor(options.name ?? "gather", shape);
   table.graph.dispatch({
-    kernel: gatherKernel(width, addend !== undefined),
+    kernel: GATHER.kernel({ WIDTH: width, ADDEND: addend !== undefined }),
     buffers: { table, indices, ...(addend && { addend }), y },
     params: { count, words, rows },
     workgroups: [Math.ceil(count / 64), 1, 1],

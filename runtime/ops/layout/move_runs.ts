@@ -2,7 +2,10 @@ import type { DType } from "../../dtype.ts";
 import { isFloat } from "../../dtype.ts";
 import { isWeightFormat } from "../../quantization/formats.ts";
 import type { Tensor } from "../../graph.ts";
-import { moveRunsKernel } from "../../shaders/move.ts";
+import { KernelFile } from "../../shaders/kernel_file.ts";
+import moveRunsSource from "../../shaders/layout/move_runs.wgsl" with { type: "text" };
+
+const MOVE_RUNS = new KernelFile("layout/move_runs", moveRunsSource);
 
 /** Equally long runs of elements, at equal distances in `x` and in `y`; all in elements. */
 export interface Runs {
@@ -19,7 +22,7 @@ export function moveRuns(x: Tensor, y: Tensor, runs: Runs): void {
   const { count, run, xStride, xStart, yStride, yStart } = runs;
   const width = [run, xStride, xStart, yStride, yStart].every((size) => size % 4 === 0) ? 4 : 1;
   x.graph.dispatch({
-    kernel: moveRunsKernel(width),
+    kernel: MOVE_RUNS.kernel({ WIDTH: width }),
     buffers: { x, y },
     params: {
       count: count * run / width,

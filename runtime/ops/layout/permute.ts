@@ -1,7 +1,10 @@
 import type { Tensor } from "../../graph.ts";
 import { stridesOf } from "../../shape.ts";
-import { permuteKernel } from "../../shaders/move.ts";
+import { KernelFile } from "../../shaders/kernel_file.ts";
+import permuteSource from "../../shaders/layout/permute.wgsl" with { type: "text" };
 import { movedDType } from "./move_runs.ts";
+
+const PERMUTE = new KernelFile("layout/permute", permuteSource);
 
 /**
  * Reorders dimensions: dimension i of the result is dimension `axes[i]` of `x`. Patches and pixel shuffles
@@ -38,12 +41,12 @@ export function permute(
   const params: Record<string, number> = { count: x.size / width };
   sizes.forEach((size, axis) => {
     const isInner = axis === rank - 1;
-    params[`stride${axis}`] = isInner ? merged.strides[axis]! : merged.strides[axis]! / width;
-    if (axis > 0) params[`size${axis}`] = isInner ? size / width : size;
+    params[`stride_${axis}`] = isInner ? merged.strides[axis]! : merged.strides[axis]! / width;
+    if (axis > 0) params[`size_${axis}`] = isInner ? size / width : size;
   });
   const y = x.graph.tensor(options.name ?? "permute", shape, dtype);
   x.graph.dispatch({
-    kernel: permuteKernel(rank, width),
+    kernel: PERMUTE.kernel({ RANK: rank, WIDTH: width }),
     buffers: { x, y },
     params,
     workgroups: [Math.ceil(x.size / width / 64), 1, 1],

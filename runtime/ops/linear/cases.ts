@@ -1,8 +1,8 @@
 import type { DType } from "../../dtype.ts";
 import type { WeightFormat } from "../../quantization/block_format.ts";
-import type { Activation } from "../../shaders/activations.ts";
+import type { Activation } from "../activations.ts";
 import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
-import { GEMM_VARIANTS } from "../gemm.ts";
+import { GEMM_VARIANTS } from "../gemm/mod.ts";
 import { type NdArray, ndarray, randomNormal } from "../ndarray.ts";
 import { sampleWeight } from "../sample_blocks.ts";
 import { layerNormReference } from "../norm/reference.ts";
@@ -205,7 +205,7 @@ export const LINEAR_SUITE: OpSuite = {
     linearCase({ x: [5, 64], n: 32 }),
     linearCase({ x: [2, 8, 32], n: 96, bias: true, gate: [2, 1, 96], residual: true }),
     linearCase({ x: [2, 9, 32], n: 96, gate: [2, 9, 96] }),
-    linearCase({ x: [3, 5, 7, 12], n: 20, gate: [3, 1, 1, 20], activation: "relu" }),
+    linearCase({ x: [3, 5, 7, 12], n: 20, gate: [3, 1, 1, 20], activation: "quick_gelu" }),
     linearCase({ x: [17, 60], n: 33, dtype: "f16", bias: true, activation: "silu" }),
     linearCase({ x: [17, 61], n: 34, dtype: "bf16", bias: true, activation: "gelu" }),
     linearCase({ x: [16, 63], n: 64, xDtype: "f16", dtype: "f16", residual: true }),

@@ -21,7 +21,7 @@ Deno.test("linear() rounds x to int8 only where the target allows it, and blocks
         linear(x, w);
         assert.deepEqual(
           graph.dispatches.map(({ kernel }) => kernel.name),
-          ["quantize rows", "gemm int8"],
+          ["gemm/quantize_rows", "gemm/int8"],
         );
       } else {
         assert.throws(() => linear(x, w), /this variant does not take the problem/);

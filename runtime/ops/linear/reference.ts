@@ -1,4 +1,4 @@
-import { type Activation, activationReference } from "../../shaders/activations.ts";
+import { type Activation, activationReference } from "../activations.ts";
 import { type NdArray, ndarray } from "../ndarray.ts";
 
 /** y = residual + gate * activation(x · wᵀ + low rank + bias) in double precision; shapes as the op takes them. */

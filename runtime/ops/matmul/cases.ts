@@ -1,6 +1,6 @@
 import type { DType } from "../../dtype.ts";
 import type { OpCase, OpSuite } from "../conformance.ts";
-import { GEMM_VARIANTS } from "../gemm.ts";
+import { GEMM_VARIANTS } from "../gemm/mod.ts";
 import { randomNormal } from "../ndarray.ts";
 import { matmul, type MatmulOptions } from "./mod.ts";
 import { matmulReference } from "./reference.ts";

@@ -1,7 +1,8 @@
 import { isFloat } from "../../dtype.ts";
 import type { Tensor } from "../../graph.ts";
 import { broadcastShapes } from "../../shape.ts";
-import { dispatchGemm, type GemmBatch } from "../gemm.ts";
+import { dispatchGemm } from "../gemm/mod.ts";
+import type { GemmBatch } from "../gemm/problem.ts";
 import { mayRoundToHalf } from "../matrix_unit.ts";
 
 /** Optional parts of a matrix product. */

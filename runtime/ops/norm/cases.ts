@@ -1,5 +1,5 @@
 import type { DType } from "../../dtype.ts";
-import type { Activation } from "../../shaders/activations.ts";
+import type { Activation } from "../activations.ts";
 import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
 import { type NdArray, randomNormal } from "../ndarray.ts";
 import { ropeReference } from "../rope/reference.ts";

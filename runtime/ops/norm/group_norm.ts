@@ -1,14 +1,17 @@
 import type { Tensor } from "../../graph.ts";
 import { formatShape, sameShape } from "../../shape.ts";
-import type { Activation } from "../../shaders/activations.ts";
-import {
-  groupNormApplyKernel,
-  groupNormCombineKernel,
-  groupNormPartialKernel,
-} from "../../shaders/group_norm.ts";
+import { KernelFile } from "../../shaders/kernel_file.ts";
+import applySource from "../../shaders/norm/group_apply.wgsl" with { type: "text" };
+import combineSource from "../../shaders/norm/group_combine.wgsl" with { type: "text" };
+import partialSource from "../../shaders/norm/group_partial.wgsl" with { type: "text" };
 import type { Target } from "../../target.ts";
+import type { Activation } from "../activations.ts";
 import { groupClass } from "../problem_class.ts";
 import { chooseVariant, type Variant } from "../variants.ts";
+
+const PARTIAL = new KernelFile("norm/group_partial", partialSource);
+const COMBINE = new KernelFile("norm/group_combine", combineSource);
+const APPLY = new KernelFile("norm/group_apply", applySource);
 
 /** Parts of a group normalisation. */
 export interface GroupNormOptions {
@@ -96,7 +99,7 @@ export function groupNorm(x: Tensor, options: GroupNormOptions): Tensor {
   const partial = graph.tensor("groupNorm partial", [batch, chunks, 2, channels]);
   const count = batch * chunks * words;
   graph.dispatch({
-    kernel: groupNormPartialKernel(width),
+    kernel: PARTIAL.kernel({ WIDTH: width }),
     buffers: { x, partial },
     params: { count, words, positions, chunks, chunk_rows },
     workgroups: [Math.ceil(count / 64), 1, 1],
@@ -104,10 +107,10 @@ export function groupNorm(x: Tensor, options: GroupNormOptions): Tensor {
   });
   const affine = graph.tensor("groupNorm affine", [batch, 3, channels]);
   graph.dispatch({
-    kernel: groupNormCombineKernel({
-      hasWeight: weight !== undefined,
-      hasBias: bias !== undefined,
-      lanes: variant.lanes,
+    kernel: COMBINE.kernel({
+      LANES: variant.lanes,
+      WEIGHT: weight !== undefined,
+      BIAS: bias !== undefined,
     }),
     buffers: { x, partial, affine, ...(weight && { weight }), ...(bias && { bias }) },
     params: { groups, channels, positions, chunks, chunk_rows, eps },
@@ -116,7 +119,7 @@ export function groupNorm(x: Tensor, options: GroupNormOptions): Tensor {
   });
   const y = graph.tensor(options.name ?? "groupNorm", x.shape);
   graph.dispatch({
-    kernel: groupNormApplyKernel(width, activation),
+    kernel: APPLY.kernel({ WIDTH: width, ACTIVATION: activation }),
     buffers: { x, affine, y },
     params: { count: x.size / width, words, positions },
     workgroups: [Math.ceil(x.size / width / 64), 1, 1],

@@ -1,5 +1,5 @@
 import type { Tensor } from "../../graph.ts";
-import type { Activation } from "../../shaders/activations.ts";
+import type { Activation } from "../activations.ts";
 import { type Rotation, rowNorm } from "./row_norm.ts";
 
 /** Optional parts of a root-mean-square normalisation. */

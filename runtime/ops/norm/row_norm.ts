@@ -1,10 +1,13 @@
 import type { Tensor } from "../../graph.ts";
 import { formatShape, sameShape } from "../../shape.ts";
-import type { Activation } from "../../shaders/activations.ts";
-import { rowNormKernel, type RowNormSpec } from "../../shaders/row_norm.ts";
+import { KernelFile } from "../../shaders/kernel_file.ts";
+import rowSource from "../../shaders/norm/row.wgsl" with { type: "text" };
 import type { Target } from "../../target.ts";
+import type { Activation } from "../activations.ts";
 import { rowClass } from "../problem_class.ts";
 import { chooseVariant, type Variant } from "../variants.ts";
+
+const ROW = new KernelFile("norm/row", rowSource);
 
 /** Cosines and sines by which the pairs of every head turn, each [L, D/2]. */
 export interface Rotation {
@@ -17,7 +20,8 @@ export interface Rotation {
 /** Everything that a normalisation of rows needs; the public ops fill it in. */
 export interface RowNormRequest {
   readonly op: "layerNorm" | "rmsNorm";
-  readonly kind: RowNormSpec["kind"];
+  /** `layer`: by mean and variance; `rms`: by the root of the mean square; `l2`: by the Euclidean length. */
+  readonly kind: "layer" | "rms" | "l2";
   readonly eps: number;
   readonly weight?: Tensor | undefined;
   readonly bias?: Tensor | undefined;
@@ -64,18 +68,18 @@ export function rowNorm(x: Tensor, request: RowNormRequest): Tensor {
   const problemClass = rowClass({ rows: x.size / channels, columns: channels });
   const variant = chooseVariant(op, ROW_NORM_VARIANTS, { channels }, graph.target, problemClass);
   const width = channels % 4 === 0 ? 4 : 1;
-  const { lanes, rows } = variant.layout(channels);
-  const kernel = rowNormKernel({
-    kind,
-    width,
-    lanes,
-    rows,
-    weight: isInParts ? "parts" : weight ? "shared" : "none",
-    hasBias: bias !== undefined,
-    hasScale: scale !== undefined,
-    hasShift: shift !== undefined,
-    activation,
-    isRotary: rotary !== undefined,
+  const layout = variant.layout(channels);
+  const kernel = ROW.kernel({
+    KIND: kind,
+    WIDTH: width,
+    LANES: layout.lanes,
+    ROWS: layout.rows,
+    WEIGHT: isInParts ? "parts" : weight ? "shared" : "none",
+    BIAS: bias !== undefined,
+    SCALE: scale !== undefined,
+    SHIFT: shift !== undefined,
+    ACTIVATION: activation,
+    ROTARY: rotary !== undefined,
   });
   const params: Record<string, number> = {
     row_count: x.size / channels,
@@ -101,7 +105,7 @@ export function rowNorm(x: Tensor, request: RowNormRequest): Tensor {
     kernel,
     buffers,
     params,
-    workgroups: [Math.ceil(x.size / channels / rows), 1, 1],
+    workgroups: [Math.ceil(x.size / channels / layout.rows), 1, 1],
     flops: 8 * x.size,
   });
   return buffers["y"]!;

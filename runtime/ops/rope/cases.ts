@@ -1,8 +1,7 @@
 import type { DType } from "../../dtype.ts";
-import type { RopeStyle } from "../../shaders/rope.ts";
 import type { OpCase, OpSuite } from "../conformance.ts";
 import { randomNormal } from "../ndarray.ts";
-import { rope } from "./mod.ts";
+import { rope, type RopeStyle } from "./mod.ts";
 import { ropeReference } from "./reference.ts";
 
 function ropeCase(

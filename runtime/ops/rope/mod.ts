@@ -1,6 +1,12 @@
 import type { Tensor } from "../../graph.ts";
 import { formatShape, sameShape } from "../../shape.ts";
-import { ropeKernel, type RopeStyle } from "../../shaders/rope.ts";
+import { KernelFile } from "../../shaders/kernel_file.ts";
+import ropeSource from "../../shaders/rope/rope.wgsl" with { type: "text" };
+
+/** Which elements of a head make a pair: neighbours, or element i and element i + D/2. */
+export type RopeStyle = "interleaved" | "half";
+
+const ROPE = new KernelFile("rope/rope", ropeSource);
 
 /** How to rotate. */
 export interface RopeOptions {
@@ -41,7 +47,7 @@ export function rope(x: Tensor, cos: Tensor, sin: Tensor, options: RopeOptions):
   const count = batch * length * heads * per_head;
   const y = x.graph.tensor(options.name ?? "rope", x.shape);
   x.graph.dispatch({
-    kernel: ropeKernel(style, width),
+    kernel: ROPE.kernel({ STYLE: style, WIDTH: width }),
     buffers: { x, cos_table: cos, sin_table: sin, y },
     params: { count, heads, per_head, period: isBatched ? batch * length : length },
     workgroups: [Math.ceil(count / 64), 1, 1],

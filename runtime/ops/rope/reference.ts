@@ -1,4 +1,4 @@
-import type { RopeStyle } from "../../shaders/rope.ts";
+import type { RopeStyle } from "./mod.ts";
 import { type NdArray, ndarray } from "../ndarray.ts";
 
 /** Rotary position embedding in double precision. */

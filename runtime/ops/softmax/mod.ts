@@ -1,7 +1,8 @@
 import { isFloat } from "../../dtype.ts";
 import type { Tensor } from "../../graph.ts";
-import type { Kernel } from "../../shaders/assemble.ts";
-import { softmaxGroupKernel, softmaxRowKernel } from "../../shaders/softmax.ts";
+import { KernelFile } from "../../shaders/kernel_file.ts";
+import groupSource from "../../shaders/softmax/group.wgsl" with { type: "text" };
+import rowSource from "../../shaders/softmax/row.wgsl" with { type: "text" };
 import { rowClass } from "../problem_class.ts";
 import { chooseVariant, type Variant } from "../variants.ts";
 
@@ -14,7 +15,7 @@ export interface SoftmaxOptions {
 }
 
 interface SoftmaxVariant extends Variant<null> {
-  readonly kernel: (isVector: boolean) => Kernel;
+  readonly file: KernelFile;
   readonly rowsPerGroup: number;
 }
 
@@ -23,14 +24,14 @@ const VARIANTS: readonly SoftmaxVariant[] = [
     name: "row",
     schedule: "cpu",
     supports: () => true,
-    kernel: softmaxRowKernel,
+    file: new KernelFile("softmax/row", rowSource),
     rowsPerGroup: 8,
   },
   {
     name: "group",
     schedule: "gpu",
     supports: () => true,
-    kernel: softmaxGroupKernel,
+    file: new KernelFile("softmax/group", groupSource),
     rowsPerGroup: 1,
   },
 ];
@@ -53,7 +54,7 @@ export function softmax(x: Tensor, options: SoftmaxOptions = {}): Tensor {
   const rows = x.size / n;
   const { graph } = x;
   const problemClass = rowClass({ rows, columns: n });
-  const { kernel, rowsPerGroup } = chooseVariant(
+  const { file, rowsPerGroup } = chooseVariant(
     "softmax",
     VARIANTS,
     null,
@@ -62,7 +63,7 @@ export function softmax(x: Tensor, options: SoftmaxOptions = {}): Tensor {
   );
   const y = graph.tensor(options.name ?? "softmax", x.shape);
   graph.dispatch({
-    kernel: kernel(n % 4 === 0),
+    kernel: file.kernel({ VECTOR_N: n % 4 === 0 }),
     buffers: { x, y },
     params: { rows, n, scale: options.scale ?? 1 },
     workgroups: [Math.ceil(rows / rowsPerGroup), 1, 1],

@@ -1,0 +1,95 @@
+/** Matrix products: what `linear` and `matmul` have in common, and the choice of the kernel. */
+import type { Tensor } from "../../graph.ts";
+import { layerNorm, type LayerNormOptions } from "../norm/layer_norm.ts";
+import { linearClass, matmulClass } from "../problem_class.ts";
+import { chooseVariant } from "../variants.ts";
+import { INT8 } from "./int8.ts";
+import { MATRIX_128, MATRIX_32, MATRIX_64 } from "./matrix.ts";
+import { normOperands } from "./norm.ts";
+import type { GemmProblem, GemmVariant } from "./problem.ts";
+import { BROADCAST, BROADCAST_8, REGISTERS, suitsWideTiles } from "./registers.ts";
+import { FEW_ROWS, ROWS, SHARED_32, SHARED_64 } from "./shared.ts";
+
+/** Workgroups of 64 x 64 below which a GPU is better filled by tiles of 32 x 32, and of those by split sums. */
+const FEW_TILES = 64;
+
+/** Names of the variants of `linear` and `matmul` on operands of 16 bits and more; `matmul` has all but `rows`. */
+export const GEMM_VARIANTS: readonly string[] = [
+  BROADCAST,
+  BROADCAST_8,
+  REGISTERS,
+  ROWS,
+  MATRIX_128,
+  MATRIX_64,
+  MATRIX_32,
+  SHARED_64,
+  SHARED_32,
+].map(({ name }) => name);
+
+/**
+ * Dispatches a product with the kernel that suits the target.
+ *
+ * @param norm of the rows of a, before the product: by the kernel itself, or by one before it
+ */
+export function dispatchGemm(
+  op: string,
+  problem: GemmProblem,
+  buffers: Readonly<Record<string, Tensor>> & { readonly y: Tensor },
+  params: Readonly<Record<string, number>>,
+  norm?: LayerNormOptions,
+): void {
+  const { graph } = buffers.y;
+  const { m, n, k, batch, layout } = problem;
+  const sizes = { rows: m, columns: n };
+  const problemClass = op === "linear"
+    ? linearClass({ ...sizes, weight: buffers["b"]!.dtype })
+    : matmulClass({ ...sizes, layout, count: batch?.count ?? 1 });
+  const variant = chooseVariant(op, byPreference(problem), problem, graph.target, problemClass);
+  const own = norm && variant.normalizes?.(problem) ? normOperands(norm, k, buffers) : undefined;
+  const input = norm && !own ? layerNorm(buffers["a"]!, norm) : buffers["a"]!;
+  const a = variant.prepare?.(problem, input) ?? input;
+  const { kernel, workgroups } = variant.plan(
+    own ? { ...problem, norm: own.norm } : problem,
+    graph.target,
+  );
+  graph.dispatch({
+    kernel,
+    buffers: { ...buffers, ...own?.buffers, a },
+    params: {
+      m,
+      n,
+      k,
+      band: workgroups[0],
+      ...(batch
+        ? {
+          batch_inner: batch.inner,
+          a_outer: batch.aOuter,
+          a_inner: batch.aInner,
+          b_outer: batch.bOuter,
+          b_inner: batch.bInner,
+        }
+        : {}),
+      ...(norm && { norm_eps: norm.eps }),
+      ...params,
+    },
+    workgroups,
+    flops: 2 * m * n * (k * (batch?.count ?? 1) + (params["rank"] ?? 0)),
+  });
+}
+
+function byPreference(problem: GemmProblem): readonly GemmVariant[] {
+  const { m, n, batch } = problem;
+  const tiles = (side: number) => Math.ceil(m / side) * Math.ceil(n / side) * (batch?.count ?? 1);
+  const isFew = tiles(64) < FEW_TILES;
+  const shared = isFew ? [SHARED_32, SHARED_64] : [SHARED_64, SHARED_32];
+  // Tiles of 128 x 64 are half as many.
+  const matrix = isFew
+    ? [MATRIX_32, MATRIX_64, MATRIX_128]
+    : tiles(64) < 2 * FEW_TILES
+    ? [MATRIX_64, MATRIX_32, MATRIX_128]
+    : [MATRIX_128, MATRIX_64, MATRIX_32];
+  const tiled = [...matrix, ...shared];
+  const gpu = m <= FEW_ROWS || tiles(32) < FEW_TILES ? [ROWS, ...tiled] : [...tiled, ROWS];
+  const broadcast = suitsWideTiles(problem) ? [BROADCAST_8, BROADCAST] : [BROADCAST, BROADCAST_8];
+  return [...broadcast, REGISTERS, ...gpu, INT8];
+}

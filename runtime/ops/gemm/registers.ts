@@ -1,0 +1,132 @@
+/** Matrix products on software adapters: which tile of registers an invocation computes. */
+import type { WeightFormat } from "../../quantization/block_format.ts";
+import { BLOCK_FORMATS } from "../../quantization/formats.ts";
+import registersSource from "../../shaders/gemm/registers.wgsl" with { type: "text" };
+import type { ParamValues } from "../../shaders/expand.ts";
+import { KernelFile } from "../../shaders/kernel_file.ts";
+import { hasSubgroupsOf } from "../variants.ts";
+import { epilogueParams } from "./epilogue.ts";
+import { sparesNorm } from "./norm.ts";
+import type { GemmProblem, GemmVariant } from "./problem.ts";
+
+const REGISTERS_FILE = new KernelFile("gemm/registers", registersSource);
+
+/** Invocations per workgroup, and of a subgroup where one broadcasts to the others. */
+export const GEMM_LANES = 8;
+/** Rows of a product that are one tile of four columns. */
+const FEW_ROWS = 4;
+/** Rows of a product that one register tile of 8 columns takes. */
+const LOW_ROWS = 16;
+/** Rows of a product from which on wide tiles may win. */
+const WIDE_ROWS = 128;
+
+/** Tile of one invocation in the register kernels. */
+interface RegisterTile {
+  readonly rows: number;
+  readonly columns: number;
+}
+
+function registersVariant(
+  name: string,
+  broadcasts: boolean,
+  tileOf: (problem: GemmProblem) => RegisterTile,
+  leastRows = 1,
+): GemmVariant & { tileOf(problem: GemmProblem): RegisterTile } {
+  return {
+    name,
+    schedule: "cpu",
+    tileOf,
+    supports: ({ m }, { features }) =>
+      m >= leastRows && (!broadcasts || hasSubgroupsOf(GEMM_LANES, features)),
+    normalizes: (problem) => broadcasts && sparesNorm(problem, tileOf(problem)),
+    plan(problem) {
+      const { m, n, k, layout, epilogue, batch, format, norm } = problem;
+      const { rows, columns } = tileOf(problem);
+      return {
+        kernel: REGISTERS_FILE.kernel({
+          LAYOUT: layout,
+          ROWS: rows,
+          COLUMNS: columns,
+          VECTOR_K: k % 4 === 0,
+          VECTOR_N: n % 4 === 0,
+          BATCHED: batch !== undefined,
+          BROADCASTS: broadcasts,
+          ...(format && scaleParams(format)),
+          ...norm,
+          ...epilogueParams(epilogue),
+        }),
+        workgroups: batch
+          ? [Math.ceil(n / (GEMM_LANES * columns)), Math.ceil(m / rows), batch.count]
+          : bandedGrid(problem, rows, GEMM_LANES * columns),
+      };
+    },
+  };
+}
+
+// Larger tiles load less per product, but leave more lanes idle at the edges and take longer to compile.
+export const REGISTERS = registersVariant("registers", false, ({ m, n, k }) => {
+  if (m <= FEW_ROWS) return { rows: m, columns: 4 };
+  if (m <= 8) return { rows: 8, columns: 8 };
+  return m >= 128 && n >= 512 && k >= 256 ? { rows: 16, columns: 16 } : { rows: 16, columns: 8 };
+});
+
+// With broadcasts rows cost an eighth of a load each, so that tiles are tall.
+export const BROADCAST = registersVariant("broadcast", true, (problem) => {
+  const { m } = problem;
+  if (m <= FEW_ROWS) return { rows: m, columns: 4 };
+  if (m <= LOW_ROWS) return { rows: m <= 8 ? 8 : 16, columns: 8 };
+  return bestTile(problem, [64, 48, 32, 24], 4);
+});
+
+// Half as tall and twice as wide: as many products, half as many broadcasts.
+export const BROADCAST_8 = registersVariant(
+  "broadcast8",
+  true,
+  (problem) => bestTile(problem, [32, 24, 16], 8),
+  LOW_ROWS + 1,
+);
+
+/** Elements of b that a band holds: its bytes are as many as a core's own cache has. */
+const BAND_ELEMENTS = 2 ** 18;
+/** Workgroups along a band: fewer would read a too often. */
+const MIN_BAND = 4;
+/** What it costs to broadcast a row of a, and to load a column of b, in products of a row with a column. */
+const ROW_COST = 3;
+const COLUMN_COST = 14;
+
+/** The grid of a register kernel: workgroups along a band of columns, rows, bands; bands are as even as can be. */
+function bandedGrid(
+  { m, n, k }: GemmProblem,
+  rows: number,
+  columns: number,
+): [number, number, number] {
+  const tiles = Math.ceil(n / columns);
+  const bands = Math.ceil(tiles / Math.max(MIN_BAND, Math.floor(BAND_ELEMENTS / (columns * k))));
+  const band = Math.ceil(tiles / bands);
+  return [band, Math.ceil(m / rows), Math.ceil(tiles / band)];
+}
+
+/** The tile of given width that takes the least time; tall ones load less, but the last ones should be full. */
+function bestTile(problem: GemmProblem, heights: readonly number[], columns: number): RegisterTile {
+  return heights.map((rows) => ({ rows, columns }))
+    .reduce((best, tile) => tileCost(problem, tile) < tileCost(problem, best) ? tile : best);
+}
+
+/** Time of all tiles of a broadcasting kernel, in products of a row with a column. */
+function tileCost({ m, n }: GemmProblem, { rows, columns }: RegisterTile): number {
+  const tiles = Math.ceil(m / rows) * Math.ceil(n / (GEMM_LANES * columns));
+  return tiles * (rows * columns + ROW_COST * rows + COLUMN_COST * columns);
+}
+
+/** How far one scale of a quantised b holds. */
+function scaleParams(format: WeightFormat): ParamValues {
+  const { scaleRun } = BLOCK_FORMATS[format];
+  return scaleRun === "row" ? { SCALES: "row" } : { SCALES: "runs", RUN: scaleRun };
+}
+
+/** In layout `kn` every row of b lies in a page of its own: wide tiles go to fewer of them. */
+export function suitsWideTiles(problem: GemmProblem): boolean {
+  if (problem.layout === "nk" || problem.m < WIDE_ROWS) return false;
+  return tileCost(problem, BROADCAST_8.tileOf(problem)) <
+    tileCost(problem, BROADCAST.tileOf(problem));
+}

@@ -1,0 +1,141 @@
+// y = softmax(q · kᵀ) · v for software adapters: online softmax in named registers, no workgroup
+// memory.
+//
+// Workgroup: 8 x 1 x 1, queries of one head, so that all read the same keys at the same time; grid:
+// lq / (8 * ROWS), heads, batch; invocation x has queries x + 8r. A query that sees no key gives
+// zeros.
+
+//#param ROWS: u32 // queries per invocation: software adapters pay for loads of keys and values, not for registers
+//#param BROADCASTS: bool // lanes load one word of a key or value each and broadcast it: needs subgroups of exactly 8
+
+//#include "attention/logits.wgsl"
+//#let LANES = 8
+//#let LOADS = (WORDS + LANES - 1) / LANES // words of a key that an invocation loads
+//#let UNROLLED = HEAD_DIM <= 64 // longer code would not fit the first cache
+//#let BLOCK = UNROLLED ? (HEAD_DIM <= 32 ? 4 : 2) : 8 // keys between two corrections of the sums for a new maximum
+//#workgroup LANES, 1, 1
+
+fn kernel(wg: vec3<u32>, local: vec3<u32>) {
+  let row0 = wg.x * LANES * ROWS;
+  let row = row0 + local.x;
+  //#include "attention/keys.wgsl" LAST_ROW="row0 + LANES * ROWS - 1u"
+  //#for R in 0..ROWS
+  let start_R = q_start + min(row + R * LANES, params.lq - 1u) * q_step;
+  var top_R = HIDDEN;
+  var total_R = 0.0;
+  //#for C in 0..WORDS
+  let q_R_C = q_at(start_R + C) * params.scale;
+  var o_R_C = vec4<f32>();
+  //#endfor
+  //#endfor
+  for (var key0 = 0u; key0 < end; key0 = key0 + BLOCK) {
+    //#if UNROLLED
+    //#for I in 0..BLOCK
+    let key_I = min(key0 + I, end - 1u);
+    let at_I = kv_start + key_I * kv_step;
+    //#include "attention/registers_load.wgsl" X=k, AT=at_I
+    //#for R in 0..ROWS
+    var s_R_I = 0.0;
+    //#endfor
+    //#endfor
+    //#for C in 0..WORDS, I in 0..BLOCK
+    //#include "attention/registers_word.wgsl" X=k, AT=at_I
+    let k_C_I = WORD;
+    //#for P in x y z w, R in 0..ROWS
+    s_R_I = fma(q_R_C.P, k_C_I.P, s_R_I);
+    //#endfor
+    //#endfor
+    //#for R in 0..ROWS, I in 0..BLOCK
+    s_R_I = select(HIDDEN, logit(s_R_I, row + R * LANES, key_I, bias_start, length, last_bias), key0 + I < end);
+    //#endfor
+    //#else
+    // Logits enter the last slot, the first in.
+    //#let LAST = BLOCK - 1
+    let stop = min(key0 + BLOCK, end);
+    //#for R in 0..ROWS, I in 0..BLOCK
+    var s_R_I = HIDDEN;
+    //#endfor
+    for (var key = key0; key < stop; key = key + 1u) {
+      let at = kv_start + key * kv_step;
+      //#for R in 0..ROWS
+      var d_R = vec4<f32>();
+      //#endfor
+      //#include "attention/registers_load.wgsl" X=k, AT=at, I=0
+      //#for C in 0..WORDS
+      //#include "attention/registers_word.wgsl" X=k, AT=at, I=0
+      let k_C = WORD;
+      //#for R in 0..ROWS
+      d_R = fma(q_R_C, k_C, d_R);
+      //#endfor
+      //#endfor
+      //#for R in 0..ROWS
+      //#for I in 1..BLOCK
+      //#let BEFORE = I - 1
+      s_R_BEFORE = s_R_I;
+      //#endfor
+      let sum_R = d_R.x + d_R.y + (d_R.z + d_R.w);
+      s_R_LAST = logit(sum_R, row + R * LANES, key, bias_start, length, last_bias);
+      //#endfor
+    }
+    //#endif
+    //#for R in 0..ROWS
+    var next_R = top_R;
+    //#for I in 0..BLOCK
+    next_R = max(next_R, s_R_I);
+    //#endfor
+    let fade_R = exp2(max(top_R - next_R, -200.0));
+    var weight_R = 0.0;
+    //#for I in 0..BLOCK
+    //#if CAN_HIDE
+    s_R_I = select(0.0, exp2(s_R_I - next_R), s_R_I > HIDDEN_BELOW);
+    //#else
+    s_R_I = exp2(s_R_I - next_R);
+    //#endif
+    weight_R = weight_R + s_R_I;
+    //#endfor
+    total_R = total_R * fade_R + weight_R;
+    top_R = next_R;
+    //#for C in 0..WORDS
+    o_R_C = o_R_C * fade_R;
+    //#endfor
+    //#endfor
+    //#if UNROLLED
+    //#for I in 0..BLOCK
+    //#include "attention/registers_load.wgsl" X=v, AT=at_I
+    //#endfor
+    //#for C in 0..WORDS, I in 0..BLOCK
+    //#include "attention/registers_word.wgsl" X=v, AT=at_I
+    let v_C_I = WORD;
+    //#for R in 0..ROWS
+    o_R_C = fma(vec4<f32>(s_R_I), v_C_I, o_R_C);
+    //#endfor
+    //#endfor
+    //#else
+    // Weights leave from the last slot, the last first.
+    for (var key = stop; key > key0; key = key - 1u) {
+      let at = kv_start + (key - 1u) * kv_step;
+      //#include "attention/registers_load.wgsl" X=v, AT=at, I=0
+      //#for C in 0..WORDS
+      //#include "attention/registers_word.wgsl" X=v, AT=at, I=0
+      let v_C = WORD;
+      //#for R in 0..ROWS
+      o_R_C = fma(vec4<f32>(s_R_LAST), v_C, o_R_C);
+      //#endfor
+      //#endfor
+      //#for R in 0..ROWS, N in 1..BLOCK
+      //#let I = BLOCK - N
+      //#let BEFORE = I - 1
+      s_R_I = s_R_BEFORE;
+      //#endfor
+    }
+    //#endif
+  }
+  //#for R in 0..ROWS
+  if (row + R * LANES < params.lq) {
+    let norm = select(0.0, 1.0 / total_R, total_R > 0.0);
+    //#for C in 0..WORDS
+    y_put(start_R + C, o_R_C * norm);
+    //#endfor
+  }
+  //#endfor
+}

@@ -1,0 +1,99 @@
+// y = act([cache; x] ∗ weight + bias) + residual for GPUs: implicit matrix product of pixels by
+// channels, the sum running over taps and input channels, with tiles of both operands in workgroup
+// memory.
+//
+// Taps on the zero frames before the cache are skipped. Workgroup: CHANNEL_THREADS x PIXEL_THREADS
+// x 1; grid: pixels of a frame / TILE_PIXELS, channels / TILE_CHANNELS, batch * y_frames. Channel 4
+// (g * CHANNEL_THREADS + x) + c of a tile lies in place (4 g + c) * CHANNEL_THREADS + x, and one
+// place is left free after every word, so that neighbouring invocations use different banks.
+// Workgroup memory: 64 * (TILE_PIXELS + TILE_CHANNELS + 2) + 8 * TILE_PIXELS bytes.
+
+//#param PIXEL_THREADS: u32 // invocations of a workgroup along the pixels
+//#param PIXELS: u32 // that each of them computes
+//#param CHANNEL_THREADS: u32 // along the channels
+//#param CHANNELS: u32 // output channels that each of them computes, a multiple of 4
+
+//#let DEPTH = 4 // words of four elements along the sum that lie in workgroup memory at a time
+//#let TILE_PIXELS = PIXEL_THREADS * PIXELS
+//#let TILE_CHANNELS = CHANNEL_THREADS * CHANNELS
+//#let THREADS = PIXEL_THREADS * CHANNEL_THREADS
+//#let STEP = THREADS / DEPTH
+//#let PIXEL_STRIDE = TILE_PIXELS + 1
+//#let CHANNEL_STRIDE = TILE_CHANNELS + 1
+//#let GROUPS = CHANNELS / 4
+//#include "conv/problem.wgsl"
+//#include "conv/taps.wgsl"
+//#workgroup CHANNEL_THREADS, PIXEL_THREADS, 1
+
+var<workgroup> x_tile: array<vec4<f32>, DEPTH * PIXEL_STRIDE>;
+var<workgroup> w_tile: array<vec4<f32>, DEPTH * CHANNEL_STRIDE>;
+var<workgroup> origins: array<vec2<i32>, TILE_PIXELS>;
+
+fn kernel(wg: vec3<u32>, local: vec3<u32>) {
+  let plane = params.y_height * params.y_width;
+  let first = wg.z * plane;
+  let batch = wg.z / params.y_frames;
+  let time = (wg.z % params.y_frames) * params.stride_t;
+  let taps = params.k_height * params.k_width;
+  let row_words = params.k_frames * taps * params.words;
+  let p0 = wg.x * TILE_PIXELS;
+  let n0 = wg.y * TILE_CHANNELS;
+  let id = local.y * CHANNEL_THREADS + local.x;
+  let lane_k = id % DEPTH;
+  let lane_m = id / DEPTH;
+  for (var m = id; m < TILE_PIXELS; m += THREADS) {
+    origins[m] = origin_of(min(p0 + m, plane - 1u));
+  }
+  workgroupBarrier();
+  //#for I in 0..PIXELS, G in 0..GROUPS, C in 0..4
+  var s_I_G_C = 0.0;
+  //#endfor
+  let skipped = max(params.front, time) - time;
+  for (var k0 = skipped * taps * params.words; k0 < row_words; k0 += DEPTH * PER_WORD) {
+    let k = k0 + lane_k * PER_WORD;
+    //#for E in 0..PER_WORD
+    let tap_E = tap_of(k + E, row_words, batch, time);
+    //#endfor
+    for (var m = lane_m; m < TILE_PIXELS; m += STEP) {
+      //#if WIDTH == 4
+      x_tile[lane_k * PIXEL_STRIDE + m] = tap_at(tap_0, origins[m]);
+      //#else
+      let origin = origins[m];
+      x_tile[lane_k * PIXEL_STRIDE + m] =
+        vec4<f32>(tap_at(tap_0, origin), tap_at(tap_1, origin), tap_at(tap_2, origin), tap_at(tap_3, origin));
+      //#endif
+    }
+    for (var m = lane_m; m < TILE_CHANNELS; m += STEP) {
+      let group = m / (4u * CHANNEL_THREADS);
+      let in_group = m % (4u * CHANNEL_THREADS);
+      let place = (group * 4u + m % 4u) * CHANNEL_THREADS + in_group / 4u;
+      let row = min(n0 + m, params.channels - 1u) * row_words;
+      w_tile[lane_k * CHANNEL_STRIDE + place] = weight_four(k, row_words, row);
+    }
+    workgroupBarrier();
+    for (var d = 0u; d < DEPTH; d += 1u) {
+      //#for I in 0..PIXELS
+      let x_I = x_tile[d * PIXEL_STRIDE + I * PIXEL_THREADS + local.y];
+      //#endfor
+      //#for G in 0..GROUPS, C in 0..4
+      let w_G_C = w_tile[d * CHANNEL_STRIDE + (G * 4u + C) * CHANNEL_THREADS + local.x];
+      //#endfor
+      //#for I in 0..PIXELS, G in 0..GROUPS, C in 0..4, P in x y z w
+      s_I_G_C = fma(x_I.P, w_G_C.P, s_I_G_C);
+      //#endfor
+    }
+    workgroupBarrier();
+  }
+  //#for G in 0..GROUPS
+  let channel_G = n0 + (G * CHANNEL_THREADS + local.x) * 4u;
+  let bias_G = biases(channel_G);
+  //#endfor
+  //#for I in 0..PIXELS
+  let pixel_I = p0 + I * PIXEL_THREADS + local.y;
+  if (pixel_I < plane) {
+    //#for G in 0..GROUPS
+    store(first + pixel_I, channel_G, vec4<f32>(s_I_G_0, s_I_G_1, s_I_G_2, s_I_G_3) + bias_G);
+    //#endfor
+  }
+  //#endfor
+}

@@ -1,0 +1,94 @@
+// y = epilogue(a · b) on matrix units. Factors are rounded to f16, sums are f32.
+//
+// a: [batch, m, k], b: [batch, n, k] (nk) or [batch, k, n] (kn), y: [batch, m, n]; epilogue
+// operands only without batches, a low-rank branch only with layout nk. Workgroup: four subgroups;
+// grid: n / TILE_COLUMNS, m / TILE_ROWS, batch. Rows and columns past the end are computed on
+// clamped addresses and not stored. While a subgroup multiplies one tile, its invocations load the
+// next one.
+
+//#param LAYOUT: nk | kn // of b: rows of k, as weights have, or rows of n
+//#param VECTOR_K: bool // k is a multiple of 4
+//#param VECTOR_N: bool // n is a multiple of 4
+//#param BATCHED: bool = false
+//#param QUANTIZED: bool = false // b is a quantised weight; layout nk
+
+//#let A_WIDTH = VECTOR_K ? 4 : 1
+//#let Y_WIDTH = VECTOR_N ? 4 : 1
+//#let B_WIDTH = LAYOUT == nk ? A_WIDTH : Y_WIDTH
+//#buffer read       a A_WIDTH
+//#buffer read       b B_WIDTH
+//#include "gemm/sizes.wgsl"
+//#include "gemm/epilogue.wgsl"
+//#include "matrix/tile.wgsl"
+
+//#include "gemm/row.wgsl" NAME=a, VECTOR=VECTOR_K
+//#include "gemm/slice.wgsl" NAME=a
+//#if LAYOUT == kn
+//#include "gemm/columns.wgsl" ENDS=true
+//#elif !QUANTIZED
+//#include "gemm/row.wgsl" NAME=b, VECTOR=VECTOR_K
+//#include "gemm/slice.wgsl" NAME=b
+//#endif
+//#if LOW_RANK
+//#include "gemm/slice.wgsl" NAME=t, LENGTH=params.rank
+//#include "gemm/slice.wgsl" NAME=up, LENGTH=params.rank
+//#endif
+
+fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
+  let thread = local.x;
+  let n0 = wg.x * TILE_COLUMNS;
+  let m0 = wg.y * TILE_ROWS;
+  let a_start = a_first(wg.z);
+  let b_start = b_first(wg.z);
+  let y_start = wg.z * params.m;
+  //#for I in 0..ROW_UNITS, J in 0..COLUMN_UNITS
+  var s_I_J = RESULT();
+  //#endfor
+  //#let PASSES = LOW_RANK ? 2 : 1
+  //#for PASS in 0..PASSES
+  {
+    //#include "gemm/pass.wgsl"
+    //#for I in 0..A_LOADS
+    var next_a_I = vec4<f32>();
+    //#endfor
+    //#for I in 0..B_LOADS
+    var next_b_I = vec4<f32>();
+    //#endfor
+    //#include "gemm/matrix_fetch.wgsl" FROM="0u"
+    for (var k0 = 0u; k0 < steps; k0 = k0 + DEPTH) {
+      //#for I in 0..A_LOADS
+      tile_a[(thread / DEPTH + I * ROWS_AT_ONCE) * A_STEP + thread % DEPTH] = half4(next_a_I);
+      //#endfor
+      //#for I in 0..B_LOADS
+      //#include "gemm/matrix_place.wgsl"
+      tile_b[ROW * B_STEP + WORD] = half4(next_b_I);
+      //#endfor
+      workgroupBarrier();
+      //#include "gemm/matrix_fetch.wgsl" FROM="(k0 + DEPTH)"
+      //#include "matrix/multiply.wgsl"
+      workgroupBarrier();
+    }
+  }
+  //#endfor
+  //#for I in 0..ROW_UNITS
+  //#for J in 0..COLUMN_UNITS
+  subgroupMatrixStore<row_major>(&tile_sums, subgroup * UNIT_M * SUM_STEP + J * UNIT_N / 4u, s_I_J, SUM_STEP);
+  //#endfor
+  workgroupBarrier();
+  for (var item = thread; item < SUBGROUPS * PART; item = item + THREADS) {
+    let sum = sum_of(item, I * UNIT_M);
+    let row = m0 + sum.row;
+    let column = n0 + sum.column;
+    //#if VECTOR_N
+    if (row < params.m && column < params.n) { finish(y_start + row, column, sum.value); }
+    //#else
+    if (row < params.m) {
+      //#for C in 0..4
+      if (column + C < params.n) { finish(y_start + row, column + C, sum.value[C]); }
+      //#endfor
+    }
+    //#endif
+  }
+  workgroupBarrier();
+  //#endfor
+}

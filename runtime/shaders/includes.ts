@@ -1,0 +1,81 @@
+/** The files that others include, by their path below this folder. */
+import activation from "./shared/activation.wgsl" with { type: "text" };
+import coordinates from "./shared/coordinates.wgsl" with { type: "text" };
+import reduce from "./shared/reduce.wgsl" with { type: "text" };
+import sum from "./shared/sum.wgsl" with { type: "text" };
+import attentionKeys from "./attention/keys.wgsl" with { type: "text" };
+import attentionLogits from "./attention/logits.wgsl" with { type: "text" };
+import attentionMatrixStrip from "./attention/matrix_strip.wgsl" with { type: "text" };
+import attentionMatrixTile from "./attention/matrix_tile.wgsl" with { type: "text" };
+import attentionRegistersLoad from "./attention/registers_load.wgsl" with { type: "text" };
+import attentionRegistersWord from "./attention/registers_word.wgsl" with { type: "text" };
+import attentionSharedQueries from "./attention/shared_queries.wgsl" with { type: "text" };
+import attentionSlice from "./attention/slice.wgsl" with { type: "text" };
+import convMatrixFetch from "./conv/matrix_fetch.wgsl" with { type: "text" };
+import convProblem from "./conv/problem.wgsl" with { type: "text" };
+import convTaps from "./conv/taps.wgsl" with { type: "text" };
+import formatBlocks from "./formats/blocks.wgsl" with { type: "text" };
+import formatF8 from "./formats/f8_e4m3.wgsl" with { type: "text" };
+import formatKScale from "./formats/k_scale.wgsl" with { type: "text" };
+import formatQ40 from "./formats/q4_0.wgsl" with { type: "text" };
+import formatQ4K from "./formats/q4_k.wgsl" with { type: "text" };
+import formatQ50 from "./formats/q5_0.wgsl" with { type: "text" };
+import formatQ5K from "./formats/q5_k.wgsl" with { type: "text" };
+import formatQ6K from "./formats/q6_k.wgsl" with { type: "text" };
+import formatQ80 from "./formats/q8_0.wgsl" with { type: "text" };
+import gemmColumns from "./gemm/columns.wgsl" with { type: "text" };
+import gemmEpilogue from "./gemm/epilogue.wgsl" with { type: "text" };
+import gemmMatrixFetch from "./gemm/matrix_fetch.wgsl" with { type: "text" };
+import gemmMatrixPlace from "./gemm/matrix_place.wgsl" with { type: "text" };
+import gemmPass from "./gemm/pass.wgsl" with { type: "text" };
+import gemmRegistersStep from "./gemm/registers_step.wgsl" with { type: "text" };
+import gemmRow from "./gemm/row.wgsl" with { type: "text" };
+import gemmSizes from "./gemm/sizes.wgsl" with { type: "text" };
+import gemmSlice from "./gemm/slice.wgsl" with { type: "text" };
+import matrixMultiply from "./matrix/multiply.wgsl" with { type: "text" };
+import matrixTile from "./matrix/tile.wgsl" with { type: "text" };
+import matrixUnit from "./matrix/unit.wgsl" with { type: "text" };
+import ropeTurnFours from "./rope/turn_fours.wgsl" with { type: "text" };
+import softmaxRows from "./softmax/rows.wgsl" with { type: "text" };
+
+/** Text by path. */
+export const INCLUDES: Readonly<Record<string, string>> = {
+  "shared/activation.wgsl": activation,
+  "shared/coordinates.wgsl": coordinates,
+  "shared/reduce.wgsl": reduce,
+  "shared/sum.wgsl": sum,
+  "attention/keys.wgsl": attentionKeys,
+  "attention/logits.wgsl": attentionLogits,
+  "attention/matrix_strip.wgsl": attentionMatrixStrip,
+  "attention/matrix_tile.wgsl": attentionMatrixTile,
+  "attention/registers_load.wgsl": attentionRegistersLoad,
+  "attention/registers_word.wgsl": attentionRegistersWord,
+  "attention/shared_queries.wgsl": attentionSharedQueries,
+  "attention/slice.wgsl": attentionSlice,
+  "conv/matrix_fetch.wgsl": convMatrixFetch,
+  "conv/problem.wgsl": convProblem,
+  "conv/taps.wgsl": convTaps,
+  "formats/blocks.wgsl": formatBlocks,
+  "formats/f8_e4m3.wgsl": formatF8,
+  "formats/k_scale.wgsl": formatKScale,
+  "formats/q4_0.wgsl": formatQ40,
+  "formats/q4_k.wgsl": formatQ4K,
+  "formats/q5_0.wgsl": formatQ50,
+  "formats/q5_k.wgsl": formatQ5K,
+  "formats/q6_k.wgsl": formatQ6K,
+  "formats/q8_0.wgsl": formatQ80,
+  "gemm/columns.wgsl": gemmColumns,
+  "gemm/epilogue.wgsl": gemmEpilogue,
+  "gemm/matrix_fetch.wgsl": gemmMatrixFetch,
+  "gemm/matrix_place.wgsl": gemmMatrixPlace,
+  "gemm/pass.wgsl": gemmPass,
+  "gemm/registers_step.wgsl": gemmRegistersStep,
+  "gemm/row.wgsl": gemmRow,
+  "gemm/sizes.wgsl": gemmSizes,
+  "gemm/slice.wgsl": gemmSlice,
+  "matrix/multiply.wgsl": matrixMultiply,
+  "matrix/tile.wgsl": matrixTile,
+  "matrix/unit.wgsl": matrixUnit,
+  "rope/turn_fours.wgsl": ropeTurnFours,
+  "softmax/rows.wgsl": softmaxRows,
+};

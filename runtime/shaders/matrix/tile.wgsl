@@ -1,0 +1,44 @@
+// Tiles for matrix units, shared by matrix products and convolutions: factors in workgroup memory
+// as f16, sums that go back through workgroup memory. Half of the subgroups lie along each side of
+// the tile, each with a quarter of it.
+
+//#include "matrix/unit.wgsl"
+
+//#param TILE_ROWS: u32 // of the result, a multiple of 32
+//#param TILE_COLUMNS: u32 // likewise
+//#param LAYOUT: nk | kn // tile_b has a row for every column of the result, or for every step of the sum
+
+//#let DEPTH = 8 // vec4s along the sum that lie in workgroup memory at a time
+//#let A_STEP = DEPTH + 2 // vec4s from one row of tile_a to the next: padded, so that rows lie in different banks
+//#let B_ROWS = LAYOUT == nk ? TILE_COLUMNS : 4 * DEPTH
+//#let B_STEP = LAYOUT == nk ? DEPTH + 2 : TILE_COLUMNS / 4 + 2
+//#let A_LOADS = TILE_ROWS * DEPTH / THREADS // vec4s of a tile that an invocation brings
+//#let B_LOADS = TILE_COLUMNS * DEPTH / THREADS
+//#let OWN_ROWS = TILE_ROWS / 2 // of a subgroup
+//#let OWN_COLUMNS = TILE_COLUMNS / 2
+//#let ROW_UNITS = OWN_ROWS / UNIT_M // multiplications along them
+//#let COLUMN_UNITS = OWN_COLUMNS / UNIT_N
+//#let WORDS = OWN_COLUMNS / 4 // vec4s of a row of a subgroup's sums
+//#let SUM_STEP = WORDS + 1 // from one row to the next: padded, too
+//#let PART = UNIT_M * WORDS // vec4s of a subgroup's sums that go through workgroup memory at a time
+//#let ROWS_AT_ONCE = THREADS / DEPTH // rows of a tile that the workgroup brings at a time
+
+var<workgroup> tile_a: array<vec4<f16>, TILE_ROWS * A_STEP>;
+var<workgroup> tile_b: array<vec4<f16>, B_ROWS * B_STEP>;
+var<workgroup> tile_sums: array<vec4<f32>, SUBGROUPS * UNIT_M * SUM_STEP>;
+
+// Four sums, and where they belong in the tile.
+struct Sum {
+  row: u32,
+  column: u32,
+  value: vec4<f32>,
+}
+
+// Sum number item of those in workgroup memory, which are rows first … of every subgroup's part.
+fn sum_of(item: u32, first: u32) -> Sum {
+  let part = item / PART;
+  let in_row = item / WORDS % UNIT_M;
+  let row = part / 2u * OWN_ROWS + first + in_row;
+  let column = part % 2u * OWN_COLUMNS + item % WORDS * 4u;
+  return Sum(row, column, tile_sums[part * UNIT_M * SUM_STEP + in_row * SUM_STEP + item % WORDS]);
+}

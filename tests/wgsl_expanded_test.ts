@@ -1,0 +1,113 @@
+/**
+ * Checks the expanded WGSL of every kernel that the ops' case tables lead to, on matrix units too: by our lint, and by Tint
+ * where Dawn is on this machine. Naga compiles all that it can in `runtime/ops/conformance_test.ts`.
+ */
+import assert from "node:assert/strict";
+import { kernelSources } from "../runtime/kernel_sources.ts";
+import { OP_SUITES } from "../runtime/ops/suites.ts";
+import type { WgslDialect } from "../runtime/shaders/assemble.ts";
+import { BASELINE_TARGET, type Target } from "../runtime/target.ts";
+import { lintWgsl } from "../tools/lint/wgsl.ts";
+import { openTint, whyNoTint } from "./tint.ts";
+
+/** A GPU, a software adapter with subgroups, a GPU on which tensors take several bindings, and three with matrix units. */
+const TARGETS: readonly Target[] = [
+  BASELINE_TARGET,
+  {
+    ...BASELINE_TARGET,
+    schedule: "cpu",
+    features: {
+      ...BASELINE_TARGET.features,
+      subgroups: true,
+      subgroupMinSize: 8,
+      subgroupMaxSize: 8,
+    },
+  },
+  {
+    ...BASELINE_TARGET,
+    limits: { ...BASELINE_TARGET.limits, maxBindingBytes: 1024, maxStorageBuffers: 16 },
+  },
+  withMatrices({ m: 16, n: 16, k: 16 }, 32, 32),
+  withMatrices({ m: 8, n: 16, k: 16 }, 8, 64),
+  withMatrices({ m: 16, n: 8, k: 32 }, 32, 32),
+];
+
+function withMatrices(
+  sizes: { m: number; n: number; k: number },
+  subgroupMinSize: number,
+  subgroupMaxSize: number,
+): Target {
+  return {
+    ...BASELINE_TARGET,
+    limits: { ...BASELINE_TARGET.limits, maxWorkgroupMemoryBytes: 32 * 1024 },
+    features: {
+      ...BASELINE_TARGET.features,
+      f16: true,
+      subgroups: true,
+      subgroupMinSize,
+      subgroupMaxSize,
+      subgroupSizeControl: true,
+      subgroupMatrices: [{ componentType: "f16", resultComponentType: "f32", ...sizes }],
+    },
+  };
+}
+
+/** Every expanded kernel on all targets, each once, with where it comes from. */
+function allSources(dialect: WgslDialect): Map<string, string> {
+  const sources = new Map<string, string>();
+  for (const target of TARGETS) {
+    for (const { op, variant, kernel, wgsl } of kernelSources({ ...target, dialect })) {
+      sources.set(wgsl, `${op} ${variant}: ${kernel}`);
+    }
+  }
+  return sources;
+}
+
+Deno.test("kernelSources() leads to every variant of every op", () => {
+  const missing = new Set(
+    OP_SUITES.flatMap(({ op, variants }) => variants.map((v) => `${op} ${v}`)),
+  );
+  for (const target of TARGETS) {
+    for (const { op, variant } of kernelSources(target)) missing.delete(`${op} ${variant}`);
+  }
+  assert.deepEqual([...missing], []);
+});
+
+Deno.test("lintWgsl() finds nothing in the expanded kernels", () => {
+  for (const [wgsl, name] of allSources("naga")) {
+    const problems = lintWgsl(wgsl).map(({ line, rule, message }) => `${line} ${rule}: ${message}`);
+    assert.deepEqual(problems, [], name);
+  }
+});
+
+const why = whyNoTint();
+
+Deno.test({
+  name: `Tint accepts the expanded kernels${why ? `: ${why}` : ""}`,
+  ignore: why !== undefined,
+  async fn() {
+    const device = await openTint();
+    try {
+      const divergent = kernelWith("if (local.x > 0u) { workgroupBarrier(); }");
+      assert.match((await messages(device, divergent))[0]!, /uniform control flow/);
+      for (const [code, name] of allSources("spec")) {
+        assert.deepEqual(await messages(device, code), [], name);
+      }
+    } finally {
+      device.destroy();
+    }
+  },
+});
+
+function kernelWith(statement: string): string {
+  return `@compute @workgroup_size(64)
+fn main(@builtin(local_invocation_id) local: vec3<u32>) { ${statement} }`;
+}
+
+/** What a front end has to say of a shader. */
+async function messages(device: GPUDevice, code: string): Promise<string[]> {
+  device.pushErrorScope("validation");
+  const { messages } = await device.createShaderModule({ code }).getCompilationInfo();
+  await device.popErrorScope();
+  return messages.map(({ lineNum, message }) => `line ${lineNum}: ${message}`);
+}
