@@ -25,12 +25,16 @@ const VENDORS: ReadonlyMap<number, string> = new Map([
   [0x10005, "Mesa"],
 ]);
 
+const OUTCOMES = { passed: "ok     ", failed: "FAILED ", skipped: "skipped" } as const;
+
 /** Flags of `doctor`. */
 export interface DoctorFlags extends Pick<DeviceOptions, "powerPreference" | "gpuBackend"> {
   /** Look at the software adapter. */
   software?: boolean;
   /** Say which kernels are used, and why. */
   kernels?: boolean;
+  /** Folder to write the expanded kernels to. */
+  dump?: string;
 }
 
 /**
@@ -44,11 +48,13 @@ export async function runDoctor(flags: DoctorFlags): Promise<number> {
     ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
     ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),
     tuning: "cached",
+    ...(flags.dump === undefined ? {} : { dumpFolder: flags.dump }),
     ...(flags.gpuBackend === undefined ? {} : { gpuBackend: flags.gpuBackend }),
   });
   console.log(describeReport(report));
   console.log(`Video     ${(await findFfmpeg()).description}`);
   if (flags.kernels) console.log(["Kernels", ...describeKernels(report.kernels)].join("\n"));
+  if (report.dump) console.log(`Wrote ${report.dump.files} kernels to ${report.dump.folder}`);
   const problem = findProblem(report);
   if (problem === undefined) return 0;
   console.error(`denoise: ${problem}`);
@@ -74,8 +80,8 @@ export function describeReport(report: DeviceReport): string {
     "Limits",
     ...Object.entries(report.limits).map(([name, value]) => `  ${name.padEnd(36)} ${value}`),
     "Self-test",
-    ...report.selfTests.map(({ name, passed, detail }) =>
-      `  ${passed ? "ok    " : "FAILED"} ${name}${detail ? `: ${detail}` : ""}`
+    ...report.selfTests.map(({ name, outcome, detail }) =>
+      `  ${OUTCOMES[outcome]} ${name}${detail ? `: ${detail}` : ""}`
     ),
   ];
   return lines.join("\n");
@@ -88,12 +94,13 @@ export function describeReport(report: DeviceReport): string {
  * @returns one sentence, or undefined when all is well
  */
 export function findProblem(report: DeviceReport): string | undefined {
-  const failed = report.selfTests.filter(({ passed }) => !passed).map(({ name }) => name);
+  const failed = report.selfTests.filter(({ outcome }) => outcome === "failed")
+    .map(({ name }) => name);
   if (failed.length > 0) {
     return `Cannot trust ${report.adapter}: it computes wrong results in ${failed.join(", ")}; ` +
       "update its driver, or use the software adapter with --software";
   }
-  if (report.selfTests.length === 0) {
+  if (report.selfTests.every(({ outcome }) => outcome === "skipped")) {
     return `Cannot tell whether ${report.adapter} computes right: no self-test could run`;
   }
   return undefined;

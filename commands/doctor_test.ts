@@ -11,7 +11,7 @@ const REPORT: DeviceReport = {
   limits: { maxBufferSize: 1024 },
   features: ["f16"],
   kernels: [{ op: "linear", problemClass: "rows<=4", variant: "rows", why: "measured: 2× shared" }],
-  selfTests: [{ name: "matmul", passed: true, detail: "worst difference 1e-6" }],
+  selfTests: [{ name: "matmul", outcome: "passed", detail: "2 cases within tolerance" }],
 };
 
 Deno.test("describeReport() shows adapter, driver, features, limits and tests", () => {
@@ -19,13 +19,26 @@ Deno.test("describeReport() shows adapter, driver, features, limits and tests", 
   for (
     const part of ["Test GPU (software", "Test Works", "not told", "f16", "maxBufferSize", "1024"]
   ) assert.ok(text.includes(part), part);
-  assert.match(text, /ok\s+matmul: worst difference 1e-6/);
+  assert.match(text, /ok\s+matmul: 2 cases within tolerance/);
+});
+
+Deno.test("describeReport() says skipped, and why, of a test that ran nothing", () => {
+  const skipped = { name: "linear: matrix units", outcome: "skipped", detail: "none" } as const;
+  const text = describeReport({ ...REPORT, selfTests: [skipped] });
+  assert.match(text, /^ {2}skipped linear: matrix units: none$/m);
 });
 
 Deno.test("findProblem() is content only when tests ran and all passed", () => {
   assert.equal(findProblem(REPORT), undefined);
-  const selfTests = [...REPORT.selfTests, { name: "softmax", passed: false, detail: "NaN" }];
-  assert.match(findProblem({ ...REPORT, selfTests })!, /wrong results in softmax/);
+  const failed = { name: "softmax", outcome: "failed", detail: "NaN" } as const;
+  const skipped = { name: "linear: matrix units", outcome: "skipped", detail: "none" } as const;
+  const selfTests = [...REPORT.selfTests, skipped];
+  assert.equal(findProblem({ ...REPORT, selfTests }), undefined);
+  assert.match(
+    findProblem({ ...REPORT, selfTests: [...selfTests, failed] })!,
+    /wrong results in softmax/,
+  );
+  assert.match(findProblem({ ...REPORT, selfTests: [skipped] })!, /no self-test could run/);
   assert.match(findProblem({ ...REPORT, selfTests: [] })!, /no self-test could run/);
 });
 

@@ -229,7 +229,9 @@ function removeCommand(onStatus: OnStatus): Command {
 
 function doctorCommand(onStatus: OnStatus): Command {
   const doctor = command("doctor", "Look at the GPU and check that it computes right");
-  addDeviceFlags(doctor).addOption(flag("--kernels", "list the kernels that are used, and why"));
+  addDeviceFlags(doctor)
+    .addOption(flag("--kernels", "list the kernels that are used, and why"))
+    .option("--dump <folder>", "write the expanded WGSL of the adapter's kernels there");
   return doctor.action(async (flags) => {
     const { runDoctor } = await import("./doctor.ts");
     onStatus(await runDoctor(flags));

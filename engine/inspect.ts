@@ -1,5 +1,6 @@
 import { type DeviceOptions, listChoices, openDevice } from "../runtime/mod.ts";
 import { runSelfTests } from "../runtime/adapter_check.ts";
+import { dumpKernels } from "../runtime/kernel_sources.ts";
 import type { TuningSettings } from "./protocol.ts";
 import { tuningRecordOf } from "./tuned_device.ts";
 import type { DeviceReport } from "./types.ts";
@@ -7,11 +8,12 @@ import type { DeviceReport } from "./types.ts";
 /**
  * Opens the adapter as an engine would and lets it compute.
  *
+ * @param dumpFolder where to write the expanded kernels
  * @throws {NoAdapterError} when there is none
  */
 export async function inspect(
   options: DeviceOptions,
-  tuning?: TuningSettings,
+  { tuning, dumpFolder }: { tuning?: TuningSettings; dumpFolder?: string } = {},
 ): Promise<DeviceReport> {
   const device = await openDevice(options);
   try {
@@ -38,6 +40,9 @@ export async function inspect(
       ],
       selfTests: await runSelfTests(device),
       kernels: listChoices(target),
+      ...(dumpFolder !== undefined && {
+        dump: { folder: dumpFolder, files: await dumpKernels(target, dumpFolder) },
+      }),
       ...(record?.state === "tuned" && {
         tuned: { path: record.path, date: record.date, seconds: record.tuning.seconds },
       }),

@@ -101,10 +101,15 @@ type AdapterOptions = Pick<EngineOptions, "powerPreference" | "forceSoftware" | 
 
 /** Looks at this machine's adapter in a worker of its own. */
 export async function inspectDevice(
-  options: AdapterOptions & Pick<EngineOptions, "tuning"> = {},
+  options: AdapterOptions & Pick<EngineOptions, "tuning"> & { dumpFolder?: string } = {},
 ): Promise<DeviceReport> {
-  const device = deviceSettings(options);
-  const answer = await askOnce({ type: "inspect", device, ...tuningSettings(options) });
+  const { dumpFolder } = options;
+  const answer = await askOnce({
+    type: "inspect",
+    device: deviceSettings(options),
+    ...tuningSettings(options),
+    ...(dumpFolder !== undefined && { dumpFolder }),
+  });
   return (answer as Extract<FromWorker, { type: "inspected" }>).report;
 }
 

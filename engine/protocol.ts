@@ -79,6 +79,8 @@ export type ToWorker =
     readonly type: "inspect";
     readonly device: DeviceSettings;
     readonly tuning?: TuningSettings;
+    /** Where to write the expanded kernels. */
+    readonly dumpFolder?: string;
   }
   | {
     readonly type: "tune";

@@ -345,9 +345,9 @@ export interface ModelPlan {
 export interface SelfTest {
   /** What was computed. */
   name: string;
-  /** Whether the result was close enough to the reference. */
-  passed: boolean;
-  /** The figures: the worst difference, the limit, or the error. */
+  /** `passed`: every case that ran was close enough to the reference; `skipped`: none ran. */
+  outcome: "passed" | "failed" | "skipped";
+  /** How many cases ran, why none did, or what was wrong. */
   detail: string;
 }
 
@@ -371,6 +371,8 @@ export interface DeviceReport {
   selfTests: readonly SelfTest[];
   /** Which kernels are used, by op and class of problems. */
   kernels: readonly KernelChoice[];
+  /** Where the expanded kernels were written, and how many; none where nobody asked. */
+  dump?: { folder: string; files: number };
   /** The tuning run that chose them; none when they are chosen by rule. */
   tuned?: { path: string; date: Date; seconds: number };
 }

@@ -40,7 +40,7 @@ scope.onmessage = async ({ data }): Promise<void> => {
       case "plan":
         return await plan(data);
       case "inspect":
-        return post({ type: "inspected", report: await inspect(data.device, data.tuning) });
+        return post({ type: "inspected", report: await inspect(data.device, data) });
       case "tune":
         return post({ type: "tuned", report: await runTuning(data.device, data, events) });
     }

@@ -1,6 +1,7 @@
 /** The expanded WGSL of kernels, for whoever wants to read or check it: needs no GPU. */
+import { join } from "node:path";
 import { traceCase, UnsupportedCase } from "./ops/conformance.ts";
-import { OP_SUITES } from "./ops/suites.ts";
+import { OP_SUITES } from "./ops/registry.ts";
 import { kernelSource } from "./executable.ts";
 import type { Target } from "./target.ts";
 
@@ -10,6 +11,8 @@ export interface KernelSource {
   readonly op: string;
   /** The variant that was forced; empty for ops with a single way. */
   readonly variant: string;
+  /** On what the variant's place among the others was measured; empty where nothing of its class has raced it. */
+  readonly racedOn: string;
   /** Name of the case. */
   readonly case: string;
   /** Name of the kernel: its file and parameters. */
@@ -23,8 +26,12 @@ export function* kernelSources(target: Target): Generator<KernelSource> {
   const seen = new Set<string>();
   for (const { op, variants, cases, operands } of OP_SUITES) {
     for (const variant of variants) {
+      let racedOn = "";
       const forced: Target = {
         ...target,
+        onChoice: (choice) => {
+          if (choice.op === op) racedOn = choice.racedOn ?? "";
+        },
         ...(operands && { operands }),
         ...(variant && { forcedVariants: { [op]: variant } }),
       };
@@ -33,11 +40,44 @@ export function* kernelSources(target: Target): Generator<KernelSource> {
           const wgsl = kernelSource(dispatch, forced);
           if (seen.has(wgsl)) continue;
           seen.add(wgsl);
-          yield { op, variant, case: testCase.name, kernel: dispatch.kernel.name, wgsl };
+          const kernel = dispatch.kernel.name;
+          yield { op, variant, racedOn, case: testCase.name, kernel, wgsl };
         }
       }
     }
   }
+}
+
+/**
+ * Writes every kernel that the case tables lead to on a target: a folder for each op, and in it for each variant.
+ *
+ * @returns how many files were written
+ */
+export async function dumpKernels(target: Target, folder: string): Promise<number> {
+  const counts = new Map<string, number>();
+  let files = 0;
+  for (const source of kernelSources(target)) {
+    const { op, variant, kernel, wgsl } = source;
+    const path = join(folder, op, variant);
+    await Deno.mkdir(path, { recursive: true });
+    const name = kernel.split(" ")[0]!.replaceAll("/", "_");
+    const count = (counts.get(join(path, name)) ?? 0) + 1;
+    counts.set(join(path, name), count);
+    await Deno.writeTextFile(join(path, `${name}.${count}.wgsl`), `${headOf(source)}\n${wgsl}`);
+    files++;
+  }
+  return files;
+}
+
+function headOf({ op, variant, racedOn, case: name, kernel }: KernelSource): string {
+  const lines = [
+    `// ${kernel}`,
+    `// First case that leads to it: ${op}, ${name}`,
+    ...(variant === "" ? [] : [
+      `// Variant "${variant}": raced on ${racedOn || "no hardware of its class yet"}`,
+    ]),
+  ];
+  return lines.join("\n");
 }
 
 /** The dispatches of a case; none where the target does not take it. */

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { kernelSources } from "../runtime/kernel_sources.ts";
-import { OP_SUITES } from "../runtime/ops/suites.ts";
+import { OP_SUITES } from "../runtime/ops/registry.ts";
 import type { WgslDialect } from "../runtime/shaders/assemble.ts";
 import { BASELINE_TARGET, type Target } from "../runtime/target.ts";
 import { lintWgsl } from "../tools/lint/wgsl.ts";

@@ -39,7 +39,6 @@ export interface OpCase {
 
 /** All cases of an op and the variants that must pass them. */
 export interface OpSuite {
-  readonly op: string;
   /** Variant names; one empty name for ops with a single way. */
   readonly variants: readonly string[];
   readonly cases: readonly OpCase[];
@@ -125,11 +124,16 @@ const REFUSALS = ["this variant does not take the problem", "storage bindings, t
 /**
  * Runs one case on a device.
  *
+ * @param target the device's own, with other variants forced or operands allowed
  * @throws {UnsupportedCase} when the forced variant refuses the problem, or a kernel needs too many bindings
  * @throws {Error} when a result is not close enough, naming the worst element
  */
-export async function runCase(device: Device, testCase: OpCase): Promise<void> {
-  const { graph, inputs, outputs } = traceCase(testCase, device.target);
+export async function runCase(
+  device: Device,
+  testCase: OpCase,
+  target = device.target,
+): Promise<void> {
+  const { graph, inputs, outputs } = traceCase(testCase, target);
   const residents = [...inputs, ...outputs];
   const rounds = graph.dispatches.some(({ kernel }) => kernel.usesF16);
   const half = rounds ? testCase.half : undefined;

@@ -73,6 +73,14 @@ export function matrixUnitOf({ features, limits }: Target): MatrixUnit | undefin
   return { m: best.m, n: best.n, k: best.k, lanes, isForced };
 }
 
+/** Why kernels cannot use matrix units on a target; undefined where they can. */
+export function whyNoMatrixUnit(target: Target): string | undefined {
+  if (matrixUnitOf(target)) return undefined;
+  return target.features.subgroupMatrices.length === 0
+    ? "the adapter lists no matrix units"
+    : "none of the adapter's matrix units suits our tiles";
+}
+
 /** Invocations of every subgroup, 8 to 64. */
 function lanesOf(features: TargetFeatures): number | undefined {
   const { subgroupMinSize: min, subgroupMaxSize: max, subgroupSizeControl } = features;

@@ -18,6 +18,17 @@ export function ndarray(shape: Shape, data?: Float64Array): NdArray {
   return { shape: [...shape], data: data ?? new Float64Array(count) };
 }
 
+/** An array whose values are made when they are first asked for: case tables have many that nobody runs. */
+export function lazyArray(shape: Shape, make: () => Float64Array): NdArray {
+  let made: Float64Array | undefined;
+  return {
+    shape: [...shape],
+    get data() {
+      return made ??= make();
+    },
+  };
+}
+
 /** Rounds every value to what `dtype` can hold. */
 export function roundTo(array: NdArray, dtype: DType): NdArray {
   return { shape: array.shape, data: decodeElements(encodeElements(array.data, dtype), dtype) };
@@ -30,6 +41,10 @@ export function roundToHalf({ shape, data }: NdArray): NdArray {
 
 /** Deterministic standard-normal values (xorshift and Box–Muller): the same test data on every machine. */
 export function randomNormal(shape: Shape, seed: number, scale = 1): NdArray {
+  return lazyArray(shape, () => normalValues(elementCount(shape), seed, scale));
+}
+
+function normalValues(count: number, seed: number, scale: number): Float64Array {
   let state = (Math.imul(seed + 1, 0x9e3779b1) ^ 0x85ebca6b) >>> 0 || 1;
   const uniform = () => {
     state ^= state << 13;
@@ -38,18 +53,14 @@ export function randomNormal(shape: Shape, seed: number, scale = 1): NdArray {
     state >>>= 0;
     return (state + 0.5) / 4294967296;
   };
-  const array = ndarray(shape);
-  for (let i = 0; i < array.data.length; i++) {
-    array.data[i] = scale * Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform());
-  }
-  return array;
+  return Float64Array.from(
+    { length: count },
+    () => scale * Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform()),
+  );
 }
 
 /** Integers in `[0, bound)`, deterministic. */
 export function randomIntegers(shape: Shape, seed: number, bound: number): NdArray {
-  const array = randomNormal(shape, seed, 1000);
-  return {
-    shape: array.shape,
-    data: array.data.map((value) => Math.floor(Math.abs(value) * 97) % bound),
-  };
+  const { data } = randomNormal(shape, seed, 1000);
+  return { shape: [...shape], data: data.map((value) => Math.floor(Math.abs(value) * 97) % bound) };
 }

@@ -1,10 +1,10 @@
 /** Quantised weights to test and to time with. */
 import { decodeF8 } from "../quantization/f8_e4m3.ts";
 import type { WeightFormat } from "../quantization/block_format.ts";
-import { BLOCK_FORMATS, blockBytes, dequantize } from "../quantization/formats.ts";
-import { elementCount, type Shape } from "../shape.ts";
+import { BLOCK_FORMATS, blockBytes, checkBlocks, dequantize } from "../quantization/formats.ts";
+import type { Shape } from "../shape.ts";
 import type { CaseInput } from "./conformance.ts";
-import { ndarray, randomIntegers, randomNormal } from "./ndarray.ts";
+import { lazyArray, randomIntegers, randomNormal } from "./ndarray.ts";
 
 /** Rounds values to the nearest that blocks of 32 with one scale hold; the scale is that of the largest value. */
 function quantizeSimple(values: Float64Array, format: "q8_0" | "q4_0"): Uint8Array {
@@ -90,10 +90,14 @@ export function sampleWeight(
   magnitude: number,
   scale = 1,
 ): CaseInput {
-  const bytes = sampleBlocks(shape, format, seed, magnitude);
-  const values = Float64Array.from(dequantize(bytes, format, scale));
-  if (values.length !== elementCount(shape)) {
-    throw new RangeError(`Cannot sample ${format} of shape [${shape}]: rows are no whole blocks`);
-  }
-  return { values: ndarray(shape, values), dtype: format, blocks: { bytes, scale } };
+  checkBlocks("sample", shape, format);
+  let made: Uint8Array | undefined;
+  const blocks = {
+    scale,
+    get bytes() {
+      return made ??= sampleBlocks(shape, format, seed, magnitude);
+    },
+  };
+  const values = () => Float64Array.from(dequantize(blocks.bytes, format, scale));
+  return { values: lazyArray(shape, values), dtype: format, blocks };
 }

@@ -5,7 +5,9 @@ export interface Variant<Problem> {
   /** Short name, unique within the op: it appears in profiles and forces the variant in tests. */
   readonly name: string;
   /** The class of adapter it was made for; the other class takes it only when nothing else fits. */
-  readonly schedule: Target["schedule"] | "any";
+  readonly schedule: Target["schedule"];
+  /** On what its place among the others was measured; left out while no adapter of its class has raced it. */
+  readonly racedOn?: string;
   /** Whether it can compute this problem on this target at all. */
   supports(problem: Problem, target: Target): boolean;
 }
@@ -31,9 +33,7 @@ export function chooseVariant<Problem, V extends Variant<Problem>>(
       `Cannot run ${op} as "${forced}": this variant does not take the problem`,
     );
   }
-  const first =
-    fitting.find(({ schedule }) => schedule === target.schedule || schedule === "any") ??
-      fitting[0];
+  const first = fitting.find(({ schedule }) => schedule === target.schedule) ?? fitting[0];
   if (!first) {
     throw new RangeError(`Cannot run ${op}: no variant takes the problem on this adapter`);
   }
@@ -41,6 +41,7 @@ export function chooseVariant<Problem, V extends Variant<Problem>>(
     .filter(({ variant }) => fitting.some(({ name }) => name === variant));
   const measured = timings[0]?.variant;
   const name = forced ?? measured ?? first.name;
+  const chosen = fitting.find((variant) => variant.name === name)!;
   target.onChoice?.({
     op,
     problemClass,
@@ -48,18 +49,21 @@ export function chooseVariant<Problem, V extends Variant<Problem>>(
     candidates: [first, ...fitting.filter((variant) => variant !== first)].map(({ name }) => name),
     reason: forced !== undefined ? "forced" : measured !== undefined ? "measured" : "rule",
     timings,
+    ...(chosen.racedOn !== undefined && { racedOn: chosen.racedOn }),
   });
-  return fitting.find((variant) => variant.name === name)!;
+  return chosen;
 }
 
 /** Why a variant was chosen, in a few words, such as `measured: 1.8× registers`. */
 export function explainChoice(
-  { candidates, reason, timings }: Choice,
+  { candidates, racedOn, reason, timings }: Choice,
   schedule: Target["schedule"],
 ): string {
   if (reason === "forced") return "forced";
   if (candidates.length === 1) return "the only one that fits";
-  if (reason === "rule") return `rule for ${schedule} adapters`;
+  if (reason === "rule") {
+    return `rule for ${schedule} adapters${racedOn === undefined ? ", raced on none yet" : ""}`;
+  }
   const [own, ...others] = timings;
   const next = others.reduce<VariantTiming | undefined>(
     (best, timing) => best && best.microseconds <= timing.microseconds ? best : timing,
@@ -70,6 +74,9 @@ export function explainChoice(
   if (ratio >= 1) return `measured: ${ratio.toFixed(ratio < 9.95 ? 1 : 0)}× ${next.variant}`;
   return `measured: on a par with ${next.variant}`;
 }
+
+/** What the variants for software adapters were raced on. */
+export const MESA_SOFTWARE = "Mesa's software adapter";
 
 /** Whether every subgroup has exactly `size` invocations. */
 export function hasSubgroupsOf(size: number, features: TargetFeatures): boolean {

@@ -3,7 +3,8 @@ import type { Device } from "../device.ts";
 import { kernelSource } from "../executable.ts";
 import type { Target } from "../target.ts";
 import { traceRace } from "./race.ts";
-import { type Race, RACES } from "./races.ts";
+import type { Race } from "../ops/op.ts";
+import { RACES } from "../ops/registry.ts";
 
 /** Everything that may change which variant is the fastest. */
 export interface TuningKey {

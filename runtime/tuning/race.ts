@@ -11,7 +11,7 @@ import { Resident } from "../resident.ts";
 import { elementCount } from "../shape.ts";
 import type { Choice, Target, VariantTiming } from "../target.ts";
 import { findOutliers } from "./agreement.ts";
-import type { Race, RaceInput } from "./races.ts";
+import type { Race, RaceInput } from "../ops/op.ts";
 
 /** How a race ended. */
 export interface RaceResult {

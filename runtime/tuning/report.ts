@@ -2,7 +2,7 @@
 import { explainChoice } from "../ops/variants.ts";
 import type { Target } from "../target.ts";
 import { traceRace } from "./race.ts";
-import { RACES } from "./races.ts";
+import { RACES } from "../ops/registry.ts";
 
 /** The variant of an op for one class of problems. */
 export interface KernelChoice {

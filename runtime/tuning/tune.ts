@@ -5,7 +5,8 @@ import { explainChoice } from "../ops/variants.ts";
 import type { MeasuredChoices, Target } from "../target.ts";
 import { calibrateSubmits, rank } from "./calibrate.ts";
 import { measureIdle, type RaceResult, runRace, traceRace } from "./race.ts";
-import { type Race, RACES } from "./races.ts";
+import type { Race } from "../ops/op.ts";
+import { RACES } from "../ops/registry.ts";
 
 /** What a tuning run found; `Device.applyTuning` takes it. */
 export interface Tuning {

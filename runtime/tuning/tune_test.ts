@@ -9,7 +9,8 @@ import { softmax } from "../ops/softmax/mod.ts";
 import { Resident } from "../resident.ts";
 import { kernelSetVersion, tuningKey } from "./kernel_set.ts";
 import { traceRace } from "./race.ts";
-import { type Race, RACES } from "./races.ts";
+import type { Race } from "../ops/op.ts";
+import { RACES } from "../ops/registry.ts";
 import { listChoices } from "./report.ts";
 import { tune } from "./tune.ts";
 

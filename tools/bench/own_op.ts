@@ -1,50 +1,21 @@
 /** Our own ops, one program each, ready to be timed. */
 
 import {
-  attention,
-  causalConv3d,
-  conv2d,
   copyTo,
   type Device,
   Graph,
-  groupNorm,
   instantiate,
   isWeightFormat,
-  layerNorm,
-  linear,
-  matmul,
   planMemory,
   Resident,
-  rmsNorm,
-  softmax,
   type Tensor,
   type WeightFormat,
 } from "../../runtime/mod.ts";
 import { blockBytes } from "../../runtime/quantization/formats.ts";
 import { sampleBlocks } from "../../runtime/ops/sample_blocks.ts";
-import { OP_SUITES } from "../../runtime/ops/suites.ts";
-import { makeInput, type OpCase, type OpName } from "./cases.ts";
+import { OP_SUITES } from "../../runtime/ops/registry.ts";
+import { benchOf, makeInput, type OpCase } from "./cases.ts";
 import type { Repeatable } from "./turns.ts";
-
-/** How each op is called, and the name by which its variants are known. */
-const OPS: Readonly<
-  Record<OpName, { readonly name: string; build(a: Tensor, b: Tensor, c: Tensor): Tensor }>
-> = {
-  matmul: { name: "matmul", build: (a, b) => matmul(a, b) },
-  linear: { name: "linear", build: (x, w) => linear(x, w) },
-  attention: { name: "attention", build: (q, k, v) => attention(q, k, v) },
-  conv2d: { name: "conv2d", build: (x, w) => conv2d(x, w, { padding: [1, 1, 1, 1] }) },
-  conv3d: { name: "causalConv3d", build: (x, w) => causalConv3d(x, w, { padding: [1, 1, 1, 1] }) },
-  rms_norm: { name: "rmsNorm", build: (x) => rmsNorm(x, { eps: 1e-6 }) },
-  layer_norm: { name: "layerNorm", build: (x) => layerNorm(x, { eps: 1e-6 }) },
-  l2_norm: { name: "rmsNorm", build: (x) => rmsNorm(x, { eps: 1e-12, kind: "l2" }) },
-  group_norm: {
-    name: "groupNorm",
-    build: (x) =>
-      groupNorm(x.reshape(1, ...x.shape), { groups: 32, eps: 1e-6 }).reshape(...x.shape),
-  },
-  softmax: { name: "softmax", build: (x) => softmax(x) },
-};
 
 /** Work of one program, so that the cost of a submit does not count; and how often one computes a small op at most. */
 const PROGRAM_FLOPS = 5e7;
@@ -64,8 +35,9 @@ export interface OwnOp extends Repeatable {
 }
 
 /** Names of the variants of an op; one empty name where there is a single way. */
-export function variantsOf(op: OpName): readonly string[] {
-  return OP_SUITES.find((suite) => suite.op === OPS[op].name)?.variants ?? [""];
+export function variantsOf(op: string): readonly string[] {
+  const { op: name } = benchOf(op);
+  return OP_SUITES.find((suite) => suite.op === name)?.variants ?? [""];
 }
 
 /**
@@ -80,7 +52,7 @@ export async function prepareOwnOp(
   op: OpCase,
   { variant, inputs }: { variant?: string; inputs?: readonly Float32Array[] } = {},
 ): Promise<OwnOp> {
-  const { name, build } = OPS[op.op];
+  const { op: name, bench } = benchOf(op.op);
   const target = {
     ...device.target,
     // One submit per program: the budget of a submit is for desktops.
@@ -93,8 +65,8 @@ export async function prepareOwnOp(
   const output = new Resident("output", op.output);
   const trace = (label: string, record: (call: () => Tensor) => void) => {
     const graph = new Graph(label, target);
-    const [a, b, c] = residents.map((resident) => graph.use(resident));
-    record(() => build(a!, b!, c!));
+    const inputs = residents.map((resident) => graph.use(resident));
+    record(() => bench.build(...inputs));
     return graph;
   };
   const copies = Math.max(1, Math.min(MAX_COPIES, Math.ceil(PROGRAM_FLOPS / op.flops)));

@@ -1,6 +1,7 @@
 import type { DType } from "../../dtype.ts";
 import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
 import { type NdArray, ndarray, randomNormal } from "../ndarray.ts";
+import { type Check, matrixCheck } from "../op.ts";
 import { attention } from "./mod.ts";
 import { attentionReference } from "./reference.ts";
 import { ATTENTION_VARIANTS } from "./variants.ts";
@@ -85,9 +86,10 @@ function vector(values: readonly number[], dtype: DType): CaseInput {
   return { values: ndarray([values.length], Float64Array.from(values)), dtype };
 }
 
+const HEADS_OF_128 = attentionCase({ batch: 2, lq: 19, lk: 33, heads: 2, headDim: 128 });
+
 /** Head sizes of diffusion models, lengths around the tiles, every change to the logits, and the hard numbers. */
 export const ATTENTION_SUITE: OpSuite = {
-  op: "attention",
   variants: ATTENTION_VARIANTS.map(({ name }) => name),
   cases: [
     attentionCase({ lq: 1, headDim: 16 }),
@@ -99,7 +101,7 @@ export const ATTENTION_SUITE: OpSuite = {
     attentionCase({ lq: 17, lk: 40, headDim: 64, dtype: "f16" }),
     attentionCase({ lq: 17, lk: 40, headDim: 64, dtype: "bf16" }),
     attentionCase({ lq: 34, lk: 29, headDim: 72 }),
-    attentionCase({ batch: 2, lq: 19, lk: 33, heads: 2, headDim: 128 }),
+    HEADS_OF_128,
     attentionCase({ batch: 2, lq: 13, heads: 6, kvHeads: 2, headDim: 16, scale: 1 }),
     attentionCase({ lq: 70, heads: 2, headDim: 32, causal: true }),
     attentionCase({ lq: 5, lk: 41, headDim: 32, causal: true }),
@@ -179,3 +181,16 @@ export const ATTENTION_SUITE: OpSuite = {
     attentionCase({ lq: 160, heads: 2, headDim: 32, note: "longer" }),
   ],
 };
+
+/** What models use: the heads of large ones, and keys that padding hides. */
+export const ATTENTION_CHECKS: readonly Check[] = [
+  { name: "attention", cases: ATTENTION_SUITE.cases.slice(0, 2) },
+  { name: "attention: heads of 128", cases: [HEADS_OF_128] },
+  {
+    name: "attention: padded keys",
+    cases: [
+      attentionCase({ batch: 2, lq: 7, lk: 45, heads: 2, headDim: 32, keyLengths: [45, 18] }),
+    ],
+  },
+  matrixCheck("attention", "matrix", [HEADS_OF_128]),
+];

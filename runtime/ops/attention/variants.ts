@@ -7,7 +7,7 @@ import type { ParamValues } from "../../shaders/expand.ts";
 import { KernelFile } from "../../shaders/kernel_file.ts";
 import type { Target } from "../../target.ts";
 import { MATRIX_SUBGROUPS, matrixUnitOf, mayRoundToHalf, unitParams } from "../matrix_unit.ts";
-import { hasSubgroupsOf, type Variant } from "../variants.ts";
+import { hasSubgroupsOf, MESA_SOFTWARE, type Variant } from "../variants.ts";
 
 const MATRIX = new KernelFile("attention/matrix", matrixSource);
 const REGISTERS = new KernelFile("attention/registers", registersSource);
@@ -37,6 +37,7 @@ function registersVariant(name: string, broadcasts: boolean): AttentionVariant {
   return {
     name,
     schedule: "cpu",
+    racedOn: MESA_SOFTWARE,
     supports: (_, { features }) => !broadcasts || hasSubgroupsOf(LANES, features),
     plan({ lq, headDim, logits }) {
       const groups = Math.ceil(lq / LANES);

@@ -43,7 +43,6 @@ function combineReference(
 
 /** One to five tensors, sizes that are no multiple of 4, into another tensor or one of them. */
 export const COMBINE_SUITE: OpSuite = {
-  op: "combine",
   variants: [""],
   cases: [
     combineCase([4, 8], 1, 0),

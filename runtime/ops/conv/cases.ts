@@ -2,6 +2,7 @@ import type { DType } from "../../dtype.ts";
 import type { Activation } from "../activations.ts";
 import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
 import { type NdArray, ndarray, randomNormal } from "../ndarray.ts";
+import { type Check, matrixCheck } from "../op.ts";
 import { causalConv3d } from "./causal_conv3d.ts";
 import { conv2d } from "./conv2d.ts";
 import { convReference } from "./reference.ts";
@@ -128,7 +129,6 @@ const SAME: [number, number, number, number] = [1, 1, 1, 1];
 
 /** Odd sizes and channels, strides, one-sided padding, 1 x 1, epilogues, upsampling, storage formats. */
 export const CONV2D_SUITE: OpSuite = {
-  op: "conv2d",
   variants: CONV_VARIANTS.map(({ name }) => name),
   cases: [
     convCase({ x: [1, 8, 8, 16], channels: 16, kernel: [3, 3], padding: SAME, bias: true }),
@@ -217,21 +217,22 @@ export const CONV2D_SUITE: OpSuite = {
   ],
 };
 
+const WITH_HISTORY = convCase({
+  x: [2, 2, 5, 4, 8],
+  channels: 8,
+  kernel: [3, 3, 3],
+  padding: SAME,
+  cacheFrames: 2,
+  bias: true,
+});
+
 /** Zero frames, caches of one and two frames, strides over time, kernels of one frame, front padding, batches. */
 export const CAUSAL_CONV3D_SUITE: OpSuite = {
-  op: "causalConv3d",
   variants: CONV_VARIANTS.map(({ name }) => name),
   cases: [
     convCase({ x: [1, 1, 8, 8, 8], channels: 16, kernel: [3, 3, 3], padding: SAME, bias: true }),
     convCase({ x: [2, 3, 5, 7, 12], channels: 20, kernel: [3, 3, 3], padding: SAME, bias: true }),
-    convCase({
-      x: [2, 2, 5, 4, 8],
-      channels: 8,
-      kernel: [3, 3, 3],
-      padding: SAME,
-      cacheFrames: 2,
-      bias: true,
-    }),
+    WITH_HISTORY,
     convCase({
       x: [2, 2, 5, 4, 8],
       channels: 12,
@@ -290,3 +291,16 @@ export const CAUSAL_CONV3D_SUITE: OpSuite = {
     }),
   ],
 };
+
+/** Images. */
+export const CONV2D_CHECKS: readonly Check[] = [
+  { name: "conv2d", cases: CONV2D_SUITE.cases.slice(0, 2) },
+  matrixCheck("conv2d", "matrix32", CONV2D_SUITE.cases.slice(0, 1)),
+];
+
+/** Videos: the first frames, and those that see frames of the part before. */
+export const CAUSAL_CONV3D_CHECKS: readonly Check[] = [
+  { name: "causalConv3d", cases: CAUSAL_CONV3D_SUITE.cases.slice(0, 2) },
+  { name: "causalConv3d: with history", cases: [WITH_HISTORY] },
+  matrixCheck("causalConv3d", "matrix32", [WITH_HISTORY]),
+];

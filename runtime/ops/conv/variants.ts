@@ -8,7 +8,7 @@ import type { ParamValues } from "../../shaders/expand.ts";
 import { KernelFile } from "../../shaders/kernel_file.ts";
 import type { Target } from "../../target.ts";
 import { matrixTileBytes, type MatrixUnit, matrixUnitOf, tileParams } from "../matrix_unit.ts";
-import { hasSubgroupsOf, type Variant } from "../variants.ts";
+import { hasSubgroupsOf, MESA_SOFTWARE, type Variant } from "../variants.ts";
 
 const MATRIX_FILE = new KernelFile("conv/matrix", matrixSource);
 const REGISTERS_FILE = new KernelFile("conv/registers", registersSource);
@@ -80,6 +80,7 @@ function registersVariant(
   return {
     name,
     schedule: "cpu",
+    racedOn: MESA_SOFTWARE,
     // A second source of frames doubles the loads in the innermost loop and the time to compile it.
     takesCache: false,
     supports: (_problem, { features }) => !broadcasts || hasSubgroupsOf(LANES, features),
@@ -122,6 +123,7 @@ const CLASHING_CHANNELS = 256;
 const WINOGRAD: ConvVariant = {
   name: "winograd",
   schedule: "cpu",
+  racedOn: MESA_SOFTWARE,
   takesCache: false,
   supports: ({ kernelWidth, stride }, { features }) =>
     kernelWidth === 3 && stride === 1 && hasSubgroupsOf(LANES, features),

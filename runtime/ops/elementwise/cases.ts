@@ -27,7 +27,6 @@ function modulateCase(a: number[], scale: number[], shift: number[], dtype: DTyp
 
 /** Broadcast patterns of diffusion models, odd sizes, storage formats, activations, scalars. */
 export const ELEMENTWISE_SUITE: OpSuite = {
-  op: "elementwise",
   variants: [""],
   cases: [
     modulateCase([2, 16, 32], [2, 1, 32], [2, 1, 32]),

@@ -2,6 +2,7 @@ import type { DType } from "../../dtype.ts";
 import type { WeightFormat } from "../../quantization/block_format.ts";
 import type { OpCase, OpSuite } from "../conformance.ts";
 import { randomIntegers, randomNormal } from "../ndarray.ts";
+import type { Check } from "../op.ts";
 import { elementwiseReference } from "../elementwise/reference.ts";
 import { sampleWeight } from "../sample_blocks.ts";
 import { gather } from "./mod.ts";
@@ -48,7 +49,6 @@ function quantizedCase(format: WeightFormat, channels: number, scale?: number): 
 
 /** Row lengths that do and do not divide by 4, in every storage format; what is not quantised is exact. */
 export const GATHER_SUITE: OpSuite = {
-  op: "gather",
   variants: [""],
   cases: [
     ...(["f32", "f16", "bf16"] as const).flatMap((dtype) => [
@@ -69,3 +69,12 @@ export const GATHER_SUITE: OpSuite = {
     quantizedCase("f8_e4m3", 64, 0.37),
   ],
 };
+
+/** Embeddings, plain and quantised. */
+export const GATHER_CHECKS: readonly Check[] = [
+  { name: "gather", cases: GATHER_SUITE.cases.slice(0, 2) },
+  {
+    name: "gather: quantised tables",
+    cases: [quantizedCase("q8_0", 96), quantizedCase("q4_k", 512), quantizedCase("q6_k", 768)],
+  },
+];

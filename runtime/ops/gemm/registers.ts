@@ -4,7 +4,7 @@ import { BLOCK_FORMATS } from "../../quantization/formats.ts";
 import registersSource from "../../shaders/gemm/registers.wgsl" with { type: "text" };
 import type { ParamValues } from "../../shaders/expand.ts";
 import { KernelFile } from "../../shaders/kernel_file.ts";
-import { hasSubgroupsOf } from "../variants.ts";
+import { hasSubgroupsOf, MESA_SOFTWARE } from "../variants.ts";
 import { epilogueParams } from "./epilogue.ts";
 import { sparesNorm } from "./norm.ts";
 import type { GemmProblem, GemmVariant } from "./problem.ts";
@@ -35,6 +35,7 @@ function registersVariant(
   return {
     name,
     schedule: "cpu",
+    racedOn: MESA_SOFTWARE,
     tileOf,
     supports: ({ m }, { features }) =>
       m >= leastRows && (!broadcasts || hasSubgroupsOf(GEMM_LANES, features)),

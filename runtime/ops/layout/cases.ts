@@ -64,7 +64,6 @@ function permuteCase(shape: number[], axes: number[], dtype: DType = "f32"): OpC
 
 /** Every axis, odd and divisible sizes, one part and many, storage formats and integers. */
 export const CONCAT_SUITE: OpSuite = {
-  op: "concat",
   variants: [""],
   cases: [
     concatCase([1], 0, [5, 3, 1]),
@@ -83,7 +82,6 @@ export const CONCAT_SUITE: OpSuite = {
 
 /** Every axis, odd and divisible ranges, negative bounds, all of a tensor, storage formats and integers. */
 export const SLICE_SUITE: OpSuite = {
-  op: "slice",
   variants: [""],
   cases: [
     sliceCase([9], 0, 2, 7),
@@ -103,7 +101,6 @@ export const SLICE_SUITE: OpSuite = {
 
 /** Ranks 1 to 6, dimensions that merge, that stay innermost and that do not, patches, storage formats. */
 export const PERMUTE_SUITE: OpSuite = {
-  op: "permute",
   variants: [""],
   cases: [
     permuteCase([7], [0]),

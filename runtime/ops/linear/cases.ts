@@ -4,6 +4,7 @@ import type { Activation } from "../activations.ts";
 import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
 import { GEMM_VARIANTS } from "../gemm/mod.ts";
 import { type NdArray, ndarray, randomNormal } from "../ndarray.ts";
+import { type Check, matrixCheck } from "../op.ts";
 import { sampleWeight } from "../sample_blocks.ts";
 import { layerNormReference } from "../norm/reference.ts";
 import { linear } from "./mod.ts";
@@ -137,17 +138,35 @@ function inParts({ shape, data }: NdArray, parts: number | undefined): NdArray {
   return result;
 }
 
+/** Formats of quantised weights, with the elements of a block. */
+const QUANTIZED = [
+  ["q8_0", 32],
+  ["q5_0", 32],
+  ["q4_0", 32],
+  ["q4_k", 256],
+  ["q5_k", 256],
+  ["q6_k", 256],
+  ["f8_e4m3", 4],
+] as const;
+
+/** Of these, {@linkcode smallScales} are below the normal f16 numbers. */
+const SUBNORMAL: ReadonlySet<WeightFormat> = new Set(["q8_0", "q4_k", "q5_k", "q6_k"]);
+
 /** A format around every tile, without and with an epilogue (few pipelines: each takes long to compile); `step` is its block. */
 function quantizedCases(format: WeightFormat, step: number): OpCase[] {
   const epilogue = { format, bias: true, activation: "silu", residual: true } as const;
   return [
     linearCase({ x: [1, 2 * step], n: 65, ...epilogue, gate: [65] }),
-    // Scales of this size are no normal f16 numbers where blocks nest them.
-    linearCase({ x: [3, 3 * step], n: 12, format, magnitude: 2e-3 }),
+    smallScales(format, step),
     linearCase({ x: [2, 9, step], n: 36, ...epilogue, gate: [2, 1, 36] }),
     linearCase({ x: [67, 2 * step], n: 130, format }),
     linearCase({ x: [200, 5 * step], n: 68, format }),
   ];
+}
+
+/** Scales of this size are no normal f16 numbers in most formats. */
+function smallScales(format: WeightFormat, step: number): OpCase {
+  return linearCase({ x: [3, 3 * step], n: 12, format, magnitude: 2e-3 });
 }
 
 /** Ranks around the vectors and tiles, with all epilogue parts, on plain and on quantised weights. */
@@ -194,7 +213,6 @@ function normCases(): OpCase[] {
 
 /** Sizes around every tile, all storage formats, all epilogue parts. */
 export const LINEAR_SUITE: OpSuite = {
-  op: "linear",
   variants: GEMM_VARIANTS,
   cases: [
     linearCase({ x: [1, 1], n: 1 }),
@@ -222,13 +240,7 @@ export const LINEAR_SUITE: OpSuite = {
     linearCase({ x: [9, 64], n: 96, format: "q8_0", bias: true, parts: 3 }),
     // Several bands of columns, of which the last one is not full.
     linearCase({ x: [24, 2048], n: 332, bias: true }),
-    ...quantizedCases("q8_0", 32),
-    ...quantizedCases("q5_0", 32),
-    ...quantizedCases("q4_0", 32),
-    ...quantizedCases("q4_k", 256),
-    ...quantizedCases("q5_k", 256),
-    ...quantizedCases("q6_k", 256),
-    ...quantizedCases("f8_e4m3", 4),
+    ...QUANTIZED.flatMap(([format, step]) => quantizedCases(format, step)),
     linearCase({ x: [2, 64], n: 20, format: "f8_e4m3", scale: 0.37, bias: true }),
     linearCase({ x: [130, 36], n: 20, format: "f8_e4m3", scale: -3, residual: true }),
     ...lowRankCases(),
@@ -241,7 +253,6 @@ export const LINEAR_SUITE: OpSuite = {
  * and the worst sum by 0.3 to 1 % of the largest result.
  */
 export const LINEAR_INT8_SUITE: OpSuite = {
-  op: "linear",
   operands: "int8",
   variants: ["int8"],
   cases: [
@@ -259,3 +270,31 @@ export const LINEAR_INT8_SUITE: OpSuite = {
     }),
   ].map((testCase) => ({ ...testCase, tolerance: 1e-2 })),
 };
+
+/** What models use: every format, scales below the normal f16 numbers, low-rank branches, narrow products. */
+export const LINEAR_CHECKS: readonly Check[] = [
+  { name: "linear", cases: LINEAR_SUITE.cases.slice(0, 2) },
+  ...QUANTIZED.map(([format, step]) => ({
+    name: `linear: ${format} weights`,
+    cases: [linearCase({ x: [67, 2 * step], n: 130, format, bias: true })],
+  })),
+  {
+    name: "linear: scales below the normal f16 numbers",
+    cases: QUANTIZED.filter(([format]) => SUBNORMAL.has(format)).map(([format, step]) =>
+      smallScales(format, step)
+    ),
+  },
+  {
+    name: "linear: low-rank branch",
+    cases: [linearCase({ x: [67, 64], n: 132, rank: 32, format: "q8_0", bias: true })],
+  },
+  {
+    name: "linear: int8 products",
+    variant: "int8",
+    cases: LINEAR_INT8_SUITE.cases.slice(0, 1),
+  },
+  matrixCheck("linear", "matrix32", [
+    linearCase({ x: [67, 64], n: 130, dtype: "bf16" }),
+    linearCase({ x: [67, 64], n: 130, format: "q8_0", bias: true }),
+  ]),
+];

@@ -2,6 +2,7 @@ import type { DType } from "../../dtype.ts";
 import type { OpCase, OpSuite } from "../conformance.ts";
 import { GEMM_VARIANTS } from "../gemm/mod.ts";
 import { randomNormal } from "../ndarray.ts";
+import { type Check, matrixCheck } from "../op.ts";
 import { matmul, type MatmulOptions } from "./mod.ts";
 import { matmulReference } from "./reference.ts";
 
@@ -28,7 +29,6 @@ function matmulCase(
 
 /** Both layouts of b, sizes around every tile, batches with every kind of broadcasting. */
 export const MATMUL_SUITE: OpSuite = {
-  op: "matmul",
   variants: GEMM_VARIANTS,
   cases: [
     matmulCase([1, 1], [1, 1]),
@@ -54,3 +54,12 @@ export const MATMUL_SUITE: OpSuite = {
     matmulCase([64, 127], [63, 127], { transposeB: true }, "bf16"),
   ],
 };
+
+/** Products of activations. */
+export const MATMUL_CHECKS: readonly Check[] = [
+  { name: "matmul", cases: MATMUL_SUITE.cases.slice(0, 2) },
+  matrixCheck("matmul", "matrix32", [
+    matmulCase([16, 64], [64, 48]),
+    matmulCase([19, 37], [41, 37], { transposeB: true, scale: 0.25 }),
+  ]),
+];

@@ -1,7 +1,7 @@
 import type { DType } from "../../dtype.ts";
 import type { Activation } from "../activations.ts";
 import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
-import { type NdArray, randomNormal } from "../ndarray.ts";
+import { lazyArray, type NdArray, randomNormal } from "../ndarray.ts";
 import { ropeReference } from "../rope/reference.ts";
 import { groupNorm } from "./group_norm.ts";
 import { layerNorm } from "./layer_norm.ts";
@@ -31,8 +31,7 @@ interface NormCase {
 function inputsOf(spec: NormCase) {
   const { x, mean = 0, dtype = "f32", weight, bias, scale, shift, parts, headDim } = spec;
   const channels = x.at(-1)!;
-  const values = randomNormal(x, 1);
-  values.data.forEach((value, i) => values.data[i] = value + mean);
+  const values = lazyArray(x, () => randomNormal(x, 1).data.map((value) => value + mean));
   const inputs: Record<string, CaseInput> = { x: { values, dtype: "f32" } };
   if (weight) {
     inputs["weight"] = { values: randomNormal([...(parts ? [x[0]!] : []), channels], 2), dtype };
@@ -146,7 +145,6 @@ function groupCase(spec: NormCase & { groups: number }): OpCase {
 
 /** Row lengths around the vector width and the workgroup, modulation shapes, offsets, storage formats. */
 export const LAYER_NORM_SUITE: OpSuite = {
-  op: "layerNorm",
   variants: ["cpu", "gpu"],
   cases: [
     layerCase({ x: [5, 3] }),
@@ -167,7 +165,6 @@ export const LAYER_NORM_SUITE: OpSuite = {
 
 /** Both kinds, activations, modulation, rows that are all zero. */
 export const RMS_NORM_SUITE: OpSuite = {
-  op: "rmsNorm",
   variants: ["cpu", "gpu"],
   cases: [
     rmsCase({ x: [5, 3], weight: true }),
@@ -195,7 +192,6 @@ export const RMS_NORM_SUITE: OpSuite = {
 
 /** Groups of one, of odd and of all channels, odd numbers of positions, more positions than one chunk. */
 export const GROUP_NORM_SUITE: OpSuite = {
-  op: "groupNorm",
   variants: ["cpu", "gpu"],
   cases: [
     groupCase({ x: [2, 5, 7, 16], groups: 1, weight: true, bias: true }),

@@ -7,7 +7,7 @@ import partialSource from "../../shaders/norm/group_partial.wgsl" with { type: "
 import type { Target } from "../../target.ts";
 import type { Activation } from "../activations.ts";
 import { groupClass } from "../problem_class.ts";
-import { chooseVariant, type Variant } from "../variants.ts";
+import { chooseVariant, MESA_SOFTWARE, type Variant } from "../variants.ts";
 
 const PARTIAL = new KernelFile("norm/group_partial", partialSource);
 const COMBINE = new KernelFile("norm/group_combine", combineSource);
@@ -41,6 +41,7 @@ const GROUP_NORM_VARIANTS: readonly GroupNormVariant[] = [
   {
     name: "cpu",
     schedule: "cpu",
+    racedOn: MESA_SOFTWARE,
     supports: () => true,
     lanes: 1,
     maxChunks: 64,

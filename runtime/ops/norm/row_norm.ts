@@ -5,7 +5,7 @@ import rowSource from "../../shaders/norm/row.wgsl" with { type: "text" };
 import type { Target } from "../../target.ts";
 import type { Activation } from "../activations.ts";
 import { rowClass } from "../problem_class.ts";
-import { chooseVariant, type Variant } from "../variants.ts";
+import { chooseVariant, MESA_SOFTWARE, type Variant } from "../variants.ts";
 
 const ROW = new KernelFile("norm/row", rowSource);
 
@@ -38,7 +38,13 @@ interface RowNormVariant extends Variant<{ channels: number }> {
 }
 
 const ROW_NORM_VARIANTS: readonly RowNormVariant[] = [
-  { name: "cpu", schedule: "cpu", supports: () => true, layout: () => ({ lanes: 1, rows: 32 }) },
+  {
+    name: "cpu",
+    schedule: "cpu",
+    racedOn: MESA_SOFTWARE,
+    supports: () => true,
+    layout: () => ({ lanes: 1, rows: 32 }),
+  },
   {
     name: "gpu",
     schedule: "gpu",

@@ -27,7 +27,6 @@ function ropeCase(
 
 /** Both styles; head sizes that divide by 8, by 4, by 2; tables per batch entry; storage formats. */
 export const ROPE_SUITE: OpSuite = {
-  op: "rope",
   variants: [""],
   cases: (["interleaved", "half"] as const).flatMap((style) => [
     ropeCase(style, [2, 5, 3, 16]),

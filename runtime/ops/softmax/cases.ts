@@ -21,7 +21,6 @@ function softmaxCase(
 
 /** One element, one row, odd and long rows, large magnitudes, storage formats. */
 export const SOFTMAX_SUITE: OpSuite = {
-  op: "softmax",
   variants: SOFTMAX_VARIANTS,
   cases: [
     softmaxCase([1]),

@@ -4,7 +4,7 @@ import { KernelFile } from "../../shaders/kernel_file.ts";
 import groupSource from "../../shaders/softmax/group.wgsl" with { type: "text" };
 import rowSource from "../../shaders/softmax/row.wgsl" with { type: "text" };
 import { rowClass } from "../problem_class.ts";
-import { chooseVariant, type Variant } from "../variants.ts";
+import { chooseVariant, MESA_SOFTWARE, type Variant } from "../variants.ts";
 
 /** Optional parts of a softmax. */
 export interface SoftmaxOptions {
@@ -23,6 +23,7 @@ const VARIANTS: readonly SoftmaxVariant[] = [
   {
     name: "row",
     schedule: "cpu",
+    racedOn: MESA_SOFTWARE,
     supports: () => true,
     file: new KernelFile("softmax/row", rowSource),
     rowsPerGroup: 8,

@@ -1,0 +1,46 @@
+import { type Op, raceInput, type RaceProblem } from "../op.ts";
+import { ATTENTION_CHECKS, ATTENTION_SUITE } from "./cases.ts";
+import { attention } from "./mod.ts";
+
+function race(
+  priority: RaceProblem["priority"],
+  [lq, lk]: readonly [number, number],
+  heads: number,
+  headDim: number,
+): RaceProblem {
+  const keys = raceInput([1, lk, heads, headDim]);
+  return {
+    priority,
+    inputs: [raceInput([1, lq, heads, headDim]), keys, keys],
+    build: (q, k, v) => attention(q!, k!, v!),
+  };
+}
+
+/** `attention` with its tables. */
+export const ATTENTION: Op = {
+  name: "attention",
+  suites: [ATTENTION_SUITE],
+  checks: ATTENTION_CHECKS,
+  races: [
+    race(1, [1024, 1024], 8, 64),
+    race(1, [1024, 1024], 4, 128),
+    race(2, [1024, 77], 8, 64),
+    race(2, [256, 77], 4, 128),
+    race(2, [64, 64], 8, 64),
+    race(3, [2048, 2048], 8, 128),
+  ],
+  benches: {
+    attention: {
+      sizes: ["TOKENS", "HEADS", "HEAD_DIM"],
+      describe([tokens, heads, headDim]) {
+        const all = [1, tokens!, heads!, headDim!];
+        return {
+          inputs: [all, all, all],
+          output: all,
+          flops: 4 * heads! * tokens! ** 2 * headDim!,
+        };
+      },
+      build: (q, k, v) => attention(q!, k!, v!),
+    },
+  },
+};

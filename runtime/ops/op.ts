@@ -1,0 +1,112 @@
+/** What an op is to those who check, race and time it; `registry.ts` lists them all. */
+import type { StorageFormat } from "../dtype.ts";
+import type { Tensor } from "../graph.ts";
+import type { Shape } from "../shape.ts";
+import type { Target } from "../target.ts";
+import type { OpCase, OpSuite } from "./conformance.ts";
+import { whyNoMatrixUnit } from "./matrix_unit.ts";
+
+/** One op with everything that is asked of it. */
+export interface Op {
+  /** Name, as in `Target.choices` and `Target.forcedVariants`. */
+  readonly name: string;
+  /** Case tables, which every variant must pass. */
+  readonly suites: readonly OpSuite[];
+  /** What the doctor runs; the first two cases of the first suite when left out. */
+  readonly checks?: readonly Check[];
+  /** One problem for each class that models often meet; left out for ops with a single way. */
+  readonly races?: readonly RaceProblem[];
+  /** Problems at any size, by the name that specs of benches have. */
+  readonly benches?: Readonly<Record<string, Bench>>;
+}
+
+/** A part of an op that the doctor names on a line of its own. */
+export interface Check {
+  /** What is checked, such as `linear: q8_0 weights`. */
+  readonly name: string;
+  /** Cases of the op's suites. */
+  readonly cases: readonly OpCase[];
+  /** The variant that must take them, on an adapter that can; the adapter's own choice when left out. */
+  readonly variant?: string;
+  /** Why the variant cannot run on a target; undefined where it can. */
+  whyNot?(target: Target): string | undefined;
+}
+
+/** Cases that a kernel for matrix units must take wherever the adapter has them. */
+export function matrixCheck(op: string, variant: string, cases: readonly OpCase[]): Check {
+  return { name: `${op}: matrix units`, variant, cases, whyNot: whyNoMatrixUnit };
+}
+
+/** One problem that every variant of an op computes in turn. */
+export interface Race {
+  /** Name of the op, as in `Target.choices`. */
+  readonly op: string;
+  /** What the op is given. */
+  readonly inputs: readonly RaceInput[];
+  /** Calls the op. */
+  build(...tensors: Tensor[]): Tensor;
+}
+
+/** A race of the op that lists it. */
+export interface RaceProblem extends Omit<Race, "op"> {
+  /** When a tuning run does it, because a run may end before all are done: first what takes most of models' time. */
+  readonly priority: 1 | 2 | 3;
+}
+
+/** One input: random numbers. */
+export interface RaceInput {
+  /** Sizes, outermost first; a quantised weight has rows in multiples of 64. */
+  readonly shape: Shape;
+  /** How it is stored. */
+  readonly dtype: StorageFormat;
+  /** Root of the mean square of the numbers. */
+  readonly magnitude: number;
+}
+
+/** An input of a race: f32 of about 1 unless told otherwise. */
+export function raceInput(
+  shape: Shape,
+  dtype: StorageFormat = "f32",
+  magnitude = 1,
+): RaceInput {
+  return { shape, dtype, magnitude };
+}
+
+/** A problem of an op whose sizes a bench chooses. */
+export interface Bench {
+  /** Names of the sizes, in the order of a spec such as `linear:32x640x160`. */
+  readonly sizes: readonly string[];
+  /** Formats that the second input, a weight, may be stored in; f32 only when left out. */
+  readonly weights?: readonly StorageFormat[];
+  /** Shapes, and arithmetic operations; of attention the products only. */
+  describe(sizes: readonly number[]): BenchShapes;
+  /** Calls the op. */
+  build(...inputs: Tensor[]): Tensor;
+}
+
+/** What a bench moves and computes. */
+export interface BenchShapes {
+  readonly inputs: readonly Shape[];
+  readonly output: Shape;
+  readonly flops: number;
+}
+
+/** Arithmetic operations per element of a normalisation, which memory bounds. */
+const NORM_FLOPS = 8;
+
+/** A bench of an op over rows, whose result has the shape of its input. */
+export function rowBench(
+  names: readonly [string, string],
+  build: (x: Tensor) => Tensor,
+  flopsPerElement = NORM_FLOPS,
+): Bench {
+  return {
+    sizes: names,
+    describe: ([rows, columns]) => ({
+      inputs: [[rows!, columns!]],
+      output: [rows!, columns!],
+      flops: flopsPerElement * rows! * columns!,
+    }),
+    build,
+  };
+}
