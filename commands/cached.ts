@@ -40,7 +40,7 @@ export async function runRemove(ids: readonly string[]): Promise<number> {
  * @param models in the cache
  * @returns one line for each
  */
-export function describeModels(models: readonly CachedModel[]): string {
+function describeModels(models: readonly CachedModel[]): string {
   const rows = models.map(({ id, bytes, partialBytes, revisions, fetchedAt }) => [
     id,
     gigabytes(bytes),

@@ -14,7 +14,7 @@ export class UsageError extends Error {
 }
 
 /** Status of a command that was stopped with Ctrl-C. */
-export const CANCELLED = 130;
+const CANCELLED = 130;
 
 /** What to say at the end, and the status to end with. */
 export interface Failure {

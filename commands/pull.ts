@@ -51,7 +51,7 @@ export async function runPull(id: string, flags: PullFlags): Promise<number> {
  * @param progress of it
  * @returns such as `1.2/12.3 GB, 24.0 MB/s, 7 min 42 s left`
  */
-export function describePull(
+function describePull(
   { doneBytes, totalBytes, bytesPerSecond, secondsLeft }: PullProgress,
 ): string {
   const [unit, name] = totalBytes >= 1e9 ? [1e9, "GB"] as const : [1e6, "MB"] as const;

@@ -5,7 +5,7 @@ import { LoraError } from "../models/adapters/lora_error.ts";
 import type { Adapter } from "../models/adapters/types.ts";
 
 /** Most bytes of adapters in memory where nothing else was said. */
-export const DEFAULT_LORA_CACHE_BYTES = 2 * 2 ** 30;
+const DEFAULT_LORA_CACHE_BYTES = 2 * 2 ** 30;
 
 /** Where an adapter comes from, and what replaces the alpha that its file gives. */
 export interface LoraSource {

@@ -176,7 +176,7 @@ export class HubClient {
  * @param path as a hub gives it
  * @returns whether it is safe to join to a folder
  */
-export function isSafePath(path: string): boolean {
+function isSafePath(path: string): boolean {
   // deno-lint-ignore no-control-regex
   if (path.length > 500 || /[\\:\x00-\x1f]/.test(path)) return false;
   return path.split("/").every((part) => part !== "" && part.length <= 200 && !/^\.+$/.test(part));

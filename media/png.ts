@@ -12,8 +12,6 @@ import { channelsOf, checkImage, ImageError, type PixelImage } from "./image.ts"
 
 /** How {@link encodePng} writes a file. */
 export interface PngOptions {
-  /** zlib level, 0 (stored) to 9 (smallest); 1 when left out. */
-  readonly compressionLevel?: number;
   /** Metadata by keyword. Latin-1 values become tEXt chunks, all others iTXt (UTF-8). */
   readonly text?: Readonly<Record<string, string>>;
 }
@@ -37,17 +35,13 @@ const MAX_TEXT_BYTES = 1 << 20;
  * Encodes an image as PNG, 8 bits per channel, without interlacing.
  *
  * @param image RGB or RGBA
- * @param options level and metadata
+ * @param options metadata
  * @returns the file
- * @throws {RangeError} for a level outside 0 to 9, or an image whose data has the wrong length
+ * @throws {RangeError} for an image whose data has the wrong length
  * @throws {TypeError} for a keyword or a text that PNG cannot hold
  */
 export function encodePng(image: PixelImage, options: PngOptions = {}): Uint8Array<ArrayBuffer> {
   checkImage(image);
-  const level = options.compressionLevel ?? 1;
-  if (!Number.isInteger(level) || level < 0 || level > 9) {
-    throw new RangeError(`Cannot encode PNG: compression level ${level} is not one of 0 to 9`);
-  }
   const header = new Uint8Array(13);
   const view = new DataView(header.buffer);
   view.setUint32(0, image.width);
@@ -61,8 +55,8 @@ export function encodePng(image: PixelImage, options: PngOptions = {}): Uint8Arr
   }
   // What filtering leaves of a photo is noise with few repeats: at level 1, runs and Huffman codes
   // alone give a file a third smaller than the quickest string matching, in half the time.
-  const strategy = level === 1 ? constants.Z_RLE : constants.Z_DEFAULT_STRATEGY;
-  chunks.push(chunk("IDAT", deflateSync(filterRows(image), { level, strategy })));
+  const compression = { level: 1, strategy: constants.Z_RLE };
+  chunks.push(chunk("IDAT", deflateSync(filterRows(image), compression)));
   chunks.push(chunk("IEND", new Uint8Array(0)));
   return concat([SIGNATURE, ...chunks]);
 }

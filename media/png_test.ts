@@ -15,20 +15,6 @@ Deno.test("encodePng() then decodePng() gives the same pixels", () => {
   }
 });
 
-Deno.test("encodePng() honours the compression level", () => {
-  const image = slopes(333, 257);
-  const sizes = [0, 1, 9].map((compressionLevel) => encodePng(image, { compressionLevel }).length);
-  const [stored, fast, small] = sizes;
-  assert.ok(stored! > image.data.length, `${sizes}`);
-  assert.ok(fast! < stored! / 2 && small! < fast!, `${sizes}`);
-  for (let compressionLevel = 0; compressionLevel <= 9; compressionLevel++) {
-    assert.deepEqual(decodePng(encodePng(image, { compressionLevel })), image);
-  }
-  for (const compressionLevel of [-1, 10, 1.5, NaN]) {
-    assert.throws(() => encodePng(image, { compressionLevel }), /is not one of 0 to 9$/);
-  }
-});
-
 Deno.test("readPngText() gives back what encodePng() was told", () => {
   const text = {
     "prompt": "a café at 5 °C,\nrainy",

@@ -65,7 +65,7 @@ export function maxConnections(descriptors: number): number {
 }
 
 /** Most files that this process may have open. */
-export function descriptorLimit(): number {
+function descriptorLimit(): number {
   try {
     const limits = readFileSync("/proc/self/limits", "utf8");
     return Number(/^Max open files\s+(\d+)/m.exec(limits)?.[1] ?? USUAL_DESCRIPTORS);

@@ -74,7 +74,7 @@ export async function isLeftOver(name: string, store: JobStore): Promise<boolean
  * @param before end of the time that is over, in Unix milliseconds
  * @returns number of records removed
  */
-export async function sweep(
+async function sweep(
   store: JobStore,
   storage: ResultStorage | undefined,
   before: number,

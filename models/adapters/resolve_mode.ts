@@ -3,7 +3,7 @@ import { needsWriting, summedRank } from "./low_rank_form.ts";
 import type { AdaptableComponent, AdaptableModule, Adapter, AdapterTarget } from "./types.ts";
 
 /** Ranks that a layer takes beside it before `auto` writes adapters into its weight. */
-export const MAX_DYNAMIC_RANK = 128;
+const MAX_DYNAMIC_RANK = 128;
 
 /** An adapter, and how it is asked to be brought in. */
 export interface ModeRequest {

@@ -175,7 +175,7 @@ function tracePreview(
  * @param count how many are asked for
  * @returns indices of steps, in order; fewer than asked for where there are fewer steps
  */
-export function previewSteps(totalSteps: number, count: number): number[] {
+function previewSteps(totalSteps: number, count: number): number[] {
   const steps = Array.from(
     { length: count },
     (_, k) => Math.ceil((k + 1) * totalSteps / (count + 1)) - 1,

@@ -33,7 +33,7 @@ export function numberField(config: SchedulerConfig, key: string, fallback: numb
  *
  * @throws {TypeError} if the value is something else
  */
-export function optionalNumberField(config: SchedulerConfig, key: string): number | undefined {
+function optionalNumberField(config: SchedulerConfig, key: string): number | undefined {
   const value = config[key];
   return value === undefined || value === null ? undefined : numberField(config, key, 0);
 }

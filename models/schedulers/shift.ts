@@ -26,7 +26,7 @@ export function exact(value: number): number {
 }
 
 /** σ' = s·σ / (1 + (s − 1)·σ). `shift` 1 leaves σ as it is. */
-export function staticShift(sigma: number, shift: number, round: Rounding): number {
+function staticShift(sigma: number, shift: number, round: Rounding): number {
   const numerator = round(shift * sigma);
   return round(numerator / round(1 + round((shift - 1) * sigma)));
 }
@@ -35,7 +35,7 @@ export function staticShift(sigma: number, shift: number, round: Rounding): numb
 export type TimeShiftType = "exponential" | "linear";
 
 /** Dynamic shifting (`use_dynamic_shifting`) of one sigma in (0, 1]. */
-export function dynamicShift(
+function dynamicShift(
   sigma: number,
   mu: number,
   type: TimeShiftType,
@@ -51,7 +51,7 @@ export function dynamicShift(
  *
  * @throws {RangeError} if the last sigma is 1, as with a single step
  */
-export function stretchToTerminal(
+function stretchToTerminal(
   sigmas: readonly number[],
   terminal: number,
   round: Rounding,

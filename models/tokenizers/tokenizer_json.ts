@@ -119,7 +119,7 @@ function isScore(value: unknown): value is number {
  *
  * @throws {TypeError} if a field is missing or wrong
  */
-export function readAddedToken(json: JsonReader): AddedToken {
+function readAddedToken(json: JsonReader): AddedToken {
   return {
     id: json.index("id"),
     content: json.string("content"),

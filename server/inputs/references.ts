@@ -25,7 +25,7 @@ export interface InputFile {
 }
 
 /** Longest body of a linked file and of one inside a request, in bytes. */
-export const MAX_LINKED_BYTES: number = 20 * 2 ** 20;
+const MAX_LINKED_BYTES: number = 20 * 2 ** 20;
 
 const IMAGE_TYPES = ["image/bmp", "image/gif", "image/jpeg", "image/png", "image/webp"];
 const IMAGE_EXTENSIONS = [".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp"];

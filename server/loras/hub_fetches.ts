@@ -22,7 +22,7 @@ export interface HubLimits {
 }
 
 /** What holds where nothing else was said. */
-export const DEFAULT_HUB_LIMITS: HubLimits = {
+const DEFAULT_HUB_LIMITS: HubLimits = {
   maxBytes: 2 * 2 ** 30,
   maxAtOnce: 2,
   maxMs: 10 * 60_000,

@@ -49,7 +49,7 @@ export const FLUX2_TRANSFORMER_CONFIG = z.object({
 export type Flux2TransformerConfig = z.output<typeof FLUX2_TRANSFORMER_CONFIG>;
 
 /** The keys of `model_index.json` that change what the pipeline does. */
-export const FLUX2_PIPELINE_CONFIG = z.object({
+const FLUX2_PIPELINE_CONFIG = z.object({
   /** Trained to make a picture in a few steps without guidance. */
   is_distilled: z.boolean().nullish().transform((value) => value ?? false),
 });

@@ -46,15 +46,12 @@ export const WAN_TRANSFORMER_CONFIG = z.object({
 export type WanTransformerConfig = z.output<typeof WAN_TRANSFORMER_CONFIG>;
 
 /** The keys of `model_index.json` that change what the pipeline does. */
-export const WAN_PIPELINE_CONFIG = z.object({
+const WAN_PIPELINE_CONFIG = z.object({
   /** TI2V: every token has its own timestep, so that the first frame can be given clean. */
   expand_timesteps: z.boolean().nullish().transform((value) => value ?? false),
   boundary_ratio: z.null("two-stage Wan 2.2 checkpoints (boundary_ratio) are not supported")
     .default(null),
 });
-
-/** Parsed {@linkcode WAN_PIPELINE_CONFIG}. */
-export type WanPipelineConfig = z.output<typeof WAN_PIPELINE_CONFIG>;
 
 /** What checkpoints of a size were made for. */
 interface WanDefaults {

@@ -12,7 +12,7 @@ import type { GemmProblem, GemmVariant } from "./problem.ts";
 const REGISTERS_FILE = new KernelFile("gemm/registers", registersSource);
 
 /** Invocations per workgroup, and of a subgroup where one broadcasts to the others. */
-export const GEMM_LANES = 8;
+const GEMM_LANES = 8;
 /** Rows of a product that are one tile of four columns. */
 const FEW_ROWS = 4;
 /** Rows of a product that one register tile of 8 columns takes. */
