@@ -86,8 +86,13 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-/** How long answers under way and the GPU may take to end, in milliseconds. */
+/** How long answers under way may take to end, in milliseconds. */
 const CLOSE_MS = 3000;
+/**
+ * How long the GPU's thread may take to end, in milliseconds: a kernel that is being compiled has to
+ * be done first, which takes seconds on a busy machine.
+ */
+const FREE_MS = 15_000;
 /** How far the times of files may lag behind the clock, in milliseconds. */
 const CLOCK_MS = 50;
 
@@ -166,7 +171,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     opening.abort();
     // It may still be loading, and be opened in spite of the signal.
     const freed = opened.promise.then((late) => late.close(), () => {});
-    await within(CLOSE_MS, freed).finally(async () => {
+    await within(FREE_MS, freed).finally(async () => {
       await store.close();
       await temporary?.remove();
     });
