@@ -7,12 +7,11 @@
 import type { BodyShare } from "./body_memory.ts";
 import { ApiError, badRequest } from "./contract/errors.ts";
 import { hearOut, readPaced } from "./inputs/pace.ts";
-import { Slots } from "./inputs/slots.ts";
 import { JsonTally } from "./json_tally.ts";
+import { nextTurn } from "./next_turn.ts";
 
-/** From this length on a text is parsed in turn, with room for others in between. */
+/** From this length on a text is parsed in a turn of its own. */
 const LONG = 2 ** 20;
-const turns = new Slots(1);
 
 /** How bodies are read. */
 export interface BodyOptions {
@@ -62,11 +61,11 @@ export async function readAnyJson(request: Request, options: BodyOptions): Promi
 
 /** Long texts hold up everybody while they are parsed, so never two of them at a stretch. */
 async function parseJson(text: string, signal: AbortSignal): Promise<unknown> {
-  if (text.length < LONG) return parse(text);
-  return await turns.run(async () => {
-    await new Promise((resolve) => setTimeout(resolve));
-    return parse(text);
-  }, signal);
+  if (text.length >= LONG) {
+    await nextTurn();
+    signal.throwIfAborted();
+  }
+  return parse(text);
 }
 
 function parse(text: string): unknown {
@@ -98,6 +97,7 @@ async function readText(request: Request, { maxBytes, share }: BodyOptions): Pro
       text += decode(decoder, chunk);
     }
   } catch (error) {
+    text = "";
     if (chunks) await hearOut(chunks);
     throw error;
   } finally {

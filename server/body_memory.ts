@@ -29,6 +29,10 @@ export class BodyMemory {
     let length = 0;
     let isReleased = false;
     const counted = () => Math.max(0, length - FREE_BYTES);
+    const release = () => {
+      if (!isReleased) this.#heldBytes -= counted();
+      isReleased = true;
+    };
     return {
       grow: (bytes) => {
         const before = counted();
@@ -36,12 +40,12 @@ export class BodyMemory {
         const more = counted() - before;
         if (isReleased || more === 0) return;
         this.#heldBytes += more;
-        if (this.#heldBytes > this.#maxBytes) throw tooMany();
+        if (this.#heldBytes <= this.#maxBytes) return;
+        // At once, so that the others may go on.
+        release();
+        throw tooMany();
       },
-      release: () => {
-        if (!isReleased) this.#heldBytes -= counted();
-        isReleased = true;
-      },
+      release,
     };
   }
 }
@@ -52,7 +56,7 @@ export interface BodyShare {
    * Takes memory for a body.
    *
    * @param bytes that it holds now, altogether
-   * @throws {ApiError} 503 when all bodies together hold too much
+   * @throws {ApiError} 503 when all bodies together hold too much; this one counts no more then
    */
   grow(bytes: number): void;
   /** Gives all of it back; may be called more than once. */

@@ -11,7 +11,9 @@ Deno.test("BodyMemory refuses with 503 what is too much together, until some is 
   first.grow(144 * KIB);
   assert.equal(memory.heldBytes, 80 * KIB);
   assert.throws(() => second.grow(90 * KIB), { name: "ApiError", status: 503 });
+  assert.equal(memory.heldBytes, 80 * KIB);
   second.release();
+  assert.equal(memory.heldBytes, 80 * KIB);
   first.release();
   first.release();
   assert.equal(memory.heldBytes, 0);

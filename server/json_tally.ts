@@ -1,25 +1,28 @@
 /**
- * How much work a JSON text is before it is parsed: parsing holds up every other request, and takes
- * its time for each value rather than for each byte.
+ * How much work a JSON text is before it is parsed: parsing holds up every other request. Texts in it,
+ * such as pictures in base64, are taken fast; what is around them is not.
  *
  * @module
  */
 
-/** Most bytes of a kind. Those of the first come with each value, that of the second with each escape. */
-const LIMITS: readonly (readonly [characters: string, most: number])[] = [
-  ["[{,:", 50_000],
-  ["\\", 1_000_000],
-];
+/** Most bytes outside of texts: numbers, spaces, signs. */
+const MAX_PLAIN_BYTES = 2 ** 20;
+/** Most signs that each come with a value or a name. */
+const MAX_SIGNS = 10_000;
+const MAX_ESCAPES = 1_000_000;
 
-/** The kind of each byte, counted from 1; 0 for those that do not count. */
-const KINDS = new Uint8Array(256);
-for (const [index, [characters]] of LIMITS.entries()) {
-  for (const character of characters) KINDS[character.charCodeAt(0)] = index + 1;
-}
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const SIGNS: ReadonlySet<number> = new Set([..."[{,:"].map((sign) => sign.charCodeAt(0)));
 
 /** Counts what makes a text slow to parse, piece by piece. */
 export class JsonTally {
-  readonly #counts = new Float64Array(LIMITS.length + 1);
+  #plain = 0;
+  #signs = 0;
+  #escapes = 0;
+  #isInText = false;
+  /** Whether the first byte of the next piece belongs to an escape. */
+  #isEscaped = false;
 
   /**
    * Counts a piece.
@@ -28,12 +31,60 @@ export class JsonTally {
    * @returns what there is too much of, in words; undefined while it is not
    */
   add(piece: Uint8Array): string | undefined {
-    for (let at = 0; at < piece.length; at++) this.#counts[KINDS[piece[at]!]!]!++;
-    for (const [index, [characters, most]] of LIMITS.entries()) {
-      if (this.#counts[index + 1]! > most) {
-        return `it has more than ${most} of the characters ${characters}`;
+    let at = 0;
+    while (at < piece.length) {
+      at = this.#isInText ? this.#skipText(piece, at) : this.#countPlain(piece, at);
+      const excess = this.#excess();
+      if (excess !== undefined) return `it has more than ${excess}`;
+    }
+    return undefined;
+  }
+
+  /** Begins another text, for which the counts go on. */
+  next(): void {
+    this.#isInText = false;
+    this.#isEscaped = false;
+  }
+
+  #countPlain(piece: Uint8Array, start: number): number {
+    const quote = piece.indexOf(QUOTE, start);
+    const end = quote < 0 ? piece.length : quote;
+    this.#plain += end - start;
+    for (let at = start; at < end; at++) if (SIGNS.has(piece[at]!)) this.#signs++;
+    if (quote < 0) return end;
+    this.#isInText = true;
+    this.#signs++;
+    return quote + 1;
+  }
+
+  #skipText(piece: Uint8Array, start: number): number {
+    let at = start;
+    if (this.#isEscaped) {
+      at++;
+      this.#isEscaped = false;
+    }
+    const found = piece.indexOf(QUOTE, at);
+    const quote = found < 0 ? piece.length : found;
+    for (;;) {
+      const escape = piece.subarray(at, quote).indexOf(BACKSLASH);
+      if (escape < 0) break;
+      this.#escapes++;
+      at += escape + 2;
+      // The quote, or what comes with the next piece, is the second half of the escape.
+      if (at > quote) {
+        this.#isEscaped = at > piece.length;
+        return Math.min(at, piece.length);
       }
     }
+    if (found < 0) return piece.length;
+    this.#isInText = false;
+    return found + 1;
+  }
+
+  #excess(): string | undefined {
+    if (this.#plain > MAX_PLAIN_BYTES) return `${MAX_PLAIN_BYTES} bytes outside of texts`;
+    if (this.#signs > MAX_SIGNS) return `${MAX_SIGNS} of the characters [{,:"`;
+    if (this.#escapes > MAX_ESCAPES) return `${MAX_ESCAPES} of the characters \\`;
     return undefined;
   }
 }

@@ -42,6 +42,12 @@ export const DEFAULT_HOST = "127.0.0.1";
 /** Port of a server that was told none. */
 export const DEFAULT_PORT = 30000;
 
+/**
+ * How much of a body waits to be read, in bytes: pieces of a byte each are handed on together, and hold
+ * up everybody meanwhile.
+ */
+const READ_AHEAD = 4096;
+
 /** How many ports after the one asked for are tried before the system chooses. */
 const NEXT_PORTS = 20;
 
@@ -130,6 +136,7 @@ function answering(
     serverOptions: {
       headersTimeout: headMs,
       keepAliveTimeout: keepAliveMs,
+      highWaterMark: READ_AHEAD,
       // Whoever reads a body gives up before, and says why.
       requestTimeout: BODY_DEADLINE_MS + headMs,
       connectionsCheckingInterval: Math.min(5000, headMs),

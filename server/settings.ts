@@ -58,7 +58,7 @@ export const DEFAULT_SETTINGS: Readonly<ServerSettings> = {
   allowedHosts: [],
   strictFields: false,
   maxBodyBytes: 32 * 2 ** 20,
-  maxBodyMemory: 128 * 2 ** 20,
+  maxBodyMemory: 64 * 2 ** 20,
   formLimits: {
     maxFileBytes: 256 * 2 ** 20,
     maxFiles: 16,

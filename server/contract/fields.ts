@@ -4,6 +4,7 @@
  * @module
  */
 
+import { readJsonText } from "../json_text.ts";
 import { badRequest } from "./errors.ts";
 
 /** How many names the header holds, and how long it may become. */
@@ -48,13 +49,10 @@ export function flattenExtras(body: Readonly<Record<string, unknown>>): Record<s
 
 function readEnvelope(name: string, value: unknown): object {
   if (value === null) return {};
-  let object = value;
+  let object: unknown = value;
   if (typeof value === "string") {
-    try {
-      object = JSON.parse(value);
-    } catch {
-      throw badRequest(`${name} is not valid JSON`, name);
-    }
+    object = readJsonText(value, name);
+    if (object === undefined) throw badRequest(`${name} is not valid JSON`, name);
   }
   if (typeof object !== "object" || object === null || Array.isArray(object)) {
     throw badRequest(`Cannot use ${name}: it must be a JSON object`, name);

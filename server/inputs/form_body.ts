@@ -6,9 +6,8 @@
 
 import type { z } from "zod";
 import { fieldNodes, typesOf } from "../contract/scalars.ts";
-
-/** Longest text that is read as JSON, in characters. */
-const MAX_JSON_LENGTH = 2 ** 20;
+import { MAX_JSON_TEXT, readJsonText } from "../json_text.ts";
+import { JsonTally } from "../json_tally.ts";
 
 /**
  * Brings the texts of a form into the shape of a body: a field that came several times is a list where the schema has
@@ -18,32 +17,35 @@ const MAX_JSON_LENGTH = 2 ** 20;
  * @param fields of a form
  * @param schema of the same request as JSON
  * @returns a body
+ * @throws {ApiError} 400 where the JSON of all texts together holds too much
  */
 export function formBody(
   fields: Readonly<Record<string, string | string[]>>,
   schema: z.ZodObject,
 ): Record<string, unknown> {
   const nodes = fieldNodes(schema);
+  const tally = new JsonTally();
   const entries = Object.entries(fields).flatMap(([name, value]): [string, unknown][] => {
     const types = typesOf(Object.hasOwn(nodes, name) ? nodes[name] : undefined);
     if (Array.isArray(value) && types.has("array")) {
-      return [[name, value.map((text) => readText(text, types))]];
+      return [[name, value.map((text) => readText(name, text, types, tally))]];
     }
     const text = Array.isArray(value) ? value.at(-1)! : value;
     const isAbsent = text === "" && !types.has("string");
-    return isAbsent ? [] : [[name, readText(text, types)]];
+    return isAbsent ? [] : [[name, readText(name, text, types, tally)]];
   });
   return Object.fromEntries(entries);
 }
 
-function readText(text: string, types: ReadonlySet<string>): unknown {
+function readText(
+  name: string,
+  text: string,
+  types: ReadonlySet<string>,
+  tally: JsonTally,
+): unknown {
   if (!types.has("object") && !types.has("array")) return text;
-  // Pictures in base64 are long; no list is, and parsing one would hold up every other request.
-  if (text.length > MAX_JSON_LENGTH) return text;
-  try {
-    const value = JSON.parse(text);
-    return typeof value === "object" ? value : text;
-  } catch {
-    return text;
-  }
+  // Pictures in base64 are long; no list is.
+  if (text.length > MAX_JSON_TEXT) return text;
+  const value = readJsonText(text, name, tally);
+  return typeof value === "object" ? value : text;
 }

@@ -38,3 +38,13 @@ Deno.test("formBody() leaves a text that is too long for a list as it is", () =>
     loras: long,
   });
 });
+
+Deno.test("formBody() refuses lists that hold too much together, each of them small", () => {
+  const schema = z.object({ loras: z.array(z.object()) });
+  const list = `[${"{},".repeat(3000)}{}]`;
+  assert.equal((formBody({ loras: list }, schema)["loras"] as unknown[]).length, 3001);
+  assert.throws(
+    () => formBody({ loras: Array(4).fill(list) }, schema),
+    /^ApiError: Cannot read field 'loras' as JSON: it has more than 10000 of the characters/,
+  );
+});

@@ -11,6 +11,7 @@ import busboy, { type Busboy } from "busboy";
 import type { BodyShare } from "../body_memory.ts";
 import { shorten } from "../contract/checks.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
+import { nextTurn } from "../next_turn.ts";
 import { storageFailed } from "../storage/write_error.ts";
 import { ClosingBoundary, readBoundary } from "./closing_boundary.ts";
 import type { InputFolder } from "./input_folder.ts";
@@ -54,7 +55,9 @@ export interface FormLimits {
 const MAX_FIELDS = 200;
 
 /** Longest form without parts, in bytes. */
-const MAX_URLENCODED_BYTES = 4 * 2 ** 20;
+const MAX_URLENCODED_BYTES = 2 ** 20;
+/** From this length on texts are taken in turns of their own, in bytes. */
+const LONG_TEXT = 2 ** 20;
 /** After how many bytes of a file it is looked whether the disk has room for more. */
 const SPACE_EVERY = 8 * 2 ** 20;
 
@@ -131,6 +134,7 @@ export async function readForm(
       if (length > maxBytes) throw tooLarge(`it is longer than ${maxBytes} bytes`);
       if (refusal) throw refusal;
       share?.grow(length - fileLength);
+      return length - fileLength > LONG_TEXT;
     });
   } catch (error) {
     failure = error instanceof ApiError ? error : broken(error);
@@ -175,12 +179,16 @@ function openParser(
   }
 }
 
-/** Gives a parser the form, until that or the body ends, or it is refused. */
+/**
+ * Gives a parser the form, until that or the body ends, or it is refused.
+ *
+ * @param hasLongTexts tells whether so many bytes hold much text, and throws to refuse them
+ */
 async function feed(
   parser: Busboy,
   body: ReadableStream<Uint8Array<ArrayBuffer>> | null,
   closing: ClosingBoundary | undefined,
-  check: (length: number) => void,
+  hasLongTexts: (length: number) => boolean,
 ): Promise<void> {
   const failed = Promise.withResolvers<never>();
   failed.promise.catch(() => {});
@@ -193,14 +201,15 @@ async function feed(
     for (let isOver = false; chunks && !isOver;) {
       const { done, value: chunk } = await chunks.next();
       if (done) break;
-      check(length += chunk.length);
+      // The end of a long text is where all of it is decoded.
+      if (hasLongTexts(length += chunk.length)) await nextTurn();
       const end = closing?.push(chunk);
       const written = new Promise((resolve) => parser.write(chunk.subarray(0, end), resolve));
       await Promise.race([written, failed.promise, isFinished]);
       isOver = end !== undefined;
     }
     // What was written last may have been refused.
-    check(length);
+    hasLongTexts(length);
     parser.end();
     await Promise.race([isFinished, failed.promise]);
   } catch (error) {

@@ -5,6 +5,7 @@
  */
 
 import { ApiError } from "../contract/errors.ts";
+import { Stretch } from "../next_turn.ts";
 
 /** How slowly a body may come. */
 export interface Pace {
@@ -20,6 +21,11 @@ export interface Pace {
 
 /** Longest time for a whole body, in milliseconds. */
 export const BODY_DEADLINE_MS = 30 * 60_000;
+
+/** Pieces that a body may come in, however small they are. */
+const MAX_SMALL_PIECES = 10_000;
+/** What a piece has to have on average where there are more of them, in bytes. */
+const LEAST_PIECE = 16;
 
 /** How long a client that still sends may pause, in milliseconds. */
 const PAUSE_MS = 50;
@@ -39,7 +45,8 @@ const DEFAULT_PACE: Pace = {
  * @param body of a request
  * @param options what differs from 30 s without a byte, 8 KiB/s on average after 30 s, 30 minutes in all
  * @returns its bytes as they come
- * @throws {ApiError} 408 when its sender is too slow, 499 when it has left
+ * @throws {ApiError} 408 when its sender is too slow, 499 when it has left, 400 when it comes in very many pieces of
+ * a few bytes each
  */
 export async function* readPaced(
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
@@ -47,9 +54,11 @@ export async function* readPaced(
 ): AsyncGenerator<Uint8Array<ArrayBuffer>, void, void> {
   const { idleMs, graceMs, leastRate, deadlineMs } = { ...DEFAULT_PACE, ...options };
   const reader = body.getReader();
+  const stretch = new Stretch();
   // Time that goes into writing what has come is not its sender's.
   let waitedMs = 0;
   let length = 0;
+  let pieces = 0;
   try {
     for (;;) {
       const enoughMs = Math.max(graceMs, length / leastRate * 1000);
@@ -65,7 +74,10 @@ export async function* readPaced(
       if (done) return;
       waitedMs += performance.now() - start;
       length += value.length;
+      if (++pieces > MAX_SMALL_PIECES && length < pieces * LEAST_PIECE) throw inPieces(pieces);
       yield value;
+      // Of bodies that come faster than they are read there is always more at hand.
+      await stretch.pause();
     }
   } finally {
     reader.releaseLock();
@@ -111,6 +123,17 @@ function tooSlow(why: string): ApiError {
     code: "body_stalled",
     headers: { connection: "close" },
   });
+}
+
+function inPieces(pieces: number): ApiError {
+  return new ApiError(
+    400,
+    `Cannot read the body: it comes in more than ${
+      pieces - 1
+    } pieces of less than ${LEAST_PIECE} ` +
+      "bytes; send larger ones",
+    { code: "body_in_pieces", headers: { connection: "close" } },
+  );
 }
 
 function gone(): ApiError {

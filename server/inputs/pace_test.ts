@@ -71,3 +71,34 @@ Deno.test("readPaced() says 499 of a sender that left", async () => {
   });
   await assert.rejects(lengthOf(left, {}), { name: "ApiError", status: 499 });
 });
+
+/** Pieces that are always at hand. */
+function flood(pieces: number, size: number): ReadableStream<Uint8Array<ArrayBuffer>> {
+  let sent = 0;
+  return new ReadableStream({
+    pull(controller) {
+      if (sent++ < pieces) controller.enqueue(new Uint8Array(size));
+      else controller.close();
+    },
+  });
+}
+
+Deno.test("readPaced() lets others be answered while there are always more bytes", async () => {
+  let turns = 0;
+  const timer = setInterval(() => turns++, 1);
+  const start = performance.now();
+  assert.equal(await lengthOf(flood(2e4, 16), {}), 2e4 * 16);
+  clearInterval(timer);
+  const ms = performance.now() - start;
+  assert.ok(turns > ms / 100, `${turns} turns in ${ms} ms`);
+});
+
+Deno.test("readPaced() refuses a body in very many pieces of a few bytes", async () => {
+  assert.equal(await lengthOf(flood(10_000, 1), {}), 10_000);
+  await assert.rejects(lengthOf(flood(11_000, 15), {}), (error) => {
+    assert.ok(error instanceof ApiError);
+    assert.equal(error.status, 400);
+    assert.match(error.message, /in more than 10000 pieces of less than 16 bytes; send larger/);
+    return true;
+  });
+});

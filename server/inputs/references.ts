@@ -7,6 +7,7 @@
 
 import { open } from "node:fs/promises";
 import { badRequest } from "../contract/errors.ts";
+import { nextTurn } from "../next_turn.ts";
 import type { InputFolder } from "./input_folder.ts";
 import type { UploadedFile } from "./multipart.ts";
 import { fetchRemote, RemoteError, type RemotePolicy } from "./remote.ts";
@@ -112,7 +113,7 @@ async function fetchSource(
   try {
     const isData = /^data:/i.test(url);
     const { bytes, name } = isData
-      ? readDataUrl(url, policy)
+      ? await readDataUrl(url, policy)
       : await fetchRemote(url, policy, signal);
     return await folder.write(name, bytes);
   } catch (error) {
@@ -121,7 +122,10 @@ async function fetchSource(
   }
 }
 
-function readDataUrl(url: string, policy: RemotePolicy): { bytes: Uint8Array; name: string } {
+async function readDataUrl(
+  url: string,
+  policy: RemotePolicy,
+): Promise<{ bytes: Uint8Array; name: string }> {
   const match = /^data:([\w.+-]+\/[\w.+-]+)?(?:;[\w-]+=[^;,]*)*;base64,/i.exec(url);
   const contentType = match?.[1]?.toLowerCase();
   if (!match || contentType === undefined) {
@@ -138,6 +142,7 @@ function readDataUrl(url: string, policy: RemotePolicy): { bytes: Uint8Array; na
   if (text.length * 3 / 4 > policy.maxBytes + 3) {
     throw new RemoteError(`it is longer than ${policy.maxBytes} bytes`);
   }
+  await nextTurn();
   try {
     return { bytes: Uint8Array.fromBase64(text), name: contentType.replace("/", ".") };
   } catch {
