@@ -59,7 +59,10 @@ export async function readJsonFile(
   try {
     return JSON.parse(text);
   } catch (cause) {
-    const reason = text.trim() === "" ? "it is empty" : (cause as SyntaxError).message;
+    // The engine's message shows some of the text, whose control characters are for no terminal.
+    const reason = text.trim() === ""
+      ? "it is empty"
+      : (cause as SyntaxError).message.replace(/\p{Cc}+/gu, " ");
     throw new SyntaxError(`Cannot read ${path}: it is not valid JSON: ${reason}`, { cause });
   }
 }

@@ -44,6 +44,7 @@ Deno.test("readJsonFile() names the file and what is wrong with its text", async
       ['{"a": 1,}', /it is not valid JSON: .*position 8/],
       ['{"a": NaN}', /it is not valid JSON: /],
       ["<html>", /it is not valid JSON: /],
+      ["{\n\u001b[31m\n}", /it is not valid JSON: \P{Cc}+$/u],
       [Uint8Array.of(0xff, 0xfe, 0x7b, 0), /it is not UTF-8 text$/],
       ["version https://git-lfs.github.com/spec/v1\noid sha256:0", /run git lfs pull$/],
     ];

@@ -20,7 +20,8 @@ export function parseConfig<Schema extends z.ZodType>(
   const reason = (issue?.message ?? "it does not fit").replace(
     /^[A-Z](?=[a-z])/,
     (c) => c.toLowerCase(),
-  );
+    // What was received is shown as it stands in the file.
+  ).replace(/, received .*$/, "");
   throw new SyntaxError(
     `Cannot use "${path}": ${key} is ${excerpt(valueAt(json, keys))}: ${reason}; ` +
       "fetch the file again, or use another model",

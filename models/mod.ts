@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { excerpt } from "../hub/json_file.ts";
 import { openModelFiles, type PartPaths } from "./checkpoints/open_model.ts";
 import { FLUX2 } from "./families/flux2/pipeline.ts";
 import { WAN } from "./families/wan/pipeline.ts";
@@ -56,7 +57,9 @@ export async function openPipeline(model: string, parts: PartPaths = {}): Promis
   if (family) return await openFamily(family, opened);
   opened[Symbol.dispose]();
   throw new TypeError(
-    `Cannot open "${model}": its model_index.json names the pipeline class "${opened.className}"; ` +
+    `Cannot open "${model}": its model_index.json names the pipeline class ${
+      excerpt(opened.className)
+    }; ` +
       `this program knows ${FAMILIES.flatMap(({ classNames }) => classNames).join(", ")}`,
   );
 }

@@ -208,7 +208,9 @@ async function withFewDescriptors(
   const url = (path: string) => JSON.stringify(new URL(path, import.meta.url).href);
   await Deno.writeTextFile(
     file,
-    `import { listen } from ${url("./listen.ts")};
+    // As denoise serve does: Deno ends with a panic when it begins with signals without a descriptor.
+    `Deno.addSignalListener("SIGTERM", () => Deno.exit());
+     import { listen } from ${url("./listen.ts")};
      const app = { fetch: () => new Response("ok") };
      const listener = await listen(app, { port: 0, log: (line) => console.log(line), ${code} });
      console.log("port", listener.port);`,

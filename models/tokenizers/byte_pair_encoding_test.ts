@@ -74,6 +74,21 @@ Deno.test("readTokenizerJson() takes merges as strings and as pairs, and knows B
   for (const text of golden.texts) assert.deepEqual(strings.encode(text), pairs.encode(text));
 });
 
+Deno.test("readTokenizerJson() takes a vocabulary that leaves ids out", () => {
+  const json = readJson<{ model: { vocab: Record<string, number>; merges: [string, string][] } }>(
+    "tokenizer.json",
+  );
+  const whole = readTokenizerJson(json, "tokenizer.json");
+  const { vocab, merges } = json.model;
+  const [left] = Object.entries(vocab).find(([piece]) =>
+    !merges.some((pair) => [...pair, pair.join("")].includes(piece))
+  )!;
+  const { [left]: _, ...others } = vocab;
+  const model = { ...json.model, vocab: others };
+  const tokenizer = readTokenizerJson({ ...json, model }, "tokenizer.json");
+  assert.deepEqual(tokenizer.encode("a b"), whole.encode("a b"));
+});
+
 Deno.test("readTokenizerJson() names what is wrong with a BPE model", () => {
   const json = readJson<{ model: { vocab: object } }>("tokenizer.json");
   const cases: readonly [object, RegExp][] = [

@@ -41,7 +41,9 @@ export function readTokenizerJson(
   const known = new Set(declared.map(({ content }) => content));
   declared.push(...(special.addedTokens ?? []).filter(({ content }) => !known.has(content)));
   // A token that the model has as a piece takes the piece's id, whatever the file says.
-  const pieceIds = new Map(pieces.map((piece, id) => [piece, id]));
+  // Ids that no piece has are holes, over which forEach goes.
+  const pieceIds = new Map<string, number>();
+  pieces.forEach((piece, id) => pieceIds.set(piece, id));
   const tokens = declared.map((token) => ({
     ...token,
     id: pieceIds.get(token.content) ?? token.id,
@@ -139,7 +141,7 @@ function readTemplate(json: JsonReader | undefined, idCount: number): TemplatePa
     throw json.unsupported("post-processor", ["TemplateProcessing", "ByteLevel"]);
   }
   const tokens = json.object("special_tokens");
-  return json.objects("single").map((part): TemplatePart => {
+  const template = json.objects("single").map((part): TemplatePart => {
     const token = part.optional("SpecialToken");
     if (token === undefined) {
       part.object("Sequence");
@@ -151,4 +153,8 @@ function readTemplate(json: JsonReader | undefined, idCount: number): TemplatePa
       throw definition.error("ids", `is not a list of ids below ${idCount}`);
     });
   });
+  if (template.filter((part) => part === "text").length > 1) {
+    throw json.error("single", "has the text more than once, which is not supported");
+  }
+  return template;
 }

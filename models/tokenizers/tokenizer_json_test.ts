@@ -184,6 +184,16 @@ Deno.test("readTokenizerJson() names the file and what it does not support", () 
     ],
     [{ pre_tokenizer: { type: "BertPreTokenizer" } }, /pre_tokenizer\.type is pre-tokenizer "Bert/],
     [{ post_processor: { type: "BertProcessing" } }, /post-processor "BertProcessing"/],
+    [
+      {
+        post_processor: {
+          type: "TemplateProcessing",
+          single: [{ Sequence: { id: "A" } }, { Sequence: { id: "A" } }],
+          special_tokens: {},
+        },
+      },
+      /post_processor\.single has the text more than once/,
+    ],
     [{ decoder: { type: "WordPiece" } }, /decoder "WordPiece"/],
     [{ added_tokens: [{ content: "x" }] }, /added_tokens\[0\]\.id is not a whole number/],
     [{ added_tokens: {} }, /added_tokens is not an array/],

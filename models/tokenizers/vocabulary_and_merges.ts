@@ -5,6 +5,7 @@
  * @module
  */
 
+import { excerpt } from "../../hub/json_file.ts";
 import type { SpecialTokens } from "./special_tokens.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 import { readTokenizerJson } from "./tokenizer_json.ts";
@@ -46,7 +47,7 @@ export function readVocabularyAndMerges(
   if (!stages) {
     throw new TypeError(
       `Cannot read ${file}: its tokenizer_config.json names ${
-        special.className ? `the class "${special.className}"` : "no class"
+        special.className ? `the class ${excerpt(special.className)}` : "no class"
       }; without a tokenizer.json this program reads ${Object.keys(STAGES).join(", ")}`,
     );
   }

@@ -109,6 +109,16 @@ export function badRequest(message: string, param?: string, code = "invalid_valu
 }
 
 /**
+ * A form that is too large, status 413.
+ *
+ * @param why what there is too much of
+ * @returns the error, to be thrown
+ */
+export function formTooLarge(why: string): ApiError {
+  return new ApiError(413, `Cannot read the form: ${why}`, { code: "body_too_large" });
+}
+
+/**
  * A client's mistake in the types of a body or a query, status 422.
  *
  * @param issues at least one

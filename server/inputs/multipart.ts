@@ -10,12 +10,13 @@ import { finished } from "node:stream/promises";
 import busboy, { type Busboy } from "busboy";
 import type { BodyShare } from "../body_memory.ts";
 import { shorten } from "../contract/checks.ts";
-import { ApiError, badRequest } from "../contract/errors.ts";
+import { ApiError, badRequest, formTooLarge } from "../contract/errors.ts";
 import { nextTurn } from "../next_turn.ts";
 import { storageFailed } from "../storage/write_error.ts";
 import { ClosingBoundary, readBoundary } from "./closing_boundary.ts";
 import type { InputFolder } from "./input_folder.ts";
 import { hearOut, readPaced } from "./pace.ts";
+import { readUrlencoded } from "./urlencoded.ts";
 
 /** A file of a form, on disk. */
 export interface UploadedFile {
@@ -54,8 +55,6 @@ export interface FormLimits {
 /** Most texts of a form: more than the API has fields. */
 const MAX_FIELDS = 200;
 
-/** Longest form without parts, in bytes. */
-const MAX_URLENCODED_BYTES = 2 ** 20;
 /** From this length on texts are taken in turns of their own, in bytes. */
 const LONG_TEXT = 2 ** 20;
 /** After how many bytes of a file it is looked whether the disk has room for more. */
@@ -87,24 +86,26 @@ export async function readForm(
   limits: FormLimits,
   share?: BodyShare,
 ): Promise<Form> {
+  const contentType = request.headers.get("content-type") ?? "";
+  if (!/^\s*multipart/i.test(contentType)) {
+    return { fields: await readUrlencoded(request, MAX_FIELDS, share), files: [] };
+  }
   const fields: Record<string, string | string[]> = Object.create(null);
   const files: Promise<UploadedFile>[] = [];
   let textLength = 0;
   let fileLength = 0;
   let refusal: ApiError | undefined;
   const refuse = (error: ApiError) => refusal ??= error;
-  const { parser, closing } = openParser(request, limits);
-  // Only forms with parts are meant for what is long.
-  const maxBytes = closing ? limits.maxBytes : Math.min(limits.maxBytes, MAX_URLENCODED_BYTES);
+  const { parser, closing } = openParser(contentType, limits);
   parser.on("field", (name, value, { valueTruncated }) => {
     if (name === undefined) return;
     if (valueTruncated) {
-      refuse(tooLarge(`field '${shorten(name)}' is longer than ${limits.maxFieldBytes} bytes`));
+      refuse(formTooLarge(`field '${shorten(name)}' is longer than ${limits.maxFieldBytes} bytes`));
     }
     // Texts are held in memory, so it is their sum that counts.
     textLength += value.length;
     if (textLength > limits.maxFieldBytes) {
-      refuse(tooLarge(`its fields are longer than ${limits.maxFieldBytes} bytes together`));
+      refuse(formTooLarge(`its fields are longer than ${limits.maxFieldBytes} bytes together`));
       return;
     }
     const before = fields[name];
@@ -116,7 +117,7 @@ export async function readForm(
     const keep = async (): Promise<UploadedFile> => {
       const { path, size } = await store(stream, name, folder, (bytes) => fileLength += bytes);
       if (size > limits.maxFileBytes) {
-        throw refuse(tooLarge(`a file is longer than ${limits.maxFileBytes} bytes`));
+        throw refuse(formTooLarge(`a file is longer than ${limits.maxFileBytes} bytes`));
       }
       return { field, path, name, contentType, size };
     };
@@ -126,12 +127,14 @@ export async function readForm(
     kept.catch(() => stream.resume());
     files.push(kept);
   });
-  parser.on("filesLimit", () => refuse(tooLarge(`it has more than ${limits.maxFiles} files`)));
-  parser.on("fieldsLimit", () => refuse(tooLarge(`it has more than ${MAX_FIELDS} fields`)));
+  parser.on("filesLimit", () => refuse(formTooLarge(`it has more than ${limits.maxFiles} files`)));
+  parser.on("fieldsLimit", () => refuse(formTooLarge(`it has more than ${MAX_FIELDS} fields`)));
   let failure: unknown;
   try {
     await feed(parser, request.body, closing, (length) => {
-      if (length > maxBytes) throw tooLarge(`it is longer than ${maxBytes} bytes`);
+      if (length > limits.maxBytes) {
+        throw formTooLarge(`it is longer than ${limits.maxBytes} bytes`);
+      }
       if (refusal) throw refusal;
       share?.grow(length - fileLength);
       return length - fileLength > LONG_TEXT;
@@ -148,22 +151,16 @@ export async function readForm(
   };
 }
 
-/** A parser, and where its form ends if that can be told before the body does. */
+/** A parser, and where its form ends. */
 function openParser(
-  request: Request,
+  contentType: string,
   limits: FormLimits,
-): { parser: Busboy; closing: ClosingBoundary | undefined } {
-  let contentType = request.headers.get("content-type") ?? "";
-  let closing: ClosingBoundary | undefined;
-  if (/^\s*multipart/i.test(contentType)) {
-    const boundary = readBoundary(contentType);
-    if (boundary === undefined) throw broken("its content type has no boundary that can be used");
-    contentType = `multipart/form-data; boundary="${boundary}"`;
-    closing = new ClosingBoundary(boundary);
-  }
+): { parser: Busboy; closing: ClosingBoundary } {
+  const boundary = readBoundary(contentType);
+  if (boundary === undefined) throw broken("its content type has no boundary that can be used");
   try {
     const parser = busboy({
-      headers: { "content-type": contentType },
+      headers: { "content-type": `multipart/form-data; boundary="${boundary}"` },
       defParamCharset: "utf8",
       limits: {
         fields: MAX_FIELDS,
@@ -173,7 +170,7 @@ function openParser(
         fileSize: limits.maxFileBytes + 1,
       },
     });
-    return { parser, closing };
+    return { parser, closing: new ClosingBoundary(boundary) };
   } catch (error) {
     throw broken(error);
   }
@@ -187,7 +184,7 @@ function openParser(
 async function feed(
   parser: Busboy,
   body: ReadableStream<Uint8Array<ArrayBuffer>> | null,
-  closing: ClosingBoundary | undefined,
+  closing: ClosingBoundary,
   hasLongTexts: (length: number) => boolean,
 ): Promise<void> {
   const failed = Promise.withResolvers<never>();
@@ -203,7 +200,7 @@ async function feed(
       if (done) break;
       // The end of a long text is where all of it is decoded.
       if (hasLongTexts(length += chunk.length)) await nextTurn();
-      const end = closing?.push(chunk);
+      const end = closing.push(chunk);
       const written = new Promise((resolve) => parser.write(chunk.subarray(0, end), resolve));
       await Promise.race([written, failed.promise, isFinished]);
       isOver = end !== undefined;
@@ -259,8 +256,4 @@ async function store(
 function broken(why: unknown): ApiError {
   const text = why instanceof Error ? why.message.slice(0, 200) : String(why);
   return badRequest(`Cannot read the form: ${text}`, undefined, "invalid_form");
-}
-
-function tooLarge(why: string): ApiError {
-  return new ApiError(413, `Cannot read the form: ${why}`, { code: "body_too_large" });
 }

@@ -22,6 +22,8 @@ export interface Pace {
 /** Longest time for a whole body, in milliseconds. */
 export const BODY_DEADLINE_MS = 30 * 60_000;
 
+/** Pieces that are read without a pause: other bodies keep their order as they come. */
+const FREE_PIECES = 16;
 /** Pieces that a body may come in, however small they are. */
 const MAX_SMALL_PIECES = 10_000;
 /** What a piece has to have on average where there are more of them, in bytes. */
@@ -77,7 +79,7 @@ export async function* readPaced(
       if (++pieces > MAX_SMALL_PIECES && length < pieces * LEAST_PIECE) throw inPieces(pieces);
       yield value;
       // Of bodies that come faster than they are read there is always more at hand.
-      await stretch.pause();
+      if (pieces > FREE_PIECES) await stretch.pause();
     }
   } finally {
     reader.releaseLock();

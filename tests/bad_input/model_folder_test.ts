@@ -54,6 +54,12 @@ const OPENING: Case[] = [
   ["nests deeply", INDEX, text("[".repeat(1e5)), /it is not valid JSON/],
   ["has a deep class", INDEX, fields({ _class_name: nest(1e4) }), /_class_name must be/],
   ["is a Git LFS pointer", INDEX, text("version https://git-lfs.github.com/spec/v1\n"), /git lfs/],
+  [
+    "names a pipeline of a long name",
+    INDEX,
+    fields({ _class_name: "x".repeat(5000) }),
+    /class "x{70,}…; this program knows WanPipeline/,
+  ],
   ["names another pipeline", INDEX, fields({ _class_name: "FluxPipeline" }), /knows WanPipeline/],
   ["names a method", INDEX, fields({ _class_name: "toString" }), /class "toString"; this program/],
   ["names no pipeline", INDEX, without("_class_name"), /_class_name must be .* it is missing/],
@@ -106,6 +112,7 @@ const OPENING: Case[] = [
   ["is an array", TRANSFORMER, text("[1]"), /must hold a JSON object/],
   ["is large", TRANSFORMER, text(" ".repeat(2 ** 20 + 1)), /1048577 bytes, and at most 1048576/],
 
+  ["has no means", VAE, without("latents_mean"), /latents_mean is missing: .*expected array;/],
   ["has other means", VAE, fields({ z_dim: 1 }), /it must have z_dim = 1 entries/],
   ["has text for means", VAE, fields({ latents_mean: ["a"] }), /latents_mean\.0 is "a"/],
   ["divides by zero", VAE, fields({ latents_std: Array(16).fill(0) }), /latents_std\.0 is 0: too/],
