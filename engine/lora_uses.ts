@@ -80,19 +80,21 @@ function requireUses(uses: unknown): readonly LoraUse[] {
  * @param uses that {@linkcode checkLoraUses} accepts
  * @param cached their adapters, one each
  * @param components of the model
+ * @param isStanding whether the adapters stay for many requests
  * @throws {LoraError} when no key of an adapter fits the components that it is meant for
  */
 export function resolveLoraUses(
   uses: readonly LoraUse[],
   cached: readonly CachedAdapter[],
   components: readonly AdaptableComponent[],
+  isStanding: boolean,
 ): ResolvedLoras {
   const meant = uses.map(({ target = "all", mode = "auto" }, index) => ({
     ...cached[index]!,
     targets: target === "all" ? components.map((component) => component.target) : [target],
     mode,
   }));
-  const modes = resolveModes(meant, components);
+  const modes = resolveModes(meant, components, isStanding);
   const reports: LoraReport[] = [];
   const applied = meant.map(({ key, adapter, targets }, index): AppliedAdapter => {
     const { path, strength = 1 } = uses[index]!;

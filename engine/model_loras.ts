@@ -35,11 +35,12 @@ export class ModelLoras {
   /**
    * Reads adapters where they are not in memory, and decides what they change and how.
    *
+   * @param isStanding whether they stay for many requests
    * @throws {LoraError} when one of them cannot be used
    */
-  async resolve(uses: readonly LoraUse[]): Promise<ResolvedLoras> {
+  async resolve(uses: readonly LoraUse[], isStanding: boolean): Promise<ResolvedLoras> {
     checkLoraUses(uses, this.components);
-    return resolveLoraUses(uses, await this.#cache.load(uses), this.components);
+    return resolveLoraUses(uses, await this.#cache.load(uses), this.components, isStanding);
   }
 
   /** Keeps these in memory, whatever the bound, until the next call. */

@@ -50,8 +50,9 @@ export interface LoraUse {
   /** `all`, the default, are those that the model has, its text encoder included. */
   target?: LoraTarget | "text_encoder" | "all";
   /**
-   * `dynamic`: a low-rank branch beside each layer; `merge`: written into the weights, which are read from the file
-   * again; `auto`, the default: `dynamic` unless the ranks together make it slow.
+   * `dynamic`: a low-rank branch beside each layer. `merge`: added to the weights, which are read from the file again
+   * when the adapter is taken away. `auto`, the default: `merge` for adapters that are prepared, where the weights are
+   * not quantised and stay on the device; `dynamic` for others, unless the ranks together make it slow.
    */
   mode?: "auto" | "merge" | "dynamic";
 }

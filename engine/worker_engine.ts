@@ -129,13 +129,13 @@ export class WorkerEngine implements Engine {
 
   /** See {@linkcode Engine.checkLoras}. */
   async checkLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]> {
-    return (await this.#loras.resolve(loras)).reports;
+    return (await this.#loras.resolve(loras, true)).reports;
   }
 
   /** See {@linkcode Engine.prepareLoras}. */
   prepareLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]> {
     // Files are read while others have their turn.
-    const resolving = this.#loras.resolve(loras);
+    const resolving = this.#loras.resolve(loras, true);
     resolving.catch(() => {});
     return this.#inTurn(async () => {
       const { applied, reports } = await resolving;
@@ -168,7 +168,7 @@ export class WorkerEngine implements Engine {
     if (this.#isClosed) throw closed("generate");
     signal?.throwIfAborted();
     const worker = await this.#ready("generate");
-    const { applied } = await this.#loras.resolve(request.loras ?? []);
+    const { applied } = await this.#loras.resolve(request.loras ?? [], false);
     if (this.#isClosed) throw closed("generate");
     // Whoever aborted meanwhile would not be heard by the listener.
     signal?.throwIfAborted();

@@ -79,7 +79,7 @@ Deno.test("WorkerEngine.checkLoras() says what each adapter changes, while a gen
     assert.deepEqual(
       reports.map(({ index, target, mode, layers }) => [index, target, mode, layers.length]),
       [
-        [0, "transformer", "dynamic", 2],
+        [0, "transformer", "merged", 2],
         [1, "transformer", "merged", 3],
         [1, "transformer_2", "merged", 3],
       ],
@@ -119,6 +119,15 @@ Deno.test("WorkerEngine.prepareLoras() refuses with the list, and the engine goe
       name: "OutOfMemoryError",
     });
     assert.equal(await colour([use("a")]), before);
+  }));
+
+Deno.test("WorkerEngine merges prepared adapters, and keeps a request's beside the weights", () =>
+  withEngine(async ({ engine, use, colour }) => {
+    const [report] = await engine.prepareLoras([use("a")]);
+    assert.equal(report!.mode, "merged");
+    const dynamic = await engine.prepareLoras([use("a", { mode: "dynamic" })]);
+    assert.equal(dynamic[0]!.mode, "dynamic");
+    assert.equal(await colour([use("a")]), await colour([use("a", { mode: "dynamic" })]));
   }));
 
 Deno.test("WorkerEngine sends a worker each adapter once, and a new worker what it needs", () =>

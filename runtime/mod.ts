@@ -48,6 +48,7 @@ export type { StoredPart } from "./weights/fill_resident.ts";
 export type { WeightLayout } from "./weights/storage.ts";
 export { readFully, type TensorEntry } from "./weights/container.ts";
 export type { GgufValue } from "./weights/gguf_types.ts";
+export * from "./weights/low_rank_factors.ts";
 export * from "./weights/safetensors.ts";
 export type { StoredTensor, TensorSource } from "./weights/tensor_source.ts";
 export * from "./weights/weight_scope.ts";

@@ -23,5 +23,5 @@ export function madeUpComponent(
     hasBias: true,
     isQuantised: false,
   }));
-  return { target, family, modules: all, layouts };
+  return { target, family, modules: all, layouts, isResident: true };
 }

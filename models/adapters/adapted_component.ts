@@ -3,11 +3,13 @@ import type {
   Device,
   LinearSite,
   LowRankResidents,
+  ScaledProduct,
   TensorRewrite,
   Weights,
 } from "../../runtime/mod.ts";
 import { biasRewrite, type MatrixRows, type RowChange, weightRewrite } from "./deltas.ts";
-import { PackedLayer } from "./packed_layer.ts";
+import { branchRank } from "./low_rank_form.ts";
+import { PackedLayer, productOf } from "./packed_layer.ts";
 import { type ComponentPlan, planComponent, siteKey, type WeightedChange } from "./plan.ts";
 import type { AdaptableComponent, AdaptableModule, AppliedAdapter } from "./types.ts";
 
@@ -16,8 +18,7 @@ export type PackedLayers = ReadonlyMap<string, PackedLayer>;
 
 /** See the file comment. It learns which products there are from the graphs that are traced with its weights. */
 export class AdaptedComponent {
-  /** Its modules as adapters see them. */
-  readonly info: AdaptableComponent;
+  readonly #about: Omit<AdaptableComponent, "isResident">;
   readonly #weights: Weights;
   readonly #sites = new Map<string, LinearSite>();
   #packed: PackedLayers = new Map();
@@ -25,10 +26,16 @@ export class AdaptedComponent {
   #prepared: { changes: readonly WeightedChange[]; change: RowChange } | undefined;
 
   /** Takes over what the weights are adapted by. */
-  constructor(weights: Weights, about: Omit<AdaptableComponent, "modules">) {
+  constructor(weights: Weights, about: Omit<AdaptableComponent, "modules" | "isResident">) {
     this.#weights = weights;
-    this.info = { ...about, modules: modulesOf(weights) };
+    this.#about = { ...about, modules: modulesOf(weights) };
     weights.useLowRank((site) => this.#branchOf(site));
+  }
+
+  /** Its modules as adapters see them. */
+  get info(): AdaptableComponent {
+    const isResident = this.#weights.residents.every(({ isAllocated }) => isAllocated);
+    return { ...this.#about, isResident };
   }
 
   /** See {@linkcode planComponent}. */
@@ -59,7 +66,10 @@ export class AdaptedComponent {
       const stored = () => this.#storedRows(name, columnsOf(module));
       rewrites.set(
         name,
-        this.#rewrite(changes, columnsOf(module), () => weightRewrite(changes, stored)),
+        {
+          ...this.#rewrite(changes, columnsOf(module), () => weightRewrite(changes, stored)),
+          ...productsOf(changes, module),
+        },
       );
     }
     for (const [module, changes] of biases) {
@@ -103,6 +113,29 @@ export class AdaptedComponent {
     this.#sites.set(key, site);
     return this.#packed.get(key)?.residents;
   }
+}
+
+/** Widest product that is formed of factors that are no low-rank ones, for the device to add. */
+const MAX_FORMED_RANK = 1024;
+
+/** What changes add to a weight as products, where all of them are some. */
+function productsOf(
+  changes: readonly WeightedChange[],
+  { shape }: AdaptableModule,
+): Pick<TensorRewrite, "products"> {
+  const products: ScaledProduct[] = [];
+  for (const { change, adapter: { strength } } of changes) {
+    if (change.magnitude) return {};
+    for (const part of change.weight) {
+      const rank = branchRank(part);
+      if (rank === undefined || (part.kind !== "low-rank" && rank > MAX_FORMED_RANK)) return {};
+      products.push({
+        ...productOf(part, rank, part.rows ?? [0, shape[0]!]),
+        scale: part.scale * strength,
+      });
+    }
+  }
+  return { products };
 }
 
 function columnsOf({ shape: [, ...others] }: AdaptableModule): number {

@@ -1,9 +1,6 @@
 /** The numbers of adapter files as typed arrays. */
-import { decodeFloats, elementCount } from "../../runtime/mod.ts";
+import { decodeFloats, elementCount, type StoredElements } from "../../runtime/mod.ts";
 import type { AdapterTensor } from "./types.ts";
-
-/** Elements as they are stored: bits of the 16-bit types, or f32. */
-export type StoredElements = Uint16Array | Float32Array;
 
 /** A tensor's elements in f32, exactly. */
 export function floatElements({ bytes, dtype }: AdapterTensor): Float32Array<ArrayBuffer> {

@@ -33,9 +33,11 @@ export function siteKey({ names }: Pick<LinearSite, "names">): string {
 }
 
 /**
- * Decides for every module that the adapters change. A weight is written where one of them asks for it, or changes it
- * in a way that has no branch, or where no product takes it; what the others add to it is written too, in their order.
- * All else becomes branches. Biases are always written. Adapters of strength 0 are as if they were not there.
+ * Decides for every module that the adapters change. A change is written into the weight where its adapter asks for it,
+ * or has no branch, or where no product takes it; others become branches beside what was written, as long as the order
+ * makes no difference: changes before one that sets the lengths of the whole are written with it. Of quantised weights,
+ * which others stand in for then, all changes are written if one is. Biases are always written. Adapters of strength 0
+ * are as if they were not there.
  *
  * @param sites the products of the component's graphs
  * @throws {RangeError} when an adapter does not fit the component
@@ -50,7 +52,7 @@ export function planComponent(
   const used: AppliedAdapter[] = [];
   const weights = new Map<AdaptableModule, readonly WeightedChange[]>();
   const biases = new Map<AdaptableModule, readonly WeightedChange[]>();
-  const folded: string[] = [];
+  const folded: [module: string, adapters: string[]][] = [];
   for (const [module, steps] of changesOf(component, adapters)) {
     const own = places.get(module.name) ?? [];
     const isMerged = ({ adapter }: WeightedChange) =>
@@ -60,12 +62,18 @@ export function planComponent(
     const biased = steps.filter(({ change }) => change.bias);
     if (biased.length > 0) biases.set(module, biased);
     const weighted = steps.filter(({ change }) => change.weight.length > 0 || change.magnitude);
-    if (weighted.some(isWritten)) {
-      weights.set(module, weighted);
-      if (!weighted.every(isMerged)) folded.push(module.name);
-      continue;
+    const count = module.isQuantised && weighted.some(isWritten)
+      ? weighted.length
+      : weighted.findLastIndex(({ change }) => change.magnitude) + 1;
+    const written = weighted.filter((step, i) => i < count || isWritten(step));
+    if (written.length > 0) {
+      weights.set(module, written);
+      const others = written.filter((step) => !isMerged(step)).map(({ adapter }) => adapter.key);
+      if (others.length > 0) folded.push([module.name, others]);
     }
-    for (const { adapter, change } of weighted) {
+    for (const step of weighted) {
+      if (written.includes(step)) continue;
+      const { adapter, change } = step;
       if (!used.includes(adapter)) used.push(adapter);
       for (const part of change.weight) {
         const [start, count] = part.rows ?? [0, module.shape[0]!];

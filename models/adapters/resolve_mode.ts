@@ -38,14 +38,18 @@ interface ChangedLayer {
  *   has no others is merged.
  * - `merge` writes the layers that are not quantised: rounding to blocks again would not be exact. Quantised ones get
  *   a branch, and an adapter that has no others is dynamic.
- * - `auto` is `dynamic` unless the adapter changes a layer that is not quantised, where the ranks of all that are not to
- *   be merged come to more than {@linkcode MAX_DYNAMIC_RANK}.
+ * - `auto` is `merge` for adapters that stay for many requests, where the weights of the components that they change are
+ *   on the device all the time: then merging costs once what a branch costs in every step. Elsewhere it is `dynamic`
+ *   unless the adapter changes a layer that is not quantised, where the ranks of all that are not to be merged come to
+ *   more than {@linkcode MAX_DYNAMIC_RANK}.
  *
+ * @param isStanding whether the adapters stay for many requests
  * @returns for each adapter, in their order
  */
 export function resolveModes(
   uses: readonly ModeRequest[],
   components: readonly AdaptableComponent[],
+  isStanding = false,
 ): readonly ResolvedMode[] {
   const modules = new Map(
     components.flatMap(({ target, modules }) =>
@@ -58,18 +62,25 @@ export function resolveModes(
     if (use.mode === "merge") continue;
     for (const { key, rank } of layers[i]!) ranks.set(key, (ranks.get(key) ?? 0) + rank);
   }
-  return uses.map(({ mode }, i) => {
+  const away = new Set(
+    components.filter(({ isResident }) => !isResident).map(({ target }) => target),
+  );
+  return uses.map(({ mode, adapter, targets }, i) => {
     const own = layers[i]!;
+    const staysThere = isStanding &&
+      !adapter.changes.some(({ target }) => targets.includes(target) && away.has(target));
     const isWide = own.some(({ key, rank, isQuantised }) =>
       !isQuantised && rank > 0 && ranks.get(key)! > MAX_DYNAMIC_RANK
     );
-    return mode === "merge" || (mode === "auto" && isWide) ? merged(own, mode) : dynamic(own, mode);
+    const isMerged = mode === "merge" || (mode === "auto" && (isWide || staysThere));
+    return isMerged ? merged(own, mode) : dynamic(own, mode);
   });
 }
 
 function merged(layers: readonly ChangedLayer[], mode: ModeRequest["mode"]): ResolvedMode {
   const beside = layers.filter(({ isQuantised, isWritten }) => isQuantised && !isWritten).length;
-  if (mode === "auto" || beside === 0) return { mode: "merge" };
+  if (beside === 0) return { mode: "merge" };
+  if (mode === "auto" && beside === layers.length) return { mode: "dynamic" };
   const note =
     `${beside} of ${layers.length} layers are stored quantised, which merging would round; ` +
     "they are changed beside their weights";

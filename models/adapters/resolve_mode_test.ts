@@ -9,6 +9,7 @@ const TRANSFORMER: AdaptableComponent = {
   target: "transformer",
   family: "Wan",
   layouts: [],
+  isResident: true,
   modules: ["a", "b", "quantised"].map((name) => ({
     name,
     shape: [SIZE, SIZE],
@@ -44,12 +45,20 @@ function changing(
 
 /** Modes of adapters, each followed by `: note` where there is one. */
 function resolve(...uses: readonly [Adapter, ModeRequest["mode"]][]): string[] {
+  return resolveOn(TRANSFORMER, false, uses);
+}
+
+function resolveOn(
+  component: AdaptableComponent,
+  isStanding: boolean,
+  uses: readonly [Adapter, ModeRequest["mode"]][],
+): string[] {
   const requests = uses.map(([adapter, mode]) => ({
     adapter,
     mode,
     targets: ["transformer" as const],
   }));
-  return resolveModes(requests, [TRANSFORMER])
+  return resolveModes(requests, [component], isStanding)
     .map(({ mode, note }) => (note ? `${mode}: ${note}` : mode));
 }
 
@@ -116,4 +125,18 @@ Deno.test("resolveModes() passes over other targets, unknown layers and biases",
     { mode: "dynamic" },
     { mode: "merge" },
   ]);
+});
+
+Deno.test("resolveModes() merges those that stay, where weights are regular and resident", () => {
+  const small = changing({ a: lowRank(4) });
+  const both: [Adapter, ModeRequest["mode"]][] = [[small, "auto"], [small, "dynamic"]];
+  assert.deepEqual(resolveOn(TRANSFORMER, true, both), ["merge", "dynamic"]);
+  assert.deepEqual(resolveOn(TRANSFORMER, false, both), ["dynamic", "dynamic"]);
+  const streamed = { ...TRANSFORMER, isResident: false };
+  assert.deepEqual(resolveOn(streamed, true, both), ["dynamic", "dynamic"]);
+  const quantised = changing({ quantised: lowRank(4) });
+  assert.deepEqual(resolveOn(TRANSFORMER, true, [[quantised, "auto"]]), ["dynamic"]);
+  const partly = changing({ a: lowRank(4), quantised: lowRank(4) });
+  const [mode] = resolveOn(TRANSFORMER, true, [[partly, "auto"]]);
+  assert.match(mode!, /^merge: 1 of 2 layers are stored quantised/);
 });

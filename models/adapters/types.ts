@@ -23,6 +23,8 @@ export interface AdaptableComponent {
   /** The model family, for messages: `Wan`. */
   readonly family: string;
   readonly modules: readonly AdaptableModule[];
+  /** Whether all its weights are on the device; those that are once the model is loaded stay there. */
+  readonly isResident: boolean;
   /** Other namings of its modules that adapters may use. */
   readonly layouts: readonly Layout[];
 }

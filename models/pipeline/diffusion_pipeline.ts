@@ -60,7 +60,7 @@ export async function openFamily<P extends Parts, Own>(
 
 /** See the file comment. */
 export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implements Pipeline {
-  readonly info: PipelineInfo;
+  readonly #about: Omit<PipelineInfo, "adaptable">;
   readonly #family: Family<P, Own>;
   readonly #parts: P;
   readonly #memory: ModelMemory<TracedRequest>;
@@ -86,12 +86,16 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
         layouts: [],
       }),
     ]);
-    this.info = {
+    this.#about = {
       ...family.info(parts),
       className,
       precisions: precisionsOf(parts),
-      adaptable: this.#memory.adaptable,
     };
+  }
+
+  /** See {@linkcode Pipeline.info}. */
+  get info(): PipelineInfo {
+    return { ...this.#about, adaptable: this.#memory.adaptable };
   }
 
   /** Declares the weights that requests can need, and uploads those that the likeliest request leaves there. */

@@ -8,6 +8,7 @@ import { GATHER } from "./gather/op.ts";
 import { CONCAT_SUITE, PERMUTE_SUITE, SLICE_SUITE } from "./layout/cases.ts";
 import { LINEAR } from "./linear/op.ts";
 import { MATMUL } from "./matmul/op.ts";
+import { MERGE_SUITE } from "./merge/cases.ts";
 import { GROUP_NORM, LAYER_NORM, RMS_NORM } from "./norm/op.ts";
 import type { Op, Race } from "./op.ts";
 import { ROPE_SUITE } from "./rope/cases.ts";
@@ -31,6 +32,7 @@ export const OPS: readonly Op[] = [
   { name: "concat", suites: [CONCAT_SUITE] },
   { name: "slice", suites: [SLICE_SUITE] },
   { name: "permute", suites: [PERMUTE_SUITE] },
+  { name: "merge", suites: [MERGE_SUITE] },
 ];
 
 /** Every case table with the name of its op. */

@@ -33,6 +33,11 @@ export interface BufferSlot {
   readonly access: "read" | "read_write";
   /** Elements per access: `x_at` gives a scalar, or a `vec4`. */
   readonly width: 1 | 4;
+  /**
+   * What is stored is rounded to nearest, ties to even, on every adapter, and bf16 can be stored; f16 is rounded as the
+   * driver does it otherwise.
+   */
+  readonly isExact?: boolean;
 }
 
 /** A kernel, complete but for the storage format and size of the tensors that it is bound to. */
@@ -159,7 +164,7 @@ function declareBuffer(slot: BufferSlot, binding: BufferBinding, first: number):
   );
   if (isWeightFormat(dtype)) lines.push(wordReader(name, pieces, pieceLength));
   lines.push(decoder(name, dtype, width));
-  if (access === "read_write") lines.push(storer(name, dtype, width, pieces, pieceLength));
+  if (access === "read_write") lines.push(storer(slot, dtype, pieces, pieceLength));
   return lines.join("\n");
 }
 
@@ -208,20 +213,24 @@ function decodersOf(name: string, format: WeightFormat): string {
 }
 
 function storer(
-  name: string,
+  { name, width, isExact = false }: BufferSlot,
   dtype: StorageFormat,
-  width: 1 | 4,
   pieces: number,
   pieceLength: number,
 ): string {
-  if (dtype === "bf16" || (dtype === "f16" && width === 1)) {
+  const isHalf = dtype === "f16" || dtype === "bf16";
+  if (isHalf && (width === 1 || (dtype === "bf16" && !isExact))) {
     throw new TypeError(
       `Cannot store ${dtype} elements one by one in buffer "${name}": write f32, or f16 by fours`,
     );
   }
-  const value = dtype === "f16" ? "vec2<u32>(pack2x16float(v.xy), pack2x16float(v.zw))" : "v";
-  const type = dtype === "f16" ? "vec4<f32>" : width === 4 ? `vec4<${dtype}>` : dtype;
-  const lines = [`fn ${name}_put(i: u32, v: ${type}) {`];
+  const pair = (pair: string) => isExact ? `${name}_pair(v.${pair})` : `pack2x16float(v.${pair})`;
+  const value = isHalf ? `vec2<u32>(${pair("xy")}, ${pair("zw")})` : "v";
+  const type = isHalf ? "vec4<f32>" : width === 4 ? `vec4<${dtype}>` : dtype;
+  const lines = isHalf && isExact
+    ? [expandInclude(`formats/round_${dtype}.wgsl`, { NAME: name })]
+    : [];
+  lines.push(`fn ${name}_put(i: u32, v: ${type}) {`);
   for (let piece = 0; piece < pieces; piece++) {
     const index = piece === 0 ? "i" : `i - ${piece * pieceLength}u`;
     lines.push(

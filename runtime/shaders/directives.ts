@@ -40,6 +40,7 @@ export type Node =
     readonly access: "read" | "read_write";
     readonly name: readonly Piece[];
     readonly width: string;
+    readonly isExact: boolean;
   }
   | {
     readonly kind: "uniform";
@@ -147,14 +148,18 @@ class Reader {
         return { kind: "include", line, path: path!, values: this.#values(values!, line) };
       }
       case "buffer": {
-        const form = "read|read_write name width";
-        const [access, name, width] = fields(/^(read|read_write)\s+(\w+)\s+(\w+)$/, form);
+        const form = "read|read_write name width [exact]";
+        const [access, name, width, exact] = fields(
+          /^(read|read_write)\s+(\w+)\s+(\w+)(?:\s+(exact))?$/,
+          form,
+        );
         return {
           kind: "buffer",
           line,
           access: access as "read" | "read_write",
           name: piecesOf(name!),
           width: width!,
+          isExact: exact !== undefined,
         };
       }
       case "uniform": {

@@ -113,7 +113,12 @@ class Expander {
         if (width !== 1 && width !== 4) {
           throw new SyntaxError(`"${node.width}" is ${describe(width)}, a width is 1 or 4`);
         }
-        this.#buffers.push({ name: paste(node.name, scope), access: node.access, width });
+        this.#buffers.push({
+          name: paste(node.name, scope),
+          access: node.access,
+          width,
+          ...(node.isExact && { isExact: true }),
+        });
         return;
       }
       case "uniform":

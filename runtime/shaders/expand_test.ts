@@ -103,6 +103,7 @@ Deno.test("expand() collects buffers, uniforms, the workgroup and what the kerne
 //#buffer read_write y_I 1
 //#uniform size_I: i32
 //#endfor
+//#buffer read_write z 4 exact // rounds
 //#workgroup 8 * WIDTH, 1, 1
 //#subgroup_size 8 * WIDTH
 fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {}`;
@@ -112,6 +113,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {}`;
       { name: "x", access: "read", width: 4 },
       { name: "y_0", access: "read_write", width: 1 },
       { name: "y_1", access: "read_write", width: 1 },
+      { name: "z", access: "read_write", width: 4, isExact: true },
     ],
     params: { size_0: "i32", size_1: "i32" },
     workgroupSize: [32, 1, 1],

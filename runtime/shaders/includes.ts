@@ -23,6 +23,8 @@ import formatQ50 from "./formats/q5_0.wgsl" with { type: "text" };
 import formatQ5K from "./formats/q5_k.wgsl" with { type: "text" };
 import formatQ6K from "./formats/q6_k.wgsl" with { type: "text" };
 import formatQ80 from "./formats/q8_0.wgsl" with { type: "text" };
+import formatRoundBf16 from "./formats/round_bf16.wgsl" with { type: "text" };
+import formatRoundF16 from "./formats/round_f16.wgsl" with { type: "text" };
 import gemmColumns from "./gemm/columns.wgsl" with { type: "text" };
 import gemmEpilogue from "./gemm/epilogue.wgsl" with { type: "text" };
 import gemmMatrixFetch from "./gemm/matrix_fetch.wgsl" with { type: "text" };
@@ -64,6 +66,8 @@ export const INCLUDES: Readonly<Record<string, string>> = {
   "formats/q5_k.wgsl": formatQ5K,
   "formats/q6_k.wgsl": formatQ6K,
   "formats/q8_0.wgsl": formatQ80,
+  "formats/round_bf16.wgsl": formatRoundBf16,
+  "formats/round_f16.wgsl": formatRoundF16,
   "gemm/columns.wgsl": gemmColumns,
   "gemm/epilogue.wgsl": gemmEpilogue,
   "gemm/matrix_fetch.wgsl": gemmMatrixFetch,

@@ -1,16 +1,6 @@
 /** How weights differ from their files while adapters are in use. */
 import { type DType, encodeElements } from "../dtype.ts";
-import type { Resident } from "../resident.ts";
-
-/** The tensors of a `LowRank` as they lie on the device. */
-export interface LowRankResidents {
-  /** Inputs to ranks, packed. */
-  readonly down: Resident;
-  /** Ranks to outputs, packed. */
-  readonly up: Resident;
-  /** What each rank is multiplied with: strengths, f32. */
-  readonly scales: Resident;
-}
+import type { LowRankProduct, LowRankResidents } from "./low_rank_factors.ts";
 
 /** Linear layers that take the same input, as a graph computes them: in one product. */
 export interface LinearSite {
@@ -30,6 +20,12 @@ export interface LinearSite {
 /** Gives the branch of a product, or nothing where it has none. */
 export type LowRankSource = (site: LinearSite) => LowRankResidents | undefined;
 
+/** A product at the strength at which it is added. */
+export interface ScaledProduct extends LowRankProduct {
+  /** What the product is multiplied with: the file's scale times the strength. */
+  readonly scale: number;
+}
+
 /** What is made of a tensor every time it is read. */
 export interface TensorRewrite {
   /** Equal keys mean equal results: what lies on the device already is not read again. */
@@ -41,6 +37,11 @@ export interface TensorRewrite {
    * @param firstRow which of its rows the first one is
    */
   apply(rows: Float32Array<ArrayBuffer>, firstRow: number): void;
+  /**
+   * The same as products that are added to the tensor, in the order of its file, where it is nothing else: the device
+   * adds them to what it has. Results may differ in what f32 rounds.
+   */
+  readonly products?: readonly ScaledProduct[];
 }
 
 /** Magnitudes from which on the nearest element is infinity. */

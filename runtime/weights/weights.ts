@@ -1,14 +1,23 @@
 /** From stored tensors to tensors on the device, by ranges: no tensor is ever whole in JavaScript memory. */
 import type { Device } from "../device.ts";
 import { bytesPerElement, type DType, type StorageFormat } from "../dtype.ts";
+import { takesMerge } from "../ops/merge/mod.ts";
 import { isWeightFormat, rowsPerGroup } from "../quantization/formats.ts";
 import { Resident } from "../resident.ts";
 import { elementCount, formatShape, sameShape, type Shape } from "../shape.ts";
-import type { LinearSite, LowRankResidents, LowRankSource, TensorRewrite } from "./adaptation.ts";
+import type { LinearSite, LowRankSource, TensorRewrite } from "./adaptation.ts";
 import { fillResident, Staging, type StoredPart } from "./fill_resident.ts";
 import { findNonFinite } from "./non_finite.ts";
+import type { LowRankResidents } from "./low_rank_factors.ts";
+import { type DeviceMerge, mergeOnDevice } from "./merge_on_device.ts";
 import { readRows } from "./read_rows.ts";
-import { blockFormatOf, READ_FORMATS, storageOf, type WeightLayout } from "./storage.ts";
+import {
+  blockFormatOf,
+  elementTypeOf,
+  READ_FORMATS,
+  storageOf,
+  type WeightLayout,
+} from "./storage.ts";
 import type { TensorSource } from "./tensor_source.ts";
 import { WeightScope } from "./weight_scope.ts";
 
@@ -21,6 +30,8 @@ interface Declared {
 
 /** How what is stored in blocks lies on the device while it is altered: rounding to blocks again is not exact. */
 const ALTERED_TYPE: DType = "f16";
+
+const NONE: ReadonlyMap<string, TensorRewrite> = new Map();
 
 /** Elements that are decoded at a time. */
 const DECODED_ELEMENTS = 2 ** 21;
@@ -36,6 +47,8 @@ export class Weights {
   readonly #consulted = new Set<string>();
   #lowRank: LowRankSource | undefined;
   #rewrites: ReadonlyMap<string, TensorRewrite> = new Map();
+  /** While weights are filled as their files have them, whatever the rewrites say. */
+  #isPlain = false;
   /** Keys of the rewrites that weights were filled with, by tensor; nothing where that is not known. */
   readonly #written = new Map<string, string | undefined>();
 
@@ -166,7 +179,8 @@ export class Weights {
     const name = parts.map((part) => part.name).join(" + ");
     const [source, staging] = [this.#source, this.#staging];
     const resident = new Resident(name, shape, dtype, (target) => {
-      fillResident({ source, rewrites: this.#rewrites, staging }, target, parts, layout);
+      const rewrites = this.#isPlain ? NONE : this.#rewrites;
+      fillResident({ source, rewrites, staging }, target, parts, layout);
     });
     return { parts, layout, resident };
   }
@@ -272,8 +286,9 @@ export class Weights {
 
   /**
    * Says how the weights differ from those of the files from now on. What lies on the device already is filled again,
-   * from the files, where it differs from before; what is stored in blocks gets a decoded weight in its place, which
-   * graphs that are traced from now on use. Graphs that use one that is no longer altered must be gone.
+   * from the files, where it differs from before, and the device adds what are products; what is stored in blocks gets a
+   * decoded weight in its place, which graphs that are traced from now on use. Graphs that use one that is no longer
+   * altered must be gone.
    *
    * When it fails, some weights are altered and others not, until it is called again.
    *
@@ -289,8 +304,10 @@ export class Weights {
     const changed = [...new Set([...this.#written.keys(), ...rewrites.keys()])].filter((name) =>
       keyOf(name) !== (this.#written.has(name) ? this.#written.get(name) : "")
     );
+    const known = new Set(this.#written.keys());
     for (const name of changed) this.#written.set(name, undefined);
     const isChanged = new Set(changed);
+    const merges: DeviceMerge[] = [];
     try {
       await device.guarded(() => {
         for (const [key, weight] of this.#declared) {
@@ -298,8 +315,19 @@ export class Weights {
           const resident = this.#alteredPlace(key, weight, device);
           if (isWeightFormat(resident.dtype)) continue;
           resident.sourceChanged();
-          if (resident.isAllocated) resident.fill();
+          if (!resident.isAllocated) continue;
+          const own = this.#mergesOf(resident, weight);
+          if (!own) resident.fill();
+          else {
+            if (weight.parts.some(({ name }) => known.has(name))) this.#fillPlain(resident);
+            merges.push(...own);
+          }
         }
+        device.flush();
+      });
+      const failed = await mergeOnDevice(merges, device);
+      await device.guarded(() => {
+        for (const resident of failed) resident.fill();
         device.flush();
       });
     } catch (error) {
@@ -309,6 +337,36 @@ export class Weights {
     for (const name of changed) {
       if (rewrites.has(name)) this.#written.set(name, keyOf(name));
       else this.#written.delete(name);
+    }
+  }
+
+  /** What the device has to add to a weight as it is in the files, or nothing where that is not all. */
+  #mergesOf(resident: Resident, { parts, layout }: Declared): DeviceMerge[] | undefined {
+    if (resident.isPinned) return undefined;
+    const merges: DeviceMerge[] = [];
+    let elements = 0;
+    for (const { name, shape } of parts) {
+      const [rows] = shape as [number];
+      const columns = elementCount(shape) / rows;
+      const firstRow = elements / columns;
+      elements += rows * columns;
+      const rewrite = this.#rewrites.get(name);
+      if (!rewrite) continue;
+      const { products } = rewrite;
+      const isAsStored = elementTypeOf(this.#source.find(name)!.format) === resident.dtype;
+      if (!products || !isAsStored || !takesMerge(resident.dtype, columns)) return undefined;
+      const taps = layout === "channels-last" ? elementCount(shape.slice(2)) : 1;
+      merges.push({ resident, firstRow, rows, columns, taps, products });
+    }
+    return merges;
+  }
+
+  #fillPlain(resident: Resident): void {
+    this.#isPlain = true;
+    try {
+      resident.fill();
+    } finally {
+      this.#isPlain = false;
     }
   }
 

@@ -39,6 +39,8 @@ export interface RecipeLora {
   target?: string;
   /** What replaced the file's own. */
   alpha?: number;
+  /** How it was applied: the ways round differently; `auto` when left out. */
+  mode?: "auto" | "merge" | "dynamic";
 }
 
 /** EXIF holds 64 KiB at most; a character takes up to 6 bytes there, and there are two prompts. */
@@ -72,8 +74,12 @@ export function recipeText(recipe: Recipe, format: OutputFormat): Record<string,
 }
 
 /** As requests name an adapter. */
-function toItem({ path, strength = 1, target = "all", alpha }: RecipeLora) {
-  return { path, strength, target, ...(alpha === undefined ? {} : { alpha }) };
+function toItem({ path, strength = 1, target = "all", alpha, mode = "auto" }: RecipeLora) {
+  return {
+    ...{ path, strength, target },
+    ...(alpha === undefined ? {} : { alpha }),
+    ...(mode === "auto" ? {} : { merge_mode: mode }),
+  };
 }
 
 /** No metadata format holds NUL, and half a surrogate pair is not text. */

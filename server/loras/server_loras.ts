@@ -141,7 +141,7 @@ export class ServerLoras {
     items: readonly LoraItem[] | null | undefined,
     signal?: AbortSignal,
   ): Promise<JobLora[]> {
-    if (!items) return activeLoras(this.#state.slots);
+    if (!items) return this.#state.active.map(toJobLora);
     if (items.length === 0) return [];
     this.#enabled("loras");
     const asked = readLoraItems(items, this.#mode);
@@ -263,6 +263,11 @@ export class ServerLoras {
     this.#last = result.catch(() => {});
     return result;
   }
+}
+
+/** As it is brought in now: whatever is set later, the job's result is the same. */
+function toJobLora({ report, ...lora }: ActiveLora): JobLora {
+  return { ...lora, mode: report.mode === "merged" ? "merge" : "dynamic" };
 }
 
 function remember(

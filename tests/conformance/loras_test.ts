@@ -19,7 +19,7 @@ Deno.test("set A, generate, unmerge, set B, generate: the switching sequence", (
     assert.deepEqual(set.adapters[0], {
       ...{ nickname: "a", path: "a.safetensors", target: "transformer", strength: 0.8 },
       ...{
-        mode: "dynamic",
+        mode: "merged",
         dialect: "diffusers",
         note: null,
         matched_layers: 3,
@@ -29,7 +29,7 @@ Deno.test("set A, generate, unmerge, set B, generate: the switching sequence", (
     const first = await service.picture();
     assert.notEqual(first, base);
     const list = await answer("LoraList", await service.get("/v1/list_loras"));
-    const entry = { nickname: "a", path: "a.safetensors", merged: false, mode: "dynamic" };
+    const entry = { nickname: "a", path: "a.safetensors", merged: true, mode: "merged" };
     assert.deepEqual(list, {
       loaded_adapters: [{ nickname: "a", path: "a.safetensors" }],
       active: {
@@ -53,6 +53,23 @@ Deno.test("set A, generate, unmerge, set B, generate: the switching sequence", (
     assert.equal(await service.picture(), first);
     assert.equal((await service.list()).loaded_adapters.length, 2);
   }));
+
+Deno.test("set_lora merges unless it, or --lora-merge-mode, asks for dynamic", async () => {
+  for (const loraMergeMode of ["auto", "dynamic"] as const) {
+    await withLoras(async (service) => {
+      const usual = loraMergeMode === "auto" ? "merged" : "dynamic";
+      const modes = { auto: "merged", merge: "merged", dynamic: "dynamic" };
+      for (const [merge_mode, mode] of Object.entries(modes)) {
+        await answer("LoraChange", await service.set("a", { merge_mode }));
+        const entry = { nickname: "a", path: "a.safetensors", strength: 1, mode };
+        const { active } = await service.list();
+        assert.deepEqual(active["transformer"], [{ ...entry, merged: mode === "merged" }]);
+      }
+      const { adapters } = await answer("LoraChange", await service.set("a"));
+      assert.equal(adapters[0].mode, usual);
+    }, { settings: { loraMergeMode } });
+  }
+});
 
 Deno.test("merge_lora_weights takes up what was unmerged, with its own strength, any number of times", () =>
   withLoras(async (service) => {

@@ -81,7 +81,10 @@ Deno.test("a PNG says which adapters it was made with, as a request names them",
       const text = readPngText(Uint8Array.fromBase64(await service.picture(loras)));
       return JSON.parse(text["loras"] ?? "null");
     };
-    const lora = { path: "a.safetensors", strength: 0.8, target: "transformer", alpha: 3 };
+    const own = { path: "a.safetensors", strength: 0.8, target: "transformer", alpha: 3 };
+    assert.deepEqual(await recipe([own]), [own]);
+    // What is set for all requests is merged, which rounds differently.
+    const lora = { ...own, merge_mode: "merge" };
     assert.deepEqual(await recipe(), [lora]);
     assert.equal(await recipe([]), null);
     assert.equal(await service.picture([lora]), await service.picture());

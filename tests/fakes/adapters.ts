@@ -22,6 +22,7 @@ export const FAKE_COMPONENTS: readonly AdaptableComponent[] = ([
   target,
   family: "Wan",
   layouts: [],
+  isResident: true,
   modules: layers.map((name) => ({
     name,
     shape: [SIDE, SIDE],

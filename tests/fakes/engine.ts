@@ -87,7 +87,7 @@ export class FakeEngine implements Engine {
     let colour = 0;
     try {
       if (this.#options.failure !== undefined) throw this.#options.failure;
-      colour = colourOf((await this.#loras.resolve(request.loras ?? [])).applied);
+      colour = colourOf((await this.#loras.resolve(request.loras ?? [], false)).applied);
       const totalSteps = request.numInferenceSteps;
       let previewed = 0;
       for (let step = 0; step < totalSteps; step++) {
@@ -123,7 +123,7 @@ export class FakeEngine implements Engine {
   }
 
   async checkLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]> {
-    return (await this.#loras.resolve(loras)).reports;
+    return (await this.#loras.resolve(loras, true)).reports;
   }
 
   async prepareLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]> {

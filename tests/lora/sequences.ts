@@ -222,7 +222,8 @@ function setStep(
       const loras = named.map((lora) => ({
         ...lora,
         path: lora.path ?? state.nicknames[lora.nickname],
-        mode,
+        // What stays for many requests is merged.
+        mode: mode === "auto" ? "merge" as const : mode,
       }));
       if (loras.some(({ path }) => path === undefined)) {
         return { next: state, answer: { status: 400 } };

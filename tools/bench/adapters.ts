@@ -108,6 +108,13 @@ async function measureSwitches(
     warm.push(await prepare([adapter]));
     strengths.push(await prepare([{ ...adapter, strength: i / SWITCHES + 0.1 }]));
   }
+  const merging: number[] = [];
+  const restoring: number[] = [];
+  for (const adapter of adapters) {
+    await prepare([]);
+    merging.push(await prepare([{ ...adapter, mode: "merge" }]));
+    restoring.push(await prepare([]));
+  }
   log(
     `${name}: ${(Deno.statSync(file).size / 1e6).toFixed(1)} MB per adapter; requests take ${
       unchanged.toFixed(1)
@@ -122,10 +129,12 @@ async function measureSwitches(
     [`warm switch of adapters, ${name}`]: { value: median(warm), unit: "ms" },
     [`worst warm switch of adapters, ${name}`]: { value: Math.max(...warm), unit: "ms" },
     [`other strength of adapters, ${name}`]: { value: median(strengths), unit: "ms" },
+    [`merging of adapters, ${name}`]: { value: best(merging), unit: "ms" },
+    [`unmerging of adapters, ${name}`]: { value: best(restoring), unit: "ms" },
   };
 }
 
-/** A step with and without an adapter, by turns. */
+/** A step without an adapter, with one beside the weights, and with one in them, by turns. */
 async function measureCost(
   name: string,
   pipeline: Pipeline,
@@ -136,8 +145,9 @@ async function measureCost(
 ): Promise<Figures> {
   const path = join(folder, "cost.safetensors");
   await writeAdapter(path, modulesOf(pipeline), RANK);
-  const sets = [[], [await applied(path, pipeline)]];
-  const times: [number[], number[]] = [[], []];
+  const dynamic = await applied(path, pipeline);
+  const sets: AppliedAdapter[][] = [[], [dynamic], [{ ...dynamic, mode: "merge" }]];
+  const times: number[][] = sets.map(() => []);
   for (let round = 0; round < rounds; round++) {
     for (const [i, adapters] of sets.entries()) {
       const { timings } = await pipeline.generate({ ...request, adapters });
@@ -145,12 +155,14 @@ async function measureCost(
       if (round > 0) times[i]!.push(timings["denoise"]! / request.numInferenceSteps);
     }
   }
-  const [without, withIt] = times.map(best) as [number, number];
+  const [without, withIt, merged] = times.map(best) as [number, number, number];
   const { width, height } = request;
   log(
     `${name}, ${width}x${height}: a step takes ${
       without.toFixed(1)
-    } ms, with rank ${RANK} on all linear layers ${withIt.toFixed(1)} ms`,
+    } ms, with rank ${RANK} on all linear layers ${withIt.toFixed(1)} ms, merged ${
+      merged.toFixed(1)
+    } ms`,
   );
   const cost = (withIt / without - 1) * 100;
   return { [`rank ${RANK} on all linear layers, ${name}`]: { value: cost, unit: "%" } };

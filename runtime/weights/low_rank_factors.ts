@@ -1,0 +1,160 @@
+/** The factors of several low-rank products on the device, side by side: what they add to a matrix is one product. */
+import type { Device } from "../device.ts";
+import { Resident } from "../resident.ts";
+import { roundUp } from "../shape.ts";
+
+/** The tensors of a `LowRank` as they lie on the device. */
+export interface LowRankResidents {
+  /** Inputs to ranks, packed. */
+  readonly down: Resident;
+  /** Ranks to outputs, packed. */
+  readonly up: Resident;
+  /** What each rank is multiplied with: strengths, f32. */
+  readonly scales: Resident;
+}
+
+/** Types that factors may have. */
+export type FactorType = "f32" | "f16" | "bf16";
+
+/** Elements as they are stored: bits of the 16-bit types, or f32. */
+export type StoredElements = Uint16Array | Float32Array;
+
+/** up · down, which is added to some rows of a matrix [N, K]. */
+export interface LowRankProduct {
+  /** Columns of `up`, rows of `down`. */
+  readonly rank: number;
+  /** Of both factors, or f32 where they have none in common. */
+  readonly dtype: FactorType;
+  /** Rows of the matrix that it is added to. */
+  readonly rows: readonly [start: number, count: number];
+  /** Down [rank, K] and up [count, rank] in a type: their own, or f32. */
+  factors(dtype: FactorType): { readonly down: StoredElements; readonly up: StoredElements };
+}
+
+/** What the products are added to. */
+export interface LowRankPlace {
+  /** For names of tensors. */
+  readonly name: string;
+  /** Rows. */
+  readonly n: number;
+  /** Columns. */
+  readonly k: number;
+  /** The columns of factors are [channels, taps] and are brought into the order [taps, channels]; 1 leaves them. */
+  readonly taps: number;
+}
+
+/**
+ * See the file comment. Factors keep the 16-bit type that all of them have, and are f32 otherwise. Products for other
+ * rows get rows of zeros in `up`.
+ */
+export class LowRankFactors {
+  /** Down [R, K], up [N, R] and scales [R], with R a multiple of 4. */
+  readonly residents: LowRankResidents;
+  readonly #place: LowRankPlace;
+  readonly #products: readonly LowRankProduct[];
+  readonly #dtype: FactorType;
+
+  /** Declares the tensors; nothing is allocated or computed. */
+  constructor(place: LowRankPlace, products: readonly LowRankProduct[]) {
+    this.#place = place;
+    this.#products = products;
+    const rank = roundUp(products.reduce((sum, { rank }) => sum + rank, 0), 4);
+    const types = new Set(products.map(({ dtype }) => dtype));
+    this.#dtype = types.size === 1 ? [...types][0]! : "f32";
+    const name = `low rank ${place.name}`;
+    this.residents = {
+      down: new Resident(`${name} down`, [rank, place.k], this.#dtype),
+      up: new Resident(`${name} up`, [place.n, rank], this.#dtype),
+      scales: new Resident(`${name} scales`, [rank]),
+    };
+  }
+
+  /** Device memory in bytes. */
+  get byteLength(): number {
+    const { down, up, scales } = this.residents;
+    return down.byteLength + up.byteLength + scales.byteLength;
+  }
+
+  /** Bytes that {@linkcode LowRankFactors.upload} needs to work in. */
+  get scratchBytes(): number {
+    const { down, up } = this.residents;
+    return Math.max(down.byteLength, up.byteLength);
+  }
+
+  /**
+   * Allocates, and queues writes of the factors.
+   *
+   * @param scratch memory to work in
+   * @throws {OutOfMemoryError} when the device has no room
+   */
+  upload(device: Device, scratch: ArrayBuffer): void {
+    const { down, up, scales } = this.residents;
+    for (const resident of [down, up, scales]) resident.allocate(device);
+    const rank = down.shape[0]!;
+    const ElementArray = this.#dtype === "f32" ? Float32Array : Uint16Array;
+    const { n, k, taps } = this.#place;
+    const factors = this.#products.map((product) => product.factors(this.#dtype));
+    const rows = new ElementArray(scratch, 0, rank * k).fill(0);
+    let first = 0;
+    for (const [i, { rank }] of this.#products.entries()) {
+      const part = rows.subarray(first * k, (first + rank) * k);
+      part.set(factors[i]!.down);
+      if (taps > 1) toChannelsLast(part, k, taps);
+      first += rank;
+    }
+    down.writeBytes(new Uint8Array(scratch, 0, rows.byteLength));
+    const columns = new ElementArray(scratch, 0, n * rank).fill(0);
+    first = 0;
+    for (const [i, product] of this.#products.entries()) {
+      setColumns(columns, rank, first, product, factors[i]!.up);
+      first += product.rank;
+    }
+    up.writeBytes(new Uint8Array(scratch, 0, columns.byteLength));
+  }
+
+  /** Queues a write of what each product is multiplied with; 0 turns one off. */
+  writeScales(scales: readonly number[]): void {
+    const resident = this.residents.scales;
+    const values = new Float32Array(resident.shape[0]!);
+    let first = 0;
+    for (const [i, { rank }] of this.#products.entries()) {
+      values.fill(scales[i]!, first, first + rank);
+      first += rank;
+    }
+    resident.write(values);
+  }
+
+  /** Frees the device memory. */
+  destroy(): void {
+    for (const resident of Object.values(this.residents)) resident.destroy();
+  }
+}
+
+/** Rows of [channels, taps] as rows of [taps, channels], in place. */
+function toChannelsLast(rows: StoredElements, rowLength: number, taps: number): void {
+  const channels = rowLength / taps;
+  const row = rows.slice(0, rowLength);
+  for (let start = 0; start < rows.length; start += rowLength) {
+    row.set(rows.subarray(start, start + rowLength));
+    for (let channel = 0; channel < channels; channel++) {
+      for (let tap = 0; tap < taps; tap++) {
+        rows[start + tap * channels + channel] = row[channel * taps + tap]!;
+      }
+    }
+  }
+}
+
+/** Puts `up` of one product into columns `first …` of the rows that it adds to. */
+function setColumns(
+  target: StoredElements,
+  targetRank: number,
+  first: number,
+  { rank, rows: [start, count] }: LowRankProduct,
+  up: StoredElements,
+): void {
+  if (rank === targetRank) return target.set(up, start * rank);
+  for (let row = 0, from = 0; row < count; row++) {
+    const to = (start + row) * targetRank + first;
+    for (let i = 0; i < rank; i++) target[to + i] = up[from++]!;
+  }
+}
