@@ -51,7 +51,7 @@ async function openAndClose(model: string): Promise<void> {
 
 fuzz(
   "openPipeline() opens or refuses a folder with damaged JSON",
-  { few: 40, many: 1500 },
+  { few: 20, many: 1500 },
   (run) =>
     bothSeen(run.numRuns, (seen) =>
       fc.assert(
@@ -68,7 +68,7 @@ fuzz(
 
 fuzz(
   "openPipeline() opens or refuses a folder with damaged weights",
-  { few: 30, many: 1000 },
+  { few: 20, many: 1000 },
   (run) =>
     bothSeen(run.numRuns, (seen) =>
       fc.assert(
@@ -111,7 +111,7 @@ const SINGLE_TOKENIZER = golden("wan/pipeline-t2v/tokenizer");
 
 fuzz(
   "openPipeline() opens or refuses a damaged single file",
-  { few: 30, many: 1000 },
+  { few: 20, many: 1000 },
   (run) =>
     bothSeen(run.numRuns, (seen) =>
       fc.assert(
@@ -174,7 +174,7 @@ const TOKENIZERS: readonly (readonly string[])[] = [
 
 fuzz(
   "loadTokenizer() uses or refuses damaged files",
-  { few: 30, many: 1500 },
+  { few: 20, many: 1500 },
   (run) =>
     bothSeen(run.numRuns, (seen) =>
       fc.assert(
@@ -240,7 +240,7 @@ const IN_GGUF = [bpeInGguf(), unigramInGguf()];
 
 fuzz(
   "readEmbeddedTokenizer() uses or refuses damaged GGUF files",
-  { few: 30, many: 1500 },
+  { few: 20, many: 1500 },
   (run) =>
     bothSeen(run.numRuns, (seen) =>
       fc.assert(
@@ -276,7 +276,7 @@ const headerDamage = jsonDamage.map((damage) => (bytes: Uint8Array) => {
 
 fuzz(
   "readAdapter() reads or refuses a damaged file of the bundled model",
-  { few: 30, many: 1500 },
+  { few: 20, many: 1500 },
   async (run) => {
     using pipeline = await openPipeline(BUNDLED);
     const { adaptable } = pipeline.info;
