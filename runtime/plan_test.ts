@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { openDevice } from "./open_device.ts";
 import { Graph, type Tensor } from "./graph.ts";
 import { copyTo } from "./ops/copy/mod.ts";
 import { elementwise } from "./ops/elementwise/mod.ts";
@@ -9,6 +8,7 @@ import { Resident } from "./resident.ts";
 import { runSequence } from "./work_queue.ts";
 import { COPY_KERNEL } from "./ops/copy/mod.ts";
 import { BASELINE_TARGET, type Target } from "./target.ts";
+import { openTestDevice } from "../tests/model_run.ts";
 
 /** A chain of additions in which every result is read by some later ones. */
 function randomGraph(
@@ -75,7 +75,7 @@ Deno.test("mergePlans() gives what planMemory() gives for all programs at once",
 });
 
 Deno.test("instantiate() allocates what the plan says, to the byte, and gives all of it back", async () => {
-  const device = await openDevice();
+  const device = await openTestDevice();
   const { graph, input, output } = randomGraph(3, device.target);
   const plan = planMemory({ main: graph });
   for (const resident of plan.residents) resident.allocate(device);
@@ -89,7 +89,7 @@ Deno.test("instantiate() allocates what the plan says, to the byte, and gives al
 });
 
 Deno.test("instantiate() leaves nothing allocated when the budget is too small", async () => {
-  const device = await openDevice({ maxBytes: 1500 });
+  const device = await openTestDevice({ maxBytes: 1500 });
   const { graph, input, output } = randomGraph(4, device.target);
   input.allocate(device);
   output.allocate(device);
@@ -100,7 +100,7 @@ Deno.test("instantiate() leaves nothing allocated when the budget is too small",
 });
 
 Deno.test("planMemory() cuts grids and submits without changing the result", async () => {
-  const device = await openDevice();
+  const device = await openTestDevice();
   const whole = await runAdd(device.target);
   const cut = await runAdd({
     ...device.target,
@@ -154,7 +154,7 @@ Deno.test("planMemory() keeps every part of a long dispatch within the budget of
 });
 
 Deno.test("instantiate() stops between kernels when cancelled, and leaves nothing allocated", async () => {
-  const device = await openDevice();
+  const device = await openTestDevice();
   const { graph, input, output } = randomGraph(5, device.target);
   input.allocate(device);
   output.allocate(device);
@@ -170,7 +170,7 @@ Deno.test("instantiate() stops between kernels when cancelled, and leaves nothin
 });
 
 Deno.test("ExecutableSet.destroy() gives constants back too, so that the plan can be instantiated again", async () => {
-  const device = await openDevice();
+  const device = await openTestDevice();
   const graph = new Graph("constant", device.target);
   const output = new Resident("output", [4]).allocate(device);
   copyTo(graph.constant("table", [4], "f32", [1, 2, 3, 4]), output);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Device } from "./device.ts";
 import { Graph } from "./graph.ts";
-import { type DeviceOptions, openDevice } from "./open_device.ts";
+import type { DeviceOptions } from "./open_device.ts";
 import { copyTo } from "./ops/copy/mod.ts";
 import { elementwise } from "./ops/elementwise/mod.ts";
 import { linear } from "./ops/linear/mod.ts";
@@ -12,6 +12,7 @@ import { runSequence } from "./work_queue.ts";
 import { cutSegments, type Segment, type StreamingOptions } from "./segments.ts";
 import { BASELINE_TARGET, type Target } from "./target.ts";
 import { cutIntoPieces } from "./windows.ts";
+import { openTestDevice } from "../tests/model_run.ts";
 
 const LAYERS = 9;
 const SIZE = 48;
@@ -66,7 +67,7 @@ async function withChain<T>(
   use: (chain: Chain) => Promise<T>,
   options: DeviceOptions = {},
 ): Promise<T> {
-  const device = await openDevice(options);
+  const device = await openTestDevice(options);
   try {
     const chain = traceChain(device.target);
     const chosen = streaming(chain.weights);
@@ -256,7 +257,7 @@ Deno.test("runSequence() reads no further ahead than the segment after the one a
 });
 
 Deno.test("Executable.segmentFrom() is where weights come into use, once for all submits of a segment", async () => {
-  const device = await openDevice();
+  const device = await openTestDevice();
   try {
     const { graph, weights, input, output } = traceChain({
       ...device.target,

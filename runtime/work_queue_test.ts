@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import type { Device } from "./device.ts";
 import { Graph } from "./graph.ts";
-import { openDevice } from "./open_device.ts";
 import { copyTo } from "./ops/copy/mod.ts";
 import { elementwise } from "./ops/elementwise/mod.ts";
 import { planMemory } from "./plan.ts";
@@ -9,6 +8,7 @@ import { type Executable, instantiate } from "./executable.ts";
 import { Resident } from "./resident.ts";
 import { Pacer } from "./pacer.ts";
 import { type Run, runSequence } from "./work_queue.ts";
+import { openTestDevice } from "../tests/model_run.ts";
 
 interface Bench {
   readonly device: Device;
@@ -23,7 +23,7 @@ interface Bench {
 }
 
 async function withBench(use: (bench: Bench) => Promise<void>): Promise<void> {
-  const device = await openDevice();
+  const device = await openTestDevice();
   try {
     const state = new Resident("state", [4]).allocate(device);
     const step = new Resident("step", [4]).allocate(device);

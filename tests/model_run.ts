@@ -7,6 +7,7 @@ import {
   type Checkpoint,
   copyTo,
   type Device,
+  type DeviceOptions,
   type DType,
   type ExecutableSet,
   Graph,
@@ -19,16 +20,26 @@ import {
   type Tensor,
   Weights,
 } from "../runtime/mod.ts";
+import { defaultBackend, gpuOf } from "../runtime/backends/backend.ts";
+import { shareDevices } from "./shared_gpu.ts";
 import type { Golden, GoldenCall, Values } from "./golden.ts";
 
-/** Opens a device; `DENOISE_SCHEDULE=gpu` makes a software adapter run the kernels that GPUs run. */
-export function openTestDevice(): Promise<Device> {
+/**
+ * Opens a device that shares with the others of its file what was compiled.
+ *
+ * `DENOISE_SCHEDULE=gpu` makes a software adapter run the kernels that GPUs run.
+ */
+export function openTestDevice(options: DeviceOptions = {}): Promise<Device> {
   const schedule = Deno.env.get("DENOISE_SCHEDULE");
-  if (schedule === undefined) return openDevice();
-  if (schedule !== "cpu" && schedule !== "gpu") {
+  if (schedule !== undefined && schedule !== "cpu" && schedule !== "gpu") {
     throw new TypeError(`Cannot use DENOISE_SCHEDULE=${schedule}: it is cpu or gpu`);
   }
-  return openDevice({ schedule });
+  const backend = defaultBackend();
+  return openDevice({
+    ...backend !== "auto" && { gpu: shareDevices(backend, gpuOf(backend)) },
+    ...schedule && { schedule },
+    ...options,
+  });
 }
 
 /** An input of a traced model. */

@@ -9,8 +9,9 @@ import {
   type Pipeline,
   type PipelineRequest,
 } from "../models/mod.ts";
-import { Device, openDevice, Pacer, type Target } from "../runtime/mod.ts";
+import { Device, Pacer, type Target } from "../runtime/mod.ts";
 import { Golden } from "./golden.ts";
+import { openTestDevice } from "./model_run.ts";
 
 /** A small Wan pipeline of the TI2V type. */
 export const FOLDER = new Golden("wan/pipeline-ti2v").folder;
@@ -53,7 +54,7 @@ export async function withPipeline(
   use: (fixture: Fixture) => Promise<void>,
   options: FixtureOptions = {},
 ): Promise<void> {
-  const { gpuDevice, target, adapter } = await openDevice();
+  const { gpuDevice, target, adapter } = await openTestDevice();
   const { folder, memory = {}, maxBytes = Infinity, ...changes } = options;
   const pacer = new Pacer({ groupSeconds: options.submitBudget && 0 });
   const device = new Device(gpuDevice, { ...target, ...changes }, adapter, maxBytes, pacer);

@@ -1,11 +1,12 @@
 /**
  * The gate: every check a change must pass, in one command (`./denoise test`, `deno task ok`).
  *
- * Prints each stage with its time, a stage's output only where it fails, and as the last line
- * `N passed, N failed` (and `, N skipped`): the tests, with every other stage counted as one.
- * With paths (relative to the repository), only the tests under them run; `--verbose` lets all
- * output through.
+ * Prints each stage with its time and a stage's output only where it fails; while the tests run, how
+ * far they are; after them, which took longest. The last line is `N passed, N failed` (and
+ * `, N skipped`): the tests, with every other stage counted as one. With paths (relative to the
+ * repository), only the tests under them run; `--verbose` lets all output through.
  */
+import { join } from "node:path";
 
 /** The folder of the repository. */
 const ROOT = new URL("../", import.meta.url);
@@ -34,6 +35,10 @@ const STAGES: Stage[] = [
 
 // Types are a stage of their own, so the tests start without checking them a second time.
 const TESTS = ["test", "-A", "--no-check"];
+
+/** How often a run says how far it is, in milliseconds, and how many of the slowest tests it names. */
+const PROGRESS_MS = 15_000;
+const SLOWEST = 10;
 
 /**
  * Reads what `deno test` printed, without colours.
@@ -65,9 +70,49 @@ export function failureText(output: string): string {
   return (start < 0 ? output : output.slice(start)).trimEnd();
 }
 
+/** How far the tests are, from what `deno test` has printed so far. */
+export function progressText(output: string): string {
+  const started = [...output.matchAll(/^running \d+ tests? from (?:\.\/)?(\S+)$/gm)];
+  const passed = output.match(/^\S.* \.\.\. ok \(|^ ok \(/gm)?.length ?? 0;
+  const failed = output.match(/^\S.* \.\.\. FAILED \(|^ FAILED \(/gm)?.length ?? 0;
+  const [, path] = started.at(-1) ?? [];
+  return `${passed} passed, ${failed} failed, file ${started.length}` + (path ? `: ${path}` : "");
+}
+
+/** One test, and the seconds that it took. */
+export interface TestTime {
+  title: string;
+  /** Its file. */
+  path: string;
+  seconds: number;
+}
+
+/** The tests that took longest, slowest first, from a report in JUnit's format; steps are part of their test. */
+export function slowestTests(report: string, count: number): TestTime[] {
+  const pattern = /<testcase name="([^"]*)" classname="([^"]*)" time="([\d.]+)"/g;
+  const cases = [...report.matchAll(pattern)]
+    .map(([, title, path, seconds]) => ({
+      title: unescapeXml(title!),
+      path: path!.replace(/^\.\//, ""),
+      seconds: Number(seconds),
+    }));
+  const titles = new Set(cases.map(({ title }) => title));
+  const isStep = ({ title }: TestTime) =>
+    [...title.matchAll(/ > /g)].some(({ index }) => titles.has(title.slice(0, index)));
+  return cases.filter((each) => !isStep(each))
+    .sort((a, b) => b.seconds - a.seconds)
+    .slice(0, count);
+}
+
+function unescapeXml(text: string): string {
+  const entities: Record<string, string> = { lt: "<", gt: ">", quot: '"', apos: "'", amp: "&" };
+  return text.replace(/&(\w+);/g, (whole, name) => entities[name] ?? whole);
+}
+
 async function runDeno(
   args: string[],
   verbose: boolean,
+  onOutput?: (output: string) => void,
 ): Promise<{ code: number; output: string }> {
   // Deno started through another loader is not its own executable: the launcher tells where it is.
   const deno = Deno.env.get("DENOISE_DENO") ?? Deno.execPath();
@@ -75,7 +120,7 @@ async function runDeno(
     args,
     cwd: ROOT,
     // What was measured on this machine must not change what is tested.
-    env: { NO_COLOR: "1", RUST_BACKTRACE: "0", DENOISE_CACHE: "off", ...gpuEnvironment() },
+    env: { NO_COLOR: "1", RUST_BACKTRACE: "0", DENOISE_CACHE: "off", ...driverEnvironment() },
     stdin: "null",
     stdout: "piped",
     stderr: "piped",
@@ -84,6 +129,7 @@ async function runDeno(
   const collect = async (stream: ReadableStream<Uint8Array>) => {
     for await (const text of stream.pipeThrough(new TextDecoderStream())) {
       output += text;
+      onOutput?.(output);
       if (verbose) await Deno.stdout.write(new TextEncoder().encode(text));
     }
   };
@@ -95,10 +141,45 @@ async function runDeno(
   return { code: status.code, output };
 }
 
-/** The backend the launcher would choose, for runs that did not come through it. */
-function gpuEnvironment(): Record<string, string> {
-  const chosen = Deno.env.has("DENO_WEBGPU_BACKEND") || Deno.build.os !== "linux";
-  return chosen ? {} : { DENO_WEBGPU_BACKEND: "vulkan" };
+/** What chooses the driver, and how it works, where the caller has not said it. */
+function driverEnvironment(): Record<string, string> {
+  if (Deno.build.os !== "linux") return {};
+  const defaults = {
+    // As the launcher chooses it, for runs that did not come through it.
+    DENO_WEBGPU_BACKEND: "vulkan",
+    // Tests compile kernels for longer than they run them: Mesa's software driver need not optimise.
+    GALLIVM_PERF: "nopt",
+  };
+  return Object.fromEntries(Object.entries(defaults).filter(([name]) => !Deno.env.has(name)));
+}
+
+/** The tests under paths, with a line every few seconds on how far they are. */
+async function runTests(paths: readonly string[], verbose: boolean) {
+  const folder = await Deno.makeTempDir();
+  const junit = join(folder, "report.xml");
+  const since = performance.now();
+  const seconds = () => Math.round((performance.now() - since) / 1000);
+  let printed = "";
+  const progress = setInterval(() => {
+    console.log(`       ${String(seconds()).padStart(5)} s  ${progressText(printed)}`);
+  }, PROGRESS_MS);
+  try {
+    const args = [...TESTS, `--junit-path=${junit}`, ...paths];
+    const { code, output } = await runDeno(args, verbose, (output) => printed = output);
+    const tests = countTests(output, code);
+    report("tests", tests.failed > 0, since, `: ${countsLine(tests)}`);
+    if (tests.failed > 0 && !verbose) console.log(failureText(output));
+    // There is no report of a process that died.
+    const slowest = slowestTests(await Deno.readTextFile(junit).catch(() => ""), SLOWEST);
+    if (slowest.length > 0) console.log("       The slowest:");
+    for (const { title, path, seconds } of slowest) {
+      console.log(`       ${seconds.toFixed(1).padStart(5)} s  ${path}: ${title}`);
+    }
+    return tests;
+  } finally {
+    clearInterval(progress);
+    await Deno.remove(folder, { recursive: true });
+  }
 }
 
 function report(name: string, failed: boolean, since: number, detail = ""): void {
@@ -122,11 +203,7 @@ async function main(args: string[]): Promise<number> {
     }
   }
 
-  const since = performance.now();
-  const { code, output } = await runDeno([...TESTS, ...paths], verbose);
-  const tests = countTests(output, code);
-  report("tests", tests.failed > 0, since, `: ${countsLine(tests)}`);
-  if (tests.failed > 0 && !verbose) console.log(failureText(output));
+  const tests = await runTests(paths, verbose);
   total.passed += tests.passed;
   total.failed += tests.failed;
   total.skipped += tests.skipped;

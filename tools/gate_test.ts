@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { countsLine, countTests, failureText } from "./gate.ts";
+import { countsLine, countTests, failureText, progressText, slowestTests } from "./gate.ts";
 
 Deno.test("countTests() reads the summary of a run that passed", () => {
   const output = "a ... ok (1ms)\n\nok | 12 passed (3 steps) | 0 failed | 2 ignored (41ms)\n";
@@ -33,4 +33,24 @@ Deno.test("countsLine() names skips only where there are some", () => {
 Deno.test("failureText() starts at the list of errors, or gives everything", () => {
   assert.equal(failureText("a ... ok\n\n ERRORS \n\nb => x\n"), " ERRORS \n\nb => x");
   assert.equal(failureText("panicked\n"), "panicked");
+});
+
+Deno.test("progressText() counts tests but not steps, and names the file", () => {
+  const output = "running 2 tests from ./a/b_test.ts\nx ...\n  step ... ok (1ms)\nx ... ok (1s)\n" +
+    "running 3 tests from ./c_test.ts\ny ...noise\n ok (2ms)\nz ... FAILED (3ms)\n";
+  assert.equal(progressText(output), "2 passed, 1 failed, file 2: c_test.ts");
+  assert.equal(progressText(""), "0 passed, 0 failed, file 0");
+});
+
+Deno.test("slowestTests() sorts tests by their time, and leaves out their steps", () => {
+  const line = (name: string, time: string) =>
+    `<testcase name="${name}" classname="./a_test.ts" time="${time}" line="1" col="6">`;
+  const report = [line("a &lt; b", "0.5"), line("c &gt; d", "2.25"), line("a &lt; b &gt; s", "9")];
+  const path = "a_test.ts";
+  assert.deepEqual(slowestTests(report.join("\n"), 5), [
+    { title: "c > d", path, seconds: 2.25 },
+    { title: "a < b", path, seconds: 0.5 },
+  ]);
+  assert.equal(slowestTests(report.join("\n"), 1).length, 1);
+  assert.deepEqual(slowestTests("", 1), []);
 });

@@ -9,7 +9,6 @@ import {
   Graph,
   instantiate,
   isWeightFormat,
-  openDevice,
   OutOfMemoryError,
   planMemory,
   Resident,
@@ -31,6 +30,7 @@ import { linearLayer, linearLayers } from "../layers.ts";
 import { AdaptedComponent } from "./adapted_component.ts";
 import { ModelAdapters } from "./model_adapters.ts";
 import type { AppliedAdapter, ModuleChange, WeightChange } from "./types.ts";
+import { openTestDevice } from "../../tests/model_run.ts";
 
 const [TOKENS, COLUMNS, ROWS] = [5, 256, 32];
 const LAYERS = ["q", "k", "v", "o"];
@@ -197,7 +197,7 @@ async function withModel(
   test: (model: SmallModel, device: Device) => Promise<void>,
   maxIdleBytes?: number,
 ): Promise<void> {
-  const device = await openDevice();
+  const device = await openTestDevice();
   const model = new SmallModel(device, format, maxIdleBytes);
   try {
     await test(model, device);
@@ -370,7 +370,7 @@ Deno.test("ModelAdapters.apply() frees what was used least lately above its byte
 });
 
 Deno.test("ModelAdapters.apply() passes on that there is no room, and the model is as it was", async () => {
-  const device = await openDevice({ maxBytes: 200_000 });
+  const device = await openTestDevice({ maxBytes: 200_000 });
   const model = new SmallModel(device, "f16");
   try {
     const before = await model.run([]);

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { BASELINE_TARGET, elementCount, openDevice, writing } from "../../runtime/mod.ts";
+import { BASELINE_TARGET, elementCount, writing } from "../../runtime/mod.ts";
 import { Session } from "../memory/session.ts";
 import { SessionRunner } from "../memory/session_runner.ts";
 import { addNoise, applyStep, createScheduler, type Schedule } from "../schedulers/mod.ts";
 import { Solver } from "./solver.ts";
+import { openTestDevice } from "../../tests/model_run.ts";
 
 const SHAPE = [1, 3, 1, 5, 7];
 
@@ -44,7 +45,7 @@ function trace(schedule: Schedule, target = BASELINE_TARGET) {
 for (const [name, make] of Object.entries(SCHEDULES)) {
   Deno.test(`Solver.call() does on the device what applyStep() does: ${name}`, async () => {
     const schedule = make(9);
-    const device = await openDevice();
+    const device = await openTestDevice();
     try {
       const { session, solver, sample, conditional, unconditional } = trace(
         schedule,

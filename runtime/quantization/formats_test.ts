@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { Graph } from "../graph.ts";
-import { openDevice } from "../open_device.ts";
 import { linear } from "../ops/linear/mod.ts";
 import { matmul } from "../ops/matmul/mod.ts";
 import { sampleBlocks } from "../ops/sample_blocks.ts";
@@ -10,6 +9,7 @@ import { BASELINE_TARGET } from "../target.ts";
 import type { WeightFormat } from "./block_format.ts";
 import { decodeF8 } from "./f8_e4m3.ts";
 import { BLOCK_FORMATS, blockBytes, dequantize, repack, repackedBytes } from "./formats.ts";
+import { openTestDevice } from "../../tests/model_run.ts";
 
 const NAMES = Object.keys(BLOCK_FORMATS) as WeightFormat[];
 
@@ -58,7 +58,7 @@ for (const format of NAMES) {
     const rowBytes = blocks.length / 21;
     const whole = new Resident("whole", [21, columns], format);
     const parts = new Resident("parts", [21, columns], format);
-    const device = await openDevice();
+    const device = await openTestDevice();
     try {
       whole.allocate(device).writeRows(blocks);
       parts.allocate(device);

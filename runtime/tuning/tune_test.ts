@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { Device } from "../device.ts";
 import { Graph } from "../graph.ts";
-import { type DeviceOptions, openDevice } from "../open_device.ts";
+import type { DeviceOptions } from "../open_device.ts";
 import { elementwise } from "../ops/elementwise/mod.ts";
 import { layerNorm } from "../ops/norm/mod.ts";
 import { softmax } from "../ops/softmax/mod.ts";
@@ -13,6 +13,7 @@ import type { Race } from "../ops/op.ts";
 import { RACES } from "../ops/registry.ts";
 import { listChoices } from "./report.ts";
 import { tune } from "./tune.ts";
+import { openTestDevice } from "../../tests/model_run.ts";
 
 const SOFTMAX: Race = {
   op: "softmax",
@@ -30,7 +31,7 @@ async function withDevice(
   use: (device: Device) => Promise<void>,
   options: DeviceOptions = {},
 ): Promise<void> {
-  const device = await openDevice(options);
+  const device = await openTestDevice(options);
   try {
     await use(device);
   } finally {

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { safetensorsOf, type TensorValues, withFolder } from "../../tests/safetensors.ts";
 import type { Device } from "../device.ts";
 import { decodeFloats, encodeElements, type StorageFormat } from "../dtype.ts";
-import { openDevice } from "../open_device.ts";
 import { randomNormal } from "../ops/ndarray.ts";
 import { sampleBlocks } from "../ops/sample_blocks.ts";
 import { dequantize } from "../quantization/formats.ts";
@@ -10,6 +9,7 @@ import type { TensorRewrite } from "./adaptation.ts";
 import { Checkpoint } from "./checkpoint.ts";
 import type { TensorSource } from "./tensor_source.ts";
 import { Weights } from "./weights.ts";
+import { openTestDevice } from "../../tests/model_run.ts";
 
 /** Counts how often tensors are read. */
 class CountingSource implements TensorSource {
@@ -43,7 +43,7 @@ async function withWeights(
   await withFolder({ "model.safetensors": safetensorsOf(tensors) }, async (folder) => {
     using checkpoint = Checkpoint.open(folder);
     const source = new CountingSource(checkpoint);
-    const device = await openDevice();
+    const device = await openTestDevice();
     try {
       await use(new Weights(source), device, source);
     } finally {
@@ -184,7 +184,7 @@ for (const format of ["q8_0", "q4_k", "f8_e4m3"] as const) {
       read: (_, start, target) => target.set(bytes.subarray(start, start + target.byteLength)),
     };
     const weights = new Weights(source);
-    const device = await openDevice();
+    const device = await openTestDevice();
     try {
       const parts = ["w", "v"].map((name) => ({ name, shape }));
       const base = weights.declareStack(parts)!;

@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { memoryTensors } from "../../tests/memory_tensors.ts";
 import type { Device } from "../device.ts";
 import { encodeElements } from "../dtype.ts";
-import { openDevice } from "../open_device.ts";
 import { sampleBlocks } from "../ops/sample_blocks.ts";
 import type { WeightFormat } from "../quantization/block_format.ts";
 import { BLOCK_FORMATS, dequantize, repack } from "../quantization/formats.ts";
@@ -11,11 +10,12 @@ import { findNonFinite } from "./non_finite.ts";
 import { readRows } from "./read_rows.ts";
 import { storageOf } from "./storage.ts";
 import { Weights } from "./weights.ts";
+import { openTestDevice } from "../../tests/model_run.ts";
 
 const FORMATS = Object.keys(BLOCK_FORMATS) as WeightFormat[];
 
 async function withDevice(use: (device: Device) => Promise<void>): Promise<void> {
-  const device = await openDevice();
+  const device = await openTestDevice();
   try {
     await use(device);
   } finally {

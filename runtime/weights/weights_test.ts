@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import type { Device } from "../device.ts";
-import { openDevice } from "../open_device.ts";
 import { decodeElements, type DType } from "../dtype.ts";
 import { OutOfMemoryError } from "../errors.ts";
 import { elementCount } from "../shape.ts";
@@ -12,6 +11,7 @@ import {
   withFolder,
 } from "../../tests/safetensors.ts";
 import { Weights } from "./weights.ts";
+import { openTestDevice } from "../../tests/model_run.ts";
 
 /** 0, 1, 2, … and wrapping before f16 and bf16 would round. */
 function counted(shape: readonly number[], dtype: DType): TensorValues {
@@ -23,7 +23,7 @@ async function withDevice(
   use: (device: Device) => Promise<void>,
   maxBytes?: number,
 ): Promise<void> {
-  const device = await openDevice(maxBytes === undefined ? {} : { maxBytes });
+  const device = await openTestDevice(maxBytes === undefined ? {} : { maxBytes });
   try {
     await use(device);
   } finally {

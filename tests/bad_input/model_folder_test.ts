@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { openPipeline } from "../../models/mod.ts";
-import { openDevice } from "../../runtime/mod.ts";
 import {
   type Damage,
   damagedModel,
@@ -9,6 +8,7 @@ import {
   header,
   type JsonFields,
 } from "./damaged_model.ts";
+import { openTestDevice } from "../model_run.ts";
 
 const INDEX = "model_index.json";
 const TRANSFORMER = "transformer/config.json";
@@ -365,7 +365,7 @@ for (const entry of OPENING) {
 }
 
 Deno.test("Pipeline.load() says in a sentence which parts do not fit together", async (t) => {
-  const device = await openDevice();
+  const device = await openTestDevice();
   try {
     for (const entry of LOADING) {
       const [what, file, , message] = entry;
@@ -382,7 +382,7 @@ Deno.test("Pipeline.load() says in a sentence which parts do not fit together", 
 });
 
 Deno.test("Pipeline.generate() gives a sentence and no black picture for weights without numbers", async (t) => {
-  const device = await openDevice();
+  const device = await openTestDevice();
   const size = { width: 16, height: 16, numFrames: 1 };
   const request = { prompt: "a", negativePrompt: "", ...size, seed: 1, numInferenceSteps: 1 };
   try {

@@ -4,11 +4,11 @@ import { cp } from "node:fs/promises";
 import type { Picture } from "../../engine/types.ts";
 import { readAdapter } from "../../models/adapters/read_adapter.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
-import { openDevice } from "../../runtime/mod.ts";
 import { fitPicture, sizeFromPicture } from "../../server/mod.ts";
 import { assertClose, Golden, type GoldenCall, type Values } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";
 import { psnr } from "../pixels.ts";
+import { openTestDevice } from "../model_run.ts";
 
 /** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
 const MIN_PSNR = 50;
@@ -26,7 +26,7 @@ async function withPipeline(
   use: (pipeline: Pipeline) => Promise<void>,
 ): Promise<void> {
   const folder = Deno.makeTempDirSync();
-  const device = await openDevice();
+  const device = await openTestDevice();
   try {
     await cp(golden.folder, folder, { recursive: true });
     const path = `${folder}/model_index.json`;
@@ -138,7 +138,7 @@ Deno.test("Flux2Pipeline.generate() gives the picture of diffusers from a GGUF f
   const golden = new Golden("flux2/pipeline");
   const call = golden.call("gguf");
   const file = `${golden.folder}/${call.args["file"]}`;
-  const device = await openDevice();
+  const device = await openTestDevice();
   try {
     using pipeline = await openPipeline(file, {
       textEncoder: `${golden.folder}/text_encoder`,

@@ -7,11 +7,12 @@ import { readAdapter } from "../../models/adapters/read_adapter.ts";
 import type { Adapter, AppliedAdapter } from "../../models/adapters/types.ts";
 import { ORIGINAL_WAN } from "../../models/families/wan/layouts.ts";
 import { openPipeline } from "../../models/mod.ts";
-import { Checkpoint, openDevice, Weights } from "../../runtime/mod.ts";
+import { Checkpoint, Weights } from "../../runtime/mod.ts";
 import { changeReference } from "../adapter_reference.ts";
 import { Golden } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";
 import { psnr } from "../pixels.ts";
+import { openTestDevice } from "../model_run.ts";
 
 const MODEL = new URL("../../models/bundled/", import.meta.url);
 const DIALECTS = ["", ".kohya", ".comfyui"] as const;
@@ -57,7 +58,7 @@ const MIN_PSNR = 70;
 
 Deno.test("WanPipeline.generate() gives diffusers' pictures without, with each and with both bundled adapters, from every file", async (t) => {
   const golden = new Golden("bundled-adapters");
-  const device = await openDevice();
+  const device = await openTestDevice();
   using pipeline = await openPipeline(fileURLToPath(MODEL));
   try {
     await pipeline.load(device);

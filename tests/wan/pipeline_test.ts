@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { resize } from "../../media/resize.ts";
 import { openPipeline, type PipelineRequest } from "../../models/mod.ts";
-import { openDevice } from "../../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall, type Values } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";
 import { psnr } from "../pixels.ts";
+import { openTestDevice } from "../model_run.ts";
 
 /** f32 against torch in f32; weights as stored. Gates of the design: 50 dB after a few steps. */
 const MIN_PSNR = 50;
@@ -38,7 +38,7 @@ function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
 
 Deno.test("WanPipeline.generate() gives the same with sequential as with batched guidance", async () => {
   const golden = new Golden("wan/pipeline-t2v");
-  const device = await openDevice();
+  const device = await openTestDevice();
   using pipeline = await openPipeline(golden.folder);
   try {
     await pipeline.load(device);
@@ -67,7 +67,7 @@ const PIPELINES: readonly (readonly [name: string, model?: URL])[] = [
 for (const [name, model] of PIPELINES) {
   Deno.test(`WanPipeline.generate() gives the frames of diffusers: ${name}`, async (t) => {
     const golden = new Golden(name);
-    const device = await openDevice();
+    const device = await openTestDevice();
     using pipeline = await openPipeline(model ? fileURLToPath(model) : golden.folder);
     try {
       await pipeline.load(device);

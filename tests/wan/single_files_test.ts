@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { openPipeline, type PartPaths } from "../../models/mod.ts";
-import { openDevice } from "../../runtime/mod.ts";
 import { assertClose, Golden } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";
 import { psnr } from "../pixels.ts";
+import { openTestDevice } from "../model_run.ts";
 
 /** f32 against torch in f32 on the same numbers. */
 const MIN_PSNR = 50;
@@ -18,7 +18,7 @@ const sizeOf = (name: string) => Deno.statSync(file(name)).size;
 const tokenizer = join(folder, "tokenizer");
 
 async function run(call: string, model: string, parts: PartPaths) {
-  const device = await openDevice();
+  const device = await openTestDevice();
   using pipeline = await openPipeline(model, parts);
   try {
     await pipeline.load(device);

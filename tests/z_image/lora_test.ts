@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { adapterOf, randomTensor } from "../adapter_reference.ts";
 import { assertClose, distance, Golden, type Values } from "../golden.ts";
 import { withSeededModel } from "../seeded_checkpoint.ts";
-import { openDevice } from "../../runtime/mod.ts";
 import type { AdapterTarget, AppliedAdapter, ModuleChange } from "../../models/adapters/types.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
+import { openTestDevice } from "../model_run.ts";
 
 const REQUEST: PipelineRequest = {
   task: "T2I",
@@ -45,7 +45,7 @@ function lowRank(
 
 Deno.test("ZImagePipeline.generate() gives with adapters beside the weights what it gives merged, and the base afterwards", async () => {
   const golden = new Golden("z_image/pipeline");
-  const device = await openDevice();
+  const device = await openTestDevice();
   try {
     await withSeededModel(golden.folder, async (folder) => {
       using pipeline = await openPipeline(folder);

@@ -3,11 +3,12 @@ import assert from "node:assert/strict";
 import { readAdapter } from "../../models/adapters/read_adapter.ts";
 import type { AppliedAdapter } from "../../models/adapters/types.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
-import { type Device, type DeviceOptions, openDevice } from "../../runtime/mod.ts";
+import type { Device, DeviceOptions } from "../../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";
 import { psnr } from "../pixels.ts";
 import { withSeededModel } from "../seeded_checkpoint.ts";
+import { openTestDevice } from "../model_run.ts";
 
 /** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
 const MIN_PSNR = 50;
@@ -23,7 +24,7 @@ async function withPipeline(
   use: (pipeline: Pipeline, device: Device) => Promise<void>,
   options: DeviceOptions = {},
 ): Promise<void> {
-  const device = await openDevice(options);
+  const device = await openTestDevice(options);
   try {
     await withSeededModel(golden.folder, async (folder) => {
       using pipeline = await openPipeline(folder);
@@ -152,7 +153,7 @@ Deno.test("ZImagePipeline refuses requests that do not fit, and says what would"
     using pipeline = await openPipeline(folder);
     assert.deepEqual(pipeline.info.supportedTasks, ["T2I", "TI2I"]);
     assert.equal(pipeline.info.sizeMultiple, 4);
-    const device = await openDevice();
+    const device = await openTestDevice();
     try {
       await pipeline.load(device);
       const request = requestOf(golden.call("text"));

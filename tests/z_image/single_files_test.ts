@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { openPipeline, type PartPaths } from "../../models/mod.ts";
-import { Checkpoint, openDevice, type StoredTensor } from "../../runtime/mod.ts";
+import { Checkpoint, type StoredTensor } from "../../runtime/mod.ts";
 import { sampleBlocks } from "../../runtime/ops/sample_blocks.ts";
 import type { WeightFormat } from "../../runtime/quantization/block_format.ts";
 import { BLOCK_FORMATS, dequantize } from "../../runtime/quantization/formats.ts";
@@ -11,6 +11,7 @@ import { assertClose, Golden } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";
 import { encodeSafetensors } from "../safetensors.ts";
 import { withSeededModel } from "../seeded_checkpoint.ts";
+import { openTestDevice } from "../model_run.ts";
 
 const golden = new Golden("z_image/pipeline");
 const CALL = golden.call("text");
@@ -19,7 +20,7 @@ const CALL = golden.call("text");
 type Bytes = Pick<StoredTensor, "format" | "shape"> & { readonly bytes: Uint8Array };
 
 async function latentsOf(model: string, parts: PartPaths = {}): Promise<Float32Array> {
-  const device = await openDevice();
+  const device = await openTestDevice();
   using pipeline = await openPipeline(model, parts);
   try {
     await pipeline.load(device);

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { Graph } from "../../graph.ts";
-import { openDevice } from "../../open_device.ts";
 import { planMemory } from "../../plan.ts";
 import { instantiate } from "../../executable.ts";
 import { Resident } from "../../resident.ts";
@@ -9,6 +8,7 @@ import { copyTo } from "../copy/mod.ts";
 import { randomNormal } from "../ndarray.ts";
 import { sampleBlocks } from "../sample_blocks.ts";
 import { linear } from "./mod.ts";
+import { openTestDevice } from "../../../tests/model_run.ts";
 
 Deno.test("linear() rounds x to int8 only where the target allows it, and blocks of int8 hold w", () => {
   for (const operands of ["f32", "f16", "int8"] as const) {
@@ -31,7 +31,7 @@ Deno.test("linear() rounds x to int8 only where the target allows it, and blocks
 });
 
 Deno.test("linear (int8) gives no numbers for rows that hold NaN or infinity, zeros for zeros", async () => {
-  const device = await openDevice({ operands: "int8", forcedVariants: { linear: "int8" } });
+  const device = await openTestDevice({ operands: "int8", forcedVariants: { linear: "int8" } });
   try {
     const [k, n] = [64, 8];
     const values = randomNormal([4, k], 1).data;

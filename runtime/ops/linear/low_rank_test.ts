@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { Graph } from "../../graph.ts";
-import { openDevice } from "../../open_device.ts";
 import { planMemory } from "../../plan.ts";
 import { instantiate } from "../../executable.ts";
 import { Resident } from "../../resident.ts";
@@ -10,6 +9,7 @@ import { ndarray, randomNormal } from "../ndarray.ts";
 import { type LowRankAdapter, packLowRank } from "./low_rank.ts";
 import { linear } from "./mod.ts";
 import { linearReference } from "./reference.ts";
+import { openTestDevice } from "../../../tests/model_run.ts";
 
 const [M, N, K] = [5, 12, 7];
 
@@ -90,7 +90,7 @@ Deno.test("linear() refuses a low-rank branch whose sizes do not fit the weight"
 });
 
 Deno.test("linear() follows scales that change between runs, and scales of 0 leave its result as it was", async () => {
-  const device = await openDevice();
+  const device = await openTestDevice();
   try {
     const branch = packLowRank(N, K, [adapter(3, 1)]);
     const resident = (name: string, shape: number[], values: ArrayLike<number>) => {
