@@ -36,6 +36,7 @@ export type {
   Picture,
   Progress,
   QualityTier,
+  RoomRequest,
   TaskDefaults,
   TaskType,
 } from "./engine/types.ts";

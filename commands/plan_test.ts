@@ -15,6 +15,11 @@ Deno.test("planModel() tells what the bundled model takes, and that a budget is 
   assert.ok(tight.memory.fits && tight.memory.peakBytes <= 26e6 && tight.memory.reloadedBytes > 0);
   const none = await planModel("bundled", { maxVramBytes: 1e6 });
   assert.ok(!none.memory.fits && none.memory.peakBytes > 1e6);
+  await assert.rejects(planModel("bundled", { width: 4096, height: 4096, numFrames: 257 }), {
+    name: "RangeError",
+    message:
+      /^Cannot make 4096x4096 with 257 frames: a .*; ask for a smaller size or fewer frames$/,
+  });
   await assert.rejects(planModel("bundled", { width: 97 }), /the width must be a multiple of/);
   const pictures = fileURLToPath(new URL("../tests/goldens/flux2/pipeline", import.meta.url));
   await assert.rejects(planModel(pictures, { numFrames: 5 }), /this model makes pictures alone/);

@@ -8,6 +8,7 @@ import {
   inspectDevice,
   openEngine,
   type Progress,
+  type RoomRequest,
 } from "./mod.ts";
 
 const MODEL = fileURLToPath(new URL("../models/bundled", import.meta.url));
@@ -95,6 +96,28 @@ Deno.test("openEngine() gives errors of their classes, and serves the next", asy
     await engine.generate(REQUEST);
   }, 30e6);
 });
+
+Deno.test("Engine.checkRoom() refuses what generate() would, also while it works", () =>
+  withEngine(async (engine) => {
+    const room = (width: number, numFrames = 1): RoomRequest => ({
+      ...{ width, height: width, numFrames, taskType: numFrames > 1 ? "T2V" : "T2I" },
+      ...{ numInferenceSteps: 3, guidanceScale: 3.5 },
+    });
+    await engine.checkRoom(room(64));
+    await assert.rejects(engine.checkRoom(room(128, 33)), {
+      name: "OutOfMemoryError",
+      message: /^Cannot make 128x128 with 33 frames: it needs \d+ MB on the device, 30 MB may be/,
+    });
+    const control = new AbortController();
+    const request = { ...REQUEST, numInferenceSteps: 1000 };
+    const running = engine.generate(request, { signal: control.signal });
+    await engine.checkRoom(room(80));
+    await assert.rejects(engine.checkRoom(room(2048, 257)), {
+      message: /^Cannot make 2048x2048 with 257 frames: .*; ask for a smaller size or fewer frames/,
+    });
+    control.abort();
+    await assert.rejects(running, { name: "AbortError" });
+  }, 30e6));
 
 Deno.test("openEngine() opens several engines, each with a worker of its own", () =>
   withEngine((first) =>

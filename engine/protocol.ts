@@ -10,7 +10,7 @@ import type {
   PipelineRequest,
   PlanRequest,
 } from "../models/mod.ts";
-import type { DeviceOptions } from "../runtime/mod.ts";
+import type { DeviceOptions, Target } from "../runtime/mod.ts";
 import type { ErrorRecord } from "./error_record.ts";
 import type { DeviceReport, TuningReport } from "./types.ts";
 
@@ -21,6 +21,14 @@ export type DeviceSettings = Readonly<
 
 /** How the device's memory is used. */
 export type MemorySettings = Pick<MemoryOptions, "offloaded" | "isPinned">;
+
+/** What an open device has for requests. */
+export interface Room {
+  /** What its kernels are chosen for. */
+  readonly target: Target;
+  /** Bytes that may be taken; infinite where only taking them tells. */
+  readonly budgetBytes: number;
+}
 
 /** Where results of tuning runs are kept, and whether a run is begun where there are none. */
 export interface TuningSettings {
@@ -69,6 +77,15 @@ export type ToWorker =
     /** One u32, non-zero to cancel: messages do not arrive while the worker waits for the GPU. */
     readonly cancel: SharedArrayBuffer;
   }
+  | {
+    /** Whether a request can be made; a worker without a model opens it, but no device. */
+    readonly type: "check";
+    readonly model: string;
+    readonly parts: PartPaths;
+    readonly memory: MemorySettings;
+    readonly room: Room;
+    readonly size: PlanRequest;
+  }
   | { readonly type: "prepare"; readonly adapters: AdapterMessage }
   | {
     readonly type: "release";
@@ -103,7 +120,13 @@ export type FromWorker =
     /** Frames and previews are counted by themselves, from 0. */
     readonly index: number;
   }
-  | { readonly type: "opened"; readonly info: PipelineInfo; readonly maxPixels: number }
+  | {
+    readonly type: "opened";
+    readonly info: PipelineInfo;
+    readonly maxPixels: number;
+    readonly room: Room;
+  }
+  | { readonly type: "checked" }
   | {
     readonly type: "generated";
     readonly timings: Readonly<Record<string, number>>;

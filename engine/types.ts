@@ -189,6 +189,20 @@ export interface GenerateRequest {
   loras?: readonly LoraUse[];
 }
 
+/** The part of a request that decides whether it can be made on a device. */
+export interface RoomRequest extends
+  Pick<
+    GenerateRequest,
+    "width" | "height" | "numFrames" | "numInferenceSteps" | "guidanceScale" | "quality"
+  > {
+  /** What it is for. */
+  taskType: TaskType;
+  /** How many pictures it brings; none when left out. */
+  images?: number;
+  /** How often the unfinished picture is shown; never when left out. */
+  previews?: number;
+}
+
 /** How a generation is watched and stopped. */
 export interface GenerationControl {
   /** Stops it within one step. */
@@ -246,6 +260,13 @@ export interface Engine {
    *   first; while another generation runs, not before that has ended
    */
   generate(request: GenerateRequest, options?: GenerationControl): Promise<Frames>;
+  /**
+   * Resolves when a request can be made, as far as its size tells; asked before it waits for its turn. On a GPU whose
+   * memory was not bounded only the work itself tells whether it suffices.
+   *
+   * @throws {RangeError} when the device cannot hold one of its tensors, or the memory does not suffice
+   */
+  checkRoom(request: RoomRequest): Promise<void>;
   /**
    * Reads adapters and checks them against the model, while a generation may go on. What was read stays in memory,
    * within a bound.

@@ -2,13 +2,13 @@
  * The worker that owns the GPU. Deno's GPU waits block their thread, so they happen here and nowhere else.
  */
 import type { Adapter, AppliedAdapter } from "../models/adapters/types.ts";
-import { openPipeline, type Pipeline } from "../models/mod.ts";
-import { type Device, openDevice } from "../runtime/mod.ts";
+import { openPipeline, type Pipeline, roomOf } from "../models/mod.ts";
+import { type Device, openDevice, usableHostBytes } from "../runtime/mod.ts";
 import { toErrorRecord } from "./error_record.ts";
 import { holdLifeline } from "./lifeline.ts";
 import { inspect } from "./inspect.ts";
 import { PICTURE_TASKS } from "./pipeline_request.ts";
-import type { AdapterMessage, FromWorker, ToWorker } from "./protocol.ts";
+import type { AdapterMessage, FromWorker, Room, ToWorker } from "./protocol.ts";
 import { type OpenEvents, openTunedDevice, runTuning } from "./tuned_device.ts";
 
 /** The part of a worker's global scope that is used here. */
@@ -37,6 +37,8 @@ scope.onmessage = async ({ data }): Promise<void> => {
       case "release":
         pipeline?.release(data.bytes);
         return post({ type: "released" });
+      case "check":
+        return await check(data);
       case "plan":
         return await plan(data);
       case "inspect":
@@ -59,6 +61,7 @@ async function open(
 ): Promise<void> {
   pipeline = await openPipeline(model, parts);
   device = await (tuning ? openTunedDevice(settings, tuning, events) : openDevice(settings));
+  const room = freeRoom(device);
   let percent = 0;
   const onProgress = (fraction: number) => {
     if (Math.floor(fraction * 100) === percent) return;
@@ -66,7 +69,17 @@ async function open(
     post({ type: "loading", fraction });
   };
   await pipeline.load(device, onProgress, { ...memory, onNote: events.note });
-  post({ type: "opened", info: pipeline.info, maxPixels: maxPixels(device) });
+  post({ type: "opened", info: pipeline.info, maxPixels: maxPixels(device), room });
+}
+
+async function check(
+  { model, parts, memory, room, size }: Extract<ToWorker, { type: "check" }>,
+): Promise<void> {
+  pipeline ??= await openPipeline(model, parts);
+  const { target, budgetBytes } = room;
+  const measure = (wantedBytes: number) => Math.min(wantedBytes, budgetBytes);
+  await pipeline.check(size, { target, availableBytes: budgetBytes, measure }, memory);
+  post({ type: "checked" });
 }
 
 async function plan(
@@ -82,7 +95,7 @@ async function plan(
         `Cannot plan ${numFrames} frames: this model makes pictures alone; leave the number out`,
       );
     }
-    const report = await planned.plan(own, size, memory);
+    const report = await planned.plan(size, roomOf(own), memory);
     post({
       type: "planned",
       adapter: own.adapter.name,
@@ -128,6 +141,13 @@ async function generate(
 /** [0, 1] to 0…255, halves to even, as the reference rounds. */
 function toBytes(values: Float32Array): Uint8Array<ArrayBuffer> {
   return new Uint8Array(Uint8ClampedArray.from(values, (value) => value * 255).buffer);
+}
+
+/** What a device has before anything is on it. */
+function freeRoom({ target, availableBytes, adapter }: Device): Room {
+  const { onChoice: _, ...plain } = target;
+  const hostBytes = adapter.isSoftware ? usableHostBytes() : Infinity;
+  return { target: plain, budgetBytes: Math.min(availableBytes, hostBytes) };
 }
 
 /** The largest picture whose RGB pixels fit into one buffer as f32, with room for the layers before. */

@@ -5,7 +5,14 @@ import { loraTargets } from "./lora_uses.ts";
 import { ModelLoras } from "./model_loras.ts";
 import { toPipelineRequest } from "./pipeline_request.ts";
 import { ProgressClock } from "./progress.ts";
-import type { DeviceSettings, FromWorker, MemorySettings, TuningSettings } from "./protocol.ts";
+import type {
+  DeviceSettings,
+  FromWorker,
+  MemorySettings,
+  Room,
+  TuningSettings,
+} from "./protocol.ts";
+import { leastOf, RoomCheck } from "./room_check.ts";
 import type {
   Engine,
   EngineOptions,
@@ -16,6 +23,7 @@ import type {
   LoraUse,
   ModelInfo,
   OffloadableComponent,
+  RoomRequest,
 } from "./types.ts";
 
 /** Most denoising steps that a request may ask for. */
@@ -47,6 +55,8 @@ export class WorkerEngine implements Engine {
   readonly #waits: Waits;
   #worker: EngineWorker | undefined;
   #info: ModelInfo | undefined;
+  #room: Room | undefined;
+  readonly #roomCheck: RoomCheck;
   readonly #loras: ModelLoras;
   #last: Promise<unknown> = Promise.resolve();
   /** What is asked for and not done yet. */
@@ -75,6 +85,7 @@ export class WorkerEngine implements Engine {
     this.#options = options;
     this.#newWorker = newWorker;
     this.#loras = new ModelLoras(options);
+    this.#roomCheck = new RoomCheck(newWorker, this.#waits.releaseMs);
   }
 
   /** See {@linkcode Engine.info}; known once the engine has started. */
@@ -108,8 +119,9 @@ export class WorkerEngine implements Engine {
           this.#options.onLoadProgress?.({ stage, fraction: event.fraction });
         } else if (event.type === "note") this.#options.onNote?.(event.line);
       });
-      const { info, maxPixels } = answer as Extract<FromWorker, { type: "opened" }>;
+      const { info, maxPixels, room } = answer as Extract<FromWorker, { type: "opened" }>;
       this.#info = modelInfo(this.#options.modelPath, info, maxPixels);
+      this.#room = room;
       this.#loras.components = info.adaptable;
       this.#freeWhenIdle();
       return worker;
@@ -125,6 +137,22 @@ export class WorkerEngine implements Engine {
     options: GenerationControl = {},
   ): Promise<Frames> {
     return this.#inTurn(() => this.#generate(request, options));
+  }
+
+  /** See {@linkcode Engine.checkRoom}. */
+  checkRoom(request: RoomRequest): Promise<void> {
+    const message = {
+      type: "check",
+      model: this.#model,
+      parts: this.#options.parts ?? {},
+      memory: memorySettings(this.#options),
+      room: this.#room!,
+      size: leastOf(request, this.info),
+    } as const;
+    // The GPU's worker would answer after its work; where it has none, it has the model already.
+    const worker = this.#waiting === 0 ? this.#worker : undefined;
+    if (!worker || worker.isBroken) return this.#roomCheck.check(message);
+    return this.#roomCheck.check(message, (question) => this.#inTurn(() => worker.ask(question)));
   }
 
   /** See {@linkcode Engine.checkLoras}. */
@@ -157,6 +185,7 @@ export class WorkerEngine implements Engine {
     this.#stopIdling();
     const reason = new DOMException("Cannot finish: the engine was closed", "AbortError");
     if (this.#worker) this.#drop(this.#worker, reason);
+    this.#roomCheck.close();
     await this.#last;
     await Promise.all(this.#ending);
   }

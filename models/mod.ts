@@ -23,7 +23,7 @@ export type {
 } from "./adapters/types.ts";
 export type { ComponentReport, MemoryReport, StageReport } from "./memory/memory_report.ts";
 export { memoryTable } from "./memory/memory_table.ts";
-export type { MemoryOptions } from "./memory/model_memory.ts";
+export { type MemoryOptions, type PlanRoom, roomOf } from "./memory/model_memory.ts";
 export type { PartPaths } from "./checkpoints/open_model.ts";
 export type {
   ImageLimits,

@@ -21,6 +21,18 @@ export class OutOfMemoryError extends RangeError {
   }
 }
 
+/** A kernel's tensors are larger than the adapter can bind, or than kernels can count. */
+export class TensorLimitError extends RangeError {
+  /** What is too much, in words, such as `a kernel needs 35 storage bindings, the adapter has 32`. */
+  readonly excess: string;
+
+  /** The message names the kernel and its tensors as well. */
+  constructor(message: string, excess: string) {
+    super(message);
+    this.excess = excess;
+  }
+}
+
 /** WebGPU refused a shader, pipeline, bind group or submit: a defect of ours, not of the input. */
 export class GpuValidationError extends Error {
   /** Survives the way between threads. */

@@ -192,7 +192,7 @@ export async function instantiate(
         buffers.push(params);
         for (const { resident, values } of planned.graph.constants) {
           constants.push(resident.allocate(device));
-          resident.write(values);
+          resident.write(typeof values === "function" ? values() : values);
         }
         programs.set(
           name,

@@ -3,6 +3,7 @@
  * shape error shows up with the names of the tensors in it, before anything is allocated.
  */
 import type { DType } from "./dtype.ts";
+import { TensorLimitError } from "./errors.ts";
 import { Resident } from "./resident.ts";
 import { allocatedBytes, cutIntoPieces } from "./windows.ts";
 import { elementCount, formatShape, type Shape } from "./shape.ts";
@@ -48,8 +49,8 @@ export interface DispatchSpec {
 export interface Constant {
   /** Where the elements go. */
   readonly resident: Resident;
-  /** The elements. */
-  readonly values: ArrayLike<number>;
+  /** The elements, computed when they are uploaded where they are many. */
+  readonly values: ArrayLike<number> | (() => ArrayLike<number>);
 }
 
 /** Elements of one tensor: indices are u32, and the last workgroup of a grid counts past the end. */
@@ -99,9 +100,9 @@ export class Graph {
     return tensor;
   }
 
-  /** A tensor with fixed elements, uploaded when the program is instantiated. */
-  constant(name: string, shape: Shape, dtype: DType, values: ArrayLike<number>): Tensor {
-    if (values.length !== elementCount(shape)) {
+  /** A tensor with fixed elements, computed where they are a function's, and uploaded when the program is instantiated. */
+  constant(name: string, shape: Shape, dtype: DType, values: Constant["values"]): Tensor {
+    if (typeof values !== "function" && values.length !== elementCount(shape)) {
       throw new RangeError(
         `Cannot make constant "${this.#qualify(name)}" of shape ${
           formatShape(shape)
@@ -141,8 +142,9 @@ export class Graph {
    *
    * @throws {TypeError} when a buffer or parameter is missing, a tensor of another graph is used, or a range of a tensor
    *   that was overwritten since
-   * @throws {RangeError} when the tensors need more bindings than the adapter has, a tensor is too large for the
-   *   kernels' indices, or a parameter or the grid does not fit its type
+   * @throws {TensorLimitError} when the tensors need more bindings than the adapter has, or a tensor is too large for
+   *   the kernels' indices
+   * @throws {RangeError} when a parameter or the grid does not fit its type
    */
   dispatch(spec: DispatchSpec): void {
     const { kernel } = spec;
@@ -174,10 +176,11 @@ export class Graph {
     }
     const bindings = this.bindingsOf(tensors);
     if (bindings > this.target.limits.maxStorageBuffers) {
-      throw new RangeError(
-        `Cannot dispatch ${label}: its tensors (${
-          tensors.join("; ")
-        }) need ${bindings} storage bindings, the adapter has ${this.target.limits.maxStorageBuffers}`,
+      const excess =
+        `${bindings} storage bindings, the adapter has ${this.target.limits.maxStorageBuffers}`;
+      throw new TensorLimitError(
+        `Cannot dispatch ${label}: its tensors (${tensors.join("; ")}) need ${excess}`,
+        `a kernel needs ${excess}`,
       );
     }
     const isFirst = ({ memory, byteOffset }: Tensor, i: number) =>
@@ -216,8 +219,10 @@ export class Graph {
       );
     }
     if (tensor.size > MAX_ELEMENTS) {
-      throw new RangeError(
-        `Cannot dispatch ${label}: tensor ${tensor} has ${tensor.size} elements, kernels count to ${MAX_ELEMENTS}. Ask for a smaller size or fewer frames`,
+      const excess = `has ${tensor.size} elements, kernels count to ${MAX_ELEMENTS}`;
+      throw new TensorLimitError(
+        `Cannot dispatch ${label}: tensor ${tensor} ${excess}. Ask for a smaller size or fewer frames`,
+        `a tensor ${excess}`,
       );
     }
     if (access === "read_write") return;

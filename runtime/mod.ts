@@ -8,7 +8,7 @@ export * from "./device.ts";
 export * from "./dtype.ts";
 export * from "./errors.ts";
 export * from "./graph.ts";
-export { freeHostBytes } from "./host_memory.ts";
+export { freeHostBytes, usableHostBytes } from "./host_memory.ts";
 export { measureMemory } from "./measure_memory.ts";
 export * from "./open_device.ts";
 export { Pacer } from "./pacer.ts";

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { badRequest } from "./contract/errors.ts";
 import type { RequestContext } from "./contract/generation.ts";
 import type { Services } from "./services.ts";
 
@@ -27,5 +28,14 @@ export function requestContext(
     canEnhance: enhancer !== undefined,
     persistent: storage !== undefined,
     findLoras: (items) => loras.resolve(items, signal),
+    checkRoom: async (request, param) => {
+      try {
+        await engine.engine.checkRoom(request);
+      } catch (error) {
+        if (!(error instanceof RangeError)) throw error;
+        // The table that may follow is for those who own the machine.
+        throw badRequest(error.message.split("\n")[0]!, param);
+      }
+    },
   };
 }

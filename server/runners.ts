@@ -23,10 +23,7 @@ import type { ResultStorage } from "./storage/result_storage.ts";
 import type { Ffmpeg } from "../media/video/mod.ts";
 import { runVideoJob, type VideoResult } from "./videos/video_job.ts";
 import { videoSummary } from "./videos/video_record.ts";
-import type { VideoRequest } from "./videos/video_request.ts";
-
-/** How often the events of a video show it unfinished. */
-const VIDEO_PREVIEWS = 3;
+import { VIDEO_PREVIEWS, type VideoRequest } from "./videos/video_request.ts";
 
 /** What runners work with. */
 export interface RunnerServices {

@@ -6,6 +6,8 @@ import {
   OutOfMemoryError,
   type Resident,
   type RunControl,
+  type Target,
+  TensorLimitError,
 } from "../../runtime/mod.ts";
 import type { AdaptedComponent } from "../adapters/adapted_component.ts";
 import { ModelAdapters } from "../adapters/model_adapters.ts";
@@ -50,6 +52,22 @@ export interface MemoryOptions {
   readonly isPinned?: boolean;
   /** Takes a line for the log. */
   onNote?(line: string): void;
+}
+
+/** What a plan may count on, where no device needs to be open. */
+export interface PlanRoom {
+  /** What kernels are chosen for. */
+  readonly target: Target;
+  /** Bytes that may be taken at most; may be infinite. */
+  readonly availableBytes: number;
+  /** How many of the bytes that are wanted can be had. */
+  measure(wantedBytes: number): number | Promise<number>;
+}
+
+/** The room that an open device has. */
+export function roomOf(device: Device): PlanRoom {
+  const { target, availableBytes } = device;
+  return { target, availableBytes, measure: (wanted) => measureMemory(device, wanted) };
 }
 
 interface Planned {
@@ -170,18 +188,34 @@ export class ModelMemory<Session extends PlannedSession> {
     return session;
   }
 
-  /** What a kind of request would take on a device. */
+  /**
+   * What a kind of request would take of a device where nothing is yet.
+   *
+   * @throws {RangeError} when the device cannot hold one of its tensors
+   */
   async report(
-    device: Device,
     kind: RequestKind<Session>,
+    { availableBytes, measure }: PlanRoom,
     options: MemoryOptions = {},
   ): Promise<MemoryReport> {
-    this.#device = device;
-    this.#options = options;
-    const { plan, budgetBytes } = await this.#choose(kind);
-    const { availableBytes } = device;
+    const { plan, budgetBytes } = await this.#choose(kind, measure, options);
     const isMore = plan.peakBytes <= budgetBytes && Number.isFinite(availableBytes);
     return this.#report(plan, isMore ? Math.max(budgetBytes, availableBytes) : budgetBytes);
+  }
+
+  /**
+   * Refuses a kind of request for which a device where nothing is yet has no room.
+   *
+   * @throws {RangeError} when the device cannot hold one of its tensors
+   * @throws {OutOfMemoryError} with a table of what is needed, when the memory does not suffice
+   */
+  async check(
+    kind: RequestKind<Session>,
+    { measure }: PlanRoom,
+    options: MemoryOptions = {},
+  ): Promise<void> {
+    const found = await this.#choose(kind, measure, options);
+    if (!found.fits) throw this.#refusal(`Cannot ${kind.subject}`, kind.advice, found);
   }
 
   /** Frees the sessions where all but the weights takes more than this many bytes on the device. */
@@ -218,23 +252,33 @@ export class ModelMemory<Session extends PlannedSession> {
     return hasRoom ? all : plan.kept;
   }
 
-  /** The best variant, or of those that do not fit the smallest. */
+  /**
+   * The best variant, or of those that do not fit the smallest. Variants with a tensor that the device cannot hold are
+   * passed over.
+   *
+   * @throws {RangeError} when there is no other
+   */
   async #choose(
-    { variants, trace }: RequestKind<Session>,
+    kind: RequestKind<Session>,
+    budgetOf: PlanRoom["measure"] = (bytes) => this.#budget(bytes),
+    { offloaded = new Set() }: MemoryOptions = this.#options,
   ): Promise<Choice<Session> & Planned & { readonly fits: boolean }> {
-    const { offloaded = new Set() } = this.#options;
-    const plan = (variant: Variant, budgetBytes: number, session = trace(variant)) => ({
+    const { variants } = kind;
+    const plan = (session: Session, budgetBytes: number) => ({
       session,
       plan: session.runner.plan({ budgetBytes, offloaded }),
     });
-    const first = plan(variants[0], Infinity);
-    const budgetBytes = await this.#budget(first.plan.peakBytes);
+    const { session, index } = firstTraced(kind);
+    const first = plan(session, Infinity);
+    const budgetBytes = await budgetOf(first.plan.peakBytes);
     if (first.plan.peakBytes <= budgetBytes) return { ...first, fits: true, budgetBytes };
     const choices: Choice<Session>[] = [];
     for (const side of new Set(variants.map(({ tileSide }) => tileSide))) {
-      const all = variants.filter(({ tileSide }) => tileSide === side).map((variant) =>
-        plan(variant, budgetBytes, variant === variants[0] ? first.session : undefined)
-      );
+      const all = variants.slice(index).filter(({ tileSide }) => tileSide === side)
+        .flatMap((variant) => {
+          const other = variant === variants[index] ? session : traceWithin(kind, variant);
+          return other instanceof TensorLimitError ? [] : [plan(other, budgetBytes)];
+        });
       const fitting = all.filter((choice) => choice.plan.peakBytes <= budgetBytes);
       if (fitting.length > 0) {
         const together = fitting.find((choice) => choice.plan.isTogether);
@@ -308,6 +352,35 @@ export class ModelMemory<Session extends PlannedSession> {
       budgetBytes,
     );
   }
+}
+
+/** Traces a variant; gives the error where it has a tensor that the device cannot hold. */
+function traceWithin<Session>(
+  { trace }: RequestKind<Session>,
+  variant: Variant,
+): Session | TensorLimitError {
+  try {
+    return trace(variant);
+  } catch (error) {
+    if (error instanceof TensorLimitError) return error;
+    throw error;
+  }
+}
+
+/** The first variant whose tensors the device can hold. */
+function firstTraced<Session>(
+  kind: RequestKind<Session>,
+): { readonly session: Session; readonly index: number } {
+  let refusal: TensorLimitError | undefined;
+  for (const [index, variant] of kind.variants.entries()) {
+    const session = traceWithin(kind, variant);
+    if (!(session instanceof TensorLimitError)) return { session, index };
+    refusal = session;
+  }
+  throw new RangeError(
+    `Cannot ${kind.subject}: ${refusal!.excess}; ${kind.advice}`,
+    { cause: refusal },
+  );
 }
 
 /** Part of the free host memory that copies of weights may take. */

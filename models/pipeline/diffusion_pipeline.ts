@@ -8,6 +8,7 @@ import type { MemoryReport } from "../memory/memory_report.ts";
 import {
   type MemoryOptions,
   ModelMemory,
+  type PlanRoom,
   type RequestKind,
   type Variant,
 } from "../memory/model_memory.ts";
@@ -106,7 +107,8 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   ): Promise<void> {
     const { target } = device;
     const { supportedTasks, defaultTask } = this.info;
-    const smallest = (task: PipelineTask) => this.#kindWithPrompts(target, this.#smallest(task), 1);
+    const smallest = (task: PipelineTask) =>
+      this.#kindWithPrompts(target, this.#smallest(task), { tokens: 1, maxLength: 1 });
     // Tracing declares weights: a request from every kind of input uses all that any request does.
     for (const task of new Map(supportedTasks.map((task) => [INPUTS[task], task])).values()) {
       const { trace, variants } = smallest(task);
@@ -118,12 +120,16 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
 
   /** @inheritdoc */
   async plan(
-    device: Device,
     size: PlanRequest,
+    room: PlanRoom,
     options: MemoryOptions = {},
   ): Promise<MemoryReport> {
-    const kind = this.#kindWithPrompts(device.target, this.#planned(size));
-    return await this.#memory.report(device, kind, options);
+    return await this.#memory.report(this.#plannedKind(size, room), room, options);
+  }
+
+  /** @inheritdoc */
+  async check(size: PlanRequest, room: PlanRoom, options: MemoryOptions = {}): Promise<void> {
+    await this.#memory.check(this.#plannedKind(size, room), room, options);
   }
 
   /** Frees the device memory and closes the files. */
@@ -274,10 +280,11 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   #kindWithPrompts(
     target: Target,
     request: PipelineRequest,
-    maxLength = MAX_SEQUENCE_LENGTH,
+    { tokens = MAX_SEQUENCE_LENGTH, maxLength = MAX_SEQUENCE_LENGTH, previews = 0 } = {},
   ): RequestKind<TracedRequest> {
-    const lengths = this.#family.prompts(request, this.#parts).map(() => maxLength);
-    return this.#kind(target, request, { lengths, maxLength }, this.#commonShape(request, {}));
+    const lengths = this.#family.prompts(request, this.#parts).map(() => tokens);
+    const common = this.#commonShape(request, { previews });
+    return this.#kind(target, request, { lengths, maxLength }, common);
   }
 
   #commonShape({ quality }: PipelineRequest, { previews = 0 }: PipelineControl): CommonShape {
@@ -301,25 +308,28 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     return withInputs({ ...request, guidanceScale: 0, numInferenceSteps: 2 });
   }
 
-  /** The request that a plan is made for. */
-  #planned(size: PlanRequest): PipelineRequest {
+  /** What a plan is made for. */
+  #plannedKind(
+    { promptTokens: tokens = MAX_SEQUENCE_LENGTH, previews = 0, ...size }: PlanRequest,
+    { target }: PlanRoom,
+  ): RequestKind<TracedRequest> {
     const { supportedTasks, defaultTask } = this.info;
     const isVideo = size.task === undefined && (size.numFrames ?? 1) > 1;
     const task = size.task ??
       (isVideo && supportedTasks.includes("T2V") ? "T2V" : defaultTask);
     const request = withInputs({ ...this.#usual(task), ...size, task });
     this.#checkSettings(request);
-    return request;
+    return this.#kindWithPrompts(target, request, { tokens, previews });
   }
 }
 
-/** A request with stand-ins for the inputs that its task needs. */
+/** A request with stand-ins, which have no pixels, for the inputs that its task needs. */
 function withInputs(request: PipelineRequest): PipelineRequest {
   const { task, width, height } = request;
-  const data = new Uint8Array(width * height * 3);
+  const data = new Uint8Array();
   return {
     ...request,
-    ...(INPUTS[task] === "image" && { images: [{ width, height, data }] }),
+    ...(INPUTS[task] === "image" && { images: request.images ?? [{ width, height, data }] }),
     ...(INPUTS[task] === "video" && { video: [data] }),
   };
 }

@@ -1,7 +1,7 @@
 /** What every family's pipeline offers to the engine. */
 import type { Device, RunControl } from "../../runtime/mod.ts";
 import type { MemoryReport } from "../memory/memory_report.ts";
-import type { MemoryOptions } from "../memory/model_memory.ts";
+import type { MemoryOptions, PlanRoom } from "../memory/model_memory.ts";
 import type { AdaptableComponent, AppliedAdapter } from "../adapters/types.ts";
 
 /**
@@ -63,12 +63,24 @@ export interface PipelineRequest {
 }
 
 /** What the memory of a request depends on; the model's own where it is left out. */
-export type PlanRequest = Partial<
-  Pick<
-    PipelineRequest,
-    "task" | "width" | "height" | "numFrames" | "numInferenceSteps" | "guidanceScale"
-  >
->;
+export interface PlanRequest extends
+  Partial<
+    Pick<
+      PipelineRequest,
+      | "task"
+      | "width"
+      | "height"
+      | "numFrames"
+      | "numInferenceSteps"
+      | "guidanceScale"
+      | "quality"
+      | "images"
+    >
+  >,
+  Pick<PipelineControl, "previews"> {
+  /** Of each prompt; the most that there can be when left out. */
+  readonly promptTokens?: number;
+}
 
 /** Where a generation stands. Steps count work that the GPU has finished. */
 export interface PipelineProgress {
@@ -174,11 +186,18 @@ export interface Pipeline extends Disposable {
     options?: MemoryOptions,
   ): Promise<void>;
   /**
-   * What a request would take on a device; in place of {@linkcode Pipeline.load}, for nothing is uploaded.
+   * What a request would take of a device where nothing is yet; nothing is uploaded.
    *
-   * @throws {RangeError} when the request does not fit the model
+   * @throws {RangeError} when the request does not fit the model, or the device cannot hold one of its tensors
    */
-  plan(device: Device, size: PlanRequest, options?: MemoryOptions): Promise<MemoryReport>;
+  plan(size: PlanRequest, room: PlanRoom, options?: MemoryOptions): Promise<MemoryReport>;
+  /**
+   * Resolves when a request can be made in a device's room; nothing is uploaded.
+   *
+   * @throws {RangeError} when the request does not fit the model, or the device cannot hold one of its tensors
+   * @throws {OutOfMemoryError} with a table of what is needed, when the memory does not suffice
+   */
+  check(size: PlanRequest, room: PlanRoom, options?: MemoryOptions): Promise<void>;
   /**
    * Makes one picture or clip.
    *

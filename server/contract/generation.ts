@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { ModelInfo, QualityTier, TaskType } from "../../engine/types.ts";
+import type { ModelInfo, QualityTier, RoomRequest, TaskType } from "../../engine/types.ts";
 import { asClientError, checkChoice } from "./checks.ts";
 import { badRequest } from "./errors.ts";
 import type { JobLora } from "../loras/job_lora.ts";
@@ -30,6 +30,12 @@ export interface RequestContext {
   readonly persistent: boolean;
   /** The adapters that a request names, else those that are set. */
   readonly findLoras: (items: readonly LoraItem[] | null | undefined) => Promise<JobLora[]>;
+  /**
+   * Refuses with a 400 what the model cannot make on this machine.
+   *
+   * @param param the field to name
+   */
+  readonly checkRoom: (request: RoomRequest, param: string) => Promise<void>;
 }
 
 /** The part of a request that images and videos share. */

@@ -96,14 +96,9 @@ export async function readImageRequest(
     ...idleOutputFields(fields, output),
     negative_prompt: settings.guidanceScale === 0,
   });
-  return {
-    ...settings,
-    ...size,
-    ...output,
-    loras: await context.findLoras(fields.loras),
-    images: [],
-    ignored,
-  };
+  const loras = await context.findLoras(fields.loras);
+  await context.checkRoom({ ...settings, ...size, previews: output.previews }, param);
+  return { ...settings, ...size, ...output, loras, images: [], ignored };
 }
 
 /** What an image request says of its results. */

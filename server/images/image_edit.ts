@@ -102,6 +102,11 @@ export async function readImageEdit(
   const own = asClientError(first.file.field, () => sizeFromPicture(first.info, info));
   const size = readSize(fields, own);
   asClientError("size", () => checkSize(size, info));
+  const { length: count } = files;
+  await context.checkRoom(
+    { ...settings, ...size, images: count, previews: output.previews },
+    "size",
+  );
   const images: string[] = [];
   for (const picture of opened) {
     images.push(await storePicture(picture, size, info, folder, signal));

@@ -46,6 +46,9 @@ import type { UploadedFile } from "../inputs/multipart.ts";
 import { type OpenPicture, openPicture, storePicture, tooBusy } from "../inputs/pictures.ts";
 import { badSource, type InputFile, resolveReferences, type Source } from "../inputs/references.ts";
 
+/** How often the events of a video show it unfinished. */
+export const VIDEO_PREVIEWS = 3;
+
 /** One checked video request; a JSON value, so that it outlives the server. */
 export interface VideoRequest extends GenerationSettings {
   /** The name that the request has for the model, else the served name. */
@@ -162,7 +165,8 @@ export async function readVideoRequest(
   for (const picture of pictures) opened.push(await openPicture(picture, signal));
   const shape = info.sizeIsBudget ? video?.info ?? opened[0]?.info : undefined;
   const size = shape ? sizeWithin(shape, named, info.sizeMultiple) : named;
-  asClientError(fields.width || fields.height ? "width" : "size", () => checkSize(size, info));
+  const param = fields.width || fields.height ? "width" : "size";
+  asClientError(param, () => checkSize(size, info));
   const taskDefaults = { ...info.defaults, ...info.taskDefaults[taskType] };
   const duration = readDuration(fields, {
     fps: info.defaults.fps,
@@ -171,6 +175,11 @@ export async function readVideoRequest(
     maxFrames: info.maxFrames,
   });
   if (video) checkWork(clips[0]!, video.info, duration);
+  const { numFrames } = duration;
+  await context.checkRoom(
+    { ...settings, ...size, numFrames, images: pictures.length, previews: VIDEO_PREVIEWS },
+    param,
+  );
   const images: string[] = [];
   for (const picture of opened) {
     images.push(await storePicture(picture, size, info, folder, signal));

@@ -9,6 +9,7 @@ import type {
   LoraReport,
   LoraUse,
   ModelInfo,
+  RoomRequest,
 } from "../../engine/types.ts";
 import { colourOf, FAKE_COMPONENTS } from "./adapters.ts";
 
@@ -49,6 +50,8 @@ export interface FakeOptions {
   stepMs?: number;
   /** Thrown by every generation. */
   failure?: unknown;
+  /** Thrown for every request that is checked before it waits. */
+  roomFailure?: unknown;
   /** Thrown when adapters are brought onto the device. */
   loraFailure?: unknown;
 }
@@ -59,6 +62,8 @@ export class FakeEngine implements Engine {
   isLoaded = true;
   /** All requests so far, in order. */
   readonly requests: GenerateRequest[] = [];
+  /** What was checked before it waits. */
+  readonly checked: RoomRequest[] = [];
   /** Generations that were aborted. */
   aborted = 0;
   /** Most generations that ran at once. */
@@ -120,6 +125,12 @@ export class FakeEngine implements Engine {
       timings: { denoise: 0.001 },
       peakBytes: width * height * 12,
     };
+  }
+
+  checkRoom(request: RoomRequest): Promise<void> {
+    this.checked.push(request);
+    const { roomFailure } = this.#options;
+    return roomFailure === undefined ? Promise.resolve() : Promise.reject(roomFailure);
   }
 
   async checkLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]> {

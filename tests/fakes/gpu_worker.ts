@@ -6,6 +6,8 @@ import { toErrorRecord } from "../../engine/error_record.ts";
 import { holdLifeline } from "../../engine/lifeline.ts";
 import type { AdapterMessage, FromWorker, ToWorker } from "../../engine/protocol.ts";
 import type { Adapter } from "../../models/adapters/types.ts";
+import type { PlanRequest } from "../../models/mod.ts";
+import { BASELINE_TARGET } from "../../runtime/target.ts";
 import { DeviceLostError, OutOfMemoryError } from "../../runtime/errors.ts";
 import { colourOf, FAKE_COMPONENTS } from "./adapters.ts";
 import { FAKE_INFO } from "./engine.ts";
@@ -31,6 +33,7 @@ scope.onmessage = ({ data }): void => {
   if (scope.name === "silent") return;
   if (data.type === "open") open(data.model);
   else if (data.type === "generate") generate(data);
+  else if (data.type === "check") check(data.size);
   else if (data.type === "prepare") prepare(data.adapters);
   else if (data.type === "release") {
     releases++;
@@ -60,6 +63,15 @@ function prepare(message: AdapterMessage): void {
   post({ type: "prepared" });
 }
 
+let checks = 0;
+
+/** Refuses what is wide; the height is how many questions there may be at most. */
+function check({ width = 0, height = 0 }: PlanRequest): void {
+  if (++checks > height) crash();
+  else if (width > 1000) fail(new RangeError("Cannot make this: it is too wide"));
+  else post({ type: "checked" });
+}
+
 function open(model: string): void {
   if (model === "damaged") return fail(new SyntaxError("Cannot read the model: it is damaged"));
   post({ type: "loading", fraction: 0.5 });
@@ -67,6 +79,7 @@ function open(model: string): void {
   post({
     type: "opened",
     maxPixels: 1000,
+    room: { target: BASELINE_TARGET, budgetBytes: Infinity },
     info: {
       className: pipelineClass,
       supportedTasks: ["T2I", "T2V", "I2V"],

@@ -10,7 +10,7 @@
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { memory } from "../../commands/flags.ts";
-import { openPipeline } from "../../models/mod.ts";
+import { openPipeline, roomOf } from "../../models/mod.ts";
 import { type Device, openDevice } from "../../runtime/mod.ts";
 import type { Figures } from "./figures.ts";
 import { HISTORY, historyLine } from "./history.ts";
@@ -113,7 +113,10 @@ async function makeFirstStep(
   try {
     using pipeline = await openPipeline(folder, transformer === undefined ? {} : { transformer });
     await pipeline.load(device, undefined, { onNote: (line) => console.error(line) });
-    const { peakBytes: plannedBytes } = await pipeline.plan(device, { width: side, height: side });
+    const { peakBytes: plannedBytes } = await pipeline.plan(
+      { width: side, height: side },
+      roomOf(device),
+    );
     device.resetPeak();
     const { defaultTask, defaults } = pipeline.info;
     const { frames } = await pipeline.generate({

@@ -12,7 +12,7 @@ import {
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
-import { rotaryTables } from "../../embeddings.ts";
+import { type RotaryTables, rotaryTables } from "../../embeddings.ts";
 import type { WanTransformerConfig } from "./config.ts";
 
 /** Sizes of the token grid: of the latents, divided by those of a patch. */
@@ -110,16 +110,24 @@ export function rotaryConstants(
   }
   const side = 2 * Math.floor(config.attention_head_dim / 6);
   const axisDims = [config.attention_head_dim - 2 * side, side, side];
+  let tables: RotaryTables | undefined;
+  // Millions of tokens take seconds, and plans do without.
+  const values = (name: keyof RotaryTables) => () =>
+    (tables ??= rotaryTables(gridPositions(grid), axisDims, 10000))[name];
+  const shape = [frames * height * width, config.attention_head_dim / 2];
+  return {
+    cos: graph.constant("rope_cos", shape, "f32", values("cos")),
+    sin: graph.constant("rope_sin", shape, "f32", values("sin")),
+  };
+}
+
+/** Of every token: frame, row, column. */
+function gridPositions({ frames, height, width }: TokenGrid): number[][] {
   const positions: number[][] = [];
   for (let t = 0; t < frames; t++) {
     for (let y = 0; y < height; y++) {
       for (let x = 0; x < width; x++) positions.push([t, y, x]);
     }
   }
-  const { cos, sin } = rotaryTables(positions, axisDims, 10000);
-  const shape = [positions.length, config.attention_head_dim / 2];
-  return {
-    cos: graph.constant("rope_cos", shape, "f32", cos),
-    sin: graph.constant("rope_sin", shape, "f32", sin),
-  };
+  return positions;
 }

@@ -1,0 +1,105 @@
+/** Whether requests can be made at all, asked before they wait for the GPU. */
+import type { PipelineTask, PlanRequest } from "../models/mod.ts";
+import type { EngineWorker } from "./engine_worker.ts";
+import type { ToWorker } from "./protocol.ts";
+import type { ModelInfo, RoomRequest } from "./types.ts";
+
+/** Answers that are remembered. */
+const MAX_KNOWN = 256;
+
+/** See the file comment. Answers are remembered: neither the model nor the device changes. */
+export class RoomCheck {
+  readonly #newWorker: () => EngineWorker;
+  readonly #idleMs: number;
+  readonly #known = new Map<string, Promise<void>>();
+  #worker: EngineWorker | undefined;
+  #last: Promise<unknown> = Promise.resolve();
+  #idle: ReturnType<typeof setTimeout> | undefined;
+  #waiting = 0;
+  #isClosed = false;
+
+  /**
+   * Nothing is started yet.
+   *
+   * @param newWorker starts a thread, which opens the model but no device
+   * @param idleMs after how long without a question that thread is ended
+   */
+  constructor(newWorker: () => EngineWorker, idleMs: number) {
+    this.#newWorker = newWorker;
+    this.#idleMs = idleMs;
+  }
+
+  /**
+   * Resolves when the request can be made.
+   *
+   * @param ask puts the question to a thread that is there already; a thread of its own is asked when left out
+   * @throws {RangeError} when the device cannot hold one of its tensors, or the memory does not suffice
+   */
+  check(
+    message: Extract<ToWorker, { type: "check" }>,
+    ask: (message: ToWorker) => Promise<unknown> = (message) => this.#ask(message),
+  ): Promise<void> {
+    const key = JSON.stringify(message.size);
+    const known = this.#known.get(key);
+    if (known) return known;
+    const answer = ask(message).then(() => {}, (error) => {
+      if (error instanceof RangeError) throw error;
+      // A thread that broke says nothing of the request.
+      this.#known.delete(key);
+    });
+    this.#known.set(key, answer);
+    const [oldest] = this.#known.keys();
+    if (this.#known.size > MAX_KNOWN) this.#known.delete(oldest!);
+    return answer;
+  }
+
+  /** Ends the thread; what is asked from then on is answered by the work itself. */
+  close(): void {
+    this.#isClosed = true;
+    this.#end();
+  }
+
+  #end(): void {
+    clearTimeout(this.#idle);
+    this.#worker?.terminate();
+    this.#worker = undefined;
+  }
+
+  #ask(message: ToWorker): Promise<unknown> {
+    this.#waiting++;
+    clearTimeout(this.#idle);
+    const answer = this.#last.then(() => {
+      if (this.#isClosed) throw new Error("Cannot check the request: the engine is closed");
+      if (this.#worker?.isBroken) this.#end();
+      this.#worker ??= this.#newWorker();
+      return this.#worker.ask(message);
+    }).finally(() => {
+      if (--this.#waiting > 0 || this.#isClosed) return;
+      this.#idle = setTimeout(() => this.#end(), this.#idleMs);
+      Deno.unrefTimer(this.#idle);
+    });
+    this.#last = answer.catch(() => {});
+    return answer;
+  }
+}
+
+/**
+ * The least that a request takes, whatever its prompts and pictures are: what is refused for it cannot be made.
+ *
+ * @param info of the model
+ */
+export function leastOf(request: RoomRequest, { imageLimits }: ImageRules): PlanRequest {
+  const { taskType, width, height, numInferenceSteps, guidanceScale, quality } = request;
+  const { numFrames = 1, images = 0, previews = 0 } = request;
+  const side = imageLimits?.multiple;
+  const image = side && { width: side, height: side, data: new Uint8Array() };
+  return {
+    ...{ width, height, numFrames, numInferenceSteps, guidanceScale, previews },
+    task: taskType as PipelineTask,
+    promptTokens: 1,
+    ...(quality && { quality }),
+    ...(image && images > 0 && { images: new Array(images).fill(image) }),
+  };
+}
+
+type ImageRules = Pick<ModelInfo, "imageLimits">;

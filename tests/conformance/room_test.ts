@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import { encodeImage } from "../../media/encode.ts";
+import { OutOfMemoryError } from "../../runtime/errors.ts";
+import { FakeEngine } from "../fakes/engine.ts";
+import { isErrorBody, type TestService, testService } from "../fakes/service.ts";
+
+const TOO_LARGE =
+  "Cannot make 256x256 with 81 frames: it needs 35 MB on the device, 30 MB may be " +
+  "taken; allow more memory, or ask for a smaller size or fewer frames";
+
+const full = () =>
+  new FakeEngine({
+    roomFailure: new OutOfMemoryError(`${TOO_LARGE}\nstage  together\n`, 35e6, 30e6),
+    info: { supportedTaskTypes: ["T2V", "T2I", "TI2I", "I2V"], maxImages: 1 },
+  });
+
+async function refused(
+  testee: TestService,
+  answer: Response,
+): Promise<{ message: string; param: string }> {
+  const body = await answer.json();
+  assert.equal(answer.status, 400, JSON.stringify(body));
+  assert.ok(isErrorBody(body));
+  assert.deepEqual(testee.engine.requests, []);
+  assert.deepEqual(await testee.store.list({ limit: 10, order: "asc" }), []);
+  return body.error;
+}
+
+for (const path of ["/v1/videos", "/v1/images/generations"]) {
+  Deno.test(`POST ${path} makes no job of what has no room, and says why`, async () => {
+    await using testee = await testService({ engine: full() });
+    const body = { prompt: "a", size: "256x256", num_inference_steps: 3 };
+    const { message, param } = await refused(testee, await testee.post(path, body));
+    assert.deepEqual([message, param], [TOO_LARGE, "size"]);
+    const [checked] = testee.engine.checked;
+    assert.deepEqual([checked!.width, checked!.numInferenceSteps], [256, 3]);
+  });
+}
+
+Deno.test("POST /v1/images/edits makes no job of what has no room", async () => {
+  await using testee = await testService({ engine: full() });
+  const picture = { width: 16, height: 16, data: new Uint8Array(16 * 16 * 3) };
+  const { bytes } = await encodeImage(picture, { format: "png" });
+  const body = new FormData();
+  body.set("prompt", "a");
+  body.set("image", new Blob([bytes]), "a.png");
+  const answer = await testee.get("/v1/images/edits", { method: "POST", body });
+  assert.equal((await refused(testee, answer)).message, TOO_LARGE);
+  assert.equal(testee.engine.checked[0]!.images, 1);
+});
+
+Deno.test("POST /v1/videos checks the frames that it would make", async () => {
+  await using testee = await testService();
+  const body = { prompt: "a", size: "64x48", num_frames: 14 };
+  assert.equal((await testee.post("/v1/videos", body)).status, 200);
+  const { width, numFrames, taskType } = testee.engine.checked[0]!;
+  assert.deepEqual([width, numFrames, taskType], [64, 13, "T2V"]);
+});
