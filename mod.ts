@@ -37,6 +37,7 @@ export type {
   Progress,
   QualityTier,
   RoomRequest,
+  Size,
   TaskDefaults,
   TaskType,
 } from "./engine/types.ts";

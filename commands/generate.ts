@@ -7,6 +7,7 @@
 import { join } from "node:path";
 import { loadModel, type Model, type SamplingOptions } from "../mod.ts";
 import { outputOf } from "../server/mod.ts";
+import { describeSize } from "./described_size.ts";
 import { deviceOptions } from "./device_flags.ts";
 import { checkOutput } from "./check_output.ts";
 import {
@@ -105,9 +106,8 @@ async function makePictures(work: Work): Promise<string> {
     await image.save(paths[index]!, fileQuality(flags, "image"));
     console.log(paths[index]);
   }
-  const { width, height } = images[0];
   const what = images.length === 1 ? "1 picture" : `${images.length} pictures`;
-  return `${what} of ${width}x${height}`;
+  return `${what} of ${describeSize(images[0].recipe)}`;
 }
 
 /** Each clip is written before the next one is made: all at once would not fit into memory. */
@@ -131,7 +131,7 @@ async function makeClips(work: Work): Promise<string> {
     bar.clear();
     console.log(paths[index]);
     const clips = paths.length === 1 ? "1 clip" : `${paths.length} clips`;
-    what = `${clips} of ${clip.frames.length} frames of ${clip.width}x${clip.height}`;
+    what = `${clips} of ${clip.frames.length} frames of ${describeSize(clip.recipe)}`;
   }
   return what;
 }

@@ -7,6 +7,7 @@
 import { type ModelParts, type ModelPlan, planModel } from "../mod.ts";
 import { memoryTable } from "../models/memory/memory_table.ts";
 import { parseSize } from "../server/mod.ts";
+import { describeSize } from "./described_size.ts";
 import { type DeviceFlags, deviceOptions } from "./device_flags.ts";
 import { partsOf } from "./part_flags.ts";
 
@@ -47,10 +48,10 @@ export async function runPlan(model: string, flags: PlanFlags): Promise<number> 
 }
 
 /** A plan for people. */
-export function describe(model: string, { adapter, width, height, ...plan }: ModelPlan): string {
+export function describe(model: string, plan: ModelPlan): string {
   const frames = plan.numFrames === 1 ? "1 frame" : `${plan.numFrames} frames`;
   const lines = [
-    `${model} at ${width}x${height}, ${frames}, on ${adapter}`,
+    `${model} at ${describeSize(plan)}, ${frames}, on ${plan.adapter}`,
     "",
     memoryTable(plan.memory),
   ];

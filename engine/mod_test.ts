@@ -87,7 +87,7 @@ Deno.test("openEngine() gives errors of their classes, and serves the next", asy
   await assert.rejects(openEngine({ modelPath: MODEL, maxVramBytes: 1e5 }), OutOfMemoryError);
   await withEngine(async (engine) => {
     await assert.rejects(engine.generate({ ...REQUEST, width: 65 }), RangeError);
-    const huge = { ...REQUEST, width: 1024, height: 1024 };
+    const huge = { ...REQUEST, width: 128, height: 128, numFrames: 33 };
     await assert.rejects(engine.generate(huge), (error) => {
       assert.ok(error instanceof OutOfMemoryError);
       assert.ok(error.requestedBytes > error.availableBytes && error.availableBytes > 0);
@@ -112,9 +112,7 @@ Deno.test("Engine.checkRoom() refuses what generate() would, also while it works
     const request = { ...REQUEST, numInferenceSteps: 1000 };
     const running = engine.generate(request, { signal: control.signal });
     await engine.checkRoom(room(80));
-    await assert.rejects(engine.checkRoom(room(2048, 257)), {
-      message: /^Cannot make 2048x2048 with 257 frames: .*; ask for a smaller size or fewer frames/,
-    });
+    await assert.rejects(engine.checkRoom(room(128, 65)), OutOfMemoryError);
     control.abort();
     await assert.rejects(running, { name: "AbortError" });
   }, 30e6));

@@ -12,7 +12,7 @@ import type {
 } from "../models/mod.ts";
 import type { DeviceOptions, Target } from "../runtime/mod.ts";
 import type { ErrorRecord } from "./error_record.ts";
-import type { DeviceReport, TuningReport } from "./types.ts";
+import type { DeviceReport, ModelPlan, Size, TuningReport } from "./types.ts";
 
 /** How the worker opens its device. */
 export type DeviceSettings = Readonly<
@@ -70,7 +70,10 @@ export type ToWorker =
   }
   | {
     readonly type: "generate";
+    /** Of the size of the result. */
     readonly request: PipelineRequest;
+    /** The size at which to draw it, where it is another. */
+    readonly drawnAt?: Size;
     readonly adapters: AdapterMessage;
     /** How many previews are wanted. */
     readonly previews: number;
@@ -138,7 +141,7 @@ export type FromWorker =
     readonly type: "planned";
     readonly adapter: string;
     /** What was planned for, with the model's own values where it was left open. */
-    readonly size: Required<Pick<PlanRequest, "width" | "height" | "numFrames">>;
+    readonly size: Pick<ModelPlan, "width" | "height" | "drawnAt" | "numFrames">;
     readonly report: MemoryReport;
   }
   | { readonly type: "inspected"; readonly report: DeviceReport }

@@ -1,5 +1,6 @@
 /** Whether requests can be made at all, asked before they wait for the GPU. */
 import type { PipelineTask, PlanRequest } from "../models/mod.ts";
+import { drawnSize, type NativeSizes } from "./drawn_size.ts";
 import type { EngineWorker } from "./engine_worker.ts";
 import type { ToWorker } from "./protocol.ts";
 import type { ModelInfo, RoomRequest } from "./types.ts";
@@ -88,10 +89,11 @@ export class RoomCheck {
  *
  * @param info of the model
  */
-export function leastOf(request: RoomRequest, { imageLimits }: ImageRules): PlanRequest {
-  const { taskType, width, height, numInferenceSteps, guidanceScale, quality } = request;
+export function leastOf(request: RoomRequest, rules: Rules): PlanRequest {
+  const { width, height } = drawnSize(request, rules) ?? request;
+  const { taskType, numInferenceSteps, guidanceScale, quality } = request;
   const { numFrames = 1, images = 0, previews = 0 } = request;
-  const side = imageLimits?.multiple;
+  const side = rules.imageLimits?.multiple;
   const image = side && { width: side, height: side, data: new Uint8Array() };
   return {
     ...{ width, height, numFrames, numInferenceSteps, guidanceScale, previews },
@@ -102,4 +104,4 @@ export function leastOf(request: RoomRequest, { imageLimits }: ImageRules): Plan
   };
 }
 
-type ImageRules = Pick<ModelInfo, "imageLimits">;
+type Rules = NativeSizes & Pick<ModelInfo, "imageLimits">;

@@ -77,9 +77,9 @@ Deno.test("WorkerEngine.checkRoom() refuses nothing where the thread breaks", ()
 
 Deno.test("leastOf() has neither prompts nor the sizes of given pictures", () => {
   const request = { ...room(16), prompt: "a", taskType: "TI2I" as const, images: 2 };
-  assert.equal(leastOf(request, {}).images, undefined);
+  assert.equal(leastOf(request, { sizeMultiple: 16 }).images, undefined);
   const imageLimits = { multiple: 32, maxPixels: 1e6, minSide: 64, maxAspect: 8 };
-  const { images, ...rest } = leastOf(request, { imageLimits });
+  const { images, ...rest } = leastOf(request, { sizeMultiple: 16, imageLimits });
   assert.deepEqual(images!.map(({ width, height }) => [width, height]), [[32, 32], [32, 32]]);
   assert.deepEqual([rest.promptTokens, "prompt" in rest], [1, false]);
 });

@@ -26,6 +26,14 @@ export type TaskType =
  */
 export type QualityTier = "exact" | "lossless" | "high";
 
+/** A size in pixels. */
+export interface Size {
+  /** Pixels per row. */
+  readonly width: number;
+  /** Number of rows. */
+  readonly height: number;
+}
+
 /** A picture in memory: RGB, row by row, 3 bytes per pixel. */
 export interface Picture {
   /** Pixels per row. */
@@ -133,6 +141,11 @@ export interface ModelInfo {
   taskDefaults: Readonly<Partial<Record<TaskType, TaskDefaults>>>;
   /** Width and height must be multiples of this many pixels. */
   sizeMultiple: number;
+  /**
+   * Shortest and longest side that the model was made for, in pixels. Where they are given, results of more than twice
+   * the pixels of the longest squared are drawn with such sides and enlarged.
+   */
+  nativeSides?: { readonly least: number; readonly most: number };
   /** A request's size is a budget of pixels, and the result has the shape of the given picture or clip. */
   sizeIsBudget?: boolean;
   /** Clips have `k * frameMultiple + 1` frames. */
@@ -143,7 +156,7 @@ export interface ModelInfo {
   maxImages: number;
   /** How large these are; where left out, they have the size of the result. */
   imageLimits?: ImageLimits;
-  /** Largest width times height, in pixels. */
+  /** Largest width times height of a result, in pixels. */
   maxPixels: number;
   /** Largest number of denoising steps. */
   maxSteps: number;
@@ -237,6 +250,8 @@ export interface Frames {
   width: number;
   /** Rows per frame. */
   height: number;
+  /** The size at which the model drew, where it was smaller and the frames were enlarged. */
+  drawnAt?: Size;
   /** RGB frames, row-major, 3 bytes per pixel. */
   frames: Uint8Array[];
   /** Frames per second that the model was made for. */
@@ -357,6 +372,8 @@ export interface ModelPlan {
   width: number;
   /** Height that was planned for, in pixels. */
   height: number;
+  /** The size at which the model would draw, where it is smaller and the result is enlarged. */
+  drawnAt?: Size;
   /** Frames that were planned for; 1 is a picture. */
   numFrames: number;
   /** What each stage takes, and whether it fits. */

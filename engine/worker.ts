@@ -4,6 +4,7 @@
 import type { Adapter, AppliedAdapter } from "../models/adapters/types.ts";
 import { openPipeline, type Pipeline, roomOf } from "../models/mod.ts";
 import { type Device, openDevice, usableHostBytes } from "../runtime/mod.ts";
+import { drawnSize, resizePixels, shrinkRequest } from "./drawn_size.ts";
 import { toErrorRecord } from "./error_record.ts";
 import { holdLifeline } from "./lifeline.ts";
 import { inspect } from "./inspect.ts";
@@ -95,11 +96,12 @@ async function plan(
         `Cannot plan ${numFrames} frames: this model makes pictures alone; leave the number out`,
       );
     }
-    const report = await planned.plan(size, roomOf(own), memory);
+    const drawnAt = drawnSize({ width, height }, planned.info);
+    const report = await planned.plan({ ...size, ...drawnAt }, roomOf(own), memory);
     post({
       type: "planned",
       adapter: own.adapter.name,
-      size: { width, height, numFrames },
+      size: { width, height, numFrames, ...(drawnAt && { drawnAt }) },
       report,
     });
   } finally {
@@ -115,14 +117,19 @@ function receive({ uses, added, forgotten }: AdapterMessage): AppliedAdapter[] {
 }
 
 async function generate(
-  { request, adapters, previews, cancel }: Extract<ToWorker, { type: "generate" }>,
+  { request: asked, drawnAt, adapters, previews, cancel }: Extract<
+    ToWorker,
+    { type: "generate" }
+  >,
 ): Promise<void> {
   if (!pipeline || !device) throw new Error("Cannot generate: no model is open");
   device.resetPeak();
+  const request = drawnAt ? shrinkRequest(asked, drawnAt, pipeline.info) : asked;
   const flag = new Int32Array(cancel);
   let frames = 0;
   const show = (type: "frame" | "preview", values: Float32Array, index: number) => {
-    const data = toBytes(values);
+    const drawn = toBytes(values);
+    const data = drawnAt ? resizePixels(drawn, drawnAt, asked) : drawn;
     post({ type, data, index }, [data.buffer]);
   };
   const applied = receive(adapters);

@@ -1,5 +1,6 @@
 import type { PipelineInfo } from "../models/mod.ts";
 import { tuningFolder } from "./cache_folder.ts";
+import { drawnSize } from "./drawn_size.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import { loraTargets } from "./lora_uses.ts";
 import { ModelLoras } from "./model_loras.ts";
@@ -202,9 +203,11 @@ export class WorkerEngine implements Engine {
     // Whoever aborted meanwhile would not be heard by the listener.
     signal?.throwIfAborted();
     const { width, height } = request;
+    const drawnAt = drawnSize(request, this.info);
     const message = {
       type: "generate",
       request: toPipelineRequest(request, this.info),
+      ...(drawnAt && { drawnAt }),
       adapters: this.#loras.messageFor(worker, applied),
       previews: onPreview ? previews : 0,
     } as const;
@@ -242,6 +245,7 @@ export class WorkerEngine implements Engine {
       return {
         width,
         height,
+        ...(drawnAt && { drawnAt }),
         frames,
         fps: this.info.defaults.fps,
         timings: Object.fromEntries(seconds),
@@ -385,6 +389,7 @@ function modelInfo(modelPath: string, info: PipelineInfo, maxPixels: number): Mo
     defaults: info.defaults,
     taskDefaults: info.taskDefaults,
     sizeMultiple: info.sizeMultiple,
+    ...(info.nativeSides ? { nativeSides: info.nativeSides } : {}),
     frameMultiple: info.frameMultiple,
     maxFrames: Math.min(info.maxFrames, MAX_FRAMES),
     maxImages: info.maxImages,

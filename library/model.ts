@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Engine, ModelInfo, TaskType } from "../engine/types.ts";
+import type { Engine, Frames, ModelInfo, TaskType } from "../engine/types.ts";
 import {
   checkFps,
   checkGuidance,
@@ -87,11 +87,11 @@ export class Model implements AsyncDisposable {
         ...(options.quality ? { quality: options.quality } : {}),
         ...(options.loras ? { loras: options.loras } : {}),
       };
-      const { frames, width, height } = await this.#engine.generate(request, {
+      const { frames, width, height, drawnAt } = await this.#engine.generate(request, {
         ...(signal ? { signal } : {}),
         ...(onProgress ? { onProgress: (progress) => onProgress({ ...progress, index }) } : {}),
       });
-      const recipe = this.#recipe(options, { ...settings, seed, width, height });
+      const recipe = this.#recipe(options, { ...settings, seed, width, height, drawnAt });
       results.push(new GeneratedImage(recipe, frames[0]!));
     }
     return results as [GeneratedImage, ...GeneratedImage[]];
@@ -143,7 +143,7 @@ export class Model implements AsyncDisposable {
     );
     const images = pictures.map((picture) => fitPicture(picture, settings, info));
     const video = await clip?.read({ ...settings, numFrames, fps });
-    const { frames, width, height } = await this.#engine.generate({
+    const { frames, width, height, drawnAt } = await this.#engine.generate({
       ...settings,
       ...{ taskType, seed, numFrames },
       ...(images.length > 0 ? { images } : {}),
@@ -152,7 +152,7 @@ export class Model implements AsyncDisposable {
       ...(options.quality ? { quality: options.quality } : {}),
       ...(options.loras ? { loras: options.loras } : {}),
     }, { ...(signal ? { signal } : {}), ...(onProgress ? { onProgress } : {}) });
-    const recipe = this.#recipe(options, { ...settings, seed, width, height });
+    const recipe = this.#recipe(options, { ...settings, seed, width, height, drawnAt });
     return new GeneratedVideo({
       ...{ recipe, frames, fps },
       ...(clip?.audio ? { audio: clip.audio } : {}),
@@ -188,8 +188,17 @@ export class Model implements AsyncDisposable {
     );
   }
 
-  #recipe({ loras }: SamplingOptions, settings: Omit<Recipe, "model" | "loras">): Recipe {
-    return { ...settings, model: this.#name, ...(loras ? { loras } : {}) };
+  #recipe(
+    { loras }: SamplingOptions,
+    { drawnAt, ...settings }: Omit<Recipe, "model" | "loras" | "drawnAt"> & {
+      drawnAt: Frames["drawnAt"];
+    },
+  ): Recipe {
+    return {
+      ...{ ...settings, model: this.#name },
+      ...(drawnAt ? { drawnAt } : {}),
+      ...(loras ? { loras } : {}),
+    };
   }
 
   /** What a call says of prompt, size and sampling, completed and checked. */

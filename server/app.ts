@@ -152,7 +152,13 @@ export function createService(options: AppOptions): { app: App; services: Servic
   app.use(cors({
     origin: (origin) => allowedOrigin(origin, settings.corsOrigins),
     allowMethods: ["GET", "HEAD", "POST", "DELETE"],
-    exposeHeaders: ["x-request-id", "x-ignored-fields", "x-should-retry", "retry-after"],
+    exposeHeaders: [
+      "x-request-id",
+      "x-ignored-fields",
+      "x-drawn-at",
+      "x-should-retry",
+      "retry-after",
+    ],
     maxAge: 600,
   }));
   app.use((c, next) => {

@@ -156,6 +156,8 @@ export interface PipelineInfo {
   readonly taskDefaults: Readonly<Partial<Record<PipelineTask, PipelineTaskDefaults>>>;
   /** Sides must be multiples of this many pixels. */
   readonly sizeMultiple: number;
+  /** Shortest and longest side that the model was made for, where it draws much larger ones badly; no limit here. */
+  readonly nativeSides?: { readonly least: number; readonly most: number };
   /** Clips have `k * frameMultiple + 1` frames; other numbers are rounded. */
   readonly frameMultiple: number;
   /** Frames that the model has positions for. */

@@ -90,9 +90,12 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
       peakBytes = Math.max(peakBytes, frames.peakBytes);
       const [data] = frames.frames;
       if (!data) throw new Error("Cannot make a picture: the engine gave no frame");
-      const { width, height } = frames;
+      const { width, height, drawnAt } = frames;
       const { format, outputQuality: quality } = request;
-      const recipe = { ...request, model: job.model, seed, width, height };
+      const recipe = {
+        ...{ ...request, model: job.model, seed, width, height },
+        ...(drawnAt ? { drawnAt } : {}),
+      };
       const { bytes, contentType, extension } = await encodeOwnImage(
         { width, height, data },
         { format, quality, text: recipeText(recipe, format) },

@@ -5,6 +5,7 @@
  */
 
 import type { OutputFormat } from "../../media/encode.ts";
+import type { Size } from "../../engine/types.ts";
 import { version } from "../version.ts";
 
 /** How a picture was made. */
@@ -21,6 +22,8 @@ export interface Recipe {
   width: number;
   /** Number of rows. */
   height: number;
+  /** The size at which the model drew, where it was smaller and the result was enlarged. */
+  drawnAt?: Size;
   /** Denoising steps. */
   numInferenceSteps: number;
   /** Weight of classifier-free guidance. */
@@ -61,6 +64,7 @@ export function recipeText(recipe: Recipe, format: OutputFormat): Record<string,
     model: recipe.model,
     seed: String(recipe.seed),
     size: `${recipe.width}x${recipe.height}`,
+    drawn_at: recipe.drawnAt ? `${recipe.drawnAt.width}x${recipe.drawnAt.height}` : "",
     num_inference_steps: String(recipe.numInferenceSteps),
     guidance_scale: String(recipe.guidanceScale),
     loras: recipe.loras?.length ? JSON.stringify(recipe.loras.map(toItem)) : "",

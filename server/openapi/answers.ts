@@ -43,6 +43,10 @@ const model = z.strictObject({
   num_gpus: z.int(),
   task_type: tasks.describe("The default task"),
   supported_task_types: z.array(tasks),
+  native_sides: z.strictObject({ least: z.int(), most: z.int() }).nullable().describe(
+    "Shortest and longest side that the model was made for; results of more than twice the pixels of the longest " +
+      "squared are drawn with such sides and enlarged",
+  ),
   dit_precision: precision,
   vae_precision: precision,
   pipeline_name: z.string(),

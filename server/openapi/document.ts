@@ -120,7 +120,8 @@ export function openApiDocument(needsKey: boolean, url = "/"): OpenApiDocument {
       title: "denoise",
       version,
       description: "Images and videos of diffusion models. Fields that a request carries without " +
-        "effect are named in the header `x-ignored-fields` of its answer.",
+        "effect are named in the header `x-ignored-fields` of its answer. Where a result is larger than the model " +
+        "was made for, `x-drawn-at` is the size from which it was enlarged.",
     },
     servers: [{ url }],
     security: needsKey ? [{ key: [] }] : [{}],

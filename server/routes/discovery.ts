@@ -71,6 +71,7 @@ function modelCard(info: ModelInfo, settings: ServerSettings) {
     num_gpus: settings.numGpus,
     task_type: info.taskType,
     supported_task_types: info.supportedTaskTypes,
+    native_sides: info.nativeSides ?? null,
     dit_precision: precisionName(info.ditPrecision),
     vae_precision: precisionName(info.vaePrecision),
     pipeline_name: info.pipelineName,

@@ -18,6 +18,7 @@ import { base64Json } from "./base64_json.ts";
 import { imageItem } from "./image_item.ts";
 import { streamImages } from "./image_stream.ts";
 import { mount } from "./mount.ts";
+import { nameDrawnSize } from "./name_drawn_size.ts";
 import { nameIgnored } from "./name_ignored.ts";
 
 /**
@@ -71,6 +72,7 @@ async function answer(
   // What waits for the GPU has its pictures on the disk.
   c.get("share").release();
   nameIgnored(c, request.ignored, services);
+  nameDrawnSize(c, request, services);
   const start = (onOutput?: (output: ImageOutput) => void) =>
     services.queue.add({
       ...services.runners.image({ id, request }, onOutput),

@@ -22,6 +22,7 @@ import type { VideoResult } from "../videos/video_job.ts";
 import { videoRecord } from "../videos/video_record.ts";
 import { readVideoRequest } from "../videos/video_request.ts";
 import { mount } from "./mount.ts";
+import { nameDrawnSize } from "./name_drawn_size.ts";
 import { nameIgnored } from "./name_ignored.ts";
 
 const DEFAULT_LIMIT = 100;
@@ -100,6 +101,7 @@ async function create(c: Context<AppEnv>, services: Services): Promise<Response>
     );
     c.set("job", id);
     nameIgnored(c, request.ignored, services);
+    nameDrawnSize(c, request, services);
     // Whoever has gone would never learn the id.
     c.req.raw.signal.throwIfAborted();
     const job = { ...runners.video({ id, request }), client: c.get("client") };

@@ -131,7 +131,7 @@ Deno.test({
       await using bench = await open({ knowsItsAddress });
       const { url } = bench.server;
       for (const model of ["gpt-image-1", "dall-e-3", "bundled"]) {
-        const webui = { url, model, size: "96x96" };
+        const webui = { url, model, size: "512x512" };
         const given = await Deno.readFile(bench.picture);
         const pictures = [
           ...await generate(webui, "a red circle", 2),
@@ -140,7 +140,7 @@ Deno.test({
         assert.equal(pictures.length, 3);
         for (const picture of pictures) {
           const { width, height } = await decodeImage(picture);
-          assert.deepEqual([width, height], [96, 96]);
+          assert.deepEqual([width, height], [512, 512]);
         }
         assert.notDeepEqual(pictures[0], pictures[1]);
       }

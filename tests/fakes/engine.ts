@@ -1,5 +1,6 @@
 /** An engine without a GPU: draws gradients whose colours follow from the request and its adapters. */
 
+import { drawnSize } from "../../engine/drawn_size.ts";
 import { ModelLoras } from "../../engine/model_loras.ts";
 import type {
   Engine,
@@ -117,9 +118,9 @@ export class FakeEngine implements Engine {
     }
     const all = Array.from({ length: numFrames }, (_, frame) => gradient(request, frame + colour));
     for (const data of onFrame ? all : []) onFrame!({ width, height, data });
+    const drawnAt = drawnSize(request, this.info);
     return {
-      width,
-      height,
+      ...{ width, height, ...(drawnAt && { drawnAt }) },
       frames: onFrame ? [] : all,
       fps: this.info.defaults.fps,
       timings: { denoise: 0.001 },

@@ -13,6 +13,9 @@ import type {
 /** Largest side of a patch, in latents; models use 2. */
 const MAX_PATCH = 16;
 
+/** Longest side that a model may say it was made for, in pixels. */
+const MAX_NATIVE_SIDE = 2048;
+
 /** `transformer/config.json` of `WanTransformer3DModel`. */
 export const WAN_TRANSFORMER_CONFIG = z.object({
   _class_name: z.literal("WanTransformer3DModel").default("WanTransformer3DModel"),
@@ -51,6 +54,11 @@ const WAN_PIPELINE_CONFIG = z.object({
   expand_timesteps: z.boolean().nullish().transform((value) => value ?? false),
   boundary_ratio: z.null("two-stage Wan 2.2 checkpoints (boundary_ratio) are not supported")
     .default(null),
+  /** Ours: shortest and longest side that the model was trained for, where it draws much larger ones badly. */
+  _native_sides: z.object({
+    least: z.int().positive(),
+    most: z.int().positive().max(MAX_NATIVE_SIDE),
+  }).optional(),
 });
 
 /** What checkpoints of a size were made for. */
@@ -138,8 +146,9 @@ export type WanParts = PartsOf<typeof WAN_PARTS>;
 
 /** What its models can do, with the defaults of the published ones. */
 export function wanInfo(
-  { settings: { expand_timesteps: takesImages }, transformer: { config }, vae }: WanParts,
+  { settings, transformer: { config }, vae }: WanParts,
 ): FamilyInfo {
+  const { expand_timesteps: takesImages, _native_sides: nativeSides } = settings;
   const { scale_factor_spatial: spatial, scale_factor_temporal: temporal } = vae.config;
   const { defaults, taskDefaults, edits } = wanDefaults(config);
   const tasks: PipelineTask[] = ["T2I", "T2V"];
@@ -154,6 +163,7 @@ export function wanInfo(
       Object.entries(taskDefaults).filter(([task]) => tasks.includes(task as PipelineTask)),
     ),
     sizeMultiple: spatial * Math.max(config.patch_size[1], config.patch_size[2]),
+    ...(nativeSides && { nativeSides }),
     frameMultiple: temporal,
     maxFrames: 1 + temporal * (config.rope_max_seq_len - 1),
     maxImages: takesImages ? 1 : 0,

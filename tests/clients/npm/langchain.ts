@@ -5,8 +5,7 @@ import { Buffer } from "node:buffer";
 import { DallEAPIWrapper } from "@langchain/openai";
 import { url } from "./picture.ts";
 
-const size = "96x96" as "1024x1024";
-const connection = { apiKey: "unused", baseUrl: `${url}/v1`, size };
+const connection = { apiKey: "unused", baseUrl: `${url}/v1` };
 
 const linked = await new DallEAPIWrapper({ ...connection, model: "dall-e-3" })
   .invoke("a red circle");

@@ -9,19 +9,19 @@ const [model] = (await client.models.list()).data;
 assert.equal(model!.id, "bundled");
 
 for (const name of ["gpt-image-1", "dall-e-2", "bundled"]) {
-  const size = "96x96" as "1024x1024";
+  const size = "1024x1024";
   const { data } = await client.images.generate({
     ...{ model: name, prompt: "a red circle", n: 2, size, output_format: "png" },
   });
   const [first, second] = data!.map(({ b64_json }) => b64_json!);
-  for (const image of [first!, second!]) assert.deepEqual(pngSize(image), [96, 96]);
+  for (const image of [first!, second!]) assert.deepEqual(pngSize(image), [1024, 1024]);
   assert.notEqual(first, second);
   const image = await toFile(await Deno.readFile(picture), "in.png", { type: "image/png" });
   const edited = await client.images.edit({
     ...{ model: name, prompt: "make the circle blue", size, quality: "low", output_format: "png" },
     image,
   });
-  assert.deepEqual(pngSize(edited.data![0]!.b64_json!), [96, 96]);
+  assert.deepEqual(pngSize(edited.data![0]!.b64_json!), [1024, 1024]);
 }
 
 const stream = await client.images.generate({

@@ -9,7 +9,7 @@ import { picture, pngSize, url } from "./picture.ts";
 const connection = { apiKey: "unused", baseURL: `${url}/v1` };
 const openai = createOpenAI(connection);
 const compatible = createOpenAICompatible({ name: "denoise", ...connection });
-const size = "96x96";
+const size = "1024x1024";
 
 const generate = (model: ImageModel, n: number) =>
   generateImage({
@@ -28,10 +28,10 @@ for (const name of ["gpt-image-1", "dall-e-3", "bundled"]) {
     // Some models are asked once for all pictures, and others once for each.
     const { images } = await generate(provider.imageModel(name), 2);
     assert.equal(images.length, 2);
-    for (const { base64 } of images) assert.deepEqual(pngSize(base64), [96, 96]);
+    for (const { base64 } of images) assert.deepEqual(pngSize(base64), [1024, 1024]);
     assert.notEqual(images[0]!.base64, images[1]!.base64, `${name} gives the same picture twice`);
     const edited = await edit(provider.imageModel(name), given);
-    assert.deepEqual(pngSize(edited.image.base64), [96, 96]);
+    assert.deepEqual(pngSize(edited.image.base64), [1024, 1024]);
   }
 }
 console.log("done");

@@ -10,7 +10,6 @@ for model, quality in (("gpt-image-2", "auto"), ("bundled", "medium")):
     generator = OpenAIImageGenerator(
         model=model,
         quality=quality,
-        size="96x96",
         api_key=Secret.from_token("unused"),
         api_base_url=f"{url}/v1",
         max_retries=0,

@@ -6,7 +6,7 @@ from langchain_community.utilities.dalle_image_generator import DallEAPIWrapper
 from picture import url
 
 wrapper = DallEAPIWrapper(
-    model="dall-e-3", size="96x96", n=2, quality="standard", api_key="unused", base_url=f"{url}/v1"
+    model="dall-e-3", n=2, quality="standard", api_key="unused", base_url=f"{url}/v1"
 )
 links = wrapper.run("a red circle").split("\n")
 assert len(links) == 2, links

@@ -9,7 +9,7 @@ connection = {"api_base": f"{url}/v1", "api_key": "unused", "num_retries": 0}
 
 for model in ("openai/gpt-image-1", "openai/bundled", "openai/dall-e-3"):
     made = litellm.image_generation(
-        model=model, prompt="a red circle", n=2, size="96x96", **connection
+        model=model, prompt="a red circle", n=2, size="1024x1024", **connection
     )
     files = [item["b64_json"] for item in made.data]
     for file in files:

@@ -17,9 +17,9 @@ for model in ("gpt-image-1", "dall-e-3", "bundled"):
         prompt="a red circle",
         n=2,
         output_format="png",
-        extra_body={"size": "96x64", "num_inference_steps": 2},
+        size="1536x1024",
     )
-    assert [png_size(item.b64_json) for item in made.data] == [(96, 64)] * 2
+    assert [png_size(item.b64_json) for item in made.data] == [(1536, 1024)] * 2
     assert made.data[0].b64_json != made.data[1].b64_json
 
 with open(picture, "rb") as file:
