@@ -175,7 +175,7 @@ Deno.test("WanPipeline.generate() lets programs of other adapters go where there
   }, { maxBytes: Math.floor(peak + (peak - weights) / 2) });
 });
 
-Deno.test("WanPipeline.generate() gives the same bits with adapters where weights are freed, streamed or pinned", async () => {
+Deno.test("WanPipeline.generate() gives the same where weights are freed, streamed or pinned", async () => {
   const sets = (fixture: Fixture) => [
     [],
     [lowRank(fixture, "a", /attn1/)],
@@ -200,7 +200,13 @@ Deno.test("WanPipeline.generate() gives the same bits with adapters where weight
     ) {
       await withPipeline(async (fixture) => {
         for (const [i, set] of sets(fixture).entries()) {
-          assert.deepEqual(await latents(fixture, ...set), expected[i], `${name}, set ${i}`);
+          const actual = await latents(fixture, ...set);
+          if (set.some(({ mode }) => mode === "merge")) {
+            // The device merges into weights that are there, the host into others: sums round differently.
+            const error = difference(actual, expected[i]!);
+            assert.ok(error < 1e-4, `${name}, set ${i}: the difference is ${error}`);
+            assert.deepEqual(await latents(fixture, ...set), actual, `${name}, set ${i}, again`);
+          } else assert.deepEqual(actual, expected[i], `${name}, set ${i}`);
         }
       }, options);
     }
