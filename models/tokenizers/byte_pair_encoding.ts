@@ -8,6 +8,7 @@
  * @module
  */
 
+import { excerpt } from "../../hub/json_file.ts";
 import type { JsonReader } from "./json_fields.ts";
 
 /** Ids are below this: two of them make one exact number. */
@@ -49,7 +50,9 @@ export class BytePairEncoding {
         const id = ids.get(piece);
         if (id !== undefined) return id;
         throw new RangeError(
-          `Cannot use merge ${rank} of "${left}" and "${right}": "${piece}" is not in the vocabulary`,
+          `Cannot use merge ${rank} of ${excerpt(left)} and ${excerpt(right)}: ${
+            excerpt(piece)
+          } is not in the vocabulary`,
         );
       };
       // Of two equal merges the later counts.

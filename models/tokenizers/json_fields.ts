@@ -9,6 +9,9 @@ import { excerpt } from "../../hub/json_file.ts";
 /** A JSON object. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
+/** Longest path of a field in a message, in characters: pieces of a vocabulary are fields, too. */
+const MAX_PATH = 200;
+
 /** How deep objects of a tokenizer may be nested: stages in sequences, in practice 4. */
 const MAX_DEPTH = 32;
 
@@ -44,7 +47,7 @@ export class JsonReader {
 
   /** An error about a field of this object. */
   error(key: string, problem: string): TypeError {
-    const path = [this.#path, key].filter((part) => part !== "").join(".");
+    const path = [this.#path, key].filter((part) => part !== "").join(".").slice(0, MAX_PATH);
     return new TypeError(`Cannot read ${this.#file}: ${path === "" ? "it" : path} ${problem}`);
   }
 
@@ -110,7 +113,7 @@ export class JsonReader {
   }
 
   #at(key: string, value: unknown): JsonReader {
-    const path = [this.#path, key].filter((part) => part !== "").join(".");
+    const path = [this.#path, key].filter((part) => part !== "").join(".").slice(0, MAX_PATH);
     return new JsonReader(this.#file, path, value, this.#depth + 1);
   }
 }

@@ -5,6 +5,7 @@
  * @module
  */
 
+import { excerpt } from "../../hub/json_file.ts";
 import { toByteCharacters } from "./byte_level.ts";
 import type { JsonReader } from "./json_fields.ts";
 import { compilePattern, translatePattern } from "./patterns.ts";
@@ -70,7 +71,7 @@ export function readPrependScheme(json: JsonReader): PrependScheme {
   const fallback = json.boolean("add_prefix_space", true) ? "always" : "never";
   const scheme = json.string("prepend_scheme", fallback);
   if (scheme !== "always" && scheme !== "first" && scheme !== "never") {
-    throw json.error("prepend_scheme", `is "${scheme}", not "always", "first" or "never"`);
+    throw json.error("prepend_scheme", `is ${excerpt(scheme)}, not "always", "first" or "never"`);
   }
   return scheme;
 }
@@ -119,7 +120,10 @@ function whitespaceSplit({ text, first }: TextPiece): TextPiece[] {
 function split(json: JsonReader): PreTokenizer {
   const behavior = json.string("behavior");
   if (behavior !== "Isolated") {
-    throw json.error("behavior", `is "${behavior}", which is not supported; supported is Isolated`);
+    throw json.error(
+      "behavior",
+      `is ${excerpt(behavior)}, which is not supported; supported is Isolated`,
+    );
   }
   const pattern = json.object("pattern");
   const text = pattern.fields["String"];

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { excerpt } from "../../hub/json_file.ts";
 import type { AddedToken } from "./added_tokens.ts";
 import { isObject, JsonReader } from "./json_fields.ts";
 
@@ -74,7 +75,7 @@ export function specialTokenIds(
   const idOf = (content: string, name: string): number => {
     const id = added.find((token) => token.content === content)?.id ?? pieces.indexOf(content);
     if (id === -1) {
-      throw new TypeError(`Cannot read ${file}: it has no ${name} token "${content}"`);
+      throw new TypeError(`Cannot read ${file}: it has no ${name} token ${excerpt(content)}`);
     }
     return id;
   };

@@ -222,6 +222,10 @@ Deno.test("readTokenizerJson() names the file and what it does not support", () 
     assert.throws(() => readTokenizerJson({ ...base, ...parts }, "f.json"), message);
   }
   assert.throws(() => readTokenizerJson([], "f.json"), /f\.json: it is not an object/);
+  assert.throws(
+    () => readTokenizerJson(base, "f.json", { pad: "x".repeat(5000) }),
+    /no padding token "x{70,90}…$/,
+  );
 });
 
 Deno.test("readTokenizerJson() reads add_prefix_space of older files", () => {
