@@ -13,12 +13,16 @@
  * @module
  */
 
-import { openEngine, planModel as planRequest } from "./engine/mod.ts";
-import type { Engine, ModelPlan } from "./engine/types.ts";
-import { BUNDLED_MODEL, engineOptions, folderOf, namedLoras } from "./library/engine_options.ts";
+import { planModel as planRequest } from "./engine/mod.ts";
+import type { ModelPlan } from "./engine/types.ts";
+import {
+  BUNDLED_MODEL,
+  engineOptions,
+  type LoadModelOptions,
+  openModel,
+} from "./generation/mod.ts";
 import { Model } from "./library/model.ts";
-import type { LoadModelOptions, PlanModelOptions, ServeOptions } from "./library/options.ts";
-import { defaultLoraFolders, readEnhancer, type RunningServer, startServer } from "./server/mod.ts";
+import type { PlanModelOptions } from "./library/options.ts";
 
 export type {
   Engine,
@@ -33,10 +37,12 @@ export type {
   ModelParts,
   ModelPlan,
   OffloadableComponent,
+  OptionalSettings,
   Picture,
   Progress,
   QualityTier,
   RoomRequest,
+  SamplingSettings,
   Size,
   TaskDefaults,
   TaskType,
@@ -45,39 +51,28 @@ export type { OutputFormat } from "./media/encode.ts";
 export { LoraError } from "./models/adapters/lora_error.ts";
 export type { ComponentReport, MemoryReport, StageReport } from "./models/mod.ts";
 export { X264_PRESETS, type X264Preset } from "./media/video/mod.ts";
-export type {
-  ClipSource,
-  EngineOpener,
-  EnhancerTask,
-  FormLimits,
-  GeneratedVideoParts,
-  Log,
-  LogFields,
-  LogLevel,
-  LoraTargetName,
-  MergeMode,
-  PictureSource,
-  PromptEnhancer,
-  Recipe,
-  RecipeLora,
-  RunningServer,
-  S3Settings,
-  SaveVideoOptions,
-  ServerSettings,
-  StartLora,
-  StartOptions,
-} from "./server/mod.ts";
-export { formatOfPath, GeneratedImage, GeneratedVideo, version } from "./server/mod.ts";
-export { BUNDLED_MODEL } from "./library/engine_options.ts";
+export {
+  BUNDLED_MODEL,
+  type ClipSource,
+  type DeviceOptions,
+  FieldError,
+  formatOfPath,
+  GeneratedImage,
+  GeneratedVideo,
+  type GeneratedVideoParts,
+  type LoadModelOptions,
+  type PictureSource,
+  type Recipe,
+  type RecipeLora,
+  type SaveVideoOptions,
+  version,
+} from "./generation/mod.ts";
 export { Model } from "./library/model.ts";
 export type {
-  DeviceOptions,
   GenerateOptions,
   GenerateVideoOptions,
-  LoadModelOptions,
   PlanModelOptions,
   SamplingOptions,
-  ServeOptions,
 } from "./library/options.ts";
 
 /**
@@ -93,7 +88,7 @@ export async function loadModel(
   path: string = BUNDLED_MODEL,
   options: LoadModelOptions = {},
 ): Promise<Model> {
-  return new Model(await openNamed(path, options), path);
+  return new Model(await openModel(path, options), path);
 }
 
 /**
@@ -116,49 +111,4 @@ export async function planModel(
     ...(numFrames === undefined ? {} : { numFrames }),
     ...(numInferenceSteps === undefined ? {} : { numInferenceSteps }),
   });
-}
-
-/**
- * Serves a model over HTTP.
- *
- * @param options model, address, folder and settings
- * @returns the server, listening; await its `ready` for the model
- * @throws {Error} when the address cannot be bound or the folder cannot be used
- * @throws {TypeError} when the prompt enhancer's configuration is not valid
- */
-export async function serve(options: ServeOptions = {}): Promise<RunningServer> {
-  const { modelPath = BUNDLED_MODEL, servedModelName = modelPath, settings, ...rest } = options;
-  const { promptEnhancerConfig: config } = options;
-  return await startServer({
-    ...rest,
-    ...(config === undefined
-      ? {}
-      : { enhancer: readEnhancer(config, (name) => Deno.env.get(name)) }),
-    settings: {
-      ...{ modelPath, servedModelName },
-      ...{
-        loraFolders: defaultLoraFolders(folderOf(modelPath)),
-        namedLoras: namedLoras(modelPath),
-      },
-      ...settings,
-    },
-    openEngine: (onProgress, signal) => {
-      let tenths = 0;
-      return openNamed(modelPath, {
-        ...options,
-        signal,
-        onLoadProgress: ({ stage, fraction }) => {
-          if (stage === "weights") onProgress(fraction);
-          if (stage !== "download" || Math.floor(fraction * 10) <= tenths) return;
-          tenths = Math.floor(fraction * 10);
-          options.log?.(`Fetching ${modelPath}: ${tenths * 10} %`);
-        },
-        ...(options.log === undefined ? {} : { onNote: options.log }),
-      });
-    },
-  });
-}
-
-function openNamed(path: string, options: LoadModelOptions): Promise<Engine> {
-  return openEngine(engineOptions(path, options));
 }

@@ -6,7 +6,7 @@
 
 import { accessSync, constants, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { describeWriteError } from "../server/mod.ts";
+import { describeWriteError } from "../generation/write_error.ts";
 import { UsageError } from "./failure.ts";
 
 /**

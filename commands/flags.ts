@@ -4,8 +4,9 @@
  * @module
  */
 
-import { InvalidArgumentError } from "commander";
-import { LORA_TARGETS, type LoraTargetName } from "../server/contract/lora_words.ts";
+import { InvalidArgumentError, Option } from "commander";
+import { type Field, snakeCase } from "../generation/mod.ts";
+import { LORA_TARGETS, type LoraTargetName } from "../generation/lora_words.ts";
 
 /** Flags of the reference that are called otherwise here. */
 const ALIASES: ReadonlyMap<string, string> = new Map([
@@ -29,6 +30,37 @@ export function normalizeArgs(args: readonly string[]): string[] {
     const dashed = name.replaceAll("_", "-");
     return (ALIASES.get(dashed) ?? dashed) + value;
   });
+}
+
+/**
+ * The flag of a field.
+ *
+ * @param name of its row, such as `numFrames`
+ * @returns such as `--num-frames`
+ */
+export function flagName(name: string): string {
+  return `--${snakeCase(name).replaceAll("_", "-")}`;
+}
+
+/**
+ * Makes an option of a row.
+ *
+ * @param name of the row
+ * @param field the row
+ * @returns for a command
+ */
+export function fieldOption(
+  name: string,
+  { text, kind, placeholder = kind, choices }: Field,
+): Option {
+  const words = text.replaceAll("`", "").replace(
+    /^[A-Z](?=[a-z])/,
+    (letter) => letter.toLowerCase(),
+  );
+  const option = new Option(`${flagName(name)} <${placeholder}>`, words);
+  if (choices) return option.choices(choices);
+  if (kind === "integers") return option.argParser<number[]>(seeds);
+  return kind === "text" ? option : option.argParser(kind === "integer" ? integer(1) : nonNegative);
 }
 
 /**

@@ -6,7 +6,7 @@
 
 import { join } from "node:path";
 import { loadModel, type Model, type SamplingOptions } from "../mod.ts";
-import { outputOf } from "../server/mod.ts";
+import { outputOf } from "../generation/mod.ts";
 import { describeSize } from "./described_size.ts";
 import { deviceOptions } from "./device_flags.ts";
 import { checkOutput } from "./check_output.ts";

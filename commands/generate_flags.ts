@@ -8,14 +8,13 @@ import {
   formatOfPath,
   type GenerateVideoOptions,
   type ModelParts,
-  type QualityTier,
   type SamplingOptions,
+  type SamplingSettings,
   type X264Preset,
 } from "../mod.ts";
 import { resolveQuality } from "../media/quality.ts";
 import {
   checkPrompt,
-  checkStrength,
   checkVideoPath,
   openClip,
   outputOf,
@@ -23,27 +22,26 @@ import {
   readPictureSource,
   readTask,
   resolveSeeds,
-} from "../server/mod.ts";
+  SETTING_FIELDS,
+  SETTING_NAMES,
+  type SettingField,
+} from "../generation/mod.ts";
 import type { DeviceFlags } from "./device_flags.ts";
 import { UsageError } from "./failure.ts";
-import type { LoraFlag } from "./flags.ts";
+import { flagName, type LoraFlag } from "./flags.ts";
 
 /** Flags of `generate`, as the program reads them. */
-export interface GenerateFlags extends DeviceFlags, ModelParts {
+export interface GenerateFlags extends DeviceFlags, ModelParts, Partial<SamplingSettings> {
   /** What to draw; required. */
   prompt?: string;
   /** A model's folder, file or hub id. */
   modelPath: string;
-  /** What to keep away from. */
-  negativePrompt?: string;
   /** Adapters in the order in which they are applied. */
   lora?: LoraFlag[];
   /** Pictures to edit or to start from: paths. */
   image?: string[];
   /** The clip to change: a path. */
   video?: string;
-  /** How much of the clip or the picture is made anew. */
-  strength?: number;
   /** A task, in any case. */
   taskType?: string;
   /** One seed, or one for each output; -1 draws one. */
@@ -56,10 +54,6 @@ export interface GenerateFlags extends DeviceFlags, ModelParts {
   width?: number;
   /** Number of rows. */
   height?: number;
-  /** Denoising steps. */
-  numInferenceSteps?: number;
-  /** Weight of classifier-free guidance. */
-  guidanceScale?: number;
   /** Frames of a clip. */
   numFrames?: number;
   /** Length of a clip. */
@@ -68,8 +62,6 @@ export interface GenerateFlags extends DeviceFlags, ModelParts {
   fps?: number;
   /** How many pictures or clips. */
   numOutputs: number;
-  /** How freely the result may be computed. */
-  quality?: QualityTier;
   /** The file to write. */
   output?: string;
   /** Folder of files that `output` does not name. */
@@ -137,17 +129,15 @@ export async function readOptions(flags: GenerateFlags): Promise<SamplingOptions
   }
   const options = asUsage(() => {
     checkPrompt("--prompt", prompt);
-    checkPrompt("--negative-prompt", flags.negativePrompt ?? "", true);
-    if (flags.strength !== undefined) checkStrength(flags.strength);
+    const settings = readSettings(flags);
     seedsOf(flags);
     const size = flags.size === undefined ? {} : parseSize(flags.size);
-    const { width, height, negativePrompt, numInferenceSteps, guidanceScale, quality } = flags;
-    const { strength } = flags;
+    const { width, height } = flags;
     return {
       prompt,
+      ...settings,
       ...size,
-      ...present({ width, height, negativePrompt, numInferenceSteps, guidanceScale, quality }),
-      ...present({ strength }),
+      ...present({ width, height }),
       ...(flags.taskType === undefined ? {} : { taskType: readTask(flags.taskType) }),
       ...(flags.lora === undefined ? {} : { loras: flags.lora }),
     };
@@ -159,6 +149,20 @@ export async function readOptions(flags: GenerateFlags): Promise<SamplingOptions
   } catch (cause) {
     throw new UsageError(cause instanceof Error ? cause.message : String(cause), { cause });
   }
+}
+
+/** The settings that flags name, checked as far as that can be without a model. */
+function readSettings(flags: GenerateFlags): Partial<SamplingSettings> {
+  const limits = { maxSteps: Infinity, maxSequenceLength: Infinity };
+  const settings: Record<string, unknown> = {};
+  for (const name of SETTING_NAMES) {
+    const value = flags[name];
+    if (value === undefined) continue;
+    const { check } = SETTING_FIELDS[name] as SettingField<unknown>;
+    check(value, flagName(name), limits);
+    settings[name] = value;
+  }
+  return settings;
 }
 
 /**

@@ -6,7 +6,7 @@
 
 import { type ModelParts, type ModelPlan, planModel } from "../mod.ts";
 import { memoryTable } from "../models/memory/memory_table.ts";
-import { parseSize } from "../server/mod.ts";
+import { parseSize } from "../generation/mod.ts";
 import { describeSize } from "./described_size.ts";
 import { type DeviceFlags, deviceOptions } from "./device_flags.ts";
 import { partsOf } from "./part_flags.ts";

@@ -7,10 +7,18 @@
 import { type Command, Option } from "commander";
 import { LOG_FORMATS } from "../server/log.ts";
 import { X264_PRESETS } from "../media/video/x264.ts";
-import { version } from "../server/version.ts";
-import { MERGE_MODES } from "../server/contract/lora_words.ts";
+import { MERGE_MODES, REQUEST_FIELDS, SETTING_FIELDS, version } from "../generation/mod.ts";
 import { UsageError } from "./failure.ts";
-import { address, boolean, duration, integer, lora, memory, nonNegative, seeds } from "./flags.ts";
+import {
+  address,
+  boolean,
+  duration,
+  fieldOption,
+  integer,
+  lora,
+  memory,
+  nonNegative,
+} from "./flags.ts";
 import { SwitchCommand } from "./switch_command.ts";
 
 /** Called with the exit status of the command that ran. */
@@ -134,9 +142,8 @@ function serveCommand(onStatus: OnStatus): Command {
 }
 
 function generateCommand(onStatus: OnStatus): Command {
-  const generate = command("generate", "Make pictures or clips and write them to files");
+  const generate = command("generate", "Make images or videos and write them to files");
   addModelFlags(generate)
-    .option("--prompt <text>", "what to draw; required")
     .option(
       "--lora <path[:strength[:target]]>",
       "LoRA adapter: a file, a folder or a hub id; may be repeated",
@@ -145,32 +152,13 @@ function generateCommand(onStatus: OnStatus): Command {
     .option("--image <file...>", "picture to edit or to start from; may be repeated", collect)
     .option("--video <file>", "clip to change")
     .option(
-      "--strength <share>",
-      "how much of the clip or picture is made anew, above 0 to 1",
-      nonNegative,
-    )
-    .option("--task-type <task>", "such as T2I or I2V (default: follows from the inputs)")
-    .option(
       "--output <file>",
       "file to write: .png, .jpg, .webp, or .mp4 for a clip (default: named for the prompt)",
     )
     .option("--output-path <folder>", "folder for files that --output does not name", "outputs")
-    .option("--negative-prompt <text>", "what to keep away from")
-    .option("--seed <seed...>", "seed, or one for each output; -1 (default) draws one", seeds)
     .option("--default-seed <seed>", "seed where --seed is left out", integer(0))
     .option("--size <size>", "width and height in pixels, such as 512x512")
-    .option("--width <pixels>", "pixels per row", integer(1))
-    .option("--height <pixels>", "number of rows", integer(1))
-    .option("--num-inference-steps <steps>", "denoising steps", integer(1))
-    .option("--guidance-scale <scale>", "weight of classifier-free guidance", nonNegative)
-    .option("--num-frames <count>", "frames of a clip", integer(1))
-    .option("--seconds <seconds>", "length of a clip; --num-frames wins", nonNegative)
-    .option("--fps <rate>", "frames per second of a clip", integer(1, 240))
     .option("--num-outputs <count>", "how many pictures or clips", integer(1, 1000), 1)
-    .addOption(
-      new Option("--quality <tier>", "how freely the result may be computed")
-        .choices(["exact", "lossless", "high"]).default("lossless"),
-    )
     .addOption(
       new Option("--x264-preset <preset>", "effort of the encoder of clips (default: fast)")
         .choices(X264_PRESETS),
@@ -180,6 +168,9 @@ function generateCommand(onStatus: OnStatus): Command {
         .choices(["default", "maximum", "high", "medium", "low"]).default("default"),
     )
     .option("--output-compression <value>", "0 (small) to 100 (best)", integer(0, 100));
+  for (const [name, field] of Object.entries({ ...REQUEST_FIELDS, ...SETTING_FIELDS })) {
+    generate.addOption(fieldOption(name, field));
+  }
   return generate.action(async (flags) => {
     const { runGenerate } = await import("./generate.ts");
     onStatus(await runGenerate(flags));

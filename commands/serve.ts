@@ -5,8 +5,16 @@
  */
 
 import { readFile } from "node:fs/promises";
-import { BUNDLED_MODEL, type MergeMode, type ModelParts, serve } from "../mod.ts";
-import { createLog, isLoopback, type Log, type LogFormat, readS3Settings } from "../server/mod.ts";
+import { BUNDLED_MODEL, type MergeMode } from "../generation/mod.ts";
+import {
+  createLog,
+  isLoopback,
+  type Log,
+  type LogFormat,
+  type ModelParts,
+  readS3Settings,
+  serve,
+} from "../server/mod.ts";
 import { type DeviceFlags, deviceOptions } from "./device_flags.ts";
 import { describeFailure, UsageError } from "./failure.ts";
 import type { LoraFlag } from "./flags.ts";

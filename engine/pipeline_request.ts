@@ -11,10 +11,11 @@ export const PICTURE_TASKS: readonly TaskType[] = ["T2I", "TI2I"];
  * @throws {RangeError} when the model does not do the task, or the inputs do not suit it
  */
 export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): PipelineRequest {
-  const { prompt, width, height, seed, numInferenceSteps, guidanceScale, quality } = request;
-  const { images = [], video = [] } = request;
+  const { taskType, images = [], video = [], loras: _loras, strength: asked, ...settings } =
+    request;
+  const { width, height } = settings;
   const { defaults } = info;
-  const task = request.taskType ?? inferTask(request, info);
+  const task = taskType ?? inferTask(request, info);
   if (!isSupported(task, info)) {
     throw new RangeError(
       `Cannot do ${task}: this model does ${
@@ -36,23 +37,17 @@ export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): Pi
       `Cannot do ${task} with ${numFrames} frames: a picture has 1; leave numFrames out, or choose a task that makes a clip`,
     );
   }
-  const strength = request.strength ?? own.strength;
+  const strength = asked ?? own.strength;
   if (!(strength > 0 && strength <= 1)) {
     throw new RangeError(`Cannot use strength ${strength}: it must be above 0 and at most 1`);
   }
   const pixels = (picture: Picture) => pixelsOf(picture, width, height);
   if (!info.imageLimits) images.forEach(pixels);
   return {
+    ...settings,
     task,
-    prompt,
-    negativePrompt: request.negativePrompt ?? defaults.negativePrompt,
-    width,
-    height,
     numFrames,
-    seed,
-    numInferenceSteps,
-    guidanceScale,
-    ...(quality === undefined ? {} : { quality }),
+    negativePrompt: settings.negativePrompt ?? defaults.negativePrompt,
     ...(images.length === 0 ? {} : { images }),
     ...(video.length === 0 ? {} : { video: video.map(pixels) }),
     ...(task === "V2V" || info.taskDefaults[task]?.strength !== undefined ? { strength } : {}),

@@ -3,8 +3,10 @@
  *
  * @module
  */
-import type { MemoryReport } from "../models/mod.ts";
+import type { MemoryReport, OptionalSettings, SamplingSettings } from "../models/mod.ts";
 import type { KernelChoice, Tuning } from "../runtime/mod.ts";
+
+export type { OptionalSettings, QualityTier, SamplingSettings } from "../models/mod.ts";
 
 /** What a request asks a model to make, from what; the names of the HTTP contract. */
 export type TaskType =
@@ -18,13 +20,6 @@ export type TaskType =
   | "F2V"
   | "I2M"
   | "VLA_ACTION";
-
-/**
- * How freely results may be computed. `exact`: the same bits each time in the same environment;
- * `lossless`: fused kernels, which only round differently; `high`: approximations that a model may
- * offer, such as narrow operands, or reusing what changes little between steps.
- */
-export type QualityTier = "exact" | "lossless" | "high";
 
 /** A size in pixels. */
 export interface Size {
@@ -160,12 +155,16 @@ export interface ModelInfo {
   maxPixels: number;
   /** Largest number of denoising steps. */
   maxSteps: number;
+  /** Settings that a request may have beside those that every model takes. */
+  optionalSettings: readonly (keyof OptionalSettings)[];
+  /** Most tokens of a prompt that `maxSequenceLength` may ask for. */
+  maxSequenceLength: number;
   /** Components that adapters can be meant for; none where they cannot be used. */
   loraTargets: readonly LoraTarget[];
 }
 
 /** One picture or clip to make. */
-export interface GenerateRequest {
+export interface GenerateRequest extends Omit<SamplingSettings, "negativePrompt"> {
   /** What to draw; not empty. */
   prompt: string;
   /** What to keep away from; the model's own default when left out. */
@@ -178,10 +177,6 @@ export interface GenerateRequest {
   numFrames?: number;
   /** Seed of the initial noise, a non-negative integer. */
   seed: number;
-  /** Denoising steps, at least 1. */
-  numInferenceSteps: number;
-  /** Weight of classifier-free guidance, at least 0, which turns it off; 1 does too, but for Z-Image. */
-  guidanceScale: number;
   /** What to make of the inputs; follows from them when left out. */
   taskType?: TaskType;
   /**
@@ -191,13 +186,6 @@ export interface GenerateRequest {
   images?: readonly Picture[];
   /** Frames of the clip to change, of the size of the result. */
   video?: readonly Picture[];
-  /**
-   * How much of `video` is made anew, above 0 (nothing) to 1 (all), or of a picture by models that have a strength for
-   * it; the model's own when left out.
-   */
-  strength?: number;
-  /** How freely it may be computed; `lossless` when left out. */
-  quality?: QualityTier;
   /** Adapters for this request alone, in the order in which they are applied. */
   loras?: readonly LoraUse[];
 }

@@ -396,6 +396,8 @@ function modelInfo(modelPath: string, info: PipelineInfo, maxPixels: number): Mo
     ...(info.imageLimits ? { imageLimits: info.imageLimits } : {}),
     maxPixels,
     maxSteps: MAX_STEPS,
+    optionalSettings: info.optionalSettings,
+    maxSequenceLength: info.maxSequenceLength,
     loraTargets: loraTargets(info.adaptable),
   };
 }

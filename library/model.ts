@@ -4,15 +4,21 @@
  * @module
  */
 
-import type { Engine, Frames, ModelInfo, TaskType } from "../engine/types.ts";
+import type {
+  Engine,
+  Frames,
+  LoraUse,
+  ModelInfo,
+  SamplingSettings,
+  TaskType,
+} from "../engine/types.ts";
 import {
   checkFps,
-  checkGuidance,
   checkPrompt,
   checkSize,
-  checkSteps,
-  checkStrength,
+  completeSettings,
   countFrames,
+  FieldError,
   fitPicture,
   GeneratedImage,
   GeneratedVideo,
@@ -23,9 +29,15 @@ import {
   resolveTask,
   type Size,
   sizeFromPicture,
-  takesStrength,
-} from "../server/mod.ts";
+} from "../generation/mod.ts";
 import type { GenerateOptions, GenerateVideoOptions, SamplingOptions } from "./options.ts";
+
+/** What a call says of its result, completed and checked. */
+interface Settings extends SamplingSettings, Size {
+  readonly prompt: string;
+  readonly taskType: TaskType;
+  readonly loras?: readonly LoraUse[];
+}
 
 /** Most pictures of one call; all are in memory at its end. */
 const MAX_OUTPUTS = 1000;
@@ -62,7 +74,7 @@ export class Model implements AsyncDisposable {
    * @throws {DOMException} named `AbortError` when `signal` fires first
    */
   async generate(options: GenerateOptions): Promise<[GeneratedImage, ...GeneratedImage[]]> {
-    const { signal, onProgress, strength, numOutputs = 1 } = options;
+    const { signal, onProgress, numOutputs = 1 } = options;
     const { info } = this;
     if (!Number.isSafeInteger(numOutputs) || numOutputs < 1 || numOutputs > MAX_OUTPUTS) {
       throw new RangeError(
@@ -72,7 +84,6 @@ export class Model implements AsyncDisposable {
     const seeds = resolveSeeds(options.seed, numOutputs);
     const pictures = await readPictureSources(options.images ?? [], info.maxImages);
     const taskType = this.#task(options, "IMAGE", false);
-    this.#checkStrength(strength, taskType);
     const [first] = pictures;
     const size = first ? sizeFromPicture(first, info) : info.defaults;
     const settings = this.#settings(options, taskType, size);
@@ -81,17 +92,14 @@ export class Model implements AsyncDisposable {
     for (const [index, seed] of seeds.entries()) {
       const request = {
         ...settings,
-        ...{ taskType, seed, numFrames: 1 },
+        ...{ seed, numFrames: 1 },
         ...(images.length > 0 ? { images } : {}),
-        ...(strength === undefined ? {} : { strength }),
-        ...(options.quality ? { quality: options.quality } : {}),
-        ...(options.loras ? { loras: options.loras } : {}),
       };
       const { frames, width, height, drawnAt } = await this.#engine.generate(request, {
         ...(signal ? { signal } : {}),
         ...(onProgress ? { onProgress: (progress) => onProgress({ ...progress, index }) } : {}),
       });
-      const recipe = this.#recipe(options, { ...settings, seed, width, height, drawnAt });
+      const recipe = this.#recipe({ ...settings, seed, width, height }, drawnAt);
       results.push(new GeneratedImage(recipe, frames[0]!));
     }
     return results as [GeneratedImage, ...GeneratedImage[]];
@@ -125,19 +133,18 @@ export class Model implements AsyncDisposable {
    */
   async generateVideo(options: GenerateVideoOptions): Promise<GeneratedVideo> {
     const { info } = this;
-    const { signal, onProgress, strength, fps = info.defaults.fps } = options;
+    const { signal, onProgress, fps = info.defaults.fps } = options;
     const [seed] = resolveSeeds(options.seed, 1) as [number];
     const pictures = await readPictureSources(options.images ?? [], info.maxImages);
     const taskType = this.#task(options, "VIDEO", options.video !== undefined);
     const settings = this.#settings(options, taskType, info.defaults);
-    this.#checkStrength(strength, taskType);
     checkFps(fps);
     const clip = options.video === undefined
       ? undefined
       : await openClip(options.video, { signal });
     const own = { ...info.defaults, ...info.taskDefaults[taskType] }.numFrames;
     const numFrames = countFrames(
-      { num_frames: options.numFrames, seconds: options.seconds },
+      options,
       fps,
       { ...info, fps, numFrames: clip ? Math.min(clip.length, info.maxFrames) : own },
     );
@@ -145,14 +152,11 @@ export class Model implements AsyncDisposable {
     const video = await clip?.read({ ...settings, numFrames, fps });
     const { frames, width, height, drawnAt } = await this.#engine.generate({
       ...settings,
-      ...{ taskType, seed, numFrames },
+      ...{ seed, numFrames },
       ...(images.length > 0 ? { images } : {}),
       ...(video ? { video } : {}),
-      ...(strength === undefined ? {} : { strength }),
-      ...(options.quality ? { quality: options.quality } : {}),
-      ...(options.loras ? { loras: options.loras } : {}),
     }, { ...(signal ? { signal } : {}), ...(onProgress ? { onProgress } : {}) });
-    const recipe = this.#recipe(options, { ...settings, seed, width, height, drawnAt });
+    const recipe = this.#recipe({ ...settings, seed, width, height }, drawnAt);
     return new GeneratedVideo({
       ...{ recipe, frames, fps },
       ...(clip?.audio ? { audio: clip.audio } : {}),
@@ -179,45 +183,19 @@ export class Model implements AsyncDisposable {
     return resolveTask({ ...query, ...(taskType ? { taskType } : {}) }, this.info);
   }
 
-  #checkStrength(strength: number | undefined, taskType: TaskType): void {
-    if (strength === undefined) return;
-    checkStrength(strength);
-    if (takesStrength(taskType, this.info)) return;
-    throw new RangeError(
-      `Cannot use strength ${strength}: with ${taskType} this model makes everything anew; leave it out`,
-    );
-  }
-
-  #recipe(
-    { loras }: SamplingOptions,
-    { drawnAt, ...settings }: Omit<Recipe, "model" | "loras" | "drawnAt"> & {
-      drawnAt: Frames["drawnAt"];
-    },
-  ): Recipe {
-    return {
-      ...{ ...settings, model: this.#name },
-      ...(drawnAt ? { drawnAt } : {}),
-      ...(loras ? { loras } : {}),
-    };
+  #recipe(settings: Omit<Recipe, "model">, drawnAt: Frames["drawnAt"]): Recipe {
+    return { ...settings, model: this.#name, ...(drawnAt ? { drawnAt } : {}) };
   }
 
   /** What a call says of prompt, size and sampling, completed and checked. */
-  #settings(options: SamplingOptions, taskType: TaskType, size: Size) {
-    const { defaults, maxSteps } = this.info;
-    const own = { ...defaults, ...this.info.taskDefaults[taskType] };
-    const settings = {
-      prompt: options.prompt,
-      negativePrompt: options.negativePrompt ?? defaults.negativePrompt,
-      width: options.width ?? size.width,
-      height: options.height ?? size.height,
-      numInferenceSteps: options.numInferenceSteps ?? defaults.numInferenceSteps,
-      guidanceScale: options.guidanceScale ?? own.guidanceScale,
-    };
-    checkPrompt("prompt", settings.prompt);
-    checkPrompt("negativePrompt", settings.negativePrompt, true);
-    checkSize(settings, this.info);
-    checkSteps(settings.numInferenceSteps, maxSteps);
-    checkGuidance("guidanceScale", settings.guidanceScale);
-    return settings;
+  #settings(options: SamplingOptions, taskType: TaskType, size: Size): Settings {
+    const { prompt, width = size.width, height = size.height, loras } = options;
+    checkPrompt("prompt", prompt);
+    const { settings, idle } = completeSettings(options, taskType, this.info);
+    for (const [name, why] of idle) {
+      throw new FieldError(name, `Cannot use ${name} ${options[name]}: ${why}; leave it out`);
+    }
+    checkSize({ width, height }, this.info);
+    return { ...settings, prompt, taskType, width, height, ...(loras ? { loras } : {}) };
   }
 }

@@ -28,6 +28,7 @@ export type { PartPaths } from "./checkpoints/open_model.ts";
 export type {
   ImageLimits,
   InputImage,
+  OptionalSettings,
   Pipeline,
   PipelineControl,
   PipelineDefaults,
@@ -39,6 +40,7 @@ export type {
   PipelineTaskDefaults,
   PlanRequest,
   QualityTier,
+  SamplingSettings,
 } from "./pipeline/types.ts";
 
 /** Every family that is known; nothing else names one. */

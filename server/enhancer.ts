@@ -6,7 +6,7 @@
 
 import { z } from "zod";
 import { ApiError } from "./contract/errors.ts";
-import { MAX_PROMPT_LENGTH } from "./contract/sampling.ts";
+import { MAX_PROMPT_LENGTH } from "../generation/sampling.ts";
 
 /** What a prompt is for, as the language model is told. */
 export type EnhancerTask = "image" | "image_edit" | "video";

@@ -26,7 +26,7 @@ import { startSweeping } from "./retention.ts";
 import { DEFAULT_MAX_QUEUE, type ServerSettings } from "./settings.ts";
 import { LocalStorage } from "./storage/local.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
-import { describeWriteError } from "./storage/write_error.ts";
+import { describeWriteError } from "../generation/write_error.ts";
 import { S3Storage } from "./storage/s3.ts";
 import type { S3Settings } from "./storage/s3_settings.ts";
 

@@ -2,7 +2,7 @@ import { strict as assert } from "node:assert";
 import { join } from "node:path";
 import { adapterFile } from "../tests/fakes/adapters.ts";
 import { FakeEngine, gradient } from "../tests/fakes/engine.ts";
-import { GeneratedImage } from "./images/generated_image.ts";
+import { GeneratedImage } from "../generation/generated_image.ts";
 import { type RunningServer, type StartOptions, startServer } from "./serve.ts";
 
 /** A picture of any kind. */

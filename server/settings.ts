@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { MergeMode } from "./contract/lora_words.ts";
+import type { MergeMode } from "../generation/lora_words.ts";
 import type { FormLimits } from "./inputs/multipart.ts";
 
 /** Settings of a server that outlast its requests. */

@@ -37,7 +37,7 @@ Deno.test("checkImports() accepts the spine and its leaves", () => {
 });
 
 Deno.test("checkImports() refuses every arrow that runs up the spine", () => {
-  const folders = ["runtime/", "models/", "engine/", "server/", "library/"].map((folder) =>
+  const folders = ["runtime/", "models/", "engine/", "generation/", "library/"].map((folder) =>
     `${folder}a.ts`
   );
   const spine = [...folders, "mod.ts", "commands/a.ts", "cli.ts"];
@@ -49,6 +49,15 @@ Deno.test("checkImports() refuses every arrow that runs up the spine", () => {
       }
     }
   }
+});
+
+Deno.test("checkImports() keeps the library and the server apart", () => {
+  const server = { "server/a.ts": `import "../mod.ts";`, "mod.ts": "" };
+  assert.deepEqual(broken(server), ["server/a.ts:1 direction"]);
+  const library = { "mod.ts": `import "./server/a.ts";`, "server/a.ts": "" };
+  assert.deepEqual(broken(library), ["mod.ts:1 direction"]);
+  const above = { "commands/a.ts": `import "../mod.ts"; import "../server/a.ts";` };
+  assert.deepEqual(broken({ ...above, "mod.ts": "", "server/a.ts": "" }), []);
 });
 
 Deno.test("checkImports() refuses an arrow up that a worker's URL makes", () => {

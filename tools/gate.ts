@@ -24,7 +24,7 @@ interface Stage {
 }
 
 /** Entry points whose every export must have a documented, explicit type. */
-const DOCUMENTED = ["mod.ts", "runtime/mod.ts"];
+const DOCUMENTED = ["mod.ts", "server/mod.ts", "runtime/mod.ts"];
 
 const STAGES: Stage[] = [
   { name: "format", args: ["fmt", "--check"] },

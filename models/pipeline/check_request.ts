@@ -1,4 +1,5 @@
 /** What every family checks of a request. */
+import { OPTIONAL_SETTINGS } from "./types.ts";
 import type { InputImage, PipelineInfo, PipelineRequest, PipelineTask } from "./types.ts";
 
 /** What a task starts from beside text. */
@@ -47,6 +48,22 @@ export function checkSettings(request: PipelineRequest, info: PipelineInfo): voi
       `Cannot guide with a scale of ${guidanceScale}: it must be a finite number`,
     );
   }
+  checkOptional(request, info);
+}
+
+function checkOptional(
+  request: PipelineRequest,
+  { optionalSettings, maxSequenceLength }: PipelineInfo,
+): void {
+  for (const name of OPTIONAL_SETTINGS) {
+    if (request[name] === undefined || optionalSettings.includes(name)) continue;
+    throw new RangeError(`Cannot use ${name}: this model has no such setting; leave it out`);
+  }
+  const { maxSequenceLength: tokens = 1 } = request;
+  if (Number.isSafeInteger(tokens) && tokens >= 1 && tokens <= maxSequenceLength) return;
+  throw new RangeError(
+    `Cannot cut prompts to ${tokens} tokens: maxSequenceLength must be from 1 to ${maxSequenceLength}`,
+  );
 }
 
 /**

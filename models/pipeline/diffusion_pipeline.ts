@@ -91,6 +91,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       ...family.info(parts),
       className,
       precisions: precisionsOf(parts),
+      maxSequenceLength: MAX_SEQUENCE_LENGTH,
     };
   }
 

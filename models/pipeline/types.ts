@@ -26,38 +26,59 @@ export interface InputImage {
   readonly data: Uint8Array;
 }
 
-/** Settings of one picture or clip; every field is filled in and checked by the pipeline. */
-export interface PipelineRequest {
+/** What a request may say of sampling that not every model has. */
+export interface OptionalSettings {
+  /** Weight of classifier-free guidance beside an embedded one (true CFG), at least 0. */
+  trueCfgScale?: number;
+  /** Longest guided velocity, as a share of the prompt's own, above 0; without a limit when left out. */
+  guidanceLimit?: number;
+  /** Share of the way from noise to image after which nothing is guided, 0 to 1; 1 when left out. */
+  guidanceEnd?: number;
+  /** Static shift of the noise levels, 0.001 to 1000: larger ones take more steps at high noise. */
+  flowShift?: number;
+  /** Most tokens of a prompt; the rest is cut off. */
+  maxSequenceLength?: number;
+}
+
+/** The names of {@linkcode OptionalSettings}. */
+export const OPTIONAL_SETTINGS: readonly (keyof OptionalSettings)[] = [
+  "trueCfgScale",
+  "guidanceLimit",
+  "guidanceEnd",
+  "flowShift",
+  "maxSequenceLength",
+];
+
+/** What a request says of sampling. */
+export interface SamplingSettings extends OptionalSettings {
+  /** What to keep away from. */
+  negativePrompt: string;
+  /** Number of denoising steps, at least 1. */
+  numInferenceSteps: number;
+  /** Weight of classifier-free guidance, at least 0. */
+  guidanceScale: number;
+  /** Denoising strength, above 0 to 1: the share of the steps that an input video or image goes through. */
+  strength?: number;
+  /** How freely the result may be computed; `lossless` when left out. */
+  quality?: QualityTier;
+}
+
+/** Everything that one image or video is made from; every field is filled in and checked by the pipeline. */
+export interface PipelineRequest extends Readonly<SamplingSettings> {
   readonly task: PipelineTask;
   readonly prompt: string;
-  readonly negativePrompt: string;
   /** Pixels. */
   readonly width: number;
   readonly height: number;
-  /** Of the clip; the tasks that make a picture give one, whatever is said here. */
+  /** Of the video; the tasks that make an image give one, whatever is said here. */
   readonly numFrames: number;
   readonly seed: number;
-  readonly numInferenceSteps: number;
-  readonly guidanceScale: number;
-  /** Z-Image: longest that a guided velocity may be, as a share of the prompt's own; without a limit when left out. */
-  readonly guidanceLimit?: number;
-  /** Z-Image: share of the way from noise to picture after which nothing is guided; 1 when left out. */
-  readonly guidanceEnd?: number;
-  /** Prompt tokens are cut to this many. */
-  readonly maxSequenceLength?: number;
   /** Both prompts in one pass or one after the other in half the memory; by default whichever fits. */
   readonly guidancePasses?: "batched" | "sequential";
-  /** `lossless` when left out. */
-  readonly quality?: QualityTier;
   /** Of I2V the first frame, of TI2I what to change or to go by; sizes as the pipeline's `imageLimits` say. */
   readonly images?: readonly InputImage[];
   /** Of V2V the frames of the clip, RGB, `height * width * 3` bytes; the last stands still where there are too few. */
   readonly video?: readonly Uint8Array[];
-  /**
-   * Of V2V, and of TI2I where `taskDefaults` has one, above 0 to 1: the share of the steps that are taken, from the noise
-   * level where they begin.
-   */
-  readonly strength?: number;
   /** In the order in which they are applied; none when left out. No other request sees them. */
   readonly adapters?: readonly AppliedAdapter[];
 }
@@ -164,6 +185,10 @@ export interface PipelineInfo {
   readonly maxFrames: number;
   /** Most pictures of a request; 0 where it takes none. */
   readonly maxImages: number;
+  /** Settings that a request may have beside those that every model takes. */
+  readonly optionalSettings: readonly (keyof OptionalSettings)[];
+  /** Most tokens of a prompt that `maxSequenceLength` may ask for. */
+  readonly maxSequenceLength: number;
   /** How large given pictures are; where left out, they have the size of the result. */
   readonly imageLimits?: ImageLimits;
   /** Components that adapters can change. */
@@ -171,7 +196,10 @@ export interface PipelineInfo {
 }
 
 /** What a family says of its models; the rest of {@linkcode PipelineInfo} is the same for all. */
-export type FamilyInfo = Omit<PipelineInfo, "className" | "precisions" | "adaptable">;
+export type FamilyInfo = Omit<
+  PipelineInfo,
+  "className" | "precisions" | "adaptable" | "maxSequenceLength"
+>;
 
 /** A model of any family. */
 export interface Pipeline extends Disposable {

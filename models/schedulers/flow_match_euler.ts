@@ -105,17 +105,18 @@ export class FlowMatchEulerScheduler implements Scheduler {
     return fixedSchedule({ timesteps, sigmas, history: 0, steps });
   }
 
-  #shiftedSigmas(count: number, { sigmas: given, mu }: ScheduleOptions): number[] {
+  #shiftedSigmas(count: number, options: ScheduleOptions): number[] {
+    const { sigmas: given, shift } = options;
     // Sigmas that a caller gives pass through float32; the scheduler's own are float64.
     const round: Rounding = given === undefined ? exact : fround;
-    const sigmas = given === undefined ? this.#defaultSigmas(count) : given.map(fround);
-    return this.#shift.apply(sigmas, mu, round);
+    const sigmas = given === undefined ? this.#defaultSigmas(count, shift) : given.map(fround);
+    return this.#shift.apply(sigmas, options, round);
   }
 
   /** Evenly spaced between the ends of the training schedule, which is itself shifted already. */
-  #defaultSigmas(count: number): number[] {
+  #defaultSigmas(count: number, shift: number | undefined): number[] {
     const trained = (timestep: number): number =>
-      this.#shift.applyStatic(fround(timestep / this.#trainTimesteps), fround);
+      this.#shift.applyStatic(fround(timestep / this.#trainTimesteps), fround, shift);
     const first = trained(this.#trainTimesteps) * this.#trainTimesteps;
     const last = trained(1) * this.#trainTimesteps;
     return linspace(first, last, count).map((timestep) => timestep / this.#trainTimesteps);

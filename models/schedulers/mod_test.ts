@@ -26,3 +26,25 @@ Deno.test("createScheduler() refuses what is not an object", () => {
     assert.throws(() => createScheduler(config), /not a JSON object/);
   }
 });
+
+Deno.test("setTimesteps() takes a shift in place of the configured one", () => {
+  const cases = [
+    ["FlowMatchEulerDiscreteScheduler", "shift", {}],
+    ["UniPCMultistepScheduler", "flow_shift", {
+      use_flow_sigmas: true,
+      prediction_type: "flow_prediction",
+    }],
+  ] as const;
+  for (const [name, key, others] of cases) {
+    const make = (shift: number) => createScheduler({ _class_name: name, [key]: shift, ...others });
+    const { sigmas, timesteps } = make(1).setTimesteps(7, { shift: 5 });
+    const expected = make(5).setTimesteps(7);
+    assert.deepEqual([sigmas, timesteps], [expected.sigmas, expected.timesteps]);
+    assert.throws(() => make(1).setTimesteps(7, { shift: 0 }), /shift 0: it must be from 0.001/);
+  }
+  const dynamic = createScheduler({
+    _class_name: "FlowMatchEulerDiscreteScheduler",
+    use_dynamic_shifting: true,
+  });
+  assert.throws(() => dynamic.setTimesteps(7, { mu: 1, shift: 3 }), /follows from the size/);
+});

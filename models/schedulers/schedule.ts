@@ -63,12 +63,16 @@ export interface ScheduleOptions {
   readonly sigmas?: readonly number[];
   /** Shift for schedulers with `use_dynamic_shifting`, which need it; others ignore it. */
   readonly mu?: number;
+  /** Static shift in place of the configured one, from 0.001 to 1000; not with dynamic shifting. */
+  readonly shift?: number | undefined;
   /** First step to run, for image-to-image and video-to-video; see {@link strengthStart}. */
   readonly start?: number;
 }
 
 /** A solver with its configuration. It holds no state of a run. */
 export interface Scheduler {
+  /** Whether the shift follows from the size of the request, so that none can be chosen. */
+  readonly usesDynamicShifting: boolean;
   /**
    * Makes the schedule of one run.
    *

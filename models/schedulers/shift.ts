@@ -16,6 +16,7 @@ import {
   type SchedulerConfig,
   terminalField,
 } from "./config.ts";
+import type { ScheduleOptions } from "./schedule.ts";
 
 /** Rounds the result of one operation to the precision that the reference works in. */
 export type Rounding = (value: number) => number;
@@ -86,25 +87,49 @@ export class SigmaShift {
     this.#terminal = terminalField(config);
   }
 
-  /** The static shift of one sigma; a dynamic one leaves it as it is. */
-  applyStatic(sigma: number, round: Rounding): number {
-    return this.isDynamic ? sigma : staticShift(sigma, this.#shift, round);
+  /**
+   * The static shift of one sigma; a dynamic one leaves it as it is.
+   *
+   * @param shift in place of the configured one
+   */
+  applyStatic(sigma: number, round: Rounding, shift: number = this.#shift): number {
+    return this.isDynamic ? sigma : staticShift(sigma, shift, round);
   }
 
   /**
    * Shifts and stretches the sigmas of a schedule.
    *
-   * @throws {RangeError} if `mu` is missing under dynamic shifting, or the sigmas cannot be stretched
+   * @throws {RangeError} if `mu` is missing under dynamic shifting, a static shift is given there or out of range, or the
+   *   sigmas cannot be stretched
    */
-  apply(sigmas: readonly number[], mu: number | undefined, round: Rounding): number[] {
-    const shifted = sigmas.map(this.#one(mu, round));
+  apply(
+    sigmas: readonly number[],
+    { mu, shift = this.#shift }: Pick<ScheduleOptions, "mu" | "shift">,
+    round: Rounding,
+  ): number[] {
+    if (shift !== this.#shift) this.#check(shift);
+    const shifted = sigmas.map(this.#one(mu, shift, round));
     return this.#terminal === undefined
       ? shifted
       : stretchToTerminal(shifted, this.#terminal, round);
   }
 
-  #one(mu: number | undefined, round: Rounding): (sigma: number) => number {
-    if (!this.isDynamic) return (sigma) => staticShift(sigma, this.#shift, round);
+  #check(shift: number): void {
+    if (this.isDynamic) {
+      throw new RangeError(
+        `Cannot make a schedule with shift ${shift}: this scheduler's shift follows from the size; leave it out`,
+      );
+    }
+    if (shift >= 1 / MAX_SHIFT && shift <= MAX_SHIFT) return;
+    throw new RangeError(
+      `Cannot make a schedule with shift ${shift}: it must be from ${
+        1 / MAX_SHIFT
+      } to ${MAX_SHIFT}`,
+    );
+  }
+
+  #one(mu: number | undefined, shift: number, round: Rounding): (sigma: number) => number {
+    if (!this.isDynamic) return (sigma) => staticShift(sigma, shift, round);
     if (mu === undefined) {
       throw new RangeError(
         "Cannot make a schedule: the scheduler uses dynamic shifting and mu is not given",

@@ -138,9 +138,9 @@ export class UniPcScheduler implements Scheduler {
     });
   }
 
-  #shiftedSigmas(count: number, { sigmas: given, mu }: ScheduleOptions): number[] {
-    const spaced = given ?? linspace(1, 1 / this.#trainTimesteps, count + 1).slice(0, -1);
-    const sigmas = this.#shift.apply(spaced, mu, exact);
+  #shiftedSigmas(count: number, options: ScheduleOptions): number[] {
+    const spaced = options.sigmas ?? linspace(1, 1 / this.#trainTimesteps, count + 1).slice(0, -1);
+    const sigmas = this.#shift.apply(spaced, options, exact);
     if (Math.abs(sigmas[0]! - 1) < SIGMA_EPSILON) sigmas[0]! -= SIGMA_EPSILON;
     return sigmas;
   }

@@ -4,8 +4,8 @@
  * @module
  */
 
+import { shorten } from "../../generation/shorten.ts";
 import { badRequest } from "./errors.ts";
-import { checkStrength } from "./sampling.ts";
 
 /**
  * Runs a check and turns its refusal into a 400 that names the field.
@@ -43,21 +43,6 @@ export function checkChoice(
 }
 
 /**
- * Reads how much of what is given is made anew.
- *
- * @param fields of a request
- * @returns nothing where it is not there
- * @throws {ApiError} 400 where it is out of range
- */
-export function readStrength(
-  { strength }: { readonly strength?: number | null | undefined },
-): { strength?: number } {
-  if (strength === undefined || strength === null) return {};
-  asClientError("strength", () => checkStrength(strength));
-  return { strength };
-}
-
-/**
  * Refuses fields in which the reference takes paths on the server.
  *
  * @param fields of a request
@@ -72,14 +57,4 @@ export function refusePaths(
     if (fields[name] === undefined || fields[name] === null) continue;
     throw badRequest(`Cannot use ${name}: clients may not name paths on the server`, name);
   }
-}
-
-/**
- * What a client sent, short enough to be repeated.
- *
- * @param text of any length
- * @returns at most 60 characters and a sign that more was there
- */
-export function shorten(text: string): string {
-  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 }

@@ -4,15 +4,23 @@
  * @module
  */
 
-import type { ModelInfo, QualityTier, RoomRequest, TaskType } from "../../engine/types.ts";
+import type {
+  ModelInfo,
+  QualityTier,
+  RoomRequest,
+  SamplingSettings,
+  TaskType,
+} from "../../engine/types.ts";
+import { httpNames, SETTING_FIELDS, SETTING_NAMES } from "../../generation/fields.ts";
+import { completeSettings, FieldError } from "../../generation/settings.ts";
 import { asClientError, checkChoice } from "./checks.ts";
 import { badRequest } from "./errors.ts";
 import type { JobLora } from "../loras/job_lora.ts";
 import { type FieldTable, ignoredFields, refuseField } from "./fields.ts";
 import type { LoraItem } from "./generation_fields.ts";
 import { isQualityPreset } from "../../media/quality.ts";
-import { checkGuidance, checkPrompt, checkSteps, resolveSeeds } from "./sampling.ts";
-import { parseSize, type Size } from "./size.ts";
+import { checkPrompt, resolveSeeds } from "../../generation/sampling.ts";
+import { parseSize, type Size } from "../../generation/size.ts";
 
 /** What a request is checked against. */
 export interface RequestContext {
@@ -39,39 +47,36 @@ export interface RequestContext {
 }
 
 /** The part of a request that images and videos share. */
-export interface GenerationSettings {
+export interface GenerationSettings extends SamplingSettings {
   /** As sent. */
   prompt: string;
-  /** As sent, else the model's default. */
-  negativePrompt: string;
   /** One seed for each output. */
   seeds: number[];
-  /** Denoising steps. */
-  numInferenceSteps: number;
-  /** Weight of classifier-free guidance. */
-  guidanceScale: number;
   /** The task that was asked for or follows from the request. */
   taskType: TaskType;
-  /** How freely it may be computed. */
-  quality: QualityTier;
   /** Whether the prompt is rewritten first. */
   enhancePrompt: boolean;
   /** In the order in which they are applied. */
   loras: JobLora[];
 }
 
-/** The fields that {@link readGeneration} reads. */
+/** The fields that {@link readGeneration} reads beside those of the settings. */
 interface GenerationBody {
-  prompt: string;
-  negative_prompt?: string | null | undefined;
-  n?: number | null | undefined;
-  seed?: number | number[] | null | undefined;
-  num_inference_steps?: number | null | undefined;
-  guidance_scale?: number | null | undefined;
-  true_cfg_scale?: number | null | undefined;
-  generator_device?: string | null | undefined;
-  quality?: string | null | undefined;
-  enhance_prompt?: boolean | null | undefined;
+  readonly prompt: string;
+  readonly n?: number | null | undefined;
+  readonly seed?: number | number[] | null | undefined;
+  readonly generator_device?: string | null | undefined;
+  readonly quality?: string | null | undefined;
+  readonly enhance_prompt?: boolean | null | undefined;
+  readonly [field: string]: unknown;
+}
+
+/** What {@link readGeneration} found. */
+export interface ReadGeneration {
+  /** Checked. */
+  readonly settings: Omit<GenerationSettings, "loras">;
+  /** Fields that change nothing with this model and task, for {@link findIgnored}. */
+  readonly idle: Readonly<Record<string, boolean>>;
 }
 
 /** The tiers by the names that requests have for them; `extra-high` is the former name of `lossless`. */
@@ -102,17 +107,17 @@ export function readGeneration(
   fields: GenerationBody,
   taskType: TaskType,
   { info, canEnhance, defaultSeed }: RequestContext,
-): Omit<GenerationSettings, "loras"> {
+): ReadGeneration {
   asClientError("prompt", () => checkPrompt("prompt", fields.prompt));
-  const negativePrompt = fields.negative_prompt ?? info.defaults.negativePrompt;
-  asClientError("negative_prompt", () => checkPrompt("negative_prompt", negativePrompt, true));
-  const numInferenceSteps = fields.num_inference_steps ?? info.defaults.numInferenceSteps;
-  asClientError("num_inference_steps", () => checkSteps(numInferenceSteps, info.maxSteps));
-  for (const name of ["guidance_scale", "true_cfg_scale"] as const) {
-    const scale = fields[name];
-    if (typeof scale === "number") asClientError(name, () => checkGuidance(name, scale));
-  }
-  const quality = readQuality(fields.quality);
+  const names = settingNames(fields);
+  const given = Object.fromEntries([...names].map(([name, http]) => [name, fields[http]]));
+  const { settings, idle } = asFieldErrors(names, () =>
+    completeSettings(
+      { ...given, quality: readQuality(fields.quality) },
+      taskType,
+      info,
+      (name) => httpName(name, names),
+    ));
   checkChoice("generator_device", fields.generator_device, DEVICES);
   if (fields.enhance_prompt === true && !canEnhance) {
     throw badRequest("Prompt enhancement requires --prompt-enhancer-config", "enhance_prompt");
@@ -122,36 +127,55 @@ export function readGeneration(
     throw badRequest(`n must be between 1 and ${MAX_OUTPUTS}, got ${n}`, "n");
   }
   return {
-    prompt: fields.prompt,
-    negativePrompt,
-    seeds: asClientError("seed", () => resolveSeeds(fields.seed, n, defaultSeed)),
-    numInferenceSteps,
-    guidanceScale: fields.guidance_scale ?? info.taskDefaults[taskType]?.guidanceScale ??
-      info.defaults.guidanceScale,
-    taskType,
-    quality,
-    enhancePrompt: fields.enhance_prompt === true,
+    settings: {
+      ...settings,
+      prompt: fields.prompt,
+      seeds: asClientError("seed", () => resolveSeeds(fields.seed, n, defaultSeed)),
+      taskType,
+      enhancePrompt: fields.enhance_prompt === true,
+    },
+    idle: {
+      ...Object.fromEntries([...idle.keys()].map((name) => [httpName(name, names), true])),
+      negative_prompt: settings.guidanceScale === 0,
+    },
   };
+}
+
+/** Under which of its names each setting came, of those that did. */
+function settingNames(fields: GenerationBody): Map<keyof SamplingSettings, string> {
+  const names = new Map<keyof SamplingSettings, string>();
+  for (const name of SETTING_NAMES) {
+    const given = httpNames(name, SETTING_FIELDS[name])
+      .find((http) => fields[http] !== undefined && fields[http] !== null);
+    if (given !== undefined) names.set(name, given);
+  }
+  return names;
+}
+
+function httpName(
+  name: keyof SamplingSettings,
+  names: ReadonlyMap<keyof SamplingSettings, string>,
+): string {
+  return names.get(name) ?? httpNames(name, SETTING_FIELDS[name])[0]!;
+}
+
+/** Refusals of settings as a 400 that names the field as the client did. */
+function asFieldErrors<T>(
+  names: ReadonlyMap<keyof SamplingSettings, string>,
+  read: () => T,
+): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof FieldError)) throw error;
+    throw badRequest(error.message, httpName(error.field as keyof SamplingSettings, names));
+  }
 }
 
 function readQuality(quality: string | null | undefined): QualityTier {
   if (!quality || GENERIC_QUALITIES.includes(quality)) return TIERS["auto"]!;
   checkChoice("quality", quality, Object.keys(TIERS));
   return TIERS[quality]!;
-}
-
-/**
- * Whether a task makes a share of what it is given anew.
- *
- * @param taskType of the request
- * @param info of the model
- * @returns false where `strength` changes nothing
- */
-export function takesStrength(
-  taskType: TaskType,
-  { taskDefaults }: Pick<ModelInfo, "taskDefaults">,
-): boolean {
-  return taskType === "V2V" || taskDefaults[taskType]?.strength !== undefined;
 }
 
 /** The fields that {@link findIgnored} looks at itself. */

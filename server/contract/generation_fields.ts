@@ -5,6 +5,7 @@
  */
 
 import { z } from "zod";
+import { type Field, httpNames, SETTING_FIELDS } from "../../generation/fields.ts";
 import type { FieldTable } from "./fields.ts";
 import { NOT_AN_INTEGER } from "./validate.ts";
 
@@ -40,16 +41,33 @@ const loraItem = z.strictObject({
 /** An adapter as a request names it. */
 export type LoraItem = z.output<typeof loraItem>;
 
+/** Schemas of values by the kind of a row. */
+const SCHEMAS = {
+  text: longText,
+  integer,
+  number,
+  integers: () => z.union([z.int(), z.array(z.int())]).nullish(),
+} as const satisfies Readonly<Record<Field["kind"], () => z.ZodType>>;
+
+/** Schemas of rows, under all their names. */
+function schemasOf(rows: Readonly<Record<string, Field>>): Record<string, z.ZodType> {
+  return Object.fromEntries(
+    Object.entries(rows).flatMap(([name, row]) =>
+      httpNames(name, row).map((http) => [http, SCHEMAS[row.kind]()])
+    ),
+  );
+}
+
 /** Fields that steer any generation. */
 export const GENERATION_FIELDS = {
+  ...schemasOf(SETTING_FIELDS),
   prompt: z.string(),
   model: text(),
   n: integer(),
   size: text(),
-  seed: z.union([z.int(), z.array(z.int())]).nullish(),
-  num_inference_steps: integer(),
-  guidance_scale: number(),
-  negative_prompt: longText(),
+  width: integer(),
+  height: integer(),
+  seed: SCHEMAS.integers(),
   generator_device: text(),
   quality: text(),
   output_quality: text(),
@@ -62,10 +80,7 @@ export const GENERATION_FIELDS = {
 /** Fields that clients may send with any generation and that change nothing. */
 export const IDLE_FIELDS = {
   user: text(),
-  true_cfg_scale: number(),
   enable_teacache: flag(),
-  max_sequence_length: integer(),
-  flow_shift: number(),
   enable_upscaling: flag(),
   upscaling_scale: integer(),
   progressive_mode: text(),

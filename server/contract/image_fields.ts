@@ -13,7 +13,6 @@ import {
   IDLE_FIELDS,
   integer,
   NEUTRAL,
-  number,
   text,
 } from "./generation_fields.ts";
 
@@ -36,28 +35,24 @@ const IDLE_IMAGE_FIELDS = {
 
 const NEUTRAL_IMAGE = { ...NEUTRAL, style: "vivid", moderation: "auto", num_frames: 1 };
 
-const SIDES = { width: integer(), height: integer() };
-
 /** The body of an image generation; unknown fields are kept. */
 export const imageGenerationSchema: z.ZodObject<
-  typeof IMAGE_FIELDS & typeof SIDES & typeof IDLE_IMAGE_FIELDS,
+  typeof IMAGE_FIELDS & typeof IDLE_IMAGE_FIELDS,
   z.core.$loose
-> = z.looseObject({ ...IMAGE_FIELDS, ...SIDES, ...IDLE_IMAGE_FIELDS });
+> = z.looseObject({ ...IMAGE_FIELDS, ...IDLE_IMAGE_FIELDS });
 
 /** A body of the right types. */
 export type ImageGenerationBody = z.output<typeof imageGenerationSchema>;
 
 /** Which fields of a generation are known, and which of them do nothing. */
 export const imageFieldTable: FieldTable = fieldTable(
-  [...Object.keys(IMAGE_FIELDS), ...Object.keys(SIDES)],
+  Object.keys(IMAGE_FIELDS),
   Object.keys(IDLE_IMAGE_FIELDS),
   NEUTRAL_IMAGE,
 );
 
-/** Fields that only edits have: pictures, in a form as files or texts, and how far to leave them. */
+/** Fields that only edits have: images, in a form as files or texts. */
 const EDIT_FIELDS = {
-  ...SIDES,
-  strength: number(),
   image: z.union([z.string(), z.array(z.string())]).nullish(),
   "image[]": z.union([z.string(), z.array(z.string())]).nullish(),
   url: z.union([z.string(), z.array(z.string())]).nullish(),

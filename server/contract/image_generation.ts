@@ -5,7 +5,8 @@
  * @module
  */
 
-import { asClientError, checkChoice, refusePaths, shorten } from "./checks.ts";
+import { shorten } from "../../generation/shorten.ts";
+import { asClientError, checkChoice, refusePaths } from "./checks.ts";
 import { badRequest } from "./errors.ts";
 import type { OutputFormat } from "../../media/encode.ts";
 import { resolveQuality } from "../../media/quality.ts";
@@ -20,8 +21,8 @@ import {
 import { PATH_FIELDS } from "./generation_fields.ts";
 import { imageFieldTable, imageGenerationSchema } from "./image_fields.ts";
 import { readScalars } from "./scalars.ts";
-import { checkSize } from "./size.ts";
-import { resolveTask } from "./task.ts";
+import { checkSize } from "../../generation/size.ts";
+import { resolveTask } from "../../generation/task.ts";
 import { validate } from "./validate.ts";
 
 /** How the results of an image request come back; `both` where it does not say. */
@@ -45,8 +46,6 @@ export interface ImageRequest extends GenerationSettings {
   previews: number;
   /** Pictures to edit, of the sizes in which the model takes them: paths of PNG files. */
   images: string[];
-  /** How much of a picture is made anew, where the model has a strength for it. */
-  strength?: number;
   /** Fields of the body that had no effect. */
   ignored: string[];
 }
@@ -90,11 +89,11 @@ export async function readImageRequest(
   const size = readSize(fields, context.info.defaults);
   const param = fields.width ? "width" : fields.height ? "height" : "size";
   asClientError(param, () => checkSize(size, context.info));
-  const settings = readGeneration(fields, taskType, context);
+  const { settings, idle } = readGeneration(fields, taskType, context);
   const output = readImageOutput(fields, context);
   const ignored = findIgnored(fields, imageFieldTable, context, {
     ...idleOutputFields(fields, output),
-    negative_prompt: settings.guidanceScale === 0,
+    ...idle,
   });
   const loras = await context.findLoras(fields.loras);
   await context.checkRoom({ ...settings, ...size, previews: output.previews }, param);

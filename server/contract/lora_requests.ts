@@ -5,7 +5,8 @@
  * @module
  */
 
-import { checkChoice, shorten } from "./checks.ts";
+import { shorten } from "../../generation/shorten.ts";
+import { checkChoice } from "./checks.ts";
 import { badRequest } from "./errors.ts";
 import { ignoredFields, refuseField } from "./fields.ts";
 import type { LoraItem } from "./generation_fields.ts";
@@ -16,7 +17,12 @@ import {
   setLoraSchema,
   unmergeLoraSchema,
 } from "./lora_fields.ts";
-import { LORA_TARGETS, type LoraTargetName, MERGE_MODES, type MergeMode } from "./lora_words.ts";
+import {
+  LORA_TARGETS,
+  type LoraTargetName,
+  MERGE_MODES,
+  type MergeMode,
+} from "../../generation/lora_words.ts";
 import { readScalars } from "./scalars.ts";
 import { validate } from "./validate.ts";
 

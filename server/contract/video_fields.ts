@@ -21,12 +21,9 @@ import {
 const VIDEO_FIELDS = {
   ...GENERATION_FIELDS,
   num_outputs_per_prompt: integer(),
-  width: integer(),
-  height: integer(),
   seconds: z.union([z.int(), z.string()]).nullish(),
   fps: integer(),
   num_frames: integer(),
-  strength: number(),
   x264_preset: text(),
   enable_audio: flag(),
   input_reference: z.union([z.string(), z.object({ image_url: z.string() })]).nullish(),

@@ -7,11 +7,11 @@
 
 import type { InputFolder } from "../inputs/input_folder.ts";
 import type { Form } from "../inputs/multipart.ts";
-import { sizeFromPicture } from "../inputs/fit_picture.ts";
+import { sizeFromPicture } from "../../generation/fit_image.ts";
 import { type OpenPicture, openPicture, storePicture } from "../inputs/pictures.ts";
 import { resolveReferences, type Source } from "../inputs/references.ts";
 import { formBody } from "../inputs/form_body.ts";
-import { asClientError, readStrength, refusePaths } from "../contract/checks.ts";
+import { asClientError, refusePaths } from "../contract/checks.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import { flattenExtras } from "../contract/fields.ts";
 import {
@@ -19,7 +19,6 @@ import {
   readGeneration,
   readSize,
   type RequestContext,
-  takesStrength,
 } from "../contract/generation.ts";
 import { PATH_FIELDS } from "../contract/generation_fields.ts";
 import { imageEditFieldTable, imageEditSchema } from "../contract/image_fields.ts";
@@ -29,8 +28,8 @@ import {
   readImageOutput,
 } from "../contract/image_generation.ts";
 import { readScalars } from "../contract/scalars.ts";
-import { checkSize } from "../contract/size.ts";
-import { resolveTask } from "../contract/task.ts";
+import { checkSize } from "../../generation/size.ts";
+import { resolveTask } from "../../generation/task.ts";
 import { validate } from "../contract/validate.ts";
 
 /** What an edit's pictures are fetched with. */
@@ -80,19 +79,16 @@ export async function readImageEdit(
       pictures[0]!.field,
     );
   }
-  const strength = readStrength(fields);
-  const hasStrength = takesStrength(taskType, info);
   const output = readImageOutput(fields, context);
+  const { settings: sampling, idle } = readGeneration(fields, taskType, context);
   const settings = {
-    ...(hasStrength ? strength : {}),
-    ...readGeneration(fields, taskType, context),
+    ...sampling,
     ...output,
     loras: await context.findLoras(fields.loras),
   };
   const ignored = findIgnored({ ...fields, ...mask }, imageEditFieldTable, context, {
     ...idleOutputFields(fields, output),
-    strength: !hasStrength,
-    negative_prompt: settings.guidanceScale === 0,
+    ...idle,
   });
   const files = await resolveReferences(pictures, { ...sources, takesVideo: false });
   const { folder, signal } = sources;

@@ -12,9 +12,10 @@ import { explainEngineFailure } from "../jobs/engine_failure.ts";
 import type { JobContext } from "../jobs/job.ts";
 import { progressOfAll } from "../jobs/output_progress.ts";
 import { PreviewEncoder } from "../jobs/previews.ts";
+import { settingsOf } from "../../generation/settings.ts";
 import { toLoraUses } from "../loras/job_lora.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
-import { recipeText } from "./recipe.ts";
+import { recipeText } from "../../generation/recipe.ts";
 
 /** One finished picture. */
 export interface ImageOutput {
@@ -139,29 +140,7 @@ export async function removeFiles(
 }
 
 function toEngine(request: ImageRequest, seed: number): GenerateRequest {
-  const {
-    prompt,
-    negativePrompt,
-    width,
-    height,
-    numInferenceSteps,
-    guidanceScale,
-    taskType,
-    quality,
-    strength,
-  } = request;
-  return {
-    prompt,
-    negativePrompt,
-    width,
-    height,
-    numFrames: 1,
-    seed,
-    numInferenceSteps,
-    guidanceScale,
-    taskType,
-    quality,
-    loras: toLoraUses(request.loras),
-    ...(strength === undefined ? {} : { strength }),
-  };
+  const { prompt, width, height, taskType } = request;
+  const loras = toLoraUses(request.loras);
+  return { ...settingsOf(request), prompt, width, height, numFrames: 1, seed, taskType, loras };
 }

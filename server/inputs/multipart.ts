@@ -4,12 +4,12 @@
  * @module
  */
 
+import { shorten } from "../../generation/shorten.ts";
 import type { Readable } from "node:stream";
 import { finished } from "node:stream/promises";
 // @ts-types="./busboy.d.ts"
 import busboy, { type Busboy } from "busboy";
 import type { BodyShare } from "../body_memory.ts";
-import { shorten } from "../contract/checks.ts";
 import { ApiError, badRequest, formTooLarge } from "../contract/errors.ts";
 import { nextTurn } from "../next_turn.ts";
 import { storageFailed } from "../storage/write_error.ts";

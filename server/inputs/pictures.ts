@@ -16,8 +16,8 @@ import {
 import { BusyError } from "../../media/isolated/slots.ts";
 import { asClientError } from "../contract/checks.ts";
 import { ApiError } from "../contract/errors.ts";
-import type { Size } from "../contract/size.ts";
-import { fitOf, type PictureRules } from "./fit_picture.ts";
+import type { Size } from "../../generation/size.ts";
+import { fitOf, type PictureRules } from "../../generation/fit_image.ts";
 import type { InputFolder } from "./input_folder.ts";
 import { badSource, type InputFile } from "./references.ts";
 

@@ -6,7 +6,7 @@
  */
 
 import type { Log } from "../log.ts";
-import { describeWriteError } from "../storage/write_error.ts";
+import { describeWriteError } from "../../generation/write_error.ts";
 import { isEnd } from "./job.ts";
 import type {
   JobChange,

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shorten } from "../../generation/shorten.ts";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import {
   adapterIn,
@@ -13,7 +14,6 @@ import {
 } from "../../hub/adapter_file.ts";
 import { HubError } from "../../hub/hub_client.ts";
 import type { HubSettings } from "../../hub/hub_settings.ts";
-import { shorten } from "../contract/checks.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import type { Log } from "../log.ts";
 import { HubFetches, type HubLimits } from "./hub_fetches.ts";

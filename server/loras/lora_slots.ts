@@ -5,7 +5,7 @@
  */
 
 import type { LoraReport } from "../../engine/types.ts";
-import { LORA_TARGETS, type LoraTargetName } from "../contract/lora_words.ts";
+import { LORA_TARGETS, type LoraTargetName } from "../../generation/lora_words.ts";
 import type { JobLora } from "./job_lora.ts";
 
 /** A component that can have adapters. */

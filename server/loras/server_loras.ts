@@ -7,7 +7,7 @@
 import type { Engine, LoraReport } from "../../engine/types.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import type { LoraItem } from "../contract/generation_fields.ts";
-import type { LoraTargetName, MergeMode } from "../contract/lora_words.ts";
+import type { LoraTargetName, MergeMode } from "../../generation/lora_words.ts";
 import {
   type AskedLora,
   type ChangeLoras,

@@ -6,7 +6,7 @@
 
 import { basename } from "node:path";
 import type { LoraUse } from "../../engine/types.ts";
-import type { MergeMode } from "../contract/lora_words.ts";
+import type { MergeMode } from "../../generation/lora_words.ts";
 import type { JobLora } from "./job_lora.ts";
 
 /** An adapter that is in use from the start. */

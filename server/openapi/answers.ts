@@ -6,7 +6,7 @@
  */
 
 import { z } from "zod";
-import { TASK_TYPES } from "../contract/task.ts";
+import { TASK_TYPES } from "../../generation/task.ts";
 
 const unix = (what: string) => z.int().describe(`${what}, in Unix seconds`);
 const tasks = z.enum(TASK_TYPES);

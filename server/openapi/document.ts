@@ -21,7 +21,7 @@ import {
   unmergeLoraSchema,
 } from "../contract/lora_fields.ts";
 import { videoFieldTable, videoSchema } from "../contract/video_fields.ts";
-import { version } from "../version.ts";
+import { version } from "../../generation/version.ts";
 import { ANSWERS } from "./answers.ts";
 import { FIELD_NOTES, LORA_FIELD_NOTES } from "./field_notes.ts";
 import { type BodyName, type Operation, OPERATIONS } from "./operations.ts";

@@ -4,8 +4,15 @@
  * @module
  */
 
+import { httpNames, SETTING_FIELDS } from "../../generation/fields.ts";
+
 /** By name; fields without effect are not here. */
 export const FIELD_NOTES: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    Object.entries(SETTING_FIELDS).flatMap(([name, row]) =>
+      httpNames(name, row).map((http) => [http, row.text])
+    ),
+  ),
   prompt: "What to make; required",
   model: "Repeated in records; this server has one model",
   n: "Number of results, 1 to 10",
@@ -16,9 +23,6 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
   seed:
     "Seed of the first result, the next ones count on; or a list with one for each. Left out or " +
     "-1, a new one is drawn, and the answer tells it",
-  num_inference_steps: "Denoising steps",
-  guidance_scale: "Weight of classifier-free guidance",
-  negative_prompt: "What to keep away from",
   generator_device: "Accepted; the noise is that of `cpu` whatever it says",
   quality:
     "`auto`, `exact`, `lossless`, `high` or `extra-high`: how freely it may be computed; `standard`, `hd`, " +
@@ -44,7 +48,6 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
   seconds: "Length of the clip in whole seconds",
   fps: "Frames per second",
   num_frames: "Length of the clip in frames; wins over `seconds`",
-  strength: "How much of a given clip is made anew, 0 to 1; of a picture, by models that have it",
   x264_preset: "Effort of the H.264 encoder, `ultrafast` to `placebo` (default `fast`)",
   enable_audio: "Whether the sound of a given clip is kept (default true)",
   input_reference: "Picture or clip to start from: a file, or an address",

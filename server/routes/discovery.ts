@@ -6,10 +6,10 @@
 
 import type { ModelInfo } from "../../engine/types.ts";
 import { ApiError } from "../contract/errors.ts";
-import { acceptsImage, outputTypes } from "../contract/task.ts";
+import { acceptsImage, outputTypes } from "../../generation/task.ts";
 import type { App, Services } from "../services.ts";
 import type { ServerSettings } from "../settings.ts";
-import { version } from "../version.ts";
+import { version } from "../../generation/version.ts";
 import { mount } from "./mount.ts";
 
 /**

@@ -6,7 +6,7 @@
 
 import type { Context } from "hono";
 import { drawnSize } from "../../engine/drawn_size.ts";
-import type { Size } from "../contract/size.ts";
+import type { Size } from "../../generation/size.ts";
 import type { AppEnv, Services } from "../services.ts";
 
 /**

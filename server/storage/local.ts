@@ -11,7 +11,8 @@ import { resolve } from "node:path";
 import type { FilePlace, ResultStorage, StoredFile } from "./result_storage.ts";
 import { PRIVATE_FILE, PRIVATE_FOLDER } from "./private_files.ts";
 import { serveFile } from "./serve_file.ts";
-import { isGone, isWriteError, storageFailed } from "./write_error.ts";
+import { isGone, isWriteError } from "../../generation/write_error.ts";
+import { storageFailed } from "./write_error.ts";
 
 /** Files under one folder, each written whole or not at all. */
 export class LocalStorage implements ResultStorage {

@@ -8,7 +8,7 @@
 
 import { ApiError } from "../contract/errors.ts";
 import type { StoredFile } from "./result_storage.ts";
-import { isGone } from "./write_error.ts";
+import { isGone } from "../../generation/write_error.ts";
 
 /** Bytes from `start` up to and including `end`. */
 export interface ByteRange {

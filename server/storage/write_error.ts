@@ -1,63 +1,12 @@
 /**
- * Why something could not be written, in words.
+ * Answers to requests whose results or records cannot be kept.
  *
  * @module
  */
 
+import { describeWriteError } from "../../generation/write_error.ts";
 import { ApiError } from "../contract/errors.ts";
 import { RecordsBusyError } from "../jobs/job_store.ts";
-
-const REASONS: Readonly<Record<string, string>> = {
-  ENOSPC: "no space is left on the disk; free some",
-  EDQUOT: "this user's share of the disk is used up; free some",
-  EROFS: "the disk is read-only; choose another folder",
-  EACCES: "this user may not write there; choose another folder",
-  EPERM: "this user may not write there; choose another folder",
-  EISDIR: "it is a folder; name a file in it",
-  ENOTDIR: "a part of its path is a file; choose another folder",
-  EEXIST: "a part of its path is a file; choose another folder",
-  ENOENT: "its folder is not there and cannot be made; choose another one",
-  ENAMETOOLONG: "its name is too long; choose a shorter one",
-  EMFILE: "too many files are open; raise the limit of open files",
-};
-
-/** What SQLite and FFmpeg say of a disk that has no room. */
-const FULL = /^database or disk is full$|No space left on device/;
-
-/**
- * Whether it is the file system that refused something.
- *
- * @param error anything
- * @returns true for what functions of `node:fs` throw, and for what others say of a full disk
- */
-export function isWriteError(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  return typeof (error as { code?: unknown }).code === "string" || FULL.test(error.message);
-}
-
-/**
- * Whether a file is not there, or no longer a folder where it was.
- *
- * @param error anything
- * @returns true for what functions of `node:fs` and of Deno throw then
- */
-export function isGone(error: unknown): boolean {
-  const { code } = error as { code?: unknown };
-  return code === "ENOENT" || code === "ENOTDIR";
-}
-
-/**
- * Says why the file system refused a write, for the second half of an error message.
- *
- * @param error what a function of `node:fs` or `node:sqlite` threw
- * @returns words that follow a colon, such as `no space is left on the disk; free some`
- */
-export function describeWriteError(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const { code } = error as { code?: unknown };
-  if (FULL.test(error.message)) return REASONS["ENOSPC"]!;
-  return (typeof code === "string" ? REASONS[code] : undefined) ?? error.message;
-}
 
 /**
  * The answer to a request whose result cannot be kept, status 500; 503 where it may be soon.

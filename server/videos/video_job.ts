@@ -4,7 +4,7 @@
  * @module
  */
 
-import { readClip } from "../inputs/clips.ts";
+import { readClip } from "../../generation/video_frames.ts";
 import { readPicture } from "../inputs/pictures.ts";
 import type { Engine, Frames, GenerateRequest, Picture } from "../../engine/types.ts";
 import { type Ffmpeg, VideoError, type VideoWriter, writeVideo } from "../../media/video/mod.ts";
@@ -13,6 +13,7 @@ import { explainEngineFailure } from "../jobs/engine_failure.ts";
 import type { JobContext } from "../jobs/job.ts";
 import { progressOfAll } from "../jobs/output_progress.ts";
 import { PreviewEncoder } from "../jobs/previews.ts";
+import { settingsOf } from "../../generation/settings.ts";
 import { toLoraUses } from "../loras/job_lora.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import type { VideoRequest } from "./video_request.ts";
@@ -142,30 +143,7 @@ async function readInputs(
 }
 
 function toEngine(request: VideoRequest, seed: number): GenerateRequest {
-  const {
-    prompt,
-    negativePrompt,
-    width,
-    height,
-    numFrames,
-    numInferenceSteps,
-    guidanceScale,
-    taskType,
-    strength,
-    quality,
-  } = request;
-  return {
-    prompt,
-    negativePrompt,
-    width,
-    height,
-    numFrames,
-    seed,
-    numInferenceSteps,
-    guidanceScale,
-    taskType,
-    quality,
-    loras: toLoraUses(request.loras),
-    ...(strength === undefined ? {} : { strength }),
-  };
+  const { prompt, width, height, numFrames, taskType } = request;
+  const loras = toLoraUses(request.loras);
+  return { ...settingsOf(request), prompt, width, height, numFrames, seed, taskType, loras };
 }

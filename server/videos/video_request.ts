@@ -18,7 +18,7 @@ import {
   X264_PRESETS,
   type X264Preset,
 } from "../../media/video/mod.ts";
-import { asClientError, checkChoice, readStrength, refusePaths } from "../contract/checks.ts";
+import { asClientError, checkChoice, refusePaths } from "../contract/checks.ts";
 import { readDuration } from "../contract/duration.ts";
 import { badRequest } from "../contract/errors.ts";
 import { flattenExtras } from "../contract/fields.ts";
@@ -28,12 +28,11 @@ import {
   readGeneration,
   readSize,
   type RequestContext,
-  takesStrength,
 } from "../contract/generation.ts";
 import { PATH_FIELDS } from "../contract/generation_fields.ts";
 import { readScalars } from "../contract/scalars.ts";
-import { checkSize, sizeWithin } from "../contract/size.ts";
-import { resolveTask } from "../contract/task.ts";
+import { checkSize, sizeWithin } from "../../generation/size.ts";
+import { resolveTask } from "../../generation/task.ts";
 import { validate } from "../contract/validate.ts";
 import {
   VIDEO_SOURCE_FIELDS,
@@ -61,8 +60,6 @@ export interface VideoRequest extends GenerationSettings {
   numFrames: number;
   /** Frames per second of the file. */
   fps: number;
-  /** How much of a given clip is made anew. */
-  strength?: number;
   /** Pictures to start from, of the size of the result: paths of PNG files. */
   images: string[];
   /** The clip to start from. */
@@ -146,16 +143,14 @@ export async function readVideoRequest(
     );
   }
   const n = fields.num_outputs_per_prompt ?? fields.n;
+  const { settings: sampling, idle } = readGeneration({ ...fields, n }, taskType, context);
   const settings = {
-    ...readGeneration({ ...fields, n }, taskType, context),
+    ...sampling,
     loras: await context.findLoras(fields.loras),
   };
-  const strength = readStrength(fields);
-  const hasStrength = takesStrength(taskType, info);
   const video = clips[0] && await probeClip(clips[0], sources);
   const ignored = findIgnored(fields, videoFieldTable, context, {
-    strength: !hasStrength,
-    negative_prompt: settings.guidanceScale === 0,
+    ...idle,
     enable_audio: video?.info.audioCodec === undefined,
     // It is repeated in the record.
     model: false,
@@ -189,7 +184,6 @@ export async function readVideoRequest(
     model: fields.model || context.servedModelName,
     ...size,
     ...duration,
-    ...(hasStrength ? strength : {}),
     images,
     ...(video ? { video } : {}),
     ...(files.length > 0 ? { inputs: folder.path } : {}),

@@ -40,6 +40,8 @@ export const FAKE_INFO: ModelInfo = {
   maxImages: 1,
   maxPixels: 256 * 256,
   maxSteps: 50,
+  optionalSettings: [],
+  maxSequenceLength: 512,
   loraTargets: ["transformer", "transformer_2"],
 };
 

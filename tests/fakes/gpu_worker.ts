@@ -87,6 +87,8 @@ function open(model: string): void {
       taskDefaults: {},
       frameMultiple: 4,
       maxFrames: 9,
+      optionalSettings: [],
+      maxSequenceLength: 512,
       maxImages: 1,
       adaptable: FAKE_COMPONENTS,
       precisions: { transformer: ditPrecision, vae: "f32", textEncoder: "bf16" },

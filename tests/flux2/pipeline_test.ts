@@ -4,7 +4,7 @@ import { cp } from "node:fs/promises";
 import type { Picture } from "../../engine/types.ts";
 import { readAdapter } from "../../models/adapters/read_adapter.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
-import { fitPicture, sizeFromPicture } from "../../server/mod.ts";
+import { fitPicture, sizeFromPicture } from "../../generation/mod.ts";
 import { assertClose, Golden, type GoldenCall, type Values } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";
 import { psnr } from "../pixels.ts";

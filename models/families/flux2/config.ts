@@ -128,6 +128,7 @@ export function flux2Info({ settings: { is_distilled }, vae }: Flux2Parts): Fami
     frameMultiple: 1,
     maxFrames: 1,
     maxImages: MAX_IMAGES,
+    optionalSettings: ["maxSequenceLength"],
     imageLimits: { multiple: sizeMultiple, ...IMAGE_LIMITS },
   };
 }

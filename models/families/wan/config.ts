@@ -167,5 +167,6 @@ export function wanInfo(
     frameMultiple: temporal,
     maxFrames: 1 + temporal * (config.rope_max_seq_len - 1),
     maxImages: takesImages ? 1 : 0,
+    optionalSettings: ["flowShift", "maxSequenceLength"],
   };
 }

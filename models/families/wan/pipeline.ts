@@ -72,6 +72,7 @@ export const WAN = defineFamily({
       source: INPUTS[task],
       steps,
       start: strength === undefined ? 0 : strengthStart(steps, strength, "steps"),
+      shift: request.flowShift,
     };
     if (lengths.length === 1) return { shape, passes: ["single"] };
     const { guidancePasses = "batched" } = request;
@@ -85,7 +86,7 @@ export const WAN = defineFamily({
     const { frames, height, width, prompts, source, operands, passes } = shape;
     const { config, weights: { root: weights } } = transformer;
     const { scale_factor_spatial: spatial, z_dim } = vae.config;
-    const schedule = scheduler.setTimesteps(shape.steps, { start: shape.start });
+    const schedule = scheduler.setTimesteps(shape.steps, shape);
     const steps = schedule.timesteps.length;
     const size = { frames, height, width };
     const latentShape = [1, z_dim, frames, height, width];

@@ -114,7 +114,7 @@ export const Z_IMAGE_PARTS = partsTable({
 export type ZImageParts = PartsOf<typeof Z_IMAGE_PARTS>;
 
 /** What its models can do, with the defaults of the published ones. */
-export function zImageInfo({ vae, schedulerFile }: ZImageParts): FamilyInfo {
+export function zImageInfo({ vae, scheduler, schedulerFile }: ZImageParts): FamilyInfo {
   const scale = scaleFactor(vae.config);
   const side = DEFAULT_SIDE * scale;
   const isDistilled = Number(schedulerFile.config["shift"] ?? 1) <= DISTILLED_SHIFT;
@@ -130,5 +130,11 @@ export function zImageInfo({ vae, schedulerFile }: ZImageParts): FamilyInfo {
     frameMultiple: 1,
     maxFrames: 1,
     maxImages: 1,
+    optionalSettings: [
+      "guidanceLimit",
+      "guidanceEnd",
+      "maxSequenceLength",
+      ...scheduler.usesDynamicShifting ? [] : ["flowShift" as const],
+    ],
   };
 }

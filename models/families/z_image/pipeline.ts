@@ -85,6 +85,7 @@ export const Z_IMAGE = defineFamily({
       isLimited: lengths.length > 1 && request.guidanceLimit !== undefined,
       steps,
       start: startsFromImage ? strengthStart(steps, strength, "start") : 0,
+      shift: request.flowShift,
     };
     const latents = [grid.rows * PATCH_SIDE, grid.columns * PATCH_SIDE] as const;
     return { shape, latents, passes: [lengths.length > 1 ? "sequential" : "single"] };
@@ -94,7 +95,7 @@ export const Z_IMAGE = defineFamily({
     const { grid, textTokens, startsFromImage, isLimited, operands, tileSide } = shape;
     const { vae, scheduler, textEncoder, tokenizer } = parts;
     const { config, weights: { root: weights } } = parts.transformer;
-    const schedule = zImageSchedule(scheduler, tokenCount(grid), shape.steps, shape.start);
+    const schedule = zImageSchedule(scheduler, tokenCount(grid), shape.steps, shape);
     const [height, width] = [grid.rows * PATCH_SIDE, grid.columns * PATCH_SIDE];
     const size = { height, width, tileSide };
     const latentShape = [1, config.in_channels, height, width];

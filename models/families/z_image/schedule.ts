@@ -1,5 +1,5 @@
 /** The noise levels of a request, and the timesteps that the transformer takes. */
-import type { FlowMatchEulerScheduler, Schedule } from "../../schedulers/mod.ts";
+import type { FlowMatchEulerScheduler, Schedule, ScheduleOptions } from "../../schedulers/mod.ts";
 
 const fround = Math.fround;
 
@@ -12,16 +12,16 @@ const TRAIN_TIMESTEPS = 1000;
  * Source: diffusers `ZImagePipeline`, `get_default_z_image_sigmas`.
  *
  * @param tokens of the picture, by which a dynamic shift goes
- * @param start first step to take
+ * @param options first step to take, and a static shift in place of the scheduler's own
  */
 export function zImageSchedule(
   scheduler: FlowMatchEulerScheduler,
   tokens: number,
   steps: number,
-  start = 0,
+  options: Pick<ScheduleOptions, "start" | "shift"> = {},
 ): Schedule {
   const sigmas = linspaceF32(1, 1 / steps, steps);
-  return scheduler.setTimesteps(steps, { sigmas, mu: scheduler.mu(tokens), start });
+  return scheduler.setTimesteps(steps, { sigmas, mu: scheduler.mu(tokens), ...options });
 }
 
 /** As torch spaces float32: from the nearer end. */

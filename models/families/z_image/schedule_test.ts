@@ -16,7 +16,7 @@ Deno.test("zImageSchedule() gives the sigmas and timesteps of the reference for 
 Deno.test("zImageSchedule() begins later for a picture, and makes do with one step", () => {
   const scheduler = new FlowMatchEulerScheduler({ shift: 3 });
   const whole = zImageSchedule(scheduler, 4096, 8);
-  const part = zImageSchedule(scheduler, 4096, 8, 3);
+  const part = zImageSchedule(scheduler, 4096, 8, { start: 3 });
   assert.deepEqual(part.sigmas, whole.sigmas.slice(3));
   assert.deepEqual([...zImageSchedule(scheduler, 4096, 1).sigmas], [1, 0]);
 });

@@ -1,13 +1,14 @@
 /**
- * From the name of a model and what callers say to what the engine is told.
+ * From the name of a model and what callers say to an engine.
  *
  * @module
  */
 
 import { fileURLToPath } from "node:url";
-import type { EngineOptions } from "../engine/types.ts";
+import { openEngine } from "../engine/mod.ts";
+import type { Engine, EngineOptions } from "../engine/types.ts";
 import { bundledAdapterFiles } from "../models/adapters/bundled.ts";
-import type { LoadModelOptions } from "./options.ts";
+import type { LoadModelOptions } from "./load_options.ts";
 
 /** The name of the model that comes with the program. */
 export const BUNDLED_MODEL = "bundled";
@@ -62,4 +63,16 @@ export function folderOf(modelPath: string): string {
  */
 export function namedLoras(modelPath: string): Record<string, string> {
   return modelPath === BUNDLED_MODEL ? bundledAdapterFiles() : {};
+}
+
+/**
+ * Opens an engine.
+ *
+ * @param path a model's folder, file or hub id, or {@link BUNDLED_MODEL}
+ * @param options what differs from the defaults
+ * @returns the engine, with the model loaded
+ * @throws {Error} when the model is missing or damaged, or no GPU can be used
+ */
+export function openModel(path: string, options: LoadModelOptions): Promise<Engine> {
+  return openEngine(engineOptions(path, options));
 }

@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import type { TaskType } from "../../engine/types.ts";
+import type { TaskType } from "../engine/types.ts";
 import { acceptsImage, outputTypes, resolveTask, type TaskQuery } from "./task.ts";
 
 interface Case {

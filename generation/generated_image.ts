@@ -6,8 +6,8 @@
 
 import { mkdir, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, extname } from "node:path";
-import { encodeImage, type OutputFormat } from "../../media/encode.ts";
-import { describeWriteError } from "../storage/write_error.ts";
+import { encodeImage, type OutputFormat } from "../media/encode.ts";
+import { describeWriteError } from "./write_error.ts";
 import { type Recipe, recipeText } from "./recipe.ts";
 
 /** A picture, with all that is needed to make it again. */

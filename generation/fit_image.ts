@@ -4,10 +4,10 @@
  * @module
  */
 
-import type { ModelInfo } from "../../engine/types.ts";
-import { type Fit, fit } from "../../media/fit.ts";
-import type { PixelImage, RgbImage } from "../../media/image.ts";
-import { keepOwnSize, type Size, sizeLike } from "../contract/size.ts";
+import type { ModelInfo } from "../engine/types.ts";
+import { type Fit, fit } from "../media/fit.ts";
+import type { PixelImage, RgbImage } from "../media/image.ts";
+import { keepOwnSize, type Size, sizeLike } from "./size.ts";
 
 /** What a model says of the pictures that it takes and makes. */
 export type PictureRules = Pick<

@@ -4,30 +4,26 @@
  * @module
  */
 
-import type { OutputFormat } from "../../media/encode.ts";
-import type { Size } from "../../engine/types.ts";
-import { version } from "../version.ts";
+import type { OutputFormat } from "../media/encode.ts";
+import type { SamplingSettings, Size } from "../engine/types.ts";
+import { snakeCase } from "./fields.ts";
+import { settingsOf } from "./settings.ts";
+import { version } from "./version.ts";
 
-/** How a picture was made. */
-export interface Recipe {
+/** How an image or a video was made. */
+export interface Recipe extends SamplingSettings {
   /** As the model read it. */
   prompt: string;
-  /** As the model read it; may be empty. */
-  negativePrompt: string;
   /** The model's public name. */
   model: string;
-  /** Of this picture. */
+  /** Of this result. */
   seed: number;
-  /** Pixels per row. */
+  /** Width in pixels. */
   width: number;
-  /** Number of rows. */
+  /** Height in pixels. */
   height: number;
   /** The size at which the model drew, where it was smaller and the result was enlarged. */
   drawnAt?: Size;
-  /** Denoising steps. */
-  numInferenceSteps: number;
-  /** Weight of classifier-free guidance. */
-  guidanceScale: number;
   /** Adapters in the order in which they were applied; none when left out. */
   loras?: readonly RecipeLora[];
 }
@@ -60,13 +56,13 @@ export function recipeText(recipe: Recipe, format: OutputFormat): Record<string,
   const text: Record<string, string> = {
     Software: `denoise ${version}`,
     prompt: recipe.prompt,
-    negative_prompt: recipe.negativePrompt,
     model: recipe.model,
     seed: String(recipe.seed),
     size: `${recipe.width}x${recipe.height}`,
     drawn_at: recipe.drawnAt ? `${recipe.drawnAt.width}x${recipe.drawnAt.height}` : "",
-    num_inference_steps: String(recipe.numInferenceSteps),
-    guidance_scale: String(recipe.guidanceScale),
+    ...Object.fromEntries(
+      Object.entries(settingsOf(recipe)).map(([name, value]) => [snakeCase(name), String(value)]),
+    ),
     loras: recipe.loras?.length ? JSON.stringify(recipe.loras.map(toItem)) : "",
   };
   const limit = format === "png" ? Infinity : MAX_EXIF_TEXT;

@@ -42,14 +42,15 @@ export function checkPrompt(name: string, prompt: string, mayBeEmpty = false): v
  *
  * @param steps an integer
  * @param maxSteps of the model
+ * @param name of the field, for the message
  * @throws {RangeError} outside 1 to `maxSteps`
  */
-export function checkSteps(steps: number, maxSteps: number): void {
+export function checkSteps(steps: number, maxSteps: number, name: string): void {
   if (!Number.isSafeInteger(steps) || steps <= 0) {
-    throw new RangeError("num_inference_steps must be positive");
+    throw new RangeError(`${name} must be positive`);
   }
   if (steps > maxSteps) {
-    throw new RangeError(`num_inference_steps must be at most ${maxSteps}, got ${steps}`);
+    throw new RangeError(`${name} must be at most ${maxSteps}, got ${steps}`);
   }
 }
 

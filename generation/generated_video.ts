@@ -6,7 +6,7 @@
 
 import { mkdir, rm, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { resolveQuality } from "../../media/quality.ts";
+import { resolveQuality } from "../media/quality.ts";
 import {
   crfOfQuality,
   DEFAULT_X264_PRESET,
@@ -16,10 +16,10 @@ import {
   writeVideo,
   X264_PRESETS,
   type X264Preset,
-} from "../../media/video/mod.ts";
-import { GeneratedImage } from "../images/generated_image.ts";
-import type { Recipe } from "../images/recipe.ts";
-import { describeWriteError } from "../storage/write_error.ts";
+} from "../media/video/mod.ts";
+import { GeneratedImage } from "./generated_image.ts";
+import type { Recipe } from "./recipe.ts";
+import { describeWriteError } from "./write_error.ts";
 
 /** How a clip's file is made. */
 export interface SaveVideoOptions {

@@ -6,11 +6,11 @@
 
 import { readFile, stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import type { Picture } from "../../engine/types.ts";
-import { decodeImage } from "../../media/decode.ts";
-import { checkImage, ImageError, toRgb } from "../../media/image.ts";
-import { type Ffmpeg, findFfmpeg, probeVideo, VideoError } from "../../media/video/mod.ts";
-import { type ClipFile, type ClipShape, fitFrames, readClip } from "./clips.ts";
+import type { Picture } from "../engine/types.ts";
+import { decodeImage } from "../media/decode.ts";
+import { checkImage, ImageError, toRgb } from "../media/image.ts";
+import { type Ffmpeg, findFfmpeg, probeVideo, VideoError } from "../media/video/mod.ts";
+import { type ClipFile, type ClipShape, fitFrames, readClip } from "./video_frames.ts";
 
 /** A picture: the path of a file, the bytes of one, or pixels. */
 export type PictureSource = string | Uint8Array | Picture;

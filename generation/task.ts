@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { TaskType } from "../../engine/types.ts";
-import { shorten } from "./checks.ts";
+import type { TaskType } from "../engine/types.ts";
+import { shorten } from "./shorten.ts";
 
 /** What an endpoint answers with. */
 export type OutputType = "IMAGE" | "VIDEO" | "MESH" | "ACTION";

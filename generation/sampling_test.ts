@@ -42,9 +42,9 @@ Deno.test("checkPrompt(), checkSteps() and checkGuidance() refuse at their limit
   assert.throws(() => checkPrompt("prompt", "a".repeat(32_001)), /the limit is 32000; shorten it$/);
   assert.throws(() => checkPrompt("prompt", "\t"), /prompt is empty/);
   checkPrompt("negative_prompt", "", true);
-  checkSteps(50, 50);
-  assert.throws(() => checkSteps(51, 50), /at most 50, got 51$/);
-  assert.throws(() => checkSteps(0, 50), /must be positive$/);
+  checkSteps(50, 50, "steps");
+  assert.throws(() => checkSteps(51, 50, "steps"), /at most 50, got 51$/);
+  assert.throws(() => checkSteps(0, 50, "steps"), /must be positive$/);
   checkGuidance("guidance_scale", 0);
   assert.throws(() => checkGuidance("guidance_scale", -0.1), /non-negative$/);
   assert.throws(() => checkGuidance("guidance_scale", Infinity), /finite, got Infinity$/);

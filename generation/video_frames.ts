@@ -4,9 +4,9 @@
  * @module
  */
 
-import type { Picture } from "../../engine/types.ts";
-import { cover } from "../../media/cover.ts";
-import { type Ffmpeg, readVideo, type VideoInfo } from "../../media/video/mod.ts";
+import type { Picture } from "../engine/types.ts";
+import { cover } from "../media/cover.ts";
+import { type Ffmpeg, readVideo, type VideoInfo } from "../media/video/mod.ts";
 
 /** A video file, and what it says of itself. */
 export interface ClipFile {

@@ -1,0 +1,90 @@
+/**
+ * How long a video is: frames and frames per second.
+ *
+ * @module
+ */
+
+/** What a request says. */
+export interface GivenDuration {
+  /** Frames; wins over `seconds`. */
+  readonly numFrames?: number | null | undefined;
+  /** Seconds; a text of a whole number too. */
+  readonly seconds?: number | string | null | undefined;
+}
+
+/** What a model makes. */
+export interface DurationLimits {
+  /** Frames of a request that says nothing. */
+  readonly numFrames: number;
+  /** Frames per second of a request that says nothing. */
+  readonly fps: number;
+  /** Clips have `k * frameMultiple + 1` frames. */
+  readonly frameMultiple: number;
+  /** Most frames. */
+  readonly maxFrames: number;
+}
+
+/** Highest rate that players are asked to show. */
+const MAX_FPS = 240;
+
+/**
+ * Checks a number of frames per second.
+ *
+ * @param fps a number
+ * @throws {RangeError} unless it is above 0 and at most 240
+ */
+export function checkFps(fps: number): void {
+  if (!(fps > 0)) throw new RangeError(`fps must be a positive int, got ${fps}`);
+  if (fps > MAX_FPS) throw new RangeError(`fps must be at most ${MAX_FPS}, got ${fps}`);
+}
+
+/**
+ * The number of frames of a clip, the nearest that the model can make.
+ *
+ * @param given frames or seconds
+ * @param fps frames per second, checked
+ * @param limits of the model
+ * @returns `k * frameMultiple + 1`
+ * @throws {RangeError} for a length that no clip can have, or that the model cannot make
+ */
+export function countFrames(given: GivenDuration, fps: number, limits: DurationLimits): number {
+  const step = limits.frameMultiple;
+  const numFrames = Math.round((wantedFrames(given, fps, limits) - 1) / step) * step + 1;
+  if (numFrames > limits.maxFrames) {
+    throw new RangeError(
+      `Cannot make ${numFrames} frames: this model makes at most ${limits.maxFrames}, ` +
+        `which is ${(limits.maxFrames / fps).toFixed(1)} s at ${fps} frames per second`,
+    );
+  }
+  return numFrames;
+}
+
+function wantedFrames(
+  { numFrames, seconds }: GivenDuration,
+  fps: number,
+  limits: DurationLimits,
+): number {
+  if (numFrames !== undefined && numFrames !== null) {
+    if (!(numFrames > 0)) throw new RangeError("num_frames must be positive");
+    return numFrames;
+  }
+  if (isAbsent(seconds)) return limits.numFrames;
+  // The generic API sends the number as a text.
+  const number = typeof seconds === "number"
+    ? seconds
+    : /^\s*\d{1,6}\s*$/.test(seconds)
+    ? Number(seconds)
+    : NaN;
+  if (!(number > 0)) throw new RangeError(`seconds must be a positive int, got ${seconds}`);
+  return number * fps;
+}
+
+/**
+ * Whether a duration is left out.
+ *
+ * @param seconds as somebody gave it
+ * @returns true for nothing and for an empty text
+ */
+export function isAbsent(seconds: GivenDuration["seconds"]): seconds is undefined | null | "" {
+  return seconds === undefined || seconds === null || seconds === "";
+}

@@ -1,0 +1,224 @@
+/**
+ * The fields of a request, a row for each: HTTP's schemas and document, the flags of `generate`, the library's checks
+ * and recipes are made from these rows.
+ *
+ * A new setting is a property of `SamplingSettings` or `OptionalSettings` in `models/`, and a row here.
+ *
+ * @module
+ */
+
+import type { ModelInfo, SamplingSettings, TaskType } from "../engine/types.ts";
+import { checkGuidance, checkPrompt, checkSteps, checkStrength } from "./sampling.ts";
+import type { OutputType } from "./task.ts";
+
+/** What a field is to whoever reads it from a text. */
+export type FieldKind = "text" | "integer" | "number" | "integers";
+
+/** A row of the table. */
+export interface Field {
+  /** One sentence, without the full stop. */
+  readonly text: string;
+  /** Numbers are at least 0 on the command line, integers at least 1. */
+  readonly kind: FieldKind;
+  /** What a text may be, where it is one of a few. */
+  readonly choices?: readonly string[];
+  /** Its names over HTTP where these are not its own with underscores; the first that is given wins. */
+  readonly http?: readonly string[];
+  /** The output that has it; every one when left out. */
+  readonly output?: OutputType;
+  /** What stands for its value in the help of the command line; it has no flag when left out. */
+  readonly placeholder?: string;
+}
+
+/** What a model says of the settings that it takes. */
+export type SettingLimits = Pick<ModelInfo, "maxSteps" | "maxSequenceLength">;
+
+/** A row of a setting, which models may take or not. */
+export interface SettingField<Value> extends Field {
+  /** What a request gets that leaves it out. */
+  readonly initial?: (info: ModelInfo, task: TaskType) => Value | undefined;
+  /**
+   * Checks a value.
+   *
+   * @throws {RangeError} that names the field by `name`
+   */
+  readonly check: (value: Value, name: string, limits: SettingLimits) => void;
+  /** Why it changes nothing, as a clause; nothing where it does. */
+  readonly idle?: (info: ModelInfo, task: TaskType) => string | undefined;
+}
+
+/** The tiers of `quality`, from the strictest. */
+export const QUALITY_TIERS: readonly NonNullable<SamplingSettings["quality"]>[] = [
+  "exact",
+  "lossless",
+  "high",
+];
+
+/** Settings of the sampling, in the order in which recipes tell them. */
+export const SETTING_FIELDS: {
+  readonly [Name in keyof Required<SamplingSettings>]: SettingField<
+    NonNullable<SamplingSettings[Name]>
+  >;
+} = {
+  negativePrompt: {
+    text: "What to keep away from",
+    kind: "text",
+    placeholder: "text",
+    initial: ({ defaults }) => defaults.negativePrompt,
+    check: (value, name) => checkPrompt(name, value, true),
+  },
+  numInferenceSteps: {
+    text: "Number of denoising steps",
+    kind: "integer",
+    placeholder: "steps",
+    initial: ({ defaults }) => defaults.numInferenceSteps,
+    check: (value, name, { maxSteps }) => checkSteps(value, maxSteps, name),
+  },
+  guidanceScale: {
+    text: "Weight of classifier-free guidance",
+    kind: "number",
+    placeholder: "scale",
+    initial: ({ defaults, taskDefaults }, task) =>
+      taskDefaults[task]?.guidanceScale ?? defaults.guidanceScale,
+    check: (value, name) => checkGuidance(name, value),
+  },
+  trueCfgScale: {
+    text: "Weight of classifier-free guidance where `guidance_scale` is an input of the model",
+    kind: "number",
+    placeholder: "scale",
+    check: (value, name) => checkGuidance(name, value),
+    idle: unlessTaken("trueCfgScale"),
+  },
+  guidanceLimit: {
+    text: "Longest guided velocity, as a share of the prompt's own",
+    kind: "number",
+    http: ["guidance_limit", "cfg_normalization"],
+    placeholder: "share",
+    check: (value, name) => {
+      if (value > 0 && value < Infinity) return;
+      throw new RangeError(`${name} must be above 0, got ${value}; leave it out for no limit`);
+    },
+    idle: unlessTaken("guidanceLimit"),
+  },
+  guidanceEnd: {
+    text: "Share of the way from noise to image after which nothing is guided, 0 to 1",
+    kind: "number",
+    http: ["guidance_end", "cfg_truncation"],
+    placeholder: "share",
+    check: (value, name) => checkRange(value, name, 0, 1),
+    idle: unlessTaken("guidanceEnd"),
+  },
+  flowShift: {
+    text:
+      "Static shift of the noise levels, 0.001 to 1000: larger ones take more steps at high noise",
+    kind: "number",
+    placeholder: "shift",
+    check: (value, name) => checkRange(value, name, 0.001, 1000),
+    idle: unlessTaken("flowShift"),
+  },
+  maxSequenceLength: {
+    text: "Most tokens of a prompt; the rest is cut off",
+    kind: "integer",
+    placeholder: "tokens",
+    check: (value, name, { maxSequenceLength }) => {
+      if (!Number.isSafeInteger(value)) {
+        throw new RangeError(`${name} must be an integer, got ${value}`);
+      }
+      checkRange(value, name, 1, maxSequenceLength);
+    },
+    idle: unlessTaken("maxSequenceLength"),
+  },
+  strength: {
+    text: "Denoising strength: how much of an input video or image is made anew, above 0 to 1",
+    kind: "number",
+    placeholder: "share",
+    check: (value) => checkStrength(value),
+    idle: (info, task) =>
+      task === "V2V" || info.taskDefaults[task]?.strength !== undefined
+        ? undefined
+        : `with ${task} this model makes everything anew`,
+  },
+  quality: {
+    text: "How freely the result may be computed",
+    kind: "text",
+    choices: QUALITY_TIERS,
+    placeholder: "tier",
+    check: (value, name) => {
+      if (QUALITY_TIERS.includes(value)) return;
+      throw new RangeError(`${name} must be one of ${QUALITY_TIERS.join(", ")}, got ${value}`);
+    },
+  },
+};
+
+/** Everything else that a request says of what is to be made. */
+export const REQUEST_FIELDS = {
+  prompt: { text: "What to make; required", kind: "text", placeholder: "text" },
+  width: {
+    text: "Width in pixels; wins over `size`",
+    kind: "integer",
+    placeholder: "pixels",
+  },
+  height: {
+    text: "Height in pixels; wins over `size`",
+    kind: "integer",
+    placeholder: "pixels",
+  },
+  taskType: {
+    text: "`T2I`, `I2I`, `TI2I`, `T2V`, `I2V`, `TI2V`, `V2V` or `F2V`; follows from the inputs",
+    kind: "text",
+    placeholder: "task",
+  },
+  seed: {
+    text:
+      "Seed of the first result, the next ones count on; or one for each. Left out or -1, a new one is drawn, " +
+      "and the answer tells it",
+    kind: "integers",
+    placeholder: "seed...",
+  },
+  numFrames: {
+    text: "Number of frames; wins over `seconds`",
+    kind: "integer",
+    output: "VIDEO",
+    placeholder: "count",
+  },
+  seconds: {
+    text: "Duration in seconds",
+    kind: "number",
+    output: "VIDEO",
+    placeholder: "seconds",
+  },
+  fps: { text: "Frames per second", kind: "integer", output: "VIDEO", placeholder: "rate" },
+} as const satisfies Readonly<Record<string, Field>>;
+
+/** Names of the settings. */
+export const SETTING_NAMES: readonly (keyof SamplingSettings)[] = Object.keys(SETTING_FIELDS) as (
+  keyof SamplingSettings
+)[];
+
+/**
+ * The names of a field over HTTP.
+ *
+ * @param name of a row
+ * @param field the row
+ * @returns at least one; the first is the usual one
+ */
+export function httpNames(name: string, { http }: Field): readonly string[] {
+  return http ?? [snakeCase(name)];
+}
+
+/** `numFrames` as `num_frames`. */
+export function snakeCase(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+function unlessTaken(
+  name: ModelInfo["optionalSettings"][number],
+): (info: ModelInfo) => string | undefined {
+  return ({ optionalSettings }) =>
+    optionalSettings.includes(name) ? undefined : "this model has no such setting";
+}
+
+function checkRange(value: number, name: string, least: number, most: number): void {
+  if (value >= least && value <= most) return;
+  throw new RangeError(`${name} must be from ${least} to ${most}, got ${value}`);
+}

@@ -1,0 +1,41 @@
+/**
+ * What a generation is: the fields of a request, their rules, inputs, recipes and results.
+ *
+ * @module
+ */
+
+export { checkFps, countFrames, type GivenDuration } from "./duration.ts";
+export {
+  type Field,
+  httpNames,
+  REQUEST_FIELDS,
+  SETTING_FIELDS,
+  SETTING_NAMES,
+  type SettingField,
+  snakeCase,
+} from "./fields.ts";
+export { fitPicture, sizeFromPicture } from "./fit_image.ts";
+export { formatOfPath, GeneratedImage } from "./generated_image.ts";
+export {
+  checkVideoPath,
+  GeneratedVideo,
+  type GeneratedVideoParts,
+  type SaveVideoOptions,
+} from "./generated_video.ts";
+export type { DeviceOptions, LoadModelOptions } from "./load_options.ts";
+export {
+  type ClipSource,
+  openClip,
+  type PictureSource,
+  readPictureSource,
+  readPictureSources,
+} from "./local_inputs.ts";
+export { LORA_TARGETS, type LoraTargetName, MERGE_MODES, type MergeMode } from "./lora_words.ts";
+export { BUNDLED_MODEL, engineOptions, openModel } from "./open_model.ts";
+export { type Recipe, type RecipeLora, recipeText } from "./recipe.ts";
+export { checkPrompt, resolveSeeds } from "./sampling.ts";
+export { completeSettings, FieldError, settingsOf } from "./settings.ts";
+export { checkSize, parseSize, type Size } from "./size.ts";
+export { outputOf, readTask, resolveTask } from "./task.ts";
+export { version } from "./version.ts";
+export { describeWriteError } from "./write_error.ts";

@@ -1,0 +1,95 @@
+/**
+ * The settings of a request, completed from the model and checked.
+ *
+ * @module
+ */
+
+import type { ModelInfo, SamplingSettings, TaskType } from "../engine/types.ts";
+import { SETTING_FIELDS, SETTING_NAMES, type SettingField } from "./fields.ts";
+
+/** A value that a request may not have. */
+export class FieldError extends RangeError {
+  /** The name of its row. */
+  readonly field: string;
+
+  /** Names the field. */
+  constructor(field: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = "FieldError";
+    this.field = field;
+  }
+}
+
+/** Settings as somebody gives them. */
+export type GivenSettings = {
+  readonly [Name in keyof SamplingSettings]?: SamplingSettings[Name] | null | undefined;
+};
+
+/** Settings that the model takes, and those that it does not. */
+export interface CompleteSettings {
+  /** With the model's own where nothing was given. */
+  readonly settings: SamplingSettings;
+  /** Why given ones change nothing, as a clause by name; they are left out. */
+  readonly idle: ReadonlyMap<keyof SamplingSettings, string>;
+}
+
+/**
+ * Completes settings.
+ *
+ * @param given what was asked for
+ * @param task that it is for
+ * @param info of the model
+ * @param spell how messages call a setting; by the name of its row when left out
+ * @returns checked settings
+ * @throws {FieldError} for a value that no model, or not this one, takes
+ */
+export function completeSettings(
+  given: GivenSettings,
+  task: TaskType,
+  info: ModelInfo,
+  spell: (name: keyof SamplingSettings) => string = (name) => name,
+): CompleteSettings {
+  const settings: Record<string, unknown> = {};
+  const idle = new Map<keyof SamplingSettings, string>();
+  for (const name of SETTING_NAMES) {
+    const field = SETTING_FIELDS[name] as SettingField<unknown>;
+    const value = given[name] ?? field.initial?.(info, task);
+    if (value === undefined || value === null) continue;
+    checked(name, () => field.check(value, spell(name), info));
+    const why = field.idle?.(info, task);
+    if (why === undefined) settings[name] = value;
+    else if (given[name] !== undefined && given[name] !== null) idle.set(name, why);
+  }
+  return { settings: settings as unknown as SamplingSettings, idle };
+}
+
+/**
+ * The settings of a request, without everything else that it says.
+ *
+ * @param request checked
+ * @returns those that are there
+ */
+export function settingsOf(request: SamplingSettings): SamplingSettings {
+  const settings: Record<string, unknown> = {};
+  for (const name of SETTING_NAMES) {
+    if (request[name] !== undefined) settings[name] = request[name];
+  }
+  return settings as unknown as SamplingSettings;
+}
+
+/**
+ * Runs a check of a field.
+ *
+ * @param field the name of its row
+ * @param check throws a `RangeError` for a bad value
+ * @returns what the check gives
+ * @throws {FieldError} in its place
+ */
+export function checked<T>(field: string, check: () => T): T {
+  try {
+    return check();
+  } catch (error) {
+    if (error instanceof FieldError || !(error instanceof RangeError)) throw error;
+    throw new FieldError(field, error.message, { cause: error });
+  }
+}

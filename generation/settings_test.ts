@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { FAKE_INFO } from "../tests/fakes/engine.ts";
+import { httpNames, REQUEST_FIELDS, SETTING_FIELDS } from "./fields.ts";
+import { completeSettings, FieldError, settingsOf } from "./settings.ts";
+
+const INFO = {
+  ...FAKE_INFO,
+  optionalSettings: ["guidanceLimit", "guidanceEnd", "flowShift", "maxSequenceLength"] as const,
+  taskDefaults: { V2V: { strength: 0.8, guidanceScale: 2 } },
+};
+
+Deno.test("completeSettings() fills in what the model has for the task", () => {
+  assert.deepEqual(completeSettings({}, "T2V", INFO).settings, {
+    negativePrompt: "",
+    numInferenceSteps: 4,
+    guidanceScale: 3.5,
+  });
+  assert.equal(completeSettings({ strength: null }, "V2V", INFO).settings.guidanceScale, 2);
+});
+
+Deno.test("completeSettings() keeps what is given, and names what this model does not take", () => {
+  const given = { flowShift: 3, maxSequenceLength: 64, trueCfgScale: 4, strength: 0.5 };
+  const { settings, idle } = completeSettings(given, "T2V", INFO);
+  assert.equal(settings.flowShift, 3);
+  assert.equal(settings.maxSequenceLength, 64);
+  assert.deepEqual([...idle.keys()], ["trueCfgScale", "strength"]);
+  assert.equal("trueCfgScale" in settings, false);
+  assert.equal(completeSettings(given, "V2V", INFO).settings.strength, 0.5);
+});
+
+Deno.test("completeSettings() refuses what no model takes, by the name of the caller", () => {
+  const bad = [
+    ["numInferenceSteps", 0, /must be positive/],
+    ["numInferenceSteps", 51, /at most 50, got 51/],
+    ["guidanceScale", -1, /must be non-negative/],
+    ["guidanceEnd", 2, /from 0 to 1, got 2/],
+    ["guidanceLimit", 0, /above 0, got 0/],
+    ["flowShift", 0, /from 0.001 to 1000, got 0/],
+    ["maxSequenceLength", 513, /from 1 to 512, got 513/],
+    ["maxSequenceLength", 1.5, /an integer, got 1.5/],
+    ["strength", 1.1, /above 0 and at most 1/],
+    ["quality", "best", /one of exact, lossless, high, got best/],
+  ] as const;
+  for (const [name, value, message] of bad) {
+    const complete = () =>
+      completeSettings({ [name]: value }, "V2V", INFO, (field) => `the ${field}`);
+    assert.throws(complete, (error) => {
+      assert.ok(error instanceof FieldError);
+      assert.equal(error.field, name);
+      assert.match(error.message, message);
+      return true;
+    });
+  }
+  assert.throws(
+    () => completeSettings({ numInferenceSteps: 0 }, "V2V", INFO, () => "--steps"),
+    /^FieldError: --steps must be positive/,
+  );
+});
+
+Deno.test("settingsOf() leaves out everything that is no setting", () => {
+  const request = { negativePrompt: "", numInferenceSteps: 4, guidanceScale: 1, prompt: "a" };
+  assert.deepEqual(Object.keys(settingsOf(request)), [
+    "negativePrompt",
+    "numInferenceSteps",
+    "guidanceScale",
+  ]);
+});
+
+Deno.test("no two fields share a name over HTTP", () => {
+  const names = Object.entries({ ...REQUEST_FIELDS, ...SETTING_FIELDS })
+    .flatMap(([name, field]) => httpNames(name, field));
+  assert.equal(new Set(names).size, names.length);
+});
