@@ -27,6 +27,8 @@ export interface LoraCacheOptions {
   readonly find: (path: string) => Promise<string>;
   /** Reads a file and matches it against the model. */
   readonly read: (path: string, options: { alpha?: number }) => Promise<Adapter>;
+  /** What changes when a file does; nothing when it is gone. The file system's own stamps by default. */
+  readonly stateOf?: (file: string) => Promise<string | undefined>;
 }
 
 interface Entry extends CachedAdapter {
@@ -39,16 +41,18 @@ export class LoraCache {
   readonly #maxBytes: number;
   readonly #find: LoraCacheOptions["find"];
   readonly #read: LoraCacheOptions["read"];
+  readonly #stateOf: (file: string) => Promise<string | undefined>;
   /** Used longest ago first. */
   readonly #entries = new Map<string, Entry>();
   readonly #reading = new Map<string, Promise<Entry>>();
   #pinned: ReadonlySet<string> = new Set();
 
   /** Nothing is read yet. */
-  constructor({ maxBytes = DEFAULT_LORA_CACHE_BYTES, find, read }: LoraCacheOptions) {
+  constructor({ maxBytes = DEFAULT_LORA_CACHE_BYTES, find, read, ...options }: LoraCacheOptions) {
     this.#maxBytes = maxBytes;
     this.#find = find;
     this.#read = read;
+    this.#stateOf = options.stateOf ?? stateOf;
   }
 
   /** Size of all tensors that are kept, in bytes. */
@@ -71,13 +75,16 @@ export class LoraCache {
    */
   async load(sources: readonly LoraSource[]): Promise<CachedAdapter[]> {
     const loaded: Entry[] = [];
-    for (const source of sources) loaded.push(await this.#get(source));
-    for (const entry of loaded) {
-      this.#entries.delete(entry.key);
-      this.#entries.set(entry.key, entry);
+    try {
+      for (const source of sources) loaded.push(await this.#get(source));
+      return loaded;
+    } finally {
+      for (const entry of loaded) {
+        this.#entries.delete(entry.key);
+        this.#entries.set(entry.key, entry);
+      }
+      this.#evict(new Set(loaded.map(({ key }) => key)));
     }
-    this.#evict(new Set(loaded.map(({ key }) => key)));
-    return loaded;
   }
 
   /** Keeps these, and no others, whatever the bound. */
@@ -88,7 +95,7 @@ export class LoraCache {
   async #get({ path, alpha }: LoraSource): Promise<Entry> {
     const file = await this.#find(path).catch((cause) => this.#lost(path, cause));
     const origin = JSON.stringify([file, alpha]);
-    const state = await stateOf(file);
+    const state = await this.#stateOf(file);
     // What was read of a file that is gone since serves as well.
     const key = state === undefined ? this.#newest(origin) : `${origin} ${state}`;
     if (key === undefined) throw new LoraError(`Cannot read adapter ${file}: it does not exist`);
@@ -99,7 +106,12 @@ export class LoraCache {
     let reading = this.#reading.get(key);
     if (reading === undefined) {
       reading = this.#read(file, alpha === undefined ? {} : { alpha })
-        .then((adapter) => ({ key, origin, adapter }))
+        .then((adapter) => {
+          const entry = { key, origin, adapter };
+          // Others find it here from the moment when they no longer find it among those being read.
+          this.#entries.set(key, entry);
+          return entry;
+        })
         .finally(() => this.#reading.delete(key));
       this.#reading.set(key, reading);
     }

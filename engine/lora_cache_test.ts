@@ -46,6 +46,22 @@ Deno.test("LoraCache.load() reads a file once, also when it is asked for at the 
     assert.equal(cache.bytes, 40);
   }));
 
+Deno.test("LoraCache.load() reads a file once, whenever it is asked for while it is read", async () => {
+  const adapter: Adapter = { dialect: "none", changes: [], unmatchedKeys: [], byteLength: 1 };
+  for (let turns = 0; turns < 40; turns++) {
+    let reads = 0;
+    const cache = new LoraCache({
+      find: (path) => Promise.resolve(path),
+      stateOf: () => Promise.resolve("as it was"),
+      read: () => Promise.resolve(adapter).finally(() => reads++),
+    });
+    const first = cache.load([{ path: "a" }]);
+    for (let turn = 0; turn < turns; turn++) await Promise.resolve();
+    await Promise.all([first, cache.load([{ path: "a" }])]);
+    assert.equal(reads, 1, `asked for ${turns} turns later`);
+  }
+});
+
 Deno.test("LoraCache.load() tells alphas apart, and reads a file again that was replaced", () =>
   withCache(async ({ cache, reads, write, path }) => {
     await write("a");
