@@ -41,81 +41,102 @@ async function withEngine(
   }
 }
 
-Deno.test("openEngine() makes the same picture for a seed again, and reports progress to the end", () =>
-  withEngine(async (engine) => {
-    const seen: Progress[] = [];
-    const first = await engine.generate(REQUEST, { onProgress: (p) => seen.push(p) });
-    assert.equal(first.frames.length, 1);
-    assert.equal(first.frames[0]!.length, 64 * 48 * 3);
-    assert.ok(new Set(first.frames[0]).size > 10, "the picture is not flat");
-    assert.ok(first.peakBytes > 1e6);
-    assert.deepEqual(Object.keys(first.timings), ["prepare", "encode", "denoise", "decode"]);
-    const steps = seen.filter(({ stage }) => stage === "denoise").map(({ step }) => step);
-    assert.deepEqual(steps, [0, 1, 2, 3]);
-    const { stage, fraction, totalSteps } = seen.at(-1)!;
-    assert.deepEqual([stage, fraction, totalSteps], ["decode", 1, 3]);
+async function makesTheSameAgain(engine: Engine): Promise<void> {
+  const seen: Progress[] = [];
+  const first = await engine.generate(REQUEST, { onProgress: (p) => seen.push(p) });
+  assert.equal(first.frames.length, 1);
+  assert.equal(first.frames[0]!.length, 64 * 48 * 3);
+  assert.ok(new Set(first.frames[0]).size > 10, "the picture is not flat");
+  assert.ok(first.peakBytes > 1e6);
+  assert.deepEqual(Object.keys(first.timings), ["prepare", "encode", "denoise", "decode"]);
+  const steps = seen.filter(({ stage }) => stage === "denoise").map(({ step }) => step);
+  assert.deepEqual(steps, [0, 1, 2, 3]);
+  const { stage, fraction, totalSteps } = seen.at(-1)!;
+  assert.deepEqual([stage, fraction, totalSteps], ["decode", 1, 3]);
 
-    await engine.generate({ ...REQUEST, seed: 8, width: 128 });
-    const again = await engine.generate(REQUEST);
-    assert.deepEqual(again.frames, first.frames);
-    assert.equal(again.peakBytes, first.peakBytes);
+  await engine.generate({ ...REQUEST, seed: 8, width: 128 });
+  const again = await engine.generate(REQUEST);
+  assert.deepEqual(again.frames, first.frames);
+  assert.equal(again.peakBytes, first.peakBytes);
+}
+
+async function stopsAndServesTheNext(engine: Engine): Promise<void> {
+  for (const at of ["encode", "denoise", "decode"]) {
+    const controller = new AbortController();
+    const request = { ...REQUEST, numFrames: 33, numInferenceSteps: 100 };
+    let last: Progress | undefined;
+    const onProgress = (progress: Progress) => {
+      last = progress;
+      if (progress.stage === at) controller.abort();
+    };
+    const steps = at === "decode" ? { numInferenceSteps: 1 } : {};
+    const result = engine.generate({ ...request, ...steps }, {
+      signal: controller.signal,
+      onProgress,
+    });
+    await assert.rejects(result, { name: "AbortError" }, at);
+    assert.ok(last!.fraction < 1, at);
+  }
+  assert.equal((await engine.generate(REQUEST)).frames.length, 1);
+}
+
+// An engine takes seconds to load and to compile its kernels: tests of one kind share it.
+Deno.test("openEngine() gives an engine that repeats itself, reports progress, and heeds signals", (t) =>
+  withEngine(async (engine) => {
+    await t.step(
+      "the same picture for a seed again, with progress to the end",
+      () => makesTheSameAgain(engine),
+    );
+    await t.step(
+      "a generation stops when its signal fires, and the next is served",
+      () => stopsAndServesTheNext(engine),
+    );
   }));
 
-Deno.test("openEngine() stops a generation when its signal fires, and serves the next", () =>
-  withEngine(async (engine) => {
-    for (const at of ["encode", "denoise", "decode"]) {
-      const controller = new AbortController();
-      const request = { ...REQUEST, numFrames: 33, numInferenceSteps: 100 };
-      let last: Progress | undefined;
-      const onProgress = (progress: Progress) => {
-        last = progress;
-        if (progress.stage === at) controller.abort();
-      };
-      const steps = at === "decode" ? { numInferenceSteps: 1 } : {};
-      const result = engine.generate({ ...request, ...steps }, {
-        signal: controller.signal,
-        onProgress,
-      });
-      await assert.rejects(result, { name: "AbortError" }, at);
-      assert.ok(last!.fraction < 1, at);
-    }
-    assert.equal((await engine.generate(REQUEST)).frames.length, 1);
-  }));
+async function givesErrorsOfTheirClasses(engine: Engine): Promise<void> {
+  await assert.rejects(engine.generate({ ...REQUEST, width: 65 }), RangeError);
+  const huge = { ...REQUEST, width: 128, height: 128, numFrames: 33 };
+  await assert.rejects(engine.generate(huge), (error) => {
+    assert.ok(error instanceof OutOfMemoryError);
+    assert.ok(error.requestedBytes > error.availableBytes && error.availableBytes > 0);
+    return true;
+  });
+  await engine.generate(REQUEST);
+}
 
-Deno.test("openEngine() gives errors of their classes, and serves the next", async () => {
+async function checksRoom(engine: Engine): Promise<void> {
+  const room = (width: number, numFrames = 1): RoomRequest => ({
+    ...{ width, height: width, numFrames, taskType: numFrames > 1 ? "T2V" : "T2I" },
+    ...{ numInferenceSteps: 3, guidanceScale: 3.5 },
+  });
+  await engine.checkRoom(room(64));
+  await assert.rejects(engine.checkRoom(room(128, 33)), {
+    name: "OutOfMemoryError",
+    message: /^Cannot make 128x128 with 33 frames: it needs \d+ MB on the device, 30 MB may be/,
+  });
+  const control = new AbortController();
+  const request = { ...REQUEST, numInferenceSteps: 1000 };
+  const running = engine.generate(request, { signal: control.signal });
+  await engine.checkRoom(room(80));
+  await assert.rejects(engine.checkRoom(room(128, 65)), OutOfMemoryError);
+  control.abort();
+  await assert.rejects(running, { name: "AbortError" });
+}
+
+Deno.test("openEngine() gives errors of their classes, and refuses what has no room", async (t) => {
   await assert.rejects(openEngine({ modelPath: `${MODEL}/absent` }), Deno.errors.NotFound);
   await assert.rejects(openEngine({ modelPath: MODEL, maxVramBytes: 1e5 }), OutOfMemoryError);
   await withEngine(async (engine) => {
-    await assert.rejects(engine.generate({ ...REQUEST, width: 65 }), RangeError);
-    const huge = { ...REQUEST, width: 128, height: 128, numFrames: 33 };
-    await assert.rejects(engine.generate(huge), (error) => {
-      assert.ok(error instanceof OutOfMemoryError);
-      assert.ok(error.requestedBytes > error.availableBytes && error.availableBytes > 0);
-      return true;
-    });
-    await engine.generate(REQUEST);
+    await t.step(
+      "generate() throws by class, and serves the next",
+      () => givesErrorsOfTheirClasses(engine),
+    );
+    await t.step(
+      "checkRoom() refuses what generate() would, also while it works",
+      () => checksRoom(engine),
+    );
   }, 30e6);
 });
-
-Deno.test("Engine.checkRoom() refuses what generate() would, also while it works", () =>
-  withEngine(async (engine) => {
-    const room = (width: number, numFrames = 1): RoomRequest => ({
-      ...{ width, height: width, numFrames, taskType: numFrames > 1 ? "T2V" : "T2I" },
-      ...{ numInferenceSteps: 3, guidanceScale: 3.5 },
-    });
-    await engine.checkRoom(room(64));
-    await assert.rejects(engine.checkRoom(room(128, 33)), {
-      name: "OutOfMemoryError",
-      message: /^Cannot make 128x128 with 33 frames: it needs \d+ MB on the device, 30 MB may be/,
-    });
-    const control = new AbortController();
-    const request = { ...REQUEST, numInferenceSteps: 1000 };
-    const running = engine.generate(request, { signal: control.signal });
-    await engine.checkRoom(room(80));
-    await assert.rejects(engine.checkRoom(room(128, 65)), OutOfMemoryError);
-    control.abort();
-    await assert.rejects(running, { name: "AbortError" });
-  }, 30e6));
 
 Deno.test("openEngine() opens several engines, each with a worker of its own", () =>
   withEngine((first) =>

@@ -17,7 +17,7 @@ import { OP_SUITES } from "./registry.ts";
 const TINY_BINDINGS = [256, 1024, 4096, 16384];
 /** Bindings per kernel, and cases per size of a binding: every binding costs the driver's compiler dearly. */
 const MAX_BINDINGS = 12;
-const MAX_CUT_CASES = 2;
+const MAX_CUT_CASES = Deno.env.has("DENOISE_SLOW") ? 2 : 1;
 /** Runs of one op, about; no case is left out for it. */
 const MAX_RUNS = Deno.env.has("DENOISE_SLOW") ? Infinity : 40;
 

@@ -3,6 +3,7 @@ import { type GenerateOptions, loadModel, type Model } from "../../mod.ts";
 import { bundledAdapterFiles } from "../../models/adapters/bundled.ts";
 import { openPipeline } from "../../models/mod.ts";
 import { DeviceLostError, openDevice } from "../../runtime/mod.ts";
+import { openTestDevice } from "../model_run.ts";
 import { damagedModel } from "./damaged_model.ts";
 
 /** A small request that takes no time. */
@@ -25,9 +26,9 @@ const REFUSED: [options: Partial<Record<keyof GenerateOptions, unknown>>, messag
   [{ width: 16.5 }, /width must be positive/],
   [{ width: NaN }, /width must be positive/],
   [{ width: 100_000, height: 100_000 }, /at most \d+ pixels; the nearest size is \d+x\d+/],
-  [{ numInferenceSteps: 0 }, /num_inference_steps must be positive/],
-  [{ numInferenceSteps: -1 }, /num_inference_steps must be positive/],
-  [{ numInferenceSteps: 1.5 }, /num_inference_steps must be positive/],
+  [{ numInferenceSteps: 0 }, /numInferenceSteps must be positive/],
+  [{ numInferenceSteps: -1 }, /numInferenceSteps must be positive/],
+  [{ numInferenceSteps: 1.5 }, /numInferenceSteps must be positive/],
   [{ numInferenceSteps: 1e6 }, /must be at most 1000, got 1000000/],
   [{ guidanceScale: NaN }, /guidanceScale must be finite, got NaN/],
   [{ guidanceScale: Infinity }, /guidanceScale must be finite, got Infinity/],
@@ -149,7 +150,9 @@ Deno.test("loadModel() fails with the sentence of a damaged file, and leaves no 
 
 Deno.test("maxVramBytes is never exceeded, and a sentence says what would be needed", async () => {
   const peak = async (maxVramBytes?: number) => {
-    const device = await openDevice(maxVramBytes === undefined ? {} : { maxBytes: maxVramBytes });
+    const device = await openTestDevice(
+      maxVramBytes === undefined ? {} : { maxBytes: maxVramBytes },
+    );
     try {
       using pipeline = await openPipeline(damagedFree);
       await pipeline.load(device);

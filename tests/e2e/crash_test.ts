@@ -13,7 +13,7 @@ interface Video {
 }
 
 /** How often the server is killed, and the most it works before, in milliseconds. */
-const KILLS = 3;
+const KILLS = 2;
 const MAX_WORK_MS = 1500;
 
 Deno.test("denoise serve --resume-jobs finishes what killed servers left, and keeps what was done", async () => {
