@@ -1,4 +1,4 @@
-/** The README's command lines, in their order, as somebody who reads it types them (`deno task test:clients`). */
+/** The command lines of README.md and docs/getting-started.md, in their order (`deno task test:clients`). */
 
 import { strict as assert } from "node:assert";
 import { fileURLToPath } from "node:url";
@@ -6,14 +6,17 @@ import { startProcess } from "../e2e/server_process.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 
-/** Sections whose lines need nothing but what comes with denoise. */
-const SECTIONS = ["## A first picture", "### Adapters"];
+/** Sections whose lines need nothing but what comes with denoise, by their documents. */
+const SECTIONS = {
+  "README.md": ["## First image", "## Server"],
+  "docs/getting-started.md": ["## Make something", "## Ask a server"],
+};
 
 const isWanted = Deno.env.has("DENOISE_CLIENTS");
 
 /** The command lines of a section, those that go on in the next line in one piece. */
-function linesOf(section: string): string[] {
-  const text = Deno.readTextFileSync(new URL("README.md", ROOT));
+function linesOf(file: string, section: string): string[] {
+  const text = Deno.readTextFileSync(new URL(file, ROOT));
   const begin = text.indexOf(`${section}\n`);
   assert.ok(begin >= 0, section);
   const end = text.indexOf("\n##", begin + section.length);
@@ -29,10 +32,15 @@ async function hasCurl(): Promise<boolean> {
   }
 }
 
+/** All lines of a document. */
+function linesIn([file, sections]: [string, string[]]): string[] {
+  return sections.flatMap((section) => linesOf(file, section));
+}
+
 const reason = isWanted ? await hasCurl() ? "" : ": there is no curl" : " (deno task test:clients)";
 
 Deno.test({
-  name: `the command lines of README.md work in their order${reason}`,
+  name: `the command lines of the documents work in their order${reason}`,
   ignore: reason !== "",
   fn: async () => {
     const folder = await Deno.makeTempDir();
@@ -40,7 +48,7 @@ Deno.test({
     try {
       await Deno.symlink(fileURLToPath(new URL("denoise", ROOT)), `${folder}/denoise`);
       const ids = new Map<string, string>();
-      for (const line of SECTIONS.flatMap(linesOf)) {
+      for (const line of Object.entries(SECTIONS).flatMap(linesIn)) {
         const command = line
           .replace("http://127.0.0.1:30000", server.url)
           .replace(/(img|video)_…/, (_, kind) => ids.get(kind) ?? `no id of ${kind} so far`);
