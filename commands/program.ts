@@ -143,6 +143,9 @@ function serveCommand(onStatus: OnStatus): Command {
 
 function generateCommand(onStatus: OnStatus): Command {
   const generate = command("generate", "Make images or videos and write them to files");
+  for (const [name, field] of Object.entries({ ...REQUEST_FIELDS, ...SETTING_FIELDS })) {
+    generate.addOption(fieldOption(name, field));
+  }
   addModelFlags(generate)
     .option(
       "--lora <path[:strength[:target]]>",
@@ -168,9 +171,6 @@ function generateCommand(onStatus: OnStatus): Command {
         .choices(["default", "maximum", "high", "medium", "low"]).default("default"),
     )
     .option("--output-compression <value>", "0 (small) to 100 (best)", integer(0, 100));
-  for (const [name, field] of Object.entries({ ...REQUEST_FIELDS, ...SETTING_FIELDS })) {
-    generate.addOption(fieldOption(name, field));
-  }
   return generate.action(async (flags) => {
     const { runGenerate } = await import("./generate.ts");
     onStatus(await runGenerate(flags));

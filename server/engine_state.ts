@@ -5,7 +5,7 @@
  */
 
 import type { Engine } from "../engine/types.ts";
-import { ApiError } from "./contract/errors.ts";
+import { ServiceError } from "./service_error.ts";
 
 /** Where the engine is. */
 export type EngineStatus = "loading" | "ready" | "failed";
@@ -51,7 +51,7 @@ export class EngineState {
   /**
    * The engine.
    *
-   * @throws {ApiError} 503 until it is loaded
+   * @throws {ServiceError} until it is loaded
    */
   get engine(): Engine {
     if (this.#engine) return this.#engine;
@@ -63,17 +63,13 @@ export class EngineState {
    *
    * @returns the error, to be thrown
    */
-  unavailable(): ApiError {
+  unavailable(): ServiceError {
     if (this.#failure) {
-      return new ApiError(503, "Cannot answer: the model could not be loaded", {
-        code: "model_failed",
-        headers: { "retry-after": "60" },
-      });
+      const message = "Cannot answer: the model could not be loaded";
+      return new ServiceError("model_failed", message, { retryAfter: 60 });
     }
     const percent = Math.floor(this.#progress * 100);
-    return new ApiError(503, `Cannot answer yet: the model is loading, ${percent} % are done`, {
-      code: "model_loading",
-      headers: { "retry-after": "2" },
-    });
+    const message = `Cannot answer yet: the model is loading, ${percent} % are done`;
+    return new ServiceError("model_loading", message, { retryAfter: 2 });
   }
 }

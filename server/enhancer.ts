@@ -5,7 +5,7 @@
  */
 
 import { z } from "zod";
-import { ApiError } from "./contract/errors.ts";
+import { ServiceError } from "./service_error.ts";
 import { MAX_PROMPT_LENGTH } from "../generation/sampling.ts";
 
 /** What a prompt is for, as the language model is told. */
@@ -47,7 +47,7 @@ export interface PromptEnhancer {
   /**
    * Rewrites one prompt.
    *
-   * @throws {ApiError} 502 or 504 when the language model fails
+   * @throws {ServiceError} when the language model fails or is too slow
    */
   enhance(prompt: string, task: EnhancerTask, signal: AbortSignal): Promise<string>;
 }
@@ -138,13 +138,13 @@ async function ask(
     reply = await readReply(response);
   } catch {
     signal.throwIfAborted();
-    if (timeout.aborted) throw failed(504, "Prompt enhancer timed out");
-    throw failed(502, "Prompt enhancer request failed");
+    if (timeout.aborted) throw new ServiceError("enhancer_timed_out", "Prompt enhancer timed out");
+    throw new ServiceError("enhancer_failed", "Prompt enhancer request failed");
   }
   const parsed = replySchema.safeParse(reply);
   if (parsed.success) return parsed.data.choices[0].message.content;
-  throw failed(
-    502,
+  throw new ServiceError(
+    "enhancer_failed",
     "Prompt enhancer did not return a complete, nonempty text response; check its template and " +
       "token limit",
   );
@@ -162,8 +162,4 @@ async function readReply({ body }: Response): Promise<unknown> {
   } catch {
     return undefined;
   }
-}
-
-function failed(status: 502 | 504, message: string): ApiError {
-  return new ApiError(status, message, { code: "prompt_enhancer_failed" });
 }

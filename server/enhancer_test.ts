@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { ApiError } from "./contract/errors.ts";
+import { ServiceError } from "./service_error.ts";
 import { readEnhancer } from "./enhancer.ts";
 
 const never = new AbortController().signal;
@@ -53,35 +53,35 @@ Deno.test("readEnhancer() sends the wire request of the contract and trims the r
   });
 });
 
-const BAD_REPLIES: [title: string, answer: () => Response, status: number, text: string][] = [
-  ["cut off", () => reply("half", "length"), 502, "Prompt enhancer did not return a complete"],
-  ["blank", () => reply("  "), 502, "Prompt enhancer did not return a complete"],
-  ["not text", () => reply(5), 502, "Prompt enhancer did not return a complete"],
-  ["longer than a prompt", () => reply("x".repeat(40_000)), 502, "Prompt enhancer did not return"],
+const BAD_REPLIES: [title: string, answer: () => Response, text: string][] = [
+  ["cut off", () => reply("half", "length"), "Prompt enhancer did not return a complete"],
+  ["blank", () => reply("  "), "Prompt enhancer did not return a complete"],
+  ["not text", () => reply(5), "Prompt enhancer did not return a complete"],
+  ["longer than a prompt", () => reply("x".repeat(40_000)), "Prompt enhancer did not return"],
   [
     "endless",
     () => {
       const chunk = new TextEncoder().encode("x".repeat(65_536));
       return new Response(new ReadableStream({ pull: (stream) => stream.enqueue(chunk) }));
     },
-    502,
+
     "Prompt enhancer did not return",
   ],
-  ["not JSON", () => new Response("<html>"), 502, "Prompt enhancer did not return a complete"],
+  ["not JSON", () => new Response("<html>"), "Prompt enhancer did not return a complete"],
   [
     "a refusal",
     () => new Response("secret", { status: 401 }),
-    502,
+
     "Prompt enhancer request failed",
   ],
 ];
 
-for (const [title, answer, status, text] of BAD_REPLIES) {
-  Deno.test(`readEnhancer() makes ${status} of a reply that is ${title}`, async () => {
+for (const [title, answer, text] of BAD_REPLIES) {
+  Deno.test(`readEnhancer() refuses a reply that is ${title}`, async () => {
     await withModel(answer, async (enhance) => {
       await assert.rejects(enhance("a"), (error) => {
-        assert.ok(error instanceof ApiError);
-        assert.equal(error.status, status);
+        assert.ok(error instanceof ServiceError);
+        assert.equal(error.failure, "enhancer_failed");
         assert.ok(error.message.startsWith(text) && !error.message.includes("secret"));
         return true;
       });
@@ -89,17 +89,20 @@ for (const [title, answer, status, text] of BAD_REPLIES) {
   });
 }
 
-Deno.test("readEnhancer() makes 504 of a reply that does not come in time", async () => {
+Deno.test("readEnhancer() gives up on a reply that does not come in time", async () => {
   const { promise, resolve } = Promise.withResolvers<Response>();
   await withModel(() => promise, async (enhance) => {
-    await assert.rejects(enhance("a"), { status: 504, message: "Prompt enhancer timed out" });
+    await assert.rejects(enhance("a"), {
+      failure: "enhancer_timed_out",
+      message: "Prompt enhancer timed out",
+    });
     resolve(reply("late"));
   }, { timeout: 0.05 });
 });
 
-Deno.test("readEnhancer() makes 502 of a server that is not there, and stops when told to", async () => {
+Deno.test("readEnhancer() says that a server is not there, and stops when told to", async () => {
   const enhancer = readEnhancer('{"base_url":"http://127.0.0.1:1","model":"m"}', () => undefined);
-  await assert.rejects(enhancer.enhance("a", "image", never), { status: 502 });
+  await assert.rejects(enhancer.enhance("a", "image", never), { failure: "enhancer_failed" });
   const stopped = AbortSignal.abort(new DOMException("stop", "AbortError"));
   await assert.rejects(enhancer.enhance("a", "image", stopped), { name: "AbortError" });
 });

@@ -5,9 +5,24 @@
  */
 
 import type { Log } from "./log.ts";
-import { ApiError, internalError } from "./contract/errors.ts";
+import { ApiError, type ErrorStatus, internalError } from "./contract/errors.ts";
 import { RecordsBusyError } from "./jobs/job_store.ts";
+import { ServiceError, type ServiceFailure } from "./service_error.ts";
 import { recordsBusy } from "./storage/write_error.ts";
+
+/** With which status each failure of the service is answered. */
+const STATUS: Readonly<Record<ServiceFailure, ErrorStatus>> = {
+  device_lost: 503,
+  enhancer_failed: 502,
+  enhancer_timed_out: 504,
+  model_failed: 503,
+  model_loading: 503,
+  queue_full: 429,
+  records_busy: 503,
+  refused: 400,
+  shutting_down: 503,
+  storage_failed: 500,
+};
 
 /**
  * The answer to a failure. What is not meant for clients goes to the log instead.
@@ -23,6 +38,7 @@ export function toApiError(
   log: Log,
 ): ApiError {
   if (error instanceof RecordsBusyError) return toApiError(recordsBusy(error), requestId, log);
+  if (error instanceof ServiceError) return toApiError(answerOf(error), requestId, log);
   if (error instanceof ApiError) {
     // The cause of a failure that was foreseen: its place in the code tells nothing.
     const { cause } = error;
@@ -42,6 +58,20 @@ export function toApiError(
     ...(stack === undefined ? {} : { stack }),
   });
   return internalError(requestId);
+}
+
+/**
+ * The answer to a failure of the service.
+ *
+ * @param error what is in the way
+ * @returns the error to answer with
+ */
+export function answerOf({ failure, code, message, retryAfter, cause }: ServiceError): ApiError {
+  return new ApiError(STATUS[failure], message, {
+    code,
+    ...(retryAfter === undefined ? {} : { headers: { "retry-after": String(retryAfter) } }),
+    ...(cause === undefined ? {} : { cause }),
+  });
 }
 
 /** A sentence of ours says it all; of anything else the stack is needed to find the defect. */

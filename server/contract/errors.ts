@@ -94,6 +94,11 @@ export class ApiError extends Error {
       ...(options.problems?.length ? { problems: options.problems } : {}),
     };
   }
+
+  /** The word for programs; null where there is none. */
+  get code(): string | null {
+    return this.body.error.code;
+  }
 }
 
 /**

@@ -65,7 +65,7 @@ export interface ImageJob {
  * @param job what to make, with what
  * @param context of the queue
  * @returns the pictures
- * @throws {ApiError} 400 with the engine's words when it refuses the request; anything else that
+ * @throws {ServiceError} with the engine's words when it refuses the request; anything else that
  * engine or disk throw. Files written so far are removed then
  */
 export async function runImageJob(job: ImageJob, context: JobContext): Promise<ImageOutcome> {

@@ -156,7 +156,7 @@ Deno.test("readForm() reads names of files in any script", () =>
     assert.equal(files[0]!.name, "图片-Bär.png");
   }));
 
-Deno.test("readForm() answers 500 when the disk is full, and reads the rest all the same", () =>
+Deno.test("readForm() says when the disk is full, and reads the rest all the same", () =>
   withFolder(async (folder) => {
     folder.open = () => {
       const full = Object.assign(new Error("no space left"), { code: "ENOSPC" });
@@ -168,7 +168,9 @@ Deno.test("readForm() answers 500 when the disk is full, and reads the rest all 
       form.set("image", new Blob([new Uint8Array(2 ** 21)]));
       form.set("prompt", "after the file");
     });
-    await assert.rejects(readForm(request, folder, limits), status(500));
+    await assert.rejects(readForm(request, folder, limits), {
+      failure: "storage_failed",
+    });
   }));
 
 Deno.test("readForm() is not misled by names of JavaScript's own", () =>

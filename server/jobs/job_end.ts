@@ -5,13 +5,11 @@
  */
 
 import { ApiError } from "../contract/errors.ts";
+import { ServiceError } from "../service_error.ts";
 import type { JobChange } from "./job_store.ts";
 
 /** Most UTF-16 units of an error that a record keeps. */
 const MAX_MESSAGE_LENGTH = 4000;
-
-/** The code of jobs that a stopping server refuses or aborts. */
-const SHUTTING_DOWN = "shutting_down";
 
 /**
  * The reason of a job that its client gave up.
@@ -27,11 +25,9 @@ export function cancelled(): DOMException {
  *
  * @returns the error, to be thrown
  */
-export function stopping(): ApiError {
-  return new ApiError(503, "Cannot take the request: the server is stopping", {
-    code: SHUTTING_DOWN,
-    headers: { "retry-after": "5" },
-  });
+export function stopping(): ServiceError {
+  const message = "Cannot take the request: the server is stopping";
+  return new ServiceError("shutting_down", message, { retryAfter: 5 });
 }
 
 /**
@@ -41,7 +37,7 @@ export function stopping(): ApiError {
  * @returns true for {@link stopping}
  */
 export function isStopping(reason: unknown): boolean {
-  return reason instanceof ApiError && reason.body.error.code === SHUTTING_DOWN;
+  return reason instanceof ServiceError && reason.failure === "shutting_down";
 }
 
 /**
@@ -55,11 +51,11 @@ export function endOf(reason: unknown): JobChange {
   if (reason instanceof DOMException && reason.name === "AbortError") {
     return { status: "cancelled", endedAt };
   }
-  if (!(reason instanceof ApiError)) {
+  if (!(reason instanceof ServiceError || reason instanceof ApiError)) {
     const message = "Cannot finish the job: an internal error occurred";
     return { status: "failed", endedAt, error: { code: "internal_error", message } };
   }
-  const code = isStopping(reason) ? "interrupted" : reason.body.error.code ?? "failed";
+  const code = isStopping(reason) ? "interrupted" : reason.code ?? "failed";
   const message = reason.message.slice(0, MAX_MESSAGE_LENGTH);
   return { status: "failed", endedAt, error: { code, message } };
 }

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { ApiError } from "../contract/errors.ts";
+import { ServiceError } from "../service_error.ts";
 import { storageFailed } from "../storage/write_error.ts";
 import type { JobContext, JobEvent, NewJob, QueuedJob } from "./job.ts";
 import { cancelled, endOf, isStopping, stopping } from "./job_end.ts";
@@ -92,8 +92,7 @@ export class JobQueue {
    *
    * @param job what to do
    * @returns the job, on record
-   * @throws {ApiError} 429 when too many wait, 503 when the server stops, 500 when the job cannot be
-   * recorded
+   * @throws {ServiceError} when too many wait, the server stops, or the job cannot be recorded
    * @throws {DOMException} named `AbortError` when the signal has fired already
    */
   async add<T>(job: NewJob<T>): Promise<QueuedJob<T>> {
@@ -294,13 +293,11 @@ export class JobQueue {
     entry.turn.resolve();
   }
 
-  #full(): ApiError {
+  #full(): ServiceError {
     const seconds = Math.min(120, Math.max(1, Math.ceil(this.#secondsPerJob)));
-    return new ApiError(
-      429,
+    const message =
       `Cannot queue the request: ${this.#waiting.length} wait already, which is the limit; ` +
-        `try again in ${seconds} s`,
-      { code: "queue_full", headers: { "retry-after": String(seconds) } },
-    );
+      `try again in ${seconds} s`;
+    return new ServiceError("queue_full", message, { retryAfter: seconds });
   }
 }

@@ -90,7 +90,7 @@ Deno.test("JobQueue refuses at once when too many wait; the one that runs does n
   const { store, queue } = setUp(1);
   const first = gate();
   const queued = await outcomes(queue, [job("a", first.work), done("b")]);
-  await assert.rejects(queue.add(done("c")), { status: 429 });
+  await assert.rejects(queue.add(done("c")), { failure: "queue_full" });
   assert.equal(await store.get("c"), undefined);
   first.open();
   await Promise.all(queued);
@@ -171,13 +171,13 @@ Deno.test("JobQueue.close() aborts what outlasts the grace, as interrupted", asy
   await queue.close(5);
   for (const outcome of await ended) {
     assert.equal(outcome.status, "rejected");
-    assert.equal((outcome as PromiseRejectedResult).reason.status, 503);
+    assert.equal((outcome as PromiseRejectedResult).reason.failure, "shutting_down");
   }
   for (const id of ["a", "b"]) {
     const { status, error } = (await store.get(id))!;
     assert.deepEqual([status, error?.code], ["failed", "interrupted"]);
   }
-  await assert.rejects(queue.add(done("c")), { status: 503 });
+  await assert.rejects(queue.add(done("c")), { failure: "shutting_down" });
 });
 
 Deno.test("JobQueue lets clients take turns", async () => {

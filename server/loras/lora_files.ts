@@ -4,6 +4,7 @@
  * @module
  */
 
+import { ServiceError } from "../service_error.ts";
 import { shorten } from "../../generation/shorten.ts";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import {
@@ -148,7 +149,9 @@ async function only(folder: string): Promise<string> {
 
 /** What went wrong, in words that tell nothing of where the cache is. */
 function explainHubFailure(error: unknown, cacheFolder: string): unknown {
-  if (error instanceof DOMException || error instanceof ApiError) return error;
+  if (error instanceof DOMException || error instanceof ApiError || error instanceof ServiceError) {
+    return error;
+  }
   if (!(error instanceof Error)) return error;
   const isOfClient = error instanceof HubError || error instanceof RangeError ||
     error instanceof TypeError || error instanceof Deno.errors.NotFound;

@@ -4,25 +4,19 @@
  * @module
  */
 
-import { httpNames, SETTING_FIELDS } from "../../generation/fields.ts";
+import { httpNames, REQUEST_FIELDS, SETTING_FIELDS } from "../../generation/fields.ts";
 
 /** By name; fields without effect are not here. */
 export const FIELD_NOTES: Readonly<Record<string, string>> = {
   ...Object.fromEntries(
-    Object.entries(SETTING_FIELDS).flatMap(([name, row]) =>
+    Object.entries({ ...REQUEST_FIELDS, ...SETTING_FIELDS }).flatMap(([name, row]) =>
       httpNames(name, row).map((http) => [http, row.text])
     ),
   ),
-  prompt: "What to make; required",
   model: "Repeated in records; this server has one model",
   n: "Number of results, 1 to 10",
   num_outputs_per_prompt: "As `n`, and wins over it",
   size: "`<width>x<height>` in pixels",
-  width: "Pixels per row; wins over `size`",
-  height: "Number of rows; wins over `size`",
-  seed:
-    "Seed of the first result, the next ones count on; or a list with one for each. Left out or " +
-    "-1, a new one is drawn, and the answer tells it",
   generator_device: "Accepted; the noise is that of `cpu` whatever it says",
   quality:
     "`auto`, `exact`, `lossless`, `high` or `extra-high`: how freely it may be computed; `standard`, `hd`, " +
@@ -31,7 +25,6 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
     "`maximum`, `high`, `medium`, `low` or `default`: how well the file is kept; not of PNG",
   output_compression: "0 (small) to 100 (best); wins over `output_quality`",
   enhance_prompt: "Have the prompt rewritten first, where the server is set up for it",
-  task_type: "`T2I`, `I2I`, `TI2I`, `T2V`, `I2V`, `TI2V`, `V2V` or `F2V`; follows from the inputs",
   loras: "LoRA adapters for this request alone, in place of those that are set, in the order in " +
     "which they are applied: each with a `path` or the `nickname` of one that was set, and " +
     "`strength`, `target`, `alpha`, `merge_mode`; an empty list for none",
@@ -45,9 +38,7 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
   "image[]": "Pictures to edit",
   url: "Address of a picture to edit: http, https or data",
   "url[]": "Addresses of pictures to edit",
-  seconds: "Length of the clip in whole seconds",
-  fps: "Frames per second",
-  num_frames: "Length of the clip in frames; wins over `seconds`",
+  seconds: "Duration in whole seconds",
   x264_preset: "Effort of the H.264 encoder, `ultrafast` to `placebo` (default `fast`)",
   enable_audio: "Whether the sound of a given clip is kept (default true)",
   input_reference: "Picture or clip to start from: a file, or an address",

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { answerOf } from "../respond.ts";
 import type { App, Services } from "../services.ts";
 import { mount } from "./mount.ts";
 
@@ -23,7 +24,7 @@ export function mountHealth(app: App, services: Services): void {
           const { isLoaded } = services.engine.engine;
           return c.json({ status: "ok", ...(!isLoaded && { model: "unloaded" }) });
         }
-        const error = services.engine.unavailable();
+        const error = answerOf(services.engine.unavailable());
         return c.json({ status, progress, ...error.body }, 503, error.headers);
       },
     });

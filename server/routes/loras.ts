@@ -4,6 +4,8 @@
  * @module
  */
 
+import { answerOf } from "../respond.ts";
+import { ServiceError } from "../service_error.ts";
 import type { Context } from "hono";
 import { readAnyJson } from "../body.ts";
 import { ApiError } from "../contract/errors.ts";
@@ -74,7 +76,8 @@ async function change<T extends Change>(
     const { message } = request;
     return c.json({ status: "ok", message, adapters: adapters.map(describe) });
   } catch (error) {
-    throw error instanceof ApiError && error.status === 400 ? prefixed(error, what) : error;
+    const answer = error instanceof ServiceError ? answerOf(error) : error;
+    throw answer instanceof ApiError && answer.status === 400 ? prefixed(answer, what) : error;
   }
 }
 

@@ -26,7 +26,7 @@ export interface Disk {
  *
  * @param folder on the disk
  * @param read tells about the disk
- * @throws {ApiError} 500 when the disk is full or nearly so
+ * @throws {ServiceError} when the disk is full or nearly so
  */
 export async function requireFreeSpace(
   folder: string,

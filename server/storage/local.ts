@@ -47,7 +47,7 @@ export class LocalStorage implements ResultStorage {
    * @param bytes the whole file
    * @param contentType for whoever serves it
    * @returns what to keep of it in a record
-   * @throws {ApiError} 500 when the disk is full or the folder cannot be written to
+   * @throws {ServiceError} when the disk is full or the folder cannot be written to
    */
   write(
     name: string,
@@ -68,7 +68,7 @@ export class LocalStorage implements ResultStorage {
    * @param contentType for whoever serves it
    * @param make makes the file at a path that it is given, in the same folder
    * @returns what to keep of it in a record
-   * @throws {ApiError} 500 when the disk is full or the folder cannot be written to; anything else
+   * @throws {ServiceError} when the disk is full or the folder cannot be written to; anything else
    * that `make` throws
    */
   async writeFrom(

@@ -52,7 +52,10 @@ Deno.test("LocalStorage.writeFrom() says that the disk is full, whoever found it
     const storage = new LocalStorage(folder);
     const full = new Error("FFmpeg failed: Could not write header: No space left on device");
     const writing = storage.writeFrom("a.mp4", "video/mp4", () => Promise.reject(full));
-    await assert.rejects(writing, { status: 500, message: /no space is left on the disk/ });
+    await assert.rejects(writing, {
+      failure: "storage_failed",
+      message: /no space is left on the disk/,
+    });
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

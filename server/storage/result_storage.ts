@@ -30,7 +30,7 @@ export interface ResultStorage {
    * @param bytes the whole file
    * @param contentType for whoever serves it
    * @returns what to keep of it in a record
-   * @throws {ApiError} 500 when the disk is full or cannot be written to
+   * @throws {ServiceError} when the disk is full or cannot be written to
    */
   write(name: string, bytes: Uint8Array<ArrayBuffer>, contentType: string): Promise<StoredFile>;
 
@@ -41,7 +41,7 @@ export interface ResultStorage {
    * @param contentType for whoever serves it
    * @param make makes the file at a path that it is given
    * @returns what to keep of it in a record
-   * @throws {ApiError} 500 when the disk is full or cannot be written to; anything else that `make`
+   * @throws {ServiceError} when the disk is full or cannot be written to; anything else that `make`
    * throws
    */
   writeFrom(

@@ -1,35 +1,31 @@
 /**
- * Answers to requests whose results or records cannot be kept.
+ * Failures to keep results or records.
  *
  * @module
  */
 
 import { describeWriteError } from "../../generation/write_error.ts";
-import { ApiError } from "../contract/errors.ts";
 import { RecordsBusyError } from "../jobs/job_store.ts";
+import { ServiceError } from "../service_error.ts";
 
 /**
- * The answer to a request whose result cannot be kept, status 500; 503 where it may be soon.
+ * Why a result cannot be kept.
  *
  * @param cause what the file system or the database threw; goes to the log
  * @returns the error, to be thrown
  */
-export function storageFailed(cause: unknown): ApiError {
+export function storageFailed(cause: unknown): ServiceError {
   if (cause instanceof RecordsBusyError) return recordsBusy(cause);
   const message = `Cannot keep the result on the server: ${describeWriteError(cause)}`;
-  return new ApiError(500, message, { code: "storage_failed", cause });
+  return new ServiceError("storage_failed", message, { cause });
 }
 
 /**
- * The answer to a request while another program has the records locked, status 503.
+ * Why a request cannot be answered while another program has the records locked.
  *
  * @param cause says for how long
  * @returns the error, to be thrown
  */
-export function recordsBusy(cause: RecordsBusyError): ApiError {
-  return new ApiError(503, cause.message, {
-    code: "records_busy",
-    headers: { "retry-after": "5" },
-    cause,
-  });
+export function recordsBusy(cause: RecordsBusyError): ServiceError {
+  return new ServiceError("records_busy", cause.message, { retryAfter: 5, cause });
 }

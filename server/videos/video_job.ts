@@ -48,7 +48,7 @@ export interface VideoJob {
  * @param job what to make, with what
  * @param context of the queue
  * @returns what to record
- * @throws {ApiError} 400 with the engine's words when it refuses the request; anything else that
+ * @throws {ServiceError} with the engine's words when it refuses the request; anything else that
  * engine, disk or FFmpeg throw. Files written so far are removed then
  */
 export async function runVideoJob(job: VideoJob, context: JobContext): Promise<VideoResult> {
