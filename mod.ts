@@ -29,6 +29,7 @@ export type {
   Frames,
   GenerateRequest,
   GenerationControl,
+  Image,
   ImageLimits,
   LoraReport,
   LoraTarget,
@@ -38,7 +39,6 @@ export type {
   ModelPlan,
   OffloadableComponent,
   OptionalSettings,
-  Picture,
   Progress,
   QualityTier,
   RoomRequest,
@@ -53,19 +53,19 @@ export type { ComponentReport, MemoryReport, StageReport } from "./models/mod.ts
 export { X264_PRESETS, type X264Preset } from "./media/video/mod.ts";
 export {
   BUNDLED_MODEL,
-  type ClipSource,
   type DeviceOptions,
   FieldError,
   formatOfPath,
   GeneratedImage,
   GeneratedVideo,
   type GeneratedVideoParts,
+  type ImageSource,
   type LoadModelOptions,
-  type PictureSource,
   type Recipe,
   type RecipeLora,
   type SaveVideoOptions,
   version,
+  type VideoSource,
 } from "./generation/mod.ts";
 export { Model } from "./library/model.ts";
 export type {

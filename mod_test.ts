@@ -29,7 +29,7 @@ async function inFolder(use: (folder: string) => Promise<void>): Promise<void> {
   }
 }
 
-Deno.test("Model.generate() takes pictures as path, bytes and pixels, in the first one's shape", () =>
+Deno.test("Model.generate() takes images as path, bytes and pixels, in the first one's shape", () =>
   inFolder(async (folder) => {
     const { bytes } = await encodeImage(grey(120, 40), { format: "png" });
     await Deno.writeFile(`${folder}/a.png`, bytes);
@@ -88,25 +88,25 @@ Deno.test("Model.generateVideo() gives frames, and a file of them", () =>
   inFolder(async (folder) => {
     const fake = engine();
     const shown: number[] = [];
-    const clip = await new Model(fake, "gradients").generateVideo({
+    const video = await new Model(fake, "gradients").generateVideo({
       prompt: "a",
       seconds: 1,
       fps: 12,
       seed: 7,
       onProgress: ({ fraction }) => shown.push(fraction),
     });
-    assert.deepEqual([clip.width, clip.height, clip.fps, clip.frames.length], [64, 48, 12, 13]);
-    assert.deepEqual(clip.frame(1).data, gradient(fake.requests[0]!, 1));
-    assert.equal(clip.recipe.model, "gradients");
+    assert.deepEqual([video.width, video.height, video.fps, video.frames.length], [64, 48, 12, 13]);
+    assert.deepEqual(video.frame(1).data, gradient(fake.requests[0]!, 1));
+    assert.equal(video.recipe.model, "gradients");
     assert.equal(shown.at(-1), 1);
-    assert.throws(() => clip.frame(13), /Cannot show frame 13: the clip has frames 0 to 12/);
-    const path = `${folder}/new/clip.mp4`;
-    await clip.save(path, { preset: "ultrafast", quality: 90 });
+    assert.throws(() => video.frame(13), /Cannot show frame 13: the video has frames 0 to 12/);
+    const path = `${folder}/new/video.mp4`;
+    await video.save(path, { preset: "ultrafast", quality: 90 });
     const { width, height, frames, fps } = await probeVideo(await findFfmpeg(), path);
     assert.deepEqual([width, height, frames, fps], [64, 48, 13, 12]);
   }));
 
-Deno.test("Model.generateVideo() starts from pictures, and from clips as file and as frames", () =>
+Deno.test("Model.generateVideo() starts from images, and from videos as file and as frames", () =>
   inFolder(async (folder) => {
     const fake = engine();
     const model = new Model(fake);
@@ -141,7 +141,7 @@ Deno.test("Model.generate() and generateVideo() refuse inputs in a sentence, bef
       [() => model.generate({ prompt: "a", images: [text] }), /^Cannot read .*a\.txt: .* send PNG/],
       [
         () => model.generate({ prompt: "a", images: [small, small, small] }),
-        /^Cannot use 3 pictures: this model takes 2$/,
+        /^Cannot use 3 images: this model takes 2$/,
       ],
       [
         () => model.generate({ prompt: "a", images: [{ ...small, width: 5 }] }),
@@ -151,7 +151,7 @@ Deno.test("Model.generate() and generateVideo() refuse inputs in a sentence, bef
         () =>
           new Model(new FakeEngine({ info: { maxImages: 0 } }))
             .generate({ prompt: "a", images: [small] }),
-        /^Cannot use a picture: this model takes none$/,
+        /^Cannot use an image: this model takes none$/,
       ],
       [() => model.generate({ prompt: "a", taskType: "T2V" }), /produces VIDEO/],
       [() => model.generate({ prompt: "a", taskType: "TI2I" }), /^Unsupported task_type TI2I/],
@@ -186,20 +186,20 @@ Deno.test("Model.generate() and generateVideo() refuse inputs in a sentence, bef
 
 Deno.test("GeneratedVideo.save() refuses what it cannot write, and leaves nothing behind", () =>
   inFolder(async (folder) => {
-    const clip = await new Model(engine()).generateVideo({ prompt: "a", numFrames: 1 });
+    const video = await new Model(engine()).generateVideo({ prompt: "a", numFrames: 1 });
     await Deno.writeTextFile(`${folder}/file`, "");
     const refused: [() => Promise<void>, RegExp][] = [
       [
-        () => clip.save(`${folder}/a.webm`),
+        () => video.save(`${folder}/a.webm`),
         /Cannot write .*a\.webm: name it with \.mp4 at the end$/,
       ],
-      [() => clip.save(`${folder}/file/a.mp4`), /Cannot write .*: a part of its path is a file/],
-      [() => clip.save(`${folder}/a.mp4`, { quality: 101 }), /between 0 and 100/],
+      [() => video.save(`${folder}/file/a.mp4`), /Cannot write .*: a part of its path is a file/],
+      [() => video.save(`${folder}/a.mp4`, { quality: 101 }), /between 0 and 100/],
       [
-        () => clip.save(`${folder}/a.mp4`, { preset: "best" as "fast" }),
+        () => video.save(`${folder}/a.mp4`, { preset: "best" as "fast" }),
         /preset best: use ultrafast,/,
       ],
-      [() => clip.save(`${folder}/a.mp4`, { signal: AbortSignal.abort() }), /abort/],
+      [() => video.save(`${folder}/a.mp4`, { signal: AbortSignal.abort() }), /abort/],
     ];
     for (const [start, message] of refused) await assert.rejects(start, message);
     assert.deepEqual([...Deno.readDirSync(folder)].map(({ name }) => name), ["file"]);

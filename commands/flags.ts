@@ -112,7 +112,7 @@ export function seeds(text: string, before: readonly number[] = []): number[] {
 /**
  * Reads an address under which something is reached.
  *
- * @param text such as `https://pictures.example.org/denoise`
+ * @param text such as `https://images.example.org/denoise`
  * @returns the address without a slash at the end
  * @throws {InvalidArgumentError} for anything else, and for an address with a query or a user
  */
@@ -121,7 +121,7 @@ export function address(text: string): string {
   const isPlain = url !== null && /^https?:$/.test(url.protocol) && url.username === "" &&
     url.search === "" && url.hash === "";
   if (isPlain) return url.href.replace(/\/+$/, "");
-  throw new InvalidArgumentError("It must be an address such as https://pictures.example.org.");
+  throw new InvalidArgumentError("It must be an address such as https://images.example.org.");
 }
 
 /**

@@ -11,20 +11,20 @@ import { describeSize } from "./described_size.ts";
 import { deviceOptions } from "./device_flags.ts";
 import { checkOutput } from "./check_output.ts";
 import {
-  clipOptions,
   fileQuality,
   type GenerateFlags,
   type Media,
   mediaOf,
   readOptions,
   seedsOf,
+  videoOptions,
 } from "./generate_flags.ts";
 import { nameForPrompt, outputPaths } from "./output_name.ts";
 import { partsOf } from "./part_flags.ts";
 import { StopSignals } from "./stop_signals.ts";
 import { describeProgress, duration, ProgressBar } from "./progress_bar.ts";
 
-/** What the making of pictures and clips has in common. */
+/** What the making of images and videos has in common. */
 interface Work {
   model: Model;
   flags: GenerateFlags;
@@ -36,7 +36,7 @@ interface Work {
 }
 
 /**
- * Makes pictures or clips and writes them to files, whose paths go to standard output.
+ * Makes images or videos and writes them to files, whose paths go to standard output.
  *
  * @param flags of the command line
  * @param load loads the model
@@ -75,7 +75,7 @@ export async function runGenerate(
     const paths = outputPaths(file, flags.numOutputs);
     const start = performance.now();
     const work = { model, flags, options, seeds, paths, bar, signal };
-    const what = media === "video" ? await makeClips(work) : await makePictures(work);
+    const what = media === "video" ? await makeVideos(work) : await makeImages(work);
     const seconds = duration((performance.now() - start) / 1000);
     console.error(`Generated ${what} in ${seconds}, ${describeSeeds(seeds)}`);
     return 0;
@@ -89,7 +89,7 @@ const LOADING = { download: "Fetching", tuning: "Choosing kernels", weights: "Lo
 const ENDINGS: Readonly<Record<Media, string>> = { image: ".png", video: ".mp4" };
 
 /** Returns what was made, in words. */
-async function makePictures(work: Work): Promise<string> {
+async function makeImages(work: Work): Promise<string> {
   const { model, flags, options, seeds, paths, bar, signal } = work;
   const images = await model.generate({
     ...options,
@@ -106,32 +106,32 @@ async function makePictures(work: Work): Promise<string> {
     await image.save(paths[index]!, fileQuality(flags, "image"));
     console.log(paths[index]);
   }
-  const what = images.length === 1 ? "1 picture" : `${images.length} pictures`;
+  const what = images.length === 1 ? "1 image" : `${images.length} images`;
   return `${what} of ${describeSize(images[0].recipe)}`;
 }
 
-/** Each clip is written before the next one is made: all at once would not fit into memory. */
-async function makeClips(work: Work): Promise<string> {
+/** Each video is written before the next one is made: all at once would not fit into memory. */
+async function makeVideos(work: Work): Promise<string> {
   const { model, flags, options, seeds, paths, bar, signal } = work;
   const preset = flags.x264Preset;
   let what = "";
   for (const [index, seed] of seeds.entries()) {
     const before = `Generating${place(index, paths)}`;
-    const clip = await model.generateVideo({
+    const video = await model.generateVideo({
       ...options,
-      ...clipOptions(flags),
+      ...videoOptions(flags),
       ...{ signal, seed },
       onProgress: (progress) => bar.show(progress.fraction, before, describeProgress(progress)),
     });
     bar.show(1, before, "writing");
-    await clip.save(paths[index]!, {
+    await video.save(paths[index]!, {
       ...{ signal, quality: fileQuality(flags, "video") },
       ...(preset ? { preset } : {}),
     });
     bar.clear();
     console.log(paths[index]);
-    const clips = paths.length === 1 ? "1 clip" : `${paths.length} clips`;
-    what = `${clips} of ${clip.frames.length} frames of ${describeSize(clip.recipe)}`;
+    const videos = paths.length === 1 ? "1 video" : `${paths.length} videos`;
+    what = `${videos} of ${video.frames.length} frames of ${describeSize(video.recipe)}`;
   }
   return what;
 }

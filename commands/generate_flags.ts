@@ -16,10 +16,10 @@ import { resolveQuality } from "../media/quality.ts";
 import {
   checkPrompt,
   checkVideoPath,
-  openClip,
+  openVideo,
   outputOf,
   parseSize,
-  readPictureSource,
+  readImageSource,
   readTask,
   resolveSeeds,
   SETTING_FIELDS,
@@ -38,9 +38,9 @@ export interface GenerateFlags extends DeviceFlags, ModelParts, Partial<Sampling
   modelPath: string;
   /** Adapters in the order in which they are applied. */
   lora?: LoraFlag[];
-  /** Pictures to edit or to start from: paths. */
+  /** Images to edit or to start from: paths. */
   image?: string[];
-  /** The clip to change: a path. */
+  /** The video to change: a path. */
   video?: string;
   /** A task, in any case. */
   taskType?: string;
@@ -54,13 +54,13 @@ export interface GenerateFlags extends DeviceFlags, ModelParts, Partial<Sampling
   width?: number;
   /** Number of rows. */
   height?: number;
-  /** Frames of a clip. */
+  /** Frames of a video. */
   numFrames?: number;
-  /** Length of a clip. */
+  /** Length of a video. */
   seconds?: number;
-  /** Frames per second of a clip. */
+  /** Frames per second of a video. */
   fps?: number;
-  /** How many pictures or clips. */
+  /** How many images or videos. */
   numOutputs: number;
   /** The file to write. */
   output?: string;
@@ -70,15 +70,15 @@ export interface GenerateFlags extends DeviceFlags, ModelParts, Partial<Sampling
   outputQuality: string;
   /** 0 to 100, wins over `outputQuality`. */
   outputCompression?: number;
-  /** Effort of the encoder of clips. */
+  /** Effort of the encoder of videos. */
   x264Preset?: X264Preset;
 }
 
 /** What is made. */
 export type Media = "image" | "video";
 
-/** Flags that say nothing of a picture. */
-const CLIP_FLAGS = {
+/** Flags that say nothing of an image. */
+const VIDEO_FLAGS = {
   video: "--video",
   numFrames: "--num-frames",
   seconds: "--seconds",
@@ -87,27 +87,27 @@ const CLIP_FLAGS = {
 } as const;
 
 /**
- * What the flags want made: the ending of `--output` says it, else the task, else flags that only clips have.
+ * What the flags want made: the ending of `--output` says it, else the task, else flags that only videos have.
  *
  * @param flags of the command line
  * @returns the kind, or nothing when it is the model's to say
- * @throws {UsageError} for an ending or a task that is unknown, and flags of a clip for a picture
+ * @throws {UsageError} for an ending or a task that is unknown, and flags of a video for an image
  */
 export function mediaOf(flags: GenerateFlags): Media | undefined {
   return asUsage(() => {
     const task = flags.taskType === undefined ? undefined : readTask(flags.taskType);
-    const names = Object.keys(CLIP_FLAGS) as (keyof typeof CLIP_FLAGS)[];
-    const clipFlag = names.find((name) => flags[name] !== undefined);
+    const names = Object.keys(VIDEO_FLAGS) as (keyof typeof VIDEO_FLAGS)[];
+    const videoFlag = names.find((name) => flags[name] !== undefined);
     const media = flags.output !== undefined
       ? mediaOfPath(flags.output)
       : task !== undefined
       ? outputOf(task) === "VIDEO" ? "video" : "image"
-      : clipFlag && "video";
-    if (media === "image" && clipFlag) {
+      : videoFlag && "video";
+    if (media === "image" && videoFlag) {
       throw new RangeError(
         `Cannot use ${
-          CLIP_FLAGS[clipFlag]
-        } for a picture: name the output with .mp4 at the end, or leave it out`,
+          VIDEO_FLAGS[videoFlag]
+        } for an image: name the output with .mp4 at the end, or leave it out`,
       );
     }
     return media;
@@ -118,7 +118,7 @@ export function mediaOf(flags: GenerateFlags): Media | undefined {
  * What the flags say of the result, with every input file looked at.
  *
  * @param flags of the command line
- * @returns options for the library; those of clips are there only where flags named them
+ * @returns options for the library; those of videos are there only where flags named them
  * @throws {UsageError} for values that no model serves, and files that are missing or of no use
  */
 export async function readOptions(flags: GenerateFlags): Promise<SamplingOptions> {
@@ -143,8 +143,8 @@ export async function readOptions(flags: GenerateFlags): Promise<SamplingOptions
     };
   });
   try {
-    const images = await Promise.all((flags.image ?? []).map(readPictureSource));
-    if (flags.video !== undefined) await openClip(flags.video);
+    const images = await Promise.all((flags.image ?? []).map(readImageSource));
+    if (flags.video !== undefined) await openVideo(flags.video);
     return { ...options, ...(images.length > 0 ? { images } : {}) };
   } catch (cause) {
     throw new UsageError(cause instanceof Error ? cause.message : String(cause), { cause });
@@ -166,12 +166,12 @@ function readSettings(flags: GenerateFlags): Partial<SamplingSettings> {
 }
 
 /**
- * What only clips have.
+ * What only videos have.
  *
  * @param flags of the command line
  * @returns options for {@link Model.generateVideo}, where flags named them
  */
-export function clipOptions(flags: GenerateFlags): Partial<GenerateVideoOptions> {
+export function videoOptions(flags: GenerateFlags): Partial<GenerateVideoOptions> {
   const { video, numFrames, seconds, fps } = flags;
   return present({ video, numFrames, seconds, fps });
 }
@@ -208,7 +208,7 @@ function mediaOfPath(path: string): Media {
       return "image";
     } catch {
       throw new RangeError(
-        `Cannot write ${path}: name it with .png, .jpg, .jpeg, .webp or, for a clip, .mp4 at the end`,
+        `Cannot write ${path}: name it with .png, .jpg, .jpeg, .webp or, for a video, .mp4 at the end`,
       );
     }
   }

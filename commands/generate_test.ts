@@ -41,7 +41,7 @@ async function inFolder(use: (folder: string) => Promise<void>): Promise<void> {
   }
 }
 
-async function picture(folder: string): Promise<string> {
+async function writeImage(folder: string): Promise<string> {
   const data = new Uint8Array(64 * 64 * 3).fill(200);
   const path = `${folder}/in.png`;
   const { bytes } = await encodeImage({ width: 64, height: 64, data }, { format: "png" });
@@ -49,9 +49,9 @@ async function picture(folder: string): Promise<string> {
   return path;
 }
 
-Deno.test("runGenerate() edits pictures", () =>
+Deno.test("runGenerate() edits images", () =>
   inFolder(async (folder) => {
-    const image = await picture(folder);
+    const image = await writeImage(folder);
     const output = `${folder}/out.webp`;
     const { engine, printed } = await run(folder, { image: [image, image], output, size: "32x48" });
     assert.deepEqual(printed, [output]);
@@ -85,14 +85,14 @@ Deno.test("runGenerate() draws seeds, and says which", () =>
     assert.notEqual(drawn[0], drawn[1]);
   }));
 
-Deno.test("runGenerate() makes clips from texts, pictures and clips", () =>
+Deno.test("runGenerate() makes videos from texts, images and videos", () =>
   inFolder(async (folder) => {
     const ffmpeg = await findFfmpeg();
     const output = `${folder}/a.mp4`;
     const { said } = await run(folder, { output, numFrames: 5, fps: 10, x264Preset: "ultrafast" });
-    assert.match(said.at(-1)!, /^Generated 1 clip of 5 frames of 64x48 in /);
+    assert.match(said.at(-1)!, /^Generated 1 video of 5 frames of 64x48 in /);
     assert.equal((await probeVideo(ffmpeg, output)).fps, 10);
-    const animated = await run(folder, { image: [await picture(folder)], taskType: "i2v" });
+    const animated = await run(folder, { image: [await writeImage(folder)], taskType: "i2v" });
     assert.match(animated.printed[0]!, /a_\d{8}-\d{6}_[0-9a-f]{8}\.mp4$/);
     assert.equal(animated.engine.requests[0]!.taskType, "I2V");
     const changed = await run(folder, { video: output, strength: 0.4, numOutputs: 2, seed: [3] });
@@ -107,7 +107,7 @@ Deno.test("runGenerate() makes clips from texts, pictures and clips", () =>
     );
   }));
 
-Deno.test("runGenerate() applies adapters in their order, to pictures and clips", () =>
+Deno.test("runGenerate() applies adapters in their order, to images and videos", () =>
   inFolder(async (folder) => {
     const [first, second] = ["a", "b"].map((name) => `${folder}/${name}.safetensors`);
     await Deno.writeFile(first!, adapterFile({ mark: 1 }));
@@ -141,8 +141,8 @@ Deno.test("runGenerate() refuses bad inputs in a sentence, before the model is l
       [{ video: folder }, /: it is a folder; name a file in it$/],
       [{ strength: 2 }, /^strength must be above 0 and at most 1, got 2$/],
       [{ taskType: "T2X" }, /^Unknown task_type 'T2X'; choose from/],
-      [{ output: `${folder}/a.png`, fps: 3 }, /^Cannot use --fps for a picture: name the output/],
-      [{ taskType: "T2I", numFrames: 3 }, /^Cannot use --num-frames for a picture/],
+      [{ output: `${folder}/a.png`, fps: 3 }, /^Cannot use --fps for an image: name the output/],
+      [{ taskType: "T2I", numFrames: 3 }, /^Cannot use --num-frames for an image/],
       [{ output: `${folder}/a.avi` }, /a\.avi: name it with .*\.mp4 at the end$/],
     ];
     for (const [flags, message] of cases) {

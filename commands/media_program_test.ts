@@ -7,7 +7,7 @@ import {
   PROGRAM_COMMAND,
   programCommand,
 } from "../media/isolated/program.ts";
-import { plainWebp } from "../tests/hostile_pictures.ts";
+import { plainWebp } from "../tests/hostile_images.ts";
 import { slopes } from "../tests/pixels.ts";
 
 const CLI = fileURLToPath(new URL("../cli.ts", import.meta.url));

@@ -15,7 +15,7 @@ import { partsOf } from "./part_flags.ts";
 export interface PlanFlags extends DeviceFlags, ModelParts {
   /** Pixels per row and number of rows, such as `1024x1024`. */
   size?: string;
-  /** Frames of a clip. */
+  /** Frames of a video. */
   numFrames?: number;
   /** Denoising steps. */
   numInferenceSteps?: number;

@@ -17,9 +17,9 @@ Deno.test("planModel() tells what the bundled model takes, and that a budget is 
   const none = await planModel("bundled", { maxVramBytes: 1e6 });
   assert.ok(!none.memory.fits && none.memory.peakBytes > 1e6);
   await assert.rejects(planModel("bundled", { width: 97 }), /the width must be a multiple of/);
-  const pictures = fileURLToPath(new URL("../tests/goldens/flux2/pipeline", import.meta.url));
-  await assert.rejects(planModel(pictures, { numFrames: 5 }), /this model makes pictures alone/);
-  await assert.rejects(planModel(pictures, { width: 2 ** 16, height: 2 ** 15 }), {
+  const images = fileURLToPath(new URL("../tests/goldens/flux2/pipeline", import.meta.url));
+  await assert.rejects(planModel(images, { numFrames: 5 }), /this model makes images alone/);
+  await assert.rejects(planModel(images, { width: 2 ** 16, height: 2 ** 15 }), {
     name: "RangeError",
     message: /^Cannot make 65536x32768: a .*; ask for a smaller size$/,
   });

@@ -78,7 +78,7 @@ function serveCommand(onStatus: OnStatus): Command {
     .option("--s3-region <region>", "region of the bucket (default: us-east-1)")
     .addOption(flag("--resume-jobs", "run jobs again that a server left unfinished"))
     .addOption(
-      flag("--allow-private-urls", "fetch pictures from addresses of private networks too"),
+      flag("--allow-private-urls", "fetch images from addresses of private networks too"),
     )
     .addOption(
       new Option("--api-key <key>", "key that clients must bring; may be repeated")
@@ -152,18 +152,18 @@ function generateCommand(onStatus: OnStatus): Command {
       "LoRA adapter: a file, a folder or a hub id; may be repeated",
       lora,
     )
-    .option("--image <file...>", "picture to edit or to start from; may be repeated", collect)
-    .option("--video <file>", "clip to change")
+    .option("--image <file...>", "image to edit or to start from; may be repeated", collect)
+    .option("--video <file>", "video to change")
     .option(
       "--output <file>",
-      "file to write: .png, .jpg, .webp, or .mp4 for a clip (default: named for the prompt)",
+      "file to write: .png, .jpg, .webp, or .mp4 for a video (default: named for the prompt)",
     )
     .option("--output-path <folder>", "folder for files that --output does not name", "outputs")
     .option("--default-seed <seed>", "seed where --seed is left out", integer(0))
     .option("--size <size>", "width and height in pixels, such as 512x512")
-    .option("--num-outputs <count>", "how many pictures or clips", integer(1, 1000), 1)
+    .option("--num-outputs <count>", "how many images or videos", integer(1, 1000), 1)
     .addOption(
-      new Option("--x264-preset <preset>", "effort of the encoder of clips (default: fast)")
+      new Option("--x264-preset <preset>", "effort of the encoder of videos (default: fast)")
         .choices(X264_PRESETS),
     )
     .addOption(
@@ -182,7 +182,7 @@ function planCommand(onStatus: OnStatus): Command {
     .argument("[model]", "folder, file, hub id or org/name:file", "bundled");
   addPartFlags(plan)
     .option("--size <size>", "width and height in pixels, such as 1024x1024")
-    .option("--num-frames <count>", "frames of a clip", integer(1))
+    .option("--num-frames <count>", "frames of a video", integer(1))
     .option("--num-inference-steps <steps>", "denoising steps", integer(1))
     .addOption(flag("--json", "print JSON"));
   return addMemoryFlags(plan).action(async (model, flags) => {

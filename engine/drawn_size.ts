@@ -1,7 +1,7 @@
 /** Sizes beyond those that a model was made for: it draws one that it knows, which is then enlarged. */
 import { resize } from "../media/resize.ts";
 import type { PipelineInfo, PipelineRequest } from "../models/mod.ts";
-import type { ModelInfo, Picture, Size } from "./types.ts";
+import type { Image, ModelInfo, Size } from "./types.ts";
 
 /** Results of up to so many times the largest native square are near enough to be drawn as they are asked for. */
 const NEAR = 2;
@@ -31,7 +31,7 @@ export function drawnSize(
   return sizes.reduce((best, size) => (stretch(size) < stretch(best) - 1e-9 ? size : best));
 }
 
-/** A request at the size at which it is drawn, with the pictures and frames that have the size of the result. */
+/** A request at the size at which it is drawn, with the images and frames that have the size of the result. */
 export function shrinkRequest(
   request: PipelineRequest,
   size: Size,
@@ -48,8 +48,8 @@ export function shrinkRequest(
   };
 }
 
-/** Brings pixels from one size to another: nothing is cut off, so that a given picture and the result agree. */
+/** Brings pixels from one size to another: nothing is cut off, so that a given image and the result agree. */
 export function resizePixels(data: Uint8Array, from: Size, to: Size): Uint8Array<ArrayBuffer> {
-  const picture: Picture = { width: from.width, height: from.height, data };
-  return resize(picture, to.width, to.height).data as Uint8Array<ArrayBuffer>;
+  const image: Image = { width: from.width, height: from.height, data };
+  return resize(image, to.width, to.height).data as Uint8Array<ArrayBuffer>;
 }

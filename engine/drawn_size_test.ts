@@ -4,7 +4,7 @@ import type { PipelineRequest } from "../models/mod.ts";
 import { resize } from "../media/resize.ts";
 import { drawnSize, shrinkRequest } from "./drawn_size.ts";
 import { openEngine } from "./mod.ts";
-import type { GenerateRequest, Picture } from "./types.ts";
+import type { GenerateRequest, Image } from "./types.ts";
 
 const RULES = { nativeSides: { least: 64, most: 96 }, sizeMultiple: 16 };
 
@@ -43,22 +43,22 @@ Deno.test("drawnSize() gives multiples that the model makes, whatever its config
   assert.deepEqual(drawnSize({ width: 512, height: 512 }, tiny), { width: 16, height: 16 });
 });
 
-const PICTURE: Picture = {
+const IMAGE: Image = {
   ...{ width: 256, height: 256 },
   data: Uint8Array.from({ length: 256 * 256 * 3 }, (_, i) => i % 251),
 };
 
 Deno.test("shrinkRequest() shrinks what has the size of the result", () => {
-  const { width, height, data } = PICTURE;
-  const request = { width, height, images: [PICTURE], video: [data] } as unknown as PipelineRequest;
+  const { width, height, data } = IMAGE;
+  const request = { width, height, images: [IMAGE], video: [data] } as unknown as PipelineRequest;
   const size = { width: 96, height: 96 };
   const { images, video, ...rest } = shrinkRequest(request, size, {});
-  const expected = resize(PICTURE, 96, 96).data;
+  const expected = resize(IMAGE, 96, 96).data;
   assert.deepEqual([rest.width, rest.height], [96, 96]);
   assert.deepEqual(images, [{ ...size, data: expected }]);
   assert.deepEqual(video, [expected]);
   const imageLimits = { multiple: 16, maxPixels: 1e6, minSide: 64, maxAspect: 8 };
-  assert.deepEqual(shrinkRequest(request, size, { imageLimits }).images, [PICTURE]);
+  assert.deepEqual(shrinkRequest(request, size, { imageLimits }).images, [IMAGE]);
 });
 
 const REQUEST: GenerateRequest = {
@@ -70,11 +70,11 @@ Deno.test("Engine.generate() enlarges frames and previews of what it draws small
   const modelPath = fileURLToPath(new URL("../models/bundled", import.meta.url));
   const engine = await openEngine({ modelPath });
   try {
-    const images = [resize(PICTURE, 96, 64)];
+    const images = [resize(IMAGE, 96, 64)];
     const plain = await engine.generate({ ...REQUEST, images });
     assert.equal(plain.drawnAt, undefined);
-    const previews: Picture[] = [];
-    // Shrinking what was enlarged from the same picture gives that again, near enough.
+    const previews: Image[] = [];
+    // Shrinking what was enlarged from the same image gives that again, near enough.
     const { frames, width, height, drawnAt } = await engine.generate(
       { ...REQUEST, width: 384, height: 256, images: [resize(images[0]!, 384, 256)] },
       { previews: 1, onPreview: (preview) => previews.push(preview) },

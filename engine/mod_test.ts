@@ -46,7 +46,7 @@ async function makesTheSameAgain(engine: Engine): Promise<void> {
   const first = await engine.generate(REQUEST, { onProgress: (p) => seen.push(p) });
   assert.equal(first.frames.length, 1);
   assert.equal(first.frames[0]!.length, 64 * 48 * 3);
-  assert.ok(new Set(first.frames[0]).size > 10, "the picture is not flat");
+  assert.ok(new Set(first.frames[0]).size > 10, "the image is not flat");
   assert.ok(first.peakBytes > 1e6);
   assert.deepEqual(Object.keys(first.timings), ["prepare", "encode", "denoise", "decode"]);
   const steps = seen.filter(({ stage }) => stage === "denoise").map(({ step }) => step);
@@ -84,7 +84,7 @@ async function stopsAndServesTheNext(engine: Engine): Promise<void> {
 Deno.test("openEngine() gives an engine that repeats itself, reports progress, and heeds signals", (t) =>
   withEngine(async (engine) => {
     await t.step(
-      "the same picture for a seed again, with progress to the end",
+      "the same image for a seed again, with progress to the end",
       () => makesTheSameAgain(engine),
     );
     await t.step(

@@ -1,8 +1,8 @@
 import type { PipelineRequest, PipelineTask } from "../models/mod.ts";
-import type { GenerateRequest, ModelInfo, Picture, TaskType } from "./types.ts";
+import type { GenerateRequest, Image, ModelInfo, TaskType } from "./types.ts";
 
-/** Tasks that make one picture. */
-export const PICTURE_TASKS: readonly TaskType[] = ["T2I", "TI2I"];
+/** Tasks that make one image. */
+export const IMAGE_TASKS: readonly TaskType[] = ["T2I", "TI2I"];
 
 /**
  * What the model's pipeline is asked for: the task that follows from the inputs, where the request leaves it open, and
@@ -25,23 +25,23 @@ export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): Pi
   }
   if (images.length > info.maxImages) {
     throw new RangeError(
-      `Cannot use ${images.length} pictures: this model takes ${info.maxImages} at a time`,
+      `Cannot use ${images.length} images: this model takes ${info.maxImages} at a time`,
     );
   }
   const own = { ...defaults, strength: 1, ...info.taskDefaults[task] };
-  const isPicture = PICTURE_TASKS.includes(task);
+  const isImage = IMAGE_TASKS.includes(task);
   const numFrames = request.numFrames ??
-    (isPicture ? 1 : video.length > 0 ? video.length : own.numFrames);
-  if (isPicture && numFrames !== 1) {
+    (isImage ? 1 : video.length > 0 ? video.length : own.numFrames);
+  if (isImage && numFrames !== 1) {
     throw new RangeError(
-      `Cannot do ${task} with ${numFrames} frames: a picture has 1; leave numFrames out, or choose a task that makes a clip`,
+      `Cannot do ${task} with ${numFrames} frames: an image has 1; leave numFrames out, or choose a task that makes a video`,
     );
   }
   const strength = asked ?? own.strength;
   if (!(strength > 0 && strength <= 1)) {
     throw new RangeError(`Cannot use strength ${strength}: it must be above 0 and at most 1`);
   }
-  const pixels = (picture: Picture) => pixelsOf(picture, width, height);
+  const pixels = (image: Image) => pixelsOf(image, width, height);
   if (!info.imageLimits) images.forEach(pixels);
   return {
     ...settings,
@@ -54,15 +54,15 @@ export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): Pi
   };
 }
 
-/** A clip is changed, a picture is changed or goes on as a clip, and without either the text is all there is. */
+/** A video is changed, an image is changed or goes on as a video, and without either the text is all there is. */
 function inferTask(
   { images = [], video = [], numFrames }: GenerateRequest,
   { defaults, supportedTaskTypes }: ModelInfo,
 ): TaskType {
   if (video.length > 0) return "V2V";
-  const isPicture = (numFrames ?? defaults.numFrames) === 1;
-  if (images.length === 0) return isPicture ? "T2I" : "T2V";
-  return isPicture && supportedTaskTypes.includes("TI2I") ? "TI2I" : "I2V";
+  const isImage = (numFrames ?? defaults.numFrames) === 1;
+  if (images.length === 0) return isImage ? "T2I" : "T2V";
+  return isImage && supportedTaskTypes.includes("TI2I") ? "TI2I" : "I2V";
 }
 
 /** Tasks in a model's info are the pipeline's. */
@@ -70,11 +70,11 @@ function isSupported(task: TaskType, info: ModelInfo): task is PipelineTask {
   return info.supportedTaskTypes.includes(task);
 }
 
-function pixelsOf(picture: Picture, width: number, height: number): Uint8Array {
-  if (picture.width !== width || picture.height !== height) {
+function pixelsOf(image: Image, width: number, height: number): Uint8Array {
+  if (image.width !== width || image.height !== height) {
     throw new RangeError(
-      `Cannot start from a picture of ${picture.width}x${picture.height}: the result has ${width}x${height}; scale it first`,
+      `Cannot start from an image of ${image.width}x${image.height}: the result has ${width}x${height}; scale it first`,
     );
   }
-  return picture.data;
+  return image.data;
 }

@@ -85,7 +85,7 @@ export class RoomCheck {
 }
 
 /**
- * The least that a request takes, whatever its prompts and pictures are: what is refused for it cannot be made.
+ * The least that a request takes, whatever its prompts and images are: what is refused for it cannot be made.
  *
  * @param info of the model
  */

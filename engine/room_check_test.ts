@@ -75,7 +75,7 @@ Deno.test("WorkerEngine.checkRoom() refuses nothing where the thread breaks", ()
     await assert.rejects(running, { name: "AbortError" });
   }));
 
-Deno.test("leastOf() has neither prompts nor the sizes of given pictures", () => {
+Deno.test("leastOf() has neither prompts nor the sizes of given images", () => {
   const request = { ...room(16), prompt: "a", taskType: "TI2I" as const, images: 2 };
   assert.equal(leastOf(request, { sizeMultiple: 16 }).images, undefined);
   const imageLimits = { multiple: 32, maxPixels: 1e6, minSide: 64, maxAspect: 8 };

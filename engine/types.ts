@@ -29,8 +29,8 @@ export interface Size {
   readonly height: number;
 }
 
-/** A picture in memory: RGB, row by row, 3 bytes per pixel. */
-export interface Picture {
+/** An image in memory: RGB, row by row, 3 bytes per pixel. */
+export interface Image {
   /** Pixels per row. */
   readonly width: number;
   /** Number of rows. */
@@ -86,19 +86,19 @@ export interface LoraReport {
 export interface TaskDefaults {
   /** Weight of classifier-free guidance. */
   readonly guidanceScale?: number;
-  /** Frames of a clip. */
+  /** Frames of a video. */
   readonly numFrames?: number;
   /** How much of what is given is made anew, for tasks where it is the request's to say. */
   readonly strength?: number;
 }
 
-/** How large pictures may be that keep a size of their own beside that of the result; in pixels. */
+/** How large images may be that keep a size of their own beside that of the result; in pixels. */
 export interface ImageLimits {
   /** Both sides must be multiples of this: what is more is cut off evenly. */
   readonly multiple: number;
-  /** Most pixels: larger pictures are scaled down before they are cut. */
+  /** Most pixels: larger images are scaled down before they are cut. */
   readonly maxPixels: number;
-  /** Shortest side of a picture as it comes. */
+  /** Shortest side of an image as it comes. */
   readonly minSide: number;
   /** How many times longer one side may be than the other, as it comes. */
   readonly maxAspect: number;
@@ -141,13 +141,13 @@ export interface ModelInfo {
    * the pixels of the longest squared are drawn with such sides and enlarged.
    */
   nativeSides?: { readonly least: number; readonly most: number };
-  /** A request's size is a budget of pixels, and the result has the shape of the given picture or clip. */
+  /** A request's size is a budget of pixels, and the result has the shape of the given image or video. */
   sizeIsBudget?: boolean;
-  /** Clips have `k * frameMultiple + 1` frames. */
+  /** Videos have `k * frameMultiple + 1` frames. */
   frameMultiple: number;
-  /** Most frames of a clip. */
+  /** Most frames of a video. */
   maxFrames: number;
-  /** Most pictures that a request may bring; 0 when the model takes none. */
+  /** Most images that a request may bring; 0 when the model takes none. */
   maxImages: number;
   /** How large these are; where left out, they have the size of the result. */
   imageLimits?: ImageLimits;
@@ -163,7 +163,7 @@ export interface ModelInfo {
   loraTargets: readonly LoraTarget[];
 }
 
-/** One picture or clip to make. */
+/** One image or video to make. */
 export interface GenerateRequest extends Omit<SamplingSettings, "negativePrompt"> {
   /** What to draw; not empty. */
   prompt: string;
@@ -173,19 +173,19 @@ export interface GenerateRequest extends Omit<SamplingSettings, "negativePrompt"
   width: number;
   /** Number of rows, a multiple of the model's `sizeMultiple`. */
   height: number;
-  /** 1 for a picture; the model's own default when left out. */
+  /** 1 for an image; the model's own default when left out. */
   numFrames?: number;
   /** Seed of the initial noise, a non-negative integer. */
   seed: number;
   /** What to make of the inputs; follows from them when left out. */
   taskType?: TaskType;
   /**
-   * Pictures to start from or to edit, in the order given: of the size of the result, or within the model's
+   * Images to start from or to edit, in the order given: of the size of the result, or within the model's
    * `imageLimits` where it has them.
    */
-  images?: readonly Picture[];
-  /** Frames of the clip to change, of the size of the result. */
-  video?: readonly Picture[];
+  images?: readonly Image[];
+  /** Frames of the video to change, of the size of the result. */
+  video?: readonly Image[];
   /** Adapters for this request alone, in the order in which they are applied. */
   loras?: readonly LoraUse[];
 }
@@ -198,9 +198,9 @@ export interface RoomRequest extends
   > {
   /** What it is for. */
   taskType: TaskType;
-  /** How many pictures it brings; none when left out. */
+  /** How many images it brings; none when left out. */
   images?: number;
-  /** How often the unfinished picture is shown; never when left out. */
+  /** How often the unfinished image is shown; never when left out. */
   previews?: number;
 }
 
@@ -211,11 +211,11 @@ export interface GenerationControl {
   /** Told how far it is. */
   onProgress?: (progress: Progress) => void;
   /** Given each frame as soon as it is decoded, in order; the result then holds none. */
-  onFrame?: (frame: Picture) => void;
-  /** How many times the unfinished picture is shown to `onPreview`, evenly over the steps. */
+  onFrame?: (frame: Image) => void;
+  /** How many times the unfinished image is shown to `onPreview`, evenly over the steps. */
   previews?: number;
   /** Given the first frame as it would be if the rest of the noise were gone. */
-  onPreview?: (preview: Picture, index: number) => void;
+  onPreview?: (preview: Image, index: number) => void;
 }
 
 /** How far a generation is. */
@@ -255,7 +255,7 @@ export interface Engine {
   /** What the model's files say of it. */
   readonly info: ModelInfo;
   /**
-   * Makes one picture or clip.
+   * Makes one image or video.
    *
    * @throws {RangeError} for a request whose values this model cannot serve
    * @throws {TypeError} for a request of the wrong types
@@ -362,7 +362,7 @@ export interface ModelPlan {
   height: number;
   /** The size at which the model would draw, where it is smaller and the result is enlarged. */
   drawnAt?: Size;
-  /** Frames that were planned for; 1 is a picture. */
+  /** Frames that were planned for; 1 is an image. */
   numFrames: number;
   /** What each stage takes, and whether it fits. */
   memory: MemoryReport;

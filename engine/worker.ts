@@ -8,7 +8,7 @@ import { drawnSize, resizePixels, shrinkRequest } from "./drawn_size.ts";
 import { toErrorRecord } from "./error_record.ts";
 import { holdLifeline } from "./lifeline.ts";
 import { inspect } from "./inspect.ts";
-import { PICTURE_TASKS } from "./pipeline_request.ts";
+import { IMAGE_TASKS } from "./pipeline_request.ts";
 import type { AdapterMessage, FromWorker, Room, ToWorker } from "./protocol.ts";
 import { type OpenEvents, openTunedDevice, runTuning } from "./tuned_device.ts";
 
@@ -91,9 +91,9 @@ async function plan(
   try {
     const { supportedTasks, defaults } = planned.info;
     const { width, height, numFrames } = { ...defaults, ...size };
-    if (numFrames !== 1 && supportedTasks.every((task) => PICTURE_TASKS.includes(task))) {
+    if (numFrames !== 1 && supportedTasks.every((task) => IMAGE_TASKS.includes(task))) {
       throw new RangeError(
-        `Cannot plan ${numFrames} frames: this model makes pictures alone; leave the number out`,
+        `Cannot plan ${numFrames} frames: this model makes images alone; leave the number out`,
       );
     }
     const drawnAt = drawnSize({ width, height }, planned.info);
@@ -157,7 +157,7 @@ function freeRoom({ target, availableBytes, adapter }: Device): Room {
   return { target: plain, budgetBytes: Math.min(availableBytes, hostBytes) };
 }
 
-/** The largest picture whose RGB pixels fit into one buffer as f32, with room for the layers before. */
+/** The largest image whose RGB pixels fit into one buffer as f32, with room for the layers before. */
 function maxPixels({ target }: Device): number {
   return Math.min(4096 * 4096, Math.floor(target.limits.maxBufferBytes / 128));
 }

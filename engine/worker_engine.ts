@@ -30,7 +30,7 @@ import type {
 /** Most denoising steps that a request may ask for. */
 const MAX_STEPS = 1000;
 
-/** Most frames of a clip: a given one is held in memory as pixels, 0.7 GB at 1280x720. */
+/** Most frames of a video: a given one is held in memory as pixels, 0.7 GB at 1280x720. */
 const MAX_FRAMES = 257;
 
 /** What the last request may leave on the device for that time and longer, in bytes. */

@@ -11,7 +11,7 @@ const SCRIPT = new URL("../tests/fakes/gpu_worker.ts", import.meta.url);
 interface Bench {
   readonly engine: WorkerEngine;
   readonly notes: string[];
-  /** Makes a picture of one colour, which follows from its adapters. */
+  /** Makes an image of one colour, which follows from its adapters. */
   colour(loras?: readonly LoraUse[]): Promise<string>;
   use(name: string, rest?: Omit<LoraUse, "path">): LoraUse;
 }

@@ -18,7 +18,7 @@ export interface DurationLimits {
   readonly numFrames: number;
   /** Frames per second of a request that says nothing. */
   readonly fps: number;
-  /** Clips have `k * frameMultiple + 1` frames. */
+  /** Videos have `k * frameMultiple + 1` frames. */
   readonly frameMultiple: number;
   /** Most frames. */
   readonly maxFrames: number;
@@ -39,13 +39,13 @@ export function checkFps(fps: number): void {
 }
 
 /**
- * The number of frames of a clip, the nearest that the model can make.
+ * The number of frames of a video, the nearest that the model can make.
  *
  * @param given frames or seconds
  * @param fps frames per second, checked
  * @param limits of the model
  * @returns `k * frameMultiple + 1`
- * @throws {RangeError} for a length that no clip can have, or that the model cannot make
+ * @throws {RangeError} for a length that no video can have, or that the model cannot make
  */
 export function countFrames(given: GivenDuration, fps: number, limits: DurationLimits): number {
   const step = limits.frameMultiple;

@@ -1,5 +1,5 @@
 /**
- * A finished picture in memory, and as a file.
+ * A finished image in memory, and as a file.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { encodeImage, type OutputFormat } from "../media/encode.ts";
 import { describeWriteError } from "./write_error.ts";
 import { type Recipe, recipeText } from "./recipe.ts";
 
-/** A picture, with all that is needed to make it again. */
+/** An image, with all that is needed to make it again. */
 export class GeneratedImage {
   /** Pixels per row. */
   readonly width: number;
@@ -18,13 +18,13 @@ export class GeneratedImage {
   readonly height: number;
   /** `width * height * 3` bytes: R, G, B for each pixel, row by row from the top. */
   readonly data: Uint8Array;
-  /** How the picture was made; every file carries it as text. */
+  /** How the image was made; every file carries it as text. */
   readonly recipe: Recipe;
 
   /**
-   * Puts a picture together from its recipe and its pixels.
+   * Puts an image together from its recipe and its pixels.
    *
-   * @param recipe how the picture was made, with its size
+   * @param recipe how the image was made, with its size
    * @param data the pixels
    */
   constructor(recipe: Recipe, data: Uint8Array) {
@@ -35,7 +35,7 @@ export class GeneratedImage {
   }
 
   /**
-   * The picture as a PNG file.
+   * The image as a PNG file.
    *
    * @returns the file's bytes
    */
@@ -44,7 +44,7 @@ export class GeneratedImage {
   }
 
   /**
-   * The picture as a file.
+   * The image as a file.
    *
    * @param format of the file
    * @param quality 0 (small) to 100 (best), 75 when left out; PNG is exact at any
@@ -59,7 +59,7 @@ export class GeneratedImage {
   }
 
   /**
-   * Writes the picture to a file; folders on the way are made.
+   * Writes the image to a file; folders on the way are made.
    *
    * @param path ends with `.png`, `.jpg`, `.jpeg` or `.webp`
    * @param quality as for {@link GeneratedImage.encode}
@@ -73,7 +73,7 @@ export class GeneratedImage {
       await mkdir(dirname(path), { recursive: true });
       await writeFile(path, bytes);
     } catch (cause) {
-      // Half a picture is none.
+      // Half an image is none.
       if (isNew) await rm(path, { force: true }).catch(() => {});
       throw new Error(`Cannot write ${path}: ${describeWriteError(cause)}`, { cause });
     }

@@ -1,5 +1,5 @@
 /**
- * A finished clip in memory, and as a file.
+ * A finished video in memory, and as a file.
  *
  * @module
  */
@@ -21,7 +21,7 @@ import { GeneratedImage } from "./generated_image.ts";
 import type { Recipe } from "./recipe.ts";
 import { describeWriteError } from "./write_error.ts";
 
-/** How a clip's file is made. */
+/** How a video's file is made. */
 export interface SaveVideoOptions {
   /** 0 (small) to 100 (lossless); 50 when left out. */
   quality?: number;
@@ -31,19 +31,19 @@ export interface SaveVideoOptions {
   signal?: AbortSignal;
 }
 
-/** What a clip is put together from. */
+/** What a video is put together from. */
 export interface GeneratedVideoParts {
-  /** How the clip was made, with its size. */
+  /** How the video was made, with its size. */
   recipe: Recipe;
   /** RGB, `width * height * 3` bytes each; at least one. */
   frames: readonly Uint8Array[];
   /** Frames per second. */
   fps: number;
-  /** A file whose first audio track the clip's file gets, and that track's codec. */
+  /** A file whose first audio track the video's file gets, and that track's codec. */
   audio?: { readonly path: string; readonly codec: string };
 }
 
-/** A clip, with all that is needed to make it again. */
+/** A video, with all that is needed to make it again. */
 export class GeneratedVideo {
   /** Pixels per row. */
   readonly width: number;
@@ -53,12 +53,12 @@ export class GeneratedVideo {
   readonly frames: readonly Uint8Array[];
   /** Frames per second. */
   readonly fps: number;
-  /** How the clip was made. */
+  /** How the video was made. */
   readonly recipe: Recipe;
   readonly #audio: GeneratedVideoParts["audio"];
 
   /**
-   * Puts a clip together.
+   * Puts a video together.
    *
    * @param parts its recipe, frames and rate
    */
@@ -72,24 +72,24 @@ export class GeneratedVideo {
   }
 
   /**
-   * One frame as a picture.
+   * One frame as an image.
    *
    * @param index counted from 0
-   * @returns the picture
+   * @returns the image
    * @throws {RangeError} when there is no such frame
    */
   frame(index: number): GeneratedImage {
     const data = this.frames[index];
     if (data === undefined) {
       throw new RangeError(
-        `Cannot show frame ${index}: the clip has frames 0 to ${this.frames.length - 1}`,
+        `Cannot show frame ${index}: the video has frames 0 to ${this.frames.length - 1}`,
       );
     }
     return new GeneratedImage(this.recipe, data);
   }
 
   /**
-   * Writes the clip to an H.264 MP4 file; folders on the way are made. The sound of the clip that it was made from, if
+   * Writes the video to an H.264 MP4 file; folders on the way are made. The sound of the video that it was made from, if
    * there was one, is kept. FFmpeg of the system is used, or the slower one that comes along where there is none.
    *
    * @param path ends with `.mp4`
@@ -109,7 +109,7 @@ export class GeneratedVideo {
       await mkdir(dirname(path), { recursive: true });
       await this.#encode(await findFfmpeg(), { path: resolve(path), crf, preset, signal });
     } catch (cause) {
-      // Half a clip is none.
+      // Half a video is none.
       if (isNew) await rm(path, { force: true }).catch(() => {});
       if (signal?.aborted) throw cause;
       const why = cause instanceof FfmpegError ? cause.message : describeWriteError(cause);
@@ -129,7 +129,7 @@ export class GeneratedVideo {
 }
 
 /**
- * Checks the name of a clip's file.
+ * Checks the name of a video's file.
  *
  * @param path of a file
  * @throws {RangeError} unless it ends with `.mp4`

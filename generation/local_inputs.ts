@@ -1,31 +1,31 @@
 /**
- * Pictures and clips that a program or a user of this machine names, as against those that requests bring.
+ * Images and videos that a program or a user of this machine names, as against those that requests bring.
  *
  * @module
  */
 
 import { readFile, stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import type { Picture } from "../engine/types.ts";
+import type { Image } from "../engine/types.ts";
 import { decodeImage } from "../media/decode.ts";
 import { checkImage, ImageError, toRgb } from "../media/image.ts";
 import { type Ffmpeg, findFfmpeg, probeVideo, VideoError } from "../media/video/mod.ts";
-import { type ClipFile, type ClipShape, fitFrames, readClip } from "./video_frames.ts";
+import { fitFrames, readFrames, type VideoFile, type VideoShape } from "./video_frames.ts";
 
-/** A picture: the path of a file, the bytes of one, or pixels. */
-export type PictureSource = string | Uint8Array | Picture;
+/** An image: the path of a file, the bytes of one, or pixels. */
+export type ImageSource = string | Uint8Array | Image;
 
-/** A clip: the path of a file, or frames. */
-export type ClipSource = string | readonly Picture[];
+/** A video: the path of a file, or frames. */
+export type VideoSource = string | readonly Image[];
 
-/** A clip that was found to be one. */
-export interface OpenClip {
+/** A video that was found to be one. */
+export interface OpenVideo {
   /** How many frames it has. */
   readonly length: number;
   /** Its sound, where it is a file that has some: the file, and the codec of the track. */
   readonly audio?: { readonly path: string; readonly codec: string };
   /** Gives frames of a shape and, from a file, of a rate. */
-  read(shape: ClipShape & { readonly fps: number }): Promise<Picture[]>;
+  read(shape: VideoShape & { readonly fps: number }): Promise<Image[]>;
 }
 
 /** Longest file that is read into memory, as long as an upload may be. */
@@ -40,35 +40,35 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Reads the pictures of a call.
+ * Reads the images of a call.
  *
  * @param sources files or pixels
  * @param maxImages most that the model takes
  * @returns their pixels
  * @throws {RangeError} when there are too many
- * @throws what {@link readPictureSource} throws
+ * @throws what {@link readImageSource} throws
  */
-export function readPictureSources(
-  sources: readonly PictureSource[],
+export function readImageSources(
+  sources: readonly ImageSource[],
   maxImages: number,
-): Promise<Picture[]> {
+): Promise<Image[]> {
   if (sources.length > maxImages) {
-    const what = sources.length === 1 ? "a picture" : `${sources.length} pictures`;
+    const what = sources.length === 1 ? "an image" : `${sources.length} images`;
     throw new RangeError(`Cannot use ${what}: this model takes ${maxImages || "none"}`);
   }
-  return Promise.all(sources.map(readPictureSource));
+  return Promise.all(sources.map(readImageSource));
 }
 
 /**
- * Reads a picture.
+ * Reads an image.
  *
  * @param source a file as PNG, JPEG, WebP, GIF or BMP, or pixels
  * @returns its pixels
- * @throws {ImageError} when it is no picture, damaged or too large; the message names the file
+ * @throws {ImageError} when it is no image, damaged or too large; the message names the file
  * @throws {RangeError} for pixels whose number is not that of the size
  * @throws {Error} when the file cannot be read
  */
-export async function readPictureSource(source: PictureSource): Promise<Picture> {
+export async function readImageSource(source: ImageSource): Promise<Image> {
   if (typeof source !== "string" && !(source instanceof Uint8Array)) {
     checkImage(source);
     return source;
@@ -86,19 +86,19 @@ export async function readPictureSource(source: PictureSource): Promise<Picture>
 }
 
 /**
- * Looks at a clip, without decoding it.
+ * Looks at a video, without decoding it.
  *
  * @param source an MP4, MOV, WebM, MKV, AVI or GIF, or frames
  * @param options `signal` stops looking and reading
- * @returns the clip
- * @throws {VideoError} when it is no clip, damaged or too large; the message names the file
+ * @returns the video
+ * @throws {VideoError} when it is no video, damaged or too large; the message names the file
  * @throws {RangeError} when there are no frames
  * @throws {Error} when the file cannot be read
  */
-export async function openClip(
-  source: ClipSource,
+export async function openVideo(
+  source: VideoSource,
   options: { signal?: AbortSignal | undefined } = {},
-): Promise<OpenClip> {
+): Promise<OpenVideo> {
   if (typeof source !== "string") {
     if (source.length === 0) throw new RangeError("Cannot read video: it has no frames");
     source.forEach(checkImage);
@@ -110,7 +110,7 @@ export async function openClip(
   return {
     length: frames,
     ...(audioCodec === undefined ? {} : { audio: { path: file.path, codec: audioCodec } }),
-    read: (shape) => readClip(ffmpeg, file, { ...shape, signal: options.signal }),
+    read: (shape) => readFrames(ffmpeg, file, { ...shape, signal: options.signal }),
   };
 }
 
@@ -118,7 +118,7 @@ async function openFile(
   ffmpeg: Ffmpeg,
   path: string,
   signal: AbortSignal | undefined,
-): Promise<ClipFile> {
+): Promise<VideoFile> {
   await fileSize(path);
   try {
     const info = await probeVideo(ffmpeg, resolve(path), signal ? { signal } : {});

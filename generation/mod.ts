@@ -14,7 +14,7 @@ export {
   type SettingField,
   snakeCase,
 } from "./fields.ts";
-export { fitPicture, sizeFromPicture } from "./fit_image.ts";
+export { fitImage, sizeFromImage } from "./fit_image.ts";
 export { formatOfPath, GeneratedImage } from "./generated_image.ts";
 export {
   checkVideoPath,
@@ -24,11 +24,11 @@ export {
 } from "./generated_video.ts";
 export type { DeviceOptions, LoadModelOptions } from "./load_options.ts";
 export {
-  type ClipSource,
-  openClip,
-  type PictureSource,
-  readPictureSource,
-  readPictureSources,
+  type ImageSource,
+  openVideo,
+  readImageSource,
+  readImageSources,
+  type VideoSource,
 } from "./local_inputs.ts";
 export { LORA_TARGETS, type LoraTargetName, MERGE_MODES, type MergeMode } from "./lora_words.ts";
 export { BUNDLED_MODEL, engineOptions, openModel } from "./open_model.ts";

@@ -1,5 +1,5 @@
 /**
- * The text that a picture carries: all that is needed to make it again.
+ * The text that an image carries: all that is needed to make it again.
  *
  * @module
  */
@@ -28,7 +28,7 @@ export interface Recipe extends SamplingSettings {
   loras?: readonly RecipeLora[];
 }
 
-/** An adapter that a picture was made with. */
+/** An adapter that an image was made with. */
 export interface RecipeLora {
   /** As it was given: a name, a file, a folder or a hub id. */
   path: string;
@@ -48,7 +48,7 @@ const MAX_EXIF_TEXT = 4000;
 /**
  * A recipe as metadata, with the names that requests use.
  *
- * @param recipe how the picture was made
+ * @param recipe how the image was made
  * @param format of the file; all but PNG get long prompts shortened
  * @returns text by keyword
  */

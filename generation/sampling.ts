@@ -67,7 +67,7 @@ export function checkGuidance(name: string, scale: number): void {
 }
 
 /**
- * Checks how much of a given clip is to be made anew.
+ * Checks how much of a given video is to be made anew.
  *
  * @param strength a number
  * @throws {RangeError} unless it is above 0 and at most 1

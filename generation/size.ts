@@ -12,7 +12,7 @@ export interface Size {
   height: number;
 }
 
-/** How large pictures may be that keep a size of their own; as the model's info has it. */
+/** How large images may be that keep a size of their own; as the model's info has it. */
 export interface OwnSizeLimits {
   /** Both sides must be multiples of this. */
   readonly multiple: number;
@@ -100,9 +100,9 @@ export function nearestSize(size: Size, limits: SizeLimits): Size {
 }
 
 /**
- * A size in the shape of a picture, of about as many pixels as another size.
+ * A size in the shape of an image, of about as many pixels as another size.
  *
- * @param shape of the picture
+ * @param shape of the image
  * @param area gives the number of pixels
  * @param limits of the model
  * @returns both sides multiples of `sizeMultiple`, within `maxPixels`
@@ -113,9 +113,9 @@ export function sizeLike(shape: Size, area: Size, limits: SizeLimits): Size {
 }
 
 /**
- * The largest size in the shape of a picture that has no more pixels than a budget.
+ * The largest size in the shape of an image that has no more pixels than a budget.
  *
- * @param shape of the picture
+ * @param shape of the image
  * @param budget whose width times height is the most
  * @param sizeMultiple both sides are multiples of this
  * @returns the size; one multiple each way where the budget holds no more
@@ -133,7 +133,7 @@ export function sizeWithin(shape: Size, budget: Size, sizeMultiple: number): Siz
   };
 }
 
-/** How a picture that keeps its own size is brought to what a model takes: scaled, then cut. */
+/** How an image that keeps its own size is brought to what a model takes: scaled, then cut. */
 export interface OwnSize {
   /** Its size after scaling; as it came unless it has too many pixels. */
   scaled: Size;
@@ -142,7 +142,7 @@ export interface OwnSize {
 }
 
 /**
- * How a picture keeps its own size as far as a model lets it.
+ * How an image keeps its own size as far as a model lets it.
  *
  * Source: diffusers `Flux2KleinPipeline` and its `Flux2ImageProcessor`.
  *
@@ -156,12 +156,12 @@ export function keepOwnSize({ width, height }: Size, limits: OwnSizeLimits): Own
   const [short, long] = [Math.min(width, height), Math.max(width, height)];
   if (short < minSide) {
     throw new RangeError(
-      `Cannot use a picture of ${width}x${height}: this model takes sides of at least ${minSide} pixels; send a larger one`,
+      `Cannot use an image of ${width}x${height}: this model takes sides of at least ${minSide} pixels; send a larger one`,
     );
   }
   if (long > maxAspect * short) {
     throw new RangeError(
-      `Cannot use a picture of ${width}x${height}: for this model one side may be at most ${maxAspect} times the other; cut it first`,
+      `Cannot use an image of ${width}x${height}: for this model one side may be at most ${maxAspect} times the other; cut it first`,
     );
   }
   const scale = width * height > maxPixels ? Math.sqrt(maxPixels / (width * height)) : 1;

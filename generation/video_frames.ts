@@ -1,15 +1,15 @@
 /**
- * Clips that came from outside, as the frames that a model starts from.
+ * Videos that came from outside, as the frames that a model starts from.
  *
  * @module
  */
 
-import type { Picture } from "../engine/types.ts";
+import type { Image } from "../engine/types.ts";
 import { cover } from "../media/cover.ts";
 import { type Ffmpeg, readVideo, type VideoInfo } from "../media/video/mod.ts";
 
 /** A video file, and what it says of itself. */
-export interface ClipFile {
+export interface VideoFile {
   /** Absolute. */
   readonly path: string;
   /** As `probeVideo` found it. */
@@ -17,31 +17,31 @@ export interface ClipFile {
 }
 
 /** What the frames are to be like. */
-export interface ClipShape {
+export interface VideoShape {
   /** Pixels per row. */
   readonly width: number;
   /** Number of rows. */
   readonly height: number;
-  /** How many; a clip that is too short stands still at its end. */
+  /** How many; a video that is too short stands still at its end. */
   readonly numFrames: number;
 }
 
 /**
- * Decodes a clip.
+ * Decodes a video.
  *
  * @param ffmpeg the build to use
- * @param file the clip
+ * @param file the video
  * @param options size, number and rate of the frames; `signal` stops it
  * @returns `numFrames` frames
  * @throws {VideoError} when the file is too large, damaged or empty
  */
-export async function readClip(
+export async function readFrames(
   ffmpeg: Ffmpeg,
-  { path, info }: ClipFile,
-  options: ClipShape & { readonly fps: number; readonly signal?: AbortSignal | undefined },
-): Promise<Picture[]> {
+  { path, info }: VideoFile,
+  options: VideoShape & { readonly fps: number; readonly signal?: AbortSignal | undefined },
+): Promise<Image[]> {
   const { width, height, numFrames, fps, signal } = options;
-  const frames: Picture[] = [];
+  const frames: Image[] = [];
   const reading = readVideo(ffmpeg, path, info, {
     ...{ width, height, fps, signal },
     maxFrames: numFrames,
@@ -58,16 +58,16 @@ export async function readClip(
  * @returns `numFrames` frames
  */
 export function fitFrames(
-  frames: readonly Picture[],
-  { width, height, numFrames }: ClipShape,
-): Picture[] {
+  frames: readonly Image[],
+  { width, height, numFrames }: VideoShape,
+): Image[] {
   return standStill(
     frames.slice(0, numFrames).map((frame) => cover(frame, width, height)),
     numFrames,
   );
 }
 
-function standStill(frames: Picture[], numFrames: number): Picture[] {
+function standStill(frames: Image[], numFrames: number): Image[] {
   while (frames.length < numFrames) frames.push(frames.at(-1)!);
   return frames;
 }

@@ -16,7 +16,7 @@ const MODEL = {
   "vae/diffusion_pytorch_model.bin": "a pickle",
   "tokenizer/tokenizer.json": '{"é": 1}',
   "README.md": "# A model",
-  "teaser.png": "a picture",
+  "teaser.png": "an image",
   "all-in-one.safetensors": "the same once more",
 };
 

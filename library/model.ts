@@ -19,16 +19,16 @@ import {
   completeSettings,
   countFrames,
   FieldError,
-  fitPicture,
+  fitImage,
   GeneratedImage,
   GeneratedVideo,
-  openClip,
-  readPictureSources,
+  openVideo,
+  readImageSources,
   type Recipe,
   resolveSeeds,
   resolveTask,
   type Size,
-  sizeFromPicture,
+  sizeFromImage,
 } from "../generation/mod.ts";
 import type { GenerateOptions, GenerateVideoOptions, SamplingOptions } from "./options.ts";
 
@@ -39,7 +39,7 @@ interface Settings extends SamplingSettings, Size {
   readonly loras?: readonly LoraUse[];
 }
 
-/** Most pictures of one call; all are in memory at its end. */
+/** Most images of one call; all are in memory at its end. */
 const MAX_OUTPUTS = 1000;
 
 /** A loaded model. */
@@ -51,7 +51,7 @@ export class Model implements AsyncDisposable {
    * Takes an engine that is open.
    *
    * @param engine a loaded model; `loadModel()` makes one
-   * @param name goes into the recipes of pictures
+   * @param name goes into the recipes of images
    */
   constructor(engine: Engine, name: string = engine.info.modelPath) {
     this.#engine = engine;
@@ -64,13 +64,13 @@ export class Model implements AsyncDisposable {
   }
 
   /**
-   * Makes pictures.
+   * Makes images.
    *
    * @param options the prompt, and what differs from the model's defaults
-   * @returns `numOutputs` pictures, at least one
+   * @returns `numOutputs` images, at least one
    * @throws {RangeError} for a value that this model cannot serve, before any work begins
    * @throws {LoraError} for an adapter that cannot be used; its `problems` list what is wrong
-   * @throws {Error} for a picture that cannot be read; the message names the file
+   * @throws {Error} for an image that cannot be read; the message names the file
    * @throws {DOMException} named `AbortError` when `signal` fires first
    */
   async generate(options: GenerateOptions): Promise<[GeneratedImage, ...GeneratedImage[]]> {
@@ -78,16 +78,16 @@ export class Model implements AsyncDisposable {
     const { info } = this;
     if (!Number.isSafeInteger(numOutputs) || numOutputs < 1 || numOutputs > MAX_OUTPUTS) {
       throw new RangeError(
-        `Cannot generate ${numOutputs} pictures: ask for 1 to ${MAX_OUTPUTS} at a time`,
+        `Cannot generate ${numOutputs} images: ask for 1 to ${MAX_OUTPUTS} at a time`,
       );
     }
     const seeds = resolveSeeds(options.seed, numOutputs);
-    const pictures = await readPictureSources(options.images ?? [], info.maxImages);
+    const given = await readImageSources(options.images ?? [], info.maxImages);
     const taskType = this.#task(options, "IMAGE", false);
-    const [first] = pictures;
-    const size = first ? sizeFromPicture(first, info) : info.defaults;
+    const [first] = given;
+    const size = first ? sizeFromImage(first, info) : info.defaults;
     const settings = this.#settings(options, taskType, size);
-    const images = pictures.map((picture) => fitPicture(picture, settings, info));
+    const images = given.map((image) => fitImage(image, settings, info));
     const results: GeneratedImage[] = [];
     for (const [index, seed] of seeds.entries()) {
       const request = {
@@ -106,50 +106,50 @@ export class Model implements AsyncDisposable {
   }
 
   /**
-   * Makes a clip.
+   * Makes a video.
    *
    * ```ts
    * import { loadModel } from "denoise";
    *
    * await using model = await loadModel("Wan-AI/Wan2.1-T2V-1.3B-Diffusers");
-   * const clip = await model.generateVideo({
+   * const video = await model.generateVideo({
    *   prompt: "a red circle rolls over grass",
    *   width: 256,
    *   height: 144,
    *   seconds: 1,
    *   numInferenceSteps: 4,
    * });
-   * console.log(`${clip.frames.length} frames, ${clip.fps} per second`);
-   * await clip.save("circle.mp4", { quality: 80, preset: "medium" });
-   * await clip.frame(0).save("first.png");
+   * console.log(`${video.frames.length} frames, ${video.fps} per second`);
+   * await video.save("circle.mp4", { quality: 80, preset: "medium" });
+   * await video.frame(0).save("first.png");
    * ```
    *
    * @param options the prompt, and what differs from the model's defaults
-   * @returns the clip; all its frames are in memory
+   * @returns the video; all its frames are in memory
    * @throws {RangeError} for a value that this model cannot serve, before any work begins
    * @throws {LoraError} for an adapter that cannot be used; its `problems` list what is wrong
-   * @throws {Error} for a picture or clip that cannot be read; the message names the file
+   * @throws {Error} for an image or video that cannot be read; the message names the file
    * @throws {DOMException} named `AbortError` when `signal` fires first
    */
   async generateVideo(options: GenerateVideoOptions): Promise<GeneratedVideo> {
     const { info } = this;
     const { signal, onProgress, fps = info.defaults.fps } = options;
     const [seed] = resolveSeeds(options.seed, 1) as [number];
-    const pictures = await readPictureSources(options.images ?? [], info.maxImages);
+    const given = await readImageSources(options.images ?? [], info.maxImages);
     const taskType = this.#task(options, "VIDEO", options.video !== undefined);
     const settings = this.#settings(options, taskType, info.defaults);
     checkFps(fps);
-    const clip = options.video === undefined
+    const source = options.video === undefined
       ? undefined
-      : await openClip(options.video, { signal });
+      : await openVideo(options.video, { signal });
     const own = { ...info.defaults, ...info.taskDefaults[taskType] }.numFrames;
     const numFrames = countFrames(
       options,
       fps,
-      { ...info, fps, numFrames: clip ? Math.min(clip.length, info.maxFrames) : own },
+      { ...info, fps, numFrames: source ? Math.min(source.length, info.maxFrames) : own },
     );
-    const images = pictures.map((picture) => fitPicture(picture, settings, info));
-    const video = await clip?.read({ ...settings, numFrames, fps });
+    const images = given.map((image) => fitImage(image, settings, info));
+    const video = await source?.read({ ...settings, numFrames, fps });
     const { frames, width, height, drawnAt } = await this.#engine.generate({
       ...settings,
       ...{ seed, numFrames },
@@ -159,7 +159,7 @@ export class Model implements AsyncDisposable {
     const recipe = this.#recipe({ ...settings, seed, width, height }, drawnAt);
     return new GeneratedVideo({
       ...{ recipe, frames, fps },
-      ...(clip?.audio ? { audio: clip.audio } : {}),
+      ...(source?.audio ? { audio: source.audio } : {}),
     });
   }
 

@@ -5,7 +5,7 @@
  */
 
 import type { LoraUse, Progress, SamplingSettings, TaskType } from "../engine/types.ts";
-import type { ClipSource, LoadModelOptions, PictureSource } from "../generation/mod.ts";
+import type { ImageSource, LoadModelOptions, VideoSource } from "../generation/mod.ts";
 
 /** What `planModel()` plans for. */
 export interface PlanModelOptions extends LoadModelOptions {
@@ -13,7 +13,7 @@ export interface PlanModelOptions extends LoadModelOptions {
   width?: number;
   /** Number of rows. */
   height?: number;
-  /** Frames of a clip; 1 for a picture. */
+  /** Frames of a video; 1 for an image. */
   numFrames?: number;
   /** Denoising steps. */
   numInferenceSteps?: number;
@@ -34,20 +34,20 @@ export interface SamplingOptions extends Partial<SamplingSettings> {
    * sizes of their own within `info.imageLimits` where the model has them. Elsewhere they cover the size of the result,
    * and what is too much at the longer side is cut off evenly.
    */
-  images?: readonly PictureSource[];
+  images?: readonly ImageSource[];
   /** LoRAs for this call alone, in the order in which they are applied. */
   loras?: readonly LoraUse[];
   /** Stops the work with an `AbortError`. */
   signal?: AbortSignal;
 }
 
-/** What `Model.generate()` makes. Pictures made from others have the shape of the first when no size is given. */
+/** What `Model.generate()` makes. Images made from others have the shape of the first when no size is given. */
 export interface GenerateOptions extends SamplingOptions {
-  /** One seed, which counts up from picture to picture, or one for each; -1 draws one, as leaving it out does. The recipe tells it. */
+  /** One seed, which counts up from image to image, or one for each; -1 draws one, as leaving it out does. The recipe tells it. */
   seed?: number | number[];
-  /** How many pictures; 1 when left out. */
+  /** How many images; 1 when left out. */
   numOutputs?: number;
-  /** Called as the work goes on; `index` is the picture's place, counted from 0. */
+  /** Called as the work goes on; `index` is the image's place, counted from 0. */
   onProgress?: (progress: Progress & { index: number }) => void;
 }
 
@@ -57,12 +57,12 @@ export interface GenerateVideoOptions extends SamplingOptions {
   seed?: number;
   /** How many frames, to the nearest number that the model can make; wins over `seconds`. */
   numFrames?: number;
-  /** How long the clip is. */
+  /** How long the video is. */
   seconds?: number;
   /** Frames per second of the result; `info.defaults.fps` when left out. */
   fps?: number;
-  /** The clip to change: the path of a file, whose sound is kept, or frames. */
-  video?: ClipSource;
+  /** The video to change: the path of a file, whose sound is kept, or frames. */
+  video?: VideoSource;
   /** Called as the work goes on. */
   onProgress?: (progress: Progress) => void;
 }

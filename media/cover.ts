@@ -1,5 +1,5 @@
 /**
- * Pictures of any shape, brought to a given size.
+ * Images of any shape, brought to a given size.
  *
  * @module
  */
@@ -18,7 +18,7 @@ import { resize } from "./resize.ts";
  */
 export function cover(image: PixelImage, width: number, height: number): RgbImage {
   const opaque = toRgb(image);
-  // Cut first: a picture of one column, scaled to cover a square, would be huge in between.
+  // Cut first: an image of one column, scaled to cover a square, would be huge in between.
   const scale = Math.min(opaque.width / width, opaque.height / height);
   const keptWidth = Math.min(opaque.width, Math.max(1, Math.round(width * scale)));
   const keptHeight = Math.min(opaque.height, Math.max(1, Math.round(height * scale)));

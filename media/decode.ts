@@ -21,7 +21,7 @@ export interface DecodeOptions {
   readonly maxPixels?: number | undefined;
 }
 
-/** What the container of a file says about its picture. */
+/** What the container of a file says about its image. */
 export interface ImageInfo {
   /** The format, from the bytes alone. */
   readonly format: ImageFormat;
@@ -77,7 +77,7 @@ export function sniffImage(bytes: Uint8Array): ImageFormat {
  * @param bytes the whole file
  * @param options limits
  * @returns what the container says
- * @throws {ImageError} when the format is unknown, the file damaged or truncated, or the picture has
+ * @throws {ImageError} when the format is unknown, the file damaged or truncated, or the image has
  * more pixels than allowed
  */
 export function inspectImage(bytes: Uint8Array, options: DecodeOptions = {}): ImageInfo {
@@ -96,7 +96,7 @@ export function inspectImage(bytes: Uint8Array, options: DecodeOptions = {}): Im
 
 /**
  * Decodes an image file. Photos are turned upright by their EXIF orientation; of an animation
- * the first picture is taken; grey and palettes become RGB.
+ * the first image is taken; grey and palettes become RGB.
  *
  * @param bytes the whole file, from anywhere
  * @param options limits

@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { inflateSync } from "node:zlib";
 import goldens from "../tests/goldens/media/images.json" with { type: "json" };
-import { scannedJpeg } from "../tests/hostile_pictures.ts";
+import { scannedJpeg } from "../tests/hostile_images.ts";
 import { noise, worstSample } from "../tests/pixels.ts";
 import { decodeImage, type ImageFormat, inspectImage, sniffImage } from "./decode.ts";
 import { ImageError, type PixelImage } from "./image.ts";
@@ -117,13 +117,13 @@ Deno.test("decodeImage() reads a JPEG of 100 scans, and refuses one of more, und
 Deno.test("decodeImage() refuses an animated WebP with a frame off its canvas", async () => {
   const file = fileOf("webp-animated");
   const at = file.findIndex((_, i) => String.fromCharCode(...file.slice(i, i + 4)) === "ANMF");
-  // Left, top, width and height of a frame, and width and height of its picture.
+  // Left, top, width and height of a frame, and width and height of its image.
   const changes: [number, RegExp][] = [
     [at + 8, /a frame of 16x16 at \(2, 0\) does not lie on its 16x16 canvas/],
     [at + 11, /a frame of 16x16 at \(0, 2\) does not lie on its 16x16 canvas/],
     [at + 14, /a frame of 17x16 at \(0, 0\) does not lie/],
     [at + 17, /a frame of 16x17 at \(0, 0\) does not lie/],
-    [at + 8 + 16 + 8 + 1, /a frame of 16x16 holds a picture of 17x16/],
+    [at + 8 + 16 + 8 + 1, /a frame of 16x16 holds an image of 17x16/],
   ];
   for (const [where, message] of changes) {
     const changed = file.slice();

@@ -55,7 +55,7 @@ Deno.test("readExif() takes any bytes without throwing", () => {
 });
 
 Deno.test("applyOrientation() turns a 3x2 image as EXIF says", () => {
-  // Stored rows "abc" and "def"; each line is the upright picture for one orientation.
+  // Stored rows "abc" and "def"; each line is the upright image for one orientation.
   const upright = [
     "abc/def",
     "cba/fed",

@@ -20,7 +20,7 @@ const DESCRIPTOR_BYTES = 10;
 
 /**
  * Walks the blocks of a GIF file, without decoding: every frame has to lie on the screen, whose size
- * is that of the picture.
+ * is that of the image.
  *
  * @param bytes the file
  * @returns the size of the screen
@@ -56,7 +56,7 @@ export function scanGif(bytes: Uint8Array): { width: number; height: number } {
       break;
     }
   }
-  if (frames === 0) throw new ImageError("Cannot read GIF: the file has no picture in it");
+  if (frames === 0) throw new ImageError("Cannot read GIF: the file has no image in it");
   return { width, height };
 }
 

@@ -44,7 +44,7 @@ const MAX_SIDE = 65_535;
 
 /**
  * Most scans of a file that is read. Encoders write about ten; each one is a walk over the whole
- * picture, whatever the number of its bytes.
+ * image, whatever the number of its bytes.
  */
 const MAX_SCANS = 100;
 const EXIF_PREFIX = "Exif\0\0";

@@ -17,7 +17,7 @@ import { wasmCodec } from "./wasm_codec.ts";
 
 /** What the container of a WebP file says. */
 export interface WebpHeader {
-  /** Pixels per row, of the largest picture or canvas in the file. */
+  /** Pixels per row, of the largest image or canvas in the file. */
   readonly width: number;
   /** Number of rows, likewise. */
   readonly height: number;
@@ -39,7 +39,7 @@ export interface WebpOptions {
 
 const MAX_SIDE = 16_383;
 
-/** Bytes of an ANMF chunk before the chunks of its picture. */
+/** Bytes of an ANMF chunk before the chunks of its image. */
 const FRAME_HEAD = 16;
 
 /** Bits of the flags in a VP8X chunk. */
@@ -127,7 +127,7 @@ export async function decodeWebp(bytes: Uint8Array, alpha: boolean): Promise<Pix
  *
  * @param bytes the file
  * @returns size, alpha, animation and EXIF
- * @throws {ImageError} when the file is truncated or has no picture
+ * @throws {ImageError} when the file is truncated or has no image
  */
 export function scanWebp(bytes: Uint8Array): WebpHeader {
   if (tagAt(bytes, 0) !== "RIFF" || tagAt(bytes, 8) !== "WEBP") {
@@ -156,7 +156,7 @@ export function scanWebp(bytes: Uint8Array): WebpHeader {
     if (start + length > end) {
       throw new ImageError(`Cannot read WebP: its ${tag.trim()} chunk reaches past the end`);
     }
-    const size = pictureSize(tag, bytes.subarray(start, start + length));
+    const size = imageSize(tag, bytes.subarray(start, start + length));
     if (size !== undefined) {
       alpha ||= size.alpha;
       grow(size.width, size.height);
@@ -177,14 +177,14 @@ export function scanWebp(bytes: Uint8Array): WebpHeader {
     offset = start + length + (length & 1);
   }
   if (width === 0 || height === 0) {
-    throw new ImageError("Cannot read WebP: the file has no picture in it");
+    throw new ImageError("Cannot read WebP: the file has no image in it");
   }
   return exif === undefined
     ? { width, height, alpha, animated }
     : { width, height, alpha, animated, exif };
 }
 
-/** A frame of an animation lies on the canvas, and its picture has the size of the frame. */
+/** A frame of an animation lies on the canvas, and its image has the size of the frame. */
 function checkFrame(frame: Uint8Array, canvasWidth: number, canvasHeight: number): void {
   if (frame.length < 24) {
     throw new ImageError("Cannot read WebP: a frame of its animation is truncated");
@@ -200,10 +200,10 @@ function checkFrame(frame: Uint8Array, canvasWidth: number, canvasHeight: number
   const view = new DataView(frame.buffer, frame.byteOffset, frame.byteLength);
   for (let offset = FRAME_HEAD; offset + 8 <= frame.length;) {
     const length = view.getUint32(offset + 4, true);
-    const size = pictureSize(tagAt(frame, offset), frame.subarray(offset + 8, offset + 8 + length));
+    const size = imageSize(tagAt(frame, offset), frame.subarray(offset + 8, offset + 8 + length));
     if (size !== undefined && (size.width !== width || size.height !== height)) {
       throw new ImageError(
-        `Cannot read WebP: a frame of ${width}x${height} holds a picture of ` +
+        `Cannot read WebP: a frame of ${width}x${height} holds an image of ` +
           `${size.width}x${size.height}`,
       );
     }
@@ -212,7 +212,7 @@ function checkFrame(frame: Uint8Array, canvasWidth: number, canvasHeight: number
 }
 
 /** The size that a chunk of pixels gives; nothing for other chunks. */
-function pictureSize(
+function imageSize(
   tag: string,
   data: Uint8Array,
 ): { width: number; height: number; alpha: boolean } | undefined {

@@ -1,7 +1,7 @@
 /**
  * Gaussian noise that equals `torch.randn(..., generator=torch.Generator("cpu"))`, bit for bit.
  *
- * A seed must give the same picture here as in the reference, so this file reproduces PyTorch's CPU
+ * A seed must give the same image here as in the reference, so this file reproduces PyTorch's CPU
  * generator: the Mersenne Twister MT19937 (Matsumoto and Nishimura, 1998), and PyTorch's two
  * Box–Muller paths. Tensors of 16 values and more take a path that PyTorch compiles for AVX2 with
  * float32 polynomials and fused multiply-adds; the polynomials are those of the Cephes library.

@@ -1,6 +1,6 @@
 /**
  * How much work a JSON text is before it is parsed: parsing holds up every other request. Texts in it,
- * such as pictures in base64, are taken fast; what is around them is not.
+ * such as images in base64, are taken fast; what is around them is not.
  *
  * @module
  */

@@ -13,7 +13,7 @@ Deno.test("JsonTally counts over all pieces, and names what is too much", () => 
   assert.match(tally.add(bytes("["))!, /^it has more than 10000 of the characters \[\{,:"$/);
 });
 
-Deno.test("JsonTally takes a long picture in base64, and refuses a text of escapes", () => {
+Deno.test("JsonTally takes a long image in base64, and refuses a text of escapes", () => {
   assert.equal(new JsonTally().add(bytes(`{"image":"${"A".repeat(4e6)}"}`)), undefined);
   assert.equal(new JsonTally().add(bytes(`{"prompt":"${",:[{".repeat(1e5)}"}`)), undefined);
   assert.match(

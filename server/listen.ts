@@ -1,6 +1,6 @@
 /**
  * HTTP on a port, through node's server: `Deno.serve` does not notice that a client left once its
- * body came in another packet than its headers, and would let its picture be computed to the end.
+ * body came in another packet than its headers, and would let its image be computed to the end.
  *
  * @module
  */

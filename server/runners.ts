@@ -59,10 +59,10 @@ export class Runners {
   }
 
   /**
-   * A job that makes pictures.
+   * A job that makes images.
    *
    * @param job its id and request
-   * @param onOutput told of each picture when it is finished
+   * @param onOutput told of each image when it is finished
    * @returns for the queue
    */
   image(
@@ -92,7 +92,7 @@ export class Runners {
   }
 
   /**
-   * A job that makes clips; the server must keep results.
+   * A job that makes videos; the server must keep results.
    *
    * @param job its id and request
    * @returns for the queue

@@ -5,7 +5,7 @@ import { FakeEngine, gradient } from "../tests/fakes/engine.ts";
 import { GeneratedImage } from "../generation/generated_image.ts";
 import { type RunningServer, type StartOptions, startServer } from "./serve.ts";
 
-/** A picture of any kind. */
+/** An image of any kind. */
 const RECIPE = {
   prompt: "a",
   negativePrompt: "",

@@ -6,7 +6,7 @@
 import type { PipelineRequest } from "../models/mod.ts";
 import type { GoldenCall } from "./golden.ts";
 
-/** The request of a call without pictures or clips; one frame where the call does not say. */
+/** The request of a call without images or videos; one frame where the call does not say. */
 export function textRequest({ args }: GoldenCall): PipelineRequest {
   const numFrames = args["num_frames"] as number | undefined ?? 1;
   return {

@@ -99,7 +99,7 @@ export function meanDifference(actual: PixelImage, expected: PixelImage): number
   return sum / expected.data.length;
 }
 
-/** Peak signal-to-noise ratio of pictures in [0, 1], in dB. */
+/** Peak signal-to-noise ratio of images in [0, 1], in dB. */
 export function psnr(actual: ArrayLike<number>, expected: ArrayLike<number>): number {
   assert.equal(actual.length, expected.length);
   let squares = 0;

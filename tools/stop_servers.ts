@@ -37,12 +37,12 @@ const PHASES: Readonly<Record<string, Phase>> = {
   video: { begin: video, maxMs: 2500 },
   "video, bundled FFmpeg": { begin: video, maxMs: 4000, isBundled: true },
   upload: { begin: (server) => post(server, slowForm()), maxMs: 400 },
-  "decoding a picture": {
+  "decoding an image": {
     begin: async (server, folder) =>
       post(server, await form("input_reference", join(folder, "a.png"))),
     maxMs: 1500,
   },
-  "decoding a clip": {
+  "decoding a video": {
     begin: async (server, folder) =>
       post(server, await form("video_reference", join(folder, "a.mp4"))),
     maxMs: 1500,
@@ -106,13 +106,13 @@ async function main([count = "20", ...names]: readonly string[]): Promise<void> 
   const data = new Uint8Array(1500 * 1500 * 3).map((_, index) => index * 7);
   const { bytes } = await encodeImage({ width: 1500, height: 1500, data }, { format: "png" });
   await Deno.writeFile(join(folder, "a.png"), bytes);
-  const clip = writeVideo(await findFfmpeg(), {
+  const video = writeVideo(await findFfmpeg(), {
     ...{ path: join(folder, "a.mp4"), width: 640, height: 480, fps: 8, crf: 20 },
   });
   for (let frame = 0; frame < 40; frame++) {
-    await clip.write(data.subarray(frame * 1000, frame * 1000 + 640 * 480 * 3));
+    await video.write(data.subarray(frame * 1000, frame * 1000 + 640 * 480 * 3));
   }
-  await clip.finish();
+  await video.finish();
   for (const [name, phase] of Object.entries(PHASES)) {
     if (names.length > 0 && !names.includes(name)) continue;
     const ends = new Map<string, number>();

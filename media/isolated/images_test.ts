@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { interlacedPng, plainWebp, scannedJpeg } from "../../tests/hostile_pictures.ts";
+import { interlacedPng, plainWebp, scannedJpeg } from "../../tests/hostile_images.ts";
 import { noise, slopes } from "../../tests/pixels.ts";
 import { decodeImage, inspectImage } from "../decode.ts";
 import { encodeImage } from "../encode.ts";

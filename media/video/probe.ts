@@ -50,7 +50,7 @@ const probing = new Slots({ count: 2, waiting: 64 });
  * @param path absolute path of the file
  * @param options `signal` stops it
  * @returns what the file says
- * @throws {VideoError} when it cannot be read, holds no picture, or is too large, too long or too fast
+ * @throws {VideoError} when it cannot be read, holds no image, or is too large, too long or too fast
  * @throws {BusyError} when too many wait
  */
 export async function probeVideo(
@@ -105,7 +105,7 @@ export class Listing {
    * Says that this was all.
    *
    * @returns what it says of the video
-   * @throws {VideoError} when it lists no picture, or one that is too large, too long or too fast
+   * @throws {VideoError} when it lists no image, or one that is too large, too long or too fast
    */
   end(): VideoInfo {
     this.add("\n");
@@ -113,7 +113,7 @@ export class Listing {
     const frames = this.#frames;
     const [width = 0, height = 0] = (headers.get("dimensions 0") ?? "").split("x").map(Number);
     if (!(width > 0 && height > 0 && frames > 0)) {
-      throw new VideoError("Cannot read video: the file holds no picture");
+      throw new VideoError("Cannot read video: the file holds no image");
     }
     const [ticks = 0, perSecond = 0] = (headers.get("tb 0") ?? "").split("/").map(Number);
     const seconds = (this.#end - this.#begin) * ticks / perSecond;

@@ -49,7 +49,7 @@ export function checkVideoWork(
 }
 
 /**
- * Decodes a video. The picture covers the frame: what is too much at the longer side is cut off
+ * Decodes a video. The image covers the frame: what is too much at the longer side is cut off
  * evenly, and nothing is stretched.
  *
  * @param ffmpeg the build to use

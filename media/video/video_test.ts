@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { makeClip, makeGap, makeHugeFrame } from "../../tests/hostile_clips.ts";
+import { makeGap, makeHugeFrame, makeVideo } from "../../tests/hostile_videos.ts";
 import { FfmpegError } from "./ffmpeg.ts";
 import { bundledFfmpeg, findFfmpeg, systemFfmpeg } from "./find_ffmpeg.ts";
 import { Listing, probeVideo } from "./probe.ts";
@@ -58,7 +58,7 @@ for (const { name, ffmpeg } of BUILDS) {
     { ignore },
     () =>
       inFolder(async (folder) => {
-        const path = `${folder}/clip with spaces.mp4`;
+        const path = `${folder}/video with spaces.mp4`;
         await make(path, 9);
         assert.deepEqual(await probeVideo(ffmpeg!, path), { ...SIZE, frames: 9, fps: 12 });
         const seen = await shades(path);
@@ -72,8 +72,8 @@ for (const { name, ffmpeg } of BUILDS) {
     { ignore },
     () =>
       inFolder(async (folder) => {
-        await make(`${folder}/clip.mp4`, 3);
-        const text = new TextDecoder("latin1").decode(await Deno.readFile(`${folder}/clip.mp4`));
+        await make(`${folder}/video.mp4`, 3);
+        const text = new TextDecoder("latin1").decode(await Deno.readFile(`${folder}/video.mp4`));
         assert.ok(text.indexOf("moov") < text.indexOf("mdat"), "the index comes after the data");
         const colours = text.indexOf("colrnclx");
         assert.ok(colours > 0, "no colour tags");
@@ -87,9 +87,9 @@ for (const { name, ffmpeg } of BUILDS) {
     { ignore },
     () =>
       inFolder(async (folder) => {
-        await make(`${folder}/clip.mp4`, 12);
-        assert.equal((await shades(`${folder}/clip.mp4`, { fps: 6 })).length, 6);
-        assert.equal((await shades(`${folder}/clip.mp4`, { maxFrames: 5 })).length, 5);
+        await make(`${folder}/video.mp4`, 12);
+        assert.equal((await shades(`${folder}/video.mp4`, { fps: 6 })).length, 6);
+        assert.equal((await shades(`${folder}/video.mp4`, { maxFrames: 5 })).length, 5);
       }),
   );
 
@@ -98,14 +98,14 @@ for (const { name, ffmpeg } of BUILDS) {
     { ignore },
     () =>
       inFolder(async (folder) => {
-        await make(`${folder}/clip.mp4`, 3);
-        const list = `#EXTM3U\n#EXTINF:1,\nfile://${folder}/clip.mp4\n#EXT-X-ENDLIST\n`;
-        const bad = ["", "no video at all", list, `ffconcat version 1.0\nfile clip.mp4\n`];
+        await make(`${folder}/video.mp4`, 3);
+        const list = `#EXTM3U\n#EXTINF:1,\nfile://${folder}/video.mp4\n#EXT-X-ENDLIST\n`;
+        const bad = ["", "no video at all", list, `ffconcat version 1.0\nfile video.mp4\n`];
         for (const [i, text] of bad.entries()) {
           await Deno.writeTextFile(`${folder}/bad${i}.mp4`, text);
           await assert.rejects(probeVideo(ffmpeg!, `${folder}/bad${i}.mp4`), VideoError, text);
         }
-        const half = (await Deno.readFile(`${folder}/clip.mp4`)).slice(0, 400);
+        const half = (await Deno.readFile(`${folder}/video.mp4`)).slice(0, 400);
         await Deno.writeFile(`${folder}/half.mp4`, half);
         await assert.rejects(shades(`${folder}/half.mp4`), VideoError);
       }),
@@ -117,7 +117,7 @@ for (const { name, ffmpeg } of BUILDS) {
     () =>
       inFolder(async (folder) => {
         const controller = new AbortController();
-        const path = `${folder}/clip.mp4`;
+        const path = `${folder}/video.mp4`;
         const writer = writeVideo(ffmpeg!, {
           path,
           ...SIZE,
@@ -128,7 +128,7 @@ for (const { name, ffmpeg } of BUILDS) {
         await writer.write(frame(0));
         controller.abort(new DOMException("enough", "AbortError"));
         await assert.rejects(writer.finish(), { name: "AbortError" });
-        await assert.rejects(make(`${folder}/clip.mp4`, 1, { fps: -1 }), FfmpegError);
+        await assert.rejects(make(`${folder}/video.mp4`, 1, { fps: -1 }), FfmpegError);
       }),
   );
 }
@@ -164,7 +164,7 @@ for (const { name, ffmpeg } of BUILDS) {
     () =>
       inFolder(async (folder) => {
         const path = `${folder}/slow.avi`;
-        await makeClip(ffmpeg!, path, 3, "-c:v", "mpeg4", "-f", "avi");
+        await makeVideo(ffmpeg!, path, 3, "-c:v", "mpeg4", "-f", "avi");
         const info = { width: 64, height: 64, frames: 3, fps: 1 };
         const shades: number[] = [];
         const options = { ...SIZE, fps: 4, maxFrames: 7 };
@@ -208,13 +208,13 @@ for (const { name, ffmpeg } of BUILDS) {
         await Deno.writeTextFile(list, "ffconcat version 1.0\nfile sound.mkv\n");
         const write = async (path: string) => {
           const audio = { path, codec: "pcm_s16le" };
-          const clip = { path: `${folder}/clip.mp4`, ...SIZE, fps: 8, crf: 30, audio };
-          const writer = writeVideo(ffmpeg!, clip);
+          const video = { path: `${folder}/video.mp4`, ...SIZE, fps: 8, crf: 30, audio };
+          const writer = writeVideo(ffmpeg!, video);
           for (let i = 0; i < 4; i++) await writer.write(frame(i));
           await writer.finish();
         };
         await write(sound);
-        assert.equal((await probeVideo(ffmpeg!, `${folder}/clip.mp4`)).audioCodec, "aac");
+        assert.equal((await probeVideo(ffmpeg!, `${folder}/video.mp4`)).audioCodec, "aac");
         await assert.rejects(write(list), FfmpegError);
       }),
   );
@@ -272,7 +272,7 @@ Deno.test(
       const { audioCodec } = await probeVideo(SYSTEM!, source);
       assert.equal(audioCodec, "flac");
       for (const ffmpeg of [SYSTEM!, bundledFfmpeg()]) {
-        const path = `${folder}/clip.mp4`;
+        const path = `${folder}/video.mp4`;
         const audio = { path: source, codec: audioCodec };
         const writer = writeVideo(ffmpeg, { path, ...SIZE, fps: 12, crf: 20, audio });
         for (let i = 0; i < 12; i++) await writer.write(frame(i));
@@ -301,7 +301,7 @@ Deno.test(
 
 Deno.test("writeVideo() refuses a frame of another size", async () => {
   const writer = writeVideo(bundledFfmpeg(), {
-    path: "/no/such/folder/clip.mp4",
+    path: "/no/such/folder/video.mp4",
     ...SIZE,
     fps: 8,
     crf: 0,

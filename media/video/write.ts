@@ -22,7 +22,7 @@ export interface WriteVideoOptions {
   readonly crf: number;
   /** Effort of the encoder; `fast` when left out. */
   readonly preset?: X264Preset | undefined;
-  /** A file whose first audio track is kept, up to the end of the picture, and that track's codec. */
+  /** A file whose first audio track is kept, up to the end of the image, and that track's codec. */
   readonly audio?: { readonly path: string; readonly codec: string } | undefined;
   /** Stops it. */
   readonly signal?: AbortSignal | undefined;

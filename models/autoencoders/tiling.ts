@@ -1,8 +1,8 @@
 /**
- * Coding a picture in overlapping tiles whose seams are blended, where it does not fit in one piece.
+ * Coding an image in overlapping tiles whose seams are blended, where it does not fit in one piece.
  *
  * Source: diffusers `AutoencoderKL.enable_tiling`: `tiled_decode`, `_tiled_encode`, `blend_v` and `blend_h`. A tile is
- * coded as if it were the whole picture, so results differ a little from those of one piece. Unlike there, no tile is
+ * coded as if it were the whole image, so results differ a little from those of one piece. Unlike there, no tile is
  * made of what the one before has already: coded without surroundings, such slivers at the edge look different.
  */
 /** Part of a tile that the next one overlaps. */
@@ -23,7 +23,7 @@ export interface Tile {
 }
 
 /**
- * The tiles of a picture, row by row. The last of a row or column are cut where the picture ends.
+ * The tiles of an image, row by row. The last of a row or column are cut where the image ends.
  *
  * @param height of the input, as `width` and `side` in its own positions
  * @param side of a tile, at least 4
@@ -138,7 +138,7 @@ function blendRight(left: CodedTile, tile: CodedTile, most: number, channels: nu
  * Sides of tiles to try, in latents, the largest first: what does not fit the memory in one piece may in tiles.
  *
  * @param height of the latents
- * @param smallest side that still gives good pictures
+ * @param smallest side that still gives good images
  */
 export function tileSides(height: number, width: number, smallest = 32): number[] {
   const longest = Math.max(height, width);

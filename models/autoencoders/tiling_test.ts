@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { TileBlender, tileSides, tilesOf } from "./tiling.ts";
 
-Deno.test("tilesOf() covers a picture with overlapping tiles, none of them within the one before", () => {
+Deno.test("tilesOf() covers an image with overlapping tiles, none of them within the one before", () => {
   for (const [height, width, side] of [[1, 1, 4], [64, 64, 64], [65, 200, 64], [22, 42, 16]]) {
     const tiles = tilesOf(height!, width!, side!);
     const covered = new Set<number>();

@@ -1,4 +1,4 @@
-/** What a device's budget changes: where weights are and how often they are read, never a picture. */
+/** What a device's budget changes: where weights are and how often they are read, never an image. */
 import assert from "node:assert/strict";
 import { type Device, OutOfMemoryError } from "../../runtime/mod.ts";
 import { FOLDER, REQUEST, withPipeline } from "../../tests/pipeline_fixture.ts";
@@ -10,15 +10,15 @@ import type { ResidencyPlan } from "./residency.ts";
 import { bytesOf } from "./streaming.ts";
 
 /** One pass per step, so that there is one way only to make it. */
-const PICTURE: PipelineRequest = { ...REQUEST, guidanceScale: 1, numFrames: 1 };
+const IMAGE: PipelineRequest = { ...REQUEST, guidanceScale: 1, numFrames: 1 };
 
-/** The session that the pipeline makes for the picture, planned for several budgets. */
+/** The session that the pipeline makes for the image, planned for several budgets. */
 async function withPlans<T>(
   device: Device,
   use: (plan: (budgetBytes: number, offloaded?: string) => ResidencyPlan) => T,
 ): Promise<T> {
   using pipeline = await openFamily(WAN, await openModelFiles(FOLDER));
-  const { runner } = pipeline.trace(device.target, PICTURE);
+  const { runner } = pipeline.trace(device.target, IMAGE);
   return use((budgetBytes, name) =>
     runner.plan({ budgetBytes, ...(name && { offloaded: new Set([name]) }) })
   );
@@ -36,7 +36,7 @@ Deno.test("WanPipeline.generate() gives the same bits within every budget, takes
   let least = 0;
   await withPipeline(async ({ device, pipeline }) => {
     device.resetPeak();
-    const { latents, frames } = await pipeline.generate(PICTURE);
+    const { latents, frames } = await pipeline.generate(IMAGE);
     Object.assign(expected, { latents, frame: frames[0], peakBytes: device.peakBytes });
     least = await withPlans(device, (plan) => plan(0).peakBytes);
   });
@@ -52,7 +52,7 @@ Deno.test("WanPipeline.generate() gives the same bits within every budget, takes
         assert.ok(device.allocatedBytes <= maxBytes);
         device.resetPeak();
         for (let round = 0; round < 2; round++) {
-          const { latents, frames } = await pipeline.generate(PICTURE);
+          const { latents, frames } = await pipeline.generate(IMAGE);
           assert.deepEqual(latents, expected.latents, `${maxBytes} bytes, round ${round}`);
           assert.deepEqual(frames[0], expected.frame);
           if (kindOf(planned) !== "together") assert.equal(device.peakBytes, planned.peakBytes);
@@ -92,7 +92,7 @@ Deno.test("planResidency() takes no more than the budget where something fits, a
 Deno.test("WanPipeline.load() frees offloaded components after their stage, whatever the budget", () =>
   withPipeline(async ({ device, pipeline }) => {
     const whole = device.allocatedBytes;
-    const { latents } = await pipeline.generate(PICTURE);
+    const { latents } = await pipeline.generate(IMAGE);
     pipeline[Symbol.dispose]();
     await withPipeline(async (other) => {
       const encoderBytes = whole - other.device.allocatedBytes;
@@ -101,7 +101,7 @@ Deno.test("WanPipeline.load() frees offloaded components after their stage, what
       assert.ok(planned.stages.slice(1).every(({ weights }) => weights.size > 0));
       assert.equal(bytesOf(planned.kept), other.device.allocatedBytes);
       for (let round = 0; round < 2; round++) {
-        assert.deepEqual((await other.pipeline.generate(PICTURE)).latents, latents);
+        assert.deepEqual((await other.pipeline.generate(IMAGE)).latents, latents);
       }
     }, { memory: { offloaded: new Set(["text encoder"]) } });
   }));
@@ -128,9 +128,9 @@ Deno.test("WanPipeline.generate() says that a file was cut short while weights a
     for (const isPinned of [false, true]) {
       await Deno.writeFile(file, stored);
       await withPipeline(async ({ device, pipeline }) => {
-        const { latents } = await pipeline.generate(PICTURE);
+        const { latents } = await pipeline.generate(IMAGE);
         await Deno.truncate(file, stored.length / 2);
-        const again = pipeline.generate({ ...PICTURE, seed: 5 });
+        const again = pipeline.generate({ ...IMAGE, seed: 5 });
         if (isPinned) await again;
         else {
           await assert.rejects(again, {
@@ -140,7 +140,7 @@ Deno.test("WanPipeline.generate() says that a file was cut short while weights a
         }
         assert.ok(device.allocatedBytes <= maxBytes);
         await Deno.writeFile(file, stored);
-        assert.deepEqual((await pipeline.generate(PICTURE)).latents, latents);
+        assert.deepEqual((await pipeline.generate(IMAGE)).latents, latents);
       }, { folder, maxBytes, memory: { isPinned } });
     }
   } finally {
@@ -153,16 +153,16 @@ Deno.test("WanPipeline.generate() stops while it brings weights to the device wh
   let expected = new Float32Array();
   await withPipeline(async ({ device, pipeline }) => {
     maxBytes = await withPlans(device, (plan) => plan(0).peakBytes);
-    expected = (await pipeline.generate(PICTURE)).latents as Float32Array<ArrayBuffer>;
+    expected = (await pipeline.generate(IMAGE)).latents as Float32Array<ArrayBuffer>;
   });
   await withPipeline(async ({ device, pipeline }) => {
     for (const most of [1, 5, 20, 60]) {
       let asked = 0;
       const control = { isCancelled: () => ++asked > most };
-      await assert.rejects(pipeline.generate(PICTURE, control), { name: "AbortError" });
+      await assert.rejects(pipeline.generate(IMAGE, control), { name: "AbortError" });
       assert.ok(device.allocatedBytes <= maxBytes);
     }
-    assert.deepEqual((await pipeline.generate(PICTURE)).latents, expected);
+    assert.deepEqual((await pipeline.generate(IMAGE)).latents, expected);
     assert.ok(device.peakBytes <= maxBytes);
   }, { maxBytes });
 });

@@ -9,7 +9,7 @@ export function toUnitRange(pixels: Float32Array): Float32Array<ArrayBuffer> {
   return result;
 }
 
-/** Bytes of a picture as the autoencoder takes them, in [-1, 1]. */
+/** Bytes of an image as the autoencoder takes them, in [-1, 1]. */
 export function toSignedRange(bytes: Uint8Array): Float32Array<ArrayBuffer> {
   return Float32Array.from(bytes, (value) => value / 255 * 2 - 1);
 }

@@ -11,12 +11,12 @@ import type { AdaptableComponent, AppliedAdapter } from "../adapters/types.ts";
 export type QualityTier = "exact" | "lossless" | "high";
 
 /**
- * What is made from what: a picture or a clip from text, a clip that goes on from a picture, a picture changed as the
- * text says, a clip made anew after another.
+ * What is made from what: an image or a video from text, a video that goes on from an image, an image changed as the
+ * text says, a video made anew after another.
  */
 export type PipelineTask = "T2I" | "T2V" | "I2V" | "TI2I" | "V2V";
 
-/** A picture that a request brings. */
+/** An image that a request brings. */
 export interface InputImage {
   /** Pixels per row. */
   readonly width: number;
@@ -77,7 +77,7 @@ export interface PipelineRequest extends Readonly<SamplingSettings> {
   readonly guidancePasses?: "batched" | "sequential";
   /** Of I2V the first frame, of TI2I what to change or to go by; sizes as the pipeline's `imageLimits` say. */
   readonly images?: readonly InputImage[];
-  /** Of V2V the frames of the clip, RGB, `height * width * 3` bytes; the last stands still where there are too few. */
+  /** Of V2V the frames of the video, RGB, `height * width * 3` bytes; the last stands still where there are too few. */
   readonly video?: readonly Uint8Array[];
   /** In the order in which they are applied; none when left out. No other request sees them. */
   readonly adapters?: readonly AppliedAdapter[];
@@ -153,13 +153,13 @@ export interface PipelineTaskDefaults {
   readonly strength?: number;
 }
 
-/** Given pictures that keep a size of their own. */
+/** Given images that keep a size of their own. */
 export interface ImageLimits {
   /** Both sides must be multiples of this many pixels: what is more is cut off evenly. */
   readonly multiple: number;
-  /** Most pixels: larger pictures are scaled down before they are cut. */
+  /** Most pixels: larger images are scaled down before they are cut. */
   readonly maxPixels: number;
-  /** Shortest side of a picture as it comes. */
+  /** Shortest side of an image as it comes. */
   readonly minSide: number;
   /** How many times longer one side may be than the other, as it comes. */
   readonly maxAspect: number;
@@ -179,17 +179,17 @@ export interface PipelineInfo {
   readonly sizeMultiple: number;
   /** Shortest and longest side that the model was made for, where it draws much larger ones badly; no limit here. */
   readonly nativeSides?: { readonly least: number; readonly most: number };
-  /** Clips have `k * frameMultiple + 1` frames; other numbers are rounded. */
+  /** Videos have `k * frameMultiple + 1` frames; other numbers are rounded. */
   readonly frameMultiple: number;
   /** Frames that the model has positions for. */
   readonly maxFrames: number;
-  /** Most pictures of a request; 0 where it takes none. */
+  /** Most images of a request; 0 where it takes none. */
   readonly maxImages: number;
   /** Settings that a request may have beside those that every model takes. */
   readonly optionalSettings: readonly (keyof OptionalSettings)[];
   /** Most tokens of a prompt that `maxSequenceLength` may ask for. */
   readonly maxSequenceLength: number;
-  /** How large given pictures are; where left out, they have the size of the result. */
+  /** How large given images are; where left out, they have the size of the result. */
   readonly imageLimits?: ImageLimits;
   /** Components that adapters can change. */
   readonly adaptable: readonly AdaptableComponent[];
@@ -229,7 +229,7 @@ export interface Pipeline extends Disposable {
    */
   check(size: PlanRequest, room: PlanRoom, options?: MemoryOptions): Promise<void>;
   /**
-   * Makes one picture or clip.
+   * Makes one image or video.
    *
    * @throws {RangeError} when the request does not fit the model
    * @throws {DOMException} `AbortError` when cancelled

@@ -80,10 +80,10 @@ export class FlowMatchEulerScheduler implements Scheduler {
   }
 
   /**
-   * The `mu` of a picture: linear in its tokens, through the two points of the configuration
+   * The `mu` of an image: linear in its tokens, through the two points of the configuration
    * (`base_image_seq_len`, `base_shift`) and (`max_image_seq_len`, `max_shift`).
    *
-   * @param imageTokens tokens that the transformer sees of the picture
+   * @param imageTokens tokens that the transformer sees of the image
    */
   mu(imageTokens: number): number {
     const slope = (this.#max.shift - this.#base.shift) / (this.#max.tokens - this.#base.tokens);

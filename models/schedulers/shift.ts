@@ -1,5 +1,5 @@
 /**
- * Time shifting of flow-matching sigmas: more steps at high noise for larger pictures.
+ * Time shifting of flow-matching sigmas: more steps at high noise for larger images.
  *
  * The reference computes some of these in float32 and some in float64, and the difference shows in
  * the seventh digit of a timestep. So every formula takes the rounding to apply after each

@@ -21,7 +21,7 @@ Deno.test("readDuration() takes frames before seconds, and the model's own befor
   }
 });
 
-Deno.test("readDuration() refuses what no clip can have", () => {
+Deno.test("readDuration() refuses what no video can have", () => {
   const bad: DurationFields[] = [
     { num_frames: 0 },
     { fps: 0 },

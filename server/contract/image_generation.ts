@@ -42,9 +42,9 @@ export interface ImageRequest extends GenerationSettings {
   outputQuality: number;
   /** Whether the answer is a stream of events. */
   stream: boolean;
-  /** How often a stream shows each unfinished picture. */
+  /** How often a stream shows each unfinished image. */
   previews: number;
-  /** Pictures to edit, of the sizes in which the model takes them: paths of PNG files. */
+  /** Images to edit, of the sizes in which the model takes them: paths of PNG files. */
   images: string[];
   /** Fields of the body that had no effect. */
   ignored: string[];
@@ -59,7 +59,7 @@ const FORMATS: Readonly<Record<string, OutputFormat>> = {
 };
 /** Models of the generic API that answer with files alone; their clients take a link to be a whole address. */
 const GPT_IMAGE = /^(?:chat)?gpt-image-/i;
-/** Most previews of a picture, as in the generic API. */
+/** Most previews of an image, as in the generic API. */
 const MAX_PREVIEWS = 3;
 
 /**

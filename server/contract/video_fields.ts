@@ -62,7 +62,7 @@ export const videoFieldTable: FieldTable = fieldTable(
   },
 );
 
-/** The fields that name a picture or clip, in the order in which they are looked at. */
+/** The fields that name an image or video, in the order in which they are looked at. */
 export const VIDEO_SOURCE_FIELDS = [
   "input_reference",
   "input_reference[image_url]",

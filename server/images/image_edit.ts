@@ -7,8 +7,8 @@
 
 import type { InputFolder } from "../inputs/input_folder.ts";
 import type { Form } from "../inputs/multipart.ts";
-import { sizeFromPicture } from "../../generation/fit_image.ts";
-import { type OpenPicture, openPicture, storePicture } from "../inputs/pictures.ts";
+import { sizeFromImage } from "../../generation/fit_image.ts";
+import { type OpenImage, openImage, storeImage } from "../inputs/images.ts";
 import { resolveReferences, type Source } from "../inputs/references.ts";
 import { formBody } from "../inputs/form_body.ts";
 import { asClientError, refusePaths } from "../contract/checks.ts";
@@ -32,9 +32,9 @@ import { checkSize } from "../../generation/size.ts";
 import { resolveTask } from "../../generation/task.ts";
 import { validate } from "../contract/validate.ts";
 
-/** What an edit's pictures are fetched with. */
+/** What an edit's images are fetched with. */
 export interface EditSources {
-  /** Takes the pictures. */
+  /** Takes the images. */
   readonly folder: InputFolder;
   /** Whether addresses of private networks may be fetched. */
   readonly allowPrivateUrls: boolean;
@@ -47,9 +47,9 @@ export interface EditSources {
  *
  * @param form its texts and files
  * @param context the model and the server's settings
- * @param sources where pictures go
+ * @param sources where images go
  * @returns what has to be done
- * @throws {ApiError} 422 for wrong types and a missing picture, 400 for wrong values
+ * @throws {ApiError} 422 for wrong types and a missing image, 400 for wrong values
  */
 export async function readImageEdit(
   form: Form,
@@ -61,8 +61,8 @@ export async function readImageEdit(
   const fields = validate(imageEditSchema, readScalars(body, imageEditSchema));
   refusePaths(fields, PATH_FIELDS);
   const mask = form.files.some(({ field }) => field === "mask") ? { mask: "a file" } : {};
-  const pictures = editSources(form, fields);
-  if (pictures.length === 0) {
+  const given = editSources(form, fields);
+  if (given.length === 0) {
     const message = "Field 'image' or 'url' is required";
     throw new ApiError(422, message, { param: "image", code: "missing" });
   }
@@ -73,10 +73,10 @@ export async function readImageEdit(
       hasImage: true,
       hasVideo: false,
     }, info));
-  if (pictures.length > info.maxImages) {
+  if (given.length > info.maxImages) {
     throw badRequest(
-      `Cannot edit ${pictures.length} pictures at once: this model takes ${info.maxImages}`,
-      pictures[0]!.field,
+      `Cannot edit ${given.length} images at once: this model takes ${info.maxImages}`,
+      given[0]!.field,
     );
   }
   const output = readImageOutput(fields, context);
@@ -90,12 +90,12 @@ export async function readImageEdit(
     ...idleOutputFields(fields, output),
     ...idle,
   });
-  const files = await resolveReferences(pictures, { ...sources, takesVideo: false });
+  const files = await resolveReferences(given, { ...sources, takesVideo: false });
   const { folder, signal } = sources;
-  const opened: OpenPicture[] = [];
-  for (const file of files) opened.push(await openPicture(file, signal));
+  const opened: OpenImage[] = [];
+  for (const file of files) opened.push(await openImage(file, signal));
   const first = opened[0]!;
-  const own = asClientError(first.file.field, () => sizeFromPicture(first.info, info));
+  const own = asClientError(first.file.field, () => sizeFromImage(first.info, info));
   const size = readSize(fields, own);
   asClientError("size", () => checkSize(size, info));
   const { length: count } = files;
@@ -104,8 +104,8 @@ export async function readImageEdit(
     "size",
   );
   const images: string[] = [];
-  for (const picture of opened) {
-    images.push(await storePicture(picture, size, info, folder, signal));
+  for (const image of opened) {
+    images.push(await storeImage(image, size, info, folder, signal));
   }
   return { ...settings, ...size, images, ignored };
 }

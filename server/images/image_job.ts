@@ -1,5 +1,5 @@
 /**
- * An image request on the GPU: one picture after the other, each made into a file.
+ * An image request on the GPU: one image after the other, each made into a file.
  *
  * @module
  */
@@ -7,7 +7,7 @@
 import type { Engine, GenerateRequest } from "../../engine/types.ts";
 import { encodeOwnImage } from "../../media/isolated/images.ts";
 import type { ImageRequest } from "../contract/image_generation.ts";
-import { readPicture } from "../inputs/pictures.ts";
+import { readImage } from "../inputs/images.ts";
 import { explainEngineFailure } from "../jobs/engine_failure.ts";
 import type { JobContext } from "../jobs/job.ts";
 import { progressOfAll } from "../jobs/output_progress.ts";
@@ -17,7 +17,7 @@ import { toLoraUses } from "../loras/job_lora.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import { recipeText } from "../../generation/recipe.ts";
 
-/** One finished picture. */
+/** One finished image. */
 export interface ImageOutput {
   /** The file. */
   bytes: Uint8Array<ArrayBuffer>;
@@ -25,7 +25,7 @@ export interface ImageOutput {
   file?: StoredFile;
 }
 
-/** All pictures of a request. */
+/** All images of a request. */
 export interface ImageOutcome {
   /** In the order of the seeds. */
   outputs: ImageOutput[];
@@ -39,7 +39,7 @@ export interface ImageOutcome {
 
 /** What is recorded of a finished request. */
 export interface ImageResult {
-  /** One entry for each picture; empty when results are not kept. */
+  /** One entry for each image; empty when results are not kept. */
   files: StoredFile[];
   /** Most device memory taken at once, in bytes. */
   peakBytes: number;
@@ -47,7 +47,7 @@ export interface ImageResult {
 
 /** What an image job works with. */
 export interface ImageJob {
-  /** Makes the pictures. */
+  /** Makes the images. */
   engine: Engine;
   /** What to make. */
   request: ImageRequest;
@@ -55,16 +55,16 @@ export interface ImageJob {
   model: string;
   /** Keeps the files; without it they live in the answer only. */
   storage: ResultStorage | undefined;
-  /** Told of each picture when it is finished. */
+  /** Told of each image when it is finished. */
   onOutput?: (output: ImageOutput, index: number) => void;
 }
 
 /**
- * Makes the pictures of a request.
+ * Makes the images of a request.
  *
  * @param job what to make, with what
  * @param context of the queue
- * @returns the pictures
+ * @returns the images
  * @throws {ServiceError} with the engine's words when it refuses the request; anything else that
  * engine or disk throw. Files written so far are removed then
  */
@@ -75,7 +75,7 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
   let peakBytes = 0;
   try {
     const images = await Promise.all(
-      request.images.map((path) => readPicture(path, context.signal)),
+      request.images.map((path) => readImage(path, context.signal)),
     );
     const count = request.seeds.length;
     for (const [index, seed] of request.seeds.entries()) {
@@ -84,13 +84,13 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
         signal: context.signal,
         onProgress: (progress) => context.progress(progressOfAll(progress, index, count)),
         previews: request.previews,
-        onPreview: (picture, preview) => previews.encode(picture, preview),
+        onPreview: (image, preview) => previews.encode(image, preview),
       }).catch((error) => explainEngineFailure(error, request.loras));
       context.signal.throwIfAborted();
       await previews.finish();
       peakBytes = Math.max(peakBytes, frames.peakBytes);
       const [data] = frames.frames;
-      if (!data) throw new Error("Cannot make a picture: the engine gave no frame");
+      if (!data) throw new Error("Cannot make an image: the engine gave no frame");
       const { width, height, drawnAt } = frames;
       const { format, outputQuality: quality } = request;
       const recipe = {

@@ -44,7 +44,7 @@ function readText(
   tally: JsonTally,
 ): unknown {
   if (!types.has("object") && !types.has("array")) return text;
-  // Pictures in base64 are long; no list is.
+  // Images in base64 are long; no list is.
   if (text.length > MAX_JSON_TEXT) return text;
   const value = readJsonText(text, name, tally);
   return typeof value === "object" ? value : text;

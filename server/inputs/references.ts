@@ -1,5 +1,5 @@
 /**
- * The pictures and clips that a request brings, as files: uploaded, linked, or written into the
+ * The images and videos that a request brings, as files: uploaded, linked, or written into the
  * request itself.
  *
  * @module
@@ -12,10 +12,10 @@ import type { InputFolder } from "./input_folder.ts";
 import type { UploadedFile } from "./multipart.ts";
 import { fetchRemote, RemoteError, type RemotePolicy } from "./remote.ts";
 
-/** What a request calls a picture or clip. */
+/** What a request calls an image or video. */
 export type Source = UploadedFile | { readonly field: string; readonly url: string };
 
-/** A picture or clip on disk. */
+/** An image or video on disk. */
 export interface InputFile {
   /** The field it came in. */
   readonly field: string;
@@ -53,14 +53,14 @@ const VIDEO_EXTENSIONS = [
 /** First bytes of video containers: MP4 and QuickTime, Matroska and WebM, AVI, GIF, MPEG, Ogg, FLV. */
 const VIDEO_START =
   /^(?:.{4}(?:ftyp|moov|mdat|wide|free|skip)|.E\xdf\xa3|RIFF.{4}AVI |GIF8|.{3}[\xba\xb3]|G.{187}G|OggS|FLV)/s;
-/** Brands of still pictures in the same container as MP4. */
+/** Brands of still images in the same container as MP4. */
 const STILL_START = /^.{4}ftyp(?:avi[fs]|hei[cxms]|hev[cx]|mif1|msf1)/s;
 
 /** How sources are turned into files. */
 export interface ReferenceOptions {
   /** Takes the files. */
   readonly folder: InputFolder;
-  /** Whether clips are wanted too; a GIF counts as one then. */
+  /** Whether videos are wanted too; a GIF counts as one then. */
   readonly takesVideo: boolean;
   /** Whether addresses of private networks may be fetched. */
   readonly allowPrivateUrls: boolean;

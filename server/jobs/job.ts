@@ -36,7 +36,7 @@ export interface JobPreview {
   output: number;
   /** Which preview of that output it is, from 0. */
   index: number;
-  /** A picture. */
+  /** An image. */
   bytes: Uint8Array<ArrayBuffer>;
   /** Its type. */
   contentType: string;

@@ -1,10 +1,10 @@
 /**
- * Unfinished pictures on their way to whoever watches.
+ * Unfinished images on their way to whoever watches.
  *
  * @module
  */
 
-import type { Picture } from "../../engine/types.ts";
+import type { Image } from "../../engine/types.ts";
 import { encodeOwnImage } from "../../media/isolated/images.ts";
 import type { JobContext } from "./job.ts";
 
@@ -24,9 +24,9 @@ export class PreviewEncoder {
   }
 
   /** Takes a preview; a preview that cannot be encoded is left out. */
-  encode(picture: Picture, index: number): void {
+  encode(image: Image, index: number): void {
     this.#last = this.#last.then(async () => {
-      const { width, height, data } = picture;
+      const { width, height, data } = image;
       const { bytes, contentType } = await encodeOwnImage({ width, height, data }, {
         format: "png",
       });

@@ -88,7 +88,7 @@ const images = z.strictObject({
       "Where the file is: in a cloud, or relative to this server without `--public-url`",
     ),
     revised_prompt: z.string().describe("The prompt that the model read"),
-    seed: z.int().describe("Makes the same picture again"),
+    seed: z.int().describe("Makes the same image again"),
     file_path: z.string().nullable().describe("Where the file is on the server"),
     resize: z.null(),
   })),
@@ -122,13 +122,13 @@ const video = z.strictObject({
   expires_at: unix("When the file will be removed").nullable(),
   error: z.strictObject({ code: z.string(), message: z.string() }).nullable(),
   file_path: z.string().nullable().describe("Where the file is on the server"),
-  file_paths: z.array(z.string()).nullable().describe("Of every clip"),
+  file_paths: z.array(z.string()).nullable().describe("Of every video"),
   num_outputs: z.int().nullable(),
   peak_memory_mb: z.number().nullable(),
   inference_time_s: z.number().nullable(),
   action: z.null(),
   revised_prompt: z.string().nullable().describe("The prompt when it was rewritten"),
-  seeds: z.array(z.int()).describe("One for each clip; they make the same ones again"),
+  seeds: z.array(z.int()).describe("One for each video; they make the same ones again"),
 });
 
 const deletedVideo = video.extend({ deleted: z.literal(true) });

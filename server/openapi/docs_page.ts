@@ -121,7 +121,7 @@ function example(
   const data = body === undefined
     ? ""
     : isForm
-    ? ' -F prompt="in winter" -F image=@picture.png'
+    ? ' -F prompt="in winter" -F image=@image.png'
     : ` -H "content-type: application/json" -d '${EXAMPLE_BODIES[body.schema] ?? EXAMPLE_BODY}'`;
   return `curl${verb} ${base}${path.replace("{id}", "$ID")}${key}${data}`;
 }

@@ -1,5 +1,5 @@
 /**
- * A finished picture in an answer.
+ * A finished image in an answer.
  *
  * @module
  */
@@ -8,32 +8,32 @@ import type { ImageRequest } from "../contract/image_generation.ts";
 import type { ImageOutput } from "../images/image_job.ts";
 import { Base64 } from "./base64_json.ts";
 
-/** What an answer says of one picture. */
+/** What an answer says of one image. */
 export interface ImageItem {
   /** The file in base64; null where a link was asked for. */
   b64_json: Base64 | null;
   /** Where the file is; null where it alone was asked for, or is not kept. */
   url: string | null;
-  /** Makes the same picture again. */
+  /** Makes the same image again. */
   seed: number;
 }
 
-/** Where a picture can be had. */
-export interface PicturePlaces {
+/** Where an image can be had. */
+export interface ImagePlaces {
   /** Where clients reach this server; the link is relative when it is left out. */
   readonly publicUrl?: string | undefined;
-  /** A link to where the picture is kept in a cloud. */
+  /** A link to where the image is kept in a cloud. */
   readonly cloudLink?: string | null;
 }
 
 /**
- * The part of an answer that holds the picture or leads to it.
+ * The part of an answer that holds the image or leads to it.
  *
  * @param id of the job
  * @param request says which of the two
- * @param output the picture
- * @param index its place among the pictures of the request
- * @param places where the picture can be had
+ * @param output the image
+ * @param index its place among the images of the request
+ * @param places where the image can be had
  * @returns the fields
  */
 export function imageItem(
@@ -41,7 +41,7 @@ export function imageItem(
   request: Pick<ImageRequest, "responseFormat" | "seeds">,
   output: ImageOutput,
   index: number,
-  { publicUrl = "", cloudLink = null }: PicturePlaces = {},
+  { publicUrl = "", cloudLink = null }: ImagePlaces = {},
 ): ImageItem {
   const { responseFormat, seeds } = request;
   const variant = seeds.length > 1 ? `?variant=${index}` : "";

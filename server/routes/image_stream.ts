@@ -1,5 +1,5 @@
 /**
- * The answer to an image request as server-sent events: previews, then each picture as soon as it is
+ * The answer to an image request as server-sent events: previews, then each image as soon as it is
  * there.
  *
  * @module

@@ -69,7 +69,7 @@ async function answer(
   services: Services,
 ): Promise<Response> {
   c.set("job", id);
-  // What waits for the GPU has its pictures on the disk.
+  // What waits for the GPU has its images on the disk.
   c.get("share").release();
   nameIgnored(c, request.ignored, services);
   nameDrawnSize(c, request, services);

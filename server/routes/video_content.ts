@@ -28,7 +28,7 @@ async function content(c: Context<AppEnv>, services: Services): Promise<Response
     throw new ApiError(404, "Generation is still in-progress", { code: "not_found" });
   }
   const files = job.status === "completed" ? (job.result as VideoResult).files : [];
-  // The generic API's word for the clip itself, beside its previews.
+  // The generic API's word for the video itself, beside its previews.
   const variant = c.req.query("variant");
   return await serveResult(
     c,

@@ -105,7 +105,7 @@ async function create(c: Context<AppEnv>, services: Services): Promise<Response>
     // Whoever has gone would never learn the id.
     c.req.raw.signal.throwIfAborted();
     const job = { ...runners.video({ id, request }), client: c.get("client") };
-    // What waits has its pictures and clips on the disk.
+    // What waits has its images and videos on the disk.
     c.get("share").release();
     const { prepared, outcome } = await queue.add(job);
     // Its end is in its record; what clients may not see of it goes to the log.

@@ -1,5 +1,5 @@
 /**
- * Files that nobody but the user who runs the server may read: prompts, pictures and uploads.
+ * Files that nobody but the user who runs the server may read: prompts, images and uploads.
  *
  * @module
  */

@@ -8,7 +8,7 @@ import { S3Storage } from "./s3.ts";
 import { bucketUrl, type S3Settings } from "./s3_settings.ts";
 
 const AMAZON: S3Settings = {
-  bucket: "pictures",
+  bucket: "images",
   region: "eu-west-1",
   accessKeyId: "AKIDEXAMPLE",
   secretAccessKey: "a+secret/with=signs",

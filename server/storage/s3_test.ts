@@ -5,7 +5,7 @@ import { S3Storage, type S3StorageOptions } from "./s3.ts";
 import type { S3Settings } from "./s3_settings.ts";
 
 const STORE: FakeS3Options = {
-  bucket: "pictures",
+  bucket: "images",
   region: "eu-west-1",
   accessKeyId: "AKIDEXAMPLE",
   secretAccessKey: "a+secret/with=signs",
@@ -56,7 +56,7 @@ async function assertKeptLocally(
   const file = await storage.write("a.png", BYTES, PNG);
   assert.equal(file.url, undefined);
   assert.equal(lines.length, 1);
-  assert.match(lines[0]!, /^Cannot upload a\.png to the bucket pictures: .*; it is kept on this/);
+  assert.match(lines[0]!, /^Cannot upload a\.png to the bucket images: .*; it is kept on this/);
   assert.match(lines[0]!, why);
   assert.deepEqual(await Deno.readFile(local.path("a.png")), BYTES);
   assert.equal(storage.pathOf(file), local.path("a.png"));
@@ -71,7 +71,7 @@ Deno.test("S3Storage.write() puts the file into the bucket and nothing on the di
   await using test = await fixture();
   const { store, storage, local, lines } = test;
   const file = await storage.write("img_1.png", BYTES, PNG);
-  assert.equal(file.url, `${store.endpoint}/pictures/img_1.png`);
+  assert.equal(file.url, `${store.endpoint}/images/img_1.png`);
   assert.deepEqual([file.name, file.contentType, file.size], ["img_1.png", PNG, BYTES.length]);
   assert.deepEqual(store.objects.get("img_1.png"), { bytes: BYTES, contentType: PNG });
   assert.deepEqual([...Deno.readDirSync(local.root)], []);

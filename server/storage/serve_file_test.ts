@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { parseRange } from "./serve_file.ts";
 
-Deno.test("parseRange() reads the three forms of a range and clips them to the file", () => {
+Deno.test("parseRange() reads the three forms of a range and cuts them to the file", () => {
   assert.deepEqual(parseRange("bytes=0-1", 10), { start: 0, end: 1 });
   assert.deepEqual(parseRange("bytes=4-", 10), { start: 4, end: 9 });
   assert.deepEqual(parseRange("bytes=-3", 10), { start: 7, end: 9 });

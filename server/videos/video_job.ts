@@ -1,12 +1,12 @@
 /**
- * A video request on the GPU: one clip after the other, each encoded while it is decoded.
+ * A video request on the GPU: one video after the other, each encoded while it is decoded.
  *
  * @module
  */
 
-import { readClip } from "../../generation/video_frames.ts";
-import { readPicture } from "../inputs/pictures.ts";
-import type { Engine, Frames, GenerateRequest, Picture } from "../../engine/types.ts";
+import { readFrames } from "../../generation/video_frames.ts";
+import { readImage } from "../inputs/images.ts";
+import type { Engine, Frames, GenerateRequest, Image } from "../../engine/types.ts";
 import { type Ffmpeg, VideoError, type VideoWriter, writeVideo } from "../../media/video/mod.ts";
 import { badRequest } from "../contract/errors.ts";
 import { explainEngineFailure } from "../jobs/engine_failure.ts";
@@ -20,7 +20,7 @@ import type { VideoRequest } from "./video_request.ts";
 
 /** What is recorded of a finished request. */
 export interface VideoResult {
-  /** One file for each clip. */
+  /** One file for each video. */
   files: StoredFile[];
   /** From the first step to the last file. */
   seconds: number;
@@ -30,7 +30,7 @@ export interface VideoResult {
 
 /** What a video job works with. */
 export interface VideoJob {
-  /** Makes the clips. */
+  /** Makes the videos. */
   engine: Engine;
   /** What to make. */
   request: VideoRequest;
@@ -38,12 +38,12 @@ export interface VideoJob {
   storage: ResultStorage;
   /** Makes files of frames. */
   ffmpeg: Ffmpeg;
-  /** How often an unfinished clip is shown. */
+  /** How often an unfinished video is shown. */
   previews: number;
 }
 
 /**
- * Makes the clips of a request.
+ * Makes the videos of a request.
  *
  * @param job what to make, with what
  * @param context of the queue
@@ -72,7 +72,7 @@ export async function runVideoJob(job: VideoJob, context: JobContext): Promise<V
             onProgress: (progress) => context.progress(progressOfAll(progress, index, count)),
             onFrame: (frame) => writer.write(frame),
             previews: job.previews,
-            onPreview: (picture, preview) => previews.encode(picture, preview),
+            onPreview: (image, preview) => previews.encode(image, preview),
           }).catch((error) => explainEngineFailure(error, request.loras));
           await writer.finish();
         } catch (error) {
@@ -106,7 +106,7 @@ class FrameWriter {
     this.#file = writeVideo(ffmpeg, { path, width, height, fps, crf, preset, signal, audio });
   }
 
-  write(frame: Picture): void {
+  write(frame: Image): void {
     this.#last = this.#last.then(() => this.#file.write(frame.data));
     // `finish` reports it.
     this.#last.catch(() => {});
@@ -129,10 +129,10 @@ async function readInputs(
   { request, ffmpeg }: VideoJob,
   signal: AbortSignal,
 ): Promise<Pick<GenerateRequest, "images" | "video">> {
-  const images = await Promise.all(request.images.map((path) => readPicture(path, signal)));
+  const images = await Promise.all(request.images.map((path) => readImage(path, signal)));
   if (!request.video) return { images };
   try {
-    return { images, video: await readClip(ffmpeg, request.video, { ...request, signal }) };
+    return { images, video: await readFrames(ffmpeg, request.video, { ...request, signal }) };
   } catch (error) {
     // What looking at the file could not find: its sender's mistake all the same.
     if (error instanceof VideoError) {

@@ -61,7 +61,7 @@ Deno.test("runVideoJob() stops the encoder when a frame cannot be written", asyn
   }
 });
 
-Deno.test("runVideoJob() blames the clip for damage that only decoding finds", async () => {
+Deno.test("runVideoJob() blames the video for damage that only decoding finds", async () => {
   const folder = await Deno.makeTempDir();
   const ffmpeg: Ffmpeg = {
     description: "a decoder that finds damage",
@@ -70,7 +70,7 @@ Deno.test("runVideoJob() blames the clip for damage that only decoding finds", a
       new ReadableStream({ pull: () => Promise.reject(new FfmpegError("FFmpeg failed: no")) }),
   };
   const info = { width: 64, height: 64, frames: 5, fps: 8 };
-  const request = { ...REQUEST, video: { path: "/clip.mp4", info } };
+  const request = { ...REQUEST, video: { path: "/video.mp4", info } };
   const storage = new LocalStorage(folder);
   const job = { engine: new FakeEngine(), request, ffmpeg, previews: 0, storage };
   try {

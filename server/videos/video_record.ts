@@ -49,11 +49,11 @@ export interface VideoRecord {
   expires_at: number | null;
   /** Why it failed. */
   error: { code: string; message: string } | null;
-  /** Where the first clip is on the server; null unless completed, and where it is elsewhere. */
+  /** Where the first video is on the server; null unless completed, and where it is elsewhere. */
   file_path: string | null;
-  /** Where every clip is that is on the server; null where none is. */
+  /** Where every video is that is on the server; null where none is. */
   file_paths: string[] | null;
-  /** Number of clips; null unless completed. */
+  /** Number of videos; null unless completed. */
   num_outputs: number | null;
   /** Most device memory taken, in MiB. */
   peak_memory_mb: number | null;
@@ -63,7 +63,7 @@ export interface VideoRecord {
   action: null;
   /** The prompt as it was rewritten; null when it was not. */
   revised_prompt: string | null;
-  /** Makes the same clips again: one for each. */
+  /** Makes the same videos again: one for each. */
   seeds: number[];
 }
 

@@ -42,7 +42,7 @@ import {
 } from "../contract/video_fields.ts";
 import type { InputFolder } from "../inputs/input_folder.ts";
 import type { UploadedFile } from "../inputs/multipart.ts";
-import { type OpenPicture, openPicture, storePicture, tooBusy } from "../inputs/pictures.ts";
+import { type OpenImage, openImage, storeImage, tooBusy } from "../inputs/images.ts";
 import { badSource, type InputFile, resolveReferences, type Source } from "../inputs/references.ts";
 
 /** How often the events of a video show it unfinished. */
@@ -56,15 +56,15 @@ export interface VideoRequest extends GenerationSettings {
   width: number;
   /** Number of rows. */
   height: number;
-  /** Frames of the clip. */
+  /** Frames of the video. */
   numFrames: number;
   /** Frames per second of the file. */
   fps: number;
-  /** Pictures to start from, of the size of the result: paths of PNG files. */
+  /** Images to start from, of the size of the result: paths of PNG files. */
   images: string[];
-  /** The clip to start from. */
+  /** The video to start from. */
   video?: { path: string; info: VideoInfo };
-  /** Whether the given clip's sound is kept. */
+  /** Whether the given video's sound is kept. */
   keepsAudio: boolean;
   /** Constant rate factor of the file. */
   crf: number;
@@ -76,11 +76,11 @@ export interface VideoRequest extends GenerationSettings {
   ignored: string[];
 }
 
-/** What pictures and clips of a request are read with. */
+/** What images and videos of a request are read with. */
 export interface VideoSources {
   /** Takes the files. */
   readonly folder: InputFolder;
-  /** Reads clips. */
+  /** Reads videos. */
   readonly ffmpeg: Ffmpeg;
   /** Whether addresses of private networks may be fetched. */
   readonly allowPrivateUrls: boolean;
@@ -94,7 +94,7 @@ export interface VideoSources {
  * @param json any parsed JSON value, or the values of a form
  * @param uploads files of the form
  * @param context the model and the server's settings
- * @param sources where pictures and clips go
+ * @param sources where images and videos go
  * @returns what has to be done
  * @throws {ApiError} 422 for wrong types, 400 for wrong values
  */
@@ -122,23 +122,23 @@ export async function readVideoRequest(
     ...sources,
     takesVideo: true,
   });
-  const pictures = files.filter(({ kind }) => kind === "image");
-  const clips = files.filter(({ kind }) => kind === "video");
+  const givenImages = files.filter(({ kind }) => kind === "image");
+  const givenVideos = files.filter(({ kind }) => kind === "video");
   const taskType = asClientError("task_type", () =>
     resolveTask({
       ...(fields.task_type ? { taskType: fields.task_type } : {}),
       output: "VIDEO",
-      hasImage: pictures.length > 0,
-      hasVideo: clips.length > 0,
+      hasImage: givenImages.length > 0,
+      hasVideo: givenVideos.length > 0,
       howToSend: {
         image: "'input_reference' or 'reference_url'",
         video: "'video_reference' or 'video_url'",
       },
     }, info));
-  if (pictures.length > Math.max(1, info.maxImages) || clips.length > 1) {
+  if (givenImages.length > Math.max(1, info.maxImages) || givenVideos.length > 1) {
     throw badRequest(
-      `Cannot use ${pictures.length} pictures and ${clips.length} clips: this model takes ` +
-        `${info.maxImages} pictures, or one clip`,
+      `Cannot use ${givenImages.length} images and ${givenVideos.length} videos: this model takes ` +
+        `${info.maxImages} images, or one video`,
       files[0]!.field,
     );
   }
@@ -148,7 +148,7 @@ export async function readVideoRequest(
     ...sampling,
     loras: await context.findLoras(fields.loras),
   };
-  const video = clips[0] && await probeClip(clips[0], sources);
+  const video = givenVideos[0] && await probeInput(givenVideos[0], sources);
   const ignored = findIgnored(fields, videoFieldTable, context, {
     ...idle,
     enable_audio: video?.info.audioCodec === undefined,
@@ -156,8 +156,8 @@ export async function readVideoRequest(
     model: false,
   });
   const named = readSize(fields, info.defaults);
-  const opened: OpenPicture[] = [];
-  for (const picture of pictures) opened.push(await openPicture(picture, signal));
+  const opened: OpenImage[] = [];
+  for (const image of givenImages) opened.push(await openImage(image, signal));
   const shape = info.sizeIsBudget ? video?.info ?? opened[0]?.info : undefined;
   const size = shape ? sizeWithin(shape, named, info.sizeMultiple) : named;
   const param = fields.width || fields.height ? "width" : "size";
@@ -169,15 +169,15 @@ export async function readVideoRequest(
     frameMultiple: info.frameMultiple,
     maxFrames: info.maxFrames,
   });
-  if (video) checkWork(clips[0]!, video.info, duration);
+  if (video) checkWork(givenVideos[0]!, video.info, duration);
   const { numFrames } = duration;
   await context.checkRoom(
-    { ...settings, ...size, numFrames, images: pictures.length, previews: VIDEO_PREVIEWS },
+    { ...settings, ...size, numFrames, images: givenImages.length, previews: VIDEO_PREVIEWS },
     param,
   );
   const images: string[] = [];
-  for (const picture of opened) {
-    images.push(await storePicture(picture, size, info, folder, signal));
+  for (const image of opened) {
+    images.push(await storeImage(image, size, info, folder, signal));
   }
   return {
     ...settings,
@@ -208,7 +208,7 @@ function findSources(fields: VideoBody, uploads: readonly UploadedFile[]): Sourc
   });
 }
 
-async function probeClip(
+async function probeInput(
   { path, field }: InputFile,
   { ffmpeg, signal }: VideoSources,
 ): Promise<{ path: string; info: VideoInfo }> {

@@ -41,9 +41,9 @@ const REFUSED: [options: Partial<Record<keyof GenerateOptions, unknown>>, messag
   [{ seed: [] }, /seed list must not be empty/],
   [{ seed: [1, 2] }, /Cannot use 2 seeds for 1 output: give one/],
   [{ seed: 2 ** 53 - 1, numOutputs: 2 }, /got 9007199254740992/],
-  [{ numOutputs: 0 }, /Cannot generate 0 pictures: ask for 1 to 1000/],
-  [{ numOutputs: 1e9 }, /Cannot generate 1000000000 pictures/],
-  [{ numOutputs: 1.5 }, /Cannot generate 1\.5 pictures/],
+  [{ numOutputs: 0 }, /Cannot generate 0 images: ask for 1 to 1000/],
+  [{ numOutputs: 1e9 }, /Cannot generate 1000000000 images/],
+  [{ numOutputs: 1.5 }, /Cannot generate 1\.5 images/],
 ];
 
 /** Options at the edge of what can be served. */

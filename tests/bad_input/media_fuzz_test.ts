@@ -1,5 +1,5 @@
 /**
- * Damaged pictures and clips, read as a server reads those of its clients: each gives what was asked
+ * Damaged images and videos, read as a server reads those of its clients: each gives what was asked
  * for or a refusal that names its fault, in time, and the process that reads it goes on.
  */
 
@@ -12,29 +12,29 @@ import { fitForeignImage, inspectForeignImage } from "../../media/isolated/image
 import { decodePng } from "../../media/png_decode.ts";
 import { bundledFfmpeg, systemFfmpeg } from "../../media/video/find_ffmpeg.ts";
 import { type Ffmpeg, probeVideo, readVideo, VideoError } from "../../media/video/mod.ts";
-import { makeClip } from "../hostile_clips.ts";
-import { gif, interlacedPng, plainWebp, scannedJpeg } from "../hostile_pictures.ts";
+import { makeVideo } from "../hostile_videos.ts";
+import { gif, interlacedPng, plainWebp, scannedJpeg } from "../hostile_images.ts";
 
 const isSlow = Deno.env.has("DENOISE_SLOW");
 
 /** Always the same files, beside those that are new with each run. */
 const SEED = 19;
 
-/** Most pixels of a picture here: larger ones are refused, so that thousands are read in minutes. */
+/** Most pixels of an image here: larger ones are refused, so that thousands are read in minutes. */
 const MAX_PIXELS = 2 ** 20;
 
-/** Longest time for a picture and for a clip, in milliseconds; the machine may be busy. */
-const PICTURE_MS = 5000;
-const CLIP_MS = 20_000;
+/** Longest time for an image and for a video, in milliseconds; the machine may be busy. */
+const IMAGE_MS = 5000;
+const VIDEO_MS = 20_000;
 
-const PICTURES = [
+const IMAGES = [
   ...goldens.cases.map(({ file }) => Uint8Array.fromBase64(file)),
   ...[plainWebp(300, 200), scannedJpeg(64, 64, 9), gif([60, 40], [60, 40], true)],
   interlacedPng(70, 50, 6, 16),
 ];
 
-/** Containers and codecs of the clips, as arguments of FFmpeg. */
-const CLIPS = [
+/** Containers and codecs of the videos, as arguments of FFmpeg. */
+const VIDEOS = [
   ...["-c:v libx264 -f mp4", "-c:v libx264 -f matroska", "-c:v mpeg4 -f avi", "-c:v png -f mov"],
   ...["-c:v gif -f gif", "-c:v mpeg2video -r 25 -f mpegts", "-c:v mjpeg -f mov"],
 ].map((args) => args.split(" "));
@@ -87,8 +87,8 @@ function withChecksums(file: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
 
 const isPng = (file: Uint8Array) => file[1] === 0x50 && file[2] === 0x4e && file[3] === 0x47;
 
-const picture = fc.record({
-  seed: fc.constantFrom(...PICTURES),
+const image = fc.record({
+  seed: fc.constantFrom(...IMAGES),
   changes: fc.array(change, { minLength: 1, maxLength: 4 }),
   mendsChecksums: fc.boolean(),
 }).map(({ seed, changes, mendsChecksums }) => {
@@ -96,9 +96,9 @@ const picture = fc.record({
   return mendsChecksums && isPng(file) ? withChecksums(file) : file;
 });
 
-/** What a server makes of a picture. */
-async function takePicture(file: Uint8Array): Promise<"taken" | "refused"> {
-  const limits = { maxPixels: MAX_PIXELS, timeoutMs: PICTURE_MS };
+/** What a server makes of an image. */
+async function takeImage(file: Uint8Array): Promise<"taken" | "refused"> {
+  const limits = { maxPixels: MAX_PIXELS, timeoutMs: IMAGE_MS };
   try {
     const info = await inspectForeignImage(file, limits);
     assert.ok(info.width * info.height <= MAX_PIXELS);
@@ -109,14 +109,14 @@ async function takePicture(file: Uint8Array): Promise<"taken" | "refused"> {
   } catch (error) {
     assert.ok(error instanceof ImageError, `${(error as Error).stack}`);
     assert.match(error.message, /^Cannot read [^\n]{1,400}$/);
-    // Of these a picture of that size gives no reason.
+    // Of these an image of that size gives no reason.
     assert.doesNotMatch(error.message, /decoding it failed|more memory|it took more/);
     return "refused";
   }
 }
 
-/** What a server makes of a clip. */
-async function takeClip(ffmpeg: Ffmpeg, path: string): Promise<"taken" | "refused"> {
+/** What a server makes of a video. */
+async function takeVideo(ffmpeg: Ffmpeg, path: string): Promise<"taken" | "refused"> {
   const start = performance.now();
   try {
     const info = await probeVideo(ffmpeg, path);
@@ -131,42 +131,42 @@ async function takeClip(ffmpeg: Ffmpeg, path: string): Promise<"taken" | "refuse
     assert.match(error.message, /^Cannot read video: /);
     return "refused";
   } finally {
-    assert.ok(performance.now() - start < CLIP_MS, "it took too long");
+    assert.ok(performance.now() - start < VIDEO_MS, "it took too long");
   }
 }
 
-const pictures = (count: number, seed?: number) => async () => {
+const images = (count: number, seed?: number) => async () => {
   const seen = { taken: 0, refused: 0 };
   const parameters = { numRuns: count, ...(seed === undefined ? {} : { seed }) };
   await fc.assert(
-    fc.asyncProperty(picture, async (file) => {
-      seen[await takePicture(file)]++;
+    fc.asyncProperty(image, async (file) => {
+      seen[await takeImage(file)]++;
     }),
     parameters,
   );
   for (const [outcome, times] of Object.entries(seen)) assert.ok(times > 0, `none is ${outcome}`);
 };
 
-const clips = (ffmpeg: Ffmpeg, count: number, seed?: number) => async () => {
+const videos = (ffmpeg: Ffmpeg, count: number, seed?: number) => async () => {
   const folder = await Deno.makeTempDir();
   try {
     const seeds: Uint8Array[] = [];
-    for (const args of CLIPS) {
+    for (const args of VIDEOS) {
       const path = `${folder}/seed`;
-      await makeClip(ffmpeg, path, 3, ...args);
-      assert.equal(await takeClip(ffmpeg, path), "taken", args.join(" "));
+      await makeVideo(ffmpeg, path, 3, ...args);
+      assert.equal(await takeVideo(ffmpeg, path), "taken", args.join(" "));
       seeds.push(await Deno.readFile(path));
     }
-    const clip = fc.tuple(
+    const video = fc.tuple(
       fc.constantFrom(...seeds),
       fc.array(change, { minLength: 1, maxLength: 4 }),
     ).map(([seed, changes]) => changed(seed, changes));
     const seen = { taken: 0, refused: 0 };
-    const path = `${folder}/clip`;
+    const path = `${folder}/video`;
     await fc.assert(
-      fc.asyncProperty(clip, async (file) => {
+      fc.asyncProperty(video, async (file) => {
         await Deno.writeFile(path, file);
-        seen[await takeClip(ffmpeg, path)]++;
+        seen[await takeVideo(ffmpeg, path)]++;
       }),
       { numRuns: count, ...(seed === undefined ? {} : { seed }) },
     );
@@ -178,23 +178,23 @@ const clips = (ffmpeg: Ffmpeg, count: number, seed?: number) => async () => {
 
 const system = await systemFfmpeg("ffmpeg");
 
-Deno.test("a server takes or refuses every damaged picture", pictures(150));
+Deno.test("a server takes or refuses every damaged image", images(150));
 
 for (const [seeds, seed] of [["new", undefined], ["fixed", SEED]] as const) {
   Deno.test({
-    name: `each damaged picture of 4500 is taken or refused, seeds ${seeds}; with DENOISE_SLOW`,
+    name: `each damaged image of 4500 is taken or refused, seeds ${seeds}; with DENOISE_SLOW`,
     ignore: !isSlow,
-    fn: pictures(4500, seed),
+    fn: images(4500, seed),
   });
   Deno.test({
     // Without the program the same is seen of the build that is always there.
-    name: `each damaged clip of 500 is taken or refused, seeds ${seeds}; with DENOISE_SLOW`,
+    name: `each damaged video of 500 is taken or refused, seeds ${seeds}; with DENOISE_SLOW`,
     ignore: !isSlow || !system,
-    fn: clips(system!, 500, seed),
+    fn: videos(system!, 500, seed),
   });
   Deno.test({
     name: `… of 20, by the bundled FFmpeg, seeds ${seeds}; with DENOISE_SLOW`,
     ignore: !isSlow,
-    fn: clips(bundledFfmpeg(), 20, seed),
+    fn: videos(bundledFfmpeg(), 20, seed),
   });
 }

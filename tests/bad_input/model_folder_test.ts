@@ -96,7 +96,7 @@ const OPENING: Case[] = [
   ["has an absurd eps", TRANSFORMER, fields({ eps: 1e300 }), /eps is 1e\+300: too big/],
   ["has another norm", TRANSFORMER, fields({ qk_norm: "layer" }), /qk_norm is "layer"/],
   [
-    "wants pictures",
+    "wants images",
     TRANSFORMER,
     fields({ image_dim: 1280 }),
     /image_dim is 1280: .*not supported/,
@@ -119,7 +119,7 @@ const OPENING: Case[] = [
   ["has no RGB", VAE, fields({ out_channels: 5 }), /out_channels is 5: RGB in its patches has \d/],
   ["scales otherwise", VAE, fields({ scale_factor_spatial: 17 }), /the levels and patches give \d/],
   ["attends", VAE, fields({ attn_scales: [1] }), /attn_scales .*not supported/],
-  ["is another model", TEXT, fields({ model_type: "clip" }), /model_type is "clip"/],
+  ["is another model", TEXT, fields({ model_type: "video" }), /model_type is "video"/],
   ["has odd buckets", TEXT, fields({ relative_attention_num_buckets: 31 }), /a multiple of 4/],
   [
     "has near buckets",
@@ -299,7 +299,7 @@ const LOADING: Case[] = [
   ],
 ];
 
-/** Folders that load, and give no picture: what is wrong only shows in the numbers. */
+/** Folders that load, and give no image: what is wrong only shows in the numbers. */
 const GENERATING: Case[] = [
   [
     "hold NaN",
@@ -381,7 +381,7 @@ Deno.test("Pipeline.load() says in a sentence which parts do not fit together", 
   }
 });
 
-Deno.test("Pipeline.generate() gives a sentence and no black picture for weights without numbers", async (t) => {
+Deno.test("Pipeline.generate() gives a sentence and no black image for weights without numbers", async (t) => {
   const device = await openTestDevice();
   const size = { width: 16, height: 16, numFrames: 1 };
   const request = { prompt: "a", negativePrompt: "", ...size, seed: 1, numInferenceSteps: 1 };

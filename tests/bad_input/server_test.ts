@@ -171,7 +171,7 @@ Deno.test(`POST ${PATH} says that a result cannot be kept, and the server goes o
   );
   assert.ok(!JSON.stringify(body).includes(service.folder), "no path of the server is told");
   assert.ok(service.lines.some((line) => line.includes(results)), "the log names the path");
-  assert.equal(service.engine.requests.length, 1, "no second picture is made for nothing");
+  assert.equal(service.engine.requests.length, 1, "no second image is made for nothing");
   Deno.removeSync(results);
   assert.equal((await service.post(PATH, { prompt: "a" })).status, 200);
 });
@@ -200,7 +200,7 @@ Deno.test(`POST ${PATH} survives records that cannot be written`, async () => {
 
   records.failing = ["update"];
   const made = await post();
-  assert.equal(made.status, 200, "a picture that was made is not thrown away");
+  assert.equal(made.status, 200, "an image that was made is not thrown away");
   const { id } = await made.json();
   assert.equal((await app.request(`/v1/images/${id}/content`)).status, 200);
   assert.equal((await records.get(id))!.status, "queued");

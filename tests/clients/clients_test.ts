@@ -50,7 +50,7 @@ function freePort(): number {
 
 interface Bench extends AsyncDisposable {
   readonly server: ServerProcess;
-  readonly picture: string;
+  readonly image: string;
 }
 
 /** A server that knows its own address, unless that is what a client must do without. */
@@ -59,11 +59,11 @@ async function open({ knowsItsAddress }: { knowsItsAddress: boolean }): Promise<
   const port = String(freePort());
   const url = ["--public-url", `http://127.0.0.1:${port}`];
   const server = await startProcess(folder, ["--port", port, ...(knowsItsAddress ? url : [])]);
-  const picture = `${folder}/in.png`;
-  await Deno.writeFile(picture, await drawing());
+  const image = `${folder}/in.png`;
+  await Deno.writeFile(image, await drawing());
   return {
     server,
-    picture,
+    image,
     async [Symbol.asyncDispose]() {
       await server.end("SIGTERM");
       await Deno.remove(folder, { recursive: true });
@@ -82,9 +82,7 @@ async function drawing(): Promise<Uint8Array<ArrayBuffer>> {
 }
 
 const title = (name: string, reason?: string) =>
-  `${name} gets its pictures${
-    isWanted ? reason ? `: ${reason}` : "" : " (deno task test:clients)"
-  }`;
+  `${name} gets its images${isWanted ? reason ? `: ${reason}` : "" : " (deno task test:clients)"}`;
 
 Deno.test({
   name: "the programs of tests/clients/npm have the types that their clients want",
@@ -102,7 +100,7 @@ for (const [program, name] of NPM) {
     ignore: !isWanted,
     fn: async () => {
       await using bench = await open({ knowsItsAddress: true });
-      const args = ["run", "-A", "--quiet", `npm/${program}`, bench.server.url, bench.picture];
+      const args = ["run", "-A", "--quiet", `npm/${program}`, bench.server.url, bench.image];
       const { success, out } = await run(Deno.execPath(), args);
       assert.ok(success && out.endsWith("done"), `${out}\n${bench.server.log()}`);
     },
@@ -116,7 +114,7 @@ for (const [program, distribution, name] of PIP) {
     ignore: !isWanted || reason !== undefined,
     fn: async () => {
       await using bench = await open({ knowsItsAddress: true });
-      const args = [`python/${program}`, bench.server.url, bench.picture];
+      const args = [`python/${program}`, bench.server.url, bench.image];
       const { success, out } = await run(PYTHON, args);
       assert.ok(success && out.endsWith("done"), `${out}\n${bench.server.log()}`);
     },
@@ -132,17 +130,17 @@ Deno.test({
       const { url } = bench.server;
       for (const model of ["gpt-image-1", "dall-e-3", "bundled"]) {
         const webui = { url, model, size: "512x512" };
-        const given = await Deno.readFile(bench.picture);
-        const pictures = [
+        const given = await Deno.readFile(bench.image);
+        const images = [
           ...await generate(webui, "a red circle", 2),
           ...await edit(webui, "make the square blue", [given]),
         ];
-        assert.equal(pictures.length, 3);
-        for (const picture of pictures) {
-          const { width, height } = await decodeImage(picture);
+        assert.equal(images.length, 3);
+        for (const image of images) {
+          const { width, height } = await decodeImage(image);
           assert.deepEqual([width, height], [512, 512]);
         }
-        assert.notDeepEqual(pictures[0], pictures[1]);
+        assert.notDeepEqual(images[0], images[1]);
       }
     }
   },

@@ -21,7 +21,7 @@ interface Answer {
   readonly data: readonly { readonly url?: string | null; readonly b64_json?: string | null }[];
 }
 
-/** Asks for pictures; gives their bytes. */
+/** Asks for images; gives their bytes. */
 export async function generate(webui: OpenWebui, prompt: string, n = 1): Promise<Buffer[]> {
   const { url, model, size } = webui;
   const format = WITHOUT_FORMAT.test(model) ? {} : { response_format: "b64_json" };
@@ -33,11 +33,11 @@ export async function generate(webui: OpenWebui, prompt: string, n = 1): Promise
   return await readAnswer(response);
 }
 
-/** Has pictures edited; gives their bytes. */
+/** Has images edited; gives their bytes. */
 export async function edit(
   webui: OpenWebui,
   prompt: string,
-  pictures: readonly Uint8Array<ArrayBuffer>[],
+  images: readonly Uint8Array<ArrayBuffer>[],
 ): Promise<Buffer[]> {
   const { url, model, size } = webui;
   const form = new FormData();
@@ -47,8 +47,8 @@ export async function edit(
   form.append("size", size);
   if (!WITHOUT_FORMAT.test(model)) form.append("response_format", "b64_json");
   // Always a list here: its chats send one.
-  for (const picture of pictures) {
-    form.append("image[]", new Blob([picture], { type: "image/png" }), "in.png");
+  for (const image of images) {
+    form.append("image[]", new Blob([image], { type: "image/png" }), "in.png");
   }
   const headers = { authorization: "Bearer unused" };
   return await readAnswer(

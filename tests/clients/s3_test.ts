@@ -62,11 +62,11 @@ Deno.test({
       const { id, data } = await post("/v1/images/generations", body);
       for (const [index, { url }] of data.entries()) {
         assert.ok(url.startsWith(store.settings.endpoint), `${url}\n${lines.join("\n")}`);
-        const picture = await fetchAll(url);
-        assert.equal(picture.status, 200, new TextDecoder().decode(picture.bytes));
-        assert.deepEqual([...picture.bytes.subarray(1, 4)], [...new TextEncoder().encode("PNG")]);
+        const image = await fetchAll(url);
+        assert.equal(image.status, 200, new TextDecoder().decode(image.bytes));
+        assert.deepEqual([...image.bytes.subarray(1, 4)], [...new TextEncoder().encode("PNG")]);
         const content = `${server.url}/v1/images/${id}/content?variant=${index}`;
-        assert.deepEqual((await fetchAll(content)).bytes, picture.bytes);
+        assert.deepEqual((await fetchAll(content)).bytes, image.bytes);
         assert.equal((await fetchAll(content, { method: "HEAD" })).status, 200);
         assert.equal((await fetchAll(url.split("?")[0])).status, 403, "the bucket is private");
         const forged = url.replace(/Signature=..../, "Signature=0000");

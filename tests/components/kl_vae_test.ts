@@ -37,7 +37,7 @@ const GATE = 1e-4;
 /** Of decoded pixels, in decibels. */
 const MIN_PSNR = 60;
 
-/** Codes one picture, [1, channels, height, width], in tiles of `side` input positions. */
+/** Codes one image, [1, channels, height, width], in tiles of `side` input positions. */
 async function code(
   device: Device,
   weights: Weights,

@@ -3,7 +3,7 @@ import { FakeEngine } from "../fakes/engine.ts";
 import { isErrorBody, type TestService, testService, until } from "../fakes/service.ts";
 
 /** Makes one PNG; its path in the service and its bytes. */
-async function onePicture(service: TestService) {
+async function oneImage(service: TestService) {
   const body = { prompt: "a", output_format: "png" };
   const { id, data } = await (await service.post("/v1/images/generations", body)).json();
   const bytes = await Deno.readFile(data[0].file_path);
@@ -12,7 +12,7 @@ async function onePicture(service: TestService) {
 
 Deno.test("GET …/content gives bytes, type, length, name and a validator", async () => {
   await using service = await testService();
-  const { id, url, bytes } = await onePicture(service);
+  const { id, url, bytes } = await oneImage(service);
   const response = await service.get(url);
   assert.equal(response.status, 200);
   assert.equal(response.headers.get("content-type"), "image/png");
@@ -26,7 +26,7 @@ Deno.test("GET …/content gives bytes, type, length, name and a validator", asy
 
 Deno.test("HEAD …/content gives the headers alone", async () => {
   await using service = await testService();
-  const { url, bytes } = await onePicture(service);
+  const { url, bytes } = await oneImage(service);
   const response = await service.get(url, { method: "HEAD" });
   assert.equal(response.status, 200);
   assert.equal(response.headers.get("content-length"), String(bytes.length));
@@ -35,7 +35,7 @@ Deno.test("HEAD …/content gives the headers alone", async () => {
 
 Deno.test("GET …/content gives ranges, and 416 beyond the file", async () => {
   await using service = await testService();
-  const { url, bytes } = await onePicture(service);
+  const { url, bytes } = await oneImage(service);
   const size = bytes.length;
   const cases: [range: string, start: number, end: number][] = [
     ["bytes=0-1", 0, 1],
@@ -58,7 +58,7 @@ Deno.test("GET …/content gives ranges, and 416 beyond the file", async () => {
 
 Deno.test("GET …/content knows what the client has already", async () => {
   await using service = await testService();
-  const { url, bytes } = await onePicture(service);
+  const { url, bytes } = await oneImage(service);
   const head = await service.get(url, { method: "HEAD" });
   const etag = head.headers.get("etag")!;
   for (const known of [etag, `W/${etag}`, `"other", ${etag}`, "*"]) {
@@ -87,7 +87,7 @@ Deno.test("GET …/content knows what the client has already", async () => {
 
 Deno.test("GET …/content refuses variants that there are not", async () => {
   await using service = await testService();
-  const { url } = await onePicture(service);
+  const { url } = await oneImage(service);
   for (const variant of ["1", "-1", "x", "0.5", "99999", ""]) {
     const response = await service.get(`${url}?variant=${variant}`);
     assert.equal(response.status, 404, variant);
@@ -111,7 +111,7 @@ Deno.test("GET …/content of work under way, of failed work and of removed file
   assert.equal(await detail(service.queue.running!), "Image is still being generated");
   await (await answer).body?.cancel();
 
-  const { id, path } = await onePicture(service);
+  const { id, path } = await oneImage(service);
   await Deno.remove(path);
   assert.equal(await detail(id), "Image not found: its file was removed");
 });

@@ -5,7 +5,7 @@ import { readImageText } from "../../media/encode.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { testService } from "../fakes/service.ts";
 
-/** A model that was made for small pictures, and is asked for large ones. */
+/** A model that was made for small images, and is asked for large ones. */
 const small = () =>
   testService({
     engine: new FakeEngine({
@@ -16,11 +16,11 @@ const small = () =>
     }),
   });
 
-const PICTURE = { prompt: "a", size: "96x64", output_format: "png", response_format: "b64_json" };
+const IMAGE = { prompt: "a", size: "96x64", output_format: "png", response_format: "b64_json" };
 
 Deno.test("POST /v1/images/generations says where it enlarges, in a header and the recipe", async () => {
   await using service = await small();
-  const answer = await service.post("/v1/images/generations", PICTURE);
+  const answer = await service.post("/v1/images/generations", IMAGE);
   assert.equal(answer.headers.get("x-drawn-at"), "48x32");
   const bytes = Uint8Array.fromBase64((await answer.json()).data[0].b64_json);
   const { width, height } = await decodeImage(bytes);
@@ -31,7 +31,7 @@ Deno.test("POST /v1/images/generations says where it enlarges, in a header and t
 
 Deno.test("POST /v1/images/generations says nothing where it does not enlarge", async () => {
   await using service = await small();
-  const answer = await service.post("/v1/images/generations", { ...PICTURE, size: "48x48" });
+  const answer = await service.post("/v1/images/generations", { ...IMAGE, size: "48x48" });
   assert.equal(answer.headers.get("x-drawn-at"), null);
   const bytes = Uint8Array.fromBase64((await answer.json()).data[0].b64_json);
   assert.equal(readImageText(bytes)["drawn_at"], undefined);
@@ -39,11 +39,11 @@ Deno.test("POST /v1/images/generations says nothing where it does not enlarge", 
 
 Deno.test("POST /v1/images/edits and /v1/videos say where they enlarge", async () => {
   await using service = await small();
-  const picture = { width: 16, height: 16, data: new Uint8Array(16 * 16 * 3) };
+  const image = { width: 16, height: 16, data: new Uint8Array(16 * 16 * 3) };
   const body = new FormData();
   body.set("prompt", "a");
   body.set("size", "128x128");
-  body.set("image", new Blob([(await encodeImage(picture, { format: "png" })).bytes]), "a.png");
+  body.set("image", new Blob([(await encodeImage(image, { format: "png" })).bytes]), "a.png");
   const edit = await service.get("/v1/images/edits", { method: "POST", body });
   assert.deepEqual([edit.status, edit.headers.get("x-drawn-at")], [200, "48x48"]);
   const video = await service.post("/v1/videos", { prompt: "a", size: "64x128" });

@@ -11,7 +11,7 @@ const editor = () =>
   new FakeEngine({ info: { taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I"], maxImages: 2 } });
 
 /** A PNG whose left half is red and whose right half is blue. */
-async function picture(width = 80, height = 60): Promise<Uint8Array<ArrayBuffer>> {
+async function makePng(width = 80, height = 60): Promise<Uint8Array<ArrayBuffer>> {
   const data = new Uint8Array(width * height * 3);
   for (let i = 0; i < width * height; i++) data[3 * i + (i % width < width / 2 ? 0 : 2)] = 255;
   return (await encodeImage({ width, height, data }, { format: "png" })).bytes;
@@ -28,10 +28,10 @@ async function post(
   return await service.get(PATH, { method: "POST", body: form });
 }
 
-Deno.test("POST /v1/images/edits gives the model the picture in the size of the result", async () => {
+Deno.test("POST /v1/images/edits gives the model the image in the size of the result", async () => {
   await using service = await testService({ engine: editor() });
   const response = await post(service, {
-    image: new Blob([await picture()], { type: "image/png" }),
+    image: new Blob([await makePng()], { type: "image/png" }),
     prompt: "make it green",
     size: "64x64",
     n: "2",
@@ -60,7 +60,7 @@ Deno.test("POST /v1/images/edits takes a strength, and refuses one out of range"
     engine: new FakeEngine({ info: { ...info, taskDefaults } }),
   });
   const edit = async (strength: string) =>
-    await post(service, { image: new Blob([await picture()]), prompt: "a", strength });
+    await post(service, { image: new Blob([await makePng()]), prompt: "a", strength });
   const response = await edit("0.4");
   assert.equal(response.status, 200, await response.clone().text());
   assert.equal(service.engine.requests[0]!.strength, 0.4);
@@ -74,7 +74,7 @@ Deno.test("POST /v1/images/edits takes a strength, and refuses one out of range"
 
 Deno.test("POST /v1/images/edits takes width and height, which win over size", async () => {
   await using service = await testService({ engine: editor() });
-  const image = new Blob([await picture()]);
+  const image = new Blob([await makePng()]);
   const sizes: [Record<string, string>, number, number][] = [
     [{ width: "96", height: "32" }, 96, 32],
     [{ size: "64x64", height: "32" }, 64, 32],
@@ -100,7 +100,7 @@ Deno.test("POST /v1/images/edits names what changes nothing this time", async ()
     [{ partial_images: "0", output_format: "jpeg", output_compression: "100" }, null],
   ];
   for (const [fields, ignored] of cases) {
-    const image = new Blob([await picture()]);
+    const image = new Blob([await makePng()]);
     const response = await post(service, { image, prompt: "a", ...fields });
     assert.equal(response.status, 200, await response.text());
     assert.equal(response.headers.get("x-ignored-fields"), ignored);
@@ -108,13 +108,13 @@ Deno.test("POST /v1/images/edits names what changes nothing this time", async ()
   assert.ok(service.engine.requests.every(({ strength }) => strength === undefined));
 });
 
-Deno.test("POST /v1/images/edits leaves each picture its own size where the model takes that", async () => {
+Deno.test("POST /v1/images/edits leaves each image its own size where the model takes that", async () => {
   const imageLimits = { multiple: 16, maxPixels: 96 * 96, minSide: 32, maxAspect: 4 };
   const info = { taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I"], maxImages: 2 } as const;
   const engine = new FakeEngine({ info: { ...info, imageLimits } });
   await using service = await testService({ engine });
   const files = async (...sizes: [number, number][]) =>
-    await Promise.all(sizes.map(async (size) => new Blob([await picture(...size)])));
+    await Promise.all(sizes.map(async (size) => new Blob([await makePng(...size)])));
   const response = await post(service, {
     "image[]": await files([80, 70], [200, 100]),
     prompt: "put the second beside the first",
@@ -126,21 +126,21 @@ Deno.test("POST /v1/images/edits leaves each picture its own size where the mode
   // 200x100 has too many pixels: 135x67 has not.
   assert.deepEqual(sizes, [[80, 64, 80 * 64 * 3], [128, 64, 128 * 64 * 3]]);
   for (
-    const [pictures, message] of [
+    const [images, message] of [
       [[[80, 64], [31, 64]], /31x64: this model takes sides of at least 32 pixels/],
       [[[32, 200]], /32x200: for this model one side may be at most 4 times the other/],
-      [[[64, 64], [64, 64], [64, 64]], /edit 3 pictures at once: this model takes 2/],
+      [[[64, 64], [64, 64], [64, 64]], /edit 3 images at once: this model takes 2/],
     ] as [[number, number][], RegExp][]
   ) {
-    const refused = await post(service, { "image[]": await files(...pictures), prompt: "a" });
+    const refused = await post(service, { "image[]": await files(...images), prompt: "a" });
     assert.equal(refused.status, 400);
     assert.match(JSON.stringify(await refused.json()), message);
   }
 });
 
-Deno.test("POST /v1/images/edits takes its size from the picture when none is named", async () => {
+Deno.test("POST /v1/images/edits takes its size from the image when none is named", async () => {
   await using service = await testService({ engine: editor() });
-  const response = await post(service, { image: new Blob([await picture(300, 100)]), prompt: "a" });
+  const response = await post(service, { image: new Blob([await makePng(300, 100)]), prompt: "a" });
   assert.equal(response.status, 200);
   // 64x48 pixels in the shape 3:1, in multiples of 16.
   const [request] = service.engine.requests;
@@ -149,7 +149,7 @@ Deno.test("POST /v1/images/edits takes its size from the picture when none is na
 
 Deno.test("POST /v1/images/edits takes image[], url as data, and names an unused mask", async () => {
   await using service = await testService({ engine: editor() });
-  const png = await picture();
+  const png = await makePng();
   const response = await post(service, {
     "image[]": [new Blob([png]), new Blob([png])],
     mask: new Blob([png]),
@@ -185,14 +185,14 @@ Deno.test("POST /v1/images/edits takes the shape of a photo as it is seen, not a
 
 Deno.test("POST /v1/images/edits leaves no uploads behind", async () => {
   await using service = await testService({ engine: editor() });
-  await (await post(service, { image: new Blob([await picture()]), prompt: "a" })).body?.cancel();
-  await (await post(service, { image: new Blob(["no picture"]), prompt: "a" })).body?.cancel();
+  await (await post(service, { image: new Blob([await makePng()]), prompt: "a" })).body?.cancel();
+  await (await post(service, { image: new Blob(["no image"]), prompt: "a" })).body?.cancel();
   await until(() => [...Deno.readDirSync(`${service.folder}/inputs`)].length === 0);
 });
 
 Deno.test("POST /v1/images/edits says what is wrong with a request", async () => {
   await using service = await testService({ engine: editor() });
-  const png = new Blob([await picture()]);
+  const png = new Blob([await makePng()]);
   const cases: [Parameters<typeof post>[1], number, RegExp][] = [
     [{ prompt: "a" }, 422, /^Field 'image' or 'url' is required$/],
     [{ image: png }, 422, /Field required/],
@@ -204,7 +204,7 @@ Deno.test("POST /v1/images/edits says what is wrong with a request", async () =>
     [{ url: "http://127.0.0.1/a.png", prompt: "a" }, 400, /^Failed to process.*not public$/],
     [{ url: "file:///etc/passwd", prompt: "a" }, 400, /^Failed to process.*scheme 'file:'/],
     [{ url: "data:image/png;base64,$$", prompt: "a" }, 400, /base64 is not valid$/],
-    [{ "image[]": [png, png, png], prompt: "a" }, 400, /3 pictures at once: this model takes 2$/],
+    [{ "image[]": [png, png, png], prompt: "a" }, 400, /3 images at once: this model takes 2$/],
     [{ image: png, prompt: "a", size: "65x64" }, 400, /nearest size is 64x64$/],
     [
       { image: png, prompt: "a", task_type: "T2I" },
@@ -226,9 +226,9 @@ Deno.test("POST /v1/images/edits says what is wrong with a request", async () =>
   assert.equal(service.engine.requests.length, 0);
 });
 
-Deno.test("POST /v1/images/edits on a model that takes no picture says what it does", async () => {
+Deno.test("POST /v1/images/edits on a model that takes no image says what it does", async () => {
   await using service = await testService();
-  const response = await post(service, { image: new Blob([await picture()]), prompt: "a" });
+  const response = await post(service, { image: new Blob([await makePng()]), prompt: "a" });
   assert.equal(response.status, 400);
   assert.equal(
     (await response.json()).detail,
@@ -236,10 +236,10 @@ Deno.test("POST /v1/images/edits on a model that takes no picture says what it d
   );
 });
 
-Deno.test("POST /v1/images/edits streams previews, then the picture", async () => {
+Deno.test("POST /v1/images/edits streams previews, then the image", async () => {
   await using service = await testService({ engine: editor() });
   const response = await post(service, {
-    image: new Blob([await picture()]),
+    image: new Blob([await makePng()]),
     prompt: "a",
     stream: "true",
     partial_images: "2",

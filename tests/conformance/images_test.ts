@@ -193,7 +193,7 @@ Deno.test(`POST ${PATH} passes every parameter on and keeps the recipe in the PN
   });
 });
 
-Deno.test(`POST ${PATH} makes n pictures, each with a seed and a variant of its own`, async () => {
+Deno.test(`POST ${PATH} makes n images, each with a seed and a variant of its own`, async () => {
   await using service = await testService();
   const body = { prompt: "a", n: 3, seed: 5, output_format: "png" };
   const { id, data } = await (await service.post(PATH, body)).json();
@@ -329,7 +329,7 @@ Deno.test(`POST ${PATH} takes a task that may do without an image as one from te
   assert.deepEqual(service.engine.requests.map(({ taskType }) => taskType), ["T2I", "T2I"]);
 });
 
-Deno.test(`POST ${PATH} rewrites the prompt once for all pictures when asked to`, async () => {
+Deno.test(`POST ${PATH} rewrites the prompt once for all images when asked to`, async () => {
   const prompts: string[] = [];
   const enhancer = {
     enhance(prompt: string, task: string) {
@@ -360,7 +360,7 @@ Deno.test(`POST ${PATH} draws a seed for each request, and tells it`, async () =
   assert.equal(new Set(seeds).size, 3);
   for (const { seed, b64_json } of items) {
     assert.equal(readImageText(Uint8Array.fromBase64(b64_json))["seed"], String(seed));
-    assert.equal((await make({ seed }))[0]!.b64_json, b64_json, "the same picture again");
+    assert.equal((await make({ seed }))[0]!.b64_json, b64_json, "the same image again");
   }
   const [first, second] = await make({ n: 2 });
   assert.equal(second!.seed, first!.seed + 1);
@@ -403,7 +403,7 @@ for (const [fields, hasFile, hasLink] of RESPONSES) {
 }
 
 Deno.test(`POST ${PATH} makes links whole where the server knows its address`, async () => {
-  const publicUrl = "https://pictures.example.org/denoise";
+  const publicUrl = "https://images.example.org/denoise";
   await using service = await testService({ settings: { publicUrl } });
   const { id, data } = await (await service.post(PATH, { prompt: "a", n: 2 })).json();
   assert.equal(data[1].url, `${publicUrl}/v1/images/${id}/content?variant=1`);

@@ -10,7 +10,7 @@ import { isErrorBody } from "../fakes/service.ts";
 
 Deno.test("set A, generate, unmerge, set B, generate: the switching sequence", () =>
   withLoras(async (service) => {
-    const base = await service.picture();
+    const base = await service.image();
     const set = await answer("LoraChange", await service.set("a", { strength: 0.8 }));
     assert.equal(
       set.message,
@@ -26,7 +26,7 @@ Deno.test("set A, generate, unmerge, set B, generate: the switching sequence", (
         unmatched_keys: [],
       },
     });
-    const first = await service.picture();
+    const first = await service.image();
     assert.notEqual(first, base);
     const list = await answer("LoraList", await service.get("/v1/list_loras"));
     const entry = { nickname: "a", path: "a.safetensors", merged: true, mode: "merged" };
@@ -44,13 +44,13 @@ Deno.test("set A, generate, unmerge, set B, generate: the switching sequence", (
     );
     assert.equal(unmerged.message, "Successfully unmerged LoRA weights (target: all)");
     assert.deepEqual(unmerged.adapters, []);
-    assert.equal(await service.picture(), base);
+    assert.equal(await service.image(), base);
     await answer("LoraChange", await service.set("b"));
-    const second = await service.picture();
+    const second = await service.image();
     assert.ok(second !== base && second !== first);
     // Known by its nickname alone.
     await answer("LoraChange", await service.set("a", { lora_path: undefined, strength: 0.8 }));
-    assert.equal(await service.picture(), first);
+    assert.equal(await service.image(), first);
     assert.equal((await service.list()).loaded_adapters.length, 2);
   }));
 
@@ -234,7 +234,7 @@ for (const [file, problem, count] of HOSTILE) {
   Deno.test(`the hostile adapter '${file}' is a 400 with the list, and changes nothing`, () =>
     withLoras(async (service) => {
       await service.set("a");
-      const [before, picture] = [await service.list(), await service.picture()];
+      const [before, image] = [await service.list(), await service.image()];
       const error = await answer("Error", await service.set(file), 400);
       assert.match(error.detail, /^Failed to set LoRA adapter: Cannot /);
       assert.ok(!error.detail.includes(service.adapters), "the server's folders are its own");
@@ -247,7 +247,7 @@ for (const [file, problem, count] of HOSTILE) {
       });
       assert.equal((await answer("Error", own, 400)).error.param, "loras");
       assert.deepEqual(await service.list(), before);
-      assert.equal(await service.picture(), picture);
+      assert.equal(await service.image(), image);
     }));
 }
 
@@ -313,7 +313,7 @@ Deno.test("a model without adapters says so on every route", () =>
     assert.equal(list.detail, "Lora is not enabled");
     const body = { prompt: "a", loras: [{ path: "a.safetensors" }] };
     await answer("Error", await service.post("/v1/images/generations", body), 400);
-    await service.picture([]);
+    await service.image([]);
   }, { info: { loraTargets: [] } }));
 
 Deno.test("bodies of adapters are JSON whatever their content type says", () =>
@@ -424,11 +424,11 @@ Deno.test("lora_path leads nowhere outside the folders for adapters", () =>
 Deno.test("an adapter that was read serves without its file", () =>
   withLoras(async (service) => {
     await service.set("a");
-    const picture = await service.picture();
+    const image = await service.image();
     await service.get("/v1/unmerge_lora_weights", { method: "POST" });
     await Deno.remove(join(service.adapters, "a.safetensors"));
     await answer("LoraChange", await service.set("a"));
-    assert.equal(await service.picture(), picture);
+    assert.equal(await service.image(), image);
   }));
 
 Deno.test("a name that the server was given stands for its file", async () => {

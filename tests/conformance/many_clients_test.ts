@@ -1,4 +1,4 @@
-/** A real server, asked by many clients at once while it makes a clip. */
+/** A real server, asked by many clients at once while it makes a video. */
 
 import { strict as assert } from "node:assert";
 import { startServer } from "../../server/serve.ts";

@@ -28,7 +28,7 @@ async function converse(name: string, talk: (client: OpenAI) => Promise<void>): 
     await server.ready;
     await using recorder = new Recorder(server.url);
     await talk(new OpenAI({ apiKey: "sk-test", baseURL: `${recorder.url}/v1`, maxRetries: 0 }));
-    // How often a client has to ask until a clip is finished is not the same twice.
+    // How often a client has to ask until a video is finished is not the same twice.
     const once = recorder.exchanges.filter(({ request }, index, all) =>
       request !== all[index + 1]?.request || !request.startsWith("GET")
     );

@@ -10,18 +10,18 @@ const strengths = ({ loras = [] }: GenerateRequest) => loras.map(({ strength }) 
 
 Deno.test("loras of a request are its own: other requests and the server have theirs", () =>
   withLoras(async (service) => {
-    const base = await service.picture();
+    const base = await service.image();
     await service.set("a");
-    const [before, ofServer] = [await service.list(), await service.picture()];
+    const [before, ofServer] = [await service.list(), await service.image()];
     const own = { path: "b.safetensors", strength: 0.5, target: "transformer" };
-    const alone = await service.picture([own]);
+    const alone = await service.image([own]);
     assert.ok(alone !== base && alone !== ofServer);
     const asked = [[own], [], undefined, [{ nickname: "a" }], null, [own]];
-    const pictures = await Promise.all(asked.map((loras) => service.picture(loras)));
-    assert.deepEqual([pictures[0], pictures[5]], [alone, alone]);
-    assert.deepEqual([pictures[2], pictures[4]], [ofServer, ofServer]);
-    assert.equal(pictures[1], base);
-    assert.notEqual(pictures[3], base);
+    const images = await Promise.all(asked.map((loras) => service.image(loras)));
+    assert.deepEqual([images[0], images[5]], [alone, alone]);
+    assert.deepEqual([images[2], images[4]], [ofServer, ofServer]);
+    assert.equal(images[1], base);
+    assert.notEqual(images[3], base);
     assert.deepEqual(await service.list(), before);
   }));
 
@@ -78,7 +78,7 @@ Deno.test("a PNG says which adapters it was made with, as a request names them",
   withLoras(async (service) => {
     await service.set("a", { strength: 0.8, target: "transformer", lora_alpha: 3 });
     const recipe = async (loras?: unknown) => {
-      const text = readPngText(Uint8Array.fromBase64(await service.picture(loras)));
+      const text = readPngText(Uint8Array.fromBase64(await service.image(loras)));
       return JSON.parse(text["loras"] ?? "null");
     };
     const own = { path: "a.safetensors", strength: 0.8, target: "transformer", alpha: 3 };
@@ -87,5 +87,5 @@ Deno.test("a PNG says which adapters it was made with, as a request names them",
     const lora = { ...own, merge_mode: "merge" };
     assert.deepEqual(await recipe(), [lora]);
     assert.equal(await recipe([]), null);
-    assert.equal(await service.picture([lora]), await service.picture());
+    assert.equal(await service.image([lora]), await service.image());
   }));

@@ -39,8 +39,8 @@ for (const path of ["/v1/videos", "/v1/images/generations"]) {
 
 Deno.test("POST /v1/images/edits makes no job of what has no room", async () => {
   await using testee = await testService({ engine: full() });
-  const picture = { width: 16, height: 16, data: new Uint8Array(16 * 16 * 3) };
-  const { bytes } = await encodeImage(picture, { format: "png" });
+  const image = { width: 16, height: 16, data: new Uint8Array(16 * 16 * 3) };
+  const { bytes } = await encodeImage(image, { format: "png" });
   const body = new FormData();
   body.set("prompt", "a");
   body.set("image", new Blob([bytes]), "a.png");

@@ -19,7 +19,7 @@ function readEvents(text: string): { event: string; data: Record<string, unknown
   });
 }
 
-Deno.test(`POST ${PATH} with stream gives one event for each picture`, async () => {
+Deno.test(`POST ${PATH} with stream gives one event for each image`, async () => {
   await using service = await testService();
   const body = { prompt: "a", n: 2, stream: true, output_format: "png" };
   const response = await service.post(PATH, body);

@@ -33,7 +33,7 @@ async function png(): Promise<Blob> {
   return new Blob([(await encodeImage({ width: 64, height: 48, data }, { format: "png" })).bytes]);
 }
 
-async function clip(folder: string, frames = 6): Promise<string> {
+async function video(folder: string, frames = 6): Promise<string> {
   const path = `${folder}/source.mp4`;
   const writer = writeVideo(ffmpeg, { path, width: 32, height: 32, fps: 8, crf: 20 });
   for (let i = 0; i < frames; i++) await writer.write(new Uint8Array(32 * 32 * 3).fill(30 * i));
@@ -98,7 +98,7 @@ Deno.test("POST /v1/videos queues a video, whose record goes to completed and wh
   await part.body?.cancel();
 });
 
-Deno.test("POST /v1/videos makes n clips with counting seeds", async () => {
+Deno.test("POST /v1/videos makes n videos with counting seeds", async () => {
   await using testee = await service();
   const { id } = await create(testee, { prompt: "a", n: 2, seed: 5, num_frames: 1 });
   assert.equal((await ended(testee, id))["num_outputs"], 2);
@@ -119,7 +119,7 @@ Deno.test("POST /v1/videos makes n clips with counting seeds", async () => {
   }
 });
 
-Deno.test("POST /v1/videos takes a picture as a file, as data, and nested as the generic client sends it", async () => {
+Deno.test("POST /v1/videos takes an image as a file, as data, and nested as the generic client sends it", async () => {
   await using testee = await service();
   const data = `data:image/png;base64,${(await (await png()).bytes()).toBase64()}`;
   const form = new FormData();
@@ -144,12 +144,12 @@ Deno.test("POST /v1/videos takes a picture as a file, as data, and nested as the
   assert.equal(testee.engine.requests[0]!.numFrames, 9);
 });
 
-Deno.test("POST /v1/videos takes a clip, changes it by strength, and as many frames as it has", async () => {
+Deno.test("POST /v1/videos takes a video, changes it by strength, and as many frames as it has", async () => {
   await using testee = await service();
   const form = new FormData();
   form.set("prompt", "a");
   form.set("strength", "0.6");
-  form.set("video_reference", new Blob([await Deno.readFile(await clip(testee.folder))]), "a.mp4");
+  form.set("video_reference", new Blob([await Deno.readFile(await video(testee.folder))]), "a.mp4");
   const { id } = await (await testee.get(PATH, { method: "POST", body: form })).json();
   assert.equal((await ended(testee, id))["status"], "completed");
   const [request] = testee.engine.requests;
@@ -227,7 +227,7 @@ Deno.test("POST /v1/videos names what changes nothing this time", async () => {
   const form = new FormData();
   form.set("prompt", "a");
   form.set("strength", "0.5");
-  form.set("video_reference", new Blob([await Deno.readFile(await clip(testee.folder))]), "a.mp4");
+  form.set("video_reference", new Blob([await Deno.readFile(await video(testee.folder))]), "a.mp4");
   const changed = await testee.get(PATH, { method: "POST", body: form });
   assert.equal(changed.headers.get("x-ignored-fields"), null);
   await changed.body?.cancel();
@@ -266,7 +266,7 @@ Deno.test("POST /v1/videos asks for a task when V2V and F2V are both possible", 
   await using testee = await service(engine);
   const form = new FormData();
   form.set("prompt", "a");
-  form.set("video_reference", new Blob([await Deno.readFile(await clip(testee.folder))]), "a.mp4");
+  form.set("video_reference", new Blob([await Deno.readFile(await video(testee.folder))]), "a.mp4");
   const response = await testee.get(PATH, { method: "POST", body: form });
   assert.equal(response.status, 400);
   assert.equal(
@@ -280,7 +280,7 @@ Deno.test("GET /v1/videos pages through the records, newest first", async () => 
   await using testee = await service();
   const ids: string[] = [];
   for (let i = 0; i < 5; i++) {
-    ids.unshift((await create(testee, { prompt: `clip ${i}`, num_frames: 1 })).id);
+    ids.unshift((await create(testee, { prompt: `video ${i}`, num_frames: 1 })).id);
   }
   const list = async (query: string) => await (await testee.get(`${PATH}?${query}`)).json();
   const all = await list("");
@@ -429,12 +429,12 @@ Deno.test("POST /v1/videos takes size as a budget of pixels where the model says
   await using testee = await service(new FakeEngine({ info }));
   const data = `data:image/png;base64,${(await (await png()).bytes()).toBase64()}`;
   const { id, size } = await create(testee, { prompt: "a", size: "100x100", reference_url: data });
-  // The picture is 64x48: at 100 * 100 pixels in multiples of 16 that is 112x80.
+  // The image is 64x48: at 100 * 100 pixels in multiples of 16 that is 112x80.
   assert.equal(size, "112x80");
   assert.equal((await ended(testee, id))["status"], "completed");
 });
 
-Deno.test("POST /v1/videos keeps a clip's sound unless enable_audio is false", async () => {
+Deno.test("POST /v1/videos keeps a video's sound unless enable_audio is false", async () => {
   await using testee = await service();
   const path = `${testee.folder}/sound.mp4`;
   const source = ffmpeg.encode({
@@ -477,7 +477,7 @@ Deno.test("POST /v1/videos rewrites the prompt before it queues, and says so in 
   assert.deepEqual(prompts, ["a", "a, in detail", "a, in detail"]);
 });
 
-Deno.test("POST /v1/videos refuses a clip of which too much would have to be decoded", async () => {
+Deno.test("POST /v1/videos refuses a video of which too much would have to be decoded", async () => {
   await using testee = await service();
   const path = `${testee.folder}/fast.mp4`;
   const writer = writeVideo(ffmpeg, { path, width: 32, height: 32, fps: 2000, crf: 20 });
@@ -487,7 +487,7 @@ Deno.test("POST /v1/videos refuses a clip of which too much would have to be dec
   for (const [name, value] of Object.entries({ prompt: "a", size: "64x48" })) {
     form.append(name, value);
   }
-  form.append("input_reference", new Blob([await Deno.readFile(path)]), "clip.mp4");
+  form.append("input_reference", new Blob([await Deno.readFile(path)]), "video.mp4");
   const response = await testee.get(PATH, { method: "POST", body: form });
   const body = await response.json();
   assert.equal(response.status, 400, JSON.stringify(body));

@@ -1,12 +1,12 @@
 /**
- * Pictures and clips that were made to stop or to silence a server, against one that runs: it answers
+ * Images and videos that were made to stop or to silence a server, against one that runs: it answers
  * all the time, keeps to its memory, and refuses or takes them in a clear answer.
  */
 
 import assert from "node:assert/strict";
 import { findFfmpeg } from "../../media/video/mod.ts";
-import { makeGap, makeHugeFrame } from "../hostile_clips.ts";
-import { gif, interlacedPng, plainWebp, scannedJpeg } from "../hostile_pictures.ts";
+import { makeGap, makeHugeFrame } from "../hostile_videos.ts";
+import { gif, interlacedPng, plainWebp, scannedJpeg } from "../hostile_images.ts";
 import { type ServerProcess, startProcess } from "./server_process.ts";
 import { ServerWatch } from "./server_watch.ts";
 
@@ -14,7 +14,7 @@ import { ServerWatch } from "./server_watch.ts";
 const SIDE = 5792;
 
 /** Uploads: the status of the answer, and what its message says. */
-const PICTURES: [what: string, file: () => Uint8Array, status: number, said: RegExp][] = [
+const IMAGES: [what: string, file: () => Uint8Array, status: number, said: RegExp][] = [
   ["38 bytes of WebP, 67 million pixels", () => plainWebp(8192, 8192), 400, /pixels, and at most/],
   ["38 bytes of WebP", () => plainWebp(SIDE, SIDE), 200, /./],
   ["interlaced PNG of one bit", () => interlacedPng(SIDE, SIDE, 0, 1), 200, /./],
@@ -45,7 +45,7 @@ for (const build of ["the system's", "the bundled"]) {
       try {
         await using server = await startProcess(folder, [], env);
         using watch = new ServerWatch(server);
-        // The first picture compiles the model's kernels, which is another matter.
+        // The first image compiles the model's kernels, which is another matter.
         assert.equal((await edit(server, interlacedPng(64, 64, 2, 8))).status, 200);
         await watch.reset();
         const step = (name: string, use: () => Promise<void>) =>
@@ -53,29 +53,29 @@ for (const build of ["the system's", "the bundled"]) {
             await use();
             await watch.check();
           });
-        // Pictures have nothing to do with FFmpeg.
-        if (build === "the system's") await sendPictures(server, watch, step);
+        // Images have nothing to do with FFmpeg.
+        if (build === "the system's") await sendImages(server, watch, step);
         const [gap, huge] = [`${folder}/gap.mkv`, `${folder}/huge.mov`];
         await makeGap(ffmpeg, gap);
         await makeHugeFrame(ffmpeg, huge);
-        const clips = [["gap", gap], ["huge frame", huge]].map(
+        const videos = [["gap", gap], ["huge frame", huge]].map(
           ([what, path]) => [what!, new Blob([Deno.readFileSync(path!)])] as const,
         );
         const head = new TextEncoder().encode("\0\0\0\x18ftypmp42\0\0\0\0mp42isom");
         const zeros = new Blob([head, new Uint8Array(64 * 2 ** 20)]);
         await watch.reset();
-        for (const [what, clip] of [...clips, ["64 MiB of zeros", zeros] as const]) {
-          await step(`four clips at once: ${what}`, async () => {
-            const answers = await Promise.all([1, 2, 3, 4].map(() => animate(server, clip)));
+        for (const [what, video] of [...videos, ["64 MiB of zeros", zeros] as const]) {
+          await step(`four videos at once: ${what}`, async () => {
+            const answers = await Promise.all([1, 2, 3, 4].map(() => animate(server, video)));
             for (const { status, text } of answers) {
               assert.equal(status, 400, text);
               assert.match(text, /"code":"invalid_source"/);
             }
           });
         }
-        await step("two clips and the largest picture at once", async () => {
-          const clip = clips[1]![1];
-          const work = [animate(server, clip), animate(server, clip)];
+        await step("two videos and the largest image at once", async () => {
+          const video = videos[1]![1];
+          const work = [animate(server, video), animate(server, video)];
           checkAnswer(await edit(server, plainWebp(SIDE, SIDE)), 200);
           for (const { status } of await Promise.all(work)) assert.equal(status, 400);
         });
@@ -90,8 +90,8 @@ for (const build of ["the system's", "the bundled"]) {
 /** A part of the test, after which the server is looked at. */
 type Step = (name: string, use: () => Promise<void>) => Promise<unknown>;
 
-async function sendPictures(server: ServerProcess, watch: ServerWatch, step: Step): Promise<void> {
-  for (const [what, file, status, said] of PICTURES) {
+async function sendImages(server: ServerProcess, watch: ServerWatch, step: Step): Promise<void> {
+  for (const [what, file, status, said] of IMAGES) {
     const bytes = file();
     await watch.reset();
     await step(what, async () => checkAnswer(await edit(server, bytes), status, said));
@@ -108,7 +108,7 @@ async function sendPictures(server: ServerProcess, watch: ServerWatch, step: Ste
   });
 }
 
-/** Checks an answer; a machine that is busy may take too long for a picture that is large but right. */
+/** Checks an answer; a machine that is busy may take too long for an image that is large but right. */
 function checkAnswer(answer: { status: number; text: string }, status: number, said = /./): void {
   const isLate = answer.status === 400 && /it took more than 30 s/.test(answer.text);
   if (status === 200 && isLate) return;
@@ -122,9 +122,9 @@ async function edit(server: ServerProcess, file: Uint8Array, signal?: AbortSigna
   return await post(`${server.url}/v1/images/edits`, fields, "image", blob, signal);
 }
 
-async function animate(server: ServerProcess, clip: Blob) {
+async function animate(server: ServerProcess, video: Blob) {
   const fields = { prompt: "a", size: "64x64", num_frames: "5", num_inference_steps: "1" };
-  return await post(`${server.url}/v1/videos`, fields, "input_reference", clip);
+  return await post(`${server.url}/v1/videos`, fields, "input_reference", video);
 }
 
 async function post(

@@ -18,7 +18,7 @@ const JSON_TYPE = "application/json";
 const field = (name: string, value: string) =>
   `--b\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
 const form = (...parts: string[]) => `${field("prompt", "a")}${parts.join("")}--b--\r\n`;
-const clip = (url: string) =>
+const video = (url: string) =>
   JSON.stringify({ prompt: "a", size: "64x64", num_frames: 5, input_reference: url });
 
 /** Bodies, how many of them at once, and how each may be answered. */
@@ -46,10 +46,10 @@ const BODIES: [
     [400],
   ],
   [
-    "a picture of 20 MB in base64",
+    "an image of 20 MB in base64",
     VIDEOS,
     JSON_TYPE,
-    () => clip(`data:image/png;base64,${"A".repeat(27e6)}`),
+    () => video(`data:image/png;base64,${"A".repeat(27e6)}`),
     2,
     [400],
   ],

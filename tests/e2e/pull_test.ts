@@ -1,4 +1,4 @@
-/** From a hub id to a picture: `generate --model-path org/name` with nothing in the cache. */
+/** From a hub id to an image: `generate --model-path org/name` with nothing in the cache. */
 import assert from "node:assert/strict";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -29,11 +29,11 @@ Deno.test("generate fetches the model that a hub id names, pull has nothing left
       assert.equal(code, 0, err);
       return { out: out!, err: err! };
     };
-    const picture = join(folder, "circle.png");
+    const image = join(folder, "circle.png");
     const make = ["generate", "--prompt", "a red circle", "--num-inference-steps", "2"];
-    const { err } = await run(...make, "--model-path", "some-org/tiny", "--output", picture);
+    const { err } = await run(...make, "--model-path", "some-org/tiny", "--output", image);
     assert.match(err, /Fetching some-org\/tiny from the hub/);
-    assert.ok((await Deno.stat(picture)).size > 1000);
+    assert.ok((await Deno.stat(image)).size > 1000);
     const asked = hub.filesSeen.length;
     assert.match((await run("pull", "some-org/tiny")).out, /models--some-org--tiny/);
     assert.equal(hub.filesSeen.length, asked);

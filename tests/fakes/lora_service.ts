@@ -39,8 +39,8 @@ export interface LoraService extends TestService {
   set(nickname: unknown, fields?: Record<string, unknown>): Promise<Response>;
   /** What is loaded and active. */
   list(): Promise<{ loaded_adapters: unknown[]; active: Record<string, unknown[]> }>;
-  /** Makes a picture; gives the file in base64. */
-  picture(loras?: unknown): Promise<string>;
+  /** Makes an image; gives the file in base64. */
+  image(loras?: unknown): Promise<string>;
 }
 
 /** Calls `use` with a service of a fake engine. */
@@ -62,7 +62,7 @@ export function withLoras(
         });
       },
       list: async () => await (await service.get("/v1/list_loras")).json(),
-      picture: async (loras?: unknown) => {
+      image: async (loras?: unknown) => {
         const body = { prompt: "a", seed: 42, output_format: "png", loras };
         const response = await service.post("/v1/images/generations", body);
         assert.equal(response.status, 200, await response.clone().text());

@@ -74,7 +74,7 @@ Deno.test("Flux2Pipeline.generate() shows in the preview after its last step wha
     assert.ok(psnr(previews[0]!, plain.frames[0]!) < 60);
   }));
 
-Deno.test("Flux2Pipeline.generate() keeps its picture with less memory, then codes in tiles, then refuses", async () => {
+Deno.test("Flux2Pipeline.generate() keeps its image with less memory, then codes in tiles, then refuses", async () => {
   const request = { ...EDIT, width: 96, height: 192, numInferenceSteps: 1 };
   let bytes = 0;
   let whole: Float32Array = new Float32Array();

@@ -1,10 +1,10 @@
-/** Whole FLUX.2 klein pipelines against diffusers: same folder, prompt, pictures and seed, from text to pixels. */
+/** Whole FLUX.2 klein pipelines against diffusers: same folder, prompt, images and seed, from text to pixels. */
 import assert from "node:assert/strict";
 import { cp } from "node:fs/promises";
-import type { Picture } from "../../engine/types.ts";
+import type { Image } from "../../engine/types.ts";
 import { readAdapter } from "../../models/adapters/read_adapter.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
-import { fitPicture, sizeFromPicture } from "../../generation/mod.ts";
+import { fitImage, sizeFromImage } from "../../generation/mod.ts";
 import { assertClose, Golden, type GoldenCall, type Values } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";
 import { psnr } from "../pixels.ts";
@@ -50,15 +50,15 @@ function requestOf(golden: Golden, call: GoldenCall, { info }: Pipeline): Pipeli
   };
   const request = textRequest(call);
   const { width, height } = request;
-  const given = inputs.map((input) => pictureOf(golden.tensor(name, input)));
-  if (name === "one_picture") {
-    assert.deepEqual(sizeFromPicture(given[0]!, rules), { width, height });
+  const given = inputs.map((input) => imageOf(golden.tensor(name, input)));
+  if (name === "one_image") {
+    assert.deepEqual(sizeFromImage(given[0]!, rules), { width, height });
   }
-  const images = given.map((picture) => fitPicture(picture, { width, height }, rules));
+  const images = given.map((image) => fitImage(image, { width, height }, rules));
   return images.length > 0 ? { ...request, task: "TI2I", images } : request;
 }
 
-function pictureOf({ shape: [height, width], data }: Values): Picture {
+function imageOf({ shape: [height, width], data }: Values): Image {
   return { width: width!, height: height!, data: Uint8Array.from(data) };
 }
 
@@ -98,7 +98,7 @@ async function checkCall(
 
 for (const isDistilled of [true, false]) {
   const kind = isDistilled ? "distilled" : "base";
-  Deno.test(`Flux2Pipeline.generate() gives the pictures of diffusers: ${kind}`, async (t) => {
+  Deno.test(`Flux2Pipeline.generate() gives the images of diffusers: ${kind}`, async (t) => {
     const golden = new Golden("flux2/pipeline");
     await withPipeline(golden, isDistilled, async (pipeline) => {
       const isMeant = ({ args }: GoldenCall) =>
@@ -134,7 +134,7 @@ Deno.test("Flux2Pipeline.generate() applies adapters under diffusers' names and 
   });
 });
 
-Deno.test("Flux2Pipeline.generate() gives the picture of diffusers from a GGUF file of mixed types under the original names", async () => {
+Deno.test("Flux2Pipeline.generate() gives the image of diffusers from a GGUF file of mixed types under the original names", async () => {
   const golden = new Golden("flux2/pipeline");
   const call = golden.call("gguf");
   const file = `${golden.folder}/${call.args["file"]}`;

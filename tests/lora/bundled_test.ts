@@ -56,7 +56,7 @@ for (const name of Object.keys(BUNDLED_ADAPTERS)) {
 /** f32 against torch in f32 after eight steps; a strength of 0.99 would give 50 dB. */
 const MIN_PSNR = 70;
 
-Deno.test("WanPipeline.generate() gives diffusers' pictures without, with each and with both bundled adapters, from every file", async (t) => {
+Deno.test("WanPipeline.generate() gives diffusers' images without, with each and with both bundled adapters, from every file", async (t) => {
   const golden = new Golden("bundled-adapters");
   const device = await openTestDevice();
   using pipeline = await openPipeline(fileURLToPath(MODEL));

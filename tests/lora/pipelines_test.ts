@@ -23,7 +23,7 @@ function latentsLike(latents: Float32Array, { shape }: Values): Values {
 
 for (const call of LORA_GOLDEN.calls.filter(({ name }) => name.startsWith("pipeline"))) {
   const { name, args } = call;
-  Deno.test(`generate() of ${args.base} gives with adapters the pictures of ${args.reference}: ${name}`, async (t) => {
+  Deno.test(`generate() of ${args.base} gives with adapters the images of ${args.reference}: ${name}`, async (t) => {
     const device = await openTestDevice();
     const use = async (folder: string) => {
       using pipeline = await openPipeline(folder);
@@ -38,8 +38,8 @@ for (const call of LORA_GOLDEN.calls.filter(({ name }) => name.startsWith("pipel
           });
           const expected = LORA_GOLDEN.tensor(name, "latents");
           assertClose("latents", latentsLike(latents, expected), expected, LATENT_GATES[mode]);
-          const [, picture] = call.outputs;
-          const decibels = psnr(frames[0]!, LORA_GOLDEN.tensor(name, picture!).data);
+          const [, image] = call.outputs;
+          const decibels = psnr(frames[0]!, LORA_GOLDEN.tensor(name, image!).data);
           if (Deno.env.get("DENOISE_SHOW_ERRORS")) console.log(`PSNR ${decibels.toFixed(1)} dB`);
           assert.ok(decibels > MIN_PSNR[mode], `PSNR is ${decibels.toFixed(1)} dB`);
         });

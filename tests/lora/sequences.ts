@@ -37,7 +37,7 @@ interface Step {
 type Expected =
   | { readonly status: number }
   | { readonly list: unknown }
-  | { readonly picture: readonly Applied[] };
+  | { readonly image: readonly Applied[] };
 
 /** What was answered. */
 interface Seen {
@@ -56,11 +56,11 @@ export interface SequenceBench {
   readonly good: readonly string[];
   /** Files that are no adapters of the model. */
   readonly bad: readonly string[];
-  /** The fields of a request for a picture. */
+  /** The fields of a request for an image. */
   readonly request: Readonly<Record<string, unknown>>;
-  /** Identifies a picture, whatever its file says beside. */
-  readonly pictureOf: (file: Uint8Array<ArrayBuffer>) => Promise<string>;
-  /** The picture that these adapters make. */
+  /** Identifies an image, whatever its file says beside. */
+  readonly imageOf: (file: Uint8Array<ArrayBuffer>) => Promise<string>;
+  /** The image that these adapters make. */
   readonly expected: (applied: readonly Applied[]) => Promise<string>;
 }
 
@@ -76,7 +76,7 @@ function randomFrom(seed: number): (below: number) => number {
 }
 
 /**
- * Runs sequences, several at a time. At the end of each batch nothing is set, and the picture must be that of the model
+ * Runs sequences, several at a time. At the end of each batch nothing is set, and the image must be that of the model
  * alone.
  *
  * Requests that are on their way together may be served in any order: all orders are followed that explain what was
@@ -116,7 +116,7 @@ export async function runSequences(
       await round([listStep(bench.targets)]);
     }
     await round([unmergeStep(bench.targets, "all")]);
-    await round([pictureStep(bench, undefined)]);
+    await round([imageStep(bench, undefined)]);
     assert.equal(await bench.expected([]), base);
   }
   return requests;
@@ -155,7 +155,7 @@ async function agrees(bench: SequenceBench, answer: Expected, seen: Seen): Promi
     return stable({ loaded_adapters, active }) === stable(answer.list);
   }
   const file = Uint8Array.fromBase64(seen.body.data[0].b64_json);
-  return await bench.pictureOf(file) === await bench.expected(answer.picture);
+  return await bench.imageOf(file) === await bench.expected(answer.image);
 }
 
 async function send({ url }: SequenceBench, { path, body }: Step): Promise<Seen> {
@@ -195,10 +195,10 @@ function anyStep(bench: SequenceBench, random: (below: number) => number): Step 
     case 5:
       return unmergeStep(bench.targets, target);
     case 6:
-      return pictureStep(bench, undefined);
+      return imageStep(bench, undefined);
     default: {
       const own = { path: pick(bench.good), strength: pick(STRENGTHS), target };
-      return pictureStep(bench, random(4) === 0 ? [] : [own]);
+      return imageStep(bench, random(4) === 0 ? [] : [own]);
     }
   }
 }
@@ -273,14 +273,14 @@ function unmergeStep(targets: readonly Target[], target: Target | "all"): Step {
   };
 }
 
-function pictureStep({ request }: SequenceBench, own: readonly object[] | undefined): Step {
+function imageStep({ request }: SequenceBench, own: readonly object[] | undefined): Step {
   return {
     path: "/v1/images/generations",
     body: { ...request, ...(own ? { loras: own } : {}) },
     run: (state) => ({
       next: state,
       answer: {
-        picture: own
+        image: own
           ? own.map((lora) => ({ ...lora, mode: "auto" } as Applied))
           : TARGETS.flatMap((name) => active(state, name)),
       },

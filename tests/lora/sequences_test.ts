@@ -46,7 +46,7 @@ function sequences(count: number): Promise<void> {
         good: Object.keys(MARKS),
         bad: ["nan.safetensors", "short.safetensors", "../a.safetensors"],
         request: { prompt: "colour", size: "16x16", output_format: "png", num_inference_steps: 1 },
-        pictureOf: async (file) => (await decodeImage(file)).data.slice(0, 3).toHex(),
+        imageOf: async (file) => (await decodeImage(file)).data.slice(0, 3).toHex(),
         expected: (applied) => {
           const colour = colourOfParts(applied.map(({ path, strength, target, mode }) => ({
             mark: MARKS[path]!,
@@ -83,7 +83,7 @@ function smallAdapter(phase: number): Uint8Array {
   ])));
 }
 
-/** Pictures that the engine makes when it is asked without a server, each made once. */
+/** Images that the engine makes when it is asked without a server, each made once. */
 function directly(
   engine: Engine,
   folder: string,
@@ -103,9 +103,9 @@ function directly(
     const key = JSON.stringify(
       applied.map(({ path, strength, target, mode }) => [path, strength, target, mode]),
     );
-    const picture = made.get(key) ?? make(applied);
-    made.set(key, picture);
-    return picture;
+    const image = made.get(key) ?? make(applied);
+    made.set(key, image);
+    return image;
   };
 }
 
@@ -136,7 +136,7 @@ function realSequences(count: number): Promise<void> {
           ...{ num_inference_steps: REQUEST.numInferenceSteps, output_format: "png" },
           response_format: "b64_json",
         },
-        pictureOf: async (file) => (await decodeImage(file)).data.toHex(),
+        imageOf: async (file) => (await decodeImage(file)).data.toHex(),
         expected: directly(engine, folder),
       }, { count });
     } finally {
@@ -145,11 +145,11 @@ function realSequences(count: number): Promise<void> {
   });
 }
 
-Deno.test("sequences of set, merge, unmerge and generate give the bundled model's pictures, bit for bit", () =>
+Deno.test("sequences of set, merge, unmerge and generate give the bundled model's images, bit for bit", () =>
   realSequences(6));
 
 Deno.test({
-  name: "1000 sequences give the bundled model's pictures, bit for bit; with DENOISE_SLOW",
+  name: "1000 sequences give the bundled model's images, bit for bit; with DENOISE_SLOW",
   ignore: !Deno.env.has("DENOISE_SLOW"),
   fn: () => realSequences(1000),
 });

@@ -44,7 +44,7 @@ Deno.test("WanPipeline.generate() creates nothing on the device for a second req
     assert.deepEqual(again.latents, first.latents, "nothing of the second request is left");
   }));
 
-Deno.test("WanPipeline.generate() makes a clip anew in one step, whatever the strength", () =>
+Deno.test("WanPipeline.generate() makes a video anew in one step, whatever the strength", () =>
   withPipeline(async ({ pipeline }) => {
     const { frames } = await pipeline.generate({ ...REQUEST, ...CLIP, numInferenceSteps: 1 });
     assert.equal(frames.length, 5);

@@ -13,7 +13,7 @@ const MIN_PSNR = 50;
 const LATENT_GATE = 1e-3;
 
 /** Frames of a call as the pipeline takes them: resized as Pillow does, each RGB in bytes. */
-function pictures({ shape, data }: Values, width: number, height: number): Uint8Array[] {
+function images({ shape, data }: Values, width: number, height: number): Uint8Array[] {
   const [rows, columns] = shape.slice(-3) as [number, number];
   const size = rows * columns * 3;
   const bytes = Uint8Array.from(data);
@@ -28,7 +28,7 @@ function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
   const { name, args, inputs } = call;
   const request = textRequest(call);
   const { width, height } = request;
-  const given = (input: string) => pictures(golden.tensor(name, input), width, height);
+  const given = (input: string) => images(golden.tensor(name, input), width, height);
   if (inputs.includes("image")) {
     return { ...request, task: "I2V", images: [{ width, height, data: given("image")[0]! }] };
   }

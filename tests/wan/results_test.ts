@@ -8,7 +8,7 @@ import type {
   PipelineRequest,
 } from "../../models/pipeline/types.ts";
 
-/** A picture of the request's size, another one for every `shade`. */
+/** An image of the request's size, another one for every `shade`. */
 function gradient(shade: number): Uint8Array {
   const { width, height } = REQUEST;
   return Uint8Array.from({ length: width * height * 3 }, (_, i) => (i * 7 + shade * 31) % 256);
@@ -42,12 +42,12 @@ Deno.test("WanPipeline.generate() hands out each latent frame's frames before it
     assert.deepEqual(counts, [0, 1, 5, 9]);
   }));
 
-Deno.test("WanPipeline.generate() changes a picture by a clip of two latent frames, whose last frame it gives", () =>
+Deno.test("WanPipeline.generate() changes an image by a video of two latent frames, whose last frame it gives", () =>
   withPipeline(async ({ pipeline }) => {
     const images = [given(0)];
-    const clip = await pipeline.generate({ ...REQUEST, task: "I2V", images, numFrames: 5 });
+    const video = await pipeline.generate({ ...REQUEST, task: "I2V", images, numFrames: 5 });
     const edit = await pipeline.generate({ ...REQUEST, task: "TI2I", images, numFrames: 1 });
-    assert.deepEqual(edit.frames, clip.frames.slice(-1));
+    assert.deepEqual(edit.frames, video.frames.slice(-1));
     const seen: Float32Array[] = [];
     await pipeline.generate({ ...REQUEST, task: "TI2I", images, numFrames: 1 }, {
       onFrame: (frame) => seen.push(frame),
@@ -55,7 +55,7 @@ Deno.test("WanPipeline.generate() changes a picture by a clip of two latent fram
     assert.deepEqual(seen, edit.frames);
   }));
 
-Deno.test("WanPipeline.generate() lets a short clip stand still at its end", () =>
+Deno.test("WanPipeline.generate() lets a short video stand still at its end", () =>
   withPipeline(async ({ pipeline }) => {
     const short = await pipeline.generate({ ...CLIP, video: CLIP.video!.slice(0, 7) });
     const last = CLIP.video![6]!;
@@ -105,11 +105,11 @@ Deno.test("WanPipeline.generate() stops between the frames that it encodes and d
 
 for (
   const [name, request] of [
-    ["a clip from text", REQUEST],
-    ["a clip from a picture", { ...REQUEST, task: "I2V", images: [given(1)] }],
+    ["a video from text", REQUEST],
+    ["a video from an image", { ...REQUEST, task: "I2V", images: [given(1)] }],
     ["one pass without guidance", { ...REQUEST, guidanceScale: 1 }],
     ["two passes of guidance", { ...REQUEST, guidancePasses: "sequential" }],
-    ["a clip from a clip", CLIP],
+    ["a video from a video", CLIP],
   ] as const
 ) {
   Deno.test(`WanPipeline.generate() gives the same bits with previews as without: ${name}`, () =>

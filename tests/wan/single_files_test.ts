@@ -36,13 +36,13 @@ async function run(call: string, model: string, parts: PartPaths) {
   }
 }
 
-Deno.test("a file with transformer in scaled fp8, text encoder and autoencoder gives diffusers' picture", async () => {
+Deno.test("a file with transformer in scaled fp8, text encoder and autoencoder gives diffusers' image", async () => {
   const { info, weightBytes } = await run("fp8", file("all.safetensors"), { tokenizer });
   assert.equal(info.className, "WanPipeline");
   assert.ok(weightBytes < 1.05 * sizeOf("all.safetensors"), `${weightBytes} bytes on the device`);
 });
 
-Deno.test("GGUF files of mixed types with an autoencoder from elsewhere give diffusers' picture", async () => {
+Deno.test("GGUF files of mixed types with an autoencoder from elsewhere give diffusers' image", async () => {
   const { info, weightBytes } = await run("gguf", file("transformer.gguf"), {
     textEncoder: file("text_encoder.gguf"),
     vae: file("all.safetensors"),

@@ -24,14 +24,14 @@ import { ModelRun, openTestDevice } from "../model_run.ts";
 const TO_CHANNELS_LAST = [0, 2, 3, 4, 1];
 const TO_CHANNELS_FIRST = [0, 4, 1, 2, 3];
 
-/** Runs clips through a coder: the first chunk by one program, all others by another, history in between. */
-async function codeClips(
+/** Runs videos through a coder: the first chunk by one program, all others by another, history in between. */
+async function codeVideos(
   device: Device,
   weights: Weights,
-  clips: readonly (readonly Values[])[],
+  videos: readonly (readonly Values[])[],
   trace: (graph: Graph, chunk: Tensor, stream: Stream) => Tensor,
 ): Promise<Values[][]> {
-  const [chunks] = clips as [readonly Values[]];
+  const [chunks] = videos as [readonly Values[]];
   const history = new FrameHistory();
   const parts = chunks.slice(0, 2).map(({ shape }, i) => {
     const place = i === 1 ? "next" : chunks.length === 1 ? "only" : "first";
@@ -51,10 +51,10 @@ async function codeClips(
     device,
   );
   const results: Values[][] = [];
-  for (const clip of clips) {
+  for (const video of videos) {
     for (const resident of history.residents) resident.clear();
     const coded: Values[] = [];
-    for (const [i, chunk] of clip.entries()) {
+    for (const [i, chunk] of video.entries()) {
       const { graph, input, output } = parts[Math.min(i, 1)]!;
       input.write(chunk.data);
       await runSequence(device, [{ programs: [programs.get(graph.name)] }]);
@@ -67,15 +67,15 @@ async function codeClips(
   return results;
 }
 
-/** Cuts each clip of a batch [batch, frames, …] into chunks [1, length, …]: `first` frames, then `next` at a time. */
-function cutClips(batch: Values, first: number, next: number): Values[][] {
+/** Cuts each video of a batch [batch, frames, …] into chunks [1, length, …]: `first` frames, then `next` at a time. */
+function cutVideos(batch: Values, first: number, next: number): Values[][] {
   const [samples, frames, ...rest] = batch.shape as [number, number, ...number[]];
   return Array.from({ length: samples }, (_, i) => {
-    const clip = { shape: [frames, ...rest], data: rowsOf(batch, i, i + 1).data };
+    const video = { shape: [frames, ...rest], data: rowsOf(batch, i, i + 1).data };
     const chunks: Values[] = [];
     for (let start = 0; start < frames;) {
       const length = start === 0 ? first : next;
-      const { data } = rowsOf(clip, start, start + length);
+      const { data } = rowsOf(video, start, start + length);
       chunks.push({ shape: [1, length, ...rest], data });
       start += length;
     }
@@ -83,9 +83,9 @@ function cutClips(batch: Values, first: number, next: number): Values[][] {
   });
 }
 
-/** The inverse of {@linkcode cutClips}. */
-function joinClips(clips: readonly (readonly Values[])[]): Values {
-  const joined = clips.map((chunks) => {
+/** The inverse of {@linkcode cutVideos}. */
+function joinVideos(videos: readonly (readonly Values[])[]): Values {
+  const joined = videos.map((chunks) => {
     const frames = concatRows(chunks.map(({ shape, data }) => ({ shape: shape.slice(1), data })));
     return { shape: [1, ...frames.shape], data: frames.data };
   });
@@ -113,14 +113,14 @@ for (const name of ["vae21-tiny", "vae22-tiny"]) {
       for (const { name: call } of golden.calls.filter(({ inputs }) => inputs.includes("video"))) {
         await t.step(call, async () => {
           const video = transpose(golden.tensor(call, "video"), TO_CHANNELS_LAST);
-          const clips = cutClips(video, 1, config.scale_factor_temporal);
-          const coded = await codeClips(
+          const videos = cutVideos(video, 1, config.scale_factor_temporal);
+          const coded = await codeVideos(
             device,
             weights,
-            clips,
+            videos,
             (graph, frames, stream) => wanEncoder(graph, config, weights.root, frames, stream),
           );
-          const moments = joinClips(coded);
+          const moments = joinVideos(coded);
           const means = channelsOf(moments, 0, config.z_dim);
           const logVariances = clamp(channelsOf(moments, config.z_dim, 2 * config.z_dim), -30, 20);
           assertClose(`${name} ${call} mean`, means, golden.tensor(call, "mean"), 1e-4);
@@ -130,13 +130,13 @@ for (const name of ["vae21-tiny", "vae22-tiny"]) {
       for (const { name: call } of golden.calls.filter(({ inputs }) => inputs.includes("z"))) {
         await t.step(call, async () => {
           const latents = transpose(golden.tensor(call, "z"), TO_CHANNELS_LAST);
-          const coded = await codeClips(
+          const coded = await codeVideos(
             device,
             weights,
-            cutClips(latents, 1, 1),
+            cutVideos(latents, 1, 1),
             (graph, frame, stream) => wanDecoder(graph, config, weights.root, frame, stream),
           );
-          const pixels = transpose(joinClips(coded), TO_CHANNELS_FIRST);
+          const pixels = transpose(joinVideos(coded), TO_CHANNELS_FIRST);
           const clamped = (values: Values) => clamp(values, -1, 1);
           const expected = clamped(golden.tensor(call, "unclamped"));
           assertClose(`${name} ${call}`, clamped(pixels), expected, 1e-4);

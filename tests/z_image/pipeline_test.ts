@@ -1,4 +1,4 @@
-/** Whole Z-Image pipelines against diffusers: same folder, prompt, picture and seed, from text to pixels. */
+/** Whole Z-Image pipelines against diffusers: same folder, prompt, image and seed, from text to pixels. */
 import assert from "node:assert/strict";
 import { readAdapter } from "../../models/adapters/read_adapter.ts";
 import type { AppliedAdapter } from "../../models/adapters/types.ts";
@@ -68,7 +68,7 @@ async function checkCall(
   assert.ok(decibels > MIN_PSNR, `PSNR is ${decibels.toFixed(1)} dB`);
 }
 
-Deno.test("ZImagePipeline.generate() gives the reference's latents and pictures, guided and from a picture too", async (t) => {
+Deno.test("ZImagePipeline.generate() gives the reference's latents and images, guided and from an image too", async (t) => {
   await withPipeline(async (pipeline) => {
     for (const call of golden.calls.filter(({ name }) => name !== "adapted")) {
       await t.step(call.name, () => checkCall(pipeline, call));
@@ -128,8 +128,8 @@ Deno.test("ZImagePipeline.generate() shows previews, tells progress and stops wh
   });
 });
 
-Deno.test("ZImagePipeline.generate() makes the same picture within any budget that it fits", async () => {
-  const request = { ...requestOf(golden.call("picture")), numInferenceSteps: 2, strength: 1 };
+Deno.test("ZImagePipeline.generate() makes the same image within any budget that it fits", async () => {
+  const request = { ...requestOf(golden.call("image")), numInferenceSteps: 2, strength: 1 };
   const expected: Float32Array[] = [];
   let peakBytes = 0;
   await withPipeline(async (pipeline, device) => {

@@ -1,4 +1,4 @@
-/** Z-Image from single files: the same pictures as from the folders that hold the same numbers. */
+/** Z-Image from single files: the same images as from the folders that hold the same numbers. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { openPipeline, type PartPaths } from "../../models/mod.ts";

@@ -3,7 +3,7 @@ import { convolution, midBlock, norm, pointwiseConvolution, residualBlocks } fro
 import type { KlCoderConfig } from "./config.ts";
 
 /**
- * Encodes a picture.
+ * Encodes an image.
  *
  * @param pixels [1, height, width, 3] in [-1, 1]
  * @returns moments [1, height/s, width/s, 2·latent_channels]: means, then log-variances (not clamped); see

@@ -19,7 +19,7 @@ import type { ChunkPlace, FrameHistory } from "./history.ts";
 
 /** What every block needs beside its input. */
 export interface Stream {
-  /** Of the chunk among those of its clip. */
+  /** Of the chunk among those of its video. */
   readonly place: ChunkPlace;
   /** What the convolutions saw of earlier chunks. */
   readonly history: FrameHistory;
@@ -166,7 +166,7 @@ export function downsample(
   });
 }
 
-/** Doubles height and width, and the frames too when `temporal` (but for the first frame of a clip). */
+/** Doubles height and width, and the frames too when `temporal` (but for the first frame of a video). */
 export function upsample(
   stream: Stream,
   weights: WeightScope,
@@ -275,7 +275,7 @@ export function addDuplicateUp(y: Tensor, x: Tensor, temporal: boolean, place: C
     copies.reshape(frames, height, width, outChannels, times, rows, columns),
     [0, 4, 1, 5, 2, 6, 3],
   );
-  // The first frame of a clip is not doubled: it is the later one of its pair.
+  // The first frame of a video is not doubled: it is the later one of its pair.
   const b = place === "next" ? unfolded : slice(unfolded, 1, times - 1, times);
   const a = y.reshape(frames, y.dim(1) / frames, height, 2, width, 2, outChannels);
   return elementwise("a + b", { a, b }, { name: "shortcut" }).reshape(...y.shape);

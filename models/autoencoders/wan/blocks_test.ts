@@ -102,7 +102,7 @@ Deno.test("averageDown() averages groups of folded channels, frames of zeros in 
   await check(cases);
 });
 
-Deno.test("addDuplicateUp() adds unfolded repeated channels, without the frame before the first of a clip", async () => {
+Deno.test("addDuplicateUp() adds unfolded repeated channels, without the frame before the first of a video", async () => {
   const cases: Case[] = [];
   for (
     const [channels, outChannels, temporal, place] of [

@@ -1,5 +1,5 @@
 /**
- * The autoencoder's programs for clips of one size, one latent frame at a time: what the convolutions saw of earlier
+ * The autoencoder's programs for videos of one size, one latent frame at a time: what the convolutions saw of earlier
  * frames stays on the device in between.
  */
 import {
@@ -33,7 +33,7 @@ export interface WanVae {
   readonly weights: Weights;
 }
 
-/** Size of a clip in latents. */
+/** Size of a video in latents. */
 export interface LatentSize {
   readonly frames: number;
   readonly height: number;
@@ -138,7 +138,7 @@ export function traceWanImage(graph: Graph, vae: WanVae, pixels: Tensor): Tensor
   return encode(graph, vae, pixels, "only", new FrameHistory());
 }
 
-/** From the frames of a clip to normalised latents, [frames, height, width, channels]. */
+/** From the frames of a video to normalised latents, [frames, height, width, channels]. */
 export class WanVideoEncoder {
   /** Complete when {@linkcode WanVideoEncoder.run} is. */
   readonly latents: Resident;
@@ -155,7 +155,7 @@ export class WanVideoEncoder {
   constructor(stage: Stage, vae: WanVae, { frames, height, width }: LatentSize) {
     const { scale_factor_spatial: s, scale_factor_temporal: temporal, z_dim } = vae.config;
     const history = new FrameHistory((name, shape) => stage.tensor(name, shape));
-    const latents = stage.tensor("clip latents", [frames, height, width, z_dim]);
+    const latents = stage.tensor("video latents", [frames, height, width, z_dim]);
     const places = frames === 1 ? ["only" as const] : ["first" as const, "next" as const];
     this.latents = latents;
     this.count = frames;
@@ -177,15 +177,15 @@ export class WanVideoEncoder {
   }
 
   /**
-   * Encodes a clip; the last frame stands still where there are too few.
+   * Encodes a video; the last frame stands still where there are too few.
    *
-   * @param clip RGB bytes of every frame
+   * @param video RGB bytes of every frame
    */
-  async run(work: Work, clip: readonly Uint8Array[]): Promise<void> {
+  async run(work: Work, video: readonly Uint8Array[]): Promise<void> {
     for (let i = 0; i < this.count; i++) {
       const first = i === 0 ? 0 : 1 + (i - 1) * this.#temporal;
       const length = i === 0 ? 1 : this.#temporal;
-      const frames = Array.from({ length }, (_, k) => clip[first + k] ?? clip.at(-1)!);
+      const frames = Array.from({ length }, (_, k) => video[first + k] ?? video.at(-1)!);
       const mask = Array.from({ length: this.count }, (_, k) => Number(k === i));
       const call = this.#chunks[Math.min(i, 1)]!.call({ pixels: toPixels(frames), mask });
       const calls = i === 0 ? [clearing(this.#history.residents), call] : [call];

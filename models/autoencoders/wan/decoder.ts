@@ -17,7 +17,7 @@ import type { WanVaeConfig } from "./config.ts";
  *
  * @param latents [1, 1, height, width, z_dim], in the autoencoder's own units (not normalised)
  * @returns [1, frames, height·s, width·s, 3], to be clamped to [-1, 1]: one frame for the first latent frame of a
- *   clip, then `scale_factor_temporal` for each. Clamping is left to the reader because it would hide NaN
+ *   video, then `scale_factor_temporal` for each. Clamping is left to the reader because it would hide NaN
  */
 export function wanDecoder(
   graph: Graph,

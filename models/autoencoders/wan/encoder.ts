@@ -14,7 +14,7 @@ import {
 import type { WanVaeConfig } from "./config.ts";
 
 /**
- * Encodes a chunk of frames: one for the first chunk of a clip, then `scale_factor_temporal` for each.
+ * Encodes a chunk of frames: one for the first chunk of a video, then `scale_factor_temporal` for each.
  *
  * @param frames [1, frames, height, width, 3] in [-1, 1]
  * @returns moments [1, 1, height/s, width/s, 2·z_dim]: means, then log-variances (not clamped)

@@ -10,16 +10,16 @@ import {
 } from "../../../runtime/mod.ts";
 
 /**
- * Where a chunk stands in the stream of frames: the `only` one (a picture: nothing is remembered), the `first`
+ * Where a chunk stands in the stream of frames: the `only` one (an image: nothing is remembered), the `first`
  * of several, or a `next` one.
  */
 export type ChunkPlace = "only" | "first" | "next";
 
 /**
- * The last input frames of every causal convolution, kept on the device between chunks. With it a clip can be
+ * The last input frames of every causal convolution, kept on the device between chunks. With it a video can be
  * coded chunk by chunk with the same result as in one piece.
  *
- * Before the first chunk of a clip the caches must be zero: see {@linkcode FrameHistory.residents}.
+ * Before the first chunk of a video the caches must be zero: see {@linkcode FrameHistory.residents}.
  */
 export class FrameHistory {
   readonly #caches = new Map<string, Resident>();
@@ -32,7 +32,7 @@ export class FrameHistory {
     this.#declare = declare;
   }
 
-  /** All caches; the caller allocates them and clears them before each clip. */
+  /** All caches; the caller allocates them and clears them before each video. */
   get residents(): IterableIterator<Resident> {
     return this.#caches.values();
   }

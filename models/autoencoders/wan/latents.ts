@@ -1,6 +1,6 @@
 /** Numbers of latents. */
 
-/** Latent frames of a clip; numbers of frames that are not 1 + k·temporal are rounded as the reference does. */
+/** Latent frames of a video; numbers of frames that are not 1 + k·temporal are rounded as the reference does. */
 export function latentFrameCount(numFrames: number, temporal: number): number {
   const rounded = numFrames % temporal === 1
     ? numFrames

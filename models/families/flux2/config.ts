@@ -7,7 +7,7 @@ import type { FamilyInfo } from "../../pipeline/types.ts";
 import { QWEN3_CONFIG } from "../../text_encoders/qwen3.ts";
 import { requireQwen3Chat } from "../../tokenizers/mod.ts";
 
-/** Axes of a token's position: picture, row, column, place in the text. */
+/** Axes of a token's position: image, row, column, place in the text. */
 const AXES = 4;
 
 /** `transformer/config.json` of `Flux2Transformer2DModel`. */
@@ -50,7 +50,7 @@ export type Flux2TransformerConfig = z.output<typeof FLUX2_TRANSFORMER_CONFIG>;
 
 /** The keys of `model_index.json` that change what the pipeline does. */
 const FLUX2_PIPELINE_CONFIG = z.object({
-  /** Trained to make a picture in a few steps without guidance. */
+  /** Trained to make an image in a few steps without guidance. */
   is_distilled: z.boolean().nullish().transform((value) => value ?? false),
 });
 

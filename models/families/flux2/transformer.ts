@@ -1,5 +1,5 @@
 /**
- * The FLUX.2 diffusion transformer: double blocks, in which text and pictures have weights of their own and attend each
+ * The FLUX.2 diffusion transformer: double blocks, in which text and images have weights of their own and attend each
  * other, then single blocks over all tokens alike, with attention and feed-forward side by side.
  *
  * Source: Black Forest Labs 2025, FLUX.2; diffusers `Flux2Transformer2DModel`, whose module names are the weight names.
@@ -30,7 +30,7 @@ export interface Flux2Inputs {
   readonly sample: Tensor;
   /** How they lie. */
   readonly grid: TokenGrid;
-  /** Likewise of given pictures, one after the other, [1, their tokens, in_channels]; nothing without any. */
+  /** Likewise of given images, one after the other, [1, their tokens, in_channels]; nothing without any. */
   readonly references?: Tensor | undefined;
   /** How those of each lie. */
   readonly referenceGrids: readonly TokenGrid[];

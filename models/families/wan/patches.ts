@@ -1,7 +1,7 @@
 /**
  * Between latents and tokens: patches, their order, and their rotary positions.
  *
- * The tokens of a picture hold the latents of their patches in the order (row, column, channel), as the transformer
+ * The tokens of an image hold the latents of their patches in the order (row, column, channel), as the transformer
  * gives them, from the noise to the last step: solvers do not care for the order, and nothing is moved in between.
  */
 import {

@@ -127,11 +127,11 @@ export const WAN = defineFamily({
       "begin",
       {
         noise: f32(...latentShape),
-        clip: video?.latents,
+        video: video?.latents,
         embeddings: f32(times.length, config.freq_dim),
       },
-      ({ noise, clip, embeddings }) => ({
-        sample: noisyVideo(config, noise, clip, schedule.sigmas[0]!),
+      ({ noise, video, embeddings }) => ({
+        sample: noisyVideo(config, noise, video, schedule.sigmas[0]!),
         timesteps: timestepRows(weights, embeddings, hiddenSize(config)),
       }),
     );

@@ -9,7 +9,7 @@ import { requireQwen3Chat } from "../../tokenizers/mod.ts";
 
 /** Side of a patch, in latents, of which checkpoints may have several sizes. */
 export const PATCH_SIDE = 2;
-/** Its extent in time; a picture has one frame. */
+/** Its extent in time; an image has one frame. */
 const PATCH_FRAMES = 1;
 /** Axes of a token's position: place in the text, row, column. */
 const AXES = 3;
@@ -63,7 +63,7 @@ export const Z_IMAGE_TRANSFORMER_CONFIG = z.object({
 /** Parsed {@linkcode Z_IMAGE_TRANSFORMER_CONFIG}. */
 export type ZImageTransformerConfig = z.output<typeof Z_IMAGE_TRANSFORMER_CONFIG>;
 
-/** How modules for the patches that pictures are cut into are called. */
+/** How modules for the patches that images are cut into are called. */
 export const PATCH_KEY = `${PATCH_SIDE}-${PATCH_FRAMES}`;
 
 /** Latents that a token holds. */

@@ -1,5 +1,5 @@
 /**
- * How many tokens there are and where they lie: a place in the text, a row, a column. The picture comes after the text,
+ * How many tokens there are and where they lie: a place in the text, a row, a column. The image comes after the text,
  * at its end.
  *
  * Source: diffusers `ZImageTransformer2DModel`, `_pad_with_ids` and `patchify_and_embed`.
@@ -9,7 +9,7 @@ import { rotaryTables } from "../../embeddings.ts";
 import { tokenCount, type TokenGrid } from "../../pipeline/token_grid.ts";
 import type { ZImageTransformerConfig } from "./config.ts";
 
-/** Both texts and pictures are filled up to a multiple of this many tokens, with learned ones. */
+/** Both texts and images are filled up to a multiple of this many tokens, with learned ones. */
 const SEQUENCE_MULTIPLE = 32;
 
 /** Tokens with those that fill them up. */
@@ -23,11 +23,11 @@ export function textPositions(tokens: number): number[][] {
 }
 
 /**
- * Positions of a picture; the tokens that fill it up all lie at the beginning.
+ * Positions of an image; the tokens that fill it up all lie at the beginning.
  *
  * @param textTokens of the prompt, those that fill it up included
  */
-export function picturePositions(grid: TokenGrid, textTokens: number): number[][] {
+export function imagePositions(grid: TokenGrid, textTokens: number): number[][] {
   const count = tokenCount(grid);
   return Array.from(
     { length: paddedCount(count) },

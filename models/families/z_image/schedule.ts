@@ -11,7 +11,7 @@ const TRAIN_TIMESTEPS = 1000;
  *
  * Source: diffusers `ZImagePipeline`, `get_default_z_image_sigmas`.
  *
- * @param tokens of the picture, by which a dynamic shift goes
+ * @param tokens of the image, by which a dynamic shift goes
  * @param options first step to take, and a static shift in place of the scheduler's own
  */
 export function zImageSchedule(

@@ -13,7 +13,7 @@ Deno.test("zImageSchedule() gives the sigmas and timesteps of the reference for 
   assert.deepEqual(Array.from(timesteps), expected.timesteps.map(Math.fround));
 });
 
-Deno.test("zImageSchedule() begins later for a picture, and makes do with one step", () => {
+Deno.test("zImageSchedule() begins later for an image, and makes do with one step", () => {
   const scheduler = new FlowMatchEulerScheduler({ shift: 3 });
   const whole = zImageSchedule(scheduler, 4096, 8);
   const part = zImageSchedule(scheduler, 4096, 8, { start: 3 });

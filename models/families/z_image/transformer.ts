@@ -1,5 +1,5 @@
 /**
- * The Z-Image diffusion transformer: text and picture are each refined for themselves, then are one sequence for all
+ * The Z-Image diffusion transformer: text and image are each refined for themselves, then are one sequence for all
  * layers. Every branch lies between two norms; the timestep scales the first and gates the result.
  *
  * Source: Z-Image team 2025, "Z-Image: An Efficient Image Generation Foundation Model with Single-Stream Diffusion
@@ -27,7 +27,7 @@ import {
 } from "./config.ts";
 import { type BlockModulation, modulationVectors } from "./modulation.ts";
 import { tokenCount, type TokenGrid } from "../../pipeline/token_grid.ts";
-import { paddedCount, picturePositions, rotaryConstants, textPositions } from "./positions.ts";
+import { imagePositions, paddedCount, rotaryConstants, textPositions } from "./positions.ts";
 
 /** Of the last norm. */
 const FINAL_EPS = 1e-6;
@@ -96,9 +96,9 @@ export function zImageTransformer(
 ): Tensor {
   const textTokens = context.dim(1);
   const { refiners, layers, out } = modulationVectors(config, modulation);
-  const places = picturePositions(grid, textTokens);
-  const own = rotaryConstants(graph, "picture", config, places);
-  let x = embedPicture(graph, config, weights, sample);
+  const places = imagePositions(grid, textTokens);
+  const own = rotaryConstants(graph, "image", config, places);
+  let x = embedImage(graph, config, weights, sample);
   refiners.forEach((vectors, layer) => {
     x = graph.scope(`noise_refiner.${layer}`, () => {
       const block = weights.scope("noise_refiner").scope(layer);
@@ -120,8 +120,8 @@ export function zImageTransformer(
   });
 }
 
-/** The first layer, and what fills the picture up: [1, `paddedCount()`, dim]. */
-function embedPicture(
+/** The first layer, and what fills the image up: [1, `paddedCount()`, dim]. */
+function embedImage(
   graph: Graph,
   { dim }: ZImageTransformerConfig,
   weights: WeightScope,

@@ -1,15 +1,15 @@
-/** LangChain's tool for pictures. */
+/** LangChain's tool for images. */
 
 import { strict as assert } from "node:assert";
 import { Buffer } from "node:buffer";
 import { DallEAPIWrapper } from "@langchain/openai";
-import { url } from "./picture.ts";
+import { url } from "./image.ts";
 
 const connection = { apiKey: "unused", baseUrl: `${url}/v1` };
 
 const linked = await new DallEAPIWrapper({ ...connection, model: "dall-e-3" })
   .invoke("a red circle");
-assert.match(linked, /^http/, "a link leads to the picture from anywhere");
+assert.match(linked, /^http/, "a link leads to the image from anywhere");
 const answer = await fetch(linked);
 assert.equal(answer.headers.get("content-type"), "image/jpeg");
 await answer.body?.cancel();

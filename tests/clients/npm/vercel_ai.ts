@@ -4,7 +4,7 @@ import { strict as assert } from "node:assert";
 import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateImage, type ImageModel } from "ai";
-import { picture, pngSize, url } from "./picture.ts";
+import { image, pngSize, url } from "./image.ts";
 
 const connection = { apiKey: "unused", baseURL: `${url}/v1` };
 const openai = createOpenAI(connection);
@@ -22,14 +22,14 @@ const edit = (model: ImageModel, image: Uint8Array) =>
     providerOptions: { openai: { outputFormat: "png" }, denoise: { output_format: "png" } },
   });
 
-const given = await Deno.readFile(picture);
+const given = await Deno.readFile(image);
 for (const name of ["gpt-image-1", "dall-e-3", "bundled"]) {
   for (const provider of [openai, compatible]) {
-    // Some models are asked once for all pictures, and others once for each.
+    // Some models are asked once for all images, and others once for each.
     const { images } = await generate(provider.imageModel(name), 2);
     assert.equal(images.length, 2);
     for (const { base64 } of images) assert.deepEqual(pngSize(base64), [1024, 1024]);
-    assert.notEqual(images[0]!.base64, images[1]!.base64, `${name} gives the same picture twice`);
+    assert.notEqual(images[0]!.base64, images[1]!.base64, `${name} gives the same image twice`);
     const edited = await edit(provider.imageModel(name), given);
     assert.deepEqual(pngSize(edited.image.base64), [1024, 1024]);
   }

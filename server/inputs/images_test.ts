@@ -3,11 +3,11 @@ import { dirname } from "node:path";
 import { ApiError } from "../contract/errors.ts";
 import { encodeJpeg } from "../../media/jpeg.ts";
 import { decodePng } from "../../media/png_decode.ts";
-import { gif, plainWebp } from "../../tests/hostile_pictures.ts";
+import { gif, plainWebp } from "../../tests/hostile_images.ts";
 import { slopes } from "../../tests/pixels.ts";
 import { FAKE_INFO } from "../../tests/fakes/engine.ts";
 import { InputFolder } from "./input_folder.ts";
-import { openPicture, readPicture, storePicture } from "./pictures.ts";
+import { openImage, readImage, storeImage } from "./images.ts";
 
 /** Writes an upload, and removes it with all that was made of it. */
 async function withUpload(
@@ -22,11 +22,11 @@ async function withUpload(
   }
 }
 
-Deno.test("openPicture() refuses a file that is too long for a picture", async () => {
+Deno.test("openImage() refuses a file that is too long for an image", async () => {
   const path = await Deno.makeTempFile();
   try {
     await Deno.truncate(path, 64 * 2 ** 20 + 1);
-    await assert.rejects(openPicture({ field: "image", path, kind: "image" }), (error) => {
+    await assert.rejects(openImage({ field: "image", path, kind: "image" }), (error) => {
       assert.ok(error instanceof ApiError);
       assert.equal(error.status, 413);
       assert.match(error.message, /it has 67108865 bytes, and at most 67108864 are read$/);
@@ -37,24 +37,24 @@ Deno.test("openPicture() refuses a file that is too long for a picture", async (
   }
 });
 
-Deno.test("openPicture() and storePicture() take a photo upright, and leave what a model takes", async () => {
+Deno.test("openImage() and storeImage() take a photo upright, and leave what a model takes", async () => {
   // Orientation 6: what is stored in rows is seen in columns.
   const exif = Uint8Array.of(
     ...[0x4d, 0x4d, 0, 42, 0, 0, 0, 8, 0, 1],
     ...[0x01, 0x12, 0, 3, 0, 0, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0],
   );
   await withUpload(await encodeJpeg(slopes(60, 40), { exif }), async (file, folder) => {
-    const picture = await openPicture(file);
-    assert.deepEqual(picture.info, { format: "jpeg", width: 40, height: 60 });
+    const image = await openImage(file);
+    assert.deepEqual(image.info, { format: "jpeg", width: 40, height: 60 });
     const size = { width: 16, height: 32 };
-    const path = await storePicture(picture, size, FAKE_INFO, folder);
-    assert.deepEqual(await readPicture(path), decodePng(await Deno.readFile(path)));
-    const { width, height } = await readPicture(path);
+    const path = await storeImage(image, size, FAKE_INFO, folder);
+    assert.deepEqual(await readImage(path), decodePng(await Deno.readFile(path)));
+    const { width, height } = await readImage(path);
     assert.deepEqual({ width, height }, size);
   });
 });
 
-Deno.test("openPicture() refuses what claims to be huge with 400 and the code invalid_source", async () => {
+Deno.test("openImage() refuses what claims to be huge with 400 and the code invalid_source", async () => {
   for (
     const [bytes, message] of [
       [gif([1, 1], [40_000, 40_000]), /a frame of 40000x40000 at \(0, 0\) does not lie on its 1x1/],
@@ -62,7 +62,7 @@ Deno.test("openPicture() refuses what claims to be huge with 400 and the code in
     ] as const
   ) {
     await withUpload(bytes, async (file) => {
-      await assert.rejects(openPicture(file), (error) => {
+      await assert.rejects(openImage(file), (error) => {
         assert.ok(error instanceof ApiError);
         assert.equal(error.status, 400);
         assert.equal(error.body.error.code, "invalid_source");
@@ -74,9 +74,9 @@ Deno.test("openPicture() refuses what claims to be huge with 400 and the code in
   }
 });
 
-Deno.test("openPicture() says 429 with retry-after where too many wait, and serves the others", async () => {
+Deno.test("openImage() says 429 with retry-after where too many wait, and serves the others", async () => {
   await withUpload(plainWebp(64, 64), async (file) => {
-    const answers = await Promise.allSettled(Array.from({ length: 320 }, () => openPicture(file)));
+    const answers = await Promise.allSettled(Array.from({ length: 320 }, () => openImage(file)));
     const refused = answers.filter((answer) => answer.status === "rejected");
     assert.ok(refused.length > 0 && refused.length < 320 / 2, `${refused.length} are refused`);
     for (const { reason } of refused) {
@@ -85,9 +85,9 @@ Deno.test("openPicture() says 429 with retry-after where too many wait, and serv
       assert.equal(reason.headers?.["retry-after"], "5");
       assert.match(
         reason.message,
-        /^Cannot read the pictures of the request: 256 wait already; try/,
+        /^Cannot read the images of the request: 256 wait already; try/,
       );
     }
-    assert.equal((await openPicture(file)).info.width, 64);
+    assert.equal((await openImage(file)).info.width, 64);
   });
 });

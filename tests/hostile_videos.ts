@@ -1,5 +1,5 @@
 /**
- * Small clips that are much work to read, or that claim more than they hold.
+ * Small videos that are much work to read, or that claim more than they hold.
  *
  * @module
  */
@@ -8,14 +8,14 @@ import { crc32 } from "node:zlib";
 import type { Ffmpeg } from "../media/video/mod.ts";
 
 /**
- * Makes a clip with FFmpeg's own arguments.
+ * Makes a video with FFmpeg's own arguments.
  *
  * @param ffmpeg the build to use
- * @param path of the clip; its ending says nothing
+ * @param path of the video; its ending says nothing
  * @param frames how many, 64x64 at one per second, each of one shade
  * @param args of its output, with `-f`
  */
-export async function makeClip(
+export async function makeVideo(
   ffmpeg: Ffmpeg,
   path: string,
   frames: number,
@@ -33,15 +33,15 @@ export async function makeClip(
   await sink.finish();
 }
 
-/** Makes a clip of three frames with years between them. */
+/** Makes a video of three frames with years between them. */
 export async function makeGap(ffmpeg: Ffmpeg, path: string): Promise<void> {
   const filter = ["-vf", "setpts=PTS*100000000"];
-  await makeClip(ffmpeg, path, 3, ...filter, "-c:v", "libx264", "-f", "matroska");
+  await makeVideo(ffmpeg, path, 3, ...filter, "-c:v", "libx264", "-f", "matroska");
 }
 
-/** Makes a clip of a few hundred bytes whose one frame says that it has 16000x16000 pixels. */
+/** Makes a video of a few hundred bytes whose one frame says that it has 16000x16000 pixels. */
 export async function makeHugeFrame(ffmpeg: Ffmpeg, path: string): Promise<void> {
-  await makeClip(ffmpeg, path, 1, "-c:v", "png", "-f", "mov");
+  await makeVideo(ffmpeg, path, 1, "-c:v", "png", "-f", "mov");
   const file = await Deno.readFile(path);
   const text = String.fromCharCode(...file);
   const header = new DataView(file.buffer, text.indexOf("IHDR"));

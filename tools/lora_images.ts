@@ -2,7 +2,7 @@
  * Draws `docs/bundled-adapters.png` with the bundled model: a column for each prompt, and from above without adapters,
  * with `outline`, with `pastel` and with both, from the same noise.
  *
- *     deno run -A tools/adapter_pictures.ts
+ *     deno run -A tools/adapter_images.ts
  */
 import { contactSheet } from "../media/contact_sheet.ts";
 import { encodePng } from "../media/png.ts";
@@ -23,14 +23,14 @@ const SEED = 3;
 
 if (import.meta.main) {
   await using model = await loadModel();
-  const pictures = [];
+  const images = [];
   for (const names of ADAPTERS) {
     for (const prompt of PROMPTS) {
       const loras = names.map((path) => ({ path }));
-      const [picture] = await model.generate({ prompt, seed: SEED, loras });
-      pictures.push(picture);
+      const [image] = await model.generate({ prompt, seed: SEED, loras });
+      images.push(image);
     }
   }
-  const sheet = contactSheet(pictures, { columns: PROMPTS.length, gap: 4 });
+  const sheet = contactSheet(images, { columns: PROMPTS.length, gap: 4 });
   await Deno.writeFile(new URL("../docs/bundled-adapters.png", import.meta.url), encodePng(sheet));
 }

@@ -1,4 +1,4 @@
-/** What the programs of this folder say of a picture that they got. */
+/** What the programs of this folder say of an image that they got. */
 
 import { strict as assert } from "node:assert";
 import { Buffer } from "node:buffer";
@@ -10,5 +10,5 @@ export function pngSize(base64: string): [number, number] {
   return [bytes.readUInt32BE(16), bytes.readUInt32BE(20)];
 }
 
-/** The arguments of a program: the server's address, and the path of a picture. */
-export const [url, picture] = Deno.args as [string, string];
+/** The arguments of a program: the server's address, and the path of an image. */
+export const [url, image] = Deno.args as [string, string];

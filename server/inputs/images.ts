@@ -1,11 +1,11 @@
 /**
- * Pictures that came from outside.
+ * Images that came from outside.
  *
  * @module
  */
 
 import { stat } from "node:fs/promises";
-import type { Picture } from "../../engine/types.ts";
+import type { Image } from "../../engine/types.ts";
 import type { ImageInfo } from "../../media/decode.ts";
 import { ImageError, toRgb } from "../../media/image.ts";
 import {
@@ -17,15 +17,15 @@ import { BusyError } from "../../media/isolated/slots.ts";
 import { asClientError } from "../contract/checks.ts";
 import { ApiError } from "../contract/errors.ts";
 import type { Size } from "../../generation/size.ts";
-import { fitOf, type PictureRules } from "../../generation/fit_image.ts";
+import { fitOf, type ImageRules } from "../../generation/fit_image.ts";
 import type { InputFolder } from "./input_folder.ts";
 import { badSource, type InputFile } from "./references.ts";
 
-/** Longest file of a picture that is read. */
-const MAX_PICTURE_BYTES = 64 * 2 ** 20;
+/** Longest file of an image that is read. */
+const MAX_IMAGE_BYTES = 64 * 2 ** 20;
 
-/** A picture whose container has been read. */
-export interface OpenPicture {
+/** An image whose container has been read. */
+export interface OpenImage {
   /** Where it lies. */
   readonly file: InputFile;
   /** Its format and its size, upright. */
@@ -33,20 +33,20 @@ export interface OpenPicture {
 }
 
 /**
- * Reads the container of a picture.
+ * Reads the container of an image.
  *
  * @param file of any origin
  * @param signal stops it
- * @returns the picture with its size
- * @throws {ApiError} 400 when it is no picture, damaged or too large; 413 when its file is too long;
+ * @returns the image with its size
+ * @throws {ApiError} 400 when it is no image, damaged or too large; 413 when its file is too long;
  * 429 when too many wait
  */
-export async function openPicture(file: InputFile, signal?: AbortSignal): Promise<OpenPicture> {
+export async function openImage(file: InputFile, signal?: AbortSignal): Promise<OpenImage> {
   const { size } = await stat(file.path);
-  if (size > MAX_PICTURE_BYTES) {
+  if (size > MAX_IMAGE_BYTES) {
     throw new ApiError(
       413,
-      `Cannot use the picture: it has ${size} bytes, and at most ${MAX_PICTURE_BYTES} are read`,
+      `Cannot use the image: it has ${size} bytes, and at most ${MAX_IMAGE_BYTES} are read`,
       { code: "body_too_large", param: file.field },
     );
   }
@@ -54,10 +54,10 @@ export async function openPicture(file: InputFile, signal?: AbortSignal): Promis
 }
 
 /**
- * Decodes a picture and brings it to the size in which the model takes it. It is kept beside the original, so that a
+ * Decodes an image and brings it to the size in which the model takes it. It is kept beside the original, so that a
  * job can begin long after the request.
  *
- * @param picture of any origin
+ * @param image of any origin
  * @param size of the result
  * @param rules of the model
  * @param folder takes the result
@@ -65,10 +65,10 @@ export async function openPicture(file: InputFile, signal?: AbortSignal): Promis
  * @returns the path of a PNG
  * @throws {ApiError} 400 when it cannot be decoded, or the model cannot use it; 429 when too many wait
  */
-export async function storePicture(
-  { file, info }: OpenPicture,
+export async function storeImage(
+  { file, info }: OpenImage,
   size: Size,
-  rules: PictureRules,
+  rules: ImageRules,
   folder: InputFolder,
   signal?: AbortSignal,
 ): Promise<string> {
@@ -78,24 +78,24 @@ export async function storePicture(
 }
 
 /**
- * Reads a picture that {@link storePicture} left.
+ * Reads an image that {@link storeImage} left.
  *
  * @param path of the PNG
  * @param signal stops it
  * @returns its pixels
  */
-export async function readPicture(path: string, signal?: AbortSignal): Promise<Picture> {
+export async function readImage(path: string, signal?: AbortSignal): Promise<Image> {
   const { width, height, data } = toRgb(await decodeOwnImage({ path }, { signal }));
   return { width, height, data };
 }
 
-/** A damaged picture is its sender's mistake. */
+/** A damaged image is its sender's mistake. */
 async function explained<T>({ field }: InputFile, reading: Promise<T>): Promise<T> {
   try {
     return await reading;
   } catch (error) {
     if (error instanceof ImageError) throw badSource(field, error.message);
-    if (error instanceof BusyError) throw tooBusy("pictures", error);
+    if (error instanceof BusyError) throw tooBusy("images", error);
     throw error;
   }
 }

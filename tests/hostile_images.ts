@@ -1,5 +1,5 @@
 /**
- * Small picture files that are much work to decode, or that claim more than they hold.
+ * Small image files that are much work to decode, or that claim more than they hold.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { crc32, deflateSync } from "node:zlib";
 /**
  * A lossless WebP of one colour: 38 bytes at any size.
  *
- * Source: RFC 9649, section 3.4; the codes of a picture whose every pixel is the same take no bits.
+ * Source: RFC 9649, section 3.4; the codes of an image whose every pixel is the same take no bits.
  *
  * @param width at most 16384
  * @param height at most 16384
