@@ -68,7 +68,8 @@ Deno.test("WorkerEngine.generate() ends a tokenizer that takes for ever, or doub
   try {
     const ask = (prompt: string) => engine.generate(request(prompt));
     await assert.rejects(
-      ask("a".repeat(200_000)),
+      // Long enough to be ended, and short enough for its thread to be gone soon: V8 finishes a match that it has begun.
+      ask("a".repeat(50_000)),
       /^RangeError: .*the tokenizer took longer than 0.2 s/,
     );
     await assert.rejects(ask("z"), /^RangeError: Cannot encode the text: the tokenizer makes more/);
