@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
-import { fileURLToPath } from "node:url";
 import { planModel } from "../mod.ts";
+import { Golden } from "../tests/golden.ts";
 import { describe } from "./plan.ts";
 
 Deno.test("planModel() tells what the bundled model takes, and that a budget is too small", async () => {
@@ -17,7 +17,7 @@ Deno.test("planModel() tells what the bundled model takes, and that a budget is 
   const none = await planModel("bundled", { maxVramBytes: 1e6 });
   assert.ok(!none.memory.fits && none.memory.peakBytes > 1e6);
   await assert.rejects(planModel("bundled", { width: 97 }), /the width must be a multiple of/);
-  const images = fileURLToPath(new URL("../tests/goldens/flux2/pipeline", import.meta.url));
+  const images = new Golden("flux2/pipeline").folder;
   await assert.rejects(planModel(images, { numFrames: 5 }), /this model makes images alone/);
   await assert.rejects(planModel(images, { width: 2 ** 16, height: 2 ** 15 }), {
     name: "RangeError",

@@ -1,14 +1,14 @@
 /** The examples of the documentation run as they stand; a small model stands in for those that are fetched. */
 
 import { strict as assert } from "node:assert";
-import { fileURLToPath } from "node:url";
 import { decodeImage } from "../media/decode.ts";
 import { findFfmpeg, probeVideo } from "../media/video/mod.ts";
+import { Golden } from "./golden.ts";
 
 const ROOT = new URL("../", import.meta.url);
 
 /** A small model of the same family as the one that an example names. */
-const STAND_IN = fileURLToPath(new URL("tests/goldens/wan/pipeline-t2v", ROOT));
+const STAND_IN = new Golden("wan/pipeline-t2v").folder;
 
 /** The blocks of TypeScript in a document, or in the comments of a module. */
 function examplesIn(file: string): string[] {

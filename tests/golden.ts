@@ -17,6 +17,7 @@ import {
   stridesOf,
   type TensorEntry,
 } from "../runtime/mod.ts";
+import { withDrawnWeights } from "./seeded_weights.ts";
 
 /** A dense array with its shape. */
 export interface Values {
@@ -48,8 +49,7 @@ const DTYPES: Readonly<Record<string, DType>> = {
 
 /** A folder of `tests/goldens`: a component as it is published, with calls of the reference beside it. */
 export class Golden {
-  /** Path of the folder. */
-  readonly folder: string;
+  readonly #folder: string;
   /** All calls stored. */
   readonly calls: readonly GoldenCall[];
   readonly #tensors: ReadonlyMap<string, TensorEntry>;
@@ -60,27 +60,32 @@ export class Golden {
    * @param name path below `tests/goldens`, such as `wan/umt5-tiny`
    */
   constructor(name: string) {
-    this.folder = fileURLToPath(new URL(`goldens/${name}`, import.meta.url));
-    this.calls = JSON.parse(Deno.readTextFileSync(`${this.folder}/golden.json`)).calls;
+    this.#folder = fileURLToPath(new URL(`goldens/${name}`, import.meta.url));
+    this.calls = JSON.parse(Deno.readTextFileSync(`${this.#folder}/golden.json`)).calls;
     using file = Deno.openSync(this.#path, { read: true });
     this.#tensors = readSafetensorsHeader(file, this.#path).tensors;
   }
 
   get #path(): string {
-    return `${this.folder}/golden.safetensors`;
+    return `${this.#folder}/golden.safetensors`;
+  }
+
+  /** Path of the component with its weights, without what the reference gave. */
+  get folder(): string {
+    return withDrawnWeights(this.#folder);
   }
 
   /** The call of this name. */
   call(name: string): GoldenCall {
     const call = this.calls.find((each) => each.name === name);
-    if (!call) throw new RangeError(`Cannot find call "${name}" in "${this.folder}"`);
+    if (!call) throw new RangeError(`Cannot find call "${name}" in "${this.#folder}"`);
     return call;
   }
 
   /** A tensor that belongs to a call. */
   tensor(call: string, name: string): Values {
     const entry = this.#tensors.get(`${call}.${name}`);
-    if (!entry) throw new RangeError(`Cannot find tensor "${call}.${name}" in "${this.folder}"`);
+    if (!entry) throw new RangeError(`Cannot find tensor "${call}.${name}" in "${this.#folder}"`);
     const bytes = new Uint8Array(entry.byteLength);
     using file = Deno.openSync(this.#path, { read: true });
     readFully(file, entry.byteOffset, bytes);
@@ -96,7 +101,7 @@ export class Golden {
 
   /** The component's `config.json`, parsed. */
   config(path = "config.json"): unknown {
-    return JSON.parse(Deno.readTextFileSync(`${this.folder}/${path}`));
+    return JSON.parse(Deno.readTextFileSync(`${this.#folder}/${path}`));
   }
 
   /** The component's weights; the files stay open until disposed of. */

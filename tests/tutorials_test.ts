@@ -1,5 +1,6 @@
 /** The code in docs/add-an-op.md and docs/add-a-family.md works as it stands. */
 import { strict as assert } from "node:assert";
+import { cpSync } from "node:fs";
 import { dirname, join } from "node:path/posix";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { openModelFiles } from "../models/checkpoints/open_model.ts";
@@ -8,8 +9,8 @@ import type { Family } from "../models/pipeline/family.ts";
 import { openDevice } from "../runtime/mod.ts";
 import { type OpSuite, runCase } from "../runtime/ops/conformance.ts";
 import { randomNormal } from "../runtime/ops/ndarray.ts";
-import { safetensorsOf, type TensorValues } from "./safetensors.ts";
-import { withSeededModel } from "./seeded_checkpoint.ts";
+import { Golden } from "./golden.ts";
+import { safetensorsOf, type TensorValues, withFolder } from "./safetensors.ts";
 
 const ROOT = new URL("../", import.meta.url);
 
@@ -67,8 +68,9 @@ Deno.test({
     withFiles(filesIn("docs/add-a-family.md"), async (urlOf) => {
       const path = "models/families/tiny_dit/pipeline.ts";
       const { TINY_DIT } = await import(urlOf(path)) as { TINY_DIT: Family };
-      const golden = fileURLToPath(new URL("tests/goldens/z_image/pipeline", ROOT));
-      await withSeededModel(golden, async (folder) => {
+      const golden = new Golden("z_image/pipeline");
+      await withFolder({}, async (folder) => {
+        cpSync(golden.folder, folder, { recursive: true });
         await becomeTinyDit(folder);
         const device = await openDevice();
         try {

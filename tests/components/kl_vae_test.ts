@@ -27,7 +27,6 @@ import { type Device, type Graph, type Tensor, Weights, writing } from "../../ru
 import { assertClose, Golden, type GoldenCall, transpose, type Values } from "../golden.ts";
 import { checkCalls, ModelRun, openTestDevice } from "../model_run.ts";
 import { psnr } from "../pixels.ts";
-import { withSeededCheckpoint } from "../seeded_checkpoint.ts";
 
 /** [batch, channels, height, width] of the reference to [batch, height, width, channels] and back. */
 const TO_CHANNELS_LAST = [0, 2, 3, 1];
@@ -145,15 +144,14 @@ for (
 Deno.test("klEncoder() and klDecoder() give the reference's results at widths of real models", async (t) => {
   const golden = new Golden("kl/wide");
   const config = parseConfig(KL_VAE_CONFIG, golden.config(), "config.json");
-  await withSeededCheckpoint(golden.folder, async (checkpoint) => {
-    const unused = await checkCalls(
-      t,
-      golden,
-      checkpoint,
-      (device, weights, call) => checkCall(device, golden, config, weights, call),
-    );
-    assert.deepEqual(unused, []);
-  });
+  using checkpoint = golden.checkpoint();
+  const unused = await checkCalls(
+    t,
+    golden,
+    checkpoint,
+    (device, weights, call) => checkCall(device, golden, config, weights, call),
+  );
+  assert.deepEqual(unused, []);
 });
 
 Deno.test("posteriorSample(), scaleLatents() and unscaleLatents() give the reference's latents", async () => {

@@ -5,7 +5,6 @@ import { QWEN3_CONFIG, qwen3Embeddings, qwen3Encoder } from "../../models/text_e
 import { type Checkpoint, type Device, Weights } from "../../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall, rowsOf, transpose } from "../golden.ts";
 import { ModelRun, openTestDevice } from "../model_run.ts";
-import { withSeededCheckpoint } from "../seeded_checkpoint.ts";
 
 const GATE = 1e-4;
 
@@ -72,9 +71,8 @@ Deno.test("qwen3Encoder() gives the states of qwen3/tiny after chosen layers, th
 
 Deno.test("qwen3Encoder() gives the states at widths of real models, and needs no layer beyond the last chosen", async (t) => {
   const golden = new Golden("qwen3/wide");
-  await withSeededCheckpoint(golden.folder, async (checkpoint) => {
-    await checkGolden(t, golden, checkpoint, ["norm.weight"]);
-  });
+  using checkpoint = golden.checkpoint();
+  await checkGolden(t, golden, checkpoint, ["norm.weight"]);
 });
 
 Deno.test("qwen3Embeddings() refuses ids outside the vocabulary", () => {

@@ -1,12 +1,12 @@
 /** How the pipeline treats the device: memory, reuse, cancellation. What it computes is tested in `pipeline_test.ts`. */
 import assert from "node:assert/strict";
-import { fileURLToPath } from "node:url";
 import { OutOfMemoryError } from "../../runtime/mod.ts";
+import { Golden } from "../golden.ts";
 import { psnr } from "../pixels.ts";
 import { type Fixture, withPipeline } from "../pipeline_fixture.ts";
 import type { InputImage, PipelineControl, PipelineRequest } from "../../models/pipeline/types.ts";
 
-const FOLDER = fileURLToPath(new URL("../goldens/flux2/pipeline", import.meta.url));
+const FOLDER = new Golden("flux2/pipeline").folder;
 
 const REQUEST: PipelineRequest = {
   ...{ task: "T2I", prompt: "a red circle", negativePrompt: "" },

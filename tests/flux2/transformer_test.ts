@@ -12,7 +12,6 @@ import { flux2Context, flux2Transformer } from "../../models/families/flux2/tran
 import type { Checkpoint, Device, Weights } from "../../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall } from "../golden.ts";
 import { checkCalls, type InputValues, ModelRun } from "../model_run.ts";
-import { withSeededCheckpoint } from "../seeded_checkpoint.ts";
 
 /** Largest error of the velocity, as a part of its largest magnitude. */
 const GATE = 1e-4;
@@ -80,5 +79,6 @@ Deno.test("flux2Transformer() gives the velocity of flux2/transformer-tiny", asy
 
 Deno.test("flux2Transformer() gives the reference's velocity with heads as real models have them", async (t) => {
   const golden = new Golden("flux2/transformer-hd128");
-  await withSeededCheckpoint(golden.folder, (checkpoint) => checkGolden(t, golden, checkpoint));
+  using checkpoint = golden.checkpoint();
+  await checkGolden(t, golden, checkpoint);
 });

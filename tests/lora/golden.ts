@@ -16,6 +16,7 @@ import { ORIGINAL_WAN } from "../../models/families/wan/layouts.ts";
 import type { Layout } from "../../models/layouts.ts";
 import { Checkpoint, decodeElements, encodeElements, Weights } from "../../runtime/mod.ts";
 import { Golden, type GoldenCall } from "../golden.ts";
+import { withDrawnWeights } from "../seeded_weights.ts";
 
 /** See `tools/reference/lora.py`. */
 export const LORA_GOLDEN = new Golden("lora");
@@ -42,8 +43,8 @@ export function openLoraBase({ args }: GoldenCall): LoraBase {
   const name = args.base as string;
   const isText = name.endsWith("text_encoder");
   const isQuantised = name === "lora/quantised";
-  const folder = new URL(`../goldens/${name}`, import.meta.url);
-  const path = fileURLToPath(folder) + (isQuantised ? "/wan-tiny-mixed.gguf" : "");
+  const folder = withDrawnWeights(fileURLToPath(new URL(`../goldens/${name}`, import.meta.url)));
+  const path = folder + (isQuantised ? "/wan-tiny-mixed.gguf" : "");
   const checkpoint = Checkpoint.open(path);
   return {
     target: isText ? "text_encoder" : "transformer",

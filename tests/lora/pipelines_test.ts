@@ -6,7 +6,6 @@ import { textRequest } from "../golden_request.ts";
 import { appliedOf, LORA_GOLDEN, readUsed } from "./golden.ts";
 import { openTestDevice } from "../model_run.ts";
 import { psnr } from "../pixels.ts";
-import { withSeededModel } from "../seeded_checkpoint.ts";
 
 /** Of latents after the last step: beside the weights, and written into them, in 16 bits. */
 const LATENT_GATES = { dynamic: 1e-5, merge: 5e-3 };
@@ -25,8 +24,8 @@ for (const call of LORA_GOLDEN.calls.filter(({ name }) => name.startsWith("pipel
   const { name, args } = call;
   Deno.test(`generate() of ${args.base} gives with adapters the images of ${args.reference}: ${name}`, async (t) => {
     const device = await openTestDevice();
-    const use = async (folder: string) => {
-      using pipeline = await openPipeline(folder);
+    try {
+      using pipeline = await openPipeline(new Golden(args.base as string).folder);
       await pipeline.load(device);
       const used = await readUsed(call, pipeline.info.adaptable);
       for (const { adapter } of used) assert.deepEqual(adapter.unmatchedKeys, []);
@@ -44,9 +43,6 @@ for (const call of LORA_GOLDEN.calls.filter(({ name }) => name.startsWith("pipel
           assert.ok(decibels > MIN_PSNR[mode], `PSNR is ${decibels.toFixed(1)} dB`);
         });
       }
-    };
-    try {
-      await withSeededModel(new Golden(args.base as string).folder, use);
     } finally {
       device.destroy();
     }

@@ -7,7 +7,6 @@ import type { Device, DeviceOptions } from "../../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";
 import { psnr } from "../pixels.ts";
-import { withSeededModel } from "../seeded_checkpoint.ts";
 import { openTestDevice } from "../model_run.ts";
 
 /** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
@@ -26,11 +25,9 @@ async function withPipeline(
 ): Promise<void> {
   const device = await openTestDevice(options);
   try {
-    await withSeededModel(golden.folder, async (folder) => {
-      using pipeline = await openPipeline(folder);
-      await pipeline.load(device);
-      await use(pipeline, device);
-    });
+    using pipeline = await openPipeline(golden.folder);
+    await pipeline.load(device);
+    await use(pipeline, device);
   } finally {
     device.destroy();
   }
@@ -149,30 +146,28 @@ Deno.test("ZImagePipeline.generate() makes the same image within any budget that
 });
 
 Deno.test("ZImagePipeline refuses requests that do not fit, and says what would", async () => {
-  await withSeededModel(golden.folder, async (folder) => {
-    using pipeline = await openPipeline(folder);
-    assert.deepEqual(pipeline.info.supportedTasks, ["T2I", "TI2I"]);
-    assert.equal(pipeline.info.sizeMultiple, 4);
-    const device = await openTestDevice();
-    try {
-      await pipeline.load(device);
-      const request = requestOf(golden.call("text"));
-      const cases: readonly [Partial<PipelineRequest>, RegExp][] = [
-        [{ width: 42 }, /the width must be a multiple of 4, for example 44/],
-        [{ width: 4096, height: 64 }, /the model has positions for 256x256/],
-        [{ task: "TI2I" }, /Cannot do TI2I with 0 input images: it takes one/],
-        [{ task: "T2V" }, /this model does T2I, TI2I/],
-        [{ guidanceScale: 2, guidanceEnd: NaN }, /guidanceEnd of NaN/],
-        [{ guidanceScale: 2, guidanceLimit: 0 }, /guidanceLimit of 0: it must be above 0/],
-      ];
-      for (const [change, message] of cases) {
-        await assert.rejects(pipeline.generate({ ...request, ...change }), {
-          name: "RangeError",
-          message,
-        });
-      }
-    } finally {
-      device.destroy();
+  using pipeline = await openPipeline(golden.folder);
+  assert.deepEqual(pipeline.info.supportedTasks, ["T2I", "TI2I"]);
+  assert.equal(pipeline.info.sizeMultiple, 4);
+  const device = await openTestDevice();
+  try {
+    await pipeline.load(device);
+    const request = requestOf(golden.call("text"));
+    const cases: readonly [Partial<PipelineRequest>, RegExp][] = [
+      [{ width: 42 }, /the width must be a multiple of 4, for example 44/],
+      [{ width: 4096, height: 64 }, /the model has positions for 256x256/],
+      [{ task: "TI2I" }, /Cannot do TI2I with 0 input images: it takes one/],
+      [{ task: "T2V" }, /this model does T2I, TI2I/],
+      [{ guidanceScale: 2, guidanceEnd: NaN }, /guidanceEnd of NaN/],
+      [{ guidanceScale: 2, guidanceLimit: 0 }, /guidanceLimit of 0: it must be above 0/],
+    ];
+    for (const [change, message] of cases) {
+      await assert.rejects(pipeline.generate({ ...request, ...change }), {
+        name: "RangeError",
+        message,
+      });
     }
-  });
+  } finally {
+    device.destroy();
+  }
 });

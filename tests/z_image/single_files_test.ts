@@ -1,5 +1,6 @@
 /** Z-Image from single files: the same images as from the folders that hold the same numbers. */
 import assert from "node:assert/strict";
+import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { openPipeline, type PartPaths } from "../../models/mod.ts";
 import { Checkpoint, type StoredTensor } from "../../runtime/mod.ts";
@@ -9,8 +10,7 @@ import { BLOCK_FORMATS, dequantize } from "../../runtime/quantization/formats.ts
 import { encodeGguf, type GgufTensor } from "../gguf.ts";
 import { assertClose, Golden } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";
-import { encodeSafetensors } from "../safetensors.ts";
-import { withSeededModel } from "../seeded_checkpoint.ts";
+import { encodeSafetensors, withFolder } from "../safetensors.ts";
 import { openTestDevice } from "../model_run.ts";
 
 const golden = new Golden("z_image/pipeline");
@@ -97,22 +97,22 @@ function writeSafetensors(path: string, tensors: ReadonlyMap<string, Bytes>): vo
 }
 
 Deno.test("a file with Z-Image's transformer, text encoder and autoencoder gives diffusers' latents", () =>
-  withSeededModel(golden.folder, async (folder) => {
+  withFolder({}, async (folder) => {
     const all = new Map<string, Bytes>();
-    for (const [name, tensor] of original(tensorsOf(`${folder}/transformer`))) {
+    for (const [name, tensor] of original(tensorsOf(`${golden.folder}/transformer`))) {
       all.set(`model.diffusion_model.${name}`, tensor);
     }
-    for (const [name, tensor] of tensorsOf(`${folder}/text_encoder`)) {
+    for (const [name, tensor] of tensorsOf(`${golden.folder}/text_encoder`)) {
       all.set(`text_encoders.qwen3_4b.transformer.model.${name}`, tensor);
     }
-    for (const [name, tensor] of tensorsOf(`${folder}/vae`)) {
+    for (const [name, tensor] of tensorsOf(`${golden.folder}/vae`)) {
       const isProjection = /attentions\.0\.to_.*weight$/.test(name);
       const shape = isProjection ? [...tensor.shape, 1, 1] : tensor.shape;
       all.set(`vae.${originalVaeName(name)}`, { ...tensor, shape });
     }
     const path = join(folder, "z_image_all.safetensors");
     writeSafetensors(path, all);
-    const latents = await latentsOf(path, { tokenizer: folder });
+    const latents = await latentsOf(path, { tokenizer: golden.folder });
     const expected = golden.tensor(CALL.name, "latents");
     assertClose("latents", { shape: expected.shape, data: latents }, expected, 1e-4);
   }));
@@ -143,7 +143,8 @@ Deno.test({
     "a GGUF file of Z-Image's transformer in mixed types gives the latents of the numbers in it; with DENOISE_SLOW",
   ignore: !Deno.env.has("DENOISE_SLOW"),
   fn: () =>
-    withSeededModel(golden.folder, async (folder) => {
+    withFolder({}, async (folder) => {
+      cpSync(golden.folder, folder, { recursive: true });
       const blocks = new Map<string, Bytes>();
       const decoded = new Map<string, Bytes>();
       let seed = 0;
@@ -169,8 +170,7 @@ Deno.test({
       const path = join(folder, "z_image_mixed.gguf");
       Deno.writeFileSync(path, encodeGguf({ tensors }));
       const fromGguf = await latentsOf(folder, { transformer: path });
-      Deno.removeSync(`${folder}/transformer/model.safetensors`);
-      writeSafetensors(`${folder}/transformer/model.safetensors`, decoded);
+      writeSafetensors(`${folder}/transformer/diffusion_pytorch_model.safetensors`, decoded);
       const expected = await latentsOf(folder);
       const shape = [expected.length];
       assert.notEqual(

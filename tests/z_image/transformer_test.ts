@@ -13,7 +13,6 @@ import { zImageContext, zImageTransformer } from "../../models/families/z_image/
 import type { Checkpoint, Device, Weights } from "../../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall, type Values } from "../golden.ts";
 import { checkCalls, ModelRun } from "../model_run.ts";
-import { withSeededCheckpoint } from "../seeded_checkpoint.ts";
 
 const GATE = 2e-4;
 
@@ -97,7 +96,8 @@ Deno.test({
   ignore: !Deno.env.has("DENOISE_SLOW"),
   fn: async (t) => {
     const golden = new Golden("z_image/wide");
-    await withSeededCheckpoint(golden.folder, (checkpoint) => checkGolden(t, golden, checkpoint));
+    using checkpoint = golden.checkpoint();
+    await checkGolden(t, golden, checkpoint);
   },
 });
 

@@ -103,29 +103,36 @@ def randomise(module, seed, gain=1.0):
     """Fills every parameter: a rule by shape and name, so that nothing stays at zero or one.
 
     Matrices and kernels: normal with variance gain^2 / fan_in. Vectors that scale: 1 + 0.3 n.
-    Vectors that shift: 0.2 n. Modulation tables: 0.3 n.
+    Vectors that shift: 0.2 n. Modulation tables: 0.3 n. Every parameter's rule is kept for `seeded.py`.
     """
     rng = generator(seed)
     for name, parameter in module.named_parameters():
+        mean, std = 0.0, gain * parameter[0].numel() ** -0.5
         if "scale_shift_table" in name:
-            value = normal(rng, *parameter.shape, std=0.3)
+            std = 0.3
         elif name.endswith("gamma") or (parameter.ndim == 1 and name.endswith("weight")):
-            value = normal(rng, *parameter.shape, mean=1.0, std=0.3)
+            mean, std = 1.0, 0.3
         elif parameter.ndim == 1:
-            value = normal(rng, *parameter.shape, std=0.2)
+            std = 0.2
         elif "relative_attention_bias" in name or "shared" in name:
-            value = normal(rng, *parameter.shape)
-        else:
-            value = normal(rng, *parameter.shape, std=gain * parameter[0].numel() ** -0.5)
-        parameter.copy_(value)
+            std = 1.0
+        parameter.copy_(normal(rng, *parameter.shape, mean=mean, std=std))
+        parameter.rule = {"mean": mean, "std": std}
     return module.eval()
 
 
 @torch.no_grad()
+def multiply(parameter, factor):
+    """Multiplies a parameter that `randomise` filled, once."""
+    assert "times" not in parameter.rule
+    parameter.mul_(factor)
+    parameter.rule["times"] = factor
+
+
 def rescale(layer, factor):
     """Multiplies a linear or convolution layer's output."""
-    layer.weight.mul_(factor)
-    layer.bias.mul_(factor)
+    multiply(layer.weight, factor)
+    multiply(layer.bias, factor)
 
 
 class Recorder:

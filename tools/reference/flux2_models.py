@@ -4,7 +4,7 @@ import torch
 from diffusers import Flux2KleinPipeline, Flux2Transformer2DModel
 
 from common import Call, generator, normal, randomise
-from seeded import seed_weights
+from seeded import keep_seed, seed_weights, with_weights
 
 TINY = dict(
     in_channels=16, num_layers=1, num_single_layers=2, attention_head_dim=16, num_attention_heads=2,
@@ -17,11 +17,13 @@ WIDE = dict(
 
 
 def build_tiny(folder, seed):
-    randomise(Flux2Transformer2DModel(**TINY), seed).save_pretrained(folder)
+    model = randomise(Flux2Transformer2DModel(**TINY), seed)
+    model.save_pretrained(folder)
+    keep_seed(folder, model, seed)
 
 
 def load_tiny(folder, _seed):
-    return Flux2Transformer2DModel.from_pretrained(folder, torch_dtype=torch.float32).eval()
+    return Flux2Transformer2DModel.from_pretrained(with_weights(folder), torch_dtype=torch.float32).eval()
 
 
 def build_wide(folder, seed):

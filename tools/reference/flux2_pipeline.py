@@ -16,8 +16,9 @@ from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 import common
 import flux2_gguf
-from common import Call, generator, normal, randomise
+from common import Call, generator, multiply, normal, randomise
 from kl import picture
+from seeded import keep_seed, with_weights
 
 TOKENIZER = common.GOLDENS.parent / "tokenizers" / "qwen2"
 # What `apply_chat_template` makes with `enable_thinking=False`, as tokenizers/qwen2/chat.json has it.
@@ -45,9 +46,8 @@ VAE = dict(
 def save_pipeline(folder, seed):
     text = randomise(Qwen3ForCausalLM(Qwen3Config(**TEXT)), seed)
     transformer = randomise(Flux2Transformer2DModel(**TRANSFORMER), seed + 10)
-    with torch.no_grad():
-        # Velocities of about the size of noise, so that steps change a lot but the picture stays one.
-        transformer.proj_out.weight.mul_(0.7)
+    # Velocities of about the size of noise, so that steps change a lot but the picture stays one.
+    multiply(transformer.proj_out.weight, 0.7)
     vae = randomise(AutoencoderKLFlux2(**VAE), seed + 20)
     rng = generator(seed + 21)
     vae.bn.running_mean.copy_(normal(rng, 32, std=0.3))
@@ -70,6 +70,8 @@ def save_pipeline(folder, seed):
     (folder / "tokenizer").mkdir()
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copyfile(TOKENIZER / name, folder / "tokenizer" / name)
+    keep_seed(folder / "text_encoder", text, seed)
+    keep_seed(folder / "transformer", transformer, seed + 10)
     save_adapters(folder, seed + 30)
     flux2_gguf.build(folder, seed + 40)
     for path in folder.rglob("*"):
@@ -77,7 +79,7 @@ def save_pipeline(folder, seed):
 
 
 def load(folder, is_distilled):
-    pipe = Flux2KleinPipeline.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+    pipe = Flux2KleinPipeline.from_pretrained(with_weights(folder), dtype=torch.float32, local_files_only=True)
     pipe.register_to_config(is_distilled=is_distilled)
     pipe.tokenizer.chat_template = TEMPLATE
     pipe.set_progress_bar_config(disable=True)

@@ -12,7 +12,7 @@ from diffusers import AutoencoderKL, AutoencoderKLFlux2, Flux2KleinPipeline
 
 import common
 from common import Call, check_golden, exact, fresh_folder, generator, normal, randomise, write_golden
-from seeded import seed_weights
+from seeded import keep_seed, seed_weights, with_weights
 
 FOLDER = common.GOLDENS.parent / "kl"
 BLOCKS = {2: dict(down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2)}
@@ -66,10 +66,11 @@ def sizes_calls(vae, seed, tile=None):
 def build_sd(folder, seed):
     vae = randomise(AutoencoderKL(latent_channels=4, **TINY), seed)
     vae.half().save_pretrained(folder)
+    keep_seed(folder, vae, seed)
 
 
 def sd_calls(folder, seed):
-    vae = AutoencoderKL.from_pretrained(folder, torch_dtype=torch.float32).eval()
+    vae = AutoencoderKL.from_pretrained(with_weights(folder), torch_dtype=torch.float32).eval()
     calls = sizes_calls(vae, seed, tile=16)
     tiled(vae, None)
     rng = generator(seed + 2)

@@ -50,6 +50,7 @@ from lora_pipelines import (
     pipeline_files,
     z_image_pipeline_call,
 )
+from seeded import with_weights
 
 
 # Models and calls
@@ -310,7 +311,7 @@ def text_file(prefix, name, underscores):
 
 def text_call(name, description, file):
     model = UMT5EncoderModel.from_pretrained(
-        GOLDENS / PIPELINE / "text_encoder", dtype=torch.float32
+        with_weights(GOLDENS / PIPELINE / "text_encoder"), dtype=torch.float32
     ).eval()
     state = dict(model.named_parameters())
     for module, change in file.changes.items():

@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from common import generator, normal
+from seeded import with_weights
 
 # The names of the Wan team, which most trainers keep, for those of diffusers.
 ORIGINAL = [
@@ -170,7 +171,7 @@ class AdapterFile:
 
 
 def shapes_of(folder, name="diffusion_pytorch_model.safetensors"):
-    stored = load_file(folder / name)
+    stored = load_file(with_weights(folder) / name)
     return {k.removesuffix(".weight"): list(v.shape) for k, v in stored.items() if not k.endswith(".bias")}  # fmt: skip
 
 

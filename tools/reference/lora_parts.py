@@ -8,6 +8,7 @@ from diffusers import WanTransformer3DModel
 import gguf_model
 from common import ROOT, Call, generator, normal
 from lora_files import shapes_of
+from seeded import with_weights
 
 GOLDENS = ROOT / "tests" / "goldens"
 OUT = GOLDENS / "lora"
@@ -30,7 +31,7 @@ def base_of(name):
     if name == QUANTISED:
         return gguf_model.load(GOLDENS / name)
     folder = GOLDENS / (f"{name}/transformer" if name == PIPELINE else name)
-    return WanTransformer3DModel.from_pretrained(folder, dtype=torch.float32).eval()
+    return WanTransformer3DModel.from_pretrained(with_weights(folder), dtype=torch.float32).eval()
 
 
 @functools.cache

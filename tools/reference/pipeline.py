@@ -19,10 +19,11 @@ from diffusers.pipelines.wan.pipeline_wan import prompt_clean
 from PIL import Image
 
 from common import Call, exact, write_golden
+from seeded import with_weights
 
 
 def load(folder, image_to_video=False, video_to_video=False):
-    pipe = WanPipeline.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+    pipe = WanPipeline.from_pretrained(with_weights(folder), dtype=torch.float32, local_files_only=True)
     if image_to_video:
         index = json.loads((pathlib.Path(folder) / "model_index.json").read_text())
         pipe = WanImageToVideoPipeline(

@@ -12,7 +12,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3Model
 
 import common
 from common import Call, check_golden, exact, fresh_folder, generator, randomise, write_golden
-from seeded import seed_weights
+from seeded import keep_seed, seed_weights, with_weights
 
 FOLDER = common.GOLDENS.parent / "qwen3"
 
@@ -47,11 +47,13 @@ def states_call(model, name, lengths, tokens, layers, seed, rows=None):
 
 def build_tiny(folder, seed):
     # The whole language model, whose names begin with "model.", as the FLUX.2 and Z-Image folders have it.
-    randomise(Qwen3ForCausalLM(Qwen3Config(**TINY, tie_word_embeddings=True)), seed).half().save_pretrained(folder)
+    model = randomise(Qwen3ForCausalLM(Qwen3Config(**TINY, tie_word_embeddings=True)), seed).half()
+    model.save_pretrained(folder)
+    keep_seed(folder, model, seed)
 
 
 def tiny_calls(folder, seed):
-    model = Qwen3ForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    model = Qwen3ForCausalLM.from_pretrained(with_weights(folder), dtype=torch.float32, attn_implementation="eager").eval()
     return [
         states_call(model, "one", [9], 9, [0, 1, 3, 4], seed + 1),
         states_call(model, "padded", [5, 21, 1], 21, [2, 3], seed + 2),

@@ -24,6 +24,7 @@ from transformers import AutoTokenizer, UMT5EncoderModel
 from common import fresh_folder, generator, normal, randomise, rescale, write_golden
 from lora_files import original
 from pipeline import run_pipeline
+from seeded import with_weights
 
 ROOT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "goldens"
 OUT = ROOT / "single_files" / "wan"
@@ -201,8 +202,9 @@ def call(name, model, encoder, vae):
 @torch.no_grad()
 def main():
     fresh_folder(OUT)
-    encoder = UMT5EncoderModel.from_pretrained(BASE / "text_encoder", dtype=torch.float32)
-    weights = load_file(BASE / "vae" / "diffusion_pytorch_model.safetensors")
+    base = with_weights(BASE)
+    encoder = UMT5EncoderModel.from_pretrained(base / "text_encoder", dtype=torch.float32)
+    weights = load_file(base / "vae" / "diffusion_pytorch_model.safetensors")
     config = AutoencoderKLWan.load_config(BASE / "vae")
     config.pop("latents_mean"), config.pop("latents_std")
     vae = AutoencoderKLWan.from_config(config)

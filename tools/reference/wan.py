@@ -22,6 +22,7 @@ import tokenizer
 from common import GOLDENS, check_golden, exact, fresh_folder, generator, randomise, write_golden
 from common import normal, rescale
 from pipeline import run_pipeline
+from seeded import keep_seed
 from wan_models import (
     attention_calls,
     build_attention,
@@ -73,6 +74,9 @@ def save_pipeline(folder, seed, scheduler, vae_config, expand_timesteps):
     (folder / "model_index.json").write_text(json.dumps(index, indent=2) + "\n")
     fresh_folder(folder / "tokenizer")
     tokenizer.build(folder / "tokenizer", VOCABULARY)
+    keep_seed(folder / "text_encoder", text, seed)
+    keep_seed(folder / "transformer", transformer, seed + 10)
+    keep_seed(folder / "vae", vae, seed + 20)
 
 
 def picture(seed, height, width):

@@ -10,7 +10,8 @@ from diffusers.models.autoencoders.autoencoder_kl_wan import WanAttentionBlock, 
 from safetensors.torch import load_file, save_file
 from transformers import UMT5Config, UMT5EncoderModel
 
-from common import Call, Recorder, generator, normal, randomise, rescale
+from common import Call, Recorder, generator, multiply, normal, randomise, rescale
+from seeded import keep_seed, with_weights
 
 # Text encoder
 
@@ -18,12 +19,13 @@ from common import Call, Recorder, generator, normal, randomise, rescale
 def build_umt5(folder, seed, dtype=torch.float32, shard="5GB", **config):
     model = UMT5EncoderModel(UMT5Config(feed_forward_proj="gated-gelu", **config))
     randomise(model, seed).to(dtype).save_pretrained(folder, max_shard_size=shard)
+    keep_seed(folder, model, seed)
 
 
 def umt5_calls(folder, seed, cases, debug=False):
     """`cases`: name -> (prompt lengths, padded length). Outputs keep every row of the padded length
     unless it is 512 with few real rows; then only the real rows are stored."""
-    model = UMT5EncoderModel.from_pretrained(folder, dtype=torch.float32).eval()
+    model = UMT5EncoderModel.from_pretrained(with_weights(folder), dtype=torch.float32).eval()
     rng = generator(seed + 1)
     calls = []
     for name, (lengths, padded) in cases.items():
@@ -73,10 +75,11 @@ def build_transformer(folder, seed, dtype=torch.float32, mixed=False, **config):
         if not (mixed and any(part in name for part in exceptions)):
             parameter.data = parameter.data.to(dtype)
     model.save_pretrained(folder)
+    keep_seed(folder, model, seed)
 
 
 def transformer_calls(folder, seed, distinct=False):
-    model = WanTransformer3DModel.from_pretrained(folder, dtype=torch.float32).eval()
+    model = WanTransformer3DModel.from_pretrained(with_weights(folder), dtype=torch.float32).eval()
     config, rng = model.config, generator(seed + 1)
 
     def case(name, description, shape, timestep, real, length, watch=lambda *_: None):
@@ -174,8 +177,9 @@ def make_vae(seed, **config):
     rng = generator(seed + 2)
     with torch.no_grad():
         for part in (vae.encoder, vae.decoder):
-            part.mid_block.attentions[0].to_qkv.weight.mul_(1.5)
+            multiply(part.mid_block.attentions[0].to_qkv.weight, 1.5)
         vae.quant_conv.weight.copy_(vae.quant_conv.weight / 1.4)
+        vae.quant_conv.weight.rule["over"] = 1.4
         mean = vae.encode(smooth_video(rng, 1, 5, 4 * ratio, 4 * ratio)).latent_dist.mean
         rescale(vae.encoder.conv_out, 1.0 / mean.std().item())
         z = normal(rng, 1, config["z_dim"], 2, 4, 4)
@@ -187,11 +191,13 @@ def make_vae(seed, **config):
 
 
 def build_vae(folder, seed, dtype=torch.float32, **config):
-    make_vae(seed, **config).to(dtype).save_pretrained(folder)
+    vae = make_vae(seed, **config).to(dtype)
+    vae.save_pretrained(folder)
+    keep_seed(folder, vae, seed)
 
 
 def vae_calls(folder, seed):
-    vae = AutoencoderKLWan.from_pretrained(folder, dtype=torch.float32).eval()
+    vae = AutoencoderKLWan.from_pretrained(with_weights(folder), dtype=torch.float32).eval()
     config, rng = vae.config, generator(seed + 1)
     ratio, patch = config.scale_factor_spatial, config.patch_size or 1
     mean = torch.tensor(config.latents_mean).view(1, -1, 1, 1, 1)
@@ -266,11 +272,12 @@ def build_attention(folder, seed, dim):
     prefix = "decoder.mid_block.attentions.0."
     tensors = {prefix + name: tensor for name, tensor in block.state_dict().items()}
     save_file(tensors, folder / "diffusion_pytorch_model.safetensors")
+    keep_seed(folder, block, seed, prefix)
 
 
 def attention_calls(folder, seed, dim):
     block = WanAttentionBlock(dim).eval()
-    stored = load_file(folder / "diffusion_pytorch_model.safetensors")
+    stored = load_file(with_weights(folder) / "diffusion_pytorch_model.safetensors")
     prefix = "decoder.mid_block.attentions.0."
     block.load_state_dict({name.removeprefix(prefix): t.float() for name, t in stored.items()})
     rng = generator(seed + 1)

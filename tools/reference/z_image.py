@@ -19,7 +19,7 @@ from transformers import Qwen2Tokenizer, Qwen3Config, Qwen3Model
 import byte_pair
 import common
 from common import Call, check_golden, exact, fresh_folder, generator, normal, randomise, write_golden
-from seeded import seed_weights
+from seeded import keep_seed, seed_weights, with_weights
 
 FOLDER = common.GOLDENS.parent / "z_image"
 
@@ -55,10 +55,11 @@ def forward_call(model, name, seed, size, lengths, timestep):
 def build_tiny(folder, seed):
     model = randomise(ZImageTransformer2DModel(**TINY), seed)
     model.half().save_pretrained(folder)
+    keep_seed(folder, model, seed)
 
 
 def tiny_calls(folder, seed):
-    model = ZImageTransformer2DModel.from_pretrained(folder, torch_dtype=torch.float32).eval()
+    model = ZImageTransformer2DModel.from_pretrained(with_weights(folder), torch_dtype=torch.float32).eval()
     return [
         forward_call(model, "unpadded", seed + 1, (8, 16), [32], 0.0),
         forward_call(model, "padded", seed + 2, (6, 10), [5], 0.25),

@@ -1,0 +1,93 @@
+/**
+ * Weights that a golden does not store: drawn again from its seed, as `tools/reference/seeded.py` drew them.
+ *
+ * @module
+ */
+import { cpSync, existsSync } from "node:fs";
+import { basename } from "node:path";
+import { TorchGenerator } from "../models/noise.ts";
+import { type DType, elementCount } from "../runtime/mod.ts";
+import { safetensorsOf, type TensorValues } from "./safetensors.ts";
+
+type StoredType = "F32" | "F16" | "BF16";
+
+/** What `seeded.json` holds. */
+interface SeededWeights {
+  readonly seed: number;
+  readonly dtype: StoredType;
+  /** Where the weights would be; an index beside it says more. */
+  readonly file: string;
+  /** In the order in which they are drawn. */
+  readonly tensors: readonly (readonly [
+    name: string,
+    shape: readonly number[],
+    mean: number,
+    std: number,
+    rest?: { readonly times?: number; readonly over?: number; readonly dtype?: StoredType },
+  ])[];
+}
+
+const RULES = "seeded.json";
+
+/** Copies with weights, by the folder that they are of. */
+const copies = new Map<string, string>();
+
+/**
+ * The folder itself, or where weights of it or of its components are not stored, a copy that has them as files. The
+ * copy goes when the tests of the file end.
+ */
+export function withDrawnWeights(folder: string): string {
+  const known = copies.get(folder);
+  if (known) return known;
+  const parts = ["", ...subfolders(folder)].filter((part) =>
+    existsSync(`${folder}/${part}/${RULES}`)
+  );
+  if (parts.length === 0) return folder;
+  const copy = Deno.makeTempDirSync();
+  addEventListener("unload", () => Deno.removeSync(copy, { recursive: true }));
+  // The reference's results are read where they stand.
+  const filter = (path: string) => !/^(golden\..*|seeded\.json)$/.test(basename(path));
+  cpSync(folder, copy, { recursive: true, filter });
+  for (const part of parts) {
+    const rules: SeededWeights = JSON.parse(Deno.readTextFileSync(`${folder}/${part}/${RULES}`));
+    writeWeights(`${copy}/${part}`, rules.file, drawTensors(rules));
+  }
+  copies.set(folder, copy);
+  return copy;
+}
+
+function subfolders(folder: string): string[] {
+  return [...Deno.readDirSync(folder)].filter((entry) => entry.isDirectory)
+    .map(({ name }) => name);
+}
+
+/** Writes one file, or those of the index. */
+function writeWeights(
+  folder: string,
+  file: string,
+  tensors: ReadonlyMap<string, TensorValues>,
+): void {
+  const index = `${folder}/${file}.index.json`;
+  const files: Record<string, string> = existsSync(index)
+    ? JSON.parse(Deno.readTextFileSync(index)).weight_map
+    : {};
+  const groups = Map.groupBy(tensors, ([name]) => files[name] ?? file);
+  for (const [name, group] of groups) {
+    Deno.writeFileSync(`${folder}/${name}`, safetensorsOf(Object.fromEntries(group)));
+  }
+}
+
+function drawTensors({ seed, dtype, tensors }: SeededWeights): Map<string, TensorValues> {
+  const generator = new TorchGenerator(seed);
+  const { fround } = Math;
+  return new Map(tensors.map(([name, shape, mean, std, rest = {}]) => {
+    const values = generator.randn(elementCount(shape));
+    const [factor, offset] = [fround(std), fround(mean)];
+    const [times, over] = [fround(rest.times ?? 1), fround(rest.over ?? 1)];
+    for (let i = 0; i < values.length; i++) {
+      const value = fround(fround(values[i]! * factor) + offset);
+      values[i] = fround(value * times) / over;
+    }
+    return [name, { dtype: (rest.dtype ?? dtype).toLowerCase() as DType, shape, values }];
+  }));
+}
