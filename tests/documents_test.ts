@@ -1,4 +1,4 @@
-/** The documents lead to files and headings that are there, and every one can be reached from the first page. */
+/** The documents lead to files, headings and tests that are there, and each can be reached from the first page. */
 import { strict as assert } from "node:assert";
 import { dirname, join, normalize } from "node:path/posix";
 import { exists, readTree } from "../tools/lint/tree.ts";
@@ -56,4 +56,35 @@ Deno.test("README.md leads to every page of docs/", () => {
   const pages = [...documents.keys()].filter((file) => file.startsWith("docs/"));
   assert.ok(pages.length > 0);
   assert.deepEqual(pages.filter((page) => !seen.has(page)), []);
+});
+
+const CONFORMANCE = "tests/conformance/README.md";
+
+/** Fewest letters of a title beside what is filled in: titles of gaps alone would match any name. */
+const OWN_LETTERS = 12;
+
+/** Matches a text whose pieces are known, with anything between them. */
+function pattern(pieces: string[]): RegExp {
+  return new RegExp(
+    `^${pieces.map((piece) => piece.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")).join(".*")}$`,
+  );
+}
+
+Deno.test(`${CONFORMANCE} names tests that are there`, () => {
+  const titles = [...readTree("", ["_test.ts"]).values()]
+    .flatMap((text) => [...text.matchAll(/"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`/g)])
+    .map(([, plain, template]) => (plain ?? template!).split(/\$\{(?:[^{}]|\{[^{}]*\})*\}/))
+    .filter((pieces) => pieces.join("").length >= OWN_LETTERS)
+    .map((pieces) => ({ text: pieces.join("…"), pattern: pattern(pieces) }));
+  const named = documents.get(CONFORMANCE)!.split("\n")
+    .filter((line) => line.startsWith("  - `"))
+    .flatMap((line) => line.slice(4).split(/ \/ |; /))
+    .flatMap((part) => /^`([^`]+)`/.exec(part)?.[1] ?? [])
+    .map((title) => title.replace(/^G /, "POST … "));
+  assert.ok(named.length > 100, `${named.length} are named`);
+  const missing = named.filter((title) => {
+    const gaps = pattern(title.split(/…|<\w+>/));
+    return !titles.some((own) => own.pattern.test(title) || gaps.test(own.text));
+  });
+  assert.deepEqual(missing, []);
 });
