@@ -3,7 +3,7 @@ import { encodeImage } from "./media/encode.ts";
 import { findFfmpeg, probeVideo } from "./media/video/mod.ts";
 import { readPngText } from "./media/png.ts";
 import { LoraError, type LoraUse, Model } from "./mod.ts";
-import { adapterFile } from "./tests/fakes/adapters.ts";
+import { loraFile } from "./tests/fakes/loras.ts";
 import { FakeEngine, gradient } from "./tests/fakes/engine.ts";
 
 const engine = () =>
@@ -47,10 +47,10 @@ Deno.test("Model.generate() takes images as path, bytes and pixels, in the first
     }
   }));
 
-Deno.test("Model.generate() applies adapters to this call alone, and the recipe names them", () =>
+Deno.test("Model.generate() applies LoRAs to this call alone, and the recipe names them", () =>
   inFolder(async (folder) => {
     const path = `${folder}/a.safetensors`;
-    await Deno.writeFile(path, adapterFile({ mark: 1 }));
+    await Deno.writeFile(path, loraFile({ mark: 1 }));
     const model = new Model(engine());
     const make = async (loras?: LoraUse[]) =>
       (await model.generate({ prompt: "a", seed: 42, ...(loras ? { loras } : {}) }))[0];

@@ -147,7 +147,7 @@ const BOOLEANS: ReadonlyMap<string, boolean> = new Map([
   ...["false", "0", "no", "off"].map((word) => [word, false] as const),
 ]);
 
-/** An adapter as a flag names it. */
+/** A LoRA as a flag names it. */
 export interface LoraFlag {
   /** A file, a folder or a hub id. */
   path: string;
@@ -158,11 +158,11 @@ export interface LoraFlag {
 }
 
 /**
- * Collects adapters: `path`, `path:strength` or `path:strength:target`; the flag may be repeated.
+ * Collects LoRAs: `path`, `path:strength` or `path:strength:target`; the flag may be repeated.
  *
  * @param text such as `style.safetensors:0.8:transformer`
- * @param before adapters of earlier arguments
- * @returns all adapters so far
+ * @param before LoRAs of earlier arguments
+ * @returns all LoRAs so far
  * @throws {InvalidArgumentError} for a strength or a target that is none
  */
 export function lora(text: string, before: readonly LoraFlag[] = []): LoraFlag[] {

@@ -36,7 +36,7 @@ export interface GenerateFlags extends DeviceFlags, ModelParts, Partial<Sampling
   prompt?: string;
   /** A model's folder, file or hub id. */
   modelPath: string;
-  /** Adapters in the order in which they are applied. */
+  /** LoRAs in the order in which they are applied. */
   lora?: LoraFlag[];
   /** Images to edit or to start from: paths. */
   image?: string[];

@@ -3,7 +3,7 @@ import { decodeImage } from "../media/decode.ts";
 import { encodeImage } from "../media/encode.ts";
 import { findFfmpeg, probeVideo } from "../media/video/mod.ts";
 import { Model } from "../mod.ts";
-import { adapterFile } from "../tests/fakes/adapters.ts";
+import { loraFile } from "../tests/fakes/loras.ts";
 import { FakeEngine } from "../tests/fakes/engine.ts";
 import { UsageError } from "./failure.ts";
 import { lora } from "./flags.ts";
@@ -107,11 +107,11 @@ Deno.test("runGenerate() makes videos from texts, images and videos", () =>
     );
   }));
 
-Deno.test("runGenerate() applies adapters in their order, to images and videos", () =>
+Deno.test("runGenerate() applies LoRAs in their order, to images and videos", () =>
   inFolder(async (folder) => {
     const [first, second] = ["a", "b"].map((name) => `${folder}/${name}.safetensors`);
-    await Deno.writeFile(first!, adapterFile({ mark: 1 }));
-    await Deno.writeFile(second!, adapterFile({ mark: 2 }));
+    await Deno.writeFile(first!, loraFile({ mark: 1 }));
+    await Deno.writeFile(second!, loraFile({ mark: 2 }));
     const flags = { lora: lora(`${second}:0.5:transformer`, lora(first!)) };
     const loras = [{ path: first }, { path: second, strength: 0.5, target: "transformer" }];
     for (const output of [`${folder}/out.png`, `${folder}/out.mp4`]) {

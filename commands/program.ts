@@ -112,18 +112,18 @@ function serveCommand(onStatus: OnStatus): Command {
     .addOption(
       new Option(
         "--lora-dir <folder>",
-        "folder whose adapters clients may name; may be repeated",
+        "folder whose LoRAs clients may name; may be repeated",
       ).argParser(collect).default([], "the model's folder and the hub cache"),
     )
     .addOption(
       flag(
         "--allow-hub-loras",
-        "fetch adapters from the hub that clients name, without your token",
+        "fetch LoRAs from the hub that clients name, without your token",
       ),
     )
-    .option("--lora-cache-size <memory>", "adapters kept in memory (default: 2G)", memory)
+    .option("--lora-cache-size <memory>", "LoRAs kept in memory (default: 2G)", memory)
     .addOption(
-      new Option("--lora-merge-mode <mode>", "how adapters are brought in by default")
+      new Option("--lora-merge-mode <mode>", "how LoRAs are brought in by default")
         .choices(MERGE_MODES).default("auto"),
     )
     .option("--prompt-enhancer-config <file>", "JSON file that enables enhance_prompt")

@@ -69,15 +69,15 @@ export interface ServeFlags extends DeviceFlags, ModelParts {
   enableMetrics?: boolean;
   /** How lines of the log are written. */
   logFormat: LogFormat;
-  /** Adapters to set at the start. */
+  /** LoRAs to set at the start. */
   lora?: LoraFlag[];
-  /** Folders whose adapters clients may name; the default ones when there is none. */
+  /** Folders whose LoRAs clients may name; the default ones when there is none. */
   loraDir: string[];
-  /** Whether clients may name adapters of the hub. */
+  /** Whether clients may name LoRAs of the hub. */
   allowHubLoras?: boolean;
-  /** Most bytes of adapters kept in memory. */
+  /** Most bytes of LoRAs kept in memory. */
   loraCacheSize?: number;
-  /** How adapters are brought in where nobody says. */
+  /** How LoRAs are brought in where nobody says. */
   loraMergeMode: MergeMode;
   /** Path of the prompt enhancer's configuration. */
   promptEnhancerConfig?: string;

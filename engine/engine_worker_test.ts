@@ -19,7 +19,7 @@ function generation(prompt: string): ToWorker {
       numInferenceSteps: 4,
       guidanceScale: 1,
     },
-    adapters: { uses: [], added: new Map(), forgotten: [] },
+    loras: { uses: [], added: new Map(), forgotten: [] },
     previews: 0,
     cancel: new SharedArrayBuffer(4),
   };

@@ -1,5 +1,5 @@
 /** Errors on their way from the worker: structured cloning keeps neither their classes nor their own fields. */
-import { LoraError } from "../models/adapters/lora_error.ts";
+import { LoraError } from "../models/lora/lora_error.ts";
 import {
   DeviceLostError,
   GpuValidationError,

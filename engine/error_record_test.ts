@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { LoraError } from "../models/adapters/lora_error.ts";
+import { LoraError } from "../models/lora/lora_error.ts";
 import {
   DeviceLostError,
   GpuValidationError,

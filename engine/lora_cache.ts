@@ -1,22 +1,22 @@
-/** Adapters that were read, kept in memory within a bound. */
+/** LoRAs that were read, kept in memory within a bound. */
 import { stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { LoraError } from "../models/adapters/lora_error.ts";
-import type { Adapter } from "../models/adapters/types.ts";
+import { LoraError } from "../models/lora/lora_error.ts";
+import type { Lora } from "../models/lora/types.ts";
 
-/** Most bytes of adapters in memory where nothing else was said. */
+/** Most bytes of LoRAs in memory where nothing else was said. */
 const DEFAULT_LORA_CACHE_BYTES = 2 * 2 ** 30;
 
-/** Where an adapter comes from, and what replaces the alpha that its file gives. */
+/** Where a LoRA comes from, and what replaces the alpha that its file gives. */
 export interface LoraSource {
   readonly path: string;
   readonly alpha?: number;
 }
 
-/** An adapter in memory; equal keys mean the same contents. */
-export interface CachedAdapter {
+/** A LoRA in memory; equal keys mean the same contents. */
+export interface CachedLora {
   readonly key: string;
-  readonly adapter: Adapter;
+  readonly lora: Lora;
 }
 
 /** What a cache is made of. */
@@ -26,17 +26,17 @@ export interface LoraCacheOptions {
   /** From a path or hub id to an absolute file; throws `Deno.errors.NotFound` and the like. */
   readonly find: (path: string) => Promise<string>;
   /** Reads a file and matches it against the model. */
-  readonly read: (path: string, options: { alpha?: number }) => Promise<Adapter>;
+  readonly read: (path: string, options: { alpha?: number }) => Promise<Lora>;
   /** What changes when a file does; nothing when it is gone. The file system's own stamps by default. */
   readonly stateOf?: (file: string) => Promise<string | undefined>;
 }
 
-interface Entry extends CachedAdapter {
+interface Entry extends CachedLora {
   /** The part of the key that says where it comes from, without the file's state. */
   readonly origin: string;
 }
 
-/** Adapters by file, state of the file, and alpha. Those used longest ago go first. */
+/** LoRAs by file, state of the file, and alpha. Those used longest ago go first. */
 export class LoraCache {
   readonly #maxBytes: number;
   readonly #find: LoraCacheOptions["find"];
@@ -58,22 +58,22 @@ export class LoraCache {
   /** Size of all tensors that are kept, in bytes. */
   get bytes(): number {
     let sum = 0;
-    for (const { adapter } of this.#entries.values()) sum += adapter.byteLength;
+    for (const { lora } of this.#entries.values()) sum += lora.byteLength;
     return sum;
   }
 
-  /** Whether an adapter is kept. */
+  /** Whether a LoRA is kept. */
   has(key: string): boolean {
     return this.#entries.has(key);
   }
 
   /**
-   * Gives adapters, and reads those whose files are new or have changed. What is given stays at least until the next
+   * Gives LoRAs, and reads those whose files are new or have changed. What is given stays at least until the next
    * call.
    *
    * @throws {LoraError} when one of them cannot be read
    */
-  async load(sources: readonly LoraSource[]): Promise<CachedAdapter[]> {
+  async load(sources: readonly LoraSource[]): Promise<CachedLora[]> {
     const loaded: Entry[] = [];
     try {
       for (const source of sources) loaded.push(await this.#get(source));
@@ -98,7 +98,7 @@ export class LoraCache {
     const state = await this.#stateOf(file);
     // What was read of a file that is gone since serves as well.
     const key = state === undefined ? this.#newest(origin) : `${origin} ${state}`;
-    if (key === undefined) throw new LoraError(`Cannot read adapter ${file}: it does not exist`);
+    if (key === undefined) throw new LoraError(`Cannot read LoRA ${file}: it does not exist`);
     return this.#entries.get(key) ?? await this.#readOnce(key, origin, file, alpha);
   }
 
@@ -106,8 +106,8 @@ export class LoraCache {
     let reading = this.#reading.get(key);
     if (reading === undefined) {
       reading = this.#read(file, alpha === undefined ? {} : { alpha })
-        .then((adapter) => {
-          const entry = { key, origin, adapter };
+        .then((lora) => {
+          const entry = { key, origin, lora };
           // Others find it here from the moment when they no longer find it among those being read.
           this.#entries.set(key, entry);
           return entry;
@@ -132,11 +132,11 @@ export class LoraCache {
 
   #evict(inUse: ReadonlySet<string>): void {
     let { bytes } = this;
-    for (const [key, { adapter }] of this.#entries) {
+    for (const [key, { lora }] of this.#entries) {
       if (bytes <= this.#maxBytes) return;
       if (inUse.has(key) || this.#pinned.has(key)) continue;
       this.#entries.delete(key);
-      bytes -= adapter.byteLength;
+      bytes -= lora.byteLength;
     }
   }
 }

@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { join } from "node:path";
-import type { Adapter } from "../models/adapters/types.ts";
+import type { Lora } from "../models/lora/types.ts";
 import { LoraCache } from "./lora_cache.ts";
 
 interface Bench {
@@ -11,14 +11,14 @@ interface Bench {
   write(name: string, size?: number): Promise<string>;
 }
 
-/** Adapters whose size is that of their file. */
+/** LoRAs whose size is that of their file. */
 async function withCache(use: (bench: Bench) => Promise<void>, maxBytes = 100): Promise<void> {
   const folder = await Deno.makeTempDir();
   const reads: string[] = [];
   const cache = new LoraCache({
     maxBytes,
     find: (path) => Promise.resolve(path),
-    read: async (path): Promise<Adapter> => {
+    read: async (path): Promise<Lora> => {
       reads.push(path.slice(folder.length + 1));
       const { byteLength } = await Deno.readFile(path);
       return { dialect: "none", changes: [], unmatchedKeys: [], byteLength };
@@ -47,13 +47,13 @@ Deno.test("LoraCache.load() reads a file once, also when it is asked for at the 
   }));
 
 Deno.test("LoraCache.load() reads a file once, whenever it is asked for while it is read", async () => {
-  const adapter: Adapter = { dialect: "none", changes: [], unmatchedKeys: [], byteLength: 1 };
+  const lora: Lora = { dialect: "none", changes: [], unmatchedKeys: [], byteLength: 1 };
   for (let turns = 0; turns < 40; turns++) {
     let reads = 0;
     const cache = new LoraCache({
       find: (path) => Promise.resolve(path),
       stateOf: () => Promise.resolve("as it was"),
-      read: () => Promise.resolve(adapter).finally(() => reads++),
+      read: () => Promise.resolve(lora).finally(() => reads++),
     });
     const first = cache.load([{ path: "a" }]);
     for (let turn = 0; turn < turns; turn++) await Promise.resolve();

@@ -1,28 +1,24 @@
-/** From adapters in use to what the pipeline applies, and what becomes of them. */
-import { LoraError } from "../models/adapters/lora_error.ts";
-import { resolveModes } from "../models/adapters/resolve_mode.ts";
-import type {
-  AdaptableComponent,
-  AdapterTarget,
-  AppliedAdapter,
-} from "../models/adapters/types.ts";
-import type { CachedAdapter } from "./lora_cache.ts";
+/** From LoRAs in use to what the pipeline applies, and what becomes of them. */
+import { LoraError } from "../models/lora/lora_error.ts";
+import { resolveModes } from "../models/lora/resolve_mode.ts";
+import type { AdaptableComponent, AppliedLora, LoraComponent } from "../models/lora/types.ts";
+import type { CachedLora } from "./lora_cache.ts";
 import type { LoraReport, LoraTarget, LoraUse } from "./types.ts";
 
-/** Most keys of an adapter that a message names. */
+/** Most keys of a LoRA that a message names. */
 const MAX_NAMED = 3;
-/** Far beyond what any adapter stands; more would only overflow. */
+/** Far beyond what any LoRA stands; more would only overflow. */
 const MAX_STRENGTH = 100;
 
 /** What a pipeline is given, and what is said of it. */
 export interface ResolvedLoras {
   /** In the order of the uses. */
-  readonly applied: readonly AppliedAdapter[];
+  readonly applied: readonly AppliedLora[];
   readonly reports: readonly LoraReport[];
 }
 
 /**
- * Components that adapters can be meant for.
+ * Components that LoRAs can be meant for.
  *
  * @param components of the model
  */
@@ -33,7 +29,7 @@ export function loraTargets(components: readonly AdaptableComponent[]): LoraTarg
 /**
  * Checks uses that name a component or a strength. Nothing has to be read for that.
  *
- * @throws {LoraError} when the model cannot use adapters, lacks a component, or a number is out of range
+ * @throws {LoraError} when the model cannot use LoRAs, lacks a component, or a number is out of range
  * @throws {TypeError} when they are no list of objects with paths
  */
 export function checkLoraUses(
@@ -43,7 +39,7 @@ export function checkLoraUses(
   for (const { path, target = "all", strength = 1, alpha } of requireUses(uses)) {
     if (typeof path !== "string") {
       throw new TypeError(
-        `Cannot use ${JSON.stringify(path)} as the path of an adapter: give text`,
+        `Cannot use ${JSON.stringify(path)} as the path of a LoRA: give text`,
       );
     }
     if (components.length === 0) throw new LoraError("Lora is not enabled");
@@ -70,7 +66,7 @@ function requireUses(uses: unknown): readonly LoraUse[] {
   throw new TypeError(
     `Cannot use ${
       JSON.stringify(uses)
-    } as adapters: give a list such as [{ "path": "style.safetensors" }]`,
+    } as LoRAs: give a list such as [{ "path": "style.safetensors" }]`,
   );
 }
 
@@ -78,14 +74,14 @@ function requireUses(uses: unknown): readonly LoraUse[] {
  * Decides for each use what it changes, and how it is brought in.
  *
  * @param uses that {@linkcode checkLoraUses} accepts
- * @param cached their adapters, one each
+ * @param cached their LoRAs, one each
  * @param components of the model
- * @param isStanding whether the adapters stay for many requests
- * @throws {LoraError} when no key of an adapter fits the components that it is meant for
+ * @param isStanding whether the LoRAs stay for many requests
+ * @throws {LoraError} when no key of a LoRA fits the components that it is meant for
  */
 export function resolveLoraUses(
   uses: readonly LoraUse[],
-  cached: readonly CachedAdapter[],
+  cached: readonly CachedLora[],
   components: readonly AdaptableComponent[],
   isStanding: boolean,
 ): ResolvedLoras {
@@ -96,38 +92,38 @@ export function resolveLoraUses(
   }));
   const modes = resolveModes(meant, components, isStanding);
   const reports: LoraReport[] = [];
-  const applied = meant.map(({ key, adapter, targets }, index): AppliedAdapter => {
+  const applied = meant.map(({ key, lora, targets }, index): AppliedLora => {
     const { path, strength = 1 } = uses[index]!;
     const { mode, note } = modes[index]!;
     const changed = targets.flatMap((target) => {
-      const changes = adapter.changes.filter((change) => change.target === target);
+      const changes = lora.changes.filter((change) => change.target === target);
       const layers = [...new Set(changes.map(({ module }) => module))];
       return layers.length === 0 ? [] : [{ target, layers }];
     });
-    if (changed.length === 0) throw unmatched(path, targets, adapter.unmatchedKeys);
+    if (changed.length === 0) throw unmatched(path, targets, lora.unmatchedKeys);
     for (const { target, layers } of changed) {
       reports.push({
         ...{ index, path, target, strength, layers },
         mode: mode === "merge" ? "merged" : "dynamic",
         ...(note === undefined ? {} : { note }),
-        dialect: adapter.dialect,
-        unmatchedKeys: adapter.unmatchedKeys,
+        dialect: lora.dialect,
+        unmatchedKeys: lora.unmatchedKeys,
       });
     }
-    return { key, adapter, strength, targets, mode };
+    return { key, lora, strength, targets, mode };
   });
   return { applied, reports };
 }
 
 function unmatched(
   path: string,
-  targets: readonly AdapterTarget[],
+  targets: readonly LoraComponent[],
   keys: readonly string[],
 ): LoraError {
   const named = keys.slice(0, MAX_NAMED).join(", ");
   const example = named && `; it has ${named}${keys.length > MAX_NAMED ? ", …" : ""}`;
   return new LoraError(
-    `Cannot use adapter ${path}: no key of it fits ${targets.join(", ")}${example}`,
+    `Cannot use LoRA ${path}: no key of it fits ${targets.join(", ")}${example}`,
     keys,
   );
 }

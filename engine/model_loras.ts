@@ -1,25 +1,25 @@
 import { basename } from "node:path";
-import { obtainAdapter } from "../hub/adapter_file.ts";
-import { readAdapter } from "../models/adapters/read_adapter.ts";
-import type { AdaptableComponent, Adapter, AppliedAdapter } from "../models/adapters/types.ts";
+import { obtainLora } from "../hub/lora_file.ts";
+import { readLora } from "../models/lora/read_lora.ts";
+import type { AdaptableComponent, AppliedLora, Lora } from "../models/lora/types.ts";
 import { LoraCache } from "./lora_cache.ts";
 import { checkLoraUses, type ResolvedLoras, resolveLoraUses } from "./lora_uses.ts";
-import type { AdapterMessage } from "./protocol.ts";
+import type { LoraMessage } from "./protocol.ts";
 import type { EngineOptions, LoraUse } from "./types.ts";
 
 /** Most keys that a note names. */
 const MAX_NAMED = 3;
 
-/** What the adapters of a model are kept with. */
+/** What the LoRAs of a model are kept with. */
 export type ModelLorasOptions = Pick<EngineOptions, "loraCacheBytes" | "namedLoras" | "onNote">;
 
-/** The adapters of one model: found, read, matched, kept, and told to the worker that applies them. */
+/** The LoRAs of one model: found, read, matched, kept, and told to the worker that applies them. */
 export class ModelLoras {
-  /** Of the model; empty until it is loaded, and where adapters cannot be used. */
+  /** Of the model; empty until it is loaded, and where LoRAs cannot be used. */
   components: readonly AdaptableComponent[] = [];
   readonly #cache: LoraCache;
   readonly #onNote: EngineOptions["onNote"];
-  /** Keys of the adapters that a worker has. */
+  /** Keys of the LoRAs that a worker has. */
   readonly #held = new WeakMap<object, Set<string>>();
 
   /** Nothing is read yet. */
@@ -33,7 +33,7 @@ export class ModelLoras {
   }
 
   /**
-   * Reads adapters where they are not in memory, and decides what they change and how.
+   * Reads LoRAs where they are not in memory, and decides what they change and how.
    *
    * @param isStanding whether they stay for many requests
    * @throws {LoraError} when one of them cannot be used
@@ -44,26 +44,26 @@ export class ModelLoras {
   }
 
   /** Keeps these in memory, whatever the bound, until the next call. */
-  pin(applied: readonly AppliedAdapter[]): void {
+  pin(applied: readonly AppliedLora[]): void {
     this.#cache.pin(applied.map(({ key }) => key));
   }
 
-  /** What a worker has to know of adapters. Call it only for a message that is sent: it is taken for told. */
-  messageFor(worker: object, applied: readonly AppliedAdapter[]): AdapterMessage {
+  /** What a worker has to know of LoRAs. Call it only for a message that is sent: it is taken for told. */
+  messageFor(worker: object, applied: readonly AppliedLora[]): LoraMessage {
     const held = this.#held.get(worker) ?? new Set();
     this.#held.set(worker, held);
-    const needed = new Map(applied.map(({ key, adapter }) => [key, adapter]));
+    const needed = new Map(applied.map(({ key, lora }) => [key, lora]));
     const forgotten = [...held].filter((key) => !needed.has(key) && !this.#cache.has(key));
     for (const key of forgotten) held.delete(key);
     const added = new Map([...needed].filter(([key]) => !held.has(key)));
     for (const key of added.keys()) held.add(key);
-    return { uses: applied.map(({ adapter: _, ...use }) => use), added, forgotten };
+    return { uses: applied.map(({ lora: _, ...use }) => use), added, forgotten };
   }
 
   async #findFile(path: string, named: ReadonlyMap<string, string>): Promise<string> {
-    const note = () => this.#onNote?.(`Fetching adapter ${path} from the hub`);
+    const note = () => this.#onNote?.(`Fetching LoRA ${path} from the hub`);
     try {
-      return await obtainAdapter(named.get(path) ?? path, {}, note);
+      return await obtainLora(named.get(path) ?? path, {}, note);
     } catch (error) {
       if (!(error instanceof Deno.errors.NotFound) || named.size === 0) throw error;
       const names = [...named.keys()].join(", ");
@@ -71,17 +71,17 @@ export class ModelLoras {
     }
   }
 
-  async #readFile(path: string, options: { alpha?: number }): Promise<Adapter> {
+  async #readFile(path: string, options: { alpha?: number }): Promise<Lora> {
     const start = performance.now();
-    const adapter = await readAdapter(path, this.components, options);
-    const { dialect, changes, unmatchedKeys, byteLength } = adapter;
+    const lora = await readLora(path, this.components, options);
+    const { dialect, changes, unmatchedKeys, byteLength } = lora;
     const count = unmatchedKeys.length;
     const named = unmatchedKeys.slice(0, MAX_NAMED).join(", ") + (count > MAX_NAMED ? ", …" : "");
     const left = count > 0 ? `; ${count} keys fit no layer: ${named}` : "";
     this.#onNote?.(
-      `Read adapter ${basename(path)} (${dialect}, ${(byteLength / 1e6).toFixed(1)} MB) for ` +
+      `Read LoRA ${basename(path)} (${dialect}, ${(byteLength / 1e6).toFixed(1)} MB) for ` +
         `${changes.length} layers in ${Math.round(performance.now() - start)} ms${left}`,
     );
-    return adapter;
+    return lora;
   }
 }

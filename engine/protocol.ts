@@ -1,6 +1,6 @@
 /** What the main thread and the worker that owns the GPU say to each other. */
 import type { LifelineMessage } from "./lifeline.ts";
-import type { Adapter, AppliedAdapter } from "../models/adapters/types.ts";
+import type { AppliedLora, Lora } from "../models/lora/types.ts";
 import type {
   MemoryOptions,
   MemoryReport,
@@ -38,12 +38,12 @@ export interface TuningSettings {
   readonly budgetMs?: number;
 }
 
-/** Adapters of one request. The worker keeps what it was given until it is told to forget it. */
-export interface AdapterMessage {
+/** LoRAs of one request. The worker keeps what it was given until it is told to forget it. */
+export interface LoraMessage {
   /** In the order in which they are applied. */
-  readonly uses: readonly Omit<AppliedAdapter, "adapter">[];
+  readonly uses: readonly Omit<AppliedLora, "lora">[];
   /** Those of them that the worker lacks, by key. Their bytes lie in shared memory, so that nothing is copied. */
-  readonly added: ReadonlyMap<string, Adapter>;
+  readonly added: ReadonlyMap<string, Lora>;
   /** Keys that no request will name again. */
   readonly forgotten: readonly string[];
 }
@@ -74,7 +74,7 @@ export type ToWorker =
     readonly request: PipelineRequest;
     /** The size at which to draw it, where it is another. */
     readonly drawnAt?: Size;
-    readonly adapters: AdapterMessage;
+    readonly loras: LoraMessage;
     /** How many previews are wanted. */
     readonly previews: number;
     /** One u32, non-zero to cancel: messages do not arrive while the worker waits for the GPU. */
@@ -89,10 +89,10 @@ export type ToWorker =
     readonly room: Room;
     readonly size: PlanRequest;
   }
-  | { readonly type: "prepare"; readonly adapters: AdapterMessage }
+  | { readonly type: "prepare"; readonly loras: LoraMessage }
   | {
     readonly type: "release";
-    /** What may stay on the device beside weights and adapters. */
+    /** What may stay on the device beside weights and LoRAs. */
     readonly bytes: number;
   }
   | {

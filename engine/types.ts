@@ -39,10 +39,10 @@ export interface Image {
   readonly data: Uint8Array;
 }
 
-/** A component that adapters can be meant for: the names of the HTTP contract. */
+/** A component that LoRAs can be meant for: the names of the HTTP contract. */
 export type LoraTarget = "transformer" | "transformer_2" | "critic";
 
-/** An adapter in use. */
+/** A LoRA in use. */
 export interface LoraUse {
   /** A name of `namedLoras`, its file, a folder that holds it alone, or a hub id. */
   path: string;
@@ -54,13 +54,13 @@ export interface LoraUse {
   target?: LoraTarget | "text_encoder" | "all";
   /**
    * `dynamic`: a low-rank branch beside each layer. `merge`: added to the weights, which are read from the file again
-   * when the adapter is taken away. `auto`, the default: `merge` for adapters that are prepared, where the weights are
+   * when the LoRA is taken away. `auto`, the default: `merge` for LoRAs that are prepared, where the weights are
    * not quantised and stay on the device; `dynamic` for others, unless the ranks together make it slow.
    */
   mode?: "auto" | "merge" | "dynamic";
 }
 
-/** What became of an adapter: how it is applied to a component, and what of it is. */
+/** What became of a LoRA: how it is applied to a component, and what of it is. */
 export interface LoraReport {
   /** Its place in the list that was asked for. */
   index: number;
@@ -159,7 +159,7 @@ export interface ModelInfo {
   optionalSettings: readonly (keyof OptionalSettings)[];
   /** Most tokens of a prompt that `maxSequenceLength` may ask for. */
   maxSequenceLength: number;
-  /** Components that adapters can be meant for; none where they cannot be used. */
+  /** Components that LoRAs can be meant for; none where they cannot be used. */
   loraTargets: readonly LoraTarget[];
 }
 
@@ -186,7 +186,7 @@ export interface GenerateRequest extends Omit<SamplingSettings, "negativePrompt"
   images?: readonly Image[];
   /** Frames of the video to change, of the size of the result. */
   video?: readonly Image[];
-  /** Adapters for this request alone, in the order in which they are applied. */
+  /** LoRAs for this request alone, in the order in which they are applied. */
   loras?: readonly LoraUse[];
 }
 
@@ -271,18 +271,18 @@ export interface Engine {
    */
   checkRoom(request: RoomRequest): Promise<void>;
   /**
-   * Reads adapters and checks them against the model, while a generation may go on. What was read stays in memory,
+   * Reads LoRAs and checks them against the model, while a generation may go on. What was read stays in memory,
    * within a bound.
    *
-   * @returns for each adapter and component that it changes
+   * @returns for each LoRA and component that it changes
    * @throws {LoraError} when a file is damaged, is for another model, or no key of it fits
    */
   checkLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]>;
   /**
-   * Brings adapters onto the device as well, so that a request with the same ones starts at once; they stay in memory
+   * Brings LoRAs onto the device as well, so that a request with the same ones starts at once; they stay in memory
    * until the next call. Takes its turn among the generations.
    *
-   * @returns for each adapter and component that it changes
+   * @returns for each LoRA and component that it changes
    * @throws {LoraError} when a file is damaged, is for another model, or no key of it fits; nothing changes then
    */
   prepareLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]>;
@@ -337,16 +337,16 @@ export interface EngineOptions {
    * the cache folder (`cached`); so too, and where nothing was measured a GPU is tuned first (`auto`).
    */
   tuning?: "off" | "cached" | "auto";
-  /** Most bytes of adapters kept in memory, those in use aside; 2 GiB when left out. */
+  /** Most bytes of LoRAs kept in memory, those in use aside; 2 GiB when left out. */
   loraCacheBytes?: number;
-  /** Files of adapters by names that may be given in place of their paths. */
+  /** Files of LoRAs by names that may be given in place of their paths. */
   namedLoras?: Readonly<Record<string, string>>;
   /**
    * Called while the model is fetched from the hub (stage `download`), kernels are tuned (`tuning`) and the weights
    * come in (`weights`); `fraction` is 0 to 1.
    */
   onLoadProgress?: (p: { stage: string; fraction: number }) => void;
-  /** Called with what belongs into a log: that kernels are tuned, that an adapter was read, how long it took. */
+  /** Called with what belongs into a log: that kernels are tuned, that a LoRA was read, how long it took. */
   onNote?: (line: string) => void;
   /** Gives up opening the model. */
   signal?: AbortSignal;

@@ -1,7 +1,7 @@
 /**
  * The worker that owns the GPU. Deno's GPU waits block their thread, so they happen here and nowhere else.
  */
-import type { Adapter, AppliedAdapter } from "../models/adapters/types.ts";
+import type { AppliedLora, Lora } from "../models/lora/types.ts";
 import { openPipeline, type Pipeline, roomOf } from "../models/mod.ts";
 import { type Device, openDevice, usableHostBytes } from "../runtime/mod.ts";
 import { drawnSize, resizePixels, shrinkRequest } from "./drawn_size.ts";
@@ -9,7 +9,7 @@ import { toErrorRecord } from "./error_record.ts";
 import { holdLifeline } from "./lifeline.ts";
 import { inspect } from "./inspect.ts";
 import { IMAGE_TASKS } from "./pipeline_request.ts";
-import type { AdapterMessage, FromWorker, Room, ToWorker } from "./protocol.ts";
+import type { FromWorker, LoraMessage, Room, ToWorker } from "./protocol.ts";
 import { type OpenEvents, openTunedDevice, runTuning } from "./tuned_device.ts";
 
 /** The part of a worker's global scope that is used here. */
@@ -20,7 +20,7 @@ const scope = self as unknown as {
 
 let device: Device | undefined;
 let pipeline: Pipeline | undefined;
-const adapters = new Map<string, Adapter>();
+const loras = new Map<string, Lora>();
 
 holdLifeline();
 
@@ -32,8 +32,8 @@ scope.onmessage = async ({ data }): Promise<void> => {
       case "generate":
         return await generate(data);
       case "prepare":
-        if (!pipeline) throw new Error("Cannot prepare adapters: no model is open");
-        await pipeline.prepare(receive(data.adapters));
+        if (!pipeline) throw new Error("Cannot prepare LoRAs: no model is open");
+        await pipeline.prepare(receive(data.loras));
         return post({ type: "prepared" });
       case "release":
         pipeline?.release(data.bytes);
@@ -109,15 +109,15 @@ async function plan(
   }
 }
 
-/** Adapters as a pipeline takes them. */
-function receive({ uses, added, forgotten }: AdapterMessage): AppliedAdapter[] {
-  for (const key of forgotten) adapters.delete(key);
-  for (const [key, adapter] of added) adapters.set(key, adapter);
-  return uses.map((use) => ({ ...use, adapter: adapters.get(use.key)! }));
+/** LoRAs as a pipeline takes them. */
+function receive({ uses, added, forgotten }: LoraMessage): AppliedLora[] {
+  for (const key of forgotten) loras.delete(key);
+  for (const [key, lora] of added) loras.set(key, lora);
+  return uses.map((use) => ({ ...use, lora: loras.get(use.key)! }));
 }
 
 async function generate(
-  { request: asked, drawnAt, adapters, previews, cancel }: Extract<
+  { request: asked, drawnAt, loras, previews, cancel }: Extract<
     ToWorker,
     { type: "generate" }
   >,
@@ -132,8 +132,8 @@ async function generate(
     const data = drawnAt ? resizePixels(drawn, drawnAt, asked) : drawn;
     post({ type, data, index }, [data.buffer]);
   };
-  const applied = receive(adapters);
-  const { timings } = await pipeline.generate({ ...request, adapters: applied }, {
+  const applied = receive(loras);
+  const { timings } = await pipeline.generate({ ...request, loras: applied }, {
     isCancelled: () => Atomics.load(flag, 0) !== 0,
     onProgress: (progress) => post({ type: "progress", progress }),
     onNote: events.note,

@@ -168,9 +168,9 @@ export class WorkerEngine implements Engine {
     resolving.catch(() => {});
     return this.#inTurn(async () => {
       const { applied, reports } = await resolving;
-      const worker = await this.#ready("prepare adapters");
+      const worker = await this.#ready("prepare LoRAs");
       try {
-        await worker.ask({ type: "prepare", adapters: this.#loras.messageFor(worker, applied) });
+        await worker.ask({ type: "prepare", loras: this.#loras.messageFor(worker, applied) });
       } catch (error) {
         if (worker.isBroken) this.#drop(worker);
         throw error;
@@ -208,7 +208,7 @@ export class WorkerEngine implements Engine {
       type: "generate",
       request: toPipelineRequest(request, this.info),
       ...(drawnAt && { drawnAt }),
-      adapters: this.#loras.messageFor(worker, applied),
+      loras: this.#loras.messageFor(worker, applied),
       previews: onPreview ? previews : 0,
     } as const;
     const cancel = new Int32Array(new SharedArrayBuffer(4));

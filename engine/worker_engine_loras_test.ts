@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { join } from "node:path";
-import { adapterFile, FAKE_LAYERS } from "../tests/fakes/adapters.ts";
+import { FAKE_LAYERS, loraFile } from "../tests/fakes/loras.ts";
 import { withFolder } from "../tests/safetensors.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import type { EngineOptions, GenerateRequest, LoraUse } from "./types.ts";
@@ -11,7 +11,7 @@ const SCRIPT = new URL("../tests/fakes/gpu_worker.ts", import.meta.url);
 interface Bench {
   readonly engine: WorkerEngine;
   readonly notes: string[];
-  /** Makes an image of one colour, which follows from its adapters. */
+  /** Makes an image of one colour, which follows from its LoRAs. */
   colour(loras?: readonly LoraUse[]): Promise<string>;
   use(name: string, rest?: Omit<LoraUse, "path">): LoraUse;
 }
@@ -25,9 +25,9 @@ function withEngine(
   options: Partial<EngineOptions> = {},
 ): Promise<void> {
   const files = {
-    "a.safetensors": adapterFile({ mark: 1 }),
-    "b.safetensors": adapterFile({ mark: 2, layers: FAKE_LAYERS.slice(1) }),
-    "nan.safetensors": adapterFile({ mark: NaN }),
+    "a.safetensors": loraFile({ mark: 1 }),
+    "b.safetensors": loraFile({ mark: 2, layers: FAKE_LAYERS.slice(1) }),
+    "nan.safetensors": loraFile({ mark: NaN }),
   };
   return withFolder(files, async (folder) => {
     const notes: string[] = [];
@@ -51,7 +51,7 @@ function withEngine(
   });
 }
 
-Deno.test("WorkerEngine.generate() applies the adapters of its request, and of no other", () =>
+Deno.test("WorkerEngine.generate() applies the LoRAs of its request, and of no other", () =>
   withEngine(async ({ colour, use }) => {
     const base = await colour();
     const [a, b] = [use("a"), use("b", { strength: 0.5 })];
@@ -62,13 +62,13 @@ Deno.test("WorkerEngine.generate() applies the adapters of its request, and of n
     assert.equal(colours[5], colours[0]);
   }));
 
-Deno.test("WorkerEngine.info names what adapters can be meant for", () =>
+Deno.test("WorkerEngine.info names what LoRAs can be meant for", () =>
   withEngine(({ engine }) => {
     assert.deepEqual(engine.info.loraTargets, ["transformer", "transformer_2"]);
     return Promise.resolve();
   }));
 
-Deno.test("WorkerEngine.checkLoras() says what each adapter changes, while a generation runs", () =>
+Deno.test("WorkerEngine.checkLoras() says what each LoRA changes, while a generation runs", () =>
   withEngine(async ({ engine, use, notes }) => {
     const controller = new AbortController();
     const running = engine.generate(request("wait"), { signal: controller.signal });
@@ -84,7 +84,7 @@ Deno.test("WorkerEngine.checkLoras() says what each adapter changes, while a gen
         [1, "transformer_2", "merged", 3],
       ],
     );
-    assert.match(notes[0]!, /^Read adapter b\.safetensors \(diffusers, 0\.0 MB\) for \d layers in/);
+    assert.match(notes[0]!, /^Read LoRA b\.safetensors \(diffusers, 0\.0 MB\) for \d layers in/);
     controller.abort();
     await assert.rejects(running, { name: "AbortError" });
   }));
@@ -121,7 +121,7 @@ Deno.test("WorkerEngine.prepareLoras() refuses with the list, and the engine goe
     assert.equal(await colour([use("a")]), before);
   }));
 
-Deno.test("WorkerEngine merges prepared adapters, and keeps a request's beside the weights", () =>
+Deno.test("WorkerEngine merges prepared LoRAs, and keeps a request's beside the weights", () =>
   withEngine(async ({ engine, use, colour }) => {
     const [report] = await engine.prepareLoras([use("a")]);
     assert.equal(report!.mode, "merged");
@@ -130,14 +130,14 @@ Deno.test("WorkerEngine merges prepared adapters, and keeps a request's beside t
     assert.equal(await colour([use("a")]), await colour([use("a", { mode: "dynamic" })]));
   }));
 
-Deno.test("WorkerEngine sends a worker each adapter once, and a new worker what it needs", () =>
+Deno.test("WorkerEngine sends a worker each LoRA once, and a new worker what it needs", () =>
   withEngine(async ({ engine, use, colour }) => {
     const before = await colour([use("a"), use("b")]);
     await assert.rejects(engine.generate(request("lose the device", [use("a")])));
     assert.equal(await colour([use("a"), use("b")]), before);
   }));
 
-Deno.test("WorkerEngine reads an adapter again that its bound did not let it keep", () =>
+Deno.test("WorkerEngine reads a LoRA again that its bound did not let it keep", () =>
   withEngine(async ({ engine, use, colour, notes }) => {
     const alone = await colour([use("a")]);
     await colour([use("b")]);
@@ -149,9 +149,9 @@ Deno.test("WorkerEngine reads an adapter again that its bound did not let it kee
     assert.equal(notes.length, 4, "what is in use stays");
   }, { loraCacheBytes: 1 }));
 
-Deno.test("WorkerEngine knows adapters by the names that it was given", () =>
+Deno.test("WorkerEngine knows LoRAs by the names that it was given", () =>
   withFolder(
-    { "x.safetensors": adapterFile({ mark: 1 }) },
+    { "x.safetensors": loraFile({ mark: 1 }) },
     (folder) =>
       withEngine(async ({ colour, use }) => {
         assert.equal(await colour([{ path: "outline" }]), await colour([use("a")]));
@@ -159,7 +159,7 @@ Deno.test("WorkerEngine knows adapters by the names that it was given", () =>
       }, { namedLoras: { outline: join(folder, "x.safetensors") } }),
   ));
 
-Deno.test("WorkerEngine.generate() says that the engine was closed while adapters were read", () =>
+Deno.test("WorkerEngine.generate() says that the engine was closed while LoRAs were read", () =>
   withEngine(async ({ engine, use }) => {
     const work = engine.generate(request("colour", [use("a")]));
     const refused = assert.rejects(work, { message: "Cannot generate: the engine is closed" });

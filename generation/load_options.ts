@@ -33,7 +33,7 @@ export interface DeviceOptions {
 export interface LoadModelOptions extends DeviceOptions {
   /** What does not come from the model's own folder or file. */
   parts?: ModelParts;
-  /** Most bytes of adapters kept in memory, those in use aside; 2 GiB when left out. */
+  /** Most bytes of LoRAs kept in memory, those in use aside; 2 GiB when left out. */
   loraCacheBytes?: number;
   /**
    * Called while the model is fetched from the hub (stage `download`), kernels are tuned (`tuning`) and the weights

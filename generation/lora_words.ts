@@ -1,10 +1,10 @@
 /**
- * The words of the contract for adapters.
+ * The words of the contract for LoRAs.
  *
  * @module
  */
 
-/** Components that adapters can be meant for, in the order of the reference. */
+/** Components that LoRAs can be meant for, in the order of the reference. */
 export const LORA_TARGETS: readonly LoraTargetName[] = [
   "all",
   "transformer",
@@ -16,7 +16,7 @@ export const LORA_TARGETS: readonly LoraTargetName[] = [
 /** One of {@link LORA_TARGETS}. */
 export type LoraTargetName = "all" | "transformer" | "transformer_2" | "critic" | "text_encoder";
 
-/** How adapters may be brought in. */
+/** How LoRAs may be brought in. */
 export const MERGE_MODES: readonly MergeMode[] = ["auto", "merge", "dynamic"];
 
 /** One of {@link MERGE_MODES}. */

@@ -7,7 +7,7 @@
 import { fileURLToPath } from "node:url";
 import { openEngine } from "../engine/mod.ts";
 import type { Engine, EngineOptions } from "../engine/types.ts";
-import { bundledAdapterFiles } from "../models/adapters/bundled.ts";
+import { bundledLoraFiles } from "../models/lora/bundled.ts";
 import type { LoadModelOptions } from "./load_options.ts";
 
 /** The name of the model that comes with the program. */
@@ -56,13 +56,13 @@ export function folderOf(modelPath: string): string {
 }
 
 /**
- * Adapters that come with a model.
+ * LoRAs that come with a model.
  *
  * @param modelPath its name
  * @returns their files by name
  */
 export function namedLoras(modelPath: string): Record<string, string> {
-  return modelPath === BUNDLED_MODEL ? bundledAdapterFiles() : {};
+  return modelPath === BUNDLED_MODEL ? bundledLoraFiles() : {};
 }
 
 /**

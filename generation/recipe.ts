@@ -24,11 +24,11 @@ export interface Recipe extends SamplingSettings {
   height: number;
   /** The size at which the model drew, where it was smaller and the result was enlarged. */
   drawnAt?: Size;
-  /** Adapters in the order in which they were applied; none when left out. */
+  /** LoRAs in the order in which they were applied; none when left out. */
   loras?: readonly RecipeLora[];
 }
 
-/** An adapter that an image was made with. */
+/** A LoRA that an image was made with. */
 export interface RecipeLora {
   /** As it was given: a name, a file, a folder or a hub id. */
   path: string;
@@ -73,7 +73,7 @@ export function recipeText(recipe: Recipe, format: OutputFormat): Record<string,
   );
 }
 
-/** As requests name an adapter. */
+/** As requests name a LoRA. */
 function toItem({ path, strength = 1, target = "all", alpha, mode = "auto" }: RecipeLora) {
   return {
     ...{ path, strength, target },

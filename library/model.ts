@@ -69,7 +69,7 @@ export class Model implements AsyncDisposable {
    * @param options the prompt, and what differs from the model's defaults
    * @returns `numOutputs` images, at least one
    * @throws {RangeError} for a value that this model cannot serve, before any work begins
-   * @throws {LoraError} for an adapter that cannot be used; its `problems` list what is wrong
+   * @throws {LoraError} for a LoRA that cannot be used; its `problems` list what is wrong
    * @throws {Error} for an image that cannot be read; the message names the file
    * @throws {DOMException} named `AbortError` when `signal` fires first
    */
@@ -127,7 +127,7 @@ export class Model implements AsyncDisposable {
    * @param options the prompt, and what differs from the model's defaults
    * @returns the video; all its frames are in memory
    * @throws {RangeError} for a value that this model cannot serve, before any work begins
-   * @throws {LoraError} for an adapter that cannot be used; its `problems` list what is wrong
+   * @throws {LoraError} for a LoRA that cannot be used; its `problems` list what is wrong
    * @throws {Error} for an image or video that cannot be read; the message names the file
    * @throws {DOMException} named `AbortError` when `signal` fires first
    */

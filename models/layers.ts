@@ -13,7 +13,7 @@ import {
 
 /**
  * A linear layer with the weights `name.weight` [outFeatures, in] and, where the checkpoint has it, `name.bias`, and
- * the low-rank branch that adapters give it.
+ * the low-rank branch that LoRAs give it.
  *
  * @param x [..., in]
  * @returns [..., outFeatures]

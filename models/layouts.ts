@@ -1,6 +1,6 @@
 /**
  * Other checkpoints' and trainers' names for the modules of a model. The names of diffusers are canonical: what graphs,
- * goldens and adapters use; every other layout is a table that leads to them.
+ * goldens and LoRAs use; every other layout is a table that leads to them.
  */
 
 /** A module or parameter of another layout, and where it lies in ours. `*` stands for a number, in order. */

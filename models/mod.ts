@@ -12,15 +12,15 @@ import { openFamily } from "./pipeline/diffusion_pipeline.ts";
 import type { Family } from "./pipeline/family.ts";
 import type { Pipeline } from "./pipeline/types.ts";
 
-export { LoraError } from "./adapters/lora_error.ts";
-export { type ModeRequest, type ResolvedMode, resolveModes } from "./adapters/resolve_mode.ts";
+export { LoraError } from "./lora/lora_error.ts";
+export { type ModeRequest, type ResolvedMode, resolveModes } from "./lora/resolve_mode.ts";
 export type {
   AdaptableComponent,
   AdaptableModule,
-  Adapter,
-  AdapterTarget,
-  AppliedAdapter,
-} from "./adapters/types.ts";
+  AppliedLora,
+  Lora,
+  LoraComponent,
+} from "./lora/types.ts";
 export type { ComponentReport, MemoryReport, StageReport } from "./memory/memory_report.ts";
 export { memoryTable } from "./memory/memory_table.ts";
 export { type MemoryOptions, type PlanRoom, roomOf } from "./memory/model_memory.ts";

@@ -56,7 +56,7 @@ export interface StartOptions {
   s3?: S3Settings;
   /** Most jobs that wait. */
   maxQueue?: number;
-  /** Adapters that are set before the first request is answered. */
+  /** LoRAs that are set before the first request is answered. */
   loras?: readonly StartLora[];
   /** What differs from the default settings. */
   settings?: Partial<ServerSettings>;
@@ -189,7 +189,7 @@ function absolute(path: string): string {
   return path === "" ? "" : resolve(path);
 }
 
-/** The engine with adapters set; closed when they cannot be. */
+/** The engine with LoRAs set; closed when they cannot be. */
 async function withLoras(
   engine: Engine,
   serverLoras: ServerLoras,

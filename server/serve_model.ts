@@ -21,7 +21,7 @@ export interface ServeOptions extends DeviceOptions, Omit<StartOptions, "openEng
   servedModelName?: string;
   /** The text of a prompt enhancer's configuration file. */
   promptEnhancerConfig?: string;
-  /** Most bytes of adapters kept in memory, those in use aside; 2 GiB when left out. */
+  /** Most bytes of LoRAs kept in memory, those in use aside; 2 GiB when left out. */
   loraCacheBytes?: number;
 }
 

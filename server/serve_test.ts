@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { join } from "node:path";
-import { adapterFile } from "../tests/fakes/adapters.ts";
+import { loraFile } from "../tests/fakes/loras.ts";
 import { FakeEngine, gradient } from "../tests/fakes/engine.ts";
 import { GeneratedImage } from "../generation/generated_image.ts";
 import { type RunningServer, type StartOptions, startServer } from "./serve.ts";
@@ -98,10 +98,10 @@ Deno.test("startServer() gives the reason when the model cannot be loaded", asyn
   await server.close();
 });
 
-Deno.test("startServer() sets adapters before it answers, under the names of their files", async () => {
+Deno.test("startServer() sets LoRAs before it answers, under the names of their files", async () => {
   const folder = await Deno.makeTempDir();
   const path = join(folder, "style.safetensors");
-  await Deno.writeFile(path, adapterFile({ mark: 1 }));
+  await Deno.writeFile(path, loraFile({ mark: 1 }));
   const server = await start({ loras: [{ path, strength: 0.5 }, { path, target: "transformer" }] });
   try {
     await server.ready;
@@ -115,13 +115,13 @@ Deno.test("startServer() sets adapters before it answers, under the names of the
   }
 });
 
-Deno.test("startServer() gives the reason when its adapters cannot be set, and frees the engine", async () => {
+Deno.test("startServer() gives the reason when its LoRAs cannot be set, and frees the engine", async () => {
   const engine = new FakeEngine();
   const server = await start({
     loras: [{ path: "./none.safetensors" }],
     openEngine: () => Promise.resolve(engine),
   });
-  await assert.rejects(server.ready, /Cannot open adapter .*none\.safetensors: it does not exist/);
+  await assert.rejects(server.ready, /Cannot open LoRA .*none\.safetensors: it does not exist/);
   assert.ok(engine.closed);
   await server.close();
 });
@@ -262,7 +262,7 @@ Deno.test("a server that resumes keeps what an edit needs, and runs it with the 
       openEngine: () => loaded.then(() => testee),
     });
   try {
-    await Deno.writeFile(join(folder, "a.safetensors"), adapterFile({ mark: 1 }));
+    await Deno.writeFile(join(folder, "a.safetensors"), loraFile({ mark: 1 }));
     const first = await run(engine(500));
     await first.ready;
     const form = new FormData();

@@ -30,7 +30,7 @@ export interface Services {
   readonly queue: JobQueue;
   /** Keeps results; absent when none are kept. */
   readonly storage: ResultStorage | undefined;
-  /** Adapters that are loaded and set. */
+  /** LoRAs that are loaded and set. */
   readonly loras: ServerLoras;
   /** Rewrites prompts; absent when not configured. */
   readonly enhancer: PromptEnhancer | undefined;

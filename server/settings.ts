@@ -39,13 +39,13 @@ export interface ServerSettings {
   enableMetrics: boolean;
   /** Number of GPUs that records name. */
   numGpus: number;
-  /** Folders whose adapters clients may name. */
+  /** Folders whose LoRAs clients may name. */
   loraFolders: readonly string[];
-  /** Files of adapters by names that clients may give in place of their paths. */
+  /** Files of LoRAs by names that clients may give in place of their paths. */
   namedLoras: Readonly<Record<string, string>>;
-  /** Whether adapters are fetched from a hub because a client names them. */
+  /** Whether LoRAs are fetched from a hub because a client names them. */
   allowHubLoras: boolean;
-  /** How adapters are brought in where a request does not say. */
+  /** How LoRAs are brought in where a request does not say. */
   loraMergeMode: MergeMode;
 }
 

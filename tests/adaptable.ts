@@ -1,13 +1,9 @@
 /**
- * Models as adapters see them, made up.
+ * Models as LoRAs see them, made up.
  *
  * @module
  */
-import type {
-  AdaptableComponent,
-  AdaptableModule,
-  AdapterTarget,
-} from "../models/adapters/types.ts";
+import type { AdaptableComponent, AdaptableModule, LoraComponent } from "../models/lora/types.ts";
 import type { Layout } from "../models/layouts.ts";
 
 /** A model that is only names and shapes; every module has a bias. */
@@ -15,7 +11,7 @@ export function madeUpComponent(
   family: string,
   modules: Readonly<Record<string, readonly number[]>>,
   layouts: readonly Layout[] = [],
-  target: AdapterTarget = "transformer",
+  target: LoraComponent = "transformer",
 ): AdaptableComponent {
   const all: AdaptableModule[] = Object.entries(modules).map(([name, shape]) => ({
     name,

@@ -1,4 +1,4 @@
-/** Tensors that really exceed the 128 MiB that one binding holds on small adapters. */
+/** Tensors that really exceed the 128 MiB that one binding holds on small LoRAs. */
 import assert from "node:assert/strict";
 import {
   copyTo,

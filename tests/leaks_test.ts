@@ -1,9 +1,9 @@
 /** That nothing stays behind: buffers on the device, and open files, however often something is repeated or fails. */
 import assert from "node:assert/strict";
-import type { AdapterTarget, AppliedAdapter, ModuleChange } from "../models/adapters/types.ts";
+import type { AppliedLora, LoraComponent, ModuleChange } from "../models/lora/types.ts";
 import { openPipeline } from "../models/mod.ts";
 import { openDevice } from "../runtime/mod.ts";
-import { adapterOf, randomTensor } from "./adapter_reference.ts";
+import { loraOf, randomTensor } from "./lora_reference.ts";
 import { damagedModel } from "./bad_input/damaged_model.ts";
 import { type Fixture, FOLDER, REQUEST, withPipeline } from "./pipeline_fixture.ts";
 
@@ -35,12 +35,12 @@ function openFiles(): number {
   return [...Deno.readDirSync("/proc/self/fd")].length;
 }
 
-function adapter(
+function lora(
   { pipeline }: Fixture,
   key: string,
-  mode: AppliedAdapter["mode"],
-  target: AdapterTarget = "transformer",
-): AppliedAdapter {
+  mode: AppliedLora["mode"],
+  target: LoraComponent = "transformer",
+): AppliedLora {
   const { modules } = pipeline.info.adaptable.find((component) => component.target === target)!;
   const changes = modules.filter(({ name, shape }) => shape.length === 2 && /to_q|\.q$/.test(name))
     .map(({ name, shape: [rows, columns] }, i): ModuleChange => ({
@@ -54,24 +54,24 @@ function adapter(
       }],
     }));
   assert.ok(changes.length > 0);
-  return { key, adapter: adapterOf(...changes), strength: 1, targets: [target], mode };
+  return { key, lora: loraOf(...changes), strength: 1, targets: [target], mode };
 }
 
-Deno.test(`a pipeline holds as many buffers after ${SWITCHES} switches of adapters as after one of each kind`, () =>
+Deno.test(`a pipeline holds as many buffers after ${SWITCHES} switches of LoRAs as after one of each kind`, () =>
   withPipeline(async (fixture) => {
     const { pipeline, device } = fixture;
     const live = countBuffers(device.gpuDevice);
     const sets = [
       [],
-      [adapter(fixture, "a", "dynamic")],
-      [adapter(fixture, "a", "merge")],
-      [adapter(fixture, "b", "dynamic"), adapter(fixture, "a", "merge")],
-      [adapter(fixture, "c", "merge", "text_encoder")],
+      [lora(fixture, "a", "dynamic")],
+      [lora(fixture, "a", "merge")],
+      [lora(fixture, "b", "dynamic"), lora(fixture, "a", "merge")],
+      [lora(fixture, "c", "merge", "text_encoder")],
     ];
     const request = { ...REQUEST, numFrames: 1, numInferenceSteps: 1 };
     const held: (readonly [buffers: number, bytes: number])[] = [];
     for (let i = 0; i < SWITCHES; i++) {
-      await pipeline.generate({ ...request, adapters: sets[i % sets.length]! });
+      await pipeline.generate({ ...request, loras: sets[i % sets.length]! });
       held.push([live(), device.allocatedBytes]);
     }
     assert.deepEqual(held.at(-1), held[sets.length - 1]);

@@ -29,6 +29,6 @@ export async function openTint(): Promise<GPUDevice> {
     create(flags: readonly string[]): GPU;
   };
   gpu ??= create(["backend=null", "enable-dawn-features=allow_unsafe_apis"]);
-  const adapter = await gpu.requestAdapter();
-  return await adapter!.requestDevice({ requiredFeatures: FEATURES as GPUFeatureName[] });
+  const lora = await gpu.requestAdapter();
+  return await lora!.requestDevice({ requiredFeatures: FEATURES as GPUFeatureName[] });
 }

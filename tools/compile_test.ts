@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { BUNDLED_ADAPTERS } from "../models/adapters/bundled.ts";
+import { BUNDLED_LORAS } from "../models/lora/bundled.ts";
 import { embeddedPaths, isReadAtRunTime } from "./compile.ts";
 
 Deno.test("isReadAtRunTime() takes workers, not modules, shaders or tests", () => {
@@ -24,10 +24,10 @@ Deno.test("embeddedPaths() gives paths that are there, the bundled model among t
   for (const path of paths) await Deno.stat(new URL(`../${path}`, import.meta.url));
 });
 
-Deno.test("embeddedPaths() covers the adapters of the bundled model, and they are there", async () => {
+Deno.test("embeddedPaths() covers the LoRAs of the bundled model, and they are there", async () => {
   const root = new URL("../", import.meta.url).href;
   const paths = await embeddedPaths();
-  for (const [name, file] of Object.entries(BUNDLED_ADAPTERS)) {
+  for (const [name, file] of Object.entries(BUNDLED_LORAS)) {
     const path = file.href.slice(root.length);
     assert.ok(
       paths.some((each) => path === each || path.startsWith(`${each}/`)),

@@ -1,8 +1,8 @@
 /**
- * Draws `docs/bundled-adapters.png` with the bundled model: a column for each prompt, and from above without adapters,
+ * Draws `docs/bundled-adapters.png` with the bundled model: a column for each prompt, and from above without LoRAs,
  * with `outline`, with `pastel` and with both, from the same noise.
  *
- *     deno run -A tools/adapter_images.ts
+ *     deno run -A tools/lora_images.ts
  */
 import { contactSheet } from "../media/contact_sheet.ts";
 import { encodePng } from "../media/png.ts";
@@ -18,13 +18,13 @@ const PROMPTS = [
   "a pink moon",
   "four cyan circles",
 ];
-const ADAPTERS = [[], ["outline"], ["pastel"], ["outline", "pastel"]];
+const LORAS = [[], ["outline"], ["pastel"], ["outline", "pastel"]];
 const SEED = 3;
 
 if (import.meta.main) {
   await using model = await loadModel();
   const images = [];
-  for (const names of ADAPTERS) {
+  for (const names of LORAS) {
     for (const prompt of PROMPTS) {
       const loras = names.map((path) => ({ path }));
       const [image] = await model.generate({ prompt, seed: SEED, loras });

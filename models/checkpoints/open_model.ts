@@ -127,7 +127,7 @@ function openFile(
   const names = [...checkpoint.names];
   if (names.some((name) => /[._]lora_/i.test(name))) {
     throw new TypeError(
-      `Cannot open "${path}" as a model: it is an adapter; name it with --lora, beside the model that it is for`,
+      `Cannot open "${path}" as a model: it is a LoRA; name it with --lora, beside the model that it is for`,
     );
   }
   const known = [...new Set(formats.map(({ name }) => name))];

@@ -1,4 +1,4 @@
-/** A model's weights on the device, the adapters that change them, and sessions of the last kind of request. */
+/** A model's weights on the device, the LoRAs that change them, and sessions of the last kind of request. */
 import {
   type Device,
   freeHostBytes,
@@ -9,9 +9,9 @@ import {
   type Target,
   TensorLimitError,
 } from "../../runtime/mod.ts";
-import type { AdaptedComponent } from "../adapters/adapted_component.ts";
-import { ModelAdapters } from "../adapters/model_adapters.ts";
-import type { AdaptableComponent, AppliedAdapter } from "../adapters/types.ts";
+import type { AdaptedComponent } from "../lora/adapted_component.ts";
+import { DeviceLoras } from "../lora/device_loras.ts";
+import type { AdaptableComponent, AppliedLora } from "../lora/types.ts";
 import type { Components } from "./components.ts";
 import { describeMemory, type MemoryReport } from "./memory_report.ts";
 import { memoryTable } from "./memory_table.ts";
@@ -86,7 +86,7 @@ export class ModelMemory<Session extends PlannedSession> {
   readonly #components: Components;
   #options: MemoryOptions = {};
   #device: Device | undefined;
-  readonly #adapters: ModelAdapters;
+  readonly #loras: DeviceLoras;
   readonly #sessions = new SessionCache<Session>();
   /** Whether the session that is kept needs the device for itself, because not all of it is there at a time. */
   #isAlone = false;
@@ -94,16 +94,16 @@ export class ModelMemory<Session extends PlannedSession> {
   /**
    * Nothing is on the device yet.
    *
-   * @param adapted those of the components that adapters can change
+   * @param adapted those of the components that LoRAs can change
    */
   constructor(components: Components, adapted: readonly AdaptedComponent[] = []) {
     this.#components = components;
-    this.#adapters = new ModelAdapters(adapted, (key) => this.#sessions.drop(key));
+    this.#loras = new DeviceLoras(adapted, (key) => this.#sessions.drop(key));
   }
 
-  /** What adapters can change. */
+  /** What LoRAs can change. */
   get adaptable(): AdaptableComponent[] {
-    return this.#adapters.adaptable;
+    return this.#loras.adaptable;
   }
 
   /** The device; only once the model is loaded. */
@@ -146,15 +146,15 @@ export class ModelMemory<Session extends PlannedSession> {
   }
 
   /**
-   * Makes the model what it is with these adapters and no others, for all sessions that are asked for from then on;
-   * see {@linkcode ModelAdapters.apply}.
+   * Makes the model what it is with these LoRAs and no others, for all sessions that are asked for from then on;
+   * see {@linkcode DeviceLoras.apply}.
    */
-  async adapt(adapters: readonly AppliedAdapter[]): Promise<void> {
-    await this.#adapters.apply(adapters, this.device);
+  async adapt(loras: readonly AppliedLora[]): Promise<void> {
+    await this.#loras.apply(loras, this.device);
     if (!this.#options.isPinned) this.#pinAltered();
   }
 
-  /** Has weights that adapters are written into altered once, and not every time they come to the device. */
+  /** Has weights that LoRAs are written into altered once, and not every time they come to the device. */
   #pinAltered(): void {
     const altered = new Set(
       Object.values(this.#components).flatMap((weights) => [...weights.altered()]),
@@ -164,14 +164,14 @@ export class ModelMemory<Session extends PlannedSession> {
   }
 
   /**
-   * The session for a kind of request: one at hand when that is of the same kind, for the same adapters.
+   * The session for a kind of request: one at hand when that is of the same kind, for the same LoRAs.
    *
    * @throws {OutOfMemoryError} with a table of what is needed, when nothing fits
    */
   async sessionFor(kind: RequestKind<Session>, control: RunControl = {}): Promise<Session> {
     // What a request of another kind left behind is no part of this one's peak.
     if (this.#sessions.dropOthers(kind.key)) this.device.resetPeak();
-    const known = this.#sessions.find(this.#adapters.key);
+    const known = this.#sessions.find(this.#loras.key);
     if (known) return known;
     if (this.#isAlone) this.#sessions.clear();
     let found = await this.#choose(kind);
@@ -184,7 +184,7 @@ export class ModelMemory<Session extends PlannedSession> {
     if (this.#options.isPinned) this.#pin(plan);
     await session.runner.allocate(this.device, plan, control);
     this.#isAlone = !plan.isTogether;
-    this.#sessions.add(this.#adapters.key, session);
+    this.#sessions.add(this.#loras.key, session);
     return session;
   }
 
@@ -224,16 +224,16 @@ export class ModelMemory<Session extends PlannedSession> {
     if (this.device.allocatedBytes - bytesOf(weights) > bytes) this.#sessions.clear();
   }
 
-  /** Frees all sessions, and what adapters have beside the weights; weights stay. */
+  /** Frees all sessions, and what LoRAs have beside the weights; weights stay. */
   drop(): void {
     this.#sessions.clear();
-    this.#adapters.destroy();
+    this.#loras.destroy();
   }
 
-  /** Frees what other adapters left for the next time; false when there is nothing. */
+  /** Frees what other LoRAs left for the next time; false when there is nothing. */
   #dropIdle(): boolean {
     let had = this.#sessions.clear();
-    while (this.#adapters.dropOldest()) had = true;
+    while (this.#loras.dropOldest()) had = true;
     return had;
   }
 

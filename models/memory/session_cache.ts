@@ -10,7 +10,7 @@ export interface PlannedSession {
 }
 
 /**
- * Sessions for requests of one kind, by the adapters that they were traced with; a request of another kind takes the
+ * Sessions for requests of one kind, by the LoRAs that they were traced with; a request of another kind takes the
  * place of them all. The least recently used goes first.
  */
 export class SessionCache<Session extends PlannedSession> {
@@ -27,36 +27,36 @@ export class SessionCache<Session extends PlannedSession> {
   /**
    * The session of the kind that was last asked for, or nothing.
    *
-   * @param adapters key of the adapters
+   * @param LoRAs key of the LoRAs
    */
-  find(adapters: string): Session | undefined {
-    const session = this.#sessions.get(adapters);
-    if (session) this.#place(adapters, session);
+  find(loras: string): Session | undefined {
+    const session = this.#sessions.get(loras);
+    if (session) this.#place(loras, session);
     return session;
   }
 
   /** Keeps a session of the kind that was last asked for. */
-  add(adapters: string, session: Session): void {
-    this.#place(adapters, session);
+  add(loras: string, session: Session): void {
+    this.#place(loras, session);
     const [oldest] = this.#sessions.keys();
     if (this.#sessions.size > MAX_SESSIONS) this.drop(oldest!);
   }
 
   /** Drops a session, if it is there. */
-  drop(adapters: string): void {
-    this.#sessions.get(adapters)?.runner.destroy();
-    this.#sessions.delete(adapters);
+  drop(loras: string): void {
+    this.#sessions.get(loras)?.runner.destroy();
+    this.#sessions.delete(loras);
   }
 
   /** Drops all sessions; false when there were none. */
   clear(): boolean {
     const had = this.#sessions.size > 0;
-    for (const adapters of this.#sessions.keys()) this.drop(adapters);
+    for (const loras of this.#sessions.keys()) this.drop(loras);
     return had;
   }
 
-  #place(adapters: string, session: Session): void {
-    this.#sessions.delete(adapters);
-    this.#sessions.set(adapters, session);
+  #place(loras: string, session: Session): void {
+    this.#sessions.delete(loras);
+    this.#sessions.set(loras, session);
   }
 }

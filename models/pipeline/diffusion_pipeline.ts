@@ -1,7 +1,7 @@
-/** The pipeline of any family: memory, adapters, prompts, timings, and what becomes of failures. */
+/** The pipeline of any family: memory, LoRAs, prompts, timings, and what becomes of failures. */
 import type { Device, Target } from "../../runtime/mod.ts";
-import { AdaptedComponent } from "../adapters/adapted_component.ts";
-import type { AppliedAdapter } from "../adapters/types.ts";
+import { AdaptedComponent } from "../lora/adapted_component.ts";
+import type { AppliedLora } from "../lora/types.ts";
 import { tileSides } from "../autoencoders/tiling.ts";
 import type { ModelFiles } from "../checkpoints/model_files.ts";
 import type { MemoryReport } from "../memory/memory_report.ts";
@@ -140,8 +140,8 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   }
 
   /** @inheritdoc */
-  async prepare(adapters: readonly AppliedAdapter[]): Promise<void> {
-    await this.#memory.adapt(adapters);
+  async prepare(loras: readonly AppliedLora[]): Promise<void> {
+    await this.#memory.adapt(loras);
   }
 
   /** @inheritdoc */
@@ -154,7 +154,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     this.#checkSettings(request);
     checkInputs(request, this.info);
     const startTime = performance.now();
-    await this.#memory.adapt(request.adapters ?? []);
+    await this.#memory.adapt(request.loras ?? []);
     try {
       return await this.#generate(request, control, startTime);
     } catch (error) {
@@ -162,10 +162,10 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       const isCancelled = error instanceof DOMException && error.name === "AbortError";
       if (!isCancelled) this.#memory.drop();
       if (!(error instanceof OverflowError)) throw error;
-      if (request.adapters?.length) {
-        // What adapters make of the weights says nothing of requests without them.
+      if (request.loras?.length) {
+        // What LoRAs make of the weights says nothing of requests without them.
         control.onNote?.(
-          "The transformer's values overflow with narrow factors and these adapters: this request is computed with f32",
+          "The transformer's values overflow with narrow factors and these LoRAs: this request is computed with f32",
         );
         return await this.generate({ ...request, quality: "exact" }, control);
       }

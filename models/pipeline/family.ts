@@ -1,7 +1,7 @@
 /** What a model family is: its parts, what it can do, and how a result is made with it. */
 import type { z } from "zod";
 import type { Target } from "../../runtime/mod.ts";
-import type { AdaptableComponent } from "../adapters/types.ts";
+import type { AdaptableComponent } from "../lora/types.ts";
 import type { FamilyFiles } from "../checkpoints/component_format.ts";
 import type { Variant } from "../memory/model_memory.ts";
 import type { Session } from "../memory/session.ts";

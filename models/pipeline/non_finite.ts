@@ -55,6 +55,6 @@ export function explainNonFinite(
     return new RangeError(`${problem}, because guidanceScale is ${guidanceScale}; ask for less`);
   }
   return new Error(
-    `${problem}, although all weights are; lower the strength of adapters, try another seed, and run "denoise doctor" to check the GPU`,
+    `${problem}, although all weights are; lower the strength of LoRAs, try another seed, and run "denoise doctor" to check the GPU`,
   );
 }

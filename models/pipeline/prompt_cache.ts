@@ -22,7 +22,7 @@ export class PromptCache {
   /**
    * The states of a prompt, if they are kept.
    *
-   * @param key everything that decides them: tokens, the form of the program, adapters of the text encoder
+   * @param key everything that decides them: tokens, the form of the program, LoRAs of the text encoder
    */
   get(key: string): Float32Array | undefined {
     const states = this.#entries.get(key);

@@ -1,6 +1,6 @@
 /** Prompts on their way to the transformer: text encoder, and what the transformer makes of them before any step. */
 import type { Call, Program, Resident } from "../../runtime/mod.ts";
-import { adaptersAffecting } from "../adapters/affecting.ts";
+import { lorasAffecting } from "../lora/affecting.ts";
 import type { Session } from "../memory/session.ts";
 import type { TextEncoder } from "../text_encoders/text_encoder.ts";
 import type { Work } from "./work.ts";
@@ -40,11 +40,11 @@ export class PromptEncoder {
 
   /** Encodes the prompts of a request, and computes their context. */
   async run(work: Work, context: PromptContext): Promise<void> {
-    const { tokens, maxLength, encoded, request: { adapters = [] } } = work;
+    const { tokens, maxLength, encoded, request: { loras = [] } } = work;
     const [prompts, rows] = this.states.shape as [number, number];
-    const forText = adaptersAffecting(adapters, ({ target }) => target === "text_encoder");
-    const forContext = adaptersAffecting(
-      adapters,
+    const forText = lorasAffecting(loras, ({ target }) => target === "text_encoder");
+    const forContext = lorasAffecting(
+      loras,
       ({ target, module }) => target === "transformer" && context.modules.test(module),
     );
     const current = JSON.stringify([tokens, maxLength, forText, forContext]);

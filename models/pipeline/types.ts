@@ -2,7 +2,7 @@
 import type { Device, RunControl } from "../../runtime/mod.ts";
 import type { MemoryReport } from "../memory/memory_report.ts";
 import type { MemoryOptions, PlanRoom } from "../memory/model_memory.ts";
-import type { AdaptableComponent, AppliedAdapter } from "../adapters/types.ts";
+import type { AdaptableComponent, AppliedLora } from "../lora/types.ts";
 
 /**
  * How freely a result may be computed: `high` lets the transformer round the factors of its products where that is
@@ -80,7 +80,7 @@ export interface PipelineRequest extends Readonly<SamplingSettings> {
   /** Of V2V the frames of the video, RGB, `height * width * 3` bytes; the last stands still where there are too few. */
   readonly video?: readonly Uint8Array[];
   /** In the order in which they are applied; none when left out. No other request sees them. */
-  readonly adapters?: readonly AppliedAdapter[];
+  readonly loras?: readonly AppliedLora[];
 }
 
 /** What the memory of a request depends on; the model's own where it is left out. */
@@ -191,7 +191,7 @@ export interface PipelineInfo {
   readonly maxSequenceLength: number;
   /** How large given images are; where left out, they have the size of the result. */
   readonly imageLimits?: ImageLimits;
-  /** Components that adapters can change. */
+  /** Components that LoRAs can change. */
   readonly adaptable: readonly AdaptableComponent[];
 }
 
@@ -236,15 +236,15 @@ export interface Pipeline extends Disposable {
    */
   generate(request: PipelineRequest, control?: PipelineControl): Promise<PipelineResult>;
   /**
-   * Brings adapters onto the device, and merges those that are to be merged, so that the next request with the same
+   * Brings LoRAs onto the device, and merges those that are to be merged, so that the next request with the same
    * ones finds them there. Requests do it themselves otherwise.
    *
    * @throws {OutOfMemoryError} when they do not fit; the model is as it was then
    */
-  prepare(adapters: readonly AppliedAdapter[]): Promise<void>;
+  prepare(loras: readonly AppliedLora[]): Promise<void>;
   /**
    * Frees what is kept for the next request of the same kind, where that takes more than this many bytes of the
-   * device; weights and adapters stay.
+   * device; weights and LoRAs stay.
    */
   release(bytes: number): void;
 }

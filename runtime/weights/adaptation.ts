@@ -1,4 +1,4 @@
-/** How weights differ from their files while adapters are in use. */
+/** How weights differ from their files while LoRAs are in use. */
 import { type DType, encodeElements } from "../dtype.ts";
 import type { LowRankProduct, LowRankResidents } from "./low_rank_factors.ts";
 
@@ -72,7 +72,7 @@ export function rewriteElements(
   for (let i = 0; i < values.length; i++) {
     if (Math.abs(values[i]!) < overflow) continue;
     throw new RangeError(
-      `Cannot write adapters into weight "${name}": element ${start + i} becomes ${
+      `Cannot write LoRAs into weight "${name}": element ${start + i} becomes ${
         values[i]
       }, which ${dtype} does not hold; use them without merging, or lower their strength`,
     );

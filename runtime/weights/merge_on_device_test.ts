@@ -217,7 +217,7 @@ Deno.test("Weights.rewrite() leaves what overflows or has no room to the host", 
     };
     await assert.rejects(
       weights.rewrite(new Map([["a", huge]]), device),
-      /^RangeError: Cannot write adapters into weight "a": element \d+ becomes .*f16 does not hold/,
+      /^RangeError: Cannot write LoRAs into weight "a": element \d+ becomes .*f16 does not hold/,
     );
     await weights.rewrite(new Map(), device);
     assert.deepEqual(await weight.read(), values);

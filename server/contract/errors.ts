@@ -23,7 +23,7 @@ export interface ErrorBody {
   error: { message: string; type: string; param: string | null; code: string | null };
   /** For clients of the reference service: the text, or the list of a 422. */
   detail: string | ValidationIssue[];
-  /** All that is wrong with an adapter, one line each. */
+  /** All that is wrong with a LoRA, one line each. */
   problems?: readonly string[];
 }
 
@@ -55,7 +55,7 @@ export interface ApiErrorOptions {
   code?: string;
   /** The reference's text or list, where it differs from the message. */
   detail?: string | ValidationIssue[];
-  /** All that is wrong with an adapter, one line each. */
+  /** All that is wrong with a LoRA, one line each. */
   problems?: readonly string[];
   /** Headers of the answer, such as `retry-after`. */
   headers?: Readonly<Record<string, string>>;

@@ -36,7 +36,7 @@ export interface RequestContext {
   readonly defaultSeed: number | undefined;
   /** Whether results are kept, so that a link can lead to them. */
   readonly persistent: boolean;
-  /** The adapters that a request names, else those that are set. */
+  /** The LoRAs that a request names, else those that are set. */
   readonly findLoras: (items: readonly LoraItem[] | null | undefined) => Promise<JobLora[]>;
   /**
    * Refuses with a 400 what the model cannot make on this machine.

@@ -28,7 +28,7 @@ export const flag = (): Nullish<z.ZodBoolean> => z.boolean().nullish();
 export const dictionary = (): Nullish<z.ZodRecord<z.ZodString, z.ZodUnknown>> =>
   z.record(z.string(), z.unknown()).nullish();
 
-/** An adapter that a generation names; a misspelt key would go unnoticed. */
+/** A LoRA that a generation names; a misspelt key would go unnoticed. */
 const loraItem = z.strictObject({
   nickname: text(),
   path: text(),
@@ -38,7 +38,7 @@ const loraItem = z.strictObject({
   merge_mode: text(),
 });
 
-/** An adapter as a request names it. */
+/** A LoRA as a request names it. */
 export type LoraItem = z.output<typeof loraItem>;
 
 /** Schemas of values by the kind of a row. */

@@ -1,5 +1,5 @@
 /**
- * The fields of requests about adapters, and of the list of adapters that any generation may bring.
+ * The fields of requests about LoRAs, and of the list of LoRAs that any generation may bring.
  *
  * @module
  */

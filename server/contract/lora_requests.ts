@@ -1,5 +1,5 @@
 /**
- * From the bodies of requests about adapters to what has to be done, with every mistake found that can be found
+ * From the bodies of requests about LoRAs to what has to be done, with every mistake found that can be found
  * without looking at a file.
  *
  * @module
@@ -26,12 +26,12 @@ import {
 import { readScalars } from "./scalars.ts";
 import { validate } from "./validate.ts";
 
-/** Most adapters that are used at once. */
+/** Most LoRAs that are used at once. */
 export const MAX_LORAS = 16;
 
 const MAX_NICKNAME_LENGTH = 200;
 
-/** An adapter that a client asks for. */
+/** A LoRA that a client asks for. */
 export interface AskedLora {
   /** What clients call it; of no use without a path unless it was set before. */
   readonly nickname?: string;
@@ -47,10 +47,10 @@ export interface AskedLora {
   readonly mode: MergeMode;
 }
 
-/** A request to set adapters. */
+/** A request to set LoRAs. */
 export interface SetLoras {
   /** In the order in which they are applied. */
-  readonly adapters: readonly (AskedLora & { readonly nickname: string })[];
+  readonly loras: readonly (AskedLora & { readonly nickname: string })[];
   /** Whether keys that fit no layer are an error. */
   readonly isStrict: boolean;
   /** Says what was set, in the reference's words. */
@@ -63,7 +63,7 @@ export interface SetLoras {
 export interface ChangeLoras {
   /** Components that it is about. */
   readonly target: LoraTargetName;
-  /** Of every adapter from then on; of a merge. */
+  /** Of every LoRA from then on; of a merge. */
   readonly strength: number;
   /** Says what was done, in the reference's words. */
   readonly message: string;
@@ -73,7 +73,7 @@ export interface ChangeLoras {
 
 /** What counts where a request says nothing. */
 export interface LoraPolicy {
-  /** How adapters are brought in. */
+  /** How LoRAs are brought in. */
   readonly loraMergeMode: MergeMode;
   /** Whether a field without effect is an error. */
   readonly strictFields: boolean;
@@ -93,7 +93,7 @@ export function readSetLora(json: unknown, policy: LoraPolicy): SetLoras {
   const nicknames = [body.lora_nickname].flat();
   const count = nicknames.length;
   if (count === 0 || count > MAX_LORAS) {
-    throw badRequest(`Name 1 to ${MAX_LORAS} adapters, not ${count}`, "lora_nickname");
+    throw badRequest(`Name 1 to ${MAX_LORAS} LoRAs, not ${count}`, "lora_nickname");
   }
   for (const nickname of nicknames) checkNickname(nickname, "lora_nickname");
   // A path is never meant for several: it is not spread as the other fields are.
@@ -109,7 +109,7 @@ export function readSetLora(json: unknown, policy: LoraPolicy): SetLoras {
   const mode = readMode(body.merge_mode, policy);
   refuseTwice(nicknames, targets);
   const pathOf = pathsByNickname(nicknames, paths);
-  const adapters = nicknames.map((nickname, index) => ({
+  const loras = nicknames.map((nickname, index) => ({
     nickname,
     ...(pathOf.has(nickname) ? { path: pathOf.get(nickname)! } : {}),
     ...(alphas[index] ? { alpha: alphas[index] } : {}),
@@ -117,7 +117,7 @@ export function readSetLora(json: unknown, policy: LoraPolicy): SetLoras {
     target: targets[index] as LoraTargetName,
     mode,
   }));
-  return { adapters, isStrict: body.strict === true, message: describe(body), ignored };
+  return { loras, isStrict: body.strict === true, message: describe(body), ignored };
 }
 
 /**
@@ -162,7 +162,7 @@ export function readUnmergeLora(json: unknown, policy: LoraPolicy): ChangeLoras 
 }
 
 /**
- * Reads the adapters that a generation names.
+ * Reads the LoRAs that a generation names.
  *
  * @param items of its field `loras`
  * @param mode how they are brought in where they do not say
@@ -171,11 +171,11 @@ export function readUnmergeLora(json: unknown, policy: LoraPolicy): ChangeLoras 
  */
 export function readLoraItems(items: readonly LoraItem[], mode: MergeMode): AskedLora[] {
   if (items.length > MAX_LORAS) {
-    throw badRequest(`Cannot use ${items.length} adapters: at most ${MAX_LORAS} at once`, "loras");
+    throw badRequest(`Cannot use ${items.length} LoRAs: at most ${MAX_LORAS} at once`, "loras");
   }
   return items.map(({ nickname, path, alpha, strength, target, merge_mode }) => {
     if (!nickname && !path) {
-      throw badRequest("Cannot use an adapter of loras: give its nickname or its path", "loras");
+      throw badRequest("Cannot use a LoRA of loras: give its nickname or its path", "loras");
     }
     if (nickname) checkNickname(nickname, "loras");
     checkTargets([target ?? "all"], "loras");
@@ -221,13 +221,13 @@ function checkNickname(nickname: string, param: string): void {
   );
 }
 
-/** One adapter has one strength on a component. */
+/** One LoRA has one strength on a component. */
 function refuseTwice(nicknames: readonly string[], targets: readonly string[]): void {
   for (const [index, nickname] of nicknames.entries()) {
     const others = targets.slice(0, index).filter((_, other) => nicknames[other] === nickname);
     const meant = [targets[index], "all"];
     if (others.some((other) => targets[index] === "all" || meant.includes(other))) {
-      throw badRequest(`Adapter ${nickname} is named twice for one target`, "lora_nickname");
+      throw badRequest(`LoRA ${nickname} is named twice for one target`, "lora_nickname");
     }
   }
 }
@@ -242,7 +242,7 @@ function pathsByNickname(
     const path = paths[index] || found.get(nickname);
     if (path === undefined) continue;
     if (found.has(nickname) && found.get(nickname) !== path) {
-      throw badRequest(`Adapter ${nickname} is given two paths`, "lora_path");
+      throw badRequest(`LoRA ${nickname} is given two paths`, "lora_path");
     }
     found.set(nickname, path);
   }
@@ -259,7 +259,7 @@ function checkTargets(targets: readonly string[], param = "target"): void {
   );
 }
 
-/** One value for each adapter. */
+/** One value for each LoRA. */
 function spread<T>(name: string, value: T | T[], count: number): T[] {
   if (!Array.isArray(value)) return new Array<T>(count).fill(value);
   checkLength(name, value, count);

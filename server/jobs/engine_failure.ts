@@ -12,7 +12,7 @@ import { loraRefusal } from "../loras/lora_refusal.ts";
  * Turns what the engine threw into what the job ends with.
  *
  * @param error what the engine threw
- * @param loras adapters of the generation
+ * @param loras LoRAs of the generation
  * @throws {ServiceError} with the engine's words when it refuses the request, and when the GPU was lost; anything else
  * as it is
  */

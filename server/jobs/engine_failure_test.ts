@@ -1,12 +1,12 @@
 import { strict as assert } from "node:assert";
-import { LoraError } from "../../models/adapters/lora_error.ts";
+import { LoraError } from "../../models/lora/lora_error.ts";
 import { explainEngineFailure } from "./engine_failure.ts";
 
-Deno.test("explainEngineFailure() calls adapters what the client called them", () => {
+Deno.test("explainEngineFailure() calls LoRAs what the client called them", () => {
   const lora = { strength: 1, target: "all", mode: "auto" } as const;
   const loras = [{ ...lora, path: "ink", file: "/srv/adapters/ink.safetensors" }];
   for (const name of ["ink.safetensors", "adapter_config.json"]) {
-    const error = new LoraError(`Cannot read "/srv/adapters/${name}": it does not exist`, [
+    const error = new LoraError(`Cannot read "/srv/LoRAs/${name}": it does not exist`, [
       `/srv/adapters/${name} is not there`,
     ]);
     assert.throws(() => explainEngineFailure(error, loras), (refusal: Error) => {

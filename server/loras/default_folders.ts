@@ -1,5 +1,5 @@
 /**
- * Where a server's clients may name adapters when it was not told.
+ * Where a server's clients may name LoRAs when it was not told.
  *
  * @module
  */

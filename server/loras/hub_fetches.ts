@@ -1,19 +1,19 @@
 /**
- * Adapters that a server fetches from a hub because its clients name them: as nobody, few at once, and
+ * LoRAs that a server fetches from a hub because its clients name them: as nobody, few at once, and
  * neither without end nor until the disk is full.
  *
  * @module
  */
 
-import { type HubAdapter, obtainHubAdapter } from "../../hub/adapter_file.ts";
+import { type HubLora, obtainHubLora } from "../../hub/lora_file.ts";
 import { type HubSettings, hubSettings } from "../../hub/hub_settings.ts";
 import { ApiError } from "../contract/errors.ts";
 
 /** Bounds on what is fetched for clients. */
 export interface HubLimits {
-  /** Most bytes of an adapter. */
+  /** Most bytes of a LoRA. */
   readonly maxBytes: number;
-  /** Most adapters that are fetched at the same time. */
+  /** Most LoRAs that are fetched at the same time. */
   readonly maxAtOnce: number;
   /** Longest time for one of them, in milliseconds. */
   readonly maxMs: number;
@@ -54,18 +54,18 @@ export class HubFetches {
   }
 
   /**
-   * Finds an adapter in the cache, or fetches it. Clients that ask for the same one share a fetch.
+   * Finds a LoRA in the cache, or fetches it. Clients that ask for the same one share a fetch.
    *
-   * @param adapter repository and file
+   * @param LoRA repository and file
    * @param onFetch called before a fetch begins
    * @param signal gives up waiting; the fetch ends with the last one who waits
    * @returns absolute path of a file
    * @throws {ApiError} 503 when others are fetched already, 504 when it takes too long
-   * @throws {Error} as {@link obtainHubAdapter} does
+   * @throws {Error} as {@link obtainHubLora} does
    */
-  async get(adapter: HubAdapter, onFetch: () => void, signal?: AbortSignal): Promise<string> {
-    const key = `${adapter.id}:${adapter.file ?? ""}`;
-    const fetch = this.#running.get(key) ?? this.#start(key, adapter, onFetch);
+  async get(lora: HubLora, onFetch: () => void, signal?: AbortSignal): Promise<string> {
+    const key = `${lora.id}:${lora.file ?? ""}`;
+    const fetch = this.#running.get(key) ?? this.#start(key, lora, onFetch);
     const left = Promise.withResolvers<never>();
     const onAbort = () => left.reject(signal!.reason);
     if (signal?.aborted) onAbort();
@@ -84,18 +84,18 @@ export class HubFetches {
     return (this.#settings ?? await hubSettings()).cacheFolder;
   }
 
-  #start(key: string, adapter: HubAdapter, onFetch: () => void): Fetch {
+  #start(key: string, lora: HubLora, onFetch: () => void): Fetch {
     const { maxAtOnce } = this.#limits;
     if (this.#running.size >= maxAtOnce) {
       throw new ApiError(
         503,
-        `Cannot fetch adapter ${adapter.id}: ${maxAtOnce} others are being fetched; send the ` +
+        `Cannot fetch LoRA ${lora.id}: ${maxAtOnce} others are being fetched; send the ` +
           "request again in a while",
         { param: "lora_path", code: "hub_busy", headers: { "retry-after": "10" } },
       );
     }
     const stop = new AbortController();
-    const file = this.#obtain(adapter, onFetch, stop.signal)
+    const file = this.#obtain(lora, onFetch, stop.signal)
       .finally(() => this.#running.delete(key));
     file.catch(() => {});
     const fetch = { file, stop, waiting: 0 };
@@ -103,19 +103,19 @@ export class HubFetches {
     return fetch;
   }
 
-  async #obtain(adapter: HubAdapter, onFetch: () => void, stop: AbortSignal): Promise<string> {
+  async #obtain(lora: HubLora, onFetch: () => void, stop: AbortSignal): Promise<string> {
     const { maxBytes, maxMs, minFreeBytes } = this.#limits;
     // Whoever holds the token did not ask for this.
     const { token: _, ...settings } = this.#settings ?? await hubSettings();
     const late = AbortSignal.timeout(maxMs);
     const signal = AbortSignal.any([stop, late]);
     try {
-      return await obtainHubAdapter(adapter, { settings, signal, maxBytes, minFreeBytes }, onFetch);
+      return await obtainHubLora(lora, { settings, signal, maxBytes, minFreeBytes }, onFetch);
     } catch (error) {
       if (!late.aborted) throw error;
       throw new ApiError(
         504,
-        `Cannot fetch adapter ${adapter.id}: it took longer than ${maxMs / 1000} s`,
+        `Cannot fetch LoRA ${lora.id}: it took longer than ${maxMs / 1000} s`,
         { param: "lora_path", code: "hub_failed" },
       );
     }

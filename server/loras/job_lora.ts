@@ -1,5 +1,5 @@
 /**
- * An adapter as a job keeps it: whatever is set later, the job's results do not change.
+ * A LoRA as a job keeps it: whatever is set later, the job's results do not change.
  *
  * @module
  */
@@ -7,7 +7,7 @@
 import type { LoraUse } from "../../engine/types.ts";
 import type { AskedLora } from "../contract/lora_requests.ts";
 
-/** An adapter that was found; a JSON value. */
+/** A LoRA that was found; a JSON value. */
 export interface JobLora extends AskedLora {
   /** As a client gave it. */
   readonly path: string;
@@ -19,7 +19,7 @@ export interface JobLora extends AskedLora {
  * What the engine is told.
  *
  * @param loras of a job; records of older versions have none
- * @returns the same adapters
+ * @returns the same LoRAs
  */
 export function toLoraUses(loras: readonly JobLora[] = []): LoraUse[] {
   return loras.map(({ file, alpha, strength, target, mode }) => ({
@@ -29,7 +29,7 @@ export function toLoraUses(loras: readonly JobLora[] = []): LoraUse[] {
 }
 
 /**
- * What clients call the files of adapters.
+ * What clients call the files of LoRAs.
  *
  * @param loras of a request
  * @returns names by file

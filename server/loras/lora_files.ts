@@ -1,5 +1,5 @@
 /**
- * From what a client calls an adapter to a file that it may name: under certain folders, or from a hub.
+ * From what a client calls a LoRA to a file that it may name: under certain folders, or from a hub.
  *
  * @module
  */
@@ -7,25 +7,20 @@
 import { ServiceError } from "../service_error.ts";
 import { shorten } from "../../generation/shorten.ts";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
-import {
-  adapterIn,
-  findHubAdapter,
-  type HubAdapter,
-  readHubAdapter,
-} from "../../hub/adapter_file.ts";
+import { findHubLora, type HubLora, loraIn, readHubLora } from "../../hub/lora_file.ts";
 import { HubError } from "../../hub/hub_client.ts";
 import type { HubSettings } from "../../hub/hub_settings.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import type { Log } from "../log.ts";
 import { HubFetches, type HubLimits } from "./hub_fetches.ts";
 
-/** Where adapters of clients may come from. */
+/** Where LoRAs of clients may come from. */
 export interface LoraFilesOptions {
   /** Folders whose files clients may name. */
   readonly folders: readonly string[];
   /** Files by names that may be given in place of their paths. */
   readonly named: Readonly<Record<string, string>>;
-  /** Whether adapters are fetched from a hub for clients. */
+  /** Whether LoRAs are fetched from a hub for clients. */
   readonly allowHub: boolean;
   /** Bounds on what is fetched, where they are not the usual ones. */
   readonly hubLimits?: Partial<HubLimits>;
@@ -35,9 +30,9 @@ export interface LoraFilesOptions {
   readonly log: Log;
 }
 
-/** Says that there is no such adapter, or that it must not be named: which of the two is not for clients. */
+/** Says that there is no such LoRA, or that it must not be named: which of the two is not for clients. */
 export const LORA_NOT_FOUND = "lora_not_found";
-/** Says that an adapter is on a hub, from which this server fetches nothing for clients. */
+/** Says that a LoRA is on a hub, from which this server fetches nothing for clients. */
 export const HUB_NOT_ALLOWED = "hub_not_allowed";
 
 /** See the file comment. */
@@ -57,7 +52,7 @@ export class LoraFiles {
   }
 
   /**
-   * Finds the file of an adapter.
+   * Finds the file of a LoRA.
    *
    * @param path a name, a file or folder under one of the folders, relative to it or absolute, or a hub id
    * @param signal gives up waiting for it
@@ -69,12 +64,12 @@ export class LoraFiles {
     if (named !== undefined) return named;
     const found = path.includes("\0") ? undefined : await this.#underFolders(path);
     if (found !== undefined) return found;
-    const hub = readHubAdapter(path);
+    const hub = readHubLora(path);
     if (!hub) {
       const others = [...this.#options.allowHub ? ["a hub id"] : [], ...this.#named.keys()];
       throw badRequest(
-        `Cannot find adapter '${shorten(path)}': no file of that name is in a folder that this ` +
-          `server was given for adapters; ${["use one that is", ...others].join(" or ")}`,
+        `Cannot find LoRA '${shorten(path)}': no file of that name is in a folder that this ` +
+          `server was given for LoRAs; ${["use one that is", ...others].join(" or ")}`,
         "lora_path",
         LORA_NOT_FOUND,
       );
@@ -83,7 +78,7 @@ export class LoraFiles {
     try {
       return await this.#fetches.get(
         hub,
-        () => this.#options.log(`Fetching adapter ${path} from the hub for a client`),
+        () => this.#options.log(`Fetching LoRA ${path} from the hub for a client`),
         signal,
       );
     } catch (cause) {
@@ -91,17 +86,17 @@ export class LoraFiles {
     }
   }
 
-  /** An adapter that somebody fetched before, where clients may name what is in the cache. */
-  async #inCache(hub: HubAdapter, path: string): Promise<string> {
+  /** A LoRA that somebody fetched before, where clients may name what is in the cache. */
+  async #inCache(hub: HubLora, path: string): Promise<string> {
     try {
-      const file = await findHubAdapter(hub, this.#options.hub?.cacheFolder);
+      const file = await findHubLora(hub, this.#options.hub?.cacheFolder);
       const found = await this.#underFolders(file);
       if (found !== undefined) return found;
     } catch {
       // Whether it is there, and what is wrong with it, is not for those who may not have it.
     }
     throw badRequest(
-      `Cannot use adapter '${
+      `Cannot use LoRA '${
         shorten(path)
       }': it is not on this server, which fetches nothing from a ` +
         "hub for its clients; whoever runs it can fetch it with 'denoise pull', or allow that with " +
@@ -137,10 +132,10 @@ export class LoraFiles {
   }
 }
 
-/** The adapter of a folder; the message must not tell where the folder is. */
+/** The LoRA of a folder; the message must not tell where the folder is. */
 async function only(folder: string): Promise<string> {
   try {
-    return await adapterIn(folder);
+    return await loraIn(folder);
   } catch (error) {
     const message = (error as Error).message.replace(folder, "in that folder");
     throw badRequest(message, "lora_path", LORA_NOT_FOUND);

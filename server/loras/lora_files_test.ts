@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { join } from "node:path";
 import { FakeHub } from "../../tests/fakes/hub.ts";
-import { obtainHubAdapter } from "../../hub/adapter_file.ts";
+import { obtainHubLora } from "../../hub/lora_file.ts";
 import { LoraFiles, type LoraFilesOptions } from "./lora_files.ts";
 
 async function withHub(
@@ -39,7 +39,7 @@ Deno.test("LoraFiles.find() fetches nothing from a hub unless it is allowed", ()
     // What the operator fetched is there for clients, too.
     const cacheFolder = join(folder, "hub");
     const settings = { endpoint: hub.endpoint, isOffline: false, cacheFolder };
-    await obtainHubAdapter({ id: "org/one" }, { settings });
+    await obtainHubLora({ id: "org/one" }, { settings });
     const seen = hub.seen.length;
     assert.equal(await Deno.readTextFile(await files.find("org/one")), "one");
     const elsewhere = new LoraFiles({
@@ -85,7 +85,7 @@ Deno.test("LoraFiles.find() fetches a hub id once, and says so in the log", () =
     for (const id of ["org/one", "org/one", "org/one:a.safetensors"]) {
       assert.equal(await Deno.readTextFile(await files.find(id)), "one");
     }
-    assert.deepEqual(lines, ["Fetching adapter org/one from the hub for a client"]);
+    assert.deepEqual(lines, ["Fetching LoRA org/one from the hub for a client"]);
     assert.equal(hub.filesSeen.length, 1);
   }));
 

@@ -1,12 +1,12 @@
 /**
- * What a refused adapter is for the client.
+ * What a refused LoRA is for the client.
  *
  * @module
  */
 
 import { dirname, sep } from "node:path";
 import type { LoraReport } from "../../engine/types.ts";
-import { LoraError } from "../../models/adapters/lora_error.ts";
+import { LoraError } from "../../models/lora/lora_error.ts";
 import { ApiError } from "../contract/errors.ts";
 import type { JobLora } from "./job_lora.ts";
 
@@ -18,7 +18,7 @@ const MAX_LENGTH = 300;
  * Turns a {@link LoraError} into a 400 with the list of all that is wrong.
  *
  * @param error what the engine threw
- * @param param the field that named the adapter
+ * @param param the field that named the LoRA
  * @param names what clients call files on the server, by their paths
  * @returns the answer; anything else as it is
  */
@@ -49,7 +49,7 @@ export function loraRefusal(
 }
 
 /**
- * Refuses adapters with keys that fit no layer.
+ * Refuses LoRAs with keys that fit no layer.
  *
  * @param loras in order
  * @param reports on them

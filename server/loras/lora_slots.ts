@@ -8,10 +8,10 @@ import type { LoraReport } from "../../engine/types.ts";
 import { LORA_TARGETS, type LoraTargetName } from "../../generation/lora_words.ts";
 import type { JobLora } from "./job_lora.ts";
 
-/** A component that can have adapters. */
+/** A component that can have LoRAs. */
 export type SlotName = Exclude<LoraTargetName, "all">;
 
-/** An adapter that was set on one component. */
+/** A LoRA that was set on one component. */
 export interface SlotLora extends JobLora {
   readonly nickname: string;
   readonly target: SlotName;
@@ -29,7 +29,7 @@ export interface Slot {
 export type Slots = ReadonlyMap<SlotName, Slot>;
 
 /**
- * The adapters in use, one entry for each component of each.
+ * The LoRAs in use, one entry for each component of each.
  *
  * @param slots of all components
  * @returns component by component
@@ -39,7 +39,7 @@ export function activeLoras(slots: Slots): SlotLora[] {
 }
 
 /**
- * Sets adapters. What was set on the components that they are meant for is replaced; a component that none of them
+ * Sets LoRAs. What was set on the components that they are meant for is replaced; a component that none of them
  * changes has none then.
  *
  * @param slots as they are
@@ -67,7 +67,7 @@ export function setSlots(
  *
  * @param slots as they are
  * @param target components to merge
- * @param strength of every adapter from now on
+ * @param strength of every LoRA from now on
  * @returns as they become
  */
 export function mergeSlots(slots: Slots, target: LoraTargetName, strength: number): Slots {
@@ -78,7 +78,7 @@ export function mergeSlots(slots: Slots, target: LoraTargetName, strength: numbe
 }
 
 /**
- * Takes adapters out of use; they can be merged again.
+ * Takes LoRAs out of use; they can be merged again.
  *
  * @param slots as they are
  * @param target components to restore

@@ -1,5 +1,5 @@
 /**
- * The adapters of the server: what is loaded, what is set, and what a generation gets that names none.
+ * The LoRAs of the server: what is loaded, what is set, and what a generation gets that names none.
  *
  * @module
  */
@@ -33,7 +33,7 @@ import {
 /** Nicknames that are remembered; of more, those that were set longest ago go. */
 const MAX_NICKNAMES = 1000;
 
-/** An adapter that is in use. */
+/** A LoRA that is in use. */
 export interface ActiveLora extends SlotLora {
   /** What it is on the model. */
   readonly report: LoraReport;
@@ -42,7 +42,7 @@ export interface ActiveLora extends SlotLora {
 interface State {
   readonly slots: Slots;
   readonly active: readonly ActiveLora[];
-  /** Adapters by nickname, the one set last at the end. */
+  /** LoRAs by nickname, the one set last at the end. */
   readonly nicknames: ReadonlyMap<string, JobLora>;
 }
 
@@ -59,7 +59,7 @@ export class ServerLoras {
    * Nothing is set yet.
    *
    * @param engine the model
-   * @param files where adapters may come from
+   * @param files where LoRAs may come from
    * @param mode how those of a generation are brought in that does not say
    */
   constructor(engine: EngineState, files: LoraFiles, mode: MergeMode) {
@@ -68,33 +68,33 @@ export class ServerLoras {
     this.#mode = mode;
   }
 
-  /** Adapters that have a nickname, in the order in which they were set first. */
+  /** LoRAs that have a nickname, in the order in which they were set first. */
   get loaded(): { nickname: string; path: string }[] {
     this.#enabled();
     return [...this.#state.nicknames].map(([nickname, { path }]) => ({ nickname, path }));
   }
 
-  /** Adapters in use, component by component, in the order in which they are applied. */
+  /** LoRAs in use, component by component, in the order in which they are applied. */
   get active(): readonly ActiveLora[] {
     this.#enabled();
     return this.#state.active;
   }
 
   /**
-   * Sets adapters in place of those on the same components. Generations that were accepted before keep theirs.
+   * Sets LoRAs in place of those on the same components. Generations that were accepted before keep theirs.
    *
    * @param request what to set
    * @param signal gives up as long as nothing has changed
    * @returns what is in use on these components
    * @throws {ApiError} 400 when one of them cannot be used; nothing changes then
    */
-  async set({ adapters, isStrict }: SetLoras, signal?: AbortSignal): Promise<ActiveLora[]> {
-    this.#requireTargets(adapters.map(({ target }) => target));
-    const files = await this.#findAll(adapters, signal);
+  async set({ loras: askedFor, isStrict }: SetLoras, signal?: AbortSignal): Promise<ActiveLora[]> {
+    this.#requireTargets(askedFor.map(({ target }) => target));
+    const files = await this.#findAll(askedFor, signal);
     return await this.#inTurn(async () => {
       signal?.throwIfAborted();
       const { slots, nicknames } = this.#state;
-      const loras = adapters.map((asked, index) => {
+      const loras = askedFor.map((asked, index) => {
         const lora = this.#complete(asked, files[index], "lora_nickname");
         return { ...lora, nickname: asked.nickname };
       });
@@ -119,7 +119,7 @@ export class ServerLoras {
   }
 
   /**
-   * Takes adapters out of use: the model is what its files say.
+   * Takes LoRAs out of use: the model is what its files say.
    *
    * @param request which components
    * @returns what is in use on these components: nothing
@@ -130,7 +130,7 @@ export class ServerLoras {
   }
 
   /**
-   * The adapters of a generation: those that it names, else those that are set now.
+   * The LoRAs of a generation: those that it names, else those that are set now.
    *
    * @param items of the request; an empty list for none, nothing for those that are set
    * @param signal stops fetching them
@@ -152,7 +152,7 @@ export class ServerLoras {
   }
 
   /**
-   * Sets the adapters that the server was started with; whoever starts it may name any file.
+   * Sets the LoRAs that the server was started with; whoever starts it may name any file.
    *
    * @param engine of the server, which does not answer yet
    * @param asked in order
@@ -180,7 +180,7 @@ export class ServerLoras {
     });
   }
 
-  /** Brings adapters onto the device; only when they are there, they are set. */
+  /** Brings LoRAs onto the device; only when they are there, they are set. */
   async #commit(engine: Engine, slots: Slots, nicknames: State["nicknames"]): Promise<void> {
     const loras = activeLoras(slots);
     const reports = await engine.prepareLoras(toLoraUses(loras))
@@ -219,7 +219,7 @@ export class ServerLoras {
     }));
   }
 
-  /** An adapter with what is known of its nickname. */
+  /** A LoRA with what is known of its nickname. */
   #complete(
     asked: AskedLora,
     file: string | undefined,
@@ -229,7 +229,7 @@ export class ServerLoras {
     const known = this.#state.nicknames.get(asked.nickname!);
     if (!known) {
       throw badRequest(
-        `Adapter ${asked.nickname} not found in the pipeline. ` +
+        `LoRA ${asked.nickname} not found in the pipeline. ` +
           `Please provide ${param === "loras" ? "its path" : "lora_path"} to load it.`,
         param,
         "unknown_lora",
@@ -239,7 +239,7 @@ export class ServerLoras {
     return { ...(alpha === undefined ? {} : { alpha }), ...asked, path, file: known.file };
   }
 
-  /** That a text encoder takes no adapters is for the engine to say. */
+  /** That a text encoder takes no LoRAs is for the engine to say. */
   #requireTargets(targets: readonly LoraTargetName[]): void {
     const { loraTargets } = this.#enabled();
     const known: readonly LoraTargetName[] = ["all", "text_encoder", ...loraTargets];

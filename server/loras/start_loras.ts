@@ -1,5 +1,5 @@
 /**
- * Adapters that a server is started with.
+ * LoRAs that a server is started with.
  *
  * @module
  */
@@ -9,18 +9,18 @@ import type { LoraUse } from "../../engine/types.ts";
 import type { MergeMode } from "../../generation/lora_words.ts";
 import type { JobLora } from "./job_lora.ts";
 
-/** An adapter that is in use from the start. */
+/** A LoRA that is in use from the start. */
 export interface StartLora extends LoraUse {
   /** What clients call it; the name of its file when left out. */
   nickname?: string;
 }
 
 /**
- * Gives each adapter a nickname of its own.
+ * Gives each LoRA a nickname of its own.
  *
  * @param loras in the order in which they are applied
  * @param mode how they are brought in that do not say
- * @returns the same adapters; the engine finds their files
+ * @returns the same LoRAs; the engine finds their files
  */
 export function nameStartLoras(
   loras: readonly StartLora[],

@@ -29,7 +29,7 @@ const error = z.object({
     code: z.string().nullable().describe("A word for programs"),
   }),
   detail: z.union([z.string(), z.array(validationIssue)]).describe("The text, or a 422's list"),
-  problems: z.array(z.string()).optional().describe("All that is wrong with an adapter"),
+  problems: z.array(z.string()).optional().describe("All that is wrong with a LoRA"),
 });
 
 const model = z.strictObject({
@@ -177,7 +177,7 @@ const loraList = z.strictObject({
     })),
   ).describe("By component, in the order in which they are applied"),
   num_lora_layers_with_weights: z.record(z.string(), z.int()).describe(
-    "Layers that active adapters change, by component",
+    "Layers that active LoRAs change, by component",
   ),
 });
 

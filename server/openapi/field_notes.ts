@@ -48,16 +48,16 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
   video_url: "Address of a video to start from",
 };
 
-/** As {@link FIELD_NOTES}, for requests about adapters. */
+/** As {@link FIELD_NOTES}, for requests about LoRAs. */
 export const LORA_FIELD_NOTES: Readonly<Record<string, string>> = {
-  lora_nickname: "What the adapter is called from now on, or a list of such names; required",
+  lora_nickname: "What the LoRA is called from now on, or a list of such names; required",
   lora_path: "File or folder that the server may read, or a hub id: `org/name` or " +
     "`org/name:file.safetensors`; one for each nickname. Not needed for a nickname that is known",
   target: "`all` (default), `transformer`, `transformer_2`, `critic` or `text_encoder`; " +
-    "one for all adapters, or for `set_lora` one for each",
-  strength: "0 leaves the model as it is, 1 (default) is as trained; one for all adapters, or " +
+    "one for all LoRAs, or for `set_lora` one for each",
+  strength: "0 leaves the model as it is, 1 (default) is as trained; one for all LoRAs, or " +
     "for `set_lora` one for each",
   merge_mode: "`auto` (default), `merge` into the weights, or `dynamic` beside them",
-  lora_alpha: "Replaces the alpha of the file; one for all adapters, or one for each",
+  lora_alpha: "Replaces the alpha of the file; one for all LoRAs, or one for each",
   strict: "Whether keys of the file that fit no layer are an error",
 };

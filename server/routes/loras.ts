@@ -25,10 +25,10 @@ interface Change {
 }
 
 /**
- * Mounts the routes of adapters.
+ * Mounts the routes of LoRAs.
  *
  * @param app to mount on
- * @param services the server's adapters
+ * @param services the server's LoRAs
  */
 export function mountLoras(app: App, services: Services): void {
   const { loras, settings } = services;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type GenerateOptions, loadModel, type Model } from "../../mod.ts";
-import { bundledAdapterFiles } from "../../models/adapters/bundled.ts";
+import { bundledLoraFiles } from "../../models/lora/bundled.ts";
 import { openPipeline } from "../../models/mod.ts";
 import { DeviceLostError, openDevice } from "../../runtime/mod.ts";
 import { openTestDevice } from "../model_run.ts";
@@ -18,8 +18,8 @@ const REFUSED: [options: Partial<Record<keyof GenerateOptions, unknown>>, messag
   [{ prompt: "a".repeat(100_000) }, /it has 100000 characters, and the limit is 32000; shorten it/],
   [{ negativePrompt: "a".repeat(100_000) }, /negativePrompt: it has 100000 characters/],
   [{ strength: 0.5 }, /with T2I this model makes everything anew; leave it out/],
-  [{ loras: "outline" }, /Cannot use "outline" as adapters: give a list/],
-  [{ loras: [{}] }, /Cannot use undefined as the path of an adapter/],
+  [{ loras: "outline" }, /Cannot use "outline" as LoRAs: give a list/],
+  [{ loras: [{}] }, /Cannot use undefined as the path of a LoRA/],
   [{ width: 100 }, /multiples of 16; the nearest size is 96x16/],
   [{ width: 0 }, /width must be positive/],
   [{ height: -16 }, /height must be positive/],
@@ -128,7 +128,7 @@ Deno.test("loadModel() says where there is no model, and what to give instead", 
     ["", /give the path of a model's folder or file, or a hub id/],
     ["a\0b", /give the path of a model's folder or file, or a hub id/],
     [folder, /it has no model_index\.json; a model is a folder/],
-    [bundledAdapterFiles()["outline"]!, /it is an adapter; name it with --lora/],
+    [bundledLoraFiles()["outline"]!, /it is a LoRA; name it with --lora/],
     [`${folder}/file`, /it is a file; give the folder/],
     [`${folder}/none`, /it does not exist; give the path/],
     [`${folder}/file/none`, /it does not exist; give the path/],

@@ -1,9 +1,9 @@
-/** Damaged files of models, tokenizers and adapters: each is used, or refused in a sentence, in bounded time and memory. */
+/** Damaged files of models, tokenizers and LoRAs: each is used, or refused in a sentence, in bounded time and memory. */
 import assert from "node:assert/strict";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import fc from "fast-check";
-import { readAdapter, tensorsOf } from "../../models/adapters/read_adapter.ts";
+import { readLora, tensorsOf } from "../../models/lora/read_lora.ts";
 import { openPipeline } from "../../models/mod.ts";
 import { hasTokenizer, readEmbeddedTokenizer } from "../../models/tokenizers/embedded.ts";
 import { loadTokenizer, type Tokenizer } from "../../models/tokenizers/mod.ts";
@@ -258,8 +258,8 @@ fuzz(
       )),
 );
 
-const ADAPTERS = ["outline.safetensors", "outline.kohya.safetensors", "pastel.comfyui.safetensors"]
-  .map((name) => join(BUNDLED, "adapters", name));
+const LORAS = ["outline.safetensors", "outline.kohya.safetensors", "pastel.comfyui.safetensors"]
+  .map((name) => join(BUNDLED, "loras", name));
 
 /** What a damaged header can say, too: it is JSON after a length. */
 const headerDamage = jsonDamage.map((damage) => (bytes: Uint8Array) => {
@@ -275,7 +275,7 @@ const headerDamage = jsonDamage.map((damage) => (bytes: Uint8Array) => {
 });
 
 fuzz(
-  "readAdapter() reads or refuses a damaged file of the bundled model",
+  "readLora() reads or refuses a damaged file of the bundled model",
   { few: 20, many: 1500 },
   async (run) => {
     using pipeline = await openPipeline(BUNDLED);
@@ -283,7 +283,7 @@ fuzz(
     await bothSeen(run.numRuns, (seen) =>
       fc.assert(
         fc.asyncProperty(
-          fc.constantFrom(...ADAPTERS),
+          fc.constantFrom(...LORAS),
           fc.oneof(byteDamage, headerDamage),
           async (path, damage) => {
             await withFolder(
@@ -291,7 +291,7 @@ fuzz(
               async (folder) => {
                 seen(
                   await takenOrRefused(async () => {
-                    const { changes } = await readAdapter(`${folder}/a.safetensors`, adaptable);
+                    const { changes } = await readLora(`${folder}/a.safetensors`, adaptable);
                     for (
                       const tensor of changes.flatMap(({ weight }) => weight.flatMap(tensorsOf))
                     ) {

@@ -1,11 +1,11 @@
-/** Adapters over HTTP: set, merge, unmerge, list. */
+/** LoRAs over HTTP: set, merge, unmerge, list. */
 
 import { strict as assert } from "node:assert";
 import { join } from "node:path";
 import fc from "fast-check";
 import { loraFieldTables } from "../../server/contract/lora_fields.ts";
-import { adapterFile } from "../fakes/adapters.ts";
-import { ADAPTER_FILES, answer, withLoras } from "../fakes/lora_service.ts";
+import { loraFile } from "../fakes/loras.ts";
+import { answer, LORA_FILES, withLoras } from "../fakes/lora_service.ts";
 import { isErrorBody } from "../fakes/service.ts";
 
 Deno.test("set A, generate, unmerge, set B, generate: the switching sequence", () =>
@@ -134,12 +134,12 @@ const REFUSED: [what: string, body: unknown, status: number, detail: string | Re
   ["no nickname", { lora_path: "a.safetensors" }, 422, /Field required/],
   ["a number as nickname", { lora_nickname: 1 }, 422, /valid string or a list of valid strings/],
   ["an empty nickname", { lora_nickname: "" }, 400, /1 to 200 characters/],
-  ["no adapter", { lora_nickname: [] }, 400, /Name 1 to 16 adapters/],
+  ["no LoRA", { lora_nickname: [] }, 400, /Name 1 to 16 LoRAs/],
   [
     "an unknown nickname",
     { lora_nickname: "x" },
     400,
-    "Failed to set LoRA adapter: Adapter x not found in the pipeline. Please provide lora_path to load it.",
+    "Failed to set LoRA adapter: LoRA x not found in the pipeline. Please provide lora_path to load it.",
   ],
   [
     "too few paths",
@@ -190,10 +190,10 @@ const REFUSED: [what: string, body: unknown, status: number, detail: string | Re
     /Cannot use strength 1000000000: it must be from -100 to 100/,
   ],
   [
-    "one adapter twice on a target",
+    "one LoRA twice on a target",
     { lora_nickname: ["x", "x"], lora_path: ["a.safetensors", "b.safetensors"] },
     400,
-    /Adapter x is named twice for one target$/,
+    /LoRA x is named twice for one target$/,
   ],
   [
     "one nickname with two paths",
@@ -203,7 +203,7 @@ const REFUSED: [what: string, body: unknown, status: number, detail: string | Re
       target: ["transformer", "transformer_2"],
     },
     400,
-    /Adapter x is given two paths$/,
+    /LoRA x is given two paths$/,
   ],
   ["no JSON", "{", 400, /as JSON/],
 ];
@@ -231,7 +231,7 @@ const HOSTILE: [file: string, problem: RegExp, count: number][] = [
 ];
 
 for (const [file, problem, count] of HOSTILE) {
-  Deno.test(`the hostile adapter '${file}' is a 400 with the list, and changes nothing`, () =>
+  Deno.test(`the hostile LoRA '${file}' is a 400 with the list, and changes nothing`, () =>
     withLoras(async (service) => {
       await service.set("a");
       const [before, image] = [await service.list(), await service.image()];
@@ -263,7 +263,7 @@ Deno.test("set_lora names keys that fit no layer, and with strict it refuses the
     await answer("LoraChange", await service.set("a", { strict: true }));
   }));
 
-Deno.test("set_lora brings a text encoder its part of an adapter, unless another target is named", () =>
+Deno.test("set_lora brings a text encoder its part of a LoRA, unless another target is named", () =>
   withLoras(async (service) => {
     const active = async () => Object.keys((await service.list()).active);
     await service.set("text");
@@ -286,7 +286,7 @@ Deno.test("what the device refuses changes nothing", () =>
     assert.deepEqual((await service.list()).loaded_adapters, []);
   }, { loraFailure: new RangeError("Cannot hold them") }));
 
-Deno.test("what is wrong with an adapter's settings does not tell where they are", () =>
+Deno.test("what is wrong with a LoRA's settings does not tell where they are", () =>
   withLoras(async (service) => {
     const settings = join(service.adapters, "adapter_config.json");
     for (const text of ["{", `{"peft_type":"LORA","lora_alpha":"4"}`]) {
@@ -299,7 +299,7 @@ Deno.test("what is wrong with an adapter's settings does not tell where they are
     }
   }));
 
-Deno.test("a model without adapters says so on every route", () =>
+Deno.test("a model without LoRAs says so on every route", () =>
   withLoras(async (service) => {
     const set = await answer("Error", await service.set("a"), 400);
     assert.equal(set.detail, "Failed to set LoRA adapter: Lora is not enabled");
@@ -316,7 +316,7 @@ Deno.test("a model without adapters says so on every route", () =>
     await service.image([]);
   }, { info: { loraTargets: [] } }));
 
-Deno.test("bodies of adapters are JSON whatever their content type says", () =>
+Deno.test("bodies of LoRAs are JSON whatever their content type says", () =>
   withLoras(async (service) => {
     for (const type of ["application/x-www-form-urlencoded", "text/plain"]) {
       const init = { headers: { "content-type": type } };
@@ -326,7 +326,7 @@ Deno.test("bodies of adapters are JSON whatever their content type says", () =>
     }
   }));
 
-Deno.test("fields of adapters without effect are named, or refused by a strict server", async () => {
+Deno.test("fields of LoRAs without effect are named, or refused by a strict server", async () => {
   await withLoras(async (service) => {
     const response = await service.set("a", { stength: 2 });
     assert.equal(response.headers.get("x-ignored-fields"), "stength");
@@ -382,12 +382,12 @@ Deno.test("merge and unmerge of a target that the model lacks are 400", () =>
     }
   }));
 
-Deno.test("lora_path leads nowhere outside the folders for adapters", () =>
+Deno.test("lora_path leads nowhere outside the folders for LoRAs", () =>
   withLoras(async (service) => {
     const outside = await Deno.makeTempDir();
     try {
       const secret = join(outside, "secret.safetensors");
-      await Deno.writeFile(secret, adapterFile({ mark: 9 }));
+      await Deno.writeFile(secret, loraFile({ mark: 9 }));
       await Deno.symlink(secret, join(service.adapters, "link.safetensors"));
       await Deno.symlink(outside, join(service.adapters, "linked"));
       await Deno.mkdir(join(service.adapters, "folder"));
@@ -399,7 +399,7 @@ Deno.test("lora_path leads nowhere outside the folders for adapters", () =>
         const error = await answer("Error", await service.set("x", { lora_path: path }), 400);
         assert.match(
           error.detail,
-          /Cannot find adapter '|Cannot open adapter in that folder/,
+          /Cannot find LoRA '|Cannot open LoRA in that folder/,
           path,
         );
         assert.equal(error.error.code, "lora_not_found");
@@ -409,7 +409,7 @@ Deno.test("lora_path leads nowhere outside the folders for adapters", () =>
       await Deno.mkdir(join(service.adapters, "good"));
       await Deno.writeFile(
         join(service.adapters, "good", "one.safetensors"),
-        ADAPTER_FILES["a.safetensors"] as Uint8Array,
+        LORA_FILES["a.safetensors"] as Uint8Array,
       );
       for (
         const path of ["good", "good/one.safetensors", join(service.adapters, "b.safetensors")]
@@ -421,7 +421,7 @@ Deno.test("lora_path leads nowhere outside the folders for adapters", () =>
     }
   }));
 
-Deno.test("an adapter that was read serves without its file", () =>
+Deno.test("a LoRA that was read serves without its file", () =>
   withLoras(async (service) => {
     await service.set("a");
     const image = await service.image();
@@ -435,7 +435,7 @@ Deno.test("a name that the server was given stands for its file", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const file = join(folder, "x.safetensors");
-    await Deno.writeFile(file, adapterFile({ mark: 1 }));
+    await Deno.writeFile(file, loraFile({ mark: 1 }));
     await withLoras(async (service) => {
       const { adapters } = await answer(
         "LoraChange",

@@ -1,4 +1,4 @@
-/** Adapters that requests name for themselves, and those that they were accepted with. */
+/** LoRAs that requests name for themselves, and those that they were accepted with. */
 
 import { strict as assert } from "node:assert";
 import type { GenerateRequest } from "../../engine/types.ts";
@@ -28,9 +28,9 @@ Deno.test("loras of a request are its own: other requests and the server have th
 Deno.test("loras of a request must be known, and say which", () =>
   withLoras(async (service) => {
     const cases: [loras: unknown, status: number, detail: RegExp][] = [
-      [[{ nickname: "x" }], 400, /Adapter x not found in the pipeline. Please provide its path/],
+      [[{ nickname: "x" }], 400, /LoRA x not found in the pipeline. Please provide its path/],
       [[{ strength: 1 }], 400, /give its nickname or its path/],
-      [[{ path: "x.safetensors" }], 400, /Cannot find adapter 'x\.safetensors'/],
+      [[{ path: "x.safetensors" }], 400, /Cannot find LoRA 'x\.safetensors'/],
       [[{ path: "a.safetensors", target: "critic" }], 400, /this model has transformer, /],
       [[{ path: "a.safetensors", target: "x" }], 400, /Invalid target/],
       [new Array(17).fill({ path: "a.safetensors" }), 400, /at most 16/],
@@ -47,7 +47,7 @@ Deno.test("loras of a request must be known, and say which", () =>
     assert.equal(service.engine.requests.length, 0);
   }));
 
-Deno.test("a job keeps the adapters that were set when it was accepted", () =>
+Deno.test("a job keeps the LoRAs that were set when it was accepted", () =>
   withLoras(async (service) => {
     await service.set("a", { strength: 0.5 });
     const ids: string[] = [];

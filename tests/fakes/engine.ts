@@ -1,4 +1,4 @@
-/** An engine without a GPU: draws gradients whose colours follow from the request and its adapters. */
+/** An engine without a GPU: draws gradients whose colours follow from the request and its LoRAs. */
 
 import { drawnSize } from "../../engine/drawn_size.ts";
 import { ModelLoras } from "../../engine/model_loras.ts";
@@ -12,7 +12,7 @@ import type {
   ModelInfo,
   RoomRequest,
 } from "../../engine/types.ts";
-import { colourOf, FAKE_COMPONENTS } from "./adapters.ts";
+import { colourOf, FAKE_COMPONENTS } from "./loras.ts";
 
 /** What the fake model says of itself; parts can be replaced. */
 export const FAKE_INFO: ModelInfo = {
@@ -55,7 +55,7 @@ export interface FakeOptions {
   failure?: unknown;
   /** Thrown for every request that is checked before it waits. */
   roomFailure?: unknown;
-  /** Thrown when adapters are brought onto the device. */
+  /** Thrown when LoRAs are brought onto the device. */
   loraFailure?: unknown;
 }
 
@@ -72,7 +72,7 @@ export class FakeEngine implements Engine {
   /** Most generations that ran at once. */
   mostAtOnce = 0;
   closed = false;
-  /** Adapters that were brought onto the device, each time. */
+  /** LoRAs that were brought onto the device, each time. */
   readonly prepared: (readonly LoraUse[])[] = [];
   readonly #options: FakeOptions;
   readonly #loras = new ModelLoras();

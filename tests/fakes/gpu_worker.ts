@@ -1,15 +1,15 @@
 /**
  * A worker without a GPU that speaks the engine's protocol. The prompt says how a generation ends; a thread named
- * `silent` never answers. What adapters do to a result is a colour.
+ * `silent` never answers. What LoRAs do to a result is a colour.
  */
 import { toErrorRecord } from "../../engine/error_record.ts";
 import { holdLifeline } from "../../engine/lifeline.ts";
-import type { AdapterMessage, FromWorker, ToWorker } from "../../engine/protocol.ts";
-import type { Adapter } from "../../models/adapters/types.ts";
+import type { FromWorker, LoraMessage, ToWorker } from "../../engine/protocol.ts";
+import type { Lora } from "../../models/lora/types.ts";
 import type { PlanRequest } from "../../models/mod.ts";
 import { BASELINE_TARGET } from "../../runtime/target.ts";
 import { DeviceLostError, OutOfMemoryError } from "../../runtime/errors.ts";
-import { colourOf, FAKE_COMPONENTS } from "./adapters.ts";
+import { colourOf, FAKE_COMPONENTS } from "./loras.ts";
 import { FAKE_INFO } from "./engine.ts";
 
 const scope = self as unknown as {
@@ -34,7 +34,7 @@ scope.onmessage = ({ data }): void => {
   if (data.type === "open") open(data.model);
   else if (data.type === "generate") generate(data);
   else if (data.type === "check") check(data.size);
-  else if (data.type === "prepare") prepare(data.adapters);
+  else if (data.type === "prepare") prepare(data.loras);
   else if (data.type === "release") {
     releases++;
     post({ type: "released" });
@@ -43,21 +43,21 @@ scope.onmessage = ({ data }): void => {
 
 let releases = 0;
 
-const adapters = new Map<string, Adapter>();
+const loras = new Map<string, Lora>();
 
-/** The colour of a message's adapters. */
-function receive({ uses, added, forgotten }: AdapterMessage): number {
-  for (const key of forgotten) adapters.delete(key);
-  for (const [key, adapter] of added) adapters.set(key, adapter);
-  return colourOf(uses.map((use) => ({ ...use, adapter: adapters.get(use.key)! })));
+/** The colour of a message's LoRAs. */
+function receive({ uses, added, forgotten }: LoraMessage): number {
+  for (const key of forgotten) loras.delete(key);
+  for (const [key, lora] of added) loras.set(key, lora);
+  return colourOf(uses.map((use) => ({ ...use, lora: loras.get(use.key)! })));
 }
 
-function prepare(message: AdapterMessage): void {
+function prepare(message: LoraMessage): void {
   receive(message);
-  // No adapter is ever this strong but to fill the memory.
+  // No LoRA is ever this strong but to fill the memory.
   if (message.uses.some(({ strength }) => strength === 99)) {
     return fail(
-      new OutOfMemoryError("Cannot hold the adapters: they take 2 MB, 1 MB is left", 2, 1),
+      new OutOfMemoryError("Cannot hold the LoRAs: they take 2 MB, 1 MB is left", 2, 1),
     );
   }
   post({ type: "prepared" });
@@ -102,7 +102,7 @@ function generate(
   message: Extract<ToWorker, { type: "generate" }>,
 ): void {
   const { request: { prompt, width, height }, previews, cancel: flag } = message;
-  const colour = receive(message.adapters);
+  const colour = receive(message.loras);
   const cancel = new Int32Array(flag);
   post({ type: "progress", progress: { stage: "denoise", step: 1, totalSteps: 4 } });
   if (prompt.startsWith("tokenize")) post({ type: "tokenizing", isOver: false });

@@ -1,41 +1,41 @@
-/** A service with adapters that its clients may name, some of which cannot be used. */
+/** A service with LoRAs that its clients may name, some of which cannot be used. */
 
 import { strict as assert } from "node:assert";
 import { type AnswerName, ANSWERS } from "../../server/openapi/answers.ts";
 import type { ServerSettings } from "../../server/settings.ts";
 import { withFolder } from "../safetensors.ts";
-import { adapterFile, FAKE_LAYERS, FAKE_TEXT_LAYER } from "./adapters.ts";
+import { FAKE_LAYERS, FAKE_TEXT_LAYER, loraFile } from "./loras.ts";
 import { FakeEngine, type FakeOptions } from "./engine.ts";
 import { isErrorBody, type TestService, testService } from "./service.ts";
 
 const [FIRST, SECOND] = FAKE_LAYERS as [string, string];
 
-/** Adapters that can be used, and some that cannot. */
-export const ADAPTER_FILES: Readonly<Record<string, Uint8Array | string>> = {
-  "a.safetensors": adapterFile({ mark: 1 }),
-  "b.safetensors": adapterFile({ mark: 2, layers: [FIRST, SECOND] }),
-  "half.safetensors": adapterFile({ mark: 3, layers: [FIRST, "lost.one", "lost.two"] }),
-  "text.safetensors": adapterFile({
+/** LoRAs that can be used, and some that cannot. */
+export const LORA_FILES: Readonly<Record<string, Uint8Array | string>> = {
+  "a.safetensors": loraFile({ mark: 1 }),
+  "b.safetensors": loraFile({ mark: 2, layers: [FIRST, SECOND] }),
+  "half.safetensors": loraFile({ mark: 3, layers: [FIRST, "lost.one", "lost.two"] }),
+  "text.safetensors": loraFile({
     mark: 10,
     layers: [FIRST, `text_encoder.${FAKE_TEXT_LAYER}`],
   }),
-  "second.safetensors": adapterFile({ mark: 4, layers: [`transformer_2.${FIRST}`] }),
-  "none.safetensors": adapterFile({
+  "second.safetensors": loraFile({ mark: 4, layers: [`transformer_2.${FIRST}`] }),
+  "none.safetensors": loraFile({
     mark: 5,
     layers: Array.from({ length: 10_000 }, (_, index) => `lost.${index}`),
   }),
-  "nan.safetensors": adapterFile({ mark: NaN }),
-  "shape.safetensors": adapterFile({ mark: 6, columns: 3 }),
-  "rank0.safetensors": adapterFile({ mark: 7, rank: 0 }),
-  "short.safetensors": adapterFile({ mark: 8 }).slice(0, -10),
-  "prose.safetensors": "not an adapter",
+  "nan.safetensors": loraFile({ mark: NaN }),
+  "shape.safetensors": loraFile({ mark: 6, columns: 3 }),
+  "rank0.safetensors": loraFile({ mark: 7, rank: 0 }),
+  "short.safetensors": loraFile({ mark: 8 }).slice(0, -10),
+  "prose.safetensors": "not a LoRA",
 };
 
 /** The service, and what is often asked of it. */
 export interface LoraService extends TestService {
-  /** Adapters are here. */
+  /** LoRAs are here. */
   adapters: string;
-  /** Sets an adapter, by default that of the file of its nickname. */
+  /** Sets a LoRA, by default that of the file of its nickname. */
   set(nickname: unknown, fields?: Record<string, unknown>): Promise<Response>;
   /** What is loaded and active. */
   list(): Promise<{ loaded_adapters: unknown[]; active: Record<string, unknown[]> }>;
@@ -48,7 +48,7 @@ export function withLoras(
   use: (service: LoraService) => Promise<void>,
   options: FakeOptions & { settings?: Partial<ServerSettings> } = {},
 ): Promise<void> {
-  return withFolder(ADAPTER_FILES, async (adapters) => {
+  return withFolder(LORA_FILES, async (adapters) => {
     const settings = { loraFolders: [adapters], ...options.settings };
     await using service = await testService({ engine: new FakeEngine(options), settings });
     await use(Object.assign(service, {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { cp } from "node:fs/promises";
 import type { Image } from "../../engine/types.ts";
-import { readAdapter } from "../../models/adapters/read_adapter.ts";
+import { readLora } from "../../models/lora/read_lora.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
 import { fitImage, sizeFromImage } from "../../generation/mod.ts";
 import { assertClose, Golden, type GoldenCall, type Values } from "../golden.ts";
@@ -16,7 +16,7 @@ const MIN_PSNR = 50;
 const MIN_MERGED_PSNR = 35;
 /** Of the tokens after the last step, as a part of their largest magnitude. */
 const LATENT_GATE = 1e-4;
-/** The same where adapters were written into weights, which are stored as bf16. */
+/** The same where LoRAs were written into weights, which are stored as bf16. */
 const MERGED_GATE = 5e-3;
 
 /** Opens the pipeline of a golden, distilled or not: nothing but `model_index.json` says it. */
@@ -71,7 +71,7 @@ function toTokens(latents: Float32Array, [tokens, channels]: readonly number[]):
   return result;
 }
 
-/** Runs a call, with the adapters given, and compares tokens and pixels. */
+/** Runs a call, with the LoRAs given, and compares tokens and pixels. */
 async function checkCall(
   golden: Golden,
   call: GoldenCall,
@@ -110,27 +110,27 @@ for (const isDistilled of [true, false]) {
   });
 }
 
-Deno.test("Flux2Pipeline.generate() applies adapters under diffusers' names and the original ones, beside the layers and written into them", async (t) => {
+Deno.test("Flux2Pipeline.generate() applies LoRAs under diffusers' names and the original ones, beside the layers and written into them", async (t) => {
   const golden = new Golden("flux2/pipeline");
   const call = golden.call("adapted");
   await withPipeline(golden, true, async (pipeline) => {
     const plain = await pipeline.generate(requestOf(golden, call, pipeline));
     for (const name of ["diffusers", "original"]) {
       const path = `${golden.folder}/adapter-${name}.safetensors`;
-      const adapter = await readAdapter(path, pipeline.info.adaptable);
-      assert.deepEqual(adapter.unmatchedKeys, []);
+      const lora = await readLora(path, pipeline.info.adaptable);
+      assert.deepEqual(lora.unmatchedKeys, []);
       for (const mode of ["dynamic", "merge"] as const) {
-        const use = { key: name, adapter, strength: call.args["strength"] as number, mode };
-        const adapters = [{ ...use, targets: ["transformer" as const] }];
+        const use = { key: name, lora, strength: call.args["strength"] as number, mode };
+        const loras = [{ ...use, targets: ["transformer" as const] }];
         const gate = mode === "merge" ? MERGED_GATE : LATENT_GATE;
         await t.step(
           `${name}, ${mode}`,
-          () => checkCall(golden, call, pipeline, { adapters }, gate),
+          () => checkCall(golden, call, pipeline, { loras }, gate),
         );
       }
     }
     const again = await pipeline.generate(requestOf(golden, call, pipeline));
-    assert.deepEqual(again.latents, plain.latents, "nothing of the adapters is left");
+    assert.deepEqual(again.latents, plain.latents, "nothing of the LoRAs is left");
   });
 });
 

@@ -1,14 +1,14 @@
-/** Adapter files of every dialect against the reference: what each changes in each module. */
+/** LoRA files of every dialect against the reference: what each changes in each module. */
 import { strict as assert } from "node:assert";
-import { AdaptedComponent } from "../../models/adapters/adapted_component.ts";
-import type { AdaptableComponent, AdapterTensor } from "../../models/adapters/types.ts";
+import { AdaptedComponent } from "../../models/lora/adapted_component.ts";
+import type { AdaptableComponent, LoraTensor } from "../../models/lora/types.ts";
 import { ORIGINAL_Z_IMAGE } from "../../models/families/z_image/layouts.ts";
 import type { Layout } from "../../models/layouts.ts";
 import { decodeElements, elementCount } from "../../runtime/mod.ts";
 import { madeUpComponent } from "../adaptable.ts";
-import { changedWeight, type Use } from "../adapter_reference.ts";
+import { changedWeight, type Use } from "../lora_reference.ts";
 import { assertClose, type GoldenCall, type Values } from "../golden.ts";
-import { adapterCount, LORA_GOLDEN, openLoraBase, readUsed } from "./golden.ts";
+import { LORA_GOLDEN, loraCount, openLoraBase, readUsed } from "./golden.ts";
 
 /** The stored changes are f32; nothing else rounds. */
 const GATE = 5e-7;
@@ -114,21 +114,21 @@ function probed({ rows, data }: BaseWeight, uses: readonly Use[]): Values {
   return { shape: [rows], data: sums };
 }
 
-function elementsOf({ bytes, dtype }: AdapterTensor): Float64Array {
+function elementsOf({ bytes, dtype }: LoraTensor): Float64Array {
   return decodeElements(bytes, dtype);
 }
 
 const CALLS = LORA_GOLDEN.calls.filter((call) =>
-  !call.name.startsWith("pipeline") && adapterCount(call) > 0
+  !call.name.startsWith("pipeline") && loraCount(call) > 0
 );
 
 for (const call of CALLS) {
-  Deno.test(`readAdapter() of golden "${call.name}" changes the modules as ${call.args.reference}`, async () => {
+  Deno.test(`readLora() of golden "${call.name}" changes the modules as ${call.args.reference}`, async () => {
     using base = openBase(call);
-    const adapters = await readUsed(call, [base.component]);
-    for (const { adapter } of adapters) assert.deepEqual(adapter.unmatchedKeys, []);
+    const loras = await readUsed(call, [base.component]);
+    for (const { lora } of loras) assert.deepEqual(lora.unmatchedKeys, []);
     const uses = new Map<string, Use[]>();
-    for (const { adapter: { changes }, strength } of adapters) {
+    for (const { lora: { changes }, strength } of loras) {
       for (const change of changes) {
         uses.set(change.module, [...uses.get(change.module) ?? [], { change, strength }]);
       }

@@ -1,17 +1,17 @@
 /**
- * The goldens of adapters: their files, read as the reference read them.
+ * The goldens of LoRAs: their files, read as the reference read them.
  *
  * @module
  */
 import { fileURLToPath } from "node:url";
 import { viewLayout } from "../../models/checkpoints/layout_view.ts";
-import { readAdapter } from "../../models/adapters/read_adapter.ts";
+import { readLora } from "../../models/lora/read_lora.ts";
 import type {
   AdaptableComponent,
-  Adapter,
-  AppliedAdapter,
+  AppliedLora,
+  Lora,
   WeightChange,
-} from "../../models/adapters/types.ts";
+} from "../../models/lora/types.ts";
 import { ORIGINAL_WAN } from "../../models/families/wan/layouts.ts";
 import type { Layout } from "../../models/layouts.ts";
 import { Checkpoint, decodeElements, encodeElements, Weights } from "../../runtime/mod.ts";
@@ -29,7 +29,7 @@ interface Listed {
   readonly strength: number;
 }
 
-/** The component that a call's adapters are for. */
+/** The component that a call's LoRAs are for. */
 export interface LoraBase extends Disposable {
   readonly target: "transformer" | "text_encoder";
   /** Under our names. */
@@ -54,43 +54,43 @@ export function openLoraBase({ args }: GoldenCall): LoraBase {
   };
 }
 
-/** An adapter of a call. */
-export interface UsedAdapter {
+/** A LoRA of a call. */
+export interface UsedLora {
   readonly path: string;
-  readonly adapter: Adapter;
+  readonly lora: Lora;
   readonly strength: number;
 }
 
-/** Reads the adapters of a call, in their order. */
+/** Reads the LoRAs of a call, in their order. */
 export function readUsed(
   { args }: GoldenCall,
   components: readonly AdaptableComponent[],
-): Promise<UsedAdapter[]> {
-  return Promise.all((args.adapters as Listed[]).map(async ({ path, strength }) => {
-    const adapter = await readAdapter(fileOf(path), components);
+): Promise<UsedLora[]> {
+  return Promise.all((args.loras as Listed[]).map(async ({ path, strength }) => {
+    const lora = await readLora(fileOf(path), components);
     const isRounded = args.reference === "diffusers" && ROUNDED.includes(path);
-    return { path, adapter: isRounded ? withRoundedScales(adapter) : adapter, strength };
+    return { path, lora: isRounded ? withRoundedScales(lora) : lora, strength };
   }));
 }
 
-/** The adapters of a call as a request brings them, for all components that they change. */
+/** The LoRAs of a call as a request brings them, for all components that they change. */
 export function appliedOf(
-  used: readonly UsedAdapter[],
-  mode: AppliedAdapter["mode"],
-): AppliedAdapter[] {
+  used: readonly UsedLora[],
+  mode: AppliedLora["mode"],
+): AppliedLora[] {
   const targets = ["transformer", "text_encoder"] as const;
-  return used.map(({ path, adapter, strength }) => ({
+  return used.map(({ path, lora, strength }) => ({
     key: path,
-    adapter,
+    lora,
     strength,
     targets,
     mode,
   }));
 }
 
-/** How many adapters a call has. */
-export function adapterCount({ args }: GoldenCall): number {
-  return (args.adapters as Listed[] | undefined)?.length ?? 0;
+/** How many LoRAs a call has. */
+export function loraCount({ args }: GoldenCall): number {
+  return (args.loras as Listed[] | undefined)?.length ?? 0;
 }
 
 /** The file of a golden that may be a folder. */
@@ -103,7 +103,7 @@ function fileOf(path: string): string {
 }
 
 /** The scale multiplied into the factor that it is multiplied into by diffusers, in the type of the file. */
-function withRoundedScales(adapter: Adapter): Adapter {
+function withRoundedScales(lora: Lora): Lora {
   const rounded = (part: WeightChange): WeightChange => {
     if (part.kind !== "low-rank") return part;
     const { dtype, shape } = part.down;
@@ -112,6 +112,6 @@ function withRoundedScales(adapter: Adapter): Adapter {
     );
     return { ...part, scale: 1, down: { dtype, shape, bytes: encodeElements(values, dtype) } };
   };
-  const changes = adapter.changes.map((each) => ({ ...each, weight: each.weight.map(rounded) }));
-  return { ...adapter, changes };
+  const changes = lora.changes.map((each) => ({ ...each, weight: each.weight.map(rounded) }));
+  return { ...lora, changes };
 }

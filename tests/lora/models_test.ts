@@ -1,18 +1,18 @@
-/** Adapters of every dialect in Wan against the reference: from the file to what the model gives. */
+/** LoRAs of every dialect in Wan against the reference: from the file to what the model gives. */
 import { strict as assert } from "node:assert";
-import { AdaptedComponent } from "../../models/adapters/adapted_component.ts";
-import { needsWriting } from "../../models/adapters/low_rank_form.ts";
-import { ModelAdapters } from "../../models/adapters/model_adapters.ts";
+import { AdaptedComponent } from "../../models/lora/adapted_component.ts";
+import { needsWriting } from "../../models/lora/low_rank_form.ts";
+import { DeviceLoras } from "../../models/lora/device_loras.ts";
 import { parseConfig } from "../../models/config.ts";
 import { WAN_TRANSFORMER_CONFIG } from "../../models/families/wan/config.ts";
 import { UMT5_CONFIG, umt5Embeddings, umt5Encoder } from "../../models/text_encoders/umt5.ts";
 import type { Device } from "../../runtime/mod.ts";
 import { assertClose, type GoldenCall, type Values } from "../golden.ts";
 import {
-  adapterCount,
   appliedOf,
   LORA_GOLDEN,
   type LoraBase,
+  loraCount,
   openLoraBase,
   readUsed,
 } from "./golden.ts";
@@ -74,16 +74,16 @@ async function statesOf(device: Device, { weights }: LoraBase, call: GoldenCall)
 }
 
 const CALLS = LORA_GOLDEN.calls.filter((call) =>
-  adapterCount(call) > 0 && call.args.base && !call.name.startsWith("pipeline")
+  loraCount(call) > 0 && call.args.base && !call.name.startsWith("pipeline")
 );
 
 for (const [base, calls] of Map.groupBy(CALLS, ({ args }) => args.base as string)) {
-  Deno.test(`adapters give with ${base} what they give in the reference, and the base bit for bit afterwards`, async (t) => {
+  Deno.test(`LoRAs give with ${base} what they give in the reference, and the base bit for bit afterwards`, async (t) => {
     const device = await openTestDevice();
     using opened = openLoraBase(calls[0]!);
     const { weights, target, layouts } = opened;
     const component = new AdaptedComponent(weights, { target, family: "Wan", layouts });
-    const adapters = new ModelAdapters([component], () => {});
+    const loras = new DeviceLoras([component], () => {});
     try {
       const before = await resultOf(device, opened, calls[0]!);
       for (const call of calls) {
@@ -91,10 +91,10 @@ for (const [base, calls] of Map.groupBy(CALLS, ({ args }) => args.base as string
         for (const mode of MODES) {
           await t.step(`${call.name}, ${mode}`, async () => {
             const applied = appliedOf(used, mode);
-            await adapters.apply(applied, device);
+            await loras.apply(applied, device);
             const [output] = call.outputs;
-            const isWritten = adapters.adaptable.some(({ modules }) =>
-              applied.some(({ mode, adapter: { changes } }) =>
+            const isWritten = loras.adaptable.some(({ modules }) =>
+              applied.some(({ mode, lora: { changes } }) =>
                 changes.some((change) => {
                   const module = modules.find(({ name }) => name === change.module)!;
                   return needsWriting(change, module) || change.bias !== undefined ||
@@ -111,10 +111,10 @@ for (const [base, calls] of Map.groupBy(CALLS, ({ args }) => args.base as string
           });
         }
       }
-      await adapters.apply([], device);
+      await loras.apply([], device);
       assert.deepEqual(await resultOf(device, opened, calls[0]!), before);
     } finally {
-      adapters.destroy();
+      loras.destroy();
       weights.destroy();
       device.destroy();
     }

@@ -1,4 +1,4 @@
-/** Adapters in whole pipelines against the reference: from files and a prompt to pixels. */
+/** LoRAs in whole pipelines against the reference: from files and a prompt to pixels. */
 import assert from "node:assert/strict";
 import { openPipeline } from "../../models/mod.ts";
 import { assertClose, Golden, type Values } from "../golden.ts";
@@ -22,18 +22,18 @@ function latentsLike(latents: Float32Array, { shape }: Values): Values {
 
 for (const call of LORA_GOLDEN.calls.filter(({ name }) => name.startsWith("pipeline"))) {
   const { name, args } = call;
-  Deno.test(`generate() of ${args.base} gives with adapters the images of ${args.reference}: ${name}`, async (t) => {
+  Deno.test(`generate() of ${args.base} gives with LoRAs the images of ${args.reference}: ${name}`, async (t) => {
     const device = await openTestDevice();
     try {
       using pipeline = await openPipeline(new Golden(args.base as string).folder);
       await pipeline.load(device);
       const used = await readUsed(call, pipeline.info.adaptable);
-      for (const { adapter } of used) assert.deepEqual(adapter.unmatchedKeys, []);
+      for (const { lora } of used) assert.deepEqual(lora.unmatchedKeys, []);
       for (const mode of ["dynamic", "merge"] as const) {
         await t.step(mode, async () => {
           const { frames, latents } = await pipeline.generate({
             ...textRequest(call),
-            adapters: appliedOf(used, mode),
+            loras: appliedOf(used, mode),
           });
           const expected = LORA_GOLDEN.tensor(name, "latents");
           assertClose("latents", latentsLike(latents, expected), expected, LATENT_GATES[mode]);

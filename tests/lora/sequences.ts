@@ -1,11 +1,11 @@
-/** Random requests about adapters from several clients, against a model of what a server is said to do. */
+/** Random requests about LoRAs from several clients, against a model of what a server is said to do. */
 
 import { strict as assert } from "node:assert";
 
 const TARGETS = ["transformer", "transformer_2"] as const;
 type Target = typeof TARGETS[number];
 
-/** An adapter as it is applied to one component. */
+/** A LoRA as it is applied to one component. */
 export interface Applied {
   /** Of a file that the server may read. */
   readonly path: string;
@@ -48,19 +48,19 @@ interface Seen {
 
 /** What sequences are run on. */
 export interface SequenceBench {
-  /** Of a server whose adapters may be named by the paths below. */
+  /** Of a server whose LoRAs may be named by the paths below. */
   readonly url: string;
   /** Components of the model. */
   readonly targets: readonly Target[];
-  /** Adapters that change every component. */
+  /** LoRAs that change every component. */
   readonly good: readonly string[];
-  /** Files that are no adapters of the model. */
+  /** Files that are no LoRAs of the model. */
   readonly bad: readonly string[];
   /** The fields of a request for an image. */
   readonly request: Readonly<Record<string, unknown>>;
   /** Identifies an image, whatever its file says beside. */
   readonly imageOf: (file: Uint8Array<ArrayBuffer>) => Promise<string>;
-  /** The image that these adapters make. */
+  /** The image that these LoRAs make. */
   readonly expected: (applied: readonly Applied[]) => Promise<string>;
 }
 
@@ -94,7 +94,7 @@ export async function runSequences(
   const base = await bench.expected([]);
   const [path] = bench.good as [string];
   const one = { path, strength: 1, target: "all", mode: "auto" } as const;
-  assert.notEqual(await bench.expected([one]), base, "adapters can be seen");
+  assert.notEqual(await bench.expected([one]), base, "LoRAs can be seen");
   let requests = 0;
   let states: State[] = [{ nicknames: {}, slots: {} }];
   const round = async (steps: readonly Step[]) => {

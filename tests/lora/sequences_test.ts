@@ -9,7 +9,7 @@ import type { Engine } from "../../engine/types.ts";
 import { WorkerEngine } from "../../engine/worker_engine.ts";
 import { decodeImage } from "../../media/decode.ts";
 import { startServer } from "../../server/serve.ts";
-import { adapterFile, colourOfParts, FAKE_COMPONENTS } from "../fakes/adapters.ts";
+import { colourOfParts, FAKE_COMPONENTS, loraFile } from "../fakes/loras.ts";
 import { type Applied, runSequences } from "./sequences.ts";
 import { safetensorsOf, withFolder } from "../safetensors.ts";
 
@@ -17,10 +17,10 @@ const SCRIPT = new URL("../fakes/gpu_worker.ts", import.meta.url);
 const MARKS: Readonly<Record<string, number>> = { "a.safetensors": 1, "b.safetensors": 2 };
 const FILES = {
   ...Object.fromEntries(
-    Object.entries(MARKS).map(([name, mark]) => [name, adapterFile({ mark })]),
+    Object.entries(MARKS).map(([name, mark]) => [name, loraFile({ mark })]),
   ),
-  "nan.safetensors": adapterFile({ mark: NaN }),
-  "short.safetensors": adapterFile({ mark: 1 }).slice(0, -1),
+  "nan.safetensors": loraFile({ mark: NaN }),
+  "short.safetensors": loraFile({ mark: 1 }).slice(0, -1),
 };
 
 /** Sequences against a GPU worker that is none: what counts is who gets which adapters, and when. */
@@ -32,7 +32,7 @@ function sequences(count: number): Promise<void> {
       outputPath: "",
       settings: { loraFolders: [folder] },
       openEngine: async () => {
-        // The bound is too small for two, so that adapters come and go all the time.
+        // The bound is too small for two, so that LoRAs come and go all the time.
         const engine = new WorkerEngine("x", { modelPath: "x", loraCacheBytes: 100 }, newWorker);
         await engine.start();
         return engine;
@@ -70,7 +70,7 @@ const MODEL = fileURLToPath(new URL("../../models/bundled/", import.meta.url));
 const REQUEST = { prompt: "a red circle", width: 32, height: 32, numInferenceSteps: 2, seed: 7 };
 
 /** Low-rank factors of three of the bundled model's layers, 160 wide. */
-function smallAdapter(phase: number): Uint8Array {
+function smallLora(phase: number): Uint8Array {
   const wave = (shape: number[], factor: number) => ({
     dtype: "f32" as const,
     shape,
@@ -112,9 +112,9 @@ function directly(
 /** Sequences against the bundled model. */
 function realSequences(count: number): Promise<void> {
   const files = {
-    "a.safetensors": smallAdapter(0),
-    "b.safetensors": smallAdapter(1),
-    "nan.safetensors": smallAdapter(NaN),
+    "a.safetensors": smallLora(0),
+    "b.safetensors": smallLora(1),
+    "nan.safetensors": smallLora(NaN),
   };
   return withFolder(files, async (folder) => {
     const engine = await openEngine({ modelPath: MODEL });

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { openModelFiles } from "../../models/checkpoints/open_model.ts";
 import { BASELINE_TARGET, GpuValidationError, OutOfMemoryError } from "../../runtime/mod.ts";
 import { type Fixture, FOLDER, REQUEST, withPipeline } from "../pipeline_fixture.ts";
-import { adapterOf, randomTensor } from "../adapter_reference.ts";
+import { loraOf, randomTensor } from "../lora_reference.ts";
 import type {
   PipelineControl,
   PipelineProgress,
@@ -125,7 +125,7 @@ Deno.test("WanPipeline.generate() computes with f32 once narrow factors have ove
     assert.deepEqual([device.counters.bindGroups, notes.length], [bindGroups, 1]);
   }));
 
-Deno.test("WanPipeline.generate() computes one request with f32 where its adapters have made narrow factors overflow", () =>
+Deno.test("WanPipeline.generate() computes one request with f32 where its LoRAs have made narrow factors overflow", () =>
   withPipeline(async ({ device, pipeline }) => {
     const { target, modules } = pipeline.info.adaptable[0]!;
     const { name, shape: [rows, columns] } = modules.find(({ shape }) => shape.length === 2)!;
@@ -135,14 +135,14 @@ Deno.test("WanPipeline.generate() computes one request with f32 where its adapte
       down: randomTensor([1, columns!], 1),
       up: randomTensor([rows!, 1], 2),
     }];
-    const adapter = adapterOf({ target, module: name, weight });
-    const adapters = [
-      { key: "a", adapter, strength: 1, targets: [target], mode: "dynamic" as const },
+    const lora = loraOf({ target, module: name, weight });
+    const loras = [
+      { key: "a", lora, strength: 1, targets: [target], mode: "dynamic" as const },
     ];
-    const { latents } = await pipeline.generate({ ...REQUEST, adapters });
+    const { latents } = await pipeline.generate({ ...REQUEST, loras });
     const notes: string[] = [];
     const control: PipelineControl = { onNote: (line) => notes.push(line) };
-    const high: PipelineRequest = { ...REQUEST, adapters, quality: "high" };
+    const high: PipelineRequest = { ...REQUEST, loras, quality: "high" };
     for (const count of [1, 2]) {
       const read = device.read.bind(device);
       device.read = async (windows, next) => {
@@ -153,7 +153,7 @@ Deno.test("WanPipeline.generate() computes one request with f32 where its adapte
       assert.deepEqual((await pipeline.generate(high, control)).latents, latents);
       assert.equal(notes.length, count);
     }
-    for (const line of notes) assert.match(line, /and these adapters: this request .* with f32/);
+    for (const line of notes) assert.match(line, /and these LoRAs: this request .* with f32/);
   }));
 
 Deno.test("WanPipeline.generate() tells after the first step of NaN or Inf where f32 gave them", () =>

@@ -1,17 +1,17 @@
-/** How the pipeline switches adapters. What they compute is tested beside `models/adapters` and in `tests/lora/`. */
+/** How the pipeline switches LoRAs. What they compute is tested beside `models/LoRAs` and in `tests/lora/`. */
 import assert from "node:assert/strict";
-import { adapterOf, randomTensor } from "../adapter_reference.ts";
+import { loraOf, randomTensor } from "../lora_reference.ts";
 import { assertClose, type Values } from "../golden.ts";
 import { type Fixture, REQUEST, withPipeline } from "../pipeline_fixture.ts";
-import type { AdapterTarget, AppliedAdapter, ModuleChange } from "../../models/adapters/types.ts";
+import type { AppliedLora, LoraComponent, ModuleChange } from "../../models/lora/types.ts";
 
 /** Low-rank changes of all linear layers and of the patches that a pattern matches. */
 function lowRank(
   { pipeline }: Fixture,
   key: string,
   matches: RegExp,
-  options: { target?: AdapterTarget; strength?: number; mode?: AppliedAdapter["mode"] } = {},
-): AppliedAdapter {
+  options: { target?: LoraComponent; strength?: number; mode?: AppliedLora["mode"] } = {},
+): AppliedLora {
   const { target = "transformer", strength = 1, mode = "dynamic" } = options;
   const { modules } = pipeline.info.adaptable.find((component) => component.target === target)!;
   const changes = modules.filter(({ name, shape }) => shape.length > 1 && matches.test(name))
@@ -26,11 +26,11 @@ function lowRank(
       }],
     }));
   assert.ok(changes.length > 0, `${matches} matches modules`);
-  return { key, adapter: adapterOf(...changes), strength, targets: [target], mode };
+  return { key, lora: loraOf(...changes), strength, targets: [target], mode };
 }
 
-async function latents({ pipeline }: Fixture, ...adapters: AppliedAdapter[]): Promise<Values> {
-  const { latents } = await pipeline.generate({ ...REQUEST, numFrames: 1, adapters });
+async function latents({ pipeline }: Fixture, ...loras: AppliedLora[]): Promise<Values> {
+  const { latents } = await pipeline.generate({ ...REQUEST, numFrames: 1, loras });
   return { shape: [latents.length], data: latents };
 }
 
@@ -44,7 +44,7 @@ function difference(a: Values, b: Values): number {
   return Math.sqrt(sum / size);
 }
 
-Deno.test("WanPipeline.info says what adapters can change, and in which namings", () =>
+Deno.test("WanPipeline.info says what LoRAs can change, and in which namings", () =>
   withPipeline(({ pipeline }) => {
     const [transformer, textEncoder] = pipeline.info.adaptable;
     assert.deepEqual(
@@ -63,7 +63,7 @@ Deno.test("WanPipeline.info says what adapters can change, and in which namings"
     return Promise.resolve();
   }));
 
-Deno.test("WanPipeline.generate() gives with an adapter beside the weights what it gives merged, and the base afterwards", () =>
+Deno.test("WanPipeline.generate() gives with a LoRA beside the weights what it gives merged, and the base afterwards", () =>
   withPipeline(async (fixture) => {
     const base = await latents(fixture);
     for (
@@ -85,7 +85,7 @@ Deno.test("WanPipeline.generate() gives with an adapter beside the weights what 
     }
   }));
 
-Deno.test("WanPipeline.generate() creates nothing on the device when it goes back to adapters, or changes their strength", () =>
+Deno.test("WanPipeline.generate() creates nothing on the device when it goes back to LoRAs, or changes their strength", () =>
   withPipeline(async (fixture) => {
     const { device } = fixture;
     const [a, b] = [lowRank(fixture, "a", /attn1/), lowRank(fixture, "b", /ffn|attn2/)];
@@ -110,12 +110,12 @@ Deno.test("WanPipeline.generate() creates nothing on the device when it goes bac
     assert.deepEqual(counts(), before);
   }));
 
-Deno.test("WanPipeline.generate() encodes prompts again when adapters change how, and only then", () =>
+Deno.test("WanPipeline.generate() encodes prompts again when LoRAs change how, and only then", () =>
   withPipeline(async (fixture) => {
     const { device } = fixture;
-    const submitsFor = async (...adapters: AppliedAdapter[]) => {
+    const submitsFor = async (...loras: AppliedLora[]) => {
       const { submits } = device.counters;
-      const values = await latents(fixture, ...adapters);
+      const values = await latents(fixture, ...loras);
       return { submits: device.counters.submits - submits, values };
     };
     await submitsFor();
@@ -129,33 +129,33 @@ Deno.test("WanPipeline.generate() encodes prompts again when adapters change how
         [/./, "text_encoder", 3],
       ] as const
     ) {
-      const adapter = lowRank(fixture, `${target} ${matches}`, matches, { target });
-      const first = await submitsFor(adapter);
-      assert.equal((await submitsFor(adapter)).submits, least);
-      const other = await submitsFor({ ...adapter, strength: 0.5 });
+      const lora = lowRank(fixture, `${target} ${matches}`, matches, { target });
+      const first = await submitsFor(lora);
+      assert.equal((await submitsFor(lora)).submits, least);
+      const other = await submitsFor({ ...lora, strength: 0.5 });
       assert.equal(other.submits, least + more, `${matches}`);
       assert.ok(difference(other.values, first.values) > 1e-4, `${matches}`);
-      assert.deepEqual((await submitsFor(adapter)).values, first.values);
+      assert.deepEqual((await submitsFor(lora)).values, first.values);
     }
   }));
 
-Deno.test("WanPipeline.prepare() brings adapters onto the device, so that a request finds them there", () =>
+Deno.test("WanPipeline.prepare() brings LoRAs onto the device, so that a request finds them there", () =>
   withPipeline(async (fixture) => {
     const { device, pipeline } = fixture;
-    const adapter = lowRank(fixture, "a", /./);
-    await latents(fixture, adapter);
+    const lora = lowRank(fixture, "a", /./);
+    await latents(fixture, lora);
     const withPrograms = device.allocatedBytes;
     await latents(fixture);
-    await pipeline.prepare([adapter]);
+    await pipeline.prepare([lora]);
     assert.ok(device.allocatedBytes >= withPrograms);
     const { buffers } = device.counters;
-    await latents(fixture, adapter);
+    await latents(fixture, lora);
     assert.equal(device.counters.buffers, buffers);
     pipeline[Symbol.dispose]();
     assert.equal(device.allocatedBytes, 0);
   }));
 
-Deno.test("WanPipeline.generate() lets programs of other adapters go where there is no room for all", async () => {
+Deno.test("WanPipeline.generate() lets programs of other LoRAs go where there is no room for all", async () => {
   let peak = 0;
   let weights = 0;
   await withPipeline(async (fixture) => {
@@ -213,19 +213,19 @@ Deno.test("WanPipeline.generate() gives the same where weights are freed, stream
   }
 });
 
-Deno.test("WanPipeline.generate() writes merged adapters once, also into weights that come to the device again and again", async () => {
+Deno.test("WanPipeline.generate() writes merged LoRAs once, also into weights that come to the device again and again", async () => {
   for (const options of [{ memory: { offloaded: new Set(["transformer"]) } }, {}]) {
     await withPipeline(async (fixture) => {
-      const { adapter, ...use } = lowRank(fixture, "a", /attn1/, { mode: "merge" });
+      const { lora, ...use } = lowRank(fixture, "a", /attn1/, { mode: "merge" });
       let reads = 0;
-      const changes = adapter.changes.map((change): ModuleChange => ({
+      const changes = lora.changes.map((change): ModuleChange => ({
         ...change,
         get weight() {
           reads++;
           return change.weight;
         },
       }));
-      const counted = { ...use, adapter: { ...adapter, changes } };
+      const counted = { ...use, lora: { ...lora, changes } };
       /** How often the changes were looked at, beyond what planning takes. */
       const readsOf = async () => {
         await fixture.pipeline.prepare([counted]);

@@ -1,11 +1,11 @@
 /**
- * How adapters change what Z-Image makes, in every mode and component. `pipeline_test.ts` has the reference's result in
- * either mode, what adapters compute is tested beside `models/adapters`.
+ * How LoRAs change what Z-Image makes, in every mode and component. `pipeline_test.ts` has the reference's result in
+ * either mode, what LoRAs compute is tested beside `models/LoRAs`.
  */
 import assert from "node:assert/strict";
-import { adapterOf, randomTensor } from "../adapter_reference.ts";
+import { loraOf, randomTensor } from "../lora_reference.ts";
 import { assertClose, distance, Golden, type Values } from "../golden.ts";
-import type { AdapterTarget, AppliedAdapter, ModuleChange } from "../../models/adapters/types.ts";
+import type { AppliedLora, LoraComponent, ModuleChange } from "../../models/lora/types.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
 import { openTestDevice } from "../model_run.ts";
 
@@ -24,10 +24,10 @@ const REQUEST: PipelineRequest = {
 /** Low-rank changes of all linear layers that a pattern matches. */
 function lowRank(
   { info }: Pipeline,
-  target: AdapterTarget,
+  target: LoraComponent,
   matches: RegExp,
-  mode: AppliedAdapter["mode"],
-): AppliedAdapter {
+  mode: AppliedLora["mode"],
+): AppliedLora {
   const { modules } = info.adaptable.find((component) => component.target === target)!;
   const changes = modules.filter(({ name, shape }) => shape.length === 2 && matches.test(name))
     .map(({ name, shape: [rows, columns] }, i): ModuleChange => ({
@@ -41,13 +41,13 @@ function lowRank(
       }],
     }));
   assert.ok(changes.length > 0, `${matches} matches modules`);
-  const adapter = adapterOf(...changes);
-  return { key: `${target} ${matches}`, adapter, strength: 1, targets: [target], mode };
+  const lora = loraOf(...changes);
+  return { key: `${target} ${matches}`, lora, strength: 1, targets: [target], mode };
 }
 
 Deno.test({
   name:
-    "ZImagePipeline.generate() gives with adapters beside the weights what it gives merged, and the base afterwards; with DENOISE_SLOW",
+    "ZImagePipeline.generate() gives with LoRAs beside the weights what it gives merged, and the base afterwards; with DENOISE_SLOW",
   ignore: !Deno.env.has("DENOISE_SLOW"),
   fn: async () => {
     const golden = new Golden("z_image/pipeline");
@@ -59,8 +59,8 @@ Deno.test({
         pipeline.info.adaptable.map(({ target, family }) => [target, family]),
         [["transformer", "Z-Image"], ["text_encoder", "Qwen3"]],
       );
-      const latents = async (...adapters: AppliedAdapter[]): Promise<Values> => {
-        const { latents } = await pipeline.generate({ ...REQUEST, adapters });
+      const latents = async (...loras: AppliedLora[]): Promise<Values> => {
+        const { latents } = await pipeline.generate({ ...REQUEST, loras });
         return { shape: [latents.length], data: latents };
       };
       const base = await latents();

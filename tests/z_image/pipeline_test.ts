@@ -1,7 +1,7 @@
 /** Whole Z-Image pipelines against diffusers: same folder, prompt, image and seed, from text to pixels. */
 import assert from "node:assert/strict";
-import { readAdapter } from "../../models/adapters/read_adapter.ts";
-import type { AppliedAdapter } from "../../models/adapters/types.ts";
+import { readLora } from "../../models/lora/read_lora.ts";
+import type { AppliedLora } from "../../models/lora/types.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
 import type { Device, DeviceOptions } from "../../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall } from "../golden.ts";
@@ -13,7 +13,7 @@ import { openTestDevice } from "../model_run.ts";
 const MIN_PSNR = 50;
 /** Of the latents after the last step, as a part of their largest magnitude. */
 const LATENT_GATE = 1e-4;
-/** The same where adapters were written into weights, which are stored as bf16. */
+/** The same where LoRAs were written into weights, which are stored as bf16. */
 const MERGED_GATE = 1e-2;
 
 const golden = new Golden("z_image/pipeline");
@@ -54,10 +54,10 @@ function requestOf(call: GoldenCall): PipelineRequest {
 async function checkCall(
   pipeline: Pipeline,
   call: GoldenCall,
-  adapters: readonly AppliedAdapter[] = [],
+  loras: readonly AppliedLora[] = [],
   gate = LATENT_GATE,
 ): Promise<void> {
-  const { latents, frames } = await pipeline.generate({ ...requestOf(call), adapters });
+  const { latents, frames } = await pipeline.generate({ ...requestOf(call), loras });
   const expected = golden.tensor(call.name, "latents");
   assertClose("latents", { shape: expected.shape, data: latents }, expected, gate);
   const decibels = psnr(frames[0]!, golden.tensor(call.name, "image").data);
@@ -73,17 +73,17 @@ Deno.test("ZImagePipeline.generate() gives the reference's latents and images, g
   });
 });
 
-Deno.test("ZImagePipeline.generate() gives the reference's with an adapter, under diffusers' names and the original ones", async (t) => {
+Deno.test("ZImagePipeline.generate() gives the reference's with a LoRA, under diffusers' names and the original ones", async (t) => {
   await withPipeline(async (pipeline) => {
     const call = golden.call("adapted");
     for (const key of ["diffusers", "original"]) {
       const path = `${golden.folder}/adapter-${key}.safetensors`;
-      const adapter = await readAdapter(path, pipeline.info.adaptable);
-      assert.deepEqual(adapter.unmatchedKeys, []);
+      const lora = await readLora(path, pipeline.info.adaptable);
+      assert.deepEqual(lora.unmatchedKeys, []);
       for (const [mode, gate] of [["dynamic", LATENT_GATE], ["merge", MERGED_GATE]] as const) {
         const strength = call.args["strength"] as number;
-        const adapters = [{ key, adapter, strength, mode, targets: ["transformer" as const] }];
-        await t.step(`${key}, ${mode}`, () => checkCall(pipeline, call, adapters, gate));
+        const loras = [{ key, lora, strength, mode, targets: ["transformer" as const] }];
+        await t.step(`${key}, ${mode}`, () => checkCall(pipeline, call, loras, gate));
       }
     }
   });

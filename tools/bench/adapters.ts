@@ -1,10 +1,10 @@
-/** What adapters cost: a step with them, and the switch to others. */
+/** What LoRAs cost: a step with them, and the switch to others. */
 
 import { join } from "node:path";
-import { readAdapter } from "../../models/adapters/read_adapter.ts";
+import { readLora } from "../../models/lora/read_lora.ts";
 import {
   type AdaptableModule,
-  type AppliedAdapter,
+  type AppliedLora,
   openPipeline,
   type Pipeline,
 } from "../../models/mod.ts";
@@ -13,7 +13,7 @@ import { openDevice } from "../../runtime/mod.ts";
 import type { Figures } from "./figures.ts";
 import { BUNDLED } from "./machine.ts";
 import { best, median } from "./statistics.ts";
-import { writeAdapter, writeModel } from "./synthetic_files.ts";
+import { writeLora, writeModel } from "./synthetic_files.ts";
 
 const REQUEST: PipelineRequest = {
   task: "T2I",
@@ -29,18 +29,18 @@ const REQUEST: PipelineRequest = {
 
 /** The rank whose cost is measured. */
 const RANK = 32;
-/** A transformer of 1.06 GB, and adapters of 205 MB for it. */
+/** A transformer of 1.06 GB, and LoRAs of 205 MB for it. */
 const LARGE = { sizes: { heads: 12, layers: 11, ffnDim: 8960 }, rank: 196 };
 
 /** Switches forth and back. */
 const SWITCHES = 10;
 
 /**
- * Measures adapters on the bundled model, and on one of 1 GB that is written for it and removed.
+ * Measures LoRAs on the bundled model, and on one of 1 GB that is written for it and removed.
  *
  * @param log told what is being measured
  */
-export async function benchAdapters(log: (line: string) => void): Promise<Figures> {
+export async function benchLoras(log: (line: string) => void): Promise<Figures> {
   const folder = await Deno.makeTempDir({ prefix: "denoise-adapters-" });
   try {
     const bytes = await writeModel(folder, LARGE.sizes);
@@ -77,7 +77,7 @@ async function withModel(
   }
 }
 
-/** From a request to the first work of the GPU, after a request with other adapters. */
+/** From a request to the first work of the GPU, after a request with other LoRAs. */
 async function measureSwitches(
   name: string,
   pipeline: Pipeline,
@@ -87,32 +87,32 @@ async function measureSwitches(
   log: (line: string) => void,
 ): Promise<Figures> {
   const files = [join(folder, "a.safetensors"), join(folder, "b.safetensors")] as const;
-  for (const path of files) await writeAdapter(path, modulesOf(pipeline), rank);
-  const prepare = async (adapters: readonly AppliedAdapter[]) =>
-    (await pipeline.generate({ ...request, adapters })).timings["prepare"]!;
+  for (const path of files) await writeLora(path, modulesOf(pipeline), rank);
+  const prepare = async (loras: readonly AppliedLora[]) =>
+    (await pipeline.generate({ ...request, loras })).timings["prepare"]!;
   await prepare([]);
   const unchanged = await prepare([]);
   const [file] = files;
   const raw = await time(() => Deno.readFile(file));
-  const adapters: AppliedAdapter[] = [];
+  const loras: AppliedLora[] = [];
   const cold: number[] = [];
   const reads: number[] = [];
   for (const path of files) {
-    reads.push(await time(async () => adapters.push(await applied(path, pipeline))));
-    cold.push(reads.at(-1)! + await prepare(adapters.slice(-1)));
+    reads.push(await time(async () => loras.push(await applied(path, pipeline))));
+    cold.push(reads.at(-1)! + await prepare(loras.slice(-1)));
   }
   const warm: number[] = [];
   const strengths: number[] = [];
   for (let i = 0; i < SWITCHES; i++) {
-    const adapter = adapters[i % 2]!;
-    warm.push(await prepare([adapter]));
-    strengths.push(await prepare([{ ...adapter, strength: i / SWITCHES + 0.1 }]));
+    const lora = loras[i % 2]!;
+    warm.push(await prepare([lora]));
+    strengths.push(await prepare([{ ...lora, strength: i / SWITCHES + 0.1 }]));
   }
   const merging: number[] = [];
   const restoring: number[] = [];
-  for (const adapter of adapters) {
+  for (const lora of loras) {
     await prepare([]);
-    merging.push(await prepare([{ ...adapter, mode: "merge" }]));
+    merging.push(await prepare([{ ...lora, mode: "merge" }]));
     restoring.push(await prepare([]));
   }
   log(
@@ -120,21 +120,21 @@ async function measureSwitches(
       unchanged.toFixed(1)
     } ms before the first step, ${
       cold.map((ms) => ms.toFixed(0)).join(" and ")
-    } ms with an adapter not seen before`,
+    } ms with a LoRA not seen before`,
   );
   return {
-    [`adapter file read, ${name}`]: { value: raw, unit: "ms" },
-    [`adapter read and matched, ${name}`]: { value: best(reads), unit: "ms" },
-    [`cold switch of adapters, ${name}`]: { value: cold[1]!, unit: "ms" },
-    [`warm switch of adapters, ${name}`]: { value: median(warm), unit: "ms" },
-    [`worst warm switch of adapters, ${name}`]: { value: Math.max(...warm), unit: "ms" },
-    [`other strength of adapters, ${name}`]: { value: median(strengths), unit: "ms" },
-    [`merging of adapters, ${name}`]: { value: best(merging), unit: "ms" },
-    [`unmerging of adapters, ${name}`]: { value: best(restoring), unit: "ms" },
+    [`LoRA file read, ${name}`]: { value: raw, unit: "ms" },
+    [`LoRA read and matched, ${name}`]: { value: best(reads), unit: "ms" },
+    [`cold switch of LoRAs, ${name}`]: { value: cold[1]!, unit: "ms" },
+    [`warm switch of LoRAs, ${name}`]: { value: median(warm), unit: "ms" },
+    [`worst warm switch of LoRAs, ${name}`]: { value: Math.max(...warm), unit: "ms" },
+    [`other strength of LoRAs, ${name}`]: { value: median(strengths), unit: "ms" },
+    [`merging of LoRAs, ${name}`]: { value: best(merging), unit: "ms" },
+    [`unmerging of LoRAs, ${name}`]: { value: best(restoring), unit: "ms" },
   };
 }
 
-/** A step without an adapter, with one beside the weights, and with one in them, by turns. */
+/** A step without a LoRA, with one beside the weights, and with one in them, by turns. */
 async function measureCost(
   name: string,
   pipeline: Pipeline,
@@ -144,13 +144,13 @@ async function measureCost(
   log: (line: string) => void,
 ): Promise<Figures> {
   const path = join(folder, "cost.safetensors");
-  await writeAdapter(path, modulesOf(pipeline), RANK);
+  await writeLora(path, modulesOf(pipeline), RANK);
   const dynamic = await applied(path, pipeline);
-  const sets: AppliedAdapter[][] = [[], [dynamic], [{ ...dynamic, mode: "merge" }]];
+  const sets: AppliedLora[][] = [[], [dynamic], [{ ...dynamic, mode: "merge" }]];
   const times: number[][] = sets.map(() => []);
   for (let round = 0; round < rounds; round++) {
-    for (const [i, adapters] of sets.entries()) {
-      const { timings } = await pipeline.generate({ ...request, adapters });
+    for (const [i, loras] of sets.entries()) {
+      const { timings } = await pipeline.generate({ ...request, loras });
       // The first of each kind compiles.
       if (round > 0) times[i]!.push(timings["denoise"]! / request.numInferenceSteps);
     }
@@ -172,9 +172,9 @@ function modulesOf({ info }: Pipeline): readonly AdaptableModule[] {
   return info.adaptable.find(({ target }) => target === "transformer")!.modules;
 }
 
-async function applied(path: string, pipeline: Pipeline): Promise<AppliedAdapter> {
-  const adapter = await readAdapter(path, pipeline.info.adaptable);
-  return { key: path, adapter, strength: 1, targets: ["transformer"], mode: "dynamic" };
+async function applied(path: string, pipeline: Pipeline): Promise<AppliedLora> {
+  const lora = await readLora(path, pipeline.info.adaptable);
+  return { key: path, lora, strength: 1, targets: ["transformer"], mode: "dynamic" };
 }
 
 async function time(work: () => Promise<unknown>): Promise<number> {

@@ -15,7 +15,7 @@
  */
 
 import { parseArgs } from "node:util";
-import { benchAdapters } from "./adapters.ts";
+import { benchLoras } from "./adapters.ts";
 import type { Ceilings } from "./ceilings.ts";
 import type { Figures } from "./figures.ts";
 import { findGates, gateTable } from "./gates.ts";
@@ -66,7 +66,7 @@ const GROUPS: Readonly<Record<string, () => Promise<Figures>>> = {
   ops: timeOps,
   kernels: () => benchKernels(log),
   models: () => benchModels(log),
-  adapters: () => benchAdapters(log),
+  adapters: () => benchLoras(log),
   "image-steps": () => benchImageSteps(log),
   memory: () => benchMemory(log, readCount(values.pictures)),
   server: async () => ({ ...await benchServer(log), ...await benchPolling(log) }),

@@ -50,7 +50,7 @@ export async function writeModel(folder: string, sizes: SyntheticSizes): Promise
  *
  * @returns its bytes
  */
-export async function writeAdapter(
+export async function writeLora(
   path: string,
   modules: readonly AdaptableModule[],
   rank: number,

@@ -2,7 +2,7 @@ import type { Tensor } from "../../graph.ts";
 import { roundUp } from "../../shape.ts";
 
 /**
- * Low-rank adapters of a linear layer: scales ⊙ (x · downᵀ) · upᵀ is added to x · wᵀ. Several adapters are one after
+ * Low-rank adapters of a linear layer: scales ⊙ (x · downᵀ) · upᵀ is added to x · wᵀ. Several LoRAs are one after
  * the other along R, each with its own scale repeated: see {@linkcode packLowRank}.
  */
 export interface LowRank {
@@ -10,11 +10,11 @@ export interface LowRank {
   readonly down: Tensor;
   /** [N, R], any float type. */
   readonly up: Tensor;
-  /** f32 [R]; may be written between runs, 0 turns an adapter off. */
+  /** f32 [R]; may be written between runs, 0 turns a LoRA off. */
   readonly scales: Tensor;
 }
 
-/** One adapter of a linear layer, as numbers: scale · up · down is added to rows of its weight. */
+/** One LoRA of a linear layer, as numbers: scale · up · down is added to rows of its weight. */
 export interface LowRankAdapter {
   /** Rows of `down`. */
   readonly rank: number;
@@ -41,43 +41,43 @@ export interface PackedLowRank {
 }
 
 /**
- * Puts adapters of one layer side by side. Outputs that an adapter leaves alone get rows of zeros in `up`, so that
+ * Puts LoRAs of one layer side by side. Outputs that a LoRA leaves alone get rows of zeros in `up`, so that
  * nothing is added to them.
  *
  * @param n outputs of the layer
  * @param k inputs of the layer
- * @throws {RangeError} when an adapter's sizes do not fit the layer
+ * @throws {RangeError} when a LoRA's sizes do not fit the layer
  */
 export function packLowRank(
   n: number,
   k: number,
-  adapters: readonly LowRankAdapter[],
+  loras: readonly LowRankAdapter[],
 ): PackedLowRank {
-  const rank = roundUp(adapters.reduce((sum, { rank }) => sum + rank, 0), 4);
+  const rank = roundUp(loras.reduce((sum, { rank }) => sum + rank, 0), 4);
   const down = new Float32Array(rank * k);
   const up = new Float32Array(n * rank);
   const scales = new Float32Array(rank);
   let first = 0;
-  for (const [i, adapter] of adapters.entries()) {
-    const [start, count] = adapter.columns ?? [0, n];
+  for (const [i, lora] of loras.entries()) {
+    const [start, count] = lora.columns ?? [0, n];
     if (
-      start < 0 || start + count > n || adapter.down.length !== adapter.rank * k ||
-      adapter.up.length !== count * adapter.rank
+      start < 0 || start + count > n || lora.down.length !== lora.rank * k ||
+      lora.up.length !== count * lora.rank
     ) {
       throw new RangeError(
-        `Cannot pack adapter ${i} of rank ${adapter.rank} for outputs ${start} to ${
+        `Cannot pack LoRA ${i} of rank ${lora.rank} for outputs ${start} to ${
           start + count
-        } of a layer [${n}, ${k}]: down has ${adapter.down.length} elements, up ${adapter.up.length}`,
+        } of a layer [${n}, ${k}]: down has ${lora.down.length} elements, up ${lora.up.length}`,
       );
     }
-    down.set(adapter.down, first * k);
+    down.set(lora.down, first * k);
     for (let row = 0; row < count; row++) {
-      for (let j = 0; j < adapter.rank; j++) {
-        up[(start + row) * rank + first + j] = adapter.up[row * adapter.rank + j]!;
+      for (let j = 0; j < lora.rank; j++) {
+        up[(start + row) * rank + first + j] = lora.up[row * lora.rank + j]!;
       }
     }
-    scales.fill(adapter.scale, first, first + adapter.rank);
-    first += adapter.rank;
+    scales.fill(lora.scale, first, first + lora.rank);
+    first += lora.rank;
   }
   return { rank, down, up, scales };
 }

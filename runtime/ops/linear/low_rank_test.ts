@@ -13,7 +13,7 @@ import { openTestDevice } from "../../../tests/model_run.ts";
 
 const [M, N, K] = [5, 12, 7];
 
-function adapter(rank: number, scale: number, columns?: [number, number]): LowRankAdapter {
+function lora(rank: number, scale: number, columns?: [number, number]): LowRankAdapter {
   return {
     rank,
     down: randomNormal([rank, K], rank).data,
@@ -23,9 +23,9 @@ function adapter(rank: number, scale: number, columns?: [number, number]): LowRa
   };
 }
 
-Deno.test("packLowRank() makes one branch that adds what all adapters add", () => {
-  const adapters = [adapter(2, 0.5), adapter(3, -2, [4, 5]), adapter(1, 0, [0, 1])];
-  const { rank, down, up, scales } = packLowRank(N, K, adapters);
+Deno.test("packLowRank() makes one branch that adds what all LoRAs add", () => {
+  const loras = [lora(2, 0.5), lora(3, -2, [4, 5]), lora(1, 0, [0, 1])];
+  const { rank, down, up, scales } = packLowRank(N, K, loras);
   assert.equal(rank, 8);
   const [x, w] = [randomNormal([M, K], 1), randomNormal([N, K], 2)];
   const packed = linearReference({
@@ -35,8 +35,8 @@ Deno.test("packLowRank() makes one branch that adds what all adapters add", () =
     up: ndarray([N, rank], Float64Array.from(up)),
     scales: ndarray([rank], Float64Array.from(scales)),
   });
-  // The weight with every adapter merged into it.
-  for (const { rank, down, up, scale, columns: [start, count] = [0, N] } of adapters) {
+  // The weight with every LoRA merged into it.
+  for (const { rank, down, up, scale, columns: [start, count] = [0, N] } of loras) {
     for (let row = 0; row < count; row++) {
       for (let i = 0; i < K; i++) {
         for (let j = 0; j < rank; j++) {
@@ -52,8 +52,8 @@ Deno.test("packLowRank() makes one branch that adds what all adapters add", () =
   });
 });
 
-Deno.test("packLowRank() leaves outputs outside of an adapter's columns alone", () => {
-  const { rank, up } = packLowRank(N, K, [adapter(4, 1, [3, 2])]);
+Deno.test("packLowRank() leaves outputs outside of a LoRA's columns alone", () => {
+  const { rank, up } = packLowRank(N, K, [lora(4, 1, [3, 2])]);
   for (let row = 0; row < N; row++) {
     const isZero = up.subarray(row * rank, (row + 1) * rank).every((value) => value === 0);
     assert.equal(isZero, row < 3 || row >= 5, `row ${row}`);
@@ -62,10 +62,10 @@ Deno.test("packLowRank() leaves outputs outside of an adapter's columns alone", 
 
 Deno.test("packLowRank() refuses sizes that do not fit the layer", () => {
   assert.throws(
-    () => packLowRank(N, K + 1, [adapter(2, 1)]),
-    /Cannot pack adapter 0 of rank 2 for outputs 0 to 12 of a layer \[12, 8\]/,
+    () => packLowRank(N, K + 1, [lora(2, 1)]),
+    /Cannot pack LoRA 0 of rank 2 for outputs 0 to 12 of a layer \[12, 8\]/,
   );
-  assert.throws(() => packLowRank(N, K, [adapter(2, 1, [10, 3])]), /outputs 10 to 13/);
+  assert.throws(() => packLowRank(N, K, [lora(2, 1, [10, 3])]), /outputs 10 to 13/);
 });
 
 Deno.test("linear() refuses a low-rank branch whose sizes do not fit the weight", () => {
@@ -92,7 +92,7 @@ Deno.test("linear() refuses a low-rank branch whose sizes do not fit the weight"
 Deno.test("linear() follows scales that change between runs, and scales of 0 leave its result as it was", async () => {
   const device = await openTestDevice();
   try {
-    const branch = packLowRank(N, K, [adapter(3, 1)]);
+    const branch = packLowRank(N, K, [lora(3, 1)]);
     const resident = (name: string, shape: number[], values: ArrayLike<number>) => {
       const resident = new Resident(name, shape).allocate(device);
       resident.write(values);

@@ -1,0 +1,208 @@
+/**
+ * From what a user calls a LoRA to the file that holds it.
+ *
+ * @module
+ */
+
+import { join, posix, resolve } from "node:path";
+import { findSnapshot, isHubId } from "./cache.ts";
+import type { HubFile } from "./hub_client.ts";
+import { describeFileError } from "./json_file.ts";
+import { pullModel, type PullOptions } from "./pull.ts";
+import { parseHubFile } from "./resolve.ts";
+
+/** What diffusers and PEFT call the one file of a LoRA's folder. */
+const USUAL_NAMES: readonly string[] = [
+  "pytorch_lora_weights.safetensors",
+  "adapter_model.safetensors",
+];
+/** PEFT's settings, beside the file that they are for. */
+const SETTINGS = "adapter_config.json";
+const FORMS = "a .safetensors file, a folder that has one, or a hub id: org/name, or " +
+  "org/name:file.safetensors where the repository has several";
+/** Most names of files that a message lists. */
+const MAX_LISTED = 8;
+
+/** A LoRA on a hub. */
+export interface HubLora {
+  /** The repository, `org/name`. */
+  readonly id: string;
+  /** Path of the file in it; absent where it has one only. */
+  readonly file?: string;
+}
+
+/**
+ * Reads a hub id of a LoRA: `org/name`, or `org/name:file.safetensors`.
+ *
+ * @param text anything
+ * @returns its parts; undefined for anything else
+ */
+export function readHubLora(text: string): HubLora | undefined {
+  // A repository is not named as a file is: that is one in a folder which is not here.
+  if (isHubId(text)) return isLoraName(text) ? undefined : { id: text };
+  const named = parseHubFile(text);
+  return named && isLoraName(named.file) ? named : undefined;
+}
+
+/**
+ * Finds the file of a LoRA; one on the hub is fetched where the cache does not have it. A path that exists wins
+ * over a hub id of the same spelling.
+ *
+ * @param pathOrId a file, a folder with one LoRA, or a hub id
+ * @param options how a pull is watched and stopped, and from where
+ * @param onPull called before one begins
+ * @returns absolute path of a file
+ * @throws {Deno.errors.NotFound} when there is none, saying what to do
+ * @throws {TypeError} when nothing was given, or a folder has several
+ * @throws {Error} as {@link pullModel} does, and when the file system refuses
+ */
+export async function obtainLora(
+  pathOrId: string,
+  options: PullOptions = {},
+  onPull?: () => void,
+): Promise<string> {
+  if (pathOrId.trim() === "" || pathOrId.includes("\0")) {
+    throw new TypeError(`Cannot open LoRA ${JSON.stringify(pathOrId)}: give ${FORMS}`);
+  }
+  const path = resolve(pathOrId);
+  const found = await look(path);
+  if (found === "file") return path;
+  if (found === "folder") return await loraIn(path);
+  const hub = readHubLora(pathOrId);
+  if (hub) return await obtainHubLora(hub, options, onPull);
+  throw new Deno.errors.NotFound(`Cannot open LoRA ${path}: it does not exist; give ${FORMS}`);
+}
+
+/**
+ * Finds a LoRA in the cache, or fetches it from the hub.
+ *
+ * @param LoRA repository and file
+ * @param options how a pull is watched and stopped, and from where
+ * @param onPull called before one begins
+ * @returns absolute path of a file
+ * @throws {Error} as {@link pullModel} does
+ * @throws {TypeError} when the repository has several, and none was named
+ */
+export async function obtainHubLora(
+  lora: HubLora,
+  options: PullOptions = {},
+  onPull?: () => void,
+): Promise<string> {
+  const find = () => findHubLora(lora, options.settings?.cacheFolder);
+  try {
+    return await find();
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+  onPull?.();
+  const choose = (id: string, files: readonly HubFile[]) => chooseLora(id, files, lora.file);
+  await pullModel(lora.id, { ...options, choose });
+  return await find();
+}
+
+/**
+ * The one LoRA of a folder.
+ *
+ * @param folder that exists
+ * @returns path of a file in it
+ * @throws {Deno.errors.NotFound} when there is none
+ * @throws {TypeError} when there are several and none has the usual name
+ */
+export async function loraIn(folder: string): Promise<string> {
+  const names: string[] = [];
+  try {
+    for await (const { name, isDirectory } of Deno.readDir(folder)) {
+      if (!isDirectory && isLoraName(name)) names.push(name);
+    }
+  } catch (cause) {
+    throw new Error(`Cannot open LoRA ${folder}: ${describeFileError(cause)}`, { cause });
+  }
+  const name = onlyLora(names);
+  if (name !== undefined) return join(folder, name);
+  if (names.length === 0) {
+    throw new Deno.errors.NotFound(
+      `Cannot open LoRA ${folder}: the folder has no .safetensors file`,
+    );
+  }
+  throw new TypeError(
+    `Cannot open LoRA ${folder}: it has ${names.length} .safetensors files, ${
+      list(names)
+    }; name one of them`,
+  );
+}
+
+/**
+ * Which files of a repository a LoRA needs.
+ *
+ * @param id for messages
+ * @param files of the repository
+ * @param file the LoRA's path in it; its only one when left out
+ * @returns the LoRA, and PEFT's settings beside it
+ * @throws {RangeError} when there is no such file, or it has to be chosen
+ */
+export function chooseLora(
+  id: string,
+  files: readonly HubFile[],
+  file?: string,
+): readonly HubFile[] {
+  const paths = files.map(({ path }) => path).filter(isLoraName);
+  const chosen = file ?? onlyLora(paths);
+  if (chosen === undefined || !paths.includes(chosen)) {
+    if (paths.length === 0) {
+      throw new RangeError(`Cannot fetch LoRA ${id}: it has no .safetensors file`);
+    }
+    throw new RangeError(
+      `Cannot fetch LoRA ${id}: it has ${file === undefined ? "several files" : `no ${file}`}; ` +
+        `name one as ${id}:${paths[0]}, of ${list(paths)}`,
+    );
+  }
+  const settings = posix.join(posix.dirname(chosen), SETTINGS);
+  return files.filter(({ path }) => path === chosen || path === settings);
+}
+
+/**
+ * Finds a LoRA in the cache. Nothing is fetched.
+ *
+ * @param LoRA repository and file
+ * @param cacheFolder the cache; that of the environment when left out
+ * @returns absolute path of a file
+ * @throws {Deno.errors.NotFound} when it is not there
+ * @throws {TypeError} when the repository has several, and none was named
+ */
+export async function findHubLora(
+  { id, file }: HubLora,
+  cacheFolder?: string,
+): Promise<string> {
+  const snapshot = await findSnapshot(id, cacheFolder === undefined ? {} : { cacheFolder });
+  const folder = resolve(snapshot.path);
+  if (file === undefined) return await loraIn(folder);
+  const path = join(folder, file);
+  if (await look(path) === "file") return path;
+  throw new Deno.errors.NotFound(`Cannot open LoRA ${path}: it does not exist`);
+}
+
+/** The one that is meant where only a folder is named. */
+function onlyLora(paths: readonly string[]): string | undefined {
+  return USUAL_NAMES.find((name) => paths.includes(name)) ??
+    (paths.length === 1 ? paths[0] : undefined);
+}
+
+function isLoraName(path: string): boolean {
+  return path.toLowerCase().endsWith(".safetensors");
+}
+
+function list(names: readonly string[]): string {
+  const listed = names.toSorted().slice(0, MAX_LISTED).join(", ");
+  return names.length > MAX_LISTED ? `${listed}, …` : listed;
+}
+
+async function look(path: string): Promise<"folder" | "file" | "nothing"> {
+  try {
+    return (await Deno.stat(path)).isDirectory ? "folder" : "file";
+  } catch (cause) {
+    if (cause instanceof Deno.errors.NotFound || cause instanceof Deno.errors.NotADirectory) {
+      return "nothing";
+    }
+    throw new Error(`Cannot open LoRA ${path}: ${describeFileError(cause)}`, { cause });
+  }
+}

@@ -1,0 +1,18 @@
+/** The LoRAs that come with the bundled model. `tools/train/lora.py` trained them. */
+
+import { fileURLToPath } from "node:url";
+
+const FOLDER = new URL("../bundled/adapters/", import.meta.url);
+
+/** File of each, by the name that may stand where a path is asked for. */
+export const BUNDLED_LORAS: Readonly<Record<string, URL>> = {
+  outline: new URL("outline.safetensors", FOLDER),
+  pastel: new URL("pastel.safetensors", FOLDER),
+};
+
+/** Paths of the files in {@linkcode BUNDLED_LORAS}. */
+export function bundledLoraFiles(): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(BUNDLED_LORAS).map(([name, url]) => [name, fileURLToPath(url)]),
+  );
+}

@@ -1,0 +1,117 @@
+/** Which model family a LoRA is of, by what only that family's modules are called. */
+import type { TensorEntry } from "../../../runtime/mod.ts";
+
+/** Names with underscores for dots, so that every dialect reads the same. */
+interface Sign {
+  readonly family: string;
+  /** All of them have to be in some key. */
+  readonly has: readonly RegExp[];
+  /** None of them may be in any key. */
+  readonly lacks?: readonly RegExp[];
+}
+
+const UNET =
+  /(down_blocks_\d+_attentions|up_blocks_\d+_attentions|input_blocks_\d|mid_block_att|middle_block_1)/;
+const SDXL =
+  /(lora_te2_|add_embedding|(down_blocks_2|mid_block)_attentions_\d_transformer_blocks_[1-9]|input_blocks_[78]_1_transformer_blocks_[2-9]|middle_block_1_transformer_blocks_[1-9])/;
+const SINGLE = /single_(transformer_)?blocks_\d/;
+
+/** From the most telling to the most general. */
+const SIGNS: readonly Sign[] = [
+  { family: "SDXL", has: [UNET, SDXL] },
+  { family: "SD 1 or 2", has: [UNET] },
+  { family: "HiDream", has: [/double_stream_blocks_\d|single_stream_blocks_\d/] },
+  {
+    family: "HunyuanVideo",
+    has: [
+      /(individual_token_refiner|token_refiner_refiner_blocks|img_mlp_fc[12]|double_blocks_\d+_img_mod_linear|single_blocks_\d+_modulation_linear)/,
+    ],
+  },
+  { family: "Chroma", has: [/distilled_guidance_layer/] },
+  {
+    family: "FLUX.2",
+    has: [
+      /(to_qkv_mlp_proj|single_stream_modulation|double_stream_modulation|ff_linear_in|ff_context_linear_in)/,
+    ],
+  },
+  {
+    family: "FLUX.1",
+    has: [
+      /(single_transformer_blocks_\d+_(proj_mlp|proj_out|norm_linear)|(double|single)_blocks_\d+_processor_|(img|txt)_mod_lin|single_blocks_\d+_modulation_lin)/,
+    ],
+  },
+  {
+    family: "FLUX.1 or FLUX.2",
+    has: [/double_blocks_\d+_(img|txt)_(attn|mlp)|single_blocks_\d+_linear[12]/],
+  },
+  { family: "Qwen-Image", has: [/transformer_blocks_\d+_((img|txt)_(mod|mlp)_)/] },
+  { family: "SD 3", has: [/joint_blocks_\d/] },
+  {
+    family: "SD 3",
+    has: [
+      /transformer_blocks_\d+_(attn2?_add_[qkv]_proj|ff_context)/,
+      /transformer_blocks_\d+_ff_net/,
+    ],
+    lacks: [SINGLE],
+  },
+  { family: "FLUX.1", has: [/single_transformer_blocks_\d+_attn_to_[qkv]_/] },
+  { family: "FLUX.1 or FLUX.2", has: [/transformer_blocks_\d+_attn_add_[qkv]_proj/, SINGLE] },
+  {
+    family: "Wan",
+    has: [/blocks_\d+_(self_attn_[qkvo]|cross_attn_[qkvo]|ffn_\d|ffn_net|attn[12]_to_)/],
+    lacks: [/transformer_blocks_\d/],
+  },
+  {
+    family: "Z-Image",
+    has: [/layers_\d+_(attention_(qkv|out|to_|to_out)|feed_forward_w[123]|adaLN_modulation)/],
+  },
+  {
+    family: "LTX-Video",
+    has: [
+      /transformer_blocks_\d+_attn[12]_to_/,
+      /(patchify_proj|adaln_single|caption_projection|audio_)/,
+    ],
+    lacks: [UNET],
+  },
+  { family: "LTX-Video or PixArt", has: [/transformer_blocks_\d+_attn2_to_/], lacks: [UNET] },
+  { family: "CogVideoX", has: [/transformer_blocks_\d+_attn1_to_/], lacks: [UNET] },
+  { family: "a CLIP text encoder", has: [/text_model_encoder_layers_\d/] },
+  {
+    family: "a language model",
+    has: [/layers_\d+_(self_attn_[qkvo]_proj|mlp_(gate|up|down)_proj)/],
+  },
+];
+
+/** What stands before names; without it `transformer.blocks` would be `transformer_blocks`. */
+const PREFIX =
+  /^(base_model\.model\.)?(transformer(_2)?\.|unet\.|(model\.)?diffusion_model\.|lora_unet_|lora_transformer_|lycoris_)/;
+
+/** Columns of what cross-attention reads, by UNet. */
+const CONTEXT: Readonly<Record<number, string>> = { 768: "SD 1", 1024: "SD 2", 2048: "SDXL" };
+
+/**
+ * The family that keys look like, or nothing.
+ *
+ * @param tensors by key
+ */
+export function familyOf(tensors: ReadonlyMap<string, TensorEntry>): string | undefined {
+  const flat = [...tensors.keys()].map((key) => key.replace(PREFIX, "").replaceAll(".", "_"));
+  const some = (pattern: RegExp) => flat.some((key) => pattern.test(key));
+  const found = SIGNS.find(({ has, lacks = [] }) => has.every(some) && !lacks.some(some))?.family;
+  if (found !== "SD 1 or 2" && found !== "SDXL") return found;
+  for (const [key, { shape }] of tensors) {
+    if (!/attn2[._]to_k.*(lora_down|lora_A|lora\.down|hada_w1_b)/.test(key)) continue;
+    const family = CONTEXT[shape[1] ?? 0];
+    if (family) return family;
+  }
+  return found;
+}
+
+/** Whether two names of families may mean the same: `FLUX.2` is one of `FLUX.1 or FLUX.2`. */
+export function mayBeFamily(found: string, family: string): boolean {
+  const plain = (name: string) => name.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
+  return found.split(" or ").some((name) => {
+    const [a, b] = [plain(name), plain(family)];
+    return a.startsWith(b) || b.startsWith(a);
+  });
+}

@@ -1,0 +1,162 @@
+/**
+ * How trainers call what they store: the end of a key says what the tensor is, what stands before names the module.
+ *
+ * Source: the files that PEFT, diffusers, kohya's scripts, LyCORIS, XLabs and lightx2v write, and what diffusers'
+ * converters and ComfyUI accept.
+ */
+
+/**
+ * What a tensor is to its module's change.
+ *
+ * - factors of a low-rank change: `down`, `up`, the `core` between them of a convolution, and `up_bias`
+ * - LoHa and LoKr: the names that LyCORIS gave
+ * - `alpha`: the number that scales, divided by the rank
+ * - DoRA: `dora_scale`, whose shape says what it runs over, and `magnitude`, over rows
+ * - `diff`, `diff_b`: added to the weight and to the bias as they are
+ * - `whole`: a weight or bias itself and no change
+ */
+export type Part =
+  | "down"
+  | "up"
+  | "core"
+  | "up_bias"
+  | "hada_w1_a"
+  | "hada_w1_b"
+  | "hada_w2_a"
+  | "hada_w2_b"
+  | "hada_t1"
+  | "hada_t2"
+  | "lokr_w1"
+  | "lokr_w1_a"
+  | "lokr_w1_b"
+  | "lokr_w2"
+  | "lokr_w2_a"
+  | "lokr_w2_b"
+  | "lokr_t2"
+  | "alpha"
+  | "dora_scale"
+  | "magnitude"
+  | "diff"
+  | "diff_b"
+  | "whole";
+
+/** A key, taken apart. */
+export interface ParsedKey {
+  /** The module as the file calls it, with whatever prefix. */
+  readonly module: string;
+  /** What the tensor is, or nothing when it is of a method that {@linkcode ParsedKey.method} names. */
+  readonly part?: Part;
+  /** A method that this program does not apply. */
+  readonly method?: string;
+  /** PEFT's name of the LoRA, where keys have one. */
+  readonly slot?: string;
+}
+
+const LYCORIS: readonly Part[] = [
+  ...["hada_w1_a", "hada_w1_b", "hada_w2_a", "hada_w2_b", "hada_t1", "hada_t2"] as const,
+  ...["lokr_w1", "lokr_w1_a", "lokr_w1_b", "lokr_w2", "lokr_w2_a", "lokr_w2_b", "lokr_t2"] as const,
+];
+
+/** Ends of keys; of several that fit, the first counts. */
+const TAILS: readonly (readonly [tail: string, part: Part])[] = [
+  // PEFT, diffusers since 0.22, and most trainers of transformers
+  [".lora_A.weight", "down"],
+  [".lora_B.weight", "up"],
+  [".lora_B.bias", "up_bias"],
+  [".lora_A", "down"],
+  [".lora_B", "up"],
+  [".lora_magnitude_vector.weight", "magnitude"],
+  [".lora_magnitude_vector", "magnitude"],
+  // kohya, musubi, LyCORIS, lightx2v
+  [".lora_down.weight", "down"],
+  [".lora_up.weight", "up"],
+  [".lora_up.bias", "up_bias"],
+  [".lora_mid.weight", "core"],
+  [".alpha", "alpha"],
+  ...LYCORIS.map((part) => [`.${part}`, part] as const),
+  [".dora_scale", "dora_scale"],
+  [".diff", "diff"],
+  [".diff_b", "diff_b"],
+  [".w_norm", "diff"],
+  [".b_norm", "diff_b"],
+  // diffusers before 0.22
+  [".lora.down.weight", "down"],
+  [".lora.up.weight", "up"],
+  [".lora_linear_layer.down.weight", "down"],
+  [".lora_linear_layer.up.weight", "up"],
+  ["_lora.down.weight", "down"],
+  ["_lora.up.weight", "up"],
+  // weights that were trained whole
+  [".modules_to_save.weight", "whole"],
+  [".modules_to_save.bias", "whole"],
+  [".base_layer.weight", "whole"],
+  [".base_layer.bias", "whole"],
+];
+
+/** Ends of keys that belong to methods which are not applied. */
+const OTHER_METHODS: readonly (readonly [tail: string, method: string])[] = [
+  [".oft_blocks", "OFT"],
+  [".oft_diag", "OFT"],
+  [".oft_R", "OFT"],
+  [".oft_R.weight", "OFT"],
+  [".boft_R", "BOFT"],
+  [".boft_s", "BOFT"],
+  [".lora_embedding_A", "a low-rank change of an embedding"],
+  [".lora_embedding_B", "a low-rank change of an embedding"],
+  [".vera_lambda_b", "VeRA"],
+  [".vera_lambda_d", "VeRA"],
+  [".ia3_l", "IA3"],
+  [".on_input", "IA3"],
+  [".a1.weight", "GLoRA"],
+  [".a2.weight", "GLoRA"],
+  [".b1.weight", "GLoRA"],
+  [".b2.weight", "GLoRA"],
+  [".set_weight", "a replaced weight"],
+  [".reshape_weight", "a weight of another shape"],
+];
+
+/** Where PEFT puts the LoRA's name: `lora_A.default.weight`, `hada_w1_a.default`. */
+const SLOT =
+  /\.(lora_A|lora_B|lora_magnitude_vector|lora_embedding_[AB]|modules_to_save|(?:hada|lokr)_\w+|oft_R)\.((?!weight$|bias$)[^.]+)(\.weight|\.bias)?$/;
+
+/** XLabs names the processor and not the module: `double_blocks.0.processor.qkv_lora1.down.weight`. */
+const XLABS = /^(.+\.processor\.(?:qkv|proj)_lora\d?)\.(down|up)\.weight$/;
+
+/** Takes a key apart, or gives nothing when it is no LoRA's. */
+export function parseKey(key: string): ParsedKey | undefined {
+  const named = SLOT.exec(key);
+  const plain = named ? `${key.slice(0, named.index)}.${named[1]}${named[3] ?? ""}` : key;
+  const slot = named ? { slot: named[2]! } : {};
+  const xlabs = XLABS.exec(plain);
+  if (xlabs) return { module: xlabs[1]!, part: xlabs[2] as "down" | "up" };
+  const method = OTHER_METHODS.find(([tail]) => endsWith(plain, tail));
+  if (method) return { module: without(plain, method[0]), method: method[1], ...slot };
+  // A change of the modulation, which the Wan team's modules have as a parameter of their own.
+  if (endsWith(plain, ".diff_m")) {
+    return { module: `${without(plain, ".diff_m")}.modulation`, part: "diff" };
+  }
+  const found = TAILS.find(([tail]) => endsWith(plain, tail));
+  if (found) {
+    const [tail, part] = found;
+    const module = without(plain, tail);
+    return { module: tail.startsWith("_") ? moduleOfProcessor(module) : module, part, ...slot };
+  }
+  for (const tail of [".weight", ".bias"]) {
+    if (endsWith(plain, tail)) return { module: without(plain, tail), part: "whole" };
+  }
+  return undefined;
+}
+
+/** `attn1.processor.to_out` was the name for what is `attn1.to_out.0` else. */
+function moduleOfProcessor(name: string): string {
+  const module = name.replace(/\.processor\.([^.]+)$/, ".$1");
+  return module.endsWith(".to_out") ? `${module}.0` : module;
+}
+
+function endsWith(key: string, tail: string): boolean {
+  return key.length > tail.length && key.endsWith(tail);
+}
+
+function without(key: string, tail: string): string {
+  return key.slice(0, key.length - tail.length);
+}

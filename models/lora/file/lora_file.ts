@@ -1,0 +1,184 @@
+/** An open LoRA file: its header, its small numbers at once, its tensors without stopping the thread. */
+import {
+  readFully,
+  readSafetensorsHeader,
+  type SafetensorsHeader,
+  type TensorEntry,
+} from "../../../runtime/mod.ts";
+import { LoraError } from "../lora_error.ts";
+import type { LoraTensor } from "../types.ts";
+
+/** Read at a time: long enough for the disk, short enough that requests are answered in between. */
+const CHUNK_BYTES = 4 * 1024 * 1024;
+
+/** Types that factors may have; all bits of the exponent set is NaN or infinity. */
+const TYPES: Readonly<Record<string, { dtype: LoraTensor["dtype"]; exponent: number }>> = {
+  F32: { dtype: "f32", exponent: 0x7f800000 },
+  F16: { dtype: "f16", exponent: 0x7c00 },
+  BF16: { dtype: "bf16", exponent: 0x7f80 },
+};
+
+/** A safetensors file that is being read. */
+export class LoraFile implements Disposable {
+  /** As given. */
+  readonly path: string;
+  readonly #file: Deno.FsFile;
+  readonly #header: SafetensorsHeader;
+
+  private constructor(path: string, file: Deno.FsFile, header: SafetensorsHeader) {
+    this.path = path;
+    this.#file = file;
+    this.#header = header;
+  }
+
+  /**
+   * Opens a file and checks its header.
+   *
+   * @throws {LoraError} when it is missing, damaged, or no safetensors file
+   */
+  static async open(path: string): Promise<LoraFile> {
+    let file: Deno.FsFile;
+    try {
+      file = await Deno.open(path, { read: true });
+    } catch (cause) {
+      const what = cause instanceof Deno.errors.NotFound ? "it does not exist" : String(cause);
+      throw new LoraError(`Cannot read the LoRA "${path}": ${what}`, [], { cause });
+    }
+    try {
+      if ((await file.stat()).isDirectory) {
+        throw new LoraError(`Cannot read the LoRA "${path}": it is a folder; name a file in it`);
+      }
+      return new LoraFile(path, file, readSafetensorsHeader(file, path));
+    } catch (cause) {
+      file.close();
+      if (cause instanceof LoraError) throw cause;
+      const what = cause instanceof Error ? cause.message : String(cause);
+      throw new LoraError(
+        what.startsWith("Cannot") ? what : `Cannot read the LoRA "${path}": ${what}`,
+        [],
+        { cause },
+      );
+    }
+  }
+
+  /** By key, in the order of the header. */
+  get tensors(): ReadonlyMap<string, TensorEntry> {
+    return this.#header.tensors;
+  }
+
+  /** What the header says beside tensors. */
+  get metadata(): Readonly<Record<string, string>> {
+    return this.#header.metadata;
+  }
+
+  /**
+   * A tensor of one element as a number, or nothing when it has more or is of no number's type.
+   *
+   * @throws {LoraError} when the file cannot be read
+   */
+  readNumber({ byteOffset, byteLength, shape, format }: TensorEntry): number | undefined {
+    if (byteLength > 8 || byteLength === 0 || shape.some((size) => size !== 1)) return undefined;
+    const bytes = new Uint8Array(8);
+    try {
+      readFully(this.#file, byteOffset, bytes.subarray(0, byteLength));
+    } catch (cause) {
+      throw this.#unreadable(cause);
+    }
+    const view = new DataView(bytes.buffer);
+    switch (format) {
+      case "F64":
+        return view.getFloat64(0, true);
+      case "F32":
+        return view.getFloat32(0, true);
+      case "F16":
+        return view.getFloat16(0, true);
+      case "BF16":
+        view.setUint32(0, view.getUint16(0, true) << 16, true);
+        return view.getFloat32(0, true);
+      case "I64":
+        return Number(view.getBigInt64(0, true));
+      case "I32":
+        return view.getInt32(0, true);
+      case "I16":
+        return view.getInt16(0, true);
+      case "U8":
+        return view.getUint8(0);
+      default:
+        return undefined;
+    }
+  }
+
+  /**
+   * Reads tensors into shared memory and looks at every number.
+   *
+   * @param entries of this file, of types that {@linkcode isReadable} accepts
+   * @returns by key
+   * @throws {LoraError} when numbers are NaN or infinite, naming all tensors, or the file cannot be read
+   */
+  async read(entries: Iterable<TensorEntry>): Promise<Map<string, LoraTensor>> {
+    const inOrder = [...entries].sort((a, b) => a.byteOffset - b.byteOffset);
+    const tensors = new Map<string, LoraTensor>();
+    const problems: string[] = [];
+    const chunk = new Uint8Array(CHUNK_BYTES);
+    for (const entry of inOrder) {
+      const { dtype, exponent } = TYPES[entry.format]!;
+      const bytes = new Uint8Array(new SharedArrayBuffer(entry.byteLength));
+      let bad = -1;
+      for (let start = 0; start < entry.byteLength; start += CHUNK_BYTES) {
+        const part = chunk.subarray(0, Math.min(CHUNK_BYTES, entry.byteLength - start));
+        await this.#fill(entry.byteOffset + start, part);
+        bytes.set(part, start);
+        if (bad !== -1) continue;
+        const at = findNonFinite(part, dtype === "f32" ? 4 : 2, exponent);
+        if (at !== -1) bad = start / (dtype === "f32" ? 4 : 2) + at;
+      }
+      if (bad !== -1) problems.push(`"${entry.name}" has NaN or infinity at element ${bad}`);
+      tensors.set(entry.name, { shape: entry.shape, dtype, bytes });
+    }
+    if (problems.length > 0) {
+      const more = problems.length > 1 ? `, and ${problems.length - 1} more tensors do` : "";
+      throw new LoraError(`Cannot use the LoRA "${this.path}": ${problems[0]}${more}`, problems);
+    }
+    return tensors;
+  }
+
+  /** Closes the file. */
+  [Symbol.dispose](): void {
+    this.#file.close();
+  }
+
+  async #fill(position: number, target: Uint8Array): Promise<void> {
+    try {
+      await this.#file.seek(position, Deno.SeekMode.Start);
+      for (let done = 0; done < target.byteLength;) {
+        const count = await this.#file.read(target.subarray(done));
+        if (count === null) throw new SyntaxError(`the file ends at byte ${position + done}`);
+        done += count;
+      }
+    } catch (cause) {
+      throw this.#unreadable(cause);
+    }
+  }
+
+  #unreadable(cause: unknown): LoraError {
+    const what = cause instanceof Error ? cause.message : String(cause);
+    return new LoraError(`Cannot read the LoRA "${this.path}": ${what}`, [], { cause });
+  }
+}
+
+/** Whether a tensor's numbers are of a type that factors may have. */
+export function isReadable({ format }: TensorEntry): boolean {
+  return Object.hasOwn(TYPES, format);
+}
+
+/** Index of the first element that is no number, or -1. */
+function findNonFinite(bytes: Uint8Array<ArrayBuffer>, size: 2 | 4, exponent: number): number {
+  const length = bytes.byteLength / size;
+  const words = size === 4
+    ? new Uint32Array(bytes.buffer, bytes.byteOffset, length)
+    : new Uint16Array(bytes.buffer, bytes.byteOffset, length);
+  for (let i = 0; i < length; i++) {
+    if ((words[i]! & exponent) === exponent) return i;
+  }
+  return -1;
+}

@@ -1,0 +1,153 @@
+/** From the tensors of one module of a file to the changes of ours. */
+import { elementCount, formatShape, type TensorEntry } from "../../../runtime/mod.ts";
+import type { LoraTensor, ModuleChange, WeightChange } from "../types.ts";
+import { isReadable } from "./lora_file.ts";
+import { MisfitError, planChanges, type TensorReader } from "./change_kinds.ts";
+import { concatRows, cutRows, sliceRows } from "./cut_rows.ts";
+import type { Place, PlacePart } from "./module_index.ts";
+import type { ModuleTensors } from "./module_tensors.ts";
+import { weightedSum } from "./tucker.ts";
+
+/** What a module of a file does to one of ours, with tensors still to be read. */
+export interface PlannedModule {
+  /** What has to be read. */
+  readonly tensors: readonly TensorEntry[];
+  /** Keys that lead to nothing here, such as those of a bias that the module lacks. */
+  readonly unmatched: readonly string[];
+  /** The changes, of each of our modules that the file joins. */
+  build(read: TensorReader): ModuleChange[];
+}
+
+interface Magnitude {
+  readonly entry: TensorEntry;
+  readonly over: "rows" | "columns";
+}
+
+/**
+ * Checks the tensors of a module against ours.
+ *
+ * @param scaleOf what the file's numbers make of a rank: alpha divided by it, as a rule
+ * @throws {MisfitError} when they do not fit
+ */
+export function planModule(
+  { parts, keys }: ModuleTensors,
+  place: Place,
+  scaleOf: (rank: number | undefined) => number,
+): PlannedModule {
+  const changes = planChanges(parts, place.shape);
+  const hasBias = place.parts.every(({ module }) => module.hasBias);
+  const biases = (["diff_b", "up_bias"] as const)
+    .map((part) => parts.get(part)).filter((entry) => entry !== undefined);
+  for (const entry of biases) checkLength(entry, rowsOf(place));
+  const magnitude = magnitudeOf(parts, place);
+  if (magnitude && changes.length === 0) {
+    throw new MisfitError(`"${magnitude.entry.name}" has no factors beside it`);
+  }
+  const usedBiases = hasBias ? biases : [];
+  const tensors = [
+    ...changes.flatMap((change) => change.tensors),
+    ...usedBiases,
+    ...(magnitude ? [magnitude.entry] : []),
+  ];
+  for (const entry of tensors) {
+    if (!isReadable(entry)) {
+      throw new MisfitError(`"${entry.name}" is of type ${entry.format}, not F32, F16 or BF16`);
+    }
+  }
+  const scales = changes.map((change) => scaleOf(change.rank));
+  const isEmpty = tensors.length === 0;
+  return {
+    tensors,
+    unmatched: isEmpty ? keys : hasBias ? [] : biases.map(({ name }) => name),
+    build: (read) =>
+      isEmpty ? [] : assemble(place, {
+        weight: changes.map((change, i) => change.build(read, scales[i]!)),
+        ...(usedBiases.length > 0 ? { bias: biasOf(usedBiases, parts, scales, read) } : {}),
+        ...(magnitude ? { lengths: asVector(read(magnitude.entry)), over: magnitude.over } : {}),
+      }),
+  };
+}
+
+interface Built {
+  readonly weight: readonly WeightChange[];
+  readonly bias?: LoraTensor;
+  readonly lengths?: LoraTensor;
+  readonly over?: "rows" | "columns";
+}
+
+/** Hands the rows of what was built to the modules that they are of. */
+function assemble(place: Place, { weight, bias, lengths, over }: Built): ModuleChange[] {
+  const byModule = new Map<string, PlacePart[]>();
+  for (const part of place.parts) {
+    const { name } = part.module;
+    byModule.set(name, [...byModule.get(name) ?? [], part]);
+  }
+  const total = rowsOf(place);
+  return [...byModule].map(([module, parts]) => {
+    const rowsHere = (tensor: LoraTensor) =>
+      concatRows(parts.map(({ theirs: [start, count] }) => sliceRows(tensor, start, count)));
+    return {
+      target: place.target,
+      module,
+      weight: weight.flatMap((change) => parts.flatMap((part) => cutRows(change, total, part))),
+      ...(bias ? { bias: rowsHere(bias) } : {}),
+      ...(lengths && over
+        ? { magnitude: { lengths: over === "rows" ? rowsHere(lengths) : lengths, over } }
+        : {}),
+    };
+  });
+}
+
+/** Of the factors' bias, which is scaled as they are, and of what is added as it is. */
+function biasOf(
+  entries: readonly TensorEntry[],
+  parts: ModuleTensors["parts"],
+  scales: readonly number[],
+  read: TensorReader,
+): LoraTensor {
+  const terms = entries.map((entry) =>
+    [asVector(read(entry)), entry === parts.get("up_bias") ? scales[0] ?? 1 : 1] as const
+  );
+  return terms.length === 1 && terms[0]![1] === 1 ? terms[0]![0] : weightedSum(terms);
+}
+
+function magnitudeOf(parts: ModuleTensors["parts"], place: Place): Magnitude | undefined {
+  const rows = rowsOf(place);
+  const magnitude = parts.get("magnitude");
+  if (magnitude) {
+    checkLength(magnitude, rows);
+    return { entry: magnitude, over: "rows" };
+  }
+  const entry = parts.get("dora_scale");
+  if (!entry) return undefined;
+  const length = elementCount(entry.shape);
+  const columns = place.shape[1] ?? 1;
+  // Of as many rows as columns, the dimension that has them says which are meant.
+  if (length === rows && entry.shape[0] === rows) return { entry, over: "rows" };
+  if (length !== columns) {
+    throw new MisfitError(
+      `"${entry.name}" is ${
+        formatShape(entry.shape)
+      }, the module has ${rows} rows and ${columns} columns`,
+    );
+  }
+  if (place.parts.length > 1) {
+    throw new MisfitError(
+      `"${entry.name}" sets the lengths of columns of several joined modules, which are apart here`,
+    );
+  }
+  return { entry, over: "columns" };
+}
+
+function rowsOf({ shape }: Place): number {
+  return shape[0] ?? 1;
+}
+
+function asVector(tensor: LoraTensor): LoraTensor {
+  return { ...tensor, shape: [elementCount(tensor.shape)] };
+}
+
+function checkLength({ name, shape }: TensorEntry, length: number): void {
+  if (elementCount(shape) === length) return;
+  throw new MisfitError(`"${name}" is ${formatShape(shape)}, the module needs [${length}]`);
+}

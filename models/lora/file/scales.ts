@@ -1,0 +1,89 @@
+/** How strongly factors count: alpha as the trainers mean it. */
+import type { LoraFile } from "./lora_file.ts";
+import { MisfitError } from "./change_kinds.ts";
+import type { ModuleTensors } from "./module_tensors.ts";
+import { type LoraSettings, readSettings, settingsOfMetadata } from "./settings.ts";
+
+/** Keys as PEFT's methods write them: only then is `adapter_config.json` about the file. */
+const PEFT_KEY = /\.(lora_[AB]|hada_w\d|lokr_w\d)(_[ab])?\b/;
+
+/** What a file and its folder say of scales. */
+export class Scales {
+  readonly #settings: readonly LoraSettings[];
+  readonly #alpha: number | undefined;
+  readonly #file: LoraFile;
+
+  private constructor(file: LoraFile, settings: LoraSettings[], alpha: number | undefined) {
+    [this.#file, this.#settings, this.#alpha] = [file, settings, alpha];
+  }
+
+  /**
+   * Reads what the trainer wrote beside the tensors.
+   *
+   * @param alpha counts instead of what the file says
+   * @throws {LoraError} when settings cannot be read or ask for what is not applied
+   * @throws {RangeError} when alpha is not above 0
+   */
+  static async read(file: LoraFile, alpha: number | undefined): Promise<Scales> {
+    if (alpha !== undefined && !(Number.isFinite(alpha) && alpha > 0)) {
+      throw new RangeError(`Cannot use the alpha ${alpha}: it has to be a number above 0`);
+    }
+    const settings: LoraSettings[] = [];
+    if ([...file.tensors.keys()].some((key) => PEFT_KEY.test(key))) {
+      const beside = await readSettings(file.path.replace(/[^/\\]*$/, "adapter_config.json"));
+      if (beside) settings.push(beside);
+    }
+    settings.push(...settingsOfMetadata(file.metadata, file.path));
+    return new Scales(file, settings, alpha);
+  }
+
+  /**
+   * The factor for a change of a module.
+   *
+   * In this order: the alpha asked for, the module's own, that of the settings; over the rank, or its root where the
+   * settings say so; 1 where there is none, and for products of two whole matrices, which have no rank.
+   *
+   * @throws {MisfitError} when alpha is no number, or the settings are about other tensors
+   */
+  scaleOf({ name, parts }: ModuleTensors, rank: number | undefined): number {
+    const settings = this.#settings.find(({ prefix }) => name.startsWith(prefix));
+    const divisor = (of: number) => settings?.isRankStabilised ? Math.sqrt(of) : of;
+    if (this.#alpha !== undefined) {
+      return rank === undefined ? 1 : finite(name, this.#alpha / divisor(rank));
+    }
+    const own = parts.get("alpha");
+    if (own) {
+      const alpha = this.#file.readNumber(own);
+      if (alpha === undefined || !Number.isFinite(alpha)) {
+        throw new MisfitError(
+          `"${own.name}" is ${
+            alpha ?? `of type ${own.format} and shape [${own.shape}]`
+          }, not a number`,
+        );
+      }
+      return finite(name, rank === undefined ? 1 : alpha / rank);
+    }
+    if (!settings) return 1;
+    const module = name.slice(settings.prefix.length).replace(/^base_model\.model\./, "");
+    const [said, alpha] = [settings.rankOf(module), settings.alphaOf(module)];
+    if (said !== undefined && rank !== undefined && said !== rank) {
+      throw new MisfitError(
+        `"${name}" has rank ${rank}, ${settings.source} says ${said}; if that belongs to another ` +
+          "file, give the LoRA's alpha",
+      );
+    }
+    const of = rank ?? said;
+    return alpha === undefined || of === undefined ? 1 : finite(name, alpha / divisor(of));
+  }
+
+  /** Whether the settings say that rows have lengths of their own, which then have to be in the file. */
+  isDora({ name }: ModuleTensors): boolean {
+    return this.#settings.find(({ prefix }) => name.startsWith(prefix))?.isDora ?? false;
+  }
+}
+
+/** What the GPU can hold. */
+function finite(module: string, scale: number): number {
+  if (Number.isFinite(Math.fround(scale))) return scale;
+  throw new MisfitError(`"${module}" would be scaled by ${scale}, which is no f32`);
+}

@@ -1,0 +1,217 @@
+/** What the trainer wrote beside the tensors: PEFT's `adapter_config.json`, and diffusers' copy of it in the header. */
+import { LoraError } from "../lora_error.ts";
+
+/** How strongly factors count where the file has no alpha of their own. */
+export interface LoraSettings {
+  /** Where it was found, for messages. */
+  readonly source: string;
+  /** Names that belong to it begin so; empty for all. */
+  readonly prefix: string;
+  /** Its rank, or nothing when it does not say. */
+  rankOf(module: string): number | undefined;
+  /** Its alpha, or nothing when it does not say. */
+  alphaOf(module: string): number | undefined;
+  /** Whether alpha is divided by the root of the rank (Kalajdzievski 2023, "A Rank Stabilization Scaling Factor"). */
+  readonly isRankStabilised: boolean;
+  /** Whether lengths of rows belong to every change (DoRA). */
+  readonly isDora: boolean;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Larger files are no settings. */
+const MAX_BYTES = 1024 * 1024;
+
+/** PEFT's methods whose files this program reads. */
+const METHODS: readonly string[] = ["LORA", "LOHA", "LOKR"];
+
+/** Fields that make a file mean something else than its tensors say. */
+const REFUSED: readonly (readonly [field: string, why: string])[] = [
+  ["fan_in_fan_out", "its factors are of transposed weights"],
+  ["modules_to_save", "it replaces whole modules"],
+  ["layer_replication", "it repeats layers of the model"],
+  ["alora_invocation_tokens", "it is switched on by tokens in the middle of a prompt"],
+  ["trainable_token_indices", "it changes embeddings of single tokens"],
+  ["target_parameters", "it changes parameters that are no layers"],
+  ["use_qalora", "it pools its input (QALoRA)"],
+  ["use_bdlora", "its factors are block-diagonal (BD-LoRA)"],
+];
+
+/** Ways to begin that change the model's own weights, so that the factors alone do not give what was trained. */
+const CHANGED_BASES = /^(pissa|olora|corda|loftq|lora_ga)/;
+
+/**
+ * Reads `adapter_config.json`, if there is one.
+ *
+ * @param path of the file that may exist
+ * @throws {LoraError} when it cannot be read, or asks for what is not applied
+ */
+export async function readSettings(path: string): Promise<LoraSettings | undefined> {
+  let text: string;
+  try {
+    const { size } = await Deno.stat(path);
+    if (size > MAX_BYTES) {
+      throw new LoraError(
+        `Cannot read "${path}": it has ${size} bytes, the limit is ${MAX_BYTES}`,
+      );
+    }
+    text = await Deno.readTextFile(path);
+  } catch (cause) {
+    if (cause instanceof Deno.errors.NotFound) return undefined;
+    if (cause instanceof LoraError) throw cause;
+    throw new LoraError(`Cannot read "${path}": ${String(cause)}`, [], { cause });
+  }
+  const fields = parseFields(text, `"${path}"`);
+  const method = fields.peft_type;
+  if (method !== undefined && !METHODS.some((known) => known === method)) {
+    throw new LoraError(
+      `Cannot use the LoRA of "${path}": it is of the method ${excerpt(method)}; ` +
+        `PEFT's ${METHODS.join(", ")} are known`,
+    );
+  }
+  return settingsOf(fields, `"${path}"`, "");
+}
+
+/**
+ * The settings in a header: diffusers' `lora_adapter_metadata`, or an alpha for all.
+ *
+ * @param path for messages
+ * @throws {LoraError} when they are damaged, or ask for what is not applied
+ */
+export function settingsOfMetadata(
+  metadata: Readonly<Record<string, string>>,
+  path: string,
+): LoraSettings[] {
+  const text = metadata.lora_adapter_metadata;
+  const source = `the metadata of "${path}"`;
+  if (text !== undefined) {
+    // One object for all components, each field after the component's name and a dot.
+    const byComponent = new Map<string, Record<string, unknown>>();
+    for (const [key, value] of Object.entries(parseFields(text, source))) {
+      const dot = key.indexOf(".");
+      const component = dot === -1 ? "" : key.slice(0, dot + 1);
+      const fields = byComponent.get(component) ?? {};
+      fields[key.slice(dot + 1)] = value;
+      byComponent.set(component, fields);
+    }
+    return [...byComponent].map(([prefix, fields]) => settingsOf(fields, source, prefix));
+  }
+  const alpha = metadata.lora_alpha ?? metadata.network_alpha ?? metadata.alpha;
+  if (alpha === undefined) return [];
+  if (alpha.trim() === "" || !Number.isFinite(Number(alpha))) {
+    throw new LoraError(`Cannot use ${source}: its alpha is ${excerpt(alpha)}, not a number`);
+  }
+  return [settingsOf({ lora_alpha: Number(alpha) }, source, "")];
+}
+
+function settingsOf(fields: Fields, source: string, prefix: string): LoraSettings {
+  const refused = REFUSED.filter(([field]) => isSet(fields[field]))
+    .map(([field, why]) => `${field} is set: ${why}`);
+  if (fields.bias !== undefined && fields.bias !== "none") {
+    refused.push(`bias is ${excerpt(fields.bias)}: it replaces whole biases`);
+  }
+  const start = fields.init_lora_weights;
+  if (typeof start === "string" && CHANGED_BASES.test(start)) {
+    refused.push(
+      `init_lora_weights is ${excerpt(start)}: it belongs to changed weights of the model; ` +
+        "convert it to a plain LoRA with PEFT",
+    );
+  }
+  if (refused.length > 0) {
+    throw new LoraError(`Cannot use ${source}: ${refused[0]}`, refused);
+  }
+  const number = (field: string) => numberOf(fields[field], field, source);
+  const rank = number("r");
+  const alpha = number("lora_alpha") ?? number("alpha");
+  const ranks = new Patterns(fields.rank_pattern, "rank_pattern", source);
+  const alphas = new Patterns(fields.alpha_pattern, "alpha_pattern", source);
+  return {
+    source,
+    prefix,
+    rankOf: (module) => ranks.find(module) ?? rank,
+    alphaOf: (module) => alphas.find(module) ?? alpha,
+    isRankStabilised: fields.use_rslora === true,
+    isDora: fields.use_dora === true,
+  };
+}
+
+const PLAIN_PATTERN = /^\^?[\w.\\-]+\$?$/;
+
+/** Numbers for modules; of several patterns that match one, the first counts. */
+class Patterns {
+  /** By the end of a module's name, from a dot on, or by the whole name, which begins with `^`. */
+  readonly #values = new Map<string, { readonly order: number; readonly value: number }>();
+
+  /**
+   * PEFT would take any regular expression; these are names.
+   *
+   * @throws {LoraError} when one of them is something else, or has no number
+   */
+  constructor(value: unknown, field: string, source: string) {
+    if (value === undefined || value === null) return;
+    if (!isRecord(value)) {
+      throw new LoraError(`Cannot use ${source}: its ${field} is ${excerpt(value)}, not an object`);
+    }
+    for (const [order, [pattern, number]] of Object.entries(value).entries()) {
+      const name = pattern.replace(/\$$/, "").replaceAll("\\.", ".");
+      if (!PLAIN_PATTERN.test(pattern) || name.includes("\\")) {
+        throw new LoraError(
+          `Cannot use ${source}: its ${field} has the expression ${excerpt(pattern)}, names of ` +
+            "modules are known; give the LoRA's alpha",
+        );
+      }
+      const valueOf = numberOf(number, `${field} of ${excerpt(pattern)}`, source);
+      if (valueOf === undefined) {
+        throw new LoraError(
+          `Cannot use ${source}: its ${field} has no number for ${excerpt(pattern)}`,
+        );
+      }
+      if (!this.#values.has(name)) this.#values.set(name, { order, value: valueOf });
+    }
+  }
+
+  /** The number for a module. There may be many patterns and many modules: none is tried one by one. */
+  find(module: string): number | undefined {
+    let first = this.#values.get(`^${module}`);
+    for (let start = 0; start !== -1;) {
+      const found = this.#values.get(module.slice(start));
+      if (found && found.order < (first?.order ?? Infinity)) first = found;
+      const dot = module.indexOf(".", start);
+      start = dot === -1 ? -1 : dot + 1;
+    }
+    return first?.value;
+  }
+}
+
+function parseFields(text: string, source: string): Fields {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw new LoraError(`Cannot read ${source}: it is not JSON`, [], { cause });
+  }
+  if (!isRecord(value)) throw new LoraError(`Cannot read ${source}: it is no JSON object`);
+  return value;
+}
+
+function numberOf(value: unknown, field: string, source: string): number | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== "number" || !Number.isFinite(value)) {
+    throw new LoraError(`Cannot use ${source}: its ${field} is ${excerpt(value)}, not a number`);
+  }
+  return value;
+}
+
+function isSet(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length > 0;
+  return value !== undefined && value !== null && value !== false;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function excerpt(value: unknown): string {
+  const text = JSON.stringify(value) ?? "nothing";
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+}

@@ -1,0 +1,141 @@
+/** What a set of LoRAs means for a component: branches beside some layers, changes written into other weights. */
+import type { LinearSite } from "../../runtime/mod.ts";
+import { checkChange } from "./check_change.ts";
+import { branchRank, needsWriting } from "./low_rank_form.ts";
+import type { Branch } from "./packed_layer.ts";
+import type { AdaptableComponent, AdaptableModule, AppliedLora, ModuleChange } from "./types.ts";
+
+/** A LoRA's change of a module, at the strength asked for. */
+export interface WeightedChange {
+  readonly lora: AppliedLora;
+  readonly change: ModuleChange;
+}
+
+/** See the file comment. */
+export interface ComponentPlan {
+  /** Equal keys mean the same programs and the same branches, strengths apart. */
+  readonly key: string;
+  /** By {@linkcode siteKey}. */
+  readonly branches: ReadonlyMap<string, readonly Branch[]>;
+  /** Strengths of the LoRAs that branches name. */
+  readonly strengths: readonly number[];
+  /** Modules whose weights are written, and in which order by what. */
+  readonly weights: ReadonlyMap<AdaptableModule, readonly WeightedChange[]>;
+  /** The same for biases. */
+  readonly biases: ReadonlyMap<AdaptableModule, readonly WeightedChange[]>;
+  /** Whether quantised weights are written, which takes others in their place. */
+  readonly hasDecoded: boolean;
+}
+
+/** What a product is found by. */
+export function siteKey({ names }: Pick<LinearSite, "names">): string {
+  return names.join("+");
+}
+
+/**
+ * Decides for every module that the LoRAs change. A change is written into the weight where its LoRA asks for it,
+ * or has no branch, or where no product takes it; others become branches beside what was written, as long as the order
+ * makes no difference: changes before one that sets the lengths of the whole are written with it. Of quantised weights,
+ * which others stand in for then, all changes are written if one is. Biases are always written. LoRAs of strength 0
+ * are as if they were not there.
+ *
+ * @param sites the products of the component's graphs
+ * @throws {RangeError} when a LoRA does not fit the component
+ */
+export function planComponent(
+  component: AdaptableComponent,
+  sites: Iterable<LinearSite>,
+  loras: readonly AppliedLora[],
+): ComponentPlan {
+  const places = placesOf(sites);
+  const branches = new Map<string, Branch[]>();
+  const used: AppliedLora[] = [];
+  const weights = new Map<AdaptableModule, readonly WeightedChange[]>();
+  const biases = new Map<AdaptableModule, readonly WeightedChange[]>();
+  const folded: [module: string, loras: string[]][] = [];
+  for (const [module, steps] of changesOf(component, loras)) {
+    const own = places.get(module.name) ?? [];
+    const isMerged = ({ lora }: WeightedChange) => lora.mode === "merge" && !module.isQuantised;
+    const isWritten = (step: WeightedChange) =>
+      isMerged(step) || needsWriting(step.change, module) || own.length === 0;
+    const biased = steps.filter(({ change }) => change.bias);
+    if (biased.length > 0) biases.set(module, biased);
+    const weighted = steps.filter(({ change }) => change.weight.length > 0 || change.magnitude);
+    const count = module.isQuantised && weighted.some(isWritten)
+      ? weighted.length
+      : weighted.findLastIndex(({ change }) => change.magnitude) + 1;
+    const written = weighted.filter((step, i) => i < count || isWritten(step));
+    if (written.length > 0) {
+      weights.set(module, written);
+      const others = written.filter((step) => !isMerged(step)).map(({ lora }) => lora.key);
+      if (others.length > 0) folded.push([module.name, others]);
+    }
+    for (const step of weighted) {
+      if (written.includes(step)) continue;
+      const { lora, change } = step;
+      if (!used.includes(lora)) used.push(lora);
+      for (const part of change.weight) {
+        const [start, count] = part.rows ?? [0, module.shape[0]!];
+        for (const { key, firstColumn } of own) {
+          listOf(branches, key).push({
+            lora: used.indexOf(lora),
+            change: part,
+            rank: branchRank(part)!,
+            columns: [firstColumn + start, count],
+          });
+        }
+      }
+    }
+  }
+  const key = used.length === 0 && folded.length === 0
+    ? ""
+    : JSON.stringify([used.map(({ key, mode }) => [key, mode]), folded]);
+  const strengths = used.map(({ strength }) => strength);
+  const hasDecoded = [...weights.keys()].some(({ isQuantised }) => isQuantised);
+  return { key, branches, strengths, weights, biases, hasDecoded };
+}
+
+/** What the LoRAs do to each module, in their order. */
+function changesOf(
+  { target, modules }: AdaptableComponent,
+  loras: readonly AppliedLora[],
+): Map<AdaptableModule, WeightedChange[]> {
+  const byName = new Map(modules.map((module) => [module.name, module]));
+  const changes = new Map<AdaptableModule, WeightedChange[]>();
+  for (const lora of loras) {
+    if (lora.strength === 0 || !lora.targets.includes(target)) continue;
+    for (const change of lora.lora.changes) {
+      if (change.target !== target) continue;
+      const module = byName.get(change.module);
+      if (!module) {
+        throw new RangeError(
+          `Cannot apply LoRA "${lora.key}": it changes "${change.module}" of the ${target}, ` +
+            "which this model lacks; read it for this model",
+        );
+      }
+      checkChange(change, module);
+      listOf(changes, module).push({ lora, change });
+    }
+  }
+  return changes;
+}
+
+/** Where each layer's outputs begin in the products that compute it. */
+function placesOf(
+  sites: Iterable<LinearSite>,
+): Map<string, { readonly key: string; readonly firstColumn: number }[]> {
+  const places = new Map<string, { key: string; firstColumn: number }[]>();
+  for (const site of sites) {
+    for (const [i, name] of site.names.entries()) {
+      const firstColumn = i * site.n / site.names.length;
+      listOf(places, name).push({ key: siteKey(site), firstColumn });
+    }
+  }
+  return places;
+}
+
+function listOf<Key, Item>(lists: Map<Key, Item[]>, key: Key): Item[] {
+  const list = lists.get(key) ?? [];
+  lists.set(key, list);
+  return list;
+}
