@@ -76,9 +76,10 @@ Deno.test("LoraFiles.find() fetches so many at once, and each for so long", () =
   withHub(async (files, hub) => {
     hub.behaviour.failures = Array.from({ length: 20 }, () => 503);
     const first = assert.rejects(files.find("org/one"), { status: 504, message: /longer than/ });
+    while (hub.seen.length === 0) await new Promise((resolve) => setTimeout(resolve, 2));
     await assert.rejects(files.find("org/none"), { status: 503, message: /1 others are being/ });
     await first;
-  }, { hubLimits: { maxAtOnce: 1, maxMs: 100, minFreeBytes: 0 } }));
+  }, { hubLimits: { maxAtOnce: 1, maxMs: 500, minFreeBytes: 0 } }));
 
 Deno.test("LoraFiles.find() fetches a hub id once, and says so in the log", () =>
   withHub(async (files, hub, lines) => {
