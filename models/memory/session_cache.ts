@@ -1,4 +1,5 @@
 /** Programs of a model that are kept between requests. */
+import { LRUCache } from "lru-cache";
 import type { SessionRunner } from "./session_runner.ts";
 
 /** Sessions that are kept at a time. */
@@ -14,7 +15,10 @@ export interface PlannedSession {
  * place of them all. The least recently used goes first.
  */
 export class SessionCache<Session extends PlannedSession> {
-  readonly #sessions = new Map<string, Session>();
+  readonly #sessions = new LRUCache<string, Session>({
+    max: MAX_SESSIONS,
+    dispose: ({ runner }) => runner.destroy(),
+  });
   #kind = "";
 
   /** Drops the sessions of other kinds; false when there were none. */
@@ -27,36 +31,26 @@ export class SessionCache<Session extends PlannedSession> {
   /**
    * The session of the kind that was last asked for, or nothing.
    *
-   * @param LoRAs key of the LoRAs
+   * @param loras key of the LoRAs
    */
   find(loras: string): Session | undefined {
-    const session = this.#sessions.get(loras);
-    if (session) this.#place(loras, session);
-    return session;
+    return this.#sessions.get(loras);
   }
 
   /** Keeps a session of the kind that was last asked for. */
   add(loras: string, session: Session): void {
-    this.#place(loras, session);
-    const [oldest] = this.#sessions.keys();
-    if (this.#sessions.size > MAX_SESSIONS) this.drop(oldest!);
+    this.#sessions.set(loras, session);
   }
 
   /** Drops a session, if it is there. */
   drop(loras: string): void {
-    this.#sessions.get(loras)?.runner.destroy();
     this.#sessions.delete(loras);
   }
 
   /** Drops all sessions; false when there were none. */
   clear(): boolean {
     const had = this.#sessions.size > 0;
-    for (const loras of this.#sessions.keys()) this.drop(loras);
+    this.#sessions.clear();
     return had;
-  }
-
-  #place(loras: string, session: Session): void {
-    this.#sessions.delete(loras);
-    this.#sessions.set(loras, session);
   }
 }

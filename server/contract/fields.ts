@@ -4,6 +4,7 @@
  * @module
  */
 
+import { closest } from "fastest-levenshtein";
 import { readJsonText } from "../json_text.ts";
 import { badRequest } from "./errors.ts";
 
@@ -133,26 +134,5 @@ export function headerOfNames(names: readonly string[]): string {
  * @returns one of `known`
  */
 export function nearestName(name: string, known: readonly string[]): string {
-  const written = name.slice(0, 64).toLowerCase();
-  let best = known[0] ?? "";
-  let least = Infinity;
-  for (const candidate of known) {
-    const distance = editDistance(written, candidate);
-    if (distance < least) [best, least] = [candidate, distance];
-  }
-  return best;
-}
-
-/** Levenshtein's distance: insertions, deletions and replacements of single characters. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, row[j]! + 1, next[j - 1]! + 1));
-    }
-    row = next;
-  }
-  return row[b.length]!;
+  return closest(name.slice(0, 64).toLowerCase(), known);
 }

@@ -4,10 +4,10 @@
  * @module
  */
 
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { EngineState } from "../engine_state.ts";
 import type { JobQueue } from "../jobs/job_queue.ts";
-import type { JobCount, JobEntry, JobStore } from "../jobs/job_store.ts";
-import { Counter, Gauge, Histogram } from "./registry.ts";
+import type { JobEntry, JobStore } from "../jobs/job_store.ts";
 
 const REQUEST_SECONDS = [0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 const JOB_SECONDS = [0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600];
@@ -37,91 +37,107 @@ export interface MeasuredRequest {
 
 /** The metrics of a server. */
 export class ServiceMetrics {
-  readonly #requests = new Counter("denoise_http_requests_total", "Requests that were answered.", [
-    "route",
-    "method",
-    "status",
-  ]);
-  readonly #requestSeconds = new Histogram(
-    "denoise_http_request_duration_seconds",
-    "Time from a request to the head of its answer.",
-    ["route", "method"],
-    REQUEST_SECONDS,
-  );
-  readonly #ended = new Counter("denoise_jobs_ended_total", "Jobs that ended, by how.", [
-    "kind",
-    "status",
-  ]);
-  readonly #jobSeconds = new Histogram(
-    "denoise_job_duration_seconds",
-    "Time that completed jobs ran.",
-    ["kind"],
-    JOB_SECONDS,
-  );
-  readonly #store: JobStore;
-  readonly #gauges: readonly Gauge[];
-  #counts: readonly JobCount[] = [];
+  /** Each server has its own: a process may have several. */
+  readonly #registry = new Registry();
+  readonly #requests = new Counter({
+    name: "denoise_http_requests_total",
+    help: "Requests that were answered.",
+    labelNames: ["route", "method", "status"],
+    registers: [this.#registry],
+  });
+  readonly #requestSeconds = new Histogram({
+    name: "denoise_http_request_duration_seconds",
+    help: "Time from a request to the head of its answer.",
+    labelNames: ["route", "method"],
+    buckets: REQUEST_SECONDS,
+    registers: [this.#registry],
+  });
+  readonly #ended = new Counter({
+    name: "denoise_jobs_ended_total",
+    help: "Jobs that ended, by how.",
+    labelNames: ["kind", "status"],
+    registers: [this.#registry],
+  });
+  readonly #jobSeconds = new Histogram({
+    name: "denoise_job_duration_seconds",
+    help: "Time that completed jobs ran.",
+    labelNames: ["kind"],
+    buckets: JOB_SECONDS,
+    registers: [this.#registry],
+  });
   #peakBytes = 0;
 
   /** @param services what gauges look at */
   constructor({ engine, store, queue }: MeasuredServices) {
-    this.#store = store;
-    const one = (value: number) => [[[], value]] as const;
-    this.#gauges = [
-      new Gauge(
-        "denoise_jobs",
-        "Jobs on record, by where they are.",
-        ["kind", "status"],
-        () => this.#counts.map(({ kind, status, count }) => [[kind, status], count]),
-      ),
-      new Gauge("denoise_queue_waiting", "Jobs that wait.", [], () => one(queue.waiting)),
-      new Gauge(
-        "denoise_queue_running",
-        "Jobs that run.",
-        [],
-        () => one(queue.running === undefined ? 0 : 1),
-      ),
-      new Gauge(
-        "denoise_model_ready",
-        "Whether the model is loaded.",
-        [],
-        () => one(engine.status === "ready" ? 1 : 0),
-      ),
-      new Gauge(
-        "denoise_device_memory_peak_bytes",
-        "Most device memory that a job took.",
-        [],
-        () => this.#peakBytes > 0 ? one(this.#peakBytes) : [],
-      ),
-      new Gauge(
-        "process_resident_memory_bytes",
-        "Memory of the process.",
-        [],
-        () => one(Deno.memoryUsage().rss),
-      ),
-    ];
+    this.#jobGauge(store);
+    this.#gauge("denoise_queue_waiting", "Jobs that wait.", () => queue.waiting);
+    this.#gauge("denoise_queue_running", "Jobs that run.", () => queue.running ? 1 : 0);
+    this.#gauge(
+      "denoise_model_ready",
+      "Whether the model is loaded.",
+      () => engine.status === "ready" ? 1 : 0,
+    );
+    this.#gauge(
+      "denoise_device_memory_peak_bytes",
+      "Most device memory that a job took.",
+      () => this.#peakBytes,
+    );
+    this.#gauge(
+      "process_resident_memory_bytes",
+      "Memory of the process.",
+      () => Deno.memoryUsage().rss,
+    );
+  }
+
+  /** Media type of {@link text}. */
+  get contentType(): string {
+    return this.#registry.contentType;
   }
 
   /** Counts a request. */
   request({ route = "none", method, status, seconds }: MeasuredRequest): void {
     const known = METHODS.includes(method) ? method : "other";
-    this.#requests.add(route, known, String(status));
-    this.#requestSeconds.observe(seconds, route, known);
+    this.#requests.inc({ route, method: known, status });
+    this.#requestSeconds.observe({ route, method: known }, seconds);
   }
 
   /** Counts a job that has ended. */
   job({ kind, status, startedAt, endedAt, result }: JobEntry): void {
-    this.#ended.add(kind, status);
+    this.#ended.inc({ kind, status });
     if (status !== "completed" || startedAt === null || endedAt === null) return;
-    this.#jobSeconds.observe((endedAt - startedAt) / 1000, kind);
+    this.#jobSeconds.observe({ kind }, (endedAt - startedAt) / 1000);
     const { peakBytes } = result as { peakBytes?: number };
     this.#peakBytes = Math.max(this.#peakBytes, peakBytes ?? 0);
   }
 
   /** All metrics in the format of Prometheus. */
-  async text(): Promise<string> {
-    this.#counts = await this.#store.counts();
-    const metrics = [this.#requests, this.#requestSeconds, this.#ended, this.#jobSeconds];
-    return [...metrics, ...this.#gauges].map((metric) => metric.text()).join("");
+  text(): Promise<string> {
+    return this.#registry.metrics();
+  }
+
+  /** A number that is looked up when it is asked for. */
+  #gauge(name: string, help: string, read: () => number): void {
+    new Gauge({
+      name,
+      help,
+      registers: [this.#registry],
+      collect() {
+        this.set(read());
+      },
+    });
+  }
+
+  #jobGauge(store: JobStore): void {
+    new Gauge({
+      name: "denoise_jobs",
+      help: "Jobs on record, by where they are.",
+      labelNames: ["kind", "status"],
+      registers: [this.#registry],
+      async collect() {
+        const counts = await store.counts();
+        this.reset();
+        for (const { kind, status, count } of counts) this.set({ kind, status }, count);
+      },
+    });
   }
 }

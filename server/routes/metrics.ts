@@ -8,9 +8,6 @@ import { ApiError } from "../contract/errors.ts";
 import type { App, Services } from "../services.ts";
 import { mount } from "./mount.ts";
 
-/** The text format of Prometheus. */
-const CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
-
 /**
  * Mounts the metrics.
  *
@@ -21,7 +18,7 @@ export function mountMetrics(app: App, { metrics, settings }: Services): void {
   mount(app, "/metrics", {
     GET: async (c) => {
       if (settings.enableMetrics) {
-        return c.body(await metrics.text(), 200, { "content-type": CONTENT_TYPE });
+        return c.body(await metrics.text(), 200, { "content-type": metrics.contentType });
       }
       throw new ApiError(
         404,

@@ -41,7 +41,7 @@ Deno.test("GET /metrics counts requests by pattern, and jobs by kind and status"
       'denoise_http_request_duration_seconds_count{route="/v1/images/generations",method="POST"} 2',
       'denoise_jobs_ended_total{kind="image",status="completed"} 1',
       'denoise_jobs_ended_total{kind="video",status="completed"} 1',
-      'denoise_job_duration_seconds_bucket{kind="video",le="+Inf"} 1',
+      'denoise_job_duration_seconds_bucket{le="+Inf",kind="video"} 1',
       'denoise_jobs{kind="image",status="completed"} 1',
       "denoise_queue_waiting 0",
       "denoise_queue_running 0",
@@ -62,6 +62,7 @@ Deno.test("GET /metrics is in the format of Prometheus: help, type, samples", as
   for (const line of text.trimEnd().split("\n")) {
     const [, help] = /^# HELP (\w+) \S.*$/.exec(line) ?? [];
     const [, type] = /^# TYPE (\w+) (?:counter|gauge|histogram)$/.exec(line) ?? [];
+    if (line === "") continue;
     if (help) family = help;
     else if (type) assert.equal(type, family);
     else {
