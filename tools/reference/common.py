@@ -167,6 +167,11 @@ def fresh_folder(folder):
     folder.mkdir(parents=True)
 
 
+def without_inside(calls):
+    """The calls without what is inside: tests compare results, and the files stay small."""
+    return [dataclasses.replace(call, intermediates={}) for call in calls]
+
+
 def write_golden(folder, description, seed, calls, keep=False):
     """Writes golden.safetensors and golden.json; `keep` keeps calls of other names in the folder."""
     folder = pathlib.Path(folder)

@@ -1,4 +1,4 @@
-"""Runs a Wan pipeline folder as diffusers does and stores everything on the way as a golden.
+"""Runs a Wan pipeline folder as diffusers does and stores the results as a golden.
 
     python3 tools/reference/pipeline.py models/bundled tests/goldens/wan/bundled \
         --name red-circle --prompt "a red circle" --size 64x64 --frames 1 --seed 42 --steps 6 \
@@ -6,6 +6,7 @@
 
 With --image the folder is run as image-to-video, with --video (a folder of pictures, in the order of
 their names) as video-to-video. Calls of other names already in OUT are kept.
+With --inside, what is computed on the way is stored too.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from diffusers import WanImageToVideoPipeline, WanPipeline, WanVideoToVideoPipel
 from diffusers.pipelines.wan.pipeline_wan import prompt_clean
 from PIL import Image
 
-from common import Call, exact, write_golden
+from common import Call, exact, without_inside, write_golden
 from seeded import with_weights
 
 
@@ -154,6 +155,7 @@ def main():
     parser.add_argument("--image", help="first frame; makes the call image-to-video")
     parser.add_argument("--video", help="folder of frames; makes the call video-to-video")
     parser.add_argument("--strength", type=float, default=0.8)
+    parser.add_argument("--inside", action="store_true", help="also stores what is inside, step by step")
     options = parser.parse_args()
     width, height = (int(v) for v in options.size.split("x"))
     image = np.array(Image.open(options.image).convert("RGB")) if options.image else None
@@ -166,7 +168,8 @@ def main():
         options.frames, options.seed, options.steps, options.guidance,
         options.max_sequence_length, image, video, options.strength if options.video else None,
     )  # fmt: skip
-    write_golden(options.out, "Full pipeline runs", options.seed, [call], keep=True)
+    calls = [call] if options.inside else without_inside([call])
+    write_golden(options.out, "Full pipeline runs", options.seed, calls, keep=True)
 
 
 if __name__ == "__main__":

@@ -92,6 +92,8 @@ def transformer_calls(folder, seed, distinct=False):
         with Recorder() as recorder:
             watch(recorder, model)
             sample = model(latents, timestep, context).sample
+        inside = recorder.first()
+        results = {key: inside.pop(key) for key in ("rope_cos", "rope_sin", "time_features") if key in inside}
         integral = not timestep.is_floating_point()
         return Call(
             name,
@@ -102,8 +104,8 @@ def transformer_calls(folder, seed, distinct=False):
                 "timestep": timestep.int() if integral else timestep,
                 "context_rows": rows,
             },
-            {"sample": sample},
-            recorder.first(),
+            {"sample": sample} | results,
+            inside,
         )
 
     note = "context = context_rows, then zero rows up to context_length"
@@ -223,8 +225,7 @@ def vae_calls(folder, seed):
         inside = recorder.joined(2)
         unclamped = unpatchify(inside.pop("unclamped"), patch)
         assert torch.equal(sample, unclamped.clamp(-1, 1))
-        outputs = {"unclamped": unclamped} if debug else {"sample": sample, "unclamped": unclamped}
-        return Call(name, description, {}, {"z": z}, outputs, inside)
+        return Call(name, description, {}, {"z": z}, {"unclamped": unclamped}, inside)
 
     z_dim = config.z_dim
     height, width = (48, 32) if ratio == 8 else (3 * ratio, 2 * ratio)
