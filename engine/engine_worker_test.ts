@@ -22,6 +22,7 @@ function generation(prompt: string): ToWorker {
     loras: { uses: [], added: new Map(), forgotten: [] },
     previews: 0,
     cancel: new SharedArrayBuffer(4),
+    flow: new SharedArrayBuffer(4),
   };
 }
 

@@ -79,6 +79,8 @@ export type ToWorker =
     readonly previews: number;
     /** One u32, non-zero to cancel: messages do not arrive while the worker waits for the GPU. */
     readonly cancel: SharedArrayBuffer;
+    /** Of `FrameFlow`. */
+    readonly flow: SharedArrayBuffer;
   }
   | {
     /** Whether a request can be made; a worker without a model opens it, but no device. */

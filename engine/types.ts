@@ -210,8 +210,11 @@ export interface GenerationControl {
   signal?: AbortSignal;
   /** Told how far it is. */
   onProgress?: (progress: Progress) => void;
-  /** Given each frame as soon as it is decoded, in order; the result then holds none. */
-  onFrame?: (frame: Image) => void;
+  /**
+   * Given each frame as soon as it is decoded, in order; the result then holds none. No more frames are made
+   * while the promises of those before are pending and hold much memory.
+   */
+  onFrame?: (frame: Image) => void | Promise<void>;
   /** How many times the unfinished image is shown to `onPreview`, evenly over the steps. */
   previews?: number;
   /** Given the first frame as it would be if the rest of the noise were gone. */

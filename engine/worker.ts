@@ -6,6 +6,7 @@ import { openPipeline, type Pipeline, roomOf } from "../models/mod.ts";
 import { type Device, openDevice, usableHostBytes } from "../runtime/mod.ts";
 import { drawnSize, resizePixels, shrinkRequest } from "./drawn_size.ts";
 import { toErrorRecord } from "./error_record.ts";
+import { FrameFlow } from "./frame_flow.ts";
 import { holdLifeline } from "./lifeline.ts";
 import { inspect } from "./inspect.ts";
 import { IMAGE_TASKS } from "./pipeline_request.ts";
@@ -117,7 +118,7 @@ function receive({ uses, added, forgotten }: LoraMessage): AppliedLora[] {
 }
 
 async function generate(
-  { request: asked, drawnAt, loras, previews, cancel }: Extract<
+  { request: asked, drawnAt, loras, previews, cancel, flow }: Extract<
     ToWorker,
     { type: "generate" }
   >,
@@ -126,15 +127,18 @@ async function generate(
   device.resetPeak();
   const request = drawnAt ? shrinkRequest(asked, drawnAt, pipeline.info) : asked;
   const flag = new Int32Array(cancel);
+  const isCancelled = () => Atomics.load(flag, 0) !== 0;
+  const frameFlow = new FrameFlow(flow);
   let frames = 0;
   const show = (type: "frame" | "preview", values: Float32Array, index: number) => {
     const drawn = toBytes(values);
     const data = drawnAt ? resizePixels(drawn, drawnAt, asked) : drawn;
+    if (type === "frame") frameFlow.send(data.byteLength, isCancelled);
     post({ type, data, index }, [data.buffer]);
   };
   const applied = receive(loras);
   const { timings } = await pipeline.generate({ ...request, loras: applied }, {
-    isCancelled: () => Atomics.load(flag, 0) !== 0,
+    isCancelled,
     onProgress: (progress) => post({ type: "progress", progress }),
     onNote: events.note,
     onTokenizing: (isOver) => post({ type: "tokenizing", isOver }),

@@ -2,6 +2,7 @@ import type { PipelineInfo } from "../models/mod.ts";
 import { tuningFolder } from "./cache_folder.ts";
 import { drawnSize } from "./drawn_size.ts";
 import { EngineWorker } from "./engine_worker.ts";
+import { FrameFlow } from "./frame_flow.ts";
 import { loraTargets } from "./lora_uses.ts";
 import { ModelLoras } from "./model_loras.ts";
 import { toPipelineRequest } from "./pipeline_request.ts";
@@ -213,6 +214,7 @@ export class WorkerEngine implements Engine {
     } as const;
     const cancel = new Int32Array(new SharedArrayBuffer(4));
     this.#cancel = cancel;
+    const flow = new FrameFlow();
     let overdue: ReturnType<typeof setTimeout> | undefined;
     const abort = () => {
       Atomics.store(cancel, 0, 1);
@@ -231,14 +233,19 @@ export class WorkerEngine implements Engine {
     };
     try {
       const frames: Uint8Array[] = [];
-      const answer = await worker.ask({ ...message, cancel: cancel.buffer }, (event) => {
+      const shared = { cancel: cancel.buffer, flow: flow.shared };
+      const answer = await worker.ask({ ...message, ...shared }, (event) => {
         if (event.type === "note") this.#options.onNote?.(event.line);
         if (event.type === "tokenizing") watchTokenizer(event.isOver);
         if (event.type === "progress") onProgress?.(clock.update(event.progress));
         if (event.type === "preview") onPreview?.({ width, height, data: event.data }, event.index);
         if (event.type !== "frame") return;
-        if (onFrame) onFrame({ width, height, data: event.data });
-        else frames.push(event.data);
+        const { byteLength } = event.data;
+        const taken = onFrame
+          ? onFrame({ width, height, data: event.data })
+          : void frames.push(event.data);
+        const go = () => flow.take(byteLength);
+        Promise.resolve(taken).then(go, go);
       });
       const { timings, peakBytes } = answer as Extract<FromWorker, { type: "generated" }>;
       const seconds = Object.entries(timings).map(([stage, ms]) => [stage, ms / 1000]);

@@ -81,7 +81,7 @@ Deno.test("WorkerEngine.generate() hands frames and previews to those who watch,
   withEngine(async ({ engine }) => {
     const seen: [string, number, number?][] = [];
     const { frames } = await engine.generate(request("ok"), {
-      onFrame: ({ data, width }) => seen.push([text(data)!, width]),
+      onFrame: ({ data, width }) => void seen.push([text(data)!, width]),
       previews: 2,
       onPreview: ({ data, width }, index) => seen.push([text(data)!, width, index]),
     });
@@ -89,6 +89,32 @@ Deno.test("WorkerEngine.generate() hands frames and previews to those who watch,
     assert.deepEqual(seen, [["preview 0", 16, 0], ["preview 1", 16, 1], ["ok", 16]]);
     await engine.generate(request("ok"), { previews: 2 });
     assert.equal(seen.length, 3);
+  }));
+
+Deno.test("WorkerEngine.generate() has no more large frames made than are taken", () =>
+  withEngine(async ({ engine }) => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    let frames = 0;
+    const onFrame = () => {
+      frames++;
+      return promise;
+    };
+    const generating = engine.generate(request("large frames"), { onFrame });
+    const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+    while (frames < 3) await wait(5);
+    await wait(50);
+    assert.equal(frames, 3, "three of 20 MB are on their way");
+    resolve();
+    await generating;
+    assert.equal(frames, 7);
+  }));
+
+Deno.test("WorkerEngine.generate() ends when it is cancelled while frames wait to be taken", () =>
+  withEngine(async ({ engine }) => {
+    const onFrame = () => new Promise<void>(() => {});
+    const signal = AbortSignal.timeout(100);
+    await engine.generate(request("large frames"), { onFrame, signal });
+    assert.ok(signal.aborted);
   }));
 
 Deno.test("WorkerEngine.generate() runs one generation after the other, whatever becomes of them", () =>

@@ -106,10 +106,12 @@ class FrameWriter {
     this.#file = writeVideo(ffmpeg, { path, width, height, fps, crf, preset, signal, audio });
   }
 
-  write(frame: Image): void {
+  /** Resolves when the encoder has the frame. */
+  write(frame: Image): Promise<void> {
     this.#last = this.#last.then(() => this.#file.write(frame.data));
     // `finish` reports it.
     this.#last.catch(() => {});
+    return this.#last;
   }
 
   async finish(): Promise<void> {

@@ -3,6 +3,7 @@
  * `silent` never answers. What LoRAs do to a result is a colour.
  */
 import { toErrorRecord } from "../../engine/error_record.ts";
+import { FrameFlow } from "../../engine/frame_flow.ts";
 import { holdLifeline } from "../../engine/lifeline.ts";
 import type { FromWorker, LoraMessage, ToWorker } from "../../engine/protocol.ts";
 import type { Lora } from "../../models/lora/types.ts";
@@ -124,6 +125,14 @@ function generate(
       return;
     case "refuse":
       return fail(new RangeError("Cannot make this"));
+  }
+  if (prompt === "large frames") {
+    const flow = new FrameFlow(message.flow);
+    for (let index = 0; index < 6; index++) {
+      const data = new Uint8Array(20e6);
+      flow.send(data.byteLength, () => Atomics.load(cancel, 0) !== 0);
+      post({ type: "frame", data, index });
+    }
   }
   for (let index = 0; index < previews; index++) {
     post({ type: "preview", data: new TextEncoder().encode(`preview ${index}`), index });
