@@ -13,7 +13,7 @@ import type { PipelineProgress } from "../pipeline/types.ts";
 
 /** How a stage's programs run. */
 export interface StageOptions {
-  /** What clients are told is going on; the stage's name when left out. */
+  /** What clients are told is going on. Left out, the stage's name has to be one of these. */
   readonly phase?: PipelineProgress["stage"];
   /** How often its programs run in a request, which is how often streamed weights are read; 1 when left out. */
   readonly repeats?: number;
@@ -101,7 +101,7 @@ export class Session {
     return stage;
   }
 
-  /** A tensor that programs share. */
+  /** A tensor that programs share: zeros until a call writes it. */
   tensor(name: string, shape: Shape, dtype: DType = "f32"): Resident {
     const tensor = new Resident(name, shape, dtype);
     this.tensors.add(tensor);
