@@ -119,7 +119,7 @@ const OPENING: Case[] = [
   ["has no RGB", VAE, fields({ out_channels: 5 }), /out_channels is 5: RGB in its patches has \d/],
   ["scales otherwise", VAE, fields({ scale_factor_spatial: 17 }), /the levels and patches give \d/],
   ["attends", VAE, fields({ attn_scales: [1] }), /attn_scales .*not supported/],
-  ["is another model", TEXT, fields({ model_type: "video" }), /model_type is "video"/],
+  ["is another model", TEXT, fields({ model_type: "clip" }), /model_type is "clip"/],
   ["has odd buckets", TEXT, fields({ relative_attention_num_buckets: 31 }), /a multiple of 4/],
   [
     "has near buckets",

@@ -51,7 +51,7 @@ function requestOf(golden: Golden, call: GoldenCall, { info }: Pipeline): Pipeli
   const request = textRequest(call);
   const { width, height } = request;
   const given = inputs.map((input) => imageOf(golden.tensor(name, input)));
-  if (name === "one_image") {
+  if (name === "one_picture") {
     assert.deepEqual(sizeFromImage(given[0]!, rules), { width, height });
   }
   const images = given.map((image) => fitImage(image, { width, height }, rules));

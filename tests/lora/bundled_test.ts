@@ -64,7 +64,7 @@ Deno.test("WanPipeline.generate() gives diffusers' images without, with each and
     await pipeline.load(device);
     for (const call of golden.calls) {
       const { name, args } = call;
-      const names = args["loras"] as string[];
+      const names = args["adapters"] as string[];
       for (const dialect of names.length === 0 ? [""] as const : DIALECTS) {
         await t.step(`${name}${dialect}`, async () => {
           const loras = await Promise.all(names.map(async (each): Promise<AppliedLora> => {

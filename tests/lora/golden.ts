@@ -66,7 +66,7 @@ export function readUsed(
   { args }: GoldenCall,
   components: readonly AdaptableComponent[],
 ): Promise<UsedLora[]> {
-  return Promise.all((args.loras as Listed[]).map(async ({ path, strength }) => {
+  return Promise.all((args.adapters as Listed[]).map(async ({ path, strength }) => {
     const lora = await readLora(fileOf(path), components);
     const isRounded = args.reference === "diffusers" && ROUNDED.includes(path);
     return { path, lora: isRounded ? withRoundedScales(lora) : lora, strength };
@@ -90,7 +90,7 @@ export function appliedOf(
 
 /** How many LoRAs a call has. */
 export function loraCount({ args }: GoldenCall): number {
-  return (args.loras as Listed[] | undefined)?.length ?? 0;
+  return (args.adapters as Listed[] | undefined)?.length ?? 0;
 }
 
 /** The file of a golden that may be a folder. */

@@ -126,7 +126,7 @@ Deno.test("ZImagePipeline.generate() shows previews, tells progress and stops wh
 });
 
 Deno.test("ZImagePipeline.generate() makes the same image within any budget that it fits", async () => {
-  const request = { ...requestOf(golden.call("image")), numInferenceSteps: 2, strength: 1 };
+  const request = { ...requestOf(golden.call("picture")), numInferenceSteps: 2, strength: 1 };
   const expected: Float32Array[] = [];
   let peakBytes = 0;
   await withPipeline(async (pipeline, device) => {
