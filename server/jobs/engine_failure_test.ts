@@ -4,10 +4,10 @@ import { explainEngineFailure } from "./engine_failure.ts";
 
 Deno.test("explainEngineFailure() calls LoRAs what the client called them", () => {
   const lora = { strength: 1, target: "all", mode: "auto" } as const;
-  const loras = [{ ...lora, path: "ink", file: "/srv/adapters/ink.safetensors" }];
+  const loras = [{ ...lora, path: "ink", file: "/srv/loras/ink.safetensors" }];
   for (const name of ["ink.safetensors", "adapter_config.json"]) {
-    const error = new LoraError(`Cannot read "/srv/LoRAs/${name}": it does not exist`, [
-      `/srv/adapters/${name} is not there`,
+    const error = new LoraError(`Cannot read "/srv/loras/${name}": it does not exist`, [
+      `/srv/loras/${name} is not there`,
     ]);
     assert.throws(() => explainEngineFailure(error, loras), (refusal: Error) => {
       assert.equal(refusal.name, "ApiError");
