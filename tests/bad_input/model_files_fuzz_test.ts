@@ -259,7 +259,7 @@ fuzz(
 );
 
 const LORAS = ["outline.safetensors", "outline.kohya.safetensors", "pastel.comfyui.safetensors"]
-  .map((name) => join(BUNDLED, "loras", name));
+  .map((name) => join(BUNDLED, "adapters", name));
 
 /** What a damaged header can say, too: it is JSON after a length. */
 const headerDamage = jsonDamage.map((damage) => (bytes: Uint8Array) => {

@@ -1,4 +1,4 @@
-/** How the pipeline switches LoRAs. What they compute is tested beside `models/LoRAs` and in `tests/lora/`. */
+/** How the pipeline switches LoRAs. What they compute is tested beside `models/lora` and in `tests/lora/`. */
 import assert from "node:assert/strict";
 import { loraOf, randomTensor } from "../lora_reference.ts";
 import { assertClose, type Values } from "../golden.ts";

@@ -1,6 +1,6 @@
 /**
  * How LoRAs change what Z-Image makes, in every mode and component. `pipeline_test.ts` has the reference's result in
- * either mode, what LoRAs compute is tested beside `models/LoRAs`.
+ * either mode, what LoRAs compute is tested beside `models/lora`.
  */
 import assert from "node:assert/strict";
 import { loraOf, randomTensor } from "../lora_reference.ts";
