@@ -11,4 +11,4 @@ export function pngSize(base64: string): [number, number] {
 }
 
 /** The arguments of a program: the server's address, and the path of an image. */
-export const [url, image] = Deno.args as [string, string];
+export const [url, imagePath] = Deno.args as [string, string];

@@ -2,7 +2,7 @@
 
 import { strict as assert } from "node:assert";
 import OpenAI, { toFile } from "openai";
-import { image, pngSize, url } from "./image.ts";
+import { imagePath, pngSize, url } from "./image.ts";
 
 const client = new OpenAI({ apiKey: "unused", baseURL: `${url}/v1`, maxRetries: 0 });
 const [model] = (await client.models.list()).data;
@@ -16,7 +16,7 @@ for (const name of ["gpt-image-1", "dall-e-2", "bundled"]) {
   const [first, second] = data!.map(({ b64_json }) => b64_json!);
   for (const image of [first!, second!]) assert.deepEqual(pngSize(image), [1024, 1024]);
   assert.notEqual(first, second);
-  const image = await toFile(await Deno.readFile(image), "in.png", { type: "image/png" });
+  const image = await toFile(await Deno.readFile(imagePath), "in.png", { type: "image/png" });
   const edited = await client.images.edit({
     ...{ model: name, prompt: "make the circle blue", size, quality: "low", output_format: "png" },
     image,

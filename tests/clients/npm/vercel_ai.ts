@@ -4,7 +4,7 @@ import { strict as assert } from "node:assert";
 import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateImage, type ImageModel } from "ai";
-import { image, pngSize, url } from "./image.ts";
+import { imagePath, pngSize, url } from "./image.ts";
 
 const connection = { apiKey: "unused", baseURL: `${url}/v1` };
 const openai = createOpenAI(connection);
@@ -22,7 +22,7 @@ const edit = (model: ImageModel, image: Uint8Array) =>
     providerOptions: { openai: { outputFormat: "png" }, denoise: { output_format: "png" } },
   });
 
-const given = await Deno.readFile(image);
+const given = await Deno.readFile(imagePath);
 for (const name of ["gpt-image-1", "dall-e-3", "bundled"]) {
   for (const provider of [openai, compatible]) {
     // Some models are asked once for all images, and others once for each.
