@@ -3,10 +3,22 @@
  *
  * @module
  */
-import type { MemoryReport, OptionalSettings, SamplingSettings } from "../models/mod.ts";
+import type {
+  ImageLimits,
+  MemoryReport,
+  OptionalSettings,
+  PipelineTaskDefaults as TaskDefaults,
+  SamplingSettings,
+} from "../models/mod.ts";
 import type { KernelChoice, Tuning } from "../runtime/mod.ts";
 
-export type { OptionalSettings, QualityTier, SamplingSettings } from "../models/mod.ts";
+export type {
+  ImageLimits,
+  OptionalSettings,
+  PipelineTaskDefaults as TaskDefaults,
+  QualityTier,
+  SamplingSettings,
+} from "../models/mod.ts";
 
 /** What a request asks a model to make, from what; the names of the HTTP contract. */
 export type TaskType =
@@ -80,28 +92,6 @@ export interface LoraReport {
   layers: readonly string[];
   /** Keys of the file that lead to no layer of this model. */
   unmatchedKeys: readonly string[];
-}
-
-/** Settings that suit one task better than the model's general ones. */
-export interface TaskDefaults {
-  /** Weight of classifier-free guidance. */
-  readonly guidanceScale?: number;
-  /** Frames of a video. */
-  readonly numFrames?: number;
-  /** How much of what is given is made anew, for tasks where it is the request's to say. */
-  readonly strength?: number;
-}
-
-/** How large images may be that keep a size of their own beside that of the result; in pixels. */
-export interface ImageLimits {
-  /** Both sides must be multiples of this: what is more is cut off evenly. */
-  readonly multiple: number;
-  /** Most pixels: larger images are scaled down before they are cut. */
-  readonly maxPixels: number;
-  /** Shortest side of an image as it comes. */
-  readonly minSide: number;
-  /** How many times longer one side may be than the other, as it comes. */
-  readonly maxAspect: number;
 }
 
 /** What a model's files say of it; known once it is loaded and constant from then on. */
@@ -315,12 +305,8 @@ export interface ModelParts {
 /** A component that can leave the device after its work. */
 export type OffloadableComponent = "textEncoder" | "vae";
 
-/** How to open an engine. */
-export interface EngineOptions {
-  /** A model folder in the diffusers layout, a file with its transformer, a hub id, or `org/name:file`. */
-  modelPath: string;
-  /** What does not come from there. */
-  parts?: ModelParts;
+/** On which GPU, with how much of its memory. */
+export interface DeviceOptions {
   /** Device memory that may be taken, in bytes; as much as there is when left out. */
   maxVramBytes?: number;
   /** Components whose weights leave the device after their work, even where there is room; the next one waits for them. */
@@ -333,26 +319,40 @@ export interface EngineOptions {
   powerPreference?: "high-performance" | "low-power";
   /** Use the software adapter even where there is a GPU. */
   forceSoftware?: boolean;
-  /** Deno's own WebGPU, Dawn where its package is installed, or the faster of the two; Deno's when left out. */
-  gpuBackend?: "deno" | "dawn" | "auto";
   /**
-   * How kernels are chosen: by rule (`off`, the default); by what an earlier run measured on this adapter and kept in
-   * the cache folder (`cached`); so too, and where nothing was measured a GPU is tuned first (`auto`).
+   * How kernels are chosen: by rule (`off`), by what an earlier tuning run measured on this adapter (`cached`, the
+   * default), or so and with a tuning run of up to 20 s first where a GPU was not measured yet (`auto`).
    */
   tuning?: "off" | "cached" | "auto";
+  /** Deno's own WebGPU, Dawn where its package is installed, or the faster of the two; Deno's when left out. */
+  gpuBackend?: "deno" | "dawn" | "auto";
+}
+
+/** How `loadModel()` loads. */
+export interface LoadModelOptions extends DeviceOptions {
+  /** What does not come from the model's own folder or file. */
+  parts?: ModelParts;
   /** Most bytes of LoRAs kept in memory, those in use aside; 2 GiB when left out. */
   loraCacheBytes?: number;
-  /** Files of LoRAs by names that may be given in place of their paths. */
-  namedLoras?: Readonly<Record<string, string>>;
   /**
    * Called while the model is fetched from the hub (stage `download`), kernels are tuned (`tuning`) and the weights
    * come in (`weights`); `fraction` is 0 to 1.
    */
-  onLoadProgress?: (p: { stage: string; fraction: number }) => void;
-  /** Called with what belongs into a log: that kernels are tuned, that a LoRA was read, how long it took. */
+  onLoadProgress?: (progress: { stage: string; fraction: number }) => void;
+  /** Called with lines for a log, such as that kernels are tuned. */
   onNote?: (line: string) => void;
-  /** Gives up opening the model. */
+  /** Gives up loading. */
   signal?: AbortSignal;
+}
+
+/** How to open an engine. */
+export interface EngineOptions extends LoadModelOptions {
+  /** A model folder in the diffusers layout, a file with its transformer, a hub id, or `org/name:file`. */
+  modelPath: string;
+  /** As for {@linkcode DeviceOptions}, but `off` when left out. */
+  tuning?: "off" | "cached" | "auto";
+  /** Files of LoRAs by names that may be given in place of their paths. */
+  namedLoras?: Readonly<Record<string, string>>;
 }
 
 /** What a model's request would take on this machine. */

@@ -22,7 +22,7 @@ export {
   type GeneratedVideoParts,
   type SaveVideoOptions,
 } from "./generated_video.ts";
-export type { DeviceOptions, LoadModelOptions } from "./load_options.ts";
+export type { DeviceOptions, LoadModelOptions } from "../engine/types.ts";
 export {
   type ImageSource,
   openVideo,

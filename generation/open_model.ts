@@ -6,9 +6,8 @@
 
 import { fileURLToPath } from "node:url";
 import { openEngine } from "../engine/mod.ts";
-import type { Engine, EngineOptions } from "../engine/types.ts";
+import type { Engine, EngineOptions, LoadModelOptions } from "../engine/types.ts";
 import { bundledLoraFiles } from "../models/lora/bundled.ts";
-import type { LoadModelOptions } from "./load_options.ts";
 
 /** The name of the model that comes with the program. */
 export const BUNDLED_MODEL = "bundled";

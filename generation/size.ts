@@ -4,24 +4,14 @@
  * @module
  */
 
+import type { ImageLimits } from "../engine/types.ts";
+
 /** A size in pixels. */
 export interface Size {
   /** Pixels per row. */
   width: number;
   /** Number of rows. */
   height: number;
-}
-
-/** How large images may be that keep a size of their own; as the model's info has it. */
-export interface OwnSizeLimits {
-  /** Both sides must be multiples of this. */
-  readonly multiple: number;
-  /** Most pixels. */
-  readonly maxPixels: number;
-  /** Shortest side. */
-  readonly minSide: number;
-  /** How many times longer one side may be than the other. */
-  readonly maxAspect: number;
 }
 
 /** What a model says of the sizes it can make. */
@@ -151,7 +141,7 @@ export interface OwnSize {
  * @returns both sizes
  * @throws {RangeError} when it is too small, or one side is much longer than the other
  */
-export function keepOwnSize({ width, height }: Size, limits: OwnSizeLimits): OwnSize {
+export function keepOwnSize({ width, height }: Size, limits: ImageLimits): OwnSize {
   const { multiple, maxPixels, minSide, maxAspect } = limits;
   const [short, long] = [Math.min(width, height), Math.max(width, height)];
   if (short < minSide) {

@@ -13,8 +13,13 @@
  * @module
  */
 
-export type { Engine, ModelInfo, ModelParts, OffloadableComponent } from "../engine/types.ts";
-export type { DeviceOptions } from "../generation/load_options.ts";
+export type {
+  DeviceOptions,
+  Engine,
+  ModelInfo,
+  ModelParts,
+  OffloadableComponent,
+} from "../engine/types.ts";
 export type { LoraTargetName, MergeMode } from "../generation/lora_words.ts";
 export type { EnhancerTask, PromptEnhancer } from "./enhancer.ts";
 export type { FormLimits } from "./inputs/multipart.ts";

@@ -4,8 +4,7 @@
  * @module
  */
 
-import type { ModelParts } from "../engine/types.ts";
-import type { DeviceOptions } from "../generation/load_options.ts";
+import type { DeviceOptions, ModelParts } from "../engine/types.ts";
 import { BUNDLED_MODEL, folderOf, namedLoras, openModel } from "../generation/open_model.ts";
 import { readEnhancer } from "./enhancer.ts";
 import { defaultLoraFolders } from "./loras/default_folders.ts";

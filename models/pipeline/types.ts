@@ -148,8 +148,11 @@ export interface PipelineDefaults {
 
 /** What suits one task better than the general defaults. */
 export interface PipelineTaskDefaults {
+  /** Weight of classifier-free guidance. */
   readonly guidanceScale?: number;
+  /** Frames of a video. */
   readonly numFrames?: number;
+  /** Denoising strength, for tasks where it is the request's to say. */
   readonly strength?: number;
 }
 
