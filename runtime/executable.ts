@@ -48,6 +48,8 @@ export class Executable {
   readonly submits: readonly (readonly PreparedDispatch[])[];
   /** Part of a submit's budget that each of them takes. */
   readonly costs: readonly number[];
+  /** When the pass of each submit begins and ends, where somebody measures it. */
+  timestamps?: ((index: number) => GPUComputePassTimestampWrites | undefined) | undefined;
   readonly #slabs: readonly Slab[];
 
   /** Use {@linkcode instantiate}. */
@@ -67,16 +69,26 @@ export class Executable {
     );
   }
 
-  /** Encodes submit `index` into one command buffer with one pass. */
-  encode(index: number): GPUCommandBuffer {
+  /**
+   * Encodes submit `index` into one command buffer with one pass.
+   *
+   * @param times how often it is done, where it is measured
+   */
+  encode(index: number, times = 1): GPUCommandBuffer {
+    const timestampWrites = this.timestamps?.(index);
     const encoder = this.device.gpuDevice.createCommandEncoder({ label: this.name });
-    const pass = encoder.beginComputePass({ label: this.name });
+    const pass = encoder.beginComputePass({
+      label: this.name,
+      ...(timestampWrites && { timestampWrites }),
+    });
     let current: GPUComputePipeline | undefined;
-    for (const { pipeline, bindGroup, paramOffset, planned } of this.submits[index]!) {
-      if (pipeline !== current) pass.setPipeline(pipeline);
-      current = pipeline;
-      pass.setBindGroup(0, bindGroup, [paramOffset]);
-      pass.dispatchWorkgroups(...planned.workgroups);
+    for (let time = 0; time < times; time++) {
+      for (const { pipeline, bindGroup, paramOffset, planned } of this.submits[index]!) {
+        if (pipeline !== current) pass.setPipeline(pipeline);
+        current = pipeline;
+        pass.setBindGroup(0, bindGroup, [paramOffset]);
+        pass.dispatchWorkgroups(...planned.workgroups);
+      }
     }
     pass.end();
     return encoder.finish();

@@ -21,40 +21,52 @@ const MAX_QUERIES = 4096;
 const QUERY_RESOLVE_USAGE = 0x200 | 0x04; // QUERY_RESOLVE | COPY_SRC
 
 /** Records when passes begin and end. */
-class TimestampRecorder {
+export class TimestampRecorder {
   readonly #device: Device;
-  readonly #queries: GPUQuerySet;
+  /** Each of {@linkcode MAX_QUERIES}, the last one of what is left. */
+  readonly #sets: readonly GPUQuerySet[];
   readonly #buffer: GPUBuffer;
 
+  /** @throws {Error} when the adapter has no timestamps */
   constructor(device: Device, passes: number) {
     if (!device.target.features.timestamps) {
       throw new Error(`Cannot profile: the adapter "${device.adapter.name}" has no timestamps`);
     }
     this.#device = device;
-    this.#queries = device.gpuDevice.createQuerySet({ type: "timestamp", count: 2 * passes });
+    const counts: number[] = [];
+    for (let left = 2 * passes; left > 0; left -= MAX_QUERIES) {
+      counts.push(Math.min(left, MAX_QUERIES));
+    }
+    this.#sets = counts.map((count) =>
+      device.gpuDevice.createQuerySet({ type: "timestamp", count })
+    );
     this.#buffer = device.createBuffer("timestamps", 16 * passes, QUERY_RESOLVE_USAGE);
   }
 
   /** The `timestampWrites` of pass `index`. */
   writes(index: number): GPUComputePassTimestampWrites {
     return {
-      querySet: this.#queries,
-      beginningOfPassWriteIndex: 2 * index,
-      endOfPassWriteIndex: 2 * index + 1,
+      querySet: this.#sets[Math.floor(2 * index / MAX_QUERIES)]!,
+      beginningOfPassWriteIndex: 2 * index % MAX_QUERIES,
+      endOfPassWriteIndex: 2 * index % MAX_QUERIES + 1,
     };
   }
 
   /** Submits what `encoder` holds and gives begin and end of every pass, in ticks. */
   async finish(encoder: GPUCommandEncoder, passes: number): Promise<BigUint64Array> {
-    encoder.resolveQuerySet(this.#queries, 0, 2 * passes, this.#buffer, 0);
+    for (let first = 0; first < 2 * passes; first += MAX_QUERIES) {
+      const count = Math.min(MAX_QUERIES, 2 * passes - first);
+      encoder.resolveQuerySet(this.#sets[first / MAX_QUERIES]!, 0, count, this.#buffer, 8 * first);
+    }
     this.#device.submit([encoder.finish()]);
     const bytes = await this.#device.read([{ buffer: this.#buffer, offset: 0, size: 16 * passes }]);
     return new BigUint64Array(bytes.buffer, 0, 2 * passes);
   }
 
+  /** Frees what it holds. */
   destroy(): void {
     this.#device.destroyBuffer(this.#buffer);
-    this.#queries.destroy();
+    for (const set of this.#sets) set.destroy();
   }
 }
 

@@ -1,18 +1,9 @@
 /** How often a step of a full-size model waits, on a simulated graphics card. */
 import assert from "node:assert/strict";
-import { FLUX2_TRANSFORMER_CONFIG } from "../models/families/flux2/config.ts";
-import { WAN_TRANSFORMER_CONFIG } from "../models/families/wan/config.ts";
-import { Z_IMAGE_TRANSFORMER_CONFIG } from "../models/families/z_image/config.ts";
-import { BASELINE_TARGET, planMemory, type Target, Weights } from "../runtime/mod.ts";
+import { BASELINE_TARGET, planMemory, type Target } from "../runtime/mod.ts";
 import { submitCost } from "../runtime/plan.ts";
-import {
-  flux2Steps,
-  type Size,
-  type StepModel,
-  wanSteps,
-  zImageSteps,
-} from "../tools/bench/step_models.ts";
-import { memoryTensors } from "./memory_tensors.ts";
+import { MadeUpWeights } from "../report/made_up_weights.ts";
+import { klein4B, type ModelPart, type Size, wan1B, zImage } from "../report/model_parts.ts";
 import { type SimulatedSubmit, simulateRuns } from "./simulated_gpu.ts";
 
 /** Of a card of the upper middle class. */
@@ -27,9 +18,9 @@ const TARGET: Target = {
 };
 
 /** The submits of one forward pass. */
-function submitsOf(model: StepModel, size: Size): SimulatedSubmit[] {
-  const weights = new Weights(memoryTensors(model.weights));
-  const { graph } = model.step(TARGET, weights.root, size);
+function submitsOf(model: ModelPart, size: Size): SimulatedSubmit[] {
+  const weights = new MadeUpWeights("BF16", model.hasBias);
+  const { graph } = model.trace(TARGET, weights.root, size);
   const { submits } = planMemory({ step: graph }).programs.step!;
   return submits.map((parts) => ({
     cost: parts.reduce((sum, part) => sum + submitCost(part, TARGET), 0),
@@ -42,21 +33,10 @@ function submitsOf(model: StepModel, size: Size): SimulatedSubmit[] {
   }));
 }
 
-const zImage = zImageSteps(Z_IMAGE_TRANSFORMER_CONFIG.parse({}));
-const klein = flux2Steps(FLUX2_TRANSFORMER_CONFIG.parse({
-  ...{ num_layers: 5, num_single_layers: 20, num_attention_heads: 24 },
-  guidance_embeds: false,
-}));
-const wan = wanSteps(
-  WAN_TRANSFORMER_CONFIG.parse({ num_attention_heads: 12, num_layers: 30, ffn_dim: 8960 }),
-  21,
-  2,
-);
-
-const CASES: readonly [string, StepModel, Size, steps: number][] = [
-  ["Z-Image 1024x1024", zImage, { width: 1024, height: 1024 }, 8],
-  ["FLUX.2 klein 4B 1024x1024", klein, { width: 1024, height: 1024 }, 4],
-  ["Wan 2.1 1.3B 832x480x81", wan, { width: 832, height: 480 }, 4],
+const CASES: readonly [string, ModelPart, Size, steps: number][] = [
+  ["Z-Image 1024x1024", zImage(), { width: 1024, height: 1024 }, 8],
+  ["FLUX.2 klein 4B 1024x1024", klein4B(), { width: 1024, height: 1024 }, 4],
+  ["Wan 2.1 1.3B 832x480x81", wan1B(21, 2), { width: 832, height: 480 }, 4],
 ];
 
 for (const [name, model, size, steps] of CASES) {

@@ -12,7 +12,7 @@ import type { PipelineRequest } from "../../models/pipeline/types.ts";
 import { openDevice } from "../../runtime/mod.ts";
 import type { Figures } from "./figures.ts";
 import { BUNDLED } from "./machine.ts";
-import { best, median } from "./statistics.ts";
+import { best, median } from "../../report/statistics.ts";
 import { writeLora, writeModel } from "./synthetic_files.ts";
 
 const REQUEST: PipelineRequest = {

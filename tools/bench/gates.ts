@@ -1,7 +1,7 @@
 /** Ratios that the project holds itself to: within one run, so that they hold on every machine. */
 
 import { isWeightFormat } from "../../runtime/quantization/formats.ts";
-import { specOf } from "./cases.ts";
+import { specOf } from "../../report/op_cases.ts";
 import type { Figures } from "./figures.ts";
 import { alignColumns, type OpResult } from "./op_result.ts";
 

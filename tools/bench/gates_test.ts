@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { parseCase } from "./cases.ts";
+import { parseCase } from "../../report/op_cases.ts";
 import { findGates, gateTable } from "./gates.ts";
 import { type OpResult, opResult } from "./op_result.ts";
 

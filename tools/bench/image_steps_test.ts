@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Z_IMAGE_TRANSFORMER_CONFIG } from "../../models/families/z_image/config.ts";
 import { FLUX2_TRANSFORMER_CONFIG } from "../../models/families/flux2/config.ts";
 import { benchImageSteps } from "./image_steps.ts";
-import { flux2Steps, zImageSteps } from "./step_models.ts";
+import { flux2Steps, zImageSteps } from "../../report/model_parts.ts";
 
 Deno.test("benchImageSteps() times a step of every format and size", async () => {
   const zImage = Z_IMAGE_TRANSFORMER_CONFIG.parse({

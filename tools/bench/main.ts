@@ -16,7 +16,7 @@
 
 import { parseArgs } from "node:util";
 import { benchLoras } from "./adapters.ts";
-import type { Ceilings } from "./ceilings.ts";
+import type { Ceilings } from "../../report/ceilings.ts";
 import type { Figures } from "./figures.ts";
 import { findGates, gateTable } from "./gates.ts";
 import { benchFirstPicture } from "./first_picture.ts";

@@ -4,7 +4,7 @@ import { openEngine } from "../../engine/mod.ts";
 import type { Figures } from "./figures.ts";
 import { BUNDLED } from "./machine.ts";
 import { PICTURE } from "./models.ts";
-import { drift } from "./statistics.ts";
+import { drift } from "../../report/statistics.ts";
 
 /** Pictures before the caches of compiler and allocator have their size. */
 const WARM_UP = 20;

@@ -3,7 +3,7 @@
 import { type Engine, type GenerateRequest, openEngine } from "../../engine/mod.ts";
 import type { Figures } from "./figures.ts";
 import { BUNDLED } from "./machine.ts";
-import { best, median } from "./statistics.ts";
+import { best, median } from "../../report/statistics.ts";
 
 /** The picture that every bench makes: guided, so each step runs both prompts. */
 export const PICTURE: GenerateRequest = {

@@ -1,8 +1,8 @@
 /** What was measured of an op, as `--json` writes it and as tables show it. */
 
 import type { Target } from "../../runtime/mod.ts";
-import { type OpCase, specOf } from "./cases.ts";
-import { type Ceilings, ceilingShare } from "./ceilings.ts";
+import { type OpCase, specOf } from "../../report/op_cases.ts";
+import { type Ceilings, ceilingShare } from "../../report/ceilings.ts";
 
 /** One op at one size. */
 export interface OpResult {

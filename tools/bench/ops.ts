@@ -4,10 +4,11 @@
  */
 
 import { openDevice } from "../../runtime/mod.ts";
-import { parseCase } from "./cases.ts";
-import { type Ceilings, highest, measureCeilings } from "./ceilings.ts";
+import { parseCase } from "../../report/op_cases.ts";
+import { type Ceilings, highest, measureCeilings } from "../../report/ceilings.ts";
 import { type MeasuredOp, type OpResult, opResult } from "./op_result.ts";
-import { type OwnOp, prepareOwnOp, variantsOf } from "./own_op.ts";
+import { variantsOf } from "../../report/op_bench.ts";
+import { type OwnOp, prepareOwnOp } from "./own_op.ts";
 import { Turns } from "./turns.ts";
 
 const FORMATS = ["f32", "f16", "bf16", "q8_0", "q5_0", "q4_0", "q4_k", "q5_k", "q6_k", "f8_e4m3"];

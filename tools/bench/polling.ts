@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import type { Figures } from "./figures.ts";
 import { denoPath, ROOT } from "./machine.ts";
-import { median, percentile } from "./statistics.ts";
+import { median, percentile } from "../../report/statistics.ts";
 
 /** Clients at once. */
 const CLIENTS = 500;

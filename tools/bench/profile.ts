@@ -14,11 +14,11 @@ import {
   type ProfileRow,
   runSequence,
 } from "../../runtime/mod.ts";
-import { measureCeilings } from "./ceilings.ts";
+import { measureCeilings } from "../../report/ceilings.ts";
 import type { Figures } from "./figures.ts";
 import { BUNDLED } from "./machine.ts";
 import { PICTURE } from "./models.ts";
-import { best } from "./statistics.ts";
+import { best } from "../../report/statistics.ts";
 import { describeStep, type StepReport, stepReport } from "./step_report.ts";
 
 /** Prompt tokens of the stand-in prompts. */

@@ -1,7 +1,7 @@
 /** What `--json` writes. */
 
-import { specOf } from "./cases.ts";
-import type { Ceilings } from "./ceilings.ts";
+import { specOf } from "../../report/op_cases.ts";
+import type { Ceilings } from "../../report/ceilings.ts";
 import type { Figures } from "./figures.ts";
 import { findGates, type Gate, isMet } from "./gates.ts";
 import type { BenchRun } from "./history.ts";

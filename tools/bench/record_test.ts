@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { z } from "zod";
-import { parseCase } from "./cases.ts";
+import { parseCase } from "../../report/op_cases.ts";
 import type { BenchRun } from "./history.ts";
 import { type OpResult, opResult } from "./op_result.ts";
 import { benchRecord, opFigures, peerFigures } from "./record.ts";

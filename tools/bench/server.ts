@@ -7,7 +7,7 @@ import type { ReadableStream as NodeReadableStream } from "node:stream/web";
 import type { Figures } from "./figures.ts";
 import { denoPath, ROOT } from "./machine.ts";
 import { PICTURE } from "./models.ts";
-import { median, percentile } from "./statistics.ts";
+import { median, percentile } from "../../report/statistics.ts";
 
 /** How long each part goes on. */
 export interface ServerSeconds {

@@ -1,7 +1,7 @@
 /** What one run of a program moves and computes, and how near it comes to what the device can do. */
 
 import type { Intermediate, PlannedProgram } from "../../runtime/mod.ts";
-import type { Ceilings } from "./ceilings.ts";
+import type { Ceilings } from "../../report/ceilings.ts";
 
 /** Sums over the dispatches of a program. */
 export interface StepReport {

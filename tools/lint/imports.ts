@@ -2,7 +2,7 @@
  * The house rules of the import graph: every arrow points down, no circles, shaders only in
  * `runtime/`.
  *
- * `cli.ts → commands/ → { mod.ts → library/, server/ } → generation/ → engine/ → models/ → runtime/`; `media/` and `hub/` are
+ * `cli.ts → commands/ → { mod.ts → library/, server/ } → generation/ → engine/ → report/ → models/ → runtime/`; `media/` and `hub/` are
  * leaves that everybody above may use and that import nothing of ours. Tests, benches and tools may
  * import anything, and only each other import them.
  */
@@ -22,6 +22,7 @@ export interface ImportProblem {
 const SPINE = [
   "runtime/",
   "models/",
+  "report/",
   "engine/",
   "generation/",
   "server/",

@@ -1,6 +1,6 @@
 /** The ops that are compared: those that everybody has, in f32 throughout. */
 
-import * as all from "../cases.ts";
+import * as all from "../../../report/op_cases.ts";
 
 /** An op that all contenders know. */
 const OPS = ["matmul", "linear", "attention", "conv2d"] as const;

@@ -1,7 +1,7 @@
 /** Fair measurement: equal results first, then rounds in which everybody takes a turn. */
 
 import { Turns } from "../turns.ts";
-import { makeInputs } from "../cases.ts";
+import { makeInputs } from "../../../report/op_cases.ts";
 import type { OpCase } from "./cases.ts";
 import type { Contender, PreparedOp } from "./contender.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { makeInputs } from "../cases.ts";
+import { makeInputs } from "../../../report/op_cases.ts";
 import { parseCase } from "./cases.ts";
 import { encodeOnnx, varint } from "./onnx.ts";
 import { onnxModel } from "./onnx_models.ts";

@@ -1,6 +1,6 @@
 /** ONNX Runtime for the web on its WebGPU provider, inputs and outputs in GPU buffers. */
 
-import { elementCount } from "../cases.ts";
+import { elementCount } from "../../../report/op_cases.ts";
 import type { OpCase } from "./cases.ts";
 import { type Contender, copiesOf, type PreparedOp } from "./contender.ts";
 import { onnxModel } from "./onnx_models.ts";

@@ -4,7 +4,7 @@
  */
 
 import { DEFAULT_SPECS, parseCase } from "./cases.ts";
-import { highest, measureCeilings } from "../ceilings.ts";
+import { highest, measureCeilings } from "../../../report/ceilings.ts";
 import type { Contender } from "./contender.ts";
 import { openJax } from "./jax.ts";
 import { compareOp, MEASURE_OPTIONS } from "./measure.ts";

@@ -1,7 +1,7 @@
 /** What a comparison gives: the record for files, and the table for people. */
 
-import { type OpCase, specOf } from "../cases.ts";
-import type { Ceilings } from "../ceilings.ts";
+import { type OpCase, specOf } from "../../../report/op_cases.ts";
+import type { Ceilings } from "../../../report/ceilings.ts";
 import {
   alignColumns,
   ceilingLine,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { makeInputs, parseCase, specOf } from "./cases.ts";
-import { DEFAULT_SPECS } from "./ops.ts";
+import { makeInputs, parseCase, specOf } from "./op_cases.ts";
+import { DEFAULT_SPECS } from "../tools/bench/ops.ts";
 
 Deno.test("parseCase() knows shapes, work and traffic of every op", () => {
   const linear = parseCase("linear:32x640x160");

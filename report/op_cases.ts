@@ -1,9 +1,9 @@
 /** What the op benches measure: ops with their sizes and their work. */
 
-import { bytesPerElement, type StorageFormat } from "../../runtime/dtype.ts";
-import type { Bench } from "../../runtime/ops/op.ts";
-import { OPS } from "../../runtime/ops/registry.ts";
-import { blockBytes, isWeightFormat } from "../../runtime/quantization/formats.ts";
+import { bytesPerElement, type StorageFormat } from "../runtime/dtype.ts";
+import type { Bench } from "../runtime/ops/op.ts";
+import { OPS } from "../runtime/ops/registry.ts";
+import { blockBytes, isWeightFormat } from "../runtime/quantization/formats.ts";
 
 /** Every op that is benched, by the name that specs have, with the name of the op itself. */
 const BENCHES: ReadonlyMap<string, { readonly op: string; readonly bench: Bench }> = new Map(

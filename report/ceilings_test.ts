@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { assembleKernel } from "../../runtime/shaders/assemble.ts";
-import { multiplyAddKernel, readKernel } from "../../runtime/ceiling_probes.ts";
-import { lintWgsl } from "../lint/wgsl.ts";
+import { assembleKernel } from "../runtime/shaders/assemble.ts";
+import { multiplyAddKernel, readKernel } from "../runtime/ceiling_probes.ts";
+import { lintWgsl } from "../tools/lint/wgsl.ts";
 import { ceilingShare, highest } from "./ceilings.ts";
 
 Deno.test("ceilingShare() is by arithmetic or by memory, whichever takes longer", () => {

@@ -12,8 +12,8 @@ import {
   planMemory,
   Resident,
   type Tensor,
-} from "../../runtime/mod.ts";
-import { MULTIPLY_ADD_FLOPS, multiplyAddKernel, readKernel } from "../../runtime/ceiling_probes.ts";
+} from "../runtime/mod.ts";
+import { MULTIPLY_ADD_FLOPS, multiplyAddKernel, readKernel } from "../runtime/ceiling_probes.ts";
 
 /** The rates that bound every op. */
 export interface Ceilings {

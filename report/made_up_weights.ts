@@ -1,0 +1,92 @@
+/** Weights of any model that are never anywhere but on the device: their bytes are made up as they are read. */
+
+import {
+  blockBytes,
+  elementCount,
+  type Resident,
+  type Shape,
+  type StorageFormat,
+  type StoredPart,
+  type StoredTensor,
+  type WeightFormat,
+  type WeightLayout,
+  Weights,
+} from "../runtime/mod.ts";
+import { BLOCK, RandomBytes } from "./random_bytes.ts";
+
+/** How matrices are stored; everything else is f32. */
+export type MatrixFormat = "BF16" | "Q8_0" | "Q4_K";
+
+/**
+ * A checkpoint that holds whatever a model asks for, in the shape in which it asks: random matrices with a standard
+ * deviation of 1 / sqrt(terms of a sum), and vectors of ones. Rows that fill no whole blocks are bf16.
+ */
+export class MadeUpWeights extends Weights {
+  readonly #stored: Map<string, StoredTensor>;
+  readonly #format: MatrixFormat;
+  readonly #hasBias: (name: string) => boolean;
+
+  /**
+   * Nothing is made up yet.
+   *
+   * @param hasBias whether a linear layer has a bias, by the name of that; none has when left out
+   */
+  constructor(format: MatrixFormat, hasBias: (name: string) => boolean = () => false) {
+    const stored = new Map<string, StoredTensor>();
+    const contents = new Map<string, RandomBytes>();
+    super({
+      path: "made-up weights",
+      names: { [Symbol.iterator]: () => stored.keys() },
+      find: (name) => stored.get(name),
+      read(name, start, target) {
+        const { format, shape } = stored.get(name)!;
+        if (format === "F32") return fillOnes(target);
+        const terms = elementCount(shape) / shape[0]!;
+        const key = `${format} ${terms}`;
+        let random = contents.get(key);
+        if (!random) {
+          random = new RandomBytes(format.toLowerCase() as StorageFormat, terms ** -0.5);
+          contents.set(key, random);
+        }
+        random.read(start, target);
+      },
+    });
+    this.#stored = stored;
+    this.#format = format;
+    this.#hasBias = hasBias;
+  }
+
+  /** @inheritdoc */
+  override has(name: string): boolean {
+    return name.endsWith("bias") && this.#hasBias(name);
+  }
+
+  /** @inheritdoc */
+  override declare(name: string, shape: Shape, layout?: WeightLayout): Resident {
+    this.#makeUp(name, shape);
+    return super.declare(name, shape, layout);
+  }
+
+  /** @inheritdoc */
+  override declareStack(parts: readonly StoredPart[]): Resident | undefined {
+    for (const { name, shape } of parts) this.#makeUp(name, shape);
+    return super.declareStack(parts);
+  }
+
+  #makeUp(name: string, shape: Shape): void {
+    const isWhole = shape.at(-1)! % BLOCK === 0;
+    const format = shape.length === 1 ? "F32" : isWhole ? this.#format : "BF16";
+    const byteLength = format === "F32"
+      ? 4 * elementCount(shape)
+      : format === "BF16"
+      ? 2 * elementCount(shape)
+      : blockBytes(shape, format.toLowerCase() as WeightFormat);
+    this.#stored.set(name, { name, format, shape, byteLength });
+  }
+}
+
+/** Ones in f32. */
+function fillOnes(target: Uint8Array): void {
+  const one = new Uint8Array(Float32Array.of(1).buffer);
+  for (let i = 0; i < target.length; i += one.length) target.set(one, i);
+}

@@ -1,0 +1,184 @@
+/** A part of a model on the device, run as an engine runs it: what the GPU does meanwhile, and what it waits for. */
+
+import {
+  type Device,
+  type Executable,
+  type ExecutableSet,
+  instantiate,
+  isWeightFormat,
+  type MemoryPlan,
+  planMemory,
+  profileProgram,
+  type ProfileRow,
+  type Program,
+  Resident,
+  runSequence,
+  type StreamingOptions,
+  type Weights,
+} from "../runtime/mod.ts";
+import { measureTickPeriod, TimestampRecorder } from "../runtime/profile.ts";
+import { fillRandom } from "./random_bytes.ts";
+
+/** One run. */
+export interface PartTiming {
+  /** From the first submit until the GPU was done, in milliseconds. */
+  readonly wallMs: number;
+  /** Time in which a pass ran, in milliseconds; nothing where the adapter has no timestamps. */
+  readonly busyMs?: number;
+  /** Times that this side waited for the GPU. */
+  readonly waits: number;
+}
+
+/** Loading and compiling. */
+export interface PartLoading {
+  /** Kernels that were compiled, and the seconds for that. */
+  readonly pipelines: number;
+  readonly compileSeconds: number;
+  /** Weights that were brought to the device, in bytes, and the seconds for that. */
+  readonly weightBytes: number;
+  readonly uploadSeconds: number;
+}
+
+/** Weights that are streamed: all that are worth a read of their own. */
+const STREAMED_BYTES = 2 ** 20;
+/** Bytes of a segment. */
+const SEGMENT_BYTES = 128 * 2 ** 20;
+
+/** What {@linkcode planMemory} is told so that weights are streamed. */
+export function streamingOf(weights: Weights): StreamingOptions {
+  const large = weights.residents.filter(({ byteLength }) => byteLength >= STREAMED_BYTES);
+  return { streamed: new Set(large), segmentBytes: SEGMENT_BYTES };
+}
+
+/** A program, its weights and its memory. */
+export class PartBench {
+  /** What loading it took. */
+  readonly loading: PartLoading;
+  /** Its memory. */
+  readonly plan: MemoryPlan;
+  readonly #device: Device;
+  readonly #set: ExecutableSet;
+  readonly #program: Executable;
+  readonly #traced: Program;
+  /** Inputs, results and state. */
+  readonly #tensors: readonly Resident[];
+
+  private constructor(
+    device: Device,
+    set: ExecutableSet,
+    traced: Program,
+    tensors: readonly Resident[],
+    loading: PartLoading,
+  ) {
+    this.#device = device;
+    this.#set = set;
+    this.#program = set.get("part");
+    this.#traced = traced;
+    this.#tensors = tensors;
+    this.plan = set.plan;
+    this.loading = loading;
+  }
+
+  /**
+   * Uploads weights, makes inputs up and compiles.
+   *
+   * @param weights of the program; the caller destroys them
+   * @throws {OutOfMemoryError} when the device has no room
+   */
+  static async load(
+    device: Device,
+    traced: Program,
+    weights: Weights,
+    streaming: StreamingOptions = {},
+  ): Promise<PartBench> {
+    const { streamed } = streaming;
+    const plan = planMemory({ part: traced.graph }, streaming);
+    const start = performance.now();
+    const resident = { has: (weight: Resident) => !streamed?.has(weight) };
+    let weightBytes = 0;
+    await weights.upload(device, (done) => weightBytes = done, resident);
+    await device.wait();
+    const uploaded = performance.now();
+    const tensors = [...plan.residents].filter((tensor) => !tensor.isAllocated);
+    try {
+      for (const tensor of tensors) {
+        tensor.allocate(device);
+        if (!isWeightFormat(tensor.dtype) && tensor.dtype !== "u32") fillRandom(tensor, 0.5);
+      }
+      const begun = performance.now();
+      const before = device.counters.pipelines;
+      const set = await instantiate(plan, device);
+      const loading = {
+        weightBytes,
+        uploadSeconds: (uploaded - start) / 1000,
+        pipelines: device.counters.pipelines - before,
+        compileSeconds: (performance.now() - begun) / 1000,
+      };
+      return new PartBench(device, set, traced, tensors, loading);
+    } catch (error) {
+      for (const tensor of tensors) tensor.destroy();
+      throw error;
+    }
+  }
+
+  /** Arithmetic operations and bytes of one run. */
+  get work(): { readonly flops: number; readonly bytes: number; readonly dispatches: number } {
+    const { dispatches } = this.#traced.graph;
+    return {
+      flops: dispatches.reduce((sum, { flops }) => sum + flops, 0),
+      bytes: dispatches.reduce((sum, { bytes }) => sum + bytes, 0),
+      dispatches: dispatches.length,
+    };
+  }
+
+  /**
+   * Runs it a few times in a row.
+   *
+   * @param times runs; the figures are those of one on average
+   */
+  async run(times = 1): Promise<PartTiming> {
+    const device = this.#device;
+    const program = this.#program;
+    const passes = program.submits.length;
+    const hasClock = device.target.features.timestamps;
+    const recorder = hasClock ? new TimestampRecorder(device, passes) : undefined;
+    try {
+      program.timestamps = recorder && ((index) => recorder.writes(index));
+      const waits = device.counters.waits;
+      const start = performance.now();
+      await runSequence(
+        device,
+        Array.from({ length: times }, () => ({ programs: [program], stage: "part" })),
+      );
+      const wallMs = (performance.now() - start) / times;
+      const waited = (device.counters.waits - waits) / times;
+      if (!recorder) return { wallMs, waits: waited };
+      const ticks = await recorder.finish(device.gpuDevice.createCommandEncoder(), passes);
+      let sum = 0;
+      for (let i = 0; i < passes; i++) sum += Number(ticks[2 * i + 1]! - ticks[2 * i]!);
+      const busyMs = sum * await measureTickPeriod(device) / 1e6;
+      return { wallMs, busyMs, waits: waited };
+    } finally {
+      program.timestamps = undefined;
+      recorder?.destroy();
+    }
+  }
+
+  /** Its kernels by the time that they take, the longest first; see {@linkcode profileProgram}. */
+  async kernels(): Promise<ProfileRow[]> {
+    return await profileProgram(this.#program);
+  }
+
+  /** Whether the last result is made of numbers only. */
+  async isFinite(): Promise<boolean> {
+    const { outputs } = this.#traced;
+    return !(outputs instanceof Resident) ||
+      (await outputs.readFloat32()).every((value) => Number.isFinite(value));
+  }
+
+  /** Frees all but the weights. */
+  destroy(): void {
+    this.#set.destroy();
+    for (const tensor of this.#tensors) tensor.destroy();
+  }
+}
