@@ -1,135 +1,105 @@
 /**
- * Coding an image in overlapping tiles whose seams are blended, where it does not fit in one piece.
+ * Coding images and videos in overlapping tiles whose seams are blended, where they do not fit in one piece.
  *
- * Source: diffusers `AutoencoderKL.enable_tiling`: `tiled_decode`, `_tiled_encode`, `blend_v` and `blend_h`. A tile is
- * coded as if it were the whole image, so results differ a little from those of one piece. Unlike there, no tile is
- * made of what the one before has already: coded without surroundings, such slivers at the edge look different.
+ * The idea is that of diffusers' `enable_tiling`: a tile is coded as if it were the whole, so results differ a little
+ * from those of one piece. Unlike there, all tiles have the same size, so that one program codes them all, and none of
+ * them is a sliver at the edge, which would look different without surroundings.
  */
-/** Part of a tile that the next one overlaps. */
+/** Part of the longest side of a tile that neighbours share at least. */
 const OVERLAP = 0.25;
 
 /** Positions of a side, as a range. */
 export interface Span {
   readonly start: number;
   readonly size: number;
+  /** Positions at its beginning that the span before has too. */
+  readonly before: number;
+  /** Positions at its end that the next span has too. */
+  readonly after: number;
 }
 
-/** One tile: where it lies in the input, and which row and column of tiles it is in. */
+/** Where a tile lies. */
 export interface Tile {
-  readonly row: number;
-  readonly column: number;
   readonly rows: Span;
   readonly columns: Span;
 }
 
 /**
- * The tiles of an image, row by row. The last of a row or column are cut where the image ends.
+ * The tiles of an image, row by row: as few as there can be, all of one size, as small as it can be.
  *
- * @param height of the input, as `width` and `side` in its own positions
- * @param side of a tile, at least 4
+ * @param height of the whole, as `width` and `side` in its own positions
+ * @param side that no tile is longer than, at least 4
  */
 export function tilesOf(height: number, width: number, side: number): Tile[] {
-  const rows = spansOf(height, side);
   const columns = spansOf(width, side);
-  return rows.flatMap((own, row) =>
-    columns.map((other, column) => ({ row, column, rows: own, columns: other }))
-  );
+  return spansOf(height, side).flatMap((rows) => columns.map((columns) => ({ rows, columns })));
 }
 
 function spansOf(length: number, side: number): Span[] {
-  if (length <= side) return [{ start: 0, size: length }];
-  const step = Math.floor(side * (1 - OVERLAP));
-  const spans: Span[] = [];
-  for (let start = 0; start + side - step < length; start += step) {
-    spans.push({ start, size: Math.min(side, length - start) });
-  }
-  return spans;
+  if (length <= side) return [{ start: 0, size: length, before: 0, after: 0 }];
+  const overlap = Math.floor(side * OVERLAP);
+  const count = Math.ceil((length - overlap) / (side - overlap));
+  const size = Math.ceil((length + (count - 1) * overlap) / count);
+  const starts = Array.from(
+    { length: count },
+    (_, i) => Math.floor(i * (length - size) / (count - 1)),
+  );
+  return starts.map((start, i) => ({
+    start,
+    size,
+    before: i === 0 ? 0 : starts[i - 1]! + size - start,
+    after: i === count - 1 ? 0 : start + size - starts[i + 1]!,
+  }));
 }
 
-/** A coded tile, channels last. */
-interface CodedTile {
-  readonly height: number;
-  readonly width: number;
-  readonly data: Float32Array;
+/** The same tile where there are `factor` positions for one. */
+export function scaleTile({ rows, columns }: Tile, factor: number): Tile {
+  const scaled = ({ start, size, before, after }: Span): Span => ({
+    start: start * factor,
+    size: size * factor,
+    before: before * factor,
+    after: after * factor,
+  });
+  return { rows: scaled(rows), columns: scaled(columns) };
 }
 
-/** Puts coded tiles together, given row by row; every seam goes over from one tile to the next in a straight line. */
-export class TileBlender {
-  /** The whole, [height, width, channels]; complete once all tiles are added. */
-  readonly result: Float32Array<ArrayBuffer>;
-  readonly #shape: readonly [number, number, number];
-  readonly #blend: number;
-  readonly #step: number;
-  #above: CodedTile[] = [];
-  #current: CodedTile[] = [];
-
-  /**
-   * @param shape of the result
-   * @param side of a coded tile that is not cut
-   */
-  constructor(shape: readonly [height: number, width: number, channels: number], side: number) {
-    this.#shape = shape;
-    this.result = new Float32Array(shape[0] * shape[1] * shape[2]);
-    this.#blend = Math.floor(side * OVERLAP);
-    this.#step = side - this.#blend;
-  }
-
-  /**
-   * Adds the next tile.
-   *
-   * @param shape its own [height, width]
-   * @param data its values; they are changed
-   */
-  add({ row, column }: Tile, [height, width]: readonly [number, number], data: Float32Array): void {
-    if (column === 0) {
-      this.#above = this.#current;
-      this.#current = [];
-    }
-    const tile = { height, width, data };
-    const [above, left] = [this.#above[column], this.#current[column - 1]];
-    const channels = this.#shape[2];
-    if (above) blendDown(above, tile, this.#blend, channels);
-    if (left) blendRight(left, tile, this.#blend, channels);
-    this.#current.push(tile);
-    this.#place(tile, row * this.#step, column * this.#step);
-  }
-
-  #place(tile: CodedTile, top: number, left: number): void {
-    // What the next tiles overlap is written again by them.
-    const [, width, channels] = this.#shape;
-    const line = tile.width * channels;
-    for (let y = 0; y < tile.height; y++) {
-      const values = tile.data.subarray(y * line, (y + 1) * line);
-      this.result.set(values, ((top + y) * width + left) * channels);
-    }
-  }
+/** Indices of a tile's positions in a whole of `width` columns, row by row. */
+export function tilePositions({ rows, columns }: Tile, width: number): Uint32Array {
+  return Uint32Array.from({ length: rows.size * columns.size }, (_, i) => {
+    const row = rows.start + Math.floor(i / columns.size);
+    return row * width + columns.start + i % columns.size;
+  });
 }
 
-/** Makes the upper rows of a tile go over from the lower ones of the tile above. */
-function blendDown(above: CodedTile, tile: CodedTile, most: number, channels: number): void {
-  const extent = Math.min(above.height, tile.height, most);
-  const line = tile.width * channels;
-  for (let y = 0; y < extent; y++) {
-    const share = y / extent;
-    const from = (above.height - extent + y) * above.width * channels;
-    for (let i = 0; i < line; i++) {
-      const at = y * line + i;
-      tile.data[at] = above.data[from + i]! * (1 - share) + tile.data[at]! * share;
-    }
-  }
+/** Shares that a span's positions have in the whole: seams go over from one to the next in a straight line. */
+export function seamShares({ size, before, after }: Span): Float64Array {
+  return Float64Array.from(
+    { length: size },
+    (_, i) => Math.min(1, (i + 0.5) / before, (size - i - 0.5) / after),
+  );
 }
 
-/** Makes the first columns of a tile go over from the last ones of the tile on its left. */
-function blendRight(left: CodedTile, tile: CodedTile, most: number, channels: number): void {
-  const extent = Math.min(left.width, tile.width, most);
-  for (let y = 0; y < Math.min(left.height, tile.height); y++) {
-    for (let x = 0; x < extent; x++) {
-      const share = x / extent;
-      const from = (y * left.width + left.width - extent + x) * channels;
-      const at = (y * tile.width + x) * channels;
-      for (let c = 0; c < channels; c++) {
-        tile.data[at + c] = left.data[from + c]! * (1 - share) + tile.data[at + c]! * share;
-      }
+/**
+ * Adds a coded tile, by its share, to the whole that it is a part of.
+ *
+ * @param whole [height, width, channels], zeros before the first tile and complete after the last
+ * @param tile in positions of the whole
+ * @param values of the tile, [rows, columns, channels]
+ */
+export function addTile(
+  whole: { readonly data: Float32Array; readonly width: number },
+  { rows, columns }: Tile,
+  values: Float32Array,
+): void {
+  const channels = values.length / (rows.size * columns.size);
+  const down = seamShares(rows);
+  const right = seamShares(columns);
+  let from = 0;
+  for (let y = 0; y < rows.size; y++) {
+    let to = ((rows.start + y) * whole.width + columns.start) * channels;
+    for (let x = 0; x < columns.size; x++) {
+      const share = down[y]! * right[x]!;
+      for (let c = 0; c < channels; c++) whole.data[to++]! += share * values[from++]!;
     }
   }
 }
@@ -143,7 +113,7 @@ function blendRight(left: CodedTile, tile: CodedTile, most: number, channels: nu
 export function tileSides(height: number, width: number, smallest = 32): number[] {
   const longest = Math.max(height, width);
   const sides: number[] = [longest];
-  for (let side = 128; side >= smallest; side /= 2) {
+  for (let side = 4 * smallest; side >= smallest; side /= 2) {
     if (side < longest) sides.push(side);
   }
   return sides;

@@ -1,55 +1,57 @@
 import { strict as assert } from "node:assert";
-import { TileBlender, tileSides, tilesOf } from "./tiling.ts";
+import { addTile, scaleTile, seamShares, tilePositions, tileSides, tilesOf } from "./tiling.ts";
 
-Deno.test("tilesOf() covers an image with overlapping tiles, none of them within the one before", () => {
-  for (const [height, width, side] of [[1, 1, 4], [64, 64, 64], [65, 200, 64], [22, 42, 16]]) {
-    const tiles = tilesOf(height!, width!, side!);
-    const covered = new Set<number>();
-    for (const { rows, columns } of tiles) {
-      assert.ok(rows.size <= side! && columns.size <= side!);
-      for (let y = 0; y < rows.size; y++) {
-        for (let x = 0; x < columns.size; x++) {
-          covered.add((rows.start + y) * width! + columns.start + x);
-        }
+Deno.test("tilesOf() covers a whole with as few tiles as there can be, all of one size, whose shares add up to one", () => {
+  for (let side = 4; side <= 64; side += side < 12 ? 1 : 13) {
+    for (let width = 1; width <= 200; width += width < 40 ? 1 : 9) {
+      const tiles = tilesOf(3, width, side);
+      const sums = new Float64Array(width);
+      for (const { rows, columns } of tiles) {
+        assert.ok(columns.size <= side && columns.size === tiles[0]!.columns.size);
+        assert.deepEqual(rows, { start: 0, size: 3, before: 0, after: 0 });
+        seamShares(columns).forEach((share, i) => sums[columns.start + i]! += share);
       }
-    }
-    assert.equal(covered.size, height! * width!);
-    const starts = tiles.filter(({ row }) => row === 0).map(({ columns }) => columns);
-    for (const [i, { start, size }] of starts.entries()) {
-      const before = starts[i - 1];
-      assert.ok(!before || start + size > before.start + before.size, `${start} of ${width}`);
+      for (const sum of sums) assert.ok(Math.abs(sum - 1) < 1e-12, `${sum}: ${width} by ${side}`);
+      const overlap = Math.floor(side / 4);
+      assert.ok(tiles.length === 1 || width > (tiles.length - 1) * (side - overlap) + overlap);
+      for (const { columns } of tiles.slice(1)) assert.ok(columns.before >= overlap);
     }
   }
 });
 
-Deno.test("TileBlender gives back what equal tiles were cut from, and goes over in straight lines elsewhere", () => {
-  const [height, width, side] = [10, 22, 8];
+Deno.test("addTile() gives back what equal tiles were cut from, and goes over in straight lines elsewhere", () => {
+  const [height, width, scale] = [10, 22, 2];
   const value = (y: number, x: number) => y * 100 + x;
-  const blend = (offset: (column: number) => number) => {
-    const blender = new TileBlender([height, width, 1], side);
-    for (const tile of tilesOf(height, width, side)) {
-      const { rows, columns } = tile;
-      const data = new Float32Array(rows.size * columns.size).map((_, i) =>
-        value(rows.start + Math.floor(i / columns.size), columns.start + i % columns.size) +
-        offset(tile.column)
+  const join = (offset: (tile: number) => number) => {
+    const whole = {
+      data: new Float32Array(height * scale * width * scale),
+      width: width * scale,
+    };
+    for (const [i, tile] of tilesOf(height, width, 8).entries()) {
+      const scaled = scaleTile(tile, scale);
+      const positions = tilePositions(scaled, whole.width);
+      const values = Float32Array.from(
+        positions,
+        (position) => value(Math.floor(position / whole.width), position % whole.width) + offset(i),
       );
-      blender.add(tile, [rows.size, columns.size], data);
+      addTile(whole, scaled, values);
     }
-    return blender.result;
+    return whole.data;
   };
-  const whole = Float32Array.from(
-    { length: height * width },
-    (_, i) => value(Math.floor(i / width), i % width),
+  const expected = Float32Array.from(
+    { length: height * scale * width * scale },
+    (_, i) => value(Math.floor(i / (width * scale)), i % (width * scale)),
   );
-  assert.deepEqual(blend(() => 0), whole);
-  const row = blend((column) => column).subarray(9 * width, 10 * width);
-  const seam = Array.from({ length: 5 }, (_, i) => row[5 + i]! - value(9, 5 + i));
-  // Columns 6 and 7 belong to both of the first two tiles.
-  assert.deepEqual(seam, [0, 0, 0.5, 1, 1]);
+  join(() => 0).forEach((own, i) => assert.ok(Math.abs(own - expected[i]!) < 1e-3));
+  // Columns of 7 at 0, 5, 10 and 15: the first two share 2 latents, which are 4 pixels.
+  const line = join((i) => i).subarray(0, width * scale);
+  const seam = Array.from({ length: 6 }, (_, i) => line[9 + i]! - value(0, 9 + i));
+  assert.deepEqual(seam, [0, 0.125, 0.375, 0.625, 0.875, 1]);
 });
 
 Deno.test("tileSides() offers the whole first, then ever smaller tiles", () => {
   assert.deepEqual(tileSides(160, 96), [160, 128, 64, 32]);
   assert.deepEqual(tileSides(64, 128), [128, 64, 32]);
+  assert.deepEqual(tileSides(44, 80, 16), [80, 64, 32, 16]);
   assert.deepEqual(tileSides(8, 16), [16]);
 });

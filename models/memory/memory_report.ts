@@ -61,7 +61,7 @@ export function describeMemory(
     peakBytes,
     reloadedBytes,
     components: Object.keys(components),
-    stages: stages.map(({ stage, plan, weights, streamed, readBytes, peakBytes }) => {
+    stages: stages.map(({ stage, plan, weights, streamed, own, readBytes, peakBytes }) => {
       const slabBytes = plan.slabBytes.reduce((sum, bytes) => sum + bytes, 0);
       const parts = Object.keys(components).map((name): ComponentReport => {
         const own = (residents: ReadonlySet<Resident>) =>
@@ -81,7 +81,7 @@ export function describeMemory(
         ),
         activationBytes: plan.workspaceBytes - slabBytes,
         slabBytes,
-        tensorBytes: stateBytes + readBytes,
+        tensorBytes: stateBytes + bytesOf(own) + readBytes,
         peakBytes,
       };
     }),

@@ -17,6 +17,8 @@ export interface StagePlan {
   readonly weights: ReadonlySet<Resident>;
   /** Weights that are read into slabs on every pass. */
   readonly streamed: ReadonlySet<Resident>;
+  /** The session's tensors that live while it runs; of all stages where they are kept together. */
+  readonly own: readonly Resident[];
   /** Bytes of the copy that results are read through. */
   readonly readBytes: number;
   /** Everything together, in bytes. */
@@ -30,7 +32,7 @@ export interface ResidencyPlan {
   /** Weights that stay on the device from stage to stage, and from request to request. */
   readonly kept: ReadonlySet<Resident>;
   readonly stages: readonly StagePlan[];
-  /** The session's own tensors that live throughout. */
+  /** The session's tensors that live throughout. */
   readonly state: readonly Resident[];
   /** Bytes of `state`. */
   readonly stateBytes: number;
@@ -59,6 +61,8 @@ interface StageDemand {
   readonly stage: Stage;
   /** With all weights resident. */
   readonly plan: MemoryPlan;
+  /** Tensors that no other stage uses. */
+  readonly own: readonly Resident[];
   /** Of the largest set of tensors that it writes and that are read back together. */
   readonly readBytes: number;
   /** In the order of use. */
@@ -105,19 +109,22 @@ function isBetter(plan: Candidate, best: Candidate, budgetBytes: number): boolea
 /** Plans every stage by itself, and tells weights from the session's tensors. */
 export function demandsOf({ stages, tensors }: Session, components: Components): Demands {
   const componentOf = weightOwners(components);
-  const planned = stages.map((stage): StageDemand => {
-    const plan = planMemory(stage.graphs);
-    return {
-      stage,
-      plan,
-      readBytes: Math.max(0, ...stage.reads.map(bytesOf)),
-      weights: [...plan.residents].filter((resident) => componentOf.has(resident)),
-    };
-  });
-  const used = new Set(planned.flatMap(({ plan }) => [...plan.residents]));
+  const plans = stages.map(({ graphs }) => planMemory(graphs));
+  const users = new Map<Resident, number>();
+  for (const resident of plans.flatMap(({ residents }) => [...residents])) {
+    users.set(resident, (users.get(resident) ?? 0) + 1);
+  }
+  const declared = stages.flatMap((stage) => [...stage.tensors]);
+  const shared = [...tensors, ...declared.filter((tensor) => users.get(tensor)! > 1)];
   return {
-    state: [...tensors].filter((tensor) => used.has(tensor)),
-    stages: planned,
+    state: shared.filter((tensor) => users.has(tensor)),
+    stages: stages.map((stage, i) => ({
+      stage,
+      plan: plans[i]!,
+      own: [...stage.tensors].filter((tensor) => users.get(tensor) === 1),
+      readBytes: Math.max(0, ...stage.reads.map(bytesOf)),
+      weights: [...plans[i]!.residents].filter((resident) => componentOf.has(resident)),
+    })),
     componentOf,
   };
 }
@@ -125,10 +132,12 @@ export function demandsOf({ stages, tensors }: Session, components: Components):
 /** One workspace for all stages. */
 function planTogether({ state, stages }: Demands): ResidencyPlan {
   const stateBytes = bytesOf(state);
+  const own = stages.flatMap((stage) => stage.own);
   const readBytes = Math.max(...stages.map((stage) => stage.readBytes));
   const plan = mergePlans(stages.map((stage) => stage.plan));
   const weights = new Set(stages.flatMap((stage) => stage.weights));
-  const peakBytes = stateBytes + readBytes + plan.workspaceBytes + bytesOf(weights);
+  const tensorBytes = stateBytes + bytesOf(own) + readBytes;
+  const peakBytes = tensorBytes + plan.workspaceBytes + bytesOf(weights);
   return {
     isTogether: true,
     kept: weights,
@@ -137,6 +146,7 @@ function planTogether({ state, stages }: Demands): ResidencyPlan {
       plan,
       weights,
       streamed: new Set(),
+      own,
       readBytes,
       peakBytes,
     })),
@@ -158,14 +168,15 @@ function chooseApart(
   const alwaysBytes = bytesOf(state) + bytesOf(kept);
   let reloadedBytes = 0;
   const chosen = stages.map((demand) => {
-    const { stage, plan, readBytes, weights } = demand;
-    const fixedBytes = alwaysBytes + readBytes + plan.workspaceBytes;
+    const { stage, plan, own, readBytes, weights } = demand;
+    const fixedBytes = alwaysBytes + bytesOf(own) + readBytes + plan.workspaceBytes;
     const others = weights.filter((weight) => !isKept(weight));
     const choice = planStreaming(stage, others, budgetBytes - fixedBytes);
     const streamedBytes = bytesOf(choice.streamed);
-    const ownBytes = bytesOf(others) - streamedBytes;
-    reloadedBytes += ownBytes + streamedBytes * stage.repeats;
-    return { ...demand, ...choice, peakBytes: fixedBytes + ownBytes + choice.slabBytes };
+    const heldBytes = bytesOf(others) - streamedBytes;
+    reloadedBytes += heldBytes + streamedBytes * stage.repeats;
+    const peakBytes = fixedBytes + heldBytes + choice.slabBytes;
+    return { ...demand, ...choice, peakBytes };
   });
   const peakBytes = Math.max(...chosen.map((stage) => stage.peakBytes));
   return { kept, stages: chosen, peakBytes, reloadedBytes };
@@ -176,12 +187,13 @@ function planApart({ state }: Demands, { stages, kept, ...candidate }: Candidate
     isTogether: false,
     kept,
     stages: stages.map((
-      { stage, plan, weights, streamed, segmentBytes, readBytes, peakBytes },
+      { stage, plan, weights, streamed, segmentBytes, own, readBytes, peakBytes },
     ) => ({
       stage,
       plan: streamed.size > 0 ? planMemory(stage.graphs, { streamed, segmentBytes }) : plan,
       weights: new Set([...kept, ...weights].filter((weight) => !streamed.has(weight))),
       streamed,
+      own,
       readBytes,
       peakBytes,
     })),

@@ -29,6 +29,8 @@ export class Stage {
   repeats: number;
   /** Under names that are unique in the session. */
   readonly programs = new Map<string, Program>();
+  /** Inputs, results and state of its programs; those that no other stage uses live as long as it runs. */
+  readonly tensors = new Set<Resident>();
   /** Sets of tensors that are read back at the same time. */
   readonly reads: (readonly Resident[])[] = [];
   readonly #session: Session;
@@ -57,7 +59,7 @@ export class Stage {
     build: (inputs: Traced<I>, graph: Graph) => Output,
     { operands }: { readonly operands?: Target["operands"] | undefined } = {},
   ): Program<I, Output> {
-    const { target: own, tensors } = this.#session;
+    const { target: own } = this.#session;
     const target = operands ? { ...own, operands } : own;
     const traced = new Program(name, target, inputs, build);
     const key = `${this.name}: ${name}`;
@@ -65,13 +67,18 @@ export class Stage {
       throw new TypeError(`Cannot trace program "${name}": stage "${this.name}" has one already`);
     }
     this.programs.set(key, traced as unknown as Program);
-    for (const tensor of traced.tensors) tensors.add(tensor);
+    for (const tensor of traced.tensors) this.tensors.add(tensor);
     return traced;
   }
 
-  /** A tensor that programs of any stage share: state, or what calls write for several of them. */
+  /**
+   * A tensor that its programs share: state, or what calls write for several of them. What it holds may be lost when
+   * another stage begins, unless programs of that one use it too.
+   */
   tensor(name: string, shape: Shape, dtype: DType = "f32"): Resident {
-    return this.#session.tensor(name, shape, dtype);
+    const tensor = new Resident(name, shape, dtype);
+    this.tensors.add(tensor);
+    return tensor;
   }
 
   /** Says that these tensors are read back at the same time: the plan counts the copy. */
@@ -86,7 +93,7 @@ export class Session {
   readonly target: Target;
   /** In the order in which they run. */
   readonly stages: Stage[] = [];
-  /** Inputs, outputs and state of its programs: they live as long as the session. */
+  /** What calls of one stage write for another, and the like: they live as long as the session. */
   readonly tensors = new Set<Resident>();
 
   /** Starts without stages. */
@@ -101,7 +108,7 @@ export class Session {
     return stage;
   }
 
-  /** A tensor that programs share: zeros until a call writes it. */
+  /** A tensor that programs of all stages share: zeros until a call writes it. */
   tensor(name: string, shape: Shape, dtype: DType = "f32"): Resident {
     const tensor = new Resident(name, shape, dtype);
     this.tensors.add(tensor);

@@ -151,7 +151,13 @@ export class SessionRunner {
     for (const weights of Object.values(this.#components)) {
       await weights.upload(device, () => throwIfCancelled(control), stage.weights);
     }
-    this.#current = { stage, programs: await instantiate(stage.plan, device, control) };
+    try {
+      await device.guarded(() => stage.own.forEach((tensor) => tensor.allocate(device)));
+      this.#current = { stage, programs: await instantiate(stage.plan, device, control) };
+    } catch (error) {
+      for (const tensor of stage.own) tensor.destroy();
+      throw error;
+    }
   }
 
   /** Frees the session's weights but those that are kept. */
@@ -165,6 +171,7 @@ export class SessionRunner {
 
   #leave(): void {
     this.#current?.programs.destroy();
+    for (const tensor of this.#current?.stage.own ?? []) tensor.destroy();
     this.#current = undefined;
   }
 

@@ -248,15 +248,16 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     common: CommonShape,
   ): RequestKind<TracedRequest> {
     const { width, height, numFrames, images = [] } = request;
-    const { passes, latents, shape: own } = this.#family.shapeOf(
+    const { passes, latents, smallestTile, shape: own } = this.#family.shapeOf(
       request,
       this.#parts,
       prompts,
       this.info,
     );
     const shape = { ...own, ...common };
-    const sides = latents ? tileSides(...latents) : [Infinity];
-    const variants = sides.flatMap((tileSide) => passes.map((passes) => ({ tileSide, passes })));
+    const variants = tileSides(...latents, smallestTile).flatMap((tileSide) =>
+      passes.map((passes) => ({ tileSide, passes }))
+    );
     const makesVideos = this.info.maxFrames > 1;
     const inputs = images.length > 0
       ? ` from ${images.length} image${images.length > 1 ? "s" : ""}`

@@ -32,8 +32,10 @@ export interface RequestShape<Own> {
   readonly shape: Own;
   /** How the prompts may pass through the transformer, the best first. */
   readonly passes: readonly [Variant["passes"], ...Variant["passes"][]];
-  /** Size in latents of the largest image that the autoencoder codes, where it can do so in tiles. */
-  readonly latents?: readonly [height: number, width: number];
+  /** Size in latents of the largest image that the autoencoder codes: it does so in tiles where memory is short. */
+  readonly latents: readonly [height: number, width: number];
+  /** Smallest side of a tile that still gives good images, in latents; 32 when left out. */
+  readonly smallestTile?: number;
 }
 
 /** Makes the result of a request with programs that are traced already. */

@@ -1,10 +1,9 @@
-/** The image autoencoders against the reference, whole and in tiles. */
+/** The image autoencoders against the reference. */
 import { strict as assert } from "node:assert";
 import {
   FLUX2_VAE_CONFIG,
   KL_VAE_CONFIG,
   type KlCoderConfig,
-  scaleFactor,
 } from "../../models/autoencoders/kl/config.ts";
 import { klDecoder } from "../../models/autoencoders/kl/decoder.ts";
 import { klEncoder } from "../../models/autoencoders/kl/encoder.ts";
@@ -19,11 +18,8 @@ import {
   scaleLatents,
   unscaleLatents,
 } from "../../models/autoencoders/kl/posterior.ts";
-import { TiledCoder } from "../../models/autoencoders/tiled_coder.ts";
 import { parseConfig } from "../../models/config.ts";
-import { Session } from "../../models/memory/session.ts";
-import { SessionRunner } from "../../models/memory/session_runner.ts";
-import { type Device, type Graph, type Tensor, Weights, writing } from "../../runtime/mod.ts";
+import { type Device, type Graph, type Tensor, Weights } from "../../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall, transpose, type Values } from "../golden.ts";
 import { checkCalls, ModelRun, openTestDevice } from "../model_run.ts";
 import { psnr } from "../pixels.ts";
@@ -36,45 +32,6 @@ const GATE = 1e-4;
 /** Of decoded pixels, in decibels. */
 const MIN_PSNR = 60;
 
-/** Codes one image, [1, channels, height, width], in tiles of `side` input positions. */
-async function code(
-  device: Device,
-  weights: Weights,
-  values: Values,
-  side: number | undefined,
-  scale: number,
-  trace: (graph: Graph, part: Tensor) => Tensor,
-): Promise<Values> {
-  const { shape, data } = transpose(values, TO_CHANNELS_LAST);
-  const [, height, width] = shape as [number, number, number, number];
-  const channels = shape.at(-1)!;
-  const session = new Session(device.target);
-  const coder = new TiledCoder(session.stage("decode"), {
-    ...{ name: "code", height, width, channels, scale, trace },
-    side: side ?? Math.max(height, width),
-  });
-  const runner = new SessionRunner(session, { model: weights });
-  await runner.allocate(device, runner.plan({ budgetBytes: Infinity }));
-  try {
-    const told: number[] = [];
-    let result: Float32Array | undefined;
-    await runner.run((queue) =>
-      coder.run(queue, {
-        first: [writing(coder.input, data)],
-        received: (done, whole) => {
-          told.push(done);
-          result = whole;
-        },
-      })
-    );
-    assert.deepEqual(told, Array.from({ length: coder.count }, (_, i) => i + 1));
-    const size = [1, height * scale, width * scale, result!.length / (height * width * scale ** 2)];
-    return transpose({ shape: size, data: result! }, TO_CHANNELS_FIRST);
-  } finally {
-    runner.destroy();
-  }
-}
-
 async function checkCall(
   device: Device,
   golden: Golden,
@@ -82,15 +39,20 @@ async function checkCall(
   weights: Weights,
   call: GoldenCall,
 ): Promise<void> {
-  const tile = call.args["tile"] as number | null;
-  const scale = scaleFactor(config);
+  const code = async (
+    name: string,
+    trace: (graph: Graph, part: Tensor) => Tensor,
+  ): Promise<Values> => {
+    const x = transpose(golden.tensor(call.name, name), TO_CHANNELS_LAST);
+    using run = await ModelRun.prepare(device, weights, { x }, (graph, { x }) => ({
+      y: trace(graph, x!),
+    }));
+    await run.run();
+    return transpose(await run.read("y"), TO_CHANNELS_FIRST);
+  };
   if (call.inputs.includes("image")) {
     const moments = await code(
-      device,
-      weights,
-      golden.tensor(call.name, "image"),
-      tile === null ? undefined : tile * scale,
-      1 / scale,
+      "image",
       (graph, pixels) => klEncoder(graph, config, weights.root, pixels),
     );
     const channels = moments.shape[1]! / 2;
@@ -106,11 +68,7 @@ async function checkCall(
     return;
   }
   const pixels = await code(
-    device,
-    weights,
-    golden.tensor(call.name, "z"),
-    tile ?? undefined,
-    scale,
+    "z",
     (graph, latents) => klDecoder(graph, config, weights.root, latents),
   );
   const expected = golden.tensor(call.name, "pixels");
@@ -130,7 +88,7 @@ for (
     ["kl/flux2-tiny", FLUX2_VAE_CONFIG, ["bn.num_batches_tracked"]],
   ] as const
 ) {
-  Deno.test(`klEncoder() and klDecoder() give the moments and pixels of ${name}, whole and in tiles`, async (t) => {
+  Deno.test(`klEncoder() and klDecoder() give the moments and pixels of ${name}`, async (t) => {
     const golden = new Golden(name);
     const config = parseConfig(schema, golden.config(), "config.json");
     using checkpoint = golden.checkpoint();

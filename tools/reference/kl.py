@@ -26,41 +26,24 @@ def picture(rng, height, width):
     return (0.6 * smooth + 0.05 * normal(rng, 1, 3, height, width)).clamp(-1, 1)
 
 
-def encode_call(vae, name, image, tile=None):
-    tiled(vae, tile)
+def encode_call(vae, name, image):
     distribution = vae.encode(image).latent_dist
     outputs = {"mean": distribution.mean, "logvar": distribution.logvar}
-    return Call(name, "a picture's moments", {"tile": tile}, {"image": image}, outputs)
+    return Call(name, "a picture's moments", {}, {"image": image}, outputs)
 
 
-def decode_call(vae, name, latents, tile=None):
-    tiled(vae, tile)
-    return Call(name, "pixels, not clamped", {"tile": tile}, {"z": latents}, {"pixels": vae.decode(latents).sample})
+def decode_call(vae, name, latents):
+    return Call(name, "pixels, not clamped", {}, {"z": latents}, {"pixels": vae.decode(latents).sample})
 
 
-def tiled(vae, tile):
-    """Tiles of `tile` latents; in one piece without."""
-    vae.use_tiling = tile is not None
-    if tile is not None:
-        vae.tile_latent_min_size = tile
-        vae.tile_sample_min_size = tile * 2 ** (len(vae.config.block_out_channels) - 1)
-
-
-def sizes_calls(vae, seed, tile=None):
+def sizes_calls(vae, seed):
     rng = generator(seed + 1)
     channels = vae.config.latent_channels
     scale = 2 ** (len(vae.config.block_out_channels) - 1)
-    calls = [
+    return [
         encode_call(vae, "encode", picture(rng, 12 * scale, 20 * scale)),
         decode_call(vae, "decode", normal(rng, 1, channels, 12, 10)),
     ]
-    if tile:
-        height, width = 22, 42
-        calls += [
-            encode_call(vae, "encode_tiled", picture(rng, height * scale, width * scale), tile),
-            decode_call(vae, "decode_tiled", normal(rng, 1, channels, height, width), tile),
-        ]
-    return calls
 
 
 def build_sd(folder, seed):
@@ -71,8 +54,7 @@ def build_sd(folder, seed):
 
 def sd_calls(folder, seed):
     vae = AutoencoderKL.from_pretrained(with_weights(folder), torch_dtype=torch.float32).eval()
-    calls = sizes_calls(vae, seed, tile=16)
-    tiled(vae, None)
+    calls = sizes_calls(vae, seed)
     rng = generator(seed + 2)
     image = picture(rng, 16, 16)
     distribution = vae.encode(image).latent_dist

@@ -4,7 +4,7 @@ import type { Stage } from "../../memory/session.ts";
 import { toSignedRange } from "../../pipeline/pixels.ts";
 import type { InputImage } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
-import { TiledCoder } from "../tiled_coder.ts";
+import { TiledCoder, type TiledSize } from "../tiled_coder.ts";
 import { type KlCoderConfig, scaleFactor } from "./config.ts";
 import { klDecoder } from "./decoder.ts";
 import { klEncoder } from "./encoder.ts";
@@ -15,27 +15,16 @@ export interface KlVae {
   readonly weights: Weights;
 }
 
-/** Size of an image in latents, and of the tiles that it is coded in. */
-export interface TiledSize {
-  readonly height: number;
-  readonly width: number;
-  /** Longest side of a tile. */
-  readonly tileSide: number;
-}
-
 /** From latents in the autoencoder's units to pixels, [height·s, width·s, 3]. */
 export function klImageDecoder(
   stage: Stage,
   { config, weights }: KlVae,
-  { tileSide, ...size }: TiledSize,
+  size: TiledSize,
   name = "decode",
 ): TiledCoder {
   return new TiledCoder(stage, {
-    ...size,
-    name,
+    ...{ ...size, name, inputScale: 1, resultScale: scaleFactor(config) },
     channels: config.latent_channels,
-    side: tileSide,
-    scale: scaleFactor(config),
     trace: (graph, part) => klDecoder(graph, config, weights.root, part),
   });
 }
@@ -44,17 +33,12 @@ export function klImageDecoder(
 export function klImageEncoder(
   stage: Stage,
   { config, weights }: KlVae,
-  { height, width, tileSide }: TiledSize,
+  size: TiledSize,
   name = "encode",
 ): TiledCoder {
-  const scale = scaleFactor(config);
   return new TiledCoder(stage, {
-    name,
-    height: height * scale,
-    width: width * scale,
+    ...{ ...size, name, inputScale: scaleFactor(config), resultScale: 1 },
     channels: 3,
-    side: tileSide * scale,
-    scale: 1 / scale,
     trace: (graph, part) => klEncoder(graph, config, weights.root, part),
   });
 }

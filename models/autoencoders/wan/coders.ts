@@ -1,6 +1,6 @@
 /**
- * The autoencoder's programs for videos of one size, one latent frame at a time: what the convolutions saw of earlier
- * frames stays on the device in between.
+ * The autoencoder's programs for videos of one size, one latent frame at a time, in tiles where that is asked for: what
+ * the convolutions saw of a tile's earlier frames stays on the device in between.
  */
 import {
   type Call,
@@ -22,6 +22,9 @@ import type { Stage } from "../../memory/session.ts";
 import type { DecodeOptions, Decoder } from "../../pipeline/decoding.ts";
 import { toSignedRange } from "../../pipeline/pixels.ts";
 import type { Work } from "../../pipeline/work.ts";
+import type { TiledSize } from "../tiled_coder.ts";
+import { addTile, scaleTile, seamShares, type Tile, tilePositions, tilesOf } from "../tiling.ts";
+import type { Stream } from "./blocks.ts";
 import type { WanVaeConfig } from "./config.ts";
 import { wanDecoder } from "./decoder.ts";
 import { wanEncoder } from "./encoder.ts";
@@ -33,11 +36,9 @@ export interface WanVae {
   readonly weights: Weights;
 }
 
-/** Size of a video in latents. */
-export interface LatentSize {
+/** Size of a video in latents, and of the tiles that it is coded in. */
+export interface VideoSize extends TiledSize {
   readonly frames: number;
-  readonly height: number;
-  readonly width: number;
 }
 
 /** Normalised latents, channels last, in the autoencoder's own units. */
@@ -57,63 +58,115 @@ function latentScale(
   };
 }
 
+/** Programs for the chunks of a video: its first latent frame, and each of the later ones. */
+interface Chunks<I, Output> {
+  readonly first: Program<I, Output>;
+  readonly next: Program<I, Output> | undefined;
+}
+
+/** Traces the programs for all chunks; an image is a single one. */
+function traceChunks<I, Output>(
+  frames: number,
+  trace: (place: ChunkPlace) => Program<I, Output>,
+): Chunks<I, Output> {
+  return frames === 1
+    ? { first: trace("only"), next: undefined }
+    : { first: trace("first"), next: trace("next") };
+}
+
 /** From latents in the autoencoder's units, [frames, height, width, channels], to frames. */
 export class WanVideoDecoder implements Decoder {
   readonly input: Resident;
+  /** How many chunks there are, those of all tiles together. */
   readonly count: number;
+  readonly #size: VideoSize;
+  readonly #scale: number;
+  readonly #tiles: readonly Tile[];
   readonly #history: FrameHistory;
-  readonly #first: Program<Record<never, never>, Tensor>;
-  readonly #next: Program<{ readonly frame: InputSpec }, Tensor> | undefined;
+  readonly #chunks: Chunks<{ readonly positions: InputSpec }, Tensor>;
 
   /** Traces a program for the first latent frame, and one for each of the later ones. */
-  constructor(stage: Stage, { config, weights }: WanVae, size: LatentSize, name = "decode") {
-    const { frames, height, width } = size;
+  constructor(stage: Stage, { config, weights }: WanVae, size: VideoSize, name = "decode") {
+    const { frames, height, width, tileSide } = size;
+    const tiles = tilesOf(height, width, tileSide);
+    const { rows, columns } = tiles[0]!;
     const history = new FrameHistory((name, shape) => stage.tensor(name, shape));
-    const shape = [1, 1, height, width, config.z_dim];
-    const decode = (graph: Graph, latent: Tensor, place: ChunkPlace) =>
-      wanDecoder(graph, config, weights.root, latent.reshape(...shape), { place, history });
     this.input = stage.tensor(`${name} input`, [frames, height, width, config.z_dim]);
-    this.count = frames;
-    stage.repeats = Math.max(stage.repeats, frames);
+    this.count = frames * tiles.length;
+    stage.repeats = Math.max(stage.repeats, this.count);
+    this.#size = size;
+    this.#scale = config.scale_factor_spatial;
+    this.#tiles = tiles;
     this.#history = history;
-    const first = frames === 1 ? "only" : "first";
-    this.#first = stage.program(
-      `${name} first`,
-      { latents: this.input },
-      ({ latents }, graph) => decode(graph, slice(latents, 0, 0, 1), first),
-    );
-    stage.willRead(this.#first.outputs);
-    if (frames === 1) return;
-    this.#next = stage.program(
-      `${name} next`,
-      { latents: this.input, frame: u32(1) },
-      ({ latents, frame }, graph) =>
-        decode(graph, gather(latents.reshape(frames, -1), frame), "next"),
-    );
-    stage.willRead(this.#next.outputs);
+    const inputs = { latents: this.input, positions: u32(1, 1, rows.size, columns.size) };
+    this.#chunks = traceChunks(frames, (place) =>
+      stage.program(
+        `${name} ${place === "next" ? place : "first"}`,
+        inputs,
+        ({ latents, positions }, graph) => {
+          const part = gather(latents.reshape(-1, config.z_dim), positions);
+          return wanDecoder(graph, config, weights.root, part, { place, history });
+        },
+      ));
+    for (const output of this.results) stage.willRead(output);
   }
 
   /** What is read back, each by itself. */
   get results(): Resident[] {
-    return [this.#first, this.#next].flatMap((program) => (program ? [program.outputs] : []));
+    const { first, next } = this.#chunks;
+    return [first, ...next ? [next] : []].map(({ outputs }) => outputs);
   }
 
-  /** @inheritdoc */
+  /** Decodes tile by tile; frames are complete with the last one. */
   async run(
     work: Pick<Work, "run">,
     { first = [], reads = [], begin, received }: DecodeOptions,
   ): Promise<void> {
-    const begins: Call = { write: () => begin?.() };
-    const call = this.#first.call({});
-    await work.run([clearing(this.#history.residents), begins, ...first, call], {
-      reads: [...reads, this.#first.outputs],
-      finished: (contents) => received(1, contents.at(-1)!, contents.slice(0, -1)),
-    });
-    for (let i = 1; i < this.count; i++) {
-      await work.run([this.#next!.call({ frame: [i] })], {
-        reads: [this.#next!.outputs],
-        finished: ([pixels]) => received(i + 1, pixels!, []),
-      });
+    const { frames, height, width } = this.#size;
+    const { first: image, next = image } = this.#chunks;
+    const chunks: Float32Array<ArrayBuffer>[] = [];
+    let done = 0;
+    for (const [t, tile] of this.#tiles.entries()) {
+      const isLastTile = t === this.#tiles.length - 1;
+      const corner = tilePositions(tile, width);
+      for (let i = 0; i < frames; i++) {
+        const isFirst = t === 0 && i === 0;
+        const before: Call[] = i === 0 ? [clearing(this.#history.residents)] : [];
+        if (isFirst) before.push({ write: () => begin?.() }, ...first);
+        const program = i === 0 ? image : next;
+        const positions = corner.map((position) => position + i * height * width);
+        await work.run([...before, program.call({ positions })], {
+          reads: [...isFirst ? reads : [], program.outputs],
+          finished: (contents) => {
+            let pixels = contents.at(-1)!;
+            if (this.#tiles.length > 1) {
+              const [, length] = program.outputs.shape as [number, number];
+              pixels = chunks[i] ??= new Float32Array(length * this.#frameSize);
+              this.#addTile(pixels, tile, contents.at(-1)!);
+            }
+            received(++done, isLastTile ? pixels : undefined, contents.slice(0, -1));
+            if (isLastTile) delete chunks[i];
+          },
+        });
+      }
+    }
+  }
+
+  /** Elements of a whole frame. */
+  get #frameSize(): number {
+    return this.#size.height * this.#size.width * this.#scale ** 2 * 3;
+  }
+
+  /** Adds a tile of several frames to the frames. */
+  #addTile(frames: Float32Array, tile: Tile, values: Float32Array): void {
+    const count = frames.length / this.#frameSize;
+    const size = values.length / count;
+    for (let i = 0; i < count; i++) {
+      const whole = {
+        data: frames.subarray(i * this.#frameSize, (i + 1) * this.#frameSize),
+        width: this.#size.width * this.#scale,
+      };
+      addTile(whole, scaleTile(tile, this.#scale), values.subarray(i * size, (i + 1) * size));
     }
   }
 }
@@ -123,56 +176,67 @@ function encode(
   graph: Graph,
   { config, weights }: WanVae,
   frames: Tensor,
-  place: ChunkPlace,
-  history: FrameHistory,
+  stream: Stream,
 ): Tensor {
-  const moments = wanEncoder(graph, config, weights.root, frames, { place, history });
+  const moments = wanEncoder(graph, config, weights.root, frames, stream);
   return elementwise("(m - center) / spread", {
     m: slice(moments, -1, 0, config.z_dim),
     ...latentScale(graph, config),
   });
 }
 
-/** Traces an image's way to one normalised latent frame, [1, 1, height, width, channels]. */
-export function traceWanImage(graph: Graph, vae: WanVae, pixels: Tensor): Tensor {
-  return encode(graph, vae, pixels, "only", new FrameHistory());
-}
-
-/** From the frames of a video to normalised latents, [frames, height, width, channels]. */
+/** From the frames of a video, or an image, to normalised latents, [frames, height, width, channels]. */
 export class WanVideoEncoder {
   /** Complete when {@linkcode WanVideoEncoder.run} is. */
   readonly latents: Resident;
-  /** How many chunks there are. */
+  /** How many chunks there are, those of all tiles together. */
   readonly count: number;
-  readonly #temporal: number;
+  readonly #size: VideoSize;
+  readonly #config: WanVaeConfig;
+  readonly #tiles: readonly Tile[];
   readonly #history: FrameHistory;
-  readonly #chunks: readonly Program<
-    { readonly pixels: InputSpec; readonly mask: InputSpec },
+  readonly #chunks: Chunks<
+    {
+      readonly pixels: InputSpec;
+      readonly chunk: InputSpec;
+      readonly positions: InputSpec;
+      readonly shares: InputSpec;
+    },
     void
-  >[];
+  >;
 
-  /** Traces a program for the first frame, and one for each later chunk; each writes its own latent frame. */
-  constructor(stage: Stage, vae: WanVae, { frames, height, width }: LatentSize) {
-    const { scale_factor_spatial: s, scale_factor_temporal: temporal, z_dim } = vae.config;
+  /** Traces a program for the first frame, and one for each later chunk; each adds to its own latent frame. */
+  constructor(stage: Stage, vae: WanVae, size: VideoSize) {
+    const { frames, height, width, tileSide } = size;
+    const { scale_factor_spatial: scale, scale_factor_temporal: temporal, z_dim } = vae.config;
+    const tiles = tilesOf(height, width, tileSide);
+    const { rows, columns } = scaleTile(tiles[0]!, scale);
     const history = new FrameHistory((name, shape) => stage.tensor(name, shape));
     const latents = stage.tensor("video latents", [frames, height, width, z_dim]);
-    const places = frames === 1 ? ["only" as const] : ["first" as const, "next" as const];
     this.latents = latents;
-    this.count = frames;
-    stage.repeats = Math.max(stage.repeats, frames);
-    this.#temporal = temporal;
+    this.count = frames * tiles.length;
+    stage.repeats = Math.max(stage.repeats, this.count);
+    this.#size = size;
+    this.#config = vae.config;
+    this.#tiles = tiles;
     this.#history = history;
-    this.#chunks = places.map((place) => {
+    this.#chunks = traceChunks(frames, (place) => {
       const length = place === "next" ? temporal : 1;
       const inputs = {
-        pixels: f32(1, length, height * s, width * s, 3),
-        mask: f32(frames, 1, 1, 1),
-        latents,
+        pixels: f32(1, length, rows.size, columns.size, 3),
+        // Which latent frame it is, where its positions come from, and how much each counts: nothing outside its tile.
+        ...{ chunk: f32(frames, 1, 1, 1), positions: u32(1, height, width) },
+        ...{ shares: f32(1, height, width, 1), latents },
       };
-      return stage.program(`encode ${place}`, inputs, ({ pixels, mask, latents: all }, graph) => {
-        const x = encode(graph, vae, pixels, place, history).reshape(1, height, width, z_dim);
-        copyTo(elementwise("(1.0 - mask) * frames + mask * x", { frames: all, x, mask }), latents);
-      });
+      return stage.program(
+        `encode ${place === "next" ? place : "first"}`,
+        inputs,
+        ({ pixels, chunk, positions, shares, latents: sum }, graph) => {
+          const part = encode(graph, vae, pixels, { place, history });
+          const x = gather(part.reshape(-1, z_dim), positions);
+          copyTo(elementwise("sum + chunk * shares * x", { sum, chunk, shares, x }), latents);
+        },
+      );
     });
   }
 
@@ -182,22 +246,62 @@ export class WanVideoEncoder {
    * @param video RGB bytes of every frame
    */
   async run(work: Work, video: readonly Uint8Array[]): Promise<void> {
-    for (let i = 0; i < this.count; i++) {
-      const first = i === 0 ? 0 : 1 + (i - 1) * this.#temporal;
-      const length = i === 0 ? 1 : this.#temporal;
-      const frames = Array.from({ length }, (_, k) => video[first + k] ?? video.at(-1)!);
-      const mask = Array.from({ length: this.count }, (_, k) => Number(k === i));
-      const call = this.#chunks[Math.min(i, 1)]!.call({ pixels: toPixels(frames), mask });
-      const calls = i === 0 ? [clearing(this.#history.residents), call] : [call];
-      await work.run(calls, { finished: () => work.encodeDone() });
+    const { frames, height, width } = this.#size;
+    const { scale_factor_spatial: scale, scale_factor_temporal: temporal } = this.#config;
+    const { first: image, next = image } = this.#chunks;
+    for (const [t, tile] of this.#tiles.entries()) {
+      const { positions, shares } = placesOf(tile, height, width);
+      for (let i = 0; i < frames; i++) {
+        const first = i === 0 ? 0 : 1 + (i - 1) * temporal;
+        const length = i === 0 ? 1 : temporal;
+        const seen = Array.from({ length }, (_, k) => video[first + k] ?? video.at(-1)!);
+        const pixels = toPixels(seen, scaleTile(tile, scale), width * scale);
+        const chunk = Array.from({ length: frames }, (_, k) => Number(k === i));
+        const program = i === 0 ? image : next;
+        const cleared = [
+          ...i === 0 ? this.#history.residents : [],
+          ...t === 0 && i === 0 ? [this.latents] : [],
+        ];
+        await work.run([
+          ...cleared.length > 0 ? [clearing(cleared)] : [],
+          program.call({ pixels, chunk, positions, shares }),
+        ], { finished: () => work.encodeDone() });
+      }
     }
   }
 }
 
-/** Frames one after the other, in [-1, 1]. */
-function toPixels(frames: readonly Uint8Array[]): Float32Array {
-  const size = frames[0]!.length;
-  const pixels = new Float32Array(frames.length * size);
-  frames.forEach((frame, i) => pixels.set(toSignedRange(frame), i * size));
+/** For every position of the whole, which one of a tile is there, and its share. */
+function placesOf(
+  tile: Tile,
+  height: number,
+  width: number,
+): { positions: Uint32Array; shares: Float32Array } {
+  const positions = new Uint32Array(height * width);
+  const shares = new Float32Array(height * width);
+  const [down, right] = [seamShares(tile.rows), seamShares(tile.columns)];
+  tilePositions(tile, width).forEach((position, i) => {
+    positions[position] = i;
+    shares[position] = down[Math.floor(i / right.length)]! * right[i % right.length]!;
+  });
+  return { positions, shares };
+}
+
+/** A tile of several frames of `width` pixels, one after the other, in [-1, 1]. */
+function toPixels(
+  frames: readonly Uint8Array[],
+  { rows, columns }: Tile,
+  width: number,
+): Float32Array {
+  const line = columns.size * 3;
+  const pixels = new Float32Array(frames.length * rows.size * line);
+  let to = 0;
+  for (const frame of frames) {
+    for (let y = rows.start; y < rows.start + rows.size; y++) {
+      const from = (y * width + columns.start) * 3;
+      pixels.set(toSignedRange(frame.subarray(from, from + line)), to);
+      to += line;
+    }
+  }
   return pixels;
 }

@@ -16,12 +16,7 @@ import {
   type Tensor,
   writing,
 } from "../../../runtime/mod.ts";
-import {
-  traceWanImage,
-  unscaleLatents,
-  WanVideoDecoder,
-  WanVideoEncoder,
-} from "../../autoencoders/wan/coders.ts";
+import { unscaleLatents, WanVideoDecoder, WanVideoEncoder } from "../../autoencoders/wan/coders.ts";
 import { latentFrameCount } from "../../autoencoders/wan/latents.ts";
 import { timestepEmbedding } from "../../embeddings.ts";
 import { TorchGenerator } from "../../noise.ts";
@@ -30,7 +25,6 @@ import { decodeResult } from "../../pipeline/decoding.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { classifierFree, UNGUIDED } from "../../pipeline/guidance.ts";
-import { toSignedRange } from "../../pipeline/pixels.ts";
 import { PromptEncoder } from "../../pipeline/prompts.ts";
 import { reusingSteps } from "../../pipeline/step_cache.ts";
 import { cleanPrompt } from "../../prompt_cleaning.ts";
@@ -74,35 +68,40 @@ export const WAN = defineFamily({
       start: strength === undefined ? 0 : strengthStart(steps, strength, "steps"),
       shift: request.flowShift,
     };
-    if (lengths.length === 1) return { shape, passes: ["single"] };
+    const latents = [shape.height, shape.width] as const;
+    // Of 256 pixels, as in the reference.
+    const smallestTile = 256 / spatial;
+    if (lengths.length === 1) return { shape, latents, smallestTile, passes: ["single"] };
     const { guidancePasses = "batched" } = request;
     return {
-      shape,
+      ...{ shape, latents, smallestTile },
       passes: guidancePasses === "batched" ? ["batched", "sequential"] : [guidancePasses],
     };
   },
 
   trace(session, { transformer, textEncoder, vae, scheduler }, shape) {
-    const { frames, height, width, prompts, source, operands, passes } = shape;
+    const { frames, height, width, tileSide, prompts, source, operands, passes } = shape;
     const { config, weights: { root: weights } } = transformer;
-    const { scale_factor_spatial: spatial, z_dim } = vae.config;
+    const { z_dim } = vae.config;
     const schedule = scheduler.setTimesteps(shape.steps, shape);
     const steps = schedule.timesteps.length;
-    const size = { frames, height, width };
+    const size = { frames, height, width, tileSide };
     const latentShape = [1, z_dim, frames, height, width];
     const grid = tokenGrid(config, latentShape);
     const firstTokens = tokenCount({ ...grid, frames: 1 });
 
     // 1. Encode: the first frame, as patches that stay clean, or a video; the prompts, as keys and values.
     const encode = source === "text" ? undefined : session.stage("encode");
+    const seenFrames = source === "image" ? 1 : frames;
+    const encoder = encode && new WanVideoEncoder(encode, vae, { ...size, frames: seenFrames });
     const image = source === "image"
       ? encode!.program(
         "image",
-        { pixels: f32(1, 1, height * spatial, width * spatial, 3) },
-        ({ pixels }, graph) => patchify(config, channelsFirst(traceWanImage(graph, vae, pixels))),
+        { latents: encoder!.latents },
+        ({ latents }) => patchify(config, channelsFirst(latents.reshape(1, ...latents.shape))),
       )
       : undefined;
-    const video = source === "video" ? new WanVideoEncoder(encode!, vae, size) : undefined;
+    const video = source === "video" ? encoder!.latents : undefined;
     const umt5 = umt5TextEncoder(textEncoder);
     const text = new PromptEncoder(session, umt5, prompts, shape.contextTokens);
     const perPass = passes === "batched" ? [2] : new Array<number>(prompts).fill(1);
@@ -127,7 +126,7 @@ export const WAN = defineFamily({
       "begin",
       {
         noise: f32(...latentShape),
-        video: video?.latents,
+        video,
         embeddings: f32(times.length, config.freq_dim),
       },
       ({ noise, video, embeddings }) => ({
@@ -200,12 +199,9 @@ export const WAN = defineFamily({
     return async (work) => {
       const { request, tokens, maxLength } = work;
       const noise = new TorchGenerator(request.seed).randn(elementCount(latentShape));
-      work.beginEncoding(video ? frames : image ? 1 : 0);
-      if (image) {
-        const pixels = toSignedRange(request.images![0]!.data);
-        await work.run([image.call({ pixels })], { finished: () => work.encodeDone() });
-      }
-      await video?.run(work, request.video!);
+      work.beginEncoding(encoder?.count ?? 0);
+      await encoder?.run(work, request.video ?? [request.images![0]!.data]);
+      if (image) await work.run([image.call({})]);
       const padding = contextPadding(tokens, maxLength);
       const contextCalls = () => [
         context.call({}),

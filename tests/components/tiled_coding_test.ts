@@ -1,0 +1,196 @@
+/** Autoencoders in tiles: against what they give for every tile by itself, and against the whole. */
+import { strict as assert } from "node:assert";
+import { fileURLToPath } from "node:url";
+import { klImageDecoder, klImageEncoder } from "../../models/autoencoders/kl/coders.ts";
+import { KL_VAE_CONFIG } from "../../models/autoencoders/kl/config.ts";
+import type { TiledSize } from "../../models/autoencoders/tiled_coder.ts";
+import { addTile, scaleTile, type Tile, tilesOf } from "../../models/autoencoders/tiling.ts";
+import {
+  unscaleLatents,
+  WanVideoDecoder,
+  WanVideoEncoder,
+} from "../../models/autoencoders/wan/coders.ts";
+import { openModelFiles } from "../../models/checkpoints/open_model.ts";
+import { parseConfig } from "../../models/config.ts";
+import { WAN_PARTS } from "../../models/families/wan/config.ts";
+import { Session, type Stage } from "../../models/memory/session.ts";
+import { SessionRunner } from "../../models/memory/session_runner.ts";
+import { openParts } from "../../models/pipeline/components.ts";
+import type { Decoder } from "../../models/pipeline/decoding.ts";
+import type { Work } from "../../models/pipeline/work.ts";
+import { type Device, Weights, writing } from "../../runtime/mod.ts";
+import { Golden } from "../golden.ts";
+import { openTestDevice } from "../model_run.ts";
+import { psnr } from "../pixels.ts";
+
+/** Runs what is traced in a stage, to its end. */
+async function runStage(
+  device: Device,
+  weights: Weights,
+  trace: (stage: Stage) => (work: Pick<Work, "run">) => Promise<void>,
+): Promise<void> {
+  const session = new Session(device.target);
+  const run = trace(session.stage("decode"));
+  const runner = new SessionRunner(session, { model: weights });
+  await runner.allocate(device, runner.plan({ budgetBytes: Infinity }));
+  try {
+    await runner.run(run);
+  } finally {
+    runner.destroy();
+  }
+}
+
+/** All that a coder gives for an input. */
+async function code(
+  device: Device,
+  weights: Weights,
+  input: Float32Array,
+  trace: (stage: Stage) => Decoder,
+): Promise<Float32Array> {
+  const told: number[] = [];
+  const results: Float32Array[] = [];
+  await runStage(device, weights, (stage) => {
+    const coder = trace(stage);
+    return (work) =>
+      coder.run(work, {
+        first: [writing(coder.input, input)],
+        received: (done, result) => {
+          told.push(done);
+          if (result) results.push(result);
+          if (done === coder.count) {
+            assert.deepEqual(told, Array.from({ length: done }, (_, i) => i + 1));
+          }
+        },
+      });
+  });
+  return Float32Array.from(results.flatMap((result) => [...result]));
+}
+
+/** A tile of an image, channels last. */
+function crop(
+  values: Float32Array,
+  { rows, columns }: Tile,
+  [width, channels]: readonly [number, number],
+): Float32Array {
+  const line = columns.size * channels;
+  const part = new Float32Array(rows.size * line);
+  for (let y = 0; y < rows.size; y++) {
+    const from = ((rows.start + y) * width + columns.start) * channels;
+    part.set(values.subarray(from, from + line), y * line);
+  }
+  return part;
+}
+
+function assertNear(actual: Float32Array, expected: Float32Array): void {
+  assert.equal(actual.length, expected.length);
+  actual.forEach((value, i) => assert.ok(Math.abs(value - expected[i]!) < 1e-4, `element ${i}`));
+}
+
+/** Smooth and different everywhere, in [-1, 1]. */
+function waves(height: number, width: number, channels: number): Float32Array {
+  return Float32Array.from({ length: height * width * channels }, (_, i) => {
+    const [c, x, y] = [
+      i % channels,
+      Math.floor(i / channels) % width,
+      Math.floor(i / channels / width),
+    ];
+    return Math.sin(0.21 * x + c) * Math.cos(0.13 * y - 0.5 * c);
+  });
+}
+
+for (const [name, isEncoder] of [["klImageDecoder", false], ["klImageEncoder", true]] as const) {
+  Deno.test(`${name}() codes every tile as if it were the whole, and blends the seams`, async () => {
+    const device = await openTestDevice();
+    const golden = new Golden("kl/sd-tiny");
+    const config = parseConfig(KL_VAE_CONFIG, golden.config(), "config.json");
+    using checkpoint = golden.checkpoint();
+    const vae = { config, weights: new Weights(checkpoint) };
+    const trace = isEncoder ? klImageEncoder : klImageDecoder;
+    const scale = 2;
+    const [inputScale, resultScale] = isEncoder ? [scale, 1] : [1, scale];
+    const channels = isEncoder ? 3 : config.latent_channels;
+    const codeImage = (size: TiledSize, input: Float32Array) =>
+      code(device, vae.weights, input, (stage) => trace(stage, vae, size));
+    try {
+      const { height, width, tileSide } = { height: 11, width: 18, tileSide: 8 };
+      const input = waves(height * inputScale, width * inputScale, channels);
+      await vae.weights.upload(device);
+      const actual = await codeImage({ height, width, tileSide }, input);
+      const expected = { data: new Float32Array(actual.length), width: width * resultScale };
+      const tiles = tilesOf(height, width, tileSide);
+      assert.equal(tiles.length, 6);
+      for (const tile of tiles) {
+        const size = { height: tile.rows.size, width: tile.columns.size, tileSide };
+        const part = crop(input, scaleTile(tile, inputScale), [width * inputScale, channels]);
+        addTile(expected, scaleTile(tile, resultScale), await codeImage(size, part));
+      }
+      assertNear(actual, expected.data);
+    } finally {
+      vae.weights.destroy();
+      device.destroy();
+    }
+  });
+}
+
+/** Discs and stripes of plain colours, as the bundled model draws them, one pixel further in every frame. */
+function drawing(side: number, frame: number): Uint8Array {
+  return Uint8Array.from({ length: side * side * 3 }, (_, i) => {
+    const [c, x, y] = [
+      i % 3,
+      Math.floor(i / 3) % side - 2 * frame,
+      Math.floor(i / 3 / side) - frame,
+    ];
+    const isDisc = (x % 64 - 30) ** 2 + (y % 64 - 30) ** 2 < 300;
+    return [[230, 40, 30], [40, 70, 200 - (y >> 6) * 40]][isDisc ? 0 : 1]![c]!;
+  });
+}
+
+/** Longest side of a tile in latents, as in the bundled model's images; real ones have 32 at least. */
+const TILE = 12;
+/** Of tiled latents to whole ones, and of tiled pixels to whole ones, in decibels. */
+const MIN_PSNR = { latents: 24, pixels: 34 };
+
+Deno.test("WanVideoEncoder and WanVideoDecoder in tiles come near the whole, with the bundled model's autoencoder", async () => {
+  const device = await openTestDevice();
+  const folder = fileURLToPath(new URL("../../models/bundled", import.meta.url));
+  using parts = await openParts(await openModelFiles(folder), WAN_PARTS);
+  const { vae } = parts;
+  const size = { frames: 2, height: 18, width: 18 };
+  const video = Array.from({ length: 5 }, (_, i) => drawing(8 * size.width, i));
+  const encode = async (tileSide: number): Promise<Float32Array> => {
+    let latents = new Float32Array();
+    await runStage(device, vae.weights, (stage) => {
+      const encoder = new WanVideoEncoder(stage, vae, { ...size, tileSide });
+      const read = stage.program("read", { x: encoder.latents }, ({ x }) => unscaleLatents(vae, x));
+      return async (work) => {
+        await encoder.run({ run: work.run, encodeDone: () => {} } as Work, video);
+        await work.run([read.call({})], {
+          reads: [read.outputs],
+          finished: ([values]) => void (latents = Float32Array.from(values!)),
+        });
+      };
+    });
+    return latents;
+  };
+  const decode = (tileSide: number, latents: Float32Array) =>
+    code(
+      device,
+      vae.weights,
+      latents,
+      (stage) => new WanVideoDecoder(stage, vae, { ...size, tileSide }),
+    );
+  try {
+    await vae.weights.upload(device);
+    const latents = await encode(size.width);
+    const inTiles = psnr(await encode(TILE), latents);
+    assert.ok(inTiles > MIN_PSNR.latents, `latents: ${inTiles} dB`);
+    const unit = (pixels: Float32Array) =>
+      pixels.map((value) => Math.min(1, Math.max(0, value / 2 + 0.5)));
+    const pixels = unit(await decode(size.width, latents));
+    const decibels = psnr(unit(await decode(TILE, latents)), pixels);
+    assert.ok(decibels > MIN_PSNR.pixels, `pixels: ${decibels} dB`);
+  } finally {
+    vae.weights.destroy();
+    device.destroy();
+  }
+});
