@@ -7,6 +7,7 @@
 import { describeFailure } from "./commands/failure.ts";
 import { normalizeArgs } from "./commands/flags.ts";
 import { createProgram } from "./commands/program.ts";
+import { SECTION_COMMAND } from "./report/section_command.ts";
 import { announceProgramCommand, PROGRAM_COMMAND } from "./media/isolated/program.ts";
 
 /**
@@ -23,6 +24,10 @@ export async function main(args: readonly string[]): Promise<number> {
     if (args[0] === PROGRAM_COMMAND) {
       const { runMediaProgram } = await import("./commands/media_program.ts");
       return await runMediaProgram(args.slice(1));
+    }
+    if (args[0] === SECTION_COMMAND) {
+      const { runSection } = await import("./report/section_program.ts");
+      return await runSection();
     }
     const given = args.length > 0 ? normalizeArgs(args) : ["--help"];
     await program.parseAsync(given, { from: "user" });

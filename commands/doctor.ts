@@ -8,22 +8,10 @@ import { inspectDevice } from "../engine/mod.ts";
 import type { DeviceReport } from "../engine/types.ts";
 import { findFfmpeg } from "../media/video/mod.ts";
 import { type DeviceOptions, version } from "../mod.ts";
+import { vendorName } from "../report/vendor.ts";
 import { describeKernels } from "./kernel_table.ts";
 
 const NOT_TOLD = "not told by WebGPU";
-
-/** Makers by the number that Vulkan knows them by. */
-const VENDORS: ReadonlyMap<number, string> = new Map([
-  [0x1002, "AMD"],
-  [0x1010, "Imagination"],
-  [0x106b, "Apple"],
-  [0x10de, "NVIDIA"],
-  [0x13b5, "Arm"],
-  [0x1414, "Microsoft"],
-  [0x5143, "Qualcomm"],
-  [0x8086, "Intel"],
-  [0x10005, "Mesa"],
-]);
 
 const OUTCOMES = { passed: "ok     ", failed: "FAILED ", skipped: "skipped" } as const;
 
@@ -72,7 +60,7 @@ export function describeReport(report: DeviceReport): string {
   const lines = [
     `denoise   ${version}, Deno ${Deno.version.deno}, ${os} ${arch}`,
     `Adapter   ${report.adapter}${report.isSoftware ? " (software: it computes on the CPU)" : ""}`,
-    `Vendor    ${vendorName(report.vendor)}`,
+    `Vendor    ${vendorName(report.vendor) || NOT_TOLD}`,
     `Driver    ${/^0?$/.test(report.driver) ? NOT_TOLD : report.driver}`,
     `Kernels   ${describeTuned(report)}`,
     `WebGPU    ${report.backend === "dawn" ? "Dawn" : "Deno's own"}`,
@@ -110,11 +98,4 @@ function describeTuned({ tuned }: DeviceReport): string {
   if (!tuned) return 'chosen by rule; "denoise tune" measures them';
   const when = tuned.date.toISOString().slice(0, 16).replace("T", " ");
   return `measured on ${when} UTC in ${tuned.seconds.toFixed(1)} s, kept in ${tuned.path}`;
-}
-
-/** WebGPU gives a name, or a number in decimal digits. */
-function vendorName(vendor: string): string {
-  if (!/^\d+$/.test(vendor)) return vendor || NOT_TOLD;
-  const id = Number(vendor);
-  return `${VENDORS.get(id) ?? "unknown"} (0x${id.toString(16)})`;
 }

@@ -41,6 +41,7 @@ export function createProgram(onStatus: OnStatus): Command {
     .addCommand(removeCommand(onStatus))
     .addCommand(doctorCommand(onStatus))
     .addCommand(tuneCommand(onStatus))
+    .addCommand(reportCommand(onStatus))
     .addCommand(sourceCommand("test", "Check that everything works on this machine"))
     .addCommand(sourceCommand("bench", "Measure how fast this machine is"));
   return program;
@@ -236,6 +237,19 @@ function tuneCommand(onStatus: OnStatus): Command {
   return tune.action(async (flags) => {
     const { runTune } = await import("./tune.ts");
     onStatus(await runTune(flags));
+  });
+}
+
+function reportCommand(onStatus: OnStatus): Command {
+  const report = command("report", "Measure the GPU, for a page that one can post");
+  addDeviceFlags(report)
+    .option("--out <folder>", "where report.md and report.json go", "gpu-report")
+    .option("--minutes <minutes>", "how long it may take", nonNegative, 10)
+    .option("--sections <names>", "sections to run, with commas between (default: all)")
+    .option("--torch <file>", "torch's times on the same card, from tools/gpu_report/torch.py");
+  return report.action(async (flags) => {
+    const { runReportCommand } = await import("./report.ts");
+    onStatus(await runReportCommand(flags));
   });
 }
 

@@ -1,7 +1,7 @@
 /**
  * What a device can do at most: multiply-adds that touch no memory, and bytes that nothing is computed with.
  *
- *     deno run -A tools/bench/ceilings.ts
+ *     deno run -A report/ceilings.ts
  */
 
 import {
@@ -9,11 +9,24 @@ import {
   Graph,
   instantiate,
   openDevice,
+  OutOfMemoryError,
   planMemory,
   Resident,
   type Tensor,
 } from "../runtime/mod.ts";
-import { MULTIPLY_ADD_FLOPS, multiplyAddKernel, readKernel } from "../runtime/ceiling_probes.ts";
+import { matrixUnitOf } from "../runtime/ops/matrix_unit.ts";
+import {
+  type ArithmeticType,
+  matrixFlops,
+  matrixKernel,
+  MULTIPLY_ADD_FLOPS,
+  multiplyAddKernel,
+  readKernel,
+  WORKGROUP_READ_BYTES,
+  workgroupReadKernel,
+} from "../runtime/probes.ts";
+import { fillRandom } from "./random_bytes.ts";
+import { Stopwatch } from "./stopwatch.ts";
 
 /** The rates that bound every op. */
 export interface Ceilings {
@@ -23,26 +36,34 @@ export interface Ceilings {
   readonly bytesPerSecond: number;
 }
 
-/** Probes by class of adapter: what fills it for some milliseconds. */
+/** Probes by class of adapter: what fills it for a while. */
 const PROBES = {
-  cpu: { lanes: 8, invocations: 2 ** 16, turns: 128, bytes: 64 * 2 ** 20, strip: 1024 },
-  gpu: { lanes: 64, invocations: 2 ** 20, turns: 32, bytes: 128 * 2 ** 20, strip: 64 },
+  cpu: { lanes: 8, invocations: 2 ** 15, turns: 128, bytes: 2 ** 27, strip: 1024 },
+  gpu: { lanes: 64, invocations: 2 ** 20, turns: 64, bytes: 2 ** 30, strip: 64 },
 } as const;
 
-const ROUNDS = 4;
-/** Least time of one series, in milliseconds. */
-const SERIES_MS = 40;
+/** Bytes of memory that are tried before it is said that there is none. */
+const LEAST_BYTES = 2 ** 24;
+/** Workgroups of {@linkcode probeMatrix}, and its turns. */
+const MATRIX_GRID = 2048;
+const MATRIX_TURNS = 256;
 
 /**
- * Measures both ceilings within two seconds, best of 4.
+ * Measures both ceilings within two seconds.
  *
  * The memory's is the faster of a kernel that reads and of the device's own copy from buffer to buffer: kernels of
  * software adapters load lane by lane, which the memory could outrun threefold.
  */
 export async function measureCeilings(device: Device): Promise<Ceilings> {
-  const flopsPerSecond = await probeArithmetic(device);
-  const rates = [await probeReads(device), await probeCopies(device)];
-  return { flopsPerSecond, bytesPerSecond: Math.max(...rates) };
+  const stopwatch = await Stopwatch.open(device);
+  try {
+    const flopsPerSecond = await probeArithmetic(device, stopwatch, "f32");
+    const [reads] = await probeReads(device, stopwatch, []);
+    const copies = await probeCopies(device, stopwatch.idleMs, reads!.bytes);
+    return { flopsPerSecond, bytesPerSecond: Math.max(reads!.bytesPerSecond, copies) };
+  } finally {
+    stopwatch.destroy();
+  }
 }
 
 /** The higher one of each. */
@@ -66,15 +87,20 @@ export function ceilingShare(
   return Math.max(flops / flopsPerSecond, bytes / bytesPerSecond) * 1000 / milliseconds;
 }
 
-function probeArithmetic(device: Device): Promise<number> {
+/** Multiplications and additions per second in registers; `f16` takes an adapter that has it. */
+export function probeArithmetic(
+  device: Device,
+  stopwatch: Stopwatch,
+  type: ArithmeticType,
+): Promise<number> {
   const { lanes, invocations, turns } = PROBES[device.target.schedule];
-  return probeProgram(device, {
+  return probeProgram(device, stopwatch, {
     x: [invocations],
     y: [invocations],
-    work: invocations * turns * MULTIPLY_ADD_FLOPS,
+    work: invocations * turns * MULTIPLY_ADD_FLOPS[type],
     dispatch: (x, y) =>
       x.graph.dispatch({
-        kernel: multiplyAddKernel(lanes),
+        kernel: multiplyAddKernel(lanes, type),
         buffers: { x, y },
         params: { turns, factor: 0.5, offset: 0.25 },
         workgroups: [invocations / lanes, 1, 1],
@@ -82,34 +108,115 @@ function probeArithmetic(device: Device): Promise<number> {
   });
 }
 
-function probeReads(device: Device): Promise<number> {
-  const { schedule } = device.target;
-  const { lanes, bytes, strip } = PROBES[schedule];
-  const invocations = bytes / 16 / strip;
-  return probeProgram(device, {
-    x: [bytes / 4],
-    y: [invocations * 4],
-    work: bytes,
+/** Multiplications and additions per second on matrix units, f16 to f32; nothing where none can be used. */
+export async function probeMatrix(
+  device: Device,
+  stopwatch: Stopwatch,
+): Promise<number | undefined> {
+  const unit = matrixUnitOf(device.target);
+  if (!unit) return undefined;
+  return await probeProgram(device, stopwatch, {
+    x: [4096],
+    y: [MATRIX_GRID * 4 * unit.lanes],
+    work: MATRIX_GRID * MATRIX_TURNS * matrixFlops(unit),
     dispatch: (x, y) =>
       x.graph.dispatch({
-        kernel: readKernel(lanes, schedule === "cpu" ? "runs" : "interleaved"),
+        kernel: matrixKernel(unit),
         buffers: { x, y },
-        params: { strip },
+        params: { turns: MATRIX_TURNS },
+        workgroups: [MATRIX_GRID, 1, 1],
+      }),
+  });
+}
+
+/** A rate of reading. */
+export interface ReadRate {
+  /** Bytes that are read, again and again where they are few. */
+  readonly bytes: number;
+  readonly bytesPerSecond: number;
+}
+
+/**
+ * Reads memory: first as much as is meant to be beyond every cache, then the beginnings of it again and again.
+ *
+ * @param sizes of the beginnings, powers of two
+ * @returns the whole first
+ */
+export async function probeReads(
+  device: Device,
+  stopwatch: Stopwatch,
+  sizes: readonly number[],
+): Promise<ReadRate[]> {
+  const { schedule, limits } = device.target;
+  const { lanes, strip, bytes: wanted } = PROBES[schedule];
+  const largest = 2 ** Math.floor(Math.log2(limits.maxBindingBytes));
+  for (let bytes = Math.min(wanted, 4 * largest);; bytes /= 2) {
+    try {
+      const rates: ReadRate[] = [];
+      const invocations = bytes / 16 / strip;
+      await withResidents(device, [[bytes / 4], [invocations * 4]], async ([x, y]) => {
+        for (const part of [bytes, ...sizes.filter((size) => size < bytes)]) {
+          const mask = part / 16 - 1;
+          const graph = new Graph("read", device.target);
+          graph.dispatch({
+            kernel: readKernel(lanes, schedule === "cpu" ? "runs" : "interleaved"),
+            buffers: { x: graph.use(x!), y: graph.use(y!) },
+            params: { strip, mask },
+            workgroups: [invocations / lanes, 1, 1],
+          });
+          const ms = await timeGraph(device, stopwatch, graph);
+          rates.push({ bytes: part, bytesPerSecond: bytes / ms * 1000 });
+        }
+      });
+      return rates;
+    } catch (error) {
+      if (!(error instanceof OutOfMemoryError) || bytes <= LEAST_BYTES) throw error;
+    }
+  }
+}
+
+/** Bytes per second out of workgroup memory, of all workgroups together. */
+export function probeWorkgroupReads(device: Device, stopwatch: Stopwatch): Promise<number> {
+  const { lanes, invocations, turns } = PROBES[device.target.schedule];
+  return probeProgram(device, stopwatch, {
+    x: [2048],
+    y: [invocations * 4],
+    work: invocations * turns * WORKGROUP_READ_BYTES,
+    dispatch: (x, y) =>
+      x.graph.dispatch({
+        kernel: workgroupReadKernel(lanes),
+        buffers: { x, y },
+        params: { turns },
         workgroups: [invocations / lanes, 1, 1],
       }),
   });
 }
 
-async function probeCopies(device: Device): Promise<number> {
-  const { bytes } = PROBES[device.target.schedule];
+/** How often a buffer is copied in a row, and how often that is measured. */
+const COPIES = 8;
+const ROUNDS = 3;
+
+/** Bytes per second that the device reads and writes where it copies from buffer to buffer. */
+export async function probeCopies(
+  device: Device,
+  idleMs: number,
+  bytes: number,
+): Promise<number> {
+  const half = Math.min(bytes / 2, device.target.limits.maxBufferBytes);
   const usage = GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
-  const [from, to] = [0, 1].map((i) => device.createBuffer(`copy ${i}`, bytes, usage));
+  const [from, to] = [0, 1].map((i) => device.createBuffer(`copy ${i}`, half, usage));
+  let best = Infinity;
   try {
-    return await bestRate(device, 2 * bytes, (times) => {
+    for (let round = 0; round <= ROUNDS; round++) {
       const encoder = device.gpuDevice.createCommandEncoder();
-      for (let i = 0; i < times; i++) encoder.copyBufferToBuffer(from!, 0, to!, 0, bytes);
+      for (let i = 0; i < COPIES; i++) encoder.copyBufferToBuffer(from!, 0, to!, 0, half);
+      const start = performance.now();
       device.submit([encoder.finish()]);
-    });
+      await device.wait();
+      // The first touches the memory for the first time.
+      if (round > 0) best = Math.min(best, Math.max(0.1, performance.now() - start - idleMs));
+    }
+    return 2 * half * COPIES / best * 1000;
   } finally {
     for (const buffer of [from!, to!]) device.destroyBuffer(buffer);
   }
@@ -118,46 +225,48 @@ async function probeCopies(device: Device): Promise<number> {
 /** Units of work per second of a program of one dispatch. */
 async function probeProgram(
   device: Device,
+  stopwatch: Stopwatch,
   probe: { x: number[]; y: number[]; work: number; dispatch(x: Tensor, y: Tensor): void },
 ): Promise<number> {
-  const residents = [new Resident("x", probe.x), new Resident("y", probe.y)];
-  const graph = new Graph("ceiling", device.target);
-  const [x, y] = residents.map((resident) => graph.use(resident));
-  probe.dispatch(x!, y!);
-  for (const resident of residents) resident.allocate(device);
+  return await withResidents(device, [probe.x, probe.y], async ([x, y]) => {
+    const graph = new Graph("probe", device.target);
+    probe.dispatch(graph.use(x!), graph.use(y!));
+    return probe.work / await timeGraph(device, stopwatch, graph) * 1000;
+  });
+}
+
+/** Milliseconds of one run of a graph. */
+export async function timeGraph(
+  device: Device,
+  stopwatch: Stopwatch,
+  graph: Graph,
+): Promise<number> {
   const programs = await instantiate(planMemory({ main: graph }), device);
   try {
-    const program = programs.get("main");
-    return await bestRate(device, probe.work, (times) => {
-      for (let i = 0; i < times; i++) program.submit();
-    });
+    return await stopwatch.time(programs.get("main"));
   } finally {
     programs.destroy();
-    for (const resident of residents) resident.destroy();
   }
 }
 
-/** Units of work per second, by the difference of two series: it holds neither the start nor the wait. */
-async function bestRate(
+/** Tensors of random numbers while something is done with them. */
+export async function withResidents<Result>(
   device: Device,
-  work: number,
-  submit: (times: number) => void,
-): Promise<number> {
-  const run = async (times: number) => {
-    const start = performance.now();
-    submit(times);
-    await device.wait();
-    return performance.now() - start;
-  };
-  await run(1);
-  const times = Math.min(256, Math.ceil(SERIES_MS / Math.max(0.1, await run(2) - await run(1))));
-  let best = Infinity;
-  for (let round = 0; round < ROUNDS; round++) {
-    const [few, many] = [await run(1), await run(1 + times)];
-    // A disturbed short series must not make the long one look fast.
-    best = Math.min(best, Math.max(many - few, many / 2) / times);
+  shapes: readonly number[][],
+  use: (residents: readonly Resident[]) => Promise<Result>,
+): Promise<Result> {
+  const residents = shapes.map((shape, i) => new Resident(`tensor ${i}`, shape));
+  try {
+    await device.guarded(() => {
+      for (const resident of residents) {
+        resident.allocate(device);
+        fillRandom(resident, 0.5);
+      }
+    });
+    return await use(residents);
+  } finally {
+    for (const resident of residents) resident.destroy();
   }
-  return work / best * 1000;
 }
 
 if (import.meta.main) {

@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import { assembleKernel } from "../runtime/shaders/assemble.ts";
-import { multiplyAddKernel, readKernel } from "../runtime/ceiling_probes.ts";
+import {
+  emptyKernel,
+  matrixKernel,
+  multiplyAddKernel,
+  readKernel,
+  workgroupReadKernel,
+} from "../runtime/probes.ts";
 import { lintWgsl } from "../tools/lint/wgsl.ts";
 import { ceilingShare, highest } from "./ceilings.ts";
 
@@ -20,9 +26,18 @@ Deno.test("highest() takes the higher one of each rate", () => {
 
 Deno.test("lintWgsl() finds nothing in the probes", () => {
   const binding = { dtype: "f32", pieces: 1, pieceBytes: 1024 } as const;
+  const unit = { m: 8, n: 8, k: 8, lanes: 32, isForced: true };
   for (
-    const kernel of [multiplyAddKernel(8), readKernel(8, "runs"), readKernel(64, "interleaved")]
+    const kernel of [
+      ...(["f32", "f16", "i8"] as const).map((type) => multiplyAddKernel(8, type)),
+      readKernel(8, "runs"),
+      readKernel(64, "interleaved"),
+      workgroupReadKernel(64),
+      matrixKernel(unit),
+      emptyKernel(),
+    ]
   ) {
-    assert.deepEqual(lintWgsl(assembleKernel(kernel, [binding, binding], "naga")), [], kernel.name);
+    const bindings = kernel.buffers.map(() => binding);
+    assert.deepEqual(lintWgsl(assembleKernel(kernel, bindings, "naga")), [], kernel.name);
   }
 });

@@ -34,7 +34,7 @@ Deno.test("denoise without arguments and with --help lists the commands", async 
     for (
       const command of [
         ...["serve", "generate", "plan", "pull", "list", "rm"],
-        ...["doctor", "tune", "test", "bench"],
+        ...["doctor", "tune", "report", "test", "bench"],
       ]
     ) {
       assert.match(stdout, new RegExp(`^  ${command}\\b`, "m"));
@@ -56,6 +56,7 @@ Deno.test("denoise serve --help lists every flag of the service", async () => {
 /** Command lines that end at once: arguments, status, what the one sentence says. */
 const FAILURES: [args: string[], code: number, sentence: RegExp][] = [
   [["paint"], 2, /unknown command 'paint'/],
+  [["report", "--sections", "probes,speed"], 2, /section "speed": there are environment, /],
   [["serve", "--prot", "1"], 2, /unknown option '--prot'.*--port/],
   [["serve", "--port", "x"], 2, /--port <port>.*integer from 0 to 65535/],
   [["serve", "--num_gpus", "0"], 2, /--num-gpus <count>.*at least 1/],

@@ -45,7 +45,11 @@ Deno.test("the executable holds the programs that it starts as processes", async
   }).output();
   const { modules } = JSON.parse(new TextDecoder().decode(stdout));
   const specifiers = modules.map(({ specifier }: { specifier: string }) => specifier);
-  for (const name of ["isolated/image_program.ts", "video/ffmpeg_program.ts"]) {
-    assert.ok(specifiers.some((each: string) => each.endsWith(`/media/${name}`)), name);
-  }
+  for (
+    const name of [
+      "media/isolated/image_program.ts",
+      "media/video/ffmpeg_program.ts",
+      "report/section_program.ts",
+    ]
+  ) assert.ok(specifiers.some((each: string) => each.endsWith(`/${name}`)), name);
 });

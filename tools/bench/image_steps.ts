@@ -4,7 +4,7 @@ import { tuningFolder } from "../../engine/cache_folder.ts";
 import { openTunedDevice } from "../../engine/tuned_device.ts";
 import { MadeUpWeights, type MatrixFormat } from "../../report/made_up_weights.ts";
 import { klein4B, type ModelPart, zImage } from "../../report/model_parts.ts";
-import { PartBench } from "../../report/part_bench.ts";
+import { LoadedPart } from "../../report/loaded_part.ts";
 import { best } from "../../report/statistics.ts";
 import { openDevice } from "../../runtime/mod.ts";
 import type { Figures } from "./figures.ts";
@@ -51,7 +51,7 @@ export async function benchImageSteps(
           log(name);
           const weights = new MadeUpWeights(format, model.hasBias);
           const step = model.trace(device.target, weights.root, { width: side, height: side });
-          const bench = await PartBench.load(device, step, weights);
+          const bench = await LoadedPart.load(device, step, weights);
           await bench.run();
           const times: number[] = [];
           for (let i = 0; i < rounds; i++) times.push((await bench.run()).wallMs / 1000);

@@ -7,7 +7,7 @@ import { openDevice } from "../../runtime/mod.ts";
 import { parseCase } from "../../report/op_cases.ts";
 import { type Ceilings, highest, measureCeilings } from "../../report/ceilings.ts";
 import { type MeasuredOp, type OpResult, opResult } from "./op_result.ts";
-import { variantsOf } from "../../report/op_bench.ts";
+import { variantsOf } from "../../report/loaded_op.ts";
 import { type OwnOp, prepareOwnOp } from "./own_op.ts";
 import { Turns } from "./turns.ts";
 

@@ -1,7 +1,7 @@
 /** Our own ops, to be timed by turns. */
 
 import type { OpCase } from "../../report/op_cases.ts";
-import { OpBench } from "../../report/op_bench.ts";
+import { LoadedOp } from "../../report/loaded_op.ts";
 import type { Device, Target } from "../../runtime/mod.ts";
 import type { Repeatable } from "./turns.ts";
 
@@ -32,7 +32,7 @@ export async function prepareOwnOp(
   op: OpCase,
   { variant, inputs }: { variant?: string; inputs?: readonly Float32Array[] } = {},
 ): Promise<OwnOp> {
-  const bench = new OpBench(device, op, inputs);
+  const bench = new LoadedOp(device, op, inputs);
   try {
     const { kernels, program, destroy } = await bench.prepare(variant);
     const wanted = Math.ceil(RUN_FLOPS[device.target.schedule] / op.flops);

@@ -42,5 +42,17 @@ export const ATTENTION: Op = {
       },
       build: (q, k, v) => attention(q!, k!, v!),
     },
+    cross_attention: {
+      sizes: ["TOKENS", "KEYS", "HEADS", "HEAD_DIM"],
+      describe([tokens, keys, heads, headDim]) {
+        const [queries, others] = [[1, tokens!, heads!, headDim!], [1, keys!, heads!, headDim!]];
+        return {
+          inputs: [queries, others, others],
+          output: queries,
+          flops: 4 * heads! * tokens! * keys! * headDim!,
+        };
+      },
+      build: (q, k, v) => attention(q!, k!, v!),
+    },
   },
 };

@@ -51,7 +51,7 @@ export function streamingOf(weights: Weights): StreamingOptions {
 }
 
 /** A program, its weights and its memory. */
-export class PartBench {
+export class LoadedPart {
   /** What loading it took. */
   readonly loading: PartLoading;
   /** Its memory. */
@@ -90,7 +90,7 @@ export class PartBench {
     traced: Program,
     weights: Weights,
     streaming: StreamingOptions = {},
-  ): Promise<PartBench> {
+  ): Promise<LoadedPart> {
     const { streamed } = streaming;
     const plan = planMemory({ part: traced.graph }, streaming);
     const start = performance.now();
@@ -114,7 +114,7 @@ export class PartBench {
         pipelines: device.counters.pipelines - before,
         compileSeconds: (performance.now() - begun) / 1000,
       };
-      return new PartBench(device, set, traced, tensors, loading);
+      return new LoadedPart(device, set, traced, tensors, loading);
     } catch (error) {
       for (const tensor of tensors) tensor.destroy();
       throw error;

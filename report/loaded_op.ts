@@ -36,7 +36,7 @@ export function variantsOf(op: string): readonly string[] {
 }
 
 /** Inputs and result of an op at one size, which any of its variants may compute. */
-export class OpBench {
+export class LoadedOp {
   readonly #device: Device;
   readonly #op: OpCase;
   readonly #inputs: readonly Resident[];

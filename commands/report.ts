@@ -1,0 +1,96 @@
+/**
+ * `denoise report`.
+ *
+ * @module
+ */
+
+import { join } from "node:path";
+import { version } from "../generation/mod.ts";
+import type { DeviceOptions } from "../mod.ts";
+import { reportMarkdown } from "../report/markdown.ts";
+import { runReport, SECTION_SHARES } from "../report/run_report.ts";
+import { SECTION_COMMAND } from "../report/section_command.ts";
+import { readTorchReport, type TorchReport } from "../report/torch_report.ts";
+import type { GpuReport, SectionName } from "../report/types.ts";
+import { UsageError } from "./failure.ts";
+
+/** Flags of `report`. */
+export interface ReportFlags extends Pick<DeviceOptions, "powerPreference" | "gpuBackend"> {
+  /** Folder for the files. */
+  out: string;
+  /** What it may take. */
+  minutes: number;
+  /** Names of sections, with commas between. */
+  sections?: string;
+  /** A file of `tools/gpu_report/torch.py`. */
+  torch?: string;
+  /** Measure the software adapter. */
+  software?: boolean;
+}
+
+/**
+ * Measures the GPU and writes what it found, after every section anew.
+ *
+ * @param flags of the command line
+ * @returns 0 when every section ended by itself, else 1
+ */
+export async function runReportCommand(flags: ReportFlags): Promise<number> {
+  const sections = flags.sections === undefined ? undefined : sectionsOf(flags.sections);
+  const torch = flags.torch === undefined ? undefined : await readTorchReport(flags.torch);
+  await Deno.mkdir(flags.out, { recursive: true });
+  let last = "";
+  const { gpuBackend: backend, powerPreference } = flags;
+  const report = await runReport({
+    version,
+    minutes: flags.minutes,
+    sections,
+    powerPreference,
+    forceSoftware: flags.software,
+    backends: backend === undefined || backend === "auto" ? undefined : [backend],
+    command: sectionCommand(),
+    onBegin(section, what) {
+      // What is done changes many times a second.
+      if (section !== last) console.error(`${section}: ${what}`);
+      last = section;
+    },
+    onReport: (report) => write(report, flags.out, torch),
+  });
+  for (const { name, backend, reason, state } of report.sections) {
+    if (state === "failed") console.error(`${name}, ${backend}: ${reason}`);
+  }
+  console.log(join(flags.out, "report.md"));
+  console.log(join(flags.out, "report.json"));
+  return report.sections.some(({ state }) => state === "failed") ? 1 : 0;
+}
+
+async function write(
+  report: GpuReport,
+  folder: string,
+  torch: TorchReport | undefined,
+): Promise<void> {
+  await Deno.writeTextFile(
+    join(folder, "report.json"),
+    `${JSON.stringify({ ...report, ...(torch && { torch }) }, null, 1)}\n`,
+  );
+  await Deno.writeTextFile(join(folder, "report.md"), reportMarkdown(report, torch));
+}
+
+function sectionsOf(text: string): SectionName[] {
+  return text.split(",").map((name) => {
+    const known = Object.keys(SECTION_SHARES).find((each) => each === name.trim());
+    if (known) return known as SectionName;
+    throw new UsageError(
+      `Cannot run section "${name}": there are ${Object.keys(SECTION_SHARES).join(", ")}`,
+    );
+  });
+}
+
+/** What starts this program again to run a section. */
+function sectionCommand(): string[] {
+  if (Deno.build.standalone) return [Deno.execPath(), SECTION_COMMAND];
+  return [
+    // Deno that was started through another loader is not its own executable.
+    Deno.env.get("DENOISE_DENO") ?? Deno.execPath(),
+    ...["run", "-A", "--quiet", "--no-check", Deno.mainModule, SECTION_COMMAND],
+  ];
+}

@@ -1,0 +1,42 @@
+/** The machine, without what tells whose it is. */
+
+import type { Machine } from "./types.ts";
+
+/** Reads what figures depend on. */
+export async function readMachine(): Promise<Machine> {
+  const { os, arch } = Deno.build;
+  const nvidia = /Kernel Module.*?\s(\d+(?:\.\d+)+)\s/.exec(
+    await textOf("/proc/driver/nvidia/version"),
+  )?.[1];
+  return {
+    os: `${os} ${arch}, ${Deno.osRelease()}`,
+    cpu: await cpuName(),
+    cores: navigator.hardwareConcurrency,
+    memory: Deno.systemMemoryInfo().total,
+    deno: Deno.version.deno,
+    ...(nvidia && { nvidia }),
+  };
+}
+
+async function cpuName(): Promise<string> {
+  if (Deno.build.os === "darwin") return await outputOf("sysctl", "-n", "machdep.cpu.brand_string");
+  if (Deno.build.os === "windows") return Deno.env.get("PROCESSOR_IDENTIFIER") ?? "";
+  return /^model name\s*:\s*(.*)$/m.exec(await textOf("/proc/cpuinfo"))?.[1] ?? "";
+}
+
+async function textOf(path: string): Promise<string> {
+  try {
+    return await Deno.readTextFile(path);
+  } catch {
+    return "";
+  }
+}
+
+async function outputOf(command: string, ...args: string[]): Promise<string> {
+  try {
+    const { stdout } = await new Deno.Command(command, { args, stderr: "null" }).output();
+    return new TextDecoder().decode(stdout).trim();
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,113 @@
+/** Runs a section as a process of its own: where a kernel or a driver ends it, nothing else ends. */
+
+import { LINE_MARK } from "./section_command.ts";
+import type { SectionLine } from "./section_program.ts";
+import type { SectionOrder } from "./sections/section.ts";
+import type { SectionResult } from "./types.ts";
+
+/** Seconds beyond a section's time after which its process is ended: one long kernel may be at work. */
+const GRACE_SECONDS = 15;
+/** Characters of what a process that broke down printed last. */
+const LAST_WORDS = 400;
+
+/** What a process says while it works. */
+export type OnBegin = (what: string) => void;
+
+/**
+ * Runs a section.
+ *
+ * @param command program and arguments that start {@linkcode runSection}
+ * @param onBegin told what it does
+ * @param graceSeconds before it is ended when its time is up
+ */
+export async function runSectionProcess(
+  order: SectionOrder,
+  command: readonly string[],
+  onBegin: OnBegin,
+  graceSeconds = GRACE_SECONDS,
+): Promise<SectionResult> {
+  const [program, ...args] = command;
+  const begun = performance.now();
+  const child = new Deno.Command(program!, {
+    args,
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  let isLate = false;
+  const limit = setTimeout(() => {
+    isLate = true;
+    child.kill("SIGKILL");
+  }, (order.seconds + graceSeconds) * 1000);
+  const heard: { data?: unknown; what?: string; isComplete?: boolean; failure?: string } = {};
+  const hear = (text: string) => {
+    if (!text.startsWith(LINE_MARK)) return;
+    const line = JSON.parse(text.slice(LINE_MARK.length)) as SectionLine;
+    if (line.type === "begin") onBegin(heard.what = line.what);
+    else if (line.type === "found") heard.data = line.data;
+    else if (line.type === "end") heard.isComplete = line.isComplete;
+    else heard.failure = line.message;
+  };
+  const [lastWords, status] = await Promise.all([
+    lastOf(child.stderr),
+    child.status,
+    readLines(child.stdout, hear),
+    give(child.stdin, JSON.stringify(order)),
+  ]);
+  clearTimeout(limit);
+  const seconds = (performance.now() - begun) / 1000;
+  const at = heard.what === undefined ? "" : ` at "${heard.what}"`;
+  const common = {
+    name: order.name,
+    backend: order.device.backend === "dawn" ? "dawn" as const : "deno" as const,
+    seconds,
+    ...(heard.data !== undefined && { data: heard.data as never }),
+  };
+  if (heard.isComplete) return { ...common, state: "done" };
+  if (heard.isComplete === false) return { ...common, state: "cut" };
+  const end = heard.failure ?? (isLate ? "it did not end in time" : describeEnd(status, lastWords));
+  return { ...common, state: isLate ? "cut" : "failed", reason: withoutPaths(`${end}${at}`) };
+}
+
+function describeEnd({ code, signal }: Deno.CommandStatus, lastWords: string): string {
+  const how = signal ? `its process was ended by ${signal}` : `its process ended with ${code}`;
+  return lastWords ? `${how} (${lastWords})` : how;
+}
+
+/** What tells of a machine's owner: folders of theirs. */
+export function withoutPaths(text: string): string {
+  return text.replace(
+    /(?:file:\/\/)?(?:[A-Za-z]:)?[\\/](?:[^\s"'`:;,()\\/]+[\\/])+([^\s"'`:;,()\\/]*)/g,
+    "…/$1",
+  );
+}
+
+async function give(stdin: WritableStream<Uint8Array>, text: string): Promise<void> {
+  try {
+    await new Blob([text]).stream().pipeTo(stdin);
+  } catch {
+    // It ended before it had read; why, its status says.
+  }
+}
+
+async function readLines(
+  stream: ReadableStream<Uint8Array<ArrayBuffer>>,
+  hear: (line: string) => void,
+): Promise<void> {
+  let rest = "";
+  for await (const text of stream.pipeThrough(new TextDecoderStream())) {
+    const lines = (rest + text).split("\n");
+    rest = lines.pop()!;
+    for (const line of lines) hear(line);
+  }
+}
+
+/** The end of what a process printed, on one line. */
+async function lastOf(stream: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<string> {
+  let end = "";
+  for await (const text of stream.pipeThrough(new TextDecoderStream())) {
+    end = (end + text).slice(-4 * LAST_WORDS);
+  }
+  const words = end.replace(/\s+/g, " ").trim();
+  return words.length > LAST_WORDS ? `…${words.slice(-LAST_WORDS)}` : words;
+}

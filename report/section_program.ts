@@ -1,0 +1,63 @@
+/**
+ * The program that runs one section of a report: takes its order from standard input, and writes what it finds to
+ * standard output, line by line, so that what it had found is known where a driver ends it.
+ */
+
+import { LINE_MARK } from "./section_command.ts";
+import type { SectionData, SectionName } from "./types.ts";
+import { checkCases } from "./sections/correctness.ts";
+import { readEnvironment } from "./sections/environment.ts";
+import { measureOps } from "./sections/ops.ts";
+import { measureStages, measureSteps } from "./sections/parts.ts";
+import { probe } from "./sections/probes.ts";
+import { openOrdered, type Section, type SectionOrder } from "./sections/section.ts";
+import { tuneTwice } from "./sections/tuning.ts";
+
+/** What a line says. */
+export type SectionLine =
+  | { readonly type: "begin"; readonly what: string }
+  | { readonly type: "found"; readonly data: SectionData[SectionName] }
+  | { readonly type: "end"; readonly isComplete: boolean }
+  | { readonly type: "failed"; readonly message: string };
+
+const SECTIONS: { readonly [Name in SectionName]: Section<Name> } = {
+  environment: readEnvironment,
+  probes: probe,
+  correctness: checkCases,
+  tuning: tuneTwice,
+  ops: measureOps,
+  steps: measureSteps,
+  stages: measureStages,
+};
+
+/**
+ * Runs the section that standard input asks for.
+ *
+ * @returns the exit status
+ */
+export async function runSection(): Promise<number> {
+  const order = JSON.parse(await new Response(Deno.stdin.readable).text()) as SectionOrder;
+  const begun = performance.now();
+  const say = (line: SectionLine) => write(`${LINE_MARK}${JSON.stringify(line)}\n`);
+  try {
+    const device = await openOrdered(order);
+    const section = SECTIONS[order.name] as Section<SectionName>;
+    const isComplete = await section({
+      device,
+      known: order.known,
+      deadline: begun + order.seconds * 1000,
+      begin: (what) => say({ type: "begin", what }),
+      found: (data) => say({ type: "found", data }),
+    });
+    say({ type: "end", isComplete });
+    return 0;
+  } catch (error) {
+    say({ type: "failed", message: (error as Error).message });
+    return 1;
+  }
+}
+
+function write(text: string): void {
+  const bytes = new TextEncoder().encode(text);
+  for (let done = 0; done < bytes.length;) done += Deno.stdout.writeSync(bytes.subarray(done));
+}

@@ -1,0 +1,193 @@
+/** Ops at sizes of real models, every variant that takes them: how near they come to what the device can do. */
+
+import {
+  type Choice,
+  type Device,
+  DeviceLostError,
+  Graph,
+  OutOfMemoryError,
+  Resident,
+} from "../../runtime/mod.ts";
+import { ceilingShare } from "../ceilings.ts";
+import { LoadedOp } from "../loaded_op.ts";
+import { benchOf, type OpCase, parseCase, specOf } from "../op_cases.ts";
+import { Stopwatch } from "../stopwatch.ts";
+import type { OpRow } from "../types.ts";
+import { type Known, type SectionContext, timeLeft } from "./section.ts";
+
+/** What the layers of Z-Image, klein and Wan multiply; the most telling first. */
+export const LADDER: readonly string[] = [
+  // Z-Image at 1024 x 1024 with 64 tokens of text: 4160 tokens of 3840.
+  "linear:4160x10240x3840:bf16",
+  "attention:4160x30x128",
+  "conv2d:512x512x256x256:bf16",
+  "linear:4160x10240x3840:q4_k",
+  "linear:4160x10240x3840:q8_0",
+  "linear:4160x10240x3840:f16",
+  "linear:4160x10240x3840",
+  "linear:4160x3840x10240:bf16",
+  "linear:4160x11520x3840:bf16",
+  "linear:4160x3840x3840:bf16",
+  // Wan 1.3B at 832 x 480 x 81: 32760 tokens of 1536.
+  "attention:32760x12x128",
+  "linear:32760x8960x1536:bf16",
+  "linear:32760x1536x8960:bf16",
+  "linear:32760x4608x1536:bf16",
+  "cross_attention:32760x512x12x128",
+  "conv3d:4x480x832x96x96:bf16",
+  "conv2d:1024x1024x128x128:bf16",
+  // Prompts through Qwen3-4B.
+  "linear:20x9728x2560:q4_k",
+  "linear:20x9728x2560:bf16",
+  "linear:512x9728x2560:q4_k",
+  "matmul:4096x4096x4096",
+  "rms_norm:4160x3840",
+  "layer_norm:32760x1536",
+  "group_norm:262144x256",
+];
+
+/** Runs of a variant, about: to warm up, and those that are measured. */
+const RUNS = 6;
+/** Share of the registers' rate that slow kernels reach. */
+const SLOW = 0.1;
+/** What is scaled: a size, by its place in a spec, and what it stays a multiple of. */
+const SCALED: Readonly<Record<string, readonly [number, number]>> = {
+  conv2d: [0, 8],
+  conv3d: [1, 8],
+};
+/** Rows, or tokens. */
+const SCALED_ROWS = [0, 64] as const;
+/** Longest single call, in milliseconds: desktops' drivers end what takes longer than two seconds. */
+const MAX_CALL_MS = 800;
+
+/** See the file comment. */
+export async function measureOps(context: SectionContext<"ops">): Promise<boolean> {
+  const { device, known } = context;
+  const stopwatch = await Stopwatch.open(device);
+  const rows: OpRow[] = [];
+  const tell = () => context.found({ clock: stopwatch.clock, rows });
+  try {
+    for (const [i, spec] of LADDER.entries()) {
+      if (timeLeft(context) < 0) return false;
+      const slotMs = timeLeft(context) / (LADDER.length - i);
+      await measureSpec(context, stopwatch, spec, slotMs, known, (row) => {
+        rows.push(row);
+        tell();
+      });
+    }
+    return true;
+  } finally {
+    stopwatch.destroy();
+  }
+}
+
+async function measureSpec(
+  context: SectionContext<"ops">,
+  stopwatch: Stopwatch,
+  spec: string,
+  slotMs: number,
+  known: Known,
+  add: (row: OpRow) => void,
+): Promise<void> {
+  const { device, begin } = context;
+  const whole = parseCase(spec);
+  const rule = choiceOf(device, whole);
+  const variants = rule?.candidates ?? [""];
+  const tuned = known.tuning && choiceOf(device, whole, known.tuning.choices)?.variant;
+  const callMs = Math.min(MAX_CALL_MS, slotMs / variants.length / RUNS);
+  const op = scaled(whole, callMs, known);
+  const deadline = performance.now() + slotMs;
+  const common = {
+    spec,
+    ...(specOf(op) !== spec && { scaled: specOf(op) }),
+    flops: op.flops,
+    bytes: op.bytes,
+  };
+  let bench: LoadedOp;
+  try {
+    begin(`${specOf(op)}: inputs`);
+    bench = new LoadedOp(device, op);
+    await device.wait();
+  } catch (error) {
+    if (!(error instanceof OutOfMemoryError)) throw error;
+    const nothing = { kernels: [], ms: 0, isRule: false, isTuned: false };
+    return add({ ...common, ...nothing, variant: "", error: error.message });
+  }
+  try {
+    for (const variant of variants) {
+      // The variant that is used is measured in any case.
+      if (performance.now() > deadline && variant !== variants[0]) break;
+      begin(`${specOf(op)}${variant && ` as ${variant}`}`);
+      const own = {
+        ...common,
+        variant,
+        isRule: variant === (rule?.variant ?? ""),
+        isTuned: variant === tuned,
+      };
+      try {
+        const run = await bench.prepare(variant || undefined);
+        const options = { rounds: 3, deadline };
+        const ms = await stopwatch.time(run.program, options);
+        run.destroy();
+        const share = shareOf({ flops: op.flops, bytes: op.bytes, milliseconds: ms }, run, known);
+        add({ ...own, kernels: run.kernels, ms, ...(share !== undefined && { share }) });
+      } catch (error) {
+        if (error instanceof DeviceLostError) throw error;
+        add({ ...own, kernels: [], ms: 0, error: (error as Error).message });
+      }
+    }
+  } finally {
+    bench.destroy();
+  }
+}
+
+/** What would be chosen for an op; nothing where there is a single way. */
+function choiceOf(
+  device: Device,
+  op: OpCase,
+  choices: Device["target"]["choices"] = {},
+): Choice | undefined {
+  const { op: name, bench } = benchOf(op.op);
+  const heard: Choice[] = [];
+  const graph = new Graph(name, {
+    ...device.target,
+    operands: "int8",
+    choices,
+    onChoice: (choice) => heard.push(choice),
+  });
+  bench.build(
+    ...op.inputs.map((shape, i) =>
+      graph.use(new Resident(`input ${i}`, shape, i === 1 ? op.weights : "f32"))
+    ),
+  );
+  return heard.find((choice) => choice.op === name);
+}
+
+/** The op with as many rows as a slow kernel computes in some milliseconds. */
+export function scaled(
+  op: OpCase,
+  callMs: number,
+  { flopsPerSecond = 1e11 }: Pick<Known, "flopsPerSecond">,
+): OpCase {
+  const allowed = SLOW * flopsPerSecond * callMs / 1000;
+  const [at, step] = SCALED[op.op] ?? SCALED_ROWS;
+  let smaller = op;
+  while (smaller.flops > allowed && smaller.sizes[at]! > step) {
+    const sizes = [...smaller.sizes];
+    const wanted = Math.ceil(sizes[at]! / 2 / step) * step;
+    sizes[at] = Math.max(step, Math.min(wanted, sizes[at]! - step));
+    smaller = parseCase(specOf({ ...op, shape: sizes.join("x") }));
+  }
+  return smaller;
+}
+
+function shareOf(
+  work: { flops: number; bytes: number; milliseconds: number },
+  { kernels }: { readonly kernels: readonly string[] },
+  { flopsPerSecond, matrixFlopsPerSecond, bytesPerSecond }: Known,
+): number | undefined {
+  if (!flopsPerSecond || !bytesPerSecond) return undefined;
+  const isMatrix = kernels.some((kernel) => /\/matrix\b/.test(kernel));
+  const rate = isMatrix && matrixFlopsPerSecond ? matrixFlopsPerSecond : flopsPerSecond;
+  return ceilingShare(work, { flopsPerSecond: rate, bytesPerSecond });
+}

@@ -1,0 +1,299 @@
+/** Whole steps, encoders and decoders of models of full size, with weights that are made up; smaller on slow devices. */
+
+import {
+  type Device,
+  DeviceLostError,
+  measureMemory,
+  planMemory,
+  type Target,
+} from "../../runtime/mod.ts";
+import { MadeUpWeights, type MatrixFormat } from "../made_up_weights.ts";
+import {
+  klDecode,
+  klein4B,
+  klEncode,
+  type ModelPart,
+  qwen3Of4B,
+  type Size,
+  wan1B,
+  WAN_VAE,
+  wanDecode,
+  Z_IMAGE_VAE,
+  zImage,
+} from "../model_parts.ts";
+import { LoadedPart, streamingOf } from "../loaded_part.ts";
+import type { PartRow, SectionName } from "../types.ts";
+import { type Known, type SectionContext, timeLeft } from "./section.ts";
+
+/** What is measured. */
+export interface PartJob {
+  readonly title: string;
+  readonly format: MatrixFormat;
+  /** Of the model; nothing where it is not built of layers. */
+  readonly layers?: number;
+  /** The one that is meant first, then smaller ones. */
+  readonly sizes: readonly Size[];
+  /** Also with the rule's kernels, and with streamed weights. */
+  readonly isCompared?: boolean;
+  part(layers: number): ModelPart;
+}
+
+const squares = (...sides: number[]) => sides.map((side) => ({ width: side, height: side }));
+const IMAGES = squares(1024, 512, 256, 128);
+const VIDEOS = [{ width: 832, height: 480 }, ...squares(256, 128)];
+/** Latent frames of 33 frames; both prompts in one pass. */
+const WAN = { frames: 9, prompts: 2 };
+
+const STEPS: readonly PartJob[] = [
+  {
+    title: "Z-Image-Turbo, a step",
+    ...{ format: "BF16", layers: 30, sizes: IMAGES, isCompared: true, part: zImage },
+  },
+  {
+    title: "FLUX.2 klein 4B, a step",
+    ...{ format: "BF16", layers: 25, sizes: IMAGES, isCompared: true, part: klein4B },
+  },
+  {
+    title: "Wan 2.1 1.3B, a guided step of 33 frames",
+    ...{ format: "BF16", layers: 30, sizes: VIDEOS, isCompared: true },
+    part: (layers) => wan1B(WAN.frames, WAN.prompts, layers),
+  },
+  { title: "Z-Image-Turbo, a step", format: "Q4_K", layers: 30, sizes: IMAGES, part: zImage },
+  { title: "Z-Image-Turbo, a step", format: "Q8_0", layers: 30, sizes: IMAGES, part: zImage },
+];
+
+const STAGES: readonly PartJob[] = [
+  {
+    title: "Z-Image's decoder",
+    ...{ format: "BF16", sizes: IMAGES, part: () => klDecode(Z_IMAGE_VAE) },
+  },
+  {
+    title: "Wan 2.1's decoder, 4 frames",
+    ...{ format: "BF16", sizes: VIDEOS, part: () => wanDecode(WAN_VAE) },
+  },
+  {
+    title: "Qwen3-4B, a prompt of 64 tokens",
+    ...{ format: "BF16", layers: 36, sizes: [{ width: 0, height: 0 }] },
+    part: (layers) => qwen3Of4B(64, layers),
+  },
+  {
+    title: "Qwen3-4B, a prompt of 64 tokens",
+    ...{ format: "Q4_K", layers: 36, sizes: [{ width: 0, height: 0 }] },
+    part: (layers) => qwen3Of4B(64, layers),
+  },
+  {
+    title: "Z-Image's encoder",
+    ...{ format: "BF16", sizes: IMAGES, part: () => klEncode(Z_IMAGE_VAE) },
+  },
+];
+
+/** Runs of a part, about: some to warm up, some that are measured, one for each kernel's time. */
+const RUNS = 6;
+/** Share of the registers' rate that is expected before the ops were measured. */
+const USUAL = 0.2;
+/** Bytes of weights that are made up and uploaded in a second, about. */
+const UPLOAD_BYTES = 1e9;
+/** Kernels that are named. */
+const TOP_KERNELS = 8;
+/** By how much what is expected may exceed the time before a part is left out. */
+const TOO_LONG = 3;
+/** Part of the memory that weights and workspace may take. */
+const MEMORY_SHARE = 0.9;
+
+/** Steps of transformers. */
+export function measureSteps(context: SectionContext<"steps">): Promise<boolean> {
+  return measureParts(context, STEPS);
+}
+
+/** Text encoders and autoencoders. */
+export function measureStages(context: SectionContext<"stages">): Promise<boolean> {
+  return measureParts(context, STAGES);
+}
+
+/** Measures parts one after the other; each gets its part of the time. */
+export async function measureParts<Name extends Extract<SectionName, "steps" | "stages">>(
+  context: SectionContext<Name>,
+  jobs: readonly PartJob[],
+): Promise<boolean> {
+  const rows: PartRow[] = [];
+  for (const [i, job] of jobs.entries()) {
+    if (timeLeft(context) < 0) return false;
+    const seconds = timeLeft(context) / 1000 / (jobs.length - i);
+    rows.push(
+      await measurePart(context, job, seconds, (row) => context.found({ rows: [...rows, row] })),
+    );
+    context.found({ rows });
+  }
+  return true;
+}
+
+interface Traced {
+  readonly layers: number;
+  readonly size: Size;
+  readonly part: ModelPart;
+  readonly flops: number;
+  readonly weightBytes: number;
+  readonly workspaceBytes: number;
+  /** That all of its runs would take. */
+  readonly seconds: number;
+}
+
+async function measurePart<Name extends SectionName>(
+  { device, known, begin }: SectionContext<Name>,
+  job: PartJob,
+  seconds: number,
+  found: (row: PartRow) => void,
+): Promise<PartRow> {
+  const { title, format, sizes, isCompared = false } = job;
+  begin(`${title}, ${format.toLowerCase()}: planning`);
+  const room = await roomOf(device);
+  const traced = fit(job, device.target, known, seconds, room);
+  const { part, size, layers } = traced;
+  const asked = sizes[0]!;
+  let row: PartRow = {
+    title,
+    ...size,
+    format: format.toLowerCase(),
+    ...(job.layers !== undefined && { layers: { run: layers, all: job.layers } }),
+    ...(size !== asked && { asked }),
+    flops: traced.flops,
+    dispatches: 0,
+    weightBytes: traced.weightBytes,
+    workspaceBytes: traced.workspaceBytes,
+  };
+  const name = `${title}, ${row.format} at ${size.width}x${size.height}`;
+  if (traced.seconds > TOO_LONG * seconds) {
+    const expected = traced.seconds.toFixed(0);
+    return {
+      ...row,
+      error: `left out: it would take about ${expected} s, there were ${seconds.toFixed(0)} s`,
+    };
+  }
+  const end = performance.now() + seconds * 1000;
+  const weights = new MadeUpWeights(format, part.hasBias);
+  const ruled = { ...device.target, choices: {} };
+  try {
+    const step = part.trace(tunedTarget(device.target, known), weights.root, size);
+    begin(`${name}: loading`);
+    const bench = await LoadedPart.load(device, step, weights);
+    try {
+      const { dispatches } = bench.work;
+      row = { ...row, dispatches, loading: bench.loading };
+      found(row);
+      begin(`${name}: running`);
+      const first = await bench.run();
+      const left = end - performance.now();
+      const tuned = left > 2 * first.wallMs ? await bench.run() : first;
+      if (!await bench.isFinite()) row = { ...row, error: "it gave values that are not numbers" };
+      // What is not compared has one time, whichever chose the kernels.
+      row = { ...row, tuned };
+      found(row);
+      if (device.target.features.timestamps && end - performance.now() > 2 * tuned.wallMs) {
+        begin(`${name}: kernel by kernel`);
+        const kernels = await bench.kernels();
+        row = {
+          ...row,
+          kernels: kernels.slice(0, TOP_KERNELS).map(({ kernel, dispatches, milliseconds }) => ({
+            name: kernel,
+            dispatches,
+            ms: milliseconds,
+          })),
+        };
+        found(row);
+      }
+    } finally {
+      bench.destroy();
+    }
+    if (isCompared && known.tuning && end - performance.now() > 3 * row.tuned!.wallMs) {
+      begin(`${name}: with the rule's kernels`);
+      const untuned = await LoadedPart.load(
+        device,
+        part.trace(ruled, weights.root, size),
+        weights,
+      );
+      try {
+        await untuned.run();
+        row = { ...row, untuned: await untuned.run() };
+        found(row);
+      } finally {
+        untuned.destroy();
+      }
+    }
+    weights.destroy();
+    if (isCompared && end - performance.now() > 2 * row.tuned!.wallMs) {
+      begin(`${name}: with streamed weights`);
+      const step = part.trace(tunedTarget(device.target, known), weights.root, size);
+      const streamed = await LoadedPart.load(device, step, weights, streamingOf(weights));
+      try {
+        await streamed.run();
+        row = { ...row, streamed: await streamed.run() };
+      } finally {
+        streamed.destroy();
+      }
+    }
+    return row;
+  } catch (error) {
+    if (error instanceof DeviceLostError) throw error;
+    return { ...row, error: (error as Error).message };
+  } finally {
+    weights.destroy();
+  }
+}
+
+function tunedTarget(target: Target, { tuning }: Known): Target {
+  if (!tuning) return target;
+  return { ...target, choices: tuning.choices, submitBudget: tuning.submitBudget };
+}
+
+/** Bytes that can be had. */
+async function roomOf(device: Device): Promise<number> {
+  const memory = Deno.systemMemoryInfo().total;
+  return MEMORY_SHARE *
+    await measureMemory(device, device.adapter.isSoftware ? memory / 2 : 2 ** 36);
+}
+
+/**
+ * The largest part that fits into the memory and the time: with fewer layers first, which leaves each as it is, then
+ * smaller.
+ */
+export function fit(
+  { part, sizes, format, layers: all = 1 }: PartJob,
+  target: Target,
+  { layerFlopsPerSecond, flopsPerSecond = 1e11 }: Known,
+  seconds: number,
+  room: number,
+): Traced {
+  const rate = layerFlopsPerSecond ?? USUAL * flopsPerSecond;
+  const trace = (layers: number, size: Size): Traced => {
+    const own = part(layers);
+    const weights = new MadeUpWeights(format, own.hasBias);
+    const { graph } = own.trace(target, weights.root, size);
+    const plan = planMemory({ part: graph });
+    const flops = graph.dispatches.reduce((sum, { flops }) => sum + flops, 0);
+    const weightBytes = weights.byteLength;
+    return {
+      layers,
+      size,
+      part: own,
+      flops,
+      weightBytes,
+      workspaceBytes: plan.peakBytes - weightBytes,
+      // Weights are uploaded, and read once more where they are streamed.
+      seconds: RUNS * flops / rate + 3 * weightBytes / UPLOAD_BYTES,
+    };
+  };
+  const fits = (traced: Traced) =>
+    traced.weightBytes + traced.workspaceBytes <= room && traced.seconds <= seconds;
+  let smallest: Traced | undefined;
+  for (const size of sizes) {
+    for (
+      let layers = all;
+      layers >= 1;
+      layers = layers > 2 ? Math.ceil(layers * 0.6) : layers - 1
+    ) {
+      smallest = trace(layers, size);
+      if (fits(smallest)) return smallest;
+    }
+  }
+  return smallest!;
+}

@@ -1,0 +1,202 @@
+/** What the device can do at most, and what launches, waits and transfers cost. */
+
+import { type Device, Graph, instantiate, planMemory } from "../../runtime/mod.ts";
+import { emptyKernel } from "../../runtime/probes.ts";
+import {
+  probeArithmetic,
+  probeCopies,
+  probeMatrix,
+  probeReads,
+  probeWorkgroupReads,
+  withResidents,
+} from "../ceilings.ts";
+import { LoadedOp } from "../loaded_op.ts";
+import { parseCase } from "../op_cases.ts";
+import { Stopwatch } from "../stopwatch.ts";
+import type { ProbesData, Transfer } from "../types.ts";
+import { type SectionContext, timeLeft } from "./section.ts";
+
+/** What is read again and again, in bytes, by class of adapter: from what a core's cache holds to what the largest do. */
+const READ_SIZES = {
+  gpu: [18, 20, 22, 24, 25, 26, 27, 28].map((bits) => 2 ** bits),
+  cpu: [18, 20, 23].map((bits) => 2 ** bits),
+};
+/** Bytes that are written and read back. */
+const TRANSFERS = [2 ** 12, 2 ** 16, 2 ** 20, 2 ** 24, 2 ** 26];
+/** Launches whose encoding is timed, and submits. */
+const ENCODED = 1000;
+const SUBMITS = 200;
+const ROUNDS = 3;
+/** Ops whose first compilation is timed: of each kind of kernel one. */
+const COMPILED = [
+  "linear:512x512x512:bf16",
+  "linear:512x512x512:q4_k",
+  "attention:512x2x128",
+  "conv2d:64x64x64x64:bf16",
+];
+
+type Writable<T> = { -readonly [Key in keyof T]: T[Key] };
+
+/** See the file comment. */
+export async function probe(context: SectionContext<"probes">): Promise<boolean> {
+  const { device, begin } = context;
+  const { features, schedule } = device.target;
+  const data: Writable<ProbesData> = {
+    arithmetic: {},
+    reads: [],
+    uploads: [],
+    readBacks: [],
+    compilations: [],
+  };
+  const stopwatch = await Stopwatch.open(device);
+  data.clock = stopwatch.clock;
+  data.idleMs = stopwatch.idleMs;
+  const arithmetic = (name: "f32" | "f16" | "i8" | "matrix", value: number | undefined) => {
+    if (value !== undefined) data.arithmetic = { ...data.arithmetic, [name]: value };
+  };
+  const works: [string, () => Promise<void>][] = [
+    [
+      "f32 arithmetic",
+      async () => arithmetic("f32", await probeArithmetic(device, stopwatch, "f32")),
+    ],
+    ["reads", async () => {
+      data.reads = await probeReads(device, stopwatch, READ_SIZES[schedule]);
+    }],
+    ["copies", async () => {
+      data.copies = await probeCopies(device, stopwatch.idleMs, data.reads[0]?.bytes ?? 2 ** 26);
+    }],
+    ["matrix units", async () => arithmetic("matrix", await probeMatrix(device, stopwatch))],
+    ["f16 arithmetic", async () => {
+      if (features.f16) arithmetic("f16", await probeArithmetic(device, stopwatch, "f16"));
+    }],
+    [
+      "int8 arithmetic",
+      async () => arithmetic("i8", await probeArithmetic(device, stopwatch, "i8")),
+    ],
+    ["workgroup memory", async () => {
+      data.workgroupReads = await probeWorkgroupReads(device, stopwatch);
+    }],
+    ["launches", async () => {
+      Object.assign(data, await probeLaunches(device, stopwatch));
+    }],
+    ["uploads", async () => {
+      data.uploads = await probeUploads(device, stopwatch.idleMs);
+    }],
+    ["read-backs", async () => {
+      data.readBacks = await probeReadBacks(device);
+    }],
+    ["compilations", async () => {
+      data.compilations = await probeCompilations(device);
+    }],
+  ];
+  for (const [name, work] of works) {
+    if (timeLeft(context) < 0) return false;
+    begin(name);
+    await work();
+    context.found(data);
+  }
+  stopwatch.destroy();
+  return true;
+}
+
+/** Launches of a kernel that does nothing, each after the other. */
+async function probeLaunches(
+  device: Device,
+  stopwatch: Stopwatch,
+): Promise<Pick<ProbesData, "launchUs" | "encodeUs" | "submitUs">> {
+  return await withResidents(device, [[4]], async ([y]) => {
+    const graph = new Graph("empty", device.target);
+    graph.dispatch({
+      kernel: emptyKernel(),
+      buffers: { y: graph.use(y!) },
+      params: { value: 1 },
+      workgroups: [1, 1, 1],
+    });
+    const programs = await instantiate(planMemory({ main: graph }), device);
+    try {
+      const program = programs.get("main");
+      const launchUs = await stopwatch.time(program) * 1000;
+      let [encodeUs, submitUs] = [Infinity, Infinity];
+      for (let round = 0; round < ROUNDS; round++) {
+        const start = performance.now();
+        const commands = program.encode(0, ENCODED);
+        encodeUs = Math.min(encodeUs, (performance.now() - start) * 1000 / ENCODED);
+        device.submit([commands]);
+        await device.wait();
+        const begun = performance.now();
+        for (let i = 0; i < SUBMITS; i++) device.submit([program.encode(0)]);
+        await device.wait();
+        const ms = Math.max(0, performance.now() - begun - stopwatch.idleMs);
+        submitUs = Math.min(submitUs, ms * 1000 / SUBMITS);
+      }
+      return { launchUs, encodeUs, submitUs };
+    } finally {
+      programs.destroy();
+    }
+  });
+}
+
+/** Writes until the device has them. */
+async function probeUploads(device: Device, idleMs: number): Promise<Transfer[]> {
+  const bytes = crypto.getRandomValues(new Uint8Array(65536));
+  const data = new Uint8Array(TRANSFERS.at(-1)!);
+  for (let at = 0; at < data.length; at += bytes.length) data.set(bytes, at);
+  const buffer = device.createBuffer("upload", data.length);
+  try {
+    const transfers: Transfer[] = [];
+    for (const size of TRANSFERS) {
+      // Small ones are many, so that the wait does not count.
+      const times = Math.max(1, Math.ceil(2 ** 20 / size));
+      let best = Infinity;
+      for (let round = 0; round <= ROUNDS; round++) {
+        const start = performance.now();
+        for (let i = 0; i < times; i++) device.write(buffer, 0, data.subarray(0, size));
+        device.flush();
+        await device.wait();
+        const ms = Math.max(1e-3, performance.now() - start - idleMs) / times;
+        if (round > 0) best = Math.min(best, ms);
+      }
+      transfers.push({ bytes: size, ms: best });
+    }
+    return transfers;
+  } finally {
+    device.destroyBuffer(buffer);
+  }
+}
+
+/** From asking until the bytes are in memory, with the wait in it. */
+async function probeReadBacks(device: Device): Promise<Transfer[]> {
+  const buffer = device.createBuffer("read-back", TRANSFERS.at(-1)!);
+  try {
+    const transfers: Transfer[] = [];
+    for (const size of TRANSFERS) {
+      let best = Infinity;
+      for (let round = 0; round <= ROUNDS; round++) {
+        const start = performance.now();
+        await device.read([{ buffer, offset: 0, size }]);
+        if (round > 0) best = Math.min(best, performance.now() - start);
+      }
+      transfers.push({ bytes: size, ms: best });
+    }
+    return transfers;
+  } finally {
+    device.destroyBuffer(buffer);
+  }
+}
+
+/** Kernels that this process compiles for the first time. */
+async function probeCompilations(device: Device): Promise<ProbesData["compilations"]> {
+  const times: { kernel: string; ms: number }[] = [];
+  for (const spec of COMPILED) {
+    const bench = new LoadedOp(device, parseCase(spec));
+    try {
+      const start = performance.now();
+      const run = await bench.prepare();
+      times.push({ kernel: run.kernels.at(-1)!, ms: performance.now() - start });
+      run.destroy();
+    } finally {
+      bench.destroy();
+    }
+  }
+  return times;
+}
