@@ -11,7 +11,7 @@ import { reportMarkdown } from "../report/markdown.ts";
 import { runReport, SECTION_SHARES } from "../report/run_report.ts";
 import { SECTION_COMMAND } from "../report/section_command.ts";
 import { readTorchReport, type TorchReport } from "../report/torch_report.ts";
-import type { GpuReport, SectionName } from "../report/types.ts";
+import { type GpuReport, hasFailed, type SectionName } from "../report/types.ts";
 import { UsageError } from "./failure.ts";
 
 /** Flags of `report`. */
@@ -55,12 +55,14 @@ export async function runReportCommand(flags: ReportFlags): Promise<number> {
     },
     onReport: (report) => write(report, flags.out, torch),
   });
-  for (const { name, backend, reason, state } of report.sections) {
-    if (state === "failed") console.error(`${name}, ${backend}: ${reason}`);
+  const failed = report.sections.filter(hasFailed);
+  for (const { name, backend, reason } of failed) console.error(`${name}, ${backend}: ${reason}`);
+  if (report.sections.every(({ data }) => data === undefined)) {
+    throw new Error(report.sections[0]?.reason ?? "Cannot make a report: nothing was measured");
   }
   console.log(join(flags.out, "report.md"));
   console.log(join(flags.out, "report.json"));
-  return report.sections.some(({ state }) => state === "failed") ? 1 : 0;
+  return failed.length > 0 ? 1 : 0;
 }
 
 async function write(

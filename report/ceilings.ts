@@ -44,9 +44,10 @@ const PROBES = {
 
 /** Bytes of memory that are tried before it is said that there is none. */
 const LEAST_BYTES = 2 ** 24;
-/** Workgroups of {@linkcode probeMatrix}, and its turns. */
-const MATRIX_GRID = 2048;
-const MATRIX_TURNS = 256;
+/** Workgroups of {@linkcode probeMatrix} and its turns, by class of adapter. */
+const MATRIX = { cpu: { grid: 16, turns: 64 }, gpu: { grid: 2048, turns: 256 } } as const;
+/** By how much less f16 is done on software adapters, which compute it with the help of f32. */
+const SLOW_HALF = 16;
 
 /**
  * Measures both ceilings within two seconds.
@@ -93,7 +94,9 @@ export function probeArithmetic(
   stopwatch: Stopwatch,
   type: ArithmeticType,
 ): Promise<number> {
-  const { lanes, invocations, turns } = PROBES[device.target.schedule];
+  const { schedule } = device.target;
+  const { lanes, invocations, turns: usual } = PROBES[schedule];
+  const turns = schedule === "cpu" && type === "f16" ? usual / SLOW_HALF : usual;
   return probeProgram(device, stopwatch, {
     x: [invocations],
     y: [invocations],
@@ -115,16 +118,17 @@ export async function probeMatrix(
 ): Promise<number | undefined> {
   const unit = matrixUnitOf(device.target);
   if (!unit) return undefined;
+  const { grid, turns } = MATRIX[device.target.schedule];
   return await probeProgram(device, stopwatch, {
     x: [4096],
-    y: [MATRIX_GRID * 4 * unit.lanes],
-    work: MATRIX_GRID * MATRIX_TURNS * matrixFlops(unit),
+    y: [grid * 4 * unit.lanes],
+    work: grid * turns * matrixFlops(unit),
     dispatch: (x, y) =>
       x.graph.dispatch({
         kernel: matrixKernel(unit),
         buffers: { x, y },
-        params: { turns: MATRIX_TURNS },
-        workgroups: [MATRIX_GRID, 1, 1],
+        params: { turns },
+        workgroups: [grid, 1, 1],
       }),
   });
 }

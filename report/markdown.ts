@@ -2,14 +2,15 @@
 
 import type { GpuBackend } from "../runtime/mod.ts";
 import type { TorchReport } from "./torch_report.ts";
-import type {
-  GpuReport,
-  OpRow,
-  PartRow,
-  SectionData,
-  SectionName,
-  SectionResult,
-  TunedClass,
+import {
+  type GpuReport,
+  hasFailed,
+  type OpRow,
+  type PartRow,
+  type SectionData,
+  type SectionName,
+  type SectionResult,
+  type TunedClass,
 } from "./types.ts";
 
 const BACKEND_NAMES: Readonly<Record<GpuBackend, string>> = { deno: "Deno", dawn: "Dawn" };
@@ -77,7 +78,7 @@ class Reader {
 
   /** What must not be overlooked. */
   problems(): string[] {
-    const failed = this.#report.sections.filter(({ state }) => state === "failed");
+    const failed = this.#report.sections.filter(hasFailed);
     const lines = failed.map(({ name, backend, reason }) =>
       `- **${TITLES[name]}, ${BACKEND_NAMES[backend]}:** ${oneLine(reason ?? "it failed")}`
     );
@@ -169,9 +170,10 @@ class Reader {
       ),
     ];
     const compiled = this.#backends.flatMap((backend) =>
-      (data(backend)?.compilations ?? []).map(({ kernel, ms: time }) => [
+      (data(backend)?.compilations ?? []).map(({ spec, kernel, ms: time }) => [
+        `\`${spec}\``,
         BACKEND_NAMES[backend],
-        `\`${shortKernel(kernel)}\``,
+        `\`${kernel.split(" ")[0]}\``,
         ms(time),
       ])
     );
@@ -181,7 +183,7 @@ class Reader {
       ...(compiled.length > 0
         ? [
           "First compilations, where the driver had not kept them:",
-          table(["", "Kernel", "Time"], compiled, [2]),
+          table(["", "", "Kernel", "Time"], compiled, [3]),
         ]
         : []),
     ];
@@ -414,7 +416,9 @@ class Reader {
   }
 
   #torchRate(spec: string): string {
-    const found = this.#torch?.ops.find((op) => op.spec === spec);
+    // There, weights are of one format.
+    const [op, sizes] = spec.split(":");
+    const found = this.#torch?.ops.find((each) => each.spec === `${op}:${sizes}`);
     return found ? opRate(found) : NOTHING;
   }
 

@@ -56,7 +56,7 @@ const REPORT: GpuReport = {
           bytesPerSecond: 4e12,
         }],
         ...{ copies: 850e9, launchUs: 4.2, uploads: [{ bytes: 2 ** 24, ms: 8 }], readBacks: [] },
-        compilations: [{ kernel: "gemm/shared", ms: 120 }],
+        compilations: [{ spec: OP.spec, kernel: "gemm/shared M=1", ms: 120 }],
       },
     },
     {
@@ -123,7 +123,7 @@ Deno.test("reportMarkdown() has a row for everything that was measured, scaled s
 Deno.test("reportMarkdown() puts torch beside what it can be compared with", () => {
   const torch = {
     ...{ device: "cuda", torch: "2.11", dtype: "bf16" },
-    ops: [{ spec: OP.spec, ms: 2, flops: OP.flops, bytes: OP.bytes }],
+    ops: [{ spec: "linear:4160x10240x3840", ms: 2, flops: OP.flops, bytes: OP.bytes }],
     parts: [{ title: PART.title, width: 1024, height: 1024, ms: 400 }],
   };
   const lines = reportMarkdown(REPORT, torch).split("\n");

@@ -99,7 +99,11 @@ export interface ProbesData {
   readonly uploads: readonly Transfer[];
   readonly readBacks: readonly Transfer[];
   /** First compilations of some kernels; a driver may have kept them. */
-  readonly compilations: readonly { readonly kernel: string; readonly ms: number }[];
+  readonly compilations: readonly {
+    readonly spec: string;
+    readonly kernel: string;
+    readonly ms: number;
+  }[];
 }
 
 /** Bytes that go to the device or come from it. */
@@ -209,4 +213,9 @@ export interface PartRow {
   }[];
   /** What could not be measured, and why. */
   readonly error?: string;
+}
+
+/** Whether a section ended as it should not: that a WebGPU implementation has no adapter here is no failure. */
+export function hasFailed({ name, state, data }: SectionResult): boolean {
+  return state === "failed" && !(name === "environment" && data === undefined);
 }

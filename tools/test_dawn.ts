@@ -6,9 +6,9 @@
  * dpkg-deb, neither root nor an installation: Deno is started with the C library that the driver wants.
  */
 import { join } from "node:path";
-import { DAWN_VERSION, findDawn } from "../runtime/backends/dawn_package.ts";
 import { NoAdapterError } from "../runtime/errors.ts";
 import { openDevice } from "../runtime/open_device.ts";
+import { fetchDawn } from "./fetch_dawn.ts";
 
 /** The folder of the repository. */
 const ROOT = new URL("../", import.meta.url);
@@ -38,17 +38,6 @@ async function main(args: readonly string[]): Promise<number> {
     DENOISE_GPU_BACKEND: "dawn",
     DENOISE_DENO: deno,
   });
-}
-
-async function fetchDawn(): Promise<void> {
-  try {
-    findDawn();
-  } catch (error) {
-    if (!(error instanceof NoAdapterError) || Deno.env.has("DENOISE_DAWN")) throw error;
-    console.error(`Fetching Dawn ${DAWN_VERSION} from npm into Deno's cache, once`);
-    const fetched = ["cache", "--no-config", "--no-lock", `npm:webgpu@${DAWN_VERSION}`];
-    if (await run(DENO, fetched) !== 0) throw error;
-  }
 }
 
 /** Whether Dawn finds a driver on this machine as it is. */

@@ -87,6 +87,9 @@ const STAGES: readonly PartJob[] = [
   },
 ];
 
+/** All of them. */
+export const PARTS: readonly PartJob[] = [...STEPS, ...STAGES];
+
 /** Runs of a part, about: some to warm up, some that are measured, one for each kernel's time. */
 const RUNS = 6;
 /** Share of the registers' rate that is expected before the ops were measured. */

@@ -186,13 +186,13 @@ async function probeReadBacks(device: Device): Promise<Transfer[]> {
 
 /** Kernels that this process compiles for the first time. */
 async function probeCompilations(device: Device): Promise<ProbesData["compilations"]> {
-  const times: { kernel: string; ms: number }[] = [];
+  const times: ProbesData["compilations"][number][] = [];
   for (const spec of COMPILED) {
     const bench = new LoadedOp(device, parseCase(spec));
     try {
       const start = performance.now();
       const run = await bench.prepare();
-      times.push({ kernel: run.kernels.at(-1)!, ms: performance.now() - start });
+      times.push({ spec, kernel: run.kernels.at(-1)!, ms: performance.now() - start });
       run.destroy();
     } finally {
       bench.destroy();
