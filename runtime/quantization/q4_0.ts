@@ -10,7 +10,7 @@ export const Q4_0: BlockFormat = {
   groupBlocks: 8,
   looseScale: 0,
   headerBytes: 0,
-  scaleRun: 8,
+  scales: "runs",
   decodeBlock(block, values) {
     const d = block.getFloat16(0, true);
     for (let j = 0; j < HALF; j++) {

@@ -31,6 +31,7 @@ import gemmMatrixFetch from "./gemm/matrix_fetch.wgsl" with { type: "text" };
 import gemmMatrixPlace from "./gemm/matrix_place.wgsl" with { type: "text" };
 import gemmPass from "./gemm/pass.wgsl" with { type: "text" };
 import gemmRegistersStep from "./gemm/registers_step.wgsl" with { type: "text" };
+import gemmRegistersTurn from "./gemm/registers_turn.wgsl" with { type: "text" };
 import gemmRow from "./gemm/row.wgsl" with { type: "text" };
 import gemmSizes from "./gemm/sizes.wgsl" with { type: "text" };
 import gemmSlice from "./gemm/slice.wgsl" with { type: "text" };
@@ -74,6 +75,7 @@ export const INCLUDES: Readonly<Record<string, string>> = {
   "gemm/matrix_place.wgsl": gemmMatrixPlace,
   "gemm/pass.wgsl": gemmPass,
   "gemm/registers_step.wgsl": gemmRegistersStep,
+  "gemm/registers_turn.wgsl": gemmRegistersTurn,
   "gemm/row.wgsl": gemmRow,
   "gemm/sizes.wgsl": gemmSizes,
   "gemm/slice.wgsl": gemmSlice,

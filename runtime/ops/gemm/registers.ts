@@ -1,8 +1,6 @@
 /** Matrix products on software adapters: which tile of registers an invocation computes. */
-import type { WeightFormat } from "../../quantization/block_format.ts";
 import { BLOCK_FORMATS } from "../../quantization/formats.ts";
 import registersSource from "../../shaders/gemm/registers.wgsl" with { type: "text" };
-import type { ParamValues } from "../../shaders/expand.ts";
 import { KernelFile } from "../../shaders/kernel_file.ts";
 import { hasSubgroupsOf, MESA_SOFTWARE } from "../variants.ts";
 import { epilogueParams } from "./epilogue.ts";
@@ -17,6 +15,10 @@ const GEMM_LANES = 8;
 const FEW_ROWS = 4;
 /** Rows of a product that one register tile of 8 columns takes. */
 const LOW_ROWS = 16;
+/** Rows of a product, as a short prompt has, that one tile of 8 columns takes where the sums are long. */
+const PROMPT_ROWS = 32;
+/** Elements of a long sum: its product takes so long that a tile of its own is worth compiling. */
+const LONG_SUM = 1024;
 /** Rows of a product from which on wide tiles may win. */
 const WIDE_ROWS = 128;
 
@@ -39,7 +41,10 @@ function registersVariant(
     tileOf,
     supports: ({ m }, { features }) =>
       m >= leastRows && (!broadcasts || hasSubgroupsOf(GEMM_LANES, features)),
-    normalizes: (problem) => broadcasts && sparesNorm(problem, tileOf(problem)),
+    normalizes(problem) {
+      const tile = tileOf(problem);
+      return broadcasts && !(hasRuns(problem) && tile.rows > FEW_ROWS) && sparesNorm(problem, tile);
+    },
     plan(problem) {
       const { m, n, k, layout, epilogue, batch, format, norm } = problem;
       const { rows, columns } = tileOf(problem);
@@ -52,7 +57,7 @@ function registersVariant(
           VECTOR_N: n % 4 === 0,
           BATCHED: batch !== undefined,
           BROADCASTS: broadcasts,
-          ...(format && scaleParams(format)),
+          ...(format && { SCALES: BLOCK_FORMATS[format].scales }),
           ...norm,
           ...epilogueParams(epilogue),
         }),
@@ -65,9 +70,11 @@ function registersVariant(
 }
 
 // Larger tiles load less per product, but leave more lanes idle at the edges and take longer to compile.
-export const REGISTERS = registersVariant("registers", false, ({ m, n, k }) => {
+export const REGISTERS = registersVariant("registers", false, (problem) => {
+  const { m, n, k } = problem;
   if (m <= FEW_ROWS) return { rows: m, columns: 4 };
-  if (m <= 8) return { rows: 8, columns: 8 };
+  // A turn takes two accesses of a run.
+  if (m <= 8 || hasRuns(problem)) return { rows: 8, columns: 8 };
   return m >= 128 && n >= 512 && k >= 256 ? { rows: 16, columns: 16 } : { rows: 16, columns: 8 };
 });
 
@@ -75,17 +82,30 @@ export const REGISTERS = registersVariant("registers", false, ({ m, n, k }) => {
 export const BROADCAST = registersVariant("broadcast", true, (problem) => {
   const { m } = problem;
   if (m <= FEW_ROWS) return { rows: m, columns: 4 };
-  if (m <= LOW_ROWS) return { rows: m <= 8 ? 8 : 16, columns: 8 };
-  return bestTile(problem, [64, 48, 32, 24], 4);
+  if (m <= LOW_ROWS) return { rows: heightOf(problem), columns: 8 };
+  return bestTile(problem, isLong(problem) ? [64, 48, 32, 24, 56, 40] : [64, 48, 32, 24], 4);
 });
 
 // Half as tall and twice as wide: as many products, half as many broadcasts.
 export const BROADCAST_8 = registersVariant(
   "broadcast8",
   true,
-  (problem) => bestTile(problem, [32, 24, 16], 8),
+  (problem) =>
+    problem.m <= PROMPT_ROWS && isLong(problem)
+      ? { rows: heightOf(problem), columns: 8 }
+      : bestTile(problem, [32, 24, 16], 8),
   LOW_ROWS + 1,
 );
+
+/** The rows of a product that is one tile high, and as many more as make it a multiple of 4, or of 8 of a short sum. */
+function heightOf(problem: GemmProblem): number {
+  const step = isLong(problem) ? 4 : 8;
+  return Math.ceil(problem.m / step) * step;
+}
+
+function isLong({ k }: GemmProblem): boolean {
+  return k >= LONG_SUM;
+}
 
 /** Elements of b that a band holds: its bytes are as many as a core's own cache has. */
 const BAND_ELEMENTS = 2 ** 18;
@@ -119,15 +139,19 @@ function tileCost({ m, n }: GemmProblem, { rows, columns }: RegisterTile): numbe
   return tiles * (rows * columns + ROW_COST * rows + COLUMN_COST * columns);
 }
 
-/** How far one scale of a quantised b holds. */
-function scaleParams(format: WeightFormat): ParamValues {
-  const { scaleRun } = BLOCK_FORMATS[format];
-  return scaleRun === "row" ? { SCALES: "row" } : { SCALES: "runs", RUN: scaleRun };
+/** Whether a quantised b comes by runs of 32 elements. */
+function hasRuns({ format }: GemmProblem): boolean {
+  return format !== undefined && BLOCK_FORMATS[format].scales === "runs";
 }
 
-/** In layout `kn` every row of b lies in a page of its own: wide tiles go to fewer of them. */
+/**
+ * Whether `broadcast8` is the first choice: for quantised weights and for short prompts it is; in layout `kn` every row of
+ * b lies in a page of its own, and wide tiles go to fewer of them.
+ */
 export function suitsWideTiles(problem: GemmProblem): boolean {
-  if (problem.layout === "nk" || problem.m < WIDE_ROWS) return false;
+  const { m, layout, batch } = problem;
+  if (layout === "nk" && !batch) return hasRuns(problem) || (m <= PROMPT_ROWS && isLong(problem));
+  if (layout === "nk" || m < WIDE_ROWS) return false;
   return tileCost(problem, BROADCAST_8.tileOf(problem)) <
     tileCost(problem, BROADCAST.tileOf(problem));
 }

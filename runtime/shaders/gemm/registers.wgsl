@@ -28,9 +28,8 @@
 //#param VECTOR_N: bool // n is a multiple of 4
 //#param BATCHED: bool = false
 //#param BROADCASTS: bool // lanes load one row of a each and broadcast it: needs subgroups of exactly 8
-//#param SCALES: none | runs | row = none // b is quantised, with one scale for RUN vec4s or for a row; k is whole runs
-//#param RUN: u32 = 0
-//#param NORM: bool = false // needs BROADCASTS and VECTOR_K; no batches
+//#param SCALES: none | runs | row = none // b is quantised: scales of parts of a run, or of a row; k is whole runs
+//#param NORM: bool = false // needs BROADCASTS and VECTOR_K; no batches, and no runs above UNROLLED_ROWS
 //#param NORM_WEIGHT: bool = false
 //#param NORM_BIAS: bool = false
 //#param NORM_SCALE: bool = false
@@ -39,7 +38,7 @@
 //#let LANES = 8
 //#let GROUPS = COLUMNS / 4
 //#let LOADS = BROADCASTS ? (ROWS + LANES - 1) / LANES : ROWS // rows of a that an invocation loads
-//#let TAKES_RUNS = SCALES == runs && ROWS <= 4 // with few rows the loads are all the work: b comes by whole runs
+//#let UNROLLED_ROWS = 4 // up to which the whole run is written out: more would not fit the instruction cache
 //#let A_WIDTH = VECTOR_K ? 4 : 1
 //#let Y_WIDTH = VECTOR_N ? 4 : 1
 //#let B_WIDTH = LAYOUT == nk ? A_WIDTH : Y_WIDTH
@@ -136,7 +135,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     var offsets_G = start_G;
     //#endfor
     //#endif
-    //#if PASS == 0 && TAKES_RUNS
+    //#if PASS == 0 && SCALES == runs && ROWS <= UNROLLED_ROWS
     for (var k0 = 0u; k0 < steps; k0 = k0 + 8u) {
       //#for C in 0..COLUMNS
       let run_C = b_run(b_C + k0);
@@ -148,16 +147,30 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
       }
       //#endfor
     }
-    //#elif PASS == 0 && SCALES != none
-    //#let RUN_STEPS = SCALES == row ? "steps" : "RUN"
-    let run = RUN_STEPS;
-    for (var k0 = 0u; k0 < steps; k0 = k0 + run) {
+    //#elif PASS == 0 && SCALES == runs
+    // Words of a run are turned, as an index into them would be a search. The bound is no constant, so that the driver
+    // keeps the loop.
+    let turns = min(4u, params.k);
+    for (var k0 = 0u; k0 < steps; k0 = k0 + 8u) {
       //#for C in 0..COLUMNS
-      let scale_C = b_scale(b_C + k0);
+      let run_C = b_run(b_C + k0);
+      var low_C = run_C.low;
+      var high_C = run_C.high;
       //#endfor
-      for (var k = k0; k < k0 + run; k = k + 1u) {
-        //#include "gemm/registers_step.wgsl" COLUMN=scaled
+      for (var j = 0u; j < turns; j = j + 1u) {
+        //#include "gemm/registers_turn.wgsl"
+        //#for C in 0..COLUMNS
+        low_C = low_C.yzwx;
+        high_C = high_C.yzwx;
+        //#endfor
       }
+    }
+    //#elif PASS == 0 && SCALES == row
+    //#for C in 0..COLUMNS
+    let scale_C = b_scale(b_C);
+    //#endfor
+    for (var k = 0u; k < steps; k = k + 1u) {
+      //#include "gemm/registers_step.wgsl" COLUMN=scaled
     }
     //#else
     for (var k = 0u; k < steps; k = k + 1u) {
