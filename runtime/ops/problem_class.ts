@@ -5,8 +5,8 @@
 import { bytesPerElement, type StorageFormat } from "../dtype.ts";
 import { BLOCK_FORMATS, isWeightFormat } from "../quantization/formats.ts";
 
-/** Bounds of rows: one, what the few-rows kernels take, then about the tiles that a tall product fills. */
-const ROWS = [1, 4, 32, 256, 2048];
+/** Bounds of rows: one, what the few-rows kernels take, short prompts, then about the tiles that a tall product fills. */
+const ROWS = [1, 4, 64, 256, 2048];
 const COLUMNS = [512];
 
 /** A product of `rows` by `columns` with a weight; sums of different length are one class. */
@@ -71,7 +71,7 @@ export function groupClass({ positions }: { readonly positions: number }): strin
   return atMost("positions", positions, [4096]);
 }
 
-/** The first bound that holds `value`, in words: `rows<=32`, `rows>2048`. */
+/** The first bound that holds `value`, in words: `rows<=64`, `rows>2048`. */
 function atMost(name: string, value: number, bounds: readonly number[]): string {
   const bound = bounds.find((limit) => value <= limit);
   return bound === undefined ? `${name}>${bounds.at(-1)}` : `${name}<=${bound}`;

@@ -12,7 +12,7 @@ Deno.test("linearClass() puts the bounds of rows and columns into the lower clas
   const of = (rows: number, columns: number) => linearClass({ rows, columns, weight: "f32" });
   assert.equal(of(1, 1), "rows<=1 columns<=512 f32");
   assert.equal(of(4, 512), "rows<=4 columns<=512 f32");
-  assert.equal(of(5, 513), "rows<=32 columns>512 f32");
+  assert.equal(of(5, 513), "rows<=64 columns>512 f32");
   assert.equal(of(2048, 513), "rows<=2048 columns>512 f32");
   assert.equal(of(2049, 513), "rows>2048 columns>512 f32");
 });
@@ -27,8 +27,8 @@ Deno.test("linearClass() tells weights by what it costs to decode them", () => {
 
 Deno.test("matmulClass() names the layout, and a batch only where there is one", () => {
   const sizes = { rows: 64, columns: 64, layout: "kn" } as const;
-  assert.equal(matmulClass({ ...sizes, count: 1 }), "rows<=256 columns<=512 kn");
-  assert.equal(matmulClass({ ...sizes, count: 2 }), "rows<=256 columns<=512 kn batched");
+  assert.equal(matmulClass({ ...sizes, count: 1 }), "rows<=64 columns<=512 kn");
+  assert.equal(matmulClass({ ...sizes, count: 2 }), "rows<=64 columns<=512 kn batched");
 });
 
 Deno.test("attentionClass(), convClass(), rowClass() and groupClass() name every size they depend on", () => {

@@ -33,6 +33,8 @@ import gemmPass from "./gemm/pass.wgsl" with { type: "text" };
 import gemmRegistersStep from "./gemm/registers_step.wgsl" with { type: "text" };
 import gemmRegistersTurn from "./gemm/registers_turn.wgsl" with { type: "text" };
 import gemmRow from "./gemm/row.wgsl" with { type: "text" };
+import gemmSharedFetch from "./gemm/shared_fetch.wgsl" with { type: "text" };
+import gemmSharedPlace from "./gemm/shared_place.wgsl" with { type: "text" };
 import gemmSizes from "./gemm/sizes.wgsl" with { type: "text" };
 import gemmSlice from "./gemm/slice.wgsl" with { type: "text" };
 import matrixMultiply from "./matrix/multiply.wgsl" with { type: "text" };
@@ -77,6 +79,8 @@ export const INCLUDES: Readonly<Record<string, string>> = {
   "gemm/registers_step.wgsl": gemmRegistersStep,
   "gemm/registers_turn.wgsl": gemmRegistersTurn,
   "gemm/row.wgsl": gemmRow,
+  "gemm/shared_fetch.wgsl": gemmSharedFetch,
+  "gemm/shared_place.wgsl": gemmSharedPlace,
   "gemm/sizes.wgsl": gemmSizes,
   "gemm/slice.wgsl": gemmSlice,
   "matrix/multiply.wgsl": matrixMultiply,

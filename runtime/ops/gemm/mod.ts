@@ -8,10 +8,23 @@ import { MATRIX_128, MATRIX_32, MATRIX_64 } from "./matrix.ts";
 import { normOperands } from "./norm.ts";
 import type { GemmProblem, GemmVariant } from "./problem.ts";
 import { BROADCAST, BROADCAST_8, REGISTERS, suitsWideTiles } from "./registers.ts";
-import { FEW_ROWS, ROWS, SHARED_32, SHARED_64 } from "./shared.ts";
+import {
+  FEW_ROWS,
+  ROWS,
+  SHARED_128,
+  SHARED_128X64,
+  SHARED_32,
+  SHARED_64,
+  SHORT_ROWS,
+  SLICED_32,
+} from "./shared.ts";
 
-/** Workgroups of 64 x 64 below which a GPU is better filled by tiles of 32 x 32, and of those by split sums. */
+/**
+ * Workgroups below which a GPU is better filled by smaller tiles, and of the smallest by split sums; not measured yet.
+ * Workgroups of 256 invocations fill it with fewer, but leave more idle at the edges and in the last round.
+ */
 const FEW_TILES = 64;
+const FEW_LARGE_TILES = 256;
 
 /** Names of the variants of `linear` and `matmul` on operands of 16 bits and more; `matmul` has all but `rows`. */
 export const GEMM_VARIANTS: readonly string[] = [
@@ -22,8 +35,11 @@ export const GEMM_VARIANTS: readonly string[] = [
   MATRIX_128,
   MATRIX_64,
   MATRIX_32,
+  SHARED_128,
+  SHARED_128X64,
   SHARED_64,
   SHARED_32,
+  SLICED_32,
 ].map(({ name }) => name);
 
 /**
@@ -81,7 +97,14 @@ function byPreference(problem: GemmProblem): readonly GemmVariant[] {
   const { m, n, batch } = problem;
   const tiles = (side: number) => Math.ceil(m / side) * Math.ceil(n / side) * (batch?.count ?? 1);
   const isFew = tiles(64) < FEW_TILES;
-  const shared = isFew ? [SHARED_32, SHARED_64] : [SHARED_64, SHARED_32];
+  const large = Math.ceil(m / 128) * Math.ceil(n / 128) * (batch?.count ?? 1);
+  const shared = isFew || m <= SHORT_ROWS
+    ? [SLICED_32, SHARED_32, SHARED_64, SHARED_128X64, SHARED_128]
+    : large >= FEW_LARGE_TILES
+    ? [SHARED_128, SHARED_128X64, SHARED_64, SHARED_32, SLICED_32]
+    : 2 * large >= FEW_LARGE_TILES
+    ? [SHARED_128X64, SHARED_64, SHARED_128, SHARED_32, SLICED_32]
+    : [SHARED_64, SHARED_32, SLICED_32, SHARED_128X64, SHARED_128];
   // Tiles of 128 x 64 are half as many.
   const matrix = isFew
     ? [MATRIX_32, MATRIX_64, MATRIX_128]

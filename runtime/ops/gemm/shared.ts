@@ -3,7 +3,7 @@ import rowsSource from "../../shaders/gemm/rows.wgsl" with { type: "text" };
 import sharedSource from "../../shaders/gemm/shared.wgsl" with { type: "text" };
 import { KernelFile } from "../../shaders/kernel_file.ts";
 import { epilogueParams } from "./epilogue.ts";
-import type { GemmVariant } from "./problem.ts";
+import type { GemmProblem, GemmVariant } from "./problem.ts";
 
 const ROWS_FILE = new KernelFile("gemm/rows", rowsSource);
 const SHARED_FILE = new KernelFile("gemm/shared", sharedSource);
@@ -11,6 +11,10 @@ const SHARED_FILE = new KernelFile("gemm/shared", sharedSource);
 /** Rows of a product that `rows` takes, or columns, as of the inner factor of a low-rank branch. */
 export const FEW_ROWS = 4;
 const FEW_COLUMNS = 128;
+/** Rows up to which a product is that of a short prompt: it has few tiles, however wide it is. */
+export const SHORT_ROWS = 64;
+/** Elements of a sum that may be worth slicing. */
+const SLICED_SUM = 256;
 /** Columns per workgroup of `rows`. */
 const ROWS_COLUMNS = 8;
 
@@ -29,29 +33,72 @@ export const ROWS: GemmVariant = {
   },
 };
 
-function sharedVariant(name: string, side: 4 | 8): GemmVariant {
-  const tile = 8 * side;
+/** Tile of a workgroup of `shared.wgsl`. */
+interface SharedTile {
+  /** Invocations along each side. */
+  readonly threads: 8 | 16;
+  /** Rows and columns of the result per invocation. */
+  readonly rows: 4 | 8;
+  readonly columns: 4 | 8;
+  /** Parts of the sum, each with invocations of its own. */
+  readonly slices?: number;
+}
+
+function sharedVariant(
+  name: string,
+  { threads, rows, columns, slices = 1 }: SharedTile,
+  suits: (problem: GemmProblem) => boolean = () => true,
+): GemmVariant {
+  const tile = { rows: threads * rows, columns: threads * columns };
   return {
     name,
     schedule: "gpu",
-    supports: (_, { limits }) =>
-      limits.maxWorkgroupMemoryBytes >= 1280 * side && limits.maxWorkgroupInvocations >= 64,
-    plan({ m, n, k, layout, epilogue, batch }) {
+    supports: (problem, { limits }) =>
+      limits.maxWorkgroupMemoryBytes >= 64 * slices * (tile.rows + tile.columns) &&
+      limits.maxWorkgroupInvocations >= threads * threads * slices && suits(problem),
+    plan({ m, n, k, layout, epilogue, batch, format }) {
       return {
         kernel: SHARED_FILE.kernel({
           LAYOUT: layout,
-          SIDE: side,
+          THREADS: threads,
+          ROWS: rows,
+          COLUMNS: columns,
+          SLICES: slices,
           VECTOR_K: k % 4 === 0,
           BATCHED: batch !== undefined,
+          QUANTIZED: format !== undefined,
           ...epilogueParams(epilogue),
         }),
-        workgroups: [Math.ceil(n / tile), Math.ceil(m / tile), batch?.count ?? 1],
+        workgroups: [Math.ceil(n / tile.columns), Math.ceil(m / tile.rows), batch?.count ?? 1],
       };
     },
   };
 }
 
-/** Tiles of 64 x 64 in workgroup memory. */
-export const SHARED_64 = sharedVariant("shared64", 8);
+/** Whether a tile would not be mostly idle. */
+function fills(rows: number, columns: number): (problem: GemmProblem) => boolean {
+  return ({ m, n }) => m > rows / 2 && n > columns / 2;
+}
+
+/** Tiles of 128 x 128 in workgroup memory. */
+export const SHARED_128 = sharedVariant(
+  "shared128",
+  { threads: 16, rows: 8, columns: 8 },
+  fills(128, 128),
+);
+/** Tiles of 128 x 64. */
+export const SHARED_128X64 = sharedVariant(
+  "shared128x64",
+  { threads: 16, rows: 8, columns: 4 },
+  fills(128, 64),
+);
+/** Tiles of 64 x 64. */
+export const SHARED_64 = sharedVariant("shared64", { threads: 8, rows: 8, columns: 8 });
 /** Tiles of 32 x 32. */
-export const SHARED_32 = sharedVariant("shared32", 4);
+export const SHARED_32 = sharedVariant("shared32", { threads: 8, rows: 4, columns: 4 });
+/** Tiles of 32 x 32 whose sums four groups of invocations share: for short prompts, whose tiles do not fill a GPU. */
+export const SLICED_32 = sharedVariant(
+  "sliced32",
+  { threads: 8, rows: 4, columns: 4, slices: 4 },
+  ({ m, k }) => m <= SHORT_ROWS && k >= SLICED_SUM,
+);

@@ -1,33 +1,40 @@
-// y = epilogue(a · b) for GPUs: tiles of a and b, 16 deep, in workgroup memory.
+// y = epilogue(a · b) for GPUs: tiles of a and b, 16 deep, in workgroup memory. While one pair is
+// multiplied, the invocations load the next one.
 //
 // a: [batch, m, k], b: [batch, n, k] (nk) or [batch, k, n] (kn), y: [batch, m, n]; epilogue
-// operands only without batches. Workgroup: 8 x 8 x 1; grid: n / TILE, m / TILE, batch. Workgroup
-// memory: 1280 * SIDE bytes.
+// operands only without batches. Workgroup: THREADS x THREADS x SLICES; grid: n / TILE_COLUMNS,
+// m / TILE_ROWS, batch. Workgroup memory: 64 * SLICES * (TILE_ROWS + TILE_COLUMNS) bytes.
+//
+// Slices are for products of few tiles: each has every SLICES-th tile along k, and the sums are
+// added at the end.
 
 //#param LAYOUT: nk | kn // of b: rows of k, as weights have, or rows of n
-//#param SIDE: u32 // rows and columns of the result per invocation; a workgroup makes 8 times as many of each
+//#param THREADS: u32 // along each side of a workgroup, 8 or 16
+//#param ROWS: u32 // of the result per invocation
+//#param COLUMNS: u32 // of the result per invocation; 4 where there are slices
+//#param SLICES: u32 = 1
 //#param VECTOR_K: bool // k is a multiple of 4
 //#param BATCHED: bool = false
+//#param QUANTIZED: bool = false // b is a quantised weight; layout nk
 
-//#let THREADS = 8 // along each side of a workgroup
-//#let TILE = SIDE * THREADS
+//#let TILE_ROWS = ROWS * THREADS
+//#let TILE_COLUMNS = COLUMNS * THREADS
 //#let DEPTH = 4 // vec4s along k in a tile
-//#let STRIDE = DEPTH + 1 // vec4s from one row of a tile to the next: odd, so that neighbours lie in different banks
-//#let LOADS = TILE * DEPTH / (THREADS * THREADS) // vec4s of each tile that an invocation brings
-//#let ROW_STEP = THREADS * THREADS / DEPTH // rows that the workgroup brings at a time
+//#let STRIDE = DEPTH * SLICES // vec4s along k from one tile of a slice to the next
+//#let COUNT = THREADS * THREADS // invocations of a slice
+//#let A_LOADS = TILE_ROWS * DEPTH / COUNT // vec4s of a tile that an invocation brings
+//#let B_LOADS = TILE_COLUMNS * DEPTH / COUNT
 //#let A_WIDTH = VECTOR_K ? 4 : 1
 //#let B_WIDTH = LAYOUT == nk ? A_WIDTH : 1
 //#buffer read       a A_WIDTH
 //#buffer read       b B_WIDTH
 //#include "gemm/sizes.wgsl"
 //#include "gemm/epilogue.wgsl" Y_WIDTH=1
-//#workgroup THREADS, THREADS, 1
+//#workgroup THREADS, THREADS, SLICES
 
 //#include "gemm/row.wgsl" NAME=a, VECTOR=VECTOR_K
 //#include "gemm/slice.wgsl" NAME=a
-//#if LAYOUT == nk
-//#include "gemm/row.wgsl" NAME=b, VECTOR=VECTOR_K
-//#else
+//#if LAYOUT == kn
 // Elements 4k … 4k + 3 of the column at start, zeros past its end.
 fn b_one(start: u32, i: u32) -> f32 {
   return select(0.0, b_at(start + min(i, params.k - 1u) * params.n), i < params.k);
@@ -40,69 +47,93 @@ fn b_four(start: u32, k: u32) -> vec4<f32> {
     b_one(start, 4u * k + 3u),
   );
 }
+//#elif !QUANTIZED
+//#include "gemm/row.wgsl" NAME=b, VECTOR=VECTOR_K
 //#endif
+//#if !QUANTIZED
 //#include "gemm/slice.wgsl" NAME=b
+//#endif
 //#if LOW_RANK
 //#include "gemm/slice.wgsl" NAME=t, LENGTH=params.rank
 //#include "gemm/slice.wgsl" NAME=up, LENGTH=params.rank
 //#endif
 
-var<workgroup> tile_a: array<vec4<f32>, TILE * STRIDE>;
-var<workgroup> tile_b: array<vec4<f32>, TILE * STRIDE>;
+var<workgroup> tile_a: array<vec4<f32>, TILE_ROWS * STRIDE>;
+var<workgroup> tile_b: array<vec4<f32>, TILE_COLUMNS * STRIDE>;
+
+// Where a vec4 of a row lies in a tile: so that eight neighbouring rows lie in different banks.
+fn place(row: u32, word: u32) -> u32 { return row * DEPTH + (word ^ ((row >> 1u) & 3u)); }
 
 fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let thread = local.y * THREADS + local.x;
-  let n0 = wg.x * TILE;
-  let m0 = wg.y * TILE;
+  let n0 = wg.x * TILE_COLUMNS;
+  let m0 = wg.y * TILE_ROWS;
+  let own_a = local.z * TILE_ROWS * DEPTH;
+  let own_b = local.z * TILE_COLUMNS * DEPTH;
+  let own_k = local.z * DEPTH;
   let a_start = a_first(wg.z);
   let b_start = b_first(wg.z);
   let y_start = wg.z * params.m;
-  //#for R in 0..SIDE, C in 0..SIDE
+  //#for R in 0..ROWS, C in 0..COLUMNS
   var s_R_C = 0.0;
   //#endfor
   //#let PASSES = LOW_RANK ? 2 : 1
   //#for PASS in 0..PASSES
   {
     //#include "gemm/pass.wgsl"
-    for (var k0 = 0u; k0 < steps; k0 = k0 + DEPTH) {
-      let word = thread % DEPTH;
-      //#for I in 0..LOADS
-      let a_row_I = thread / DEPTH + I * ROW_STEP;
-      tile_a[a_row_I * STRIDE + word] = A_slice(A_FIRST + min(m0 + a_row_I, params.m - 1u) * row_words, k0 + word);
+    //#for I in 0..A_LOADS
+    var next_a_I = vec4<f32>();
+    //#endfor
+    //#for I in 0..B_LOADS
+    var next_b_I = vec4<f32>();
+    //#endfor
+    //#include "gemm/shared_fetch.wgsl" FROM="own_k"
+    for (var k0 = 0u; k0 < steps; k0 = k0 + STRIDE) {
+      //#for I in 0..A_LOADS
+      tile_a[own_a + place(thread / DEPTH + I * COUNT / DEPTH, thread % DEPTH)] = next_a_I;
       //#endfor
-      //#if LAYOUT == nk
-      //#for I in 0..LOADS
-      let b_row_I = thread / DEPTH + I * ROW_STEP;
-      tile_b[b_row_I * STRIDE + word] = B_slice(B_FIRST + min(n0 + b_row_I, params.n - 1u) * row_words, k0 + word);
+      //#for I in 0..B_LOADS
+      //#include "gemm/shared_place.wgsl"
+      tile_b[own_b + place(ROW, WORD)] = next_b_I;
       //#endfor
-      //#else
-      // Neighbouring invocations read neighbouring columns.
-      //#for I in 0..LOADS
-      let item_I = thread + I * THREADS * THREADS;
-      let column_I = item_I % TILE;
-      let start_I = b_start + min(n0 + column_I, params.n - 1u);
-      tile_b[column_I * STRIDE + item_I / TILE] = b_slice(start_I, k0 + item_I / TILE);
-      //#endfor
-      //#endif
       workgroupBarrier();
-      //#for K in 0..DEPTH
-      //#for C in 0..SIDE
-      let w_K_C = tile_b[(local.x + C * THREADS) * STRIDE + K];
-      //#endfor
-      //#for R in 0..SIDE
-      let x_K_R = tile_a[(local.y + R * THREADS) * STRIDE + K];
-      //#for C in 0..SIDE
-      s_R_C = s_R_C + dot(x_K_R, w_K_C);
-      //#endfor
-      //#endfor
-      //#endfor
+      //#include "gemm/shared_fetch.wgsl" FROM="(k0 + STRIDE + own_k)"
+      // A loop, so that software adapters compile it in seconds; compilers of GPUs unroll it.
+      for (var d = 0u; d < DEPTH; d = d + 1u) {
+        //#for C in 0..COLUMNS
+        let w_C = tile_b[own_b + place(local.x + C * THREADS, d)];
+        //#endfor
+        //#for R in 0..ROWS
+        let x_R = tile_a[own_a + place(local.y + R * THREADS, d)];
+        //#for P in x y z w, C in 0..COLUMNS
+        s_R_C = fma(x_R.P, w_C.P, s_R_C);
+        //#endfor
+        //#endfor
+      }
       workgroupBarrier();
     }
   }
   //#endfor
-  //#for R in 0..SIDE
-  if (m0 + local.y + R * THREADS < params.m) {
-    //#for C in 0..SIDE
+  //#for S in 1..SLICES
+  if (local.z == S) {
+    //#for R in 0..ROWS
+    tile_a[R * COUNT + thread] = vec4<f32>(s_R_0, s_R_1, s_R_2, s_R_3);
+    //#endfor
+  }
+  workgroupBarrier();
+  if (local.z == 0u) {
+    //#for R in 0..ROWS
+    let more_S_R = tile_a[R * COUNT + thread];
+    //#for C in 0..4
+    s_R_C = s_R_C + more_S_R[C];
+    //#endfor
+    //#endfor
+  }
+  workgroupBarrier();
+  //#endfor
+  //#for R in 0..ROWS
+  if (local.z == 0u && m0 + local.y + R * THREADS < params.m) {
+    //#for C in 0..COLUMNS
     if (n0 + local.x + C * THREADS < params.n) {
       finish(y_start + m0 + local.y + R * THREADS, n0 + local.x + C * THREADS, s_R_C);
     }

@@ -1,0 +1,65 @@
+/** The rule that chooses kernels of products by shape where nothing was measured. */
+import assert from "node:assert/strict";
+import type { StorageFormat } from "../../dtype.ts";
+import { Graph } from "../../graph.ts";
+import { Resident } from "../../resident.ts";
+import { BASELINE_TARGET, type Target } from "../../target.ts";
+import { linear } from "../linear/mod.ts";
+
+/** The variant and the grid of x [m, k] · wᵀ [k, n]. */
+function ruleOf(
+  target: Target,
+  [m, n, k]: readonly [number, number, number],
+  weight: StorageFormat = "bf16",
+) {
+  let variant = "";
+  const onChoice = (choice: { readonly variant: string }) => {
+    variant = choice.variant;
+  };
+  const graph = new Graph("test", { ...target, onChoice });
+  linear(graph.use(new Resident("x", [m, k])), graph.use(new Resident("w", [n, k], weight)));
+  return { variant, kernel: graph.dispatches[0]!.kernel.name };
+}
+
+Deno.test("on GPUs large products have large tiles, short prompts split their sums", () => {
+  const of = (...sizes: [number, number, number]) => ruleOf(BASELINE_TARGET, sizes).variant;
+  assert.equal(of(4160, 10240, 3840), "shared128");
+  assert.equal(of(1024, 2560, 2560), "shared128x64");
+  assert.equal(of(512, 1536, 1536), "shared64");
+  assert.equal(of(256, 512, 512), "shared32");
+  for (const rows of [5, 20, 64]) assert.equal(of(rows, 9728, 2560), "sliced32");
+  assert.equal(of(20, 9728, 128), "shared32");
+  assert.equal(of(1, 2560, 2560), "rows");
+});
+
+Deno.test("on GPUs that share little memory or few invocations, tiles are smaller", () => {
+  const of = (limits: Partial<Target["limits"]>) =>
+    ruleOf({ ...BASELINE_TARGET, limits: { ...BASELINE_TARGET.limits, ...limits } }, [
+      4096,
+      4096,
+      4096,
+    ]).variant;
+  assert.equal(of({ maxWorkgroupInvocations: 128 }), "shared64");
+  assert.equal(of({ maxWorkgroupMemoryBytes: 12 * 1024 }), "shared128x64");
+});
+
+Deno.test("on software adapters short prompts have one tile, as high as they are, and quantised weights come by runs", () => {
+  const cpu: Target = {
+    ...BASELINE_TARGET,
+    schedule: "cpu",
+    features: {
+      ...BASELINE_TARGET.features,
+      subgroups: true,
+      subgroupMinSize: 8,
+      subgroupMaxSize: 8,
+    },
+  };
+  const tile = (m: number, weight?: StorageFormat) =>
+    /rows=\d+ columns=\d+/.exec(ruleOf(cpu, [m, 2560, 2560], weight).kernel)![0];
+  assert.equal(tile(5), "rows=8 columns=8");
+  assert.equal(tile(20), "rows=20 columns=8");
+  assert.equal(tile(256), "rows=64 columns=4");
+  assert.equal(tile(20, "q4_k"), "rows=20 columns=8");
+  assert.equal(tile(256, "q4_k"), "rows=32 columns=8");
+  assert.equal(tile(256, "f8_e4m3"), "rows=64 columns=4");
+});
