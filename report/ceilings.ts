@@ -6,12 +6,12 @@
 
 import {
   type Device,
+  DeviceTensor,
   Graph,
   instantiate,
   openDevice,
   OutOfMemoryError,
   planMemory,
-  Resident,
   type Tensor,
 } from "../runtime/mod.ts";
 import { matrixUnitOf } from "../runtime/ops/matrix_unit.ts";
@@ -257,19 +257,19 @@ export async function timeGraph(
 export async function withResidents<Result>(
   device: Device,
   shapes: readonly number[][],
-  use: (residents: readonly Resident[]) => Promise<Result>,
+  use: (tensors: readonly DeviceTensor[]) => Promise<Result>,
 ): Promise<Result> {
-  const residents = shapes.map((shape, i) => new Resident(`tensor ${i}`, shape));
+  const tensors = shapes.map((shape, i) => new DeviceTensor(`tensor ${i}`, shape));
   try {
     await device.guarded(() => {
-      for (const resident of residents) {
-        resident.allocate(device);
-        fillRandom(resident, 0.5);
+      for (const tensor of tensors) {
+        tensor.allocate(device);
+        fillRandom(tensor, 0.5);
       }
     });
-    return await use(residents);
+    return await use(tensors);
   } finally {
-    for (const resident of residents) resident.destroy();
+    for (const tensor of tensors) tensor.destroy();
   }
 }
 

@@ -3,12 +3,12 @@
 import {
   copyTo,
   type Device,
+  DeviceTensor,
   type Executable,
   type ExecutableSet,
   Graph,
   instantiate,
   planMemory,
-  Resident,
   type Target,
 } from "../runtime/mod.ts";
 import { OP_SUITES } from "../runtime/ops/registry.ts";
@@ -39,8 +39,8 @@ export function variantsOf(op: string): readonly string[] {
 export class LoadedOp {
   readonly #device: Device;
   readonly #op: OpCase;
-  readonly #inputs: readonly Resident[];
-  readonly #output: Resident;
+  readonly #inputs: readonly DeviceTensor[];
+  readonly #output: DeviceTensor;
 
   /**
    * Brings the inputs to the device.
@@ -52,15 +52,15 @@ export class LoadedOp {
     this.#device = device;
     this.#op = op;
     this.#inputs = op.inputs.map((shape, i) =>
-      new Resident(`input ${i}`, shape, i === 1 ? op.weights : "f32")
+      new DeviceTensor(`input ${i}`, shape, i === 1 ? op.weights : "f32")
     );
-    this.#output = new Resident("output", op.output);
+    this.#output = new DeviceTensor("output", op.output);
     try {
       this.#output.allocate(device);
-      for (const [i, resident] of this.#inputs.entries()) {
-        resident.allocate(device);
-        if (inputs?.[i] && resident.dtype === "f32") resident.write(inputs[i]);
-        else fillRandom(resident, MAGNITUDE);
+      for (const [i, tensor] of this.#inputs.entries()) {
+        tensor.allocate(device);
+        if (inputs?.[i] && tensor.dtype === "f32") tensor.write(inputs[i]);
+        else fillRandom(tensor, MAGNITUDE);
       }
       device.flush();
     } catch (error) {
@@ -83,7 +83,7 @@ export class LoadedOp {
       ...(variant && { forcedVariants: { [name]: variant }, operands: "int8" as const }),
     };
     const graph = new Graph(name, target);
-    copyTo(bench.build(...this.#inputs.map((resident) => graph.use(resident))), this.#output);
+    copyTo(bench.build(...this.#inputs.map((tensor) => graph.use(tensor))), this.#output);
     const programs: ExecutableSet = await instantiate(planMemory({ op: graph }), this.#device);
     const program = programs.get("op");
     const kernels = new Set(
@@ -99,6 +99,6 @@ export class LoadedOp {
 
   /** Frees inputs and result. */
   destroy(): void {
-    for (const resident of [...this.#inputs, this.#output]) resident.destroy();
+    for (const tensor of [...this.#inputs, this.#output]) tensor.destroy();
   }
 }

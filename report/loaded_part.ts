@@ -2,6 +2,7 @@
 
 import {
   type Device,
+  DeviceTensor,
   type Executable,
   type ExecutableSet,
   instantiate,
@@ -11,7 +12,6 @@ import {
   profileProgram,
   type ProfileRow,
   type Program,
-  Resident,
   runSequence,
   type StreamingOptions,
   type Weights,
@@ -46,7 +46,7 @@ const SEGMENT_BYTES = 128 * 2 ** 20;
 
 /** What {@linkcode planMemory} is told so that weights are streamed. */
 export function streamingOf(weights: Weights): StreamingOptions {
-  const large = weights.residents.filter(({ byteLength }) => byteLength >= STREAMED_BYTES);
+  const large = weights.deviceTensors.filter(({ byteLength }) => byteLength >= STREAMED_BYTES);
   return { streamed: new Set(large), segmentBytes: SEGMENT_BYTES };
 }
 
@@ -61,13 +61,13 @@ export class LoadedPart {
   readonly #program: Executable;
   readonly #traced: Program;
   /** Inputs, results and state. */
-  readonly #tensors: readonly Resident[];
+  readonly #tensors: readonly DeviceTensor[];
 
   private constructor(
     device: Device,
     set: ExecutableSet,
     traced: Program,
-    tensors: readonly Resident[],
+    tensors: readonly DeviceTensor[],
     loading: PartLoading,
   ) {
     this.#device = device;
@@ -94,12 +94,12 @@ export class LoadedPart {
     const { streamed } = streaming;
     const plan = planMemory({ part: traced.graph }, streaming);
     const start = performance.now();
-    const resident = { has: (weight: Resident) => !streamed?.has(weight) };
+    const wanted = { has: (weight: DeviceTensor) => !streamed?.has(weight) };
     let weightBytes = 0;
-    await weights.upload(device, (done) => weightBytes = done, resident);
+    await weights.upload(device, (done) => weightBytes = done, wanted);
     await device.wait();
     const uploaded = performance.now();
-    const tensors = [...plan.residents].filter((tensor) => !tensor.isAllocated);
+    const tensors = [...plan.tensors].filter((tensor) => !tensor.isAllocated);
     try {
       for (const tensor of tensors) {
         tensor.allocate(device);
@@ -172,7 +172,7 @@ export class LoadedPart {
   /** Whether the last result is made of numbers only. */
   async isFinite(): Promise<boolean> {
     const { outputs } = this.#traced;
-    return !(outputs instanceof Resident) ||
+    return !(outputs instanceof DeviceTensor) ||
       (await outputs.readFloat32()).every((value) => Number.isFinite(value));
   }
 

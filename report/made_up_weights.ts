@@ -2,8 +2,8 @@
 
 import {
   blockBytes,
+  type DeviceTensor,
   elementCount,
-  type Resident,
   type Shape,
   type StorageFormat,
   type StoredPart,
@@ -62,13 +62,13 @@ export class MadeUpWeights extends Weights {
   }
 
   /** @inheritdoc */
-  override declare(name: string, shape: Shape, layout?: WeightLayout): Resident {
+  override declare(name: string, shape: Shape, layout?: WeightLayout): DeviceTensor {
     this.#makeUp(name, shape);
     return super.declare(name, shape, layout);
   }
 
   /** @inheritdoc */
-  override declareStack(parts: readonly StoredPart[]): Resident | undefined {
+  override declareStack(parts: readonly StoredPart[]): DeviceTensor | undefined {
     for (const { name, shape } of parts) this.#makeUp(name, shape);
     return super.declareStack(parts);
   }

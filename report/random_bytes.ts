@@ -1,6 +1,6 @@
 /** Random contents of tensors, which repeat after a while: making all of a large one takes longer than timing it. */
 
-import { isWeightFormat, type Resident, type StorageFormat } from "../runtime/mod.ts";
+import { type DeviceTensor, isWeightFormat, type StorageFormat } from "../runtime/mod.ts";
 import { sampleBlocks } from "../runtime/ops/sample_blocks.ts";
 import { blockBytes } from "../runtime/quantization/formats.ts";
 
@@ -49,26 +49,26 @@ function make(format: StorageFormat, deviation: number): Uint8Array {
 const CHUNK_BYTES = 4 * 1024 * 1024;
 
 /** Fills an allocated tensor with random numbers. */
-export function fillRandom(resident: Resident, deviation: number): void {
-  const { dtype, shape, byteLength } = resident;
+export function fillRandom(tensor: DeviceTensor, deviation: number): void {
+  const { dtype, shape, byteLength } = tensor;
   const random = new RandomBytes(dtype, deviation);
   const chunk = new Uint8Array(CHUNK_BYTES);
   if (!isWeightFormat(dtype)) {
     for (let start = 0; start < byteLength; start += CHUNK_BYTES) {
       const part = chunk.subarray(0, byteLength - start);
       random.read(start, part);
-      resident.writeBytes(part, start);
+      tensor.writeBytes(part, start);
     }
     return;
   }
   const columns = shape.at(-1)!;
   const rowBytes = blockBytes([columns], dtype);
   const rows = blockBytes(shape, dtype) / rowBytes;
-  const { rowStep } = resident;
+  const { rowStep } = tensor;
   const step = Math.max(1, Math.floor(CHUNK_BYTES / rowBytes / rowStep)) * rowStep;
   for (let row = 0; row < rows; row += step) {
     const part = new Uint8Array(Math.min(step, rows - row) * rowBytes);
     random.read(row * rowBytes, part);
-    resident.writeRows(part, row);
+    tensor.writeRows(part, row);
   }
 }

@@ -11,7 +11,7 @@ import { LoadedPart, streamingOf } from "./loaded_part.ts";
 import { fillRandom, RandomBytes } from "./random_bytes.ts";
 import { Stopwatch, type TimedWork } from "./stopwatch.ts";
 import { QWEN3_CONFIG } from "../models/text_encoders/qwen3.ts";
-import { Resident } from "../runtime/mod.ts";
+import { DeviceTensor } from "../runtime/mod.ts";
 
 async function withDevice(use: (device: Device) => Promise<void>): Promise<void> {
   const device = await openDevice();
@@ -142,11 +142,11 @@ Deno.test("RandomBytes have mean 0 and the deviation that was asked for, in ever
   assert.deepEqual(two, one.subarray(4));
   await withDevice(async (device) => {
     for (const dtype of ["f32", "f16", "q4_k", "q8_0"] as const) {
-      const resident = new Resident("x", [64, 512], dtype);
-      resident.allocate(device);
-      fillRandom(resident, 1);
-      assert.ok((await resident.readBytes()).some((byte) => byte !== 0), dtype);
-      resident.destroy();
+      const tensor = new DeviceTensor("x", [64, 512], dtype);
+      tensor.allocate(device);
+      fillRandom(tensor, 1);
+      assert.ok((await tensor.readBytes()).some((byte) => byte !== 0), dtype);
+      tensor.destroy();
     }
   });
 });

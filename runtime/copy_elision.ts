@@ -1,6 +1,6 @@
 /** Results that leave a program are computed where they are wanted, instead of being copied there. */
 import type { Dispatch, Intermediate, Tensor } from "./graph.ts";
-import type { Resident } from "./resident.ts";
+import type { DeviceTensor } from "./device_tensor.ts";
 import { COPY_KERNEL } from "./ops/copy/mod.ts";
 
 /**
@@ -23,7 +23,7 @@ export function elideCopies(dispatches: readonly Dispatch[]): readonly Dispatch[
 
 interface DirectCopy {
   readonly from: Intermediate;
-  readonly to: Resident;
+  readonly to: DeviceTensor;
 }
 
 /** The two ends of a dispatch that copies all of an intermediate to all of a tensor outside. */
@@ -39,7 +39,7 @@ function isFree(
   time: number,
   { from, to }: DirectCopy,
 ): boolean {
-  const touches = (memory: Intermediate | Resident) => (dispatch: Dispatch | undefined) =>
+  const touches = (memory: Intermediate | DeviceTensor) => (dispatch: Dispatch | undefined) =>
     dispatch?.tensors.some((tensor) => tensor.memory === memory) ?? false;
   const first = dispatches.findIndex(touches(from));
   const last = dispatches.findLastIndex(touches(from));

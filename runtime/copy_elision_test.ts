@@ -4,13 +4,13 @@ import { Graph, type Tensor } from "./graph.ts";
 import { copyTo } from "./ops/copy/mod.ts";
 import { elementwise } from "./ops/elementwise/mod.ts";
 import { slice } from "./ops/layout/mod.ts";
-import { Resident } from "./resident.ts";
+import { DeviceTensor } from "./device_tensor.ts";
 import { BASELINE_TARGET } from "./target.ts";
 
 /** Buffers that each dispatch reads and the one that it writes, after copies are left out. */
-function traced(build: (graph: Graph, x: Tensor, y: Resident) => void): string[] {
+function traced(build: (graph: Graph, x: Tensor, y: DeviceTensor) => void): string[] {
   const graph = new Graph("test", BASELINE_TARGET);
-  const [x, y] = [new Resident("x", [64]), new Resident("y", [64])];
+  const [x, y] = [new DeviceTensor("x", [64]), new DeviceTensor("y", [64])];
   build(graph, graph.use(x), y);
   return elideCopies(graph.dispatches).map(({ tensors }) =>
     tensors.map(({ memory }) => ("id" in memory ? `#${memory.id}` : memory.name)).join(" ")
@@ -24,7 +24,7 @@ Deno.test("elideCopies() makes a result where it is wanted, for later readers to
     traced((_, x, y) => {
       const a = next(x);
       copyTo(a, y);
-      copyTo(next(a), new Resident("z", [64]));
+      copyTo(next(a), new DeviceTensor("z", [64]));
     }),
     ["x y", "y z"],
   );
@@ -67,7 +67,7 @@ Deno.test("elideCopies() keeps the copy where what was copied is written again",
 });
 
 Deno.test("elideCopies() keeps copies of parts, and of what lies outside", () => {
-  const half = new Resident("half", [32]);
+  const half = new DeviceTensor("half", [32]);
   const outside = traced((_, x, y) => copyTo(x, y));
   assert.deepEqual(outside, ["x y"]);
   const part = traced((graph, x) => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { defaultBackend, type GpuBackend, gpuOf } from "./backends/backend.ts";
 import { openDevice } from "./open_device.ts";
 import { DeviceLostError, GpuValidationError, NoAdapterError, OutOfMemoryError } from "./errors.ts";
-import { createWindows, Resident } from "./resident.ts";
+import { createWindows, DeviceTensor } from "./device_tensor.ts";
 
 Deno.test("openDevice() says what to install when there is no adapter", async () => {
   const gpu = { requestAdapter: () => Promise.resolve(null) } as unknown as GPU;
@@ -93,7 +93,7 @@ Deno.test("Device.pipeline() forgets those that were not used for longest, beyon
 
 Deno.test("Device.read() counts its copy while it lasts, and keeps to the byte budget", async () => {
   const device = await openDevice({ maxBytes: 1000 });
-  const tensor = new Resident("tensor", [100]).allocate(device);
+  const tensor = new DeviceTensor("tensor", [100]).allocate(device);
   await tensor.read();
   assert.equal(device.allocatedBytes, 400);
   assert.equal(device.peakBytes, 800);
@@ -132,10 +132,10 @@ Deno.test("Device.check() throws DeviceLostError for ever after a loss", async (
   assert.throws(() => device.check(), DeviceLostError);
 });
 
-Deno.test("Resident.read() gives back what was written, in every dtype and over several bindings", async () => {
+Deno.test("DeviceTensor.read() gives back what was written, in every dtype and over several bindings", async () => {
   const device = await openDevice();
   for (const dtype of ["f32", "f16", "bf16", "i32", "u32"] as const) {
-    const tensor = new Resident(dtype, [3, 5], dtype).allocate(device);
+    const tensor = new DeviceTensor(dtype, [3, 5], dtype).allocate(device);
     const values = Float64Array.from({ length: 15 }, (_, i) => i);
     tensor.write(values);
     assert.deepEqual(await tensor.read(), values);
@@ -147,9 +147,9 @@ Deno.test("Resident.read() gives back what was written, in every dtype and over 
   device.destroy();
 });
 
-Deno.test("Resident.write() refuses the wrong number of values", async () => {
+Deno.test("DeviceTensor.write() refuses the wrong number of values", async () => {
   const device = await openDevice();
-  const tensor = new Resident("weights", [4]).allocate(device);
+  const tensor = new DeviceTensor("weights", [4]).allocate(device);
   assert.throws(() => tensor.write([1, 2, 3]), /Cannot write 3 values to tensor "weights"/);
   device.destroy();
 });

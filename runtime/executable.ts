@@ -13,7 +13,7 @@ import {
   type PlannedProgram,
   submitCost,
 } from "./plan.ts";
-import { createWindows, type Resident } from "./resident.ts";
+import { createWindows, type DeviceTensor } from "./device_tensor.ts";
 import { type Segment, Slab } from "./segments.ts";
 import { type BufferWindow, cutIntoPieces } from "./windows.ts";
 import { roundUp } from "./shape.ts";
@@ -160,7 +160,7 @@ export class ExecutableSet {
     return program;
   }
 
-  /** Frees the slots, parameters and constants; residents belong to their owners. Further calls do nothing. */
+  /** Frees the slots, parameters and constants; device tensors belong to their owners. Further calls do nothing. */
   destroy(): void {
     this.#free?.();
     this.#free = undefined;
@@ -169,7 +169,7 @@ export class ExecutableSet {
 
 /**
  * Allocates a plan's workspace, compiles its pipelines and builds its bind groups. When it fails, nothing stays
- * allocated. Residents must have been allocated by their owners; a plan has one set of programs at a time.
+ * allocated. Device tensors must have been allocated by their owners; a plan has one set of programs at a time.
  *
  * @throws {OutOfMemoryError} when the budget does not hold the workspace
  * @throws {DOMException} `AbortError` when cancelled; what was compiled until then is not compiled again
@@ -181,7 +181,7 @@ export async function instantiate(
 ): Promise<ExecutableSet> {
   const buffers: GPUBuffer[] = [];
   const slabs: Slab[] = [];
-  const constants: Resident[] = [];
+  const constants: DeviceTensor[] = [];
   const free = () => {
     for (const buffer of buffers) device.destroyBuffer(buffer);
     for (const slab of slabs) slab.destroy();
@@ -202,9 +202,9 @@ export async function instantiate(
         }
         const params = device.createBuffer(`${name} params`, planned.paramBytes, PARAM_USAGE);
         buffers.push(params);
-        for (const { resident, values } of planned.graph.constants) {
-          constants.push(resident.allocate(device));
-          resident.write(typeof values === "function" ? values() : values);
+        for (const { tensor, values } of planned.graph.constants) {
+          constants.push(tensor.allocate(device));
+          tensor.write(typeof values === "function" ? values() : values);
         }
         programs.set(
           name,

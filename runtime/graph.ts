@@ -4,7 +4,7 @@
  */
 import type { DType } from "./dtype.ts";
 import { TensorLimitError } from "./errors.ts";
-import { Resident } from "./resident.ts";
+import { DeviceTensor } from "./device_tensor.ts";
 import { allocatedBytes, cutIntoPieces } from "./windows.ts";
 import { elementCount, formatShape, type Shape } from "./shape.ts";
 import type { Kernel, ParamType } from "./shaders/assemble.ts";
@@ -48,7 +48,7 @@ export interface DispatchSpec {
 /** A tensor whose elements are known while tracing, such as a table of sines; it belongs to its program. */
 export interface Constant {
   /** Where the elements go. */
-  readonly resident: Resident;
+  readonly tensor: DeviceTensor;
   /** The elements, computed when they are uploaded where they are many. */
   readonly values: ArrayLike<number> | (() => ArrayLike<number>);
 }
@@ -73,9 +73,9 @@ export class Graph {
   /** Tensors with fixed elements. */
   readonly constants: Constant[] = [];
   readonly #written = new Set<number>();
-  readonly #residents = new Map<Resident, Tensor>();
+  readonly #used = new Map<DeviceTensor, Tensor>();
   /** How many dispatches there were after the last one that writes a tensor outside. */
-  readonly #overwritten = new Map<Resident, number>();
+  readonly #overwritten = new Map<DeviceTensor, number>();
   readonly #scopes: string[] = [];
   #intermediates = 0;
 
@@ -86,16 +86,16 @@ export class Graph {
   }
 
   /** Tensors outside the program that it reads or writes. */
-  get residents(): IterableIterator<Resident> {
-    return this.#residents.keys();
+  get deviceTensors(): IterableIterator<DeviceTensor> {
+    return this.#used.keys();
   }
 
   /** Brings a tensor that outlives the program into the graph. */
-  use(resident: Resident): Tensor {
-    let tensor = this.#residents.get(resident);
+  use(memory: DeviceTensor): Tensor {
+    let tensor = this.#used.get(memory);
     if (!tensor) {
-      tensor = new Tensor(this, resident.name, resident.shape, resident.dtype, resident);
-      this.#residents.set(resident, tensor);
+      tensor = new Tensor(this, memory.name, memory.shape, memory.dtype, memory);
+      this.#used.set(memory, tensor);
     }
     return tensor;
   }
@@ -109,9 +109,9 @@ export class Graph {
         }: ${values.length} values are given`,
       );
     }
-    const resident = new Resident(this.#qualify(name), shape, dtype);
-    this.constants.push({ resident, values });
-    return new Tensor(this, resident.name, resident.shape, dtype, resident);
+    const tensor = new DeviceTensor(this.#qualify(name), shape, dtype);
+    this.constants.push({ tensor, values });
+    return new Tensor(this, tensor.name, tensor.shape, dtype, tensor);
   }
 
   /** A new tensor inside the program; an op calls this for its result and then dispatches a kernel that writes it. */

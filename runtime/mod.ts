@@ -32,7 +32,7 @@ export {
 } from "./executable.ts";
 export type { BlockFormat, WeightFormat } from "./quantization/block_format.ts";
 export { blockBytes, dequantize, isWeightFormat, type Room } from "./quantization/formats.ts";
-export { Resident, type ResidentSource } from "./resident.ts";
+export { DeviceTensor, type DeviceTensorSource } from "./device_tensor.ts";
 export type { Segment, SlabRange, StreamingOptions } from "./segments.ts";
 export type { BufferSlot, Kernel, ParamType, WgslDialect } from "./shaders/assemble.ts";
 export * from "./shape.ts";
@@ -44,7 +44,7 @@ export { allocatedBytes, type BufferWindow } from "./windows.ts";
 export * from "./ops/mod.ts";
 export * from "./weights/adaptation.ts";
 export * from "./weights/checkpoint.ts";
-export type { StoredPart } from "./weights/fill_resident.ts";
+export type { StoredPart } from "./weights/fill_weight.ts";
 export type { WeightLayout } from "./weights/storage.ts";
 export { readFully, type TensorEntry } from "./weights/container.ts";
 export type { GgufValue } from "./weights/gguf_types.ts";

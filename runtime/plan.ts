@@ -4,7 +4,7 @@
  */
 import { elideCopies } from "./copy_elision.ts";
 import type { Dispatch, Graph } from "./graph.ts";
-import type { Resident } from "./resident.ts";
+import type { DeviceTensor } from "./device_tensor.ts";
 import { cutSegments, type Segment, SLAB_COUNT, type StreamingOptions } from "./segments.ts";
 import { RESERVED_PARAMS } from "./shaders/assemble.ts";
 import { roundUp } from "./shape.ts";
@@ -45,9 +45,9 @@ export interface MemoryPlan {
   /** Slots, slabs, parameters and constants: what {@linkcode instantiate} allocates, to the byte. */
   readonly workspaceBytes: number;
   /** Weights, inputs, results and state that the programs use, but for those that are streamed. */
-  readonly residents: ReadonlySet<Resident>;
-  /** Bytes of `residents`. */
-  readonly residentBytes: number;
+  readonly tensors: ReadonlySet<DeviceTensor>;
+  /** Bytes of `tensors`. */
+  readonly tensorBytes: number;
   /** Everything together. */
   readonly peakBytes: number;
 }
@@ -67,7 +67,7 @@ export function planMemory(
   const programs: Record<string, PlannedProgram> = {};
   const slotBytes: number[] = [];
   const slabBytes = planSlabs(graphs, streaming);
-  const residents = new Set<Resident>();
+  const tensors = new Set<DeviceTensor>();
   let ownBytes = 0;
   for (const [name, graph] of Object.entries(graphs)) {
     const dispatches = elideCopies(graph.dispatches);
@@ -93,21 +93,21 @@ export function planMemory(
       },
     };
     ownBytes += paramBytes;
-    for (const { resident } of graph.constants) ownBytes += resident.byteLength;
-    for (const resident of graph.residents) {
-      if (!streaming.streamed?.has(resident)) residents.add(resident);
+    for (const { tensor } of graph.constants) ownBytes += tensor.byteLength;
+    for (const tensor of graph.deviceTensors) {
+      if (!streaming.streamed?.has(tensor)) tensors.add(tensor);
     }
   }
   const workspaceBytes = [...slotBytes, ...slabBytes].reduce((sum, size) => sum + size, ownBytes);
-  const residentBytes = residents.values().reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const tensorBytes = tensors.values().reduce((sum, { byteLength }) => sum + byteLength, 0);
   return {
     programs,
     slotBytes,
     slabBytes,
     workspaceBytes,
-    residents,
-    residentBytes,
-    peakBytes: workspaceBytes + residentBytes,
+    tensors,
+    tensorBytes,
+    peakBytes: workspaceBytes + tensorBytes,
   };
 }
 
@@ -145,17 +145,17 @@ export function mergePlans(plans: readonly MemoryPlan[]): MemoryPlan {
     plan.slotBytes.forEach((size, i) => slotBytes[i] = Math.max(slotBytes[i] ?? 0, size));
     ownBytes += plan.slotBytes.reduce((rest, size) => rest - size, plan.workspaceBytes);
   }
-  const residents = new Set(plans.flatMap((plan) => [...plan.residents]));
-  const residentBytes = residents.values().reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const tensors = new Set(plans.flatMap((plan) => [...plan.tensors]));
+  const tensorBytes = tensors.values().reduce((sum, { byteLength }) => sum + byteLength, 0);
   const workspaceBytes = slotBytes.reduce((sum, size) => sum + size, ownBytes);
   return {
     programs: Object.assign({}, ...plans.map(({ programs }) => programs)),
     slotBytes,
     slabBytes: new Array<number>(SLAB_COUNT).fill(0),
     workspaceBytes,
-    residents,
-    residentBytes,
-    peakBytes: workspaceBytes + residentBytes,
+    tensors,
+    tensorBytes,
+    peakBytes: workspaceBytes + tensorBytes,
   };
 }
 

@@ -4,7 +4,7 @@ import { copyTo } from "./ops/copy/mod.ts";
 import { elementwise } from "./ops/elementwise/mod.ts";
 import { mergePlans, planMemory } from "./plan.ts";
 import { instantiate } from "./executable.ts";
-import { Resident } from "./resident.ts";
+import { DeviceTensor } from "./device_tensor.ts";
 import { runSequence } from "./work_queue.ts";
 import { COPY_KERNEL } from "./ops/copy/mod.ts";
 import { BASELINE_TARGET, type Target } from "./target.ts";
@@ -14,15 +14,15 @@ import { openTestDevice } from "../tests/model_run.ts";
 function randomGraph(
   seed: number,
   target: Target,
-): { graph: Graph; input: Resident; output: Resident } {
+): { graph: Graph; input: DeviceTensor; output: DeviceTensor } {
   let state = seed;
   const random = (bound: number) => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
     return Math.floor(state / 2 ** 32 * bound);
   };
   const graph = new Graph("random", target);
-  const input = new Resident("input", [64]);
-  const output = new Resident("output", [64]);
+  const input = new DeviceTensor("input", [64]);
+  const output = new DeviceTensor("output", [64]);
   const tensors: Tensor[] = [graph.use(input)];
   for (let i = 0; i < 30; i++) {
     const [a, b] = [tensors[random(tensors.length)]!, tensors[random(tensors.length)]!];
@@ -78,7 +78,7 @@ Deno.test("instantiate() allocates what the plan says, to the byte, and gives al
   const device = await openTestDevice();
   const { graph, input, output } = randomGraph(3, device.target);
   const plan = planMemory({ main: graph });
-  for (const resident of plan.residents) resident.allocate(device);
+  for (const tensor of plan.tensors) tensor.allocate(device);
   const programs = await instantiate(plan, device);
   assert.equal(device.allocatedBytes, plan.peakBytes);
   programs.destroy();
@@ -113,8 +113,8 @@ Deno.test("planMemory() cuts grids and submits without changing the result", asy
 
   async function runAdd(target: Target): Promise<{ submits: number; values: Float64Array }> {
     const graph = new Graph("add", target);
-    const input = new Resident("input", [5000]).allocate(device);
-    const output = new Resident("output", [5000]).allocate(device);
+    const input = new DeviceTensor("input", [5000]).allocate(device);
+    const output = new DeviceTensor("output", [5000]).allocate(device);
     const x = graph.use(input);
     copyTo(elementwise("a + 1.0", { a: elementwise("a * 2.0", { a: x }) }), output);
     const programs = await instantiate(planMemory({ main: graph }), device);
@@ -135,7 +135,7 @@ Deno.test("planMemory() keeps every part of a long dispatch within the budget of
   for (const workgroups of grids) {
     for (const perGroup of [1, 30, 999]) {
       const graph = new Graph("long", target);
-      const [x, y] = [new Resident("x", [4]), new Resident("y", [4])];
+      const [x, y] = [new DeviceTensor("x", [4]), new DeviceTensor("y", [4])];
       const count = workgroups[0] * workgroups[1] * workgroups[2];
       graph.dispatch({
         kernel: COPY_KERNEL,
@@ -172,7 +172,7 @@ Deno.test("instantiate() stops between kernels when cancelled, and leaves nothin
 Deno.test("ExecutableSet.destroy() gives constants back too, so that the plan can be instantiated again", async () => {
   const device = await openTestDevice();
   const graph = new Graph("constant", device.target);
-  const output = new Resident("output", [4]).allocate(device);
+  const output = new DeviceTensor("output", [4]).allocate(device);
   copyTo(graph.constant("table", [4], "f32", [1, 2, 3, 4]), output);
   const plan = planMemory({ main: graph });
   for (let round = 0; round < 2; round++) {

@@ -7,16 +7,16 @@ import { linear } from "./ops/linear/mod.ts";
 import { planMemory } from "./plan.ts";
 import { measureTickPeriod, profileProgram } from "./profile.ts";
 import { instantiate } from "./executable.ts";
-import { Resident } from "./resident.ts";
+import { DeviceTensor } from "./device_tensor.ts";
 import { runSequence } from "./work_queue.ts";
 
 Deno.test("profileProgram() gives each kernel a row with its dispatches and a time", async () => {
   const device = await openDevice();
   if (!device.target.features.timestamps) return device.destroy();
   const graph = new Graph("profiled", device.target);
-  const x = new Resident("x", [64, 64]).allocate(device);
-  const w = new Resident("w", [64, 64]).allocate(device);
-  const y = new Resident("y", [64, 64]).allocate(device);
+  const x = new DeviceTensor("x", [64, 64]).allocate(device);
+  const w = new DeviceTensor("w", [64, 64]).allocate(device);
+  const y = new DeviceTensor("y", [64, 64]).allocate(device);
   const hidden = linear(graph.use(x), graph.use(w));
   copyTo(elementwise("2 * h", { h: linear(hidden, graph.use(w)) }), y);
   const programs = await instantiate(planMemory({ main: graph }), device);

@@ -6,7 +6,7 @@ import type { Device } from "./device.ts";
 import type { DType } from "./dtype.ts";
 import { Graph } from "./graph.ts";
 import { copyTo } from "./ops/copy/mod.ts";
-import { Resident } from "./resident.ts";
+import { DeviceTensor } from "./device_tensor.ts";
 import type { Shape } from "./shape.ts";
 import type { Target } from "./target.ts";
 import { Tensor } from "./tensor.ts";
@@ -38,10 +38,10 @@ export function u32(...shape: number[]): InputSpec {
 /** An input of a program: a spec for what calls write, or tensors that others write. */
 export type Input =
   | InputSpec
-  | Resident
+  | DeviceTensor
   | undefined
-  | readonly Resident[]
-  | readonly Readonly<Record<string, Resident>>[];
+  | readonly DeviceTensor[]
+  | readonly Readonly<Record<string, DeviceTensor>>[];
 
 /** Inputs of a program by name. */
 export type Inputs = Readonly<Record<string, Input>>;
@@ -51,13 +51,13 @@ export type Traced<I> = { readonly [Key in keyof I]: TracedInput<I[Key]> };
 
 /** An input as the traced function sees it. */
 export type TracedInput<T> = T extends undefined ? undefined
-  : T extends InputSpec | Resident ? Tensor
-  : T extends readonly Resident[] ? readonly Tensor[]
+  : T extends InputSpec | DeviceTensor ? Tensor
+  : T extends readonly DeviceTensor[] ? readonly Tensor[]
   : T extends readonly (infer Item)[] ? readonly { readonly [Key in keyof Item]: Tensor }[]
   : never;
 
 /** Results of a traced function as they outlive it. */
-export type Stored<Tree> = Tree extends Tensor ? Resident
+export type Stored<Tree> = Tree extends Tensor ? DeviceTensor
   : { readonly [Key in keyof Tree]: Stored<Tree[Key]> };
 
 /** What a call writes, by the names of the inputs that are specs. */
@@ -87,8 +87,8 @@ export class Program<I = Inputs, Output = unknown> {
   readonly graph: Graph;
   /** The results; each belongs to this program and outlives its runs. */
   readonly outputs: Stored<Output>;
-  readonly #written = new Map<string, Resident>();
-  readonly #stored: Resident[] = [];
+  readonly #written = new Map<string, DeviceTensor>();
+  readonly #stored: DeviceTensor[] = [];
 
   /** Use {@linkcode program}. */
   constructor(
@@ -101,7 +101,7 @@ export class Program<I = Inputs, Output = unknown> {
     this.graph = new Graph(name, target);
     for (const [key, input] of Object.entries(inputs as Inputs)) {
       if (!(input instanceof InputSpec)) continue;
-      this.#written.set(key, new Resident(`${name} ${key}`, input.shape, input.dtype));
+      this.#written.set(key, new DeviceTensor(`${name} ${key}`, input.shape, input.dtype));
     }
     const given = { ...inputs, ...Object.fromEntries(this.#written) };
     const results = build(this.#use(given) as Traced<I>, this.graph);
@@ -109,7 +109,7 @@ export class Program<I = Inputs, Output = unknown> {
   }
 
   /** Its own inputs and outputs. */
-  get tensors(): readonly Resident[] {
+  get tensors(): readonly DeviceTensor[] {
     return [...this.#written.values(), ...this.#stored];
   }
 
@@ -131,7 +131,7 @@ export class Program<I = Inputs, Output = unknown> {
 
   #use(input: unknown): unknown {
     if (input === undefined) return undefined;
-    if (input instanceof Resident) return this.graph.use(input);
+    if (input instanceof DeviceTensor) return this.graph.use(input);
     if (Array.isArray(input)) return input.map((part) => this.#use(part));
     return Object.fromEntries(
       Object.entries(input as object).map(([key, part]) => [key, this.#use(part)]),
@@ -142,7 +142,7 @@ export class Program<I = Inputs, Output = unknown> {
   #store(name: string, results: unknown): unknown {
     if (results === undefined) return undefined;
     if (results instanceof Tensor) {
-      const stored = new Resident(name, results.shape, results.dtype);
+      const stored = new DeviceTensor(name, results.shape, results.dtype);
       copyTo(results, stored);
       this.#stored.push(stored);
       return stored;
@@ -179,12 +179,12 @@ export function program<const I extends Inputs, Output>(
 }
 
 /** A write of a tensor that programs share, to be queued like a call. */
-export function writing(tensor: Resident, values: ArrayLike<number>): Call {
+export function writing(tensor: DeviceTensor, values: ArrayLike<number>): Call {
   return { write: () => tensor.write(values) };
 }
 
 /** Zeros in tensors that programs share, to be queued like a call. */
-export function clearing(tensors: Iterable<Resident>): Call {
+export function clearing(tensors: Iterable<DeviceTensor>): Call {
   return {
     write: (device) => {
       const windows = [...tensors].flatMap((tensor) => tensor.windows);

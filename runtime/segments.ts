@@ -6,7 +6,7 @@
  */
 import type { Device } from "./device.ts";
 import type { Dispatch } from "./graph.ts";
-import type { Resident } from "./resident.ts";
+import type { DeviceTensor } from "./device_tensor.ts";
 import { roundUp } from "./shape.ts";
 import type { TargetLimits } from "./target.ts";
 import { type BufferWindow, cutIntoPieces } from "./windows.ts";
@@ -32,7 +32,7 @@ export interface Segment {
   /** Which slab holds its weights. */
   readonly slab: number;
   /** Where they lie there. */
-  readonly places: ReadonlyMap<Resident, readonly SlabRange[]>;
+  readonly places: ReadonlyMap<DeviceTensor, readonly SlabRange[]>;
   /** Bytes of the slab that they reach over. */
   readonly byteLength: number;
 }
@@ -40,7 +40,7 @@ export interface Segment {
 /** What is streamed, and how much of it may be on the device at a time. */
 export interface StreamingOptions {
   /** Weights that get no memory of their own; each must have a source. */
-  readonly streamed?: ReadonlySet<Resident>;
+  readonly streamed?: ReadonlySet<DeviceTensor>;
   /** Bytes that a segment's weights may take, beyond what a single dispatch needs in any case. */
   readonly segmentBytes?: number;
 }
@@ -72,9 +72,9 @@ export function cutSegments(
 
 function streamedWeights(
   { label, kernel, tensors }: Dispatch,
-  streamed: ReadonlySet<Resident>,
-): Resident[] {
-  const found: Resident[] = [];
+  streamed: ReadonlySet<DeviceTensor>,
+): DeviceTensor[] {
+  const found: DeviceTensor[] = [];
   tensors.forEach(({ memory }, i) => {
     if ("id" in memory || !streamed.has(memory)) return;
     if (kernel.buffers[i]!.access !== "read" || !memory.hasSource) {
@@ -92,7 +92,7 @@ function streamedWeights(
 /** A segment while dispatches join it. */
 class SegmentBuilder {
   readonly #limits: TargetLimits;
-  readonly #places = new Map<Resident, readonly SlabRange[]>();
+  readonly #places = new Map<DeviceTensor, readonly SlabRange[]>();
   readonly segment: { slab: number; places: Segment["places"]; byteLength: number };
 
   constructor(slab: number, limits: TargetLimits) {
@@ -101,8 +101,8 @@ class SegmentBuilder {
   }
 
   /** Gives weights places behind the others; false, and nothing changed, when they would reach over `most` bytes. */
-  add(weights: readonly Resident[], most: number): boolean {
-    const places = new Map<Resident, readonly SlabRange[]>();
+  add(weights: readonly DeviceTensor[], most: number): boolean {
+    const places = new Map<DeviceTensor, readonly SlabRange[]>();
     let end = this.segment.byteLength;
     for (const weight of weights) {
       if (this.#places.has(weight) || places.has(weight)) continue;
@@ -162,7 +162,7 @@ export class Slab {
   }
 
   /** Where a weight of a segment is bound. */
-  windows(segment: Segment, weight: Resident): BufferWindow[] {
+  windows(segment: Segment, weight: DeviceTensor): BufferWindow[] {
     return segment.places.get(weight)!.map(({ buffer, offset, size }) => ({
       buffer: this.#buffers[buffer]!,
       offset,

@@ -7,7 +7,7 @@ import { elementwise } from "./ops/elementwise/mod.ts";
 import { linear } from "./ops/linear/mod.ts";
 import { planMemory, planSlabs } from "./plan.ts";
 import { type Executable, instantiate, type RunControl } from "./executable.ts";
-import { Resident } from "./resident.ts";
+import { DeviceTensor } from "./device_tensor.ts";
 import { runSequence } from "./work_queue.ts";
 import { cutSegments, type Segment, type StreamingOptions } from "./segments.ts";
 import { BASELINE_TARGET, type Target } from "./target.ts";
@@ -19,7 +19,7 @@ const SIZE = 48;
 
 /** A weight whose source counts how often it is read, and fails when it is told to. */
 interface CountedWeight {
-  readonly resident: Resident;
+  readonly tensor: DeviceTensor;
   reads: number;
   seed: number;
   failure?: Error;
@@ -27,7 +27,7 @@ interface CountedWeight {
 
 function countedWeight(layer: number): CountedWeight {
   const weight: CountedWeight = {
-    resident: new Resident(`layers.${layer}`, [SIZE, SIZE], "f32", (target) => {
+    tensor: new DeviceTensor(`layers.${layer}`, [SIZE, SIZE], "f32", (target) => {
       weight.reads++;
       if (weight.failure) throw weight.failure;
       target.write(Float32Array.from({ length: SIZE * SIZE }, (_, i) => {
@@ -44,12 +44,12 @@ function countedWeight(layer: number): CountedWeight {
 /** Layers one after the other, each followed by work without weights; the first weight is used once more at the end. */
 function traceChain(target: Target) {
   const weights = Array.from({ length: LAYERS }, (_, layer) => countedWeight(layer));
-  const input = new Resident("input", [4, SIZE]);
-  const output = new Resident("output", [4, SIZE]);
+  const input = new DeviceTensor("input", [4, SIZE]);
+  const output = new DeviceTensor("output", [4, SIZE]);
   const graph = new Graph("chain", target);
   let x = graph.use(input);
-  for (const { resident } of [...weights, weights[0]!]) {
-    const y = linear(x, graph.use(resident));
+  for (const { tensor } of [...weights, weights[0]!]) {
+    const y = linear(x, graph.use(tensor));
     x = elementwise("a + 0.5 * b", { a: x, b: y });
   }
   copyTo(x, output);
@@ -72,12 +72,12 @@ async function withChain<T>(
     const chain = traceChain(device.target);
     const chosen = streaming(chain.weights);
     const plan = planMemory({ chain: chain.graph }, chosen);
-    for (const { resident } of chain.weights) {
-      if (!chosen.streamed?.has(resident)) resident.allocate(device).fill();
+    for (const { tensor } of chain.weights) {
+      if (!chosen.streamed?.has(tensor)) tensor.allocate(device).fill();
     }
     chain.input.allocate(device).write(Float32Array.from({ length: 4 * SIZE }, (_, i) => i % 7));
     chain.output.allocate(device);
-    assert.equal(plan.residentBytes, device.allocatedBytes, "planned residents");
+    assert.equal(plan.tensorBytes, device.allocatedBytes, "planned tensors");
     const programs = await instantiate(plan, device);
     assert.equal(plan.peakBytes, device.allocatedBytes, "planned bytes");
     const program = programs.get("chain");
@@ -91,7 +91,7 @@ async function withChain<T>(
   }
 }
 
-const all = (weights: readonly CountedWeight[]) => new Set(weights.map(({ resident }) => resident));
+const all = (weights: readonly CountedWeight[]) => new Set(weights.map(({ tensor }) => tensor));
 const everything = (weights: readonly CountedWeight[]) => ({ streamed: all(weights) });
 const reads = ({ weights }: Chain) => weights.reduce((sum, weight) => sum + weight.reads, 0);
 
@@ -100,7 +100,7 @@ Deno.test("cutSegments() gives every dispatch its streamed weights, in places ap
   const { graph, weights } = traceChain({ ...BASELINE_TARGET, limits });
   for (let choice = 1; choice < 2 ** LAYERS; choice += 7) {
     const streamed = new Set(
-      weights.filter((_, i) => choice >> i & 1).map(({ resident }) => resident),
+      weights.filter((_, i) => choice >> i & 1).map(({ tensor }) => tensor),
     );
     const segmentBytes = choice % 5 * 10_000;
     const segments = cutSegments(graph.dispatches, { streamed, segmentBytes }, limits);
@@ -133,7 +133,7 @@ Deno.test("cutSegments() gives every dispatch its streamed weights, in places ap
 Deno.test("planMemory() refuses to stream what a program writes, or what has no source", () => {
   const { graph, output } = traceChain(BASELINE_TARGET);
   assert.throws(() => planMemory({ graph }, { streamed: new Set([output]) }), TypeError);
-  const input = new Resident("input", [4]);
+  const input = new DeviceTensor("input", [4]);
   const reading = new Graph("reading", BASELINE_TARGET);
   elementwise("a + 1.0", { a: reading.use(input) });
   assert.throws(
@@ -163,12 +163,12 @@ Deno.test("runSequence() with streamed weights gives what resident ones give, bi
 
 Deno.test("planMemory() takes the memory of two segments for streamed weights, however many there are", () => {
   const { graph, weights } = traceChain(BASELINE_TARGET);
-  const resident = planMemory({ graph });
+  const tensor = planMemory({ graph });
   const streamed = planMemory({ graph }, { streamed: all(weights) });
   const one = SIZE * SIZE * 4;
   assert.deepEqual(streamed.slabBytes, [one, one]);
-  assert.equal(resident.peakBytes - streamed.peakBytes, (LAYERS - 2) * one);
-  const last = new Set([weights.at(-1)!.resident]);
+  assert.equal(tensor.peakBytes - streamed.peakBytes, (LAYERS - 2) * one);
+  const last = new Set([weights.at(-1)!.tensor]);
   assert.deepEqual(planMemory({ graph }, { streamed: last }).slabBytes, [one, 0]);
   assert.deepEqual(planSlabs({ graph, other: graph }, { streamed: last }), [one, 0]);
 });
@@ -185,7 +185,7 @@ Deno.test("Slab.load() reads nothing again that the slab still holds, until the 
     assert.deepEqual(await chain.run(), first);
     assert.equal(reads(chain), LAYERS + 1);
     chain.weights[2]!.seed = 77;
-    chain.weights[2]!.resident.sourceChanged();
+    chain.weights[2]!.tensor.sourceChanged();
     assert.notDeepEqual(await chain.run(), first);
     assert.equal(chain.weights[2]!.reads, 2);
     assert.equal(chain.weights.at(-1)!.reads, 1, "the other segment");
@@ -198,18 +198,18 @@ Deno.test("Slab.load() reads nothing again that the slab still holds, until the 
   });
 });
 
-Deno.test("Resident.pin() keeps a host copy that streaming reads instead of the source", async () => {
+Deno.test("DeviceTensor.pin() keeps a host copy that streaming reads instead of the source", async () => {
   await withChain(everything, async (chain) => {
     const expected = await chain.run();
-    for (const { resident } of chain.weights) resident.pin();
+    for (const { tensor } of chain.weights) tensor.pin();
     const before = reads(chain);
     for (let i = 0; i < 2; i++) assert.deepEqual(await chain.run(), expected);
     assert.equal(reads(chain), before + LAYERS, "once for each copy");
     chain.weights[0]!.seed = 50;
-    chain.weights[0]!.resident.sourceChanged();
+    chain.weights[0]!.tensor.sourceChanged();
     assert.notDeepEqual(await chain.run(), expected, "the copy is brought up to date");
   });
-  assert.throws(() => new Resident("input", [4]).pin(), /declared without a source/);
+  assert.throws(() => new DeviceTensor("input", [4]).pin(), /declared without a source/);
 });
 
 Deno.test("runSequence() fails with the source's error when weights cannot be read, and works again later", async () => {
@@ -263,7 +263,7 @@ Deno.test("Executable.segmentFrom() is where weights come into use, once for all
       ...device.target,
       submitBudget: { flops: 1, bytes: 1 },
     });
-    for (const resident of [input, output]) resident.allocate(device);
+    for (const tensor of [input, output]) tensor.allocate(device);
     const segmentBytes = SIZE * SIZE * 4 * 5;
     const plan = planMemory({ graph }, { streamed: all(weights), segmentBytes });
     const program = (await instantiate(plan, device)).get("graph");

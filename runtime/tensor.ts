@@ -2,7 +2,7 @@
 import { bytesPerElement, type StorageFormat } from "./dtype.ts";
 import type { Graph } from "./graph.ts";
 import { isWeightFormat } from "./quantization/formats.ts";
-import type { Resident } from "./resident.ts";
+import type { DeviceTensor } from "./device_tensor.ts";
 import { elementCount, formatShape, type Shape } from "./shape.ts";
 import { allocatedBytes, cutIntoPieces } from "./windows.ts";
 
@@ -28,7 +28,7 @@ export class Tensor {
   /** How its elements are stored; what programs compute is stored element by element. */
   readonly dtype: StorageFormat;
   /** Where the elements live: inside the program, or in a tensor that outlives it. */
-  readonly memory: Intermediate | Resident;
+  readonly memory: Intermediate | DeviceTensor;
   /** Where in the memory the elements begin, in bytes; see {@linkcode Tensor.range}. */
   readonly byteOffset: number;
   /** Bytes of the elements, padded as they are bound. */
@@ -42,7 +42,7 @@ export class Tensor {
     name: string,
     shape: Shape,
     dtype: StorageFormat,
-    memory: Intermediate | Resident,
+    memory: Intermediate | DeviceTensor,
     byteOffset = 0,
     madeAfter = graph.dispatches.length,
   ) {
@@ -115,7 +115,7 @@ export class Tensor {
   }
 
   /** The same range of another memory of the same size. */
-  shownIn(memory: Resident): Tensor {
+  shownIn(memory: DeviceTensor): Tensor {
     return new Tensor(this.graph, memory.name, this.shape, this.dtype, memory, this.byteOffset);
   }
 

@@ -6,7 +6,7 @@ import {
   type RunControl,
   throwIfCancelled,
 } from "./executable.ts";
-import type { Resident } from "./resident.ts";
+import type { DeviceTensor } from "./device_tensor.ts";
 import { elementCount } from "./shape.ts";
 
 /** What happens on this side around queued executables. */
@@ -16,7 +16,7 @@ export interface QueuedWork {
   /** Right before the first submit: the place to write inputs. */
   readonly before?: () => void;
   /** f32 tensors to read back when the GPU has finished all of it. */
-  readonly reads?: readonly Resident[];
+  readonly reads?: readonly DeviceTensor[];
   /**
    * When the GPU has finished all of it, with what was read. Without reads it comes as soon as the next submits may go
    * out: through Dawn, whose waits do not block, the GPU may still be at work then.
@@ -31,7 +31,7 @@ interface Submit {
   readonly stage: string | undefined;
   /** Part of a submit's budget. */
   readonly cost: number;
-  readonly reads: readonly Resident[];
+  readonly reads: readonly DeviceTensor[];
   /** Queues the writes of streamed weights that come into use with it. */
   readonly load?: () => void;
   finished(contents: readonly Float32Array<ArrayBuffer>[]): void;
@@ -230,12 +230,12 @@ function* submitsOf(
 
 async function readAll(
   device: Device,
-  residents: readonly Resident[],
+  tensors: readonly DeviceTensor[],
   next: () => void,
 ): Promise<Float32Array<ArrayBuffer>[]> {
-  const bytes = await device.read(residents.flatMap(({ windows }) => windows), next);
+  const bytes = await device.read(tensors.flatMap(({ windows }) => windows), next);
   let start = 0;
-  return residents.map(({ byteLength, shape }) => {
+  return tensors.map(({ byteLength, shape }) => {
     const values = new Float32Array(bytes.buffer, start, elementCount(shape));
     start += byteLength;
     return values;

@@ -5,7 +5,7 @@ import { copyTo } from "./ops/copy/mod.ts";
 import { elementwise } from "./ops/elementwise/mod.ts";
 import { planMemory } from "./plan.ts";
 import { type Executable, instantiate } from "./executable.ts";
-import { Resident } from "./resident.ts";
+import { DeviceTensor } from "./device_tensor.ts";
 import { Pacer } from "./pacer.ts";
 import { type Run, runSequence } from "./work_queue.ts";
 import { openTestDevice } from "../tests/model_run.ts";
@@ -16,8 +16,8 @@ interface Bench {
   readonly short: Executable;
   /** state ← state + 4 · step, in four submits. */
   readonly long: Executable;
-  readonly state: Resident;
-  readonly step: Resident;
+  readonly state: DeviceTensor;
+  readonly step: DeviceTensor;
   /** What happened so far; `submit n` is a submit of n command buffers. */
   readonly log: string[];
 }
@@ -25,8 +25,8 @@ interface Bench {
 async function withBench(use: (bench: Bench) => Promise<void>): Promise<void> {
   const device = await openTestDevice();
   try {
-    const state = new Resident("state", [4]).allocate(device);
-    const step = new Resident("step", [4]).allocate(device);
+    const state = new DeviceTensor("state", [4]).allocate(device);
+    const step = new DeviceTensor("step", [4]).allocate(device);
     const trace = (name: string, additions: number, submitBudget = device.target.submitBudget) => {
       const graph = new Graph(name, { ...device.target, submitBudget });
       let x = graph.use(state);

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import {
   copyTo,
+  DeviceTensor,
   elementwise,
   gather,
   Graph,
@@ -9,7 +10,6 @@ import {
   linear,
   openDevice,
   planMemory,
-  Resident,
   runSequence,
   slice,
   type Tensor,
@@ -32,9 +32,9 @@ async function runLarge(
         maxBindingBytes: Math.min(BINDING, device.target.limits.maxBindingBytes),
       },
     });
-    const input = new Resident("input", shape).allocate(device);
+    const input = new DeviceTensor("input", shape).allocate(device);
     const result = build(graph.use(input));
-    const output = new Resident("output", result.shape).allocate(device);
+    const output = new DeviceTensor("output", result.shape).allocate(device);
     copyTo(result, output);
     const chunk = new Float32Array(1 << 20);
     const total = shape.reduce((a, b) => a * b);

@@ -8,6 +8,7 @@ import {
   copyTo,
   type Device,
   type DeviceOptions,
+  DeviceTensor,
   type DType,
   type ExecutableSet,
   Graph,
@@ -15,7 +16,6 @@ import {
   type MemoryPlan,
   openDevice,
   planMemory,
-  Resident,
   runSequence,
   type Tensor,
   Weights,
@@ -53,14 +53,14 @@ export class ModelRun implements Disposable {
   /** What the program takes. */
   readonly plan: MemoryPlan;
   readonly #programs: ExecutableSet;
-  readonly #inputs: ReadonlyMap<string, Resident>;
-  readonly #outputs: ReadonlyMap<string, Resident>;
+  readonly #inputs: ReadonlyMap<string, DeviceTensor>;
+  readonly #outputs: ReadonlyMap<string, DeviceTensor>;
 
   private constructor(
     plan: MemoryPlan,
     programs: ExecutableSet,
-    inputs: ReadonlyMap<string, Resident>,
-    outputs: ReadonlyMap<string, Resident>,
+    inputs: ReadonlyMap<string, DeviceTensor>,
+    outputs: ReadonlyMap<string, DeviceTensor>,
   ) {
     this.plan = plan;
     this.#programs = programs;
@@ -84,22 +84,22 @@ export class ModelRun implements Disposable {
     ) => Readonly<Record<string, Tensor>>,
   ): Promise<ModelRun> {
     const graph = new Graph("model", device.target);
-    const given = new Map<string, Resident>();
+    const given = new Map<string, DeviceTensor>();
     const tensors: Record<string, Tensor> = {};
     for (const [name, { shape, dtype }] of Object.entries(inputs)) {
-      const resident = new Resident(name, shape, dtype ?? "f32");
-      given.set(name, resident);
-      tensors[name] = graph.use(resident);
+      const tensor = new DeviceTensor(name, shape, dtype ?? "f32");
+      given.set(name, tensor);
+      tensors[name] = graph.use(tensor);
     }
-    const results = new Map<string, Resident>();
+    const results = new Map<string, DeviceTensor>();
     for (const [name, tensor] of Object.entries(trace(graph, tensors))) {
-      const resident = new Resident(name, tensor.shape, tensor.dtype);
-      results.set(name, resident);
-      copyTo(tensor, resident);
+      const result = new DeviceTensor(name, tensor.shape, tensor.dtype);
+      results.set(name, result);
+      copyTo(tensor, result);
     }
     const plan = planMemory({ model: graph });
     await weights?.upload(device);
-    for (const resident of [...given.values(), ...results.values()]) resident.allocate(device);
+    for (const tensor of [...given.values(), ...results.values()]) tensor.allocate(device);
     const run = new ModelRun(plan, await instantiate(plan, device), given, results);
     for (const [name, { data }] of Object.entries(inputs)) run.write(name, data);
     return run;
@@ -118,15 +118,15 @@ export class ModelRun implements Disposable {
 
   /** Reads an output. */
   async read(name: string): Promise<Values> {
-    const resident = this.#outputs.get(name)!;
-    return { shape: resident.shape, data: await resident.read() };
+    const tensor = this.#outputs.get(name)!;
+    return { shape: tensor.shape, data: await tensor.read() };
   }
 
   /** Frees everything but the weights. */
   [Symbol.dispose](): void {
     this.#programs.destroy();
-    for (const resident of [...this.#inputs.values(), ...this.#outputs.values()]) {
-      resident.destroy();
+    for (const tensor of [...this.#inputs.values(), ...this.#outputs.values()]) {
+      tensor.destroy();
     }
   }
 }

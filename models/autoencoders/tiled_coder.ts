@@ -4,11 +4,11 @@
  */
 import {
   type Call,
+  type DeviceTensor,
   gather,
   type Graph,
   type InputSpec,
   type Program,
-  type Resident,
   type Tensor,
   u32,
 } from "../../runtime/mod.ts";
@@ -42,7 +42,7 @@ export interface TiledCoding extends TiledSize {
 /** See the file comment. */
 export class TiledCoder implements Decoder {
   /** The whole input, [height, width, channels]. */
-  readonly input: Resident;
+  readonly input: DeviceTensor;
   /** How many tiles there are. */
   readonly count: number;
   readonly #coding: TiledCoding;
@@ -71,7 +71,7 @@ export class TiledCoder implements Decoder {
   }
 
   /** What the program gives for a tile. */
-  get results(): Resident[] {
+  get results(): DeviceTensor[] {
     return [this.#program.outputs];
   }
 

@@ -2,7 +2,7 @@
 import type {
   Device,
   LinearSite,
-  LowRankResidents,
+  LowRankTensors,
   ScaledProduct,
   TensorRewrite,
   Weights,
@@ -34,7 +34,7 @@ export class AdaptedComponent {
 
   /** Its modules as LoRAs see them. */
   get info(): AdaptableComponent {
-    const isResident = this.#weights.residents.every(({ isAllocated }) => isAllocated);
+    const isResident = this.#weights.deviceTensors.every(({ isAllocated }) => isAllocated);
     return { ...this.#about, isResident };
   }
 
@@ -108,10 +108,10 @@ export class AdaptedComponent {
     }
   }
 
-  #branchOf(site: LinearSite): LowRankResidents | undefined {
+  #branchOf(site: LinearSite): LowRankTensors | undefined {
     const key = siteKey(site);
     this.#sites.set(key, site);
-    return this.#packed.get(key)?.residents;
+    return this.#packed.get(key)?.tensors;
   }
 }
 

@@ -5,13 +5,13 @@ import {
   decodeFloats,
   dequantize,
   type Device,
+  DeviceTensor,
   encodeElements,
   Graph,
   instantiate,
   isWeightFormat,
   OutOfMemoryError,
   planMemory,
-  Resident,
   runSequence,
   type StorageFormat,
   type TensorSource,
@@ -84,17 +84,17 @@ class SmallModel {
     this.#trace();
   }
 
-  #trace(): { graph: Graph; x: Resident; results: Resident[] } {
+  #trace(): { graph: Graph; x: DeviceTensor; results: DeviceTensor[] } {
     const graph = new Graph("model", this.#device.target);
-    const x = new Resident("x", this.x.shape);
+    const x = new DeviceTensor("x", this.x.shape);
     const { root } = this.weights;
     const results = [
       linearLayers(root, ["q", "k", "v"], graph.use(x), ROWS),
       linearLayer(root, "o", graph.use(x), ROWS),
     ].map((y) => {
-      const resident = new Resident("y", y.shape);
-      copyTo(y, resident);
-      return resident;
+      const tensor = new DeviceTensor("y", y.shape);
+      copyTo(y, tensor);
+      return tensor;
     });
     return { graph, x, results };
   }
@@ -104,13 +104,13 @@ class SmallModel {
     await this.weights.upload(this.#device);
     await this.loras.apply(loras, this.#device);
     const { graph, x, results } = this.#trace();
-    for (const resident of [x, ...results]) resident.allocate(this.#device);
+    for (const tensor of [x, ...results]) tensor.allocate(this.#device);
     const programs = await instantiate(planMemory({ model: graph }), this.#device);
     x.write(this.x.data);
     await runSequence(this.#device, [{ programs: [programs.get("model")] }]);
-    const parts = await Promise.all(results.map((resident) => resident.read()));
+    const parts = await Promise.all(results.map((tensor) => tensor.read()));
     programs.destroy();
-    for (const resident of [x, ...results]) resident.destroy();
+    for (const tensor of [x, ...results]) tensor.destroy();
     return {
       shape: [LAYERS.length, TOKENS, ROWS],
       data: Float64Array.from(parts.flatMap((part) => [...part])),
@@ -143,7 +143,7 @@ class SmallModel {
 
   /** Contents of all weights on the device. */
   async contents(): Promise<Uint8Array[]> {
-    return await Promise.all([...this.weights.residents].map((resident) => resident.readBytes()));
+    return await Promise.all([...this.weights.deviceTensors].map((tensor) => tensor.readBytes()));
   }
 }
 

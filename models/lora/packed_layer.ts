@@ -4,7 +4,7 @@ import {
   type LinearSite,
   LowRankFactors,
   type LowRankProduct,
-  type LowRankResidents,
+  type LowRankTensors,
 } from "../../runtime/mod.ts";
 import { elementsAs } from "./elements.ts";
 import { toLowRank } from "./low_rank_form.ts";
@@ -35,8 +35,8 @@ export class PackedLayer {
   }
 
   /** What graphs use. */
-  get residents(): LowRankResidents {
-    return this.#factors.residents;
+  get tensors(): LowRankTensors {
+    return this.#factors.tensors;
   }
 
   /** Device memory in bytes. */

@@ -1,5 +1,5 @@
 /** A residency plan in numbers, for people and programs. */
-import type { Resident } from "../../runtime/mod.ts";
+import type { DeviceTensor } from "../../runtime/mod.ts";
 import { type Components, weightOwners } from "./components.ts";
 import type { ResidencyPlan } from "./residency.ts";
 import { bytesOf } from "./streaming.ts";
@@ -64,13 +64,13 @@ export function describeMemory(
     stages: stages.map(({ stage, plan, weights, streamed, own, readBytes, peakBytes }) => {
       const slabBytes = plan.slabBytes.reduce((sum, bytes) => sum + bytes, 0);
       const parts = Object.keys(components).map((name): ComponentReport => {
-        const own = (residents: ReadonlySet<Resident>) =>
-          [...residents].filter((weight) => owners.get(weight) === name);
-        const resident = own(weights);
+        const own = (tensors: ReadonlySet<DeviceTensor>) =>
+          [...tensors].filter((weight) => owners.get(weight) === name);
+        const tensor = own(weights);
         return {
           name,
-          keptBytes: bytesOf(resident.filter((weight) => kept.has(weight))),
-          freedBytes: bytesOf(resident.filter((weight) => !kept.has(weight))),
+          keptBytes: bytesOf(tensor.filter((weight) => kept.has(weight))),
+          freedBytes: bytesOf(tensor.filter((weight) => !kept.has(weight))),
           streamedBytes: bytesOf(own(streamed)),
         };
       });

@@ -1,10 +1,10 @@
 /** A model's weights on the device, the LoRAs that change them, and sessions of the last kind of request. */
 import {
   type Device,
+  type DeviceTensor,
   freeHostBytes,
   measureMemory,
   OutOfMemoryError,
-  type Resident,
   type RunControl,
   type Target,
   TensorLimitError,
@@ -139,7 +139,7 @@ export class ModelMemory<Session extends PlannedSession> {
     const total = bytesOf(wanted);
     let before = 0;
     for (const weights of Object.values(this.#components)) {
-      const own = bytesOf([...weights.residents].filter((weight) => wanted.has(weight)));
+      const own = bytesOf([...weights.deviceTensors].filter((weight) => wanted.has(weight)));
       await weights.upload(device, (done) => onProgress?.((before + done) / total), wanted);
       before += own;
     }
@@ -244,7 +244,7 @@ export class ModelMemory<Session extends PlannedSession> {
   }
 
   /** What a plan keeps on the device, and where it keeps all also what other requests use, if there is room. */
-  async #wantedBetweenRequests({ plan, budgetBytes }: Planned): Promise<ReadonlySet<Resident>> {
+  async #wantedBetweenRequests({ plan, budgetBytes }: Planned): Promise<ReadonlySet<DeviceTensor>> {
     if (!plan.isTogether) return plan.kept;
     const all = new Set(this.#weights());
     const bytes = plan.peakBytes + bytesOf(all) - bytesOf(plan.kept);
@@ -315,7 +315,7 @@ export class ModelMemory<Session extends PlannedSession> {
     this.#pinAll([...leaving]);
   }
 
-  #pinAll(weights: readonly Resident[]): void {
+  #pinAll(weights: readonly DeviceTensor[]): void {
     const missing = weights.filter((weight) => !weight.isPinned);
     const available = freeHostBytes();
     if (bytesOf(missing) > available * HOST_SHARE) {
@@ -329,8 +329,8 @@ export class ModelMemory<Session extends PlannedSession> {
     for (const weight of missing) weight.pin();
   }
 
-  #weights(): Resident[] {
-    return Object.values(this.#components).flatMap((weights) => [...weights.residents]);
+  #weights(): DeviceTensor[] {
+    return Object.values(this.#components).flatMap((weights) => [...weights.deviceTensors]);
   }
 
   #report(plan: ResidencyPlan, budgetBytes: number): MemoryReport {

@@ -3,7 +3,7 @@
  * components are freed after the stage that uses them, and as the last resort the weights of a stage are streamed.
  * None of it changes what is computed.
  */
-import { type MemoryPlan, mergePlans, planMemory, type Resident } from "../../runtime/mod.ts";
+import { type DeviceTensor, type MemoryPlan, mergePlans, planMemory } from "../../runtime/mod.ts";
 import { type Components, weightOwners } from "./components.ts";
 import type { Session, Stage } from "./session.ts";
 import { bytesOf, planStreaming, type StreamingChoice } from "./streaming.ts";
@@ -14,11 +14,11 @@ export interface StagePlan {
   /** Of its programs, or of all stages' programs where they are kept together. */
   readonly plan: MemoryPlan;
   /** Weights that have memory of their own while it runs, those that other stages keep there included. */
-  readonly weights: ReadonlySet<Resident>;
+  readonly weights: ReadonlySet<DeviceTensor>;
   /** Weights that are read into slabs on every pass. */
-  readonly streamed: ReadonlySet<Resident>;
+  readonly streamed: ReadonlySet<DeviceTensor>;
   /** The session's tensors that live while it runs; of all stages where they are kept together. */
-  readonly own: readonly Resident[];
+  readonly own: readonly DeviceTensor[];
   /** Bytes of the copy that results are read through. */
   readonly readBytes: number;
   /** Everything together, in bytes. */
@@ -30,10 +30,10 @@ export interface ResidencyPlan {
   /** Whether all programs and weights are on the device all the time. */
   readonly isTogether: boolean;
   /** Weights that stay on the device from stage to stage, and from request to request. */
-  readonly kept: ReadonlySet<Resident>;
+  readonly kept: ReadonlySet<DeviceTensor>;
   readonly stages: readonly StagePlan[];
   /** The session's tensors that live throughout. */
-  readonly state: readonly Resident[];
+  readonly state: readonly DeviceTensor[];
   /** Bytes of `state`. */
   readonly stateBytes: number;
   /** The most that is on the device at once. */
@@ -52,9 +52,9 @@ export interface ResidencyOptions {
 
 /** What a session needs, sorted out once for all budgets. */
 export interface Demands {
-  readonly state: readonly Resident[];
+  readonly state: readonly DeviceTensor[];
   readonly stages: readonly StageDemand[];
-  readonly componentOf: ReadonlyMap<Resident, string>;
+  readonly componentOf: ReadonlyMap<DeviceTensor, string>;
 }
 
 interface StageDemand {
@@ -62,16 +62,16 @@ interface StageDemand {
   /** With all weights resident. */
   readonly plan: MemoryPlan;
   /** Tensors that no other stage uses. */
-  readonly own: readonly Resident[];
+  readonly own: readonly DeviceTensor[];
   /** Of the largest set of tensors that it writes and that are read back together. */
   readonly readBytes: number;
   /** In the order of use. */
-  readonly weights: readonly Resident[];
+  readonly weights: readonly DeviceTensor[];
 }
 
 /** A residency whose programs are not planned yet. */
 interface Candidate {
-  readonly kept: ReadonlySet<Resident>;
+  readonly kept: ReadonlySet<DeviceTensor>;
   readonly stages: readonly (StageDemand & StreamingChoice & {
     readonly peakBytes: number;
   })[];
@@ -110,9 +110,9 @@ function isBetter(plan: Candidate, best: Candidate, budgetBytes: number): boolea
 export function demandsOf({ stages, tensors }: Session, components: Components): Demands {
   const componentOf = weightOwners(components);
   const plans = stages.map(({ graphs }) => planMemory(graphs));
-  const users = new Map<Resident, number>();
-  for (const resident of plans.flatMap(({ residents }) => [...residents])) {
-    users.set(resident, (users.get(resident) ?? 0) + 1);
+  const users = new Map<DeviceTensor, number>();
+  for (const tensor of plans.flatMap(({ tensors }) => [...tensors])) {
+    users.set(tensor, (users.get(tensor) ?? 0) + 1);
   }
   const declared = stages.flatMap((stage) => [...stage.tensors]);
   const shared = [...tensors, ...declared.filter((tensor) => users.get(tensor)! > 1)];
@@ -123,7 +123,7 @@ export function demandsOf({ stages, tensors }: Session, components: Components):
       plan: plans[i]!,
       own: [...stage.tensors].filter((tensor) => users.get(tensor) === 1),
       readBytes: Math.max(0, ...stage.reads.map(bytesOf)),
-      weights: [...plans[i]!.residents].filter((resident) => componentOf.has(resident)),
+      weights: [...plans[i]!.tensors].filter((tensor) => componentOf.has(tensor)),
     })),
     componentOf,
   };
@@ -163,7 +163,7 @@ function chooseApart(
   components: ReadonlySet<string>,
   budgetBytes: number,
 ): Candidate {
-  const isKept = (weight: Resident) => components.has(componentOf.get(weight)!);
+  const isKept = (weight: DeviceTensor) => components.has(componentOf.get(weight)!);
   const kept = new Set(stages.flatMap(({ weights }) => weights.filter(isKept)));
   const alwaysBytes = bytesOf(state) + bytesOf(kept);
   let reloadedBytes = 0;

@@ -1,10 +1,10 @@
 /** The programs of one kind of request, traced stage by stage. Nothing is planned or allocated here. */
 import {
+  DeviceTensor,
   type DType,
   type Graph,
   type Inputs,
   Program,
-  Resident,
   type Shape,
   type Target,
   type Traced,
@@ -30,9 +30,9 @@ export class Stage {
   /** Under names that are unique in the session. */
   readonly programs = new Map<string, Program>();
   /** Inputs, results and state of its programs; those that no other stage uses live as long as it runs. */
-  readonly tensors = new Set<Resident>();
+  readonly tensors = new Set<DeviceTensor>();
   /** Sets of tensors that are read back at the same time. */
-  readonly reads: (readonly Resident[])[] = [];
+  readonly reads: (readonly DeviceTensor[])[] = [];
   readonly #session: Session;
 
   /** Use {@linkcode Session.stage}. */
@@ -75,14 +75,14 @@ export class Stage {
    * A tensor that its programs share: state, or what calls write for several of them. What it holds may be lost when
    * another stage begins, unless programs of that one use it too.
    */
-  tensor(name: string, shape: Shape, dtype: DType = "f32"): Resident {
-    const tensor = new Resident(name, shape, dtype);
+  tensor(name: string, shape: Shape, dtype: DType = "f32"): DeviceTensor {
+    const tensor = new DeviceTensor(name, shape, dtype);
     this.tensors.add(tensor);
     return tensor;
   }
 
   /** Says that these tensors are read back at the same time: the plan counts the copy. */
-  willRead(...tensors: Resident[]): void {
+  willRead(...tensors: DeviceTensor[]): void {
     this.reads.push(tensors);
   }
 }
@@ -94,7 +94,7 @@ export class Session {
   /** In the order in which they run. */
   readonly stages: Stage[] = [];
   /** What calls of one stage write for another, and the like: they live as long as the session. */
-  readonly tensors = new Set<Resident>();
+  readonly tensors = new Set<DeviceTensor>();
 
   /** Starts without stages. */
   constructor(target: Target) {
@@ -109,8 +109,8 @@ export class Session {
   }
 
   /** A tensor that programs of all stages share: zeros until a call writes it. */
-  tensor(name: string, shape: Shape, dtype: DType = "f32"): Resident {
-    const tensor = new Resident(name, shape, dtype);
+  tensor(name: string, shape: Shape, dtype: DType = "f32"): DeviceTensor {
+    const tensor = new DeviceTensor(name, shape, dtype);
     this.tensors.add(tensor);
     return tensor;
   }

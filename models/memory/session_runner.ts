@@ -5,12 +5,12 @@
 import {
   type Call,
   type Device,
+  type DeviceTensor,
   type Executable,
   type ExecutableSet,
   instantiate,
   type Program,
   type QueuedWork,
-  type Resident,
   type RunControl,
   throwIfCancelled,
   WorkQueue,
@@ -84,7 +84,7 @@ export class SessionRunner {
     this.#free(plan.kept);
     try {
       await device.guarded(() => {
-        for (const resident of plan.state) resident.allocate(device);
+        for (const tensor of plan.state) tensor.allocate(device);
       });
       if (plan.isTogether) await this.#enter(plan.stages[0]!, control);
     } catch (error) {
@@ -161,7 +161,7 @@ export class SessionRunner {
   }
 
   /** Frees the session's weights but those that are kept. */
-  #free(kept: ReadonlySet<Resident>): void {
+  #free(kept: ReadonlySet<DeviceTensor>): void {
     const { plan } = this.#allocated();
     const own = new Set(plan.stages.flatMap(({ weights, streamed }) => [...weights, ...streamed]));
     for (const weights of Object.values(this.#components)) {
@@ -185,7 +185,7 @@ export class SessionRunner {
   /** Gives the session's memory back; weights stay where they are. */
   destroy(): void {
     this.#leave();
-    for (const resident of this.#plan?.state ?? []) resident.destroy();
+    for (const tensor of this.#plan?.state ?? []) tensor.destroy();
     this.#plan = undefined;
     this.#device = undefined;
   }

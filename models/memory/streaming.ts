@@ -2,7 +2,7 @@
  * Which weights of a stage are streamed. As few as possible, evenly among the others in the order of use: so the GPU
  * computes with those that stay while the next ones are read.
  */
-import { planSlabs, type Resident } from "../../runtime/mod.ts";
+import { type DeviceTensor, planSlabs } from "../../runtime/mod.ts";
 import type { Stage } from "./session.ts";
 
 /** Bytes of a segment where there is room: below it the wait for each counts, above it the reading of the first. */
@@ -16,7 +16,7 @@ const MAX_ATTEMPTS = 6;
 
 /** What a stage streams. */
 export interface StreamingChoice {
-  readonly streamed: ReadonlySet<Resident>;
+  readonly streamed: ReadonlySet<DeviceTensor>;
   /** As `planMemory()` takes it. */
   readonly segmentBytes: number;
   /** Bytes of both slabs. */
@@ -32,7 +32,7 @@ export interface StreamingChoice {
  */
 export function planStreaming(
   { graphs }: Stage,
-  weights: readonly Resident[],
+  weights: readonly DeviceTensor[],
   room: number,
 ): StreamingChoice {
   const total = bytesOf(weights);
@@ -40,7 +40,7 @@ export function planStreaming(
   const large = weights.filter(({ byteLength, hasSource }) =>
     hasSource && byteLength >= total * SMALL_SHARE
   );
-  const choose = (streamed: ReadonlySet<Resident>, segmentBytes: number): StreamingChoice => {
+  const choose = (streamed: ReadonlySet<DeviceTensor>, segmentBytes: number): StreamingChoice => {
     const slabs = planSlabs(graphs, { streamed, segmentBytes });
     return { streamed, segmentBytes, slabBytes: slabs.reduce((sum, bytes) => sum + bytes, 0) };
   };
@@ -59,16 +59,16 @@ export function planStreaming(
 }
 
 /** Bytes of all tensors together. */
-export function bytesOf(residents: Iterable<Resident>): number {
+export function bytesOf(tensors: Iterable<DeviceTensor>): number {
   let sum = 0;
-  for (const { byteLength } of residents) sum += byteLength;
+  for (const { byteLength } of tensors) sum += byteLength;
   return sum;
 }
 
 /** Weights of at least `wanted` bytes together, as even as their sizes allow. */
-function spreadChoice(weights: readonly Resident[], wanted: number): Set<Resident> {
+function spreadChoice(weights: readonly DeviceTensor[], wanted: number): Set<DeviceTensor> {
   const share = wanted / bytesOf(weights);
-  const chosen = new Set<Resident>();
+  const chosen = new Set<DeviceTensor>();
   let due = 0;
   for (const weight of weights) {
     due += weight.byteLength * share;

@@ -1,5 +1,5 @@
 /** From the last sample to the frames of the result. */
-import type { Call, Resident } from "../../runtime/mod.ts";
+import type { Call, DeviceTensor } from "../../runtime/mod.ts";
 import type { Work } from "./work.ts";
 
 /** How a decoder runs. */
@@ -7,7 +7,7 @@ export interface DecodeOptions {
   /** What runs right before the first piece. */
   readonly first?: readonly Call[];
   /** Read back together with the first piece. */
-  readonly reads?: readonly Resident[];
+  readonly reads?: readonly DeviceTensor[];
   /** Told right before the first piece. */
   readonly begin?: () => void;
   /**
@@ -27,7 +27,7 @@ export interface DecodeOptions {
 /** An autoencoder's way back to pixels, piece by piece: tiles of an image, or frames of a video. */
 export interface Decoder {
   /** Latents in the autoencoder's own units. */
-  readonly input: Resident;
+  readonly input: DeviceTensor;
   /** How many pieces there are. */
   readonly count: number;
   /** Decodes what `input` holds. */
@@ -45,7 +45,7 @@ export async function decodeResult(
   work: Work,
   decoder: Decoder,
   finish: Call,
-  latents: Resident,
+  latents: DeviceTensor,
   keep: "all" | "last" = "all",
 ): Promise<void> {
   await decoder.run(work, {

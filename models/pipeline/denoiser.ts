@@ -3,10 +3,10 @@ import {
   type Call,
   combine,
   copyTo,
+  type DeviceTensor,
   f32,
   type InputSpec,
   type Program,
-  type Resident,
   type Target,
   type Tensor,
 } from "../../runtime/mod.ts";
@@ -33,7 +33,7 @@ export interface PreviewOptions {
 export interface DenoiserOptions {
   readonly schedule: Schedule;
   /** The noisy latents as the transformer takes them, [1, tokens, features]; each step overwrites them. */
-  readonly sample: Resident;
+  readonly sample: DeviceTensor;
   /** Forward passes; together they give an output for each prompt, [prompts, tokens, features]. */
   readonly passes: readonly Program<Record<never, never>, Tensor>[];
   /** Narrowest operands of the passes. */
@@ -134,7 +134,7 @@ export class Denoiser {
   }
 }
 
-function traceLimit(stage: Stage, outputs: readonly Resident[], velocity: Resident): Limit {
+function traceLimit(stage: Stage, outputs: readonly DeviceTensor[], velocity: DeviceTensor): Limit {
   const [positive, negative] = outputs;
   return {
     guided: stage.program(
@@ -154,8 +154,8 @@ function traceLimit(stage: Stage, outputs: readonly Resident[], velocity: Reside
 /** An unfinished sample as it would be without its noise, x0 = x − σ·v, as the decoder takes it. */
 function tracePreview(
   stage: Stage,
-  sample: Resident,
-  outputs: readonly Resident[],
+  sample: DeviceTensor,
+  outputs: readonly DeviceTensor[],
   { decoder, part = (x) => x, decoded }: PreviewOptions,
 ): Program<{ readonly weights: InputSpec }> {
   const count = outputs.reduce((sum, { shape }) => sum + shape[0]!, 1);

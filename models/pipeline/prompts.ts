@@ -1,5 +1,5 @@
 /** Prompts on their way to the transformer: text encoder, and what the transformer makes of them before any step. */
-import type { Call, Program, Resident } from "../../runtime/mod.ts";
+import type { Call, DeviceTensor, Program } from "../../runtime/mod.ts";
 import { lorasAffecting } from "../lora/affecting.ts";
 import type { Session } from "../memory/session.ts";
 import type { TextEncoder } from "../text_encoders/text_encoder.ts";
@@ -16,7 +16,7 @@ export interface PromptContext {
 /** See the file comment. What is on the device already is not computed again. */
 export class PromptEncoder {
   /** What the text encoder gives, [prompts, rows, width]. */
-  readonly states: Resident;
+  readonly states: DeviceTensor;
   readonly #encoder: TextEncoder;
   readonly #program: Program;
   /** What the states, and what follows from them, were made from, once they are. */
@@ -74,7 +74,7 @@ export class PromptEncoder {
 }
 
 /** Writes parts one after the other. */
-function writeParts(target: Resident, parts: readonly Float32Array[]): void {
+function writeParts(target: DeviceTensor, parts: readonly Float32Array[]): void {
   let place = 0;
   for (const part of parts) {
     target.writeBytes(new Uint8Array(part.buffer, part.byteOffset, part.byteLength), place);

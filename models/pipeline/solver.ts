@@ -2,10 +2,10 @@
 import {
   type Call,
   combineTo,
+  type DeviceTensor,
   f32,
   type InputSpec,
   type Program,
-  type Resident,
   slice,
   type Tensor,
 } from "../../runtime/mod.ts";
@@ -15,9 +15,9 @@ import type { Schedule, StateName, StepCoefficients } from "../schedulers/mod.ts
 /** What a solver works on. */
 export interface SolverState {
   /** The noisy latents, [1, ...]; each step overwrites them. */
-  readonly sample: Resident;
+  readonly sample: DeviceTensor;
   /** What the transformer gives, [n, ...]: n outputs of the shape of the sample. */
-  readonly outputs: readonly Resident[];
+  readonly outputs: readonly DeviceTensor[];
 }
 
 /** A pattern of assignments whose coefficients each call writes. */
@@ -36,7 +36,7 @@ export class Solver {
       { length: schedule.history },
       (_, i) => stage.tensor(`history${i}`, state.sample.shape),
     );
-    const place = (name: StateName): Resident => {
+    const place = (name: StateName): DeviceTensor => {
       if (name === "sample") return state.sample;
       const found = history[Number(name.slice("history".length))];
       if (found) return found;
@@ -84,8 +84,8 @@ function tracePattern(
   stage: Stage,
   name: string,
   step: StepCoefficients,
-  outputs: readonly Resident[],
-  place: (name: StateName) => Resident,
+  outputs: readonly DeviceTensor[],
+  place: (name: StateName) => DeviceTensor,
 ): Pattern {
   const outputCount = outputs.reduce((sum, { shape }) => sum + shape[0]!, 0);
   const count = step.flatMap(({ terms }) => terms)

@@ -4,9 +4,9 @@ import {
   type Choice,
   type Device,
   DeviceLostError,
+  DeviceTensor,
   Graph,
   OutOfMemoryError,
-  Resident,
 } from "../../runtime/mod.ts";
 import { ceilingShare } from "../ceilings.ts";
 import { LoadedOp } from "../loaded_op.ts";
@@ -157,7 +157,7 @@ function choiceOf(
   });
   bench.build(
     ...op.inputs.map((shape, i) =>
-      graph.use(new Resident(`input ${i}`, shape, i === 1 ? op.weights : "f32"))
+      graph.use(new DeviceTensor(`input ${i}`, shape, i === 1 ? op.weights : "f32"))
     ),
   );
   return heard.find((choice) => choice.op === name);

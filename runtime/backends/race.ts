@@ -5,7 +5,7 @@ import { linear } from "../ops/linear/mod.ts";
 import { copyTo } from "../ops/copy/mod.ts";
 import { planMemory } from "../plan.ts";
 import { type ExecutableSet, instantiate } from "../executable.ts";
-import { Resident } from "../resident.ts";
+import { DeviceTensor } from "../device_tensor.ts";
 import { runSequence } from "../work_queue.ts";
 import type { GpuBackend } from "./backend.ts";
 
@@ -59,17 +59,17 @@ async function timed(
 /** The least time that two submits of products take, each with half of the work that a submit may hold. */
 async function measure(device: Device): Promise<number> {
   const rows = Math.floor(device.target.submitBudget.flops / 2 / (2 * WIDTH ** 2));
-  const residents = {
-    x: new Resident("x", [rows, WIDTH]),
-    w: new Resident("w", [WIDTH, WIDTH], "f16"),
-    y: new Resident("y", [rows, WIDTH]),
+  const tensors = {
+    x: new DeviceTensor("x", [rows, WIDTH]),
+    w: new DeviceTensor("w", [WIDTH, WIDTH], "f16"),
+    y: new DeviceTensor("y", [rows, WIDTH]),
   };
   let programs: ExecutableSet | undefined;
   try {
     const graph = new Graph("race", device.target);
-    copyTo(linear(graph.use(residents.x), graph.use(residents.w)), residents.y);
+    copyTo(linear(graph.use(tensors.x), graph.use(tensors.w)), tensors.y);
     const plan = planMemory({ race: graph });
-    for (const resident of Object.values(residents)) resident.allocate(device);
+    for (const tensor of Object.values(tensors)) tensor.allocate(device);
     programs = await instantiate(plan, device);
     const race = programs.get("race");
     let least = Infinity;
@@ -82,6 +82,6 @@ async function measure(device: Device): Promise<number> {
     return least;
   } finally {
     programs?.destroy();
-    for (const resident of Object.values(residents)) resident.destroy();
+    for (const tensor of Object.values(tensors)) tensor.destroy();
   }
 }

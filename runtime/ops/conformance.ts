@@ -8,7 +8,7 @@ import { Graph, type Tensor } from "../graph.ts";
 import { planMemory } from "../plan.ts";
 import { instantiate } from "../executable.ts";
 import { isWeightFormat } from "../quantization/formats.ts";
-import { Resident } from "../resident.ts";
+import { DeviceTensor } from "../device_tensor.ts";
 import { formatShape, sameShape, stridesOf } from "../shape.ts";
 import type { Target } from "../target.ts";
 import { copyTo } from "./copy/mod.ts";
@@ -83,9 +83,9 @@ export class UnsupportedCase extends Error {
 export interface TracedCase {
   readonly graph: Graph;
   /** One per input of the case, in its order. */
-  readonly inputs: readonly Resident[];
+  readonly inputs: readonly DeviceTensor[];
   /** One per result. */
-  readonly outputs: readonly Resident[];
+  readonly outputs: readonly DeviceTensor[];
 }
 
 /**
@@ -95,16 +95,16 @@ export interface TracedCase {
  */
 export function traceCase(testCase: OpCase, target: Target): TracedCase {
   const graph = new Graph(testCase.name, target);
-  const inputs: Resident[] = [];
+  const inputs: DeviceTensor[] = [];
   const tensors: Record<string, Tensor> = {};
   for (const [name, { values, dtype }] of Object.entries(testCase.inputs)) {
-    const resident = new Resident(name, values.shape, dtype);
-    inputs.push(resident);
-    tensors[name] = graph.use(resident);
+    const tensor = new DeviceTensor(name, values.shape, dtype);
+    inputs.push(tensor);
+    tensors[name] = graph.use(tensor);
   }
   try {
     const outputs = testCase.build(tensors, graph).map((tensor, i) => {
-      const output = new Resident(`result ${i}`, tensor.shape, tensor.dtype);
+      const output = new DeviceTensor(`result ${i}`, tensor.shape, tensor.dtype);
       copyTo(tensor, output);
       return output;
     });
@@ -134,7 +134,7 @@ export async function runCase(
   target = device.target,
 ): Promise<void> {
   const { graph, inputs, outputs } = traceCase(testCase, target);
-  const residents = [...inputs, ...outputs];
+  const tensors = [...inputs, ...outputs];
   const rounds = graph.dispatches.some(({ kernel }) => kernel.usesF16);
   const half = rounds ? testCase.half : undefined;
   const arrays = Object.entries(testCase.inputs).map(([name, { values, dtype }]) => {
@@ -144,7 +144,7 @@ export async function runCase(
   const expected = testCase.reference(Object.fromEntries(arrays));
   const plan = planMemory({ main: graph });
   const before = device.allocatedBytes;
-  for (const resident of residents) resident.allocate(device);
+  for (const tensor of tensors) tensor.allocate(device);
   try {
     Object.values(testCase.inputs).forEach(({ values, blocks }, i) => {
       if (blocks) inputs[i]!.writeRows(blocks.bytes, 0, blocks.scale);
@@ -152,7 +152,7 @@ export async function runCase(
     });
     const programs = await instantiate(plan, device);
     try {
-      if (device.allocatedBytes - before !== plan.workspaceBytes + sum(residents)) {
+      if (device.allocatedBytes - before !== plan.workspaceBytes + sum(tensors)) {
         throw new Error(
           `Cannot trust the plan of "${testCase.name}": it says ${plan.peakBytes} bytes, ${
             device.allocatedBytes - before
@@ -170,12 +170,12 @@ export async function runCase(
       programs.destroy();
     }
   } finally {
-    for (const resident of residents) resident.destroy();
+    for (const tensor of tensors) tensor.destroy();
   }
 }
 
-function sum(residents: readonly Resident[]): number {
-  return residents.reduce((total, { byteLength }) => total + byteLength, 0);
+function sum(tensors: readonly DeviceTensor[]): number {
+  return tensors.reduce((total, { byteLength }) => total + byteLength, 0);
 }
 
 function assertClose(

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { StorageFormat } from "../dtype.ts";
 import { Graph } from "../graph.ts";
-import { Resident } from "../resident.ts";
+import { DeviceTensor } from "../device_tensor.ts";
 import { BASELINE_TARGET, type SubgroupMatrix, type Target } from "../target.ts";
 import { attention } from "./attention/mod.ts";
 import { conv2d } from "./conv/mod.ts";
@@ -69,7 +69,7 @@ Deno.test("ops round factors to f16 only where the target allows it and no weigh
     return graph.dispatches.some(({ kernel }) => kernel.usesF16);
   };
   const use = (graph: Graph, shape: number[], dtype: StorageFormat = "f32") =>
-    graph.use(new Resident("x", shape, dtype));
+    graph.use(new DeviceTensor("x", shape, dtype));
   const products = (weight: StorageFormat): ((graph: Graph) => unknown)[] => [
     (graph) => linear(use(graph, [512, 64]), use(graph, [512, 64], weight)),
     (graph) => conv2d(use(graph, [1, 8, 8, 8]), use(graph, [8, 3, 3, 8], weight)),

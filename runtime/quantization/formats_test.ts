@@ -4,7 +4,7 @@ import { linear } from "../ops/linear/mod.ts";
 import { matmul } from "../ops/matmul/mod.ts";
 import { sampleBlocks } from "../ops/sample_blocks.ts";
 import { slice } from "../ops/layout/slice.ts";
-import { Resident } from "../resident.ts";
+import { DeviceTensor } from "../device_tensor.ts";
 import { BASELINE_TARGET } from "../target.ts";
 import type { WeightFormat } from "./block_format.ts";
 import { decodeF8 } from "./f8_e4m3.ts";
@@ -52,12 +52,12 @@ for (const format of NAMES) {
     assert.deepEqual(packed.subarray(groupBlocks * blockBytes), repack(second, format));
   });
 
-  Deno.test(`Resident.writeRows() of ${format} in parts is the same as at once`, async () => {
+  Deno.test(`DeviceTensor.writeRows() of ${format} in parts is the same as at once`, async () => {
     const columns = BLOCK_FORMATS[format].blockElements * 3;
     const blocks = sampleBlocks([21, columns], format, 7, 0.05);
     const rowBytes = blocks.length / 21;
-    const whole = new Resident("whole", [21, columns], format);
-    const parts = new Resident("parts", [21, columns], format);
+    const whole = new DeviceTensor("whole", [21, columns], format);
+    const parts = new DeviceTensor("parts", [21, columns], format);
     const device = await openTestDevice();
     try {
       whole.allocate(device).writeRows(blocks);
@@ -102,7 +102,7 @@ Deno.test("a quantised weight takes as many bytes on the device as in its file, 
   for (const format of NAMES) {
     const { headerBytes } = BLOCK_FORMATS[format];
     assert.equal(
-      new Resident("w", [64, 2048], format).byteLength,
+      new DeviceTensor("w", [64, 2048], format).byteLength,
       blockBytes([64, 2048], format) + headerBytes,
     );
     assert.equal(repackedBytes([3, 256], format) % 16, 0);
@@ -110,17 +110,17 @@ Deno.test("a quantised weight takes as many bytes on the device as in its file, 
   assert.equal(repackedBytes([1, 256], "q6_k"), 8 * 210);
 });
 
-Deno.test("Resident refuses rows that are no whole blocks and names the tensor", () => {
+Deno.test("DeviceTensor refuses rows that are no whole blocks and names the tensor", () => {
   assert.throws(
-    () => new Resident("to_q.weight", [4, 96], "q4_k"),
+    () => new DeviceTensor("to_q.weight", [4, 96], "q4_k"),
     /Cannot store tensor "to_q.weight" \[4, 96\] as q4_k: its rows must be whole blocks of 256/,
   );
-  assert.throws(() => new Resident("w", [4, 6], "f8_e4m3"), /blocks of 4 elements/);
-  assert.throws(() => new Resident("w", [], "q8_0"), RangeError);
+  assert.throws(() => new DeviceTensor("w", [4, 6], "f8_e4m3"), /blocks of 4 elements/);
+  assert.throws(() => new DeviceTensor("w", [], "q8_0"), RangeError);
 });
 
-Deno.test("Resident.writeRows() refuses bytes that are no rows, cut groups, scales and NaN", () => {
-  const w = new Resident("w", [9, 96], "q8_0");
+Deno.test("DeviceTensor.writeRows() refuses bytes that are no rows, cut groups, scales and NaN", () => {
+  const w = new DeviceTensor("w", [9, 96], "q8_0");
   assert.equal(w.rowStep, 8);
   const row = 3 * 34;
   assert.throws(
@@ -133,17 +133,17 @@ Deno.test("Resident.writeRows() refuses bytes that are no rows, cut groups, scal
   assert.throws(() => w.writeRows(new Uint8Array(9 * row), 0, 2), /q8_0 has none/);
   assert.throws(() => w.write(new Float32Array(9 * 96)), /it is stored as q8_0/);
   assert.throws(
-    () => new Resident("x", [2, 2]).writeRows(new Uint8Array(16)),
+    () => new DeviceTensor("x", [2, 2]).writeRows(new Uint8Array(16)),
     /Cannot write blocks to tensor "x": it is stored as f32/,
   );
-  const f8 = new Resident("f8", [1, 4], "f8_e4m3");
+  const f8 = new DeviceTensor("f8", [1, 4], "f8_e4m3");
   assert.throws(() => f8.writeRows(Uint8Array.of(1, 2, 0xff, 3)), /tensor "f8": they hold NaN/);
 });
 
 Deno.test("ops refuse quantised tensors that are no weights of linear or gather", () => {
   const graph = new Graph("test", BASELINE_TARGET);
-  const w = graph.use(new Resident("w", [64, 32], "q8_0"));
-  const x = graph.use(new Resident("x", [2, 32]));
+  const w = graph.use(new DeviceTensor("w", [64, 32], "q8_0"));
+  const x = graph.use(new DeviceTensor("x", [2, 32]));
   assert.deepEqual(linear(x, w).shape, [2, 64]);
   assert.throws(() => linear(w, w), /Cannot apply linear with w \[64, 32\] q8_0/);
   assert.throws(() => matmul(x, w, { transposeB: true }), /w \[64, 32\] q8_0 must be f32/);

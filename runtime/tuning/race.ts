@@ -7,7 +7,7 @@ import { sampleBlocks } from "../ops/sample_blocks.ts";
 import { planMemory } from "../plan.ts";
 import { type ExecutableSet, instantiate } from "../executable.ts";
 import { isWeightFormat } from "../quantization/formats.ts";
-import { Resident } from "../resident.ts";
+import { DeviceTensor } from "../device_tensor.ts";
 import { elementCount } from "../shape.ts";
 import type { Choice, Target, VariantTiming } from "../target.ts";
 import { findOutliers } from "./agreement.ts";
@@ -81,8 +81,8 @@ export async function runRace(
   const inputs = race.inputs.map(declare);
   const outputs: Float32Array[] = [];
   try {
-    for (const [i, resident] of inputs.entries()) {
-      fill(resident.allocate(device), race.inputs[i]!, i);
+    for (const [i, tensor] of inputs.entries()) {
+      fill(tensor.allocate(device), race.inputs[i]!, i);
     }
     for (const variant of choice.candidates) {
       if (isOver(clock)) return undefined;
@@ -106,7 +106,7 @@ export async function runRace(
     return { ...result, timings, excluded };
   } finally {
     for (const { programs } of entrants) programs.destroy();
-    for (const resident of inputs) resident.destroy();
+    for (const tensor of inputs) tensor.destroy();
   }
 }
 
@@ -119,7 +119,7 @@ async function enter(
   device: Device,
   race: Race,
   variant: string,
-  inputs: readonly Resident[],
+  inputs: readonly DeviceTensor[],
   entrants: Entrant[],
   clock: RaceClock,
 ): Promise<Float32Array | undefined> {
@@ -131,7 +131,7 @@ async function enter(
   const share = total(check, "flops") / submitBudget.flops +
     total(check, "bytes") / submitBudget.bytes;
   const calls = Math.min(MAX_CALLS, Math.ceil(PROGRAM_SHARE / share));
-  const output = new Resident("result", y.shape);
+  const output = new DeviceTensor("result", y.shape);
   copyTo(y, output);
   const timed = new Graph(`${race.op} race`, target);
   for (let i = 0; i < calls; i++) call(timed);
@@ -219,15 +219,15 @@ function isOver({ deadline }: RaceClock): boolean {
   return performance.now() > deadline;
 }
 
-function declare({ shape, dtype }: RaceInput): Resident {
-  return new Resident("input", shape, dtype);
+function declare({ shape, dtype }: RaceInput): DeviceTensor {
+  return new DeviceTensor("input", shape, dtype);
 }
 
 /** Rows of a quantised weight that are made; the others repeat them. */
 const SAMPLED_ROWS = 64;
 
 /** Writes random numbers, the same in every run. */
-function fill(resident: Resident, { shape, dtype, magnitude }: RaceInput, seed: number): void {
+function fill(tensor: DeviceTensor, { shape, dtype, magnitude }: RaceInput, seed: number): void {
   if (isWeightFormat(dtype)) {
     const [rows, k] = shape as [number, number];
     const sample = sampleBlocks([SAMPLED_ROWS, k], dtype, seed, magnitude);
@@ -235,10 +235,10 @@ function fill(resident: Resident, { shape, dtype, magnitude }: RaceInput, seed: 
     for (let at = 0; at < blocks.length; at += sample.length) {
       blocks.set(sample.subarray(0, blocks.length - at), at);
     }
-    return resident.writeRows(blocks);
+    return tensor.writeRows(blocks);
   }
   let state = 0x9e3779b9 ^ (seed << 8);
-  resident.write(Float32Array.from({ length: elementCount(shape) }, () => {
+  tensor.write(Float32Array.from({ length: elementCount(shape) }, () => {
     state ^= state << 13;
     state ^= state >>> 17;
     state ^= state << 5;

@@ -6,7 +6,7 @@ import type { DeviceOptions } from "../open_device.ts";
 import { elementwise } from "../ops/elementwise/mod.ts";
 import { layerNorm } from "../ops/norm/mod.ts";
 import { softmax } from "../ops/softmax/mod.ts";
-import { Resident } from "../resident.ts";
+import { DeviceTensor } from "../device_tensor.ts";
 import { kernelSetVersion, tuningKey } from "./kernel_set.ts";
 import { traceRace } from "./race.ts";
 import type { Race } from "../ops/op.ts";
@@ -142,7 +142,7 @@ Deno.test("Device.applyTuning() counts for graphs that are traced afterwards", (
   withDevice((device) => {
     const trace = () => {
       const graph = new Graph("test", device.target);
-      softmax(graph.use(new Resident("x", [300, 64])));
+      softmax(graph.use(new DeviceTensor("x", [300, 64])));
       return graph.dispatches[0]!.kernel.name;
     };
     const names = ["row", "group"].map((variant) => {

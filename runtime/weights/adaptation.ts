@@ -1,6 +1,6 @@
 /** How weights differ from their files while LoRAs are in use. */
 import { type DType, encodeElements } from "../dtype.ts";
-import type { LowRankProduct, LowRankResidents } from "./low_rank_factors.ts";
+import type { LowRankProduct, LowRankTensors } from "./low_rank_factors.ts";
 
 /** Linear layers that take the same input, as a graph computes them: in one product. */
 export interface LinearSite {
@@ -18,7 +18,7 @@ export interface LinearSite {
 }
 
 /** Gives the branch of a product, or nothing where it has none. */
-export type LowRankSource = (site: LinearSite) => LowRankResidents | undefined;
+export type LowRankSource = (site: LinearSite) => LowRankTensors | undefined;
 
 /** A product at the strength at which it is added. */
 export interface ScaledProduct extends LowRankProduct {

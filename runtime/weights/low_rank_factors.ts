@@ -1,16 +1,16 @@
 /** The factors of several low-rank products on the device, side by side: what they add to a matrix is one product. */
 import type { Device } from "../device.ts";
-import { Resident } from "../resident.ts";
+import { DeviceTensor } from "../device_tensor.ts";
 import { roundUp } from "../shape.ts";
 
 /** The tensors of a `LowRank` as they lie on the device. */
-export interface LowRankResidents {
+export interface LowRankTensors {
   /** Inputs to ranks, packed. */
-  readonly down: Resident;
+  readonly down: DeviceTensor;
   /** Ranks to outputs, packed. */
-  readonly up: Resident;
+  readonly up: DeviceTensor;
   /** What each rank is multiplied with: strengths, f32. */
-  readonly scales: Resident;
+  readonly scales: DeviceTensor;
 }
 
 /** Types that factors may have. */
@@ -49,7 +49,7 @@ export interface LowRankPlace {
  */
 export class LowRankFactors {
   /** Down [R, K], up [N, R] and scales [R], with R a multiple of 4. */
-  readonly residents: LowRankResidents;
+  readonly tensors: LowRankTensors;
   readonly #place: LowRankPlace;
   readonly #products: readonly LowRankProduct[];
   readonly #dtype: FactorType;
@@ -62,22 +62,22 @@ export class LowRankFactors {
     const types = new Set(products.map(({ dtype }) => dtype));
     this.#dtype = types.size === 1 ? [...types][0]! : "f32";
     const name = `low rank ${place.name}`;
-    this.residents = {
-      down: new Resident(`${name} down`, [rank, place.k], this.#dtype),
-      up: new Resident(`${name} up`, [place.n, rank], this.#dtype),
-      scales: new Resident(`${name} scales`, [rank]),
+    this.tensors = {
+      down: new DeviceTensor(`${name} down`, [rank, place.k], this.#dtype),
+      up: new DeviceTensor(`${name} up`, [place.n, rank], this.#dtype),
+      scales: new DeviceTensor(`${name} scales`, [rank]),
     };
   }
 
   /** Device memory in bytes. */
   get byteLength(): number {
-    const { down, up, scales } = this.residents;
+    const { down, up, scales } = this.tensors;
     return down.byteLength + up.byteLength + scales.byteLength;
   }
 
   /** Bytes that {@linkcode LowRankFactors.upload} needs to work in. */
   get scratchBytes(): number {
-    const { down, up } = this.residents;
+    const { down, up } = this.tensors;
     return Math.max(down.byteLength, up.byteLength);
   }
 
@@ -88,8 +88,8 @@ export class LowRankFactors {
    * @throws {OutOfMemoryError} when the device has no room
    */
   upload(device: Device, scratch: ArrayBuffer): void {
-    const { down, up, scales } = this.residents;
-    for (const resident of [down, up, scales]) resident.allocate(device);
+    const { down, up, scales } = this.tensors;
+    for (const tensor of [down, up, scales]) tensor.allocate(device);
     const rank = down.shape[0]!;
     const ElementArray = this.#dtype === "f32" ? Float32Array : Uint16Array;
     const { n, k, taps } = this.#place;
@@ -114,19 +114,19 @@ export class LowRankFactors {
 
   /** Queues a write of what each product is multiplied with; 0 turns one off. */
   writeScales(scales: readonly number[]): void {
-    const resident = this.residents.scales;
-    const values = new Float32Array(resident.shape[0]!);
+    const tensor = this.tensors.scales;
+    const values = new Float32Array(tensor.shape[0]!);
     let first = 0;
     for (const [i, { rank }] of this.#products.entries()) {
       values.fill(scales[i]!, first, first + rank);
       first += rank;
     }
-    resident.write(values);
+    tensor.write(values);
   }
 
   /** Frees the device memory. */
   destroy(): void {
-    for (const resident of Object.values(this.residents)) resident.destroy();
+    for (const tensor of Object.values(this.tensors)) tensor.destroy();
   }
 }
 

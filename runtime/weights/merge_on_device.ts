@@ -8,7 +8,7 @@ import { instantiate } from "../executable.ts";
 import { Graph } from "../graph.ts";
 import { mergeLowRank } from "../ops/merge/mod.ts";
 import { planMemory } from "../plan.ts";
-import { Resident } from "../resident.ts";
+import { DeviceTensor } from "../device_tensor.ts";
 import type { ScaledProduct } from "./adaptation.ts";
 import { LowRankFactors } from "./low_rank_factors.ts";
 
@@ -18,7 +18,7 @@ const FACTOR_BYTES = 128 * 1024 * 1024;
 /** Products that are added to rows of one weight. */
 export interface DeviceMerge {
   /** On the device, with the elements of the file. */
-  readonly resident: Resident;
+  readonly tensor: DeviceTensor;
   /** Of the weight seen as a matrix; the rows of the products count from there. */
   readonly firstRow: number;
   readonly rows: number;
@@ -37,18 +37,18 @@ export interface DeviceMerge {
 export async function mergeOnDevice(
   merges: readonly DeviceMerge[],
   device: Device,
-): Promise<ReadonlySet<Resident>> {
-  const failed = new Set<Resident>();
+): Promise<ReadonlySet<DeviceTensor>> {
+  const failed = new Set<DeviceTensor>();
   if (merges.length === 0) return failed;
-  const flags = new Resident("merge flags", [merges.length], "u32");
+  const flags = new DeviceTensor("merge flags", [merges.length], "u32");
   try {
     flags.allocate(device);
     for (const group of groupsOf(merges)) await mergeGroup(group, flags, device);
     const found = await flags.read();
-    merges.forEach(({ resident }, i) => found[i] !== 0 && failed.add(resident));
+    merges.forEach(({ tensor }, i) => found[i] !== 0 && failed.add(tensor));
   } catch (error) {
     if (!(error instanceof OutOfMemoryError)) throw error;
-    for (const { resident } of merges) failed.add(resident);
+    for (const { tensor } of merges) failed.add(tensor);
   } finally {
     flags.destroy();
   }
@@ -66,8 +66,8 @@ function* groupsOf(merges: readonly DeviceMerge[]): Generator<Numbered[]> {
   let group: Numbered[] = [];
   let bytes = 0;
   for (const [flag, merge] of merges.entries()) {
-    const { resident, rows: n, columns: k, taps, products } = merge;
-    const factors = new LowRankFactors({ name: resident.name, n, k, taps }, products);
+    const { tensor, rows: n, columns: k, taps, products } = merge;
+    const factors = new LowRankFactors({ name: tensor.name, n, k, taps }, products);
     if (group.length > 0 && bytes + factors.byteLength > FACTOR_BYTES) {
       yield group;
       group = [];
@@ -81,12 +81,12 @@ function* groupsOf(merges: readonly DeviceMerge[]): Generator<Numbered[]> {
 
 async function mergeGroup(
   group: readonly Numbered[],
-  flags: Resident,
+  flags: DeviceTensor,
   device: Device,
 ): Promise<void> {
   const graph = new Graph("merge", device.target);
   for (const { factors, ...merge } of group) {
-    mergeLowRank(graph, { ...merge, weight: merge.resident, ...factors.residents, flags });
+    mergeLowRank(graph, { ...merge, weight: merge.tensor, ...factors.tensors, flags });
   }
   const scratch = new ArrayBuffer(Math.max(...group.map(({ factors }) => factors.scratchBytes)));
   try {

@@ -82,7 +82,7 @@ Deno.test("Weights.rewrite() alters rows in f32 and rounds once, in every type a
       const conv = weights.declare("conv", [4, 3, 2, 2], "channels-last");
       const bias = weights.declare("bias", [6]);
       await weights.upload(device);
-      const read = () => Promise.all([stack, conv, bias].map((resident) => resident.readBytes()));
+      const read = () => Promise.all([stack, conv, bias].map((tensor) => tensor.readBytes()));
       const before = await read();
       const rewrites = new Map([
         ["b", marking("1", 8)],

@@ -2,7 +2,7 @@ import type { Graph, Tensor } from "../graph.ts";
 import type { LowRank } from "../ops/linear/low_rank.ts";
 import type { Shape } from "../shape.ts";
 import type { LinearSite } from "./adaptation.ts";
-import type { StoredPart } from "./fill_resident.ts";
+import type { StoredPart } from "./fill_weight.ts";
 import type { WeightLayout } from "./storage.ts";
 import type { Weights } from "./weights.ts";
 
@@ -44,19 +44,19 @@ export class WeightScope {
    */
   lowRank(graph: Graph, site: LinearSite): LowRank | undefined {
     const names = site.names.map((name) => this.#prefix + name);
-    const residents = this.#weights.lowRank({ ...site, names });
-    return residents && {
-      down: graph.use(residents.down),
-      up: graph.use(residents.up),
-      scales: graph.use(residents.scales),
+    const tensors = this.#weights.lowRank({ ...site, names });
+    return tensors && {
+      down: graph.use(tensors.down),
+      up: graph.use(tensors.up),
+      scales: graph.use(tensors.scales),
     };
   }
 
   /** Declares weights that lie one after the other and brings them into a graph; see {@linkcode Weights.declareStack}. */
   stack(graph: Graph, parts: readonly StoredPart[]): Tensor | undefined {
-    const resident = this.#weights.declareStack(
+    const tensor = this.#weights.declareStack(
       parts.map(({ name, shape }) => ({ name: this.#prefix + name, shape })),
     );
-    return resident && graph.use(resident);
+    return tensor && graph.use(tensor);
   }
 }

@@ -3,12 +3,12 @@ import type { Device } from "../device.ts";
 import { bytesPerElement, type DType, type StorageFormat } from "../dtype.ts";
 import { takesMerge } from "../ops/merge/mod.ts";
 import { isWeightFormat, rowsPerGroup } from "../quantization/formats.ts";
-import { Resident } from "../resident.ts";
+import { DeviceTensor } from "../device_tensor.ts";
 import { elementCount, formatShape, sameShape, type Shape } from "../shape.ts";
 import type { LinearSite, LowRankSource, TensorRewrite } from "./adaptation.ts";
-import { fillResident, Staging, type StoredPart } from "./fill_resident.ts";
+import { fillWeight, Staging, type StoredPart } from "./fill_weight.ts";
 import { findNonFinite } from "./non_finite.ts";
-import type { LowRankResidents } from "./low_rank_factors.ts";
+import type { LowRankTensors } from "./low_rank_factors.ts";
 import { type DeviceMerge, mergeOnDevice } from "./merge_on_device.ts";
 import { readRows } from "./read_rows.ts";
 import {
@@ -25,7 +25,7 @@ interface Declared {
   /** One tensor, or those that lie one after the other in one. */
   readonly parts: readonly StoredPart[];
   readonly layout: WeightLayout;
-  readonly resident: Resident;
+  readonly tensor: DeviceTensor;
 }
 
 /** How what is stored in blocks lies on the device while it is altered: rounding to blocks again is not exact. */
@@ -63,14 +63,14 @@ export class Weights {
   }
 
   /** All declared weights, in the order in which they were, and what is altered in place of some. */
-  get residents(): IteratorObject<Resident> {
+  get deviceTensors(): IteratorObject<DeviceTensor> {
     return Iterator.from([...this.#declared.values(), ...this.#altered.values()])
-      .map(({ resident }) => resident);
+      .map(({ tensor }) => tensor);
   }
 
   /** Device memory of all of them, in bytes. */
   get byteLength(): number {
-    return this.residents.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    return this.deviceTensors.reduce((sum, { byteLength }) => sum + byteLength, 0);
   }
 
   /** All tensors of the files, whether a graph asked for them or not. */
@@ -123,10 +123,10 @@ export class Weights {
    * @param shape the shape that the model expects, as the file lays it out
    * @throws {SyntaxError} when the checkpoint lacks it, or holds another shape or an unknown format
    */
-  declare(name: string, shape: Shape, layout: WeightLayout = "as-stored"): Resident {
+  declare(name: string, shape: Shape, layout: WeightLayout = "as-stored"): DeviceTensor {
     const key = `${layout} ${name}`;
     const known = this.#altered.get(key) ?? this.#declared.get(key);
-    if (known) return known.resident;
+    if (known) return known.tensor;
     const dtype = this.#storage(name, shape, layout);
     const onDevice = layout === "channels-last" ? [shape[0]!, ...shape.slice(2), shape[1]!] : shape;
     return this.#declare(key, onDevice, dtype, [{ name, shape }], layout);
@@ -140,10 +140,10 @@ export class Weights {
    * @returns [rows of all, last size], or nothing when their formats differ or a part does not fill whole words
    * @throws {SyntaxError} as {@linkcode Weights.declare}
    */
-  declareStack(parts: readonly StoredPart[]): Resident | undefined {
+  declareStack(parts: readonly StoredPart[]): DeviceTensor | undefined {
     const key = parts.map(({ name }) => name).join(" + ");
     const known = this.#altered.get(key) ?? this.#declared.get(key);
-    if (known) return known.resident;
+    if (known) return known.tensor;
     const dtypes = parts.map(({ name, shape }) => this.#storage(name, shape, "as-stored"));
     const [dtype] = dtypes as [StorageFormat];
     if (dtypes.some((other) => other !== dtype)) return undefined;
@@ -164,10 +164,10 @@ export class Weights {
     dtype: StorageFormat,
     parts: readonly StoredPart[],
     layout: WeightLayout,
-  ): Resident {
+  ): DeviceTensor {
     const declared = this.#describe(shape, dtype, parts, layout);
     this.#declared.set(key, declared);
-    return declared.resident;
+    return declared.tensor;
   }
 
   #describe(
@@ -178,11 +178,11 @@ export class Weights {
   ): Declared {
     const name = parts.map((part) => part.name).join(" + ");
     const [source, staging] = [this.#source, this.#staging];
-    const resident = new Resident(name, shape, dtype, (target) => {
+    const tensor = new DeviceTensor(name, shape, dtype, (target) => {
       const rewrites = this.#isPlain ? NONE : this.#rewrites;
-      fillResident({ source, rewrites, staging }, target, parts, layout);
+      fillWeight({ source, rewrites, staging }, target, parts, layout);
     });
-    return { parts, layout, resident };
+    return { parts, layout, tensor };
   }
 
   #hasOneScale(parts: readonly StoredPart[]): boolean {
@@ -262,9 +262,9 @@ export class Weights {
   async upload(
     device: Device,
     onProgress?: (done: number, total: number) => void,
-    wanted: Pick<ReadonlySet<Resident>, "has"> = { has: () => true },
+    wanted: Pick<ReadonlySet<DeviceTensor>, "has"> = { has: () => true },
   ): Promise<void> {
-    const missing = [...this.residents].filter((weight) =>
+    const missing = [...this.deviceTensors].filter((weight) =>
       !weight.isAllocated && wanted.has(weight)
     );
     const total = missing.reduce((sum, { byteLength }) => sum + byteLength, 0);
@@ -312,14 +312,14 @@ export class Weights {
       await device.guarded(() => {
         for (const [key, weight] of this.#declared) {
           if (!weight.parts.some(({ name }) => isChanged.has(name))) continue;
-          const resident = this.#alteredPlace(key, weight, device);
-          if (isWeightFormat(resident.dtype)) continue;
-          resident.sourceChanged();
-          if (!resident.isAllocated) continue;
-          const own = this.#mergesOf(resident, weight);
-          if (!own) resident.fill();
+          const tensor = this.#alteredPlace(key, weight, device);
+          if (isWeightFormat(tensor.dtype)) continue;
+          tensor.sourceChanged();
+          if (!tensor.isAllocated) continue;
+          const own = this.#mergesOf(tensor, weight);
+          if (!own) tensor.fill();
           else {
-            if (weight.parts.some(({ name }) => known.has(name))) this.#fillPlain(resident);
+            if (weight.parts.some(({ name }) => known.has(name))) this.#fillPlain(tensor);
             merges.push(...own);
           }
         }
@@ -327,7 +327,7 @@ export class Weights {
       });
       const failed = await mergeOnDevice(merges, device);
       await device.guarded(() => {
-        for (const resident of failed) resident.fill();
+        for (const tensor of failed) tensor.fill();
         device.flush();
       });
     } catch (error) {
@@ -341,8 +341,8 @@ export class Weights {
   }
 
   /** What the device has to add to a weight as it is in the files, or nothing where that is not all. */
-  #mergesOf(resident: Resident, { parts, layout }: Declared): DeviceMerge[] | undefined {
-    if (resident.isPinned) return undefined;
+  #mergesOf(tensor: DeviceTensor, { parts, layout }: Declared): DeviceMerge[] | undefined {
+    if (tensor.isPinned) return undefined;
     const merges: DeviceMerge[] = [];
     let elements = 0;
     for (const { name, shape } of parts) {
@@ -353,48 +353,48 @@ export class Weights {
       const rewrite = this.#rewrites.get(name);
       if (!rewrite) continue;
       const { products } = rewrite;
-      const isAsStored = elementTypeOf(this.#source.find(name)!.format) === resident.dtype;
-      if (!products || !isAsStored || !takesMerge(resident.dtype, columns)) return undefined;
+      const isAsStored = elementTypeOf(this.#source.find(name)!.format) === tensor.dtype;
+      if (!products || !isAsStored || !takesMerge(tensor.dtype, columns)) return undefined;
       const taps = layout === "channels-last" ? elementCount(shape.slice(2)) : 1;
-      merges.push({ resident, firstRow, rows, columns, taps, products });
+      merges.push({ tensor, firstRow, rows, columns, taps, products });
     }
     return merges;
   }
 
-  #fillPlain(resident: Resident): void {
+  #fillPlain(tensor: DeviceTensor): void {
     this.#isPlain = true;
     try {
-      resident.fill();
+      tensor.fill();
     } finally {
       this.#isPlain = false;
     }
   }
 
   /** What is filled in place of a weight: itself, or a decoded one while a part of it is altered. */
-  #alteredPlace(key: string, weight: Declared, device: Device): Resident {
-    const { parts, layout, resident: { shape, dtype, isAllocated } } = weight;
+  #alteredPlace(key: string, weight: Declared, device: Device): DeviceTensor {
+    const { parts, layout, tensor: { shape, dtype, isAllocated } } = weight;
     const isRewritten = parts.some(({ name }) => this.#rewrites.has(name));
-    if (!isWeightFormat(dtype) || !isRewritten) return weight.resident;
+    if (!isWeightFormat(dtype) || !isRewritten) return weight.tensor;
     const altered = this.#altered.get(key) ??
       this.#describe(shape, ALTERED_TYPE, parts, layout);
     this.#altered.set(key, altered);
-    return isAllocated ? altered.resident.allocate(device) : altered.resident;
+    return isAllocated ? altered.tensor.allocate(device) : altered.tensor;
   }
 
   /** Frees those in place of others whose parts all pass. */
   #releaseAltered(isReleased: (name: string) => boolean): void {
-    for (const [key, { parts, resident }] of this.#altered) {
+    for (const [key, { parts, tensor }] of this.#altered) {
       if (!parts.every(({ name }) => isReleased(name))) continue;
-      resident.destroy();
+      tensor.destroy();
       this.#altered.delete(key);
     }
   }
 
   /** The weights that are not, or not only, what the files hold. */
-  *altered(): Generator<Resident> {
-    for (const [key, { parts, resident }] of this.#declared) {
+  *altered(): Generator<DeviceTensor> {
+    for (const [key, { parts, tensor }] of this.#declared) {
       if (!parts.some(({ name }) => this.#rewrites.has(name))) continue;
-      yield this.#altered.get(key)?.resident ?? resident;
+      yield this.#altered.get(key)?.tensor ?? tensor;
     }
   }
 
@@ -404,7 +404,7 @@ export class Weights {
   }
 
   /** The branch of a product, or nothing. */
-  lowRank(site: LinearSite): LowRankResidents | undefined {
+  lowRank(site: LinearSite): LowRankTensors | undefined {
     return this.#lowRank?.(site);
   }
 
@@ -413,9 +413,9 @@ export class Weights {
    *
    * @param kept those that stay on the device; none when left out
    */
-  destroy(kept: Pick<ReadonlySet<Resident>, "has"> = { has: () => false }): void {
-    for (const resident of this.residents) {
-      if (!kept.has(resident)) resident.destroy();
+  destroy(kept: Pick<ReadonlySet<DeviceTensor>, "has"> = { has: () => false }): void {
+    for (const tensor of this.deviceTensors) {
+      if (!kept.has(tensor)) tensor.destroy();
     }
   }
 }

@@ -50,13 +50,13 @@ Deno.test("Weights.upload() keeps every element, for odd counts and all storage 
   }
   await withWeights(tensors, (weights) =>
     withDevice(async (device) => {
-      const residents = Object.entries(tensors).map(([name, { shape }]) =>
+      const declared = Object.entries(tensors).map(([name, { shape }]) =>
         weights.declare(name, shape)
       );
       await weights.upload(device);
       for (const [i, { dtype, values }] of Object.values(tensors).entries()) {
-        assert.equal(residents[i]!.dtype, dtype);
-        assert.deepEqual(await residents[i]!.read(), values, residents[i]!.name);
+        assert.equal(declared[i]!.dtype, dtype);
+        assert.deepEqual(await declared[i]!.read(), values, declared[i]!.name);
       }
       assert.equal(device.allocatedBytes, weights.byteLength);
       weights.destroy();
@@ -73,14 +73,14 @@ Deno.test("Weights.upload() turns [out, in, ...taps] into [out, ...taps, in] for
   await withWeights(tensors, (weights) =>
     withDevice(async (device) => {
       const names = Object.keys(tensors);
-      const residents = names.map((name) =>
+      const declared = names.map((name) =>
         weights.declare(name, tensors[name]!.shape, "channels-last")
       );
       await weights.upload(device);
       for (const [i, { shape, values }] of Object.values(tensors).entries()) {
         const [out, channels] = shape as [number, number];
         const taps = elementCount(shape.slice(2));
-        assert.deepEqual(residents[i]!.shape, [out, ...shape.slice(2), channels]);
+        assert.deepEqual(declared[i]!.shape, [out, ...shape.slice(2), channels]);
         const expected = Float64Array.from(
           { length: values.length },
           (_, at) => {
@@ -89,7 +89,7 @@ Deno.test("Weights.upload() turns [out, in, ...taps] into [out, ...taps, in] for
             return values[(row * channels + at % channels) * taps + tap]!;
           },
         );
-        assert.deepEqual(await residents[i]!.read(), expected, names[i]!);
+        assert.deepEqual(await declared[i]!.read(), expected, names[i]!);
       }
       weights.destroy();
     }));

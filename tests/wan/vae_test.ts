@@ -9,10 +9,10 @@ import { parseConfig } from "../../models/config.ts";
 import {
   copyTo,
   type Device,
+  DeviceTensor,
   Graph,
   instantiate,
   planMemory,
-  Resident,
   runSequence,
   type Tensor,
   Weights,
@@ -36,23 +36,23 @@ async function codeVideos(
   const parts = chunks.slice(0, 2).map(({ shape }, i) => {
     const place = i === 1 ? "next" : chunks.length === 1 ? "only" : "first";
     const graph = new Graph(place, device.target);
-    const input = new Resident(`${place} input`, shape);
+    const input = new DeviceTensor(`${place} input`, shape);
     const result = trace(graph, graph.use(input), { place, history });
-    const output = new Resident(`${place} output`, result.shape);
+    const output = new DeviceTensor(`${place} output`, result.shape);
     copyTo(result, output);
     return { graph, input, output };
   });
-  const state = [...parts.flatMap(({ input, output }) => [input, output]), ...history.residents];
+  const state = [...parts.flatMap(({ input, output }) => [input, output]), ...history.tensors];
   assert.equal(chunks.length === 1, state.length === 2, "a single chunk keeps no history");
   await weights.upload(device);
-  for (const resident of state) resident.allocate(device);
+  for (const tensor of state) tensor.allocate(device);
   const programs = await instantiate(
     planMemory(Object.fromEntries(parts.map(({ graph }) => [graph.name, graph]))),
     device,
   );
   const results: Values[][] = [];
   for (const video of videos) {
-    for (const resident of history.residents) resident.clear();
+    for (const tensor of history.tensors) tensor.clear();
     const coded: Values[] = [];
     for (const [i, chunk] of video.entries()) {
       const { graph, input, output } = parts[Math.min(i, 1)]!;
@@ -63,7 +63,7 @@ async function codeVideos(
     results.push(coded);
   }
   programs.destroy();
-  for (const resident of state) resident.destroy();
+  for (const tensor of state) tensor.destroy();
   return results;
 }
 

@@ -2,17 +2,17 @@ import assert from "node:assert/strict";
 import {
   BASELINE_TARGET,
   copyTo,
+  DeviceTensor,
   elementwise,
   Graph,
   planMemory,
-  Resident,
 } from "../../runtime/mod.ts";
 import { describeStep, stepReport } from "./step_report.ts";
 
 /** Three additions to 1024 elements, 4 KiB each: two intermediates that live one after the other, and one between. */
 function planned(submitBudget = BASELINE_TARGET.submitBudget) {
   const graph = new Graph("step", { ...BASELINE_TARGET, submitBudget });
-  const [x, y] = [new Resident("x", [1024]), new Resident("y", [1024])];
+  const [x, y] = [new DeviceTensor("x", [1024]), new DeviceTensor("y", [1024])];
   let sum = graph.use(x);
   for (let i = 0; i < 4; i++) sum = elementwise("1.0 + x", { x: sum });
   copyTo(sum, y);

@@ -6,13 +6,13 @@ import {
   type Call,
   clearing,
   copyTo,
+  type DeviceTensor,
   elementwise,
   f32,
   gather,
   type Graph,
   type InputSpec,
   type Program,
-  type Resident,
   slice,
   type Tensor,
   u32,
@@ -76,7 +76,7 @@ function traceChunks<I, Output>(
 
 /** From latents in the autoencoder's units, [frames, height, width, channels], to frames. */
 export class WanVideoDecoder implements Decoder {
-  readonly input: Resident;
+  readonly input: DeviceTensor;
   /** How many chunks there are, those of all tiles together. */
   readonly count: number;
   readonly #size: VideoSize;
@@ -112,7 +112,7 @@ export class WanVideoDecoder implements Decoder {
   }
 
   /** What is read back, each by itself. */
-  get results(): Resident[] {
+  get results(): DeviceTensor[] {
     const { first, next } = this.#chunks;
     return [first, ...next ? [next] : []].map(({ outputs }) => outputs);
   }
@@ -131,7 +131,7 @@ export class WanVideoDecoder implements Decoder {
       const corner = tilePositions(tile, width);
       for (let i = 0; i < frames; i++) {
         const isFirst = t === 0 && i === 0;
-        const before: Call[] = i === 0 ? [clearing(this.#history.residents)] : [];
+        const before: Call[] = i === 0 ? [clearing(this.#history.tensors)] : [];
         if (isFirst) before.push({ write: () => begin?.() }, ...first);
         const program = i === 0 ? image : next;
         const positions = corner.map((position) => position + i * height * width);
@@ -188,7 +188,7 @@ function encode(
 /** From the frames of a video, or an image, to normalised latents, [frames, height, width, channels]. */
 export class WanVideoEncoder {
   /** Complete when {@linkcode WanVideoEncoder.run} is. */
-  readonly latents: Resident;
+  readonly latents: DeviceTensor;
   /** How many chunks there are, those of all tiles together. */
   readonly count: number;
   readonly #size: VideoSize;
@@ -259,7 +259,7 @@ export class WanVideoEncoder {
         const chunk = Array.from({ length: frames }, (_, k) => Number(k === i));
         const program = i === 0 ? image : next;
         const cleared = [
-          ...i === 0 ? this.#history.residents : [],
+          ...i === 0 ? this.#history.tensors : [],
           ...t === 0 && i === 0 ? [this.latents] : [],
         ];
         await work.run([

@@ -3,7 +3,7 @@ import {
   type CausalConv3dOptions,
   concat,
   copyTo,
-  Resident,
+  DeviceTensor,
   type Shape,
   slice,
   type Tensor,
@@ -19,21 +19,22 @@ export type ChunkPlace = "only" | "first" | "next";
  * The last input frames of every causal convolution, kept on the device between chunks. With it a video can be
  * coded chunk by chunk with the same result as in one piece.
  *
- * Before the first chunk of a video the caches must be zero: see {@linkcode FrameHistory.residents}.
+ * Before the first chunk of a video the caches must be zero: see {@linkcode FrameHistory.tensors}.
  */
 export class FrameHistory {
-  readonly #caches = new Map<string, Resident>();
-  readonly #declare: (name: string, shape: Shape) => Resident;
+  readonly #caches = new Map<string, DeviceTensor>();
+  readonly #declare: (name: string, shape: Shape) => DeviceTensor;
 
   /** @param declare makes a cache; its owner allocates it */
   constructor(
-    declare: (name: string, shape: Shape) => Resident = (name, shape) => new Resident(name, shape),
+    declare: (name: string, shape: Shape) => DeviceTensor = (name, shape) =>
+      new DeviceTensor(name, shape),
   ) {
     this.#declare = declare;
   }
 
   /** All caches; the caller allocates them and clears them before each video. */
-  get residents(): IterableIterator<Resident> {
+  get tensors(): IterableIterator<DeviceTensor> {
     return this.#caches.values();
   }
 
@@ -70,7 +71,7 @@ export class FrameHistory {
     if (place !== "only") this.#cache(key, frames, x);
   }
 
-  #cache(key: string, frames: number, x: Tensor): Resident {
+  #cache(key: string, frames: number, x: Tensor): DeviceTensor {
     let cache = this.#caches.get(key);
     if (!cache) {
       cache = this.#declare(`history ${key}`, [1, frames, ...x.shape.slice(2)]);
@@ -79,7 +80,7 @@ export class FrameHistory {
     return cache;
   }
 
-  #keep(cache: Resident, frames: number, x: Tensor): void {
+  #keep(cache: DeviceTensor, frames: number, x: Tensor): void {
     const count = x.dim(1);
     const last = count >= frames
       ? slice(x, 1, count - frames, count)

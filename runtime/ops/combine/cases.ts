@@ -1,6 +1,6 @@
 import type { OpCase, OpSuite } from "../conformance.ts";
 import { type NdArray, ndarray, randomNormal } from "../ndarray.ts";
-import type { Resident } from "../../resident.ts";
+import type { DeviceTensor } from "../../device_tensor.ts";
 import { combineTo } from "./mod.ts";
 
 function combineCase(shape: number[], count: number, first: number, inPlace = false): OpCase {
@@ -18,7 +18,7 @@ function combineCase(shape: number[], count: number, first: number, inPlace = fa
     },
     build: (tensors, graph) => {
       const sources = names.map((name) => tensors[name]!);
-      const target = (inPlace ? sources.at(-1)! : tensors["target"]!).memory as Resident;
+      const target = (inPlace ? sources.at(-1)! : tensors["target"]!).memory as DeviceTensor;
       combineTo(sources, tensors["c"]!, first, target);
       return [graph.use(target)];
     },

@@ -1,5 +1,5 @@
 import type { Tensor } from "../../graph.ts";
-import type { Resident } from "../../resident.ts";
+import type { DeviceTensor } from "../../device_tensor.ts";
 import { sameShape } from "../../shape.ts";
 import combineSource from "../../shaders/combine/combine.wgsl" with { type: "text" };
 import { KernelFile } from "../../shaders/kernel_file.ts";
@@ -28,7 +28,7 @@ export function combineTo(
   tensors: readonly Tensor[],
   coefficients: Tensor,
   first: number,
-  target: Resident,
+  target: DeviceTensor,
 ): void {
   dispatchCombine(tensors, coefficients, first, coefficients.graph.use(target));
 }

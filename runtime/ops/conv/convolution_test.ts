@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Graph, type Tensor } from "../../graph.ts";
-import { Resident } from "../../resident.ts";
+import { DeviceTensor } from "../../device_tensor.ts";
 import { BASELINE_TARGET, type TargetFeatures } from "../../target.ts";
 import { causalConv3d, conv2d } from "./mod.ts";
 
@@ -8,7 +8,7 @@ function tensorsOf(shapes: Record<string, number[]>, schedule: "cpu" | "gpu" = "
   const graph = new Graph("test", { ...BASELINE_TARGET, schedule });
   const tensors: Record<string, Tensor> = {};
   for (const [name, shape] of Object.entries(shapes)) {
-    tensors[name] = graph.use(new Resident(name, shape));
+    tensors[name] = graph.use(new DeviceTensor(name, shape));
   }
   return { graph, tensors };
 }
@@ -52,8 +52,8 @@ Deno.test("conv2d() broadcasts weights on software adapters with subgroups of 8 
   ) => {
     const features = { ...BASELINE_TARGET.features, ...sizes };
     const graph = new Graph("test", { ...BASELINE_TARGET, schedule, features });
-    const x = graph.use(new Resident("x", [1, 8, 8, 8]));
-    conv2d(x, graph.use(new Resident("w", [40, 3, 3, 8])), { stride });
+    const x = graph.use(new DeviceTensor("x", [1, 8, 8, 8]));
+    conv2d(x, graph.use(new DeviceTensor("w", [40, 3, 3, 8])), { stride });
     return graph.dispatches[0]!.kernel.name;
   };
   const eight = { subgroups: true, subgroupMinSize: 8, subgroupMaxSize: 8 };

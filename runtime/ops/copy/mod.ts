@@ -1,5 +1,5 @@
 import type { Tensor } from "../../graph.ts";
-import type { Resident } from "../../resident.ts";
+import type { DeviceTensor } from "../../device_tensor.ts";
 import type { Kernel } from "../../shaders/assemble.ts";
 import { formatShape } from "../../shape.ts";
 import copySource from "../../shaders/copy/copy.wgsl" with { type: "text" };
@@ -14,7 +14,7 @@ export const COPY_KERNEL: Kernel = new KernelFile("copy/copy", copySource).kerne
  *
  * @throws {TypeError} when the number of elements or the dtype differs
  */
-export function copyTo(x: Tensor, target: Resident): void {
+export function copyTo(x: Tensor, target: DeviceTensor): void {
   const y = x.graph.use(target);
   if (x.size !== y.size || x.dtype !== y.dtype) {
     throw new TypeError(`Cannot copy ${x} to ${y}: ${formatShape(y.shape)} ${y.dtype} is needed`);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Graph } from "../../graph.ts";
-import { Resident } from "../../resident.ts";
+import { DeviceTensor } from "../../device_tensor.ts";
 import { BASELINE_TARGET } from "../../target.ts";
 import { concat, permute, slice } from "./mod.ts";
 
@@ -8,10 +8,10 @@ function inputs() {
   const graph = new Graph("test", BASELINE_TARGET);
   return {
     graph,
-    a: graph.use(new Resident("a", [2, 3, 1, 5])),
-    b: graph.use(new Resident("b", [2, 4, 1, 5])),
-    half: graph.use(new Resident("half", [2, 3, 1, 5], "f16")),
-    ids: graph.use(new Resident("ids", [2, 3, 1, 5], "u32")),
+    a: graph.use(new DeviceTensor("a", [2, 3, 1, 5])),
+    b: graph.use(new DeviceTensor("b", [2, 4, 1, 5])),
+    half: graph.use(new DeviceTensor("half", [2, 3, 1, 5], "f16")),
+    ids: graph.use(new DeviceTensor("ids", [2, 3, 1, 5], "u32")),
   };
 }
 
@@ -60,7 +60,7 @@ Deno.test("permute() moves nothing where only a size of 1 changes its place", ()
 
 Deno.test("slice() moves nothing where the elements lie together and can be bound", () => {
   const graph = new Graph("test", BASELINE_TARGET);
-  const x = graph.use(new Resident("x", [4, 64]));
+  const x = graph.use(new DeviceTensor("x", [4, 64]));
   const y = slice(x, 0, 1, 3);
   assert.deepEqual([y.shape, y.memory, y.byteOffset], [[2, 64], x.memory, 256]);
   assert.equal(graph.dispatches.length, 0);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Graph } from "../../graph.ts";
 import { planMemory } from "../../plan.ts";
 import { instantiate } from "../../executable.ts";
-import { Resident } from "../../resident.ts";
+import { DeviceTensor } from "../../device_tensor.ts";
 import { BASELINE_TARGET } from "../../target.ts";
 import { copyTo } from "../copy/mod.ts";
 import { randomNormal } from "../ndarray.ts";
@@ -15,8 +15,8 @@ Deno.test("linear() rounds x to int8 only where the target allows it, and blocks
     for (const format of ["q8_0", "q4_0", "f16"] as const) {
       const target = { ...BASELINE_TARGET, operands, forcedVariants: { linear: "int8" } };
       const graph = new Graph("test", target);
-      const x = graph.use(new Resident("x", [64, 64]));
-      const w = graph.use(new Resident("w", [64, 64], format));
+      const x = graph.use(new DeviceTensor("x", [64, 64]));
+      const w = graph.use(new DeviceTensor("w", [64, 64], format));
       if (operands === "int8" && format === "q8_0") {
         linear(x, w);
         assert.deepEqual(
@@ -38,11 +38,11 @@ Deno.test("linear (int8) gives no numbers for rows that hold NaN or infinity, ze
     values[k + 5] = NaN;
     values[2 * k + 7] = -Infinity;
     values.fill(0, 3 * k);
-    const x = new Resident("x", [4, k]).allocate(device);
+    const x = new DeviceTensor("x", [4, k]).allocate(device);
     x.write(values);
-    const w = new Resident("w", [n, k], "q8_0").allocate(device);
+    const w = new DeviceTensor("w", [n, k], "q8_0").allocate(device);
     w.writeRows(sampleBlocks([n, k], "q8_0", 2, 0.1), 0);
-    const y = new Resident("y", [4, n]).allocate(device);
+    const y = new DeviceTensor("y", [4, n]).allocate(device);
     const graph = new Graph("test", device.target);
     copyTo(linear(graph.use(x), graph.use(w)), y);
     const programs = await instantiate(planMemory({ main: graph }), device);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Graph } from "../../graph.ts";
 import { planMemory } from "../../plan.ts";
 import { instantiate } from "../../executable.ts";
-import { Resident } from "../../resident.ts";
+import { DeviceTensor } from "../../device_tensor.ts";
 import { BASELINE_TARGET } from "../../target.ts";
 import { copyTo } from "../copy/mod.ts";
 import { ndarray, randomNormal } from "../ndarray.ts";
@@ -70,14 +70,14 @@ Deno.test("packLowRank() refuses sizes that do not fit the layer", () => {
 
 Deno.test("linear() refuses a low-rank branch whose sizes do not fit the weight", () => {
   const graph = new Graph("test", BASELINE_TARGET);
-  const tensor = (name: string, ...shape: number[]) => graph.use(new Resident(name, shape));
+  const tensor = (name: string, ...shape: number[]) => graph.use(new DeviceTensor(name, shape));
   const [x, w] = [tensor("x", M, K), tensor("w", N, K)];
   const lowRank = { down: tensor("down", 4, K), up: tensor("up", N, 4), scales: tensor("s", 4) };
   for (
     const part of [
       { down: tensor("down", 4, K + 1) },
       { up: tensor("up", N, 3) },
-      { up: graph.use(new Resident("up", [N, 4], "i32")) },
+      { up: graph.use(new DeviceTensor("up", [N, 4], "i32")) },
       { scales: tensor("s", 1) },
     ]
   ) {
@@ -93,27 +93,30 @@ Deno.test("linear() follows scales that change between runs, and scales of 0 lea
   const device = await openTestDevice();
   try {
     const branch = packLowRank(N, K, [lora(3, 1)]);
-    const resident = (name: string, shape: number[], values: ArrayLike<number>) => {
-      const resident = new Resident(name, shape).allocate(device);
-      resident.write(values);
-      return resident;
+    const tensor = (name: string, shape: number[], values: ArrayLike<number>) => {
+      const tensor = new DeviceTensor(name, shape).allocate(device);
+      tensor.write(values);
+      return tensor;
     };
-    const residents = {
-      x: resident("x", [M, K], randomNormal([M, K], 1).data),
-      w: resident("w", [N, K], randomNormal([N, K], 2).data),
-      down: resident("down", [branch.rank, K], branch.down),
-      up: resident("up", [N, branch.rank], branch.up),
-      scales: resident("scales", [branch.rank], branch.scales),
+    const tensors = {
+      x: tensor("x", [M, K], randomNormal([M, K], 1).data),
+      w: tensor("w", [N, K], randomNormal([N, K], 2).data),
+      down: tensor("down", [branch.rank, K], branch.down),
+      up: tensor("up", [N, branch.rank], branch.up),
+      scales: tensor("scales", [branch.rank], branch.scales),
     };
-    const results = [new Resident("plain", [M, N]), new Resident("adapted", [M, N])] as const;
+    const results = [
+      new DeviceTensor("plain", [M, N]),
+      new DeviceTensor("adapted", [M, N]),
+    ] as const;
     const graph = new Graph("test", device.target);
-    const [x, w, down, up, scales] = Object.values(residents).map((input) => graph.use(input));
+    const [x, w, down, up, scales] = Object.values(tensors).map((input) => graph.use(input));
     copyTo(linear(x!, w!), results[0]);
     copyTo(linear(x!, w!, { lowRank: { down: down!, up: up!, scales: scales! } }), results[1]);
     for (const result of results) result.allocate(device);
     const programs = await instantiate(planMemory({ main: graph }), device);
     const added = async (scale: number) => {
-      residents.scales.write(branch.scales.map((value) => value * scale));
+      tensors.scales.write(branch.scales.map((value) => value * scale));
       programs.get("main").submit();
       const [plain, adapted] = await Promise.all(results.map((result) => result.read()));
       return adapted!.map((value, i) => value - plain![i]!);

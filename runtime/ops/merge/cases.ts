@@ -1,5 +1,5 @@
 import type { DType } from "../../dtype.ts";
-import type { Resident } from "../../resident.ts";
+import type { DeviceTensor } from "../../device_tensor.ts";
 import type { OpCase, OpSuite } from "../conformance.ts";
 import { type NdArray, ndarray, randomNormal } from "../ndarray.ts";
 import { mergeLowRank } from "./mod.ts";
@@ -30,7 +30,7 @@ function mergeCase(
     },
     build: (tensors, graph) => {
       const [weight, up, down, scales, flags] = ["weight", "up", "down", "scales", "flags"]
-        .map((name) => tensors[name]!.memory as Resident);
+        .map((name) => tensors[name]!.memory as DeviceTensor);
       mergeLowRank(graph, {
         ...{ weight: weight!, firstRow: before, rows, columns },
         ...{ up: up!, down: down!, scales: scales!, flags: flags!, flag: 1 },

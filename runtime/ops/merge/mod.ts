@@ -1,6 +1,6 @@
 import { isFloat, type StorageFormat } from "../../dtype.ts";
 import type { Graph } from "../../graph.ts";
-import type { Resident } from "../../resident.ts";
+import type { DeviceTensor } from "../../device_tensor.ts";
 import { elementCount } from "../../shape.ts";
 import mergeSource from "../../shaders/merge/low_rank.wgsl" with { type: "text" };
 import { KernelFile } from "../../shaders/kernel_file.ts";
@@ -13,18 +13,18 @@ const MERGE = new KernelFile("merge/low_rank", mergeSource);
 /** A product and the rows of a weight that it is added to. */
 export interface LowRankMerge {
   /** Seen as a matrix [N, columns]. */
-  readonly weight: Resident;
+  readonly weight: DeviceTensor;
   readonly firstRow: number;
   readonly rows: number;
   readonly columns: number;
   /** [rows, R], floats. */
-  readonly up: Resident;
+  readonly up: DeviceTensor;
   /** [R, columns], floats. */
-  readonly down: Resident;
+  readonly down: DeviceTensor;
   /** [R] f32. */
-  readonly scales: Resident;
+  readonly scales: DeviceTensor;
   /** u32; the element below becomes 1 when a sum is too large for the weight's type. */
-  readonly flags: Resident;
+  readonly flags: DeviceTensor;
   readonly flag: number;
 }
 

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { Graph, type Tensor } from "../../graph.ts";
-import { Resident } from "../../resident.ts";
+import { DeviceTensor } from "../../device_tensor.ts";
 import { BASELINE_TARGET } from "../../target.ts";
 import { groupNorm, layerNorm, rmsNorm } from "./mod.ts";
 
 function tensorsOf(shapes: Record<string, number[]>): Record<string, Tensor> {
   const graph = new Graph("test", BASELINE_TARGET);
-  const use = (name: string, shape: number[]) => graph.use(new Resident(name, shape));
+  const use = (name: string, shape: number[]) => graph.use(new DeviceTensor(name, shape));
   return Object.fromEntries(
     Object.entries(shapes).map(([name, shape]) => [name, use(name, shape)]),
   );

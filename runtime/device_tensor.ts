@@ -40,15 +40,15 @@ export function createWindows(device: Device, label: string, bytes: number): Buf
   return pieces.map(({ buffer, offset, size }) => ({ buffer: buffers[buffer]!, offset, size }));
 }
 
-/** Writes all elements of a tensor, by {@linkcode Resident.writeBytes} or {@linkcode Resident.writeRows}. */
-export type ResidentSource = (resident: Resident) => void;
+/** Writes all elements of a tensor, by {@linkcode DeviceTensor.writeBytes} or {@linkcode DeviceTensor.writeRows}. */
+export type DeviceTensorSource = (tensor: DeviceTensor) => void;
 
 /**
  * A tensor that outlives programs: a weight, an input, a result, a solver's or a cache's state.
  * It is declared first (so that plans can count it) and holds device memory only between
- * {@linkcode Resident.allocate} and {@linkcode Resident.destroy}.
+ * {@linkcode DeviceTensor.allocate} and {@linkcode DeviceTensor.destroy}.
  */
-export class Resident {
+export class DeviceTensor {
   /** For messages and buffer labels. */
   readonly name: string;
   /** Sizes, outermost first. */
@@ -57,7 +57,7 @@ export class Resident {
   readonly dtype: StorageFormat;
   /** Device memory in bytes, padding included. */
   readonly byteLength: number;
-  readonly #source: ResidentSource | undefined;
+  readonly #source: DeviceTensorSource | undefined;
   #device: Device | undefined;
   #windows: readonly BufferWindow[] | undefined;
   #hostCopy: Uint8Array<ArrayBuffer> | undefined;
@@ -76,7 +76,7 @@ export class Resident {
     name: string,
     shape: Shape,
     dtype: StorageFormat = "f32",
-    source?: ResidentSource,
+    source?: DeviceTensorSource,
   ) {
     if (isWeightFormat(dtype)) checkBlocks(name, shape, dtype);
     this.name = name;
@@ -143,7 +143,7 @@ export class Resident {
   /**
    * Queues writes of all elements, from the host copy where there is one, else from the source.
    *
-   * @param windows memory of {@linkcode Resident.byteLength} bytes that stands in for the tensor's own
+   * @param windows memory of {@linkcode DeviceTensor.byteLength} bytes that stands in for the tensor's own
    * @throws {TypeError} when the tensor has no source
    * @throws {Error} of the source
    */
@@ -160,7 +160,7 @@ export class Resident {
   }
 
   /**
-   * Keeps a copy of all elements in host memory as they lie on the device: {@linkcode Resident.fill} makes it when it
+   * Keeps a copy of all elements in host memory as they lie on the device: {@linkcode DeviceTensor.fill} makes it when it
    * next asks the source, and takes it from then on.
    *
    * @throws {TypeError} when the tensor has no source
@@ -188,7 +188,7 @@ export class Resident {
 
   /**
    * Says that the source gives other elements from now on. Streamed weights are read again before their next use; the
-   * tensor's own memory is for the caller to {@linkcode Resident.fill}.
+   * tensor's own memory is for the caller to {@linkcode DeviceTensor.fill}.
    */
   sourceChanged(): void {
     this.#revision++;
@@ -205,7 +205,7 @@ export class Resident {
     }
   }
 
-  #requireSource(): ResidentSource {
+  #requireSource(): DeviceTensorSource {
     if (this.#source) return this.#source;
     throw new TypeError(`Cannot fill tensor "${this.name}": it was declared without a source`);
   }

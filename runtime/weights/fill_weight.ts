@@ -2,7 +2,7 @@
 import { bytesPerElement, decodeFloats, type DType, encodeElements } from "../dtype.ts";
 import type { WeightFormat } from "../quantization/block_format.ts";
 import { BLOCK_FORMATS, blockBytes, dequantize, isWeightFormat } from "../quantization/formats.ts";
-import type { Resident } from "../resident.ts";
+import type { DeviceTensor } from "../device_tensor.ts";
 import { elementCount, type Shape } from "../shape.ts";
 import { rewriteElements, type TensorRewrite } from "./adaptation.ts";
 import { blockFormatOf, elementTypeOf, type WeightLayout } from "./storage.ts";
@@ -48,28 +48,28 @@ export interface FilledFrom {
 /**
  * Writes all parts of a weight, one after the other.
  *
- * @param resident that takes writes; its dtype is what `storageOf()` says of every part, or a float type
+ * @param tensor that takes writes; its dtype is what `storageOf()` says of every part, or a float type
  * @throws {SyntaxError} when the files are no longer as long as they were
- * @throws {RangeError} when fp8 weights hold NaN, or `resident` does not hold what is made of an element
+ * @throws {RangeError} when fp8 weights hold NaN, or `tensor` does not hold what is made of an element
  */
-export function fillResident(
+export function fillWeight(
   from: FilledFrom,
-  resident: Resident,
+  tensor: DeviceTensor,
   parts: readonly StoredPart[],
   layout: WeightLayout,
 ): void {
   let place = 0;
   for (const part of parts) {
-    place += isWeightFormat(resident.dtype)
-      ? fillRows(from, resident, resident.dtype, part, place)
-      : fillElements(from, resident, resident.dtype, part, place, layout);
+    place += isWeightFormat(tensor.dtype)
+      ? fillRows(from, tensor, tensor.dtype, part, place)
+      : fillElements(from, tensor, tensor.dtype, part, place, layout);
   }
 }
 
 /** Rows of blocks from row `firstRow` on; returns their number. */
 function fillRows(
   { source, staging }: FilledFrom,
-  resident: Resident,
+  tensor: DeviceTensor,
   format: WeightFormat,
   { name, shape }: StoredPart,
   firstRow: number,
@@ -77,13 +77,13 @@ function fillRows(
   const { scale } = source.find(name)!;
   const rows = shape[0]!;
   const rowBytes = blockBytes(shape.slice(-1), format);
-  const step = resident.rowStep;
+  const step = tensor.rowStep;
   const room = (byteLength: number) => staging.reordered(byteLength);
   const chunkRows = Math.max(step, Math.floor(CHUNK_BYTES / rowBytes / step) * step);
   for (let row = 0; row < rows; row += chunkRows) {
     const chunk = staging.stored(Math.min(chunkRows, rows - row) * rowBytes);
     source.read(name, row * rowBytes, chunk);
-    resident.writeRows(chunk, firstRow + row, scale, room);
+    tensor.writeRows(chunk, firstRow + row, scale, room);
   }
   return rows;
 }
@@ -91,7 +91,7 @@ function fillRows(
 /** Elements from byte `place` on; returns their bytes. */
 function fillElements(
   { source, rewrites, staging }: FilledFrom,
-  resident: Resident,
+  tensor: DeviceTensor,
   dtype: DType,
   { name, shape }: StoredPart,
   place: number,
@@ -128,8 +128,8 @@ function fillElements(
     if (layout === "channels-last") {
       const reordered = staging.reordered(elements.byteLength);
       toChannelsLast(elements, reordered, shape, elementBytes);
-      resident.writeBytes(reordered, place + start * elementBytes);
-    } else resident.writeBytes(elements, place + start * elementBytes);
+      tensor.writeBytes(reordered, place + start * elementBytes);
+    } else tensor.writeBytes(elements, place + start * elementBytes);
   }
   return count * elementBytes;
 }
