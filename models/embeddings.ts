@@ -1,4 +1,5 @@
 /** Sinusoidal tables, made on the CPU: sines of large arguments differ between drivers. */
+import type { Graph, Tensor } from "../runtime/mod.ts";
 
 /**
  * Sinusoidal embedding of timesteps, cosines first:
@@ -25,6 +26,12 @@ export function timestepEmbedding(
     }
   });
   return result;
+}
+
+/** {@linkcode timestepEmbedding} as a constant of a graph. */
+export function timestepConstant(graph: Graph, timesteps: ArrayLike<number>, dim: number): Tensor {
+  const values = () => timestepEmbedding(Array.from(timesteps), dim);
+  return graph.constant("timesteps", [timesteps.length, dim], "f32", values);
 }
 
 /** Cosines and sines of rotary position embeddings, each [tokens, headDim/2]. */

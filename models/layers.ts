@@ -38,6 +38,33 @@ export function linearLayer(
 }
 
 /**
+ * A convolution whose stride is its kernel, as patch embeddings have it: a linear layer on patches, with the weights
+ * `name.weight` [outFeatures, channels, ...patch] and, where the checkpoint has it, `name.bias`, and its low-rank branch.
+ *
+ * @param patches [..., taps · channels], each in the order (..., row, column, channel)
+ * @param kernel channels of the convolution, and its sizes
+ * @returns [..., outFeatures]
+ */
+export function patchEmbeddingLayer(
+  weights: WeightScope,
+  name: string,
+  patches: Tensor,
+  outFeatures: number,
+  { channels, patch }: { readonly channels: number; readonly patch: readonly number[] },
+): Tensor {
+  const { graph } = patches;
+  const scope = weights.scope(name);
+  const [n, k] = [outFeatures, patches.dim(-1)];
+  const weight = scope.tensor(graph, "weight", [n, channels, ...patch], "channels-last");
+  const lowRank = weights.lowRank(graph, { names: [name], n, k, taps: k / channels });
+  return linear(patches, weight.reshape(n, k), {
+    name,
+    ...(scope.has("bias") && { bias: scope.tensor(graph, "bias", [n]) }),
+    ...(lowRank && { lowRank }),
+  });
+}
+
+/**
  * Linear layers of the same sizes that take the same input, as one product where their weights are stored alike.
  *
  * @param names of the layers; their weights are those of {@linkcode linearLayer}

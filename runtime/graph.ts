@@ -90,6 +90,11 @@ export class Graph {
     return this.#used.keys();
   }
 
+  /** Those of them that it writes. */
+  get written(): IterableIterator<DeviceTensor> {
+    return this.#overwritten.keys();
+  }
+
   /** Brings a tensor that outlives the program into the graph. */
   use(memory: DeviceTensor): Tensor {
     let tensor = this.#used.get(memory);

@@ -75,6 +75,8 @@ export type CallValues<I> =
 export interface Call {
   /** What runs; nothing for a write alone. */
   readonly program?: Program;
+  /** Shared tensors that it writes from this side. */
+  readonly written?: readonly DeviceTensor[];
   /** Queues the writes of its inputs. */
   write(device: Device): void;
 }
@@ -119,13 +121,12 @@ export class Program<I = Inputs, Output = unknown> {
    * @param values elements of every input that is a spec
    */
   call(values: CallValues<I>): Call {
+    const given = Object.entries(values as Record<string, ArrayLike<number> | undefined>)
+      .flatMap(([name, data]) => (data ? [{ tensor: this.#written.get(name)!, data }] : []));
     return {
       program: this as unknown as Program,
-      write: () => {
-        for (const [name, data] of Object.entries(values as Record<string, ArrayLike<number>>)) {
-          if (data) this.#written.get(name)!.write(data);
-        }
-      },
+      written: given.map(({ tensor }) => tensor),
+      write: () => given.forEach(({ tensor, data }) => tensor.write(data)),
     };
   }
 
@@ -180,14 +181,16 @@ export function program<const I extends Inputs, Output>(
 
 /** A write of a tensor that programs share, to be queued like a call. */
 export function writing(tensor: DeviceTensor, values: ArrayLike<number>): Call {
-  return { write: () => tensor.write(values) };
+  return { written: [tensor], write: () => tensor.write(values) };
 }
 
 /** Zeros in tensors that programs share, to be queued like a call. */
 export function clearing(tensors: Iterable<DeviceTensor>): Call {
+  const written = [...tensors];
   return {
+    written,
     write: (device) => {
-      const windows = [...tensors].flatMap((tensor) => tensor.windows);
+      const windows = written.flatMap((tensor) => tensor.windows);
       if (windows.length > 0) device.clear(windows);
     },
   };

@@ -70,9 +70,9 @@ export class TiledCoder implements Decoder {
     stage.willRead(this.#program.outputs);
   }
 
-  /** What the program gives for a tile. */
-  get results(): DeviceTensor[] {
-    return [this.#program.outputs];
+  /** @inheritdoc */
+  get firstResult(): DeviceTensor {
+    return this.#program.outputs;
   }
 
   /** Codes what `input` holds; the result, [height, width, channels], comes with the last tile. */

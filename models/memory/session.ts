@@ -9,12 +9,13 @@ import {
   type Target,
   type Traced,
 } from "../../runtime/mod.ts";
-import type { PipelineProgress } from "../pipeline/types.ts";
 
-/** How a stage's programs run. */
-export interface StageOptions {
-  /** What clients are told is going on. Left out, the stage's name has to be one of these. */
-  readonly phase?: PipelineProgress["stage"];
+/** What clients are told is going on. */
+export type Phase = "encode" | "denoise" | "decode";
+
+interface StageOptions {
+  /** In reports; that of the phase when left out. */
+  readonly name?: string;
   /** How often its programs run in a request, which is how often streamed weights are read; 1 when left out. */
   readonly repeats?: number;
 }
@@ -24,7 +25,7 @@ export class Stage {
   /** Such as `text`, `denoise` or `decode`. */
   readonly name: string;
   /** What clients are told is going on. */
-  readonly phase: PipelineProgress["stage"];
+  readonly phase: Phase;
   /** How often its programs run in a request; raised by what traces a loop. */
   repeats: number;
   /** Under names that are unique in the session. */
@@ -36,9 +37,9 @@ export class Stage {
   readonly #session: Session;
 
   /** Use {@linkcode Session.stage}. */
-  constructor(session: Session, name: string, { phase, repeats = 1 }: StageOptions) {
+  constructor(session: Session, phase: Phase, { name = phase, repeats = 1 }: StageOptions) {
     this.name = name;
-    this.phase = phase ?? name as PipelineProgress["stage"];
+    this.phase = phase;
     this.repeats = repeats;
     this.#session = session;
   }
@@ -81,7 +82,7 @@ export class Stage {
     return tensor;
   }
 
-  /** Says that these tensors are read back at the same time: the plan counts the copy. */
+  /** Says that these tensors are read back at the same time, which the plan counts; no others can be. */
   willRead(...tensors: DeviceTensor[]): void {
     this.reads.push(tensors);
   }
@@ -95,20 +96,29 @@ export class Session {
   readonly stages: Stage[] = [];
   /** What calls of one stage write for another, and the like: they live as long as the session. */
   readonly tensors = new Set<DeviceTensor>();
+  /** Tiles, frames and prompts that a request encodes, for its progress. */
+  encodeSteps = 0;
 
   /** Starts without stages. */
   constructor(target: Target) {
     this.target = target;
   }
 
-  /** Adds a stage behind the others. */
-  stage(name: string, options: StageOptions = {}): Stage {
-    const stage = new Stage(this, name, options);
+  /**
+   * Adds a stage behind the others.
+   *
+   * @throws {TypeError} when there is one of this name
+   */
+  stage(phase: Phase, options: StageOptions = {}): Stage {
+    const stage = new Stage(this, phase, options);
+    if (this.stages.some(({ name }) => name === stage.name)) {
+      throw new TypeError(`Cannot add stage "${stage.name}": there is one; give it another name`);
+    }
     this.stages.push(stage);
     return stage;
   }
 
-  /** A tensor that programs of all stages share: zeros until a call writes it. */
+  /** A tensor that programs of all stages share; one of them writes it, or a call before the first that reads it. */
   tensor(name: string, shape: Shape, dtype: DType = "f32"): DeviceTensor {
     const tensor = new DeviceTensor(name, shape, dtype);
     this.tensors.add(tensor);

@@ -32,8 +32,9 @@ export interface StageQueue {
   readonly device: Device;
   /**
    * Queues calls of one stage, and comes back when the queue has room for more. A call of another stage than the last
-   * one brings that stage onto the device first, where not all are there.
+   * one brings that stage onto the device first, where not all are there. Writes alone go with what is queued next.
    *
+   * @throws {TypeError} when a program reads what nothing has written, or what is read back was not declared so
    * @throws {SyntaxError} when weights cannot be read
    * @throws {DOMException} `AbortError` when cancelled; what was submitted is finished by then
    */
@@ -42,11 +43,21 @@ export interface StageQueue {
   finish(): Promise<void>;
 }
 
+/** A program in its session. */
+interface Place {
+  readonly name: string;
+  readonly stage: Stage;
+  /** Tensors of the session that it reads, and does not write itself. */
+  readonly reads: readonly DeviceTensor[];
+}
+
 /** See the file comment. */
 export class SessionRunner {
   readonly #session: Session;
   readonly #components: Components;
-  readonly #places = new Map<Program, { readonly name: string; readonly stage: Stage }>();
+  readonly #places = new Map<Program, Place>();
+  /** Tensors that calls or programs have written. */
+  readonly #written = new Set<DeviceTensor>();
   #demands: Demands | undefined;
   #plan: ResidencyPlan | undefined;
   #device: Device | undefined;
@@ -60,8 +71,17 @@ export class SessionRunner {
   constructor(session: Session, components: Components) {
     this.#session = session;
     this.#components = components;
+    const tensors = new Set([
+      ...session.tensors,
+      ...session.stages.flatMap((own) => [...own.tensors]),
+    ]);
     for (const stage of session.stages) {
-      for (const [name, program] of stage.programs) this.#places.set(program, { name, stage });
+      for (const [name, program] of stage.programs) {
+        const own = new Set(program.graph.written);
+        const reads = [...program.graph.deviceTensors]
+          .filter((tensor) => tensors.has(tensor) && !own.has(tensor));
+        this.#places.set(program, { name, stage, reads });
+      }
     }
   }
 
@@ -105,15 +125,21 @@ export class SessionRunner {
   /**
    * Runs what `use` queues, to its end.
    *
+   * @returns what `use` returns
    * @throws {DOMException} `AbortError` when cancelled
    * @throws {Error} of `use`; what was submitted is finished by then
    */
-  async run(use: (queue: StageQueue) => Promise<void>, control: RunControl = {}): Promise<void> {
+  async run<T>(use: (queue: StageQueue) => Promise<T>, control: RunControl = {}): Promise<T> {
     const { device } = this.#allocated();
     const queue = new WorkQueue(device, control);
-    const run: StageQueue["run"] = async (calls, work = {}) => {
-      const programs = calls.flatMap(({ program }) => (program ? [program] : []));
+    const writes: Call[] = [];
+    const run: StageQueue["run"] = async (queued, work = {}) => {
+      const programs = queued.flatMap(({ program }) => (program ? [program] : []));
+      if (programs.length === 0) return void writes.push(...queued);
+      const calls = [...writes.splice(0), ...queued];
       const { stage } = this.#places.get(programs[0]!)!;
+      this.#checkOrder(calls);
+      checkReads(stage, work.reads ?? []);
       if (this.#isAway(stage)) {
         await queue.finish();
         await this.#enter(this.#stagePlan(stage), control);
@@ -126,11 +152,28 @@ export class SessionRunner {
     };
     try {
       throwIfCancelled(control);
-      await use({ device, run, finish: () => queue.finish() });
+      const result = await use({ device, run, finish: () => queue.finish() });
       await queue.finish();
+      return result;
     } catch (error) {
       await queue.abandon();
       throw error;
+    }
+  }
+
+  /** Refuses programs that read what nothing has written: zeros would look like a result. */
+  #checkOrder(calls: readonly Call[]): void {
+    for (const { program, written = [] } of calls) {
+      for (const tensor of written) this.#written.add(tensor);
+      if (!program) continue;
+      const missing = this.#places.get(program)!.reads.find((tensor) => !this.#written.has(tensor));
+      if (missing) {
+        throw new TypeError(
+          `Cannot run program "${program.name}": it reads tensor "${missing.name}", which nothing has written; ` +
+            "write it, or run the program that does, before",
+        );
+      }
+      for (const tensor of program.graph.written) this.#written.add(tensor);
     }
   }
 
@@ -171,7 +214,10 @@ export class SessionRunner {
 
   #leave(): void {
     this.#current?.programs.destroy();
-    for (const tensor of this.#current?.stage.own ?? []) tensor.destroy();
+    for (const tensor of this.#current?.stage.own ?? []) {
+      tensor.destroy();
+      this.#written.delete(tensor);
+    }
     this.#current = undefined;
   }
 
@@ -184,9 +230,20 @@ export class SessionRunner {
 
   /** Gives the session's memory back; weights stay where they are. */
   destroy(): void {
+    this.#written.clear();
     this.#leave();
     for (const tensor of this.#plan?.state ?? []) tensor.destroy();
     this.#plan = undefined;
     this.#device = undefined;
   }
+}
+
+/** Refuses to read back what the plan has no copy for. */
+function checkReads({ name, reads }: Stage, tensors: readonly DeviceTensor[]): void {
+  if (tensors.length === 0) return;
+  if (reads.some((declared) => tensors.every((tensor) => declared.includes(tensor)))) return;
+  throw new TypeError(
+    `Cannot read back ${tensors.map((tensor) => `"${tensor.name}"`).join(", ")}: stage "${name}" ` +
+      "has no copy planned for it; declare it with willRead() while tracing",
+  );
 }

@@ -1,5 +1,14 @@
 /** From the last sample to the frames of the result. */
-import type { Call, DeviceTensor } from "../../runtime/mod.ts";
+import {
+  type Call,
+  copyTo,
+  type DeviceTensor,
+  type Inputs,
+  type Program,
+  type Tensor,
+  type Traced,
+} from "../../runtime/mod.ts";
+import type { Session, Stage } from "../memory/session.ts";
 import type { Work } from "./work.ts";
 
 /** How a decoder runs. */
@@ -30,33 +39,57 @@ export interface Decoder {
   readonly input: DeviceTensor;
   /** How many pieces there are. */
   readonly count: number;
+  /** What the first piece gives. */
+  readonly firstResult: DeviceTensor;
   /** Decodes what `input` holds. */
   run(work: Pick<Work, "run">, options: DecodeOptions): Promise<void>;
 }
 
-/**
- * Decodes the result of a request.
- *
- * @param finish writes the decoder's input and `latents`, the normalised latents for the caller
- * @param keep which frames belong to the result
- * @throws {Error} when latents or pixels are not finite
- */
-export async function decodeResult(
-  work: Work,
-  decoder: Decoder,
-  finish: Call,
-  latents: DeviceTensor,
-  keep: "all" | "last" = "all",
-): Promise<void> {
-  await decoder.run(work, {
-    begin: () => work.progress("decode", 0, decoder.count),
-    first: [finish],
-    reads: [latents],
-    received: (done, pixels, [values]) => {
-      if (values) work.takeLatents(values);
-      const isLast = done === decoder.count;
-      if (pixels) work.takeFrames(pixels, keep === "all" || isLast ? keep : "none");
-      work.progress("decode", done, decoder.count);
-    },
-  });
+/** The end of a request: the final latents, and the pixels that the autoencoder makes of them. */
+export class ResultDecoder<Own extends Inputs> {
+  readonly #decoder: Decoder;
+  readonly #finish: Program<Own, { readonly latents: Tensor }>;
+
+  /**
+   * Traces the decoder in a stage of its own.
+   *
+   * @param inputs such as the last sample
+   * @param finish gives what the decoder takes, and the normalised latents for the caller, [1, channels, ...]
+   */
+  constructor(
+    session: Session,
+    inputs: Own,
+    traceDecoder: (stage: Stage, name: string) => Decoder,
+    finish: (inputs: Traced<Own>) => { readonly decoded: Tensor; readonly latents: Tensor },
+  ) {
+    const stage = session.stage("decode");
+    const decoder = traceDecoder(stage, "decode");
+    this.#decoder = decoder;
+    this.#finish = stage.program("finish", inputs, (inputs) => {
+      const { decoded, latents } = finish(inputs);
+      copyTo(decoded, decoder.input);
+      return { latents };
+    });
+    stage.willRead(this.#finish.outputs.latents, decoder.firstResult);
+  }
+
+  /**
+   * Decodes the result of a request.
+   *
+   * @param keep which frames belong to it
+   * @throws {Error} when latents or pixels are not finite
+   */
+  async run(work: Work, keep: "all" | "last" = "all"): Promise<void> {
+    const { count } = this.#decoder;
+    await this.#decoder.run(work, {
+      begin: () => work.progress("decode", 0, count),
+      first: [this.#finish.call({} as never)],
+      reads: [this.#finish.outputs.latents],
+      received: (done, pixels, [latents]) => {
+        if (latents) work.takeLatents(latents);
+        if (pixels) work.takeFrames(pixels, keep === "all" || done === count ? keep : "none");
+        work.progress("decode", done, count);
+      },
+    });
+  }
 }

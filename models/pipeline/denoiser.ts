@@ -1,101 +1,130 @@
 /** The denoising loop: every step is the transformer, once for each prompt, guidance, and the solver. */
 import {
   type Call,
+  clearing,
   combine,
   copyTo,
   type DeviceTensor,
   f32,
+  type Graph,
+  type Inputs,
   type InputSpec,
   type Program,
-  type Target,
+  type Shape,
   type Tensor,
+  type Traced,
+  writing,
 } from "../../runtime/mod.ts";
 import type { Stage } from "../memory/session.ts";
 import type { Schedule } from "../schedulers/mod.ts";
 import type { Decoder } from "./decoding.ts";
-import { type Guidance, limitedGuidance } from "./guidance.ts";
+import type { CommonShape } from "./family.ts";
+import type { CombinedGuidance, Guidance } from "./guidance.ts";
 import { isFinite, OverflowError } from "./non_finite.ts";
 import { toUnitRange } from "./pixels.ts";
 import { Solver, splitOutputs } from "./solver.ts";
 import type { Work } from "./work.ts";
 
-/** How unfinished samples are shown. */
-export interface PreviewOptions {
-  /** Of the same stage. */
-  readonly decoder: Decoder;
-  /** The part of a sample, or of an output, that is shown; all of it when left out. */
-  readonly part?: (x: Tensor) => Tensor;
-  /** What the decoder takes of that part. */
-  readonly decoded: (part: Tensor) => Tensor;
-}
-
-/** What a {@linkcode Denoiser} is made of. */
-export interface DenoiserOptions {
+/** What the loop is made of. */
+export interface DenoiserOptions<Own extends Inputs> {
   readonly schedule: Schedule;
   /** The noisy latents as the transformer takes them, [1, tokens, features]; each step overwrites them. */
   readonly sample: DeviceTensor;
-  /** Forward passes; together they give an output for each prompt, [prompts, tokens, features]. */
-  readonly passes: readonly Program<Record<never, never>, Tensor>[];
-  /** Narrowest operands of the passes. */
-  readonly operands?: Target["operands"] | undefined;
-  /** Whether guidance has a limit; see {@linkcode Guidance.limit}. */
-  readonly isLimited?: boolean;
-  /** Where unfinished samples are shown. */
-  readonly preview?: PreviewOptions | undefined;
+  /** What each pass takes beside the sample. Together the passes give an output for each prompt. */
+  readonly passes: readonly Own[];
+  /** What a step writes, as u32; its index when left out. */
+  readonly step?: { readonly shape: Shape; values(i: number): ArrayLike<number> };
+  /** The transformer: outputs of the shape of the sample, [prompts, tokens, features]. */
+  predict(inputs: Traced<Own & LoopInputs>, graph: Graph): Tensor;
+  /** In place of a weighted sum of the outputs. */
+  readonly guidance?: CombinedGuidance | undefined;
+  /** How unfinished samples are shown. */
+  readonly preview: {
+    decoder(stage: Stage, name: string): Decoder;
+    /** The part of a sample, or of an output, that is shown; all of it when left out. */
+    part?(x: Tensor): Tensor;
+    /** What the decoder takes of that part. */
+    decoded(part: Tensor): Tensor;
+  };
 }
 
-/** What a request decides of the loop. */
-export interface DenoiseOptions {
-  readonly guidance: Guidance;
-  /** Writes what the passes take of step `i`. */
-  readonly inputs: (i: number) => Call;
-  /** Steps that use the outputs of the step before again. */
-  readonly reused?: readonly number[];
+/** What every pass takes. */
+interface LoopInputs {
+  readonly sample: DeviceTensor;
+  /** What the step wrote. */
+  readonly step: DeviceTensor;
 }
 
-interface Limit {
-  readonly guided: Program<{ readonly limits: InputSpec }>;
-  readonly unguided: Program<Record<never, never>>;
-}
+/** A program that takes a few numbers. */
+type Weighted = Program<{ readonly numbers: InputSpec }>;
+type Pass = Program<Record<never, never>, Tensor>;
 
 /** See the file comment. */
-export class Denoiser {
-  readonly #options: DenoiserOptions;
+export class Denoiser<Own extends Inputs> {
+  readonly #options: DenoiserOptions<Own>;
+  readonly #operands: CommonShape["operands"];
+  readonly #step: DeviceTensor;
+  readonly #passes: readonly Pass[];
+  /** Guidance that is no weighted sum: in guided steps, and in others. */
+  readonly #combined: readonly [guided: Weighted, unguided: Pass] | undefined;
   readonly #solver: Solver;
-  readonly #limit: Limit | undefined;
-  readonly #preview: Program<{ readonly weights: InputSpec }> | undefined;
+  readonly #preview: { readonly decoder: Decoder; readonly program: Weighted } | undefined;
 
-  /** Traces what the loop needs beside the passes. */
-  constructor(stage: Stage, options: DenoiserOptions) {
+  /**
+   * Traces the loop.
+   *
+   * @param stage that repeats as often as there are steps
+   */
+  constructor(
+    stage: Stage,
+    { operands, hasPreviews }: CommonShape,
+    options: DenoiserOptions<Own>,
+  ) {
+    const { sample, schedule, guidance } = options;
+    const step = stage.tensor("step", options.step?.shape ?? [1], "u32");
     this.#options = options;
-    const { sample, passes, schedule, isLimited, preview } = options;
-    const outputs = passes.map((pass) => pass.outputs);
-    const velocity = isLimited ? stage.tensor("guided", sample.shape) : undefined;
-    this.#limit = velocity && traceLimit(stage, outputs, velocity);
-    const state = { sample, outputs: velocity ? [velocity] : outputs };
-    this.#solver = new Solver(stage, schedule, state);
-    this.#preview = preview && tracePreview(stage, state.sample, state.outputs, preview);
+    this.#operands = operands;
+    this.#step = step;
+    this.#passes = options.passes.map((own, i) =>
+      stage.program(`pass ${i}`, { ...own, sample, step }, options.predict, { operands }) as Pass
+    );
+    let outputs: readonly DeviceTensor[] = this.#passes.map((pass) => pass.outputs);
+    if (guidance) {
+      const velocity = stage.tensor("guided", sample.shape);
+      this.#combined = traceCombined(stage, guidance, outputs, velocity);
+      outputs = [velocity];
+    }
+    this.#solver = new Solver(stage, schedule, { sample, outputs });
+    this.#preview = hasPreviews
+      ? tracePreview(stage, [sample, ...outputs], options.preview)
+      : undefined;
     stage.willRead(sample);
   }
 
   /**
    * All steps of a request.
    *
+   * @param reused steps that use the outputs of the step before again
    * @throws {Error} when the sample is not finite after the first step
    * @throws {OverflowError} when wider operands may help against that
    */
-  async run(work: Work, { guidance, inputs, reused = [] }: DenoiseOptions): Promise<void> {
-    const { schedule, sample, preview } = this.#options;
+  async run(work: Work, guidance: Guidance, reused: readonly number[] = []): Promise<void> {
+    const { schedule, sample, step } = this.#options;
     const totalSteps = schedule.timesteps.length;
-    const shown = preview ? previewSteps(totalSteps, work.control.previews ?? 0) : [];
+    const shown = this.#preview ? previewSteps(totalSteps, work.control.previews ?? 0) : [];
     for (let i = 0; i < totalSteps; i++) {
-      const weights = guidance.limit ? [guidance.limit.sign] : guidance.weights(i);
-      const calls = [inputs(i), ...reused.includes(i) ? [] : this.#passes(i, guidance)];
-      if (i === 0) calls.unshift({ write: () => work.progress("denoise", 0, totalSteps) });
+      const weights = guidance.combined ? [guidance.combined.weight] : guidance.weights(i);
+      const calls = [
+        { write: () => i === 0 && work.progress("denoise", 0, totalSteps) },
+        writing(this.#step, step?.values(i) ?? [i]),
+        ...reused.includes(i) ? [] : this.#predicting(i, guidance),
+      ];
       const isShown = shown.includes(i);
       if (isShown) {
         const sigma = schedule.sigmas[i]!;
-        calls.push(this.#preview!.call({ weights: [1, ...weights.map((w) => -sigma * w)] }));
+        calls.push(
+          this.#preview!.program.call({ numbers: [1, ...weights.map((w) => -sigma * w)] }),
+        );
       }
       await work.run([...calls, this.#solver.call(i, weights)], {
         // What is wrong after the first step is wrong to the end.
@@ -106,67 +135,66 @@ export class Denoiser {
         },
       });
       if (!isShown) continue;
-      await preview!.decoder.run(work, {
+      await this.#preview!.decoder.run(work, {
         received: (_, pixels) =>
           pixels && work.control.onPreview?.(toUnitRange(pixels), shown.indexOf(i)),
       });
     }
   }
 
-  /** The transformer in step `i`, and what guidance makes of it where it is limited. */
-  #passes(i: number, { isGuided, limit }: Guidance): Call[] {
-    const { passes } = this.#options;
-    const guided = isGuided?.(i) ?? true;
-    const calls = (guided ? passes : passes.slice(0, 1)).map((pass) => pass.call({}));
-    if (!limit) return calls;
-    const { guided: guide, unguided } = this.#limit!;
-    const isCombined = guided && passes.length > 1;
-    return [
-      ...calls,
-      isCombined ? guide.call({ limits: [limit.scale, limit.ratio] }) : unguided.call({}),
-    ];
+  /** The passes of step `i` that count, and what guidance makes of them where it is no weighted sum. */
+  #predicting(i: number, { weights, combined }: Guidance): Call[] {
+    const own = [...weights(i)];
+    const isNeeded = this.#passes.map(({ outputs: { shape } }) =>
+      own.splice(0, shape[0]!).some((weight) => weight !== 0)
+    );
+    const calls = this.#passes.filter((_, k) => isNeeded[k]).map((pass) => pass.call({}));
+    if (combined) {
+      const [guided, unguided] = this.#combined!;
+      const isGuided = isNeeded.every(Boolean);
+      return [...calls, isGuided ? guided.call({ numbers: combined.settings }) : unguided.call({})];
+    }
+    // The solver reads what counts nothing, too.
+    const others = this.#passes.filter((_, k) => !isNeeded[k]).map(({ outputs }) => outputs);
+    return i === 0 ? [clearing(others), ...calls] : calls;
   }
 
   #checkFirstStep(sample: Float32Array, work: Work): void {
-    const { operands = "f32" } = this.#options;
+    const operands = this.#operands ?? "f32";
     if (isFinite(sample)) return;
     throw operands === "f32" ? work.nonFinite("the transformer") : new OverflowError(operands);
   }
 }
 
-function traceLimit(stage: Stage, outputs: readonly DeviceTensor[], velocity: DeviceTensor): Limit {
-  const [positive, negative] = outputs;
-  return {
-    guided: stage.program(
+function traceCombined(
+  stage: Stage,
+  { settings, trace }: CombinedGuidance,
+  [positive, negative]: readonly DeviceTensor[],
+  velocity: DeviceTensor,
+): [Weighted, Pass] {
+  const inputs = { positive: positive!, negative: negative!, numbers: f32(1, 1, settings) };
+  return [
+    stage.program(
       "guide",
-      { positive, negative, limits: f32(1, 1, 2) },
-      ({ positive, negative, limits }) =>
-        copyTo(limitedGuidance(positive!, negative!, limits), velocity),
-    ) as unknown as Limit["guided"],
-    unguided: stage.program(
-      "unguided",
-      { positive },
-      ({ positive }) => copyTo(positive!, velocity),
-    ) as unknown as Limit["unguided"],
-  };
+      inputs,
+      ({ positive, negative, numbers }) => copyTo(trace(positive, negative, numbers), velocity),
+    ),
+    stage.program("unguided", { positive: positive! }, (own) => copyTo(own.positive, velocity)),
+  ] as unknown as [Weighted, Pass];
 }
 
 /** An unfinished sample as it would be without its noise, x0 = x − σ·v, as the decoder takes it. */
 function tracePreview(
   stage: Stage,
-  sample: DeviceTensor,
-  outputs: readonly DeviceTensor[],
-  { decoder, part = (x) => x, decoded }: PreviewOptions,
-): Program<{ readonly weights: InputSpec }> {
-  const count = outputs.reduce((sum, { shape }) => sum + shape[0]!, 1);
-  return stage.program(
-    "preview",
-    { sample, outputs, weights: f32(count) },
-    ({ sample, outputs, weights }) => {
-      const parts = [sample, ...splitOutputs(outputs)].map(part);
-      copyTo(decoded(combine(parts, weights)), decoder.input);
-    },
-  ) as unknown as Program<{ readonly weights: InputSpec }>;
+  tensors: readonly DeviceTensor[],
+  { decoder: traceDecoder, part = (x) => x, decoded }: DenoiserOptions<Inputs>["preview"],
+): { readonly decoder: Decoder; readonly program: Weighted } {
+  const decoder = traceDecoder(stage, "preview");
+  const numbers = f32(tensors.reduce((sum, { shape }) => sum + shape[0]!, 0));
+  const program = stage.program("preview", { tensors, numbers }, ({ tensors, numbers }) => {
+    copyTo(decoded(combine(splitOutputs(tensors).map(part), numbers)), decoder.input);
+  });
+  return { decoder, program: program as unknown as Weighted };
 }
 
 /**

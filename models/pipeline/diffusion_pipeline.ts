@@ -40,12 +40,6 @@ export interface TracedRequest {
   readonly generate: Generate;
 }
 
-/** A model of a family with its opened parts. */
-interface OpenedFamily<P extends Parts, Own> {
-  readonly family: Family<P, Own>;
-  readonly parts: P;
-}
-
 /**
  * Opens the pipeline of a family, to which the files belong from then on; nothing is on the device yet.
  *
@@ -56,7 +50,7 @@ export async function openFamily<P extends Parts, Own>(
   files: ModelFiles,
 ): Promise<DiffusionPipeline<P, Own>> {
   const parts = await openParts(files, family.parts) as P;
-  return new DiffusionPipeline({ family, parts }, files.className);
+  return new DiffusionPipeline(family, parts, files.className);
 }
 
 /** See the file comment. */
@@ -70,10 +64,10 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   #overflows = false;
 
   /**
-   * @param opened whose parts are the pipeline's from here on; nothing of them is on the device yet
+   * @param parts the pipeline's from here on; nothing of them is on the device yet
    * @param className as `model_index.json` names it
    */
-  constructor({ family, parts }: OpenedFamily<P, Own>, className: string) {
+  constructor(family: Family<P, Own>, parts: P, className: string) {
     this.#family = family;
     this.#parts = parts;
     this.#memory = new ModelMemory(componentsOf(parts), [
@@ -193,22 +187,20 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     control.onTokenizing?.(false);
     const prompts = this.#tokenize(request);
     control.onTokenizing?.(true);
-    const { tokens, maxLength } = prompts;
     const kind = this.#kind(device.target, request, prompts, this.#commonShape(request, control));
-    const { runner, generate } = await this.#memory.sessionFor(kind, control);
+    const { session, runner, generate } = await this.#memory.sessionFor(kind, control);
     lap("prepare");
-    let result: PipelineResult | undefined;
-    await runner.run(async (queue) => {
+    return await runner.run(async (queue) => {
       const work = new Work({
-        ...{ request, control, queue, tokens, maxLength, lap },
+        ...{ ...prompts, request, control, queue, lap },
         encoded: this.#encoded,
         components: componentsOf(this.#parts),
+        encodeSteps: session.encodeSteps,
       });
       await generate(work);
       await queue.finish();
-      result = { frames: work.frames, latents: work.latents, timings };
+      return { ...work.result(), timings };
     }, control);
-    return result!;
   }
 
   /**
@@ -248,22 +240,23 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     common: CommonShape,
   ): RequestKind<TracedRequest> {
     const { width, height, numFrames, images = [] } = request;
-    const { passes, latents, smallestTile, shape: own } = this.#family.shapeOf(
+    const { passes = ["sequential"], latents, smallestTile, shape: own } = this.#family.shapeOf(
       request,
       this.#parts,
       prompts,
       this.info,
     );
     const shape = { ...own, ...common };
+    const ways = prompts.lengths.length === 1 ? ["single" as const] : passes;
     const variants = tileSides(...latents, smallestTile).flatMap((tileSide) =>
-      passes.map((passes) => ({ tileSide, passes }))
+      ways.map((passes) => ({ tileSide, passes }))
     );
     const makesVideos = this.info.maxFrames > 1;
     const inputs = images.length > 0
       ? ` from ${images.length} image${images.length > 1 ? "s" : ""}`
       : "";
     return {
-      key: JSON.stringify([shape, passes]),
+      key: JSON.stringify([shape, ways]),
       variants: variants as [Variant, ...Variant[]],
       trace: (variant) => {
         const session = new Session(target);

@@ -30,8 +30,8 @@ export interface CommonShape {
 export interface RequestShape<Own> {
   /** Sizes, steps and switches that the family traces by; plain data. */
   readonly shape: Own;
-  /** How the prompts may pass through the transformer, the best first. */
-  readonly passes: readonly [Variant["passes"], ...Variant["passes"][]];
+  /** How several prompts may pass through the transformer, the best first; one after the other when left out. */
+  readonly passes?: readonly Variant["passes"][];
   /** Size in latents of the largest image that the autoencoder codes: it does so in tiles where memory is short. */
   readonly latents: readonly [height: number, width: number];
   /** Smallest side of a tile that still gives good images, in latents; 32 when left out. */

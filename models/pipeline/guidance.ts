@@ -1,52 +1,63 @@
-/** Guidance: what the velocities of several prompts make together. */
+/** Guidance: what the outputs for several prompts make together. */
 import { elementwise, linear, slice, type Tensor } from "../../runtime/mod.ts";
+import type { PipelineRequest } from "./types.ts";
 
 /** How a request is guided. */
 export interface Guidance {
-  /**
-   * Weights of the outputs in the velocity of a step, one for each prompt.
-   *
-   * @param i the step
-   */
+  /** Weights of the outputs in the velocity of step `i`, one for each prompt; a pass of weight 0 is left out. */
   weights(i: number): readonly number[];
-  /** Whether a step is guided: the passes of the other prompts are left out where it is not; all are when left out. */
-  isGuided?(i: number): boolean;
-  /** Sign of the velocity in what a pass gives, scale, and longest share of the prompt's own; without a limit if left out. */
-  readonly limit?: { readonly sign: 1 | -1; readonly scale: number; readonly ratio: number };
+  /** Where {@linkcode CombinedGuidance} takes the place of the sum: its settings, and its weight in the velocity. */
+  readonly combined?: { readonly settings: readonly number[]; readonly weight: number };
 }
 
-/** A prompt alone. */
-export const UNGUIDED: Guidance = { weights: () => [1] };
+/** Guidance that is no weighted sum. */
+export interface CombinedGuidance {
+  /** How many numbers a request gives. */
+  readonly settings: number;
+  /**
+   * @param positive output for the prompt, [1, tokens, features]
+   * @param negative for the negative prompt
+   * @param settings f32 [1, 1, n]
+   */
+  trace(positive: Tensor, negative: Tensor, settings: Tensor): Tensor;
+}
 
 /**
- * Classifier-free guidance, n + scale · (p − n).
+ * Classifier-free guidance, n + scale · (p − n); p alone where there is one prompt.
  *
  * Source: Ho and Salimans 2022, "Classifier-Free Diffusion Guidance".
  */
-export function classifierFree(scale: number): Guidance {
-  return { weights: () => [scale, 1 - scale] };
+export function classifierFree(scale: number, prompts: number): Guidance {
+  return { weights: () => (prompts === 1 ? [1] : [scale, 1 - scale]) };
+}
+
+/** The prompt, and the negative one where the request is guided. */
+export function guidedPrompts(
+  { prompt, negativePrompt, guidanceScale }: PipelineRequest,
+  isGuided: boolean = guidanceScale > 1,
+): string[] {
+  return isGuided ? [prompt, negativePrompt] : [prompt];
 }
 
 /**
  * Guidance whose result is no longer than the prompt's own velocity allows: p + scale · (p − n), shortened to
- * ratio · ‖p‖ where it is longer.
+ * ratio · ‖p‖ where it is longer. The settings are scale and ratio.
  *
  * Source: diffusers `ZImagePipeline`, `cfg_normalization`.
- *
- * @param positive p, [1, tokens, features]
- * @param negative n, of the same shape
- * @param limits f32 [1, 1, 2]: scale and ratio
  */
-export function limitedGuidance(positive: Tensor, negative: Tensor, limits: Tensor): Tensor {
-  const scale = slice(limits, 2, 0, 1);
-  const predicted = elementwise("p + g * (p - n)", { p: positive, n: negative, g: scale });
-  const factor = elementwise("min(1.0, limit * sqrt(p / max(q, 1e-30)))", {
-    limit: slice(limits, 2, 1, 2),
-    p: sumOfSquares(positive),
-    q: sumOfSquares(predicted),
-  });
-  return elementwise("x * factor", { x: predicted, factor }, { name: "guided" });
-}
+export const LIMITED_GUIDANCE: CombinedGuidance = {
+  settings: 2,
+  trace(positive, negative, settings) {
+    const scale = slice(settings, 2, 0, 1);
+    const predicted = elementwise("p + g * (p - n)", { p: positive, n: negative, g: scale });
+    const factor = elementwise("min(1.0, limit * sqrt(p / max(q, 1e-30)))", {
+      limit: slice(settings, 2, 1, 2),
+      p: sumOfSquares(positive),
+      q: sumOfSquares(predicted),
+    });
+    return elementwise("x * factor", { x: predicted, factor }, { name: "guided" });
+  },
+};
 
 /** Sum of the squares of all elements, [1, 1, 1]; by rows first, so that no sum is long. */
 function sumOfSquares(x: Tensor): Tensor {

@@ -1,51 +1,81 @@
 /** Prompts on their way to the transformer: text encoder, and what the transformer makes of them before any step. */
-import type { Call, DeviceTensor, Program } from "../../runtime/mod.ts";
+import {
+  type Call,
+  type CallValues,
+  type DeviceTensor,
+  type Graph,
+  type Inputs,
+  type Program,
+  type Stored,
+  type Traced,
+} from "../../runtime/mod.ts";
 import { lorasAffecting } from "../lora/affecting.ts";
 import type { Session } from "../memory/session.ts";
 import type { TextEncoder } from "../text_encoders/text_encoder.ts";
 import type { Work } from "./work.ts";
 
-/** What depends on the prompts alone, and is computed once for all steps. */
-export interface PromptContext {
-  /** Computes it from the states. */
-  readonly calls: () => readonly Call[];
-  /** Modules of the transformer that it passes through. */
-  readonly modules: RegExp;
+/** What the transformer makes of the prompts alone, computed once for all steps. */
+export interface PromptContext<Own extends Inputs, Output> {
+  /** What its program takes beside the states, and how that follows from the prompts. */
+  readonly inputs?: Own;
+  values?(prompts: Pick<Work, "tokens" | "maxLength">): CallValues<Own>;
+  /** From the states of the text encoder, [prompts, rows, width]. */
+  trace(inputs: Traced<Own & { readonly states: DeviceTensor }>, graph: Graph): Output;
 }
 
 /** See the file comment. What is on the device already is not computed again. */
-export class PromptEncoder {
-  /** What the text encoder gives, [prompts, rows, width]. */
-  readonly states: DeviceTensor;
+export class PromptEncoder<Own extends Inputs, Output> {
+  /** What {@linkcode PromptContext.trace} gave. */
+  readonly context: Stored<Output>;
   readonly #encoder: TextEncoder;
-  readonly #program: Program;
-  /** What the states, and what follows from them, were made from, once they are. */
+  readonly #encode: Program;
+  readonly #contextOf: (work: Work) => Call;
+  /** What the text encoder gives, [prompts, rows, width]. */
+  readonly #states: DeviceTensor;
+  /** Modules of the transformer that the prompts pass through. */
+  readonly #modules: ReadonlySet<string>;
+  /** What the states and the context were made from, once they are. */
   #current: string | undefined;
 
   /**
-   * Traces the text encoder in a stage of its own.
+   * Traces both in stages of their own.
    *
    * @param prompts how many there are
    * @param rows tokens of each, padding included
    */
-  constructor(session: Session, encoder: TextEncoder, prompts: number, rows: number) {
-    const stage = session.stage("text", { phase: "encode" });
-    const inputs = encoder.inputs(prompts, rows);
-    const program = stage.program("encode", inputs, (given, graph) => encoder.trace(given, graph));
-    stage.willRead(program.outputs);
+  constructor(
+    session: Session,
+    encoder: TextEncoder,
+    { prompts, rows }: { readonly prompts: number; readonly rows: number },
+    { inputs, values, trace }: PromptContext<Own, Output>,
+  ) {
+    const stage = session.stage("encode", { name: "text" });
+    const encode = stage.program(
+      "encode",
+      encoder.inputs(prompts, rows),
+      (given, graph) => encoder.trace(given, graph),
+    );
+    const states = encode.outputs;
+    stage.willRead(states);
+    const context = session.stage("denoise", { name: "context" })
+      .program("context", { ...inputs as Own, states }, trace);
+    session.encodeSteps++;
+    this.context = context.outputs;
     this.#encoder = encoder;
-    this.#program = program as unknown as Program;
-    this.states = program.outputs;
+    this.#encode = encode as unknown as Program;
+    this.#contextOf = (work) => context.call((values?.(work) ?? {}) as never);
+    this.#states = states;
+    this.#modules = modulesIn(context.graph);
   }
 
   /** Encodes the prompts of a request, and computes their context. */
-  async run(work: Work, context: PromptContext): Promise<void> {
+  async run(work: Work): Promise<void> {
     const { tokens, maxLength, encoded, request: { loras = [] } } = work;
-    const [prompts, rows] = this.states.shape as [number, number];
+    const [prompts, rows] = this.#states.shape as [number, number];
     const forText = lorasAffecting(loras, ({ target }) => target === "text_encoder");
     const forContext = lorasAffecting(
       loras,
-      ({ target, module }) => target === "transformer" && context.modules.test(module),
+      ({ target, module }) => target === "transformer" && this.#modules.has(module),
     );
     const current = JSON.stringify([tokens, maxLength, forText, forContext]);
     if (this.#current === current) return;
@@ -55,22 +85,36 @@ export class PromptEncoder {
     const known = keys.map((key) => encoded.get(key));
     const isKnown = known.every((states) => states !== undefined);
     if (!isKnown) {
-      await work.run([this.#program.call(this.#encoder.values(tokens, rows))], {
-        reads: [this.states],
+      await work.run([this.#encode.call(this.#encoder.values(tokens, rows))], {
+        reads: [this.#states],
         finished: ([states]) => {
           const size = states!.length / prompts;
           keys.forEach((key, i) => encoded.set(key, states!.slice(i * size, (i + 1) * size)));
         },
       });
     }
-    const restored: Call[] = isKnown ? [{ write: () => writeParts(this.states, known) }] : [];
-    await work.run([...restored, ...context.calls()], {
+    const restored = {
+      written: [this.#states],
+      write: () => writeParts(this.#states, known as Float32Array[]),
+    };
+    await work.run([...isKnown ? [restored] : [], this.#contextOf(work)], {
       finished: () => {
         this.#current = current;
         work.encodeDone();
       },
     });
   }
+}
+
+/** The modules whose weights a program uses, by their names in LoRAs. */
+function modulesIn({ deviceTensors }: Graph): Set<string> {
+  const weights = [...deviceTensors].flatMap(({ name }) => name.split(" + "));
+  return new Set(weights.flatMap((name) => [name, name.replace(/\.[^.]+$/, "")]));
+}
+
+/** Masks of the prompts, f32 [prompts, rows, 1]: 1 for tokens, 0 for what fills the rows up. */
+export function promptMasks(tokens: Work["tokens"], rows: number): number[] {
+  return tokens.flatMap(({ length }) => Array.from({ length: rows }, (_, i) => Number(i < length)));
 }
 
 /** Writes parts one after the other. */

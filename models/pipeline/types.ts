@@ -2,6 +2,7 @@
 import type { Device, RunControl } from "../../runtime/mod.ts";
 import type { MemoryReport } from "../memory/memory_report.ts";
 import type { MemoryOptions, PlanRoom } from "../memory/model_memory.ts";
+import type { Phase } from "../memory/session.ts";
 import type { AdaptableComponent, AppliedLora } from "../lora/types.ts";
 
 /**
@@ -105,7 +106,7 @@ export interface PlanRequest extends
 
 /** Where a generation stands. Steps count work that the GPU has finished. */
 export interface PipelineProgress {
-  readonly stage: "encode" | "denoise" | "decode";
+  readonly stage: Phase;
   readonly step: number;
   readonly totalSteps: number;
 }

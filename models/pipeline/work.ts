@@ -1,97 +1,91 @@
 /** A request at work: what it asks for, the queue that its programs go through, and what comes out. */
-import type { StageQueue } from "../memory/session_runner.ts";
 import type { Components } from "../memory/components.ts";
+import type { Phase } from "../memory/session.ts";
+import type { StageQueue } from "../memory/session_runner.ts";
 import { explainNonFinite, isFinite } from "./non_finite.ts";
 import { toUnitRange } from "./pixels.ts";
 import type { PromptCache } from "./prompt_cache.ts";
-import type { PipelineControl, PipelineRequest } from "./types.ts";
+import type { PipelineControl, PipelineRequest, PipelineResult } from "./types.ts";
 
 /** What a request is made from. */
-export interface WorkOptions {
-  readonly request: PipelineRequest;
-  readonly control: PipelineControl;
+export interface WorkOptions
+  extends Pick<Work, "request" | "control" | "tokens" | "maxLength" | "encoded"> {
   /** Where its calls go. */
   readonly queue: StageQueue;
-  /** Token ids of every prompt, without padding. */
-  readonly tokens: readonly (readonly number[])[];
-  /** Tokens that prompts are cut to. */
-  readonly maxLength: number;
-  /** Prompts that were encoded before. */
-  readonly encoded: PromptCache;
   /** For messages about values that are not finite. */
   readonly components: Components;
+  /** Tiles, frames and prompts that are encoded. */
+  readonly encodeSteps: number;
   /** Told when a phase has finished something. */
-  readonly lap: (phase: string) => void;
+  readonly lap: (phase: Phase) => void;
 }
 
 /** See the file comment. */
 export class Work {
   readonly request: PipelineRequest;
   readonly control: PipelineControl;
-  readonly tokens: WorkOptions["tokens"];
+  /** Token ids of every prompt, without padding. */
+  readonly tokens: readonly (readonly number[])[];
+  /** Tokens that prompts are cut to. */
   readonly maxLength: number;
+  /** Prompts that were encoded before. */
   readonly encoded: PromptCache;
-  readonly components: Components;
-  /** Final latents in the transformer's normalised units. */
-  latents: Float32Array = new Float32Array();
-  /** RGB in [0, 1], unless the caller takes frames as they come. */
-  readonly frames: Float32Array[] = [];
-  #encodeSteps = { done: 0, total: 1 };
-  readonly #queue: StageQueue;
-  readonly #lap: (phase: string) => void;
+  readonly #options: WorkOptions;
+  #encodedSteps = 0;
+  #latents: Float32Array | undefined;
+  readonly #frames: Float32Array[] = [];
+  #frameCount = 0;
 
-  /** Nothing is queued yet. */
-  constructor({ request, control, queue, lap, ...others }: WorkOptions) {
-    this.request = request;
-    this.control = control;
-    this.tokens = others.tokens;
-    this.maxLength = others.maxLength;
-    this.encoded = others.encoded;
-    this.components = others.components;
-    this.#queue = queue;
-    this.#lap = lap;
+  /** Reports that encoding begins; nothing is queued yet. */
+  constructor(options: WorkOptions) {
+    this.request = options.request;
+    this.control = options.control;
+    this.tokens = options.tokens;
+    this.maxLength = options.maxLength;
+    this.encoded = options.encoded;
+    this.#options = options;
+    this.progress("encode", 0, options.encodeSteps);
   }
 
   /** Queues calls; see {@linkcode StageQueue.run}. */
   run(...[calls, work]: Parameters<StageQueue["run"]>): Promise<void> {
-    return this.#queue.run(calls, work);
+    return this.#options.queue.run(calls, work);
   }
 
   /** Waits until everything that was queued is finished. */
   finish(): Promise<void> {
-    return this.#queue.finish();
+    return this.#options.queue.finish();
   }
 
   /** Reports progress, and the time that the phase has taken since the last report. */
-  progress(stage: "encode" | "denoise" | "decode", step: number, totalSteps: number): void {
-    if (step > 0) this.#lap(stage);
+  progress(stage: Phase, step: number, totalSteps: number): void {
+    if (step > 0) this.#options.lap(stage);
     this.control.onProgress?.({ stage, step, totalSteps });
   }
 
   /**
-   * Reports that encoding begins.
+   * Reports that a tile or frame, or the prompts, are encoded.
    *
-   * @param images tiles or frames of the inputs; the prompts are one step more
+   * @throws {Error} when these are more than were counted while tracing
    */
-  beginEncoding(images: number): void {
-    this.#encodeSteps = { done: 0, total: images + 1 };
-    this.progress("encode", 0, this.#encodeSteps.total);
-  }
-
-  /** Reports that a tile or frame, or the prompts, are encoded. */
   encodeDone(): void {
-    const { done, total } = this.#encodeSteps;
-    this.#encodeSteps = { done: done + 1, total };
-    this.progress("encode", done + 1, total);
+    const { encodeSteps } = this.#options;
+    if (++this.#encodedSteps > encodeSteps) {
+      throw new Error(
+        `Cannot report step ${this.#encodedSteps} of encoding: there are ${encodeSteps}; ` +
+          "add what is encoded to the session's encodeSteps while tracing",
+      );
+    }
+    this.progress("encode", this.#encodedSteps, encodeSteps);
   }
 
   /**
-   * Takes the final latents.
+   * Takes the final latents in the transformer's normalised units.
    *
    * @throws {Error} when they are not finite
    */
   takeLatents(latents: Float32Array): void {
-    this.latents = latents;
+    this.#latents = latents;
     if (!isFinite(latents)) throw this.nonFinite("the transformer");
   }
 
@@ -107,9 +101,26 @@ export class Work {
     const first = keep === "all" ? 0 : keep === "last" ? pixels.length - size : pixels.length;
     for (let start = first; start < pixels.length; start += size) {
       const frame = toUnitRange(pixels.subarray(start, start + size));
+      this.#frameCount++;
       if (this.control.onFrame) this.control.onFrame(frame);
-      else this.frames.push(frame);
+      else this.#frames.push(frame);
     }
+  }
+
+  /**
+   * What came out, once all is finished.
+   *
+   * @throws {Error} when frames or latents are missing
+   */
+  result(): Omit<PipelineResult, "timings"> {
+    if (this.#frameCount === 0 || !this.#latents) {
+      throw new Error(
+        `Cannot finish: the family's pipeline gave ${this.#frameCount} frames and ${
+          this.#latents ? "its" : "no"
+        } latents; run its ResultDecoder last`,
+      );
+    }
+    return { frames: this.#frames, latents: this.#latents };
   }
 
   /**
@@ -119,7 +130,8 @@ export class Work {
    * @param component whose weights are searched; all of them when left out
    */
   nonFinite(stage: string, component?: string): Error {
-    const parts = component ? [this.components[component]!] : Object.values(this.components);
+    const { components } = this.#options;
+    const parts = component ? [components[component]!] : Object.values(components);
     return explainNonFinite(stage, parts, this.request.guidanceScale);
   }
 }

@@ -7,7 +7,7 @@ import type { TiledSize } from "../../models/autoencoders/tiled_coder.ts";
 import { addTile, scaleTile, type Tile, tilesOf } from "../../models/autoencoders/tiling.ts";
 import {
   unscaleLatents,
-  WanVideoDecoder,
+  wanVideoDecoder,
   WanVideoEncoder,
 } from "../../models/autoencoders/wan/coders.ts";
 import { openModelFiles } from "../../models/checkpoints/open_model.ts";
@@ -23,14 +23,14 @@ import { Golden } from "../golden.ts";
 import { openTestDevice } from "../model_run.ts";
 import { psnr } from "../pixels.ts";
 
-/** Runs what is traced in a stage, to its end. */
-async function runStage(
+/** Runs what is traced, to its end. */
+async function runSession(
   device: Device,
   weights: Weights,
-  trace: (stage: Stage) => (work: Pick<Work, "run">) => Promise<void>,
+  trace: (session: Session) => (work: Pick<Work, "run">) => Promise<void>,
 ): Promise<void> {
   const session = new Session(device.target);
-  const run = trace(session.stage("decode"));
+  const run = trace(session);
   const runner = new SessionRunner(session, { model: weights });
   await runner.allocate(device, runner.plan({ budgetBytes: Infinity }));
   try {
@@ -45,12 +45,12 @@ async function code(
   device: Device,
   weights: Weights,
   input: Float32Array,
-  trace: (stage: Stage) => Decoder,
+  trace: (stage: Stage, name: string) => Decoder,
 ): Promise<Float32Array> {
   const told: number[] = [];
   const results: Float32Array[] = [];
-  await runStage(device, weights, (stage) => {
-    const coder = trace(stage);
+  await runSession(device, weights, (session) => {
+    const coder = trace(session.stage("decode"), "code");
     return (work) =>
       coder.run(work, {
         first: [writing(coder.input, input)],
@@ -110,7 +110,7 @@ for (const [name, isEncoder] of [["klImageDecoder", false], ["klImageEncoder", t
     const [inputScale, resultScale] = isEncoder ? [scale, 1] : [1, scale];
     const channels = isEncoder ? 3 : config.latent_channels;
     const codeImage = (size: TiledSize, input: Float32Array) =>
-      code(device, vae.weights, input, (stage) => trace(stage, vae, size));
+      code(device, vae.weights, input, trace(vae, size));
     try {
       const { height, width, tileSide } = { height: 11, width: 18, tileSide: 8 };
       const input = waves(height * inputScale, width * inputScale, channels);
@@ -159,9 +159,11 @@ Deno.test("WanVideoEncoder and WanVideoDecoder in tiles come near the whole, wit
   const video = Array.from({ length: 5 }, (_, i) => drawing(8 * size.width, i));
   const encode = async (tileSide: number): Promise<Float32Array> => {
     let latents = new Float32Array();
-    await runStage(device, vae.weights, (stage) => {
-      const encoder = new WanVideoEncoder(stage, vae, { ...size, tileSide });
+    await runSession(device, vae.weights, (session) => {
+      const encoder = new WanVideoEncoder(session, vae, { ...size, tileSide });
+      const stage = session.stage("decode");
       const read = stage.program("read", { x: encoder.latents }, ({ x }) => unscaleLatents(vae, x));
+      stage.willRead(read.outputs);
       return async (work) => {
         await encoder.run({ run: work.run, encodeDone: () => {} } as Work, video);
         await work.run([read.call({})], {
@@ -173,12 +175,7 @@ Deno.test("WanVideoEncoder and WanVideoDecoder in tiles come near the whole, wit
     return latents;
   };
   const decode = (tileSide: number, latents: Float32Array) =>
-    code(
-      device,
-      vae.weights,
-      latents,
-      (stage) => new WanVideoDecoder(stage, vae, { ...size, tileSide }),
-    );
+    code(device, vae.weights, latents, wanVideoDecoder(vae, { ...size, tileSide }));
   try {
     await vae.weights.upload(device);
     const latents = await encode(size.width);

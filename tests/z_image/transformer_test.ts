@@ -7,9 +7,9 @@ import {
   type ZImageTransformerConfig,
 } from "../../models/families/z_image/config.ts";
 import { modulationTable, TIMESTEP_FREQUENCIES } from "../../models/families/z_image/modulation.ts";
-import { patchify, unpatchify } from "../../models/families/z_image/patches.ts";
 import { paddedCount } from "../../models/families/z_image/positions.ts";
 import { zImageContext, zImageTransformer } from "../../models/families/z_image/transformer.ts";
+import { rearrange } from "../../models/rearrange.ts";
 import type { Checkpoint, Device, Weights } from "../../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall, type Values } from "../golden.ts";
 import { checkCalls, ModelRun } from "../model_run.ts";
@@ -53,11 +53,12 @@ async function checkCall(
       const { latents, caption, mask, time } = tensors;
       const result = zImageTransformer(graph, config, weights.root, {
         context: zImageContext(graph, config, weights.root, caption!, mask!),
-        sample: patchify(latents!),
+        sample: rearrange(latents!, "1 c (y i) (x j) -> 1 (y x) (i j c)", { i: 2, j: 2 }),
         grid: { rows: height / 2, columns: width / 2 },
         modulation: modulationTable(config, weights.root, time!),
       });
-      return { result: unpatchify(result, { rows: height / 2, columns: width / 2 }) };
+      const sizes = { y: height / 2, i: 2, j: 2 };
+      return { result: rearrange(result, "1 (y x) (i j c) -> 1 c (y i) (x j)", sizes) };
     });
     await run.run();
     const result = await run.read("result");

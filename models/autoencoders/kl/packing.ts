@@ -4,11 +4,13 @@
  *
  * Source: diffusers `Flux2KleinPipeline`, `_patchify_latents` and what it does with `vae.bn`.
  */
-import { elementwise, permute, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
+import { elementwise, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
+import { rearrange } from "../../rearrange.ts";
 import type { Flux2VaeConfig } from "./config.ts";
 
 /** Latents along a side of a token. */
 export const PACKED_SIDE = 2;
+const PACKED = { i: PACKED_SIDE, j: PACKED_SIDE };
 
 /**
  * Packs latents; a token holds them in the order (channel, row, column).
@@ -17,12 +19,7 @@ export const PACKED_SIDE = 2;
  * @returns [1, height/2 · width/2, 4·channels]
  */
 export function packLatents(latents: Tensor): Tensor {
-  const [, height, width, channels] = latents.shape as [number, number, number, number];
-  const [rows, columns] = [height / PACKED_SIDE, width / PACKED_SIDE];
-  return permute(
-    latents.reshape(rows, PACKED_SIDE, columns, PACKED_SIDE, channels),
-    [0, 2, 4, 1, 3],
-  ).reshape(1, rows * columns, channels * PACKED_SIDE ** 2);
+  return rearrange(latents, "1 (y i) (x j) c -> 1 (y x) (c i j)", PACKED);
 }
 
 /**
@@ -31,13 +28,7 @@ export function packLatents(latents: Tensor): Tensor {
  * @param rows of tokens
  */
 export function unpackLatents(tokens: Tensor, rows: number): Tensor {
-  const [, count, features] = tokens.shape as [number, number, number];
-  const columns = count / rows;
-  const channels = features / PACKED_SIDE ** 2;
-  return permute(
-    tokens.reshape(rows, columns, channels, PACKED_SIDE, PACKED_SIDE),
-    [0, 3, 1, 4, 2],
-  ).reshape(1, rows * PACKED_SIDE, columns * PACKED_SIDE, channels);
+  return rearrange(tokens, "1 (y x) (c i j) -> 1 (y i) (x j) c", { ...PACKED, y: rows });
 }
 
 /** Packed latents in the transformer's units: (z − mean) / √(variance + ε). */

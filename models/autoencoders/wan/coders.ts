@@ -18,7 +18,7 @@ import {
   u32,
   type Weights,
 } from "../../../runtime/mod.ts";
-import type { Stage } from "../../memory/session.ts";
+import type { Session, Stage } from "../../memory/session.ts";
 import type { DecodeOptions, Decoder } from "../../pipeline/decoding.ts";
 import { toSignedRange } from "../../pipeline/pixels.ts";
 import type { Work } from "../../pipeline/work.ts";
@@ -74,7 +74,15 @@ function traceChunks<I, Output>(
     : { first: trace("first"), next: trace("next") };
 }
 
-/** From latents in the autoencoder's units, [frames, height, width, channels], to frames. */
+/** Traces the way from latents in the autoencoder's units, [frames, height, width, channels], to frames. */
+export function wanVideoDecoder(
+  vae: WanVae,
+  size: VideoSize,
+): (stage: Stage, name: string) => WanVideoDecoder {
+  return (stage, name) => new WanVideoDecoder(stage, vae, size, name);
+}
+
+/** From latents in the autoencoder's units to frames. */
 export class WanVideoDecoder implements Decoder {
   readonly input: DeviceTensor;
   /** How many chunks there are, those of all tiles together. */
@@ -86,7 +94,7 @@ export class WanVideoDecoder implements Decoder {
   readonly #chunks: Chunks<{ readonly positions: InputSpec }, Tensor>;
 
   /** Traces a program for the first latent frame, and one for each of the later ones. */
-  constructor(stage: Stage, { config, weights }: WanVae, size: VideoSize, name = "decode") {
+  constructor(stage: Stage, { config, weights }: WanVae, size: VideoSize, name: string) {
     const { frames, height, width, tileSide } = size;
     const tiles = tilesOf(height, width, tileSide);
     const { rows, columns } = tiles[0]!;
@@ -108,13 +116,13 @@ export class WanVideoDecoder implements Decoder {
           return wanDecoder(graph, config, weights.root, part, { place, history });
         },
       ));
-    for (const output of this.results) stage.willRead(output);
+    const { first, next } = this.#chunks;
+    for (const program of next ? [first, next] : [first]) stage.willRead(program.outputs);
   }
 
-  /** What is read back, each by itself. */
-  get results(): DeviceTensor[] {
-    const { first, next } = this.#chunks;
-    return [first, ...next ? [next] : []].map(({ outputs }) => outputs);
+  /** @inheritdoc */
+  get firstResult(): DeviceTensor {
+    return this.#chunks.first.outputs;
   }
 
   /** Decodes tile by tile; frames are complete with the last one. */
@@ -189,8 +197,6 @@ function encode(
 export class WanVideoEncoder {
   /** Complete when {@linkcode WanVideoEncoder.run} is. */
   readonly latents: DeviceTensor;
-  /** How many chunks there are, those of all tiles together. */
-  readonly count: number;
   readonly #size: VideoSize;
   readonly #config: WanVaeConfig;
   readonly #tiles: readonly Tile[];
@@ -205,17 +211,21 @@ export class WanVideoEncoder {
     void
   >;
 
-  /** Traces a program for the first frame, and one for each later chunk; each adds to its own latent frame. */
-  constructor(stage: Stage, vae: WanVae, size: VideoSize) {
+  /**
+   * Traces a program for the first frame, and one for each later chunk, in a stage of their own; each adds to its own
+   * latent frame.
+   */
+  constructor(session: Session, vae: WanVae, size: VideoSize) {
     const { frames, height, width, tileSide } = size;
     const { scale_factor_spatial: scale, scale_factor_temporal: temporal, z_dim } = vae.config;
     const tiles = tilesOf(height, width, tileSide);
     const { rows, columns } = scaleTile(tiles[0]!, scale);
+    const count = frames * tiles.length;
+    const stage = session.stage("encode", { repeats: count });
+    session.encodeSteps += count;
     const history = new FrameHistory((name, shape) => stage.tensor(name, shape));
     const latents = stage.tensor("video latents", [frames, height, width, z_dim]);
     this.latents = latents;
-    this.count = frames * tiles.length;
-    stage.repeats = Math.max(stage.repeats, this.count);
     this.#size = size;
     this.#config = vae.config;
     this.#tiles = tiles;

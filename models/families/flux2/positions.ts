@@ -6,7 +6,7 @@
  */
 import type { Graph, Rotation } from "../../../runtime/mod.ts";
 import { rotaryTables } from "../../embeddings.ts";
-import type { TokenGrid } from "../../pipeline/token_grid.ts";
+import type { TokenGrid } from "../../pipeline/latents.ts";
 import type { Flux2TransformerConfig } from "./config.ts";
 
 /** Distance between input images along the first axis. */

@@ -19,7 +19,7 @@ import {
 import { linearLayer, linearLayers } from "../../layers.ts";
 import { type Flux2TransformerConfig, hiddenSize } from "./config.ts";
 import { type Modulation, modulationVectors } from "./modulation.ts";
-import type { TokenGrid } from "../../pipeline/token_grid.ts";
+import type { TokenGrid } from "../../pipeline/latents.ts";
 import { positions, rotaryConstants } from "./positions.ts";
 
 /** Inputs of one forward pass. */

@@ -3,6 +3,7 @@ import {
   concat,
   elementwise,
   gather,
+  type Graph,
   isFloat,
   slice,
   type Tensor,
@@ -10,6 +11,7 @@ import {
 } from "../../../runtime/mod.ts";
 import { linearLayer } from "../../layers.ts";
 import type { WanTransformerConfig } from "./config.ts";
+import { tokenCount, type TokenGrid } from "./patches.ts";
 
 /** Rows of a block's `scale_shift_table`. */
 export const BLOCK_MODULATION = [
@@ -60,6 +62,13 @@ export function modulationIndices(
     for (const timestep of timesteps) indices.push(timestep * TIMESTEP_ROWS + own);
   }
   return Uint32Array.from(indices);
+}
+
+/** Which timestep of a step each token has, u32 [tokens]: those of a given first frame the first, which is 0. */
+export function tokenTimesteps(graph: Graph, grid: TokenGrid): Tensor {
+  const first = tokenCount({ ...grid, frames: 1 });
+  const rows = Uint32Array.from({ length: tokenCount(grid) }, (_, i) => (i < first ? 0 : 1));
+  return graph.constant("token timesteps", [rows.length], "u32", rows);
 }
 
 /** Rows of all `scale_shift_table`s. */

@@ -5,14 +5,16 @@
  * gives them, from the noise to the last step: solvers do not care for the order, and nothing is moved in between.
  */
 import {
+  concat,
   type Graph,
-  linear,
-  permute,
   type Shape,
+  slice,
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
 import { type RotaryTables, rotaryTables } from "../../embeddings.ts";
+import { patchEmbeddingLayer } from "../../layers.ts";
+import { rearrange } from "../../rearrange.ts";
 import type { WanTransformerConfig } from "./config.ts";
 
 /** Sizes of the token grid: of the latents, divided by those of a patch. */
@@ -57,24 +59,22 @@ export function patchFeatures(
 
 /** Latents [batch, channels, frames, height, width] as tokens [batch, tokens, features]. */
 export function patchify(config: WanTransformerConfig, latents: Tensor): Tensor {
-  const [, rows, columns] = config.patch_size;
-  const { frames, height, width } = tokenGrid(config, latents.shape);
-  const [batch, channels] = [latents.dim(0), latents.dim(1)];
-  return permute(
-    latents.reshape(batch, channels, frames * height, rows, width, columns),
-    [0, 2, 4, 3, 5, 1],
-  ).reshape(batch, frames * height * width, patchFeatures(config, channels));
+  const [, i, j] = config.patch_size;
+  return rearrange(latents, "b c f (y i) (x j) -> b (f y x) (i j c)", { i, j });
 }
 
 /** Tokens [batch, tokens, features] as latents, channels last: [batch, frames, height, width, channels]. */
 export function unpatchify(config: WanTransformerConfig, tokens: Tensor, grid: TokenGrid): Tensor {
-  const [, rows, columns] = config.patch_size;
-  const { frames, height, width } = grid;
-  const batch = tokens.dim(0);
-  return permute(
-    tokens.reshape(batch, frames * height, width, rows, columns, -1),
-    [0, 1, 3, 2, 4, 5],
-  ).reshape(batch, frames, height * rows, width * columns, -1);
+  const [, i, j] = config.patch_size;
+  const sizes = { f: grid.frames, y: grid.height, i, j };
+  return rearrange(tokens, "b (f y x) (i j c) -> b f (y i) (x j) c", sizes);
+}
+
+/** The tokens, with those of a given first frame in their place. */
+export function withFirstFrame(tokens: Tensor, first: Tensor | undefined): Tensor {
+  if (!first) return tokens;
+  const [given, all] = [first.dim(1), tokens.dim(1)];
+  return concat([first, ...given < all ? [slice(tokens, 1, given, all)] : []], 1);
 }
 
 /** The first layer, [batch, tokens, dim]. */
@@ -84,15 +84,8 @@ export function patchEmbedding(
   tokens: Tensor,
   dim: number,
 ): Tensor {
-  const { graph } = tokens;
-  const name = "patch_embedding";
-  const shape = [dim, config.in_channels, ...config.patch_size];
-  const weight = weights.tensor(graph, `${name}.weight`, shape, "channels-last");
-  const bias = weights.tensor(graph, `${name}.bias`, [dim]);
-  const k = tokens.dim(-1);
-  const taps = k / config.in_channels;
-  const lowRank = weights.lowRank(graph, { names: [name], n: dim, k, taps });
-  return linear(tokens, weight.reshape(dim, -1), { bias, ...(lowRank && { lowRank }) });
+  const { in_channels: channels, patch_size: patch } = config;
+  return patchEmbeddingLayer(weights, "patch_embedding", tokens, dim, { channels, patch });
 }
 
 /** Rotary tables of the token grid; frames take the pairs that height and width leave. */

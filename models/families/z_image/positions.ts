@@ -6,7 +6,7 @@
  */
 import type { Graph, Rotation } from "../../../runtime/mod.ts";
 import { rotaryTables } from "../../embeddings.ts";
-import { tokenCount, type TokenGrid } from "../../pipeline/token_grid.ts";
+import { tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
 import type { ZImageTransformerConfig } from "./config.ts";
 
 /** Both texts and images are filled up to a multiple of this many tokens, with learned ones. */

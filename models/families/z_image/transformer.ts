@@ -26,7 +26,7 @@ import {
   type ZImageTransformerConfig,
 } from "./config.ts";
 import { type BlockModulation, modulationVectors } from "./modulation.ts";
-import { tokenCount, type TokenGrid } from "../../pipeline/token_grid.ts";
+import { tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
 import { imagePositions, paddedCount, rotaryConstants, textPositions } from "./positions.ts";
 
 /** Of the last norm. */

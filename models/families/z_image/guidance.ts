@@ -1,0 +1,46 @@
+/**
+ * Guidance of Z-Image, which a request may limit in time and strength.
+ *
+ * Source: diffusers `ZImagePipeline`, with `cfg_truncation` as the time after which nothing is guided, and
+ * `cfg_normalization` as the limit.
+ */
+import type { Guidance } from "../../pipeline/guidance.ts";
+import type { PipelineRequest } from "../../pipeline/types.ts";
+import { elapsedTime } from "./schedule.ts";
+
+/**
+ * p + scale · (p − n), of outputs that are velocities with the other sign.
+ *
+ * @param timesteps of all steps
+ */
+export function zImageGuidance(
+  { guidanceScale: scale, guidanceEnd = 1, guidanceLimit }: PipelineRequest,
+  timesteps: ArrayLike<number>,
+  prompts: number,
+): Guidance {
+  if (prompts === 1) return { weights: () => [-1] };
+  return {
+    weights: (i) => (elapsedTime(timesteps[i]!) <= guidanceEnd ? [-1 - scale, scale] : [-1, 0]),
+    ...(guidanceLimit !== undefined && {
+      combined: { settings: [scale, guidanceLimit], weight: -1 },
+    }),
+  };
+}
+
+/**
+ * Checks the limits that a request gives.
+ *
+ * @throws {RangeError} naming the value and its range
+ */
+export function checkGuidance({ guidanceLimit = 1, guidanceEnd = 1 }: PipelineRequest): void {
+  if (!(guidanceLimit > 0 && guidanceLimit < Infinity)) {
+    throw new RangeError(
+      `Cannot guide with a guidanceLimit of ${guidanceLimit}: it must be above 0; leave it out for no limit`,
+    );
+  }
+  if (!(guidanceEnd >= 0)) {
+    throw new RangeError(
+      `Cannot guide with a guidanceEnd of ${guidanceEnd}: it must be a share of the way, from 0 to 1`,
+    );
+  }
+}
