@@ -191,7 +191,7 @@ function tracePreview(
 ): { readonly decoder: Decoder; readonly program: Weighted } {
   const decoder = traceDecoder(stage, "preview");
   const numbers = f32(tensors.reduce((sum, { shape }) => sum + shape[0]!, 0));
-  const program = stage.program("preview", { tensors, numbers }, ({ tensors, numbers }) => {
+  const program = stage.program("preview input", { tensors, numbers }, ({ tensors, numbers }) => {
     copyTo(decoded(combine(splitOutputs(tensors).map(part), numbers)), decoder.input);
   });
   return { decoder, program: program as unknown as Weighted };
