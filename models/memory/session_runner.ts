@@ -28,8 +28,6 @@ import type { Components } from "./components.ts";
 
 /** Queues the work of a request. */
 export interface StageQueue {
-  /** Where it runs. */
-  readonly device: Device;
   /**
    * Queues calls of one stage, and comes back when the queue has room for more. A call of another stage than the last
    * one brings that stage onto the device first, where not all are there. Writes alone go with what is queued next.
@@ -152,7 +150,7 @@ export class SessionRunner {
     };
     try {
       throwIfCancelled(control);
-      const result = await use({ device, run, finish: () => queue.finish() });
+      const result = await use({ run, finish: () => queue.finish() });
       await queue.finish();
       return result;
     } catch (error) {

@@ -1,0 +1,46 @@
+import { strict as assert } from "node:assert";
+import { PromptCache } from "./prompt_cache.ts";
+import type { PipelineRequest } from "./types.ts";
+import { Work } from "./work.ts";
+
+const REQUEST: PipelineRequest = {
+  ...{ task: "T2I", prompt: "", negativePrompt: "", width: 2, height: 1, numFrames: 1, seed: 0 },
+  ...{ numInferenceSteps: 1, guidanceScale: 1 },
+};
+
+function workOf(encodeSteps: number, told: string[] = []): Work {
+  return new Work({
+    request: REQUEST,
+    control: {
+      onProgress: ({ stage, step, totalSteps }) => told.push(`${stage} ${step}/${totalSteps}`),
+    },
+    ...{ tokens: [], maxLength: 1, encoded: new PromptCache(), components: {}, encodeSteps },
+    queue: {
+      run: () => Promise.reject(new Error("nothing runs")),
+      finish: () => Promise.resolve(),
+    },
+    lap: () => {},
+  });
+}
+
+Deno.test("Work tells that encoding begins, and refuses more steps than were counted", () => {
+  const told: string[] = [];
+  const work = workOf(2, told);
+  work.encodeDone();
+  work.encodeDone();
+  assert.deepEqual(told, ["encode 0/2", "encode 1/2", "encode 2/2"]);
+  assert.throws(() => work.encodeDone(), /step 3 of encoding: there are 2/);
+});
+
+Deno.test("Work.result() refuses a request that gave no latents, or no frames", () => {
+  const pixels = new Float32Array(6);
+  const work = workOf(1);
+  assert.throws(() => work.result(), /gave 0 frames and no latents/);
+  work.takeLatents(pixels);
+  assert.throws(() => work.result(), /gave 0 frames and its latents/);
+  work.takeFrames(pixels);
+  assert.equal(work.result().frames.length, 1);
+  const other = workOf(1);
+  other.takeFrames(pixels);
+  assert.throws(() => other.result(), /gave 1 frames and no latents/);
+});
