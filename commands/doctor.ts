@@ -16,7 +16,7 @@ const NOT_TOLD = "not told by WebGPU";
 const OUTCOMES = { passed: "ok     ", failed: "FAILED ", skipped: "skipped" } as const;
 
 /** Flags of `doctor`. */
-export interface DoctorFlags extends Pick<DeviceOptions, "powerPreference" | "gpuBackend"> {
+interface DoctorFlags extends Pick<DeviceOptions, "powerPreference" | "gpuBackend"> {
   /** Look at the software adapter. */
   software?: boolean;
   /** Say which kernels are used, and why. */

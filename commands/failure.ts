@@ -17,7 +17,7 @@ export class UsageError extends Error {
 const CANCELLED = 130;
 
 /** What to say at the end, and the status to end with. */
-export interface Failure {
+interface Failure {
   /** One sentence, with a table below it where memory is short, or nothing when all has been said. */
   sentence: string;
   /** Exit status. */

@@ -12,7 +12,7 @@ import { type DeviceFlags, deviceOptions } from "./device_flags.ts";
 import { partsOf } from "./part_flags.ts";
 
 /** Flags of `plan`, read and checked. */
-export interface PlanFlags extends DeviceFlags, ModelParts {
+interface PlanFlags extends DeviceFlags, ModelParts {
   /** Pixels per row and number of rows, such as `1024x1024`. */
   size?: string;
   /** Frames of a video. */

@@ -22,7 +22,7 @@ import {
 import { SwitchCommand } from "./switch_command.ts";
 
 /** Called with the exit status of the command that ran. */
-export type OnStatus = (status: number) => void;
+type OnStatus = (status: number) => void;
 
 /**
  * Makes the program. Each command is loaded when it runs, so that `--help` is quick.

@@ -10,7 +10,7 @@ import type { Progress } from "../mod.ts";
 const WIDTH = 24;
 
 /** Where the line goes. */
-export interface ProgressTerminal {
+interface ProgressTerminal {
   /** Whether lines can be drawn over; nothing is drawn otherwise. */
   readonly isTerminal: boolean;
   /** Writes text as it is. */

@@ -9,7 +9,7 @@ import { duration, ProgressBar } from "./progress_bar.ts";
 import { StopSignals } from "./stop_signals.ts";
 
 /** Flags of `pull`. */
-export interface PullFlags {
+interface PullFlags {
   /** Patterns of files. */
   include?: string[];
   /** A branch, tag or commit. */

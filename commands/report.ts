@@ -15,7 +15,7 @@ import { type GpuReport, hasFailed, type SectionName } from "../report/types.ts"
 import { UsageError } from "./failure.ts";
 
 /** Flags of `report`. */
-export interface ReportFlags extends Pick<DeviceOptions, "powerPreference" | "gpuBackend"> {
+interface ReportFlags extends Pick<DeviceOptions, "powerPreference" | "gpuBackend"> {
   /** Folder for the files. */
   out: string;
   /** What it may take. */

@@ -10,7 +10,7 @@ import type { DeviceOptions } from "../mod.ts";
 import { describeKernels } from "./kernel_table.ts";
 
 /** Flags of `tune`. */
-export interface TuneFlags extends Pick<DeviceOptions, "powerPreference"> {
+interface TuneFlags extends Pick<DeviceOptions, "powerPreference"> {
   /** Tune the software adapter. */
   software?: boolean;
   /** How long it may take. */

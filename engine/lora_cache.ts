@@ -8,7 +8,7 @@ import type { Lora } from "../models/lora/types.ts";
 const DEFAULT_LORA_CACHE_BYTES = 2 * 2 ** 30;
 
 /** Where a LoRA comes from, and what replaces the alpha that its file gives. */
-export interface LoraSource {
+interface LoraSource {
   readonly path: string;
   readonly alpha?: number;
 }
@@ -20,7 +20,7 @@ export interface CachedLora {
 }
 
 /** What a cache is made of. */
-export interface LoraCacheOptions {
+interface LoraCacheOptions {
   /** Most bytes that are kept; what is in use is kept even beyond. */
   readonly maxBytes?: number;
   /** From a path or hub id to an absolute file; throws `Deno.errors.NotFound` and the like. */

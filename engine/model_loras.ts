@@ -11,7 +11,7 @@ import type { EngineOptions, LoraUse } from "./types.ts";
 const MAX_NAMED = 3;
 
 /** What the LoRAs of a model are kept with. */
-export type ModelLorasOptions = Pick<EngineOptions, "loraCacheBytes" | "namedLoras" | "onNote">;
+type ModelLorasOptions = Pick<EngineOptions, "loraCacheBytes" | "namedLoras" | "onNote">;
 
 /** The LoRAs of one model: found, read, matched, kept, and told to the worker that applies them. */
 export class ModelLoras {

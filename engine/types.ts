@@ -372,7 +372,7 @@ export interface ModelPlan {
 }
 
 /** One numeric check that a device went through. */
-export interface SelfTest {
+interface SelfTest {
   /** What was computed. */
   name: string;
   /** `passed`: every case that ran was close enough to the reference; `skipped`: none ran. */

@@ -12,7 +12,7 @@ import { checkGuidance, checkPrompt, checkSteps, checkStrength } from "./samplin
 import type { OutputType } from "./task.ts";
 
 /** What a field is to whoever reads it from a text. */
-export type FieldKind = "text" | "integer" | "number" | "integers";
+type FieldKind = "text" | "integer" | "number" | "integers";
 
 /** A row of the table. */
 export interface Field {
@@ -31,7 +31,7 @@ export interface Field {
 }
 
 /** What a model says of the settings that it takes. */
-export type SettingLimits = Pick<ModelInfo, "maxSteps" | "maxSequenceLength">;
+type SettingLimits = Pick<ModelInfo, "maxSteps" | "maxSequenceLength">;
 
 /** A row of a setting, which models may take or not. */
 export interface SettingField<Value> extends Field {

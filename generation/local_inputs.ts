@@ -19,7 +19,7 @@ export type ImageSource = string | Uint8Array | Image;
 export type VideoSource = string | readonly Image[];
 
 /** A video that was found to be one. */
-export interface OpenVideo {
+interface OpenVideo {
   /** How many frames it has. */
   readonly length: number;
   /** Its sound, where it is a file that has some: the file, and the codec of the track. */

@@ -21,12 +21,12 @@ export class FieldError extends RangeError {
 }
 
 /** Settings as somebody gives them. */
-export type GivenSettings = {
+type GivenSettings = {
   readonly [Name in keyof SamplingSettings]?: SamplingSettings[Name] | null | undefined;
 };
 
 /** Settings that the model takes, and those that it does not. */
-export interface CompleteSettings {
+interface CompleteSettings {
   /** With the model's own where nothing was given. */
   readonly settings: SamplingSettings;
   /** Why given ones change nothing, as a clause by name; they are left out. */

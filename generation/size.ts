@@ -15,7 +15,7 @@ export interface Size {
 }
 
 /** What a model says of the sizes it can make. */
-export interface SizeLimits {
+interface SizeLimits {
   /** Both sides must be multiples of this. */
   readonly sizeMultiple: number;
   /** Largest width times height. */
@@ -124,7 +124,7 @@ export function sizeWithin(shape: Size, budget: Size, sizeMultiple: number): Siz
 }
 
 /** How an image that keeps its own size is brought to what a model takes: scaled, then cut. */
-export interface OwnSize {
+interface OwnSize {
   /** Its size after scaling; as it came unless it has too many pixels. */
   scaled: Size;
   /** Its size after cutting. */

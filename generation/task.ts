@@ -56,7 +56,7 @@ export interface TaskQuery {
 }
 
 /** What a model can do. */
-export interface TaskSupport {
+interface TaskSupport {
   /** The default task. */
   readonly taskType: TaskType;
   /** All tasks. */

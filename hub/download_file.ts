@@ -24,7 +24,7 @@ const FIRST_WAIT_MS = 500;
 const HASH_CHUNK = 4 * 2 ** 20;
 
 /** How a download is watched and stopped. */
-export interface DownloadControl {
+interface DownloadControl {
   /** Told of bytes that are there; a negative count when some of them are thrown away. */
   onBytes(count: number, from: "network" | "disk"): void;
   /** Stops it; what has come stays for the next attempt. */

@@ -23,7 +23,7 @@ export interface HubFile {
 }
 
 /** A repository at a commit. */
-export interface HubRepository {
+interface HubRepository {
   /** 40 hexadecimal digits. */
   readonly commit: string;
   /** All files. */

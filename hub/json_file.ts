@@ -6,7 +6,7 @@
  */
 
 /** Any JSON value. */
-export type JsonValue = string | number | boolean | null | JsonValue[] | JsonObject;
+type JsonValue = string | number | boolean | null | JsonValue[] | JsonObject;
 
 /** A JSON object; a key that is not there gives `undefined`. */
 export interface JsonObject {
@@ -15,7 +15,7 @@ export interface JsonObject {
 }
 
 /** Limits of {@link readJsonFile}. */
-export interface JsonFileOptions {
+interface JsonFileOptions {
   /** Largest file that is read, in bytes; 64 MiB when left out, which holds any tokenizer. */
   readonly maxBytes?: number;
 }

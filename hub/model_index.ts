@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { describeFileError, excerpt, type JsonObject, readJsonObject } from "./json_file.ts";
 
 /** One component as `model_index.json` names it. */
-export interface ComponentEntry {
+interface ComponentEntry {
   /** The Python package or pipeline module that has the class, such as `transformers`. */
   readonly library: string;
   /** The class, such as `AutoencoderKL`. */

@@ -47,7 +47,7 @@ export interface PullOptions {
 }
 
 /** What was pulled. */
-export interface PulledModel {
+interface PulledModel {
   /** Folder with the files. */
   readonly path: string;
   /** 40 hexadecimal digits. */

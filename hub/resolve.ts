@@ -25,7 +25,7 @@ export interface FoundModel {
 }
 
 /** A file in a repository, as `org/name:folder/file.gguf` names it. */
-export interface HubFileName {
+interface HubFileName {
   /** The repository, `org/name`. */
   readonly id: string;
   /** Its path in there. */

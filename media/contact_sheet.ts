@@ -7,7 +7,7 @@
 import { checkImage, type RgbImage } from "./image.ts";
 
 /** How {@link contactSheet} lays out its images. */
-export interface ContactSheetOptions {
+interface ContactSheetOptions {
   /** Images per row; the smallest square that holds all when left out. */
   readonly columns?: number;
   /** Pixels between images and around them; 8 when left out. */

@@ -10,7 +10,7 @@
 import { channelsOf, type PixelImage } from "./image.ts";
 
 /** What {@link readExif} finds; a fact that the file does not give is absent. */
-export interface ExifFacts {
+interface ExifFacts {
   /** 1 to 8: how the stored rows and columns map to the upright image. 1 is upright. */
   readonly orientation?: number;
   /** The text of UserComment. */

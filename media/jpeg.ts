@@ -15,7 +15,7 @@ import { checkImage, ImageError, type RgbImage, toRgb, toRgba } from "./image.ts
 import { wasmCodec } from "./wasm_codec.ts";
 
 /** What the markers of a JPEG file say. */
-export interface JpegHeader {
+interface JpegHeader {
   /** Pixels per row, as stored. */
   readonly width: number;
   /** Number of rows, as stored. */
@@ -27,7 +27,7 @@ export interface JpegHeader {
 }
 
 /** How {@link encodeJpeg} writes a file. */
-export interface JpegOptions {
+interface JpegOptions {
   /** 0 to 100; 75 when left out. */
   readonly quality?: number;
   /** An EXIF structure (see `exif.ts`) of at most 65527 bytes. */

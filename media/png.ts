@@ -11,13 +11,13 @@ import { constants, crc32, deflateSync, inflateSync } from "node:zlib";
 import { channelsOf, checkImage, ImageError, type PixelImage } from "./image.ts";
 
 /** How {@link encodePng} writes a file. */
-export interface PngOptions {
+interface PngOptions {
   /** Metadata by keyword. Latin-1 values become tEXt chunks, all others iTXt (UTF-8). */
   readonly text?: Readonly<Record<string, string>>;
 }
 
 /** One chunk of a PNG file. */
-export interface PngChunk {
+interface PngChunk {
   /** The four letters, such as `IDAT`. */
   readonly type: string;
   /** The payload, a view into the file. */

@@ -10,7 +10,7 @@ import { ImageError, type PixelImage } from "./image.ts";
 import { paethPredictor, pngChunks } from "./png.ts";
 
 /** What the header of a PNG file says. */
-export interface PngHeader {
+interface PngHeader {
   /** Pixels per row. */
   readonly width: number;
   /** Number of rows. */

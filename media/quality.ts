@@ -5,7 +5,7 @@
  */
 
 /** What a result is, as far as its default quality depends on it. */
-export type OutputMedia = "image" | "video";
+type OutputMedia = "image" | "video";
 
 /** Quality of results where the request says nothing. */
 const DEFAULT_QUALITY: Readonly<Record<OutputMedia, number>> = { image: 75, video: 50 };

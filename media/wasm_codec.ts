@@ -8,7 +8,7 @@
  */
 
 /** A codec that can be used again and again. */
-export interface WasmCodec<T> {
+interface WasmCodec<T> {
   /**
    * Calls the codec, and makes a fresh instance next time if the call throws or has made the
    * instance's memory large: after a failure its state cannot be trusted, and WebAssembly memory

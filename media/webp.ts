@@ -16,7 +16,7 @@ import { checkImage, ImageError, type PixelImage, toRgb, toRgba } from "./image.
 import { wasmCodec } from "./wasm_codec.ts";
 
 /** What the container of a WebP file says. */
-export interface WebpHeader {
+interface WebpHeader {
   /** Pixels per row, of the largest image or canvas in the file. */
   readonly width: number;
   /** Number of rows, likewise. */
@@ -30,7 +30,7 @@ export interface WebpHeader {
 }
 
 /** How {@link encodeWebp} writes a file. */
-export interface WebpOptions {
+interface WebpOptions {
   /** 0 to 100; 75 when left out. 100 is still lossy. */
   readonly quality?: number;
   /** An EXIF structure (see `exif.ts`). */

@@ -26,7 +26,7 @@ export interface Layout {
 }
 
 /** Output rows of another layout's module that are one of ours. */
-export interface LayoutPart {
+interface LayoutPart {
   /** Our name, without `.weight` and `.bias`. */
   readonly name: string;
   /** First of the rows of theirs. */

@@ -19,7 +19,7 @@ import { fillRandom } from "./random_bytes.ts";
 const MAGNITUDE = 0.7;
 
 /** Kernels of an op that compute a result when they run. */
-export interface OpRun {
+interface OpRun {
   /** Names of the kernels of one call, in order. */
   readonly kernels: readonly string[];
   /** One call. */

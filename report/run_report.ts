@@ -28,7 +28,7 @@ export const SECTION_SHARES: Readonly<Record<SectionName, number>> = {
 const RESERVE = 0.03;
 
 /** How a report is made. */
-export interface ReportOptions {
+interface ReportOptions {
   /** What it may take. */
   readonly minutes: number;
   /** Both where Dawn is installed when left out. */

@@ -11,7 +11,7 @@ const GRACE_SECONDS = 15;
 const LAST_WORDS = 400;
 
 /** What a process says while it works. */
-export type OnBegin = (what: string) => void;
+type OnBegin = (what: string) => void;
 
 /**
  * Runs a section.

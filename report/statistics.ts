@@ -61,7 +61,7 @@ export function slope(values: readonly number[]): number {
 }
 
 /** How a series that should stay flat moved. */
-export interface Drift {
+interface Drift {
   /** Means of the first and the last ten values after the warm-up. */
   first: number;
   last: number;

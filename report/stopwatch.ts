@@ -8,7 +8,7 @@ import { measureIdle } from "../runtime/tuning/race.ts";
 export type TimedWork = Pick<Executable, "submits" | "encode" | "timestamps">;
 
 /** How long to measure. */
-export interface TimeOptions {
+interface TimeOptions {
   /** Work of one measurement at least, in milliseconds: below, launches and the clock count. */
   readonly leastMs?: number;
   /** Measurements; the best one counts. */

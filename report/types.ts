@@ -67,7 +67,7 @@ export interface SectionResult<Name extends SectionName = SectionName> {
 }
 
 /** The adapter. */
-export interface EnvironmentData {
+interface EnvironmentData {
   readonly adapter: string;
   readonly vendor: string;
   readonly driver: string;
@@ -113,7 +113,7 @@ export interface Transfer {
 }
 
 /** The case tables of all ops, on every variant that takes them. */
-export interface CorrectnessData {
+interface CorrectnessData {
   /** Runs that there are, those that ran, and those of them that equal their reference. */
   readonly total: number;
   readonly ran: number;
@@ -133,7 +133,7 @@ export interface CaseFailure {
 }
 
 /** Two tuning runs. */
-export interface TuningData {
+interface TuningData {
   readonly runs: readonly TuningRun[];
   readonly classes: readonly TunedClass[];
   /** What the first run found, for what is measured later. */
@@ -156,7 +156,7 @@ export interface TunedClass {
 }
 
 /** Ops at sizes of real models. */
-export interface OpsData {
+interface OpsData {
   readonly clock?: "timestamps" | "wall";
   readonly rows: readonly OpRow[];
 }
@@ -182,7 +182,7 @@ export interface OpRow {
 }
 
 /** Steps, encoders and decoders of models. */
-export interface PartsData {
+interface PartsData {
   readonly rows: readonly PartRow[];
 }
 

@@ -5,7 +5,7 @@ import type { Check, Op } from "./ops/op.ts";
 import { OPS } from "./ops/registry.ts";
 
 /** One check and how it ended. */
-export interface SelfTestResult {
+interface SelfTestResult {
   readonly name: string;
   readonly outcome: "passed" | "failed" | "skipped";
   /** How many cases ran, why none did, or what was wrong. */

@@ -6,7 +6,7 @@ import { kernelSource } from "./executable.ts";
 import type { Target } from "./target.ts";
 
 /** One kernel as a dispatch needs it: specialised, with the accessors of its tensors. */
-export interface KernelSource {
+interface KernelSource {
   /** Name of the op whose case led to it; the op may use kernels of others. */
   readonly op: string;
   /** The variant that was forced; empty for ops with a single way. */

@@ -8,7 +8,7 @@ const MAX_GROWTH = 8;
 const MEMORY_SECONDS = 0.5;
 
 /** For tests. */
-export interface PacerOptions {
+interface PacerOptions {
   /** How long the work between two waits should take. */
   readonly groupSeconds?: number | undefined;
   /** A clock, in milliseconds. */

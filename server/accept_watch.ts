@@ -11,7 +11,7 @@ import { connect, type Server } from "node:net";
 import type { Log } from "./log.ts";
 
 /** How a server is watched. */
-export interface AcceptWatchOptions {
+interface AcceptWatchOptions {
   /** Address that it is bound to. */
   readonly address: string;
   /** Port that it is bound to. */

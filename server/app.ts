@@ -46,7 +46,7 @@ import type { ResultStorage } from "./storage/result_storage.ts";
 const MAX_LOGGED_PATH = 200;
 
 /** What an app is made of. */
-export interface AppOptions {
+interface AppOptions {
   /** The model, loaded or loading. */
   engine: Engine | Promise<Engine> | EngineState;
   /** What differs from {@link DEFAULT_SETTINGS}. */

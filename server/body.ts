@@ -14,7 +14,7 @@ import { nextTurn } from "./next_turn.ts";
 const LONG = 2 ** 20;
 
 /** How bodies are read. */
-export interface BodyOptions {
+interface BodyOptions {
   /** Longest body. */
   readonly maxBytes: number;
   /** Takes memory for the body. */

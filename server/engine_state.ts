@@ -8,7 +8,7 @@ import type { Engine } from "../engine/types.ts";
 import { ServiceError } from "./service_error.ts";
 
 /** Where the engine is. */
-export type EngineStatus = "loading" | "ready" | "failed";
+type EngineStatus = "loading" | "ready" | "failed";
 
 /** An engine that may still be loading. */
 export class EngineState {

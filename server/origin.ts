@@ -10,7 +10,7 @@
 import { ApiError, badRequest } from "./contract/errors.ts";
 
 /** What pages and names are let in. */
-export interface OriginPolicy {
+interface OriginPolicy {
   /** Address that the server is bound to; absent where that is not known. */
   readonly host?: string;
   /** Names by which the server may be called besides; `*` for any. */

@@ -9,7 +9,7 @@ import type { EnhancerTask, PromptEnhancer } from "./enhancer.ts";
 import type { JobChange } from "./jobs/job_store.ts";
 
 /** What a prompt is rewritten with. */
-export interface RewriteOptions {
+interface RewriteOptions {
   /** Rewrites prompts; nothing is rewritten without one. */
   readonly enhancer: PromptEnhancer | undefined;
   /** What the prompt is for. */

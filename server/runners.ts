@@ -26,7 +26,7 @@ import { videoSummary } from "./videos/video_record.ts";
 import { VIDEO_PREVIEWS, type VideoRequest } from "./videos/video_request.ts";
 
 /** What runners work with. */
-export interface RunnerServices {
+interface RunnerServices {
   /** The model. */
   readonly engine: EngineState;
   /** What the server was told. */
@@ -40,7 +40,7 @@ export interface RunnerServices {
 }
 
 /** A request under its job's id. */
-export interface JobOf<T> {
+interface JobOf<T> {
   /** The job's id. */
   readonly id: string;
   /** What was asked for. */

@@ -38,7 +38,7 @@ export interface Fixture {
 }
 
 /** How a pipeline is set up. */
-export interface FixtureOptions {
+interface FixtureOptions {
   readonly folder?: string;
   readonly maxBytes?: number;
   /** Small ones cut all work into many submits, each with a wait of its own, as large models need them. */

@@ -10,7 +10,7 @@ export interface SimulatedSubmit {
 }
 
 /** What a simulated GPU saw. */
-export interface SimulatedRuns {
+interface SimulatedRuns {
   readonly waits: number;
   /** Longest time between two waits, in seconds. */
   readonly longestGroup: number;

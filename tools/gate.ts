@@ -80,7 +80,7 @@ export function progressText(output: string): string {
 }
 
 /** One test, and the seconds that it took. */
-export interface TestTime {
+interface TestTime {
   title: string;
   /** Its file. */
   path: string;

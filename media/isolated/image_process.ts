@@ -33,7 +33,7 @@ export class TaskError extends Error {
 }
 
 /** When a task is given up. */
-export interface TaskLimits {
+interface TaskLimits {
   /** Milliseconds that it may take. */
   readonly timeoutMs: number;
   /** Ends it. */

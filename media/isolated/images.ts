@@ -24,7 +24,7 @@ import { Slots } from "./slots.ts";
 export const FOREIGN_MAX_PIXELS: number = 2 ** 25;
 
 /** How a foreign image is read. */
-export interface ForeignImageOptions {
+interface ForeignImageOptions {
   /** Largest width times height; {@link FOREIGN_MAX_PIXELS} when left out. */
   readonly maxPixels?: number | undefined;
   /** Milliseconds that decoding may take, the wait for its turn not counted; 30 s when left out. */

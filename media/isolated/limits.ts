@@ -5,7 +5,7 @@
  */
 
 /** Limits that the system enforces, beside the time after which a process is killed. */
-export interface ProcessLimits {
+interface ProcessLimits {
   /** Most memory that it may write to, in bytes. */
   readonly memoryBytes: number;
   /**

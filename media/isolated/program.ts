@@ -7,13 +7,13 @@
  */
 
 /** Programs that there are. */
-export type ProgramName = "images" | "ffmpeg";
+type ProgramName = "images" | "ffmpeg";
 
 /** The command of a compiled executable that is one of the programs instead. */
 export const PROGRAM_COMMAND = "media-program";
 
 /** What a program may do beside reading its input and writing its output. */
-export interface ProgramPermissions {
+interface ProgramPermissions {
   /** Files that it may read. */
   readonly read?: readonly string[];
   /** Files that it may write. */

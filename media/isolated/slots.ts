@@ -11,7 +11,7 @@ export class BusyError extends Error {
 }
 
 /** Limits of {@link Slots}. */
-export interface SlotLimits {
+interface SlotLimits {
   /** Most works at once. */
   readonly count: number;
   /** Largest sum of their weights; a work that is heavier by itself runs alone. */
@@ -21,7 +21,7 @@ export interface SlotLimits {
 }
 
 /** What is said of one work. */
-export interface SlotOptions {
+interface SlotOptions {
   /** Its share of {@link SlotLimits.weight}; 0 when left out. */
   readonly weight?: number | undefined;
   /** Takes it out of the line. */

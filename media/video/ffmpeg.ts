@@ -6,7 +6,7 @@
  */
 
 /** Where a call finds its files; a name for a command line each. */
-export interface FfmpegFiles {
+interface FfmpegFiles {
   /** The inputs, in the order of {@link FfmpegCall.inputs}. */
   readonly inputs: readonly string[];
   /** Where the bytes are that the caller writes. */

@@ -21,7 +21,7 @@ const KEPT_MESSAGES = 8192;
 const CORES = 4;
 
 /** Files that a call reads and writes, by their absolute paths. */
-export interface FfmpegPaths {
+interface FfmpegPaths {
   /** Those that it reads. */
   readonly read: readonly string[];
   /** Those that it writes. */
@@ -29,7 +29,7 @@ export interface FfmpegPaths {
 }
 
 /** How a build is started. */
-export interface FfmpegBuild {
+interface FfmpegBuild {
   /** For people: version and kind. */
   readonly description: string;
   /**

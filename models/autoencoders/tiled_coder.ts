@@ -26,7 +26,7 @@ export interface TiledSize {
 }
 
 /** What is coded, and how. */
-export interface TiledCoding extends TiledSize {
+interface TiledCoding extends TiledSize {
   /** Names the program. */
   readonly name: string;
   /** Positions of the input along each side, for one latent: 1 for a decoder. */

@@ -9,7 +9,7 @@
 const OVERLAP = 0.25;
 
 /** Positions of a side, as a range. */
-export interface Span {
+interface Span {
   readonly start: number;
   readonly size: number;
   /** Positions at its beginning that the span before has too. */

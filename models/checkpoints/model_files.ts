@@ -18,7 +18,7 @@ export interface ConfigFile {
 }
 
 /** A component with weights: what `config.json` says of it, or would say. */
-export interface ComponentFiles extends ConfigFile {
+interface ComponentFiles extends ConfigFile {
   /**
    * Opens the weights, under the names of diffusers. They are closed with the model's files.
    *
@@ -40,7 +40,7 @@ export interface ForeignPart {
 }
 
 /** What {@linkcode ModelFiles} is made of. */
-export interface ModelFilesOptions {
+interface ModelFilesOptions {
   /** The model as it was named, for messages. */
   readonly path: string;
   /** The pipeline's class in `model_index.json`. */

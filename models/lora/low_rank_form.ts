@@ -12,7 +12,7 @@ import type { AdaptableModule, LoraTensor, ModuleChange, WeightChange } from "./
 const MAX_FORMED_RANK = 128;
 
 /** scale · up · down, as {@linkcode WeightChange} has it for `low-rank`. */
-export interface LowRankForm {
+interface LowRankForm {
   /** [rank, columns] */
   readonly down: LoraTensor;
   /** [rows, rank] */

@@ -11,7 +11,7 @@ import { LoraError } from "./lora_error.ts";
 import type { AdaptableComponent, Lora, LoraTensor, ModuleChange, WeightChange } from "./types.ts";
 
 /** How a LoRA is read. */
-export interface ReadLoraOptions {
+interface ReadLoraOptions {
   /** Counts instead of the alpha that the file gives, for all modules. Above 0. */
   readonly alpha?: number;
 }

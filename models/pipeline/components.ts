@@ -10,13 +10,13 @@ import type { Tokenizer } from "../tokenizers/mod.ts";
 import type { PipelineInfo } from "./types.ts";
 
 /** A component that has weights. */
-export interface Component<Config = unknown> {
+interface Component<Config = unknown> {
   readonly config: Config;
   readonly weights: Weights;
 }
 
 /** How a component is read. */
-export interface ComponentSpec<Schema extends z.ZodType = z.ZodType> {
+interface ComponentSpec<Schema extends z.ZodType = z.ZodType> {
   /** Classes that `model_index.json` may name. */
   readonly classNames: readonly string[];
   /** What its `config.json` may say. */
@@ -24,7 +24,7 @@ export interface ComponentSpec<Schema extends z.ZodType = z.ZodType> {
 }
 
 /** Two sizes that must be equal, each with its name. */
-export type SizeCheck = readonly [name: string, value: number, otherName: string, other: number];
+type SizeCheck = readonly [name: string, value: number, otherName: string, other: number];
 
 /** The parts of a family's models. */
 export interface PartsTable<

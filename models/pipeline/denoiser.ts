@@ -26,7 +26,7 @@ import { Solver, splitOutputs } from "./solver.ts";
 import type { Work } from "./work.ts";
 
 /** What the loop is made of. */
-export interface DenoiserOptions<Own extends Inputs> {
+interface DenoiserOptions<Own extends Inputs> {
   readonly schedule: Schedule;
   /** The noisy latents as the transformer takes them, [1, tokens, features]; each step overwrites them. */
   readonly sample: DeviceTensor;

@@ -34,7 +34,7 @@ import { Work } from "./work.ts";
 const MAX_SEQUENCE_LENGTH = 512;
 
 /** The programs of a kind of request, and what makes a result with them. */
-export interface TracedRequest {
+interface TracedRequest {
   readonly session: Session;
   readonly runner: SessionRunner;
   readonly generate: Generate;

@@ -27,7 +27,7 @@ export interface CommonShape {
 }
 
 /** What the programs of a request depend on: two requests with equal shapes share them. */
-export interface RequestShape<Own> {
+interface RequestShape<Own> {
   /** Sizes, steps and switches that the family traces by; plain data. */
   readonly shape: Own;
   /** How several prompts may pass through the transformer, the best first; one after the other when left out. */

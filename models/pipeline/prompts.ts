@@ -1,13 +1,13 @@
 /** Prompts on their way to the transformer: text encoder, and what the transformer makes of them before any step. */
-import {
-  type Call,
-  type CallValues,
-  type DeviceTensor,
-  type Graph,
-  type Inputs,
-  type Program,
-  type Stored,
-  type Traced,
+import type {
+  Call,
+  CallValues,
+  DeviceTensor,
+  Graph,
+  Inputs,
+  Program,
+  Stored,
+  Traced,
 } from "../../runtime/mod.ts";
 import { lorasAffecting } from "../lora/affecting.ts";
 import type { Session } from "../memory/session.ts";
@@ -15,7 +15,7 @@ import type { TextEncoder } from "../text_encoders/text_encoder.ts";
 import type { Work } from "./work.ts";
 
 /** What the transformer makes of the prompts alone, computed once for all steps. */
-export interface PromptContext<Own extends Inputs, Output> {
+interface PromptContext<Own extends Inputs, Output> {
   /** What its program takes beside the states, and how that follows from the prompts. */
   readonly inputs?: Own;
   values?(prompts: Pick<Work, "tokens" | "maxLength">): CallValues<Own>;

@@ -13,7 +13,7 @@ import type { Stage } from "../memory/session.ts";
 import type { Schedule, StateName, StepCoefficients } from "../schedulers/mod.ts";
 
 /** What a solver works on. */
-export interface SolverState {
+interface SolverState {
   /** The noisy latents, [1, ...]; each step overwrites them. */
   readonly sample: DeviceTensor;
   /** What the transformer gives, [n, ...]: n outputs of the shape of the sample. */

@@ -8,7 +8,7 @@ import type { PromptCache } from "./prompt_cache.ts";
 import type { PipelineControl, PipelineRequest, PipelineResult } from "./types.ts";
 
 /** What a request is made from. */
-export interface WorkOptions
+interface WorkOptions
   extends Pick<Work, "request" | "control" | "tokens" | "maxLength" | "encoded"> {
   /** Where its calls go. */
   readonly queue: StageQueue;

@@ -33,7 +33,7 @@ function staticShift(sigma: number, shift: number, round: Rounding): number {
 }
 
 /** How `mu` acts: exponential σ' = e^μ / (e^μ + 1/σ − 1), linear σ' = μ / (μ + 1/σ − 1). */
-export type TimeShiftType = "exponential" | "linear";
+type TimeShiftType = "exponential" | "linear";
 
 /** Dynamic shifting (`use_dynamic_shifting`) of one sigma in (0, 1]. */
 function dynamicShift(

@@ -61,7 +61,7 @@ export const QWEN3_CONFIG = z.object({
 export type Qwen3Config = z.output<typeof QWEN3_CONFIG>;
 
 /** Inputs of the encoder. */
-export interface Qwen3Inputs {
+interface Qwen3Inputs {
   /** f32 [batch, tokens, hidden_size] of {@linkcode qwen3Embeddings}; rows are padded at their end. */
   readonly embeddings: Tensor;
   /** u32 [batch]: real tokens per row; keys beyond are not attended. */

@@ -42,10 +42,10 @@ export const UMT5_CONFIG = z.object({
 );
 
 /** Parsed {@linkcode UMT5_CONFIG}. */
-export type Umt5Config = z.output<typeof UMT5_CONFIG>;
+type Umt5Config = z.output<typeof UMT5_CONFIG>;
 
 /** Inputs of the encoder. */
-export interface Umt5Inputs {
+interface Umt5Inputs {
   /** f32 [batch, tokens, d_model] of {@linkcode umt5Embeddings}, padded to the longest. */
   readonly embeddings: Tensor;
   /** u32 [batch]: real tokens per row; keys beyond are not attended. */

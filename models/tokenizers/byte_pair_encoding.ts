@@ -18,7 +18,7 @@ const MAX_PLACES = 2 ** 26;
 const NONE = -1;
 
 /** What a {@link BytePairEncoding} is made of. */
-export interface BytePairOptions {
+interface BytePairOptions {
   /** The id of every piece, below 2²². */
   readonly ids: ReadonlyMap<string, number>;
   /** Pairs of pieces that may be joined, the first to be joined first; both and what they give are in `ids`. */

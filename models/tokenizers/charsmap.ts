@@ -12,7 +12,7 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const encoder = new TextEncoder();
 
 /** What a charsmap makes of the start of a byte sequence. */
-export interface CharsmapMatch {
+interface CharsmapMatch {
   /** Bytes of the text that the rule covers. */
   readonly length: number;
   /** UTF-8 bytes that replace them; may be empty. */

@@ -12,7 +12,7 @@ import { compilePattern, translatePattern } from "./patterns.ts";
 import { checkTextLength } from "./text_limit.ts";
 
 /** A piece of the text. */
-export interface TextPiece {
+interface TextPiece {
   /** Its characters, never none. */
   readonly text: string;
   /** Whether it starts where the whole text starts. */
@@ -60,7 +60,7 @@ export function readPreTokenizer(json: JsonReader | undefined): PreTokenizer {
 }
 
 /** When a Metaspace puts its mark before a piece that does not start with one. */
-export type PrependScheme = "always" | "first" | "never";
+type PrependScheme = "always" | "first" | "never";
 
 /**
  * The prepend scheme of a Metaspace object; `add_prefix_space` is what older files have instead.

@@ -12,7 +12,7 @@ import type { Tokenizer } from "./tokenizer.ts";
 const [START, END] = ["<|im_start|>", "<|im_end|>"];
 
 /** How a prompt is put. */
-export interface ChatOptions {
+interface ChatOptions {
   /** Ends with an empty thought, as `enable_thinking=False` asks for; otherwise the model would begin to think. */
   readonly hasThinkBlock: boolean;
 }

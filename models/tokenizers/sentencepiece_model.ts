@@ -22,7 +22,7 @@ const MODEL_TYPES = ["", "Unigram", "BPE", "word", "character"];
 const SPACE_MARK = "\u2581";
 
 /** A Unigram model of SentencePiece. */
-export interface SentencePieceModel {
+interface SentencePieceModel {
   /** Text of each piece; its place is its id. */
   readonly pieces: readonly string[];
   readonly scores: ArrayLike<number>;

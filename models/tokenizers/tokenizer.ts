@@ -48,7 +48,7 @@ export interface PieceModel {
 }
 
 /** The stages of a {@link PipelineTokenizer}. */
-export interface TokenizerParts {
+interface TokenizerParts {
   /** Added tokens with the normalizer for the text between them. */
   readonly addedTokens: AddedTokens;
   /** Cuts normalized text into pieces. */

@@ -47,7 +47,7 @@ export interface OpSuite {
 }
 
 /** Where two arrays differ most. */
-export interface WorstElement {
+interface WorstElement {
   readonly index: readonly number[];
   readonly actual: number;
   readonly expected: number;
@@ -80,7 +80,7 @@ export class UnsupportedCase extends Error {
 }
 
 /** A case turned into a graph, with the memory that it needs outside. */
-export interface TracedCase {
+interface TracedCase {
   readonly graph: Graph;
   /** One per input of the case, in its order. */
   readonly inputs: readonly DeviceTensor[];

@@ -85,7 +85,7 @@ export interface Bench {
 }
 
 /** What a bench moves and computes. */
-export interface BenchShapes {
+interface BenchShapes {
   readonly inputs: readonly Shape[];
   readonly output: Shape;
   readonly flops: number;

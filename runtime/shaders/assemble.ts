@@ -61,7 +61,7 @@ export interface Kernel {
 }
 
 /** How a slot is bound: storage format and number of bindings of `pieceBytes` each. */
-export interface BufferBinding {
+interface BufferBinding {
   readonly dtype: StorageFormat;
   readonly pieces: number;
   readonly pieceBytes: number;

@@ -3,7 +3,7 @@ import { isBindable, type Piece, piecesOf } from "./names.ts";
 import { ShaderError } from "./shader_error.ts";
 
 /** What a parameter may be: the words of a list are its choices. */
-export type ParamKind = "bool" | "u32" | "word" | "words" | "wgsl" | readonly string[];
+type ParamKind = "bool" | "u32" | "word" | "words" | "wgsl" | readonly string[];
 
 /** A parameter that a file declares. */
 export interface ParamDeclaration {

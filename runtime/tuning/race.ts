@@ -28,7 +28,7 @@ export interface RaceResult {
 }
 
 /** The clock of a run. */
-export interface RaceClock {
+interface RaceClock {
   /** When to stop, in the time of `performance.now()`. */
   readonly deadline: number;
   /** Milliseconds of a wait for nothing. */

@@ -38,7 +38,7 @@ export class Staging {
 }
 
 /** How a weight is made from what its source holds. */
-export interface FilledFrom {
+interface FilledFrom {
   readonly source: TensorSource;
   /** By name; what is stored in blocks on the device is never altered. */
   readonly rewrites: ReadonlyMap<string, TensorRewrite>;

@@ -18,7 +18,7 @@ export interface ValidationIssue {
 }
 
 /** What every failed request is answered with. */
-export interface ErrorBody {
+interface ErrorBody {
   /** For generic clients. */
   error: { message: string; type: string; param: string | null; code: string | null };
   /** For clients of the reference service: the text, or the list of a 422. */
@@ -48,7 +48,7 @@ export type ErrorStatus =
   | 504;
 
 /** What an {@link ApiError} says beside its message. */
-export interface ApiErrorOptions {
+interface ApiErrorOptions {
   /** The field that is wrong, in the spelling of the request. */
   param?: string;
   /** A word that programs can compare. */

@@ -72,7 +72,7 @@ interface GenerationBody {
 }
 
 /** What {@link readGeneration} found. */
-export interface ReadGeneration {
+interface ReadGeneration {
   /** Checked. */
   readonly settings: Omit<GenerationSettings, "loras">;
   /** Fields that change nothing with this model and task, for {@link findIgnored}. */

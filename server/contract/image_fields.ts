@@ -41,9 +41,6 @@ export const imageGenerationSchema: z.ZodObject<
   z.core.$loose
 > = z.looseObject({ ...IMAGE_FIELDS, ...IDLE_IMAGE_FIELDS });
 
-/** A body of the right types. */
-export type ImageGenerationBody = z.output<typeof imageGenerationSchema>;
-
 /** Which fields of a generation are known, and which of them do nothing. */
 export const imageFieldTable: FieldTable = fieldTable(
   Object.keys(IMAGE_FIELDS),
@@ -64,9 +61,6 @@ export const imageEditSchema: z.ZodObject<
   typeof IMAGE_FIELDS & typeof EDIT_FIELDS & typeof IDLE_IMAGE_FIELDS,
   z.core.$loose
 > = z.looseObject({ ...IMAGE_FIELDS, ...EDIT_FIELDS, ...IDLE_IMAGE_FIELDS });
-
-/** Fields of an edit, of the right types. */
-export type ImageEditBody = z.output<typeof imageEditSchema>;
 
 /** Which fields of an edit are known, and which of them do nothing; a `mask` is a file without effect. */
 export const imageEditFieldTable: FieldTable = fieldTable(

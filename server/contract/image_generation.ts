@@ -26,7 +26,7 @@ import { resolveTask } from "../../generation/task.ts";
 import { validate } from "./validate.ts";
 
 /** How the results of an image request come back; `both` where it does not say. */
-export type ResponseFormat = "url" | "b64_json" | "both";
+type ResponseFormat = "url" | "b64_json" | "both";
 
 /** One checked image request. */
 export interface ImageRequest extends GenerationSettings {
@@ -101,7 +101,7 @@ export async function readImageRequest(
 }
 
 /** What an image request says of its results. */
-export type ImageOutputSettings = Pick<
+type ImageOutputSettings = Pick<
   ImageRequest,
   "responseFormat" | "format" | "outputQuality" | "stream" | "previews"
 >;

@@ -72,7 +72,7 @@ export interface ChangeLoras {
 }
 
 /** What counts where a request says nothing. */
-export interface LoraPolicy {
+interface LoraPolicy {
   /** How LoRAs are brought in. */
   readonly loraMergeMode: MergeMode;
   /** Whether a field without effect is an error. */

@@ -33,7 +33,7 @@ import { resolveTask } from "../../generation/task.ts";
 import { validate } from "../contract/validate.ts";
 
 /** What an edit's images are fetched with. */
-export interface EditSources {
+interface EditSources {
   /** Takes the images. */
   readonly folder: InputFolder;
   /** Whether addresses of private networks may be fetched. */

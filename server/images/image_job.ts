@@ -46,7 +46,7 @@ export interface ImageResult {
 }
 
 /** What an image job works with. */
-export interface ImageJob {
+interface ImageJob {
   /** Makes the images. */
   engine: Engine;
   /** What to make. */

@@ -7,7 +7,7 @@
 import type { Readable, Writable } from "node:stream";
 
 /** How forms are read. */
-export interface BusboyConfig {
+interface BusboyConfig {
   /** Of the request. */
   headers: { "content-type": string };
   /** Character set of names. */

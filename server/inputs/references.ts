@@ -57,7 +57,7 @@ const VIDEO_START =
 const STILL_START = /^.{4}ftyp(?:avi[fs]|hei[cxms]|hev[cx]|mif1|msf1)/s;
 
 /** How sources are turned into files. */
-export interface ReferenceOptions {
+interface ReferenceOptions {
   /** Takes the files. */
   readonly folder: InputFolder;
   /** Whether videos are wanted too; a GIF counts as one then. */

@@ -41,7 +41,7 @@ export class RemoteError extends Error {
 }
 
 /** What was fetched. */
-export interface RemoteFile {
+interface RemoteFile {
   /** The whole body. */
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** The last part of the path, for a name. */

@@ -31,7 +31,7 @@ export interface JobProgress {
 }
 
 /** An unfinished result. */
-export interface JobPreview {
+interface JobPreview {
   /** Which output it is of. */
   output: number;
   /** Which preview of that output it is, from 0. */

@@ -15,7 +15,7 @@ import { type Turn, Turns } from "./turns.ts";
 import { unlessAborted } from "./unless_aborted.ts";
 
 /** Limits of a {@link JobQueue}. */
-export interface JobQueueOptions {
+interface JobQueueOptions {
   /** Most jobs that wait; the one that runs does not count. */
   maxQueue: number;
   /** Leave what is not finished queued when the queue is closed, for the next server. */

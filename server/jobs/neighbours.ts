@@ -18,7 +18,7 @@ const LOOKS_PER_REAP = 10;
 const POLL_MS = 100;
 
 /** What servers share, and what each has for itself. */
-export interface Neighbourhood {
+interface Neighbourhood {
   /** Records of all. */
   readonly store: JobStore;
   /** Jobs of this server. */
@@ -65,7 +65,7 @@ export async function cancelElsewhere(
 }
 
 /** What is done with what other servers ask for. */
-export interface WatchOptions {
+interface WatchOptions {
   /** Is given the jobs of a dead server that this one has taken over. */
   readonly take: (jobs: readonly JobRecord[]) => Promise<void>;
   /** Is told why the records could not be read. */

@@ -19,7 +19,7 @@ import type {
 } from "./job_store.ts";
 
 /** What can be set for tests. */
-export interface WriteBehindOptions {
+interface WriteBehindOptions {
   /** Takes lines for the log. */
   log?: Log;
   /** Pause before what could not be written is written again, in milliseconds. */

@@ -14,7 +14,7 @@ const JOB_SECONDS = [0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600];
 const METHODS: readonly string[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 /** What is measured. */
-export interface MeasuredServices {
+interface MeasuredServices {
   /** The model. */
   readonly engine: EngineState;
   /** Records of jobs. */
@@ -24,7 +24,7 @@ export interface MeasuredServices {
 }
 
 /** One answered request. */
-export interface MeasuredRequest {
+interface MeasuredRequest {
   /** Pattern of its path, or undefined when there is none. */
   route: string | undefined;
   /** As the client wrote it. */

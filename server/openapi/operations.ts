@@ -16,7 +16,7 @@ export type BodyName =
   | "UnmergeLora";
 
 /** What an operation answers with: JSON of a schema, or something else of a media type. */
-export type OperationAnswer = { readonly json: AnswerName } | {
+type OperationAnswer = { readonly json: AnswerName } | {
   /** Media types, such as `image/png`. */
   readonly types: readonly string[];
 };

@@ -28,7 +28,7 @@ export class Base64 {
 const PART_BYTES = 3 * 2 ** 18;
 
 /** A body of an answer, and its headers. */
-export interface Base64Json {
+interface Base64Json {
   /** Made while it is read. */
   readonly body: ReadableStream<Uint8Array<ArrayBuffer>>;
   /** Its type and its length. */

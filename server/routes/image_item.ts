@@ -9,7 +9,7 @@ import type { ImageOutput } from "../images/image_job.ts";
 import { Base64 } from "./base64_json.ts";
 
 /** What an answer says of one image. */
-export interface ImageItem {
+interface ImageItem {
   /** The file in base64; null where a link was asked for. */
   b64_json: Base64 | null;
   /** Where the file is; null where it alone was asked for, or is not kept. */
@@ -19,7 +19,7 @@ export interface ImageItem {
 }
 
 /** Where an image can be had. */
-export interface ImagePlaces {
+interface ImagePlaces {
   /** Where clients reach this server; the link is relative when it is left out. */
   readonly publicUrl?: string | undefined;
   /** A link to where the image is kept in a cloud. */

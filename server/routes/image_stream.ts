@@ -23,7 +23,7 @@ interface ImageEvent {
 }
 
 /** A request whose answer is a stream. */
-export interface StreamedImages {
+interface StreamedImages {
   /** Of the job. */
   readonly id: string;
   /** What to make. */

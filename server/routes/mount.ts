@@ -9,7 +9,7 @@ import { ApiError } from "../contract/errors.ts";
 import type { App, AppEnv } from "../services.ts";
 
 /** Answers one request. */
-export type RouteHandler = (c: Context<AppEnv>) => Response | Promise<Response>;
+type RouteHandler = (c: Context<AppEnv>) => Response | Promise<Response>;
 
 /** The methods of a path. GET includes HEAD. */
 export type Methods = Partial<Record<"GET" | "POST" | "PUT" | "DELETE", RouteHandler>>;

@@ -10,7 +10,7 @@ import type { AppEnv, Services } from "../services.ts";
 import type { StoredFile } from "../storage/result_storage.ts";
 
 /** What is asked for of a finished job. */
-export interface AskedFile {
+interface AskedFile {
   /** Files of the job. */
   readonly files: readonly StoredFile[];
   /** What they are, such as `Video`. */

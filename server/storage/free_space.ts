@@ -12,7 +12,7 @@ const MIN_FREE_BYTES = 2 ** 30;
 const MIN_FREE_SHARE = 0.05;
 
 /** What `statfs` says of a disk. */
-export interface Disk {
+interface Disk {
   /** Blocks that this user may still write. */
   readonly bavail: number;
   /** All blocks. */

@@ -11,7 +11,7 @@ import type { StoredFile } from "./result_storage.ts";
 import { isGone } from "../../generation/write_error.ts";
 
 /** Bytes from `start` up to and including `end`. */
-export interface ByteRange {
+interface ByteRange {
   /** First byte. */
   start: number;
   /** Last byte. */

@@ -29,7 +29,7 @@ export interface VideoResult {
 }
 
 /** What a video job works with. */
-export interface VideoJob {
+interface VideoJob {
   /** Makes the videos. */
   engine: Engine;
   /** What to make. */

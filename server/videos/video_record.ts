@@ -11,7 +11,7 @@ import type { VideoResult } from "./video_job.ts";
 import type { VideoRequest } from "./video_request.ts";
 
 /** The part of a video request that its record shows. */
-export type VideoSummary = Pick<
+type VideoSummary = Pick<
   VideoRequest,
   "model" | "width" | "height" | "numFrames" | "fps" | "seeds"
 >;
@@ -20,7 +20,7 @@ export type VideoSummary = Pick<
 const UNKNOWN: VideoSummary = { model: "", width: 0, height: 0, numFrames: 0, fps: 1, seeds: [] };
 
 /** The record of a video, with the fields of the contract in their order. */
-export interface VideoRecord {
+interface VideoRecord {
   /** `video_…` with a UUID. */
   id: string;
   /** Always `video`. */

@@ -77,7 +77,7 @@ export interface VideoRequest extends GenerationSettings {
 }
 
 /** What images and videos of a request are read with. */
-export interface VideoSources {
+interface VideoSources {
   /** Takes the files. */
   readonly folder: InputFolder;
   /** Reads videos. */

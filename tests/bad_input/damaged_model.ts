@@ -22,7 +22,7 @@ export type Damage =
 export type JsonFields = Record<string, any>;
 
 /** A model folder that is removed when it is disposed of. */
-export interface DamagedModel extends Disposable {
+interface DamagedModel extends Disposable {
   readonly folder: string;
 }
 

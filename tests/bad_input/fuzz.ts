@@ -8,13 +8,13 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 
 /** Cases, and the seed of them where it is fixed. */
-export interface FuzzRun {
+interface FuzzRun {
   readonly numRuns: number;
   readonly seed?: number;
 }
 
 /** How often, how long and how much. */
-export interface FuzzOptions {
+interface FuzzOptions {
   /** Cases in every run of the tests. */
   readonly few: number;
   /** Cases of each slow run. */

@@ -11,7 +11,7 @@ import { Buffer } from "node:buffer";
 const WITHOUT_FORMAT = /^gpt-image/;
 
 /** Where requests go, and the model and the size of its settings. */
-export interface OpenWebui {
+interface OpenWebui {
   readonly url: string;
   readonly model: string;
   readonly size: string;

@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 type Content = string | Uint8Array<ArrayBuffer>;
 
 /** Repositories by id: files by path. */
-export type Repositories = Readonly<Record<string, Readonly<Record<string, Content>>>>;
+type Repositories = Readonly<Record<string, Readonly<Record<string, Content>>>>;
 
 /** How the fake behaves; all of it may be changed between requests. */
 export interface FakeHubBehaviour {
@@ -27,7 +27,7 @@ export interface FakeHubBehaviour {
 }
 
 /** What was asked of the fake. */
-export interface SeenRequest {
+interface SeenRequest {
   readonly path: string;
   readonly range: string | null;
   readonly hasToken: boolean;

@@ -32,7 +32,7 @@ export const LORA_FILES: Readonly<Record<string, Uint8Array | string>> = {
 };
 
 /** The service, and what is often asked of it. */
-export interface LoraService extends TestService {
+interface LoraService extends TestService {
   /** LoRAs are here. */
   adapters: string;
   /** Sets a LoRA, by default that of the file of its nickname. */

@@ -32,7 +32,7 @@ export const FAKE_COMPONENTS: readonly AdaptableComponent[] = ([
 }));
 
 /** What a LoRA file is made of. */
-export interface FakeLora {
+interface FakeLora {
   /** Every number in it. */
   mark: number;
   /** Keys up to the factor; layers of a component are named with its prefix. */

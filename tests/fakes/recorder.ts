@@ -4,7 +4,7 @@ import { strict as assert } from "node:assert";
 import { Buffer } from "node:buffer";
 
 /** One request and its answer, without what changes from run to run. */
-export interface Exchange {
+interface Exchange {
   /** Such as `POST /v1/images/generations`. */
   request: string;
   /** Its content type, without a form's boundary. */

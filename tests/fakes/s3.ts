@@ -15,13 +15,13 @@ export interface FakeS3Options {
 }
 
 /** One object. */
-export interface FakeObject {
+interface FakeObject {
   bytes: Uint8Array<ArrayBuffer>;
   contentType: string;
 }
 
 /** How the store treats the next requests: answers with a status, or is slow; undefined for well. */
-export type Trouble = { status: number } | { delayMs: number } | undefined;
+type Trouble = { status: number } | { delayMs: number } | undefined;
 
 const MAX_SKEW_MS = 15 * 60 * 1000;
 

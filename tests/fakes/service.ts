@@ -30,7 +30,7 @@ export interface TestService extends AsyncDisposable {
 }
 
 /** What to start the service with. */
-export interface TestServiceOptions {
+interface TestServiceOptions {
   engine?: FakeEngine;
   settings?: Partial<ServerSettings>;
   maxQueue?: number;

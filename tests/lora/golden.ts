@@ -55,7 +55,7 @@ export function openLoraBase({ args }: GoldenCall): LoraBase {
 }
 
 /** A LoRA of a call. */
-export interface UsedLora {
+interface UsedLora {
   readonly path: string;
   readonly lora: Lora;
   readonly strength: number;

@@ -47,7 +47,7 @@ interface Seen {
 }
 
 /** What sequences are run on. */
-export interface SequenceBench {
+interface SequenceBench {
   /** Of a server whose LoRAs may be named by the paths below. */
   readonly url: string;
   /** Components of the model. */

@@ -17,7 +17,7 @@ import type { Golden, GoldenCall } from "../golden.ts";
 import type { InputValues } from "../model_run.ts";
 
 /** `collapsed`: one row stands for all pads, as the pipeline does it. `whole`: every pad row is there. */
-export type ContextKind = "collapsed" | "whole";
+type ContextKind = "collapsed" | "whole";
 
 /** The prompt's rows, how many are attended, and the logit of the last. */
 export function contextOf(

@@ -4,7 +4,7 @@
 export type Unit = "s" | "ms" | "MB" | "kB" | "%" | "/s" | "GFLOP/s" | "GB/s";
 
 /** One measured value. */
-export interface Figure {
+interface Figure {
   readonly value: number;
   readonly unit: Unit;
 }

@@ -10,7 +10,7 @@ import { openDevice } from "../../runtime/mod.ts";
 import type { Figures } from "./figures.ts";
 
 /** What is measured. */
-export interface ImageSteps {
+interface ImageSteps {
   readonly models: readonly ModelPart[];
   readonly formats: readonly MatrixFormat[];
   /** Sides of square pictures, in pixels. */

@@ -20,7 +20,7 @@ export const PICTURE: GenerateRequest = {
 const CLIP_FRAMES = 9;
 
 /** How often each is measured. */
-export interface ModelRounds {
+interface ModelRounds {
   load: number;
   picture: number;
   clip: number;

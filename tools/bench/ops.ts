@@ -41,7 +41,7 @@ export const DEFAULT_SPECS: readonly string[] = [
 ];
 
 /** How long to measure. */
-export interface OpsOptions {
+interface OpsOptions {
   /** Every variant of an op that takes the sizes, not only the one that the adapter would get. */
   readonly allVariants?: boolean;
   /** Turns of each; the best one counts. */
@@ -53,7 +53,7 @@ export interface OpsOptions {
 }
 
 /** Our ops, and what they are measured against. */
-export interface OpsRun {
+interface OpsRun {
   readonly ceiling: Ceilings;
   readonly ops: readonly OpResult[];
 }

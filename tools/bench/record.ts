@@ -8,7 +8,7 @@ import type { BenchRun } from "./history.ts";
 import { type OpResult, rounded } from "./op_result.ts";
 
 /** A run as the history has it and, in full, what was measured of ops and models. */
-export interface BenchRecord extends BenchRun {
+interface BenchRecord extends BenchRun {
   /** With what the device can do at most, where that was measured: arithmetic and bytes per nanosecond. */
   readonly device: BenchRun["device"] & {
     readonly ceiling?: { readonly gflops: number; readonly gbps: number };

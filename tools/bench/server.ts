@@ -10,7 +10,7 @@ import { PICTURE } from "./models.ts";
 import { median, percentile } from "../../report/statistics.ts";
 
 /** How long each part goes on. */
-export interface ServerSeconds {
+interface ServerSeconds {
   idle: number;
   generating: number;
   throughput: number;

@@ -5,7 +5,7 @@ import type { AdaptableModule } from "../../models/mod.ts";
 import { BUNDLED } from "./machine.ts";
 
 /** Sizes of a transformer like Wan's. */
-export interface SyntheticSizes {
+interface SyntheticSizes {
   readonly heads: number;
   readonly layers: number;
   readonly ffnDim: number;

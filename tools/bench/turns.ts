@@ -9,7 +9,7 @@ export interface Repeatable {
 }
 
 /** A clock in milliseconds. */
-export type Clock = () => number;
+type Clock = () => number;
 
 /** The turns of one of them. */
 export class Turns {

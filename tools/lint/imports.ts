@@ -10,7 +10,7 @@
 import { scanImports, stripSource } from "./scan.ts";
 
 /** A broken rule, with where to mend it. */
-export interface ImportProblem {
+interface ImportProblem {
   file: string;
   /** Counted from 1. */
   line: number;

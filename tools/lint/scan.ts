@@ -1,7 +1,7 @@
 /** Finds the imports of a TypeScript file without parsing it, fast enough to walk a whole tree. */
 
 /** One arrow of the import graph. */
-export interface Import {
+interface Import {
   /** As written in the source. */
   specifier: string;
   /**

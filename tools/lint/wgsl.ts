@@ -24,7 +24,7 @@ export type WgslRule =
   | "swizzle-assignment";
 
 /** A broken rule, with where to mend it. */
-export interface WgslProblem {
+interface WgslProblem {
   /** Counted from 1. */
   line: number;
   rule: WgslRule;

@@ -18,7 +18,7 @@ import type { KlCoderConfig } from "./config.ts";
 const NORM_EPS = 1e-6;
 
 /** What the norms of a model need to know of it. */
-export type NormGroups = Pick<KlCoderConfig, "norm_num_groups">;
+type NormGroups = Pick<KlCoderConfig, "norm_num_groups">;
 
 /** Convolution of 3 x 3; it keeps the size unless `options` say otherwise. */
 export function convolution(

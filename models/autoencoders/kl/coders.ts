@@ -9,7 +9,7 @@ import { klDecoder } from "./decoder.ts";
 import { klEncoder } from "./encoder.ts";
 
 /** An autoencoder's configuration and weights. */
-export interface KlVae {
+interface KlVae {
   readonly config: KlCoderConfig;
   readonly weights: Weights;
 }

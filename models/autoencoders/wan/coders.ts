@@ -31,13 +31,13 @@ import { wanEncoder } from "./encoder.ts";
 import { type ChunkPlace, FrameHistory } from "./history.ts";
 
 /** An autoencoder's configuration and weights. */
-export interface WanVae {
+interface WanVae {
   readonly config: WanVaeConfig;
   readonly weights: Weights;
 }
 
 /** Size of a video in latents, and of the tiles that it is coded in. */
-export interface VideoSize extends TiledSize {
+interface VideoSize extends TiledSize {
   readonly frames: number;
 }
 

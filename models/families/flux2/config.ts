@@ -54,9 +54,6 @@ const FLUX2_PIPELINE_CONFIG = z.object({
   is_distilled: z.boolean().nullish().transform((value) => value ?? false),
 });
 
-/** Parsed {@linkcode FLUX2_PIPELINE_CONFIG}. */
-export type Flux2PipelineConfig = z.output<typeof FLUX2_PIPELINE_CONFIG>;
-
 /** Width of the tokens inside of the transformer. */
 export function hiddenSize(
   { num_attention_heads, attention_head_dim }: Flux2TransformerConfig,
@@ -109,7 +106,7 @@ export const FLUX2_PARTS = partsTable({
 });
 
 /** The opened components. */
-export type Flux2Parts = PartsOf<typeof FLUX2_PARTS>;
+type Flux2Parts = PartsOf<typeof FLUX2_PARTS>;
 
 /** What its models can do, with the defaults of the published ones. */
 export function flux2Info({ settings: { is_distilled }, vae }: Flux2Parts): FamilyInfo {

@@ -23,7 +23,7 @@ import type { TokenGrid } from "../../pipeline/latents.ts";
 import { positions, rotaryConstants } from "./positions.ts";
 
 /** Inputs of one forward pass. */
-export interface Flux2Inputs {
+interface Flux2Inputs {
   /** Of {@linkcode flux2Context} for one prompt: [1, text tokens, dim]. */
   readonly context: Tensor;
   /** Normalised packed latents, [1, tokens, in_channels]. */

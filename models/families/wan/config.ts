@@ -142,7 +142,7 @@ export const WAN_PARTS = partsTable({
 });
 
 /** The opened components. */
-export type WanParts = PartsOf<typeof WAN_PARTS>;
+type WanParts = PartsOf<typeof WAN_PARTS>;
 
 /** What its models can do, with the defaults of the published ones. */
 export function wanInfo(

@@ -26,7 +26,7 @@ import {
 import { patchEmbedding, patchFeatures, rotaryConstants, type TokenGrid } from "./patches.ts";
 
 /** Keys and values of one block's cross-attention, each [batch, context tokens, heads, headDim]. */
-export interface CrossAttentionState {
+interface CrossAttentionState {
   /** Normalised. */
   readonly key: Tensor;
   /** As projected. */
@@ -34,7 +34,7 @@ export interface CrossAttentionState {
 }
 
 /** The prompt as the blocks see it; it depends on no step. */
-export interface WanContext {
+interface WanContext {
   /** One per block. */
   readonly blocks: readonly CrossAttentionState[];
   /** u32 [batch]: context tokens to attend, the collapsed pad row included. */
@@ -44,7 +44,7 @@ export interface WanContext {
 }
 
 /** Inputs of one forward pass. */
-export interface WanInputs {
+interface WanInputs {
   /** Patches of latents, [1 or batch, tokens, features]. */
   readonly tokens: Tensor;
   /** How they lie. */

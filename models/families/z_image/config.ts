@@ -111,7 +111,7 @@ export const Z_IMAGE_PARTS = partsTable({
 });
 
 /** The opened components. */
-export type ZImageParts = PartsOf<typeof Z_IMAGE_PARTS>;
+type ZImageParts = PartsOf<typeof Z_IMAGE_PARTS>;
 
 /** What its models can do, with the defaults of the published ones. */
 export function zImageInfo({ vae, scheduler, schedulerFile }: ZImageParts): FamilyInfo {

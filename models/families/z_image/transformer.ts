@@ -35,7 +35,7 @@ const FINAL_EPS = 1e-6;
 const HEAD_EPS = 1e-5;
 
 /** Inputs of one forward pass. */
-export interface ZImageInputs {
+interface ZImageInputs {
   /** Of {@linkcode zImageContext}: [1, text tokens, dim]. */
   readonly context: Tensor;
   /** Latents as patches, [1, tokens, features]. */

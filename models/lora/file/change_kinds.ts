@@ -16,7 +16,7 @@ export type Parts = ReadonlyMap<Part, TensorEntry>;
 export type TensorReader = (entry: TensorEntry) => LoraTensor;
 
 /** A change whose tensors are still to be read. */
-export interface PlannedChange {
+interface PlannedChange {
   /** For the scale: alpha is divided by it; nothing where no product is in it. */
   readonly rank?: number;
   /** What has to be read. */

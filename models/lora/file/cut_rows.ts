@@ -2,7 +2,7 @@
 import type { LoraTensor, Rows, WeightChange } from "../types.ts";
 
 /** Rows of a change and the rows of our module that they are for; of all rows where the second is left out. */
-export interface RowCut {
+interface RowCut {
   readonly theirs: Rows;
   readonly ours?: Rows;
 }

@@ -41,7 +41,7 @@ export type Part =
   | "whole";
 
 /** A key, taken apart. */
-export interface ParsedKey {
+interface ParsedKey {
   /** The module as the file calls it, with whatever prefix. */
   readonly module: string;
   /** What the tensor is, or nothing when it is of a method that {@linkcode ParsedKey.method} names. */

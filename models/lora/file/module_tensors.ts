@@ -16,7 +16,7 @@ export interface ModuleTensors {
 }
 
 /** A file's keys, sorted. */
-export interface GatheredKeys {
+interface GatheredKeys {
   readonly modules: readonly ModuleTensors[];
   /** Keys that no trainer's naming explains. */
   readonly unknown: readonly string[];

@@ -1,7 +1,7 @@
 import { type NdArray, ndarray } from "../ndarray.ts";
 
 /** Parts of an attention that are not arrays. */
-export interface AttentionReferenceOptions {
+interface AttentionReferenceOptions {
   readonly scale?: number;
   readonly causal?: boolean;
 }

@@ -14,7 +14,7 @@ const REGISTERS = new KernelFile("attention/registers", registersSource);
 const SHARED = new KernelFile("attention/shared", sharedSource);
 
 /** What the choice of a kernel depends on. */
-export interface AttentionProblem {
+interface AttentionProblem {
   /** Queries. */
   readonly lq: number;
   readonly headDim: number;
@@ -23,7 +23,7 @@ export interface AttentionProblem {
 }
 
 /** A way to attend. */
-export interface AttentionVariant extends Variant<AttentionProblem> {
+interface AttentionVariant extends Variant<AttentionProblem> {
   /** The kernel, and the number of queries that one workgroup takes. */
   plan(problem: AttentionProblem, target: Target): { kernel: Kernel; rows: number };
 }

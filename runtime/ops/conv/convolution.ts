@@ -10,7 +10,7 @@ import { chooseVariant } from "../variants.ts";
 import { CONV_VARIANTS } from "./variants.ts";
 
 /** A convolution over frames, rows and columns with everything filled in; an image is one frame. */
-export interface ConvRequest {
+interface ConvRequest {
   readonly op: "conv2d" | "causalConv3d";
   /** [B, T, H, W, Ci] */
   readonly x: Tensor;

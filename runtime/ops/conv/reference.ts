@@ -2,7 +2,7 @@ import { type Activation, activationReference } from "../activations.ts";
 import { type NdArray, ndarray } from "../ndarray.ts";
 
 /** Sizes and operands of a reference convolution. */
-export interface ConvReferenceOptions {
+interface ConvReferenceOptions {
   bias?: NdArray | undefined;
   cache?: NdArray | undefined;
   residual?: NdArray | undefined;

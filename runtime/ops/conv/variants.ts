@@ -19,7 +19,7 @@ const WINOGRAD_FILE = new KernelFile("conv/winograd", winogradSource);
 const LANES = 8;
 
 /** What the choice of tiles depends on. */
-export interface ConvProblem {
+interface ConvProblem {
   readonly inChannels: number;
   /** Output channels. */
   readonly channels: number;
@@ -34,7 +34,7 @@ export interface ConvProblem {
 }
 
 /** A way to convolve. */
-export interface ConvVariant extends Variant<ConvProblem> {
+interface ConvVariant extends Variant<ConvProblem> {
   /** Whether frames before the first may come in a tensor of their own; else they are joined to the input before. */
   readonly takesCache: boolean;
   /**

@@ -8,7 +8,7 @@ import type { GemmEpilogue } from "./epilogue.ts";
 const LANES = 8;
 
 /** Sizes of a product that decide whether its kernel normalises. */
-export interface NormProblem {
+interface NormProblem {
   readonly m: number;
   readonly n: number;
   readonly k: number;
@@ -36,7 +36,7 @@ export function sparesNorm(
 }
 
 /** What a product's kernel takes besides its own buffers to normalise. */
-export interface NormOperands {
+interface NormOperands {
   /** Parameters of its file. */
   readonly norm: ParamValues;
   readonly buffers: Readonly<Record<string, Tensor>>;

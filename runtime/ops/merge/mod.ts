@@ -11,7 +11,7 @@ const [WORKGROUP_WORDS, ROWS] = [32, 4];
 const MERGE = new KernelFile("merge/low_rank", mergeSource);
 
 /** A product and the rows of a weight that it is added to. */
-export interface LowRankMerge {
+interface LowRankMerge {
   /** Seen as a matrix [N, columns]. */
   readonly weight: DeviceTensor;
   readonly firstRow: number;

@@ -3,7 +3,7 @@ import { elementwiseReference } from "../elementwise/reference.ts";
 import { type NdArray, ndarray } from "../ndarray.ts";
 
 /** Optional operands that all row normalisations share. */
-export interface RowNormOperands {
+interface RowNormOperands {
   weight?: NdArray | undefined;
   bias?: NdArray | undefined;
   scale?: NdArray | undefined;

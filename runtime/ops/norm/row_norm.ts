@@ -18,7 +18,7 @@ export interface Rotation {
 }
 
 /** Everything that a normalisation of rows needs; the public ops fill it in. */
-export interface RowNormRequest {
+interface RowNormRequest {
   readonly op: "layerNorm" | "rmsNorm";
   /** `layer`: by mean and variance; `rms`: by the root of the mean square; `l2`: by the Euclidean length. */
   readonly kind: "layer" | "rms" | "l2";

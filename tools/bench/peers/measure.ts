@@ -6,7 +6,7 @@ import type { OpCase } from "./cases.ts";
 import type { Contender, PreparedOp } from "./contender.ts";
 
 /** How long to measure. */
-export interface MeasureOptions {
+interface MeasureOptions {
   /** Turns of each; the best one counts. */
   readonly rounds: number;
   /** Least time of one turn, in milliseconds. */

@@ -4,7 +4,7 @@
  */
 
 /** A tensor that enters or leaves a graph. */
-export interface OnnxValue {
+interface OnnxValue {
   readonly name: string;
   readonly shape: readonly number[];
 }
@@ -15,7 +15,7 @@ export interface OnnxConstant extends OnnxValue {
 }
 
 /** An attribute: its number decides nothing of its type, so that is said. */
-export type OnnxAttribute = { readonly ints: readonly number[] } | { readonly int: number };
+type OnnxAttribute = { readonly ints: readonly number[] } | { readonly int: number };
 
 /** One operator. */
 export interface OnnxNode {

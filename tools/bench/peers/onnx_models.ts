@@ -4,7 +4,7 @@ import { type OpCase, permute } from "./cases.ts";
 import { encodeOnnx, type OnnxConstant, type OnnxGraph, type OnnxNode } from "./onnx.ts";
 
 /** A model with what goes in and comes out. */
-export interface OnnxModel {
+interface OnnxModel {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** Tensors of the model by name, in its layout. */
   readonly feeds: Readonly<Record<string, { shape: readonly number[]; values: Float32Array }>>;

@@ -9,7 +9,7 @@
  */
 
 /** A package by exact version. */
-export interface PeerPackage {
+interface PeerPackage {
   /** How tables name it. */
   readonly name: string;
   /** `npm:name@version`, as locks have it. */
