@@ -1,10 +1,10 @@
 /**
- * A model's first step: how long it takes from the start, what it takes of memory, and which picture it gives.
+ * A model's first step: how long it takes from the start, what it takes of memory, and which image it gives.
  *
  *     deno run -A tools/bench/first_step.ts FOLDER --transformer model-Q4_K.gguf --max-vram 4G --side 256 --save
  *
  * The files are read once before, which says how long reading takes and whether the rest is more than that and the
- * GPU's work. Pictures of other budgets must have the same sum.
+ * GPU's work. Images of other budgets must have the same sum.
  */
 
 import { join } from "node:path";
@@ -40,8 +40,8 @@ interface FirstStep {
   readonly plannedBytes: number;
   /** The largest JavaScript heap that was seen. */
   readonly heapBytes: number;
-  /** SHA-256 of the picture, its beginning. */
-  readonly picture: string;
+  /** SHA-256 of the image, its beginning. */
+  readonly image: string;
 }
 
 /** Seconds that it takes to read all weights once. */
@@ -135,9 +135,9 @@ async function makeFirstStep(
       },
     });
     const sum = await crypto.subtle.digest("SHA-256", new Float32Array(frames[0]!));
-    const picture = new Uint8Array(sum).toHex().slice(0, 16);
+    const image = new Uint8Array(sum).toHex().slice(0, 16);
     const { waitSeconds } = watched;
-    return { seconds, waitSeconds, peakBytes: device.peakBytes, plannedBytes, heapBytes, picture };
+    return { seconds, waitSeconds, peakBytes: device.peakBytes, plannedBytes, heapBytes, image };
   } finally {
     device.destroy();
   }
@@ -176,7 +176,7 @@ async function main(): Promise<void> {
   console.log(
     `reading ${reading.toFixed(1)} s, waiting for the GPU ${step.waitSeconds.toFixed(1)} s`,
   );
-  console.log(`picture ${step.picture}`);
+  console.log(`image ${step.image}`);
   if (values.save) {
     const run = {
       date: new Date().toISOString(),

@@ -62,12 +62,12 @@ Deno.test("improvement() is above 1 for shorter times and for higher rates", () 
 
 Deno.test("comparisonTable() says the ratio to before and whether a target is met", () => {
   const lines = comparisonTable(
-    { "load median": { value: 2.5, unit: "s" }, "first picture": { value: 60, unit: "s" } },
+    { "load median": { value: 2.5, unit: "s" }, "first image": { value: 60, unit: "s" } },
     { "load median": { value: 5, unit: "s" } },
   );
   assert.deepEqual(lines, [
-    "load median    2.50 s  was 5.00 s, x2.00  MISSED (< 2 s)",
-    "first picture  60.0 s                     met (< 240 s)",
+    "load median  2.50 s  was 5.00 s, x2.00  MISSED (< 2 s)",
+    "first image  60.0 s                     met (< 240 s)",
   ]);
 });
 

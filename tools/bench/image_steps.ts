@@ -13,7 +13,7 @@ import type { Figures } from "./figures.ts";
 interface ImageSteps {
   readonly models: readonly ModelPart[];
   readonly formats: readonly MatrixFormat[];
-  /** Sides of square pictures, in pixels. */
+  /** Sides of square images, in pixels. */
   readonly sides: readonly number[];
   /** Steps that are timed; one before them is not. */
   readonly rounds: number;

@@ -6,20 +6,20 @@
  *     ./denoise bench --ops --all conv2d:64x64x128x128        # every variant that takes them
  *     ./denoise bench --peers matmul:1024x1024x1024           # beside other libraries, on the same adapter
  *
- * Groups: --ops, --kernels, --models, --adapters, --image-steps, --memory, --server, --first-picture, --peers; the
+ * Groups: --ops, --kernels, --models, --loras, --image-steps, --memory, --server, --first-image, --peers; the
  * first three when none is named, --ops when sizes are given. --image-steps wants 14 GB on a graphics card. --peers
  * fetches the other libraries the first time (150 MB). Sizes are `OP:SIZExSIZE…[:FORMAT]`, see `cases.ts`.
- * `--json FILE` writes the run, `--save` appends it to the history and draws that anew, `--pictures N` is the length
+ * `--json FILE` writes the run, `--save` appends it to the history and draws that anew, `--images N` is the length
  * of the memory series. Figures are compared with the newest ones of the history that were measured on the same
  * device, and ratios with the bounds that the project holds itself to.
  */
 
 import { parseArgs } from "node:util";
-import { benchLoras } from "./adapters.ts";
+import { benchLoras } from "./loras.ts";
 import type { Ceilings } from "../../report/ceilings.ts";
 import type { Figures } from "./figures.ts";
 import { findGates, gateTable } from "./gates.ts";
-import { benchFirstPicture } from "./first_picture.ts";
+import { benchFirstImage } from "./first_image.ts";
 import {
   type BenchRun,
   comparisonTable,
@@ -46,14 +46,14 @@ const OPTIONS = {
   ops: { type: "boolean" },
   kernels: { type: "boolean" },
   models: { type: "boolean" },
-  adapters: { type: "boolean" },
+  loras: { type: "boolean" },
   "image-steps": { type: "boolean" },
   memory: { type: "boolean" },
   server: { type: "boolean" },
-  "first-picture": { type: "boolean" },
+  "first-image": { type: "boolean" },
   peers: { type: "boolean" },
   all: { type: "boolean" },
-  pictures: { type: "string", default: "100" },
+  images: { type: "string", default: "100" },
   json: { type: "string" },
   save: { type: "boolean" },
 } as const;
@@ -66,11 +66,11 @@ const GROUPS: Readonly<Record<string, () => Promise<Figures>>> = {
   ops: timeOps,
   kernels: () => benchKernels(log),
   models: () => benchModels(log),
-  adapters: () => benchLoras(log),
+  loras: () => benchLoras(log),
   "image-steps": () => benchImageSteps(log),
-  memory: () => benchMemory(log, readCount(values.pictures)),
+  memory: () => benchMemory(log, readCount(values.images)),
   server: async () => ({ ...await benchServer(log), ...await benchPolling(log) }),
-  "first-picture": () => benchFirstPicture(log),
+  "first-image": () => benchFirstImage(log),
   peers: timePeers,
 };
 
@@ -115,7 +115,7 @@ async function timePeers(): Promise<Figures> {
 function readCount(text: string): number {
   const count = Number(text);
   if (Number.isInteger(count) && count >= 10) return count;
-  throw new RangeError(`Cannot make a series of ${text} pictures: it must be 10 or more`);
+  throw new RangeError(`Cannot make a series of ${text} images: it must be 10 or more`);
 }
 
 async function main(): Promise<void> {

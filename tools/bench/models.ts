@@ -1,12 +1,12 @@
-/** Times of the bundled model: loading, pictures, a clip. */
+/** Times of the bundled model: loading, images, a video. */
 
 import { type Engine, type GenerateRequest, openEngine } from "../../engine/mod.ts";
 import type { Figures } from "./figures.ts";
 import { BUNDLED } from "./machine.ts";
 import { best, median } from "../../report/statistics.ts";
 
-/** The picture that every bench makes: guided, so each step runs both prompts. */
-export const PICTURE: GenerateRequest = {
+/** The image that every bench makes: guided, so each step runs both prompts. */
+export const IMAGE: GenerateRequest = {
   prompt: "a red circle on a blue background",
   width: 64,
   height: 64,
@@ -16,18 +16,18 @@ export const PICTURE: GenerateRequest = {
   guidanceScale: 3.5,
 };
 
-/** Frames of the clip: three latent frames. */
-const CLIP_FRAMES = 9;
+/** Frames of the video: three latent frames. */
+const VIDEO_FRAMES = 9;
 
 /** How often each is measured. */
 interface ModelRounds {
   load: number;
-  picture: number;
-  clip: number;
+  image: number;
+  video: number;
 }
 
 /** Enough for a best and a median within two minutes on two slow cores. */
-const MODEL_ROUNDS: ModelRounds = { load: 5, picture: 10, clip: 3 };
+const MODEL_ROUNDS: ModelRounds = { load: 5, image: 10, video: 3 };
 
 /**
  * Measures loading and generating.
@@ -44,17 +44,17 @@ export async function benchModels(
   const engine = await openEngine({ modelPath: BUNDLED });
   try {
     const { width, height } = engine.info.defaults;
-    const native = { ...PICTURE, width, height };
+    const native = { ...IMAGE, width, height };
     return {
       "load best": { value: best(loads), unit: "s" },
       "load median": { value: median(loads), unit: "s" },
-      ...await measureRequest(engine, "picture 64x64", PICTURE, rounds.picture, log),
-      ...await measureRequest(engine, `picture ${width}x${height}`, native, rounds.picture, log),
+      ...await measureRequest(engine, "image 64x64", IMAGE, rounds.image, log),
+      ...await measureRequest(engine, `image ${width}x${height}`, native, rounds.image, log),
       ...await measureRequest(
         engine,
-        `clip 64x64, ${CLIP_FRAMES} frames`,
-        { ...PICTURE, numFrames: CLIP_FRAMES },
-        rounds.clip,
+        `video 64x64, ${VIDEO_FRAMES} frames`,
+        { ...IMAGE, numFrames: VIDEO_FRAMES },
+        rounds.video,
         log,
       ),
     };

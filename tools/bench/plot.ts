@@ -1,5 +1,5 @@
 /**
- * The history as a picture, one block per device: our ops beside other libraries', then small panels of one figure
+ * The history as a image, one block per device: our ops beside other libraries', then small panels of one figure
  * each, run by run.
  *
  *     deno run -A tools/bench/plot.ts     # writes bench/history.svg
@@ -12,12 +12,12 @@ import { round, STYLE, text } from "./svg.ts";
 
 /** The figures worth a panel: name in the history, and what stands above the panel. */
 export const PANELS: readonly { readonly name: string; readonly title: string }[] = [
-  { name: "picture 64x64 median", title: "64×64, 20 steps" },
-  { name: "picture 96x96 median", title: "96×96, 20 steps" },
-  { name: "clip 64x64, 9 frames median", title: "64×64, 9 frames" },
+  { name: "image 64x64 median", title: "64×64, 20 steps" },
+  { name: "image 96x96 median", title: "96×96, 20 steps" },
+  { name: "video 64x64, 9 frames median", title: "64×64, 9 frames" },
   { name: "load median", title: "Load" },
   { name: "/health p99 while generating", title: "/health p99 at work" },
-  { name: "first picture", title: "Clone to first picture" },
+  { name: "first image", title: "Clone to first image" },
 ];
 
 const COLUMNS = 3;
@@ -139,12 +139,12 @@ function formatTarget(value: number): string {
   return String(Number(value.toPrecision(3)));
 }
 
-/** Where the picture goes. */
-const PICTURE: URL = new URL("../../bench/history.svg", import.meta.url);
+/** Where the image goes. */
+const IMAGE: URL = new URL("../../bench/history.svg", import.meta.url);
 
 /** Draws the history file anew. */
 export function writePicture(): void {
-  Deno.writeTextFileSync(PICTURE, plotHistory(readHistory()));
+  Deno.writeTextFileSync(IMAGE, plotHistory(readHistory()));
 }
 
 if (import.meta.main) writePicture();

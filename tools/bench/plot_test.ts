@@ -75,7 +75,7 @@ Deno.test("plotHistory() draws the newest comparison: a bar for everybody, the r
   assert.doesNotMatch(svg, /softmax/);
 });
 
-Deno.test("plotHistory() of nothing is still a picture", () => {
+Deno.test("plotHistory() of nothing is still a image", () => {
   assert.match(plotHistory([]), /^<svg [^>]*aria-label="No benches yet"[\s\S]*<\/svg>\n$/);
 });
 

@@ -17,7 +17,7 @@ import {
 import { measureCeilings } from "../../report/ceilings.ts";
 import type { Figures } from "./figures.ts";
 import { BUNDLED } from "./machine.ts";
-import { PICTURE } from "./models.ts";
+import { IMAGE } from "./models.ts";
 import { best } from "../../report/statistics.ts";
 import { describeStep, type StepReport, stepReport } from "./step_report.ts";
 
@@ -36,7 +36,7 @@ const PROFILED = {
 } as const;
 
 /**
- * Profiles the programs of a guided 64×64 picture. Loops of whole programs are timed beside it in the same thread,
+ * Profiles the programs of a guided 64×64 image. Loops of whole programs are timed beside it in the same thread,
  * so that what is lost between kernels shows.
  *
  * @param log takes the tables
@@ -49,7 +49,7 @@ export async function benchKernels(log: (line: string) => void): Promise<Figures
     return {};
   }
   using pipeline = await openFamily(WAN, await openModelFiles(BUNDLED));
-  const { prompt, width, height, seed, numInferenceSteps, guidanceScale } = PICTURE;
+  const { prompt, width, height, seed, numInferenceSteps, guidanceScale } = IMAGE;
   const { session, runner } = pipeline.trace(device.target, {
     ...{ task: "T2I", prompt, negativePrompt: "", width, height, numFrames: 1 },
     ...{ seed, numInferenceSteps, guidanceScale },
@@ -105,9 +105,9 @@ async function profileOne(
   };
 }
 
-/** Milliseconds per run of a program that is run as often as a picture has steps. */
+/** Milliseconds per run of a program that is run as often as a image has steps. */
 async function timeLoop(device: Device, program: Executable): Promise<number> {
-  const steps = PICTURE.numInferenceSteps;
+  const steps = IMAGE.numInferenceSteps;
   const runs = Array.from({ length: steps }, () => ({ programs: [program], stage: "denoise" }));
   const start = performance.now();
   await runSequence(device, runs);
@@ -119,7 +119,7 @@ function writeInputs({ tensors }: Session): void {
   for (const tensor of tensors) {
     if (!tensor.isAllocated) continue;
     const count = elementCount(tensor.shape);
-    if (tensor.dtype === "f32") tensor.write(new TorchGenerator(PICTURE.seed).randn(count));
+    if (tensor.dtype === "f32") tensor.write(new TorchGenerator(IMAGE.seed).randn(count));
     else if (tensor.name.endsWith("lengths")) {
       tensor.write(new Array<number>(count).fill(PROMPT_TOKENS + 1));
     }

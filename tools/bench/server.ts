@@ -6,7 +6,7 @@ import { Readable } from "node:stream";
 import type { ReadableStream as NodeReadableStream } from "node:stream/web";
 import type { Figures } from "./figures.ts";
 import { denoPath, ROOT } from "./machine.ts";
-import { PICTURE } from "./models.ts";
+import { IMAGE } from "./models.ts";
 import { median, percentile } from "../../report/statistics.ts";
 
 /** How long each part goes on. */
@@ -16,7 +16,7 @@ interface ServerSeconds {
   throughput: number;
 }
 
-/** Long enough for a thousand answers while some pictures are made. */
+/** Long enough for a thousand answers while some images are made. */
 const SERVER_SECONDS: ServerSeconds = { idle: 2, generating: 15, throughput: 3 };
 
 /** Time between two questions, in milliseconds. */
@@ -26,7 +26,7 @@ const INTERVAL_MS = 10;
 const CONNECTIONS = 8;
 
 /**
- * Starts the server as a process of its own, as users do, and asks it while it is idle and while it makes pictures.
+ * Starts the server as a process of its own, as users do, and asks it while it is idle and while it makes images.
  *
  * @param log told what is being measured
  * @param seconds how long
@@ -46,11 +46,11 @@ export async function benchServer(
     log(`server: generating for ${seconds.generating} s`);
     await makePicture(server.url, 0);
     const isDone = until(seconds.generating);
-    const [pictures, busy] = await Promise.all([
+    const [images, busy] = await Promise.all([
       makePictures(server.url, isDone),
       probe(`${server.url}/health`, isDone),
     ]);
-    log(`server: ${busy.length} answers beside ${pictures} pictures`);
+    log(`server: ${busy.length} answers beside ${images} images`);
     const rate = await countAnswers(`${server.url}/v1/models`, seconds.throughput);
     return {
       "/health p50 idle": { value: median(idle), unit: "ms" },
@@ -58,7 +58,7 @@ export async function benchServer(
       "/health p50 while generating": { value: median(busy), unit: "ms" },
       "/health p99 while generating": { value: percentile(busy, 0.99), unit: "ms" },
       "/health longest while generating": { value: percentile(busy, 1), unit: "ms" },
-      "pictures beside the questions": { value: pictures / seconds.generating, unit: "/s" },
+      "images beside the questions": { value: images / seconds.generating, unit: "/s" },
       "/v1/models answers": { value: rate, unit: "/s" },
     };
   } finally {
@@ -122,7 +122,7 @@ async function makePictures(url: string, isDone: () => boolean): Promise<number>
 }
 
 async function makePicture(url: string, seed: number): Promise<void> {
-  const { prompt, width, height, numInferenceSteps, guidanceScale } = PICTURE;
+  const { prompt, width, height, numInferenceSteps, guidanceScale } = IMAGE;
   await ask(`${url}/v1/images/generations`, {
     method: "POST",
     headers: { "content-type": "application/json" },

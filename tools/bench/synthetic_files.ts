@@ -1,4 +1,4 @@
-/** Models and adapters as large as one likes, of random numbers: for what depends on sizes alone. */
+/** Models and LoRAs as large as one likes, of random numbers: for what depends on sizes alone. */
 
 import { join } from "node:path";
 import type { AdaptableModule } from "../../models/mod.ts";
@@ -46,7 +46,7 @@ export async function writeModel(folder: string, sizes: SyntheticSizes): Promise
 }
 
 /**
- * Writes an adapter of all linear layers, in f16, with the names of diffusers.
+ * Writes a LoRA of all linear layers, in f16, with the names of diffusers.
  *
  * @returns its bytes
  */

@@ -9,7 +9,7 @@ const OPS = ["matmul", "linear", "attention", "conv2d"] as const;
 export type OpCase = all.OpCase<typeof OPS[number]>;
 
 /**
- * Squares; layers of the bundled model (a picture of 64×64 and of 96×96, both prompts) and of a transformer of 3840
+ * Squares; layers of the bundled model (a image of 64×64 and of 96×96, both prompts) and of a transformer of 3840
  * channels; attention of a model with 24 heads; convolutions of decoders: two of the bundled one, one of the usual
  * width.
  */

@@ -1,6 +1,6 @@
 """Makes the goldens of the adapters that come with the bundled model, under tests/goldens/bundled-adapters.
 
-    python3 tools/reference/bundled_adapters.py
+    python3 tools/reference/bundled_loras.py
 
 One prompt and seed without, with each and with both, as diffusers and PEFT run them from the files in diffusers'
 naming. The other two namings of each file are loaded too, and must give the same pixels.

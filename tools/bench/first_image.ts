@@ -1,8 +1,8 @@
 /**
- * From a clone to the first picture, on a machine that has Node with npm and a Vulkan driver but neither Deno nor
+ * From a clone to the first image, on a machine that has Node with npm and a Vulkan driver but neither Deno nor
  * anything of ours.
  *
- *     deno run -A tools/bench/first_picture.ts
+ *     deno run -A tools/bench/first_image.ts
  */
 
 import { dirname, join } from "node:path";
@@ -13,25 +13,25 @@ import { ROOT } from "./machine.ts";
 const HIDDEN = /^(?:DENO_|DENOISE_|XDG_|HOME$|USERPROFILE$|PWD$|NPM_CONFIG_CACHE$)/i;
 
 /**
- * Copies the sources, starts the launcher with an empty home and times it until the picture is there.
+ * Copies the sources, starts the launcher with an empty home and times it until the image is there.
  *
  * @param log told what is being done
  * @throws {Error} when the launcher fails, with its last words
  */
-export async function benchFirstPicture(log: (line: string) => void): Promise<Figures> {
+export async function benchFirstImage(log: (line: string) => void): Promise<Figures> {
   const folder = await Deno.makeTempDir({ prefix: "denoise-first-" });
   try {
     const clone = join(folder, "clone");
     const files = await copyTree(clone);
-    log(`first picture: ${files} files copied, fetching everything else anew`);
+    log(`first image: ${files} files copied, fetching everything else anew`);
     const home = join(folder, "home");
     await Deno.mkdir(home);
     await copyNpmSettings(home);
     const path = await pathWithoutDeno(join(folder, "bin"));
-    const picture = join(folder, "first.png");
+    const image = join(folder, "first.png");
     const start = performance.now();
     const { code, stderr } = await new Deno.Command(join(clone, "denoise"), {
-      args: ["generate", "--prompt", "a red circle on a blue background", "--output", picture],
+      args: ["generate", "--prompt", "a red circle on a blue background", "--output", image],
       cwd: clone,
       clearEnv: true,
       env: { ...visibleEnvironment(), HOME: home, PATH: path },
@@ -41,15 +41,15 @@ export async function benchFirstPicture(log: (line: string) => void): Promise<Fi
     const seconds = (performance.now() - start) / 1000;
     const words = new TextDecoder().decode(stderr).trim();
     if (code !== 0) {
-      throw new Error(`Cannot make a first picture: the launcher ended with ${code}: ${words}`);
+      throw new Error(`Cannot make a first image: the launcher ended with ${code}: ${words}`);
     }
-    if ((await Deno.stat(picture)).size === 0) {
-      throw new Error("Cannot make a first picture: the file is empty");
+    if ((await Deno.stat(image)).size === 0) {
+      throw new Error("Cannot make a first image: the file is empty");
     }
     log(words);
     return {
-      "first picture": { value: seconds, unit: "s" },
-      "first picture files fetched": { value: await sizeOf(home) / 1e6, unit: "MB" },
+      "first image": { value: seconds, unit: "s" },
+      "first image files fetched": { value: await sizeOf(home) / 1e6, unit: "MB" },
     };
   } finally {
     await Deno.remove(folder, { recursive: true });
@@ -134,6 +134,6 @@ async function namesIn(folder: string): Promise<string[]> {
 }
 
 if (import.meta.main) {
-  const { "first picture": figure } = await benchFirstPicture((line) => console.error(line));
-  console.log(`${figure!.value.toFixed(1)} s from clone to first picture`);
+  const { "first image": figure } = await benchFirstImage((line) => console.error(line));
+  console.log(`${figure!.value.toFixed(1)} s from clone to first image`);
 }

@@ -41,7 +41,7 @@ const SWITCHES = 10;
  * @param log told what is being measured
  */
 export async function benchLoras(log: (line: string) => void): Promise<Figures> {
-  const folder = await Deno.makeTempDir({ prefix: "denoise-adapters-" });
+  const folder = await Deno.makeTempDir({ prefix: "denoise-loras-" });
   try {
     const bytes = await writeModel(folder, LARGE.sizes);
     log(`wrote a transformer of ${(bytes / 1e9).toFixed(2)} GB`);
@@ -116,7 +116,7 @@ async function measureSwitches(
     restoring.push(await prepare([]));
   }
   log(
-    `${name}: ${(Deno.statSync(file).size / 1e6).toFixed(1)} MB per adapter; requests take ${
+    `${name}: ${(Deno.statSync(file).size / 1e6).toFixed(1)} MB per LoRA; requests take ${
       unchanged.toFixed(1)
     } ms before the first step, ${
       cold.map((ms) => ms.toFixed(0)).join(" and ")
