@@ -7,7 +7,6 @@ import type { Components } from "../memory/components.ts";
 import { refuseFields } from "../schedulers/config.ts";
 import { createScheduler, type Scheduler } from "../schedulers/mod.ts";
 import type { Tokenizer } from "../tokenizers/mod.ts";
-import type { PipelineInfo } from "./types.ts";
 
 /** A component that has weights. */
 interface Component<Config = unknown> {
@@ -95,32 +94,12 @@ export type PartsOf<Table> = Table extends
   ? Parts<z.output<T>, z.output<E>, z.output<V>, z.output<S>, Solver>
   : never;
 
-/** Names of the components in memory plans, in the order of use. */
-const COMPONENT_NAMES = {
-  textEncoder: "text encoder",
-  transformer: "transformer",
-  vae: "autoencoder",
-} as const;
-
 /** Weights by the names that memory plans use, in the order of use. */
-export function componentsOf(parts: Parts): Components {
-  return Object.fromEntries(
-    (["textEncoder", "transformer", "vae"] as const).map((key) => [
-      COMPONENT_NAMES[key],
-      parts[key].weights,
-    ]),
-  );
-}
-
-/** Storage types of the weights. */
-export function precisionsOf(
-  { transformer, vae, textEncoder }: Parts,
-): PipelineInfo["precisions"] {
-  const precision = ({ weights }: Component) => weights.mainFormat.toLowerCase();
+export function componentsOf({ textEncoder, transformer, vae }: Parts): Components {
   return {
-    transformer: precision(transformer),
-    vae: precision(vae),
-    textEncoder: precision(textEncoder),
+    "text encoder": textEncoder.weights,
+    transformer: transformer.weights,
+    autoencoder: vae.weights,
   };
 }
 
@@ -142,20 +121,17 @@ export async function openParts<
 ): Promise<Parts<z.output<T>, z.output<E>, z.output<V>, z.output<S>, Solver>> {
   try {
     const settings = parseConfig(table.settings, files.settings, files.path);
-    const transformer = await readComponent(files, "transformer", table.transformer);
-    const vae = await readComponent(files, "vae", table.vae);
-    const textEncoder = await readComponent(files, "text_encoder", table.textEncoder);
-    checkFit(
-      files.path,
-      table.fits({
-        transformer: transformer.config,
-        textEncoder: textEncoder.config,
-        vae: vae.config,
-      }),
+    const [transformer, openTransformer] = await readComponent(
+      files,
+      "transformer",
+      table.transformer,
     );
+    const [vae, openVae] = await readComponent(files, "vae", table.vae);
+    const [textEncoder, openText] = await readComponent(files, "text_encoder", table.textEncoder);
+    checkFit(files.path, table.fits({ transformer, textEncoder, vae }));
     const schedulerFile = await files.scheduler();
     const scheduler = openScheduler(schedulerFile, table.scheduler);
-    const { vocab_size } = textEncoder.config as { readonly vocab_size: number };
+    const { vocab_size } = textEncoder as { readonly vocab_size: number };
     const tokenizer = await openTokenizer(files, vocab_size);
     table.checkTokenizer?.(tokenizer, files.path);
     return {
@@ -163,9 +139,9 @@ export async function openParts<
       tokenizer,
       scheduler,
       schedulerFile,
-      textEncoder: textEncoder.open(),
-      transformer: transformer.open(),
-      vae: vae.open(),
+      textEncoder: openText(),
+      transformer: openTransformer(),
+      vae: openVae(),
       [Symbol.dispose]: () => files[Symbol.dispose](),
     };
   } catch (error) {
@@ -174,20 +150,15 @@ export async function openParts<
   }
 }
 
-/** A component whose weights can be opened, once all are known to fit together. */
-interface UnopenedComponent<Config> {
-  readonly config: Config;
-  open(): Component<Config>;
-}
-
+/** A configuration, and what opens the weights, once all are known to fit together. */
 async function readComponent<Schema extends z.ZodType>(
   files: ModelFiles,
   name: string,
   { classNames, config: schema }: ComponentSpec<Schema>,
-): Promise<UnopenedComponent<z.output<Schema>>> {
+): Promise<[z.output<Schema>, () => Component<z.output<Schema>>]> {
   const { config: json, path, openWeights } = await files.component(name, classNames);
   const config = parseConfig(schema, json, path);
-  return { config, open: () => ({ config, weights: openWeights() }) };
+  return [config, () => ({ config, weights: openWeights() })];
 }
 
 function checkFit(path: string, checks: readonly SizeCheck[]): void {

@@ -15,7 +15,7 @@ import {
 import { Session } from "../memory/session.ts";
 import { SessionRunner } from "../memory/session_runner.ts";
 import { checkInputs, checkSettings, INPUTS } from "./check_request.ts";
-import { componentsOf, openParts, type Parts, precisionsOf } from "./components.ts";
+import { componentsOf, openParts, type Parts } from "./components.ts";
 import type { CommonShape, Family, Generate, PromptSizes } from "./family.ts";
 import { OverflowError } from "./non_finite.ts";
 import { PromptCache } from "./prompt_cache.ts";
@@ -81,10 +81,16 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
         layouts: [],
       }),
     ]);
+    const precision = (part: "transformer" | "vae" | "textEncoder") =>
+      parts[part].weights.mainFormat.toLowerCase();
     this.#about = {
       ...family.info(parts),
       className,
-      precisions: precisionsOf(parts),
+      precisions: {
+        transformer: precision("transformer"),
+        vae: precision("vae"),
+        textEncoder: precision("textEncoder"),
+      },
       maxSequenceLength: MAX_SEQUENCE_LENGTH,
     };
   }
