@@ -17,12 +17,12 @@ import {
 } from "../../runtime/mod.ts";
 import type { Stage } from "../memory/session.ts";
 import type { Schedule } from "../schedulers/mod.ts";
+import { Solver, splitOutputs } from "../schedulers/solver.ts";
 import type { Decoder } from "./decoding.ts";
 import type { CommonShape } from "./family.ts";
 import type { CombinedGuidance, Guidance } from "./guidance.ts";
 import { isFinite, OverflowError } from "./non_finite.ts";
 import { toUnitRange } from "./pixels.ts";
-import { Solver, splitOutputs } from "./solver.ts";
 import type { Work } from "./work.ts";
 
 /** What the loop is made of. */

@@ -4,7 +4,8 @@
  * Source: diffusers `ZImagePipeline`, with `cfg_truncation` as the time after which nothing is guided, and
  * `cfg_normalization` as the limit.
  */
-import type { Guidance } from "../../pipeline/guidance.ts";
+import { elementwise, linear, slice, type Tensor } from "../../../runtime/mod.ts";
+import type { CombinedGuidance, Guidance } from "../../pipeline/guidance.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import { elapsedTime } from "./schedule.ts";
 
@@ -43,4 +44,42 @@ export function checkGuidance({ guidanceLimit = 1, guidanceEnd = 1 }: PipelineRe
       `Cannot guide with a guidanceEnd of ${guidanceEnd}: it must be a share of the way, from 0 to 1`,
     );
   }
+}
+
+/**
+ * Guidance whose result is no longer than the prompt's own velocity allows: p + scale · (p − n), shortened to
+ * ratio · ‖p‖ where it is longer. The settings are scale and ratio.
+ *
+ * Source: diffusers `ZImagePipeline`, `cfg_normalization`.
+ */
+export const LIMITED_GUIDANCE: CombinedGuidance = {
+  settings: 2,
+  trace(positive, negative, settings) {
+    const scale = slice(settings, 2, 0, 1);
+    const predicted = elementwise("p + g * (p - n)", { p: positive, n: negative, g: scale });
+    const factor = elementwise("min(1.0, limit * sqrt(p / max(q, 1e-30)))", {
+      limit: slice(settings, 2, 1, 2),
+      p: sumOfSquares(positive),
+      q: sumOfSquares(predicted),
+    });
+    return elementwise("x * factor", { x: predicted, factor }, { name: "guided" });
+  },
+};
+
+/** Sum of the squares of all elements, [1, 1, 1]; by rows first, so that no sum is long. */
+function sumOfSquares(x: Tensor): Tensor {
+  const squares = elementwise("x * x", { x });
+  return sumOfRows(sumOfRows(squares).reshape(1, 1, x.dim(1)));
+}
+
+/** [..., n] summed to [..., 1]. */
+function sumOfRows(x: Tensor): Tensor {
+  const count = x.dim(-1);
+  const ones = x.graph.constant(
+    `ones ${count}`,
+    [1, count],
+    "f32",
+    new Float32Array(count).fill(1),
+  );
+  return linear(x, ones, { name: "sum" });
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { BASELINE_TARGET, elementCount, writing } from "../../runtime/mod.ts";
 import { Session } from "../memory/session.ts";
 import { SessionRunner } from "../memory/session_runner.ts";
-import { addNoise, applyStep, createScheduler, type Schedule } from "../schedulers/mod.ts";
+import { addNoise, applyStep, createScheduler, type Schedule } from "./mod.ts";
 import { Solver } from "./solver.ts";
 import { openTestDevice } from "../../tests/model_run.ts";
 

@@ -10,7 +10,7 @@ import {
   type Tensor,
 } from "../../runtime/mod.ts";
 import type { Stage } from "../memory/session.ts";
-import type { Schedule, StateName, StepCoefficients } from "../schedulers/mod.ts";
+import type { Schedule, StateName, StepCoefficients } from "./mod.ts";
 
 /** What a solver works on. */
 interface SolverState {
