@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { StorageFormat } from "../../dtype.ts";
 import { Graph } from "../../graph.ts";
-import { Resident } from "../../resident.ts";
+import { DeviceTensor } from "../../device_tensor.ts";
 import { BASELINE_TARGET, type Target } from "../../target.ts";
 import { linear } from "../linear/mod.ts";
 
@@ -17,7 +17,10 @@ function ruleOf(
     variant = choice.variant;
   };
   const graph = new Graph("test", { ...target, onChoice });
-  linear(graph.use(new Resident("x", [m, k])), graph.use(new Resident("w", [n, k], weight)));
+  linear(
+    graph.use(new DeviceTensor("x", [m, k])),
+    graph.use(new DeviceTensor("w", [n, k], weight)),
+  );
   return { variant, kernel: graph.dispatches[0]!.kernel.name };
 }
 
