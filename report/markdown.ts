@@ -242,11 +242,20 @@ class Reader {
   }
 
   parts(name: "steps" | "stages", title: string): string[] {
-    const rows = this.#backends.flatMap((backend) =>
+    const all = this.#backends.flatMap((backend) =>
       (this.#data(name, backend)?.rows ?? []).map((row) => ({ backend, row }))
     );
-    if (rows.length === 0) return [];
-    const isCompared = rows.some(({ row }) => row.untuned ?? row.streamed);
+    if (all.length === 0) return [];
+    const rows = all.filter(({ row }) => row.tuned);
+    const missing = all.flatMap(({ backend, row: { title, format, error, tuned } }) =>
+      tuned ? [] : [
+        `- ${title}, ${format}, ${BACKEND_NAMES[backend]}: ${oneLine(error ?? "no time was left")}`,
+      ]
+    );
+    // Columns that have nothing in them are left out.
+    const others =
+      ([["By the rule", "untuned"], ["Exact", "exact"], ["Streamed", "streamed"]] as const)
+        .filter(([, key]) => rows.some(({ row }) => row[key]));
     const hasTorch = this.#torch !== undefined && rows.some(({ row }) => this.#torchMs(row));
     const heads = ["", "", "Time", "GPU busy", "Waits", "Rate"];
     const cells = rows.map(({ backend, row }) => [
@@ -256,14 +265,16 @@ class Reader {
       busy(row) ?? NOTHING,
       row.tuned ? row.tuned.waits.toFixed(0) : NOTHING,
       row.tuned ? flops(row.flops / row.tuned.wallMs * 1000) : NOTHING,
-      ...(isCompared
-        ? [ms(row.untuned?.wallMs) ?? NOTHING, ms(row.streamed?.wallMs) ?? NOTHING]
-        : []),
+      ...others.map(([, key]) => ms(row[key]?.wallMs) ?? NOTHING),
       bytes(row.weightBytes + row.workspaceBytes),
       ...(hasTorch ? [ms(this.#torchMs(row)) ?? NOTHING] : []),
     ]);
-    const more = isCompared ? ["By the rule", "Streamed"] : [];
-    const all = [...heads, ...more, "Memory", ...(hasTorch ? ["torch"] : [])];
+    const columns = [
+      ...heads,
+      ...others.map(([title]) => title),
+      "Memory",
+      ...(hasTorch ? ["torch"] : []),
+    ];
     const kernels = rows.flatMap(({ backend, row }) => {
       if (!row.kernels || row.kernels.length === 0) return [];
       const whole = row.tuned?.busyMs;
@@ -287,7 +298,10 @@ class Reader {
     );
     return [
       `## ${title}`,
-      table(all, cells, Array.from({ length: all.length - 2 }, (_, i) => i + 2)),
+      ...(rows.length > 0
+        ? [table(columns, cells, Array.from({ length: columns.length - 2 }, (_, i) => i + 2))]
+        : []),
+      ...(missing.length > 0 ? [`Left out:\n\n${missing.join("\n")}`] : []),
       ...(kernels.length > 0
         ? [
           details(
@@ -403,7 +417,9 @@ class Reader {
   #headline(backend: GpuBackend): Cell {
     const rows = this.#data("ops", backend)?.rows.filter(({ spec }) => spec === HEADLINE_OP) ?? [];
     const row = usedOf(rows);
-    return row && `${opRate(row)} (${percent(row.share)})`;
+    if (!row) return undefined;
+    const note = row.scaled === undefined ? "" : `, as \`${row.scaled}\``;
+    return `${opRate(row)} (${percent(row.share)}${note})`;
   }
 
   #partTitles(name: "steps" | "stages"): string[] {
@@ -460,7 +476,7 @@ function busy({ tuned }: PartRow): Cell {
   return percent(Math.min(1, tuned.busyMs / tuned.wallMs));
 }
 
-/** Whether two runs chose the same, or variants that are a twentieth apart. */
+/** Whether two runs chose the same. */
 function isAlike({ timings }: TunedClass): boolean {
   const [first, second] = timings.filter((each) => each.length > 0);
   if (!first?.[0] || !second?.[0]) return false;

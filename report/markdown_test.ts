@@ -32,6 +32,8 @@ const PART: PartRow = {
   streamed: { wallMs: 9000, waits: 99 },
   kernels: [{ name: "gemm/shared ROWS=64", dispatches: 240, ms: 1500 }],
 };
+const { tuned: _, ...untimed } = PART;
+const leftOut: PartRow = { ...untimed, format: "q8_0", error: "it would take about 90 s" };
 const REPORT: GpuReport = {
   format: 1,
   date: "2026-01-02T03:04:05.678Z",
@@ -83,7 +85,13 @@ const REPORT: GpuReport = {
     {
       ...{ name: "steps", backend: "deno", state: "failed", seconds: 60 },
       reason: "its process was ended by SIGABRT",
-      data: { rows: [PART, { ...PART, format: "q4_k", layers: { run: 2, all: 30 } }] },
+      data: {
+        rows: [
+          PART,
+          { ...PART, format: "q4_k", layers: { run: 2, all: 30 } },
+          leftOut,
+        ],
+      },
     },
   ],
 };
@@ -111,6 +119,7 @@ Deno.test("reportMarkdown() has a row for everything that was measured, scaled s
       "| `rms_norm:4160x3840` (as `rms_norm:64x3840`) | gpu | 100 GB/s | 50 % |",
       "| `linear:4160x10240x3840:bf16` | Deno | shared64 (rule) | 10.0 ms | 32.7 TFLOP/s | 50 % |",
       "| Z-Image-Turbo, a step, bf16 at 1024×1024 | Deno | 2.20 s | 98 % | 25 | 25.0 TFLOP/s | 2.50 s | 9.00 s | 11.7 GiB |",
+      "- Z-Image-Turbo, a step, q8_0, Deno: it would take about 90 s",
       "| Upload of 16 MiB | 8.00 ms, 2.10 GB/s |",
       "| Memory that could be allocated | 23.5 GiB |",
     ]

@@ -201,9 +201,13 @@ export interface PartRow {
   readonly weightBytes: number;
   readonly workspaceBytes: number;
   readonly loading?: PartLoading;
-  /** With the kernels of the tuning run, with those of the rule, and with streamed weights. */
+  /** With the kernels of the tuning run, where there was one. */
   readonly tuned?: PartTiming;
+  /** With those of the rule. */
   readonly untuned?: PartTiming;
+  /** With factors in f32, as `quality: exact` has them. */
+  readonly exact?: PartTiming;
+  /** With weights that are brought to the device in every step. */
   readonly streamed?: PartTiming;
   /** The longest, of the best of the runs. */
   readonly kernels?: readonly {

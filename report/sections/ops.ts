@@ -2,11 +2,11 @@
 
 import {
   type Choice,
-  type Device,
   DeviceLostError,
   DeviceTensor,
   Graph,
   OutOfMemoryError,
+  type Target,
 } from "../../runtime/mod.ts";
 import { ceilingShare } from "../ceilings.ts";
 import { LoadedOp } from "../loaded_op.ts";
@@ -91,9 +91,12 @@ async function measureSpec(
 ): Promise<void> {
   const { device, begin } = context;
   const whole = parseCase(spec);
-  const rule = choiceOf(device, whole);
-  const variants = rule?.candidates ?? [""];
-  const tuned = known.tuning && choiceOf(device, whole, known.tuning.choices)?.variant;
+  const { target } = device;
+  // Variants that round more than is usual are measured, too.
+  const variants = choiceOf(whole, { ...target, operands: "int8" })?.candidates ?? [""];
+  const rule = choiceOf(whole, target)?.variant ?? "";
+  const tuned = known.tuning &&
+    choiceOf(whole, { ...target, choices: known.tuning.choices })?.variant;
   const callMs = Math.min(MAX_CALL_MS, slotMs / variants.length / RUNS);
   const op = scaled(whole, callMs, known);
   const deadline = performance.now() + slotMs;
@@ -114,14 +117,16 @@ async function measureSpec(
     return add({ ...common, ...nothing, variant: "", error: error.message });
   }
   try {
-    for (const variant of variants) {
-      // The variant that is used is measured in any case.
-      if (performance.now() > deadline && variant !== variants[0]) break;
+    // What would be used comes first: the rest is measured as far as there is time.
+    const used = tuned ?? rule;
+    const ordered = [used, ...variants.filter((variant) => variant !== used)];
+    for (const variant of ordered) {
+      if (performance.now() > deadline && variant !== used) break;
       begin(`${specOf(op)}${variant && ` as ${variant}`}`);
       const own = {
         ...common,
         variant,
-        isRule: variant === (rule?.variant ?? ""),
+        isRule: variant === rule,
         isTuned: variant === tuned,
       };
       try {
@@ -142,19 +147,10 @@ async function measureSpec(
 }
 
 /** What would be chosen for an op; nothing where there is a single way. */
-function choiceOf(
-  device: Device,
-  op: OpCase,
-  choices: Device["target"]["choices"] = {},
-): Choice | undefined {
+function choiceOf(op: OpCase, target: Target): Choice | undefined {
   const { op: name, bench } = benchOf(op.op);
   const heard: Choice[] = [];
-  const graph = new Graph(name, {
-    ...device.target,
-    operands: "int8",
-    choices,
-    onChoice: (choice) => heard.push(choice),
-  });
+  const graph = new Graph(name, { ...target, onChoice: (choice) => heard.push(choice) });
   bench.build(
     ...op.inputs.map((shape, i) =>
       graph.use(new DeviceTensor(`input ${i}`, shape, i === 1 ? op.weights : "f32"))

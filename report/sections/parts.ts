@@ -33,7 +33,7 @@ export interface PartJob {
   readonly layers?: number;
   /** The one that is meant first, then smaller ones. */
   readonly sizes: readonly Size[];
-  /** Also with the rule's kernels, and with streamed weights. */
+  /** Also with the rule's kernels, with factors in f32 and with streamed weights. */
   readonly isCompared?: boolean;
   part(layers: number): ModelPart;
 }
@@ -90,8 +90,8 @@ const STAGES: readonly PartJob[] = [
 /** All of them. */
 export const PARTS: readonly PartJob[] = [...STEPS, ...STAGES];
 
-/** Runs of a part, about: some to warm up, some that are measured, one for each kernel's time. */
-const RUNS = 6;
+/** Runs that a part is given time for: to warm up, to count, and some to compare as far as time is left. */
+const RUNS = 4;
 /** Share of the registers' rate that is expected before the ops were measured. */
 const USUAL = 0.2;
 /** Bytes of weights that are made up and uploaded in a second, about. */
@@ -99,7 +99,7 @@ const UPLOAD_BYTES = 1e9;
 /** Kernels that are named. */
 const TOP_KERNELS = 8;
 /** By how much what is expected may exceed the time before a part is left out. */
-const TOO_LONG = 3;
+const TOO_LONG = 2;
 /** Part of the memory that weights and workspace may take. */
 const MEMORY_SHARE = 0.9;
 
@@ -169,12 +169,11 @@ async function measurePart<Name extends SectionName>(
     const expected = traced.seconds.toFixed(0);
     return {
       ...row,
-      error: `left out: it would take about ${expected} s, there were ${seconds.toFixed(0)} s`,
+      error: `it would take about ${expected} s, there were ${seconds.toFixed(0)} s`,
     };
   }
   const end = performance.now() + seconds * 1000;
   const weights = new MadeUpWeights(format, part.hasBias);
-  const ruled = { ...device.target, choices: {} };
   try {
     const step = part.trace(tunedTarget(device.target, known), weights.root, size);
     begin(`${name}: loading`);
@@ -207,25 +206,32 @@ async function measurePart<Name extends SectionName>(
     } finally {
       bench.destroy();
     }
-    if (isCompared && known.tuning && end - performance.now() > 3 * row.tuned!.wallMs) {
-      begin(`${name}: with the rule's kernels`);
-      const untuned = await LoadedPart.load(
-        device,
-        part.trace(ruled, weights.root, size),
-        weights,
-      );
+    const usual = tunedTarget(device.target, known);
+    const others = [
+      ["untuned", "with the rule's kernels", known.tuning && { ...usual, choices: {} }],
+      [
+        "exact",
+        "with factors in f32",
+        usual.operands !== "f32" && { ...usual, operands: "f32" as const },
+      ],
+    ] as const;
+    for (const [key, what, target] of others) {
+      if (!isCompared || !target || end - performance.now() < 3 * row.tuned!.wallMs) continue;
+      begin(`${name}: ${what}`);
+      const traced = part.trace(target, weights.root, size);
+      const other = await LoadedPart.load(device, traced, weights);
       try {
-        await untuned.run();
-        row = { ...row, untuned: await untuned.run() };
+        await other.run();
+        row = { ...row, [key]: await other.run() };
         found(row);
       } finally {
-        untuned.destroy();
+        other.destroy();
       }
     }
     weights.destroy();
     if (isCompared && end - performance.now() > 2 * row.tuned!.wallMs) {
       begin(`${name}: with streamed weights`);
-      const step = part.trace(tunedTarget(device.target, known), weights.root, size);
+      const step = part.trace(usual, weights.root, size);
       const streamed = await LoadedPart.load(device, step, weights, streamingOf(weights));
       try {
         await streamed.run();
