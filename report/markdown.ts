@@ -340,7 +340,9 @@ class Reader {
         (found.tuning.excluded.length > 0
           ? ` Not used here: ${found.tuning.excluded.map(oneLine).join("; ")}.`
           : ""),
-        details("Choices", table(["Class", "First run", "Second run", "Times"], rows, [])),
+        ...(rows.length > 0
+          ? [details("Choices", table(["Class", "First run", "Second run", "Times"], rows, []))]
+          : []),
       ];
     });
     return parts.length > 0 ? ["## Tuning", ...parts] : [];

@@ -95,8 +95,9 @@ async function measureSpec(
   // Variants that round more than is usual are measured, too.
   const variants = choiceOf(whole, { ...target, operands: "int8" })?.candidates ?? [""];
   const rule = choiceOf(whole, target)?.variant ?? "";
-  const tuned = known.tuning &&
-    choiceOf(whole, { ...target, choices: known.tuning.choices })?.variant;
+  const measured = known.tuning &&
+    choiceOf(whole, { ...target, choices: known.tuning.choices });
+  const tuned = measured?.reason === "measured" ? measured.variant : undefined;
   const callMs = Math.min(MAX_CALL_MS, slotMs / variants.length / RUNS);
   const op = scaled(whole, callMs, known);
   const deadline = performance.now() + slotMs;

@@ -150,9 +150,17 @@ async function measurePart<Name extends SectionName>(
   const { title, format, sizes, isCompared = false } = job;
   begin(`${title}, ${format.toLowerCase()}: planning`);
   const room = await roomOf(device);
-  const traced = fit(job, device.target, known, seconds, room);
-  const { part, size, layers } = traced;
   const asked = sizes[0]!;
+  let traced: Traced;
+  try {
+    traced = fit(job, device.target, known, seconds, room);
+  } catch (error) {
+    return {
+      ...{ title, ...asked, format: format.toLowerCase(), error: (error as Error).message },
+      ...{ flops: 0, dispatches: 0, weightBytes: 0, workspaceBytes: 0 },
+    };
+  }
+  const { part, size, layers } = traced;
   let row: PartRow = {
     title,
     ...size,
@@ -264,6 +272,8 @@ async function roomOf(device: Device): Promise<number> {
 /**
  * The largest part that fits into the memory and the time: with fewer layers first, which leaves each as it is, then
  * smaller.
+ *
+ * @throws {RangeError} when the adapter's limits allow no size at all
  */
 export function fit(
   { part, sizes, format, layers: all = 1 }: PartJob,
@@ -294,15 +304,24 @@ export function fit(
   const fits = (traced: Traced) =>
     traced.weightBytes + traced.workspaceBytes <= room && traced.seconds <= seconds;
   let smallest: Traced | undefined;
+  let refusal: unknown;
   for (const size of sizes) {
     for (
       let layers = all;
       layers >= 1;
       layers = layers > 2 ? Math.ceil(layers * 0.6) : layers - 1
     ) {
-      smallest = trace(layers, size);
+      try {
+        smallest = trace(layers, size);
+      } catch (error) {
+        // A tensor may need more bindings than the adapter has.
+        if (!(error instanceof RangeError)) throw error;
+        refusal = error;
+        break;
+      }
       if (fits(smallest)) return smallest;
     }
   }
-  return smallest!;
+  if (!smallest) throw refusal;
+  return smallest;
 }
