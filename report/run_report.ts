@@ -17,11 +17,11 @@ import {
 export const SECTION_SHARES: Readonly<Record<SectionName, number>> = {
   environment: 5,
   probes: 30,
-  correctness: 160,
-  tuning: 60,
-  ops: 150,
-  steps: 130,
-  stages: 50,
+  correctness: 140,
+  tuning: 50,
+  ops: 120,
+  steps: 200,
+  stages: 55,
 };
 
 /** Part of the time that processes need to start and end. */

@@ -48,8 +48,10 @@ export const LADDER: readonly string[] = [
 
 /** Runs of a variant, about: to warm up, and those that are measured. */
 const RUNS = 6;
-/** Share of the registers' rate that slow kernels reach. */
-const SLOW = 0.1;
+/** Share of the registers' rate that is expected. */
+const USUAL = 0.25;
+/** Part of an op's time that the variant in use may take; the others are measured as far as there is time. */
+const USED_SHARE = 0.5;
 /** What is scaled: a size, by its place in a spec, and what it stays a multiple of. */
 const SCALED: Readonly<Record<string, readonly [number, number]>> = {
   conv2d: [0, 8],
@@ -98,7 +100,7 @@ async function measureSpec(
   const measured = known.tuning &&
     choiceOf(whole, { ...target, choices: known.tuning.choices });
   const tuned = measured?.reason === "measured" ? measured.variant : undefined;
-  const callMs = Math.min(MAX_CALL_MS, slotMs / variants.length / RUNS);
+  const callMs = Math.min(MAX_CALL_MS, USED_SHARE * slotMs / RUNS);
   const op = scaled(whole, callMs, known);
   const deadline = performance.now() + slotMs;
   const common = {
@@ -160,13 +162,13 @@ function choiceOf(op: OpCase, target: Target): Choice | undefined {
   return heard.find((choice) => choice.op === name);
 }
 
-/** The op with as many rows as a slow kernel computes in some milliseconds. */
+/** The op with as many rows as are expected to take some milliseconds. */
 export function scaled(
   op: OpCase,
   callMs: number,
   { flopsPerSecond = 1e11 }: Pick<Known, "flopsPerSecond">,
 ): OpCase {
-  const allowed = SLOW * flopsPerSecond * callMs / 1000;
+  const allowed = USUAL * flopsPerSecond * callMs / 1000;
   const [at, step] = SCALED[op.op] ?? SCALED_ROWS;
   let smaller = op;
   while (smaller.flops > allowed && smaller.sizes[at]! > step) {
