@@ -26,7 +26,7 @@ Deno.test("highest() takes the higher one of each rate", () => {
 
 Deno.test("lintWgsl() finds nothing in the probes", () => {
   const binding = { dtype: "f32", pieces: 1, pieceBytes: 1024 } as const;
-  const unit = { m: 8, n: 8, k: 8, lanes: 32, isForced: true };
+  const unit = { element: "f16", m: 8, n: 8, k: 8, lanes: 32, isForced: true } as const;
   for (
     const kernel of [
       ...(["f32", "f16", "i8"] as const).map((type) => multiplyAddKernel(8, type)),

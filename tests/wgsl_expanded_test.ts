@@ -10,7 +10,7 @@ import { BASELINE_TARGET, type Target } from "../runtime/target.ts";
 import { lintWgsl } from "../tools/lint/wgsl.ts";
 import { openTint, whyNoTint } from "./tint.ts";
 
-/** A GPU, a software adapter with subgroups, a GPU on which tensors take several bindings, and three with matrix units. */
+/** A GPU, a software adapter with subgroups, a GPU on which tensors take several bindings, and four with matrix units. */
 const TARGETS: readonly Target[] = [
   BASELINE_TARGET,
   {
@@ -30,12 +30,14 @@ const TARGETS: readonly Target[] = [
   withMatrices({ m: 16, n: 16, k: 16 }, 32, 32),
   withMatrices({ m: 8, n: 16, k: 16 }, 8, 64),
   withMatrices({ m: 16, n: 8, k: 32 }, 32, 32),
+  withMatrices({ m: 8, n: 8, k: 8 }, 32, 32, "f32"),
 ];
 
 function withMatrices(
   sizes: { m: number; n: number; k: number },
   subgroupMinSize: number,
   subgroupMaxSize: number,
+  componentType = "f16",
 ): Target {
   return {
     ...BASELINE_TARGET,
@@ -47,7 +49,7 @@ function withMatrices(
       subgroupMinSize,
       subgroupMaxSize,
       subgroupSizeControl: true,
-      subgroupMatrices: [{ componentType: "f16", resultComponentType: "f32", ...sizes }],
+      subgroupMatrices: [{ componentType, resultComponentType: "f32", ...sizes }],
     },
   };
 }

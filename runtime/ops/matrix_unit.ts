@@ -3,8 +3,13 @@ import type { StorageFormat } from "../dtype.ts";
 import type { ParamValues } from "../shaders/expand.ts";
 import type { Target, TargetFeatures } from "../target.ts";
 
-/** A subgroup's multiplication, f16 to f32, and the subgroups that do it. */
+/** What the factors of a multiplication may be; its sums are f32. */
+export type MatrixElement = "f16" | "f32";
+
+/** A subgroup's multiplication, and the subgroups that do it. */
 export interface MatrixUnit {
+  /** Type of the factors. */
+  readonly element: MatrixElement;
   /** Rows of one multiplication: 8 or 16. */
   readonly m: number;
   /** Columns: 8 or 16. */
@@ -33,8 +38,15 @@ const DEPTH = 8;
 const PADDING = 2;
 
 /** Parameters of `shaders/matrix/unit.wgsl`. */
-export function unitParams({ m, n, k, lanes, isForced }: MatrixUnit): ParamValues {
-  return { UNIT_M: m, UNIT_N: n, UNIT_K: k, LANES: lanes, FORCES_LANES: isForced };
+export function unitParams({ element, m, n, k, lanes, isForced }: MatrixUnit): ParamValues {
+  return {
+    ELEMENT: element,
+    UNIT_M: m,
+    UNIT_N: n,
+    UNIT_K: k,
+    LANES: lanes,
+    FORCES_LANES: isForced,
+  };
 }
 
 /** Parameters of `shaders/matrix/tile.wgsl`. */
@@ -46,36 +58,47 @@ export function tileParams({ unit, rows, columns }: MatrixTile): ParamValues {
 export function matrixTileBytes({ unit, rows, columns }: MatrixTile, layout: "nk" | "kn"): number {
   const step = DEPTH + PADDING;
   const second = layout === "nk" ? columns * step : 4 * DEPTH * (columns / 4 + PADDING);
-  return 8 * (rows * step + second) + 16 * MATRIX_SUBGROUPS * unit.m * (columns / 8 + 1);
+  const vectorBytes = unit.element === "f16" ? 8 : 16;
+  return vectorBytes * (rows * step + second) + 16 * MATRIX_SUBGROUPS * unit.m * (columns / 8 + 1);
 }
 
-/** Invocations of a subgroup where the adapter lets choose: what makers of GPUs with matrix units have in common. */
+/** Fewest invocations of a subgroup, of those that the adapter lets choose, that matrix units were made for. */
+const LEAST_LANES = 16;
+/** Those of a subgroup that may also be smaller. */
 const USUAL_LANES = 32;
 
 /**
- * The largest multiplication of f16 with sums in f32 that tiles of {@linkcode MatrixUnit} can be made of; nothing where
- * the adapter has none or does not say how many invocations a subgroup has.
+ * The largest multiplication with sums in f32 that tiles of {@linkcode MatrixUnit} can be made of; nothing where the
+ * adapter has none or does not say how many invocations a subgroup has.
+ *
+ * @param element of the factors: NVIDIA, AMD and Intel have f16, Apple f32
  */
-export function matrixUnitOf({ features, limits }: Target): MatrixUnit | undefined {
+export function matrixUnitOf(
+  { features, limits }: Target,
+  element: MatrixElement = "f16",
+): MatrixUnit | undefined {
   const lanes = lanesOf(features);
-  if (!features.f16 || lanes === undefined) return undefined;
+  if ((element === "f16" && !features.f16) || lanes === undefined) return undefined;
   if (limits.maxWorkgroupInvocations < MATRIX_SUBGROUPS * lanes) return undefined;
   const usable = features.subgroupMatrices.filter((
     { componentType, resultComponentType, m, n, k },
   ) =>
-    componentType === "f16" && resultComponentType === "f32" &&
+    componentType === element && resultComponentType === "f32" &&
     [m, n].every((size) => size === 8 || size === 16) && [8, 16, 32].includes(k)
   );
   const volume = ({ m, n, k }: { m: number; n: number; k: number }) => m * n * k;
   const best = usable.toSorted((a, b) => volume(b) - volume(a))[0];
   if (!best) return undefined;
   const isForced = features.subgroupMinSize !== features.subgroupMaxSize;
-  return { m: best.m, n: best.n, k: best.k, lanes, isForced };
+  return { element, m: best.m, n: best.n, k: best.k, lanes, isForced };
 }
 
-/** Why kernels cannot use matrix units on a target; undefined where they can. */
-export function whyNoMatrixUnit(target: Target): string | undefined {
-  if (matrixUnitOf(target)) return undefined;
+/** Why kernels of factors of these types cannot use matrix units on a target; undefined where they can. */
+export function whyNoMatrixUnit(
+  target: Target,
+  elements: readonly MatrixElement[] = ["f16"],
+): string | undefined {
+  if (elements.some((element) => matrixUnitOf(target, element))) return undefined;
   return target.features.subgroupMatrices.length === 0
     ? "the adapter lists no matrix units"
     : "none of the adapter's matrix units suits our tiles";
@@ -85,7 +108,7 @@ export function whyNoMatrixUnit(target: Target): string | undefined {
 function lanesOf(features: TargetFeatures): number | undefined {
   const { subgroupMinSize: min, subgroupMaxSize: max, subgroupSizeControl } = features;
   if (min !== max && !subgroupSizeControl) return undefined;
-  const lanes = Math.min(max, Math.max(min, USUAL_LANES));
+  const lanes = min >= LEAST_LANES ? min : Math.min(max, USUAL_LANES);
   return lanes >= 8 && lanes <= 64 ? lanes : undefined;
 }
 

@@ -41,10 +41,25 @@ Deno.test("matrixUnitOf() takes the largest multiplication of f16 into f32 that 
     { ...half(16, 16, 32), resultComponentType: "f16" },
     { ...half(16, 16, 32), componentType: "i8", resultComponentType: "i32" },
   ];
-  const unit = { m: 16, n: 16, k: 16, lanes: 32, isForced: false };
+  const unit = { element: "f16", m: 16, n: 16, k: 16, lanes: 32, isForced: false };
   assert.deepEqual(matrixUnitOf(target(listed)), unit);
   assert.equal(matrixUnitOf(target([half(32, 8, 16)])), undefined);
   assert.equal(matrixUnitOf(target(listed, { f16: false })), undefined);
+});
+
+Deno.test("products take matrix units of f32 where there are none of f16, and whatever may be rounded", () => {
+  const apple = [
+    { ...half(8, 8, 8), componentType: "f32" },
+    { ...half(8, 8, 8), resultComponentType: "f16" },
+  ];
+  const unit = { element: "f32", m: 8, n: 8, k: 8, lanes: 32, isForced: false };
+  assert.deepEqual(matrixUnitOf(target(apple), "f32"), unit);
+  assert.equal(matrixUnitOf(target(apple)), undefined);
+  const graph = new Graph("test", target(apple, { f16: false }));
+  const use = (name: string) => graph.use(new DeviceTensor(name, [512, 512]));
+  linear(use("x"), use("w"));
+  assert.match(graph.dispatches[0]!.kernel.name, /^gemm\/matrix .*element=f32/);
+  assert.ok(!graph.dispatches[0]!.kernel.usesF16);
 });
 
 Deno.test("matrixUnitOf() fixes the size of subgroups where the adapter could choose, or does without", () => {
@@ -56,6 +71,7 @@ Deno.test("matrixUnitOf() fixes the size of subgroups where the adapter could ch
   assert.deepEqual(lanes(8, 32), [32, true]);
   assert.deepEqual(lanes(32, 64), [32, true]);
   assert.deepEqual(lanes(8, 16), [16, true]);
+  assert.deepEqual(lanes(16, 32), [16, true]);
   assert.deepEqual(lanes(64, 64, false), [64, false]);
   assert.equal(lanes(8, 32, false), undefined);
   assert.equal(lanes(4, 4), undefined);

@@ -6,32 +6,44 @@
 import matrixSource from "../../shaders/gemm/matrix.wgsl" with { type: "text" };
 import { KernelFile } from "../../shaders/kernel_file.ts";
 import type { Target } from "../../target.ts";
-import { type MatrixTile, matrixTileBytes, matrixUnitOf, tileParams } from "../matrix_unit.ts";
+import {
+  type MatrixElement,
+  type MatrixTile,
+  matrixTileBytes,
+  matrixUnitOf,
+  tileParams,
+} from "../matrix_unit.ts";
 import { epilogueParams } from "./epilogue.ts";
-import type { GemmVariant } from "./problem.ts";
+import type { GemmProblem, GemmVariant } from "./problem.ts";
 
 const MATRIX_FILE = new KernelFile("gemm/matrix", matrixSource);
 
+/** Factors that products take: f16 where they may be rounded to it, else f32, which only Apple's units have. */
+export const GEMM_ELEMENTS: readonly MatrixElement[] = ["f16", "f32"];
+
 /** The variant with tiles of this size. */
 function matrixVariant(name: string, rows: number, columns: number): GemmVariant {
-  const tileOf = (target: Target): MatrixTile | undefined => {
-    const unit = matrixUnitOf(target);
+  const tileOf = ({ mayRound }: GemmProblem, target: Target): MatrixTile | undefined => {
+    const unit = (mayRound ? matrixUnitOf(target, "f16") : undefined) ??
+      matrixUnitOf(target, "f32");
     return unit && { unit, rows, columns };
   };
   return {
     name,
     schedule: "gpu",
-    supports({ m, n, layout, mayRound }, target) {
-      const tile = tileOf(target);
+    supports(problem, target) {
+      const { m, n, layout } = problem;
+      const tile = tileOf(problem, target);
       // Where a smaller tile holds the result, most of this one would be idle.
       const fits = rows === 32 || (m > rows / 2 && n > columns / 2);
-      return mayRound && fits && tile !== undefined &&
+      return fits && tile !== undefined &&
         matrixTileBytes(tile, layout) <= target.limits.maxWorkgroupMemoryBytes;
     },
-    plan({ m, n, k, layout, epilogue, batch, format }, target) {
+    plan(problem, target) {
+      const { m, n, k, layout, epilogue, batch, format } = problem;
       return {
         kernel: MATRIX_FILE.kernel({
-          ...tileParams(tileOf(target)!),
+          ...tileParams(tileOf(problem, target)!),
           LAYOUT: layout,
           VECTOR_K: k % 4 === 0,
           VECTOR_N: n % 4 === 0,

@@ -1,5 +1,6 @@
 import type { DType } from "../../dtype.ts";
 import type { OpCase, OpSuite } from "../conformance.ts";
+import { GEMM_ELEMENTS } from "../gemm/matrix.ts";
 import { GEMM_VARIANTS } from "../gemm/mod.ts";
 import { randomNormal } from "../ndarray.ts";
 import { type Check, matrixCheck } from "../op.ts";
@@ -61,5 +62,5 @@ export const MATMUL_CHECKS: readonly Check[] = [
   matrixCheck("matmul", "matrix32", [
     matmulCase([16, 64], [64, 48]),
     matmulCase([19, 37], [41, 37], { transposeB: true, scale: 0.25 }),
-  ]),
+  ], GEMM_ELEMENTS),
 ];

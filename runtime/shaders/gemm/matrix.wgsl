@@ -1,4 +1,5 @@
-// y = epilogue(a · b) on matrix units. Factors are rounded to f16, sums are f32.
+// y = epilogue(a · b) on matrix units. Factors are rounded to f16 where the unit takes f16, sums are
+// f32.
 //
 // a: [batch, m, k], b: [batch, n, k] (nk) or [batch, k, n] (kn), y: [batch, m, n]; epilogue
 // operands only without batches, a low-rank branch only with layout nk. Workgroup: four subgroups;
@@ -20,6 +21,7 @@
 //#include "gemm/sizes.wgsl"
 //#include "gemm/epilogue.wgsl"
 //#include "matrix/tile.wgsl"
+//#let FACTOR = ELEMENT == f16 ? half4 : "vec4<f32>"
 
 //#include "gemm/row.wgsl" NAME=a, VECTOR=VECTOR_K
 //#include "gemm/slice.wgsl" NAME=a
@@ -57,11 +59,11 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
     //#include "gemm/matrix_fetch.wgsl" FROM="0u"
     for (var k0 = 0u; k0 < steps; k0 = k0 + DEPTH) {
       //#for I in 0..A_LOADS
-      tile_a[(thread / DEPTH + I * ROWS_AT_ONCE) * A_STEP + thread % DEPTH] = half4(next_a_I);
+      tile_a[(thread / DEPTH + I * ROWS_AT_ONCE) * A_STEP + thread % DEPTH] = FACTOR(next_a_I);
       //#endfor
       //#for I in 0..B_LOADS
       //#include "gemm/matrix_place.wgsl"
-      tile_b[ROW * B_STEP + WORD] = half4(next_b_I);
+      tile_b[ROW * B_STEP + WORD] = FACTOR(next_b_I);
       //#endfor
       workgroupBarrier();
       //#include "gemm/matrix_fetch.wgsl" FROM="(k0 + DEPTH)"

@@ -1,5 +1,5 @@
-// Tiles for matrix units, shared by matrix products and convolutions: factors in workgroup memory
-// as f16, sums that go back through workgroup memory. Half of the subgroups lie along each side of
+// Tiles for matrix units, shared by matrix products and convolutions: factors in workgroup memory,
+// sums that go back through workgroup memory. Half of the subgroups lie along each side of
 // the tile, each with a quarter of it.
 
 //#include "matrix/unit.wgsl"
@@ -23,8 +23,8 @@
 //#let PART = UNIT_M * WORDS // vec4s of a subgroup's sums that go through workgroup memory at a time
 //#let ROWS_AT_ONCE = THREADS / DEPTH // rows of a tile that the workgroup brings at a time
 
-var<workgroup> tile_a: array<vec4<f16>, TILE_ROWS * A_STEP>;
-var<workgroup> tile_b: array<vec4<f16>, B_ROWS * B_STEP>;
+var<workgroup> tile_a: array<vec4<ELEMENT>, TILE_ROWS * A_STEP>;
+var<workgroup> tile_b: array<vec4<ELEMENT>, B_ROWS * B_STEP>;
 var<workgroup> tile_sums: array<vec4<f32>, SUBGROUPS * UNIT_M * SUM_STEP>;
 
 // Four sums, and where they belong in the tile.

@@ -1,10 +1,13 @@
-// What every kernel on matrix units is made for: a subgroup's multiplication, f16 to f32, by
-// workgroups of four subgroups.
+// What every kernel on matrix units is made for: a subgroup's multiplication, f16 to f32 or f32 to
+// f32, by workgroups of four subgroups.
 //
-// Factors are rounded to f16, and what f16 does not hold becomes ±65504: a sum is wrong then, but
+// Where factors are rounded to f16, what f16 does not hold becomes ±65504: a sum is wrong then, but
 // finite.
 
+//#param ELEMENT: f16 | f32 = f16 // of the factors
+//#if ELEMENT == f16
 enable f16;
+//#endif
 
 //#param UNIT_M: u32 // rows of one multiplication: 8 or 16
 //#param UNIT_N: u32 // columns: 8 or 16
@@ -14,14 +17,16 @@ enable f16;
 
 //#let SUBGROUPS = 4
 //#let THREADS = SUBGROUPS * LANES
-//#let LEFT = "subgroup_matrix_left<f16, UNIT_K, UNIT_M>"
-//#let RIGHT = "subgroup_matrix_right<f16, UNIT_N, UNIT_K>"
+//#let LEFT = "subgroup_matrix_left<ELEMENT, UNIT_K, UNIT_M>"
+//#let RIGHT = "subgroup_matrix_right<ELEMENT, UNIT_N, UNIT_K>"
 //#let RESULT = "subgroup_matrix_result<f32, UNIT_N, UNIT_M>"
 //#workgroup THREADS, 1, 1
 //#if FORCES_LANES
 //#subgroup_size LANES
 //#endif
 
+//#if ELEMENT == f16
 fn half4(v: vec4<f32>) -> vec4<f16> {
   return vec4<f16>(clamp(v, vec4<f32>(-65504.0), vec4<f32>(65504.0)));
 }
+//#endif
