@@ -33,8 +33,8 @@ export interface BlockFormat {
   readonly headerBytes: 0 | 16;
   /** Bytes that stand for NaN, which kernels would read as numbers. */
   readonly nanBytes?: readonly number[];
-  /** Kernels read `runs` of 32 elements with the scales of their parts, or single `vec4`s with that of the `row`. */
-  readonly scales: "runs" | "row";
+  /** `vec4`s of elements with one scale, counted from the start of a row; `row` when a row has only one. */
+  readonly scaleRun: 4 | 8 | "row";
   /** Elements are signed bytes times a factor, so that products of integers may be summed before they are scaled. */
   readonly isInt8?: true;
   /** Decodes one block: f32 arithmetic in ggml's order, so that every bit is as there. */

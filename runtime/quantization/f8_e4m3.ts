@@ -23,7 +23,7 @@ export const F8_E4M3: BlockFormat = {
   groupBlocks: 4,
   headerBytes: 16,
   nanBytes: [0x7f, 0xff],
-  scales: "row",
+  scaleRun: "row",
   decodeBlock(block, values) {
     for (let j = 0; j < ELEMENTS; j++) values[j] = decodeF8(block.getUint8(j));
   },

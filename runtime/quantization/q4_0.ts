@@ -10,7 +10,7 @@ export const Q4_0: BlockFormat = {
   groupBlocks: 8,
   looseScale: 0,
   headerBytes: 0,
-  scales: "runs",
+  scaleRun: 8,
   decodeBlock(block, values) {
     const d = block.getFloat16(0, true);
     for (let j = 0; j < HALF; j++) {

@@ -25,7 +25,7 @@ export const Q5_0: BlockFormat = {
   groupBlocks: 8,
   looseScale: 0,
   headerBytes: 0,
-  scales: "runs",
+  scaleRun: 8,
   shuffle,
   decodeBlock(block, values) {
     const d = block.getFloat16(0, true);

@@ -28,7 +28,7 @@ export const Q5_K: BlockFormat = {
   blockBytes: K_HEADER_BYTES + PART + ELEMENTS / 2,
   groupBlocks: 1,
   headerBytes: 0,
-  scales: "runs",
+  scaleRun: 8,
   decodeBlock(block, values) {
     for (let i = 0; i < ELEMENTS; i++) {
       const part = Math.floor(i / PART);

@@ -48,7 +48,7 @@ export const Q6_K: BlockFormat = {
   groupBlocks: 8,
   looseScale: SCALE,
   headerBytes: 0,
-  scales: "runs",
+  scaleRun: 4,
   shuffle,
   decodeBlock(block, values) {
     const d = block.getFloat16(SCALE, true);

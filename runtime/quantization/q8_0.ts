@@ -10,7 +10,7 @@ export const Q8_0: BlockFormat = {
   groupBlocks: 8,
   looseScale: 0,
   headerBytes: 0,
-  scales: "runs",
+  scaleRun: 8,
   isInt8: true,
   decodeBlock(block, values) {
     const d = block.getFloat16(0, true);

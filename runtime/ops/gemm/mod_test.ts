@@ -46,7 +46,7 @@ Deno.test("on GPUs that share little memory or few invocations, tiles are smalle
   assert.equal(of({ maxWorkgroupMemoryBytes: 12 * 1024 }), "shared128x64");
 });
 
-Deno.test("on software adapters short prompts have one tile, as high as they are, and quantised weights come by runs", () => {
+Deno.test("on software adapters short prompts have one tile, as high as they are, and q6_k comes by runs", () => {
   const cpu: Target = {
     ...BASELINE_TARGET,
     schedule: "cpu",
@@ -63,6 +63,8 @@ Deno.test("on software adapters short prompts have one tile, as high as they are
   assert.equal(tile(20), "rows=20 columns=8");
   assert.equal(tile(256), "rows=64 columns=4");
   assert.equal(tile(20, "q4_k"), "rows=20 columns=8");
-  assert.equal(tile(256, "q4_k"), "rows=32 columns=8");
+  assert.equal(tile(20, "q8_0"), "rows=20 columns=4");
+  assert.equal(tile(256, "q4_k"), "rows=64 columns=4");
+  assert.equal(tile(256, "q6_k"), "rows=32 columns=8");
   assert.equal(tile(256, "f8_e4m3"), "rows=64 columns=4");
 });

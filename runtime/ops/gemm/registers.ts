@@ -1,6 +1,8 @@
 /** Matrix products on software adapters: which tile of registers an invocation computes. */
+import type { WeightFormat } from "../../quantization/block_format.ts";
 import { BLOCK_FORMATS } from "../../quantization/formats.ts";
 import registersSource from "../../shaders/gemm/registers.wgsl" with { type: "text" };
+import type { ParamValues } from "../../shaders/expand.ts";
 import { KernelFile } from "../../shaders/kernel_file.ts";
 import { hasSubgroupsOf, MESA_SOFTWARE } from "../variants.ts";
 import { epilogueParams } from "./epilogue.ts";
@@ -32,6 +34,7 @@ function registersVariant(
   name: string,
   broadcasts: boolean,
   tileOf: (problem: GemmProblem) => RegisterTile,
+  turns: (problem: GemmProblem) => boolean,
   leastRows = 1,
 ): GemmVariant & { tileOf(problem: GemmProblem): RegisterTile } {
   return {
@@ -41,10 +44,7 @@ function registersVariant(
     tileOf,
     supports: ({ m }, { features }) =>
       m >= leastRows && (!broadcasts || hasSubgroupsOf(GEMM_LANES, features)),
-    normalizes(problem) {
-      const tile = tileOf(problem);
-      return broadcasts && !(hasRuns(problem) && tile.rows > FEW_ROWS) && sparesNorm(problem, tile);
-    },
+    normalizes: (problem) => broadcasts && !turns(problem) && sparesNorm(problem, tileOf(problem)),
     plan(problem) {
       const { m, n, k, layout, epilogue, batch, format, norm } = problem;
       const { rows, columns } = tileOf(problem);
@@ -57,7 +57,8 @@ function registersVariant(
           VECTOR_N: n % 4 === 0,
           BATCHED: batch !== undefined,
           BROADCASTS: broadcasts,
-          ...(format && { SCALES: BLOCK_FORMATS[format].scales }),
+          TURNS: turns(problem),
+          ...(format && scaleParams(format)),
           ...norm,
           ...epilogueParams(epilogue),
         }),
@@ -73,18 +74,26 @@ function registersVariant(
 export const REGISTERS = registersVariant("registers", false, (problem) => {
   const { m, n, k } = problem;
   if (m <= FEW_ROWS) return { rows: m, columns: 4 };
-  // A turn takes two accesses of a run.
-  if (m <= 8 || hasRuns(problem)) return { rows: 8, columns: 8 };
+  if (m <= 8) return { rows: 8, columns: 8 };
   return m >= 128 && n >= 512 && k >= 256 ? { rows: 16, columns: 16 } : { rows: 16, columns: 8 };
-});
+}, () => false);
 
 // With broadcasts rows cost an eighth of a load each, so that tiles are tall.
-export const BROADCAST = registersVariant("broadcast", true, (problem) => {
-  const { m } = problem;
-  if (m <= FEW_ROWS) return { rows: m, columns: 4 };
-  if (m <= LOW_ROWS) return { rows: heightOf(problem), columns: 8 };
-  return bestTile(problem, isLong(problem) ? [64, 48, 32, 24, 56, 40] : [64, 48, 32, 24], 4);
-});
+export const BROADCAST = registersVariant(
+  "broadcast",
+  true,
+  (problem) => {
+    const { m } = problem;
+    if (m <= FEW_ROWS) return { rows: m, columns: 4 };
+    if (m <= LOW_ROWS) return { rows: heightOf(problem), columns: 8 };
+    return bestTile(
+      problem,
+      isLong(problem) ? [64, 48, 32, 24, 56, 40, 28, 20] : [64, 48, 32, 24],
+      4,
+    );
+  },
+  (problem) => problem.m > FEW_ROWS && problem.m <= LOW_ROWS && takesRuns(problem),
+);
 
 // Half as tall and twice as wide: as many products, half as many broadcasts.
 export const BROADCAST_8 = registersVariant(
@@ -94,6 +103,7 @@ export const BROADCAST_8 = registersVariant(
     problem.m <= PROMPT_ROWS && isLong(problem)
       ? { rows: heightOf(problem), columns: 8 }
       : bestTile(problem, [32, 24, 16], 8),
+  takesRuns,
   LOW_ROWS + 1,
 );
 
@@ -139,18 +149,28 @@ function tileCost({ m, n }: GemmProblem, { rows, columns }: RegisterTile): numbe
   return tiles * (rows * columns + ROW_COST * rows + COLUMN_COST * columns);
 }
 
-/** Whether a quantised b comes by runs of 32 elements. */
-function hasRuns({ format }: GemmProblem): boolean {
-  return format !== undefined && BLOCK_FORMATS[format].scales === "runs";
+/** How far one scale of a quantised b holds. */
+function scaleParams(format: WeightFormat): ParamValues {
+  const { scaleRun } = BLOCK_FORMATS[format];
+  return scaleRun === "row" ? { SCALES: "row" } : { SCALES: "runs", RUN: scaleRun };
 }
 
 /**
- * Whether `broadcast8` is the first choice: for quantised weights and for short prompts it is; in layout `kn` every row of
- * b lies in a page of its own, and wide tiles go to fewer of them.
+ * Whether a quantised b is read by runs of 32 elements: such as have a byte for each are as fast one `vec4` at a time.
+ */
+function takesRuns({ format }: GemmProblem): boolean {
+  return format !== undefined && format !== "q8_0" && BLOCK_FORMATS[format].scaleRun !== "row";
+}
+
+/**
+ * Whether `broadcast8` is the first choice. For short prompts it is, and for `q6_k`, whose runs spare it the most; in layout
+ * `kn` every row of b lies in a page of its own, and wide tiles go to fewer of them.
  */
 export function suitsWideTiles(problem: GemmProblem): boolean {
-  const { m, layout, batch } = problem;
-  if (layout === "nk" && !batch) return hasRuns(problem) || (m <= PROMPT_ROWS && isLong(problem));
+  const { m, layout, batch, format } = problem;
+  if (format === "q6_k") return true;
+  const isPlain = format === undefined && layout === "nk" && !batch;
+  if (m <= PROMPT_ROWS && isLong(problem) && (isPlain || takesRuns(problem))) return true;
   if (layout === "nk" || m < WIDE_ROWS) return false;
   return tileCost(problem, BROADCAST_8.tileOf(problem)) <
     tileCost(problem, BROADCAST.tileOf(problem));

@@ -28,8 +28,10 @@
 //#param VECTOR_N: bool // n is a multiple of 4
 //#param BATCHED: bool = false
 //#param BROADCASTS: bool // lanes load one row of a each and broadcast it: needs subgroups of exactly 8
-//#param SCALES: none | runs | row = none // b is quantised: scales of parts of a run, or of a row; k is whole runs
-//#param NORM: bool = false // needs BROADCASTS and VECTOR_K; no batches, and no runs above UNROLLED_ROWS
+//#param SCALES: none | runs | row = none // b is quantised, with one scale for RUN vec4s or for a row; k is whole runs
+//#param RUN: u32 = 0
+//#param TURNS: bool = false // words of a quantised b stay packed for 32 elements, in place of a load for every vec4
+//#param NORM: bool = false // needs BROADCASTS and VECTOR_K; no batches, no TURNS
 //#param NORM_WEIGHT: bool = false
 //#param NORM_BIAS: bool = false
 //#param NORM_SCALE: bool = false
@@ -147,7 +149,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
       }
       //#endfor
     }
-    //#elif PASS == 0 && SCALES == runs
+    //#elif PASS == 0 && TURNS
     // Words of a run are turned, as an index into them would be a search. The bound is no constant, so that the driver
     // keeps the loop.
     let turns = min(4u, params.k);
@@ -165,12 +167,16 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
         //#endfor
       }
     }
-    //#elif PASS == 0 && SCALES == row
-    //#for C in 0..COLUMNS
-    let scale_C = b_scale(b_C);
-    //#endfor
-    for (var k = 0u; k < steps; k = k + 1u) {
-      //#include "gemm/registers_step.wgsl" COLUMN=scaled
+    //#elif PASS == 0 && SCALES != none
+    //#let RUN_STEPS = SCALES == row ? "steps" : "RUN"
+    let run = RUN_STEPS;
+    for (var k0 = 0u; k0 < steps; k0 = k0 + run) {
+      //#for C in 0..COLUMNS
+      let scale_C = b_scale(b_C + k0);
+      //#endfor
+      for (var k = k0; k < k0 + run; k = k + 1u) {
+        //#include "gemm/registers_step.wgsl" COLUMN=scaled
+      }
     }
     //#else
     for (var k = 0u; k < steps; k = k + 1u) {

@@ -3,7 +3,7 @@
 // w_G_x … w_G_w are the four rows of b for group G of the columns, x_R four elements of row R of a.
 
 //#param PASS: u32
-//#param COLUMN: plain | scaled | packed // columns of b: as they are, with the scale of their row, from a packed run
+//#param COLUMN: plain | scaled | packed // columns of b: as they are, with a scale, from a packed run
 //#param J: u32 = 0 // access of the run
 
 //#if PASS == 0 && LAYOUT == kn
