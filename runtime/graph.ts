@@ -7,7 +7,8 @@ import { TensorLimitError } from "./errors.ts";
 import { DeviceTensor } from "./device_tensor.ts";
 import { allocatedBytes, cutIntoPieces } from "./windows.ts";
 import { elementCount, formatShape, type Shape } from "./shape.ts";
-import type { Kernel, ParamType } from "./shaders/assemble.ts";
+import { Saturation } from "./saturation.ts";
+import { isCounting, type Kernel, type ParamType } from "./shaders/assemble.ts";
 import type { Target } from "./target.ts";
 import { type Intermediate, Tensor } from "./tensor.ts";
 
@@ -43,6 +44,8 @@ export interface DispatchSpec {
   readonly workgroups: readonly [number, number, number];
   /** Arithmetic operations; 0 when left out. */
   readonly flops?: number;
+  /** Whose counter a kernel that rounds to f16 adds to; its own label when left out. */
+  readonly layer?: string;
 }
 
 /** A tensor whose elements are known while tracing, such as a table of sines; it belongs to its program. */
@@ -72,6 +75,10 @@ export class Graph {
   readonly dispatches: Dispatch[] = [];
   /** Tensors with fixed elements. */
   readonly constants: Constant[] = [];
+  /** Where kernels count factors that f16 does not hold. */
+  readonly saturation: Saturation;
+  readonly #isShared: boolean;
+  #counters: Tensor | undefined;
   readonly #written = new Set<number>();
   readonly #used = new Map<DeviceTensor, Tensor>();
   /** How many dispatches there were after the last one that writes a tensor outside. */
@@ -79,10 +86,17 @@ export class Graph {
   readonly #scopes: string[] = [];
   #intermediates = 0;
 
-  /** Starts an empty graph whose kernels are chosen for `target`. */
-  constructor(name: string, target: Target) {
+  /**
+   * Starts an empty graph.
+   *
+   * @param target what its kernels are chosen for
+   * @param saturation counters that it shares with other programs, allocated by their owner; its own when left out
+   */
+  constructor(name: string, target: Target, saturation?: Saturation) {
     this.name = name;
     this.target = target;
+    this.saturation = saturation ?? new Saturation();
+    this.#isShared = saturation !== undefined;
   }
 
   /** Tensors outside the program that it reads or writes. */
@@ -93,6 +107,11 @@ export class Graph {
   /** Those of them that it writes. */
   get written(): IterableIterator<DeviceTensor> {
     return this.#overwritten.keys();
+  }
+
+  /** Whether kernels of it count factors that f16 does not hold. */
+  get isCounting(): boolean {
+    return this.dispatches.some(({ kernel }) => isCounting(kernel));
   }
 
   /** Brings a tensor that outlives the program into the graph. */
@@ -154,8 +173,10 @@ export class Graph {
   dispatch(spec: DispatchSpec): void {
     const { kernel } = spec;
     const label = this.#qualify(kernel.name);
+    const counts = isCounting(kernel);
+    const layer = counts ? this.saturation.indexOf(spec.layer ?? label) : 0;
     const tensors = kernel.buffers.map((slot) => {
-      const tensor = spec.buffers[slot.name];
+      const tensor = slot.access === "count" ? this.#counterTensor() : spec.buffers[slot.name];
       if (!tensor) {
         throw new TypeError(`Cannot dispatch ${label}: buffer "${slot.name}" is not given`);
       }
@@ -163,7 +184,7 @@ export class Graph {
       return tensor;
     });
     const params = Object.entries(kernel.params).map(([name, type]) => {
-      const value = spec.params[name];
+      const value = counts && name === "layer" ? layer : spec.params[name];
       if (value === undefined) {
         throw new TypeError(`Cannot dispatch ${label}: parameter "${name}" is not given`);
       }
@@ -217,7 +238,19 @@ export class Graph {
     );
   }
 
-  #checkUse(label: string, tensor: Tensor, access: "read" | "read_write"): void {
+  /** Counters that nobody shares are a constant, so that they are allocated with the program. */
+  #counterTensor(): Tensor {
+    const { counters } = this.saturation;
+    if (this.#isShared) return this.use(counters);
+    if (!this.#counters) {
+      const { name, shape, dtype } = counters;
+      this.constants.push({ tensor: counters, values: new Uint32Array(counters.shape[0]!) });
+      this.#counters = new Tensor(this, name, shape, dtype, counters);
+    }
+    return this.#counters;
+  }
+
+  #checkUse(label: string, tensor: Tensor, access: Kernel["buffers"][number]["access"]): void {
     if (tensor.graph !== this) {
       throw new TypeError(
         `Cannot dispatch ${label}: tensor ${tensor} belongs to graph "${tensor.graph.name}"`,
@@ -230,7 +263,7 @@ export class Graph {
         `a tensor ${excess}`,
       );
     }
-    if (access === "read_write") return;
+    if (access !== "read") return;
     const { memory } = tensor;
     if (!("id" in memory)) {
       if (tensor.isWhole || (this.#overwritten.get(memory) ?? 0) <= tensor.madeAfter) return;

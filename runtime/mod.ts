@@ -33,6 +33,7 @@ export {
 export type { BlockFormat, WeightFormat } from "./quantization/block_format.ts";
 export { blockBytes, dequantize, isWeightFormat, type Room } from "./quantization/formats.ts";
 export { DeviceTensor, type DeviceTensorSource } from "./device_tensor.ts";
+export { Saturation, SaturationError } from "./saturation.ts";
 export type { Segment, SlabRange, StreamingOptions } from "./segments.ts";
 export type { BufferSlot, Kernel, ParamType, WgslDialect } from "./shaders/assemble.ts";
 export * from "./shape.ts";

@@ -22,7 +22,7 @@ export interface DeviceOptions {
   forcedVariants?: Readonly<Record<string, string>>;
   /** Overrides the kernel schedule that the adapter's class would choose. */
   schedule?: Target["schedule"];
-  /** What kernels may round their operands to, `f32` by default; see {@linkcode Target.operands}. */
+  /** What kernels may round their factors to, `f16` by default; see {@linkcode Target.operands}. */
   operands?: Target["operands"];
   /** Limits to keep to where they are tighter than the adapter's; bytes in multiples of 256. */
   limits?: Partial<TargetLimits>;
@@ -96,7 +96,7 @@ async function open(gpu: GPU, backend: GpuBackend, options: DeviceOptions): Prom
     dialect: adapter.features.has(SUBGROUPS) ? "spec" : "naga",
     // About a tenth of a second on a slow member of each class.
     submitBudget: isSoftware ? { flops: 1e9, bytes: 3e8 } : { flops: 1e11, bytes: 5e9 },
-    operands: options.operands ?? "f32",
+    operands: options.operands ?? "f16",
     forcedVariants: options.forcedVariants ?? {},
     choices: {},
   };

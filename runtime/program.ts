@@ -7,6 +7,7 @@ import type { DType } from "./dtype.ts";
 import { Graph } from "./graph.ts";
 import { copyTo } from "./ops/copy/mod.ts";
 import { DeviceTensor } from "./device_tensor.ts";
+import type { Saturation } from "./saturation.ts";
 import type { Shape } from "./shape.ts";
 import type { Target } from "./target.ts";
 import { Tensor } from "./tensor.ts";
@@ -98,9 +99,10 @@ export class Program<I = Inputs, Output = unknown> {
     target: Target,
     inputs: I,
     build: (inputs: Traced<I>, graph: Graph) => Output,
+    saturation?: Saturation,
   ) {
     this.name = name;
-    this.graph = new Graph(name, target);
+    this.graph = new Graph(name, target, saturation);
     for (const [key, input] of Object.entries(inputs as Inputs)) {
       if (!(input instanceof InputSpec)) continue;
       this.#written.set(key, new DeviceTensor(`${name} ${key}`, input.shape, input.dtype));

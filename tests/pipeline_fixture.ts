@@ -9,7 +9,7 @@ import {
   type Pipeline,
   type PipelineRequest,
 } from "../models/mod.ts";
-import { Device, Pacer, type Target } from "../runtime/mod.ts";
+import { Device, type DeviceOptions, Pacer, type Target } from "../runtime/mod.ts";
 import { Golden } from "./golden.ts";
 import { openTestDevice } from "./model_run.ts";
 
@@ -39,6 +39,8 @@ export interface Fixture {
 
 /** How a pipeline is set up. */
 interface FixtureOptions {
+  /** How the device is opened. */
+  readonly opening?: DeviceOptions;
   readonly folder?: string;
   readonly maxBytes?: number;
   /** Small ones cut all work into many submits, each with a wait of its own, as large models need them. */
@@ -54,8 +56,8 @@ export async function withPipeline(
   use: (fixture: Fixture) => Promise<void>,
   options: FixtureOptions = {},
 ): Promise<void> {
-  const { gpuDevice, target, adapter } = await openTestDevice();
-  const { folder, memory = {}, maxBytes = Infinity, ...changes } = options;
+  const { opening, folder, memory = {}, maxBytes = Infinity, ...changes } = options;
+  const { gpuDevice, target, adapter } = await openTestDevice(opening);
   const pacer = new Pacer({ groupSeconds: options.submitBudget && 0 });
   const device = new Device(gpuDevice, { ...target, ...changes }, adapter, maxBytes, pacer);
   try {

@@ -107,7 +107,8 @@ function isBetter(plan: Candidate, best: Candidate, budgetBytes: number): boolea
 }
 
 /** Plans every stage by itself, and tells weights from the session's tensors. */
-export function demandsOf({ stages, tensors }: Session, components: Components): Demands {
+export function demandsOf(session: Session, components: Components): Demands {
+  const { stages, tensors, saturation: { counters } } = session;
   const componentOf = weightOwners(components);
   const plans = stages.map(({ graphs }) => planMemory(graphs));
   const users = new Map<DeviceTensor, number>();
@@ -116,13 +117,15 @@ export function demandsOf({ stages, tensors }: Session, components: Components):
   }
   const declared = stages.flatMap((stage) => [...stage.tensors]);
   const shared = [...tensors, ...declared.filter((tensor) => users.get(tensor)! > 1)];
+  // Every read-back has the counters with it.
+  const countedBytes = tensors.has(counters) ? counters.byteLength : 0;
   return {
     state: shared.filter((tensor) => users.has(tensor)),
     stages: stages.map((stage, i) => ({
       stage,
       plan: plans[i]!,
       own: [...stage.tensors].filter((tensor) => users.get(tensor) === 1),
-      readBytes: Math.max(0, ...stage.reads.map(bytesOf)),
+      readBytes: Math.max(0, ...stage.reads.map((tensors) => bytesOf(tensors) + countedBytes)),
       weights: [...plans[i]!.tensors].filter((tensor) => componentOf.has(tensor)),
     })),
     componentOf,

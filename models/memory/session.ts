@@ -5,6 +5,7 @@ import {
   type Graph,
   type Inputs,
   Program,
+  Saturation,
   type Shape,
   type Target,
   type Traced,
@@ -44,6 +45,12 @@ export class Stage {
     this.#session = session;
   }
 
+  /** Whether programs of its session round factors to f16. */
+  get isRounding(): boolean {
+    const { tensors, saturation } = this.#session;
+    return tensors.has(saturation.counters);
+  }
+
   /** Its programs as graphs, by name. */
   get graphs(): Readonly<Record<string, Graph>> {
     return Object.fromEntries([...this.programs].map(([name, { graph }]) => [name, graph]));
@@ -60,15 +67,17 @@ export class Stage {
     build: (inputs: Traced<I>, graph: Graph) => Output,
     { operands }: { readonly operands?: Target["operands"] | undefined } = {},
   ): Program<I, Output> {
-    const { target: own } = this.#session;
+    const { target: own, tensors, saturation } = this.#session;
     const target = operands ? { ...own, operands } : own;
-    const traced = new Program(name, target, inputs, build);
+    const traced = new Program(name, target, inputs, build, saturation);
     const key = `${this.name}: ${name}`;
     if (this.programs.has(key)) {
       throw new TypeError(`Cannot trace program "${name}": stage "${this.name}" has one already`);
     }
     this.programs.set(key, traced as unknown as Program);
     for (const tensor of traced.tensors) this.tensors.add(tensor);
+    const { counters } = saturation;
+    if (traced.graph.isCounting) tensors.add(counters);
     return traced;
   }
 
@@ -98,10 +107,17 @@ export class Session {
   readonly tensors = new Set<DeviceTensor>();
   /** Tiles, frames and prompts that a request encodes, for its progress. */
   encodeSteps = 0;
+  /** What its programs count of factors beyond f16; the counters are among the tensors where a program rounds. */
+  readonly saturation: Saturation;
 
-  /** Starts without stages. */
-  constructor(target: Target) {
+  /**
+   * Starts without stages.
+   *
+   * @param wide layers whose factors are not to be rounded to f16
+   */
+  constructor(target: Target, wide?: ReadonlySet<string>) {
     this.target = target;
+    this.saturation = new Saturation(wide);
   }
 
   /**

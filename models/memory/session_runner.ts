@@ -12,6 +12,7 @@ import {
   type Program,
   type QueuedWork,
   type RunControl,
+  SaturationError,
   throwIfCancelled,
   WorkQueue,
 } from "../../runtime/mod.ts";
@@ -34,6 +35,7 @@ export interface StageQueue {
    *
    * @throws {TypeError} when a program reads what nothing has written, or what is read back was not declared so
    * @throws {SyntaxError} when weights cannot be read
+   * @throws {SaturationError} when a factor was beyond f16; whatever is read back tells
    * @throws {DOMException} `AbortError` when cancelled; what was submitted is finished by then
    */
   run(calls: readonly Call[], work?: Omit<QueuedWork, "stage" | "before">): Promise<void>;
@@ -143,7 +145,7 @@ export class SessionRunner {
         await this.#enter(this.#stagePlan(stage), control);
       }
       await queue.run(programs.map((program) => this.executable(program)), {
-        ...work,
+        ...this.#watched(work),
         stage: stage.phase,
         before: () => calls.forEach((call) => call.write(device)),
       });
@@ -173,6 +175,22 @@ export class SessionRunner {
       }
       for (const tensor of program.graph.written) this.#written.add(tensor);
     }
+  }
+
+  /** Reads the counters of factors beyond f16 with whatever is read, and looks at them first. */
+  #watched(work: Omit<QueuedWork, "stage" | "before">): typeof work {
+    const { saturation, tensors } = this.#session;
+    const { reads = [], finished } = work;
+    if (reads.length === 0 || !tensors.has(saturation.counters)) return work;
+    return {
+      reads: [...reads, saturation.counters],
+      finished: (contents) => {
+        const counts = contents.at(-1)!;
+        const layers = saturation.layersOf(new Uint32Array(counts.buffer, counts.byteOffset));
+        if (layers.length > 0) throw new SaturationError(layers);
+        finished?.(contents.slice(0, -1));
+      },
+    };
   }
 
   #isAway(stage: Stage): boolean {

@@ -1,5 +1,5 @@
 /** The pipeline of any family: memory, LoRAs, prompts, timings, and what becomes of failures. */
-import type { Device, Target } from "../../runtime/mod.ts";
+import { type Device, SaturationError, type Target } from "../../runtime/mod.ts";
 import { AdaptedComponent } from "../lora/adapted_component.ts";
 import type { AppliedLora } from "../lora/types.ts";
 import { tileSides } from "../autoencoders/tiling.ts";
@@ -28,10 +28,13 @@ import type {
   PipelineTask,
   PlanRequest,
 } from "./types.ts";
-import { Work } from "./work.ts";
+import { type Attempt, Work } from "./work.ts";
 
 /** Tokens that prompts are cut to unless a request says otherwise, as in the reference's pipelines. */
 const MAX_SEQUENCE_LENGTH = 512;
+
+/** Layers that a note names. */
+const MAX_SHOWN_LAYERS = 8;
 
 /** The programs of a kind of request, and what makes a result with them. */
 interface TracedRequest {
@@ -60,8 +63,10 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   readonly #parts: P;
   readonly #memory: ModelMemory<TracedRequest>;
   readonly #encoded = new PromptCache();
-  /** Whether narrow factors have given values that are not finite. */
+  /** Whether factors of int8 have given values that are not finite. */
   #overflows = false;
+  /** Layers whose factors have been beyond f16: they are computed with f32 from then on. */
+  #wide: ReadonlySet<string> = new Set();
 
   /**
    * @param parts the pipeline's from here on; nothing of them is on the device yet
@@ -155,8 +160,19 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     checkInputs(request, this.info);
     const startTime = performance.now();
     await this.#memory.adapt(request.loras ?? []);
+    const ownWide = this.#wide;
+    const attempt: Attempt = { frames: 0 };
     try {
-      return await this.#generate(request, control, startTime);
+      for (;;) {
+        try {
+          return await this.#generate(request, control, startTime, attempt);
+        } catch (error) {
+          if (!(error instanceof SaturationError)) throw error;
+          this.#widen(error, request, control);
+          this.#memory.drop();
+          await this.#memory.adapt(request.loras ?? []);
+        }
+      }
     } catch (error) {
       // What failed on the GPU may have left invalid buffers behind: the next request starts from new ones.
       const isCancelled = error instanceof DOMException && error.name === "AbortError";
@@ -165,22 +181,51 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       if (request.loras?.length) {
         // What LoRAs make of the weights says nothing of requests without them.
         control.onNote?.(
-          "The transformer's values overflow with narrow factors and these LoRAs: this request is computed with f32",
+          "The transformer's values overflow with factors of int8 and these LoRAs: this request is computed without",
         );
-        return await this.generate({ ...request, quality: "exact" }, control);
+        return await this.generate({ ...request, quality: "lossless" }, control);
       }
       this.#overflows = true;
       control.onNote?.(
-        "The transformer's values overflow with narrow factors: quality high computes it with f32 from now on",
+        "The transformer's values overflow with factors of int8: quality high does without from now on",
       );
       return await this.generate(request, control);
+    } finally {
+      // What LoRAs make of the weights says nothing of requests without them.
+      if (request.loras?.length && this.#wide !== ownWide) {
+        this.#wide = ownWide;
+        this.#memory.drop();
+      }
     }
+  }
+
+  /**
+   * Has layers computed with f32.
+   *
+   * @throws {SaturationError} when they are already
+   */
+  #widen(
+    error: SaturationError,
+    { loras = [] }: PipelineRequest,
+    { onNote }: PipelineControl,
+  ): void {
+    const layers = error.layers.filter((layer) => !this.#wide.has(layer));
+    if (layers.length === 0) throw error;
+    this.#wide = new Set([...this.#wide, ...layers]);
+    const shown = layers.slice(0, MAX_SHOWN_LAYERS).join(", ");
+    const more = layers.length - MAX_SHOWN_LAYERS;
+    onNote?.(
+      `Factors are beyond the range of f16; ${
+        loras.length > 0 ? "this request computes" : "from now on computed"
+      } with f32: ${shown}${more > 0 ? ` and ${more} more` : ""}`,
+    );
   }
 
   async #generate(
     request: PipelineRequest,
     control: PipelineControl,
     startTime: number,
+    attempt: Attempt,
   ): Promise<PipelineResult> {
     const { device } = this.#memory;
     const timings: Record<string, number> = { prepare: 0, encode: 0, denoise: 0, decode: 0 };
@@ -194,11 +239,18 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     const prompts = this.#tokenize(request);
     control.onTokenizing?.(true);
     const kind = this.#kind(device.target, request, prompts, this.#commonShape(request, control));
+    let frame = 0;
+    const onFrame = control.onFrame && ((pixels: Float32Array) => {
+      if (frame++ < attempt.frames) return;
+      attempt.frames = frame;
+      control.onFrame!(pixels);
+    });
     const { session, runner, generate } = await this.#memory.sessionFor(kind, control);
     lap("prepare");
     return await runner.run(async (queue) => {
       const work = new Work({
-        ...{ ...prompts, request, control, queue, lap },
+        ...{ ...prompts, request, queue, lap, attempt },
+        control: onFrame ? { ...control, onFrame } : control,
         encoded: this.#encoded,
         components: componentsOf(this.#parts),
         encodeSteps: session.encodeSteps,
@@ -254,6 +306,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     );
     const shape = { ...own, ...common };
     const ways = prompts.lengths.length === 1 ? ["single" as const] : passes;
+    const wide = this.#wide;
     const variants = tileSides(...latents, smallestTile).flatMap((tileSide) =>
       ways.map((passes) => ({ tileSide, passes }))
     );
@@ -265,7 +318,8 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       key: JSON.stringify([shape, ways]),
       variants: variants as [Variant, ...Variant[]],
       trace: (variant) => {
-        const session = new Session(target);
+        const isExact = common.operands === "f32";
+        const session = new Session(isExact ? { ...target, operands: "f32" } : target, wide);
         const generate = this.#family.trace(session, this.#parts, { ...shape, ...variant });
         const runner = new SessionRunner(session, componentsOf(this.#parts));
         return { session, runner, generate };
@@ -291,6 +345,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   #commonShape({ quality }: PipelineRequest, { previews = 0 }: PipelineControl): CommonShape {
     return {
       hasPreviews: previews > 0,
+      ...(quality === "exact" && { operands: "f32" }),
       ...(quality === "high" && !this.#overflows && { operands: "int8" }),
     };
   }

@@ -22,7 +22,7 @@ export interface PromptSizes {
 export interface CommonShape {
   /** Whether unfinished samples can be shown. */
   readonly hasPreviews: boolean;
-  /** Narrowest operands of the transformer's programs; the target's when left out. */
+  /** Narrowest operands of the transformer's programs, of all programs where it is f32; the target's when left out. */
   readonly operands?: Target["operands"] | undefined;
 }
 

@@ -3,19 +3,19 @@
  *
  * @module
  */
-import type { Target, Weights } from "../../runtime/mod.ts";
+import type { Weights } from "../../runtime/mod.ts";
 
 /** Guidance that no model is used with; beyond it, the values themselves overflow. */
 const HIGH_GUIDANCE = 100;
 
-/** NaN or Inf came out where products round their factors to something narrow. */
+/** NaN or Inf came out where products round their factors to int8. */
 export class OverflowError extends Error {
   override readonly name = "OverflowError";
 
-  /** @param operands the narrowest factors */
-  constructor(operands: Target["operands"]) {
+  /** Names the way out. */
+  constructor() {
     super(
-      `Cannot finish: the transformer gave NaN or Inf with factors rounded to ${operands}; ` +
+      "Cannot finish: the transformer gave NaN or Inf with factors rounded to int8; " +
         "ask for a quality below high",
     );
   }

@@ -6,8 +6,9 @@ import type { Phase } from "../memory/session.ts";
 import type { AdaptableComponent, AppliedLora } from "../lora/types.ts";
 
 /**
- * How freely a result may be computed: `high` lets the transformer round the factors of its products where that is
- * faster (see `Target.operands`) and some steps reuse what it gave the step before; the others never do.
+ * How freely a result may be computed: `exact` with f32 throughout; `lossless` also with factors of f16 where weights
+ * have 16 bits or fewer; `high` also with activations of int8 in the transformer where that is faster (see
+ * `Target.operands`), and steps that reuse what it gave the step before.
  */
 export type QualityTier = "exact" | "lossless" | "high";
 

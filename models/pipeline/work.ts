@@ -7,9 +7,17 @@ import { toUnitRange } from "./pixels.ts";
 import type { PromptCache } from "./prompt_cache.ts";
 import type { PipelineControl, PipelineRequest, PipelineResult } from "./types.ts";
 
+/** What is known from an attempt that found factors beyond f16 after the last step. */
+export interface Attempt {
+  /** The sample after the last step, which takes the place of all steps. */
+  denoised?: Float32Array;
+  /** Frames that the caller has. */
+  frames: number;
+}
+
 /** What a request is made from. */
 interface WorkOptions
-  extends Pick<Work, "request" | "control" | "tokens" | "maxLength" | "encoded"> {
+  extends Pick<Work, "request" | "control" | "tokens" | "maxLength" | "encoded" | "attempt"> {
   /** Where its calls go. */
   readonly queue: StageQueue;
   /** For messages about values that are not finite. */
@@ -30,6 +38,8 @@ export class Work {
   readonly maxLength: number;
   /** Prompts that were encoded before. */
   readonly encoded: PromptCache;
+  /** What an earlier attempt has left, and what this one leaves. */
+  readonly attempt: Attempt;
   readonly #options: WorkOptions;
   #encodedSteps = 0;
   #latents: Float32Array | undefined;
@@ -43,6 +53,7 @@ export class Work {
     this.tokens = options.tokens;
     this.maxLength = options.maxLength;
     this.encoded = options.encoded;
+    this.attempt = options.attempt;
     this.#options = options;
     this.progress("encode", 0, options.encodeSteps);
   }

@@ -1,5 +1,6 @@
 /** When kernels for matrix units may be used, and which of the adapter's multiplications they take. */
 import type { StorageFormat } from "../dtype.ts";
+import type { Graph } from "../graph.ts";
 import type { ParamValues } from "../shaders/expand.ts";
 import type { Target, TargetFeatures } from "../target.ts";
 
@@ -113,12 +114,19 @@ function lanesOf(features: TargetFeatures): number | undefined {
 }
 
 /**
- * Whether kernels may round the factors of an op's products to f16: where the target allows it and no factor is a weight
- * stored as f32, which asks for more. Who forces a variant allows what it does.
+ * Whether kernels may round the factors of an op's products to f16: where the target allows it, no factor is a weight
+ * stored as f32, which asks for more, and no factor of the layer is known to be beyond f16. Who forces a variant allows
+ * what it does.
  *
+ * @param layer as in the dispatch; see {@linkcode Saturation}
  * @param weight storage format of the factor that is a weight, if one is
  */
-export function mayRoundToHalf(op: string, target: Target, weight?: StorageFormat): boolean {
+export function mayRoundToHalf(
+  op: string,
+  { target, saturation }: Graph,
+  layer: string,
+  weight?: StorageFormat,
+): boolean {
   if (target.forcedVariants[op] !== undefined) return true;
-  return target.operands !== "f32" && weight !== "f32";
+  return target.operands !== "f32" && weight !== "f32" && !saturation.wide.has(layer);
 }

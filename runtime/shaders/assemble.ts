@@ -29,8 +29,8 @@ export type ParamType = "u32" | "i32" | "f32";
 export interface BufferSlot {
   /** Prefix of its accessors. */
   readonly name: string;
-  /** Whether the kernel stores to it. */
-  readonly access: "read" | "read_write";
+  /** Whether the kernel stores to it; counters are only added to, by all at once. */
+  readonly access: "read" | "read_write" | "count";
   /** Elements per access: `x_at` gives a scalar, or a `vec4`. */
   readonly width: 1 | 4;
   /**
@@ -100,9 +100,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_id) l
   }) {
   kernel(group + vec3<u32>(params.base_x, params.base_y, params.base_z), local${
     usesSubgroupId ? ", subgroup" : ""
-  });
+  });${isCounting(kernel) ? "\n  count_saturated();" : ""}
 }
 `;
+}
+
+/** Whether a kernel counts factors that f16 does not hold; see `shared/half.wgsl`. */
+export function isCounting({ buffers }: Kernel): boolean {
+  return buffers.some(({ access }) => access === "count");
 }
 
 /** One `enable` for every extension that the body makes use of. */
@@ -135,6 +140,10 @@ function bindingElement(
 function declareBuffer(slot: BufferSlot, binding: BufferBinding, first: number): string {
   const { name, access, width } = slot;
   const { dtype, pieces, pieceBytes } = binding;
+  if (access === "count") {
+    return `@group(0) @binding(${first}) var<storage, read_write> ${name}_0: array<atomic<u32>>;
+fn ${name}_add(i: u32) { atomicAdd(&${name}_0[i], 1u); }`;
+  }
   if (isWeightFormat(dtype) && (width !== 4 || access !== "read")) {
     throw new TypeError(`Cannot bind ${dtype} blocks to "${name}": they are only read, by fours`);
   }

@@ -37,7 +37,7 @@ export type Node =
   | {
     readonly kind: "buffer";
     readonly line: number;
-    readonly access: "read" | "read_write";
+    readonly access: "read" | "read_write" | "count";
     readonly name: readonly Piece[];
     readonly width: string;
     readonly isExact: boolean;
@@ -148,15 +148,15 @@ class Reader {
         return { kind: "include", line, path: path!, values: this.#values(values!, line) };
       }
       case "buffer": {
-        const form = "read|read_write name width [exact]";
+        const form = "read|read_write|count name width [exact]";
         const [access, name, width, exact] = fields(
-          /^(read|read_write)\s+(\w+)\s+(\w+)(?:\s+(exact))?$/,
+          /^(read|read_write|count)\s+(\w+)\s+(\w+)(?:\s+(exact))?$/,
           form,
         );
         return {
           kind: "buffer",
           line,
-          access: access as "read" | "read_write",
+          access: access as "read" | "read_write" | "count",
           name: piecesOf(name!),
           width: width!,
           isExact: exact !== undefined,

@@ -1,6 +1,7 @@
 /** The files that others include, by their path below this folder. */
 import activation from "./shared/activation.wgsl" with { type: "text" };
 import coordinates from "./shared/coordinates.wgsl" with { type: "text" };
+import half from "./shared/half.wgsl" with { type: "text" };
 import reduce from "./shared/reduce.wgsl" with { type: "text" };
 import sum from "./shared/sum.wgsl" with { type: "text" };
 import attentionKeys from "./attention/keys.wgsl" with { type: "text" };
@@ -47,6 +48,7 @@ import softmaxRows from "./softmax/rows.wgsl" with { type: "text" };
 export const INCLUDES: Readonly<Record<string, string>> = {
   "shared/activation.wgsl": activation,
   "shared/coordinates.wgsl": coordinates,
+  "shared/half.wgsl": half,
   "shared/reduce.wgsl": reduce,
   "shared/sum.wgsl": sum,
   "attention/keys.wgsl": attentionKeys,

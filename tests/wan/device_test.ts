@@ -90,7 +90,7 @@ Deno.test("WanPipeline.generate() encodes its prompts again only when they chang
     assert.deepEqual(again.latents, first.latents);
   }));
 
-Deno.test("WanPipeline.generate() makes programs of narrow operands for quality high, and for nothing else", () =>
+Deno.test("WanPipeline.generate() makes programs of their own for the qualities exact and high", () =>
   withPipeline(async ({ device, pipeline }) => {
     const created = async (quality?: PipelineRequest["quality"]) => {
       const before = device.counters.bindGroups;
@@ -98,14 +98,13 @@ Deno.test("WanPipeline.generate() makes programs of narrow operands for quality 
       return device.counters.bindGroups > before;
     };
     assert.equal(await created(), true);
-    for (const quality of ["exact", "lossless"] as const) {
-      assert.equal(await created(quality), false, quality);
+    assert.equal(await created("lossless"), false);
+    for (const quality of ["exact", "high"] as const) {
+      assert.deepEqual([await created(quality), await created(quality)], [true, false], quality);
     }
-    assert.deepEqual([await created("high"), await created("high")], [true, false]);
-    assert.equal(await created("exact"), true);
   }));
 
-Deno.test("WanPipeline.generate() computes with f32 once narrow factors have overflowed, and says so once", () =>
+Deno.test("WanPipeline.generate() computes without int8 once that has overflowed, and says so once", () =>
   withPipeline(async ({ device, pipeline }) => {
     const { latents } = await pipeline.generate(REQUEST);
     const high: PipelineRequest = { ...REQUEST, quality: "high" };
@@ -119,13 +118,13 @@ Deno.test("WanPipeline.generate() computes with f32 once narrow factors have ove
       return bytes.fill(255);
     };
     assert.deepEqual((await pipeline.generate(high, control)).latents, latents);
-    assert.deepEqual(notes.map((line) => /values overflow .* with f32/.test(line)), [true]);
+    assert.deepEqual(notes.map((line) => /values overflow .* int8.* without/.test(line)), [true]);
     const { bindGroups } = device.counters;
     assert.deepEqual((await pipeline.generate(high, control)).latents, latents);
     assert.deepEqual([device.counters.bindGroups, notes.length], [bindGroups, 1]);
   }));
 
-Deno.test("WanPipeline.generate() computes one request with f32 where its LoRAs have made narrow factors overflow", () =>
+Deno.test("WanPipeline.generate() computes one request without int8 where its LoRAs have made that overflow", () =>
   withPipeline(async ({ device, pipeline }) => {
     const { target, modules } = pipeline.info.adaptable[0]!;
     const { name, shape: [rows, columns] } = modules.find(({ shape }) => shape.length === 2)!;
@@ -153,7 +152,7 @@ Deno.test("WanPipeline.generate() computes one request with f32 where its LoRAs 
       assert.deepEqual((await pipeline.generate(high, control)).latents, latents);
       assert.equal(notes.length, count);
     }
-    for (const line of notes) assert.match(line, /and these LoRAs: this request .* with f32/);
+    for (const line of notes) assert.match(line, /and these LoRAs: this request .* without/);
   }));
 
 Deno.test("WanPipeline.generate() tells after the first step of NaN or Inf where f32 gave them", () =>
@@ -179,14 +178,20 @@ async function openForPlans(folder = FOLDER) {
   return await openFamily(WAN, await openModelFiles(folder));
 }
 
-Deno.test("DiffusionPipeline.trace() lets the transformer alone round its operands", async () => {
+Deno.test("DiffusionPipeline.trace() lets the transformer alone have int8, all programs f16, and exact neither", async () => {
   using pipeline = await openForPlans();
-  const request: PipelineRequest = { ...REQUEST, task: "I2V", images: [GIVEN], quality: "high" };
-  const { session } = pipeline.trace(BASELINE_TARGET, request, { previews: 1 }, "sequential");
-  const rounded = session.stages.flatMap(({ programs }) =>
-    [...programs].filter(([, { graph }]) => graph.target.operands !== "f32").map(([name]) => name)
-  );
-  assert.deepEqual(rounded, ["denoise: pass 0", "denoise: pass 1"]);
+  const operandsOf = (quality: PipelineRequest["quality"] & string) => {
+    const request: PipelineRequest = { ...REQUEST, task: "I2V", images: [GIVEN], quality };
+    const { session } = pipeline.trace(BASELINE_TARGET, request, { previews: 1 }, "sequential");
+    return session.stages.flatMap(({ programs }) =>
+      [...programs].map(([name, { graph }]) => [name, graph.target.operands] as const)
+    );
+  };
+  const high = operandsOf("high").filter(([, operands]) => operands !== "f16");
+  assert.deepEqual(high, [["denoise: pass 0", "int8"], ["denoise: pass 1", "int8"]]);
+  for (const [quality, expected] of [["lossless", "f16"], ["exact", "f32"]] as const) {
+    assert.ok(operandsOf(quality).every(([, operands]) => operands === expected), quality);
+  }
 });
 
 for (

@@ -1,5 +1,6 @@
 import type { Tensor } from "../../graph.ts";
 import { isFloat } from "../../dtype.ts";
+import { mayRoundToHalf } from "../matrix_unit.ts";
 import { attentionClass } from "../problem_class.ts";
 import { chooseVariant } from "../variants.ts";
 import { ATTENTION_VARIANTS } from "./variants.ts";
@@ -74,7 +75,8 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOpt
     KEY_LENGTHS: keyLengths !== undefined,
     LAST_KEY_BIAS: lastKeyBias !== undefined,
   };
-  const problem = { lq, headDim, logits };
+  const mayRound = mayRoundToHalf("attention", graph, y.name);
+  const problem = { lq, headDim, logits, mayRound };
   const problemClass = attentionClass({ queries: lq, keys: lk, headDim });
   const variant = chooseVariant(
     "attention",
@@ -104,6 +106,7 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOpt
       ...(biasSteps && { bias_batch: biasSteps[0], bias_head: biasSteps[1] }),
     },
     workgroups: [Math.ceil(lq / rows), heads, batch],
+    layer: y.name,
     flops: 4 * batch * heads * lq * lk * headDim,
   });
   return y;

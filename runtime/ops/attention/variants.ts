@@ -6,7 +6,7 @@ import sharedSource from "../../shaders/attention/shared.wgsl" with { type: "tex
 import type { ParamValues } from "../../shaders/expand.ts";
 import { KernelFile } from "../../shaders/kernel_file.ts";
 import type { Target } from "../../target.ts";
-import { MATRIX_SUBGROUPS, matrixUnitOf, mayRoundToHalf, unitParams } from "../matrix_unit.ts";
+import { MATRIX_SUBGROUPS, matrixUnitOf, unitParams } from "../matrix_unit.ts";
 import { hasSubgroupsOf, MESA_SOFTWARE, type Variant } from "../variants.ts";
 
 const MATRIX = new KernelFile("attention/matrix", matrixSource);
@@ -20,6 +20,8 @@ interface AttentionProblem {
   readonly headDim: number;
   /** Parameters of `shaders/attention/logits.wgsl` besides the head's size. */
   readonly logits: ParamValues;
+  /** Queries, keys, values and weights may be rounded to f16. */
+  readonly mayRound: boolean;
 }
 
 /** A way to attend. */
@@ -79,9 +81,9 @@ export const ATTENTION_VARIANTS: readonly AttentionVariant[] = [
   {
     name: "matrix",
     schedule: "gpu",
-    supports({ headDim }, target) {
+    supports({ headDim, mayRound }, target) {
       const unit = matrixUnitOf(target);
-      return mayRoundToHalf("attention", target) && unit !== undefined &&
+      return mayRound && unit !== undefined &&
         target.limits.maxWorkgroupMemoryBytes >= matrixBytes(headDim, unit.k);
     },
     plan: ({ headDim, logits }, target) => ({

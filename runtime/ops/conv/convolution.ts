@@ -89,7 +89,7 @@ export function convolution(request: ConvRequest): Tensor {
     width: outWidth,
     kernelWidth: kw,
     stride: stride[2],
-    mayRound: mayRoundToHalf(op, graph.target, weight.dtype),
+    mayRound: mayRoundToHalf(op, graph, weight.name, weight.dtype),
   };
   const problemClass = convClass({ channels, pixels: outHeight * outWidth });
   const variant = chooseVariant(op, CONV_VARIANTS, problem, graph.target, problemClass);
@@ -148,6 +148,7 @@ export function convolution(request: ConvRequest): Tensor {
       seen_width: seenWidth,
     },
     workgroups: [...workgroups, batch * outFrames],
+    layer: weight.name,
     flops: 2 * batch * usedFrames * outHeight * outWidth * channels * kh * kw * inChannels,
   });
   return y;

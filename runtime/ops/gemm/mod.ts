@@ -89,6 +89,7 @@ export function dispatchGemm(
       ...params,
     },
     workgroups,
+    layer: op === "linear" ? buffers["b"]!.name : buffers.y.name,
     flops: 2 * m * n * (k * (batch?.count ?? 1) + (params["rank"] ?? 0)),
   });
 }

@@ -92,7 +92,7 @@ export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tenso
       k,
       layout: "nk",
       ...(format && { format }),
-      mayRound: mayRoundToHalf("linear", graph.target, w.dtype),
+      mayRound: mayRoundToHalf("linear", graph, w.name, w.dtype),
       epilogue: {
         scale: false,
         bias: bias !== undefined,

@@ -44,7 +44,7 @@ export function matmul(a: Tensor, b: Tensor, options: MatmulOptions = {}): Tenso
     n,
     k,
     layout: transposeB ? ("nk" as const) : ("kn" as const),
-    mayRound: mayRoundToHalf("matmul", a.graph.target),
+    mayRound: mayRoundToHalf("matmul", a.graph, y.name),
     epilogue: {
       scale: scale !== undefined,
       bias: false,

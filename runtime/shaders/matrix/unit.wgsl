@@ -1,12 +1,11 @@
 // What every kernel on matrix units is made for: a subgroup's multiplication, f16 to f32 or f32 to
 // f32, by workgroups of four subgroups.
 //
-// Where factors are rounded to f16, what f16 does not hold becomes ±65504: a sum is wrong then, but
-// finite.
+// Factors of f16 are rounded to it.
 
 //#param ELEMENT: f16 | f32 = f16 // of the factors
 //#if ELEMENT == f16
-enable f16;
+//#include "shared/half.wgsl"
 //#endif
 
 //#param UNIT_M: u32 // rows of one multiplication: 8 or 16
@@ -23,10 +22,4 @@ enable f16;
 //#workgroup THREADS, 1, 1
 //#if FORCES_LANES
 //#subgroup_size LANES
-//#endif
-
-//#if ELEMENT == f16
-fn half4(v: vec4<f32>) -> vec4<f16> {
-  return vec4<f16>(clamp(v, vec4<f32>(-65504.0), vec4<f32>(65504.0)));
-}
 //#endif
