@@ -65,6 +65,7 @@ export function describeReport(report: DeviceReport): string {
     `Kernels   ${describeTuned(report)}`,
     `WebGPU    ${report.backend === "dawn" ? "Dawn" : "Deno's own"}`,
     `Features  ${report.features.join(", ") || "none"}`,
+    `Memory    ${describeMemory(report)}`,
     "Limits",
     ...Object.entries(report.limits).map(([name, value]) => `  ${name.padEnd(36)} ${value}`),
     "Self-test",
@@ -98,4 +99,10 @@ function describeTuned({ tuned }: DeviceReport): string {
   if (!tuned) return 'chosen by rule; "denoise tune" measures them';
   const when = tuned.date.toISOString().slice(0, 16).replace("T", " ");
   return `measured on ${when} UTC in ${tuned.seconds.toFixed(1)} s, kept in ${tuned.path}`;
+}
+
+function describeMemory({ isUnified, maxBytes }: DeviceReport): string {
+  if (maxBytes === undefined) return "its own; how much is found by taking it";
+  const most = `${(maxBytes / 1e9).toFixed(1)} GB may be taken; --max-vram allows more`;
+  return isUnified ? `the system's: ${most}` : most;
 }

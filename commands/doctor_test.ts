@@ -8,6 +8,8 @@ const REPORT: DeviceReport = {
   driver: "",
   backend: "deno",
   isSoftware: true,
+  isUnified: true,
+  maxBytes: 5.6e9,
   limits: { maxBufferSize: 1024 },
   features: ["f16"],
   kernels: [{ op: "linear", problemClass: "rows<=4", variant: "rows", why: "measured: 2× shared" }],

@@ -10,7 +10,7 @@ import type { DeviceOptions } from "../mod.ts";
 import { describeKernels } from "./kernel_table.ts";
 
 /** Flags of `tune`. */
-interface TuneFlags extends Pick<DeviceOptions, "powerPreference"> {
+interface TuneFlags extends Pick<DeviceOptions, "powerPreference" | "gpuBackend"> {
   /** Tune the software adapter. */
   software?: boolean;
   /** How long it may take. */
@@ -28,6 +28,7 @@ export async function runTune(flags: TuneFlags): Promise<number> {
     ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
     ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),
     ...(flags.seconds === undefined ? {} : { budgetMs: flags.seconds * 1000 }),
+    ...(flags.gpuBackend === undefined ? {} : { gpuBackend: flags.gpuBackend }),
   }, (event) => {
     if (event.type === "note") return console.error(event.line);
     console.error(`${String(Math.round(event.fraction * 100)).padStart(3)} %  ${event.line}`);
@@ -43,13 +44,13 @@ export async function runTune(flags: TuneFlags): Promise<number> {
  * @returns lines of text
  */
 export function describeTuning({ adapter, tuning, kernels, path }: TuningReport): string {
-  const { classes: { measured, known }, submitBudget, excluded, seconds } = tuning;
+  const { classes: { measured, known }, excluded, seconds } = tuning;
   return [
     `Adapter   ${adapter}`,
     ...describeKernels(kernels),
     ...excluded.map((sentence) => `Not used here: ${sentence}`),
-    `Measured ${measured} of ${known} classes in ${seconds.toFixed(1)} s; one submit holds up to ` +
-    `${Math.round(submitBudget.flops / 1e6)} MFLOP or ${Math.round(submitBudget.bytes / 1e6)} MB`,
+    `Measured ${measured} of ${known} classes in ${seconds.toFixed(1)} s` +
+    (measured < known ? "; more --seconds measure the rest" : ""),
     path === undefined ? "It could not be kept" : `Kept in ${path}`,
   ].join("\n");
 }

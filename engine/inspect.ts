@@ -1,7 +1,8 @@
-import { type DeviceOptions, listChoices, openDevice } from "../runtime/mod.ts";
+import { listChoices, openDevice } from "../runtime/mod.ts";
 import { runSelfTests } from "../runtime/adapter_check.ts";
 import { dumpKernels } from "../runtime/kernel_sources.ts";
-import type { TuningSettings } from "./protocol.ts";
+import { openChosenDevice } from "./chosen_backend.ts";
+import type { DeviceSettings, TuningSettings } from "./protocol.ts";
 import { tuningRecordOf } from "./tuned_device.ts";
 import type { DeviceReport } from "./types.ts";
 
@@ -12,10 +13,12 @@ import type { DeviceReport } from "./types.ts";
  * @throws {NoAdapterError} when there is none
  */
 export async function inspect(
-  options: DeviceOptions,
+  options: DeviceSettings,
   { tuning, dumpFolder }: { tuning?: TuningSettings; dumpFolder?: string } = {},
 ): Promise<DeviceReport> {
-  const device = await openDevice(options);
+  const device = tuning
+    ? await openChosenDevice(options, tuning.folder, { note: () => {} })
+    : await openDevice(options);
   try {
     const record = tuning && await tuningRecordOf(device, tuning.folder);
     if (record?.state === "tuned") device.applyTuning(record.tuning);
@@ -33,6 +36,8 @@ export async function inspect(
       driver: adapter.driver,
       backend: adapter.backend,
       isSoftware: adapter.isSoftware,
+      isUnified: adapter.isUnified,
+      ...(Number.isFinite(device.maxBytes) && { maxBytes: device.maxBytes }),
       limits: Object.fromEntries(LIMITS.map((name) => [name, gpuDevice.limits[name]])),
       features: [
         ...Object.entries(optional).filter(([, works]) => works).map(([name]) => name),

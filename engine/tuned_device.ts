@@ -10,9 +10,9 @@ import {
   type TuningKey,
   tuningKey,
   type TuningRecord,
-  writeAttempt,
   writeTuning,
 } from "../runtime/mod.ts";
+import { openChosenDevice } from "./chosen_backend.ts";
 import type { DeviceSettings, TuningSettings } from "./protocol.ts";
 import type { TuningReport } from "./types.ts";
 
@@ -28,9 +28,9 @@ export interface OpenEvents {
 const MAX_ATTEMPTS = 2;
 
 /**
- * Opens a device and applies what a tuning run measured on it. Where nothing is known yet and the mode is `auto`, a
- * GPU is tuned first. A software adapter is not: its rule was made by measuring the same software, and a run takes a
- * minute. Whatever fails about this costs speed only.
+ * Opens a device and applies what tuning runs measured on it. Where not all is known yet and the mode is `auto`, a GPU
+ * is tuned first, for as long as one run may take; the next start goes on with the rest. A software adapter is not: its
+ * rule was made by measuring the same software, and a run takes a minute. Whatever fails about this costs speed only.
  *
  * @throws {NoAdapterError} when there is no adapter
  */
@@ -39,46 +39,60 @@ export async function openTunedDevice(
   tuning: TuningSettings,
   events: OpenEvents,
 ): Promise<Device> {
-  const device = await openDevice(settings);
-  // What is measured holds for one WebGPU implementation; asked again, "auto" might take the other.
+  const device = await openChosenDevice(settings, tuning.folder, events);
+  // What is measured holds for one WebGPU implementation.
   const { backend } = device.adapter;
   const record = await tuningRecordOf(device, tuning.folder);
-  if (record.state === "tuned") {
-    device.applyTuning(record.tuning);
-    return device;
-  }
+  const known = record.state === "tuned" ? record.tuning : undefined;
+  if (known) device.applyTuning(known);
   if (record.state === "unreadable") {
     events.note(`Cannot use what was measured in ${record.path}: ${record.reason}`);
   }
-  if (tuning.mode !== "auto" || device.target.schedule !== "gpu") return device;
-  const attempts = record.state === "unfinished" ? record.attempts : 0;
+  const isComplete = known && known.classes.measured >= known.classes.known;
+  if (isComplete || tuning.mode !== "auto" || device.target.schedule !== "gpu") return device;
+  const attempts = "attempts" in record ? record.attempts : 0;
   if (attempts >= MAX_ATTEMPTS) {
     events.note(
-      `Kernels are chosen by rule: ${attempts} tuning runs did not end; "denoise tune" tries again`,
+      `Kernels are chosen by ${known ? "what was measured, the rest by " : ""}rule: ` +
+        `${attempts} tuning runs did not end; "denoise tune" tries again`,
     );
     return device;
   }
   device.destroy();
   const seconds = (tuning.budgetMs ?? TUNING_BUDGET_MS.gpu) / 1000;
+  const done = known &&
+    `${known.classes.measured} of ${known.classes.known} classes are measured, `;
   events.note(
-    `Choosing kernels for ${device.adapter.name}, once: up to ${seconds} s, kept in ${record.path}`,
+    `Choosing kernels for ${device.adapter.name}: ${
+      done ?? ""
+    }up to ${seconds} s, kept in ${record.path}`,
   );
-  const found = await tryTuning({ ...settings, backend }, tuning, events, attempts + 1);
+  const found = await tryTuning({ ...settings, backend }, tuning, events, { attempts, known });
   const tuned = await openDevice({ ...settings, backend });
-  if (found) tuned.applyTuning(found);
+  if (found ?? known) tuned.applyTuning((found ?? known)!);
   return tuned;
+}
+
+/** What earlier runs left. */
+interface Earlier {
+  /** Runs begun without an end. */
+  readonly attempts?: number;
+  readonly known?: Tuning | undefined;
 }
 
 async function tryTuning(
   settings: DeviceSettings,
   options: TuningSettings,
   events: OpenEvents,
-  attempts: number,
+  earlier: Earlier,
 ): Promise<Tuning | undefined> {
   try {
-    const { tuning } = await runTuning(settings, options, events, attempts);
+    const { tuning } = await runTuning(settings, options, events, earlier);
     const { classes: { measured, known }, seconds, excluded } = tuning;
-    events.note(`Measured ${measured} of ${known} classes of problems in ${seconds.toFixed(1)} s`);
+    const rest = measured < known ? "; the next start goes on" : "";
+    events.note(
+      `Measured ${measured} of ${known} classes of problems in ${seconds.toFixed(1)} s${rest}`,
+    );
     for (const sentence of excluded) events.note(`Not used here: ${sentence}`);
     return tuning;
   } catch (error) {
@@ -93,9 +107,9 @@ export async function tuningRecordOf(device: Device, folder: string): Promise<Tu
 }
 
 /**
- * Tunes on a device of its own and keeps the result; that it cannot be kept is a note.
+ * Tunes on a device of its own and keeps the result, race by race; that it cannot be kept is a note.
  *
- * @param attempts runs begun without an end, this one counted
+ * @param earlier whose results stay; all is measured anew when left out
  * @throws {NoAdapterError} when there is no adapter
  * @throws {DeviceLostError} when a kernel hangs the device
  */
@@ -103,25 +117,29 @@ export async function runTuning(
   settings: DeviceSettings,
   { folder, budgetMs }: Omit<TuningSettings, "mode">,
   events: OpenEvents,
-  attempts = 1,
+  { attempts = 0, known }: Earlier = {},
 ): Promise<TuningReport> {
-  const device = await openDevice(settings);
+  const device = await openChosenDevice(settings, folder, events);
   try {
     const key = await keyOf(device);
-    const keep = async (write: () => Promise<string>) => {
+    let canKeep = true;
+    const keep = async (tuning: Tuning | undefined, attempts: number) => {
       try {
-        return await write();
+        return canKeep ? await writeTuning(folder, key, tuning, attempts) : undefined;
       } catch (error) {
+        canKeep = false;
         events.note((error as Error).message);
         return undefined;
       }
     };
-    const attempt = await keep(() => writeAttempt(folder, key, attempts));
+    await keep(known, attempts + 1);
     const tuning = await tune(device, {
+      known,
       onProgress: events.tuning,
+      onResult: async (tuning) => void await keep(tuning, attempts + 1),
       ...(budgetMs === undefined ? {} : { budgetMs }),
     });
-    const path = attempt && await keep(() => writeTuning(folder, key, tuning));
+    const path = await keep(tuning, 0);
     device.applyTuning(tuning);
     return { adapter: device.adapter.name, tuning, kernels: listChoices(device.target), path };
   } finally {

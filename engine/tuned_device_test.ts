@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { type Device, type DeviceOptions, openDevice, type TuningRecord } from "../runtime/mod.ts";
+import { hasDawn } from "./chosen_backend.ts";
 import { openTunedDevice, runTuning, tuningRecordOf } from "./tuned_device.ts";
 
 const GPU: DeviceOptions = { schedule: "gpu" };
@@ -39,19 +40,35 @@ async function withFolder(use: (folder: string) => Promise<void>): Promise<void>
   }
 }
 
-Deno.test("openTunedDevice() tunes a GPU once, says so, and finds the result from then on", () =>
+Deno.test("openTunedDevice() tunes a GPU, says so, goes on at the next start, and finds the result from then on", () =>
   withFolder(async (folder) => {
     const first = await open(folder, "auto");
     assert.match(
       first.notes[0]!,
-      /^Choosing kernels for .+, once: up to 1\.5 s, kept in .+\.json$/,
+      /^Choosing kernels for .+: up to 1\.5 s, kept in .+\.json$/,
     );
-    assert.match(first.notes[1]!, /^Measured \d+ of \d+ classes of problems in \d+\.\d s$/);
-    assert.equal(first.record.state, "tuned");
-    for (const mode of ["auto", "cached"] as const) {
-      const again = await open(folder, mode);
-      assert.deepEqual([again.notes, again.choices], [[], first.choices]);
+    assert.match(
+      first.notes[1]!,
+      /^Measured \d+ of \d+ classes of problems in \d+\.\d s; the next start goes on$/,
+    );
+    const { state, path } = first.record;
+    assert.equal(state, "tuned");
+    const cached = await open(folder, "cached");
+    assert.deepEqual([cached.notes, cached.choices], [[], first.choices]);
+
+    const second = await open(folder, "auto");
+    assert.match(second.notes[0]!, /: \d+ of \d+ classes are measured, up to 1\.5 s, /);
+    for (const [op, classes] of Object.entries(first.choices)) {
+      for (const [name, timings] of Object.entries(classes)) {
+        assert.deepEqual(second.choices[op]![name], timings, "not measured again");
+      }
     }
+
+    const file = JSON.parse(await Deno.readTextFile(path));
+    file.tuning.classes.measured = file.tuning.classes.known;
+    await Deno.writeTextFile(path, JSON.stringify(file));
+    const last = await open(folder, "auto");
+    assert.deepEqual([last.notes, last.choices], [[], second.choices]);
   }));
 
 Deno.test("openTunedDevice() races the backends once, and tunes and opens the one that won", () =>
@@ -69,7 +86,8 @@ Deno.test("openTunedDevice() races the backends once, and tunes and opens the on
     const settings: DeviceOptions = { ...GPU, gpu, backend: "auto" };
     const events = { note: () => {}, tuning: () => {} };
     (await openTunedDevice(settings, { folder, mode: "auto", budgetMs: 1 }, events)).destroy();
-    assert.equal(adapters / perOpening, 2 + 2);
+    // Where Dawn is not installed, there is nothing to race.
+    assert.equal(adapters / perOpening, (hasDawn() ? 2 : 1) + 2);
   }));
 
 Deno.test("openTunedDevice() begins no run for a software adapter, nor where only the cache is wanted", () =>
@@ -105,7 +123,7 @@ Deno.test("openTunedDevice() begins no third run after two that did not end, unt
     assert.deepEqual(choices, {});
     const events = { note: () => {}, tuning: () => {} };
     assert.equal((await runTuning(GPU, { folder, budgetMs: 1 }, events)).path, path);
-    assert.equal((await open(folder, "auto")).notes.length, 0);
+    assert.match((await open(folder, "auto")).notes[0]!, /^Choosing kernels for /);
   }));
 
 Deno.test("openTunedDevice() opens, tuned, where nothing can be kept", () =>

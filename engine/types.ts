@@ -393,6 +393,10 @@ export interface DeviceReport {
   backend: "deno" | "dawn";
   /** Whether the adapter computes on the CPU. */
   isSoftware: boolean;
+  /** Whether it has no memory of its own, but takes the system's. */
+  isUnified: boolean;
+  /** Bytes of memory that it takes at most unless a flag says more; left out where only taking them tells. */
+  maxBytes?: number;
   /** WebGPU limits by name. */
   limits: Readonly<Record<string, number>>;
   /** Optional features that can be used. */

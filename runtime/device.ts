@@ -34,6 +34,8 @@ export interface AdapterDescription {
   readonly backend: GpuBackend;
   /** Whether it computes on the CPU. */
   readonly isSoftware: boolean;
+  /** Whether it has no memory of its own, but takes the system's. */
+  readonly isUnified: boolean;
 }
 
 /** Things created since the device was opened; tests compare two readings. */
@@ -115,8 +117,8 @@ export class Device {
   }
 
   /** Lets what is traced from now on use what a tuning run on this adapter measured. */
-  applyTuning({ choices, submitBudget }: Pick<Target, "choices" | "submitBudget">): void {
-    this.#target = { ...this.#target, choices, submitBudget };
+  applyTuning({ choices }: Pick<Target, "choices">): void {
+    this.#target = { ...this.#target, choices };
   }
 
   /**
@@ -135,6 +137,11 @@ export class Device {
   /** Starts the measurement of {@linkcode Device.peakBytes} anew. */
   resetPeak(): void {
     this.#peakBytes = this.#allocatedBytes;
+  }
+
+  /** Bytes that may be taken in all; `Infinity` without a budget. */
+  get maxBytes(): number {
+    return this.#maxBytes;
   }
 
   /** Bytes that may still be taken; `Infinity` without a budget. */

@@ -42,6 +42,20 @@ export function usableHostBytes(free: number = freeHostBytes()): number {
   return Math.floor(free - kept);
 }
 
+/** Part of the system's memory that an adapter without memory of its own takes at most. */
+export const UNIFIED_SHARE = 0.7;
+
+/**
+ * Bytes that tensors may take by default on an adapter that takes the system's memory. Drivers give as much as is asked
+ * for, and the system then swaps or ends the process.
+ */
+export function unifiedBytes(
+  total: number = Deno.systemMemoryInfo().total,
+  usable: number = usableHostBytes(),
+): number {
+  return Math.floor(Math.min(total * UNIFIED_SHARE, usable));
+}
+
 /** Bytes of host memory that this process may still take. */
 export function freeHostBytes(
   { available }: Pick<Deno.SystemMemoryInfo, "available"> = Deno.systemMemoryInfo(),

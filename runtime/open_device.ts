@@ -3,7 +3,8 @@ import { type BackendChoice, defaultBackend, type GpuBackend, gpuOf } from "./ba
 import { openFaster } from "./backends/race.ts";
 import { Device } from "./device.ts";
 import { NoAdapterError } from "./errors.ts";
-import { usableHostBytes } from "./host_memory.ts";
+import { unifiedBytes } from "./host_memory.ts";
+import { isUnified } from "./unified_memory.ts";
 import type { SubgroupMatrix, Target, TargetFeatures, TargetLimits } from "./target.ts";
 
 /** How to open a device. */
@@ -16,7 +17,10 @@ export interface DeviceOptions {
   powerPreference?: GPUPowerPreference;
   /** Use the software adapter even where there is a GPU. */
   forceFallbackAdapter?: boolean;
-  /** Bytes of device memory that may be taken; by default no bound, for software adapters the machine's free memory. */
+  /**
+   * Bytes of device memory that may be taken; by default no bound, and a share of the system's memory where the adapter
+   * has none of its own.
+   */
   maxBytes?: number;
   /** Kernel variant per op name; see {@linkcode Target.forcedVariants}. */
   forcedVariants?: Readonly<Record<string, string>>;
@@ -100,8 +104,9 @@ async function open(gpu: GPU, backend: GpuBackend, options: DeviceOptions): Prom
     forcedVariants: options.forcedVariants ?? {},
     choices: {},
   };
-  const description = { ...names(info), vendor: info.vendor, isSoftware, backend };
-  const maxBytes = options.maxBytes ?? (isSoftware ? usableHostBytes() : Infinity);
+  const named = { ...names(info), vendor: info.vendor, isSoftware, backend };
+  const description = { ...named, isUnified: isUnified(named) };
+  const maxBytes = options.maxBytes ?? (description.isUnified ? unifiedBytes() : Infinity);
   return new Device(device, target, description, maxBytes);
 }
 

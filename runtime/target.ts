@@ -31,7 +31,7 @@ export interface Target {
   readonly onChoice?: (choice: Choice) => void;
 }
 
-/** Variants that were measured, by op and class of problem, the preferred first. */
+/** Variants that were measured, by op and class of problem: those of all {@linkcode Target.operands}. */
 export type MeasuredChoices = Readonly<
   Record<string, Readonly<Record<string, readonly VariantTiming[]>>>
 >;
@@ -52,7 +52,7 @@ export interface Choice {
   readonly problemClass: string;
   /** Name of the variant. */
   readonly variant: string;
-  /** Every variant that takes the problem: the rule's own choice first. */
+  /** Every variant that may be chosen for the problem: the rule's own choice first. */
   readonly candidates: readonly string[];
   /** `measured` in a tuning run, or by the `rule`: the first of the target's class that takes the problem. */
   readonly reason: "forced" | "measured" | "rule";

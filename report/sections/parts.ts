@@ -264,7 +264,7 @@ async function measurePart<Name extends SectionName>(
 
 function tunedTarget(target: Target, { tuning }: Known): Target {
   if (!tuning) return target;
-  return { ...target, choices: tuning.choices, submitBudget: tuning.submitBudget };
+  return { ...target, choices: tuning.choices };
 }
 
 /** Bytes that can be had. */

@@ -19,6 +19,9 @@ const FLAGS = [
   "disable-dawn-features=timestamp_quantization",
 ];
 
+/** Asked for first where it is not Dawn's own first choice: only through Vulkan has it matrix units. */
+const VULKAN = "backend=vulkan";
+
 /** One per thread: polling is calmed once. */
 let instance: GPU | undefined;
 
@@ -36,13 +39,32 @@ function load(): GPU {
   try {
     const addon = createRequire(import.meta.url)(path) as DawnAddon;
     calmPolling();
-    return addon.create(FLAGS);
+    return createGpu((flags) => addon.create([...FLAGS, ...flags]), Deno.build.os);
   } catch (error) {
     throw new NoAdapterError(
       `Cannot use Dawn: ${path} does not start on this machine (${(error as Error).message}); ` +
         `use --gpu-backend deno`,
     );
   }
+}
+
+/**
+ * Dawn's entry point; on Windows one that takes Vulkan where there is an adapter for it, else Direct3D.
+ *
+ * @param create makes an entry point with flags
+ * @param os as `Deno.build.os`
+ */
+export function createGpu(create: (flags: readonly string[]) => GPU, os: string): GPU {
+  if (os !== "windows") return create([]);
+  const vulkan = create([VULKAN]);
+  let other: GPU | undefined;
+  const requestAdapter = async (options?: GPURequestAdapterOptions) => {
+    const adapter = await vulkan.requestAdapter(options).catch(() => null);
+    if (adapter) return adapter;
+    other ??= create([]);
+    return await other.requestAdapter(options);
+  };
+  return { requestAdapter } as GPU;
 }
 
 /** How long a wait asks without a pause, in milliseconds. */

@@ -51,6 +51,29 @@ export interface Race {
   readonly inputs: readonly RaceInput[];
   /** Calls the op. */
   build(...tensors: Tensor[]): Tensor;
+  /** Inputs of about `factor` times the work, of the same class, as far as there are such; only those given if left out. */
+  grow?(factor: number): readonly RaceInput[];
+}
+
+/**
+ * Sizes of more work: the one that is farthest from its limit is doubled, again and again.
+ *
+ * @param limits that no size passes
+ * @param factor how many times as large their product should be
+ */
+export function growSizes(
+  sizes: readonly number[],
+  limits: readonly number[],
+  factor: number,
+): number[] {
+  const grown = [...sizes];
+  for (let left = factor; left > 1; left /= 2) {
+    const room = grown.map((size, i) => Math.floor(limits[i]! / size));
+    const widest = room.indexOf(Math.max(...room));
+    if (room[widest]! < 2) break;
+    grown[widest]! *= 2;
+  }
+  return grown;
 }
 
 /** A race of the op that lists it. */

@@ -20,6 +20,13 @@ export function linearClass(
   ].join(" ");
 }
 
+/** Rows, columns and terms that a product may grow to within its class, with sizes as models have them. */
+export function productLimits(rows: number, columns: number): [number, number, number] {
+  const bound = (bounds: readonly number[], value: number, most: number) =>
+    bounds.find((limit) => value <= limit) ?? most;
+  return [bound(ROWS, rows, 8192), bound(COLUMNS, columns, 10240), 10240];
+}
+
 /** A product of two activations; `count` matrices in the batch. */
 export function matmulClass(
   problem: {

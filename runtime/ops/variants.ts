@@ -12,9 +12,25 @@ export interface Variant<Problem> {
   supports(problem: Problem, target: Target): boolean;
 }
 
+/** A variant must be this much faster than the rule's own: below, the clock decided and not the kernel. */
+const PAR = 1.1;
+
 /**
- * Chooses a variant: the forced one, else the one that the tuning run prefers for the class of the problem, else the
- * first of the target's class that fits, else the first that fits.
+ * Orders variants by preference: the fastest first, but the rule's own choice before it where both are on a par.
+ *
+ * @param timings of one race
+ * @param byRule what would be chosen without a measurement
+ */
+export function rank(timings: readonly VariantTiming[], byRule: string): VariantTiming[] {
+  const sorted = timings.toSorted((a, b) => a.microseconds - b.microseconds);
+  const own = sorted.find(({ variant }) => variant === byRule);
+  if (!own || own.microseconds > sorted[0]!.microseconds * PAR) return sorted;
+  return [own, ...sorted.filter((timing) => timing !== own)];
+}
+
+/**
+ * Chooses a variant: the forced one, else of those that fit the one that the tuning run prefers for the class of the
+ * problem, else the first. On a GPU, variants for software adapters are taken only where no other fits.
  *
  * @param problemClass of `runtime/ops/problem_class.ts`
  * @throws {RangeError} when the forced variant, or every variant, refuses the problem
@@ -33,12 +49,15 @@ export function chooseVariant<Problem, V extends Variant<Problem>>(
       `Cannot run ${op} as "${forced}": this variant does not take the problem`,
     );
   }
-  const first = fitting.find(({ schedule }) => schedule === target.schedule) ?? fitting[0];
+  const own = fitting.filter(({ schedule }) => schedule === target.schedule);
+  const [first] = own.length > 0 ? own : fitting;
   if (!first) {
     throw new RangeError(`Cannot run ${op}: no variant takes the problem on this adapter`);
   }
-  const timings = (target.choices[op]?.[problemClass] ?? [])
-    .filter(({ variant }) => fitting.some(({ name }) => name === variant));
+  const entrants = target.schedule === "gpu" && own.length > 0 ? own : fitting;
+  const known = (target.choices[op]?.[problemClass] ?? [])
+    .filter(({ variant }) => entrants.some(({ name }) => name === variant));
+  const timings = rank(known, first.name);
   const measured = timings[0]?.variant;
   const name = forced ?? measured ?? first.name;
   const chosen = fitting.find((variant) => variant.name === name)!;
@@ -46,7 +65,7 @@ export function chooseVariant<Problem, V extends Variant<Problem>>(
     op,
     problemClass,
     variant: name,
-    candidates: [first, ...fitting.filter((variant) => variant !== first)].map(({ name }) => name),
+    candidates: [first, ...entrants.filter((variant) => variant !== first)].map(({ name }) => name),
     reason: forced !== undefined ? "forced" : measured !== undefined ? "measured" : "rule",
     timings,
     ...(chosen.racedOn !== undefined && { racedOn: chosen.racedOn }),

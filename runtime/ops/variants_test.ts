@@ -44,9 +44,19 @@ Deno.test("chooseVariant() takes what was measured as the best of those that fit
   const small = choose(5, { choices, schedule: "cpu" });
   assert.equal(small.variant, "wide");
   assert.equal(explainChoice(small, "cpu"), "measured: 1.8× plain");
-  const large = choose(11, { choices });
-  assert.equal(large.variant, "plain");
-  assert.equal(explainChoice(large, "gpu"), "measured: 1.1× tiles");
+  const large = choose(11, { choices: measured(["tiles", 18], ["plain", 20]), schedule: "cpu" });
+  assert.equal(large.variant, "tiles");
+  assert.equal(explainChoice(large, "cpu"), "measured: 1.1× plain");
+});
+
+Deno.test("chooseVariant() keeps to its rule where another is hardly faster", () => {
+  assert.equal(choose(5, { choices: measured(["tiles", 10], ["wide", 10.9]) }).variant, "wide");
+  assert.equal(choose(5, { choices: measured(["tiles", 10], ["wide", 11.1]) }).variant, "tiles");
+});
+
+Deno.test("chooseVariant() takes no variant for software adapters on a GPU that has others, whatever was measured", () => {
+  const choice = choose(11, { choices: measured(["plain", 1], ["tiles", 20]) });
+  assert.deepEqual([choice.variant, choice.candidates], ["tiles", ["tiles"]]);
 });
 
 Deno.test("chooseVariant() keeps to its rule where what was measured is not there any more", () => {

@@ -2,7 +2,8 @@
 import type { Device } from "../device.ts";
 import { kernelSource } from "../executable.ts";
 import type { Target } from "../target.ts";
-import { traceRace } from "./race.ts";
+import { DAWN_VERSION } from "../backends/dawn_package.ts";
+import { raceTarget, traceRace } from "./race.ts";
 import type { Race } from "../ops/op.ts";
 import { RACES } from "../ops/registry.ts";
 
@@ -10,12 +11,14 @@ import { RACES } from "../ops/registry.ts";
 export interface TuningKey {
   /** The adapter as it names itself; with the driver's version where the driver puts it there. */
   readonly adapter: string;
-  /** Name and version; empty where WebGPU does not tell. */
+  /** Name and version, as far as WebGPU or the system tells; else empty. */
   readonly driver: string;
   /** As WebGPU gives it. */
   readonly vendor: string;
   /** Operating system and what WebGPU runs on, such as `linux vulkan`. */
   readonly backend: string;
+  /** Version of the WebGPU implementation: another compiles the same kernels otherwise. */
+  readonly runtime: string;
   /** Limits, features and class: where the driver's version is not told, new ones often differ in these. */
   readonly abilities: string;
   /** Digest of the source of every kernel that a tuning run could choose. */
@@ -31,16 +34,27 @@ export async function tuningKey(
   device: Pick<Device, "adapter" | "target">,
   backend: string,
 ): Promise<TuningKey> {
-  const { adapter: { name, driver, vendor }, target } = device;
+  const { adapter: { name, driver, vendor, backend: implementation }, target } = device;
   const { schedule, limits, features } = target;
   return {
     adapter: name,
-    driver,
+    driver: driver || systemDriver(),
     vendor,
     backend,
+    runtime: implementation === "dawn" ? `dawn ${DAWN_VERSION}` : `deno ${Deno.version.deno}`,
     abilities: await digest(JSON.stringify([schedule, limits, features])),
     kernels: await kernelSetVersion(target),
   };
+}
+
+/** The version of NVIDIA's driver on Linux, which Deno's WebGPU does not tell; empty elsewhere. */
+function systemDriver(): string {
+  try {
+    const text = Deno.readTextFileSync("/proc/driver/nvidia/version");
+    return /Kernel Module\S*( for \S+)?\s+([\d.]+)/.exec(text)?.[2] ?? "";
+  } catch {
+    return "";
+  }
 }
 
 /** Digest of the classes, variants and WGSL of all races: it changes whenever an old result may be wrong. */
@@ -49,12 +63,13 @@ export function kernelSetVersion(
   races: readonly Race[] = RACES,
 ): Promise<string> {
   const parts: string[] = [];
+  const widest = raceTarget(target);
   for (const race of races) {
-    const { op, problemClass, candidates } = traceRace(race, target).choice;
+    const { op, problemClass, candidates } = traceRace(race, widest).choice;
     parts.push(op, problemClass);
     for (const variant of candidates) {
       const forcedVariants = { [op]: variant };
-      const { graph } = traceRace(race, { ...target, forcedVariants });
+      const { graph } = traceRace(race, { ...widest, forcedVariants });
       parts.push(variant);
       for (const dispatch of graph.dispatches) {
         parts.push(kernelSource(dispatch, target), dispatch.workgroups.join());

@@ -7,4 +7,4 @@ export { type TuningKey, tuningKey } from "./kernel_set.ts";
 export type { Race, RaceInput } from "../ops/op.ts";
 export { type KernelChoice, listChoices } from "./report.ts";
 export { tune, type TuneOptions, type Tuning, TUNING_BUDGET_MS } from "./tune.ts";
-export { readTuning, type TuningRecord, writeAttempt, writeTuning } from "./tuning_file.ts";
+export { readTuning, type TuningRecord, writeTuning } from "./tuning_file.ts";

@@ -1,17 +1,20 @@
 /** One race: all variants of an op compute one problem in turn, and the clock decides. */
 import type { Device } from "../device.ts";
-import { Graph, type Tensor } from "../graph.ts";
+import { Graph } from "../graph.ts";
+import { encodeElements } from "../dtype.ts";
 import { DeviceLostError, OutOfMemoryError } from "../errors.ts";
 import { copyTo } from "../ops/copy/mod.ts";
 import { sampleBlocks } from "../ops/sample_blocks.ts";
 import { planMemory } from "../plan.ts";
-import { type ExecutableSet, instantiate } from "../executable.ts";
+import { type Executable, instantiate } from "../executable.ts";
 import { isWeightFormat } from "../quantization/formats.ts";
 import { DeviceTensor } from "../device_tensor.ts";
 import { elementCount } from "../shape.ts";
 import type { Choice, Target, VariantTiming } from "../target.ts";
 import { findOutliers } from "./agreement.ts";
 import type { Race, RaceInput } from "../ops/op.ts";
+import type { Stopwatch } from "../stopwatch.ts";
+import type { BufferWindow } from "../windows.ts";
 
 /** How a race ended. */
 export interface RaceResult {
@@ -21,37 +24,39 @@ export interface RaceResult {
   readonly timings: readonly VariantTiming[];
   /** Variants that cannot be used here, and why. */
   readonly excluded: readonly { readonly variant: string; readonly reason: string }[];
-  /** Arithmetic operations of one call. */
-  readonly flops: number;
-  /** Bytes of the tensors of one call. */
-  readonly bytes: number;
 }
 
 /** The clock of a run. */
-interface RaceClock {
+export interface RaceClock {
   /** When to stop, in the time of `performance.now()`. */
   readonly deadline: number;
-  /** Milliseconds of a wait for nothing. */
-  readonly idle: number;
+  readonly stopwatch: Stopwatch;
 }
 
-/** Least time of one measurement, against the sleep in Deno's waits. */
-const MEASURED_MS = 15;
-const MAX_ROUNDS = 3;
-/** A variant that is this much slower than the leader after a round has lost. */
+/** Time that one call of the rule's variant should take at least: shorter ones tell of launches, not of kernels. */
+const CALL_MS = 1.5;
+/** How many times as much work a problem is grown to, and the bytes of its inputs. */
+const MAX_GROWTH = 1024;
+const MAX_INPUT_BYTES = 256e6;
+/** Measurements of a variant at first; those that may still win are measured as often again, in turns. */
+const ROUNDS = 2;
+/** A variant that is this much slower than the leader has lost. */
 const LOST = 1.3;
-/** Share of a submit's budget that one program of calls takes, and the most calls in it. */
-const PROGRAM_SHARE = 0.05;
-const MAX_CALLS = 64;
-const MAX_SUBMITS = 64;
 
 interface Entrant {
   readonly variant: string;
-  readonly programs: ExecutableSet;
-  readonly calls: number;
-  submits: number;
+  readonly program: Executable;
+  readonly free: () => void;
   /** Milliseconds of one call. */
   best: number;
+}
+
+/**
+ * What races are run for: every variant that any quality may use is in one race, and the choice takes the fastest of
+ * those that fit; see `chooseVariant()`.
+ */
+export function raceTarget(target: Target): Target {
+  return { ...target, operands: "int8", choices: {} };
 }
 
 /** Traces a race and gives the choice of its op. */
@@ -60,6 +65,45 @@ export function traceRace(race: Race, target: Target): { choice: Choice; graph: 
   const graph = new Graph(race.op, { ...target, onChoice: (choice) => heard.push(choice) });
   race.build(...race.inputs.map((input) => graph.use(declare(input))));
   return { choice: heard.find(({ op }) => op === race.op)!, graph };
+}
+
+/**
+ * The race with a problem of the same class that is large enough for this device: by the time that the rule's variant
+ * takes for the race's own.
+ *
+ * @throws {OutOfMemoryError} when the tensors do not fit
+ * @throws {DeviceLostError} when the variant hangs the device
+ */
+export async function sizeRace(device: Device, race: Race, clock: RaceClock): Promise<Race> {
+  const { grow } = race;
+  if (!grow) return race;
+  const target = raceTarget(device.target);
+  const { choice } = traceRace(race, target);
+  const entrants: Entrant[] = [];
+  const inputs = race.inputs.map(declare);
+  let milliseconds = Infinity;
+  try {
+    for (const [i, input] of inputs.entries()) fill(input.allocate(device), race.inputs[i]!, i);
+    await enter(device, race, choice.candidates[0]!, inputs, entrants, clock);
+    for (const { program } of entrants) {
+      milliseconds = await clock.stopwatch.time(program, { rounds: 1 });
+    }
+  } catch (error) {
+    if (!isOfVariant(error)) throw error;
+  } finally {
+    for (const { free } of entrants) free();
+    for (const input of inputs) input.destroy();
+  }
+  for (let factor = Math.min(MAX_GROWTH, CALL_MS / milliseconds); factor >= 2; factor /= 2) {
+    const grown = { ...race, inputs: grow(factor) };
+    const bytes = grown.inputs.reduce((sum, input) => sum + declare(input).byteLength, 0);
+    if (bytes > Math.min(MAX_INPUT_BYTES, device.availableBytes / 4)) continue;
+    const { problemClass, candidates } = traceRace(grown, target).choice;
+    const isAlike = problemClass === choice.problemClass &&
+      candidates.toSorted().join() === choice.candidates.toSorted().join();
+    if (isAlike) return grown;
+  }
+  return race;
 }
 
 /**
@@ -74,12 +118,11 @@ export async function runRace(
   race: Race,
   clock: RaceClock,
 ): Promise<RaceResult | undefined> {
-  const { choice, graph } = traceRace(race, device.target);
-  const result = { choice, flops: total(graph, "flops"), bytes: total(graph, "bytes") };
+  const { choice } = traceRace(race, raceTarget(device.target));
   const excluded: { variant: string; reason: string }[] = [];
   const entrants: Entrant[] = [];
   const inputs = race.inputs.map(declare);
-  const outputs: Float32Array[] = [];
+  const samples: Float32Array[] = [];
   try {
     for (const [i, tensor] of inputs.entries()) {
       fill(tensor.allocate(device), race.inputs[i]!, i);
@@ -87,31 +130,31 @@ export async function runRace(
     for (const variant of choice.candidates) {
       if (isOver(clock)) return undefined;
       try {
-        const output = await enter(device, race, variant, inputs, entrants, clock);
-        if (!output) return undefined;
-        outputs.push(output);
+        const sample = await enter(device, race, variant, inputs, entrants, clock);
+        if (!sample) return undefined;
+        samples.push(sample);
       } catch (error) {
         if (!isOfVariant(error)) throw error;
         excluded.push({ variant, reason: (error as Error).message });
       }
     }
-    for (const i of findOutliers(outputs).reverse()) {
-      const [{ variant, programs }] = entrants.splice(i, 1) as [Entrant];
-      programs.destroy();
+    for (const i of findOutliers(samples).reverse()) {
+      const [{ variant, free }] = entrants.splice(i, 1) as [Entrant];
+      free();
       excluded.push({ variant, reason: "its result differs from that of the other variants" });
     }
-    if (!(await measure(device, entrants, clock))) return undefined;
+    if (!(await measure(entrants, clock))) return undefined;
     const timings = entrants.map(({ variant, best }) => ({ variant, microseconds: best * 1000 }))
       .sort((a, b) => a.microseconds - b.microseconds);
-    return { ...result, timings, excluded };
+    return { choice, timings, excluded };
   } finally {
-    for (const { programs } of entrants) programs.destroy();
+    for (const { free } of entrants) free();
     for (const tensor of inputs) tensor.destroy();
   }
 }
 
 /**
- * Compiles a variant, runs it once and reads its result; it then is the last of `entrants`.
+ * Compiles a variant, runs it once and reads a sample of its result; it then is the last of `entrants`.
  *
  * @returns nothing when the time ended on the way
  */
@@ -123,96 +166,78 @@ async function enter(
   entrants: Entrant[],
   clock: RaceClock,
 ): Promise<Float32Array | undefined> {
-  const { submitBudget } = device.target;
-  const target = { ...device.target, forcedVariants: { [race.op]: variant } };
-  const call = (graph: Graph): Tensor => race.build(...inputs.map((input) => graph.use(input)));
-  const check = new Graph(`${race.op} check`, target);
-  const y = call(check);
-  const share = total(check, "flops") / submitBudget.flops +
-    total(check, "bytes") / submitBudget.bytes;
-  const calls = Math.min(MAX_CALLS, Math.ceil(PROGRAM_SHARE / share));
+  const target = { ...raceTarget(device.target), forcedVariants: { [race.op]: variant } };
+  const graph = new Graph(`${race.op} race`, target);
+  const y = race.build(...inputs.map((input) => graph.use(input)));
   const output = new DeviceTensor("result", y.shape);
   copyTo(y, output);
-  const timed = new Graph(`${race.op} race`, target);
-  for (let i = 0; i < calls; i++) call(timed);
   output.allocate(device);
-  try {
-    const programs = await instantiate(planMemory({ check, timed }), device);
-    try {
-      const program = programs.get("check");
-      for (let i = 0; i < program.submits.length && !isOver(clock); i++) {
-        device.submit([program.encode(i)]);
-        await device.wait();
-      }
-      const result = isOver(clock) ? undefined : await output.readFloat32();
-      if (result) entrants.push({ variant, programs, calls, submits: 1, best: Infinity });
-      else programs.destroy();
-      return result;
-    } catch (error) {
-      programs.destroy();
-      throw error;
-    }
-  } finally {
+  const programs = await instantiate(planMemory({ race: graph }), device).catch((error) => {
     output.destroy();
+    throw error;
+  });
+  const free = () => {
+    programs.destroy();
+    output.destroy();
+  };
+  try {
+    const program = programs.get("race");
+    for (let i = 0; i < program.submits.length && !isOver(clock); i++) {
+      device.submit([program.encode(i)]);
+      await device.wait();
+    }
+    const sample = isOver(clock) ? undefined : await readSample(device, output);
+    if (sample) entrants.push({ variant, program, free, best: Infinity });
+    else free();
+    return sample;
+  } catch (error) {
+    free();
+    throw error;
   }
 }
 
-/** Measures in rounds, one after the other in each; false when the time ended before all were measured once. */
-async function measure(
-  device: Device,
-  entrants: readonly Entrant[],
-  clock: RaceClock,
-): Promise<boolean> {
+/** Measures all; false when the time ended before all were measured once. */
+async function measure(entrants: readonly Entrant[], clock: RaceClock): Promise<boolean> {
+  const { stopwatch, deadline } = clock;
+  const measureOne = async (entrant: Entrant) => {
+    const time = await stopwatch.time(entrant.program, { rounds: ROUNDS, deadline });
+    entrant.best = Math.min(entrant.best, time);
+  };
   for (const entrant of entrants) {
     if (isOver(clock)) return false;
-    const first = Math.max(0.1, await timeSubmits(device, entrant) - clock.idle);
-    entrant.submits = Math.min(MAX_SUBMITS, Math.ceil(MEASURED_MS / first));
-    // A shorter time only says how many submits make a longer one.
-    if (entrant.submits === 1) entrant.best = first / entrant.calls;
+    await measureOne(entrant);
   }
-  for (let round = 0; round < MAX_ROUNDS; round++) {
-    const leader = Math.min(...entrants.map(({ best }) => best));
-    const hasLost = ({ best }: Entrant) => best !== Infinity && best > LOST * leader;
-    const running = entrants.filter((entrant) => !hasLost(entrant));
-    if (running.length === 1 && round > 0) break;
-    for (const entrant of running) {
-      if (isOver(clock)) return entrants.every(({ best }) => best !== Infinity);
-      const calls = entrant.submits * entrant.calls;
-      const time = Math.max(1e-3, await timeSubmits(device, entrant) - clock.idle) / calls;
-      entrant.best = Math.min(entrant.best, time);
-    }
+  const leader = Math.min(...entrants.map(({ best }) => best));
+  const running = entrants.filter(({ best }) => best <= LOST * leader);
+  if (running.length === 1) return true;
+  for (const entrant of running) {
+    if (!isOver(clock)) await measureOne(entrant);
   }
   return true;
 }
 
-/** Milliseconds from the first submit until the GPU is done. */
-async function timeSubmits(device: Device, { programs, submits }: Entrant): Promise<number> {
-  const program = programs.get("timed");
-  const start = performance.now();
-  for (let i = 0; i < submits; i++) program.submit();
-  await device.wait();
-  return performance.now() - start;
-}
+/** Places of a result that are compared, and the bytes at each. */
+const SAMPLES = 16;
+const SAMPLE_BYTES = 4096;
 
-/** What a wait costs when there is nothing to wait for, in milliseconds: Deno sleeps in it. */
-export async function measureIdle(device: Device): Promise<number> {
-  let best = Infinity;
-  for (let i = 0; i < 5; i++) {
-    const start = performance.now();
-    device.flush();
-    await device.wait();
-    best = Math.min(best, performance.now() - start);
-  }
-  return best;
+/** Parts of a result, evenly over it; all of a small one. */
+async function readSample(device: Device, output: DeviceTensor): Promise<Float32Array> {
+  const windows = output.windows.flatMap((window): BufferWindow[] => {
+    if (window.size <= SAMPLES * SAMPLE_BYTES) return [window];
+    const step = Math.floor((window.size - SAMPLE_BYTES) / (SAMPLES - 1) / 4) * 4;
+    return Array.from({ length: SAMPLES }, (_, i) => ({
+      buffer: window.buffer,
+      offset: window.offset + i * step,
+      size: SAMPLE_BYTES,
+    }));
+  });
+  const bytes = await device.read(windows);
+  return new Float32Array(bytes.buffer, 0, Math.floor(bytes.byteLength / 4));
 }
 
 /** A variant may fail to compile, or need more bindings than there are; a lost device or full memory is no fault of it. */
 function isOfVariant(error: unknown): boolean {
   return !(error instanceof DeviceLostError || error instanceof OutOfMemoryError);
-}
-
-function total(graph: Graph, work: "flops" | "bytes"): number {
-  return graph.dispatches.reduce((sum, dispatch) => sum + dispatch[work], 0);
 }
 
 function isOver({ deadline }: RaceClock): boolean {
@@ -223,8 +248,9 @@ function declare({ shape, dtype }: RaceInput): DeviceTensor {
   return new DeviceTensor("input", shape, dtype);
 }
 
-/** Rows of a quantised weight that are made; the others repeat them. */
+/** Rows of a quantised weight, and elements of others, that are made; the rest repeats them. */
 const SAMPLED_ROWS = 64;
+const MADE_ELEMENTS = 2 ** 18;
 
 /** Writes random numbers, the same in every run. */
 function fill(tensor: DeviceTensor, { shape, dtype, magnitude }: RaceInput, seed: number): void {
@@ -238,10 +264,16 @@ function fill(tensor: DeviceTensor, { shape, dtype, magnitude }: RaceInput, seed
     return tensor.writeRows(blocks);
   }
   let state = 0x9e3779b9 ^ (seed << 8);
-  tensor.write(Float32Array.from({ length: elementCount(shape) }, () => {
+  const count = elementCount(shape);
+  const values = Float32Array.from({ length: Math.min(count, MADE_ELEMENTS) }, () => {
     state ^= state << 13;
     state ^= state >>> 17;
     state ^= state << 5;
     return state / 2 ** 31 * Math.sqrt(3) * magnitude;
-  }));
+  });
+  if (count <= MADE_ELEMENTS) return tensor.write(values);
+  const made = encodeElements(values, dtype);
+  for (let at = 0; at < tensor.byteLength; at += made.byteLength) {
+    tensor.writeBytes(made.subarray(0, tensor.byteLength - at), at);
+  }
 }

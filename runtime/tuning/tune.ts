@@ -1,22 +1,27 @@
 /** The tuning run: which variant of an op is the fastest here, class by class of problems. */
 import type { Device } from "../device.ts";
 import { OutOfMemoryError } from "../errors.ts";
-import { explainChoice } from "../ops/variants.ts";
-import type { MeasuredChoices, Target } from "../target.ts";
-import { calibrateSubmits, rank } from "./calibrate.ts";
-import { measureIdle, type RaceResult, runRace, traceRace } from "./race.ts";
+import { explainChoice, rank } from "../ops/variants.ts";
+import type { MeasuredChoices, Target, VariantTiming } from "../target.ts";
+import {
+  type RaceClock,
+  type RaceResult,
+  raceTarget,
+  runRace,
+  sizeRace,
+  traceRace,
+} from "./race.ts";
 import type { Race } from "../ops/op.ts";
 import { RACES } from "../ops/registry.ts";
+import { Stopwatch } from "../stopwatch.ts";
 
-/** What a tuning run found; `Device.applyTuning` takes it. */
+/** What tuning runs found; `Device.applyTuning` takes it. */
 export interface Tuning {
-  /** Variants by op and class, the preferred first. */
+  /** Variants by op and class, the fastest first; none of a class that cannot be measured here. */
   readonly choices: MeasuredChoices;
-  /** Work of about a tenth of a second here. */
-  readonly submitBudget: Target["submitBudget"];
   /** Variants that failed here, in sentences. */
   readonly excluded: readonly string[];
-  /** Classes that were measured, and those that could have been. */
+  /** Classes that are done, and all that there are: a later run goes on with the rest. */
   readonly classes: { readonly measured: number; readonly known: number };
   /** How long it took. */
   readonly seconds: number;
@@ -28,8 +33,12 @@ export interface TuneOptions {
   readonly budgetMs?: number;
   /** Races to run, in this order; all when left out. */
   readonly races?: readonly Race[];
+  /** What earlier runs found: its classes are not measured again. */
+  readonly known?: Tuning | undefined;
   /** Called after each race: finished share and a line of text. */
   readonly onProgress?: (fraction: number, line: string) => void;
+  /** Called after each race with all that is known by then. */
+  readonly onResult?: (tuning: Tuning) => Promise<void>;
 }
 
 /** Time of a run by class of adapter: a software adapter compiles and computes an order of magnitude slower. */
@@ -41,56 +50,72 @@ export const TUNING_BUDGET_MS: Readonly<Record<Target["schedule"], number>> = {
 /**
  * Races all variants on a device that does nothing else meanwhile. What is measured does not touch the device.
  *
- * A race that does not fit into the device's memory is left out, and so is what comes after the budget.
+ * A race that does not fit into the device's memory counts as done without a result; what comes after the budget is
+ * left for the next run.
  *
  * @throws {DeviceLostError} when a variant hangs the device
  */
 export async function tune(device: Device, options: TuneOptions = {}): Promise<Tuning> {
-  const { target } = device;
-  const { races = RACES, budgetMs = TUNING_BUDGET_MS[target.schedule], onProgress } = options;
+  const target = raceTarget(device.target);
+  const { races = RACES, budgetMs = TUNING_BUDGET_MS[target.schedule] } = options;
+  const { known, onProgress, onResult } = options;
   const start = performance.now();
-  const clock = { deadline: start + budgetMs, idle: await measureIdle(device) };
-  const open = races.filter((race) => traceRace(race, target).choice.candidates.length > 1);
-  const results: RaceResult[] = [];
-  const choices: Record<string, Record<string, MeasuredChoices[string][string]>> = {};
-  for (const [i, race] of open.entries()) {
-    if (performance.now() > clock.deadline) break;
-    const result = await runOrSkip(device, race, clock);
-    if (!result) continue;
-    results.push(result);
-    const { op, problemClass, candidates } = result.choice;
-    const timings = rank(result.timings, candidates[0]!);
-    (choices[op] ??= {})[problemClass] = timings;
-    onProgress?.((i + 1) / open.length, describeRace({ ...result, timings }, target));
+  const choices: Record<string, Record<string, readonly VariantTiming[]>> = {};
+  for (const [op, classes] of Object.entries(known?.choices ?? {})) choices[op] = { ...classes };
+  const excluded = [...known?.excluded ?? []];
+  const all = races.map((race) => ({ race, choice: traceRace(race, target).choice }))
+    .filter(({ choice }) => choice.candidates.length > 1);
+  const left = all.filter(({ choice }) => !choices[choice.op]?.[choice.problemClass]);
+  let measured = all.length - left.length;
+  const found = (): Tuning => ({
+    choices: structuredClone(choices),
+    excluded: [...excluded],
+    classes: { measured, known: all.length },
+    seconds: (known?.seconds ?? 0) + (performance.now() - start) / 1000,
+  });
+  if (left.length === 0) return found();
+  const stopwatch = await Stopwatch.open(device);
+  const clock = { deadline: start + budgetMs, stopwatch };
+  try {
+    for (const { race, choice } of left) {
+      if (performance.now() > clock.deadline) break;
+      const result = await runOrSkip(device, race, clock);
+      if (!result) continue;
+      const { op, problemClass, candidates } = choice;
+      const timings = rank(result.timings, candidates[0]!);
+      (choices[op] ??= {})[problemClass] = timings;
+      measured++;
+      for (const { variant, reason } of result.excluded) {
+        excluded.push(`${op} ${problemClass} as "${variant}": ${reason}`);
+      }
+      onProgress?.(measured / all.length, describeRace({ ...result, timings }, target));
+      await onResult?.(found());
+    }
+  } finally {
+    stopwatch.destroy();
   }
-  return {
-    choices,
-    submitBudget: calibrateSubmits(results, target.submitBudget),
-    excluded: results.flatMap(({ choice: { op, problemClass }, excluded }) =>
-      excluded.map(({ variant, reason }) => `${op} ${problemClass} as "${variant}": ${reason}`)
-    ),
-    classes: { measured: results.length, known: open.length },
-    seconds: (performance.now() - start) / 1000,
-  };
+  return found();
 }
 
+/** Nothing when the time ended first. */
 async function runOrSkip(
   device: Device,
   race: Race,
-  clock: Parameters<typeof runRace>[2],
+  clock: RaceClock,
 ): Promise<RaceResult | undefined> {
   try {
-    return await runRace(device, race, clock);
+    return await runRace(device, await sizeRace(device, race, clock), clock);
   } catch (error) {
-    if (error instanceof OutOfMemoryError) return undefined;
-    throw error;
+    if (!(error instanceof OutOfMemoryError)) throw error;
+    const { choice } = traceRace(race, raceTarget(device.target));
+    return { choice, timings: [], excluded: [] };
   }
 }
 
 function describeRace({ choice, timings }: RaceResult, target: Target): string {
   const { op, problemClass } = choice;
   const [best] = timings;
-  if (!best) return `${op} ${problemClass}: no variant works`;
+  if (!best) return `${op} ${problemClass}: not measured`;
   const variant = best.variant;
   const why = explainChoice({ ...choice, variant, reason: "measured", timings }, target.schedule);
   return `${op} ${problemClass}: ${variant} (${why})`;

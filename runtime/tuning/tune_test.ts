@@ -8,11 +8,13 @@ import { layerNorm } from "../ops/norm/mod.ts";
 import { softmax } from "../ops/softmax/mod.ts";
 import { DeviceTensor } from "../device_tensor.ts";
 import { kernelSetVersion, tuningKey } from "./kernel_set.ts";
-import { traceRace } from "./race.ts";
+import { raceTarget, sizeRace, traceRace } from "./race.ts";
 import type { Race } from "../ops/op.ts";
 import { RACES } from "../ops/registry.ts";
 import { listChoices } from "./report.ts";
-import { tune } from "./tune.ts";
+import { tune, type Tuning } from "./tune.ts";
+import type { Stopwatch } from "../stopwatch.ts";
+import { BASELINE_TARGET, type Target } from "../target.ts";
 import { openTestDevice } from "../../tests/model_run.ts";
 
 const SOFTMAX: Race = {
@@ -71,13 +73,112 @@ Deno.test("tune() leaves out what its budget and the memory do not hold", async 
   await withDevice(async (device) => {
     const tuning = await tune(device, { races: [SOFTMAX], budgetMs: 0 });
     assert.deepEqual([tuning.choices, tuning.classes], [{}, { measured: 0, known: 1 }]);
-    assert.deepEqual(tuning.submitBudget, device.target.submitBudget);
   });
   await withDevice(async (device) => {
     const tuning = await tune(device, { races: [SOFTMAX, LAYER_NORM] });
-    assert.deepEqual(Object.keys(tuning.choices), ["layerNorm"]);
+    assert.deepEqual(tuning.choices["softmax"], { "rows>256 columns<=512": [] }, "not again");
+    assert.ok(tuning.choices["layerNorm"]!["rows<=256 columns<=512"]!.length > 0);
+    assert.deepEqual(tuning.classes, { measured: 2, known: 2 });
     assert.equal(device.allocatedBytes, 0);
   }, { maxBytes: 50_000 });
+});
+
+Deno.test("tune() goes on where an earlier run ended, and measures nothing twice", () =>
+  withDevice(async (device) => {
+    const kept: Tuning[] = [];
+    const first = await tune(device, { races: [SOFTMAX] });
+    const known: Tuning = { ...first, excluded: ["x"], classes: { measured: 1, known: 2 } };
+    const lines: string[] = [];
+    const second = await tune(device, {
+      races: [SOFTMAX, LAYER_NORM],
+      known,
+      onProgress: (fraction, line) => lines.push(`${fraction} ${line}`),
+      onResult: (tuning) => Promise.resolve(void kept.push(tuning)),
+    });
+    assert.equal(lines.length, 1);
+    assert.match(lines[0]!, /^1 layerNorm /);
+    assert.deepEqual(second.choices["softmax"], first.choices["softmax"]);
+    assert.deepEqual([second.classes, second.excluded], [{ measured: 2, known: 2 }, ["x"]]);
+    assert.ok(second.seconds > first.seconds);
+    assert.deepEqual(kept.map(({ choices }) => choices), [second.choices]);
+  }));
+
+Deno.test("sizeRace() takes a larger problem of the class where the race's own is too short", () =>
+  withDevice(async (device) => {
+    const stopwatch = { time: () => Promise.resolve(0.1) } as unknown as Stopwatch;
+    const clock = { deadline: Infinity, stopwatch };
+    const grow = (factor: number) => [{ ...SOFTMAX.inputs[0]!, shape: [300 * factor, 64] }];
+    const sized = await sizeRace(device, { ...SOFTMAX, grow }, clock);
+    assert.deepEqual(sized.inputs[0]!.shape, [300 * 15, 64]);
+    const wider = (factor: number) => [{ ...SOFTMAX.inputs[0]!, shape: [300, 64 * factor] }];
+    const bounded = await sizeRace(device, { ...SOFTMAX, grow: wider }, clock);
+    assert.deepEqual(bounded.inputs[0]!.shape, [300, 64 * 7.5], "at most 512 columns");
+    assert.equal(await sizeRace(device, SOFTMAX, clock), SOFTMAX);
+    assert.equal(device.allocatedBytes, 0);
+  }));
+
+Deno.test("RACES grow within their class, to about as much work as was asked for", () => {
+  for (const race of RACES) {
+    const own = traceRace(race, BASELINE_TARGET);
+    const work = ({ graph }: typeof own) =>
+      graph.dispatches.reduce((sum, { flops, bytes }) => sum + flops + bytes, 0);
+    for (const factor of [2, 16]) {
+      if (!race.grow) continue;
+      const grown = traceRace({ ...race, inputs: race.grow(factor) }, BASELINE_TARGET);
+      assert.equal(grown.choice.problemClass, own.choice.problemClass);
+      assert.ok(work(grown) <= 2.5 * factor * work(own), `${race.op} ${own.choice.problemClass}`);
+    }
+  }
+});
+
+Deno.test("races of a GPU have all variants of every quality, and none for software adapters", () => {
+  const gpu: Target = raceTarget({
+    ...BASELINE_TARGET,
+    operands: "f32",
+    limits: { ...BASELINE_TARGET.limits, maxWorkgroupMemoryBytes: 32 * 1024 },
+    features: {
+      ...BASELINE_TARGET.features,
+      ...{ f16: true, subgroups: true, subgroupMinSize: 32, subgroupMaxSize: 32 },
+      subgroupMatrices: [
+        { componentType: "f16", resultComponentType: "f32", m: 16, n: 16, k: 16 },
+      ],
+    },
+  });
+  const software = new Set(["broadcast", "broadcast8", "registers", "winograd", "cpu", "row"]);
+  const all = new Set<string>();
+  for (const race of RACES) {
+    const { op, problemClass, candidates } = traceRace(race, gpu).choice;
+    for (const variant of candidates) all.add(`${op} ${variant}`);
+    assert.deepEqual(candidates.filter((name) => software.has(name)), [], `${op} ${problemClass}`);
+  }
+  for (const name of ["linear matrix128", "linear int8", "attention matrix", "conv2d matrix64"]) {
+    assert.ok(all.has(name), name);
+  }
+});
+
+Deno.test("a tuned GPU takes the fastest variant that the quality allows, from one table", () => {
+  const names = ["shared64", "matrix128", "int8"];
+  const timings = names.map((variant, i) => ({ variant, microseconds: 300 - 100 * i }));
+  const choices = { linear: { "rows<=2048 columns>512 8-bit": timings } };
+  const target: Target = {
+    ...BASELINE_TARGET,
+    choices,
+    limits: { ...BASELINE_TARGET.limits, maxWorkgroupMemoryBytes: 32 * 1024 },
+    features: {
+      ...BASELINE_TARGET.features,
+      ...{ f16: true, subgroups: true, subgroupMinSize: 32, subgroupMaxSize: 32 },
+      subgroupMatrices: [
+        { componentType: "f16", resultComponentType: "f32", m: 16, n: 16, k: 16 },
+      ],
+    },
+  };
+  const race = RACES.find((race) =>
+    traceRace(race, target).choice.problemClass === "rows<=2048 columns>512 8-bit"
+  )!;
+  const chosen = (["f32", "f16", "int8"] as const).map((operands) =>
+    traceRace(race, { ...target, operands }).choice.variant
+  );
+  assert.deepEqual(chosen, names);
 });
 
 Deno.test("tune() excludes variants that compute something else or do not run, by name", () =>
@@ -147,7 +248,7 @@ Deno.test("Device.applyTuning() counts for graphs that are traced afterwards", (
     };
     const names = ["row", "group"].map((variant) => {
       const timings = { "rows>256 columns<=512": [{ variant, microseconds: 1 }] };
-      device.applyTuning({ ...device.target, choices: { softmax: timings } });
+      device.applyTuning({ choices: { softmax: timings } });
       return trace();
     });
     assert.equal(new Set(names).size, 2, names.join());

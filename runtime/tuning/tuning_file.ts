@@ -10,19 +10,19 @@ export type TuningRecord =
     readonly state: "tuned";
     readonly path: string;
     readonly tuning: Tuning;
-    /** When the run ended. */
+    /** When something was last measured. */
     readonly date: Date;
+    /** Runs that began since the last one that ended. */
+    readonly attempts: number;
   }
   /** There is no file, or it was made for other kernels or another driver. */
   | { readonly state: "none"; readonly path: string }
-  /** Runs began and never ended: the process or the device did not survive them. */
+  /** Runs began and never ended, and measured nothing: the process or the device did not survive them. */
   | { readonly state: "unfinished"; readonly path: string; readonly attempts: number }
   | { readonly state: "unreadable"; readonly path: string; readonly reason: string };
 
 /** Of the file's form. */
-const FORMAT = 1;
-/** Work of a submit on any device: less would cut programs into crumbs, more hang the desktop. */
-const BUDGET_RANGE = [1e6, 1e16] as const;
+const FORMAT = 2;
 /** No file of ours is nearly as large. */
 const MAX_BYTES = 1 << 20;
 
@@ -53,23 +53,24 @@ export async function readTuning(folder: string, key: TuningKey): Promise<Tuning
 }
 
 /**
- * Keeps the results of a finished run, at one stroke.
+ * Keeps results, at one stroke. Before a run and while it goes on, `attempts` counts it, so that one that ends the
+ * process is not begun for ever.
  *
+ * @param tuning what is known; nothing before the first race
+ * @param attempts runs begun without an end, one under way counted
  * @returns the path of the file
  * @throws {Error} when the folder cannot be written
  */
-export function writeTuning(folder: string, key: TuningKey, tuning: Tuning): Promise<string> {
-  return replace(folder, key, { date: new Date().toISOString(), tuning });
-}
-
-/**
- * Keeps that a run begins, so that one that ends the process is not begun for ever.
- *
- * @param attempts runs begun without an end, this one counted
- * @throws {Error} when the folder cannot be written
- */
-export function writeAttempt(folder: string, key: TuningKey, attempts: number): Promise<string> {
-  return replace(folder, key, { attempts });
+export function writeTuning(
+  folder: string,
+  key: TuningKey,
+  tuning: Tuning | undefined,
+  attempts = 0,
+): Promise<string> {
+  return replace(folder, key, {
+    attempts,
+    ...(tuning && { date: new Date().toISOString(), tuning }),
+  });
 }
 
 /**
@@ -83,17 +84,15 @@ export function parseTuning(text: string, key: TuningKey, path: string): TuningR
   if (file["format"] !== FORMAT || JSON.stringify(file["key"]) !== JSON.stringify(key)) {
     return { state: "none", path };
   }
-  if (file["tuning"] === undefined) {
-    return { state: "unfinished", path, attempts: number(file["attempts"], "attempts") };
-  }
+  const attempts = number(file["attempts"], "attempts", 0);
+  if (file["tuning"] === undefined) return { state: "unfinished", path, attempts };
   const date = new Date(String(file["date"]));
   if (Number.isNaN(date.getTime())) throw new TypeError("its date is none");
-  return { state: "tuned", path, date, tuning: readTuningRecord(file["tuning"]) };
+  return { state: "tuned", path, date, attempts, tuning: readTuningRecord(file["tuning"]) };
 }
 
 function readTuningRecord(value: unknown): Tuning {
-  const { choices, submitBudget, excluded, classes, seconds } = record(value, "tuning");
-  const budget = record(submitBudget, "submitBudget");
+  const { choices, excluded, classes, seconds } = record(value, "tuning");
   const { measured, known } = record(classes, "classes");
   return {
     choices: mapValues(
@@ -102,10 +101,6 @@ function readTuningRecord(value: unknown): Tuning {
       (classes, op) =>
         mapValues(classes, op, (timings, problemClass) => list(timings, problemClass).map(timing)),
     ),
-    submitBudget: {
-      flops: number(budget["flops"], "flops", ...BUDGET_RANGE),
-      bytes: number(budget["bytes"], "bytes", ...BUDGET_RANGE),
-    },
     excluded: list(excluded, "excluded").map((line) => text(line, "excluded")),
     classes: { measured: number(measured, "measured", 0), known: number(known, "known", 0) },
     seconds: number(seconds, "seconds"),

@@ -8,7 +8,6 @@ import {
   readTuning,
   tuningPath,
   type TuningRecord,
-  writeAttempt,
   writeTuning,
 } from "./tuning_file.ts";
 
@@ -17,13 +16,13 @@ const KEY: TuningKey = {
   driver: "1.0",
   vendor: "4318",
   backend: "linux vulkan",
+  runtime: "deno 2.9.6",
   abilities: "0123456789abcdef",
   kernels: "fedcba9876543210",
 };
 
 const TUNING: Tuning = {
   choices: { linear: { "rows<=1": [{ variant: "rows", microseconds: 1.5 }], "rows<=4": [] } },
-  submitBudget: { flops: 1e12, bytes: 1e10 },
   excluded: ['linear rows<=1 as "tiles": its result differs'],
   classes: { measured: 1, known: 2 },
   seconds: 0.5,
@@ -41,7 +40,7 @@ async function withFolder(use: (folder: string) => Promise<void>): Promise<void>
 Deno.test("readTuning() gives what writeTuning() kept, which leaves no other file", () =>
   withFolder(async (parent) => {
     const folder = join(parent, "new", "folder");
-    await writeAttempt(folder, KEY, 1);
+    await writeTuning(folder, KEY, undefined, 1);
     const path = await writeTuning(folder, KEY, TUNING);
     const found = await readTuning(folder, KEY) as Extract<TuningRecord, { state: "tuned" }>;
     assert.deepEqual([found.state, found.tuning, found.path], ["tuned", TUNING, path]);
@@ -55,7 +54,11 @@ Deno.test("readTuning() finds nothing for other kernels or another driver in the
     assert.equal((await readTuning(folder, KEY)).state, "none");
     assert.equal((await readTuning(join(folder, "absent"), KEY)).state, "none");
     await writeTuning(folder, KEY, TUNING);
-    for (const change of [{ kernels: "0" }, { abilities: "0" }, { driver: "1.1" }]) {
+    for (
+      const change of [{ kernels: "0" }, { abilities: "0" }, { driver: "1.1" }, {
+        runtime: "deno 2.9.7",
+      }]
+    ) {
       const other = { ...KEY, ...change };
       assert.equal(await tuningPath(folder, other), await tuningPath(folder, KEY));
       assert.equal((await readTuning(folder, other)).state, "none");
@@ -74,8 +77,14 @@ Deno.test("tuningPath() tells adapters apart, and stays in the folder whatever t
 
 Deno.test("readTuning() tells of runs that began and never ended", () =>
   withFolder(async (folder) => {
-    const path = await writeAttempt(folder, KEY, 2);
+    const path = await writeTuning(folder, KEY, undefined, 2);
     assert.deepEqual(await readTuning(folder, KEY), { state: "unfinished", path, attempts: 2 });
+    await writeTuning(folder, KEY, TUNING, 1);
+    const { state, tuning, attempts } = await readTuning(folder, KEY) as Extract<
+      TuningRecord,
+      { state: "tuned" }
+    >;
+    assert.deepEqual([state, tuning, attempts], ["tuned", TUNING, 1], "what it measured stays");
   }));
 
 Deno.test("readTuning() never throws for what lies in the file's place", () =>
@@ -98,7 +107,11 @@ Deno.test("readTuning() never throws for what lies in the file's place", () =>
 
 Deno.test("parseTuning() refuses values that the runtime could not work with", () => {
   const read = (tuning: unknown) =>
-    parseTuning(JSON.stringify({ format: 1, key: KEY, date: "2026-01-02", tuning }), KEY, "path");
+    parseTuning(
+      JSON.stringify({ format: 2, key: KEY, date: "2026-01-02", attempts: 0, tuning }),
+      KEY,
+      "path",
+    );
   assert.equal(read(TUNING).state, "tuned");
   const choices = (timing: unknown) => ({ ...TUNING, choices: { linear: { a: [timing] } } });
   for (
@@ -113,8 +126,6 @@ Deno.test("parseTuning() refuses values that the runtime could not work with", (
       choices({ variant: 1, microseconds: 1 }),
       choices({ variant: "rows", microseconds: -1 }),
       choices({ variant: "rows", microseconds: null }),
-      { ...TUNING, submitBudget: { flops: 1e-300, bytes: 1e10 } },
-      { ...TUNING, submitBudget: { flops: 1e12, bytes: 1e300 } },
       { ...TUNING, excluded: [1] },
       { ...TUNING, seconds: "1" },
     ]
@@ -123,7 +134,7 @@ Deno.test("parseTuning() refuses values that the runtime could not work with", (
 
 Deno.test("parseTuning() throws nothing but TypeError and SyntaxError for any JSON under the key", () => {
   fc.assert(fc.property(fc.jsonValue(), fc.jsonValue(), (tuning, date) => {
-    const text = JSON.stringify({ format: 1, key: KEY, date, tuning, attempts: tuning });
+    const text = JSON.stringify({ format: 2, key: KEY, date, tuning, attempts: tuning });
     try {
       parseTuning(text, KEY, "path");
     } catch (error) {

@@ -2,7 +2,12 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { openModelFiles } from "../../models/checkpoints/open_model.ts";
-import { BASELINE_TARGET, GpuValidationError, OutOfMemoryError } from "../../runtime/mod.ts";
+import {
+  BASELINE_TARGET,
+  GpuValidationError,
+  OutOfMemoryError,
+  type Target,
+} from "../../runtime/mod.ts";
 import { type Fixture, FOLDER, REQUEST, withPipeline } from "../pipeline_fixture.ts";
 import { loraOf, randomTensor } from "../lora_reference.ts";
 import type {
@@ -192,6 +197,39 @@ Deno.test("DiffusionPipeline.trace() lets the transformer alone have int8, all p
   for (const [quality, expected] of [["lossless", "f16"], ["exact", "f32"]] as const) {
     assert.ok(operandsOf(quality).every(([, operands]) => operands === expected), quality);
   }
+});
+
+Deno.test("DiffusionPipeline.trace() takes matrix units in every component that is stored in 16 bits, unless it is exact", async () => {
+  using pipeline = await openForPlans(fileURLToPath(import.meta.resolve("../../models/bundled")));
+  const target: Target = {
+    ...BASELINE_TARGET,
+    limits: { ...BASELINE_TARGET.limits, maxWorkgroupMemoryBytes: 32 * 1024 },
+    features: {
+      ...BASELINE_TARGET.features,
+      ...{ f16: true, subgroups: true, subgroupMinSize: 32, subgroupMaxSize: 32 },
+      subgroupMatrices: [
+        { componentType: "f16", resultComponentType: "f32", m: 16, n: 16, k: 16 },
+      ],
+    },
+  };
+  const kernelsOf = (quality: PipelineRequest["quality"] & string) => {
+    const { session } = pipeline.trace(target, { ...REQUEST, quality });
+    return session.stages.flatMap(({ name, programs }) =>
+      [...programs.values()].flatMap(({ graph }) =>
+        graph.dispatches.map(({ kernel }) => `${name} ${kernel.name.split(" ")[0]}`)
+      )
+    );
+  };
+  const lossless = new Set(kernelsOf("lossless"));
+  for (
+    const kernel of [
+      ...["text gemm/matrix", "text attention/matrix", "context gemm/matrix"],
+      ...["denoise gemm/matrix", "denoise attention/matrix"],
+      ...["decode conv/matrix", "decode gemm/matrix", "decode attention/matrix"],
+    ]
+  ) assert.ok(lossless.has(kernel), kernel);
+  assert.deepEqual([...lossless].filter((kernel) => /\/(shared|tiles)$/.test(kernel)), []);
+  assert.deepEqual(kernelsOf("exact").filter((kernel) => kernel.endsWith("/matrix")), []);
 });
 
 for (

@@ -1,4 +1,4 @@
-import { type Op, raceInput, type RaceProblem } from "../op.ts";
+import { growSizes, type Op, raceInput, type RaceProblem } from "../op.ts";
 import { ATTENTION_CHECKS, ATTENTION_SUITE } from "./cases.ts";
 import { attention } from "./mod.ts";
 
@@ -8,10 +8,22 @@ function race(
   heads: number,
   headDim: number,
 ): RaceProblem {
-  const keys = raceInput([1, lk, heads, headDim]);
+  const inputs = (lq: number, lk: number, heads: number) => {
+    const keys = raceInput([1, lk, heads, headDim]);
+    return [raceInput([1, lq, heads, headDim]), keys, keys];
+  };
   return {
     priority,
-    inputs: [raceInput([1, lq, heads, headDim]), keys, keys],
+    inputs: inputs(lq, lk, heads),
+    // More heads; of the largest class also more tokens, each of which meets all others.
+    grow: (factor) => {
+      const isOpen = lq > 1024;
+      const sizes = [heads, lq, lq];
+      const limits = isOpen ? [32, 8192, 8192] : [64, lq, lq];
+      const [moreHeads, a, b] = growSizes(sizes, limits, factor) as [number, number, number];
+      const tokens = Math.min(a, b);
+      return isOpen ? inputs(tokens, tokens, moreHeads) : inputs(lq, lk, moreHeads);
+    },
     build: (q, k, v) => attention(q!, k!, v!),
   };
 }

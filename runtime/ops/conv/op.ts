@@ -1,5 +1,5 @@
 import type { StorageFormat } from "../../dtype.ts";
-import { type Op, raceInput, type RaceProblem } from "../op.ts";
+import { growSizes, type Op, raceInput, type RaceProblem } from "../op.ts";
 import { CAUSAL_CONV3D_CHECKS, CAUSAL_CONV3D_SUITE, CONV2D_CHECKS, CONV2D_SUITE } from "./cases.ts";
 import { causalConv3d } from "./causal_conv3d.ts";
 import { conv2d } from "./conv2d.ts";
@@ -13,13 +13,30 @@ function inputs(
   [side, inChannels, channels]: readonly [number, number, number],
   frames: readonly number[],
   taps: readonly number[],
+  batch = 1,
 ): RaceProblem["inputs"] {
   const terms = inChannels * taps.reduce((product, size) => product * size, 1);
   return [
-    raceInput([1, ...frames, side, side, inChannels]),
+    raceInput([batch, ...frames, side, side, inChannels]),
     raceInput([channels, ...taps, inChannels], "f16", 1 / Math.sqrt(terms)),
     raceInput([channels]),
   ];
+}
+
+/** More images, and channels as models have them. */
+function grown(
+  [side, inChannels, channels]: readonly [number, number, number],
+  frames: readonly number[],
+  taps: readonly number[],
+  factor: number,
+): RaceProblem["inputs"] {
+  const limits = [16, 512, channels > 64 ? 512 : channels];
+  const [batch, more, outputs] = growSizes([1, inChannels, channels], limits, factor) as [
+    number,
+    number,
+    number,
+  ];
+  return inputs([side, more, outputs], frames, taps, batch);
 }
 
 function race2d(
@@ -29,6 +46,7 @@ function race2d(
   return {
     priority,
     inputs: inputs(sizes, [], [3, 3]),
+    grow: (factor) => grown(sizes, [], [3, 3], factor),
     build: (x, w, bias) => conv2d(x!, w!, { bias: bias!, padding: PADDING }),
   };
 }
@@ -41,6 +59,7 @@ function race3d(
   return {
     priority,
     inputs: inputs(sizes, [3], [3, 3, 3]),
+    grow: (factor) => grown(sizes, [3], [3, 3, 3], factor),
     build: (x, w, bias) => causalConv3d(x!, w!, { bias: bias!, padding: PADDING, frontPadding: 0 }),
   };
 }

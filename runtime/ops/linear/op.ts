@@ -1,7 +1,8 @@
 import type { StorageFormat } from "../../dtype.ts";
 import { BLOCK_FORMATS } from "../../quantization/formats.ts";
 import type { WeightFormat } from "../../quantization/block_format.ts";
-import { type Op, raceInput, type RaceProblem } from "../op.ts";
+import { growSizes, type Op, raceInput, type RaceProblem } from "../op.ts";
+import { productLimits } from "../problem_class.ts";
 import { LINEAR_CHECKS, LINEAR_INT8_SUITE, LINEAR_SUITE } from "./cases.ts";
 import { linear } from "./mod.ts";
 
@@ -10,9 +11,15 @@ function race(
   [m, n, k]: readonly [number, number, number],
   dtype: StorageFormat,
 ): RaceProblem {
+  const inputs = ([m, n, k]: readonly number[]) => [
+    raceInput([m!, k!]),
+    raceInput([n!, k!], dtype, 1 / Math.sqrt(k!)),
+    raceInput([n!]),
+  ];
   return {
     priority,
-    inputs: [raceInput([m, k]), raceInput([n, k], dtype, 1 / Math.sqrt(k)), raceInput([n])],
+    inputs: inputs([m, n, k]),
+    grow: (factor) => inputs(growSizes([m, n, k], productLimits(m, n), factor)),
     build: (x, w, bias) => linear(x!, w!, { bias: bias! }),
   };
 }

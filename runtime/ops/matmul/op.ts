@@ -1,12 +1,17 @@
-import { type Op, raceInput, type RaceProblem } from "../op.ts";
+import { growSizes, type Op, raceInput, type RaceProblem } from "../op.ts";
+import { productLimits } from "../problem_class.ts";
 import { MATMUL_CHECKS, MATMUL_SUITE } from "./cases.ts";
 import { matmul } from "./mod.ts";
 
 function race([m, n, k]: readonly [number, number, number], transposeB: boolean): RaceProblem {
-  const shape = transposeB ? [1, n, k] : [1, k, n];
+  const inputs = ([m, n, k]: readonly number[]) => [
+    raceInput([1, m!, k!]),
+    raceInput(transposeB ? [1, n!, k!] : [1, k!, n!], "f32", 1 / Math.sqrt(k!)),
+  ];
   return {
     priority: 3,
-    inputs: [raceInput([1, m, k]), raceInput(shape, "f32", 1 / Math.sqrt(k))],
+    inputs: inputs([m, n, k]),
+    grow: (factor) => inputs(growSizes([m, n, k], productLimits(m, n), factor)),
     build: (a, b) => matmul(a!, b!, { transposeB }),
   };
 }

@@ -1,4 +1,4 @@
-import { type Op, raceInput, rowBench } from "../op.ts";
+import { growSizes, type Op, raceInput, rowBench } from "../op.ts";
 import { GROUP_NORM_SUITE, LAYER_NORM_SUITE, RMS_NORM_SUITE } from "./cases.ts";
 import { groupNorm } from "./group_norm.ts";
 import { layerNorm } from "./layer_norm.ts";
@@ -13,6 +13,7 @@ export const LAYER_NORM: Op = {
   races: ([[1, 2048, 1536], [3, 1024, 160]] as const).map(([priority, rows, columns]) => ({
     priority,
     inputs: [raceInput([rows, columns])],
+    grow: (factor) => [raceInput(growSizes([rows, columns], [65536, columns], factor))],
     build: (x) => layerNorm(x!, { eps: 1e-6 }),
   })),
   benches: { layer_norm: rowBench(SIZES, (x) => layerNorm(x, { eps: 1e-6 })) },
@@ -25,6 +26,7 @@ export const RMS_NORM: Op = {
   races: ([[1, 2048, 1536], [3, 4096, 160]] as const).map(([priority, rows, columns]) => ({
     priority,
     inputs: [raceInput([rows, columns])],
+    grow: (factor) => [raceInput(growSizes([rows, columns], [65536, columns], factor))],
     build: (x) => rmsNorm(x!, { eps: 1e-6 }),
   })),
   benches: {

@@ -1,4 +1,4 @@
-import { type Op, raceInput, rowBench } from "../op.ts";
+import { growSizes, type Op, raceInput, rowBench } from "../op.ts";
 import { SOFTMAX_SUITE } from "./cases.ts";
 import { softmax } from "./mod.ts";
 
@@ -11,6 +11,7 @@ export const SOFTMAX: Op = {
   races: ([[4096, 1024], [1024, 256]] as const).map(([rows, columns]) => ({
     priority: 3,
     inputs: [raceInput([rows, columns])],
+    grow: (factor) => [raceInput(growSizes([rows, columns], [65536, columns], factor))],
     build: (x) => softmax(x!),
   })),
   benches: { softmax: rowBench(["ROWS", "COLUMNS"], (x) => softmax(x), FLOPS_PER_ELEMENT) },

@@ -1,8 +1,8 @@
 /** How long the GPU takes for work that is done again and again: by its own clock where it has one. */
 
-import type { Device, Executable } from "../runtime/mod.ts";
-import { measureTickPeriod, TimestampRecorder } from "../runtime/profile.ts";
-import { measureIdle } from "../runtime/tuning/race.ts";
+import type { Device } from "./device.ts";
+import type { Executable } from "./executable.ts";
+import { measureTickPeriod, TimestampRecorder } from "./profile.ts";
 
 /** What is measured: submits whose passes can be repeated. */
 export type TimedWork = Pick<Executable, "submits" | "encode" | "timestamps">;
@@ -113,4 +113,16 @@ export class Stopwatch {
     }
     return Math.max(1e-4, sum * this.#period! / 1e6) / times;
   }
+}
+
+/** What a wait costs when there is nothing to wait for, in milliseconds: Deno sleeps in it. */
+export async function measureIdle(device: Device): Promise<number> {
+  let best = Infinity;
+  for (let i = 0; i < 5; i++) {
+    const start = performance.now();
+    device.flush();
+    await device.wait();
+    best = Math.min(best, performance.now() - start);
+  }
+  return best;
 }
