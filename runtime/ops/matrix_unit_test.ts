@@ -113,3 +113,21 @@ Deno.test("ops round factors to f16 only where the target allows it and no weigh
     assert.deepEqual([rounds("f32", product), rounds("f16", product)], [false, true]);
   }
 });
+
+Deno.test("linear() does without matrix units where the counter of what they round has no binding left", () => {
+  const rounds = (maxStorageBuffers: number) => {
+    const own = target([half(16, 16, 16)]);
+    const graph = new Graph("test", { ...own, limits: { ...own.limits, maxStorageBuffers } });
+    const use = (name: string, shape: number[], dtype: StorageFormat = "f32") =>
+      graph.use(new Resident(name, shape, dtype));
+    linear(use("x", [512, 64]), use("w", [512, 64], "f16"), {
+      ...{ bias: use("bias", [512]), gate: use("gate", [512]), residual: use("r", [512, 512]) },
+      lowRank: {
+        ...{ down: use("down", [4, 64], "f16"), up: use("up", [512, 4], "f16") },
+        scales: use("scales", [4]),
+      },
+    });
+    return graph.dispatches.some(({ kernel }) => kernel.usesF16);
+  };
+  assert.deepEqual([rounds(8), rounds(9)], [false, true]);
+});

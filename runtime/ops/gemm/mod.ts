@@ -49,17 +49,21 @@ export const GEMM_VARIANTS: readonly string[] = [
  */
 export function dispatchGemm(
   op: string,
-  problem: GemmProblem,
+  given: GemmProblem,
   buffers: Readonly<Record<string, Tensor>> & { readonly y: Tensor },
   params: Readonly<Record<string, number>>,
   norm?: LayerNormOptions,
 ): void {
   const { graph } = buffers.y;
-  const { m, n, k, batch, layout } = problem;
+  const { m, n, k, batch, layout } = given;
   const sizes = { rows: m, columns: n };
   const problemClass = op === "linear"
     ? linearClass({ ...sizes, weight: buffers["b"]!.dtype })
     : matmulClass({ ...sizes, layout, count: batch?.count ?? 1 });
+  // Kernels that round have a binding more, for their counter.
+  const bindings = graph.bindingsOf(Object.values(buffers)) + 1;
+  const mayRound = given.mayRound && bindings <= graph.target.limits.maxStorageBuffers;
+  const problem = { ...given, mayRound };
   const variant = chooseVariant(op, byPreference(problem), problem, graph.target, problemClass);
   const own = norm && variant.normalizes?.(problem) ? normOperands(norm, k, buffers) : undefined;
   const input = norm && !own ? layerNorm(buffers["a"]!, norm) : buffers["a"]!;
