@@ -38,7 +38,7 @@ const CALL_MS = 1.5;
 /** How many times as much work a problem is grown to, and the bytes of its inputs. */
 const MAX_GROWTH = 1024;
 const MAX_INPUT_BYTES = 256e6;
-/** Measurements of a variant at first; those that may still win are measured as often again, in turns. */
+/** Further measurements of variants that may still win after the first one. */
 const ROUNDS = 2;
 /** A variant that is this much slower than the leader has lost. */
 const LOST = 1.3;
@@ -199,19 +199,19 @@ async function enter(
 /** Measures all; false when the time ended before all were measured once. */
 async function measure(entrants: readonly Entrant[], clock: RaceClock): Promise<boolean> {
   const { stopwatch, deadline } = clock;
-  const measureOne = async (entrant: Entrant) => {
-    const time = await stopwatch.time(entrant.program, { rounds: ROUNDS, deadline });
+  const measureOne = async (entrant: Entrant, rounds: number) => {
+    const time = await stopwatch.time(entrant.program, { rounds, deadline });
     entrant.best = Math.min(entrant.best, time);
   };
   for (const entrant of entrants) {
     if (isOver(clock)) return false;
-    await measureOne(entrant);
+    await measureOne(entrant, 1);
   }
   const leader = Math.min(...entrants.map(({ best }) => best));
   const running = entrants.filter(({ best }) => best <= LOST * leader);
   if (running.length === 1) return true;
   for (const entrant of running) {
-    if (!isOver(clock)) await measureOne(entrant);
+    if (!isOver(clock)) await measureOne(entrant, ROUNDS);
   }
   return true;
 }

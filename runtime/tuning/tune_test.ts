@@ -103,6 +103,23 @@ Deno.test("tune() goes on where an earlier run ended, and measures nothing twice
     assert.deepEqual(kept.map(({ choices }) => choices), [second.choices]);
   }));
 
+Deno.test("tune() does not begin anew with a race that no run has time for", () =>
+  withDevice(async (device) => {
+    const slow: Race = {
+      ...SOFTMAX,
+      build: (x) => {
+        const end = performance.now() + 400;
+        while (performance.now() < end) { /* as a driver that compiles for long */ }
+        return softmax(x!);
+      },
+    };
+    const first = await tune(device, { races: [slow, LAYER_NORM], budgetMs: 1500 });
+    assert.deepEqual(first.choices, { softmax: { "rows>256 columns<=512": [] } });
+    assert.deepEqual(first.classes, { measured: 1, known: 2 });
+    const second = await tune(device, { races: [slow, LAYER_NORM], known: first });
+    assert.deepEqual(second.classes, { measured: 2, known: 2 });
+  }));
+
 Deno.test("sizeRace() takes a larger problem of the class where the race's own is too short", () =>
   withDevice(async (device) => {
     const stopwatch = { time: () => Promise.resolve(0.1) } as unknown as Stopwatch;
