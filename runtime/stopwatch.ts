@@ -13,6 +13,8 @@ interface TimeOptions {
   readonly leastMs?: number;
   /** Measurements; the best one counts. */
   readonly rounds?: number;
+  /** What takes longer at first is not measured further. */
+  readonly giveUpMs?: number;
   /** No further measurement begins after it, in the time of `performance.now()`. */
   readonly deadline?: number;
 }
@@ -62,10 +64,11 @@ export class Stopwatch {
    */
   async time(
     work: TimedWork,
-    { leastMs = 3, rounds = 3, deadline = Infinity }: TimeOptions = {},
+    { leastMs = 3, rounds = 3, giveUpMs = Infinity, deadline = Infinity }: TimeOptions = {},
   ): Promise<number> {
     // The first run touches pages and caches for the first time.
-    await this.#run(work, 1);
+    const first = await this.#run(work, 1);
+    if (first > giveUpMs) return first;
     let best = await this.#run(work, 1);
     const least = this.#recorder ? leastMs : Math.max(leastMs, WAITS * this.idleMs);
     const most = work.submits.length === 1

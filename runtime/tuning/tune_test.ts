@@ -1,6 +1,6 @@
 /** Tuning on the adapter at hand; what is the fastest there is not asserted. */
 import assert from "node:assert/strict";
-import type { Device } from "../device.ts";
+import { Device } from "../device.ts";
 import { Graph } from "../graph.ts";
 import type { DeviceOptions } from "../open_device.ts";
 import { elementwise } from "../ops/elementwise/mod.ts";
@@ -121,8 +121,10 @@ Deno.test("tune() does not begin anew with a race that no run has time for", () 
   }));
 
 Deno.test("sizeRace() takes a larger problem of the class where the race's own is too short", () =>
-  withDevice(async (device) => {
+  withDevice(async (software) => {
     const stopwatch = { time: () => Promise.resolve(0.1) } as unknown as Stopwatch;
+    const { gpuDevice, target, adapter } = software;
+    const device = new Device(gpuDevice, target, { ...adapter, isSoftware: false }, Infinity);
     const clock = { deadline: Infinity, stopwatch };
     const grow = (factor: number) => [{ ...SOFTMAX.inputs[0]!, shape: [300 * factor, 64] }];
     const sized = await sizeRace(device, { ...SOFTMAX, grow }, clock);
