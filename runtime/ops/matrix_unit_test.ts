@@ -119,7 +119,7 @@ Deno.test("linear() does without matrix units where the counter of what they rou
     const own = target([half(16, 16, 16)]);
     const graph = new Graph("test", { ...own, limits: { ...own.limits, maxStorageBuffers } });
     const use = (name: string, shape: number[], dtype: StorageFormat = "f32") =>
-      graph.use(new Resident(name, shape, dtype));
+      graph.use(new DeviceTensor(name, shape, dtype));
     linear(use("x", [512, 64]), use("w", [512, 64], "f16"), {
       ...{ bias: use("bias", [512]), gate: use("gate", [512]), residual: use("r", [512, 512]) },
       lowRank: {
