@@ -177,7 +177,7 @@ function lowRankCases(): OpCase[] {
     linearCase({ x: [1, 160], n: 65, rank: 1 }),
     linearCase({ x: [3, 64], n: 36, rank: 4, ...epilogue, gate: [36] }),
     linearCase({ x: [9, 37], n: 50, rank: 3, lowRankDtype: "bf16" }),
-    linearCase({ x: [19, 260], n: 34, rank: 5, bias: true }),
+    linearCase({ x: [19, 260], n: 34, rank: 4, bias: true }),
     linearCase({ x: [2, 18, 60], n: 33, rank: 33, ...epilogue, gate: [2, 1, 33] }),
     linearCase({ x: [67, 128], n: 130, rank: 32, dtype: "bf16", lowRankDtype: "f16" }),
     linearCase({ x: [200, 132], n: 260, rank: 20, ...epilogue, gate: [260] }),
