@@ -10,7 +10,9 @@ import attentionMatrixStrip from "./attention/matrix_strip.wgsl" with { type: "t
 import attentionMatrixTile from "./attention/matrix_tile.wgsl" with { type: "text" };
 import attentionRegistersLoad from "./attention/registers_load.wgsl" with { type: "text" };
 import attentionRegistersWord from "./attention/registers_word.wgsl" with { type: "text" };
-import attentionSharedQueries from "./attention/shared_queries.wgsl" with { type: "text" };
+import attentionSharedFetch from "./attention/shared_fetch.wgsl" with { type: "text" };
+import attentionSharedPlace from "./attention/shared_place.wgsl" with { type: "text" };
+import attentionSharedValues from "./attention/shared_values.wgsl" with { type: "text" };
 import attentionSlice from "./attention/slice.wgsl" with { type: "text" };
 import convMatrixFetch from "./conv/matrix_fetch.wgsl" with { type: "text" };
 import convProblem from "./conv/problem.wgsl" with { type: "text" };
@@ -57,7 +59,9 @@ export const INCLUDES: Readonly<Record<string, string>> = {
   "attention/matrix_tile.wgsl": attentionMatrixTile,
   "attention/registers_load.wgsl": attentionRegistersLoad,
   "attention/registers_word.wgsl": attentionRegistersWord,
-  "attention/shared_queries.wgsl": attentionSharedQueries,
+  "attention/shared_fetch.wgsl": attentionSharedFetch,
+  "attention/shared_place.wgsl": attentionSharedPlace,
+  "attention/shared_values.wgsl": attentionSharedValues,
   "attention/slice.wgsl": attentionSlice,
   "conv/matrix_fetch.wgsl": convMatrixFetch,
   "conv/problem.wgsl": convProblem,

@@ -5,13 +5,13 @@ import registersSource from "../../shaders/attention/registers.wgsl" with { type
 import sharedSource from "../../shaders/attention/shared.wgsl" with { type: "text" };
 import type { ParamValues } from "../../shaders/expand.ts";
 import { KernelFile } from "../../shaders/kernel_file.ts";
-import type { Target } from "../../target.ts";
+import type { Target, TargetFeatures } from "../../target.ts";
 import { MATRIX_SUBGROUPS, matrixUnitOf, unitParams } from "../matrix_unit.ts";
 import { hasSubgroupsOf, MESA_SOFTWARE, type Variant } from "../variants.ts";
 
 const MATRIX = new KernelFile("attention/matrix", matrixSource);
 const REGISTERS = new KernelFile("attention/registers", registersSource);
-const SHARED = new KernelFile("attention/shared", sharedSource);
+const SHARED_FILE = new KernelFile("attention/shared", sharedSource);
 
 /** What the choice of a kernel depends on. */
 interface AttentionProblem {
@@ -57,9 +57,54 @@ function registersVariant(name: string, broadcasts: boolean): AttentionVariant {
   };
 }
 
-/** Queries, and keys per step, of `shared`, and its bytes of workgroup memory: three tiles and a value per invocation. */
-const SHARED_TILE = 32;
-const SHARED_BYTES = 3 * SHARED_TILE * 9 * 16 + SHARED_TILE * 8 * 4;
+/** Invocations of `shared` along each side of a workgroup, keys per step, and values in their tile. */
+const SHARED = { across: 8, down: 16, keys: 64, values: 16 };
+
+/** Whether neighbours in x of a workgroup that is 8 wide are in one subgroup. */
+function holdsEights({ subgroups, subgroupMinSize }: TargetFeatures): boolean {
+  return subgroups && subgroupMinSize >= SHARED.across;
+}
+
+/** Queries per invocation of `shared`: fewer where they hold them all. */
+function sharedRows(lq: number): number {
+  return lq <= 2 * SHARED.down ? 2 : 4;
+}
+
+/** Bytes of workgroup memory of `shared`: parts of keys and queries or weights, values, queries that stay, maxima. */
+function sharedBytes({ lq, headDim }: AttentionProblem, isHalf: boolean, target: Target): number {
+  const { across, down, keys, values } = SHARED;
+  const queries = down * sharedRows(lq);
+  const parts = 2 * 5 * (isHalf ? keys : keys + queries);
+  const weights = queries * (keys / 4 + 1);
+  const own = isHalf ? queries * (roundUp(headDim / 4, 4) + 1) : 0;
+  const words = Math.max(parts, weights) + values * roundUp(headDim / 4, across) + own;
+  const maxima = holdsEights(target.features) ? 0 : 4 * queries * across;
+  return words * (isHalf ? 8 : 16) + maxima;
+}
+
+function sharedVariant(name: string, isHalf: boolean): AttentionVariant {
+  return {
+    name,
+    schedule: "gpu",
+    supports: (problem, target) =>
+      (!isHalf || (target.features.f16 && problem.mayRound)) &&
+      target.limits.maxWorkgroupMemoryBytes >= sharedBytes(problem, isHalf, target) &&
+      target.limits.maxWorkgroupInvocations >= SHARED.across * SHARED.down,
+    plan({ lq, headDim, logits }, { features }) {
+      const rows = sharedRows(lq);
+      return {
+        kernel: SHARED_FILE.kernel({
+          HEAD_DIM: headDim,
+          ROWS: rows,
+          HALF: isHalf,
+          SHUFFLES: holdsEights(features),
+          ...logits,
+        }),
+        rows: SHARED.down * rows,
+      };
+    },
+  };
+}
 
 /** Queries of a workgroup of `matrix`, and keys per step. */
 const MATRIX_ROWS = 16 * MATRIX_SUBGROUPS;
@@ -72,8 +117,9 @@ function matrixBytes(headDim: number, depth: number): number {
 }
 
 /**
- * In order of preference within a class of adapters. Of real cards remain to be measured: `matrix` against `shared`, 32
- * against 64 keys per step, 16 against 32 queries per subgroup, and the prefetch of keys.
+ * In order of preference within a class of adapters. Of real cards remain to be measured: `matrix`, `half` and
+ * `shared` against each other; for `matrix` 32 against 64 keys per step, 16 against 32 queries per subgroup, and the
+ * prefetch of keys.
  */
 export const ATTENTION_VARIANTS: readonly AttentionVariant[] = [
   registersVariant("broadcast", true),
@@ -95,14 +141,6 @@ export const ATTENTION_VARIANTS: readonly AttentionVariant[] = [
       rows: MATRIX_ROWS,
     }),
   },
-  {
-    name: "shared",
-    schedule: "gpu",
-    supports: (_, { limits }) =>
-      limits.maxWorkgroupMemoryBytes >= SHARED_BYTES && limits.maxWorkgroupInvocations >= 64,
-    plan: ({ headDim, logits }) => ({
-      kernel: SHARED.kernel({ HEAD_DIM: headDim, ...logits }),
-      rows: SHARED_TILE,
-    }),
-  },
+  sharedVariant("half", true),
+  sharedVariant("shared", false),
 ];
