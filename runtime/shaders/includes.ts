@@ -17,6 +17,7 @@ import attentionSlice from "./attention/slice.wgsl" with { type: "text" };
 import convMatrixFetch from "./conv/matrix_fetch.wgsl" with { type: "text" };
 import convProblem from "./conv/problem.wgsl" with { type: "text" };
 import convTaps from "./conv/taps.wgsl" with { type: "text" };
+import convTilesFetch from "./conv/tiles_fetch.wgsl" with { type: "text" };
 import formatBlocks from "./formats/blocks.wgsl" with { type: "text" };
 import formatF8 from "./formats/f8_e4m3.wgsl" with { type: "text" };
 import formatKScale from "./formats/k_scale.wgsl" with { type: "text" };
@@ -66,6 +67,7 @@ export const INCLUDES: Readonly<Record<string, string>> = {
   "conv/matrix_fetch.wgsl": convMatrixFetch,
   "conv/problem.wgsl": convProblem,
   "conv/taps.wgsl": convTaps,
+  "conv/tiles_fetch.wgsl": convTilesFetch,
   "formats/blocks.wgsl": formatBlocks,
   "formats/f8_e4m3.wgsl": formatF8,
   "formats/k_scale.wgsl": formatKScale,

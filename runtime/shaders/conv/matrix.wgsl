@@ -38,7 +38,11 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
   //#for I in 0..B_LOADS
   var next_b_I = vec4<f32>();
   //#endfor
-  //#include "conv/matrix_fetch.wgsl" FROM="0u"
+  var k = skipped + word * PER_WORD;
+  //#for E in 0..PER_WORD
+  var place_E = place_of(k + E);
+  //#endfor
+  //#include "conv/matrix_fetch.wgsl"
   for (var k0 = 0u; k0 < steps; k0 = k0 + DEPTH) {
     //#for I in 0..A_LOADS
     tile_a[(thread / DEPTH + I * ROWS_AT_ONCE) * A_STEP + word] = half4(next_a_I);
@@ -47,7 +51,9 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
     tile_b[(thread / DEPTH + I * ROWS_AT_ONCE) * B_STEP + word] = half4(next_b_I);
     //#endfor
     workgroupBarrier();
-    //#include "conv/matrix_fetch.wgsl" FROM="(k0 + DEPTH)"
+    if (k0 + DEPTH < steps) {
+      //#include "conv/matrix_fetch.wgsl"
+    }
     //#include "matrix/multiply.wgsl" LAYOUT=nk
     workgroupBarrier();
   }

@@ -1,12 +1,9 @@
-// In conv/matrix.wgsl: loads what the invocation brings to the tiles whose sums begin at step FROM;
+// In conv/matrix.wgsl: asks memory for what the invocation brings to the next tiles, and goes on;
 // zeros past the end. It brings the same words of the sum for all of its pixels.
 
-//#param FROM: wgsl
-
 {
-  let k = skipped + (FROM + word) * PER_WORD;
   //#for E in 0..PER_WORD
-  let tap_E = tap_of(k + E, row_words, batch, time);
+  let tap_E = tap_of(place_E, batch, time);
   //#endfor
   //#for I in 0..A_LOADS
   {
@@ -22,5 +19,9 @@
   //#for I in 0..B_LOADS
   let channel_I = min(n0 + thread / DEPTH + I * ROWS_AT_ONCE, params.channels - 1u);
   next_b_I = weight_four(k, row_words, channel_I * row_words);
+  //#endfor
+  k = k + DEPTH * PER_WORD;
+  //#for E in 0..PER_WORD
+  place_E = further(place_E, DEPTH * PER_WORD);
   //#endfor
 }

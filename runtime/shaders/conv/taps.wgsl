@@ -7,7 +7,39 @@
 
 //#let PER_WORD = 4 / WIDTH // accesses of four elements of the sum
 
-// A place in the sum: which row and column of the kernel, and where in the input its words lie.
+// A place in the sum: which frame, row and column of the kernel, and which word of the channels.
+struct Place {
+  frame: u32,
+  row: u32,
+  column: u32,
+  word: u32,
+}
+
+// Of element or word k of the sum. It takes divisions: loops go on from it with further().
+fn place_of(k: u32) -> Place {
+  let tap = k / params.words;
+  let line = tap / params.k_width;
+  return Place(line / params.k_height, line % params.k_height, tap % params.k_width, k % params.words);
+}
+
+// So many elements or words of the sum after a place.
+fn further(place: Place, count: u32) -> Place {
+  var next = place;
+  next.word = next.word + count;
+  while (next.word >= params.words) {
+    next.word = next.word - params.words;
+    next.column = next.column + 1u;
+    let wraps = next.column == params.k_width;
+    next.column = select(next.column, 0u, wraps);
+    next.row = next.row + select(0u, 1u, wraps);
+    let ends = next.row == params.k_height;
+    next.row = select(next.row, 0u, ends);
+    next.frame = next.frame + select(0u, 1u, ends);
+  }
+  return next;
+}
+
+// Where in the input the words of a place lie, the same for all pixels.
 struct Tap {
   is_there: bool,
   row: i32,
@@ -19,23 +51,20 @@ struct Tap {
   //#endif
 }
 
-// The tap of element or word k of the sum, the same for all pixels.
-fn tap_of(k: u32, end: u32, batch: u32, time: u32) -> Tap {
-  let tap = k / params.words;
-  let line = tap / params.k_width;
-  let age = time + line / params.k_height - params.front;
+fn tap_of(place: Place, batch: u32, time: u32) -> Tap {
+  let age = time + place.frame - params.front;
   //#if CACHE
   let is_cached = age < params.cache_frames;
   let frame = select(batch * params.x_frames + age - params.cache_frames, batch * params.cache_frames + age, is_cached);
   //#else
   let frame = batch * params.x_frames + age;
   //#endif
-  let row = i32(line % params.k_height);
-  let column = i32(tap % params.k_width);
+  let is_there = place.frame < params.k_frames;
+  let line = frame * params.x_height;
   //#if CACHE
-  return Tap(k < end, row, column, frame * params.x_height, k % params.words, is_cached);
+  return Tap(is_there, i32(place.row), i32(place.column), line, place.word, is_cached);
   //#else
-  return Tap(k < end, row, column, frame * params.x_height, k % params.words);
+  return Tap(is_there, i32(place.row), i32(place.column), line, place.word);
   //#endif
 }
 
@@ -43,16 +72,15 @@ fn tap_of(k: u32, end: u32, batch: u32, time: u32) -> Tap {
 fn tap_at(tap: Tap, origin: vec2<i32>) -> T {
   let row = origin.x + tap.row;
   let column = origin.y + tap.column;
-  if (!tap.is_there || row < 0 || row >= params.seen_height || column < 0 || column >= params.seen_width) {
-    return T(0.0);
-  }
+  let is_inside = tap.is_there && row >= 0 && row < params.seen_height && column >= 0 && column < params.seen_width;
   let h = u32(row) >> params.up_shift;
   let v = u32(column) >> params.up_shift;
-  let word = ((tap.line + h) * params.x_width + v) * params.words + tap.word;
+  // Loads do not wait for a branch: outside it is the first word that is loaded.
+  let word = select(0u, ((tap.line + h) * params.x_width + v) * params.words + tap.word, is_inside);
   //#if CACHE
-  if (tap.is_cached) { return cache_at(word); }
+  if (tap.is_cached) { return select(T(), cache_at(word), is_inside); }
   //#endif
-  return x_at(word);
+  return select(T(), x_at(word), is_inside);
 }
 
 // Where the first tap of a frame's pixel lies.

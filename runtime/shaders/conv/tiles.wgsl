@@ -1,6 +1,6 @@
 // y = act([cache; x] ∗ weight + bias) + residual for GPUs: implicit matrix product of pixels by
 // channels, the sum running over taps and input channels, with tiles of both operands in workgroup
-// memory.
+// memory. While one tile is multiplied the next one is on its way.
 //
 // Taps on the zero frames before the cache are skipped. Workgroup: CHANNEL_THREADS x PIXEL_THREADS
 // x 1; grid: pixels of a frame / TILE_PIXELS, channels / TILE_CHANNELS, batch * y_frames. Channel 4
@@ -21,6 +21,8 @@
 //#let PIXEL_STRIDE = TILE_PIXELS + 1
 //#let CHANNEL_STRIDE = TILE_CHANNELS + 1
 //#let GROUPS = CHANNELS / 4
+//#let PIXEL_LOADS = TILE_PIXELS / STEP // words of a tile that an invocation brings
+//#let CHANNEL_LOADS = TILE_CHANNELS / STEP
 //#include "conv/problem.wgsl"
 //#include "conv/taps.wgsl"
 //#workgroup CHANNEL_THREADS, PIXEL_THREADS, 1
@@ -48,40 +50,52 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   //#for I in 0..PIXELS, G in 0..GROUPS, C in 0..4
   var s_I_G_C = 0.0;
   //#endfor
-  let skipped = max(params.front, time) - time;
-  for (var k0 = skipped * taps * params.words; k0 < row_words; k0 += DEPTH * PER_WORD) {
-    let k = k0 + lane_k * PER_WORD;
-    //#for E in 0..PER_WORD
-    let tap_E = tap_of(k + E, row_words, batch, time);
-    //#endfor
-    for (var m = lane_m; m < TILE_PIXELS; m += STEP) {
-      //#if WIDTH == 4
-      x_tile[lane_k * PIXEL_STRIDE + m] = tap_at(tap_0, origins[m]);
-      //#else
-      let origin = origins[m];
-      x_tile[lane_k * PIXEL_STRIDE + m] =
-        vec4<f32>(tap_at(tap_0, origin), tap_at(tap_1, origin), tap_at(tap_2, origin), tap_at(tap_3, origin));
-      //#endif
+  let skipped = (max(params.front, time) - time) * taps * params.words;
+  var k = skipped + lane_k * PER_WORD;
+  //#for E in 0..PER_WORD
+  var place_E = place_of(k + E);
+  //#endfor
+  //#for I in 0..CHANNEL_LOADS
+  let row_I = min(n0 + lane_m + I * STEP, params.channels - 1u) * row_words;
+  //#endfor
+  //#for I in 0..PIXEL_LOADS
+  var next_x_I = vec4<f32>();
+  //#endfor
+  //#for I in 0..CHANNEL_LOADS
+  var next_w_I = vec4<f32>();
+  //#endfor
+  // Every turn but the last asks for a tile, and every one but the first multiplies the one before.
+  let all = max(row_words, skipped) - skipped;
+  for (var k0 = 0u; k0 < all + DEPTH * PER_WORD; k0 += DEPTH * PER_WORD) {
+    if (k0 < all) {
+      //#include "conv/tiles_fetch.wgsl"
     }
-    for (var m = lane_m; m < TILE_CHANNELS; m += STEP) {
+    if (k0 > 0u) {
+      for (var d = 0u; d < DEPTH; d += 1u) {
+        //#for I in 0..PIXELS
+        let x_I = x_tile[d * PIXEL_STRIDE + I * PIXEL_THREADS + local.y];
+        //#endfor
+        //#for G in 0..GROUPS, C in 0..4
+        let w_G_C = w_tile[d * CHANNEL_STRIDE + (G * 4u + C) * CHANNEL_THREADS + local.x];
+        //#endfor
+        //#for I in 0..PIXELS, G in 0..GROUPS, C in 0..4, P in x y z w
+        s_I_G_C = fma(x_I.P, w_G_C.P, s_I_G_C);
+        //#endfor
+      }
+    }
+    workgroupBarrier();
+    //#for I in 0..PIXEL_LOADS
+    x_tile[lane_k * PIXEL_STRIDE + lane_m + I * STEP] = next_x_I;
+    //#endfor
+    //#for I in 0..CHANNEL_LOADS
+    {
+      let m = lane_m + I * STEP;
       let group = m / (4u * CHANNEL_THREADS);
       let in_group = m % (4u * CHANNEL_THREADS);
       let place = (group * 4u + m % 4u) * CHANNEL_THREADS + in_group / 4u;
-      let row = min(n0 + m, params.channels - 1u) * row_words;
-      w_tile[lane_k * CHANNEL_STRIDE + place] = weight_four(k, row_words, row);
+      w_tile[lane_k * CHANNEL_STRIDE + place] = next_w_I;
     }
-    workgroupBarrier();
-    for (var d = 0u; d < DEPTH; d += 1u) {
-      //#for I in 0..PIXELS
-      let x_I = x_tile[d * PIXEL_STRIDE + I * PIXEL_THREADS + local.y];
-      //#endfor
-      //#for G in 0..GROUPS, C in 0..4
-      let w_G_C = w_tile[d * CHANNEL_STRIDE + (G * 4u + C) * CHANNEL_THREADS + local.x];
-      //#endfor
-      //#for I in 0..PIXELS, G in 0..GROUPS, C in 0..4, P in x y z w
-      s_I_G_C = fma(x_I.P, w_G_C.P, s_I_G_C);
-      //#endfor
-    }
+    //#endfor
     workgroupBarrier();
   }
   //#for G in 0..GROUPS
