@@ -98,7 +98,7 @@ export class WanVideoDecoder implements Decoder {
     const { frames, height, width, tileSide } = size;
     const tiles = tilesOf(height, width, tileSide);
     const { rows, columns } = tiles[0]!;
-    const history = new FrameHistory((name, shape) => stage.tensor(name, shape));
+    const history = new FrameHistory((...spec) => stage.tensor(...spec));
     this.input = stage.tensor(`${name} input`, [frames, height, width, config.z_dim]);
     this.count = frames * tiles.length;
     stage.repeats = Math.max(stage.repeats, this.count);
@@ -223,7 +223,7 @@ export class WanVideoEncoder {
     const count = frames * tiles.length;
     const stage = session.stage("encode", { repeats: count });
     session.encodeSteps += count;
-    const history = new FrameHistory((name, shape) => stage.tensor(name, shape));
+    const history = new FrameHistory((...spec) => stage.tensor(...spec));
     const latents = stage.tensor("video latents", [frames, height, width, z_dim]);
     this.latents = latents;
     this.#size = size;

@@ -4,6 +4,8 @@ import {
   concat,
   copyTo,
   DeviceTensor,
+  type DType,
+  elementwise,
   type Shape,
   slice,
   type Tensor,
@@ -23,12 +25,12 @@ export type ChunkPlace = "only" | "first" | "next";
  */
 export class FrameHistory {
   readonly #caches = new Map<string, DeviceTensor>();
-  readonly #declare: (name: string, shape: Shape) => DeviceTensor;
+  readonly #declare: (name: string, shape: Shape, dtype: DType) => DeviceTensor;
 
   /** @param declare makes a cache; its owner allocates it */
   constructor(
-    declare: (name: string, shape: Shape) => DeviceTensor = (name, shape) =>
-      new DeviceTensor(name, shape),
+    declare: (name: string, shape: Shape, dtype: DType) => DeviceTensor = (name, shape, dtype) =>
+      new DeviceTensor(name, shape, dtype),
   ) {
     this.#declare = declare;
   }
@@ -53,10 +55,16 @@ export class FrameHistory {
     options: Omit<CausalConv3dOptions, "cache">,
   ): Tensor {
     if (place === "only") return causalConv3d(x, weight, options);
+    if (place === "first") {
+      const result = causalConv3d(x, weight, options);
+      const { kernel } = x.graph.dispatches.at(-1)!;
+      // A kernel that rounds its factors to f16 gives the same with a history of f16.
+      const isHalf = kernel.usesF16 === true && x.dim(-1) % 4 === 0;
+      this.#keep(this.#cache(key, frames, x, isHalf ? "f16" : "f32"), frames, x);
+      return result;
+    }
     const cache = this.#cache(key, frames, x);
-    const result = place === "first"
-      ? causalConv3d(x, weight, options)
-      : causalConv3d(x, weight, { ...options, cache: x.graph.use(cache) });
+    const result = causalConv3d(x, weight, { ...options, cache: x.graph.use(cache) });
     this.#keep(cache, frames, x);
     return result;
   }
@@ -71,10 +79,10 @@ export class FrameHistory {
     if (place !== "only") this.#cache(key, frames, x);
   }
 
-  #cache(key: string, frames: number, x: Tensor): DeviceTensor {
+  #cache(key: string, frames: number, x: Tensor, dtype: DType = "f32"): DeviceTensor {
     let cache = this.#caches.get(key);
     if (!cache) {
-      cache = this.#declare(`history ${key}`, [1, frames, ...x.shape.slice(2)]);
+      cache = this.#declare(`history ${key}`, [1, frames, ...x.shape.slice(2)], dtype);
       this.#caches.set(key, cache);
     }
     return cache;
@@ -85,6 +93,9 @@ export class FrameHistory {
     const last = count >= frames
       ? slice(x, 1, count - frames, count)
       : concat([slice(x.graph.use(cache), 1, count, frames), x], 1);
-    copyTo(last, cache);
+    copyTo(
+      cache.dtype === "f16" ? elementwise("1.0 * x", { x: last }, { dtype: "f16" }) : last,
+      cache,
+    );
   }
 }

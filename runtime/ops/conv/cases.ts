@@ -24,6 +24,7 @@ interface ConvCase {
   residual?: boolean;
   upsample?: 1 | 2;
   cacheFrames?: number;
+  cacheDType?: DType;
   frontPadding?: number;
 }
 
@@ -72,7 +73,8 @@ function convCase(spec: ConvCase): OpCase {
   };
   if (spec.bias) inputs["bias"] = { values: randomNormal([channels], 3), dtype };
   if (spec.cacheFrames) {
-    inputs["cache"] = { values: randomNormal(x.with(1, spec.cacheFrames), 4), dtype: "f32" };
+    const values = randomNormal(x.with(1, spec.cacheFrames), 4);
+    inputs["cache"] = { values, dtype: spec.cacheDType ?? "f32" };
   }
   if (spec.residual) {
     const arrays = {
@@ -89,6 +91,7 @@ function convCase(spec: ConvCase): OpCase {
     spec.padding && `padding [${spec.padding}]`,
     spec.upsample === 2 && "upsampled",
     spec.cacheFrames && `cache of ${spec.cacheFrames}`,
+    spec.cacheDType && `in ${spec.cacheDType}`,
     spec.frontPadding !== undefined && `front ${spec.frontPadding}`,
     spec.bias && "bias",
     spec.activation,
@@ -278,6 +281,7 @@ export const CAUSAL_CONV3D_SUITE: OpSuite = {
       kernel: [3, 3, 3],
       padding: SAME,
       cacheFrames: 2,
+      cacheDType: "f16",
       bias: true,
       dtype: "bf16",
     }),

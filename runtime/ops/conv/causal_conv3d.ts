@@ -10,7 +10,7 @@ export interface CausalConv3dOptions {
   readonly stride?: readonly [number, number, number];
   /** Zeros at the top, bottom, left, right of every frame; none by default. */
   readonly padding?: readonly [number, number, number, number];
-  /** [B, Tc, H, W, Ci] f32, Tc < kt: the frames right before `x`. */
+  /** [B, Tc, H, W, Ci] f32 or f16, Tc < kt: the frames right before `x`. */
   readonly cache?: Tensor | undefined;
   /** Frames of zeros before cache and `x`; kt - 1 - Tc by default. They cost nothing: their taps are skipped. */
   readonly frontPadding?: number;

@@ -37,6 +37,13 @@ export const ELEMENTWISE_SUITE: OpSuite = {
     modulateCase([4, 6], [4, 1], [6]),
     modulateCase([16, 32], [32], [16, 1], "f16"),
     modulateCase([5, 7], [7], [1], "bf16"),
+    {
+      name: "stored as f16",
+      inputs: { a: { values: randomNormal([3, 8], 1), dtype: "f32" } },
+      build: ({ a }) => [elementwise("2.0 * a", { a: a! }, { dtype: "f16" })],
+      reference: ({ a }) => [elementwiseReference((a) => 2 * a, [a!])],
+      tolerance: 5e-4,
+    },
     ...ACTIVATIONS.map((activation) => ({
       name: `act_${activation}, values from -120 to 120`,
       inputs: {

@@ -16,6 +16,8 @@ const ELEMENTWISE = new KernelFile("elementwise/elementwise", elementwiseSource)
 export interface ElementwiseOptions {
   /** Numbers used in the expression by name; not compiled in, so changing them costs nothing. */
   readonly scalars?: Readonly<Record<string, number>>;
+  /** How the result is stored; f16 needs rows of a multiple of 4 elements. */
+  readonly dtype?: "f32" | "f16";
   /** Name of the result, for messages. */
   readonly name?: string;
 }
@@ -25,7 +27,7 @@ export interface ElementwiseOptions {
  *
  * @param expression WGSL over the input names, valid for `f32` and `vec4<f32>` alike (write `1.0 * a`, not `f32(a)`)
  * @param inputs float tensors whose shapes broadcast together
- * @returns f32 tensor of the broadcast shape
+ * @returns tensor of the broadcast shape
  * @throws {RangeError} when the shapes do not broadcast
  */
 export function elementwise(
@@ -58,7 +60,7 @@ export function elementwise(
     WIDTH: width,
   });
   const { graph } = first;
-  const result = graph.tensor(options.name ?? "elementwise", shape);
+  const result = graph.tensor(options.name ?? "elementwise", shape, options.dtype);
   const count = result.size / width;
   const params: Record<string, number> = { count, ...scalars };
   merged.shape.forEach((size, axis) => params[`size_${axis}`] = size);
