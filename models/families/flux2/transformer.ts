@@ -10,7 +10,6 @@ import {
   elementwise,
   type Graph,
   rmsNorm,
-  rope,
   type Rotation,
   slice,
   type Tensor,
@@ -69,7 +68,12 @@ export function flux2Transformer(
   const dim = hiddenSize(config);
   const vectors = modulationVectors(modulation, dim);
   const textTokens = context.dim(1);
-  const rotary = rotaryConstants(graph, config, positions(textTokens, grid, referenceGrids));
+  const places = positions(textTokens, grid, referenceGrids);
+  const rotary = {
+    text: rotaryConstants(graph, config, places.slice(0, textTokens)),
+    image: rotaryConstants(graph, config, places.slice(textTokens)),
+    all: rotaryConstants(graph, config, places),
+  };
   const tokens = references ? concat([sample, references], 1) : sample;
   let text = context;
   let image = linearLayer(weights, "x_embedder", tokens, dim);
@@ -83,7 +87,7 @@ export function flux2Transformer(
   for (let layer = 0; layer < config.num_single_layers; layer++) {
     x = graph.scope(`single_transformer_blocks.${layer}`, () => {
       const block = weights.scope("single_transformer_blocks").scope(layer);
-      return singleBlock(config, block, x, vectors.single, rotary);
+      return singleBlock(config, block, x, vectors.single, rotary.all);
     });
   }
   const result = slice(x, 1, textTokens, textTokens + sample.dim(1));
@@ -99,7 +103,7 @@ function doubleBlock(
   text: Tensor,
   image: Tensor,
   modulation: Modulation,
-  rotary: Rotation,
+  rotary: Readonly<Record<"text" | "image", Rotation>>,
 ): [text: Tensor, image: Tensor] {
   const { eps } = config;
   const attn = weights.scope("attn");
@@ -107,25 +111,26 @@ function doubleBlock(
     names: readonly string[],
     norms: readonly [query: string, key: string],
     x: Tensor,
-    { scale_msa: scale, shift_msa: shift }: Modulation["image"],
+    kind: "text" | "image",
   ): Projections => {
+    const { scale_msa: scale, shift_msa: shift } = modulation[kind];
     const joined = linearLayers(attn, names, x, x.dim(-1), { norm: { eps, scale, shift } });
     const [query, key, value] = partsOf(config, joined);
     return [
-      normalizeHeads(config, attn, norms[0], query!),
-      normalizeHeads(config, attn, norms[1], key!),
+      normalizeHeads(config, attn, norms[0], query!, rotary[kind]),
+      normalizeHeads(config, attn, norms[1], key!, rotary[kind]),
       value!,
     ];
   };
-  const own = project(["to_q", "to_k", "to_v"], ["norm_q", "norm_k"], image, modulation.image);
+  const own = project(["to_q", "to_k", "to_v"], ["norm_q", "norm_k"], image, "image");
   const other = project(
     ["add_q_proj", "add_k_proj", "add_v_proj"],
     ["norm_added_q", "norm_added_k"],
     text,
-    modulation.text,
+    "text",
   );
   const join = (i: 0 | 1 | 2) => concat([other[i], own[i]], 1);
-  const attended = attend([join(0), join(1), join(2)], rotary);
+  const attended = attend([join(0), join(1), join(2)]);
   const count = text.dim(1);
   const after = (
     name: string,
@@ -190,10 +195,10 @@ function singleBlock(
   });
   const [query, key, value] = partsOf(config, slice(joined, 0, 0, 3));
   const attended = attend([
-    normalizeHeads(config, attn, "norm_q", query!),
-    normalizeHeads(config, attn, "norm_k", key!),
+    normalizeHeads(config, attn, "norm_q", query!, rotary),
+    normalizeHeads(config, attn, "norm_k", key!, rotary),
     value!,
-  ], rotary);
+  ]);
   const hidden = gated(
     slice(joined, 0, 3, 3 + mlp_ratio),
     slice(joined, 0, 3 + mlp_ratio, parts),
@@ -213,10 +218,9 @@ function gated(a: Tensor, b: Tensor): Tensor {
   return elementwise("act_silu(a) * b", { a, b }, { name: "swiglu" });
 }
 
-/** Attention of all tokens to all, with rotary positions: [1, tokens, dim]. */
-function attend([query, key, value]: Projections, { cos, sin }: Rotation): Tensor {
-  const turn = (x: Tensor) => rope(x, cos, sin, { style: "interleaved" });
-  const result = attention(turn(query), turn(key), value);
+/** Attention of all tokens to all: [1, tokens, dim]. */
+function attend([query, key, value]: Projections): Tensor {
+  const result = attention(query, key, value);
   return result.reshape(result.dim(0), result.dim(1), -1);
 }
 
@@ -233,13 +237,14 @@ function partsOf(
   );
 }
 
-/** RMS norm of every head of queries or keys. */
+/** RMS norm of every head of queries or keys, then its rotary position. */
 function normalizeHeads(
   { eps }: Flux2TransformerConfig,
   weights: WeightScope,
   name: string,
   x: Tensor,
+  rotary: Rotation,
 ): Tensor {
   const weight = weights.tensor(x.graph, `${name}.weight`, [x.dim(-1)]);
-  return rmsNorm(x, { weight, eps, name });
+  return rmsNorm(x, { weight, eps, rotary: { ...rotary, hasHeadAxis: true }, name });
 }

@@ -12,7 +12,6 @@ import {
   gather,
   type Graph,
   rmsNorm,
-  rope,
   type Rotation,
   slice,
   type Tensor,
@@ -172,18 +171,18 @@ function zImageAttention(
   { dim, n_heads: heads }: ZImageTransformerConfig,
   weights: WeightScope,
   x: Tensor,
-  { cos, sin }: Rotation,
+  rotary: Rotation,
 ): Tensor {
   const tokens = x.dim(1);
   const headDim = dim / heads;
   const projected = linearLayers(weights, ["to_q", "to_k", "to_v"], x, dim);
   const both = slice(projected, 0, 0, 2).reshape(2, tokens, heads, headDim);
-  const normed = rmsNorm(both, {
+  const rotated = rmsNorm(both, {
     weight: normWeights(weights, x.graph, headDim),
     eps: HEAD_EPS,
+    rotary: { ...rotary, hasHeadAxis: true },
     name: "norm_qk",
   });
-  const rotated = rope(normed, cos, sin, { style: "interleaved" });
   const attended = attention(
     slice(rotated, 0, 0, 1),
     slice(rotated, 0, 1, 2),

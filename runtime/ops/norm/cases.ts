@@ -26,6 +26,8 @@ interface NormCase {
   parts?: boolean;
   /** Size of the heads that are rotated. */
   headDim?: number;
+  /** They are an axis of `x`. */
+  headAxis?: boolean;
 }
 
 function inputsOf(spec: NormCase) {
@@ -37,7 +39,7 @@ function inputsOf(spec: NormCase) {
     inputs["weight"] = { values: randomNormal([...(parts ? [x[0]!] : []), channels], 2), dtype };
   }
   if (headDim) {
-    const table = [x.at(-2)!, headDim / 2];
+    const table = [x.at(spec.headAxis ? -3 : -2)!, headDim / 2];
     inputs["cos"] = { values: randomNormal(table, 6), dtype };
     inputs["sin"] = { values: randomNormal(table, 7), dtype };
   }
@@ -59,7 +61,7 @@ function title(spec: NormCase & { groups?: number }, kind: string): string {
   if (spec.mean) parts.push(`mean ${spec.mean}`);
   if (spec.eps !== undefined) parts.push(`eps ${spec.eps}`);
   if (spec.weight) parts.push(spec.parts ? "weight by parts" : "weight");
-  if (spec.headDim) parts.push(`rotary ${spec.headDim}`);
+  if (spec.headDim) parts.push(`rotary ${spec.headDim}${spec.headAxis ? " by heads" : ""}`);
   if (spec.bias) parts.push("bias");
   if (spec.scale) parts.push(`scale [${spec.scale}]`);
   if (spec.shift) parts.push(`shift [${spec.shift}]`);
@@ -90,14 +92,20 @@ function rmsCase(spec: NormCase, kind: "rms" | "l2" = "rms"): OpCase {
         weight: tensors["weight"],
         scale: tensors["scale"],
         shift: tensors["shift"],
-        ...(spec.headDim && { rotary: { cos: tensors["cos"]!, sin: tensors["sin"]! } }),
+        ...(spec.headDim && {
+          rotary: {
+            cos: tensors["cos"]!,
+            sin: tensors["sin"]!,
+            hasHeadAxis: spec.headAxis ?? false,
+          },
+        }),
       }),
     ],
     reference: (arrays) => {
       const operands = { ...operandsOf<NdArray>(arrays), activation };
       if (spec.parts) operands.weight = rowByRow(arrays["weight"]!, spec.x);
       const normal = rmsNormReference(arrays["x"]!, eps, kind, operands);
-      return [spec.headDim ? rotate(normal, spec.headDim, arrays) : normal];
+      return [spec.headDim ? rotate(normal, spec, arrays) : normal];
     },
     tolerance: TOLERANCE,
   };
@@ -110,11 +118,12 @@ function rowByRow({ shape, data }: NdArray, x: readonly number[]): NdArray {
 
 function rotate(
   { shape, data }: NdArray,
-  headDim: number,
+  { headDim, headAxis }: NormCase,
   tables: Record<string, NdArray>,
 ): NdArray {
-  const [length, channels] = [shape.at(-2)!, shape.at(-1)!];
-  const heads = [data.length / length / channels, length, channels / headDim, headDim];
+  const length = shape.at(headAxis ? -3 : -2)!;
+  const count = headAxis ? shape.at(-2)! : shape.at(-1)! / headDim!;
+  const heads = [data.length / length / count / headDim!, length, count, headDim!];
   const { cos, sin } = tables;
   return { shape, data: ropeReference({ shape: heads, data }, cos!, sin!, "interleaved").data };
 }
@@ -179,6 +188,7 @@ export const RMS_NORM_SUITE: OpSuite = {
     rmsCase({ x: [2, 2, 9, 160], weight: true, parts: true, headDim: 32 }),
     rmsCase({ x: [3, 5, 12], weight: true, headDim: 4, dtype: "bf16" }),
     rmsCase({ x: [1, 3, 1024], weight: true, headDim: 128 }),
+    rmsCase({ x: [2, 3, 5, 8], weight: true, parts: true, headDim: 8, headAxis: true }),
     rmsCase({ x: [3, 1024], mean: 1000, weight: true, activation: "gelu_tanh" }),
     {
       name: "rows of zeros",

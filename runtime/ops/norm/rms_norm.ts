@@ -16,7 +16,7 @@ export interface RmsNormOptions {
   readonly shift?: Tensor | undefined;
   /** Applied after that. */
   readonly activation?: Activation;
-  /** Rotary position embedding, last of all: an `x` of [..., L, H · D] turns in every head as `rope` interleaved does. */
+  /** Rotary position embedding, last of all: `x` turns in every head as `rope` interleaved does. */
   readonly rotary?: Rotation;
   /** Name of the result, for messages. */
   readonly name?: string;

@@ -15,6 +15,8 @@ export interface Rotation {
   readonly cos: Tensor;
   /** Likewise. */
   readonly sin: Tensor;
+  /** Heads are an axis of what turns, [..., L, H, D]; else they lie side by side, [..., L, H · D]. */
+  readonly hasHeadAxis?: boolean;
 }
 
 /** Everything that a normalisation of rows needs; the public ops fill it in. */
@@ -99,7 +101,11 @@ export function rowNorm(x: Tensor, request: RowNormRequest): Tensor {
   if (isInParts) params["part_rows"] = x.size / channels / x.dim(0);
   if (rotary) {
     Object.assign(buffers, { cos_table: rotary.cos, sin_table: rotary.sin });
-    Object.assign(params, { positions: rotary.cos.dim(0), head_words: rotary.cos.dim(1) / 2 });
+    Object.assign(params, {
+      positions: rotary.cos.dim(0),
+      position_rows: rotary.hasHeadAxis ? x.dim(-2) : 1,
+      head_words: rotary.cos.dim(1) / 2,
+    });
   }
   for (const [role, tensor] of Object.entries({ scale, shift })) {
     if (!tensor) continue;
@@ -117,13 +123,17 @@ export function rowNorm(x: Tensor, request: RowNormRequest): Tensor {
   return buffers["y"]!;
 }
 
-function checkRotary(x: Tensor, { cos, sin }: Rotation, op: string): void {
+function checkRotary(x: Tensor, { cos, sin, hasHeadAxis = false }: Rotation, op: string): void {
   const size = 2 * cos.dim(-1);
+  const axis = hasHeadAxis ? -3 : -2;
   const fits = cos.rank === 2 && sameShape(cos.shape, sin.shape) && size % 4 === 0 &&
-    x.rank >= 2 && x.dim(-2) === cos.dim(0) && x.dim(-1) % size === 0;
+    x.rank >= -axis && x.dim(axis) === cos.dim(0) &&
+    (hasHeadAxis ? x.dim(-1) === size : x.dim(-1) % size === 0);
   if (!fits) {
     throw new RangeError(
-      `Cannot apply ${op} to ${x} and rotate it: cos ${cos} and sin ${sin} must both be [L, D/2], D a multiple of 4, for [..., L, H · D]`,
+      `Cannot apply ${op} to ${x} and rotate it: cos ${cos} and sin ${sin} must both be [L, D/2], D a multiple of 4, for [..., L, ${
+        hasHeadAxis ? "H, D" : "H · D"
+      }]`,
     );
   }
 }

@@ -30,7 +30,7 @@
 //#buffer read       shift     WIDTH
 //#endif
 //#if ROTARY
-//#buffer read       cos_table 1     // [positions, 2 * head_words]; row r takes r % positions
+//#buffer read       cos_table 1     // [positions, 2 * head_words]; row r takes r / position_rows % positions
 //#buffer read       sin_table 1
 //#endif
 //#buffer read_write y         WIDTH
@@ -50,6 +50,7 @@
 //#endif
 //#if ROTARY
 //#uniform positions: u32
+//#uniform position_rows: u32
 //#uniform head_words: u32 // words of a head
 //#endif
 //#workgroup LANES * ROWS, 1, 1
@@ -115,7 +116,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let weight_base = (row / params.part_rows) * params.words;
   //#endif
   //#if ROTARY
-  let angles = (row % params.positions) * params.head_words;
+  let angles = (row / params.position_rows % params.positions) * params.head_words;
   //#endif
   for (var i = FROM; i < TO; i += STEP) {
     //#if KIND == layer
