@@ -6,8 +6,9 @@ import reduce from "./shared/reduce.wgsl" with { type: "text" };
 import sum from "./shared/sum.wgsl" with { type: "text" };
 import attentionKeys from "./attention/keys.wgsl" with { type: "text" };
 import attentionLogits from "./attention/logits.wgsl" with { type: "text" };
+import attentionMatrixFetch from "./attention/matrix_fetch.wgsl" with { type: "text" };
+import attentionMatrixPlace from "./attention/matrix_place.wgsl" with { type: "text" };
 import attentionMatrixStrip from "./attention/matrix_strip.wgsl" with { type: "text" };
-import attentionMatrixTile from "./attention/matrix_tile.wgsl" with { type: "text" };
 import attentionRegistersLoad from "./attention/registers_load.wgsl" with { type: "text" };
 import attentionRegistersWord from "./attention/registers_word.wgsl" with { type: "text" };
 import attentionSharedFetch from "./attention/shared_fetch.wgsl" with { type: "text" };
@@ -56,8 +57,9 @@ export const INCLUDES: Readonly<Record<string, string>> = {
   "shared/sum.wgsl": sum,
   "attention/keys.wgsl": attentionKeys,
   "attention/logits.wgsl": attentionLogits,
+  "attention/matrix_fetch.wgsl": attentionMatrixFetch,
+  "attention/matrix_place.wgsl": attentionMatrixPlace,
   "attention/matrix_strip.wgsl": attentionMatrixStrip,
-  "attention/matrix_tile.wgsl": attentionMatrixTile,
   "attention/registers_load.wgsl": attentionRegistersLoad,
   "attention/registers_word.wgsl": attentionRegistersWord,
   "attention/shared_fetch.wgsl": attentionSharedFetch,

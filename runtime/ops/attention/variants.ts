@@ -118,8 +118,7 @@ function matrixBytes(headDim: number, depth: number): number {
 
 /**
  * In order of preference within a class of adapters. Of real cards remain to be measured: `matrix`, `half` and
- * `shared` against each other; for `matrix` 32 against 64 keys per step, 16 against 32 queries per subgroup, and the
- * prefetch of keys.
+ * `shared` against each other; for `matrix` 32 against 64 keys per step, and 16 against 32 queries per subgroup.
  */
 export const ATTENTION_VARIANTS: readonly AttentionVariant[] = [
   registersVariant("broadcast", true),

@@ -7,7 +7,7 @@ import winogradSource from "../../shaders/conv/winograd.wgsl" with { type: "text
 import type { ParamValues } from "../../shaders/expand.ts";
 import { KernelFile } from "../../shaders/kernel_file.ts";
 import type { Target } from "../../target.ts";
-import { matrixTileBytes, type MatrixUnit, matrixUnitOf, tileParams } from "../matrix_unit.ts";
+import { type MatrixTile, matrixTileBytes, matrixUnitOf, tileParams } from "../matrix_unit.ts";
 import { hasSubgroupsOf, MESA_SOFTWARE, type Variant } from "../variants.ts";
 
 const MATRIX_FILE = new KernelFile("conv/matrix", matrixSource);
@@ -139,13 +139,17 @@ const WINOGRAD: ConvVariant = {
   },
 };
 
-/** Bytes of workgroup memory of `matrix64` and `matrix32`: tiles, sums, and where the pixels' first taps are. */
-function matrixBytes(unit: MatrixUnit, side: number): number {
-  return matrixTileBytes({ unit, rows: side, columns: side }, "nk") + 8 * side;
+/** Bytes of workgroup memory of a matrix variant: tiles, sums, and where the pixels' first taps are. */
+function matrixBytes(tile: MatrixTile): number {
+  return matrixTileBytes(tile, "nk") + 8 * tile.rows;
 }
 
-// Of real cards remain to be measured: both tiles against each other and against `tiles`, for few channels above all.
-function matrixVariant(name: string, side: 32 | 64): ConvVariant {
+// Of real cards remain to be measured: all tiles against each other and against `tiles`, for few channels above all.
+function matrixVariant(
+  name: string,
+  rows: 32 | 64 | 128,
+  columns: 32 | 64,
+): ConvVariant {
   return {
     name,
     schedule: "gpu",
@@ -153,15 +157,15 @@ function matrixVariant(name: string, side: 32 | 64): ConvVariant {
     supports({ channels, height, width, mayRound }, target) {
       const unit = matrixUnitOf(target);
       // Where a smaller tile holds the result, most of this one would be idle.
-      const fits = side === 32 || (channels > side / 2 && height * width > side / 2);
+      const fits = rows === 32 || (channels > columns / 2 && height * width > rows / 2);
       return mayRound && fits && unit !== undefined &&
-        matrixBytes(unit, side) <= target.limits.maxWorkgroupMemoryBytes;
+        matrixBytes({ unit, rows, columns }) <= target.limits.maxWorkgroupMemoryBytes;
     },
     plan(features, { channels, height, width }, target) {
-      const tile = { unit: matrixUnitOf(target)!, rows: side, columns: side };
+      const tile = { unit: matrixUnitOf(target)!, rows, columns };
       return {
         kernel: MATRIX_FILE.kernel({ ...features, ...tileParams(tile) }),
-        workgroups: [Math.ceil(height * width / side), Math.ceil(channels / side)],
+        workgroups: [Math.ceil(height * width / rows), Math.ceil(channels / columns)],
       };
     },
   };
@@ -172,8 +176,9 @@ export const CONV_VARIANTS: readonly ConvVariant[] = [
   WINOGRAD,
   BROADCAST,
   REGISTERS,
-  matrixVariant("matrix64", 64),
-  matrixVariant("matrix32", 32),
+  matrixVariant("matrix64", 64, 64),
+  matrixVariant("matrix128", 128, 64),
+  matrixVariant("matrix32", 32, 32),
   {
     name: "tiles",
     schedule: "gpu",

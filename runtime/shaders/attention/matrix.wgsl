@@ -1,5 +1,6 @@
-// y = softmax(q · kᵀ) · v on matrix units: 64 queries by 32 keys at a time. Queries, keys, values
-// and weights are f16, scores, softmax and sums f32.
+// y = softmax(q · kᵀ) · v on matrix units: 64 queries by 32 keys at a time. Queries, keys,
+// values and weights are f16, scores, softmax and sums f32. Values are on their way from memory while
+// scores are computed, and the next keys while values are multiplied.
 //
 // Workgroup: four subgroups, each with 16 queries and their sums as matrices; grid: lq / 64, heads,
 // batch. A query that sees no key gives zeros.
@@ -29,6 +30,7 @@
 //#let PER_ROW = 4 // invocations that share a row in the softmax; neighbours, so that they are in one subgroup
 //#let PASSES = ROWS * PER_ROW / THREADS // rows that each invocation has a share of
 //#let ROWS_AT_ONCE = THREADS / PER_ROW
+//#let LOADS = (KEYS * DIM_WORDS + THREADS - 1) / THREADS // words of a tile that an invocation brings
 
 // Weights may grow to 2 to the power of this before the sums are scaled down; f16 holds them.
 const SLACK = 8.0;
@@ -83,10 +85,20 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
   //#for I in 0..ROW_UNITS, J in 0..COLUMN_UNITS
   var o_I_J = RESULT();
   //#endfor
+  //#for L in 0..LOADS
+  let brought_L = thread + L * THREADS;
+  let key_L = brought_L / DIM_WORDS;
+  let word_L = brought_L % DIM_WORDS;
+  var next_L = vec4<f16>();
+  //#endfor
+  if (end > 0u) {
+    //#include "attention/matrix_fetch.wgsl" X=k, FROM="0u"
+  }
   for (var key0 = 0u; key0 < end; key0 = key0 + KEYS) {
-    //#include "attention/matrix_tile.wgsl" X=k
+    //#include "attention/matrix_place.wgsl"
     if (thread == 0u) { atomicStore(&must_scale, 0u); }
     workgroupBarrier();
+    //#include "attention/matrix_fetch.wgsl" X=v, FROM=key0
 
     // Scores. Loops over matrices, so that software adapters compile them in seconds; compilers of
     // GPUs unroll them.
@@ -106,7 +118,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
       //#endfor
     }
     workgroupBarrier();
-    //#include "attention/matrix_tile.wgsl" X=v
+    //#include "attention/matrix_place.wgsl"
 
     // Softmax: four invocations have eight scores each of a row.
     //#for P in 0..PASSES
@@ -157,6 +169,10 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
       //#endfor
     }
 
+    let next0 = key0 + KEYS;
+    if (next0 < end) {
+      //#include "attention/matrix_fetch.wgsl" X=k, FROM=next0
+    }
     //#let KEY_DEPTHS = KEYS / UNIT_K
     for (var c = 0u; c < KEY_DEPTHS; c = c + 1u) {
       //#for I in 0..ROW_UNITS
