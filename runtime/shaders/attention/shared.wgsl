@@ -222,7 +222,4 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     //#endfor
   }
   //#endfor
-  //#if HALF
-  count_saturated();
-  //#endif
 }
