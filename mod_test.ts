@@ -125,6 +125,52 @@ Deno.test("Model.generateVideo() starts from images, and from videos as file and
     assert.equal(third!.video!.length, 5);
   }));
 
+Deno.test("Model.generateVideo() takes masks, references, the end of a clip and ways to fit images", async () => {
+  const fake = new FakeEngine({
+    info: {
+      supportedTaskTypes: ["T2V", "I2V", "V2V", "F2V"],
+      ...{ maxImages: 2, maxReferences: 1, takesMasks: true, continuedFrames: 2 },
+      optionalSettings: ["guidanceScale2", "controlScale"],
+    },
+  });
+  const model = new Model(fake);
+  const video = [10, 20, 30].map((value) => ({
+    ...grey(64, 48),
+    data: new Uint8Array(64 * 48 * 3).fill(value),
+  }));
+  await model.generateVideo({
+    ...{
+      prompt: "a",
+      taskType: "V2V",
+      video,
+      numFrames: 5,
+      controlScale: [0.5],
+      guidanceScale2: 2,
+    },
+    ...{ mask: [grey(8, 8)], references: [grey(100, 50)] },
+  });
+  await model.generateVideo({ prompt: "a", taskType: "F2V", video });
+  await model.generateVideo({ prompt: "a", images: [grey(64, 16), grey(64, 16)], fit: "contain" });
+  const [steered, continued, both] = fake.requests;
+  const { mask, references, controlScale, guidanceScale2 } = steered!;
+  assert.deepEqual(mask!.map(({ width, height }) => [width, height]), new Array(5).fill([64, 48]));
+  assert.deepEqual(references!.map(({ width, height }) => [width, height]), [[64, 32]]);
+  assert.deepEqual([controlScale, guidanceScale2], [[0.5], 2]);
+  assert.deepEqual(continued!.video!.map(({ data }) => data[0]), [20, 30]);
+  assert.equal(continued!.numFrames, 9);
+  assert.deepEqual(both!.images!.map(({ data }) => [data[0], data[24 * 64 * 3]]), [
+    ...[[0, 128], [0, 128]],
+  ]);
+  await assert.rejects(
+    model.generateVideo({ prompt: "a", references: [grey(8, 8), grey(8, 8)] }),
+    /^RangeError: Cannot use 2 reference images: this model takes 1$/,
+  );
+  await assert.rejects(
+    model.generateVideo({ prompt: "a", mask: [grey(8, 8)] }),
+    /^RangeError: Cannot do T2V with a mask: leave it out$/,
+  );
+});
+
 Deno.test("Model.generate() and generateVideo() refuse inputs in a sentence, before any work", () =>
   inFolder(async (folder) => {
     const fake = engine();

@@ -60,6 +60,7 @@ export function fieldOption(
   const option = new Option(`${flagName(name)} <${placeholder}>`, words);
   if (choices) return option.choices(choices);
   if (kind === "integers") return option.argParser<number[]>(seeds);
+  if (kind === "numbers") return option.argParser<number[]>(numbers);
   return kind === "text" ? option : option.argParser(kind === "integer" ? integer(1) : nonNegative);
 }
 
@@ -107,6 +108,18 @@ export function nonNegative(text: string): number {
  */
 export function seeds(text: string, before: readonly number[] = []): number[] {
   return [...before, ...text.trim().split(/[\s,]+/).map(integer(-1))];
+}
+
+/**
+ * Collects numbers that are not negative: the flag may be repeated, and hold several with commas or spaces between.
+ *
+ * @param text such as `0.8` or `1,0.5,0.5`
+ * @param before numbers of earlier arguments
+ * @returns all numbers so far
+ * @throws {InvalidArgumentError} for what is none
+ */
+export function numbers(text: string, before: readonly number[] = []): number[] {
+  return [...before, ...text.trim().split(/[\s,]+/).map(nonNegative)];
 }
 
 /**

@@ -5,7 +5,7 @@
  */
 
 import { join } from "node:path";
-import { loadModel, type Model, type SamplingOptions } from "../mod.ts";
+import { type GenerateVideoOptions, loadModel, type Model, type SamplingOptions } from "../mod.ts";
 import { outputOf } from "../generation/mod.ts";
 import { describeSize } from "./described_size.ts";
 import { deviceOptions } from "./device_flags.ts";
@@ -28,7 +28,7 @@ import { describeProgress, duration, ProgressBar } from "./progress_bar.ts";
 interface Work {
   model: Model;
   flags: GenerateFlags;
-  options: SamplingOptions;
+  options: SamplingOptions & Pick<GenerateVideoOptions, "mask">;
   seeds: readonly number[];
   paths: string[];
   bar: ProgressBar;

@@ -16,6 +16,7 @@ import { resolveQuality } from "../media/quality.ts";
 import {
   checkPrompt,
   checkVideoPath,
+  type FitMode,
   openVideo,
   outputOf,
   parseSize,
@@ -40,8 +41,14 @@ export interface GenerateFlags extends DeviceFlags, ModelParts, Partial<Sampling
   lora?: LoraFlag[];
   /** Images to edit or to start from: paths. */
   image?: string[];
-  /** The video to change: a path. */
+  /** How images meet the size of the result. */
+  fit?: FitMode;
+  /** Images of what shall be seen: paths. */
+  reference?: string[];
+  /** The video to change, to steer by or to go on from: a path. */
   video?: string;
+  /** An image or a video that is white where the video is made anew: a path. */
+  mask?: string;
   /** A task, in any case. */
   taskType?: string;
   /** One seed, or one for each output; -1 draws one. */
@@ -80,6 +87,7 @@ export type Media = "image" | "video";
 /** Flags that say nothing of an image. */
 const VIDEO_FLAGS = {
   video: "--video",
+  mask: "--mask",
   numFrames: "--num-frames",
   seconds: "--seconds",
   fps: "--fps",
@@ -121,7 +129,9 @@ export function mediaOf(flags: GenerateFlags): Media | undefined {
  * @returns options for the library; those of videos are there only where flags named them
  * @throws {UsageError} for values that no model serves, and files that are missing or of no use
  */
-export async function readOptions(flags: GenerateFlags): Promise<SamplingOptions> {
+export async function readOptions(
+  flags: GenerateFlags,
+): Promise<SamplingOptions & Pick<GenerateVideoOptions, "mask">> {
   const { prompt } = flags;
   // Not left to the reader of flags, which would find nothing but this wrong with a misspelt --prompt.
   if (prompt === undefined) {
@@ -140,14 +150,32 @@ export async function readOptions(flags: GenerateFlags): Promise<SamplingOptions
       ...present({ width, height }),
       ...(flags.taskType === undefined ? {} : { taskType: readTask(flags.taskType) }),
       ...(flags.lora === undefined ? {} : { loras: flags.lora }),
+      ...present({ fit: flags.fit }),
     };
   });
   try {
     const images = await Promise.all((flags.image ?? []).map(readImageSource));
+    const references = await Promise.all((flags.reference ?? []).map(readImageSource));
     if (flags.video !== undefined) await openVideo(flags.video);
-    return { ...options, ...(images.length > 0 ? { images } : {}) };
+    const mask = flags.mask === undefined ? undefined : await readMask(flags.mask);
+    return {
+      ...options,
+      ...(images.length > 0 ? { images } : {}),
+      ...(references.length > 0 ? { references } : {}),
+      ...(mask ? { mask } : {}),
+    };
   } catch (cause) {
     throw new UsageError(cause instanceof Error ? cause.message : String(cause), { cause });
+  }
+}
+
+/** A mask for all frames, or one for each. */
+async function readMask(path: string): Promise<NonNullable<GenerateVideoOptions["mask"]>> {
+  try {
+    return [await readImageSource(path)];
+  } catch {
+    await openVideo(path);
+    return path;
   }
 }
 

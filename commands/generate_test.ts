@@ -2,7 +2,7 @@ import { strict as assert } from "node:assert";
 import { decodeImage } from "../media/decode.ts";
 import { encodeImage } from "../media/encode.ts";
 import { findFfmpeg, probeVideo } from "../media/video/mod.ts";
-import { Model } from "../mod.ts";
+import { type Image, Model, type ModelInfo } from "../mod.ts";
 import { loraFile } from "../tests/fakes/loras.ts";
 import { FakeEngine } from "../tests/fakes/engine.ts";
 import { UsageError } from "./failure.ts";
@@ -11,9 +11,13 @@ import { runGenerate } from "./generate.ts";
 import type { GenerateFlags } from "./generate_flags.ts";
 
 /** Runs the command with a model that can do everything; gives what it was asked and the paths it printed. */
-async function run(folder: string, flags: Partial<GenerateFlags>) {
+async function run(
+  folder: string,
+  flags: Partial<GenerateFlags>,
+  info: Partial<ModelInfo> = {},
+) {
   const engine = new FakeEngine({
-    info: { supportedTaskTypes: ["T2V", "T2I", "I2I", "I2V", "V2V"], maxImages: 2 },
+    info: { supportedTaskTypes: ["T2V", "T2I", "I2I", "I2V", "V2V"], maxImages: 2, ...info },
   });
   const printed: string[] = [];
   const said: string[] = [];
@@ -105,6 +109,29 @@ Deno.test("runGenerate() makes videos from texts, images and videos", () =>
       ]),
       [["V2V", 3, 0.4, 5], ["V2V", 4, 0.4, 5]],
     );
+  }));
+
+Deno.test("runGenerate() steers videos by masks, references and weights, and fits images", () =>
+  inFolder(async (folder) => {
+    const image = await writeImage(folder);
+    const output = `${folder}/a.mp4`;
+    const info = {
+      ...{ takesMasks: true, maxReferences: 2 },
+      optionalSettings: ["controlScale"] as const,
+    };
+    await run(folder, { output, numFrames: 5 });
+    for (const mask of [image, output]) {
+      const { engine } = await run(folder, {
+        ...{ video: output, mask, reference: [image, image], controlScale: [1, 0.5] },
+      }, info);
+      const [request] = engine.requests;
+      assert.equal(request!.mask!.length, 5);
+      assert.equal(request!.references!.length, 2);
+      assert.deepEqual(request!.controlScale, [1, 0.5]);
+    }
+    const { engine } = await run(folder, { image: [image], fit: "stretch", taskType: "I2V" });
+    const [{ width, height }] = engine.requests[0]!.images as [Image];
+    assert.deepEqual([width, height], [64, 48]);
   }));
 
 Deno.test("runGenerate() applies LoRAs in their order, to images and videos", () =>

@@ -154,7 +154,9 @@ function generateCommand(onStatus: OnStatus): Command {
       lora,
     )
     .option("--image <file...>", "image to edit or to start from; may be repeated", collect)
-    .option("--video <file>", "video to change")
+    .option("--reference <file...>", "image of what shall be seen; may be repeated", collect)
+    .option("--video <file>", "video to change, to steer by or to go on from")
+    .option("--mask <file>", "image or video that is white where the video is made anew")
     .option(
       "--output <file>",
       "file to write: .png, .jpg, .webp, or .mp4 for a video (default: named for the prompt)",
@@ -276,7 +278,12 @@ function addPartFlags(to: Command): Command {
       "--transformer <path>",
       "transformer from elsewhere: file, folder, hub id, org/name:file",
     )
+    .option(
+      "--transformer-2 <path>",
+      "transformer for low noise, of models that have two, likewise",
+    )
     .option("--text-encoder <path>", "text encoder from elsewhere, likewise")
+    .option("--image-encoder <path>", "image encoder from elsewhere, likewise")
     .option("--vae <path>", "autoencoder from elsewhere, likewise")
     .option("--tokenizer <path>", "tokenizer from elsewhere: folder, GGUF file or hub id");
 }

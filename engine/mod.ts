@@ -91,6 +91,8 @@ async function obtain(
 /** How folders of models call their parts. */
 const COMPONENTS: Readonly<Record<keyof ModelParts, string>> = {
   transformer: "transformer",
+  transformer2: "transformer_2",
+  imageEncoder: "image_encoder",
   textEncoder: "text_encoder",
   vae: "vae",
   tokenizer: "tokenizer",

@@ -11,8 +11,8 @@ export const IMAGE_TASKS: readonly TaskType[] = ["T2I", "TI2I"];
  * @throws {RangeError} when the model does not do the task, or the inputs do not suit it
  */
 export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): PipelineRequest {
-  const { taskType, images = [], video = [], loras: _loras, strength: asked, ...settings } =
-    request;
+  const { taskType, loras: _loras, strength: asked, ...others } = request;
+  const { images = [], video = [], mask = [], references = [], ...settings } = others;
   const { width, height } = settings;
   const { defaults } = info;
   const task = taskType ?? inferTask(request, info);
@@ -31,7 +31,7 @@ export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): Pi
   const own = { ...defaults, strength: 1, ...info.taskDefaults[task] };
   const isImage = IMAGE_TASKS.includes(task);
   const numFrames = request.numFrames ??
-    (isImage ? 1 : video.length > 0 ? video.length : own.numFrames);
+    (isImage ? 1 : task === "V2V" ? video.length : own.numFrames);
   if (isImage && numFrames !== 1) {
     throw new RangeError(
       `Cannot do ${task} with ${numFrames} frames: an image has 1; leave numFrames out, or choose a task that makes a video`,
@@ -50,7 +50,11 @@ export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): Pi
     negativePrompt: settings.negativePrompt ?? defaults.negativePrompt,
     ...(images.length === 0 ? {} : { images }),
     ...(video.length === 0 ? {} : { video: video.map(pixels) }),
-    ...(task === "V2V" || info.taskDefaults[task]?.strength !== undefined ? { strength } : {}),
+    ...(mask.length === 0 ? {} : { mask: mask.map((image) => firstChannel(pixels(image))) }),
+    ...(references.length === 0 ? {} : { references }),
+    ...(task === "V2V" && !info.takesMasks || info.taskDefaults[task]?.strength !== undefined
+      ? { strength }
+      : {}),
   };
 }
 
@@ -68,6 +72,11 @@ function inferTask(
 /** Tasks in a model's info are the pipeline's. */
 function isSupported(task: TaskType, info: ModelInfo): task is PipelineTask {
   return info.supportedTaskTypes.includes(task);
+}
+
+/** One byte for each pixel. */
+function firstChannel(rgb: Uint8Array): Uint8Array {
+  return Uint8Array.from({ length: rgb.length / 3 }, (_, i) => rgb[3 * i]!);
 }
 
 function pixelsOf(image: Image, width: number, height: number): Uint8Array {

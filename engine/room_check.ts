@@ -92,15 +92,17 @@ export class RoomCheck {
 export function leastOf(request: RoomRequest, rules: Rules): PlanRequest {
   const { width, height } = drawnSize(request, rules) ?? request;
   const { taskType, numInferenceSteps, guidanceScale, quality } = request;
-  const { numFrames = 1, images = 0, previews = 0 } = request;
+  const { numFrames = 1, images = 0, references = 0, previews = 0 } = request;
   const side = rules.imageLimits?.multiple;
-  const image = side && { width: side, height: side, data: new Uint8Array() };
+  const data = new Uint8Array();
+  const image = { width: side ?? width, height: side ?? height, data };
   return {
     ...{ width, height, numFrames, numInferenceSteps, guidanceScale, previews },
     task: taskType as PipelineTask,
     promptTokens: 1,
     ...(quality && { quality }),
-    ...(image && images > 0 && { images: new Array(images).fill(image) }),
+    ...(images > 0 && { images: new Array(images).fill(image) }),
+    ...(references > 0 && { references: new Array(references).fill({ width, height, data }) }),
   };
 }
 

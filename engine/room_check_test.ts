@@ -75,9 +75,10 @@ Deno.test("WorkerEngine.checkRoom() refuses nothing where the thread breaks", ()
     await assert.rejects(running, { name: "AbortError" });
   }));
 
-Deno.test("leastOf() has neither prompts nor the sizes of given images", () => {
+Deno.test("leastOf() has no prompts, and images of the least size that they can have", () => {
   const request = { ...room(16), prompt: "a", taskType: "TI2I" as const, images: 2 };
-  assert.equal(leastOf(request, { sizeMultiple: 16 }).images, undefined);
+  const sizes = leastOf(request, { sizeMultiple: 16 }).images!;
+  assert.deepEqual(sizes.map(({ width, height }) => [width, height]), [[16, 16], [16, 16]]);
   const imageLimits = { multiple: 32, maxPixels: 1e6, minSide: 64, maxAspect: 8 };
   const { images, ...rest } = leastOf(request, { sizeMultiple: 16, imageLimits });
   assert.deepEqual(images!.map(({ width, height }) => [width, height]), [[32, 32], [32, 32]]);

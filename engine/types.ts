@@ -51,6 +51,12 @@ export interface Image {
   readonly data: Uint8Array;
 }
 
+/** An image to start from. */
+export interface GivenImage extends Image {
+  /** The whole image as the model's image encoder takes it: RGB, a square of the model's `visionSide`. */
+  readonly vision?: Uint8Array;
+}
+
 /** A component that LoRAs can be meant for: the names of the HTTP contract. */
 export type LoraTarget = "transformer" | "transformer_2" | "critic";
 
@@ -118,6 +124,8 @@ export interface ModelInfo {
     height: number;
     numInferenceSteps: number;
     guidanceScale: number;
+    /** At low noise, where another transformer is at work. */
+    guidanceScale2?: number;
     numFrames: number;
     fps: number;
     negativePrompt: string;
@@ -137,8 +145,18 @@ export interface ModelInfo {
   frameMultiple: number;
   /** Most frames of a video. */
   maxFrames: number;
+  /** Fewest images of a task that starts from some; 1 when left out. */
+  minImages?: number;
   /** Most images that a request may bring; 0 when the model takes none. */
   maxImages: number;
+  /** Most reference images that a request may bring; none when left out. */
+  maxReferences?: number;
+  /** Whether the video of V2V steers the result, maybe through masks, and is not itself redrawn by strength. */
+  takesMasks?: boolean;
+  /** Side in pixels of the squares that its image encoder takes, where it has one. */
+  visionSide?: number;
+  /** Frames that F2V takes from the end of a video, where the model does that. */
+  continuedFrames?: number;
   /** How large these are; where left out, they have the size of the result. */
   imageLimits?: ImageLimits;
   /** Largest width times height of a result, in pixels. */
@@ -173,9 +191,13 @@ export interface GenerateRequest extends Omit<SamplingSettings, "negativePrompt"
    * Images to start from or to edit, in the order given: of the size of the result, or within the model's
    * `imageLimits` where it has them.
    */
-  images?: readonly Image[];
-  /** Frames of the video to change, of the size of the result. */
+  images?: readonly GivenImage[];
+  /** Frames of the video to change or to steer by, or those that it ends with, of the size of the result. */
   video?: readonly Image[];
+  /** Which pixels of the video are made anew: white ones. A frame for each of the video, or the last for the rest. */
+  mask?: readonly Image[];
+  /** Images of what shall be seen in the result, of any size. */
+  references?: readonly Image[];
   /** LoRAs for this request alone, in the order in which they are applied. */
   loras?: readonly LoraUse[];
 }
@@ -190,6 +212,8 @@ export interface RoomRequest extends
   taskType: TaskType;
   /** How many images it brings; none when left out. */
   images?: number;
+  /** How many reference images it brings; none when left out. */
+  references?: number;
   /** How often the unfinished image is shown; never when left out. */
   previews?: number;
 }
@@ -292,8 +316,12 @@ export interface Engine {
 
 /** Parts of a model that lie elsewhere, each a file, a folder, a hub id or `org/name:file`. */
 export interface ModelParts {
-  /** The denoising transformer. */
+  /** The denoising transformer; of two experts the one for high noise. */
   transformer?: string;
+  /** Of two experts the one for low noise. */
+  transformer2?: string;
+  /** The image encoder. */
+  imageEncoder?: string;
   /** The text encoder. */
   textEncoder?: string;
   /** The autoencoder. */

@@ -383,6 +383,15 @@ export function tuningSettings(
   return { tuning: { folder: folder, mode: tuning } };
 }
 
+/** What only some models say of themselves. */
+const OPTIONAL_INFO = [
+  "minImages",
+  "maxReferences",
+  "takesMasks",
+  "visionSide",
+  "continuedFrames",
+] as const;
+
 function modelInfo(modelPath: string, info: PipelineInfo, maxPixels: number): ModelInfo {
   return {
     modelPath,
@@ -400,6 +409,9 @@ function modelInfo(modelPath: string, info: PipelineInfo, maxPixels: number): Mo
     frameMultiple: info.frameMultiple,
     maxFrames: Math.min(info.maxFrames, MAX_FRAMES),
     maxImages: info.maxImages,
+    ...Object.fromEntries(
+      OPTIONAL_INFO.flatMap((name) => (info[name] === undefined ? [] : [[name, info[name]]])),
+    ),
     ...(info.imageLimits ? { imageLimits: info.imageLimits } : {}),
     maxPixels,
     maxSteps: MAX_STEPS,

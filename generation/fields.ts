@@ -12,7 +12,7 @@ import { checkGuidance, checkPrompt, checkSteps, checkStrength } from "./samplin
 import type { OutputType } from "./task.ts";
 
 /** What a field is to whoever reads it from a text. */
-type FieldKind = "text" | "integer" | "number" | "integers";
+type FieldKind = "text" | "integer" | "number" | "integers" | "numbers";
 
 /** A row of the table. */
 export interface Field {
@@ -36,7 +36,11 @@ type SettingLimits = Pick<ModelInfo, "maxSteps" | "maxSequenceLength">;
 /** A row of a setting, which models may take or not. */
 export interface SettingField<Value> extends Field {
   /** What a request gets that leaves it out. */
-  readonly initial?: (info: ModelInfo, task: TaskType) => Value | undefined;
+  readonly initial?: (
+    info: ModelInfo,
+    task: TaskType,
+    given: { readonly guidanceScale?: number | null | undefined },
+  ) => Value | undefined;
   /**
    * Checks a value.
    *
@@ -46,6 +50,15 @@ export interface SettingField<Value> extends Field {
   /** Why it changes nothing, as a clause; nothing where it does. */
   readonly idle?: (info: ModelInfo, task: TaskType) => string | undefined;
 }
+
+/** Largest weight of a control. */
+const MAX_CONTROL_SCALE = 10;
+
+/** How an image meets the size of the result: it is cut, surrounded by black, or stretched. */
+export type FitMode = "cover" | "contain" | "stretch";
+
+/** Every way. */
+export const FITS: readonly FitMode[] = ["cover", "contain", "stretch"];
 
 /** The tiers of `quality`, from the strictest. */
 export const QUALITY_TIERS: readonly NonNullable<SamplingSettings["quality"]>[] = [
@@ -81,6 +94,28 @@ export const SETTING_FIELDS: {
     initial: ({ defaults, taskDefaults }, task) =>
       taskDefaults[task]?.guidanceScale ?? defaults.guidanceScale,
     check: (value, name) => checkGuidance(name, value),
+  },
+  guidanceScale2: {
+    text: "`guidance_scale` of the transformer for low noise, where the model has two",
+    kind: "number",
+    http: ["guidance_scale_2"],
+    placeholder: "scale",
+    // Whoever names the first weight alone means both.
+    initial: ({ defaults }, _task, { guidanceScale }) =>
+      guidanceScale === undefined || guidanceScale === null ? defaults.guidanceScale2 : undefined,
+    check: (value, name) => checkGuidance(name, value),
+    idle: unlessTaken("guidanceScale2"),
+  },
+  controlScale: {
+    text: "Weight of what steers the result, or one for each control block of the model",
+    kind: "numbers",
+    http: ["control_scale", "conditioning_scale"],
+    placeholder: "scale...",
+    check: (value, name) => {
+      if (value.length === 0) throw new RangeError(`${name} must not be an empty list`);
+      for (const scale of value) checkRange(scale, name, 0, MAX_CONTROL_SCALE);
+    },
+    idle: unlessTaken("controlScale"),
   },
   trueCfgScale: {
     text: "Weight of classifier-free guidance where `guidance_scale` is an input of the model",
@@ -134,7 +169,7 @@ export const SETTING_FIELDS: {
     placeholder: "share",
     check: (value) => checkStrength(value),
     idle: (info, task) =>
-      task === "V2V" || info.taskDefaults[task]?.strength !== undefined
+      task === "V2V" && !info.takesMasks || info.taskDefaults[task]?.strength !== undefined
         ? undefined
         : `with ${task} this model makes everything anew`,
   },
@@ -188,6 +223,14 @@ export const REQUEST_FIELDS = {
     placeholder: "seconds",
   },
   fps: { text: "Frames per second", kind: "integer", output: "VIDEO", placeholder: "rate" },
+  fit: {
+    text:
+      "How an input image meets the size of the result: `cover` (default) cuts off what is too much, `contain` " +
+      "shows all of it on black, `stretch` changes its shape",
+    kind: "text",
+    choices: FITS,
+    placeholder: "way",
+  },
 } as const satisfies Readonly<Record<string, Field>>;
 
 /** Names of the settings. */

@@ -4,15 +4,16 @@
  * @module
  */
 
-import type { ModelInfo } from "../engine/types.ts";
-import { type Fit, fit } from "../media/fit.ts";
+import type { GivenImage, ModelInfo } from "../engine/types.ts";
+import { type Fit, fit, sizeInside } from "../media/fit.ts";
 import type { PixelImage, RgbImage } from "../media/image.ts";
+import type { FitMode } from "./fields.ts";
 import { keepOwnSize, type Size, sizeLike } from "./size.ts";
 
 /** What a model says of the images that it takes and makes. */
 export type ImageRules = Pick<
   ModelInfo,
-  "imageLimits" | "defaults" | "sizeMultiple" | "maxPixels"
+  "imageLimits" | "defaults" | "sizeMultiple" | "maxPixels" | "visionSide"
 >;
 
 /**
@@ -30,29 +31,91 @@ export function sizeFromImage(image: Size, rules: ImageRules): Size {
 }
 
 /**
- * How an image is brought to what a model takes: it covers the size of the result, or comes to a size of its own where
- * the model takes that.
+ * How an image is brought to what a model takes: to the size of the result, or to a size of its own where the model
+ * takes that.
  *
  * @param image its size
  * @param result size of the result
  * @param rules of the model
+ * @param mode how it meets the size of the result
  * @returns how
  * @throws {RangeError} when the model cannot use it
  */
-export function fitOf(image: Size, result: Size, { imageLimits }: ImageRules): Fit {
+export function fitOf(
+  image: Size,
+  result: Size,
+  { imageLimits }: ImageRules,
+  mode: FitMode = "cover",
+): Fit {
+  if (imageLimits) return keepOwnSize(image, imageLimits);
   const { width, height } = result;
-  return imageLimits ? keepOwnSize(image, imageLimits) : { cover: { width, height } };
+  const frame = { width, height };
+  if (mode === "stretch") return { scaled: frame, cut: frame };
+  return mode === "contain" ? { contain: frame } : { cover: frame };
+}
+
+/** Longer images are cut before they are scaled: whole, they would be huge in between. */
+const MAX_VISION_ASPECT = 8;
+
+/**
+ * How an image is shown to an image encoder: its middle, as CLIP's preprocessing cuts it out.
+ *
+ * @param image its size
+ * @param side of the square that the encoder takes
+ * @returns how
+ */
+export function visionFit(image: Size, side: number): Fit {
+  const short = Math.min(image.width, image.height);
+  const cut = { width: side, height: side };
+  if (Math.max(image.width, image.height) > MAX_VISION_ASPECT * short) return { cover: cut };
+  const [width, height] = [image.width, image.height].map((length) =>
+    Math.floor(side * length / short)
+  ) as [number, number];
+  return { scaled: { width, height }, cut, filter: "bicubic" };
 }
 
 /**
- * Brings an image to what a model takes, as {@link fitOf} says.
+ * How a reference image is brought to what a model takes: as large as it fits into the result.
+ *
+ * @param image its size
+ * @param result size of the result
+ * @returns how
+ */
+export function referenceFit(image: Size, result: Size): Fit {
+  const inside = sizeInside(image, result);
+  return { scaled: inside, cut: inside };
+}
+
+/**
+ * Brings a reference image to what a model takes, as {@link referenceFit} says.
+ *
+ * @param image of any size; its transparency is left out
+ * @param result size of the result
+ * @returns the image as the model takes it
+ */
+export function fitReference(image: PixelImage, result: Size): RgbImage {
+  return fit(image, referenceFit(image, result));
+}
+
+/**
+ * Brings an image to what a model takes, as {@link fitOf} says, and shows it to the model's image encoder.
  *
  * @param image of any size; its transparency is left out
  * @param result size of the result
  * @param rules of the model
+ * @param mode how it meets the size of the result
  * @returns the image as the model takes it
  * @throws {RangeError} when the model cannot use it
  */
-export function fitImage(image: PixelImage, result: Size, rules: ImageRules): RgbImage {
-  return fit(image, fitOf(image, result, rules));
+export function fitImage(
+  image: PixelImage,
+  result: Size,
+  rules: ImageRules,
+  mode?: FitMode,
+): GivenImage {
+  const { visionSide } = rules;
+  return {
+    ...fit(image, fitOf(image, result, rules, mode)),
+    ...(visionSide && { vision: fit(image, visionFit(image, visionSide)).data }),
+  };
 }

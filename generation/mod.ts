@@ -7,6 +7,8 @@
 export { checkFps, countFrames, type GivenDuration } from "./duration.ts";
 export {
   type Field,
+  type FitMode,
+  FITS,
   httpNames,
   REQUEST_FIELDS,
   SETTING_FIELDS,
@@ -14,7 +16,7 @@ export {
   type SettingField,
   snakeCase,
 } from "./fields.ts";
-export { fitImage, sizeFromImage } from "./fit_image.ts";
+export { fitImage, fitReference, sizeFromImage } from "./fit_image.ts";
 export { formatOfPath, GeneratedImage } from "./generated_image.ts";
 export {
   checkVideoPath,

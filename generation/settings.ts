@@ -22,7 +22,11 @@ export class FieldError extends RangeError {
 
 /** Settings as somebody gives them. */
 type GivenSettings = {
-  readonly [Name in keyof SamplingSettings]?: SamplingSettings[Name] | null | undefined;
+  readonly [Name in keyof SamplingSettings]?:
+    | SamplingSettings[Name]
+    | (SamplingSettings[Name] extends readonly number[] | undefined ? number : never)
+    | null
+    | undefined;
 };
 
 /** Settings that the model takes, and those that it does not. */
@@ -53,7 +57,8 @@ export function completeSettings(
   const idle = new Map<keyof SamplingSettings, string>();
   for (const name of SETTING_NAMES) {
     const field = SETTING_FIELDS[name] as SettingField<unknown>;
-    const value = given[name] ?? field.initial?.(info, task);
+    const asked = given[name] ?? field.initial?.(info, task, given);
+    const value = field.kind === "numbers" && typeof asked === "number" ? [asked] : asked;
     if (value === undefined || value === null) continue;
     checked(name, () => field.check(value, spell(name), info));
     const why = field.idle?.(info, task);

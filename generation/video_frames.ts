@@ -24,6 +24,8 @@ export interface VideoShape {
   readonly height: number;
   /** How many; a video that is too short stands still at its end. */
   readonly numFrames: number;
+  /** Whether they are those at its end, fewer where there are fewer, and not those at its beginning. */
+  readonly isEnd?: boolean;
 }
 
 /**
@@ -40,14 +42,17 @@ export async function readFrames(
   { path, info }: VideoFile,
   options: VideoShape & { readonly fps: number; readonly signal?: AbortSignal | undefined },
 ): Promise<Image[]> {
-  const { width, height, numFrames, fps, signal } = options;
+  const { width, height, numFrames, isEnd = false, fps, signal } = options;
   const frames: Image[] = [];
   const reading = readVideo(ffmpeg, path, info, {
     ...{ width, height, fps, signal },
-    maxFrames: numFrames,
+    maxFrames: isEnd ? wholeLength(info, fps) : numFrames,
   });
-  for await (const data of reading) frames.push({ width, height, data });
-  return standStill(frames, numFrames);
+  for await (const data of reading) {
+    frames.push({ width, height, data });
+    if (frames.length > numFrames) frames.shift();
+  }
+  return isEnd ? frames : standStill(frames, numFrames);
 }
 
 /**
@@ -59,12 +64,22 @@ export async function readFrames(
  */
 export function fitFrames(
   frames: readonly Image[],
-  { width, height, numFrames }: VideoShape,
+  { width, height, numFrames, isEnd = false }: VideoShape,
 ): Image[] {
-  return standStill(
-    frames.slice(0, numFrames).map((frame) => cover(frame, width, height)),
-    numFrames,
-  );
+  const part = isEnd ? frames.slice(-numFrames) : frames.slice(0, numFrames);
+  const fitted = part.map((frame) => cover(frame, width, height));
+  return isEnd ? fitted : standStill(fitted, numFrames);
+}
+
+/**
+ * Frames that a whole video has at another rate.
+ *
+ * @param info of the file
+ * @param fps frames per second
+ * @returns at least as many as there are
+ */
+export function wholeLength({ frames, fps: own }: VideoInfo, fps: number): number {
+  return Math.ceil(frames / own * fps) + 1;
 }
 
 function standStill(frames: Image[], numFrames: number): Image[] {

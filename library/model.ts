@@ -7,6 +7,7 @@
 import type {
   Engine,
   Frames,
+  Image,
   LoraUse,
   ModelInfo,
   SamplingSettings,
@@ -20,6 +21,7 @@ import {
   countFrames,
   FieldError,
   fitImage,
+  fitReference,
   GeneratedImage,
   GeneratedVideo,
   openVideo,
@@ -87,13 +89,15 @@ export class Model implements AsyncDisposable {
     const [first] = given;
     const size = first ? sizeFromImage(first, info) : info.defaults;
     const settings = this.#settings(options, taskType, size);
-    const images = given.map((image) => fitImage(image, settings, info));
+    const images = given.map((image) => fitImage(image, settings, info, options.fit));
+    const references = await this.#references(options, settings);
     const results: GeneratedImage[] = [];
     for (const [index, seed] of seeds.entries()) {
       const request = {
         ...settings,
         ...{ seed, numFrames: 1 },
         ...(images.length > 0 ? { images } : {}),
+        ...references,
       };
       const { frames, width, height, drawnAt } = await this.#engine.generate(request, {
         ...(signal ? { signal } : {}),
@@ -146,15 +150,23 @@ export class Model implements AsyncDisposable {
     const numFrames = countFrames(
       options,
       fps,
-      { ...info, fps, numFrames: source ? Math.min(source.length, info.maxFrames) : own },
+      {
+        ...{ ...info, fps },
+        numFrames: source && taskType === "V2V" ? Math.min(source.length, info.maxFrames) : own,
+      },
     );
-    const images = given.map((image) => fitImage(image, settings, info));
-    const video = await source?.read({ ...settings, numFrames, fps });
+    const images = given.map((image) => fitImage(image, settings, info, options.fit));
+    const isEnd = taskType === "F2V";
+    const length = isEnd ? info.continuedFrames ?? 1 : numFrames;
+    const video = await source?.read({ ...settings, numFrames: length, isEnd, fps });
+    const mask = await this.#mask(options, { ...settings, numFrames, fps });
     const { frames, width, height, drawnAt } = await this.#engine.generate({
       ...settings,
       ...{ seed, numFrames },
       ...(images.length > 0 ? { images } : {}),
       ...(video ? { video } : {}),
+      ...(mask ? { mask } : {}),
+      ...await this.#references(options, settings),
     }, { ...(signal ? { signal } : {}), ...(onProgress ? { onProgress } : {}) });
     const recipe = this.#recipe({ ...settings, seed, width, height }, drawnAt);
     return new GeneratedVideo({
@@ -175,6 +187,36 @@ export class Model implements AsyncDisposable {
   /** Frees the GPU, for `await using`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  /** Images of what shall be seen, as large as they fit into the result. */
+  async #references(
+    { references: sources = [] }: SamplingOptions,
+    size: Size,
+  ): Promise<{ references?: Image[] }> {
+    const { maxReferences = 0 } = this.info;
+    if (sources.length === 0) return {};
+    if (sources.length > maxReferences) {
+      throw new RangeError(
+        `Cannot use ${sources.length} reference images: this model takes ${
+          maxReferences || "none"
+        }`,
+      );
+    }
+    const given = await readImageSources(sources, maxReferences);
+    return { references: given.map((image) => fitReference(image, size)) };
+  }
+
+  /** Frames of a mask, of the size of the result. */
+  async #mask(
+    { mask, signal }: GenerateVideoOptions,
+    shape: Size & { numFrames: number; fps: number; taskType: TaskType },
+  ): Promise<Image[] | undefined> {
+    if (mask === undefined) return undefined;
+    if (!this.info.takesMasks || shape.taskType !== "V2V") {
+      throw new RangeError(`Cannot do ${shape.taskType} with a mask: leave it out`);
+    }
+    return await (await openVideo(mask, { signal })).read(shape);
   }
 
   #task(options: SamplingOptions, output: "IMAGE" | "VIDEO", hasVideo: boolean): TaskType {

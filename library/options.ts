@@ -5,7 +5,7 @@
  */
 
 import type { LoraUse, Progress, SamplingSettings, TaskType } from "../engine/types.ts";
-import type { ImageSource, LoadModelOptions, VideoSource } from "../generation/mod.ts";
+import type { FitMode, ImageSource, LoadModelOptions, VideoSource } from "../generation/mod.ts";
 
 /** What `planModel()` plans for. */
 export interface PlanModelOptions extends LoadModelOptions {
@@ -31,10 +31,17 @@ export interface SamplingOptions extends Partial<SamplingSettings> {
   taskType?: TaskType;
   /**
    * Images to edit or to start from, at most `info.maxImages`: paths of files, bytes of files, or pixels. They keep
-   * sizes of their own within `info.imageLimits` where the model has them. Elsewhere they cover the size of the result,
-   * and what is too much at the longer side is cut off evenly.
+   * sizes of their own within `info.imageLimits` where the model has them. Elsewhere they come to the size of the result
+   * as `fit` says.
    */
   images?: readonly ImageSource[];
+  /**
+   * How images meet the size of the result: `cover`, the default, cuts off evenly what is too much at the longer side,
+   * `contain` shows all of it on black, `stretch` changes its shape, as diffusers does.
+   */
+  fit?: FitMode;
+  /** Images of what shall be seen in the result, at most `info.maxReferences`. */
+  references?: readonly ImageSource[];
   /** LoRAs for this call alone, in the order in which they are applied. */
   loras?: readonly LoraUse[];
   /** Stops the work with an `AbortError`. */
@@ -61,8 +68,13 @@ export interface GenerateVideoOptions extends SamplingOptions {
   seconds?: number;
   /** Frames per second of the result; `info.defaults.fps` when left out. */
   fps?: number;
-  /** The video to change: the path of a file, whose sound is kept, or frames. */
+  /** The video to change, to steer by, or to go on from: the path of a file, whose sound is kept, or frames. */
   video?: VideoSource;
+  /**
+   * Which pixels of the video are made anew, where `info.takesMasks`: the white ones of a video, or of a single image
+   * as a list of one.
+   */
+  mask?: VideoSource;
   /** Called as the work goes on. */
   onProgress?: (progress: Progress) => void;
 }

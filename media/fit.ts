@@ -6,7 +6,7 @@
 
 import { cover } from "./cover.ts";
 import { crop, type PixelImage, type RgbImage, toRgb } from "./image.ts";
-import { resize } from "./resize.ts";
+import { resize, type ResizeFilter } from "./resize.ts";
 
 /** A width and a height in pixels. */
 interface Sides {
@@ -18,8 +18,10 @@ interface Sides {
 export type Fit =
   /** It covers a frame; what is too much at the longer side is cut off evenly. */
   | { readonly cover: Sides }
-  /** It is scaled, and then cut in its middle. */
-  | { readonly scaled: Sides; readonly cut: Sides };
+  /** It is scaled, and then cut in its middle; with Lanczos's filter unless another is named. */
+  | { readonly scaled: Sides; readonly cut: Sides; readonly filter?: ResizeFilter }
+  /** All of it is in the middle of a black frame. */
+  | { readonly contain: Sides };
 
 /**
  * Brings an image to a size.
@@ -31,9 +33,37 @@ export type Fit =
  */
 export function fit(image: PixelImage, how: Fit): RgbImage {
   if ("cover" in how) return cover(image, how.cover.width, how.cover.height);
-  const { scaled, cut } = how;
-  const opaque = toRgb(resize(image, scaled.width, scaled.height));
+  if ("contain" in how) return contain(image, how.contain);
+  const { scaled, cut, filter } = how;
+  const opaque = toRgb(resize(image, scaled.width, scaled.height, filter));
   const left = Math.floor((scaled.width - cut.width) / 2);
   const top = Math.floor((scaled.height - cut.height) / 2);
   return crop(opaque, left, top, cut.width, cut.height);
+}
+
+/**
+ * The size of an image that was scaled until it fits into a frame.
+ *
+ * @param image its size
+ * @param frame sides that it may have
+ * @returns its size then, each side at least 1
+ */
+export function sizeInside(image: Sides, frame: Sides): Sides {
+  const scale = Math.min(frame.width / image.width, frame.height / image.height);
+  return {
+    width: Math.max(1, Math.min(frame.width, Math.round(image.width * scale))),
+    height: Math.max(1, Math.min(frame.height, Math.round(image.height * scale))),
+  };
+}
+
+function contain(image: PixelImage, frame: Sides): RgbImage {
+  const { width, height } = sizeInside(image, frame);
+  const small = toRgb(resize(image, width, height));
+  const [left, top] = [(frame.width - width) >> 1, (frame.height - height) >> 1];
+  const data = new Uint8Array(frame.width * frame.height * 3);
+  for (let y = 0; y < height; y++) {
+    const row = small.data.subarray(y * width * 3, (y + 1) * width * 3);
+    data.set(row, ((top + y) * frame.width + left) * 3);
+  }
+  return { ...frame, data };
 }

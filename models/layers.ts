@@ -2,6 +2,8 @@
 import {
   attention,
   concat,
+  gather,
+  isFloat,
   linear,
   type LinearOptions,
   matmul,
@@ -101,6 +103,14 @@ export function linearLayers(
     ...options,
     ...(bias && { bias: bias.reshape(-1) }),
   });
+}
+
+/** Repeats a tensor with a leading 1 for every sample of a batch. */
+export function forEachSample(x: Tensor, batch: number): Tensor {
+  if (x.dim(0) === batch) return x;
+  if (!isFloat(x.dtype)) return concat(new Array<Tensor>(batch).fill(x), 0);
+  const first = x.graph.constant("first sample", [batch], "u32", new Uint32Array(batch));
+  return gather(x.reshape(1, -1), first).reshape(batch, ...x.shape.slice(1));
 }
 
 /** Widest head that the fused attention kernels take. */

@@ -4,7 +4,7 @@ import type { TensorSource } from "../../runtime/mod.ts";
 import type { Layout } from "../layouts.ts";
 
 /** Components that have weights, as `model_index.json` names them. */
-export type ComponentName = "transformer" | "text_encoder" | "vae";
+export type ComponentName = "transformer" | "text_encoder" | "image_encoder" | "vae";
 
 /** One way to name the tensors of a component. */
 export interface ComponentNaming {
@@ -42,6 +42,8 @@ export interface FamilyDefaults {
   readonly settings: JsonObject;
   /** `scheduler_config.json`. */
   readonly scheduler: JsonObject;
+  /** Components that it needs and others of its family do not. */
+  readonly needs?: readonly ComponentName[];
   /** Hub ids of models whose other components go with it, best first. */
   readonly repositories: readonly string[];
 }
@@ -53,8 +55,9 @@ export interface FamilyFiles {
   /**
    * @param transformer its configuration, as {@linkcode ComponentFormat.config} gives it
    * @param path of its file
+   * @param hasSecond whether a second transformer was named, for low noise
    */
-  defaults(transformer: JsonObject, path: string): FamilyDefaults;
+  defaults(transformer: JsonObject, path: string, hasSecond?: boolean): FamilyDefaults;
 }
 
 /**

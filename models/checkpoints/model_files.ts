@@ -86,6 +86,19 @@ export class ModelFiles implements Disposable {
   }
 
   /**
+   * Whether the model has a component that not all have. A single file is never half of the pair of transformers that
+   * another model has.
+   *
+   * @param name as `model_index.json` has it, such as `transformer_2`
+   */
+  has(name: string): boolean {
+    const { parts, index, path } = this.#options;
+    if (parts?.has(name)) return true;
+    const isOwn = index?.folder === path || name !== "transformer_2";
+    return isOwn && index !== undefined && index.components.has(name);
+  }
+
+  /**
    * A component with weights.
    *
    * @param name as `model_index.json` has it, such as `transformer`

@@ -18,25 +18,47 @@ import { recognise, type RecognisedComponent } from "./recognise.ts";
 /** Parts of a model that lie elsewhere: each a file, the component's folder, or a folder of a whole model. */
 export interface PartPaths {
   readonly transformer?: string;
+  /** Of two transformers the one for low noise. */
+  readonly transformer2?: string;
   readonly textEncoder?: string;
+  readonly imageEncoder?: string;
   readonly vae?: string;
   /** A folder with the files of a tokenizer, or of a whole model, one of these files, or a GGUF file that holds one. */
   readonly tokenizer?: string;
 }
 
-/** What users call the components, and the flags that name them. */
-const COMPONENTS: Readonly<
-  Record<
-    ComponentName,
-    { readonly part: keyof PartPaths; readonly words: string; readonly flag: string }
-  >
-> = {
+/** A component by its name in `model_index.json`. */
+type PartName = ComponentName | "transformer_2";
+
+/** What users call a component, and the flag that names it. */
+interface PartWords {
+  readonly part: keyof PartPaths;
+  readonly words: string;
+  readonly flag: string;
+  /** Not all models have it. */
+  readonly isOptional?: boolean;
+}
+
+const COMPONENTS: Readonly<Record<PartName, PartWords>> = {
   transformer: { part: "transformer", words: "transformer", flag: "--transformer" },
+  transformer_2: {
+    ...{ part: "transformer2", words: "second transformer", flag: "--transformer-2" },
+    isOptional: true,
+  },
   text_encoder: { part: "textEncoder", words: "text encoder", flag: "--text-encoder" },
+  image_encoder: {
+    ...{ part: "imageEncoder", words: "image encoder", flag: "--image-encoder" },
+    isOptional: true,
+  },
   vae: { part: "vae", words: "autoencoder", flag: "--vae" },
 };
 
-const NAMES = Object.keys(COMPONENTS) as ComponentName[];
+const NAMES = Object.keys(COMPONENTS) as PartName[];
+
+/** What a file of this component is recognised as. */
+function kindOf(name: PartName): ComponentName {
+  return name === "transformer_2" ? "transformer" : name;
+}
 
 /** Names of tensors that a message shows. */
 const SHOWN_NAMES = 3;
@@ -106,8 +128,9 @@ async function collect(
     );
   }
   const family = familyOf(transformer, families)!;
-  const defaults = family.defaults(transformer.config, transformer.path);
-  const missing = missingParts(found, named);
+  const hasSecond = found.has("transformer_2");
+  const defaults = family.defaults(transformer.config, transformer.path, hasSecond);
+  const missing = missingParts(found, named, defaults.needs ?? []);
   const index = missing.length === 0 ? undefined : await cachedIndex(defaults);
   if (missing.length > 0 && !index) throw missingError(model, inModel, missing, defaults);
   return new ModelFiles({ ...options(index), ...defaults });
@@ -156,7 +179,7 @@ function toPart(
 
 /** A part that a flag named. */
 async function openPart(
-  name: ComponentName,
+  name: PartName,
   path: string,
   families: readonly FamilyFiles[],
   opened: Checkpoint[],
@@ -165,7 +188,7 @@ async function openPart(
   const stat = await statPart(path, words, flag);
   if (stat.isFile) {
     const components = openFile(path, families, opened);
-    const component = components.find(({ format }) => format.component === name);
+    const component = components.find(({ format }) => format.component === kindOf(name));
     if (component) return toPart(component, path, opened.at(-1)!);
     const held = listed(components.map(({ format }) => format.name));
     throw new TypeError(`Cannot use "${path}" as the ${words}: it holds ${held}`);
@@ -220,8 +243,12 @@ function familyOf(
 function missingParts(
   found: ReadonlyMap<string, ForeignPart>,
   tokenizer: string | undefined,
+  needs: readonly ComponentName[],
 ): { readonly words: string; readonly flag: string }[] {
-  const missing = NAMES.filter((name) => !found.has(name)).map((name) => COMPONENTS[name]);
+  const isNeeded = (name: PartName) =>
+    !COMPONENTS[name].isOptional || needs.some((need) => need === name);
+  const missing = NAMES.filter((name) => !found.has(name) && isNeeded(name))
+    .map((name) => COMPONENTS[name]);
   return tokenizer === undefined && !found.get("text_encoder")?.readTokenizer
     ? [...missing, { words: "tokenizer", flag: "--tokenizer" }]
     : missing;

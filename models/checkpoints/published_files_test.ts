@@ -9,6 +9,8 @@ import { WAN_TRANSFORMER_CONFIG } from "../families/wan/config.ts";
 import { WAN_FILES } from "../families/wan/layouts.ts";
 import { Z_IMAGE_TRANSFORMER_CONFIG } from "../families/z_image/config.ts";
 import { Z_IMAGE_FILES } from "../families/z_image/layouts.ts";
+import type { JsonObject } from "../../hub/json_file.ts";
+import { CLIP_VISION_CONFIG } from "../image_encoders/clip_vision.ts";
 import { QWEN3_CONFIG } from "../text_encoders/qwen3.ts";
 import { UMT5_CONFIG } from "../text_encoders/umt5.ts";
 import { recognise } from "./recognise.ts";
@@ -19,6 +21,8 @@ const FORMATS = [WAN_FILES, Z_IMAGE_FILES, FLUX2_FILES].flatMap(({ formats }) =>
 
 const SCHEMAS = {
   WanTransformer3DModel: WAN_TRANSFORMER_CONFIG,
+  WanVACETransformer3DModel: WAN_TRANSFORMER_CONFIG,
+  CLIPVisionModel: CLIP_VISION_CONFIG,
   ZImageTransformer2DModel: Z_IMAGE_TRANSFORMER_CONFIG,
   Flux2Transformer2DModel: FLUX2_TRANSFORMER_CONFIG,
   UMT5EncoderModel: UMT5_CONFIG,
@@ -203,7 +207,7 @@ Deno.test("FLUX.2's defaults go by size, and by base in the name of the file", (
   assert.equal(large.repositories[0], "black-forest-labs/FLUX.2-klein-base-9B");
 });
 
-Deno.test("Wan's single files give the configurations of 1.3B, 14B and TI2V-5B, and refuse others", () => {
+Deno.test("Wan's single files give the configurations of 1.3B, 14B and TI2V-5B, and refuse Animate", () => {
   for (
     const [heads, layers, channels, ffn, shift, isTi2v] of [
       [12, 30, 16, 8960, 3, false],
@@ -228,10 +232,84 @@ Deno.test("Wan's single files give the configurations of 1.3B, 14B and TI2V-5B, 
     assert.equal(scheduler["flow_shift"], shift);
     assert.equal(settings["expand_timesteps"], isTi2v);
   }
+  const animate = { "motion_encoder.dec.direction.weight": [512, 20] };
+  assert.throws(() => read({ ...wan(40, 40, 36, 13824), ...animate }), /as Animate has/);
+});
+
+Deno.test("Wan's single files give the configurations of I2V, FLF2V, A14B's experts and VACE", () => {
   const image = { "img_emb.proj.1.weight": [1280, 1280], "img_emb.proj.0.weight": [1280] };
-  assert.throws(() => read({ ...wan(40, 40, 36, 13824), ...image }), /image_dim/);
-  const vace = { "vace_blocks.0.after_proj.weight": [1536, 1536] };
-  assert.throws(() => read({ ...wan(12, 30, 16, 8960), ...vace }), /as VACE and Animate have/);
+  const both = { ...image, "img_emb.emb_pos": [1, 514, 1280] };
+  const vace = (dim: number, blocks: number) => ({
+    "vace_patch_embedding.weight": [dim, 96, 1, 2, 2],
+    ...repeated(blocks, (i) => ({ [`vace_blocks.${i}.after_proj.weight`]: [dim, dim] })),
+  });
+  const frames = "WanImageToVideoPipeline";
+  const plain = { image_dim: null, pos_embed_seq_len: null, vace_layers: [] };
+  const seen = { ...plain, image_dim: 1280, added_kv_proj_dim: 5120 };
+  const every = (step: number, count: number) => Array.from({ length: count }, (_, i) => i * step);
+  for (
+    const [shapes, hasSecond, expected, pipeline, shift, boundary] of [
+      [{ ...wan(40, 40, 36, 13824), ...image }, false, seen, frames, 5, null],
+      [
+        { ...wan(40, 40, 36, 13824), ...both },
+        false,
+        { ...seen, pos_embed_seq_len: 514 },
+        frames,
+        16,
+        null,
+      ],
+      [wan(40, 40, 36, 13824), true, { ...plain, in_channels: 36 }, frames, 5, 0.9],
+      [wan(40, 40, 16, 13824), true, plain, "WanPipeline", 5, 0.875],
+      [
+        { ...wan(12, 30, 16, 8960), ...vace(1536, 15) },
+        false,
+        { vace_layers: every(2, 15), vace_in_channels: 96 },
+        "WanVACEPipeline",
+        3,
+        null,
+      ],
+      [
+        { ...wan(40, 40, 16, 13824), ...vace(5120, 8) },
+        true,
+        { vace_layers: every(5, 8) },
+        "WanVACEPipeline",
+        5,
+        0.875,
+      ],
+    ] as const
+  ) {
+    const isControlled = "vace_patch_embedding.weight" in shapes;
+    const name = isControlled ? "WanVACETransformer3DModel" : "WanTransformer3DModel";
+    assertConfig(shapes as Shapes, name, expected);
+    const [{ config }] = read(shapes as Shapes) as [ReturnType<typeof read>[number]];
+    const found = WAN_FILES.defaults(config as JsonObject, "x", hasSecond);
+    assert.equal(found.className, pipeline);
+    assert.equal(found.scheduler["flow_shift"], shift);
+    assert.equal(found.settings["boundary_ratio"], boundary);
+    assert.deepEqual(found.needs, config["image_dim"] === 1280 ? ["image_encoder"] : undefined);
+  }
+});
+
+Deno.test("clip_vision_h gives the configuration of Wan's image encoder", () => {
+  const [component] = read(prefixed("vision_model.", {
+    "embeddings.class_embedding": [1280],
+    "embeddings.patch_embedding.weight": [1280, 3, 14, 14],
+    "embeddings.position_embedding.weight": [257, 1280],
+    ...repeated(32, (i) => ({
+      [`encoder.layers.${i}.self_attn.q_proj.weight`]: [1280, 1280],
+      [`encoder.layers.${i}.mlp.fc1.weight`]: [5120, 1280],
+    })),
+  }));
+  assert.equal(component?.className, "CLIPVisionModel");
+  const { hidden_size, num_hidden_layers, num_attention_heads, image_size, hidden_act } = component!
+    .config;
+  assert.deepEqual(
+    { hidden_size, num_hidden_layers, num_attention_heads, image_size, hidden_act },
+    {
+      ...{ hidden_size: 1280, num_hidden_layers: 32, num_attention_heads: 16 },
+      ...{ image_size: 224, hidden_act: "gelu" },
+    },
+  );
 });
 
 /** By llama.cpp's names. */

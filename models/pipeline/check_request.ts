@@ -9,6 +9,7 @@ export const INPUTS: Readonly<Record<PipelineTask, "text" | "image" | "video">> 
   I2V: "image",
   TI2I: "image",
   V2V: "video",
+  F2V: "video",
 };
 
 /**
@@ -84,22 +85,57 @@ export function checkInputs(request: PipelineRequest, info: PipelineInfo): void 
     throw new RangeError(`Cannot do ${task} with an input video: leave it out`);
   }
   for (const frame of video ?? []) checkBytes(frame, request);
+  checkMask(request, info);
+  checkReferences(request, info);
   const hasStrength = info.taskDefaults[task]?.strength !== undefined;
-  if (strength === undefined ? needsVideo : !hasStrength && !needsVideo) {
+  if ((strength !== undefined) !== hasStrength) {
     throw new RangeError(
-      `Cannot do ${task} ${strength === undefined ? "without" : "with"} a strength: ` +
-        (strength === undefined ? "give one above 0, up to 1" : "leave it out"),
+      `Cannot do ${task} ${hasStrength ? "without" : "with"} a strength: ` +
+        (hasStrength ? "give one above 0, up to 1" : "leave it out"),
     );
   }
 }
 
+function checkMask({ task, mask, width, height }: PipelineRequest, info: PipelineInfo): void {
+  if (!mask) return;
+  if (task !== "V2V" || !info.takesMasks || mask.length === 0) {
+    throw new RangeError(`Cannot do ${task} with ${mask.length} masks: leave them out`);
+  }
+  const wrong = mask.find(({ length }) => length !== width * height);
+  if (!wrong) return;
+  throw new RangeError(
+    `Cannot use a mask of ${wrong.length} bytes: ${width}x${height} has ${width * height} pixels`,
+  );
+}
+
+function checkReferences(
+  { references = [] }: PipelineRequest,
+  { maxReferences = 0 }: PipelineInfo,
+): void {
+  if (references.length > maxReferences) {
+    throw new RangeError(
+      `Cannot use ${references.length} reference images: this model takes ${
+        maxReferences || "none"
+      }`,
+    );
+  }
+  for (const image of references) checkBytes(image.data, image);
+}
+
 function checkImages(
   { task, width, height, images = [] }: PipelineRequest,
-  { maxImages, imageLimits }: PipelineInfo,
+  { minImages = 1, maxImages, imageLimits, visionSide }: PipelineInfo,
 ): void {
   const most = INPUTS[task] === "image" ? maxImages : 0;
-  if (images.length > most || (most > 0 && images.length === 0)) {
-    const range = most === 0 ? "none" : most === 1 ? "one" : `1 to ${most}`;
+  const least = Math.min(minImages, most);
+  if (images.length > most || images.length < least) {
+    const range = most === 0
+      ? "none"
+      : most === 1
+      ? "one"
+      : least === most
+      ? `${most}`
+      : `${least} to ${most}`;
     throw new RangeError(
       `Cannot do ${task} with ${images.length} input image${
         images.length === 1 ? "" : "s"
@@ -108,6 +144,7 @@ function checkImages(
   }
   for (const image of images) {
     checkBytes(image.data, image);
+    if (visionSide) checkVision(image, visionSide);
     if (!imageLimits) {
       if (image.width === width && image.height === height) continue;
       throw new RangeError(
@@ -124,6 +161,15 @@ function checkImages(
         `and it may have ${maxPixels} pixels; scale and crop it first`,
     );
   }
+}
+
+function checkVision({ vision }: InputImage, side: number): void {
+  if (vision?.length === side * side * 3) return;
+  throw new RangeError(
+    `Cannot show an image to the image encoder: it needs ${side}x${side} pixels in RGB beside the image, and gets ${
+      vision ? `${vision.length} bytes` : "none"
+    }`,
+  );
 }
 
 function checkBytes(

@@ -9,7 +9,7 @@ import { createScheduler, type Scheduler } from "../schedulers/mod.ts";
 import type { Tokenizer } from "../tokenizers/mod.ts";
 
 /** A component that has weights. */
-interface Component<Config = unknown> {
+export interface Component<Config = unknown> {
   readonly config: Config;
   readonly weights: Weights;
 }
@@ -23,7 +23,15 @@ interface ComponentSpec<Schema extends z.ZodType = z.ZodType> {
 }
 
 /** Two sizes that must be equal, each with its name. */
-type SizeCheck = readonly [name: string, value: number, otherName: string, other: number];
+export type SizeCheck = readonly [name: string, value: number, otherName: string, other: number];
+
+/** Components by their names in `model_index.json`. */
+type Specs = Readonly<Record<string, ComponentSpec>>;
+
+/** Configurations of those that a model has. */
+type ConfigsOf<Others extends Specs> = {
+  readonly [Name in keyof Others]?: z.output<Others[Name]["config"]> | undefined;
+};
 
 /** The parts of a family's models. */
 export interface PartsTable<
@@ -32,10 +40,14 @@ export interface PartsTable<
   Vae extends z.ZodType = z.ZodType,
   Settings extends z.ZodType = z.ZodType,
   Solver extends Scheduler = Scheduler,
+  // deno-lint-ignore ban-types -- none
+  Others extends Specs = {},
 > {
   readonly transformer: ComponentSpec<Transformer>;
   readonly textEncoder: ComponentSpec<TextEncoder>;
   readonly vae: ComponentSpec<Vae>;
+  /** Those that only some of the family's models have, by their names in `model_index.json`. */
+  readonly others?: Others;
   /** The keys of `model_index.json` that change what the pipeline does. */
   readonly settings: Settings;
   /** The schedulers that the family takes. */
@@ -54,6 +66,7 @@ export interface PartsTable<
     readonly transformer: z.output<Transformer>;
     readonly textEncoder: z.output<TextEncoder>;
     readonly vae: z.output<Vae>;
+    readonly others: ConfigsOf<Others>;
   }) => readonly SizeCheck[];
   /** Refuses tokenizers that the family cannot use. */
   readonly checkTokenizer?: (tokenizer: Tokenizer, path: string) => void;
@@ -66,9 +79,19 @@ export function partsTable<
   V extends z.ZodType,
   S extends z.ZodType,
   Solver extends Scheduler = Scheduler,
->(table: PartsTable<T, E, V, S, Solver>): PartsTable<T, E, V, S, Solver> {
+  // deno-lint-ignore ban-types -- none
+  Others extends Specs = {},
+>(table: PartsTable<T, E, V, S, Solver, Others>): PartsTable<T, E, V, S, Solver, Others> {
   return table;
 }
+
+/** Components that only some models have. */
+type OtherComponents = Readonly<Record<string, Component | undefined>>;
+
+/** Those that a model of a table has. */
+type OthersOf<Others extends Specs> = {
+  readonly [Name in keyof Others]?: Component<z.output<Others[Name]["config"]>> | undefined;
+};
 
 /** The opened parts of a model. */
 export interface Parts<
@@ -77,10 +100,13 @@ export interface Parts<
   Vae = unknown,
   Settings = unknown,
   Solver extends Scheduler = Scheduler,
+  Others extends OtherComponents = OtherComponents,
 > extends Disposable {
   readonly transformer: Component<Transformer>;
   readonly textEncoder: Component<TextEncoder>;
   readonly vae: Component<Vae>;
+  /** Those that only some models have, by their names in `model_index.json`. */
+  readonly others: Others;
   readonly settings: Settings;
   readonly tokenizer: Tokenizer;
   readonly scheduler: Solver;
@@ -90,15 +116,18 @@ export interface Parts<
 
 /** The parts that a table describes. */
 export type PartsOf<Table> = Table extends
-  PartsTable<infer T, infer E, infer V, infer S, infer Solver>
-  ? Parts<z.output<T>, z.output<E>, z.output<V>, z.output<S>, Solver>
+  PartsTable<infer T, infer E, infer V, infer S, infer Solver, infer Others>
+  ? Parts<z.output<T>, z.output<E>, z.output<V>, z.output<S>, Solver, OthersOf<Others>>
   : never;
 
 /** Weights by the names that memory plans use, in the order of use. */
-export function componentsOf({ textEncoder, transformer, vae }: Parts): Components {
+export function componentsOf({ textEncoder, transformer, vae, others }: Parts): Components {
+  const { image_encoder, transformer_2 } = others;
   return {
     "text encoder": textEncoder.weights,
+    ...(image_encoder && { "image encoder": image_encoder.weights }),
     transformer: transformer.weights,
+    ...(transformer_2 && { "transformer 2": transformer_2.weights }),
     autoencoder: vae.weights,
   };
 }
@@ -115,10 +144,13 @@ export async function openParts<
   V extends z.ZodType,
   S extends z.ZodType,
   Solver extends Scheduler,
+  Others extends Specs,
 >(
   files: ModelFiles,
-  table: PartsTable<T, E, V, S, Solver>,
-): Promise<Parts<z.output<T>, z.output<E>, z.output<V>, z.output<S>, Solver>> {
+  table: PartsTable<T, E, V, S, Solver, Others>,
+): Promise<
+  Parts<z.output<T>, z.output<E>, z.output<V>, z.output<S>, Solver, OthersOf<Others>>
+> {
   try {
     const settings = parseConfig(table.settings, files.settings, files.path);
     const [transformer, openTransformer] = await readComponent(
@@ -128,7 +160,16 @@ export async function openParts<
     );
     const [vae, openVae] = await readComponent(files, "vae", table.vae);
     const [textEncoder, openText] = await readComponent(files, "text_encoder", table.textEncoder);
-    checkFit(files.path, table.fits({ transformer, textEncoder, vae }));
+    const others: Record<string, Awaited<ReturnType<typeof readComponent>>> = {};
+    for (const [name, spec] of Object.entries(table.others ?? {})) {
+      if (files.has(name)) others[name] = await readComponent(files, name, spec);
+    }
+    const entries = Object.entries(others);
+    const configs = Object.fromEntries(entries.map(([name, [config]]) => [name, config]));
+    checkFit(
+      files.path,
+      table.fits({ transformer, textEncoder, vae, others: configs as ConfigsOf<Others> }),
+    );
     const schedulerFile = await files.scheduler();
     const scheduler = openScheduler(schedulerFile, table.scheduler);
     const { vocab_size } = textEncoder as { readonly vocab_size: number };
@@ -142,6 +183,9 @@ export async function openParts<
       textEncoder: openText(),
       transformer: openTransformer(),
       vae: openVae(),
+      others: Object.fromEntries(
+        entries.map(([name, [, open]]) => [name, open()]),
+      ) as OthersOf<Others>,
       [Symbol.dispose]: () => files[Symbol.dispose](),
     };
   } catch (error) {

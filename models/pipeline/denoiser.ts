@@ -17,7 +17,7 @@ import {
 } from "../../runtime/mod.ts";
 import type { Stage } from "../memory/session.ts";
 import type { Schedule } from "../schedulers/mod.ts";
-import { Solver, splitOutputs } from "../schedulers/solver.ts";
+import { Solver, splitOutputs, type StepRange } from "../schedulers/solver.ts";
 import type { Decoder } from "./decoding.ts";
 import type { CommonShape } from "./family.ts";
 import type { CombinedGuidance, Guidance } from "./guidance.ts";
@@ -46,6 +46,10 @@ interface DenoiserOptions<Own extends Inputs> {
     /** What the decoder takes of that part. */
     decoded(part: Tensor): Tensor;
   };
+  /** Steps that are taken with these passes; all when left out. */
+  readonly range?: StepRange;
+  /** Of `solverHistory()`, where other denoisers take the other steps. */
+  readonly history?: readonly DeviceTensor[];
 }
 
 /** What every pass takes. */
@@ -81,7 +85,7 @@ export class Denoiser<Own extends Inputs> {
     { operands, hasPreviews }: CommonShape,
     options: DenoiserOptions<Own>,
   ) {
-    const { sample, schedule, guidance } = options;
+    const { sample, schedule, guidance, range, history } = options;
     const step = stage.tensor("step", options.step?.shape ?? [1], "u32");
     this.#stage = stage;
     this.#options = options;
@@ -96,7 +100,7 @@ export class Denoiser<Own extends Inputs> {
       this.#combined = traceCombined(stage, guidance, outputs, velocity);
       outputs = [velocity];
     }
-    this.#solver = new Solver(stage, schedule, { sample, outputs });
+    this.#solver = new Solver(stage, schedule, { sample, outputs, history }, range);
     this.#preview = hasPreviews
       ? tracePreview(stage, [sample, ...outputs], options.preview)
       : undefined;
@@ -104,24 +108,25 @@ export class Denoiser<Own extends Inputs> {
   }
 
   /**
-   * All steps of a request.
+   * All steps of a request, or those in the range.
    *
    * @param reused steps that use the outputs of the step before again
-   * @throws {Error} when the sample is not finite after the first step
+   * @throws {Error} when the sample is not finite after the first step with these passes
    * @throws {OverflowError} when wider operands may help against that
    */
   async run(work: Work, guidance: Guidance, reused: readonly number[] = []): Promise<void> {
-    const { schedule, sample, step } = this.#options;
+    const { schedule, sample, step, range } = this.#options;
     const totalSteps = schedule.timesteps.length;
+    const [first, end] = range ?? [0, totalSteps];
     const { attempt } = work;
     if (attempt.denoised) return await work.run([writing(sample, attempt.denoised)]);
     const shown = this.#preview ? previewSteps(totalSteps, work.control.previews ?? 0) : [];
-    for (let i = 0; i < totalSteps; i++) {
+    for (let i = first; i < end; i++) {
       const weights = guidance.combined ? [guidance.combined.weight] : guidance.weights(i);
       const calls = [
         { write: () => i === 0 && work.progress("denoise", 0, totalSteps) },
         writing(this.#step, step?.values(i) ?? [i]),
-        ...reused.includes(i) ? [] : this.#predicting(i, guidance),
+        ...i > first && reused.includes(i) ? [] : this.#predicting(i, i === first, guidance),
       ];
       const isShown = shown.includes(i);
       const isLast = i === totalSteps - 1;
@@ -134,9 +139,9 @@ export class Denoiser<Own extends Inputs> {
       await work.run([...calls, this.#solver.call(i, weights)], {
         // What is wrong after the first step is wrong to the end. What the last one gives need not be made again where
         // the decoder turns out to have factors beyond f16.
-        reads: i === 0 || (isLast && this.#stage.isRounding) ? [sample] : [],
+        reads: i === first || (isLast && this.#stage.isRounding) ? [sample] : [],
         finished: ([values]) => {
-          if (values && i === 0) this.#checkFirstStep(values, work);
+          if (values && i === first) this.#checkFirstStep(values, work);
           if (values && isLast) attempt.denoised = values;
           work.progress("denoise", i + 1, totalSteps);
         },
@@ -150,7 +155,7 @@ export class Denoiser<Own extends Inputs> {
   }
 
   /** The passes of step `i` that count, and what guidance makes of them where it is no weighted sum. */
-  #predicting(i: number, { weights, combined }: Guidance): Call[] {
+  #predicting(i: number, isFirst: boolean, { weights, combined }: Guidance): Call[] {
     const own = [...weights(i)];
     const isNeeded = this.#passes.map(({ outputs: { shape } }) =>
       own.splice(0, shape[0]!).some((weight) => weight !== 0)
@@ -163,7 +168,7 @@ export class Denoiser<Own extends Inputs> {
     }
     // The solver reads what counts nothing, too.
     const others = this.#passes.filter((_, k) => !isNeeded[k]).map(({ outputs }) => outputs);
-    return i === 0 ? [clearing(others), ...calls] : calls;
+    return isFirst ? [clearing(others), ...calls] : calls;
   }
 
   #checkFirstStep(sample: Float32Array, work: Work): void {

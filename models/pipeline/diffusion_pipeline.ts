@@ -20,6 +20,7 @@ import type { CommonShape, Family, Generate, PromptSizes } from "./family.ts";
 import { OverflowError } from "./non_finite.ts";
 import { PromptCache } from "./prompt_cache.ts";
 import type {
+  InputImage,
   Pipeline,
   PipelineControl,
   PipelineInfo,
@@ -80,6 +81,14 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
         target: "transformer",
         ...family.lora.transformer,
       }),
+      ...parts.others["transformer_2"]
+        ? [
+          new AdaptedComponent(parts.others["transformer_2"].weights, {
+            target: "transformer_2",
+            ...family.lora.transformer,
+          }),
+        ]
+        : [],
       new AdaptedComponent(parts.textEncoder.weights, {
         target: "text_encoder",
         family: family.lora.textEncoder,
@@ -359,9 +368,9 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   /** The least that a task can be asked for. */
   #smallest(task: PipelineTask): PipelineRequest {
     const { sizeMultiple: side, frameMultiple } = this.info;
-    const numFrames = task === "T2V" || task === "I2V" || task === "V2V" ? 1 + frameMultiple : 1;
+    const numFrames = task === "T2I" || task === "TI2I" ? 1 : 1 + frameMultiple;
     const request = { ...this.#usual(task), width: side, height: side, numFrames };
-    return withInputs({ ...request, guidanceScale: 0, numInferenceSteps: 2 });
+    return withInputs({ ...request, guidanceScale: 0, numInferenceSteps: 2 }, this.info);
   }
 
   /** What a plan is made for. */
@@ -373,19 +382,23 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     const isVideo = size.task === undefined && (size.numFrames ?? 1) > 1;
     const task = size.task ??
       (isVideo && supportedTasks.includes("T2V") ? "T2V" : defaultTask);
-    const request = withInputs({ ...this.#usual(task), ...size, task });
+    const request = withInputs({ ...this.#usual(task), ...size, task }, this.info);
     this.#checkSettings(request);
     return this.#kindWithPrompts(target, request, { tokens, previews });
   }
 }
 
 /** A request with stand-ins, which have no pixels, for the inputs that its task needs. */
-function withInputs(request: PipelineRequest): PipelineRequest {
+function withInputs(
+  request: PipelineRequest,
+  { minImages = 1 }: PipelineInfo,
+): PipelineRequest {
   const { task, width, height } = request;
   const data = new Uint8Array();
+  const images = new Array<InputImage>(minImages).fill({ width, height, data });
   return {
     ...request,
-    ...(INPUTS[task] === "image" && { images: request.images ?? [{ width, height, data }] }),
+    ...(INPUTS[task] === "image" && { images: request.images ?? images }),
     ...(INPUTS[task] === "video" && { video: [data] }),
   };
 }

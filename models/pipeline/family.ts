@@ -1,12 +1,10 @@
 /** What a model family is: its parts, what it can do, and how a result is made with it. */
-import type { z } from "zod";
 import type { Target } from "../../runtime/mod.ts";
 import type { AdaptableComponent } from "../lora/types.ts";
 import type { FamilyFiles } from "../checkpoints/component_format.ts";
 import type { Variant } from "../memory/model_memory.ts";
 import type { Session } from "../memory/session.ts";
 import type { Parts, PartsOf, PartsTable } from "./components.ts";
-import type { Scheduler } from "../schedulers/mod.ts";
 import type { FamilyInfo, PipelineInfo, PipelineRequest } from "./types.ts";
 import type { Work } from "./work.ts";
 
@@ -76,17 +74,10 @@ export interface Family<P extends Parts = Parts, Own = unknown> {
 }
 
 /** Gives a family its types: those of the parts come from their table, the shape's from `shapeOf`. */
-export function defineFamily<
-  T extends z.ZodType,
-  E extends z.ZodType,
-  V extends z.ZodType,
-  S extends z.ZodType,
-  Solver extends Scheduler,
-  Own,
->(
+export function defineFamily<Table, Own>(
   family:
-    & { readonly parts: PartsTable<T, E, V, S, Solver> }
-    & Omit<Family<PartsOf<PartsTable<T, E, V, S, Solver>>, Own>, "parts">,
-): Family<PartsOf<PartsTable<T, E, V, S, Solver>>, Own> {
-  return family as unknown as Family<PartsOf<PartsTable<T, E, V, S, Solver>>, Own>;
+    & { readonly parts: Table }
+    & Omit<Family<PartsOf<Table> & Parts, Own>, "parts">,
+): Family<PartsOf<Table> & Parts, Own> {
+  return family as unknown as Family<PartsOf<Table> & Parts, Own>;
 }

@@ -19,6 +19,8 @@ interface PromptContext<Own extends Inputs, Output> {
   /** What its program takes beside the states, and how that follows from the prompts. */
   readonly inputs?: Own;
   values?(prompts: Pick<Work, "tokens" | "maxLength">): CallValues<Own>;
+  /** Whether the next request finds it unchanged; true when left out. */
+  readonly isKept?: boolean;
   /** From the states of the text encoder, [prompts, rows, width]. */
   trace(inputs: Traced<Own & { readonly states: DeviceTensor }>, graph: Graph): Output;
 }
@@ -31,7 +33,8 @@ export class PromptEncoder<Own extends Inputs, Output> {
   readonly #encode: Program;
   readonly #contextOf: (work: Work) => Call;
   /** What the text encoder gives, [prompts, rows, width]. */
-  readonly #states: DeviceTensor;
+  readonly states: DeviceTensor;
+  readonly #isKept: boolean;
   /** Modules of the transformer that the prompts pass through. */
   readonly #modules: ReadonlySet<string>;
   /** What the states and the context were made from, once they are. */
@@ -47,7 +50,7 @@ export class PromptEncoder<Own extends Inputs, Output> {
     session: Session,
     encoder: TextEncoder,
     { prompts, rows }: { readonly prompts: number; readonly rows: number },
-    { inputs, values, trace }: PromptContext<Own, Output>,
+    { inputs, values, isKept = true, trace }: PromptContext<Own, Output>,
   ) {
     const stage = session.stage("encode", { name: "text" });
     const encode = stage.program(
@@ -64,21 +67,22 @@ export class PromptEncoder<Own extends Inputs, Output> {
     this.#encoder = encoder;
     this.#encode = encode as unknown as Program;
     this.#contextOf = (work) => context.call((values?.(work) ?? {}) as never);
-    this.#states = states;
+    this.states = states;
+    this.#isKept = isKept;
     this.#modules = modulesIn(context.graph);
   }
 
   /** Encodes the prompts of a request, and computes their context. */
   async run(work: Work): Promise<void> {
     const { tokens, maxLength, encoded, request: { loras = [] } } = work;
-    const [prompts, rows] = this.#states.shape as [number, number];
+    const [prompts, rows] = this.states.shape as [number, number];
     const forText = lorasAffecting(loras, ({ target }) => target === "text_encoder");
     const forContext = lorasAffecting(
       loras,
       ({ target, module }) => target === "transformer" && this.#modules.has(module),
     );
     const current = JSON.stringify([tokens, maxLength, forText, forContext]);
-    if (this.#current === current) return;
+    if (this.#isKept && this.#current === current) return;
     this.#current = undefined;
     // Programs for other numbers of rows may round otherwise, and a request gives the same whatever came before it.
     const keys = tokens.map((ids) => JSON.stringify([rows, prompts, ids, forText]));
@@ -86,7 +90,7 @@ export class PromptEncoder<Own extends Inputs, Output> {
     const isKnown = known.every((states) => states !== undefined);
     if (!isKnown) {
       await work.run([this.#encode.call(this.#encoder.values(tokens, rows))], {
-        reads: [this.#states],
+        reads: [this.states],
         finished: ([states]) => {
           const size = states!.length / prompts;
           keys.forEach((key, i) => encoded.set(key, states!.slice(i * size, (i + 1) * size)));
@@ -94,8 +98,8 @@ export class PromptEncoder<Own extends Inputs, Output> {
       });
     }
     const restored = {
-      written: [this.#states],
-      write: () => writeParts(this.#states, known as Float32Array[]),
+      written: [this.states],
+      write: () => writeParts(this.states, known as Float32Array[]),
     };
     await work.run([...isKnown ? [restored] : [], this.#contextOf(work)], {
       finished: () => {

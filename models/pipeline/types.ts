@@ -14,9 +14,9 @@ export type QualityTier = "exact" | "lossless" | "high";
 
 /**
  * What is made from what: an image or a video from text, a video that goes on from an image, an image changed as the
- * text says, a video made anew after another.
+ * text says, a video made anew after another, a video that goes on where another ends.
  */
-export type PipelineTask = "T2I" | "T2V" | "I2V" | "TI2I" | "V2V";
+export type PipelineTask = "T2I" | "T2V" | "I2V" | "TI2I" | "V2V" | "F2V";
 
 /** An image that a request brings. */
 export interface InputImage {
@@ -26,6 +26,8 @@ export interface InputImage {
   readonly height: number;
   /** RGB, `height * width * 3` bytes. */
   readonly data: Uint8Array;
+  /** The whole image as the model's image encoder takes it: RGB, a square of `visionSide` pixels. */
+  readonly vision?: Uint8Array;
 }
 
 /** What a request may say of sampling that not every model has. */
@@ -36,6 +38,10 @@ export interface OptionalSettings {
   guidanceLimit?: number;
   /** Share of the way from noise to image after which nothing is guided, 0 to 1; 1 when left out. */
   guidanceEnd?: number;
+  /** Weight of classifier-free guidance at low noise, where another transformer is at work; as before if left out. */
+  guidanceScale2?: number;
+  /** Weights of what steers the result: one, or one for each control block of the model; 1 when left out. */
+  controlScale?: readonly number[];
   /** Static shift of the noise levels, 0.001 to 1000: larger ones take more steps at high noise. */
   flowShift?: number;
   /** Most tokens of a prompt; the rest is cut off. */
@@ -47,6 +53,8 @@ export const OPTIONAL_SETTINGS: readonly (keyof OptionalSettings)[] = [
   "trueCfgScale",
   "guidanceLimit",
   "guidanceEnd",
+  "guidanceScale2",
+  "controlScale",
   "flowShift",
   "maxSequenceLength",
 ];
@@ -77,10 +85,20 @@ export interface PipelineRequest extends Readonly<SamplingSettings> {
   readonly seed: number;
   /** Both prompts in one pass or one after the other in half the memory; by default whichever fits. */
   readonly guidancePasses?: "batched" | "sequential";
-  /** Of I2V the first frame, of TI2I what to change or to go by; sizes as the pipeline's `imageLimits` say. */
+  /** Of I2V the first frame and maybe the last, of TI2I what to change or to go by; sizes as the pipeline's `imageLimits` say. */
   readonly images?: readonly InputImage[];
-  /** Of V2V the frames of the video, RGB, `height * width * 3` bytes; the last stands still where there are too few. */
+  /**
+   * Of V2V the frames of the video, of F2V at least those that it ends with: RGB, `height * width * 3` bytes. The last
+   * stands still where there are too few.
+   */
   readonly video?: readonly Uint8Array[];
+  /**
+   * Of V2V which pixels are made anew, from 128 on: a frame of `height * width` bytes for each of the video, or the last
+   * for the rest. All are when left out.
+   */
+  readonly mask?: readonly Uint8Array[];
+  /** What shall be seen in the result, in images of any size. */
+  readonly references?: readonly InputImage[];
   /** In the order in which they are applied; none when left out. No other request sees them. */
   readonly loras?: readonly AppliedLora[];
 }
@@ -98,6 +116,7 @@ export interface PlanRequest extends
       | "guidanceScale"
       | "quality"
       | "images"
+      | "references"
     >
   >,
   Pick<PipelineControl, "previews"> {
@@ -145,6 +164,8 @@ export interface PipelineDefaults {
   readonly fps: number;
   readonly numInferenceSteps: number;
   readonly guidanceScale: number;
+  /** At low noise, where another transformer is at work. */
+  readonly guidanceScale2?: number;
   readonly negativePrompt: string;
 }
 
@@ -188,8 +209,18 @@ export interface PipelineInfo {
   readonly frameMultiple: number;
   /** Frames that the model has positions for. */
   readonly maxFrames: number;
+  /** Fewest images of a task that starts from some; 1 when left out. */
+  readonly minImages?: number;
   /** Most images of a request; 0 where it takes none. */
   readonly maxImages: number;
+  /** Most reference images of a request; none when left out. */
+  readonly maxReferences?: number;
+  /** Whether a clip steers V2V, maybe through masks, and is not itself redrawn by strength. */
+  readonly takesMasks?: boolean;
+  /** Frames that a clip should have at its end for F2V; more are not looked at. */
+  readonly continuedFrames?: number;
+  /** Side of the images that its image encoder takes, where it has one. */
+  readonly visionSide?: number;
   /** Settings that a request may have beside those that every model takes. */
   readonly optionalSettings: readonly (keyof OptionalSettings)[];
   /** Most tokens of a prompt that `maxSequenceLength` may ask for. */

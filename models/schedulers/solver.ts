@@ -18,6 +18,20 @@ interface SolverState {
   readonly sample: DeviceTensor;
   /** What the transformer gives, [n, ...]: n outputs of the shape of the sample. */
   readonly outputs: readonly DeviceTensor[];
+  /** Of {@linkcode solverHistory}, where several solvers share the steps; its own when left out. */
+  readonly history?: readonly DeviceTensor[] | undefined;
+}
+
+/** Steps of a schedule, the last one not included. */
+export type StepRange = readonly [first: number, end: number];
+
+/** What a solver remembers of earlier steps. */
+export function solverHistory(
+  place: Pick<Stage, "tensor">,
+  { history }: Schedule,
+  sample: DeviceTensor,
+): DeviceTensor[] {
+  return Array.from({ length: history }, (_, i) => place.tensor(`history${i}`, sample.shape));
 }
 
 /** A pattern of assignments whose coefficients each call writes. */
@@ -26,18 +40,19 @@ type Pattern = Program<{ readonly coefficients: InputSpec }>;
 /** See the file comment. */
 export class Solver {
   readonly #schedule: Schedule;
-  /** The pattern of every step. */
-  readonly #steps: readonly Pattern[];
+  /** The pattern of every step in the range. */
+  readonly #steps = new Map<number, Pattern>();
 
-  /** Traces the patterns of `schedule`. */
-  constructor(stage: Stage, schedule: Schedule, state: SolverState) {
+  /**
+   * Traces the patterns of `schedule`.
+   *
+   * @param range steps that are taken with it; all when left out
+   */
+  constructor(stage: Stage, schedule: Schedule, state: SolverState, range?: StepRange) {
     this.#schedule = schedule;
-    const history = Array.from(
-      { length: schedule.history },
-      (_, i) => stage.tensor(`history${i}`, state.sample.shape),
-    );
+    const { sample, outputs, history = solverHistory(stage, schedule, sample) } = state;
     const place = (name: StateName): DeviceTensor => {
-      if (name === "sample") return state.sample;
+      if (name === "sample") return sample;
       const found = history[Number(name.slice("history".length))];
       if (found) return found;
       throw new TypeError(
@@ -45,13 +60,14 @@ export class Solver {
       );
     };
     const patterns = new Map<string, Pattern>();
-    this.#steps = Array.from({ length: schedule.timesteps.length }, (_, i) => {
+    const [first, end] = range ?? [0, schedule.timesteps.length];
+    for (let i = first; i < end; i++) {
       const step = schedule.step(i);
       const name = patternOf(step);
-      const pattern = patterns.get(name) ?? tracePattern(stage, name, step, state.outputs, place);
+      const pattern = patterns.get(name) ?? tracePattern(stage, name, step, outputs, place);
       patterns.set(name, pattern);
-      return pattern;
-    });
+      this.#steps.set(i, pattern);
+    }
   }
 
   /**
@@ -65,7 +81,7 @@ export class Solver {
         tensor === "output" ? weights.map((weight) => scale * weight) : [scale]
       )
     );
-    return this.#steps[i]!.call({ coefficients });
+    return this.#steps.get(i)!.call({ coefficients });
   }
 }
 

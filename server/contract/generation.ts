@@ -11,7 +11,13 @@ import type {
   SamplingSettings,
   TaskType,
 } from "../../engine/types.ts";
-import { httpNames, SETTING_FIELDS, SETTING_NAMES } from "../../generation/fields.ts";
+import {
+  type FitMode,
+  FITS,
+  httpNames,
+  SETTING_FIELDS,
+  SETTING_NAMES,
+} from "../../generation/fields.ts";
 import { completeSettings, FieldError } from "../../generation/settings.ts";
 import { asClientError, checkChoice } from "./checks.ts";
 import { badRequest } from "./errors.ts";
@@ -170,6 +176,18 @@ function asFieldErrors<T>(
     if (!(error instanceof FieldError)) throw error;
     throw badRequest(error.message, httpName(error.field as keyof SamplingSettings, names));
   }
+}
+
+/**
+ * Reads how images meet the size of the result.
+ *
+ * @param fit as sent
+ * @returns the way; nothing where it is the usual one
+ * @throws {ApiError} 400 for a word that is none
+ */
+export function readFit(fit: string | null | undefined): FitMode | undefined {
+  checkChoice("fit", fit, FITS);
+  return (fit || undefined) as FitMode | undefined;
 }
 
 function readQuality(quality: string | null | undefined): QualityTier {

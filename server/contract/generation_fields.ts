@@ -11,6 +11,9 @@ import { NOT_AN_INTEGER } from "./validate.ts";
 
 type Nullish<T extends z.ZodType> = z.ZodOptional<z.ZodNullable<T>>;
 
+/** What a schema of one or several numbers says of anything else. */
+const NOT_NUMBERS = "Input should be a valid number or a list of valid numbers";
+
 /** Most UTF-16 units of a name or path; records and lists repeat it. */
 const MAX_TEXT_LENGTH = 4096;
 
@@ -47,6 +50,7 @@ const SCHEMAS = {
   integer,
   number,
   integers: () => z.union([z.int(), z.array(z.int())]).nullish(),
+  numbers: () => z.union([z.number(), z.array(z.number())], NOT_NUMBERS).nullish(),
 } as const satisfies Readonly<Record<Field["kind"], () => z.ZodType>>;
 
 /** Schemas of rows, under all their names. */
@@ -74,6 +78,7 @@ export const GENERATION_FIELDS = {
   output_compression: integer(),
   enhance_prompt: flag(),
   task_type: text(),
+  fit: text(),
   loras: z.array(loraItem).nullish(),
 };
 

@@ -31,11 +31,15 @@ const VIDEO_FIELDS = {
   reference_url: longText(),
   video_reference: longText(),
   video_url: longText(),
+  video: longText(),
+  last_image: longText(),
+  mask: longText(),
+  reference: z.union([z.string(), z.array(z.string())], "Input should be a valid string or list")
+    .nullish(),
 };
 
 const IDLE_VIDEO_FIELDS = {
   ...IDLE_FIELDS,
-  guidance_scale_2: number(),
   enable_frame_interpolation: flag(),
   frame_interpolation_exp: integer(),
   frame_interpolation_scale: number(),
@@ -69,4 +73,6 @@ export const VIDEO_SOURCE_FIELDS = [
   "reference_url",
   "video_reference",
   "video_url",
+  "video",
+  "last_image",
 ] as const;

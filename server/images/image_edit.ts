@@ -16,6 +16,7 @@ import { ApiError, badRequest } from "../contract/errors.ts";
 import { flattenExtras } from "../contract/fields.ts";
 import {
   findIgnored,
+  readFit,
   readGeneration,
   readSize,
   type RequestContext,
@@ -81,6 +82,7 @@ export async function readImageEdit(
   }
   const output = readImageOutput(fields, context);
   const { settings: sampling, idle } = readGeneration(fields, taskType, context);
+  const fit = readFit(fields.fit);
   const settings = {
     ...sampling,
     ...output,
@@ -89,6 +91,7 @@ export async function readImageEdit(
   const ignored = findIgnored({ ...fields, ...mask }, imageEditFieldTable, context, {
     ...idleOutputFields(fields, output),
     ...idle,
+    fit: info.imageLimits !== undefined,
   });
   const files = await resolveReferences(given, { ...sources, takesVideo: false });
   const { folder, signal } = sources;
@@ -105,7 +108,7 @@ export async function readImageEdit(
   );
   const images: string[] = [];
   for (const image of opened) {
-    images.push(await storeImage(image, size, info, folder, signal));
+    images.push(await storeImage(image, size, { ...info, fit }, folder, signal));
   }
   return { ...settings, ...size, images, ignored };
 }

@@ -16,6 +16,8 @@ import {
 import { BusyError } from "../../media/isolated/slots.ts";
 import { asClientError } from "../contract/checks.ts";
 import { ApiError } from "../contract/errors.ts";
+import type { FitMode } from "../../generation/fields.ts";
+import type { Fit } from "../../media/fit.ts";
 import type { Size } from "../../generation/size.ts";
 import { fitOf, type ImageRules } from "../../generation/fit_image.ts";
 import type { InputFolder } from "./input_folder.ts";
@@ -65,14 +67,34 @@ export async function openImage(file: InputFile, signal?: AbortSignal): Promise<
  * @returns the path of a PNG
  * @throws {ApiError} 400 when it cannot be decoded, or the model cannot use it; 429 when too many wait
  */
-export async function storeImage(
-  { file, info }: OpenImage,
+export function storeImage(
+  image: OpenImage,
   size: Size,
-  rules: ImageRules,
+  rules: ImageRules & { readonly fit?: FitMode | undefined },
   folder: InputFolder,
   signal?: AbortSignal,
 ): Promise<string> {
-  const how = asClientError(file.field, () => fitOf(info, size, rules));
+  const { file, info } = image;
+  const how = asClientError(file.field, () => fitOf(info, size, rules, rules.fit));
+  return storeFitted(image, how, folder, signal);
+}
+
+/**
+ * Decodes an image and brings it to a size; see {@link storeImage}.
+ *
+ * @param image of any origin
+ * @param how it is brought there
+ * @param folder takes the result
+ * @param signal stops it
+ * @returns the path of a PNG
+ * @throws {ApiError} 400 when it cannot be decoded; 429 when too many wait
+ */
+export async function storeFitted(
+  { file, info }: OpenImage,
+  how: Fit,
+  folder: InputFolder,
+  signal?: AbortSignal,
+): Promise<string> {
   const png = await explained(file, fitForeignImage(file, info, how, { signal }));
   return folder.write(`${file.field}.png`, png);
 }

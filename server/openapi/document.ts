@@ -88,7 +88,10 @@ const BODIES: Readonly<Record<BodyName, Body>> = {
 export const NO_EFFECT = "Accepted, without effect";
 
 /** Fields that a form may bring as files. */
-const FILE_FIELDS: readonly string[] = ["image", "image[]", "input_reference", "video_reference"];
+const FILE_FIELDS: readonly string[] = [
+  ...["image", "image[]", "input_reference", "video_reference"],
+  ...["video", "last_image", "mask", "reference"],
+];
 
 /**
  * Makes the document.

@@ -46,6 +46,10 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
   reference_url: "Address of an image or video to start from",
   video_reference: "Video to start from: a file, or an address",
   video_url: "Address of a video to start from",
+  video: "As `video_reference`, or an address",
+  last_image: "Image to end with, where the model takes one: a file, or an address",
+  mask: "Image or video that is white where the video is made anew: a file, or an address",
+  reference: "Images of what shall be seen in the result: files, or addresses",
 };
 
 /** As {@link FIELD_NOTES}, for requests about LoRAs. */

@@ -128,13 +128,29 @@ class FrameWriter {
 }
 
 async function readInputs(
-  { request, ffmpeg }: VideoJob,
+  { engine, request, ffmpeg }: VideoJob,
   signal: AbortSignal,
-): Promise<Pick<GenerateRequest, "images" | "video">> {
-  const images = await Promise.all(request.images.map((path) => readImage(path, signal)));
-  if (!request.video) return { images };
+): Promise<Pick<GenerateRequest, "images" | "video" | "mask" | "references">> {
+  const read = (paths: readonly string[] = []) =>
+    Promise.all(paths.map((path) => readImage(path, signal)));
+  const visions = await read(request.visions);
+  const images = (await read(request.images)).map((image, i) => ({
+    ...image,
+    ...(visions[i] && { vision: visions[i].data }),
+  }));
+  const references = await read(request.references);
+  const given = { images, ...(references.length > 0 && { references }) };
+  const { video, mask, taskType } = request;
+  if (!video) return given;
   try {
-    return { images, video: await readFrames(ffmpeg, request.video, { ...request, signal }) };
+    const isEnd = taskType === "F2V";
+    const numFrames = isEnd ? engine.info.continuedFrames ?? 1 : request.numFrames;
+    const frames = await readFrames(ffmpeg, video, { ...request, numFrames, isEnd, signal });
+    if (!mask) return { ...given, video: frames };
+    const masks = typeof mask === "string"
+      ? await read([mask])
+      : await readFrames(ffmpeg, mask, { ...request, signal });
+    return { ...given, video: frames, mask: masks };
   } catch (error) {
     // What looking at the file could not find: its sender's mistake all the same.
     if (error instanceof VideoError) {

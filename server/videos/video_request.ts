@@ -25,14 +25,17 @@ import { flattenExtras } from "../contract/fields.ts";
 import {
   findIgnored,
   type GenerationSettings,
+  readFit,
   readGeneration,
   readSize,
   type RequestContext,
 } from "../contract/generation.ts";
 import { PATH_FIELDS } from "../contract/generation_fields.ts";
 import { readScalars } from "../contract/scalars.ts";
-import { checkSize, sizeWithin } from "../../generation/size.ts";
+import { referenceFit, visionFit } from "../../generation/fit_image.ts";
+import { checkSize, type Size, sizeWithin } from "../../generation/size.ts";
 import { resolveTask } from "../../generation/task.ts";
+import { wholeLength } from "../../generation/video_frames.ts";
 import { validate } from "../contract/validate.ts";
 import {
   VIDEO_SOURCE_FIELDS,
@@ -42,11 +45,19 @@ import {
 } from "../contract/video_fields.ts";
 import type { InputFolder } from "../inputs/input_folder.ts";
 import type { UploadedFile } from "../inputs/multipart.ts";
-import { type OpenImage, openImage, storeImage, tooBusy } from "../inputs/images.ts";
+import { type OpenImage, openImage, storeFitted, storeImage, tooBusy } from "../inputs/images.ts";
 import { badSource, type InputFile, resolveReferences, type Source } from "../inputs/references.ts";
 
 /** How often the events of a video show it unfinished. */
 export const VIDEO_PREVIEWS = 3;
+
+/** A video on disk. */
+export interface GivenVideo {
+  /** Where it lies. */
+  path: string;
+  /** What it is. */
+  info: VideoInfo;
+}
 
 /** One checked video request; a JSON value, so that it outlives the server. */
 export interface VideoRequest extends GenerationSettings {
@@ -62,8 +73,14 @@ export interface VideoRequest extends GenerationSettings {
   fps: number;
   /** Images to start from, of the size of the result: paths of PNG files. */
   images: string[];
+  /** What the model's image encoder sees of these, where it has one: paths of PNG files. */
+  visions?: string[];
   /** The video to start from. */
-  video?: { path: string; info: VideoInfo };
+  video?: GivenVideo;
+  /** What of the video is made anew: the path of a PNG file, or a video. */
+  mask?: string | GivenVideo;
+  /** Images of what shall be seen: paths of PNG files. */
+  references?: string[];
   /** Whether the given video's sound is kept. */
   keepsAudio: boolean;
   /** Constant rate factor of the file. */
@@ -122,6 +139,7 @@ export async function readVideoRequest(
     ...sources,
     takesVideo: true,
   });
+  const fit = readFit(fields.fit);
   const givenImages = files.filter(({ kind }) => kind === "image");
   const givenVideos = files.filter(({ kind }) => kind === "video");
   const taskType = asClientError("task_type", () =>
@@ -142,6 +160,13 @@ export async function readVideoRequest(
       files[0]!.field,
     );
   }
+  const { minImages = 1 } = info;
+  if (givenImages.length > 0 && givenImages.length < minImages) {
+    throw badRequest(
+      `Cannot do ${taskType} with ${givenImages.length} input image: this model takes ${minImages}, the first frame and the last; send 'last_image' too`,
+      givenImages[0]!.field,
+    );
+  }
   const n = fields.num_outputs_per_prompt ?? fields.n;
   const { settings: sampling, idle } = readGeneration({ ...fields, n }, taskType, context);
   const settings = {
@@ -149,8 +174,22 @@ export async function readVideoRequest(
     loras: await context.findLoras(fields.loras),
   };
   const video = givenVideos[0] && await probeInput(givenVideos[0], sources);
-  const ignored = findIgnored(fields, videoFieldTable, context, {
+  const steering = {
+    mask: sourcesOf("mask", fields.mask, uploads),
+    reference: sourcesOf("reference", fields.reference, uploads),
+  };
+  const takes = {
+    mask: info.takesMasks === true && taskType === "V2V",
+    reference: (info.maxReferences ?? 0) > 0,
+  };
+  const isGiven = Object.entries(steering).filter(([, { length }]) => length > 0)
+    .map(([name]) => [name, "given"]);
+  const seen = { ...fields, ...Object.fromEntries(isGiven) };
+  const ignored = findIgnored(seen, videoFieldTable, context, {
     ...idle,
+    mask: !takes.mask,
+    reference: !takes.reference,
+    fit: givenImages.length === 0 || info.imageLimits !== undefined,
     enable_audio: video?.info.audioCodec === undefined,
     // It is repeated in the record.
     model: false,
@@ -165,19 +204,48 @@ export async function readVideoRequest(
   const taskDefaults = { ...info.defaults, ...info.taskDefaults[taskType] };
   const duration = readDuration(fields, {
     fps: info.defaults.fps,
-    numFrames: video ? Math.min(video.info.frames, info.maxFrames) : taskDefaults.numFrames,
+    numFrames: video && taskType !== "F2V"
+      ? Math.min(video.info.frames, info.maxFrames)
+      : taskDefaults.numFrames,
     frameMultiple: info.frameMultiple,
     maxFrames: info.maxFrames,
   });
-  if (video) checkWork(givenVideos[0]!, video.info, duration);
-  const { numFrames } = duration;
+  const { numFrames, fps } = duration;
+  if (video) {
+    const decoded = taskType === "F2V" ? wholeLength(video.info, fps) : numFrames;
+    checkWork(givenVideos[0]!, video.info, { fps, numFrames: decoded });
+  }
+  if (takes.reference && steering.reference.length > info.maxReferences!) {
+    throw badRequest(
+      `Cannot use ${steering.reference.length} reference images: this model takes ${info.maxReferences}`,
+      "reference",
+    );
+  }
   await context.checkRoom(
-    { ...settings, ...size, numFrames, images: givenImages.length, previews: VIDEO_PREVIEWS },
+    {
+      ...settings,
+      ...size,
+      ...{ numFrames, images: givenImages.length, previews: VIDEO_PREVIEWS },
+      references: takes.reference ? steering.reference.length : 0,
+    },
     param,
   );
   const images: string[] = [];
+  const visions: string[] = [];
+  const { visionSide } = info;
   for (const image of opened) {
-    images.push(await storeImage(image, size, info, folder, signal));
+    images.push(await storeImage(image, size, { ...info, fit }, folder, signal));
+    if (!visionSide) continue;
+    visions.push(await storeFitted(image, visionFit(image.info, visionSide), folder, signal));
+  }
+  const mask = takes.mask && steering.mask[0]
+    ? await storeMask(steering.mask[0], { ...size, ...duration }, sources)
+    : undefined;
+  const references: string[] = [];
+  for (const source of takes.reference ? steering.reference : []) {
+    const [file] = await resolveReferences([source], { ...sources, takesVideo: false });
+    const image = await openImage(file!, signal);
+    references.push(await storeFitted(image, referenceFit(image.info, size), folder, signal));
   }
   return {
     ...settings,
@@ -185,8 +253,11 @@ export async function readVideoRequest(
     ...size,
     ...duration,
     images,
+    ...(visions.length > 0 ? { visions } : {}),
     ...(video ? { video } : {}),
-    ...(files.length > 0 ? { inputs: folder.path } : {}),
+    ...(mask ? { mask } : {}),
+    ...(references.length > 0 ? { references } : {}),
+    ...(files.length + references.length > 0 || mask ? { inputs: folder.path } : {}),
     keepsAudio: fields.enable_audio !== false,
     crf,
     preset: (fields.x264_preset ?? DEFAULT_X264_PRESET) as X264Preset,
@@ -203,15 +274,43 @@ function findSources(fields: VideoBody, uploads: readonly UploadedFile[]): Sourc
   return VIDEO_SOURCE_FIELDS.flatMap((field): Source[] => {
     const value = fields[field];
     const url = typeof value === "object" && value !== null ? value.image_url : value;
-    const files = uploads.filter((upload) => upload.field === field);
-    return isAbsent(url) ? files : [...files, { field, url: url as string }];
+    return sourcesOf(field, url, uploads);
   });
+}
+
+/** Uploads of a field, then its addresses. */
+function sourcesOf(
+  field: string,
+  urls: string | readonly string[] | null | undefined,
+  uploads: readonly UploadedFile[],
+): Source[] {
+  return [
+    ...uploads.filter((upload) => upload.field === field),
+    ...[urls ?? []].flat().flatMap((url) => (isAbsent(url) ? [] : [{ field, url }])),
+  ];
+}
+
+/** Looks at a mask: an image is kept in the size of the result, a video as it came. */
+async function storeMask(
+  source: Source,
+  shape: Size & { readonly fps: number; readonly numFrames: number },
+  sources: VideoSources,
+): Promise<string | GivenVideo> {
+  const [file] = await resolveReferences([source], { ...sources, takesVideo: true });
+  if (file!.kind === "video") {
+    const video = await probeInput(file!, sources);
+    checkWork(file!, video.info, shape);
+    return video;
+  }
+  const image = await openImage(file!, sources.signal);
+  const { width, height } = shape;
+  return await storeFitted(image, { cover: { width, height } }, sources.folder, sources.signal);
 }
 
 async function probeInput(
   { path, field }: InputFile,
   { ffmpeg, signal }: VideoSources,
-): Promise<{ path: string; info: VideoInfo }> {
+): Promise<GivenVideo> {
   try {
     return { path, info: await probeVideo(ffmpeg, path, signal ? { signal } : {}) };
   } catch (error) {

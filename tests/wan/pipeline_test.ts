@@ -1,8 +1,9 @@
 /** Whole pipelines against diffusers: same folder, prompt and seed, from text to pixels. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
+import { crop } from "../../media/image.ts";
 import { resize } from "../../media/resize.ts";
-import { openPipeline, type PipelineRequest } from "../../models/mod.ts";
+import { type InputImage, openPipeline, type PipelineRequest } from "../../models/mod.ts";
 import { assertClose, Golden, type GoldenCall, type Values } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";
 import { psnr } from "../pixels.ts";
@@ -12,28 +13,69 @@ import { openTestDevice } from "../model_run.ts";
 const MIN_PSNR = 50;
 const LATENT_GATE = 1e-3;
 
-/** Frames of a call as the pipeline takes them: resized as Pillow does, each RGB in bytes. */
-function images({ shape, data }: Values, width: number, height: number): Uint8Array[] {
-  const [rows, columns] = shape.slice(-3) as [number, number];
-  const size = rows * columns * 3;
+/** An input of a call, each image in bytes as it came. */
+function stored({ shape, data }: Values): InputImage[] {
+  const [height, width] = shape.slice(-3) as [number, number];
+  const size = height * width * 3;
   const bytes = Uint8Array.from(data);
-  return Array.from({ length: bytes.length / size }, (_, i) => {
-    const image = { width: columns, height: rows, data: bytes.slice(i * size, (i + 1) * size) };
-    const isSame = columns === width && rows === height;
-    return isSame ? image.data : resize(image, width, height, "lanczos").data;
-  });
+  return Array.from(
+    { length: bytes.length / size },
+    (_, i) => ({ width, height, data: bytes.slice(i * size, (i + 1) * size) }),
+  );
 }
 
-function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
+/** The same as the pipeline takes them: resized as Pillow does. */
+function stretched(image: InputImage, width: number, height: number): InputImage {
+  const isSame = image.width === width && image.height === height;
+  return isSame ? image : resize(image, width, height, "lanczos");
+}
+
+/** As CLIP's preprocessing does it: the shorter side to the encoder's, then the middle. */
+function seen(image: InputImage, side: number): Uint8Array {
+  const short = Math.min(image.width, image.height);
+  const scaled = (length: number) => Math.floor(side * length / short);
+  const { width, height, data } = resize(
+    image,
+    scaled(image.width),
+    scaled(image.height),
+    "bicubic",
+  );
+  const [left, top] = [Math.floor((width - side) / 2), Math.floor((height - side) / 2)];
+  return crop({ width, height, data }, left, top, side, side).data;
+}
+
+function requestOf(golden: Golden, call: GoldenCall, visionSide?: number): PipelineRequest {
   const { name, args, inputs } = call;
   const request = textRequest(call);
   const { width, height } = request;
-  const given = (input: string) => images(golden.tensor(name, input), width, height);
-  if (inputs.includes("image")) {
-    return { ...request, task: "I2V", images: [{ width, height, data: given("image")[0]! }] };
-  }
-  if (!inputs.includes("video")) return request;
-  return { ...request, task: "V2V", video: given("video"), strength: args["strength"] as number };
+  const given = (input: string) =>
+    inputs.includes(input)
+      ? stored(golden.tensor(name, input)).map((image) => ({
+        ...stretched(image, width, height),
+        ...(visionSide && { vision: seen(image, visionSide) }),
+      }))
+      : [];
+  const scale = args["conditioning_scale"] as number | number[] | undefined;
+  const guidanceScale2 = args["guidance_scale_2"] as number | undefined;
+  const settings = {
+    ...request,
+    ...(guidanceScale2 !== undefined && { guidanceScale2 }),
+    ...(scale !== undefined && { controlScale: [scale].flat() }),
+    ...(inputs.includes("reference_images") && {
+      references: stored(golden.tensor(name, "reference_images")),
+    }),
+  };
+  const images = [...given("image"), ...given("last_image")];
+  if (images.length > 0) return { ...settings, task: "I2V", images };
+  if (!inputs.includes("video")) return settings;
+  const masks = given("mask").map(({ data }) => data.filter((_, i) => i % 3 === 0));
+  return {
+    ...settings,
+    task: "V2V",
+    video: given("video").map(({ data }) => data),
+    ...(masks.length > 0 && { mask: masks }),
+    ...(args["strength"] !== undefined && { strength: args["strength"] as number }),
+  };
 }
 
 Deno.test("WanPipeline.generate() gives the same with sequential as with batched guidance", async () => {
@@ -61,6 +103,11 @@ Deno.test("WanPipeline.generate() gives the same with sequential as with batched
 const PIPELINES: readonly (readonly [name: string, model?: URL])[] = [
   ["wan/pipeline-t2v"],
   ["wan/pipeline-ti2v"],
+  ["wan/pipeline-t2v-experts"],
+  ["wan/pipeline-i2v-experts"],
+  ["wan/pipeline-i2v"],
+  ["wan/pipeline-flf2v"],
+  ["wan/pipeline-vace"],
   ["bundled", new URL("../../models/bundled", import.meta.url)],
 ];
 
@@ -73,7 +120,9 @@ for (const [name, model] of PIPELINES) {
       await pipeline.load(device);
       for (const call of golden.calls) {
         await t.step(call.name, async () => {
-          const { frames, latents } = await pipeline.generate(requestOf(golden, call));
+          const { frames, latents } = await pipeline.generate(
+            requestOf(golden, call, pipeline.info.visionSide),
+          );
           const expectedLatents = golden.tensor(call.name, "latents");
           assertClose(
             "latents",

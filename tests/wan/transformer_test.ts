@@ -83,6 +83,25 @@ for (const name of ["transformer-tiny", "transformer-hd32", "transformer-hd128"]
   });
 }
 
+for (const name of ["transformer-i2v-tiny", "transformer-flf2v-tiny", "transformer-vace-tiny"]) {
+  Deno.test(`wanTransformer() gives the velocity of ${name}`, async () => {
+    const golden = new Golden(`wan/${name}`);
+    await withModel(golden, async (opened) => {
+      const call = golden.call("video");
+      const others = call.inputs.filter((input) => /^(image_states|control)/.test(input));
+      assert.ok(others.length > 0);
+      const sample = await velocityOf(opened, {
+        latents: golden.tensor(call.name, "hidden_states"),
+        ...timestepsOf(golden, call, opened.config),
+        ...contextOf(golden, call, "collapsed"),
+        ...Object.fromEntries(others.map((name) => [name, golden.tensor(call.name, name)])),
+      });
+      assertClose(name, sample, golden.tensor(call.name, "sample"), 1e-4);
+      assert.deepEqual(opened.weights.unused, []);
+    });
+  });
+}
+
 Deno.test("wanTransformer() repeats the latents and the tokens' timesteps for every prompt of a batch", async () => {
   const golden = new Golden("wan/transformer-tiny");
   await withModel(golden, async (opened) => {

@@ -11,7 +11,8 @@ import {
   timestepRows,
 } from "../../models/families/wan/modulation.ts";
 import { patchify, tokenGrid, unpatchify } from "../../models/families/wan/patches.ts";
-import { wanContextStates, wanTransformer } from "../../models/families/wan/transformer.ts";
+import { wanImageStates, wanTextStates } from "../../models/families/wan/context.ts";
+import { wanTransformer } from "../../models/families/wan/transformer.ts";
 import { type Graph, permute, type Tensor, type Weights } from "../../runtime/mod.ts";
 import type { Golden, GoldenCall } from "../golden.ts";
 import type { InputValues } from "../model_run.ts";
@@ -79,15 +80,21 @@ export function velocityGraph(
   const dim = config.num_attention_heads * config.attention_head_dim;
   const distinct = Array.from({ length: given["timestep"]!.dim(0) }, (_, i) => i);
   const indices = modulationIndices(config, distinct);
-  const shape = [tableRows(config.num_layers), distinct.length];
+  const shape = [tableRows(config), distinct.length];
+  const { image_states: states, control, control_scale: scales } = given;
+  const images = states && wanImageStates(config, weights.root, states);
   const velocity = wanTransformer(graph, config, weights.root, {
     tokens: patchify(config, latents),
     grid,
     timesteps: timestepRows(weights.root, given["timestep"]!, dim),
     modulationIndices: graph.constant("indices", shape, "u32", indices),
     ...(given["rows"] && { tokenTimesteps: given["rows"] }),
+    ...(control && {
+      control: { tokens: patchify(config, control), scales: scales!.reshape(1, 1, -1) },
+    }),
     context: {
-      blocks: wanContextStates(graph, config, weights.root, given["text"]!),
+      blocks: wanTextStates(config, weights.root, given["text"]!),
+      images,
       lengths: given["lengths"]!,
       padLogit: given["padLogit"]!,
     },

@@ -14,12 +14,15 @@ import torch
 from diffusers import (
     FlowMatchEulerDiscreteScheduler,
     UniPCMultistepScheduler,
+    WanImageToVideoPipeline,
     WanPipeline,
     WanTransformer3DModel,
+    WanVACEPipeline,
 )
 from transformers import PreTrainedTokenizerFast, UMT5Config, UMT5EncoderModel
 
 import tokenizer
+import wan_pipelines
 from common import (
     GOLDENS,
     check_golden,
@@ -37,14 +40,18 @@ from seeded import keep_seed
 from wan_models import (
     attention_calls,
     build_attention,
+    build_conditioned,
     build_transformer,
     build_umt5,
     build_vae,
+    build_vision,
+    conditioned_calls,
     make_vae,
     smooth_video,
     transformer_calls,
     umt5_calls,
     vae_calls,
+    vision_calls,
 )
 
 VOCABULARY = 448
@@ -205,6 +212,49 @@ TABLE = {
         lambda f, s: build_transformer(f, s, torch.bfloat16, mixed=True, **TRANSFORMER_128),
         transformer_calls,
     ),
+    "transformer-i2v-tiny": (
+        "WanTransformer3DModel of the 2.1 I2V kind: keys and values of an image",
+        230,
+        lambda f, s: build_conditioned(
+            f, s, **TRANSFORMER_TINY | dict(in_channels=36, image_dim=20, added_kv_proj_dim=24)
+        ),
+        conditioned_calls,
+    ),
+    "transformer-flf2v-tiny": (
+        "WanTransformer3DModel of the 2.1 FLF2V kind: two images with positions",
+        235,
+        lambda f, s: build_conditioned(
+            f, s, **TRANSFORMER_TINY
+            | dict(in_channels=36, image_dim=20, added_kv_proj_dim=24, pos_embed_seq_len=10)
+        ),
+        lambda f, s: conditioned_calls(f, s, images=2),
+    ),
+    "transformer-vace-tiny": (
+        "WanVACETransformer3DModel, heads of 12, control blocks at 0 and 2",
+        240,
+        lambda f, s: build_conditioned(
+            f, s, True, **TRANSFORMER_TINY | dict(num_layers=3, vace_layers=[0, 2], vace_in_channels=96)
+        ),
+        lambda f, s: conditioned_calls(f, s, vace=True),
+    ),
+    "vision-tiny": (
+        "CLIPVisionModel, heads of 20, quick_gelu, float32",
+        250,
+        lambda f, s: build_vision(
+            f, s, hidden_size=40, intermediate_size=48, num_hidden_layers=3, num_attention_heads=2,
+            image_size=28, patch_size=14,
+        ),
+        vision_calls,
+    ),
+    "vision-hd80": (
+        "CLIPVisionModel, heads of 80, gelu, as Wan 2.1 has them",
+        260,
+        lambda f, s: build_vision(
+            f, s, hidden_size=160, intermediate_size=256, num_hidden_layers=2, num_attention_heads=2,
+            image_size=42, patch_size=14, hidden_act="gelu",
+        ),
+        vision_calls,
+    ),
     "vae21-tiny": (
         "AutoencoderKLWan of the 2.1 kind, float32",
         300,
@@ -236,6 +286,47 @@ TABLE = {
             f, s, FlowMatchEulerDiscreteScheduler(shift=3.0), PIPELINE_VAE_22, True
         ),
         lambda f, _: ti2v_calls(f),
+    ),
+    "pipeline-t2v-experts": (
+        "WanPipeline of the 2.2 A14B kind: two experts, heads of 128",
+        600,
+        lambda f, s: wan_pipelines.save(
+            f, s, WanPipeline, [dict(heads=1, head_dim=128)] * 2, boundary_ratio=0.875
+        ),
+        lambda f, _: wan_pipelines.experts_calls(f),
+    ),
+    "pipeline-i2v-experts": (
+        "WanImageToVideoPipeline of the 2.2 A14B kind: two experts, 36 channels, no image encoder",
+        650,
+        lambda f, s: wan_pipelines.save(
+            f, s, WanImageToVideoPipeline, [dict(channels=36)] * 2, boundary_ratio=0.9
+        ),
+        lambda f, _: wan_pipelines.first_frame_calls(f, "maybe"),
+    ),
+    "pipeline-i2v": (
+        "WanImageToVideoPipeline of the 2.1 kind: image encoder, heads of 128",
+        700,
+        lambda f, s: wan_pipelines.save(
+            f, s, WanImageToVideoPipeline, [dict(channels=36, image_dim=160, heads=1, head_dim=128)],
+            vision=True,
+        ),
+        lambda f, _: wan_pipelines.first_frame_calls(f, "never"),
+    ),
+    "pipeline-flf2v": (
+        "WanImageToVideoPipeline of the 2.1 kind for first and last frames: positions of both images",
+        750,
+        lambda f, s: wan_pipelines.save(
+            f, s, WanImageToVideoPipeline, [dict(channels=36, image_dim=160, images=2)], 16.0, vision=True
+        ),
+        lambda f, _: wan_pipelines.first_frame_calls(f, "always"),
+    ),
+    "pipeline-vace": (
+        "WanVACEPipeline: control clips, masks, reference images; heads of 128",
+        800,
+        lambda f, s: wan_pipelines.save(
+            f, s, WanVACEPipeline, [dict(vace=True, heads=1, head_dim=128)]
+        ),
+        lambda f, _: wan_pipelines.control_calls(f),
     ),
 }
 

@@ -5,10 +5,10 @@ it). Inputs come from seeds, so `calls` gives the same inputs each time.
 """
 
 import torch
-from diffusers import AutoencoderKLWan, WanTransformer3DModel
+from diffusers import AutoencoderKLWan, WanTransformer3DModel, WanVACETransformer3DModel
 from diffusers.models.autoencoders.autoencoder_kl_wan import WanAttentionBlock, unpatchify
 from safetensors.torch import load_file, save_file
-from transformers import UMT5Config, UMT5EncoderModel
+from transformers import CLIPVisionConfig, CLIPVisionModel, UMT5Config, UMT5EncoderModel
 
 from common import Call, Recorder, generator, multiply, normal, randomise, rescale
 from seeded import keep_seed, with_weights
@@ -151,6 +151,58 @@ def watch_inside(recorder, model):
     recorder.watch("block0.attn1", block.attn1)
     recorder.watch("block0.attn2", block.attn2)
     recorder.watch("block0.ffn", block.ffn)
+
+
+# Transformers that see more than a prompt
+
+
+def build_conditioned(folder, seed, vace=False, **config):
+    model = randomise((WanVACETransformer3DModel if vace else WanTransformer3DModel)(**config), seed)
+    rescale(model.proj_out, 0.1)
+    model.save_pretrained(folder)
+    keep_seed(folder, model, seed)
+
+
+def conditioned_calls(folder, seed, vace=False, images=1):
+    kind = WanVACETransformer3DModel if vace else WanTransformer3DModel
+    model = kind.from_pretrained(with_weights(folder), dtype=torch.float32).eval()
+    config, rng = model.config, generator(seed + 1)
+    latents = normal(rng, 1, config.in_channels, 3, 6, 10)
+    rows = normal(rng, 1, 7, config.text_dim)
+    context = torch.zeros(1, 512, config.text_dim)
+    context[:, :7] = rows
+    timestep = torch.tensor([641.75])
+    inputs = {"hidden_states": latents, "timestep": timestep, "context_rows": rows}
+    if config.image_dim:
+        image = normal(rng, images, 5, config.image_dim)
+        inputs["image_states"] = image
+        sample = model(latents, timestep, context, image).sample
+    else:
+        control = normal(rng, 1, config.vace_in_channels, 3, 6, 10)
+        scale = torch.tensor([0.6, 1.3])
+        inputs |= {"control": control, "control_scale": scale}
+        sample = model(
+            latents, timestep, context, control_hidden_states=control, control_hidden_states_scale=scale
+        ).sample
+    args = {"context_length": 512, "context_real_rows": [7], "integer_timestep": False}
+    return [Call("video", "3 frames, 45 tokens", args, inputs, {"sample": sample})]
+
+
+# Image encoder
+
+
+def build_vision(folder, seed, **config):
+    model = randomise(CLIPVisionModel(CLIPVisionConfig(**config)), seed)
+    model.save_pretrained(folder)
+    keep_seed(folder, model, seed)
+
+
+def vision_calls(folder, seed):
+    model = CLIPVisionModel.from_pretrained(with_weights(folder), dtype=torch.float32).eval()
+    side = model.config.image_size
+    pixels = normal(generator(seed + 1), 2, 3, side, side)
+    states = model(pixels, output_hidden_states=True).hidden_states[-2]
+    return [Call("images", "two images, normalised", {}, {"pixels": pixels}, {"states": states})]
 
 
 # Autoencoder

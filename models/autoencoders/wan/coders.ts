@@ -193,8 +193,16 @@ function encode(
   });
 }
 
+/** The frames of a video, at least one, each RGB: bytes, numbers in [-1, 1], or nothing where all of it is 0. */
+export interface VideoFrames {
+  readonly length: number;
+  at(index: number): Uint8Array | Float32Array | undefined;
+}
+
 /** From the frames of a video, or an image, to normalised latents, [frames, height, width, channels]. */
 export class WanVideoEncoder {
+  /** In which its programs are. */
+  readonly stage: Stage;
   /** Complete when {@linkcode WanVideoEncoder.run} is. */
   readonly latents: DeviceTensor;
   readonly #size: VideoSize;
@@ -214,17 +222,25 @@ export class WanVideoEncoder {
   /**
    * Traces a program for the first frame, and one for each later chunk, in a stage of their own; each adds to its own
    * latent frame.
+   *
+   * @param runs how often a request uses it
    */
-  constructor(session: Session, vae: WanVae, size: VideoSize) {
+  constructor(
+    session: Session,
+    vae: WanVae,
+    size: VideoSize,
+    { name = "encode", runs = 1 }: { readonly name?: string; readonly runs?: number } = {},
+  ) {
     const { frames, height, width, tileSide } = size;
     const { scale_factor_spatial: scale, scale_factor_temporal: temporal, z_dim } = vae.config;
     const tiles = tilesOf(height, width, tileSide);
     const { rows, columns } = scaleTile(tiles[0]!, scale);
     const count = frames * tiles.length;
-    const stage = session.stage("encode", { repeats: count });
-    session.encodeSteps += count;
+    const stage = session.stage("encode", { name, repeats: count * runs });
+    session.encodeSteps += count * runs;
     const history = new FrameHistory((...spec) => stage.tensor(...spec));
     const latents = stage.tensor("video latents", [frames, height, width, z_dim]);
+    this.stage = stage;
     this.latents = latents;
     this.#size = size;
     this.#config = vae.config;
@@ -253,9 +269,9 @@ export class WanVideoEncoder {
   /**
    * Encodes a video; the last frame stands still where there are too few.
    *
-   * @param video RGB bytes of every frame
+   * @param video of the encoder's size
    */
-  async run(work: Work, video: readonly Uint8Array[]): Promise<void> {
+  async run(work: Work, video: VideoFrames): Promise<void> {
     const { frames, height, width } = this.#size;
     const { scale_factor_spatial: scale, scale_factor_temporal: temporal } = this.#config;
     const { first: image, next = image } = this.#chunks;
@@ -264,7 +280,10 @@ export class WanVideoEncoder {
       for (let i = 0; i < frames; i++) {
         const first = i === 0 ? 0 : 1 + (i - 1) * temporal;
         const length = i === 0 ? 1 : temporal;
-        const seen = Array.from({ length }, (_, k) => video[first + k] ?? video.at(-1)!);
+        const seen = Array.from(
+          { length },
+          (_, k) => video.at(Math.min(first + k, video.length - 1)),
+        );
         const pixels = toPixels(seen, scaleTile(tile, scale), width * scale);
         const chunk = Array.from({ length: frames }, (_, k) => Number(k === i));
         const program = i === 0 ? image : next;
@@ -299,7 +318,7 @@ function placesOf(
 
 /** A tile of several frames of `width` pixels, one after the other, in [-1, 1]. */
 function toPixels(
-  frames: readonly Uint8Array[],
+  frames: readonly ReturnType<VideoFrames["at"]>[],
   { rows, columns }: Tile,
   width: number,
 ): Float32Array {
@@ -309,7 +328,8 @@ function toPixels(
   for (const frame of frames) {
     for (let y = rows.start; y < rows.start + rows.size; y++) {
       const from = (y * width + columns.start) * 3;
-      pixels.set(toSignedRange(frame.subarray(from, from + line)), to);
+      const row = frame?.subarray(from, from + line);
+      if (row) pixels.set(row instanceof Uint8Array ? toSignedRange(row) : row, to);
       to += line;
     }
   }

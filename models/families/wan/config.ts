@@ -1,11 +1,14 @@
 /** The components of a Wan model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
-import { WAN_VAE_CONFIG } from "../../autoencoders/wan/config.ts";
-import { type PartsOf, partsTable } from "../../pipeline/components.ts";
+import { WAN_VAE_CONFIG, type WanVaeConfig } from "../../autoencoders/wan/config.ts";
+import { CLIP_VISION_CONFIG, clipTokenCount } from "../../image_encoders/clip_vision.ts";
+import { type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
+import type { StepRange } from "../../schedulers/solver.ts";
 import { UMT5_CONFIG } from "../../text_encoders/umt5.ts";
 import type {
   FamilyInfo,
   PipelineDefaults,
+  PipelineRequest,
   PipelineTask,
   PipelineTaskDefaults,
 } from "../../pipeline/types.ts";
@@ -16,9 +19,13 @@ const MAX_PATCH = 16;
 /** Longest side that a model may say it was made for, in pixels. */
 const MAX_NATIVE_SIDE = 2048;
 
-/** `transformer/config.json` of `WanTransformer3DModel`. */
+/** Layers of Wan's 14B model that VACE adds its control to, where a file does not say. */
+const VACE_LAYERS = [0, 5, 10, 15, 20, 25, 30, 35];
+
+/** `transformer/config.json` of `WanTransformer3DModel` and `WanVACETransformer3DModel`. */
 export const WAN_TRANSFORMER_CONFIG = z.object({
-  _class_name: z.literal("WanTransformer3DModel").default("WanTransformer3DModel"),
+  _class_name: z.enum(["WanTransformer3DModel", "WanVACETransformer3DModel"])
+    .default("WanTransformer3DModel"),
   patch_size: z.tuple([
     z.literal(1),
     z.int().positive().max(MAX_PATCH),
@@ -35,15 +42,25 @@ export const WAN_TRANSFORMER_CONFIG = z.object({
   cross_attn_norm: z.boolean().default(true),
   qk_norm: z.literal("rms_norm_across_heads").default("rms_norm_across_heads"),
   eps: z.number().positive().max(1).default(1e-6),
-  image_dim: z.null("image-conditioned Wan 2.1 checkpoints (image_dim) are not supported").default(
-    null,
-  ),
-  added_kv_proj_dim: z.null(
-    "image-conditioned Wan 2.1 checkpoints (added_kv_proj_dim) are not supported",
-  )
-    .default(null),
+  /** Width of the image encoder's states; null where none are attended. */
+  image_dim: z.int().positive().nullable().default(null),
+  added_kv_proj_dim: z.int().positive().nullable().default(null),
+  /** States of a first and a last image together, which then have learned positions; null where they have none. */
+  pos_embed_seq_len: z.int().positive().multipleOf(2).nullable().default(null),
   rope_max_seq_len: z.int().positive().default(1024),
-});
+  /** Of VACE: blocks that the control is added after, ascending from 0. */
+  vace_layers: z.array(z.int().nonnegative()).optional(),
+  vace_in_channels: z.int().positive().default(96),
+}).transform(({ vace_layers, ...config }) => ({
+  ...config,
+  vace_layers: config._class_name === "WanTransformer3DModel" ? [] : vace_layers ?? VACE_LAYERS,
+})).refine(
+  ({ vace_layers: layers, num_layers }) =>
+    layers.every((layer, i) =>
+      i === 0 ? layer === 0 : layer > layers[i - 1]! && layer < num_layers
+    ),
+  { path: ["vace_layers"], message: "it must ascend from 0 and stay below num_layers" },
+);
 
 /** Parsed {@linkcode WAN_TRANSFORMER_CONFIG}. */
 export type WanTransformerConfig = z.output<typeof WAN_TRANSFORMER_CONFIG>;
@@ -52,14 +69,31 @@ export type WanTransformerConfig = z.output<typeof WAN_TRANSFORMER_CONFIG>;
 const WAN_PIPELINE_CONFIG = z.object({
   /** TI2V: every token has its own timestep, so that the first frame can be given clean. */
   expand_timesteps: z.boolean().nullish().transform((value) => value ?? false),
-  boundary_ratio: z.null("two-stage Wan 2.2 checkpoints (boundary_ratio) are not supported")
-    .default(null),
+  /** Of two experts: noise level from which on the first one denoises. */
+  boundary_ratio: z.number().min(0).max(1).nullable().default(null),
   /** Ours: shortest and longest side that the model was trained for, where it draws much larger ones badly. */
   _native_sides: z.object({
     least: z.int().positive(),
     most: z.int().positive().max(MAX_NATIVE_SIDE),
   }).optional(),
 });
+
+/** Timesteps that models are trained with. */
+const TRAIN_TIMESTEPS = 1000;
+
+/** Frames of a clip that a continued one begins with, where it has so many. */
+export const CONTINUED_FRAMES = 5;
+
+/** Most reference images of a request. */
+const MAX_REFERENCES = 4;
+
+/** Of Wan 2.2 A14B: those of its team's own configuration. */
+const EXPERT_DEFAULTS = { numInferenceSteps: 40, guidanceScale: 4, guidanceScale2: 3 } as const;
+const EXPERT_IMAGE_DEFAULTS = {
+  numInferenceSteps: 40,
+  guidanceScale: 3.5,
+  guidanceScale2: 3.5,
+} as const;
 
 /** What checkpoints of a size were made for. */
 interface WanDefaults {
@@ -126,47 +160,182 @@ export function hiddenSize(
   return num_attention_heads * attention_head_dim;
 }
 
+const TRANSFORMER = {
+  classNames: ["WanTransformer3DModel", "WanVACETransformer3DModel"],
+  config: WAN_TRANSFORMER_CONFIG,
+};
+
 /** The components. */
 export const WAN_PARTS = partsTable({
-  transformer: { classNames: ["WanTransformer3DModel"], config: WAN_TRANSFORMER_CONFIG },
+  transformer: TRANSFORMER,
   textEncoder: { classNames: ["UMT5EncoderModel"], config: UMT5_CONFIG },
   vae: { classNames: ["AutoencoderKLWan"], config: WAN_VAE_CONFIG },
+  others: {
+    /** The expert for low noise; the other transformer then is the one for high noise. */
+    transformer_2: TRANSFORMER,
+    image_encoder: { classNames: ["CLIPVisionModel"], config: CLIP_VISION_CONFIG },
+  },
   settings: WAN_PIPELINE_CONFIG,
   // Wan's pipelines give neither the size that decides the shift nor noise at every step.
   scheduler: { refused: ["use_dynamic_shifting", "stochastic_sampling"] },
-  fits: ({ transformer: { in_channels, out_channels, text_dim }, textEncoder, vae }) => [
-    ["transformer's in_channels", in_channels, "autoencoder's z_dim", vae.z_dim],
-    ["transformer's out_channels", out_channels, "autoencoder's z_dim", vae.z_dim],
-    ["transformer's text_dim", text_dim, "text encoder's d_model", textEncoder.d_model],
-  ],
+  fits: ({ transformer, textEncoder, vae, others: { transformer_2, image_encoder } }) => {
+    const { image_dim, pos_embed_seq_len: positions } = transformer;
+    const checks: SizeCheck[] = [
+      ["transformer's in_channels", transformer.in_channels, ...channelsFor(transformer, vae)],
+      ["transformer's out_channels", transformer.out_channels, "autoencoder's z_dim", vae.z_dim],
+      [
+        "transformer's text_dim",
+        transformer.text_dim,
+        "text encoder's d_model",
+        textEncoder.d_model,
+      ],
+    ];
+    if (transformer.vace_layers.length > 0) {
+      const { z_dim, scale_factor_spatial: spatial } = vae;
+      const seen = 2 * z_dim + spatial ** 2;
+      const { vace_in_channels: channels } = transformer;
+      checks.push(["transformer's vace_in_channels", channels, "autoencoder's, with masks", seen]);
+    }
+    if (image_dim !== null) {
+      const width = image_encoder?.hidden_size ?? 0;
+      checks.push(["transformer's image_dim", image_dim, "image encoder's hidden_size", width]);
+    }
+    if (positions !== null && image_encoder) {
+      const states = 2 * clipTokenCount(image_encoder);
+      checks.push(["transformer's pos_embed_seq_len", positions, "image encoder's states", states]);
+    }
+    for (const name of transformer_2 ? EQUAL_IN_EXPERTS : []) {
+      checks.push([
+        `transformer's ${name}`,
+        transformer[name] ?? 0,
+        `transformer_2's ${name}`,
+        transformer_2![name] ?? 0,
+      ]);
+    }
+    return checks;
+  },
 });
 
+/** Sizes of tensors that both experts work on. */
+const EQUAL_IN_EXPERTS = [
+  ...["in_channels", "out_channels", "text_dim", "freq_dim", "num_layers"] as const,
+  ...["num_attention_heads", "attention_head_dim"] as const,
+] as const;
+
+/** Channels that a transformer takes, by whether it sees frames beside the sample. */
+function channelsFor(
+  { in_channels: given }: WanTransformerConfig,
+  { z_dim, scale_factor_temporal: temporal }: WanVaeConfig,
+): [name: string, value: number] {
+  const withFrames = 2 * z_dim + temporal;
+  return given === withFrames
+    ? ["autoencoder's, twice, with a mask", withFrames]
+    : ["autoencoder's z_dim", z_dim];
+}
+
 /** The opened components. */
-type WanParts = PartsOf<typeof WAN_PARTS>;
+export type WanParts = PartsOf<typeof WAN_PARTS>;
+
+/** What a model can be given to see beside its prompts. */
+export interface WanSight {
+  /**
+   * How it takes frames: in place of the first of the sample's (`tokens`), as channels beside the sample's
+   * (`channels`), as a control (`control`), or not.
+   */
+  readonly frames: "tokens" | "channels" | "control" | undefined;
+  /** Fewest and most input images. */
+  readonly images: readonly [least: number, most: number];
+}
+
+/** How a model sees images and clips. */
+export function wanSight({ settings, transformer: { config } }: WanParts): WanSight {
+  if (config.vace_layers.length > 0) return { frames: "control", images: [1, 2] };
+  if (config.in_channels !== config.out_channels) {
+    // Without positions for two, the image branch takes one; with them, two and no other number.
+    const hasBranch = config.image_dim !== null;
+    const images = !hasBranch
+      ? [1, 2] as const
+      : config.pos_embed_seq_len
+      ? [2, 2] as const
+      : [1, 1] as const;
+    return { frames: "channels", images };
+  }
+  return settings.expand_timesteps
+    ? { frames: "tokens", images: [1, 1] }
+    : { frames: undefined, images: [0, 0] };
+}
 
 /** What its models can do, with the defaults of the published ones. */
-export function wanInfo(
-  { settings, transformer: { config }, vae }: WanParts,
-): FamilyInfo {
-  const { expand_timesteps: takesImages, _native_sides: nativeSides } = settings;
+export function wanInfo(parts: WanParts): FamilyInfo {
+  const { settings, transformer: { config }, vae, others: { image_encoder, transformer_2 } } =
+    parts;
+  const { _native_sides: nativeSides } = settings;
   const { scale_factor_spatial: spatial, scale_factor_temporal: temporal } = vae.config;
+  const { frames, images: [minImages, maxImages] } = wanSight(parts);
   const { defaults, taskDefaults, edits } = wanDefaults(config);
-  const tasks: PipelineTask[] = ["T2I", "T2V"];
-  if (takesImages) tasks.push("I2V");
-  if (takesImages && edits) tasks.push("TI2I");
-  tasks.push("V2V");
+  const makesFromText = frames !== "channels";
+  const seesImages = config.image_dim !== null;
+  const can: Readonly<Record<PipelineTask, boolean>> = {
+    T2I: makesFromText,
+    T2V: makesFromText,
+    I2V: frames !== undefined,
+    TI2I: frames === "tokens" && edits,
+    // The bundled model learned to go on from one frame only; an image encoder sees images and no frames of a clip.
+    F2V: frames !== undefined && !nativeSides && !seesImages,
+    // Last of those with a video: what it is loaded for has all that the others use.
+    V2V: makesFromText,
+  };
+  const tasks = (Object.keys(can) as PipelineTask[]).filter((task) => can[task]);
+  const own: PipelineDefaults = {
+    ...defaults,
+    ...(transformer_2 && (makesFromText ? EXPERT_DEFAULTS : EXPERT_IMAGE_DEFAULTS)),
+  };
   return {
     supportedTasks: tasks,
-    defaultTask: defaults.numFrames === 1 ? "T2I" : "T2V",
-    defaults,
+    defaultTask: makesFromText ? (defaults.numFrames === 1 ? "T2I" : "T2V") : "I2V",
+    defaults: own,
     taskDefaults: Object.fromEntries(
-      Object.entries(taskDefaults).filter(([task]) => tasks.includes(task as PipelineTask)),
+      Object.entries(taskDefaults).filter(([task]) =>
+        tasks.includes(task as PipelineTask) && !(task === "V2V" && frames === "control")
+      ),
     ),
     sizeMultiple: spatial * Math.max(config.patch_size[1], config.patch_size[2]),
     ...(nativeSides && { nativeSides }),
     frameMultiple: temporal,
     maxFrames: 1 + temporal * (config.rope_max_seq_len - 1),
-    maxImages: takesImages ? 1 : 0,
-    optionalSettings: ["flowShift", "maxSequenceLength"],
+    ...{ minImages, maxImages },
+    ...(frames === "control" && { maxReferences: MAX_REFERENCES, takesMasks: true }),
+    ...(can.F2V && { continuedFrames: CONTINUED_FRAMES }),
+    ...(seesImages && { visionSide: image_encoder!.config.image_size }),
+    optionalSettings: [
+      ...["flowShift", "maxSequenceLength"] as const,
+      ...transformer_2 ? ["guidanceScale2"] as const : [],
+      ...frames === "control" ? ["controlScale"] as const : [],
+    ],
   };
+}
+
+/**
+ * Which steps each transformer takes, the one for high noise first.
+ *
+ * @param timesteps of all steps, falling
+ */
+export function expertRanges(
+  { settings: { boundary_ratio: boundary }, others }: WanParts,
+  timesteps: ArrayLike<number>,
+): StepRange[] {
+  const end = timesteps.length;
+  if (boundary === null || !others.transformer_2) return [[0, end]];
+  const isHigh = (timestep: number) => timestep >= boundary * TRAIN_TIMESTEPS;
+  const high = Array.from(timesteps).filter(isHigh).length;
+  return [[0, high], [high, end]];
+}
+
+/** Checks the weights of a control. */
+export function checkWan({ controlScale }: PipelineRequest, { transformer }: WanParts): void {
+  const blocks = transformer.config.vace_layers.length;
+  if (!controlScale || controlScale.length === 1 || controlScale.length === blocks) return;
+  throw new RangeError(
+    `Cannot use ${controlScale.length} control scales: the model has ${blocks} control blocks; give one for all, or ${blocks}`,
+  );
 }

@@ -14,6 +14,7 @@ import {
   type FamilyFiles,
   shapeOf,
 } from "../../checkpoints/component_format.ts";
+import { CLIP_VISION_FORMAT } from "../../image_encoders/clip_vision_format.ts";
 import { UMT5_FORMAT } from "../../text_encoders/umt5_format.ts";
 import type { Layout, LayoutEntry } from "../../layouts.ts";
 
@@ -34,14 +35,10 @@ export const ORIGINAL_WAN: Layout = {
   name: "original Wan",
   prefixes: ["model.diffusion_model.", "diffusion_model.", "model."],
   entries: [
-    ...[["self_attn", "attn1"], ["cross_attn", "attn2"]].flatMap(([theirs, ours]) =>
-      ATTENTION.map(([a, b]) => entry(`blocks.*.${theirs}.${a}`, `blocks.*.${ours}.${b}`))
-    ),
-    // The two norms change places: the one before cross-attention is their third and diffusers' second.
-    entry("blocks.*.norm3", "blocks.*.norm2"),
-    entry("blocks.*.ffn.0", "blocks.*.ffn.net.0.proj"),
-    entry("blocks.*.ffn.2", "blocks.*.ffn.net.2"),
-    entry("blocks.*.modulation", "blocks.*.scale_shift_table"),
+    ...["blocks", "vace_blocks"].flatMap(blockEntries),
+    entry("vace_blocks.*.before_proj", "vace_blocks.*.proj_in"),
+    entry("vace_blocks.*.after_proj", "vace_blocks.*.proj_out"),
+    entry("vace_patch_embedding", "vace_patch_embedding"),
     entry("text_embedding.0", "condition_embedder.text_embedder.linear_1"),
     entry("text_embedding.2", "condition_embedder.text_embedder.linear_2"),
     entry("time_embedding.0", "condition_embedder.time_embedder.linear_1"),
@@ -51,11 +48,26 @@ export const ORIGINAL_WAN: Layout = {
     entry("img_emb.proj.1", "condition_embedder.image_embedder.ff.net.0.proj"),
     entry("img_emb.proj.3", "condition_embedder.image_embedder.ff.net.2"),
     entry("img_emb.proj.4", "condition_embedder.image_embedder.norm2"),
+    entry("img_emb.emb_pos", "condition_embedder.image_embedder.pos_embed"),
     entry("head.head", "proj_out"),
     entry("head.modulation", "scale_shift_table"),
     entry("patch_embedding", "patch_embedding"),
   ],
 };
+
+/** The blocks of a list. */
+function blockEntries(list: string): LayoutEntry[] {
+  return [
+    ...[["self_attn", "attn1"], ["cross_attn", "attn2"]].flatMap(([theirs, ours]) =>
+      ATTENTION.map(([a, b]) => entry(`${list}.*.${theirs}.${a}`, `${list}.*.${ours}.${b}`))
+    ),
+    // The two norms change places: the one before cross-attention is their third and diffusers' second.
+    entry(`${list}.*.norm3`, `${list}.*.norm2`),
+    entry(`${list}.*.ffn.0`, `${list}.*.ffn.net.0.proj`),
+    entry(`${list}.*.ffn.2`, `${list}.*.ffn.net.2`),
+    entry(`${list}.*.modulation`, `${list}.*.scale_shift_table`),
+  ];
+}
 
 function entry(theirs: string, ours: string): LayoutEntry {
   return { theirs, ours: [ours] };
@@ -70,10 +82,13 @@ const TI2V_CHANNELS = 48;
 /** Channels of all heads together from which on checkpoints were made for 720p. */
 const LARGE_DIM = 3072;
 
-const TRANSFORMER: ComponentFormat = {
-  name: "a Wan transformer",
+/** Channels beside the sample that a transformer sees frames in: their latents, and a mask of four. */
+const FRAME_CHANNELS = 36;
+
+const CONTROL_LAYER = "vace_blocks.0.proj_out.weight";
+
+const NAMINGS: Pick<ComponentFormat, "component" | "namings" | "config"> = {
   component: "transformer",
-  className: "WanTransformer3DModel",
   namings: [
     {
       probes: ["blocks.0.self_attn.q.weight", "blocks.0.cross_attn.q.weight", "head.modulation"],
@@ -90,11 +105,24 @@ const TRANSFORMER: ComponentFormat = {
   config: transformerConfig,
 };
 
+const CONTROLLED: ComponentFormat = {
+  ...NAMINGS,
+  name: "a Wan VACE transformer",
+  className: "WanVACETransformer3DModel",
+  fits: (tensors) => tensors.find(CONTROL_LAYER) !== undefined,
+};
+
+const TRANSFORMER: ComponentFormat = {
+  ...NAMINGS,
+  name: "a Wan transformer",
+  className: "WanTransformer3DModel",
+};
+
 function transformerConfig(tensors: TensorSource): JsonObject {
-  for (const other of ["vace_blocks.0.after_proj.weight", "motion_encoder.dec.direction.weight"]) {
-    if (!tensors.find(other)) continue;
+  const motion = "motion_encoder.dec.direction.weight";
+  if (tensors.find(motion)) {
     throw new TypeError(
-      `Cannot use "${tensors.path}": it has a tensor "${other}", as VACE and Animate have, which are not supported`,
+      `Cannot use "${tensors.path}": it has a tensor "${motion}", as Animate has, which is not supported`,
     );
   }
   const [dim, inChannels, ...patch] = shapeOf(tensors, "patch_embedding.weight", 5) as [
@@ -107,8 +135,9 @@ function transformerConfig(tensors: TensorSource): JsonObject {
   const embedder = "condition_embedder.text_embedder.linear_1.weight";
   const image = tensors.find("condition_embedder.image_embedder.ff.net.0.proj.weight");
   const imageDim = image?.shape[1] ?? null;
+  const layers = countModules(tensors, "blocks.");
   return {
-    _class_name: TRANSFORMER.className,
+    ...controlConfig(tensors, layers),
     patch_size: patch,
     num_attention_heads: dim / HEAD_DIM,
     attention_head_dim: HEAD_DIM,
@@ -117,33 +146,66 @@ function transformerConfig(tensors: TensorSource): JsonObject {
     text_dim: shapeOf(tensors, embedder, 2)[1]!,
     freq_dim: shapeOf(tensors, "condition_embedder.time_embedder.linear_1.weight", 2)[1]!,
     ffn_dim: shapeOf(tensors, "blocks.0.ffn.net.0.proj.weight", 2)[0]!,
-    num_layers: countModules(tensors, "blocks."),
+    num_layers: layers,
     cross_attn_norm: tensors.find("blocks.0.norm2.weight") !== undefined,
     image_dim: imageDim,
     added_kv_proj_dim: imageDim === null ? null : dim,
+    pos_embed_seq_len: tensors.find("condition_embedder.image_embedder.pos_embed")?.shape[1] ??
+      null,
+  };
+}
+
+/** Class, and where the control comes in: evenly over the layers, as in all published models. */
+function controlConfig(tensors: TensorSource, layers: number): JsonObject {
+  if (!tensors.find(CONTROL_LAYER)) return { _class_name: TRANSFORMER.className };
+  const blocks = countModules(tensors, "vace_blocks.");
+  const step = Math.ceil(layers / blocks);
+  return {
+    _class_name: CONTROLLED.className,
+    vace_layers: Array.from({ length: blocks }, (_, i) => i * step),
+    vace_in_channels: shapeOf(tensors, "vace_patch_embedding.weight", 5)[1]!,
   };
 }
 
 /**
- * Source of the shifts: the scheduler_config.json of the published models, 3 for 480p and 5 for 720p.
+ * Source of the shifts: the scheduler_config.json of the published models, 3 for 480p, 5 for 720p and 16 for first and
+ * last frames. Of the boundaries: those of Wan 2.2 A14B.
  */
-function defaults(transformer: JsonObject): FamilyDefaults {
+function defaults(
+  transformer: JsonObject,
+  _path: string,
+  hasSecond = false,
+): FamilyDefaults {
   const isTi2v = transformer["in_channels"] === TI2V_CHANNELS;
+  const seesFrames = transformer["in_channels"] === FRAME_CHANNELS;
+  const seesImages = typeof transformer["image_dim"] === "number";
+  const seesBoth = typeof transformer["pos_embed_seq_len"] === "number";
+  const isControlled = transformer["_class_name"] === CONTROLLED.className;
   const dim = Number(transformer["num_attention_heads"]) * HEAD_DIM;
   const isLarge = dim >= LARGE_DIM;
   return {
-    className: "WanPipeline",
-    settings: { expand_timesteps: isTi2v },
+    className: isControlled
+      ? "WanVACEPipeline"
+      : seesFrames
+      ? "WanImageToVideoPipeline"
+      : "WanPipeline",
+    settings: {
+      expand_timesteps: isTi2v,
+      boundary_ratio: hasSecond ? (seesFrames ? 0.9 : 0.875) : null,
+    },
     scheduler: {
       _class_name: "UniPCMultistepScheduler",
       num_train_timesteps: 1000,
       solver_order: 2,
       prediction_type: "flow_prediction",
       use_flow_sigmas: true,
-      flow_shift: isLarge ? 5 : 3,
+      flow_shift: seesBoth ? 16 : isLarge ? 5 : 3,
     },
+    ...(seesImages && { needs: ["image_encoder"] }),
     repositories: isTi2v
       ? ["Wan-AI/Wan2.2-TI2V-5B-Diffusers"]
+      : seesImages
+      ? ["Wan-AI/Wan2.1-I2V-14B-480P-Diffusers", "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers"]
       : isLarge
       ? ["Wan-AI/Wan2.1-T2V-14B-Diffusers", "Wan-AI/Wan2.1-T2V-1.3B-Diffusers"]
       : ["Wan-AI/Wan2.1-T2V-1.3B-Diffusers", "Wan-AI/Wan2.1-T2V-14B-Diffusers"],
@@ -152,6 +214,6 @@ function defaults(transformer: JsonObject): FamilyDefaults {
 
 /** Single files. */
 export const WAN_FILES: FamilyFiles = {
-  formats: [TRANSFORMER, UMT5_FORMAT, WAN_VAE_FORMAT],
+  formats: [CONTROLLED, TRANSFORMER, UMT5_FORMAT, CLIP_VISION_FORMAT, WAN_VAE_FORMAT],
   defaults,
 };

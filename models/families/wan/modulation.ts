@@ -4,7 +4,6 @@ import {
   elementwise,
   gather,
   type Graph,
-  isFloat,
   slice,
   type Tensor,
   type WeightScope,
@@ -52,28 +51,38 @@ export function timestepRows(weights: WeightScope, embedding: Tensor, dim: numbe
  * @returns [table rows, timesteps]
  */
 export function modulationIndices(
-  { num_layers }: WanTransformerConfig,
+  config: WanTransformerConfig,
   timesteps: readonly number[],
 ): Uint32Array {
-  const blockRows = num_layers * BLOCK_MODULATION.length;
+  const blockRows = blockNames(config).length * BLOCK_MODULATION.length;
   const indices: number[] = [];
-  for (let row = 0; row < tableRows(num_layers); row++) {
+  for (let row = 0; row < tableRows(config); row++) {
     const own = row < blockRows ? row % BLOCK_MODULATION.length : TIMESTEP_ROWS - 1;
     for (const timestep of timesteps) indices.push(timestep * TIMESTEP_ROWS + own);
   }
   return Uint32Array.from(indices);
 }
 
-/** Which timestep of a step each token has, u32 [tokens]: those of a given first frame the first, which is 0. */
-export function tokenTimesteps(graph: Graph, grid: TokenGrid): Tensor {
-  const first = tokenCount({ ...grid, frames: 1 });
-  const rows = Uint32Array.from({ length: tokenCount(grid) }, (_, i) => (i < first ? 0 : 1));
+/**
+ * Which timestep of a step each token has, u32 [tokens]: those that stay clean the first, which is 0.
+ *
+ * @param clean how many stay clean; they come first
+ */
+export function tokenTimesteps(graph: Graph, grid: TokenGrid, clean: number): Tensor {
+  const rows = Uint32Array.from({ length: tokenCount(grid) }, (_, i) => (i < clean ? 0 : 1));
   return graph.constant("token timesteps", [rows.length], "u32", rows);
 }
 
 /** Rows of all `scale_shift_table`s. */
-export function tableRows(layers: number): number {
-  return layers * BLOCK_MODULATION.length + HEAD_MODULATION.length;
+export function tableRows(config: WanTransformerConfig): number {
+  return blockNames(config).length * BLOCK_MODULATION.length + HEAD_MODULATION.length;
+}
+
+/** The modules that are blocks, in the order of their rows: those of the model, then those of its control. */
+export function blockNames({ num_layers, vace_layers }: WanTransformerConfig): string[] {
+  const names = (list: string, count: number) =>
+    Array.from({ length: count }, (_, i) => `${list}.${i}`);
+  return [...names("blocks", num_layers), ...names("vace_blocks", vace_layers.length)];
 }
 
 /**
@@ -84,15 +93,15 @@ export function tableRows(layers: number): number {
  * @returns [rows, timesteps, dim]
  */
 export function modulationTable(
-  { num_layers }: WanTransformerConfig,
+  config: WanTransformerConfig,
   weights: WeightScope,
   timesteps: Tensor,
   indices: Tensor,
 ): Tensor {
   const { graph } = timesteps;
   const dim = timesteps.dim(-1);
-  const parts = Array.from({ length: num_layers }, (_, layer) => ({
-    name: `blocks.${layer}.scale_shift_table`,
+  const parts = blockNames(config).map((block) => ({
+    name: `${block}.scale_shift_table`,
     shape: [1, BLOCK_MODULATION.length, dim],
   }));
   parts.push({ name: "scale_shift_table", shape: [1, HEAD_MODULATION.length, dim] });
@@ -128,12 +137,4 @@ export function modulationVectors<Name extends string>(
       ? gather(vector.reshape(-1, dim), tokenRows, { name })
       : vector.reshape(-1, 1, dim);
   };
-}
-
-/** Repeats a tensor with a leading 1 for every sample of a batch. */
-export function forEachSample(x: Tensor, batch: number): Tensor {
-  if (x.dim(0) === batch) return x;
-  if (!isFloat(x.dtype)) return concat(new Array<Tensor>(batch).fill(x), 0);
-  const first = x.graph.constant("first sample", [batch], "u32", new Uint32Array(batch));
-  return gather(x.reshape(1, -1), first).reshape(batch, ...x.shape.slice(1));
 }

@@ -70,8 +70,8 @@ export function unpatchify(config: WanTransformerConfig, tokens: Tensor, grid: T
   return rearrange(tokens, "b (f y x) (i j c) -> b f (y i) (x j) c", sizes);
 }
 
-/** The tokens, with those of a given first frame in their place. */
-export function withFirstFrame(tokens: Tensor, first: Tensor | undefined): Tensor {
+/** The tokens, with those of given first frames in their place. */
+export function withFirstFrames(tokens: Tensor, first: Tensor | undefined): Tensor {
   if (!first) return tokens;
   const [given, all] = [first.dim(1), tokens.dim(1)];
   return concat([first, ...given < all ? [slice(tokens, 1, given, all)] : []], 1);
@@ -83,9 +83,11 @@ export function patchEmbedding(
   weights: WeightScope,
   tokens: Tensor,
   dim: number,
+  name: "patch_embedding" | "vace_patch_embedding" = "patch_embedding",
 ): Tensor {
-  const { in_channels: channels, patch_size: patch } = config;
-  return patchEmbeddingLayer(weights, "patch_embedding", tokens, dim, { channels, patch });
+  const { patch_size: patch } = config;
+  const channels = tokens.dim(-1) / patchFeatures(config, 1);
+  return patchEmbeddingLayer(weights, name, tokens, dim, { channels, patch });
 }
 
 /** Rotary tables of the token grid; frames take the pairs that height and width leave. */

@@ -8,39 +8,43 @@
 import {
   attention,
   concat,
+  elementwise,
   type Graph,
   rmsNorm,
   slice,
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
-import { linearLayer, linearLayers } from "../../layers.ts";
+import { forEachSample, linearLayer, linearLayers } from "../../layers.ts";
 import type { WanTransformerConfig } from "./config.ts";
+import { type CrossAttentionState, normalizeHeads, splitHeads } from "./context.ts";
 import {
   BLOCK_MODULATION,
-  forEachSample,
+  blockNames,
   HEAD_MODULATION,
   modulationTable,
   modulationVectors,
 } from "./modulation.ts";
 import { patchEmbedding, patchFeatures, rotaryConstants, type TokenGrid } from "./patches.ts";
 
-/** Keys and values of one block's cross-attention, each [batch, context tokens, heads, headDim]. */
-interface CrossAttentionState {
-  /** Normalised. */
-  readonly key: Tensor;
-  /** As projected. */
-  readonly value: Tensor;
-}
-
 /** The prompt as the blocks see it; it depends on no step. */
 interface WanContext {
-  /** One per block. */
+  /** One per block; those of the control, where there are some, come last. */
   readonly blocks: readonly CrossAttentionState[];
+  /** The same of the images that an image encoder saw, equal for all samples; their batch is 1. */
+  readonly images?: readonly CrossAttentionState[] | undefined;
   /** u32 [batch]: context tokens to attend, the collapsed pad row included. */
   readonly lengths: Tensor;
   /** f32 [batch]: added to the logit of the last token, ln of the number of pad rows that it stands for. */
   readonly padLogit: Tensor;
+}
+
+/** What VACE steers a video by. */
+interface WanControl {
+  /** Patches of a clip to keep, one to make anew, and the mask between them, [1, tokens, features]. */
+  readonly tokens: Tensor;
+  /** f32 [1, 1, control blocks]: weight of what each of them adds. */
+  readonly scales: Tensor;
 }
 
 /** Inputs of one forward pass. */
@@ -60,6 +64,8 @@ interface WanInputs {
   readonly tokenTimesteps?: Tensor;
   /** Of the same graph. */
   readonly context: WanContext;
+  /** Of a VACE model, which needs one. */
+  readonly control?: WanControl;
 }
 
 /**
@@ -83,15 +89,20 @@ export function wanTransformer(
   const tokenRows = tokenTimesteps && forEachSample(tokenTimesteps.reshape(-1, x.dim(1)), batch);
   const table = modulationTable(config, weights, inputs.timesteps, inputs.modulationIndices);
   const rotary = rotaryConstants(graph, config, grid);
+  const names = blockNames(config);
+  const block = (index: number, x: Tensor) => {
+    const first = index * BLOCK_MODULATION.length;
+    const vectors = modulationVectors(BLOCK_MODULATION, table, first, tokenRows);
+    const scope = weights.scope(names[index]!);
+    return wanBlock(config, scope, x, vectors, rotary, context, index);
+  };
+  const hints = inputs.control && controlHints(config, weights, inputs.control, x, block);
   for (let layer = 0; layer < config.num_layers; layer++) {
-    x = graph.scope(`blocks.${layer}`, () => {
-      const block = weights.scope("blocks").scope(layer);
-      const first = layer * BLOCK_MODULATION.length;
-      const vectors = modulationVectors(BLOCK_MODULATION, table, first, tokenRows);
-      return wanBlock(config, block, x, vectors, rotary, context, layer);
-    });
+    const place = config.vace_layers.indexOf(layer);
+    x = graph.scope(names[layer]!, () => block(layer, x));
+    if (place >= 0) x = hints!.addTo(x, place);
   }
-  const first = config.num_layers * BLOCK_MODULATION.length;
+  const first = names.length * BLOCK_MODULATION.length;
   const head = modulationVectors(HEAD_MODULATION, table, first, tokenRows);
   return linearLayer(weights, "proj_out", x, patchFeatures(config, config.out_channels), {
     norm: { eps: config.eps, scale: head("scale"), shift: head("shift") },
@@ -99,32 +110,35 @@ export function wanTransformer(
 }
 
 /**
- * Everything of the prompt that the blocks need: the text embedder, then every block's keys and values.
+ * What VACE adds to the tokens after some of the blocks. Each is computed right before it is added, so that one is held
+ * at a time; they must be asked for in their order.
  *
- * @param text [batch, tokens, text_dim] of the text encoder, zero where there is no token
+ * @param x the tokens before the first block
+ * @param block runs a block by its index among all
  */
-export function wanContextStates(
-  graph: Graph,
+function controlHints(
   config: WanTransformerConfig,
   weights: WeightScope,
-  text: Tensor,
-): CrossAttentionState[] {
-  const dim = config.num_attention_heads * config.attention_head_dim;
-  const embedder = weights.scope("condition_embedder").scope("text_embedder");
-  const hidden = linearLayer(embedder, "linear_1", text, dim, { activation: "gelu_tanh" });
-  const context = linearLayer(embedder, "linear_2", hidden, dim);
-  return Array.from(
-    { length: config.num_layers },
-    (_, layer) =>
-      graph.scope(`blocks.${layer}.attn2`, () => {
-        const attn = weights.scope("blocks").scope(layer).scope("attn2");
-        const key = normalizeHeads(config, attn, "norm_k", linearLayer(attn, "to_k", context, dim));
-        return {
-          key: splitHeads(config, key),
-          value: splitHeads(config, linearLayer(attn, "to_v", context, dim)),
-        };
+  { tokens, scales }: WanControl,
+  x: Tensor,
+  block: (index: number, x: Tensor) => Tensor,
+): { addTo(x: Tensor, place: number): Tensor } {
+  const { graph } = x;
+  const dim = x.dim(-1);
+  const embedded = patchEmbedding(config, weights, tokens, dim, "vace_patch_embedding");
+  const scope = (place: number) => weights.scope(`vace_blocks.${place}`);
+  let control = linearLayer(scope(0), "proj_in", forEachSample(embedded, x.dim(0)), dim, {
+    residual: x,
+  });
+  return {
+    addTo: (x, place) =>
+      graph.scope(`vace_blocks.${place}`, () => {
+        control = block(config.num_layers + place, control);
+        const hint = linearLayer(scope(place), "proj_out", control, dim);
+        const scale = slice(scales, 2, place, place + 1);
+        return elementwise("x + scale * hint", { x, scale, hint });
       }),
-  );
+  };
 }
 
 /** One block: x + gate·attn, x + cross-attn, x + gate·ffn. */
@@ -134,8 +148,8 @@ function wanBlock(
   x: Tensor,
   modulation: (name: typeof BLOCK_MODULATION[number]) => Tensor,
   rotary: { cos: Tensor; sin: Tensor },
-  context: WanContext,
-  layer: number,
+  { blocks, images, lengths, padLogit }: WanContext,
+  index: number,
 ): Tensor {
   const { eps } = config;
   const dim = x.dim(-1);
@@ -151,7 +165,7 @@ function wanBlock(
   }).reshape(...x.shape);
   const afterSelf = forEachSample(
     linearLayer(attn1, "to_out.0", attended, dim, { gate: modulation("gate_msa"), residual: x }),
-    context.lengths.size,
+    lengths.size,
   );
 
   const attn2 = weights.scope("attn2");
@@ -167,13 +181,28 @@ function wanBlock(
     "norm_q",
     linearLayer(attn2, "to_q", afterSelf, dim, norm2 ? { norm: norm2 } : {}),
   );
-  const { key, value: crossValue } = context.blocks[layer]!;
-  const crossed = attention(splitHeads(config, query), key, crossValue, {
-    keyLengths: context.lengths,
-    lastKeyBias: context.padLogit,
+  const queries = splitHeads(config, query);
+  const text = blocks[index]!;
+  const image = images?.[index];
+  const fromText = attention(queries, text.key, text.value, {
+    keyLengths: lengths,
+    lastKeyBias: padLogit,
     name: "attn2",
-  }).reshape(...afterSelf.shape);
-  const afterCross = linearLayer(attn2, "to_out.0", crossed, dim, { residual: afterSelf });
+  });
+  const each = (x: Tensor) => forEachSample(x, lengths.size);
+  const crossed = image
+    ? elementwise("text + image", {
+      text: fromText,
+      image: attention(queries, each(image.key), each(image.value), { name: "attn2 image" }),
+    })
+    : fromText;
+  const afterCross = linearLayer(
+    attn2,
+    "to_out.0",
+    crossed.reshape(...afterSelf.shape),
+    dim,
+    { residual: afterSelf },
+  );
 
   const ffn = weights.scope("ffn").scope("net");
   const hidden = linearLayer(ffn.scope(0), "proj", afterCross, config.ffn_dim, {
@@ -183,18 +212,7 @@ function wanBlock(
   return linearLayer(ffn, "2", hidden, dim, { gate: modulation("gate_ffn"), residual: afterCross });
 }
 
-/** RMS norm of queries or keys over all heads together. */
-function normalizeHeads(
-  config: WanTransformerConfig,
-  weights: WeightScope,
-  name: string,
-  x: Tensor,
-): Tensor {
-  const weight = weights.tensor(x.graph, `${name}.weight`, [x.dim(-1)]);
-  return rmsNorm(x, { weight, eps: config.eps, name });
-}
-
-/** The same for both, [2, batch, tokens, dim], each with its own weight, and their rotary positions. */
+/** RMS norm of queries and keys over all heads together, [2, batch, tokens, dim], each with its own weight, and their rotary positions. */
 function normalizeQueriesAndKeys(
   config: WanTransformerConfig,
   weights: WeightScope,
@@ -205,9 +223,4 @@ function normalizeQueriesAndKeys(
   const weight = weights.stack(x.graph, parts) ??
     concat(parts.map(({ name, shape }) => weights.tensor(x.graph, name, shape).reshape(1, -1)), 0);
   return rmsNorm(x, { weight, eps: config.eps, rotary, name: "norm_qk" });
-}
-
-/** [batch, tokens, dim] as [batch, tokens, heads, headDim]. */
-function splitHeads(config: WanTransformerConfig, x: Tensor): Tensor {
-  return x.reshape(x.dim(0), x.dim(1), config.num_attention_heads, config.attention_head_dim);
 }

@@ -1,0 +1,44 @@
+/** The programs that encode what a video is made from beside its prompts. */
+import { WanVideoEncoder } from "../../autoencoders/wan/coders.ts";
+import type { Session } from "../../memory/session.ts";
+import { rearrange } from "../../rearrange.ts";
+import { traceChannels } from "./channels.ts";
+import type { WanParts } from "./config.ts";
+import { traceControl } from "./control.ts";
+import { type Given, type GivenShape, placedFrames } from "./given.ts";
+import { patchify } from "./patches.ts";
+
+/** Traces the encoders that a request needs, in stages of their own. */
+export function traceGiven(session: Session, parts: WanParts, shape: GivenShape): Given {
+  const { given } = shape;
+  if (given.kind === "channels") return traceChannels(session, parts, shape, given.images);
+  if (given.kind === "control") return traceControl(session, parts, shape, given.references);
+  if (given.kind === "first") return traceFirst(session, parts, shape, given.frames);
+  if (given.kind === "nothing") return { tokens: {}, run: () => Promise.resolve() };
+  const encoder = new WanVideoEncoder(session, parts.vae, shape);
+  const { latents: clip } = encoder;
+  return { tokens: {}, clip, run: (work) => encoder.run(work, work.request.video!) };
+}
+
+/** Latent frames that a video begins with. */
+function traceFirst(
+  session: Session,
+  { transformer: { config }, vae }: WanParts,
+  shape: GivenShape,
+  frames: number,
+): Given {
+  const encoder = new WanVideoEncoder(session, vae, { ...shape, frames });
+  const image = encoder.stage.program(
+    "image",
+    { latents: encoder.latents },
+    ({ latents }) => patchify(config, rearrange(latents, "f y x c -> 1 c f y x")),
+  );
+  const pixelFrames = 1 + (frames - 1) * vae.config.scale_factor_temporal;
+  return {
+    tokens: { first: image.outputs },
+    run: async (work) => {
+      await encoder.run(work, [...placedFrames(work.request, pixelFrames).values()]);
+      await work.run([image.call({})]);
+    },
+  };
+}

@@ -1,0 +1,188 @@
+/**
+ * A transformer at work: what it makes of the prompts, and the steps that it takes. Wan 2.2 A14B has two of them, one
+ * for high noise and one for low. Each is in stages of its own, so that only one needs to be on the device.
+ */
+import {
+  copyTo,
+  type DeviceTensor,
+  type Graph,
+  type Program,
+  slice,
+  type Tensor,
+} from "../../../runtime/mod.ts";
+import { unscaleLatents, wanVideoDecoder } from "../../autoencoders/wan/coders.ts";
+import { timestepConstant } from "../../embeddings.ts";
+import type { Session, Stage } from "../../memory/session.ts";
+import type { Component } from "../../pipeline/components.ts";
+import { Denoiser } from "../../pipeline/denoiser.ts";
+import type { CommonShape } from "../../pipeline/family.ts";
+import { classifierFree } from "../../pipeline/guidance.ts";
+import { reusingSteps } from "../../pipeline/step_cache.ts";
+import type { Work } from "../../pipeline/work.ts";
+import type { Schedule } from "../../schedulers/mod.ts";
+import type { StepRange } from "../../schedulers/solver.ts";
+import { besideSample } from "./channels.ts";
+import { hiddenSize, type WanParts, type WanTransformerConfig } from "./config.ts";
+import { wanImageStates, wanTextStates } from "./context.ts";
+import type { Given, GivenShape } from "./given.ts";
+import { modulationIndices, tableRows, timestepRows, tokenTimesteps } from "./modulation.ts";
+import {
+  patchFeatures,
+  tokenCount,
+  type TokenGrid,
+  unpatchify,
+  withFirstFrames,
+} from "./patches.ts";
+import { wanTransformer } from "./transformer.ts";
+
+/** What one pass attends of the prompts; experts take turns in the keys and values. */
+type PassContext = {
+  /** For every block. */
+  readonly blocks: readonly { readonly key: DeviceTensor; readonly value: DeviceTensor }[];
+  /** u32: rows to attend. */
+  readonly lengths: DeviceTensor;
+  /** Added to the logit of the last. */
+  readonly padLogit: DeviceTensor;
+};
+
+/** What an expert is traced from. */
+interface ExpertOptions {
+  /** What its stages are called besides `context` and `denoise`; empty for the first, whose context is there. */
+  readonly suffix: string;
+  readonly transformer: Component<WanTransformerConfig>;
+  readonly vae: WanParts["vae"];
+  readonly schedule: Schedule;
+  /** Steps that it takes. */
+  readonly range: StepRange;
+  /** The noisy latents, [1, tokens, features]. */
+  readonly sample: DeviceTensor;
+  /** What the solver remembers from one expert to the next. */
+  readonly history: readonly DeviceTensor[];
+  /** How the tokens lie. */
+  readonly grid: TokenGrid;
+  /** What the text encoder gives, and what the passes take of it. */
+  readonly text: { readonly states: DeviceTensor; readonly context: readonly PassContext[] };
+  readonly given: Given;
+}
+
+/** What the passes take. */
+type PassInputs = PassContext & Given["tokens"] & {
+  readonly images:
+    | readonly { readonly key: DeviceTensor; readonly value: DeviceTensor }[]
+    | undefined;
+  readonly timesteps: DeviceTensor;
+};
+
+/** See the file comment. */
+export class WanExpert {
+  /** In which its steps are. */
+  readonly stage: Stage;
+  readonly #options: ExpertOptions;
+  /** Run before its steps: what it makes of prompts, images and timesteps. */
+  readonly #before: readonly Program<Record<never, never>>[];
+  readonly #denoiser: Denoiser<PassInputs>;
+
+  /** Traces its stages. */
+  constructor(session: Session, shape: CommonShape & GivenShape, options: ExpertOptions) {
+    this.#options = options;
+    const { transformer: { config, weights: { root: weights } }, given, grid } = options;
+    const { suffix, text, schedule, range, vae } = options;
+    const context = suffix ? this.#traceContext(session) : undefined;
+    const images = given.imageStates && session.stage("denoise", { name: `images${suffix}` })
+      .program(
+        "images",
+        { states: given.imageStates },
+        ({ states }) => wanImageStates(config, weights, states),
+      );
+    const loop = session.stage("denoise", {
+      name: `denoise${suffix}`,
+      repeats: range[1] - range[0],
+    });
+    this.stage = loop;
+    // A given first frame is at timestep 0.
+    const { first } = given.tokens;
+    const times = first ? [...schedule.timesteps, 0] : [...schedule.timesteps];
+    const timesteps = loop.program(
+      "timesteps",
+      {},
+      (_, graph: Graph) =>
+        timestepRows(weights, timestepConstant(graph, times, config.freq_dim), hiddenSize(config)),
+    );
+    this.#before = [context, images, timesteps].flatMap((program) =>
+      program ? [program as unknown as Program<Record<never, never>>] : []
+    );
+    const frameGrid = { ...grid, frames: 1 };
+    const steps = schedule.timesteps.length;
+    this.#denoiser = new Denoiser<PassInputs>(loop, shape, {
+      ...{ schedule, sample: options.sample, range, history: options.history },
+      passes: text.context.map((own) => ({
+        ...own,
+        ...given.tokens,
+        ...{ timesteps: timesteps.outputs, images: images?.outputs },
+      })),
+      step: {
+        shape: [tableRows(config), first ? 2 : 1],
+        values: (i) => modulationIndices(config, first ? [steps, i] : [i]),
+      },
+      predict: ({ sample, step, timesteps, first, channels, control, scales, ...context }, graph) =>
+        wanTransformer(graph, config, weights, {
+          ...{ grid, timesteps, context, modulationIndices: step },
+          tokens: channels
+            ? besideSample(sample, channels, patchFeatures(config, 1))
+            : withFirstFrames(sample, first),
+          ...(first && { tokenTimesteps: tokenTimesteps(graph, grid, first.dim(1)) }),
+          ...(control && { control: { tokens: control, scales: scales! } }),
+        }),
+      preview: {
+        decoder: wanVideoDecoder(vae, { ...shape, frames: 1 }),
+        part: (x) => {
+          const [frame, count] = [firstMade(shape, grid), tokenCount(frameGrid)];
+          return slice(x, 1, frame * count, (frame + 1) * count);
+        },
+        decoded: (part) => unscaleLatents(vae, unpatchify(config, part, frameGrid)),
+      },
+    });
+  }
+
+  /** Takes its steps. */
+  async run(work: Work, guidanceScale: number): Promise<void> {
+    const { transformer: { config }, schedule, range: [first, end], text } = this.#options;
+    if (first === end) return;
+    for (const program of this.#before) await work.run([program.call({})]);
+    const prompts = text.states.shape[0]!;
+    const reused = work.request.quality === "high"
+      ? reusingSteps([...schedule.timesteps], config.freq_dim)
+      : [];
+    await this.#denoiser.run(work, classifierFree(guidanceScale, prompts), reused);
+  }
+
+  /** What it makes of the prompts, in the place of what another expert made of them. */
+  #traceContext(session: Session): Program<{ readonly states: DeviceTensor }, void> {
+    const { suffix, text: { states, context }, transformer: { config, weights } } = this.#options;
+    const stage = session.stage("denoise", { name: `context${suffix}` });
+    return stage.program("context", { states }, ({ states }) => {
+      const blocks = wanTextStates(config, weights.root, states);
+      context.forEach((own, pass) =>
+        own.blocks.forEach(({ key, value }, i) => {
+          copyTo(partOf(blocks[i]!.key, key, pass), key);
+          copyTo(partOf(blocks[i]!.value, value, pass), value);
+        })
+      );
+    });
+  }
+}
+
+/** Those prompts of a tensor that a pass takes. */
+function partOf(x: Tensor, target: DeviceTensor, pass: number): Tensor {
+  return x.dim(0) === target.shape[0] ? x : slice(x, 0, pass, pass + 1);
+}
+
+/** The first latent frame that is not given. */
+function firstMade({ given }: GivenShape, { frames }: TokenGrid): number {
+  const before = given.kind === "first"
+    ? given.frames
+    : given.kind === "control"
+    ? given.references
+    : 0;
+  return Math.min(before, frames - 1);
+}

@@ -1,0 +1,94 @@
+/** What a video is made from beside its prompts: a clip, first and last frames, a control. */
+import type { DeviceTensor } from "../../../runtime/mod.ts";
+import { latentFrameCount } from "../../autoencoders/wan/latents.ts";
+import type { PipelineRequest } from "../../pipeline/types.ts";
+import type { Work } from "../../pipeline/work.ts";
+import { CONTINUED_FRAMES, type WanParts, wanSight } from "./config.ts";
+
+/** What a request brings, as far as its programs depend on it; plain data. */
+export type GivenKind =
+  | { readonly kind: "nothing" }
+  /** A clip that noise is added to. */
+  | { readonly kind: "clip" }
+  /** Latent frames that stand in place of the sample's first. */
+  | { readonly kind: "first"; readonly frames: number }
+  /** Frames in channels beside the sample's, and images that an image encoder sees. */
+  | { readonly kind: "channels"; readonly images: number }
+  /** A clip and masks that steer, and reference images in latent frames of their own before the sample's. */
+  | { readonly kind: "control"; readonly references: number };
+
+/** Size of what is made, in latents, and how it is encoded. */
+export interface GivenShape {
+  /** Those of the video alone. */
+  readonly frames: number;
+  readonly height: number;
+  readonly width: number;
+  /** Longest side of a tile. */
+  readonly tileSide: number;
+  readonly given: GivenKind;
+}
+
+/** What the passes see of it, as inputs of their programs; each [1, tokens, features]. */
+type GivenTokens = {
+  /** Tokens that stay clean. */
+  readonly first?: DeviceTensor | undefined;
+  /** What tokens have beside the sample. */
+  readonly channels?: DeviceTensor | undefined;
+  readonly control?: DeviceTensor | undefined;
+  /** Weights of what each control block adds, [1, 1, blocks]. */
+  readonly scales?: DeviceTensor | undefined;
+};
+
+/** See the file comment. */
+export interface Given {
+  readonly tokens: GivenTokens;
+  /** Latents of a clip, [frames, height, width, channels]. */
+  readonly clip?: DeviceTensor | undefined;
+  /** Of the image encoder, [images, tokens, width]. */
+  readonly imageStates?: DeviceTensor | undefined;
+  /** Encodes what a request brings. */
+  run(work: Work): Promise<void>;
+}
+
+/**
+ * What a request brings.
+ *
+ * @param frames latent frames of the result
+ */
+export function givenKind(request: PipelineRequest, parts: WanParts, frames: number): GivenKind {
+  const { task, images = [], references = [], video = [] } = request;
+  const { frames: sight, images: [, mostImages] } = wanSight(parts);
+  if (sight === "control") return { kind: "control", references: references.length };
+  if (task === "V2V") return { kind: "clip" };
+  if (task === "T2I" || task === "T2V") return { kind: "nothing" };
+  if (sight === "channels") {
+    const seesImages = parts.transformer.config.image_dim !== null;
+    return { kind: "channels", images: seesImages ? Math.min(images.length, mostImages) : 0 };
+  }
+  const temporal = parts.vae.config.scale_factor_temporal;
+  const wanted = task === "F2V" ? Math.min(video.length, CONTINUED_FRAMES) : 1;
+  // At least one latent frame is new, where there are two.
+  const first = Math.min(latentFrameCount(wanted, temporal), Math.max(1, frames - 1));
+  return { kind: "first", frames: first };
+}
+
+/**
+ * The frames of the result that a request gives, by their place in it: the first and maybe the last, or those that
+ * another clip ends with.
+ *
+ * @param frames of the result
+ */
+export function placedFrames(
+  { task, images = [], video = [] }: PipelineRequest,
+  frames: number,
+): Map<number, Uint8Array> {
+  if (task === "F2V") {
+    const count = Math.min(video.length, CONTINUED_FRAMES, frames);
+    return new Map(video.slice(-count).map((frame, i) => [i, frame]));
+  }
+  const [first, last] = images;
+  return new Map([
+    ...first ? [[0, first.data] as const] : [],
+    ...last ? [[frames - 1, last.data] as const] : [],
+  ]);
+}

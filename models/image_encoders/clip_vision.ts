@@ -1,0 +1,149 @@
+/**
+ * CLIP's vision tower: a transformer over the patches of an image and one class token.
+ *
+ * Source: Radford et al. 2021, "Learning Transferable Visual Models From Natural Language Supervision"; transformers
+ * `CLIPVisionModel`, whose module names are the weight names.
+ */
+import { z } from "zod";
+import {
+  attention,
+  concat,
+  elementwise,
+  type Graph,
+  layerNorm,
+  linear,
+  permute,
+  slice,
+  type Tensor,
+  type WeightScope,
+} from "../../runtime/mod.ts";
+import { forEachSample, linearLayer, linearLayers } from "../layers.ts";
+
+/** What `config.json` may say; defaults are those of transformers' `CLIPVisionConfig`. */
+export const CLIP_VISION_CONFIG = z.object({
+  model_type: z.literal("clip_vision_model").default("clip_vision_model"),
+  hidden_size: z.int().positive().default(768),
+  intermediate_size: z.int().positive().default(3072),
+  num_hidden_layers: z.int().min(2).default(12),
+  num_attention_heads: z.int().positive().default(12),
+  num_channels: z.literal(3).default(3),
+  image_size: z.int().positive().max(1024).default(224),
+  patch_size: z.int().positive().default(32),
+  hidden_act: z.enum(["gelu", "quick_gelu"]).default("quick_gelu"),
+  layer_norm_eps: z.number().positive().max(1).default(1e-5),
+}).refine(
+  ({ hidden_size, num_attention_heads: heads }) =>
+    hidden_size % (4 * heads) === 0 && hidden_size / heads <= 128,
+  { path: ["num_attention_heads"], message: "heads must be multiples of 4 up to 128 wide" },
+).refine(
+  ({ image_size, patch_size }) => image_size % patch_size === 0,
+  { path: ["patch_size"], message: "it must divide image_size" },
+);
+
+/** Parsed {@linkcode CLIP_VISION_CONFIG}. */
+export type ClipVisionConfig = z.output<typeof CLIP_VISION_CONFIG>;
+
+/** Mean and standard deviation of the pixels of CLIP's training, red, green, blue, of 0 to 1. */
+const PIXEL_MEAN = [0.48145466, 0.4578275, 0.40821073];
+const PIXEL_STD = [0.26862954, 0.26130258, 0.27577711];
+
+/** States that the encoder gives for an image: one for each patch, and the class token's. */
+export function clipTokenCount({ image_size, patch_size }: ClipVisionConfig): number {
+  return (image_size / patch_size) ** 2 + 1;
+}
+
+/**
+ * Pixels as the encoder takes them.
+ *
+ * @param rgb bytes of an image of `image_size` by `image_size`
+ */
+export function toClipPixels(rgb: Uint8Array): Float32Array<ArrayBuffer> {
+  return Float32Array.from(
+    rgb,
+    (value, i) => (value / 255 - PIXEL_MEAN[i % 3]!) / PIXEL_STD[i % 3]!,
+  );
+}
+
+/**
+ * The states before the last layer.
+ *
+ * @param pixels [images, image_size, image_size, 3] of {@linkcode toClipPixels}
+ * @returns [images, tokens, hidden_size], the class token's first
+ */
+export function clipVision(
+  graph: Graph,
+  config: ClipVisionConfig,
+  weights: WeightScope,
+  pixels: Tensor,
+): Tensor {
+  const { hidden_size: dim, layer_norm_eps: eps } = config;
+  const images = pixels.dim(0);
+  // Files of transformers before 5 have them below `vision_model`.
+  const model = weights.has("vision_model.embeddings.class_embedding")
+    ? weights.scope("vision_model")
+    : weights;
+  const embeddings = model.scope("embeddings");
+  const classToken = embeddings.tensor(graph, "class_embedding", [dim]).reshape(1, 1, dim);
+  const patches = patchEmbedding(config, embeddings, pixels);
+  const tokens = concat([forEachSample(classToken, images), patches], 1);
+  const positions = embeddings.tensor(graph, "position_embedding.weight", [tokens.dim(1), dim]);
+  const placed = elementwise("x + p", { x: tokens, p: positions.reshape(1, -1, dim) });
+  let x = layerNorm(placed, { eps, ...affine(graph, model, "pre_layrnorm", dim) });
+  for (let layer = 0; layer < config.num_hidden_layers - 1; layer++) {
+    x = graph.scope(
+      `layers.${layer}`,
+      () => clipLayer(config, model.scope(`encoder.layers.${layer}`), x),
+    );
+  }
+  return x;
+}
+
+/** A convolution whose steps are as long as its kernel: [images, patches, hidden_size]. */
+function patchEmbedding(
+  { image_size, patch_size: side, hidden_size: dim }: ClipVisionConfig,
+  weights: WeightScope,
+  pixels: Tensor,
+): Tensor {
+  const [images, count] = [pixels.dim(0), image_size / side];
+  const patches = permute(pixels.reshape(images, count, side, count, side, 3), [0, 1, 3, 2, 4, 5])
+    .reshape(images, count * count, side * side * 3);
+  const shape = [dim, 3, side, side];
+  const weight = weights.tensor(pixels.graph, "patch_embedding.weight", shape, "channels-last");
+  return linear(patches, weight.reshape(dim, -1));
+}
+
+/** One layer: x + attention, x + MLP, each of its normalised input. */
+function clipLayer(config: ClipVisionConfig, weights: WeightScope, x: Tensor): Tensor {
+  const { layer_norm_eps: eps, hidden_act: activation, num_attention_heads: heads } = config;
+  const { graph, shape } = x;
+  const dim = x.dim(-1);
+  const self = weights.scope("self_attn");
+  const projected = linearLayers(self, ["q_proj", "k_proj", "v_proj"], x, dim, {
+    norm: { eps, ...affine(graph, weights, "layer_norm1", dim) },
+  });
+  const part = (i: number) =>
+    slice(projected, 0, i, i + 1).reshape(shape[0]!, shape[1]!, heads, dim / heads);
+  const attended = attention(part(0), part(1), part(2), { name: "self_attn" }).reshape(...shape);
+  const y = linearLayer(self, "out_proj", attended, dim, { residual: x });
+  const mlp = weights.scope("mlp");
+  const hidden = linearLayer(mlp, "fc1", y, config.intermediate_size, {
+    norm: { eps, ...affine(graph, weights, "layer_norm2", dim) },
+    activation,
+  });
+  return linearLayer(mlp, "fc2", hidden, dim, { residual: y });
+}
+
+/** Factor and offset of a norm. */
+function affine(
+  graph: Graph,
+  weights: WeightScope,
+  name: string,
+  dim: number,
+): { weight: Tensor; bias: Tensor; name: string } {
+  const scope = weights.scope(name);
+  return {
+    weight: scope.tensor(graph, "weight", [dim]),
+    bias: scope.tensor(graph, "bias", [dim]),
+    name,
+  };
+}
