@@ -63,7 +63,7 @@ async function makesTheSameAgain(engine: Engine): Promise<void> {
 async function stopsAndServesTheNext(engine: Engine): Promise<void> {
   for (const at of ["encode", "denoise", "decode"]) {
     const controller = new AbortController();
-    const request = { ...REQUEST, numFrames: 33, numInferenceSteps: 100 };
+    const request = { ...REQUEST, numFrames: 17, numInferenceSteps: 100 };
     let last: Progress | undefined;
     const onProgress = (progress: Progress) => {
       last = progress;

@@ -6,7 +6,7 @@ import { hasDawn } from "./chosen_backend.ts";
 import { openTunedDevice, runTuning, tuningRecordOf } from "./tuned_device.ts";
 
 const GPU: DeviceOptions = { schedule: "gpu" };
-const BUDGET_MS = 1500;
+const BUDGET_MS = 600;
 
 interface Opened {
   readonly record: TuningRecord;
@@ -45,7 +45,7 @@ Deno.test("openTunedDevice() tunes a GPU, says so, goes on at the next start, an
     const first = await open(folder, "auto");
     assert.match(
       first.notes[0]!,
-      /^Choosing kernels for .+: up to 1\.5 s, kept in .+\.json$/,
+      /^Choosing kernels for .+: up to 0\.6 s, kept in .+\.json$/,
     );
     assert.match(
       first.notes[1]!,
@@ -57,7 +57,7 @@ Deno.test("openTunedDevice() tunes a GPU, says so, goes on at the next start, an
     assert.deepEqual([cached.notes, cached.choices], [[], first.choices]);
 
     const second = await open(folder, "auto");
-    assert.match(second.notes[0]!, /: \d+ of \d+ classes are measured, up to 1\.5 s, /);
+    assert.match(second.notes[0]!, /: \d+ of \d+ classes are measured, up to 0\.6 s, /);
     for (const [op, classes] of Object.entries(first.choices)) {
       for (const [name, timings] of Object.entries(classes)) {
         assert.deepEqual(second.choices[op]![name], timings, "not measured again");

@@ -17,6 +17,7 @@ import {
   openDevice,
   planMemory,
   runSequence,
+  type Target,
   type Tensor,
   Weights,
 } from "../runtime/mod.ts";
@@ -24,22 +25,43 @@ import { defaultBackend, gpuOf } from "../runtime/backends/backend.ts";
 import { shareDevices } from "./shared_gpu.ts";
 import type { Golden, GoldenCall, Values } from "./golden.ts";
 
+/** Of the kernels that take a problem, the one that a software driver compiles soonest; any class of problems. */
+const SHORT_KERNELS: Target["choices"] = {
+  linear: anyClass("rows"),
+  conv2d: anyClass("registers"),
+  causalConv3d: anyClass("registers"),
+};
+
+function anyClass(variant: string): Target["choices"][string] {
+  return new Proxy({}, { get: () => [{ variant, microseconds: 1 }] });
+}
+
 /**
  * Opens a device that shares with the others of its file what was compiled.
  *
  * `DENOISE_SCHEDULE=gpu` makes a software adapter run the kernels that GPUs run.
+ *
+ * @param kernels which ones run where several could: `short` ones, which a software driver compiles in a fraction of the
+ * time, or the `usual` ones of the adapter, as with `DENOISE_SLOW`
  */
-export function openTestDevice(options: DeviceOptions = {}): Promise<Device> {
+export async function openTestDevice(
+  options: DeviceOptions = {},
+  kernels: "short" | "usual" = "short",
+): Promise<Device> {
   const schedule = Deno.env.get("DENOISE_SCHEDULE");
   if (schedule !== undefined && schedule !== "cpu" && schedule !== "gpu") {
     throw new TypeError(`Cannot use DENOISE_SCHEDULE=${schedule}: it is cpu or gpu`);
   }
   const backend = defaultBackend();
-  return openDevice({
+  const device = await openDevice({
     ...backend !== "auto" && { gpu: shareDevices(backend, gpuOf(backend)) },
     ...schedule && { schedule },
     ...options,
   });
+  if (kernels === "short" && device.adapter.isSoftware && !Deno.env.has("DENOISE_SLOW")) {
+    device.applyTuning({ choices: SHORT_KERNELS, submitBudget: device.target.submitBudget });
+  }
+  return device;
 }
 
 /** An input of a traced model. */

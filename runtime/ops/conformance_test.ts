@@ -1,11 +1,15 @@
 /**
- * Runs every case of every op, on the adapter at hand, and once more with tiny bindings. With `DENOISE_SLOW` every case
- * runs on all variants that take it; else the variants of large tables take turns, because a software adapter compiles
- * for minutes what it runs in milliseconds.
+ * Runs every case of every op, on the adapter at hand, and once more with tiny bindings.
+ *
+ * A software adapter compiles for seconds what it runs in milliseconds. So kernels are compiled with each of their
+ * parameters, activations and formats once, in the cases that need the shortest kernels, and within a bound for each variant;
+ * every other case runs on the variant with the shortest, unless that is long; and whatever these kernels take runs too.
+ * With `DENOISE_SLOW` every case runs on all variants that take it.
  */
 import assert from "node:assert/strict";
 import type { Device } from "../device.ts";
 import { openTestDevice } from "../../tests/model_run.ts";
+import { kernelSource } from "../executable.ts";
 import type { DeviceOptions } from "../open_device.ts";
 import type { Target } from "../target.ts";
 import { cutIntoPieces } from "../windows.ts";
@@ -15,19 +19,27 @@ import { OP_SUITES } from "./registry.ts";
 
 /** Bytes per binding; a buffer then holds two. */
 const TINY_BINDINGS = [256, 1024, 4096, 16384];
-/** Bindings per kernel, and cases per size of a binding: every binding costs the driver's compiler dearly. */
+/** Bindings per kernel: every one costs the driver's compiler dearly. */
 const MAX_BINDINGS = 12;
-const MAX_CUT_CASES = Deno.env.has("DENOISE_SLOW") ? 2 : 1;
-/** Runs of one op, about; no case is left out for it. */
-const MAX_RUNS = Deno.env.has("DENOISE_SLOW") ? Infinity : 40;
+const IS_SLOW = Deno.env.has("DENOISE_SLOW");
+/** Cost above which kernels are compiled only for what no other kernel of their file has. */
+const LONG_KERNEL = 15_000;
+/** Characters of WGSL from which on the coroutine that the driver makes of a kernel with barriers costs more than the rest. */
+const COROUTINE_LENGTH = 8_000;
+/** Cost of a variant's kernels after which none is compiled for its traits alone; some 4 s. */
+const LARGEST_COST = 200_000;
+/** Cases for which a variant compiles kernels even if others of its file have shown their traits. */
+const LEAST_CASES = 3;
+/** Cases per size of a binding. */
+const MAX_CUT_CASES = IS_SLOW ? 2 : 1;
 
 const adapter = await withDevice({}, ({ target }) => Promise.resolve(target));
 
 for (const suite of OP_SUITES) {
   const { op, variants, cases, operands = "f32" } = suite;
-  const casesOf = takeTurns(suite);
+  const chosen = chooseCases(suite);
   for (const variant of variants) {
-    const own = casesOf(variant);
+    const own = chosen.get(variant)!;
     const isAvailable = own.length > 0;
     Deno.test({
       name: `${op}${variant && ` (${variant})`} equals its reference${
@@ -52,9 +64,10 @@ for (const suite of OP_SUITES) {
         maxStorageBuffers: MAX_BINDINGS,
       };
       await withDevice({ limits, operands, forcedVariants: force(op, variant) }, async (device) => {
-        const cut = [...left].filter((testCase) =>
-          isTaken(device.target, testCase) && isCut(device, testCase)
-        );
+        const cut = [...left].filter((testCase) => isCut(device.target, testCase))
+          .map((testCase) => ({ testCase, cost: costOf(kernelsOf(testCase, device.target)!) }))
+          .toSorted((a, b) => a.cost - b.cost)
+          .map(({ testCase }) => testCase);
         for (const testCase of cut.slice(0, MAX_CUT_CASES)) {
           left.delete(testCase);
           await t.step(`${testCase.name}, ${bytes} bytes each`, () => runCase(device, testCase));
@@ -65,19 +78,116 @@ for (const suite of OP_SUITES) {
   });
 }
 
-/** Which cases each variant runs: every case at least once, and of large tables not on all variants that take it. */
-function takeTurns({ op, variants, cases, operands = "f32" }: typeof OP_SUITES[number]) {
-  const takers = cases.map((testCase) =>
-    variants.filter((name) =>
-      isTaken({ ...adapter, operands, forcedVariants: force(op, name) }, testCase)
-    )
-  );
-  const turns = Math.max(1, Math.ceil(takers.flat().length / MAX_RUNS));
-  return (variant: string) =>
-    cases.filter((_, i) => {
-      const turn = takers[i]!.indexOf(variant);
-      return turn >= 0 && (i + turn) % Math.min(turns, takers[i]!.length) === 0;
+/** A kernel as a case needs it. */
+interface CaseKernel {
+  /** Its WGSL, which the driver compiles once. */
+  readonly wgsl: string;
+  /** What the driver's compiler has to do, about: the characters of a kernel without barriers. */
+  readonly cost: number;
+  /** Its file with each of its parameters, and with the format of each buffer. */
+  readonly traits: readonly string[];
+}
+
+/** Which cases each variant runs. */
+function chooseCases({ op, variants, cases, operands = "f32" }: typeof OP_SUITES[number]) {
+  const chosen = new Map<string, OpCase[]>();
+  const options = variants.map((variant) => {
+    const target = { ...adapter, operands, forcedVariants: force(op, variant) };
+    const kernels = new Map<OpCase, readonly CaseKernel[]>();
+    for (const testCase of cases) {
+      const needed = kernelsOf(testCase, target);
+      if (needed) kernels.set(testCase, needed);
+    }
+    return { variant, kernels, compiled: new Set<string>() };
+  });
+  if (!IS_SLOW) {
+    // Variants of one file share its traits: those with short kernels show them.
+    const shown = new Set<string>();
+    const byCost = options.toSorted((a, b) => meanCost(a.kernels) - meanCost(b.kernels));
+    for (const { kernels, compiled } of byCost) compileTraits(kernels, compiled, shown);
+    for (const testCase of cases) compileFor(testCase, byCost);
+  }
+  for (const { variant, kernels, compiled } of options) {
+    const isFree = (testCase: OpCase) =>
+      kernels.get(testCase)?.every(({ wgsl }) => IS_SLOW || compiled.has(wgsl));
+    chosen.set(variant, cases.filter(isFree));
+  }
+  return chosen;
+}
+
+/**
+ * Adds kernels of cases to `compiled` until all traits are `shown`, or they cost too much: each time those with the most new
+ * traits for what they cost.
+ */
+function compileTraits(
+  kernels: ReadonlyMap<OpCase, readonly CaseKernel[]>,
+  compiled: Set<string>,
+  shown: Set<string>,
+): void {
+  let left = new Set([...kernels.values()].flat().flatMap(({ traits }) => traits));
+  const newIn = (needed: readonly CaseKernel[]) =>
+    costOf(needed.filter(({ wgsl }) => !compiled.has(wgsl)));
+  const gain = (needed: readonly CaseKernel[]) =>
+    new Set(needed.flatMap(({ traits }) => traits)).intersection(left).size /
+    Math.max(1, newIn(needed));
+  for (let count = 0, spent = 0;; count++) {
+    if (count >= LEAST_CASES) left = left.difference(shown);
+    if (left.size === 0 || spent > LARGEST_COST) return;
+    const best = [...kernels.values()].reduce((a, b) => gain(b) > gain(a) ? b : a);
+    spent += newIn(best);
+    for (const { wgsl, traits } of best) {
+      compiled.add(wgsl);
+      for (const trait of traits) {
+        left.delete(trait);
+        shown.add(trait);
+      }
+    }
+  }
+}
+
+/** Adds a case's kernels where they are shortest, if no variant has them yet and they are not long. */
+function compileFor(
+  testCase: OpCase,
+  options: readonly {
+    kernels: ReadonlyMap<OpCase, readonly CaseKernel[]>;
+    compiled: Set<string>;
+  }[],
+): void {
+  const news = options.flatMap(({ kernels, compiled }) => {
+    const needed = kernels.get(testCase);
+    return needed ? [{ compiled, left: needed.filter(({ wgsl }) => !compiled.has(wgsl)) }] : [];
+  });
+  const best = news.toSorted((a, b) => costOf(a.left) - costOf(b.left))[0];
+  if (!best || costOf(best.left) > LONG_KERNEL) return;
+  for (const { wgsl } of best.left) best.compiled.add(wgsl);
+}
+
+function meanCost(kernels: ReadonlyMap<OpCase, readonly CaseKernel[]>): number {
+  const all = [...kernels.values()].flat();
+  return costOf(all) / Math.max(1, all.length);
+}
+
+function costOf(kernels: readonly CaseKernel[]): number {
+  return kernels.reduce((sum, { cost }) => sum + cost, 0);
+}
+
+/** The kernels of a case; undefined where the target's variant or number of bindings does not take it. */
+function kernelsOf(testCase: OpCase, target: Target): readonly CaseKernel[] | undefined {
+  try {
+    return traceCase(testCase, target).graph.dispatches.map((dispatch) => {
+      const { kernel, tensors } = dispatch;
+      const [file, ...parameters] = kernel.name.split(" ");
+      const formats = kernel.buffers.map(({ name }, i) => `${name} ${tensors[i]!.dtype}`);
+      const traits = ["", ...parameters, ...formats].map((trait) => `${file} ${trait}`);
+      const wgsl = kernelSource(dispatch, target);
+      const { length } = wgsl;
+      const cost = wgsl.includes("Barrier()") ? length ** 2 / COROUTINE_LENGTH : length;
+      return { wgsl, cost, traits };
     });
+  } catch (error) {
+    if (error instanceof UnsupportedCase) return undefined;
+    throw error;
+  }
 }
 
 function force(op: string, variant: string): Target["forcedVariants"] {
@@ -88,7 +198,7 @@ async function withDevice<T>(
   options: DeviceOptions,
   use: (device: Device) => Promise<T>,
 ): Promise<T> {
-  const device = await openTestDevice(options);
+  const device = await openTestDevice(options, "usual");
   try {
     return await use(device);
   } finally {
@@ -102,20 +212,10 @@ function whyNot(variant: string): string {
   return reason ?? "the adapter lacks what it needs";
 }
 
-/** Whether the target's variant and number of bindings take the case. */
-function isTaken(target: Target, testCase: OpCase): boolean {
-  try {
-    traceCase(testCase, target);
-    return true;
-  } catch (error) {
-    if (error instanceof UnsupportedCase) return false;
-    throw error;
-  }
-}
-
-/** Whether a tensor of the case needs more than one binding. */
-function isCut(device: Device, testCase: OpCase): boolean {
-  return traceCase(testCase, device.target).graph.dispatches.some(({ tensors }) =>
-    tensors.some(({ memory }) => cutIntoPieces(memory.byteLength, device.target.limits).length > 1)
-  );
+/** Whether the target takes the case, and a tensor of it needs more than one binding. */
+function isCut(target: Target, testCase: OpCase): boolean {
+  return kernelsOf(testCase, target) !== undefined &&
+    traceCase(testCase, target).graph.dispatches.some(({ tensors }) =>
+      tensors.some(({ memory }) => cutIntoPieces(memory.byteLength, target.limits).length > 1)
+    );
 }

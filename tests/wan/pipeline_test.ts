@@ -114,7 +114,7 @@ const PIPELINES: readonly (readonly [name: string, model?: URL])[] = [
 for (const [name, model] of PIPELINES) {
   Deno.test(`WanPipeline.generate() gives the frames of diffusers: ${name}`, async (t) => {
     const golden = new Golden(name);
-    const device = await openTestDevice();
+    const device = await openTestDevice({}, model ? "usual" : "short");
     using pipeline = await openPipeline(model ? fileURLToPath(model) : golden.folder);
     try {
       await pipeline.load(device);

@@ -115,7 +115,7 @@ for (
   Deno.test(`WanPipeline.generate() gives the same bits with previews as without: ${name}`, () =>
     withPipeline(async ({ pipeline }) => {
       const plain = await pipeline.generate({ ...request, numInferenceSteps: 5 });
-      for (const previews of [1, 3, 9]) {
+      for (const previews of request === REQUEST ? [1, 3, 9] : [3]) {
         const indices: number[] = [];
         const shown = await pipeline.generate({ ...request, numInferenceSteps: 5 }, {
           previews,
