@@ -59,7 +59,7 @@ export async function openTestDevice(
     ...options,
   });
   if (kernels === "short" && device.adapter.isSoftware && !Deno.env.has("DENOISE_SLOW")) {
-    device.applyTuning({ choices: SHORT_KERNELS, submitBudget: device.target.submitBudget });
+    device.applyTuning({ choices: SHORT_KERNELS });
   }
   return device;
 }
