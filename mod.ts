@@ -25,6 +25,7 @@ import { Model } from "./library/model.ts";
 import type { PlanModelOptions } from "./library/options.ts";
 
 export type {
+  DecoderKind,
   Engine,
   Frames,
   GenerateRequest,
@@ -39,6 +40,7 @@ export type {
   ModelParts,
   ModelPlan,
   OffloadableComponent,
+  OptionalPart,
   OptionalSettings,
   Progress,
   QualityTier,

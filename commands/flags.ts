@@ -57,6 +57,7 @@ export function fieldOption(
     /^[A-Z](?=[a-z])/,
     (letter) => letter.toLowerCase(),
   );
+  if (kind === "flag") return new Option(flagName(name), words);
   const option = new Option(`${flagName(name)} <${placeholder}>`, words);
   if (choices) return option.choices(choices);
   if (kind === "integers") return option.argParser<number[]>(seeds);

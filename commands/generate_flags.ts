@@ -92,6 +92,7 @@ const VIDEO_FLAGS = {
   seconds: "--seconds",
   fps: "--fps",
   x264Preset: "--x264-preset",
+  enableFrameInterpolation: "--enable-frame-interpolation",
 } as const;
 
 /**
@@ -181,7 +182,11 @@ async function readMask(path: string): Promise<NonNullable<GenerateVideoOptions[
 
 /** The settings that flags name, checked as far as that can be without a model. */
 function readSettings(flags: GenerateFlags): Partial<SamplingSettings> {
-  const limits = { maxSteps: Infinity, maxSequenceLength: Infinity };
+  const limits = {
+    maxSteps: Infinity,
+    maxSequenceLength: Infinity,
+    optionalParts: ["tinyDecoder", "upscaler", "frameInterpolator"] as const,
+  };
   const settings: Record<string, unknown> = {};
   for (const name of SETTING_NAMES) {
     const value = flags[name];

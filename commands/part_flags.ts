@@ -6,21 +6,27 @@
 
 import type { ModelParts } from "../mod.ts";
 
+const PARTS: Readonly<Record<keyof ModelParts, true>> = {
+  transformer: true,
+  transformer2: true,
+  textEncoder: true,
+  imageEncoder: true,
+  vae: true,
+  tinyDecoder: true,
+  upscaler: true,
+  frameInterpolator: true,
+  tokenizer: true,
+};
+
 /**
  * The parts that flags name.
  *
  * @param flags of the command line
  * @returns the parts, without those that no flag names
  */
-export function partsOf(
-  { transformer, transformer2, textEncoder, imageEncoder, vae, tokenizer }: ModelParts,
-): ModelParts {
-  return {
-    ...(transformer === undefined ? {} : { transformer }),
-    ...(transformer2 === undefined ? {} : { transformer2 }),
-    ...(imageEncoder === undefined ? {} : { imageEncoder }),
-    ...(textEncoder === undefined ? {} : { textEncoder }),
-    ...(vae === undefined ? {} : { vae }),
-    ...(tokenizer === undefined ? {} : { tokenizer }),
-  };
+export function partsOf(flags: ModelParts): ModelParts {
+  const names = Object.keys(PARTS) as (keyof ModelParts)[];
+  return Object.fromEntries(
+    names.flatMap((name) => (flags[name] === undefined ? [] : [[name, flags[name]]])),
+  );
 }

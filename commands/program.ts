@@ -285,6 +285,9 @@ function addPartFlags(to: Command): Command {
     .option("--text-encoder <path>", "text encoder from elsewhere, likewise")
     .option("--image-encoder <path>", "image encoder from elsewhere, likewise")
     .option("--vae <path>", "autoencoder from elsewhere, likewise")
+    .option("--tiny-decoder <path>", "small decoder for previews and --decoder tiny")
+    .option("--upscaler <path>", "Real-ESRGAN network for --enable-upscaling")
+    .option("--frame-interpolator <path>", "RIFE network for --enable-frame-interpolation")
     .option("--tokenizer <path>", "tokenizer from elsewhere: folder, GGUF file or hub id");
 }
 

@@ -95,6 +95,9 @@ const COMPONENTS: Readonly<Record<keyof ModelParts, string>> = {
   imageEncoder: "image_encoder",
   textEncoder: "text_encoder",
   vae: "vae",
+  tinyDecoder: "tiny_decoder",
+  upscaler: "upscaler",
+  frameInterpolator: "frame_interpolator",
   tokenizer: "tokenizer",
 };
 

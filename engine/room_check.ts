@@ -91,7 +91,8 @@ export class RoomCheck {
  */
 export function leastOf(request: RoomRequest, rules: Rules): PlanRequest {
   const { width, height } = drawnSize(request, rules) ?? request;
-  const { taskType, numInferenceSteps, guidanceScale, quality } = request;
+  const { taskType, numInferenceSteps, guidanceScale, quality, decoder, enableUpscaling } = request;
+  const { enableFrameInterpolation, frameInterpolationExp, frameInterpolationScale } = request;
   const { numFrames = 1, images = 0, references = 0, previews = 0 } = request;
   const side = rules.imageLimits?.multiple;
   const data = new Uint8Array();
@@ -101,6 +102,11 @@ export function leastOf(request: RoomRequest, rules: Rules): PlanRequest {
     task: taskType as PipelineTask,
     promptTokens: 1,
     ...(quality && { quality }),
+    ...(decoder && { decoder }),
+    ...(enableUpscaling && { enableUpscaling }),
+    ...(enableFrameInterpolation && { enableFrameInterpolation }),
+    ...(frameInterpolationExp && { frameInterpolationExp }),
+    ...(frameInterpolationScale && { frameInterpolationScale }),
     ...(images > 0 && { images: new Array(images).fill(image) }),
     ...(references > 0 && { references: new Array(references).fill({ width, height, data }) }),
   };

@@ -6,6 +6,7 @@
 import type {
   ImageLimits,
   MemoryReport,
+  OptionalPart,
   OptionalSettings,
   PipelineTaskDefaults as TaskDefaults,
   SamplingSettings,
@@ -13,7 +14,9 @@ import type {
 import type { KernelChoice, Tuning } from "../runtime/mod.ts";
 
 export type {
+  DecoderKind,
   ImageLimits,
+  OptionalPart,
   OptionalSettings,
   PipelineTaskDefaults as TaskDefaults,
   QualityTier,
@@ -167,6 +170,8 @@ export interface ModelInfo {
   optionalSettings: readonly (keyof OptionalSettings)[];
   /** Most tokens of a prompt that `maxSequenceLength` may ask for. */
   maxSequenceLength: number;
+  /** Which of the parts are there that a model can do without. */
+  optionalParts: readonly OptionalPart[];
   /** Components that LoRAs can be meant for; none where they cannot be used. */
   loraTargets: readonly LoraTarget[];
 }
@@ -206,7 +211,18 @@ export interface GenerateRequest extends Omit<SamplingSettings, "negativePrompt"
 export interface RoomRequest extends
   Pick<
     GenerateRequest,
-    "width" | "height" | "numFrames" | "numInferenceSteps" | "guidanceScale" | "quality"
+    | "width"
+    | "height"
+    | "numFrames"
+    | "numInferenceSteps"
+    | "guidanceScale"
+    | "quality"
+    | "decoder"
+    | "enableUpscaling"
+    | "upscalingScale"
+    | "enableFrameInterpolation"
+    | "frameInterpolationExp"
+    | "frameInterpolationScale"
   > {
   /** What it is for. */
   taskType: TaskType;
@@ -255,7 +271,7 @@ export interface Frames {
   width: number;
   /** Rows per frame. */
   height: number;
-  /** The size at which the model drew, where it was smaller and the frames were enlarged. */
+  /** The size at which the model drew, where the frames were enlarged. */
   drawnAt?: Size;
   /** RGB frames, row-major, 3 bytes per pixel. */
   frames: Uint8Array[];
@@ -326,6 +342,12 @@ export interface ModelParts {
   textEncoder?: string;
   /** The autoencoder. */
   vae?: string;
+  /** A small decoder for previews and for `decoder: "tiny"`. */
+  tinyDecoder?: string;
+  /** A network that enlarges results, for `enableUpscaling`. */
+  upscaler?: string;
+  /** A network that puts frames between those of a video, for `enableFrameInterpolation`. */
+  frameInterpolator?: string;
   /** A folder with the files of the tokenizer, or of a whole model, or a file that holds one. */
   tokenizer?: string;
 }

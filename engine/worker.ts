@@ -11,6 +11,7 @@ import { holdLifeline } from "./lifeline.ts";
 import { inspect } from "./inspect.ts";
 import { IMAGE_TASKS } from "./pipeline_request.ts";
 import type { FromWorker, LoraMessage, Room, ToWorker } from "./protocol.ts";
+import { resultSize, scaledSize } from "./result_size.ts";
 import { type OpenEvents, openTunedDevice, runTuning } from "./tuned_device.ts";
 
 /** The part of a worker's global scope that is used here. */
@@ -130,9 +131,15 @@ async function generate(
   const isCancelled = () => Atomics.load(flag, 0) !== 0;
   const frameFlow = new FrameFlow(flow);
   let frames = 0;
+  // Frames have the upscaler's own scale, and previews none.
+  const scale = request.enableUpscaling ? pipeline.info.upscalerScale! : 1;
   const show = (type: "frame" | "preview", values: Float32Array, index: number) => {
-    const drawn = toBytes(values);
-    const data = drawnAt ? resizePixels(drawn, drawnAt, asked) : drawn;
+    const isFrame = type === "frame";
+    const made = isFrame ? scaledSize(request, scale) : request;
+    const wanted = isFrame ? resultSize(asked) : asked;
+    const isWanted = made.width === wanted.width && made.height === wanted.height;
+    const pixels = toBytes(values);
+    const data = isWanted ? pixels : resizePixels(pixels, made, wanted);
     if (type === "frame") frameFlow.send(data.byteLength, isCancelled);
     post({ type, data, index }, [data.buffer]);
   };

@@ -14,6 +14,7 @@ import type {
   Room,
   TuningSettings,
 } from "./protocol.ts";
+import { checkResultSize, resultSize } from "./result_size.ts";
 import { leastOf, RoomCheck } from "./room_check.ts";
 import type {
   Engine,
@@ -142,7 +143,8 @@ export class WorkerEngine implements Engine {
   }
 
   /** See {@linkcode Engine.checkRoom}. */
-  checkRoom(request: RoomRequest): Promise<void> {
+  async checkRoom(request: RoomRequest): Promise<void> {
+    checkResultSize(request);
     const message = {
       type: "check",
       model: this.#model,
@@ -153,8 +155,8 @@ export class WorkerEngine implements Engine {
     } as const;
     // The GPU's worker would answer after its work; where it has none, it has the model already.
     const worker = this.#waiting === 0 ? this.#worker : undefined;
-    if (!worker || worker.isBroken) return this.#roomCheck.check(message);
-    return this.#roomCheck.check(message, (question) => this.#inTurn(() => worker.ask(question)));
+    if (!worker || worker.isBroken) return await this.#roomCheck.check(message);
+    await this.#roomCheck.check(message, (question) => this.#inTurn(() => worker.ask(question)));
   }
 
   /** See {@linkcode Engine.checkLoras}. */
@@ -204,7 +206,9 @@ export class WorkerEngine implements Engine {
     // Whoever aborted meanwhile would not be heard by the listener.
     signal?.throwIfAborted();
     const { width, height } = request;
+    checkResultSize(request);
     const drawnAt = drawnSize(request, this.info);
+    const size = resultSize(request);
     const message = {
       type: "generate",
       request: toPipelineRequest(request, this.info),
@@ -242,7 +246,7 @@ export class WorkerEngine implements Engine {
         if (event.type !== "frame") return;
         const { byteLength } = event.data;
         const taken = onFrame
-          ? onFrame({ width, height, data: event.data })
+          ? onFrame({ ...size, data: event.data })
           : void frames.push(event.data);
         const go = () => flow.take(byteLength);
         Promise.resolve(taken).then(go, go);
@@ -250,9 +254,8 @@ export class WorkerEngine implements Engine {
       const { timings, peakBytes } = answer as Extract<FromWorker, { type: "generated" }>;
       const seconds = Object.entries(timings).map(([stage, ms]) => [stage, ms / 1000]);
       return {
-        width,
-        height,
-        ...(drawnAt && { drawnAt }),
+        ...size,
+        ...(drawnAt ? { drawnAt } : request.enableUpscaling && { drawnAt: { width, height } }),
         frames,
         fps: this.info.defaults.fps,
         timings: Object.fromEntries(seconds),
@@ -417,6 +420,7 @@ function modelInfo(modelPath: string, info: PipelineInfo, maxPixels: number): Mo
     maxSteps: MAX_STEPS,
     optionalSettings: info.optionalSettings,
     maxSequenceLength: info.maxSequenceLength,
+    optionalParts: info.optionalParts,
     loraTargets: loraTargets(info.adaptable),
   };
 }

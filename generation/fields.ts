@@ -9,10 +9,10 @@
 
 import type { ModelInfo, SamplingSettings, TaskType } from "../engine/types.ts";
 import { checkGuidance, checkPrompt, checkSteps, checkStrength } from "./sampling.ts";
-import type { OutputType } from "./task.ts";
+import { outputOf, type OutputType } from "./task.ts";
 
 /** What a field is to whoever reads it from a text. */
-type FieldKind = "text" | "integer" | "number" | "integers" | "numbers";
+type FieldKind = "text" | "integer" | "number" | "integers" | "numbers" | "flag";
 
 /** A row of the table. */
 export interface Field {
@@ -31,7 +31,7 @@ export interface Field {
 }
 
 /** What a model says of the settings that it takes. */
-type SettingLimits = Pick<ModelInfo, "maxSteps" | "maxSequenceLength">;
+type SettingLimits = Pick<ModelInfo, "maxSteps" | "maxSequenceLength" | "optionalParts">;
 
 /** A row of a setting, which models may take or not. */
 export interface SettingField<Value> extends Field {
@@ -47,8 +47,14 @@ export interface SettingField<Value> extends Field {
    * @throws {RangeError} that names the field by `name`
    */
   readonly check: (value: Value, name: string, limits: SettingLimits) => void;
-  /** Why it changes nothing, as a clause; nothing where it does. */
-  readonly idle?: (info: ModelInfo, task: TaskType) => string | undefined;
+  /** Why it changes nothing beside the others that are given, as a clause; nothing where it does. */
+  readonly idle?: (
+    info: ModelInfo,
+    task: TaskType,
+    given: Readonly<Partial<Record<keyof SamplingSettings, unknown>>>,
+  ) => string | undefined;
+  /** A value that asks for nothing, which nobody needs to be told of where it changes nothing. */
+  readonly neutral?: Value;
 }
 
 /** Largest weight of a control. */
@@ -66,6 +72,12 @@ export const QUALITY_TIERS: readonly NonNullable<SamplingSettings["quality"]>[] 
   "lossless",
   "high",
 ];
+
+/** Scales at which frame interpolation can look for motion. */
+const INTERPOLATION_SCALES: readonly number[] = [0.25, 0.5, 1, 2, 4];
+
+/** What makes pixels, as `decoder` names it. */
+export const DECODERS: readonly NonNullable<SamplingSettings["decoder"]>[] = ["full", "tiny"];
 
 /** Settings of the sampling, in the order in which recipes tell them. */
 export const SETTING_FIELDS: {
@@ -183,6 +195,84 @@ export const SETTING_FIELDS: {
       throw new RangeError(`${name} must be one of ${QUALITY_TIERS.join(", ")}, got ${value}`);
     },
   },
+  decoder: {
+    text:
+      "What makes the pixels: the autoencoder (`full`), or a faster and less exact decoder (`tiny`)",
+    kind: "text",
+    choices: DECODERS,
+    placeholder: "decoder",
+    check: (value, name, { optionalParts }) => {
+      if (!DECODERS.includes(value)) {
+        throw new RangeError(`${name} must be one of ${DECODERS.join(", ")}, got ${value}`);
+      }
+      if (value !== "tiny" || optionalParts.includes("tinyDecoder")) return;
+      throw new RangeError(
+        `${name} is tiny, and the model has no tiny decoder; name its file with --tiny-decoder at the start, or leave ${name} out`,
+      );
+    },
+  },
+  enableUpscaling: {
+    text: "Enlarge the result with the model's upscaler",
+    kind: "flag",
+    check: (value, name, { optionalParts }) => {
+      if (typeof value !== "boolean") throw new RangeError(`${name} must be true or false`);
+      if (!value || optionalParts.includes("upscaler")) return;
+      throw new RangeError(
+        `${name} is set, and the model has no upscaler; name its file with --upscaler at the start, or leave ${name} out`,
+      );
+    },
+  },
+  upscalingScale: {
+    text: "How many times longer upscaling makes the sides, 2 to 4; 4 when left out",
+    kind: "integer",
+    placeholder: "times",
+    neutral: 4,
+    check: (value, name) => {
+      if (!Number.isSafeInteger(value)) {
+        throw new RangeError(`${name} must be an integer, got ${value}`);
+      }
+      checkRange(value, name, 2, 4);
+    },
+    idle: (_info, _task, { enableUpscaling }) =>
+      enableUpscaling === true ? undefined : "nothing is upscaled",
+  },
+  enableFrameInterpolation: {
+    text: "Put frames between those of a video with the model's frame interpolator",
+    kind: "flag",
+    check: (value, name, { optionalParts }) => {
+      if (typeof value !== "boolean") throw new RangeError(`${name} must be true or false`);
+      if (!value || optionalParts.includes("frameInterpolator")) return;
+      throw new RangeError(
+        `${name} is set, and the model has no frame interpolator; ` +
+          `name its file with --frame-interpolator at the start, or leave ${name} out`,
+      );
+    },
+    idle: (_info, task) => outputOf(task) === "VIDEO" ? undefined : "an image has one frame",
+  },
+  frameInterpolationExp: {
+    text: "How often frame interpolation doubles the frames, 1 or 2; 1 when left out",
+    kind: "integer",
+    placeholder: "times",
+    neutral: 1,
+    check: (value, name) => {
+      if (value === 1 || value === 2) return;
+      throw new RangeError(`${name} must be 1 or 2, got ${value}`);
+    },
+    idle: unlessInterpolated,
+  },
+  frameInterpolationScale: {
+    text: "Scale at which frame interpolation looks for motion, 0.25 to 4; 1 when left out",
+    kind: "number",
+    placeholder: "scale",
+    neutral: 1,
+    check: (value, name) => {
+      if (INTERPOLATION_SCALES.includes(value)) return;
+      throw new RangeError(
+        `${name} must be one of ${INTERPOLATION_SCALES.join(", ")}, got ${value}`,
+      );
+    },
+    idle: unlessInterpolated,
+  },
 };
 
 /** Everything else that a request says of what is to be made. */
@@ -259,6 +349,14 @@ function unlessTaken(
 ): (info: ModelInfo) => string | undefined {
   return ({ optionalSettings }) =>
     optionalSettings.includes(name) ? undefined : "this model has no such setting";
+}
+
+function unlessInterpolated(
+  _info: ModelInfo,
+  _task: TaskType,
+  { enableFrameInterpolation }: { readonly enableFrameInterpolation?: unknown },
+): string | undefined {
+  return enableFrameInterpolation === true ? undefined : "no frames are interpolated";
 }
 
 function checkRange(value: number, name: string, least: number, most: number): void {

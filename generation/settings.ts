@@ -59,11 +59,13 @@ export function completeSettings(
     const field = SETTING_FIELDS[name] as SettingField<unknown>;
     const asked = given[name] ?? field.initial?.(info, task, given);
     const value = field.kind === "numbers" && typeof asked === "number" ? [asked] : asked;
-    if (value === undefined || value === null) continue;
+    // A flag that is not set is as good as left out.
+    if (value === undefined || value === null || value === false) continue;
     checked(name, () => field.check(value, spell(name), info));
-    const why = field.idle?.(info, task);
+    const why = field.idle?.(info, task, given);
+    const isGiven = given[name] !== undefined && given[name] !== null;
     if (why === undefined) settings[name] = value;
-    else if (given[name] !== undefined && given[name] !== null) idle.set(name, why);
+    else if (isGiven && value !== field.neutral) idle.set(name, why);
   }
   return { settings: settings as unknown as SamplingSettings, idle };
 }

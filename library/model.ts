@@ -4,6 +4,7 @@
  * @module
  */
 
+import { resultRate } from "../engine/result_size.ts";
 import type {
   Engine,
   Frames,
@@ -170,7 +171,7 @@ export class Model implements AsyncDisposable {
     }, { ...(signal ? { signal } : {}), ...(onProgress ? { onProgress } : {}) });
     const recipe = this.#recipe({ ...settings, seed, width, height }, drawnAt);
     return new GeneratedVideo({
-      ...{ recipe, frames, fps },
+      ...{ recipe, frames, fps: resultRate(fps, { ...settings, numFrames }) },
       ...(source?.audio ? { audio: source.audio } : {}),
     });
   }

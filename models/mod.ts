@@ -5,12 +5,15 @@
  */
 import { excerpt } from "../hub/json_file.ts";
 import { openModelFiles, type PartPaths } from "./checkpoints/open_model.ts";
+import { TAEHV_FORMAT, TAESD_FORMAT } from "./autoencoders/tiny/format.ts";
 import { FLUX2 } from "./families/flux2/pipeline.ts";
 import { WAN } from "./families/wan/pipeline.ts";
 import { Z_IMAGE } from "./families/z_image/pipeline.ts";
+import { RIFE_FORMAT } from "./frame_interpolators/format.ts";
 import { openFamily } from "./pipeline/diffusion_pipeline.ts";
 import type { Family } from "./pipeline/family.ts";
 import type { Pipeline } from "./pipeline/types.ts";
+import { COMPACT_UPSCALER_FORMAT, RRDB_UPSCALER_FORMAT } from "./upscalers/format.ts";
 
 export { LoraError } from "./lora/lora_error.ts";
 export { type ModeRequest, type ResolvedMode, resolveModes } from "./lora/resolve_mode.ts";
@@ -26,8 +29,10 @@ export { memoryTable } from "./memory/memory_table.ts";
 export { type MemoryOptions, type PlanRoom, roomOf } from "./memory/model_memory.ts";
 export type { PartPaths } from "./checkpoints/open_model.ts";
 export type {
+  DecoderKind,
   ImageLimits,
   InputImage,
+  OptionalPart,
   OptionalSettings,
   Pipeline,
   PipelineControl,
@@ -46,6 +51,15 @@ export type {
 /** Every family that is known; nothing else names one. */
 const FAMILIES: readonly Family[] = [WAN, Z_IMAGE, FLUX2].map((family) => family as Family);
 
+/** Files of components that models can do without. */
+const OPTIONAL_FORMATS = [
+  TAEHV_FORMAT,
+  TAESD_FORMAT,
+  COMPACT_UPSCALER_FORMAT,
+  RRDB_UPSCALER_FORMAT,
+  RIFE_FORMAT,
+];
+
 /**
  * Opens the pipeline of a model: checks all files, uploads nothing.
  *
@@ -54,7 +68,8 @@ const FAMILIES: readonly Family[] = [WAN, Z_IMAGE, FLUX2].map((family) => family
  * @throws {Error} naming the file and what is wrong with it
  */
 export async function openPipeline(model: string, parts: PartPaths = {}): Promise<Pipeline> {
-  const opened = await openModelFiles(model, parts, FAMILIES.map(({ files }) => files));
+  const families = FAMILIES.map(({ files }) => files);
+  const opened = await openModelFiles(model, parts, families, OPTIONAL_FORMATS);
   const family = FAMILIES.find(({ classNames }) => classNames.includes(opened.className));
   if (family) return await openFamily(family, opened);
   opened[Symbol.dispose]();

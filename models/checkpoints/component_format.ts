@@ -4,7 +4,15 @@ import type { TensorSource } from "../../runtime/mod.ts";
 import type { Layout } from "../layouts.ts";
 
 /** Components that have weights, as `model_index.json` names them. */
-export type ComponentName = "transformer" | "text_encoder" | "image_encoder" | "vae";
+export type ComponentName =
+  | "transformer"
+  | "text_encoder"
+  | "image_encoder"
+  | "vae"
+  | OptionalComponentName;
+
+/** Those of no family, that any model can have beside its own. */
+export type OptionalComponentName = "tiny_decoder" | "upscaler" | "frame_interpolator";
 
 /** One way to name the tensors of a component. */
 export interface ComponentNaming {

@@ -113,7 +113,7 @@ export class ModelFiles implements Disposable {
         throw new TypeError(
           `Cannot use "${part.path}" as the ${name} of "${this.#options.path}": its class is ${
             part.className.slice(0, 100)
-          }, and ${classNames.join(" or ")} is needed`,
+          }, and ${classNames.join(" or ") || "none"} is needed`,
         );
       }
       const { path, config } = part;

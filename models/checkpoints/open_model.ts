@@ -11,7 +11,13 @@ import {
 import { Checkpoint } from "../../runtime/mod.ts";
 import { hasTokenizer, readEmbeddedTokenizer } from "../tokenizers/embedded.ts";
 import { loadTokenizer } from "../tokenizers/mod.ts";
-import type { ComponentName, FamilyDefaults, FamilyFiles } from "./component_format.ts";
+import type {
+  ComponentFormat,
+  ComponentName,
+  FamilyDefaults,
+  FamilyFiles,
+  OptionalComponentName,
+} from "./component_format.ts";
 import { type ForeignPart, MAX_CONFIG_BYTES, ModelFiles } from "./model_files.ts";
 import { recognise, type RecognisedComponent } from "./recognise.ts";
 
@@ -23,6 +29,12 @@ export interface PartPaths {
   readonly textEncoder?: string;
   readonly imageEncoder?: string;
   readonly vae?: string;
+  /** A small decoder for previews and for `decoder: "tiny"`. */
+  readonly tinyDecoder?: string;
+  /** A network that enlarges results. */
+  readonly upscaler?: string;
+  /** A network that puts frames between those of a video. */
+  readonly frameInterpolator?: string;
   /** A folder with the files of a tokenizer, or of a whole model, one of these files, or a GGUF file that holds one. */
   readonly tokenizer?: string;
 }
@@ -51,9 +63,32 @@ const COMPONENTS: Readonly<Record<PartName, PartWords>> = {
     isOptional: true,
   },
   vae: { part: "vae", words: "autoencoder", flag: "--vae" },
+  tiny_decoder: {
+    ...{ part: "tinyDecoder", words: "tiny decoder", flag: "--tiny-decoder" },
+    isOptional: true,
+  },
+  upscaler: { part: "upscaler", words: "upscaler", flag: "--upscaler", isOptional: true },
+  frame_interpolator: {
+    ...{ part: "frameInterpolator", words: "frame interpolator", flag: "--frame-interpolator" },
+    isOptional: true,
+  },
 };
 
 const NAMES = Object.keys(COMPONENTS) as PartName[];
+
+/** Components of no family, which may lie in a model's folder though its `model_index.json` does not name them. */
+const BESIDE: readonly OptionalComponentName[] = [
+  "tiny_decoder",
+  "upscaler",
+  "frame_interpolator",
+];
+
+/** What files can hold. */
+interface KnownFiles {
+  readonly families: readonly FamilyFiles[];
+  /** Components of no family. */
+  readonly optional: readonly ComponentFormat[];
+}
 
 /** What a file of this component is recognised as. */
 function kindOf(name: PartName): ComponentName {
@@ -69,6 +104,7 @@ const SHOWN_NAMES = 3;
  * @param model the folder of a diffusers pipeline, or a file that has a transformer in it and maybe other components
  * @param parts win over what the model has
  * @param families what files can be
+ * @param optional what optional components' files can be
  * @throws {TypeError} when a file holds nothing that is known, or something else than it was named for
  * @throws {Error} when parts are missing, saying which and how to name them
  */
@@ -76,10 +112,11 @@ export async function openModelFiles(
   model: string,
   parts: PartPaths = {},
   families: readonly FamilyFiles[] = [],
+  optional: readonly ComponentFormat[] = [],
 ): Promise<ModelFiles> {
   const opened: Checkpoint[] = [];
   try {
-    return await collect(model, parts, families, opened);
+    return await collect(model, parts, { families, optional }, opened);
   } catch (error) {
     for (const checkpoint of opened) checkpoint[Symbol.dispose]();
     throw error;
@@ -89,18 +126,22 @@ export async function openModelFiles(
 async function collect(
   model: string,
   parts: PartPaths,
-  families: readonly FamilyFiles[],
+  known: KnownFiles,
   opened: Checkpoint[],
 ): Promise<ModelFiles> {
   const found = new Map<string, ForeignPart>();
   const isFile = (await Deno.stat(model)).isFile;
-  const inModel = isFile ? openFile(model, families, opened) : [];
+  const inModel = isFile ? openFile(model, known, opened) : [];
   for (const component of inModel) {
     found.set(component.format.component, toPart(component, model, opened[0]!));
   }
   for (const name of NAMES) {
     const path = parts[COMPONENTS[name].part];
-    if (path !== undefined) found.set(name, await openPart(name, path, families, opened));
+    if (path !== undefined) found.set(name, await openPart(name, path, known, opened));
+  }
+  for (const name of isFile ? [] : BESIDE) {
+    const path = found.has(name) ? undefined : await beside(model, name);
+    if (path !== undefined) found.set(name, await openPart(name, path, known, opened));
   }
   const named = parts.tokenizer;
   const options = (index: ModelIndex | undefined) => {
@@ -127,7 +168,7 @@ async function collect(
         "and no transformer; give the file of the transformer, and this one with the flag for its part",
     );
   }
-  const family = familyOf(transformer, families)!;
+  const family = familyOf(transformer, known.families)!;
   const hasSecond = found.has("transformer_2");
   const defaults = family.defaults(transformer.config, transformer.path, hasSecond);
   const missing = missingParts(found, named, defaults.needs ?? []);
@@ -139,12 +180,12 @@ async function collect(
 /** The components in a file; at least one. */
 function openFile(
   path: string,
-  families: readonly FamilyFiles[],
+  { families, optional }: KnownFiles,
   opened: Checkpoint[],
 ): RecognisedComponent[] {
   const checkpoint = Checkpoint.open(path);
   opened.push(checkpoint);
-  const formats = families.flatMap((family) => family.formats);
+  const formats = [...families.flatMap((family) => family.formats), ...optional];
   const components = recognise(checkpoint, formats);
   if (components.length > 0) return components;
   const names = [...checkpoint.names];
@@ -153,11 +194,11 @@ function openFile(
       `Cannot open "${path}" as a model: it is a LoRA; name it with --lora, beside the model that it is for`,
     );
   }
-  const known = [...new Set(formats.map(({ name }) => name))];
+  const words = [...new Set(formats.map(({ name }) => name))];
   throw new TypeError(
     `Cannot tell what "${path}" holds: its ${names.length} tensors, such as ${
       names.slice(0, SHOWN_NAMES).map((name) => `"${name.slice(0, 100)}"`).join(", ") || "none"
-    }, are of no model that this program knows; it knows ${listed(known)}`,
+    }, are of no model that this program knows; it knows ${listed(words)}`,
   );
 }
 
@@ -177,17 +218,25 @@ function toPart(
   };
 }
 
+/** An optional component that lies in a model's folder: `tiny_decoder.safetensors` or a folder `tiny_decoder`. */
+async function beside(model: string, name: OptionalComponentName): Promise<string | undefined> {
+  for (const path of [join(model, `${name}.safetensors`), join(model, name)]) {
+    if (await exists(path)) return path;
+  }
+  return undefined;
+}
+
 /** A part that a flag named. */
 async function openPart(
   name: PartName,
   path: string,
-  families: readonly FamilyFiles[],
+  known: KnownFiles,
   opened: Checkpoint[],
 ): Promise<ForeignPart> {
   const { words, flag } = COMPONENTS[name];
   const stat = await statPart(path, words, flag);
   if (stat.isFile) {
-    const components = openFile(path, families, opened);
+    const components = openFile(path, known, opened);
     const component = components.find(({ format }) => format.component === kindOf(name));
     if (component) return toPart(component, path, opened.at(-1)!);
     const held = listed(components.map(({ format }) => format.name));

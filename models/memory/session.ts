@@ -91,6 +91,12 @@ export class Stage {
     return tensor;
   }
 
+  /** Lets its tensors live as long as the session: programs of other stages run between its own. */
+  keepTensors(): void {
+    for (const tensor of this.tensors) this.#session.tensors.add(tensor);
+    this.tensors.clear();
+  }
+
   /** Says that these tensors are read back at the same time, which the plan counts; no others can be. */
   willRead(...tensors: DeviceTensor[]): void {
     this.reads.push(tensors);

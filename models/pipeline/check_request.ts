@@ -49,6 +49,22 @@ export function checkSettings(request: PipelineRequest, info: PipelineInfo): voi
       `Cannot guide with a scale of ${guidanceScale}: it must be a finite number`,
     );
   }
+  if (request.decoder === "tiny" && !info.optionalParts.includes("tinyDecoder")) {
+    throw new RangeError(
+      "Cannot decode with a tiny decoder: the model has none; name its file with --tiny-decoder, or leave decoder out",
+    );
+  }
+  if (request.enableUpscaling && !info.optionalParts.includes("upscaler")) {
+    throw new RangeError(
+      "Cannot upscale: the model has no upscaler; name its file with --upscaler, or leave enableUpscaling out",
+    );
+  }
+  if (request.enableFrameInterpolation && !info.optionalParts.includes("frameInterpolator")) {
+    throw new RangeError(
+      "Cannot interpolate frames: the model has no frame interpolator; name its file with --frame-interpolator, " +
+        "or leave enableFrameInterpolation out",
+    );
+  }
   checkOptional(request, info);
 }
 

@@ -1,12 +1,20 @@
 /** The parts of a model: opened from one table, configurations checked, nothing on the device. */
 import type { z } from "zod";
 import type { Weights } from "../../runtime/mod.ts";
+import type { OptionalComponentName } from "../checkpoints/component_format.ts";
 import type { ConfigFile, ModelFiles } from "../checkpoints/model_files.ts";
 import { parseConfig } from "../config.ts";
+import { TINY_DECODER_CONFIG, type TinyDecoderConfig } from "../autoencoders/tiny/config.ts";
+import {
+  FRAME_INTERPOLATOR_CONFIG,
+  type FrameInterpolatorConfig,
+} from "../frame_interpolators/config.ts";
 import type { Components } from "../memory/components.ts";
 import { refuseFields } from "../schedulers/config.ts";
 import { createScheduler, type Scheduler } from "../schedulers/mod.ts";
+import { UPSCALER_CONFIG, type UpscalerConfig } from "../upscalers/config.ts";
 import type { Tokenizer } from "../tokenizers/mod.ts";
+import { OPTIONAL_PARTS, type OptionalPart } from "./types.ts";
 
 /** A component that has weights. */
 export interface Component<Config = unknown> {
@@ -21,6 +29,12 @@ interface ComponentSpec<Schema extends z.ZodType = z.ZodType> {
   /** What its `config.json` may say. */
   readonly config: Schema;
 }
+
+/** What enlarges results, whatever the family. */
+const UPSCALER = { classNames: ["SRVGGNetCompact", "RRDBNet"], config: UPSCALER_CONFIG };
+
+/** What puts frames between others, whatever the family. */
+const FRAME_INTERPOLATOR = { classNames: ["IFNet"], config: FRAME_INTERPOLATOR_CONFIG };
 
 /** Two sizes that must be equal, each with its name. */
 export type SizeCheck = readonly [name: string, value: number, otherName: string, other: number];
@@ -68,6 +82,12 @@ export interface PartsTable<
     readonly vae: z.output<Vae>;
     readonly others: ConfigsOf<Others>;
   }) => readonly SizeCheck[];
+  /** Tiny decoders that the models can have beside their autoencoder; none when left out. */
+  readonly tinyDecoder?: {
+    readonly className: TinyDecoderConfig["_class_name"];
+    /** Sizes that must be equal for one to belong to the autoencoder. */
+    readonly fits: (tiny: TinyDecoderConfig, vae: z.output<Vae>) => readonly SizeCheck[];
+  };
   /** Refuses tokenizers that the family cannot use. */
   readonly checkTokenizer?: (tokenizer: Tokenizer, path: string) => void;
 }
@@ -107,6 +127,9 @@ export interface Parts<
   readonly vae: Component<Vae>;
   /** Those that only some models have, by their names in `model_index.json`. */
   readonly others: Others;
+  readonly tinyDecoder?: Component<TinyDecoderConfig> | undefined;
+  readonly upscaler?: Component<UpscalerConfig> | undefined;
+  readonly frameInterpolator?: Component<FrameInterpolatorConfig> | undefined;
   readonly settings: Settings;
   readonly tokenizer: Tokenizer;
   readonly scheduler: Solver;
@@ -121,15 +144,24 @@ export type PartsOf<Table> = Table extends
   : never;
 
 /** Weights by the names that memory plans use, in the order of use. */
-export function componentsOf({ textEncoder, transformer, vae, others }: Parts): Components {
-  const { image_encoder, transformer_2 } = others;
+export function componentsOf(parts: Parts): Components {
+  const { textEncoder, transformer, vae, tinyDecoder, upscaler, frameInterpolator } = parts;
+  const { image_encoder, transformer_2 } = parts.others;
   return {
     "text encoder": textEncoder.weights,
     ...(image_encoder && { "image encoder": image_encoder.weights }),
     transformer: transformer.weights,
     ...(transformer_2 && { "transformer 2": transformer_2.weights }),
     autoencoder: vae.weights,
+    ...tinyDecoder && { "tiny decoder": tinyDecoder.weights },
+    ...frameInterpolator && { "frame interpolator": frameInterpolator.weights },
+    ...upscaler && { upscaler: upscaler.weights },
   };
+}
+
+/** Which of the parts that models can do without are there. */
+export function optionalPartsOf(parts: Parts): OptionalPart[] {
+  return OPTIONAL_PARTS.filter((part) => parts[part] !== undefined);
 }
 
 /**
@@ -170,6 +202,9 @@ export async function openParts<
       files.path,
       table.fits({ transformer, textEncoder, vae, others: configs as ConfigsOf<Others> }),
     );
+    const openTiny = await readTinyDecoder(files, table, vae);
+    const openUpscaler = await readOptional(files, "upscaler", UPSCALER);
+    const openInterpolator = await readOptional(files, "frame_interpolator", FRAME_INTERPOLATOR);
     const schedulerFile = await files.scheduler();
     const scheduler = openScheduler(schedulerFile, table.scheduler);
     const { vocab_size } = textEncoder as { readonly vocab_size: number };
@@ -186,6 +221,9 @@ export async function openParts<
       others: Object.fromEntries(
         entries.map(([name, [, open]]) => [name, open()]),
       ) as OthersOf<Others>,
+      tinyDecoder: openTiny?.(),
+      upscaler: openUpscaler?.(),
+      frameInterpolator: openInterpolator?.(),
       [Symbol.dispose]: () => files[Symbol.dispose](),
     };
   } catch (error) {
@@ -203,6 +241,31 @@ async function readComponent<Schema extends z.ZodType>(
   const { config: json, path, openWeights } = await files.component(name, classNames);
   const config = parseConfig(schema, json, path);
   return [config, () => ({ config, weights: openWeights() })];
+}
+
+async function readOptional<Schema extends z.ZodType>(
+  files: ModelFiles,
+  name: OptionalComponentName,
+  spec: ComponentSpec<Schema>,
+): Promise<(() => Component<z.output<Schema>>) | undefined> {
+  return files.has(name) ? (await readComponent(files, name, spec))[1] : undefined;
+}
+
+async function readTinyDecoder<Vae>(
+  files: ModelFiles,
+  { tinyDecoder: table }: {
+    readonly tinyDecoder?: {
+      readonly className: string;
+      readonly fits: (tiny: TinyDecoderConfig, vae: Vae) => readonly SizeCheck[];
+    };
+  },
+  vae: Vae,
+): Promise<(() => Component<TinyDecoderConfig>) | undefined> {
+  if (!files.has("tiny_decoder")) return undefined;
+  const spec = { classNames: table ? [table.className] : [], config: TINY_DECODER_CONFIG };
+  const [config, open] = await readComponent(files, "tiny_decoder", spec);
+  if (table) checkFit(files.path, table.fits(config, vae));
+  return open;
 }
 
 function checkFit(path: string, checks: readonly SizeCheck[]): void {

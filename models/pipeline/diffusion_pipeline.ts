@@ -15,8 +15,9 @@ import {
 import { Session } from "../memory/session.ts";
 import { SessionRunner } from "../memory/session_runner.ts";
 import { checkInputs, checkSettings, INPUTS } from "./check_request.ts";
-import { componentsOf, openParts, type Parts } from "./components.ts";
+import { componentsOf, openParts, optionalPartsOf, type Parts } from "./components.ts";
 import type { CommonShape, Family, Generate, PromptSizes } from "./family.ts";
+import { Finishing, finishingShape } from "./finishing.ts";
 import { OverflowError } from "./non_finite.ts";
 import { PromptCache } from "./prompt_cache.ts";
 import type {
@@ -42,6 +43,7 @@ interface TracedRequest {
   readonly session: Session;
   readonly runner: SessionRunner;
   readonly generate: Generate;
+  readonly finishing: Finishing | undefined;
 }
 
 /**
@@ -105,6 +107,8 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
         vae: precision("vae"),
         textEncoder: precision("textEncoder"),
       },
+      optionalParts: optionalPartsOf(parts),
+      ...(parts.upscaler && { upscalerScale: parts.upscaler.config.scale }),
       maxSequenceLength: MAX_SEQUENCE_LENGTH,
     };
   }
@@ -254,18 +258,18 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       attempt.frames = frame;
       control.onFrame!(pixels);
     });
-    const { session, runner, generate } = await this.#memory.sessionFor(kind, control);
+    const { session, runner, generate, finishing } = await this.#memory.sessionFor(kind, control);
     lap("prepare");
     return await runner.run(async (queue) => {
       const work = new Work({
-        ...{ ...prompts, request, queue, lap, attempt },
+        ...{ ...prompts, request, queue, lap, attempt, finishing },
         control: onFrame ? { ...control, onFrame } : control,
         encoded: this.#encoded,
         components: componentsOf(this.#parts),
         encodeSteps: session.encodeSteps,
       });
       await generate(work);
-      await queue.finish();
+      await work.finish();
       return { ...work.result(), timings };
     }, control);
   }
@@ -314,6 +318,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       this.info,
     );
     const shape = { ...own, ...common };
+    const finished = finishingShape(request);
     const ways = prompts.lengths.length === 1 ? ["single" as const] : passes;
     const wide = this.#wide;
     const variants = tileSides(...latents, smallestTile).flatMap((tileSide) =>
@@ -324,14 +329,15 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       ? ` from ${images.length} image${images.length > 1 ? "s" : ""}`
       : "";
     return {
-      key: JSON.stringify([shape, ways]),
+      key: JSON.stringify([shape, ways, finished]),
       variants: variants as [Variant, ...Variant[]],
       trace: (variant) => {
         const isExact = common.operands === "f32";
         const session = new Session(isExact ? { ...target, operands: "f32" } : target, wide);
         const generate = this.#family.trace(session, this.#parts, { ...shape, ...variant });
+        const finishing = finished && new Finishing(session, this.#parts, finished);
         const runner = new SessionRunner(session, componentsOf(this.#parts));
-        return { session, runner, generate };
+        return { session, runner, generate, finishing };
       },
       subject: `make ${width}x${height}` +
         (makesVideos ? ` with ${numFrames} frame${numFrames === 1 ? "" : "s"}` : "") + inputs,
@@ -351,10 +357,14 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     return this.#kind(target, request, { lengths, maxLength }, common);
   }
 
-  #commonShape({ quality }: PipelineRequest, { previews = 0 }: PipelineControl): CommonShape {
+  #commonShape(
+    { quality, decoder }: PipelineRequest,
+    { previews = 0 }: PipelineControl,
+  ): CommonShape {
     return {
       hasPreviews: previews > 0,
       ...(quality === "exact" && { operands: "f32" }),
+      isTinyDecoded: decoder === "tiny",
       ...(quality === "high" && !this.#overflows && { operands: "int8" }),
     };
   }

@@ -20,6 +20,8 @@ export interface PromptSizes {
 export interface CommonShape {
   /** Whether unfinished samples can be shown. */
   readonly hasPreviews: boolean;
+  /** Whether the tiny decoder makes the result. */
+  readonly isTinyDecoded: boolean;
   /** Narrowest operands of the transformer's programs, of all programs where it is f32; the target's when left out. */
   readonly operands?: Target["operands"] | undefined;
 }

@@ -12,6 +12,19 @@ import type { AdaptableComponent, AppliedLora } from "../lora/types.ts";
  */
 export type QualityTier = "exact" | "lossless" | "high";
 
+/** What makes pixels of latents: the autoencoder, or a tiny decoder, which is faster and less exact. */
+export type DecoderKind = "full" | "tiny";
+
+/** A part that a model can do without. */
+export type OptionalPart = "tinyDecoder" | "upscaler" | "frameInterpolator";
+
+/** All of them. */
+export const OPTIONAL_PARTS: readonly OptionalPart[] = [
+  "tinyDecoder",
+  "upscaler",
+  "frameInterpolator",
+];
+
 /**
  * What is made from what: an image or a video from text, a video that goes on from an image, an image changed as the
  * text says, a video made anew after another, a video that goes on where another ends.
@@ -71,6 +84,18 @@ export interface SamplingSettings extends OptionalSettings {
   strength?: number;
   /** How freely the result may be computed; `lossless` when left out. */
   quality?: QualityTier;
+  /** What makes the pixels; `full` when left out. */
+  decoder?: DecoderKind;
+  /** Whether an upscaler enlarges what is decoded. */
+  enableUpscaling?: boolean;
+  /** How many times longer the sides of the result are then, 2 to 4; 4 when left out. */
+  upscalingScale?: number;
+  /** Whether frames are put between those of a video. */
+  enableFrameInterpolation?: boolean;
+  /** How often the frames are doubled then, 1 or 2: n frames become (n − 1)·2^exp + 1; 1 when left out. */
+  frameInterpolationExp?: number;
+  /** At which scale motion is looked for: 0.25, 0.5, 1, 2 or 4; 1 when left out. */
+  frameInterpolationScale?: number;
 }
 
 /** Everything that one image or video is made from; every field is filled in and checked by the pipeline. */
@@ -115,6 +140,11 @@ export interface PlanRequest extends
       | "numInferenceSteps"
       | "guidanceScale"
       | "quality"
+      | "decoder"
+      | "enableUpscaling"
+      | "enableFrameInterpolation"
+      | "frameInterpolationExp"
+      | "frameInterpolationScale"
       | "images"
       | "references"
     >
@@ -134,7 +164,10 @@ export interface PipelineProgress {
 /** How a generation may be watched and stopped. */
 export interface PipelineControl extends Pick<RunControl, "isCancelled"> {
   onProgress?(progress: PipelineProgress): void;
-  /** Takes each frame, RGB in [0, 1], as soon as it is decoded; the result then holds none. */
+  /**
+   * Takes each frame, RGB in [0, 1], as soon as it is decoded and enlarged; the result then holds none. Frames are
+   * larger than the request by the upscaler's own factor, whatever `upscalingScale` says.
+   */
   onFrame?(frame: Float32Array): void;
   /** Takes a line for the log. */
   onNote?(line: string): void;
@@ -227,6 +260,10 @@ export interface PipelineInfo {
   readonly maxSequenceLength: number;
   /** How large given images are; where left out, they have the size of the result. */
   readonly imageLimits?: ImageLimits;
+  /** Which of the parts are there that a model can do without. */
+  readonly optionalParts: readonly OptionalPart[];
+  /** How many times longer the upscaler makes the sides of a frame; nothing where there is none. */
+  readonly upscalerScale?: number;
   /** Components that LoRAs can change. */
   readonly adaptable: readonly AdaptableComponent[];
 }
@@ -234,7 +271,7 @@ export interface PipelineInfo {
 /** What a family says of its models; the rest of {@linkcode PipelineInfo} is the same for all. */
 export type FamilyInfo = Omit<
   PipelineInfo,
-  "className" | "precisions" | "adaptable" | "maxSequenceLength"
+  "className" | "precisions" | "adaptable" | "maxSequenceLength" | "optionalParts" | "upscalerScale"
 >;
 
 /** A model of any family. */

@@ -2,6 +2,7 @@
 import type { Components } from "../memory/components.ts";
 import type { Phase } from "../memory/session.ts";
 import type { StageQueue } from "../memory/session_runner.ts";
+import type { Finishing } from "./finishing.ts";
 import { explainNonFinite, isFinite } from "./non_finite.ts";
 import { toUnitRange } from "./pixels.ts";
 import type { PromptCache } from "./prompt_cache.ts";
@@ -26,6 +27,8 @@ interface WorkOptions
   readonly encodeSteps: number;
   /** Told when a phase has finished something. */
   readonly lap: (phase: Phase) => void;
+  /** What is done with frames after they are decoded. */
+  readonly finishing?: Finishing | undefined;
 }
 
 /** See the file comment. */
@@ -55,17 +58,35 @@ export class Work {
     this.encoded = options.encoded;
     this.attempt = options.attempt;
     this.#options = options;
+    options.finishing?.begin();
     this.progress("encode", 0, options.encodeSteps);
   }
 
   /** Queues calls; see {@linkcode StageQueue.run}. */
-  run(...[calls, work]: Parameters<StageQueue["run"]>): Promise<void> {
-    return this.#options.queue.run(calls, work);
+  async run(...[calls, work]: Parameters<StageQueue["run"]>): Promise<void> {
+    await this.#options.queue.run(calls, work);
+    await this.#finishFrames();
   }
 
   /** Waits until everything that was queued is finished. */
-  finish(): Promise<void> {
-    return this.#options.queue.finish();
+  async finish(): Promise<void> {
+    const { queue, finishing } = this.#options;
+    await queue.finish();
+    while (finishing?.hasWaiting) {
+      await this.#finishFrames();
+      await queue.finish();
+    }
+  }
+
+  async #finishFrames(): Promise<void> {
+    const { queue, finishing } = this.#options;
+    await finishing?.run(queue, (frame) => this.#give(frame));
+  }
+
+  #give(frame: Float32Array): void {
+    this.#frameCount++;
+    if (this.control.onFrame) this.control.onFrame(frame);
+    else this.#frames.push(frame);
   }
 
   /** Reports progress, and the time that the phase has taken since the last report. */
@@ -112,9 +133,9 @@ export class Work {
     const first = keep === "all" ? 0 : keep === "last" ? pixels.length - size : pixels.length;
     for (let start = first; start < pixels.length; start += size) {
       const frame = toUnitRange(pixels.subarray(start, start + size));
-      this.#frameCount++;
-      if (this.control.onFrame) this.control.onFrame(frame);
-      else this.#frames.push(frame);
+      const { finishing } = this.#options;
+      if (finishing) finishing.take(frame);
+      else this.#give(frame);
     }
   }
 

@@ -1,10 +1,26 @@
 /** Activation functions: `shaders/shared/activation.wgsl` computes them, this file has them in double precision. */
 
 /** An activation that kernels apply in their last step. */
-export type Activation = "none" | "silu" | "gelu" | "gelu_tanh" | "quick_gelu" | "tanh";
+export type Activation =
+  | "none"
+  | "silu"
+  | "gelu"
+  | "gelu_tanh"
+  | "quick_gelu"
+  | "tanh"
+  | "relu"
+  | "leaky_relu";
 
 /** Every activation but `none`: `elementwise` calls them `act_silu(x)` and so on. */
-export const ACTIVATIONS = ["silu", "gelu", "gelu_tanh", "quick_gelu", "tanh"] as const;
+export const ACTIVATIONS = [
+  "silu",
+  "gelu",
+  "gelu_tanh",
+  "quick_gelu",
+  "tanh",
+  "relu",
+  "leaky_relu",
+] as const;
 
 /** The error function in double precision (series, and continued fraction for large arguments). */
 function erf(x: number): number {
@@ -34,6 +50,10 @@ export function activationReference(activation: Activation, x: number): number {
       return x / (1 + Math.exp(-1.702 * x));
     case "tanh":
       return Math.tanh(x);
+    case "relu":
+      return Math.max(x, 0);
+    case "leaky_relu":
+      return Math.max(x, 0.2 * x);
     case "gelu_tanh":
       return 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
     case "gelu":

@@ -29,4 +29,5 @@ export {
   type Rotation,
 } from "./norm/mod.ts";
 export { rope, type RopeOptions, type RopeStyle } from "./rope/mod.ts";
+export { resizeBilinear, warp } from "./sample/mod.ts";
 export { softmax, type SoftmaxOptions } from "./softmax/mod.ts";

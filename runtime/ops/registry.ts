@@ -12,6 +12,7 @@ import { MERGE_SUITE } from "./merge/cases.ts";
 import { GROUP_NORM, LAYER_NORM, RMS_NORM } from "./norm/op.ts";
 import type { Op, Race } from "./op.ts";
 import { ROPE_SUITE } from "./rope/cases.ts";
+import { RESIZE_SUITE, WARP_SUITE } from "./sample/cases.ts";
 import { SOFTMAX } from "./softmax/op.ts";
 
 /** All ops; those that take most of models' time first, as a tuning run does them. */
@@ -33,6 +34,8 @@ export const OPS: readonly Op[] = [
   { name: "slice", suites: [SLICE_SUITE] },
   { name: "permute", suites: [PERMUTE_SUITE] },
   { name: "merge", suites: [MERGE_SUITE] },
+  { name: "resize", suites: [RESIZE_SUITE] },
+  { name: "warp", suites: [WARP_SUITE] },
 ];
 
 /** Every case table with the name of its op. */

@@ -49,6 +49,7 @@ const SCHEMAS = {
   text: longText,
   integer,
   number,
+  flag,
   integers: () => z.union([z.int(), z.array(z.int())]).nullish(),
   numbers: () => z.union([z.number(), z.array(z.number())], NOT_NUMBERS).nullish(),
 } as const satisfies Readonly<Record<Field["kind"], () => z.ZodType>>;
@@ -86,8 +87,6 @@ export const GENERATION_FIELDS = {
 export const IDLE_FIELDS = {
   user: text(),
   enable_teacache: flag(),
-  enable_upscaling: flag(),
-  upscaling_scale: integer(),
   progressive_mode: text(),
   progressive_levels: integer(),
   progressive_delta: number(),
@@ -103,7 +102,6 @@ export const IDLE_FIELDS = {
 /** Values at which a field of {@link IDLE_FIELDS} asks for nothing. */
 export const NEUTRAL: Readonly<Record<string, unknown>> = {
   enable_teacache: false,
-  enable_upscaling: false,
   progressive_mode: "fullres",
   enable_cache_dit: false,
   dpcache_budget: 0,

@@ -13,8 +13,6 @@ import {
   IDLE_FIELDS,
   integer,
   longText,
-  NEUTRAL,
-  number,
   text,
 } from "./generation_fields.ts";
 
@@ -38,18 +36,11 @@ const VIDEO_FIELDS = {
     .nullish(),
 };
 
-const IDLE_VIDEO_FIELDS = {
-  ...IDLE_FIELDS,
-  enable_frame_interpolation: flag(),
-  frame_interpolation_exp: integer(),
-  frame_interpolation_scale: number(),
-};
-
 /** The body of a video request; unknown fields are kept. */
 export const videoSchema: z.ZodObject<
-  typeof VIDEO_FIELDS & typeof IDLE_VIDEO_FIELDS,
+  typeof VIDEO_FIELDS & typeof IDLE_FIELDS,
   z.core.$loose
-> = z.looseObject({ ...VIDEO_FIELDS, ...IDLE_VIDEO_FIELDS });
+> = z.looseObject({ ...VIDEO_FIELDS, ...IDLE_FIELDS });
 
 /** A body of the right types. */
 export type VideoBody = z.output<typeof videoSchema>;
@@ -57,13 +48,7 @@ export type VideoBody = z.output<typeof videoSchema>;
 /** Which fields are known, and which of them do nothing. */
 export const videoFieldTable: FieldTable = fieldTable(
   Object.keys(VIDEO_FIELDS),
-  Object.keys(IDLE_VIDEO_FIELDS),
-  {
-    ...NEUTRAL,
-    enable_frame_interpolation: false,
-    frame_interpolation_exp: 1,
-    frame_interpolation_scale: 1,
-  },
+  Object.keys(IDLE_FIELDS),
 );
 
 /** The fields that name an image or video, in the order in which they are looked at. */

@@ -7,6 +7,7 @@
 import { readFrames } from "../../generation/video_frames.ts";
 import { readImage } from "../inputs/images.ts";
 import type { Engine, Frames, GenerateRequest, Image } from "../../engine/types.ts";
+import { resultRate, resultSize } from "../../engine/result_size.ts";
 import { type Ffmpeg, VideoError, type VideoWriter, writeVideo } from "../../media/video/mod.ts";
 import { badRequest } from "../contract/errors.ts";
 import { explainEngineFailure } from "../jobs/engine_failure.ts";
@@ -99,7 +100,9 @@ class FrameWriter {
   #last: Promise<void> = Promise.resolve();
 
   constructor({ request, ffmpeg }: VideoJob, path: string, jobSignal: AbortSignal) {
-    const { width, height, fps, crf, preset, keepsAudio, video } = request;
+    const { crf, preset, keepsAudio, video } = request;
+    const fps = resultRate(request.fps, request);
+    const { width, height } = resultSize(request);
     const codec = keepsAudio ? video?.info.audioCodec : undefined;
     const audio = video && codec !== undefined ? { path: video.path, codec } : undefined;
     const signal = AbortSignal.any([jobSignal, this.#stop.signal]);

@@ -291,6 +291,37 @@ Deno.test(`POST ${PATH} names the fields that had no effect, and only those`, as
   assert.ok(service.lines.some((line) => line.includes("clip_len")));
 });
 
+Deno.test(`POST ${PATH} upscales and decodes with a tiny decoder where the server has the networks`, async () => {
+  await using service = await testService({
+    engine: new FakeEngine({ info: { optionalParts: ["tinyDecoder", "upscaler"] } }),
+  });
+  const response = await service.post(PATH, {
+    ...{ prompt: "a", enable_upscaling: "true", upscaling_scale: 2, decoder: "tiny" },
+  });
+  assert.equal(response.status, 200);
+  assert.equal(response.headers.get("x-ignored-fields"), null);
+  const [request] = service.engine.requests;
+  assert.deepEqual(
+    [request!.enableUpscaling, request!.upscalingScale, request!.decoder],
+    [true, 2, "tiny"],
+  );
+});
+
+Deno.test(`POST ${PATH} refuses upscaling and the tiny decoder where the networks are missing`, async () => {
+  await using service = await testService();
+  for (const [field, value] of [["enable_upscaling", true], ["decoder", "tiny"]] as const) {
+    const response = await service.post(PATH, { prompt: "a", [field]: value });
+    assert.equal(response.status, 400);
+    const { error } = await response.json();
+    assert.equal(error.param, field);
+    assert.match(error.message, /name its file with --(upscaler|tiny-decoder) at the start/);
+  }
+  const idle = await service.post(PATH, { prompt: "a", upscaling_scale: 2 });
+  assert.equal(idle.headers.get("x-ignored-fields"), "upscaling_scale");
+  const neutral = { prompt: "a", enable_upscaling: false, upscaling_scale: 4 };
+  assert.equal((await service.post(PATH, neutral)).headers.get("x-ignored-fields"), null);
+});
+
 Deno.test(`POST ${PATH} with strict fields refuses one without effect and names the nearest`, async () => {
   await using service = await testService({ settings: { strictFields: true } });
   const unknown = await service.post(PATH, { prompt: "a", num_inference_step: 3 });

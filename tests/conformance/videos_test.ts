@@ -261,6 +261,36 @@ Deno.test("POST /v1/videos reads numbers and flags that come as text in JSON", a
   assert.deepEqual([numFrames, numInferenceSteps, seed, guidanceScale], [5, 2, 7, 2.5]);
 });
 
+Deno.test("POST /v1/videos interpolates and upscales where the server has the networks", async () => {
+  const engine = new FakeEngine({ info: { optionalParts: ["upscaler", "frameInterpolator"] } });
+  await using testee = await service(engine);
+  const body = { prompt: "a", size: "32x48", num_frames: 5, fps: 8, num_inference_steps: 1 };
+  const interpolated = { enable_frame_interpolation: true, frame_interpolation_exp: 2 };
+  const { id } = await create(testee, {
+    ...{ ...body, ...interpolated, frame_interpolation_scale: 0.5 },
+    ...{ enable_upscaling: true, upscaling_scale: 2 },
+  });
+  assert.equal((await ended(testee, id))["status"], "completed");
+  const bytes = await (await testee.get(`${PATH}/${id}/content`)).bytes();
+  await Deno.writeFile(`${testee.folder}/got.mp4`, bytes);
+  const { width, height, frames, fps } = await probeVideo(ffmpeg, `${testee.folder}/got.mp4`);
+  assert.deepEqual([width, height, frames, fps], [64, 96, 17, 32]);
+});
+
+Deno.test("POST /v1/videos refuses interpolation without a network, and names what it changes nothing", async () => {
+  await using testee = await service();
+  const refused = await testee.post(PATH, { prompt: "a", enable_frame_interpolation: true });
+  assert.equal(refused.status, 400);
+  const { error } = await refused.json();
+  assert.equal(error.param, "enable_frame_interpolation");
+  assert.match(error.message, /name its file with --frame-interpolator at the start/);
+  const idle = await testee.post(PATH, {
+    ...{ prompt: "a", num_inference_steps: 1, frame_interpolation_exp: 2 },
+    ...{ enable_frame_interpolation: false, frame_interpolation_scale: 1 },
+  });
+  assert.equal(idle.headers.get("x-ignored-fields"), "frame_interpolation_exp");
+});
+
 Deno.test("POST /v1/videos asks for a task when V2V and F2V are both possible", async () => {
   const engine = new FakeEngine({ info: { supportedTaskTypes: ["T2V", "V2V", "F2V"] } });
   await using testee = await service(engine);

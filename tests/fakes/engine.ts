@@ -1,6 +1,7 @@
 /** An engine without a GPU: draws gradients whose colours follow from the request and its LoRAs. */
 
 import { drawnSize } from "../../engine/drawn_size.ts";
+import { resultSize } from "../../engine/result_size.ts";
 import { ModelLoras } from "../../engine/model_loras.ts";
 import type {
   Engine,
@@ -42,6 +43,7 @@ export const FAKE_INFO: ModelInfo = {
   maxSteps: 50,
   optionalSettings: [],
   maxSequenceLength: 512,
+  optionalParts: [],
   loraTargets: ["transformer", "transformer_2"],
 };
 
@@ -118,11 +120,19 @@ export class FakeEngine implements Engine {
     } finally {
       this.#running--;
     }
-    const all = Array.from({ length: numFrames }, (_, frame) => gradient(request, frame + colour));
-    for (const data of onFrame ? all : []) onFrame!({ width, height, data });
+    const { enableFrameInterpolation, frameInterpolationExp = 1 } = request;
+    const length = enableFrameInterpolation
+      ? (numFrames - 1) * 2 ** frameInterpolationExp + 1
+      : numFrames;
+    const size = resultSize(request);
+    const all = Array.from(
+      { length },
+      (_, frame) => gradient({ ...request, ...size }, frame + colour),
+    );
+    for (const data of onFrame ? all : []) onFrame!({ ...size, data });
     const drawnAt = drawnSize(request, this.info);
     return {
-      ...{ width, height, ...(drawnAt && { drawnAt }) },
+      ...{ ...size, ...(drawnAt && { drawnAt }) },
       frames: onFrame ? [] : all,
       fps: this.info.defaults.fps,
       timings: { denoise: 0.001 },

@@ -90,6 +90,7 @@ function open(model: string): void {
       maxFrames: 9,
       optionalSettings: [],
       maxSequenceLength: 512,
+      optionalParts: [],
       maxImages: 1,
       adaptable: FAKE_COMPONENTS,
       precisions: { transformer: ditPrecision, vae: "f32", textEncoder: "bf16" },

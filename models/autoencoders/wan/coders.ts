@@ -37,7 +37,7 @@ interface WanVae {
 }
 
 /** Size of a video in latents, and of the tiles that it is coded in. */
-interface VideoSize extends TiledSize {
+export interface VideoSize extends TiledSize {
   readonly frames: number;
 }
 

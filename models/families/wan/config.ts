@@ -1,5 +1,6 @@
 /** The components of a Wan model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
+import { tinySpatialScale, tinyTemporalScale } from "../../autoencoders/tiny/config.ts";
 import { WAN_VAE_CONFIG, type WanVaeConfig } from "../../autoencoders/wan/config.ts";
 import { CLIP_VISION_CONFIG, clipTokenCount } from "../../image_encoders/clip_vision.ts";
 import { type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
@@ -213,6 +214,24 @@ export const WAN_PARTS = partsTable({
       ]);
     }
     return checks;
+  },
+  tinyDecoder: {
+    className: "TAEHV",
+    fits: (tiny, { z_dim, scale_factor_spatial, scale_factor_temporal }) => [
+      ["tiny decoder's latent channels", tiny.latent_channels, "autoencoder's z_dim", z_dim],
+      [
+        "tiny decoder's pixels a side of a latent",
+        tinySpatialScale(tiny),
+        "autoencoder's",
+        scale_factor_spatial,
+      ],
+      [
+        "tiny decoder's frames of a latent frame",
+        tinyTemporalScale(tiny),
+        "autoencoder's",
+        scale_factor_temporal,
+      ],
+    ],
   },
 });
 

@@ -10,6 +10,7 @@ import {
   slice,
   type Tensor,
 } from "../../../runtime/mod.ts";
+import { tinyVideoDecoder } from "../../autoencoders/tiny/coders.ts";
 import { unscaleLatents, wanVideoDecoder } from "../../autoencoders/wan/coders.ts";
 import { timestepConstant } from "../../embeddings.ts";
 import type { Session, Stage } from "../../memory/session.ts";
@@ -51,6 +52,7 @@ interface ExpertOptions {
   readonly suffix: string;
   readonly transformer: Component<WanTransformerConfig>;
   readonly vae: WanParts["vae"];
+  readonly tinyDecoder: WanParts["tinyDecoder"];
   readonly schedule: Schedule;
   /** Steps that it takes. */
   readonly range: StepRange;
@@ -86,7 +88,7 @@ export class WanExpert {
   constructor(session: Session, shape: CommonShape & GivenShape, options: ExpertOptions) {
     this.#options = options;
     const { transformer: { config, weights: { root: weights } }, given, grid } = options;
-    const { suffix, text, schedule, range, vae } = options;
+    const { suffix, text, schedule, range, vae, tinyDecoder } = options;
     const context = suffix ? this.#traceContext(session) : undefined;
     const images = given.imageStates && session.stage("denoise", { name: `images${suffix}` })
       .program(
@@ -134,12 +136,17 @@ export class WanExpert {
           ...(control && { control: { tokens: control, scales: scales! } }),
         }),
       preview: {
-        decoder: wanVideoDecoder(vae, { ...shape, frames: 1 }),
+        decoder: tinyDecoder
+          ? tinyVideoDecoder(tinyDecoder, { ...shape, frames: 1 })
+          : wanVideoDecoder(vae, { ...shape, frames: 1 }),
         part: (x) => {
           const [frame, count] = [firstMade(shape, grid), tokenCount(frameGrid)];
           return slice(x, 1, frame * count, (frame + 1) * count);
         },
-        decoded: (part) => unscaleLatents(vae, unpatchify(config, part, frameGrid)),
+        decoded: (part) => {
+          const latents = unpatchify(config, part, frameGrid);
+          return tinyDecoder ? latents : unscaleLatents(vae, latents);
+        },
       },
     });
   }

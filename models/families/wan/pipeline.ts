@@ -6,6 +6,7 @@
  * a short video that goes on from the image, of which the last frame is kept, as ChronoEdit does it.
  */
 import { copyTo, elementCount, f32, slice, type Tensor, u32 } from "../../../runtime/mod.ts";
+import { tinyVideoDecoder } from "../../autoencoders/tiny/coders.ts";
 import { unscaleLatents, wanVideoDecoder } from "../../autoencoders/wan/coders.ts";
 import { latentFrameCount } from "../../autoencoders/wan/latents.ts";
 import { TorchGenerator } from "../../noise.ts";
@@ -65,7 +66,7 @@ export const WAN = defineFamily({
   },
 
   trace(session, parts, shape) {
-    const { transformer, textEncoder, vae, scheduler, others } = parts;
+    const { transformer, textEncoder, vae, tinyDecoder, scheduler, others } = parts;
     const { frames, height, width, prompts } = shape;
     const { config, weights: { root: weights } } = transformer;
     const schedule = scheduler.setTimesteps(shape.steps, shape);
@@ -100,7 +101,7 @@ export const WAN = defineFamily({
     const history = solverHistory(session, schedule, sample);
     const experts = ranges.map((range, i) =>
       new WanExpert(session, shape, {
-        ...{ vae, schedule, range, sample, history, grid, text, given },
+        ...{ vae, tinyDecoder, schedule, range, sample, history, grid, text, given },
         ...i === 0
           ? { transformer, suffix: "" }
           : { transformer: others.transformer_2!, suffix: " 2" },
@@ -121,12 +122,14 @@ export const WAN = defineFamily({
 
     // 4. Decode, frame by frame, without the references.
     const { first } = given.tokens;
-    const decoder = wanVideoDecoder(vae, shape);
+    const tiny = shape.isTinyDecoded ? tinyDecoder : undefined;
+    const decoder = tiny ? tinyVideoDecoder(tiny, shape) : wanVideoDecoder(vae, shape);
     const result = new ResultDecoder(session, { sample, first }, decoder, (last) => {
       const all = unpatchify(config, withFirstFrames(last.sample, last.first), grid);
       const video = references ? slice(all, 1, references, grid.frames) : all;
       return {
-        decoded: unscaleLatents(vae, video),
+        // The autoencoder's latents are scaled, those of a tiny decoder are not.
+        decoded: tiny ? video : unscaleLatents(vae, video),
         latents: rearrange(all, "1 f y x c -> 1 c f y x"),
       };
     });

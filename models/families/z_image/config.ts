@@ -1,6 +1,7 @@
 /** The components of a Z-Image model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
 import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
+import { tinySpatialScale } from "../../autoencoders/tiny/config.ts";
 import { type PartsOf, partsTable } from "../../pipeline/components.ts";
 import type { FamilyInfo } from "../../pipeline/types.ts";
 import { FlowMatchEulerScheduler } from "../../schedulers/mod.ts";
@@ -107,6 +108,23 @@ export const Z_IMAGE_PARTS = partsTable({
       textEncoder.hidden_size,
     ],
   ],
+  tinyDecoder: {
+    className: "AutoencoderTiny",
+    fits: (tiny, vae) => [
+      [
+        "tiny decoder's latent_channels",
+        tiny.latent_channels,
+        "autoencoder's",
+        vae.latent_channels,
+      ],
+      [
+        "tiny decoder's pixels a side of a latent",
+        tinySpatialScale(tiny),
+        "autoencoder's",
+        scaleFactor(vae),
+      ],
+    ],
+  },
   checkTokenizer: requireQwen3Chat,
 });
 

@@ -6,6 +6,7 @@
 import { elementCount, f32, gather, slice, type Tensor } from "../../../runtime/mod.ts";
 import { klImageDecoder, KlImageEncoder } from "../../autoencoders/kl/coders.ts";
 import { posteriorSample, scaleLatents, unscaleLatents } from "../../autoencoders/kl/posterior.ts";
+import { tinyImageCoder } from "../../autoencoders/tiny/coders.ts";
 import { timestepConstant } from "../../embeddings.ts";
 import { TorchGenerator } from "../../noise.ts";
 import { ResultDecoder } from "../../pipeline/decoding.ts";
@@ -69,7 +70,7 @@ export const Z_IMAGE = defineFamily({
     return { shape, latents: [grid.rows * PATCH_SIDE, grid.columns * PATCH_SIDE] };
   },
 
-  trace(session, { transformer, textEncoder, vae, tokenizer, scheduler }, shape) {
+  trace(session, { transformer, textEncoder, vae, tinyDecoder, tokenizer, scheduler }, shape) {
     const { grid, textTokens, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
     const schedule = zImageSchedule(scheduler, tokenCount(grid), shape.steps, shape);
@@ -123,12 +124,14 @@ export const Z_IMAGE = defineFamily({
 
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
     const { sample, modulation } = begin.outputs;
-    const decoder = klImageDecoder(vae, size);
-    const decoded = (tokens: Tensor) =>
-      unscaleLatents(
-        vae.config,
-        rearrange(tokens, "1 (y x) (i j c) -> (y i) (x j) c", patches),
-      );
+    // The autoencoder's latents are scaled, those of a tiny decoder are not.
+    const decoderOf = (tiny: typeof tinyDecoder) => ({
+      decoder: tiny ? tinyImageCoder(tiny, size) : klImageDecoder(vae, size),
+      decoded: (tokens: Tensor) => {
+        const latents = rearrange(tokens, "1 (y x) (i j c) -> (y i) (x j) c", patches);
+        return tiny ? latents : unscaleLatents(vae.config, latents);
+      },
+    });
     const loop = session.stage("denoise", { repeats: timesteps.length });
     const denoiser = new Denoiser(loop, shape, {
       ...{ schedule, sample },
@@ -139,10 +142,11 @@ export const Z_IMAGE = defineFamily({
           modulation: gather(modulation, step),
         }),
       guidance: shape.isLimited ? LIMITED_GUIDANCE : undefined,
-      preview: { decoder, decoded },
+      preview: decoderOf(tinyDecoder),
     });
 
     // 4. Decode.
+    const { decoder, decoded } = decoderOf(shape.isTinyDecoded ? tinyDecoder : undefined);
     const result = new ResultDecoder(session, { sample }, decoder, ({ sample }) => ({
       decoded: decoded(sample),
       latents: rearrange(sample, "1 (y x) (i j c) -> 1 c (y i) (x j)", patches),

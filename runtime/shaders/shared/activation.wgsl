@@ -1,7 +1,7 @@
 // act_NAME(x): the activation function NAME of one element or four; act_none(x) is x.
 // Arguments of tanh and exp are clamped: some drivers give NaN for large ones.
 
-//#param ACTIVATION: none | silu | gelu | gelu_tanh | quick_gelu | tanh = none
+//#param ACTIVATION: none | silu | gelu | gelu_tanh | quick_gelu | tanh | relu | leaky_relu = none
 //#param T: wgsl // f32 or vec4<f32>
 
 //#if ACTIVATION == none
@@ -12,6 +12,10 @@ fn act_silu(x: T) -> T { return x / (1.0 + exp(clamp(-x, T(-80.0), T(80.0)))); }
 fn act_quick_gelu(x: T) -> T { return x / (1.0 + exp(clamp(-1.702 * x, T(-80.0), T(80.0)))); }
 //#elif ACTIVATION == tanh
 fn act_tanh(x: T) -> T { return tanh(clamp(x, T(-15.0), T(15.0))); }
+//#elif ACTIVATION == relu
+fn act_relu(x: T) -> T { return max(x, T(0.0)); }
+//#elif ACTIVATION == leaky_relu
+fn act_leaky_relu(x: T) -> T { return max(x, 0.2 * x); }
 //#elif ACTIVATION == gelu_tanh
 fn act_gelu_tanh(x: T) -> T {
   let inner = 0.7978845608028654 * (x + 0.044715 * x * x * x);

@@ -1,0 +1,173 @@
+/**
+ * Tiny decoders, small enough for previews: convolutions of 3 x 3 with ReLU, three blocks to a level, nothing else.
+ * Activations are channels-last, [frames, height, width, channels].
+ *
+ * Source: diffusers `AutoencoderTiny` (TAESD) for images; madebyollin/taehv for videos, whose blocks also see what
+ * the frame before gave them, and whose levels may double the frames. Both take normalised latents as the transformer
+ * gives them.
+ */
+import {
+  concat,
+  conv2d,
+  copyTo,
+  type DeviceTensor,
+  elementwise,
+  type Graph,
+  linear,
+  permute,
+  type Shape,
+  slice,
+  type Tensor,
+  type WeightScope,
+} from "../../../runtime/mod.ts";
+import type { TinyDecoderConfig } from "./config.ts";
+
+/** Blocks of a level, but of an image's last. */
+const BLOCKS = 3;
+
+/** Makes a tensor that keeps the last frame of a block between latent frames; zeros before the first. */
+export type DeclareMemory = (name: string, shape: Shape) => DeviceTensor;
+
+/**
+ * Decodes an image.
+ *
+ * @param latents [1, height, width, latent_channels], normalised
+ * @returns [1, height·8, width·8, 3], to be clamped to [-1, 1]
+ */
+export function tinyImageDecoder(
+  graph: Graph,
+  config: TinyDecoderConfig,
+  weights: WeightScope,
+  latents: Tensor,
+): Tensor {
+  const layers = weights.scope("decoder.layers");
+  const widths = config.decoder_block_out_channels;
+  let layer = 0;
+  let x = convolution(layers, layer, clamped(latents), widths[0]!, { activation: "relu" });
+  layer += 2;
+  return graph.scope("decoder", () => {
+    for (const width of widths.slice(0, -1)) {
+      for (let i = 0; i < BLOCKS; i++) x = block(layers.scope(layer++), x, x);
+      layer++;
+      x = convolution(layers, layer++, x, width, { upsample: 2, hasBias: false });
+    }
+    x = block(layers.scope(layer++), x, x);
+    return toSigned(convolution(layers, layer, x, 3));
+  });
+}
+
+/**
+ * Decodes a latent frame of a video; memory of the frames before it is kept in tensors.
+ *
+ * @param latent [1, height, width, latent_channels], normalised
+ * @returns [frames, height·s, width·s, 3], to be clamped to [-1, 1]; of those of the first latent frame of a video only
+ *   the last is one of the video
+ */
+export function tinyVideoFrames(
+  graph: Graph,
+  config: TinyDecoderConfig,
+  weights: WeightScope,
+  latent: Tensor,
+  declare: DeclareMemory,
+): Tensor {
+  const layers = weights.scope("decoder");
+  const widths = config.decoder_block_out_channels;
+  // Layer 0 clamps.
+  let layer = 1;
+  let x = convolution(layers, layer, clamped(latent), widths[0]!, { activation: "relu" });
+  layer += 2;
+  return graph.scope("decoder", () => {
+    config.time_upscale.forEach((factor, level) => {
+      for (let i = 0; i < BLOCKS; i++) {
+        const scope = layers.scope(layer++);
+        const memory = declare(`memory ${scope.path}`, [1, ...x.shape.slice(1)]);
+        x = block(scope, x, withFrameBefore(x, memory));
+      }
+      // The files enlarge, then grow in time; pixel by pixel, the other way round gives the same for less.
+      layer++;
+      x = grow(layers.scope(layer++), x, factor);
+      x = convolution(layers, layer++, x, widths[level + 1]!, { upsample: 2, hasBias: false });
+    });
+    const channels = 3 * config.patch_size ** 2;
+    const y = convolution(layers, layer + 1, elementwise("act_relu(x)", { x }), channels);
+    return toSigned(pixelShuffle(y, config.patch_size));
+  });
+}
+
+/** Three convolutions of `input` beside a shortcut, then ReLU. */
+function block(weights: WeightScope, x: Tensor, input: Tensor): Tensor {
+  const channels = x.dim(-1);
+  const conv = weights.scope("conv");
+  const h = convolution(conv, 0, input, channels, { activation: "relu" });
+  const y = convolution(conv, 2, h, channels, { activation: "relu" });
+  const sum = convolution(conv, 4, y, channels, { residual: x });
+  return elementwise("act_relu(x)", { x: sum });
+}
+
+/** Each frame beside the one before it; the last frame of `x` is kept for the next call. */
+function withFrameBefore(x: Tensor, memory: DeviceTensor): Tensor {
+  const frames = x.dim(0);
+  const before = x.graph.use(memory);
+  const past = frames === 1 ? before : concat([before, slice(x, 0, 0, frames - 1)], 0);
+  const joined = concat([x, past], -1);
+  copyTo(slice(x, 0, frames - 1, frames), memory);
+  return joined;
+}
+
+/** Makes `factor` frames of each. */
+function grow(weights: WeightScope, x: Tensor, factor: number): Tensor {
+  const [frames, height, width, channels] = x.shape as [number, number, number, number];
+  const weight = weights.tensor(x.graph, "conv.weight", [channels * factor, channels, 1, 1]);
+  const wide = linear(x, weight.reshape(channels * factor, channels), { name: "grow" });
+  if (factor === 1) return wide;
+  return permute(wide.reshape(frames, height * width, factor, channels), [0, 2, 1, 3])
+    .reshape(frames * factor, height, width, channels);
+}
+
+function convolution(
+  weights: WeightScope,
+  name: number,
+  x: Tensor,
+  outChannels: number,
+  { hasBias = true, ...options }: {
+    readonly hasBias?: boolean;
+    readonly activation?: "relu";
+    readonly upsample?: 2;
+    readonly residual?: Tensor;
+  } = {},
+): Tensor {
+  const scope = weights.scope(name);
+  const weight = scope.tensor(
+    x.graph,
+    "weight",
+    [outChannels, x.dim(-1), 3, 3],
+    "channels-last",
+  );
+  return conv2d(x, weight, {
+    bias: hasBias ? scope.tensor(x.graph, "bias", [outChannels]) : undefined,
+    padding: [1, 1, 1, 1],
+    name: String(name),
+    ...options,
+  });
+}
+
+/** Latents within about three of their standard deviations. */
+function clamped(x: Tensor): Tensor {
+  return elementwise("act_tanh(x * 0.33333334) * 3.0", { x });
+}
+
+/** [0, 1] as [-1, 1]. */
+function toSigned(x: Tensor): Tensor {
+  return elementwise("2.0 * x - 1.0", { x }, { name: "pixels" });
+}
+
+/** Channels, in the order (channel, row, column), as pixels. */
+export function pixelShuffle(x: Tensor, side: number): Tensor {
+  if (side === 1) return x;
+  const [frames, height, width, all] = x.shape as [number, number, number, number];
+  const channels = all / (side * side);
+  return permute(
+    x.reshape(frames * height, width, channels, side, side),
+    [0, 3, 1, 4, 2],
+  ).reshape(frames, height * side, width * side, channels);
+}

@@ -1,0 +1,229 @@
+/**
+ * RIFE's network: the frame in the middle between two, by the way that pixels take from one to the other, guessed
+ * coarsely first. Activations are channels-last, [1, height, width, channels], frames in [0, 1].
+ *
+ * Source: hzwer/Practical-RIFE, the `IFNet_HDv3` that comes with each model from 4.15 on; its module names are the
+ * weight names.
+ */
+import {
+  concat,
+  conv2d,
+  elementwise,
+  type Graph,
+  linear,
+  permute,
+  resizeBilinear,
+  slice,
+  type Tensor,
+  warp,
+  type WeightScope,
+} from "../../runtime/mod.ts";
+import { pixelShuffle } from "../autoencoders/tiny/decoder.ts";
+import type { FrameInterpolatorConfig } from "./config.ts";
+
+/** Residual convolutions of a block. */
+const CONVOLUTIONS = 8;
+
+/** Where the middle lies. */
+const TIME = 0.5;
+
+/** What is known so far of where pixels go. */
+interface Guess {
+  /** [1, height, width, 4]: to the first frame, right and down, then to the second. */
+  readonly flow: Tensor;
+  /** [1, height, width, 1]: how much of the first frame there is, before the sigmoid. */
+  readonly mask: Tensor;
+  /** What the next block is told; none before RIFE 4.22. */
+  readonly features: Tensor | undefined;
+}
+
+/**
+ * The frame in the middle.
+ *
+ * @param first [1, height, width, 3], as `second`
+ * @param scale of the sizes at which motion is looked for: 0.5 finds larger motion in large frames
+ * @returns [1, height, width, 3], to be clamped to [0, 1]
+ */
+export function middleFrame(
+  graph: Graph,
+  config: FrameInterpolatorConfig,
+  weights: WeightScope,
+  first: Tensor,
+  second: Tensor,
+  scale: number,
+): Tensor {
+  const [, height, width] = first.shape as [number, number, number];
+  const scales = config.block_channels.map((_, i, all) => 2 ** (all.length - 1 - i) / scale);
+  // Every block halves its size twice and doubles it twice.
+  const multiple = 4 * Math.max(...scales);
+  const frames = [first, second].map((frame) => padTo(frame, multiple));
+  return graph.scope("frame interpolator", () => {
+    const heads = frames.map((frame) => head(config, weights.scope("encode"), frame));
+    // What is moved along: each frame beside what the head makes of it.
+    const both = concat(frames.map((frame, i) => concat([frame, heads[i]!], -1)), 0);
+    let guess: Guess | undefined;
+    config.block_channels.forEach((channels, i) => {
+      const moved = guess ? moveAlong(both, guess.flow) : both;
+      const next = block(config, weights.scope(`block${i}`), channels, moved, guess, scales[i]!);
+      guess = guess
+        ? { ...next, flow: elementwise("a + b", { a: guess.flow, b: next.flow }) }
+        : next;
+    });
+    const [a, b] = halves(moveAlong(concat(frames, 0), guess!.flow));
+    const merged = elementwise(
+      "b + (a - b) / (1.0 + exp(clamp(-1.0 * m, 0.0 * m - 80.0, 0.0 * m + 80.0)))",
+      {
+        ...{ a: a!, b: b! },
+        m: guess!.mask,
+      },
+    );
+    return slice(slice(merged, 1, 0, height), 2, 0, width);
+  });
+}
+
+/** Both frames, [2, height, width, channels], each by its half of the flow. */
+function moveAlong(both: Tensor, flow: Tensor): Tensor {
+  return warp(both, concat([slice(flow, -1, 0, 2), slice(flow, -1, 2, 4)], 0));
+}
+
+/** Motion, seen at a smaller size. */
+function block(
+  config: FrameInterpolatorConfig,
+  weights: WeightScope,
+  channels: number,
+  both: Tensor,
+  guess: Guess | undefined,
+  scale: number,
+): Guess {
+  const { graph } = both;
+  const [, height, width] = both.shape as [number, number, number];
+  const time = graph.constant("time", [1, 1, 1, 1], "f32", [TIME]);
+  const times = elementwise("t + 0.0 * a", { t: time, a: slice(slice(both, 0, 0, 1), -1, 0, 1) });
+  const seen = [
+    ...halves(slice(both, -1, 0, 3)),
+    ...halves(slice(both, -1, 3)),
+    times,
+    ...guess ? [guess.mask, ...guess.features ? [guess.features] : []] : [],
+    ...guess ? [elementwise("a / scale", { a: guess.flow }, { scalars: { scale } })] : [],
+  ];
+  const small = resizeBilinear(concat(seen, -1), height / scale, width / scale);
+  const first = weights.scope("conv0");
+  let x = convolution(first, "0.0", small, channels / 2, 2);
+  x = convolution(first, "1.0", x, channels, 2);
+  for (let i = 0; i < CONVOLUTIONS; i++) {
+    const own = weights.scope("convblock").scope(i);
+    const h = convolution(own, "conv", x, channels, 1, "none");
+    const beta = own.tensor(graph, "beta", [1, channels, 1, 1]).reshape(channels);
+    x = elementwise("act_leaky_relu(h * beta + x)", { h, beta, x }, { name: "residual" });
+  }
+  const outputs = lastChannels(config);
+  const y = pixelShuffle(upConvolution(weights.scope("lastconv"), "0", x, 4 * outputs), 2);
+  const large = resizeBilinear(y, height, width);
+  return {
+    flow: elementwise("a * scale", { a: slice(large, -1, 0, 4) }, { scalars: { scale } }),
+    mask: slice(large, -1, 4, 5),
+    features: config.feature_channels > 0 ? slice(large, -1, 5) : undefined,
+  };
+}
+
+/** Channels of a block's result: flow, mask, and features, or one that nothing uses. */
+export function lastChannels({ feature_channels }: FrameInterpolatorConfig): number {
+  return 5 + Math.max(1, feature_channels);
+}
+
+/** What blocks see of a frame beside its pixels, at the frame's size. */
+function head(
+  { head_channels }: FrameInterpolatorConfig,
+  weights: WeightScope,
+  frame: Tensor,
+): Tensor {
+  const channels = 4 * head_channels;
+  let x = convolution(weights, "cnn0", frame, channels, 2);
+  for (const name of ["cnn1", "cnn2"]) x = convolution(weights, name, x, channels, 1);
+  return upConvolution(weights, "cnn3", x, head_channels);
+}
+
+function convolution(
+  weights: WeightScope,
+  name: string,
+  x: Tensor,
+  outChannels: number,
+  stride: 1 | 2,
+  activation: "leaky_relu" | "none" = "leaky_relu",
+): Tensor {
+  const scope = weights.scope(name);
+  const shape = [outChannels, x.dim(-1), 3, 3];
+  return conv2d(x, scope.tensor(x.graph, "weight", shape, "channels-last"), {
+    bias: scope.tensor(x.graph, "bias", [outChannels]),
+    stride: [stride, stride],
+    padding: [1, 1, 1, 1],
+    activation,
+    name,
+  });
+}
+
+/**
+ * Which of the 16 elements of a transposed kernel each of the four pixels of a result takes from each of its nine
+ * neighbours, [row, column, row of the neighbour, column of the neighbour, element].
+ */
+const TAPS = upTaps();
+
+function upTaps(): Float32Array {
+  // Result row 2i + phase takes element k of input row i + offset - 1.
+  const element = [[3, 1, undefined], [undefined, 2, 0]] as const;
+  const taps = new Float32Array(36 * 16);
+  let at = 0;
+  for (const rows of element) {
+    for (const columns of element) {
+      for (const row of rows) {
+        for (const column of columns) {
+          if (row !== undefined && column !== undefined) taps[at + 4 * row + column] = 1;
+          at += 16;
+        }
+      }
+    }
+  }
+  return taps;
+}
+
+/**
+ * A transposed convolution of 4 x 4 that doubles the size: one of 3 x 3 to four times the channels, which then are
+ * pixels. Its kernel has the elements of the stored one at other places, and zeros.
+ */
+function upConvolution(weights: WeightScope, name: string, x: Tensor, outChannels: number): Tensor {
+  const { graph } = x;
+  const scope = weights.scope(name);
+  const inChannels = x.dim(-1);
+  const stored = scope.tensor(graph, "weight", [inChannels, outChannels, 4, 4]);
+  const taps = graph.constant("taps", [36, 16], "f32", TAPS);
+  const spread = linear(stored.reshape(inChannels * outChannels, 16), taps, { name: "spread" });
+  const kernel = permute(
+    spread.reshape(inChannels, outChannels * 4, 9),
+    [1, 2, 0],
+  ).reshape(outChannels * 4, 3, 3, inChannels);
+  const y = pixelShuffle(conv2d(x, kernel, { padding: [1, 1, 1, 1], name }), 2);
+  return elementwise("y + bias", { y, bias: scope.tensor(graph, "bias", [outChannels]) });
+}
+
+/** The two images of a batch. */
+function halves(both: Tensor): Tensor[] {
+  return [slice(both, 0, 0, 1), slice(both, 0, 1, 2)];
+}
+
+/** Zeros at the bottom and on the right, up to multiples. */
+function padTo(x: Tensor, multiple: number): Tensor {
+  let padded = x;
+  for (const axis of [1, 2]) {
+    const missing = (multiple - x.dim(axis) % multiple) % multiple;
+    if (missing === 0) continue;
+    const shape = padded.shape.with(axis, missing);
+    const zeros = x.graph.constant(
+      "padding",
+      shape,
+      "f32",
+      new Float32Array(shape.reduce((a, b) => a * b)),
+    );
+    padded = concat([padded, zeros], axis);
+  }
+  return padded;
+}

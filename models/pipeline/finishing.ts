@@ -1,0 +1,201 @@
+/**
+ * What is done with frames after they are decoded: others are put between them, and all are enlarged, one by one and in
+ * tiles. So the memory does not grow with their number.
+ */
+import { type Call, type DeviceTensor, writing } from "../../runtime/mod.ts";
+import { TiledCoder } from "../autoencoders/tiled_coder.ts";
+import type { FrameInterpolatorConfig } from "../frame_interpolators/config.ts";
+import { middleFrame } from "../frame_interpolators/ifnet.ts";
+import type { Session } from "../memory/session.ts";
+import type { StageQueue } from "../memory/session_runner.ts";
+import type { UpscalerConfig } from "../upscalers/config.ts";
+import { inputUnit, upscale } from "../upscalers/upscaler.ts";
+import type { Component, Parts } from "./components.ts";
+import { isFinite } from "./non_finite.ts";
+import type { PipelineRequest } from "./types.ts";
+
+/** Longest side of a tile that is enlarged at once: what bounds the memory. */
+const TILE_SIDES = { SRVGGNetCompact: 256, RRDBNet: 128 } as const;
+
+/** What the programs depend on. */
+export interface FinishingShape {
+  /** Of decoded frames. */
+  readonly width: number;
+  readonly height: number;
+  readonly isUpscaled: boolean;
+  /** How often the number of frames is doubled, and the scale at which motion is looked for; nothing where it is not. */
+  readonly interpolation?: { readonly exponent: number; readonly scale: number } | undefined;
+}
+
+/** The part of a request that is about finished frames; nothing where they stay as they are decoded. */
+export function finishingShape(
+  { width, height, numFrames, enableUpscaling: isUpscaled = false, ...request }: PipelineRequest,
+): FinishingShape | undefined {
+  const interpolation = request.enableFrameInterpolation && numFrames > 1
+    ? {
+      exponent: request.frameInterpolationExp ?? 1,
+      scale: request.frameInterpolationScale ?? 1,
+    }
+    : undefined;
+  return isUpscaled || interpolation ? { width, height, isUpscaled, interpolation } : undefined;
+}
+
+/** A frame on its way, RGB in [0, 1]. */
+type Frame = Float32Array;
+
+/** One thing that is done with every frame, in order. */
+interface Step {
+  /** Forgets the frames of the request before. */
+  begin?(): void;
+  /** Queues the work on a frame; `done` is told of every frame that comes of it. */
+  run(queue: Pick<StageQueue, "run">, frame: Frame, done: (frame: Frame) => void): Promise<void>;
+}
+
+/** See the file comment. */
+export class Finishing {
+  readonly #steps: Step[] = [];
+  readonly #waiting: { readonly frame: Frame; readonly step: number }[] = [];
+
+  /** Traces the programs, in stages behind those of the session, of which the last one decodes. */
+  constructor(
+    session: Session,
+    parts: Pick<Parts, "upscaler" | "frameInterpolator">,
+    shape: FinishingShape,
+  ) {
+    session.stages.at(-1)?.keepTensors();
+    if (shape.interpolation) {
+      this.#steps.push(new Interpolation(session, parts.frameInterpolator!, shape));
+    }
+    if (shape.isUpscaled) this.#steps.push(new Upscaling(session, parts.upscaler!, shape));
+  }
+
+  /** Forgets the frames of the request before. */
+  begin(): void {
+    this.#waiting.length = 0;
+    for (const step of this.#steps) step.begin?.();
+  }
+
+  /** Takes a decoded frame; {@linkcode Finishing.run} works on it. */
+  take(frame: Frame): void {
+    this.#waiting.push({ frame, step: 0 });
+  }
+
+  /** Whether frames wait for {@linkcode Finishing.run}. */
+  get hasWaiting(): boolean {
+    return this.#waiting.length > 0;
+  }
+
+  /**
+   * Queues the work on all frames that wait.
+   *
+   * @param finished told of finished frames, in order, when the GPU has made them
+   */
+  async run(queue: Pick<StageQueue, "run">, finished: (frame: Frame) => void): Promise<void> {
+    for (let next = this.#waiting.shift(); next; next = this.#waiting.shift()) {
+      const step = next.step + 1;
+      await this.#steps[next.step]!.run(queue, next.frame, (frame) => {
+        if (step === this.#steps.length) finished(frame);
+        else this.#waiting.push({ frame, step });
+      });
+    }
+  }
+}
+
+/** Puts frames between each two: one in the middle, and with a second doubling one on either side of it. */
+class Interpolation implements Step {
+  readonly #first: DeviceTensor;
+  readonly #second: DeviceTensor;
+  readonly #calls: Call[] = [];
+  /** In the order of time. */
+  readonly #between: DeviceTensor[] = [];
+  #last: Frame | undefined;
+
+  constructor(
+    session: Session,
+    { config, weights }: Component<FrameInterpolatorConfig>,
+    { width, height, interpolation }: FinishingShape,
+  ) {
+    const { exponent, scale } = interpolation!;
+    const stage = session.stage("decode", { name: "interpolate", repeats: 2 });
+    const shape = [1, height, width, 3];
+    this.#first = stage.tensor("first frame", shape);
+    this.#second = stage.tensor("second frame", shape);
+    const put = (first: DeviceTensor, second: DeviceTensor, name: string, doublings: number) => {
+      const program = stage.program(
+        name,
+        { first, second },
+        ({ first, second }, graph) =>
+          middleFrame(graph, config, weights.root, first, second, scale),
+      );
+      this.#calls.push(program.call({}));
+      const middle = program.outputs;
+      if (doublings > 1) put(first, middle, `${name} left`, doublings - 1);
+      this.#between.push(middle);
+      if (doublings > 1) put(middle, second, `${name} right`, doublings - 1);
+    };
+    put(this.#first, this.#second, "between", exponent);
+    stage.willRead(...this.#between);
+  }
+
+  begin(): void {
+    this.#last = undefined;
+  }
+
+  async run(
+    queue: Pick<StageQueue, "run">,
+    frame: Frame,
+    done: (frame: Frame) => void,
+  ): Promise<void> {
+    const last = this.#last;
+    this.#last = frame;
+    if (!last) return done(frame);
+    const frames = [writing(this.#first, last), writing(this.#second, frame)];
+    await queue.run([...frames, ...this.#calls], {
+      reads: this.#between,
+      finished: (contents) => {
+        for (const pixels of contents) done(toPixels(pixels, "frame interpolator"));
+        done(frame);
+      },
+    });
+  }
+}
+
+class Upscaling implements Step {
+  readonly #coder: TiledCoder;
+
+  constructor(
+    session: Session,
+    { config, weights }: Component<UpscalerConfig>,
+    { width, height }: FinishingShape,
+  ) {
+    // Tiles have whole pixels of what the network works on.
+    const unit = inputUnit(config);
+    this.#coder = new TiledCoder(session.stage("decode", { name: "upscale" }), {
+      ...{ name: "upscale", height: height / unit, width: width / unit, channels: 3 },
+      tileSide: TILE_SIDES[config._class_name] / unit,
+      ...{ inputScale: unit, resultScale: unit * config.scale },
+      trace: (graph, part) => upscale(graph, config, weights.root, part),
+    });
+  }
+
+  async run(
+    queue: Pick<StageQueue, "run">,
+    frame: Frame,
+    done: (frame: Frame) => void,
+  ): Promise<void> {
+    await this.#coder.run(queue, {
+      first: [writing(this.#coder.input, frame)],
+      received: (_, pixels) => {
+        if (pixels) done(toPixels(pixels, "upscaler"));
+      },
+    });
+  }
+}
+
+/** What a network gave, in [0, 1]. */
+function toPixels(values: Float32Array, network: string): Frame {
+  if (isFinite(values)) return values.map((value) => Math.min(1, Math.max(0, value)));
+  throw new Error(
+    `Cannot finish: the ${network} gave NaN or Inf; fetch its file again, or make the result without it`,
+  );
+}

@@ -1,0 +1,139 @@
+/**
+ * Upscalers of the Real-ESRGAN kind. Activations are channels-last, [1, height, width, channels], images in [0, 1].
+ *
+ * Source: xinntao/Real-ESRGAN `SRVGGNetCompact`; XPixelGroup/BasicSR `RRDBNet`, whose module names are the weight names.
+ */
+import {
+  concat,
+  conv2d,
+  elementwise,
+  type Graph,
+  permute,
+  type Tensor,
+  type WeightScope,
+} from "../../runtime/mod.ts";
+import { pixelShuffle } from "../autoencoders/tiny/decoder.ts";
+import type { UpscalerConfig } from "./config.ts";
+
+/** Share of what a block adds. */
+const ADDED = 0.2;
+
+/** Pixels along a side that the network sees as one: sides of an image are multiples of it. */
+export function inputUnit({ _class_name, scale }: UpscalerConfig): number {
+  return _class_name === "RRDBNet" ? 4 / scale : 1;
+}
+
+/**
+ * Enlarges an image.
+ *
+ * @param image [1, height, width, 3]; sides are multiples of {@linkcode inputUnit}
+ * @returns [1, height·scale, width·scale, 3], to be clamped to [0, 1]
+ */
+export function upscale(
+  graph: Graph,
+  config: UpscalerConfig,
+  weights: WeightScope,
+  image: Tensor,
+): Tensor {
+  return graph.scope(
+    "upscaler",
+    () =>
+      config._class_name === "RRDBNet"
+        ? denseBlocks(config, weights, image)
+        : compact(config, weights, image),
+  );
+}
+
+/** Convolutions at the size of the image; the last gives the pixels of the result, added to those of the image. */
+function compact(
+  { num_feat, num_block, scale }: UpscalerConfig,
+  weights: WeightScope,
+  image: Tensor,
+): Tensor {
+  const { graph } = image;
+  const body = weights.scope("body");
+  let x = image;
+  for (let i = 0; i <= num_block; i++) {
+    x = convolution(body, 2 * i, x, num_feat);
+    const slope = body.tensor(graph, `${2 * i + 1}.weight`, [num_feat]);
+    x = elementwise("max(x, 0.0 * x) + slope * min(x, 0.0 * x)", { x, slope }, { name: "prelu" });
+  }
+  const pixels = pixelShuffle(convolution(body, 2 * num_block + 2, x, 3 * scale * scale), scale);
+  const [, height, width] = image.shape as [number, number, number, number];
+  return elementwise("a + b", {
+    a: pixels.reshape(height, scale, width, scale, 3),
+    b: image.reshape(height, 1, width, 1, 3),
+  }).reshape(...pixels.shape);
+}
+
+/** Dense blocks at a size four times smaller than the result. */
+function denseBlocks(
+  config: UpscalerConfig,
+  weights: WeightScope,
+  image: Tensor,
+): Tensor {
+  const { num_feat, num_block, num_grow_ch } = config;
+  const conv = (name: string, x: Tensor, options: ConvolutionOptions = {}) =>
+    convolution(weights, name, x, num_feat, options);
+  const first = conv("conv_first", pixelUnshuffle(image, inputUnit(config)));
+  let x = first;
+  for (let i = 0; i < num_block; i++) {
+    const block = weights.scope("body").scope(i);
+    let h = x;
+    for (const name of ["rdb1", "rdb2", "rdb3"]) h = denseBlock(block.scope(name), h, num_grow_ch);
+    x = add(h, x);
+  }
+  let y = conv("conv_body", x, { residual: first });
+  for (const name of ["conv_up1", "conv_up2"]) {
+    y = conv(name, y, { upsample: 2, activation: "leaky_relu" });
+  }
+  y = conv("conv_hr", y, { activation: "leaky_relu" });
+  return convolution(weights, "conv_last", y, 3);
+}
+
+/** Every convolution sees what all before it gave. */
+function denseBlock(weights: WeightScope, x: Tensor, growth: number): Tensor {
+  const seen = [x];
+  for (let i = 1; i < 5; i++) {
+    const all = concat(seen, -1);
+    seen.push(convolution(weights, `conv${i}`, all, growth, { activation: "leaky_relu" }));
+  }
+  return add(convolution(weights, "conv5", concat(seen, -1), x.dim(-1)), x);
+}
+
+function add(h: Tensor, x: Tensor): Tensor {
+  return elementwise("share * h + x", { h, x }, { scalars: { share: ADDED } });
+}
+
+interface ConvolutionOptions {
+  readonly activation?: "leaky_relu";
+  readonly upsample?: 2;
+  readonly residual?: Tensor;
+}
+
+function convolution(
+  weights: WeightScope,
+  name: string | number,
+  x: Tensor,
+  outChannels: number,
+  options: ConvolutionOptions = {},
+): Tensor {
+  const scope = weights.scope(name);
+  const shape = [outChannels, x.dim(-1), 3, 3];
+  return conv2d(x, scope.tensor(x.graph, "weight", shape, "channels-last"), {
+    bias: scope.tensor(x.graph, "bias", [outChannels]),
+    padding: [1, 1, 1, 1],
+    name: String(name),
+    ...options,
+  });
+}
+
+/** Pixels as channels, in the order (channel, row, column). */
+function pixelUnshuffle(x: Tensor, side: number): Tensor {
+  if (side === 1) return x;
+  const [, height, width, channels] = x.shape as [number, number, number, number];
+  return permute(
+    x.reshape(height / side, side, width / side, side, channels),
+    [0, 2, 4, 1, 3],
+  ).reshape(1, height / side, width / side, channels * side * side);
+}

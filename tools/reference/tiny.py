@@ -1,0 +1,159 @@
+"""Makes the goldens of the tiny decoders under tests/goldens/tiny.
+
+    python3 tools/reference/tiny.py                 # make all
+    python3 tools/reference/tiny.py NAME ...        # make some
+    python3 tools/reference/tiny.py --check [NAME]  # read the stored ones back and run them again
+
+That of images is diffusers' AutoencoderTiny. That of videos is no class of diffusers: the module below follows the
+description of TAEHV (https://github.com/madebyollin/taehv) and has the names of its files.
+"""
+
+import sys
+
+import torch
+from diffusers import AutoencoderKL, AutoencoderTiny
+from safetensors.torch import load_file
+
+import common
+from common import Call, check_golden, exact, fresh_folder, generator, normal, write_golden
+from seeded import seed_weights
+
+FOLDER = common.GOLDENS.parent / "tiny"
+
+
+def conv(inputs, outputs, bias=True):
+    return torch.nn.Conv2d(inputs, outputs, 3, padding=1, bias=bias)
+
+
+class Block(torch.nn.Module):
+    """Sees each frame beside the one before it."""
+
+    def __init__(self, width):
+        super().__init__()
+        relu = torch.nn.ReLU()
+        self.conv = torch.nn.Sequential(conv(2 * width, width), relu, conv(width, width), relu, conv(width, width))
+
+    def forward(self, x):
+        before = torch.cat([torch.zeros_like(x[:1]), x[:-1]])
+        return torch.relu(self.conv(torch.cat([x, before], 1)) + x)
+
+
+class Grow(torch.nn.Module):
+    """Makes `factor` frames of each."""
+
+    def __init__(self, width, factor):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(width, width * factor, 1, bias=False)
+
+    def forward(self, x):
+        return self.conv(x).reshape(-1, *x.shape[1:])
+
+
+class VideoDecoder(torch.nn.Module):
+    """Frames first, [frames, channels, height, width]; the module's names are those of the files."""
+
+    def __init__(self, latent_channels, widths, patch):
+        super().__init__()
+        self.patch = patch
+        layers = [torch.nn.Identity(), conv(latent_channels, widths[0]), torch.nn.ReLU()]
+        for level, factor in enumerate((1, 2, 2)):
+            width = widths[level]
+            layers += [Block(width) for _ in range(3)]
+            layers += [torch.nn.Upsample(scale_factor=2), Grow(width, factor)]
+            layers += [conv(width, widths[level + 1], bias=False)]
+        layers += [torch.nn.ReLU(), conv(widths[3], 3 * patch**2)]
+        self.decoder = torch.nn.Sequential(*layers)
+
+    def forward(self, latents):
+        """[channels, frames, height, width] to [frames, 3, height, width] in about [0, 1]."""
+        x = torch.tanh(latents.transpose(0, 1) / 3) * 3
+        pixels = torch.nn.functional.pixel_shuffle(self.decoder(x), self.patch)
+        return pixels[3:]
+
+
+def video_calls(module, latents):
+    return [
+        Call(name, "frames of normalised latents", {}, {"latents": z}, {"pixels": 2 * module(z.reshape(z.shape[-4:])) - 1})
+        for name, z in latents.items()
+    ]
+
+
+def build_video(folder, seed, channels, widths, patch):
+    folder.mkdir(parents=True, exist_ok=True)
+    return seed_weights(folder, VideoDecoder(channels, widths, patch), seed, torch.float16)
+
+
+def latents_of(name, calls):
+    stored = load_file(common.GOLDENS / name / "golden.safetensors")
+    return {call: stored[f"{call}.latents"] for call in calls}
+
+
+def taew21(folder, seed):
+    """Decodes what the pipeline of Wan 2.1's kind gave."""
+    module = build_video(folder, seed, 16, (16, 12, 8, 8), 1)
+    return video_calls(module, latents_of("pipeline-t2v", ("image", "clip9")))
+
+
+def taew22(folder, seed):
+    module = build_video(folder, seed, 8, (12, 8, 8, 8), 2)
+    return video_calls(module, {"clip5": normal(generator(seed + 1), 1, 8, 2, 3, 2)})
+
+
+def taef1(folder, seed):
+    width = (16, 16, 16, 16)
+    config = dict(encoder_block_out_channels=width, decoder_block_out_channels=width, latent_channels=16)
+    tiny = AutoencoderTiny(**config)
+    tiny.encoder = torch.nn.Identity()
+    tiny.save_config(folder)
+    seed_weights(folder, tiny, seed, torch.float16)
+    rng = generator(seed + 1)
+    stored = load_file(common.GOLDENS.parent / "z_image" / "pipeline" / "golden.safetensors")
+    latents = {"decode": normal(rng, 1, 16, 6, 9), "long": stored["long.latents"]}
+    return [
+        Call(name, "pixels of normalised latents", {}, {"latents": z}, {"pixels": tiny.decoder(z)})
+        for name, z in latents.items()
+    ]
+
+
+def kl8(folder, seed):
+    """No golden: an autoencoder of eight pixels a latent, for pipelines that a tiny decoder decodes."""
+    blocks = 4
+    vae = AutoencoderKL(
+        block_out_channels=(8,) * blocks, layers_per_block=1, norm_num_groups=4, latent_channels=16,
+        down_block_types=("DownEncoderBlock2D",) * blocks, up_block_types=("UpDecoderBlock2D",) * blocks,
+        use_quant_conv=False, use_post_quant_conv=False, scaling_factor=0.3611, shift_factor=0.1159,
+    )  # fmt: skip
+    vae.save_config(folder)
+    seed_weights(folder, vae, seed)
+    z = normal(generator(seed + 1), 1, 16, 2, 2)
+    return [Call("decode", "pixels, not clamped", {}, {"z": z}, {"pixels": vae.decode(z).sample})]
+
+
+# name -> (description, seed, calls)
+GOLDENS = {
+    "taew21": ("TAEHV for Wan 2.1 with narrow blocks, seeded float16", 1500, taew21),
+    "taew22": ("TAEHV for Wan 2.2, pixels in patches of two, seeded float16", 1510, taew22),
+    "taef1": ("AutoencoderTiny with 16 channels, the decoder alone, seeded float16", 1520, taef1),
+    "kl8": ("AutoencoderKL with eight pixels a latent, seeded bfloat16", 1530, kl8),
+}
+
+
+def main(names, check):
+    for name in names or GOLDENS:
+        description, seed, calls = GOLDENS[name]
+        folder = FOLDER / name
+        with exact():
+            if not check:
+                fresh_folder(folder)
+            results = calls(folder, seed)
+        if check:
+            print(f"{name}: {check_golden(folder, results):.1e}")
+        else:
+            write_golden(folder, description, seed, results)
+            size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+            print(f"{name}: {size / 1e3:.0f} kB")
+
+
+if __name__ == "__main__":
+    arguments = sys.argv[1:]
+    main([name for name in arguments if name != "--check"], "--check" in arguments)
