@@ -77,6 +77,7 @@ export type {
   GenerateVideoOptions,
   PlanModelOptions,
   SamplingOptions,
+  SavedVideo,
 } from "./library/options.ts";
 
 /**

@@ -106,6 +106,27 @@ Deno.test("Model.generateVideo() gives frames, and a file of them", () =>
     assert.deepEqual([width, height, frames, fps], [64, 48, 13, 12]);
   }));
 
+Deno.test("Model.saveVideo() writes frames as they come, and leaves no file where it fails", () =>
+  inFolder(async (folder) => {
+    const fake = engine();
+    const path = `${folder}/new/video.mp4`;
+    const request = { prompt: "a", seconds: 1, fps: 12, seed: 7 };
+    const file = { preset: "ultrafast", isFragmented: true } as const;
+    const saved = await new Model(fake, "gradients").saveVideo(path, request, file);
+    assert.deepEqual([saved.frameCount, saved.fps, saved.recipe.seed], [13, 12, 7]);
+    const { width, height, frames, fps } = await probeVideo(await findFfmpeg(), path);
+    assert.deepEqual([width, height, frames, fps], [64, 48, 13, 12]);
+    await Deno.remove(path);
+    const broken = new Model(new FakeEngine({ failure: new Error("no power") }));
+    await assert.rejects(broken.saveVideo(path, request), /^Error: no power$/);
+    const signal = AbortSignal.abort();
+    await assert.rejects(new Model(fake).saveVideo(path, { ...request, signal }), {
+      name: "AbortError",
+    });
+    assert.deepEqual([...Deno.readDirSync(`${folder}/new`)], []);
+    await assert.rejects(new Model(fake).saveVideo("a.gif", request), /name it with \.mp4/);
+  }));
+
 Deno.test("Model.generateVideo() starts from images, and from videos as file and as frames", () =>
   inFolder(async (folder) => {
     const fake = engine();

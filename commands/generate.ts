@@ -110,28 +110,27 @@ async function makeImages(work: Work): Promise<string> {
   return `${what} of ${describeSize(images[0].recipe)}`;
 }
 
-/** Each video is written before the next one is made: all at once would not fit into memory. */
+/** Frames are written as they are decoded: all at once would not fit into memory. */
 async function makeVideos(work: Work): Promise<string> {
   const { model, flags, options, seeds, paths, bar, signal } = work;
   const preset = flags.x264Preset;
   let what = "";
   for (const [index, seed] of seeds.entries()) {
     const before = `Generating${place(index, paths)}`;
-    const video = await model.generateVideo({
+    const video = await model.saveVideo(paths[index]!, {
       ...options,
       ...videoOptions(flags),
       ...{ signal, seed },
       onProgress: (progress) => bar.show(progress.fraction, before, describeProgress(progress)),
-    });
-    bar.show(1, before, "writing");
-    await video.save(paths[index]!, {
-      ...{ signal, quality: fileQuality(flags, "video") },
+    }, {
+      quality: fileQuality(flags, "video"),
+      isFragmented: flags.fragmented === true,
       ...(preset ? { preset } : {}),
     });
     bar.clear();
     console.log(paths[index]);
     const videos = paths.length === 1 ? "1 video" : `${paths.length} videos`;
-    what = `${videos} of ${video.frames.length} frames of ${describeSize(video.recipe)}`;
+    what = `${videos} of ${video.frameCount} frames of ${describeSize(video.recipe)}`;
   }
   return what;
 }

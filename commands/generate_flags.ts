@@ -79,6 +79,8 @@ export interface GenerateFlags extends DeviceFlags, ModelParts, Partial<Sampling
   outputCompression?: number;
   /** Effort of the encoder of videos. */
   x264Preset?: X264Preset;
+  /** Whether a video can be played while it is written. */
+  fragmented?: boolean;
 }
 
 /** What is made. */
@@ -92,6 +94,7 @@ const VIDEO_FLAGS = {
   seconds: "--seconds",
   fps: "--fps",
   x264Preset: "--x264-preset",
+  fragmented: "--fragmented",
   enableFrameInterpolation: "--enable-frame-interpolation",
 } as const;
 

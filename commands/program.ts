@@ -169,6 +169,7 @@ function generateCommand(onStatus: OnStatus): Command {
       new Option("--x264-preset <preset>", "effort of the encoder of videos (default: fast)")
         .choices(X264_PRESETS),
     )
+    .option("--fragmented", "write videos so that they can be played while they are written")
     .addOption(
       new Option("--output-quality <preset>", "how well JPEG, WebP and MP4 are kept")
         .choices(["default", "maximum", "high", "medium", "low"]).default("default"),

@@ -6,11 +6,11 @@
 
 import { mkdir, rm, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
+import type { Size } from "../engine/types.ts";
 import { resolveQuality } from "../media/quality.ts";
 import {
   crfOfQuality,
   DEFAULT_X264_PRESET,
-  type Ffmpeg,
   FfmpegError,
   findFfmpeg,
   writeVideo,
@@ -27,6 +27,8 @@ export interface SaveVideoOptions {
   quality?: number;
   /** Effort of the H.264 encoder, from `ultrafast` to `placebo`; `fast` when left out. */
   preset?: X264Preset;
+  /** Whether the file can be played while it is written; it then has no index, and players may not tell its length. */
+  isFragmented?: boolean;
   /** Stops it; `save` then throws an `AbortError`. */
   signal?: AbortSignal;
 }
@@ -98,33 +100,68 @@ export class GeneratedVideo {
    * @throws {Error} when the file cannot be written
    */
   async save(path: string, options: SaveVideoOptions = {}): Promise<void> {
-    checkVideoPath(path);
-    const { preset = DEFAULT_X264_PRESET, signal } = options;
-    if (!X264_PRESETS.includes(preset)) {
-      throw new RangeError(`Cannot encode with preset ${preset}: use ${X264_PRESETS.join(", ")}`);
-    }
-    const crf = crfOfQuality(resolveQuality(undefined, options.quality, "video"));
-    const isNew = await stat(path).then(() => false, () => true);
-    try {
-      await mkdir(dirname(path), { recursive: true });
-      await this.#encode(await findFfmpeg(), { path: resolve(path), crf, preset, signal });
-    } catch (cause) {
-      // Half a video is none.
-      if (isNew) await rm(path, { force: true }).catch(() => {});
-      if (signal?.aborted) throw cause;
-      const why = cause instanceof FfmpegError ? cause.message : describeWriteError(cause);
-      throw new Error(`Cannot write ${path}: ${why}`, { cause });
-    }
-  }
-
-  async #encode(
-    ffmpeg: Ffmpeg,
-    options: { path: string; crf: number; preset: X264Preset; signal: AbortSignal | undefined },
-  ): Promise<void> {
     const { width, height, fps } = this;
-    const file = writeVideo(ffmpeg, { ...options, width, height, fps, audio: this.#audio });
-    for (const frame of this.frames) await file.write(frame);
+    await saveFrames(path, { width, height, fps, audio: this.#audio }, options, async (write) => {
+      for (const frame of this.frames) await write(frame);
+    });
+  }
+}
+
+/** What is known of a video before its frames are. */
+export interface VideoStream extends Size {
+  /** Frames per second. */
+  readonly fps: number;
+  /** A file whose first audio track the video's file gets, and that track's codec. */
+  readonly audio?: GeneratedVideoParts["audio"] | undefined;
+}
+
+/**
+ * Writes frames to an H.264 MP4 file as they come; folders on the way are made. What was written goes when it fails.
+ *
+ * @param path ends with `.mp4`
+ * @param stream size and rate of the frames
+ * @param options quality and effort
+ * @param give calls `write` for each frame, in order; its promise resolves when the encoder has the frame
+ * @throws {RangeError} for another ending, a quality outside 0 to 100, or an unknown preset
+ * @throws {Error} of `give`, or when the file cannot be written
+ */
+export async function saveFrames(
+  path: string,
+  stream: VideoStream,
+  options: SaveVideoOptions,
+  give: (write: (frame: Uint8Array) => Promise<void>) => Promise<void>,
+): Promise<void> {
+  checkVideoPath(path);
+  const { preset = DEFAULT_X264_PRESET, isFragmented, signal } = options;
+  if (!X264_PRESETS.includes(preset)) {
+    throw new RangeError(`Cannot encode with preset ${preset}: use ${X264_PRESETS.join(", ")}`);
+  }
+  const crf = crfOfQuality(resolveQuality(undefined, options.quality, "video"));
+  const isNew = await stat(path).then(() => false, () => true);
+  // The encoder waits for more frames where there will be none.
+  const stop = new AbortController();
+  const own = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal;
+  let failure: { readonly error: unknown } | undefined;
+  try {
+    await mkdir(dirname(path), { recursive: true });
+    const ffmpeg = await findFfmpeg();
+    const { width, height, fps, audio } = stream;
+    const file = writeVideo(ffmpeg, {
+      ...{ path: resolve(path), width, height, fps, audio },
+      ...{ crf, preset, isFragmented, signal: own },
+    });
+    await give((frame) => file.write(frame)).catch((error) => {
+      failure = { error };
+      stop.abort();
+    });
     await file.finish();
+  } catch (cause) {
+    // Half a video is none.
+    if (isNew) await rm(path, { force: true }).catch(() => {});
+    if (failure) throw failure.error;
+    if (signal?.aborted) throw cause;
+    const why = cause instanceof FfmpegError ? cause.message : describeWriteError(cause);
+    throw new Error(`Cannot write ${path}: ${why}`, { cause });
   }
 }
 

@@ -22,7 +22,9 @@ export {
   checkVideoPath,
   GeneratedVideo,
   type GeneratedVideoParts,
+  saveFrames,
   type SaveVideoOptions,
+  type VideoStream,
 } from "./generated_video.ts";
 export type { DeviceOptions, LoadModelOptions } from "../engine/types.ts";
 export {

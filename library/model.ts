@@ -4,10 +4,12 @@
  * @module
  */
 
-import { resultRate } from "../engine/result_size.ts";
+import { resultRate, resultSize } from "../engine/result_size.ts";
 import type {
   Engine,
   Frames,
+  GenerateRequest,
+  GenerationControl,
   Image,
   LoraUse,
   ModelInfo,
@@ -18,6 +20,7 @@ import {
   checkFps,
   checkPrompt,
   checkSize,
+  checkVideoPath,
   completeSettings,
   countFrames,
   FieldError,
@@ -30,10 +33,18 @@ import {
   type Recipe,
   resolveSeeds,
   resolveTask,
+  saveFrames,
+  type SaveVideoOptions,
   type Size,
   sizeFromImage,
+  type VideoStream,
 } from "../generation/mod.ts";
-import type { GenerateOptions, GenerateVideoOptions, SamplingOptions } from "./options.ts";
+import type {
+  GenerateOptions,
+  GenerateVideoOptions,
+  SamplingOptions,
+  SavedVideo,
+} from "./options.ts";
 
 /** What a call says of its result, completed and checked. */
 interface Settings extends SamplingSettings, Size {
@@ -137,6 +148,58 @@ export class Model implements AsyncDisposable {
    * @throws {DOMException} named `AbortError` when `signal` fires first
    */
   async generateVideo(options: GenerateVideoOptions): Promise<GeneratedVideo> {
+    const { request, stream, control, recipeOf } = await this.#videoRequest(options);
+    const result = await this.#engine.generate(request, control);
+    const { fps, audio } = stream;
+    return new GeneratedVideo({
+      ...{ recipe: recipeOf(result), frames: result.frames, fps },
+      ...(audio ? { audio } : {}),
+    });
+  }
+
+  /**
+   * Makes a video and writes it to a file, each frame as soon as it is decoded: they are never all in memory, however
+   * long the video is.
+   *
+   * @param path ends with `.mp4`; folders on the way are made
+   * @param options the prompt, and what differs from the model's defaults
+   * @param file quality and effort of the encoder; `signal` of the other options stops it, too
+   * @returns what was written
+   * @throws {Error} as {@linkcode Model.generateVideo} does, and when the file cannot be written
+   */
+  async saveVideo(
+    path: string,
+    options: GenerateVideoOptions,
+    file: Omit<SaveVideoOptions, "signal"> = {},
+  ): Promise<SavedVideo> {
+    checkVideoPath(path);
+    const { request, stream, control, recipeOf } = await this.#videoRequest(options);
+    const { signal } = options;
+    let frameCount = 0;
+    let result: Frames | undefined;
+    await saveFrames(path, stream, { ...file, ...(signal ? { signal } : {}) }, async (write) => {
+      let last: Promise<void> = Promise.resolve();
+      result = await this.#engine.generate(request, {
+        ...control,
+        onFrame: ({ data }) => {
+          frameCount++;
+          last = last.then(() => write(data));
+          last.catch(() => {});
+          return last;
+        },
+      });
+      await last;
+    });
+    return { recipe: recipeOf(result!), fps: stream.fps, frameCount };
+  }
+
+  /** A video's request, checked, with its inputs read. */
+  async #videoRequest(options: GenerateVideoOptions): Promise<{
+    readonly request: GenerateRequest;
+    readonly stream: VideoStream;
+    readonly control: GenerationControl;
+    readonly recipeOf: (result: Frames) => Recipe;
+  }> {
     const { info } = this;
     const { signal, onProgress, fps = info.defaults.fps } = options;
     const [seed] = resolveSeeds(options.seed, 1) as [number];
@@ -161,19 +224,24 @@ export class Model implements AsyncDisposable {
     const length = isEnd ? info.continuedFrames ?? 1 : numFrames;
     const video = await source?.read({ ...settings, numFrames: length, isEnd, fps });
     const mask = await this.#mask(options, { ...settings, numFrames, fps });
-    const { frames, width, height, drawnAt } = await this.#engine.generate({
-      ...settings,
-      ...{ seed, numFrames },
-      ...(images.length > 0 ? { images } : {}),
-      ...(video ? { video } : {}),
-      ...(mask ? { mask } : {}),
-      ...await this.#references(options, settings),
-    }, { ...(signal ? { signal } : {}), ...(onProgress ? { onProgress } : {}) });
-    const recipe = this.#recipe({ ...settings, seed, width, height }, drawnAt);
-    return new GeneratedVideo({
-      ...{ recipe, frames, fps: resultRate(fps, { ...settings, numFrames }) },
-      ...(source?.audio ? { audio: source.audio } : {}),
-    });
+    return {
+      request: {
+        ...settings,
+        ...{ seed, numFrames },
+        ...(images.length > 0 ? { images } : {}),
+        ...(video ? { video } : {}),
+        ...(mask ? { mask } : {}),
+        ...await this.#references(options, settings),
+      },
+      stream: {
+        ...resultSize(settings),
+        fps: resultRate(fps, { ...settings, numFrames }),
+        audio: source?.audio,
+      },
+      control: { ...(signal ? { signal } : {}), ...(onProgress ? { onProgress } : {}) },
+      recipeOf: ({ width, height, drawnAt }) =>
+        this.#recipe({ ...settings, seed, width, height }, drawnAt),
+    };
   }
 
   /**

@@ -5,7 +5,13 @@
  */
 
 import type { LoraUse, Progress, SamplingSettings, TaskType } from "../engine/types.ts";
-import type { FitMode, ImageSource, LoadModelOptions, VideoSource } from "../generation/mod.ts";
+import type {
+  FitMode,
+  ImageSource,
+  LoadModelOptions,
+  Recipe,
+  VideoSource,
+} from "../generation/mod.ts";
 
 /** What `planModel()` plans for. */
 export interface PlanModelOptions extends LoadModelOptions {
@@ -77,4 +83,14 @@ export interface GenerateVideoOptions extends SamplingOptions {
   mask?: VideoSource;
   /** Called as the work goes on. */
   onProgress?: (progress: Progress) => void;
+}
+
+/** A video that was written to a file. */
+export interface SavedVideo {
+  /** How it was made, with its size. */
+  recipe: Recipe;
+  /** Frames per second. */
+  fps: number;
+  /** How many frames it has. */
+  frameCount: number;
 }

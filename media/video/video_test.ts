@@ -83,6 +83,34 @@ for (const { name, ffmpeg } of BUILDS) {
   );
 
   Deno.test(
+    `writeVideo() can be played while it writes, where fragments are asked for (${name})`,
+    { ignore },
+    () =>
+      inFolder(async (folder) => {
+        const path = `${folder}/video.mp4`;
+        const writer = writeVideo(ffmpeg!, {
+          ...{ path, ...SIZE, fps: 12, crf: 30, preset: "ultrafast", isFragmented: true },
+        });
+        for (let i = 0; i < 60; i++) await writer.write(frame(i % 12));
+        // Two seconds of five at least are there before the end is known.
+        let written = "";
+        for (const end = Date.now() + 20_000; Date.now() < end;) {
+          written = await Deno.readFile(path).then(
+            (bytes) => new TextDecoder("latin1").decode(bytes),
+            () => "",
+          );
+          if (written.split("moof").length > 4) break;
+          await new Promise((resolve) => setTimeout(resolve, 20));
+        }
+        assert.ok(written.split("moof").length > 4, `${written.length} bytes are written`);
+        assert.ok(written.indexOf("moov") < written.indexOf("moof"));
+        await writer.finish();
+        assert.deepEqual(await probeVideo(ffmpeg!, path), { ...SIZE, frames: 60, fps: 12 });
+        assert.equal((await shades(path)).length, 60);
+      }),
+  );
+
+  Deno.test(
     `readVideo() resamples to a rate and stops at maxFrames (${name})`,
     { ignore },
     () =>

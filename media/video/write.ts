@@ -22,6 +22,8 @@ export interface WriteVideoOptions {
   readonly crf: number;
   /** Effort of the encoder; `fast` when left out. */
   readonly preset?: X264Preset | undefined;
+  /** Whether the file can be played while it is written: in fragments of half a second, without an index. */
+  readonly isFragmented?: boolean | undefined;
   /** A file whose first audio track is kept, up to the end of the image, and that track's codec. */
   readonly audio?: { readonly path: string; readonly codec: string } | undefined;
   /** Stops it. */
@@ -46,12 +48,21 @@ export interface VideoWriter {
  */
 const AUDIO_LIMITS = { memoryBytes: 4e9 };
 
+/** Puts the index in front when the file is complete. */
+const INDEXED = ["-movflags", "+faststart"];
+
+/** Writes a fragment for every half second; the index in front of them is empty. */
+const FRAGMENTED = [
+  ...["-movflags", "+empty_moov+default_base_moof", "-frag_duration", "500000"],
+  ...["-flush_packets", "1"],
+];
+
 /** Audio that goes into an MP4 as it is; any other is encoded anew. */
 const MP4_AUDIO = new Set(["aac", "mp3", "ac3", "opus"]);
 
 /**
  * Starts an MP4 file: H.264, 4:2:0, BT.709 and tagged so, index in front so that it plays while it
- * still loads. Odd sides grow by a pixel.
+ * still loads, or in fragments that play while it is still written. Odd sides grow by a pixel.
  *
  * @param ffmpeg the build to use
  * @param options the file
@@ -77,7 +88,8 @@ export function writeVideo(ffmpeg: Ffmpeg, options: WriteVideoOptions): VideoWri
       ...["-colorspace", "bt709", "-color_primaries", "bt709", "-color_trc", "bt709"],
       ...["-color_range", "tv"],
       ...["-c:v", "libx264", "-preset", preset, "-crf", String(crf)],
-      ...["-movflags", "+faststart", "-f", "mp4", output],
+      ...(options.isFragmented ? FRAGMENTED : INDEXED),
+      ...["-f", "mp4", output],
     ],
   }, path);
   const frameBytes = width * height * 3;
