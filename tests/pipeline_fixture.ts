@@ -49,6 +49,7 @@ interface FixtureOptions {
   readonly memory?: MemoryOptions;
   /** Large ones make copies of what would else be shown in place. */
   readonly offsetAlignment?: number;
+  readonly limits?: Target["limits"];
 }
 
 /** Loads a pipeline, lets a test use it, and frees everything. */

@@ -127,11 +127,7 @@ export class ModelMemory<Session extends PlannedSession> {
   ): Promise<void> {
     this.#device = device;
     this.#options = options;
-    let found: Planned & { readonly fits: boolean };
-    let last = 0;
-    do {
-      found = await this.#choose(kinds[last]!);
-    } while (!found.fits && ++last < kinds.length);
+    const found = await this.#firstThatFits(kinds);
     if (!found.fits) {
       throw this.#refusal("Cannot load the model", "choose a smaller model", found);
     }
@@ -241,6 +237,22 @@ export class ModelMemory<Session extends PlannedSession> {
   [Symbol.dispose](): void {
     this.drop();
     for (const weights of Object.values(this.#components)) weights.destroy();
+  }
+
+  /**
+   * The first of several kinds that can be made, or the last. One with tensors that the device cannot hold is passed
+   * over like one that does not fit.
+   */
+  async #firstThatFits(
+    [kind, ...others]: readonly RequestKind<Session>[],
+  ): Promise<Planned & { readonly fits: boolean }> {
+    try {
+      const found = await this.#choose(kind!);
+      if (found.fits || others.length === 0) return found;
+    } catch (error) {
+      if (others.length === 0 || !(error instanceof RangeError)) throw error;
+    }
+    return await this.#firstThatFits(others);
   }
 
   /** What a plan keeps on the device, and where it keeps all also what other requests use, if there is room. */

@@ -17,6 +17,7 @@ import type {
 } from "../../models/pipeline/types.ts";
 import { openFamily } from "../../models/pipeline/diffusion_pipeline.ts";
 import { WAN } from "../../models/families/wan/pipeline.ts";
+import { openTestDevice } from "../model_run.ts";
 
 const GIVEN = { width: 32, height: 32, data: new Uint8Array(32 * 32 * 3) };
 const CLIP: Partial<PipelineRequest> = {
@@ -400,3 +401,17 @@ Deno.test("WanPipeline.generate() refuses what its model cannot make before it w
     }
     assert.equal(device.counters.submits, submits);
   }));
+
+Deno.test("WanPipeline.load() loads a model whose own size the device cannot hold", async () => {
+  const { target: { limits } } = await openTestDevice();
+  // Of 96 by 96 pixels a kernel of the decoder would need more bindings than there are.
+  await withPipeline(async ({ pipeline }) => {
+    const size = { numFrames: 1, numInferenceSteps: 1 };
+    await assert.rejects(pipeline.generate({ ...REQUEST, ...size, width: 96, height: 96 }), {
+      name: "RangeError",
+      message: /^Cannot make 96x96 with 1 frame: a kernel needs \d+ storage bindings/,
+    });
+    const { frames } = await pipeline.generate({ ...REQUEST, ...size, width: 16, height: 16 });
+    assert.equal(frames.length, 1);
+  }, { limits: { ...limits, maxBindingBytes: 2 ** 15, maxStorageBuffers: 10 } });
+});
