@@ -149,3 +149,17 @@ Deno.test("openPipeline() names the image encoder that a transformer's file need
     );
   });
 });
+
+Deno.test("openPipeline() refuses a folder whose transformer needs an image encoder that is not there", async () => {
+  const { folder } = new Golden("wan/pipeline-i2v");
+  const index = JSON.parse(await Deno.readTextFile(join(folder, "model_index.json")));
+  const text = JSON.stringify({ ...index, image_encoder: [null, null] });
+  await withFolder({ "model_index.json": text }, async (place) => {
+    for (const part of ["transformer", "text_encoder", "vae", "scheduler", "tokenizer"]) {
+      await Deno.symlink(join(folder, part), join(place, part), { type: "dir" });
+    }
+    await assert.rejects(openPipeline(place), /it has none; name one with --image-encoder$/);
+    using pipeline = await openPipeline(place, { imageEncoder: folder });
+    assert.deepEqual(pipeline.info.supportedTasks, ["I2V"]);
+  });
+});

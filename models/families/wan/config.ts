@@ -198,7 +198,13 @@ export const WAN_PARTS = partsTable({
       checks.push(["transformer's vace_in_channels", channels, "autoencoder's, with masks", seen]);
     }
     if (image_dim !== null) {
-      const width = image_encoder?.hidden_size ?? 0;
+      if (!image_encoder) {
+        throw new TypeError(
+          "Cannot use the model: its transformer looks at images through an image encoder, and it has none; " +
+            "name one with --image-encoder",
+        );
+      }
+      const { hidden_size: width } = image_encoder;
       checks.push(["transformer's image_dim", image_dim, "image encoder's hidden_size", width]);
     }
     if (positions !== null && image_encoder) {

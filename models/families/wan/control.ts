@@ -19,7 +19,7 @@ import type { InputImage, PipelineRequest } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
 import { rearrange } from "../../rearrange.ts";
 import type { WanParts } from "./config.ts";
-import { type Given, type GivenShape, placedFrames } from "./given.ts";
+import { type Given, type GivenKind, type GivenShape, placedFrames } from "./given.ts";
 import { patchify } from "./patches.ts";
 
 /** From this byte on, a mask says that a pixel is made anew. */
@@ -28,13 +28,14 @@ const ANEW = 128;
 /**
  * Traces the encoders.
  *
- * @param references how many images there are
+ * @param given how many reference images there are, and whether there are frames; without them what is kept and what
+ *   is made anew are both 0, and encoded once
  */
 export function traceControl(
   session: Session,
   { transformer: { config }, vae }: WanParts,
   shape: GivenShape,
-  references: number,
+  { references, hasFrames }: Extract<GivenKind, { kind: "control" }>,
 ): Given {
   const { frames, height, width } = shape;
   const { scale_factor_spatial: scale, scale_factor_temporal: temporal } = vae.config;
@@ -45,7 +46,7 @@ export function traceControl(
       ...{ name: "references", runs: references },
     })
     : undefined;
-  const encoder = new WanVideoEncoder(session, vae, shape, { runs: 2 });
+  const encoder = new WanVideoEncoder(session, vae, shape, { runs: hasFrames ? 2 : 1 });
   const keep = (name: string, { stage, latents }: WanVideoEncoder, target: DeviceTensor) =>
     stage.program(`keep ${name}`, { latents }, ({ latents }) => copyTo(latents, target));
   const kept = encoder.stage.tensor("kept", encoder.latents.shape);
@@ -79,7 +80,7 @@ export function traceControl(
       }
       await encoder.run(work, parts.kept);
       await work.run([keepKept.call({})]);
-      await encoder.run(work, parts.anew);
+      if (hasFrames) await encoder.run(work, parts.anew);
       const { controlScale: [only = 1, ...others] = [] } = request;
       const weights = others.length > 0 ? [only, ...others] : new Array<number>(blocks).fill(only);
       const mask = new Float32Array(total * height * width * scale ** 2);

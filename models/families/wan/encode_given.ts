@@ -12,7 +12,7 @@ import { patchify } from "./patches.ts";
 export function traceGiven(session: Session, parts: WanParts, shape: GivenShape): Given {
   const { given } = shape;
   if (given.kind === "channels") return traceChannels(session, parts, shape, given.images);
-  if (given.kind === "control") return traceControl(session, parts, shape, given.references);
+  if (given.kind === "control") return traceControl(session, parts, shape, given);
   if (given.kind === "first") return traceFirst(session, parts, shape, given.frames);
   if (given.kind === "nothing") return { tokens: {}, run: () => Promise.resolve() };
   const encoder = new WanVideoEncoder(session, parts.vae, shape);

@@ -15,7 +15,7 @@ export type GivenKind =
   /** Frames in channels beside the sample's, and images that an image encoder sees. */
   | { readonly kind: "channels"; readonly images: number }
   /** A clip and masks that steer, and reference images in latent frames of their own before the sample's. */
-  | { readonly kind: "control"; readonly references: number };
+  | { readonly kind: "control"; readonly references: number; readonly hasFrames: boolean };
 
 /** Size of what is made, in latents, and how it is encoded. */
 export interface GivenShape {
@@ -58,7 +58,10 @@ export interface Given {
 export function givenKind(request: PipelineRequest, parts: WanParts, frames: number): GivenKind {
   const { task, images = [], references = [], video = [] } = request;
   const { frames: sight, images: [, mostImages] } = wanSight(parts);
-  if (sight === "control") return { kind: "control", references: references.length };
+  if (sight === "control") {
+    const hasFrames = video.length + images.length > 0;
+    return { kind: "control", references: references.length, hasFrames };
+  }
   if (task === "V2V") return { kind: "clip" };
   if (task === "T2I" || task === "T2V") return { kind: "nothing" };
   if (sight === "channels") {
