@@ -1,10 +1,9 @@
 /** The parts of a model: opened from one table, configurations checked, nothing on the device. */
 import type { z } from "zod";
 import type { Weights } from "../../runtime/mod.ts";
-import type { OptionalComponentName } from "../checkpoints/component_format.ts";
 import type { ConfigFile, ModelFiles } from "../checkpoints/model_files.ts";
 import { parseConfig } from "../config.ts";
-import { TINY_DECODER_CONFIG, type TinyDecoderConfig } from "../autoencoders/tiny/config.ts";
+import type { TinyDecoderConfig } from "../autoencoders/tiny/config.ts";
 import {
   FRAME_INTERPOLATOR_CONFIG,
   type FrameInterpolatorConfig,
@@ -23,45 +22,45 @@ export interface Component<Config = unknown> {
 }
 
 /** How a component is read. */
-interface ComponentSpec<Schema extends z.ZodType = z.ZodType> {
+interface ComponentSpec {
   /** Classes that `model_index.json` may name. */
   readonly classNames: readonly string[];
   /** What its `config.json` may say. */
-  readonly config: Schema;
+  readonly config: z.ZodType;
+  /** Whether only some of the family's models have it. */
+  readonly isOptional?: true;
 }
 
-/** What enlarges results, whatever the family. */
-const UPSCALER = { classNames: ["SRVGGNetCompact", "RRDBNet"], config: UPSCALER_CONFIG };
-
-/** What puts frames between others, whatever the family. */
-const FRAME_INTERPOLATOR = { classNames: ["IFNet"], config: FRAME_INTERPOLATOR_CONFIG };
+/** What works on the results of every family. */
+const FINISHERS = {
+  frameInterpolator: { classNames: ["IFNet"], config: FRAME_INTERPOLATOR_CONFIG, isOptional: true },
+  upscaler: {
+    classNames: ["SRVGGNetCompact", "RRDBNet"],
+    config: UPSCALER_CONFIG,
+    isOptional: true,
+  },
+} as const;
 
 /** Two sizes that must be equal, each with its name. */
 export type SizeCheck = readonly [name: string, value: number, otherName: string, other: number];
 
-/** Components by their names in `model_index.json`. */
+/** Components in the order of use. `model_index.json` writes a name such as `textEncoder2` as `text_encoder_2`. */
 type Specs = Readonly<Record<string, ComponentSpec>>;
 
-/** Configurations of those that a model has. */
-type ConfigsOf<Others extends Specs> = {
-  readonly [Name in keyof Others]?: z.output<Others[Name]["config"]> | undefined;
+/** What the configurations of components say; nothing of those that a model lacks. */
+type ConfigsOf<Own extends Specs> = {
+  readonly [Name in keyof Own]:
+    | z.output<Own[Name]["config"]>
+    | (Own[Name] extends { readonly isOptional: true } ? undefined : never);
 };
 
 /** The parts of a family's models. */
 export interface PartsTable<
-  Transformer extends z.ZodType = z.ZodType,
-  TextEncoder extends z.ZodType = z.ZodType,
-  Vae extends z.ZodType = z.ZodType,
+  Own extends Specs = Specs,
   Settings extends z.ZodType = z.ZodType,
   Solver extends Scheduler = Scheduler,
-  // deno-lint-ignore ban-types -- none
-  Others extends Specs = {},
 > {
-  readonly transformer: ComponentSpec<Transformer>;
-  readonly textEncoder: ComponentSpec<TextEncoder>;
-  readonly vae: ComponentSpec<Vae>;
-  /** Those that only some of the family's models have, by their names in `model_index.json`. */
-  readonly others?: Others;
+  readonly components: Own;
   /** The keys of `model_index.json` that change what the pipeline does. */
   readonly settings: Settings;
   /** The schedulers that the family takes. */
@@ -76,60 +75,32 @@ export interface PartsTable<
    *
    * @param configs of the components
    */
-  readonly fits: (configs: {
-    readonly transformer: z.output<Transformer>;
-    readonly textEncoder: z.output<TextEncoder>;
-    readonly vae: z.output<Vae>;
-    readonly others: ConfigsOf<Others>;
-  }) => readonly SizeCheck[];
-  /** Tiny decoders that the models can have beside their autoencoder; none when left out. */
-  readonly tinyDecoder?: {
-    readonly className: TinyDecoderConfig["_class_name"];
-    /** Sizes that must be equal for one to belong to the autoencoder. */
-    readonly fits: (tiny: TinyDecoderConfig, vae: z.output<Vae>) => readonly SizeCheck[];
-  };
+  fits(configs: ConfigsOf<Own>): readonly SizeCheck[];
   /** Refuses tokenizers that the family cannot use. */
   readonly checkTokenizer?: (tokenizer: Tokenizer, path: string) => void;
 }
 
 /** Gives a table its types. */
 export function partsTable<
-  T extends z.ZodType,
-  E extends z.ZodType,
-  V extends z.ZodType,
-  S extends z.ZodType,
+  const Own extends Specs,
+  Settings extends z.ZodType,
   Solver extends Scheduler = Scheduler,
-  // deno-lint-ignore ban-types -- none
-  Others extends Specs = {},
->(table: PartsTable<T, E, V, S, Solver, Others>): PartsTable<T, E, V, S, Solver, Others> {
+>(table: PartsTable<Own, Settings, Solver>): PartsTable<Own, Settings, Solver> {
   return table;
 }
 
-/** Components that only some models have. */
-type OtherComponents = Readonly<Record<string, Component | undefined>>;
-
-/** Those that a model of a table has. */
-type OthersOf<Others extends Specs> = {
-  readonly [Name in keyof Others]?: Component<z.output<Others[Name]["config"]>> | undefined;
-};
-
-/** The opened parts of a model. */
-export interface Parts<
-  Transformer = unknown,
-  TextEncoder = unknown,
-  Vae = unknown,
-  Settings = unknown,
-  Solver extends Scheduler = Scheduler,
-  Others extends OtherComponents = OtherComponents,
-> extends Disposable {
-  readonly transformer: Component<Transformer>;
-  readonly textEncoder: Component<TextEncoder>;
-  readonly vae: Component<Vae>;
-  /** Those that only some models have, by their names in `model_index.json`. */
-  readonly others: Others;
+/** The opened parts of any model. */
+export interface Parts<Settings = unknown, Solver extends Scheduler = Scheduler>
+  extends Disposable {
+  readonly transformer: Component;
+  readonly transformer2?: Component | undefined;
+  readonly textEncoder: Component;
+  readonly vae: Component;
   readonly tinyDecoder?: Component<TinyDecoderConfig> | undefined;
-  readonly upscaler?: Component<UpscalerConfig> | undefined;
   readonly frameInterpolator?: Component<FrameInterpolatorConfig> | undefined;
+  readonly upscaler?: Component<UpscalerConfig> | undefined;
+  /** Weights of all components. */
+  readonly components: Components;
   readonly settings: Settings;
   readonly tokenizer: Tokenizer;
   readonly scheduler: Solver;
@@ -137,27 +108,15 @@ export interface Parts<
   readonly schedulerFile: ConfigFile;
 }
 
-/** The parts that a table describes. */
-export type PartsOf<Table> = Table extends
-  PartsTable<infer T, infer E, infer V, infer S, infer Solver, infer Others>
-  ? Parts<z.output<T>, z.output<E>, z.output<V>, z.output<S>, Solver, OthersOf<Others>>
+/** The opened parts that a table describes. */
+export type PartsOf<Table> = Table extends PartsTable<infer Own, infer Settings, infer Solver> ?
+    & Omit<Parts<z.output<Settings>, Solver>, keyof Own>
+    & {
+      readonly [Name in keyof Own]: undefined extends ConfigsOf<Own>[Name]
+        ? Component<NonNullable<ConfigsOf<Own>[Name]>> | undefined
+        : Component<ConfigsOf<Own>[Name]>;
+    }
   : never;
-
-/** Weights by the names that memory plans use, in the order of use. */
-export function componentsOf(parts: Parts): Components {
-  const { textEncoder, transformer, vae, tinyDecoder, upscaler, frameInterpolator } = parts;
-  const { image_encoder, transformer_2 } = parts.others;
-  return {
-    "text encoder": textEncoder.weights,
-    ...(image_encoder && { "image encoder": image_encoder.weights }),
-    transformer: transformer.weights,
-    ...(transformer_2 && { "transformer 2": transformer_2.weights }),
-    autoencoder: vae.weights,
-    ...tinyDecoder && { "tiny decoder": tinyDecoder.weights },
-    ...frameInterpolator && { "frame interpolator": frameInterpolator.weights },
-    ...upscaler && { upscaler: upscaler.weights },
-  };
-}
 
 /** Which of the parts that models can do without are there. */
 export function optionalPartsOf(parts: Parts): OptionalPart[] {
@@ -170,102 +129,59 @@ export function optionalPartsOf(parts: Parts): OptionalPart[] {
  * @param files are the result's from here on, and closed when it fails
  * @throws {Error} naming the file and what is wrong with it
  */
-export async function openParts<
-  T extends z.ZodType,
-  E extends z.ZodType,
-  V extends z.ZodType,
-  S extends z.ZodType,
-  Solver extends Scheduler,
-  Others extends Specs,
->(
+export async function openParts<Table extends PartsTable>(
   files: ModelFiles,
-  table: PartsTable<T, E, V, S, Solver, Others>,
-): Promise<
-  Parts<z.output<T>, z.output<E>, z.output<V>, z.output<S>, Solver, OthersOf<Others>>
-> {
+  table: Table,
+): Promise<PartsOf<Table>> {
   try {
     const settings = parseConfig(table.settings, files.settings, files.path);
-    const [transformer, openTransformer] = await readComponent(
-      files,
-      "transformer",
-      table.transformer,
-    );
-    const [vae, openVae] = await readComponent(files, "vae", table.vae);
-    const [textEncoder, openText] = await readComponent(files, "text_encoder", table.textEncoder);
-    const others: Record<string, Awaited<ReturnType<typeof readComponent>>> = {};
-    for (const [name, spec] of Object.entries(table.others ?? {})) {
-      if (files.has(name)) others[name] = await readComponent(files, name, spec);
+    const configs: Record<string, unknown> = {};
+    const opening: [name: string, openWeights: () => Weights][] = [];
+    if (files.has("tiny_decoder") && !Object.hasOwn(table.components, "tinyDecoder")) {
+      throw new TypeError(
+        `Cannot use a tiny decoder with "${files.path}": models of this family take none; leave it out`,
+      );
     }
-    const entries = Object.entries(others);
-    const configs = Object.fromEntries(entries.map(([name, [config]]) => [name, config]));
-    checkFit(
-      files.path,
-      table.fits({ transformer, textEncoder, vae, others: configs as ConfigsOf<Others> }),
-    );
-    const openTiny = await readTinyDecoder(files, table, vae);
-    const openUpscaler = await readOptional(files, "upscaler", UPSCALER);
-    const openInterpolator = await readOptional(files, "frame_interpolator", FRAME_INTERPOLATOR);
+    const specs: Specs = { ...table.components, ...FINISHERS };
+    for (const [name, { classNames, config, isOptional }] of Object.entries(specs)) {
+      const fileName = indexName(name);
+      if (isOptional && !files.has(fileName)) continue;
+      const component = await files.component(fileName, classNames);
+      configs[name] = parseConfig(config, component.config, component.path);
+      opening.push([name, component.openWeights]);
+    }
+    checkFit(files.path, table.fits(configs));
     const schedulerFile = await files.scheduler();
     const scheduler = openScheduler(schedulerFile, table.scheduler);
-    const { vocab_size } = textEncoder as { readonly vocab_size: number };
+    const { vocab_size } = configs["textEncoder"] as { readonly vocab_size: number };
     const tokenizer = await openTokenizer(files, vocab_size);
     table.checkTokenizer?.(tokenizer, files.path);
+    // Weights are opened once all are known to fit together.
+    const weights = opening.map(([name, open]) => [name, open()] as const);
     return {
-      settings,
-      tokenizer,
-      scheduler,
-      schedulerFile,
-      textEncoder: openText(),
-      transformer: openTransformer(),
-      vae: openVae(),
-      others: Object.fromEntries(
-        entries.map(([name, [, open]]) => [name, open()]),
-      ) as OthersOf<Others>,
-      tinyDecoder: openTiny?.(),
-      upscaler: openUpscaler?.(),
-      frameInterpolator: openInterpolator?.(),
+      ...Object.fromEntries(
+        weights.map(([name, weights]) => [name, { config: configs[name], weights }]),
+      ),
+      components: Object.fromEntries(
+        weights.map(([name, weights]) => [spokenName(name), weights]),
+      ),
+      ...{ settings, tokenizer, scheduler, schedulerFile },
       [Symbol.dispose]: () => files[Symbol.dispose](),
-    };
+    } as unknown as PartsOf<Table>;
   } catch (error) {
     files[Symbol.dispose]();
     throw error;
   }
 }
 
-/** A configuration, and what opens the weights, once all are known to fit together. */
-async function readComponent<Schema extends z.ZodType>(
-  files: ModelFiles,
-  name: string,
-  { classNames, config: schema }: ComponentSpec<Schema>,
-): Promise<[z.output<Schema>, () => Component<z.output<Schema>>]> {
-  const { config: json, path, openWeights } = await files.component(name, classNames);
-  const config = parseConfig(schema, json, path);
-  return [config, () => ({ config, weights: openWeights() })];
+/** A component's name in memory plans and messages. */
+function spokenName(name: string): string {
+  return name === "vae" ? "autoencoder" : indexName(name).replaceAll("_", " ");
 }
 
-async function readOptional<Schema extends z.ZodType>(
-  files: ModelFiles,
-  name: OptionalComponentName,
-  spec: ComponentSpec<Schema>,
-): Promise<(() => Component<z.output<Schema>>) | undefined> {
-  return files.has(name) ? (await readComponent(files, name, spec))[1] : undefined;
-}
-
-async function readTinyDecoder<Vae>(
-  files: ModelFiles,
-  { tinyDecoder: table }: {
-    readonly tinyDecoder?: {
-      readonly className: string;
-      readonly fits: (tiny: TinyDecoderConfig, vae: Vae) => readonly SizeCheck[];
-    };
-  },
-  vae: Vae,
-): Promise<(() => Component<TinyDecoderConfig>) | undefined> {
-  if (!files.has("tiny_decoder")) return undefined;
-  const spec = { classNames: table ? [table.className] : [], config: TINY_DECODER_CONFIG };
-  const [config, open] = await readComponent(files, "tiny_decoder", spec);
-  if (table) checkFit(files.path, table.fits(config, vae));
-  return open;
+/** A component's name in `model_index.json`. */
+function indexName(name: string): string {
+  return name.replace(/[A-Z]|\d+/g, (part) => `_${part.toLowerCase()}`);
 }
 
 function checkFit(path: string, checks: readonly SizeCheck[]): void {
@@ -288,7 +204,7 @@ async function openTokenizer(files: ModelFiles, vocabularySize: number): Promise
 
 function openScheduler<Solver extends Scheduler>(
   { path, config }: ConfigFile,
-  { type, refused }: PartsTable<z.ZodType, z.ZodType, z.ZodType, z.ZodType, Solver>["scheduler"],
+  { type, refused }: PartsTable<Specs, z.ZodType, Solver>["scheduler"],
 ): Solver {
   try {
     refuseFields(config, refused);

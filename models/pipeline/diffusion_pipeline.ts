@@ -1,5 +1,5 @@
 /** The pipeline of any family: memory, LoRAs, prompts, timings, and what becomes of failures. */
-import { type Device, SaturationError, type Target } from "../../runtime/mod.ts";
+import type { Device, Target } from "../../runtime/mod.ts";
 import { AdaptedComponent } from "../lora/adapted_component.ts";
 import type { AppliedLora } from "../lora/types.ts";
 import { tileSides } from "../autoencoders/tiling.ts";
@@ -15,13 +15,13 @@ import {
 import { Session } from "../memory/session.ts";
 import { SessionRunner } from "../memory/session_runner.ts";
 import { checkInputs, checkSettings, INPUTS } from "./check_request.ts";
-import { componentsOf, openParts, optionalPartsOf, type Parts } from "./components.ts";
+import { openParts, optionalPartsOf, type Parts } from "./components.ts";
 import type { CommonShape, Family, Generate, PromptSizes } from "./family.ts";
 import { Finishing, finishingShape } from "./finishing.ts";
-import { OverflowError } from "./non_finite.ts";
+import { Operands } from "./operands.ts";
 import { PromptCache } from "./prompt_cache.ts";
+import { plannedRequest, smallestRequest, usualRequest } from "./stand_in_requests.ts";
 import type {
-  InputImage,
   Pipeline,
   PipelineControl,
   PipelineInfo,
@@ -34,9 +34,6 @@ import { type Attempt, Work } from "./work.ts";
 
 /** Tokens that prompts are cut to unless a request says otherwise, as in the reference's pipelines. */
 const MAX_SEQUENCE_LENGTH = 512;
-
-/** Layers that a note names. */
-const MAX_SHOWN_LAYERS = 8;
 
 /** The programs of a kind of request, and what makes a result with them. */
 interface TracedRequest {
@@ -55,7 +52,7 @@ export async function openFamily<P extends Parts, Own>(
   family: Family<P, Own>,
   files: ModelFiles,
 ): Promise<DiffusionPipeline<P, Own>> {
-  const parts = await openParts(files, family.parts) as P;
+  const parts = await openParts(files, family.parts) as unknown as P;
   return new DiffusionPipeline(family, parts, files.className);
 }
 
@@ -66,10 +63,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   readonly #parts: P;
   readonly #memory: ModelMemory<TracedRequest>;
   readonly #encoded = new PromptCache();
-  /** Whether factors of int8 have given values that are not finite. */
-  #overflows = false;
-  /** Layers whose factors have been beyond f16: they are computed with f32 from then on. */
-  #wide: ReadonlySet<string> = new Set();
+  readonly #operands = new Operands();
 
   /**
    * @param parts the pipeline's from here on; nothing of them is on the device yet
@@ -78,14 +72,14 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   constructor(family: Family<P, Own>, parts: P, className: string) {
     this.#family = family;
     this.#parts = parts;
-    this.#memory = new ModelMemory(componentsOf(parts), [
+    this.#memory = new ModelMemory(parts.components, [
       new AdaptedComponent(parts.transformer.weights, {
         target: "transformer",
         ...family.lora.transformer,
       }),
-      ...parts.others["transformer_2"]
+      ...parts.transformer2
         ? [
-          new AdaptedComponent(parts.others["transformer_2"].weights, {
+          new AdaptedComponent(parts.transformer2.weights, {
             target: "transformer_2",
             ...family.lora.transformer,
           }),
@@ -127,13 +121,13 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     const { target } = device;
     const { supportedTasks, defaultTask } = this.info;
     const smallest = (task: PipelineTask) =>
-      this.#kindWithPrompts(target, this.#smallest(task), { tokens: 1, maxLength: 1 });
+      this.#kindWithPrompts(target, smallestRequest(this.info, task), { tokens: 1, maxLength: 1 });
     // Tracing declares weights: a request from every kind of input uses all that any request does.
     for (const task of new Map(supportedTasks.map((task) => [INPUTS[task], task])).values()) {
       const { trace, variants } = smallest(task);
       trace(variants[0]);
     }
-    const likeliest = this.#kindWithPrompts(target, this.#usual());
+    const likeliest = this.#kindWithPrompts(target, usualRequest(this.info));
     await this.#memory.load(device, [likeliest, smallest(defaultTask)], options, onProgress);
   }
 
@@ -173,65 +167,23 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     checkInputs(request, this.info);
     const startTime = performance.now();
     await this.#memory.adapt(request.loras ?? []);
-    const ownWide = this.#wide;
+    const { found } = this.#operands;
     const attempt: Attempt = { frames: 0 };
     try {
       for (;;) {
         try {
           return await this.#generate(request, control, startTime, attempt);
         } catch (error) {
-          if (!(error instanceof SaturationError)) throw error;
-          this.#widen(error, request, control);
-          this.#memory.drop();
+          // What failed on the GPU may have left invalid buffers behind: the next request starts from new ones.
+          const isCancelled = error instanceof DOMException && error.name === "AbortError";
+          if (!isCancelled) this.#memory.drop();
+          if (!this.#operands.widen(error, request, control.onNote)) throw error;
           await this.#memory.adapt(request.loras ?? []);
         }
       }
-    } catch (error) {
-      // What failed on the GPU may have left invalid buffers behind: the next request starts from new ones.
-      const isCancelled = error instanceof DOMException && error.name === "AbortError";
-      if (!isCancelled) this.#memory.drop();
-      if (!(error instanceof OverflowError)) throw error;
-      if (request.loras?.length) {
-        // What LoRAs make of the weights says nothing of requests without them.
-        control.onNote?.(
-          "The transformer's values overflow with factors of int8 and these LoRAs: this request is computed without",
-        );
-        return await this.generate({ ...request, quality: "lossless" }, control);
-      }
-      this.#overflows = true;
-      control.onNote?.(
-        "The transformer's values overflow with factors of int8: quality high does without from now on",
-      );
-      return await this.generate(request, control);
     } finally {
-      // What LoRAs make of the weights says nothing of requests without them.
-      if (request.loras?.length && this.#wide !== ownWide) {
-        this.#wide = ownWide;
-        this.#memory.drop();
-      }
+      if (request.loras?.length && this.#operands.restore(found)) this.#memory.drop();
     }
-  }
-
-  /**
-   * Has layers computed with f32.
-   *
-   * @throws {SaturationError} when they are already
-   */
-  #widen(
-    error: SaturationError,
-    { loras = [] }: PipelineRequest,
-    { onNote }: PipelineControl,
-  ): void {
-    const layers = error.layers.filter((layer) => !this.#wide.has(layer));
-    if (layers.length === 0) throw error;
-    this.#wide = new Set([...this.#wide, ...layers]);
-    const shown = layers.slice(0, MAX_SHOWN_LAYERS).join(", ");
-    const more = layers.length - MAX_SHOWN_LAYERS;
-    onNote?.(
-      `Factors are beyond the range of f16; ${
-        loras.length > 0 ? "this request computes" : "from now on computed"
-      } with f32: ${shown}${more > 0 ? ` and ${more} more` : ""}`,
-    );
   }
 
   async #generate(
@@ -265,7 +217,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
         ...{ ...prompts, request, queue, lap, attempt, finishing },
         control: onFrame ? { ...control, onFrame } : control,
         encoded: this.#encoded,
-        components: componentsOf(this.#parts),
+        components: this.#parts.components,
         encodeSteps: session.encodeSteps,
       });
       await generate(work);
@@ -320,7 +272,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     const shape = { ...own, ...common };
     const finished = finishingShape(request);
     const ways = prompts.lengths.length === 1 ? ["single" as const] : passes;
-    const wide = this.#wide;
+    const { wideLayers } = this.#operands.found;
     const variants = tileSides(...latents, smallestTile).flatMap((tileSide) =>
       ways.map((passes) => ({ tileSide, passes }))
     );
@@ -333,10 +285,10 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       variants: variants as [Variant, ...Variant[]],
       trace: (variant) => {
         const isExact = common.operands === "f32";
-        const session = new Session(isExact ? { ...target, operands: "f32" } : target, wide);
+        const session = new Session(isExact ? { ...target, operands: "f32" } : target, wideLayers);
         const generate = this.#family.trace(session, this.#parts, { ...shape, ...variant });
         const finishing = finished && new Finishing(session, this.#parts, finished);
-        const runner = new SessionRunner(session, componentsOf(this.#parts));
+        const runner = new SessionRunner(session, this.#parts.components);
         return { session, runner, generate, finishing };
       },
       subject: `make ${width}x${height}` +
@@ -357,58 +309,18 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     return this.#kind(target, request, { lengths, maxLength }, common);
   }
 
-  #commonShape(
-    { quality, decoder }: PipelineRequest,
-    { previews = 0 }: PipelineControl,
-  ): CommonShape {
+  #commonShape(request: PipelineRequest, { previews = 0 }: PipelineControl): CommonShape {
     return {
       hasPreviews: previews > 0,
-      ...(quality === "exact" && { operands: "f32" }),
-      isTinyDecoded: decoder === "tiny",
-      ...(quality === "high" && !this.#overflows && { operands: "int8" }),
+      isTinyDecoded: request.decoder === "tiny",
+      operands: this.#operands.of(request),
     };
   }
 
-  /** What a request that says nothing asks for. */
-  #usual(task: PipelineTask = this.info.defaultTask): PipelineRequest {
-    const { defaults, taskDefaults } = this.info;
-    return { ...defaults, ...taskDefaults[task], task, prompt: "", seed: 0 };
-  }
-
-  /** The least that a task can be asked for. */
-  #smallest(task: PipelineTask): PipelineRequest {
-    const { sizeMultiple: side, frameMultiple } = this.info;
-    const numFrames = task === "T2I" || task === "TI2I" ? 1 : 1 + frameMultiple;
-    const request = { ...this.#usual(task), width: side, height: side, numFrames };
-    return withInputs({ ...request, guidanceScale: 0, numInferenceSteps: 2 }, this.info);
-  }
-
-  /** What a plan is made for. */
-  #plannedKind(
-    { promptTokens: tokens = MAX_SEQUENCE_LENGTH, previews = 0, ...size }: PlanRequest,
-    { target }: PlanRoom,
-  ): RequestKind<TracedRequest> {
-    const { supportedTasks, defaultTask } = this.info;
-    const isVideo = size.task === undefined && (size.numFrames ?? 1) > 1;
-    const task = size.task ??
-      (isVideo && supportedTasks.includes("T2V") ? "T2V" : defaultTask);
-    const request = withInputs({ ...this.#usual(task), ...size, task }, this.info);
+  #plannedKind(size: PlanRequest, { target }: PlanRoom): RequestKind<TracedRequest> {
+    const { promptTokens: tokens = MAX_SEQUENCE_LENGTH, previews = 0 } = size;
+    const request = plannedRequest(this.info, size);
     this.#checkSettings(request);
     return this.#kindWithPrompts(target, request, { tokens, previews });
   }
-}
-
-/** A request with stand-ins, which have no pixels, for the inputs that its task needs. */
-function withInputs(
-  request: PipelineRequest,
-  { minImages = 1 }: PipelineInfo,
-): PipelineRequest {
-  const { task, width, height } = request;
-  const data = new Uint8Array();
-  const images = new Array<InputImage>(minImages).fill({ width, height, data });
-  return {
-    ...request,
-    ...(INPUTS[task] === "image" && { images: request.images ?? images }),
-    ...(INPUTS[task] === "video" && { video: [data] }),
-  };
 }

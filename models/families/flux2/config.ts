@@ -77,15 +77,18 @@ const IMAGE_LIMITS = { maxPixels: 1024 * 1024, minSide: 64, maxAspect: 8 } as co
 
 /** The components. */
 export const FLUX2_PARTS = partsTable({
-  transformer: {
-    classNames: ["Flux2Transformer2DModel"],
-    config: FLUX2_TRANSFORMER_CONFIG.refine(({ guidance_embeds }) => !guidance_embeds, {
-      path: ["guidance_embeds"],
-      message: "transformers that take the guidance as an input, as FLUX.2 dev, are not supported",
-    }),
+  components: {
+    textEncoder: { classNames: ["Qwen3ForCausalLM", "Qwen3Model"], config: QWEN3_CONFIG },
+    transformer: {
+      classNames: ["Flux2Transformer2DModel"],
+      config: FLUX2_TRANSFORMER_CONFIG.refine(({ guidance_embeds }) => !guidance_embeds, {
+        path: ["guidance_embeds"],
+        message:
+          "transformers that take the guidance as an input, as FLUX.2 dev, are not supported",
+      }),
+    },
+    vae: { classNames: ["AutoencoderKLFlux2"], config: FLUX2_VAE_CONFIG },
   },
-  textEncoder: { classNames: ["Qwen3ForCausalLM", "Qwen3Model"], config: QWEN3_CONFIG },
-  vae: { classNames: ["AutoencoderKLFlux2"], config: FLUX2_VAE_CONFIG },
   settings: FLUX2_PIPELINE_CONFIG,
   scheduler: { refused: ["stochastic_sampling"] },
   fits: ({ transformer: { in_channels, joint_attention_dim }, textEncoder, vae }) => [

@@ -21,7 +21,7 @@ import { patchify } from "./patches.ts";
  */
 export function traceChannels(
   session: Session,
-  { transformer: { config }, vae, others: { image_encoder: vision } }: WanParts,
+  { transformer: { config }, vae, imageEncoder: vision }: WanParts,
   shape: GivenShape,
   images: number,
 ): Given {

@@ -1,6 +1,10 @@
 /** The components of a Wan model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
-import { tinySpatialScale, tinyTemporalScale } from "../../autoencoders/tiny/config.ts";
+import {
+  TINY_DECODER_CONFIG,
+  tinySpatialScale,
+  tinyTemporalScale,
+} from "../../autoencoders/tiny/config.ts";
 import { WAN_VAE_CONFIG, type WanVaeConfig } from "../../autoencoders/wan/config.ts";
 import { CLIP_VISION_CONFIG, clipTokenCount } from "../../image_encoders/clip_vision.ts";
 import { type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
@@ -168,18 +172,19 @@ const TRANSFORMER = {
 
 /** The components. */
 export const WAN_PARTS = partsTable({
-  transformer: TRANSFORMER,
-  textEncoder: { classNames: ["UMT5EncoderModel"], config: UMT5_CONFIG },
-  vae: { classNames: ["AutoencoderKLWan"], config: WAN_VAE_CONFIG },
-  others: {
+  components: {
+    textEncoder: { classNames: ["UMT5EncoderModel"], config: UMT5_CONFIG },
+    imageEncoder: { classNames: ["CLIPVisionModel"], config: CLIP_VISION_CONFIG, isOptional: true },
+    transformer: TRANSFORMER,
     /** The expert for low noise; the other transformer then is the one for high noise. */
-    transformer_2: TRANSFORMER,
-    image_encoder: { classNames: ["CLIPVisionModel"], config: CLIP_VISION_CONFIG },
+    transformer2: { ...TRANSFORMER, isOptional: true },
+    vae: { classNames: ["AutoencoderKLWan"], config: WAN_VAE_CONFIG },
+    tinyDecoder: { classNames: ["TAEHV"], config: TINY_DECODER_CONFIG, isOptional: true },
   },
   settings: WAN_PIPELINE_CONFIG,
   // Wan's pipelines give neither the size that decides the shift nor noise at every step.
   scheduler: { refused: ["use_dynamic_shifting", "stochastic_sampling"] },
-  fits: ({ transformer, textEncoder, vae, others: { transformer_2, image_encoder } }) => {
+  fits: ({ transformer, textEncoder, vae, tinyDecoder, transformer2, imageEncoder }) => {
     const { image_dim, pos_embed_seq_len: positions } = transformer;
     const checks: SizeCheck[] = [
       ["transformer's in_channels", transformer.in_channels, ...channelsFor(transformer, vae)],
@@ -198,46 +203,37 @@ export const WAN_PARTS = partsTable({
       checks.push(["transformer's vace_in_channels", channels, "autoencoder's, with masks", seen]);
     }
     if (image_dim !== null) {
-      if (!image_encoder) {
+      if (!imageEncoder) {
         throw new TypeError(
           "Cannot use the model: its transformer looks at images through an image encoder, and it has none; " +
             "name one with --image-encoder",
         );
       }
-      const { hidden_size: width } = image_encoder;
+      const { hidden_size: width } = imageEncoder;
       checks.push(["transformer's image_dim", image_dim, "image encoder's hidden_size", width]);
     }
-    if (positions !== null && image_encoder) {
-      const states = 2 * clipTokenCount(image_encoder);
+    if (positions !== null && imageEncoder) {
+      const states = 2 * clipTokenCount(imageEncoder);
       checks.push(["transformer's pos_embed_seq_len", positions, "image encoder's states", states]);
     }
-    for (const name of transformer_2 ? EQUAL_IN_EXPERTS : []) {
+    if (tinyDecoder) {
+      const { z_dim, scale_factor_spatial: spatial, scale_factor_temporal: temporal } = vae;
+      const [side, frames] = [tinySpatialScale(tinyDecoder), tinyTemporalScale(tinyDecoder)];
+      checks.push(
+        ["tiny decoder's latent channels", tinyDecoder.latent_channels, "autoencoder's", z_dim],
+        ["tiny decoder's pixels a side of a latent", side, "autoencoder's", spatial],
+        ["tiny decoder's frames of a latent frame", frames, "autoencoder's", temporal],
+      );
+    }
+    for (const name of transformer2 ? EQUAL_IN_EXPERTS : []) {
       checks.push([
         `transformer's ${name}`,
         transformer[name] ?? 0,
         `transformer_2's ${name}`,
-        transformer_2![name] ?? 0,
+        transformer2![name] ?? 0,
       ]);
     }
     return checks;
-  },
-  tinyDecoder: {
-    className: "TAEHV",
-    fits: (tiny, { z_dim, scale_factor_spatial, scale_factor_temporal }) => [
-      ["tiny decoder's latent channels", tiny.latent_channels, "autoencoder's z_dim", z_dim],
-      [
-        "tiny decoder's pixels a side of a latent",
-        tinySpatialScale(tiny),
-        "autoencoder's",
-        scale_factor_spatial,
-      ],
-      [
-        "tiny decoder's frames of a latent frame",
-        tinyTemporalScale(tiny),
-        "autoencoder's",
-        scale_factor_temporal,
-      ],
-    ],
   },
 });
 
@@ -292,8 +288,7 @@ export function wanSight({ settings, transformer: { config } }: WanParts): WanSi
 
 /** What its models can do, with the defaults of the published ones. */
 export function wanInfo(parts: WanParts): FamilyInfo {
-  const { settings, transformer: { config }, vae, others: { image_encoder, transformer_2 } } =
-    parts;
+  const { settings, transformer: { config }, vae, imageEncoder, transformer2 } = parts;
   const { _native_sides: nativeSides } = settings;
   const { scale_factor_spatial: spatial, scale_factor_temporal: temporal } = vae.config;
   const { frames, images: [minImages, maxImages] } = wanSight(parts);
@@ -313,7 +308,7 @@ export function wanInfo(parts: WanParts): FamilyInfo {
   const tasks = (Object.keys(can) as PipelineTask[]).filter((task) => can[task]);
   const own: PipelineDefaults = {
     ...defaults,
-    ...(transformer_2 && (makesFromText ? EXPERT_DEFAULTS : EXPERT_IMAGE_DEFAULTS)),
+    ...(transformer2 && (makesFromText ? EXPERT_DEFAULTS : EXPERT_IMAGE_DEFAULTS)),
   };
   return {
     supportedTasks: tasks,
@@ -331,10 +326,10 @@ export function wanInfo(parts: WanParts): FamilyInfo {
     ...{ minImages, maxImages },
     ...(frames === "control" && { maxReferences: MAX_REFERENCES, takesMasks: true }),
     ...(can.F2V && { continuedFrames: CONTINUED_FRAMES }),
-    ...(seesImages && { visionSide: image_encoder!.config.image_size }),
+    ...(seesImages && { visionSide: imageEncoder!.config.image_size }),
     optionalSettings: [
       ...["flowShift", "maxSequenceLength"] as const,
-      ...transformer_2 ? ["guidanceScale2"] as const : [],
+      ...transformer2 ? ["guidanceScale2"] as const : [],
       ...frames === "control" ? ["controlScale"] as const : [],
     ],
   };
@@ -346,11 +341,11 @@ export function wanInfo(parts: WanParts): FamilyInfo {
  * @param timesteps of all steps, falling
  */
 export function expertRanges(
-  { settings: { boundary_ratio: boundary }, others }: WanParts,
+  { settings: { boundary_ratio: boundary }, transformer2 }: WanParts,
   timesteps: ArrayLike<number>,
 ): StepRange[] {
   const end = timesteps.length;
-  if (boundary === null || !others.transformer_2) return [[0, end]];
+  if (boundary === null || !transformer2) return [[0, end]];
   const isHigh = (timestep: number) => timestep >= boundary * TRAIN_TIMESTEPS;
   const high = Array.from(timesteps).filter(isHigh).length;
   return [[0, high], [high, end]];

@@ -66,7 +66,7 @@ export const WAN = defineFamily({
   },
 
   trace(session, parts, shape) {
-    const { transformer, textEncoder, vae, tinyDecoder, scheduler, others } = parts;
+    const { transformer, transformer2, textEncoder, vae, tinyDecoder, scheduler } = parts;
     const { frames, height, width, prompts } = shape;
     const { config, weights: { root: weights } } = transformer;
     const schedule = scheduler.setTimesteps(shape.steps, shape);
@@ -102,9 +102,7 @@ export const WAN = defineFamily({
     const experts = ranges.map((range, i) =>
       new WanExpert(session, shape, {
         ...{ vae, tinyDecoder, schedule, range, sample, history, grid, text, given },
-        ...i === 0
-          ? { transformer, suffix: "" }
-          : { transformer: others.transformer_2!, suffix: " 2" },
+        ...i === 0 ? { transformer, suffix: "" } : { transformer: transformer2!, suffix: " 2" },
       })
     );
 

@@ -1,7 +1,7 @@
 /** The components of a Z-Image model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
 import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
-import { tinySpatialScale } from "../../autoencoders/tiny/config.ts";
+import { TINY_DECODER_CONFIG, tinySpatialScale } from "../../autoencoders/tiny/config.ts";
 import { type PartsOf, partsTable } from "../../pipeline/components.ts";
 import type { FamilyInfo } from "../../pipeline/types.ts";
 import { FlowMatchEulerScheduler } from "../../schedulers/mod.ts";
@@ -89,12 +89,15 @@ const DISTILLED_SHIFT = 3;
 const DEFAULT_SIDE = 128;
 /** The components. */
 export const Z_IMAGE_PARTS = partsTable({
-  transformer: { classNames: ["ZImageTransformer2DModel"], config: Z_IMAGE_TRANSFORMER_CONFIG },
-  textEncoder: { classNames: ["Qwen3Model", "Qwen3ForCausalLM"], config: QWEN3_CONFIG },
-  vae: { classNames: ["AutoencoderKL"], config: KL_VAE_CONFIG },
+  components: {
+    textEncoder: { classNames: ["Qwen3Model", "Qwen3ForCausalLM"], config: QWEN3_CONFIG },
+    transformer: { classNames: ["ZImageTransformer2DModel"], config: Z_IMAGE_TRANSFORMER_CONFIG },
+    vae: { classNames: ["AutoencoderKL"], config: KL_VAE_CONFIG },
+    tinyDecoder: { classNames: ["AutoencoderTiny"], config: TINY_DECODER_CONFIG, isOptional: true },
+  },
   settings: z.object({}),
   scheduler: { type: FlowMatchEulerScheduler, refused: ["stochastic_sampling"] },
-  fits: ({ transformer: { in_channels, cap_feat_dim }, textEncoder, vae }) => [
+  fits: ({ transformer: { in_channels, cap_feat_dim }, textEncoder, vae, tinyDecoder }) => [
     [
       "transformer's in_channels",
       in_channels,
@@ -107,24 +110,23 @@ export const Z_IMAGE_PARTS = partsTable({
       "text encoder's hidden_size",
       textEncoder.hidden_size,
     ],
+    ...tinyDecoder
+      ? [
+        [
+          "tiny decoder's latent_channels",
+          tinyDecoder.latent_channels,
+          "autoencoder's",
+          vae.latent_channels,
+        ],
+        [
+          "tiny decoder's pixels a side of a latent",
+          tinySpatialScale(tinyDecoder),
+          "autoencoder's",
+          scaleFactor(vae),
+        ],
+      ] as const
+      : [],
   ],
-  tinyDecoder: {
-    className: "AutoencoderTiny",
-    fits: (tiny, vae) => [
-      [
-        "tiny decoder's latent_channels",
-        tiny.latent_channels,
-        "autoencoder's",
-        vae.latent_channels,
-      ],
-      [
-        "tiny decoder's pixels a side of a latent",
-        tinySpatialScale(tiny),
-        "autoencoder's",
-        scaleFactor(vae),
-      ],
-    ],
-  },
   checkTokenizer: requireQwen3Chat,
 });
 

@@ -1,0 +1,77 @@
+/** How narrow the factors of a model's products are, and what becomes of values that are too large for them. */
+import { SaturationError, type Target } from "../../runtime/mod.ts";
+import { OverflowError } from "./non_finite.ts";
+import type { PipelineControl, PipelineRequest } from "./types.ts";
+
+/** Layers that a note names. */
+const MAX_SHOWN_LAYERS = 8;
+
+/** What was found out about a model's values. */
+interface Found {
+  /** Whether factors of int8 have given values that are not finite. */
+  readonly overflows: boolean;
+  /** Layers whose factors have been beyond f16: they are computed with f32. */
+  readonly wideLayers: ReadonlySet<string>;
+}
+
+/** See the file comment. */
+export class Operands {
+  #found: Found = { overflows: false, wideLayers: new Set() };
+
+  /** What was found out so far. */
+  get found(): Found {
+    return this.#found;
+  }
+
+  /** Narrowest operands of a request; the target's when undefined. */
+  of({ quality }: PipelineRequest): Target["operands"] | undefined {
+    if (quality === "exact") return "f32";
+    return quality === "high" && !this.#found.overflows ? "int8" : undefined;
+  }
+
+  /**
+   * Takes wider factors from now on, where that may help against what a request failed of.
+   *
+   * @returns whether to make the request again
+   */
+  widen(
+    error: unknown,
+    { loras = [] }: PipelineRequest,
+    onNote?: PipelineControl["onNote"],
+  ): boolean {
+    const { overflows, wideLayers } = this.#found;
+    const [now, cause] = loras.length > 0
+      ? ["this request computes", " and these LoRAs"]
+      : ["from now on computed", ""];
+    if (error instanceof OverflowError && !overflows) {
+      this.#found = { overflows: true, wideLayers };
+      onNote?.(
+        `The transformer's values overflow with factors of int8${cause}: ${now} without them`,
+      );
+      return true;
+    }
+    if (!(error instanceof SaturationError)) return false;
+    const layers = error.layers.filter((layer) => !wideLayers.has(layer));
+    if (layers.length === 0) return false;
+    this.#found = { overflows, wideLayers: new Set([...wideLayers, ...layers]) };
+    const shown = layers.slice(0, MAX_SHOWN_LAYERS).join(", ");
+    const more = layers.length - MAX_SHOWN_LAYERS;
+    onNote?.(
+      `Factors are beyond the range of f16; ${now} with f32: ${shown}${
+        more > 0 ? ` and ${more} more` : ""
+      }`,
+    );
+    return true;
+  }
+
+  /**
+   * Forgets what was found since: what LoRAs make of the weights says nothing of requests without them.
+   *
+   * @returns whether there is anything to forget
+   */
+  restore(found: Found): boolean {
+    const isOther = this.#found !== found;
+    this.#found = found;
+    return isOther;
+  }
+}

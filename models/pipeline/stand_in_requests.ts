@@ -1,0 +1,48 @@
+/** Requests that stand for what may be asked of a model, to plan its memory before anyone asks. */
+import { INPUTS } from "./check_request.ts";
+import type {
+  InputImage,
+  PipelineInfo,
+  PipelineRequest,
+  PipelineTask,
+  PlanRequest,
+} from "./types.ts";
+
+/** What a request that says nothing asks for. */
+export function usualRequest(
+  { defaults, taskDefaults, defaultTask }: PipelineInfo,
+  task: PipelineTask = defaultTask,
+): PipelineRequest {
+  return { ...defaults, ...taskDefaults[task], task, prompt: "", seed: 0 };
+}
+
+/** The least that a task can be asked for. */
+export function smallestRequest(info: PipelineInfo, task: PipelineTask): PipelineRequest {
+  const { sizeMultiple: side, frameMultiple } = info;
+  const numFrames = task === "T2I" || task === "TI2I" ? 1 : 1 + frameMultiple;
+  const request = { ...usualRequest(info, task), width: side, height: side, numFrames };
+  return withInputs({ ...request, guidanceScale: 0, numInferenceSteps: 2 }, info);
+}
+
+/** What a plan is made for. */
+export function plannedRequest(
+  info: PipelineInfo,
+  { promptTokens: _, previews: __, ...size }: PlanRequest,
+): PipelineRequest {
+  const isVideo = size.task === undefined && (size.numFrames ?? 1) > 1;
+  const task = size.task ??
+    (isVideo && info.supportedTasks.includes("T2V") ? "T2V" : info.defaultTask);
+  return withInputs({ ...usualRequest(info, task), ...size, task }, info);
+}
+
+/** A request with stand-ins, which have no pixels, for the inputs that its task needs. */
+function withInputs(request: PipelineRequest, { minImages = 1 }: PipelineInfo): PipelineRequest {
+  const { task, width, height } = request;
+  const data = new Uint8Array();
+  const images = new Array<InputImage>(minImages).fill({ width, height, data });
+  return {
+    ...request,
+    ...(INPUTS[task] === "image" && { images: request.images ?? images }),
+    ...(INPUTS[task] === "video" && { video: [data] }),
+  };
+}
