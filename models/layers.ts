@@ -1,5 +1,6 @@
 /** Layers that many models share: an op together with the names of its weights. */
 import {
+  type Activation,
   attention,
   concat,
   gather,
@@ -111,6 +112,43 @@ export function forEachSample(x: Tensor, batch: number): Tensor {
   if (!isFloat(x.dtype)) return concat(new Array<Tensor>(batch).fill(x), 0);
   const first = x.graph.constant("first sample", [batch], "u32", new Uint32Array(batch));
   return gather(x.reshape(1, -1), first).reshape(batch, ...x.shape.slice(1));
+}
+
+/**
+ * A gated linear unit of two linear layers that take the same input: activation(gate layer) * up layer. On GPUs it is one
+ * product where the weights are stored alike and would fit into one binding as f32.
+ *
+ * Source: Shazeer 2020, "GLU Variants Improve Transformer".
+ *
+ * @param names of the gate layer and of the up layer, which have no biases; their weights are those of {@linkcode linearLayer}
+ * @param x [..., in]
+ * @returns [..., features]
+ */
+export function gluLayer(
+  weights: WeightScope,
+  names: readonly [gate: string, up: string],
+  x: Tensor,
+  features: number,
+  activation: Activation,
+): Tensor {
+  const { schedule, limits } = x.graph.target;
+  const shape = [features, x.dim(-1)];
+  const fits = 4 * 2 * features * x.dim(-1) <= limits.maxBindingBytes;
+  const weight = schedule === "gpu" && features % 4 === 0 && fits
+    ? weights.stack(x.graph, names.map((name) => ({ name: `${name}.weight`, shape })))
+    : undefined;
+  if (!weight) {
+    const [gateName, upName] = names;
+    const gate = linearLayer(weights, gateName, x, features, { activation });
+    return linearLayer(weights, upName, x, features, { gate });
+  }
+  const lowRank = weights.lowRank(x.graph, { names, n: 2 * features, k: x.dim(-1), taps: 1 });
+  return linear(x, weight, {
+    name: names.join("*"),
+    activation,
+    glu: true,
+    ...(lowRank && { lowRank }),
+  });
 }
 
 /** Widest head that the fused attention kernels take. */

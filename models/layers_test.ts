@@ -4,7 +4,7 @@ import { assertClose, type Values } from "../tests/golden.ts";
 import { ModelRun, openTestDevice } from "../tests/model_run.ts";
 import { Checkpoint, Weights } from "../runtime/mod.ts";
 import { safetensorsOf, withFolder } from "../tests/safetensors.ts";
-import { linearLayer, linearLayers, wideAttention } from "./layers.ts";
+import { gluLayer, linearLayer, linearLayers, wideAttention } from "./layers.ts";
 
 /** Softmax attention with one head, in double precision. */
 function attentionReference(query: Values, key: Values, value: Values): Values {
@@ -111,5 +111,47 @@ Deno.test("linearLayers() equals its layers one by one, in one product where the
     });
   } finally {
     device.destroy();
+  }
+});
+
+Deno.test("gluLayer() equals its two layers, in one product on GPUs where they are stored alike", async () => {
+  const stored = (seed: number, dtype: "f32" | "f16" = "f16") => ({
+    dtype,
+    shape: [8, 12],
+    values: Float64Array.from(randomNormal([8, 12], seed).data),
+  });
+  const tensors = {
+    "gate.weight": stored(1),
+    "up.weight": stored(2),
+    "wide.weight": stored(3, "f32"),
+  };
+  for (const schedule of ["cpu", "gpu"] as const) {
+    const device = await openTestDevice({ schedule });
+    try {
+      await withFolder({ "model.safetensors": safetensorsOf(tensors) }, async (folder) => {
+        using checkpoint = Checkpoint.open(folder);
+        for (const up of ["up", "wide"]) {
+          const weights = new Weights(checkpoint);
+          using run = await ModelRun.prepare(
+            device,
+            weights,
+            { x: randomNormal([2, 5, 12], 8) },
+            (graph, { x }) => {
+              const y = gluLayer(weights.root, ["gate", up], x!, 8, "silu");
+              const products = schedule === "gpu" && up === "up" ? 1 : 2;
+              assert.equal(graph.dispatches.length, products, `${schedule} ${up}`);
+              const gate = linearLayer(weights.root, "gate", x!, 8, { activation: "silu" });
+              return { y, expected: linearLayer(weights.root, up, x!, 8, { gate }) };
+            },
+          );
+          await run.run();
+          const expected = await run.read("expected");
+          assertClose(`${schedule} ${up}`, await run.read("y"), expected, 1e-6);
+          weights.destroy();
+        }
+      });
+    } finally {
+      device.destroy();
+    }
   }
 });

@@ -19,7 +19,7 @@ import {
   type WeightScope,
 } from "../../runtime/mod.ts";
 import { rotaryTables } from "../embeddings.ts";
-import { linearLayer, linearLayers } from "../layers.ts";
+import { gluLayer, linearLayer, linearLayers } from "../layers.ts";
 import type { TextEncoder, TextEncoderParts } from "./text_encoder.ts";
 
 /** Base of the rotary frequencies where a file has none; transformers' default. */
@@ -175,10 +175,8 @@ function qwen3Layer(
 
   const mlp = weights.scope("mlp");
   const normed = norm("post_attention_layernorm", y);
-  const gate = linearLayer(mlp, "gate_proj", normed, config.intermediate_size, {
-    activation: "silu",
-  });
-  const hidden = linearLayer(mlp, "up_proj", normed, config.intermediate_size, { gate });
+  const { intermediate_size } = config;
+  const hidden = gluLayer(mlp, ["gate_proj", "up_proj"], normed, intermediate_size, "silu");
   return linearLayer(mlp, "down_proj", hidden, dim, { residual: y });
 }
 

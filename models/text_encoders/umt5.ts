@@ -17,7 +17,7 @@ import {
   type Weights,
   type WeightScope,
 } from "../../runtime/mod.ts";
-import { linearLayer } from "../layers.ts";
+import { gluLayer, linearLayer } from "../layers.ts";
 import type { TextEncoder, TextEncoderParts } from "./text_encoder.ts";
 
 /** What `config.json` of the encoder may say; defaults are those of transformers' `UMT5Config`. */
@@ -113,11 +113,8 @@ export function umt5Encoder(
       });
       const dense = block.scope(1).scope("DenseReluDense");
       const normed = norm(y, block.scope(1).scope("layer_norm"));
-      const gate = linearLayer(dense, "wi_0", normed, config.d_ff, { activation: "gelu_tanh" });
-      const up = linearLayer(dense, "wi_1", normed, config.d_ff);
-      return linearLayer(dense, "wo", elementwise("a * b", { a: gate, b: up }), dim, {
-        residual: y,
-      });
+      const hidden = gluLayer(dense, ["wi_0", "wi_1"], normed, config.d_ff, "gelu_tanh");
+      return linearLayer(dense, "wo", hidden, dim, { residual: y });
     });
   }
   return norm(x, encoder.scope("final_layer_norm"));

@@ -42,6 +42,7 @@ import gemmSharedFetch from "./gemm/shared_fetch.wgsl" with { type: "text" };
 import gemmSharedPlace from "./gemm/shared_place.wgsl" with { type: "text" };
 import gemmSizes from "./gemm/sizes.wgsl" with { type: "text" };
 import gemmSlice from "./gemm/slice.wgsl" with { type: "text" };
+import gemmTileColumns from "./gemm/tile_columns.wgsl" with { type: "text" };
 import matrixMultiply from "./matrix/multiply.wgsl" with { type: "text" };
 import matrixTile from "./matrix/tile.wgsl" with { type: "text" };
 import matrixUnit from "./matrix/unit.wgsl" with { type: "text" };
@@ -93,6 +94,7 @@ export const INCLUDES: Readonly<Record<string, string>> = {
   "gemm/shared_place.wgsl": gemmSharedPlace,
   "gemm/sizes.wgsl": gemmSizes,
   "gemm/slice.wgsl": gemmSlice,
+  "gemm/tile_columns.wgsl": gemmTileColumns,
   "matrix/multiply.wgsl": matrixMultiply,
   "matrix/tile.wgsl": matrixTile,
   "matrix/unit.wgsl": matrixUnit,

@@ -17,7 +17,7 @@ import {
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
-import { linearLayer, linearLayers } from "../../layers.ts";
+import { gluLayer, linearLayer, linearLayers } from "../../layers.ts";
 import {
   hiddenFeatures,
   PATCH_KEY,
@@ -161,8 +161,7 @@ function zImageBlock(
   const normed = norm("ffn_norm1", y, modulation?.scale_mlp);
   const hidden = hiddenFeatures(config);
   const ffn = weights.scope("feed_forward");
-  const gate = linearLayer(ffn, "w1", normed, hidden, { activation: "silu" });
-  const fed = linearLayer(ffn, "w2", linearLayer(ffn, "w3", normed, hidden, { gate }), dim);
+  const fed = linearLayer(ffn, "w2", gluLayer(ffn, ["w1", "w3"], normed, hidden, "silu"), dim);
   return added(y, norm("ffn_norm2", fed), modulation?.gate_mlp);
 }
 

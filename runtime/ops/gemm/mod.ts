@@ -77,7 +77,7 @@ export function dispatchGemm(
     buffers: { ...buffers, ...own?.buffers, a },
     params: {
       m,
-      n,
+      n: given.epilogue.glu ? n / 2 : n,
       k,
       band: workgroups[0],
       ...(batch

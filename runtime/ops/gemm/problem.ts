@@ -10,6 +10,7 @@ import type { GemmEpilogue } from "./epilogue.ts";
 /** Sizes and structure of a product y = epilogue(a · b). */
 export interface GemmProblem {
   readonly m: number;
+  /** Columns of the product, of which a gated linear unit stores half. */
   readonly n: number;
   readonly k: number;
   /** Layout of b: rows of k (`nk`), or rows of n (`kn`). */

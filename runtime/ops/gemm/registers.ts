@@ -42,8 +42,8 @@ function registersVariant(
     schedule: "cpu",
     racedOn: MESA_SOFTWARE,
     tileOf,
-    supports: ({ m }, { features }) =>
-      m >= leastRows && (!broadcasts || hasSubgroupsOf(GEMM_LANES, features)),
+    supports: ({ m, epilogue }, { features }) =>
+      m >= leastRows && !epilogue.glu && (!broadcasts || hasSubgroupsOf(GEMM_LANES, features)),
     normalizes: (problem) => broadcasts && !turns(problem) && sparesNorm(problem, tileOf(problem)),
     plan(problem) {
       const { m, n, k, layout, epilogue, batch, format, norm } = problem;

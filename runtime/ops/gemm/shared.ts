@@ -22,8 +22,8 @@ const ROWS_COLUMNS = 8;
 export const ROWS: GemmVariant = {
   name: "rows",
   schedule: "gpu",
-  supports: ({ m, n, layout, batch }) =>
-    (m <= FEW_ROWS || n <= FEW_COLUMNS) && layout === "nk" && batch === undefined,
+  supports: ({ m, n, layout, batch, epilogue }) =>
+    (m <= FEW_ROWS || n <= FEW_COLUMNS) && layout === "nk" && batch === undefined && !epilogue.glu,
   plan({ m, n, k, epilogue }) {
     const rows = m === 1 ? 1 : FEW_ROWS;
     return {

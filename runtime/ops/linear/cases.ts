@@ -9,7 +9,7 @@ import { type Check, matrixCheck } from "../op.ts";
 import { sampleWeight } from "../sample_blocks.ts";
 import { layerNormReference } from "../norm/reference.ts";
 import { linear } from "./mod.ts";
-import { linearReference } from "./reference.ts";
+import { gluReference, linearReference } from "./reference.ts";
 
 interface LinearCase {
   readonly x: readonly number[];
@@ -28,6 +28,7 @@ interface LinearCase {
   readonly gate?: readonly number[];
   readonly residual?: boolean;
   readonly parts?: number;
+  readonly glu?: boolean;
   /** Of the low-rank branch; its tensors are stored as `lowRankDtype`. */
   readonly rank?: number;
   readonly lowRankDtype?: DType;
@@ -53,6 +54,7 @@ function linearCase(spec: LinearCase): OpCase {
     lowRankDtype = "f32",
     downFormat,
     parts: count,
+    glu = false,
   } = spec;
   const inputs: Record<string, CaseInput> = {
     x: { values: randomNormal(x, 1, xMagnitude), dtype: xDtype },
@@ -94,6 +96,7 @@ function linearCase(spec: LinearCase): OpCase {
     gate && `gate [${gate}]`,
     residual && "residual",
     count && `${count} parts`,
+    glu && "glu",
   ];
   const weights = format ? `${format} of ${magnitude.toPrecision(1)}` : dtype;
   const xType = xMagnitude === 1 ? xDtype : `${xDtype} of ${xMagnitude.toPrecision(1)}`;
@@ -108,12 +111,14 @@ function linearCase(spec: LinearCase): OpCase {
         ...(gate && { gate }),
         ...(residual && { residual }),
         ...(count !== undefined && { parts: count }),
+        glu,
         ...(down && up && scales && { lowRank: { down, up, scales } }),
         ...(norm && { norm: { eps: 1e-6, ...normOf(others) } }),
       }),
     ],
     reference: (arrays) => {
       const x = norm ? layerNormReference(arrays["x"]!, 1e-6, normOf(arrays)) : arrays["x"]!;
+      if (glu) return [gluReference(linearReference({ ...arrays, x }), activation)];
       return [inParts(linearReference({ ...arrays, x }, activation), count)];
     },
     tolerance: 2e-5,
@@ -137,6 +142,18 @@ function inParts({ shape, data }: NdArray, parts: number | undefined): NdArray {
     result.data[i] = data[(row * parts + part) * columns + i % columns]!;
   });
   return result;
+}
+
+/** Gated linear units: halves around the tiles, every kind of weight, a low-rank branch, rows that are normalised. */
+function gluCases(): OpCase[] {
+  return [
+    linearCase({ x: [5, 260], n: 40, dtype: "bf16", activation: "silu", glu: true }),
+    linearCase({ x: [2, 35, 37], n: 152, activation: "gelu_tanh", glu: true }),
+    linearCase({ x: [67, 260], n: 136, rank: 20, dtype: "f16", activation: "silu", glu: true }),
+    linearCase({ x: [70, 256], n: 136, format: "q4_k", activation: "silu", glu: true }),
+    linearCase({ x: [9, 64], n: 72, format: "q8_0", rank: 4, activation: "silu", glu: true }),
+    linearCase({ x: [130, 64], n: 264, norm: { weight: [64] }, glu: true }),
+  ];
 }
 
 /** Formats of quantised weights, with the elements of a block. */
@@ -247,6 +264,7 @@ export const LINEAR_SUITE: OpSuite = {
     linearCase({ x: [130, 36], n: 20, format: "f8_e4m3", scale: -3, residual: true }),
     ...lowRankCases(),
     ...normCases(),
+    ...gluCases(),
   ],
 };
 
@@ -261,6 +279,15 @@ export const LINEAR_INT8_SUITE: OpSuite = {
     ...quantizedCases("q8_0", 32),
     linearCase({ x: [130, 160], n: 96, xDtype: "bf16", format: "q8_0" }),
     linearCase({ x: [70, 3072], n: 68, format: "q8_0" }),
+    linearCase({
+      x: [67, 96],
+      n: 136,
+      rank: 4,
+      downFormat: "q8_0",
+      format: "q8_0",
+      activation: "silu",
+      glu: true,
+    }),
     linearCase({ x: [67, 64], n: 132, rank: 33, downFormat: "q8_0", format: "q8_0", bias: true }),
     linearCase({
       x: [9, 96],

@@ -20,6 +20,11 @@ export interface LinearOptions {
   readonly residual?: Tensor;
   /** Equal parts of N, N / parts a multiple of 4, that become a leading dimension of the result: several layers in one. */
   readonly parts?: number;
+  /**
+   * A gated linear unit: the result is activation(first half of the N columns) * other half, and N a multiple of 8.
+   * Kernels of software adapters have none, so that there two products are faster.
+   */
+  readonly glu?: boolean;
   /** Layer normalisation of the rows of x, before the product: in its kernel where that is faster. */
   readonly norm?: LayerNormOptions;
   /** Adapters, added before the bias. */
@@ -29,15 +34,15 @@ export interface LinearOptions {
 }
 
 /**
- * y = residual + gate * activation(norm(x) · wᵀ + low rank + bias), summed in f32.
+ * y = residual + gate * activation(norm(x) · wᵀ + low rank + bias), summed in f32; or a gated linear unit.
  *
  * @param x [..., K], f32, f16 or bf16
  * @param w [N, K], f32, f16, bf16 or quantised, as checkpoints store it
- * @returns f32 [..., N], or [parts, ..., N / parts]
+ * @returns f32 [..., N], [..., N / 2] of a gated linear unit, or [parts, ..., N / parts]
  * @throws {RangeError} when the shapes do not fit together
  */
 export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tensor {
-  const { bias, activation = "none", gate, residual, lowRank, norm } = options;
+  const { bias, activation = "none", gate, residual, lowRank, norm, glu = false } = options;
   // The two products of a low-rank branch take the same rows, which are normalised once.
   if (norm && lowRank) {
     const { norm: _, ...rest } = options;
@@ -64,6 +69,11 @@ export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tenso
       `Cannot apply linear ${w} in ${parts} parts: they must be multiples of 4, without gate and residual`,
     );
   }
+  if (glu && (n % 8 !== 0 || bias || gate || residual || parts !== undefined)) {
+    throw new RangeError(
+      `Cannot apply linear ${w} as a gated linear unit: its rows must be a multiple of 8, without bias, gate, residual and parts`,
+    );
+  }
   if (bias && bias.size !== n) {
     throw new RangeError(`Cannot apply linear ${w} with bias ${bias}: it needs [${n}]`);
   }
@@ -82,7 +92,9 @@ export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tenso
   }
   const rank = lowRank?.scales.size;
   const t = lowRank && lowRankFactor(x, w, lowRank);
-  const result = parts === undefined ? shape : [parts, ...shape.slice(0, -1), n / parts];
+  const result = parts !== undefined
+    ? [parts, ...shape.slice(0, -1), n / parts]
+    : shape.with(-1, glu ? n / 2 : n);
   const y = graph.tensor(options.name ?? "linear", result);
   dispatchGemm(
     "linear",
@@ -100,6 +112,7 @@ export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tenso
         gate: gate !== undefined,
         residual: residual !== undefined,
         parts: parts !== undefined,
+        glu,
         ...(rank !== undefined && { lowRank: { isVectorRank: rank % 4 === 0 } }),
       },
     },

@@ -1,6 +1,6 @@
 // finish(row, column, sum): what a matrix product does with a sum, or the four from column on,
 // before it stores them: y = residual + gate * activation(scale * sum + bias). Parts that are left
-// out cost nothing.
+// out cost nothing. A gated linear unit hands it glu(sum, other sum), which it stores as it is.
 //
 // A low-rank branch t · upᵀ is added to the sums: every kernel walks along it, too, before it calls
 // finish.
@@ -12,6 +12,7 @@
 //#param GATE: bool = false
 //#param RESIDUAL: bool = false
 //#param PARTS: bool = false // the columns are cut into equal parts, whose results lie one after the other
+//#param GLU: bool = false // sums come in pairs, and a pair makes one element
 //#param LOW_RANK: bool = false
 //#param VECTOR_RANK: bool = true // rank is a multiple of 4
 
@@ -28,7 +29,7 @@
 //#if LOW_RANK
 //#let RANK_WIDTH = VECTOR_RANK ? 4 : 1
 //#buffer read       t        RANK_WIDTH // [m, rank]
-//#buffer read       up       RANK_WIDTH // [n, rank]
+//#buffer read       up       RANK_WIDTH // [n, rank], rows as b has
 //#endif
 //#buffer read_write y        Y_WIDTH // [m, n], or [n / part_columns, m, part_columns]
 //#if SCALE
@@ -48,6 +49,10 @@
 //#endif
 //#include "shared/activation.wgsl"
 
+//#if GLU
+fn glu(gate: T, value: T) -> T { return act_ACTIVATION(gate) * value; }
+//#endif
+
 fn finish(row: u32, column: u32, sum: T) {
   //#if PARTS
   let part = column / params.part_columns;
@@ -62,7 +67,9 @@ fn finish(row: u32, column: u32, sum: T) {
   //#if ADDS_BIAS
   v = v + bias_at(column / Y_WIDTH);
   //#endif
+  //#if !GLU
   v = act_ACTIVATION(v);
+  //#endif
   //#if GATE
   v = v * gate_at(((row / params.gate_rows) * params.n + column) / Y_WIDTH);
   //#endif

@@ -1,11 +1,13 @@
 // y = epilogue(a · bᵀ) for GPUs on operands of 8 bits: tiles of both, 64 deep, in workgroup memory,
 // as gemm/shared.wgsl has them. Products of 16 elements are exact, sums are f32.
 //
-// Workgroup: 8 x 8 x 1; grid: n / 64, m / 64. Workgroup memory: 20992 bytes.
+// Workgroup: 8 x 8 x 1; grid: n / STORED_COLUMNS, m / 64. Workgroup memory: 20992 bytes.
 
+//#param GLU: bool = false
 //#let THREADS = 8 // along each side of a workgroup
 //#let SIDE = 8 // rows and columns of the result per invocation
 //#let TILE = THREADS * SIDE
+//#let STORED = GLU ? SIDE / 2 : SIDE // of these columns, that are stored
 //#let DEPTH = 4 // 16-byte words along k in a tile; two of them have one scale of b
 //#let STRIDE = DEPTH + 1 // words from one row of a tile to the next: odd, so that neighbours lie in different banks
 //#let LOADS = TILE * DEPTH / (THREADS * THREADS) // words of each tile that an invocation brings
@@ -17,6 +19,7 @@
 //#buffer read       b 4 // [n, k] in a format of int8 blocks, k a multiple of 32
 //#include "gemm/sizes.wgsl" A_WIDTH=4, B_WIDTH=4
 //#include "gemm/epilogue.wgsl" Y_WIDTH=1
+//#include "gemm/tile_columns.wgsl" TILE_COLUMNS=TILE
 //#workgroup THREADS, THREADS, 1
 
 //#if LOW_RANK
@@ -43,7 +46,7 @@ var<workgroup> tile_scale: array<f32, TILE * SCALES>;
 fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let thread = local.y * THREADS + local.x;
   let word = thread % DEPTH;
-  let n0 = wg.x * TILE;
+  let n0 = wg.x * STORED_COLUMNS;
   let m0 = wg.y * TILE;
   //#for R in 0..SIDE, C in 0..SIDE
   var s_R_C = 0.0;
@@ -53,11 +56,11 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     //#for I in 0..LOADS
     let row_I = thread / DEPTH + I * ROW_STEP;
     tile_a[row_I * STRIDE + word] = a_word16(min(m0 + row_I, params.m - 1u), k0 + word);
-    tile_b[row_I * STRIDE + word] = b_int8(min(n0 + row_I, params.n - 1u) * words + min(k0 + word, words - 1u));
+    tile_b[row_I * STRIDE + word] = b_int8(tile_column(n0, row_I) * words + min(k0 + word, words - 1u));
     //#endfor
     //#for I in 0..SCALE_LOADS
     let item_I = thread + I * THREADS * THREADS;
-    let block_I = min(n0 + item_I / SCALES, params.n - 1u) * words + min(k0 + item_I % SCALES * 2u, words - 1u);
+    let block_I = tile_column(n0, item_I / SCALES) * words + min(k0 + item_I % SCALES * 2u, words - 1u);
     tile_scale[item_I] = b_scale(4u * block_I).x;
     //#endfor
     workgroupBarrier();
@@ -91,7 +94,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     //#for I in 0..LOADS
     let row_I = thread / DEPTH + I * ROW_STEP;
     tile_a[row_I * STRIDE + word] = bitcast<vec4<u32>>(t_slice(min(m0 + row_I, params.m - 1u) * row_words, k0 + word));
-    tile_b[row_I * STRIDE + word] = bitcast<vec4<u32>>(up_slice(min(n0 + row_I, params.n - 1u) * row_words, k0 + word));
+    tile_b[row_I * STRIDE + word] = bitcast<vec4<u32>>(up_slice(tile_column(n0, row_I) * row_words, k0 + word));
     //#endfor
     workgroupBarrier();
     //#for K in 0..DEPTH
@@ -110,9 +113,11 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   //#endif
   //#for R in 0..SIDE
   if (m0 + local.y + R * THREADS < params.m) {
-    //#for C in 0..SIDE
+    //#for C in 0..STORED
+    //#let D = C + STORED
+    //#let VALUE = GLU ? "glu(s_R_C, s_R_D)" : "s_R_C"
     if (n0 + local.x + C * THREADS < params.n) {
-      finish(m0 + local.y + R * THREADS, n0 + local.x + C * THREADS, s_R_C);
+      finish(m0 + local.y + R * THREADS, n0 + local.x + C * THREADS, VALUE);
     }
     //#endfor
   }

@@ -3,7 +3,7 @@
 //
 // a: [batch, m, k], b: [batch, n, k] (nk) or [batch, k, n] (kn), y: [batch, m, n]; epilogue
 // operands only without batches, a low-rank branch only with layout nk. Workgroup: four subgroups;
-// grid: n / TILE_COLUMNS, m / TILE_ROWS, batch. Rows and columns past the end are computed on
+// grid: n / STORED_COLUMNS, m / TILE_ROWS, batch. Rows and columns past the end are computed on
 // clamped addresses and not stored. While a subgroup multiplies one tile, its invocations load the
 // next one.
 
@@ -12,6 +12,7 @@
 //#param VECTOR_N: bool // n is a multiple of 4
 //#param BATCHED: bool = false
 //#param QUANTIZED: bool = false // b is a quantised weight; layout nk
+//#param GLU: bool = false // layout nk, VECTOR_N
 
 //#let A_WIDTH = VECTOR_K ? 4 : 1
 //#let Y_WIDTH = VECTOR_N ? 4 : 1
@@ -21,6 +22,10 @@
 //#include "gemm/sizes.wgsl"
 //#include "gemm/epilogue.wgsl"
 //#include "matrix/tile.wgsl"
+//#include "gemm/tile_columns.wgsl"
+// Of two subgroups side by side, the first has the sums that are activated.
+//#let ITEMS = GLU ? SUBGROUPS / 2 * PART : SUBGROUPS * PART
+//#let FIRST = GLU ? "(item + item / PART * PART)" : "item"
 //#let FACTOR = ELEMENT == f16 ? half4 : "vec4<f32>"
 
 //#include "gemm/row.wgsl" NAME=a, VECTOR=VECTOR_K
@@ -38,7 +43,7 @@
 
 fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
   let thread = local.x;
-  let n0 = wg.x * TILE_COLUMNS;
+  let n0 = wg.x * STORED_COLUMNS;
   let m0 = wg.y * TILE_ROWS;
   let a_start = a_first(wg.z);
   let b_start = b_first(wg.z);
@@ -77,12 +82,13 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
   subgroupMatrixStore<row_major>(&tile_sums, subgroup * UNIT_M * SUM_STEP + J * UNIT_N / 4u, s_I_J, SUM_STEP);
   //#endfor
   workgroupBarrier();
-  for (var item = thread; item < SUBGROUPS * PART; item = item + THREADS) {
-    let sum = sum_of(item, I * UNIT_M);
+  //#let VALUE = GLU ? "glu(sum.value, sum_of(FIRST + PART, I * UNIT_M).value)" : "sum.value"
+  for (var item = thread; item < ITEMS; item = item + THREADS) {
+    let sum = sum_of(FIRST, I * UNIT_M);
     let row = m0 + sum.row;
     let column = n0 + sum.column;
     //#if VECTOR_N
-    if (row < params.m && column < params.n) { finish(y_start + row, column, sum.value); }
+    if (row < params.m && column < params.n) { finish(y_start + row, column, VALUE); }
     //#else
     if (row < params.m) {
       //#for C in 0..4

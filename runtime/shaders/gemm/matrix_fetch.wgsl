@@ -15,13 +15,13 @@
   next_b_I = b_columns(b_start, 4u * FROM + ROW, n0 + WORD * 4u);
   //#elif PASS == 0 && QUANTIZED
   //#if IN_RUN == 0
-  let start_GROUP = b_start + min(n0 + ROW, params.n - 1u) * row_words;
+  let start_GROUP = b_start + tile_column(n0, ROW) * row_words;
   let scale_GROUP = b_scale(start_GROUP + min(FROM + WORD, steps - 1u));
   //#endif
   let four_I = b_scaled(start_GROUP + min(FROM + WORD, steps - 1u), scale_GROUP);
   next_b_I = select(vec4<f32>(), four_I, vec4<bool>(FROM + WORD < steps));
   //#else
-  next_b_I = B_slice(B_FIRST + min(n0 + ROW, params.n - 1u) * row_words, FROM + WORD);
+  next_b_I = B_slice(B_FIRST + tile_column(n0, ROW) * row_words, FROM + WORD);
   //#endif
   //#endfor
 }

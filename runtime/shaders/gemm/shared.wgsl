@@ -2,7 +2,7 @@
 // multiplied, the invocations load the next one.
 //
 // a: [batch, m, k], b: [batch, n, k] (nk) or [batch, k, n] (kn), y: [batch, m, n]; epilogue
-// operands only without batches. Workgroup: THREADS x THREADS x SLICES; grid: n / TILE_COLUMNS,
+// operands only without batches. Workgroup: THREADS x THREADS x SLICES; grid: n / STORED_COLUMNS,
 // m / TILE_ROWS, batch. Workgroup memory: 64 * SLICES * (TILE_ROWS + TILE_COLUMNS) bytes.
 //
 // Slices are for products of few tiles: each has every SLICES-th tile along k, and the sums are
@@ -16,11 +16,13 @@
 //#param VECTOR_K: bool // k is a multiple of 4
 //#param BATCHED: bool = false
 //#param QUANTIZED: bool = false // b is a quantised weight; layout nk
+//#param GLU: bool = false // layout nk
 
 //#let TILE_ROWS = ROWS * THREADS
 //#let TILE_COLUMNS = COLUMNS * THREADS
 //#let DEPTH = 4 // vec4s along k in a tile
 //#let STRIDE = DEPTH * SLICES // vec4s along k from one tile of a slice to the next
+//#let STORED = GLU ? COLUMNS / 2 : COLUMNS // of them, that are stored
 //#let COUNT = THREADS * THREADS // invocations of a slice
 //#let A_LOADS = TILE_ROWS * DEPTH / COUNT // vec4s of a tile that an invocation brings
 //#let B_LOADS = TILE_COLUMNS * DEPTH / COUNT
@@ -30,6 +32,7 @@
 //#buffer read       b B_WIDTH
 //#include "gemm/sizes.wgsl"
 //#include "gemm/epilogue.wgsl" Y_WIDTH=1
+//#include "gemm/tile_columns.wgsl"
 //#workgroup THREADS, THREADS, SLICES
 
 //#include "gemm/row.wgsl" NAME=a, VECTOR=VECTOR_K
@@ -66,7 +69,7 @@ fn place(row: u32, word: u32) -> u32 { return row * DEPTH + (word ^ ((row >> 1u)
 
 fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let thread = local.y * THREADS + local.x;
-  let n0 = wg.x * TILE_COLUMNS;
+  let n0 = wg.x * STORED_COLUMNS;
   let m0 = wg.y * TILE_ROWS;
   let own_a = local.z * TILE_ROWS * DEPTH;
   let own_b = local.z * TILE_COLUMNS * DEPTH;
@@ -133,9 +136,11 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   //#endfor
   //#for R in 0..ROWS
   if (local.z == 0u && m0 + local.y + R * THREADS < params.m) {
-    //#for C in 0..COLUMNS
+    //#for C in 0..STORED
+    //#let D = C + STORED
+    //#let VALUE = GLU ? "glu(s_R_C, s_R_D)" : "s_R_C"
     if (n0 + local.x + C * THREADS < params.n) {
-      finish(y_start + m0 + local.y + R * THREADS, n0 + local.x + C * THREADS, s_R_C);
+      finish(y_start + m0 + local.y + R * THREADS, n0 + local.x + C * THREADS, VALUE);
     }
     //#endfor
   }

@@ -12,16 +12,16 @@
   //#for I in 0..B_LOADS
   //#include "gemm/shared_place.wgsl"
   //#if PASS == 0 && LAYOUT == kn
-  next_b_I = b_slice(b_start + min(n0 + ROW, params.n - 1u), FROM + WORD);
+  next_b_I = b_slice(b_start + tile_column(n0, ROW), FROM + WORD);
   //#elif PASS == 0 && QUANTIZED
   //#if I == 0
-  let start = min(n0 + ROW, params.n - 1u) * row_words;
+  let start = tile_column(n0, ROW) * row_words;
   let scale = b_scale(start + min(FROM + WORD, steps - 1u));
   //#endif
   let four_I = b_scaled(start + min(FROM + WORD, steps - 1u), scale);
   next_b_I = select(vec4<f32>(), four_I, vec4<bool>(FROM + WORD < steps));
   //#else
-  next_b_I = B_slice(B_FIRST + min(n0 + ROW, params.n - 1u) * row_words, FROM + WORD);
+  next_b_I = B_slice(B_FIRST + tile_column(n0, ROW) * row_words, FROM + WORD);
   //#endif
   //#endfor
 }
