@@ -74,8 +74,9 @@ export interface PartsTable<
    * Sizes that must be equal for the components to belong together.
    *
    * @param configs of the components
+   * @throws {TypeError} when one is missing that others need
    */
-  fits(configs: ConfigsOf<Own>): readonly SizeCheck[];
+  fits(configs: ConfigsOf<Own>, settings: z.output<Settings>): readonly SizeCheck[];
   /** Refuses tokenizers that the family cannot use. */
   readonly checkTokenizer?: (tokenizer: Tokenizer, path: string) => void;
 }
@@ -150,7 +151,7 @@ export async function openParts<Table extends PartsTable>(
       configs[name] = parseConfig(config, component.config, component.path);
       opening.push([name, component.openWeights]);
     }
-    checkFit(files.path, table.fits(configs));
+    checkFit(files.path, table.fits(configs, settings));
     const schedulerFile = await files.scheduler();
     const scheduler = openScheduler(schedulerFile, table.scheduler);
     const { vocab_size } = configs["textEncoder"] as { readonly vocab_size: number };

@@ -43,7 +43,7 @@ export const WAN_TRANSFORMER_CONFIG = z.object({
   text_dim: z.int().positive().default(4096),
   freq_dim: z.int().positive().multipleOf(2).default(256),
   ffn_dim: z.int().positive().default(13824),
-  num_layers: z.int().positive().default(40),
+  num_layers: z.int().positive().max(1024).default(40),
   cross_attn_norm: z.boolean().default(true),
   qk_norm: z.literal("rms_norm_across_heads").default("rms_norm_across_heads"),
   eps: z.number().positive().max(1).default(1e-6),
@@ -184,8 +184,17 @@ export const WAN_PARTS = partsTable({
   settings: WAN_PIPELINE_CONFIG,
   // Wan's pipelines give neither the size that decides the shift nor noise at every step.
   scheduler: { refused: ["use_dynamic_shifting", "stochastic_sampling"] },
-  fits: ({ transformer, textEncoder, vae, tinyDecoder, transformer2, imageEncoder }) => {
+  fits: (
+    { transformer, textEncoder, vae, tinyDecoder, transformer2, imageEncoder },
+    { boundary_ratio: boundary },
+  ) => {
     const { image_dim, pos_embed_seq_len: positions } = transformer;
+    if (boundary !== null && !transformer2) {
+      throw new TypeError(
+        `Cannot use the model: its boundary_ratio is ${boundary}, for two transformers, and it has no transformer_2; ` +
+          "name one with --transformer-2",
+      );
+    }
     const checks: SizeCheck[] = [
       ["transformer's in_channels", transformer.in_channels, ...channelsFor(transformer, vae)],
       ["transformer's out_channels", transformer.out_channels, "autoencoder's z_dim", vae.z_dim],
