@@ -10,6 +10,8 @@ import type { GemmProblem, GemmVariant } from "./problem.ts";
 import { BROADCAST, BROADCAST_8, REGISTERS, suitsWideTiles } from "./registers.ts";
 import {
   FEW_ROWS,
+  HALF_128,
+  HALF_64,
   ROWS,
   SHARED_128,
   SHARED_128X64,
@@ -40,6 +42,8 @@ export const GEMM_VARIANTS: readonly string[] = [
   SHARED_64,
   SHARED_32,
   SLICED_32,
+  HALF_128,
+  HALF_64,
 ].map(({ name }) => name);
 
 /**
@@ -116,7 +120,8 @@ function byPreference(problem: GemmProblem): readonly GemmVariant[] {
     : tiles(64) < 2 * FEW_TILES
     ? [MATRIX_64, MATRIX_32, MATRIX_128]
     : [MATRIX_128, MATRIX_64, MATRIX_32];
-  const tiled = [...matrix, ...shared];
+  // Whether f16 tiles win anywhere is not measured yet, so that only a tuning run takes them.
+  const tiled = [...matrix, ...shared, HALF_128, HALF_64];
   const gpu = m <= FEW_ROWS || tiles(32) < FEW_TILES ? [ROWS, ...tiled] : [...tiled, ROWS];
   const broadcast = suitsWideTiles(problem) ? [BROADCAST_8, BROADCAST] : [BROADCAST, BROADCAST_8];
   return [...broadcast, REGISTERS, ...gpu, INT8];

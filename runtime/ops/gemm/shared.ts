@@ -2,6 +2,7 @@
 import rowsSource from "../../shaders/gemm/rows.wgsl" with { type: "text" };
 import sharedSource from "../../shaders/gemm/shared.wgsl" with { type: "text" };
 import { KernelFile } from "../../shaders/kernel_file.ts";
+import type { MatrixElement } from "../matrix_unit.ts";
 import { epilogueParams } from "./epilogue.ts";
 import type { GemmProblem, GemmVariant } from "./problem.ts";
 
@@ -42,19 +43,23 @@ interface SharedTile {
   readonly columns: 4 | 8;
   /** Parts of the sum, each with invocations of its own. */
   readonly slices?: number;
+  /** Type of the factors in workgroup memory; f32 when left out. */
+  readonly element?: MatrixElement;
 }
 
 function sharedVariant(
   name: string,
-  { threads, rows, columns, slices = 1 }: SharedTile,
+  { threads, rows, columns, slices = 1, element = "f32" }: SharedTile,
   suits: (problem: GemmProblem) => boolean = () => true,
 ): GemmVariant {
   const tile = { rows: threads * rows, columns: threads * columns };
+  const bytes = element === "f16" ? 32 : 64;
   return {
     name,
     schedule: "gpu",
-    supports: (problem, { limits }) =>
-      limits.maxWorkgroupMemoryBytes >= 64 * slices * (tile.rows + tile.columns) &&
+    supports: (problem, { limits, features }) =>
+      (element === "f32" || (features.f16 && problem.mayRound)) &&
+      limits.maxWorkgroupMemoryBytes >= bytes * slices * (tile.rows + tile.columns) &&
       limits.maxWorkgroupInvocations >= threads * threads * slices && suits(problem),
     plan({ m, n, k, layout, epilogue, batch, format }) {
       return {
@@ -64,6 +69,7 @@ function sharedVariant(
           ROWS: rows,
           COLUMNS: columns,
           SLICES: slices,
+          ELEMENT: element,
           VECTOR_K: k % 4 === 0,
           BATCHED: batch !== undefined,
           QUANTIZED: format !== undefined,
@@ -94,6 +100,19 @@ export const SHARED_128X64 = sharedVariant(
 );
 /** Tiles of 64 x 64. */
 export const SHARED_64 = sharedVariant("shared64", { threads: 8, rows: 8, columns: 8 });
+/** Tiles of 128 x 128, rounded to f16: half as much to read for each product, but more conversions. */
+export const HALF_128 = sharedVariant(
+  "half128",
+  { threads: 16, rows: 8, columns: 8, element: "f16" },
+  fills(128, 128),
+);
+/** Tiles of 64 x 64, rounded to f16. */
+export const HALF_64 = sharedVariant("half64", {
+  threads: 8,
+  rows: 8,
+  columns: 8,
+  element: "f16",
+});
 /** Tiles of 32 x 32. */
 export const SHARED_32 = sharedVariant("shared32", { threads: 8, rows: 4, columns: 4 });
 /** Tiles of 32 x 32 whose sums four groups of invocations share: for short prompts, whose tiles do not fill a GPU. */

@@ -3,7 +3,8 @@
 //
 // a: [batch, m, k], b: [batch, n, k] (nk) or [batch, k, n] (kn), y: [batch, m, n]; epilogue
 // operands only without batches. Workgroup: THREADS x THREADS x SLICES; grid: n / STORED_COLUMNS,
-// m / TILE_ROWS, batch. Workgroup memory: 64 * SLICES * (TILE_ROWS + TILE_COLUMNS) bytes.
+// m / TILE_ROWS, batch. Workgroup memory: 64 * SLICES * (TILE_ROWS + TILE_COLUMNS) bytes, half of it
+// where factors are rounded to f16.
 //
 // Slices are for products of few tiles: each has every SLICES-th tile along k, and the sums are
 // added at the end.
@@ -13,6 +14,7 @@
 //#param ROWS: u32 // of the result per invocation
 //#param COLUMNS: u32 // of the result per invocation; 4 where there are slices
 //#param SLICES: u32 = 1
+//#param ELEMENT: f16 | f32 = f32 // of the factors in workgroup memory; f32 where there are slices
 //#param VECTOR_K: bool // k is a multiple of 4
 //#param BATCHED: bool = false
 //#param QUANTIZED: bool = false // b is a quantised weight; layout nk
@@ -23,6 +25,7 @@
 //#let DEPTH = 4 // vec4s along k in a tile
 //#let STRIDE = DEPTH * SLICES // vec4s along k from one tile of a slice to the next
 //#let STORED = GLU ? COLUMNS / 2 : COLUMNS // of them, that are stored
+//#let FACTOR = ELEMENT == f16 ? half4 : "vec4<f32>"
 //#let COUNT = THREADS * THREADS // invocations of a slice
 //#let A_LOADS = TILE_ROWS * DEPTH / COUNT // vec4s of a tile that an invocation brings
 //#let B_LOADS = TILE_COLUMNS * DEPTH / COUNT
@@ -56,16 +59,21 @@ fn b_four(start: u32, k: u32) -> vec4<f32> {
 //#if !QUANTIZED
 //#include "gemm/slice.wgsl" NAME=b
 //#endif
+//#if ELEMENT == f16
+//#include "shared/half.wgsl"
+//#endif
 //#if LOW_RANK
 //#include "gemm/slice.wgsl" NAME=t, LENGTH=params.rank
 //#include "gemm/slice.wgsl" NAME=up, LENGTH=params.rank
 //#endif
 
-var<workgroup> tile_a: array<vec4<f32>, TILE_ROWS * STRIDE>;
-var<workgroup> tile_b: array<vec4<f32>, TILE_COLUMNS * STRIDE>;
+var<workgroup> tile_a: array<vec4<ELEMENT>, TILE_ROWS * STRIDE>;
+var<workgroup> tile_b: array<vec4<ELEMENT>, TILE_COLUMNS * STRIDE>;
 
-// Where a vec4 of a row lies in a tile: so that eight neighbouring rows lie in different banks.
-fn place(row: u32, word: u32) -> u32 { return row * DEPTH + (word ^ ((row >> 1u) & 3u)); }
+// Where a vec4 of a row lies in a tile: so that neighbouring rows, eight of f32 or sixteen of f16, lie
+// in different banks.
+//#let SHIFT = ELEMENT == f16 ? 2 : 1
+fn place(row: u32, word: u32) -> u32 { return row * DEPTH + (word ^ ((row >> SHIFT) & 3u)); }
 
 fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let thread = local.y * THREADS + local.x;
@@ -93,21 +101,21 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     //#include "gemm/shared_fetch.wgsl" FROM="own_k"
     for (var k0 = 0u; k0 < steps; k0 = k0 + STRIDE) {
       //#for I in 0..A_LOADS
-      tile_a[own_a + place(thread / DEPTH + I * COUNT / DEPTH, thread % DEPTH)] = next_a_I;
+      tile_a[own_a + place(thread / DEPTH + I * COUNT / DEPTH, thread % DEPTH)] = FACTOR(next_a_I);
       //#endfor
       //#for I in 0..B_LOADS
       //#include "gemm/shared_place.wgsl"
-      tile_b[own_b + place(ROW, WORD)] = next_b_I;
+      tile_b[own_b + place(ROW, WORD)] = FACTOR(next_b_I);
       //#endfor
       workgroupBarrier();
       //#include "gemm/shared_fetch.wgsl" FROM="(k0 + STRIDE + own_k)"
       // A loop, so that software adapters compile it in seconds; compilers of GPUs unroll it.
       for (var d = 0u; d < DEPTH; d = d + 1u) {
         //#for C in 0..COLUMNS
-        let w_C = tile_b[own_b + place(local.x + C * THREADS, d)];
+        let w_C = vec4<f32>(tile_b[own_b + place(local.x + C * THREADS, d)]);
         //#endfor
         //#for R in 0..ROWS
-        let x_R = tile_a[own_a + place(local.y + R * THREADS, d)];
+        let x_R = vec4<f32>(tile_a[own_a + place(local.y + R * THREADS, d)]);
         //#for P in x y z w, C in 0..COLUMNS
         s_R_C = fma(x_R.P, w_C.P, s_R_C);
         //#endfor
