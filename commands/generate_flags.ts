@@ -195,7 +195,7 @@ function readSettings(flags: GenerateFlags): Partial<SamplingSettings> {
     const value = flags[name];
     if (value === undefined) continue;
     const { check } = SETTING_FIELDS[name] as SettingField<unknown>;
-    check(value, flagName(name), limits);
+    check(value, flagName(name), limits, flags);
     settings[name] = value;
   }
   return settings;

@@ -16,10 +16,12 @@ import type { KernelChoice, Tuning } from "../runtime/mod.ts";
 export type {
   DecoderKind,
   ImageLimits,
+  NoiseScheduleName,
   OptionalPart,
   OptionalSettings,
   PipelineTaskDefaults as TaskDefaults,
   QualityTier,
+  SamplerName,
   SamplingSettings,
 } from "../models/mod.ts";
 

@@ -8,6 +8,7 @@
  */
 
 import type { ModelInfo, SamplingSettings, TaskType } from "../engine/types.ts";
+import { DMD_STEPS, NOISE_SCHEDULES, SAMPLERS } from "../models/schedulers/names.ts";
 import { checkGuidance, checkPrompt, checkSteps, checkStrength } from "./sampling.ts";
 import { outputOf, type OutputType } from "./task.ts";
 
@@ -33,20 +34,30 @@ export interface Field {
 /** What a model says of the settings that it takes. */
 type SettingLimits = Pick<ModelInfo, "maxSteps" | "maxSequenceLength" | "optionalParts">;
 
+/** Settings as somebody gives them. */
+export type GivenSettings = {
+  readonly [Name in keyof SamplingSettings]?:
+    | SamplingSettings[Name]
+    | (SamplingSettings[Name] extends readonly number[] | undefined ? number : never)
+    | null
+    | undefined;
+};
+
 /** A row of a setting, which models may take or not. */
 export interface SettingField<Value> extends Field {
   /** What a request gets that leaves it out. */
-  readonly initial?: (
-    info: ModelInfo,
-    task: TaskType,
-    given: { readonly guidanceScale?: number | null | undefined },
-  ) => Value | undefined;
+  readonly initial?: (info: ModelInfo, task: TaskType, given: GivenSettings) => Value | undefined;
   /**
-   * Checks a value.
+   * Checks a value, and whether it goes with what else is given.
    *
    * @throws {RangeError} that names the field by `name`
    */
-  readonly check: (value: Value, name: string, limits: SettingLimits) => void;
+  readonly check: (
+    value: Value,
+    name: string,
+    limits: SettingLimits,
+    given: GivenSettings,
+  ) => void;
   /** Why it changes nothing beside the others that are given, as a clause; nothing where it does. */
   readonly idle?: (
     info: ModelInfo,
@@ -96,8 +107,17 @@ export const SETTING_FIELDS: {
     text: "Number of denoising steps",
     kind: "integer",
     placeholder: "steps",
-    initial: ({ defaults }) => defaults.numInferenceSteps,
-    check: (value, name, { maxSteps }) => checkSteps(value, maxSteps, name),
+    initial: ({ defaults }, _, given) => ownSteps(given) ?? defaults.numInferenceSteps,
+    check: (value, name, { maxSteps }, given) => {
+      checkSteps(value, maxSteps, name);
+      const steps = ownSteps(given) ?? value;
+      if (steps === value) return;
+      throw new RangeError(
+        `${name} must be ${steps}, as many as ${
+          given.sigmas ? "sigmas" : "sampler dmd"
+        } has, got ${value}; leave it out`,
+      );
+    },
   },
   guidanceScale: {
     text: "Weight of classifier-free guidance",
@@ -163,6 +183,40 @@ export const SETTING_FIELDS: {
     check: (value, name) => checkRange(value, name, 0.001, 1000),
     idle: unlessTaken("flowShift"),
   },
+  sampler: {
+    text: "How a step goes from one noise level to the next; the model's own way when left out",
+    kind: "text",
+    choices: SAMPLERS,
+    placeholder: "name",
+    check: (value, name, _, given) => {
+      checkChoice(value, name, SAMPLERS);
+      const other = given.sigmas ? "sigmas" : given.scheduler ? "scheduler" : undefined;
+      if (value !== "dmd" || !other) return;
+      throw new RangeError(
+        `${name} dmd has noise levels of its own; leave ${other} out, or use lcm`,
+      );
+    },
+    idle: unlessTaken("sampler"),
+  },
+  scheduler: {
+    text: "How the noise levels are spaced; the model's own way when left out",
+    kind: "text",
+    choices: NOISE_SCHEDULES,
+    placeholder: "name",
+    check: (value, name, _, given) => {
+      checkChoice(value, name, NOISE_SCHEDULES);
+      if (!given.sigmas) return;
+      throw new RangeError(`${name} chooses noise levels, and sigmas gives them; leave one out`);
+    },
+    idle: unlessTaken("scheduler"),
+  },
+  sigmas: {
+    text: "Noise levels before the shift, descending from 1 at most; one for each step",
+    kind: "numbers",
+    placeholder: "level...",
+    check: checkSigmas,
+    idle: unlessTaken("sigmas"),
+  },
   maxSequenceLength: {
     text: "Most tokens of a prompt; the rest is cut off",
     kind: "integer",
@@ -190,10 +244,7 @@ export const SETTING_FIELDS: {
     kind: "text",
     choices: QUALITY_TIERS,
     placeholder: "tier",
-    check: (value, name) => {
-      if (QUALITY_TIERS.includes(value)) return;
-      throw new RangeError(`${name} must be one of ${QUALITY_TIERS.join(", ")}, got ${value}`);
-    },
+    check: (value, name) => checkChoice(value, name, QUALITY_TIERS),
   },
   decoder: {
     text:
@@ -202,9 +253,7 @@ export const SETTING_FIELDS: {
     choices: DECODERS,
     placeholder: "decoder",
     check: (value, name, { optionalParts }) => {
-      if (!DECODERS.includes(value)) {
-        throw new RangeError(`${name} must be one of ${DECODERS.join(", ")}, got ${value}`);
-      }
+      checkChoice(value, name, DECODERS);
       if (value !== "tiny" || optionalParts.includes("tinyDecoder")) return;
       throw new RangeError(
         `${name} is tiny, and the model has no tiny decoder; name its file with --tiny-decoder at the start, or leave ${name} out`,
@@ -357,6 +406,31 @@ function unlessInterpolated(
   { enableFrameInterpolation }: { readonly enableFrameInterpolation?: unknown },
 ): string | undefined {
   return enableFrameInterpolation === true ? undefined : "no frames are interpolated";
+}
+
+/** The number of steps that follows from other settings. */
+function ownSteps({ sigmas, sampler }: GivenSettings): number | undefined {
+  const count = typeof sigmas === "number" ? 1 : sigmas?.length;
+  return count || (sampler === "dmd" ? DMD_STEPS : undefined);
+}
+
+function checkChoice<T>(value: T, name: string, choices: readonly T[]): void {
+  if (choices.includes(value)) return;
+  throw new RangeError(`${name} must be one of ${choices.join(", ")}, got ${value}`);
+}
+
+function checkSigmas(sigmas: readonly number[], name: string): void {
+  if (!Array.isArray(sigmas) || sigmas.length === 0) {
+    throw new RangeError(`${name} must be a list of numbers, got ${JSON.stringify(sigmas)}`);
+  }
+  for (const [i, sigma] of sigmas.entries()) {
+    const above = sigmas[i - 1] ?? Infinity;
+    if (sigma > 0 && sigma <= 1 && sigma < above) continue;
+    throw new RangeError(
+      `${name} must descend from 1 at most to above 0, got ${sigma}` +
+        (i > 0 ? ` after ${above}` : ""),
+    );
+  }
 }
 
 function checkRange(value: number, name: string, least: number, most: number): void {

@@ -5,7 +5,7 @@
  */
 
 import type { ModelInfo, SamplingSettings, TaskType } from "../engine/types.ts";
-import { SETTING_FIELDS, SETTING_NAMES, type SettingField } from "./fields.ts";
+import { type GivenSettings, SETTING_FIELDS, SETTING_NAMES, type SettingField } from "./fields.ts";
 
 /** A value that a request may not have. */
 export class FieldError extends RangeError {
@@ -19,15 +19,6 @@ export class FieldError extends RangeError {
     this.field = field;
   }
 }
-
-/** Settings as somebody gives them. */
-type GivenSettings = {
-  readonly [Name in keyof SamplingSettings]?:
-    | SamplingSettings[Name]
-    | (SamplingSettings[Name] extends readonly number[] | undefined ? number : never)
-    | null
-    | undefined;
-};
 
 /** Settings that the model takes, and those that it does not. */
 interface CompleteSettings {
@@ -61,7 +52,7 @@ export function completeSettings(
     const value = field.kind === "numbers" && typeof asked === "number" ? [asked] : asked;
     // A flag that is not set is as good as left out.
     if (value === undefined || value === null || value === false) continue;
-    checked(name, () => field.check(value, spell(name), info));
+    checked(name, () => field.check(value, spell(name), info, given));
     const why = field.idle?.(info, task, given);
     const isGiven = given[name] !== undefined && given[name] !== null;
     if (why === undefined) settings[name] = value;

@@ -57,6 +57,37 @@ Deno.test("completeSettings() refuses what no model takes, by the name of the ca
   );
 });
 
+Deno.test("completeSettings() takes the number of steps from sigmas and from dmd", () => {
+  const info = {
+    ...INFO,
+    optionalSettings: ["sampler", "scheduler", "sigmas", "maxSequenceLength"] as const,
+  };
+  const steps = (given: Parameters<typeof completeSettings>[0]) =>
+    completeSettings(given, "T2V", info).settings.numInferenceSteps;
+  assert.equal(steps({ sampler: "heun", scheduler: "karras" }), 4);
+  assert.equal(steps({ sigmas: [1, 0.5] }), 2);
+  assert.equal(steps({ sigmas: 1 }), 1);
+  assert.equal(steps({ sampler: "dmd" }), 3);
+  const bad = [
+    [{ sampler: "ddim" }, /^sampler must be one of euler, .*, dmd, got ddim/],
+    [{ scheduler: "linear" }, /^scheduler must be one of simple, .*, got linear/],
+    [{ scheduler: "karras", sigmas: [1] }, /^scheduler chooses noise levels, and sigmas gives/],
+    [{ sampler: "dmd", sigmas: [1, 0.7, 0.5] }, /^sampler dmd has .* leave sigmas out/],
+    [{ sampler: "dmd", scheduler: "beta" }, /^sampler dmd has .* leave scheduler out/],
+    [{ sampler: "dmd", numInferenceSteps: 4 }, /must be 3, as many as sampler dmd has, got 4/],
+    [{ sigmas: [1, 0.5], numInferenceSteps: 4 }, /must be 2, as many as sigmas has, got 4/],
+    [{ sigmas: [] }, /^sigmas must be a list of numbers/],
+    [{ sigmas: [1.5] }, /^sigmas must descend from 1 at most to above 0, got 1.5$/],
+    [{ sigmas: [1, 0.5, 0.5] }, /above 0, got 0.5 after 0.5/],
+    [{ sigmas: [0.5, 0] }, /above 0, got 0 after 0.5/],
+    [{ sigmas: [1, NaN] }, /above 0, got NaN after 1/],
+  ] as const;
+  for (const [given, message] of bad) {
+    const asked = given as Parameters<typeof completeSettings>[0];
+    assert.throws(() => completeSettings(asked, "T2V", info), { name: "FieldError", message });
+  }
+});
+
 Deno.test("settingsOf() leaves out everything that is no setting", () => {
   const request = { negativePrompt: "", numInferenceSteps: 4, guidanceScale: 1, prompt: "a" };
   assert.deepEqual(Object.keys(settingsOf(request)), [

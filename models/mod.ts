@@ -15,6 +15,7 @@ import type { Family } from "./pipeline/family.ts";
 import type { Pipeline } from "./pipeline/types.ts";
 import { COMPACT_UPSCALER_FORMAT, RRDB_UPSCALER_FORMAT } from "./upscalers/format.ts";
 
+export type { NoiseScheduleName, SamplerName } from "./schedulers/names.ts";
 export { LoraError } from "./lora/lora_error.ts";
 export { type ModeRequest, type ResolvedMode, resolveModes } from "./lora/resolve_mode.ts";
 export type {

@@ -68,7 +68,7 @@ export interface PartsTable<
     /** Class that it must be; any when left out. */
     readonly type?: abstract new (...args: never[]) => Solver;
     /** Switches that the family has no use for. */
-    readonly refused: readonly string[];
+    readonly refused?: readonly string[];
   };
   /**
    * Sizes that must be equal for the components to belong together.
@@ -205,7 +205,7 @@ async function openTokenizer(files: ModelFiles, vocabularySize: number): Promise
 
 function openScheduler<Solver extends Scheduler>(
   { path, config }: ConfigFile,
-  { type, refused }: PartsTable<Specs, z.ZodType, Solver>["scheduler"],
+  { type, refused = [] }: PartsTable<Specs, z.ZodType, Solver>["scheduler"],
 ): Solver {
   try {
     refuseFields(config, refused);

@@ -16,7 +16,7 @@ import {
   writing,
 } from "../../runtime/mod.ts";
 import type { Stage } from "../memory/session.ts";
-import type { Schedule } from "../schedulers/mod.ts";
+import { readsNoise, type Schedule } from "../schedulers/mod.ts";
 import { Solver, splitOutputs, type StepRange } from "../schedulers/solver.ts";
 import type { Decoder } from "./decoding.ts";
 import type { CommonShape } from "./family.ts";
@@ -36,6 +36,8 @@ interface DenoiserOptions<Own extends Inputs> {
   readonly step?: { readonly shape: Shape; values(i: number): ArrayLike<number> };
   /** The transformer: outputs of the shape of the sample, [prompts, tokens, features]. */
   predict(inputs: Traced<Own & LoopInputs>, graph: Graph): Tensor;
+  /** Noise for samplers that add it, as the generator draws it, and as the sample has it. */
+  readonly noise: { readonly shape: Shape; arrange(noise: Tensor): Tensor };
   /** In place of a weighted sum of the outputs. */
   readonly guidance?: CombinedGuidance | undefined;
   /** How unfinished samples are shown. */
@@ -73,6 +75,8 @@ export class Denoiser<Own extends Inputs> {
   /** Guidance that is no weighted sum: in guided steps, and in others. */
   readonly #combined: readonly [guided: Weighted, unguided: Pass] | undefined;
   readonly #solver: Solver;
+  /** Brings fresh noise, where the sampler adds any. */
+  readonly #noise: Program<{ readonly noise: InputSpec }, Tensor> | undefined;
   readonly #preview: { readonly decoder: Decoder; readonly program: Weighted } | undefined;
 
   /**
@@ -100,7 +104,9 @@ export class Denoiser<Own extends Inputs> {
       this.#combined = traceCombined(stage, guidance, outputs, velocity);
       outputs = [velocity];
     }
-    this.#solver = new Solver(stage, schedule, { sample, outputs, history }, range);
+    this.#noise = schedule.needsNoise ? traceNoise(stage, options.noise) : undefined;
+    const noise = this.#noise?.outputs;
+    this.#solver = new Solver(stage, schedule, { sample, outputs, history, noise }, range);
     this.#preview = hasPreviews
       ? tracePreview(stage, [sample, ...outputs], options.preview)
       : undefined;
@@ -110,11 +116,17 @@ export class Denoiser<Own extends Inputs> {
   /**
    * All steps of a request, or those in the range.
    *
+   * @param draw gives noise for samplers that add it
    * @param reused steps that use the outputs of the step before again
    * @throws {Error} when the sample is not finite after the first step with these passes
    * @throws {OverflowError} when wider operands may help against that
    */
-  async run(work: Work, guidance: Guidance, reused: readonly number[] = []): Promise<void> {
+  async run(
+    work: Work,
+    guidance: Guidance,
+    draw: () => Float32Array,
+    reused: readonly number[] = [],
+  ): Promise<void> {
     const { schedule, sample, step, range } = this.#options;
     const totalSteps = schedule.timesteps.length;
     const [first, end] = range ?? [0, totalSteps];
@@ -128,6 +140,9 @@ export class Denoiser<Own extends Inputs> {
         writing(this.#step, step?.values(i) ?? [i]),
         ...i > first && reused.includes(i) ? [] : this.#predicting(i, i === first, guidance),
       ];
+      if (this.#noise && readsNoise(schedule.step(i))) {
+        calls.push(this.#noise.call({ noise: draw() }));
+      }
       const isShown = shown.includes(i);
       const isLast = i === totalSteps - 1;
       if (isShown) {
@@ -176,6 +191,16 @@ export class Denoiser<Own extends Inputs> {
     // Factors of f16 are counted where they are rounded.
     throw this.#operands === "int8" ? new OverflowError() : work.nonFinite("the transformer");
   }
+}
+
+function traceNoise(
+  stage: Stage,
+  { shape, arrange }: DenoiserOptions<Inputs>["noise"],
+): Program<{ readonly noise: InputSpec }, Tensor> {
+  return stage.program("noise", { noise: f32(...shape) }, ({ noise }) => arrange(noise)) as Program<
+    { readonly noise: InputSpec },
+    Tensor
+  >;
 }
 
 function traceCombined(

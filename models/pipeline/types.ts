@@ -4,6 +4,7 @@ import type { MemoryReport } from "../memory/memory_report.ts";
 import type { MemoryOptions, PlanRoom } from "../memory/model_memory.ts";
 import type { Phase } from "../memory/session.ts";
 import type { AdaptableComponent, AppliedLora } from "../lora/types.ts";
+import type { NoiseScheduleName, SamplerName } from "../schedulers/mod.ts";
 
 /**
  * How freely a result may be computed: `exact` with f32 throughout; `lossless` also with factors of f16 where weights
@@ -59,6 +60,12 @@ export interface OptionalSettings {
   flowShift?: number;
   /** Most tokens of a prompt; the rest is cut off. */
   maxSequenceLength?: number;
+  /** How a step goes from one noise level to the next; the model's own way when left out. */
+  sampler?: SamplerName;
+  /** How the noise levels are spaced; the model's own way when left out. */
+  scheduler?: NoiseScheduleName;
+  /** The noise levels before the shift, one for each step, descending from 1 at most. */
+  sigmas?: readonly number[];
 }
 
 /** The names of {@linkcode OptionalSettings}. */
@@ -70,6 +77,9 @@ export const OPTIONAL_SETTINGS: readonly (keyof OptionalSettings)[] = [
   "controlScale",
   "flowShift",
   "maxSequenceLength",
+  "sampler",
+  "scheduler",
+  "sigmas",
 ];
 
 /** What a request says of sampling. */

@@ -1,10 +1,5 @@
 /**
- * Euler steps along a rectified flow.
- *
- * The model gives the velocity v = noise − x0, and a sample at level σ is (1 − σ)·x0 + σ·noise. So
- *
- *   deterministic:  x ← x + (σ' − σ)·v
- *   stochastic:     x ← (1 − σ')·(x − σ·v) + σ'·noise
+ * Noise levels along a rectified flow, with Euler steps unless another sampler is asked for.
  *
  * Source: Esser et al., "Scaling Rectified Flow Transformers for High-Resolution Image Synthesis",
  * 2024, and diffusers' FlowMatchEulerDiscreteScheduler, whose float32 sigmas and timesteps these are
@@ -21,15 +16,11 @@ import {
   refuseFields,
   type SchedulerConfig,
 } from "./config.ts";
-import {
-  type Assignment,
-  checkedRange,
-  fixedSchedule,
-  type Schedule,
-  type ScheduleOptions,
-  type Scheduler,
-} from "./schedule.ts";
-import { exact, linspace, type Rounding, SigmaShift } from "./shift.ts";
+import { dmdSchedule } from "./dmd.ts";
+import { noiseLevels } from "./noise_levels.ts";
+import { samplerSchedule } from "./samplers.ts";
+import { checkedRange, type Schedule, type ScheduleOptions, type Scheduler } from "./schedule.ts";
+import { exact, linspace, SigmaShift } from "./shift.ts";
 
 const fround = Math.fround;
 
@@ -98,19 +89,25 @@ export class FlowMatchEulerScheduler implements Scheduler {
    */
   setTimesteps(numInferenceSteps: number, options: ScheduleOptions = {}): Schedule {
     const start = checkedRange(numInferenceSteps, options);
+    const { sampler = this.#stochastic ? "lcm" : "euler" } = options;
+    if (sampler === "dmd") {
+      return dmdSchedule(this.#shift, this.#trainTimesteps, options, numInferenceSteps);
+    }
     const all = [...this.#shiftedSigmas(numInferenceSteps, options).map(fround), 0];
     const sigmas = Float64Array.from(all.slice(start));
     const timesteps = sigmas.slice(0, -1).map((sigma) => fround(sigma * this.#trainTimesteps));
-    const steps = Array.from(timesteps, (_, i) => [this.#step(sigmas[i]!, sigmas[i + 1]!)]);
-    return fixedSchedule({ timesteps, sigmas, history: 0, steps });
+    return samplerSchedule(sampler, { timesteps, sigmas });
   }
 
   #shiftedSigmas(count: number, options: ScheduleOptions): number[] {
-    const { sigmas: given, shift } = options;
-    // Sigmas that a caller gives pass through float32; the scheduler's own are float64.
-    const round: Rounding = given === undefined ? exact : fround;
-    const sigmas = given === undefined ? this.#defaultSigmas(count, shift) : given.map(fround);
-    return this.#shift.apply(sigmas, options, round);
+    const given = options.sigmas?.map(fround);
+    return noiseLevels(count, { ...options, ...(given && { sigmas: given }) }, {
+      shift: this.#shift,
+      trainTimesteps: this.#trainTimesteps,
+      own: () => this.#defaultSigmas(count, options.shift),
+      // Sigmas that a caller gives pass through float32; the scheduler's own are float64.
+      round: given === undefined ? exact : fround,
+    });
   }
 
   /** Evenly spaced between the ends of the training schedule, which is itself shifted already. */
@@ -120,20 +117,5 @@ export class FlowMatchEulerScheduler implements Scheduler {
     const first = trained(this.#trainTimesteps) * this.#trainTimesteps;
     const last = trained(1) * this.#trainTimesteps;
     return linspace(first, last, count).map((timestep) => timestep / this.#trainTimesteps);
-  }
-
-  #step(sigma: number, next: number): Assignment {
-    const keep = this.#stochastic ? 1 - next : 1;
-    const terms = this.#stochastic
-      ? [
-        { tensor: "sample", scale: keep },
-        { tensor: "output", scale: -keep * sigma },
-        { tensor: "noise", scale: next },
-      ] as const
-      : [
-        { tensor: "sample", scale: keep },
-        { tensor: "output", scale: next - sigma },
-      ] as const;
-    return { target: "sample", terms };
   }
 }

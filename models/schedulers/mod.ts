@@ -7,15 +7,17 @@
 import { excerpt } from "../../hub/json_file.ts";
 import type { SchedulerConfig } from "./config.ts";
 import { FlowMatchEulerScheduler } from "./flow_match_euler.ts";
-import type { Scheduler } from "./schedule.ts";
+import type { ScheduleOptions, Scheduler } from "./schedule.ts";
 import { UniPcScheduler } from "./unipc.ts";
 
+export { NOISE_SCHEDULES, type NoiseScheduleName, type SamplerName, SAMPLERS } from "./names.ts";
 export { FlowMatchEulerScheduler } from "./flow_match_euler.ts";
 export {
   addNoise,
   applyStep,
   type Assignment,
   type HistoryName,
+  readsNoise,
   type Schedule,
   type ScheduleOptions,
   type Scheduler,
@@ -26,6 +28,18 @@ export {
 } from "./schedule.ts";
 export { UniPcScheduler } from "./unipc.ts";
 export type { SchedulerConfig } from "./config.ts";
+
+/** The settings of a request that choose a schedule; every flow model takes them. */
+export const SAMPLING_CHOICES = ["sampler", "scheduler", "sigmas"] as const;
+
+/** What a request says of its schedule, as {@linkcode Scheduler.setTimesteps} takes it. */
+export function samplingOf(
+  { flowShift, sampler, scheduler, sigmas }: {
+    readonly flowShift?: number | undefined;
+  } & Pick<ScheduleOptions, "sampler" | "scheduler" | "sigmas">,
+): ScheduleOptions {
+  return { shift: flowShift, sampler, scheduler, sigmas };
+}
 
 const schedulers: Readonly<Record<string, new (config: SchedulerConfig) => Scheduler>> = {
   FlowMatchEulerDiscreteScheduler: FlowMatchEulerScheduler,

@@ -8,6 +8,8 @@
  * @module
  */
 
+import type { NoiseScheduleName, SamplerName } from "./names.ts";
+
 /** A slot for state that the solver keeps from one step to the next: "history0", "history1", … */
 export type HistoryName = `history${number}`;
 
@@ -59,8 +61,12 @@ export interface Schedule {
 
 /** What a caller may choose of a schedule beside the number of steps. */
 export interface ScheduleOptions {
+  /** The scheduler's own where absent. */
+  readonly sampler?: SamplerName | undefined;
+  /** Spacing of the noise levels in place of `sigmas` or the scheduler's own. */
+  readonly scheduler?: NoiseScheduleName | undefined;
   /** Sigmas before shifting, one per step, descending; the scheduler's own where absent. */
-  readonly sigmas?: readonly number[];
+  readonly sigmas?: readonly number[] | undefined;
   /** Shift for schedulers with `use_dynamic_shifting`, which need it; others ignore it. */
   readonly mu?: number;
   /** Static shift in place of the configured one, from 0.001 to 1000; not with dynamic shifting. */
@@ -83,14 +89,17 @@ export interface Scheduler {
   setTimesteps(numInferenceSteps: number, options?: ScheduleOptions): Schedule;
 }
 
+/** Whether a step reads "noise". */
+export function readsNoise(step: StepCoefficients): boolean {
+  return step.some(({ terms }) => terms.some(({ tensor }) => tensor === "noise"));
+}
+
 /** Makes a {@link Schedule} of steps that are all known. */
 export function fixedSchedule(
   parts: Omit<Schedule, "step" | "needsNoise"> & { readonly steps: readonly StepCoefficients[] },
 ): Schedule {
   const { timesteps, sigmas, history, steps } = parts;
-  const needsNoise = steps.some((step) =>
-    step.some(({ terms }) => terms.some(({ tensor }) => tensor === "noise"))
-  );
+  const needsNoise = steps.some(readsNoise);
   return {
     timesteps,
     sigmas,

@@ -114,6 +114,19 @@ export class SigmaShift {
       : stretchToTerminal(shifted, this.#terminal, round);
   }
 
+  /**
+   * The shift of one sigma, not stretched.
+   *
+   * @throws {RangeError} as {@link apply}
+   */
+  shiftOne(
+    sigma: number,
+    { mu, shift = this.#shift }: Pick<ScheduleOptions, "mu" | "shift">,
+  ): number {
+    if (shift !== this.#shift) this.#check(shift);
+    return this.#one(mu, shift, exact)(sigma);
+  }
+
   #check(shift: number): void {
     if (this.isDynamic) {
       throw new RangeError(

@@ -20,6 +20,8 @@ interface SolverState {
   readonly outputs: readonly DeviceTensor[];
   /** Of {@linkcode solverHistory}, where several solvers share the steps; its own when left out. */
   readonly history?: readonly DeviceTensor[] | undefined;
+  /** Fresh noise of the shape of the sample, for samplers that add it. */
+  readonly noise?: DeviceTensor | undefined;
 }
 
 /** Steps of a schedule, the last one not included. */
@@ -53,7 +55,7 @@ export class Solver {
     const { sample, outputs, history = solverHistory(stage, schedule, sample) } = state;
     const place = (name: StateName): DeviceTensor => {
       if (name === "sample") return sample;
-      const found = history[Number(name.slice("history".length))];
+      const found = name === "noise" ? state.noise : history[Number(name.slice("history".length))];
       if (found) return found;
       throw new TypeError(
         `Cannot trace the solver: it uses "${name}", which this pipeline does not provide`,

@@ -1,19 +1,5 @@
 /**
- * UniPC: a multistep predictor with a corrector that costs no further model call.
- *
- * On a rectified flow α = 1 − σ, λ = ln(α/σ), and x0 = x − σ·v. Write m for the x0 of earlier steps,
- * m₀ that of the step just left, h = λ_t − λ_s for the move s → t, r_k = (λ_k − λ_s)/h for the step k
- * before it, φ = e^{−h} − 1, and B = φ (`bh2`) or −h (`bh1`). A move of order p is
- *
- *   x_t = (σ_t/σ_s)·x_s − α_t·φ·m₀ − α_t·B·Σ_k ρ_k·(m_k − m₀)/r_k
- *
- * The predictor sums over p − 1 earlier x0. When the model has been called at t, the corrector makes
- * the same move again, with the x0 found at t as one more point, for which r = 1. The weights ρ solve
- * Σ_k r_k^{j−1}·ρ_k = b_j, with b_j = j!·φ_{j+1}(−h)·(−h)/B and φ_k the exponential integrator
- * functions.
- *
- * Source: Zhao et al., "UniPC: A Unified Predictor-Corrector Framework for Fast Sampling of Diffusion
- * Models", 2023, and diffusers' UniPCMultistepScheduler with `use_flow_sigmas`, as Wan uses it.
+ * UniPC as a model's configuration asks for it: its noise levels, and what it says of the solver.
  *
  * @module
  */
@@ -27,40 +13,20 @@ import {
   refuseFields,
   type SchedulerConfig,
 } from "./config.ts";
-import {
-  checkedRange,
-  fixedSchedule,
-  type HistoryName,
-  type Schedule,
-  type ScheduleOptions,
-  type Scheduler,
-  type StateName,
-  type StepCoefficients,
-  type Term,
-} from "./schedule.ts";
+import { dmdSchedule } from "./dmd.ts";
+import { noiseLevels } from "./noise_levels.ts";
+import { samplerSchedule } from "./samplers.ts";
+import { checkedRange, type Schedule, type ScheduleOptions, type Scheduler } from "./schedule.ts";
 import { exact, linspace, SigmaShift } from "./shift.ts";
-
-/** At σ = 1 exactly λ is −∞; the reference moves the first sigma down by this much. */
-const SIGMA_EPSILON = 1e-6;
+import { SIGMA_EPSILON, type UnipcOptions, unipcSchedule } from "./unipc_steps.ts";
 
 /** Highest order of a solver; the method is used with 2 and 3. */
 const MAX_ORDER = 9;
 
-/** One move of the solver: the weights of x_s, of m₀, of earlier x0 and of the x0 at the target. */
-interface Move {
-  readonly sample: number;
-  readonly current: number;
-  readonly earlier: readonly number[];
-  readonly target: number;
-}
-
 /** diffusers' `UniPCMultistepScheduler` for flow prediction. */
 export class UniPcScheduler implements Scheduler {
   readonly #trainTimesteps: number;
-  readonly #order: number;
-  readonly #solverType: "bh1" | "bh2";
-  readonly #lowerOrderFinal: boolean;
-  readonly #disableCorrector: ReadonlySet<number>;
+  readonly #solver: UnipcOptions;
   readonly #shift: SigmaShift;
   readonly #finalSigmas: "zero" | "sigma_min";
 
@@ -96,15 +62,18 @@ export class UniPcScheduler implements Scheduler {
       1,
       MAX_TRAIN_TIMESTEPS,
     );
-    this.#order = boundedField(config, "solver_order", 2, 1, MAX_ORDER);
-    if (!Number.isSafeInteger(this.#order)) {
+    const order = boundedField(config, "solver_order", 2, 1, MAX_ORDER);
+    if (!Number.isSafeInteger(order)) {
       throw new TypeError(
-        `Cannot use the scheduler's solver_order ${this.#order}: it must be a whole number`,
+        `Cannot use the scheduler's solver_order ${order}: it must be a whole number`,
       );
     }
-    this.#solverType = solverType(config);
-    this.#lowerOrderFinal = booleanField(config, "lower_order_final", true);
-    this.#disableCorrector = new Set(integerList(config, "disable_corrector"));
+    this.#solver = {
+      order,
+      solverType: solverType(config),
+      lowerOrderFinal: booleanField(config, "lower_order_final", true),
+      disableCorrector: new Set(integerList(config, "disable_corrector")),
+    };
     this.#shift = new SigmaShift(config, "flow_shift");
     this.#finalSigmas = choiceField(config, "final_sigmas_type", ["zero", "sigma_min"], "zero");
   }
@@ -123,6 +92,10 @@ export class UniPcScheduler implements Scheduler {
    */
   setTimesteps(numInferenceSteps: number, options: ScheduleOptions = {}): Schedule {
     const start = checkedRange(numInferenceSteps, options);
+    const { sampler = "uni_pc" } = options;
+    if (sampler === "dmd") {
+      return dmdSchedule(this.#shift, this.#trainTimesteps, options, numInferenceSteps);
+    }
     const shifted = this.#shiftedSigmas(numInferenceSteps, options);
     const timesteps = Float64Array.from(
       shifted.slice(start),
@@ -130,148 +103,21 @@ export class UniPcScheduler implements Scheduler {
     );
     const last = this.#finalSigmas === "zero" ? 0 : shifted[shifted.length - 1]!;
     const sigmas = Float64Array.from([...shifted, last].slice(start), Math.fround);
-    return fixedSchedule({
-      timesteps,
-      sigmas,
-      history: this.#order + 1,
-      steps: this.#steps(sigmas, start),
-    });
+    return sampler === "uni_pc"
+      ? unipcSchedule({ timesteps, sigmas }, this.#solver, start)
+      : samplerSchedule(sampler, { timesteps, sigmas });
   }
 
   #shiftedSigmas(count: number, options: ScheduleOptions): number[] {
-    const spaced = options.sigmas ?? linspace(1, 1 / this.#trainTimesteps, count + 1).slice(0, -1);
-    const sigmas = this.#shift.apply(spaced, options, exact);
+    const sigmas = noiseLevels(count, options, {
+      shift: this.#shift,
+      trainTimesteps: this.#trainTimesteps,
+      own: () => linspace(1, 1 / this.#trainTimesteps, count + 1).slice(0, -1),
+      round: exact,
+    });
     if (Math.abs(sigmas[0]! - 1) < SIGMA_EPSILON) sigmas[0]! -= SIGMA_EPSILON;
     return sigmas;
   }
-
-  /**
-   * Slots 0 to order − 1 hold x0, that of step i in slot i mod order; slot `order` holds the sample
-   * that the last predictor started from.
-   */
-  #steps(sigmas: Float64Array, start: number): StepCoefficients[] {
-    const count = sigmas.length - 1;
-    const slot = (i: number): HistoryName => `history${i % this.#order}`;
-    const from: HistoryName = `history${this.#order}`;
-    const steps: StepCoefficients[] = [];
-    let order = 0;
-    for (let i = 0; i < count; i++) {
-      const sigma = sigmas[i]!;
-      const corrected: Term[] = [];
-      if (i > 0 && !this.#disableCorrector.has(start + i - 1)) {
-        const move = this.#move(sigmas, i - 1, order, true);
-        corrected.push({ tensor: from, scale: move.sample });
-        // The x0 at the target, written out, because its slot still holds the oldest x0.
-        corrected.push({ tensor: "sample", scale: move.target });
-        corrected.push({ tensor: "output", scale: -sigma * move.target });
-        corrected.push(...x0Terms(move, i - 1, slot));
-      } else {
-        corrected.push({ tensor: "sample", scale: 1 });
-      }
-
-      const remaining = this.#lowerOrderFinal ? count - i : this.#order;
-      order = Math.min(this.#order, remaining, i + 1);
-      const move = this.#move(sigmas, i, order, false);
-      steps.push([
-        { target: from, terms: corrected },
-        {
-          target: slot(i),
-          terms: [{ tensor: "sample", scale: 1 }, { tensor: "output", scale: -sigma }],
-        },
-        {
-          target: "sample",
-          terms: [{ tensor: from, scale: move.sample }, ...x0Terms(move, i, slot)],
-        },
-      ]);
-    }
-    return steps;
-  }
-
-  /** The move from step s to step s + 1, as predictor or, with the x0 of step s + 1, as corrector. */
-  #move(sigmas: Float64Array, s: number, order: number, corrector: boolean): Move {
-    const lambda = (i: number): number => Math.log((1 - sigmas[i]!) / sigmas[i]!);
-    const sigma = sigmas[s + 1]!;
-    const alpha = 1 - sigma;
-    const h = lambda(s + 1) - lambda(s);
-    const phi = Math.expm1(-h);
-    const b = this.#solverType === "bh1" ? -h : phi;
-
-    const ratios = Array.from({ length: order - 1 }, (_, k) => (lambda(s - k - 1) - lambda(s)) / h);
-    const weights = moveWeights(ratios, h, b, corrector);
-    const earlier = ratios.map((ratio, k) => -alpha * b * weights[k]! / ratio);
-    const target = corrector ? -alpha * b * weights[order - 1]! : 0;
-    const differences = earlier.reduce((sum, weight) => sum + weight, target);
-    const move = {
-      sample: sigma / sigmas[s]!,
-      current: -alpha * phi - differences,
-      earlier,
-      target,
-    };
-    if (![move.sample, move.current, ...earlier, target].every(Number.isFinite)) {
-      const range = `sigma ${sigmas[s]} to ${sigma}`;
-      throw new RangeError(
-        `Cannot make a UniPC schedule: a step of order ${order} from ${range} divides by zero; ` +
-          `set lower_order_final or take fewer steps`,
-      );
-    }
-    return move;
-  }
-}
-
-/** The x0 that a move from step s weighs: the one of s, and earlier ones, newest first. */
-function x0Terms(move: Move, s: number, slot: (i: number) => StateName): Term[] {
-  return [
-    { tensor: slot(s), scale: move.current },
-    ...move.earlier.map((scale, k) => ({ tensor: slot(s - k - 1), scale })),
-  ];
-}
-
-/** The weights ρ of a move: one per earlier x0 and, for a corrector, one for the target's. */
-function moveWeights(
-  ratios: readonly number[],
-  h: number,
-  b: number,
-  corrector: boolean,
-): number[] {
-  const size = corrector ? ratios.length + 1 : ratios.length;
-  // The lowest orders take ½, which is exact for B(h) → 0 only; UniPC fixes it for every h.
-  if (size === 0) return [];
-  if (size === 1) return [0.5];
-  const points = corrector ? [...ratios, 1] : ratios;
-  const rows = points.map((_, j) => points.map((ratio) => ratio ** j));
-  const right: number[] = [];
-  let phi = Math.expm1(-h) / -h - 1;
-  let factorial = 1;
-  for (let j = 1; j <= size; j++) {
-    right.push(phi * factorial / b);
-    factorial *= j + 1;
-    phi = phi / -h - 1 / factorial;
-  }
-  return solve(rows, right);
-}
-
-/** Gaussian elimination with partial pivoting, for the few unknowns of a solver's order. */
-function solve(rows: readonly number[][], right: readonly number[]): number[] {
-  const n = right.length;
-  const m = rows.map((row, i) => [...row, right[i]!]);
-  for (let column = 0; column < n; column++) {
-    let pivot = column;
-    for (let i = column + 1; i < n; i++) {
-      if (Math.abs(m[i]![column]!) > Math.abs(m[pivot]![column]!)) pivot = i;
-    }
-    [m[column], m[pivot]] = [m[pivot]!, m[column]!];
-    for (let i = column + 1; i < n; i++) {
-      const factor = m[i]![column]! / m[column]![column]!;
-      for (let j = column; j <= n; j++) m[i]![j]! -= factor * m[column]![j]!;
-    }
-  }
-  const x = new Array<number>(n).fill(0);
-  for (let i = n - 1; i >= 0; i--) {
-    let sum = m[i]![n]!;
-    for (let j = i + 1; j < n; j++) sum -= m[i]![j]! * x[j]!;
-    x[i] = sum / m[i]![i]!;
-  }
-  return x;
 }
 
 /** `solver_type`; the reference reads the names of older solvers as `bh2`. */

@@ -156,7 +156,12 @@ const OPENING: Case[] = [
     fields({ use_dynamic_shifting: true }),
     /true: it is not supported/,
   ],
-  ["adds noise", SCHEDULER, fields({ stochastic_sampling: true }), /stochastic_sampling true: it/],
+  [
+    "says wrongly whether it adds noise",
+    SCHEDULER,
+    fields({ stochastic_sampling: 1 }),
+    /stochastic_sampling: 1 is not true or false/,
+  ],
   ["ends at noise", SCHEDULER, fields({ shift_terminal: 1 }), /it must be from 0 to below 1/],
   [
     "has an absurd order",

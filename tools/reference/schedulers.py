@@ -1,7 +1,7 @@
 """Golden timesteps, sigmas and trajectories of diffusers' schedulers, for models/schedulers tests.
 
 Run: python3 tools/reference/schedulers.py
-Writes tests/goldens/schedulers/{flow_match_euler,unipc}.json.
+Writes tests/goldens/schedulers/{flow_match_euler,unipc,samplers}.json. Beta levels need SciPy.
 
 The model is v = 0.4·sample + cos(1.3·i + 0.7·j) for step i and element j, so that errors feed back.
 UniPC runs twice: as it is ("float32"), and with its float32 sigmas widened to float64 ("float64"),
@@ -13,7 +13,13 @@ import pathlib
 
 import numpy as np
 import torch
-from diffusers import FlowMatchEulerDiscreteScheduler, UniPCMultistepScheduler
+from diffusers import (
+    DPMSolverMultistepScheduler,
+    FlowMatchEulerDiscreteScheduler,
+    FlowMatchHeunDiscreteScheduler,
+    FlowMatchLCMScheduler,
+    UniPCMultistepScheduler,
+)
 
 OUT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "goldens" / "schedulers"
 STEPS = [1, 2, 3, 4, 8, 20, 50]
@@ -161,6 +167,145 @@ def unipc():
     write("unipc", cases)
 
 
+def levels(name, config, steps, mu=None, sigmas=None):
+    """Shifted levels by a name that only ComfyUI has: before the shift, and after."""
+    n = 1000
+    scheduler = FlowMatchEulerDiscreteScheduler.from_config(config)
+
+    def shift(x):
+        if mu is not None:
+            return scheduler.time_shift(mu, 1.0, x)
+        return scheduler.shift * x / (1 + (scheduler.shift - 1) * x)
+
+    if name == "simple":
+        chosen = np.array([(n - int(i * (n / steps))) / n for i in range(steps)])
+    else:
+        chosen = np.linspace(1.0, shift(1 / n), steps + 1)[:-1]
+    return shift(chosen)
+
+
+def sampler_case(name, config, steps, options, scheduler, noise=None):
+    """What a scheduler of diffusers gives, as a request with `options` should to a model with `config`."""
+    entry = {"name": name, "config": config, "steps": steps, "options": options}
+    entry["timesteps"] = numbers(scheduler.timesteps)
+    entry["sigmas"] = numbers(scheduler.sigmas)
+    entry["samples"] = trajectory(scheduler, 0, torch.float32, noise)
+    if noise is not None:
+        entry["noise"] = noise
+    assert np.isfinite(entry["samples"]).all(), f"{name}, {steps} steps: the reference gives NaN"
+    return entry
+
+
+def by_formula(name, config, steps, options, sigmas, timesteps, step):
+    """As `sampler_case`, for steps that diffusers does not have."""
+    sigmas = torch.tensor([*sigmas, 0.0], dtype=torch.float32).double()
+    sample = torch.tensor([START], dtype=torch.float64)
+    generator = torch.Generator().manual_seed(5)
+    entry = {"name": name, "config": config, "steps": steps, "options": options}
+    entry.update(timesteps=numbers(timesteps), sigmas=numbers(sigmas), samples=[], noise=[])
+    for i in range(steps):
+        noise = torch.randn(sample.shape, generator=generator).double()
+        velocity = model(sample, i)
+        x0 = sample - sigmas[i] * velocity
+        sample = step(sample, x0, sigmas[i], sigmas[i + 1], noise)
+        entry["noise"].append(numbers(noise[0]))
+        entry["samples"].append(numbers(sample[0]))
+    return entry
+
+
+def ancestral(sample, x0, sigma, target, noise):
+    """Down to a level from which unit noise leads back up to `target` with the variance that it should have."""
+    down = target * target / sigma
+    scale = (1 - target) / (1 - down)
+    lower = x0 + down / sigma * (sample - x0)
+    return scale * lower + (target**2 - (scale * down) ** 2) ** 0.5 * noise
+
+
+def renoised(sample, x0, sigma, target, noise):
+    return (1 - target) * x0 + target * noise
+
+
+def samplers():
+    euler, unipc = FlowMatchEulerDiscreteScheduler, UniPCMultistepScheduler
+    flow = {"prediction_type": "flow_prediction", "use_flow_sigmas": True}
+    base = {"_class_name": euler.__name__, "shift": 3.0}
+    cases = []
+    for steps in [1, 2, 3, 4, 8, 20]:
+        for name in ["karras", "exponential", "beta"]:
+            for shift in [3.0, 8.0]:
+                scheduler = euler(shift=shift, **{f"use_{name}_sigmas": True})
+                scheduler.set_timesteps(steps)
+                options = {"scheduler": name, "shift": shift}
+                cases.append(sampler_case(f"{name}, shift {shift}", base, steps, options, scheduler))
+            scheduler = euler(use_dynamic_shifting=True, **{f"use_{name}_sigmas": True})
+            given = [float(x) for x in np.linspace(1.0, 1 / steps, steps)]
+            scheduler.set_timesteps(sigmas=given, mu=0.9)
+            config = {"_class_name": euler.__name__, "use_dynamic_shifting": True}
+            options = {"scheduler": name, "sigmas": given, "mu": 0.9}
+            cases.append(sampler_case(f"{name}, dynamic", config, steps, options, scheduler))
+        for name in ["simple", "sgm_uniform"]:
+            for config, mu in [(base, None), ({**base, "use_dynamic_shifting": True}, 0.9)]:
+                scheduler = euler()
+                scheduler.set_timesteps(steps)
+                chosen = torch.tensor(levels(name, config, steps, mu), dtype=torch.float32)
+                scheduler.sigmas = torch.cat([chosen, torch.zeros(1)])
+                scheduler.timesteps = chosen * 1000
+                options = {"scheduler": name, **({"mu": mu} if mu else {})}
+                label = f"{name}, {'dynamic' if mu else 'shift 3'}"
+                cases.append(sampler_case(label, config, steps, options, scheduler))
+        for shift in [3.0, 5.0]:
+            scheduler = FlowMatchHeunDiscreteScheduler(shift=shift)
+            scheduler.set_timesteps(steps)
+            options = {"sampler": "heun", "shift": shift}
+            cases.append(sampler_case(f"heun, shift {shift}", base, steps, options, scheduler))
+            scheduler = FlowMatchLCMScheduler(shift=shift)
+            scheduler.set_timesteps(steps)
+            options = {"sampler": "lcm", "shift": shift}
+            cases.append(sampler_case(f"lcm, shift {shift}", base, steps, options, scheduler, []))
+            scheduler = euler(shift=shift)
+            scheduler.set_timesteps(steps)
+            own = scheduler.sigmas
+            dpm = DPMSolverMultistepScheduler(**flow)
+            dpm.set_timesteps(steps)
+            dpm.sigmas, times = own, scheduler.timesteps
+            dpm.timesteps = times
+            options = {"sampler": "dpmpp_2m", "shift": shift}
+            cases.append(sampler_case(f"dpmpp_2m, shift {shift}", base, steps, options, dpm))
+            given = [float(np.float32(x)) for x in np.linspace(1.0, 1 / steps, steps)]
+            for name, cls in [("uni_pc", unipc), ("dpmpp_2m", DPMSolverMultistepScheduler)]:
+                scheduler = cls(flow_shift=shift, **flow)
+                scheduler.set_timesteps(steps)
+                if name == "uni_pc":
+                    scheduler.set_timesteps(sigmas=np.array(given))
+                    options = {"sampler": name, "sigmas": given, "shift": shift}
+                    label = f"{name}, sigmas, shift {shift}"
+                    cases.append(sampler_case(label, base, steps, options, scheduler))
+                    continue
+                # Its own levels, which stop short of 1, as given ones that no shift changes.
+                own = numbers(scheduler.sigmas[:-1])
+                scheduler.timesteps = scheduler.sigmas[:-1] * 1000
+                options = {"sampler": name, "sigmas": own, "shift": 1}
+                label = f"{name}, own levels of shift {shift}"
+                cases.append(sampler_case(label, base, steps, options, scheduler))
+            own = euler(shift=shift)
+            own.set_timesteps(steps)
+            options = {"sampler": "euler_ancestral", "shift": shift}
+            chosen = own.sigmas[:-1].double()
+            label = f"euler_ancestral, shift {shift}"
+            cases.append(
+                by_formula(label, base, steps, options, chosen, own.timesteps, ancestral)
+            )
+    for shift in [3.0, 5.0, 8.0]:
+        table = euler(shift=shift)
+        times = [1000.0, 757.0, 522.0]
+        near = [int(torch.argmin((table.timesteps - t).abs())) for t in times]
+        options = {"sampler": "dmd", "shift": shift}
+        chosen = table.sigmas[near].double()
+        cases.append(by_formula(f"dmd, shift {shift}", base, 3, options, chosen, times, renoised))
+    write("samplers", cases)
+
+
 if __name__ == "__main__":
     flow_match_euler()
     unipc()
+    samplers()

@@ -4,6 +4,7 @@ import { FLUX2_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import { type PartsOf, partsTable } from "../../pipeline/components.ts";
 import type { FamilyInfo } from "../../pipeline/types.ts";
+import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { QWEN3_CONFIG } from "../../text_encoders/qwen3.ts";
 import { requireQwen3Chat } from "../../tokenizers/mod.ts";
 
@@ -90,7 +91,7 @@ export const FLUX2_PARTS = partsTable({
     vae: { classNames: ["AutoencoderKLFlux2"], config: FLUX2_VAE_CONFIG },
   },
   settings: FLUX2_PIPELINE_CONFIG,
-  scheduler: { refused: ["stochastic_sampling"] },
+  scheduler: {},
   fits: ({ transformer: { in_channels, joint_attention_dim }, textEncoder, vae }) => [
     [
       "transformer's in_channels",
@@ -128,7 +129,7 @@ export function flux2Info({ settings: { is_distilled }, vae }: Flux2Parts): Fami
     frameMultiple: 1,
     maxFrames: 1,
     maxImages: MAX_IMAGES,
-    optionalSettings: ["maxSequenceLength"],
+    optionalSettings: ["maxSequenceLength", ...SAMPLING_CHOICES],
     imageLimits: { multiple: sizeMultiple, ...IMAGE_LIMITS },
   };
 }

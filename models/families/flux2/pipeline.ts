@@ -24,6 +24,7 @@ import { PromptEncoder } from "../../pipeline/prompts.ts";
 import { rearrange } from "../../rearrange.ts";
 import { qwen3TextEncoder } from "../../text_encoders/qwen3.ts";
 import { qwen3ChatPrompt } from "../../tokenizers/mod.ts";
+import { samplingOf } from "../../schedulers/mod.ts";
 import { FLUX2_PARTS, flux2Info, hiddenSize, TEXT_LAYERS } from "./config.ts";
 import { FLUX2_FILES, ORIGINAL_FLUX2 } from "./layouts.ts";
 import { modulationTable } from "./modulation.ts";
@@ -54,6 +55,7 @@ export const FLUX2 = defineFamily({
       shape: {
         ...{ grid, references, prompts: lengths.length, rows: maxLength },
         steps: request.numInferenceSteps,
+        ...samplingOf(request),
       },
       latents: [largest("rows"), largest("columns")],
     };
@@ -62,7 +64,7 @@ export const FLUX2 = defineFamily({
   trace(session, { transformer, textEncoder, vae, tokenizer, scheduler }, shape) {
     const { grid, references, prompts, steps, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
-    const schedule = flux2Schedule(scheduler, tokenCount(grid), steps);
+    const schedule = flux2Schedule(scheduler, tokenCount(grid), steps, shape);
     const sizeOf = ({ rows, columns }: TokenGrid) => ({
       height: rows * PACKED_SIDE,
       width: columns * PACKED_SIDE,
@@ -105,8 +107,10 @@ export const FLUX2 = defineFamily({
     const decoder = klImageDecoder(vae, sizeOf(grid));
     const decoded = (tokens: Tensor) =>
       unpackLatents(denormaliseTokens(vae.config, vae.weights.root, tokens), grid.rows);
-    const denoiser = new Denoiser(session.stage("denoise", { repeats: steps }), shape, {
+    const loop = session.stage("denoise", { repeats: schedule.timesteps.length });
+    const denoiser = new Denoiser(loop, shape, {
       ...{ schedule, sample },
+      noise: { shape: latents, arrange: (noise) => rearrange(noise, "1 c y x -> 1 (y x) c") },
       passes: text.context.map((context) => ({ context, modulation, references: tokens?.outputs })),
       predict: ({ modulation, step, ...inputs }, graph) =>
         flux2Transformer(graph, config, weights, {
@@ -124,12 +128,14 @@ export const FLUX2 = defineFamily({
 
     return async (work) => {
       const { seed, guidanceScale } = work.request;
-      const noise = new TorchGenerator(seed).randn(elementCount(latents));
+      const generator = new TorchGenerator(seed);
+      const draw = () => generator.randn(elementCount(latents));
+      const noise = draw();
       await images?.run(work);
       if (tokens) await work.run([tokens.call({})]);
       await text.run(work);
       await work.run([begin.call({ noise })]);
-      await denoiser.run(work, classifierFree(guidanceScale, prompts));
+      await denoiser.run(work, classifierFree(guidanceScale, prompts), draw);
       await result.run(work);
     };
   },

@@ -1,5 +1,5 @@
 /** The noise levels of a request. */
-import type { Schedule, Scheduler } from "../../schedulers/mod.ts";
+import type { Schedule, ScheduleOptions, Scheduler } from "../../schedulers/mod.ts";
 
 /** Tokens from which on the shift depends on them alone. */
 const MANY_TOKENS = 4300;
@@ -24,14 +24,20 @@ export function empiricalMu(tokens: number, steps: number): number {
  * The schedule of a request: evenly spaced levels from 1 to 1 / steps, shifted.
  *
  * @param tokens of the result
+ * @param options what the request says of the schedule
  */
-export function flux2Schedule(scheduler: Scheduler, tokens: number, steps: number): Schedule {
+export function flux2Schedule(
+  scheduler: Scheduler,
+  tokens: number,
+  steps: number,
+  options: Omit<ScheduleOptions, "mu" | "shift"> = {},
+): Schedule {
   const last = 1 / steps;
-  const sigmas = Array.from(
+  const sigmas = options.sigmas ?? Array.from(
     { length: steps },
     (_, i) => (i === 0 ? 1 : i === steps - 1 ? last : 1 + i * ((last - 1) / (steps - 1))),
   );
-  return scheduler.setTimesteps(steps, { sigmas, mu: empiricalMu(tokens, steps) });
+  return scheduler.setTimesteps(steps, { ...options, sigmas, mu: empiricalMu(tokens, steps) });
 }
 
 /** The timestep that the transformer embeds: the scheduler's, there and back through [0, 1] in f32. */

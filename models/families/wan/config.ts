@@ -8,6 +8,7 @@ import {
 import { WAN_VAE_CONFIG, type WanVaeConfig } from "../../autoencoders/wan/config.ts";
 import { CLIP_VISION_CONFIG, clipTokenCount } from "../../image_encoders/clip_vision.ts";
 import { type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
+import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import type { StepRange } from "../../schedulers/solver.ts";
 import { UMT5_CONFIG } from "../../text_encoders/umt5.ts";
 import type {
@@ -182,8 +183,8 @@ export const WAN_PARTS = partsTable({
     tinyDecoder: { classNames: ["TAEHV"], config: TINY_DECODER_CONFIG, isOptional: true },
   },
   settings: WAN_PIPELINE_CONFIG,
-  // Wan's pipelines give neither the size that decides the shift nor noise at every step.
-  scheduler: { refused: ["use_dynamic_shifting", "stochastic_sampling"] },
+  // Wan's pipelines do not give the size that decides the shift.
+  scheduler: { refused: ["use_dynamic_shifting"] },
   fits: (
     { transformer, textEncoder, vae, tinyDecoder, transformer2, imageEncoder },
     { boundary_ratio: boundary },
@@ -337,7 +338,7 @@ export function wanInfo(parts: WanParts): FamilyInfo {
     ...(can.F2V && { continuedFrames: CONTINUED_FRAMES }),
     ...(seesImages && { visionSide: imageEncoder!.config.image_size }),
     optionalSettings: [
-      ...["flowShift", "maxSequenceLength"] as const,
+      ...["flowShift", "maxSequenceLength", ...SAMPLING_CHOICES] as const,
       ...transformer2 ? ["guidanceScale2"] as const : [],
       ...frames === "control" ? ["controlScale"] as const : [],
     ],

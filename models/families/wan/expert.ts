@@ -29,6 +29,7 @@ import type { Given, GivenShape } from "./given.ts";
 import { modulationIndices, tableRows, timestepRows, tokenTimesteps } from "./modulation.ts";
 import {
   patchFeatures,
+  patchify,
   tokenCount,
   type TokenGrid,
   unpatchify,
@@ -60,6 +61,8 @@ interface ExpertOptions {
   readonly sample: DeviceTensor;
   /** What the solver remembers from one expert to the next. */
   readonly history: readonly DeviceTensor[];
+  /** The shape of the noise. */
+  readonly latents: readonly number[];
   /** How the tokens lie. */
   readonly grid: TokenGrid;
   /** What the text encoder gives, and what the passes take of it. */
@@ -117,6 +120,7 @@ export class WanExpert {
     const steps = schedule.timesteps.length;
     this.#denoiser = new Denoiser<PassInputs>(loop, shape, {
       ...{ schedule, sample: options.sample, range, history: options.history },
+      noise: { shape: options.latents, arrange: (noise) => patchify(config, noise) },
       passes: text.context.map((own) => ({
         ...own,
         ...given.tokens,
@@ -151,8 +155,12 @@ export class WanExpert {
     });
   }
 
-  /** Takes its steps. */
-  async run(work: Work, guidanceScale: number): Promise<void> {
+  /**
+   * Takes its steps.
+   *
+   * @param draw gives noise for samplers that add it
+   */
+  async run(work: Work, guidanceScale: number, draw: () => Float32Array): Promise<void> {
     const { transformer: { config }, schedule, range: [first, end], text } = this.#options;
     if (first === end) return;
     for (const program of this.#before) await work.run([program.call({})]);
@@ -160,7 +168,7 @@ export class WanExpert {
     const reused = work.request.quality === "high"
       ? reusingSteps([...schedule.timesteps], config.freq_dim)
       : [];
-    await this.#denoiser.run(work, classifierFree(guidanceScale, prompts), reused);
+    await this.#denoiser.run(work, classifierFree(guidanceScale, prompts), draw, reused);
   }
 
   /** What it makes of the prompts, in the place of what another expert made of them. */

@@ -17,7 +17,7 @@ import { noisyLatents } from "../../pipeline/latents.ts";
 import { PromptEncoder } from "../../pipeline/prompts.ts";
 import { cleanPrompt } from "../../prompt_cleaning.ts";
 import { rearrange } from "../../rearrange.ts";
-import { strengthStart } from "../../schedulers/mod.ts";
+import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { solverHistory } from "../../schedulers/solver.ts";
 import { umt5TextEncoder } from "../../text_encoders/umt5.ts";
 import { checkWan, expertRanges, WAN_PARTS, wanInfo } from "./config.ts";
@@ -53,7 +53,7 @@ export const WAN = defineFamily({
       rows: contextRows(Math.max(...lengths), maxLength),
       given: givenKind(request, parts, frames),
       start: strength === undefined ? 0 : strengthStart(steps, strength, "steps"),
-      shift: request.flowShift,
+      ...samplingOf(request),
     };
     const { guidancePasses = "batched" } = request;
     return {
@@ -101,7 +101,7 @@ export const WAN = defineFamily({
     const history = solverHistory(session, schedule, sample);
     const experts = ranges.map((range, i) =>
       new WanExpert(session, shape, {
-        ...{ vae, tinyDecoder, schedule, range, sample, history, grid, text, given },
+        ...{ vae, tinyDecoder, schedule, range, sample, history, latents, grid, text, given },
         ...i === 0 ? { transformer, suffix: "" } : { transformer: transformer2!, suffix: " 2" },
       })
     );
@@ -134,12 +134,14 @@ export const WAN = defineFamily({
 
     return async (work) => {
       const { seed, task, guidanceScale, guidanceScale2 = guidanceScale } = work.request;
-      const noise = new TorchGenerator(seed).randn(elementCount(latents));
+      const generator = new TorchGenerator(seed);
+      const draw = () => generator.randn(elementCount(latents));
+      const noise = draw();
       await given.run(work);
       await text.run(work);
       await work.run([begin.call({ noise })]);
       for (const [i, expert] of experts.entries()) {
-        await expert.run(work, i === 0 ? guidanceScale : guidanceScale2);
+        await expert.run(work, i === 0 ? guidanceScale : guidanceScale2, draw);
       }
       await result.run(work, task === "TI2I" ? "last" : "all");
     };

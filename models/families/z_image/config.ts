@@ -4,7 +4,7 @@ import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { TINY_DECODER_CONFIG, tinySpatialScale } from "../../autoencoders/tiny/config.ts";
 import { type PartsOf, partsTable } from "../../pipeline/components.ts";
 import type { FamilyInfo } from "../../pipeline/types.ts";
-import { FlowMatchEulerScheduler } from "../../schedulers/mod.ts";
+import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { QWEN3_CONFIG } from "../../text_encoders/qwen3.ts";
 import { requireQwen3Chat } from "../../tokenizers/mod.ts";
 
@@ -96,7 +96,7 @@ export const Z_IMAGE_PARTS = partsTable({
     tinyDecoder: { classNames: ["AutoencoderTiny"], config: TINY_DECODER_CONFIG, isOptional: true },
   },
   settings: z.object({}),
-  scheduler: { type: FlowMatchEulerScheduler, refused: ["stochastic_sampling"] },
+  scheduler: { type: FlowMatchEulerScheduler },
   fits: ({ transformer: { in_channels, cap_feat_dim }, textEncoder, vae, tinyDecoder }) => [
     [
       "transformer's in_channels",
@@ -154,6 +154,7 @@ export function zImageInfo({ vae, scheduler, schedulerFile }: ZImageParts): Fami
       "guidanceLimit",
       "guidanceEnd",
       "maxSequenceLength",
+      ...SAMPLING_CHOICES,
       ...scheduler.usesDynamicShifting ? [] : ["flowShift" as const],
     ],
   };

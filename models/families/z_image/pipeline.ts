@@ -16,7 +16,7 @@ import { guidedPrompts } from "../../pipeline/guidance.ts";
 import { gridOf, noisyLatents, tokenCount } from "../../pipeline/latents.ts";
 import { PromptEncoder, promptMasks } from "../../pipeline/prompts.ts";
 import { rearrange } from "../../rearrange.ts";
-import { strengthStart } from "../../schedulers/mod.ts";
+import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { qwen3TextEncoder } from "../../text_encoders/qwen3.ts";
 import { qwen3ChatPrompt } from "../../tokenizers/mod.ts";
 import { PATCH_SIDE, Z_IMAGE_PARTS, zImageInfo } from "./config.ts";
@@ -65,7 +65,7 @@ export const Z_IMAGE = defineFamily({
       isLimited: lengths.length > 1 && request.guidanceLimit !== undefined,
       steps,
       start: startsFromImage ? strengthStart(steps, strength, "start") : 0,
-      shift: request.flowShift,
+      ...samplingOf(request),
     };
     return { shape, latents: [grid.rows * PATCH_SIDE, grid.columns * PATCH_SIDE] };
   },
@@ -135,6 +135,10 @@ export const Z_IMAGE = defineFamily({
     const loop = session.stage("denoise", { repeats: timesteps.length });
     const denoiser = new Denoiser(loop, shape, {
       ...{ schedule, sample },
+      noise: {
+        shape: latents,
+        arrange: (noise) => rearrange(noise, "1 c (y i) (x j) -> 1 (y x) (i j c)", patches),
+      },
       passes: text.context.map((context) => ({ context, modulation })),
       predict: ({ modulation, step, ...inputs }, graph) =>
         zImageTransformer(graph, config, weights, {
@@ -161,7 +165,7 @@ export const Z_IMAGE = defineFamily({
       await image?.run(work);
       await text.run(work);
       await work.run([begin.call({ noise, momentNoise })]);
-      await denoiser.run(work, zImageGuidance(work.request, timesteps, prompts));
+      await denoiser.run(work, zImageGuidance(work.request, timesteps, prompts), draw);
       await result.run(work);
     };
   },

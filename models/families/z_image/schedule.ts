@@ -12,16 +12,16 @@ const TRAIN_TIMESTEPS = 1000;
  * Source: diffusers `ZImagePipeline`, `get_default_z_image_sigmas`.
  *
  * @param tokens of the image, by which a dynamic shift goes
- * @param options first step to take, and a static shift in place of the scheduler's own
+ * @param options first step to take, and what the request says of the schedule
  */
 export function zImageSchedule(
   scheduler: FlowMatchEulerScheduler,
   tokens: number,
   steps: number,
-  options: Pick<ScheduleOptions, "start" | "shift"> = {},
+  options: Omit<ScheduleOptions, "mu"> = {},
 ): Schedule {
-  const sigmas = linspaceF32(1, 1 / steps, steps);
-  return scheduler.setTimesteps(steps, { sigmas, mu: scheduler.mu(tokens), ...options });
+  const sigmas = options.sigmas ?? linspaceF32(1, 1 / steps, steps);
+  return scheduler.setTimesteps(steps, { ...options, sigmas, mu: scheduler.mu(tokens) });
 }
 
 /** As torch spaces float32: from the nearer end. */

@@ -1,0 +1,114 @@
+/**
+ * The noise levels that a run visits, spaced by name.
+ *
+ * `simple` and `sgm_uniform` choose levels before the shift, as lists that are given do. `karras`, `exponential` and
+ * `beta` space levels anew between the ends of the shifted ones.
+ *
+ * Sources: diffusers' FlowMatchEulerDiscreteScheduler with `use_karras_sigmas`, `use_exponential_sigmas` or
+ * `use_beta_sigmas`; `simple_scheduler` and `normal_scheduler(sgm=True)` of ComfyUI's comfy/samplers.py.
+ *
+ * @module
+ */
+
+import type { ScheduleOptions } from "./schedule.ts";
+import { linspace, type Rounding, type SigmaShift } from "./shift.ts";
+
+/** The exponent of Karras et al., "Elucidating the Design Space of Diffusion-Based Generative Models", 2022. */
+const KARRAS_RHO = 7;
+
+/** α and β of the beta distribution: Lee et al., "Beta Sampling is All You Need", 2024. */
+const BETA_SHAPE = 0.6;
+
+/** Terms of the continued fraction: up to x = ½, where it is used, 40 leave no digit of float64. */
+const FRACTION_TERMS = 40;
+
+/** What {@linkcode noiseLevels} starts from. */
+interface LevelsOptions {
+  readonly shift: SigmaShift;
+  readonly trainTimesteps: number;
+  /** The scheduler's own levels before the shift. */
+  own(): number[];
+  /** Of the shift. */
+  readonly round: Rounding;
+}
+
+/**
+ * The shifted levels of `count` steps, without the last 0.
+ *
+ * @throws {RangeError} if the shift does not fit
+ */
+export function noiseLevels(
+  count: number,
+  options: ScheduleOptions,
+  { shift, trainTimesteps, own, round }: LevelsOptions,
+): number[] {
+  const { scheduler, sigmas } = options;
+  const levels = () => {
+    if (scheduler === "simple") return simpleLevels(count, trainTimesteps);
+    if (scheduler === "sgm_uniform") {
+      const last = shift.shiftOne(1 / trainTimesteps, options);
+      return linspace(1, last, count + 1).slice(0, -1);
+    }
+    return sigmas ?? own();
+  };
+  const shifted = shift.apply(levels(), options, round);
+  const [first, last] = [shifted[0]!, shifted[count - 1]!];
+  if (scheduler === "karras") {
+    const ends = [first, last].map((sigma) => sigma ** (1 / KARRAS_RHO)) as [number, number];
+    return linspace(...ends, count).map((root) => root ** KARRAS_RHO);
+  }
+  if (scheduler === "exponential") {
+    return linspace(Math.log(first), Math.log(last), count).map(Math.exp);
+  }
+  if (scheduler === "beta") {
+    return linspace(0, 1, count).map((t) => last + betaQuantile(1 - t) * (first - last));
+  }
+  return shifted;
+}
+
+/** Every so many of the levels of the training, from the highest. */
+function simpleLevels(count: number, trainTimesteps: number): number[] {
+  return Array.from(
+    { length: count },
+    (_, i) => (trainTimesteps - Math.trunc(i * (trainTimesteps / count))) / trainTimesteps,
+  );
+}
+
+/**
+ * Where the beta distribution with α = β = {@linkcode BETA_SHAPE} has the share `p` below it.
+ *
+ * @param p in [0, 1]
+ */
+function betaQuantile(p: number): number {
+  if (p === 0 || p === 1) return p;
+  // The distribution is symmetric, and its fraction converges up to the middle.
+  if (p > 0.5) return 1 - betaQuantile(1 - p);
+  const share = 2 * p * betaMass(0.5);
+  let [low, high] = [0, 0.5];
+  for (;;) {
+    const middle = (low + high) / 2;
+    if (middle <= low || middle >= high) return middle;
+    if (betaMass(middle) < share) low = middle;
+    else high = middle;
+  }
+}
+
+/**
+ * The incomplete beta function B(x; α, α) times α, by its continued fraction.
+ *
+ * Source: NIST Digital Library of Mathematical Functions, 8.17.22.
+ *
+ * @param x in [0, ½]
+ */
+function betaMass(x: number): number {
+  const a = BETA_SHAPE;
+  let fraction = 1;
+  for (let k = FRACTION_TERMS; k >= 1; k--) {
+    const m = Math.floor(k / 2);
+    const term = k % 2 === 0
+      ? m * (a - m) / ((a + 2 * m - 1) * (a + 2 * m))
+      : -(a + m) * (2 * a + m) / ((a + 2 * m) * (a + 2 * m + 1));
+    fraction = 1 + term * x / fraction;
+  }
+  return x ** a * (1 - x) ** a / fraction;
+}
