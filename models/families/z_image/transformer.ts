@@ -12,6 +12,7 @@ import {
   gather,
   type Graph,
   rmsNorm,
+  type RmsNormOptions,
   type Rotation,
   slice,
   type Tensor,
@@ -143,26 +144,26 @@ function zImageBlock(
   modulation?: BlockModulation,
 ): Tensor {
   const { dim, norm_eps: eps } = config;
-  const norm = (name: string, input: Tensor, scale?: Tensor) =>
+  const norm = (
+    name: string,
+    input: Tensor,
+    options: Pick<RmsNormOptions, "scale" | "gate" | "residual">,
+  ) =>
     rmsNorm(input, {
       weight: weights.tensor(x.graph, `${name}.weight`, [dim]),
       eps,
-      scale,
       name,
+      ...options,
     });
-  const added = (residual: Tensor, branch: Tensor, gate?: Tensor) =>
-    gate
-      ? elementwise("x + act_tanh(gate) * y", { x: residual, gate, y: branch })
-      : elementwise("x + y", { x: residual, y: branch });
-  const h = norm("attention_norm1", x, modulation?.scale_msa);
+  const h = norm("attention_norm1", x, { scale: modulation?.scale_msa });
   const attended = zImageAttention(config, weights.scope("attention"), h, rotary);
-  const y = added(x, norm("attention_norm2", attended), modulation?.gate_msa);
+  const y = norm("attention_norm2", attended, { gate: modulation?.gate_msa, residual: x });
 
-  const normed = norm("ffn_norm1", y, modulation?.scale_mlp);
+  const normed = norm("ffn_norm1", y, { scale: modulation?.scale_mlp });
   const hidden = hiddenFeatures(config);
   const ffn = weights.scope("feed_forward");
   const fed = linearLayer(ffn, "w2", gluLayer(ffn, ["w1", "w3"], normed, hidden, "silu"), dim);
-  return added(y, norm("ffn_norm2", fed), modulation?.gate_mlp);
+  return norm("ffn_norm2", fed, { gate: modulation?.gate_mlp, residual: y });
 }
 
 /** Attention of all tokens to all. */

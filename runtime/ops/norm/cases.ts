@@ -21,6 +21,8 @@ interface NormCase {
   bias?: boolean;
   scale?: number[];
   shift?: number[];
+  gate?: number[];
+  residual?: boolean;
   activation?: Activation;
   /** A weight for each `x[p]`. */
   parts?: boolean;
@@ -46,13 +48,15 @@ function inputsOf(spec: NormCase) {
   if (bias) inputs["bias"] = { values: randomNormal([channels], 3), dtype };
   if (scale) inputs["scale"] = { values: randomNormal(scale, 4, 0.5), dtype: "f32" };
   if (shift) inputs["shift"] = { values: randomNormal(shift, 5), dtype };
+  if (spec.gate) inputs["gate"] = { values: randomNormal(spec.gate, 8), dtype };
+  if (spec.residual) inputs["residual"] = { values: randomNormal(x, 9), dtype: "f32" };
   return inputs;
 }
 
 /** Operands of a case out of tensors or arrays, for the op and for its reference alike. */
 function operandsOf<T>(values: Readonly<Record<string, T>>) {
-  const { weight, bias, scale, shift } = values;
-  return { weight, bias, scale, shift };
+  const { weight, bias, scale, shift, gate, residual } = values;
+  return { weight, bias, scale, shift, gate, residual };
 }
 
 function title(spec: NormCase & { groups?: number }, kind: string): string {
@@ -65,6 +69,8 @@ function title(spec: NormCase & { groups?: number }, kind: string): string {
   if (spec.bias) parts.push("bias");
   if (spec.scale) parts.push(`scale [${spec.scale}]`);
   if (spec.shift) parts.push(`shift [${spec.shift}]`);
+  if (spec.gate) parts.push(`gate [${spec.gate}]`);
+  if (spec.residual) parts.push("residual");
   return [...parts, spec.activation ?? "", spec.dtype ?? ""].join(" ").trim();
 }
 
@@ -92,6 +98,8 @@ function rmsCase(spec: NormCase, kind: "rms" | "l2" = "rms"): OpCase {
         weight: tensors["weight"],
         scale: tensors["scale"],
         shift: tensors["shift"],
+        gate: tensors["gate"],
+        residual: tensors["residual"],
         ...(spec.headDim && {
           rotary: {
             cos: tensors["cos"]!,
@@ -184,6 +192,9 @@ export const RMS_NORM_SUITE: OpSuite = {
     rmsCase({ x: [2, 7, 160], weight: true, scale: [2, 1, 160], dtype: "bf16" }),
     rmsCase({ x: [2, 7, 160], scale: [160], shift: [2, 7, 160], dtype: "f16" }),
     rmsCase({ x: [3, 1023], weight: true, eps: 0.1 }),
+    rmsCase({ x: [2, 5, 160], weight: true, gate: [2, 1, 160], residual: true }),
+    rmsCase({ x: [3, 37], gate: [37], dtype: "bf16" }),
+    rmsCase({ x: [3, 1024], weight: true, residual: true, activation: "silu" }),
     rmsCase({ x: [2, 3, 7, 24], weight: true, parts: true }),
     rmsCase({ x: [2, 2, 9, 160], weight: true, parts: true, headDim: 32 }),
     rmsCase({ x: [3, 5, 12], weight: true, headDim: 4, dtype: "bf16" }),

@@ -8,6 +8,8 @@ interface RowNormOperands {
   bias?: NdArray | undefined;
   scale?: NdArray | undefined;
   shift?: NdArray | undefined;
+  gate?: NdArray | undefined;
+  residual?: NdArray | undefined;
   activation?: Activation;
 }
 
@@ -79,11 +81,13 @@ function mapRows(x: NdArray, compute: (row: Float64Array) => Float64Array): NdAr
 }
 
 function finish(normal: NdArray, operands: RowNormOperands): NdArray {
-  const { weight, bias, scale, shift, activation = "none" } = operands;
+  const { weight, bias, scale, shift, gate, residual, activation = "none" } = operands;
   let y = normal;
   if (weight) y = elementwiseReference((a, b) => a * b, [y, weight]);
   if (bias) y = elementwiseReference((a, b) => a + b, [y, bias]);
   if (scale) y = elementwiseReference((a, b) => a * (1 + b), [y, scale]);
   if (shift) y = elementwiseReference((a, b) => a + b, [y, shift]);
-  return elementwiseReference((a) => activationReference(activation, a), [y]);
+  y = elementwiseReference((a) => activationReference(activation, a), [y]);
+  if (gate) y = elementwiseReference((a, b) => Math.tanh(b) * a, [y, gate]);
+  return residual ? elementwiseReference((a, b) => a + b, [y, residual]) : y;
 }

@@ -16,6 +16,10 @@ export interface RmsNormOptions {
   readonly shift?: Tensor | undefined;
   /** Applied after that. */
   readonly activation?: Activation;
+  /** Its tanh multiplies what comes out of that, as in Z-Image; shapes as `scale`. */
+  readonly gate?: Tensor | undefined;
+  /** Added then: the shape of `x`. */
+  readonly residual?: Tensor | undefined;
   /** Rotary position embedding, last of all: `x` turns in every head as `rope` interleaved does. */
   readonly rotary?: Rotation;
   /** Name of the result, for messages. */
@@ -23,12 +27,12 @@ export interface RmsNormOptions {
 }
 
 /**
- * Root-mean-square normalisation over the last axis, with modulation, activation and rotation fused in:
- * y = rotate(act(n(x) * weight * (1 + scale) + shift)), n by `kind`.
+ * Root-mean-square normalisation over the last axis, with modulation, activation, gate, residual and rotation fused in:
+ * y = rotate(residual + tanh(gate) * act(n(x) * weight * (1 + scale) + shift)), n by `kind`.
  *
  * @param x [..., C]
  * @returns f32 tensor of the shape of `x`
- * @throws {RangeError} when weight or tables do not fit, or a modulation does not broadcast to `x`
+ * @throws {RangeError} when weight, residual or tables do not fit, or a modulation or gate does not broadcast to `x`
  */
 export function rmsNorm(x: Tensor, options: RmsNormOptions): Tensor {
   return rowNorm(x, {
@@ -39,6 +43,8 @@ export function rmsNorm(x: Tensor, options: RmsNormOptions): Tensor {
     scale: options.scale,
     shift: options.shift,
     activation: options.activation ?? "none",
+    gate: options.gate,
+    residual: options.residual,
     rotary: options.rotary,
     name: options.name ?? "rmsNorm",
   });

@@ -30,6 +30,8 @@ interface RowNormRequest {
   readonly scale?: Tensor | undefined;
   readonly shift?: Tensor | undefined;
   readonly activation: Activation;
+  readonly gate?: Tensor | undefined;
+  readonly residual?: Tensor | undefined;
   readonly rotary?: Rotation | undefined;
   readonly name: string;
 }
@@ -58,11 +60,13 @@ const ROW_NORM_VARIANTS: readonly RowNormVariant[] = [
 /** Traces one row normalisation over the last axis of `x`. */
 export function rowNorm(x: Tensor, request: RowNormRequest): Tensor {
   const { op, kind, weight, bias, scale, shift, activation, rotary, eps, name } = request;
+  const { gate, residual } = request;
   const channels = x.dim(-1);
   const isInParts = weight?.rank === 2;
   const shapes = {
     weight: [weight, isInParts ? [x.dim(0), channels] : [channels]],
     bias: [bias, [channels]],
+    residual: [residual, x.shape],
   } as const;
   for (const [role, [vector, shape]] of Object.entries(shapes)) {
     if (vector && !sameShape(vector.shape, shape)) {
@@ -87,6 +91,8 @@ export function rowNorm(x: Tensor, request: RowNormRequest): Tensor {
     SCALE: scale !== undefined,
     SHIFT: shift !== undefined,
     ACTIVATION: activation,
+    GATE: gate !== undefined,
+    RESIDUAL: residual !== undefined,
     ROTARY: rotary !== undefined,
   });
   const params: Record<string, number> = {
@@ -95,7 +101,7 @@ export function rowNorm(x: Tensor, request: RowNormRequest): Tensor {
     eps,
   };
   const buffers: Record<string, Tensor> = { x, y: graph.tensor(name, x.shape) };
-  for (const [role, tensor] of Object.entries({ weight, bias, scale, shift })) {
+  for (const [role, tensor] of Object.entries({ weight, bias, scale, shift, gate, residual })) {
     if (tensor) buffers[role] = tensor;
   }
   if (isInParts) params["part_rows"] = x.size / channels / x.dim(0);
@@ -107,7 +113,7 @@ export function rowNorm(x: Tensor, request: RowNormRequest): Tensor {
       head_words: rotary.cos.dim(1) / 2,
     });
   }
-  for (const [role, tensor] of Object.entries({ scale, shift })) {
+  for (const [role, tensor] of Object.entries({ scale, shift, gate })) {
     if (!tensor) continue;
     const { div, mod } = modulationRows(x, tensor, op, role);
     params[`${role}_div`] = div;

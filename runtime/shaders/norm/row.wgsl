@@ -1,6 +1,7 @@
-// y[r] = act((n(x[r]) * weight + bias) * (1 + scale[m(r)]) + shift[m(r)]), n by KIND.
+// y[r] = act((n(x[r]) * weight + bias) * (1 + scale[m(r)]) + shift[m(r)]), n by KIND; with residual
+// and gate, residual[r] + tanh(gate[m(r)]) * that.
 //
-// scale and shift have rows of their own, of which row r takes (r / div) % mod. Mean and variance
+// scale, shift and gate have rows of their own, of which row r takes (r / div) % mod. Mean and variance
 // are of x - pivot, the row's first element: two passes, exact for rows far from zero. All vectors
 // are of words * WIDTH elements. Workgroup: a row of invocations along x, because software adapters
 // make vectors of those; grid: row_count / ROWS.
@@ -13,6 +14,8 @@
 //#param BIAS: bool = false
 //#param SCALE: bool = false
 //#param SHIFT: bool = false
+//#param GATE: bool = false
+//#param RESIDUAL: bool = false
 //#param ROTARY: bool = false // turns neighbouring pairs, last of all; needs WIDTH 4
 
 //#let T = WIDTH == 4 ? "vec4<f32>" : "f32"
@@ -29,6 +32,12 @@
 //#if SHIFT
 //#buffer read       shift     WIDTH
 //#endif
+//#if GATE
+//#buffer read       gate      WIDTH
+//#endif
+//#if RESIDUAL
+//#buffer read       residual  WIDTH // as x
+//#endif
 //#if ROTARY
 //#buffer read       cos_table 1     // [positions, 2 * head_words]; row r takes r / position_rows % positions
 //#buffer read       sin_table 1
@@ -44,6 +53,10 @@
 //#if SHIFT
 //#uniform shift_div: u32
 //#uniform shift_mod: u32
+//#endif
+//#if GATE
+//#uniform gate_div: u32
+//#uniform gate_mod: u32
 //#endif
 //#if WEIGHT == parts
 //#uniform part_rows: u32
@@ -112,6 +125,9 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   //#if SHIFT
   let shift_base = ((row / params.shift_div) % params.shift_mod) * params.words;
   //#endif
+  //#if GATE
+  let gate_base = ((row / params.gate_div) % params.gate_mod) * params.words;
+  //#endif
   //#if WEIGHT == parts
   let weight_base = (row / params.part_rows) * params.words;
   //#endif
@@ -139,6 +155,12 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     v = v + shift_at(shift_base + i);
     //#endif
     v = act_ACTIVATION(v);
+    //#if GATE
+    v = tanh(clamp(gate_at(gate_base + i), T(-15.0), T(15.0))) * v;
+    //#endif
+    //#if RESIDUAL
+    v = residual_at(base + i) + v;
+    //#endif
     //#if ROTARY
     v = turned(v, (angles + i % params.head_words) * 2u);
     //#endif
