@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { PipelineRequest } from "../models/mod.ts";
+import type { PipelineRequest, SamplerName } from "../models/mod.ts";
 import type { GoldenCall } from "./golden.ts";
 
 /** The request of a call without images or videos; one frame where the call does not say. */
@@ -19,6 +19,7 @@ export function textRequest({ args }: GoldenCall): PipelineRequest {
     seed: args["seed"] as number,
     numInferenceSteps: args["num_inference_steps"] as number,
     guidanceScale: args["guidance_scale"] as number,
+    ...(args["sampler"] !== undefined && { sampler: args["sampler"] as SamplerName }),
     ...(args["max_sequence_length"] !== undefined && {
       maxSequenceLength: args["max_sequence_length"] as number,
     }),

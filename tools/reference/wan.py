@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from diffusers import (
     FlowMatchEulerDiscreteScheduler,
+    FlowMatchHeunDiscreteScheduler,
+    FlowMatchLCMScheduler,
     UniPCMultistepScheduler,
     WanImageToVideoPipeline,
     WanPipeline,
@@ -121,8 +123,34 @@ def t2v_calls(folder):
     ]  # fmt: skip
 
 
+def sampled(name, cls, folder, *request):
+    """A call with another scheduler; what noise that draws comes from the generator of the latents."""
+
+    def adapt(pipe):
+        pipe.scheduler = cls(shift=3.0)
+        held = {}
+        prepare, step = pipe.prepare_latents, pipe.scheduler.step
+
+        def prepare_latents(*args):
+            held["generator"] = next(arg for arg in args if isinstance(arg, torch.Generator))
+            return prepare(*args)
+
+        def next_step(*args, **kwargs):
+            return step(*args, generator=held["generator"], **kwargs)
+
+        pipe.prepare_latents, pipe.scheduler.step = prepare_latents, next_step
+
+    call = run_pipeline(folder, name, *request, adapt=adapt)
+    call.args["sampler"] = name
+    return call
+
+
 def ti2v_calls(folder):
     return [
+        sampled("lcm", FlowMatchLCMScheduler, folder, "a red ring turns", "",
+                48, 32, 5, 45, 4, 1.0, 64),
+        sampled("heun", FlowMatchHeunDiscreteScheduler, folder, "a red ring", "dark",
+                48, 32, 1, 46, 3, 2.0, 64),
         run_pipeline(folder, "image", "a yellow flower, high quality", "blurry, low quality",
                      64, 64, 1, 42, 4, 3.5, 512),
         run_pipeline(folder, "clip5", "a purple heart moves right", "",
