@@ -28,3 +28,19 @@ Deno.test(`POST ${PATH} takes settings that the model has, and names those that 
   assert.deepEqual([refused.status, error.param], [400, "cfg_truncation"]);
   assert.equal(error.message, "cfg_truncation must be from 0 to 1, got 2");
 });
+
+Deno.test(`POST ${PATH} takes samplers and noise levels, and says which do not go together`, async () => {
+  await using service = await testService({
+    engine: new FakeEngine({ info: { optionalSettings: ["sampler", "scheduler", "sigmas"] } }),
+  });
+  for (const own of [{ sampler: "heun", scheduler: "beta" }, { sigmas: [1, 0.5] }]) {
+    assert.equal((await service.post(PATH, { prompt: "a", ...own })).status, 200);
+  }
+  const [named, given] = service.engine.requests;
+  assert.deepEqual([named!.sampler, named!.scheduler], ["heun", "beta"]);
+  assert.deepEqual([given!.sigmas, given!.numInferenceSteps], [[1, 0.5], 2]);
+  const refused = await service.post(PATH, { prompt: "a", sampler: "dmd", scheduler: "beta" });
+  const { error } = await refused.json();
+  assert.deepEqual([refused.status, error.param], [400, "sampler"]);
+  assert.match(error.message, /^sampler dmd has noise levels of its own; leave scheduler out/);
+});
