@@ -276,7 +276,7 @@ export const CAUSAL_CONV3D_SUITE: OpSuite = {
     }),
     convCase({ x: [1, 2, 3, 3, 4], channels: 4, kernel: [3, 1, 1], frontPadding: 5, bias: true }),
     convCase({
-      x: [1, 2, 6, 6, 8],
+      x: [1, 2, 9, 8, 8],
       channels: 40,
       kernel: [3, 3, 3],
       padding: SAME,
