@@ -26,8 +26,8 @@ const IS_SLOW = Deno.env.has("DENOISE_SLOW");
 const LONG_KERNEL = 15_000;
 /** Characters of WGSL from which on the coroutine that the driver makes of a kernel with barriers costs more than the rest. */
 const COROUTINE_LENGTH = 8_000;
-/** Cost of a variant's kernels after which none is compiled for its traits alone; some 2 s. */
-const LARGEST_COST = 100_000;
+/** Cost of a variant's kernels after which none is compiled for its traits alone; some 1.5 s. */
+const LARGEST_COST = 70_000;
 /** Cases for which a variant compiles kernels even if others of its file have shown their traits. */
 const LEAST_CASES = 2;
 /** Cases per size of a binding. */
