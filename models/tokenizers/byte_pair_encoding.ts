@@ -25,12 +25,15 @@ interface BytePairOptions {
   readonly merges: readonly (readonly [left: string, right: string])[];
   /** Whether a piece that is in the vocabulary as a whole stays whole, whatever the merges say. */
   readonly keepsWholePieces: boolean;
+  /** What the last character of a piece of text ends with in the vocabulary, such as `</w>`; nothing by default. */
+  readonly suffix?: string;
 }
 
 /** A byte-pair model. It knows no normalization and no special tokens. */
 export class BytePairEncoding {
   readonly #ids: ReadonlyMap<string, number>;
   readonly #keepsWholePieces: boolean;
+  readonly #suffix: string;
   /** Number of the merge of two ids. */
   readonly #ranks = new Map<number, number>();
   /** What a merge gives. */
@@ -41,8 +44,9 @@ export class BytePairEncoding {
    *
    * @throws {RangeError} if a merge takes or gives a piece that is not in the vocabulary
    */
-  constructor({ ids, merges, keepsWholePieces }: BytePairOptions) {
+  constructor({ ids, merges, keepsWholePieces, suffix = "" }: BytePairOptions) {
     this.#ids = ids;
+    this.#suffix = suffix;
     this.#keepsWholePieces = keepsWholePieces;
     this.#merged = new Int32Array(merges.length);
     merges.forEach(([left, right], rank) => {
@@ -67,7 +71,9 @@ export class BytePairEncoding {
     const whole = this.#keepsWholePieces ? this.#ids.get(text) : undefined;
     if (whole !== undefined) return [whole];
     const ids: number[] = [];
-    for (const character of text) {
+    const characters = [...text];
+    characters.push(characters.pop()! + this.#suffix);
+    for (const character of characters) {
       const id = this.#ids.get(character);
       if (id !== undefined) ids.push(id);
     }
@@ -154,7 +160,7 @@ class Candidates {
 export function readBytePairEncoding(
   json: JsonReader,
 ): { model: BytePairEncoding; pieces: readonly string[] } {
-  for (const key of ["dropout", "continuing_subword_prefix", "end_of_word_suffix"]) {
+  for (const key of ["dropout", "continuing_subword_prefix"]) {
     const value = json.fields[key] ?? "";
     if (value !== "" && value !== 0) throw json.error(key, "is set, which is not supported");
   }
@@ -182,8 +188,9 @@ export function readBytePairEncoding(
     throw json.error(`merges[${i}]`, "is not a pair of pieces");
   });
   const keepsWholePieces = json.boolean("ignore_merges", false);
+  const suffix = json.fields["end_of_word_suffix"] ? json.string("end_of_word_suffix") : "";
   try {
-    return { model: new BytePairEncoding({ ids, merges, keepsWholePieces }), pieces };
+    return { model: new BytePairEncoding({ ids, merges, keepsWholePieces, suffix }), pieces };
   } catch (cause) {
     if (!(cause instanceof RangeError)) throw cause;
     throw json.error("merges", `cannot be used: ${cause.message}`);

@@ -116,13 +116,19 @@ function whitespaceSplit({ text, first }: TextPiece): TextPiece[] {
   }));
 }
 
-/** Cuts out what a pattern matches; it and what lies between are pieces. */
+/**
+ * Cuts out what a pattern matches: it and what lies between are pieces (`Isolated`), or what it matches alone
+ * (`Removed`, inverted).
+ */
 function split(json: JsonReader): PreTokenizer {
   const behavior = json.string("behavior");
-  if (behavior !== "Isolated") {
+  const keepsMatches = behavior === "Removed" && json.boolean("invert", false);
+  if (behavior !== "Isolated" && !keepsMatches) {
     throw json.error(
       "behavior",
-      `is ${excerpt(behavior)}, which is not supported; supported is Isolated`,
+      `is ${
+        excerpt(behavior)
+      }, which is not supported; supported are Isolated and Removed inverted`,
     );
   }
   const pattern = json.object("pattern");
@@ -130,7 +136,16 @@ function split(json: JsonReader): PreTokenizer {
   const regex = typeof text === "string"
     ? new RegExp(RegExp.escape(text), "gu")
     : compilePattern(pattern, "Regex");
-  return isolate(regex);
+  return keepsMatches ? matchesOf(regex) : isolate(regex);
+}
+
+/** Pieces are what a pattern matches; what lies between is dropped. */
+function matchesOf(regex: RegExp): PreTokenizer {
+  return ({ text, first }) =>
+    Array.from(text.matchAll(regex), (match) => ({
+      text: match[0],
+      first: first && match.index === 0,
+    })).filter((piece) => piece.text !== "");
 }
 
 function isolate(regex: RegExp): PreTokenizer {

@@ -12,6 +12,8 @@ import { isObject, JsonReader } from "./json_fields.ts";
 export interface SpecialTokens {
   /** The class that `tokenizer_class` names. */
   readonly className?: string;
+  /** Content of the token that begins a text, of models that have one. */
+  readonly bos?: string;
   /** Content of the end token. */
   readonly eos?: string;
   /** Content of the padding token. */
@@ -29,6 +31,7 @@ export interface SpecialTokens {
 export function readTokenizerConfig(json: unknown, file: string): SpecialTokens {
   const root = new JsonReader(file, "", json);
   const className = tokenContent(root, "tokenizer_class");
+  const bos = tokenContent(root, "bos_token");
   const eos = tokenContent(root, "eos_token");
   const pad = tokenContent(root, "pad_token");
   const decoder = root.optional("added_tokens_decoder");
@@ -47,6 +50,7 @@ export function readTokenizerConfig(json: unknown, file: string): SpecialTokens 
   });
   return {
     ...(className !== undefined && { className }),
+    ...(bos !== undefined && { bos }),
     ...(eos !== undefined && { eos }),
     ...(pad !== undefined && { pad }),
     addedTokens,

@@ -137,8 +137,15 @@ function readAddedToken(json: JsonReader): AddedToken {
 function readTemplate(json: JsonReader | undefined, idCount: number): TemplatePart[] {
   // ByteLevel changes only where in the text a piece lies.
   if (json === undefined || json.type === "ByteLevel") return ["text"];
+  if (json.type === "RobertaProcessing") {
+    return [[readFrame(json, "cls", idCount)], "text", [readFrame(json, "sep", idCount)]];
+  }
   if (json.type !== "TemplateProcessing") {
-    throw json.unsupported("post-processor", ["TemplateProcessing", "ByteLevel"]);
+    throw json.unsupported("post-processor", [
+      "TemplateProcessing",
+      "RobertaProcessing",
+      "ByteLevel",
+    ]);
   }
   const tokens = json.object("special_tokens");
   const template = json.objects("single").map((part): TemplatePart => {
@@ -157,4 +164,11 @@ function readTemplate(json: JsonReader | undefined, idCount: number): TemplatePa
     throw json.error("single", "has the text more than once, which is not supported");
   }
   return template;
+}
+
+/** The id of a token that stands at an end of every text, which is written as a pair: `["<|endoftext|>", 49407]`. */
+function readFrame(json: JsonReader, key: string, idCount: number): number {
+  const [, id] = json.array(key);
+  if (typeof id === "number" && Number.isSafeInteger(id) && id >= 0 && id < idCount) return id;
+  throw json.error(key, `is not a token with its id, below ${idCount}`);
 }

@@ -14,8 +14,43 @@ import { readTokenizerJson } from "./tokenizer_json.ts";
 const QWEN2_PATTERN = "(?i:'s|'t|'re|'ve|'m|'ll|'d)" +
   String.raw`|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`;
 
-/** The stages around the model, by the class that `tokenizer_config.json` names, without `Fast`. */
-const STAGES: Readonly<Record<string, object>> = {
+/** How CLIP cuts text: special tokens, contractions, words, single digits, punctuation. */
+const CLIP_PATTERN = String.raw`<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d` +
+  String.raw`|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+`;
+
+/** What stands around the model, and what else the model says. */
+interface Stages {
+  readonly model?: object;
+  readonly [stage: string]: unknown;
+}
+
+/** These by the class that `tokenizer_config.json` names, without `Fast`. */
+const STAGES: Readonly<Record<string, Stages>> = {
+  CLIPTokenizer: {
+    model: { end_of_word_suffix: "</w>" },
+    normalizer: {
+      type: "Sequence",
+      normalizers: [
+        { type: "NFC" },
+        { type: "Replace", pattern: { Regex: String.raw`\s+` }, content: " " },
+        { type: "Lowercase" },
+      ],
+    },
+    pre_tokenizer: {
+      type: "Sequence",
+      pretokenizers: [
+        { type: "Split", pattern: { Regex: CLIP_PATTERN }, behavior: "Removed", invert: true },
+        { type: "ByteLevel", add_prefix_space: false },
+      ],
+    },
+    decoder: {
+      type: "Sequence",
+      decoders: [
+        { type: "ByteLevel" },
+        { type: "Replace", pattern: { String: "</w>" }, content: " " },
+      ],
+    },
+  },
   Qwen2Tokenizer: {
     normalizer: { type: "NFC" },
     pre_tokenizer: {
@@ -52,6 +87,16 @@ export function readVocabularyAndMerges(
     );
   }
   const lines = merges.split(/\r?\n/).filter((line) => line !== "" && !line.startsWith("#version"));
-  const model = { type: "BPE", vocab: vocabulary, merges: lines };
-  return readTokenizerJson({ ...stages, model, added_tokens: [] }, file, special);
+  const model = { ...stages.model, type: "BPE", vocab: vocabulary, merges: lines };
+  const frame = name === "CLIPTokenizer" ? clipFrame(vocabulary, special) : {};
+  return readTokenizerJson({ ...stages, ...frame, model, added_tokens: [] }, file, special);
+}
+
+/** CLIP's texts have a token of their own at each end. */
+function clipFrame(vocabulary: unknown, special: SpecialTokens): object {
+  const ids = vocabulary as Record<string, unknown> | null;
+  const { bos = "<|startoftext|>", eos = "<|endoftext|>" } = special;
+  return {
+    post_processor: { type: "RobertaProcessing", cls: [bos, ids?.[bos]], sep: [eos, ids?.[eos]] },
+  };
 }
