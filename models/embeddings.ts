@@ -1,5 +1,5 @@
 /** Sinusoidal tables, made on the CPU: sines of large arguments differ between drivers. */
-import type { Graph, Tensor } from "../runtime/mod.ts";
+import type { Graph, Rotation, Tensor } from "../runtime/mod.ts";
 
 /**
  * Sinusoidal embedding of timesteps, cosines first:
@@ -69,4 +69,24 @@ export function rotaryTables(
     });
   });
   return { cos, sin };
+}
+
+/**
+ * {@linkcode rotaryTables} as constants of a graph.
+ *
+ * @param name what theirs begin with
+ */
+export function rotaryConstants(
+  graph: Graph,
+  name: string,
+  positions: readonly (readonly number[])[],
+  axisDims: readonly number[],
+  theta: number,
+): Rotation {
+  const { cos, sin } = rotaryTables(positions, axisDims, theta);
+  const shape = [positions.length, axisDims.reduce((sum, dim) => sum + dim, 0) / 2];
+  return {
+    cos: graph.constant(`${name}_cos`, shape, "f32", cos),
+    sin: graph.constant(`${name}_sin`, shape, "f32", sin),
+  };
 }

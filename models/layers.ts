@@ -40,6 +40,12 @@ export function linearLayer(
   return linear(x, weight, { name, ...options, ...bias, ...(lowRank && { lowRank }) });
 }
 
+/** The two layers `linear_1` and `linear_2`, with SiLU between them, through which embeddings of numbers go. */
+export function embeddingLayers(weights: WeightScope, x: Tensor, features: number): Tensor {
+  const hidden = linearLayer(weights, "linear_1", x, features, { activation: "silu" });
+  return linearLayer(weights, "linear_2", hidden, features);
+}
+
 /**
  * A convolution whose stride is its kernel, as patch embeddings have it: a linear layer on patches, with the weights
  * `name.weight` [outFeatures, channels, ...patch] and, where the checkpoint has it, `name.bias`, and its low-rank branch.

@@ -2,43 +2,34 @@
  * How the timestep reaches the blocks: shifts, scales and gates that all blocks of a kind share, so that they are made
  * once for all steps.
  */
-import { concat, elementwise, slice, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
-import { linearLayer } from "../../layers.ts";
-
-/** Vectors of a stream of a double block, in the order of the rows of its modulation layer. */
-const DOUBLE = [
-  "shift_msa",
-  "scale_msa",
-  "gate_msa",
-  "shift_mlp",
-  "scale_mlp",
-  "gate_mlp",
-] as const;
-/** Of a single block. */
-const SINGLE = ["shift", "scale", "gate"] as const;
-/** Of the last norm. */
-const OUT = ["scale", "shift"] as const;
+import { concat, elementwise, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
+import {
+  DOUBLE_MODULATION,
+  OUT_MODULATION,
+  SINGLE_MODULATION,
+  type StreamModulation,
+  takeVectors,
+  type Vectors,
+} from "../../double_stream.ts";
+import { embeddingLayers, linearLayer } from "../../layers.ts";
 
 /** Modulation layers, and the vectors that each gives. */
 const LAYERS = [
-  { layer: "double_stream_modulation_img.linear", names: DOUBLE },
-  { layer: "double_stream_modulation_txt.linear", names: DOUBLE },
-  { layer: "single_stream_modulation.linear", names: SINGLE },
-  { layer: "norm_out.linear", names: OUT },
+  { layer: "double_stream_modulation_img.linear", names: DOUBLE_MODULATION },
+  { layer: "double_stream_modulation_txt.linear", names: DOUBLE_MODULATION },
+  { layer: "single_stream_modulation.linear", names: SINGLE_MODULATION },
+  { layer: "norm_out.linear", names: OUT_MODULATION },
 ] as const;
 
 /** Vectors of a timestep. */
 export const MODULATION_ROWS = LAYERS.reduce((sum, { names }) => sum + names.length, 0);
 
-/** Vectors by name, each [1, 1, dim]. */
-type Vectors<Names extends readonly string[]> = Readonly<Record<Names[number], Tensor>>;
-
 /** What the blocks take of one timestep. */
 export interface Modulation {
-  readonly image: Vectors<typeof DOUBLE>;
-  readonly text: Vectors<typeof DOUBLE>;
-  readonly single: Vectors<typeof SINGLE>;
-  readonly out: Vectors<typeof OUT>;
+  readonly image: StreamModulation;
+  readonly text: StreamModulation;
+  readonly single: Vectors<typeof SINGLE_MODULATION>;
+  readonly out: Vectors<typeof OUT_MODULATION>;
 }
 
 /**
@@ -55,9 +46,9 @@ export function modulationTable(
   guidance?: Tensor,
 ): Tensor {
   const embedder = weights.scope("time_guidance_embed");
-  let temb = embed(embedder.scope("timestep_embedder"), embedding, dim);
+  let temb = embeddingLayers(embedder.scope("timestep_embedder"), embedding, dim);
   if (guidance) {
-    const added = embed(embedder.scope("guidance_embedder"), guidance, dim);
+    const added = embeddingLayers(embedder.scope("guidance_embedder"), guidance, dim);
     temb = elementwise("t + g", { t: temb, g: added }, { name: "temb" });
   }
   const activated = elementwise("act_silu(t)", { t: temb });
@@ -68,11 +59,6 @@ export function modulationTable(
   );
 }
 
-function embed(weights: WeightScope, embedding: Tensor, dim: number): Tensor {
-  const hidden = linearLayer(weights, "linear_1", embedding, dim, { activation: "silu" });
-  return linearLayer(weights, "linear_2", hidden, dim);
-}
-
 /**
  * The vectors of one timestep.
  *
@@ -80,20 +66,11 @@ function embed(weights: WeightScope, embedding: Tensor, dim: number): Tensor {
  */
 export function modulationVectors(row: Tensor, dim: number): Modulation {
   const table = row.reshape(MODULATION_ROWS, 1, dim);
-  let first = 0;
-  const take = <Names extends readonly string[]>(names: Names): Vectors<Names> => {
-    const start = first;
-    first += names.length;
-    const entries = names.map((name, i) =>
-      [name, slice(table, 0, start + i, start + i + 1, { name })] as const
-    );
-    return Object.fromEntries(entries) as Vectors<Names>;
+  const take = takeVectors(table);
+  return {
+    image: take(DOUBLE_MODULATION),
+    text: take(DOUBLE_MODULATION),
+    single: take(SINGLE_MODULATION),
+    out: take(OUT_MODULATION),
   };
-  const [image, text, single, out] = LAYERS.map(({ names }) => names) as unknown as [
-    typeof DOUBLE,
-    typeof DOUBLE,
-    typeof SINGLE,
-    typeof OUT,
-  ];
-  return { image: take(image), text: take(text), single: take(single), out: take(out) };
 }

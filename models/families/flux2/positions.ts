@@ -4,10 +4,7 @@
  *
  * Source: diffusers `Flux2KleinPipeline`, `_prepare_text_ids`, `_prepare_latent_ids` and `_prepare_image_ids`.
  */
-import type { Graph, Rotation } from "../../../runtime/mod.ts";
-import { rotaryTables } from "../../embeddings.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
-import type { Flux2TransformerConfig } from "./config.ts";
 
 /** Distance between input images along the first axis. */
 const IMAGE_STEP = 10;
@@ -29,18 +26,4 @@ export function positions(
     }
   });
   return all;
-}
-
-/** Rotary tables of these tokens, as constants of a graph. */
-export function rotaryConstants(
-  graph: Graph,
-  { axes_dims_rope, attention_head_dim, rope_theta }: Flux2TransformerConfig,
-  tokens: readonly (readonly number[])[],
-): Rotation {
-  const { cos, sin } = rotaryTables(tokens, axes_dims_rope, rope_theta);
-  const shape = [tokens.length, attention_head_dim / 2];
-  return {
-    cos: graph.constant("rope_cos", shape, "f32", cos),
-    sin: graph.constant("rope_sin", shape, "f32", sin),
-  };
 }

@@ -5,7 +5,7 @@
  * Source: diffusers `ZImageTransformer2DModel`, `_pad_with_ids` and `patchify_and_embed`.
  */
 import type { Graph, Rotation } from "../../../runtime/mod.ts";
-import { rotaryTables } from "../../embeddings.ts";
+import { rotaryConstants } from "../../embeddings.ts";
 import { tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
 import type { ZImageTransformerConfig } from "./config.ts";
 
@@ -43,7 +43,7 @@ export function imagePositions(grid: TokenGrid, textTokens: number): number[][] 
  *
  * @throws {RangeError} when a token lies where the model knows no position
  */
-export function rotaryConstants(
+export function positionTables(
   graph: Graph,
   name: string,
   { axes_dims, axes_lens, rope_theta }: ZImageTransformerConfig,
@@ -57,10 +57,5 @@ export function rotaryConstants(
       } positions. Ask for a smaller size, or less text`,
     );
   }
-  const { cos, sin } = rotaryTables(tokens, axes_dims, rope_theta);
-  const shape = [tokens.length, axes_dims.reduce((sum, dim) => sum + dim, 0) / 2];
-  return {
-    cos: graph.constant(`${name}_cos`, shape, "f32", cos),
-    sin: graph.constant(`${name}_sin`, shape, "f32", sin),
-  };
+  return rotaryConstants(graph, name, tokens, axes_dims, rope_theta);
 }

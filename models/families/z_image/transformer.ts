@@ -27,7 +27,7 @@ import {
 } from "./config.ts";
 import { type BlockModulation, modulationVectors } from "./modulation.ts";
 import { tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
-import { imagePositions, paddedCount, rotaryConstants, textPositions } from "./positions.ts";
+import { imagePositions, paddedCount, positionTables, textPositions } from "./positions.ts";
 
 /** Of the last norm. */
 const FINAL_EPS = 1e-6;
@@ -73,7 +73,7 @@ export function zImageContext(
     mask,
     pad,
   }, { name: "caption" });
-  const rotary = rotaryConstants(graph, "text", config, textPositions(states.dim(1)));
+  const rotary = positionTables(graph, "text", config, textPositions(states.dim(1)));
   for (let layer = 0; layer < config.n_refiner_layers; layer++) {
     x = graph.scope(`context_refiner.${layer}`, () => {
       const block = weights.scope("context_refiner").scope(layer);
@@ -97,7 +97,7 @@ export function zImageTransformer(
   const textTokens = context.dim(1);
   const { refiners, layers, out } = modulationVectors(config, modulation);
   const places = imagePositions(grid, textTokens);
-  const own = rotaryConstants(graph, "image", config, places);
+  const own = positionTables(graph, "image", config, places);
   let x = embedImage(graph, config, weights, sample);
   refiners.forEach((vectors, layer) => {
     x = graph.scope(`noise_refiner.${layer}`, () => {
@@ -106,7 +106,7 @@ export function zImageTransformer(
     });
   });
   const all = [...places, ...textPositions(textTokens)];
-  const joint = rotaryConstants(graph, "joint", config, all);
+  const joint = positionTables(graph, "joint", config, all);
   x = concat([x, context], 1);
   layers.forEach((vectors, layer) => {
     x = graph.scope(`layers.${layer}`, () => {
