@@ -64,6 +64,8 @@ export interface SettingField<Value> extends Field {
     task: TaskType,
     given: Readonly<Partial<Record<keyof SamplingSettings, unknown>>>,
   ) => string | undefined;
+  /** The least and the greatest value of a number, where there are such. */
+  readonly bounds?: (limits: SettingLimits) => readonly [least: number, most: number];
   /** A value that asks for nothing, which nobody needs to be told of where it changes nothing. */
   readonly neutral?: Value;
 }
@@ -108,6 +110,7 @@ export const SETTING_FIELDS: {
     kind: "integer",
     placeholder: "steps",
     initial: ({ defaults }, _, given) => ownSteps(given) ?? defaults.numInferenceSteps,
+    bounds: ({ maxSteps }) => [1, maxSteps],
     check: (value, name, { maxSteps }, given) => {
       checkSteps(value, maxSteps, name);
       const steps = ownSteps(given) ?? value;
@@ -125,6 +128,7 @@ export const SETTING_FIELDS: {
     placeholder: "scale",
     initial: ({ defaults, taskDefaults }, task) =>
       taskDefaults[task]?.guidanceScale ?? defaults.guidanceScale,
+    bounds: () => [0, Infinity],
     check: (value, name) => checkGuidance(name, value),
   },
   guidanceScale2: {
@@ -135,6 +139,7 @@ export const SETTING_FIELDS: {
     // Whoever names the first weight alone means both.
     initial: ({ defaults }, _task, { guidanceScale }) =>
       guidanceScale === undefined || guidanceScale === null ? defaults.guidanceScale2 : undefined,
+    bounds: () => [0, Infinity],
     check: (value, name) => checkGuidance(name, value),
     idle: unlessTaken("guidanceScale2"),
   },
@@ -172,6 +177,7 @@ export const SETTING_FIELDS: {
     kind: "number",
     http: ["guidance_end", "cfg_truncation"],
     placeholder: "share",
+    bounds: () => [0, 1],
     check: (value, name) => checkRange(value, name, 0, 1),
     idle: unlessTaken("guidanceEnd"),
   },
@@ -180,6 +186,7 @@ export const SETTING_FIELDS: {
       "Static shift of the noise levels, 0.001 to 1000: larger ones take more steps at high noise",
     kind: "number",
     placeholder: "shift",
+    bounds: () => [0.001, 1000],
     check: (value, name) => checkRange(value, name, 0.001, 1000),
     idle: unlessTaken("flowShift"),
   },
@@ -221,6 +228,7 @@ export const SETTING_FIELDS: {
     text: "Most tokens of a prompt; the rest is cut off",
     kind: "integer",
     placeholder: "tokens",
+    bounds: ({ maxSequenceLength }) => [1, maxSequenceLength],
     check: (value, name, { maxSequenceLength }) => {
       if (!Number.isSafeInteger(value)) {
         throw new RangeError(`${name} must be an integer, got ${value}`);
@@ -233,6 +241,7 @@ export const SETTING_FIELDS: {
     text: "Denoising strength: how much of an input video or image is made anew, above 0 to 1",
     kind: "number",
     placeholder: "share",
+    bounds: () => [0, 1],
     check: (value) => checkStrength(value),
     idle: (info, task) =>
       task === "V2V" && !info.takesMasks || info.taskDefaults[task]?.strength !== undefined
@@ -275,6 +284,7 @@ export const SETTING_FIELDS: {
     text: "How many times longer upscaling makes the sides, 2 to 4; 4 when left out",
     kind: "integer",
     placeholder: "times",
+    bounds: () => [2, 4],
     neutral: 4,
     check: (value, name) => {
       if (!Number.isSafeInteger(value)) {
@@ -302,6 +312,7 @@ export const SETTING_FIELDS: {
     text: "How often frame interpolation doubles the frames, 1 or 2; 1 when left out",
     kind: "integer",
     placeholder: "times",
+    bounds: () => [1, 2],
     neutral: 1,
     check: (value, name) => {
       if (value === 1 || value === 2) return;
@@ -402,9 +413,10 @@ function unlessTaken(
 
 function unlessInterpolated(
   _info: ModelInfo,
-  _task: TaskType,
+  task: TaskType,
   { enableFrameInterpolation }: { readonly enableFrameInterpolation?: unknown },
 ): string | undefined {
+  if (outputOf(task) !== "VIDEO") return "an image has one frame";
   return enableFrameInterpolation === true ? undefined : "no frames are interpolated";
 }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { FAKE_INFO } from "../tests/fakes/engine.ts";
-import { httpNames, REQUEST_FIELDS, SETTING_FIELDS } from "./fields.ts";
+import { httpNames, REQUEST_FIELDS, SETTING_FIELDS, type SettingField } from "./fields.ts";
 import { completeSettings, FieldError, settingsOf } from "./settings.ts";
 
 const INFO = {
@@ -101,4 +101,25 @@ Deno.test("no two fields share a name over HTTP", () => {
   const names = Object.entries({ ...REQUEST_FIELDS, ...SETTING_FIELDS })
     .flatMap(([name, field]) => httpNames(name, field));
   assert.equal(new Set(names).size, names.length);
+});
+
+Deno.test("SETTING_FIELDS have the bounds that their checks keep", () => {
+  for (const [name, row] of Object.entries(SETTING_FIELDS)) {
+    const { bounds, check, kind } = row as SettingField<unknown>;
+    const [least, most] = bounds?.(INFO) ?? [];
+    if (least === undefined || most === undefined) continue;
+    const passes = (value: number) => {
+      try {
+        check(kind === "numbers" ? [value] : value, name, INFO, {});
+        return true;
+      } catch {
+        return false;
+      }
+    };
+    // Strength is above its least value.
+    assert.ok(passes(least) || passes(least + 0.01), `${name} ${least}`);
+    assert.ok(!passes(least - 1), `${name} below ${least}`);
+    if (most === Infinity) continue;
+    assert.ok(passes(most) && !passes(most + 1), `${name} ${most}`);
+  }
 });

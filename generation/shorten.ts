@@ -8,8 +8,9 @@
  * A text short enough to be repeated in a message.
  *
  * @param text of any length
- * @returns at most 60 characters and a sign that more was there
+ * @param most characters that are kept
+ * @returns the beginning, and a sign that more was there
  */
-export function shorten(text: string): string {
-  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+export function shorten(text: string, most = 60): string {
+  return text.length > most ? `${text.slice(0, most).toWellFormed()}…` : text;
 }

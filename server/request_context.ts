@@ -13,12 +13,14 @@ import type { Services } from "./services.ts";
  *
  * @param services of the server
  * @param signal of the request
+ * @param respondsAsync whether the answer is the job
  * @returns the context of one request
  * @throws {ApiError} 503 until the model is loaded
  */
 export function requestContext(
   { engine, settings, enhancer, storage, loras }: Services,
   signal: AbortSignal,
+  respondsAsync = false,
 ): RequestContext {
   return {
     info: engine.engine.info,
@@ -27,6 +29,7 @@ export function requestContext(
     defaultSeed: settings.defaultSeed,
     canEnhance: enhancer !== undefined,
     persistent: storage !== undefined,
+    respondsAsync,
     findLoras: (items) => loras.resolve(items, signal),
     checkRoom: async (request, param) => {
       try {

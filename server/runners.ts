@@ -18,6 +18,7 @@ import {
 import { PromptRewrite } from "./prompt_rewrite.ts";
 import type { NewJob } from "./jobs/job.ts";
 import type { JobRecord } from "./jobs/job_store.ts";
+import { jobSummary } from "./jobs/job_summary.ts";
 import type { ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
 import type { Ffmpeg } from "../media/video/mod.ts";
@@ -45,6 +46,8 @@ interface JobOf<T> {
   readonly id: string;
   /** What was asked for. */
   readonly request: T;
+  /** Whose job it is; see `ownerOf()`. */
+  readonly owner?: string;
   /** The prompt as it was rewritten, where that is done already. */
   readonly revisedPrompt?: string | null | undefined;
 }
@@ -66,7 +69,7 @@ export class Runners {
    * @returns for the queue
    */
   image(
-    { id, request, revisedPrompt }: JobOf<ImageRequest>,
+    { id, request, owner = "", revisedPrompt }: JobOf<ImageRequest>,
     onOutput?: (output: ImageOutput, index: number) => void,
   ): NewJob<ImageOutcome> {
     const { engine, settings, storage, enhancer } = this.#services;
@@ -76,7 +79,7 @@ export class Runners {
       id,
       kind: "image",
       request: toKeep(request),
-      summary: null,
+      summary: jobSummary(request, owner),
       prepare: (signal) => rewrite.prepare(signal),
       work: (context) =>
         runImageJob({
@@ -97,14 +100,14 @@ export class Runners {
    * @param job its id and request
    * @returns for the queue
    */
-  video({ id, request, revisedPrompt }: JobOf<VideoRequest>): NewJob<VideoResult> {
+  video({ id, request, owner = "", revisedPrompt }: JobOf<VideoRequest>): NewJob<VideoResult> {
     const { engine, storage, ffmpeg, enhancer } = this.#services;
     const rewrite = new PromptRewrite(request, { enhancer, task: "video", revisedPrompt });
     return {
       id,
       kind: "video",
       request: toKeep(request),
-      summary: videoSummary(request),
+      summary: { ...jobSummary(request, owner), ...videoSummary(request) },
       prepare: (signal) => rewrite.prepare(signal),
       work: async (context) =>
         runVideoJob({

@@ -42,6 +42,8 @@ export interface RequestContext {
   readonly defaultSeed: number | undefined;
   /** Whether results are kept, so that a link can lead to them. */
   readonly persistent: boolean;
+  /** Whether the answer is the job, whose events tell of previews. */
+  readonly respondsAsync?: boolean;
   /** The LoRAs that a request names, else those that are set. */
   readonly findLoras: (items: readonly LoraItem[] | null | undefined) => Promise<JobLora[]>;
   /**

@@ -42,7 +42,7 @@ export interface ImageRequest extends GenerationSettings {
   outputQuality: number;
   /** Whether the answer is a stream of events. */
   stream: boolean;
-  /** How often a stream shows each unfinished image. */
+  /** How often a stream, or the job's events, show each unfinished image. */
   previews: number;
   /** Images to edit, of the sizes in which the model takes them: paths of PNG files. */
   images: string[];
@@ -115,13 +115,13 @@ type ImageOutputSettings = Pick<
  */
 export function idleOutputFields(
   { response_format: wanted, output_quality: preset, partial_images: previews }: ImageOutputBody,
-  { format, stream }: ImageOutputSettings,
+  { format, stream, previews: made }: ImageOutputSettings,
 ): Record<string, boolean> {
   const isExact = format === "png";
   return {
     // A stream brings the files themselves.
     response_format: stream && wanted === "url",
-    partial_images: !stream && previews !== 0,
+    partial_images: made === 0 && previews !== 0,
     output_compression: isExact,
     ...(isExact ? { output_quality: preset !== "default" } : {}),
   };
@@ -166,7 +166,7 @@ export function readImageOutput(
       () => resolveQuality(fields.output_quality, fields.output_compression, "image"),
     ),
     stream: fields.stream === true,
-    previews: fields.stream === true ? previews : 0,
+    previews: fields.stream === true || context.respondsAsync ? previews : 0,
   };
 }
 

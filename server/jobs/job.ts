@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { Progress } from "../../engine/types.ts";
 import type { JobChange, JobStatus, NewRecord } from "./job_store.ts";
 
 /** What a running job may use. */
@@ -20,6 +21,8 @@ export interface JobContext {
 
 /** How far a job is. */
 export interface JobProgress {
+  /** What the GPU works on. */
+  stage?: Progress["stage"];
   /** Finished share of the work, 0 to 1. */
   fraction: number;
   /** Denoising steps that are finished, of all outputs. */

@@ -9,9 +9,11 @@ import { isEnd, type JobEvent } from "./job.ts";
 /** Passes the events of jobs on; a job's end is its last one. */
 export class JobWatchers {
   readonly #watchers = new Map<string, Set<(event: JobEvent) => void>>();
+  /** How far each running job is, and its latest preview. */
+  readonly #latest = new Map<string, Map<JobEvent["type"], JobEvent>>();
 
   /**
-   * Watches a job.
+   * Watches a job. Whoever comes late is told at once how far it is, and has its latest preview.
    *
    * @param id of a job that has not ended
    * @param watcher called with each event; what it throws is dropped
@@ -20,6 +22,7 @@ export class JobWatchers {
   watch(id: string, watcher: (event: JobEvent) => void): () => void {
     const watchers = this.#watchers.get(id) ?? new Set();
     this.#watchers.set(id, watchers.add(watcher));
+    for (const event of this.#latest.get(id)?.values() ?? []) attempt(() => watcher(event));
     return () => {
       watchers.delete(watcher);
       if (watchers.size === 0 && this.#watchers.get(id) === watchers) this.#watchers.delete(id);
@@ -33,13 +36,22 @@ export class JobWatchers {
    * @param event what happened
    */
   tell(id: string, event: JobEvent): void {
-    for (const watcher of this.#watchers.get(id) ?? []) {
-      try {
-        watcher(event);
-      } catch {
-        // Whoever watches must not end the work.
-      }
+    if (event.type !== "status") {
+      const latest = this.#latest.get(id) ?? new Map<JobEvent["type"], JobEvent>();
+      this.#latest.set(id, latest.set(event.type, event));
     }
-    if (event.type === "status" && isEnd(event.status)) this.#watchers.delete(id);
+    for (const watcher of this.#watchers.get(id) ?? []) attempt(() => watcher(event));
+    if (event.type !== "status" || !isEnd(event.status)) return;
+    this.#watchers.delete(id);
+    this.#latest.delete(id);
+  }
+}
+
+/** Whoever watches must not end the work. */
+function attempt(call: () => void): void {
+  try {
+    call();
+  } catch {
+    // It is theirs.
   }
 }

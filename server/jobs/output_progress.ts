@@ -16,9 +16,10 @@ import type { JobProgress } from "./job.ts";
  * @returns the progress of all of them
  */
 export function progressOfAll(progress: Progress, index: number, count: number): JobProgress {
-  const { fraction, step, totalSteps, etaSeconds } = progress;
+  const { stage, fraction, step, totalSteps, etaSeconds } = progress;
   const left = 1 - fraction;
   return {
+    stage,
     fraction: (index + fraction) / count,
     step: index * totalSteps + step,
     totalSteps: count * totalSteps,

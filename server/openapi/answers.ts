@@ -51,6 +51,35 @@ const model = z.strictObject({
   vae_precision: precision,
   pipeline_name: z.string(),
   pipeline_class: z.string(),
+  sizes: z.array(z.string()).describe("`<width>x<height>` of common shapes, the model's own first"),
+  defaults: z.strictObject({ size: z.string(), num_frames: z.int(), fps: z.number() }).describe(
+    "What a request gets that says nothing",
+  ),
+  limits: z.strictObject({
+    size_multiple: z.int().describe("Sides are multiples of it"),
+    max_pixels: z.int(),
+    size_is_budget: z.boolean().describe("Results have the shape of the given image or video"),
+    frame_multiple: z.int().describe("Videos have one frame more than a multiple of it"),
+    max_frames: z.int(),
+    min_images: z.int().describe("Fewest images of a task that starts from some"),
+    max_images: z.int(),
+    max_references: z.int().describe("Most images of what shall be seen in a video"),
+    takes_video_masks: z.boolean(),
+  }),
+  settings: z.array(z.strictObject({
+    name: z.string().describe("As requests call it"),
+    description: z.string(),
+    type: z.enum(["text", "integer", "number", "integers", "numbers", "flag"]),
+    choices: z.array(z.string()).optional(),
+    minimum: z.number().optional(),
+    maximum: z.number().optional(),
+    defaults: z.partialRecord(tasks, z.unknown()).describe(
+      "By task that takes it: what a request gets that leaves it out, null for what the model decides",
+    ),
+  })).describe("Fields of requests that mean something to this model"),
+  takes_loras: z.boolean(),
+  loras: z.array(z.string()).describe("LoRAs that have a name here"),
+  can_enhance: z.boolean().describe("Whether prompts can be rewritten"),
 });
 
 const flatModel = z.strictObject({
@@ -144,6 +173,24 @@ const job = z.strictObject({
   started_at: unix("When the GPU began").nullable(),
   ended_at: unix("When it ended").nullable(),
   error: z.strictObject({ code: z.string(), message: z.string() }).nullable(),
+  prompt: z.string().nullable().describe(
+    "Its beginning; null, as all that follows, where the job is of another key",
+  ),
+  task_type: tasks.nullable(),
+  size: z.string().nullable().describe("`<width>x<height>`"),
+  outputs: z.array(z.strictObject({
+    url: z.string().describe("In a cloud, or relative to this server without `--public-url`"),
+    content_type: z.string(),
+    bytes: z.int(),
+    seed: z.int().nullable().describe("Makes it again"),
+  })).nullable().describe("What came of it"),
+});
+
+const wholeJob = job.extend({
+  request: z.record(z.string(), z.unknown()).nullable().describe(
+    "What was asked for, with the names of requests and the model's own values; `input_images` and " +
+      "`input_video` tell what it brought, which is not kept",
+  ),
 });
 
 const loraMode = z.enum(["merged", "dynamic"]).describe("Written into the weights, or beside them");
@@ -218,7 +265,10 @@ export const ANSWERS: Readonly<Record<AnswerName, z.ZodType>> = {
     waiting: z.int(),
     seconds_per_job: z.number().describe("Mean of the last jobs"),
     data: z.array(job),
+    has_more: z.boolean().describe("Whether more have ended"),
   }),
+  Job: wholeJob,
+  DeletedJob: wholeJob.extend({ deleted: z.literal(true) }),
 };
 
 /** Names of the schemas of answers. */
@@ -237,4 +287,6 @@ export type AnswerName =
   | "VideoList"
   | "LoraChange"
   | "LoraList"
-  | "JobList";
+  | "JobList"
+  | "Job"
+  | "DeletedJob";

@@ -140,7 +140,7 @@ export function openApiDocument(needsKey: boolean, url = "/"): OpenApiDocument {
 }
 
 function describeOperation(operation: Operation): Record<string, unknown> {
-  const { id, tag, summary, path, query = [], body, answer, events, isFile } = operation;
+  const { id, tag, summary, path, query = [], body, answer, job, events, isFile } = operation;
   const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
   const parameters = [
     ...names.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } })),
@@ -165,6 +165,9 @@ function describeOperation(operation: Operation): Record<string, unknown> {
         description: events ? `The result; as events: ${events}` : "The result",
         content: { ...content, ...(events ? media(["text/event-stream"]) : {}) },
       },
+      ...(job
+        ? { 202: { description: "The job, with `Prefer: respond-async`", ...json(job) } }
+        : {}),
       ...(isFile
         ? {
           206: { description: "The part that `Range` asks for", content },

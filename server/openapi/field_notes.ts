@@ -33,7 +33,7 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
   background: "`auto`, `opaque` or `transparent`; the latter chooses PNG",
   output_format: "`png`, `jpeg`, `jpg` or `webp`",
   stream: "Answer with server-sent events as the images come",
-  partial_images: "Previews of each image in a stream, 0 to 3",
+  partial_images: "Previews of each image in a stream, or in the events of its job, 0 to 3",
   image: "Image to edit",
   "image[]": "Images to edit",
   url: "Address of an image to edit: http, https or data",

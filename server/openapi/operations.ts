@@ -44,6 +44,8 @@ export interface Operation {
   };
   /** Answer with status 200. */
   readonly answer: OperationAnswer;
+  /** Answer with status 202, where a request asks for the job with `Prefer: respond-async`. */
+  readonly job?: AnswerName;
   /** Answer with events, where a request asks for them. */
   readonly events?: string;
   /** Whether a file may be answered in part, or be elsewhere. */
@@ -65,6 +67,7 @@ export const OPERATIONS: readonly Operation[] = [
     summary: "Make images of a prompt",
     body: { schema: "ImageGeneration", types: [JSON_TYPE] },
     answer: { json: "Images" },
+    job: "Job",
     events: "`image_generation.partial_image` and `image_generation.completed`, with `stream`",
   },
   {
@@ -75,6 +78,7 @@ export const OPERATIONS: readonly Operation[] = [
     summary: "Make images of a prompt and of other images",
     body: { schema: "ImageEdit", types: [FORM, URL_FORM] },
     answer: { json: "Images" },
+    job: "Job",
     events: "`image_edit.partial_image` and `image_edit.completed`, with `stream`",
   },
   {
@@ -191,8 +195,44 @@ export const OPERATIONS: readonly Operation[] = [
     path: "/v1/jobs",
     id: "listJobs",
     tag: "Jobs",
-    summary: "Look at the queue",
+    summary: "Look at the queue, and at the jobs that ended",
+    query: [
+      ["after", "string", "Only those that were queued before the job of this id, and have ended"],
+      ["limit", "integer", "Most jobs that have ended, 1 to 200; 50 when left out"],
+    ],
     answer: { json: "JobList" },
+  },
+  {
+    method: "get",
+    path: "/v1/jobs/{id}",
+    id: "retrieveJob",
+    tag: "Jobs",
+    summary: "Look at a job, with what was asked for and what came of it",
+    answer: { json: "Job" },
+  },
+  {
+    method: "delete",
+    path: "/v1/jobs/{id}",
+    id: "deleteJob",
+    tag: "Jobs",
+    summary: "Cancel a job and remove its record and files",
+    answer: { json: "DeletedJob" },
+  },
+  {
+    method: "post",
+    path: "/v1/jobs/{id}/cancel",
+    id: "cancelJob",
+    tag: "Jobs",
+    summary: "Cancel a job",
+    answer: { json: "Job" },
+  },
+  {
+    method: "get",
+    path: "/v1/jobs/{id}/events",
+    id: "jobEvents",
+    tag: "Jobs",
+    summary: "Follow a job: events `status`, `progress` and `preview`",
+    answer: { types: ["text/event-stream"] },
   },
   {
     method: "get",

@@ -10,6 +10,7 @@ import { acceptsImage, outputTypes } from "../../generation/task.ts";
 import type { App, Services } from "../services.ts";
 import type { ServerSettings } from "../settings.ts";
 import { version } from "../../generation/version.ts";
+import { modelCard, precisionName } from "./model_card.ts";
 import { mount } from "./mount.ts";
 
 /**
@@ -21,14 +22,15 @@ import { mount } from "./mount.ts";
 export function mountDiscovery(app: App, services: Services): void {
   const { settings } = services;
   const info = () => services.engine.engine.info;
+  const card = () => modelCard(info(), settings, services.enhancer !== undefined);
 
   mount(app, "/v1/models", {
-    GET: (c) => c.json({ object: "list", data: [modelCard(info(), settings)] }),
+    GET: (c) => c.json({ object: "list", data: [card()] }),
   });
   mount(app, "/v1/models/:id{.+}", {
     GET: (c) => {
       const id = c.req.param("id") ?? "";
-      if (id === settings.servedModelName) return c.json(modelCard(info(), settings));
+      if (id === settings.servedModelName) return c.json(card());
       throw new ApiError(404, `The model '${id}' does not exist`, {
         param: "model",
         code: "model_not_found",
@@ -50,33 +52,6 @@ export function mountDiscovery(app: App, services: Services): void {
         version,
       }),
   });
-}
-
-/** Formats of weights whose names in the contract are not those that files have for them. */
-const PRECISION_NAMES: Readonly<Record<string, string>> = { f16: "fp16", f32: "fp32" };
-
-function precisionName(format: string): string {
-  return PRECISION_NAMES[format] ?? format;
-}
-
-function modelCard(info: ModelInfo, settings: ServerSettings) {
-  return {
-    id: settings.servedModelName,
-    object: "model",
-    created: Math.floor(Date.now() / 1000),
-    owned_by: "denoise",
-    root: settings.servedModelName,
-    parent: null,
-    max_model_len: null,
-    num_gpus: settings.numGpus,
-    task_type: info.taskType,
-    supported_task_types: info.supportedTaskTypes,
-    native_sides: info.nativeSides ?? null,
-    dit_precision: precisionName(info.ditPrecision),
-    vae_precision: precisionName(info.vaePrecision),
-    pipeline_name: info.pipelineName,
-    pipeline_class: info.pipelineClass,
-  };
 }
 
 function flatRecord(info: ModelInfo, settings: ServerSettings) {

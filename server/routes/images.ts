@@ -6,17 +6,21 @@
 
 import type { Context } from "hono";
 import { readJson } from "../body.ts";
-import { ApiError } from "../contract/errors.ts";
+import { ApiError, badRequest } from "../contract/errors.ts";
 import { type ImageRequest, readImageRequest } from "../contract/image_generation.ts";
 import { readImageEdit } from "../images/image_edit.ts";
 import type { ImageOutcome, ImageOutput } from "../images/image_job.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import { isForm, readForm } from "../inputs/multipart.ts";
+import type { NewJob } from "../jobs/job.ts";
+import { ownerOf } from "../jobs/job_summary.ts";
 import { requestContext } from "../request_context.ts";
+import { toApiError } from "../respond.ts";
 import type { App, AppEnv, Services } from "../services.ts";
 import { base64Json } from "./base64_json.ts";
 import { imageItem } from "./image_item.ts";
 import { streamImages } from "./image_stream.ts";
+import { show } from "./jobs.ts";
 import { mount } from "./mount.ts";
 import { nameDrawnSize } from "./name_drawn_size.ts";
 import { nameIgnored } from "./name_ignored.ts";
@@ -33,7 +37,7 @@ export function mountImages(app: App, services: Services): void {
 }
 
 async function generate(c: Context<AppEnv>, services: Services): Promise<Response> {
-  const context = requestContext(services, c.req.raw.signal);
+  const context = requestContext(services, c.req.raw.signal, respondsAsync(c));
   const body = await readJson(c.req.raw, {
     maxBytes: services.settings.maxBodyBytes,
     share: c.get("share"),
@@ -43,7 +47,7 @@ async function generate(c: Context<AppEnv>, services: Services): Promise<Respons
 
 async function edit(c: Context<AppEnv>, services: Services): Promise<Response> {
   const { settings, inputRoot } = services;
-  const context = requestContext(services, c.req.raw.signal);
+  const context = requestContext(services, c.req.raw.signal, respondsAsync(c));
   if (!isForm(c.req.raw)) throw notAForm(c.req.header("content-type"));
   const id = newImageId();
   const folder = new InputFolder(inputRoot, id);
@@ -73,18 +77,52 @@ async function answer(
   c.get("share").release();
   nameIgnored(c, request.ignored, services);
   nameDrawnSize(c, request, services);
+  const client = c.get("client");
+  const owner = ownerOf(client, services.settings.apiKeys);
+  const job = (onOutput?: (output: ImageOutput) => void) => ({
+    ...services.runners.image({ id, request, owner }, onOutput),
+    client,
+  });
+  if (respondsAsync(c)) return await answerWithJob(c, job(), services);
   const start = (onOutput?: (output: ImageOutput) => void) =>
-    services.queue.add({
-      ...services.runners.image({ id, request }, onOutput),
-      client: c.get("client"),
-      signal: c.req.raw.signal,
-    });
+    services.queue.add({ ...job(onOutput), signal: c.req.raw.signal });
   if (request.stream) return await streamImages(c, { id, request, start, services });
   const { outcome } = await start();
   const { body, headers } = base64Json(
     await imagesResponse(id, request, await outcome, services),
   );
   return c.body(body, 200, headers);
+}
+
+/** Whether the client asks for the job in place of its results, with `Prefer: respond-async` (RFC 7240). */
+function respondsAsync(c: Context<AppEnv>): boolean {
+  const preferences = (c.req.header("prefer") ?? "").toLowerCase().split(/[,;]/);
+  return preferences.some((preference) => preference.trim() === "respond-async");
+}
+
+/** The job goes on whoever leaves; its record leads to the results. */
+async function answerWithJob(
+  c: Context<AppEnv>,
+  job: NewJob<ImageOutcome>,
+  services: Services,
+): Promise<Response> {
+  if (!services.storage) {
+    throw badRequest(
+      "Cannot answer with a job: this server keeps no results (its output path is empty)",
+      undefined,
+      "no_storage",
+    );
+  }
+  // Whoever has gone would never learn the id.
+  c.req.raw.signal.throwIfAborted();
+  const { outcome } = await services.queue.add(job);
+  // Its end is in its record; what clients may not see of it goes to the log.
+  outcome.catch((error) => toApiError(error, job.id, services.log));
+  const record = await show((await services.store.get(job.id))!, c, services);
+  return c.json(record, 202, {
+    location: `${services.settings.publicUrl ?? ""}/v1/jobs/${job.id}`,
+    "preference-applied": "respond-async",
+  });
 }
 
 function newImageId(): string {

@@ -1,63 +1,121 @@
 /**
- * `GET /v1/jobs`: the queue.
+ * `/v1/jobs`: the queue, and each job with what was asked for and what came of it.
  *
  * @module
  */
 
-import type { JobEntry } from "../jobs/job_store.ts";
-import type { App, Services } from "../services.ts";
+import type { Context } from "hono";
+import { z } from "zod";
+import { ApiError } from "../contract/errors.ts";
+import { validate } from "../contract/validate.ts";
+import { jobListItem, jobRecord } from "../jobs/job_record.ts";
+import type { JobEntry, JobRecord } from "../jobs/job_store.ts";
+import { type JobSummary, ownerOf } from "../jobs/job_summary.ts";
+import type { App, AppEnv, Services } from "../services.ts";
+import { cancelJob, removeJob } from "./job_actions.ts";
+import { jobEvents } from "./job_events.ts";
 import { mount } from "./mount.ts";
 
-/** Most ended jobs that are listed. */
-const MAX_ENDED = 50;
+/** Ended jobs that are listed where the request does not say, and the most of them. */
+const DEFAULT_LIMIT = 50;
+const MAX_LIMIT = 200;
+
+const listSchema = z.object({
+  after: z.string().optional(),
+  limit: z.coerce.number().int().min(1).max(MAX_LIMIT).optional(),
+});
 
 /**
- * Mounts the queue.
+ * Mounts the jobs.
  *
  * @param app to mount on
- * @param services queue and records
+ * @param services queue, records and storage
  */
 export function mountJobs(app: App, services: Services): void {
-  const { queue, store } = services;
-  mount(app, "/v1/jobs", {
+  mount(app, "/v1/jobs", { GET: (c) => list(c, services) });
+  mount(app, "/v1/jobs/:id", {
+    GET: async (c) => c.json(await show(await findJob(c, services), c, services)),
+    DELETE: async (c) => {
+      const job = await removeJob(await findJob(c, services), services);
+      return c.json({ ...await show(job, c, services), deleted: true });
+    },
+  });
+  mount(app, "/v1/jobs/:id/cancel", {
+    POST: async (c) => {
+      const job = await cancelJob(await findJob(c, services), services);
+      return c.json(await show(job, c, services));
+    },
+  });
+  mount(app, "/v1/jobs/:id/events", {
     GET: async (c) => {
-      const order = queue.order();
-      const places = new Map(order.map((id, index) => [id, index + 1]));
-      const running = await store.list({ statuses: ["in_progress"] });
-      const queued = await store.list({ statuses: ["queued"] });
-      const waiting = queued.filter(({ id }) => places.has(id))
-        .sort((one, other) => places.get(one.id)! - places.get(other.id)!);
-      const ended = await store.list({
-        statuses: ["completed", "failed", "cancelled"],
-        limit: MAX_ENDED,
-      });
-      return c.json({
-        object: "list",
-        running: queue.running === undefined ? 0 : 1,
-        waiting: queue.waiting,
-        seconds_per_job: queue.secondsPerJob,
-        data: [...running, ...waiting, ...ended].map((job) =>
-          jobEntry(job, places.get(job.id) ?? null)
-        ),
-      });
+      const { id } = await findJob(c, services);
+      return jobEvents(c, id, services, (job) => show(job, c, services));
     },
   });
 }
 
-/** What everybody may see of a job: not its prompt. */
-function jobEntry(job: JobEntry, place: number | null) {
-  const unix = (milliseconds: number | null) =>
-    milliseconds === null ? null : Math.floor(milliseconds / 1000);
+/**
+ * A job for whoever asks.
+ *
+ * @param job its record
+ * @param c of the request
+ * @param services queue, storage and settings
+ * @returns a JSON value
+ */
+export function show(
+  job: JobRecord,
+  c: Context<AppEnv>,
+  services: Services,
+): ReturnType<typeof jobRecord> {
+  return jobRecord(job, contextOf(job, c, services));
+}
+
+async function list(c: Context<AppEnv>, services: Services): Promise<Response> {
+  const { queue, store } = services;
+  const { after, limit = DEFAULT_LIMIT } = validate(listSchema, c.req.query(), "query");
+  const ended = await store.list({
+    statuses: ["completed", "failed", "cancelled"],
+    // One more than is shown tells whether there are more.
+    limit: limit + 1,
+    ...(after === undefined ? {} : { after }),
+  });
+  const jobs = [...after === undefined ? await pending(services) : [], ...ended.slice(0, limit)];
+  return c.json({
+    object: "list",
+    running: queue.running === undefined ? 0 : 1,
+    waiting: queue.waiting,
+    seconds_per_job: queue.secondsPerJob,
+    data: await Promise.all(jobs.map((job) => jobListItem(job, contextOf(job, c, services)))),
+    has_more: ended.length > limit,
+  });
+}
+
+/** What runs, then what waits, in the order in which it will run. */
+async function pending({ queue, store }: Services): Promise<JobEntry[]> {
+  const places = placesIn(queue);
+  const running = await store.list({ statuses: ["in_progress"] });
+  const queued = await store.list({ statuses: ["queued"] });
+  const waiting = queued.filter(({ id }) => places.has(id))
+    .sort((one, other) => places.get(one.id)! - places.get(other.id)!);
+  return [...running, ...waiting];
+}
+
+function placesIn(queue: Services["queue"]): Map<string, number> {
+  return new Map(queue.order().map((id, index) => [id, index + 1]));
+}
+
+async function findJob(c: Context<AppEnv>, { store }: Services): Promise<JobRecord> {
+  const job = await store.get(c.req.param("id") ?? "");
+  if (!job) throw new ApiError(404, "Job not found", { code: "not_found" });
+  return job;
+}
+
+function contextOf(job: JobEntry, c: Context<AppEnv>, { queue, settings, storage }: Services) {
+  const { owner = "" } = (job.summary ?? {}) as Partial<JobSummary>;
   return {
-    id: job.id,
-    object: "job",
-    kind: job.kind,
-    status: job.status,
-    progress: job.progress,
-    place,
-    created_at: unix(job.createdAt),
-    started_at: unix(job.startedAt),
-    ended_at: unix(job.endedAt),
-    error: job.error,
+    place: job.status === "queued" ? placesIn(queue).get(job.id) ?? null : null,
+    isOwn: settings.apiKeys.length === 0 || owner === ownerOf(c.get("client"), settings.apiKeys),
+    storage,
+    publicUrl: settings.publicUrl,
   };
 }

@@ -14,21 +14,18 @@ import { formBody } from "../inputs/form_body.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import { isForm, readForm } from "../inputs/multipart.ts";
 import type { JobEntry, JobRecord } from "../jobs/job_store.ts";
-import { cancelAndWait, cancelElsewhere } from "../jobs/neighbours.ts";
+import { ownerOf } from "../jobs/job_summary.ts";
 import { requestContext } from "../request_context.ts";
 import { toApiError } from "../respond.ts";
 import type { App, AppEnv, Services } from "../services.ts";
-import type { VideoResult } from "../videos/video_job.ts";
 import { videoRecord } from "../videos/video_record.ts";
 import { readVideoRequest } from "../videos/video_request.ts";
+import { cancelJob, removeJob } from "./job_actions.ts";
 import { mount } from "./mount.ts";
 import { nameDrawnSize } from "./name_drawn_size.ts";
 import { nameIgnored } from "./name_ignored.ts";
 
 const DEFAULT_LIMIT = 100;
-/** How long an answer waits for another server to cancel a job, or to let go of its files, in milliseconds. */
-const CANCEL_MS = 2000;
-const DELETE_MS = 35_000;
 
 const listSchema = z.object({
   after: z.string().optional(),
@@ -104,7 +101,9 @@ async function create(c: Context<AppEnv>, services: Services): Promise<Response>
     nameDrawnSize(c, request, services);
     // Whoever has gone would never learn the id.
     c.req.raw.signal.throwIfAborted();
-    const job = { ...runners.video({ id, request }), client: c.get("client") };
+    const client = c.get("client");
+    const owner = ownerOf(client, settings.apiKeys);
+    const job = { ...runners.video({ id, request, owner }), client };
     // What waits has its images and videos on the disk.
     c.get("share").release();
     const { prepared, outcome } = await queue.add(job);
@@ -168,25 +167,11 @@ async function list(c: Context<AppEnv>, services: Services): Promise<Response> {
 }
 
 async function cancel(c: Context<AppEnv>, services: Services): Promise<Response> {
-  const { queue, store } = services;
-  const job = await findVideo(c, services);
-  if (!await queue.cancel(job.id)) await cancelElsewhere(store, job.id, CANCEL_MS);
-  return c.json(await show(await store.get(job.id) ?? job, services));
+  const job = await cancelJob(await findVideo(c, services), services);
+  return c.json(await show(job, services));
 }
 
 async function remove(c: Context<AppEnv>, services: Services): Promise<Response> {
-  const job = await findVideo(c, services);
-  if (!await cancelAndWait(services, job.id, DELETE_MS)) {
-    throw new ApiError(
-      409,
-      "Cannot delete the video: another server still works on it; try again in a minute",
-      { code: "still_running", headers: { "retry-after": "60" } },
-    );
-  }
-  const ended = await services.store.get(job.id) ?? job;
-  const { files } = (ended.result ?? { files: [] }) as Pick<VideoResult, "files">;
-  // The record goes last: it is what leads to files that could not be removed.
-  for (const file of files) await services.storage?.remove(file);
-  await services.store.delete(job.id);
-  return c.json({ ...await show(ended, services), status: "deleted", deleted: true });
+  const job = await removeJob(await findVideo(c, services), services);
+  return c.json({ ...await show(job, services), status: "deleted", deleted: true });
 }

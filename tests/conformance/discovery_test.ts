@@ -2,6 +2,7 @@ import { strict as assert } from "node:assert";
 import { createApp } from "../../server/app.ts";
 import { EngineState } from "../../server/engine_state.ts";
 import manifest from "../../deno.json" with { type: "json" };
+import type { ModelInfo } from "../../engine/types.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { isErrorBody, testService } from "../fakes/service.ts";
 
@@ -29,7 +30,61 @@ Deno.test("GET /v1/models lists one card with every field of the contract", asyn
     vae_precision: "fp32",
     pipeline_name: "Gradients",
     pipeline_class: "GradientPipeline",
+    sizes: ["64x48", "48x48", "48x64", "80x48", "48x80"],
+    defaults: { size: "64x48", num_frames: 9, fps: 8 },
+    limits: {
+      size_multiple: 16,
+      max_pixels: 65536,
+      size_is_budget: false,
+      frame_multiple: 4,
+      max_frames: 81,
+      min_images: 1,
+      max_images: 1,
+      max_references: 0,
+      takes_video_masks: false,
+    },
+    settings: data[0].settings,
+    takes_loras: true,
+    loras: [],
+    can_enhance: false,
   }]);
+});
+
+Deno.test("GET /v1/models offers the settings that mean something to the model, by task", async () => {
+  const names = async (info: Partial<ModelInfo>) => {
+    await using service = await testService({ engine: new FakeEngine({ info }) });
+    const { settings } = await (await service.get("/v1/models/gradients")).json();
+    return Object.fromEntries(
+      settings.map((row: { name: string }) => [row.name, row]),
+    ) as Record<string, { [key: string]: unknown }>;
+  };
+  const plain = await names({});
+  assert.deepEqual(Object.keys(plain), [
+    "negative_prompt",
+    "num_inference_steps",
+    "guidance_scale",
+    "quality",
+  ]);
+  assert.deepEqual(plain["num_inference_steps"], {
+    name: "num_inference_steps",
+    description: "Number of denoising steps",
+    type: "integer",
+    minimum: 1,
+    maximum: 50,
+    defaults: { T2V: 4, T2I: 4 },
+  });
+  const rich = await names({
+    supportedTaskTypes: ["T2V", "V2V", "T2I"],
+    optionalSettings: ["sampler", "flowShift"],
+    optionalParts: ["upscaler", "frameInterpolator"],
+  });
+  assert.ok((rich["sampler"]!["choices"] as string[]).includes("heun"));
+  assert.deepEqual(Object.keys(rich["strength"]!["defaults"] as object), ["V2V"]);
+  assert.deepEqual(rich["upscaling_scale"]!["defaults"], { T2V: 4, V2V: 4, T2I: 4 });
+  assert.deepEqual(Object.keys(rich["frame_interpolation_exp"]!["defaults"] as object), [
+    "T2V",
+    "V2V",
+  ]);
 });
 
 Deno.test("GET /v1/models/{id} finds names with slashes, encoded or not, and no others", async () => {

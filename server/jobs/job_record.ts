@@ -1,0 +1,144 @@
+/**
+ * A job as its clients see it.
+ *
+ * @module
+ */
+
+import { httpNames, SETTING_FIELDS } from "../../generation/fields.ts";
+import { settingsOf } from "../../generation/settings.ts";
+import type { ImageRequest } from "../contract/image_generation.ts";
+import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
+import type { VideoRequest } from "../videos/video_request.ts";
+import type { JobEntry, JobRecord } from "./job_store.ts";
+import type { JobSummary } from "./job_summary.ts";
+
+/** A result of a job. */
+interface OutputRecord {
+  /** Where it is: in a cloud, or relative to this server where it has no public address. */
+  url: string;
+  /** Such as `image/jpeg`. */
+  content_type: string;
+  /** Length in bytes. */
+  bytes: number;
+  /** Makes it again. */
+  seed: number | null;
+}
+
+/** What a job is shown with. */
+interface RecordContext {
+  /** Its place in the queue, from 1; null for what does not wait. */
+  readonly place: number | null;
+  /** Whether whoever asks may see what it makes: it is theirs. */
+  readonly isOwn: boolean;
+  /** Keeps the results. */
+  readonly storage: ResultStorage | undefined;
+  /** Where clients reach this server. */
+  readonly publicUrl?: string | undefined;
+}
+
+/** A job in a list, with the fields in their order. */
+interface JobListItem {
+  id: string;
+  object: "job";
+  kind: string;
+  status: JobEntry["status"];
+  progress: number;
+  place: number | null;
+  created_at: number | null;
+  started_at: number | null;
+  ended_at: number | null;
+  error: JobEntry["error"];
+  prompt: string | null;
+  task_type: string | null;
+  size: string | null;
+  outputs: OutputRecord[] | null;
+}
+
+/**
+ * What a list shows of a job.
+ *
+ * @param job its record
+ * @param context says what may be seen
+ * @returns for a client; prompt and results are null where they are another client's
+ */
+export async function jobListItem(job: JobEntry, context: RecordContext): Promise<JobListItem> {
+  const { prompt, taskType, width, height } = (job.summary ?? {}) as Partial<JobSummary>;
+  const { isOwn, place } = context;
+  return {
+    id: job.id,
+    object: "job",
+    kind: job.kind,
+    status: job.status,
+    progress: job.progress,
+    place,
+    created_at: unix(job.createdAt),
+    started_at: unix(job.startedAt),
+    ended_at: unix(job.endedAt),
+    error: job.error,
+    prompt: isOwn ? prompt ?? null : null,
+    task_type: isOwn ? taskType ?? null : null,
+    size: isOwn && width ? `${width}x${height}` : null,
+    outputs: isOwn ? await outputsOf(job, context) : null,
+  };
+}
+
+/**
+ * A job with what was asked for.
+ *
+ * @param job its record
+ * @param context says what may be seen
+ * @returns for a client; `request` has the names that requests have, so that it can be sent again
+ */
+export async function jobRecord(
+  job: JobRecord,
+  context: RecordContext,
+): Promise<JobListItem & { request: Record<string, unknown> | null }> {
+  const request = context.isOwn && job.request !== null ? requestFields(job) : null;
+  return { ...await jobListItem(job, context), request };
+}
+
+function unix(milliseconds: number | null): number | null {
+  return milliseconds === null ? null : Math.floor(milliseconds / 1000);
+}
+
+async function outputsOf(
+  job: JobEntry,
+  { storage, publicUrl = "" }: RecordContext,
+): Promise<OutputRecord[]> {
+  const { files = [] } = (job.result ?? {}) as { files?: StoredFile[] };
+  const { seeds = [] } = (job.summary ?? {}) as Partial<JobSummary>;
+  return await Promise.all(files.map(async (file, index) => {
+    const variant = files.length > 1 ? `?variant=${index}` : "";
+    const own = `${publicUrl}/v1/${job.kind}s/${job.id}/content${variant}`;
+    return {
+      url: await storage?.link(file) ?? own,
+      content_type: file.contentType,
+      bytes: file.size,
+      seed: seeds[index] ?? null,
+    };
+  }));
+}
+
+/** What was asked for, with the names of HTTP and the model's own values where nothing was said. */
+function requestFields({ request: asked, kind }: JobRecord): Record<string, unknown> {
+  const request = asked as ImageRequest & Partial<VideoRequest>;
+  const settings = Object.entries(settingsOf(request)).map(([name, value]) => [
+    httpNames(name, SETTING_FIELDS[name as keyof typeof SETTING_FIELDS])[0],
+    value,
+  ]);
+  const { seeds = [], loras = [], images = [] } = request;
+  return {
+    prompt: request.prompt,
+    task_type: request.taskType,
+    size: `${request.width}x${request.height}`,
+    n: seeds.length,
+    seed: seeds.length === 1 ? seeds[0] : seeds,
+    ...Object.fromEntries(settings),
+    loras: loras.map(({ path, strength, target }) => ({ path, strength, target })),
+    ...(kind === "video"
+      ? { num_frames: request.numFrames, fps: request.fps }
+      : { output_format: request.format }),
+    input_images: images.length,
+    input_video: request.video !== undefined,
+  };
+}

@@ -1,0 +1,93 @@
+/**
+ * A job's way to its end, as server-sent events.
+ *
+ * @module
+ */
+
+import { Buffer } from "node:buffer";
+import type { Context } from "hono";
+import { type SSEStreamingApi, streamSSE } from "hono/streaming";
+import { ApiError } from "../contract/errors.ts";
+import { isEnd, type JobEvent } from "../jobs/job.ts";
+import type { JobRecord } from "../jobs/job_store.ts";
+import type { AppEnv, Services } from "../services.ts";
+import { News } from "./news.ts";
+
+/**
+ * Answers with the events of a job: `status` with the record, `progress` and `preview`.
+ *
+ * @param c of the request
+ * @param id of the job, which exists
+ * @param services queue and records
+ * @param show makes a record of a job for its clients
+ * @returns the stream, which ends with the job
+ * @throws {ApiError} 503 when too many streams are open
+ */
+export function jobEvents(
+  c: Context<AppEnv>,
+  id: string,
+  services: Services,
+  show: (job: JobRecord) => Promise<unknown>,
+): Response {
+  // A body that nobody reads would never end.
+  if (c.req.method === "HEAD") return c.body(null, 200, { "content-type": "text/event-stream" });
+  if (c.env?.openStream?.() === false) {
+    throw new ApiError(503, "Cannot open another stream of events: too many are open", {
+      code: "too_many_streams",
+      headers: { "retry-after": "10" },
+    });
+  }
+  const news = new News<JobEvent>();
+  const stop = services.queue.watch(id, (event) => {
+    news.push(event, (last) => event.type === "progress" && last.type === "progress");
+    if (event.type === "status" && isEnd(event.status)) news.end();
+  });
+  // Its end may be past, or be another server's doing, of which the queue does not tell.
+  const endIfOver = async () => {
+    const status = (await services.store.get(id))?.status;
+    if (status === undefined || isEnd(status)) news.end();
+  };
+  // The whole record: whoever joins late has missed nothing.
+  const sendStatus = async (stream: SSEStreamingApi) => {
+    const job = await services.store.get(id);
+    const data = job ? await show(job) : { id, status: "deleted" };
+    await stream.writeSSE({ event: "status", data: JSON.stringify(data) });
+  };
+  return streamSSE(c, async (stream) => {
+    try {
+      await sendStatus(stream);
+      await endIfOver();
+      await news.sendTo(
+        stream,
+        (event) => event.type === "status" ? sendStatus(stream) : send(stream, id, event),
+        endIfOver,
+      );
+    } finally {
+      stop();
+    }
+  });
+}
+
+async function send(
+  stream: SSEStreamingApi,
+  id: string,
+  event: Exclude<JobEvent, { type: "status" }>,
+): Promise<void> {
+  const data = event.type === "progress"
+    ? {
+      id,
+      progress: Math.floor(event.fraction * 100),
+      stage: event.stage ?? null,
+      step: event.step ?? null,
+      total_steps: event.totalSteps ?? null,
+      eta_s: event.etaSeconds ?? null,
+    }
+    : {
+      id,
+      output: event.output,
+      index: event.index,
+      content_type: event.contentType,
+      b64_json: Buffer.from(event.bytes).toString("base64"),
+    };
+  await stream.writeSSE({ event: event.type, data: JSON.stringify(data) });
+}

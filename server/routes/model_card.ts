@@ -1,0 +1,170 @@
+/**
+ * What a server tells of its model: its tasks, its limits, and which settings it takes.
+ *
+ * @module
+ */
+
+import type { ModelInfo, TaskType } from "../../engine/types.ts";
+import {
+  type Field,
+  type GivenSettings,
+  httpNames,
+  SETTING_FIELDS,
+  SETTING_NAMES,
+  type SettingField,
+} from "../../generation/fields.ts";
+import { type Size, sizeLike } from "../../generation/size.ts";
+import { outputOf } from "../../generation/task.ts";
+import type { ServerSettings } from "../settings.ts";
+
+/** A setting that the model takes, for whoever offers it. */
+interface OfferedSetting {
+  /** As requests call it. */
+  name: string;
+  /** What it means. */
+  description: string;
+  /** What its value is. */
+  type: Field["kind"];
+  /** What a text may be, where it is one of a few. */
+  choices?: string[];
+  /** Least value of a number. */
+  minimum?: number;
+  /** Greatest value of a number. */
+  maximum?: number;
+  /** By task that takes it: what a request gets that leaves it out, null for what the model decides. */
+  defaults: Partial<Record<TaskType, unknown>>;
+}
+
+/** Shapes that people ask for, wide ones; each is offered upright as well. */
+const SHAPES: readonly (readonly [number, number])[] = [[1, 1], [4, 3], [3, 2], [16, 9]];
+
+/** Formats of weights whose names in the contract are not those that files have for them. */
+const PRECISION_NAMES: Readonly<Record<string, string>> = { f16: "fp16", f32: "fp32" };
+
+/**
+ * The name that the contract has for a format of weights.
+ *
+ * @param format as files call it
+ * @returns such as `fp16`
+ */
+export function precisionName(format: string): string {
+  return PRECISION_NAMES[format] ?? format;
+}
+
+/**
+ * The record of a model.
+ *
+ * @param info of the model
+ * @param settings of the server
+ * @param canEnhance whether prompts can be rewritten
+ * @returns a JSON value
+ */
+export function modelCard(
+  info: ModelInfo,
+  settings: ServerSettings,
+  canEnhance: boolean,
+): Record<string, unknown> {
+  const { defaults } = info;
+  return {
+    id: settings.servedModelName,
+    object: "model",
+    created: Math.floor(Date.now() / 1000),
+    owned_by: "denoise",
+    root: settings.servedModelName,
+    parent: null,
+    max_model_len: null,
+    num_gpus: settings.numGpus,
+    task_type: info.taskType,
+    supported_task_types: info.supportedTaskTypes,
+    native_sides: info.nativeSides ?? null,
+    dit_precision: precisionName(info.ditPrecision),
+    vae_precision: precisionName(info.vaePrecision),
+    pipeline_name: info.pipelineName,
+    pipeline_class: info.pipelineClass,
+    sizes: sizesOf(info).map(({ width, height }) => `${width}x${height}`),
+    defaults: {
+      size: `${defaults.width}x${defaults.height}`,
+      num_frames: defaults.numFrames,
+      fps: defaults.fps,
+    },
+    limits: {
+      size_multiple: info.sizeMultiple,
+      max_pixels: info.maxPixels,
+      size_is_budget: info.sizeIsBudget === true,
+      frame_multiple: info.frameMultiple,
+      max_frames: info.maxFrames,
+      min_images: info.minImages ?? 1,
+      max_images: info.maxImages,
+      max_references: info.maxReferences ?? 0,
+      takes_video_masks: info.takesMasks === true,
+    },
+    settings: settingsOffered(info),
+    takes_loras: info.loraTargets.length > 0,
+    loras: info.loraTargets.length > 0 ? Object.keys(settings.namedLoras) : [],
+    can_enhance: canEnhance,
+  };
+}
+
+/** Sizes of common shapes, of about the pixels of the model's own size; that one first. */
+function sizesOf(info: ModelInfo): Size[] {
+  const { defaults, nativeSides } = info;
+  const own = { width: defaults.width, height: defaults.height };
+  const shapes = SHAPES.flatMap(([long, short]) => [[long, short], [short, long]] as const);
+  const sizes = [own, ...shapes.map(([width, height]) => sizeLike({ width, height }, own, info))];
+  const isNative = ({ width, height }: Size) =>
+    !nativeSides ||
+    Math.min(width, height) >= nativeSides.least && Math.max(width, height) <= nativeSides.most;
+  const byName = new Map(sizes.map((size) => [`${size.width}x${size.height}`, size]));
+  return [...byName.values()].filter((size) => size === own || isNative(size));
+}
+
+/** The rows of the table of fields that mean something to this model. */
+function settingsOffered(info: ModelInfo): OfferedSetting[] {
+  const offered: OfferedSetting[] = [];
+  // Switches that are offered: what depends on them is offered as if they were on.
+  const given: Record<string, unknown> = {};
+  for (const name of SETTING_NAMES) {
+    const row = SETTING_FIELDS[name] as SettingField<unknown>;
+    const takes = (value: unknown) => accepts(row, name, value, info);
+    if (row.kind === "flag" && !takes(true)) continue;
+    const choices = row.choices?.filter(takes);
+    if (choices && choices.length < 2) continue;
+    if (row.kind === "flag") given[name] = true;
+    const tasks = info.supportedTaskTypes.filter((task) =>
+      row.idle?.(info, task, given) === undefined &&
+      (row.output === undefined || row.output === outputOf(task))
+    );
+    if (tasks.length === 0) continue;
+    const [least, most] = row.bounds?.(info) ?? [];
+    offered.push({
+      name: httpNames(name, row)[0]!,
+      description: row.text,
+      type: row.kind,
+      ...(choices ? { choices } : {}),
+      ...(least === undefined ? {} : { minimum: least }),
+      ...(most === undefined || most === Infinity ? {} : { maximum: most }),
+      defaults: Object.fromEntries(tasks.map((task) => [task, initialOf(row, info, task)])),
+    });
+  }
+  return offered;
+}
+
+function initialOf(row: SettingField<unknown>, info: ModelInfo, task: TaskType): unknown {
+  const nothing: GivenSettings = {};
+  return row.initial?.(info, task, nothing) ?? row.neutral ?? null;
+}
+
+function accepts(
+  { check }: SettingField<unknown>,
+  name: string,
+  value: unknown,
+  info: ModelInfo,
+): boolean {
+  try {
+    check(value, name, info, {});
+    return true;
+  } catch (error) {
+    if (error instanceof RangeError) return false;
+    throw error;
+  }
+}

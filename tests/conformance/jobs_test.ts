@@ -1,0 +1,120 @@
+/** Jobs of every kind: images that nobody waits for, their records, their events. */
+
+import { strict as assert } from "node:assert";
+import { FakeEngine } from "../fakes/engine.ts";
+import { type TestService, testService, until } from "../fakes/service.ts";
+
+const GENERATIONS = "/v1/images/generations";
+const ASYNC = { headers: { prefer: "respond-async" } };
+
+async function start(testee: TestService, body: unknown, init: RequestInit = ASYNC) {
+  const response = await testee.post(GENERATIONS, body, init);
+  const job = await response.json();
+  assert.equal(response.status, 202, JSON.stringify(job));
+  return job;
+}
+
+async function ended(testee: TestService, id: string) {
+  await until(async () =>
+    !["queued", "in_progress"].includes((await testee.store.get(id))!.status)
+  );
+  return await (await testee.get(`/v1/jobs/${id}`)).json();
+}
+
+Deno.test("POST with Prefer: respond-async answers with a job that leads to the images", async () => {
+  await using testee = await testService();
+  const response = await testee.post(GENERATIONS, { prompt: "a", n: 2, seed: 5 }, ASYNC);
+  assert.equal(response.status, 202);
+  assert.equal(response.headers.get("preference-applied"), "respond-async");
+  const { id, status } = await response.json();
+  assert.equal(response.headers.get("location"), `/v1/jobs/${id}`);
+  assert.ok(["queued", "in_progress"].includes(status));
+  const job = await ended(testee, id);
+  assert.equal(job.status, "completed");
+  assert.deepEqual(job.outputs.map(({ seed }: { seed: number }) => seed), [5, 6]);
+  for (const { url, content_type } of job.outputs) {
+    const content = await testee.get(url);
+    assert.deepEqual([content.status, content.headers.get("content-type")], [200, content_type]);
+    await content.body?.cancel();
+  }
+});
+
+Deno.test("an image that nobody waits for outlives its client, and is cancelled by id", async () => {
+  await using testee = await testService({ engine: new FakeEngine({ stepMs: 20 }) });
+  const left = new AbortController();
+  const init = { ...ASYNC, signal: left.signal };
+  const { id } = await start(testee, { prompt: "a", num_inference_steps: 50 }, init);
+  left.abort();
+  await until(async () => (await testee.store.get(id))?.status === "in_progress");
+  await (await testee.get(`/v1/jobs/${id}/cancel`, { method: "POST" })).body?.cancel();
+  assert.equal((await ended(testee, id)).status, "cancelled");
+});
+
+Deno.test("GET /v1/jobs/{id} has a request that makes the same image again", async () => {
+  await using testee = await testService();
+  const body = { prompt: "a", size: "48x64", num_inference_steps: 3, negative_prompt: "b" };
+  const first = await ended(testee, (await start(testee, body)).id);
+  assert.equal(first.request.num_inference_steps, 3);
+  assert.equal(first.request.guidance_scale, 3.5);
+  assert.equal(first.request.size, "48x64");
+  const { input_images, input_video, ...request } = first.request;
+  assert.deepEqual([input_images, input_video], [0, false]);
+  const again = await ended(testee, (await start(testee, request)).id);
+  const bytes = async (job: typeof first) => (await testee.get(job.outputs[0].url)).bytes();
+  assert.deepEqual(await bytes(again), await bytes(first));
+});
+
+Deno.test("GET /v1/jobs pages through what has ended, the newest first", async () => {
+  await using testee = await testService();
+  const ids: string[] = [];
+  for (const prompt of ["a", "b", "c"]) {
+    ids.unshift((await start(testee, { prompt })).id);
+    await ended(testee, ids[0]!);
+  }
+  const first = await (await testee.get("/v1/jobs?limit=2")).json();
+  assert.deepEqual(first.data.map(({ id }: { id: string }) => id), ids.slice(0, 2));
+  assert.deepEqual([first.has_more, first.data[0].prompt], [true, "c"]);
+  const rest = await (await testee.get(`/v1/jobs?after=${ids[1]}`)).json();
+  assert.deepEqual(rest.data.map(({ id }: { id: string }) => id), ids.slice(2));
+  assert.equal(rest.has_more, false);
+  const response = await testee.get(`/v1/jobs/${ids[0]}`, { method: "DELETE" });
+  assert.equal((await response.json()).deleted, true);
+  assert.equal((await testee.get(`/v1/jobs/${ids[0]}`)).status, 404);
+  assert.equal((await testee.get(`/v1/images/${ids[0]}/content`)).status, 404);
+});
+
+Deno.test("GET /v1/jobs/{id}/events tells whoever comes late how far it is, with the last preview", async () => {
+  await using testee = await testService({ engine: new FakeEngine({ stepMs: 20 }) });
+  const { id } = await start(testee, { prompt: "a", num_inference_steps: 20, partial_images: 3 });
+  const seen = new Set<string>();
+  testee.queue.watch(id, ({ type }) => seen.add(type));
+  await until(() => seen.has("preview"));
+  const response = await testee.get(`/v1/jobs/${id}/events`);
+  const events = [...(await response.text()).matchAll(/^event: (\w+)\ndata: (.*)$/gm)]
+    .map(([, type, data]) => ({ type, data: JSON.parse(data!) }));
+  assert.equal(events[0]!.type, "status");
+  assert.deepEqual(events.slice(1, 3).map(({ type }) => type).sort(), ["preview", "progress"]);
+  assert.equal(events.find(({ type }) => type === "progress")!.data.stage, "denoise");
+  assert.deepEqual([events.at(-1)!.type, events.at(-1)!.data.status], ["status", "completed"]);
+});
+
+Deno.test("with keys, a job's prompt and results are shown to the key that sent it alone", async () => {
+  await using testee = await testService({ settings: { apiKeys: ["mine", "theirs"] } });
+  const as = (key: string) => ({ headers: { authorization: `Bearer ${key}` } });
+  const headers = { ...ASYNC.headers, ...as("mine").headers };
+  const { id } = await start(testee, { prompt: "a secret" }, { headers });
+  await until(async () => (await testee.store.get(id))?.status === "completed");
+  const shown = async (path: string, key: string) => (await testee.get(path, as(key))).json();
+  assert.equal((await shown(`/v1/jobs/${id}`, "mine")).request.prompt, "a secret");
+  const { prompt, outputs, request } = await shown(`/v1/jobs/${id}`, "theirs");
+  assert.deepEqual([prompt, outputs, request], [null, null, null]);
+  assert.ok(!JSON.stringify(await shown("/v1/jobs", "theirs")).includes("secret"));
+  assert.ok(!JSON.stringify(await testee.store.get(id)).includes("mine"), "no key is recorded");
+});
+
+Deno.test("POST with Prefer: respond-async is refused where no results are kept", async () => {
+  await using testee = await testService({ keep: false });
+  const response = await testee.post(GENERATIONS, { prompt: "a" }, ASYNC);
+  assert.equal(response.status, 400);
+  assert.match((await response.json()).error.message, /keeps no results/);
+});
