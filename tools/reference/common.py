@@ -16,6 +16,7 @@ import json
 import pathlib
 import platform
 import shutil
+import sys
 
 import accelerate
 import diffusers
@@ -216,3 +217,25 @@ def check_golden(folder, calls, tolerance=1e-5):
         assert relative <= tolerance, (name, relative)
         worst = max(worst, relative)
     return worst
+
+
+def make_goldens(parent, goldens):
+    """Writes the goldens of a table below `parent`: all, or those named on the command line; `--check` compares.
+
+    `goldens` has by name (description, seed, build, calls). `build(folder, seed)` writes the model, and is None where
+    `calls(folder, seed)`, which gives the calls, needs no files.
+    """
+    arguments = sys.argv[1:]
+    for name in [name for name in arguments if name != "--check"] or goldens:
+        description, seed, build, calls = goldens[name]
+        folder = parent / name
+        with exact():
+            if "--check" in arguments:
+                print(f"{name}: {check_golden(folder, calls(folder, seed)):.1e}")
+                continue
+            fresh_folder(folder)
+            if build:
+                build(folder, seed)
+            write_golden(folder, description, seed, calls(folder, seed))
+        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        print(f"{name}: {size / 1e3:.0f} kB")

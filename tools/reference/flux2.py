@@ -5,10 +5,8 @@
     python3 tools/reference/flux2.py --check [NAME]  # read the stored ones back and run them again
 """
 
-import sys
-
 import common
-from common import check_golden, exact, fresh_folder, write_golden
+from common import make_goldens
 from flux2_models import build_tiny, build_wide, tiny_calls, wide_calls
 from flux2_pipeline import calls, save_pipeline
 
@@ -22,23 +20,5 @@ GOLDENS = {
 }  # fmt: skip
 
 
-def main(names, check):
-    for name in names or GOLDENS:
-        description, seed, build, calls = GOLDENS[name]
-        folder = FOLDER / name
-        with exact():
-            if not check:
-                fresh_folder(folder)
-                build(folder, seed)
-            results = calls(folder, seed)
-        if check:
-            print(f"{name}: {check_golden(folder, results):.1e}")
-        else:
-            write_golden(folder, description, seed, results)
-            size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-            print(f"{name}: {size / 1e3:.0f} kB")
-
-
 if __name__ == "__main__":
-    arguments = sys.argv[1:]
-    main([name for name in arguments if name != "--check"], "--check" in arguments)
+    make_goldens(FOLDER, GOLDENS)

@@ -5,13 +5,11 @@
     python3 tools/reference/kl.py --check [NAME]  # read the stored ones back and run them again
 """
 
-import sys
-
 import torch
 from diffusers import AutoencoderKL, AutoencoderKLFlux2, Flux2KleinPipeline
 
 import common
-from common import Call, check_golden, exact, fresh_folder, generator, normal, randomise, write_golden
+from common import Call, generator, make_goldens, normal, randomise
 from seeded import keep_seed, seed_weights, with_weights
 
 FOLDER = common.GOLDENS.parent / "kl"
@@ -133,23 +131,5 @@ GOLDENS = {
 }  # fmt: skip
 
 
-def main(names, check):
-    for name in names or GOLDENS:
-        description, seed, build, calls = GOLDENS[name]
-        folder = FOLDER / name
-        with exact():
-            if not check:
-                fresh_folder(folder)
-                build(folder, seed)
-            results = calls(folder, seed)
-        if check:
-            print(f"{name}: {check_golden(folder, results):.1e}")
-        else:
-            write_golden(folder, description, seed, results)
-            size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-            print(f"{name}: {size / 1e3:.0f} kB")
-
-
 if __name__ == "__main__":
-    arguments = sys.argv[1:]
-    main([name for name in arguments if name != "--check"], "--check" in arguments)
+    make_goldens(FOLDER, GOLDENS)

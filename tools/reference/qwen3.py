@@ -5,13 +5,11 @@
     python3 tools/reference/qwen3.py --check [NAME]  # read the stored ones back and run them again
 """
 
-import sys
-
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3Model
 
 import common
-from common import Call, check_golden, exact, fresh_folder, generator, randomise, write_golden
+from common import Call, generator, make_goldens, randomise
 from seeded import keep_seed, seed_weights, with_weights
 
 FOLDER = common.GOLDENS.parent / "qwen3"
@@ -49,6 +47,7 @@ def build_tiny(folder, seed):
     # The whole language model, whose names begin with "model.", as the FLUX.2 and Z-Image folders have it.
     model = randomise(Qwen3ForCausalLM(Qwen3Config(**TINY, tie_word_embeddings=True)), seed).half()
     model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
     keep_seed(folder, model, seed)
 
 
@@ -76,24 +75,11 @@ def wide_calls(folder, seed):
     return [states_call(model, "padded", [70, 33], 72, [1, 2], seed + 1, rows=2)]
 
 
-GOLDENS = {"tiny": (build_tiny, tiny_calls, 31), "wide": (build_wide, wide_calls, 37)}
-
-
-def main(arguments):
-    checks = "--check" in arguments
-    names = [name for name in arguments if not name.startswith("-")] or list(GOLDENS)
-    for name in names:
-        build, calls, seed = GOLDENS[name]
-        folder = FOLDER / name
-        with exact():
-            if checks:
-                print(name, check_golden(folder, calls(folder, seed)))
-                continue
-            fresh_folder(folder)
-            build(folder, seed)
-            write_golden(folder, f"Qwen3 text encoder, {name}", seed, calls(folder, seed))
-        (folder / "generation_config.json").unlink(missing_ok=True)
+GOLDENS = {
+    "tiny": ("Qwen3 text encoder, tiny", 31, build_tiny, tiny_calls),
+    "wide": ("Qwen3 text encoder, wide", 37, build_wide, wide_calls),
+}
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    make_goldens(FOLDER, GOLDENS)

@@ -8,13 +8,11 @@ No class of diffusers makes frames between others. The module below follows the 
 on (https://github.com/hzwer/Practical-RIFE), and has the names of its files.
 """
 
-import sys
-
 import torch
 import torch.nn.functional as F
 
 import common
-from common import Call, check_golden, exact, fresh_folder, generator, write_golden
+from common import Call, generator, make_goldens
 from seeded import seed_weights
 
 FOLDER = common.GOLDENS.parent / "rife"
@@ -152,28 +150,11 @@ def plain(folder, seed):
 
 # name -> (description, seed, calls)
 GOLDENS = {
-    "narrow": ("RIFE 4.22 with narrow blocks, seeded float16", 1700, narrow),
-    "five": ("RIFE 4.25 with narrow blocks, seeded float16", 1710, five),
-    "plain": ("RIFE 4.15 with narrow blocks, seeded float16", 1720, plain),
+    "narrow": ("RIFE 4.22 with narrow blocks, seeded float16", 1700, None, narrow),
+    "five": ("RIFE 4.25 with narrow blocks, seeded float16", 1710, None, five),
+    "plain": ("RIFE 4.15 with narrow blocks, seeded float16", 1720, None, plain),
 }
 
 
-def main(names, check):
-    for name in names or GOLDENS:
-        description, seed, calls = GOLDENS[name]
-        folder = FOLDER / name
-        with exact():
-            if not check:
-                fresh_folder(folder)
-            results = calls(folder, seed)
-        if check:
-            print(f"{name}: {check_golden(folder, results):.1e}")
-        else:
-            write_golden(folder, description, seed, results)
-            size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-            print(f"{name}: {size / 1e3:.0f} kB")
-
-
 if __name__ == "__main__":
-    arguments = sys.argv[1:]
-    main([name for name in arguments if name != "--check"], "--check" in arguments)
+    make_goldens(FOLDER, GOLDENS)

@@ -8,14 +8,12 @@ That of images is diffusers' AutoencoderTiny. That of videos is no class of diff
 description of TAEHV (https://github.com/madebyollin/taehv) and has the names of its files.
 """
 
-import sys
-
 import torch
 from diffusers import AutoencoderKL, AutoencoderTiny
 from safetensors.torch import load_file
 
 import common
-from common import Call, check_golden, exact, fresh_folder, generator, normal, write_golden
+from common import Call, generator, make_goldens, normal
 from seeded import seed_weights
 
 FOLDER = common.GOLDENS.parent / "tiny"
@@ -131,29 +129,12 @@ def kl8(folder, seed):
 
 # name -> (description, seed, calls)
 GOLDENS = {
-    "taew21": ("TAEHV for Wan 2.1 with narrow blocks, seeded float16", 1500, taew21),
-    "taew22": ("TAEHV for Wan 2.2, pixels in patches of two, seeded float16", 1510, taew22),
-    "taef1": ("AutoencoderTiny with 16 channels, the decoder alone, seeded float16", 1520, taef1),
-    "kl8": ("AutoencoderKL with eight pixels a latent, seeded bfloat16", 1530, kl8),
+    "taew21": ("TAEHV for Wan 2.1 with narrow blocks, seeded float16", 1500, None, taew21),
+    "taew22": ("TAEHV for Wan 2.2, pixels in patches of two, seeded float16", 1510, None, taew22),
+    "taef1": ("AutoencoderTiny with 16 channels, the decoder alone, seeded float16", 1520, None, taef1),
+    "kl8": ("AutoencoderKL with eight pixels a latent, seeded bfloat16", 1530, None, kl8),
 }
 
 
-def main(names, check):
-    for name in names or GOLDENS:
-        description, seed, calls = GOLDENS[name]
-        folder = FOLDER / name
-        with exact():
-            if not check:
-                fresh_folder(folder)
-            results = calls(folder, seed)
-        if check:
-            print(f"{name}: {check_golden(folder, results):.1e}")
-        else:
-            write_golden(folder, description, seed, results)
-            size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-            print(f"{name}: {size / 1e3:.0f} kB")
-
-
 if __name__ == "__main__":
-    arguments = sys.argv[1:]
-    main([name for name in arguments if name != "--check"], "--check" in arguments)
+    make_goldens(FOLDER, GOLDENS)

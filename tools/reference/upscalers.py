@@ -9,13 +9,11 @@ No class of diffusers enlarges images. The modules below follow the descriptions
 their files.
 """
 
-import sys
-
 import torch
 import torch.nn.functional as F
 
 import common
-from common import Call, check_golden, exact, fresh_folder, generator, write_golden
+from common import Call, generator, make_goldens
 from seeded import seed_weights
 
 FOLDER = common.GOLDENS.parent / "upscalers"
@@ -117,29 +115,12 @@ def large2(folder, seed):
 
 # name -> (description, seed, calls)
 GOLDENS = {
-    "compact": ("SRVGGNetCompact x2, narrow, seeded float16", 1600, compact),
-    "compact4": ("SRVGGNetCompact x4, narrow, seeded float16", 1610, compact4),
-    "large4": ("RRDBNet x4 with two narrow blocks, seeded float16", 1620, large4),
-    "large2": ("RRDBNet x2, which folds pixels in front, seeded float16", 1630, large2),
+    "compact": ("SRVGGNetCompact x2, narrow, seeded float16", 1600, None, compact),
+    "compact4": ("SRVGGNetCompact x4, narrow, seeded float16", 1610, None, compact4),
+    "large4": ("RRDBNet x4 with two narrow blocks, seeded float16", 1620, None, large4),
+    "large2": ("RRDBNet x2, which folds pixels in front, seeded float16", 1630, None, large2),
 }
 
 
-def main(names, check):
-    for name in names or GOLDENS:
-        description, seed, calls = GOLDENS[name]
-        folder = FOLDER / name
-        with exact():
-            if not check:
-                fresh_folder(folder)
-            results = calls(folder, seed)
-        if check:
-            print(f"{name}: {check_golden(folder, results):.1e}")
-        else:
-            write_golden(folder, description, seed, results)
-            size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-            print(f"{name}: {size / 1e3:.0f} kB")
-
-
 if __name__ == "__main__":
-    arguments = sys.argv[1:]
-    main([name for name in arguments if name != "--check"], "--check" in arguments)
+    make_goldens(FOLDER, GOLDENS)

@@ -9,8 +9,6 @@ component.
 """
 
 import json
-import sys
-
 import torch
 from diffusers import AutoencoderKL, FlowMatchEulerDiscreteScheduler, ZImageImg2ImgPipeline, ZImagePipeline, ZImageTransformer2DModel
 from safetensors.torch import save_file
@@ -18,7 +16,7 @@ from transformers import Qwen2Tokenizer, Qwen3Config, Qwen3Model
 
 import byte_pair
 import common
-from common import Call, check_golden, exact, fresh_folder, generator, normal, randomise, write_golden
+from common import Call, generator, make_goldens, normal, randomise
 from seeded import keep_seed, seed_weights, with_weights
 
 FOLDER = common.GOLDENS.parent / "z_image"
@@ -199,26 +197,11 @@ def build_pipeline(folder, seed):
 
 
 GOLDENS = {
-    "tiny": (build_tiny, tiny_calls, 41),
-    "wide": (lambda folder, seed: wide_model(folder, seed), wide_calls, 43),
-    "pipeline": (build_pipeline, pipeline_calls, 47),
+    "tiny": ("Z-Image, tiny", 41, build_tiny, tiny_calls),
+    "wide": ("Z-Image, wide", 43, wide_model, wide_calls),
+    "pipeline": ("Z-Image, pipeline", 47, build_pipeline, pipeline_calls),
 }
 
 
-def main(arguments):
-    checks = "--check" in arguments
-    names = [name for name in arguments if not name.startswith("-")] or list(GOLDENS)
-    for name in names:
-        build, calls, seed = GOLDENS[name]
-        folder = FOLDER / name
-        with exact():
-            if checks:
-                print(name, check_golden(folder, calls(folder, seed)))
-                continue
-            fresh_folder(folder)
-            build(folder, seed)
-            write_golden(folder, f"Z-Image, {name}", seed, calls(folder, seed))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    make_goldens(FOLDER, GOLDENS)
