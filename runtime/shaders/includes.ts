@@ -47,6 +47,7 @@ import matrixMultiply from "./matrix/multiply.wgsl" with { type: "text" };
 import matrixTile from "./matrix/tile.wgsl" with { type: "text" };
 import matrixUnit from "./matrix/unit.wgsl" with { type: "text" };
 import ropeTurnFours from "./rope/turn_fours.wgsl" with { type: "text" };
+import sampleBetween from "./sample/between.wgsl" with { type: "text" };
 import softmaxRows from "./softmax/rows.wgsl" with { type: "text" };
 
 /** Text by path. */
@@ -99,5 +100,6 @@ export const INCLUDES: Readonly<Record<string, string>> = {
   "matrix/tile.wgsl": matrixTile,
   "matrix/unit.wgsl": matrixUnit,
   "rope/turn_fours.wgsl": ropeTurnFours,
+  "sample/between.wgsl": sampleBetween,
   "softmax/rows.wgsl": softmaxRows,
 };

@@ -16,6 +16,8 @@
 //#uniform column_step: f32
 //#workgroup 64, 1, 1
 
+//#include "sample/between.wgsl"
+
 fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let id = wg.x * 64u + local.x;
   if (id >= params.accesses) { return; }
@@ -26,13 +28,5 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let image = place / params.columns / params.rows * params.height;
   let down = max((f32(row) + 0.5) * params.row_step - 0.5, 0.0);
   let right = max((f32(column) + 0.5) * params.column_step - 0.5, 0.0);
-  let top = min(u32(down), params.height - 1u);
-  let left = min(u32(right), params.width - 1u);
-  let upper = (image + top) * params.width;
-  let lower = (image + min(top + 1u, params.height - 1u)) * params.width;
-  let next = min(left + 1u, params.width - 1u);
-  let across = right - f32(left);
-  let above = mix(x_at((upper + left) * params.words + word), x_at((upper + next) * params.words + word), across);
-  let below = mix(x_at((lower + left) * params.words + word), x_at((lower + next) * params.words + word), across);
-  y_put(id, mix(above, below, down - f32(top)));
+  y_put(id, between(image, down, right, word));
 }

@@ -13,6 +13,8 @@
 //#uniform width: u32
 //#workgroup 64, 1, 1
 
+//#include "sample/between.wgsl"
+
 fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let id = wg.x * 64u + local.x;
   if (id >= params.accesses) { return; }
@@ -23,13 +25,5 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let image = place / params.width / params.height * params.height;
   let right = clamp(f32(column) + flow_at(2u * place), 0.0, f32(params.width - 1u));
   let down = clamp(f32(row) + flow_at(2u * place + 1u), 0.0, f32(params.height - 1u));
-  let top = min(u32(down), params.height - 1u);
-  let left = min(u32(right), params.width - 1u);
-  let upper = (image + top) * params.width;
-  let lower = (image + min(top + 1u, params.height - 1u)) * params.width;
-  let next = min(left + 1u, params.width - 1u);
-  let across = right - f32(left);
-  let above = mix(x_at((upper + left) * params.words + word), x_at((upper + next) * params.words + word), across);
-  let below = mix(x_at((lower + left) * params.words + word), x_at((lower + next) * params.words + word), across);
-  y_put(id, mix(above, below, down - f32(top)));
+  y_put(id, between(image, down, right, word));
 }
