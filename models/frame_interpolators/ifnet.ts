@@ -11,7 +11,6 @@ import {
   elementwise,
   type Graph,
   linear,
-  permute,
   resizeBilinear,
   slice,
   type Tensor,
@@ -19,6 +18,7 @@ import {
   type WeightScope,
 } from "../../runtime/mod.ts";
 import { pixelShuffle } from "../autoencoders/tiny/decoder.ts";
+import { rearrange } from "../rearrange.ts";
 import type { FrameInterpolatorConfig } from "./config.ts";
 
 /** Residual convolutions of a block. */
@@ -197,10 +197,8 @@ function upConvolution(weights: WeightScope, name: string, x: Tensor, outChannel
   const stored = scope.tensor(graph, "weight", [inChannels, outChannels, 4, 4]);
   const taps = graph.constant("taps", [36, 16], "f32", TAPS);
   const spread = linear(stored.reshape(inChannels * outChannels, 16), taps, { name: "spread" });
-  const kernel = permute(
-    spread.reshape(inChannels, outChannels * 4, 9),
-    [1, 2, 0],
-  ).reshape(outChannels * 4, 3, 3, inChannels);
+  const taken = spread.reshape(inChannels, outChannels * 4, 3, 3);
+  const kernel = rearrange(taken, "c o y x -> o y x c");
   const y = pixelShuffle(conv2d(x, kernel, { padding: [1, 1, 1, 1], name }), 2);
   return elementwise("y + bias", { y, bias: scope.tensor(graph, "bias", [outChannels]) });
 }

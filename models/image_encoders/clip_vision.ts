@@ -11,13 +11,12 @@ import {
   elementwise,
   type Graph,
   layerNorm,
-  linear,
-  permute,
   slice,
   type Tensor,
   type WeightScope,
 } from "../../runtime/mod.ts";
-import { forEachSample, linearLayer, linearLayers } from "../layers.ts";
+import { forEachSample, linearLayer, linearLayers, patchEmbeddingLayer } from "../layers.ts";
+import { rearrange } from "../rearrange.ts";
 
 /** What `config.json` may say; defaults are those of transformers' `CLIPVisionConfig`. */
 export const CLIP_VISION_CONFIG = z.object({
@@ -100,16 +99,15 @@ export function clipVision(
 
 /** A convolution whose steps are as long as its kernel: [images, patches, hidden_size]. */
 function patchEmbedding(
-  { image_size, patch_size: side, hidden_size: dim }: ClipVisionConfig,
+  { patch_size: side, hidden_size: dim }: ClipVisionConfig,
   weights: WeightScope,
   pixels: Tensor,
 ): Tensor {
-  const [images, count] = [pixels.dim(0), image_size / side];
-  const patches = permute(pixels.reshape(images, count, side, count, side, 3), [0, 1, 3, 2, 4, 5])
-    .reshape(images, count * count, side * side * 3);
-  const shape = [dim, 3, side, side];
-  const weight = weights.tensor(pixels.graph, "patch_embedding.weight", shape, "channels-last");
-  return linear(patches, weight.reshape(dim, -1));
+  const patches = rearrange(pixels, "n (y i) (x j) c -> n (y x) (i j c)", { i: side, j: side });
+  return patchEmbeddingLayer(weights, "patch_embedding", patches, dim, {
+    channels: 3,
+    patch: [side, side],
+  });
 }
 
 /** One layer: x + attention, x + MLP, each of its normalised input. */

@@ -8,11 +8,11 @@ import {
   conv2d,
   elementwise,
   type Graph,
-  permute,
   type Tensor,
   type WeightScope,
 } from "../../runtime/mod.ts";
 import { pixelShuffle } from "../autoencoders/tiny/decoder.ts";
+import { rearrange } from "../rearrange.ts";
 import type { UpscalerConfig } from "./config.ts";
 
 /** Share of what a block adds. */
@@ -131,9 +131,5 @@ function convolution(
 /** Pixels as channels, in the order (channel, row, column). */
 function pixelUnshuffle(x: Tensor, side: number): Tensor {
   if (side === 1) return x;
-  const [, height, width, channels] = x.shape as [number, number, number, number];
-  return permute(
-    x.reshape(height / side, side, width / side, side, channels),
-    [0, 2, 4, 1, 3],
-  ).reshape(1, height / side, width / side, channels * side * side);
+  return rearrange(x, "f (y i) (x j) c -> f y x (c i j)", { i: side, j: side });
 }

@@ -14,12 +14,12 @@ import {
   elementwise,
   type Graph,
   linear,
-  permute,
   type Shape,
   slice,
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
+import { rearrange } from "../../rearrange.ts";
 import type { TinyDecoderConfig } from "./config.ts";
 
 /** Blocks of a level, but of an image's last. */
@@ -116,12 +116,11 @@ function withFrameBefore(x: Tensor, memory: DeviceTensor): Tensor {
 
 /** Makes `factor` frames of each. */
 function grow(weights: WeightScope, x: Tensor, factor: number): Tensor {
-  const [frames, height, width, channels] = x.shape as [number, number, number, number];
+  const channels = x.dim(-1);
   const weight = weights.tensor(x.graph, "conv.weight", [channels * factor, channels, 1, 1]);
   const wide = linear(x, weight.reshape(channels * factor, channels), { name: "grow" });
   if (factor === 1) return wide;
-  return permute(wide.reshape(frames, height * width, factor, channels), [0, 2, 1, 3])
-    .reshape(frames * factor, height, width, channels);
+  return rearrange(wide, "f y x (n c) -> (f n) y x c", { n: factor });
 }
 
 function convolution(
@@ -164,10 +163,5 @@ function toSigned(x: Tensor): Tensor {
 /** Channels, in the order (channel, row, column), as pixels. */
 export function pixelShuffle(x: Tensor, side: number): Tensor {
   if (side === 1) return x;
-  const [frames, height, width, all] = x.shape as [number, number, number, number];
-  const channels = all / (side * side);
-  return permute(
-    x.reshape(frames * height, width, channels, side, side),
-    [0, 3, 1, 4, 2],
-  ).reshape(frames, height * side, width * side, channels);
+  return rearrange(x, "f y x (c i j) -> f (y i) (x j) c", { i: side, j: side });
 }

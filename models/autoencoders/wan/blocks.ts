@@ -15,6 +15,7 @@ import {
   type WeightScope,
 } from "../../../runtime/mod.ts";
 import { wideAttention } from "../../layers.ts";
+import { rearrange } from "../../rearrange.ts";
 import type { ChunkPlace, FrameHistory } from "./history.ts";
 
 /** What every block needs beside its input. */
@@ -205,15 +206,14 @@ function doubleFrames(stream: Stream, time: WeightScope, x: Tensor): Tensor {
     stream.history.reserve(stream.place, time.path, 2, x);
     return x;
   }
-  const [, frames, height, width, channels] = x.shape as [number, number, number, number, number];
+  const channels = x.dim(-1);
   const weight = time.tensor(graph, "weight", [2 * channels, channels, 3, 1, 1], "channels-last");
   const bias = time.tensor(graph, "bias", [2 * channels]);
   const wide = stream.history.convolve("next", time.path, 2, x, weight, {
     bias,
     name: "time_conv",
   });
-  return permute(wide.reshape(frames, height * width, 2, channels), [0, 2, 1, 3])
-    .reshape(1, 2 * frames, height, width, channels);
+  return rearrange(wide, "1 f y x (n c) -> 1 (f n) y x c", { n: 2 });
 }
 
 /** Parameter-free shortcut of a Wan 2.2 encoder level: space-time patches into channels, then group means. */
@@ -288,19 +288,10 @@ export function add(a: Tensor, b: Tensor): Tensor {
 
 /** Folds pixel patches into channels, in the order (channel, column, row). */
 export function foldPatches(x: Tensor, size: number): Tensor {
-  const [, frames, height, width, channels] = x.shape as [number, number, number, number, number];
-  return permute(
-    x.reshape(frames * height / size, size, width / size, size, channels),
-    [0, 2, 4, 3, 1],
-  ).reshape(1, frames, height / size, width / size, channels * size * size);
+  return rearrange(x, "1 f (y i) (x j) c -> 1 f y x (c j i)", { i: size, j: size });
 }
 
 /** The inverse of {@linkcode foldPatches}. */
 export function unfoldPatches(x: Tensor, size: number): Tensor {
-  const [, frames, height, width, channels] = x.shape as [number, number, number, number, number];
-  const pixels = channels / (size * size);
-  return permute(
-    x.reshape(frames * height, width, pixels, size, size),
-    [0, 4, 1, 3, 2],
-  ).reshape(1, frames, height * size, width * size, pixels);
+  return rearrange(x, "1 f y x (c j i) -> 1 f (y i) (x j) c", { i: size, j: size });
 }
