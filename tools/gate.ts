@@ -5,8 +5,11 @@
  * far they are; after them, which took longest. The last line is `N passed, N failed` (and
  * `, N skipped`): the tests, with every other stage counted as one. With paths (relative to the
  * repository), only the tests under them run; `--verbose` lets all output through.
+ *
+ * The tests run in batches of files, two batches at a time, each in a process of its own: a software
+ * driver compiles on one core, and tests may change what belongs to a process.
  */
-import { join } from "node:path";
+import { join, posix } from "node:path";
 
 /** The folder of the repository. */
 const ROOT = new URL("../", import.meta.url);
@@ -17,6 +20,9 @@ export interface Counts {
   failed: number;
   skipped: number;
 }
+
+/** The line with which `deno test` ends. */
+const SUMMARY = /^(?:ok|FAILED) \| (\d+) passed\b.*?\| (\d+) failed\b(?:.*?\| (\d+) ignored\b)?/m;
 
 interface Stage {
   name: string;
@@ -36,6 +42,10 @@ const STAGES: Stage[] = [
 // Types are a stage of their own, so the tests start without checking them a second time.
 const TESTS = ["test", "-A", "--no-check"];
 
+/** Files of a batch, and batches that run at a time. */
+const BATCH = 16;
+const JOBS = 2;
+
 /** How often a run says how far it is, in milliseconds, and how many of the slowest tests it names. */
 const PROGRESS_MS = 15_000;
 const SLOWEST = 10;
@@ -47,9 +57,7 @@ const SLOWEST = 10;
  * fails with no test to blame counts as one failure.
  */
 export function countTests(output: string, code: number): Counts {
-  const pattern =
-    /^(?:ok|FAILED) \| (\d+) passed\b.*?\| (\d+) failed\b(?:.*?\| (\d+) ignored\b)?/gm;
-  const summary = [...output.matchAll(pattern)].at(-1);
+  const summary = [...output.matchAll(new RegExp(SUMMARY, "gm"))].at(-1);
   const [passed, failed, skipped] = [1, 2, 3].map((group) => Number(summary?.[group] ?? 0));
   const blamed = failed ?? 0;
   return {
@@ -70,13 +78,18 @@ export function failureText(output: string): string {
   return (start < 0 ? output : output.slice(start)).trimEnd();
 }
 
-/** How far the tests are, from what `deno test` has printed so far. */
-export function progressText(output: string): string {
-  const started = [...output.matchAll(/^running \d+ tests? from (?:\.\/)?(\S+)$/gm)];
-  const passed = output.match(/^\S.* \.\.\. ok \(|^ ok \(/gm)?.length ?? 0;
-  const failed = output.match(/^\S.* \.\.\. FAILED \(|^ FAILED \(/gm)?.length ?? 0;
-  const [, path] = started.at(-1) ?? [];
-  return `${passed} passed, ${failed} failed, file ${started.length}` + (path ? `: ${path}` : "");
+/** How far the tests are, from what every `deno test` has printed so far. */
+export function progressText(outputs: readonly string[], files: number): string {
+  const count = (pattern: RegExp) =>
+    outputs.reduce((sum, output) => sum + (output.match(pattern)?.length ?? 0), 0);
+  const started = /^running \d+ tests? from (?:\.\/)?(\S+)$/gm;
+  const current = outputs
+    .filter((output) => !SUMMARY.test(output))
+    .flatMap((output) => [...output.matchAll(started)].at(-1)?.[1] ?? []);
+  const passed = count(/^\S.* \.\.\. ok \(|^ ok \(/gm);
+  const failed = count(/^\S.* \.\.\. FAILED \(|^ FAILED \(/gm);
+  return `${passed} passed, ${failed} failed, file ${count(started)} of ${files}` +
+    (current.length > 0 ? `: ${current.join(", ")}` : "");
 }
 
 /** One test, and the seconds that it took. */
@@ -153,29 +166,69 @@ function driverEnvironment(): Record<string, string> {
   return Object.fromEntries(Object.entries(defaults).filter(([name]) => !Deno.env.has(name)));
 }
 
+/** Every test file at or under paths; those in `tests/`, which take longest, first. */
+async function testFiles(paths: readonly string[]): Promise<string[]> {
+  const found = await Promise.all((paths.length > 0 ? paths : ["."]).map(filesAt));
+  if (found.flat().length === 0) {
+    throw new Error(`Cannot test ${paths.join(", ")}: there are no tests`);
+  }
+  return [...new Set(found.flat())].sort().reverse();
+}
+
+async function filesAt(path: string): Promise<string[]> {
+  const place = new URL(path, ROOT);
+  const info = await Deno.stat(place).catch(() => undefined);
+  if (!info) throw new Error(`Cannot test ${path}: there is no such file or folder`);
+  if (!info.isDirectory) return [path];
+  const inside = await Array.fromAsync(Deno.readDir(place));
+  const isOurs = ({ name }: Deno.DirEntry) => !name.startsWith(".") && name !== "node_modules";
+  const found = inside.filter(isOurs).map(({ name, isDirectory }) => {
+    const below = posix.join(path, name);
+    if (isDirectory) return filesAt(below);
+    return name.endsWith("_test.ts") ? [below] : [];
+  });
+  return (await Promise.all(found)).flat();
+}
+
 /** The tests under paths, with a line every few seconds on how far they are. */
-async function runTests(paths: readonly string[], verbose: boolean) {
+async function runTests(paths: readonly string[], verbose: boolean): Promise<Counts> {
+  const files = await testFiles(paths);
+  const count = files.length;
   const folder = await Deno.makeTempDir();
-  const junit = join(folder, "report.xml");
   const since = performance.now();
   const seconds = () => Math.round((performance.now() - since) / 1000);
-  let printed = "";
+  const total: Counts = { passed: 0, failed: 0, skipped: 0 };
+  const printed: string[] = [];
+  const failures: string[] = [];
+  const slowest: TestTime[] = [];
+  const runBatch = async (batch: readonly string[]) => {
+    const i = printed.push("") - 1;
+    const junit = join(folder, `${i}.xml`);
+    const args = [...TESTS, `--junit-path=${junit}`, ...batch];
+    const { code, output } = await runDeno(args, verbose, (output) => printed[i] = output);
+    const counts = countTests(output, code);
+    for (const key of ["passed", "failed", "skipped"] as const) total[key] += counts[key];
+    if (counts.failed > 0) failures.push(failureText(output));
+    // There is no report of a process that died.
+    slowest.push(...slowestTests(await Deno.readTextFile(junit).catch(() => ""), SLOWEST));
+  };
   const progress = setInterval(() => {
-    console.log(`       ${String(seconds()).padStart(5)} s  ${progressText(printed)}`);
+    console.log(`       ${String(seconds()).padStart(5)} s  ${progressText(printed, count)}`);
   }, PROGRESS_MS);
   try {
-    const args = [...TESTS, `--junit-path=${junit}`, ...paths];
-    const { code, output } = await runDeno(args, verbose, (output) => printed = output);
-    const tests = countTests(output, code);
-    report("tests", tests.failed > 0, since, `: ${countsLine(tests)}`);
-    if (tests.failed > 0 && !verbose) console.log(failureText(output));
-    // There is no report of a process that died.
-    const slowest = slowestTests(await Deno.readTextFile(junit).catch(() => ""), SLOWEST);
+    const job = async () => {
+      while (files.length > 0) await runBatch(files.splice(0, BATCH));
+    };
+    // What two processes print would be mixed.
+    await Promise.all(Array.from({ length: verbose ? 1 : JOBS }, job));
+    report("tests", total.failed > 0, since, `: ${countsLine(total)}`);
+    if (!verbose) failures.forEach((text) => console.log(text));
     if (slowest.length > 0) console.log("       The slowest:");
-    for (const { title, path, seconds } of slowest) {
+    slowest.sort((a, b) => b.seconds - a.seconds);
+    for (const { title, path, seconds } of slowest.slice(0, SLOWEST)) {
       console.log(`       ${seconds.toFixed(1).padStart(5)} s  ${path}: ${title}`);
     }
-    return tests;
+    return total;
   } finally {
     clearInterval(progress);
     await Deno.remove(folder, { recursive: true });
@@ -203,7 +256,10 @@ async function main(args: string[]): Promise<number> {
     }
   }
 
-  const tests = await runTests(paths, verbose);
+  const tests = await runTests(paths, verbose).catch((error: Error): Counts => {
+    console.log(error.message);
+    return { passed: 0, failed: 1, skipped: 0 };
+  });
   total.passed += tests.passed;
   total.failed += tests.failed;
   total.skipped += tests.skipped;

@@ -35,11 +35,16 @@ Deno.test("failureText() starts at the list of errors, or gives everything", () 
   assert.equal(failureText("panicked\n"), "panicked");
 });
 
-Deno.test("progressText() counts tests but not steps, and names the file", () => {
-  const output = "running 2 tests from ./a/b_test.ts\nx ...\n  step ... ok (1ms)\nx ... ok (1s)\n" +
+Deno.test("progressText() counts tests of all runs but not steps, and names the files at work", () => {
+  const one = "running 2 tests from ./a/b_test.ts\nx ...\n  step ... ok (1ms)\nx ... ok (1s)\n" +
     "running 3 tests from ./c_test.ts\ny ...noise\n ok (2ms)\nz ... FAILED (3ms)\n";
-  assert.equal(progressText(output), "2 passed, 1 failed, file 2: c_test.ts");
-  assert.equal(progressText(""), "0 passed, 0 failed, file 0");
+  const two = "running 1 test from ./d_test.ts\n";
+  const ended = "running 1 test from ./e_test.ts\nx ... ok (1s)\n\nok | 1 passed | 0 failed (1s)\n";
+  assert.equal(
+    progressText([one, two, ended], 9),
+    "3 passed, 1 failed, file 4 of 9: c_test.ts, d_test.ts",
+  );
+  assert.equal(progressText([], 9), "0 passed, 0 failed, file 0 of 9");
 });
 
 Deno.test("slowestTests() sorts tests by their time, and leaves out their steps", () => {
