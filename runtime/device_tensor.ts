@@ -220,7 +220,7 @@ export class DeviceTensor {
    *
    * @param blocks whole rows: a multiple of {@linkcode rowStep}, or all up to the end
    * @param firstRow a multiple of {@linkcode rowStep}; rows are counted over all dimensions but the last
-   * @param scale multiplies every element; taken with the first row, and only by formats that have one (`f8_e4m3`)
+   * @param scale multiplies every element; taken with the first row, and only by formats that have one (`f8_*`)
    * @param room gives memory for what is repacked, as for {@linkcode repack}
    * @throws {RangeError} when the bytes are no such rows, they hold NaN, or the format has no scale
    * @throws {TypeError} when the tensor is stored element by element

@@ -1,5 +1,4 @@
 /** Quantised weights to test and to time with. */
-import { decodeF8 } from "../quantization/f8_e4m3.ts";
 import type { WeightFormat } from "../quantization/block_format.ts";
 import { BLOCK_FORMATS, blockBytes, checkBlocks, dequantize } from "../quantization/formats.ts";
 import type { Shape } from "../shape.ts";
@@ -26,26 +25,48 @@ function quantizeSimple(values: Float64Array, format: "q8_0" | "q4_0"): Uint8Arr
   return bytes;
 }
 
-const F8_CODES = Array.from({ length: 0x7f }, (_, code) => decodeF8(code));
-
 /** Rounds values to the nearest that f8 holds. */
-function quantizeF8(values: Float64Array): Uint8Array {
+function quantizeF8(values: Float64Array, format: "f8_e4m3" | "f8_e5m2"): Uint8Array {
+  const codes = BLOCK_FORMATS[format].byteValues!.subarray(0, 128).filter(Number.isFinite);
   return Uint8Array.from(values, (value) => {
     const size = Math.abs(value);
-    const above = F8_CODES.findIndex((code) => code >= size);
+    const above = codes.findIndex((code) => code >= size);
     const code = above === -1
-      ? F8_CODES.length - 1
-      : above > 0 && size - F8_CODES[above - 1]! < F8_CODES[above]! - size
+      ? codes.length - 1
+      : above > 0 && size - codes[above - 1]! < codes[above]! - size
       ? above - 1
       : above;
     return code | (value < 0 ? 0x80 : 0);
   });
 }
 
+/** Formats whose samples are random blocks. */
+type RandomFormat = Exclude<WeightFormat, "q8_0" | "q4_0" | "f8_e4m3" | "f8_e5m2">;
+
+/** Writes the factors of a random block whose elements shall be about `size`. */
+const FACTORS: Readonly<Record<RandomFormat, (block: DataView, size: number) => void>> = {
+  q5_1: (block, size) => factorAndOffset(block, 0, size / 9, -15.5),
+  q5_0: (block, size) => block.setFloat16(0, size / 9, true),
+  q4_1: (block, size) => factorAndOffset(block, 0, size / 4.6, -7.5),
+  q6_k: (block, size) => block.setFloat16(208, size / (74 * 18), true),
+  q5_k: (block, size) => factorAndOffset(block, 0, size / 600, 15.5),
+  q4_k: (block, size) => factorAndOffset(block, 0, size / 300, 7.5),
+  q3_k: (block, size) => block.setFloat16(108, size / 43, true),
+  q2_k: (block, size) => factorAndOffset(block, 80, size / 14, 1.5),
+  iq4_nl: (block, size) => block.setFloat16(0, size / 69, true),
+  iq4_xs: (block, size) => block.setFloat16(0, size / (69 * 18), true),
+  mxfp4: (block, size) => block.setUint8(0, Math.round(Math.log2(size / 6)) + 128),
+};
+
+function factorAndOffset(block: DataView, at: number, factor: number, middle: number): void {
+  block.setFloat16(at, factor, true);
+  block.setFloat16(at + 2, factor * middle, true);
+}
+
 /** Random quants and scales; d is chosen so that values are about `magnitude`, also below the normal f16 numbers. */
 function randomBlocks(
   shape: Shape,
-  format: "q5_0" | "q4_k" | "q5_k" | "q6_k",
+  format: RandomFormat,
   seed: number,
   magnitude: number,
 ): Uint8Array {
@@ -53,13 +74,7 @@ function randomBlocks(
   const stride = BLOCK_FORMATS[format].blockBytes;
   const variation = randomNormal([bytes.length / stride], seed + 1, 0.3).data;
   variation.forEach((exponent, i) => {
-    const block = new DataView(bytes.buffer, i * stride, stride);
-    const size = magnitude * 2 ** exponent;
-    if (format === "q5_0") return block.setFloat16(0, size / 9, true);
-    if (format === "q6_k") return block.setFloat16(208, size / (74 * 18), true);
-    const d = size / (format === "q4_k" ? 300 : 600);
-    block.setFloat16(0, d, true);
-    block.setFloat16(2, d * (format === "q4_k" ? 7.5 : 15.5), true);
+    FACTORS[format](new DataView(bytes.buffer, i * stride, stride), magnitude * 2 ** exponent);
   });
   return bytes;
 }
@@ -76,7 +91,8 @@ export function sampleBlocks(
     case "q4_0":
       return quantizeSimple(randomNormal(shape, seed, magnitude).data, format);
     case "f8_e4m3":
-      return quantizeF8(randomNormal(shape, seed, magnitude).data);
+    case "f8_e5m2":
+      return quantizeF8(randomNormal(shape, seed, magnitude).data, format);
     default:
       return randomBlocks(shape, format, seed, magnitude);
   }

@@ -22,6 +22,7 @@ export const F8_E4M3: BlockFormat = {
   blockBytes: ELEMENTS,
   groupBlocks: 4,
   headerBytes: 16,
+  byteValues: Float64Array.from({ length: 256 }, (_, byte) => decodeF8(byte)),
   nanBytes: [0x7f, 0xff],
   scaleRun: "row",
   decodeBlock(block, values) {

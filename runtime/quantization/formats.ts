@@ -1,10 +1,18 @@
 /** All formats of quantised weights, and what follows from one for a tensor: sizes, decoding, repacking. */
 import { elementCount, formatShape, type Shape } from "../shape.ts";
 import type { BlockFormat, WeightFormat } from "./block_format.ts";
-import { decodeF8, F8_E4M3 } from "./f8_e4m3.ts";
+import { F8_E4M3 } from "./f8_e4m3.ts";
+import { F8_E5M2 } from "./f8_e5m2.ts";
+import { IQ4_NL } from "./iq4_nl.ts";
+import { IQ4_XS } from "./iq4_xs.ts";
+import { MXFP4 } from "./mxfp4.ts";
+import { Q2_K } from "./q2_k.ts";
+import { Q3_K } from "./q3_k.ts";
 import { Q4_0 } from "./q4_0.ts";
+import { Q4_1 } from "./q4_1.ts";
 import { Q4_K } from "./q4_k.ts";
 import { Q5_0 } from "./q5_0.ts";
+import { Q5_1 } from "./q5_1.ts";
 import { Q5_K } from "./q5_k.ts";
 import { Q6_K } from "./q6_k.ts";
 import { Q8_0 } from "./q8_0.ts";
@@ -12,16 +20,21 @@ import { Q8_0 } from "./q8_0.ts";
 /** Every format by its name. */
 export const BLOCK_FORMATS: Readonly<Record<WeightFormat, BlockFormat>> = {
   q8_0: Q8_0,
+  q5_1: Q5_1,
   q5_0: Q5_0,
+  q4_1: Q4_1,
   q4_0: Q4_0,
-  q4_k: Q4_K,
-  q5_k: Q5_K,
   q6_k: Q6_K,
+  q5_k: Q5_K,
+  q4_k: Q4_K,
+  q3_k: Q3_K,
+  q2_k: Q2_K,
+  iq4_nl: IQ4_NL,
+  iq4_xs: IQ4_XS,
+  mxfp4: MXFP4,
   f8_e4m3: F8_E4M3,
+  f8_e5m2: F8_E5M2,
 };
-
-/** What each byte of `f8_e4m3` stands for. */
-const F8_VALUES = Float64Array.from({ length: 256 }, (_, byte) => decodeF8(byte));
 
 /** True for the formats of quantised weights. */
 export function isWeightFormat(format: string): format is WeightFormat {
@@ -59,8 +72,8 @@ export function repackedBytes(shape: Shape, format: WeightFormat): number {
 /**
  * Decodes blocks as files hold them, with ggml's f32 arithmetic.
  *
- * @param blocks whole blocks; of `f8_e4m3`, whose elements have nothing in common, any number of bytes
- * @param scale multiplies every element; only `f8_e4m3` has one
+ * @param blocks whole blocks; of `f8_*`, whose elements have nothing in common, any number of bytes
+ * @param scale multiplies every element; only `f8_*` have one
  * @throws {RangeError} when the bytes end inside a block
  */
 export function dequantize(
@@ -68,8 +81,8 @@ export function dequantize(
   format: WeightFormat,
   scale = 1,
 ): Float32Array<ArrayBuffer> {
-  if (format === "f8_e4m3") return Float32Array.from(blocks, (byte) => F8_VALUES[byte]! * scale);
-  const { blockElements, blockBytes, decodeBlock } = BLOCK_FORMATS[format];
+  const { blockElements, blockBytes, decodeBlock, byteValues } = BLOCK_FORMATS[format];
+  if (byteValues) return Float32Array.from(blocks, (byte) => byteValues[byte]! * scale);
   const count = wholeBlocks(blocks, format);
   const values = new Float32Array(count * blockElements);
   for (let i = 0; i < count; i++) {
@@ -97,23 +110,28 @@ export function repack(
   format: WeightFormat,
   room: Room = (byteLength) => new Uint8Array(byteLength),
 ): Uint8Array {
-  const { blockBytes, groupBlocks, looseScale, shuffle } = BLOCK_FORMATS[format];
+  const { blockBytes, groupBlocks, looseScale, looseBytes = 2, shuffle } = BLOCK_FORMATS[format];
   const count = wholeBlocks(blocks, format);
   if (looseScale === undefined && !shuffle) return blocks;
-  // All formats' blocks, and the places of their scales, are whole 16-bit words.
+  // Blocks and the places of their loose scales are whole units of the latter's size.
   const even = blocks.byteOffset % 2 === 0 ? blocks : blocks.slice();
-  const source = new Uint16Array(even.buffer, even.byteOffset, even.byteLength / 2);
+  const UnitArray = looseBytes === 1 ? Uint8Array : Uint16Array;
+  const source = new UnitArray(
+    even.buffer as ArrayBuffer,
+    even.byteOffset,
+    even.byteLength / looseBytes,
+  );
   const packed = room(Math.ceil(count / groupBlocks) * groupBlocks * blockBytes);
   packed.fill(0, Math.floor(count / groupBlocks) * groupBlocks * blockBytes);
-  const target = new Uint16Array(packed.buffer, 0, packed.byteLength / 2);
+  const target = new UnitArray(packed.buffer, 0, packed.byteLength / looseBytes);
   const words = new Uint32Array(packed.buffer, 0, Math.floor(packed.byteLength / 4));
-  const size = blockBytes / 2;
+  const size = blockBytes / looseBytes;
   if (looseScale === undefined) {
     target.set(source);
-    for (let block = 0; block < count; block++) shuffle!(words, block * size / 2);
+    for (let block = 0; block < count; block++) shuffle!(words, block * blockBytes / 4);
     return packed;
   }
-  const scaleAt = looseScale / 2;
+  const scaleAt = looseScale / looseBytes;
   const restSize = size - 1;
   for (let block = 0; block < count; block++) {
     const inGroup = block % groupBlocks;
@@ -123,7 +141,7 @@ export function repack(
     for (let i = 0; i < scaleAt; i++) target[rest + i] = source[from + i]!;
     target[group + groupBlocks * restSize + inGroup] = source[from + scaleAt]!;
     for (let i = scaleAt; i < restSize; i++) target[rest + i] = source[from + i + 1]!;
-    shuffle?.(words, rest / 2);
+    shuffle?.(words, rest * looseBytes / 4);
   }
   return packed;
 }

@@ -1,18 +1,8 @@
-import type { BlockFormat } from "./block_format.ts";
+import { type BlockFormat, regroupFifths } from "./block_format.ts";
 
 const HALF = 16;
 /** Where the nibbles begin. */
 const QUANTS = 6;
-
-/** Brings together the fifth bits of one access: bit i of byte c becomes that of element 4i + c. */
-function shuffle(words: Uint32Array, at: number): void {
-  const fifths = words[at]!;
-  let bits = 0;
-  for (let element = 0; element < 2 * HALF; element++) {
-    bits |= ((fifths >>> element) & 1) << (8 * (element & 3) + (element >> 2));
-  }
-  words[at] = bits;
-}
 
 /**
  * Blocks of 32: f16 scale d, fifth bits in a `u32` h, 16 bytes q; element j is d · (((q[j] & 15) | 16 · bit j of h) − 16),
@@ -26,7 +16,7 @@ export const Q5_0: BlockFormat = {
   looseScale: 0,
   headerBytes: 0,
   scaleRun: 8,
-  shuffle,
+  shuffle: regroupFifths,
   decodeBlock(block, values) {
     const d = block.getFloat16(0, true);
     const fifths = block.getUint32(2, true);

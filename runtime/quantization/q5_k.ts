@@ -9,7 +9,7 @@ const PART = 32;
 const FIFTHS = new Uint32Array(8);
 
 /** One part's fifth bits after another's: bit i of byte c of word `part` becomes that of element 4i + c of the part. */
-function shuffleFifths(words: Uint32Array, at: number): void {
+export function shuffleFifths(words: Uint32Array, at: number): void {
   FIFTHS.set(words.subarray(at, at + FIFTHS.length));
   for (let part = 0; part < 8; part++) {
     let bits = 0;

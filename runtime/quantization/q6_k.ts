@@ -1,4 +1,4 @@
-import { type BlockFormat, pairNibbles } from "./block_format.ts";
+import { type BlockFormat, joinPairs, pairNibbles } from "./block_format.ts";
 
 /** Elements of a block, and with one scale. */
 const ELEMENTS = 256;
@@ -25,15 +25,8 @@ function shuffle(words: Uint32Array, at: number): void {
         quarter < 2 ? 0 : 4,
       );
     }
-    for (let word = 0; word < 2; word++) {
-      let bits = 0;
-      for (let i = 0; i < 4; i++) {
-        const source = BITS[32 + 8 * half + 4 * word + i]!;
-        bits |= ((source >>> (2 * quarter)) & 0x03030303) << (2 * i);
-      }
-      words[at + 32 + part * 2 + word] = bits;
-    }
   }
+  joinPairs(BITS, 32, words, at + 32);
 }
 
 /**

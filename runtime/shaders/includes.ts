@@ -28,6 +28,15 @@ import formatQ50 from "./formats/q5_0.wgsl" with { type: "text" };
 import formatQ5K from "./formats/q5_k.wgsl" with { type: "text" };
 import formatQ6K from "./formats/q6_k.wgsl" with { type: "text" };
 import formatQ80 from "./formats/q8_0.wgsl" with { type: "text" };
+import formatF8E5M2 from "./formats/f8_e5m2.wgsl" with { type: "text" };
+import formatIq4Nl from "./formats/iq4_nl.wgsl" with { type: "text" };
+import formatIq4Xs from "./formats/iq4_xs.wgsl" with { type: "text" };
+import formatMxfp4 from "./formats/mxfp4.wgsl" with { type: "text" };
+import formatQ2K from "./formats/q2_k.wgsl" with { type: "text" };
+import formatQ3K from "./formats/q3_k.wgsl" with { type: "text" };
+import formatQ41 from "./formats/q4_1.wgsl" with { type: "text" };
+import formatQ51 from "./formats/q5_1.wgsl" with { type: "text" };
+import formatTable from "./formats/table.wgsl" with { type: "text" };
 import formatRoundBf16 from "./formats/round_bf16.wgsl" with { type: "text" };
 import formatRoundF16 from "./formats/round_f16.wgsl" with { type: "text" };
 import gemmColumns from "./gemm/columns.wgsl" with { type: "text" };
@@ -81,6 +90,15 @@ export const INCLUDES: Readonly<Record<string, string>> = {
   "formats/q5_k.wgsl": formatQ5K,
   "formats/q6_k.wgsl": formatQ6K,
   "formats/q8_0.wgsl": formatQ80,
+  "formats/f8_e5m2.wgsl": formatF8E5M2,
+  "formats/iq4_nl.wgsl": formatIq4Nl,
+  "formats/iq4_xs.wgsl": formatIq4Xs,
+  "formats/mxfp4.wgsl": formatMxfp4,
+  "formats/q2_k.wgsl": formatQ2K,
+  "formats/q3_k.wgsl": formatQ3K,
+  "formats/q4_1.wgsl": formatQ41,
+  "formats/q5_1.wgsl": formatQ51,
+  "formats/table.wgsl": formatTable,
   "formats/round_bf16.wgsl": formatRoundBf16,
   "formats/round_f16.wgsl": formatRoundF16,
   "gemm/columns.wgsl": gemmColumns,

@@ -40,6 +40,7 @@ export const GGML_TYPES: ReadonlyMap<
   [34, ["TQ1_0", 256, 54]],
   [35, ["TQ2_0", 256, 66]],
   [39, ["MXFP4", 32, 17]],
+  [40, ["NVFP4", 64, 36]],
 ]);
 
 /** A value of the metadata; arrays are kept where they are numbers and few. */

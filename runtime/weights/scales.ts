@@ -44,11 +44,11 @@ export function applyScales<Entry extends StoredTensor>(
     }
     if (!includes(SCALES, ending)) continue;
     const scale = readScale(entry, read, path);
-    if (weight.format === "F8_E4M3") result.set(weight.name, { ...weight, scale });
+    if (weight.format.startsWith("F8_")) result.set(weight.name, { ...weight, scale });
     else if (scale !== 1) {
       throw new SyntaxError(
         `Cannot read "${path}": tensor "${weight.name}" is stored as ${weight.format} and has a scale; ` +
-          "scales are read for F8_E4M3 only, fetch the model in that, in bf16, or as GGUF",
+          "scales are read for fp8 only, fetch the model in that, in bf16, or as GGUF",
       );
     }
     result.delete(name);

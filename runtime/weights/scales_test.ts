@@ -64,7 +64,7 @@ Deno.test("Checkpoint.open() refuses scales that are no positive number, or mean
     [{ "a.weight": WEIGHT, "a.pre_quant_scale": scale(1) }, /has a "pre_quant_scale"/],
     [
       { "a.weight": ["I8", [2, 4], new Uint8Array(8)], "a.weight_scale": scale(2) },
-      /stored as I8 and has a scale; scales are read for F8_E4M3 only/,
+      /stored as I8 and has a scale; scales are read for fp8 only/,
     ],
   ];
   for (const [tensors, message] of cases) {

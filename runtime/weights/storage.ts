@@ -16,10 +16,9 @@ export type WeightLayout = "as-stored" | "elements" | "channels-last";
 
 const ELEMENT_TYPES: Readonly<Record<string, DType>> = { F32: "f32", F16: "f16", BF16: "bf16" };
 
-const BLOCK_TYPES: ReadonlyMap<string, WeightFormat> = new Map([
-  ...Object.values(BLOCK_FORMATS).map(({ name }) => [name.toUpperCase(), name] as const),
-  ["F8_E4M3", "f8_e4m3"],
-]);
+const BLOCK_TYPES: ReadonlyMap<string, WeightFormat> = new Map(
+  Object.values(BLOCK_FORMATS).map(({ name }) => [name.toUpperCase(), name]),
+);
 
 /** The formats of files that are read, for messages. */
 export const READ_FORMATS: readonly string[] = [

@@ -35,7 +35,7 @@ function stored(shape: readonly number[], format: WeightFormat, seed: number, sc
 
 for (const format of FORMATS) {
   const columns = 2 * BLOCK_FORMATS[format].blockElements;
-  const scale = format === "f8_e4m3" ? 0.37 : undefined;
+  const scale = BLOCK_FORMATS[format].byteValues ? 0.37 : undefined;
 
   Deno.test(`Weights.upload() keeps matrices of ${format} as they are, and decodes all else exactly`, () =>
     withDevice(async (device) => {
@@ -141,7 +141,7 @@ Deno.test("storageOf() keeps matrices of whole blocks quantised and decodes the 
   assert.equal(storageOf("Q8_0", [4, 8, 3, 3], "channels-last"), "f32");
   assert.equal(storageOf("F8_E4M3", [64], "as-stored"), "f32");
   assert.equal(storageOf("BF16", [64], "as-stored"), "bf16");
-  for (const format of ["Q2_K", "IQ4_XS", "I64", "F64", "F8_E5M2", "constructor"]) {
+  for (const format of ["IQ2_XS", "TQ1_0", "I64", "F64", "F8_E8M0", "constructor"]) {
     assert.equal(storageOf(format, [8, 512], "as-stored"), undefined, format);
   }
 });
@@ -152,12 +152,20 @@ Deno.test("findNonFinite() finds NaN and infinity in every format", () => {
   );
   const broken = {
     q8_0: [0, 0x7c00],
+    q5_1: [2, 0x7e00],
     q5_0: [0, 0x7e00],
+    q4_1: [0, 0xfc00],
     q4_0: [0, 0xfc00],
-    q4_k: [2, 0x7c00],
-    q5_k: [0, 0x7e00],
     q6_k: [208, 0x7c00],
+    q5_k: [0, 0x7e00],
+    q4_k: [2, 0x7c00],
+    q3_k: [108, 0x7c00],
+    q2_k: [82, 0xfc00],
+    iq4_nl: [0, 0x7e00],
+    iq4_xs: [0, 0x7c00],
+    mxfp4: [0, 0x77ff],
     f8_e4m3: [0, 0x7f7f],
+    f8_e5m2: [0, 0x7cfc],
   } as const;
   assert.equal(findNonFinite(memoryTensors(clean), FORMATS), undefined);
   for (const format of FORMATS) {

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { openPipeline, type PartPaths } from "../../models/mod.ts";
 import { Checkpoint, type StoredTensor } from "../../runtime/mod.ts";
 import { sampleBlocks } from "../../runtime/ops/sample_blocks.ts";
+import { GGML_TYPES } from "../../runtime/weights/gguf_types.ts";
 import type { WeightFormat } from "../../runtime/quantization/block_format.ts";
 import { BLOCK_FORMATS, dequantize } from "../../runtime/quantization/formats.ts";
 import { encodeGguf, type GgufTensor } from "../gguf.ts";
@@ -118,23 +119,15 @@ Deno.test("a file with Z-Image's transformer, text encoder and autoencoder gives
   }));
 
 /** ggml's numbers of types. */
-const TYPES: Readonly<Record<string, number>> = {
-  F32: 0,
-  Q4_0: 2,
-  Q5_0: 6,
-  Q8_0: 8,
-  Q4_K: 12,
-  Q6_K: 14,
-  BF16: 30,
-};
+const TYPES = new Map([...GGML_TYPES].map(([number, [name]]) => [name, number]));
 
 /** By what the name of a matrix has in it. */
 const MIXED: readonly (readonly [RegExp, WeightFormat])[] = [
   [/layers\.0\.attention\.to_[qkv]/, "q8_0"],
-  [/layers\.1\.attention\.to_[qkv]/, "q5_0"],
+  [/layers\.1\.attention\.to_[qkv]/, "q5_1"],
   [/attention\.to_out/, "q4_0"],
-  [/layers\.0\.feed_forward\.w2/, "q6_k"],
-  [/layers\.1\.feed_forward\.w2/, "q4_k"],
+  [/layers\.0\.feed_forward\.w2/, "q3_k"],
+  [/layers\.1\.feed_forward\.w2/, "iq4_xs"],
   [/feed_forward\.w[13]/, "q8_0"],
 ];
 
@@ -163,7 +156,7 @@ Deno.test({
         decoded.set(name, { format: "F32", shape, bytes: values });
       }
       const tensors = [...original(blocks)].map(([name, { format, shape, bytes }]) => {
-        const tensor: GgufTensor = { type: TYPES[format]!, shape, data: bytes };
+        const tensor: GgufTensor = { type: TYPES.get(format)!, shape, data: bytes };
         return [name, tensor] as const;
       });
       assert.ok(new Set(tensors.map(([, { type }]) => type)).size >= 6);

@@ -2,8 +2,8 @@
 
 Run: python3 tools/reference/quantization.py
 Writes tests/goldens/quantization: per format the blocks as files hold them (FORMAT.blocks) and the
-float32 values they decode to (FORMAT.values). The q formats are decoded by gguf, which follows
-ggml without fused operations; f8_e4m3 by torch.
+float32 values they decode to (FORMAT.values). Those of ggml are decoded by gguf, which follows
+ggml without fused operations; fp8 by torch.
 """
 
 import hashlib
@@ -24,6 +24,13 @@ FORMATS = {
     "q5_k": (gguf.GGMLQuantizationType.Q5_K, 12, [0, 2]),
     "q6_k": (gguf.GGMLQuantizationType.Q6_K, 12, [208]),
     "q5_0": (gguf.GGMLQuantizationType.Q5_0, 48, [0]),
+    "q4_1": (gguf.GGMLQuantizationType.Q4_1, 48, [0, 2]),
+    "q5_1": (gguf.GGMLQuantizationType.Q5_1, 48, [0, 2]),
+    "q2_k": (gguf.GGMLQuantizationType.Q2_K, 12, [80, 82]),
+    "q3_k": (gguf.GGMLQuantizationType.Q3_K, 12, [108]),
+    "iq4_nl": (gguf.GGMLQuantizationType.IQ4_NL, 48, [0]),
+    "iq4_xs": (gguf.GGMLQuantizationType.IQ4_XS, 12, [0]),
+    "mxfp4": (gguf.GGMLQuantizationType.MXFP4, 48, []),
 }
 
 
@@ -39,6 +46,9 @@ def blocks_of(kind, count, offsets, rng):
     blocks = rng.integers(0, 256, size=(count, size), dtype=numpy.uint8)
     for offset in offsets:
         blocks[:, offset : offset + 2] = scales(rng, count).view(numpy.uint8).reshape(count, 2)
+    if kind == gguf.GGMLQuantizationType.MXFP4:
+        # Exponents from the least to the largest whose numbers all are finite.
+        blocks[:, 0] = numpy.linspace(0, 252, count).astype(numpy.uint8)
     return blocks
 
 
@@ -61,9 +71,12 @@ def main():
     for name, (kind, count, offsets) in FORMATS.items():
         blocks = blocks_of(kind, count, offsets, rng)
         index.append(write(name, blocks, gguf.quants.dequantize(blocks, kind)))
-    codes = numpy.array([b for b in range(256) if b & 0x7F != 0x7F] + [0, 0], dtype=numpy.uint8)
-    values = torch.from_numpy(codes).view(torch.float8_e4m3fn).to(torch.float32).numpy()
-    index.append(write("f8_e4m3", codes.reshape(-1, 4), values))
+    for name, kind in (("f8_e4m3", torch.float8_e4m3fn), ("f8_e5m2", torch.float8_e5m2)):
+        codes = torch.arange(256, dtype=torch.uint8)
+        finite = codes.view(kind).to(torch.float32).isfinite()
+        codes = torch.cat([codes[finite], torch.zeros(256 - int(finite.sum()), dtype=torch.uint8)])
+        values = codes.view(kind).to(torch.float32).numpy()
+        index.append(write(name, codes.numpy().reshape(-1, 4), values))
     document = {
         "generator": f"gguf 0.19.0, torch {torch.__version__}, numpy {numpy.__version__}",
         "formats": index,

@@ -1,5 +1,6 @@
 import type { DType } from "../../dtype.ts";
 import type { WeightFormat } from "../../quantization/block_format.ts";
+import { BLOCK_FORMATS } from "../../quantization/formats.ts";
 import type { Activation } from "../activations.ts";
 import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
 import { GEMM_ELEMENTS } from "../gemm/matrix.ts";
@@ -157,21 +158,29 @@ function gluCases(): OpCase[] {
 }
 
 /** Formats of quantised weights, with the elements of a block. */
-const QUANTIZED = [
-  ["q8_0", 32],
-  ["q5_0", 32],
-  ["q4_0", 32],
-  ["q4_k", 256],
-  ["q5_k", 256],
-  ["q6_k", 256],
-  ["f8_e4m3", 4],
-] as const;
+const QUANTIZED = Object.values(BLOCK_FORMATS).map(({ name, blockElements }) =>
+  [name, blockElements] as const
+);
+
+/** Of these, those that show all ways through the kernels; the others show their decoding. */
+const LEADING: ReadonlySet<WeightFormat> = new Set([
+  "q8_0",
+  "q5_0",
+  "q4_0",
+  "q6_k",
+  "q5_k",
+  "q4_k",
+  "f8_e4m3",
+]);
 
 /** Of these, {@linkcode smallScales} are below the normal f16 numbers. */
 const SUBNORMAL: ReadonlySet<WeightFormat> = new Set(["q8_0", "q4_k", "q5_k", "q6_k"]);
 
 /** A format around every tile, without and with an epilogue (few pipelines: each takes long to compile); `step` is its block. */
 function quantizedCases(format: WeightFormat, step: number): OpCase[] {
+  if (!LEADING.has(format)) {
+    return [smallScales(format, step), linearCase({ x: [67, 2 * step], n: 130, format })];
+  }
   const epilogue = { format, bias: true, activation: "silu", residual: true } as const;
   return [
     linearCase({ x: [1, 2 * step], n: 65, ...epilogue, gate: [65] }),
