@@ -9,18 +9,21 @@ import type { Graph, Rotation, Tensor } from "../runtime/mod.ts";
  * Source: diffusers `get_timestep_embedding` with `flip_sin_to_cos=True`, `downscale_freq_shift=0`.
  *
  * @param dim even
+ * @param scale what the angles are multiplied by last
  * @returns [timesteps, dim]
  */
 export function timestepEmbedding(
   timesteps: readonly number[],
   dim: number,
+  scale = 1,
 ): Float32Array<ArrayBuffer> {
   const half = dim / 2;
   const result = new Float32Array(timesteps.length * dim);
   timesteps.forEach((timestep, row) => {
     for (let i = 0; i < half; i++) {
       const exponent = Math.fround(Math.fround(-Math.fround(Math.log(10000)) * i) / half);
-      const angle = Math.fround(Math.fround(timestep) * Math.fround(Math.exp(exponent)));
+      const turns = Math.fround(Math.fround(timestep) * Math.fround(Math.exp(exponent)));
+      const angle = Math.fround(scale * turns);
       result[row * dim + i] = Math.cos(angle);
       result[row * dim + half + i] = Math.sin(angle);
     }
@@ -29,8 +32,13 @@ export function timestepEmbedding(
 }
 
 /** {@linkcode timestepEmbedding} as a constant of a graph. */
-export function timestepConstant(graph: Graph, timesteps: ArrayLike<number>, dim: number): Tensor {
-  const values = () => timestepEmbedding(Array.from(timesteps), dim);
+export function timestepConstant(
+  graph: Graph,
+  timesteps: ArrayLike<number>,
+  dim: number,
+  scale = 1,
+): Tensor {
+  const values = () => timestepEmbedding(Array.from(timesteps), dim, scale);
   return graph.constant("timesteps", [timesteps.length, dim], "f32", values);
 }
 

@@ -28,7 +28,8 @@ import {
 } from "../models/families/z_image/config.ts";
 import { modulationRows } from "../models/families/z_image/modulation.ts";
 import { zImageTransformer } from "../models/families/z_image/transformer.ts";
-import { QWEN3_CONFIG, type Qwen3Config, qwen3Encoder } from "../models/text_encoders/qwen3.ts";
+import { qwenEncoder } from "../models/text_encoders/qwen.ts";
+import { QWEN3_CONFIG, type Qwen3Config } from "../models/text_encoders/qwen3.ts";
 import {
   f32,
   type InputSpec,
@@ -223,7 +224,7 @@ export function qwen3Encode(config: Qwen3Config, tokens: number): ModelPart {
         ({ embeddings }, graph) => {
           const lengths = graph.constant("lengths", [1], "u32", [tokens]);
           const inputs = { embeddings, lengths };
-          return qwen3Encoder(graph, config, weights, inputs, [config.num_hidden_layers])[0]!;
+          return qwenEncoder(graph, config, weights, inputs, [config.num_hidden_layers])[0]!;
         },
       ),
   };

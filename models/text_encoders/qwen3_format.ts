@@ -6,9 +6,9 @@ import type { Layout } from "../layouts.ts";
 
 const LAYER = "layers.*";
 
-/** Source: the tensor names of Qwen3 in llama.cpp's `gguf-py/gguf/tensor_mapping.py`. */
-const LLAMA_CPP: Layout = {
-  name: "llama.cpp Qwen3",
+/** Source: the tensor names of Qwen2-VL and Qwen3 in llama.cpp's `gguf-py/gguf/tensor_mapping.py`. */
+export const LLAMA_CPP_QWEN: Layout = {
+  name: "llama.cpp Qwen",
   prefixes: [],
   entries: [
     ["token_embd", "embed_tokens"],
@@ -31,7 +31,7 @@ export const QWEN3_FORMAT: ComponentFormat = {
   className: "Qwen3Model",
   namings: [
     { probes: ["layers.0.self_attn.q_norm.weight", "embed_tokens.weight"] },
-    { probes: ["blk.0.attn_q_norm.weight", "token_embd.weight"], layout: LLAMA_CPP },
+    { probes: ["blk.0.attn_q_norm.weight", "token_embd.weight"], layout: LLAMA_CPP_QWEN },
   ],
   config,
 };

@@ -13,7 +13,7 @@ import { readTokenizerJson } from "./tokenizer_json.ts";
 import { readVocabularyAndMerges } from "./vocabulary_and_merges.ts";
 
 export type { AddedToken } from "./added_tokens.ts";
-export { qwen3ChatPrompt, requireQwen3Chat } from "./qwen3_chat.ts";
+export { qwen3ChatPrompt, requireQwenChat } from "./qwen3_chat.ts";
 export { readSentencePieceModel } from "./sentencepiece_model.ts";
 export { readTokenizerConfig, type SpecialTokens } from "./special_tokens.ts";
 export type { EncodeOptions, Tokenizer } from "./tokenizer.ts";

@@ -32,10 +32,10 @@ export function qwen3ChatPrompt(prompt: string, { hasThinkBlock }: ChatOptions):
  * @param path of its files, for the message
  * @throws {SyntaxError} naming the token that it lacks
  */
-export function requireQwen3Chat(tokenizer: Tokenizer, path: string): void {
+export function requireQwenChat(tokenizer: Tokenizer, path: string): void {
   const missing = [START, END].find((token) => tokenizer.encode(token).length !== 1);
   if (missing === undefined) return;
   throw new SyntaxError(
-    `Cannot use "${path}": it has no token "${missing}", which Qwen3's chat template needs; fetch the tokenizer of the model again`,
+    `Cannot use "${path}": it has no token "${missing}", which Qwen's chat template needs; fetch the tokenizer of the model again`,
   );
 }

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { loadTokenizer, qwen3ChatPrompt, requireQwen3Chat } from "./mod.ts";
+import { loadTokenizer, qwen3ChatPrompt, requireQwenChat } from "./mod.ts";
 
 const root = fileURLToPath(new URL("../../tests/goldens/tokenizers/", import.meta.url));
 
 Deno.test("qwen3ChatPrompt() gives the text and ids of transformers' apply_chat_template", async () => {
   const tokenizer = await loadTokenizer(`${root}qwen2`);
-  requireQwen3Chat(tokenizer, "qwen2");
+  requireQwenChat(tokenizer, "qwen2");
   const cases: readonly {
     readonly prompt: string;
     readonly hasThinkBlock: boolean;
@@ -19,9 +19,9 @@ Deno.test("qwen3ChatPrompt() gives the text and ids of transformers' apply_chat_
   }
 });
 
-Deno.test("requireQwen3Chat() refuses a tokenizer without the template's tokens", async () => {
+Deno.test("requireQwenChat() refuses a tokenizer without the template's tokens", async () => {
   const tokenizer = await loadTokenizer(`${root}t5`);
-  assert.throws(() => requireQwen3Chat(tokenizer, "t5"), {
+  assert.throws(() => requireQwenChat(tokenizer, "t5"), {
     name: "SyntaxError",
     message: /Cannot use "t5": it has no token "<\|im_start\|>"/,
   });

@@ -1,7 +1,8 @@
 /** The Qwen3 text encoder against the reference. */
 import { strict as assert } from "node:assert";
 import { parseConfig } from "../../models/config.ts";
-import { QWEN3_CONFIG, qwen3Embeddings, qwen3Encoder } from "../../models/text_encoders/qwen3.ts";
+import { qwenEmbeddings, qwenEncoder } from "../../models/text_encoders/qwen.ts";
+import { QWEN3_CONFIG } from "../../models/text_encoders/qwen3.ts";
 import { type Checkpoint, type Device, Weights } from "../../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall, rowsOf, transpose } from "../golden.ts";
 import { ModelRun, openTestDevice } from "../model_run.ts";
@@ -19,7 +20,7 @@ async function checkCall(
   const { shape, data } = golden.tensor(name, "input_ids");
   const embeddings = {
     shape: [...shape, config.hidden_size],
-    data: qwen3Embeddings(config, weights, Array.from(data)),
+    data: qwenEmbeddings(config, weights, Array.from(data)),
   };
   using run = await ModelRun.prepare(
     device,
@@ -27,7 +28,7 @@ async function checkCall(
     { embeddings, lengths: { shape: [shape[0]!], data: lengths!, dtype: "u32" } },
     (graph, { embeddings, lengths }) => {
       const inputs = { embeddings: embeddings!, lengths: lengths! };
-      const states = qwen3Encoder(graph, config, weights.root, inputs, layers!);
+      const states = qwenEncoder(graph, config, weights.root, inputs, layers!);
       return Object.fromEntries(states.map((state, i) => [`states${layers![i]}`, state]));
     },
   );
@@ -63,25 +64,25 @@ async function checkGolden(
   }
 }
 
-Deno.test("qwen3Encoder() gives the states of qwen3/tiny after chosen layers, those of pads too", async (t) => {
+Deno.test("qwenEncoder() gives the states of qwen3/tiny after chosen layers, those of pads too", async (t) => {
   const golden = new Golden("qwen3/tiny");
   using checkpoint = golden.checkpoint();
   await checkGolden(t, golden, checkpoint, []);
 });
 
-Deno.test("qwen3Encoder() gives the states at widths of real models, and needs no layer beyond the last chosen", async (t) => {
+Deno.test("qwenEncoder() gives the states at widths of real models, and needs no layer beyond the last chosen", async (t) => {
   const golden = new Golden("qwen3/wide");
   using checkpoint = golden.checkpoint();
   await checkGolden(t, golden, checkpoint, ["norm.weight"]);
 });
 
-Deno.test("qwen3Embeddings() refuses ids outside the vocabulary", () => {
+Deno.test("qwenEmbeddings() refuses ids outside the vocabulary", () => {
   const golden = new Golden("qwen3/tiny");
   using checkpoint = golden.checkpoint();
   const config = parseConfig(QWEN3_CONFIG, golden.config(), "config.json");
   for (const id of [97, -1, NaN]) {
     assert.throws(
-      () => qwen3Embeddings(config, new Weights(checkpoint), [3, id]),
+      () => qwenEmbeddings(config, new Weights(checkpoint), [3, id]),
       {
         name: "RangeError",
         message: `Cannot embed token ${id}: the text encoder's vocab_size is 97`,

@@ -1,8 +1,7 @@
 /** The autoencoder's programs for images of one size, in tiles where that is asked for. */
-import { type DeviceTensor, type Weights, writing } from "../../../runtime/mod.ts";
+import type { Weights } from "../../../runtime/mod.ts";
 import type { Session, Stage } from "../../memory/session.ts";
-import { toSignedRange } from "../../pipeline/pixels.ts";
-import type { Work } from "../../pipeline/work.ts";
+import { ImageEncoder } from "../image_encoder.ts";
 import { TiledCoder, type TiledSize } from "../tiled_coder.ts";
 import { type KlCoderConfig, scaleFactor } from "./config.ts";
 import { klDecoder } from "./decoder.ts";
@@ -40,46 +39,10 @@ export function klImageEncoder(
     });
 }
 
-/** Input images on their way to latents; those of one size share their programs. */
-export class KlImageEncoder {
-  /** Of every image, [1, height, width, 2·channels]: means, then log-variances. */
-  readonly moments: readonly DeviceTensor[];
-  /** In which the programs are traced. */
-  readonly stage: Stage;
-  readonly #coders: readonly TiledCoder[];
-
+/** Input images on their way to the moments of latents. */
+export class KlImageEncoder extends ImageEncoder {
   /** Traces the programs in a stage of their own. */
   constructor(session: Session, vae: KlVae, sizes: readonly TiledSize[]) {
-    const stage = session.stage("encode");
-    const known = new Map<string, TiledCoder>();
-    this.stage = stage;
-    this.#coders = sizes.map((size) => {
-      const name = `encode ${size.width}x${size.height}`;
-      const coder = known.get(name) ?? klImageEncoder(vae, size)(stage, name);
-      known.set(name, coder);
-      session.encodeSteps += coder.count;
-      return coder;
-    });
-    this.moments = sizes.map(({ height, width }, i) =>
-      session.tensor(`moments ${i}`, [1, height, width, 2 * vae.config.latent_channels])
-    );
-  }
-
-  /** Encodes the input images of a request. */
-  async run(work: Work): Promise<void> {
-    for (const [i, { data }] of work.request.images!.entries()) {
-      const coder = this.#coders[i]!;
-      let moments: Float32Array;
-      await coder.run(work, {
-        first: [writing(coder.input, toSignedRange(data))],
-        received: (_, result) => {
-          if (result) moments = result;
-          work.encodeDone();
-        },
-      });
-      // Tiles are put together on this side.
-      await work.finish();
-      await work.run([writing(this.moments[i]!, moments!)]);
-    }
+    super(session, (size) => klImageEncoder(vae, size), sizes, 2 * vae.config.latent_channels);
   }
 }

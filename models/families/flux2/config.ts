@@ -6,7 +6,7 @@ import { type PartsOf, partsTable } from "../../pipeline/components.ts";
 import type { FamilyInfo } from "../../pipeline/types.ts";
 import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { QWEN3_CONFIG } from "../../text_encoders/qwen3.ts";
-import { requireQwen3Chat } from "../../tokenizers/mod.ts";
+import { requireQwenChat } from "../../tokenizers/mod.ts";
 
 /** Axes of a token's position: image, row, column, place in the text. */
 const AXES = 4;
@@ -106,7 +106,7 @@ export const FLUX2_PARTS = partsTable({
       textEncoder.hidden_size * TEXT_LAYERS.length,
     ],
   ],
-  checkTokenizer: requireQwen3Chat,
+  checkTokenizer: requireQwenChat,
 });
 
 /** The opened components. */

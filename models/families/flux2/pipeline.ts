@@ -22,7 +22,7 @@ import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
 import { gridOf, tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
 import { PromptEncoder } from "../../pipeline/prompts.ts";
 import { rearrange } from "../../rearrange.ts";
-import { qwen3TextEncoder } from "../../text_encoders/qwen3.ts";
+import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { qwen3ChatPrompt } from "../../tokenizers/mod.ts";
 import { samplingOf } from "../../schedulers/mod.ts";
 import { FLUX2_PARTS, flux2Info, hiddenSize, TEXT_LAYERS } from "./config.ts";
@@ -80,7 +80,7 @@ export const FLUX2 = defineFamily({
       const packed = all.map((moments) => packLatents(posteriorMode(moments)));
       return normaliseTokens(vae.config, vae.weights.root, concat(packed, 1));
     });
-    const qwen3 = qwen3TextEncoder(textEncoder, tokenizer.padId, TEXT_LAYERS);
+    const qwen3 = qwenTextEncoder(textEncoder, tokenizer.padId, TEXT_LAYERS);
     const text = new PromptEncoder(session, qwen3, shape, {
       trace: ({ states }) => {
         const all = flux2Context(config, weights, states);

@@ -6,7 +6,7 @@ import { type PartsOf, partsTable } from "../../pipeline/components.ts";
 import type { FamilyInfo } from "../../pipeline/types.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { QWEN3_CONFIG } from "../../text_encoders/qwen3.ts";
-import { requireQwen3Chat } from "../../tokenizers/mod.ts";
+import { requireQwenChat } from "../../tokenizers/mod.ts";
 
 /** Side of a patch, in latents, of which checkpoints may have several sizes. */
 export const PATCH_SIDE = 2;
@@ -127,7 +127,7 @@ export const Z_IMAGE_PARTS = partsTable({
       ] as const
       : [],
   ],
-  checkTokenizer: requireQwen3Chat,
+  checkTokenizer: requireQwenChat,
 });
 
 /** The opened components. */

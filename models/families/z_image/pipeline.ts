@@ -17,7 +17,7 @@ import { gridOf, noisyLatents, tokenCount } from "../../pipeline/latents.ts";
 import { PromptEncoder, promptMasks } from "../../pipeline/prompts.ts";
 import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
-import { qwen3TextEncoder } from "../../text_encoders/qwen3.ts";
+import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { qwen3ChatPrompt } from "../../tokenizers/mod.ts";
 import { PATCH_SIDE, Z_IMAGE_PARTS, zImageInfo } from "./config.ts";
 import { checkGuidance, LIMITED_GUIDANCE, zImageGuidance } from "./guidance.ts";
@@ -82,7 +82,7 @@ export const Z_IMAGE = defineFamily({
     // 1. Encode: the input image; the prompts, by the text encoder and the context refiner.
     const image = shape.startsFromImage ? new KlImageEncoder(session, vae, [size]) : undefined;
     const layer = textEncoder.config.num_hidden_layers - 1;
-    const qwen3 = qwen3TextEncoder(textEncoder, tokenizer.padId, [layer]);
+    const qwen3 = qwenTextEncoder(textEncoder, tokenizer.padId, [layer]);
     const [prompts, rows] = [textTokens.length, Math.max(...textTokens)];
     const text = new PromptEncoder(session, qwen3, { prompts, rows }, {
       inputs: { masks: f32(prompts, rows, 1) },

@@ -1,0 +1,60 @@
+/** Input images on their way to latents, whatever the autoencoder. */
+import { type DeviceTensor, writing } from "../../runtime/mod.ts";
+import type { Session, Stage } from "../memory/session.ts";
+import { toSignedRange } from "../pipeline/pixels.ts";
+import type { Work } from "../pipeline/work.ts";
+import type { TiledCoder, TiledSize } from "./tiled_coder.ts";
+
+/** Encodes the images of a request; those of one size share their programs. */
+export class ImageEncoder {
+  /** Of every image, [1, height, width, 2·channels]: means, then log-variances. */
+  readonly moments: readonly DeviceTensor[];
+  /** In which the programs are traced. */
+  readonly stage: Stage;
+  readonly #coders: readonly TiledCoder[];
+
+  /**
+   * Traces the programs in a stage of their own.
+   *
+   * @param trace from pixels, [height·s, width·s, 3] in [-1, 1], to moments
+   * @param channels of the moments
+   */
+  constructor(
+    session: Session,
+    trace: (size: TiledSize) => (stage: Stage, name: string) => TiledCoder,
+    sizes: readonly TiledSize[],
+    channels: number,
+  ) {
+    const stage = session.stage("encode");
+    const known = new Map<string, TiledCoder>();
+    this.stage = stage;
+    this.#coders = sizes.map((size) => {
+      const name = `encode ${size.width}x${size.height}`;
+      const coder = known.get(name) ?? trace(size)(stage, name);
+      known.set(name, coder);
+      session.encodeSteps += coder.count;
+      return coder;
+    });
+    this.moments = sizes.map(({ height, width }, i) =>
+      session.tensor(`moments ${i}`, [1, height, width, channels])
+    );
+  }
+
+  /** Encodes the input images of a request. */
+  async run(work: Work): Promise<void> {
+    for (const [i, { data }] of work.request.images!.entries()) {
+      const coder = this.#coders[i]!;
+      let moments: Float32Array;
+      await coder.run(work, {
+        first: [writing(coder.input, toSignedRange(data))],
+        received: (_, result) => {
+          if (result) moments = result;
+          work.encodeDone();
+        },
+      });
+      // Tiles are put together on this side.
+      await work.finish();
+      await work.run([writing(this.moments[i]!, moments!)]);
+    }
+  }
+}

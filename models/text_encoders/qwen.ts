@@ -1,0 +1,196 @@
+/**
+ * Qwen's causal language models, whose states after chosen layers are what image models see of a prompt: grouped queries,
+ * rotary positions, SwiGLU. Qwen3 has an RMS norm per head before the positions, Qwen2.5 biases of queries, keys and values.
+ *
+ * Source: Qwen team 2025, "Qwen3 Technical Report" and "Qwen2.5-VL Technical Report"; transformers `Qwen3Model` and
+ * `Qwen2_5_VLTextModel`, whose module names are the weight names.
+ */
+import {
+  attention,
+  concat,
+  f32,
+  type Graph,
+  rmsNorm,
+  rope,
+  slice,
+  type Tensor,
+  u32,
+  type Weights,
+  type WeightScope,
+} from "../../runtime/mod.ts";
+import { rotaryTables } from "../embeddings.ts";
+import { gluLayer, linearLayer, linearLayers } from "../layers.ts";
+import type { TextEncoder, TextEncoderParts } from "./text_encoder.ts";
+
+/** What the models differ in. */
+export interface QwenConfig {
+  readonly model_type: "qwen3" | "qwen2_5_vl";
+  readonly vocab_size: number;
+  readonly hidden_size: number;
+  readonly intermediate_size: number;
+  readonly num_hidden_layers: number;
+  readonly num_attention_heads: number;
+  readonly num_key_value_heads: number;
+  readonly head_dim: number;
+  readonly rms_norm_eps: number;
+  readonly rope_theta: number;
+}
+
+/** Inputs of the encoder. */
+interface QwenInputs {
+  /** f32 [batch, tokens, hidden_size] of {@linkcode qwenEmbeddings}; rows are padded at their end. */
+  readonly embeddings: Tensor;
+  /** u32 [batch]: real tokens per row; keys beyond are not attended. */
+  readonly lengths: Tensor;
+}
+
+/** Where files may have the modules: alone, in the whole language model, or in one that sees images too. */
+const WRAPPERS = ["model", "model.language_model", "language_model", "language_model.model"];
+
+function modules(weights: WeightScope): WeightScope {
+  const wrapper = WRAPPERS.find((name) => weights.has(`${name}.embed_tokens.weight`));
+  return wrapper === undefined ? weights : weights.scope(wrapper);
+}
+
+/**
+ * Rows of the embedding table, read from the file: the table is far too large for the few rows that a prompt needs to
+ * be on the device.
+ *
+ * @param ids of all tokens, pads included
+ * @returns [ids, hidden_size]
+ * @throws {RangeError} when an id is not in the vocabulary
+ */
+export function qwenEmbeddings(
+  config: QwenConfig,
+  weights: Weights,
+  ids: readonly number[],
+): Float32Array<ArrayBuffer> {
+  const unknown = ids.find((id) => !(id >= 0 && id < config.vocab_size));
+  if (unknown !== undefined) {
+    throw new RangeError(
+      `Cannot embed token ${unknown}: the text encoder's vocab_size is ${config.vocab_size}`,
+    );
+  }
+  const name = `${modules(weights.root).scope("embed_tokens").path}.weight`;
+  return weights.readRows(name, [config.vocab_size, config.hidden_size], ids);
+}
+
+/**
+ * The forward pass, as far as the last of the chosen layers.
+ *
+ * @param layers which states to return, numbered as transformers' `hidden_states`: 0 is the embeddings, n what the
+ *   n-th layer gives; only the last of all, `num_hidden_layers`, has passed the final norm
+ * @returns for each of `layers` the states [batch, tokens, hidden_size]. Rows of pad tokens hold what the reference has
+ *   there: states of tokens that see the whole prompt
+ * @throws {RangeError} when the model has no such layer
+ */
+export function qwenEncoder(
+  graph: Graph,
+  config: QwenConfig,
+  weights: WeightScope,
+  { embeddings, lengths }: QwenInputs,
+  layers: readonly number[],
+): Tensor[] {
+  const { num_hidden_layers: count, hidden_size: dim, rms_norm_eps: eps, head_dim } = config;
+  const wrong = layers.find((layer) => !(Number.isInteger(layer) && layer >= 0 && layer <= count));
+  if (wrong !== undefined) {
+    throw new RangeError(
+      `Cannot take the states after layer ${wrong}: the text encoder has ${count} layers`,
+    );
+  }
+  const model = modules(weights);
+  const tokens = embeddings.dim(1);
+  const positions = Array.from({ length: tokens }, (_, position) => [position]);
+  const tables = rotaryTables(positions, [head_dim], config.rope_theta);
+  const table = (name: "cos" | "sin") =>
+    graph.constant(`rope_${name}`, [tokens, head_dim / 2], "f32", tables[name]);
+  const rotary = { cos: table("cos"), sin: table("sin") };
+  const states = [embeddings];
+  for (let layer = 0; layer < Math.max(...layers); layer++) {
+    states.push(graph.scope(`layers.${layer}`, () => {
+      const scope = model.scope("layers").scope(layer);
+      return qwenLayer(config, scope, states[layer]!, lengths, rotary);
+    }));
+  }
+  return layers.map((layer) =>
+    layer < count ? states[layer]! : rmsNorm(states[layer]!, {
+      weight: model.tensor(graph, "norm.weight", [dim]),
+      eps,
+      name: "norm",
+    })
+  );
+}
+
+/** One layer: x + attention, x + SwiGLU, each of its normalised input. */
+function qwenLayer(
+  config: QwenConfig,
+  weights: WeightScope,
+  x: Tensor,
+  lengths: Tensor,
+  { cos, sin }: { readonly cos: Tensor; readonly sin: Tensor },
+): Tensor {
+  const { head_dim: headDim, num_key_value_heads: kvHeads, rms_norm_eps: eps } = config;
+  const [batch, tokens, dim] = x.shape as [number, number, number];
+  const norm = (name: string, input: Tensor, scope = weights) =>
+    rmsNorm(input, {
+      weight: scope.scope(name).tensor(x.graph, "weight", [input.dim(-1)]),
+      eps,
+      name,
+    });
+  const self = weights.scope("self_attn");
+  const heads = (projected: Tensor) => projected.reshape(batch, tokens, -1, headDim);
+  const normed = (name: string, projected: Tensor) =>
+    config.model_type === "qwen3" ? norm(name, heads(projected), self) : heads(projected);
+  const placed = (name: string, projected: Tensor) =>
+    rope(normed(name, projected), cos, sin, { style: "half" });
+  const h = norm("input_layernorm", x);
+  const query = linearLayer(self, "q_proj", h, config.num_attention_heads * headDim);
+  const keyValue = linearLayers(self, ["k_proj", "v_proj"], h, kvHeads * headDim);
+  const attended = attention(
+    placed("q_norm", query),
+    placed("k_norm", slice(keyValue, 0, 0, 1)),
+    heads(slice(keyValue, 0, 1, 2)),
+    { causal: true, keyLengths: lengths, name: "self_attn" },
+  ).reshape(batch, tokens, -1);
+  const y = linearLayer(self, "o_proj", attended, dim, { residual: x });
+
+  const mlp = weights.scope("mlp");
+  const h2 = norm("post_attention_layernorm", y);
+  const { intermediate_size } = config;
+  const hidden = gluLayer(mlp, ["gate_proj", "up_proj"], h2, intermediate_size, "silu");
+  return linearLayer(mlp, "down_proj", hidden, dim, { residual: y });
+}
+
+/**
+ * A model for pipelines.
+ *
+ * @param padId token that prompts are padded with
+ * @param layers whose states are given, side by side; see {@linkcode qwenEncoder}
+ */
+export function qwenTextEncoder(
+  { config, weights }: TextEncoderParts<QwenConfig>,
+  padId: number,
+  layers: readonly number[],
+): TextEncoder {
+  return {
+    inputs: (prompts, rows) => ({
+      embeddings: f32(prompts, rows, config.hidden_size),
+      lengths: u32(prompts),
+    }),
+    trace: ({ embeddings, lengths }, graph) => {
+      const inputs = { embeddings: embeddings!, lengths: lengths! };
+      const states = qwenEncoder(graph, config, weights.root, inputs, layers);
+      return states.length === 1 ? states[0]! : concat(states, -1);
+    },
+    values: (tokens, rows) => {
+      const ids = tokens.flatMap((own) => [
+        ...own,
+        ...new Array<number>(rows - own.length).fill(padId),
+      ]);
+      return {
+        embeddings: qwenEmbeddings(config, weights, ids),
+        lengths: tokens.map(({ length }) => length),
+      };
+    },
+  };
+}
