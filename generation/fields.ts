@@ -155,7 +155,8 @@ export const SETTING_FIELDS: {
     idle: unlessTaken("controlScale"),
   },
   trueCfgScale: {
-    text: "Weight of classifier-free guidance where `guidance_scale` is an input of the model",
+    text:
+      "Weight of classifier-free guidance where `guidance_scale` is an input of the model; it wins over that one where it is not",
     kind: "number",
     placeholder: "scale",
     check: (value, name) => checkGuidance(name, value),

@@ -1,8 +1,10 @@
 /**
- * Blocks of transformers in which text and image have weights of their own and attend each other, as FLUX has them.
+ * Blocks of transformers in which text and image have weights of their own and attend each other, as FLUX and Qwen-Image
+ * have them.
  *
  * Source: Esser et al. 2024, "Scaling Rectified Flow Transformers for High-Resolution Image Synthesis" (MM-DiT);
- * diffusers `FluxTransformerBlock` and `Flux2TransformerBlock`, whose module names are the weight names.
+ * diffusers `FluxTransformerBlock`, `Flux2TransformerBlock` and `QwenImageTransformerBlock`, whose module names are the
+ * weight names.
  */
 import {
   attention,
@@ -55,20 +57,22 @@ const LAYERS = {
     projections: ["to_q", "to_k", "to_v"],
     norms: ["norm_q", "norm_k"],
     output: "to_out.0",
-    feedForward: "ff",
   },
   text: {
     projections: ["add_q_proj", "add_k_proj", "add_v_proj"],
     norms: ["norm_added_q", "norm_added_k"],
     output: "to_add_out",
-    feedForward: "ff_context",
   },
 } as const;
+
+/** How FLUX calls the feed-forwards. */
+const FEED_FORWARDS: Streams<string> = { image: "ff", text: "ff_context" };
 
 /**
  * Joint attention, then a feed-forward for each stream; every branch is gated.
  *
  * @param feedForward x + gate · branch of the modulated norm of x; its weights are in the scope that it gets
+ * @param names of those scopes
  */
 export function doubleBlock(
   config: HeadsConfig,
@@ -77,6 +81,7 @@ export function doubleBlock(
   modulation: Streams<StreamModulation>,
   rotary: Streams<Rotation>,
   feedForward: (weights: WeightScope, x: Tensor, modulation: StreamModulation) => Tensor,
+  names = FEED_FORWARDS,
 ): { text: Tensor; image: Tensor } {
   const attn = weights.scope("attn");
   const project = (kind: "text" | "image") => {
@@ -92,12 +97,11 @@ export function doubleBlock(
   const attended = attend([join(0), join(1), join(2)]);
   const count = streams.text.dim(1);
   const after = (kind: "text" | "image", part: Tensor) => {
-    const { output, feedForward: name } = LAYERS[kind];
-    const x = linearLayer(attn, output, part, part.dim(-1), {
+    const x = linearLayer(attn, LAYERS[kind].output, part, part.dim(-1), {
       gate: modulation[kind].gate_msa,
       residual: streams[kind],
     });
-    return feedForward(weights.scope(name), x, modulation[kind]);
+    return feedForward(weights.scope(names[kind]), x, modulation[kind]);
   };
   const imagePart = slice(attended, 1, count);
   const textPart = slice(attended, 1, 0, count);

@@ -7,6 +7,7 @@ import { excerpt } from "../hub/json_file.ts";
 import { openModelFiles, type PartPaths } from "./checkpoints/open_model.ts";
 import { TAEHV_FORMAT, TAESD_FORMAT } from "./autoencoders/tiny/format.ts";
 import { FLUX2 } from "./families/flux2/pipeline.ts";
+import { QWEN_IMAGE } from "./families/qwen_image/pipeline.ts";
 import { WAN } from "./families/wan/pipeline.ts";
 import { Z_IMAGE } from "./families/z_image/pipeline.ts";
 import { RIFE_FORMAT } from "./frame_interpolators/format.ts";
@@ -50,7 +51,9 @@ export type {
 } from "./pipeline/types.ts";
 
 /** Every family that is known; nothing else names one. */
-const FAMILIES: readonly Family[] = [WAN, Z_IMAGE, FLUX2].map((family) => family as Family);
+const FAMILIES: readonly Family[] = [WAN, Z_IMAGE, FLUX2, QWEN_IMAGE].map((family) =>
+  family as Family
+);
 
 /** Files of components that models can do without. */
 const OPTIONAL_FORMATS = [

@@ -5,19 +5,23 @@ import { FLUX2_VAE_CONFIG, KL_VAE_CONFIG } from "../autoencoders/kl/config.ts";
 import { WAN_VAE_CONFIG } from "../autoencoders/wan/config.ts";
 import { FLUX2_TRANSFORMER_CONFIG } from "../families/flux2/config.ts";
 import { FLUX2_FILES } from "../families/flux2/layouts.ts";
+import { QWEN_IMAGE_TRANSFORMER_CONFIG } from "../families/qwen_image/config.ts";
+import { QWEN_IMAGE_FILES } from "../families/qwen_image/layouts.ts";
 import { WAN_TRANSFORMER_CONFIG } from "../families/wan/config.ts";
 import { WAN_FILES } from "../families/wan/layouts.ts";
 import { Z_IMAGE_TRANSFORMER_CONFIG } from "../families/z_image/config.ts";
 import { Z_IMAGE_FILES } from "../families/z_image/layouts.ts";
 import type { JsonObject } from "../../hub/json_file.ts";
 import { CLIP_VISION_CONFIG } from "../image_encoders/clip_vision.ts";
+import { QWEN2_5_VL_CONFIG } from "../text_encoders/qwen2_5_vl.ts";
 import { QWEN3_CONFIG } from "../text_encoders/qwen3.ts";
 import { UMT5_CONFIG } from "../text_encoders/umt5.ts";
 import { recognise } from "./recognise.ts";
 
 type Shapes = Record<string, readonly number[]>;
 
-const FORMATS = [WAN_FILES, Z_IMAGE_FILES, FLUX2_FILES].flatMap(({ formats }) => formats);
+const FORMATS = [WAN_FILES, Z_IMAGE_FILES, FLUX2_FILES, QWEN_IMAGE_FILES]
+  .flatMap(({ formats }) => formats);
 
 const SCHEMAS = {
   WanTransformer3DModel: WAN_TRANSFORMER_CONFIG,
@@ -25,6 +29,8 @@ const SCHEMAS = {
   CLIPVisionModel: CLIP_VISION_CONFIG,
   ZImageTransformer2DModel: Z_IMAGE_TRANSFORMER_CONFIG,
   Flux2Transformer2DModel: FLUX2_TRANSFORMER_CONFIG,
+  QwenImageTransformer2DModel: QWEN_IMAGE_TRANSFORMER_CONFIG,
+  Qwen2_5_VLForConditionalGeneration: QWEN2_5_VL_CONFIG,
   UMT5EncoderModel: UMT5_CONFIG,
   Qwen3Model: QWEN3_CONFIG,
   AutoencoderKLWan: WAN_VAE_CONFIG,

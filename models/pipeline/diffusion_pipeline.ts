@@ -33,7 +33,7 @@ import type {
 import { type Attempt, Work } from "./work.ts";
 
 /** Tokens that prompts are cut to unless a request says otherwise, as in the reference's pipelines. */
-const MAX_SEQUENCE_LENGTH = 512;
+const USUAL_SEQUENCE_LENGTH = 512;
 
 /** The programs of a kind of request, and what makes a result with them. */
 interface TracedRequest {
@@ -103,7 +103,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       },
       optionalParts: optionalPartsOf(parts),
       ...(parts.upscaler && { upscalerScale: parts.upscaler.config.scale }),
-      maxSequenceLength: MAX_SEQUENCE_LENGTH,
+      maxSequenceLength: family.maxSequenceLength ?? USUAL_SEQUENCE_LENGTH,
     };
   }
 
@@ -245,10 +245,15 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
 
   /** Token ids of every prompt. */
   #tokenize(request: PipelineRequest): PromptSizes & { readonly tokens: Work["tokens"] } {
-    const maxLength = request.maxSequenceLength ?? MAX_SEQUENCE_LENGTH;
+    const maxLength = request.maxSequenceLength ?? USUAL_SEQUENCE_LENGTH;
+    const cut = { maxLength: maxLength + this.#templateTokens(request) };
     const tokens = this.#family.prompts(request, this.#parts)
-      .map((prompt) => this.#parts.tokenizer.encode(prompt, { maxLength }));
+      .map((prompt) => this.#parts.tokenizer.encode(prompt, cut));
     return { tokens, maxLength, lengths: tokens.map(({ length }) => length) };
+  }
+
+  #templateTokens(request: PipelineRequest): number {
+    return this.#family.templateTokens?.(request, this.#parts) ?? 0;
   }
 
   #checkSettings(request: PipelineRequest): void {
@@ -302,9 +307,10 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   #kindWithPrompts(
     target: Target,
     request: PipelineRequest,
-    { tokens = MAX_SEQUENCE_LENGTH, maxLength = MAX_SEQUENCE_LENGTH, previews = 0 } = {},
+    { tokens = USUAL_SEQUENCE_LENGTH, maxLength = USUAL_SEQUENCE_LENGTH, previews = 0 } = {},
   ): RequestKind<TracedRequest> {
-    const lengths = this.#family.prompts(request, this.#parts).map(() => tokens);
+    const length = tokens + this.#templateTokens(request);
+    const lengths = this.#family.prompts(request, this.#parts).map(() => length);
     const common = this.#commonShape(request, { previews });
     return this.#kind(target, request, { lengths, maxLength }, common);
   }
@@ -318,7 +324,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   }
 
   #plannedKind(size: PlanRequest, { target }: PlanRoom): RequestKind<TracedRequest> {
-    const { promptTokens: tokens = MAX_SEQUENCE_LENGTH, previews = 0 } = size;
+    const { promptTokens: tokens = USUAL_SEQUENCE_LENGTH, previews = 0 } = size;
     const request = plannedRequest(this.info, size);
     this.#checkSettings(request);
     return this.#kindWithPrompts(target, request, { tokens, previews });

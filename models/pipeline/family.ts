@@ -10,9 +10,9 @@ import type { Work } from "./work.ts";
 
 /** How long the prompts of a request are. */
 export interface PromptSizes {
-  /** Tokens of each. */
+  /** Tokens of each, those of a template among them. */
   readonly lengths: readonly number[];
-  /** Tokens that longer ones are cut to. */
+  /** Tokens that longer ones are cut to, without those of a template before them. */
   readonly maxLength: number;
 }
 
@@ -64,6 +64,10 @@ export interface Family<P extends Parts = Parts, Own = unknown> {
   check?(request: PipelineRequest, parts: P, info: PipelineInfo): void;
   /** Every prompt that is encoded, as the tokenizer takes it. */
   prompts(request: PipelineRequest, parts: P): string[];
+  /** Tokens before every prompt that do not count as its own; none when left out. */
+  templateTokens?(request: PipelineRequest, parts: P): number;
+  /** Most tokens of a prompt that a request may ask for; 512 when left out. */
+  readonly maxSequenceLength?: number;
   /** What a request's programs depend on. */
   shapeOf(
     request: PipelineRequest,

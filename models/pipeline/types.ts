@@ -46,7 +46,7 @@ export interface InputImage {
 
 /** What a request may say of sampling that not every model has. */
 export interface OptionalSettings {
-  /** Weight of classifier-free guidance beside an embedded one (true CFG), at least 0. */
+  /** Weight of classifier-free guidance beside an embedded one (true CFG), or in place of `guidanceScale`, at least 0. */
   trueCfgScale?: number;
   /** Longest guided velocity, as a share of the prompt's own, above 0; without a limit when left out. */
   guidanceLimit?: number;

@@ -41,8 +41,16 @@ export interface VideoSize extends TiledSize {
   readonly frames: number;
 }
 
+/** Latents, channels last, in the transformer's units: normalised. */
+export function scaleLatents({ config }: Pick<WanVae, "config">, latents: Tensor): Tensor {
+  return elementwise("(m - center) / spread", {
+    m: latents,
+    ...latentScale(latents.graph, config),
+  });
+}
+
 /** Normalised latents, channels last, in the autoencoder's own units. */
-export function unscaleLatents({ config }: WanVae, latents: Tensor): Tensor {
+export function unscaleLatents({ config }: Pick<WanVae, "config">, latents: Tensor): Tensor {
   const x = latents;
   return elementwise("x * spread + center", { x, ...latentScale(x.graph, config) });
 }
@@ -187,10 +195,7 @@ function encode(
   stream: Stream,
 ): Tensor {
   const moments = wanEncoder(graph, config, weights.root, frames, stream);
-  return elementwise("(m - center) / spread", {
-    m: slice(moments, -1, 0, config.z_dim),
-    ...latentScale(graph, config),
-  });
+  return scaleLatents({ config }, slice(moments, -1, 0, config.z_dim));
 }
 
 /** The frames of a video, at least one, each RGB: bytes, numbers in [-1, 1], or nothing where all of it is 0. */

@@ -71,3 +71,21 @@ export const WAN_VAE_CONFIG = z.object({
 
 /** Parsed {@linkcode WAN_VAE_CONFIG}. */
 export type WanVaeConfig = z.output<typeof WAN_VAE_CONFIG>;
+
+/**
+ * `vae/config.json` of `AutoencoderKLQwenImage`, which is Wan 2.1's autoencoder for images: the file leaves out what
+ * follows from the levels. That of `AutoencoderKLWan` fits, too.
+ */
+export const QWEN_IMAGE_VAE_CONFIG = z.preprocess((json) => {
+  if (typeof json !== "object" || json === null) return json;
+  const { _class_name, input_channels = 3, ...config } = json as Record<string, unknown>;
+  if (_class_name !== "AutoencoderKLQwenImage") return json;
+  const { temperal_downsample: levels = [false, true, true] } = config;
+  const flags: unknown[] = Array.isArray(levels) ? levels : [];
+  return {
+    ...config,
+    ...{ in_channels: input_channels, out_channels: input_channels, temperal_downsample: levels },
+    scale_factor_spatial: 2 ** flags.length,
+    scale_factor_temporal: 2 ** flags.filter(Boolean).length,
+  };
+}, WAN_VAE_CONFIG);

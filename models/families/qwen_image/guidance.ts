@@ -1,0 +1,45 @@
+/**
+ * Guidance that changes the direction of a token's velocity and not its length.
+ *
+ * Source: diffusers `QwenImagePipeline`, `true_cfg_scale`.
+ */
+import { elementwise, linear, type Tensor } from "../../../runtime/mod.ts";
+import type { CombinedGuidance, Guidance } from "../../pipeline/guidance.ts";
+import type { PipelineRequest } from "../../pipeline/types.ts";
+
+/** The scale of a request, by either name. */
+export function guidanceOf(
+  { trueCfgScale, guidanceScale }: Pick<PipelineRequest, "trueCfgScale" | "guidanceScale">,
+): number {
+  return trueCfgScale ?? guidanceScale;
+}
+
+/** How a request with this many prompts is guided. */
+export function qwenImageGuidance(request: PipelineRequest, prompts: number): Guidance {
+  if (prompts === 1) return { weights: () => [1] };
+  return {
+    weights: () => [1, 1],
+    combined: { settings: [guidanceOf(request)], weight: 1 },
+  };
+}
+
+/** n + scale · (p − n), every token as long as p's own. The setting is the scale. */
+export const NORMED_GUIDANCE: CombinedGuidance = {
+  settings: 1,
+  trace(positive, negative, settings) {
+    const predicted = elementwise("n + g * (p - n)", { p: positive, n: negative, g: settings });
+    const factor = elementwise("sqrt(p / max(q, 0.0 * q + 1e-30))", {
+      p: sumOfSquares(positive),
+      q: sumOfSquares(predicted),
+    });
+    return elementwise("x * factor", { x: predicted, factor }, { name: "guided" });
+  },
+};
+
+/** Sum of the squares of every row, [..., 1]. */
+function sumOfSquares(x: Tensor): Tensor {
+  const features = x.dim(-1);
+  const values = new Float32Array(features).fill(1);
+  const ones = x.graph.constant(`ones ${features}`, [1, features], "f32", values);
+  return linear(elementwise("x * x", { x }), ones, { name: "sum" });
+}

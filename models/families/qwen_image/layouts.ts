@@ -1,0 +1,61 @@
+/**
+ * Qwen-Image in the files of other programs, all of which have the names of diffusers, and what single files leave out.
+ */
+import { basename } from "node:path";
+import type { JsonObject } from "../../../hub/json_file.ts";
+import type { TensorSource } from "../../../runtime/mod.ts";
+import { WAN_VAE_FORMAT } from "../../autoencoders/wan/format.ts";
+import {
+  type ComponentFormat,
+  countModules,
+  type FamilyFiles,
+  shapeOf,
+} from "../../checkpoints/component_format.ts";
+import { QWEN2_5_VL_FORMAT } from "../../text_encoders/qwen2_5_vl_format.ts";
+import { PATCH_SIDE } from "./config.ts";
+
+const TRANSFORMER: ComponentFormat = {
+  name: "a Qwen-Image transformer",
+  component: "transformer",
+  className: "QwenImageTransformer2DModel",
+  namings: [{ probes: ["transformer_blocks.0.img_mod.1.weight", "txt_norm.weight"] }],
+  config: transformerConfig,
+};
+
+/** Source of what shapes do not tell: transformer/config.json of Qwen-Image. */
+function transformerConfig(tensors: TensorSource): JsonObject {
+  const [dim, channels] = shapeOf(tensors, "img_in.weight", 2) as [number, number];
+  const headDim = shapeOf(tensors, "transformer_blocks.0.attn.norm_q.weight", 1)[0]!;
+  return {
+    _class_name: TRANSFORMER.className,
+    patch_size: PATCH_SIDE,
+    in_channels: channels,
+    out_channels: shapeOf(tensors, "proj_out.weight", 2)[0]! / PATCH_SIDE ** 2,
+    num_layers: countModules(tensors, "transformer_blocks."),
+    attention_head_dim: headDim,
+    num_attention_heads: dim / headDim,
+    joint_attention_dim: shapeOf(tensors, "txt_in.weight", 2)[1]!,
+    guidance_embeds: false,
+    axes_dims_rope: [16, 56, 56],
+    use_additional_t_cond:
+      tensors.find("time_text_embed.addition_t_embedding.weight") !== undefined,
+  };
+}
+
+/** Single files. */
+export const QWEN_IMAGE_FILES: FamilyFiles = {
+  formats: [TRANSFORMER, QWEN2_5_VL_FORMAT, WAN_VAE_FORMAT],
+  defaults: (_, path) => ({
+    className: "QwenImagePipeline",
+    settings: {},
+    scheduler: {
+      _class_name: "FlowMatchEulerDiscreteScheduler",
+      ...{ num_train_timesteps: 1000, shift: 1, time_shift_type: "exponential" },
+      ...{ use_dynamic_shifting: true, base_shift: 0.5, max_shift: 0.9, shift_terminal: 0.02 },
+      ...{ base_image_seq_len: 256, max_image_seq_len: 8192 },
+    },
+    repositories: basename(path).includes("2512")
+      ? ["Qwen/Qwen-Image-2512", "Qwen/Qwen-Image"]
+      : ["Qwen/Qwen-Image", "Qwen/Qwen-Image-2512"],
+  }),
+};

@@ -1,0 +1,85 @@
+/**
+ * How the timestep reaches the blocks: shifts, scales and gates. Each block has layers of its own for them, a third of
+ * all weights. They depend on nothing else, so that they are made once for all steps, and those weights are not needed
+ * while the blocks are at work.
+ */
+import { elementwise, gather, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
+import {
+  DOUBLE_MODULATION,
+  OUT_MODULATION,
+  type StreamModulation,
+  takeVectors,
+  type Vectors,
+} from "../../double_stream.ts";
+import { linearLayer } from "../../layers.ts";
+import { hiddenSize, type QwenImageTransformerConfig } from "./config.ts";
+
+/** Channels of the sinusoidal embedding. */
+export const TIMESTEP_CHANNELS = 256;
+/** The transformer takes timesteps from 0 to 1, and its embedding counts them from 0 to 1000. */
+export const TIMESTEP_SCALE = 1000;
+
+/** The vectors of all timesteps. */
+export interface ModulationTables {
+  /** Of every block: those of the image, those of the text; [timesteps, 6 · dim] each. */
+  readonly blocks: readonly { readonly image: Tensor; readonly text: Tensor }[];
+  /** Of the last norm, [timesteps, 2 · dim]. */
+  readonly out: Tensor;
+}
+
+/**
+ * Everything that the blocks need of timesteps.
+ *
+ * @param embedding sinusoidal, [timesteps, {@linkcode TIMESTEP_CHANNELS}]
+ */
+export function modulationTables(
+  config: QwenImageTransformerConfig,
+  weights: WeightScope,
+  embedding: Tensor,
+): ModulationTables {
+  const dim = hiddenSize(config);
+  const embedder = weights.scope("time_text_embed.timestep_embedder");
+  const hidden = linearLayer(embedder, "linear_1", embedding, dim, { activation: "silu" });
+  const temb = linearLayer(embedder, "linear_2", hidden, dim);
+  const activated = elementwise("act_silu(t)", { t: temb });
+  const rows = DOUBLE_MODULATION.length * dim;
+  return {
+    blocks: Array.from({ length: config.num_layers }, (_, layer) => {
+      const block = weights.scope("transformer_blocks").scope(layer);
+      return {
+        image: linearLayer(block, "img_mod.1", activated, rows),
+        text: linearLayer(block, "txt_mod.1", activated, rows),
+      };
+    }),
+    out: linearLayer(weights, "norm_out.linear", activated, OUT_MODULATION.length * dim),
+  };
+}
+
+/**
+ * What a block takes of one step.
+ *
+ * @param tables of the block, from {@linkcode modulationTables}
+ * @param step u32 [1]
+ */
+export function blockModulation(
+  { image, text }: ModulationTables["blocks"][number],
+  step: Tensor,
+): { readonly image: StreamModulation; readonly text: StreamModulation } {
+  return {
+    image: rowOf(image, step, DOUBLE_MODULATION),
+    text: rowOf(text, step, DOUBLE_MODULATION),
+  };
+}
+
+/** What the last norm takes of one step, likewise. */
+export function outModulation(table: Tensor, step: Tensor): Vectors<typeof OUT_MODULATION> {
+  return rowOf(table, step, OUT_MODULATION);
+}
+
+function rowOf<Names extends readonly string[]>(
+  table: Tensor,
+  step: Tensor,
+  names: Names,
+): Vectors<Names> {
+  return takeVectors(gather(table, step).reshape(names.length, 1, -1))(names);
+}

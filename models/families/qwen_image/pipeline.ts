@@ -1,0 +1,146 @@
+/**
+ * Images with Qwen-Image: from text, and from an input image by strength.
+ *
+ * Source: diffusers `QwenImagePipeline` and `QwenImageImg2ImgPipeline`.
+ */
+import { elementCount, f32, slice, type Tensor } from "../../../runtime/mod.ts";
+import { posteriorSample } from "../../autoencoders/kl/posterior.ts";
+import { tinyVideoDecoder } from "../../autoencoders/tiny/coders.ts";
+import { scaleLatents, unscaleLatents } from "../../autoencoders/wan/coders.ts";
+import { wanImageDecoder, WanImageEncoder } from "../../autoencoders/wan/image_coders.ts";
+import { timestepConstant } from "../../embeddings.ts";
+import { TorchGenerator } from "../../noise.ts";
+import { ResultDecoder } from "../../pipeline/decoding.ts";
+import { Denoiser } from "../../pipeline/denoiser.ts";
+import { defineFamily } from "../../pipeline/family.ts";
+import { guidedPrompts } from "../../pipeline/guidance.ts";
+import { gridOf, noisyLatents, tokenCount } from "../../pipeline/latents.ts";
+import { PromptEncoder } from "../../pipeline/prompts.ts";
+import { rearrange } from "../../rearrange.ts";
+import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
+import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
+import { PATCH_SIDE, QWEN_IMAGE_PARTS, qwenImageInfo } from "./config.ts";
+import { guidanceOf, NORMED_GUIDANCE, qwenImageGuidance } from "./guidance.ts";
+import { QWEN_IMAGE_FILES } from "./layouts.ts";
+import { modulationTables, TIMESTEP_CHANNELS, TIMESTEP_SCALE } from "./modulation.ts";
+import { DROPPED_TOKENS, MAX_PROMPT_TOKENS, qwenImagePrompt } from "./prompt.ts";
+import { modelTimestep, qwenImageSchedule } from "./schedule.ts";
+import { qwenImageContext, qwenImageTransformer } from "./transformer.ts";
+
+/** See the file comment. */
+export const QWEN_IMAGE = defineFamily({
+  classNames: ["QwenImagePipeline", "QwenImageImg2ImgPipeline"],
+  files: QWEN_IMAGE_FILES,
+  parts: QWEN_IMAGE_PARTS,
+  lora: { transformer: { family: "Qwen-Image", layouts: [] }, textEncoder: "Qwen2.5-VL" },
+
+  info: qwenImageInfo,
+
+  prompts: (request) => guidedPrompts(request, guidanceOf(request) > 1).map(qwenImagePrompt),
+  templateTokens: () => DROPPED_TOKENS,
+  maxSequenceLength: MAX_PROMPT_TOKENS,
+
+  shapeOf(request, _, { lengths }, { sizeMultiple }) {
+    const { strength = 1, numInferenceSteps: steps } = request;
+    const grid = gridOf(request, sizeMultiple);
+    const startsFromImage = request.task === "TI2I";
+    const shape = {
+      grid,
+      /** Of every prompt; each has a pass of its own. */
+      textTokens: lengths,
+      startsFromImage,
+      steps,
+      start: startsFromImage ? strengthStart(steps, strength, "start") : 0,
+      ...samplingOf(request),
+    };
+    return { shape, latents: [grid.rows * PATCH_SIDE, grid.columns * PATCH_SIDE] };
+  },
+
+  trace(session, parts, shape) {
+    const { transformer, textEncoder, vae, tinyDecoder, tokenizer } = parts;
+    const { grid, textTokens, tileSide } = shape;
+    const { config, weights: { root: weights } } = transformer;
+    const schedule = qwenImageSchedule(parts, tokenCount(grid), shape.steps, shape);
+    const [height, width] = [grid.rows * PATCH_SIDE, grid.columns * PATCH_SIDE];
+    const size = { height, width, tileSide };
+    const latents = [1, vae.config.z_dim, height, width];
+    const patches = { y: grid.rows, i: PATCH_SIDE, j: PATCH_SIDE };
+    const patchify = (x: Tensor) => rearrange(x, "1 c (y i) (x j) -> 1 (y x) (c i j)", patches);
+
+    // 1. Encode: the input image; the prompts, by the text encoder and the transformer's own projection.
+    const image = shape.startsFromImage ? new WanImageEncoder(session, vae, [size]) : undefined;
+    const layer = textEncoder.config.num_hidden_layers;
+    const qwen = qwenTextEncoder(textEncoder, tokenizer.padId, [layer]);
+    const [prompts, rows] = [textTokens.length, Math.max(...textTokens)];
+    const text = new PromptEncoder(session, qwen, { prompts, rows }, {
+      trace: ({ states }, graph) =>
+        textTokens.map((end, i) => {
+          const own = slice(slice(states, 0, i, i + 1), 1, DROPPED_TOKENS, end);
+          return qwenImageContext(graph, config, weights, own);
+        }),
+    });
+
+    // 2. Noise, added to the input image's latents, as patches; modulation of all timesteps.
+    const { timesteps, sigmas } = schedule;
+    const begin = session.stage("denoise", { name: "begin" }).program(
+      "begin",
+      {
+        noise: f32(...latents),
+        moments: image?.moments[0],
+        momentNoise: image ? f32(...latents) : undefined,
+      },
+      ({ noise, moments, momentNoise }, graph) => {
+        let x = noise;
+        if (moments && momentNoise) {
+          const drawn = posteriorSample(moments, rearrange(momentNoise, "1 c y x -> 1 y x c"));
+          const clean = rearrange(scaleLatents(vae, drawn), "1 y x c -> 1 c y x");
+          x = noisyLatents(clean, noise, sigmas[0]!);
+        }
+        const times = Array.from(timesteps, modelTimestep);
+        const embedded = timestepConstant(graph, times, TIMESTEP_CHANNELS, TIMESTEP_SCALE);
+        return { sample: patchify(x), ...modulationTables(config, weights, embedded) };
+      },
+    );
+
+    // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
+    const { sample, ...modulation } = begin.outputs;
+    // The autoencoder's latents are scaled, those of a tiny decoder are not.
+    const decoderOf = (tiny: typeof tinyDecoder) => ({
+      decoder: tiny ? tinyVideoDecoder(tiny, { ...size, frames: 1 }) : wanImageDecoder(vae, size),
+      decoded: (tokens: Tensor) => {
+        const latents = rearrange(tokens, "1 (y x) (c i j) -> (y i) (x j) c", patches);
+        return tiny ? latents.reshape(1, ...latents.shape) : unscaleLatents(vae, latents);
+      },
+    });
+    const loop = session.stage("denoise", { repeats: timesteps.length });
+    const denoiser = new Denoiser(loop, shape, {
+      ...{ schedule, sample },
+      noise: { shape: latents, arrange: patchify },
+      passes: text.context.map((context) => ({ context, ...modulation })),
+      predict: (inputs, graph) =>
+        qwenImageTransformer(graph, config, weights, { ...inputs, grid, referenceGrids: [] }),
+      guidance: prompts > 1 ? NORMED_GUIDANCE : undefined,
+      preview: decoderOf(tinyDecoder),
+    });
+
+    // 4. Decode.
+    const { decoder, decoded } = decoderOf(shape.isTinyDecoded ? tinyDecoder : undefined);
+    const result = new ResultDecoder(session, { sample }, decoder, ({ sample }) => ({
+      decoded: decoded(sample),
+      latents: sample,
+    }));
+
+    return async (work) => {
+      const generator = new TorchGenerator(work.request.seed);
+      const draw = () => generator.randn(elementCount(latents));
+      // The noise of an input image's latents comes first.
+      const momentNoise = image && draw();
+      const noise = draw();
+      await image?.run(work);
+      await text.run(work);
+      await work.run([begin.call({ noise, momentNoise })]);
+      await denoiser.run(work, qwenImageGuidance(work.request, prompts), draw);
+      await result.run(work);
+    };
+  },
+});

@@ -1,0 +1,37 @@
+/** The noise levels of a request. */
+import {
+  FlowMatchEulerScheduler,
+  type Schedule,
+  type ScheduleOptions,
+} from "../../schedulers/mod.ts";
+import { linspace } from "../../schedulers/shift.ts";
+import type { QwenImageParts } from "./config.ts";
+
+/**
+ * The schedule of a request: evenly spaced levels from 1 to 1 / steps, shifted by the size of the image. A shift that
+ * the request gives takes the place of all that the scheduler's file says of shifting, as models for few steps want it.
+ *
+ * Source: diffusers `QwenImagePipeline`; for a given shift, the scheduler that the Qwen-Image-Lightning team publishes.
+ *
+ * @param tokens of the image
+ * @param options first step to take, and what the request says of the schedule
+ */
+export function qwenImageSchedule(
+  { scheduler, schedulerFile }: Pick<QwenImageParts, "scheduler" | "schedulerFile">,
+  tokens: number,
+  steps: number,
+  { shift, ...options }: Omit<ScheduleOptions, "mu"> = {},
+): Schedule {
+  const sigmas = options.sigmas ?? (steps === 1 ? [1] : linspace(1, 1 / steps, steps));
+  const own = shift === undefined ? scheduler : new FlowMatchEulerScheduler({
+    ...schedulerFile.config,
+    ...{ use_dynamic_shifting: true, time_shift_type: "exponential", shift_terminal: null },
+    ...{ base_shift: Math.log(shift), max_shift: Math.log(shift) },
+  });
+  return own.setTimesteps(steps, { ...options, sigmas, mu: own.mu(tokens) });
+}
+
+/** The timestep that the transformer takes, 0 to 1. */
+export function modelTimestep(timestep: number): number {
+  return Math.fround(timestep / 1000);
+}

@@ -1,0 +1,111 @@
+/**
+ * The Qwen-Image diffusion transformer: double blocks, in which text and images have weights of their own and attend
+ * each other.
+ *
+ * Source: Qwen team 2025, "Qwen-Image Technical Report"; diffusers `QwenImageTransformer2DModel`, whose module names are
+ * the weight names.
+ */
+import {
+  concat,
+  type Graph,
+  rmsNorm,
+  slice,
+  type Tensor,
+  type WeightScope,
+} from "../../../runtime/mod.ts";
+import { doubleBlock, type StreamModulation } from "../../double_stream.ts";
+import { linearLayer } from "../../layers.ts";
+import type { TokenGrid } from "../../pipeline/latents.ts";
+import { EPS, hiddenSize, type QwenImageTransformerConfig } from "./config.ts";
+import { blockModulation, type ModulationTables, outModulation } from "./modulation.ts";
+import { imagePositions, rotaryOf, textPositions } from "./positions.ts";
+
+/** How its feed-forwards are called. */
+const FEED_FORWARDS = { image: "img_mlp", text: "txt_mlp" };
+/** How much wider the feed-forward is. */
+const MLP_RATIO = 4;
+
+/** Inputs of one forward pass. */
+interface QwenImageInputs extends ModulationTables {
+  /** Of {@linkcode qwenImageContext} for one prompt: [1, text tokens, dim]. */
+  readonly context: Tensor;
+  /** Latents as patches, [1, tokens, in_channels]. */
+  readonly sample: Tensor;
+  /** How they lie. */
+  readonly grid: TokenGrid;
+  /** Likewise of given images, one after the other, [1, their tokens, in_channels]; nothing without any. */
+  readonly references?: Tensor | undefined;
+  /** How those of each lie. */
+  readonly referenceGrids: readonly TokenGrid[];
+  /** Row of the tables of all timesteps, u32 [1]. */
+  readonly step: Tensor;
+}
+
+/**
+ * What the blocks take of the prompt before they change it; it depends on no step.
+ *
+ * @param states of the text encoder, [prompts, text tokens, joint_attention_dim]
+ * @returns [prompts, text tokens, dim]
+ */
+export function qwenImageContext(
+  graph: Graph,
+  config: QwenImageTransformerConfig,
+  weights: WeightScope,
+  states: Tensor,
+): Tensor {
+  const normed = rmsNorm(states, {
+    weight: weights.tensor(graph, "txt_norm.weight", [config.joint_attention_dim]),
+    eps: EPS,
+    name: "txt_norm",
+  });
+  return linearLayer(weights, "txt_in", normed, hiddenSize(config));
+}
+
+/**
+ * Predicts the velocity of the flow.
+ *
+ * @returns patches as those of the sample, [1, tokens, in_channels]
+ */
+export function qwenImageTransformer(
+  graph: Graph,
+  config: QwenImageTransformerConfig,
+  weights: WeightScope,
+  { context, sample, grid, references, referenceGrids, blocks, out, step }: QwenImageInputs,
+): Tensor {
+  const grids = [grid, ...referenceGrids];
+  const rotary = {
+    text: rotaryOf(graph, "text", config, textPositions(context.dim(1), grids)),
+    image: rotaryOf(graph, "image", config, imagePositions(grids)),
+  };
+  const heads = { ...config, eps: EPS };
+  const tokens = references ? concat([sample, references], 1) : sample;
+  let streams = {
+    text: context,
+    image: linearLayer(weights, "img_in", tokens, hiddenSize(config)),
+  };
+  blocks.forEach((tables, layer) => {
+    streams = graph.scope(`transformer_blocks.${layer}`, () => {
+      const block = weights.scope("transformer_blocks").scope(layer);
+      const vectors = blockModulation(tables, step);
+      return doubleBlock(heads, block, streams, vectors, rotary, feedForward, FEED_FORWARDS);
+    });
+  });
+  const result = slice(streams.image, 1, 0, sample.dim(1));
+  return linearLayer(weights, "proj_out", result, config.in_channels, {
+    norm: { eps: EPS, ...outModulation(out, step), name: "norm_out" },
+  });
+}
+
+/** x + gate · mlp(norm(x)). */
+function feedForward(
+  weights: WeightScope,
+  x: Tensor,
+  { scale_mlp: scale, shift_mlp: shift, gate_mlp: gate }: StreamModulation,
+): Tensor {
+  const dim = x.dim(-1);
+  const hidden = linearLayer(weights, "net.0.proj", x, MLP_RATIO * dim, {
+    norm: { eps: EPS, scale, shift },
+    activation: "gelu_tanh",
+  });
+  return linearLayer(weights, "net.2", hidden, dim, { gate, residual: x });
+}

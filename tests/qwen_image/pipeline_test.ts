@@ -1,0 +1,148 @@
+/** Whole Qwen-Image pipelines against diffusers: same folder, prompt, image and seed, from text to pixels. */
+import assert from "node:assert/strict";
+import type { AppliedLora } from "../../models/lora/types.ts";
+import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
+import { Checkpoint, type Device, type DeviceOptions } from "../../runtime/mod.ts";
+import { assertClose, Golden, type GoldenCall } from "../golden.ts";
+import { textRequest } from "../golden_request.ts";
+import { readTensors } from "../lora_files.ts";
+import { psnr } from "../pixels.ts";
+import { openTestDevice } from "../model_run.ts";
+
+/** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
+const MIN_PSNR = 50;
+/** Of the latents after the last step, as a part of their largest magnitude. */
+const LATENT_GATE = 1e-4;
+
+const golden = new Golden("qwen_image/pipeline");
+
+/** Calls `use` with the loaded pipeline of the golden. */
+async function withPipeline(
+  use: (pipeline: Pipeline, device: Device) => Promise<void>,
+  options: DeviceOptions = {},
+): Promise<void> {
+  const device = await openTestDevice(options);
+  try {
+    using pipeline = await openPipeline(golden.folder);
+    await pipeline.load(device);
+    await use(pipeline, device);
+  } finally {
+    device.destroy();
+  }
+}
+
+function requestOf(call: GoldenCall): PipelineRequest {
+  const { name, args, inputs } = call;
+  const size = { width: args["width"] as number, height: args["height"] as number };
+  return {
+    ...textRequest(call),
+    guidanceScale: 1,
+    trueCfgScale: args["true_cfg_scale"] as number,
+    ...(name === "lightning" && { flowShift: 3 }),
+    ...(inputs.includes("given") && {
+      task: "TI2I" as const,
+      images: [{ ...size, data: Uint8Array.from(golden.tensor(name, "given").data) }],
+      strength: args["strength"] as number,
+    }),
+  };
+}
+
+/** Runs a call, and compares latents and pixels. */
+async function checkCall(
+  pipeline: Pipeline,
+  call: GoldenCall,
+  loras: readonly AppliedLora[] = [],
+): Promise<void> {
+  const { latents, frames } = await pipeline.generate({ ...requestOf(call), loras });
+  const expected = golden.tensor(call.name, "latents");
+  assertClose("latents", { shape: expected.shape, data: latents }, expected, LATENT_GATE);
+  const decibels = psnr(frames[0]!, golden.tensor(call.name, "image").data);
+  assert.equal(frames.length, 1);
+  assert.ok(decibels > MIN_PSNR, `PSNR is ${decibels.toFixed(1)} dB`);
+}
+
+Deno.test("QwenImagePipeline.generate() gives the reference's latents and images, guided, cut and from an image too", async (t) => {
+  await withPipeline(async (pipeline) => {
+    for (const call of golden.calls.filter(({ name }) => name !== "adapted")) {
+      await t.step(call.name, () => checkCall(pipeline, call));
+    }
+  });
+});
+
+/** What other programs make of the names of diffusers. */
+const DIALECTS: Readonly<Record<string, (key: string) => string>> = {
+  diffusers: (key) => key,
+  ComfyUI: (key) => key.replace("transformer.", "diffusion_model."),
+  kohya: (key) => {
+    const [, module, part] = /^transformer\.(.*)\.lora_([AB])\.weight$/.exec(key)!;
+    const way = part === "A" ? "down" : "up";
+    return `lora_unet_${module!.replaceAll(".", "_")}.lora_${way}.weight`;
+  },
+};
+
+Deno.test("QwenImagePipeline.generate() gives the reference's with a LoRA, in every dialect", async (t) => {
+  await withPipeline(async (pipeline) => {
+    const call = golden.call("adapted");
+    const strength = call.args["strength"] as number;
+    using stored = Checkpoint.open(`${golden.folder}/adapter.safetensors`);
+    for (const [key, rename] of Object.entries(DIALECTS)) {
+      const tensors = [...stored.names].map((name) => {
+        const { shape, byteLength } = stored.find(name)!;
+        const bytes = new Uint8Array(byteLength);
+        stored.read(name, 0, bytes);
+        return [rename(name), { dtype: "f16" as const, shape, bytes }] as const;
+      });
+      const lora = await readTensors(Object.fromEntries(tensors), pipeline.info.adaptable);
+      assert.deepEqual(lora.unmatchedKeys, []);
+      const targets = ["transformer" as const];
+      const loras = [{ key, lora, strength, mode: "dynamic" as const, targets }];
+      await t.step(key, () => checkCall(pipeline, call, loras));
+    }
+  });
+});
+
+Deno.test("QwenImagePipeline.generate() makes the same image within any budget that it fits, without the modulation's weights while it denoises", async () => {
+  const request = { ...requestOf(golden.call("guided")), numInferenceSteps: 2 };
+  const expected: Float32Array[] = [];
+  let peakBytes = 0;
+  await withPipeline(async (pipeline, device) => {
+    device.resetPeak();
+    expected.push(...(await pipeline.generate(request)).frames);
+    peakBytes = device.peakBytes;
+  });
+  for (const share of [0.6, 0.45]) {
+    const maxBytes = Math.floor(share * peakBytes);
+    await withPipeline(async (pipeline, device) => {
+      device.resetPeak();
+      const { frames } = await pipeline.generate(request);
+      assert.deepEqual(frames, expected, `${maxBytes} of ${peakBytes} bytes`);
+      assert.ok(device.peakBytes <= maxBytes, `${device.peakBytes} of ${maxBytes} bytes`);
+    }, { maxBytes });
+  }
+});
+
+Deno.test("QwenImagePipeline refuses requests that do not fit, and says what would", async () => {
+  using pipeline = await openPipeline(golden.folder);
+  assert.deepEqual(pipeline.info.supportedTasks, ["T2I", "TI2I"]);
+  assert.equal(pipeline.info.sizeMultiple, 8);
+  assert.equal(pipeline.info.maxSequenceLength, 1024);
+  const device = await openTestDevice();
+  try {
+    await pipeline.load(device);
+    const request = requestOf(golden.call("text"));
+    const cases: readonly [Partial<PipelineRequest>, RegExp][] = [
+      [{ width: 42 }, /the width must be a multiple of 8, for example 40/],
+      [{ task: "TI2I" }, /Cannot do TI2I with 0 input images: it takes one/],
+      [{ numInferenceSteps: 1 }, /shift_terminal 0.02 needs a last sigma below 1; take more steps/],
+      [{ maxSequenceLength: 1025 }, /maxSequenceLength must be from 1 to 1024/],
+    ];
+    for (const [change, message] of cases) {
+      await assert.rejects(pipeline.generate({ ...request, ...change }), {
+        name: "RangeError",
+        message,
+      });
+    }
+  } finally {
+    device.destroy();
+  }
+});

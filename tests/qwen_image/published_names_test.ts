@@ -1,0 +1,132 @@
+/** Qwen-Image's files as people have them: every tensor's name and shape, without its numbers. */
+import assert from "node:assert/strict";
+import { recognise } from "../../models/checkpoints/recognise.ts";
+import { QWEN_IMAGE_TRANSFORMER_CONFIG } from "../../models/families/qwen_image/config.ts";
+import { QWEN_IMAGE_FILES } from "../../models/families/qwen_image/layouts.ts";
+import { modulationTables } from "../../models/families/qwen_image/modulation.ts";
+import {
+  qwenImageContext,
+  qwenImageTransformer,
+} from "../../models/families/qwen_image/transformer.ts";
+import { QWEN2_5_VL_CONFIG } from "../../models/text_encoders/qwen2_5_vl.ts";
+import { qwenEncoder } from "../../models/text_encoders/qwen.ts";
+import { QWEN2_5_VL_FORMAT } from "../../models/text_encoders/qwen2_5_vl_format.ts";
+import { BASELINE_TARGET, DeviceTensor, Graph, Weights } from "../../runtime/mod.ts";
+import { memoryTensors } from "../memory_tensors.ts";
+
+type Shapes = Record<string, readonly number[]>;
+
+const DIM = 3072;
+
+/** A linear layer with its bias. */
+function layer(name: string, rows: number, columns: number): Shapes {
+  return { [`${name}.weight`]: [rows, columns], [`${name}.bias`]: [rows] };
+}
+
+/** All tensors of Qwen-Image's transformer. Source: `QwenImageTransformer2DModel` of diffusers. */
+function transformer(): Shapes {
+  const attention = [
+    ...["to_q", "to_k", "to_v", "to_out.0", "to_add_out"],
+    ...["add_q_proj", "add_k_proj", "add_v_proj"],
+  ];
+  const norms = ["norm_q", "norm_k", "norm_added_q", "norm_added_k"];
+  const block = (path: string): Shapes =>
+    Object.assign(
+      {},
+      ...attention.map((name) => layer(`${path}.attn.${name}`, DIM, DIM)),
+      ...norms.map((name) => ({ [`${path}.attn.${name}.weight`]: [128] })),
+      ...["img", "txt"].map((stream) => ({
+        ...layer(`${path}.${stream}_mod.1`, 6 * DIM, DIM),
+        ...layer(`${path}.${stream}_mlp.net.0.proj`, 4 * DIM, DIM),
+        ...layer(`${path}.${stream}_mlp.net.2`, DIM, 4 * DIM),
+      })),
+    );
+  return Object.assign(
+    {
+      "txt_norm.weight": [3584],
+      ...layer("time_text_embed.timestep_embedder.linear_1", DIM, 256),
+      ...layer("time_text_embed.timestep_embedder.linear_2", DIM, DIM),
+      ...layer("img_in", DIM, 64),
+      ...layer("txt_in", DIM, 3584),
+      ...layer("norm_out.linear", 2 * DIM, DIM),
+      ...layer("proj_out", 64, DIM),
+    },
+    ...Array.from({ length: 60 }, (_, i) => block(`transformer_blocks.${i}`)),
+  );
+}
+
+/** Names of a layer of Qwen2.5-VL's language model, with those of llama.cpp. */
+const TEXT_LAYER: readonly (readonly [ours: string, theirs: string, shape: readonly number[]])[] = [
+  ["self_attn.q_proj.weight", "attn_q.weight", [3584, 3584]],
+  ["self_attn.q_proj.bias", "attn_q.bias", [3584]],
+  ["self_attn.k_proj.weight", "attn_k.weight", [512, 3584]],
+  ["self_attn.k_proj.bias", "attn_k.bias", [512]],
+  ["self_attn.v_proj.weight", "attn_v.weight", [512, 3584]],
+  ["self_attn.v_proj.bias", "attn_v.bias", [512]],
+  ["self_attn.o_proj.weight", "attn_output.weight", [3584, 3584]],
+  ["mlp.gate_proj.weight", "ffn_gate.weight", [18944, 3584]],
+  ["mlp.up_proj.weight", "ffn_up.weight", [18944, 3584]],
+  ["mlp.down_proj.weight", "ffn_down.weight", [3584, 18944]],
+  ["input_layernorm.weight", "attn_norm.weight", [3584]],
+  ["post_attention_layernorm.weight", "ffn_norm.weight", [3584]],
+];
+
+/** All tensors of Qwen2.5-VL-7B's language model, under the names of transformers or of llama.cpp. */
+function textEncoder(naming: "transformers" | "llama.cpp"): Shapes {
+  const [table, norm, blocks] = naming === "transformers"
+    ? ["embed_tokens", "norm", "layers"]
+    : ["token_embd", "output_norm", "blk"];
+  const entries = Array.from({ length: 28 }, (_, i) =>
+    TEXT_LAYER.map(([ours, theirs, shape]) => {
+      const name = naming === "transformers" ? ours : theirs;
+      return [`${blocks}.${i}.${name}`, shape] as const;
+    }));
+  return {
+    [`${table}.weight`]: [152064, 3584],
+    [`${norm}.weight`]: [3584],
+    ...Object.fromEntries(entries.flat()),
+  };
+}
+
+function prefixed(prefix: string, shapes: Shapes): Shapes {
+  return Object.fromEntries(Object.entries(shapes).map(([name, shape]) => [prefix + name, shape]));
+}
+
+Deno.test("Qwen-Image's single file loads with nothing unmatched and nothing missing, with or without a prefix", () => {
+  assert.equal(Object.keys(transformer()).length, 1933);
+  for (const prefix of ["", "model.diffusion_model."]) {
+    const source = memoryTensors(prefixed(prefix, transformer()));
+    const [found, ...others] = recognise(source, QWEN_IMAGE_FILES.formats);
+    assert.deepEqual(others, []);
+    const config = QWEN_IMAGE_TRANSFORMER_CONFIG.parse(found!.format.config(found!.tensors));
+    const weights = new Weights(found!.tensors);
+    const graph = new Graph("test", BASELINE_TARGET);
+    const { root } = weights;
+    const text = graph.use(new DeviceTensor("text", [1, 5, 3584], "f32"));
+    qwenImageTransformer(graph, config, root, {
+      context: qwenImageContext(graph, config, root, text),
+      sample: graph.use(new DeviceTensor("sample", [1, 6, 64], "f32")),
+      ...{ grid: { rows: 2, columns: 3 }, referenceGrids: [] },
+      step: graph.use(new DeviceTensor("step", [1], "u32")),
+      ...modulationTables(config, root, graph.use(new DeviceTensor("times", [2, 256], "f32"))),
+    });
+    assert.deepEqual(weights.unused, []);
+  }
+});
+
+Deno.test("Qwen2.5-VL's files load with nothing unmatched and nothing missing, in transformers' and llama.cpp's names", () => {
+  const ours = textEncoder("transformers");
+  for (const shapes of [ours, prefixed("model.", ours), textEncoder("llama.cpp")]) {
+    const [found] = recognise(memoryTensors(shapes), QWEN_IMAGE_FILES.formats);
+    assert.equal(found!.format, QWEN2_5_VL_FORMAT);
+    const config = QWEN2_5_VL_CONFIG.parse(found!.format.config(found!.tensors));
+    const weights = new Weights(found!.tensors);
+    const graph = new Graph("test", BASELINE_TARGET);
+    const embeddings = graph.use(new DeviceTensor("embeddings", [1, 5, 3584], "f32"));
+    const lengths = graph.use(new DeviceTensor("lengths", [1], "u32"));
+    const { num_hidden_layers: layers } = config;
+    qwenEncoder(graph, config, weights.root, { embeddings, lengths }, [layers]);
+    // Its rows are read from the file.
+    assert.deepEqual(weights.unused, ["embed_tokens.weight"]);
+  }
+});
