@@ -53,6 +53,7 @@ export type {
   TaskType,
 } from "./engine/types.ts";
 export type { OutputFormat } from "./media/encode.ts";
+export type { RgbaImage } from "./media/image.ts";
 export { LoraError } from "./models/lora/lora_error.ts";
 export type { ComponentReport, MemoryReport, StageReport } from "./models/mod.ts";
 export { X264_PRESETS, type X264Preset } from "./media/video/mod.ts";

@@ -192,6 +192,41 @@ Deno.test("Model.generateVideo() takes masks, references, the end of a clip and 
   );
 });
 
+Deno.test("Model.generate() edits by masks, and takes an image with holes for its own", async () => {
+  const inpainting = { strength: 0.9 };
+  const info = { taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I"], maxImages: 2 } as const;
+  const fake = new FakeEngine({ info: { ...info, inpainting } });
+  const model = new Model(fake);
+  const half = grey(64, 48);
+  half.data.fill(0).fill(255, half.data.length / 2);
+  const images = [grey(64, 48)];
+  const [made] = await model.generate({ prompt: "a", images, mask: half, strength: 0.5 });
+  const holed = { width: 64, height: 48, channels: 4 as const, data: new Uint8Array(64 * 48 * 4) };
+  holed.data.fill(255, 0, holed.data.length / 2);
+  await model.generate({ prompt: "a", images: [holed] });
+  await model.generate({ prompt: "a", images: [holed, holed] });
+  const [masked, own, several] = fake.requests;
+  const painted = ({ mask }: typeof masked & object) =>
+    [0, 1].map((end) => mask![0]!.data.at(-end));
+  assert.deepEqual([painted(masked!), painted(own!)], [[0, 255], [0, 255]]);
+  assert.deepEqual([masked!.strength, own!.strength, several!.mask], [0.5, undefined, undefined]);
+  assert.equal(made.recipe.isMasked, true);
+  const refused: [Parameters<typeof model.generate>[0], RegExp][] = [
+    [
+      { prompt: "a", images, mask: grey(48, 48) },
+      /mask of 48x48: the image has 64x48; send a mask/,
+    ],
+    [
+      { prompt: "a", images, mask: { ...half, data: half.data.fill(0) } },
+      /it keeps all of the image/,
+    ],
+    [{ prompt: "a", mask: half }, /Cannot do T2I with a mask: leave it out/],
+  ];
+  for (const [options, message] of refused) {
+    await assert.rejects(model.generate(options), { name: "RangeError", message });
+  }
+});
+
 Deno.test("Model.generate() and generateVideo() refuse inputs in a sentence, before any work", () =>
   inFolder(async (folder) => {
     const fake = engine();

@@ -5,14 +5,16 @@
  */
 
 import { join } from "node:path";
-import { type GenerateVideoOptions, loadModel, type Model, type SamplingOptions } from "../mod.ts";
+import { loadModel, type Model, type SamplingOptions } from "../mod.ts";
 import { outputOf } from "../generation/mod.ts";
+import { UsageError } from "./failure.ts";
 import { describeSize } from "./described_size.ts";
 import { deviceOptions } from "./device_flags.ts";
 import { checkOutput } from "./check_output.ts";
 import {
   fileQuality,
   type GenerateFlags,
+  type Masks,
   type Media,
   mediaOf,
   readOptions,
@@ -28,7 +30,7 @@ import { describeProgress, duration, ProgressBar } from "./progress_bar.ts";
 interface Work {
   model: Model;
   flags: GenerateFlags;
-  options: SamplingOptions & Pick<GenerateVideoOptions, "mask">;
+  options: SamplingOptions & Masks;
   seeds: readonly number[];
   paths: string[];
   bar: ProgressBar;
@@ -90,9 +92,13 @@ const ENDINGS: Readonly<Record<Media, string>> = { image: ".png", video: ".mp4" 
 
 /** Returns what was made, in words. */
 async function makeImages(work: Work): Promise<string> {
-  const { model, flags, options, seeds, paths, bar, signal } = work;
+  const { model, flags, seeds, paths, bar, signal } = work;
+  const { imageMask: mask, videoMask, ...options } = work.options;
+  if (videoMask && !mask) {
+    throw new UsageError(`Cannot use the mask ${flags.mask}: it is a video; name an image`);
+  }
   const images = await model.generate({
-    ...options,
+    ...{ ...options, ...(mask ? { mask } : {}) },
     ...{ signal, numOutputs: flags.numOutputs, seed: [...seeds] },
     onProgress: (progress) =>
       bar.show(
@@ -112,13 +118,14 @@ async function makeImages(work: Work): Promise<string> {
 
 /** Frames are written as they are decoded: all at once would not fit into memory. */
 async function makeVideos(work: Work): Promise<string> {
-  const { model, flags, options, seeds, paths, bar, signal } = work;
+  const { model, flags, seeds, paths, bar, signal } = work;
+  const { imageMask: _, videoMask: mask, ...options } = work.options;
   const preset = flags.x264Preset;
   let what = "";
   for (const [index, seed] of seeds.entries()) {
     const before = `Generating${place(index, paths)}`;
     const video = await model.saveVideo(paths[index]!, {
-      ...options,
+      ...{ ...options, ...(mask ? { mask } : {}) },
       ...videoOptions(flags),
       ...{ signal, seed },
       onProgress: (progress) => bar.show(progress.fraction, before, describeProgress(progress)),

@@ -6,6 +6,7 @@
 
 import {
   formatOfPath,
+  type GenerateOptions,
   type GenerateVideoOptions,
   type ModelParts,
   type SamplingOptions,
@@ -21,6 +22,7 @@ import {
   outputOf,
   parseSize,
   readImageSource,
+  readPixels,
   readTask,
   resolveSeeds,
   SETTING_FIELDS,
@@ -47,7 +49,7 @@ export interface GenerateFlags extends DeviceFlags, ModelParts, Partial<Sampling
   reference?: string[];
   /** The video to change, to steer by or to go on from: a path. */
   video?: string;
-  /** An image or a video that is white where the video is made anew: a path. */
+  /** What is made anew of an image, or of a video: the path of an image, or of a video. */
   mask?: string;
   /** A task, in any case. */
   taskType?: string;
@@ -86,10 +88,17 @@ export interface GenerateFlags extends DeviceFlags, ModelParts, Partial<Sampling
 /** What is made. */
 export type Media = "image" | "video";
 
+/** A mask, as images and as videos have it; images have none where it is a video. */
+export interface Masks {
+  /** Of an image. */
+  imageMask?: GenerateOptions["mask"];
+  /** Of a video. */
+  videoMask?: GenerateVideoOptions["mask"];
+}
+
 /** Flags that say nothing of an image. */
 const VIDEO_FLAGS = {
   video: "--video",
-  mask: "--mask",
   numFrames: "--num-frames",
   seconds: "--seconds",
   fps: "--fps",
@@ -133,9 +142,7 @@ export function mediaOf(flags: GenerateFlags): Media | undefined {
  * @returns options for the library; those of videos are there only where flags named them
  * @throws {UsageError} for values that no model serves, and files that are missing or of no use
  */
-export async function readOptions(
-  flags: GenerateFlags,
-): Promise<SamplingOptions & Pick<GenerateVideoOptions, "mask">> {
+export async function readOptions(flags: GenerateFlags): Promise<SamplingOptions & Masks> {
   const { prompt } = flags;
   // Not left to the reader of flags, which would find nothing but this wrong with a misspelt --prompt.
   if (prompt === undefined) {
@@ -158,28 +165,30 @@ export async function readOptions(
     };
   });
   try {
-    const images = await Promise.all((flags.image ?? []).map(readImageSource));
+    const images = await Promise.all((flags.image ?? []).map(readPixels));
     const references = await Promise.all((flags.reference ?? []).map(readImageSource));
     if (flags.video !== undefined) await openVideo(flags.video);
-    const mask = flags.mask === undefined ? undefined : await readMask(flags.mask);
+    const masks = flags.mask === undefined ? {} : await readMask(flags.mask);
     return {
       ...options,
       ...(images.length > 0 ? { images } : {}),
       ...(references.length > 0 ? { references } : {}),
-      ...(mask ? { mask } : {}),
+      ...masks,
     };
   } catch (cause) {
     throw new UsageError(cause instanceof Error ? cause.message : String(cause), { cause });
   }
 }
 
-/** A mask for all frames, or one for each. */
-async function readMask(path: string): Promise<NonNullable<GenerateVideoOptions["mask"]>> {
+/** A mask of an image, or one for all frames, or for each. */
+async function readMask(path: string): Promise<Masks> {
   try {
-    return [await readImageSource(path)];
-  } catch {
-    await openVideo(path);
-    return path;
+    return { imageMask: await readPixels(path), videoMask: [await readImageSource(path)] };
+  } catch (error) {
+    await openVideo(path).catch(() => {
+      throw error;
+    });
+    return { videoMask: path };
   }
 }
 

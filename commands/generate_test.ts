@@ -134,6 +134,24 @@ Deno.test("runGenerate() steers videos by masks, references and weights, and fit
     assert.deepEqual([width, height], [64, 48]);
   }));
 
+Deno.test("runGenerate() edits an image by a mask, and refuses a video for that", () =>
+  inFolder(async (folder) => {
+    const image = await writeImage(folder);
+    const info = {
+      supportedTaskTypes: ["T2V", "T2I", "TI2I"],
+      inpainting: { strength: 1 },
+    } as const;
+    const flags = { image: [image], taskType: "TI2I" };
+    const { engine } = await run(folder, { ...flags, mask: image }, info);
+    assert.equal(engine.requests[0]!.mask!.length, 1);
+    const video = `${folder}/a.mp4`;
+    await run(folder, { output: video, numFrames: 5 });
+    await assert.rejects(run(folder, { ...flags, mask: video }, info), {
+      name: "UsageError",
+      message: /^Cannot use the mask .*a\.mp4: it is a video; name an image$/,
+    });
+  }));
+
 Deno.test("runGenerate() applies LoRAs in their order, to images and videos", () =>
   inFolder(async (folder) => {
     const [first, second] = ["a", "b"].map((name) => `${folder}/${name}.safetensors`);

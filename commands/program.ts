@@ -156,7 +156,6 @@ function generateCommand(onStatus: OnStatus): Command {
     .option("--image <file...>", "image to edit or to start from; may be repeated", collect)
     .option("--reference <file...>", "image of what shall be seen; may be repeated", collect)
     .option("--video <file>", "video to change, to steer by or to go on from")
-    .option("--mask <file>", "image or video that is white where the video is made anew")
     .option(
       "--output <file>",
       "file to write: .png, .jpg, .webp, or .mp4 for a video (default: named for the prompt)",

@@ -37,7 +37,7 @@ export function shrinkRequest(
   size: Size,
   { imageLimits }: Pick<PipelineInfo, "imageLimits">,
 ): PipelineRequest {
-  const { images, video } = request;
+  const { images, video, mask } = request;
   const shrink = (data: Uint8Array) => resizePixels(data, request, size);
   return {
     ...request,
@@ -45,7 +45,16 @@ export function shrinkRequest(
     ...(images && !imageLimits &&
       { images: images.map(({ data }) => ({ ...size, data: shrink(data) })) }),
     ...(video && { video: video.map(shrink) }),
+    ...(mask && { mask: mask.map((frame) => resizeMask(frame, request, size)) }),
   };
+}
+
+/** Brings a mask, a byte for each pixel, from one size to another. */
+function resizeMask(mask: Uint8Array, from: Size, to: Size): Uint8Array<ArrayBuffer> {
+  const data = Uint8Array.from({ length: mask.length * 3 }, (_, i) => mask[Math.floor(i / 3)]!);
+  const { width, height } = from;
+  const small = resize({ width, height, data }, to.width, to.height, "bilinear");
+  return Uint8Array.from({ length: to.width * to.height }, (_, i) => small.data[3 * i]!);
 }
 
 /** Brings pixels from one size to another: nothing is cut off, so that a given image and the result agree. */

@@ -28,7 +28,11 @@ export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): Pi
       `Cannot use ${images.length} images: this model takes ${info.maxImages} at a time`,
     );
   }
-  const own = { ...defaults, strength: 1, ...info.taskDefaults[task] };
+  const isInpainting = task === "TI2I" && mask.length > 0 && info.inpainting !== undefined;
+  const own = {
+    ...{ ...defaults, strength: 1, ...info.taskDefaults[task] },
+    ...(isInpainting && info.inpainting),
+  };
   const isImage = IMAGE_TASKS.includes(task);
   const numFrames = request.numFrames ??
     (isImage ? 1 : task === "V2V" ? video.length : own.numFrames);
@@ -52,7 +56,8 @@ export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): Pi
     ...(video.length === 0 ? {} : { video: video.map(pixels) }),
     ...(mask.length === 0 ? {} : { mask: mask.map((image) => firstChannel(pixels(image))) }),
     ...(references.length === 0 ? {} : { references }),
-    ...(task === "V2V" && !info.takesMasks || info.taskDefaults[task]?.strength !== undefined
+    ...(task === "V2V" && !info.takesMasks || isInpainting ||
+        info.taskDefaults[task]?.strength !== undefined
       ? { strength }
       : {}),
   };

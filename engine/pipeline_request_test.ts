@@ -65,6 +65,10 @@ Deno.test("toPipelineRequest() gives a strength to what is made after a video, a
   assert.equal(strengthOf(change, changing), 0.6);
   assert.equal(strengthOf({ ...change, strength: 0.3 }, changing), 0.3);
   assert.equal(strengthOf({ strength: 0.3 }, changing), undefined);
+  const masking = { ...changing, inpainting: { strength: 0.9 } };
+  assert.equal(strengthOf({ ...change, mask: [image] }, masking), 0.9);
+  assert.equal(strengthOf({ ...change, mask: [image], strength: 0.2 }, masking), 0.2);
+  assert.equal(strengthOf(change, masking), 0.6);
 });
 
 Deno.test("toPipelineRequest() leaves images their own sizes where the model does", () => {

@@ -97,6 +97,8 @@ export function leastOf(request: RoomRequest, rules: Rules): PlanRequest {
   const side = rules.imageLimits?.multiple;
   const data = new Uint8Array();
   const image = { width: side ?? width, height: side ?? height, data };
+  const given = new Array(images).fill(image);
+  if (request.hasMask) given[0] = { width, height, data };
   return {
     ...{ width, height, numFrames, numInferenceSteps, guidanceScale, previews },
     task: taskType as PipelineTask,
@@ -107,7 +109,8 @@ export function leastOf(request: RoomRequest, rules: Rules): PlanRequest {
     ...(enableFrameInterpolation && { enableFrameInterpolation }),
     ...(frameInterpolationExp && { frameInterpolationExp }),
     ...(frameInterpolationScale && { frameInterpolationScale }),
-    ...(images > 0 && { images: new Array(images).fill(image) }),
+    ...(images > 0 && { images: given }),
+    ...(request.hasMask && { mask: [data] }),
     ...(references > 0 && { references: new Array(references).fill({ width, height, data }) }),
   };
 }

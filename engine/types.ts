@@ -158,6 +158,11 @@ export interface ModelInfo {
   maxReferences?: number;
   /** Whether the video of V2V steers the result, maybe through masks, and is not itself redrawn by strength. */
   takesMasks?: boolean;
+  /**
+   * How a mask keeps a part of the image that TI2I edits: the strength of requests that say none. No image is kept in
+   * part when left out.
+   */
+  inpainting?: { readonly strength: number };
   /** Side in pixels of the squares that its image encoder takes, where it has one. */
   visionSide?: number;
   /** Frames that F2V takes from the end of a video, where the model does that. */
@@ -201,7 +206,10 @@ export interface GenerateRequest extends Omit<SamplingSettings, "negativePrompt"
   images?: readonly GivenImage[];
   /** Frames of the video to change or to steer by, or those that it ends with, of the size of the result. */
   video?: readonly Image[];
-  /** Which pixels of the video are made anew: white ones. A frame for each of the video, or the last for the rest. */
+  /**
+   * Which pixels are made anew: white ones. Of a video a frame for each of its own, or the last for the rest; of the first
+   * image a single one where the model has `inpainting`, and both have the size of the result then.
+   */
   mask?: readonly Image[];
   /** Images of what shall be seen in the result, of any size. */
   references?: readonly Image[];
@@ -230,6 +238,8 @@ export interface RoomRequest extends
   taskType: TaskType;
   /** How many images it brings; none when left out. */
   images?: number;
+  /** Whether a mask keeps a part of the first image. */
+  hasMask?: boolean;
   /** How many reference images it brings; none when left out. */
   references?: number;
   /** How often the unfinished image is shown; never when left out. */

@@ -2,7 +2,7 @@
  * The worker that owns the GPU. Deno's GPU waits block their thread, so they happen here and nowhere else.
  */
 import type { AppliedLora, Lora } from "../models/lora/types.ts";
-import { openPipeline, type Pipeline, roomOf } from "../models/mod.ts";
+import { Composition, isInpainting, openPipeline, type Pipeline, roomOf } from "../models/mod.ts";
 import { type Device, openDevice, usableHostBytes } from "../runtime/mod.ts";
 import { drawnSize, resizePixels, shrinkRequest } from "./drawn_size.ts";
 import { toErrorRecord } from "./error_record.ts";
@@ -131,6 +131,7 @@ async function generate(
   const isCancelled = () => Atomics.load(flag, 0) !== 0;
   const frameFlow = new FrameFlow(flow);
   let frames = 0;
+  const composition = drawnAt && isInpainting(asked) ? new Composition(asked) : undefined;
   // Frames have the upscaler's own scale, and previews none.
   const scale = request.enableUpscaling ? pipeline.info.upscalerScale! : 1;
   const show = (type: "frame" | "preview", values: Float32Array, index: number) => {
@@ -140,6 +141,8 @@ async function generate(
     const isWanted = made.width === wanted.width && made.height === wanted.height;
     const pixels = toBytes(values);
     const data = isWanted ? pixels : resizePixels(pixels, made, wanted);
+    // What was drawn smaller and enlarged has lost what the given image keeps.
+    if (composition && data.length === asked.width * asked.height * 3) composition.apply(data);
     if (type === "frame") frameFlow.send(data.byteLength, isCancelled);
     post({ type, data, index }, [data.buffer]);
   };

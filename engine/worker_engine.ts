@@ -391,6 +391,7 @@ const OPTIONAL_INFO = [
   "minImages",
   "maxReferences",
   "takesMasks",
+  "inpainting",
   "visionSide",
   "continuedFrames",
 ] as const;

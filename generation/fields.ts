@@ -382,6 +382,13 @@ export const REQUEST_FIELDS = {
     choices: FITS,
     placeholder: "way",
   },
+  mask: {
+    text:
+      "What is made anew: an image that is white, or transparent, there, and black elsewhere; for a video, white in an " +
+      "image or a video",
+    kind: "text",
+    placeholder: "file",
+  },
 } as const satisfies Readonly<Record<string, Field>>;
 
 /** Names of the settings. */

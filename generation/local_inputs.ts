@@ -8,12 +8,12 @@ import { readFile, stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Image } from "../engine/types.ts";
 import { decodeImage } from "../media/decode.ts";
-import { checkImage, ImageError, toRgb } from "../media/image.ts";
+import { checkImage, ImageError, type PixelImage, type RgbaImage, toRgb } from "../media/image.ts";
 import { type Ffmpeg, findFfmpeg, probeVideo, VideoError } from "../media/video/mod.ts";
 import { fitFrames, readFrames, type VideoFile, type VideoShape } from "./video_frames.ts";
 
-/** An image: the path of a file, the bytes of one, or pixels. */
-export type ImageSource = string | Uint8Array | Image;
+/** An image: the path of a file, the bytes of one, or pixels, with alpha where they have four channels. */
+export type ImageSource = string | Uint8Array | Image | RgbaImage;
 
 /** A video: the path of a file, or frames. */
 export type VideoSource = string | readonly Image[];
@@ -51,34 +51,43 @@ const REASONS: Readonly<Record<string, string>> = {
 export function readImageSources(
   sources: readonly ImageSource[],
   maxImages: number,
-): Promise<Image[]> {
+): Promise<PixelImage[]> {
   if (sources.length > maxImages) {
     const what = sources.length === 1 ? "an image" : `${sources.length} images`;
     throw new RangeError(`Cannot use ${what}: this model takes ${maxImages || "none"}`);
   }
-  return Promise.all(sources.map(readImageSource));
+  return Promise.all(sources.map(readPixels));
+}
+
+/**
+ * Reads an image without its transparency.
+ *
+ * @param source as for {@link readPixels}
+ * @returns its pixels
+ * @throws what {@link readPixels} throws
+ */
+export async function readImageSource(source: ImageSource): Promise<Image> {
+  const { width, height, data } = toRgb(await readPixels(source));
+  return { width, height, data };
 }
 
 /**
  * Reads an image.
  *
  * @param source a file as PNG, JPEG, WebP, GIF or BMP, or pixels
- * @returns its pixels
+ * @returns its pixels, with alpha where it has some
  * @throws {ImageError} when it is no image, damaged or too large; the message names the file
  * @throws {RangeError} for pixels whose number is not that of the size
  * @throws {Error} when the file cannot be read
  */
-export async function readImageSource(source: ImageSource): Promise<Image> {
+export async function readPixels(source: ImageSource): Promise<PixelImage> {
   if (typeof source !== "string" && !(source instanceof Uint8Array)) {
     checkImage(source);
     return source;
   }
   const isPath = typeof source === "string";
   try {
-    const { width, height, data } = toRgb(
-      await decodeImage(isPath ? await readWhole(source) : source),
-    );
-    return { width, height, data };
+    return await decodeImage(isPath ? await readWhole(source) : source);
   } catch (error) {
     if (!(error instanceof ImageError && isPath)) throw error;
     throw new ImageError(error.message.replace("read image", `read ${source}`), { cause: error });

@@ -32,8 +32,17 @@ export {
   openVideo,
   readImageSource,
   readImageSources,
+  readPixels,
   type VideoSource,
 } from "./local_inputs.ts";
+export {
+  checkMaskShape,
+  checkPainted,
+  fitMask,
+  maskedFit,
+  maskedRules,
+  takesMask,
+} from "./masks.ts";
 export { LORA_TARGETS, type LoraTargetName, MERGE_MODES, type MergeMode } from "./lora_words.ts";
 export { BUNDLED_MODEL, engineOptions, openModel } from "./open_model.ts";
 export { type Recipe, type RecipeLora, recipeText } from "./recipe.ts";

@@ -24,6 +24,8 @@ export interface Recipe extends SamplingSettings {
   height: number;
   /** The size at which the model drew, where it was smaller and the result was enlarged. */
   drawnAt?: Size;
+  /** Whether a mask kept a part of the image that it was made from. */
+  isMasked?: boolean;
   /** LoRAs in the order in which they were applied; none when left out. */
   loras?: readonly RecipeLora[];
 }
@@ -63,6 +65,7 @@ export function recipeText(recipe: Recipe, format: OutputFormat): Record<string,
     ...Object.fromEntries(
       Object.entries(settingsOf(recipe)).map(([name, value]) => [snakeCase(name), String(value)]),
     ),
+    masked: recipe.isMasked ? "true" : "",
     loras: recipe.loras?.length ? JSON.stringify(recipe.loras.map(toItem)) : "",
   };
   const limit = format === "png" ? Infinity : MAX_EXIF_TEXT;

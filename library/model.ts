@@ -18,6 +18,7 @@ import type {
 } from "../engine/types.ts";
 import {
   checkFps,
+  checkMaskShape,
   checkPrompt,
   checkSize,
   checkVideoPath,
@@ -25,11 +26,15 @@ import {
   countFrames,
   FieldError,
   fitImage,
+  fitMask,
   fitReference,
   GeneratedImage,
   GeneratedVideo,
+  maskedFit,
+  maskedRules,
   openVideo,
   readImageSources,
+  readPixels,
   type Recipe,
   resolveSeeds,
   resolveTask,
@@ -37,8 +42,12 @@ import {
   type SaveVideoOptions,
   type Size,
   sizeFromImage,
+  takesMask,
   type VideoStream,
 } from "../generation/mod.ts";
+import { fit } from "../media/fit.ts";
+import type { PixelImage } from "../media/image.ts";
+import { hasHoles } from "../media/mask.ts";
 import type {
   GenerateOptions,
   GenerateVideoOptions,
@@ -99,9 +108,16 @@ export class Model implements AsyncDisposable {
     const given = await readImageSources(options.images ?? [], info.maxImages);
     const taskType = this.#task(options, "IMAGE", false);
     const [first] = given;
+    const ownMask = await this.#imageMask(options, taskType, given);
     const size = first ? sizeFromImage(first, info) : info.defaults;
-    const settings = this.#settings(options, taskType, size);
+    const settings = this.#settings(options, taskType, size, ownMask && maskedRules(info));
     const images = given.map((image) => fitImage(image, settings, info, options.fit));
+    const mask: Image[] = [];
+    if (ownMask) {
+      const how = maskedFit(first!, settings, info, options.fit);
+      images[0] = fit(first!, how);
+      mask.push(fitMask(ownMask, maskedFit(ownMask, settings, info, options.fit)));
+    }
     const references = await this.#references(options, settings);
     const results: GeneratedImage[] = [];
     for (const [index, seed] of seeds.entries()) {
@@ -109,13 +125,15 @@ export class Model implements AsyncDisposable {
         ...settings,
         ...{ seed, numFrames: 1 },
         ...(images.length > 0 ? { images } : {}),
+        ...(ownMask ? { mask } : {}),
         ...references,
       };
       const { frames, width, height, drawnAt } = await this.#engine.generate(request, {
         ...(signal ? { signal } : {}),
         ...(onProgress ? { onProgress: (progress) => onProgress({ ...progress, index }) } : {}),
       });
-      const recipe = this.#recipe({ ...settings, seed, width, height }, drawnAt);
+      const isMasked = ownMask ? { isMasked: true } : {};
+      const recipe = this.#recipe({ ...settings, ...isMasked, seed, width, height }, drawnAt);
       results.push(new GeneratedImage(recipe, frames[0]!));
     }
     return results as [GeneratedImage, ...GeneratedImage[]];
@@ -276,6 +294,23 @@ export class Model implements AsyncDisposable {
     return { references: given.map((image) => fitReference(image, size)) };
   }
 
+  /** The mask of an image: the one that is given, or the image itself where it has holes. */
+  async #imageMask(
+    { mask }: GenerateOptions,
+    taskType: TaskType,
+    given: readonly PixelImage[],
+  ): Promise<PixelImage | undefined> {
+    const [first, second] = given;
+    const isTaken = takesMask(this.info, taskType);
+    if (mask === undefined) {
+      return isTaken && !second && first && hasHoles(first) ? first : undefined;
+    }
+    if (!isTaken) throw new RangeError(`Cannot do ${taskType} with a mask: leave it out`);
+    const own = await readPixels(mask);
+    if (first) checkMaskShape(own, first);
+    return own;
+  }
+
   /** Frames of a mask, of the size of the result. */
   async #mask(
     { mask, signal }: GenerateVideoOptions,
@@ -299,10 +334,15 @@ export class Model implements AsyncDisposable {
   }
 
   /** What a call says of prompt, size and sampling, completed and checked. */
-  #settings(options: SamplingOptions, taskType: TaskType, size: Size): Settings {
+  #settings(
+    options: SamplingOptions,
+    taskType: TaskType,
+    size: Size,
+    rules: ModelInfo = this.info,
+  ): Settings {
     const { prompt, width = size.width, height = size.height, loras } = options;
     checkPrompt("prompt", prompt);
-    const { settings, idle } = completeSettings(options, taskType, this.info);
+    const { settings, idle } = completeSettings(options, taskType, rules);
     for (const [name, why] of idle) {
       throw new FieldError(name, `Cannot use ${name} ${options[name]}: ${why}; leave it out`);
     }

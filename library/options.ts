@@ -56,6 +56,11 @@ export interface SamplingOptions extends Partial<SamplingSettings> {
 
 /** What `Model.generate()` makes. Images made from others have the shape of the first when no size is given. */
 export interface GenerateOptions extends SamplingOptions {
+  /**
+   * Which pixels of the first image are made anew, where `info.inpainting` is there: those that are white in an image of
+   * its shape, or transparent in one with alpha. An image with holes, alone and without a mask, is its own.
+   */
+  mask?: ImageSource;
   /** One seed, which counts up from image to image, or one for each; -1 draws one, as leaving it out does. The recipe tells it. */
   seed?: number | number[];
   /** How many images; 1 when left out. */

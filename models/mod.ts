@@ -30,6 +30,7 @@ export type { ComponentReport, MemoryReport, StageReport } from "./memory/memory
 export { memoryTable } from "./memory/memory_table.ts";
 export { type MemoryOptions, type PlanRoom, roomOf } from "./memory/model_memory.ts";
 export type { PartPaths } from "./checkpoints/open_model.ts";
+export { Composition, isInpainting } from "./pipeline/inpainting.ts";
 export type {
   DecoderKind,
   ImageLimits,

@@ -8,6 +8,7 @@ import { decodeImage, type DecodeOptions, type ImageInfo, inspectImage } from ".
 import { type EncodedImage, encodeImage, type EncodeOptions } from "../encode.ts";
 import { type Fit, fit } from "../fit.ts";
 import type { PixelImage } from "../image.ts";
+import { hasHoles, maskOf, paintedShare } from "../mask.ts";
 
 /** What to do with the bytes that come along. */
 export type ImageTask =
@@ -17,6 +18,8 @@ export type ImageTask =
   | ({ readonly kind: "decode" } & DecodeOptions)
   /** Decode a file, fit it, and make a PNG of it. */
   | ({ readonly kind: "fit"; readonly how: Fit } & DecodeOptions)
+  /** Decode a file, make a mask of it, fit that, and make a PNG of it. */
+  | ({ readonly kind: "mask"; readonly how: Fit } & DecodeOptions)
   /** Make a file of pixels. */
   | {
     readonly kind: "encode";
@@ -34,7 +37,9 @@ export interface ImageResults {
   /** Bytes are the samples. */
   readonly decode: Omit<PixelImage, "data">;
   /** Bytes are a PNG. */
-  readonly fit: null;
+  readonly fit: { readonly hasHoles: boolean };
+  /** Bytes are a PNG, and so much of it is painted. */
+  readonly mask: { readonly share: number };
   /** Bytes are the file. */
   readonly encode: Omit<EncodedImage, "bytes">;
 }
@@ -63,9 +68,14 @@ export async function performImageTask(
       return { result: image, bytes: data };
     }
     case "fit": {
-      const fitted = fit(await decodeImage(bytes, task), task.how);
-      const { bytes: png } = await encodeImage(fitted, { format: "png" });
-      return { result: null, bytes: png };
+      const image = await decodeImage(bytes, task);
+      const { bytes: png } = await encodeImage(fit(image, task.how), { format: "png" });
+      return { result: { hasHoles: hasHoles(image) }, bytes: png };
+    }
+    case "mask": {
+      const mask = maskOf(await decodeImage(bytes, task), task.how);
+      const { bytes: png } = await encodeImage(mask, { format: "png" });
+      return { result: { share: paintedShare(mask) }, bytes: png };
     }
     case "encode": {
       const image = { ...task.image, data: bytes } as PixelImage;

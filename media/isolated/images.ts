@@ -131,7 +131,7 @@ export async function inspectForeignImage(
  * @param info what {@link inspectForeignImage} found
  * @param how it is brought to its size
  * @param options limits
- * @returns a PNG
+ * @returns a PNG, and whether nothing was seen of some pixels
  * @throws {ImageError} when it is damaged, has too many pixels, or takes too long
  * @throws {BusyError} when too many wait
  * @throws the signal's reason
@@ -141,12 +141,35 @@ export async function fitForeignImage(
   info: ImageInfo,
   how: Fit,
   { maxPixels = FOREIGN_MAX_PIXELS, timeoutMs = FOREIGN_MS, signal }: ForeignImageOptions = {},
-): Promise<Uint8Array<ArrayBuffer>> {
+): Promise<{ bytes: Uint8Array<ArrayBuffer>; hasHoles: boolean }> {
   const pixels = info.width * info.height;
-  const { bytes } = await blamed(
+  const { bytes, result } = await blamed(
     foreign.perform({ kind: "fit", how, maxPixels }, source, { pixels, timeoutMs, signal }),
   );
-  return bytes;
+  return { bytes, ...result };
+}
+
+/**
+ * Decodes a foreign image, makes a mask of it, and brings that to a size.
+ *
+ * @param source a file, or its bytes
+ * @param info what {@link inspectForeignImage} found
+ * @param how it is brought to its size
+ * @param options limits
+ * @returns a PNG that is white where a result is painted, and how much of it is
+ * @throws what {@link fitForeignImage} throws
+ */
+export async function maskForeignImage(
+  source: ImageSource,
+  info: ImageInfo,
+  how: Fit,
+  { maxPixels = FOREIGN_MAX_PIXELS, timeoutMs = FOREIGN_MS, signal }: ForeignImageOptions = {},
+): Promise<{ bytes: Uint8Array<ArrayBuffer>; share: number }> {
+  const pixels = info.width * info.height;
+  const { bytes, result } = await blamed(
+    foreign.perform({ kind: "mask", how, maxPixels }, source, { pixels, timeoutMs, signal }),
+  );
+  return { bytes, ...result };
 }
 
 /**

@@ -27,7 +27,7 @@ Deno.test("fitForeignImage() gives what decoding and fitting here give, from byt
       for (const source of [file, { path }]) {
         const info = await inspectForeignImage(source);
         assert.deepEqual(info, { format: "webp", width: 90, height: 70 });
-        const png = await fitForeignImage(source, info, how);
+        const { bytes: png } = await fitForeignImage(source, info, how);
         assert.deepEqual(await decodeImage(png), expected);
       }
     }

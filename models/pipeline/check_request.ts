@@ -1,4 +1,5 @@
 /** What every family checks of a request. */
+import { isInpainting } from "./inpainting.ts";
 import { OPTIONAL_SETTINGS } from "./types.ts";
 import type { InputImage, PipelineInfo, PipelineRequest, PipelineTask } from "./types.ts";
 
@@ -103,7 +104,7 @@ export function checkInputs(request: PipelineRequest, info: PipelineInfo): void 
   for (const frame of video ?? []) checkBytes(frame, request);
   checkMask(request, info);
   checkReferences(request, info);
-  const hasStrength = info.taskDefaults[task]?.strength !== undefined;
+  const hasStrength = info.taskDefaults[task]?.strength !== undefined || isInpainting(request);
   if ((strength !== undefined) !== hasStrength) {
     throw new RangeError(
       `Cannot do ${task} ${hasStrength ? "without" : "with"} a strength: ` +
@@ -112,10 +113,24 @@ export function checkInputs(request: PipelineRequest, info: PipelineInfo): void 
   }
 }
 
-function checkMask({ task, mask, width, height }: PipelineRequest, info: PipelineInfo): void {
+function checkMask(
+  { task, mask, width, height, images = [] }: PipelineRequest,
+  info: PipelineInfo,
+): void {
   if (!mask) return;
-  if (task !== "V2V" || !info.takesMasks || mask.length === 0) {
+  const most = task === "V2V" && info.takesMasks
+    ? Infinity
+    : task === "TI2I" && info.inpainting
+    ? 1
+    : 0;
+  if (mask.length < 1 || mask.length > most) {
     throw new RangeError(`Cannot do ${task} with ${mask.length} masks: leave them out`);
+  }
+  const [image] = images;
+  if (task === "TI2I" && image && (image.width !== width || image.height !== height)) {
+    throw new RangeError(
+      `Cannot keep a part of an image of ${image.width}x${image.height}: the result has ${width}x${height}; scale it first`,
+    );
   }
   const wrong = mask.find(({ length }) => length !== width * height);
   if (!wrong) return;

@@ -21,6 +21,7 @@ import { Solver, splitOutputs, type StepRange } from "../schedulers/solver.ts";
 import type { Decoder } from "./decoding.ts";
 import type { CommonShape } from "./family.ts";
 import type { CombinedGuidance, Guidance } from "./guidance.ts";
+import { KeptLatents } from "./inpainting.ts";
 import { isFinite, OverflowError } from "./non_finite.ts";
 import { toUnitRange } from "./pixels.ts";
 import type { Work } from "./work.ts";
@@ -38,6 +39,8 @@ interface DenoiserOptions<Own extends Inputs> {
   predict(inputs: Traced<Own & LoopInputs>, graph: Graph): Tensor;
   /** Noise for samplers that add it, as the generator draws it, and as the sample has it. */
   readonly noise: { readonly shape: Shape; arrange(noise: Tensor): Tensor };
+  /** Of a request that is masked: its first image's latents without noise, of the shape of the sample. */
+  readonly kept?: DeviceTensor | undefined;
   /** In place of a weighted sum of the outputs. */
   readonly guidance?: CombinedGuidance | undefined;
   /** How unfinished samples are shown. */
@@ -78,6 +81,8 @@ export class Denoiser<Own extends Inputs> {
   /** Brings fresh noise, where the sampler adds any. */
   readonly #noise: Program<{ readonly noise: InputSpec }, Tensor> | undefined;
   readonly #preview: { readonly decoder: Decoder; readonly program: Weighted } | undefined;
+  /** What a mask keeps. */
+  readonly #kept: KeptLatents | undefined;
 
   /**
    * Traces the loop.
@@ -89,7 +94,7 @@ export class Denoiser<Own extends Inputs> {
     { operands, hasPreviews }: CommonShape,
     options: DenoiserOptions<Own>,
   ) {
-    const { sample, schedule, guidance, range, history } = options;
+    const { sample, schedule, guidance, range, history, kept } = options;
     const step = stage.tensor("step", options.step?.shape ?? [1], "u32");
     this.#stage = stage;
     this.#options = options;
@@ -107,6 +112,7 @@ export class Denoiser<Own extends Inputs> {
     this.#noise = schedule.needsNoise ? traceNoise(stage, options.noise) : undefined;
     const noise = this.#noise?.outputs;
     this.#solver = new Solver(stage, schedule, { sample, outputs, history, noise }, range);
+    this.#kept = kept && new KeptLatents(stage, { sample, kept, noise: options.noise });
     this.#preview = hasPreviews
       ? tracePreview(stage, [sample, ...outputs], options.preview)
       : undefined;
@@ -117,7 +123,7 @@ export class Denoiser<Own extends Inputs> {
    * All steps of a request, or those in the range.
    *
    * @param draw gives noise for samplers that add it
-   * @param reused steps that use the outputs of the step before again
+   * @param begun the noise that the sample began with, and steps that use the outputs of the step before again
    * @throws {Error} when the sample is not finite after the first step with these passes
    * @throws {OverflowError} when wider operands may help against that
    */
@@ -125,13 +131,17 @@ export class Denoiser<Own extends Inputs> {
     work: Work,
     guidance: Guidance,
     draw: () => Float32Array,
-    reused: readonly number[] = [],
+    { noise, reused = [] }: {
+      readonly noise?: Float32Array;
+      readonly reused?: readonly number[];
+    } = {},
   ): Promise<void> {
     const { schedule, sample, step, range } = this.#options;
     const totalSteps = schedule.timesteps.length;
     const [first, end] = range ?? [0, totalSteps];
     const { attempt } = work;
     if (attempt.denoised) return await work.run([writing(sample, attempt.denoised)]);
+    if (this.#kept) await work.run([this.#kept.begin(work.request, noise!)]);
     const shown = this.#preview ? previewSteps(totalSteps, work.control.previews ?? 0) : [];
     for (let i = first; i < end; i++) {
       const weights = guidance.combined ? [guidance.combined.weight] : guidance.weights(i);
@@ -151,7 +161,9 @@ export class Denoiser<Own extends Inputs> {
           this.#preview!.program.call({ numbers: [1, ...weights.map((w) => -sigma * w)] }),
         );
       }
-      await work.run([...calls, this.#solver.call(i, weights)], {
+      calls.push(this.#solver.call(i, weights));
+      if (this.#kept) calls.push(this.#kept.call(isLast ? 0 : schedule.sigmas[i + 1]!));
+      await work.run(calls, {
         // What is wrong after the first step is wrong to the end. What the last one gives need not be made again where
         // the decoder turns out to have factors beyond f16.
         reads: i === first || (isLast && this.#stage.isRounding) ? [sample] : [],
@@ -164,7 +176,7 @@ export class Denoiser<Own extends Inputs> {
       if (!isShown) continue;
       await this.#preview!.decoder.run(work, {
         received: (_, pixels) =>
-          pixels && work.control.onPreview?.(toUnitRange(pixels), shown.indexOf(i)),
+          pixels && work.control.onPreview?.(work.composed(toUnitRange(pixels)), shown.indexOf(i)),
       });
     }
   }

@@ -18,6 +18,7 @@ import { checkInputs, checkSettings, INPUTS } from "./check_request.ts";
 import { openParts, optionalPartsOf, type Parts } from "./components.ts";
 import type { CommonShape, Family, Generate, PromptSizes } from "./family.ts";
 import { Finishing, finishingShape } from "./finishing.ts";
+import { isInpainting } from "./inpainting.ts";
 import { Operands } from "./operands.ts";
 import { PromptCache } from "./prompt_cache.ts";
 import { plannedRequest, smallestRequest, usualRequest } from "./stand_in_requests.ts";
@@ -319,6 +320,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     return {
       hasPreviews: previews > 0,
       isTinyDecoded: request.decoder === "tiny",
+      isMasked: isInpainting(request),
       operands: this.#operands.of(request),
     };
   }

@@ -22,6 +22,8 @@ export interface CommonShape {
   readonly hasPreviews: boolean;
   /** Whether the tiny decoder makes the result. */
   readonly isTinyDecoded: boolean;
+  /** Whether a mask keeps a part of the first image: see `DenoiserOptions.kept`. */
+  readonly isMasked: boolean;
   /** Narrowest operands of the transformer's programs, of all programs where it is f32; the target's when left out. */
   readonly operands?: Target["operands"] | undefined;
 }

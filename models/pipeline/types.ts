@@ -129,7 +129,8 @@ export interface PipelineRequest extends Readonly<SamplingSettings> {
   readonly video?: readonly Uint8Array[];
   /**
    * Of V2V which pixels are made anew, from 128 on: a frame of `height * width` bytes for each of the video, or the last
-   * for the rest. All are when left out.
+   * for the rest. Of TI2I, where `info.inpainting` says so, a single one: 255 where the first image, which has the size of
+   * the result then, is painted anew, 0 where it stays as it is. All are made anew when left out.
    */
   readonly mask?: readonly Uint8Array[];
   /** What shall be seen in the result, in images of any size. */
@@ -156,6 +157,7 @@ export interface PlanRequest extends
       | "frameInterpolationExp"
       | "frameInterpolationScale"
       | "images"
+      | "mask"
       | "references"
     >
   >,
@@ -260,6 +262,8 @@ export interface PipelineInfo {
   readonly maxReferences?: number;
   /** Whether a clip steers V2V, maybe through masks, and is not itself redrawn by strength. */
   readonly takesMasks?: boolean;
+  /** How TI2I keeps a part of the image by a mask: the strength of requests that say none. It does not when left out. */
+  readonly inpainting?: { readonly strength: number };
   /** Frames that a clip should have at its end for F2V; more are not looked at. */
   readonly continuedFrames?: number;
   /** Side of the images that its image encoder takes, where it has one. */

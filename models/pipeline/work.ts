@@ -3,6 +3,7 @@ import type { Components } from "../memory/components.ts";
 import type { Phase } from "../memory/session.ts";
 import type { StageQueue } from "../memory/session_runner.ts";
 import type { Finishing } from "./finishing.ts";
+import { Composition, isInpainting } from "./inpainting.ts";
 import { explainNonFinite, isFinite } from "./non_finite.ts";
 import { toUnitRange } from "./pixels.ts";
 import type { PromptCache } from "./prompt_cache.ts";
@@ -44,6 +45,7 @@ export class Work {
   /** What an earlier attempt has left, and what this one leaves. */
   readonly attempt: Attempt;
   readonly #options: WorkOptions;
+  readonly #composition: Composition | undefined;
   #encodedSteps = 0;
   #latents: Float32Array | undefined;
   readonly #frames: Float32Array[] = [];
@@ -58,6 +60,9 @@ export class Work {
     this.encoded = options.encoded;
     this.attempt = options.attempt;
     this.#options = options;
+    this.#composition = isInpainting(options.request)
+      ? new Composition(options.request)
+      : undefined;
     options.finishing?.begin();
     this.progress("encode", 0, options.encodeSteps);
   }
@@ -132,11 +137,16 @@ export class Work {
     const size = this.request.width * this.request.height * 3;
     const first = keep === "all" ? 0 : keep === "last" ? pixels.length - size : pixels.length;
     for (let start = first; start < pixels.length; start += size) {
-      const frame = toUnitRange(pixels.subarray(start, start + size));
+      const frame = this.composed(toUnitRange(pixels.subarray(start, start + size)));
       const { finishing } = this.#options;
       if (finishing) finishing.take(frame);
       else this.#give(frame);
     }
+  }
+
+  /** A frame of the result, RGB in [0, 1], over the given image where a mask keeps a part of that. */
+  composed(frame: Float32Array): Float32Array {
+    return this.#composition?.apply(frame) ?? frame;
   }
 
   /**

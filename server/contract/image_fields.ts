@@ -54,6 +54,7 @@ const EDIT_FIELDS = {
   "image[]": z.union([z.string(), z.array(z.string())]).nullish(),
   url: z.union([z.string(), z.array(z.string())]).nullish(),
   "url[]": z.union([z.string(), z.array(z.string())]).nullish(),
+  mask: z.string().nullish(),
 };
 
 /** The fields of an image edit as a form has them; unknown ones are kept. */
@@ -62,9 +63,9 @@ export const imageEditSchema: z.ZodObject<
   z.core.$loose
 > = z.looseObject({ ...IMAGE_FIELDS, ...EDIT_FIELDS, ...IDLE_IMAGE_FIELDS });
 
-/** Which fields of an edit are known, and which of them do nothing; a `mask` is a file without effect. */
+/** Which fields of an edit are known, and which of them do nothing. */
 export const imageEditFieldTable: FieldTable = fieldTable(
   [...Object.keys(IMAGE_FIELDS), ...Object.keys(EDIT_FIELDS)],
-  [...Object.keys(IDLE_IMAGE_FIELDS), "mask", "input_fidelity"],
+  [...Object.keys(IDLE_IMAGE_FIELDS), "input_fidelity"],
   NEUTRAL_IMAGE,
 );

@@ -46,6 +46,8 @@ export interface ImageRequest extends GenerationSettings {
   previews: number;
   /** Images to edit, of the sizes in which the model takes them: paths of PNG files. */
   images: string[];
+  /** Which part of the first image is painted anew, which has the size of the result then: the path of a PNG file. */
+  mask?: string;
   /** Fields of the body that had no effect. */
   ignored: string[];
 }

@@ -8,7 +8,16 @@
 import type { InputFolder } from "../inputs/input_folder.ts";
 import type { Form } from "../inputs/multipart.ts";
 import { sizeFromImage } from "../../generation/fit_image.ts";
-import { type OpenImage, openImage, storeImage } from "../inputs/images.ts";
+import { checkMaskShape, maskedFit, maskedRules, takesMask } from "../../generation/masks.ts";
+import {
+  fitFor,
+  type OpenImage,
+  openImage,
+  storeFitted,
+  storeImage,
+  storeLooked,
+  storeMask,
+} from "../inputs/images.ts";
 import { resolveReferences, type Source } from "../inputs/references.ts";
 import { formBody } from "../inputs/form_body.ts";
 import { asClientError, refusePaths } from "../contract/checks.ts";
@@ -29,7 +38,8 @@ import {
   readImageOutput,
 } from "../contract/image_generation.ts";
 import { readScalars } from "../contract/scalars.ts";
-import { checkSize } from "../../generation/size.ts";
+import { checkSize, type Size } from "../../generation/size.ts";
+import type { Fit } from "../../media/fit.ts";
 import { resolveTask } from "../../generation/task.ts";
 import { validate } from "../contract/validate.ts";
 
@@ -44,7 +54,7 @@ interface EditSources {
 }
 
 /**
- * Reads an image edit. A `mask` is taken and named as unused.
+ * Reads an image edit.
  *
  * @param form its texts and files
  * @param context the model and the server's settings
@@ -61,7 +71,6 @@ export async function readImageEdit(
   const body = flattenExtras(formBody(form.fields, imageEditSchema));
   const fields = validate(imageEditSchema, readScalars(body, imageEditSchema));
   refusePaths(fields, PATH_FIELDS);
-  const mask = form.files.some(({ field }) => field === "mask") ? { mask: "a file" } : {};
   const given = editSources(form, fields);
   if (given.length === 0) {
     const message = "Field 'image' or 'url' is required";
@@ -81,36 +90,98 @@ export async function readImageEdit(
     );
   }
   const output = readImageOutput(fields, context);
-  const { settings: sampling, idle } = readGeneration(fields, taskType, context);
   const fit = readFit(fields.fit);
-  const settings = {
-    ...sampling,
-    ...output,
-    loras: await context.findLoras(fields.loras),
+  const mask = maskSource(form, fields);
+  const isTaken = takesMask(info, taskType);
+  // The image may turn out to be its own mask, which decides what can be said.
+  const read = (isMasked: boolean) => {
+    const rules = isMasked ? { ...context, info: maskedRules(info) } : context;
+    const { settings, idle } = readGeneration(fields, taskType, rules);
+    const named = { ...fields, ...(mask ? { mask: "a file" } : {}) };
+    const ignored = findIgnored(named, imageEditFieldTable, rules, {
+      ...idleOutputFields(fields, output),
+      ...idle,
+      mask: !isTaken,
+      fit: info.imageLimits !== undefined && !isMasked,
+    });
+    return { ...settings, ignored };
   };
-  const ignored = findIgnored({ ...fields, ...mask }, imageEditFieldTable, context, {
-    ...idleOutputFields(fields, output),
-    ...idle,
-    fit: info.imageLimits !== undefined,
-  });
-  const files = await resolveReferences(given, { ...sources, takesVideo: false });
-  const { folder, signal } = sources;
-  const opened: OpenImage[] = [];
-  for (const file of files) opened.push(await openImage(file, signal));
-  const first = opened[0]!;
+  const hasMask = isTaken && mask !== undefined;
+  const settings = { ...read(hasMask), ...output, loras: await context.findLoras(fields.loras) };
+  const edited = await openEdited(given, hasMask ? mask : undefined, sources);
+  const [first] = edited.images;
   const own = asClientError(first.file.field, () => sizeFromImage(first.info, info));
   const size = readSize(fields, own);
   asClientError("size", () => checkSize(size, info));
-  const { length: count } = files;
   await context.checkRoom(
-    { ...settings, ...size, images: count, previews: output.previews },
+    { ...settings, ...size, images: given.length, hasMask, previews: output.previews },
     "size",
   );
-  const images: string[] = [];
-  for (const image of opened) {
-    images.push(await storeImage(image, size, { ...info, fit }, folder, signal));
-  }
-  return { ...settings, ...size, images, ignored };
+  const stored = await storeEdited(edited, size, { ...info, fit }, isTaken, sources);
+  const isOwnMask = stored.mask !== undefined && !hasMask;
+  return {
+    ...settings,
+    ...(isOwnMask ? { ...read(true), seeds: settings.seeds } : {}),
+    ...size,
+    ...stored,
+  };
+}
+
+/** What an edit brings. */
+interface Edited {
+  readonly images: readonly [OpenImage, ...OpenImage[]];
+  readonly mask: OpenImage | undefined;
+}
+
+/** Fetches and opens images, and the mask where there is one. */
+async function openEdited(
+  given: readonly Source[],
+  mask: Source | undefined,
+  sources: EditSources,
+): Promise<Edited> {
+  const all = mask ? [...given, mask] : given;
+  const files = await resolveReferences(all, { ...sources, takesVideo: false });
+  const images: OpenImage[] = [];
+  for (const file of files) images.push(await openImage(file, sources.signal));
+  const opened = mask && images.pop();
+  if (opened) asClientError("mask", () => checkMaskShape(opened.info, images[0]!.info));
+  return { images: images as [OpenImage, ...OpenImage[]], mask: opened };
+}
+
+/** Brings what an edit brings to the sizes in which the model takes it; an image with holes is its own mask. */
+async function storeEdited(
+  { images: [first, ...others], mask }: Edited,
+  size: Size,
+  rules: Parameters<typeof fitFor>[2],
+  takesMask: boolean,
+  { folder, signal }: EditSources,
+): Promise<Pick<ImageRequest, "images" | "mask">> {
+  const keep = async (own: OpenImage) => {
+    const [how, howMask] = [first, own].map(({ file, info }) =>
+      asClientError(file.field, () => maskedFit(info, size, rules, rules.fit))
+    ) as [Fit, Fit];
+    return {
+      mask: await storeMask(own, howMask, folder, signal),
+      path: await storeFitted(first, how, folder, signal),
+    };
+  };
+  let kept = mask && await keep(mask);
+  const looked = kept
+    ? undefined
+    : await storeLooked(first, fitFor(first, size, rules), folder, signal);
+  if (looked?.hasHoles && takesMask && others.length === 0) kept = await keep(first);
+  const images = [kept?.path ?? looked!.path];
+  for (const image of others) images.push(await storeImage(image, size, rules, folder, signal));
+  return { images, ...(kept ? { mask: kept.mask } : {}) };
+}
+
+/** A file, or an address. */
+function maskSource(
+  form: Form,
+  { mask }: { mask?: string | null | undefined },
+): Source | undefined {
+  const file = form.files.find(({ field }) => field === "mask");
+  return file ?? (mask ? { field: "mask", url: mask } : undefined);
 }
 
 /** Files first, `image` before `image[]`; then addresses. */

@@ -77,10 +77,12 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
     const images = await Promise.all(
       request.images.map((path) => readImage(path, context.signal)),
     );
+    const mask = request.mask && await readImage(request.mask, context.signal);
+    const inputs = { images, ...(mask ? { mask: [mask] } : {}) };
     const count = request.seeds.length;
     for (const [index, seed] of request.seeds.entries()) {
       const previews = new PreviewEncoder(index, context);
-      const frames = await engine.generate({ ...toEngine(request, seed), images }, {
+      const frames = await engine.generate({ ...toEngine(request, seed), ...inputs }, {
         signal: context.signal,
         onProgress: (progress) => context.progress(progressOfAll(progress, index, count)),
         previews: request.previews,
@@ -96,6 +98,7 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
       const recipe = {
         ...{ ...request, model: job.model, seed, width, height },
         ...(drawnAt ? { drawnAt } : {}),
+        ...(mask ? { isMasked: true } : {}),
       };
       const { bytes, contentType, extension } = await encodeOwnImage(
         { width, height, data },

@@ -12,6 +12,7 @@ import {
   decodeOwnImage,
   fitForeignImage,
   inspectForeignImage,
+  maskForeignImage,
 } from "../../media/isolated/images.ts";
 import { BusyError } from "../../media/isolated/slots.ts";
 import { asClientError } from "../contract/checks.ts";
@@ -20,6 +21,7 @@ import type { FitMode } from "../../generation/fields.ts";
 import type { Fit } from "../../media/fit.ts";
 import type { Size } from "../../generation/size.ts";
 import { fitOf, type ImageRules } from "../../generation/fit_image.ts";
+import { checkPainted } from "../../generation/masks.ts";
 import type { InputFolder } from "./input_folder.ts";
 import { badSource, type InputFile } from "./references.ts";
 
@@ -74,9 +76,24 @@ export function storeImage(
   folder: InputFolder,
   signal?: AbortSignal,
 ): Promise<string> {
-  const { file, info } = image;
-  const how = asClientError(file.field, () => fitOf(info, size, rules, rules.fit));
-  return storeFitted(image, how, folder, signal);
+  return storeFitted(image, fitFor(image, size, rules), folder, signal);
+}
+
+/**
+ * How an image is brought to the size in which the model takes it.
+ *
+ * @param image of any origin
+ * @param size of the result
+ * @param rules of the model
+ * @returns how
+ * @throws {ApiError} 400 when the model cannot use it
+ */
+export function fitFor(
+  { file, info }: OpenImage,
+  size: Size,
+  rules: ImageRules & { readonly fit?: FitMode | undefined },
+): Fit {
+  return asClientError(file.field, () => fitOf(info, size, rules, rules.fit));
 }
 
 /**
@@ -95,8 +112,48 @@ export async function storeFitted(
   folder: InputFolder,
   signal?: AbortSignal,
 ): Promise<string> {
-  const png = await explained(file, fitForeignImage(file, info, how, { signal }));
-  return folder.write(`${file.field}.png`, png);
+  return (await storeLooked({ file, info }, how, folder, signal)).path;
+}
+
+/**
+ * Does as {@link storeFitted}, and looks for holes.
+ *
+ * @param image of any origin
+ * @param how it is brought there
+ * @param folder takes the result
+ * @param signal stops it
+ * @returns the path of a PNG, and whether the image had pixels that nothing is seen of
+ * @throws {ApiError} as {@link storeFitted} does
+ */
+export async function storeLooked(
+  { file, info }: OpenImage,
+  how: Fit,
+  folder: InputFolder,
+  signal?: AbortSignal,
+): Promise<{ path: string; hasHoles: boolean }> {
+  const { bytes, hasHoles } = await explained(file, fitForeignImage(file, info, how, { signal }));
+  return { path: await folder.write(`${file.field}.png`, bytes), hasHoles };
+}
+
+/**
+ * Makes a mask of an image and brings it to a size.
+ *
+ * @param image of any origin
+ * @param how it is brought there
+ * @param folder takes the result
+ * @param signal stops it
+ * @returns the path of a PNG that is white where the result is painted
+ * @throws {ApiError} 400 when it cannot be decoded, or nothing is painted; 429 when too many wait
+ */
+export async function storeMask(
+  { file, info }: OpenImage,
+  how: Fit,
+  folder: InputFolder,
+  signal?: AbortSignal,
+): Promise<string> {
+  const { bytes, share } = await explained(file, maskForeignImage(file, info, how, { signal }));
+  asClientError(file.field, () => checkPainted(share));
+  return folder.write(`${file.field}-mask.png`, bytes);
 }
 
 /**

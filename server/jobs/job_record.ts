@@ -139,6 +139,7 @@ function requestFields({ request: asked, kind }: JobRecord): Record<string, unkn
       ? { num_frames: request.numFrames, fps: request.fps }
       : { output_format: request.format }),
     input_images: images.length,
+    input_mask: request.mask !== undefined,
     input_video: request.video !== undefined,
   };
 }

@@ -43,6 +43,9 @@ const model = z.strictObject({
   num_gpus: z.int(),
   task_type: tasks.describe("The default task"),
   supported_task_types: z.array(tasks),
+  inpainting: z.strictObject({ strength: z.number() }).nullable().describe(
+    "Where edits take a `mask`: the strength of those that say none",
+  ),
   native_sides: z.strictObject({ least: z.int(), most: z.int() }).nullable().describe(
     "Shortest and longest side that the model was made for; results of more than twice the pixels of the longest " +
       "squared are drawn with such sides and enlarged",
@@ -188,8 +191,8 @@ const job = z.strictObject({
 
 const wholeJob = job.extend({
   request: z.record(z.string(), z.unknown()).nullable().describe(
-    "What was asked for, with the names of requests and the model's own values; `input_images` and " +
-      "`input_video` tell what it brought, which is not kept",
+    "What was asked for, with the names of requests and the model's own values; `input_images`, " +
+      "`input_mask` and `input_video` tell what it brought, which is not kept",
   ),
 });
 

@@ -48,7 +48,7 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
   video_url: "Address of a video to start from",
   video: "As `video_reference`, or an address",
   last_image: "Image to end with, where the model takes one: a file, or an address",
-  mask: "Image or video that is white where the video is made anew: a file, or an address",
+  mask: `${REQUEST_FIELDS.mask.text}: a file, or an address`,
   reference: "Images of what shall be seen in the result: files, or addresses",
 };
 

@@ -77,6 +77,7 @@ export function modelCard(
     task_type: info.taskType,
     supported_task_types: info.supportedTaskTypes,
     native_sides: info.nativeSides ?? null,
+    inpainting: info.inpainting ?? null,
     dit_precision: precisionName(info.ditPrecision),
     vae_precision: precisionName(info.vaePrecision),
     pipeline_name: info.pipelineName,

@@ -102,7 +102,12 @@ async function takeImage(file: Uint8Array): Promise<"taken" | "refused"> {
   try {
     const info = await inspectForeignImage(file, limits);
     assert.ok(info.width * info.height <= MAX_PIXELS);
-    const png = await fitForeignImage(file, info, { cover: { width: 8, height: 6 } }, limits);
+    const { bytes: png } = await fitForeignImage(
+      file,
+      info,
+      { cover: { width: 8, height: 6 } },
+      limits,
+    );
     const { width, height } = decodePng(png);
     assert.deepEqual([width, height], [8, 6]);
     return "taken";

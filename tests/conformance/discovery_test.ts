@@ -26,6 +26,7 @@ Deno.test("GET /v1/models lists one card with every field of the contract", asyn
     task_type: "T2V",
     supported_task_types: ["T2V", "T2I"],
     native_sides: null,
+    inpainting: null,
     dit_precision: "fp16",
     vae_precision: "fp32",
     pipeline_name: "Gradients",

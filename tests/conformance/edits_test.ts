@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { Image, ModelInfo } from "../../engine/types.ts";
 import { encodeImage } from "../../media/encode.ts";
 import { decodeImage } from "../../media/decode.ts";
 import { encodeJpeg } from "../../media/jpeg.ts";
@@ -168,6 +169,101 @@ Deno.test("POST /v1/images/edits takes image[], url as data, and names an unused
   const content = await service.get(data[0].url);
   assert.equal(content.headers.get("content-type"), "image/jpeg");
   await content.body?.cancel();
+});
+
+/** A mask: white to the right of a share of its width. */
+async function makeMask(width: number, height: number, share = 0.5): Promise<Blob> {
+  const data = new Uint8Array(width * height * 3);
+  for (let i = 0; i < data.length; i++) {
+    if (Math.floor(i / 3) % width >= share * width) data[i] = 255;
+  }
+  return new Blob([(await encodeImage({ width, height, data }, { format: "png" })).bytes]);
+}
+
+const painter = (info: Partial<ModelInfo> = {}) =>
+  new FakeEngine({
+    info: {
+      ...{ taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I"], maxImages: 2 },
+      ...{ inpainting: { strength: 0.8 }, ...info },
+    },
+  });
+
+Deno.test("POST /v1/images/edits paints what a mask leaves it, by file and by address, n times", async () => {
+  await using service = await testService({ engine: painter() });
+  const image = new Blob([await makePng(64, 48)]);
+  const mask = await makeMask(128, 96);
+  const url = `data:image/png;base64,${(await mask.bytes()).toBase64()}`;
+  for (const given of [mask, url]) {
+    const response = await post(service, {
+      image,
+      mask: given,
+      prompt: "a",
+      strength: "0.4",
+      n: "2",
+    });
+    assert.equal(response.status, 200, await response.clone().text());
+    assert.equal(response.headers.get("x-ignored-fields"), null);
+  }
+  assert.equal(service.engine.requests.length, 4);
+  for (const request of service.engine.requests) {
+    const [{ width, height, data }] = request.mask as [Image];
+    assert.deepEqual([width, height], [request.width, request.height]);
+    assert.deepEqual([data[0], data[3 * (width - 1)]], [0, 255]);
+    assert.deepEqual([request.images![0]!.width, request.strength], [width, 0.4]);
+  }
+  assert.deepEqual(service.engine.checked.map(({ hasMask }) => hasMask), [true, true]);
+});
+
+Deno.test("POST /v1/images/edits takes a single image with holes for its own mask", async () => {
+  const imageLimits = { multiple: 16, maxPixels: 96 * 96, minSide: 32, maxAspect: 4 };
+  await using service = await testService({ engine: painter({ imageLimits }) });
+  const data = new Uint8Array(72 * 64 * 4).fill(255, 72 * 32 * 4);
+  const holed = { width: 72, height: 64, channels: 4 as const, data };
+  const image = new Blob([(await encodeImage(holed, { format: "png" })).bytes]);
+  const own = await post(service, { image, prompt: "a", strength: "0.3", output_format: "png" });
+  assert.equal(own.status, 200, await own.clone().text());
+  assert.equal(own.headers.get("x-ignored-fields"), null);
+  const { data: [made] } = await own.json();
+  const text = new TextDecoder("latin1").decode(Uint8Array.fromBase64(made.b64_json));
+  assert.match(text, /masked\0/);
+  const several = await post(service, { "image[]": [image, image], prompt: "a" });
+  await several.body?.cancel();
+  const [first, second] = service.engine.requests;
+  assert.deepEqual([first!.strength, second!.mask], [0.3, undefined]);
+  const [{ width, height, data: mask }] = first!.mask as [Image];
+  assert.deepEqual([width, height, mask[0], mask.at(-1)], [64, 64, 255, 0]);
+  assert.deepEqual([first!.images![0]!.width, first!.images![0]!.height], [64, 64]);
+});
+
+Deno.test("POST /v1/images/edits paints around an image that is contained in a larger one", async () => {
+  await using service = await testService({ engine: painter() });
+  const image = new Blob([await makePng(48, 48)]);
+  const mask = await makeMask(48, 48, 1);
+  const response = await post(service, { image, mask, prompt: "a", size: "96x48", fit: "contain" });
+  assert.equal(response.status, 200, await response.text());
+  const [{ data }] = service.engine.requests[0]!.mask as [Image];
+  const row = [0, 23, 24, 71, 72, 95].map((x) => data[3 * x]);
+  assert.deepEqual(row, [255, 255, 0, 0, 255, 255]);
+});
+
+Deno.test("POST /v1/images/edits refuses masks of no use in a sentence", async () => {
+  await using service = await testService({ engine: painter() });
+  const image = new Blob([await makePng(64, 48)]);
+  const cases: [Blob, RegExp][] = [
+    [await makeMask(64, 64), /Cannot use a mask of 64x64: the image has 64x48/],
+    [await makeMask(64, 48, 1), /Cannot use the mask: it keeps all of the image/],
+    [new Blob(["nonsense"]), /of no known format/],
+    [new Blob([(await makePng(64, 48)).subarray(0, 60)]), /the file is truncated/],
+  ];
+  for (const [mask, message] of cases) {
+    const response = await post(service, { image, mask, prompt: "a" });
+    const body = await response.json();
+    assert.equal(response.status, 400);
+    assert.ok(isErrorBody(body));
+    assert.equal(body.error.param, "mask");
+    assert.match(body.error.message, message);
+  }
+  assert.equal(service.engine.requests.length, 0);
 });
 
 Deno.test("POST /v1/images/edits takes the shape of a photo as it is seen, not as it is stored", async () => {

@@ -7,6 +7,7 @@ import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/
 import { fitImage, sizeFromImage } from "../../generation/mod.ts";
 import { assertClose, Golden, type GoldenCall, type Values } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";
+import { checkMasked } from "../masked.ts";
 import { psnr } from "../pixels.ts";
 import { openTestDevice } from "../model_run.ts";
 
@@ -50,12 +51,20 @@ function requestOf(golden: Golden, call: GoldenCall, { info }: Pipeline): Pipeli
   };
   const request = textRequest(call);
   const { width, height } = request;
-  const given = inputs.map((input) => imageOf(golden.tensor(name, input)));
+  const given = inputs.filter((input) => input.startsWith("image"))
+    .map((input) => imageOf(golden.tensor(name, input)));
   if (name === "one_picture") {
     assert.deepEqual(sizeFromImage(given[0]!, rules), { width, height });
   }
   const images = given.map((image) => fitImage(image, { width, height }, rules));
-  return images.length > 0 ? { ...request, task: "TI2I", images } : request;
+  if (images.length === 0) return request;
+  return {
+    ...{ ...request, task: "TI2I", images },
+    ...(inputs.includes("mask") && {
+      mask: [Uint8Array.from(golden.tensor(name, "mask").data)],
+      strength: call.args["strength"] as number,
+    }),
+  };
 }
 
 function imageOf({ shape: [height, width], data }: Values): Image {
@@ -86,7 +95,9 @@ async function checkCall(
   assertClose("latents", { shape, data: toTokens(latents, shape) }, tokens, gate);
   const expected = golden.tensor(call.name, "frame");
   assert.equal(frames.length, 1);
-  const decibels = psnr(frames[0]!, expected.data);
+  const decibels = request.mask
+    ? checkMasked(frames[0]!, request, expected.data)
+    : psnr(frames[0]!, expected.data);
   if (Deno.env.get("DENOISE_SHOW_ERRORS")) {
     console.log(`${call.name}: PSNR ${decibels.toFixed(1)} dB`);
   }
@@ -101,8 +112,9 @@ for (const isDistilled of [true, false]) {
   Deno.test(`Flux2Pipeline.generate() gives the images of diffusers: ${kind}`, async (t) => {
     const golden = new Golden("flux2/pipeline");
     await withPipeline(golden, isDistilled, async (pipeline) => {
-      const isMeant = ({ args }: GoldenCall) =>
-        args["is_distilled"] === isDistilled && args["strength"] === null && args["file"] === null;
+      const isMeant = ({ name, args }: GoldenCall) =>
+        args["is_distilled"] === isDistilled && (name === "masked" ||
+          args["strength"] === null && args["file"] === null);
       for (const call of golden.calls.filter(isMeant)) {
         await t.step(call.name, () => checkCall(golden, call, pipeline));
       }

@@ -55,6 +55,34 @@ Deno.test("WanPipeline.generate() changes an image by a video of two latent fram
     assert.deepEqual(seen, edit.frames);
   }));
 
+Deno.test("WanPipeline.generate() edits what a mask leaves it, and nothing else", () =>
+  withPipeline(async ({ pipeline }) => {
+    const { width, height } = REQUEST;
+    const images = [given(0)];
+    const mask = [new Uint8Array(width * height).map((_, i) => i % width < width / 2 ? 255 : 0)];
+    const request = { ...REQUEST, task: "TI2I" as const, images, mask, strength: 1, numFrames: 1 };
+    const { frames: [frame] } = await pipeline.generate(request);
+    const isPainted = (i: number) => Math.floor(i / 3) % width < width / 2;
+    const changed = Array.from(
+      frame!,
+      (value, i) => Math.abs(value * 255 - images[0]!.data[i]!),
+    );
+    assert.ok(changed.every((change, i) => isPainted(i) || change < 1e-4));
+    assert.ok(changed.filter((change, i) => isPainted(i) && change > 2).length > 100);
+    for (
+      const [change, message] of [
+        [{ mask: [...mask, ...mask] }, /Cannot do TI2I with 2 masks: leave them out/],
+        [{ mask: [mask[0]!.subarray(1)] }, /Cannot use a mask of \d+ bytes/],
+        [{ task: "I2V" }, /Cannot do I2V with 1 masks/],
+      ] as const
+    ) {
+      await assert.rejects(pipeline.generate({ ...request, ...change }), {
+        name: "RangeError",
+        message,
+      });
+    }
+  }));
+
 Deno.test("WanPipeline.generate() lets a short video stand still at its end", () =>
   withPipeline(async ({ pipeline }) => {
     const short = await pipeline.generate({ ...CLIP, video: CLIP.video!.slice(0, 7) });

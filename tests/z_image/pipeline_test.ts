@@ -6,6 +6,7 @@ import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/
 import type { Device, DeviceOptions } from "../../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";
+import { checkMasked } from "../masked.ts";
 import { psnr } from "../pixels.ts";
 import { openTestDevice } from "../model_run.ts";
 
@@ -47,6 +48,9 @@ function requestOf(call: GoldenCall): PipelineRequest {
       images: [{ ...size, data: Uint8Array.from(golden.tensor(name, "given").data) }],
       strength: args["strength"] as number,
     }),
+    ...(inputs.includes("mask") && {
+      mask: [Uint8Array.from(golden.tensor(name, "mask").data)],
+    }),
   };
 }
 
@@ -57,15 +61,17 @@ async function checkCall(
   loras: readonly AppliedLora[] = [],
   gate = LATENT_GATE,
 ): Promise<void> {
-  const { latents, frames } = await pipeline.generate({ ...requestOf(call), loras });
+  const request = { ...requestOf(call), loras };
+  const { latents, frames } = await pipeline.generate(request);
   const expected = golden.tensor(call.name, "latents");
   assertClose("latents", { shape: expected.shape, data: latents }, expected, gate);
-  const decibels = psnr(frames[0]!, golden.tensor(call.name, "image").data);
+  const { data } = golden.tensor(call.name, "image");
+  const decibels = request.mask ? checkMasked(frames[0]!, request, data) : psnr(frames[0]!, data);
   assert.equal(frames.length, 1);
   assert.ok(decibels > MIN_PSNR, `PSNR is ${decibels.toFixed(1)} dB`);
 }
 
-Deno.test("ZImagePipeline.generate() gives the reference's latents and images, guided and from an image too", async (t) => {
+Deno.test("ZImagePipeline.generate() gives the reference's latents and images, guided, from an image and by a mask too", async (t) => {
   await withPipeline(async (pipeline) => {
     for (const call of golden.calls.filter(({ name }) => name !== "adapted")) {
       await t.step(call.name, () => checkCall(pipeline, call));

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from diffusers import (
     AutoencoderKLFlux2,
+    Flux2KleinInpaintPipeline,
     Flux2KleinPipeline,
     Flux2Transformer2DModel,
     FlowMatchEulerDiscreteScheduler,
@@ -163,6 +164,40 @@ def run(folder, name, prompt, width=None, height=None, seed=42, steps=4, guidanc
     return Call(name, description, args, inputs, outputs, seen)
 
 
+def masked(folder, name, prompt, seed, steps, strength, image, reference, mask):
+    """A call that paints what is white in a mask; a further image is seen beside the one that is painted."""
+    pipe = load(folder, True)
+    inpaint = Flux2KleinInpaintPipeline(**pipe.components, is_distilled=True)
+    inpaint.set_progress_bar_config(disable=True)
+    seen = []
+
+    def keep(_pipe, _step, _timestep, values):
+        seen.append(values["latents"][0].clone())
+        return {}
+
+    frame = inpaint(
+        image=Image.fromarray(image), mask_image=Image.fromarray(mask), image_reference=Image.fromarray(reference),
+        prompt=prompt, num_inference_steps=steps, strength=strength, guidance_scale=1.0, max_sequence_length=64,
+        generator=generator(seed), output_type="np", callback_on_step_end=keep,
+    ).images[0]  # fmt: skip
+    height, width = frame.shape[:2]
+    args = {
+        "prompt": prompt, "width": width, "height": height, "num_inference_steps": steps, "guidance_scale": 1.0,
+        "max_sequence_length": 64, "seed": seed, "is_distilled": True, "strength": strength,
+    }  # fmt: skip
+    inputs = {"image0": image, "image1": reference, "mask": mask}
+    outputs = {"latents": seen[-1], "frame": torch.from_numpy(np.ascontiguousarray(frame)).float()}
+    inputs = {key: torch.from_numpy(value.copy()) for key, value in inputs.items()}
+    return Call(name, "as the others; white of the mask is painted", args, inputs, outputs)
+
+
+def box(height, width, top, bottom, left, right):
+    """A mask that is white in a box."""
+    mask = np.zeros((height, width), np.uint8)
+    mask[top:bottom, left:right] = 255
+    return mask
+
+
 def calls(folder, _seed):
     """The base model differs by what `model_index.json` says alone."""
     return [
@@ -178,4 +213,7 @@ def calls(folder, _seed):
         run(folder, "adapted", "a red circle on a blue background", 64, 48, length=64, strength=0.8),
         run(folder, "gguf", "the first beside the second", 48, 48, 6, 3, 1.0, 64,
             [photo(51, 64, 80)], transformer=flux2_gguf.load(folder)),
+        # Far enough from the edges of tokens for the reference's bilinear samples, all of a token is one or the other.
+        masked(folder, "masked", "a red box", 8, 4, 0.8, photo(54, 64, 80), photo(55, 64, 72),
+               box(64, 80, 16, 48, 24, 64)),
     ]  # fmt: skip

@@ -10,7 +10,14 @@ component.
 
 import json
 import torch
-from diffusers import AutoencoderKL, FlowMatchEulerDiscreteScheduler, ZImageImg2ImgPipeline, ZImagePipeline, ZImageTransformer2DModel
+from diffusers import (
+    AutoencoderKL,
+    FlowMatchEulerDiscreteScheduler,
+    ZImageImg2ImgPipeline,
+    ZImageInpaintPipeline,
+    ZImagePipeline,
+    ZImageTransformer2DModel,
+)
 from safetensors.torch import save_file
 from transformers import Qwen2Tokenizer, Qwen3Config, Qwen3Model
 
@@ -158,6 +165,9 @@ def picture_call(pipeline, name, seed, **arguments):
         inputs["given"] = arguments["image"]
         call["image"] = arguments["image"].permute(2, 0, 1).unsqueeze(0).float() / 255
         del arguments["image"]
+    if "mask" in arguments:
+        inputs["mask"] = arguments.pop("mask")
+        call["mask_image"] = call.pop("mask").reshape(1, 1, *inputs["mask"].shape).float() / 255
     image = pipeline(generator=generator(seed), output_type="pt", callback_on_step_end=keep, **call).images
     args = {"seed": seed, **arguments}
     return Call(name, "a picture", args, inputs, {"latents": seen["latents"], "image": image[0].permute(1, 2, 0)})
@@ -169,6 +179,11 @@ def pipeline_calls(folder, seed):
     pipeline.set_progress_bar_config(disable=True)
     other = ZImageImg2ImgPipeline(**parts)
     other.set_progress_bar_config(disable=True)
+    inpaint = ZImageInpaintPipeline(**parts)
+    inpaint.set_progress_bar_config(disable=True)
+    # Along the edges of latents, which the reference rounds it to.
+    mask = torch.zeros(40, 56, dtype=torch.uint8)
+    mask[8:30, 20:48] = 255
     rng = generator(seed + 9)
     coarse = normal(rng, 1, 3, 6, 7)
     smooth = torch.nn.functional.interpolate(coarse, (40, 56), mode="bilinear")[0]
@@ -183,6 +198,7 @@ def pipeline_calls(folder, seed):
         picture_call(pipeline, "truncated", 10, cfg_truncation=0.3, **guided),
         picture_call(other, "picture", 11, prompt=PROMPT, image=image, strength=0.6, num_inference_steps=4,
                      guidance_scale=0.0, **size),
+        picture_call(inpaint, "masked", 13, image=image, mask=mask, strength=0.8, **guided),
     ]
     pipeline.load_lora_weights(folder / "adapter-diffusers.safetensors", adapter_name="one")
     pipeline.set_adapters("one", 0.7)

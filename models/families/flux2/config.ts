@@ -125,6 +125,7 @@ export function flux2Info({ settings: { is_distilled }, vae }: Flux2Parts): Fami
     defaultTask: "T2I",
     defaults: { width: side, height: side, numFrames: 1, fps: 1, negativePrompt: "", ...sampling },
     taskDefaults: {},
+    inpainting: { strength: 0.8 },
     sizeMultiple,
     frameMultiple: 1,
     maxFrames: 1,

@@ -1,7 +1,7 @@
 /**
- * Images with FLUX.2 klein: from text, and from input images as a text says.
+ * Images with FLUX.2 klein: from text, and from input images as a text says, where a mask may keep a part of the first.
  *
- * Source: diffusers `Flux2KleinPipeline`.
+ * Source: diffusers `Flux2KleinPipeline` and `Flux2KleinInpaintPipeline`.
  */
 import { concat, elementCount, f32, gather, slice, type Tensor } from "../../../runtime/mod.ts";
 import { klImageDecoder, KlImageEncoder } from "../../autoencoders/kl/coders.ts";
@@ -19,12 +19,12 @@ import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
-import { gridOf, tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
+import { gridOf, noisyLatents, tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
 import { PromptEncoder } from "../../pipeline/prompts.ts";
 import { rearrange } from "../../rearrange.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { qwen3ChatPrompt } from "../../tokenizers/mod.ts";
-import { samplingOf } from "../../schedulers/mod.ts";
+import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { FLUX2_PARTS, flux2Info, hiddenSize, TEXT_LAYERS } from "./config.ts";
 import { FLUX2_FILES, ORIGINAL_FLUX2 } from "./layouts.ts";
 import { modulationTable } from "./modulation.ts";
@@ -33,7 +33,7 @@ import { flux2Context, flux2Transformer } from "./transformer.ts";
 
 /** See the file comment. */
 export const FLUX2 = defineFamily({
-  classNames: ["Flux2KleinPipeline"],
+  classNames: ["Flux2KleinPipeline", "Flux2KleinInpaintPipeline"],
   files: FLUX2_FILES,
   parts: FLUX2_PARTS,
   lora: { transformer: { family: "FLUX.2", layouts: [ORIGINAL_FLUX2] }, textEncoder: "Qwen3" },
@@ -55,6 +55,7 @@ export const FLUX2 = defineFamily({
       shape: {
         ...{ grid, references, prompts: lengths.length, rows: maxLength },
         steps: request.numInferenceSteps,
+        start: strengthStart(request.numInferenceSteps, request.strength ?? 1, "start"),
         ...samplingOf(request),
       },
       latents: [largest("rows"), largest("columns")],
@@ -91,25 +92,29 @@ export const FLUX2 = defineFamily({
     // 2. Noise, as tokens; modulation of all timesteps.
     const begin = session.stage("denoise", { name: "begin" }).program(
       "begin",
-      { noise: f32(...latents) },
-      ({ noise }, graph) => {
+      { noise: f32(...latents), images: shape.isMasked ? tokens?.outputs : undefined },
+      ({ noise, images }, graph) => {
         const times = Array.from(schedule.timesteps, modelTimestep);
         const embedded = timestepConstant(graph, times, config.timestep_guidance_channels);
+        const noisy = rearrange(noise, "1 c y x -> 1 (y x) c");
+        // The image that is kept in part comes first, and is seen like the others.
+        const kept = images && slice(images, 1, 0, tokenCount(grid));
         return {
-          sample: rearrange(noise, "1 c y x -> 1 (y x) c"),
+          sample: kept ? noisyLatents(kept, noisy, schedule.sigmas[0]!) : noisy,
+          kept,
           modulation: modulationTable(weights, embedded, hiddenSize(config)),
         };
       },
     );
 
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
-    const { sample, modulation } = begin.outputs;
+    const { sample, modulation, kept } = begin.outputs;
     const decoder = klImageDecoder(vae, sizeOf(grid));
     const decoded = (tokens: Tensor) =>
       unpackLatents(denormaliseTokens(vae.config, vae.weights.root, tokens), grid.rows);
     const loop = session.stage("denoise", { repeats: schedule.timesteps.length });
     const denoiser = new Denoiser(loop, shape, {
-      ...{ schedule, sample },
+      ...{ schedule, sample, kept },
       noise: { shape: latents, arrange: (noise) => rearrange(noise, "1 c y x -> 1 (y x) c") },
       passes: text.context.map((context) => ({ context, modulation, references: tokens?.outputs })),
       predict: ({ modulation, step, ...inputs }, graph) =>
@@ -135,7 +140,7 @@ export const FLUX2 = defineFamily({
       if (tokens) await work.run([tokens.call({})]);
       await text.run(work);
       await work.run([begin.call({ noise })]);
-      await denoiser.run(work, classifierFree(guidanceScale, prompts), draw);
+      await denoiser.run(work, classifierFree(guidanceScale, prompts), draw, { noise });
       await result.run(work);
     };
   },

@@ -127,6 +127,7 @@ export function qwenImageInfo({ vae }: QwenImageParts): FamilyInfo {
       ...{ numInferenceSteps: 50, guidanceScale: 4, negativePrompt: " " },
     },
     taskDefaults: { TI2I: { strength: 0.6 } },
+    inpainting: { strength: 0.6 },
     sizeMultiple: scale * PATCH_SIDE,
     frameMultiple: 1,
     maxFrames: 1,

@@ -1,7 +1,7 @@
 /**
- * Images with Qwen-Image: from text, and from an input image by strength.
+ * Images with Qwen-Image: from text, and from an input image by strength, of which a mask may keep a part.
  *
- * Source: diffusers `QwenImagePipeline` and `QwenImageImg2ImgPipeline`.
+ * Source: diffusers `QwenImagePipeline`, `QwenImageImg2ImgPipeline` and `QwenImageInpaintPipeline`.
  */
 import { elementCount, f32, slice, type Tensor } from "../../../runtime/mod.ts";
 import { posteriorSample } from "../../autoencoders/kl/posterior.ts";
@@ -29,7 +29,7 @@ import { qwenImageContext, qwenImageTransformer } from "./transformer.ts";
 
 /** See the file comment. */
 export const QWEN_IMAGE = defineFamily({
-  classNames: ["QwenImagePipeline", "QwenImageImg2ImgPipeline"],
+  classNames: ["QwenImagePipeline", "QwenImageImg2ImgPipeline", "QwenImageInpaintPipeline"],
   files: QWEN_IMAGE_FILES,
   parts: QWEN_IMAGE_PARTS,
   lora: { transformer: { family: "Qwen-Image", layouts: [] }, textEncoder: "Qwen2.5-VL" },
@@ -91,19 +91,21 @@ export const QWEN_IMAGE = defineFamily({
       },
       ({ noise, moments, momentNoise }, graph) => {
         let x = noise;
+        let kept: Tensor | undefined;
         if (moments && momentNoise) {
           const drawn = posteriorSample(moments, rearrange(momentNoise, "1 c y x -> 1 y x c"));
           const clean = rearrange(scaleLatents(vae, drawn), "1 y x c -> 1 c y x");
           x = noisyLatents(clean, noise, sigmas[0]!);
+          kept = shape.isMasked ? patchify(clean) : undefined;
         }
         const times = Array.from(timesteps, modelTimestep);
         const embedded = timestepConstant(graph, times, TIMESTEP_CHANNELS, TIMESTEP_SCALE);
-        return { sample: patchify(x), ...modulationTables(config, weights, embedded) };
+        return { sample: patchify(x), kept, ...modulationTables(config, weights, embedded) };
       },
     );
 
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
-    const { sample, ...modulation } = begin.outputs;
+    const { sample, kept, ...modulation } = begin.outputs;
     // The autoencoder's latents are scaled, those of a tiny decoder are not.
     const decoderOf = (tiny: typeof tinyDecoder) => ({
       decoder: tiny ? tinyVideoDecoder(tiny, { ...size, frames: 1 }) : wanImageDecoder(vae, size),
@@ -114,7 +116,7 @@ export const QWEN_IMAGE = defineFamily({
     });
     const loop = session.stage("denoise", { repeats: timesteps.length });
     const denoiser = new Denoiser(loop, shape, {
-      ...{ schedule, sample },
+      ...{ schedule, sample, kept },
       noise: { shape: latents, arrange: patchify },
       passes: text.context.map((context) => ({ context, ...modulation })),
       predict: (inputs, graph) =>
@@ -139,7 +141,7 @@ export const QWEN_IMAGE = defineFamily({
       await image?.run(work);
       await text.run(work);
       await work.run([begin.call({ noise, momentNoise })]);
-      await denoiser.run(work, qwenImageGuidance(work.request, prompts), draw);
+      await denoiser.run(work, qwenImageGuidance(work.request, prompts), draw, { noise });
       await result.run(work);
     };
   },

@@ -335,6 +335,7 @@ export function wanInfo(parts: WanParts): FamilyInfo {
     maxFrames: 1 + temporal * (config.rope_max_seq_len - 1),
     ...{ minImages, maxImages },
     ...(frames === "control" && { maxReferences: MAX_REFERENCES, takesMasks: true }),
+    ...(can.TI2I && { inpainting: { strength: 1 } }),
     ...(can.F2V && { continuedFrames: CONTINUED_FRAMES }),
     ...(seesImages && { visionSide: imageEncoder!.config.image_size }),
     optionalSettings: [

@@ -1,5 +1,6 @@
 /** The programs that encode what a video is made from beside its prompts. */
 import { WanVideoEncoder } from "../../autoencoders/wan/coders.ts";
+import { slice } from "../../../runtime/mod.ts";
 import type { Session } from "../../memory/session.ts";
 import { rearrange } from "../../rearrange.ts";
 import { traceChannels } from "./channels.ts";
@@ -13,11 +14,34 @@ export function traceGiven(session: Session, parts: WanParts, shape: GivenShape)
   const { given } = shape;
   if (given.kind === "channels") return traceChannels(session, parts, shape, given.images);
   if (given.kind === "control") return traceControl(session, parts, shape, given);
+  if (given.kind === "masked") return traceMasked(session, parts, shape);
   if (given.kind === "first") return traceFirst(session, parts, shape, given.frames);
   if (given.kind === "nothing") return { tokens: {}, run: () => Promise.resolve() };
   const encoder = new WanVideoEncoder(session, parts.vae, shape);
   const { latents: clip } = encoder;
   return { tokens: {}, clip, run: (work) => encoder.run(work, work.request.video!) };
+}
+
+/** An image that stands still: its first latent frame is what the video begins with, and a mask keeps all of them. */
+function traceMasked(
+  session: Session,
+  { transformer: { config }, vae }: WanParts,
+  shape: GivenShape,
+): Given {
+  const encoder = new WanVideoEncoder(session, vae, shape);
+  const { latents: clip } = encoder;
+  const tokens = encoder.stage.program("image", { clip }, ({ clip }) => {
+    const all = rearrange(clip, "f y x c -> 1 c f y x");
+    return { first: patchify(config, slice(all, 2, 0, 1)), kept: patchify(config, all) };
+  });
+  const { first, kept } = tokens.outputs;
+  return {
+    ...{ tokens: { first }, clip, kept },
+    run: async (work) => {
+      await encoder.run(work, [work.request.images![0]!.data]);
+      await work.run([tokens.call({})]);
+    },
+  };
 }
 
 /** Latent frames that a video begins with. */

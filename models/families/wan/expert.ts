@@ -121,6 +121,7 @@ export class WanExpert {
     this.#denoiser = new Denoiser<PassInputs>(loop, shape, {
       ...{ schedule, sample: options.sample, range, history: options.history },
       noise: { shape: options.latents, arrange: (noise) => patchify(config, noise) },
+      kept: given.kept,
       passes: text.context.map((own) => ({
         ...own,
         ...given.tokens,
@@ -158,9 +159,15 @@ export class WanExpert {
   /**
    * Takes its steps.
    *
+   * @param noise that the sample began with
    * @param draw gives noise for samplers that add it
    */
-  async run(work: Work, guidanceScale: number, draw: () => Float32Array): Promise<void> {
+  async run(
+    work: Work,
+    guidanceScale: number,
+    noise: Float32Array,
+    draw: () => Float32Array,
+  ): Promise<void> {
     const { transformer: { config }, schedule, range: [first, end], text } = this.#options;
     if (first === end) return;
     for (const program of this.#before) await work.run([program.call({})]);
@@ -168,7 +175,8 @@ export class WanExpert {
     const reused = work.request.quality === "high"
       ? reusingSteps([...schedule.timesteps], config.freq_dim)
       : [];
-    await this.#denoiser.run(work, classifierFree(guidanceScale, prompts), draw, reused);
+    const guidance = classifierFree(guidanceScale, prompts);
+    await this.#denoiser.run(work, guidance, draw, { noise, reused });
   }
 
   /** What it makes of the prompts, in the place of what another expert made of them. */
@@ -194,7 +202,9 @@ function partOf(x: Tensor, target: DeviceTensor, pass: number): Tensor {
 
 /** The first latent frame that is not given. */
 function firstMade({ given }: GivenShape, { frames }: TokenGrid): number {
-  const before = given.kind === "first"
+  const before = given.kind === "masked"
+    ? 1
+    : given.kind === "first"
     ? given.frames
     : given.kind === "control"
     ? given.references

@@ -1,6 +1,7 @@
 /** What a video is made from beside its prompts: a clip, first and last frames, a control. */
 import type { DeviceTensor } from "../../../runtime/mod.ts";
 import { latentFrameCount } from "../../autoencoders/wan/latents.ts";
+import { isInpainting } from "../../pipeline/inpainting.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
 import { CONTINUED_FRAMES, type WanParts, wanSight } from "./config.ts";
@@ -12,6 +13,8 @@ export type GivenKind =
   | { readonly kind: "clip" }
   /** Latent frames that stand in place of the sample's first. */
   | { readonly kind: "first"; readonly frames: number }
+  /** An image that is edited by going on from it, and of which a mask keeps a part in what comes after it. */
+  | { readonly kind: "masked" }
   /** Frames in channels beside the sample's, and images that an image encoder sees. */
   | { readonly kind: "channels"; readonly images: number }
   /** A clip and masks that steer, and reference images in latent frames of their own before the sample's. */
@@ -42,8 +45,10 @@ type GivenTokens = {
 /** See the file comment. */
 export interface Given {
   readonly tokens: GivenTokens;
-  /** Latents of a clip, [frames, height, width, channels]. */
+  /** Latents of a clip that noise is added to, [frames, height, width, channels]. */
   readonly clip?: DeviceTensor | undefined;
+  /** What a mask keeps, of the shape of the sample. */
+  readonly kept?: DeviceTensor | undefined;
   /** Of the image encoder, [images, tokens, width]. */
   readonly imageStates?: DeviceTensor | undefined;
   /** Encodes what a request brings. */
@@ -68,6 +73,7 @@ export function givenKind(request: PipelineRequest, parts: WanParts, frames: num
     const seesImages = parts.transformer.config.image_dim !== null;
     return { kind: "channels", images: seesImages ? Math.min(images.length, mostImages) : 0 };
   }
+  if (isInpainting(request)) return { kind: "masked" };
   const temporal = parts.vae.config.scale_factor_temporal;
   const wanted = task === "F2V" ? Math.min(video.length, CONTINUED_FRAMES) : 1;
   // At least one latent frame is new, where there are two.

@@ -141,7 +141,7 @@ export const WAN = defineFamily({
       await text.run(work);
       await work.run([begin.call({ noise })]);
       for (const [i, expert] of experts.entries()) {
-        await expert.run(work, i === 0 ? guidanceScale : guidanceScale2, draw);
+        await expert.run(work, i === 0 ? guidanceScale : guidanceScale2, noise, draw);
       }
       await result.run(work, task === "TI2I" ? "last" : "all");
     };

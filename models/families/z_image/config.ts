@@ -146,6 +146,7 @@ export function zImageInfo({ vae, scheduler, schedulerFile }: ZImageParts): Fami
     defaultTask: "T2I",
     defaults: { width: side, height: side, numFrames: 1, fps: 1, negativePrompt: "", ...sampling },
     taskDefaults: { TI2I: { strength: 0.6 } },
+    inpainting: { strength: 1 },
     sizeMultiple: scale * PATCH_SIDE,
     frameMultiple: 1,
     maxFrames: 1,

@@ -1,7 +1,7 @@
 /**
- * Images with Z-Image: from text, and from an input image by strength.
+ * Images with Z-Image: from text, and from an input image by strength, of which a mask may keep a part.
  *
- * Source: diffusers `ZImagePipeline` and `ZImageImg2ImgPipeline`.
+ * Source: diffusers `ZImagePipeline`, `ZImageImg2ImgPipeline` and `ZImageInpaintPipeline`.
  */
 import { elementCount, f32, gather, slice, type Tensor } from "../../../runtime/mod.ts";
 import { klImageDecoder, KlImageEncoder } from "../../autoencoders/kl/coders.ts";
@@ -29,7 +29,7 @@ import { zImageContext, zImageTransformer } from "./transformer.ts";
 
 /** See the file comment. */
 export const Z_IMAGE = defineFamily({
-  classNames: ["ZImagePipeline", "ZImageImg2ImgPipeline"],
+  classNames: ["ZImagePipeline", "ZImageImg2ImgPipeline", "ZImageInpaintPipeline"],
   files: Z_IMAGE_FILES,
   parts: Z_IMAGE_PARTS,
   lora: {
@@ -78,6 +78,7 @@ export const Z_IMAGE = defineFamily({
     const size = { height, width, tileSide };
     const latents = [1, config.in_channels, height, width];
     const patches = { y: grid.rows, i: PATCH_SIDE, j: PATCH_SIDE };
+    const toPatches = (x: Tensor) => rearrange(x, "1 c (y i) (x j) -> 1 (y x) (i j c)", patches);
 
     // 1. Encode: the input image; the prompts, by the text encoder and the context refiner.
     const image = shape.startsFromImage ? new KlImageEncoder(session, vae, [size]) : undefined;
@@ -108,22 +109,25 @@ export const Z_IMAGE = defineFamily({
       },
       ({ noise, moments, momentNoise }, graph) => {
         let x = noise;
+        let kept: Tensor | undefined;
         if (moments && momentNoise) {
           const drawn = posteriorSample(moments, rearrange(momentNoise, "1 c y x -> 1 y x c"));
           const clean = rearrange(scaleLatents(vae.config, drawn), "1 y x c -> 1 c y x");
           x = noisyLatents(clean, noise, sigmas[0]!);
+          kept = shape.isMasked ? toPatches(clean) : undefined;
         }
         const times = Array.from(timesteps, (t) => Math.fround(elapsedTime(t) * config.t_scale));
         const embedded = timestepConstant(graph, times, TIMESTEP_FREQUENCIES);
         return {
-          sample: rearrange(x, "1 c (y i) (x j) -> 1 (y x) (i j c)", patches),
+          sample: toPatches(x),
           modulation: modulationTable(config, weights, embedded),
+          kept,
         };
       },
     );
 
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
-    const { sample, modulation } = begin.outputs;
+    const { sample, modulation, kept } = begin.outputs;
     // The autoencoder's latents are scaled, those of a tiny decoder are not.
     const decoderOf = (tiny: typeof tinyDecoder) => ({
       decoder: tiny ? tinyImageCoder(tiny, size) : klImageDecoder(vae, size),
@@ -134,11 +138,8 @@ export const Z_IMAGE = defineFamily({
     });
     const loop = session.stage("denoise", { repeats: timesteps.length });
     const denoiser = new Denoiser(loop, shape, {
-      ...{ schedule, sample },
-      noise: {
-        shape: latents,
-        arrange: (noise) => rearrange(noise, "1 c (y i) (x j) -> 1 (y x) (i j c)", patches),
-      },
+      ...{ schedule, sample, kept },
+      noise: { shape: latents, arrange: toPatches },
       passes: text.context.map((context) => ({ context, modulation })),
       predict: ({ modulation, step, ...inputs }, graph) =>
         zImageTransformer(graph, config, weights, {
@@ -165,7 +166,7 @@ export const Z_IMAGE = defineFamily({
       await image?.run(work);
       await text.run(work);
       await work.run([begin.call({ noise, momentNoise })]);
-      await denoiser.run(work, zImageGuidance(work.request, timesteps, prompts), draw);
+      await denoiser.run(work, zImageGuidance(work.request, timesteps, prompts), draw, { noise });
       await result.run(work);
     };
   },

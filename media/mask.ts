@@ -1,0 +1,110 @@
+/**
+ * Masks: which pixels of an image are painted anew, as pictures say it.
+ *
+ * @module
+ */
+
+import { type Fit, fit } from "./fit.ts";
+import type { PixelImage, RgbImage } from "./image.ts";
+
+/** Bytes up to this one count as black, and as many at the other end as white: scaling and JPEG leave traces. */
+const NEARLY = 32;
+
+/** Weights of red, green and blue in what is light, of 2^16; those of Pillow's `convert("L")`. */
+const LUMA = [19595, 38470, 7471] as const;
+
+/**
+ * Whether an image has pixels that nothing is seen of.
+ *
+ * @param image RGB or RGBA
+ * @returns true where some alpha is 0
+ */
+export function hasHoles(image: PixelImage): boolean {
+  return image.channels === 4 && someAlpha(image.data, (alpha) => alpha === 0);
+}
+
+/**
+ * A mask of an image: white is painted anew, black is kept, and grey lies between.
+ *
+ * @param image where some of it is transparent, that is painted; else what is white
+ * @param how it is brought to the size of the result; what {@link fit} leaves around it is painted, too
+ * @returns R, G and B alike
+ */
+export function maskOf(image: PixelImage, how: Fit): RgbImage {
+  const { width, height, data } = image;
+  const isCut = image.channels === 4 && someAlpha(data, (alpha) => alpha < 255);
+  const step = image.channels ?? 3;
+  const kept = new Uint8Array(width * height * 3);
+  for (let from = 0, to = 0; to < kept.length; from += step, to += 3) {
+    const light = LUMA[0] * data[from]! + LUMA[1] * data[from + 1]! + LUMA[2] * data[from + 2]!;
+    kept.fill(isCut ? data[from + 3]! : 255 - ((light + 0x8000) >> 16), to, to + 3);
+  }
+  // Turned round, so that the black around what is contained becomes white.
+  const fitted = fit({ width, height, data: kept }, how);
+  return { ...fitted, data: fitted.data.map(painted) };
+}
+
+/**
+ * How much of an image a mask paints.
+ *
+ * @param mask of {@link maskOf}
+ * @returns 0 to 1
+ */
+export function paintedShare({ data }: RgbImage): number {
+  let count = 0;
+  for (let i = 0; i < data.length; i += 3) count += Number(data[i]! > 0);
+  return count * 3 / data.length;
+}
+
+/**
+ * How much of each pixel is painted, with an edge that is soft on the inside: what a mask keeps stays as it is.
+ *
+ * @param mask a byte for each pixel, 255 where it is painted
+ * @param width of the image
+ * @param height of the image
+ * @returns shares, 0 to 1, in the order of the mask
+ */
+export function softEdge(mask: Uint8Array, width: number, height: number): Float32Array {
+  const reach = Math.max(1, Math.round(Math.min(width, height) / 128));
+  const distances = distancesToKept(mask, width, height, reach);
+  return distances.map((distance, i) => Math.min(1, distance / reach) * mask[i]! / 255);
+}
+
+/** Pixels to the nearest one that is kept, at most `most`, in steps to the side, down and, of √2, across. */
+function distancesToKept(
+  mask: Uint8Array,
+  width: number,
+  height: number,
+  most: number,
+): Float32Array {
+  const distances = Float32Array.from(mask, (byte) => byte === 0 ? 0 : most);
+  const pass = (first: number, end: number, step: 1 | -1) => {
+    for (let i = first; i !== end; i += step) {
+      if (distances[i] === 0) continue;
+      const x = i % width;
+      const [isFirst, isLast] = step === 1
+        ? [x === 0, x === width - 1]
+        : [x === width - 1, x === 0];
+      const above = i - step * width;
+      const hasAbove = above >= 0 && above < distances.length;
+      let least = distances[i]!;
+      if (!isFirst) least = Math.min(least, distances[i - step]! + 1);
+      if (hasAbove) least = Math.min(least, distances[above]! + 1);
+      if (hasAbove && !isFirst) least = Math.min(least, distances[above - step]! + Math.SQRT2);
+      if (hasAbove && !isLast) least = Math.min(least, distances[above + step]! + Math.SQRT2);
+      distances[i] = least;
+    }
+  };
+  pass(0, width * height, 1);
+  pass(width * height - 1, -1, -1);
+  return distances;
+}
+
+function painted(kept: number): number {
+  return Math.min(255, Math.max(0, Math.round((255 - kept - NEARLY) * 255 / (255 - 2 * NEARLY))));
+}
+
+function someAlpha(data: Uint8Array, test: (alpha: number) => boolean): boolean {
+  for (let i = 3; i < data.length; i += 4) if (test(data[i]!)) return true;
+  return false;
+}

@@ -1,0 +1,137 @@
+/**
+ * Images of which a mask keeps a part: after every step that part becomes the given image again, with as much noise as
+ * the sample has then. So any model can do it.
+ *
+ * Source: diffusers `ZImageInpaintPipeline` and `Flux2KleinInpaintPipeline`.
+ */
+import {
+  type Call,
+  copyTo,
+  type DeviceTensor,
+  elementwise,
+  f32,
+  type InputSpec,
+  type Program,
+  type Shape,
+  type Tensor,
+} from "../../runtime/mod.ts";
+import { softEdge } from "../../media/mask.ts";
+import type { Stage } from "../memory/session.ts";
+import type { PipelineRequest } from "./types.ts";
+
+/** What is kept, and in what. */
+interface KeptOptions {
+  /** The noisy latents. */
+  readonly sample: DeviceTensor;
+  /** The given image's latents without noise, of the shape of the sample. */
+  readonly kept: DeviceTensor;
+  /** Noise as the generator draws it, [..., rows, columns], and as the sample has it. */
+  readonly noise: { readonly shape: Shape; arrange(noise: Tensor): Tensor };
+}
+
+/** Brings noise and mask in. */
+type Begin = Program<{ readonly noise: InputSpec; readonly mask: InputSpec }>;
+/** Blends at a noise level. */
+type Keep = Program<{ readonly sigma: InputSpec }>;
+
+/** See the file comment. */
+export class KeptLatents {
+  readonly #shape: Shape;
+  readonly #begin: Begin;
+  readonly #keep: Keep;
+
+  /** Traces the programs. */
+  constructor(stage: Stage, { sample, kept, noise: { shape, arrange } }: KeptOptions) {
+    const begin = stage.program(
+      "mask",
+      { noise: f32(...shape), mask: f32(...shape) },
+      ({ noise, mask }) => ({ noise: arrange(noise), mask: arrange(mask) }),
+    );
+    this.#shape = shape;
+    this.#begin = begin as unknown as Begin;
+    this.#keep = stage.program(
+      "keep",
+      { sample, kept, ...begin.outputs, sigma: f32(1) },
+      ({ sample: x, kept, noise, mask, sigma }) => {
+        const blend = "mask * x + (1.0 - mask) * ((1.0 - sigma) * kept + sigma * noise)";
+        copyTo(elementwise(blend, { x, kept, noise, mask, sigma }), sample);
+      },
+    ) as unknown as Keep;
+  }
+
+  /**
+   * Takes the mask of a request, and the noise that it began with.
+   *
+   * @throws {Error} when the request has no mask
+   */
+  begin({ mask, width, height }: PipelineRequest, noise: Float32Array): Call {
+    const [own] = mask ?? [];
+    if (!own) throw new Error("Cannot keep a part of the image: the request has no mask");
+    return this.#begin.call({ noise, mask: maskLatents(own, { width, height }, this.#shape) });
+  }
+
+  /** Makes what is kept what it was, at a noise level. */
+  call(sigma: number): Call {
+    return this.#keep.call({ sigma: [sigma] });
+  }
+}
+
+/**
+ * A mask in the shape of latents: the mean of the pixels of each position, the same in all channels and frames.
+ *
+ * @param mask a byte for each pixel, 255 where it is painted
+ * @param shape [..., rows, columns]
+ */
+export function maskLatents(
+  mask: Uint8Array,
+  { width, height }: Pick<PipelineRequest, "width" | "height">,
+  shape: Shape,
+): Float32Array {
+  const [rows, columns] = shape.slice(-2) as [number, number];
+  const [down, across] = [height / rows, width / columns];
+  const plane = new Float32Array(rows * columns);
+  for (let y = 0; y < height; y++) {
+    for (let x = 0; x < width; x++) {
+      const position = Math.floor(y / down) * columns + Math.floor(x / across);
+      plane[position]! += mask[y * width + x]!;
+    }
+  }
+  const whole = 255 * down * across;
+  const planes = shape.slice(0, -2).reduce((product, size) => product * size, 1);
+  const result = new Float32Array(planes * plane.length);
+  for (let i = 0; i < result.length; i++) result[i] = plane[i % plane.length]! / whole;
+  return result;
+}
+
+/** Puts a finished image over the given one where a mask says so, and leaves the rest as it was given. */
+export class Composition {
+  readonly #given: Uint8Array;
+  readonly #shares: Float32Array;
+
+  /** @param request with a mask for its first image, which has the size of the result */
+  constructor({ images, mask, width, height }: PipelineRequest) {
+    this.#given = images![0]!.data;
+    this.#shares = softEdge(mask![0]!, width, height);
+  }
+
+  /**
+   * Lays a frame over the given image.
+   *
+   * @param frame RGB: numbers in [0, 1], or bytes; overwritten
+   */
+  apply<Frame extends Float32Array | Uint8Array>(frame: Frame): Frame {
+    const isBytes = frame instanceof Uint8Array;
+    for (let i = 0; i < frame.length; i++) {
+      const share = this.#shares[Math.floor(i / 3)]!;
+      const given = isBytes ? this.#given[i]! : this.#given[i]! / 255;
+      const value = given + share * (frame[i]! - given);
+      frame[i] = isBytes ? Math.round(value) : value;
+    }
+    return frame;
+  }
+}
+
+/** Whether a mask keeps a part of the image that a request begins from. */
+export function isInpainting({ task, mask }: Pick<PipelineRequest, "task" | "mask">): boolean {
+  return task === "TI2I" && mask !== undefined;
+}
