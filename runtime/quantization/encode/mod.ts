@@ -1,0 +1,71 @@
+/** From numbers to the blocks of quantised weights, bit for bit as ggml writes them. */
+import type { WeightFormat } from "../block_format.ts";
+import { BLOCK_FORMATS } from "../formats.ts";
+import { encodeF8E4M3, encodeF8E5M2 } from "./fp8.ts";
+import { encodeIq4Nl, encodeIq4Xs } from "./iq4.ts";
+import { encodeQ2K, encodeQ3K, encodeQ4K, encodeQ5K, encodeQ6K } from "./k_blocks.ts";
+import { encodeMxfp4, encodeQ40, encodeQ41, encodeQ50, encodeQ51, encodeQ80 } from "./simple.ts";
+
+type Encoder = (values: Float32Array, block: DataView) => void;
+
+/** Formats of bytes. */
+type ByteFormat = "f8_e4m3" | "f8_e5m2";
+
+const ENCODERS: Readonly<Record<Exclude<WeightFormat, ByteFormat>, Encoder>> = {
+  q8_0: encodeQ80,
+  q5_1: encodeQ51,
+  q5_0: encodeQ50,
+  q4_1: encodeQ41,
+  q4_0: encodeQ40,
+  q6_k: encodeQ6K,
+  q5_k: encodeQ5K,
+  q4_k: encodeQ4K,
+  q3_k: encodeQ3K,
+  q2_k: encodeQ2K,
+  iq4_nl: encodeIq4Nl,
+  iq4_xs: encodeIq4Xs,
+  mxfp4: encodeMxfp4,
+};
+
+const BYTES: Readonly<Record<ByteFormat, (value: number) => number>> = {
+  f8_e4m3: encodeF8E4M3,
+  f8_e5m2: encodeF8E5M2,
+};
+
+function isByteFormat(format: WeightFormat): format is ByteFormat {
+  return Object.hasOwn(BYTES, format);
+}
+
+/**
+ * Encodes numbers as blocks, as `ggml_quantize_chunk` does without an importance matrix and without fused operations.
+ *
+ * @param values whole blocks of finite numbers
+ * @param scale every number is divided by it first; only `f8_*` take one
+ * @throws {RangeError} when the values end inside a block
+ */
+export function quantize(
+  values: Float32Array,
+  format: WeightFormat,
+  scale = 1,
+): Uint8Array<ArrayBuffer> {
+  if (isByteFormat(format)) {
+    const encode = BYTES[format];
+    return Uint8Array.from(values, (value) => encode(Math.fround(value / scale)));
+  }
+  const { blockElements, blockBytes } = BLOCK_FORMATS[format];
+  const count = values.length / blockElements;
+  if (!Number.isInteger(count)) {
+    throw new RangeError(
+      `Cannot encode ${values.length} numbers as ${format}: they end inside a block of ${blockElements}`,
+    );
+  }
+  const encode = ENCODERS[format];
+  const bytes = new Uint8Array(count * blockBytes);
+  for (let i = 0; i < count; i++) {
+    encode(
+      values.subarray(i * blockElements, (i + 1) * blockElements),
+      new DataView(bytes.buffer, i * blockBytes, blockBytes),
+    );
+  }
+  return bytes;
+}

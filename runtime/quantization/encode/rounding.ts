@@ -1,0 +1,25 @@
+/** Roundings of C, in arithmetic of f32. */
+
+/** Adding it to an f32 of at most 22 bits leaves no bits behind the point. */
+const MAGIC = 12582912;
+
+const FLOAT = new Float32Array(1);
+const BITS = new Int32Array(FLOAT.buffer);
+
+/** The nearest integer, ties to even; of larger numbers, and of what is none, the bits that ggml takes for it. */
+export function nearestInt(value: number): number {
+  const sum = Math.fround(value + MAGIC);
+  if (value <= 4194303 && value >= -4194304) return sum - MAGIC;
+  FLOAT[0] = sum;
+  return (BITS[0]! & 0x007fffff) - 0x00400000;
+}
+
+/** The nearest integer, ties away from zero. */
+export function roundAway(value: number): number {
+  return value < 0 ? -Math.floor(0.5 - value) : Math.floor(value + 0.5);
+}
+
+/** `value` within a range. */
+export function clamp(value: number, low: number, high: number): number {
+  return value < low ? low : value > high ? high : value;
+}
