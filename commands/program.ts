@@ -19,6 +19,7 @@ import {
   memory,
   nonNegative,
 } from "./flags.ts";
+import { QUANTIZE_TYPES, quantizeType, tensorType } from "./quantize_flags.ts";
 import { SwitchCommand } from "./switch_command.ts";
 
 /** Called with the exit status of the command that ran. */
@@ -39,6 +40,7 @@ export function createProgram(onStatus: OnStatus): Command {
     .addCommand(pullCommand(onStatus))
     .addCommand(listCommand(onStatus))
     .addCommand(removeCommand(onStatus))
+    .addCommand(quantizeCommand(onStatus))
     .addCommand(doctorCommand(onStatus))
     .addCommand(tuneCommand(onStatus))
     .addCommand(reportCommand(onStatus))
@@ -218,6 +220,31 @@ function removeCommand(onStatus: OnStatus): Command {
     .action(async (ids) => {
       const { runRemove } = await import("./cached.ts");
       onStatus(await runRemove(ids));
+    });
+}
+
+function quantizeCommand(onStatus: OnStatus): Command {
+  return command("quantize", "Write a copy of a model's weights in fewer bits")
+    .argument("<in>", "safetensors file, folder, hub id on this machine, or bundled")
+    .argument("<out>", "file to write: .gguf, or .safetensors for fp8")
+    .addOption(
+      new Option("--type <type>", `what matrices become: ${QUANTIZE_TYPES.join(", ")}`)
+        .argParser(quantizeType).makeOptionMandatory(),
+    )
+    .addOption(
+      new Option(
+        "--tensor-type <pattern=type>",
+        "another type for tensors whose names match; may be repeated",
+      ).argParser(tensorType).default([], "none"),
+    )
+    .addOption(
+      new Option("--part <name>", "component of a model's folder")
+        .choices(["transformer", "transformer_2", "text_encoder", "image_encoder"])
+        .default("transformer"),
+    )
+    .action(async (input, output, flags) => {
+      const { runQuantize } = await import("./quantize.ts");
+      onStatus(await runQuantize(input, output, flags));
     });
 }
 

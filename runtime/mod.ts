@@ -47,7 +47,16 @@ export * from "./weights/adaptation.ts";
 export * from "./weights/checkpoint.ts";
 export type { StoredPart } from "./weights/fill_weight.ts";
 export type { WeightLayout } from "./weights/storage.ts";
-export { readFully, type TensorEntry } from "./weights/container.ts";
+export { quantize } from "./quantization/encode/mod.ts";
+export {
+  type FileLayout,
+  type NewTensor,
+  readFully,
+  type TensorEntry,
+} from "./weights/container.ts";
+export { layOutGguf } from "./weights/gguf_writer.ts";
+export { layOutSafetensors } from "./weights/safetensors_writer.ts";
+export { blockFormatOf, elementTypeOf } from "./weights/storage.ts";
 export type { GgufValue } from "./weights/gguf_types.ts";
 export * from "./weights/low_rank_factors.ts";
 export * from "./weights/safetensors.ts";

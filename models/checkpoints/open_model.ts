@@ -18,6 +18,7 @@ import type {
   FamilyFiles,
   OptionalComponentName,
 } from "./component_format.ts";
+import { readSavedConfig } from "./saved_config.ts";
 import { type ForeignPart, MAX_CONFIG_BYTES, ModelFiles } from "./model_files.ts";
 import { recognise, type RecognisedComponent } from "./recognise.ts";
 
@@ -212,7 +213,7 @@ function toPart(
   return {
     className,
     path,
-    config: format.config(tensors),
+    config: savedConfig(checkpoint, className) ?? format.config(tensors),
     open: () => tensors,
     ...(hasTokenizer(checkpoint) ? { readTokenizer } : {}),
   };
@@ -257,6 +258,12 @@ async function openPart(
       return checkpoint;
     },
   };
+}
+
+/** The `config.json` that a file keeps of the component that it was made from, where it is of this class. */
+function savedConfig(checkpoint: Checkpoint, className: string): JsonObject | undefined {
+  const config = readSavedConfig(checkpoint);
+  return config && classOf(config) === className ? config : undefined;
 }
 
 /** The class that a `config.json` names. */

@@ -7,6 +7,19 @@ export interface TensorEntry extends StoredTensor {
   readonly byteOffset: number;
 }
 
+/** A tensor that a file shall have. */
+export type NewTensor = Pick<StoredTensor, "name" | "format" | "shape">;
+
+/** A file before its tensors are written. */
+export interface FileLayout {
+  /** What it begins with. */
+  readonly header: Uint8Array<ArrayBuffer>;
+  /** Where each tensor begins, in their order. */
+  readonly byteOffsets: readonly number[];
+  /** Its size. */
+  readonly fileBytes: number;
+}
+
 /** More dimensions than any model's tensors have. */
 export const MAX_RANK = 8;
 

@@ -27,7 +27,7 @@ const MAX_ENTRIES = 65536;
 const MAX_ALIGNMENT = 65536;
 
 /** Under this and a tensor's name, ComfyUI's converter keeps the shape that a tensor had before it was reordered. */
-const ORIGINAL_SHAPE = "comfy.gguf.orig_shape.";
+export const ORIGINAL_SHAPE = "comfy.gguf.orig_shape.";
 
 /**
  * Reads and checks the header of an open file. No tensor data is read.

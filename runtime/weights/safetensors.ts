@@ -19,7 +19,8 @@ const MAX_HEADER_BYTES = 16 * 1024 * 1024;
 /** How a file begins that was cloned without its large files, as the length of a header. */
 const LFS_POINTER = new DataView(new TextEncoder().encode("version ").buffer).getBigUint64(0, true);
 
-const FORMAT_BITS: ReadonlyMap<string, number> = new Map([
+/** Bits of an element, by format. */
+export const FORMAT_BITS: ReadonlyMap<string, number> = new Map([
   ...["BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3"].map((format) => [format, 8] as const),
   ...["I16", "U16", "F16", "BF16"].map((format) => [format, 16] as const),
   ...["I32", "U32", "F32"].map((format) => [format, 32] as const),

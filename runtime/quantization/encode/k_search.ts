@@ -8,8 +8,9 @@ export const EPSILON = fround(1e-15);
 /** What a search found, for the caller to take before the next one. */
 export const found = { scale: 0, min: 0 };
 
-/** For numbers of a try. */
-const TRY = new Uint8Array(32);
+/** For numbers of a try, and for elements of a part. */
+const TRY = new Float32Array(32);
+const PART = new Float32Array(32);
 
 /** What a search with an offset goes through. */
 export interface OffsetSearch {
@@ -36,18 +37,18 @@ export function searchOffset(
   quants: Uint8Array,
   at: number,
 ): void {
-  const { size, highest, isAbsolute } = search;
-  let min = x[at]!;
+  const { size, highest } = search;
+  for (let i = 0; i < size; i++) PART[i] = x[at + i]!;
+  let min = PART[0]!;
   let max = min;
   let sumW = weights[0]!;
   let sumX = fround(sumW * min);
   for (let i = 1; i < size; i++) {
-    const v = x[at + i]!;
+    const v = PART[i]!;
     if (v < min) min = v;
     if (v > max) max = v;
-    const w = weights[i]!;
-    sumW = fround(sumW + w);
-    sumX = fround(sumX + fround(w * v));
+    sumW = fround(sumW + weights[i]!);
+    sumX = fround(sumX + fround(weights[i]! * v));
   }
   if (min > 0) min = 0;
   if (max === min) {
@@ -56,28 +57,21 @@ export function searchOffset(
     found.min = -min;
     return;
   }
-  const range = fround(max - min);
-  let inverse = fround(highest / range);
+  let inverse = fround(highest / fround(max - min));
   let scale = fround(1 / inverse);
-  let bestError = 0;
-  const base = min;
   for (let i = 0; i < size; i++) {
-    const v = x[at + i]!;
-    const l = clamp(nearestInt(fround(inverse * fround(v - base))), 0, highest);
-    quants[at + i] = l;
-    const difference = fround(fround(fround(scale * l) + min) - v);
-    const error = isAbsolute ? abs(difference) : fround(difference * difference);
-    bestError = fround(bestError + fround(weights[i]! * error));
+    TRY[i] = clamp(nearestInt(fround(inverse * fround(PART[i]! - min))), 0, highest);
+    quants[at + i] = TRY[i]!;
   }
-  const step = fround(search.step);
-  const first = fround(search.first);
+  let bestError = errorOf(search, weights, scale, min, Infinity);
+  const [first, step] = [fround(search.first), fround(search.step)];
   for (let turn = 0; turn <= search.tries; turn++) {
     inverse = fround(fround(fround(first + fround(step * turn)) + highest) / fround(max - min));
     let sumL = 0;
     let sumL2 = 0;
     let sumXl = 0;
     for (let i = 0; i < size; i++) {
-      const v = x[at + i]!;
+      const v = PART[i]!;
       const l = clamp(nearestInt(fround(inverse * fround(v - min))), 0, highest);
       TRY[i] = l;
       const wl = fround(weights[i]! * l);
@@ -93,12 +87,7 @@ export function searchOffset(
       thisMin = 0;
       thisScale = fround(sumXl / sumL2);
     }
-    let error = 0;
-    for (let i = 0; i < size; i++) {
-      const difference = fround(fround(fround(thisScale * TRY[i]!) + thisMin) - x[at + i]!);
-      const own = isAbsolute ? abs(difference) : fround(difference * difference);
-      error = fround(error + fround(weights[i]! * own));
-    }
+    const error = errorOf(search, weights, thisScale, thisMin, bestError);
     if (error < bestError) {
       for (let i = 0; i < size; i++) quants[at + i] = TRY[i]!;
       bestError = error;
@@ -108,6 +97,24 @@ export function searchOffset(
   }
   found.scale = scale;
   found.min = -min;
+}
+
+/** The weighted error of `PART` as `TRY` holds it; some part of it where it is `limit` or more. */
+function errorOf(
+  { size, isAbsolute }: OffsetSearch,
+  weights: Float32Array,
+  scale: number,
+  min: number,
+  limit: number,
+): number {
+  let error = 0;
+  // It only grows, so that the rest may be left out.
+  for (let i = 0; i < size && !(error >= limit); i++) {
+    const difference = fround(fround(fround(scale * TRY[i]!) + min) - PART[i]!);
+    const own = isAbsolute ? abs(difference) : fround(difference * difference);
+    error = fround(error + fround(weights[i]! * own));
+  }
+  return error;
 }
 
 /** The element of the largest magnitude among 16; 0 where all are about zero. */

@@ -1,17 +1,14 @@
 /** From numbers to the blocks of quantised weights, bit for bit as ggml writes them. */
 import type { WeightFormat } from "../block_format.ts";
 import { BLOCK_FORMATS } from "../formats.ts";
-import { encodeF8E4M3, encodeF8E5M2 } from "./fp8.ts";
+import { encodeF8 } from "./fp8.ts";
 import { encodeIq4Nl, encodeIq4Xs } from "./iq4.ts";
 import { encodeQ2K, encodeQ3K, encodeQ4K, encodeQ5K, encodeQ6K } from "./k_blocks.ts";
 import { encodeMxfp4, encodeQ40, encodeQ41, encodeQ50, encodeQ51, encodeQ80 } from "./simple.ts";
 
 type Encoder = (values: Float32Array, block: DataView) => void;
 
-/** Formats of bytes. */
-type ByteFormat = "f8_e4m3" | "f8_e5m2";
-
-const ENCODERS: Readonly<Record<Exclude<WeightFormat, ByteFormat>, Encoder>> = {
+const ENCODERS: Readonly<Record<Exclude<WeightFormat, "f8_e4m3" | "f8_e5m2">, Encoder>> = {
   q8_0: encodeQ80,
   q5_1: encodeQ51,
   q5_0: encodeQ50,
@@ -27,15 +24,6 @@ const ENCODERS: Readonly<Record<Exclude<WeightFormat, ByteFormat>, Encoder>> = {
   mxfp4: encodeMxfp4,
 };
 
-const BYTES: Readonly<Record<ByteFormat, (value: number) => number>> = {
-  f8_e4m3: encodeF8E4M3,
-  f8_e5m2: encodeF8E5M2,
-};
-
-function isByteFormat(format: WeightFormat): format is ByteFormat {
-  return Object.hasOwn(BYTES, format);
-}
-
 /**
  * Encodes numbers as blocks, as `ggml_quantize_chunk` does without an importance matrix and without fused operations.
  *
@@ -48,10 +36,7 @@ export function quantize(
   format: WeightFormat,
   scale = 1,
 ): Uint8Array<ArrayBuffer> {
-  if (isByteFormat(format)) {
-    const encode = BYTES[format];
-    return Uint8Array.from(values, (value) => encode(Math.fround(value / scale)));
-  }
+  if (format === "f8_e4m3" || format === "f8_e5m2") return encodeF8(values, format, scale);
   const { blockElements, blockBytes } = BLOCK_FORMATS[format];
   const count = values.length / blockElements;
   if (!Number.isInteger(count)) {

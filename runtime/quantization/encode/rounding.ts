@@ -8,9 +8,13 @@ const BITS = new Int32Array(FLOAT.buffer);
 
 /** The nearest integer, ties to even; of larger numbers, and of what is none, the bits that ggml takes for it. */
 export function nearestInt(value: number): number {
-  const sum = Math.fround(value + MAGIC);
-  if (value <= 4194303 && value >= -4194304) return sum - MAGIC;
-  FLOAT[0] = sum;
+  return value <= 4194303 && value >= -4194304
+    ? Math.fround(value + MAGIC) - MAGIC
+    : lowBits(value);
+}
+
+function lowBits(value: number): number {
+  FLOAT[0] = Math.fround(value + MAGIC);
   return (BITS[0]! & 0x007fffff) - 0x00400000;
 }
 

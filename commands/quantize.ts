@@ -1,0 +1,97 @@
+/**
+ * `denoise quantize`.
+ *
+ * @module
+ */
+
+import { join } from "node:path";
+import { describeWriteError, isWriteError } from "../generation/write_error.ts";
+import { folderOf } from "../generation/open_model.ts";
+import { componentFolder, MODEL_INDEX, readModelIndex } from "../hub/model_index.ts";
+import { resolveModel } from "../hub/resolve.ts";
+import {
+  quantizeCheckpoint,
+  type QuantizedType,
+  type TypeRule,
+} from "../models/checkpoints/quantize/mod.ts";
+import { checkOutput } from "./check_output.ts";
+import { duration, ProgressBar } from "./progress_bar.ts";
+import { gigabytes } from "./pull.ts";
+import { StopSignals } from "./stop_signals.ts";
+
+/** Flags of `quantize`, read and checked. */
+interface QuantizeFlags {
+  /** What matrices become. */
+  type: QuantizedType;
+  /** Other types for some tensors. */
+  tensorType: readonly TypeRule[];
+  /** Which component of a model's folder. */
+  part: string;
+}
+
+/**
+ * Writes a copy of a model's weights in fewer bits; its path goes to standard output.
+ *
+ * @param input a file, a component's folder, a model's folder, a hub id, or `bundled`
+ * @param output the file to write
+ * @param flags of the command line
+ * @returns 0
+ */
+export async function runQuantize(
+  input: string,
+  output: string,
+  flags: QuantizeFlags,
+): Promise<number> {
+  checkOutput(output);
+  const { path, flag } = await findWeights(input, flags.part);
+  const bar = new ProgressBar();
+  const stop = new AbortController();
+  using _signals = new StopSignals(() => stop.abort(new DOMException("Cancelled", "AbortError")));
+  const started = performance.now();
+  const seconds = () => (performance.now() - started) / 1000;
+  try {
+    const { bytes, sourceBytes, formats } = await quantizeCheckpoint(path, output, {
+      type: flags.type,
+      rules: flags.tensorType,
+      signal: stop.signal,
+      onProgress: ({ fraction }) => {
+        const left = seconds() > 1 && fraction > 0
+          ? `${duration(seconds() / fraction * (1 - fraction))} left`
+          : "";
+        bar.show(fraction, `${Math.floor(100 * fraction)} %`, left);
+      },
+    });
+    bar.clear();
+    const words = formats.map(([format, tensors]) => `${tensors} ${format}`).join(", ");
+    console.error(
+      `${gigabytes(bytes)} instead of ${gigabytes(sourceBytes)} in ${
+        duration(seconds())
+      }: ${words}`,
+    );
+    if (flag) console.error(`Use it with --model-path ${input} ${flag} ${output}`);
+    console.log(output);
+    return 0;
+  } catch (error) {
+    if (!isWriteError(error)) throw error;
+    throw new Error(`Cannot write ${output}: ${describeWriteError(error)}`, { cause: error });
+  } finally {
+    bar.clear();
+  }
+}
+
+/** The weights that are meant, and the flag that takes their copy where they are part of a model's folder. */
+async function findWeights(
+  input: string,
+  part: string,
+): Promise<{ readonly path: string; readonly flag?: string }> {
+  const isFolder = await Deno.stat(input).then((stat) => stat.isDirectory, () => false);
+  const isModel = await Deno.stat(join(input, MODEL_INDEX)).then(
+    (stat) => stat.isFile,
+    () => false,
+  );
+  if (isFolder && !isModel) return { path: input };
+  const { path } = await resolveModel(folderOf(input));
+  if ((await Deno.stat(path)).isFile) return { path };
+  const flag = `--${part.replaceAll("_", "-")}`;
+  return { path: await componentFolder(await readModelIndex(path), part), flag };
+}

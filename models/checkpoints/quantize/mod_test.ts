@@ -1,0 +1,104 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { safetensorsOf, withFolder } from "../../../tests/safetensors.ts";
+import { Checkpoint, dequantize, quantize } from "../../../runtime/mod.ts";
+import { randomNormal } from "../../../runtime/ops/ndarray.ts";
+import { openPipeline } from "../../mod.ts";
+import { quantizeCheckpoint } from "./mod.ts";
+
+const VALUES = Float32Array.from(randomNormal([160, 512], 3, 0.05).data);
+const MATRIX = "blocks.0.attn.to_q.weight";
+const KERNEL = { dtype: "f32", shape: [4, 3, 1, 2, 2], values: VALUES.subarray(0, 48) } as const;
+
+const TENSORS = {
+  [MATRIX]: { dtype: "f32", shape: [160, 512], values: VALUES },
+  "blocks.0.norm.weight": { dtype: "bf16", shape: [8], values: [1, 2, 3, 4, 5, 6, 7, 8] },
+  "patch_embedding.weight": KERNEL,
+} as const;
+const FILES = { "a.safetensors": safetensorsOf(TENSORS) };
+
+function bytesOf(checkpoint: Checkpoint, name: string): Uint8Array {
+  const bytes = new Uint8Array(checkpoint.find(name)!.byteLength);
+  checkpoint.read(name, 0, bytes);
+  return bytes;
+}
+
+Deno.test("quantizeCheckpoint() writes a GGUF file with the bytes of quantize(), and all else exact", () =>
+  withFolder(FILES, async (folder) => {
+    const output = join(folder, "new/a.gguf");
+    const fractions: number[] = [];
+    const { bytes, formats } = await quantizeCheckpoint(join(folder, "a.safetensors"), output, {
+      type: "q6_k",
+      onProgress: ({ fraction }) => fractions.push(fraction),
+    });
+    assert.deepEqual(formats, [["Q6_K", 1], ["F32", 2]]);
+    assert.equal(Deno.statSync(output).size, bytes);
+    assert.ok(fractions.at(-1)! > 0.9);
+    using made = Checkpoint.open(output);
+    assert.deepEqual(bytesOf(made, MATRIX), quantize(VALUES, "q6_k"));
+    assert.deepEqual(made.find("patch_embedding.weight")!.shape, KERNEL.shape);
+    const kernel = new Float32Array(bytesOf(made, "patch_embedding.weight").buffer);
+    assert.deepEqual(kernel, KERNEL.values);
+    const norm = new Float32Array(bytesOf(made, "blocks.0.norm.weight").buffer);
+    assert.deepEqual([...norm], [1, 2, 3, 4, 5, 6, 7, 8]);
+  }));
+
+Deno.test("quantizeCheckpoint() writes fp8 with a scale for each matrix, as it is read again", () =>
+  withFolder(FILES, async (folder) => {
+    const output = join(folder, "b.safetensors");
+    await quantizeCheckpoint(join(folder, "a.safetensors"), output, { type: "f8_e4m3" });
+    using made = Checkpoint.open(output);
+    assert.deepEqual([...made.names].sort(), Object.keys(TENSORS).sort());
+    const { format, scale } = made.find(MATRIX)!;
+    const largest = VALUES.reduce((max, value) => Math.max(max, Math.abs(value)), 0);
+    assert.deepEqual([format, scale], ["F8_E4M3", Math.fround(largest / 448)]);
+    const values = dequantize(bytesOf(made, MATRIX), "f8_e4m3", scale);
+    const worst = values.reduce((max, value, i) => Math.max(max, Math.abs(value - VALUES[i]!)), 0);
+    assert.ok(worst <= largest / 28 + 1e-6, `off by ${worst} of ${largest}`);
+  }));
+
+Deno.test("quantizeCheckpoint() leaves nothing behind when it is stopped or refuses", () =>
+  withFolder(FILES, async (folder) => {
+    const input = join(folder, "a.safetensors");
+    const output = join(folder, "c.gguf");
+    const refuse = async (path: string, type: "q4_k" | "f8_e4m3", message: RegExp) => {
+      await assert.rejects(quantizeCheckpoint(input, path, { type }), message);
+    };
+    const stopped = quantizeCheckpoint(input, output, {
+      type: "q4_k",
+      signal: AbortSignal.abort(),
+    });
+    await assert.rejects(stopped, { name: "AbortError" });
+    await refuse(join(folder, "c.bin"), "q4_k", /Cannot write q4_k .* ends with \.gguf$/);
+    await refuse(output, "f8_e4m3", /Cannot write f8_e4m3 .* ends with \.safetensors/);
+    await refuse(input, "f8_e4m3", /it is the file that is read/);
+    assert.deepEqual([...Deno.readDirSync(folder)].map(({ name }) => name), ["a.safetensors"]);
+  }));
+
+Deno.test("quantizeCheckpoint() refuses NaN with the tensor's name", () =>
+  withFolder({
+    "a.safetensors": safetensorsOf({
+      [MATRIX]: {
+        dtype: "f32",
+        shape: [64, 256],
+        values: VALUES.slice(0, 2 ** 14).fill(NaN, 7, 8),
+      },
+    }),
+  }, async (folder) => {
+    const made = quantizeCheckpoint(join(folder, "a.safetensors"), join(folder, "b.gguf"), {
+      type: "q8_0",
+    });
+    await assert.rejects(made, /Cannot convert tensor "blocks.0.attn.to_q.weight": it holds NaN/);
+  }));
+
+Deno.test("a copy of a component keeps its config.json, and stands in for it", () =>
+  withFolder({}, async (folder) => {
+    const bundled = new URL("../../bundled/", import.meta.url).pathname;
+    const output = join(folder, "t.gguf");
+    await quantizeCheckpoint(join(bundled, "transformer"), output, { type: "q4_k" });
+    assert.ok(Deno.statSync(output).size < 2.8e6);
+    using _pipeline = await openPipeline(bundled, { transformer: output });
+    using made = Checkpoint.open(output);
+    using original = Checkpoint.open(join(bundled, "transformer"));
+    assert.deepEqual([...made.names], [...original.names]);
+  }));

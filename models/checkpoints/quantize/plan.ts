@@ -1,0 +1,103 @@
+/** Which tensor of a checkpoint becomes what, when a copy with fewer bits is made. */
+import {
+  blockFormatOf,
+  elementCount,
+  elementTypeOf,
+  isWeightFormat,
+  type NewTensor,
+  type StoredTensor,
+  type TensorSource,
+  type WeightFormat,
+} from "../../../runtime/mod.ts";
+import { BLOCK_FORMATS } from "../../../runtime/quantization/formats.ts";
+import type { Container, QuantizedType, TypeRule } from "./types.ts";
+
+/** One tensor of the copy. */
+export interface PlannedTensor extends NewTensor {
+  readonly source: StoredTensor;
+}
+
+/** Fewer elements than a matrix needs to be worth its blocks. */
+const LEAST_ELEMENTS = 2 ** 14;
+/** Elements of a matrix that is too large to be left alone outside of the blocks. */
+const LARGE_ELEMENTS = 2 ** 24;
+/** Tensors of GGUF files of fewer elements are f32. */
+const SMALL_ELEMENTS = 1024;
+
+/** Names within the repeated blocks of a network, by what is numbered. */
+const IN_BLOCK = /(?:^|\.)\w*(?:blocks?|layers|refiner|blk|h)\.\d+\./;
+/** Of these, what takes the timestep, guidance or positions to vectors. */
+const EMBEDDER = /embed|guidance|time_/;
+
+/** What rows that are no whole blocks are stored as, as llama.cpp does. */
+const FALLBACKS: Readonly<Partial<Record<WeightFormat, WeightFormat>>> = {
+  q2_k: "iq4_nl",
+  q3_k: "iq4_nl",
+  iq4_xs: "iq4_nl",
+  q4_k: "q5_0",
+  q5_k: "q5_1",
+  q6_k: "q8_0",
+};
+
+/** Integers that GGUF has, too. */
+const INTEGERS: ReadonlySet<string> = new Set(["I8", "I16", "I32", "I64"]);
+
+/**
+ * Plans a copy. Matrices in a network's repeated blocks get the type. What is outside of them (embedders, the last layer)
+ * stays as it is, but for very large matrices, which get eight bits. Norms, biases and what is small are f32 in GGUF.
+ *
+ * @param rules the first whose pattern fits counts
+ * @throws {TypeError} when a tensor is stored as something that is not read, or the file cannot hold
+ */
+export function planTensors(
+  source: TensorSource,
+  type: QuantizedType,
+  container: Container,
+  rules: readonly TypeRule[] = [],
+): PlannedTensor[] {
+  return [...source.names].map((name) => {
+    const tensor = source.find(name)!;
+    const { shape } = tensor;
+    const wanted = rules.find(({ pattern }) => pattern.test(name))?.type ?? typeFor(tensor, type);
+    const format = wanted && fittingType(tensor, wanted);
+    return { name, shape, source: tensor, format: format ?? unchanged(tensor, container) };
+  });
+}
+
+function isMatrix({ name, shape }: StoredTensor): boolean {
+  return shape.length === 2 && name.endsWith(".weight");
+}
+
+/** The type for a tensor that no rule names; nothing where it stays as it is. */
+function typeFor(tensor: StoredTensor, type: QuantizedType): QuantizedType | undefined {
+  const { name, shape } = tensor;
+  const count = elementCount(shape);
+  if (!isMatrix(tensor) || count < LEAST_ELEMENTS) return undefined;
+  if (IN_BLOCK.test(name) && !EMBEDDER.test(name)) return type;
+  const isBlocks = isWeightFormat(type) && !BLOCK_FORMATS[type].byteValues;
+  return isBlocks && count > LARGE_ELEMENTS ? "q8_0" : undefined;
+}
+
+/** The format of a matrix whose rows may be no whole blocks of the type. */
+function fittingType(tensor: StoredTensor, type: QuantizedType): string | undefined {
+  const isRead = blockFormatOf(tensor.format) ?? elementTypeOf(tensor.format);
+  if (!isMatrix(tensor) || !isRead) return undefined;
+  if (!isWeightFormat(type)) return type.toUpperCase();
+  const fits = (format: WeightFormat) =>
+    tensor.shape[1]! % BLOCK_FORMATS[format].blockElements === 0;
+  if (fits(type)) return type.toUpperCase();
+  const fallback = FALLBACKS[type];
+  return fallback && fits(fallback) ? fallback.toUpperCase() : undefined;
+}
+
+function unchanged({ name, format, shape }: StoredTensor, container: Container): string {
+  const isBlocks = blockFormatOf(format) !== undefined;
+  const isFloat = elementTypeOf(format) !== undefined || isBlocks;
+  if (container === "safetensors") return isBlocks ? "BF16" : format;
+  const isSmall = shape.length <= 1 || elementCount(shape) < SMALL_ELEMENTS;
+  if (isFloat) return isSmall ? "F32" : isBlocks ? "F16" : format;
+  if (INTEGERS.has(format) || format === "F64") return format;
+  throw new TypeError(
+    `Cannot write tensor "${name}" into a GGUF file: it is stored as ${format}, which GGUF does not have`,
+  );
+}

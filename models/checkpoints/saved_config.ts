@@ -1,0 +1,36 @@
+/** A component's `config.json` in the metadata of the file that holds its weights. */
+import { join } from "node:path";
+import { type JsonObject, readJsonObject } from "../../hub/json_file.ts";
+import type { Checkpoint } from "../../runtime/mod.ts";
+
+const KEY = "denoise.config";
+
+/** Longer ones are left out: readers keep no such texts. */
+const MAX_BYTES = 2048;
+
+/** Metadata for a file that is made of a component's folder. */
+export async function configMetadata(folder: string): Promise<Record<string, string>> {
+  const path = join(folder, "config.json");
+  const isThere = await Deno.stat(path).then((stat) => stat.isFile, () => false);
+  if (!isThere) return {};
+  const text = JSON.stringify(await readJsonObject(path));
+  return text.length <= MAX_BYTES ? { [KEY]: text } : {};
+}
+
+/**
+ * What the file keeps.
+ *
+ * @returns nothing where it keeps none
+ * @throws {SyntaxError} when it is no JSON object
+ */
+export function readSavedConfig({ metadata, path }: Checkpoint): JsonObject | undefined {
+  const text = metadata.get(KEY);
+  if (text === undefined) return undefined;
+  try {
+    const config = JSON.parse(String(text));
+    if (typeof config === "object" && config !== null && !Array.isArray(config)) return config;
+  } catch {
+    // Said below.
+  }
+  throw new SyntaxError(`Cannot read "${path}": its ${KEY} is no JSON object; make the file again`);
+}
