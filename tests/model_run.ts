@@ -39,7 +39,8 @@ function anyClass(variant: string): Target["choices"][string] {
 /**
  * Opens a device that shares with the others of its file what was compiled.
  *
- * `DENOISE_SCHEDULE=gpu` makes a software adapter run the kernels that GPUs run.
+ * Factors stay f32 unless the options say otherwise: the gates of goldens are those of f32. `DENOISE_SCHEDULE=gpu` makes a
+ * software adapter run the kernels that GPUs run.
  *
  * @param kernels which ones run where several could: `short` ones, which a software driver compiles in a fraction of the
  * time, or the `usual` ones of the adapter, as with `DENOISE_SLOW`
@@ -56,6 +57,7 @@ export async function openTestDevice(
   const device = await openDevice({
     ...backend !== "auto" && { gpu: shareDevices(backend, gpuOf(backend)) },
     ...schedule && { schedule },
+    operands: "f32",
     ...options,
   });
   if (kernels === "short" && device.adapter.isSoftware && !Deno.env.has("DENOISE_SLOW")) {

@@ -3,17 +3,20 @@ import { strict as assert } from "node:assert";
 import { parseConfig } from "../../models/config.ts";
 import { qwenEmbeddings, qwenEncoder } from "../../models/text_encoders/qwen.ts";
 import { QWEN3_CONFIG } from "../../models/text_encoders/qwen3.ts";
-import { type Checkpoint, type Device, Weights } from "../../runtime/mod.ts";
+import { type Checkpoint, type Device, type DeviceOptions, Weights } from "../../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall, rowsOf, transpose } from "../golden.ts";
 import { ModelRun, openTestDevice } from "../model_run.ts";
 
 const GATE = 1e-4;
+/** That of factors that are rounded to f16. */
+const HALF_GATE = 2e-3;
 
 async function checkCall(
   device: Device,
   golden: Golden,
   weights: Weights,
   { name, args }: GoldenCall,
+  gate: number,
 ): Promise<void> {
   const config = parseConfig(QWEN3_CONFIG, golden.config(), "config.json");
   const [lengths, layers, kept] = ["lengths", "layers", "kept"].map((key) => args[key] as number[]);
@@ -41,7 +44,7 @@ async function checkCall(
       data: rows.flatMap((row) => Array.from(row.data)),
     };
     const expected = golden.tensor(name, `states${layer}`);
-    assertClose(`${name} states${layer}`, transpose(states, [1, 0, 2]), expected, GATE);
+    assertClose(`${name} states${layer}`, transpose(states, [1, 0, 2]), expected, gate);
   }
 }
 
@@ -50,12 +53,13 @@ async function checkGolden(
   golden: Golden,
   checkpoint: Checkpoint,
   unused: readonly string[],
+  { gate = GATE, ...options }: DeviceOptions & { readonly gate?: number } = {},
 ): Promise<void> {
-  const device = await openTestDevice();
+  const device = await openTestDevice(options);
   const weights = new Weights(checkpoint);
   try {
     for (const call of golden.calls) {
-      await t.step(call.name, () => checkCall(device, golden, weights, call));
+      await t.step(call.name, () => checkCall(device, golden, weights, call, gate));
     }
     assert.deepEqual(weights.unused.filter((name) => !name.startsWith("layers.2.")), unused);
   } finally {
@@ -74,6 +78,18 @@ Deno.test("qwenEncoder() gives the states at widths of real models, and needs no
   const golden = new Golden("qwen3/wide");
   using checkpoint = golden.checkpoint();
   await checkGolden(t, golden, checkpoint, ["norm.weight"]);
+});
+
+Deno.test({
+  name:
+    "qwenEncoder() gives the states with a GPU's kernels and factors that are rounded to f16 (slow)",
+  ignore: !Deno.env.has("DENOISE_SLOW"),
+  fn: async (t) => {
+    const golden = new Golden("qwen3/wide");
+    using checkpoint = golden.checkpoint();
+    const options = { schedule: "gpu", operands: "f16", gate: HALF_GATE } as const;
+    await checkGolden(t, golden, checkpoint, ["norm.weight"], options);
+  },
 });
 
 Deno.test("qwenEmbeddings() refuses ids outside the vocabulary", () => {

@@ -4,7 +4,11 @@ import { saturateAlways, withMatrixUnits } from "../emulated_matrix_units.ts";
 import { REQUEST, withPipeline } from "../pipeline_fixture.ts";
 
 /** A GPU whose matrix units find every factor beyond f16, and compute nothing. */
-const opening = { gpu: withMatrixUnits(navigator.gpu, saturateAlways), schedule: "gpu" } as const;
+const opening = {
+  gpu: withMatrixUnits(navigator.gpu, saturateAlways),
+  schedule: "gpu",
+  operands: "f16",
+} as const;
 
 Deno.test("WanPipeline.generate() computes layers with f32 whose factors f16 does not hold, and says so", () =>
   withPipeline(async ({ device, pipeline }) => {
