@@ -40,6 +40,7 @@ export function createProgram(onStatus: OnStatus): Command {
     .addCommand(pullCommand(onStatus))
     .addCommand(listCommand(onStatus))
     .addCommand(removeCommand(onStatus))
+    .addCommand(inspectCommand(onStatus))
     .addCommand(quantizeCommand(onStatus))
     .addCommand(doctorCommand(onStatus))
     .addCommand(tuneCommand(onStatus))
@@ -220,6 +221,17 @@ function removeCommand(onStatus: OnStatus): Command {
     .action(async (ids) => {
       const { runRemove } = await import("./cached.ts");
       onStatus(await runRemove(ids));
+    });
+}
+
+function inspectCommand(onStatus: OnStatus): Command {
+  return command("inspect", "Say what a file or folder is: family, parts, formats, sizes")
+    .argument("<path>", "file, folder, hub id on this machine, or bundled")
+    .option("--model-path <model>", "model that a LoRA is held against")
+    .addOption(flag("--json", "print JSON"))
+    .action(async (path, flags) => {
+      const { runInspect } = await import("./inspect.ts");
+      onStatus(await runInspect(path, flags));
     });
 }
 

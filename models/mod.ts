@@ -10,6 +10,7 @@ import { FLUX2 } from "./families/flux2/pipeline.ts";
 import { QWEN_IMAGE } from "./families/qwen_image/pipeline.ts";
 import { WAN } from "./families/wan/pipeline.ts";
 import { Z_IMAGE } from "./families/z_image/pipeline.ts";
+import { type Inspection, inspectPath } from "./inspect/mod.ts";
 import { RIFE_FORMAT } from "./frame_interpolators/format.ts";
 import { openFamily } from "./pipeline/diffusion_pipeline.ts";
 import type { Family } from "./pipeline/family.ts";
@@ -30,6 +31,7 @@ export type { ComponentReport, MemoryReport, StageReport } from "./memory/memory
 export { memoryTable } from "./memory/memory_table.ts";
 export { type MemoryOptions, type PlanRoom, roomOf } from "./memory/model_memory.ts";
 export type { PartPaths } from "./checkpoints/open_model.ts";
+export type { FormatShare, InspectedComponent, InspectedLora, Inspection } from "./inspect/mod.ts";
 export { Composition, isInpainting } from "./pipeline/inpainting.ts";
 export type {
   DecoderKind,
@@ -84,4 +86,19 @@ export async function openPipeline(model: string, parts: PartPaths = {}): Promis
     }; ` +
       `this program knows ${FAMILIES.flatMap(({ classNames }) => classNames).join(", ")}`,
   );
+}
+
+/**
+ * Says what a file or folder is: a model, a part of one, or a LoRA. Only headers and configurations are read.
+ *
+ * @param path of a file of weights, a component's folder or a model's
+ * @throws {Error} when it cannot be read
+ */
+export async function inspect(path: string): Promise<Inspection> {
+  const families = FAMILIES.map(({ lora, classNames, files }) => ({
+    name: lora.transformer.family,
+    classNames,
+    files,
+  }));
+  return await inspectPath(path, families, OPTIONAL_FORMATS);
 }

@@ -34,7 +34,7 @@ Deno.test("denoise without arguments and with --help lists the commands", async 
     for (
       const command of [
         ...["serve", "generate", "plan", "pull", "list", "rm"],
-        ...["quantize", "doctor", "tune", "report", "test", "bench"],
+        ...["inspect", "quantize", "doctor", "tune", "report", "test", "bench"],
       ]
     ) {
       assert.match(stdout, new RegExp(`^  ${command}\\b`, "m"));

@@ -1,0 +1,157 @@
+/**
+ * `denoise inspect`.
+ *
+ * @module
+ */
+
+import { join } from "node:path";
+import { folderOf } from "../generation/open_model.ts";
+import { MODEL_INDEX } from "../hub/model_index.ts";
+import { resolveModel } from "../hub/resolve.ts";
+import { readLora } from "../models/lora/read_lora.ts";
+import {
+  inspect,
+  type InspectedComponent,
+  type InspectedLora,
+  type Inspection,
+  LoraError,
+  openPipeline,
+} from "../models/mod.ts";
+import { gigabytes } from "./pull.ts";
+
+/** Flags of `inspect`. */
+interface InspectFlags {
+  /** A model that a LoRA is held against. */
+  modelPath?: string;
+  /** Print JSON. */
+  json?: boolean;
+}
+
+/** How a LoRA goes with a model. */
+interface LoraFit {
+  /** As it was named. */
+  readonly model: string;
+  readonly fits: boolean;
+  /** Changes of modules. */
+  readonly modules?: number;
+  readonly unmatchedKeys?: readonly string[];
+  /** Why it does not. */
+  readonly problem?: string;
+}
+
+/**
+ * Says what a file or folder is, without a GPU.
+ *
+ * @param input a file, a folder, a hub id on this machine, or `bundled`
+ * @param flags of the command line
+ * @returns 0 when it can be used, else 1
+ */
+export async function runInspect(input: string, flags: InspectFlags): Promise<number> {
+  const found = await inspect(await findPath(input));
+  const { modelPath } = flags;
+  const fit = found.lora && modelPath !== undefined
+    ? await fitOf(found.path, modelPath)
+    : undefined;
+  if (flags.json) console.log(JSON.stringify({ ...found, ...(fit && { fit }) }, undefined, 2));
+  else console.log(describe(input, found, fit));
+  return found.kind === "unknown" || fit?.fits === false ? 1 : 0;
+}
+
+/** A folder without an index is looked at as it is; all else is found as models are. */
+async function findPath(input: string): Promise<string> {
+  const stat = await Deno.stat(input).catch(() => undefined);
+  const isModel = await Deno.stat(join(input, MODEL_INDEX)).then(() => true, () => false);
+  if (stat?.isFile || (stat?.isDirectory && !isModel)) return input;
+  return (await resolveModel(folderOf(input))).path;
+}
+
+async function fitOf(path: string, model: string): Promise<LoraFit> {
+  using pipeline = await openPipeline((await resolveModel(folderOf(model))).path);
+  try {
+    const { changes, unmatchedKeys } = await readLora(path, pipeline.info.adaptable);
+    return { model, fits: true, modules: changes.length, unmatchedKeys };
+  } catch (error) {
+    if (!(error instanceof LoraError)) throw error;
+    return { model, fits: false, problem: error.message };
+  }
+}
+
+/**
+ * An inspection for people.
+ *
+ * @param input as it was named
+ * @param found what it is
+ * @param fit of a LoRA with a model
+ * @returns lines
+ */
+export function describe(input: string, found: Inspection, fit?: LoraFit): string {
+  const { components, lora, problem, names } = found;
+  const lines = [`${input}: ${titleOf(found)}, ${gigabytes(found.bytes)}`];
+  if (components.length > 0) lines.push("", ...tableOf(components));
+  if (lora) lines.push("", ...loraLines(lora));
+  if (names) {
+    lines.push(
+      "",
+      `Its tensors are called ${names.map((name) => `"${name}"`).join(", ")} …`,
+    );
+  }
+  if (fit) lines.push("", fitLine(fit));
+  // What it holds was said already.
+  const advice = problem?.replace(
+    /^Cannot open ".*?": it holds .*?, and the (?=.*missing)/s,
+    "The ",
+  );
+  if (advice !== undefined) lines.push("", advice);
+  return lines.join("\n");
+}
+
+function titleOf({ kind, family, pipeline, components, lora }: Inspection): string {
+  if (lora) return lora.family ? `a LoRA for ${lora.family}` : "a LoRA for an unknown model";
+  if (kind === "model") return family ? `a ${family} model (${pipeline})` : `a model (${pipeline})`;
+  if (kind === "unknown") return "weights of nothing that this program knows";
+  return components.map(({ holds }) => holds).join(", ");
+}
+
+function tableOf(components: readonly InspectedComponent[]): string[] {
+  const rows = components.map((component) => [
+    component.component.replaceAll("_", " "),
+    component.formats.map(({ format, bytes }) => `${format} ${gigabytes(bytes)}`).slice(0, 4)
+      .join(", "),
+    countOf(component.parameters),
+    gigabytes(component.bytes),
+    component.hasUnreadFormats ? "not read" : gigabytes(component.deviceBytes),
+  ]);
+  const table = [["part", "stored as", "numbers", "on disk", "on the GPU"], ...rows];
+  const widths = table[0]!.map((_, i) => Math.max(...table.map((row) => row[i]!.length)));
+  return table.map((row) => row.map((cell, i) => cell.padEnd(widths[i]!)).join("  ").trimEnd());
+}
+
+function countOf(numbers: number): string {
+  return numbers >= 1e8
+    ? `${(numbers / 1e9).toFixed(1)} billion`
+    : `${(numbers / 1e6).toFixed(1)} million`;
+}
+
+function loraLines(lora: InspectedLora): string[] {
+  const { dialect, modules, ranks, formats, refused, unknownKeys, notes } = lora;
+  const where = Object.entries(modules).map(([part, count]) => `${count} of the ${part}`);
+  return [
+    ["naming", dialect],
+    ["modules", where.join(", ") || "none"],
+    ["rank", ranks.slice(0, 6).join(", ") || "none"],
+    ["stored as", formats.join(", ")],
+    ...Object.entries(notes),
+    ...(refused.length > 0 ? [["not applied", refused.join(", ")]] : []),
+    ...(unknownKeys.length > 0
+      ? [["not known", `${unknownKeys.length} keys, such as "${unknownKeys[0]!.slice(0, 80)}"`]]
+      : []),
+  ].map(([name, value]) => `${name!.padEnd(10)} ${value}`);
+}
+
+function fitLine({ model, modules, unmatchedKeys = [], problem }: LoraFit): string {
+  if (problem !== undefined) return problem;
+  const rest = unmatchedKeys.length > 0
+    ? `; ${unmatchedKeys.length} of its keys lead to nothing`
+    : "";
+  return `It fits ${model}: ${modules} modules are changed${rest}`;
+}

@@ -1,0 +1,117 @@
+/** What a LoRA file is, whatever model it is for. */
+import type { TensorEntry } from "../../runtime/mod.ts";
+import { dialectOf } from "../lora/file/dialect.ts";
+import { familyOf } from "../lora/file/family_signs.ts";
+import type { Part } from "../lora/file/keys.ts";
+import { LoraFile } from "../lora/file/lora_file.ts";
+import { gatherKeys, type ModuleTensors } from "../lora/file/module_tensors.ts";
+
+/** A LoRA file, by its header. */
+export interface InspectedLora {
+  /** How its trainer named modules, and what else than LoRA they hold: `kohya (LoHa)`. */
+  readonly dialect: string;
+  /** The model that its names and sizes are of, such as `Wan 14B`; nothing where they do not tell. */
+  readonly family?: string;
+  /** Modules that it changes, by component. */
+  readonly modules: Readonly<Record<string, number>>;
+  /** Ranks, the most usual first. */
+  readonly ranks: readonly number[];
+  /** Formats of its tensors. */
+  readonly formats: readonly string[];
+  /** Methods in it that this program does not apply. */
+  readonly refused: readonly string[];
+  /** Keys that no trainer's naming explains. */
+  readonly unknownKeys: readonly string[];
+  /** What the trainer wrote of the base model, a title, or the words that call it. */
+  readonly notes: Readonly<Record<string, string>>;
+}
+
+/** Keys of the header that say something of the model. */
+const NOTES = [
+  "modelspec.title",
+  "modelspec.architecture",
+  "modelspec.trigger_phrase",
+  "ss_base_model_version",
+  "ss_output_name",
+  "base_model",
+];
+
+/** Longer notes are cut. */
+const MAX_NOTE = 200;
+
+/** What comes of a layer's width, by family. */
+const SIZES: Readonly<Record<string, Readonly<Record<number, string>>>> = {
+  Wan: { 1536: "1.3B", 3072: "TI2V 5B", 5120: "14B" },
+  "FLUX.2": { 3072: "klein 4B", 4096: "klein 9B", 6144: "dev" },
+};
+
+/** Whether keys are a LoRA's. */
+export function isLora(names: Iterable<string>): boolean {
+  let [changes, all] = [0, 0];
+  for (const name of names) {
+    all++;
+    if (/(?:^|[._])(?:lora|hada|lokr)[._]|\.dora_scale$|\.diff(?:_b)?$/i.test(name)) changes++;
+  }
+  return changes > all / 4;
+}
+
+/**
+ * Reads the header of a LoRA.
+ *
+ * @throws {LoraError} when the file is damaged
+ */
+export async function inspectLora(path: string): Promise<InspectedLora> {
+  using file = await LoraFile.open(path);
+  const { modules, unknown } = gatherKeys(file.tensors, path);
+  const changed = modules.filter(({ parts }) => parts.size > 0);
+  const family = familyOf(file.tensors);
+  const size = SIZES[family ?? ""]?.[widthOf(changed) ?? 0];
+  const refused = new Set(modules.flatMap(({ others }) => [...others.values()]));
+  return {
+    dialect: dialectOf(changed.map((module) => ({ module, naming: "names without a prefix" }))),
+    ...(family === undefined ? {} : { family: size ? `${family} ${size}` : family }),
+    modules: count(changed.map(({ name }) => targetOf(name))),
+    ranks: Object.entries(count(changed.flatMap(({ parts }) => rankOf(parts) ?? [])))
+      .sort(([, a], [, b]) => b - a).map(([rank]) => Number(rank)),
+    formats: [...new Set([...file.tensors.values()].map(({ format }) => format))],
+    refused: [...refused],
+    unknownKeys: unknown,
+    notes: Object.fromEntries(
+      NOTES.flatMap((key) => {
+        const text = file.metadata[key];
+        // deno-lint-ignore no-control-regex
+        return text ? [[key, text.replace(/[\x00-\x1f\x7f]+/g, " ").slice(0, MAX_NOTE)]] : [];
+      }),
+    ),
+  };
+}
+
+function count(words: readonly (string | number)[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const word of words) counts[word] = (counts[word] ?? 0) + 1;
+  return counts;
+}
+
+function targetOf(name: string): string {
+  if (/^(?:base_model\.model\.)?(?:text_encoder|lora_te|text_encoders|conditioner)/.test(name)) {
+    return "text encoder";
+  }
+  return /^(?:base_model\.model\.)?transformer_2\./.test(name)
+    ? "second transformer"
+    : "transformer";
+}
+
+function rankOf(parts: ReadonlyMap<Part, TensorEntry>): number | undefined {
+  return parts.get("down")?.shape[0] ?? parts.get("hada_w1_b")?.shape[0] ??
+    parts.get("lokr_w2_b")?.shape[0];
+}
+
+/** Columns of most of the matrices that attention's queries come from. */
+function widthOf(modules: readonly ModuleTensors[]): number | undefined {
+  const widths = count(
+    modules.filter(({ name }) => /(?:to_q|_q|\.q|qkv|linear1|qkv_mlp_proj|wq)$/.test(name))
+      .flatMap(({ parts }) => parts.get("down")?.shape[1] ?? []),
+  );
+  const [usual] = Object.entries(widths).sort(([, a], [, b]) => b - a);
+  return usual && Number(usual[0]);
+}

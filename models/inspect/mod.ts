@@ -1,0 +1,184 @@
+/** What a file or folder is, by its headers and configurations; nothing is computed. */
+import { join } from "node:path";
+import { componentFolder, MODEL_INDEX, readModelIndex } from "../../hub/model_index.ts";
+import { type JsonObject, readJsonObject } from "../../hub/json_file.ts";
+import { Checkpoint } from "../../runtime/mod.ts";
+import type { ComponentFormat, FamilyFiles } from "../checkpoints/component_format.ts";
+import { openModelFiles } from "../checkpoints/open_model.ts";
+import { recognise } from "../checkpoints/recognise.ts";
+import { type InspectedComponent, inspectTensors } from "./component.ts";
+import { type InspectedLora, inspectLora, isLora } from "./lora.ts";
+
+export type { FormatShare, InspectedComponent } from "./component.ts";
+export type { InspectedLora } from "./lora.ts";
+
+/** What was found. A JSON value. */
+export interface Inspection {
+  /** As given. */
+  readonly path: string;
+  readonly kind: "model" | "weights" | "lora" | "unknown";
+  /** The family, such as `Z-Image`; nothing where it is of none that the program knows. */
+  readonly family?: string;
+  /** The pipeline's class, of a model's folder. */
+  readonly pipeline?: string;
+  /** Of all tensors, in files. */
+  readonly bytes: number;
+  /** With weights. */
+  readonly components: readonly InspectedComponent[];
+  readonly lora?: InspectedLora;
+  /** Why it cannot be used as it is, with what to do. */
+  readonly problem?: string;
+  /** Some names, of what is not known. */
+  readonly names?: readonly string[];
+}
+
+/** A family as inspections name it. */
+export interface InspectedFamily {
+  readonly name: string;
+  readonly classNames: readonly string[];
+  readonly files: FamilyFiles;
+}
+
+/** Names of tensors that are told of what is not known. */
+const SHOWN_NAMES = 5;
+
+/**
+ * Looks at a file of weights, a LoRA, a component's folder or a model's.
+ *
+ * @throws {SyntaxError} when a file is damaged
+ */
+export async function inspectPath(
+  path: string,
+  families: readonly InspectedFamily[],
+  optional: readonly ComponentFormat[],
+): Promise<Inspection> {
+  if ((await Deno.stat(path)).isFile) return await inspectFile(path, families, optional);
+  if (await isFile(join(path, MODEL_INDEX))) return await inspectModel(path, families);
+  const only = await onlyFile(path);
+  return only === undefined
+    ? await inspectFolder(path, families)
+    : await inspectFile(only, families, optional);
+}
+
+async function inspectFile(
+  path: string,
+  families: readonly InspectedFamily[],
+  optional: readonly ComponentFormat[],
+): Promise<Inspection> {
+  using checkpoint = Checkpoint.open(path);
+  const bytes = checkpoint.byteLength;
+  if (isLora(checkpoint.names)) {
+    return { path, kind: "lora", bytes, components: [], lora: await inspectLora(path) };
+  }
+  const files = families.map((family) => family.files);
+  const formats = [...files.flatMap((family) => family.formats), ...optional];
+  const found = recognise(checkpoint, formats);
+  if (found.length === 0) {
+    const names = [...checkpoint.names].slice(0, SHOWN_NAMES);
+    return {
+      ...{ path, kind: "unknown", bytes, names },
+      components: [inspectTensors("unknown", "tensors of no model that is known", checkpoint)],
+    };
+  }
+  const components = found.map(({ format, tensors }) =>
+    inspectTensors(format.component, format.name, tensors)
+  );
+  const transformer = found.find(({ format }) => format.component === "transformer");
+  const family = transformer &&
+    families.find(({ files }) => files.formats.includes(transformer.format))?.name;
+  const problem = transformer && await problemOf(path, files, optional);
+  return {
+    ...{ path, kind: "weights", bytes, components },
+    ...(family === undefined ? {} : { family }),
+    ...(problem === undefined ? {} : { problem }),
+  };
+}
+
+/** Why a file is no whole model. */
+async function problemOf(
+  path: string,
+  families: readonly FamilyFiles[],
+  optional: readonly ComponentFormat[],
+): Promise<string | undefined> {
+  try {
+    using _files = await openModelFiles(path, {}, families, optional);
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+async function inspectModel(
+  path: string,
+  families: readonly InspectedFamily[],
+): Promise<Inspection> {
+  const index = await readModelIndex(path);
+  const components: InspectedComponent[] = [];
+  const missing: string[] = [];
+  for (const [name, { className }] of index.components) {
+    try {
+      const folder = await componentFolder(index, name);
+      // Tokenizers and schedulers have none.
+      if (!(await hasWeights(folder))) continue;
+      using checkpoint = Checkpoint.open(folder);
+      components.push(inspectTensors(name, className, checkpoint));
+    } catch (error) {
+      missing.push((error as Error).message);
+    }
+  }
+  const family = families.find(({ classNames }) => classNames.includes(index.className));
+  const problem = family
+    ? missing[0]
+    : `Cannot use it: ${index.className} is no pipeline that this program knows`;
+  return {
+    ...{ path, kind: "model", pipeline: index.className, components },
+    bytes: components.reduce((sum, { bytes }) => sum + bytes, 0),
+    ...(family ? { family: family.name } : {}),
+    ...(problem === undefined ? {} : { problem }),
+  };
+}
+
+async function inspectFolder(
+  path: string,
+  families: readonly InspectedFamily[],
+): Promise<Inspection> {
+  using checkpoint = Checkpoint.open(path);
+  const config = await readJsonObject(join(path, "config.json")).catch((): JsonObject => ({}));
+  const { _class_name: own, architectures } = config;
+  const className = [own, ...Array.isArray(architectures) ? architectures : []]
+    .find((name) => typeof name === "string") ?? "a component without config.json";
+  const format = families.flatMap(({ files }) => files.formats)
+    .find((format) => format.className === className);
+  const component = inspectTensors(
+    format?.component ?? "unknown",
+    format?.name ?? String(className),
+    checkpoint,
+  );
+  const family = families.find(({ files }) =>
+    format?.component === "transformer" && files.formats.includes(format)
+  );
+  return {
+    ...{ path, kind: format ? "weights" : "unknown", components: [component] },
+    bytes: component.bytes,
+    ...(family ? { family: family.name } : {}),
+  };
+}
+
+/** The file of a folder that has one file of weights and no configuration, as those of LoRAs do. */
+async function onlyFile(folder: string): Promise<string | undefined> {
+  if (await isFile(join(folder, "config.json"))) return undefined;
+  const names = await Array.fromAsync(Deno.readDir(folder), ({ name }) => name);
+  const weights = names.filter((name) => /\.(?:safetensors|gguf)$/i.test(name));
+  return weights.length === 1 ? join(folder, weights[0]!) : undefined;
+}
+
+async function hasWeights(folder: string): Promise<boolean> {
+  for await (const { name } of Deno.readDir(folder)) {
+    if (/\.safetensors(?:\.index\.json)?$/.test(name)) return true;
+  }
+  return false;
+}
+
+async function isFile(path: string): Promise<boolean> {
+  return await Deno.stat(path).then((stat) => stat.isFile, () => false);
+}
