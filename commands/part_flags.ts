@@ -10,12 +10,14 @@ const PARTS: Readonly<Record<keyof ModelParts, true>> = {
   transformer: true,
   transformer2: true,
   textEncoder: true,
+  textEncoder2: true,
   imageEncoder: true,
   vae: true,
   tinyDecoder: true,
   upscaler: true,
   frameInterpolator: true,
   tokenizer: true,
+  tokenizer2: true,
 };
 
 /**

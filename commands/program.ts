@@ -322,12 +322,14 @@ function addPartFlags(to: Command): Command {
       "transformer for low noise, of models that have two, likewise",
     )
     .option("--text-encoder <path>", "text encoder from elsewhere, likewise")
+    .option("--text-encoder-2 <path>", "second text encoder of models that have two, likewise")
     .option("--image-encoder <path>", "image encoder from elsewhere, likewise")
     .option("--vae <path>", "autoencoder from elsewhere, likewise")
     .option("--tiny-decoder <path>", "small decoder for previews and --decoder tiny")
     .option("--upscaler <path>", "Real-ESRGAN network for --enable-upscaling")
     .option("--frame-interpolator <path>", "RIFE network for --enable-frame-interpolation")
-    .option("--tokenizer <path>", "tokenizer from elsewhere: folder, GGUF file or hub id");
+    .option("--tokenizer <path>", "tokenizer from elsewhere: folder, GGUF file or hub id")
+    .option("--tokenizer-2 <path>", "that of the second text encoder, likewise");
 }
 
 function addMemoryFlags(to: Command): Command {

@@ -94,11 +94,13 @@ const COMPONENTS: Readonly<Record<keyof ModelParts, string>> = {
   transformer2: "transformer_2",
   imageEncoder: "image_encoder",
   textEncoder: "text_encoder",
+  textEncoder2: "text_encoder_2",
   vae: "vae",
   tinyDecoder: "tiny_decoder",
   upscaler: "upscaler",
   frameInterpolator: "frame_interpolator",
   tokenizer: "tokenizer",
+  tokenizer2: "tokenizer_2",
 };
 
 /** Which adapter, where the machine has several, and through which WebGPU. */

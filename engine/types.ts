@@ -352,6 +352,8 @@ export interface ModelParts {
   imageEncoder?: string;
   /** The text encoder. */
   textEncoder?: string;
+  /** Of models with two text encoders the second, such as FLUX.1's T5. */
+  textEncoder2?: string;
   /** The autoencoder. */
   vae?: string;
   /** A small decoder for previews and for `decoder: "tiny"`. */
@@ -362,6 +364,8 @@ export interface ModelParts {
   frameInterpolator?: string;
   /** A folder with the files of the tokenizer, or of a whole model, or a file that holds one. */
   tokenizer?: string;
+  /** Likewise of the second text encoder; what `tokenizer` names has it too where that is a whole model. */
+  tokenizer2?: string;
 }
 
 /** A component that can leave the device after its work. */

@@ -368,13 +368,13 @@ export function deviceSettings(
 export function memorySettings(
   { offload = [], pinCpuMemory = false }: Partial<EngineOptions>,
 ): MemorySettings {
-  return { offloaded: new Set(offload.map((name) => OFFLOADED[name])), isPinned: pinCpuMemory };
+  return { offloaded: new Set(offload.flatMap((name) => OFFLOADED[name])), isPinned: pinCpuMemory };
 }
 
 /** How memory plans call the components. */
-const OFFLOADED: Readonly<Record<OffloadableComponent, string>> = {
-  textEncoder: "text encoder",
-  vae: "autoencoder",
+const OFFLOADED: Readonly<Record<OffloadableComponent, readonly string[]>> = {
+  textEncoder: ["text encoder", "text encoder 2"],
+  vae: ["autoencoder"],
 };
 
 /** Where the worker finds what was measured; nothing when it shall not, or there is no cache folder. */

@@ -7,6 +7,7 @@ import type { Layout } from "../layouts.ts";
 export type ComponentName =
   | "transformer"
   | "text_encoder"
+  | "text_encoder_2"
   | "image_encoder"
   | "vae"
   | OptionalComponentName;
@@ -33,6 +34,8 @@ export interface ComponentFormat {
   readonly namings: readonly ComponentNaming[];
   /** Whether the component is this one, where names do not tell; looks at tensors under our names. */
   fits?(tensors: TensorSource): boolean;
+  /** Set for text encoders of whose files none holds a tokenizer for it. */
+  readonly lacksTokenizer?: true;
   /**
    * What its `config.json` would say: all that the tensors tell, under our names, and what its published checkpoints
    * have in common.

@@ -6,6 +6,7 @@ import { basename, join } from "node:path";
 import { type JsonObject, readJsonObject } from "../../hub/json_file.ts";
 import { componentFolder, MODEL_INDEX, type ModelIndex } from "../../hub/model_index.ts";
 import { Checkpoint, type TensorSource, Weights } from "../../runtime/mod.ts";
+import { refuseBitsAndBytes } from "./bits_and_bytes.ts";
 import { loadTokenizer, type Tokenizer } from "../tokenizers/mod.ts";
 
 /** Far more than any component's configuration has. */
@@ -52,8 +53,8 @@ interface ModelFilesOptions {
   readonly parts?: ReadonlyMap<string, ForeignPart>;
   /** `scheduler_config.json`, where no folder has it. */
   readonly scheduler?: JsonObject;
-  /** Wins over that of the folder. */
-  readonly tokenizer?: () => Promise<Tokenizer>;
+  /** By their names in `model_index.json`; they win over those of the folder. */
+  readonly tokenizers?: ReadonlyMap<string, () => Promise<Tokenizer>>;
   /** Files that are open already; those that are opened later are added. */
   readonly opened?: Disposable[];
 }
@@ -139,13 +140,14 @@ export class ModelFiles implements Disposable {
   }
 
   /**
-   * The tokenizer of the text encoder.
+   * The tokenizer of a text encoder.
    *
+   * @param name as `model_index.json` has it, such as `tokenizer_2`
    * @throws {Error} when it is not there or cannot be read
    */
-  async tokenizer(): Promise<Tokenizer> {
-    return await this.#options.tokenizer?.() ??
-      await loadTokenizer(await componentFolder(this.#index("tokenizer"), "tokenizer"));
+  async tokenizer(name = "tokenizer"): Promise<Tokenizer> {
+    return await this.#options.tokenizers?.get(name)?.() ??
+      await loadTokenizer(await componentFolder(this.#index(name), name));
   }
 
   /** Closes all files that were opened for it. */
@@ -161,6 +163,7 @@ export class ModelFiles implements Disposable {
 
   #keep(checkpoint: Checkpoint): Checkpoint {
     this.#opened.push(checkpoint);
+    refuseBitsAndBytes(checkpoint);
     return checkpoint;
   }
 }

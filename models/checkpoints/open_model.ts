@@ -10,7 +10,8 @@ import {
 } from "../../hub/model_index.ts";
 import { Checkpoint } from "../../runtime/mod.ts";
 import { hasTokenizer, readEmbeddedTokenizer } from "../tokenizers/embedded.ts";
-import { loadTokenizer } from "../tokenizers/mod.ts";
+import { loadTokenizer, type Tokenizer } from "../tokenizers/mod.ts";
+import { refuseBitsAndBytes } from "./bits_and_bytes.ts";
 import type {
   ComponentFormat,
   ComponentName,
@@ -28,6 +29,8 @@ export interface PartPaths {
   /** Of two transformers the one for low noise. */
   readonly transformer2?: string;
   readonly textEncoder?: string;
+  /** Of two text encoders the one whose tokens requests count, such as FLUX.1's T5. */
+  readonly textEncoder2?: string;
   readonly imageEncoder?: string;
   readonly vae?: string;
   /** A small decoder for previews and for `decoder: "tiny"`. */
@@ -38,6 +41,8 @@ export interface PartPaths {
   readonly frameInterpolator?: string;
   /** A folder with the files of a tokenizer, or of a whole model, one of these files, or a GGUF file that holds one. */
   readonly tokenizer?: string;
+  /** Likewise of the second text encoder; what `tokenizer` names has it too where that is a whole model. */
+  readonly tokenizer2?: string;
 }
 
 /** A component by its name in `model_index.json`. */
@@ -59,6 +64,10 @@ const COMPONENTS: Readonly<Record<PartName, PartWords>> = {
     isOptional: true,
   },
   text_encoder: { part: "textEncoder", words: "text encoder", flag: "--text-encoder" },
+  text_encoder_2: {
+    ...{ part: "textEncoder2", words: "second text encoder", flag: "--text-encoder-2" },
+    isOptional: true,
+  },
   image_encoder: {
     ...{ part: "imageEncoder", words: "image encoder", flag: "--image-encoder" },
     isOptional: true,
@@ -76,6 +85,17 @@ const COMPONENTS: Readonly<Record<PartName, PartWords>> = {
 };
 
 const NAMES = Object.keys(COMPONENTS) as PartName[];
+
+/** Tokenizers, each with the component that it is for. */
+const TOKENIZERS = [
+  { name: "tokenizer", part: "tokenizer", encoder: "text_encoder", words: "tokenizer" },
+  {
+    name: "tokenizer_2",
+    part: "tokenizer2",
+    encoder: "text_encoder_2",
+    words: "second tokenizer",
+  },
+] as const;
 
 /** Components of no family, which may lie in a model's folder though its `model_index.json` does not name them. */
 const BESIDE: readonly OptionalComponentName[] = [
@@ -144,19 +164,14 @@ async function collect(
     const path = found.has(name) ? undefined : await beside(model, name);
     if (path !== undefined) found.set(name, await openPart(name, path, known, opened));
   }
-  const named = parts.tokenizer;
+  const named = await namedTokenizers(parts);
   const options = (index: ModelIndex | undefined) => {
-    const embedded = index?.components.has("tokenizer")
-      ? undefined
-      : found.get("text_encoder")?.readTokenizer;
-    const tokenizer = named === undefined ? embedded : () => openTokenizer(named);
-    return {
-      path: model,
-      parts: found,
-      opened,
-      ...(index ? { index } : {}),
-      ...(tokenizer === undefined ? {} : { tokenizer }),
-    };
+    const tokenizers = new Map(named);
+    for (const { name, encoder } of TOKENIZERS) {
+      const embedded = index?.components.has(name) ? undefined : found.get(encoder)?.readTokenizer;
+      if (embedded && !tokenizers.has(name)) tokenizers.set(name, embedded);
+    }
+    return { path: model, parts: found, opened, ...(index ? { index } : {}), tokenizers };
   };
   if (!isFile) {
     const index = await readModelIndex(model);
@@ -186,6 +201,7 @@ function openFile(
 ): RecognisedComponent[] {
   const checkpoint = Checkpoint.open(path);
   opened.push(checkpoint);
+  refuseBitsAndBytes(checkpoint);
   const formats = [...families.flatMap((family) => family.formats), ...optional];
   const components = recognise(checkpoint, formats);
   if (components.length > 0) return components;
@@ -215,7 +231,7 @@ function toPart(
     path,
     config: savedConfig(checkpoint, className) ?? format.config(tensors),
     open: () => tensors,
-    ...(hasTokenizer(checkpoint) ? { readTokenizer } : {}),
+    ...(hasTokenizer(checkpoint) && !format.lacksTokenizer ? { readTokenizer } : {}),
   };
 }
 
@@ -255,6 +271,7 @@ async function openPart(
     open: () => {
       const checkpoint = Checkpoint.open(folder);
       opened.push(checkpoint);
+      refuseBitsAndBytes(checkpoint);
       return checkpoint;
     },
   };
@@ -273,8 +290,25 @@ function classOf({ _class_name: own, architectures }: JsonObject): string {
   return typeof first === "string" ? first : "component of an unnamed class";
 }
 
-async function openTokenizer(path: string) {
-  const { isFile } = await statPart(path, "tokenizer", "--tokenizer");
+/** Those that flags name. */
+async function namedTokenizers(parts: PartPaths) {
+  const named = new Map<string, () => Promise<Tokenizer>>();
+  for (const { name, part } of TOKENIZERS) {
+    const path = parts[part];
+    if (path !== undefined) named.set(name, () => openTokenizer(path, name));
+  }
+  const { tokenizer: whole } = parts;
+  if (whole !== undefined && !named.has("tokenizer_2") && await exists(join(whole, MODEL_INDEX))) {
+    const { components } = await readModelIndex(whole);
+    if (components.has("tokenizer_2")) {
+      named.set("tokenizer_2", () => openTokenizer(whole, "tokenizer_2"));
+    }
+  }
+  return named;
+}
+
+async function openTokenizer(path: string, name: string): Promise<Tokenizer> {
+  const { isFile } = await statPart(path, "tokenizer", `--${name.replaceAll("_", "-")}`);
   if (isFile && !/\.(?:gguf|safetensors)$/i.test(path)) return await loadTokenizer(dirname(path));
   if (isFile) {
     using checkpoint = Checkpoint.open(path);
@@ -282,7 +316,7 @@ async function openTokenizer(path: string) {
     throw new TypeError(`Cannot use "${path}" as the tokenizer: it holds none`);
   }
   const isModel = await exists(join(path, MODEL_INDEX));
-  const folder = isModel ? await componentFolder(await readModelIndex(path), "tokenizer") : path;
+  const folder = isModel ? await componentFolder(await readModelIndex(path), name) : path;
   return await loadTokenizer(folder);
 }
 
@@ -298,16 +332,20 @@ function familyOf(
 /** What is neither in the files nor named, with its flag. */
 function missingParts(
   found: ReadonlyMap<string, ForeignPart>,
-  tokenizer: string | undefined,
+  tokenizers: ReadonlyMap<string, unknown>,
   needs: readonly ComponentName[],
 ): { readonly words: string; readonly flag: string }[] {
   const isNeeded = (name: PartName) =>
     !COMPONENTS[name].isOptional || needs.some((need) => need === name);
   const missing = NAMES.filter((name) => !found.has(name) && isNeeded(name))
     .map((name) => COMPONENTS[name]);
-  return tokenizer === undefined && !found.get("text_encoder")?.readTokenizer
-    ? [...missing, { words: "tokenizer", flag: "--tokenizer" }]
-    : missing;
+  const untold = TOKENIZERS.filter(({ name, encoder }) =>
+    isNeeded(encoder) && !tokenizers.has(name) && !found.get(encoder)?.readTokenizer
+  );
+  return [
+    ...missing,
+    ...untold.map(({ name, words }) => ({ words, flag: `--${name.replaceAll("_", "-")}` })),
+  ];
 }
 
 /** A model on this machine whose other components go with a transformer. */

@@ -6,16 +6,15 @@
  */
 import { z } from "zod";
 import {
-  attention,
   concat,
   elementwise,
   type Graph,
   layerNorm,
-  slice,
   type Tensor,
   type WeightScope,
 } from "../../runtime/mod.ts";
-import { forEachSample, linearLayer, linearLayers, patchEmbeddingLayer } from "../layers.ts";
+import { affine, clipLayer } from "../clip_layer.ts";
+import { forEachSample, patchEmbeddingLayer } from "../layers.ts";
 import { rearrange } from "../rearrange.ts";
 
 /** What `config.json` may say; defaults are those of transformers' `CLIPVisionConfig`. */
@@ -91,7 +90,7 @@ export function clipVision(
   for (let layer = 0; layer < config.num_hidden_layers - 1; layer++) {
     x = graph.scope(
       `layers.${layer}`,
-      () => clipLayer(config, model.scope(`encoder.layers.${layer}`), x),
+      () => clipLayer(config, model.scope(`encoder.layers.${layer}`), x, { causal: false }),
     );
   }
   return x;
@@ -108,40 +107,4 @@ function patchEmbedding(
     channels: 3,
     patch: [side, side],
   });
-}
-
-/** One layer: x + attention, x + MLP, each of its normalised input. */
-function clipLayer(config: ClipVisionConfig, weights: WeightScope, x: Tensor): Tensor {
-  const { layer_norm_eps: eps, hidden_act: activation, num_attention_heads: heads } = config;
-  const { graph, shape } = x;
-  const dim = x.dim(-1);
-  const self = weights.scope("self_attn");
-  const projected = linearLayers(self, ["q_proj", "k_proj", "v_proj"], x, dim, {
-    norm: { eps, ...affine(graph, weights, "layer_norm1", dim) },
-  });
-  const part = (i: number) =>
-    slice(projected, 0, i, i + 1).reshape(shape[0]!, shape[1]!, heads, dim / heads);
-  const attended = attention(part(0), part(1), part(2), { name: "self_attn" }).reshape(...shape);
-  const y = linearLayer(self, "out_proj", attended, dim, { residual: x });
-  const mlp = weights.scope("mlp");
-  const hidden = linearLayer(mlp, "fc1", y, config.intermediate_size, {
-    norm: { eps, ...affine(graph, weights, "layer_norm2", dim) },
-    activation,
-  });
-  return linearLayer(mlp, "fc2", hidden, dim, { residual: y });
-}
-
-/** Factor and offset of a norm. */
-function affine(
-  graph: Graph,
-  weights: WeightScope,
-  name: string,
-  dim: number,
-): { weight: Tensor; bias: Tensor; name: string } {
-  const scope = weights.scope(name);
-  return {
-    weight: scope.tensor(graph, "weight", [dim]),
-    bias: scope.tensor(graph, "bias", [dim]),
-    name,
-  };
 }

@@ -77,6 +77,11 @@ export interface PartsTable<
    * @throws {TypeError} when one is missing that others need
    */
   fits(configs: ConfigsOf<Own>, settings: z.output<Settings>): readonly SizeCheck[];
+  /**
+   * Of two text encoders the one whose states are the prompt's tokens, and the one that sums a prompt up in a vector,
+   * each with a tokenizer of its own. There is only `textEncoder` when left out.
+   */
+  readonly encoders?: { readonly tokens: "textEncoder2"; readonly pooled: "textEncoder" };
   /** Refuses tokenizers that the family cannot use. */
   readonly checkTokenizer?: (tokenizer: Tokenizer, path: string) => void;
 }
@@ -90,20 +95,32 @@ export function partsTable<
   return table;
 }
 
+/** A tokenizer whose texts are cut to what the text encoder has positions for. */
+interface PooledTokenizer {
+  readonly tokenizer: Tokenizer;
+  readonly maxLength: number;
+}
+
 /** The opened parts of any model. */
 export interface Parts<Settings = unknown, Solver extends Scheduler = Scheduler>
   extends Disposable {
   readonly transformer: Component;
   readonly transformer2?: Component | undefined;
   readonly textEncoder: Component;
+  readonly textEncoder2?: Component | undefined;
   readonly vae: Component;
   readonly tinyDecoder?: Component<TinyDecoderConfig> | undefined;
   readonly frameInterpolator?: Component<FrameInterpolatorConfig> | undefined;
   readonly upscaler?: Component<UpscalerConfig> | undefined;
   /** Weights of all components. */
   readonly components: Components;
+  /** As `model_index.json` names the pipeline. */
+  readonly className: string;
   readonly settings: Settings;
+  /** Of the text encoder whose states are the prompt's tokens. */
   readonly tokenizer: Tokenizer;
+  /** Of the one that sums prompts up, with the most tokens that it takes. */
+  readonly pooledTokenizer?: PooledTokenizer | undefined;
   readonly scheduler: Solver;
   /** What the scheduler was made from. */
   readonly schedulerFile: ConfigFile;
@@ -154,8 +171,14 @@ export async function openParts<Table extends PartsTable>(
     checkFit(files.path, table.fits(configs, settings));
     const schedulerFile = await files.scheduler();
     const scheduler = openScheduler(schedulerFile, table.scheduler);
-    const { vocab_size } = configs["textEncoder"] as { readonly vocab_size: number };
-    const tokenizer = await openTokenizer(files, vocab_size);
+    const tokenizerOf = (encoder: string) =>
+      openTokenizer(files, encoder, configs[encoder] as EncoderConfig);
+    const { tokens, pooled } = table.encoders ?? { tokens: "textEncoder" };
+    const tokenizer = await tokenizerOf(tokens);
+    const pooledTokenizer = pooled && {
+      tokenizer: await tokenizerOf(pooled),
+      maxLength: (configs[pooled] as EncoderConfig).max_position_embeddings,
+    };
     table.checkTokenizer?.(tokenizer, files.path);
     // Weights are opened once all are known to fit together.
     const weights = opening.map(([name, open]) => [name, open()] as const);
@@ -166,7 +189,8 @@ export async function openParts<Table extends PartsTable>(
       components: Object.fromEntries(
         weights.map(([name, weights]) => [spokenName(name), weights]),
       ),
-      ...{ settings, tokenizer, scheduler, schedulerFile },
+      ...{ className: files.className, settings, tokenizer, pooledTokenizer },
+      ...{ scheduler, schedulerFile },
       [Symbol.dispose]: () => files[Symbol.dispose](),
     } as unknown as PartsOf<Table>;
   } catch (error) {
@@ -195,11 +219,25 @@ function checkFit(path: string, checks: readonly SizeCheck[]): void {
   }
 }
 
-async function openTokenizer(files: ModelFiles, vocabularySize: number): Promise<Tokenizer> {
-  const tokenizer = await files.tokenizer();
-  if (tokenizer.vocabSize <= vocabularySize) return tokenizer;
+/** What is read of a text encoder's configuration here. */
+interface EncoderConfig {
+  readonly vocab_size: number;
+  readonly max_position_embeddings: number;
+}
+
+/** The tokenizer of a text encoder: `tokenizer_2` is that of `textEncoder2`. */
+async function openTokenizer(
+  files: ModelFiles,
+  encoder: string,
+  { vocab_size }: EncoderConfig,
+): Promise<Tokenizer> {
+  const name = indexName(encoder).replace("text_encoder", "tokenizer");
+  const tokenizer = await files.tokenizer(name);
+  if (tokenizer.vocabSize <= vocab_size) return tokenizer;
   throw new SyntaxError(
-    `Cannot use "${files.path}": the tokenizer has ${tokenizer.vocabSize} ids, the text encoder's vocab_size is ${vocabularySize}`,
+    `Cannot use "${files.path}": the ${name} has ${tokenizer.vocabSize} ids, the ${
+      spokenName(encoder)
+    }'s vocab_size is ${vocab_size}`,
   );
 }
 

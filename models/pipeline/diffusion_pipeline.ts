@@ -15,7 +15,7 @@ import {
 import { Session } from "../memory/session.ts";
 import { SessionRunner } from "../memory/session_runner.ts";
 import { checkInputs, checkSettings, INPUTS } from "./check_request.ts";
-import { openParts, optionalPartsOf, type Parts } from "./components.ts";
+import { type Component, openParts, optionalPartsOf, type Parts } from "./components.ts";
 import type { CommonShape, Family, Generate, PromptSizes } from "./family.ts";
 import { Finishing, finishingShape } from "./finishing.ts";
 import { isInpainting } from "./inpainting.ts";
@@ -89,22 +89,21 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       new AdaptedComponent(parts.textEncoder.weights, {
         target: "text_encoder",
         family: family.lora.textEncoder,
-        layouts: [],
+        layouts: family.lora.textEncoderLayouts ?? [],
       }),
     ]);
-    const precision = (part: "transformer" | "vae" | "textEncoder") =>
-      parts[part].weights.mainFormat.toLowerCase();
+    const precision = ({ weights }: Component) => weights.mainFormat.toLowerCase();
     this.#about = {
+      maxSequenceLength: family.maxSequenceLength ?? USUAL_SEQUENCE_LENGTH,
       ...family.info(parts),
       className,
       precisions: {
-        transformer: precision("transformer"),
-        vae: precision("vae"),
-        textEncoder: precision("textEncoder"),
+        transformer: precision(parts.transformer),
+        vae: precision(parts.vae),
+        textEncoder: precision(parts.textEncoder2 ?? parts.textEncoder),
       },
       optionalParts: optionalPartsOf(parts),
       ...(parts.upscaler && { upscalerScale: parts.upscaler.config.scale }),
-      maxSequenceLength: family.maxSequenceLength ?? USUAL_SEQUENCE_LENGTH,
     };
   }
 
@@ -245,12 +244,20 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   }
 
   /** Token ids of every prompt. */
-  #tokenize(request: PipelineRequest): PromptSizes & { readonly tokens: Work["tokens"] } {
-    const maxLength = request.maxSequenceLength ?? USUAL_SEQUENCE_LENGTH;
+  #tokenize(request: PipelineRequest): PromptSizes & Pick<Work, "tokens" | "pooledTokens"> {
+    const { tokenizer, pooledTokenizer: pooled } = this.#parts;
+    const maxLength = request.maxSequenceLength ?? this.#usualLength;
     const cut = { maxLength: maxLength + this.#templateTokens(request) };
-    const tokens = this.#family.prompts(request, this.#parts)
-      .map((prompt) => this.#parts.tokenizer.encode(prompt, cut));
-    return { tokens, maxLength, lengths: tokens.map(({ length }) => length) };
+    const prompts = this.#family.prompts(request, this.#parts);
+    const tokens = prompts.map((prompt) => tokenizer.encode(prompt, cut));
+    const pooledTokens = pooled &&
+      prompts.map((prompt) => pooled.tokenizer.encode(prompt, { maxLength: pooled.maxLength }));
+    return { tokens, pooledTokens, maxLength, lengths: tokens.map(({ length }) => length) };
+  }
+
+  /** Tokens that prompts are cut to where nothing is said. */
+  get #usualLength(): number {
+    return Math.min(USUAL_SEQUENCE_LENGTH, this.#about.maxSequenceLength);
   }
 
   #templateTokens(request: PipelineRequest): number {
@@ -308,7 +315,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   #kindWithPrompts(
     target: Target,
     request: PipelineRequest,
-    { tokens = USUAL_SEQUENCE_LENGTH, maxLength = USUAL_SEQUENCE_LENGTH, previews = 0 } = {},
+    { tokens = this.#usualLength, maxLength = this.#usualLength, previews = 0 } = {},
   ): RequestKind<TracedRequest> {
     const length = tokens + this.#templateTokens(request);
     const lengths = this.#family.prompts(request, this.#parts).map(() => length);
@@ -326,7 +333,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   }
 
   #plannedKind(size: PlanRequest, { target }: PlanRoom): RequestKind<TracedRequest> {
-    const { promptTokens: tokens = USUAL_SEQUENCE_LENGTH, previews = 0 } = size;
+    const { promptTokens: tokens = this.#usualLength, previews = 0 } = size;
     const request = plannedRequest(this.info, size);
     this.#checkSettings(request);
     return this.#kindWithPrompts(target, request, { tokens, previews });

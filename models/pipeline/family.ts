@@ -55,6 +55,7 @@ export interface Family<P extends Parts = Parts, Own = unknown> {
   readonly lora: {
     readonly transformer: Pick<AdaptableComponent, "family" | "layouts">;
     readonly textEncoder: string;
+    readonly textEncoderLayouts?: AdaptableComponent["layouts"];
   };
   /** What its models can do, with defaults and limits. */
   info(parts: P): FamilyInfo;

@@ -19,21 +19,26 @@ interface PromptContext<Own extends Inputs, Output> {
   /** What its program takes beside the states, and how that follows from the prompts. */
   readonly inputs?: Own;
   values?(prompts: Pick<Work, "tokens" | "maxLength">): CallValues<Own>;
+  /** Sums every prompt up, with a tokenizer of its own. */
+  readonly pooled?: TextEncoder;
   /** Whether the next request finds it unchanged; true when left out. */
   readonly isKept?: boolean;
-  /** From the states of the text encoder, [prompts, rows, width]. */
-  trace(inputs: Traced<Own & { readonly states: DeviceTensor }>, graph: Graph): Output;
+  /** From the states of the text encoder, [prompts, rows, width], and those that sum prompts up, [prompts, width]. */
+  trace(
+    inputs: Traced<
+      Own & { readonly states: DeviceTensor; readonly pooled: DeviceTensor | undefined }
+    >,
+    graph: Graph,
+  ): Output;
 }
 
 /** See the file comment. What is on the device already is not computed again. */
 export class PromptEncoder<Own extends Inputs, Output> {
   /** What {@linkcode PromptContext.trace} gave. */
   readonly context: Stored<Output>;
-  readonly #encoder: TextEncoder;
-  readonly #encode: Program;
+  readonly #text: EncodedPrompts;
+  readonly #pooled: EncodedPrompts | undefined;
   readonly #contextOf: (work: Work) => Call;
-  /** What the text encoder gives, [prompts, rows, width]. */
-  readonly states: DeviceTensor;
   readonly #isKept: boolean;
   /** Modules of the transformer that the prompts pass through. */
   readonly #modules: ReadonlySet<string>;
@@ -41,7 +46,7 @@ export class PromptEncoder<Own extends Inputs, Output> {
   #current: string | undefined;
 
   /**
-   * Traces both in stages of their own.
+   * Traces all in stages of their own.
    *
    * @param prompts how many there are
    * @param rows tokens of each, padding included
@@ -50,63 +55,99 @@ export class PromptEncoder<Own extends Inputs, Output> {
     session: Session,
     encoder: TextEncoder,
     { prompts, rows }: { readonly prompts: number; readonly rows: number },
-    { inputs, values, isKept = true, trace }: PromptContext<Own, Output>,
+    { inputs, values, pooled, isKept = true, trace }: PromptContext<Own, Output>,
   ) {
-    const stage = session.stage("encode", { name: "text" });
-    const encode = stage.program(
-      "encode",
-      encoder.inputs(prompts, rows),
-      (given, graph) => encoder.trace(given, graph),
-    );
-    const states = encode.outputs;
-    stage.willRead(states);
+    this.#pooled = pooled && new EncodedPrompts(session, "pooled text", pooled, prompts, 0);
+    this.#text = new EncodedPrompts(session, "text", encoder, prompts, rows);
+    const states = { states: this.#text.states, pooled: this.#pooled?.states };
     const context = session.stage("denoise", { name: "context" })
-      .program("context", { ...inputs as Own, states }, trace);
+      .program("context", { ...inputs as Own, ...states }, trace);
     session.encodeSteps++;
     this.context = context.outputs;
-    this.#encoder = encoder;
-    this.#encode = encode as unknown as Program;
     this.#contextOf = (work) => context.call((values?.(work) ?? {}) as never);
-    this.states = states;
     this.#isKept = isKept;
     this.#modules = modulesIn(context.graph);
   }
 
+  /** What the text encoder gives, [prompts, rows, width]. */
+  get states(): DeviceTensor {
+    return this.#text.states;
+  }
+
   /** Encodes the prompts of a request, and computes their context. */
   async run(work: Work): Promise<void> {
-    const { tokens, maxLength, encoded, request: { loras = [] } } = work;
-    const [prompts, rows] = this.states.shape as [number, number];
+    const { tokens, pooledTokens, maxLength, request: { loras = [] } } = work;
     const forText = lorasAffecting(loras, ({ target }) => target === "text_encoder");
     const forContext = lorasAffecting(
       loras,
       ({ target, module }) => target === "transformer" && this.#modules.has(module),
     );
-    const current = JSON.stringify([tokens, maxLength, forText, forContext]);
+    const current = JSON.stringify([tokens, pooledTokens, maxLength, forText, forContext]);
     if (this.#isKept && this.#current === current) return;
     this.#current = undefined;
-    // Programs for other numbers of rows may round otherwise, and a request gives the same whatever came before it.
-    const keys = tokens.map((ids) => JSON.stringify([rows, prompts, ids, forText]));
-    const known = keys.map((key) => encoded.get(key));
-    const isKnown = known.every((states) => states !== undefined);
-    if (!isKnown) {
-      await work.run([this.#encode.call(this.#encoder.values(tokens, rows))], {
-        reads: [this.states],
-        finished: ([states]) => {
-          const size = states!.length / prompts;
-          keys.forEach((key, i) => encoded.set(key, states!.slice(i * size, (i + 1) * size)));
-        },
-      });
-    }
-    const restored = {
-      written: [this.states],
-      write: () => writeParts(this.states, known as Float32Array[]),
-    };
-    await work.run([...isKnown ? [restored] : [], this.#contextOf(work)], {
+    const restored = [
+      ...await this.#pooled?.run(work, pooledTokens!, forText) ?? [],
+      ...await this.#text.run(work, tokens, forText),
+    ];
+    await work.run([...restored, this.#contextOf(work)], {
       finished: () => {
         this.#current = current;
         work.encodeDone();
       },
     });
+  }
+}
+
+/** What a text encoder gives for prompts. */
+class EncodedPrompts {
+  /** [prompts, …] */
+  readonly states: DeviceTensor;
+  readonly #name: string;
+  readonly #encoder: TextEncoder;
+  readonly #rows: number;
+  readonly #encode: Program;
+
+  /** Traces the encoder in a stage of its own. */
+  constructor(session: Session, name: string, encoder: TextEncoder, prompts: number, rows: number) {
+    const stage = session.stage("encode", { name });
+    const encode = stage.program(
+      "encode",
+      encoder.inputs(prompts, rows),
+      (given, graph) => encoder.trace(given, graph),
+    );
+    this.states = encode.outputs;
+    stage.willRead(this.states);
+    this.#name = name;
+    this.#encoder = encoder;
+    this.#rows = rows;
+    this.#encode = encode as unknown as Program;
+  }
+
+  /**
+   * Encodes the prompts, unless they were before.
+   *
+   * @param forText what LoRAs make of the encoder
+   * @returns what brings the states of prompts that are known onto the device
+   */
+  async run(work: Work, tokens: Work["tokens"], forText: unknown): Promise<Call[]> {
+    const { encoded } = work;
+    const prompts = tokens.length;
+    // Programs for other numbers of rows may round otherwise, and a request gives the same whatever came before it.
+    const keys = tokens.map((ids) =>
+      JSON.stringify([this.#name, this.#rows, prompts, ids, forText])
+    );
+    const known = keys.map((key) => encoded.get(key));
+    if (known.every((states) => states !== undefined)) {
+      return [{ written: [this.states], write: () => writeParts(this.states, known) }];
+    }
+    await work.run([this.#encode.call(this.#encoder.values(tokens, this.#rows))], {
+      reads: [this.states],
+      finished: ([states]) => {
+        const size = states!.length / prompts;
+        keys.forEach((key, i) => encoded.set(key, states!.slice(i * size, (i + 1) * size)));
+      },
+    });
+    return [];
   }
 }
 

@@ -282,11 +282,18 @@ export interface PipelineInfo {
   readonly adaptable: readonly AdaptableComponent[];
 }
 
-/** What a family says of its models; the rest of {@linkcode PipelineInfo} is the same for all. */
-export type FamilyInfo = Omit<
-  PipelineInfo,
-  "className" | "precisions" | "adaptable" | "maxSequenceLength" | "optionalParts" | "upscalerScale"
->;
+/** What a family says of its models; the rest of {@linkcode PipelineInfo} is the same for all, unless it says otherwise. */
+export type FamilyInfo =
+  & Omit<
+    PipelineInfo,
+    | "className"
+    | "precisions"
+    | "adaptable"
+    | "maxSequenceLength"
+    | "optionalParts"
+    | "upscalerScale"
+  >
+  & Partial<Pick<PipelineInfo, "maxSequenceLength">>;
 
 /** A model of any family. */
 export interface Pipeline extends Disposable {

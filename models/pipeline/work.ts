@@ -18,8 +18,11 @@ export interface Attempt {
 }
 
 /** What a request is made from. */
-interface WorkOptions
-  extends Pick<Work, "request" | "control" | "tokens" | "maxLength" | "encoded" | "attempt"> {
+interface WorkOptions extends
+  Pick<
+    Work,
+    "request" | "control" | "tokens" | "pooledTokens" | "maxLength" | "encoded" | "attempt"
+  > {
   /** Where its calls go. */
   readonly queue: StageQueue;
   /** For messages about values that are not finite. */
@@ -38,6 +41,8 @@ export class Work {
   readonly control: PipelineControl;
   /** Token ids of every prompt, without padding. */
   readonly tokens: readonly (readonly number[])[];
+  /** Likewise for a text encoder that sums prompts up. */
+  readonly pooledTokens?: readonly (readonly number[])[] | undefined;
   /** Tokens that prompts are cut to. */
   readonly maxLength: number;
   /** Prompts that were encoded before. */
@@ -56,6 +61,7 @@ export class Work {
     this.request = options.request;
     this.control = options.control;
     this.tokens = options.tokens;
+    this.pooledTokens = options.pooledTokens;
     this.maxLength = options.maxLength;
     this.encoded = options.encoded;
     this.attempt = options.attempt;

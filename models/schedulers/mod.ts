@@ -26,6 +26,7 @@ export {
   strengthStart,
   type Term,
 } from "./schedule.ts";
+export { linspace } from "./shift.ts";
 export { UniPcScheduler } from "./unipc.ts";
 export type { SchedulerConfig } from "./config.ts";
 

@@ -1,10 +1,13 @@
 import type { Graph, InputSpec, Tensor, Weights } from "../../runtime/mod.ts";
 
-/** A text encoder as pipelines run it: several prompts at once, each padded to the same number of rows. */
+/**
+ * A text encoder as pipelines run it: several prompts at once, each padded to the same number of rows, which those that
+ * sum prompts up know themselves.
+ */
 export interface TextEncoder {
   /** What its program takes. */
   inputs(prompts: number, rows: number): Readonly<Record<string, InputSpec>>;
-  /** The states that transformers see, [prompts, rows, width]. */
+  /** The states that transformers see, [prompts, rows, width], or [prompts, width] where they sum a prompt up. */
   trace(inputs: Readonly<Record<string, Tensor>>, graph: Graph): Tensor;
   /**
    * What a call of the program writes.

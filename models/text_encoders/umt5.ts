@@ -1,5 +1,5 @@
 /**
- * UMT5 encoder: T5 v1.1 whose every layer has its own relative position bias.
+ * UMT5 encoder: T5 v1.1 whose every layer has its own relative position bias. It computes T5's as well.
  *
  * Source: Chung et al. 2023, "UniMax"; transformers `UMT5EncoderModel`, whose module names are the weight names.
  */
@@ -20,36 +20,53 @@ import {
 import { gluLayer, linearLayer } from "../layers.ts";
 import type { TextEncoder, TextEncoderParts } from "./text_encoder.ts";
 
-/** What `config.json` of the encoder may say; defaults are those of transformers' `UMT5Config`. */
-export const UMT5_CONFIG = z.object({
-  model_type: z.literal("umt5").default("umt5"),
+/** What `config.json` of T5's and of UMT5's encoder may say, but for the kind and the vocabulary. */
+export const T5_FIELDS = {
   d_model: z.int().positive().default(512),
   d_kv: z.int().positive().multipleOf(4).max(128).default(64),
   d_ff: z.int().positive().default(1024),
   num_layers: z.int().positive().default(8),
   num_heads: z.int().positive().default(6),
-  vocab_size: z.int().positive().default(250112),
   relative_attention_num_buckets: z.int().positive().multipleOf(4).default(32),
   relative_attention_max_distance: z.int().positive().default(128),
   layer_norm_epsilon: z.number().positive().max(1).default(1e-6),
   feed_forward_proj: z.literal("gated-gelu").default("gated-gelu"),
-}).refine(
-  (config) => config.relative_attention_max_distance > config.relative_attention_num_buckets / 4,
-  {
-    path: ["relative_attention_max_distance"],
-    message: "it must exceed a quarter of relative_attention_num_buckets",
-  },
-);
+};
 
-/** Parsed {@linkcode UMT5_CONFIG}. */
-type Umt5Config = z.output<typeof UMT5_CONFIG>;
+/** What the far distances of a configuration must be. */
+export const FAR_ENOUGH = {
+  path: ["relative_attention_max_distance"],
+  message: "it must exceed a quarter of relative_attention_num_buckets",
+};
+
+/** Whether they are. */
+export function isFarEnough(
+  { relative_attention_max_distance: far, relative_attention_num_buckets: buckets }: {
+    readonly relative_attention_max_distance: number;
+    readonly relative_attention_num_buckets: number;
+  },
+): boolean {
+  return far > buckets / 4;
+}
+
+/** What `config.json` of the encoder may say; defaults are those of transformers' `UMT5Config`. */
+export const UMT5_CONFIG = z.object({
+  ...T5_FIELDS,
+  model_type: z.literal("umt5").default("umt5"),
+  vocab_size: z.int().positive().default(250112),
+}).refine(isFarEnough, FAR_ENOUGH);
+
+/** Parsed {@linkcode UMT5_CONFIG}, or that of T5. */
+type Umt5Config = Omit<z.output<typeof UMT5_CONFIG>, "model_type"> & {
+  readonly model_type: "t5" | "umt5";
+};
 
 /** Inputs of the encoder. */
 interface Umt5Inputs {
   /** f32 [batch, tokens, d_model] of {@linkcode umt5Embeddings}, padded to the longest. */
   readonly embeddings: Tensor;
-  /** u32 [batch]: real tokens per row; keys beyond are not attended. */
-  readonly lengths: Tensor;
+  /** u32 [batch]: real tokens per row; keys beyond are not attended. All are when left out. */
+  readonly lengths?: Tensor;
 }
 
 /**
@@ -90,23 +107,28 @@ export function umt5Encoder(
     positionBuckets(tokens, config),
   );
   const encoder = weights.scope("encoder");
+  const attentionOf = (layer: number) =>
+    encoder.scope("block").scope(layer).scope("layer").scope(0).scope("SelfAttention");
+  const biasOf = (layer: number) => {
+    const table = attentionOf(layer).tensor(graph, "relative_attention_bias.weight", [
+      config.relative_attention_num_buckets,
+      heads,
+    ]);
+    return permute(gather(table, buckets), [2, 0, 1]).reshape(1, heads, tokens, tokens);
+  };
+  const shared = config.model_type === "t5" ? biasOf(0) : undefined;
   let x = embeddings;
   for (let layer = 0; layer < config.num_layers; layer++) {
     x = graph.scope(`block.${layer}`, () => {
       const block = encoder.scope("block").scope(layer).scope("layer");
-      const self = block.scope(0).scope("SelfAttention");
+      const self = attentionOf(layer);
       const h = norm(x, block.scope(0).scope("layer_norm"));
       const project = (name: string) =>
         linearLayer(self, name, h, heads * headDim).reshape(batch, tokens, heads, headDim);
-      const table = self.tensor(graph, "relative_attention_bias.weight", [
-        config.relative_attention_num_buckets,
-        heads,
-      ]);
-      const bias = permute(gather(table, buckets), [2, 0, 1]).reshape(1, heads, tokens, tokens);
       const attended = attention(project("q"), project("k"), project("v"), {
         scale: 1,
-        bias,
-        keyLengths: lengths,
+        bias: shared ?? biasOf(layer),
+        ...(lengths && { keyLengths: lengths }),
       });
       const y = linearLayer(self, "o", attended.reshape(batch, tokens, heads * headDim), dim, {
         residual: x,

@@ -1,4 +1,4 @@
-/** UMT5's encoder in single files: those of ComfyUI have the names of transformers, GGUF those of llama.cpp. */
+/** UMT5's and T5's encoders in single files: those of ComfyUI have the names of transformers, GGUF those of llama.cpp. */
 import type { JsonObject } from "../../hub/json_file.ts";
 import type { TensorSource } from "../../runtime/mod.ts";
 import { type ComponentFormat, countModules, shapeOf } from "../checkpoints/component_format.ts";
@@ -41,18 +41,35 @@ export const UMT5_FORMAT: ComponentFormat = {
       layout: LLAMA_CPP,
     },
   ],
-  config,
+  config: (tensors) => config(tensors, "umt5"),
 };
 
-function config(tensors: TensorSource): JsonObject {
-  const [vocabSize, dim] = shapeOf(tensors, "shared.weight", 2) as [number, number];
+/** Of T5 v1.1, whose layers share the first one's bias. */
+export const T5_FORMAT: ComponentFormat = {
+  name: "a T5 text encoder",
+  component: "text_encoder_2",
+  className: "T5EncoderModel",
+  namings: [
+    { probes: [`encoder.block.0.${RELATIVE_BIAS}`] },
+    { probes: ["enc.blk.0.attn_rel_b.weight"], layout: LLAMA_CPP },
+  ],
+  fits: (tensors) => tensors.find(`encoder.block.1.${RELATIVE_BIAS}`) === undefined,
+  config: (tensors) => config(tensors, "t5"),
+};
+
+/** Some files have the table of embeddings under its second name alone. */
+const EMBEDDINGS = ["shared.weight", "encoder.embed_tokens.weight"];
+
+function config(tensors: TensorSource, type: "t5" | "umt5"): JsonObject {
+  const embeddings = EMBEDDINGS.find((name) => tensors.find(name)) ?? EMBEDDINGS[0]!;
+  const [vocabSize, dim] = shapeOf(tensors, embeddings, 2) as [number, number];
   const [buckets, heads] = shapeOf(tensors, `encoder.block.0.${RELATIVE_BIAS}`, 2) as [
     number,
     number,
   ];
   const layer = "encoder.block.0.layer";
   return {
-    model_type: "umt5",
+    model_type: type,
     vocab_size: vocabSize,
     d_model: dim,
     d_kv: shapeOf(tensors, `${layer}.0.SelfAttention.q.weight`, 2)[0]! / heads,

@@ -2,8 +2,8 @@
 import { strict as assert } from "node:assert";
 import { AdaptedComponent } from "../../models/lora/adapted_component.ts";
 import type { AdaptableComponent, LoraTensor } from "../../models/lora/types.ts";
+import { ORIGINAL_FLUX1, XLABS_FLUX1 } from "../../models/families/flux1/layouts.ts";
 import { ORIGINAL_Z_IMAGE } from "../../models/families/z_image/layouts.ts";
-import type { Layout } from "../../models/layouts.ts";
 import { decodeElements, elementCount } from "../../runtime/mod.ts";
 import { madeUpComponent } from "../adaptable.ts";
 import { changedWeight, type Use } from "../lora_reference.ts";
@@ -14,35 +14,8 @@ import { LORA_GOLDEN, loraCount, openLoraBase, readUsed } from "./golden.ts";
 const GATE = 5e-7;
 
 const FLUX_WIDTH = 24;
-const [DOUBLE, SINGLE] = ["transformer_blocks.*", "single_transformer_blocks.*"];
 const IMAGE = ["to_q", "to_k", "to_v"];
 const TEXT = ["add_q_proj", "add_k_proj", "add_v_proj"];
-
-/** FLUX.1 as BFL and XLabs call it; no model of ours yet, so the tables are here. */
-const BFL: Layout = {
-  name: "original FLUX.1",
-  prefixes: [],
-  entries: [
-    { theirs: "double_blocks.*.img_attn.qkv", ours: IMAGE.map((name) => `${DOUBLE}.attn.${name}`) },
-    { theirs: "double_blocks.*.txt_attn.qkv", ours: TEXT.map((name) => `${DOUBLE}.attn.${name}`) },
-    { theirs: "double_blocks.*.img_attn.proj", ours: [`${DOUBLE}.attn.to_out.0`] },
-    { theirs: "double_blocks.*.img_mlp.0", ours: [`${DOUBLE}.ff.net.0.proj`] },
-    { theirs: "double_blocks.*.txt_mod.lin", ours: [`${DOUBLE}.norm1_context.linear`] },
-    { theirs: "single_blocks.*.linear2", ours: [`${SINGLE}.proj_out`] },
-  ],
-};
-const XLABS: Layout = {
-  name: "XLabs",
-  prefixes: [],
-  entries: ([
-    ["double_blocks.*.processor.qkv_lora1", IMAGE.map((name) => `${DOUBLE}.attn.${name}`)],
-    ["double_blocks.*.processor.qkv_lora2", TEXT.map((name) => `${DOUBLE}.attn.${name}`)],
-    ["double_blocks.*.processor.proj_lora1", [`${DOUBLE}.attn.to_out.0`]],
-    ["double_blocks.*.processor.proj_lora2", [`${DOUBLE}.attn.to_add_out`]],
-    ["single_blocks.*.processor.qkv_lora", IMAGE.map((name) => `${SINGLE}.attn.${name}`)],
-    ["single_blocks.*.processor.proj_lora", [`${SINGLE}.proj_out`]],
-  ] as const).map(([theirs, ours]) => ({ theirs, ours })),
-};
 
 function fluxComponent(): AdaptableComponent {
   const d = FLUX_WIDTH;
@@ -55,7 +28,7 @@ function fluxComponent(): AdaptableComponent {
     [`${double}.norm1_context.linear`]: [6 * d, d],
     ...Object.fromEntries(IMAGE.map((name) => [`${single}.attn.${name}`, [d, d]])),
     [`${single}.proj_out`]: [d, 5 * d],
-  }, [BFL, XLABS]);
+  }, [ORIGINAL_FLUX1, XLABS_FLUX1]);
 }
 
 function zImageComponent(): AdaptableComponent {

@@ -1,6 +1,6 @@
 /**
- * Latents of FLUX.2 as its transformer takes them: squares of 2 x 2 packed into one token, then normalised by the
- * running statistics of the autoencoder's batch norm.
+ * Latents as FLUX's transformers take them: squares of 2 x 2 packed into one token, those of FLUX.2 then normalised by
+ * the running statistics of its autoencoder's batch norm.
  *
  * Source: diffusers `Flux2KleinPipeline`, `_patchify_latents` and what it does with `vae.bn`.
  */

@@ -1,0 +1,148 @@
+/** The components of a FLUX.1 model, what their files may say, and defaults: those of diffusers. */
+import { z } from "zod";
+import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
+import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
+import { TINY_DECODER_CONFIG, tinySpatialScale } from "../../autoencoders/tiny/config.ts";
+import { type PartsOf, partsTable } from "../../pipeline/components.ts";
+import type { FamilyInfo } from "../../pipeline/types.ts";
+import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
+import { CLIP_TEXT_CONFIG } from "../../text_encoders/clip_text.ts";
+import { T5_CONFIG } from "../../text_encoders/t5.ts";
+
+/** Axes of a token's position: image, row, column. */
+const AXES = 3;
+/** Far more than any model has. */
+const MAX_LAYERS = 1024;
+
+/** `transformer/config.json` of `FluxTransformer2DModel`. */
+export const FLUX1_TRANSFORMER_CONFIG = z.object({
+  _class_name: z.literal("FluxTransformer2DModel").default("FluxTransformer2DModel"),
+  patch_size: z.literal(1).default(1),
+  in_channels: z.int().positive().multipleOf(4).default(64),
+  out_channels: z.int().positive().nullish(),
+  num_layers: z.int().positive().max(MAX_LAYERS).default(19),
+  num_single_layers: z.int().positive().max(MAX_LAYERS).default(38),
+  attention_head_dim: z.int().positive().multipleOf(4).max(128).default(128),
+  num_attention_heads: z.int().positive().default(24),
+  joint_attention_dim: z.int().positive().default(4096),
+  pooled_projection_dim: z.int().positive().default(768),
+  guidance_embeds: z.boolean().default(false),
+  axes_dims_rope: z.array(z.int().positive().multipleOf(2)).length(AXES).default([16, 56, 56]),
+}).superRefine(({ axes_dims_rope, attention_head_dim, in_channels, out_channels }, context) => {
+  const refuse = (key: string, message: string) =>
+    context.addIssue({ code: "custom", path: [key], message });
+  if (axes_dims_rope.reduce((sum, dim) => sum + dim, 0) !== attention_head_dim) {
+    refuse("axes_dims_rope", `its sum must be attention_head_dim = ${attention_head_dim}`);
+  }
+  if ((out_channels ?? in_channels) !== in_channels) {
+    refuse(
+      "in_channels",
+      `it must be out_channels = ${out_channels}: models that take a mask or a control image beside the noise ` +
+        "(Fill, Canny, Depth) are not supported",
+    );
+  }
+});
+
+/** Parsed {@linkcode FLUX1_TRANSFORMER_CONFIG}. */
+export type Flux1TransformerConfig = z.output<typeof FLUX1_TRANSFORMER_CONFIG>;
+
+/** Width of the tokens inside of the transformer. */
+export function hiddenSize(
+  { num_attention_heads, attention_head_dim }: Flux1TransformerConfig,
+): number {
+  return num_attention_heads * attention_head_dim;
+}
+
+/** The pipelines of FLUX.1 Kontext, which take an input image as tokens of their own. */
+export const KONTEXT: readonly string[] = ["FluxKontextPipeline", "FluxKontextInpaintPipeline"];
+
+/** Sides of an image by default, in latents. */
+const DEFAULT_SIDE = 128;
+/** Tokens of prompts with which the distilled and the other models were trained. */
+const [SCHNELL_TOKENS, DEV_TOKENS] = [256, 512];
+/** What the reference allows of Kontext's input images: about a million pixels. */
+const IMAGE_LIMITS = { maxPixels: 1024 * 1024, minSide: 64, maxAspect: 8 } as const;
+
+/** The components. */
+export const FLUX1_PARTS = partsTable({
+  components: {
+    textEncoder: { classNames: ["CLIPTextModel"], config: CLIP_TEXT_CONFIG },
+    textEncoder2: { classNames: ["T5EncoderModel"], config: T5_CONFIG },
+    transformer: { classNames: ["FluxTransformer2DModel"], config: FLUX1_TRANSFORMER_CONFIG },
+    vae: { classNames: ["AutoencoderKL"], config: KL_VAE_CONFIG },
+    tinyDecoder: { classNames: ["AutoencoderTiny"], config: TINY_DECODER_CONFIG, isOptional: true },
+  },
+  encoders: { tokens: "textEncoder2", pooled: "textEncoder" },
+  settings: z.object({}),
+  scheduler: { type: FlowMatchEulerScheduler },
+  fits: ({ transformer, textEncoder, textEncoder2, vae, tinyDecoder }) => [
+    [
+      "transformer's in_channels",
+      transformer.in_channels,
+      "packed latents' width",
+      vae.latent_channels * PACKED_SIDE ** 2,
+    ],
+    [
+      "transformer's joint_attention_dim",
+      transformer.joint_attention_dim,
+      "second text encoder's d_model",
+      textEncoder2.d_model,
+    ],
+    [
+      "transformer's pooled_projection_dim",
+      transformer.pooled_projection_dim,
+      "text encoder's hidden_size",
+      textEncoder.hidden_size,
+    ],
+    ...tinyDecoder
+      ? [
+        [
+          "tiny decoder's latent_channels",
+          tinyDecoder.latent_channels,
+          "autoencoder's",
+          vae.latent_channels,
+        ],
+        [
+          "tiny decoder's pixels a side of a latent",
+          tinySpatialScale(tinyDecoder),
+          "autoencoder's",
+          scaleFactor(vae),
+        ],
+      ] as const
+      : [],
+  ],
+});
+
+/** The opened components. */
+type Flux1Parts = PartsOf<typeof FLUX1_PARTS>;
+
+/** What its models can do, with the defaults of the published ones. */
+export function flux1Info({ className, transformer, vae, scheduler }: Flux1Parts): FamilyInfo {
+  const scale = scaleFactor(vae.config);
+  const side = DEFAULT_SIDE * scale;
+  const sizeMultiple = scale * PACKED_SIDE;
+  const isKontext = KONTEXT.includes(className);
+  const isGuided = transformer.config.guidance_embeds;
+  const sampling = isGuided
+    ? { numInferenceSteps: 28, guidanceScale: isKontext ? 2.5 : 3.5 }
+    : { numInferenceSteps: 4, guidanceScale: 0 };
+  return {
+    supportedTasks: ["T2I", "TI2I"],
+    defaultTask: "T2I",
+    defaults: { width: side, height: side, numFrames: 1, fps: 1, negativePrompt: "", ...sampling },
+    taskDefaults: isKontext ? {} : { TI2I: { strength: 0.6 } },
+    inpainting: { strength: isKontext ? 1 : 0.6 },
+    sizeMultiple,
+    frameMultiple: 1,
+    maxFrames: 1,
+    maxImages: 1,
+    maxSequenceLength: isGuided ? DEV_TOKENS : SCHNELL_TOKENS,
+    optionalSettings: [
+      "trueCfgScale",
+      "maxSequenceLength",
+      ...SAMPLING_CHOICES,
+      ...scheduler.usesDynamicShifting ? [] : ["flowShift" as const],
+    ],
+    ...(isKontext && { imageLimits: { multiple: sizeMultiple, ...IMAGE_LIMITS } }),
+  };
+}

@@ -1,0 +1,189 @@
+/**
+ * FLUX.1 in the files of other programs: their names for its modules, and what single files leave out.
+ *
+ * Source: the conversion table of diffusers (`convert_flux_transformer_checkpoint_to_diffusers`), read against the
+ * module names of Black Forest Labs' own code; `_convert_xlabs_flux_lora_to_diffusers` for those of XLabs.
+ */
+import { basename } from "node:path";
+import type { JsonObject } from "../../../hub/json_file.ts";
+import type { TensorSource } from "../../../runtime/mod.ts";
+import { KL_VAE_FORMAT } from "../../autoencoders/kl/format.ts";
+import {
+  type ComponentFormat,
+  countModules,
+  type FamilyDefaults,
+  type FamilyFiles,
+  shapeOf,
+} from "../../checkpoints/component_format.ts";
+import { CLIP_TEXT_FORMAT } from "../../text_encoders/clip_text_format.ts";
+import { T5_FORMAT } from "../../text_encoders/umt5_format.ts";
+import type { Layout, LayoutEntry } from "../../layouts.ts";
+import { KONTEXT } from "./config.ts";
+
+const [DOUBLE, SINGLE] = ["transformer_blocks.*", "single_transformer_blocks.*"];
+const IMAGE = ["to_q", "to_k", "to_v"].map((name) => `${DOUBLE}.attn.${name}`);
+const TEXT = ["add_q_proj", "add_k_proj", "add_v_proj"].map((name) => `${DOUBLE}.attn.${name}`);
+const ALL = ["to_q", "to_k", "to_v"].map((name) => `${SINGLE}.attn.${name}`);
+
+/** The names of Black Forest Labs, which ComfyUI, GGUF files and most trainers keep. */
+export const ORIGINAL_FLUX1: Layout = {
+  name: "original FLUX.1",
+  prefixes: ["model.diffusion_model.", "diffusion_model.", "model."],
+  entries: [
+    entry("img_in", "x_embedder"),
+    entry("txt_in", "context_embedder"),
+    ...embedder("time_in", "timestep_embedder"),
+    ...embedder("guidance_in", "guidance_embedder"),
+    ...embedder("vector_in", "text_embedder"),
+    ...stream("img", IMAGE, ["norm_q", "norm_k"], "to_out.0", "ff", "norm1"),
+    ...stream(
+      "txt",
+      TEXT,
+      ["norm_added_q", "norm_added_k"],
+      "to_add_out",
+      "ff_context",
+      "norm1_context",
+    ),
+    {
+      theirs: "single_blocks.*.linear1",
+      ours: [...ALL, `${SINGLE}.proj_mlp`],
+      shares: [1, 1, 1, 4],
+    },
+    entry("single_blocks.*.linear2", `${SINGLE}.proj_out`),
+    entry("single_blocks.*.modulation.lin", `${SINGLE}.norm.linear`),
+    ...norms("single_blocks.*.norm", `${SINGLE}.attn`, ["norm_q", "norm_k"]),
+    // There the shift comes first.
+    { theirs: "final_layer.adaLN_modulation.1", ours: ["norm_out.linear"], swapsHalves: true },
+    entry("final_layer.linear", "proj_out"),
+  ],
+};
+
+/** LoRAs of XLabs name the processors of attention. */
+export const XLABS_FLUX1: Layout = {
+  name: "XLabs",
+  prefixes: [],
+  entries: [
+    { theirs: "double_blocks.*.processor.qkv_lora1", ours: IMAGE },
+    { theirs: "double_blocks.*.processor.qkv_lora2", ours: TEXT },
+    entry("double_blocks.*.processor.proj_lora1", `${DOUBLE}.attn.to_out.0`),
+    entry("double_blocks.*.processor.proj_lora2", `${DOUBLE}.attn.to_add_out`),
+    { theirs: "single_blocks.*.processor.qkv_lora", ours: ALL },
+    entry("single_blocks.*.processor.proj_lora", `${SINGLE}.proj_out`),
+  ],
+};
+
+function embedder(theirs: string, ours: string): LayoutEntry[] {
+  return [
+    entry(`${theirs}.in_layer`, `time_text_embed.${ours}.linear_1`),
+    entry(`${theirs}.out_layer`, `time_text_embed.${ours}.linear_2`),
+  ];
+}
+
+/** One stream of the double blocks. */
+function stream(
+  theirs: string,
+  projections: readonly string[],
+  normNames: readonly [query: string, key: string],
+  output: string,
+  feedForward: string,
+  modulation: string,
+): LayoutEntry[] {
+  const block = `double_blocks.*.${theirs}`;
+  return [
+    entry(`${block}_mod.lin`, `${DOUBLE}.${modulation}.linear`),
+    { theirs: `${block}_attn.qkv`, ours: projections },
+    ...norms(`${block}_attn.norm`, `${DOUBLE}.attn`, normNames),
+    entry(`${block}_attn.proj`, `${DOUBLE}.attn.${output}`),
+    entry(`${block}_mlp.0`, `${DOUBLE}.${feedForward}.net.0.proj`),
+    entry(`${block}_mlp.2`, `${DOUBLE}.${feedForward}.net.2`),
+  ];
+}
+
+/** Their parameter is called `scale`. */
+function norms(
+  theirs: string,
+  ours: string,
+  [query, key]: readonly [query: string, key: string],
+): LayoutEntry[] {
+  return [
+    entry(`${theirs}.query_norm.scale`, `${ours}.${query}.weight`),
+    entry(`${theirs}.key_norm.scale`, `${ours}.${key}.weight`),
+  ];
+}
+
+function entry(theirs: string, ours: string): LayoutEntry {
+  return { theirs, ours: [ours] };
+}
+
+const TRANSFORMER: ComponentFormat = {
+  name: "a FLUX.1 transformer",
+  component: "transformer",
+  className: "FluxTransformer2DModel",
+  namings: [
+    {
+      probes: ["double_blocks.0.img_mod.lin.weight", "vector_in.in_layer.weight"],
+      layout: ORIGINAL_FLUX1,
+    },
+    {
+      probes: [
+        "time_text_embed.text_embedder.linear_1.weight",
+        "single_transformer_blocks.0.proj_mlp.weight",
+      ],
+    },
+  ],
+  config: transformerConfig,
+};
+
+/** Source of what shapes do not tell: transformer/config.json of FLUX.1. */
+function transformerConfig(tensors: TensorSource): JsonObject {
+  const [dim, inChannels] = shapeOf(tensors, "x_embedder.weight", 2) as [number, number];
+  const headDim = shapeOf(tensors, "transformer_blocks.0.attn.norm_q.weight", 1)[0]!;
+  const embedder = "time_text_embed";
+  return {
+    _class_name: TRANSFORMER.className,
+    in_channels: inChannels,
+    out_channels: shapeOf(tensors, "proj_out.weight", 2)[0]!,
+    num_layers: countModules(tensors, "transformer_blocks."),
+    num_single_layers: countModules(tensors, "single_transformer_blocks."),
+    attention_head_dim: headDim,
+    num_attention_heads: dim / headDim,
+    joint_attention_dim: shapeOf(tensors, "context_embedder.weight", 2)[1]!,
+    pooled_projection_dim: shapeOf(tensors, `${embedder}.text_embedder.linear_1.weight`, 2)[1]!,
+    guidance_embeds: tensors.find(`${embedder}.guidance_embedder.linear_1.weight`) !== undefined,
+    axes_dims_rope: [16, 56, 56],
+  };
+}
+
+/** Shapes do not tell Kontext from dev; the names of its files do. */
+function defaults(transformer: JsonObject, path: string): FamilyDefaults {
+  const isDev = transformer["guidance_embeds"] === true;
+  const isKontext = isDev && /kontext/i.test(basename(path));
+  const names = isKontext
+    ? ["Kontext-dev", "dev", "schnell"]
+    : isDev
+    ? ["dev", "Krea-dev", "Kontext-dev", "schnell"]
+    : ["schnell", "dev"];
+  return {
+    className: isKontext ? KONTEXT[0]! : "FluxPipeline",
+    settings: {},
+    scheduler: {
+      _class_name: "FlowMatchEulerDiscreteScheduler",
+      num_train_timesteps: 1000,
+      base_image_seq_len: 256,
+      max_image_seq_len: 4096,
+      base_shift: 0.5,
+      max_shift: 1.15,
+      ...(isDev
+        ? { shift: 3, use_dynamic_shifting: true }
+        : { shift: 1, use_dynamic_shifting: false }),
+    },
+    needs: ["text_encoder_2"],
+    repositories: names.map((name) => `black-forest-labs/FLUX.1-${name}`),
+  };
+}
+
+/** Single files. */
+export const FLUX1_FILES: FamilyFiles = {
+  formats: [TRANSFORMER, CLIP_TEXT_FORMAT, T5_FORMAT, KL_VAE_FORMAT],
+  defaults,
+};

@@ -1,0 +1,190 @@
+/**
+ * Images with FLUX.1: from text, from an input image by strength, and with Kontext from an input image as a text says.
+ * A mask may keep a part of an input image.
+ *
+ * Source: diffusers `FluxPipeline`, `FluxImg2ImgPipeline`, `FluxInpaintPipeline`, `FluxKontextPipeline` and
+ * `FluxKontextInpaintPipeline`.
+ */
+import { elementCount, f32, slice, type Tensor } from "../../../runtime/mod.ts";
+import { klImageDecoder, KlImageEncoder } from "../../autoencoders/kl/coders.ts";
+import { PACKED_SIDE, packLatents, unpackLatents } from "../../autoencoders/kl/packing.ts";
+import {
+  posteriorMode,
+  posteriorSample,
+  scaleLatents,
+  unscaleLatents,
+} from "../../autoencoders/kl/posterior.ts";
+import { tinyImageCoder } from "../../autoencoders/tiny/coders.ts";
+import { timestepConstant, timestepEmbedding } from "../../embeddings.ts";
+import { embeddingLayers } from "../../layers.ts";
+import { TorchGenerator } from "../../noise.ts";
+import { ResultDecoder } from "../../pipeline/decoding.ts";
+import { Denoiser } from "../../pipeline/denoiser.ts";
+import { defineFamily } from "../../pipeline/family.ts";
+import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
+import { gridOf, noisyLatents, tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
+import { PromptEncoder } from "../../pipeline/prompts.ts";
+import { rearrange } from "../../rearrange.ts";
+import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
+import { clipTextEncoder } from "../../text_encoders/clip_text.ts";
+import { t5TextEncoder } from "../../text_encoders/t5.ts";
+import { FLUX1_PARTS, flux1Info, hiddenSize, KONTEXT } from "./config.ts";
+import { FLUX1_FILES, ORIGINAL_FLUX1, XLABS_FLUX1 } from "./layouts.ts";
+import { EMBEDDING_CHANNELS, EMBEDDING_SCALE, modulationTables } from "./modulation.ts";
+import { flux1Schedule, modelTimestep } from "./schedule.ts";
+import { flux1Context, flux1Transformer } from "./transformer.ts";
+
+/** See the file comment. */
+export const FLUX1 = defineFamily({
+  classNames: ["FluxPipeline", "FluxImg2ImgPipeline", "FluxInpaintPipeline", ...KONTEXT],
+  files: FLUX1_FILES,
+  parts: FLUX1_PARTS,
+  lora: {
+    transformer: { family: "FLUX.1", layouts: [ORIGINAL_FLUX1, XLABS_FLUX1] },
+    textEncoder: "CLIP",
+    textEncoderLayouts: [{
+      name: "CLIP",
+      prefixes: ["text_model.", "text_model_"],
+      entries: [],
+    }],
+  },
+
+  info: flux1Info,
+
+  prompts: (request) => guidedPrompts(request, (request.trueCfgScale ?? 1) > 1),
+
+  shapeOf({ images = [], ...request }, { className }, { lengths, maxLength }, { sizeMultiple }) {
+    const { strength = 1, numInferenceSteps: steps } = request;
+    const isKontext = KONTEXT.includes(className);
+    const grids = [request, ...isKontext ? images : []].map((one) => gridOf(one, sizeMultiple));
+    const startsFromImage = !isKontext && images.length > 0;
+    const largest = (side: keyof TokenGrid) =>
+      Math.max(...grids.map((one) => one[side])) * PACKED_SIDE;
+    return {
+      // Every prompt is padded to the same number of tokens, and has a pass of its own.
+      shape: {
+        /** Of the result, then of the image that Kontext edits. */
+        grids,
+        ...{ prompts: lengths.length, rows: maxLength, startsFromImage, steps },
+        start: strengthStart(steps, strength, "start"),
+        ...samplingOf(request),
+      },
+      latents: [largest("rows"), largest("columns")],
+    };
+  },
+
+  trace(session, parts, shape) {
+    const { transformer, textEncoder, textEncoder2, vae, tinyDecoder, scheduler } = parts;
+    const { prompts, startsFromImage, tileSide } = shape;
+    const [grid, reference] = shape.grids as [TokenGrid, TokenGrid?];
+    const { config, weights: { root: weights } } = transformer;
+    const schedule = flux1Schedule(scheduler, tokenCount(grid), shape.steps, shape);
+    const sizeOf = ({ rows, columns }: TokenGrid) => ({
+      height: rows * PACKED_SIDE,
+      width: columns * PACKED_SIDE,
+      tileSide,
+    });
+    const { height, width } = sizeOf(grid);
+    const latents = [1, vae.config.latent_channels, height, width];
+    const packed = (x: Tensor) => packLatents(rearrange(x, "1 c y x -> 1 y x c"));
+
+    // 1. Encode: the input image; the prompts by both encoders.
+    const given = startsFromImage ? grid : reference;
+    const image = given && new KlImageEncoder(session, vae, [sizeOf(given)]);
+    const clip = clipTextEncoder(textEncoder, parts.pooledTokenizer!.tokenizer.padId);
+    const t5 = t5TextEncoder(textEncoder2, parts.tokenizer.padId);
+    const text = new PromptEncoder(session, t5, shape, {
+      pooled: clip,
+      trace: ({ states, pooled }) => {
+        const all = flux1Context(config, weights, states);
+        const embedder = weights.scope("time_text_embed").scope("text_embedder");
+        const summaries = embeddingLayers(embedder, pooled!, hiddenSize(config));
+        return Array.from({ length: prompts }, (_, i) => ({
+          context: slice(all, 0, i, i + 1),
+          summary: slice(summaries, 0, i, i + 1),
+        }));
+      },
+    });
+
+    // 2. Noise, added to the input image's latents, as tokens; modulation of all timesteps.
+    const { timesteps, sigmas } = schedule;
+    const begin = session.stage("denoise", { name: "begin" }).program(
+      "begin",
+      {
+        noise: f32(...latents),
+        moments: image?.moments[0],
+        momentNoise: startsFromImage ? f32(...latents) : undefined,
+        guidance: config.guidance_embeds ? f32(1, EMBEDDING_CHANNELS) : undefined,
+        summaries: text.context.map(({ summary }) => summary),
+      },
+      ({ noise, moments, momentNoise, guidance, summaries }, graph) => {
+        const noisy = packed(noise);
+        const tokensOf = (x: Tensor) => packLatents(scaleLatents(vae.config, x));
+        const given = moments && tokensOf(
+          momentNoise
+            ? posteriorSample(moments, rearrange(momentNoise, "1 c y x -> 1 y x c"))
+            : posteriorMode(moments),
+        );
+        const isNoised = startsFromImage || shape.isMasked;
+        const times = Array.from(timesteps, modelTimestep);
+        const embedded = timestepConstant(graph, times, EMBEDDING_CHANNELS);
+        return {
+          sample: given && isNoised ? noisyLatents(given, noisy, sigmas[0]!) : noisy,
+          kept: shape.isMasked ? given : undefined,
+          reference: reference && given,
+          modulations: summaries.map((summary) =>
+            modulationTables(config, weights, embedded, guidance, summary)
+          ),
+        };
+      },
+    );
+
+    // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
+    const { sample, modulations, kept, reference: tokens } = begin.outputs;
+    // The autoencoder's latents are scaled, those of a tiny decoder are not.
+    const decoderOf = (tiny: typeof tinyDecoder) => ({
+      decoder: tiny ? tinyImageCoder(tiny, sizeOf(grid)) : klImageDecoder(vae, sizeOf(grid)),
+      decoded: (tokens: Tensor) => {
+        const latents = unpackLatents(tokens, grid.rows);
+        return tiny ? latents : unscaleLatents(vae.config, latents);
+      },
+    });
+    const loop = session.stage("denoise", { repeats: timesteps.length });
+    const denoiser = new Denoiser(loop, shape, {
+      ...{ schedule, sample, kept },
+      noise: { shape: latents, arrange: packed },
+      passes: text.context.map(({ context }, i) => ({
+        ...{ context, reference: tokens, ...modulations[i]! },
+      })),
+      predict: ({ context, sample, reference, step, ...modulation }, graph) =>
+        flux1Transformer(graph, config, weights, {
+          ...{ context, sample, reference, step, modulation, grids: shape.grids },
+        }),
+      preview: decoderOf(tinyDecoder),
+    });
+
+    // 4. Decode.
+    const { decoder, decoded } = decoderOf(shape.isTinyDecoded ? tinyDecoder : undefined);
+    const result = new ResultDecoder(session, { sample }, decoder, ({ sample }) => ({
+      decoded: decoded(sample),
+      latents: rearrange(unpackLatents(sample, grid.rows), "1 y x c -> 1 c y x"),
+    }));
+
+    return async (work) => {
+      const { seed, guidanceScale, trueCfgScale = 1 } = work.request;
+      const generator = new TorchGenerator(seed);
+      const draw = () => generator.randn(elementCount(latents));
+      // The noise of an input image's latents comes first.
+      const momentNoise = startsFromImage ? draw() : undefined;
+      const noise = draw();
+      const guidance = config.guidance_embeds
+        ? timestepEmbedding([guidanceScale * EMBEDDING_SCALE], EMBEDDING_CHANNELS)
+        : undefined;
+      await image?.run(work);
+      await text.run(work);
+      await work.run([begin.call({ noise, momentNoise, guidance })]);
+      await denoiser.run(work, classifierFree(trueCfgScale, prompts), draw, { noise });
+      await result.run(work);
+    };
+  },
+});

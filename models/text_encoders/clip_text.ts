@@ -1,0 +1,122 @@
+/**
+ * CLIP's text tower, for the vector that sums a text up: the state of its end token.
+ *
+ * Source: Radford et al. 2021, "Learning Transferable Visual Models From Natural Language Supervision"; transformers
+ * `CLIPTextModel`, whose module names are the weight names.
+ */
+import { z } from "zod";
+import {
+  elementwise,
+  f32,
+  gather,
+  type Graph,
+  layerNorm,
+  type Tensor,
+  u32,
+  type Weights,
+  type WeightScope,
+} from "../../runtime/mod.ts";
+import { affine, clipLayer } from "../clip_layer.ts";
+import type { TextEncoder, TextEncoderParts } from "./text_encoder.ts";
+
+/** What `config.json` may say; defaults are those of transformers' `CLIPTextConfig`. */
+export const CLIP_TEXT_CONFIG = z.object({
+  model_type: z.literal("clip_text_model").default("clip_text_model"),
+  vocab_size: z.int().positive().default(49408),
+  hidden_size: z.int().positive().default(512),
+  intermediate_size: z.int().positive().default(2048),
+  num_hidden_layers: z.int().positive().default(12),
+  num_attention_heads: z.int().positive().default(8),
+  max_position_embeddings: z.int().positive().max(1024).default(77),
+  hidden_act: z.enum(["gelu", "quick_gelu"]).default("quick_gelu"),
+  layer_norm_eps: z.number().positive().max(1).default(1e-5),
+  eos_token_id: z.int().nonnegative().nullish(),
+}).refine(
+  ({ hidden_size, num_attention_heads: heads }) =>
+    hidden_size % (4 * heads) === 0 && hidden_size / heads <= 128,
+  { path: ["num_attention_heads"], message: "heads must be multiples of 4 up to 128 wide" },
+);
+
+/** Parsed {@linkcode CLIP_TEXT_CONFIG}. */
+type ClipTextConfig = z.output<typeof CLIP_TEXT_CONFIG>;
+
+/** The end token that old configurations name, whatever the vocabulary has. */
+const OLD_EOS = 2;
+
+/** Files of transformers before 5 have the modules below `text_model`. */
+const WRAPPER = "text_model";
+const TOKEN_EMBEDDING = "embeddings.token_embedding.weight";
+
+/**
+ * Where the end token stands.
+ *
+ * @param ids of a text, at least one
+ */
+export function endOfText({ eos_token_id: eos }: ClipTextConfig, ids: readonly number[]): number {
+  const end = eos === OLD_EOS || eos === undefined || eos === null
+    ? ids.reduce((most, id) => Math.max(most, id))
+    : eos;
+  return Math.max(0, ids.indexOf(end));
+}
+
+/**
+ * The forward pass.
+ *
+ * @param embeddings rows of the embedding table, [texts, tokens, hidden_size]
+ * @param ends u32 [texts]: places of the end tokens among all tokens of all texts
+ * @returns [texts, hidden_size]
+ */
+export function clipText(
+  graph: Graph,
+  config: ClipTextConfig,
+  weights: WeightScope,
+  embeddings: Tensor,
+  ends: Tensor,
+): Tensor {
+  const { hidden_size: dim, layer_norm_eps: eps, max_position_embeddings: places } = config;
+  const model = weights.has(`${WRAPPER}.${TOKEN_EMBEDDING}`) ? weights.scope(WRAPPER) : weights;
+  const positions = model.tensor(graph, "embeddings.position_embedding.weight", [places, dim]);
+  let x = elementwise("x + p", { x: embeddings, p: positions.reshape(1, places, dim) });
+  for (let layer = 0; layer < config.num_hidden_layers; layer++) {
+    x = graph.scope(
+      `layers.${layer}`,
+      () => clipLayer(config, model.scope(`encoder.layers.${layer}`), x, { causal: true }),
+    );
+  }
+  const states = gather(x.reshape(-1, dim), ends);
+  return layerNorm(states, { eps, ...affine(graph, model, "final_layer_norm", dim) });
+}
+
+/** Rows of the embedding table, read from the file. */
+function clipEmbeddings(
+  { vocab_size, hidden_size }: ClipTextConfig,
+  weights: Weights,
+  ids: readonly number[],
+): Float32Array<ArrayBuffer> {
+  const wrapped = `${WRAPPER}.${TOKEN_EMBEDDING}`;
+  const name = weights.has(wrapped) ? wrapped : TOKEN_EMBEDDING;
+  return weights.readRows(name, [vocab_size, hidden_size], ids);
+}
+
+/** For pipelines: one vector for each prompt, [prompts, hidden_size]; every position that there is counts as a row. */
+export function clipTextEncoder(
+  { config, weights }: TextEncoderParts<ClipTextConfig>,
+  padId: number,
+): TextEncoder {
+  const { hidden_size: dim, max_position_embeddings: places } = config;
+  return {
+    inputs: (prompts) => ({ embeddings: f32(prompts, places, dim), ends: u32(prompts) }),
+    trace: ({ embeddings, ends }, graph) =>
+      clipText(graph, config, weights.root, embeddings!, ends!),
+    values: (tokens) => {
+      const ids = tokens.flatMap((own) => [
+        ...own,
+        ...new Array<number>(places - own.length).fill(padId),
+      ]);
+      return {
+        embeddings: clipEmbeddings(config, weights, ids),
+        ends: tokens.map((own, i) => i * places + endOfText(config, own)),
+      };
+    },
+  };
+}

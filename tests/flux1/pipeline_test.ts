@@ -1,0 +1,138 @@
+/** Whole FLUX.1 pipelines against diffusers: same folder, prompt, image and seed, from text to pixels. */
+import assert from "node:assert/strict";
+import { cpSync } from "node:fs";
+import { join } from "node:path";
+import { readLora } from "../../models/lora/read_lora.ts";
+import type { AppliedLora } from "../../models/lora/types.ts";
+import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
+import { assertClose, Golden, type GoldenCall } from "../golden.ts";
+import { textRequest } from "../golden_request.ts";
+import { checkMasked } from "../masked.ts";
+import { openTestDevice } from "../model_run.ts";
+import { psnr } from "../pixels.ts";
+import { withFolder } from "../safetensors.ts";
+
+/** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
+const MIN_PSNR = 50;
+/** Of the latents after the last step, as a part of their largest magnitude. */
+const LATENT_GATE = 1e-4;
+/** The same where LoRAs were written into weights, which are stored as bf16. */
+const MERGED_GATE = 1e-2;
+
+const DEV = new Golden("flux1/dev");
+const SCHNELL = new Golden("flux1/schnell");
+
+async function withPipeline(
+  folder: string,
+  use: (pipeline: Pipeline) => Promise<void>,
+): Promise<void> {
+  const device = await openTestDevice();
+  try {
+    using pipeline = await openPipeline(folder);
+    await pipeline.load(device);
+    await use(pipeline);
+  } finally {
+    device.destroy();
+  }
+}
+
+function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
+  const { name, args, inputs } = call;
+  const { strength, true_cfg_scale: trueCfgScale } = args as Record<string, number | undefined>;
+  const request = textRequest(call);
+  if (!inputs.includes("given")) {
+    return { ...request, ...(trueCfgScale !== undefined && { trueCfgScale }) };
+  }
+  const { shape, data } = golden.tensor(name, "given");
+  const [height, width] = shape as [number, number];
+  return {
+    ...request,
+    task: "TI2I",
+    images: [{ width, height, data: Uint8Array.from(data) }],
+    ...(inputs.includes("mask") && { mask: [Uint8Array.from(golden.tensor(name, "mask").data)] }),
+    ...(strength !== undefined && { strength }),
+  };
+}
+
+function isKontext({ args }: GoldenCall): boolean {
+  return (args["pipeline"] as string).startsWith("FluxKontext");
+}
+
+/** Runs a call, and compares latents and pixels. */
+async function checkCall(
+  golden: Golden,
+  pipeline: Pipeline,
+  call: GoldenCall,
+  loras: readonly AppliedLora[] = [],
+  gate = LATENT_GATE,
+): Promise<void> {
+  const request = { ...requestOf(golden, call), loras };
+  const { latents, frames } = await pipeline.generate(request);
+  const expected = golden.tensor(call.name, "latents");
+  assertClose("latents", { shape: expected.shape, data: latents }, expected, gate);
+  const { data } = golden.tensor(call.name, "image");
+  const decibels = request.mask ? checkMasked(frames[0]!, request, data) : psnr(frames[0]!, data);
+  if (Deno.env.get("DENOISE_SHOW_ERRORS")) {
+    console.log(`${call.name}: PSNR ${decibels.toFixed(1)} dB`);
+  }
+  assert.equal(frames.length, 1);
+  assert.ok(decibels > MIN_PSNR, `PSNR is ${decibels.toFixed(1)} dB`);
+}
+
+Deno.test("Flux1Pipeline.generate() gives the images of diffusers, guided, from an image and by a mask too: dev", async (t) => {
+  await withPipeline(DEV.folder, async (pipeline) => {
+    for (const call of DEV.calls) {
+      if (isKontext(call) || call.name === "adapted") continue;
+      await t.step(call.name, () => checkCall(DEV, pipeline, call));
+    }
+  });
+});
+
+Deno.test("Flux1Pipeline.generate() gives the images of diffusers: Kontext, from an image and without one", (t) =>
+  withFolder({}, async (folder) => {
+    cpSync(DEV.folder, folder, { recursive: true });
+    const path = join(folder, "model_index.json");
+    const index = JSON.parse(Deno.readTextFileSync(path));
+    Deno.writeTextFileSync(
+      path,
+      JSON.stringify({ ...index, _class_name: "FluxKontextPipeline" }),
+    );
+    await withPipeline(folder, async (pipeline) => {
+      for (const call of DEV.calls) {
+        if (!isKontext(call)) continue;
+        await t.step(call.name, () => checkCall(DEV, pipeline, call));
+      }
+    });
+  }));
+
+Deno.test({
+  name:
+    "Flux1Pipeline.generate() gives the image of diffusers from a folder of schnell; with DENOISE_SLOW",
+  ignore: !Deno.env.has("DENOISE_SLOW"),
+  fn: () =>
+    withFolder({}, async (folder) => {
+      cpSync(DEV.folder, folder, { recursive: true });
+      for (const part of ["transformer", "scheduler"]) {
+        cpSync(join(SCHNELL.folder, part), join(folder, part), { recursive: true });
+      }
+      await withPipeline(folder, async (pipeline) => {
+        await checkCall(SCHNELL, pipeline, SCHNELL.call("text"));
+      });
+    }),
+});
+
+Deno.test("Flux1Pipeline.generate() applies LoRAs under diffusers' names and the original ones", async (t) => {
+  await withPipeline(DEV.folder, async (pipeline) => {
+    const call = DEV.call("adapted");
+    for (const key of ["diffusers", "original"]) {
+      const path = `${DEV.folder}/adapter-${key}.safetensors`;
+      const lora = await readLora(path, pipeline.info.adaptable);
+      assert.deepEqual(lora.unmatchedKeys, []);
+      for (const [mode, gate] of [["dynamic", LATENT_GATE], ["merge", MERGED_GATE]] as const) {
+        const strength = call.args["strength"] as number;
+        const loras = [{ key, lora, strength, mode, targets: ["transformer" as const] }];
+        await t.step(`${key}, ${mode}`, () => checkCall(DEV, pipeline, call, loras, gate));
+      }
+    }
+  });
+});

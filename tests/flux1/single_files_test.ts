@@ -1,0 +1,169 @@
+/** FLUX.1 from single files: the same images as from the folders that hold the same numbers. */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { ORIGINAL_FLUX1 } from "../../models/families/flux1/layouts.ts";
+import { originalKlLayout } from "../../models/autoencoders/kl/layouts.ts";
+import { type Layout, namesIn } from "../../models/layouts.ts";
+import { openPipeline, type PartPaths } from "../../models/mod.ts";
+import { Checkpoint, type StoredTensor } from "../../runtime/mod.ts";
+import { encodeGguf, type GgufTensor } from "../gguf.ts";
+import { assertClose, Golden } from "../golden.ts";
+import { textRequest } from "../golden_request.ts";
+import { openTestDevice } from "../model_run.ts";
+import { encodeSafetensors, withFolder } from "../safetensors.ts";
+
+const DEV = new Golden("flux1/dev");
+const SCHNELL = new Golden("flux1/schnell");
+const CALL = SCHNELL.call("text");
+
+/** A tensor with its bytes. */
+type Bytes = Pick<StoredTensor, "format" | "shape"> & { readonly bytes: Uint8Array };
+
+function tensorsOf(folder: string): Map<string, Bytes> {
+  using checkpoint = Checkpoint.open(folder);
+  return new Map([...checkpoint.names].map((name) => {
+    const { format, shape, byteLength } = checkpoint.find(name)!;
+    const bytes = new Uint8Array(byteLength);
+    checkpoint.read(name, 0, bytes);
+    return [name, { format, shape, bytes }];
+  }));
+}
+
+/** Joined along the rows. */
+function joined(parts: readonly Bytes[], swapsHalves: boolean): Bytes {
+  const [{ format, shape: [, ...rest] }] = parts as [Bytes];
+  const rows = parts.reduce((sum, { shape }) => sum + shape[0]!, 0);
+  const bytes = concatenated(parts.map(({ bytes }) => bytes));
+  const half = bytes.length / 2;
+  return {
+    format,
+    shape: [rows, ...rest],
+    bytes: swapsHalves ? concatenated([bytes.subarray(half), bytes.subarray(0, half)]) : bytes,
+  };
+}
+
+function concatenated(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}
+
+/** Under the names of another layout. */
+function renamed(tensors: ReadonlyMap<string, Bytes>, layout: Layout): Map<string, Bytes> {
+  const result = new Map<string, Bytes>();
+  const left = new Set(tensors.keys());
+  for (const tail of ["", ".weight", ".bias"]) {
+    const modules = [...left].filter((name) => name.endsWith(tail))
+      .map((name) => name.slice(0, name.length - tail.length));
+    for (const [theirs, ours] of namesIn(layout, modules)) {
+      const names = ours.map((name) => name + tail);
+      if (!names.every((name) => left.delete(name))) continue;
+      const swaps = theirs === "final_layer.adaLN_modulation.1";
+      result.set(theirs + tail, joined(names.map((name) => tensors.get(name)!), swaps));
+    }
+  }
+  for (const name of left) result.set(name, tensors.get(name)!);
+  return result;
+}
+
+function writeSafetensors(path: string, tensors: ReadonlyMap<string, Bytes>): void {
+  const header: Record<string, unknown> = {};
+  let offset = 0;
+  for (const [name, { format, shape, bytes }] of tensors) {
+    header[name] = { dtype: format, shape, data_offsets: [offset, offset += bytes.length] };
+  }
+  const data = concatenated([...tensors.values()].map(({ bytes }) => bytes));
+  Deno.writeFileSync(path, encodeSafetensors(header, data));
+}
+
+async function checkLatents(model: string, parts: PartPaths): Promise<void> {
+  const device = await openTestDevice();
+  using pipeline = await openPipeline(model, parts);
+  try {
+    assert.equal(pipeline.info.className, "FluxPipeline");
+    const { defaults, maxSequenceLength } = pipeline.info;
+    assert.deepEqual([defaults.numInferenceSteps, maxSequenceLength], [4, 256]);
+    await pipeline.load(device);
+    const { latents } = await pipeline.generate(textRequest(CALL));
+    const expected = SCHNELL.tensor(CALL.name, "latents");
+    assertClose("latents", { shape: expected.shape, data: latents }, expected, 1e-4);
+  } finally {
+    device.destroy();
+  }
+}
+
+const TRANSFORMER = () => renamed(tensorsOf(join(SCHNELL.folder, "transformer")), ORIGINAL_FLUX1);
+
+// The small CLIP of the golden is not as wide as those that are known by their files.
+const CLIP = { textEncoder: join(DEV.folder, "text_encoder"), tokenizer: DEV.folder };
+
+Deno.test("a file with FLUX.1's transformer, T5 and autoencoder as ComfyUI joins them, heads of 128, gives diffusers' latents", () =>
+  withFolder({}, async (folder) => {
+    const all = new Map<string, Bytes>();
+    for (const [name, tensor] of TRANSFORMER()) all.set(`model.diffusion_model.${name}`, tensor);
+    for (const [name, tensor] of tensorsOf(join(DEV.folder, "text_encoder_2"))) {
+      all.set(`text_encoders.t5xxl.transformer.${name}`, tensor);
+    }
+    const vae = renamed(tensorsOf(join(DEV.folder, "vae")), originalKlLayout(2));
+    for (const [name, tensor] of vae) {
+      const isProjection = /mid\.attn_1\.(q|k|v|proj_out)\.weight$/.test(name);
+      const shape = isProjection ? [...tensor.shape, 1, 1] : tensor.shape;
+      all.set(`vae.${name}`, { ...tensor, shape });
+    }
+    const path = join(folder, "flux1-schnell-all.safetensors");
+    writeSafetensors(path, all);
+    await checkLatents(path, CLIP);
+  }));
+
+Deno.test({
+  name:
+    "a GGUF file of FLUX.1's transformer and one of T5 give diffusers' latents; with DENOISE_SLOW",
+  ignore: !Deno.env.has("DENOISE_SLOW"),
+  fn: () =>
+    withFolder({}, async (folder) => {
+      const types: Readonly<Record<string, number>> = { F32: 0, F16: 1, BF16: 30 };
+      const path = join(folder, "flux1-schnell-BF16.gguf");
+      const tensors = [...TRANSFORMER()].map(([name, { format, shape, bytes }]) => {
+        const tensor: GgufTensor = { type: types[format]!, shape, data: bytes };
+        return [name, tensor] as const;
+      });
+      Deno.writeFileSync(path, encodeGguf({ tensors }));
+      await checkLatents(path, {
+        ...CLIP,
+        textEncoder2: join(DEV.folder, "text_encoder_2"),
+        vae: join(DEV.folder, "vae"),
+      });
+    }),
+});
+
+Deno.test("openPipeline() says what a file of FLUX.1 lacks, and refuses weights of bitsandbytes", () =>
+  withFolder({}, async (folder) => {
+    const before = Deno.env.get("HF_HUB_CACHE");
+    Deno.env.set("HF_HUB_CACHE", folder);
+    try {
+      const transformer = TRANSFORMER();
+      const path = join(folder, "flux1-schnell.safetensors");
+      writeSafetensors(path, transformer);
+      await assert.rejects(
+        openPipeline(path, { vae: join(DEV.folder, "vae") }),
+        /the text encoder, second text encoder, tokenizer and second tokenizer are missing; name each with --text-encoder, --text-encoder-2, --tokenizer and --tokenizer-2: a path or a hub id, such as black-forest-labs\/FLUX.1-schnell/,
+      );
+      const name = "double_blocks.0.img_attn.qkv.weight";
+      const state = { format: "U8", shape: [4], bytes: new Uint8Array(4) };
+      transformer.set(`${name}.quant_state.bitsandbytes__nf4`, state);
+      const nf4 = join(folder, "flux1-dev-bnb-nf4.safetensors");
+      writeSafetensors(nf4, transformer);
+      await assert.rejects(openPipeline(nf4), {
+        name: "TypeError",
+        message:
+          /nf4.safetensors": its weights are quantised by bitsandbytes \(nf4\), which is not supported; take the model in bf16, in fp8 or as GGUF/,
+      });
+    } finally {
+      if (before === undefined) Deno.env.delete("HF_HUB_CACHE");
+      else Deno.env.set("HF_HUB_CACHE", before);
+    }
+  }));
