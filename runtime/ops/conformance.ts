@@ -125,13 +125,15 @@ const REFUSALS = ["this variant does not take the problem", "storage bindings, t
  * Runs one case on a device.
  *
  * @param target the device's own, with other variants forced or operands allowed
+ * @param repetitions runs that must give the same bits
  * @throws {UnsupportedCase} when the forced variant refuses the problem, or a kernel needs too many bindings
- * @throws {Error} when a result is not close enough, naming the worst element
+ * @throws {Error} when a result is not close enough, naming the worst element, or a repetition gives another
  */
 export async function runCase(
   device: Device,
   testCase: OpCase,
   target = device.target,
+  repetitions = 1,
 ): Promise<void> {
   const { graph, inputs, outputs } = traceCase(testCase, target);
   const tensors = [...inputs, ...outputs];
@@ -146,10 +148,6 @@ export async function runCase(
   const before = device.allocatedBytes;
   for (const tensor of tensors) tensor.allocate(device);
   try {
-    Object.values(testCase.inputs).forEach(({ values, blocks }, i) => {
-      if (blocks) inputs[i]!.writeRows(blocks.bytes, 0, blocks.scale);
-      else inputs[i]!.write(values.data);
-    });
     const programs = await instantiate(plan, device);
     try {
       if (device.allocatedBytes - before !== plan.workspaceBytes + sum(tensors)) {
@@ -159,12 +157,31 @@ export async function runCase(
           } were allocated`,
         );
       }
-      programs.get("main").submit();
+      const run = async () => {
+        // Ops that work in place change their inputs.
+        Object.values(testCase.inputs).forEach(({ values, blocks }, i) => {
+          if (blocks) inputs[i]!.writeRows(blocks.bytes, 0, blocks.scale);
+          else inputs[i]!.write(values.data);
+        });
+        programs.get("main").submit();
+        return await Array.fromAsync(outputs, (output) => output.read());
+      };
+      const results = await run();
       for (const [i, output] of outputs.entries()) {
-        assertClose(await output.read(), expected[i]!, output.shape, {
+        assertClose(results[i]!, expected[i]!, output.shape, {
           name: testCase.name,
           tolerance: half?.tolerance ?? testCase.tolerance,
         });
+      }
+      for (let repetition = 2; repetition <= repetitions; repetition++) {
+        const again = await run();
+        if (
+          again.some((values, i) => values.some((value, j) => !Object.is(value, results[i]![j])))
+        ) {
+          throw new Error(
+            `Cannot accept "${testCase.name}": run ${repetition} of ${repetitions} gives other bits than the first`,
+          );
+        }
       }
     } finally {
       programs.destroy();

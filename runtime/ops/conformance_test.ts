@@ -4,7 +4,8 @@
  * A software adapter compiles for seconds what it runs in milliseconds. So kernels are compiled with each of their
  * parameters, activations and formats once, in the cases that need the shortest kernels, and within a bound for each variant;
  * every other case runs on the variant with the shortest, unless that is long; and whatever these kernels take runs too.
- * With `DENOISE_SLOW` every case runs on all variants that take it.
+ * With `DENOISE_SLOW` every case runs on all variants that take it. `DENOISE_REPETITIONS` says how often the largest case of
+ * a variant runs and must give the same bits; once when unset, 100 times when slow.
  */
 import assert from "node:assert/strict";
 import type { Device } from "../device.ts";
@@ -30,6 +31,7 @@ const COROUTINE_LENGTH = 8_000;
 const LARGEST_COST = 70_000;
 /** Cases for which a variant compiles kernels even if others of its file have shown their traits. */
 const LEAST_CASES = 2;
+const REPETITIONS = Number(Deno.env.get("DENOISE_REPETITIONS") ?? (IS_SLOW ? 100 : 1));
 /** Cases per size of a binding. */
 const MAX_CUT_CASES = IS_SLOW ? 2 : 1;
 
@@ -48,7 +50,14 @@ for (const suite of OP_SUITES) {
       ignore: !isAvailable,
       fn: (t) =>
         withDevice({ operands, forcedVariants: force(op, variant) }, async (device) => {
-          for (const testCase of own) await t.step(testCase.name, () => runCase(device, testCase));
+          const largest = own.reduce((a, b) => elementsOf(b) > elementsOf(a) ? b : a);
+          for (const testCase of own) {
+            const repetitions = testCase === largest ? REPETITIONS : 1;
+            await t.step(
+              testCase.name,
+              () => runCase(device, testCase, device.target, repetitions),
+            );
+          }
         }),
     });
   }
@@ -76,6 +85,10 @@ for (const suite of OP_SUITES) {
     }
     assert.ok(left.size < cases.length, "no case needs several bindings and fits into them");
   });
+}
+
+function elementsOf({ inputs }: OpCase): number {
+  return Object.values(inputs).reduce((sum, { values }) => sum + values.data.length, 0);
 }
 
 /** A kernel as a case needs it. */

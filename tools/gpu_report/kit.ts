@@ -6,7 +6,7 @@
 
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { fetchDawn } from "../fetch_dawn.ts";
+import { fetchDawn } from "../drivers/dawn.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const KIT = join(ROOT, "dist", "gpu-kit");

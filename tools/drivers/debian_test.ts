@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mirrorOf } from "./test_dawn.ts";
+import { mirrorOf } from "./debian.ts";
 
 Deno.test("mirrorOf() takes the mirror of a release, not that of its updates", () => {
   const targets = "Debian bookworm-security http://one.example/debian-security/\n" +

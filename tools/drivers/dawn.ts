@@ -1,7 +1,7 @@
 /** Brings Dawn into Deno's cache of packages. */
 
-import { DAWN_VERSION, findDawn } from "../runtime/backends/dawn_package.ts";
-import { NoAdapterError } from "../runtime/errors.ts";
+import { DAWN_VERSION, findDawn } from "../../runtime/backends/dawn_package.ts";
+import { NoAdapterError } from "../../runtime/errors.ts";
 
 /**
  * The path of Dawn's addon, fetched where it is not on this machine yet.
