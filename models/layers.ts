@@ -3,6 +3,8 @@ import {
   type Activation,
   attention,
   concat,
+  conv2d,
+  type Conv2dOptions,
   gather,
   isFloat,
   linear,
@@ -70,6 +72,30 @@ export function patchEmbeddingLayer(
     name,
     ...(scope.has("bias") && { bias: scope.tensor(graph, "bias", [n]) }),
     ...(lowRank && { lowRank }),
+  });
+}
+
+/**
+ * A convolution of 3 x 3 with the weights `name.weight` [outChannels, channels, 3, 3] and, where the checkpoint has it,
+ * `name.bias`; it keeps the size unless `options` say otherwise.
+ *
+ * @param x [batch, height, width, channels]
+ * @returns [batch, height, width, outChannels]
+ */
+export function convolutionLayer(
+  weights: WeightScope,
+  name: string | number,
+  x: Tensor,
+  outChannels: number,
+  options: Omit<Conv2dOptions, "bias"> = {},
+): Tensor {
+  const scope = weights.scope(name);
+  const shape = [outChannels, x.dim(-1), 3, 3];
+  return conv2d(x, scope.tensor(x.graph, "weight", shape, "channels-last"), {
+    ...(scope.has("bias") && { bias: scope.tensor(x.graph, "bias", [outChannels]) }),
+    padding: [1, 1, 1, 1],
+    name: String(name),
+    ...options,
   });
 }
 

@@ -18,6 +18,7 @@ import {
   type WeightScope,
 } from "../../runtime/mod.ts";
 import { pixelShuffle } from "../autoencoders/tiny/decoder.ts";
+import { convolutionLayer } from "../layers.ts";
 import { rearrange } from "../rearrange.ts";
 import type { FrameInterpolatorConfig } from "./config.ts";
 
@@ -151,15 +152,7 @@ function convolution(
   stride: 1 | 2,
   activation: "leaky_relu" | "none" = "leaky_relu",
 ): Tensor {
-  const scope = weights.scope(name);
-  const shape = [outChannels, x.dim(-1), 3, 3];
-  return conv2d(x, scope.tensor(x.graph, "weight", shape, "channels-last"), {
-    bias: scope.tensor(x.graph, "bias", [outChannels]),
-    stride: [stride, stride],
-    padding: [1, 1, 1, 1],
-    activation,
-    name,
-  });
+  return convolutionLayer(weights, name, x, outChannels, { stride: [stride, stride], activation });
 }
 
 /**

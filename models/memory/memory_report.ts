@@ -64,14 +64,14 @@ export function describeMemory(
     stages: stages.map(({ stage, plan, weights, streamed, own, readBytes, peakBytes }) => {
       const slabBytes = plan.slabBytes.reduce((sum, bytes) => sum + bytes, 0);
       const parts = Object.keys(components).map((name): ComponentReport => {
-        const own = (tensors: ReadonlySet<DeviceTensor>) =>
+        const ofComponent = (tensors: ReadonlySet<DeviceTensor>) =>
           [...tensors].filter((weight) => owners.get(weight) === name);
-        const tensor = own(weights);
+        const held = ofComponent(weights);
         return {
           name,
-          keptBytes: bytesOf(tensor.filter((weight) => kept.has(weight))),
-          freedBytes: bytesOf(tensor.filter((weight) => !kept.has(weight))),
-          streamedBytes: bytesOf(own(streamed)),
+          keptBytes: bytesOf(held.filter((weight) => kept.has(weight))),
+          freedBytes: bytesOf(held.filter((weight) => !kept.has(weight))),
+          streamedBytes: bytesOf(ofComponent(streamed)),
         };
       });
       return {

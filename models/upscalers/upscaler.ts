@@ -5,13 +5,14 @@
  */
 import {
   concat,
-  conv2d,
+  type Conv2dOptions,
   elementwise,
   type Graph,
   type Tensor,
   type WeightScope,
 } from "../../runtime/mod.ts";
 import { pixelShuffle } from "../autoencoders/tiny/decoder.ts";
+import { convolutionLayer } from "../layers.ts";
 import { rearrange } from "../rearrange.ts";
 import type { UpscalerConfig } from "./config.ts";
 
@@ -54,11 +55,14 @@ function compact(
   const body = weights.scope("body");
   let x = image;
   for (let i = 0; i <= num_block; i++) {
-    x = convolution(body, 2 * i, x, num_feat);
+    x = convolutionLayer(body, 2 * i, x, num_feat);
     const slope = body.tensor(graph, `${2 * i + 1}.weight`, [num_feat]);
     x = elementwise("max(x, 0.0 * x) + slope * min(x, 0.0 * x)", { x, slope }, { name: "prelu" });
   }
-  const pixels = pixelShuffle(convolution(body, 2 * num_block + 2, x, 3 * scale * scale), scale);
+  const pixels = pixelShuffle(
+    convolutionLayer(body, 2 * num_block + 2, x, 3 * scale * scale),
+    scale,
+  );
   const [, height, width] = image.shape as [number, number, number, number];
   return elementwise("a + b", {
     a: pixels.reshape(height, scale, width, scale, 3),
@@ -73,8 +77,8 @@ function denseBlocks(
   image: Tensor,
 ): Tensor {
   const { num_feat, num_block, num_grow_ch } = config;
-  const conv = (name: string, x: Tensor, options: ConvolutionOptions = {}) =>
-    convolution(weights, name, x, num_feat, options);
+  const conv = (name: string, x: Tensor, options: Omit<Conv2dOptions, "bias"> = {}) =>
+    convolutionLayer(weights, name, x, num_feat, options);
   const first = conv("conv_first", pixelUnshuffle(image, inputUnit(config)));
   let x = first;
   for (let i = 0; i < num_block; i++) {
@@ -88,7 +92,7 @@ function denseBlocks(
     y = conv(name, y, { upsample: 2, activation: "leaky_relu" });
   }
   y = conv("conv_hr", y, { activation: "leaky_relu" });
-  return convolution(weights, "conv_last", y, 3);
+  return convolutionLayer(weights, "conv_last", y, 3);
 }
 
 /** Every convolution sees what all before it gave. */
@@ -96,36 +100,13 @@ function denseBlock(weights: WeightScope, x: Tensor, growth: number): Tensor {
   const seen = [x];
   for (let i = 1; i < 5; i++) {
     const all = concat(seen, -1);
-    seen.push(convolution(weights, `conv${i}`, all, growth, { activation: "leaky_relu" }));
+    seen.push(convolutionLayer(weights, `conv${i}`, all, growth, { activation: "leaky_relu" }));
   }
-  return add(convolution(weights, "conv5", concat(seen, -1), x.dim(-1)), x);
+  return add(convolutionLayer(weights, "conv5", concat(seen, -1), x.dim(-1)), x);
 }
 
 function add(h: Tensor, x: Tensor): Tensor {
   return elementwise("share * h + x", { h, x }, { scalars: { share: ADDED } });
-}
-
-interface ConvolutionOptions {
-  readonly activation?: "leaky_relu";
-  readonly upsample?: 2;
-  readonly residual?: Tensor;
-}
-
-function convolution(
-  weights: WeightScope,
-  name: string | number,
-  x: Tensor,
-  outChannels: number,
-  options: ConvolutionOptions = {},
-): Tensor {
-  const scope = weights.scope(name);
-  const shape = [outChannels, x.dim(-1), 3, 3];
-  return conv2d(x, scope.tensor(x.graph, "weight", shape, "channels-last"), {
-    bias: scope.tensor(x.graph, "bias", [outChannels]),
-    padding: [1, 1, 1, 1],
-    name: String(name),
-    ...options,
-  });
 }
 
 /** Pixels as channels, in the order (channel, row, column). */

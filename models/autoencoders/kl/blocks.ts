@@ -3,15 +3,8 @@
  *
  * Source: diffusers `vae.py`, `unet_2d_blocks.py` and `resnet.py`, whose module names are the weight names.
  */
-import {
-  conv2d,
-  type Conv2dOptions,
-  groupNorm,
-  linear,
-  type Tensor,
-  type WeightScope,
-} from "../../../runtime/mod.ts";
-import { linearLayer, wideAttention } from "../../layers.ts";
+import { groupNorm, linear, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
+import { convolutionLayer, linearLayer, wideAttention } from "../../layers.ts";
 import type { KlCoderConfig } from "./config.ts";
 
 /** Added to variances by every norm; no config changes it. */
@@ -19,24 +12,6 @@ const NORM_EPS = 1e-6;
 
 /** What the norms of a model need to know of it. */
 type NormGroups = Pick<KlCoderConfig, "norm_num_groups">;
-
-/** Convolution of 3 x 3; it keeps the size unless `options` say otherwise. */
-export function convolution(
-  weights: WeightScope,
-  name: string,
-  x: Tensor,
-  outChannels: number,
-  options: Omit<Conv2dOptions, "bias"> = {},
-): Tensor {
-  const scope = weights.scope(name);
-  const shape = [outChannels, x.dim(-1), 3, 3];
-  return conv2d(x, scope.tensor(x.graph, "weight", shape, "channels-last"), {
-    bias: scope.tensor(x.graph, "bias", [outChannels]),
-    padding: [1, 1, 1, 1],
-    name,
-    ...options,
-  });
-}
 
 /** Convolution of 1 x 1. */
 export function pointwiseConvolution(
@@ -82,8 +57,8 @@ export function residualBlock(
   const residual = x.dim(-1) === outChannels
     ? x
     : pointwiseConvolution(weights, "conv_shortcut", x, outChannels);
-  const h = convolution(weights, "conv1", norm(config, weights, "norm1", x), outChannels);
-  return convolution(weights, "conv2", norm(config, weights, "norm2", h), outChannels, {
+  const h = convolutionLayer(weights, "conv1", norm(config, weights, "norm1", x), outChannels);
+  return convolutionLayer(weights, "conv2", norm(config, weights, "norm2", h), outChannels, {
     residual,
   });
 }

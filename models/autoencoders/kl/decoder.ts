@@ -1,5 +1,6 @@
 import type { Graph, Tensor, WeightScope } from "../../../runtime/mod.ts";
-import { convolution, midBlock, norm, pointwiseConvolution, residualBlocks } from "./blocks.ts";
+import { convolutionLayer } from "../../layers.ts";
+import { midBlock, norm, pointwiseConvolution, residualBlocks } from "./blocks.ts";
 import type { KlCoderConfig } from "./config.ts";
 
 /**
@@ -19,18 +20,18 @@ export function klDecoder(
   const z = config.use_post_quant_conv
     ? pointwiseConvolution(weights, "post_quant_conv", latents, config.latent_channels)
     : latents;
-  let x = graph.scope("decoder", () => convolution(decoder, "conv_in", z, channels[0]!));
+  let x = graph.scope("decoder", () => convolutionLayer(decoder, "conv_in", z, channels[0]!));
   x = graph.scope("decoder.mid_block", () => midBlock(config, decoder.scope("mid_block"), x));
   channels.forEach((outChannels, level) => {
     const block = decoder.scope("up_blocks").scope(level);
     x = graph.scope(`decoder.up_blocks.${level}`, () => {
       const h = residualBlocks(config, block, x, outChannels, config.layers_per_block + 1);
       if (level === channels.length - 1) return h;
-      return convolution(block, "upsamplers.0.conv", h, outChannels, { upsample: 2 });
+      return convolutionLayer(block, "upsamplers.0.conv", h, outChannels, { upsample: 2 });
     });
   });
   return graph.scope("decoder", () =>
-    convolution(
+    convolutionLayer(
       decoder,
       "conv_out",
       norm(config, decoder, "conv_norm_out", x),

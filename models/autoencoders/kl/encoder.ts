@@ -1,5 +1,6 @@
 import type { Graph, Tensor, WeightScope } from "../../../runtime/mod.ts";
-import { convolution, midBlock, norm, pointwiseConvolution, residualBlocks } from "./blocks.ts";
+import { convolutionLayer } from "../../layers.ts";
+import { midBlock, norm, pointwiseConvolution, residualBlocks } from "./blocks.ts";
 import type { KlCoderConfig } from "./config.ts";
 
 /**
@@ -17,13 +18,13 @@ export function klEncoder(
 ): Tensor {
   const encoder = weights.scope("encoder");
   const channels = config.block_out_channels;
-  let x = graph.scope("encoder", () => convolution(encoder, "conv_in", pixels, channels[0]!));
+  let x = graph.scope("encoder", () => convolutionLayer(encoder, "conv_in", pixels, channels[0]!));
   channels.forEach((outChannels, level) => {
     const block = encoder.scope("down_blocks").scope(level);
     x = graph.scope(`encoder.down_blocks.${level}`, () => {
       const h = residualBlocks(config, block, x, outChannels, config.layers_per_block);
       if (level === channels.length - 1) return h;
-      return convolution(block, "downsamplers.0.conv", h, outChannels, {
+      return convolutionLayer(block, "downsamplers.0.conv", h, outChannels, {
         stride: [2, 2],
         padding: [0, 1, 0, 1],
       });
@@ -33,7 +34,7 @@ export function klEncoder(
   const count = 2 * config.latent_channels;
   const moments = graph.scope(
     "encoder",
-    () => convolution(encoder, "conv_out", norm(config, encoder, "conv_norm_out", x), count),
+    () => convolutionLayer(encoder, "conv_out", norm(config, encoder, "conv_norm_out", x), count),
   );
   return config.use_quant_conv
     ? pointwiseConvolution(weights, "quant_conv", moments, count)

@@ -8,7 +8,6 @@
  */
 import {
   concat,
-  conv2d,
   copyTo,
   type DeviceTensor,
   elementwise,
@@ -19,6 +18,7 @@ import {
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
+import { convolutionLayer } from "../../layers.ts";
 import { rearrange } from "../../rearrange.ts";
 import type { TinyDecoderConfig } from "./config.ts";
 
@@ -43,16 +43,16 @@ export function tinyImageDecoder(
   const layers = weights.scope("decoder.layers");
   const widths = config.decoder_block_out_channels;
   let layer = 0;
-  let x = convolution(layers, layer, clamped(latents), widths[0]!, { activation: "relu" });
+  let x = convolutionLayer(layers, layer, clamped(latents), widths[0]!, { activation: "relu" });
   layer += 2;
   return graph.scope("decoder", () => {
     for (const width of widths.slice(0, -1)) {
       for (let i = 0; i < BLOCKS; i++) x = block(layers.scope(layer++), x, x);
       layer++;
-      x = convolution(layers, layer++, x, width, { upsample: 2, hasBias: false });
+      x = convolutionLayer(layers, layer++, x, width, { upsample: 2 });
     }
     x = block(layers.scope(layer++), x, x);
-    return toSigned(convolution(layers, layer, x, 3));
+    return toSigned(convolutionLayer(layers, layer, x, 3));
   });
 }
 
@@ -74,7 +74,7 @@ export function tinyVideoFrames(
   const widths = config.decoder_block_out_channels;
   // Layer 0 clamps.
   let layer = 1;
-  let x = convolution(layers, layer, clamped(latent), widths[0]!, { activation: "relu" });
+  let x = convolutionLayer(layers, layer, clamped(latent), widths[0]!, { activation: "relu" });
   layer += 2;
   return graph.scope("decoder", () => {
     config.time_upscale.forEach((factor, level) => {
@@ -86,10 +86,10 @@ export function tinyVideoFrames(
       // The files enlarge, then grow in time; pixel by pixel, the other way round gives the same for less.
       layer++;
       x = grow(layers.scope(layer++), x, factor);
-      x = convolution(layers, layer++, x, widths[level + 1]!, { upsample: 2, hasBias: false });
+      x = convolutionLayer(layers, layer++, x, widths[level + 1]!, { upsample: 2 });
     });
     const channels = 3 * config.patch_size ** 2;
-    const y = convolution(layers, layer + 1, elementwise("act_relu(x)", { x }), channels);
+    const y = convolutionLayer(layers, layer + 1, elementwise("act_relu(x)", { x }), channels);
     return toSigned(pixelShuffle(y, config.patch_size));
   });
 }
@@ -98,9 +98,9 @@ export function tinyVideoFrames(
 function block(weights: WeightScope, x: Tensor, input: Tensor): Tensor {
   const channels = x.dim(-1);
   const conv = weights.scope("conv");
-  const h = convolution(conv, 0, input, channels, { activation: "relu" });
-  const y = convolution(conv, 2, h, channels, { activation: "relu" });
-  const sum = convolution(conv, 4, y, channels, { residual: x });
+  const h = convolutionLayer(conv, 0, input, channels, { activation: "relu" });
+  const y = convolutionLayer(conv, 2, h, channels, { activation: "relu" });
+  const sum = convolutionLayer(conv, 4, y, channels, { residual: x });
   return elementwise("act_relu(x)", { x: sum });
 }
 
@@ -121,33 +121,6 @@ function grow(weights: WeightScope, x: Tensor, factor: number): Tensor {
   const wide = linear(x, weight.reshape(channels * factor, channels), { name: "grow" });
   if (factor === 1) return wide;
   return rearrange(wide, "f y x (n c) -> (f n) y x c", { n: factor });
-}
-
-function convolution(
-  weights: WeightScope,
-  name: number,
-  x: Tensor,
-  outChannels: number,
-  { hasBias = true, ...options }: {
-    readonly hasBias?: boolean;
-    readonly activation?: "relu";
-    readonly upsample?: 2;
-    readonly residual?: Tensor;
-  } = {},
-): Tensor {
-  const scope = weights.scope(name);
-  const weight = scope.tensor(
-    x.graph,
-    "weight",
-    [outChannels, x.dim(-1), 3, 3],
-    "channels-last",
-  );
-  return conv2d(x, weight, {
-    bias: hasBias ? scope.tensor(x.graph, "bias", [outChannels]) : undefined,
-    padding: [1, 1, 1, 1],
-    name: String(name),
-    ...options,
-  });
 }
 
 /** Latents within about three of their standard deviations. */

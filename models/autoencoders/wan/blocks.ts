@@ -5,7 +5,6 @@
  */
 import {
   concat,
-  conv2d,
   elementwise,
   linear,
   permute,
@@ -14,7 +13,7 @@ import {
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
-import { wideAttention } from "../../layers.ts";
+import { convolutionLayer, wideAttention } from "../../layers.ts";
 import { rearrange } from "../../rearrange.ts";
 import type { ChunkPlace, FrameHistory } from "./history.ts";
 
@@ -139,17 +138,12 @@ export function downsample(
 ): Tensor {
   const { graph } = x;
   const [, frames, height, width, channels] = x.shape as [number, number, number, number, number];
-  const conv = weights.scope("resample").scope(1);
-  const halved = conv2d(
-    x.reshape(frames, height, width, channels),
-    conv.tensor(graph, "weight", [channels, channels, 3, 3], "channels-last"),
-    {
-      bias: conv.tensor(graph, "bias", [channels]),
-      stride: [2, 2],
-      padding: [0, 1, 0, 1],
-      name: "downsample",
-    },
-  );
+  const images = x.reshape(frames, height, width, channels);
+  const halved = convolutionLayer(weights.scope("resample"), 1, images, channels, {
+    stride: [2, 2],
+    padding: [0, 1, 0, 1],
+    name: "downsample",
+  });
   const y = halved.reshape(1, ...halved.shape);
   if (!temporal) return y;
   const time = weights.scope("time_conv");
@@ -175,26 +169,12 @@ export function upsample(
   outChannels: number,
   temporal: boolean,
 ): Tensor {
-  const { graph } = x;
   const doubled = temporal ? doubleFrames(stream, weights.scope("time_conv"), x) : x;
-  const [, frames, height, width, channels] = doubled.shape as [
-    number,
-    number,
-    number,
-    number,
-    number,
-  ];
-  const conv = weights.scope("resample").scope(1);
-  const y = conv2d(
-    doubled.reshape(frames, height, width, channels),
-    conv.tensor(graph, "weight", [outChannels, channels, 3, 3], "channels-last"),
-    {
-      bias: conv.tensor(graph, "bias", [outChannels]),
-      padding: [1, 1, 1, 1],
-      upsample: 2,
-      name: "upsample",
-    },
-  );
+  const images = doubled.reshape(...doubled.shape.slice(1));
+  const y = convolutionLayer(weights.scope("resample"), 1, images, outChannels, {
+    upsample: 2,
+    name: "upsample",
+  });
   return y.reshape(1, ...y.shape);
 }
 
