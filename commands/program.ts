@@ -103,6 +103,7 @@ function serveCommand(onStatus: OnStatus): Command {
       integer(0),
     )
     .addOption(flag("--strict-fields", "refuse requests with fields that have no effect"))
+    .addOption(new Option("--no-playground", "no page to draw on at /"))
     .addOption(flag("--enable-metrics", "answer /metrics in the format of Prometheus"))
     .addOption(
       new Option("--log-format <format>", "sentences, or one JSON object a line")

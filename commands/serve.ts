@@ -65,6 +65,8 @@ export interface ServeFlags extends DeviceFlags, ModelParts {
   allowedHost: string[];
   /** Whether a field without effect is an error. */
   strictFields?: boolean;
+  /** Whether there is a page to draw on at `/`. */
+  playground?: boolean;
   /** Whether `/metrics` answers. */
   enableMetrics?: boolean;
   /** How lines of the log are written. */
@@ -129,6 +131,7 @@ export async function runServe(flags: ServeFlags): Promise<number> {
       allowedHosts: flags.allowedHost,
       strictFields: flags.strictFields === true,
       retainMs: flags.retain,
+      playground: flags.playground !== false,
       enableMetrics: flags.enableMetrics === true,
       allowPrivateUrls: flags.allowPrivateUrls === true,
       loraMergeMode: flags.loraMergeMode,

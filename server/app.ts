@@ -34,6 +34,7 @@ import { mountImages } from "./routes/images.ts";
 import { mountJobs } from "./routes/jobs.ts";
 import { mountLoras } from "./routes/loras.ts";
 import { mountMetrics } from "./routes/metrics.ts";
+import { mountPlayground, PLAYGROUND_FOLDER } from "./routes/playground.ts";
 import { mountVideoContent } from "./routes/video_content.ts";
 import { mountVideoEvents } from "./routes/video_events.ts";
 import { mountVideos } from "./routes/videos.ts";
@@ -138,7 +139,10 @@ export function createService(options: AppOptions): { app: App; services: Servic
     const path = c.req.path.slice(0, MAX_LOGGED_PATH);
     const { status } = c.res;
     const job = c.get("job");
+    // A page is many files, of which nobody wants to hear.
+    const isAsset = status === 200 && path.startsWith(PLAYGROUND_FOLDER);
     services.metrics.request({ route: routeOf(c), method, status, seconds: elapsed / 1000 });
+    if (isAsset) return;
     log(`${method} ${path} ${status} ${ms} ms ${requestId}`, {
       level: status >= 500 ? "error" : "info",
       request_id: requestId,
@@ -178,6 +182,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
   mountJobs(app, services);
   mountMetrics(app, services);
   mountDocuments(app, services);
+  mountPlayground(app, services);
   mountAbsent(app);
 
   app.notFound((c) => {

@@ -14,7 +14,10 @@ const OPEN_PATHS: readonly string[] = [
   "/health_generate",
   "/openapi.json",
   "/docs",
+  "/",
 ];
+/** Files of a page that asks for the key itself. */
+const OPEN_FOLDER = "/playground/";
 
 /**
  * Checks the key of a request.
@@ -24,7 +27,9 @@ const OPEN_PATHS: readonly string[] = [
  * @throws {ApiError} 401 without a right key
  */
 export function checkKey(request: Request, apiKeys: readonly string[]): void {
-  if (apiKeys.length === 0 || OPEN_PATHS.includes(new URL(request.url).pathname)) return;
+  if (apiKeys.length === 0) return;
+  const { pathname } = new URL(request.url);
+  if (OPEN_PATHS.includes(pathname) || pathname.startsWith(OPEN_FOLDER)) return;
   const [, sent] = /^Bearer\s+(\S+)\s*$/i.exec(request.headers.get("authorization") ?? "") ?? [];
   const headers = { "www-authenticate": 'Bearer realm="denoise"' };
   if (sent === undefined) {

@@ -35,6 +35,8 @@ export interface ServerSettings {
   allowPrivateUrls: boolean;
   /** How long results are kept after their end, in milliseconds; 0 for ever. */
   retainMs: number;
+  /** Whether there is a page to draw on at `/`. */
+  playground: boolean;
   /** Whether `/metrics` answers. */
   enableMetrics: boolean;
   /** Number of GPUs that records name. */
@@ -67,6 +69,7 @@ export const DEFAULT_SETTINGS: Readonly<ServerSettings> = {
   },
   allowPrivateUrls: false,
   retainMs: 7 * 24 * 60 * 60 * 1000,
+  playground: true,
   enableMetrics: false,
   numGpus: 1,
   loraFolders: [],

@@ -330,4 +330,20 @@ export const OPERATIONS: readonly Operation[] = [
     summary: "This document for people",
     answer: { types: ["text/html"] },
   },
+  {
+    method: "get",
+    path: "/",
+    id: "playground",
+    tag: "Server",
+    summary: "A page to draw on, unless the server was started with `--no-playground`",
+    answer: { types: ["text/html"] },
+  },
+  {
+    method: "get",
+    path: "/playground/{version}/{name}",
+    id: "playgroundFile",
+    tag: "Server",
+    summary: "A file of that page",
+    answer: { types: ["text/javascript", "text/css"] },
+  },
 ];

@@ -106,17 +106,22 @@ export function modelCard(
   };
 }
 
-/** Sizes of common shapes, of about the pixels of the model's own size; that one first. */
+/** Sizes of common shapes, of about the pixels of the model's own size, or of its sides; its own first. */
 function sizesOf(info: ModelInfo): Size[] {
-  const { defaults, nativeSides } = info;
+  const { defaults, nativeSides, sizeMultiple } = info;
   const own = { width: defaults.width, height: defaults.height };
-  const shapes = SHAPES.flatMap(([long, short]) => [[long, short], [short, long]] as const);
-  const sizes = [own, ...shapes.map(([width, height]) => sizeLike({ width, height }, own, info))];
-  const isNative = ({ width, height }: Size) =>
-    !nativeSides ||
-    Math.min(width, height) >= nativeSides.least && Math.max(width, height) <= nativeSides.most;
-  const byName = new Map(sizes.map((size) => [`${size.width}x${size.height}`, size]));
-  return [...byName.values()].filter((size) => size === own || isNative(size));
+  const wide = SHAPES.map(([width, height]) => {
+    if (!nativeSides) return sizeLike({ width, height }, own, info);
+    const { least, most } = nativeSides;
+    const short = Math.round(most * height / width / sizeMultiple) * sizeMultiple;
+    return { width: most, height: Math.max(least, short) };
+  });
+  const sizes = [own, ...wide.flatMap((size) => [size, upright(size)])];
+  return [...new Map(sizes.map((size) => [`${size.width}x${size.height}`, size])).values()];
+}
+
+function upright({ width, height }: Size): Size {
+  return { width: height, height: width };
 }
 
 /** The rows of the table of fields that mean something to this model. */

@@ -23,6 +23,9 @@ export type FilePlace = Pick<StoredFile, "name" | "url">;
 
 /** Keeps results, each whole or not at all. */
 export interface ResultStorage {
+  /** The origin of links to files in a cloud; absent where there is none. */
+  readonly origin?: string;
+
   /**
    * Keeps a file.
    *

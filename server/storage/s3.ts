@@ -36,6 +36,8 @@ export class S3Storage implements ResultStorage {
   readonly #log: Log;
   readonly #base: string;
   readonly #attemptMs: number;
+  /** See {@link ResultStorage.origin}. */
+  readonly origin: string;
   /** Keys for signing, one for each day. */
   readonly #keys = new Map<string, ArrayBuffer>();
 
@@ -55,6 +57,7 @@ export class S3Storage implements ResultStorage {
     this.#local = local;
     this.#log = log;
     this.#base = bucketUrl(settings);
+    this.origin = new URL(this.#base).origin;
     this.#attemptMs = attemptMs;
   }
 

@@ -3,7 +3,7 @@
  * `runtime/`.
  *
  * `cli.ts → commands/ → { mod.ts → library/, server/ } → generation/ → engine/ → report/ → models/ → runtime/`; `media/` and `hub/` are
- * leaves that everybody above may use and that import nothing of ours. Tests, benches and tools may
+ * leaves that everybody above may use and that import nothing of ours; so is `playground/`, which the server sends to browsers. Tests, benches and tools may
  * import anything, and only each other import them.
  */
 
@@ -33,7 +33,7 @@ const SPINE = [
 ];
 /** What `import "denoise"` loads of its own; it knows no server, and the server does not know it. */
 const LIBRARY = ["library/", "mod.ts"];
-const LEAVES = ["media/", "hub/"];
+const LEAVES = ["media/", "hub/", "playground/"];
 const ASIDE = ["tests/", "tools/"];
 
 /** What gives a shader away, in code or in a string. */

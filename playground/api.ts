@@ -1,0 +1,93 @@
+/**
+ * The server's public API, as far as the page needs it.
+ *
+ * @module
+ */
+
+import { memory } from "./memory.ts";
+
+/** What the server said no with: a sentence for people. */
+export class Refusal extends Error {
+  /** HTTP status; 0 where the server could not be reached. */
+  readonly status: number;
+  /** The field that is wrong, where it is one. */
+  readonly param: string | undefined;
+
+  constructor(message: string, status: number, param?: string) {
+    super(message);
+    this.name = "Refusal";
+    this.status = status;
+    this.param = param;
+  }
+}
+
+/** The key that is sent, if one was typed. */
+export function apiKey(): string {
+  return memory.read("key", "");
+}
+
+/**
+ * Calls a route.
+ *
+ * @param path relative to the page
+ * @param init as of `fetch()`
+ * @returns an answer of status 2xx
+ * @throws {Refusal} for any other
+ */
+export async function call(path: string, init: RequestInit = {}): Promise<Response> {
+  const headers = new Headers(init.headers);
+  if (apiKey()) headers.set("authorization", `Bearer ${apiKey()}`);
+  let response: Response;
+  try {
+    response = await fetch(path, { ...init, headers });
+  } catch (error) {
+    if (init.signal?.aborted) throw error;
+    throw new Refusal("The server does not answer.", 0);
+  }
+  if (response.ok) return response;
+  throw await refusalOf(response);
+}
+
+/** Calls a route that answers with JSON. */
+export async function callJson<T>(path: string, init: RequestInit = {}): Promise<T> {
+  return await (await call(path, init)).json();
+}
+
+async function refusalOf(response: Response): Promise<Refusal> {
+  try {
+    const { error } = await response.json();
+    return new Refusal(error.message, response.status, error.param ?? undefined);
+  } catch {
+    return new Refusal(`The server answered with status ${response.status}.`, response.status);
+  }
+}
+
+/** An event of a stream. */
+export interface ServerEvent {
+  type: string;
+  data: unknown;
+}
+
+/**
+ * Follows server-sent events. `EventSource` cannot send a key.
+ *
+ * @param path relative to the page
+ * @param signal stops
+ */
+export async function* events(path: string, signal: AbortSignal): AsyncGenerator<ServerEvent> {
+  const { body } = await call(path, { signal });
+  let text = "";
+  const decoder = new TextDecoder();
+  for await (const part of body!) {
+    text += decoder.decode(part, { stream: true });
+    for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
+      const lines = text.slice(0, end).split("\n");
+      text = text.slice(end + 2);
+      const field = (name: string) =>
+        lines.filter((line) => line.startsWith(`${name}: `))
+          .map((line) => line.slice(name.length + 2)).join("\n");
+      const data = field("data");
+      if (data) yield { type: field("event"), data: JSON.parse(data) };
+    }
+  }
+}

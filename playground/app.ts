@@ -1,0 +1,116 @@
+/**
+ * The page.
+ *
+ * @module
+ */
+
+import { h } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Composer } from "./composer.ts";
+import {
+  a,
+  div,
+  h1,
+  header,
+  label,
+  main,
+  option,
+  p,
+  progress,
+  select,
+  span,
+  type VNode,
+} from "./elements.ts";
+import { Gallery } from "./gallery.ts";
+import { takeFiles } from "./inputs.ts";
+import { KeyDialog } from "./key_dialog.ts";
+import { isPending, jobs, live } from "./jobs.ts";
+import { chooseModel, currentModel, type Session, session } from "./session.ts";
+import { SettingsPanel } from "./settings_panel.ts";
+import { Stage } from "./stage.ts";
+import { useStore } from "./store.ts";
+import { view } from "./view.ts";
+
+/** Everything. */
+export function App(): VNode {
+  const state = useStore(session, (state) => state);
+  const hasSettings = useStore(view, ({ hasSettings }) => hasSettings);
+  const [isOver, setOver] = useState(false);
+  const model = currentModel(state);
+  useTitle();
+  return div(
+    {
+      class: `page${hasSettings ? " with-settings" : ""}${isOver ? " drop" : ""}`,
+      onDragOver: (event) => {
+        if (!model || !event.dataTransfer?.types.includes("Files")) return;
+        event.preventDefault();
+        setOver(true);
+      },
+      onDragLeave: (event) => {
+        if (event.relatedTarget === null) setOver(false);
+      },
+      onDrop: (event) => {
+        event.preventDefault();
+        setOver(false);
+        if (model) takeFiles(model, event.dataTransfer?.files);
+      },
+    },
+    header(
+      { class: "top" },
+      h1({}, "denoise"),
+      h(ModelName, { state }),
+      h(LinkState, { state }),
+      a({ class: "docs", href: "docs" }, "API"),
+    ),
+    model ? h(SettingsPanel, { model }) : div({ class: "settings" }),
+    main({}, h(Stage, { model }), model ? h(Composer, { model }) : h(Opening, { state })),
+    h(Gallery, {}),
+    state.link === "locked" ? h(KeyDialog, { isWrong: state.isKeyWrong }) : null,
+  );
+}
+
+/** The name of the model, or a choice where there are several. */
+function ModelName({ state }: { state: Session }): VNode {
+  const { models, modelId } = state;
+  if (models.length < 2) return span({ class: "model" }, modelId);
+  return label(
+    { class: "model" },
+    span({ class: "unseen" }, "Model"),
+    select(
+      { value: modelId, onChange: (event) => chooseModel(event.currentTarget.value) },
+      ...models.map(({ id }) => option({ key: id, value: id }, id)),
+    ),
+  );
+}
+
+/** What there is to say of the connection, once there is a page. */
+function LinkState({ state }: { state: Session }): VNode {
+  const text = state.models.length === 0 ? "" : linkText(state);
+  return span({ class: "link", role: "status" }, text);
+}
+
+function linkText({ link, loaded, problem }: Session): string {
+  if (link === "lost") return "The server does not answer; trying again.";
+  if (link === "loading") return `The model loads: ${Math.floor(loaded * 100)} %`;
+  return link === "failed" ? problem : "";
+}
+
+/** Shown until the model is known. */
+function Opening({ state }: { state: Session }): VNode {
+  return div(
+    { class: "opening", role: "status" },
+    p({}, linkText(state) || "Connecting."),
+    state.link === "loading"
+      ? progress({ max: 1, value: state.loaded, "aria-label": "Loading" })
+      : null,
+  );
+}
+
+/** The tab tells how far it is. */
+function useTitle(): void {
+  const percent = useStore(live, ({ id, progress }) => id ? progress : null);
+  const pending = useStore(jobs, ({ list }) => list.filter(isPending).length);
+  useEffect(() => {
+    document.title = percent === null || pending === 0 ? "denoise" : `${percent} % · denoise`;
+  }, [percent, pending]);
+}

@@ -1,0 +1,125 @@
+/**
+ * The prompt, what it brings, and the button that draws.
+ *
+ * @module
+ */
+
+import { h } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { attempt } from "./act.ts";
+import { iconButton, Segments } from "./controls.ts";
+import { draft } from "./draft.ts";
+import { button, div, form, label, span, textarea, type VNode } from "./elements.ts";
+import { icon } from "./icons.ts";
+import { GivenInputs, PickFiles, takeFiles } from "./inputs.ts";
+import { jobs } from "./jobs.ts";
+import { type Model, type Output, outputsOf } from "./model.ts";
+import { draftTask, send } from "./request.ts";
+import { draftProblem } from "./settings_panel.ts";
+import { session } from "./session.ts";
+import { useStore } from "./store.ts";
+import { show, tell, view } from "./view.ts";
+
+/** The composer. */
+export function Composer({ model }: { model: Model }): VNode {
+  const state = useStore(draft, (state) => state);
+  const link = useStore(session, ({ link }) => link);
+  const waiting = useStore(jobs, ({ waiting }) => waiting);
+  const notice = useStore(view, ({ notice }) => notice);
+  const [isSending, setSending] = useState(false);
+  const prompt = useRef<HTMLTextAreaElement>(null);
+  const outputs = outputsOf(model);
+  const task = draftTask(model, state);
+  const output = outputs.includes(state.output) ? state.output : outputs[0] ?? "image";
+  useEffect(() => {
+    if (output !== state.output) draft.set({ output });
+  }, [output, state.output]);
+  useEffect(() => {
+    // As high as its text, up to a limit that the style has.
+    const field = prompt.current;
+    if (!field) return;
+    field.style.height = "auto";
+    field.style.height = `${field.scrollHeight}px`;
+  }, [state.prompt]);
+
+  const generate = async () => {
+    const problem = draftProblem(model, draft.state) ??
+      (task === undefined ? missingInput(output) : undefined);
+    if (problem) {
+      tell(problem);
+      prompt.current?.focus();
+      return;
+    }
+    setSending(true);
+    await attempt(async () => show((await send(model)).id));
+    setSending(false);
+  };
+  useEffect(() => {
+    const onKeyDown = (event: KeyboardEvent) => {
+      if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+      event.preventDefault();
+      void generate();
+    };
+    document.addEventListener("keydown", onKeyDown);
+    return () => document.removeEventListener("keydown", onKeyDown);
+  });
+
+  const isReady = link === "ready";
+  return form(
+    {
+      class: "composer",
+      "aria-label": "Prompt",
+      onSubmit: (event) => {
+        event.preventDefault();
+        void generate();
+      },
+      onPaste: (event) => {
+        if (takeFiles(model, event.clipboardData?.files)) event.preventDefault();
+      },
+    },
+    h(GivenInputs, { model, state }),
+    label({ class: "unseen", for: "prompt" }, "What do you want to see?"),
+    textarea({
+      id: "prompt",
+      ref: prompt,
+      rows: 2,
+      value: state.prompt,
+      placeholder: state.images.length > 0 && output === "image"
+        ? "What shall change?"
+        : "What do you want to see?",
+      enterkeyhint: "enter",
+      onInput: (event) => draft.set({ prompt: event.currentTarget.value }),
+    }),
+    div(
+      { class: "composer-row" },
+      outputs.length > 1
+        ? h(Segments<Output>, {
+          name: "Result",
+          value: output,
+          options: [["image", "Image"], ["video", "Video"]],
+          onChange: (output) => draft.set({ output, images: [], clip: null, mask: null }),
+        })
+        : null,
+      h(PickFiles, { model, state }),
+      iconButton({
+        label: "Settings",
+        class: "open-settings",
+        pressed: view.state.hasSettings,
+        onClick: () => view.set(({ hasSettings }) => ({ hasSettings: !hasSettings })),
+      }, icon("settings")),
+      span({ class: "notice", role: "alert" }, notice),
+      waiting > 0 ? span({ class: "muted queue" }, `${waiting} waiting`) : null,
+      button(
+        { type: "submit", class: "generate", disabled: !isReady || isSending },
+        "Generate",
+        span({ class: "key", "aria-hidden": "true" }, "Ctrl ↵"),
+      ),
+    ),
+  );
+}
+
+function missingInput(output: Output): string {
+  return output === "video"
+    ? "This model makes videos of a picture or a clip: add one."
+    : "This model makes pictures of others: add one.";
+}

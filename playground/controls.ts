@@ -1,0 +1,204 @@
+/**
+ * Controls that settings are chosen with.
+ *
+ * @module
+ */
+
+import type { ComponentChildren } from "preact";
+import { useId } from "preact/hooks";
+import {
+  button,
+  div,
+  fieldset,
+  input,
+  label,
+  legend,
+  option,
+  select,
+  span,
+  type VNode,
+} from "./elements.ts";
+
+/** A button with an icon, whose meaning is a text for who cannot see it or points at it. */
+export function iconButton(
+  { label: text, onClick, disabled, pressed, class: name = "" }: {
+    label: string;
+    onClick: () => void;
+    disabled?: boolean;
+    pressed?: boolean;
+    class?: string;
+  },
+  ...children: ComponentChildren[]
+): VNode {
+  return button({
+    type: "button",
+    class: `icon-button ${name}`,
+    title: text,
+    "aria-label": text,
+    disabled,
+    ...(pressed === undefined ? {} : { "aria-pressed": pressed }),
+    onClick,
+  }, ...children);
+}
+
+/** A few words of which one is chosen. */
+export function Segments<T extends string>(
+  { name, value, options, onChange, hidesName = true }: {
+    name: string;
+    value: T;
+    options: readonly (readonly [T, string])[];
+    onChange: (value: T) => void;
+    hidesName?: boolean;
+  },
+): VNode {
+  const group = useId();
+  return fieldset(
+    { class: "segments" },
+    legend({ class: hidesName ? "unseen" : "name" }, name),
+    div(
+      { class: "segments-row" },
+      ...options.map(([key, text]) =>
+        label(
+          { key },
+          input({
+            type: "radio",
+            name: group,
+            class: "unseen",
+            checked: key === value,
+            onChange: () => onChange(key),
+          }),
+          span({}, text),
+        )
+      ),
+    ),
+  );
+}
+
+/** How far a slider goes where the model names no greatest value, or one that nobody wants. */
+const SLIDER_ENDS: Readonly<Record<string, number>> = {
+  guidance_scale: 15,
+  guidance_scale_2: 15,
+  guidance_limit: 3,
+  num_inference_steps: 60,
+  flow_shift: 16,
+};
+
+/** A number with a slider; the number may go beyond it. */
+export function NumberSlider(
+  { id, name, title, value, own, least, most, step, onChange }: {
+    id: string;
+    name: string;
+    title?: string | undefined;
+    value: number | undefined;
+    own: number | null;
+    least: number;
+    most: number | undefined;
+    step: number;
+    onChange: (value: number | undefined) => void;
+  },
+): VNode {
+  const field = useId();
+  const end = Math.min(most ?? Infinity, Math.max(SLIDER_ENDS[id] ?? Infinity, (own ?? 0) * 1.5));
+  const shown = value ?? own ?? undefined;
+  const read = (text: string) => {
+    const number = Number(text);
+    if (text === "") onChange(undefined);
+    else if (Number.isFinite(number)) onChange(number);
+  };
+  const isChosen = value !== undefined && value !== own;
+  return div(
+    { class: "slider", title },
+    div(
+      { class: "row" },
+      label({ for: field, class: "name" }, name),
+      isChosen && own !== null
+        ? button({
+          type: "button",
+          class: "own",
+          title: `Back to the model's own, ${own}`,
+          "aria-label": `${name}: back to ${own}`,
+          onClick: () => onChange(undefined),
+        }, "reset")
+        : null,
+      input({
+        id: field,
+        class: "number",
+        type: "number",
+        min: least,
+        max: most,
+        step: step < 1 ? "any" : step,
+        value: shown ?? "",
+        placeholder: "auto",
+        onChange: (event) => read(event.currentTarget.value),
+      }),
+    ),
+    Number.isFinite(end)
+      ? input({
+        type: "range",
+        "aria-label": name,
+        min: least,
+        max: end,
+        step,
+        value: Math.min(shown ?? least, end),
+        style: { "--filled": `${100 * (Math.min(shown ?? least, end) - least) / (end - least)}%` },
+        onInput: (event) => onChange(Number(event.currentTarget.value)),
+      })
+      : null,
+  );
+}
+
+/** One of several texts, or the model's own way. */
+export function Choice(
+  { name, title, value, choices, own, onChange }: {
+    name: string;
+    title?: string;
+    value: string | undefined;
+    choices: readonly string[];
+    own: string | null;
+    onChange: (value: string | undefined) => void;
+  },
+): VNode {
+  const field = useId();
+  return div(
+    { class: "row", title },
+    label({ for: field, class: "name" }, name),
+    select(
+      {
+        id: field,
+        value: value ?? own ?? "",
+        onChange: (event) => {
+          const { value } = event.currentTarget;
+          onChange(value === "" || value === own ? undefined : value);
+        },
+      },
+      own === null ? option({ value: "" }, "auto") : null,
+      ...choices.map((choice) => option({ key: choice, value: choice }, words(choice))),
+    ),
+  );
+}
+
+/** On or off. */
+export function Switch(
+  { name, title, value, onChange }: {
+    name: string;
+    title?: string;
+    value: boolean;
+    onChange: (value: boolean | undefined) => void;
+  },
+): VNode {
+  return label(
+    { class: "row switch", title },
+    span({ class: "name" }, name),
+    input({
+      type: "checkbox",
+      role: "switch",
+      checked: value,
+      onChange: (event) => onChange(event.currentTarget.checked || undefined),
+    }),
+  );
+}
+
+/** `euler_ancestral` as words. */
+export function words(name: string): string {
+  return name.replaceAll("_", " ");
+}

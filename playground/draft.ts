@@ -1,0 +1,109 @@
+/**
+ * What is being composed: the next request.
+ *
+ * @module
+ */
+
+import { memory } from "./memory.ts";
+import type { Output } from "./model.ts";
+import { Store } from "./store.ts";
+
+/** A LoRA of the request. */
+export interface LoraUse {
+  path: string;
+  strength: number;
+}
+
+/** A picture or clip that the request brings. */
+export interface GivenFile {
+  /** Unique on this page. */
+  key: string;
+  blob: Blob;
+  /** Shows it. */
+  url: string;
+  name: string;
+}
+
+/** The part that is kept from one visit to the next. */
+interface Kept {
+  output: Output;
+  prompt: string;
+  /** `<width>x<height>`; empty for the model's own, or the picture's. */
+  size: string;
+  count: number;
+  /** Whether the seed is used again, or a new one is drawn. */
+  keepsSeed: boolean;
+  seed: number | null;
+  /** Values that were chosen, by name; the model's own for all others. */
+  settings: Record<string, unknown>;
+  loras: LoraUse[];
+  numFrames: number | null;
+  fps: number | null;
+  format: "png" | "jpeg" | "webp";
+}
+
+/** The whole of it. */
+export interface Draft extends Kept {
+  /** Pictures to make the result of, in order; of a video the first and the last frame. */
+  images: GivenFile[];
+  /** Clip to make the video of. */
+  clip: GivenFile | null;
+  /** Whether the video goes on where the clip ends. */
+  continues: boolean;
+  /** White where the first picture is drawn anew. */
+  mask: Blob | null;
+}
+
+const KEPT: Kept = {
+  output: "image",
+  prompt: "",
+  size: "",
+  count: 1,
+  keepsSeed: false,
+  seed: null,
+  settings: {},
+  loras: [],
+  numFrames: null,
+  fps: null,
+  format: "png",
+};
+
+export const draft: Store<Draft> = new Store<Draft>({
+  ...KEPT,
+  ...memory.read<Partial<Kept>>("draft", {}),
+  images: [],
+  clip: null,
+  continues: false,
+  mask: null,
+});
+
+draft.follow(() => {
+  const kept = Object.keys(KEPT).map((name) => [name, draft.state[name as keyof Kept]]);
+  memory.write("draft", Object.fromEntries(kept));
+});
+
+/** Chooses a value of a setting; undefined for the model's own. */
+export function choose(name: string, value: unknown): void {
+  const { [name]: _, ...others } = draft.state.settings;
+  draft.set({ settings: value === undefined ? others : { ...others, [name]: value } });
+}
+
+let files = 0;
+
+/** Wraps a file. */
+export function givenFile(blob: Blob, name: string): GivenFile {
+  return { key: `file-${++files}`, blob, url: URL.createObjectURL(blob), name };
+}
+
+/** Takes pictures in, as many as may be; the last ones win where only one may. */
+export function addImages(given: readonly GivenFile[], most: number): void {
+  const images = [...draft.state.images, ...given];
+  const kept = most === 1 ? images.slice(-1) : images.slice(0, most);
+  setImages(kept);
+}
+
+/** Replaces the pictures. A mask is of the first one. */
+export function setImages(images: GivenFile[]): void {
+  const isSame = images[0]?.key === draft.state.images[0]?.key;
+  draft.set({ images, mask: isSame ? draft.state.mask : null });
+}

@@ -1,0 +1,121 @@
+/**
+ * All results, the newest first.
+ *
+ * @module
+ */
+
+import { h } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { attempt } from "./act.ts";
+import { aside, button, h2, img, li, span, ul, video, type VNode } from "./elements.ts";
+import { isPending, type Job, jobs, live, readMore, type Result } from "./jobs.ts";
+import { useMedia } from "./media.ts";
+import { useStore } from "./store.ts";
+import { selectedJob, show, view } from "./view.ts";
+
+/** The gallery. */
+export function Gallery(): VNode {
+  const { list, hasMore } = useStore(jobs, (state) => state);
+  const { id, index } = useStore(view, (state) => state);
+  const shown = list.filter(({ status }) => status !== "cancelled");
+  const selected = selectedJob(list)?.id;
+  const items = shown.flatMap((job): { job: Job; result: Result | undefined; i: number }[] =>
+    job.status === "completed" && job.outputs
+      ? job.outputs.map((result, i) => ({ job, result, i }))
+      : [{ job, result: undefined, i: 0 }]
+  );
+  return aside(
+    { class: "gallery", "aria-label": "Results" },
+    h2({ class: "unseen" }, "Results"),
+    ul(
+      { onKeyDown: moveFocus },
+      ...items.map(({ job, result, i }) =>
+        h(Tile, {
+          key: `${job.id} ${i}`,
+          ...{ job, result, index: i },
+          isSelected: job.id === selected && i === (job.id === id ? index : 0),
+        })
+      ),
+    ),
+    hasMore
+      ? button(
+        { type: "button", class: "quiet", onClick: () => void attempt(readMore) },
+        "Older ones",
+      )
+      : null,
+  );
+}
+
+interface TileOptions {
+  job: Job;
+  result: Result | undefined;
+  index: number;
+  isSelected: boolean;
+}
+
+function Tile({ job, result, index, isSelected }: TileOptions): VNode {
+  const place = useRef<HTMLLIElement>(null);
+  const [isNear, setNear] = useState(false);
+  useEffect(() => {
+    const observer = new IntersectionObserver(([entry]) => {
+      if (!entry?.isIntersecting) return;
+      setNear(true);
+      observer.disconnect();
+    }, { rootMargin: "300px" });
+    observer.observe(place.current!);
+    return () => observer.disconnect();
+  }, []);
+  const url = useMedia(result, isNear);
+  const text = `${stateWord(job)}${job.prompt ?? "a result"}`;
+  return li(
+    { ref: place, class: `tile ${job.status}` },
+    button(
+      {
+        type: "button",
+        "aria-label": text,
+        "aria-current": isSelected ? "true" : undefined,
+        title: job.prompt ?? "",
+        onClick: () => show(job.id, index),
+      },
+      result && url && isNear
+        ? result.content_type.startsWith("video/")
+          ? [
+            video({ src: url, muted: true, preload: "metadata", tabIndex: -1 }),
+            span({ class: "mark", "aria-hidden": "true" }, "▶"),
+          ]
+          : img({ src: url, alt: "", loading: "lazy", decoding: "async" })
+        : isPending(job)
+        ? h(Pending, { job })
+        : job.status === "failed"
+        ? span({ class: "mark", "aria-hidden": "true" }, "!")
+        : null,
+    ),
+  );
+}
+
+function Pending({ job }: { job: Job }): VNode {
+  const now = useStore(live, (state) => state.id === job.id ? state : undefined);
+  return now?.preview
+    ? img({ src: now.preview, alt: "" })
+    : span({ class: "mark", "aria-hidden": "true" }, job.status === "queued" ? "…" : "");
+}
+
+function stateWord({ status, kind }: Job): string {
+  if (status === "queued") return "Waiting: ";
+  if (status === "in_progress") return "On its way: ";
+  if (status === "failed") return "Failed: ";
+  return kind === "video" ? "Clip: " : "";
+}
+
+/** Arrow keys go from one result to the next. */
+function moveFocus(event: KeyboardEvent): void {
+  const step = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
+  if (step === undefined) return;
+  const list = event.currentTarget as HTMLElement;
+  const tiles = [...list.querySelectorAll<HTMLButtonElement>(".tile button")];
+  const next = tiles[tiles.indexOf(document.activeElement as HTMLButtonElement) + step];
+  if (!next) return;
+  next.focus();
+  next.click();
+  event.preventDefault();
+}

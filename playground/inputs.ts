@@ -1,0 +1,153 @@
+/**
+ * Pictures and clips that the request brings: chosen, dropped or pasted, in an order.
+ *
+ * @module
+ */
+
+import { useRef } from "preact/hooks";
+import { iconButton, Segments } from "./controls.ts";
+import { addImages, type Draft, draft, type GivenFile, givenFile, setImages } from "./draft.ts";
+import {
+  button,
+  div,
+  figcaption,
+  figure,
+  img,
+  input,
+  li,
+  ul,
+  video,
+  type VNode,
+} from "./elements.ts";
+import { icon } from "./icons.ts";
+import { does, maxImages, type Model, takesVideo } from "./model.ts";
+import { h } from "preact";
+import { tell, view } from "./view.ts";
+
+/**
+ * Takes in what was dropped, pasted or chosen.
+ *
+ * @returns whether there was any that the model can use
+ */
+export function takeFiles(model: Model, list: FileList | null | undefined): boolean {
+  const files = [...list ?? []];
+  const clip = files.find(({ type }) => type.startsWith("video/"));
+  const pictures = files.filter(({ type }) => type.startsWith("image/"));
+  if (clip && takesVideo(model)) {
+    draft.set({ output: "video", clip: givenFile(clip, clip.name), images: [], mask: null });
+    return true;
+  }
+  if (pictures.length === 0) return false;
+  const { output } = draft.state;
+  const other = output === "image" ? "video" : "image";
+  const use = maxImages(model, output) > 0 ? output : maxImages(model, other) > 0 ? other : null;
+  if (use === null) {
+    tell("This model takes no pictures.");
+    return false;
+  }
+  draft.set({ output: use, clip: null });
+  addImages(pictures.map((file) => givenFile(file, file.name)), maxImages(model, use));
+  tell("");
+  return true;
+}
+
+/** The button that chooses files; nothing where the model takes none. */
+export function PickFiles({ model, state }: { model: Model; state: Draft }): VNode | null {
+  const field = useRef<HTMLInputElement>(null);
+  const takesImages = maxImages(model, state.output) > 0;
+  const takesClips = state.output === "video" && takesVideo(model);
+  if (!takesImages && !takesClips) return null;
+  const text = takesClips && takesImages
+    ? "Add a picture or a clip"
+    : takesClips
+    ? "Add a clip"
+    : "Add a picture";
+  return div(
+    {},
+    iconButton({ label: text, onClick: () => field.current?.click() }, icon("picture")),
+    input({
+      ref: field,
+      type: "file",
+      class: "unseen",
+      tabIndex: -1,
+      "aria-label": text,
+      multiple: maxImages(model, state.output) > 1,
+      accept: [...takesImages ? ["image/*"] : [], ...takesClips ? ["video/*"] : []].join(","),
+      onChange: (event) => {
+        takeFiles(model, event.currentTarget.files);
+        event.currentTarget.value = "";
+      },
+    }),
+  );
+}
+
+/** What was given, with what can be done about it. */
+export function GivenInputs({ model, state }: { model: Model; state: Draft }): VNode | null {
+  const { images, clip, output } = state;
+  if (images.length === 0 && !clip) return null;
+  const canMask = output === "image" && model.inpainting !== null;
+  return ul(
+    { class: "inputs", "aria-label": "Given" },
+    ...images.map((file, index) =>
+      li(
+        { key: file.key },
+        figure(
+          {},
+          img({ src: file.url, alt: file.name }),
+          figcaption({}, captionOf(output, images.length, index)),
+        ),
+        div(
+          { class: "input-actions" },
+          index > 0
+            ? iconButton(
+              { label: `Move ${file.name} before`, onClick: () => swap(images, index) },
+              icon("left"),
+            )
+            : null,
+          iconButton({
+            label: `Take ${file.name} out`,
+            onClick: () => setImages(images.filter(({ key }) => key !== file.key)),
+          }, icon("close")),
+        ),
+        canMask && index === 0
+          ? button({
+            type: "button",
+            class: "mask-button",
+            "aria-pressed": state.mask !== null,
+            onClick: () => view.set({ isMasking: true }),
+          }, [icon("brush"), state.mask ? "Mask" : "Paint a mask"])
+          : null,
+      )
+    ),
+    clip
+      ? li(
+        { key: clip.key, class: "clip" },
+        figure({}, video({ src: clip.url, muted: true, "aria-label": clip.name })),
+        div(
+          { class: "input-actions" },
+          iconButton(
+            { label: `Take ${clip.name} out`, onClick: () => draft.set({ clip: null }) },
+            icon("close"),
+          ),
+        ),
+        does(model, "V2V") && does(model, "F2V")
+          ? h(Segments<"change" | "continue">, {
+            name: "What becomes of the clip",
+            value: state.continues ? "continue" : "change",
+            options: [["change", "Change it"], ["continue", "Go on"]],
+            onChange: (way) => draft.set({ continues: way === "continue" }),
+          })
+          : null,
+      )
+      : null,
+  );
+}
+
+function captionOf(output: Draft["output"], count: number, index: number): string {
+  if (output === "video") return index === 0 ? "First frame" : "Last frame";
+  return count > 1 ? `Picture ${index + 1}` : "Picture";
+}
+
+function swap(images: GivenFile[], index: number): void {
+  setImages(images.with(index, images[index - 1]!).with(index - 1, images[index]!));
+}

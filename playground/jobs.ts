@@ -1,0 +1,245 @@
+/**
+ * The server's jobs: the queue, what runs now, and what came of the rest.
+ *
+ * @module
+ */
+
+import { call, callJson, events } from "./api.ts";
+import { connect, noteRefusal, session } from "./session.ts";
+import { Store } from "./store.ts";
+
+/** A file that came of a job. */
+export interface Result {
+  url: string;
+  content_type: string;
+  bytes: number;
+  seed: number | null;
+}
+
+/** A job as the server lists it. */
+export interface Job {
+  id: string;
+  kind: "image" | "video";
+  status: "queued" | "in_progress" | "completed" | "failed" | "cancelled";
+  progress: number;
+  place: number | null;
+  created_at: number;
+  started_at: number | null;
+  ended_at: number | null;
+  error: { code: string; message: string } | null;
+  prompt: string | null;
+  task_type: string | null;
+  size: string | null;
+  outputs: Result[] | null;
+}
+
+/** What was asked for, with the names of requests. */
+export type Recipe = Record<string, unknown> & { prompt: string };
+
+/** The jobs that are known here. */
+interface Jobs {
+  /** The newest first; those of other keys are not among them. */
+  list: Job[];
+  /** Jobs of everybody that wait. */
+  waiting: number;
+  /** How long one takes, in seconds. */
+  secondsPerJob: number;
+  hasMore: boolean;
+  isKnown: boolean;
+}
+
+/** How the job that runs goes. */
+export interface Live {
+  id: string;
+  stage: string | null;
+  step: number | null;
+  totalSteps: number | null;
+  etaSeconds: number | null;
+  progress: number;
+  /** The latest preview, as a data address. */
+  preview: string | null;
+  /** Which of the outputs that is. */
+  output: number;
+}
+
+export const jobs: Store<Jobs> = new Store<Jobs>({
+  list: [],
+  waiting: 0,
+  secondsPerJob: 2,
+  hasMore: false,
+  isKnown: false,
+});
+
+const NOTHING: Live = {
+  id: "",
+  stage: null,
+  step: null,
+  totalSteps: null,
+  etaSeconds: null,
+  progress: 0,
+  preview: null,
+  output: 0,
+};
+export const live: Store<Live> = new Store<Live>(NOTHING);
+
+/** How often the list is read while something is to come, and otherwise, in milliseconds. */
+const BUSY_MS = 1000;
+const IDLE_MS = 10_000;
+const PAGE = 60;
+
+/** Whether a job has not ended. */
+export function isPending({ status }: Job): boolean {
+  return status === "queued" || status === "in_progress";
+}
+
+interface Page {
+  data: Job[];
+  waiting: number;
+  seconds_per_job: number;
+  has_more: boolean;
+}
+
+/** Reads the newest jobs; older ones that were read before stay. */
+export async function refresh(): Promise<void> {
+  const page = await callJson<Page>(`v1/jobs?limit=${PAGE}`);
+  const fresh = newestFirst(page.data).filter(({ outputs }) => outputs !== null);
+  const oldest = fresh.at(-1)?.created_at ?? 0;
+  const known = new Set(fresh.map(({ id }) => id));
+  const older = page.has_more
+    ? jobs.state.list.filter((job) =>
+      !isPending(job) && job.created_at <= oldest && !known.has(job.id)
+    )
+    : [];
+  const list = [...fresh, ...older];
+  jobs.set({
+    list: sameAs(jobs.state.list, list) ? jobs.state.list : list,
+    waiting: page.waiting,
+    secondsPerJob: page.seconds_per_job,
+    hasMore: older.length > 0 ? jobs.state.hasMore : page.has_more,
+    isKnown: true,
+  });
+  follow();
+}
+
+/** Reads older jobs. */
+export async function readMore(): Promise<void> {
+  const last = jobs.state.list.findLast((job) => !isPending(job));
+  if (!last) return;
+  const page = await callJson<Page>(`v1/jobs?limit=${PAGE}&after=${last.id}`);
+  jobs.set(({ list }) => ({ list: [...list, ...page.data], hasMore: page.has_more }));
+}
+
+/** The server names what runs, then what waits in its order, then what ended, the newest first. */
+function newestFirst(data: Job[]): Job[] {
+  return [...data.filter(isPending).reverse(), ...data.filter((job) => !isPending(job))];
+}
+
+function sameAs(one: Job[], other: Job[]): boolean {
+  return one.length === other.length &&
+    one.every((job, i) =>
+      job.id === other[i]!.id && job.status === other[i]!.status && job.place === other[i]!.place
+    );
+}
+
+let wake = () => {};
+
+/** Keeps the list up to date for as long as the page is open. */
+export async function watch(): Promise<never> {
+  document.addEventListener("visibilitychange", () => wake());
+  for (;;) {
+    try {
+      if (session.state.link !== "ready") await connect();
+      if (session.state.link === "ready") await refresh();
+    } catch (error) {
+      noteRefusal(error);
+    }
+    const isBusy = session.state.link !== "ready" || jobs.state.list.some(isPending);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    wake = resolve;
+    const timer = setTimeout(resolve, isBusy && !document.hidden ? BUSY_MS : IDLE_MS);
+    await promise;
+    clearTimeout(timer);
+  }
+}
+
+/** Reads the list soon. */
+export function refreshSoon(): void {
+  wake();
+}
+
+/** Adds a job that was just sent. */
+export function addJob(job: Job): void {
+  jobs.set(({ list }) => ({ list: [job, ...list.filter(({ id }) => id !== job.id)] }));
+  follow();
+  refreshSoon();
+}
+
+/** Takes in what an event says of a job. */
+function update(job: Job): void {
+  jobs.set(({ list }) => ({
+    list: list.map((known) => known.id === job.id ? { ...known, ...job } : known),
+  }));
+}
+
+let following: AbortController | undefined;
+
+/** Follows the job that runs, or the one that will; one stream at a time, for browsers open few. */
+function follow(): void {
+  const pending = jobs.state.list.filter(isPending);
+  const next = pending.find(({ status }) => status === "in_progress") ?? pending.at(-1);
+  if (!next || next.id === live.state.id) return;
+  following?.abort();
+  const controller = following = new AbortController();
+  live.set({ ...NOTHING, id: next.id });
+  void followJob(next.id, controller.signal).catch(() => {}).finally(() => {
+    if (live.state.id === next.id) live.set(NOTHING);
+    refreshSoon();
+  });
+}
+
+/** Data of an event. */
+interface Progress {
+  progress: number;
+  stage: string | null;
+  step: number | null;
+  total_steps: number | null;
+  eta_s: number | null;
+}
+
+async function followJob(id: string, signal: AbortSignal): Promise<void> {
+  for await (const { type, data } of events(`v1/jobs/${id}/events`, signal)) {
+    if (signal.aborted) return;
+    if (type === "status") {
+      if ((data as Job).status !== "queued") update(data as Job);
+    } else if (type === "progress") {
+      const { progress, stage, step, total_steps, eta_s } = data as Progress;
+      live.set({ progress, stage, step, totalSteps: total_steps, etaSeconds: eta_s });
+    } else if (type === "preview") {
+      const { b64_json, content_type, output } = data as Record<string, unknown>;
+      live.set({ preview: `data:${content_type};base64,${b64_json}`, output: output as number });
+    }
+  }
+}
+
+/** Stops a job. */
+export async function cancel(id: string): Promise<void> {
+  await call(`v1/jobs/${id}/cancel`, { method: "POST" });
+  refreshSoon();
+}
+
+/** Removes a job with its results. */
+export async function remove(id: string): Promise<void> {
+  await call(`v1/jobs/${id}`, { method: "DELETE" });
+  jobs.set(({ list }) => ({ list: list.filter((job) => job.id !== id) }));
+}
+
+const recipes = new Map<string, Recipe>();
+
+/** What was asked for. */
+export async function recipeOf(id: string): Promise<Recipe> {
+  const known = recipes.get(id);
+  if (known) return known;
+  const { request } = await callJson<{ request: Recipe }>(`v1/jobs/${id}`);
+  recipes.set(id, request);
+  return request;
+}

@@ -1,0 +1,96 @@
+/**
+ * LoRAs of the next request, each with its strength.
+ *
+ * @module
+ */
+
+import { h } from "preact";
+import { useId, useState } from "preact/hooks";
+import { iconButton, NumberSlider } from "./controls.ts";
+import { type Draft, draft, type LoraUse } from "./draft.ts";
+import {
+  button,
+  datalist,
+  div,
+  fieldset,
+  form,
+  input,
+  label,
+  legend,
+  li,
+  option,
+  ul,
+  type VNode,
+} from "./elements.ts";
+import { icon } from "./icons.ts";
+import type { Model } from "./model.ts";
+
+/** The list, and how to add one. */
+export function Loras({ model, state }: { model: Model; state: Draft }): VNode {
+  const replace = (index: number, ...others: LoraUse[]) =>
+    draft.set({ loras: state.loras.toSpliced(index, 1, ...others) });
+  return fieldset(
+    { class: "loras" },
+    legend({ class: "name" }, "LoRAs"),
+    ul(
+      {},
+      ...state.loras.map((lora, index) =>
+        li(
+          { key: lora.path },
+          h(NumberSlider, {
+            id: "lora",
+            name: lora.path,
+            title: lora.path,
+            value: lora.strength,
+            own: 1,
+            least: 0,
+            most: 2,
+            step: 0.05,
+            onChange: (strength) => replace(index, { ...lora, strength: strength ?? 1 }),
+          }),
+          iconButton(
+            { label: `Take ${lora.path} out`, onClick: () => replace(index) },
+            icon("close"),
+          ),
+        )
+      ),
+    ),
+    h(AddLora, { names: model.loras.filter((name) => state.loras.every((l) => l.path !== name)) }),
+  );
+}
+
+function AddLora({ names }: { names: string[] }): VNode {
+  const id = useId();
+  const [path, setPath] = useState("");
+  const add = (path: string) => {
+    if (path.trim() === "") return;
+    draft.set(({ loras }) => ({ loras: [...loras, { path: path.trim(), strength: 1 }] }));
+    setPath("");
+  };
+  return div(
+    { class: "add-lora" },
+    ...names.map((name) =>
+      button({ key: name, type: "button", class: "chip", onClick: () => add(name) }, `+ ${name}`)
+    ),
+    form(
+      {
+        onSubmit: (event) => {
+          event.preventDefault();
+          add(path);
+        },
+      },
+      label({ class: "unseen", for: id }, "File or name of a LoRA"),
+      input({
+        id,
+        value: path,
+        list: `${id}-names`,
+        placeholder: "file.safetensors",
+        autocomplete: "off",
+        spellcheck: false,
+        onInput: (event) => setPath(event.currentTarget.value),
+        onChange: (event) => add(event.currentTarget.value),
+      }),
+      datalist({ id: `${id}-names` }, ...names.map((name) => option({ key: name, value: name }))),
+    ),
+  );
+}

@@ -1,0 +1,12 @@
+/**
+ * Draws the page, and keeps it up to date.
+ *
+ * @module
+ */
+
+import { h, render } from "preact";
+import { App } from "./app.ts";
+import { watch } from "./jobs.ts";
+
+render(h(App, {}), document.body);
+void watch();

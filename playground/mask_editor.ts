@@ -1,0 +1,156 @@
+/**
+ * Painting what of a picture is to be drawn anew.
+ *
+ * @module
+ */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { iconButton } from "./controls.ts";
+import { draft, type GivenFile } from "./draft.ts";
+import { button, canvas, div, img, input, label, p, type VNode } from "./elements.ts";
+import { icon } from "./icons.ts";
+import { drawMask, maskBlob, type Stroke } from "./mask.ts";
+import { view } from "./view.ts";
+
+/** Strokes of the pictures that were masked, so that they can be gone on with. */
+const kept = new Map<string, Stroke[]>();
+
+/** How far an arrow key moves the brush, as a share of the picture. */
+const KEY_STEP = 0.03;
+
+/** The picture under a layer to paint on. */
+export function MaskEditor({ source }: { source: GivenFile }): VNode {
+  const layer = useRef<HTMLCanvasElement>(null);
+  const [strokes, setStrokes] = useState(kept.get(source.key) ?? []);
+  const [brush, setBrush] = useState(0.12);
+  const [erases, setErases] = useState(false);
+  const [size, setSize] = useState({ width: 1, height: 1 });
+  const [cursor, setCursor] = useState<[number, number]>([0.5, 0.5]);
+  const current = useRef<Stroke | null>(null);
+
+  useEffect(() => {
+    const context = layer.current?.getContext("2d");
+    if (context) drawMask(context, [...strokes, ...current.current ? [current.current] : []]);
+  });
+  const change = (next: Stroke[]) => {
+    kept.set(source.key, next);
+    setStrokes(next);
+    void maskBlob(size, next).then((mask) => draft.set({ mask }));
+  };
+  const undo = () => change(strokes.slice(0, -1));
+  const place = (event: PointerEvent): [number, number] => {
+    const box = layer.current!.getBoundingClientRect();
+    return [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
+  };
+  const onPointerMove = (event: PointerEvent) => {
+    if (!current.current) return;
+    const events = event.getCoalescedEvents?.() ?? [];
+    for (const one of events.length > 0 ? events : [event]) current.current.points.push(place(one));
+    drawMask(layer.current!.getContext("2d")!, [...strokes, current.current]);
+  };
+  const finish = () => {
+    const stroke = current.current;
+    current.current = null;
+    if (stroke) change([...strokes, stroke]);
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    const [x, y] = cursor;
+    const move = {
+      ArrowLeft: [-KEY_STEP, 0],
+      ArrowRight: [KEY_STEP, 0],
+      ArrowUp: [0, -KEY_STEP],
+      ArrowDown: [0, KEY_STEP],
+    }[event.key];
+    if ((event.ctrlKey || event.metaKey) && event.key === "z") undo();
+    else if (event.key === " ") change([...strokes, { points: [cursor], brush, erases }]);
+    else if (move) {
+      const clamp = (value: number) => Math.min(1, Math.max(0, value));
+      const next: [number, number] = [clamp(x + move[0]!), clamp(y + move[1]!)];
+      setCursor(next);
+      if (event.shiftKey) change([...strokes, { points: [cursor, next], brush, erases }]);
+    } else return;
+    event.preventDefault();
+  };
+
+  return div(
+    { class: "mask-editor" },
+    div(
+      {
+        class: "frame",
+        style: {
+          aspectRatio: `${size.width} / ${size.height}`,
+          "--shape": size.width / size.height,
+        },
+      },
+      img({
+        class: size.width <= 256 ? "result small" : "result",
+        src: source.url,
+        alt: "The picture to edit",
+        onLoad: ({ currentTarget: { naturalWidth: width, naturalHeight: height } }) =>
+          setSize({ width, height }),
+      }),
+      canvas({
+        ref: layer,
+        class: "mask",
+        tabIndex: 0,
+        role: "img",
+        "aria-label": "Mask. Paint with the pointer; or move the brush with the arrow keys, " +
+          "press Space for a spot, hold Shift to paint",
+        width: Math.max(512, size.width),
+        height: Math.round(Math.max(512, size.width) * size.height / size.width),
+        onPointerDown: (event) => {
+          event.currentTarget.setPointerCapture(event.pointerId);
+          current.current = { points: [place(event)], brush, erases };
+          onPointerMove(event);
+        },
+        onPointerMove,
+        onPointerUp: finish,
+        onPointerCancel: finish,
+        onKeyDown,
+      }),
+      div({
+        class: "brush",
+        style: {
+          left: `${100 * cursor[0]}%`,
+          top: `${100 * cursor[1]}%`,
+          width: `${100 * brush}%`,
+        },
+      }),
+    ),
+    p({ class: "muted hint" }, "Paint what is to be drawn anew, then say what shall be there."),
+    div(
+      { class: "mask-bar" },
+      label(
+        { class: "brush-size" },
+        "Brush",
+        input({
+          type: "range",
+          min: 0.02,
+          max: 0.4,
+          step: 0.01,
+          value: brush,
+          style: { "--filled": `${100 * (brush - 0.02) / 0.38}%` },
+          onInput: (event) => setBrush(Number(event.currentTarget.value)),
+        }),
+      ),
+      button({
+        type: "button",
+        class: "quiet",
+        "aria-pressed": erases,
+        onClick: () => setErases(!erases),
+      }, "Erase"),
+      iconButton({ label: "Undo", disabled: strokes.length === 0, onClick: undo }, icon("undo")),
+      button({
+        type: "button",
+        class: "quiet",
+        disabled: strokes.length === 0,
+        onClick: () => change([]),
+      }, "Clear"),
+      button({
+        type: "button",
+        class: "quiet strong",
+        onClick: () => view.set({ isMasking: false }),
+      }, "Done"),
+    ),
+  );
+}

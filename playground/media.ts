@@ -1,0 +1,66 @@
+/**
+ * Results as the browser shows them.
+ *
+ * @module
+ */
+
+import { useEffect, useState } from "preact/hooks";
+import { apiKey, call } from "./api.ts";
+import type { Result } from "./jobs.ts";
+
+/** Files that were fetched with a key, by address: elements cannot send one. */
+const fetched = new Map<string, Promise<string>>();
+const MAX_FETCHED = 300;
+
+/** An address of ours relative to the page, whatever the server calls itself; a cloud's as it is. */
+function addressOf({ url }: Result): { path: string; isOurs: boolean } {
+  const own = /\/(v1\/(?:images|videos)\/[^/]+\/content(?:\?variant=\d+)?)$/.exec(url)?.[1];
+  return own ? { path: own, isOurs: true } : { path: url, isOurs: false };
+}
+
+/** Fetches a result. */
+export async function blobOf(result: Result): Promise<Blob> {
+  return await (await call(addressOf(result).path)).blob();
+}
+
+async function objectUrl(path: string): Promise<string> {
+  return URL.createObjectURL(await (await call(path)).blob());
+}
+
+/** An address that an element can show; undefined while it is fetched. */
+export function useMedia(result: Result | undefined, isWanted = true): string | undefined {
+  const { path, isOurs } = result ? addressOf(result) : { path: "", isOurs: false };
+  const isDirect = !isOurs || apiKey() === "";
+  const [url, setUrl] = useState<string>();
+  useEffect(() => {
+    setUrl(undefined);
+    if (isDirect || !path || !isWanted) return;
+    let isCurrent = true;
+    let found = fetched.get(path);
+    if (!found) {
+      fetched.set(path, found = objectUrl(path));
+      found.catch(() => fetched.delete(path));
+      forgetOldest();
+    }
+    found.then((address) => isCurrent && setUrl(address), () => {});
+    return () => void (isCurrent = false);
+  }, [path, isDirect, isWanted]);
+  return path === "" ? undefined : isDirect ? path : url;
+}
+
+function forgetOldest(): void {
+  const [oldest] = fetched;
+  if (fetched.size <= MAX_FETCHED || !oldest) return;
+  fetched.delete(oldest[0]);
+  oldest[1].then((url) => URL.revokeObjectURL(url), () => {});
+}
+
+/** Saves a result as a file. */
+export async function download(result: Result, name: string): Promise<void> {
+  const url = URL.createObjectURL(await blobOf(result));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}

@@ -1,0 +1,123 @@
+/**
+ * What the model of the server can do, as `/v1/models` tells it.
+ *
+ * @module
+ */
+
+/** What a result is. */
+export type Output = "image" | "video";
+
+/** A setting that the model takes. */
+export interface Setting {
+  name: string;
+  description: string;
+  type: "text" | "integer" | "number" | "integers" | "numbers" | "flag";
+  choices?: string[];
+  minimum?: number;
+  maximum?: number;
+  defaults: Record<string, unknown>;
+}
+
+/** A model's record. */
+export interface Model {
+  id: string;
+  supported_task_types: string[];
+  native_sides: { least: number; most: number } | null;
+  /** How a mask keeps a part of the picture that is edited; null where it cannot. */
+  inpainting: { strength: number } | null;
+  sizes: string[];
+  defaults: { size: string; num_frames: number; fps: number };
+  limits: {
+    size_multiple: number;
+    max_pixels: number;
+    size_is_budget: boolean;
+    frame_multiple: number;
+    max_frames: number;
+    min_images: number;
+    max_images: number;
+    max_references: number;
+    takes_video_masks: boolean;
+  };
+  settings: Setting[];
+  takes_loras: boolean;
+  loras: string[];
+  can_enhance: boolean;
+}
+
+/** What a request brings, as far as its task depends on it. */
+export interface Inputs {
+  output: Output;
+  images: number;
+  hasVideo: boolean;
+  /** Whether a given clip is gone on from, and not changed. */
+  continues: boolean;
+}
+
+const IMAGES_FROM_IMAGES = ["TI2I", "I2I"];
+const VIDEOS_FROM_IMAGES = ["TI2V", "I2V"];
+
+/** Whether the model does one of some tasks. */
+export function does(model: Model, ...tasks: string[]): boolean {
+  return tasks.some((task) => model.supported_task_types.includes(task));
+}
+
+/** What the model makes, pictures first. */
+export function outputsOf(model: Model): Output[] {
+  const image = does(model, "T2I", ...IMAGES_FROM_IMAGES);
+  const video = does(model, "T2V", "V2V", "F2V", ...VIDEOS_FROM_IMAGES);
+  return [...image ? ["image" as const] : [], ...video ? ["video" as const] : []];
+}
+
+/** Most pictures that a result may be made of. */
+export function maxImages(model: Model, output: Output): number {
+  const tasks = output === "image" ? IMAGES_FROM_IMAGES : VIDEOS_FROM_IMAGES;
+  return does(model, ...tasks) ? model.limits.max_images : 0;
+}
+
+/** Whether a video may be made of another. */
+export function takesVideo(model: Model): boolean {
+  return does(model, "V2V", "F2V");
+}
+
+/** The task of a request; undefined where the model has none for it. */
+export function taskOf(model: Model, inputs: Inputs): string | undefined {
+  const { output, images, hasVideo, continues } = inputs;
+  const candidates = output === "image"
+    ? images > 0 ? IMAGES_FROM_IMAGES : ["T2I", "TI2I"]
+    : hasVideo
+    ? continues ? ["F2V"] : ["V2V"]
+    : images > 0
+    ? VIDEOS_FROM_IMAGES
+    : ["T2V", "TI2V"];
+  return candidates.find((task) => does(model, task));
+}
+
+/** The settings that mean something for a task; a mask adds one. */
+export function settingsFor(model: Model, task: string | undefined, isMasked = false): Setting[] {
+  if (task === undefined) return [];
+  const settings = model.settings.filter(({ defaults }) => Object.hasOwn(defaults, task));
+  if (!isMasked || !model.inpainting) return settings;
+  const strength: Setting = {
+    name: "strength",
+    description: "How much of what is painted over is made anew",
+    type: "number",
+    minimum: 0,
+    maximum: 1,
+    defaults: { [task]: model.inpainting.strength },
+  };
+  return [...settings.filter(({ name }) => name !== "strength"), strength];
+}
+
+/** Frames of a video that nobody said more of; a model may have one for images alone. */
+export function ownFrames({ defaults, limits }: Model): number {
+  return Math.max(defaults.num_frames, Math.min(limits.max_frames, 2 * limits.frame_multiple + 1));
+}
+
+/** Why a size cannot be made; undefined where it can. */
+export function sizeProblem(model: Model, width: number, height: number): string | undefined {
+  const { size_multiple: step, max_pixels: most } = model.limits;
+  if (!(width > 0 && height > 0)) return "Both sides must be positive.";
+  if (width % step || height % step) return `Sides are multiples of ${step}.`;
+  if (width * height > most) return `At most ${most.toLocaleString()} pixels.`;
+  return undefined;
+}

@@ -1,0 +1,99 @@
+/**
+ * A clip: played, looped, and gone through frame by frame.
+ *
+ * @module
+ */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { iconButton } from "./controls.ts";
+import { div, input, span, video, type VNode } from "./elements.ts";
+import { icon } from "./icons.ts";
+import { type Job, recipeOf } from "./jobs.ts";
+import { memory } from "./memory.ts";
+
+/** Frames per second where a recipe cannot be read. */
+const USUAL_RATE = 16;
+
+/** The player. */
+export function Player(
+  { url, job, shape }: { url: string; job: Job; shape: Record<string, string | number> },
+): VNode {
+  const element = useRef<HTMLVideoElement>(null);
+  const [rate, setRate] = useState(USUAL_RATE);
+  const [loops, setLoops] = useState(memory.read("loops", true));
+  const [isPlaying, setPlaying] = useState(false);
+  const [time, setTime] = useState({ now: 0, end: 0 });
+  useEffect(() => {
+    recipeOf(job.id).then(({ fps }) => setRate(Number(fps) || USUAL_RATE), () => {});
+  }, [job.id]);
+  const frame = Math.min(Math.round(time.now * rate), Math.round(time.end * rate) - 1);
+  const seek = (to: number) => {
+    const clip = element.current;
+    if (!clip) return;
+    clip.pause();
+    const last = Math.max(0, Math.round(clip.duration * rate) - 1);
+    // The middle of a frame is in it, however its time is rounded.
+    clip.currentTime = (Math.min(last, Math.max(0, to)) + 0.5) / rate;
+  };
+  const toggle = () => void (isPlaying ? element.current?.pause() : element.current?.play());
+  return div(
+    { class: "player" },
+    div(
+      { class: "frame", style: shape },
+      video({
+        ref: element,
+        src: url,
+        class: "result",
+        loop: loops,
+        autoplay: true,
+        muted: !memory.read("sound", false),
+        playsInline: true,
+        "aria-label": job.prompt ?? "A clip",
+        onClick: toggle,
+        onPlay: () => setPlaying(true),
+        onPause: () => setPlaying(false),
+        onTimeUpdate: ({ currentTarget: { currentTime: now, duration: end } }) =>
+          setTime({ now, end }),
+        onLoadedMetadata: ({ currentTarget: { duration: end } }) => setTime({ now: 0, end }),
+      }),
+    ),
+    div(
+      { class: "player-bar" },
+      iconButton({ label: "Frame before", onClick: () => seek(frame - 1) }, icon("left")),
+      iconButton(
+        { label: isPlaying ? "Pause" : "Play", onClick: toggle, class: "play" },
+        span({ "aria-hidden": "true" }, isPlaying ? "❚❚" : "▶"),
+      ),
+      iconButton({ label: "Frame after", onClick: () => seek(frame + 1) }, icon("right")),
+      input({
+        type: "range",
+        "aria-label": "Frame",
+        min: 0,
+        max: Math.max(0, Math.round(time.end * rate) - 1) || 0,
+        step: 1,
+        value: Math.max(0, frame) || 0,
+        style: { "--filled": `${100 * time.now / (time.end || 1)}%` },
+        onInput: (event) => seek(Number(event.currentTarget.value)),
+      }),
+      span({ class: "frame-number" }, `${(frame || 0) + 1} / ${Math.round(time.end * rate) || 1}`),
+      iconButton({
+        label: "Loop",
+        pressed: loops,
+        onClick: () => {
+          memory.write("loops", !loops);
+          setLoops(!loops);
+        },
+      }, icon("loop")),
+      iconButton({
+        label: "Sound",
+        pressed: element.current ? !element.current.muted : memory.read("sound", false),
+        onClick: () => {
+          const clip = element.current!;
+          clip.muted = !clip.muted;
+          memory.write("sound", !clip.muted);
+          setTime({ ...time });
+        },
+      }, span({ "aria-hidden": "true" }, "♪")),
+    ),
+  );
+}

@@ -1,0 +1,173 @@
+/**
+ * From a draft to a request, and back from a recipe to a draft.
+ *
+ * @module
+ */
+
+import { callJson } from "./api.ts";
+import { type Draft, draft, givenFile, type LoraUse } from "./draft.ts";
+import { addJob, type Job, type Recipe, recipeOf, type Result } from "./jobs.ts";
+import { blobOf } from "./media.ts";
+import { type Model, type Output, ownFrames, settingsFor, taskOf } from "./model.ts";
+
+/** Previews of an image that are asked for, the most that there are. */
+const PREVIEWS = 3;
+
+/** The task that a draft comes to; undefined where the model has none for it. */
+export function draftTask(
+  model: Model,
+  { output, images, clip, continues }: Draft,
+): string | undefined {
+  return taskOf(model, { output, images: images.length, hasVideo: clip !== null, continues });
+}
+
+/** What jobs of this visit brought; the server keeps no inputs. */
+const brought = new Map<string, Pick<Draft, "images" | "clip" | "mask" | "continues">>();
+
+/** Sends a draft. */
+export async function send(model: Model, state: Draft = draft.state): Promise<Job> {
+  const fields = fieldsOf(model, state);
+  const files = filesOf(model, state);
+  const isEdit = state.output === "image" && files.length > 0;
+  const path = state.output === "video"
+    ? "v1/videos"
+    : isEdit
+    ? "v1/images/edits"
+    : "v1/images/generations";
+  const job = await post(path, state.output, fields, files);
+  const { images, clip, mask, continues } = state;
+  if (files.length > 0) brought.set(job.id, { images, clip, mask, continues });
+  return job;
+}
+
+/** Whether all that a job was made of is at hand. */
+export function isRepeatable({ id }: Job, recipe: Recipe): boolean {
+  return brought.has(id) || !recipe["input_images"] && !recipe["input_video"];
+}
+
+async function post(
+  path: string,
+  kind: Output,
+  fields: Record<string, unknown>,
+  files: readonly (readonly [string, Blob, string])[],
+): Promise<Job> {
+  const init = files.length > 0 ? { body: formOf(fields, files) } : {
+    body: JSON.stringify(fields),
+    headers: { "content-type": "application/json" },
+  };
+  const headers = { ...init.headers, prefer: "respond-async" };
+  const answer = await callJson<Job>(path, { method: "POST", ...init, headers });
+  // A video's record is not that of its job.
+  const job = kind === "video" ? await callJson<Job>(`v1/jobs/${answer.id}`) : answer;
+  addJob(job);
+  return job;
+}
+
+function formOf(
+  fields: Record<string, unknown>,
+  files: readonly (readonly [string, Blob, string])[],
+): FormData {
+  const form = new FormData();
+  for (const [name, value] of Object.entries(fields)) {
+    form.set(name, typeof value === "object" ? JSON.stringify(value) : String(value));
+  }
+  for (const [name, blob, file] of files) form.append(name, blob, file);
+  return form;
+}
+
+function fieldsOf(model: Model, state: Draft): Record<string, unknown> {
+  const task = draftTask(model, state);
+  const isMasked = state.output === "image" && state.mask !== null;
+  const known = settingsFor(model, task, isMasked).map(({ name }) => name);
+  const chosen = Object.entries(state.settings).filter(([name]) => known.includes(name));
+  return {
+    model: model.id,
+    prompt: state.prompt.trim(),
+    ...(state.size ? { size: state.size } : {}),
+    ...(state.count > 1 ? { n: state.count } : {}),
+    ...(state.keepsSeed && state.seed !== null ? { seed: state.seed } : {}),
+    ...Object.fromEntries(chosen),
+    ...(state.loras.length > 0 && model.takes_loras ? { loras: state.loras } : {}),
+    ...(state.output === "image" ? { output_format: state.format, partial_images: PREVIEWS } : {
+      task_type: task,
+      ...(state.clip && state.numFrames === null
+        ? {}
+        : { num_frames: state.numFrames ?? ownFrames(model) }),
+      ...(state.fps === null ? {} : { fps: state.fps }),
+    }),
+  };
+}
+
+function filesOf(model: Model, state: Draft): (readonly [string, Blob, string])[] {
+  const { output, images, clip, mask } = state;
+  if (output === "image") {
+    return [
+      ...images.map(({ blob, name }) => ["image[]", blob, name] as const),
+      ...(mask && images.length > 0 && model.inpainting
+        ? [["mask", mask, "mask.png"] as const]
+        : []),
+    ];
+  }
+  if (clip) return [["video", clip.blob, clip.name]];
+  const [first, last] = images;
+  return [
+    ...(first ? [["input_reference", first.blob, first.name] as const] : []),
+    ...(last ? [["last_image", last.blob, last.name] as const] : []),
+  ];
+}
+
+/** Puts a job's recipe into the draft, with what it brought where that is at hand. */
+export async function reuse(model: Model, job: Job): Promise<void> {
+  draft.set(await draftOf(model, job));
+}
+
+/** Makes the same with other seeds; the draft stays. */
+export async function vary(model: Model, job: Job): Promise<Job> {
+  return await send(model, { ...await draftOf(model, job), keepsSeed: false });
+}
+
+async function draftOf(model: Model, job: Job): Promise<Draft> {
+  const recipe = await recipeOf(job.id);
+  const known = new Set([...model.settings.map(({ name }) => name), "strength"]);
+  const settings = Object.fromEntries(
+    Object.entries(recipe).filter(([name, value]) =>
+      known.has(name) && !isDefault(model, recipe, name, value)
+    ),
+  );
+  const { seed, size, n, loras, num_frames: numFrames, fps, output_format: format } = recipe;
+  return {
+    ...draft.state,
+    output: job.kind,
+    prompt: recipe.prompt,
+    size: size as string,
+    count: n as number,
+    keepsSeed: true,
+    seed: (Array.isArray(seed) ? seed[0] : seed) as number,
+    settings,
+    loras: (loras as LoraUse[]).map(({ path, strength }) => ({ path, strength })),
+    ...(job.kind === "video"
+      ? { numFrames: numFrames as number, fps: fps as number }
+      : { format: format as Draft["format"] }),
+    ...(brought.get(job.id) ?? { images: [], clip: null, mask: null, continues: false }),
+  };
+}
+
+function isDefault(model: Model, { task_type: task }: Recipe, name: string, value: unknown) {
+  const { defaults = {} } = model.settings.find((setting) => setting.name === name) ?? {};
+  return JSON.stringify(defaults[String(task)]) === JSON.stringify(value);
+}
+
+/** Takes a result into the draft, to be edited or set in motion. */
+export async function startFrom(result: Result, output: Output): Promise<void> {
+  const blob = await blobOf(result);
+  const isVideo = result.content_type.startsWith("video/");
+  const file = givenFile(blob, isVideo ? "clip.mp4" : `picture.${blob.type.split("/")[1]}`);
+  draft.set({
+    output,
+    images: isVideo ? [] : [file],
+    clip: isVideo ? file : null,
+    continues: false,
+    mask: null,
+    size: "",
+  });
+}

@@ -1,0 +1,137 @@
+/**
+ * What can be done with a result, and how it was made.
+ *
+ * @module
+ */
+
+import { useEffect, useState } from "preact/hooks";
+import { attempt } from "./act.ts";
+import {
+  button,
+  dd,
+  details,
+  div,
+  dl,
+  dt,
+  figcaption,
+  p,
+  span,
+  summary,
+  type VNode,
+} from "./elements.ts";
+import { icon } from "./icons.ts";
+import { type Job, type Recipe, recipeOf, remove } from "./jobs.ts";
+import { download } from "./media.ts";
+import { maxImages, type Model, takesVideo } from "./model.ts";
+import { isRepeatable, reuse, startFrom, vary } from "./request.ts";
+import { show, tell } from "./view.ts";
+
+/** The bar below a result. */
+export function ResultBar(
+  { job, index, model }: { job: Job; index: number; model: Model | undefined },
+): VNode {
+  const [recipe, setRecipe] = useState<Recipe>();
+  useEffect(() => {
+    let isCurrent = true;
+    recipeOf(job.id).then((found) => isCurrent && setRecipe(found), () => {});
+    return () => void (isCurrent = false);
+  }, [job.id]);
+  const result = job.outputs?.[index];
+  const isVideo = job.kind === "video";
+  const canEdit = model && result && !isVideo && maxImages(model, "image") > 0;
+  const canAnimate = model && result &&
+    (isVideo ? takesVideo(model) : maxImages(model, "video") > 0);
+  const act = (icon_: Parameters<typeof icon>[0], text: string, work: () => Promise<unknown>) =>
+    button({ type: "button", class: "action", onClick: () => void attempt(work) }, [
+      icon(icon_),
+      span({}, text),
+    ]);
+  return figcaption(
+    { class: "result-bar" },
+    div(
+      { class: "actions" },
+      model ? act("again", "Reuse", () => reuseHere(model, job, recipe)) : null,
+      model && recipe && isRepeatable(job, recipe)
+        ? act("vary", "Vary", async () => show((await vary(model, job)).id))
+        : null,
+      canEdit ? act("edit", "Edit", () => begin(() => startFrom(result, "image"))) : null,
+      canAnimate
+        ? act(
+          "animate",
+          isVideo ? "Continue" : "Animate",
+          () => begin(() => startFrom(result, "video")),
+        )
+        : null,
+      result ? act("download", "Download", () => download(result, fileName(job, index))) : null,
+      act("remove", "Delete", () => remove(job.id)),
+    ),
+    p({ class: "prompt" }, job.prompt),
+    recipe ? recipeView(job, index, recipe) : null,
+  );
+}
+
+async function reuseHere(model: Model, job: Job, recipe: Recipe | undefined): Promise<void> {
+  await reuse(model, job);
+  const isWhole = recipe === undefined || isRepeatable(job, recipe);
+  focusPrompt();
+  if (!isWhole) queueMicrotask(() => tell("The server keeps no inputs: bring the picture again."));
+}
+
+async function begin(work: () => Promise<unknown>): Promise<void> {
+  await work();
+  focusPrompt();
+}
+
+function focusPrompt(): void {
+  const field = document.querySelector<HTMLTextAreaElement>("#prompt");
+  field?.focus();
+  field?.select();
+}
+
+function fileName({ id, prompt, outputs }: Job, index: number): string {
+  const words = (prompt ?? "").toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 40);
+  const type = outputs?.[index]?.content_type ?? "";
+  const extension = type.split("/")[1]?.replace("jpeg", "jpg") ?? "bin";
+  return `${words.replace(/^-|-$/g, "") || id}-${outputs?.[index]?.seed ?? index}.${extension}`;
+}
+
+/** What a recipe says first, by the names that people have for it. */
+const NAMES: Readonly<Record<string, string>> = {
+  size: "Size",
+  num_frames: "Frames",
+  fps: "Frames per second",
+  num_inference_steps: "Steps",
+  guidance_scale: "Guidance",
+  negative_prompt: "Keep away from",
+};
+const HIDDEN = ["prompt", "seed", "n", "loras", "output_format", "input_images", "input_video"];
+
+function recipeView(job: Job, index: number, recipe: Recipe): VNode {
+  const seed = job.outputs?.[index]?.seed ?? recipe["seed"];
+  const seconds = job.ended_at && job.started_at ? job.ended_at - job.started_at : 0;
+  const short = [
+    String(recipe["size"]).replace("x", " × "),
+    `seed ${seed}`,
+    `${recipe["num_inference_steps"]} steps`,
+    ...seconds > 0 ? [`${seconds} s`] : [],
+  ];
+  const loras = (recipe["loras"] as { path: string; strength: number }[])
+    .map(({ path, strength }) => `${path} (${strength})`);
+  const rows = [
+    ["Seed", seed],
+    ...Object.entries(recipe).filter(([name, value]) => !HIDDEN.includes(name) && value !== "")
+      .map(([name, value]) => [NAMES[name] ?? name.replaceAll("_", " "), value]),
+    ...loras.length > 0 ? [["LoRAs", loras.join(", ")]] : [],
+  ];
+  return details(
+    { class: "recipe" },
+    summary({}, short.join("  ·  ")),
+    dl(
+      {},
+      ...rows.flatMap(([name, value]) => [
+        dt({}, String(name)),
+        dd({}, typeof value === "object" ? JSON.stringify(value) : String(value)),
+      ]),
+    ),
+  );
+}

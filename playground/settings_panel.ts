@@ -1,0 +1,200 @@
+/**
+ * The settings of the next request, made from what the model says that it takes.
+ *
+ * @module
+ */
+
+import { h } from "preact";
+import { useId } from "preact/hooks";
+import { Choice, NumberSlider, Segments, Switch, words } from "./controls.ts";
+import { choose, type Draft, draft } from "./draft.ts";
+import {
+  details,
+  div,
+  fieldset,
+  label,
+  legend,
+  section,
+  summary,
+  textarea,
+  type VNode,
+} from "./elements.ts";
+import { Loras } from "./loras.ts";
+import { type Model, ownFrames, type Setting, settingsFor, sizeProblem } from "./model.ts";
+import { draftTask } from "./request.ts";
+import { Seed } from "./seed.ts";
+import { SizePicker } from "./size_picker.ts";
+import { useStore } from "./store.ts";
+
+/** Settings that are always in view, by the names that people have for them. */
+const FIRST: Readonly<Record<string, string>> = {
+  num_inference_steps: "Steps",
+  guidance_scale: "Guidance",
+  guidance_scale_2: "Guidance, low noise",
+  strength: "Strength",
+  sampler: "Sampler",
+  scheduler: "Noise levels",
+};
+
+/** Names of others; the rest are called as requests call them. */
+const NAMES: Readonly<Record<string, string>> = {
+  flow_shift: "Shift",
+  max_sequence_length: "Most tokens",
+  enable_upscaling: "Upscale",
+  upscaling_scale: "Upscale by",
+  enable_frame_interpolation: "Smooth motion",
+  frame_interpolation_exp: "Double frames",
+};
+
+/** Settings that mean nothing until a switch is on. */
+const NEEDS: Readonly<Record<string, string>> = {
+  upscaling_scale: "enable_upscaling",
+  frame_interpolation_exp: "enable_frame_interpolation",
+  frame_interpolation_scale: "enable_frame_interpolation",
+};
+
+/** The panel. */
+export function SettingsPanel({ model }: { model: Model }): VNode {
+  const state = useStore(draft, (state) => state);
+  const task = draftTask(model, state);
+  const isMasked = state.output === "image" && state.mask !== null;
+  const all = settingsFor(model, task, isMasked);
+  const settings = all.filter(({ name, type }) =>
+    name !== "negative_prompt" && type !== "numbers" && type !== "integers" &&
+    (!NEEDS[name] || state.settings[NEEDS[name]] === true)
+  );
+  const first = settings.filter(({ name }) => FIRST[name]);
+  const others = settings.filter(({ name }) => !FIRST[name]);
+  const hasNegative = all.some(({ name }) => name === "negative_prompt");
+  const field = (setting: Setting) => h(SettingField, { key: setting.name, setting, task, state });
+  return section(
+    { class: "settings", "aria-label": "Settings" },
+    h(SizePicker, { model, state }),
+    state.output === "video" ? h(Length, { model, state }) : null,
+    h(Seed, { state }),
+    h(Count, { state }),
+    ...first.map(field),
+    hasNegative ? h(Negative, { state }) : null,
+    model.takes_loras ? h(Loras, { model, state }) : null,
+    details(
+      { class: "more" },
+      summary({}, "More"),
+      ...others.map(field),
+      state.output === "image"
+        ? h(Segments<Draft["format"]>, {
+          name: "File",
+          value: state.format,
+          options: [["png", "PNG"], ["jpeg", "JPEG"], ["webp", "WebP"]],
+          onChange: (format) => draft.set({ format }),
+          hidesName: false,
+        })
+        : null,
+    ),
+  );
+}
+
+/** One setting, as its row in the table of fields says. */
+function SettingField(
+  { setting, task, state }: { setting: Setting; task: string | undefined; state: Draft },
+): VNode {
+  const { name: id, description, type, choices, minimum, maximum, defaults } = setting;
+  const name = FIRST[id] ?? NAMES[id] ?? capital(words(id));
+  const title = description.replaceAll("`", "");
+  const own = defaults[task ?? ""] ?? null;
+  const value = state.settings[id];
+  const onChange = (value: unknown) => choose(id, value);
+  if (type === "flag") return h(Switch, { name, title, value: value === true, onChange });
+  if (choices) {
+    return h(Choice, {
+      ...{ name, title, choices, onChange },
+      own: own as string | null,
+      value: value as string | undefined,
+    });
+  }
+  return h(NumberSlider, {
+    ...{ id, name, title, onChange },
+    value: value as number | undefined,
+    own: own as number | null,
+    least: minimum ?? 0,
+    most: maximum,
+    step: type === "integer" ? 1 : 0.05,
+  });
+}
+
+function Negative({ state }: { state: Draft }): VNode {
+  const field = useId();
+  const value = state.settings["negative_prompt"] as string | undefined;
+  return div(
+    { class: "negative" },
+    label({ class: "name", for: field }, "Keep away from"),
+    textarea({
+      id: field,
+      rows: 2,
+      value: value ?? "",
+      placeholder: "blurry, text, …",
+      onInput: (event) => choose("negative_prompt", event.currentTarget.value || undefined),
+    }),
+  );
+}
+
+/** Most results of a request, as the API has it. */
+const MAX_COUNT = 10;
+
+function Count({ state }: { state: Draft }): VNode {
+  return h(NumberSlider, {
+    id: "n",
+    name: "Number",
+    value: state.count,
+    own: 1,
+    least: 1,
+    most: MAX_COUNT,
+    step: 1,
+    onChange: (count) => draft.set({ count: count ?? 1 }),
+  });
+}
+
+function Length({ model, state }: { model: Model; state: Draft }): VNode {
+  const { frame_multiple: step, max_frames: most } = model.limits;
+  const { fps: ownRate } = model.defaults;
+  const own = ownFrames(model);
+  const rate = state.fps ?? ownRate;
+  const frames = state.numFrames ?? own;
+  const seconds = (frames / rate).toFixed(1);
+  return fieldset(
+    { class: "group" },
+    legend({ class: "unseen" }, "Length"),
+    h(NumberSlider, {
+      id: "num_frames",
+      name: `Frames, ${seconds} s`,
+      title: `Videos have one frame more than a multiple of ${step}`,
+      value: state.numFrames ?? undefined,
+      own,
+      least: step + 1,
+      most,
+      step,
+      onChange: (numFrames) => draft.set({ numFrames: numFrames ?? null }),
+    }),
+    h(NumberSlider, {
+      id: "fps",
+      name: "Frames per second",
+      value: state.fps ?? undefined,
+      own: ownRate,
+      least: 1,
+      most: 60,
+      step: 1,
+      onChange: (fps) => draft.set({ fps: fps ?? null }),
+    }),
+  );
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** Whether the size of a draft can be made. */
+export function draftProblem(model: Model, { size, prompt }: Draft): string | undefined {
+  if (prompt.trim() === "") return "Write what you want to see.";
+  if (size === "") return undefined;
+  const [width, height] = size.split("x").map(Number);
+  return sizeProblem(model, width ?? 0, height ?? 0);
+}

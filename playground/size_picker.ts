@@ -1,0 +1,88 @@
+/**
+ * The size of the result: the shapes that the model advertises, or any other that it can make.
+ *
+ * @module
+ */
+
+import { h } from "preact";
+import { useId, useState } from "preact/hooks";
+import { type Draft, draft } from "./draft.ts";
+import { button, div, fieldset, input, label, legend, span, type VNode } from "./elements.ts";
+import { type Model, sizeProblem } from "./model.ts";
+
+/** Shapes as tiles, and a size of one's own. */
+export function SizePicker({ model, state }: { model: Model; state: Draft }): VNode {
+  const hasInput = state.images.length > 0 || state.clip !== null;
+  const shown = state.size || (hasInput ? "" : model.defaults.size);
+  const isOther = shown !== "" && !model.sizes.includes(shown);
+  const [isOpen, setOpen] = useState(isOther);
+  return fieldset(
+    { class: "sizes" },
+    legend({ class: "name" }, "Size"),
+    div(
+      { class: "size-tiles" },
+      hasInput ? tile("", "As given", shown === "", undefined) : null,
+      ...model.sizes.map((size) => tile(size, size.replace("x", " × "), size === shown, size)),
+      button(
+        {
+          type: "button",
+          class: "size-tile",
+          "aria-expanded": isOpen || isOther,
+          onClick: () => setOpen(!isOpen),
+        },
+        span({ class: "shape dots" }),
+        span({ class: "caption" }, "Other"),
+      ),
+    ),
+    isOpen || isOther ? h(OwnSize, { model, size: shown || model.defaults.size }) : null,
+  );
+}
+
+function tile(size: string, text: string, isChosen: boolean, shape: string | undefined): VNode {
+  const [width = 1, height = 1] = shape?.split("x").map(Number) ?? [];
+  const long = Math.max(width, height);
+  return button(
+    {
+      key: size,
+      type: "button",
+      class: "size-tile",
+      "aria-pressed": isChosen,
+      onClick: () => draft.set({ size }),
+    },
+    span({
+      class: shape ? "shape" : "shape given",
+      style: { width: `${22 * width / long}px`, height: `${22 * height / long}px` },
+    }),
+    span({ class: "caption" }, text),
+  );
+}
+
+function OwnSize({ model, size }: { model: Model; size: string }): VNode {
+  const id = useId();
+  const sides = size.split("x").map(Number);
+  const problem = sizeProblem(model, sides[0] ?? 0, sides[1] ?? 0);
+  const side = (index: 0 | 1, name: string) => [
+    label({ class: "unseen", for: `${id}${index}` }, name),
+    input({
+      id: `${id}${index}`,
+      class: "number",
+      type: "number",
+      min: model.limits.size_multiple,
+      step: model.limits.size_multiple,
+      value: sides[index],
+      "aria-invalid": problem !== undefined,
+      onChange: (event) => {
+        const next = [...sides];
+        next[index] = Number(event.currentTarget.value);
+        draft.set({ size: next.join("x") });
+      },
+    }),
+  ];
+  return div(
+    { class: "own-size" },
+    ...side(0, "Width"),
+    span({ "aria-hidden": "true" }, "×"),
+    ...side(1, "Height"),
+    problem ? span({ class: "problem", role: "alert" }, problem) : null,
+  );
+}

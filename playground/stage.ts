@@ -1,0 +1,159 @@
+/**
+ * The middle of the page: the picture or clip that is looked at, or on its way.
+ *
+ * @module
+ */
+
+import { h } from "preact";
+import { button, div, figure, img, p, progress, section, type VNode } from "./elements.ts";
+import { cancel, isPending, type Job, jobs, type Live, live } from "./jobs.ts";
+import { MaskEditor } from "./mask_editor.ts";
+import { useMedia } from "./media.ts";
+import type { Model } from "./model.ts";
+import { Player } from "./player.ts";
+import { ResultBar } from "./result_bar.ts";
+import { draft } from "./draft.ts";
+import { attempt } from "./act.ts";
+import { useStore } from "./store.ts";
+import { selectedJob, selectedResult, view } from "./view.ts";
+
+/** The stage. */
+export function Stage({ model }: { model: Model | undefined }): VNode {
+  const { list, isKnown } = useStore(jobs, (state) => state);
+  const { isMasking } = useStore(view, (state) => state);
+  const source = useStore(draft, ({ images }) => images[0]);
+  const job = selectedJob(list);
+  const content = isMasking && source
+    ? h(MaskEditor, { key: source.key, source })
+    : !job
+    ? isKnown ? h(Welcome, { model }) : null
+    : isPending(job)
+    ? h(Working, { key: job.id, job })
+    : job.status === "completed"
+    ? h(Finished, { job, model })
+    : h(Failed, { job, model });
+  return section({ class: "stage", "aria-label": "Picture" }, content);
+}
+
+const EXAMPLES = [
+  "a yellow star on a blue background",
+  "a red heart",
+  "a green circle on a white background",
+];
+
+function Welcome({ model }: { model: Model | undefined }): VNode {
+  const isToy = model?.native_sides !== undefined && model?.native_sides !== null;
+  return div(
+    { class: "welcome" },
+    p({ class: "lead" }, "What do you want to see?"),
+    p({ class: "muted" }, "Write it below. Ctrl and Enter draws it."),
+    isToy
+      ? div(
+        { class: "examples" },
+        ...EXAMPLES.map((prompt) =>
+          button({
+            key: prompt,
+            type: "button",
+            class: "chip",
+            onClick: () => draft.set({ prompt }),
+          }, prompt)
+        ),
+      )
+      : null,
+  );
+}
+
+function Working({ job }: { job: Job }): VNode {
+  const now = useStore(live, (state) => state);
+  const isLive = now.id === job.id && job.status === "in_progress";
+  const { secondsPerJob } = useStore(jobs, (state) => state);
+  const [width = 1, height = 1] = job.size?.split("x").map(Number) ?? [];
+  const text = isLive || job.status === "in_progress"
+    ? progressText(isLive ? now : undefined)
+    : waitingText(job, secondsPerJob);
+  return figure(
+    { class: "working" },
+    div(
+      {
+        class: isLive && now.preview ? "frame" : "frame waiting",
+        style: { aspectRatio: `${width} / ${height}`, "--shape": width / height },
+      },
+      isLive && now.preview
+        ? img({ class: "preview", src: now.preview, alt: `Preview of: ${job.prompt}` })
+        : null,
+    ),
+    div(
+      { class: "progress-row" },
+      progress({
+        max: 100,
+        "aria-label": "Progress",
+        ...(isLive && now.progress > 0 ? { value: now.progress } : {}),
+      }),
+      p({ class: "progress-text", role: "status" }, text),
+      button({
+        type: "button",
+        class: "quiet",
+        onClick: () => attempt(() => cancel(job.id)),
+      }, "Cancel"),
+    ),
+  );
+}
+
+/** `Step 3 of 8, 4 s left`. */
+function progressText(now: Live | undefined): string {
+  if (!now?.stage || now.stage === "encode") return "Reading the prompt";
+  if (now.stage === "decode") return "Developing the picture";
+  const left = now.etaSeconds === null ? "" : `, ${duration(now.etaSeconds)} left`;
+  return now.step === 0 || now.totalSteps === null
+    ? "Starting; the first picture of a size prepares the GPU"
+    : `Step ${now.step} of ${now.totalSteps}${left}`;
+}
+
+function waitingText({ place }: Job, secondsPerJob: number): string {
+  if (place === null || place <= 1) return "Next in the queue";
+  return `${place - 1} before it in the queue, about ${duration(place * secondsPerJob)}`;
+}
+
+/** `12 s`, `3 min`. */
+export function duration(seconds: number): string {
+  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  return `${(seconds / 3600).toFixed(1)} h`;
+}
+
+function Finished({ job, model }: { job: Job; model: Model | undefined }): VNode {
+  const index = useStore(view, ({ id, index }) => id === job.id ? index : 0);
+  const result = selectedResult(jobs.state.list);
+  const url = useMedia(result);
+  const [width = 1, height = 1] = job.size?.split("x").map(Number) ?? [];
+  const shape = { aspectRatio: `${width} / ${height}`, "--shape": width / height };
+  const isSmall = Math.max(width, height) <= 256;
+  return figure(
+    { class: "finished" },
+    !result || !url
+      ? div({ class: "frame waiting", style: shape })
+      : result.content_type.startsWith("video/")
+      ? h(Player, { key: `${job.id}${index}`, url, job, shape })
+      : div(
+        { class: "frame", style: shape },
+        img({
+          key: `${job.id}${index}`,
+          class: isSmall ? "result small" : "result",
+          src: url,
+          alt: job.prompt ?? "A result",
+        }),
+      ),
+    h(ResultBar, { key: job.id, job, index, model }),
+  );
+}
+
+function Failed({ job, model }: { job: Job; model: Model | undefined }): VNode {
+  const text = job.status === "cancelled"
+    ? "Cancelled."
+    : job.error?.message ?? "This did not work.";
+  return figure(
+    { class: "failed" },
+    div({ class: "frame message" }, p({ role: "alert" }, text)),
+    h(ResultBar, { key: job.id, job, index: 0, model }),
+  );
+}

@@ -1,0 +1,126 @@
+/**
+ * The files of the playground, as texts.
+ *
+ * They are imported, so they are in a compiled program like every other module, and nothing is read at run time. Each is
+ * said to be a text: else the types of a browser, which the modules use, would become those of the server.
+ *
+ * @module
+ */
+
+// @ts-types="./text.d.ts"
+import baseStyle from "../../playground/base.css" with { type: "text" };
+// @ts-types="./text.d.ts"
+import layoutStyle from "../../playground/layout.css" with { type: "text" };
+// @ts-types="./text.d.ts"
+import stageStyle from "../../playground/stage.css" with { type: "text" };
+// @ts-types="./text.d.ts"
+import controlsStyle from "../../playground/controls.css" with { type: "text" };
+// @ts-types="./text.d.ts"
+import act from "../../playground/act.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import api from "../../playground/api.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import app from "../../playground/app.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import composer from "../../playground/composer.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import controls from "../../playground/controls.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import draft from "../../playground/draft.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import elements from "../../playground/elements.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import gallery from "../../playground/gallery.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import icons from "../../playground/icons.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import inputs from "../../playground/inputs.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import jobs from "../../playground/jobs.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import keyDialog from "../../playground/key_dialog.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import loras from "../../playground/loras.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import main from "../../playground/main.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import mask from "../../playground/mask.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import maskEditor from "../../playground/mask_editor.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import media from "../../playground/media.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import memory from "../../playground/memory.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import model from "../../playground/model.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import player from "../../playground/player.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import request from "../../playground/request.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import resultBar from "../../playground/result_bar.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import seed from "../../playground/seed.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import session from "../../playground/session.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import settingsPanel from "../../playground/settings_panel.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import sizePicker from "../../playground/size_picker.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import stage from "../../playground/stage.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import store from "../../playground/store.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import view from "../../playground/view.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import preact from "preact" with { type: "text" };
+// @ts-types="./text.d.ts"
+import preactHooks from "preact/hooks" with { type: "text" };
+
+/** TypeScript modules by name; they import each other by `./<name>`. */
+export const MODULES: Readonly<Record<string, string>> = {
+  "act.ts": act,
+  "api.ts": api,
+  "app.ts": app,
+  "composer.ts": composer,
+  "controls.ts": controls,
+  "draft.ts": draft,
+  "elements.ts": elements,
+  "gallery.ts": gallery,
+  "icons.ts": icons,
+  "inputs.ts": inputs,
+  "jobs.ts": jobs,
+  "key_dialog.ts": keyDialog,
+  "loras.ts": loras,
+  "main.ts": main,
+  "mask.ts": mask,
+  "mask_editor.ts": maskEditor,
+  "media.ts": media,
+  "memory.ts": memory,
+  "model.ts": model,
+  "player.ts": player,
+  "request.ts": request,
+  "result_bar.ts": resultBar,
+  "seed.ts": seed,
+  "session.ts": session,
+  "settings_panel.ts": settingsPanel,
+  "size_picker.ts": sizePicker,
+  "stage.ts": stage,
+  "store.ts": store,
+  "view.ts": view,
+};
+
+/** JavaScript of packages, by the names that modules import. */
+export const PACKAGES: Readonly<Record<string, string>> = {
+  "preact": preact,
+  "preact/hooks": preactHooks,
+};
+
+/** Style sheets, in their order. */
+export const STYLES: Readonly<Record<string, string>> = {
+  "base.css": baseStyle,
+  "layout.css": layoutStyle,
+  "stage.css": stageStyle,
+  "controls.css": controlsStyle,
+};
