@@ -58,6 +58,12 @@ export function Composer({ model }: { model: Model }): VNode {
     const onKeyDown = (event: KeyboardEvent) => {
       if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
       event.preventDefault();
+      // A number that is being typed counts.
+      const field = document.activeElement;
+      if (field instanceof HTMLInputElement) {
+        field.blur();
+        field.focus();
+      }
       void generate();
     };
     document.addEventListener("keydown", onKeyDown);

@@ -84,7 +84,7 @@ export const live: Store<Live> = new Store<Live>(NOTHING);
 
 /** How often the list is read while something is to come, and otherwise, in milliseconds. */
 const BUSY_MS = 1000;
-const IDLE_MS = 10_000;
+const IDLE_MS = 5000;
 const PAGE = 60;
 
 /** Whether a job has not ended. */

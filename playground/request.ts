@@ -158,7 +158,7 @@ function isDefault(model: Model, { task_type: task }: Recipe, name: string, valu
 }
 
 /** Takes a result into the draft, to be edited or set in motion. */
-export async function startFrom(result: Result, output: Output): Promise<void> {
+export async function startFrom(job: Job, result: Result, output: Output): Promise<void> {
   const blob = await blobOf(result);
   const isVideo = result.content_type.startsWith("video/");
   const file = givenFile(blob, isVideo ? "clip.mp4" : `picture.${blob.type.split("/")[1]}`);
@@ -168,6 +168,6 @@ export async function startFrom(result: Result, output: Output): Promise<void> {
     clip: isVideo ? file : null,
     continues: false,
     mask: null,
-    size: "",
+    size: job.size ?? "",
   });
 }

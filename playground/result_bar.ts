@@ -54,12 +54,12 @@ export function ResultBar(
       model && recipe && isRepeatable(job, recipe)
         ? act("vary", "Vary", async () => show((await vary(model, job)).id))
         : null,
-      canEdit ? act("edit", "Edit", () => begin(() => startFrom(result, "image"))) : null,
+      canEdit ? act("edit", "Edit", () => begin(() => startFrom(job, result, "image"))) : null,
       canAnimate
         ? act(
           "animate",
           isVideo ? "Continue" : "Animate",
-          () => begin(() => startFrom(result, "video")),
+          () => begin(() => startFrom(job, result, "video")),
         )
         : null,
       result ? act("download", "Download", () => download(result, fileName(job, index))) : null,

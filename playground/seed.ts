@@ -28,7 +28,7 @@ export function Seed({ state }: { state: Draft }): VNode {
     state.keepsSeed
       ? input({
         id: field,
-        class: "number wide",
+        class: "number seed",
         type: "number",
         min: 0,
         step: 1,

@@ -1,0 +1,82 @@
+/** A real browser for the tests of the page. */
+
+import { type Browser, chromium, type Page } from "playwright-core";
+
+/** Where systems have Chromium. */
+const PLACES = [
+  "/usr/bin/chromium",
+  "/usr/bin/chromium-browser",
+  "/usr/bin/google-chrome",
+  "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+];
+
+/** The browser's program; undefined where there is none. */
+export const CHROMIUM: string | undefined = PLACES.find((path) => {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+});
+
+/** A browser, and what its pages complained of. */
+export interface TestBrowser extends AsyncDisposable {
+  /** Errors of scripts, refused requests, and requests to other hosts. */
+  readonly complaints: string[];
+  /** Opens the page of a server, with a draft that is drawn quickly. */
+  open(url: string, options?: OpenOptions): Promise<Page>;
+}
+
+/** How a page is opened. */
+export interface OpenOptions {
+  width?: number;
+  height?: number;
+  draft?: Record<string, unknown>;
+  scheme?: "light" | "dark";
+}
+
+/** Pictures that take a second. */
+export const QUICK_DRAFT = { size: "64x64", settings: { num_inference_steps: 4 } };
+
+/** Starts a browser. */
+export async function startBrowser(): Promise<TestBrowser> {
+  const browser: Browser = await chromium.launch({
+    executablePath: CHROMIUM!,
+    args: ["--no-sandbox", "--disable-gpu"],
+  });
+  const complaints: string[] = [];
+  const open = async (url: string, options: OpenOptions = {}) => {
+    const { width = 1280, height = 800, draft = QUICK_DRAFT, scheme = "light" } = options;
+    // Without motion the browser leaves the processor to the model.
+    const context = await browser.newContext({
+      viewport: { width, height },
+      colorScheme: scheme,
+      reducedMotion: "reduce",
+    });
+    await context.addInitScript((text) => {
+      localStorage.getItem("denoise.draft") ?? localStorage.setItem("denoise.draft", text);
+    }, JSON.stringify(draft));
+    const page = await context.newPage();
+    watch(page, url, complaints);
+    await page.goto(url);
+    return page;
+  };
+  return { complaints, open, [Symbol.asyncDispose]: () => browser.close() };
+}
+
+/** Notes what a page complains of; that a server is away or asks for a key is part of some tests. */
+export function watch(page: Page, url: string, complaints: string[]): void {
+  const { host } = new URL(url);
+  page.on("pageerror", ({ message }) => complaints.push(message));
+  page.on("console", (line) => {
+    const text = line.text();
+    const isExpected = /status of 4|status of 503|ERR_CONNECTION|ERR_INCOMPLETE|ERR_EMPTY/.test(
+      text,
+    );
+    if (line.type() === "error" && !isExpected) complaints.push(text);
+  });
+  page.on("request", (request) => {
+    const { protocol, host: other } = new URL(request.url());
+    if (/^(?:http|ws)/.test(protocol) && other !== host) complaints.push(request.url());
+  });
+}

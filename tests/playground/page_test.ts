@@ -1,0 +1,202 @@
+/** The page beside an engine that draws gradients: the queue, keys, restarts, keyboard, access. */
+
+import assert from "node:assert/strict";
+import axe from "axe-core";
+import type { Page } from "playwright-core";
+import { FakeEngine } from "../fakes/engine.ts";
+import { type TestService, testService } from "../fakes/service.ts";
+import { CHROMIUM, startBrowser, type TestBrowser } from "./browser.ts";
+
+const SUPPORT = {
+  taskType: "T2I",
+  supportedTaskTypes: ["T2I", "TI2I", "T2V", "I2V", "V2V", "F2V"],
+  maxImages: 3,
+  inpainting: { strength: 1 },
+  optionalSettings: ["sampler", "scheduler", "flowShift"],
+} as const;
+
+/** A service on a port. */
+function listen(
+  service: TestService,
+  port = 0,
+): { url: string; port: number } & AsyncDisposable {
+  const server = Deno.serve({ port, hostname: "127.0.0.1", onListen() {} }, service.app.fetch);
+  const { port: bound } = server.addr;
+  return {
+    url: `http://127.0.0.1:${bound}/`,
+    port: bound,
+    [Symbol.asyncDispose]: () => server.shutdown(),
+  };
+}
+
+async function draw(page: Page, prompt: string): Promise<void> {
+  await page.fill("#prompt", prompt);
+  await page.keyboard.press("Control+Enter");
+}
+
+function browserTest(name: string, work: (browser: TestBrowser) => Promise<void>): void {
+  Deno.test({
+    name: CHROMIUM ? name : `${name} (skipped: there is no Chromium)`,
+    ignore: !CHROMIUM,
+    fn: async () => {
+      await using browser = await startBrowser();
+      await work(browser);
+      assert.deepEqual(browser.complaints, []);
+    },
+  });
+}
+
+browserTest("the page shows the queue, cancels, and goes on after a reload", async (browser) => {
+  await using service = await testService({
+    engine: new FakeEngine({ info: SUPPORT, stepMs: 40 }),
+  });
+  await using server = listen(service);
+  const page = await browser.open(server.url, {
+    draft: { size: "64x48", settings: { num_inference_steps: 50 } },
+  });
+  await draw(page, "first");
+  await page.getByText(/^Step \d+ of 50/).waitFor();
+  await draw(page, "second");
+  await page.getByText("Next in the queue").waitFor();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: "Waiting: second" }).waitFor({ state: "detached" });
+
+  await page.reload();
+  await page.getByText(/^Step \d+ of 50/).waitFor();
+  assert.equal(await page.locator("#prompt").inputValue(), "second", "the draft is kept");
+  const other = await page.context().newPage();
+  await other.goto(server.url);
+  await other.getByText(/^Step \d+ of 50/).waitFor();
+  await other.getByRole("button", { name: "Cancel" }).click();
+  await other.getByText("What do you want to see?", { exact: true }).first().waitFor();
+  await page.locator(".tile").waitFor({ state: "detached" });
+});
+
+browserTest("the page offers what the model takes, and nothing else", async (browser) => {
+  const info = { taskType: "T2I", supportedTaskTypes: ["T2I"], loraTargets: [] } as const;
+  await using service = await testService({ engine: new FakeEngine({ info }) });
+  await using server = listen(service);
+  const page = await browser.open(server.url);
+  await page.getByRole("button", { name: /^Generate/ }).waitFor();
+  for (const name of ["Add a picture", "Add a picture or a clip"]) {
+    assert.equal(await page.getByRole("button", { name }).count(), 0, name);
+  }
+  assert.equal(await page.getByText("Video", { exact: true }).count(), 0);
+  assert.equal(await page.getByText("LoRAs").count(), 0);
+  assert.equal(await page.getByText("Sampler").count(), 0);
+  const { data: [model] } = await (await service.get("/v1/models")).json();
+  assert.equal(await page.locator(".size-tile").count(), model.sizes.length + 1);
+});
+
+browserTest("the page asks for a key, says when it is wrong, and keeps it", async (browser) => {
+  await using service = await testService({
+    engine: new FakeEngine({ info: SUPPORT }),
+    settings: { apiKeys: ["right"] },
+  });
+  await using server = listen(service);
+  const page = await browser.open(server.url);
+  await page.getByRole("dialog").waitFor();
+  await page.locator("#key").fill("wrong");
+  await page.keyboard.press("Enter");
+  await page.getByText("That key is not one of this server's.").waitFor();
+  await page.locator("#key").fill("right");
+  await page.keyboard.press("Enter");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await draw(page, "with a key");
+  await page.locator(".finished img.result[src^='blob:']").waitFor();
+  await page.reload();
+  await page.locator(".tile img[src^='blob:']").waitFor();
+});
+
+browserTest(
+  "the page waits for a server that restarts, and tells refusals in a sentence",
+  async (browser) => {
+    await using service = await testService({ engine: new FakeEngine({ info: SUPPORT }) });
+    const first = listen(service);
+    const page = await browser.open(first.url);
+    await page.getByRole("button", { name: /^Generate/ }).waitFor();
+    await first[Symbol.asyncDispose]();
+    await page.getByText("The server does not answer; trying again.").waitFor({ timeout: 20_000 });
+    await using _second = listen(service, first.port);
+    await page.getByText("The server does not answer; trying again.").waitFor({
+      state: "detached",
+    });
+    await draw(page, "again there");
+    await page.locator(".finished img.result").waitFor();
+
+    await page.getByRole("button", { name: "Other" }).click();
+    await page.getByRole("spinbutton", { name: "Width" }).fill("50");
+    await draw(page, "crooked");
+    await page.locator(".composer").getByText("Sides are multiples of 16.").waitFor();
+    await page.fill("#prompt", "");
+    await page.keyboard.press("Control+Enter");
+    await page.getByText("Write what you want to see.").waitFor();
+  },
+);
+
+browserTest("the page is used by keyboard alone", async (browser) => {
+  await using service = await testService({ engine: new FakeEngine({ info: SUPPORT }) });
+  await using server = listen(service);
+  const page = await browser.open(server.url, { draft: { size: "64x48", prompt: "typed" } });
+  await page.locator("#prompt").waitFor();
+  const focused = (): Promise<string> =>
+    page.evaluate(
+      "(({ tagName, id, ariaLabel, textContent }) => `${tagName} ${id || ariaLabel || textContent}`)" +
+        "(document.activeElement)",
+    );
+  const tabTo = async (wanted: RegExp) => {
+    for (let i = 0; i < 60; i++) {
+      await page.keyboard.press("Tab");
+      if (wanted.test(await focused())) return;
+    }
+    throw new Error(`Cannot reach ${wanted} with Tab: ${await focused()}`);
+  };
+  await tabTo(/prompt/);
+  await tabTo(/Generate/);
+  await page.keyboard.press("Enter");
+  await page.locator(".finished img.result").waitFor();
+  await tabTo(/^BUTTON Edit$/);
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Paint a mask" }).focus();
+  await page.keyboard.press("Enter");
+  await page.locator("canvas.mask").focus();
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("Space");
+  await page.getByRole("button", { name: "Mask", exact: true }).waitFor();
+  await page.keyboard.press("Control+z");
+  await page.getByRole("button", { name: "Paint a mask" }).waitFor();
+});
+
+browserTest(
+  "axe-core finds nothing serious, in light and dark, wide and narrow",
+  async (browser) => {
+    await using service = await testService({ engine: new FakeEngine({ info: SUPPORT }) });
+    await using server = listen(service);
+    for (const [scheme, width] of [["light", 1280], ["dark", 360]] as const) {
+      const page = await browser.open(server.url, { scheme, width, draft: { size: "64x48" } });
+      await draw(page, "a picture");
+      await page.locator(".finished img.result").waitFor();
+      await page.getByRole("button", { name: "Edit", exact: true }).click();
+      await page.locator(".inputs img").waitFor();
+      if (width < 640) {
+        const hangsOver = await page.evaluate(
+          "document.documentElement.scrollWidth - document.documentElement.clientWidth",
+        );
+        assert.equal(hangsOver, 0, "nothing is wider than the screen");
+        await page.getByRole("button", { name: "Settings", exact: true }).click();
+      }
+      await page.getByText("More", { exact: true }).click();
+      await page.evaluate(axe.source);
+      const { violations } = await page.evaluate("axe.run()") as {
+        violations: { id: string; impact: string; nodes: { html: string }[] }[];
+      };
+      const serious = violations
+        .filter(({ impact }) => ["serious", "critical"].includes(impact))
+        .map(({ id, nodes }: { id: string; nodes: { html: string }[] }) =>
+          `${id}: ${nodes.map(({ html }) => html).join("\n")}`
+        );
+      assert.deepEqual(serious, []);
+      await page.context().close();
+    }
+  },
+);
