@@ -105,6 +105,7 @@ function serveCommand(onStatus: OnStatus): Command {
     .addOption(flag("--strict-fields", "refuse requests with fields that have no effect"))
     .addOption(new Option("--no-playground", "no page to draw on at /"))
     .addOption(flag("--enable-metrics", "answer /metrics in the format of Prometheus"))
+    .option("--no-sdapi", "do not answer the routes of Stable Diffusion WebUI, /sdapi/v1")
     .addOption(
       new Option("--log-format <format>", "sentences, or one JSON object a line")
         .choices(LOG_FORMATS).default("text"),

@@ -69,6 +69,8 @@ export interface ServeFlags extends DeviceFlags, ModelParts {
   playground?: boolean;
   /** Whether `/metrics` answers. */
   enableMetrics?: boolean;
+  /** Whether the routes of Stable Diffusion WebUI answer; true when left out. */
+  sdapi?: boolean;
   /** How lines of the log are written. */
   logFormat: LogFormat;
   /** LoRAs to set at the start. */
@@ -133,6 +135,7 @@ export async function runServe(flags: ServeFlags): Promise<number> {
       retainMs: flags.retain,
       playground: flags.playground !== false,
       enableMetrics: flags.enableMetrics === true,
+      enableSdapi: flags.sdapi !== false,
       allowPrivateUrls: flags.allowPrivateUrls === true,
       loraMergeMode: flags.loraMergeMode,
       ...(flags.publicUrl === undefined ? {} : { publicUrl: flags.publicUrl }),

@@ -9,6 +9,7 @@ import type { SamplingSettings, Size } from "../engine/types.ts";
 import { snakeCase } from "./fields.ts";
 import { settingsOf } from "./settings.ts";
 import { version } from "./version.ts";
+import { webuiText } from "./webui.ts";
 
 /** How an image or a video was made. */
 export interface Recipe extends SamplingSettings {
@@ -66,6 +67,7 @@ export function recipeText(recipe: Recipe, format: OutputFormat): Record<string,
       Object.entries(settingsOf(recipe)).map(([name, value]) => [snakeCase(name), String(value)]),
     ),
     masked: recipe.isMasked ? "true" : "",
+    parameters: format === "png" ? webuiText(recipe) : "",
     loras: recipe.loras?.length ? JSON.stringify(recipe.loras.map(toItem)) : "",
   };
   const limit = format === "png" ? Infinity : MAX_EXIF_TEXT;

@@ -23,21 +23,32 @@ export function hasHoles(image: PixelImage): boolean {
   return image.channels === 4 && someAlpha(image.data, (alpha) => alpha === 0);
 }
 
+/** How a picture is read as a mask. */
+export interface MaskWay {
+  /** Whether what is opaque is painted, in place of what is transparent. */
+  readonly isOpaque?: boolean;
+  /** Whether it says what is kept. */
+  readonly isInverted?: boolean;
+}
+
 /**
  * A mask of an image: white is painted anew, black is kept, and grey lies between.
  *
  * @param image where some of it is transparent, that is painted; else what is white
  * @param how it is brought to the size of the result; what {@link fit} leaves around it is painted, too
+ * @param way how it is read, where not so
  * @returns R, G and B alike
  */
-export function maskOf(image: PixelImage, how: Fit): RgbImage {
+export function maskOf(image: PixelImage, how: Fit, way: MaskWay = {}): RgbImage {
   const { width, height, data } = image;
   const isCut = image.channels === 4 && someAlpha(data, (alpha) => alpha < 255);
   const step = image.channels ?? 3;
   const kept = new Uint8Array(width * height * 3);
   for (let from = 0, to = 0; to < kept.length; from += step, to += 3) {
     const light = LUMA[0] * data[from]! + LUMA[1] * data[from + 1]! + LUMA[2] * data[from + 2]!;
-    kept.fill(isCut ? data[from + 3]! : 255 - ((light + 0x8000) >> 16), to, to + 3);
+    const alpha = way.isOpaque ? 255 - data[from + 3]! : data[from + 3]!;
+    const value = isCut ? alpha : 255 - ((light + 0x8000) >> 16);
+    kept.fill(way.isInverted ? 255 - value : value, to, to + 3);
   }
   // Turned round, so that the black around what is contained becomes white.
   const fitted = fit({ width, height, data: kept }, how);

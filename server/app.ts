@@ -11,7 +11,7 @@ import { cors } from "hono/cors";
 import { matchedRoutes } from "hono/route";
 import type { Engine } from "../engine/types.ts";
 import { type Ffmpeg, findFfmpeg } from "../media/video/mod.ts";
-import { checkKey } from "./auth.ts";
+import { authorizationOf, checkKey } from "./auth.ts";
 import { BodyMemory } from "./body_memory.ts";
 import { ApiError } from "./contract/errors.ts";
 import { EngineState } from "./engine_state.ts";
@@ -39,6 +39,8 @@ import { mountVideoContent } from "./routes/video_content.ts";
 import { mountVideoEvents } from "./routes/video_events.ts";
 import { mountVideos } from "./routes/videos.ts";
 import { Runners } from "./runners.ts";
+import { webuiError } from "./sdapi/answers.ts";
+import { mountSdapi, SDAPI } from "./sdapi/routes.ts";
 import type { App, AppEnv, Services } from "./services.ts";
 import { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS, type ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
@@ -121,7 +123,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
     const requestId = /^[\w.-]{1,128}$/.test(sent) ? sent : `req_${crypto.randomUUID()}`;
     c.set("requestId", requestId);
     // Where no key is asked for, all clients may send the same one, or each time another.
-    const key = settings.apiKeys.length > 0 ? c.req.header("authorization") : undefined;
+    const key = settings.apiKeys.length > 0 ? authorizationOf(c.req.raw) : undefined;
     c.set("client", key ?? c.env?.remoteAddress ?? "");
     const share = bodies.open();
     c.set("share", share);
@@ -183,6 +185,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
   mountMetrics(app, services);
   mountDocuments(app, services);
   mountPlayground(app, services);
+  if (settings.enableSdapi) mountSdapi(app, services);
   mountAbsent(app);
 
   app.notFound((c) => {
@@ -192,7 +195,8 @@ export function createService(options: AppOptions): { app: App; services: Servic
   });
   app.onError((thrown, c) => {
     const error = toApiError(thrown, c.get("requestId"), log);
-    return Response.json(error.body, { status: error.status, headers: { ...error.headers } });
+    const body = isSdapi(c.req.path) ? webuiError(error) : error.body;
+    return Response.json(body, { status: error.status, headers: { ...error.headers } });
   });
   return { app, services };
 }
@@ -212,6 +216,10 @@ async function noteEnd(id: string, { store, metrics, log }: Services): Promise<v
     status,
     ...(ms === undefined ? {} : { ms }),
   });
+}
+
+function isSdapi(path: string): boolean {
+  return path.startsWith(`${SDAPI}/`);
 }
 
 /** The pattern that a request's path matched; what middleware matches is everything. */

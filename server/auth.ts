@@ -19,6 +19,28 @@ const OPEN_PATHS: readonly string[] = [
 /** Files of a page that asks for the key itself. */
 const OPEN_FOLDER = "/playground/";
 
+/** Clients of these routes know Basic authentication alone. */
+const BASIC_PATHS = "/sdapi/";
+
+/**
+ * What a request brings as its key.
+ *
+ * @param request any
+ * @returns its `Authorization` header; of the routes of Stable Diffusion WebUI, the password of a Basic one, or the user
+ *   where there is no password, as a Bearer one
+ */
+export function authorizationOf(request: Request): string | undefined {
+  const header = request.headers.get("authorization") ?? undefined;
+  const [, basic] = /^Basic\s+(\S+)\s*$/i.exec(header ?? "") ?? [];
+  if (basic === undefined || !new URL(request.url).pathname.startsWith(BASIC_PATHS)) return header;
+  try {
+    const [, user, password] = /^([^:]*):?(.*)$/s.exec(atob(basic))!;
+    return `Bearer ${password || user}`;
+  } catch {
+    return header;
+  }
+}
+
 /**
  * Checks the key of a request.
  *
@@ -30,7 +52,7 @@ export function checkKey(request: Request, apiKeys: readonly string[]): void {
   if (apiKeys.length === 0) return;
   const { pathname } = new URL(request.url);
   if (OPEN_PATHS.includes(pathname) || pathname.startsWith(OPEN_FOLDER)) return;
-  const [, sent] = /^Bearer\s+(\S+)\s*$/i.exec(request.headers.get("authorization") ?? "") ?? [];
+  const [, sent] = /^Bearer\s+(\S+)\s*$/i.exec(authorizationOf(request) ?? "") ?? [];
   const headers = { "www-authenticate": 'Bearer realm="denoise"' };
   if (sent === undefined) {
     throw new ApiError(

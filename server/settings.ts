@@ -39,6 +39,8 @@ export interface ServerSettings {
   playground: boolean;
   /** Whether `/metrics` answers. */
   enableMetrics: boolean;
+  /** Whether the routes of Stable Diffusion WebUI answer. */
+  enableSdapi: boolean;
   /** Number of GPUs that records name. */
   numGpus: number;
   /** Folders whose LoRAs clients may name. */
@@ -71,6 +73,7 @@ export const DEFAULT_SETTINGS: Readonly<ServerSettings> = {
   retainMs: 7 * 24 * 60 * 60 * 1000,
   playground: true,
   enableMetrics: false,
+  enableSdapi: true,
   numGpus: 1,
   loraFolders: [],
   namedLoras: {},

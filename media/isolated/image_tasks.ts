@@ -8,7 +8,7 @@ import { decodeImage, type DecodeOptions, type ImageInfo, inspectImage } from ".
 import { type EncodedImage, encodeImage, type EncodeOptions } from "../encode.ts";
 import { type Fit, fit } from "../fit.ts";
 import type { PixelImage } from "../image.ts";
-import { hasHoles, maskOf, paintedShare } from "../mask.ts";
+import { hasHoles, maskOf, type MaskWay, paintedShare } from "../mask.ts";
 
 /** What to do with the bytes that come along. */
 export type ImageTask =
@@ -19,7 +19,10 @@ export type ImageTask =
   /** Decode a file, fit it, and make a PNG of it. */
   | ({ readonly kind: "fit"; readonly how: Fit } & DecodeOptions)
   /** Decode a file, make a mask of it, fit that, and make a PNG of it. */
-  | ({ readonly kind: "mask"; readonly how: Fit } & DecodeOptions)
+  | (
+    & { readonly kind: "mask"; readonly how: Fit; readonly way?: MaskWay | undefined }
+    & DecodeOptions
+  )
   /** Make a file of pixels. */
   | {
     readonly kind: "encode";
@@ -73,7 +76,7 @@ export async function performImageTask(
       return { result: { hasHoles: hasHoles(image) }, bytes: png };
     }
     case "mask": {
-      const mask = maskOf(await decodeImage(bytes, task), task.how);
+      const mask = maskOf(await decodeImage(bytes, task), task.how, task.way);
       const { bytes: png } = await encodeImage(mask, { format: "png" });
       return { result: { share: paintedShare(mask) }, bytes: png };
     }

@@ -10,6 +10,7 @@ import type { ImageInfo } from "../decode.ts";
 import { type EncodedImage, encodeImage, type EncodeOptions } from "../encode.ts";
 import type { Fit } from "../fit.ts";
 import { ImageError, type PixelImage } from "../image.ts";
+import type { MaskWay } from "../mask.ts";
 import {
   ImageProcess,
   type ImageSource,
@@ -155,7 +156,7 @@ export async function fitForeignImage(
  * @param source a file, or its bytes
  * @param info what {@link inspectForeignImage} found
  * @param how it is brought to its size
- * @param options limits
+ * @param options limits, and how it is read
  * @returns a PNG that is white where a result is painted, and how much of it is
  * @throws what {@link fitForeignImage} throws
  */
@@ -163,11 +164,13 @@ export async function maskForeignImage(
   source: ImageSource,
   info: ImageInfo,
   how: Fit,
-  { maxPixels = FOREIGN_MAX_PIXELS, timeoutMs = FOREIGN_MS, signal }: ForeignImageOptions = {},
+  { maxPixels = FOREIGN_MAX_PIXELS, timeoutMs = FOREIGN_MS, signal, way }: ForeignImageOptions & {
+    readonly way?: MaskWay | undefined;
+  } = {},
 ): Promise<{ bytes: Uint8Array<ArrayBuffer>; share: number }> {
   const pixels = info.width * info.height;
   const { bytes, result } = await blamed(
-    foreign.perform({ kind: "mask", how, maxPixels }, source, { pixels, timeoutMs, signal }),
+    foreign.perform({ kind: "mask", how, way, maxPixels }, source, { pixels, timeoutMs, signal }),
   );
   return { bytes, ...result };
 }

@@ -6,7 +6,7 @@
  */
 
 import type { InputFolder } from "../inputs/input_folder.ts";
-import type { Form } from "../inputs/multipart.ts";
+import type { Form, UploadedFile } from "../inputs/multipart.ts";
 import { sizeFromImage } from "../../generation/fit_image.ts";
 import { checkMaskShape, maskedFit, maskedRules, takesMask } from "../../generation/masks.ts";
 import {
@@ -40,6 +40,7 @@ import {
 import { readScalars } from "../contract/scalars.ts";
 import { checkSize, type Size } from "../../generation/size.ts";
 import type { Fit } from "../../media/fit.ts";
+import type { MaskWay } from "../../media/mask.ts";
 import { resolveTask } from "../../generation/task.ts";
 import { validate } from "../contract/validate.ts";
 
@@ -51,6 +52,8 @@ interface EditSources {
   readonly allowPrivateUrls: boolean;
   /** Stops fetching and decoding. */
   readonly signal?: AbortSignal;
+  /** How a mask is read, where not as usual. */
+  readonly maskWay?: MaskWay;
 }
 
 /**
@@ -67,11 +70,30 @@ export async function readImageEdit(
   context: RequestContext,
   sources: EditSources,
 ): Promise<ImageRequest> {
+  return await readEdit(formBody(form.fields, imageEditSchema), form.files, context, sources);
+}
+
+/**
+ * Reads an image edit whose files are on the disk.
+ *
+ * @param json its fields
+ * @param files its files
+ * @param context the model and the server's settings
+ * @param sources where images go
+ * @returns what has to be done
+ * @throws {ApiError} as {@link readImageEdit} does
+ */
+export async function readEdit(
+  json: Record<string, unknown>,
+  files: readonly UploadedFile[],
+  context: RequestContext,
+  sources: EditSources,
+): Promise<ImageRequest> {
   const { info } = context;
-  const body = flattenExtras(formBody(form.fields, imageEditSchema));
+  const body = flattenExtras(json);
   const fields = validate(imageEditSchema, readScalars(body, imageEditSchema));
   refusePaths(fields, PATH_FIELDS);
-  const given = editSources(form, fields);
+  const given = editSources(files, fields);
   if (given.length === 0) {
     const message = "Field 'image' or 'url' is required";
     throw new ApiError(422, message, { param: "image", code: "missing" });
@@ -91,7 +113,7 @@ export async function readImageEdit(
   }
   const output = readImageOutput(fields, context);
   const fit = readFit(fields.fit);
-  const mask = maskSource(form, fields);
+  const mask = maskSource(files, fields);
   const isTaken = takesMask(info, taskType);
   // The image may turn out to be its own mask, which decides what can be said.
   const read = (isMasked: boolean) => {
@@ -154,18 +176,18 @@ async function storeEdited(
   size: Size,
   rules: Parameters<typeof fitFor>[2],
   takesMask: boolean,
-  { folder, signal }: EditSources,
+  { folder, signal, maskWay }: EditSources,
 ): Promise<Pick<ImageRequest, "images" | "mask">> {
-  const keep = async (own: OpenImage) => {
+  const keep = async (own: OpenImage, way?: MaskWay) => {
     const [how, howMask] = [first, own].map(({ file, info }) =>
       asClientError(file.field, () => maskedFit(info, size, rules, rules.fit))
     ) as [Fit, Fit];
     return {
-      mask: await storeMask(own, howMask, folder, signal),
+      mask: await storeMask(own, howMask, folder, { way, signal }),
       path: await storeFitted(first, how, folder, signal),
     };
   };
-  let kept = mask && await keep(mask);
+  let kept = mask && await keep(mask, maskWay);
   const looked = kept
     ? undefined
     : await storeLooked(first, fitFor(first, size, rules), folder, signal);
@@ -177,16 +199,19 @@ async function storeEdited(
 
 /** A file, or an address. */
 function maskSource(
-  form: Form,
+  files: readonly UploadedFile[],
   { mask }: { mask?: string | null | undefined },
 ): Source | undefined {
-  const file = form.files.find(({ field }) => field === "mask");
+  const file = files.find(({ field }) => field === "mask");
   return file ?? (mask ? { field: "mask", url: mask } : undefined);
 }
 
 /** Files first, `image` before `image[]`; then addresses. */
-function editSources(form: Form, fields: Record<string, unknown>): Source[] {
-  const uploads = (name: string) => form.files.filter(({ field }) => field === name);
+function editSources(
+  files: readonly UploadedFile[],
+  fields: Record<string, unknown>,
+): Source[] {
+  const uploads = (name: string) => files.filter(({ field }) => field === name);
   const named = uploads("image");
   const addresses = ["image", "image[]", "url", "url[]"].flatMap((field) =>
     [fields[field] ?? []].flat().flatMap((url) =>

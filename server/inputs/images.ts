@@ -19,6 +19,7 @@ import { asClientError } from "../contract/checks.ts";
 import { ApiError } from "../contract/errors.ts";
 import type { FitMode } from "../../generation/fields.ts";
 import type { Fit } from "../../media/fit.ts";
+import type { MaskWay } from "../../media/mask.ts";
 import type { Size } from "../../generation/size.ts";
 import { fitOf, type ImageRules } from "../../generation/fit_image.ts";
 import { checkPainted } from "../../generation/masks.ts";
@@ -141,7 +142,7 @@ export async function storeLooked(
  * @param image of any origin
  * @param how it is brought there
  * @param folder takes the result
- * @param signal stops it
+ * @param options how it is read, and what stops it
  * @returns the path of a PNG that is white where the result is painted
  * @throws {ApiError} 400 when it cannot be decoded, or nothing is painted; 429 when too many wait
  */
@@ -149,9 +150,9 @@ export async function storeMask(
   { file, info }: OpenImage,
   how: Fit,
   folder: InputFolder,
-  signal?: AbortSignal,
+  options: { readonly way?: MaskWay | undefined; readonly signal?: AbortSignal | undefined } = {},
 ): Promise<string> {
-  const { bytes, share } = await explained(file, maskForeignImage(file, info, how, { signal }));
+  const { bytes, share } = await explained(file, maskForeignImage(file, info, how, options));
   asClientError(file.field, () => checkPainted(share));
   return folder.write(`${file.field}-mask.png`, bytes);
 }

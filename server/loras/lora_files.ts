@@ -35,6 +35,11 @@ export const LORA_NOT_FOUND = "lora_not_found";
 /** Says that a LoRA is on a hub, from which this server fetches nothing for clients. */
 export const HUB_NOT_ALLOWED = "hub_not_allowed";
 
+/** What files of LoRAs end with. */
+const ENDING = ".safetensors";
+/** Most LoRAs that are listed. */
+const MAX_LISTED = 1000;
+
 /** See the file comment. */
 export class LoraFiles {
   readonly #options: LoraFilesOptions;
@@ -84,6 +89,28 @@ export class LoraFiles {
     } catch (cause) {
       throw explainHubFailure(cause, await this.#fetches.cacheFolder());
     }
+  }
+
+  /**
+   * The LoRAs that clients can name in one word: those with names, and files that lie in the folders themselves.
+   *
+   * @param isOther tells files that are no LoRAs
+   * @returns names, and what {@link LoraFiles.find} takes for each
+   */
+  async list(isOther: (path: string) => boolean): Promise<{ name: string; path: string }[]> {
+    const found = new Map([...this.#named.keys()].map((name) => [name, name]));
+    for (const folder of this.#folders) {
+      try {
+        for await (const { name, isDirectory } of Deno.readDir(folder)) {
+          if (isDirectory || !name.endsWith(ENDING) || isOther(join(folder, name))) continue;
+          const short = name.slice(0, -ENDING.length);
+          if (!found.has(short) && found.size < MAX_LISTED) found.set(short, name);
+        }
+      } catch {
+        // A folder that cannot be read has nothing to offer.
+      }
+    }
+    return [...found].map(([name, path]) => ({ name, path }));
   }
 
   /** A LoRA that somebody fetched before, where clients may name what is in the cache. */

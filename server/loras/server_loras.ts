@@ -4,6 +4,7 @@
  * @module
  */
 
+import { resolve } from "node:path";
 import type { Engine, LoraReport } from "../../engine/types.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import type { LoraItem } from "../contract/generation_fields.ts";
@@ -72,6 +73,21 @@ export class ServerLoras {
   get loaded(): { nickname: string; path: string }[] {
     this.#enabled();
     return [...this.#state.nicknames].map(([nickname, { path }]) => ({ nickname, path }));
+  }
+
+  /** LoRAs that a request can name in one word, those with nicknames first; none where the model takes none. */
+  async offered(): Promise<{ name: string; path: string; isNickname: boolean }[]> {
+    const { info } = this.#engine.engine;
+    if (info.loraTargets.length === 0) return [];
+    const known = [...this.#state.nicknames].map(([name, { path }]) => ({
+      ...{ name, path },
+      isNickname: true,
+    }));
+    const model = resolve(info.modelPath);
+    const files = await this.#files.list((path) => path === model);
+    const names = new Set(known.map(({ name }) => name));
+    const others = files.filter(({ name }) => !names.has(name));
+    return [...known, ...others.map((file) => ({ ...file, isNickname: false }))];
   }
 
   /** LoRAs in use, component by component, in the order in which they are applied. */

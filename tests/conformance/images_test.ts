@@ -190,6 +190,9 @@ Deno.test(`POST ${PATH} passes every parameter on and keeps the recipe in the PN
     num_inference_steps: "3",
     quality: "high",
     guidance_scale: "5",
+    parameters:
+      "ein Kreis ○\nNegative prompt: blur\nSteps: 3, CFG scale: 5, Seed: 7, Size: 128x96, " +
+      `Model: gradients, Version: ${Software}`,
   });
 });
 

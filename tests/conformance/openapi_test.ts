@@ -24,7 +24,10 @@ Deno.test("GET /openapi.json names every route that is mounted, and nothing else
   const documented = Object.entries(paths).flatMap(([path, methods]) =>
     Object.keys(methods as object).map((method) => `${method.toUpperCase()} ${path}`)
   );
-  const mounted = service.app.routes.filter(({ method }) => method !== "ALL")
+  // The routes of another program have its documents.
+  const isOurs = ({ method, path }: { method: string; path: string }) =>
+    method !== "ALL" && !path.startsWith("/sdapi/");
+  const mounted = service.app.routes.filter(isOurs)
     .map(({ method, path }) => `${method} ${path.replace(/:(\w+)(?:\{[^}]*\})?/g, "{$1}")}`);
   assert.deepEqual(documented.sort(), [...new Set(mounted)].sort());
 });

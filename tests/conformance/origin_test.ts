@@ -23,9 +23,12 @@ function changingRoutes({ app }: TestService): [method: string, path: string][] 
   return routes.map(({ method, path }) => [method, path.replace(/:\w+/g, "video_1")]);
 }
 
-async function statusOf(response: Response): Promise<number> {
+async function statusOf(response: Response, path = ""): Promise<number> {
   const body = await response.json();
-  if (response.status === 403) {
+  if (response.status === 403 && path.startsWith("/sdapi/")) {
+    // In the shape of the program whose routes these are.
+    assert.ok(typeof body.detail === "string" && typeof body.errors === "string");
+  } else if (response.status === 403) {
     assert.ok(isErrorBody(body));
     assert.match(body.error.code, /^foreign_/);
   }
@@ -49,7 +52,8 @@ Deno.test("every route that changes something refuses pages of other origins, in
       for (const sender of senders) {
         const headers = { ...sender, "content-type": type } as Record<string, string>;
         const response = await service.get(path, { method, body, headers });
-        assert.equal(await statusOf(response), 403, `${method} ${path} ${JSON.stringify(headers)}`);
+        const status = await statusOf(response, path);
+        assert.equal(status, 403, `${method} ${path} ${JSON.stringify(headers)}`);
       }
     }
   }
@@ -81,7 +85,7 @@ Deno.test("--cors-origin lets pages in, one origin or all", async () => {
     const post = (headers: Record<string, string>) =>
       service.post("/v1/videos/video_1/cancel", {}, { headers });
     const statuses = [await post(headers), await post({ origin: "https://other.example" })];
-    assert.deepEqual(await Promise.all(statuses.map(statusOf)), expected);
+    assert.deepEqual(await Promise.all(statuses.map((response) => statusOf(response))), expected);
   }
 });
 

@@ -1,0 +1,88 @@
+/**
+ * What Stable Diffusion WebUI, which is called AUTOMATIC1111, calls things, and its text about how an image was made: many
+ * programs read it.
+ *
+ * @module
+ */
+
+import { basename } from "node:path";
+import type { NoiseScheduleName, SamplerName } from "../engine/types.ts";
+import type { Recipe } from "./recipe.ts";
+import { version } from "./version.ts";
+
+/** Samplers by its names for them. */
+export const WEBUI_SAMPLERS: ReadonlyMap<string, SamplerName> = new Map([
+  ["Euler", "euler"],
+  ["Euler a", "euler_ancestral"],
+  ["Heun", "heun"],
+  ["DPM++ 2M", "dpmpp_2m"],
+  ["UniPC", "uni_pc"],
+  ["LCM", "lcm"],
+]);
+
+/** Schedules by its labels for them. */
+export const WEBUI_SCHEDULES: ReadonlyMap<string, NoiseScheduleName> = new Map([
+  ["Simple", "simple"],
+  ["SGM Uniform", "sgm_uniform"],
+  ["Karras", "karras"],
+  ["Exponential", "exponential"],
+  ["Beta", "beta"],
+]);
+
+/** The part of a recipe that the text tells. */
+type Told = Pick<
+  Recipe,
+  | "prompt"
+  | "negativePrompt"
+  | "numInferenceSteps"
+  | "guidanceScale"
+  | "sampler"
+  | "scheduler"
+  | "strength"
+  | "seed"
+  | "width"
+  | "height"
+  | "model"
+  | "loras"
+>;
+
+/**
+ * How an image was made, as WebUI writes it into `parameters` of PNG files.
+ *
+ * @param recipe of the image
+ * @returns prompt, negative prompt, and a line of settings
+ */
+export function webuiText(recipe: Told): string {
+  const loras = (recipe.loras ?? []).map(({ path, strength = 1 }) =>
+    `<lora:${basename(path).replace(/\.safetensors$/, "")}:${strength}>`
+  );
+  const settings: Record<string, string | number | undefined> = {
+    Steps: recipe.numInferenceSteps,
+    Sampler: nameOf(WEBUI_SAMPLERS, recipe.sampler),
+    "Schedule type": nameOf(WEBUI_SCHEDULES, recipe.scheduler),
+    "CFG scale": recipe.guidanceScale,
+    Seed: recipe.seed,
+    Size: `${recipe.width}x${recipe.height}`,
+    Model: recipe.model,
+    "Denoising strength": recipe.strength,
+    Version: `denoise ${version}`,
+  };
+  const line = Object.entries(settings).filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${name}: ${quoted(String(value))}`);
+  return [
+    [recipe.prompt, ...loras].join(" "),
+    ...recipe.negativePrompt ? [`Negative prompt: ${recipe.negativePrompt}`] : [],
+    line.join(", "),
+  ].join("\n");
+}
+
+function nameOf<T>(names: ReadonlyMap<string, T>, value: T | undefined): string | undefined {
+  if (value === undefined) return undefined;
+  for (const [name, own] of names) if (own === value) return name;
+  return String(value);
+}
+
+/** Texts that would end early are written as JSON. */
+function quoted(text: string): string {
+  return /[,:\n]/.test(text) ? JSON.stringify(text) : text;
+}

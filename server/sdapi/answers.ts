@@ -1,0 +1,124 @@
+/**
+ * Answers as Stable Diffusion WebUI gives them.
+ *
+ * @module
+ */
+
+import type { ModelInfo } from "../../engine/types.ts";
+import { version } from "../../generation/version.ts";
+import { webuiText } from "../../generation/webui.ts";
+import type { ApiError } from "../contract/errors.ts";
+import type { ImageRequest } from "../contract/image_generation.ts";
+import { timestamp } from "./current.ts";
+
+/**
+ * The body of a failure.
+ *
+ * @param error what to answer with
+ * @returns a JSON value
+ */
+export function webuiError({ status, message, body }: ApiError): Record<string, unknown> {
+  return {
+    error: status === 500 ? "Exception" : "HTTPException",
+    detail: body.detail,
+    body: "",
+    errors: message,
+  };
+}
+
+/**
+ * What is told of finished images, in the text `info` of an answer.
+ *
+ * @param request that they were made of
+ * @param model its public name
+ * @param count how many are finished
+ * @returns a JSON value
+ */
+export function infoOf(
+  request: ImageRequest,
+  model: string,
+  count: number,
+): Record<string, unknown> {
+  const { prompt, negativePrompt, width, height } = request;
+  const seeds = request.seeds.slice(0, Math.max(1, count));
+  const texts = seeds.map((seed) => webuiText({ ...request, model, seed }));
+  return {
+    prompt,
+    all_prompts: seeds.map(() => prompt),
+    negative_prompt: negativePrompt,
+    all_negative_prompts: seeds.map(() => negativePrompt),
+    seed: seeds[0],
+    all_seeds: seeds,
+    subseed: -1,
+    all_subseeds: seeds.map(() => -1),
+    subseed_strength: 0,
+    ...{ width, height },
+    sampler_name: request.sampler ?? "Default",
+    cfg_scale: request.guidanceScale,
+    steps: request.numInferenceSteps,
+    batch_size: seeds.length,
+    restore_faces: false,
+    face_restoration_model: null,
+    sd_model_name: model,
+    sd_model_hash: null,
+    sd_vae_name: null,
+    sd_vae_hash: null,
+    seed_resize_from_w: -1,
+    seed_resize_from_h: -1,
+    denoising_strength: request.strength ?? null,
+    extra_generation_params: {},
+    index_of_first_image: 0,
+    infotexts: texts,
+    styles: [],
+    job_timestamp: timestamp(new Date()),
+    clip_skip: 1,
+    is_using_inpainting_conditioning: false,
+    version: `denoise ${version}`,
+  };
+}
+
+/**
+ * The model, for `GET /sdapi/v1/sd-models`.
+ *
+ * @param name its public name
+ * @returns a JSON value
+ */
+export function checkpointOf(name: string): Record<string, unknown> {
+  return { title: name, model_name: name, hash: null, sha256: null, filename: name, config: null };
+}
+
+/**
+ * Options, for `GET /sdapi/v1/options`.
+ *
+ * @param name of the model
+ * @returns a JSON value; nothing but the model can be chosen
+ */
+export function optionsOf(name: string): Record<string, unknown> {
+  return {
+    samples_format: "png",
+    sd_model_checkpoint: name,
+    sd_checkpoint_hash: "",
+    sd_vae: "Automatic",
+    CLIP_stop_at_last_layers: 1,
+    show_progress_every_n_steps: -1,
+    live_previews_enable: true,
+    enable_pnginfo: true,
+  };
+}
+
+/**
+ * Upscalers, for `GET /sdapi/v1/upscalers`.
+ *
+ * @param info of the model
+ * @returns a JSON value
+ */
+export function upscalersOf({ optionalParts }: ModelInfo): Record<string, unknown>[] {
+  const names = ["None", ...optionalParts.includes("upscaler") ? ["Default"] : []];
+  return names.map((name) => ({
+    name,
+    model_name: null,
+    model_path: null,
+    model_url: null,
+    scale: 4,
+  }));
+}

@@ -1,0 +1,117 @@
+/**
+ * What the clients of Stable Diffusion WebUI's routes are told of their work while it goes on: there, one thing is done at
+ * a time, and has no name.
+ *
+ * @module
+ */
+
+import type { JobProgress } from "../jobs/job.ts";
+import type { JobQueue } from "../jobs/job_queue.ts";
+import { Base64 } from "../routes/base64_json.ts";
+
+/** A job under way. */
+interface Current {
+  readonly id: string;
+  readonly client: string;
+  readonly startedAt: Date;
+  /** How many images it makes. */
+  readonly count: number;
+  /** Images that are finished. */
+  done: number;
+  isInterrupted: boolean;
+  progress?: JobProgress;
+  /** The latest preview. */
+  preview?: Uint8Array;
+}
+
+/** See the file comment. */
+export class CurrentJobs {
+  readonly #queue: JobQueue;
+  readonly #jobs = new Map<string, Current>();
+
+  /** @param queue of the server */
+  constructor(queue: JobQueue) {
+    this.#queue = queue;
+  }
+
+  /**
+   * Watches a job that was queued.
+   *
+   * @param id of the job
+   * @param client whose it is
+   * @param count of its images
+   * @returns what is known of it, and ends watching
+   */
+  follow(id: string, client: string, count: number): { job: Current; end: () => void } {
+    const job: Current = {
+      ...{ id, client, count },
+      startedAt: new Date(),
+      ...{ done: 0, isInterrupted: false },
+    };
+    this.#jobs.set(id, job);
+    const stop = this.#queue.watch(id, (event) => {
+      if (event.type === "progress") job.progress = event;
+      if (event.type === "preview") job.preview = event.bytes;
+    });
+    return {
+      job,
+      end: () => {
+        stop();
+        this.#jobs.delete(id);
+      },
+    };
+  }
+
+  /** Ends the client's job that runs, or where none does the one that waits the longest. */
+  async interrupt(client: string): Promise<void> {
+    const job = this.#of(client);
+    if (!job) return;
+    job.isInterrupted = true;
+    await this.#queue.cancel(job.id);
+  }
+
+  /**
+   * How far a client's work is, for `GET /sdapi/v1/progress`.
+   *
+   * @param client who asks
+   * @param withImage whether the latest preview is told
+   * @returns a JSON value with {@link Base64} in it
+   */
+  progress(client: string, withImage: boolean): Record<string, unknown> {
+    const job = this.#of(client);
+    const { fraction = 0, etaSeconds = 0, step = 0, totalSteps = 0 } = job?.progress ?? {};
+    const perImage = job ? Math.floor(totalSteps / job.count) : 0;
+    return {
+      progress: job ? Math.max(fraction, 0.01) : 0,
+      eta_relative: etaSeconds,
+      state: {
+        skipped: false,
+        interrupted: job?.isInterrupted ?? false,
+        stopping_generation: job?.isInterrupted ?? false,
+        job: job?.id ?? "",
+        job_count: job?.count ?? 0,
+        job_timestamp: timestamp(job?.startedAt ?? new Date(0)),
+        job_no: job?.done ?? 0,
+        sampling_step: perImage > 0 ? step % perImage : 0,
+        sampling_steps: perImage,
+      },
+      current_image: withImage && job?.preview ? new Base64(job.preview) : null,
+      textinfo: job && !job.progress ? "Waiting..." : null,
+    };
+  }
+
+  #of(client: string): Current | undefined {
+    const own = [...this.#jobs.values()].filter((job) => job.client === client);
+    return own.find(({ id }) => id === this.#queue.running) ?? own[0];
+  }
+}
+
+/**
+ * A time as WebUI writes it.
+ *
+ * @param date any
+ * @returns such as `20260131120000`
+ */
+export function timestamp(date: Date): string {
+  return date.toISOString().replace(/\D/g, "").slice(0, 14);
+}

@@ -1,0 +1,200 @@
+/**
+ * Requests to Stable Diffusion WebUI in the words of this server.
+ *
+ * @module
+ */
+
+import { z } from "zod";
+import type { ModelInfo } from "../../engine/types.ts";
+import { nearestSize } from "../../generation/size.ts";
+import { badRequest } from "../contract/errors.ts";
+import { dictionary, flag, integer, longText, number } from "../contract/generation_fields.ts";
+import { readScalars } from "../contract/scalars.ts";
+import { validate } from "../contract/validate.ts";
+import { readSampler, readSchedule } from "./names.ts";
+
+const MAX_IMAGES = 16;
+
+const FIELDS = {
+  prompt: longText(),
+  negative_prompt: longText(),
+  seed: integer(),
+  batch_size: integer(),
+  n_iter: integer(),
+  steps: integer(),
+  cfg_scale: number(),
+  width: integer(),
+  height: integer(),
+  sampler_name: longText(),
+  sampler_index: longText(),
+  scheduler: longText(),
+  enable_hr: flag(),
+  hr_scale: number(),
+  denoising_strength: number(),
+  send_images: flag(),
+  override_settings: dictionary(),
+  init_images: z.array(z.string()).max(MAX_IMAGES).nullish(),
+  mask: longText(),
+  inpainting_mask_invert: z.union([z.number(), z.boolean()]).nullish(),
+  resize_mode: integer(),
+};
+
+const schema = z.looseObject(FIELDS);
+
+/** Fields whose values change nothing here and of which nobody needs to be told. */
+const QUIET: readonly string[] = [
+  ...["save_images", "do_not_save_samples", "do_not_save_grid", "include_init_images"],
+  ...["override_settings_restore_afterwards", "s_noise", "s_tmax", "s_tmin", "s_churn", "eta"],
+  ...["subseed", "seed_resize_from_h", "seed_resize_from_w", "force_task_id", "infotext"],
+  ...["mask_blur", "mask_blur_x", "mask_blur_y", "inpaint_full_res_padding", "mask_round"],
+  ...["s_min_uncond", "refiner_switch_at", "initial_noise_multiplier", "resized_by", "clip_skip"],
+  ...["hr_upscaler", "hr_second_pass_steps", "hr_prompt", "hr_negative_prompt", "url", "auth"],
+  ...["inpaint_full_res", "inpainting_fill", "distilled_cfg_scale", "hr_resize_x", "hr_resize_y"],
+];
+
+/** What this server's fields are called there. */
+const THEIR_NAMES: Readonly<Record<string, string>> = {
+  strength: "denoising_strength",
+  num_inference_steps: "steps",
+  guidance_scale: "cfg_scale",
+  sampler: "sampler_name",
+  enable_upscaling: "enable_hr",
+  upscaling_scale: "hr_scale",
+  fit: "resize_mode",
+};
+
+/** Ways in which images meet the size of the result, by number. */
+const RESIZE_MODES = ["stretch", "cover", "contain"] as const;
+
+/** A request, read. */
+export interface WebuiRequest {
+  /** Fields of `/v1/images/generations` and `/v1/images/edits`. */
+  readonly fields: Record<string, unknown>;
+  /** Images to start from, in base64 or as data addresses. */
+  readonly images: readonly string[];
+  /** What is painted anew of the first. */
+  readonly mask: string | undefined;
+  /** Whether the mask says what is kept. */
+  readonly isInverted: boolean;
+  /** Whether the answer has the images. */
+  readonly sendsImages: boolean;
+  /** The model that is asked for. */
+  readonly model: string | undefined;
+  /** Fields that change nothing. */
+  readonly ignored: readonly string[];
+  /** The request without its images, which the answer repeats. */
+  readonly told: Record<string, unknown>;
+}
+
+/**
+ * Reads the body of `txt2img` or `img2img`.
+ *
+ * @param body any JSON value
+ * @param info of the model
+ * @param startsFromImages whether it is one of `img2img`
+ * @returns the request
+ * @throws {ApiError} 422 for wrong types, 400 where images are missing
+ */
+export function readWebui(
+  body: unknown,
+  info: ModelInfo,
+  startsFromImages: boolean,
+): WebuiRequest {
+  const given = validate(schema, readScalars(body, schema));
+  const { prompt, loras } = splitLoras(given.prompt ?? "");
+  const images = startsFromImages ? given.init_images ?? [] : [];
+  if (startsFromImages && images.length === 0) {
+    throw badRequest("Init image not found: send it in init_images", "init_images");
+  }
+  const ignored: string[] = [];
+  const sampler = named("sampler_name", given.sampler_name || given.sampler_index, readSampler);
+  const schedule = named("scheduler", given.scheduler, readSchedule);
+  function named<T>(field: string, value: string | null | undefined, read: (name: string) => T) {
+    const meaning = value ? read(value) : undefined;
+    if (value && !meaning) ignored.push(field);
+    return meaning;
+  }
+  const canUpscale = info.optionalParts.includes("upscaler");
+  const isUpscaled = given.enable_hr === true && canUpscale;
+  if (given.enable_hr && !canUpscale) ignored.push("enable_hr");
+  const fit = RESIZE_MODES[given.resize_mode ?? 0];
+  const checkpoint = given.override_settings?.["sd_model_checkpoint"];
+  const fields = present({
+    prompt,
+    negative_prompt: given.negative_prompt || undefined,
+    n: (given.batch_size ?? 1) * (given.n_iter ?? 1),
+    seed: given.seed,
+    num_inference_steps: given.steps,
+    guidance_scale: given.cfg_scale,
+    ...sizeOf(given, info),
+    sampler: sampler?.value,
+    scheduler: schedule?.value ?? sampler?.scheduler,
+    strength: startsFromImages ? given.denoising_strength : undefined,
+    enable_upscaling: isUpscaled || undefined,
+    upscaling_scale: isUpscaled ? clampScale(given.hr_scale ?? 2) : undefined,
+    fit: startsFromImages ? fit : undefined,
+    loras: loras.length > 0 ? loras : undefined,
+    output_format: "png",
+    response_format: "b64_json",
+  });
+  const { init_images: _, mask: __, ...told } = given;
+  return {
+    ...{ fields, images, told },
+    mask: startsFromImages && given.mask ? given.mask : undefined,
+    isInverted: Boolean(given.inpainting_mask_invert),
+    sendsImages: given.send_images !== false,
+    model: typeof checkpoint === "string" ? checkpoint : undefined,
+    ignored: [...ignored, ...unknown(given)],
+  };
+}
+
+/** What a field of this server is called there. */
+export function theirName(name: string): string {
+  return THEIR_NAMES[name] ?? name;
+}
+
+/** A side that is left out is the model's own; others come to the nearest that it makes. */
+function sizeOf(
+  { width, height }: { width?: number | null | undefined; height?: number | null | undefined },
+  info: ModelInfo,
+) {
+  if (!width && !height) return {};
+  const { defaults } = info;
+  const asked = { width: width || defaults.width, height: height || defaults.height };
+  return asked.width > 0 && asked.height > 0 ? nearestSize(asked, info) : asked;
+}
+
+function clampScale(scale: number): number {
+  return Math.min(4, Math.max(2, Math.round(scale)));
+}
+
+/** `<lora:name:0.8>` in a prompt asks for a LoRA, and is no part of it. */
+function splitLoras(prompt: string) {
+  const loras: { name: string; strength: number }[] = [];
+  const rest = prompt.replace(
+    /<lora:([^:<>]+)(?::(-?[\d.]+))?(?::[^<>]*)?>/gi,
+    (tag, name: string, strength = "1") => {
+      const weight = Number(strength);
+      if (!Number.isFinite(weight)) return tag;
+      loras.push({ name: name.trim(), strength: weight });
+      return "";
+    },
+  );
+  return { prompt: loras.length > 0 ? rest.replace(/ {2,}/g, " ").trim() : prompt, loras };
+}
+
+/** Fields that nobody here knows and that ask for something. */
+function unknown(given: Readonly<Record<string, unknown>>): string[] {
+  return Object.entries(given).filter(([name, value]) => {
+    if (Object.hasOwn(FIELDS, name) || QUIET.includes(name)) return false;
+    if (value === null || value === undefined) return false;
+    if (typeof value === "object") return Object.keys(value).length > 0;
+    return value !== false && value !== 0 && value !== -1 && value !== "" && value !== "None";
+  }).map(([name]) => name);
+}
+
+function present(fields: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(fields).filter(([, value]) => value !== undefined && value !== null),
+  );
+}

@@ -1,0 +1,175 @@
+/**
+ * `POST /sdapi/v1/txt2img` and `POST /sdapi/v1/img2img`.
+ *
+ * @module
+ */
+
+import type { Context } from "hono";
+import { readJson } from "../body.ts";
+import { badRequest } from "../contract/errors.ts";
+import type { LoraItem } from "../contract/generation_fields.ts";
+import { type ImageRequest, readImageRequest } from "../contract/image_generation.ts";
+import { readEdit } from "../images/image_edit.ts";
+import type { ImageOutput } from "../images/image_job.ts";
+import { InputFolder } from "../inputs/input_folder.ts";
+import type { UploadedFile } from "../inputs/multipart.ts";
+import { badSource } from "../inputs/references.ts";
+import { ownerOf } from "../jobs/job_summary.ts";
+import { nextTurn } from "../next_turn.ts";
+import { requestContext } from "../request_context.ts";
+import { Base64, base64Json } from "../routes/base64_json.ts";
+import { nameDrawnSize } from "../routes/name_drawn_size.ts";
+import { nameIgnored } from "../routes/name_ignored.ts";
+import type { AppEnv, Services } from "../services.ts";
+import { infoOf } from "./answers.ts";
+import type { CurrentJobs } from "./current.ts";
+import { readWebui, theirName, type WebuiRequest } from "./fields.ts";
+
+/** Previews of an image, where they cost little. */
+const PREVIEWS = 3;
+
+/** What a generation works with. */
+interface Generation {
+  readonly services: Services;
+  readonly current: CurrentJobs;
+  /** Whether it starts from images. */
+  readonly startsFromImages: boolean;
+}
+
+/**
+ * Makes images.
+ *
+ * @param c of the request
+ * @param generation services, and what it is for
+ * @returns the answer
+ */
+export async function generateForWebui(
+  c: Context<AppEnv>,
+  generation: Generation,
+): Promise<Response> {
+  const { services, startsFromImages } = generation;
+  const { settings, inputRoot } = services;
+  const body = await readJson(c.req.raw, {
+    maxBytes: settings.maxBodyBytes,
+    share: c.get("share"),
+  });
+  const { info } = requestContext(services, c.req.raw.signal);
+  const webui = readWebui(body, info, startsFromImages);
+  const id = `img_${crypto.randomUUID()}`;
+  const folder = new InputFolder(inputRoot, id);
+  try {
+    const request = await readRequest(c, webui, folder, generation);
+    return await answer(c, { id, request, webui }, generation);
+  } catch (error) {
+    // The files of a job are its queue's.
+    if (!await services.store.get(id)) await folder.remove();
+    throw error;
+  }
+}
+
+async function readRequest(
+  c: Context<AppEnv>,
+  webui: WebuiRequest,
+  folder: InputFolder,
+  { services, startsFromImages }: Generation,
+): Promise<ImageRequest> {
+  const { signal } = c.req.raw;
+  const { settings } = services;
+  // What changes nothing is told with the names that the client has for it.
+  const context = { ...requestContext(services, signal), strictFields: false };
+  const { loras = [], ...others } = webui.fields;
+  const items = await loraItems(loras as { name: string; strength: number }[], services);
+  const fields = { ...others, ...(items.length > 0 ? { loras: items } : {}) };
+  const made = startsFromImages
+    ? await readEdit(fields, await writeImages(webui, folder), context, {
+      ...{ folder, signal },
+      allowPrivateUrls: settings.allowPrivateUrls,
+      maskWay: { isOpaque: true, isInverted: webui.isInverted },
+    })
+    : await readImageRequest(fields, context);
+  const ignored = [...new Set([...webui.ignored, ...made.ignored.map(theirName)])];
+  if (settings.strictFields && ignored.length > 0) {
+    const [name] = ignored as [string];
+    throw badRequest(`Cannot use field '${name}': it has no effect here`, name, "unused_field");
+  }
+  const isCheap = context.info.nativeSides || context.info.optionalParts.includes("tinyDecoder");
+  return { ...made, ignored, previews: isCheap ? PREVIEWS : 0 };
+}
+
+async function answer(
+  c: Context<AppEnv>,
+  { id, request, webui }: { id: string; request: ImageRequest; webui: WebuiRequest },
+  { services, current }: Generation,
+): Promise<Response> {
+  const { settings, queue, runners } = services;
+  c.set("job", id);
+  c.get("share").release();
+  nameIgnored(c, request.ignored, services);
+  nameDrawnSize(c, request, services);
+  const client = c.get("client");
+  const outputs: ImageOutput[] = [];
+  const { job, end } = current.follow(id, client, request.seeds.length);
+  try {
+    const queued = await queue.add({
+      ...runners.image(
+        { id, request, owner: ownerOf(client, settings.apiKeys) },
+        (output) => job.done = outputs.push(output),
+      ),
+      ...{ client, signal: c.req.raw.signal },
+    });
+    await queued.outcome;
+  } catch (error) {
+    // Whoever interrupts gets what there is.
+    if (!job.isInterrupted || c.req.raw.signal.aborted) throw error;
+  } finally {
+    end();
+  }
+  const { body, headers } = base64Json({
+    images: webui.sendsImages ? outputs.map(({ bytes }) => new Base64(bytes)) : [],
+    parameters: webui.told,
+    info: JSON.stringify(infoOf(request, settings.servedModelName, outputs.length)),
+  });
+  return c.body(body, 200, headers);
+}
+
+/** Files of the images and the mask that a request holds. */
+async function writeImages(
+  { images, mask }: WebuiRequest,
+  folder: InputFolder,
+): Promise<UploadedFile[]> {
+  const files: UploadedFile[] = [];
+  const given = [
+    ...images.map((text) => ["image", text] as const),
+    ...mask === undefined ? [] : [["mask", mask] as const],
+  ];
+  for (const [field, text] of given) {
+    const bytes = await decode(field, text);
+    const path = await folder.write(`${field}.img`, bytes);
+    files.push({ field, path, name: field, contentType: "", size: bytes.length });
+  }
+  return files;
+}
+
+async function decode(field: string, text: string): Promise<Uint8Array> {
+  await nextTurn();
+  try {
+    return Uint8Array.fromBase64(text.replace(/^data:[^,]{0,200};base64,/i, ""));
+  } catch {
+    throw badSource(field === "mask" ? "mask" : "init_images", "its base64 is not valid");
+  }
+}
+
+/** LoRAs that a prompt names: nicknames, names of the server, or files in its folders without their ending. */
+async function loraItems(
+  named: readonly { readonly name: string; readonly strength: number }[],
+  { loras }: Services,
+): Promise<LoraItem[]> {
+  if (named.length === 0) return [];
+  const offered = await loras.offered();
+  return named.map(({ name, strength }) => {
+    const found = offered.find((one) => one.name === name);
+    return found?.isNickname
+      ? { nickname: name, strength }
+      : { path: found?.path ?? name, strength };
+  });
+}

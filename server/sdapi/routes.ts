@@ -1,0 +1,108 @@
+/**
+ * The routes of Stable Diffusion WebUI (AUTOMATIC1111) that its clients call, on the same jobs as all others.
+ *
+ * @module
+ */
+
+import type { Context } from "hono";
+import { z } from "zod";
+import { readJson } from "../body.ts";
+import { badRequest } from "../contract/errors.ts";
+import { validate } from "../contract/validate.ts";
+import { shorten } from "../../generation/shorten.ts";
+import { base64Json } from "../routes/base64_json.ts";
+import { mount } from "../routes/mount.ts";
+import type { App, AppEnv, Services } from "../services.ts";
+import { checkpointOf, optionsOf, upscalersOf } from "./answers.ts";
+import { CurrentJobs } from "./current.ts";
+import { generateForWebui } from "./generate.ts";
+import { samplersOf, schedulesOf } from "./names.ts";
+import { pngInfo } from "./png_info.ts";
+
+/** Where the routes begin. */
+export const SDAPI = "/sdapi/v1";
+
+/** What there is nothing of here, and how that is told. */
+const NOTHING: Readonly<Record<string, unknown>> = {
+  "latent-upscale-modes": [],
+  "sd-vae": [],
+  "sd-modules": [],
+  hypernetworks: [],
+  "face-restorers": [],
+  "prompt-styles": [],
+  embeddings: { loaded: {}, skipped: {} },
+  scripts: { txt2img: [], img2img: [] },
+  "script-info": [],
+  "cmd-flags": {},
+};
+
+/** What can be asked for and changes nothing. */
+const NO_CHANGE: readonly string[] = [
+  ...["refresh-checkpoints", "refresh-loras", "refresh-vae", "refresh-embeddings", "skip"],
+];
+
+const optionsSchema = z.looseObject({ sd_model_checkpoint: z.string().nullish() });
+
+/**
+ * Mounts the routes.
+ *
+ * @param app to mount on
+ * @param services engine, queue and the rest
+ */
+export function mountSdapi(app: App, services: Services): void {
+  const { settings, queue, loras } = services;
+  const current = new CurrentJobs(queue);
+  const info = () => services.engine.engine.info;
+  const name = settings.servedModelName;
+  const json = (c: Context<AppEnv>) =>
+    readJson(c.req.raw, { maxBytes: settings.maxBodyBytes, share: c.get("share") });
+
+  for (const [path, startsFromImages] of [["txt2img", false], ["img2img", true]] as const) {
+    mount(app, `${SDAPI}/${path}`, {
+      POST: (c) => generateForWebui(c, { services, current, startsFromImages }),
+    });
+  }
+  mount(app, `${SDAPI}/progress`, {
+    GET: (c) => {
+      const withImage = !/^(?:true|1)$/i.test(c.req.query("skip_current_image") ?? "");
+      const { body, headers } = base64Json(current.progress(c.get("client"), withImage));
+      return c.body(body, 200, headers);
+    },
+  });
+  mount(app, `${SDAPI}/interrupt`, {
+    POST: async (c) => {
+      await current.interrupt(c.get("client"));
+      return c.json({});
+    },
+  });
+  mount(app, `${SDAPI}/options`, {
+    GET: (c) => c.json(optionsOf(name)),
+    POST: async (c) => {
+      const { sd_model_checkpoint: wanted } = validate(optionsSchema, await json(c));
+      if (wanted && wanted !== name) {
+        throw badRequest(
+          `Cannot use the model '${shorten(wanted)}': this server has '${name}'`,
+          "sd_model_checkpoint",
+        );
+      }
+      return c.json(null);
+    },
+  });
+  mount(app, `${SDAPI}/sd-models`, { GET: (c) => c.json([checkpointOf(name)]) });
+  mount(app, `${SDAPI}/samplers`, { GET: (c) => c.json(samplersOf(info())) });
+  mount(app, `${SDAPI}/schedulers`, { GET: (c) => c.json(schedulesOf(info())) });
+  mount(app, `${SDAPI}/upscalers`, { GET: (c) => c.json(upscalersOf(info())) });
+  mount(app, `${SDAPI}/loras`, {
+    GET: async (c) => {
+      const offered = await loras.offered();
+      return c.json(
+        offered.map(({ name }) => ({ name, alias: name, path: name, metadata: {} })),
+      );
+    },
+  });
+  mount(app, `${SDAPI}/png-info`, { POST: async (c) => c.json(pngInfo(await json(c))) });
+  for (const [path, value] of Object.entries(NOTHING)) {
+    mount(app, `${SDAPI}/${path}`, { GET: (c) => c.json(value) });
+  }
+  for (const path of NO_CHANGE) mount(app, `${SDAPI}/${path}`, { POST: (c) => c.json({}) });
+}

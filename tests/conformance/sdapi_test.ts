@@ -1,0 +1,213 @@
+/** The routes of Stable Diffusion WebUI, as Open WebUI, SillyTavern and scripts call them. */
+import { strict as assert } from "node:assert";
+import type { Image, ModelInfo } from "../../engine/types.ts";
+import { decodeImage } from "../../media/decode.ts";
+import { encodeImage, readImageText } from "../../media/encode.ts";
+import { loraFile } from "../fakes/loras.ts";
+import { FakeEngine } from "../fakes/engine.ts";
+import { type TestService, testService, until } from "../fakes/service.ts";
+
+const INFO: Partial<ModelInfo> = {
+  ...{ taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I"], inpainting: { strength: 0.8 } },
+  ...{ taskDefaults: { TI2I: { strength: 0.6 } }, optionalSettings: ["sampler", "scheduler"] },
+};
+
+const start = (settings = {}, options = {}) =>
+  testService({ engine: new FakeEngine({ info: INFO, ...options }), settings });
+
+/** What Open WebUI sends with its engine "automatic1111", commit 02530d5 of its repository. */
+function openWebui(service: TestService) {
+  const headers = { authorization: `Basic ${btoa("user:secret")}` };
+  const get = async (path: string) => {
+    const response = await service.get(`/sdapi/v1/${path}`, { headers });
+    assert.equal(response.status, 200, path);
+    return await response.json();
+  };
+  const post = (path: string, body: unknown) =>
+    service.post(`/sdapi/v1/${path}`, body, { headers });
+  return { get, post };
+}
+
+/** Fields that SillyTavern sends with every picture. */
+const SILLY_TAVERN = {
+  ...{ url: "http://127.0.0.1:30000", auth: "", prompt: "a fox", negative_prompt: "dark" },
+  ...{ sampler_name: "Euler a", scheduler: "Karras", steps: 6, cfg_scale: 2.5 },
+  ...{ width: 64, height: 60, restore_faces: false, enable_hr: false, hr_upscaler: "Latent" },
+  ...{ hr_scale: 1, denoising_strength: 0.7, hr_second_pass_steps: 0 },
+  ...{
+    override_settings: { CLIP_stop_at_last_layers: 1 },
+    override_settings_restore_afterwards: true,
+  },
+  ...{ clip_skip: 1, save_images: true, send_images: true, do_not_save_grid: false },
+  do_not_save_samples: false,
+};
+
+Deno.test("sdapi serves Open WebUI: options, models, and images in base64", async () => {
+  await using service = await start({ apiKeys: ["secret"] });
+  const client = openWebui(service);
+  const options = await client.get("options");
+  const models = await client.get("sd-models");
+  assert.equal(options.sd_model_checkpoint, "gradients");
+  assert.deepEqual(models.map(({ title }: { title: string }) => title), ["gradients"]);
+  assert.equal((await client.post("options", options)).status, 200);
+  const sent = { prompt: "a red fox", batch_size: 2, width: 64, height: 48, steps: 5 };
+  const response = await client.post("txt2img", { ...sent, negative_prompt: "dark" });
+  assert.equal(response.status, 200, await response.clone().text());
+  const { images, info, parameters } = await response.json();
+  assert.equal(images.length, 2);
+  const { width, height } = await decodeImage(Uint8Array.fromBase64(images[0]));
+  assert.deepEqual([width, height], [64, 48]);
+  assert.equal(parameters.prompt, "a red fox");
+  const { all_seeds, steps, infotexts } = JSON.parse(info);
+  assert.deepEqual([all_seeds.length, steps], [2, 5]);
+  const text = readImageText(Uint8Array.fromBase64(images[1]));
+  assert.equal(text["parameters"], infotexts[1]);
+  assert.equal(text["prompt"], "a red fox");
+  const refused = await service.get("/sdapi/v1/options", { headers: { authorization: "Basic " } });
+  assert.equal(refused.status, 401);
+  const [job] = (await (await service.get("/v1/jobs", {
+    headers: { authorization: "Bearer secret" },
+  })).json()).data;
+  assert.equal(job.prompt, "a red fox");
+});
+
+Deno.test("sdapi serves SillyTavern: its lists, its fields, and a text that png-info reads", async () => {
+  await using service = await start();
+  for (const path of ["upscalers", "latent-upscale-modes", "sd-vae", "samplers", "schedulers"]) {
+    const list = await (await service.get(`/sdapi/v1/${path}`)).json();
+    assert.ok(Array.isArray(list), path);
+  }
+  const names = await (await service.get("/sdapi/v1/samplers")).json();
+  assert.deepEqual(names.slice(0, 3).map(({ name }: { name: string }) => name), [
+    ...["Default", "Euler", "Euler a"],
+  ]);
+  const response = await service.post("/sdapi/v1/txt2img", SILLY_TAVERN);
+  assert.equal(response.status, 200, await response.clone().text());
+  assert.equal(response.headers.get("x-ignored-fields"), null);
+  const [request] = service.engine.requests;
+  assert.deepEqual(
+    [request!.sampler, request!.scheduler, request!.numInferenceSteps, request!.guidanceScale],
+    ["euler_ancestral", "karras", 6, 2.5],
+  );
+  assert.deepEqual([request!.width, request!.height, request!.negativePrompt], [64, 64, "dark"]);
+  const { images: [image] } = await response.json();
+  const read = await service.post("/sdapi/v1/png-info", {
+    image: `data:image/png;base64,${image}`,
+  });
+  const { info, parameters, items } = await read.json();
+  assert.match(
+    info,
+    /^a fox\nNegative prompt: dark\nSteps: 6, Sampler: Euler a, Schedule type: Karras, /,
+  );
+  assert.deepEqual(
+    [parameters.Prompt, parameters["Negative prompt"], parameters["CFG scale"], parameters.Size],
+    ["a fox", "dark", "2.5", "64x64"],
+  );
+  assert.equal(items.model, "gradients");
+});
+
+Deno.test("sdapi/img2img starts from an image, and paints what its mask says in WebUI's ways", async () => {
+  await using service = await start();
+  const [width, height] = [64, 48];
+  const half = new Uint8Array(width * height * 4);
+  for (let i = 0; i < width * height; i++) half.fill(i % width < 32 ? 0 : 255, 4 * i, 4 * i + 4);
+  const png = async (data: Uint8Array, channels: 3 | 4) =>
+    (await encodeImage({ width, height, channels, data } as Image, { format: "png" })).bytes
+      .toBase64();
+  const opaque = half.map((value, i) => (i % 4 === 3 ? 255 : value));
+  const image = await png(new Uint8Array(width * height * 3).fill(90), 3);
+  const body = { init_images: [image], prompt: "a", denoising_strength: 0.5, width, height };
+  const cases: [Record<string, unknown>, painted: [number, number] | undefined][] = [
+    [{}, undefined],
+    [{ mask: await png(opaque, 4) }, [0, 255]],
+    [{ mask: await png(half, 4), mask_blur: 4, inpainting_fill: 1 }, [0, 255]],
+    [{ mask: await png(opaque, 4), inpainting_mask_invert: 1 }, [255, 0]],
+  ];
+  for (const [change, painted] of cases) {
+    const response = await service.post("/sdapi/v1/img2img", { ...body, ...change });
+    assert.equal(response.status, 200, await response.clone().text());
+    assert.equal(response.headers.get("x-ignored-fields"), null);
+    const { parameters } = await response.json();
+    assert.deepEqual([parameters.init_images, parameters.mask], [undefined, undefined]);
+    const { mask, strength } = service.engine.requests.at(-1)!;
+    assert.equal(strength, 0.5);
+    assert.deepEqual(mask && [mask[0]!.data[0], mask[0]!.data[3 * 63]], painted);
+  }
+});
+
+Deno.test("sdapi takes LoRAs from the prompt, and lists those that it knows", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    await Deno.writeFile(`${folder}/outline.safetensors`, loraFile({ mark: 1 }));
+    await using service = await start({ loraFolders: [folder] });
+    const list = await (await service.get("/sdapi/v1/loras")).json();
+    assert.deepEqual(list.map(({ name }: { name: string }) => name), ["outline"]);
+    const sent = { prompt: "a fox <lora:outline:0.7> at night" };
+    const response = await service.post("/sdapi/v1/txt2img", sent);
+    assert.equal(response.status, 200, await response.clone().text());
+    const [{ prompt, loras }] = service.engine.requests as [typeof service.engine.requests[0]];
+    assert.equal(prompt, "a fox at night");
+    assert.deepEqual(loras!.map(({ strength }) => strength), [0.7]);
+    const { info } = await response.json();
+    assert.match(JSON.parse(info).infotexts[0], /^a fox at night <lora:outline:0\.7>\nSteps/);
+    const unknown = await service.post("/sdapi/v1/txt2img", { prompt: "a <lora:none:1>" });
+    assert.equal(unknown.status, 400);
+    assert.match((await unknown.json()).detail, /Cannot find LoRA 'none'/);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("sdapi tells progress, and gives whoever interrupts what is finished", async () => {
+  await using service = await start({}, { stepMs: 20 });
+  const idle = await (await service.get("/sdapi/v1/progress")).json();
+  assert.deepEqual([idle.progress, idle.state.job_count, idle.current_image], [0, 0, null]);
+  const making = service.post("/sdapi/v1/txt2img", { prompt: "a", n_iter: 3, steps: 10 });
+  const state = async () =>
+    await (await service.get("/sdapi/v1/progress?skip_current_image=true")).json();
+  await until(async () => (await state()).state.job_no === 1);
+  const { progress, state: { job_count, sampling_steps } } = await state();
+  assert.ok(progress > 0.3 && progress < 1, String(progress));
+  assert.deepEqual([job_count, sampling_steps], [3, 10]);
+  const answer = await service.post("/sdapi/v1/interrupt", {});
+  assert.deepEqual([answer.status, await answer.json()], [200, {}]);
+  const response = await making;
+  assert.equal(response.status, 200);
+  assert.ok((await response.json()).images.length < 3);
+});
+
+Deno.test("sdapi refuses in WebUI's shape, names what changes nothing, and can be off", async () => {
+  await using service = await start();
+  const cases: [path: string, body: unknown, status: number, detail: RegExp][] = [
+    ["txt2img", { prompt: " " }, 400, /prompt is empty/],
+    [
+      "txt2img",
+      { prompt: "a", batch_size: 4, n_iter: 4 },
+      400,
+      /n must be between 1 and 10, got 16/,
+    ],
+    ["txt2img", { prompt: "a", steps: "many" }, 422, /Input should be a valid integer/],
+    ["img2img", { prompt: "a" }, 400, /Init image not found/],
+    ["img2img", { prompt: "a", init_images: ["***"] }, 400, /its base64 is not valid/],
+    ["img2img", { prompt: "a", init_images: ["AAAA"] }, 400, /of no known format/],
+    ["options", { sd_model_checkpoint: "other" }, 400, /this server has 'gradients'/],
+    ["png-info", { image: "AAAA" }, 400, /of no known format/],
+  ];
+  for (const [path, sent, status, detail] of cases) {
+    const response = await service.post(`/sdapi/v1/${path}`, sent);
+    const body = await response.json();
+    assert.equal(response.status, status, JSON.stringify(body));
+    assert.equal(body.error, "HTTPException");
+    assert.match(JSON.stringify(body.detail), detail);
+  }
+  const odd = { prompt: "a", sampler_name: "DDIM", styles: ["x"], alwayson_scripts: { a: {} } };
+  const named = await service.post("/sdapi/v1/txt2img", odd);
+  assert.equal(named.headers.get("x-ignored-fields"), "sampler_name, styles, alwayson_scripts");
+  await named.body?.cancel();
+  await using strict = await start({ strictFields: true });
+  const refused = await strict.post("/sdapi/v1/txt2img", odd);
+  assert.equal(refused.status, 400);
+  await using off = await start({ enableSdapi: false });
+  const gone = await off.get("/sdapi/v1/options");
+  assert.equal(gone.status, 404);
+});
