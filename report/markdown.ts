@@ -1,6 +1,19 @@
 /** A report for people: the short answer first, then tables. */
 
 import type { GpuBackend } from "../runtime/mod.ts";
+import {
+  bytes,
+  type Cell,
+  details,
+  flops,
+  ms,
+  NOTHING,
+  oneLine,
+  percent,
+  rate,
+  table,
+  us,
+} from "./cells.ts";
 import type { TorchReport } from "./torch_report.ts";
 import {
   type GpuReport,
@@ -14,16 +27,12 @@ import {
 } from "./types.ts";
 
 const BACKEND_NAMES: Readonly<Record<GpuBackend, string>> = { deno: "Deno", dawn: "Dawn" };
-/** What stands where nothing was measured. */
-const NOTHING = "–";
 /** Arithmetic operations per byte below which memory bounds an op, and its rate is one of bytes. */
 const MEMORY_BOUND = 16;
 /** The op whose rate stands in the summary. */
 const HEADLINE_OP = "linear:4160x10240x3840:bf16";
 /** Failures and kernels that are listed. */
 const MAX_LISTED = 12;
-
-type Cell = string | undefined;
 
 /** Writes a report as Markdown. */
 export function reportMarkdown(report: GpuReport, torch?: TorchReport): string {
@@ -525,69 +534,4 @@ function shortKernel(name: string): string {
   const [file = "", ...params] = name.split(" ");
   const text = [file, ...params.map((param) => param.replace(/=true$/, ""))].join(" ");
   return text.length > 70 ? `${text.slice(0, 69)}…` : text;
-}
-
-function oneLine(text: string): string {
-  const line = text.replace(/\s+/g, " ").replaceAll("|", "\\|").trim();
-  return line.length > 300 ? `${line.slice(0, 299)}…` : line;
-}
-
-function details(title: string, content: string): string {
-  return `<details><summary>${title}</summary>\n\n${content}\n\n</details>`;
-}
-
-/** A table whose columns `numbers` stand to the right. */
-function table(
-  heads: readonly string[],
-  rows: readonly (readonly Cell[])[],
-  numbers: readonly number[],
-): string {
-  const line = (cells: readonly Cell[]) =>
-    `| ${cells.map((cell) => cell ?? NOTHING).join(" | ")} |`;
-  const rule = heads.map((_, i) => numbers.includes(i) ? "---:" : "---");
-  return [line(heads), line(rule), ...rows.map(line)].join("\n");
-}
-
-/** Three digits. */
-function digits(value: number): string {
-  if (value >= 100) return value.toFixed(0);
-  return value >= 10 ? value.toFixed(1) : value.toFixed(2);
-}
-
-function scale(value: number, units: readonly string[], step = 1000): string {
-  let at = 0;
-  while (value >= step && at < units.length - 1) {
-    value /= step;
-    at++;
-  }
-  return `${digits(value)} ${units[at]}`;
-}
-
-function flops(value: number | undefined, unit = "FLOP/s"): Cell {
-  return value === undefined ? undefined : scale(value / 1e9, [`G${unit}`, `T${unit}`, `P${unit}`]);
-}
-
-function rate(bytesPerSecond: number | undefined): Cell {
-  return bytesPerSecond === undefined
-    ? undefined
-    : scale(bytesPerSecond / 1e6, ["MB/s", "GB/s", "TB/s"]);
-}
-
-function bytes(value: number): string {
-  return scale(value, ["B", "KiB", "MiB", "GiB"], 1024).replace(/\.0+ /, " ");
-}
-
-function ms(value: number | undefined): Cell {
-  if (value === undefined) return undefined;
-  if (value < 1) return us(value * 1000);
-  return value < 1000 ? `${digits(value)} ms` : `${digits(value / 1000)} s`;
-}
-
-function us(value: number | undefined): Cell {
-  if (value === undefined) return undefined;
-  return value < 1000 ? `${digits(value)} µs` : ms(value / 1000);
-}
-
-function percent(share: number | undefined): string {
-  return share === undefined ? NOTHING : `${(100 * share).toFixed(0)} %`;
 }

@@ -1,28 +1,11 @@
 import assert from "node:assert/strict";
+import { model, schedulerGolden } from "../../tests/scheduler_golden.ts";
 import { FlowMatchEulerScheduler } from "./flow_match_euler.ts";
-import { applyStep, type ScheduleOptions } from "./schedule.ts";
+import { applyStep } from "./schedule.ts";
 
-interface GoldenCase {
-  readonly name: string;
-  readonly config: Readonly<Record<string, unknown>>;
-  readonly steps: number;
-  readonly options: ScheduleOptions;
-  readonly timesteps: readonly number[];
-  readonly sigmas: readonly number[];
-  readonly float32: readonly (readonly number[])[];
-  readonly noise?: readonly (readonly number[])[];
-}
-
-const golden = JSON.parse(
-  Deno.readTextFileSync(
-    new URL("../../tests/goldens/schedulers/flow_match_euler.json", import.meta.url),
-  ),
-) as { start: number[]; cases: GoldenCase[] };
-
-/** The model of tools/reference/schedulers.py. */
-function model(sample: Float64Array, i: number): Float64Array {
-  return sample.map((x, j) => 0.4 * x + Math.cos(1.3 * i + 0.7 * j));
-}
+const golden = schedulerGolden<{ readonly float32: readonly (readonly number[])[] }>(
+  "flow_match_euler",
+);
 
 Deno.test("FlowMatchEulerScheduler.setTimesteps() gives the float32 sigmas and timesteps of diffusers, every bit", () => {
   for (const { name, config, steps, options, timesteps, sigmas } of golden.cases) {

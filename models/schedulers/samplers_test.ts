@@ -1,31 +1,9 @@
 import assert from "node:assert/strict";
+import { close, model, schedulerGolden } from "../../tests/scheduler_golden.ts";
 import { createScheduler } from "./mod.ts";
-import { applyStep, type ScheduleOptions } from "./schedule.ts";
+import { applyStep } from "./schedule.ts";
 
-interface GoldenCase {
-  readonly name: string;
-  readonly config: Readonly<Record<string, unknown>>;
-  readonly steps: number;
-  readonly options: ScheduleOptions;
-  readonly timesteps: readonly number[];
-  readonly sigmas: readonly number[];
-  readonly samples: readonly (readonly number[])[];
-  readonly noise?: readonly (readonly number[])[];
-}
-
-const golden = JSON.parse(
-  Deno.readTextFileSync(new URL("../../tests/goldens/schedulers/samplers.json", import.meta.url)),
-) as { start: number[]; cases: GoldenCase[] };
-
-/** The model of tools/reference/schedulers.py. */
-function model(sample: Float64Array, i: number): Float64Array {
-  return sample.map((x, j) => 0.4 * x + Math.cos(1.3 * i + 0.7 * j));
-}
-
-function close(actual: number, expected: number, bound: number, label: string): void {
-  const error = Math.abs(actual - expected) / Math.max(1, Math.abs(expected));
-  assert.ok(error < bound, `${label}: ${actual}, not ${expected} (error ${error})`);
-}
+const golden = schedulerGolden<{ readonly samples: readonly (readonly number[])[] }>("samplers");
 
 Deno.test("setTimesteps() gives the noise levels of the reference for every sampler and spacing", () => {
   for (const { name, config, steps, options, timesteps, sigmas } of golden.cases) {

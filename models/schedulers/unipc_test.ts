@@ -1,33 +1,14 @@
 import assert from "node:assert/strict";
-import { applyStep, type ScheduleOptions } from "./schedule.ts";
+import { close, model, schedulerGolden } from "../../tests/scheduler_golden.ts";
 import { UniPcScheduler } from "./unipc.ts";
+import { applyStep } from "./schedule.ts";
 
-interface GoldenCase {
-  readonly name: string;
-  readonly config: Readonly<Record<string, unknown>>;
-  readonly steps: number;
-  readonly options: ScheduleOptions;
-  readonly timesteps: readonly number[];
-  readonly sigmas: readonly number[];
+const golden = schedulerGolden<{
   readonly float32: readonly number[];
   readonly float64: readonly (readonly number[])[];
-}
-
-const golden = JSON.parse(
-  Deno.readTextFileSync(new URL("../../tests/goldens/schedulers/unipc.json", import.meta.url)),
-) as { start: number[]; cases: GoldenCase[] };
+}>("unipc");
 
 const wan = { prediction_type: "flow_prediction", use_flow_sigmas: true, flow_shift: 5 };
-
-/** The model of tools/reference/schedulers.py. */
-function model(sample: Float64Array, i: number): Float64Array {
-  return sample.map((x, j) => 0.4 * x + Math.cos(1.3 * i + 0.7 * j));
-}
-
-function close(actual: number, expected: number, bound: number, label: string): void {
-  const error = Math.abs(actual - expected) / Math.max(1, Math.abs(expected));
-  assert.ok(error < bound, `${label}: ${actual}, not ${expected} (error ${error})`);
-}
 
 Deno.test("UniPcScheduler.setTimesteps() gives the sigmas and whole timesteps of diffusers", () => {
   for (const { name, config, steps, options, timesteps, sigmas } of golden.cases) {
