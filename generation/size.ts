@@ -134,7 +134,8 @@ interface OwnSize {
 /**
  * How an image keeps its own size as far as a model lets it.
  *
- * Source: diffusers `Flux2KleinPipeline` and its `Flux2ImageProcessor`.
+ * Source: diffusers `Flux2KleinPipeline` and its `Flux2ImageProcessor`; `FluxKontextPipeline` for models that take a few
+ * sizes only.
  *
  * @param size as it came
  * @param limits of the model
@@ -142,7 +143,7 @@ interface OwnSize {
  * @throws {RangeError} when it is too small, or one side is much longer than the other
  */
 export function keepOwnSize({ width, height }: Size, limits: ImageLimits): OwnSize {
-  const { multiple, maxPixels, minSide, maxAspect } = limits;
+  const { multiple, maxPixels, minSide, maxAspect, sizes } = limits;
   const [short, long] = [Math.min(width, height), Math.max(width, height)];
   if (short < minSide) {
     throw new RangeError(
@@ -153,6 +154,13 @@ export function keepOwnSize({ width, height }: Size, limits: ImageLimits): OwnSi
     throw new RangeError(
       `Cannot use an image of ${width}x${height}: for this model one side may be at most ${maxAspect} times the other; cut it first`,
     );
+  }
+  if (sizes) {
+    const shape = width / height;
+    const distance = ([w, h]: readonly [number, number]) => Math.abs(shape - w / h);
+    const nearest = sizes.reduce((best, size) => (distance(size) < distance(best) ? size : best));
+    const scaled = { width: nearest[0], height: nearest[1] };
+    return { scaled, cut: scaled };
   }
   const scale = width * height > maxPixels ? Math.sqrt(maxPixels / (width * height)) : 1;
   const scaled = { width: Math.floor(width * scale), height: Math.floor(height * scale) };

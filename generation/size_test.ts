@@ -54,6 +54,23 @@ Deno.test("sizeWithin() keeps the shape and stays below the budget", () => {
   }
 });
 
+Deno.test("keepOwnSize() scales to the nearest shape where a model takes a few sizes only", () => {
+  const sizes = [[672, 1568], [1024, 1024], [1104, 944], [1568, 672]] as const;
+  const limits = { multiple: 16, maxPixels: 2 ** 21, minSide: 16, maxAspect: 8, sizes };
+  for (
+    const [from, to] of [
+      [[64, 64], [1024, 1024]],
+      [[4000, 3500], [1104, 944]],
+      [[300, 2000], [672, 1568]],
+      [[1000, 201], [1568, 672]],
+    ] as const
+  ) {
+    const size = { width: to[0], height: to[1] };
+    const own = keepOwnSize({ width: from[0], height: from[1] }, limits);
+    assert.deepEqual(own, { scaled: size, cut: size });
+  }
+});
+
 Deno.test("keepOwnSize() cuts sides to multiples, scales down what has too many pixels, refuses extreme shapes", () => {
   const limits = { multiple: 16, maxPixels: 1024 * 1024, minSide: 64, maxAspect: 8 };
   const sizes: [from: [number, number], scaled: [number, number], cut: [number, number]][] = [

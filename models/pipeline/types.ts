@@ -234,6 +234,8 @@ export interface ImageLimits {
   readonly minSide: number;
   /** How many times longer one side may be than the other, as it comes. */
   readonly maxAspect: number;
+  /** The sizes that it may have: every image is scaled to the one whose shape is nearest. Any when left out. */
+  readonly sizes?: readonly (readonly [width: number, height: number])[];
 }
 
 /** What a pipeline says of itself. */

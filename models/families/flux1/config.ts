@@ -4,7 +4,7 @@ import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import { TINY_DECODER_CONFIG, tinySpatialScale } from "../../autoencoders/tiny/config.ts";
 import { type PartsOf, partsTable } from "../../pipeline/components.ts";
-import type { FamilyInfo } from "../../pipeline/types.ts";
+import type { FamilyInfo, ImageLimits } from "../../pipeline/types.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { CLIP_TEXT_CONFIG } from "../../text_encoders/clip_text.ts";
 import { T5_CONFIG } from "../../text_encoders/t5.ts";
@@ -60,8 +60,17 @@ export const KONTEXT: readonly string[] = ["FluxKontextPipeline", "FluxKontextIn
 const DEFAULT_SIDE = 128;
 /** Tokens of prompts with which the distilled and the other models were trained. */
 const [SCHNELL_TOKENS, DEV_TOKENS] = [256, 512];
-/** What the reference allows of Kontext's input images: about a million pixels. */
-const IMAGE_LIMITS = { maxPixels: 1024 * 1024, minSide: 64, maxAspect: 8 } as const;
+/** What is allowed of Kontext's input images, which are scaled; the reference has no bounds. */
+const IMAGE_LIMITS = { minSide: 16, maxAspect: 8 } as const;
+/**
+ * Shorter and longer sides of the images that Kontext was trained with, in tokens.
+ *
+ * Source: diffusers `PREFERRED_KONTEXT_RESOLUTIONS`.
+ */
+const KONTEXT_SIDES: readonly (readonly [number, number])[] = [
+  ...[[42, 98], [43, 94], [45, 91], [47, 87], [50, 83], [52, 78], [55, 74], [59, 69]] as const,
+  [64, 64],
+];
 
 /** The components. */
 export const FLUX1_PARTS = partsTable({
@@ -143,6 +152,15 @@ export function flux1Info({ className, transformer, vae, scheduler }: Flux1Parts
       ...SAMPLING_CHOICES,
       ...scheduler.usesDynamicShifting ? [] : ["flowShift" as const],
     ],
-    ...(isKontext && { imageLimits: { multiple: sizeMultiple, ...IMAGE_LIMITS } }),
+    ...(isKontext && { imageLimits: kontextLimits(sizeMultiple) }),
   };
+}
+
+/** Input images of Kontext: about a million pixels, in one of 17 shapes. */
+function kontextLimits(multiple: number): ImageLimits {
+  const pixels = (a: number, b: number) => [a * multiple, b * multiple] as const;
+  const upright = KONTEXT_SIDES.map(([short, long]) => pixels(short, long));
+  const sizes = [...upright, ...upright.map(([short, long]) => [long, short] as const)];
+  const maxPixels = Math.max(...sizes.map(([width, height]) => width * height));
+  return { multiple, maxPixels, ...IMAGE_LIMITS, sizes };
 }

@@ -66,7 +66,7 @@ export const FLUX1 = defineFamily({
         /** Of the result, then of the image that Kontext edits. */
         grids,
         ...{ prompts: lengths.length, rows: maxLength, startsFromImage, steps },
-        start: strengthStart(steps, strength, "start"),
+        start: startsFromImage || request.mask ? strengthStart(steps, strength, "start") : 0,
         ...samplingOf(request),
       },
       latents: [largest("rows"), largest("columns")],

@@ -1,0 +1,118 @@
+/** LoRAs of FLUX.1 as trainers name them: all of every module lead to one of the model. */
+import assert from "node:assert/strict";
+import { openPipeline } from "../../models/mod.ts";
+import { Golden } from "../golden.ts";
+import { readTensors, type Tensors } from "../lora_files.ts";
+
+/** Sizes of the golden's transformer and of its CLIP. */
+const [DIM, CLIP_DIM, CLIP_INNER] = [32, 32, 37];
+
+/** One low-rank change of a layer. */
+function pair(
+  module: string,
+  rows: number,
+  columns: number,
+  [down, up]: [string, string],
+): Tensors {
+  const zeros = (...shape: [number, number]) => ({
+    shape,
+    dtype: "f32" as const,
+    bytes: new Uint8Array(4 * shape[0] * shape[1]),
+  });
+  return { [`${module}${down}`]: zeros(2, columns), [`${module}${up}`]: zeros(rows, 2) };
+}
+
+type Layer = readonly [module: string, rows: number, columns: number];
+
+/** By Black Forest Labs' names. */
+const ORIGINAL: readonly Layer[] = [
+  ...["img", "txt"].flatMap((stream): Layer[] => [
+    [`double_blocks.0.${stream}_attn.qkv`, 3 * DIM, DIM],
+    [`double_blocks.0.${stream}_attn.proj`, DIM, DIM],
+    [`double_blocks.0.${stream}_mlp.0`, 4 * DIM, DIM],
+    [`double_blocks.0.${stream}_mlp.2`, DIM, 4 * DIM],
+    [`double_blocks.0.${stream}_mod.lin`, 6 * DIM, DIM],
+  ]),
+  ["single_blocks.1.linear1", 7 * DIM, DIM],
+  ["single_blocks.1.linear2", DIM, 5 * DIM],
+  ["single_blocks.1.modulation.lin", 3 * DIM, DIM],
+  ["img_in", DIM, 64],
+  ["time_in.in_layer", DIM, 256],
+  ["guidance_in.out_layer", DIM, DIM],
+  ["final_layer.linear", 64, DIM],
+  ["final_layer.adaLN_modulation.1", 2 * DIM, DIM],
+];
+
+/** By diffusers' names. */
+const DIFFUSERS: readonly Layer[] = [
+  ["transformer_blocks.0.attn.to_q", DIM, DIM],
+  ["transformer_blocks.0.attn.add_k_proj", DIM, DIM],
+  ["transformer_blocks.0.attn.to_out.0", DIM, DIM],
+  ["transformer_blocks.0.attn.to_add_out", DIM, DIM],
+  ["transformer_blocks.0.ff.net.0.proj", 4 * DIM, DIM],
+  ["transformer_blocks.0.ff_context.net.2", DIM, 4 * DIM],
+  ["transformer_blocks.0.norm1_context.linear", 6 * DIM, DIM],
+  ["single_transformer_blocks.0.proj_mlp", 4 * DIM, DIM],
+  ["single_transformer_blocks.0.proj_out", DIM, 5 * DIM],
+  ["norm_out.linear", 2 * DIM, DIM],
+];
+
+const CLIP: readonly Layer[] = [
+  ["text_model.encoder.layers.1.self_attn.q_proj", CLIP_DIM, CLIP_DIM],
+  ["text_model.encoder.layers.0.mlp.fc1", CLIP_INNER, CLIP_DIM],
+];
+
+const XLABS: readonly Layer[] = [
+  ["double_blocks.0.processor.qkv_lora1", 3 * DIM, DIM],
+  ["double_blocks.0.processor.proj_lora2", DIM, DIM],
+  ["single_blocks.1.processor.qkv_lora", 3 * DIM, DIM],
+];
+
+const KOHYA: [string, string] = [".lora_down.weight", ".lora_up.weight"];
+const PEFT: [string, string] = [".lora_A.weight", ".lora_B.weight"];
+const flat = (prefix: string) => (name: string) => prefix + name.replaceAll(".", "_");
+const after = (prefix: string) => (name: string) => prefix + name;
+
+type Files = readonly (readonly [layers: readonly Layer[], name: (name: string) => string])[];
+
+/** What files hold, and with which ends of keys. */
+const TRAINERS: readonly (readonly [
+  trainer: string,
+  dialect: string,
+  ends: [string, string],
+  files: Files,
+])[] = [
+  ["kohya", "kohya", KOHYA, [[ORIGINAL, flat("lora_unet_")], [CLIP, flat("lora_te1_")]]],
+  ["OneTrainer", "kohya", KOHYA, [
+    [DIFFUSERS, flat("lora_transformer_")],
+    [CLIP, flat("lora_te1_")],
+  ]],
+  ["diffusers", "diffusers", PEFT, [
+    [DIFFUSERS, after("transformer.")],
+    [CLIP, after("text_encoder.")],
+  ]],
+  ["PEFT", "PEFT", PEFT, [[DIFFUSERS, after("base_model.model.")]]],
+  ["ai-toolkit", "diffusers", PEFT, [[DIFFUSERS, after("transformer.")]]],
+  ["ComfyUI", "ComfyUI", PEFT, [[ORIGINAL, after("diffusion_model.")]]],
+  ["BFL", "original FLUX.1", PEFT, [[ORIGINAL, after("")]]],
+  ["XLabs", "XLabs", [".down.weight", ".up.weight"], [[XLABS, after("")]]],
+];
+
+Deno.test("LoRAs of FLUX.1 lead to layers under the names of every trainer", async (t) => {
+  using pipeline = await openPipeline(new Golden("flux1/dev").folder);
+  for (const [trainer, dialect, ends, files] of TRAINERS) {
+    await t.step(trainer, async () => {
+      const tensors: Tensors = Object.assign(
+        {},
+        ...files.flatMap(([layers, name]) =>
+          layers.map(([module, rows, columns]) => pair(name(module), rows, columns, ends))
+        ),
+      );
+      const lora = await readTensors(tensors, pipeline.info.adaptable);
+      assert.deepEqual(lora.unmatchedKeys, []);
+      assert.equal(lora.dialect, dialect);
+      const targets = new Set(lora.changes.map(({ target }) => target));
+      assert.equal(targets.has("text_encoder"), files.some(([layers]) => layers === CLIP));
+    });
+  }
+});
