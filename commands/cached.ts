@@ -4,34 +4,63 @@
  * @module
  */
 
+import { BUNDLED_MODEL } from "../generation/open_model.ts";
 import { type CachedModel, listCachedModels, removeCachedModel } from "../hub/cached_models.ts";
 import { hubCacheFolder } from "../hub/cache.ts";
+import { CATALOGUE, type CatalogueModel } from "../hub/catalogue.ts";
+import { type OwnModel, ownModelsFile, readOwnModels } from "../hub/own_models.ts";
+import { precisionsOf, transformerBytes } from "../hub/precision.ts";
 import { gigabytes } from "./pull.ts";
 
 /**
- * Prints what the cache holds.
+ * Prints what is on this machine, or which names there are.
  *
+ * @param flags of the command line
  * @returns 0
  */
-export async function runList(): Promise<number> {
+export async function runList(flags: { readonly all?: boolean } = {}): Promise<number> {
+  const own = await readOwnModels();
+  if (flags.all) {
+    console.log(describeCatalogue(CATALOGUE));
+    if (own.size > 0) console.log(describeOwn(own));
+    return 0;
+  }
   const folder = hubCacheFolder();
   const models = await listCachedModels(folder);
-  console.log(models.length === 0 ? `Nothing is in ${folder}` : describeModels(models));
+  console.log(`${BUNDLED_MODEL}  comes with the program; 96x96 images and short videos`);
+  if (own.size > 0) console.log(describeOwn(own));
+  if (models.length > 0) console.log(describeModels(models));
+  else console.error(`Nothing is in ${folder}; "denoise list --all" shows what can be pulled`);
   return 0;
 }
 
 /**
  * Removes models from the cache.
  *
- * @param ids of repositories
+ * @param ids of repositories, or names of the catalogue
  * @returns 0
  */
 export async function runRemove(ids: readonly string[]): Promise<number> {
+  const folder = hubCacheFolder();
   for (const id of ids) {
-    const { bytes } = await removeCachedModel(id, hubCacheFolder());
-    console.log(`Removed ${id}: ${gigabytes(bytes)} are free again`);
+    const entry = CATALOGUE.find(({ name }) => name === id.toLowerCase());
+    const cached = new Set((await listCachedModels(folder)).map((model) => model.id));
+    const repositories = entry
+      ? repositoriesOf(entry).filter((repository) => cached.has(repository))
+      : [id];
+    if (repositories.length === 0) {
+      throw new Deno.errors.NotFound(`Cannot remove ${id}: nothing of it is in ${folder}`);
+    }
+    for (const repository of repositories) {
+      const { bytes } = await removeCachedModel(repository, folder);
+      console.log(`Removed ${repository}: ${gigabytes(bytes)} are free again`);
+    }
   }
   return 0;
+}
+
+function repositoriesOf({ repository, quantised }: CatalogueModel): string[] {
+  return [repository, ...(quantised ? [quantised.repository] : [])];
 }
 
 /**
@@ -41,14 +70,42 @@ export async function runRemove(ids: readonly string[]): Promise<number> {
  * @returns one line for each
  */
 function describeModels(models: readonly CachedModel[]): string {
-  const rows = models.map(({ id, bytes, partialBytes, revisions, fetchedAt }) => [
+  return table(models.map(({ id, bytes, partialBytes, revisions, fetchedAt }) => [
     id,
     gigabytes(bytes),
     fetchedAt?.toISOString().slice(0, 10) ?? "",
     Object.entries(revisions).map(([name, commit]) => `${name} ${commit.slice(0, 8)}`).join(", ") ||
     "not complete",
+    CATALOGUE.filter((entry) => repositoriesOf(entry).includes(id)).map(({ name }) => name)
+      .join(", "),
     partialBytes > 0 ? `${gigabytes(partialBytes)} of unfinished files` : "",
+  ]));
+}
+
+/** The catalogue as a table, with the sizes of transformers. */
+export function describeCatalogue(models: readonly CatalogueModel[]): string {
+  const rows = models.map((model) => [
+    model.name,
+    model.makes,
+    precisionsOf(model).map((type) =>
+      `${type.toUpperCase()} ${(transformerBytes(model, type) / 1e9).toFixed(1)}`
+    ).join(", "),
+    `${model.textEncoder} ${(model.textEncoderBytes / 1e9).toFixed(1)}`,
+    model.licence + (model.isGated ? ", gated" : ""),
   ]);
+  return table([["name", "makes", "transformer in GB", "text encoder", "licence"], ...rows]);
+}
+
+function describeOwn(own: ReadonlyMap<string, OwnModel>): string {
+  const rows = [...own].map(([name, { model, parts }]) => [
+    name,
+    model,
+    Object.entries(parts).map(([part, place]) => `${part} ${place}`).join(", "),
+  ]);
+  return `Your own, of ${ownModelsFile()}:\n${table(rows)}`;
+}
+
+function table(rows: readonly (readonly string[])[]): string {
   const widths = rows[0]!.map((_, i) => Math.max(...rows.map((row) => row[i]!.length)));
   return rows
     .map((row) => row.map((cell, i) => cell.padEnd(widths[i]!)).join("  ").trimEnd())

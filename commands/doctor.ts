@@ -4,12 +4,17 @@
  * @module
  */
 
-import { inspectDevice } from "../engine/mod.ts";
+import { inspectDevice, measureDevice } from "../engine/mod.ts";
 import type { DeviceReport } from "../engine/types.ts";
+import { CATALOGUE } from "../hub/catalogue.ts";
+import { suitingModels } from "../hub/precision.ts";
 import { findFfmpeg } from "../media/video/mod.ts";
 import { type DeviceOptions, version } from "../mod.ts";
 import { vendorName } from "../report/vendor.ts";
 import { describeKernels } from "./kernel_table.ts";
+
+/** More than is asked for of memory that has to be tried. */
+const MOST_BYTES = 48e9;
 
 const NOT_TOLD = "not told by WebGPU";
 
@@ -32,14 +37,19 @@ interface DoctorFlags extends Pick<DeviceOptions, "powerPreference" | "gpuBacken
  * @returns 0 when all is well, else 1
  */
 export async function runDoctor(flags: DoctorFlags): Promise<number> {
-  const report = await inspectDevice({
+  const adapter = {
     ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
     ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),
+    ...(flags.gpuBackend === undefined ? {} : { gpuBackend: flags.gpuBackend }),
+  };
+  const report = await inspectDevice({
+    ...adapter,
     tuning: "cached",
     ...(flags.dump === undefined ? {} : { dumpFolder: flags.dump }),
-    ...(flags.gpuBackend === undefined ? {} : { gpuBackend: flags.gpuBackend }),
   });
   console.log(describeReport(report));
+  const bytes = report.maxBytes ?? await measureDevice(adapter, MOST_BYTES);
+  console.log(`Models    ${describeModels(report, bytes)}`);
   console.log(`Video     ${(await findFfmpeg()).description}`);
   if (flags.kernels) console.log(["Kernels", ...describeKernels(report.kernels)].join("\n"));
   if (report.dump) console.log(`Wrote ${report.dump.files} kernels to ${report.dump.folder}`);
@@ -47,6 +57,26 @@ export async function runDoctor(flags: DoctorFlags): Promise<number> {
   if (problem === undefined) return 0;
   console.error(`denoise: ${problem}`);
   return 1;
+}
+
+/**
+ * Models that suit a GPU.
+ *
+ * @param report of it
+ * @param bytes that it can give
+ * @returns one line
+ */
+export function describeModels({ isSoftware }: DeviceReport, bytes: number): string {
+  const names = suitingModels(CATALOGUE, bytes, 3)
+    .map(({ model, precision }) => `${model.name} in ${precision.toUpperCase()}`);
+  const memory = `${(bytes / 1e9).toFixed(1)} GB`;
+  if (names.length === 0) return `the bundled one; ${memory} hold no other without streaming`;
+  const words = names.length === 1
+    ? names[0]!
+    : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+  return isSoftware
+    ? `the bundled one; ${words} fit into ${memory}, and take minutes to hours on a CPU`
+    : `${words} suit ${memory}; fetch one with denoise pull NAME`;
 }
 
 /**

@@ -5,9 +5,7 @@
  */
 
 import { join } from "node:path";
-import { folderOf } from "../generation/open_model.ts";
 import { MODEL_INDEX } from "../hub/model_index.ts";
-import { resolveModel } from "../hub/resolve.ts";
 import { readLora } from "../models/lora/read_lora.ts";
 import {
   inspect,
@@ -17,6 +15,7 @@ import {
   LoraError,
   openPipeline,
 } from "../models/mod.ts";
+import { localModel } from "./local_model.ts";
 import { gigabytes } from "./pull.ts";
 
 /** Flags of `inspect`. */
@@ -62,11 +61,11 @@ async function findPath(input: string): Promise<string> {
   const stat = await Deno.stat(input).catch(() => undefined);
   const isModel = await Deno.stat(join(input, MODEL_INDEX)).then(() => true, () => false);
   if (stat?.isFile || (stat?.isDirectory && !isModel)) return input;
-  return (await resolveModel(folderOf(input))).path;
+  return (await localModel(input)).path;
 }
 
 async function fitOf(path: string, model: string): Promise<LoraFit> {
-  using pipeline = await openPipeline((await resolveModel(folderOf(model))).path);
+  using pipeline = await openPipeline((await localModel(model)).path);
   try {
     const { changes, unmatchedKeys } = await readLora(path, pipeline.info.adaptable);
     return { model, fits: true, modules: changes.length, unmatchedKeys };

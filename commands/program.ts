@@ -187,7 +187,7 @@ function generateCommand(onStatus: OnStatus): Command {
 
 function planCommand(onStatus: OnStatus): Command {
   const plan = command("plan", "Say what a request would take of the GPU's memory")
-    .argument("[model]", "folder, file, hub id or org/name:file", "bundled");
+    .argument("[model]", "folder, file, name, hub id or org/name:file", "bundled");
   addPartFlags(plan)
     .option("--size <size>", "width and height in pixels, such as 1024x1024")
     .option("--num-frames <count>", "frames of a video", integer(1))
@@ -201,7 +201,7 @@ function planCommand(onStatus: OnStatus): Command {
 
 function pullCommand(onStatus: OnStatus): Command {
   return command("pull", "Fetch a model from the hub into the cache")
-    .argument("<id>", "hub id, such as Tongyi-MAI/Z-Image-Turbo")
+    .argument("<name>", "name, such as z-image-turbo or z-image-turbo:q4_k, or hub id, as org/name")
     .option("--include <pattern...>", "files to fetch, such as *Q4_K* (default: what it needs)")
     .option("--revision <name>", "branch, tag or commit (default: main)")
     .action(async (id, flags) => {
@@ -211,15 +211,17 @@ function pullCommand(onStatus: OnStatus): Command {
 }
 
 function listCommand(onStatus: OnStatus): Command {
-  return command("list", "List the models in the cache").action(async () => {
-    const { runList } = await import("./cached.ts");
-    onStatus(await runList());
-  });
+  return command("list", "List the models on this machine")
+    .addOption(flag("--all", "list the names that can be pulled, with sizes and licences"))
+    .action(async (flags) => {
+      const { runList } = await import("./cached.ts");
+      onStatus(await runList(flags));
+    });
 }
 
 function removeCommand(onStatus: OnStatus): Command {
   return command("rm", "Remove models from the cache")
-    .argument("<id...>", "hub ids")
+    .argument("<name...>", "names or hub ids")
     .action(async (ids) => {
       const { runRemove } = await import("./cached.ts");
       onStatus(await runRemove(ids));
@@ -228,7 +230,7 @@ function removeCommand(onStatus: OnStatus): Command {
 
 function inspectCommand(onStatus: OnStatus): Command {
   return command("inspect", "Say what a file or folder is: family, parts, formats, sizes")
-    .argument("<path>", "file, folder, hub id on this machine, or bundled")
+    .argument("<path>", "file, folder, name or hub id on this machine, or bundled")
     .option("--model-path <model>", "model that a LoRA is held against")
     .addOption(flag("--json", "print JSON"))
     .action(async (path, flags) => {
@@ -239,7 +241,7 @@ function inspectCommand(onStatus: OnStatus): Command {
 
 function quantizeCommand(onStatus: OnStatus): Command {
   return command("quantize", "Write a copy of a model's weights in fewer bits")
-    .argument("<in>", "safetensors file, folder, hub id on this machine, or bundled")
+    .argument("<in>", "safetensors file, folder, name or hub id on this machine, or bundled")
     .argument("<out>", "file to write: .gguf, or .safetensors for fp8")
     .addOption(
       new Option("--type <type>", `what matrices become: ${QUANTIZE_TYPES.join(", ")}`)
@@ -253,7 +255,13 @@ function quantizeCommand(onStatus: OnStatus): Command {
     )
     .addOption(
       new Option("--part <name>", "component of a model's folder")
-        .choices(["transformer", "transformer_2", "text_encoder", "image_encoder"])
+        .choices([
+          "transformer",
+          "transformer_2",
+          "text_encoder",
+          "text_encoder_2",
+          "image_encoder",
+        ])
         .default("transformer"),
     )
     .action(async (input, output, flags) => {
@@ -307,7 +315,7 @@ function sourceCommand(name: string, description: string): Command {
 }
 
 function addModelFlags(to: Command): Command {
-  to.option("--model-path <path>", "folder, file, hub id or org/name:file", "bundled");
+  to.option("--model-path <path>", "folder, file, name, hub id or org/name:file", "bundled");
   addPartFlags(to);
   return addMemoryFlags(to)
     .option("--no-tune", "do not measure kernels first on a GPU that was not tuned yet");

@@ -4,7 +4,11 @@
  * @module
  */
 
+import { measureDevice } from "../engine/mod.ts";
+import { isHubId } from "../hub/cache.ts";
+import { findNamed, type NamedModel, obtainNamed } from "../hub/obtain_named.ts";
 import { pullModel, type PullProgress } from "../hub/pull.ts";
+import { UsageError } from "./failure.ts";
 import { duration, ProgressBar } from "./progress_bar.ts";
 import { StopSignals } from "./stop_signals.ts";
 
@@ -16,10 +20,13 @@ interface PullFlags {
   revision?: string;
 }
 
+/** What a card is taken to have where there is none to ask. */
+const USUAL_BYTES = 8e9;
+
 /**
  * Fetches a model into the cache; what is there already is not fetched again.
  *
- * @param id `org/name`
+ * @param id `org/name`, or a name of the catalogue
  * @param flags of the command line
  * @returns 0
  */
@@ -27,13 +34,15 @@ export async function runPull(id: string, flags: PullFlags): Promise<number> {
   const bar = new ProgressBar();
   const stop = new AbortController();
   using _signals = new StopSignals(() => stop.abort(new DOMException("Cancelled", "AbortError")));
+  const watched = {
+    signal: stop.signal,
+    onProgress: (progress: PullProgress) =>
+      bar.show(progress.doneBytes / progress.totalBytes, id, describePull(progress)),
+  };
   try {
-    const { path, commit, files, bytes } = await pullModel(id, {
-      ...flags,
-      signal: stop.signal,
-      onProgress: (progress) =>
-        bar.show(progress.doneBytes / progress.totalBytes, id, describePull(progress)),
-    });
+    const named = await findNamed(id);
+    if (named) return await pullNamed(id, named, flags, watched, bar);
+    const { path, commit, files, bytes } = await pullModel(id, { ...flags, ...watched });
     bar.clear();
     console.error(
       `${id} at ${commit.slice(0, 8)}: ${files} files, ${gigabytes(bytes)}`,
@@ -43,6 +52,43 @@ export async function runPull(id: string, flags: PullFlags): Promise<number> {
   } finally {
     bar.clear();
   }
+}
+
+async function pullNamed(
+  name: string,
+  named: NamedModel,
+  flags: PullFlags,
+  watched: { readonly signal: AbortSignal; readonly onProgress: (progress: PullProgress) => void },
+  bar: ProgressBar,
+): Promise<number> {
+  if (flags.include || flags.revision !== undefined) {
+    throw new UsageError(
+      `Cannot pull ${name} with --include or --revision: they are for hub ids, as org/name`,
+    );
+  }
+  if ("own" in named) {
+    const { model } = named.own;
+    if (isHubId(model)) return await runPull(model, flags);
+    throw new UsageError(`Cannot pull ${name}: it stands for ${model}, which is no hub id`);
+  }
+  const say = (line: string) => {
+    bar.clear();
+    console.error(line);
+  };
+  const measure = async (wantedBytes: number) => {
+    try {
+      return await measureDevice({}, wantedBytes);
+    } catch (error) {
+      say(`No GPU could be asked for its memory (${(error as Error).message}); 8 GB are assumed`);
+      return USUAL_BYTES;
+    }
+  };
+  const { path, parts, precision } = await obtainNamed(named, { ...watched, measure, onNote: say });
+  say(
+    `${named.entry.name} is here in ${precision.toUpperCase()}; use it with --model-path ${named.entry.name}`,
+  );
+  for (const place of [...Object.values(parts), path]) console.log(place);
+  return 0;
 }
 
 /**

@@ -6,15 +6,14 @@
 
 import { join } from "node:path";
 import { describeWriteError, isWriteError } from "../generation/write_error.ts";
-import { folderOf } from "../generation/open_model.ts";
 import { componentFolder, MODEL_INDEX, readModelIndex } from "../hub/model_index.ts";
-import { resolveModel } from "../hub/resolve.ts";
 import {
   quantizeCheckpoint,
   type QuantizedType,
   type TypeRule,
 } from "../models/checkpoints/quantize/mod.ts";
 import { checkOutput } from "./check_output.ts";
+import { localModel } from "./local_model.ts";
 import { duration, ProgressBar } from "./progress_bar.ts";
 import { gigabytes } from "./pull.ts";
 import { StopSignals } from "./stop_signals.ts";
@@ -90,7 +89,7 @@ async function findWeights(
     () => false,
   );
   if (isFolder && !isModel) return { path: input };
-  const { path } = await resolveModel(folderOf(input));
+  const { path } = await localModel(input);
   if ((await Deno.stat(path)).isFile) return { path };
   const flag = `--${part.replaceAll("_", "-")}`;
   return { path: await componentFolder(await readModelIndex(path), part), flag };

@@ -4,6 +4,7 @@
  * @module
  */
 import { obtainModel, obtainPart } from "../hub/obtain_model.ts";
+import { findNamed, obtainNamed } from "../hub/obtain_named.ts";
 import type { PullOptions } from "../hub/pull.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
@@ -69,17 +70,29 @@ export async function planModel(options: EngineOptions, size: PlanRequest): Prom
 }
 
 /** Paths of a model and of parts that lie elsewhere, fetched where they are missing. */
-async function obtain(
-  { modelPath, parts = {}, onLoadProgress, onNote, signal }: EngineOptions,
-): Promise<{ path: string; parts: ModelParts }> {
+async function obtain(options: EngineOptions): Promise<{ path: string; parts: ModelParts }> {
+  const { onLoadProgress, onNote, signal } = options;
   const pull: PullOptions = {
     ...(signal ? { signal } : {}),
     onProgress: ({ doneBytes, totalBytes }) =>
       onLoadProgress?.({ stage: "download", fraction: doneBytes / Math.max(1, totalBytes) }),
   };
   const noteOf = (id: string) => () => onNote?.(`Fetching ${id} from the hub`);
-  const { path } = await obtainModel(modelPath, pull, noteOf(modelPath));
+  const named = await findNamed(options.modelPath);
+  const own = named && "own" in named ? named.own : undefined;
+  const modelPath = own?.model ?? options.modelPath;
+  const parts: ModelParts = { ...own?.parts, ...options.parts };
   const found: ModelParts = {};
+  let path: string;
+  if (named && "entry" in named) {
+    const measure = (wantedBytes: number) =>
+      options.maxVramBytes === undefined
+        ? measureDevice(options, wantedBytes)
+        : Promise.resolve(options.maxVramBytes);
+    const obtained = await obtainNamed(named, { ...pull, measure, ...(onNote && { onNote }) });
+    path = obtained.path;
+    Object.assign(found, obtained.parts);
+  } else path = (await obtainModel(modelPath, pull, noteOf(modelPath))).path;
   for (const part of Object.keys(COMPONENTS) as (keyof ModelParts)[]) {
     const id = parts[part];
     if (id === undefined) continue;
@@ -105,6 +118,15 @@ const COMPONENTS: Readonly<Record<keyof ModelParts, string>> = {
 
 /** Which adapter, where the machine has several, and through which WebGPU. */
 type AdapterOptions = Pick<EngineOptions, "powerPreference" | "forceSoftware" | "gpuBackend">;
+
+/** Bytes of `wantedBytes` that this machine's adapter can give, asked in a worker of its own. */
+export async function measureDevice(
+  options: AdapterOptions,
+  wantedBytes: number,
+): Promise<number> {
+  const answer = await askOnce({ type: "measure", device: deviceSettings(options), wantedBytes });
+  return (answer as Extract<FromWorker, { type: "measured" }>).bytes;
+}
 
 /** Looks at this machine's adapter in a worker of its own. */
 export async function inspectDevice(

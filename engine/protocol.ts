@@ -105,6 +105,12 @@ export type ToWorker =
     readonly dumpFolder?: string;
   }
   | {
+    /** How much of what is wanted the device can give. */
+    readonly type: "measure";
+    readonly device: DeviceSettings;
+    readonly wantedBytes: number;
+  }
+  | {
     readonly type: "tune";
     readonly device: DeviceSettings;
     readonly folder: string;
@@ -147,5 +153,6 @@ export type FromWorker =
     readonly report: MemoryReport;
   }
   | { readonly type: "inspected"; readonly report: DeviceReport }
+  | { readonly type: "measured"; readonly bytes: number }
   | { readonly type: "tuned"; readonly report: TuningReport }
   | { readonly type: "failed"; readonly error: ErrorRecord };

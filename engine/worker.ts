@@ -3,7 +3,7 @@
  */
 import type { AppliedLora, Lora } from "../models/lora/types.ts";
 import { Composition, isInpainting, openPipeline, type Pipeline, roomOf } from "../models/mod.ts";
-import { type Device, openDevice, usableHostBytes } from "../runtime/mod.ts";
+import { type Device, measureMemory, openDevice, usableHostBytes } from "../runtime/mod.ts";
 import { drawnSize, resizePixels, shrinkRequest } from "./drawn_size.ts";
 import { toErrorRecord } from "./error_record.ts";
 import { FrameFlow } from "./frame_flow.ts";
@@ -46,6 +46,8 @@ scope.onmessage = async ({ data }): Promise<void> => {
         return await plan(data);
       case "inspect":
         return post({ type: "inspected", report: await inspect(data.device, data) });
+      case "measure":
+        return await measure(data);
       case "tune":
         return post({ type: "tuned", report: await runTuning(data.device, data, events) });
     }
@@ -73,6 +75,17 @@ async function open(
   };
   await pipeline.load(device, onProgress, { ...memory, onNote: events.note });
   post({ type: "opened", info: pipeline.info, maxPixels: maxPixels(device), room });
+}
+
+async function measure(
+  { device: settings, wantedBytes }: Extract<ToWorker, { type: "measure" }>,
+): Promise<void> {
+  const own = await openDevice(settings);
+  try {
+    post({ type: "measured", bytes: await measureMemory(own, wantedBytes) });
+  } finally {
+    own.destroy();
+  }
 }
 
 async function check(

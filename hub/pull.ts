@@ -24,6 +24,15 @@ export interface PullProgress {
   readonly secondsLeft?: number;
 }
 
+/** What a pull is about to bring. */
+export interface ChosenFiles {
+  readonly files: number;
+  /** Of all of them. */
+  readonly bytes: number;
+  /** Of what is not there yet. */
+  readonly missingBytes: number;
+}
+
 /** What to pull, and how it is watched. */
 export interface PullOptions {
   /** A branch, tag or commit; `main` when left out. */
@@ -32,6 +41,8 @@ export interface PullOptions {
   readonly include?: readonly string[];
   /** Chooses files where no patterns do; what the model needs when left out. */
   readonly choose?: (id: string, files: readonly HubFile[]) => readonly HubFile[];
+  /** Told what was chosen, before the first byte is asked for. */
+  readonly onChosen?: (chosen: ChosenFiles) => void;
   /** Most bytes of what is chosen; any number when left out. */
   readonly maxBytes?: number;
   /** Bytes of the disk that stay free; none when left out. */
@@ -93,7 +104,8 @@ export async function pullModel(id: string, options: PullOptions = {}): Promise<
     );
   }
   await Deno.mkdir(join(folder, "blobs"), { recursive: true });
-  await checkDisk(id, folder, chosen, options.minFreeBytes ?? 0);
+  const missingBytes = await checkDisk(id, folder, chosen, options.minFreeBytes ?? 0);
+  options.onChosen?.({ files: chosen.length, bytes: totalBytes, missingBytes });
   const speed = new Speedometer(totalBytes, options.onProgress);
   const stop = new AbortController();
   const control = {
@@ -155,13 +167,13 @@ async function listFiles(
   }
 }
 
-/** Refuses what the disk cannot hold, before the first byte. */
+/** Refuses what the disk cannot hold, before the first byte; returns the bytes that are missing. */
 async function checkDisk(
   id: string,
   folder: string,
   files: readonly HubFile[],
   minFreeBytes: number,
-): Promise<void> {
+): Promise<number> {
   let missing = 0;
   for (const { hash, size } of files) {
     const have = await Promise.all(
@@ -173,7 +185,7 @@ async function checkDisk(
   }
   const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;
-  if (missing + minFreeBytes <= free) return;
+  if (missing + minFreeBytes <= free) return missing;
   const gigabytes = (bytes: number) => `${(bytes / 1e9).toFixed(1)} GB`;
   throw new Error(
     `Cannot fetch ${id}: ${gigabytes(missing)} are missing, the disk of ${folder} has ${

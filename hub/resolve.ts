@@ -94,8 +94,8 @@ export async function resolveModel(
   if (hubFile) return await resolveFile(hubFile, options);
   if (!isHubId(pathOrId)) {
     throw new Deno.errors.NotFound(
-      `Cannot open model ${path}: it does not exist; give the path of a model's folder or file, or ` +
-        "a hub id of the form org/name or org/name:file",
+      `Cannot open model ${path}: it does not exist; give the path of a model's folder or file, ` +
+        'a hub id of the form org/name or org/name:file, or a name that "denoise list --all" shows',
     );
   }
   const snapshot = await findSnapshot(pathOrId, options);

@@ -1,0 +1,194 @@
+/**
+ * Models by name: where their files are, and what they take.
+ *
+ * Sizes are those of the layers, as docs/models.md has them. Which files a repository of quantised weights has is seen when
+ * it is asked; `types` are those that are known of.
+ *
+ * @module
+ */
+
+/** A model of the hub. */
+export interface CatalogueModel {
+  /** By which it is called, such as `z-image-turbo`. */
+  readonly name: string;
+  /** As its authors call it. */
+  readonly title: string;
+  /** As the program calls the family. */
+  readonly family: string;
+  readonly makes: "images" | "videos";
+  /** Of the weights. */
+  readonly licence: string;
+  /** Its terms have to be accepted on its page. */
+  readonly isGated?: true;
+  /** All of it in the layout of diffusers, in bf16 or f32. */
+  readonly repository: string;
+  /** Numbers of a transformer. */
+  readonly parameters: number;
+  /** What else goes with it. */
+  readonly textEncoder: string;
+  /** Bytes of that in bf16, without embeddings. */
+  readonly textEncoderBytes: number;
+  readonly vae: string;
+  /** Transformers as GGUF files. */
+  readonly quantised?: {
+    readonly repository: string;
+    /** Types that are known to be there, most bits first. */
+    readonly types: readonly string[];
+    /** What the paths of two transformers have in them: that for high noise, that for low noise. */
+    readonly experts?: readonly [high: string, low: string];
+  };
+}
+
+const GB = 1e9;
+const QWEN3_4B = { textEncoder: "Qwen3-4B", textEncoderBytes: 7.1 * GB };
+const QWEN3_8B = { textEncoder: "Qwen3-8B", textEncoderBytes: 10.4 * GB };
+const QWEN_VL = { textEncoder: "Qwen2.5-VL-7B", textEncoderBytes: 14.1 * GB };
+const UMT5 = { textEncoder: "UMT5-XXL", textEncoderBytes: 9.3 * GB };
+const APACHE = { licence: "Apache-2.0" };
+const FLUX_NON_COMMERCIAL = { licence: "FLUX non-commercial", isGated: true } as const;
+const K_TYPES = ["q8_0", "q6_k", "q5_k", "q4_k", "q3_k"];
+
+const Z_IMAGE = {
+  ...{ family: "Z-Image", ...APACHE, parameters: 6.15 * GB, ...QWEN3_4B },
+  makes: "images",
+  vae: "FLUX.1's",
+} as const;
+const KLEIN = { family: "FLUX.2", makes: "images", vae: "FLUX.2's" } as const;
+const KLEIN_4B = { ...KLEIN, ...APACHE, parameters: 3.88 * GB, ...QWEN3_4B } as const;
+const KLEIN_9B = { ...KLEIN, ...FLUX_NON_COMMERCIAL, parameters: 9.08 * GB, ...QWEN3_8B } as const;
+const KLEIN_TYPES = ["q8_0", "q4_0"];
+const FLUX1 = {
+  ...{ family: "FLUX.1", parameters: 11.9 * GB, textEncoder: "T5-XXL, CLIP-L" },
+  ...{ textEncoderBytes: 9.5 * GB, vae: "FLUX.1's" },
+  makes: "images",
+} as const;
+const WAN = { family: "Wan", makes: "videos", ...APACHE, ...UMT5, vae: "Wan 2.1's" } as const;
+const WAN_14B = { ...WAN, parameters: 14.3 * GB } as const;
+const WAN_I2V = { ...WAN, parameters: 16.4 * GB } as const;
+const QWEN_IMAGE = {
+  ...{ family: "Qwen-Image", ...APACHE, parameters: 20.4 * GB, ...QWEN_VL },
+  makes: "images",
+  vae: "Qwen-Image's",
+} as const;
+
+/** The models, those that most want first. */
+export const CATALOGUE: readonly CatalogueModel[] = [
+  {
+    ...{ name: "z-image-turbo", title: "Z-Image-Turbo", ...Z_IMAGE },
+    repository: "Tongyi-MAI/Z-Image-Turbo",
+    quantised: {
+      repository: "leejet/Z-Image-Turbo-GGUF",
+      types: ["q8_0", "q6_k", "q5_0", "q4_k", "q3_k", "q2_k"],
+    },
+  },
+  {
+    ...{ name: "flux.2-klein-4b", title: "FLUX.2 klein 4B", ...KLEIN_4B },
+    repository: "black-forest-labs/FLUX.2-klein-4B",
+    quantised: { repository: "leejet/FLUX.2-klein-4B-GGUF", types: KLEIN_TYPES },
+  },
+  {
+    ...{ name: "wan2.2-ti2v-5b", title: "Wan 2.2 TI2V 5B", ...WAN, parameters: 5 * GB },
+    vae: "Wan 2.2's",
+    repository: "Wan-AI/Wan2.2-TI2V-5B-Diffusers",
+    quantised: { repository: "QuantStack/Wan2.2-TI2V-5B-GGUF", types: K_TYPES },
+  },
+  {
+    ...{ name: "flux.2-klein-9b", title: "FLUX.2 klein 9B", ...KLEIN_9B },
+    repository: "black-forest-labs/FLUX.2-klein-9B",
+    quantised: { repository: "leejet/FLUX.2-klein-9B-GGUF", types: KLEIN_TYPES },
+  },
+  {
+    ...{ name: "flux.1-schnell", title: "FLUX.1 schnell", ...FLUX1, ...APACHE },
+    repository: "black-forest-labs/FLUX.1-schnell",
+    isGated: true,
+    quantised: { repository: "city96/FLUX.1-schnell-gguf", types: K_TYPES },
+  },
+  {
+    ...{ name: "flux.1-dev", title: "FLUX.1 dev", ...FLUX1, ...FLUX_NON_COMMERCIAL },
+    repository: "black-forest-labs/FLUX.1-dev",
+    quantised: { repository: "city96/FLUX.1-dev-gguf", types: K_TYPES },
+  },
+  {
+    ...{
+      name: "flux.1-kontext-dev",
+      title: "FLUX.1 Kontext-dev",
+      ...FLUX1,
+      ...FLUX_NON_COMMERCIAL,
+    },
+    repository: "black-forest-labs/FLUX.1-Kontext-dev",
+    quantised: { repository: "QuantStack/FLUX.1-Kontext-dev-GGUF", types: K_TYPES },
+  },
+  {
+    ...{ name: "qwen-image", title: "Qwen-Image", ...QWEN_IMAGE },
+    repository: "Qwen/Qwen-Image",
+    quantised: { repository: "QuantStack/Qwen-Image-GGUF", types: K_TYPES },
+  },
+  {
+    ...{ name: "qwen-image-2512", title: "Qwen-Image-2512", ...QWEN_IMAGE },
+    repository: "Qwen/Qwen-Image-2512",
+    quantised: { repository: "unsloth/Qwen-Image-2512-GGUF", types: K_TYPES },
+  },
+  {
+    ...{ name: "wan2.1-t2v-1.3b", title: "Wan 2.1 T2V 1.3B", ...WAN, parameters: 1.42 * GB },
+    repository: "Wan-AI/Wan2.1-T2V-1.3B-Diffusers",
+  },
+  {
+    ...{ name: "wan2.2-t2v-a14b", title: "Wan 2.2 T2V A14B", ...WAN_14B },
+    repository: "Wan-AI/Wan2.2-T2V-A14B-Diffusers",
+    quantised: {
+      ...{ repository: "QuantStack/Wan2.2-T2V-A14B-GGUF", types: K_TYPES },
+      experts: ["HighNoise", "LowNoise"],
+    },
+  },
+  {
+    ...{ name: "wan2.2-i2v-a14b", title: "Wan 2.2 I2V A14B", ...WAN_14B },
+    repository: "Wan-AI/Wan2.2-I2V-A14B-Diffusers",
+    quantised: {
+      ...{ repository: "QuantStack/Wan2.2-I2V-A14B-GGUF", types: K_TYPES },
+      experts: ["HighNoise", "LowNoise"],
+    },
+  },
+  {
+    ...{ name: "wan2.1-t2v-14b", title: "Wan 2.1 T2V 14B", ...WAN_14B },
+    repository: "Wan-AI/Wan2.1-T2V-14B-Diffusers",
+    quantised: { repository: "city96/Wan2.1-T2V-14B-gguf", types: K_TYPES },
+  },
+  {
+    ...{ name: "wan2.1-i2v-14b-480p", title: "Wan 2.1 I2V 14B 480P", ...WAN_I2V },
+    repository: "Wan-AI/Wan2.1-I2V-14B-480P-Diffusers",
+    quantised: { repository: "city96/Wan2.1-I2V-14B-480P-gguf", types: K_TYPES },
+  },
+  {
+    ...{ name: "wan2.1-i2v-14b-720p", title: "Wan 2.1 I2V 14B 720P", ...WAN_I2V },
+    repository: "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers",
+    quantised: { repository: "city96/Wan2.1-I2V-14B-720P-gguf", types: K_TYPES },
+  },
+  {
+    ...{ name: "wan2.1-flf2v-14b-720p", title: "Wan 2.1 FLF2V 14B 720P", ...WAN_I2V },
+    repository: "Wan-AI/Wan2.1-FLF2V-14B-720P-diffusers",
+    quantised: { repository: "city96/Wan2.1-FLF2V-14B-720P-gguf", types: K_TYPES },
+  },
+  {
+    ...{ name: "wan2.1-vace-1.3b", title: "Wan 2.1 VACE 1.3B", ...WAN, parameters: 2.15 * GB },
+    repository: "Wan-AI/Wan2.1-VACE-1.3B-diffusers",
+  },
+  {
+    ...{ name: "wan2.1-vace-14b", title: "Wan 2.1 VACE 14B", ...WAN, parameters: 17.3 * GB },
+    repository: "Wan-AI/Wan2.1-VACE-14B-diffusers",
+    quantised: { repository: "QuantStack/Wan2.1_14B_VACE-GGUF", types: K_TYPES },
+  },
+  {
+    ...{ name: "z-image", title: "Z-Image", ...Z_IMAGE, repository: "Tongyi-MAI/Z-Image" },
+    quantised: { repository: "unsloth/Z-Image-GGUF", types: K_TYPES },
+  },
+  {
+    ...{ name: "flux.2-klein-base-4b", title: "FLUX.2 klein base 4B", ...KLEIN_4B },
+    repository: "black-forest-labs/FLUX.2-klein-base-4B",
+    quantised: { repository: "leejet/FLUX.2-klein-base-4B-GGUF", types: KLEIN_TYPES },
+  },
+  {
+    ...{ name: "flux.2-klein-base-9b", title: "FLUX.2 klein base 9B", ...KLEIN_9B },
+    repository: "black-forest-labs/FLUX.2-klein-base-9B",
+    quantised: { repository: "leejet/FLUX.2-klein-base-9B-GGUF", types: KLEIN_TYPES },
+  },
+];

@@ -1,0 +1,99 @@
+/**
+ * A user's own names of models: `models.json` in the configuration folder.
+ *
+ * @module
+ */
+
+import { join } from "node:path";
+import { z } from "zod";
+import { readJsonObject } from "./json_file.ts";
+
+/** A model as a user wrote it down. */
+export interface OwnModel {
+  /** What `--model-path` would take. */
+  readonly model: string;
+  /** Parts from elsewhere, as the flags of their names take them. */
+  readonly parts: Readonly<Record<string, string>>;
+}
+
+/** Names of parts, as flags spell them, and as the program does. */
+const PARTS: Readonly<Record<string, string>> = {
+  "transformer": "transformer",
+  "transformer-2": "transformer2",
+  "text-encoder": "textEncoder",
+  "text-encoder-2": "textEncoder2",
+  "image-encoder": "imageEncoder",
+  "vae": "vae",
+  "tiny-decoder": "tinyDecoder",
+  "upscaler": "upscaler",
+  "frame-interpolator": "frameInterpolator",
+  "tokenizer": "tokenizer",
+  "tokenizer-2": "tokenizer2",
+};
+
+const text = z.string().min(1).max(4096);
+const entry = z.strictObject({
+  model: text,
+  ...Object.fromEntries(Object.keys(PARTS).map((name) => [name, text.optional()])),
+});
+
+/** What names look like; hub ids and paths do not. */
+const NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/i;
+
+/**
+ * Where the file is: `DENOISE_CONFIG`, else `denoise` in `XDG_CONFIG_HOME`, else in `.config` of the home folder.
+ *
+ * @param env reads an environment variable
+ * @returns its path, or nothing where no variable says where
+ */
+export function ownModelsFile(
+  env: (name: string) => string | undefined = (name) => Deno.env.get(name),
+): string | undefined {
+  const get = (name: string) => env(name) || undefined;
+  const config = get("XDG_CONFIG_HOME");
+  const home = get("HOME") ?? get("USERPROFILE");
+  const folder = get("DENOISE_CONFIG") ??
+    (config !== undefined
+      ? join(config, "denoise")
+      : home === undefined
+      ? undefined
+      : join(home, ".config", "denoise"));
+  return folder && join(folder, "models.json");
+}
+
+/**
+ * Reads the file.
+ *
+ * @returns by name; nothing where there is no file
+ * @throws {TypeError} when an entry is not as it should be
+ * @throws {SyntaxError} when it is not JSON
+ */
+export async function readOwnModels(
+  path: string | undefined = ownModelsFile(),
+): Promise<ReadonlyMap<string, OwnModel>> {
+  const isThere = path !== undefined &&
+    await Deno.stat(path).then((stat) => stat.isFile, () => false);
+  if (!isThere) return new Map();
+  const models = new Map<string, OwnModel>();
+  for (const [name, value] of Object.entries(await readJsonObject(path))) {
+    const parsed = entry.safeParse(value);
+    if (!NAME.test(name) || !parsed.success) {
+      const problem = parsed.success
+        ? "a name has letters, digits, dots and dashes"
+        : `${parsed.error.issues[0]?.path.join(".") || "it"}: ${parsed.error.issues[0]?.message}`;
+      throw new TypeError(
+        `Cannot read ${path}: the entry ${
+          JSON.stringify(name.slice(0, 80))
+        } is no model, ${problem}`,
+      );
+    }
+    const { model, ...parts } = parsed.data as Record<string, string> & { model: string };
+    models.set(name.toLowerCase(), {
+      model,
+      parts: Object.fromEntries(
+        Object.entries(parts).map(([part, place]) => [PARTS[part]!, place]),
+      ),
+    });
+  }
+  return models;
+}
