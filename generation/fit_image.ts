@@ -27,7 +27,9 @@ export type ImageRules = Pick<
  */
 export function sizeFromImage(image: Size, rules: ImageRules): Size {
   const { imageLimits, defaults } = rules;
-  return imageLimits ? keepOwnSize(image, imageLimits).cut : sizeLike(image, defaults, rules);
+  if (!imageLimits) return sizeLike(image, defaults, rules);
+  const { cut } = keepOwnSize(image, imageLimits);
+  return imageLimits.givesShapeOnly ? sizeLike(image, defaults, rules) : cut;
 }
 
 /**

@@ -48,25 +48,34 @@ export type Vectors<Names extends readonly string[]> = Readonly<Record<Names[num
 /** What the timestep gives a stream of a double block. */
 export type StreamModulation = Vectors<typeof DOUBLE_MODULATION>;
 
-/** By stream. */
-type Streams<T> = Readonly<Record<"text" | "image", T>>;
+/** By stream. Given images are a stream of their own where other vectors modulate them than the result. */
+export interface Streams<T> {
+  readonly text: T;
+  readonly image: T;
+  readonly reference?: T | undefined;
+}
+
+type StreamName = keyof Streams<unknown>;
+
+const IMAGE_LAYERS = {
+  projections: ["to_q", "to_k", "to_v"],
+  norms: ["norm_q", "norm_k"],
+  output: "to_out.0",
+} as const;
 
 /** How the layers of a stream's attention are called. */
 const LAYERS = {
-  image: {
-    projections: ["to_q", "to_k", "to_v"],
-    norms: ["norm_q", "norm_k"],
-    output: "to_out.0",
-  },
   text: {
     projections: ["add_q_proj", "add_k_proj", "add_v_proj"],
     norms: ["norm_added_q", "norm_added_k"],
     output: "to_add_out",
   },
+  image: IMAGE_LAYERS,
+  reference: IMAGE_LAYERS,
 } as const;
 
 /** How FLUX calls the feed-forwards. */
-const FEED_FORWARDS: Streams<string> = { image: "ff", text: "ff_context" };
+const FEED_FORWARDS = { image: "ff", text: "ff_context" };
 
 /**
  * Joint attention, then a feed-forward for each stream; every branch is gated.
@@ -82,30 +91,34 @@ export function doubleBlock(
   rotary: Streams<Rotation>,
   feedForward: (weights: WeightScope, x: Tensor, modulation: StreamModulation) => Tensor,
   names = FEED_FORWARDS,
-): { text: Tensor; image: Tensor } {
+): Streams<Tensor> {
   const attn = weights.scope("attn");
-  const project = (kind: "text" | "image") => {
-    const { scale_msa: scale, shift_msa: shift } = modulation[kind];
-    const x = streams[kind];
+  const project = (kind: StreamName) => {
+    const { scale_msa: scale, shift_msa: shift } = modulation[kind]!;
+    const x = streams[kind]!;
     const joined = linearLayers(attn, LAYERS[kind].projections, x, x.dim(-1), {
       norm: { eps: config.eps, scale, shift },
     });
-    return headProjections(config, attn, LAYERS[kind].norms, joined, rotary[kind]);
+    return headProjections(config, attn, LAYERS[kind].norms, joined, rotary[kind]!);
   };
-  const [image, text] = [project("image"), project("text")];
-  const join = (i: 0 | 1 | 2) => concat([text[i], image[i]], 1);
+  const kinds: readonly StreamName[] = streams.reference
+    ? ["text", "image", "reference"]
+    : ["text", "image"];
+  const projected = kinds.map(project);
+  const join = (i: 0 | 1 | 2) => concat(projected.map((parts) => parts[i]), 1);
   const attended = attend([join(0), join(1), join(2)]);
-  const count = streams.text.dim(1);
-  const after = (kind: "text" | "image", part: Tensor) => {
-    const x = linearLayer(attn, LAYERS[kind].output, part, part.dim(-1), {
-      gate: modulation[kind].gate_msa,
-      residual: streams[kind],
+  let first = 0;
+  const results = kinds.map((kind) => {
+    const x = streams[kind]!;
+    const part = slice(attended, 1, first, first += x.dim(1));
+    const y = linearLayer(attn, LAYERS[kind].output, part, part.dim(-1), {
+      gate: modulation[kind]!.gate_msa,
+      residual: x,
     });
-    return feedForward(weights.scope(names[kind]), x, modulation[kind]);
-  };
-  const imagePart = slice(attended, 1, count);
-  const textPart = slice(attended, 1, 0, count);
-  return { text: after("text", textPart), image: after("image", imagePart) };
+    const name = names[kind === "text" ? "text" : "image"];
+    return [kind, feedForward(weights.scope(name), y, modulation[kind]!)] as const;
+  });
+  return Object.fromEntries(results) as unknown as Streams<Tensor>;
 }
 
 /**

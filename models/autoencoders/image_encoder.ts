@@ -2,6 +2,7 @@
 import { type DeviceTensor, writing } from "../../runtime/mod.ts";
 import type { Session, Stage } from "../memory/session.ts";
 import { toSignedRange } from "../pipeline/pixels.ts";
+import type { InputImage } from "../pipeline/types.ts";
 import type { Work } from "../pipeline/work.ts";
 import type { TiledCoder, TiledSize } from "./tiled_coder.ts";
 
@@ -40,9 +41,16 @@ export class ImageEncoder {
     );
   }
 
-  /** Encodes the input images of a request. */
-  async run(work: Work): Promise<void> {
-    for (const [i, { data }] of work.request.images!.entries()) {
+  /**
+   * Encodes the input images of a request.
+   *
+   * @param images of the sizes that were traced; those of the request when left out
+   */
+  async run(
+    work: Work,
+    images: readonly Pick<InputImage, "data">[] = work.request.images!,
+  ): Promise<void> {
+    for (const [i, { data }] of images.entries()) {
       const coder = this.#coders[i]!;
       let moments: Float32Array;
       await coder.run(work, {

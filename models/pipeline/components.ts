@@ -74,9 +74,14 @@ export interface PartsTable<
    * Sizes that must be equal for the components to belong together.
    *
    * @param configs of the components
+   * @param className of the pipeline
    * @throws {TypeError} when one is missing that others need
    */
-  fits(configs: ConfigsOf<Own>, settings: z.output<Settings>): readonly SizeCheck[];
+  fits(
+    configs: ConfigsOf<Own>,
+    settings: z.output<Settings>,
+    className: string,
+  ): readonly SizeCheck[];
   /**
    * Of two text encoders the one whose states are the prompt's tokens, and the one that sums a prompt up in a vector,
    * each with a tokenizer of its own. There is only `textEncoder` when left out.
@@ -168,7 +173,7 @@ export async function openParts<Table extends PartsTable>(
       configs[name] = parseConfig(config, component.config, component.path);
       opening.push([name, component.openWeights]);
     }
-    checkFit(files.path, table.fits(configs, settings));
+    checkFit(files.path, table.fits(configs, settings, files.className));
     const schedulerFile = await files.scheduler();
     const scheduler = openScheduler(schedulerFile, table.scheduler);
     const tokenizerOf = (encoder: string) =>

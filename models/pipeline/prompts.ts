@@ -74,20 +74,24 @@ export class PromptEncoder<Own extends Inputs, Output> {
     return this.#text.states;
   }
 
-  /** Encodes the prompts of a request, and computes their context. */
-  async run(work: Work): Promise<void> {
+  /**
+   * Encodes the prompts of a request, and computes their context.
+   *
+   * @param seen what the states of the text encoder depend on beside the prompts
+   */
+  async run(work: Work, seen = ""): Promise<void> {
     const { tokens, pooledTokens, maxLength, request: { loras = [] } } = work;
     const forText = lorasAffecting(loras, ({ target }) => target === "text_encoder");
     const forContext = lorasAffecting(
       loras,
       ({ target, module }) => target === "transformer" && this.#modules.has(module),
     );
-    const current = JSON.stringify([tokens, pooledTokens, maxLength, forText, forContext]);
+    const current = JSON.stringify([tokens, pooledTokens, maxLength, forText, forContext, seen]);
     if (this.#isKept && this.#current === current) return;
     this.#current = undefined;
     const restored = [
       ...await this.#pooled?.run(work, pooledTokens!, forText) ?? [],
-      ...await this.#text.run(work, tokens, forText),
+      ...await this.#text.run(work, tokens, forText, seen),
     ];
     await work.run([...restored, this.#contextOf(work)], {
       finished: () => {
@@ -127,14 +131,20 @@ class EncodedPrompts {
    * Encodes the prompts, unless they were before.
    *
    * @param forText what LoRAs make of the encoder
+   * @param seen what the states depend on beside the prompts
    * @returns what brings the states of prompts that are known onto the device
    */
-  async run(work: Work, tokens: Work["tokens"], forText: unknown): Promise<Call[]> {
+  async run(
+    work: Work,
+    tokens: Work["tokens"],
+    forText: unknown,
+    seen = "",
+  ): Promise<Call[]> {
     const { encoded } = work;
     const prompts = tokens.length;
     // Programs for other numbers of rows may round otherwise, and a request gives the same whatever came before it.
     const keys = tokens.map((ids) =>
-      JSON.stringify([this.#name, this.#rows, prompts, ids, forText])
+      JSON.stringify([this.#name, this.#rows, prompts, ids, forText, seen])
     );
     const known = keys.map((key) => encoded.get(key));
     if (known.every((states) => states !== undefined)) {

@@ -236,6 +236,8 @@ export interface ImageLimits {
   readonly maxAspect: number;
   /** The sizes that it may have: every image is scaled to the one whose shape is nearest. Any when left out. */
   readonly sizes?: readonly (readonly [width: number, height: number])[];
+  /** Whether a result for which no size is asked has the model's number of pixels in their shape, not their size. */
+  readonly givesShapeOnly?: boolean;
 }
 
 /** What a pipeline says of itself. */

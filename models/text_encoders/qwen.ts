@@ -12,13 +12,14 @@ import {
   type Graph,
   rmsNorm,
   rope,
+  type Rotation,
   slice,
   type Tensor,
   u32,
   type Weights,
   type WeightScope,
 } from "../../runtime/mod.ts";
-import { rotaryTables } from "../embeddings.ts";
+import { rotaryConstants } from "../embeddings.ts";
 import { gluLayer, linearLayer, linearLayers } from "../layers.ts";
 import type { TextEncoder, TextEncoderParts } from "./text_encoder.ts";
 
@@ -42,6 +43,8 @@ interface QwenInputs {
   readonly embeddings: Tensor;
   /** u32 [batch]: real tokens per row; keys beyond are not attended. */
   readonly lengths: Tensor;
+  /** Positions of the rows, [tokens, head_dim / 2]; one after the other when left out. */
+  readonly rotary?: Rotation;
 }
 
 /** Where files may have the modules: alone, in the whole language model, or in one that sees images too. */
@@ -88,7 +91,7 @@ export function qwenEncoder(
   graph: Graph,
   config: QwenConfig,
   weights: WeightScope,
-  { embeddings, lengths }: QwenInputs,
+  { embeddings, lengths, rotary: given }: QwenInputs,
   layers: readonly number[],
 ): Tensor[] {
   const { num_hidden_layers: count, hidden_size: dim, rms_norm_eps: eps, head_dim } = config;
@@ -100,11 +103,13 @@ export function qwenEncoder(
   }
   const model = modules(weights);
   const tokens = embeddings.dim(1);
-  const positions = Array.from({ length: tokens }, (_, position) => [position]);
-  const tables = rotaryTables(positions, [head_dim], config.rope_theta);
-  const table = (name: "cos" | "sin") =>
-    graph.constant(`rope_${name}`, [tokens, head_dim / 2], "f32", tables[name]);
-  const rotary = { cos: table("cos"), sin: table("sin") };
+  const rotary = given ?? rotaryConstants(
+    graph,
+    "rope",
+    Array.from({ length: tokens }, (_, position) => [position]),
+    [head_dim],
+    config.rope_theta,
+  );
   const states = [embeddings];
   for (let layer = 0; layer < Math.max(...layers); layer++) {
     states.push(graph.scope(`layers.${layer}`, () => {
@@ -127,7 +132,7 @@ function qwenLayer(
   weights: WeightScope,
   x: Tensor,
   lengths: Tensor,
-  { cos, sin }: { readonly cos: Tensor; readonly sin: Tensor },
+  { cos, sin }: Rotation,
 ): Tensor {
   const { head_dim: headDim, num_key_value_heads: kvHeads, rms_norm_eps: eps } = config;
   const [batch, tokens, dim] = x.shape as [number, number, number];

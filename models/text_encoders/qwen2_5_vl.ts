@@ -4,6 +4,7 @@
  * Source: Qwen team 2025, "Qwen2.5-VL Technical Report"; transformers `Qwen2_5_VLForConditionalGeneration`.
  */
 import { z } from "zod";
+import { QWEN2_5_VISION_CONFIG } from "../image_encoders/qwen2_5_vision.ts";
 
 const ROPE = z.object({
   rope_theta: z.number().positive().optional(),
@@ -64,11 +65,18 @@ function mropeSection(
   return rope_parameters?.mrope_section ?? rope_scaling?.mrope_section ?? MROPE_SECTION;
 }
 
-/** What `config.json` of the encoder may say: the language model's part of it, flat or in `text_config`. */
+/**
+ * What `config.json` of the encoder may say: of the language model, flat or in `text_config`, and of the vision tower,
+ * which models that see nothing can do without.
+ */
 export const QWEN2_5_VL_CONFIG = z.preprocess(
-  (json) => isObject(json) && isObject(json["text_config"]) ? json["text_config"] : json,
-  LANGUAGE_CONFIG,
-);
+  (json) => {
+    if (!isObject(json)) return json;
+    const { text_config: text, vision_config: vision } = json;
+    return { text: isObject(text) ? text : json, vision: vision ?? null };
+  },
+  z.object({ text: LANGUAGE_CONFIG, vision: QWEN2_5_VISION_CONFIG.nullable() }),
+).transform(({ text, vision }) => ({ ...text, vision }));
 
 /** Parsed {@linkcode QWEN2_5_VL_CONFIG}. */
 export type Qwen25VlConfig = z.output<typeof QWEN2_5_VL_CONFIG>;

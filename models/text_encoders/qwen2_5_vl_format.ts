@@ -4,33 +4,60 @@ import type { TensorSource } from "../../runtime/mod.ts";
 import { type ComponentFormat, countModules, shapeOf } from "../checkpoints/component_format.ts";
 import { LLAMA_CPP_QWEN } from "./qwen3_format.ts";
 
-/** The language model, of any size. */
+/** Of any size: the language model, with the vision tower where the file has it. */
 export const QWEN2_5_VL_FORMAT: ComponentFormat = {
   name: "a Qwen2.5-VL text encoder",
   component: "text_encoder",
   className: "Qwen2_5_VLForConditionalGeneration",
   namings: [
+    {
+      probes: [
+        "model.language_model.layers.0.self_attn.q_proj.bias",
+        "model.visual.blocks.0.attn.qkv.weight",
+      ],
+    },
+    { probes: ["model.layers.0.self_attn.q_proj.bias", "visual.blocks.0.attn.qkv.weight"] },
     { probes: ["layers.0.self_attn.q_proj.bias", "embed_tokens.weight"] },
     { probes: ["blk.0.attn_q.bias", "token_embd.weight"], layout: LLAMA_CPP_QWEN },
   ],
   config,
 };
 
-/** Width of the heads of all published models. */
+/** Width of the heads of all published models, and of their vision towers. */
 const HEAD_DIM = 128;
+const VISION_HEAD_DIM = 80;
 
 function config(tensors: TensorSource): JsonObject {
-  const [vocabSize, hiddenSize] = shapeOf(tensors, "embed_tokens.weight", 2) as [number, number];
-  const rows = (name: string) => shapeOf(tensors, `layers.0.${name}.weight`, 2)[0]!;
+  const has = (name: string) => tensors.find(name) !== undefined;
+  const wrapper = ["model.language_model.", "model.", ""]
+    .find((prefix) => has(`${prefix}embed_tokens.weight`))!;
+  const table = `${wrapper}embed_tokens.weight`;
+  const [vocabSize, hiddenSize] = shapeOf(tensors, table, 2) as [number, number];
+  const rows = (name: string) => shapeOf(tensors, `${wrapper}layers.0.${name}.weight`, 2)[0]!;
+  const tower = ["model.visual.", "visual."].find((name) => has(`${name}merger.ln_q.weight`));
   return {
     vocab_size: vocabSize,
     hidden_size: hiddenSize,
     intermediate_size: rows("mlp.gate_proj"),
-    num_hidden_layers: countModules(tensors, "layers."),
+    num_hidden_layers: countModules(tensors, `${wrapper}layers.`),
     num_attention_heads: rows("self_attn.q_proj") / HEAD_DIM,
     num_key_value_heads: rows("self_attn.k_proj") / HEAD_DIM,
     // Source: config.json of the published checkpoints of all sizes.
     rms_norm_eps: 1e-6,
     rope_theta: 1e6,
+    vision_config: tower === undefined ? null : visionConfig(tensors, tower),
+  };
+}
+
+/** What shapes do not tell are the defaults. */
+function visionConfig(tensors: TensorSource, tower: string): JsonObject {
+  const [dim, , , patchSize] = shapeOf(tensors, `${tower}patch_embed.proj.weight`, 5) as number[];
+  return {
+    depth: countModules(tensors, `${tower}blocks.`),
+    hidden_size: dim!,
+    intermediate_size: shapeOf(tensors, `${tower}blocks.0.mlp.gate_proj.weight`, 2)[0]!,
+    num_heads: Math.max(1, dim! / VISION_HEAD_DIM),
+    patch_size: patchSize!,
+    out_hidden_size: shapeOf(tensors, `${tower}merger.mlp.2.weight`, 2)[0]!,
   };
 }

@@ -1,4 +1,4 @@
-import type { Graph, InputSpec, Tensor, Weights } from "../../runtime/mod.ts";
+import type { DeviceTensor, Graph, InputSpec, Tensor, Weights } from "../../runtime/mod.ts";
 
 /**
  * A text encoder as pipelines run it: several prompts at once, each padded to the same number of rows, which those that
@@ -6,11 +6,11 @@ import type { Graph, InputSpec, Tensor, Weights } from "../../runtime/mod.ts";
  */
 export interface TextEncoder {
   /** What its program takes. */
-  inputs(prompts: number, rows: number): Readonly<Record<string, InputSpec>>;
+  inputs(prompts: number, rows: number): Readonly<Record<string, InputSpec | DeviceTensor>>;
   /** The states that transformers see, [prompts, rows, width], or [prompts, width] where they sum a prompt up. */
   trace(inputs: Readonly<Record<string, Tensor>>, graph: Graph): Tensor;
   /**
-   * What a call of the program writes.
+   * What a call of the program writes, of those inputs that are no tensors of other programs.
    *
    * @param tokens ids of every prompt, at most `rows` each
    */

@@ -8,6 +8,7 @@ import {
   qwenImageContext,
   qwenImageTransformer,
 } from "../../models/families/qwen_image/transformer.ts";
+import { qwen25Vision, visionLayout } from "../../models/image_encoders/qwen2_5_vision.ts";
 import { QWEN2_5_VL_CONFIG } from "../../models/text_encoders/qwen2_5_vl.ts";
 import { qwenEncoder } from "../../models/text_encoders/qwen.ts";
 import { QWEN2_5_VL_FORMAT } from "../../models/text_encoders/qwen2_5_vl_format.ts";
@@ -88,6 +89,28 @@ function textEncoder(naming: "transformers" | "llama.cpp"): Shapes {
   };
 }
 
+/** All tensors of the vision tower. Source: `Qwen2_5_VisionTransformerPretrainedModel` of transformers. */
+function visionTower(): Shapes {
+  const block = (path: string): Shapes => ({
+    [`${path}.norm1.weight`]: [1280],
+    [`${path}.norm2.weight`]: [1280],
+    ...layer(`${path}.attn.qkv`, 3840, 1280),
+    ...layer(`${path}.attn.proj`, 1280, 1280),
+    ...layer(`${path}.mlp.gate_proj`, 3420, 1280),
+    ...layer(`${path}.mlp.up_proj`, 3420, 1280),
+    ...layer(`${path}.mlp.down_proj`, 1280, 3420),
+  });
+  return Object.assign(
+    {
+      "patch_embed.proj.weight": [1280, 3, 2, 14, 14],
+      "merger.ln_q.weight": [1280],
+      ...layer("merger.mlp.0", 5120, 5120),
+      ...layer("merger.mlp.2", 3584, 5120),
+    },
+    ...Array.from({ length: 32 }, (_, i) => block(`blocks.${i}`)),
+  );
+}
+
 function prefixed(prefix: string, shapes: Shapes): Shapes {
   return Object.fromEntries(Object.entries(shapes).map(([name, shape]) => [prefix + name, shape]));
 }
@@ -129,4 +152,44 @@ Deno.test("Qwen2.5-VL's files load with nothing unmatched and nothing missing, i
     // Its rows are read from the file.
     assert.deepEqual(weights.unused, ["embed_tokens.weight"]);
   }
+});
+
+Deno.test("Qwen2.5-VL's files with the vision tower load with nothing unmatched and nothing missing, in either wrapping", () => {
+  const head = { "lm_head.weight": [152064, 3584] };
+  for (
+    const [text, vision] of [["model.", "visual."], ["model.language_model.", "model.visual."]]
+  ) {
+    const shapes = {
+      ...prefixed(text!, textEncoder("transformers")),
+      ...prefixed(vision!, visionTower()),
+      ...head,
+    };
+    assert.equal(Object.keys(shapes).length, 729);
+    const [found] = recognise(memoryTensors(shapes), QWEN_IMAGE_FILES.formats);
+    const config = QWEN2_5_VL_CONFIG.parse(found!.format.config(found!.tensors));
+    const weights = new Weights(found!.tensors);
+    const graph = new Graph("test", BASELINE_TARGET);
+    const layout = visionLayout(config.vision!, { rows: 12, columns: 10 });
+    const patches = graph.use(new DeviceTensor("patches", [120, 588]));
+    const tower = weights.root.scope(vision!.slice(0, -1));
+    const embeddings = qwen25Vision(graph, config.vision!, tower, patches, layout)
+      .reshape(1, 30, 3584);
+    const lengths = graph.use(new DeviceTensor("lengths", [1], "u32"));
+    const { num_hidden_layers: layers } = config;
+    qwenEncoder(graph, config, weights.root, { embeddings, lengths }, [layers]);
+    // The one's rows are read from the file, the other is for answers.
+    assert.deepEqual(weights.unused, [`${text}embed_tokens.weight`, "lm_head.weight"]);
+  }
+});
+
+Deno.test("QWEN_IMAGE_FILES tells edits by the name of the file, or by ComfyUI's mark of 2511", () => {
+  const classOf = (path: string, config = {}) => QWEN_IMAGE_FILES.defaults(config, path).className;
+  assert.equal(classOf("/edit/qwen_image_2512_fp8_e4m3fn.safetensors"), "QwenImagePipeline");
+  assert.equal(classOf("qwen-image-edit-Q4_K_M.gguf"), "QwenImageEditPipeline");
+  assert.equal(classOf("Qwen-Image-Edit-2509-Q4_0.gguf"), "QwenImageEditPlusPipeline");
+  assert.equal(classOf("mine.safetensors", { zero_cond_t: true }), "QwenImageEditPlusPipeline");
+  const marked = { ...transformer(), "__index_timestep_zero__": [0] };
+  const [found] = recognise(memoryTensors(marked), QWEN_IMAGE_FILES.formats);
+  const { zero_cond_t } = QWEN_IMAGE_TRANSFORMER_CONFIG.parse(found!.format.config(found!.tensors));
+  assert.equal(zero_cond_t, true);
 });

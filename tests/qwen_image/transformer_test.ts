@@ -30,8 +30,8 @@ async function checkCall(
   { name, args }: GoldenCall,
 ): Promise<void> {
   const timestep = modelTimestep(args["timestep"] as number);
-  // The second row of the tables, to see that a step finds its own.
-  const times = timestepEmbedding([0.5, timestep], TIMESTEP_CHANNELS, TIMESTEP_SCALE);
+  // The second row of the tables, to see that a step finds its own; the last one is of the end.
+  const times = timestepEmbedding([0.5, timestep, 0], TIMESTEP_CHANNELS, TIMESTEP_SCALE);
   const [grid, ...referenceGrids] = (args["grids"] as number[][]).map(([rows, columns]) => ({
     rows: rows!,
     columns: columns!,
@@ -39,7 +39,7 @@ async function checkCall(
   const inputs = {
     latents: golden.tensor(name, "latents"),
     states: golden.tensor(name, "states"),
-    times: { shape: [2, TIMESTEP_CHANNELS], data: times },
+    times: { shape: [3, TIMESTEP_CHANNELS], data: times },
     step: { shape: [1], data: [1], dtype: "u32" as const },
   };
   using run = await ModelRun.prepare(device, weights, inputs, (graph, tensors) => {
@@ -59,18 +59,20 @@ async function checkCall(
   assertClose(name, await run.read("output"), golden.tensor(name, "output"), GATE);
 }
 
-Deno.test("qwenImageTransformer() gives the outputs of qwen_image/tiny, odd grids and references too", async (t) => {
-  const golden = new Golden("qwen_image/tiny");
-  using checkpoint = golden.checkpoint();
-  const config = parseConfig(QWEN_IMAGE_TRANSFORMER_CONFIG, golden.config(), "config.json");
-  const unused = await checkCalls(
-    t,
-    golden,
-    checkpoint,
-    (device, weights, call) => checkCall(device, golden, config, weights, call),
-  );
-  assert.deepEqual(unused, []);
-});
+for (const name of ["tiny", "zero"]) {
+  Deno.test(`qwenImageTransformer() gives the outputs of qwen_image/${name}, odd grids and references too`, async (t) => {
+    const golden = new Golden(`qwen_image/${name}`);
+    using checkpoint = golden.checkpoint();
+    const config = parseConfig(QWEN_IMAGE_TRANSFORMER_CONFIG, golden.config(), "config.json");
+    const unused = await checkCalls(
+      t,
+      golden,
+      checkpoint,
+      (device, weights, call) => checkCall(device, golden, config, weights, call),
+    );
+    assert.deepEqual(unused, []);
+  });
+}
 
 Deno.test("QWEN_IMAGE_TRANSFORMER_CONFIG names what does not fit or is not supported", () => {
   const parse = (json: object) => parseConfig(QWEN_IMAGE_TRANSFORMER_CONFIG, json, "config.json");

@@ -20,7 +20,10 @@ from diffusers import (
     QwenImageTransformer2DModel,
 )
 from safetensors.torch import save_file
-from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2Tokenizer
+from diffusers.pipelines.qwenimage import pipeline_qwenimage_edit, pipeline_qwenimage_edit_plus
+from PIL import Image
+from transformers import BatchFeature, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2Tokenizer
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 import byte_pair
 import common
@@ -200,6 +203,73 @@ def quiet(pipeline):
     return pipeline
 
 
+# Pixels of the copies of pictures that edits see, in place of 1024 x 1024 and 384 x 384.
+LATENT_AREA, VISION_AREA = 96 * 96, 160 * 160
+
+
+class Processor:
+    """What Qwen2_5_VLProcessor does with pictures; that one needs torchvision for videos."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer, self.images = tokenizer, Qwen2VLImageProcessorPil()
+
+    def __call__(self, text, images, **_arguments):
+        seen = self.images(images=images, return_tensors="pt")
+        counts = iter((seen["image_grid_thw"].prod(dim=1) // 4).tolist())
+        first, *parts = text[0].split("<|image_pad|>")
+        whole = first + "".join("<|image_pad|>" * next(counts) + part for part in parts)
+        return BatchFeature({**self.tokenizer([whole], return_tensors="pt"), **seen})
+
+
+def seeing(text_encoder, placeholder):
+    """Positions in three dimensions, which diffusers leaves out with transformers 5, and the models were trained with."""
+    forward = text_encoder.forward
+
+    def with_types(input_ids, **arguments):
+        return forward(input_ids, mm_token_type_ids=(input_ids == placeholder).int(), **arguments)
+
+    text_encoder.forward = with_types
+    return forward
+
+
+def edit_call(pipeline, name, seed, images, **arguments):
+    """An edit of pictures, each uint8 [height, width, 3]."""
+    pictures = [Image.fromarray(image.numpy()) for image in images]
+    seen = {}
+
+    def keep(_pipeline, step, _timestep, state):
+        seen["latents"] = state["latents"]
+        return state
+
+    given = pictures if name == "plus" else pictures[0]
+    result = pipeline(image=given, generator=generator(seed), output_type="pt", callback_on_step_end=keep, **arguments).images
+    inputs = {f"given{i}": image for i, image in enumerate(images)}
+    outputs = {"latents": seen["latents"], "image": result[0].permute(1, 2, 0)}
+    return Call(name, "an edit", {"seed": seed, **arguments}, inputs, outputs)
+
+
+def edit_calls(parts, seed):
+    dimensions = pipeline_qwenimage_edit.calculate_dimensions
+    pipeline_qwenimage_edit.calculate_dimensions = lambda _area, ratio: dimensions(LATENT_AREA, ratio)
+    pipeline_qwenimage_edit_plus.VAE_IMAGE_SIZE = LATENT_AREA
+    pipeline_qwenimage_edit_plus.CONDITION_IMAGE_SIZE = VISION_AREA
+    processor = Processor(parts["tokenizer"])
+    forward = seeing(parts["text_encoder"], parts["tokenizer"].convert_tokens_to_ids("<|image_pad|>"))
+    rng = generator(seed)
+    images = [picture(rng, 70, 100), picture(rng, 120, 61)]
+    size = dict(height=32, width=48)
+    plus = quiet(pipeline_qwenimage_edit_plus.QwenImageEditPlusPipeline(**parts, processor=None))
+    one = quiet(pipeline_qwenimage_edit.QwenImageEditPipeline(**parts, processor=None))
+    plus.processor = one.processor = processor
+    calls = [
+        edit_call(plus, "plus", 21, images, prompt="make it red", negative_prompt=" ", true_cfg_scale=3.0,
+                  num_inference_steps=2, **size),
+        edit_call(one, "edit", 22, images[:1], prompt="a cat", true_cfg_scale=1.0, num_inference_steps=2, **size),
+    ]
+    parts["text_encoder"].forward = forward
+    return calls
+
+
 def pipeline_calls(folder, seed):
     parts = components(folder, seed)
     pipeline = quiet(QwenImagePipeline(**parts))
@@ -221,7 +291,8 @@ def pipeline_calls(folder, seed):
     pipeline.set_adapters("one", 0.7)
     adapted = picture_call(pipeline, "adapted", 12, num_inference_steps=2, **plain)
     adapted.args["strength"] = 0.7
-    return [*calls, adapted]
+    pipeline.unload_lora_weights()
+    return [*calls, adapted, *edit_calls(parts, seed + 30)]
 
 
 def build_pipeline(folder, seed):
@@ -230,6 +301,7 @@ def build_pipeline(folder, seed):
 
 
 GOLDENS = {
+    "zero": ("Qwen-Image, given pictures without noise", 51, None, zero_calls),
     "tiny": ("Qwen-Image, tiny", 51, lambda folder, seed: transformer(folder, seed, **TINY), tiny_calls),
     "pipeline": ("Qwen-Image, pipeline", 57, build_pipeline, pipeline_calls),
 }

@@ -7,8 +7,7 @@ import {
 } from "../../autoencoders/tiny/config.ts";
 import { QWEN_IMAGE_VAE_CONFIG } from "../../autoencoders/wan/config.ts";
 import { type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
-import type { FamilyInfo } from "../../pipeline/types.ts";
-import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
+import { FlowMatchEulerScheduler } from "../../schedulers/mod.ts";
 import { QWEN2_5_VL_CONFIG } from "../../text_encoders/qwen2_5_vl.ts";
 import { requireQwenChat } from "../../tokenizers/mod.ts";
 
@@ -34,6 +33,8 @@ export const QWEN_IMAGE_TRANSFORMER_CONFIG = z.object({
     "transformers that take the guidance as an input are not supported",
   ).default(false),
   axes_dims_rope: z.array(z.int().positive().multipleOf(2)).length(AXES).default([16, 56, 56]),
+  /** Given images take part as at the end of the way, without noise. */
+  zero_cond_t: z.boolean().default(false),
   use_additional_t_cond: z.literal(false, "the layers of Qwen-Image-Layered are not supported")
     .default(false),
   use_layer3d_rope: z.literal(false, "the layers of Qwen-Image-Layered are not supported").default(
@@ -64,8 +65,17 @@ export function hiddenSize(
   return num_attention_heads * attention_head_dim;
 }
 
-/** Sides of an image by default, in latents. */
-const DEFAULT_SIDE = 128;
+/**
+ * The keys of `model_index.json` that change what the pipeline does: pixels of the copies of images that the transformer
+ * sees of an edit, and of those that the text encoder sees. Published models leave them out.
+ */
+const QWEN_IMAGE_SETTINGS = z.object({
+  vae_image_size: z.int().positive().default(1024 * 1024),
+  condition_image_size: z.int().positive().default(384 * 384),
+});
+
+/** Pipeline classes that edit: of one image, and of several. */
+export const EDIT_CLASSES = ["QwenImageEditPipeline", "QwenImageEditPlusPipeline"] as const;
 
 /** The components. */
 export const QWEN_IMAGE_PARTS = partsTable({
@@ -85,9 +95,15 @@ export const QWEN_IMAGE_PARTS = partsTable({
     },
     tinyDecoder: { classNames: ["TAEHV"], config: TINY_DECODER_CONFIG, isOptional: true },
   },
-  settings: z.object({}),
+  settings: QWEN_IMAGE_SETTINGS,
   scheduler: { type: FlowMatchEulerScheduler },
-  fits: ({ transformer, textEncoder, vae, tinyDecoder }) => {
+  fits: ({ transformer, textEncoder, vae, tinyDecoder }, _, className) => {
+    if (EDIT_CLASSES.some((name) => name === className) && !textEncoder.vision) {
+      throw new TypeError(
+        "Cannot edit images: the text encoder is a language model alone, which sees none; " +
+          "name one with a vision tower with --text-encoder, such as Qwen/Qwen-Image-Edit-2509",
+      );
+    }
     const { z_dim, scale_factor_spatial: spatial, scale_factor_temporal: temporal } = vae;
     const { out_channels, joint_attention_dim } = transformer;
     const checks: SizeCheck[] = [
@@ -114,24 +130,3 @@ export const QWEN_IMAGE_PARTS = partsTable({
 
 /** The opened components. */
 export type QwenImageParts = PartsOf<typeof QWEN_IMAGE_PARTS>;
-
-/** What its models can do, with the defaults of the published ones. */
-export function qwenImageInfo({ vae }: QwenImageParts): FamilyInfo {
-  const scale = vae.config.scale_factor_spatial;
-  const side = DEFAULT_SIDE * scale;
-  return {
-    supportedTasks: ["T2I", "TI2I"],
-    defaultTask: "T2I",
-    defaults: {
-      ...{ width: side, height: side, numFrames: 1, fps: 1 },
-      ...{ numInferenceSteps: 50, guidanceScale: 4, negativePrompt: " " },
-    },
-    taskDefaults: { TI2I: { strength: 0.6 } },
-    inpainting: { strength: 0.6 },
-    sizeMultiple: scale * PATCH_SIDE,
-    frameMultiple: 1,
-    maxFrames: 1,
-    maxImages: 1,
-    optionalSettings: ["trueCfgScale", "flowShift", "maxSequenceLength", ...SAMPLING_CHOICES],
-  };
-}

@@ -12,7 +12,7 @@ import {
   shapeOf,
 } from "../../checkpoints/component_format.ts";
 import { QWEN2_5_VL_FORMAT } from "../../text_encoders/qwen2_5_vl_format.ts";
-import { PATCH_SIDE } from "./config.ts";
+import { EDIT_CLASSES, PATCH_SIDE } from "./config.ts";
 
 const TRANSFORMER: ComponentFormat = {
   name: "a Qwen-Image transformer",
@@ -39,23 +39,36 @@ function transformerConfig(tensors: TensorSource): JsonObject {
     axes_dims_rope: [16, 56, 56],
     use_additional_t_cond:
       tensors.find("time_text_embed.addition_t_embedding.weight") !== undefined,
+    // ComfyUI's files of 2511 say so by a tensor of their own.
+    zero_cond_t: tensors.find("__index_timestep_zero__") !== undefined ||
+      /edit.*2511/i.test(basename(tensors.path)),
   };
 }
 
-/** Single files. */
+/**
+ * Single files. Their names tell what they do: no tensor of Qwen-Image-Edit is called or sized otherwise than those of
+ * Qwen-Image.
+ */
 export const QWEN_IMAGE_FILES: FamilyFiles = {
   formats: [TRANSFORMER, QWEN2_5_VL_FORMAT, WAN_VAE_FORMAT],
-  defaults: (_, path) => ({
-    className: "QwenImagePipeline",
-    settings: {},
-    scheduler: {
-      _class_name: "FlowMatchEulerDiscreteScheduler",
-      ...{ num_train_timesteps: 1000, shift: 1, time_shift_type: "exponential" },
-      ...{ use_dynamic_shifting: true, base_shift: 0.5, max_shift: 0.9, shift_terminal: 0.02 },
-      ...{ base_image_seq_len: 256, max_image_seq_len: 8192 },
-    },
-    repositories: basename(path).includes("2512")
-      ? ["Qwen/Qwen-Image-2512", "Qwen/Qwen-Image"]
-      : ["Qwen/Qwen-Image", "Qwen/Qwen-Image-2512"],
-  }),
+  defaults: ({ zero_cond_t }, path) => {
+    const name = basename(path);
+    const isEdit = zero_cond_t === true || /edit/i.test(name);
+    const isPlus = zero_cond_t === true || /2509|2511|plus/i.test(name);
+    const [edit, plus] = EDIT_CLASSES;
+    const repositories = isEdit
+      ? ["Qwen/Qwen-Image-Edit-2511", "Qwen/Qwen-Image-Edit-2509", "Qwen/Qwen-Image-Edit"]
+      : ["Qwen/Qwen-Image", "Qwen/Qwen-Image-2512"];
+    return {
+      className: isEdit ? (isPlus ? plus : edit) : "QwenImagePipeline",
+      settings: {},
+      scheduler: {
+        _class_name: "FlowMatchEulerDiscreteScheduler",
+        ...{ num_train_timesteps: 1000, shift: 1, time_shift_type: "exponential" },
+        ...{ use_dynamic_shifting: true, base_shift: 0.5, max_shift: 0.9, shift_terminal: 0.02 },
+        ...{ base_image_seq_len: 256, max_image_seq_len: 8192 },
+      },
+      repositories,
+    };
+  },
 };

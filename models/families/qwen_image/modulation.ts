@@ -8,6 +8,7 @@ import {
   DOUBLE_MODULATION,
   OUT_MODULATION,
   type StreamModulation,
+  type Streams,
   takeVectors,
   type Vectors,
 } from "../../double_stream.ts";
@@ -19,7 +20,7 @@ export const TIMESTEP_CHANNELS = 256;
 /** The transformer takes timesteps from 0 to 1, and its embedding counts them from 0 to 1000. */
 export const TIMESTEP_SCALE = 1000;
 
-/** The vectors of all timesteps. */
+/** The vectors of all timesteps, and behind them of the end of the way where given images go by that. */
 export interface ModulationTables {
   /** Of every block: those of the image, those of the text; [timesteps, 6 · dim] each. */
   readonly blocks: readonly { readonly image: Tensor; readonly text: Tensor }[];
@@ -60,14 +61,17 @@ export function modulationTables(
  *
  * @param tables of the block, from {@linkcode modulationTables}
  * @param step u32 [1]
+ * @param clean row of the tables by which given images go, u32 [1]; as the result where left out
  */
 export function blockModulation(
   { image, text }: ModulationTables["blocks"][number],
   step: Tensor,
-): { readonly image: StreamModulation; readonly text: StreamModulation } {
+  clean?: Tensor,
+): Streams<StreamModulation> {
   return {
     image: rowOf(image, step, DOUBLE_MODULATION),
     text: rowOf(text, step, DOUBLE_MODULATION),
+    ...(clean && { reference: rowOf(image, clean, DOUBLE_MODULATION) }),
   };
 }
 

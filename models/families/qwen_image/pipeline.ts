@@ -1,63 +1,74 @@
 /**
- * Images with Qwen-Image: from text, and from an input image by strength, of which a mask may keep a part.
+ * Images with Qwen-Image: from text, from an input image by strength, of which a mask may keep a part, and edits of input
+ * images.
  *
- * Source: diffusers `QwenImagePipeline`, `QwenImageImg2ImgPipeline` and `QwenImageInpaintPipeline`.
+ * Source: diffusers `QwenImagePipeline`, `QwenImageImg2ImgPipeline`, `QwenImageInpaintPipeline`, `QwenImageEditPipeline`
+ * and `QwenImageEditPlusPipeline`.
  */
 import { elementCount, f32, slice, type Tensor } from "../../../runtime/mod.ts";
 import { posteriorSample } from "../../autoencoders/kl/posterior.ts";
 import { tinyVideoDecoder } from "../../autoencoders/tiny/coders.ts";
 import { scaleLatents, unscaleLatents } from "../../autoencoders/wan/coders.ts";
-import { wanImageDecoder, WanImageEncoder } from "../../autoencoders/wan/image_coders.ts";
+import { wanImageDecoder } from "../../autoencoders/wan/image_coders.ts";
 import { timestepConstant } from "../../embeddings.ts";
 import { TorchGenerator } from "../../noise.ts";
 import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { guidedPrompts } from "../../pipeline/guidance.ts";
-import { gridOf, noisyLatents, tokenCount } from "../../pipeline/latents.ts";
+import { gridOf, noisyLatents, tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
 import { PromptEncoder } from "../../pipeline/prompts.ts";
 import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
-import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
-import { PATCH_SIDE, QWEN_IMAGE_PARTS, qwenImageInfo } from "./config.ts";
+import { EDIT_CLASSES, PATCH_SIDE, QWEN_IMAGE_PARTS } from "./config.ts";
+import { editRules } from "./edit.ts";
+import { givenShape, templateTokens, traceGiven, wholePrompt } from "./given.ts";
 import { guidanceOf, NORMED_GUIDANCE, qwenImageGuidance } from "./guidance.ts";
+import { qwenImageInfo } from "./info.ts";
 import { QWEN_IMAGE_FILES } from "./layouts.ts";
 import { modulationTables, TIMESTEP_CHANNELS, TIMESTEP_SCALE } from "./modulation.ts";
-import { DROPPED_TOKENS, MAX_PROMPT_TOKENS, qwenImagePrompt } from "./prompt.ts";
+import { DROPPED_TOKENS, MAX_PROMPT_TOKENS } from "./prompt.ts";
 import { modelTimestep, qwenImageSchedule } from "./schedule.ts";
 import { qwenImageContext, qwenImageTransformer } from "./transformer.ts";
 
 /** See the file comment. */
 export const QWEN_IMAGE = defineFamily({
-  classNames: ["QwenImagePipeline", "QwenImageImg2ImgPipeline", "QwenImageInpaintPipeline"],
+  classNames: [
+    ...["QwenImagePipeline", "QwenImageImg2ImgPipeline", "QwenImageInpaintPipeline"],
+    ...EDIT_CLASSES,
+  ],
   files: QWEN_IMAGE_FILES,
   parts: QWEN_IMAGE_PARTS,
   lora: { transformer: { family: "Qwen-Image", layouts: [] }, textEncoder: "Qwen2.5-VL" },
 
   info: qwenImageInfo,
 
-  prompts: (request) => guidedPrompts(request, guidanceOf(request) > 1).map(qwenImagePrompt),
-  templateTokens: () => DROPPED_TOKENS,
+  prompts: (request, parts) =>
+    guidedPrompts(request, guidanceOf(request) > 1).map((text) =>
+      wholePrompt(text, request, parts)
+    ),
+  templateTokens,
   maxSequenceLength: MAX_PROMPT_TOKENS,
 
-  shapeOf(request, _, { lengths }, { sizeMultiple }) {
+  shapeOf(request, parts, { lengths }, { sizeMultiple }) {
     const { strength = 1, numInferenceSteps: steps } = request;
     const grid = gridOf(request, sizeMultiple);
-    const startsFromImage = request.task === "TI2I";
+    const given = givenShape(request, parts, sizeMultiple);
+    const largest = (side: keyof TokenGrid) =>
+      Math.max(...[grid, ...given.references].map((one) => one[side])) * PATCH_SIDE;
     const shape = {
-      grid,
+      ...{ grid, given },
       /** Of every prompt; each has a pass of its own. */
       textTokens: lengths,
-      startsFromImage,
       steps,
-      start: startsFromImage ? strengthStart(steps, strength, "start") : 0,
+      start: given.start ? strengthStart(steps, strength, "start") : 0,
       ...samplingOf(request),
     };
-    return { shape, latents: [grid.rows * PATCH_SIDE, grid.columns * PATCH_SIDE] };
+    return { shape, latents: [largest("rows"), largest("columns")] };
   },
 
   trace(session, parts, shape) {
-    const { transformer, textEncoder, vae, tinyDecoder, tokenizer } = parts;
+    const { transformer, vae, tinyDecoder } = parts;
     const { grid, textTokens, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
     const schedule = qwenImageSchedule(parts, tokenCount(grid), shape.steps, shape);
@@ -67,15 +78,14 @@ export const QWEN_IMAGE = defineFamily({
     const patches = { y: grid.rows, i: PATCH_SIDE, j: PATCH_SIDE };
     const patchify = (x: Tensor) => rearrange(x, "1 c (y i) (x j) -> 1 (y x) (c i j)", patches);
 
-    // 1. Encode: the input image; the prompts, by the text encoder and the transformer's own projection.
-    const image = shape.startsFromImage ? new WanImageEncoder(session, vae, [size]) : undefined;
-    const layer = textEncoder.config.num_hidden_layers;
-    const qwen = qwenTextEncoder(textEncoder, tokenizer.padId, [layer]);
+    // 1. Encode: the input images; the prompts, by the text encoder and the transformer's own projection.
+    const given = traceGiven(session, parts, shape.given, tileSide);
+    const dropped = DROPPED_TOKENS[editRules(parts) ? "edit" : "describe"];
     const [prompts, rows] = [textTokens.length, Math.max(...textTokens)];
-    const text = new PromptEncoder(session, qwen, { prompts, rows }, {
+    const text = new PromptEncoder(session, given.textEncoder, { prompts, rows }, {
       trace: ({ states }, graph) =>
         textTokens.map((end, i) => {
-          const own = slice(slice(states, 0, i, i + 1), 1, DROPPED_TOKENS, end);
+          const own = slice(slice(states, 0, i, i + 1), 1, dropped, end);
           return qwenImageContext(graph, config, weights, own);
         }),
     });
@@ -86,8 +96,8 @@ export const QWEN_IMAGE = defineFamily({
       "begin",
       {
         noise: f32(...latents),
-        moments: image?.moments[0],
-        momentNoise: image ? f32(...latents) : undefined,
+        moments: given.moments,
+        momentNoise: given.moments ? f32(...latents) : undefined,
       },
       ({ noise, moments, momentNoise }, graph) => {
         let x = noise;
@@ -98,7 +108,7 @@ export const QWEN_IMAGE = defineFamily({
           x = noisyLatents(clean, noise, sigmas[0]!);
           kept = shape.isMasked ? patchify(clean) : undefined;
         }
-        const times = Array.from(timesteps, modelTimestep);
+        const times = [...Array.from(timesteps, modelTimestep), ...config.zero_cond_t ? [0] : []];
         const embedded = timestepConstant(graph, times, TIMESTEP_CHANNELS, TIMESTEP_SCALE);
         return { sample: patchify(x), kept, ...modulationTables(config, weights, embedded) };
       },
@@ -118,9 +128,14 @@ export const QWEN_IMAGE = defineFamily({
     const denoiser = new Denoiser(loop, shape, {
       ...{ schedule, sample, kept },
       noise: { shape: latents, arrange: patchify },
-      passes: text.context.map((context) => ({ context, ...modulation })),
+      passes: text.context.map((context) => {
+        const { references } = given;
+        return { context, references, ...modulation };
+      }),
       predict: (inputs, graph) =>
-        qwenImageTransformer(graph, config, weights, { ...inputs, grid, referenceGrids: [] }),
+        qwenImageTransformer(graph, config, weights, {
+          ...{ ...inputs, grid, referenceGrids: shape.given.references },
+        }),
       guidance: prompts > 1 ? NORMED_GUIDANCE : undefined,
       preview: decoderOf(tinyDecoder),
     });
@@ -136,10 +151,10 @@ export const QWEN_IMAGE = defineFamily({
       const generator = new TorchGenerator(work.request.seed);
       const draw = () => generator.randn(elementCount(latents));
       // The noise of an input image's latents comes first.
-      const momentNoise = image && draw();
+      const momentNoise = given.moments && draw();
       const noise = draw();
-      await image?.run(work);
-      await text.run(work);
+      const seen = await given.run(work);
+      await text.run(work, seen);
       await work.run([begin.call({ noise, momentNoise })]);
       await denoiser.run(work, qwenImageGuidance(work.request, prompts), draw, { noise });
       await result.run(work);

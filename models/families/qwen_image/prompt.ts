@@ -1,21 +1,62 @@
 /**
- * Prompts as the text encoder gets them: in a conversation that asks it to describe an image. The transformer does not
- * see what stands before the prompt.
+ * Prompts as the text encoder gets them: in a conversation that asks it to describe an image, or how to change those that
+ * it sees. The transformer does not see what stands before.
  *
- * Source: diffusers `QwenImagePipeline`, `prompt_template_encode`.
+ * Source: diffusers `QwenImagePipeline`, `QwenImageEditPipeline` and `QwenImageEditPlusPipeline`, `prompt_template_encode`.
  */
 
-/** What the conversation begins with. */
-const SYSTEM = "Describe the image by detailing the color, shape, size, texture, quantity, text, " +
-  "spatial relationships of the objects and background:";
+/** What conversations begin with. */
+const SYSTEM = {
+  describe: "Describe the image by detailing the color, shape, size, texture, quantity, text, " +
+    "spatial relationships of the objects and background:",
+  edit: "Describe the key features of the input image (color, shape, size, texture, objects, " +
+    "background), then explain how the user's text instruction should alter or modify the image. " +
+    "Generate a new image that meets the user's requirements while maintaining consistency with " +
+    "the original input where appropriate.",
+};
 
 /** Tokens before the prompt with the tokenizers of published models; as many are dropped with any other. */
-export const DROPPED_TOKENS = 34;
+export const DROPPED_TOKENS = { describe: 34, edit: 64 };
 
 /** Most tokens of a prompt, those of the template before it aside. */
 export const MAX_PROMPT_TOKENS = 1024;
 
-/** The whole text. */
+/** Stands for a token of an image. */
+export const IMAGE_TOKEN = "<|image_pad|>";
+
+/** More than a prompt has around the tokens of an image. */
+const TOKENS_AROUND_IMAGE = 12;
+
+/** The whole text of a prompt without images. */
 export function qwenImagePrompt(prompt: string): string {
-  return `<|im_start|>system\n${SYSTEM}<|im_end|>\n<|im_start|>user\n${prompt}<|im_end|>\n<|im_start|>assistant\n`;
+  return conversation(SYSTEM.describe, prompt);
+}
+
+/**
+ * The whole text of a prompt that shows images.
+ *
+ * @param tokens of each image
+ * @param isCounted whether it says which picture each is
+ */
+export function qwenEditPrompt(
+  prompt: string,
+  tokens: readonly number[],
+  isCounted: boolean,
+): string {
+  const images = tokens.map((count, i) =>
+    `${isCounted ? `Picture ${i + 1}: ` : ""}<|vision_start|>${
+      IMAGE_TOKEN.repeat(count)
+    }<|vision_end|>`
+  );
+  return conversation(SYSTEM.edit, images.join("") + prompt);
+}
+
+/** How many tokens such a prompt has before its own text, at most. */
+export function editTemplateTokens(tokens: readonly number[]): number {
+  const shown = tokens.reduce((sum, count) => sum + count + TOKENS_AROUND_IMAGE, 0);
+  return DROPPED_TOKENS.edit + shown;
+}
+
+function conversation(system: string, prompt: string): string {
+  return `<|im_start|>system\n${system}<|im_end|>\n<|im_start|>user\n${prompt}<|im_end|>\n<|im_start|>assistant\n`;
 }

@@ -73,24 +73,31 @@ export function qwenImageTransformer(
   { context, sample, grid, references, referenceGrids, blocks, out, step }: QwenImageInputs,
 ): Tensor {
   const grids = [grid, ...referenceGrids];
+  const places = imagePositions(grids);
+  const own = sample.dim(1);
+  // Given images that go by a timestep of their own are a stream of their own.
+  const isSplit = config.zero_cond_t && references !== undefined;
+  const tokens = references && !isSplit ? concat([sample, references], 1) : sample;
   const rotary = {
     text: rotaryOf(graph, "text", config, textPositions(context.dim(1), grids)),
-    image: rotaryOf(graph, "image", config, imagePositions(grids)),
+    image: rotaryOf(graph, "image", config, places.slice(0, tokens.dim(1))),
+    ...(isSplit && { reference: rotaryOf(graph, "reference", config, places.slice(own)) }),
   };
   const heads = { ...config, eps: EPS };
-  const tokens = references ? concat([sample, references], 1) : sample;
-  let streams = {
-    text: context,
-    image: linearLayer(weights, "img_in", tokens, hiddenSize(config)),
+  const embed = (x: Tensor) => linearLayer(weights, "img_in", x, hiddenSize(config));
+  let streams: ReturnType<typeof doubleBlock> = {
+    ...{ text: context, image: embed(tokens) },
+    ...(isSplit && { reference: embed(references) }),
   };
+  const clean = isSplit ? graph.constant("clean", [1], "u32", [out.dim(0) - 1]) : undefined;
   blocks.forEach((tables, layer) => {
     streams = graph.scope(`transformer_blocks.${layer}`, () => {
       const block = weights.scope("transformer_blocks").scope(layer);
-      const vectors = blockModulation(tables, step);
+      const vectors = blockModulation(tables, step, clean);
       return doubleBlock(heads, block, streams, vectors, rotary, feedForward, FEED_FORWARDS);
     });
   });
-  const result = slice(streams.image, 1, 0, sample.dim(1));
+  const result = slice(streams.image, 1, 0, own);
   return linearLayer(weights, "proj_out", result, config.in_channels, {
     norm: { eps: EPS, ...outModulation(out, step), name: "norm_out" },
   });

@@ -1,0 +1,84 @@
+/**
+ * Edits: the images that a request brings are shown to the text encoder in the prompt, and to the transformer as latents
+ * beside those of the result.
+ *
+ * Source: diffusers `QwenImageEditPipeline` and `QwenImageEditPlusPipeline`.
+ */
+import type { RgbImage } from "../../../media/image.ts";
+import { resize } from "../../../media/resize.ts";
+import { type PatchGrid, patchGrid, roundToEven } from "../../image_encoders/qwen2_5_patches.ts";
+import type { PipelineRequest } from "../../pipeline/types.ts";
+import { EDIT_CLASSES, type QwenImageParts } from "./config.ts";
+
+/** Sides of the copies of images are multiples of this many pixels. */
+const SIDE_MULTIPLE = 32;
+
+/** A width and a height in pixels. */
+interface Sides {
+  readonly width: number;
+  readonly height: number;
+}
+
+/** How a model edits. */
+export interface EditRules {
+  /** Whether it was trained on several images, which prompts count. */
+  readonly isPlus: boolean;
+  /** Pixels of the copies that the transformer sees, about. */
+  readonly latentArea: number;
+  /** Likewise of those that the text encoder sees. */
+  readonly visionArea: number;
+  /** Pixels along a side of a patch of the text encoder. */
+  readonly patchSide: number;
+}
+
+/** How a model edits, or nothing where it does not. */
+export function editRules(
+  { className, settings, textEncoder }: Pick<
+    QwenImageParts,
+    "className" | "settings" | "textEncoder"
+  >,
+): EditRules | undefined {
+  if (!EDIT_CLASSES.some((name) => name === className)) return undefined;
+  const isPlus = className === EDIT_CLASSES[1];
+  const { vae_image_size: latentArea, condition_image_size } = settings;
+  return {
+    ...{ isPlus, latentArea, visionArea: isPlus ? condition_image_size : latentArea },
+    patchSide: textEncoder.config.vision!.patch_size,
+  };
+}
+
+/** The size of a copy of about so many pixels. */
+export function copySize({ width, height }: Sides, area: number): Sides {
+  const ratio = width / height;
+  const wide = Math.sqrt(area * ratio);
+  const round = (side: number) =>
+    Math.max(SIDE_MULTIPLE, roundToEven(side / SIDE_MULTIPLE) * SIDE_MULTIPLE);
+  return { width: round(wide), height: round(wide / ratio) };
+}
+
+/** How the patches that the text encoder sees of an image lie. */
+export function visionGrid(image: Sides, { visionArea, patchSide }: EditRules): PatchGrid {
+  return patchGrid(copySize(image, visionArea), patchSide);
+}
+
+/** The copy of an image that the transformer sees. */
+export function latentCopy(image: RgbImage, { latentArea }: EditRules): RgbImage {
+  const { width, height } = copySize(image, latentArea);
+  return resize(image, width, height);
+}
+
+/** The copy that the text encoder sees. */
+export function visionCopy(image: RgbImage, { visionArea }: EditRules): RgbImage {
+  const { width, height } = copySize(image, visionArea);
+  return resize(image, width, height);
+}
+
+/** Tells images from others, so that what was made of them is found again. */
+export async function digestOf({ images = [] }: PipelineRequest): Promise<string> {
+  const parts: string[] = [];
+  for (const { width, height, data } of images) {
+    const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", data as BufferSource));
+    parts.push(`${width}x${height} ${hash.toHex()}`);
+  }
+  return parts.join(", ");
+}

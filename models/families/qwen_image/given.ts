@@ -1,0 +1,174 @@
+/** The programs that encode the images of a request, and the text encoder for its prompts. */
+import { concat, type DeviceTensor, f32, type Tensor } from "../../../runtime/mod.ts";
+import { posteriorMode } from "../../autoencoders/kl/posterior.ts";
+import { scaleLatents } from "../../autoencoders/wan/coders.ts";
+import { WanImageEncoder } from "../../autoencoders/wan/image_coders.ts";
+import { type PatchGrid, patchPixels, tokensOf } from "../../image_encoders/qwen2_5_patches.ts";
+import { qwen25Vision, visionLayout } from "../../image_encoders/qwen2_5_vision.ts";
+import type { Session } from "../../memory/session.ts";
+import { gridOf, type TokenGrid } from "../../pipeline/latents.ts";
+import type { PipelineRequest } from "../../pipeline/types.ts";
+import type { Work } from "../../pipeline/work.ts";
+import { rearrange } from "../../rearrange.ts";
+import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
+import { qwen25VlTextEncoder } from "../../text_encoders/qwen2_5_vl_encoder.ts";
+import type { TextEncoder } from "../../text_encoders/text_encoder.ts";
+import { PATCH_SIDE, type QwenImageParts } from "./config.ts";
+import { copySize, digestOf, editRules, latentCopy, visionCopy, visionGrid } from "./edit.ts";
+import {
+  DROPPED_TOKENS,
+  editTemplateTokens,
+  IMAGE_TOKEN,
+  qwenEditPrompt,
+  qwenImagePrompt,
+} from "./prompt.ts";
+
+/** What the programs of a request depend on of its images. */
+export interface GivenShape {
+  /** Redrawn by strength. */
+  readonly start?: TokenGrid;
+  /** Edited: how the tokens of each lie. */
+  readonly references: readonly TokenGrid[];
+  /** How the patches of each lie that the text encoder sees. */
+  readonly seen: readonly PatchGrid[];
+}
+
+/** What the rest of the pipeline takes of the images. */
+export interface Given {
+  /** Moments of the image that is redrawn. */
+  readonly moments?: DeviceTensor;
+  /** Latents of edited images as patches, one after the other. */
+  readonly references?: DeviceTensor | undefined;
+  readonly textEncoder: TextEncoder;
+  /** Encodes the images; gives what prompts depend on beside their text. */
+  run(work: Work): Promise<string>;
+}
+
+/** What a request's images ask of the programs. */
+export function givenShape(
+  { images = [], ...request }: PipelineRequest,
+  parts: QwenImageParts,
+  sizeMultiple: number,
+): GivenShape {
+  const rules = editRules(parts);
+  if (!rules) {
+    const start = request.task === "TI2I" ? gridOf(request, sizeMultiple) : undefined;
+    return { ...(start && { start }), references: [], seen: [] };
+  }
+  return {
+    references: images.map((image) => gridOf(copySize(image, rules.latentArea), sizeMultiple)),
+    seen: images.map((image) => visionGrid(image, rules)),
+  };
+}
+
+/** A prompt as the text encoder gets it. */
+export function wholePrompt(
+  prompt: string,
+  { images = [] }: PipelineRequest,
+  parts: QwenImageParts,
+): string {
+  const rules = editRules(parts);
+  if (!rules) return qwenImagePrompt(prompt);
+  const tokens = images.map((image) => tokensOf(visionGrid(image, rules)));
+  return qwenEditPrompt(prompt, tokens, rules.isPlus);
+}
+
+/** How many tokens stand before it, at most. */
+export function templateTokens({ images = [] }: PipelineRequest, parts: QwenImageParts): number {
+  const rules = editRules(parts);
+  if (!rules) return DROPPED_TOKENS.describe;
+  return editTemplateTokens(images.map((image) => tokensOf(visionGrid(image, rules))));
+}
+
+/** Traces the encoders that a request needs, in stages of their own. */
+export function traceGiven(
+  session: Session,
+  parts: QwenImageParts,
+  { start, references, seen }: GivenShape,
+  tileSide: number,
+): Given {
+  const { textEncoder, tokenizer, vae } = parts;
+  const sizeOf = ({ rows, columns }: TokenGrid) => ({
+    height: rows * PATCH_SIDE,
+    width: columns * PATCH_SIDE,
+    tileSide,
+  });
+  const plain = () =>
+    qwenTextEncoder(textEncoder, tokenizer.padId, [textEncoder.config.num_hidden_layers]);
+  if (start) {
+    const encoder = new WanImageEncoder(session, vae, [sizeOf(start)]);
+    const run = (work: Work) => encoder.run(work).then(() => "");
+    return { moments: encoder.moments[0]!, textEncoder: plain(), run };
+  }
+  const rules = editRules(parts);
+  if (!rules) return { textEncoder: plain(), run: () => Promise.resolve("") };
+  const encoder = new WanImageEncoder(session, vae, references.map(sizeOf));
+  const tokens = encoder.stage.program("tokens", { all: encoder.moments }, ({ all }) => {
+    const patches = all.map((moments) => patchesOf(scaleLatents(vae, posteriorMode(moments))));
+    return concat(patches, 1);
+  });
+  const vision = traceVision(session, parts, seen);
+  const [placeholder, ...more] = tokenizer.encode(IMAGE_TOKEN);
+  if (placeholder === undefined || more.length > 0) {
+    throw new SyntaxError(
+      `Cannot edit images: the tokenizer has no token "${IMAGE_TOKEN}"; fetch the tokenizer of the model again`,
+    );
+  }
+  return {
+    references: tokens.outputs,
+    textEncoder: qwen25VlTextEncoder(textEncoder, tokenizer.padId, {
+      ...{ states: vision.states, grids: seen, placeholder },
+    }),
+    run: async (work) => {
+      const images = work.request.images!;
+      await encoder.run(work, images.map((image) => latentCopy(image, rules)));
+      await work.run([tokens.call({})]);
+      const { patch_size: side } = vision.config;
+      const patches = images.map((image, i) =>
+        [`patches${i}`, patchPixels(visionCopy(image, rules), vision.layouts[i]!, side)] as const
+      );
+      await work.run([vision.program.call(Object.fromEntries(patches))], {
+        finished: () => work.encodeDone(),
+      });
+      return await digestOf(work.request);
+    },
+  };
+}
+
+/** What the text encoder's vision tower makes of images. */
+function traceVision(
+  session: Session,
+  { textEncoder: { config: { vision }, weights } }: QwenImageParts,
+  grids: readonly PatchGrid[],
+) {
+  const config = vision!;
+  const tower = weights.has("model.visual.merger.ln_q.weight") ? "model.visual" : "visual";
+  const layouts = grids.map((grid) => visionLayout(config, grid));
+  const inputs = Object.fromEntries(
+    layouts.map(({ positions }, i) =>
+      [`patches${i}`, f32(positions.length, config.patch_size ** 2 * 3)] as const
+    ),
+  );
+  const program = session.stage("encode", { name: "vision" }).program(
+    "vision",
+    inputs,
+    (given, graph) => {
+      const states = layouts.map((layout, i) =>
+        graph.scope(
+          `image ${i}`,
+          () =>
+            qwen25Vision(graph, config, weights.root.scope(tower), given[`patches${i}`]!, layout),
+        )
+      );
+      return concat(states, 0);
+    },
+  );
+  session.encodeSteps++;
+  return { config, layouts, program, states: program.outputs };
+}
+
+/** Latents, [1, height, width, channels], as patches. */
+function patchesOf(latents: Tensor): Tensor {
+  const sides = { i: PATCH_SIDE, j: PATCH_SIDE };
+  return rearrange(latents, "1 (y i) (x j) c -> 1 (y x) (c i j)", sides);
+}

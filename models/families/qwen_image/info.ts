@@ -1,0 +1,39 @@
+/** What Qwen-Image's models can do, with the defaults of the published ones. */
+import type { FamilyInfo, ImageLimits } from "../../pipeline/types.ts";
+import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
+import { PATCH_SIDE, type QwenImageParts } from "./config.ts";
+import { editRules } from "./edit.ts";
+
+/** Sides of an image by default, in latents. */
+const DEFAULT_SIDE = 128;
+
+/** Images that an edit may bring: those of 2509 and later were trained with three. */
+const MAX_EDIT_IMAGES = 3;
+/** What is allowed of them: they are brought to the model's own numbers of pixels. */
+const EDIT_LIMITS: ImageLimits = {
+  ...{ multiple: 1, maxPixels: 2048 * 2048, minSide: 16, maxAspect: 8 },
+  givesShapeOnly: true,
+};
+
+/** See the file comment. */
+export function qwenImageInfo(parts: QwenImageParts): FamilyInfo {
+  const scale = parts.vae.config.scale_factor_spatial;
+  const side = DEFAULT_SIDE * scale;
+  const edit = editRules(parts);
+  return {
+    supportedTasks: edit ? ["TI2I"] : ["T2I", "TI2I"],
+    defaultTask: edit ? "TI2I" : "T2I",
+    defaults: {
+      ...{ width: side, height: side, numFrames: 1, fps: 1 },
+      ...{ numInferenceSteps: edit?.isPlus ? 40 : 50, guidanceScale: 4, negativePrompt: " " },
+    },
+    taskDefaults: edit ? {} : { TI2I: { strength: 0.6 } },
+    ...(!edit && { inpainting: { strength: 0.6 } }),
+    sizeMultiple: scale * PATCH_SIDE,
+    frameMultiple: 1,
+    maxFrames: 1,
+    maxImages: edit?.isPlus ? MAX_EDIT_IMAGES : 1,
+    ...(edit && { imageLimits: EDIT_LIMITS }),
+    optionalSettings: ["trueCfgScale", "flowShift", "maxSequenceLength", ...SAMPLING_CHOICES],
+  };
+}

@@ -1,0 +1,152 @@
+/**
+ * Qwen2.5-VL's vision tower: a transformer over the patches of an image, most of whose layers attend within windows,
+ * and a merger that makes one token of 2 by 2 patches.
+ *
+ * Source: Qwen team 2025, "Qwen2.5-VL Technical Report"; transformers `Qwen2_5_VisionTransformerPretrainedModel`, whose
+ * module names are the weight names.
+ */
+import { z } from "zod";
+import {
+  attention,
+  concat,
+  gather,
+  type Graph,
+  rmsNorm,
+  rope,
+  type Rotation,
+  slice,
+  type Tensor,
+  type WeightScope,
+} from "../../runtime/mod.ts";
+import { rotaryConstants } from "../embeddings.ts";
+import { linearLayer, patchEmbeddingLayer } from "../layers.ts";
+import {
+  PATCHES_PER_SIDE,
+  type PatchGrid,
+  type PatchLayout,
+  patchLayout,
+} from "./qwen2_5_patches.ts";
+
+/** Of all norms. */
+const EPS = 1e-6;
+/** Base of the rotary frequencies. */
+const THETA = 10000;
+/** Frames of a patch; an image is shown as two that are equal. */
+const FRAMES = 2;
+
+/** `vision_config` in `config.json`; defaults are those of the published models. */
+export const QWEN2_5_VISION_CONFIG = z.object({
+  depth: z.int().positive().max(1024).default(32),
+  hidden_size: z.int().positive().default(1280),
+  intermediate_size: z.int().positive().default(3420),
+  num_heads: z.int().positive().default(16),
+  in_channels: z.literal(3).default(3),
+  patch_size: z.int().positive().max(64).default(14),
+  spatial_merge_size: z.literal(PATCHES_PER_SIDE).default(PATCHES_PER_SIDE),
+  temporal_patch_size: z.literal(FRAMES).default(FRAMES),
+  window_size: z.int().positive().default(112),
+  out_hidden_size: z.int().positive().default(3584),
+  fullatt_block_indexes: z.array(z.int().nonnegative()).default([7, 15, 23, 31]),
+  hidden_act: z.literal("silu").default("silu"),
+}).refine(
+  ({ hidden_size, num_heads: heads }) =>
+    hidden_size % (4 * heads) === 0 && hidden_size / heads <= 128,
+  { path: ["num_heads"], message: "heads must be multiples of 4 up to 128 wide" },
+).refine(
+  ({ window_size, patch_size }) => window_size % (PATCHES_PER_SIDE * patch_size) === 0,
+  { path: ["window_size"], message: "it must be a multiple of two patches" },
+);
+
+/** Parsed {@linkcode QWEN2_5_VISION_CONFIG}. */
+export type Qwen25VisionConfig = z.output<typeof QWEN2_5_VISION_CONFIG>;
+
+/** How the tower takes the patches of an image. */
+export function visionLayout(
+  { window_size, patch_size }: Qwen25VisionConfig,
+  grid: PatchGrid,
+): PatchLayout {
+  return patchLayout(grid, window_size / (PATCHES_PER_SIDE * patch_size));
+}
+
+/**
+ * The tokens that the language model sees of an image, row by row.
+ *
+ * @param patches of `patchPixels()`, [patches, patch_size² · 3]
+ * @param layout in which they lie
+ * @returns [tokens, out_hidden_size]
+ */
+export function qwen25Vision(
+  graph: Graph,
+  config: Qwen25VisionConfig,
+  weights: WeightScope,
+  patches: Tensor,
+  layout: PatchLayout,
+): Tensor {
+  const { hidden_size: dim, num_heads: heads, patch_size: side } = config;
+  const axes = dim / heads / 2;
+  const rotary = rotaryConstants(graph, "vision", layout.positions, [axes, axes], THETA);
+  const frames = concat(new Array<Tensor>(FRAMES).fill(patches), 1);
+  let x = patchEmbeddingLayer(
+    weights,
+    "patch_embed.proj",
+    frames.reshape(1, ...frames.shape),
+    dim,
+    {
+      channels: 3,
+      patch: [FRAMES, side, side],
+    },
+  );
+  for (let layer = 0; layer < config.depth; layer++) {
+    const windows = config.fullatt_block_indexes.includes(layer)
+      ? [{ count: 1, length: x.dim(1) }]
+      : layout.windows;
+    x = graph.scope(`blocks.${layer}`, () => {
+      const block = weights.scope("blocks").scope(layer);
+      return visionLayer(config, block, x, rotary, windows);
+    });
+  }
+  const normed = norm(weights, "merger.ln_q", x);
+  const merged = normed.reshape(1, -1, PATCHES_PER_SIDE ** 2 * dim);
+  const hidden = linearLayer(weights, "merger.mlp.0", merged, merged.dim(-1), {
+    activation: "gelu",
+  });
+  const tokens = linearLayer(weights, "merger.mlp.2", hidden, config.out_hidden_size);
+  const order = graph.constant("token order", [layout.order.length], "u32", layout.order);
+  return gather(tokens.reshape(-1, config.out_hidden_size), order);
+}
+
+/** One layer: x + attention, x + SwiGLU, each of its normalised input. */
+function visionLayer(
+  { num_heads: heads, intermediate_size }: Qwen25VisionConfig,
+  weights: WeightScope,
+  x: Tensor,
+  rotary: Rotation,
+  windows: PatchLayout["windows"],
+): Tensor {
+  const [, tokens, dim] = x.shape as [number, number, number];
+  const attn = weights.scope("attn");
+  const joined = linearLayer(attn, "qkv", norm(weights, "norm1", x), 3 * dim, { parts: 3 });
+  const part = (i: number) => slice(joined, 0, i, i + 1).reshape(1, tokens, heads, dim / heads);
+  const placed = (i: number) => rope(part(i), rotary.cos, rotary.sin, { style: "half" });
+  const all = [placed(0), placed(1), part(2)] as const;
+  let first = 0;
+  const attended = windows.map(({ count, length }) => {
+    const end = first + count * length;
+    const [query, key, value] = all.map((whole) =>
+      slice(whole, 1, first, end).reshape(count, length, heads, dim / heads)
+    ) as [Tensor, Tensor, Tensor];
+    first = end;
+    return attention(query, key, value).reshape(1, -1, dim);
+  });
+  const y = linearLayer(attn, "proj", concat(attended, 1), dim, { residual: x });
+  const mlp = weights.scope("mlp");
+  const h = norm(weights, "norm2", y);
+  const gate = linearLayer(mlp, "gate_proj", h, intermediate_size, { activation: "silu" });
+  const hidden = linearLayer(mlp, "up_proj", h, intermediate_size, { gate });
+  return linearLayer(mlp, "down_proj", hidden, dim, { residual: y });
+}
+
+function norm(weights: WeightScope, name: string, x: Tensor): Tensor {
+  const weight = weights.tensor(x.graph, `${name}.weight`, [x.dim(-1)]);
+  return rmsNorm(x, { weight, eps: EPS, name });
+}
