@@ -129,6 +129,16 @@ export const CATALOGUE: readonly CatalogueModel[] = [
     quantised: { repository: "unsloth/Qwen-Image-2512-GGUF", types: K_TYPES },
   },
   {
+    ...{ name: "qwen-image-edit-2511", title: "Qwen-Image-Edit-2511", ...QWEN_IMAGE },
+    repository: "Qwen/Qwen-Image-Edit-2511",
+    quantised: { repository: "unsloth/Qwen-Image-Edit-2511-GGUF", types: K_TYPES },
+  },
+  {
+    ...{ name: "qwen-image-edit-2509", title: "Qwen-Image-Edit-2509", ...QWEN_IMAGE },
+    repository: "Qwen/Qwen-Image-Edit-2509",
+    quantised: { repository: "QuantStack/Qwen-Image-Edit-2509-GGUF", types: K_TYPES },
+  },
+  {
     ...{ name: "wan2.1-t2v-1.3b", title: "Wan 2.1 T2V 1.3B", ...WAN, parameters: 1.42 * GB },
     repository: "Wan-AI/Wan2.1-T2V-1.3B-Diffusers",
   },
