@@ -4,7 +4,6 @@
  */
 
 import { openDevice } from "../../runtime/mod.ts";
-import { BLOCK_FORMATS } from "../../runtime/quantization/formats.ts";
 import { parseCase } from "../../report/op_cases.ts";
 import { type Ceilings, highest, measureCeilings } from "../../report/ceilings.ts";
 import { type MeasuredOp, type OpResult, opResult } from "./op_result.ts";
@@ -12,10 +11,10 @@ import { variantsOf } from "../../report/loaded_op.ts";
 import { type OwnOp, prepareOwnOp } from "./own_op.ts";
 import { Turns } from "./turns.ts";
 
-const FORMATS = ["f32", "f16", "bf16", ...Object.keys(BLOCK_FORMATS)];
+const FORMATS = ["f32", "f16", "bf16", "q8_0", "q5_0", "q4_0", "q4_k", "q5_k", "q6_k", "f8_e4m3"];
 
 /**
- * Layers of the bundled model and of large ones, a square matrix product as the measure of convolutions, every format
+ * Layers of the bundled model and of large ones, a square matrix product as the measure of convolutions, the usual formats
  * of weights with one row, some and many; decoders' convolutions: two of the bundled one, one of the usual width.
  */
 export const DEFAULT_SPECS: readonly string[] = [

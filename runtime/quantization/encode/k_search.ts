@@ -8,9 +8,10 @@ export const EPSILON = fround(1e-15);
 /** What a search found, for the caller to take before the next one. */
 export const found = { scale: 0, min: 0 };
 
-/** For numbers of a try, and for elements of a part. */
+/** For numbers of a try, elements of a part, and what these are above the least one. */
 const TRY = new Float32Array(32);
 const PART = new Float32Array(32);
+const ABOVE = new Float32Array(32);
 
 /** What a search with an offset goes through. */
 export interface OffsetSearch {
@@ -60,7 +61,8 @@ export function searchOffset(
   let inverse = fround(highest / fround(max - min));
   let scale = fround(1 / inverse);
   for (let i = 0; i < size; i++) {
-    TRY[i] = clamp(nearestInt(fround(inverse * fround(PART[i]! - min))), 0, highest);
+    ABOVE[i] = PART[i]! - min;
+    TRY[i] = clamp(nearestInt(fround(inverse * ABOVE[i]!)), 0, highest);
     quants[at + i] = TRY[i]!;
   }
   let bestError = errorOf(search, weights, scale, min, Infinity);
@@ -71,13 +73,12 @@ export function searchOffset(
     let sumL2 = 0;
     let sumXl = 0;
     for (let i = 0; i < size; i++) {
-      const v = PART[i]!;
-      const l = clamp(nearestInt(fround(inverse * fround(v - min))), 0, highest);
+      const l = clamp(nearestInt(fround(inverse * ABOVE[i]!)), 0, highest);
       TRY[i] = l;
       const wl = fround(weights[i]! * l);
       sumL = fround(sumL + wl);
       sumL2 = fround(sumL2 + fround(wl * l));
-      sumXl = fround(sumXl + fround(wl * v));
+      sumXl = fround(sumXl + fround(wl * PART[i]!));
     }
     const determinant = fround(fround(sumW * sumL2) - fround(sumL * sumL));
     if (!(determinant > 0)) continue;
@@ -89,7 +90,10 @@ export function searchOffset(
     }
     const error = errorOf(search, weights, thisScale, thisMin, bestError);
     if (error < bestError) {
-      for (let i = 0; i < size; i++) quants[at + i] = TRY[i]!;
+      for (let i = 0; i < size; i++) {
+        quants[at + i] = TRY[i]!;
+        ABOVE[i] = PART[i]! - thisMin;
+      }
       bestError = error;
       scale = thisScale;
       min = thisMin;
