@@ -5,6 +5,7 @@
  */
 
 import { BUNDLED_MODEL } from "../generation/open_model.ts";
+import { columns } from "./columns.ts";
 import { type CachedModel, listCachedModels, removeCachedModel } from "../hub/cached_models.ts";
 import { hubCacheFolder } from "../hub/cache.ts";
 import { CATALOGUE, type CatalogueModel } from "../hub/catalogue.ts";
@@ -70,7 +71,7 @@ function repositoriesOf({ repository, quantised }: CatalogueModel): string[] {
  * @returns one line for each
  */
 function describeModels(models: readonly CachedModel[]): string {
-  return table(models.map(({ id, bytes, partialBytes, revisions, fetchedAt }) => [
+  return columns(models.map(({ id, bytes, partialBytes, revisions, fetchedAt }) => [
     id,
     gigabytes(bytes),
     fetchedAt?.toISOString().slice(0, 10) ?? "",
@@ -93,7 +94,7 @@ export function describeCatalogue(models: readonly CatalogueModel[]): string {
     `${model.textEncoder} ${(model.textEncoderBytes / 1e9).toFixed(1)}`,
     model.licence + (model.isGated ? ", gated" : ""),
   ]);
-  return table([["name", "makes", "transformer in GB", "text encoder", "licence"], ...rows]);
+  return columns([["name", "makes", "transformer in GB", "text encoder", "licence"], ...rows]);
 }
 
 function describeOwn(own: ReadonlyMap<string, OwnModel>): string {
@@ -102,12 +103,5 @@ function describeOwn(own: ReadonlyMap<string, OwnModel>): string {
     model,
     Object.entries(parts).map(([part, place]) => `${part} ${place}`).join(", "),
   ]);
-  return `Your own, of ${ownModelsFile()}:\n${table(rows)}`;
-}
-
-function table(rows: readonly (readonly string[])[]): string {
-  const widths = rows[0]!.map((_, i) => Math.max(...rows.map((row) => row[i]!.length)));
-  return rows
-    .map((row) => row.map((cell, i) => cell.padEnd(widths[i]!)).join("  ").trimEnd())
-    .join("\n");
+  return `Your own, of ${ownModelsFile()}:\n${columns(rows)}`;
 }

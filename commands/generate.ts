@@ -5,11 +5,13 @@
  */
 
 import { join } from "node:path";
-import { loadModel, type Model, type SamplingOptions } from "../mod.ts";
+import { type Image, loadModel, type Model, type SamplingOptions } from "../mod.ts";
 import { outputOf } from "../generation/mod.ts";
 import { UsageError } from "./failure.ts";
 import { describeSize } from "./described_size.ts";
 import { deviceOptions } from "./device_flags.ts";
+import { generateRemotely } from "./client/remote_generate.ts";
+import { ServerClient } from "./client/server_client.ts";
 import { checkOutput } from "./check_output.ts";
 import {
   fileQuality,
@@ -25,6 +27,7 @@ import { nameForPrompt, outputPaths } from "./output_name.ts";
 import { partsOf } from "./part_flags.ts";
 import { StopSignals } from "./stop_signals.ts";
 import { describeProgress, duration, ProgressBar } from "./progress_bar.ts";
+import { openScreen } from "./terminal_image.ts";
 
 /** What the making of images and videos has in common. */
 interface Work {
@@ -49,6 +52,7 @@ export async function runGenerate(
   load: typeof loadModel = loadModel,
 ): Promise<number> {
   const asked = mediaOf(flags);
+  flags = { ...flags, ...askedPrompt(flags) };
   const options = await readOptions(flags);
   const name = flags.output ?? defaultPath(flags.outputPath, options.prompt);
   for (const path of outputPaths(name, flags.numOutputs)) checkOutput(path);
@@ -60,7 +64,17 @@ export async function runGenerate(
   using _signals = new StopSignals(() =>
     controller.abort(new DOMException("Cancelled", "AbortError"))
   );
+  const screen = flags.preview ? openScreen() : undefined;
   try {
+    const { url, apiKey } = flags;
+    if (url !== undefined) {
+      const client = new ServerClient({ url, ...(apiKey === undefined ? {} : { apiKey }) });
+      const what = await generateRemotely({
+        ...{ client, flags, media: asked, name, bar, screen, signal },
+      });
+      console.error(`Generated ${what}`);
+      return 0;
+    }
     await using model = await load(flags.modelPath, {
       ...deviceOptions(flags),
       parts: partsOf(flags),
@@ -76,7 +90,14 @@ export async function runGenerate(
     const file = flags.output ?? `${name}${ENDINGS[media]}`;
     const paths = outputPaths(file, flags.numOutputs);
     const start = performance.now();
-    const work = { model, flags, options, seeds, paths, bar, signal };
+    const shown = screen && {
+      ...options,
+      onPreview: (preview: Image) => {
+        bar.clear();
+        void screen.show(preview);
+      },
+    };
+    const work = { ...{ model, flags, seeds, paths, bar, signal }, options: shown ?? options };
     const what = media === "video" ? await makeVideos(work) : await makeImages(work);
     const seconds = duration((performance.now() - start) / 1000);
     console.error(`Generated ${what} in ${seconds}, ${describeSeeds(seeds)}`);
@@ -84,6 +105,13 @@ export async function runGenerate(
   } finally {
     bar.clear();
   }
+}
+
+/** The prompt of somebody at a terminal who gave none. */
+function askedPrompt(flags: GenerateFlags): Pick<GenerateFlags, "prompt"> {
+  if (flags.prompt !== undefined || !Deno.stdin.isTerminal()) return {};
+  const answer = prompt("What shall be made?");
+  return answer ? { prompt: answer } : {};
 }
 
 const LOADING = { download: "Fetching", tuning: "Choosing kernels", weights: "Loading" } as const;

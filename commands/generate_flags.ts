@@ -83,6 +83,12 @@ export interface GenerateFlags extends DeviceFlags, ModelParts, Partial<Sampling
   x264Preset?: X264Preset;
   /** Whether a video can be played while it is written. */
   fragmented?: boolean;
+  /** Whether unfinished results are drawn in the terminal. */
+  preview?: boolean;
+  /** Address of a running server that does the work. */
+  url?: string;
+  /** The key that it asks for. */
+  apiKey?: string;
 }
 
 /** What is made. */

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { columns } from "./columns.ts";
 import { join } from "node:path";
 import { MODEL_INDEX } from "../hub/model_index.ts";
 import { readLora } from "../models/lora/read_lora.ts";
@@ -86,7 +87,7 @@ async function fitOf(path: string, model: string): Promise<LoraFit> {
 export function describe(input: string, found: Inspection, fit?: LoraFit): string {
   const { components, lora, problem, names } = found;
   const lines = [`${input}: ${titleOf(found)}, ${gigabytes(found.bytes)}`];
-  if (components.length > 0) lines.push("", ...tableOf(components));
+  if (components.length > 0) lines.push("", tableOf(components));
   if (lora) lines.push("", ...loraLines(lora));
   if (names) {
     lines.push(
@@ -111,7 +112,7 @@ function titleOf({ kind, family, pipeline, components, lora }: Inspection): stri
   return components.map(({ holds }) => holds).join(", ");
 }
 
-function tableOf(components: readonly InspectedComponent[]): string[] {
+function tableOf(components: readonly InspectedComponent[]): string {
   const rows = components.map((component) => [
     component.component.replaceAll("_", " "),
     component.formats.map(({ format, bytes }) => `${format} ${gigabytes(bytes)}`).slice(0, 4)
@@ -120,9 +121,7 @@ function tableOf(components: readonly InspectedComponent[]): string[] {
     gigabytes(component.bytes),
     component.hasUnreadFormats ? "not read" : gigabytes(component.deviceBytes),
   ]);
-  const table = [["part", "stored as", "numbers", "on disk", "on the GPU"], ...rows];
-  const widths = table[0]!.map((_, i) => Math.max(...table.map((row) => row[i]!.length)));
-  return table.map((row) => row.map((cell, i) => cell.padEnd(widths[i]!)).join("  ").trimEnd());
+  return columns([["part", "stored as", "numbers", "on disk", "on the GPU"], ...rows]);
 }
 
 function countOf(numbers: number): string {

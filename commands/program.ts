@@ -36,6 +36,8 @@ export function createProgram(onStatus: OnStatus): Command {
     .version(version)
     .addCommand(serveCommand(onStatus))
     .addCommand(generateCommand(onStatus))
+    .addCommand(psCommand(onStatus))
+    .addCommand(jobsCommand(onStatus))
     .addCommand(planCommand(onStatus))
     .addCommand(pullCommand(onStatus))
     .addCommand(listCommand(onStatus))
@@ -178,10 +180,34 @@ function generateCommand(onStatus: OnStatus): Command {
       new Option("--output-quality <preset>", "how well JPEG, WebP and MP4 are kept")
         .choices(["default", "maximum", "high", "medium", "low"]).default("default"),
     )
-    .option("--output-compression <value>", "0 (small) to 100 (best)", integer(0, 100));
+    .option("--output-compression <value>", "0 (small) to 100 (best)", integer(0, 100))
+    .option("--preview", "draw unfinished results in the terminal")
+    .option("--url <address>", "running server that does the work", address)
+    .addOption(apiKeyOption());
   return generate.action(async (flags) => {
     const { runGenerate } = await import("./generate.ts");
     onStatus(await runGenerate(flags));
+  });
+}
+
+function psCommand(onStatus: OnStatus): Command {
+  const ps = command("ps", "Say what a running server is doing")
+    .addOption(flag("--json", "print JSON"));
+  return addServerFlags(ps).action(async (flags) => {
+    const { runPs } = await import("./jobs.ts");
+    onStatus(await runPs(flags));
+  });
+}
+
+function jobsCommand(onStatus: OnStatus): Command {
+  const jobs = command("jobs", "List the jobs of a running server, show one, or cancel one")
+    .argument("[id]", "job to show")
+    .option("--cancel <id>", "job to stop")
+    .option("--limit <count>", "most ended jobs that are listed", integer(1, 200), 20)
+    .addOption(flag("--json", "print JSON"));
+  return addServerFlags(jobs).action(async (id, flags) => {
+    const { runJobs } = await import("./jobs.ts");
+    onStatus(await runJobs(id, flags));
   });
 }
 
@@ -312,6 +338,17 @@ function sourceCommand(name: string, description: string): Command {
     .action(() => {
       throw new UsageError(`Cannot run ${name} from here: start ./denoise ${name} in the source`);
     });
+}
+
+function addServerFlags(to: Command): Command {
+  return to
+    .option("--url <address>", "where the server is reached", address, "http://127.0.0.1:30000")
+    .addOption(apiKeyOption());
+}
+
+/** Of a server that somebody else started. */
+function apiKeyOption(): Option {
+  return new Option("--api-key <key>", "key that the server asks for").env("DENOISE_API_KEY");
 }
 
 function addModelFlags(to: Command): Command {

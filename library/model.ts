@@ -65,6 +65,15 @@ interface Settings extends SamplingSettings, Size {
 /** Most images of one call; all are in memory at its end. */
 const MAX_OUTPUTS = 1000;
 
+/** Previews of a call that does not say how many. */
+const PREVIEWS = 3;
+
+function previewControl(
+  { previews = PREVIEWS, onPreview }: SamplingOptions,
+): Pick<GenerationControl, "previews" | "onPreview"> {
+  return onPreview ? { previews, onPreview: (preview) => onPreview(preview) } : {};
+}
+
 /** A loaded model. */
 export class Model implements AsyncDisposable {
   readonly #engine: Engine;
@@ -131,6 +140,7 @@ export class Model implements AsyncDisposable {
       const { frames, width, height, drawnAt } = await this.#engine.generate(request, {
         ...(signal ? { signal } : {}),
         ...(onProgress ? { onProgress: (progress) => onProgress({ ...progress, index }) } : {}),
+        ...previewControl(options),
       });
       const isMasked = ownMask ? { isMasked: true } : {};
       const recipe = this.#recipe({ ...settings, ...isMasked, seed, width, height }, drawnAt);
@@ -256,7 +266,11 @@ export class Model implements AsyncDisposable {
         fps: resultRate(fps, { ...settings, numFrames }),
         audio: source?.audio,
       },
-      control: { ...(signal ? { signal } : {}), ...(onProgress ? { onProgress } : {}) },
+      control: {
+        ...(signal ? { signal } : {}),
+        ...(onProgress ? { onProgress } : {}),
+        ...previewControl(options),
+      },
       recipeOf: ({ width, height, drawnAt }) =>
         this.#recipe({ ...settings, seed, width, height }, drawnAt),
     };

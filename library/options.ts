@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { LoraUse, Progress, SamplingSettings, TaskType } from "../engine/types.ts";
+import type { Image, LoraUse, Progress, SamplingSettings, TaskType } from "../engine/types.ts";
 import type {
   FitMode,
   ImageSource,
@@ -50,6 +50,10 @@ export interface SamplingOptions extends Partial<SamplingSettings> {
   references?: readonly ImageSource[];
   /** LoRAs for this call alone, in the order in which they are applied. */
   loras?: readonly LoraUse[];
+  /** How many times an unfinished result is shown to `onPreview`, evenly over the steps; 3 when left out. */
+  previews?: number;
+  /** Called with a result as it would be if it were finished now; of a video, its first frame. */
+  onPreview?: (preview: Image) => void;
   /** Stops the work with an `AbortError`. */
   signal?: AbortSignal;
 }

@@ -1,0 +1,171 @@
+/** Commands that use a running server, against the service with an engine that draws gradients. */
+import { strict as assert } from "node:assert";
+import { decodeImage } from "../../media/decode.ts";
+import { encodeImage } from "../../media/encode.ts";
+import { type TestService, testService, until } from "../../tests/fakes/service.ts";
+import { FakeEngine } from "../../tests/fakes/engine.ts";
+import type { GenerateFlags } from "../generate_flags.ts";
+import { runJobs, runPs } from "../jobs.ts";
+import { ProgressBar } from "../progress_bar.ts";
+import { TerminalImage } from "../terminal_image.ts";
+import { generationRequest } from "./generation_request.ts";
+import { generateRemotely } from "./remote_generate.ts";
+import { ServerClient } from "./server_client.ts";
+
+const URL = "http://denoise.test";
+
+/** `fetch` that reaches a service without a port. */
+function fetcherOf(service: TestService): typeof fetch {
+  return async (input, init) => {
+    const { signal } = init ?? {};
+    const response = await service.get(String(input).replace(URL, ""), init);
+    // As over a connection: who gives up reads no further.
+    return new Response(
+      response.body?.pipeThrough(new TransformStream(), signal ? { signal } : {}),
+      response,
+    );
+  };
+}
+
+function withService(
+  use: (service: TestService, fetcher: typeof fetch, folder: string) => Promise<void>,
+  stepMs = 0,
+): Promise<void> {
+  return (async () => {
+    const folder = await Deno.makeTempDir();
+    const engine = new FakeEngine({
+      ...{ stepMs, info: { supportedTaskTypes: ["T2I", "I2I", "T2V", "I2V"] } },
+    });
+    await using service = await testService({ engine });
+    try {
+      await use(service, fetcherOf(service), folder);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  })();
+}
+
+/** What was printed meanwhile. */
+async function printed(run: () => Promise<unknown>): Promise<string> {
+  const lines: string[] = [];
+  const { log } = console;
+  console.log = (line) => lines.push(line);
+  try {
+    await run();
+  } finally {
+    console.log = log;
+  }
+  return lines.join("\n");
+}
+
+function work(fetcher: typeof fetch, flags: Partial<GenerateFlags>, signal?: AbortSignal) {
+  const all = { prompt: "a", modelPath: "bundled", numOutputs: 1, outputPath: "", ...flags };
+  return {
+    client: new ServerClient({ url: URL }, fetcher),
+    flags: { outputQuality: "default", ...all },
+    media: flags.output?.endsWith(".mp4") ? "video" as const : "image" as const,
+    name: "",
+    bar: new ProgressBar({ isTerminal: false, write: () => {} }),
+    screen: undefined,
+    signal: signal ?? new AbortController().signal,
+  };
+}
+
+Deno.test("generateRemotely() writes the images of a server's job, and shows its previews", () =>
+  withService(async (service, fetcher, folder) => {
+    const output = `${folder}/new/a.png`;
+    let shown = 0;
+    const screen = new TerminalImage({ columns: 80, write: () => shown++ }, "blocks");
+    const flags = { output, numOutputs: 2, seed: [7], size: "48x32", preview: true };
+    let what = "";
+    const paths = await printed(async () => {
+      what = await generateRemotely({ ...work(fetcher, flags), screen });
+    });
+    assert.deepEqual(paths.split("\n"), [`${folder}/new/a-0.png`, `${folder}/new/a-1.png`]);
+    assert.match(what, /^2 images of 48x32 in .* s, seeds 7, 8$/);
+    const { width, height } = await decodeImage(await Deno.readFile(paths.split("\n")[1]!));
+    assert.deepEqual([width, height], [48, 32]);
+    assert.ok(shown > 0);
+    assert.equal(service.engine.requests.length, 2);
+  }));
+
+Deno.test("generateRemotely() sends images with their fields", () =>
+  withService(async (service, fetcher, folder) => {
+    const data = new Uint8Array(32 * 32 * 3).fill(9);
+    const { bytes } = await encodeImage({ width: 32, height: 32, data }, { format: "png" });
+    const image = `${folder}/in.png`;
+    await Deno.writeFile(image, bytes);
+    const output = `${folder}/out.webp`;
+    const flags = { output, image: [image], numInferenceSteps: 3, fit: "contain" as const };
+    await printed(() => generateRemotely(work(fetcher, flags)));
+    const { taskType, numInferenceSteps } = service.engine.requests[0]!;
+    assert.deepEqual([taskType, numInferenceSteps], ["I2I", 3]);
+  }));
+
+Deno.test("generateRemotely() says why a server refuses, and cancels the job when it is stopped", () =>
+  withService(async (service, fetcher, folder) => {
+    const output = `${folder}/a.png`;
+    await assert.rejects(
+      generateRemotely(work(fetcher, { output, size: "33x32" })),
+      /Cannot generate 33x32/,
+    );
+    const controller = new AbortController();
+    const stopped = generateRemotely(work(
+      (input, init) => {
+        if (String(input).endsWith("/events")) setTimeout(() => controller.abort(), 0);
+        return fetcher(input, init);
+      },
+      { output, numInferenceSteps: 50 },
+      controller.signal,
+    ));
+    await assert.rejects(stopped);
+    await until(async () => {
+      const { data } = await (await service.get("/v1/jobs")).json();
+      return data[0].status === "cancelled";
+    });
+  }, 100));
+
+Deno.test("generationRequest() has the names of HTTP, and refuses what only this process could do", () => {
+  const flags: GenerateFlags = {
+    ...{ prompt: "a", modelPath: "other", numOutputs: 1, outputPath: "", outputQuality: "high" },
+    ...{ guidanceScale: 3, image: ["a.png", "b.png"], seed: [1, 2], seconds: 2 },
+  };
+  const { path, body, files } = generationRequest(flags, "video");
+  assert.equal(path, "/v1/videos");
+  assert.deepEqual(files, [["input_reference", "a.png"], ["last_image", "b.png"]]);
+  assert.deepEqual(body, {
+    ...{ prompt: "a", guidance_scale: 3, n: 1, model: "other", seed: [1, 2], seconds: 2 },
+    output_quality: "high",
+  });
+  assert.throws(() => generationRequest({ ...flags, fragmented: true }, "video"), /--fragmented/);
+  const three = { ...flags, image: ["a", "b", "c"] };
+  assert.throws(() => generationRequest(three, "video"), /3 images for a video/);
+});
+
+Deno.test("runPs() and runJobs() show what a server does, and cancel a job", () =>
+  withService(async (service, fetcher) => {
+    const post = (prompt: string) =>
+      service.post("/v1/videos", { prompt, num_inference_steps: 50 });
+    const { id } = await (await post("first")).json();
+    const { id: second } = await (await post("second")).json();
+    const flags = { url: URL, limit: 20 };
+    const ps = await printed(() => runPs(flags, fetcher));
+    assert.match(ps, /serves gradients: 1 at work, 1 waits/);
+    assert.match(ps, new RegExp(`${second} +waits, place 1 +T2V .*second`));
+    assert.match(await printed(() => runJobs(id, flags, fetcher)), /state +\d+ %\ntask +T2V/);
+    const cancelled = await printed(() =>
+      runJobs(undefined, { ...flags, cancel: second }, fetcher)
+    );
+    assert.equal(cancelled, `${second} is cancelled`);
+    const list = JSON.parse(
+      await printed(() => runJobs(undefined, { ...flags, json: true }, fetcher)),
+    );
+    assert.equal(list.data.find((job: { id: string }) => job.id === second).status, "cancelled");
+    await assert.rejects(runJobs("nothing", flags, fetcher), /Job not found/);
+    await printed(() => runJobs(undefined, { ...flags, cancel: id }, fetcher));
+  }, 100));
+
+Deno.test("runPs() says that no server answers", async () => {
+  const nobody: typeof fetch = () => Promise.reject(new TypeError("connection refused"));
+  await assert.rejects(runPs({ url: URL }, nobody), /Cannot reach http:.*start one/);
+});

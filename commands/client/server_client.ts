@@ -1,0 +1,112 @@
+/**
+ * A running server, as commands talk to it: over its public API alone.
+ *
+ * @module
+ */
+
+import { readEvents, type ServerEvent } from "./event_stream.ts";
+
+/** Which server, and with which key. */
+export interface ServerFlags {
+  /** Its address, without a slash at the end. */
+  url: string;
+  /** The key that it asks for. */
+  apiKey?: string;
+}
+
+/** A result of a job. */
+export interface JobOutput {
+  readonly url: string;
+  readonly content_type: string;
+  readonly seed: number | null;
+}
+
+/** A job, as `/v1/jobs` shows it. */
+export interface Job {
+  readonly id: string;
+  readonly status: "queued" | "in_progress" | "completed" | "failed" | "cancelled";
+  readonly progress: number;
+  /** From 1, of those that wait. */
+  readonly place: number | null;
+  /** Seconds since 1970. */
+  readonly created_at: number;
+  readonly started_at: number | null;
+  readonly ended_at: number | null;
+  readonly error: { readonly message: string } | null;
+  readonly prompt: string | null;
+  readonly task_type: string | null;
+  readonly size: string | null;
+  readonly outputs: readonly JobOutput[] | null;
+}
+
+/** The queue and what has ended. */
+export interface JobList {
+  readonly running: number;
+  readonly waiting: number;
+  readonly data: readonly Job[];
+}
+
+/** Talks to one server. */
+export class ServerClient {
+  readonly #url: string;
+  readonly #headers: Readonly<Record<string, string>>;
+  readonly #fetch: typeof fetch;
+
+  /** @param fetcher takes the place of `fetch` in tests */
+  constructor({ url, apiKey }: ServerFlags, fetcher: typeof fetch = fetch) {
+    this.#url = url;
+    this.#headers = apiKey ? { authorization: `Bearer ${apiKey}` } : {};
+    this.#fetch = fetcher;
+  }
+
+  /**
+   * Asks for something.
+   *
+   * @param path from the root, or a whole address, to which no key goes unless it is this server's
+   * @throws {Error} when no server answers, or it answers with an error, whose message this is
+   */
+  async request(path: string, init: RequestInit = {}): Promise<Response> {
+    const isOwn = path.startsWith("/") || path.startsWith(`${this.#url}/`);
+    const address = path.startsWith("/") ? this.#url + path : path;
+    const headers = { ...(isOwn ? this.#headers : {}), ...init.headers };
+    let response: Response;
+    try {
+      response = await this.#fetch(address, { ...init, headers });
+    } catch (cause) {
+      if (cause instanceof DOMException && cause.name === "AbortError") throw cause;
+      throw new Error(
+        `Cannot reach ${this.#url}: no server answers; start one with denoise serve, or name another with --url`,
+        { cause },
+      );
+    }
+    if (response.ok) return response;
+    throw new Error(await errorOf(response));
+  }
+
+  /** What a path answers as JSON. */
+  async json<T>(path: string, init?: RequestInit): Promise<T> {
+    return await (await this.request(path, init)).json();
+  }
+
+  /** A job's way to its end. */
+  async *events(id: string, signal: AbortSignal): AsyncGenerator<ServerEvent> {
+    const { body } = await this.request(`/v1/jobs/${id}/events`, { signal });
+    if (body) yield* readEvents(body);
+  }
+
+  /** Stops a job within a step. */
+  cancel(id: string): Promise<Job> {
+    return this.json(`/v1/jobs/${id}/cancel`, { method: "POST" });
+  }
+}
+
+async function errorOf(response: Response): Promise<string> {
+  const text = await response.text();
+  try {
+    const { error } = JSON.parse(text);
+    if (typeof error?.message === "string") return error.message;
+  } catch {
+    // Not an answer of ours.
+  }
+  return `Cannot go on: the server answered ${response.status} ${response.statusText}`.trimEnd();
+}

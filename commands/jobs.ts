@@ -1,0 +1,123 @@
+/**
+ * `denoise ps` and `denoise jobs`: what a running server does and has done.
+ *
+ * @module
+ */
+
+import { type Job, type JobList, ServerClient, type ServerFlags } from "./client/server_client.ts";
+import { columns } from "./columns.ts";
+import { duration } from "./progress_bar.ts";
+
+/** Flags of `jobs`. */
+export interface JobsFlags extends ServerFlags {
+  /** Most ended jobs that are listed. */
+  limit: number;
+  /** A job to stop. */
+  cancel?: string;
+  /** Prints JSON. */
+  json?: boolean;
+}
+
+/** Characters of a prompt that a line shows. */
+const PROMPT = 60;
+
+/**
+ * Prints the models of a server, and the jobs that run or wait.
+ *
+ * @param fetcher takes the place of `fetch` in tests
+ * @returns 0
+ * @throws {Error} when no server answers
+ */
+export async function runPs(
+  flags: ServerFlags & { json?: boolean },
+  fetcher?: typeof fetch,
+): Promise<number> {
+  const client = new ServerClient(flags, fetcher);
+  const models = await client.json<{ data: { id: string; task_type: string }[] }>("/v1/models");
+  const list = await client.json<JobList>("/v1/jobs?limit=1");
+  const jobs = list.data.filter(({ ended_at }) => ended_at === null);
+  if (flags.json) {
+    console.log(JSON.stringify({ models: models.data, jobs }, undefined, 2));
+    return 0;
+  }
+  const names = models.data.map(({ id }) => id).join(", ");
+  console.log(
+    `${flags.url} serves ${names}: ${list.running} at work, ${list.waiting} ${
+      list.waiting === 1 ? "waits" : "wait"
+    }`,
+  );
+  if (jobs.length > 0) console.log(tableOf(jobs));
+  return 0;
+}
+
+/**
+ * Prints jobs of a server, one job, or cancels one.
+ *
+ * @param id of the job to show; all when undefined
+ * @param fetcher takes the place of `fetch` in tests
+ * @returns 0
+ * @throws {Error} when no server answers, or it knows no such job
+ */
+export async function runJobs(
+  id: string | undefined,
+  flags: JobsFlags,
+  fetcher?: typeof fetch,
+): Promise<number> {
+  const client = new ServerClient(flags, fetcher);
+  if (flags.cancel !== undefined) {
+    const { status } = await client.cancel(encodeURIComponent(flags.cancel));
+    console.log(`${flags.cancel} is ${status.replace("_", " ")}`);
+    return 0;
+  }
+  if (id !== undefined) {
+    const job = await client.json<Job>(`/v1/jobs/${encodeURIComponent(id)}`);
+    console.log(flags.json ? JSON.stringify(job, undefined, 2) : describeJob(job));
+    return 0;
+  }
+  const list = await client.json<JobList>(`/v1/jobs?limit=${flags.limit}`);
+  if (flags.json) console.log(JSON.stringify(list, undefined, 2));
+  else console.log(list.data.length === 0 ? "There are no jobs" : tableOf(list.data));
+  return 0;
+}
+
+function tableOf(jobs: readonly Job[]): string {
+  const rows = jobs.map((job) => [
+    job.id,
+    stateOf(job),
+    job.task_type ?? "",
+    job.size ?? "",
+    timeOf(job),
+    shortPrompt(job.prompt),
+  ]);
+  return columns([["job", "state", "task", "size", "time", "prompt"], ...rows]);
+}
+
+function describeJob(job: Job): string {
+  const lines = [
+    ["state", stateOf(job)],
+    ["task", job.task_type ?? ""],
+    ["size", job.size ?? ""],
+    ["time", timeOf(job)],
+    ["prompt", job.prompt ?? "another client's"],
+    ...(job.error ? [["error", job.error.message]] : []),
+    ...(job.outputs ?? []).map(({ url, seed }) => ["result", `${url}, seed ${seed}`]),
+  ];
+  return `${job.id}\n${columns(lines)}`;
+}
+
+function stateOf({ status, progress, place }: Job): string {
+  if (status === "in_progress") return `${progress} %`;
+  return status === "queued" && place !== null ? `waits, place ${place}` : status;
+}
+
+/** How long it took, or has taken so far. */
+function timeOf({ started_at, ended_at }: Job): string {
+  if (started_at === null) return "";
+  return duration((ended_at ?? Math.floor(Date.now() / 1000)) - started_at);
+}
+
+function shortPrompt(prompt: string | null): string {
+  if (prompt === null) return "(another client's)";
+  const line = prompt.replace(/\s+/g, " ");
+  return line.length > PROMPT ? `${line.slice(0, PROMPT - 1)}…` : line;
+}
