@@ -70,7 +70,11 @@ export function duration(seconds: number): string {
   return `${Math.floor(whole / 3600)} h ${Math.floor(whole % 3600 / 60)} min`;
 }
 
-const STAGES = { encode: "reading the prompt", decode: "decoding" } as const;
+const STAGES = {
+  load: "loading the model",
+  encode: "reading the prompt",
+  decode: "decoding",
+} as const;
 
 function bar(fraction: number): string {
   const filled = Math.round(Math.min(1, Math.max(0, fraction)) * WIDTH);

@@ -265,8 +265,8 @@ export interface GenerationControl {
 
 /** How far a generation is. */
 export interface Progress {
-  /** What the GPU works on. */
-  stage: "encode" | "denoise" | "decode";
+  /** What is done: the weights of a model that was unloaded are read, or what the GPU works on. */
+  stage: "load" | "encode" | "denoise" | "decode";
   /** Denoising steps that are finished. */
   step: number;
   /** Denoising steps altogether. */

@@ -200,6 +200,7 @@ export class WorkerEngine implements Engine {
   ): Promise<Frames> {
     if (this.#isClosed) throw closed("generate");
     signal?.throwIfAborted();
+    if (!this.isLoaded) onProgress?.({ stage: "load", step: 0, totalSteps: 0, fraction: 0 });
     const worker = await this.#ready("generate");
     const { applied } = await this.#loras.resolve(request.loras ?? [], false);
     if (this.#isClosed) throw closed("generate");

@@ -252,7 +252,10 @@ Deno.test("WorkerEngine unloads a model that is idle for longer than it is kept 
     assert.equal(engine.isLoaded, false);
     assert.equal(engine.info.modelPath, "model", "what is known of it stays");
     assert.match(notes[0]!, /^Unloaded the model, which was idle for 0.05 s/);
-    assert.equal(text((await engine.generate(request("c"))).frames[0]), "c");
+    const stages: Progress["stage"][] = [];
+    const onProgress = ({ stage }: Progress) => void stages.push(stage);
+    assert.equal(text((await engine.generate(request("c"), { onProgress })).frames[0]), "c");
+    assert.deepEqual(stages, ["load", "denoise"]);
     assert.deepEqual([engine.isLoaded, bench.starts], [true, 2]);
   }, { keepAliveMs: 50, onNote });
 });

@@ -38,6 +38,20 @@ export function App(): VNode {
   const [isOver, setOver] = useState(false);
   const model = currentModel(state);
   useTitle();
+  useEffect(() => {
+    const onKeyDown = ({ key }: KeyboardEvent) => {
+      if (key === "Escape") view.set({ hasSettings: false });
+    };
+    const onPaste = (event: ClipboardEvent) => {
+      if (model && takeFiles(model, event.clipboardData?.files)) event.preventDefault();
+    };
+    document.addEventListener("keydown", onKeyDown);
+    document.addEventListener("paste", onPaste);
+    return () => {
+      document.removeEventListener("keydown", onKeyDown);
+      document.removeEventListener("paste", onPaste);
+    };
+  }, [model]);
   return div(
     {
       class: `page${hasSettings ? " with-settings" : ""}${isOver ? " drop" : ""}`,
@@ -63,6 +77,7 @@ export function App(): VNode {
       a({ class: "docs", href: "docs" }, "API"),
     ),
     model ? h(SettingsPanel, { model }) : div({ class: "settings" }),
+    hasSettings ? div({ class: "veil", onClick: () => view.set({ hasSettings: false }) }) : null,
     main({}, h(Stage, { model }), model ? h(Composer, { model }) : h(Opening, { state })),
     h(Gallery, {}),
     state.link === "locked" ? h(KeyDialog, { isWrong: state.isKeyWrong }) : null,

@@ -11,7 +11,7 @@ import { iconButton, Segments } from "./controls.ts";
 import { draft } from "./draft.ts";
 import { button, div, form, label, span, textarea, type VNode } from "./elements.ts";
 import { icon } from "./icons.ts";
-import { GivenInputs, PickFiles, takeFiles } from "./inputs.ts";
+import { GivenInputs, PickFiles } from "./inputs.ts";
 import { jobs } from "./jobs.ts";
 import { type Model, type Output, outputsOf } from "./model.ts";
 import { draftTask, send } from "./request.ts";
@@ -78,9 +78,6 @@ export function Composer({ model }: { model: Model }): VNode {
       onSubmit: (event) => {
         event.preventDefault();
         void generate();
-      },
-      onPaste: (event) => {
-        if (takeFiles(model, event.clipboardData?.files)) event.preventDefault();
       },
     },
     h(GivenInputs, { model, state }),

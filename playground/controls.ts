@@ -198,6 +198,11 @@ export function Switch(
   );
 }
 
+/** A text that begins a line. */
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 /** `euler_ancestral` as words. */
 export function words(name: string): string {
   return name.replaceAll("_", " ");

@@ -79,6 +79,7 @@ function fieldsOf(model: Model, state: Draft): Record<string, unknown> {
   const task = draftTask(model, state);
   const isMasked = state.output === "image" && state.mask !== null;
   const known = settingsFor(model, task, isMasked).map(({ name }) => name);
+  if (model.can_enhance) known.push("enhance_prompt");
   const chosen = Object.entries(state.settings).filter(([name]) => known.includes(name));
   return {
     model: model.id,
@@ -158,7 +159,12 @@ function isDefault(model: Model, { task_type: task }: Recipe, name: string, valu
 }
 
 /** Takes a result into the draft, to be edited or set in motion. */
-export async function startFrom(job: Job, result: Result, output: Output): Promise<void> {
+export async function startFrom(
+  job: Job,
+  result: Result,
+  output: Output,
+  continues = false,
+): Promise<void> {
   const blob = await blobOf(result);
   const isVideo = result.content_type.startsWith("video/");
   const file = givenFile(blob, isVideo ? "clip.mp4" : `picture.${blob.type.split("/")[1]}`);
@@ -166,7 +172,7 @@ export async function startFrom(job: Job, result: Result, output: Output): Promi
     output,
     images: isVideo ? [] : [file],
     clip: isVideo ? file : null,
-    continues: false,
+    continues,
     mask: null,
     size: job.size ?? "",
   });

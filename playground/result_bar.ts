@@ -6,6 +6,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { attempt } from "./act.ts";
+import { capital, words } from "./controls.ts";
 import {
   button,
   dd,
@@ -22,25 +23,33 @@ import {
 import { icon } from "./icons.ts";
 import { type Job, type Recipe, recipeOf, remove } from "./jobs.ts";
 import { download } from "./media.ts";
-import { maxImages, type Model, takesVideo } from "./model.ts";
+import { does, maxImages, type Model } from "./model.ts";
 import { isRepeatable, reuse, startFrom, vary } from "./request.ts";
 import { show, tell } from "./view.ts";
+
+/** How long a second click deletes, in milliseconds. */
+const SURE_MS = 4000;
 
 /** The bar below a result. */
 export function ResultBar(
   { job, index, model }: { job: Job; index: number; model: Model | undefined },
 ): VNode {
   const [recipe, setRecipe] = useState<Recipe>();
+  const [isSure, setSure] = useState(false);
   useEffect(() => {
     let isCurrent = true;
     recipeOf(job.id).then((found) => isCurrent && setRecipe(found), () => {});
     return () => void (isCurrent = false);
   }, [job.id]);
+  useEffect(() => {
+    if (!isSure) return;
+    const timer = setTimeout(() => setSure(false), SURE_MS);
+    return () => clearTimeout(timer);
+  });
   const result = job.outputs?.[index];
   const isVideo = job.kind === "video";
   const canEdit = model && result && !isVideo && maxImages(model, "image") > 0;
-  const canAnimate = model && result &&
-    (isVideo ? takesVideo(model) : maxImages(model, "video") > 0);
+  const canAnimate = model && result && !isVideo && maxImages(model, "video") > 0;
   const act = (icon_: Parameters<typeof icon>[0], text: string, work: () => Promise<unknown>) =>
     button({ type: "button", class: "action", onClick: () => void attempt(work) }, [
       icon(icon_),
@@ -56,14 +65,18 @@ export function ResultBar(
         : null,
       canEdit ? act("edit", "Edit", () => begin(() => startFrom(job, result, "image"))) : null,
       canAnimate
-        ? act(
-          "animate",
-          isVideo ? "Continue" : "Animate",
-          () => begin(() => startFrom(job, result, "video")),
-        )
+        ? act("animate", "Animate", () => begin(() => startFrom(job, result, "video")))
+        : null,
+      model && result && isVideo && does(model, "V2V")
+        ? act("edit", "Change", () => begin(() => startFrom(job, result, "video")))
+        : null,
+      model && result && isVideo && does(model, "F2V")
+        ? act("animate", "Continue", () => begin(() => startFrom(job, result, "video", true)))
         : null,
       result ? act("download", "Download", () => download(result, fileName(job, index))) : null,
-      act("remove", "Delete", () => remove(job.id)),
+      isSure
+        ? act("remove", "Really delete?", () => remove(job.id))
+        : act("remove", "Delete", () => Promise.resolve(setSure(true))),
     ),
     p({ class: "prompt" }, job.prompt),
     recipe ? recipeView(job, index, recipe) : null,
@@ -89,10 +102,10 @@ function focusPrompt(): void {
 }
 
 function fileName({ id, prompt, outputs }: Job, index: number): string {
-  const words = (prompt ?? "").toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 40);
+  const title = (prompt ?? "").toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 40);
   const type = outputs?.[index]?.content_type ?? "";
   const extension = type.split("/")[1]?.replace("jpeg", "jpg") ?? "bin";
-  return `${words.replace(/^-|-$/g, "") || id}-${outputs?.[index]?.seed ?? index}.${extension}`;
+  return `${title.replace(/^-|-$/g, "") || id}-${outputs?.[index]?.seed ?? index}.${extension}`;
 }
 
 /** What a recipe says first, by the names that people have for it. */
@@ -104,7 +117,11 @@ const NAMES: Readonly<Record<string, string>> = {
   guidance_scale: "Guidance",
   negative_prompt: "Keep away from",
 };
-const HIDDEN = ["prompt", "seed", "n", "loras", "output_format", "input_images", "input_video"];
+const HIDDEN = ["prompt", "seed", "n", "loras", "output_format"];
+
+function isTold(name: string, value: unknown): boolean {
+  return !HIDDEN.includes(name) && !name.startsWith("input_") && value !== "";
+}
 
 function recipeView(job: Job, index: number, recipe: Recipe): VNode {
   const seed = job.outputs?.[index]?.seed ?? recipe["seed"];
@@ -119,8 +136,8 @@ function recipeView(job: Job, index: number, recipe: Recipe): VNode {
     .map(({ path, strength }) => `${path} (${strength})`);
   const rows = [
     ["Seed", seed],
-    ...Object.entries(recipe).filter(([name, value]) => !HIDDEN.includes(name) && value !== "")
-      .map(([name, value]) => [NAMES[name] ?? name.replaceAll("_", " "), value]),
+    ...Object.entries(recipe).filter(([name, value]) => isTold(name, value))
+      .map(([name, value]) => [NAMES[name] ?? capital(words(name)), value]),
     ...loras.length > 0 ? [["LoRAs", loras.join(", ")]] : [],
   ];
   return details(

@@ -6,7 +6,7 @@
 
 import { h } from "preact";
 import { useId } from "preact/hooks";
-import { Choice, NumberSlider, Segments, Switch, words } from "./controls.ts";
+import { capital, Choice, iconButton, NumberSlider, Segments, Switch, words } from "./controls.ts";
 import { choose, type Draft, draft } from "./draft.ts";
 import {
   details,
@@ -19,12 +19,14 @@ import {
   textarea,
   type VNode,
 } from "./elements.ts";
+import { icon } from "./icons.ts";
 import { Loras } from "./loras.ts";
 import { type Model, ownFrames, type Setting, settingsFor, sizeProblem } from "./model.ts";
 import { draftTask } from "./request.ts";
 import { Seed } from "./seed.ts";
 import { SizePicker } from "./size_picker.ts";
 import { useStore } from "./store.ts";
+import { view } from "./view.ts";
 
 /** Settings that are always in view, by the names that people have for them. */
 const FIRST: Readonly<Record<string, string>> = {
@@ -69,12 +71,27 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
   const field = (setting: Setting) => h(SettingField, { key: setting.name, setting, task, state });
   return section(
     { class: "settings", "aria-label": "Settings" },
+    div(
+      { class: "drawer-top" },
+      iconButton(
+        { label: "Close the settings", onClick: () => view.set({ hasSettings: false }) },
+        icon("close"),
+      ),
+    ),
     h(SizePicker, { model, state }),
     state.output === "video" ? h(Length, { model, state }) : null,
     h(Seed, { state }),
     h(Count, { state }),
     ...first.map(field),
     hasNegative ? h(Negative, { state }) : null,
+    model.can_enhance
+      ? h(Switch, {
+        name: "Improve the prompt",
+        title: "Have it rewritten by a language model first",
+        value: state.settings["enhance_prompt"] === true,
+        onChange: (value) => choose("enhance_prompt", value),
+      })
+      : null,
     model.takes_loras ? h(Loras, { model, state }) : null,
     details(
       { class: "more" },
@@ -185,10 +202,6 @@ function Length({ model, state }: { model: Model; state: Draft }): VNode {
       onChange: (fps) => draft.set({ fps: fps ?? null }),
     }),
   );
-}
-
-function capital(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** Whether the size of a draft can be made. */

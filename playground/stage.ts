@@ -5,6 +5,7 @@
  */
 
 import { h } from "preact";
+import { useEffect, useState } from "preact/hooks";
 import { button, div, figure, img, p, progress, section, type VNode } from "./elements.ts";
 import { cancel, isPending, type Job, jobs, type Live, live } from "./jobs.ts";
 import { MaskEditor } from "./mask_editor.ts";
@@ -67,9 +68,10 @@ function Working({ job }: { job: Job }): VNode {
   const now = useStore(live, (state) => state);
   const isLive = now.id === job.id && job.status === "in_progress";
   const { secondsPerJob } = useStore(jobs, (state) => state);
+  const isLong = useLong(`${job.status} ${now.stage} ${now.step}`);
   const [width = 1, height = 1] = job.size?.split("x").map(Number) ?? [];
   const text = isLive || job.status === "in_progress"
-    ? progressText(isLive ? now : undefined)
+    ? progressText(isLive ? now : undefined, isLong)
     : waitingText(job, secondsPerJob);
   return figure(
     { class: "working" },
@@ -99,14 +101,29 @@ function Working({ job }: { job: Job }): VNode {
   );
 }
 
+/** How long a stage may take before there is something to be said of it, in milliseconds. */
+const LONG_MS = 4000;
+
 /** `Step 3 of 8, 4 s left`. */
-function progressText(now: Live | undefined): string {
-  if (!now?.stage || now.stage === "encode") return "Reading the prompt";
+function progressText(now: Live | undefined, isLong: boolean): string {
+  const hint = isLong ? "; the first time, the GPU's kernels are compiled" : "";
+  if (now?.stage === "load") return "Loading the model's weights";
+  if (!now?.stage || now.stage === "encode") return `Reading the prompt${hint}`;
   if (now.stage === "decode") return "Developing the picture";
   const left = now.etaSeconds === null ? "" : `, ${duration(now.etaSeconds)} left`;
   return now.step === 0 || now.totalSteps === null
-    ? "Starting; the first picture of a size prepares the GPU"
+    ? `Starting${hint}`
     : `Step ${now.step} of ${now.totalSteps}${left}`;
+}
+
+/** Whether something has been the same for long. */
+function useLong(what: unknown): boolean {
+  const [long, setLong] = useState<unknown>();
+  useEffect(() => {
+    const timer = setTimeout(() => setLong(what), LONG_MS);
+    return () => clearTimeout(timer);
+  }, [what]);
+  return long === what;
 }
 
 function waitingText({ place }: Job, secondsPerJob: number): string {

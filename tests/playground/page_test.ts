@@ -34,10 +34,14 @@ async function draw(page: Page, prompt: string): Promise<void> {
   await page.keyboard.press("Control+Enter");
 }
 
-function browserTest(name: string, work: (browser: TestBrowser) => Promise<void>): void {
+function browserTest(
+  name: string,
+  work: (browser: TestBrowser) => Promise<void>,
+  isSlow = false,
+): void {
   Deno.test({
     name: CHROMIUM ? name : `${name} (skipped: there is no Chromium)`,
-    ignore: !CHROMIUM,
+    ignore: !CHROMIUM || isSlow && !Deno.env.has("DENOISE_SLOW"),
     fn: async () => {
       await using browser = await startBrowser();
       await work(browser);
@@ -199,4 +203,37 @@ browserTest(
       await page.context().close();
     }
   },
+);
+
+browserTest(
+  "200 results are there in half a second, without a task of 100 ms (slow)",
+  async (browser) => {
+    await using service = await testService({ engine: new FakeEngine({ info: SUPPORT }) });
+    await using server = listen(service);
+    for (let i = 0; i < 200; i++) {
+      const body = { prompt: `picture ${i}`, size: "64x48", num_inference_steps: 1 };
+      await (await service.post("/v1/images/generations", body)).body?.cancel();
+    }
+    const page = await browser.open(server.url);
+    await page.addInitScript(
+      "new PerformanceObserver((list) => (globalThis.tasks ??= []).push(...list.getEntries()" +
+        ".map(({ duration }) => duration))).observe({ type: 'longtask', buffered: true })",
+    );
+    await page.reload();
+    await page.locator(".tile img").nth(10).waitFor();
+    for (let i = 0; i < 3; i++) {
+      const more = page.getByRole("button", { name: "Older ones" });
+      await more.click();
+      await page.waitForTimeout(500);
+    }
+    assert.equal(await page.locator(".tile").count(), 200);
+    const paint = await page.evaluate(
+      "performance.getEntriesByName('first-contentful-paint')[0].startTime",
+    ) as number;
+    const tasks = await page.evaluate("globalThis.tasks ?? []") as number[];
+    console.log(`first paint ${paint.toFixed(0)} ms, long tasks ${tasks.map(Math.round)} ms`);
+    assert.ok(paint < 500, `${paint} ms`);
+    assert.ok(Math.max(0, ...tasks) < 100, `${tasks}`);
+  },
+  true,
 );
