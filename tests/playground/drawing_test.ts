@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import type { Page } from "playwright-core";
 import { decodeImage } from "../../media/decode.ts";
 import { startProcess } from "../e2e/server_process.ts";
+import { until } from "../fakes/service.ts";
 import { CHROMIUM, startBrowser } from "./browser.ts";
 
 const TITLE = "the page draws, edits and animates with the bundled model";
@@ -88,7 +89,7 @@ Deno.test({
         await page.keyboard.press("Control+Enter");
         const clip = page.locator(".player video");
         await clip.waitFor({ timeout: 90_000 });
-        await page.waitForFunction("document.querySelector('video').currentTime > 0.1");
+        await until(() => page.evaluate("document.querySelector('video').currentTime > 0.1"));
         await page.getByRole("button", { name: "Frame after" }).click();
         assert.equal(await page.evaluate("document.querySelector('video').paused"), true);
         const number = await page.locator(".frame-number").innerText();
