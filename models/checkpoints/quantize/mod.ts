@@ -2,47 +2,24 @@
 import { mkdirSync, realpathSync } from "node:fs";
 import { dirname } from "node:path";
 import {
-  blockBytes,
   blockFormatOf,
-  bytesPerElement,
   Checkpoint,
   elementCount,
-  elementTypeOf,
-  type FileLayout,
   layOutGguf,
   layOutSafetensors,
-  type NewTensor,
 } from "../../../runtime/mod.ts";
-import { F8_E4M3_MAX, F8_E5M2_MAX } from "../../../runtime/quantization/encode/fp8.ts";
 import { configMetadata } from "../saved_config.ts";
-import { convert, valuesOf } from "./convert.ts";
-import { ConvertPool } from "./convert_pool.ts";
+import { type CopyControl, CopyWriter, type FileTensor } from "./copy_writer.ts";
 import { type PlannedTensor, planTensors } from "./plan.ts";
 import { type Container, containersOf, type QuantizedType, type TypeRule } from "./types.ts";
 
 export type { QuantizedType, TypeRule } from "./types.ts";
 
-/** Elements that are read at a time: whole blocks of every format. */
-const CHUNK_ELEMENTS = 2 ** 18;
-/** What an element that is only copied takes of the time of one that is encoded, about. */
-const COPY_SHARE = 0.02;
-
 /** How a copy is made. */
-export interface QuantizeOptions {
+export interface QuantizeOptions extends CopyControl {
   readonly type: QuantizedType;
   /** Other types for some tensors; the first whose pattern fits counts. */
   readonly rules?: readonly TypeRule[];
-  /** Called often. */
-  readonly onProgress?: (progress: QuantizeProgress) => void;
-  readonly signal?: AbortSignal;
-}
-
-/** How far a copy is. */
-export interface QuantizeProgress {
-  /** Share of the work that is done, 0 to 1. */
-  readonly fraction: number;
-  /** The tensor at hand. */
-  readonly tensor: string;
 }
 
 /** What was made. */
@@ -55,15 +32,12 @@ export interface QuantizeResult {
   readonly formats: readonly (readonly [format: string, tensors: number])[];
 }
 
-/** One tensor of the file: made from a tensor of the source, or of bytes. */
-type FileTensor = NewTensor & ({ readonly planned: PlannedTensor } | { readonly scaleOf?: string });
-
 /**
  * Writes a copy. The file has its name once it is whole.
  *
  * @param path a file of weights, or a component's folder
  * @param output ends with `.gguf` or `.safetensors`
- * @throws {TypeError} when the file cannot hold the type, or what is read is GGUF
+ * @throws {TypeError} when the file cannot hold the type, or what is read is quantised already
  * @throws {Error} when reading or writing fails
  */
 export async function quantizeCheckpoint(
@@ -77,7 +51,7 @@ export async function quantizeCheckpoint(
   checkSource(source, output);
   const planned = planTensors(source, type, container, rules);
   const tensors = container === "gguf" ? planned.map(toFileTensor) : withScales(planned);
-  const saved = await configMetadata(path);
+  const saved = { ...toldBy(source), ...await configMetadata(path) };
   const layout = container === "gguf"
     ? layOutGguf(tensors, { "general.quantization_version": 2, ...saved })
     : layOutSafetensors(tensors, { format: "pt", ...saved });
@@ -88,17 +62,26 @@ export async function quantizeCheckpoint(
     using writer = new CopyWriter(source, file, options);
     await writer.write(tensors, layout);
     file.syncSync();
+    signal?.throwIfAborted();
   } catch (error) {
     await Deno.remove(partial).catch(() => {});
     throw error;
   }
-  signal?.throwIfAborted();
   await Deno.rename(partial, output);
   return {
     bytes: layout.fileBytes,
     sourceBytes: source.byteLength,
     formats: formatsOf(planned),
   };
+}
+
+/** What a GGUF file says of its model in few words. */
+function toldBy({ metadata }: Checkpoint): Record<string, string> {
+  const keys = ["general.architecture", "general.name", "general.license"];
+  return Object.fromEntries(
+    keys.map((key) => [key, metadata.get(key)] as const)
+      .filter((pair): pair is [string, string] => typeof pair[1] === "string"),
+  );
 }
 
 function containerOf(output: string, types: readonly QuantizedType[]): Container {
@@ -117,9 +100,18 @@ function containerOf(output: string, types: readonly QuantizedType[]): Container
 
 function checkSource(source: Checkpoint, output: string): void {
   const { path } = source;
-  if (/\.gguf$/i.test(path)) {
+  const quantised = [...source.names].map((name) => source.find(name)!)
+    .find(({ format }) => blockFormatOf(format) !== undefined && !format.startsWith("F8_"));
+  if (quantised) {
     throw new TypeError(
-      `Cannot quantize "${path}": it is a GGUF file; give the safetensors that it was made from`,
+      `Cannot quantize "${path}": "${quantised.name}" is ${quantised.format} already; ` +
+        "give the file that it was made from",
+    );
+  }
+  if (source.readArray("tokenizer.ggml.tokens")) {
+    throw new TypeError(
+      `Cannot quantize "${path}": it holds a tokenizer, which the copy would lack; ` +
+        "give the safetensors that it was made from",
     );
   }
   const isSame = (a: string, b: string) => {
@@ -162,135 +154,4 @@ function formatsOf(planned: readonly PlannedTensor[]): (readonly [string, number
     tensors.reduce((sum, { shape }) => sum + elementCount(shape), 0);
   return [...groups].sort(([, a], [, b]) => elements(b) - elements(a))
     .map(([format, tensors]) => [format, tensors.length]);
-}
-
-/** Fills a file. */
-class CopyWriter implements Disposable {
-  readonly #source: Checkpoint;
-  readonly #file: Deno.FsFile;
-  readonly #options: QuantizeOptions;
-  readonly #pool = new ConvertPool();
-  readonly #scales = new Map<string, number>();
-  /** Pieces that are being converted or written. */
-  readonly #open = new Set<Promise<void>>();
-  #failure: unknown;
-  #done = 0;
-  #total = 1;
-
-  constructor(source: Checkpoint, file: Deno.FsFile, options: QuantizeOptions) {
-    this.#source = source;
-    this.#file = file;
-    this.#options = options;
-  }
-
-  async write(tensors: readonly FileTensor[], layout: FileLayout): Promise<void> {
-    this.#put(layout.header, 0);
-    this.#file.truncateSync(layout.fileBytes);
-    this.#total = tensors.reduce((sum, tensor) => sum + workOf(tensor), 1);
-    for (const [i, tensor] of tensors.entries()) {
-      const at = layout.byteOffsets[i]!;
-      if ("planned" in tensor) await this.#copy(tensor.planned, at);
-      else if (tensor.scaleOf !== undefined) {
-        const scale = Float32Array.of(this.#scales.get(tensor.scaleOf) ?? 1);
-        this.#put(new Uint8Array(scale.buffer), at);
-      }
-    }
-    await Promise.all(this.#open);
-    if (this.#failure !== undefined) throw this.#failure;
-  }
-
-  /** Ends the threads. */
-  [Symbol.dispose](): void {
-    this.#pool[Symbol.dispose]();
-  }
-
-  async #copy(tensor: PlannedTensor, at: number): Promise<void> {
-    const { name, source, format, shape } = tensor;
-    const count = elementCount(shape);
-    const isEncoded = blockFormatOf(format) !== undefined;
-    const newScale = format.startsWith("F8_") ? this.#fp8Scale(tensor) : 1;
-    const scale = source.scale ?? 1;
-    for (let start = 0; start < count; start += CHUNK_ELEMENTS) {
-      this.#check();
-      const length = Math.min(CHUNK_ELEMENTS, count - start);
-      const bytes = this.#read(tensor, start, length);
-      const place = at + bytesOf(start, format, tensor);
-      const progress = () => this.#progress(length * (isEncoded ? 1 : COPY_SHARE), name);
-      const conversion = { name, bytes, from: source.format, scale, to: format, newScale };
-      if (!isEncoded) {
-        this.#put(source.format === format ? bytes : convert(conversion), place);
-        progress();
-        // Signals and timers have their turn.
-        if (start % (16 * CHUNK_ELEMENTS) === 0) {
-          await new Promise((resolve) => setTimeout(resolve));
-        }
-        continue;
-      }
-      const { done } = await this.#pool.start(conversion);
-      const piece = done.then((encoded) => {
-        this.#put(encoded, place);
-        progress();
-      }).catch((error) => void (this.#failure ??= error)).finally(() => this.#open.delete(piece));
-      this.#open.add(piece);
-    }
-  }
-
-  /** The scale that brings the largest element to the largest number of the format. */
-  #fp8Scale(tensor: PlannedTensor): number {
-    const { name, source, shape, format } = tensor;
-    const count = elementCount(shape);
-    let largest = 0;
-    for (let start = 0; start < count; start += CHUNK_ELEMENTS) {
-      const bytes = this.#read(tensor, start, Math.min(CHUNK_ELEMENTS, count - start));
-      const values = valuesOf({ name, bytes, from: source.format, scale: source.scale ?? 1 });
-      for (let i = 0; i < values.length; i++) {
-        const size = Math.abs(values[i]!);
-        if (size > largest) largest = size;
-      }
-    }
-    const limit = format === "F8_E4M3" ? F8_E4M3_MAX : F8_E5M2_MAX;
-    const scale = Math.fround(largest / limit) || 1;
-    this.#scales.set(name, scale);
-    return scale;
-  }
-
-  #read({ name, source }: PlannedTensor, start: number, length: number): Uint8Array<ArrayBuffer> {
-    const from = bytesOf(start, source.format, { source });
-    const bytes = new Uint8Array(bytesOf(start + length, source.format, { source }) - from);
-    this.#source.read(name, from, bytes);
-    return bytes;
-  }
-
-  #put(bytes: Uint8Array, at: number): void {
-    this.#file.seekSync(at, Deno.SeekMode.Start);
-    for (let done = 0; done < bytes.byteLength;) done += this.#file.writeSync(bytes.subarray(done));
-  }
-
-  #check(): void {
-    this.#options.signal?.throwIfAborted();
-    if (this.#failure !== undefined) throw this.#failure;
-  }
-
-  #progress(work: number, tensor: string): void {
-    this.#done += work;
-    this.#options.onProgress?.({ fraction: Math.min(1, this.#done / this.#total), tensor });
-  }
-}
-
-function workOf(tensor: FileTensor): number {
-  return elementCount(tensor.shape) * (blockFormatOf(tensor.format) === undefined ? COPY_SHARE : 1);
-}
-
-/** Bytes of so many elements. */
-function bytesOf(
-  elements: number,
-  format: string,
-  { source }: Pick<PlannedTensor, "source">,
-): number {
-  const blocks = blockFormatOf(format);
-  if (blocks) return blockBytes([elements], blocks);
-  const dtype = elementTypeOf(format);
-  if (dtype) return elements * bytesPerElement(dtype);
-  // A type that is only copied.
-  return elements === 0 ? 0 : elements * source.byteLength / elementCount(source.shape);
 }

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
+import { encodeGguf } from "../../../tests/gguf.ts";
 import { safetensorsOf, withFolder } from "../../../tests/safetensors.ts";
-import { Checkpoint, dequantize, quantize } from "../../../runtime/mod.ts";
+import { Checkpoint, dequantize, encodeElements, quantize } from "../../../runtime/mod.ts";
 import { randomNormal } from "../../../runtime/ops/ndarray.ts";
 import { openPipeline } from "../../mod.ts";
 import { quantizeCheckpoint } from "./mod.ts";
@@ -101,4 +102,20 @@ Deno.test("a copy of a component keeps its config.json, and stands in for it", (
     using made = Checkpoint.open(output);
     using original = Checkpoint.open(join(bundled, "transformer"));
     assert.deepEqual([...made.names], [...original.names]);
+  }));
+
+Deno.test("quantizeCheckpoint() takes GGUF files that are not quantised, and keeps what they are called", () =>
+  withFolder({
+    "a.gguf": encodeGguf({
+      metadata: [["general.architecture", { text: "wan" }]],
+      tensors: [[MATRIX, { shape: [160, 512], data: encodeElements(VALUES, "f32") }]],
+    }),
+  }, async (folder) => {
+    const [input, output] = [join(folder, "a.gguf"), join(folder, "b.gguf")];
+    await quantizeCheckpoint(input, output, { type: "q8_0" });
+    using made = Checkpoint.open(output);
+    assert.deepEqual(bytesOf(made, MATRIX), quantize(VALUES, "q8_0"));
+    assert.equal(made.metadata.get("general.architecture"), "wan");
+    const again = quantizeCheckpoint(output, join(folder, "c.gguf"), { type: "q4_0" });
+    await assert.rejects(again, /"blocks.0.attn.to_q.weight" is Q8_0 already; give the file/);
   }));

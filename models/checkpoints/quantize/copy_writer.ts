@@ -1,0 +1,171 @@
+/** Fills a file with a copy of tensors, converted piece by piece. */
+import {
+  blockBytes,
+  blockFormatOf,
+  bytesPerElement,
+  type Checkpoint,
+  elementCount,
+  elementTypeOf,
+  type FileLayout,
+  type NewTensor,
+} from "../../../runtime/mod.ts";
+import { F8_E4M3_MAX, F8_E5M2_MAX } from "../../../runtime/quantization/encode/fp8.ts";
+import { convert, valuesOf } from "./convert.ts";
+import { ConvertPool } from "./convert_pool.ts";
+import type { PlannedTensor } from "./plan.ts";
+
+/** Elements that are read at a time: whole blocks of every format. */
+const CHUNK_ELEMENTS = 2 ** 18;
+/** What an element that is only copied takes of the time of one that is encoded, about. */
+const COPY_SHARE = 0.02;
+
+/** How a copy is watched and stopped. */
+export interface CopyControl {
+  /** Called often. */
+  readonly onProgress?: (progress: QuantizeProgress) => void;
+  readonly signal?: AbortSignal;
+}
+
+/** How far a copy is. */
+export interface QuantizeProgress {
+  /** Share of the work that is done, 0 to 1. */
+  readonly fraction: number;
+  /** The tensor at hand. */
+  readonly tensor: string;
+}
+
+/** One tensor of the file: made from a tensor of the source, or of bytes. */
+export type FileTensor =
+  & NewTensor
+  & ({ readonly planned: PlannedTensor } | { readonly scaleOf?: string });
+
+/** See the file comment. */
+export class CopyWriter implements Disposable {
+  readonly #source: Checkpoint;
+  readonly #file: Deno.FsFile;
+  readonly #control: CopyControl;
+  readonly #pool = new ConvertPool();
+  readonly #scales = new Map<string, number>();
+  /** Pieces that are being converted or written. */
+  readonly #open = new Set<Promise<void>>();
+  #failure: unknown;
+  #done = 0;
+  #total = 1;
+
+  constructor(source: Checkpoint, file: Deno.FsFile, control: CopyControl) {
+    this.#source = source;
+    this.#file = file;
+    this.#control = control;
+  }
+
+  async write(tensors: readonly FileTensor[], layout: FileLayout): Promise<void> {
+    this.#put(layout.header, 0);
+    this.#file.truncateSync(layout.fileBytes);
+    this.#total = tensors.reduce((sum, tensor) => sum + workOf(tensor), 1);
+    for (const [i, tensor] of tensors.entries()) {
+      const at = layout.byteOffsets[i]!;
+      if ("planned" in tensor) await this.#copy(tensor.planned, at);
+      else if (tensor.scaleOf !== undefined) {
+        const scale = Float32Array.of(this.#scales.get(tensor.scaleOf) ?? 1);
+        this.#put(new Uint8Array(scale.buffer), at);
+      }
+    }
+    await Promise.all(this.#open);
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  /** Ends the threads. */
+  [Symbol.dispose](): void {
+    this.#pool[Symbol.dispose]();
+  }
+
+  async #copy(tensor: PlannedTensor, at: number): Promise<void> {
+    const { name, source, format, shape } = tensor;
+    const count = elementCount(shape);
+    const isEncoded = blockFormatOf(format) !== undefined;
+    const newScale = format.startsWith("F8_") ? this.#fp8Scale(tensor) : 1;
+    const scale = source.scale ?? 1;
+    for (let start = 0; start < count; start += CHUNK_ELEMENTS) {
+      this.#check();
+      const length = Math.min(CHUNK_ELEMENTS, count - start);
+      const bytes = this.#read(tensor, start, length);
+      const place = at + bytesOf(start, format, tensor);
+      const progress = () => this.#progress(length * (isEncoded ? 1 : COPY_SHARE), name);
+      const conversion = { name, bytes, from: source.format, scale, to: format, newScale };
+      if (!isEncoded) {
+        this.#put(source.format === format ? bytes : convert(conversion), place);
+        progress();
+        // Signals and timers have their turn.
+        if (start % (16 * CHUNK_ELEMENTS) === 0) {
+          await new Promise((resolve) => setTimeout(resolve));
+        }
+        continue;
+      }
+      const { done } = await this.#pool.start(conversion);
+      const piece = done.then((encoded) => {
+        this.#put(encoded, place);
+        progress();
+      }).catch((error) => void (this.#failure ??= error)).finally(() => this.#open.delete(piece));
+      this.#open.add(piece);
+    }
+  }
+
+  /** The scale that brings the largest element to the largest number of the format. */
+  #fp8Scale(tensor: PlannedTensor): number {
+    const { name, source, shape, format } = tensor;
+    const count = elementCount(shape);
+    let largest = 0;
+    for (let start = 0; start < count; start += CHUNK_ELEMENTS) {
+      const bytes = this.#read(tensor, start, Math.min(CHUNK_ELEMENTS, count - start));
+      const values = valuesOf({ name, bytes, from: source.format, scale: source.scale ?? 1 });
+      for (let i = 0; i < values.length; i++) {
+        const size = Math.abs(values[i]!);
+        if (size > largest) largest = size;
+      }
+    }
+    const limit = format === "F8_E4M3" ? F8_E4M3_MAX : F8_E5M2_MAX;
+    const scale = Math.fround(largest / limit) || 1;
+    this.#scales.set(name, scale);
+    return scale;
+  }
+
+  #read({ name, source }: PlannedTensor, start: number, length: number): Uint8Array<ArrayBuffer> {
+    const from = bytesOf(start, source.format, { source });
+    const bytes = new Uint8Array(bytesOf(start + length, source.format, { source }) - from);
+    this.#source.read(name, from, bytes);
+    return bytes;
+  }
+
+  #put(bytes: Uint8Array, at: number): void {
+    this.#file.seekSync(at, Deno.SeekMode.Start);
+    for (let done = 0; done < bytes.byteLength;) done += this.#file.writeSync(bytes.subarray(done));
+  }
+
+  #check(): void {
+    this.#control.signal?.throwIfAborted();
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  #progress(work: number, tensor: string): void {
+    this.#done += work;
+    this.#control.onProgress?.({ fraction: Math.min(1, this.#done / this.#total), tensor });
+  }
+}
+
+function workOf(tensor: FileTensor): number {
+  return elementCount(tensor.shape) * (blockFormatOf(tensor.format) === undefined ? COPY_SHARE : 1);
+}
+
+/** Bytes of so many elements. */
+function bytesOf(
+  elements: number,
+  format: string,
+  { source }: Pick<PlannedTensor, "source">,
+): number {
+  const blocks = blockFormatOf(format);
+  if (blocks) return blockBytes([elements], blocks);
+  const dtype = elementTypeOf(format);
+  if (dtype) return elements * bytesPerElement(dtype);
+  // A type that is only copied.
+  return elements === 0 ? 0 : elements * source.byteLength / elementCount(source.shape);
+}
