@@ -2,7 +2,6 @@
 import { type DeviceTensor, writing } from "../../runtime/mod.ts";
 import type { Session, Stage } from "../memory/session.ts";
 import { toSignedRange } from "../pipeline/pixels.ts";
-import type { InputImage } from "../pipeline/types.ts";
 import type { Work } from "../pipeline/work.ts";
 import type { TiledCoder, TiledSize } from "./tiled_coder.ts";
 
@@ -44,17 +43,19 @@ export class ImageEncoder {
   /**
    * Encodes the input images of a request.
    *
-   * @param images of the sizes that were traced; those of the request when left out
+   * @param images of the sizes that were traced, bytes or pixels in [-1, 1]; those of the request when left out
    */
   async run(
     work: Work,
-    images: readonly Pick<InputImage, "data">[] = work.request.images!,
+    images: readonly { readonly data: Uint8Array | Float32Array<ArrayBuffer> }[] = work.request
+      .images!,
   ): Promise<void> {
     for (const [i, { data }] of images.entries()) {
+      const pixels = data instanceof Uint8Array ? toSignedRange(data) : data;
       const coder = this.#coders[i]!;
       let moments: Float32Array;
       await coder.run(work, {
-        first: [writing(coder.input, toSignedRange(data))],
+        first: [writing(coder.input, pixels)],
         received: (_, result) => {
           if (result) moments = result;
           work.encodeDone();

@@ -20,6 +20,7 @@ const LATENT_GATE = 1e-4;
 const MERGED_GATE = 1e-2;
 
 const DEV = new Golden("flux1/dev");
+const FILL = new Golden("flux1/fill");
 const SCHNELL = new Golden("flux1/schnell");
 
 async function withPipeline(
@@ -51,6 +52,7 @@ function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
     images: [{ width, height, data: Uint8Array.from(data) }],
     ...(inputs.includes("mask") && { mask: [Uint8Array.from(golden.tensor(name, "mask").data)] }),
     ...(strength !== undefined && { strength }),
+    ...(strength === undefined && inputs.includes("mask") && { strength: 1 }),
   };
 }
 
@@ -101,6 +103,19 @@ Deno.test("Flux1Pipeline.generate() gives the images of diffusers: Kontext, from
       for (const call of DEV.calls) {
         if (!isKontext(call)) continue;
         await t.step(call.name, () => checkCall(DEV, pipeline, call));
+      }
+    });
+  }));
+
+Deno.test("Flux1Pipeline.generate() gives the images of diffusers: Fill, from noise and from a part of it", (t) =>
+  withFolder({}, async (folder) => {
+    cpSync(DEV.folder, folder, { recursive: true });
+    cpSync(join(FILL.folder, "transformer"), join(folder, "transformer"), { recursive: true });
+    await withPipeline(folder, async (pipeline) => {
+      assert.deepEqual(pipeline.info.supportedTasks, ["TI2I"]);
+      assert.equal(pipeline.info.defaults.guidanceScale, 30);
+      for (const call of FILL.calls) {
+        await t.step(call.name, () => checkCall(FILL, pipeline, call));
       }
     });
   }));

@@ -5,7 +5,8 @@
     python3 tools/reference/flux1.py --check [NAME]  # read the stored ones back and run them again
 
 `dev` is a folder as it is published, but for the weights, which are drawn from the seeds in the seeded.json of each
-component. `schnell` has a transformer, with heads of 128, and a scheduler of its own; the rest is that of `dev`.
+component. `schnell` has a transformer, with heads of 128, and a scheduler of its own, and `fill` a transformer; the
+rest is that of `dev`.
 """
 
 import json
@@ -14,6 +15,7 @@ import torch
 from diffusers import (
     AutoencoderKL,
     FlowMatchEulerDiscreteScheduler,
+    FluxFillPipeline,
     FluxImg2ImgPipeline,
     FluxInpaintPipeline,
     FluxKontextInpaintPipeline,
@@ -37,6 +39,8 @@ TINY = dict(in_channels=16, num_layers=1, num_single_layers=2, attention_head_di
             joint_attention_dim=24, pooled_projection_dim=20, guidance_embeds=True, axes_dims_rope=(4, 4, 8))
 DEV = dict(TINY, in_channels=64, joint_attention_dim=64, pooled_projection_dim=32)
 SCHNELL = dict(DEV, num_single_layers=1, attention_head_dim=128, guidance_embeds=False, axes_dims_rope=(16, 56, 56))
+# Beside the latents those of a masked image, and the mask's 4 x 4 pixels for each token.
+FILL = dict(DEV, num_single_layers=1, in_channels=64 + 64 + 16, out_channels=64)
 VOCABULARY = 512
 T5 = dict(vocab_size=VOCABULARY, d_model=64, d_kv=16, num_heads=4, d_ff=96, num_layers=2, feed_forward_proj="gated-gelu")
 CLIP = dict(hidden_size=32, intermediate_size=37, num_hidden_layers=2, num_attention_heads=2, projection_dim=32,
@@ -123,6 +127,10 @@ def build_dev(folder, seed):
 def build_schnell(folder, seed):
     transformer(folder / "transformer", SCHNELL, seed)
     FlowMatchEulerDiscreteScheduler(shift=1.0).save_config(folder / "scheduler")
+
+
+def build_fill(folder, seed):
+    transformer(folder / "transformer", FILL, seed)
 
 
 # Modules under the names of Black Forest Labs, and what they are in diffusers.
@@ -247,9 +255,22 @@ def schnell_calls(folder, _seed):
     return [run(text, "text", PROMPT, 32, 24, 10, 4, guidance_scale=0.0, max_sequence_length=64)]
 
 
+def fill_calls(folder, _seed):
+    fill = load(FluxFillPipeline, folder)
+    mask = torch.zeros(20, 28, dtype=torch.uint8)
+    # Not along the edges of latents: Fill sees every pixel of it.
+    mask[3:17, 5:22] = 255
+    common = dict(image=photo(54, 20, 28), mask=mask, guidance_scale=30.0, max_sequence_length=32)
+    return [
+        run(fill, "fill", "a small house at night", 28, 20, 13, 3, **common),
+        run(fill, "partly", "a red cat", 28, 20, 14, 3, strength=0.7, **common),
+    ]
+
+
 GOLDENS = {
     "tiny": ("FLUX.1's transformer, heads of 16", 900, build_tiny, tiny_calls),
     "dev": ("FLUX.1 dev and Kontext, heads of 16", 910, build_dev, dev_calls),
+    "fill": ("FLUX.1 Fill, heads of 16", 940, build_fill, fill_calls),
     "schnell": ("FLUX.1 schnell, heads of 128", 930, build_schnell, schnell_calls),
 }
 

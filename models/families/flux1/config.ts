@@ -34,11 +34,10 @@ export const FLUX1_TRANSFORMER_CONFIG = z.object({
   if (axes_dims_rope.reduce((sum, dim) => sum + dim, 0) !== attention_head_dim) {
     refuse("axes_dims_rope", `its sum must be attention_head_dim = ${attention_head_dim}`);
   }
-  if ((out_channels ?? in_channels) !== in_channels) {
+  if (out_channels && in_channels === 2 * out_channels) {
     refuse(
       "in_channels",
-      `it must be out_channels = ${out_channels}: models that take a mask or a control image beside the noise ` +
-        "(Fill, Canny, Depth) are not supported",
+      "models that take a control image beside the noise (Canny, Depth) are not supported",
     );
   }
 });
@@ -51,6 +50,16 @@ export function hiddenSize(
   { num_attention_heads, attention_head_dim }: Flux1TransformerConfig,
 ): number {
   return num_attention_heads * attention_head_dim;
+}
+
+/** Features of the tokens that it denoises. */
+export function latentFeatures({ out_channels, in_channels }: Flux1TransformerConfig): number {
+  return out_channels ?? in_channels;
+}
+
+/** Whether it takes a masked image and its mask beside the noise, as Fill does. */
+export function isFill(config: Flux1TransformerConfig): boolean {
+  return config.in_channels > latentFeatures(config);
 }
 
 /** The pipelines of FLUX.1 Kontext, which take an input image as tokens of their own. */
@@ -86,11 +95,21 @@ export const FLUX1_PARTS = partsTable({
   scheduler: { type: FlowMatchEulerScheduler },
   fits: ({ transformer, textEncoder, textEncoder2, vae, tinyDecoder }) => [
     [
-      "transformer's in_channels",
-      transformer.in_channels,
+      "transformer's out_channels",
+      latentFeatures(transformer),
       "packed latents' width",
       vae.latent_channels * PACKED_SIDE ** 2,
     ],
+    ...isFill(transformer)
+      ? [
+        [
+          "transformer's in_channels",
+          transformer.in_channels,
+          "packed latents' width, twice, with the pixels of a token",
+          2 * latentFeatures(transformer) + (scaleFactor(vae) * PACKED_SIDE) ** 2,
+        ],
+      ] as const
+      : [],
     [
       "transformer's joint_attention_dim",
       transformer.joint_attention_dim,
@@ -132,15 +151,18 @@ export function flux1Info({ className, transformer, vae, scheduler }: Flux1Parts
   const sizeMultiple = scale * PACKED_SIDE;
   const isKontext = KONTEXT.includes(className);
   const isGuided = transformer.config.guidance_embeds;
-  const sampling = isGuided
+  const fills = isFill(transformer.config);
+  const sampling = fills
+    ? { numInferenceSteps: 50, guidanceScale: 30 }
+    : isGuided
     ? { numInferenceSteps: 28, guidanceScale: isKontext ? 2.5 : 3.5 }
     : { numInferenceSteps: 4, guidanceScale: 0 };
   return {
-    supportedTasks: ["T2I", "TI2I"],
-    defaultTask: "T2I",
+    supportedTasks: fills ? ["TI2I"] : ["T2I", "TI2I"],
+    defaultTask: fills ? "TI2I" : "T2I",
     defaults: { width: side, height: side, numFrames: 1, fps: 1, negativePrompt: "", ...sampling },
-    taskDefaults: isKontext ? {} : { TI2I: { strength: 0.6 } },
-    inpainting: { strength: isKontext ? 1 : 0.6 },
+    taskDefaults: isKontext || fills ? {} : { TI2I: { strength: 0.6 } },
+    inpainting: { strength: isKontext || fills ? 1 : 0.6 },
     sizeMultiple,
     frameMultiple: 1,
     maxFrames: 1,

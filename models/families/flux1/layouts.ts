@@ -154,17 +154,20 @@ function transformerConfig(tensors: TensorSource): JsonObject {
   };
 }
 
-/** Shapes do not tell Kontext from dev; the names of its files do. */
+/** Shapes tell Fill from dev, but not Kontext; the names of its files do. */
 function defaults(transformer: JsonObject, path: string): FamilyDefaults {
   const isDev = transformer["guidance_embeds"] === true;
   const isKontext = isDev && /kontext/i.test(basename(path));
-  const names = isKontext
+  const isFill = Number(transformer["in_channels"]) > Number(transformer["out_channels"]);
+  const names = isFill
+    ? ["Fill-dev", "dev", "schnell"]
+    : isKontext
     ? ["Kontext-dev", "dev", "schnell"]
     : isDev
     ? ["dev", "Krea-dev", "Kontext-dev", "schnell"]
     : ["schnell", "dev"];
   return {
-    className: isKontext ? KONTEXT[0]! : "FluxPipeline",
+    className: isFill ? "FluxFillPipeline" : isKontext ? KONTEXT[0]! : "FluxPipeline",
     settings: {},
     scheduler: {
       _class_name: "FlowMatchEulerDiscreteScheduler",

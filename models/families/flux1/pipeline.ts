@@ -1,19 +1,14 @@
 /**
  * Images with FLUX.1: from text, from an input image by strength, and with Kontext from an input image as a text says.
- * A mask may keep a part of an input image.
+ * A mask may keep a part of an input image, which Fill was trained for.
  *
- * Source: diffusers `FluxPipeline`, `FluxImg2ImgPipeline`, `FluxInpaintPipeline`, `FluxKontextPipeline` and
- * `FluxKontextInpaintPipeline`.
+ * Source: diffusers `FluxPipeline`, `FluxImg2ImgPipeline`, `FluxInpaintPipeline`, `FluxFillPipeline`,
+ * `FluxKontextPipeline` and `FluxKontextInpaintPipeline`.
  */
 import { elementCount, f32, slice, type Tensor } from "../../../runtime/mod.ts";
-import { klImageDecoder, KlImageEncoder } from "../../autoencoders/kl/coders.ts";
+import { klImageDecoder } from "../../autoencoders/kl/coders.ts";
 import { PACKED_SIDE, packLatents, unpackLatents } from "../../autoencoders/kl/packing.ts";
-import {
-  posteriorMode,
-  posteriorSample,
-  scaleLatents,
-  unscaleLatents,
-} from "../../autoencoders/kl/posterior.ts";
+import { unscaleLatents } from "../../autoencoders/kl/posterior.ts";
 import { tinyImageCoder } from "../../autoencoders/tiny/coders.ts";
 import { timestepConstant, timestepEmbedding } from "../../embeddings.ts";
 import { embeddingLayers } from "../../layers.ts";
@@ -28,7 +23,8 @@ import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { clipTextEncoder } from "../../text_encoders/clip_text.ts";
 import { t5TextEncoder } from "../../text_encoders/t5.ts";
-import { FLUX1_PARTS, flux1Info, hiddenSize, KONTEXT } from "./config.ts";
+import { FLUX1_PARTS, flux1Info, hiddenSize, isFill, KONTEXT } from "./config.ts";
+import { GivenImage } from "./given.ts";
 import { FLUX1_FILES, ORIGINAL_FLUX1, XLABS_FLUX1 } from "./layouts.ts";
 import { EMBEDDING_CHANNELS, EMBEDDING_SCALE, modulationTables } from "./modulation.ts";
 import { flux1Schedule, modelTimestep } from "./schedule.ts";
@@ -36,7 +32,10 @@ import { flux1Context, flux1Transformer } from "./transformer.ts";
 
 /** See the file comment. */
 export const FLUX1 = defineFamily({
-  classNames: ["FluxPipeline", "FluxImg2ImgPipeline", "FluxInpaintPipeline", ...KONTEXT],
+  classNames: [
+    ...["FluxPipeline", "FluxImg2ImgPipeline", "FluxInpaintPipeline", "FluxFillPipeline"],
+    ...KONTEXT,
+  ],
   files: FLUX1_FILES,
   parts: FLUX1_PARTS,
   lora: {
@@ -53,11 +52,16 @@ export const FLUX1 = defineFamily({
 
   prompts: (request) => guidedPrompts(request, (request.trueCfgScale ?? 1) > 1),
 
-  shapeOf({ images = [], ...request }, { className }, { lengths, maxLength }, { sizeMultiple }) {
+  shapeOf({ images = [], ...request }, { className, transformer }, prompts, { sizeMultiple }) {
     const { strength = 1, numInferenceSteps: steps } = request;
     const isKontext = KONTEXT.includes(className);
     const grids = [request, ...isKontext ? images : []].map((one) => gridOf(one, sizeMultiple));
-    const startsFromImage = !isKontext && images.length > 0;
+    const start = !isKontext && images.length > 0 || request.mask
+      ? strengthStart(steps, strength, "start")
+      : 0;
+    // Of pure noise nothing of the image is left; Fill sees it beside.
+    const startsFromImage = !isKontext && images.length > 0 &&
+      (start > 0 || !isFill(transformer.config));
     const largest = (side: keyof TokenGrid) =>
       Math.max(...grids.map((one) => one[side])) * PACKED_SIDE;
     return {
@@ -65,8 +69,8 @@ export const FLUX1 = defineFamily({
       shape: {
         /** Of the result, then of the image that Kontext edits. */
         grids,
-        ...{ prompts: lengths.length, rows: maxLength, startsFromImage, steps },
-        start: startsFromImage || request.mask ? strengthStart(steps, strength, "start") : 0,
+        ...{ prompts: prompts.lengths.length, rows: prompts.maxLength },
+        ...{ startsFromImage, steps, start },
         ...samplingOf(request),
       },
       latents: [largest("rows"), largest("columns")],
@@ -89,8 +93,12 @@ export const FLUX1 = defineFamily({
     const packed = (x: Tensor) => packLatents(rearrange(x, "1 c y x -> 1 y x c"));
 
     // 1. Encode: the input image; the prompts by both encoders.
-    const given = startsFromImage ? grid : reference;
-    const image = given && new KlImageEncoder(session, vae, [sizeOf(given)]);
+    const given = new GivenImage(session, vae, {
+      latents,
+      size: startsFromImage ? sizeOf(grid) : reference && sizeOf(reference),
+      isDrawn: startsFromImage,
+      fillSize: isFill(config) ? sizeOf(grid) : undefined,
+    });
     const clip = clipTextEncoder(textEncoder, parts.pooledTokenizer!.tokenizer.padId);
     const t5 = t5TextEncoder(textEncoder2, parts.tokenizer.padId);
     const text = new PromptEncoder(session, t5, shape, {
@@ -112,26 +120,22 @@ export const FLUX1 = defineFamily({
       "begin",
       {
         noise: f32(...latents),
-        moments: image?.moments[0],
-        momentNoise: startsFromImage ? f32(...latents) : undefined,
+        ...given.inputs,
         guidance: config.guidance_embeds ? f32(1, EMBEDDING_CHANNELS) : undefined,
         summaries: text.context.map(({ summary }) => summary),
       },
-      ({ noise, moments, momentNoise, guidance, summaries }, graph) => {
+      ({ noise, guidance, summaries, ...images }, graph) => {
         const noisy = packed(noise);
-        const tokensOf = (x: Tensor) => packLatents(scaleLatents(vae.config, x));
-        const given = moments && tokensOf(
-          momentNoise
-            ? posteriorSample(moments, rearrange(momentNoise, "1 c y x -> 1 y x c"))
-            : posteriorMode(moments),
-        );
+        const { image, conditions } = given.trace(images);
         const isNoised = startsFromImage || shape.isMasked;
         const times = Array.from(timesteps, modelTimestep);
         const embedded = timestepConstant(graph, times, EMBEDDING_CHANNELS);
         return {
-          sample: given && isNoised ? noisyLatents(given, noisy, sigmas[0]!) : noisy,
-          kept: shape.isMasked ? given : undefined,
-          reference: reference && given,
+          sample: image && isNoised ? noisyLatents(image, noisy, sigmas[0]!) : noisy,
+          // Fill keeps what it shall by itself.
+          kept: shape.isMasked && !conditions ? image : undefined,
+          conditions,
+          reference: reference && image,
           modulations: summaries.map((summary) =>
             modulationTables(config, weights, embedded, guidance, summary)
           ),
@@ -140,7 +144,8 @@ export const FLUX1 = defineFamily({
     );
 
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
-    const { sample, modulations, kept, reference: tokens } = begin.outputs;
+    const { sample, modulations, kept, ...beside } = begin.outputs;
+    const seen = { reference: beside.reference, conditions: beside.conditions };
     // The autoencoder's latents are scaled, those of a tiny decoder are not.
     const decoderOf = (tiny: typeof tinyDecoder) => ({
       decoder: tiny ? tinyImageCoder(tiny, sizeOf(grid)) : klImageDecoder(vae, sizeOf(grid)),
@@ -154,11 +159,11 @@ export const FLUX1 = defineFamily({
       ...{ schedule, sample, kept },
       noise: { shape: latents, arrange: packed },
       passes: text.context.map(({ context }, i) => ({
-        ...{ context, reference: tokens, ...modulations[i]! },
+        ...{ context, ...seen, ...modulations[i]! },
       })),
-      predict: ({ context, sample, reference, step, ...modulation }, graph) =>
+      predict: ({ double, single, out, ...inputs }, graph) =>
         flux1Transformer(graph, config, weights, {
-          ...{ context, sample, reference, step, modulation, grids: shape.grids },
+          ...{ ...inputs, modulation: { double, single, out }, grids: shape.grids },
         }),
       preview: decoderOf(tinyDecoder),
     });
@@ -174,15 +179,13 @@ export const FLUX1 = defineFamily({
       const { seed, guidanceScale, trueCfgScale = 1 } = work.request;
       const generator = new TorchGenerator(seed);
       const draw = () => generator.randn(elementCount(latents));
-      // The noise of an input image's latents comes first.
-      const momentNoise = startsFromImage ? draw() : undefined;
-      const noise = draw();
+      const { noise, ...drawn } = given.draw(draw);
       const guidance = config.guidance_embeds
         ? timestepEmbedding([guidanceScale * EMBEDDING_SCALE], EMBEDDING_CHANNELS)
         : undefined;
-      await image?.run(work);
+      const seen = await given.run(work);
       await text.run(work);
-      await work.run([begin.call({ noise, momentNoise, guidance })]);
+      await work.run([begin.call({ noise, ...drawn, ...seen, guidance })]);
       await denoiser.run(work, classifierFree(trueCfgScale, prompts), draw, { noise });
       await result.run(work);
     };

@@ -16,7 +16,7 @@ import { embeddingLayers } from "../../layers.ts";
 import { CLIP_TEXT_CONFIG, clipText } from "../../text_encoders/clip_text.ts";
 import { T5_CONFIG } from "../../text_encoders/t5.ts";
 import { umt5Encoder } from "../../text_encoders/umt5.ts";
-import { FLUX1_TRANSFORMER_CONFIG, hiddenSize } from "./config.ts";
+import { FLUX1_TRANSFORMER_CONFIG, hiddenSize, isFill } from "./config.ts";
 import { FLUX1_FILES } from "./layouts.ts";
 import { EMBEDDING_CHANNELS, modulationTables } from "./modulation.ts";
 import { flux1Context, flux1Transformer } from "./transformer.ts";
@@ -187,7 +187,7 @@ Deno.test("all tensors of FLUX.1 dev and schnell are known and used, under the n
   }
 });
 
-Deno.test("FLUX.1's files go by guidance and by their names, and Fill is refused", () => {
+Deno.test("FLUX.1's files go by guidance, width and their names, and control models are refused", () => {
   const of = (isDev: boolean, path: string) =>
     FLUX1_FILES.defaults({ guidance_embeds: isDev }, path);
   const schnell = of(false, "/base/flux1-schnell-Q4_K_S.gguf");
@@ -202,9 +202,14 @@ Deno.test("FLUX.1's files go by guidance and by their names, and Fill is refused
   const kontext = of(true, "/kontext/flux1-Kontext-dev_fp8.safetensors");
   assert.equal(kontext.className, "FluxKontextPipeline");
   assert.equal(kontext.repositories[0], "black-forest-labs/FLUX.1-Kontext-dev");
+  const { json } = only(original(true, 384));
+  assert.ok(isFill(parseConfig(FLUX1_TRANSFORMER_CONFIG, json, "config.json")));
+  const fill = FLUX1_FILES.defaults(json, "flux1-fill-dev.safetensors");
+  assert.equal(fill.className, "FluxFillPipeline");
+  assert.equal(fill.repositories[0], "black-forest-labs/FLUX.1-Fill-dev");
   assert.throws(
-    () => parseConfig(FLUX1_TRANSFORMER_CONFIG, only(original(true, 384)).json, "config.json"),
-    /it must be out_channels = 64: models that take a mask/,
+    () => parseConfig(FLUX1_TRANSFORMER_CONFIG, only(original(true, 128)).json, "config.json"),
+    /models that take a control image beside the noise \(Canny, Depth\) are not supported/,
   );
 });
 

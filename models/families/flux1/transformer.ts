@@ -39,9 +39,11 @@ const MLP_RATIO = 4;
 interface Flux1Inputs {
   /** Of {@linkcode flux1Context} for one prompt: [1, text tokens, dim]. */
   readonly context: Tensor;
-  /** Packed latents, [1, tokens, in_channels]. */
+  /** Packed latents, [1, tokens, features]. */
   readonly sample: Tensor;
-  /** Likewise of an input image. */
+  /** What Fill takes beside each token of the sample, [1, tokens, in_channels - out_channels]. */
+  readonly conditions?: Tensor | undefined;
+  /** Packed latents of an input image. */
   readonly reference?: Tensor | undefined;
   /** How the tokens of the sample lie, then those of the input image. */
   readonly grids: readonly TokenGrid[];
@@ -67,13 +69,13 @@ export function flux1Context(
 /**
  * Predicts the velocity of the flow.
  *
- * @returns of the tokens of the sample, [1, tokens, in_channels]
+ * @returns of the tokens of the sample, [1, tokens, features]
  */
 export function flux1Transformer(
   graph: Graph,
   config: Flux1TransformerConfig,
   weights: WeightScope,
-  { context, sample, reference, grids, modulation, step }: Flux1Inputs,
+  { context, sample, conditions, reference, grids, modulation, step }: Flux1Inputs,
 ): Tensor {
   const dim = hiddenSize(config);
   const heads = { ...config, eps: EPS };
@@ -87,7 +89,8 @@ export function flux1Transformer(
     image: tables(places.slice(textTokens)),
     all: tables(places),
   };
-  const tokens = reference ? concat([sample, reference], 1) : sample;
+  const own = conditions ? concat([sample, conditions], -1) : sample;
+  const tokens = reference ? concat([own, reference], 1) : own;
   let streams = { text: context, image: linearLayer(weights, "x_embedder", tokens, dim) };
   vectors.double.forEach((modulation, layer) => {
     streams = graph.scope(`transformer_blocks.${layer}`, () => {
@@ -103,7 +106,7 @@ export function flux1Transformer(
     });
   });
   const result = slice(x, 1, textTokens, textTokens + sample.dim(1));
-  return linearLayer(weights, "proj_out", result, config.in_channels, {
+  return linearLayer(weights, "proj_out", result, sample.dim(-1), {
     norm: { eps: EPS, ...vectors.out, name: "norm_out" },
   });
 }
