@@ -86,7 +86,7 @@ export type {
 /**
  * Loads a model.
  *
- * @param path a model folder in the diffusers layout, a file with its transformer (safetensors or GGUF), a hub id, or
+ * @param path a name such as `z-image-turbo`, a model folder in the diffusers layout, a file with its transformer (safetensors or GGUF), a hub id, or
  * `org/name:file`; the bundled model when left out
  * @param options device and progress
  * @returns the model, ready to generate

@@ -84,7 +84,7 @@ export const CATALOGUE: readonly CatalogueModel[] = [
   {
     ...{ name: "flux.2-klein-4b", title: "FLUX.2 klein 4B", ...KLEIN_4B },
     repository: "black-forest-labs/FLUX.2-klein-4B",
-    quantised: { repository: "leejet/FLUX.2-klein-4B-GGUF", types: KLEIN_TYPES },
+    quantised: { repository: "unsloth/FLUX.2-klein-4B-GGUF", types: K_TYPES },
   },
   {
     ...{ name: "wan2.2-ti2v-5b", title: "Wan 2.2 TI2V 5B", ...WAN, parameters: 5 * GB },
