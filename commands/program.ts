@@ -105,6 +105,13 @@ function serveCommand(onStatus: OnStatus): Command {
       integer(0),
     )
     .addOption(flag("--strict-fields", "refuse requests with fields that have no effect"))
+    .addOption(
+      new Option(
+        "--webhook-secret <secret>",
+        "signs webhooks: whsec_ with 24 to 64 bytes in base64",
+      )
+        .env("DENOISE_WEBHOOK_SECRET"),
+    )
     .addOption(new Option("--no-playground", "no page to draw on at /"))
     .addOption(flag("--enable-metrics", "answer /metrics in the format of Prometheus"))
     .option("--no-sdapi", "do not answer the routes of Stable Diffusion WebUI, /sdapi/v1")

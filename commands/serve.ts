@@ -13,6 +13,7 @@ import {
   type LogFormat,
   type ModelParts,
   readS3Settings,
+  readSecret,
   serve,
 } from "../server/mod.ts";
 import { type DeviceFlags, deviceOptions } from "./device_flags.ts";
@@ -65,6 +66,8 @@ export interface ServeFlags extends DeviceFlags, ModelParts {
   allowedHost: string[];
   /** Whether a field without effect is an error. */
   strictFields?: boolean;
+  /** Signs webhooks. */
+  webhookSecret?: string;
   /** Whether there is a page to draw on at `/`. */
   playground?: boolean;
   /** Whether `/metrics` answers. */
@@ -133,6 +136,7 @@ export async function runServe(flags: ServeFlags): Promise<number> {
       allowedHosts: flags.allowedHost,
       strictFields: flags.strictFields === true,
       retainMs: flags.retain,
+      ...(flags.webhookSecret === undefined ? {} : { webhookSecret: readWebhookSecret(flags) }),
       playground: flags.playground !== false,
       enableMetrics: flags.enableMetrics === true,
       enableSdapi: flags.sdapi !== false,
@@ -201,6 +205,15 @@ export function notes(flags: ServeFlags): string[] {
 function readBucket({ s3Bucket: bucket, s3Endpoint: endpoint, s3Region: region }: ServeFlags) {
   try {
     return readS3Settings({ bucket, endpoint, region }, (name) => Deno.env.get(name));
+  } catch (cause) {
+    throw new UsageError((cause as Error).message, { cause });
+  }
+}
+
+function readWebhookSecret({ webhookSecret }: ServeFlags): string {
+  try {
+    readSecret(webhookSecret!);
+    return webhookSecret!;
   } catch (cause) {
     throw new UsageError((cause as Error).message, { cause });
   }

@@ -17,6 +17,7 @@ import { ApiError } from "./contract/errors.ts";
 import { EngineState } from "./engine_state.ts";
 import type { PromptEnhancer } from "./enhancer.ts";
 import { JobQueue } from "./jobs/job_queue.ts";
+import { jobRecord } from "./jobs/job_record.ts";
 import type { JobStore } from "./jobs/job_store.ts";
 import { SqliteJobStore } from "./jobs/sqlite_store.ts";
 import type { Log } from "./log.ts";
@@ -44,6 +45,8 @@ import { mountSdapi, SDAPI } from "./sdapi/routes.ts";
 import type { App, AppEnv, Services } from "./services.ts";
 import { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS, type ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
+import { readSecret } from "./webhooks/signature.ts";
+import { Webhooks } from "./webhooks/webhooks.ts";
 
 /** Longest path in a line of the log, in characters; ours are shorter. */
 const MAX_LOGGED_PATH = 200;
@@ -109,6 +112,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
     loras: new ServerLoras(shared.engine, files, loraMergeMode),
     metrics: new ServiceMetrics({ engine: shared.engine, store, queue }),
     runners: new Runners(shared),
+    webhooks: webhooksOf(shared.settings, log),
     inputRoot: options.inputRoot ?? join(tmpdir(), `denoise-inputs-${crypto.randomUUID()}`),
     log,
   };
@@ -116,6 +120,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
   const bodies = new BodyMemory(settings.maxBodyMemory);
   const app: App = new Hono<AppEnv>();
   queue.onEnd((id) => void noteEnd(id, services).catch(() => {}));
+  if (services.webhooks) queue.onEnd((id) => void tellEnd(id, services).catch(() => {}));
 
   app.use(async (c, next) => {
     const since = performance.now();
@@ -220,6 +225,27 @@ async function noteEnd(id: string, { store, metrics, log }: Services): Promise<v
 
 function isSdapi(path: string): boolean {
   return path.startsWith(`${SDAPI}/`);
+}
+
+function webhooksOf(
+  { webhookSecret, allowPrivateUrls }: ServerSettings,
+  log: Log,
+): Webhooks | undefined {
+  if (webhookSecret === undefined) return undefined;
+  return new Webhooks({ secret: readSecret(webhookSecret), allowPrivate: allowPrivateUrls, log });
+}
+
+/** Tells the client's server of a job that has ended. */
+async function tellEnd(
+  id: string,
+  { store, storage, settings, webhooks }: Services,
+): Promise<void> {
+  const record = await store.get(id);
+  const { webhookUrl } = (record?.request ?? {}) as { webhookUrl?: string };
+  if (!record || webhookUrl === undefined) return;
+  const { publicUrl } = settings;
+  const data = await jobRecord(record, { place: null, isOwn: true, storage, publicUrl });
+  await webhooks?.send(webhookUrl, { id, type: `job.${record.status}`, data });
 }
 
 /** The pattern that a request's path matched; what middleware matches is everything. */

@@ -30,6 +30,9 @@ export function requestContext(
     canEnhance: enhancer !== undefined,
     persistent: storage !== undefined,
     respondsAsync,
+    ...(settings.webhookSecret === undefined
+      ? {}
+      : { webhooks: { allowPrivate: settings.allowPrivateUrls } }),
     findLoras: (items) => loras.resolve(items, signal),
     checkRoom: async (request, param) => {
       try {

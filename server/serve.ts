@@ -167,6 +167,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     stopSweeping();
     stopWatching();
     await queue.close(options.graceMs ?? 10_000);
+    services.webhooks?.close();
     await listener.close(CLOSE_MS);
     opening.abort();
     // It may still be loading, and be opened in spite of the signal.

@@ -17,6 +17,7 @@ import type { ServiceMetrics } from "./metrics/service_metrics.ts";
 import type { Runners } from "./runners.ts";
 import type { ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
+import type { Webhooks } from "./webhooks/webhooks.ts";
 
 /** Everything that lives as long as the server. */
 export interface Services {
@@ -40,6 +41,8 @@ export interface Services {
   readonly runners: Runners;
   /** Holds the files that requests bring, until their jobs have ended. */
   readonly inputRoot: string;
+  /** Tells clients' servers of ends; absent where nobody signs. */
+  readonly webhooks: Webhooks | undefined;
   /** What the server measures of itself. */
   readonly metrics: ServiceMetrics;
   /** Takes lines for the log. */

@@ -33,6 +33,8 @@ export interface ServerSettings {
   formLimits: FormLimits;
   /** Whether addresses of private networks may be fetched for clients. */
   allowPrivateUrls: boolean;
+  /** Signs webhooks, as the standard writes secrets; clients may ask for none where it is left out. */
+  webhookSecret?: string;
   /** How long results are kept after their end, in milliseconds; 0 for ever. */
   retainMs: number;
   /** Whether there is a page to draw on at `/`. */

@@ -19,6 +19,7 @@ import {
   SETTING_NAMES,
 } from "../../generation/fields.ts";
 import { completeSettings, FieldError } from "../../generation/settings.ts";
+import { checkLiteralAddress, parseRemoteUrl, RemoteError } from "../inputs/remote.ts";
 import { asClientError, checkChoice } from "./checks.ts";
 import { badRequest } from "./errors.ts";
 import type { JobLora } from "../loras/job_lora.ts";
@@ -40,6 +41,8 @@ export interface RequestContext {
   readonly canEnhance: boolean;
   /** Seed of a request that names none; a new one is drawn where there is no such seed. */
   readonly defaultSeed: number | undefined;
+  /** Whether webhooks are signed, and may lead to private networks; none may be asked for where it is left out. */
+  readonly webhooks?: { readonly allowPrivate: boolean };
   /** Whether results are kept, so that a link can lead to them. */
   readonly persistent: boolean;
   /** Whether the answer is the job, whose events tell of previews. */
@@ -66,6 +69,8 @@ export interface GenerationSettings extends SamplingSettings {
   enhancePrompt: boolean;
   /** In the order in which they are applied. */
   loras: JobLora[];
+  /** Told of the job's end. */
+  webhookUrl?: string;
 }
 
 /** The fields that {@link readGeneration} reads beside those of the settings. */
@@ -76,6 +81,7 @@ interface GenerationBody {
   readonly generator_device?: string | null | undefined;
   readonly quality?: string | null | undefined;
   readonly enhance_prompt?: boolean | null | undefined;
+  readonly webhook_url?: string | null | undefined;
   readonly [field: string]: unknown;
 }
 
@@ -114,7 +120,7 @@ const DEVICES = ["cuda", "cpu", "musa"];
 export function readGeneration(
   fields: GenerationBody,
   taskType: TaskType,
-  { info, canEnhance, defaultSeed }: RequestContext,
+  { info, canEnhance, defaultSeed, webhooks }: RequestContext,
 ): ReadGeneration {
   asClientError("prompt", () => checkPrompt("prompt", fields.prompt));
   const names = settingNames(fields);
@@ -141,12 +147,30 @@ export function readGeneration(
       seeds: asClientError("seed", () => resolveSeeds(fields.seed, n, defaultSeed)),
       taskType,
       enhancePrompt: fields.enhance_prompt === true,
+      ...(fields.webhook_url ? { webhookUrl: readWebhookUrl(fields.webhook_url, webhooks) } : {}),
     },
     idle: {
       ...Object.fromEntries([...idle.keys()].map((name) => [httpName(name, names), true])),
       negative_prompt: settings.guidanceScale === 0,
     },
   };
+}
+
+function readWebhookUrl(text: string, webhooks: RequestContext["webhooks"]): string {
+  if (!webhooks) {
+    throw badRequest(
+      "Cannot use webhook_url: this server signs no webhooks; start it with DENOISE_WEBHOOK_SECRET",
+      "webhook_url",
+    );
+  }
+  try {
+    const url = parseRemoteUrl(text);
+    if (!webhooks.allowPrivate) checkLiteralAddress(url);
+    return url.href;
+  } catch (error) {
+    if (!(error instanceof RemoteError)) throw error;
+    throw badRequest(`Cannot use webhook_url: ${error.message}`, "webhook_url");
+  }
 }
 
 /** Under which of its names each setting came, of those that did. */

@@ -80,6 +80,7 @@ export const GENERATION_FIELDS = {
   enhance_prompt: flag(),
   task_type: text(),
   fit: text(),
+  webhook_url: text(),
   loras: z.array(loraItem).nullish(),
 };
 

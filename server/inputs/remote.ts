@@ -107,13 +107,16 @@ async function follow(
   policy: RemotePolicy,
   signal: AbortSignal,
 ): Promise<RemoteFile> {
-  let url = parseUrl(first);
+  let url = parseRemoteUrl(first);
   for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
-    const response = await send(url, policy, signal);
+    const response = await openRequest(url, {
+      allowPrivate: policy.allowPrivate,
+      headers: { accept: policy.contentTypes.join(", ") },
+    }, signal);
     const { statusCode = 0, headers } = response;
     if (statusCode >= 300 && statusCode < 400 && headers.location !== undefined) {
       response.destroy();
-      url = parseUrl(headers.location, url);
+      url = parseRemoteUrl(headers.location, url);
       continue;
     }
     if (statusCode !== 200) {
@@ -129,7 +132,15 @@ async function follow(
   throw new RemoteError(`it leads through more than ${MAX_REDIRECTS} redirects`);
 }
 
-function parseUrl(text: string, base?: URL): URL {
+/**
+ * Reads an address that a client names.
+ *
+ * @param text of scheme http or https, without credentials
+ * @param base of relative ones
+ * @returns the address
+ * @throws {RemoteError} for any other
+ */
+export function parseRemoteUrl(text: string, base?: URL): URL {
   const url = URL.parse(text, base);
   if (!url) throw new RemoteError("the URL is not valid");
   if (url.protocol !== "http:" && url.protocol !== "https:") {
@@ -141,23 +152,62 @@ function parseUrl(text: string, base?: URL): URL {
   return url;
 }
 
-function send(
+/** A request to an address that a client names. */
+interface RemoteRequest {
+  /** Whether addresses of private networks are allowed, this machine's among them. */
+  readonly allowPrivate: boolean;
+  /** GET when left out. */
+  readonly method?: "GET" | "POST";
+  /** Beside the usual ones. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** What is sent. */
+  readonly body?: string;
+}
+
+/**
+ * Refuses an address that is written as a number and is not public; names are checked when they are looked up.
+ *
+ * @param url where it leads
+ * @throws {RemoteError} when it is not public
+ */
+export function checkLiteralAddress({ hostname }: URL): void {
+  const host = hostname.replace(/^\[|\]$/g, "");
+  if (/^[\d.]+$|:/.test(host) && !isPublicAddress(host)) {
+    throw new RemoteError("its address is not public");
+  }
+}
+
+/**
+ * Sends a request. Name resolution is part of the connection, so that the address that was checked is the one that is
+ * spoken to.
+ *
+ * @param url where to
+ * @param remote what to send
+ * @param signal stops it
+ * @returns the answer, whose body is not read yet; redirects are not followed
+ * @throws {RemoteError} when it may not or cannot be sent
+ */
+export function openRequest(
   url: URL,
-  policy: RemotePolicy,
+  { allowPrivate, method = "GET", headers, body }: RemoteRequest,
   signal: AbortSignal,
 ): Promise<IncomingMessage> {
   const host = url.hostname.replace(/^\[|\]$/g, "");
-  if (!policy.allowPrivate && /^[\d.]+$|:/.test(host) && !isPublicAddress(host)) {
-    throw new RemoteError("its address is not public");
-  }
+  if (!allowPrivate) checkLiteralAddress(url);
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const request = (url.protocol === "https:" ? requestHttps : requestHttp)({
     protocol: url.protocol,
     hostname: host,
     port: url.port || undefined,
     path: `${url.pathname}${url.search}`,
-    headers: { host: url.host, accept: policy.contentTypes.join(", "), "user-agent": "denoise" },
-    lookup: policy.allowPrivate ? undefined : publicLookup,
+    method,
+    headers: {
+      ...headers,
+      host: url.host,
+      "user-agent": "denoise",
+      ...(body === undefined ? {} : { "content-length": String(new Blob([body]).size) }),
+    },
+    lookup: allowPrivate ? undefined : publicLookup,
     agent: false,
     signal,
   });
@@ -177,7 +227,7 @@ function send(
         new RemoteError("the server cannot be reached", { isTransient: true, cause: error }),
     );
   });
-  request.end();
+  request.end(body);
   return promise;
 }
 

@@ -28,6 +28,8 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
   loras: "LoRA adapters for this request alone, in place of those that are set, in the order in " +
     "which they are applied: each with a `path` or the `nickname` of one that was set, and " +
     "`strength`, `target`, `alpha`, `merge_mode`; an empty list for none",
+  webhook_url:
+    "Address that is told of the job's end, signed as Standard Webhooks; where the server is set up for it",
   response_format:
     "`url` or `b64_json`; left out, the answer has the file and, where it is kept, a link",
   background: "`auto`, `opaque` or `transparent`; the latter chooses PNG",

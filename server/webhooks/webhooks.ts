@@ -1,0 +1,137 @@
+/**
+ * Telling a client's server that a job has ended.
+ *
+ * Source: Standard Webhooks 1.0.
+ *
+ * @module
+ */
+
+import { openRequest, parseRemoteUrl, RemoteError } from "../inputs/remote.ts";
+import { Slots } from "../inputs/slots.ts";
+import type { Log } from "../log.ts";
+import { signature } from "./signature.ts";
+
+/** What webhooks are sent with. */
+interface WebhookOptions {
+  /** Signs them. */
+  readonly secret: Uint8Array;
+  /** Whether addresses of private networks are allowed, this machine's among them. */
+  readonly allowPrivate: boolean;
+  /** Told of those that nobody takes. */
+  readonly log: Log;
+  /** Pauses before each further attempt, in milliseconds; {@link PAUSES_MS} when left out. */
+  readonly pausesMs?: readonly number[];
+}
+
+/** A message to a client's server. */
+export interface WebhookMessage {
+  /** The same for all attempts, so that a receiver can tell them. */
+  readonly id: string;
+  /** Such as `job.completed`. */
+  readonly type: string;
+  /** What happened, a JSON value. */
+  readonly data: unknown;
+}
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+/** After the last one, five hours after the first, it is given up. */
+const PAUSES_MS: readonly number[] = [
+  5 * SECOND,
+  30 * SECOND,
+  2 * MINUTE,
+  10 * MINUTE,
+  60 * MINUTE,
+  240 * MINUTE,
+];
+/** How long a receiver may take, in milliseconds. */
+const ANSWER_MS = 15_000;
+/** Most attempts at once. */
+const slots = new Slots(8);
+
+/** Sends webhooks, again and again until somebody takes them. */
+export class Webhooks {
+  readonly #options: WebhookOptions;
+  readonly #closing = new AbortController();
+
+  /** @param options secret and limits */
+  constructor(options: WebhookOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Sends a message; resolves when it was taken, or given up.
+   *
+   * @param url of scheme http or https, without credentials
+   * @param message what to tell
+   * @returns whether it was taken
+   */
+  async send(url: string, message: WebhookMessage): Promise<boolean> {
+    const { log, pausesMs = PAUSES_MS } = this.#options;
+    const { signal } = this.#closing;
+    for (let attempt = 0;; attempt++) {
+      let why: string;
+      try {
+        const status = await slots.run(() => this.#post(url, message), signal);
+        if (status >= 200 && status < 300) return true;
+        why = `its server answered with status ${status}`;
+        // The receiver wants no more of them.
+        if (status === 410) attempt = Infinity;
+      } catch (error) {
+        if (signal.aborted) return false;
+        why = error instanceof RemoteError ? error.message : "it cannot be sent";
+        if (error instanceof RemoteError && !error.isTransient) attempt = Infinity;
+      }
+      const pause = pausesMs[attempt];
+      if (pause === undefined) {
+        log(`Gave up the webhook ${message.id}: ${why}`, { level: "warning" });
+        return false;
+      }
+      if (!await this.#wait(pause)) return false;
+    }
+  }
+
+  /** Stops; what was not taken yet is not sent any more. */
+  close(): void {
+    this.#closing.abort();
+  }
+
+  async #post(url: string, { id, type, data }: WebhookMessage): Promise<number> {
+    const now = new Date();
+    const timestamp = Math.floor(now.getTime() / 1000);
+    const body = JSON.stringify({ type, timestamp: now.toISOString(), data });
+    const { secret, allowPrivate } = this.#options;
+    const late = AbortSignal.timeout(ANSWER_MS);
+    // Redirects are not followed: the standard takes them for failures.
+    const response = await openRequest(parseRemoteUrl(url), {
+      allowPrivate,
+      method: "POST",
+      body,
+      headers: {
+        "content-type": "application/json",
+        "webhook-id": id,
+        "webhook-timestamp": String(timestamp),
+        "webhook-signature": signature(secret, { id, timestamp, body }),
+      },
+    }, AbortSignal.any([late, this.#closing.signal])).catch((error) => {
+      if (!late.aborted) throw error;
+      throw new RemoteError("its server did not answer in time", { isTransient: true });
+    });
+    response.destroy();
+    return response.statusCode ?? 0;
+  }
+
+  /** Resolves with whether there is still somebody to go on. */
+  #wait(ms: number): Promise<boolean> {
+    const { signal } = this.#closing;
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const stop = () => resolve(false);
+    if (signal.aborted) stop();
+    signal.addEventListener("abort", stop, { once: true });
+    const timer = setTimeout(() => resolve(true), ms);
+    return promise.finally(() => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", stop);
+    });
+  }
+}
