@@ -6,6 +6,7 @@
 import { excerpt } from "../hub/json_file.ts";
 import { openModelFiles, type PartPaths } from "./checkpoints/open_model.ts";
 import { TAEHV_FORMAT, TAESD_FORMAT } from "./autoencoders/tiny/format.ts";
+import { CHROMA } from "./families/chroma/pipeline.ts";
 import { FLUX1 } from "./families/flux1/pipeline.ts";
 import { FLUX2 } from "./families/flux2/pipeline.ts";
 import { QWEN_IMAGE } from "./families/qwen_image/pipeline.ts";
@@ -55,7 +56,7 @@ export type {
 } from "./pipeline/types.ts";
 
 /** Every family that is known; nothing else names one. */
-const FAMILIES: readonly Family[] = [WAN, Z_IMAGE, FLUX1, FLUX2, QWEN_IMAGE].map((family) =>
+const FAMILIES: readonly Family[] = [WAN, Z_IMAGE, FLUX1, CHROMA, FLUX2, QWEN_IMAGE].map((family) =>
   family as Family
 );
 

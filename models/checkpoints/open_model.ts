@@ -379,7 +379,9 @@ function missingError(
 }
 
 /** `a, b and c`. */
-function listed(words: readonly string[]): string {
+function listed(all: readonly string[]): string {
+  // A file may be the same part of models that call it differently.
+  const words = [...new Set(all)];
   if (words.length === 0) return "nothing";
   return words.length === 1 ? words[0]! : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
 }

@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { type MemoryTensor, memoryTensors } from "../../tests/memory_tensors.ts";
 import { FLUX2_VAE_CONFIG, KL_VAE_CONFIG } from "../autoencoders/kl/config.ts";
 import { WAN_VAE_CONFIG } from "../autoencoders/wan/config.ts";
+import { CHROMA_TRANSFORMER_CONFIG } from "../families/chroma/config.ts";
+import { CHROMA_FILES } from "../families/chroma/layouts.ts";
 import { FLUX1_TRANSFORMER_CONFIG } from "../families/flux1/config.ts";
 import { FLUX1_FILES } from "../families/flux1/layouts.ts";
 import { FLUX2_TRANSFORMER_CONFIG } from "../families/flux2/config.ts";
@@ -22,7 +24,7 @@ import { recognise } from "./recognise.ts";
 
 type Shapes = Record<string, readonly number[]>;
 
-const FORMATS = [WAN_FILES, Z_IMAGE_FILES, FLUX1_FILES, FLUX2_FILES, QWEN_IMAGE_FILES]
+const FORMATS = [WAN_FILES, Z_IMAGE_FILES, FLUX1_FILES, CHROMA_FILES, FLUX2_FILES, QWEN_IMAGE_FILES]
   .flatMap(({ formats }) => formats);
 
 const SCHEMAS = {
@@ -30,6 +32,7 @@ const SCHEMAS = {
   WanVACETransformer3DModel: WAN_TRANSFORMER_CONFIG,
   CLIPVisionModel: CLIP_VISION_CONFIG,
   ZImageTransformer2DModel: Z_IMAGE_TRANSFORMER_CONFIG,
+  ChromaTransformer2DModel: CHROMA_TRANSFORMER_CONFIG,
   FluxTransformer2DModel: FLUX1_TRANSFORMER_CONFIG,
   Flux2Transformer2DModel: FLUX2_TRANSFORMER_CONFIG,
   QwenImageTransformer2DModel: QWEN_IMAGE_TRANSFORMER_CONFIG,

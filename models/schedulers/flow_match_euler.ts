@@ -17,6 +17,7 @@ import {
   type SchedulerConfig,
 } from "./config.ts";
 import { dmdSchedule } from "./dmd.ts";
+import type { NoiseScheduleName } from "./names.ts";
 import { noiseLevels } from "./noise_levels.ts";
 import { samplerSchedule } from "./samplers.ts";
 import { checkedRange, type Schedule, type ScheduleOptions, type Scheduler } from "./schedule.ts";
@@ -24,10 +25,18 @@ import { exact, linspace, SigmaShift } from "./shift.ts";
 
 const fround = Math.fround;
 
+/** Switches that space the noise levels otherwise. */
+const SPACINGS: readonly (readonly [key: string, spacing: NoiseScheduleName])[] = [
+  ["use_karras_sigmas", "karras"],
+  ["use_exponential_sigmas", "exponential"],
+  ["use_beta_sigmas", "beta"],
+];
+
 /** diffusers' `FlowMatchEulerDiscreteScheduler`. */
 export class FlowMatchEulerScheduler implements Scheduler {
   readonly #trainTimesteps: number;
   readonly #shift: SigmaShift;
+  readonly #spacing: NoiseScheduleName | undefined;
   readonly #stochastic: boolean;
   readonly #base: { readonly tokens: number; readonly shift: number };
   readonly #max: { readonly tokens: number; readonly shift: number };
@@ -36,16 +45,11 @@ export class FlowMatchEulerScheduler implements Scheduler {
    * Reads the configuration.
    *
    * @param config the parsed `scheduler_config.json`; absent keys take diffusers' defaults
-   * @throws {TypeError} if a value has the wrong type or asks for what is not supported: inverted,
-   *   Karras, exponential or beta sigmas
+   * @throws {TypeError} if a value has the wrong type or asks for inverted sigmas, which are not supported
    */
   constructor(config: SchedulerConfig) {
-    refuseFields(config, [
-      "invert_sigmas",
-      "use_karras_sigmas",
-      "use_exponential_sigmas",
-      "use_beta_sigmas",
-    ]);
+    refuseFields(config, ["invert_sigmas"]);
+    this.#spacing = SPACINGS.find(([key]) => booleanField(config, key, false))?.[1];
     this.#trainTimesteps = boundedField(
       config,
       "num_train_timesteps",
@@ -89,11 +93,12 @@ export class FlowMatchEulerScheduler implements Scheduler {
    */
   setTimesteps(numInferenceSteps: number, options: ScheduleOptions = {}): Schedule {
     const start = checkedRange(numInferenceSteps, options);
+    const spaced = { ...options, scheduler: options.scheduler ?? this.#spacing };
     const { sampler = this.#stochastic ? "lcm" : "euler" } = options;
     if (sampler === "dmd") {
       return dmdSchedule(this.#shift, this.#trainTimesteps, options, numInferenceSteps);
     }
-    const all = [...this.#shiftedSigmas(numInferenceSteps, options).map(fround), 0];
+    const all = [...this.#shiftedSigmas(numInferenceSteps, spaced).map(fround), 0];
     const sigmas = Float64Array.from(all.slice(start));
     const timesteps = sigmas.slice(0, -1).map((sigma) => fround(sigma * this.#trainTimesteps));
     return samplerSchedule(sampler, { timesteps, sigmas });

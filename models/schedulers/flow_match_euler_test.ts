@@ -68,12 +68,23 @@ Deno.test("FlowMatchEulerScheduler refuses a shift_terminal that one step cannot
   assert.throws(() => scheduler.setTimesteps(1), /shift_terminal/);
 });
 
-Deno.test("FlowMatchEulerScheduler refuses what it does not implement, by name", () => {
-  const keys = ["invert_sigmas", "use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas"];
-  for (const key of keys) {
-    assert.throws(() => new FlowMatchEulerScheduler({ [key]: true }), new RegExp(key));
-    new FlowMatchEulerScheduler({ [key]: false });
+Deno.test("FlowMatchEulerScheduler spaces noise levels as its file says, unless a request says otherwise", () => {
+  const plain = new FlowMatchEulerScheduler({ shift: 3 });
+  for (const name of ["karras", "exponential", "beta"] as const) {
+    const scheduler = new FlowMatchEulerScheduler({ shift: 3, [`use_${name}_sigmas`]: true });
+    const { sigmas } = scheduler.setTimesteps(6);
+    assert.deepEqual(sigmas, plain.setTimesteps(6, { scheduler: name }).sigmas);
+    const simple = { scheduler: "simple" } as const;
+    assert.deepEqual(
+      scheduler.setTimesteps(6, simple).sigmas,
+      plain.setTimesteps(6, simple).sigmas,
+    );
   }
+});
+
+Deno.test("FlowMatchEulerScheduler refuses what it does not implement, by name", () => {
+  assert.throws(() => new FlowMatchEulerScheduler({ invert_sigmas: true }), /invert_sigmas/);
+  new FlowMatchEulerScheduler({ invert_sigmas: false });
   assert.throws(() => new FlowMatchEulerScheduler({ time_shift_type: "cubic" }), /"cubic"/);
   assert.throws(() => new FlowMatchEulerScheduler({ shift: "3" }), /shift: "3" is not a number/);
 });

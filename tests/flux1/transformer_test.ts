@@ -3,7 +3,11 @@ import assert from "node:assert/strict";
 import { parseConfig } from "../../models/config.ts";
 import { timestepEmbedding } from "../../models/embeddings.ts";
 import { FLUX1_TRANSFORMER_CONFIG, hiddenSize } from "../../models/families/flux1/config.ts";
-import { EMBEDDING_CHANNELS, modulationTables } from "../../models/families/flux1/modulation.ts";
+import {
+  EMBEDDING_CHANNELS,
+  modulationOf,
+  modulationTables,
+} from "../../models/families/flux1/modulation.ts";
 import { flux1Context, flux1Transformer } from "../../models/families/flux1/transformer.ts";
 import { embeddingLayers } from "../../models/layers.ts";
 import { assertClose, Golden } from "../golden.ts";
@@ -44,14 +48,11 @@ Deno.test("flux1Transformer() gives the velocity of the reference, from text and
           sample: given["sample"]!,
           reference: given["reference"],
           grids,
-          modulation: modulationTables(
-            config,
-            root,
-            given["timestep"]!,
-            given["guidance"]!,
-            summary,
+          modulation: modulationOf(
+            modulationTables(config, root, given["timestep"]!, given["guidance"]!, summary),
+            graph.constant("step", [1], "u32", Uint32Array.of(0)),
+            hiddenSize(config),
           ),
-          step: graph.constant("step", [1], "u32", Uint32Array.of(0)),
         }),
       };
     });

@@ -47,7 +47,10 @@ export type Flux1TransformerConfig = z.output<typeof FLUX1_TRANSFORMER_CONFIG>;
 
 /** Width of the tokens inside of the transformer. */
 export function hiddenSize(
-  { num_attention_heads, attention_head_dim }: Flux1TransformerConfig,
+  { num_attention_heads, attention_head_dim }: Pick<
+    Flux1TransformerConfig,
+    "num_attention_heads" | "attention_head_dim"
+  >,
 ): number {
   return num_attention_heads * attention_head_dim;
 }

@@ -26,7 +26,12 @@ import { t5TextEncoder } from "../../text_encoders/t5.ts";
 import { FLUX1_PARTS, flux1Info, hiddenSize, isFill, KONTEXT } from "./config.ts";
 import { GivenImage } from "./given.ts";
 import { FLUX1_FILES, ORIGINAL_FLUX1, XLABS_FLUX1 } from "./layouts.ts";
-import { EMBEDDING_CHANNELS, EMBEDDING_SCALE, modulationTables } from "./modulation.ts";
+import {
+  EMBEDDING_CHANNELS,
+  EMBEDDING_SCALE,
+  modulationOf,
+  modulationTables,
+} from "./modulation.ts";
 import { flux1Schedule, modelTimestep } from "./schedule.ts";
 import { flux1Context, flux1Transformer } from "./transformer.ts";
 
@@ -100,7 +105,7 @@ export const FLUX1 = defineFamily({
       fillSize: isFill(config) ? sizeOf(grid) : undefined,
     });
     const clip = clipTextEncoder(textEncoder, parts.pooledTokenizer!.tokenizer.padId);
-    const t5 = t5TextEncoder(textEncoder2, parts.tokenizer.padId);
+    const t5 = t5TextEncoder(textEncoder2, parts.tokenizer.padId, { seesPadding: true });
     const text = new PromptEncoder(session, t5, shape, {
       pooled: clip,
       trace: ({ states, pooled }) => {
@@ -161,9 +166,10 @@ export const FLUX1 = defineFamily({
       passes: text.context.map(({ context }, i) => ({
         ...{ context, ...seen, ...modulations[i]! },
       })),
-      predict: ({ double, single, out, ...inputs }, graph) =>
+      predict: ({ double, single, out, step, ...inputs }, graph) =>
         flux1Transformer(graph, config, weights, {
-          ...{ ...inputs, modulation: { double, single, out }, grids: shape.grids },
+          ...{ ...inputs, grids: shape.grids },
+          modulation: modulationOf({ double, single, out }, step, hiddenSize(config)),
         }),
       preview: decoderOf(tinyDecoder),
     });

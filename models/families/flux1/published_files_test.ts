@@ -18,7 +18,7 @@ import { T5_CONFIG } from "../../text_encoders/t5.ts";
 import { umt5Encoder } from "../../text_encoders/umt5.ts";
 import { FLUX1_TRANSFORMER_CONFIG, hiddenSize, isFill } from "./config.ts";
 import { FLUX1_FILES } from "./layouts.ts";
-import { EMBEDDING_CHANNELS, modulationTables } from "./modulation.ts";
+import { EMBEDDING_CHANNELS, modulationOf, modulationTables } from "./modulation.ts";
 import { flux1Context, flux1Transformer } from "./transformer.ts";
 
 type Shapes = Record<string, Shape>;
@@ -172,14 +172,17 @@ Deno.test("all tensors of FLUX.1 dev and schnell are known and used, under the n
           context: flux1Context(config, root, input(1, 8, 4096)),
           sample: input(1, 4, 64),
           grids: [{ rows: 2, columns: 2 }],
-          modulation: modulationTables(
-            config,
-            root,
-            times,
-            config.guidance_embeds ? guidance : undefined,
-            summary,
+          modulation: modulationOf(
+            modulationTables(
+              config,
+              root,
+              times,
+              config.guidance_embeds ? guidance : undefined,
+              summary,
+            ),
+            step,
+            DIM,
           ),
-          step,
         });
       });
       assert.deepEqual(unused, []);

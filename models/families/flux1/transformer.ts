@@ -25,7 +25,7 @@ import { rotaryConstants } from "../../embeddings.ts";
 import { linearLayer, linearLayers } from "../../layers.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import { type Flux1TransformerConfig, hiddenSize } from "./config.ts";
-import { modulationOf, type ModulationTables } from "./modulation.ts";
+import type { Modulation } from "./modulation.ts";
 import { positions } from "./positions.ts";
 
 /** Of the norms without weights and of those of heads; no configuration says it. */
@@ -47,10 +47,15 @@ interface Flux1Inputs {
   readonly reference?: Tensor | undefined;
   /** How the tokens of the sample lie, then those of the input image. */
   readonly grids: readonly TokenGrid[];
-  /** What the timesteps make of the blocks, and which of them it is, u32 [1]. */
-  readonly modulation: ModulationTables;
-  readonly step: Tensor;
+  /** What the timestep makes of the blocks. */
+  readonly modulation: Modulation;
 }
+
+/** What the blocks need to know of a model, FLUX.1 or one made of it. */
+type Flux1Sizes = Pick<
+  Flux1TransformerConfig,
+  "num_attention_heads" | "attention_head_dim" | "axes_dims_rope"
+>;
 
 /**
  * What the blocks take of the prompt before they change it; it depends on no step.
@@ -59,7 +64,7 @@ interface Flux1Inputs {
  * @returns [prompts, text tokens, dim]
  */
 export function flux1Context(
-  config: Flux1TransformerConfig,
+  config: Flux1Sizes,
   weights: WeightScope,
   states: Tensor,
 ): Tensor {
@@ -73,13 +78,12 @@ export function flux1Context(
  */
 export function flux1Transformer(
   graph: Graph,
-  config: Flux1TransformerConfig,
+  config: Flux1Sizes,
   weights: WeightScope,
-  { context, sample, conditions, reference, grids, modulation, step }: Flux1Inputs,
+  { context, sample, conditions, reference, grids, modulation }: Flux1Inputs,
 ): Tensor {
   const dim = hiddenSize(config);
   const heads = { ...config, eps: EPS };
-  const vectors = modulationOf(modulation, step, dim);
   const textTokens = context.dim(1);
   const places = positions(textTokens, grids);
   const tables = (tokens: readonly number[][]) =>
@@ -92,22 +96,22 @@ export function flux1Transformer(
   const own = conditions ? concat([sample, conditions], -1) : sample;
   const tokens = reference ? concat([own, reference], 1) : own;
   let streams = { text: context, image: linearLayer(weights, "x_embedder", tokens, dim) };
-  vectors.double.forEach((modulation, layer) => {
+  modulation.double.forEach((vectors, layer) => {
     streams = graph.scope(`transformer_blocks.${layer}`, () => {
       const block = weights.scope("transformer_blocks").scope(layer);
-      return doubleBlock(heads, block, streams, modulation, rotary, feedForward);
+      return doubleBlock(heads, block, streams, vectors, rotary, feedForward);
     });
   });
   let x = concat([streams.text, streams.image], 1);
-  vectors.single.forEach((modulation, layer) => {
+  modulation.single.forEach((vectors, layer) => {
     x = graph.scope(`single_transformer_blocks.${layer}`, () => {
       const block = weights.scope("single_transformer_blocks").scope(layer);
-      return singleBlock(heads, block, x, modulation, rotary.all);
+      return singleBlock(heads, block, x, vectors, rotary.all);
     });
   });
   const result = slice(x, 1, textTokens, textTokens + sample.dim(1));
   return linearLayer(weights, "proj_out", result, sample.dim(-1), {
-    norm: { eps: EPS, ...vectors.out, name: "norm_out" },
+    norm: { eps: EPS, ...modulation.out, name: "norm_out" },
   });
 }
 

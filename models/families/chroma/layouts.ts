@@ -1,0 +1,81 @@
+/**
+ * Chroma in the files of other programs: their names for its modules, and what single files leave out.
+ *
+ * Source: the conversion table of diffusers (`convert_chroma_transformer_checkpoint_to_diffusers`).
+ */
+import type { JsonObject } from "../../../hub/json_file.ts";
+import type { TensorSource } from "../../../runtime/mod.ts";
+import { KL_VAE_FORMAT } from "../../autoencoders/kl/format.ts";
+import {
+  type ComponentFormat,
+  countModules,
+  type FamilyFiles,
+  shapeOf,
+} from "../../checkpoints/component_format.ts";
+import type { Layout } from "../../layouts.ts";
+import { T5_FORMAT } from "../../text_encoders/umt5_format.ts";
+import { ORIGINAL_FLUX1 } from "../flux1/layouts.ts";
+
+const NETWORK = "distilled_guidance_layer";
+
+/** FLUX.1's names, and those of the network that gives modulation. */
+export const ORIGINAL_CHROMA: Layout = {
+  name: "original Chroma",
+  prefixes: ORIGINAL_FLUX1.prefixes,
+  entries: [
+    ...ORIGINAL_FLUX1.entries,
+    { theirs: `${NETWORK}.layers.*.in_layer`, ours: [`${NETWORK}.layers.*.linear_1`] },
+    { theirs: `${NETWORK}.layers.*.out_layer`, ours: [`${NETWORK}.layers.*.linear_2`] },
+    { theirs: `${NETWORK}.norms.*.scale`, ours: [`${NETWORK}.norms.*.weight`] },
+  ],
+};
+
+const TRANSFORMER: ComponentFormat = {
+  name: "a Chroma transformer",
+  component: "transformer",
+  className: "ChromaTransformer2DModel",
+  namings: [
+    {
+      probes: [`${NETWORK}.in_proj.weight`, "double_blocks.0.img_attn.qkv.weight"],
+      layout: ORIGINAL_CHROMA,
+    },
+    { probes: [`${NETWORK}.in_proj.weight`, "transformer_blocks.0.attn.to_q.weight"] },
+  ],
+  config: transformerConfig,
+};
+
+/** Source of what shapes do not tell: transformer/config.json of Chroma1-HD. */
+function transformerConfig(tensors: TensorSource): JsonObject {
+  const [dim, inChannels] = shapeOf(tensors, "x_embedder.weight", 2) as [number, number];
+  const headDim = shapeOf(tensors, "transformer_blocks.0.attn.norm_q.weight", 1)[0]!;
+  const [hidden, channels] = shapeOf(tensors, `${NETWORK}.in_proj.weight`, 2) as [number, number];
+  return {
+    _class_name: TRANSFORMER.className,
+    in_channels: inChannels,
+    num_layers: countModules(tensors, "transformer_blocks."),
+    num_single_layers: countModules(tensors, "single_transformer_blocks."),
+    attention_head_dim: headDim,
+    num_attention_heads: dim / headDim,
+    joint_attention_dim: shapeOf(tensors, "context_embedder.weight", 2)[1]!,
+    axes_dims_rope: [16, 56, 56],
+    approximator_num_channels: channels,
+    approximator_hidden_dim: hidden,
+    approximator_layers: countModules(tensors, `${NETWORK}.layers.`),
+  };
+}
+
+/** Single files. */
+export const CHROMA_FILES: FamilyFiles = {
+  formats: [TRANSFORMER, { ...T5_FORMAT, component: "text_encoder" }, KL_VAE_FORMAT],
+  defaults: () => ({
+    className: "ChromaPipeline",
+    settings: {},
+    scheduler: {
+      _class_name: "FlowMatchEulerDiscreteScheduler",
+      num_train_timesteps: 1000,
+      shift: 1,
+      use_dynamic_shifting: false,
+    },
+    repositories: ["lodestones/Chroma1-HD", "lodestones/Chroma1-Base"],
+  }),
+};

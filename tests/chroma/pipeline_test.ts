@@ -1,0 +1,58 @@
+/** Whole Chroma pipelines against diffusers: same folder, prompt, image and seed, from text to pixels. */
+import assert from "node:assert/strict";
+import { cpSync } from "node:fs";
+import { join } from "node:path";
+import { openPipeline, type PipelineRequest } from "../../models/mod.ts";
+import { assertClose, Golden, type GoldenCall } from "../golden.ts";
+import { textRequest } from "../golden_request.ts";
+import { openTestDevice } from "../model_run.ts";
+import { psnr } from "../pixels.ts";
+import { withFolder } from "../safetensors.ts";
+
+/** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
+const MIN_PSNR = 50;
+/** Of the latents after the last step, as a part of their largest magnitude. */
+const LATENT_GATE = 1e-4;
+
+const golden = new Golden("chroma");
+const FLUX1 = new Golden("flux1/dev");
+
+function requestOf(call: GoldenCall): PipelineRequest {
+  const { name, args, inputs } = call;
+  const request = textRequest(call);
+  if (!inputs.includes("given")) return request;
+  const { width, height } = request;
+  const data = Uint8Array.from(golden.tensor(name, "given").data);
+  const strength = args["strength"] as number;
+  return { ...request, task: "TI2I", images: [{ width, height, data }], strength };
+}
+
+Deno.test("ChromaPipeline.generate() gives the images of diffusers, guided and from an image too", (t) =>
+  withFolder({}, async (folder) => {
+    cpSync(golden.folder, folder, { recursive: true });
+    for (
+      const [from, to] of [["text_encoder_2", "text_encoder"], ["tokenizer_2", "tokenizer"], [
+        "vae",
+        "vae",
+      ]] as const
+    ) {
+      cpSync(join(FLUX1.folder, from), join(folder, to), { recursive: true });
+    }
+    const device = await openTestDevice();
+    try {
+      using pipeline = await openPipeline(folder);
+      await pipeline.load(device);
+      for (const call of golden.calls) {
+        await t.step(call.name, async () => {
+          const { latents, frames } = await pipeline.generate(requestOf(call));
+          const expected = golden.tensor(call.name, "latents");
+          assertClose("latents", { shape: expected.shape, data: latents }, expected, LATENT_GATE);
+          const decibels = psnr(frames[0]!, golden.tensor(call.name, "image").data);
+          assert.equal(frames.length, 1);
+          assert.ok(decibels > MIN_PSNR, `PSNR is ${decibels.toFixed(1)} dB`);
+        });
+      }
+    } finally {
+      device.destroy();
+    }
+  }));
