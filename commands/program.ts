@@ -63,7 +63,16 @@ function command(name: string, description: string): Command {
 
 function serveCommand(onStatus: OnStatus): Command {
   const serve = command("serve", "Serve a model over HTTP");
-  addModelFlags(serve)
+  serve.addOption(
+    new Option(
+      "--model-path <[name=]path>",
+      "folder, file, name, hub id or org/name:file; repeated, requests pick one",
+    ).argParser(collect).default([], "bundled"),
+  ).addOption(
+    new Option("--models <which>", "all: the bundled model, and those in the cache, too")
+      .choices(["all"]),
+  );
+  addLoadFlags(serve)
     .option("--served-model-name <name>", "public name of the model (default: --model-id or path)")
     .option("--model-id <id>", "registered configuration of a checkpoint that cannot be identified")
     .option("--public-url <url>", "where clients reach the server; makes links whole", address)
@@ -360,6 +369,10 @@ function apiKeyOption(): Option {
 
 function addModelFlags(to: Command): Command {
   to.option("--model-path <path>", "folder, file, name, hub id or org/name:file", "bundled");
+  return addLoadFlags(to);
+}
+
+function addLoadFlags(to: Command): Command {
   addPartFlags(to);
   return addMemoryFlags(to)
     .option("--no-tune", "do not measure kernels first on a GPU that was not tuned yet");

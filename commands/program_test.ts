@@ -19,7 +19,7 @@ Deno.test("serve takes the flags of the specification, and port 30000 where none
     ...["--ulysses-degree", "2", "--ring-degree", "2"],
   );
   const { modelPath, servedModelName, modelId, promptEnhancerConfig, port } = flags;
-  assert.deepEqual([modelPath, servedModelName, modelId], ["m", "s", "i"]);
+  assert.deepEqual([modelPath, servedModelName, modelId], [["m"], "s", "i"]);
   assert.deepEqual([promptEnhancerConfig, port], ["c.json", 30000]);
   assert.ok(flags.textEncoderCpuOffload && flags.pinCpuMemory);
   assert.deepEqual([flags.numGpus, flags.ulyssesDegree, flags.ringDegree], [2, 2, 2]);

@@ -12,10 +12,13 @@ import {
   type Log,
   type LogFormat,
   type ModelParts,
+  type ModelSource,
   readS3Settings,
   readSecret,
   serve,
 } from "../server/mod.ts";
+import { hubCacheFolder } from "../hub/cache.ts";
+import { listCachedModels } from "../hub/cached_models.ts";
 import { type DeviceFlags, deviceOptions } from "./device_flags.ts";
 import { describeFailure, UsageError } from "./failure.ts";
 import type { LoraFlag } from "./flags.ts";
@@ -24,9 +27,11 @@ import { StopSignals } from "./stop_signals.ts";
 
 /** Flags of `serve`, read and checked. */
 export interface ServeFlags extends DeviceFlags, ModelParts {
-  /** A model's folder, file or hub id. */
-  modelPath: string;
-  /** The model's public name. */
+  /** Folders, files or hub ids of models, or `name=path`; the bundled model when there is none. */
+  modelPath: string[];
+  /** `all`: the bundled model and those in the cache, too. */
+  models?: string;
+  /** The first model's public name. */
   servedModelName?: string;
   /** The registered configuration; names the model where `servedModelName` does not. */
   modelId?: string;
@@ -109,12 +114,15 @@ export async function runServe(flags: ServeFlags): Promise<number> {
   for (const note of notes(flags)) log(note, { level: "warning" });
   const enhancer = await readEnhancerFile(flags.promptEnhancerConfig);
   const s3 = readBucket(flags);
-  const name = servedName(flags);
+  const cached = flags.models === "all" ? await listCachedModels(hubCacheFolder()) : [];
+  const [first, ...others] = modelsOf(flags, cached.map(({ id }) => id));
+  const { name } = first;
   const stopped = Promise.withResolvers<string>();
   using signals = new StopSignals(() => stopped.resolve("stopped"));
   const server = await serve({
-    modelPath: flags.modelPath,
+    modelPath: first.modelPath,
     servedModelName: name,
+    otherModels: others,
     host: flags.host,
     port: flags.port,
     strictPorts: flags.strictPorts === true,
@@ -149,6 +157,9 @@ export async function runServe(flags: ServeFlags): Promise<number> {
     },
   });
   log(`Listening on ${server.url}, loading ${name}`);
+  if (others.length > 0) {
+    log(`Loaded when they are asked for: ${others.map(({ name }) => name).join(", ")}`);
+  }
   outliveDefects(log);
   try {
     const first = await Promise.race([server.ready.then(() => "ready"), stopped.promise]);
@@ -166,14 +177,44 @@ export async function runServe(flags: ServeFlags): Promise<number> {
   return 0;
 }
 
-/** The public name of the model: what it was told, else what chooses its configuration, else its path. */
-export function servedName(
-  { servedModelName, modelId, modelPath }: Pick<
+/**
+ * The models to serve, the first one of requests that name none.
+ *
+ * @param flags of the command line
+ * @param cached ids of the models in the cache, where they are served, too
+ * @returns with names of their own; the first one's is what it was told, else what chooses its configuration
+ * @throws {UsageError} when two have one name
+ */
+export function modelsOf(
+  { servedModelName, modelId, modelPath, models }: Pick<
     ServeFlags,
-    "servedModelName" | "modelId" | "modelPath"
+    "servedModelName" | "modelId" | "modelPath" | "models"
   >,
-): string {
-  return servedModelName ?? modelId ?? modelPath;
+  cached: readonly string[] = [],
+): [ModelSource, ...ModelSource[]] {
+  const paths = modelPath.length > 0 ? modelPath : [BUNDLED_MODEL];
+  const [first, ...others] = paths.map(readModel) as [ModelSource, ...ModelSource[]];
+  const sources: [ModelSource, ...ModelSource[]] = [
+    { ...first, name: servedModelName ?? modelId ?? first.name },
+    ...others,
+  ];
+  for (const id of models === "all" ? [BUNDLED_MODEL, ...cached] : []) {
+    const isThere = sources.some(({ name, modelPath }) => name === id || modelPath === id);
+    if (!isThere) sources.push({ name: id, modelPath: id });
+  }
+  const twice = sources.find(({ name }, i) => sources.findIndex((one) => one.name === name) < i);
+  if (twice) {
+    throw new UsageError(
+      `Cannot serve two models as ${twice.name}: name them, as in --model-path small=${twice.modelPath}`,
+    );
+  }
+  return sources;
+}
+
+/** `name=path`, or a path. */
+function readModel(text: string): ModelSource {
+  const [, name, path] = /^([\w.-]+)=(.+)$/.exec(text) ?? [];
+  return name && path ? { name, modelPath: path } : { name: text, modelPath: text };
 }
 
 /** What a user should know before the server starts. */
@@ -196,7 +237,7 @@ export function notes(flags: ServeFlags): string[] {
       `Warning: everybody who reaches ${flags.host} can use this server; give it an --api-key`,
     );
   }
-  if (flags.modelId !== undefined && flags.modelPath === BUNDLED_MODEL) {
+  if (flags.modelId !== undefined && modelsOf(flags)[0].modelPath === BUNDLED_MODEL) {
     lines.push("Note: --model-id names the bundled model; it does not choose another");
   }
   return lines;

@@ -1,8 +1,8 @@
 import { strict as assert } from "node:assert";
-import { notes, servedName, type ServeFlags } from "./serve.ts";
+import { modelsOf, notes, type ServeFlags } from "./serve.ts";
 
 const FLAGS: ServeFlags = {
-  modelPath: "bundled",
+  modelPath: ["bundled"],
   host: "127.0.0.1",
   port: 30000,
   outputPath: "outputs",
@@ -41,9 +41,24 @@ Deno.test("notes() says that nothing can be resumed without records", () => {
   assert.match(line!, /^Note: --resume-jobs has no effect with --output-path ""/);
 });
 
-Deno.test("servedName() is --served-model-name, else --model-id, else --model-path", () => {
-  const flags = { modelPath: "a/b", modelId: "id", servedModelName: "public" };
-  assert.equal(servedName(flags), "public");
-  assert.equal(servedName({ modelPath: "a/b", modelId: "id" }), "id");
-  assert.equal(servedName({ modelPath: "a/b" }), "a/b");
+Deno.test("modelsOf() names the first by --served-model-name, else --model-id, else as --model-path does", () => {
+  const named = (flags: Parameters<typeof modelsOf>[0]) => modelsOf(flags)[0].name;
+  assert.equal(named({ modelPath: ["a/b"], modelId: "id", servedModelName: "public" }), "public");
+  assert.equal(named({ modelPath: ["a/b"], modelId: "id" }), "id");
+  assert.equal(named({ modelPath: ["a/b"] }), "a/b");
+  assert.equal(named({ modelPath: [] }), "bundled");
+});
+
+Deno.test("modelsOf() takes several models, with names, and all that are there", () => {
+  const two = modelsOf({ modelPath: ["one=bundled", "org/name:q4.gguf"] });
+  assert.deepEqual(two, [
+    { name: "one", modelPath: "bundled" },
+    { name: "org/name:q4.gguf", modelPath: "org/name:q4.gguf" },
+  ]);
+  const all = modelsOf({ modelPath: ["a/b"], models: "all" }, ["a/b", "c/d"]);
+  assert.deepEqual(all.map(({ name }) => name), ["a/b", "bundled", "c/d"]);
+  assert.throws(() => modelsOf({ modelPath: ["a/b", "a/b"] }), {
+    name: "UsageError",
+    message: /two models as a\/b: name them, as in --model-path small=a\/b/,
+  });
 });

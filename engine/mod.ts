@@ -21,6 +21,7 @@ import type {
 import { deviceSettings, memorySettings, tuningSettings, WorkerEngine } from "./worker_engine.ts";
 
 export type * from "./types.ts";
+export { type Residence, SharedDevice, SharedEngine } from "./shared_device.ts";
 
 /**
  * Opens a model on this machine's GPU; what a hub id names and the cache lacks is fetched first.
@@ -36,7 +37,8 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   const onAbort = () => void engine.close().catch(() => {});
   signal?.addEventListener("abort", onAbort, { once: true });
   try {
-    await engine.start();
+    if (options.isLazy) await engine.describe();
+    else await engine.start();
     return engine;
   } catch (error) {
     await engine.close();

@@ -61,6 +61,13 @@ export type ToWorker =
     readonly tuning?: TuningSettings;
   }
   | {
+    /** What a model is, and what the device has; neither stays open. */
+    readonly type: "describe";
+    readonly model: string;
+    readonly parts: PartPaths;
+    readonly device: DeviceSettings;
+  }
+  | {
     readonly type: "plan";
     readonly model: string;
     readonly parts: PartPaths;
@@ -133,6 +140,12 @@ export type FromWorker =
   }
   | {
     readonly type: "opened";
+    readonly info: PipelineInfo;
+    readonly maxPixels: number;
+    readonly room: Room;
+  }
+  | {
+    readonly type: "described";
     readonly info: PipelineInfo;
     readonly maxPixels: number;
     readonly room: Room;

@@ -181,6 +181,10 @@ export interface ModelInfo {
   optionalParts: readonly OptionalPart[];
   /** Components that LoRAs can be meant for; none where they cannot be used. */
   loraTargets: readonly LoraTarget[];
+  /** Bytes of all weights, as the files have them. */
+  weightBytes?: number;
+  /** Bytes of the device that may be taken; left out where only taking them tells. */
+  deviceBytes?: number;
 }
 
 /** One image or video to make. */
@@ -331,8 +335,18 @@ export interface Engine {
    * @throws {LoraError} when a file is damaged, is for another model, or no key of it fits; nothing changes then
    */
   prepareLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]>;
-  /** Whether the model is on the device; false after it was unloaded for being idle, until the next request. */
+  /** Whether the model is on the device; false after it was unloaded, until the next request. */
   readonly isLoaded: boolean;
+  /**
+   * Brings the model onto the device, where it is not; takes its turn.
+   *
+   * @throws {Error} when it cannot be loaded
+   */
+  load(): Promise<void>;
+  /** Takes the model off the device after all that was asked for before; the next request brings it back. */
+  unload(): Promise<void>;
+  /** Takes at most so many bytes of the device from the next load on. */
+  limitMemory(bytes: number): void;
   /**
    * Frees the device and waits until its thread is gone: a process that exits before may crash. A generation under way
    * is aborted. Further calls do nothing.
@@ -419,6 +433,8 @@ export interface EngineOptions extends LoadModelOptions {
   tuning?: "off" | "cached" | "auto";
   /** Files of LoRAs by names that may be given in place of their paths. */
   namedLoras?: Readonly<Record<string, string>>;
+  /** Look at the model alone, and load it with the first request. */
+  isLazy?: boolean;
 }
 
 /** What a model's request would take on this machine. */

@@ -42,6 +42,8 @@ scope.onmessage = async ({ data }): Promise<void> => {
         return post({ type: "released" });
       case "check":
         return await check(data);
+      case "describe":
+        return await describe(data);
       case "plan":
         return await plan(data);
       case "inspect":
@@ -83,6 +85,19 @@ async function measure(
   const own = await openDevice(settings);
   try {
     post({ type: "measured", bytes: await measureMemory(own, wantedBytes) });
+  } finally {
+    own.destroy();
+  }
+}
+
+async function describe(
+  { model, parts, device: settings }: Extract<ToWorker, { type: "describe" }>,
+): Promise<void> {
+  using described = await openPipeline(model, parts);
+  const own = await openDevice(settings);
+  try {
+    const { info } = described;
+    post({ type: "described", info, maxPixels: maxPixels(own), room: freeRoom(own) });
   } finally {
     own.destroy();
   }

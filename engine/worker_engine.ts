@@ -70,6 +70,8 @@ export class WorkerEngine implements Engine {
   #cancel: Int32Array<SharedArrayBuffer> | undefined;
   /** Threads that were told to end and may still be at work. */
   readonly #ending = new Set<Promise<void>>();
+  #isStarting = false;
+  #maxBytes: number | undefined;
 
   /**
    * Nothing is loaded before {@linkcode WorkerEngine.start}.
@@ -99,7 +101,46 @@ export class WorkerEngine implements Engine {
 
   /** See {@linkcode Engine.isLoaded}. */
   get isLoaded(): boolean {
-    return this.#worker !== undefined && !this.#worker.isBroken;
+    return this.#worker !== undefined && !this.#worker.isBroken && !this.#isStarting;
+  }
+
+  /** Looks at the model and the device, in place of {@linkcode WorkerEngine.start}. */
+  async describe(): Promise<void> {
+    const worker = this.#newWorker();
+    this.#worker = worker;
+    this.#isStarting = true;
+    try {
+      const answer = await worker.ask({
+        type: "describe",
+        model: this.#model,
+        parts: this.#options.parts ?? {},
+        device: deviceSettings(this.#options),
+      });
+      this.#learn(answer as Extract<FromWorker, { type: "described" }>);
+    } finally {
+      this.#isStarting = false;
+      this.#drop(worker);
+      await Promise.all(this.#ending);
+    }
+  }
+
+  /** See {@linkcode Engine.load}. */
+  load(): Promise<void> {
+    return this.#inTurn(async () => void await this.#ready("load"));
+  }
+
+  /** See {@linkcode Engine.unload}. */
+  unload(): Promise<void> {
+    return this.#inTurn(async () => {
+      if (this.#worker) this.#drop(this.#worker);
+      await Promise.all(this.#ending);
+    });
+  }
+
+  /** See {@linkcode Engine.limitMemory}. */
+  limitMemory(bytes: number): void {
+    this.#maxBytes = Math.min(bytes, this.#options.maxVramBytes ?? Infinity);
+    if (this.#room) this.#room = { ...this.#room, budgetBytes: this.#maxBytes };
   }
 
   /** Starts a worker and loads the model. */
@@ -107,12 +148,17 @@ export class WorkerEngine implements Engine {
     const worker = this.#newWorker();
     // Known before it is ready, so that close() ends it while it loads.
     this.#worker = worker;
+    this.#isStarting = true;
     try {
+      const maxVramBytes = this.#maxBytes;
       const message = {
         type: "open",
         model: this.#model,
         parts: this.#options.parts ?? {},
-        device: deviceSettings(this.#options),
+        device: deviceSettings({
+          ...this.#options,
+          ...(maxVramBytes === undefined ? {} : { maxVramBytes }),
+        }),
         memory: memorySettings(this.#options),
         ...tuningSettings(this.#options),
       } as const;
@@ -122,16 +168,26 @@ export class WorkerEngine implements Engine {
           this.#options.onLoadProgress?.({ stage, fraction: event.fraction });
         } else if (event.type === "note") this.#options.onNote?.(event.line);
       });
-      const { info, maxPixels, room } = answer as Extract<FromWorker, { type: "opened" }>;
-      this.#info = modelInfo(this.#options.modelPath, info, maxPixels);
-      this.#room = room;
-      this.#loras.components = info.adaptable;
+      this.#learn(answer as Extract<FromWorker, { type: "opened" }>);
       this.#freeWhenIdle();
       return worker;
     } catch (error) {
       this.#drop(worker);
       throw error;
+    } finally {
+      this.#isStarting = false;
     }
+  }
+
+  #learn({ info, maxPixels, room }: Pick<Described, "info" | "maxPixels" | "room">): void {
+    // Of the device as it is without a limit on this model.
+    const deviceBytes = this.#info ? this.#info.deviceBytes : finite(room.budgetBytes);
+    this.#info = {
+      ...modelInfo(this.#options.modelPath, info, maxPixels),
+      ...(deviceBytes === undefined ? {} : { deviceBytes }),
+    };
+    this.#room = room;
+    this.#loras.components = info.adaptable;
   }
 
   /** See {@linkcode Engine.generate}. */
@@ -342,6 +398,13 @@ export class WorkerEngine implements Engine {
   }
 }
 
+/** What is told of a model and a device. */
+type Described = Extract<FromWorker, { type: "described" }>;
+
+function finite(bytes: number): number | undefined {
+  return Number.isFinite(bytes) ? bytes : undefined;
+}
+
 function slowTokenizer({ tokenizeMs }: Waits): RangeError {
   return new RangeError(
     `Cannot encode the prompt: the tokenizer took longer than ${tokenizeMs / 1000} s; ` +
@@ -424,5 +487,6 @@ function modelInfo(modelPath: string, info: PipelineInfo, maxPixels: number): Mo
     maxSequenceLength: info.maxSequenceLength,
     optionalParts: info.optionalParts,
     loraTargets: loraTargets(info.adaptable),
+    weightBytes: info.weightBytes,
   };
 }

@@ -69,9 +69,14 @@ export function namedLoras(modelPath: string): Record<string, string> {
  *
  * @param path a model's folder, file or hub id, or {@link BUNDLED_MODEL}
  * @param options what differs from the defaults
- * @returns the engine, with the model loaded
+ * @param isLazy whether the model is loaded by its first request
+ * @returns the engine, with the model loaded or known
  * @throws {Error} when the model is missing or damaged, or no GPU can be used
  */
-export function openModel(path: string, options: LoadModelOptions): Promise<Engine> {
-  return openEngine(engineOptions(path, options));
+export function openModel(
+  path: string,
+  options: LoadModelOptions,
+  isLazy = false,
+): Promise<Engine> {
+  return openEngine({ ...engineOptions(path, options), isLazy });
 }

@@ -42,6 +42,8 @@ import { mountVideos } from "./routes/videos.ts";
 import { Runners } from "./runners.ts";
 import { webuiError } from "./sdapi/answers.ts";
 import { mountSdapi, SDAPI } from "./sdapi/routes.ts";
+import type { OtherSource } from "./serve.ts";
+import { ServedModels } from "./served_models.ts";
 import type { App, AppEnv, Services } from "./services.ts";
 import { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS, type ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
@@ -51,10 +53,18 @@ import { Webhooks } from "./webhooks/webhooks.ts";
 /** Longest path in a line of the log, in characters; ours are shorter. */
 const MAX_LOGGED_PATH = 200;
 
+/** A further model of a server. */
+interface OtherModel extends Omit<OtherSource, "open"> {
+  /** The model, loaded or loading. */
+  readonly engine: Engine | EngineState;
+}
+
 /** What an app is made of. */
 interface AppOptions {
   /** The model, loaded or loading. */
   engine: Engine | Promise<Engine> | EngineState;
+  /** Further models, for requests that name them. */
+  others?: readonly OtherModel[];
   /** What differs from {@link DEFAULT_SETTINGS}. */
   settings?: Partial<ServerSettings>;
   /** Records and queue; in memory when left out. */
@@ -103,15 +113,38 @@ export function createService(options: AppOptions): { app: App; services: Servic
   };
   const log = options.log ?? (() => {});
   const { loraFolders: folders, namedLoras: named, loraMergeMode } = shared.settings;
-  const files = new LoraFiles({ folders, named, allowHub: shared.settings.allowHubLoras, log });
+  const lorasOf = (
+    engine: EngineState,
+    folders: readonly string[],
+    named: Readonly<Record<string, string>>,
+  ) => {
+    const allowHub = shared.settings.allowHubLoras;
+    return new ServerLoras(engine, new LoraFiles({ folders, named, allowHub, log }), loraMergeMode);
+  };
+  const first = {
+    name: shared.settings.servedModelName,
+    path: shared.settings.modelPath,
+    namedLoras: named,
+    engine: shared.engine,
+    loras: lorasOf(shared.engine, folders, named),
+  };
+  const others = (options.others ?? []).map(({ name, path, ...other }) => {
+    const engine = other.engine instanceof EngineState
+      ? other.engine
+      : new EngineState(other.engine);
+    const { namedLoras = {}, loraFolders = folders } = other;
+    return { name, path, namedLoras, engine, loras: lorasOf(engine, loraFolders, namedLoras) };
+  });
+  const models = new ServedModels([first, ...others]);
   const queue = options.jobs?.queue ?? new JobQueue(store, { maxQueue: DEFAULT_MAX_QUEUE });
   const services: Services = {
     ...shared,
     store,
     queue,
-    loras: new ServerLoras(shared.engine, files, loraMergeMode),
+    models,
+    loras: first.loras,
     metrics: new ServiceMetrics({ engine: shared.engine, store, queue }),
-    runners: new Runners(shared),
+    runners: new Runners({ ...shared, models }),
     webhooks: webhooksOf(shared.settings, log),
     inputRoot: options.inputRoot ?? join(tmpdir(), `denoise-inputs-${crypto.randomUUID()}`),
     log,

@@ -33,8 +33,8 @@ export {
 } from "./log.ts";
 export type { StartLora } from "./loras/start_loras.ts";
 export { isLoopback } from "./origin.ts";
-export type { EngineOpener, RunningServer, StartOptions } from "./serve.ts";
-export { serve, type ServeOptions } from "./serve_model.ts";
+export type { EngineOpener, OtherSource, RunningServer, StartOptions } from "./serve.ts";
+export { type ModelSource, serve, type ServeOptions } from "./serve_model.ts";
 export type { ServerSettings } from "./settings.ts";
 export { readS3Settings, type S3Flags, type S3Settings } from "./storage/s3_settings.ts";
 export { readSecret } from "./webhooks/signature.ts";

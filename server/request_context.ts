@@ -13,18 +13,19 @@ import type { Services } from "./services.ts";
  *
  * @param services of the server
  * @param signal of the request
- * @param respondsAsync whether the answer is the job
+ * @param options the model that it names, as sent, and whether the answer is the job
  * @returns the context of one request
- * @throws {ApiError} 503 until the model is loaded
+ * @throws {ApiError} 404 for a model that is not there; 503 until it is loaded
  */
 export function requestContext(
-  { engine, settings, enhancer, storage, loras }: Services,
+  { models, settings, enhancer, storage }: Services,
   signal: AbortSignal,
-  respondsAsync = false,
+  { model, respondsAsync = false }: { model?: unknown; respondsAsync?: boolean } = {},
 ): RequestContext {
+  const { name, engine, loras } = models.pick(model);
   return {
     info: engine.engine.info,
-    servedModelName: settings.servedModelName,
+    servedModelName: name,
     strictFields: settings.strictFields,
     defaultSeed: settings.defaultSeed,
     canEnhance: enhancer !== undefined,

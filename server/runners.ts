@@ -6,7 +6,6 @@
  */
 
 import type { ImageRequest } from "./contract/image_generation.ts";
-import type { EngineState } from "./engine_state.ts";
 import type { PromptEnhancer } from "./enhancer.ts";
 import {
   type ImageOutcome,
@@ -19,6 +18,7 @@ import { PromptRewrite } from "./prompt_rewrite.ts";
 import type { NewJob } from "./jobs/job.ts";
 import type { JobRecord } from "./jobs/job_store.ts";
 import { jobSummary } from "./jobs/job_summary.ts";
+import type { ServedModel, ServedModels } from "./served_models.ts";
 import type { ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
 import type { Ffmpeg } from "../media/video/mod.ts";
@@ -28,8 +28,8 @@ import { VIDEO_PREVIEWS, type VideoRequest } from "./videos/video_request.ts";
 
 /** What runners work with. */
 interface RunnerServices {
-  /** The model. */
-  readonly engine: EngineState;
+  /** The models. */
+  readonly models: ServedModels;
   /** What the server was told. */
   readonly settings: ServerSettings;
   /** Keeps results. */
@@ -72,7 +72,8 @@ export class Runners {
     { id, request, owner = "", revisedPrompt }: JobOf<ImageRequest>,
     onOutput?: (output: ImageOutput, index: number) => void,
   ): NewJob<ImageOutcome> {
-    const { engine, settings, storage, enhancer } = this.#services;
+    const { storage, enhancer } = this.#services;
+    const { name, engine } = this.#modelOf(request);
     const task = request.images.length > 0 ? "image_edit" : "image";
     const rewrite = new PromptRewrite(request, { enhancer, task, revisedPrompt });
     return {
@@ -85,7 +86,7 @@ export class Runners {
         runImageJob({
           engine: engine.engine,
           request: rewrite.request,
-          model: settings.servedModelName,
+          model: name,
           storage,
           ...(onOutput ? { onOutput } : {}),
         }, context),
@@ -101,7 +102,8 @@ export class Runners {
    * @returns for the queue
    */
   video({ id, request, owner = "", revisedPrompt }: JobOf<VideoRequest>): NewJob<VideoResult> {
-    const { engine, storage, ffmpeg, enhancer } = this.#services;
+    const { storage, ffmpeg, enhancer } = this.#services;
+    const { engine } = this.#modelOf(request);
     const rewrite = new PromptRewrite(request, { enhancer, task: "video", revisedPrompt });
     return {
       id,
@@ -122,6 +124,12 @@ export class Runners {
         for (const file of files) await storage?.remove(file).catch(() => {});
       },
     };
+  }
+
+  /** One that a server before this one had, and this one has not, is the first. */
+  #modelOf({ model }: { readonly model?: string }): ServedModel {
+    const { models } = this.#services;
+    return (model === undefined ? undefined : models.find(model)) ?? models.first;
   }
 
   /**

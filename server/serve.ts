@@ -36,10 +36,26 @@ export type EngineOpener = (
   signal: AbortSignal,
 ) => Promise<Engine>;
 
+/** A further model of a server. */
+export interface OtherSource {
+  /** Its public name. */
+  readonly name: string;
+  /** A folder, a file or a hub id. */
+  readonly path: string;
+  /** Folders whose LoRAs clients may name; those of the first model when left out. */
+  readonly loraFolders?: readonly string[];
+  /** Files of LoRAs by names that clients may give in place of their paths. */
+  readonly namedLoras?: Readonly<Record<string, string>>;
+  /** Opens it. */
+  readonly open: EngineOpener;
+}
+
 /** What a server is started with. */
 export interface StartOptions {
   /** Opens the model; the server listens while that goes on. */
   openEngine: EngineOpener;
+  /** Further models, opened one after the other when that is done. */
+  others?: readonly OtherSource[];
   /** Address to bind; `127.0.0.1` when left out. */
   host?: string;
   /** Port to bind; 30000 when left out, 0 for any that is free. */
@@ -124,9 +140,14 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     ready,
     onEnd: (id) => void new InputFolder(inputRoot, id).remove(),
   });
+  const others = (options.others ?? []).map((source) => {
+    const opened = Promise.withResolvers<Engine>();
+    return { ...source, opened, engine: new EngineState(opened.promise) };
+  });
   const storage = openStorage(outputPath, options.s3, log);
   const { app, services } = createService({
     engine,
+    others: others.map(({ open: _, opened: __, ...other }) => other),
     jobs: { store, queue },
     inputRoot,
     log,
@@ -155,6 +176,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
   options.openEngine((fraction) => engine.progress = fraction, opening.signal)
     .then((loaded) => withLoras(loaded, services.loras, options.loras ?? []))
     .then(opened.resolve, opened.reject);
+  void openOthers(others, engine.settled, opening.signal, log);
   await resumeJobs(services, left);
   const stopWatching = watchNeighbours(services, {
     take: (jobs) => resumeJobs(services, jobs),
@@ -171,8 +193,9 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     await listener.close(CLOSE_MS);
     opening.abort();
     // It may still be loading, and be opened in spite of the signal.
-    const freed = opened.promise.then((late) => late.close(), () => {});
-    await within(FREE_MS, freed).finally(async () => {
+    const freed = [opened, ...others.map((other) => other.opened)]
+      .map(({ promise }) => promise.then((late) => late.close(), () => {}));
+    await within(FREE_MS, Promise.all(freed).then(() => {})).finally(async () => {
       await store.close();
       await temporary?.remove();
     });
@@ -183,6 +206,29 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     ready,
     close: () => closing ??= close(),
   };
+}
+
+/** Opens further models; one that cannot be is told in the log, and the others are served. */
+async function openOthers(
+  others: readonly (OtherSource & {
+    readonly opened: PromiseWithResolvers<Engine>;
+    readonly engine: EngineState;
+  })[],
+  before: Promise<void>,
+  signal: AbortSignal,
+  log: Log,
+): Promise<void> {
+  await before;
+  for (const { name, open, opened, engine } of others) {
+    try {
+      signal.throwIfAborted();
+      opened.resolve(await open((fraction) => engine.progress = fraction, signal));
+    } catch (error) {
+      const { message } = error as Error;
+      if (!signal.aborted) log(`Cannot serve ${name}: ${message}`, { level: "error" });
+      opened.reject(error);
+    }
+  }
 }
 
 /** Where a folder is; `""` stays. */

@@ -15,6 +15,7 @@ import type { JobStore } from "./jobs/job_store.ts";
 import type { Ffmpeg } from "../media/video/mod.ts";
 import type { ServiceMetrics } from "./metrics/service_metrics.ts";
 import type { Runners } from "./runners.ts";
+import type { ServedModels } from "./served_models.ts";
 import type { ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
 import type { Webhooks } from "./webhooks/webhooks.ts";
@@ -23,6 +24,8 @@ import type { Webhooks } from "./webhooks/webhooks.ts";
 export interface Services {
   /** The model. */
   readonly engine: EngineState;
+  /** All models; the first is `engine`. */
+  readonly models: ServedModels;
   /** What the server was told. */
   readonly settings: ServerSettings;
   /** Records of jobs. */

@@ -97,6 +97,8 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       maxSequenceLength: family.maxSequenceLength ?? USUAL_SEQUENCE_LENGTH,
       ...family.info(parts),
       className,
+      weightBytes: Object.values(parts.components)
+        .reduce((sum, weights) => sum + weights.storedBytes, 0),
       precisions: {
         transformer: precision(parts.transformer),
         vae: precision(parts.vae),

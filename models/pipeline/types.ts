@@ -246,6 +246,8 @@ export interface PipelineInfo {
   readonly className: string;
   readonly supportedTasks: readonly PipelineTask[];
   readonly defaultTask: PipelineTask;
+  /** Bytes of all weights, as the files have them. */
+  readonly weightBytes: number;
   /** Storage types of the weights. */
   readonly precisions: Readonly<Record<"transformer" | "vae" | "textEncoder", string>>;
   readonly defaults: PipelineDefaults;
@@ -291,6 +293,7 @@ export type FamilyInfo =
   & Omit<
     PipelineInfo,
     | "className"
+    | "weightBytes"
     | "precisions"
     | "adaptable"
     | "maxSequenceLength"

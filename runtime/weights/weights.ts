@@ -91,6 +91,13 @@ export class Weights {
     return [...bytes].reduce((most, entry) => (entry[1] > most[1] ? entry : most), ["none", -1])[0];
   }
 
+  /** Size of all tensors on disk, in bytes. */
+  get storedBytes(): number {
+    let bytes = 0;
+    for (const name of this.#source.names) bytes += this.#source.find(name)!.byteLength;
+    return bytes;
+  }
+
   /** Tensors on disk that nobody asked for. */
   get unused(): string[] {
     const used = new Set(this.#usedNames());

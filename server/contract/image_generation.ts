@@ -30,6 +30,8 @@ type ResponseFormat = "url" | "b64_json" | "both";
 
 /** One checked image request. */
 export interface ImageRequest extends GenerationSettings {
+  /** The public name of the model; the first of the server when left out. */
+  model?: string;
   /** Pixels per row. */
   width: number;
   /** Number of rows. */
@@ -99,7 +101,8 @@ export async function readImageRequest(
   });
   const loras = await context.findLoras(fields.loras);
   await context.checkRoom({ ...settings, ...size, previews: output.previews }, param);
-  return { ...settings, ...size, ...output, loras, images: [], ignored };
+  const { servedModelName: model } = context;
+  return { ...settings, ...size, ...output, model, loras, images: [], ignored };
 }
 
 /** What an image request says of its results. */

@@ -144,7 +144,7 @@ export async function readEdit(
   return {
     ...settings,
     ...(isOwnMask ? { ...read(true), seeds: settings.seeds } : {}),
-    ...size,
+    ...{ ...size, model: context.servedModelName },
     ...stored,
   };
 }

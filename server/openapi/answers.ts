@@ -41,6 +41,9 @@ const model = z.strictObject({
   parent: z.null(),
   max_model_len: z.null(),
   num_gpus: z.int(),
+  state: z.enum(["loaded", "loading", "unloaded", "failed"]).describe(
+    "Whether it is on the device",
+  ),
   task_type: tasks.describe("The default task"),
   supported_task_types: z.array(tasks),
   inpainting: z.strictObject({ strength: z.number() }).nullable().describe(

@@ -13,7 +13,8 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
       httpNames(name, row).map((http) => [http, row.text])
     ),
   ),
-  model: "Repeated in records; this server has one model",
+  model:
+    "Name of one of the server's models; the first when left out. Where there is one, any name does",
   n: "Number of results, 1 to 10",
   num_outputs_per_prompt: "As `n`, and wins over it",
   size: "`<width>x<height>` in pixels",

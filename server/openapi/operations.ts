@@ -239,7 +239,7 @@ export const OPERATIONS: readonly Operation[] = [
     path: "/v1/models",
     id: "listModels",
     tag: "Model",
-    summary: "List the model",
+    summary: "List the models",
     answer: { json: "ModelList" },
   },
   {
@@ -247,7 +247,23 @@ export const OPERATIONS: readonly Operation[] = [
     path: "/v1/models/{id}",
     id: "retrieveModel",
     tag: "Model",
-    summary: "Look at the model",
+    summary: "Look at a model",
+    answer: { json: "Model" },
+  },
+  {
+    method: "post",
+    path: "/v1/models/{id}/load",
+    id: "loadModel",
+    tag: "Model",
+    summary: "Bring a model onto the GPU, when the job that runs is done",
+    answer: { json: "Model" },
+  },
+  {
+    method: "post",
+    path: "/v1/models/{id}/unload",
+    id: "unloadModel",
+    tag: "Model",
+    summary: "Take a model off the GPU until the next request",
     answer: { json: "Model" },
   },
   {

@@ -4,10 +4,12 @@
  * @module
  */
 
+import type { Context } from "hono";
 import type { ModelInfo } from "../../engine/types.ts";
 import { ApiError } from "../contract/errors.ts";
 import { acceptsImage, outputTypes } from "../../generation/task.ts";
-import type { App, Services } from "../services.ts";
+import type { ServedModel } from "../served_models.ts";
+import type { App, AppEnv, Services } from "../services.ts";
 import type { ServerSettings } from "../settings.ts";
 import { version } from "../../generation/version.ts";
 import { modelCard, precisionName } from "./model_card.ts";
@@ -22,21 +24,35 @@ import { mount } from "./mount.ts";
 export function mountDiscovery(app: App, services: Services): void {
   const { settings } = services;
   const info = () => services.engine.engine.info;
-  const card = () => modelCard(info(), settings, services.enhancer !== undefined);
+  const card = (model: ServedModel) => modelCard(model, settings, services.enhancer !== undefined);
+  const named = (c: Context<AppEnv>) => {
+    const id = c.req.param("id") ?? "";
+    const model = services.models.find(id);
+    if (model) return model;
+    throw new ApiError(404, `The model '${id}' does not exist`, {
+      param: "model",
+      code: "model_not_found",
+    });
+  };
 
   mount(app, "/v1/models", {
-    GET: (c) => c.json({ object: "list", data: [card()] }),
-  });
-  mount(app, "/v1/models/:id{.+}", {
     GET: (c) => {
-      const id = c.req.param("id") ?? "";
-      if (id === settings.servedModelName) return c.json(card());
-      throw new ApiError(404, `The model '${id}' does not exist`, {
-        param: "model",
-        code: "model_not_found",
-      });
+      // The first says what is the matter with it; others are listed when they can be told of.
+      const [first, ...others] = services.models.all;
+      const known = others.filter(({ engine }) => engine.status === "ready");
+      return c.json({ object: "list", data: [first, ...known].map(card) });
     },
   });
+  for (const change of ["load", "unload"] as const) {
+    mount(app, `/v1/models/:id{.+}/${change}`, {
+      POST: async (c) => {
+        const model = named(c);
+        await model.engine.engine[change]();
+        return c.json(card(model));
+      },
+    });
+  }
+  mount(app, "/v1/models/:id{.+}", { GET: (c) => c.json(card(named(c))) });
   mount(app, "/models", { GET: (c) => c.json(flatRecord(info(), settings)) });
   mount(app, "/model_info", {
     GET: async (c) => c.json(modelInfo(info(), settings, (await services.ffmpeg()).description)),

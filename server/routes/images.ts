@@ -7,6 +7,7 @@
 import type { Context } from "hono";
 import { readJson } from "../body.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
+import type { RequestContext } from "../contract/generation.ts";
 import { type ImageRequest, readImageRequest } from "../contract/image_generation.ts";
 import { readImageEdit } from "../images/image_edit.ts";
 import type { ImageOutcome, ImageOutput } from "../images/image_job.ts";
@@ -37,22 +38,22 @@ export function mountImages(app: App, services: Services): void {
 }
 
 async function generate(c: Context<AppEnv>, services: Services): Promise<Response> {
-  const context = requestContext(services, c.req.raw.signal, respondsAsync(c));
   const body = await readJson(c.req.raw, {
     maxBytes: services.settings.maxBodyBytes,
     share: c.get("share"),
   });
+  const context = contextOf(c, services, (body as { model?: unknown } | null)?.model);
   return answer(c, newImageId(), await readImageRequest(body, context), services);
 }
 
 async function edit(c: Context<AppEnv>, services: Services): Promise<Response> {
   const { settings, inputRoot } = services;
-  const context = requestContext(services, c.req.raw.signal, respondsAsync(c));
   if (!isForm(c.req.raw)) throw notAForm(c.req.header("content-type"));
   const id = newImageId();
   const folder = new InputFolder(inputRoot, id);
   try {
     const form = await readForm(c.req.raw, folder, settings.formLimits, c.get("share"));
+    const context = contextOf(c, services, [form.fields["model"]].flat().at(-1));
     const request = await readImageEdit(form, context, {
       folder,
       allowPrivateUrls: settings.allowPrivateUrls,
@@ -76,7 +77,7 @@ async function answer(
   // What waits for the GPU has its images on the disk.
   c.get("share").release();
   nameIgnored(c, request.ignored, services);
-  nameDrawnSize(c, request, services);
+  nameDrawnSize(c, request, services.models.pick(request.model));
   const client = c.get("client");
   const owner = ownerOf(client, services.settings.apiKeys);
   const job = (onOutput?: (output: ImageOutput) => void) => ({
@@ -92,6 +93,10 @@ async function answer(
     await imagesResponse(id, request, await outcome, services),
   );
   return c.body(body, 200, headers);
+}
+
+function contextOf(c: Context<AppEnv>, services: Services, model: unknown): RequestContext {
+  return requestContext(services, c.req.raw.signal, { model, respondsAsync: respondsAsync(c) });
 }
 
 /** Whether the client asks for the job in place of its results, with `Prefer: respond-async` (RFC 7240). */

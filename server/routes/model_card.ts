@@ -15,6 +15,7 @@ import {
 } from "../../generation/fields.ts";
 import { type Size, sizeLike } from "../../generation/size.ts";
 import { outputOf } from "../../generation/task.ts";
+import { type ServedModel, stateOf } from "../served_models.ts";
 import type { ServerSettings } from "../settings.ts";
 
 /** A setting that the model takes, for whoever offers it. */
@@ -54,26 +55,28 @@ export function precisionName(format: string): string {
 /**
  * The record of a model.
  *
- * @param info of the model
+ * @param model served, and loaded or known
  * @param settings of the server
  * @param canEnhance whether prompts can be rewritten
  * @returns a JSON value
  */
 export function modelCard(
-  info: ModelInfo,
+  model: ServedModel,
   settings: ServerSettings,
   canEnhance: boolean,
 ): Record<string, unknown> {
+  const { info } = model.engine.engine;
   const { defaults } = info;
   return {
-    id: settings.servedModelName,
+    id: model.name,
     object: "model",
     created: Math.floor(Date.now() / 1000),
     owned_by: "denoise",
-    root: settings.servedModelName,
+    root: model.name,
     parent: null,
     max_model_len: null,
     num_gpus: settings.numGpus,
+    state: stateOf(model),
     task_type: info.taskType,
     supported_task_types: info.supportedTaskTypes,
     native_sides: info.nativeSides ?? null,
@@ -101,7 +104,7 @@ export function modelCard(
     },
     settings: settingsOffered(info),
     takes_loras: info.loraTargets.length > 0,
-    loras: info.loraTargets.length > 0 ? Object.keys(settings.namedLoras) : [],
+    loras: info.loraTargets.length > 0 ? Object.keys(model.namedLoras) : [],
     can_enhance: canEnhance,
   };
 }

@@ -7,16 +7,21 @@
 import type { Context } from "hono";
 import { drawnSize } from "../../engine/drawn_size.ts";
 import type { Size } from "../../generation/size.ts";
-import type { AppEnv, Services } from "../services.ts";
+import type { ServedModel } from "../served_models.ts";
+import type { AppEnv } from "../services.ts";
 
 /**
  * Tells the client at which size the model draws, where the result is enlarged.
  *
  * @param c of the request
  * @param size of the result
- * @param services the model
+ * @param model that draws it
  */
-export function nameDrawnSize(c: Context<AppEnv>, size: Size, { engine }: Services): void {
+export function nameDrawnSize(
+  c: Context<AppEnv>,
+  size: Size,
+  { engine }: Pick<ServedModel, "engine">,
+): void {
   const drawnAt = drawnSize(size, engine.engine.info);
   if (drawnAt) c.header("x-drawn-at", `${drawnAt.width}x${drawnAt.height}`);
 }

@@ -77,7 +77,6 @@ async function create(c: Context<AppEnv>, services: Services): Promise<Response>
       "no_storage",
     );
   }
-  const context = requestContext(services, c.req.raw.signal);
   const id = `video_${crypto.randomUUID()}`;
   const folder = new InputFolder(inputRoot, id);
   try {
@@ -85,6 +84,8 @@ async function create(c: Context<AppEnv>, services: Services): Promise<Response>
       body: await readJson(c.req.raw, { maxBytes: settings.maxBodyBytes, share: c.get("share") }),
       files: [],
     };
+    const model = (body as { model?: unknown } | null)?.model;
+    const context = requestContext(services, c.req.raw.signal, { model });
     const request = await readVideoRequest(
       body,
       files,
@@ -98,7 +99,7 @@ async function create(c: Context<AppEnv>, services: Services): Promise<Response>
     );
     c.set("job", id);
     nameIgnored(c, request.ignored, services);
-    nameDrawnSize(c, request, services);
+    nameDrawnSize(c, request, services.models.find(request.model) ?? services.models.first);
     // Whoever has gone would never learn the id.
     c.req.raw.signal.throwIfAborted();
     const client = c.get("client");

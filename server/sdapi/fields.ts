@@ -78,8 +78,6 @@ export interface WebuiRequest {
   readonly isInverted: boolean;
   /** Whether the answer has the images. */
   readonly sendsImages: boolean;
-  /** The model that is asked for. */
-  readonly model: string | undefined;
   /** Fields that change nothing. */
   readonly ignored: readonly string[];
   /** The request without its images, which the answer repeats. */
@@ -118,7 +116,6 @@ export function readWebui(
   const isUpscaled = given.enable_hr === true && canUpscale;
   if (given.enable_hr && !canUpscale) ignored.push("enable_hr");
   const fit = RESIZE_MODES[given.resize_mode ?? 0];
-  const checkpoint = given.override_settings?.["sd_model_checkpoint"];
   const fields = present({
     prompt,
     negative_prompt: given.negative_prompt || undefined,
@@ -143,7 +140,6 @@ export function readWebui(
     mask: startsFromImages && given.mask ? given.mask : undefined,
     isInverted: Boolean(given.inpainting_mask_invert),
     sendsImages: given.send_images !== false,
-    model: typeof checkpoint === "string" ? checkpoint : undefined,
     ignored: [...ignored, ...unknown(given)],
   };
 }

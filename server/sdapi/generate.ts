@@ -34,6 +34,8 @@ interface Generation {
   readonly current: CurrentJobs;
   /** Whether it starts from images. */
   readonly startsFromImages: boolean;
+  /** Name of the model that was chosen for all. */
+  readonly chosen: () => string;
 }
 
 /**
@@ -53,12 +55,13 @@ export async function generateForWebui(
     maxBytes: settings.maxBodyBytes,
     share: c.get("share"),
   });
-  const { info } = requestContext(services, c.req.raw.signal);
+  const model = checkpointIn(body) ?? generation.chosen();
+  const { info } = requestContext(services, c.req.raw.signal, { model });
   const webui = readWebui(body, info, startsFromImages);
   const id = `img_${crypto.randomUUID()}`;
   const folder = new InputFolder(inputRoot, id);
   try {
-    const request = await readRequest(c, webui, folder, generation);
+    const request = await readRequest(c, webui, folder, { ...generation, chosen: () => model });
     return await answer(c, { id, request, webui }, generation);
   } catch (error) {
     // The files of a job are its queue's.
@@ -71,14 +74,16 @@ async function readRequest(
   c: Context<AppEnv>,
   webui: WebuiRequest,
   folder: InputFolder,
-  { services, startsFromImages }: Generation,
+  { services, startsFromImages, chosen }: Generation,
 ): Promise<ImageRequest> {
   const { signal } = c.req.raw;
   const { settings } = services;
   // What changes nothing is told with the names that the client has for it.
-  const context = { ...requestContext(services, signal), strictFields: false };
+  const model = chosen();
+  const context = { ...requestContext(services, signal, { model }), strictFields: false };
   const { loras = [], ...others } = webui.fields;
-  const items = await loraItems(loras as { name: string; strength: number }[], services);
+  const named = loras as { name: string; strength: number }[];
+  const items = await loraItems(named, services.models.pick(model));
   const fields = { ...others, ...(items.length > 0 ? { loras: items } : {}) };
   const made = startsFromImages
     ? await readEdit(fields, await writeImages(webui, folder), context, {
@@ -102,10 +107,11 @@ async function answer(
   { services, current }: Generation,
 ): Promise<Response> {
   const { settings, queue, runners } = services;
+  const model = services.models.pick(request.model);
   c.set("job", id);
   c.get("share").release();
   nameIgnored(c, request.ignored, services);
-  nameDrawnSize(c, request, services);
+  nameDrawnSize(c, request, model);
   const client = c.get("client");
   const outputs: ImageOutput[] = [];
   const { job, end } = current.follow(id, client, request.seeds.length);
@@ -127,9 +133,18 @@ async function answer(
   const { body, headers } = base64Json({
     images: webui.sendsImages ? outputs.map(({ bytes }) => new Base64(bytes)) : [],
     parameters: webui.told,
-    info: JSON.stringify(infoOf(request, settings.servedModelName, outputs.length)),
+    info: JSON.stringify(infoOf(request, model.name, outputs.length)),
   });
   return c.body(body, 200, headers);
+}
+
+/** The model that a request names itself. */
+function checkpointIn(body: unknown): string | undefined {
+  const { override_settings: options } = (body ?? {}) as {
+    override_settings?: { sd_model_checkpoint?: unknown } | null;
+  };
+  const name = options?.sd_model_checkpoint;
+  return typeof name === "string" && name !== "" ? name : undefined;
 }
 
 /** Files of the images and the mask that a request holds. */
@@ -162,7 +177,7 @@ async function decode(field: string, text: string): Promise<Uint8Array> {
 /** LoRAs that a prompt names: nicknames, names of the server, or files in its folders without their ending. */
 async function loraItems(
   named: readonly { readonly name: string; readonly strength: number }[],
-  { loras }: Services,
+  { loras }: Pick<Services, "loras">,
 ): Promise<LoraItem[]> {
   if (named.length === 0) return [];
   const offered = await loras.offered();

@@ -50,16 +50,18 @@ const optionsSchema = z.looseObject({ sd_model_checkpoint: z.string().nullish() 
  * @param services engine, queue and the rest
  */
 export function mountSdapi(app: App, services: Services): void {
-  const { settings, queue, loras } = services;
+  const { settings, queue, models } = services;
   const current = new CurrentJobs(queue);
-  const info = () => services.engine.engine.info;
-  const name = settings.servedModelName;
+  // Chosen for all, as there.
+  let name = models.first.name;
+  const chosen = () => models.pick(name);
+  const info = () => chosen().engine.engine.info;
   const json = (c: Context<AppEnv>) =>
     readJson(c.req.raw, { maxBytes: settings.maxBodyBytes, share: c.get("share") });
 
   for (const [path, startsFromImages] of [["txt2img", false], ["img2img", true]] as const) {
     mount(app, `${SDAPI}/${path}`, {
-      POST: (c) => generateForWebui(c, { services, current, startsFromImages }),
+      POST: (c) => generateForWebui(c, { services, current, startsFromImages, chosen: () => name }),
     });
   }
   mount(app, `${SDAPI}/progress`, {
@@ -79,22 +81,26 @@ export function mountSdapi(app: App, services: Services): void {
     GET: (c) => c.json(optionsOf(name)),
     POST: async (c) => {
       const { sd_model_checkpoint: wanted } = validate(optionsSchema, await json(c));
-      if (wanted && wanted !== name) {
+      if (wanted && !models.find(wanted)) {
+        const names = models.all.map((model) => `'${model.name}'`).join(", ");
         throw badRequest(
-          `Cannot use the model '${shorten(wanted)}': this server has '${name}'`,
+          `Cannot use the model '${shorten(wanted)}': this server has ${names}`,
           "sd_model_checkpoint",
         );
       }
+      if (wanted) name = wanted;
       return c.json(null);
     },
   });
-  mount(app, `${SDAPI}/sd-models`, { GET: (c) => c.json([checkpointOf(name)]) });
+  mount(app, `${SDAPI}/sd-models`, {
+    GET: (c) => c.json(models.all.map((model) => checkpointOf(model.name))),
+  });
   mount(app, `${SDAPI}/samplers`, { GET: (c) => c.json(samplersOf(info())) });
   mount(app, `${SDAPI}/schedulers`, { GET: (c) => c.json(schedulesOf(info())) });
   mount(app, `${SDAPI}/upscalers`, { GET: (c) => c.json(upscalersOf(info())) });
   mount(app, `${SDAPI}/loras`, {
     GET: async (c) => {
-      const offered = await loras.offered();
+      const offered = await chosen().loras.offered();
       return c.json(
         offered.map(({ name }) => ({ name, alias: name, path: name, metadata: {} })),
       );

@@ -23,6 +23,7 @@ Deno.test("GET /v1/models lists one card with every field of the contract", asyn
     parent: null,
     max_model_len: null,
     num_gpus: 1,
+    state: "loaded",
     task_type: "T2V",
     supported_task_types: ["T2V", "T2I"],
     native_sides: null,

@@ -74,6 +74,8 @@ export class FakeEngine implements Engine {
   /** Most generations that ran at once. */
   mostAtOnce = 0;
   closed = false;
+  /** Most bytes of the device that it may take. */
+  limitBytes = Infinity;
   /** LoRAs that were brought onto the device, each time. */
   readonly prepared: (readonly LoraUse[])[] = [];
   readonly #options: FakeOptions;
@@ -138,6 +140,20 @@ export class FakeEngine implements Engine {
       timings: { denoise: 0.001 },
       peakBytes: width * height * 12,
     };
+  }
+
+  load(): Promise<void> {
+    this.isLoaded = true;
+    return Promise.resolve();
+  }
+
+  unload(): Promise<void> {
+    this.isLoaded = false;
+    return Promise.resolve();
+  }
+
+  limitMemory(bytes: number): void {
+    this.limitBytes = bytes;
   }
 
   checkRoom(request: RoomRequest): Promise<void> {

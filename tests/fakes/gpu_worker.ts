@@ -82,6 +82,7 @@ function open(model: string): void {
     maxPixels: 1000,
     room: { target: BASELINE_TARGET, budgetBytes: Infinity },
     info: {
+      weightBytes: 1,
       className: pipelineClass,
       supportedTasks: ["T2I", "T2V", "I2V"],
       defaultTask: "T2I",

@@ -32,6 +32,8 @@ export interface TestService extends AsyncDisposable {
 /** What to start the service with. */
 interface TestServiceOptions {
   engine?: FakeEngine;
+  /** Further models by name. */
+  others?: Readonly<Record<string, FakeEngine>>;
   settings?: Partial<ServerSettings>;
   maxQueue?: number;
   keep?: boolean;
@@ -58,6 +60,8 @@ export async function testService(options: TestServiceOptions = {}): Promise<Tes
   const local = new LocalStorage(join(folder, "results"));
   const app = createApp({
     engine,
+    others: Object.entries(options.others ?? {})
+      .map(([name, engine]) => ({ name, path: `fake/${name}`, engine })),
     jobs: { store, queue },
     settings: { modelPath: "fake/gradients", servedModelName: "gradients", ...options.settings },
     ffmpeg: options.ffmpeg ?? await findFfmpeg({ onlyBundled: true }),

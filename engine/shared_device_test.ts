@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { FakeEngine } from "../tests/fakes/engine.ts";
+import { SharedDevice } from "./shared_device.ts";
+import type { GenerateRequest, ModelInfo } from "./types.ts";
+
+const REQUEST: GenerateRequest = {
+  ...{ prompt: "a", width: 16, height: 16, numFrames: 1, seed: 1 },
+  ...{ numInferenceSteps: 2, guidanceScale: 1 },
+};
+
+/** Engines that nothing is loaded of. */
+function share(weights: Record<string, number>, deviceBytes?: number, stepMs = 0) {
+  const notes: string[] = [];
+  const device = new SharedDevice((line) => notes.push(line));
+  const models = Object.entries(weights).map(([name, weightBytes]) => {
+    const info: Partial<ModelInfo> = {
+      weightBytes,
+      ...(deviceBytes === undefined ? {} : { deviceBytes }),
+    };
+    const engine = new FakeEngine({ info, stepMs });
+    engine.isLoaded = false;
+    return { engine, shared: device.add(engine, name) };
+  });
+  const loaded = () => models.map(({ engine }) => Number(engine.isLoaded)).join("");
+  return { notes, loaded, models, all: models.map(({ shared }) => shared) };
+}
+
+Deno.test("SharedDevice loads a model for its request, and the others leave where nobody knows the memory", async () => {
+  const { all: [a, b], loaded, notes } = share({ a: 1, b: 1 });
+  assert.equal(a!.residence, "unloaded");
+  await a!.generate(REQUEST);
+  assert.equal(loaded(), "10");
+  await b!.generate(REQUEST);
+  assert.equal(loaded(), "01");
+  assert.deepEqual(notes, ["Unloaded a: b takes its place"]);
+  await a!.load();
+  assert.equal(loaded(), "10");
+  await a!.unload();
+  assert.deepEqual([loaded(), a!.residence], ["00", "unloaded"]);
+});
+
+Deno.test("SharedDevice keeps small models beside each other, and lets those leave that were used the longest ago", async () => {
+  const { all: [a, b, c], models, loaded } = share({ a: 10, b: 10, c: 10 }, 80);
+  for (const model of [a, b, c]) await model!.generate(REQUEST);
+  // A quarter of 80 is for those that rest.
+  assert.equal(loaded(), "111");
+  assert.deepEqual(models.map(({ engine }) => engine.limitBytes), [60, 60, 60]);
+  const tight = share({ a: 8, b: 8, c: 8, d: 8 }, 68);
+  for (const i of [0, 1, 0, 2]) await tight.all[i]!.generate(REQUEST);
+  assert.equal(tight.loaded(), "1110");
+  await tight.all[3]!.generate(REQUEST);
+  assert.equal(tight.loaded(), "1011", "b was used the longest ago");
+});
+
+Deno.test("SharedDevice lets a large model have the device alone, with all of its memory", async () => {
+  const { all: [small, large], models, loaded } = share({ small: 10, large: 50 }, 80);
+  await small!.generate(REQUEST);
+  await large!.generate(REQUEST);
+  assert.equal(loaded(), "01");
+  assert.deepEqual(models.map(({ engine }) => engine.limitBytes), [60, Infinity]);
+  await small!.generate(REQUEST);
+  assert.equal(loaded(), "10");
+});
+
+Deno.test("SharedDevice takes no model away in the middle of its work", async () => {
+  const { all: [a, b], models, loaded } = share({ a: 1, b: 1 }, undefined, 10);
+  const order: string[] = [];
+  const making = a!.generate(REQUEST).then(() => order.push(`made ${loaded()}`));
+  const leaving = a!.unload().then(() => order.push(`left ${loaded()}`));
+  const loading = b!.load().then(() => order.push(`loaded ${loaded()}`));
+  await Promise.all([making, leaving, loading]);
+  assert.deepEqual(order, ["made 10", "left 00", "loaded 01"]);
+  assert.equal(models[0]!.engine.aborted, 0);
+  const controller = new AbortController();
+  controller.abort(new DOMException("gone", "AbortError"));
+  await assert.rejects(a!.generate(REQUEST, { signal: controller.signal }), { name: "AbortError" });
+  assert.equal(loaded(), "01", "nothing is loaded for whoever has gone");
+});

@@ -1,0 +1,90 @@
+/**
+ * The models of a server: the first is the one of requests that name none.
+ *
+ * @module
+ */
+
+import type { Engine } from "../engine/types.ts";
+import { shorten } from "../generation/shorten.ts";
+import { ApiError } from "./contract/errors.ts";
+import type { EngineState } from "./engine_state.ts";
+import type { ServerLoras } from "./loras/server_loras.ts";
+
+/** A model that is served. */
+export interface ServedModel {
+  /** Its public name. */
+  readonly name: string;
+  /** Where it came from, as given by whoever started the server. */
+  readonly path: string;
+  /** LoRAs by names that clients may give in place of their paths. */
+  readonly namedLoras: Readonly<Record<string, string>>;
+  /** Its engine. */
+  readonly engine: EngineState;
+  /** LoRAs that are loaded and set on it. */
+  readonly loras: ServerLoras;
+}
+
+/** See the file comment. */
+export class ServedModels {
+  /** At least one. */
+  readonly all: readonly [ServedModel, ...ServedModel[]];
+
+  /** @param all with names of their own */
+  constructor(all: readonly [ServedModel, ...ServedModel[]]) {
+    this.all = all;
+  }
+
+  /** The model of requests that name none. */
+  get first(): ServedModel {
+    return this.all[0];
+  }
+
+  /**
+   * The model that a request names. A server with one model takes any name for it.
+   *
+   * @param name as sent
+   * @returns the model
+   * @throws {ApiError} 404 for a name that is none of several
+   */
+  pick(name: unknown): ServedModel {
+    if (this.all.length === 1 || typeof name !== "string" || name === "") return this.first;
+    return this.find(name) ?? notFound(name, this.all);
+  }
+
+  /**
+   * A model by its name.
+   *
+   * @param name any text
+   * @returns the model, or nothing
+   */
+  find(name: string): ServedModel | undefined {
+    return this.all.find((model) => model.name === name);
+  }
+}
+
+/** An engine that shares its device with others. */
+interface ResidentEngine extends Engine {
+  readonly residence?: "loaded" | "loading" | "unloaded";
+}
+
+/**
+ * Where a model is, for whoever asks.
+ *
+ * @param model served
+ * @returns `failed` where it cannot be loaded
+ */
+export function stateOf({ engine }: ServedModel): "loaded" | "loading" | "unloaded" | "failed" {
+  if (engine.status !== "ready") return engine.status;
+  const own: ResidentEngine = engine.engine;
+  return own.residence ?? (own.isLoaded ? "loaded" : "unloaded");
+}
+
+function notFound(name: string, models: readonly ServedModel[]): never {
+  throw new ApiError(
+    404,
+    `The model '${shorten(name)}' does not exist; this server has ${
+      models.map((model) => `'${model.name}'`).join(", ")
+    }`,
+    { param: "model", code: "model_not_found" },
+  );
+}
