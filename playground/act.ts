@@ -14,9 +14,9 @@ import { tell } from "./view.ts";
  * @returns whether it went well
  */
 export async function attempt(work: () => Promise<unknown>): Promise<boolean> {
+  tell("");
   try {
     await work();
-    tell("");
     return true;
   } catch (error) {
     if (!noteRefusal(error)) tell(error instanceof Error ? error.message : String(error));

@@ -78,8 +78,10 @@ export async function* events(path: string, signal: AbortSignal): AsyncGenerator
   const { body } = await call(path, { signal });
   let text = "";
   const decoder = new TextDecoder();
-  for await (const part of body!) {
-    text += decoder.decode(part, { stream: true });
+  const reader = body!.getReader();
+  // Not every browser can walk a stream with a loop.
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    text += decoder.decode(part.value, { stream: true });
     for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
       const lines = text.slice(0, end).split("\n");
       text = text.slice(end + 2);

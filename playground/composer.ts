@@ -20,6 +20,9 @@ import { session } from "./session.ts";
 import { useStore } from "./store.ts";
 import { show, tell, view } from "./view.ts";
 
+/** What is held with Enter. */
+const MODIFIER = /Mac|iPhone|iPad/.test(navigator.platform) ? "⌘" : "Ctrl";
+
 /** The composer. */
 export function Composer({ model }: { model: Model }): VNode {
   const state = useStore(draft, (state) => state);
@@ -115,7 +118,7 @@ export function Composer({ model }: { model: Model }): VNode {
       button(
         { type: "submit", class: "generate", disabled: !isReady || isSending },
         "Generate",
-        span({ class: "key", "aria-hidden": "true" }, "Ctrl ↵"),
+        span({ class: "key", "aria-hidden": "true" }, `${MODIFIER} ↵`),
       ),
     ),
   );

@@ -56,6 +56,8 @@ export async function startBrowser(): Promise<TestBrowser> {
     await context.addInitScript((text) => {
       localStorage.getItem("denoise.draft") ?? localStorage.setItem("denoise.draft", text);
     }, JSON.stringify(draft));
+    // Machines that test have other things to do.
+    context.setDefaultTimeout(60_000);
     const page = await context.newPage();
     watch(page, url, complaints);
     await page.goto(url);

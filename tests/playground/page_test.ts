@@ -76,6 +76,30 @@ browserTest("the page shows the queue, cancels, and goes on after a reload", asy
   await page.locator(".tile").waitFor({ state: "detached" });
 });
 
+browserTest(
+  "a recipe of an edit asks for its picture once the page has forgotten it",
+  async (browser) => {
+    await using service = await testService({ engine: new FakeEngine({ info: SUPPORT }) });
+    await using server = listen(service);
+    const page = await browser.open(server.url, { draft: { size: "64x48" } });
+    await draw(page, "a picture");
+    await page.locator(".finished img.result").waitFor();
+    await page.getByRole("button", { name: "Edit", exact: true }).click();
+    await page.locator(".inputs img").waitFor();
+    await draw(page, "another picture");
+    await page.locator(".tile.completed").nth(1).waitFor();
+    await page.getByRole("button", { name: "Vary" }).click();
+    await page.locator(".tile.completed").nth(2).waitFor();
+    await page.reload();
+    await page.getByRole("button", { name: "Reuse" }).click();
+    await page.getByText("bring the picture again").waitFor();
+    assert.equal(await page.getByRole("button", { name: "Vary" }).count(), 0);
+    await page.getByRole("button", { name: "Delete" }).click();
+    await page.getByRole("button", { name: "Really delete?" }).click();
+    await page.locator(".tile").nth(2).waitFor({ state: "detached" });
+  },
+);
+
 browserTest("the page offers what the model takes, and nothing else", async (browser) => {
   const info = { taskType: "T2I", supportedTaskTypes: ["T2I"], loraTargets: [] } as const;
   await using service = await testService({ engine: new FakeEngine({ info }) });
