@@ -128,7 +128,7 @@ function useLong(what: unknown): boolean {
 
 function waitingText({ place }: Job, secondsPerJob: number): string {
   if (place === null || place <= 1) return "Next in the queue";
-  return `${place - 1} before it in the queue, about ${duration(place * secondsPerJob)}`;
+  return `Number ${place} in the queue, about ${duration(place * secondsPerJob)}`;
 }
 
 /** `12 s`, `3 min`. */
