@@ -1,6 +1,7 @@
 /**
  * Which weights are on the device when. All of them all the time is the fastest; where the budget does not hold that,
- * components are freed after the stage that uses them, and as the last resort the weights of a stage are streamed.
+ * components, or what of them one stage needs, are freed after that stage, and as the last resort the weights of a stage
+ * are streamed.
  * None of it changes what is computed.
  */
 import { type DeviceTensor, type MemoryPlan, mergePlans, planMemory } from "../../runtime/mod.ts";
@@ -91,13 +92,45 @@ export function planResidency(
     const together = planTogether(demands);
     if (together.peakBytes <= budgetBytes) return together;
   }
-  const names = [...new Set(demands.componentOf.values())];
   let best: Candidate | undefined;
-  for (const kept of subsetsOf(names.filter((name) => !offloaded.has(name)))) {
+  for (const kept of subsetsOf(groupsOf(demands, offloaded))) {
     const candidate = chooseApart(demands, kept, budgetBytes);
     if (!best || isBetter(candidate, best, budgetBytes)) best = candidate;
   }
   return planApart(demands, best!);
+}
+
+/** Parts of a component below this share of all weights are not worth a choice of their own. */
+const SMALL_GROUP_SHARE = 0.01;
+/** Most sets of weights that are chosen from: all their subsets are tried. */
+const MAX_GROUPS = 6;
+
+/**
+ * Weights that are kept together or not at all: those of a component that the same stages use, such as those that are
+ * needed once before the first step; whole components where that makes too many.
+ */
+function groupsOf(
+  { stages, componentOf }: Demands,
+  offloaded: ReadonlySet<string>,
+): readonly ReadonlySet<DeviceTensor>[] {
+  const users = new Map<DeviceTensor, string>();
+  stages.forEach(({ weights }, i) => {
+    for (const weight of weights) users.set(weight, `${users.get(weight) ?? ""} ${i}`);
+  });
+  const used = [...users.keys()].filter((weight) => !offloaded.has(componentOf.get(weight)!));
+  const least = bytesOf(used) * SMALL_GROUP_SHARE;
+  const components = Map.groupBy(used, (weight) => componentOf.get(weight)!);
+  const byUse = [...components.values()].flatMap((own) => {
+    const groups = [...Map.groupBy(own, (weight) => users.get(weight)!).values()];
+    const [largest, ...others] = groups.toSorted((a, b) => bytesOf(b) - bytesOf(a));
+    const isSmall = (group: readonly DeviceTensor[]) => bytesOf(group) < least;
+    return [
+      [...largest!, ...others.filter(isSmall).flat()],
+      ...others.filter((group) => !isSmall(group)),
+    ];
+  });
+  const groups = byUse.length <= MAX_GROUPS ? byUse : [...components.values()];
+  return groups.map((group) => new Set(group));
 }
 
 function isBetter(plan: Candidate, best: Candidate, budgetBytes: number): boolean {
@@ -160,14 +193,14 @@ function planTogether({ state, stages }: Demands): ResidencyPlan {
   };
 }
 
-/** A workspace for each stage, and the weights of some components kept from stage to stage. */
+/** A workspace for each stage, and some weights kept from stage to stage. */
 function chooseApart(
-  { state, stages, componentOf }: Demands,
-  components: ReadonlySet<string>,
+  { state, stages }: Demands,
+  groups: ReadonlySet<ReadonlySet<DeviceTensor>>,
   budgetBytes: number,
 ): Candidate {
-  const isKept = (weight: DeviceTensor) => components.has(componentOf.get(weight)!);
-  const kept = new Set(stages.flatMap(({ weights }) => weights.filter(isKept)));
+  const kept = new Set([...groups].flatMap((group) => [...group]));
+  const isKept = (weight: DeviceTensor) => kept.has(weight);
   const alwaysBytes = bytesOf(state) + bytesOf(kept);
   let reloadedBytes = 0;
   const chosen = stages.map((demand) => {

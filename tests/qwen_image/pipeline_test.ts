@@ -147,3 +147,25 @@ Deno.test("QwenImagePipeline refuses requests that do not fit, and says what wou
     device.destroy();
   }
 });
+
+Deno.test("QwenImagePipeline.plan() keeps what denoises without what makes its modulation, where the budget holds that", async () => {
+  using pipeline = await openPipeline(golden.folder);
+  const { target } = await openTestDevice().then((device) => {
+    device.destroy();
+    return device;
+  });
+  const planWithin = (bytes: number) =>
+    pipeline.plan({ width: 56, height: 40 }, {
+      ...{ target, availableBytes: bytes },
+      measure: () => bytes,
+    });
+  const { peakBytes } = await planWithin(Infinity);
+  const weightsOf = async (share: number) => {
+    const { stages, fits } = await planWithin(share * peakBytes);
+    const { components } = stages.find(({ name }) => name === "begin")!;
+    const { keptBytes, freedBytes } = components.find(({ name }) => name === "transformer")!;
+    return fits && keptBytes > 0 && freedBytes > 0;
+  };
+  const found = await Promise.all([0.9, 0.8, 0.7, 0.6].map(weightsOf));
+  assert.ok(found.includes(true), `${found}`);
+});

@@ -276,6 +276,7 @@ def pipeline_calls(folder, seed):
     other = quiet(QwenImageImg2ImgPipeline(**parts))
     fast = quiet(QwenImagePipeline(**{**parts, "scheduler": FlowMatchEulerDiscreteScheduler(**LIGHTNING)}))
     size = dict(height=40, width=56)
+    small = dict(height=24, width=40)
     plain = dict(prompt=PROMPT, true_cfg_scale=1.0, **size)
     guided = dict(prompt="a red cat", negative_prompt=PROMPT, num_inference_steps=3, true_cfg_scale=4.0, **size)
     image = picture(generator(seed + 9), 40, 56)
@@ -285,11 +286,11 @@ def pipeline_calls(folder, seed):
         picture_call(pipeline, "cut", 2, prompt=PROMPT * 4, true_cfg_scale=1.0, num_inference_steps=2, height=16,
                      width=32, max_sequence_length=90),
         picture_call(other, "picture", 11, image=image, strength=0.6, num_inference_steps=4, **plain),
-        picture_call(fast, "lightning", 13, num_inference_steps=4, **plain),
+        picture_call(fast, "lightning", 13, num_inference_steps=4, **plain | small),
     ]
     pipeline.load_lora_weights(folder / "adapter.safetensors", adapter_name="one")
     pipeline.set_adapters("one", 0.7)
-    adapted = picture_call(pipeline, "adapted", 12, num_inference_steps=2, **plain)
+    adapted = picture_call(pipeline, "adapted", 12, num_inference_steps=2, **plain | small)
     adapted.args["strength"] = 0.7
     pipeline.unload_lora_weights()
     return [*calls, adapted, *edit_calls(parts, seed + 30)]
