@@ -143,6 +143,22 @@ export const SETTING_FIELDS: {
     check: (value, name) => checkGuidance(name, value),
     idle: unlessTaken("guidanceScale2"),
   },
+  cfgZeroStar: {
+    text:
+      "Guide from what the negative prompt gives as far as it is alike, and leave the first step out",
+    kind: "flag",
+    neutral: false,
+    check: checkFlag,
+    idle: unlessTaken("cfgZeroStar"),
+  },
+  riflex: {
+    text:
+      "Spread positions in time, so that a video longer than those of the training does not repeat",
+    kind: "flag",
+    neutral: false,
+    check: checkFlag,
+    idle: unlessTaken("riflex"),
+  },
   controlScale: {
     text: "Weight of what steers the result, or one for each control block of the model",
     kind: "numbers",
@@ -274,7 +290,7 @@ export const SETTING_FIELDS: {
     text: "Enlarge the result with the model's upscaler",
     kind: "flag",
     check: (value, name, { optionalParts }) => {
-      if (typeof value !== "boolean") throw new RangeError(`${name} must be true or false`);
+      checkFlag(value, name);
       if (!value || optionalParts.includes("upscaler")) return;
       throw new RangeError(
         `${name} is set, and the model has no upscaler; name its file with --upscaler at the start, or leave ${name} out`,
@@ -300,7 +316,7 @@ export const SETTING_FIELDS: {
     text: "Put frames between those of a video with the model's frame interpolator",
     kind: "flag",
     check: (value, name, { optionalParts }) => {
-      if (typeof value !== "boolean") throw new RangeError(`${name} must be true or false`);
+      checkFlag(value, name);
       if (!value || optionalParts.includes("frameInterpolator")) return;
       throw new RangeError(
         `${name} is set, and the model has no frame interpolator; ` +
@@ -456,4 +472,8 @@ function checkSigmas(sigmas: readonly number[], name: string): void {
 function checkRange(value: number, name: string, least: number, most: number): void {
   if (value >= least && value <= most) return;
   throw new RangeError(`${name} must be from ${least} to ${most}, got ${value}`);
+}
+
+function checkFlag(value: boolean, name: string): void {
+  if (typeof value !== "boolean") throw new RangeError(`${name} must be true or false`);
 }

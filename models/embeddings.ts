@@ -57,11 +57,13 @@ export interface RotaryTables {
  *
  * @param positions per token its position on every axis
  * @param axisDims head dimensions per axis, each even; their sum is headDim
+ * @param replaced a pair of an axis that turns by another angle for each position
  */
 export function rotaryTables(
   positions: readonly (readonly number[])[],
   axisDims: readonly number[],
   theta: number,
+  replaced?: { readonly axis: number; readonly pair: number; readonly frequency: number },
 ): RotaryTables {
   const pairs = axisDims.reduce((sum, dim) => sum + dim / 2, 0);
   const cos = new Float32Array(positions.length * pairs);
@@ -70,7 +72,8 @@ export function rotaryTables(
     let at = token * pairs;
     axisDims.forEach((dim, axis) => {
       for (let j = 0; j < dim / 2; j++, at++) {
-        const angle = position[axis]! * theta ** (-2 * j / dim);
+        const isReplaced = axis === replaced?.axis && j === replaced.pair;
+        const angle = position[axis]! * (isReplaced ? replaced.frequency : theta ** (-2 * j / dim));
         cos[at] = Math.cos(angle);
         sin[at] = Math.sin(angle);
       }

@@ -48,6 +48,13 @@ Deno.test("rotaryTables() equals the reference on a grid of frames, rows and col
   }
 });
 
+Deno.test("rotaryTables() turns a replaced pair by its own frequency, and others as before", () => {
+  const replaced = { axis: 0, pair: 1, frequency: 0.25 };
+  const { sin } = rotaryTables([[3, 2]], [4, 2], 100, replaced);
+  const expected = [Math.sin(3), Math.sin(0.75), Math.sin(2)].map(Math.fround);
+  assert.deepEqual([...sin], expected);
+});
+
 Deno.test("rotaryTables() leaves position 0 unturned and gives every axis its own pairs", () => {
   const { cos, sin } = rotaryTables([[0, 0], [1, 0], [0, 1]], [4, 2], 100);
   assert.deepEqual([...cos.subarray(0, 3)], [1, 1, 1]);

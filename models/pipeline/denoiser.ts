@@ -68,6 +68,15 @@ interface LoopInputs {
 type Weighted = Program<{ readonly numbers: InputSpec }>;
 type Pass = Program<Record<never, never>, Tensor>;
 
+/** {@linkcode CombinedGuidance} on the device. */
+interface TracedGuidance {
+  readonly guided: Weighted;
+  /** Where the prompt alone counts. */
+  readonly unguided: Pass;
+  /** What both write. */
+  readonly velocity: DeviceTensor;
+}
+
 /** See the file comment. */
 export class Denoiser<Own extends Inputs> {
   readonly #stage: Stage;
@@ -76,7 +85,7 @@ export class Denoiser<Own extends Inputs> {
   readonly #step: DeviceTensor;
   readonly #passes: readonly Pass[];
   /** Guidance that is no weighted sum: in guided steps, and in others. */
-  readonly #combined: readonly [guided: Weighted, unguided: Pass] | undefined;
+  readonly #combined: TracedGuidance | undefined;
   readonly #solver: Solver;
   /** Brings fresh noise, where the sampler adds any. */
   readonly #noise: Program<{ readonly noise: InputSpec }, Tensor> | undefined;
@@ -144,7 +153,7 @@ export class Denoiser<Own extends Inputs> {
     if (this.#kept) await work.run([this.#kept.begin(work.request, noise!)]);
     const shown = this.#preview ? previewSteps(totalSteps, work.control.previews ?? 0) : [];
     for (let i = first; i < end; i++) {
-      const weights = guidance.combined ? [guidance.combined.weight] : guidance.weights(i);
+      const weights = guidance.combined ? [guidance.combined.weight(i)] : guidance.weights(i);
       const calls = [
         { write: () => i === 0 && work.progress("denoise", 0, totalSteps) },
         writing(this.#step, step?.values(i) ?? [i]),
@@ -183,13 +192,14 @@ export class Denoiser<Own extends Inputs> {
 
   /** The passes of step `i` that count, and what guidance makes of them where it is no weighted sum. */
   #predicting(i: number, isFirst: boolean, { weights, combined }: Guidance): Call[] {
+    if (combined?.weight(i) === 0) return [clearing([this.#combined!.velocity])];
     const own = [...weights(i)];
     const isNeeded = this.#passes.map(({ outputs: { shape } }) =>
       own.splice(0, shape[0]!).some((weight) => weight !== 0)
     );
     const calls = this.#passes.filter((_, k) => isNeeded[k]).map((pass) => pass.call({}));
     if (combined) {
-      const [guided, unguided] = this.#combined!;
+      const { guided, unguided } = this.#combined!;
       const isGuided = isNeeded.every(Boolean);
       return [...calls, isGuided ? guided.call({ numbers: combined.settings }) : unguided.call({})];
     }
@@ -218,18 +228,25 @@ function traceNoise(
 function traceCombined(
   stage: Stage,
   { settings, trace }: CombinedGuidance,
-  [positive, negative]: readonly DeviceTensor[],
+  outputs: readonly DeviceTensor[],
   velocity: DeviceTensor,
-): [Weighted, Pass] {
-  const inputs = { positive: positive!, negative: negative!, numbers: f32(1, 1, settings) };
-  return [
-    stage.program(
-      "guide",
-      inputs,
-      ({ positive, negative, numbers }) => copyTo(trace(positive, negative, numbers), velocity),
-    ),
-    stage.program("unguided", { positive: positive! }, (own) => copyTo(own.positive, velocity)),
-  ] as unknown as [Weighted, Pass];
+): TracedGuidance {
+  const guided = stage.program(
+    "guide",
+    { outputs, numbers: f32(1, 1, settings) },
+    ({ outputs, numbers }) => {
+      const [positive, negative] = splitOutputs(outputs);
+      copyTo(trace(positive!, negative!, numbers), velocity);
+    },
+  );
+  const unguided = stage.program(
+    "unguided",
+    { outputs },
+    ({ outputs }) => copyTo(splitOutputs(outputs)[0]!, velocity),
+  );
+  return {
+    ...{ guided: guided as unknown as Weighted, unguided: unguided as unknown as Pass, velocity },
+  };
 }
 
 /** An unfinished sample as it would be without its noise, x0 = x − σ·v, as the decoder takes it. */

@@ -1,13 +1,14 @@
 /** Guidance: what the outputs for several prompts make together. */
-import type { Tensor } from "../../runtime/mod.ts";
+import { elementwise, type Tensor } from "../../runtime/mod.ts";
+import { sumOfAll } from "../sums.ts";
 import type { PipelineRequest } from "./types.ts";
 
 /** How a request is guided. */
 export interface Guidance {
   /** Weights of the outputs in the velocity of step `i`, one for each prompt; a pass of weight 0 is left out. */
   weights(i: number): readonly number[];
-  /** Where {@linkcode CombinedGuidance} takes the place of the sum: its settings, and its weight in the velocity. */
-  readonly combined?: { readonly settings: readonly number[]; readonly weight: number };
+  /** Where {@linkcode CombinedGuidance} takes the place of the sum: its settings, and its weight in the velocity of step `i`. */
+  readonly combined?: { readonly settings: readonly number[]; weight(i: number): number };
 }
 
 /** Guidance that is no weighted sum. */
@@ -30,6 +31,35 @@ export interface CombinedGuidance {
 export function classifierFree(scale: number, prompts: number): Guidance {
   return { weights: () => (prompts === 1 ? [1] : [scale, 1 - scale]) };
 }
+
+/** Steps at the beginning in which {@linkcode cfgZeroStar} leaves the sample as it is. */
+const ZERO_STEPS = 1;
+
+/**
+ * Classifier-free guidance from the negative output as long as it is alike, a·n + scale · (p − a·n) with
+ * a = p·n / ‖n‖²; the first step does nothing.
+ *
+ * Source: Fan et al. 2025, "CFG-Zero*: Improved Classifier-Free Guidance for Flow Matching Models"; diffusers
+ * `ClassifierFreeZeroStarGuidance`.
+ */
+export function cfgZeroStar(scale: number): Guidance {
+  return {
+    weights: () => [1, 1],
+    combined: { settings: [scale], weight: (i) => (i < ZERO_STEPS ? 0 : 1) },
+  };
+}
+
+/** What {@linkcode cfgZeroStar} makes of the outputs. The setting is the scale. */
+export const ZERO_STAR_GUIDANCE: CombinedGuidance = {
+  settings: 1,
+  trace(positive, negative, settings) {
+    const product = sumOfAll(elementwise("p * n", { p: positive, n: negative }));
+    const square = sumOfAll(elementwise("n * n", { n: negative }));
+    return elementwise("a / (s + 1e-8) * n + g * (p - a / (s + 1e-8) * n)", {
+      ...{ a: product, s: square, p: positive, n: negative, g: settings },
+    }, { name: "guided" });
+  },
+};
 
 /** The prompt, and the negative one where the request is guided. */
 export function guidedPrompts(

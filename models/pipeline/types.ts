@@ -54,6 +54,10 @@ export interface OptionalSettings {
   guidanceEnd?: number;
   /** Weight of classifier-free guidance at low noise, where another transformer is at work; as before if left out. */
   guidanceScale2?: number;
+  /** Whether guidance starts from the negative output as far as it is alike, and leaves the first step out (CFG-Zero*). */
+  cfgZeroStar?: boolean;
+  /** Whether positions in time are spread so that a video longer than those of the training does not repeat (RIFLEx). */
+  riflex?: boolean;
   /** Weights of what steers the result: one, or one for each control block of the model; 1 when left out. */
   controlScale?: readonly number[];
   /** Static shift of the noise levels, 0.001 to 1000: larger ones take more steps at high noise. */
@@ -74,6 +78,8 @@ export const OPTIONAL_SETTINGS: readonly (keyof OptionalSettings)[] = [
   "guidanceLimit",
   "guidanceEnd",
   "guidanceScale2",
+  "cfgZeroStar",
+  "riflex",
   "controlScale",
   "flowShift",
   "maxSequenceLength",

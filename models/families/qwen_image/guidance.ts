@@ -3,9 +3,10 @@
  *
  * Source: diffusers `QwenImagePipeline`, `true_cfg_scale`.
  */
-import { elementwise, linear, type Tensor } from "../../../runtime/mod.ts";
+import { elementwise, type Tensor } from "../../../runtime/mod.ts";
 import type { CombinedGuidance, Guidance } from "../../pipeline/guidance.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
+import { sumOfRows } from "../../sums.ts";
 
 /** The scale of a request, by either name. */
 export function guidanceOf(
@@ -19,7 +20,7 @@ export function qwenImageGuidance(request: PipelineRequest, prompts: number): Gu
   if (prompts === 1) return { weights: () => [1] };
   return {
     weights: () => [1, 1],
-    combined: { settings: [guidanceOf(request)], weight: 1 },
+    combined: { settings: [guidanceOf(request)], weight: () => 1 },
   };
 }
 
@@ -29,17 +30,13 @@ export const NORMED_GUIDANCE: CombinedGuidance = {
   trace(positive, negative, settings) {
     const predicted = elementwise("n + g * (p - n)", { p: positive, n: negative, g: settings });
     const factor = elementwise("sqrt(p / max(q, 0.0 * q + 1e-30))", {
-      p: sumOfSquares(positive),
-      q: sumOfSquares(predicted),
+      p: sumOfRows(squares(positive)),
+      q: sumOfRows(squares(predicted)),
     });
     return elementwise("x * factor", { x: predicted, factor }, { name: "guided" });
   },
 };
 
-/** Sum of the squares of every row, [..., 1]. */
-function sumOfSquares(x: Tensor): Tensor {
-  const features = x.dim(-1);
-  const values = new Float32Array(features).fill(1);
-  const ones = x.graph.constant(`ones ${features}`, [1, features], "f32", values);
-  return linear(elementwise("x * x", { x }), ones, { name: "sum" });
+function squares(x: Tensor): Tensor {
+  return elementwise("x * x", { x });
 }

@@ -339,7 +339,7 @@ export function wanInfo(parts: WanParts): FamilyInfo {
     ...(can.F2V && { continuedFrames: CONTINUED_FRAMES }),
     ...(seesImages && { visionSide: imageEncoder!.config.image_size }),
     optionalSettings: [
-      ...["flowShift", "maxSequenceLength", ...SAMPLING_CHOICES] as const,
+      ...["flowShift", "maxSequenceLength", "cfgZeroStar", "riflex", ...SAMPLING_CHOICES] as const,
       ...transformer2 ? ["guidanceScale2"] as const : [],
       ...frames === "control" ? ["controlScale"] as const : [],
     ],

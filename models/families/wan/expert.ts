@@ -17,7 +17,7 @@ import type { Session, Stage } from "../../memory/session.ts";
 import type { Component } from "../../pipeline/components.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
 import type { CommonShape } from "../../pipeline/family.ts";
-import { classifierFree } from "../../pipeline/guidance.ts";
+import { cfgZeroStar, classifierFree, ZERO_STAR_GUIDANCE } from "../../pipeline/guidance.ts";
 import { reusingSteps } from "../../pipeline/step_cache.ts";
 import type { Work } from "../../pipeline/work.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
@@ -70,6 +70,13 @@ interface ExpertOptions {
   readonly given: Given;
 }
 
+/** What of a request it is traced for. */
+type ExpertShape = CommonShape & GivenShape & {
+  readonly riflex: boolean;
+  /** Whether CFG-Zero* takes the place of classifier-free guidance. */
+  readonly usesZeroStar: boolean;
+};
+
 /** What the passes take. */
 type PassInputs = PassContext & Given["tokens"] & {
   readonly images:
@@ -83,13 +90,15 @@ export class WanExpert {
   /** In which its steps are. */
   readonly stage: Stage;
   readonly #options: ExpertOptions;
+  readonly #usesZeroStar: boolean;
   /** Run before its steps: what it makes of prompts, images and timesteps. */
   readonly #before: readonly Program<Record<never, never>>[];
   readonly #denoiser: Denoiser<PassInputs>;
 
   /** Traces its stages. */
-  constructor(session: Session, shape: CommonShape & GivenShape, options: ExpertOptions) {
+  constructor(session: Session, shape: ExpertShape, options: ExpertOptions) {
     this.#options = options;
+    this.#usesZeroStar = shape.usesZeroStar;
     const { transformer: { config, weights: { root: weights } }, given, grid } = options;
     const { suffix, text, schedule, range, vae, tinyDecoder } = options;
     const context = suffix ? this.#traceContext(session) : undefined;
@@ -133,13 +142,14 @@ export class WanExpert {
       },
       predict: ({ sample, step, timesteps, first, channels, control, scales, ...context }, graph) =>
         wanTransformer(graph, config, weights, {
-          ...{ grid, timesteps, context, modulationIndices: step },
+          ...{ grid, timesteps, context, modulationIndices: step, riflex: shape.riflex },
           tokens: channels
             ? besideSample(sample, channels, patchFeatures(config, 1))
             : withFirstFrames(sample, first),
           ...(first && { tokenTimesteps: tokenTimesteps(graph, grid, first.dim(1)) }),
           ...(control && { control: { tokens: control, scales: scales! } }),
         }),
+      guidance: shape.usesZeroStar ? ZERO_STAR_GUIDANCE : undefined,
       preview: {
         decoder: tinyDecoder
           ? tinyVideoDecoder(tinyDecoder, { ...shape, frames: 1 })
@@ -175,7 +185,9 @@ export class WanExpert {
     const reused = work.request.quality === "high"
       ? reusingSteps([...schedule.timesteps], config.freq_dim)
       : [];
-    const guidance = classifierFree(guidanceScale, prompts);
+    const guidance = this.#usesZeroStar
+      ? cfgZeroStar(guidanceScale)
+      : classifierFree(guidanceScale, prompts);
     await this.#denoiser.run(work, guidance, draw, { noise, reused });
   }
 

@@ -90,11 +90,23 @@ export function patchEmbedding(
   return patchEmbeddingLayer(weights, name, tokens, dim, { channels, patch });
 }
 
-/** Rotary tables of the token grid; frames take the pairs that height and width leave. */
+/** The pair of the frames' axis whose turns repeat first in long videos, and how much of a turn a whole video takes. */
+const REPEATING_PAIR = 5;
+const LONGEST_TURN = 0.9;
+
+/**
+ * Rotary tables of the token grid; frames take the pairs that height and width leave.
+ *
+ * Source of `riflex`: Zhao et al. 2025, "RIFLEx: A Free Lunch for Length Extrapolation in Video Diffusion Transformers",
+ * with its authors' k of 6 for Wan.
+ *
+ * @param riflex whether the pair that would repeat itself within the video turns less than once
+ */
 export function rotaryConstants(
   graph: Graph,
   config: WanTransformerConfig,
   grid: TokenGrid,
+  riflex = false,
 ): { cos: Tensor; sin: Tensor } {
   const { frames, height, width } = grid;
   const longest = Math.max(frames, height, width);
@@ -105,10 +117,13 @@ export function rotaryConstants(
   }
   const side = 2 * Math.floor(config.attention_head_dim / 6);
   const axisDims = [config.attention_head_dim - 2 * side, side, side];
+  const slower = riflex
+    ? { axis: 0, pair: REPEATING_PAIR, frequency: LONGEST_TURN * 2 * Math.PI / frames }
+    : undefined;
   let tables: RotaryTables | undefined;
   // Millions of tokens take seconds, and plans do without.
   const values = (name: keyof RotaryTables) => () =>
-    (tables ??= rotaryTables(gridPositions(grid), axisDims, 10000))[name];
+    (tables ??= rotaryTables(gridPositions(grid), axisDims, 10000, slower))[name];
   const shape = [frames * height * width, config.attention_head_dim / 2];
   return {
     cos: graph.constant("rope_cos", shape, "f32", values("cos")),

@@ -53,6 +53,8 @@ export const WAN = defineFamily({
       rows: contextRows(Math.max(...lengths), maxLength),
       given: givenKind(request, parts, frames),
       start: strength === undefined ? 0 : strengthStart(steps, strength, "steps"),
+      riflex: request.riflex === true,
+      usesZeroStar: request.cfgZeroStar === true && lengths.length > 1,
       ...samplingOf(request),
     };
     const { guidancePasses = "batched" } = request;

@@ -53,6 +53,8 @@ interface WanInputs {
   readonly tokens: Tensor;
   /** How they lie. */
   readonly grid: TokenGrid;
+  /** See {@linkcode rotaryConstants}. */
+  readonly riflex?: boolean;
   /** Of `timestepRows()`. */
   readonly timesteps: Tensor;
   /** u32, of `modulationIndices()` for the distinct timesteps: one, or one for each sample, or those of tokens. */
@@ -88,7 +90,7 @@ export function wanTransformer(
   if (!isShared) x = forEachSample(x, batch);
   const tokenRows = tokenTimesteps && forEachSample(tokenTimesteps.reshape(-1, x.dim(1)), batch);
   const table = modulationTable(config, weights, inputs.timesteps, inputs.modulationIndices);
-  const rotary = rotaryConstants(graph, config, grid);
+  const rotary = rotaryConstants(graph, config, grid, inputs.riflex);
   const names = blockNames(config);
   const block = (index: number, x: Tensor) => {
     const first = index * BLOCK_MODULATION.length;

@@ -4,9 +4,10 @@
  * Source: diffusers `ZImagePipeline`, with `cfg_truncation` as the time after which nothing is guided, and
  * `cfg_normalization` as the limit.
  */
-import { elementwise, linear, slice, type Tensor } from "../../../runtime/mod.ts";
+import { elementwise, slice, type Tensor } from "../../../runtime/mod.ts";
 import type { CombinedGuidance, Guidance } from "../../pipeline/guidance.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
+import { sumOfAll } from "../../sums.ts";
 import { elapsedTime } from "./schedule.ts";
 
 /**
@@ -23,7 +24,7 @@ export function zImageGuidance(
   return {
     weights: (i) => (elapsedTime(timesteps[i]!) <= guidanceEnd ? [-1 - scale, scale] : [-1, 0]),
     ...(guidanceLimit !== undefined && {
-      combined: { settings: [scale, guidanceLimit], weight: -1 },
+      combined: { settings: [scale, guidanceLimit], weight: () => -1 },
     }),
   };
 }
@@ -59,27 +60,13 @@ export const LIMITED_GUIDANCE: CombinedGuidance = {
     const predicted = elementwise("p + g * (p - n)", { p: positive, n: negative, g: scale });
     const factor = elementwise("min(1.0, limit * sqrt(p / max(q, 1e-30)))", {
       limit: slice(settings, 2, 1, 2),
-      p: sumOfSquares(positive),
-      q: sumOfSquares(predicted),
+      p: sumOfAll(squares(positive)),
+      q: sumOfAll(squares(predicted)),
     });
     return elementwise("x * factor", { x: predicted, factor }, { name: "guided" });
   },
 };
 
-/** Sum of the squares of all elements, [1, 1, 1]; by rows first, so that no sum is long. */
-function sumOfSquares(x: Tensor): Tensor {
-  const squares = elementwise("x * x", { x });
-  return sumOfRows(sumOfRows(squares).reshape(1, 1, x.dim(1)));
-}
-
-/** [..., n] summed to [..., 1]. */
-function sumOfRows(x: Tensor): Tensor {
-  const count = x.dim(-1);
-  const ones = x.graph.constant(
-    `ones ${count}`,
-    [1, count],
-    "f32",
-    new Float32Array(count).fill(1),
-  );
-  return linear(x, ones, { name: "sum" });
+function squares(x: Tensor): Tensor {
+  return elementwise("x * x", { x });
 }

@@ -1,0 +1,15 @@
+/** Sums of what a tensor holds. */
+import { linear, type Tensor } from "../runtime/mod.ts";
+
+/** [..., n] summed to [..., 1]. */
+export function sumOfRows(x: Tensor): Tensor {
+  const count = x.dim(-1);
+  const values = new Float32Array(count).fill(1);
+  const ones = x.graph.constant(`ones ${count}`, [1, count], "f32", values);
+  return linear(x, ones, { name: "sum" });
+}
+
+/** All elements of [1, m, n] summed to [1, 1, 1]; by rows first, so that no sum is long. */
+export function sumOfAll(x: Tensor): Tensor {
+  return sumOfRows(sumOfRows(x).reshape(1, 1, x.dim(1)));
+}
