@@ -151,6 +151,41 @@ export const SETTING_FIELDS: {
     check: checkFlag,
     idle: unlessTaken("cfgZeroStar"),
   },
+  skipGuidanceLayers: {
+    text: "Layers whose absence the result is guided away from, from 0",
+    kind: "integers",
+    placeholder: "layer...",
+    check: (value, name) => {
+      if (value.length > 0 && value.every((layer) => Number.isSafeInteger(layer) && layer >= 0)) {
+        return;
+      }
+      throw new RangeError(`${name} must be indices of layers, from 0, got [${value}]`);
+    },
+    idle: unlessTaken("skipGuidanceLayers"),
+  },
+  skipLayerGuidanceScale: {
+    text: "Weight of guidance away from what lacks layers; 2.8 when left out",
+    kind: "number",
+    placeholder: "scale",
+    check: (value, name) => checkGuidance(name, value),
+    idle: unlessSkipping("skipLayerGuidanceScale"),
+  },
+  skipLayerGuidanceStart: {
+    text: "Share of the steps after which it begins; 0.01 when left out",
+    kind: "number",
+    placeholder: "share",
+    bounds: () => [0, 1],
+    check: (value, name) => checkRange(value, name, 0, 1),
+    idle: unlessSkipping("skipLayerGuidanceStart"),
+  },
+  skipLayerGuidanceStop: {
+    text: "Share of the steps at which it ends; 0.2 when left out",
+    kind: "number",
+    placeholder: "share",
+    bounds: () => [0, 1],
+    check: (value, name) => checkRange(value, name, 0, 1),
+    idle: unlessSkipping("skipLayerGuidanceStop"),
+  },
   riflex: {
     text:
       "Spread positions in time, so that a video longer than those of the training does not repeat",
@@ -433,6 +468,14 @@ function unlessTaken(
 ): (info: ModelInfo) => string | undefined {
   return ({ optionalSettings }) =>
     optionalSettings.includes(name) ? undefined : "this model has no such setting";
+}
+
+function unlessSkipping(
+  name: ModelInfo["optionalSettings"][number],
+): NonNullable<SettingField<number>["idle"]> {
+  const unlessKnown = unlessTaken(name);
+  return (info, _task, { skipGuidanceLayers }) =>
+    unlessKnown(info) ?? (skipGuidanceLayers ? undefined : "no layers are skipped");
 }
 
 function unlessInterpolated(

@@ -36,7 +36,7 @@ interface DenoiserOptions<Own extends Inputs> {
   /** What a step writes, as u32; its index when left out. */
   readonly step?: { readonly shape: Shape; values(i: number): ArrayLike<number> };
   /** The transformer: outputs of the shape of the sample, [prompts, tokens, features]. */
-  predict(inputs: Traced<Own & LoopInputs>, graph: Graph): Tensor;
+  predict(inputs: Traced<Own & LoopInputs>, graph: Graph, pass: number): Tensor;
   /** Noise for samplers that add it, as the generator draws it, and as the sample has it. */
   readonly noise: { readonly shape: Shape; arrange(noise: Tensor): Tensor };
   /** Of a request that is masked: its first image's latents without noise, of the shape of the sample. */
@@ -110,7 +110,12 @@ export class Denoiser<Own extends Inputs> {
     this.#operands = operands;
     this.#step = step;
     this.#passes = options.passes.map((own, i) =>
-      stage.program(`pass ${i}`, { ...own, sample, step }, options.predict, { operands }) as Pass
+      stage.program(
+        `pass ${i}`,
+        { ...own, sample, step },
+        (inputs, graph) => options.predict(inputs, graph, i),
+        { operands },
+      ) as Pass
     );
     let outputs: readonly DeviceTensor[] = this.#passes.map((pass) => pass.outputs);
     if (guidance) {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { assertClose } from "../../tests/golden.ts";
 import { ModelRun, openTestDevice } from "../../tests/model_run.ts";
 import { REQUEST, withPipeline } from "../../tests/pipeline_fixture.ts";
-import { cfgZeroStar, ZERO_STAR_GUIDANCE } from "./guidance.ts";
+import { cfgZeroStar, classifierFree, withSkippedLayers, ZERO_STAR_GUIDANCE } from "./guidance.ts";
 
 const golden: {
   shape: number[];
@@ -66,4 +66,27 @@ Deno.test("WanPipeline.generate() spreads positions in time where RIFLEx is aske
     const still = { ...REQUEST, task: "T2I", numFrames: 1 } as const;
     const image = await pipeline.generate(still);
     assert.deepEqual((await pipeline.generate({ ...still, riflex: true })).latents, image.latents);
+  }));
+
+Deno.test("withSkippedLayers() adds scale · (p − k) between two shares of the steps", () => {
+  const skipping = { layers: [1], scale: 2, start: 0.1, stop: 0.3 };
+  const { weights } = withSkippedLayers(classifierFree(5, 2), skipping, 20);
+  const counting = Array.from({ length: 20 }, (_, i) => i).filter((i) => weights(i)[2] !== 0);
+  assert.deepEqual(counting, [3, 4, 5]);
+  assert.deepEqual([weights(3), weights(9)], [[7, -4, -2], [5, -4, 0]]);
+});
+
+Deno.test("WanPipeline.generate() guides away from what lacks layers, where that counts", () =>
+  withPipeline(async ({ pipeline }) => {
+    const request = { ...REQUEST, guidancePasses: "sequential" } as const;
+    const { latents } = await pipeline.generate(request);
+    const skipping = { skipGuidanceLayers: [0], skipLayerGuidanceStart: 0 };
+    const never = await pipeline.generate({ ...request, ...skipping, skipLayerGuidanceStop: 0 });
+    assert.deepEqual(never.latents, latents);
+    const guided = await pipeline.generate({ ...request, ...skipping, skipLayerGuidanceStop: 1 });
+    assert.notDeepEqual(guided.latents, latents);
+    await assert.rejects(
+      pipeline.generate({ ...request, skipGuidanceLayers: [99] }),
+      /guide away from layer 99: the model has layers 0 to/,
+    );
   }));

@@ -56,6 +56,14 @@ export interface OptionalSettings {
   guidanceScale2?: number;
   /** Whether guidance starts from the negative output as far as it is alike, and leaves the first step out (CFG-Zero*). */
   cfgZeroStar?: boolean;
+  /** Layers whose absence the result is guided away from (skip-layer guidance), from 0. */
+  skipGuidanceLayers?: readonly number[];
+  /** Weight of skip-layer guidance, at least 0; 2.8 when left out. */
+  skipLayerGuidanceScale?: number;
+  /** Share of the steps after which skip-layer guidance begins; 0.01 when left out. */
+  skipLayerGuidanceStart?: number;
+  /** Share of the steps at which it ends; 0.2 when left out. */
+  skipLayerGuidanceStop?: number;
   /** Whether positions in time are spread so that a video longer than those of the training does not repeat (RIFLEx). */
   riflex?: boolean;
   /** Weights of what steers the result: one, or one for each control block of the model; 1 when left out. */
@@ -79,6 +87,10 @@ export const OPTIONAL_SETTINGS: readonly (keyof OptionalSettings)[] = [
   "guidanceEnd",
   "guidanceScale2",
   "cfgZeroStar",
+  "skipGuidanceLayers",
+  "skipLayerGuidanceScale",
+  "skipLayerGuidanceStart",
+  "skipLayerGuidanceStop",
   "riflex",
   "controlScale",
   "flowShift",

@@ -339,7 +339,9 @@ export function wanInfo(parts: WanParts): FamilyInfo {
     ...(can.F2V && { continuedFrames: CONTINUED_FRAMES }),
     ...(seesImages && { visionSide: imageEncoder!.config.image_size }),
     optionalSettings: [
-      ...["flowShift", "maxSequenceLength", "cfgZeroStar", "riflex", ...SAMPLING_CHOICES] as const,
+      ...["flowShift", "maxSequenceLength", "riflex", ...SAMPLING_CHOICES] as const,
+      ...["cfgZeroStar", "skipGuidanceLayers", "skipLayerGuidanceScale"] as const,
+      ...["skipLayerGuidanceStart", "skipLayerGuidanceStop"] as const,
       ...transformer2 ? ["guidanceScale2"] as const : [],
       ...frames === "control" ? ["controlScale"] as const : [],
     ],
@@ -363,7 +365,22 @@ export function expertRanges(
 }
 
 /** Checks the weights of a control. */
-export function checkWan({ controlScale }: PipelineRequest, { transformer }: WanParts): void {
+export function checkWan(
+  { controlScale, cfgZeroStar, skipGuidanceLayers = [] }: PipelineRequest,
+  { transformer }: WanParts,
+): void {
+  const { num_layers: layers } = transformer.config;
+  const missing = skipGuidanceLayers.find((layer) => layer >= layers);
+  if (missing !== undefined) {
+    throw new RangeError(
+      `Cannot guide away from layer ${missing}: the model has layers 0 to ${layers - 1}`,
+    );
+  }
+  if (skipGuidanceLayers.length > 0 && cfgZeroStar) {
+    throw new RangeError(
+      "Cannot combine skipGuidanceLayers with cfgZeroStar: leave one of them out",
+    );
+  }
   const blocks = transformer.config.vace_layers.length;
   if (!controlScale || controlScale.length === 1 || controlScale.length === blocks) return;
   throw new RangeError(

@@ -17,7 +17,13 @@ import type { Session, Stage } from "../../memory/session.ts";
 import type { Component } from "../../pipeline/components.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
 import type { CommonShape } from "../../pipeline/family.ts";
-import { cfgZeroStar, classifierFree, ZERO_STAR_GUIDANCE } from "../../pipeline/guidance.ts";
+import {
+  cfgZeroStar,
+  classifierFree,
+  skipLayersOf,
+  withSkippedLayers,
+  ZERO_STAR_GUIDANCE,
+} from "../../pipeline/guidance.ts";
 import { reusingSteps } from "../../pipeline/step_cache.ts";
 import type { Work } from "../../pipeline/work.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
@@ -73,6 +79,8 @@ interface ExpertOptions {
 /** What of a request it is traced for. */
 type ExpertShape = CommonShape & GivenShape & {
   readonly riflex: boolean;
+  /** Blocks that a pass beside those of the prompts leaves out. */
+  readonly skipped?: readonly number[] | undefined;
   /** Whether CFG-Zero* takes the place of classifier-free guidance. */
   readonly usesZeroStar: boolean;
 };
@@ -131,7 +139,7 @@ export class WanExpert {
       ...{ schedule, sample: options.sample, range, history: options.history },
       noise: { shape: options.latents, arrange: (noise) => patchify(config, noise) },
       kept: given.kept,
-      passes: text.context.map((own) => ({
+      passes: [...text.context, ...shape.skipped ? text.context.slice(0, 1) : []].map((own) => ({
         ...own,
         ...given.tokens,
         ...{ timesteps: timesteps.outputs, images: images?.outputs },
@@ -140,9 +148,14 @@ export class WanExpert {
         shape: [tableRows(config), first ? 2 : 1],
         values: (i) => modulationIndices(config, first ? [steps, i] : [i]),
       },
-      predict: ({ sample, step, timesteps, first, channels, control, scales, ...context }, graph) =>
+      predict: (
+        { sample, step, timesteps, first, channels, control, scales, ...context },
+        graph,
+        pass,
+      ) =>
         wanTransformer(graph, config, weights, {
           ...{ grid, timesteps, context, modulationIndices: step, riflex: shape.riflex },
+          skipped: pass === text.context.length ? shape.skipped : undefined,
           tokens: channels
             ? besideSample(sample, channels, patchFeatures(config, 1))
             : withFirstFrames(sample, first),
@@ -185,9 +198,12 @@ export class WanExpert {
     const reused = work.request.quality === "high"
       ? reusingSteps([...schedule.timesteps], config.freq_dim)
       : [];
-    const guidance = this.#usesZeroStar
+    const skipping = skipLayersOf(work.request);
+    const plain = this.#usesZeroStar
       ? cfgZeroStar(guidanceScale)
       : classifierFree(guidanceScale, prompts);
+    const steps = schedule.timesteps.length;
+    const guidance = skipping ? withSkippedLayers(plain, skipping, steps) : plain;
     await this.#denoiser.run(work, guidance, draw, { noise, reused });
   }
 

@@ -12,7 +12,7 @@ import { latentFrameCount } from "../../autoencoders/wan/latents.ts";
 import { TorchGenerator } from "../../noise.ts";
 import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { defineFamily } from "../../pipeline/family.ts";
-import { guidedPrompts } from "../../pipeline/guidance.ts";
+import { guidedPrompts, skipLayersOf } from "../../pipeline/guidance.ts";
 import { noisyLatents } from "../../pipeline/latents.ts";
 import { PromptEncoder } from "../../pipeline/prompts.ts";
 import { cleanPrompt } from "../../prompt_cleaning.ts";
@@ -54,10 +54,12 @@ export const WAN = defineFamily({
       given: givenKind(request, parts, frames),
       start: strength === undefined ? 0 : strengthStart(steps, strength, "steps"),
       riflex: request.riflex === true,
+      skipped: skipLayersOf(request)?.layers,
       usesZeroStar: request.cfgZeroStar === true && lengths.length > 1,
       ...samplingOf(request),
     };
-    const { guidancePasses = "batched" } = request;
+    // A pass without some layers is one more of the prompt's own.
+    const { guidancePasses = shape.skipped ? "sequential" : "batched" } = request;
     return {
       shape,
       latents: [shape.height, shape.width],

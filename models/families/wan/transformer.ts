@@ -53,6 +53,8 @@ interface WanInputs {
   readonly tokens: Tensor;
   /** How they lie. */
   readonly grid: TokenGrid;
+  /** Blocks that are left out. */
+  readonly skipped?: readonly number[] | undefined;
   /** See {@linkcode rotaryConstants}. */
   readonly riflex?: boolean;
   /** Of `timestepRows()`. */
@@ -101,7 +103,7 @@ export function wanTransformer(
   const hints = inputs.control && controlHints(config, weights, inputs.control, x, block);
   for (let layer = 0; layer < config.num_layers; layer++) {
     const place = config.vace_layers.indexOf(layer);
-    x = graph.scope(names[layer]!, () => block(layer, x));
+    if (!inputs.skipped?.includes(layer)) x = graph.scope(names[layer]!, () => block(layer, x));
     if (place >= 0) x = hints!.addTo(x, place);
   }
   const first = names.length * BLOCK_MODULATION.length;
