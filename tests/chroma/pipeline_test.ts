@@ -52,6 +52,16 @@ Deno.test("ChromaPipeline.generate() gives the images of diffusers, guided and f
           assert.ok(decibels > MIN_PSNR, `PSNR is ${decibels.toFixed(1)} dB`);
         });
       }
+      await t.step("a mask keeps the rest of an image", async () => {
+        const request = requestOf(golden.call("picture"));
+        const { width, height, images } = request;
+        const mask = new Uint8Array(width * height).fill(255, 0, width * height / 2);
+        const { frames } = await pipeline.generate({ ...request, mask: [mask] });
+        const last = 3 * width * (height - 1);
+        const given = Float32Array.from(images![0]!.data, (value) => value / 255);
+        assert.deepEqual(frames[0]!.subarray(last), given.subarray(last));
+        assert.notDeepEqual(frames[0]!.subarray(0, 3 * width), given.subarray(0, 3 * width));
+      });
     } finally {
       device.destroy();
     }
