@@ -126,6 +126,6 @@ export function Composer({ model }: { model: Model }): VNode {
 
 function missingInput(output: Output): string {
   return output === "video"
-    ? "This model makes videos of a picture or a clip: add one."
-    : "This model makes pictures of others: add one.";
+    ? "This model makes videos of an image or a clip: add one."
+    : "This model makes images of others: add one.";
 }

@@ -14,7 +14,7 @@ export interface LoraUse {
   strength: number;
 }
 
-/** A picture or clip that the request brings. */
+/** An image or clip that the request brings. */
 export interface GivenFile {
   /** Unique on this page. */
   key: string;
@@ -28,7 +28,7 @@ export interface GivenFile {
 interface Kept {
   output: Output;
   prompt: string;
-  /** `<width>x<height>`; empty for the model's own, or the picture's. */
+  /** `<width>x<height>`; empty for the model's own, or the image's. */
   size: string;
   count: number;
   /** Whether the seed is used again, or a new one is drawn. */
@@ -44,13 +44,13 @@ interface Kept {
 
 /** The whole of it. */
 export interface Draft extends Kept {
-  /** Pictures to make the result of, in order; of a video the first and the last frame. */
+  /** Images to make the result of, in order; of a video the first and the last frame. */
   images: GivenFile[];
   /** Clip to make the video of. */
   clip: GivenFile | null;
   /** Whether the video goes on where the clip ends. */
   continues: boolean;
-  /** White where the first picture is drawn anew. */
+  /** White where the first image is drawn anew. */
   mask: Blob | null;
 }
 
@@ -95,14 +95,14 @@ export function givenFile(blob: Blob, name: string): GivenFile {
   return { key: `file-${++files}`, blob, url: URL.createObjectURL(blob), name };
 }
 
-/** Takes pictures in, as many as may be; the last ones win where only one may. */
+/** Takes images in, as many as may be; the last ones win where only one may. */
 export function addImages(given: readonly GivenFile[], most: number): void {
   const images = [...draft.state.images, ...given];
   const kept = most === 1 ? images.slice(-1) : images.slice(0, most);
   setImages(kept);
 }
 
-/** Replaces the pictures. A mask is of the first one. */
+/** Replaces the images. A mask is of the first one. */
 export function setImages(images: GivenFile[]): void {
   const isSame = images[0]?.key === draft.state.images[0]?.key;
   draft.set({ images, mask: isSame ? draft.state.mask : null });

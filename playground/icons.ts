@@ -16,7 +16,7 @@ const PATHS = {
   remove: "M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13",
   close: "M6 6l12 12M18 6L6 18",
   add: "M12 5v14M5 12h14",
-  picture: "M4 5h16v14H4zM4 16l5-5 4 4 3-3 4 4M15.5 9.5h.01",
+  image: "M4 5h16v14H4zM4 16l5-5 4 4 3-3 4 4M15.5 9.5h.01",
   left: "M14 6l-6 6 6 6",
   right: "M10 6l6 6-6 6",
   undo: "M5 9h9a5 5 0 0 1 0 10h-4M5 9l4-4M5 9l4 4",

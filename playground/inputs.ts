@@ -1,5 +1,5 @@
 /**
- * Pictures and clips that the request brings: chosen, dropped or pasted, in an order.
+ * Images and clips that the request brings: chosen, dropped or pasted, in an order.
  *
  * @module
  */
@@ -32,21 +32,21 @@ import { tell, view } from "./view.ts";
 export function takeFiles(model: Model, list: FileList | null | undefined): boolean {
   const files = [...list ?? []];
   const clip = files.find(({ type }) => type.startsWith("video/"));
-  const pictures = files.filter(({ type }) => type.startsWith("image/"));
+  const images = files.filter(({ type }) => type.startsWith("image/"));
   if (clip && takesVideo(model)) {
     draft.set({ output: "video", clip: givenFile(clip, clip.name), images: [], mask: null });
     return true;
   }
-  if (pictures.length === 0) return false;
+  if (images.length === 0) return false;
   const { output } = draft.state;
   const other = output === "image" ? "video" : "image";
   const use = maxImages(model, output) > 0 ? output : maxImages(model, other) > 0 ? other : null;
   if (use === null) {
-    tell("This model takes no pictures.");
+    tell("This model takes no images.");
     return false;
   }
   draft.set({ output: use, clip: null });
-  addImages(pictures.map((file) => givenFile(file, file.name)), maxImages(model, use));
+  addImages(images.map((file) => givenFile(file, file.name)), maxImages(model, use));
   tell("");
   return true;
 }
@@ -58,13 +58,13 @@ export function PickFiles({ model, state }: { model: Model; state: Draft }): VNo
   const takesClips = state.output === "video" && takesVideo(model);
   if (!takesImages && !takesClips) return null;
   const text = takesClips && takesImages
-    ? "Add a picture or a clip"
+    ? "Add an image or a clip"
     : takesClips
     ? "Add a clip"
-    : "Add a picture";
+    : "Add an image";
   return div(
     {},
-    iconButton({ label: text, onClick: () => field.current?.click() }, icon("picture")),
+    iconButton({ label: text, onClick: () => field.current?.click() }, icon("image")),
     input({
       ref: field,
       type: "file",
@@ -145,7 +145,7 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
 
 function captionOf(output: Draft["output"], count: number, index: number): string {
   if (output === "video") return index === 0 ? "First frame" : "Last frame";
-  return count > 1 ? `Picture ${index + 1}` : "Picture";
+  return count > 1 ? `Image ${index + 1}` : "Image";
 }
 
 function swap(images: GivenFile[], index: number): void {

@@ -1,13 +1,13 @@
 /**
- * Strokes of a brush, and the picture that they make.
+ * Strokes of a brush, and the image that they make.
  *
  * @module
  */
 
-/** A stroke; places and brush are shares of the picture's width and height. */
+/** A stroke; places and brush are shares of the image's width and height. */
 export interface Stroke {
   points: [number, number][];
-  /** Width of the brush, as a share of the picture's width. */
+  /** Width of the brush, as a share of the image's width. */
   brush: number;
   erases: boolean;
 }
@@ -36,7 +36,7 @@ export function drawMask(
 }
 
 /**
- * The mask of a picture as a file: white where it is drawn anew, black elsewhere.
+ * The mask of an image as a file: white where it is drawn anew, black elsewhere.
  *
  * @returns null where nothing was painted
  */

@@ -1,5 +1,5 @@
 /**
- * Painting what of a picture is to be drawn anew.
+ * Painting what of an image is to be drawn anew.
  *
  * @module
  */
@@ -12,13 +12,13 @@ import { icon } from "./icons.ts";
 import { drawMask, maskBlob, type Stroke } from "./mask.ts";
 import { view } from "./view.ts";
 
-/** Strokes of the pictures that were masked, so that they can be gone on with. */
+/** Strokes of the images that were masked, so that they can be gone on with. */
 const kept = new Map<string, Stroke[]>();
 
-/** How far an arrow key moves the brush, as a share of the picture. */
+/** How far an arrow key moves the brush, as a share of the image. */
 const KEY_STEP = 0.03;
 
-/** The picture under a layer to paint on. */
+/** The image under a layer to paint on. */
 export function MaskEditor({ source }: { source: GivenFile }): VNode {
   const layer = useRef<HTMLCanvasElement>(null);
   const [strokes, setStrokes] = useState(kept.get(source.key) ?? []);
@@ -85,7 +85,7 @@ export function MaskEditor({ source }: { source: GivenFile }): VNode {
       img({
         class: size.width <= 256 ? "result small" : "result",
         src: source.url,
-        alt: "The picture to edit",
+        alt: "The image to edit",
         onLoad: ({ currentTarget: { naturalWidth: width, naturalHeight: height } }) =>
           setSize({ width, height }),
       }),

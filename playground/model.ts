@@ -23,7 +23,7 @@ export interface Model {
   id: string;
   supported_task_types: string[];
   native_sides: { least: number; most: number } | null;
-  /** How a mask keeps a part of the picture that is edited; null where it cannot. */
+  /** How a mask keeps a part of the image that is edited; null where it cannot. */
   inpainting: { strength: number } | null;
   sizes: string[];
   defaults: { size: string; num_frames: number; fps: number };
@@ -61,14 +61,14 @@ export function does(model: Model, ...tasks: string[]): boolean {
   return tasks.some((task) => model.supported_task_types.includes(task));
 }
 
-/** What the model makes, pictures first. */
+/** What the model makes, images first. */
 export function outputsOf(model: Model): Output[] {
   const image = does(model, "T2I", ...IMAGES_FROM_IMAGES);
   const video = does(model, "T2V", "V2V", "F2V", ...VIDEOS_FROM_IMAGES);
   return [...image ? ["image" as const] : [], ...video ? ["video" as const] : []];
 }
 
-/** Most pictures that a result may be made of. */
+/** Most images that a result may be made of. */
 export function maxImages(model: Model, output: Output): number {
   const tasks = output === "image" ? IMAGES_FROM_IMAGES : VIDEOS_FROM_IMAGES;
   return does(model, ...tasks) ? model.limits.max_images : 0;

@@ -167,7 +167,7 @@ export async function startFrom(
 ): Promise<void> {
   const blob = await blobOf(result);
   const isVideo = result.content_type.startsWith("video/");
-  const file = givenFile(blob, isVideo ? "clip.mp4" : `picture.${blob.type.split("/")[1]}`);
+  const file = givenFile(blob, isVideo ? "clip.mp4" : `image.${blob.type.split("/")[1]}`);
   draft.set({
     output,
     images: isVideo ? [] : [file],

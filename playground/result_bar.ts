@@ -87,7 +87,7 @@ async function reuseHere(model: Model, job: Job, recipe: Recipe | undefined): Pr
   await reuse(model, job);
   const isWhole = recipe === undefined || isRepeatable(job, recipe);
   focusPrompt();
-  if (!isWhole) tell("The server keeps no inputs: bring the picture again.");
+  if (!isWhole) tell("The server keeps no inputs: bring the image again.");
 }
 
 async function begin(work: () => Promise<unknown>): Promise<void> {

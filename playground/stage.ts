@@ -1,5 +1,5 @@
 /**
- * The middle of the page: the picture or clip that is looked at, or on its way.
+ * The middle of the page: the image or clip that is looked at, or on its way.
  *
  * @module
  */
@@ -33,7 +33,7 @@ export function Stage({ model }: { model: Model | undefined }): VNode {
     : job.status === "completed"
     ? h(Finished, { job, model })
     : h(Failed, { job, model });
-  return section({ class: "stage", "aria-label": "Picture" }, content);
+  return section({ class: "stage", "aria-label": "Image" }, content);
 }
 
 const EXAMPLES = [
@@ -109,7 +109,7 @@ function progressText(now: Live | undefined, isLong: boolean): string {
   const hint = isLong ? "; the first time, the GPU's kernels are compiled" : "";
   if (now?.stage === "load") return "Loading the model's weights";
   if (!now?.stage || now.stage === "encode") return `Reading the prompt${hint}`;
-  if (now.stage === "decode") return "Developing the picture";
+  if (now.stage === "decode") return "Developing the image";
   const left = now.etaSeconds === null ? "" : `, ${duration(now.etaSeconds)} left`;
   return now.step === 0 || now.totalSteps === null
     ? `Starting${hint}`

@@ -13,9 +13,9 @@ interface View {
   id: string;
   /** Which of its results. */
   index: number;
-  /** Whether the first picture of the draft is being masked. */
+  /** Whether the first image of the draft is being masked. */
   isMasking: boolean;
-  /** Whether the settings are open, where there is no room for them beside the picture. */
+  /** Whether the settings are open, where there is no room for them beside the image. */
   hasSettings: boolean;
   /** What went wrong last, for people. */
   notice: string;

@@ -106,7 +106,7 @@ ${preloads.join("\n")}
 `;
 }
 
-/** Nothing runs but our modules, nothing is sent but to this server; pictures may be in its bucket. */
+/** Nothing runs but our modules, nothing is sent but to this server; images may be in its bucket. */
 function policy(imports: string): string {
   const hash = createHash("sha256").update(imports).digest("base64");
   return [

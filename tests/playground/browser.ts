@@ -35,7 +35,7 @@ export interface OpenOptions {
   scheme?: "light" | "dark";
 }
 
-/** Pictures that take a second. */
+/** Images that take a second. */
 export const QUICK_DRAFT = { size: "64x64", settings: { num_inference_steps: 4 } };
 
 /** Starts a browser. */

@@ -1,4 +1,4 @@
-/** The page with the bundled model: pictures, edits, clips. */
+/** The page with the bundled model: images, edits, clips. */
 
 import assert from "node:assert/strict";
 import type { Page } from "playwright-core";
@@ -9,7 +9,7 @@ import { CHROMIUM, startBrowser } from "./browser.ts";
 
 const TITLE = "the page draws, edits and animates with the bundled model";
 
-/** The picture in the middle, once it is there. */
+/** The image in the middle, once it is there. */
 async function result(page: Page): Promise<{ width: number; height: number; data: Uint8Array }> {
   const src = await page.locator(".finished img.result").getAttribute("src", { timeout: 60_000 });
   const response = await page.request.get(new URL(src!, page.url()).href);
@@ -41,7 +41,7 @@ Deno.test({
         assert.equal(await page.locator(".tile").count(), 1);
       });
 
-      await t.step("Reuse makes the same picture again", async () => {
+      await t.step("Reuse makes the same image again", async () => {
         const first = await result(page);
         await page.getByRole("button", { name: "Reuse" }).click();
         const seed = await page.getByRole("spinbutton", { name: "Seed" }).inputValue();

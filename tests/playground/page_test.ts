@@ -77,22 +77,22 @@ browserTest("the page shows the queue, cancels, and goes on after a reload", asy
 });
 
 browserTest(
-  "a recipe of an edit asks for its picture once the page has forgotten it",
+  "a recipe of an edit asks for its image once the page has forgotten it",
   async (browser) => {
     await using service = await testService({ engine: new FakeEngine({ info: SUPPORT }) });
     await using server = listen(service);
     const page = await browser.open(server.url, { draft: { size: "64x48" } });
-    await draw(page, "a picture");
+    await draw(page, "an image");
     await page.locator(".finished img.result").waitFor();
     await page.getByRole("button", { name: "Edit", exact: true }).click();
     await page.locator(".inputs img").waitFor();
-    await draw(page, "another picture");
+    await draw(page, "another image");
     await page.locator(".tile.completed").nth(1).waitFor();
     await page.getByRole("button", { name: "Vary" }).click();
     await page.locator(".tile.completed").nth(2).waitFor();
     await page.reload();
     await page.getByRole("button", { name: "Reuse" }).click();
-    await page.getByText("bring the picture again").waitFor();
+    await page.getByText("bring the image again").waitFor();
     assert.equal(await page.getByRole("button", { name: "Vary" }).count(), 0);
     await page.getByRole("button", { name: "Delete" }).click();
     await page.getByRole("button", { name: "Really delete?" }).click();
@@ -106,7 +106,7 @@ browserTest("the page offers what the model takes, and nothing else", async (bro
   await using server = listen(service);
   const page = await browser.open(server.url);
   await page.getByRole("button", { name: /^Generate/ }).waitFor();
-  for (const name of ["Add a picture", "Add a picture or a clip"]) {
+  for (const name of ["Add an image", "Add an image or a clip"]) {
     assert.equal(await page.getByRole("button", { name }).count(), 0, name);
   }
   assert.equal(await page.getByText("Video", { exact: true }).count(), 0);
@@ -202,7 +202,7 @@ browserTest(
     await using server = listen(service);
     for (const [scheme, width] of [["light", 1280], ["dark", 360]] as const) {
       const page = await browser.open(server.url, { scheme, width, draft: { size: "64x48" } });
-      await draw(page, "a picture");
+      await draw(page, "an image");
       await page.locator(".finished img.result").waitFor();
       await page.getByRole("button", { name: "Edit", exact: true }).click();
       await page.locator(".inputs img").waitFor();
@@ -235,7 +235,7 @@ browserTest(
     await using service = await testService({ engine: new FakeEngine({ info: SUPPORT }) });
     await using server = listen(service);
     for (let i = 0; i < 200; i++) {
-      const body = { prompt: `picture ${i}`, size: "64x48", num_inference_steps: 1 };
+      const body = { prompt: `image ${i}`, size: "64x48", num_inference_steps: 1 };
       await (await service.post("/v1/images/generations", body)).body?.cancel();
     }
     const page = await browser.open(server.url);
