@@ -8,6 +8,9 @@ const STAGES = {
   decode: { start: 0.9, share: 0.1 },
 };
 
+/** Before anything is computed: the model has to be loaded first. */
+export const LOADING: Progress = { stage: "load", step: 0, totalSteps: 0, fraction: 0 };
+
 /** Turns finished steps into a share of the whole and a time left. */
 export class ProgressClock {
   readonly #now: () => number;

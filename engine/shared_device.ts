@@ -2,6 +2,7 @@
  * Several models that take turns on one device. One of them works at a time, and what it needs is free then: those that
  * were used the longest ago leave first, and never in the middle of their work.
  */
+import { LOADING } from "./progress.ts";
 import type {
   Engine,
   Frames,
@@ -125,6 +126,7 @@ export class SharedEngine implements Engine {
 
   /** @inheritdoc */
   generate(request: GenerateRequest, control: GenerationControl = {}): Promise<Frames> {
+    if (!this.isLoaded) control.onProgress?.(LOADING);
     return this.#loaded(() => this.#engine.generate(request, control), control.signal);
   }
 

@@ -76,3 +76,13 @@ Deno.test("SharedDevice takes no model away in the middle of its work", async ()
   await assert.rejects(a!.generate(REQUEST, { signal: controller.signal }), { name: "AbortError" });
   assert.equal(loaded(), "01", "nothing is loaded for whoever has gone");
 });
+
+Deno.test("SharedDevice tells a request that its model has to be loaded, where it has to be", async () => {
+  const { all: [a] } = share({ a: 1 });
+  const stages: string[][] = [[], []];
+  for (const seen of stages) {
+    await a!.generate(REQUEST, { onProgress: ({ stage }) => seen.push(stage) });
+  }
+  assert.equal(stages[0]![0], "load");
+  assert.ok(!stages[1]!.includes("load"));
+});

@@ -6,7 +6,7 @@ import { FrameFlow } from "./frame_flow.ts";
 import { loraTargets } from "./lora_uses.ts";
 import { ModelLoras } from "./model_loras.ts";
 import { toPipelineRequest } from "./pipeline_request.ts";
-import { ProgressClock } from "./progress.ts";
+import { LOADING, ProgressClock } from "./progress.ts";
 import type {
   DeviceSettings,
   FromWorker,
@@ -256,7 +256,7 @@ export class WorkerEngine implements Engine {
   ): Promise<Frames> {
     if (this.#isClosed) throw closed("generate");
     signal?.throwIfAborted();
-    if (!this.isLoaded) onProgress?.({ stage: "load", step: 0, totalSteps: 0, fraction: 0 });
+    if (!this.isLoaded) onProgress?.(LOADING);
     const worker = await this.#ready("generate");
     const { applied } = await this.#loras.resolve(request.loras ?? [], false);
     if (this.#isClosed) throw closed("generate");
