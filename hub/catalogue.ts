@@ -62,6 +62,11 @@ const FLUX1 = {
   ...{ textEncoderBytes: 9.5 * GB, vae: "FLUX.1's" },
   makes: "images",
 } as const;
+const CHROMA = {
+  ...{ family: "Chroma", ...APACHE, parameters: 8.9 * GB, textEncoder: "T5-XXL" },
+  ...{ textEncoderBytes: 9.3 * GB, vae: "FLUX.1's" },
+  makes: "images",
+} as const;
 const WAN = { family: "Wan", makes: "videos", ...APACHE, ...UMT5, vae: "Wan 2.1's" } as const;
 const WAN_14B = { ...WAN, parameters: 14.3 * GB } as const;
 const WAN_I2V = { ...WAN, parameters: 16.4 * GB } as const;
@@ -117,6 +122,21 @@ export const CATALOGUE: readonly CatalogueModel[] = [
     },
     repository: "black-forest-labs/FLUX.1-Kontext-dev",
     quantised: { repository: "QuantStack/FLUX.1-Kontext-dev-GGUF", types: K_TYPES },
+  },
+  {
+    ...{ name: "flux.1-krea-dev", title: "FLUX.1 Krea-dev", ...FLUX1, ...FLUX_NON_COMMERCIAL },
+    repository: "black-forest-labs/FLUX.1-Krea-dev",
+    quantised: { repository: "QuantStack/FLUX.1-Krea-dev-GGUF", types: K_TYPES },
+  },
+  {
+    ...{ name: "flux.1-fill-dev", title: "FLUX.1 Fill-dev", ...FLUX1, ...FLUX_NON_COMMERCIAL },
+    repository: "black-forest-labs/FLUX.1-Fill-dev",
+    quantised: { repository: "YarvixPA/FLUX.1-Fill-dev-GGUF", types: K_TYPES },
+  },
+  {
+    ...{ name: "chroma1-hd", title: "Chroma1-HD", ...CHROMA },
+    repository: "lodestones/Chroma1-HD",
+    quantised: { repository: "silveroxides/Chroma1-HD-GGUF", types: ["q8_0", "q5_k", "q4_k"] },
   },
   {
     ...{ name: "qwen-image", title: "Qwen-Image", ...QWEN_IMAGE },
