@@ -60,7 +60,12 @@ const OPENING: Case[] = [
     fields({ _class_name: "x".repeat(5000) }),
     /class "x{70,}…; this program knows WanPipeline/,
   ],
-  ["names another pipeline", INDEX, fields({ _class_name: "FluxPipeline" }), /knows WanPipeline/],
+  [
+    "names another pipeline",
+    INDEX,
+    fields({ _class_name: "StableDiffusionPipeline" }),
+    /knows WanPipeline/,
+  ],
   ["names a method", INDEX, fields({ _class_name: "toString" }), /class "toString"; this program/],
   ["names no pipeline", INDEX, without("_class_name"), /_class_name must be .* it is missing/],
   ["names no autoencoder", INDEX, without("vae"), /component "vae": .* does not name it; it names/],
