@@ -56,9 +56,9 @@ export type {
 } from "./pipeline/types.ts";
 
 /** Every family that is known; nothing else names one. */
-const FAMILIES: readonly Family[] = [WAN, Z_IMAGE, FLUX1, CHROMA, FLUX2, QWEN_IMAGE].map((family) =>
-  family as Family
-);
+export const FAMILIES: readonly Family[] = [WAN, Z_IMAGE, FLUX1, CHROMA, FLUX2, QWEN_IMAGE].map((
+  family,
+) => family as Family);
 
 /** Files of components that models can do without. */
 const OPTIONAL_FORMATS = [
