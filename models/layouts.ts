@@ -15,6 +15,23 @@ export interface LayoutEntry {
   readonly swapsHalves?: boolean;
 }
 
+/** A module that is one of ours under another name. */
+export function renamed(theirs: string, ours: string): LayoutEntry {
+  return { theirs, ours: [ours] };
+}
+
+/** Norms of queries and keys as Black Forest Labs name them: their parameter is called `scale`. */
+export function scaleNorms(
+  theirs: string,
+  ours: string,
+  [query, key]: readonly [query: string, key: string],
+): LayoutEntry[] {
+  return [
+    renamed(`${theirs}.query_norm.scale`, `${ours}.${query}.weight`),
+    renamed(`${theirs}.key_norm.scale`, `${ours}.${key}.weight`),
+  ];
+}
+
 /** A naming of a component's modules. */
 export interface Layout {
   /** What to call it, for messages. */

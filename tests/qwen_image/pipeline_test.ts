@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import type { AppliedLora } from "../../models/lora/types.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
 import { Checkpoint, type Device, type DeviceOptions } from "../../runtime/mod.ts";
+import { checkBudgets } from "../budgets.ts";
 import { assertClose, Golden, type GoldenCall } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";
 import { readTensors } from "../lora_files.ts";
@@ -104,22 +105,7 @@ Deno.test("QwenImagePipeline.generate() gives the reference's with a LoRA, in ev
 
 Deno.test("QwenImagePipeline.generate() makes the same image within any budget that it fits, without the modulation's weights while it denoises", async () => {
   const request = { ...requestOf(golden.call("guided")), numInferenceSteps: 2 };
-  const expected: Float32Array[] = [];
-  let peakBytes = 0;
-  await withPipeline(async (pipeline, device) => {
-    device.resetPeak();
-    expected.push(...(await pipeline.generate(request)).frames);
-    peakBytes = device.peakBytes;
-  });
-  for (const share of [0.6, 0.45]) {
-    const maxBytes = Math.floor(share * peakBytes);
-    await withPipeline(async (pipeline, device) => {
-      device.resetPeak();
-      const { frames } = await pipeline.generate(request);
-      assert.deepEqual(frames, expected, `${maxBytes} of ${peakBytes} bytes`);
-      assert.ok(device.peakBytes <= maxBytes, `${device.peakBytes} of ${maxBytes} bytes`);
-    }, { maxBytes });
-  }
+  await checkBudgets(withPipeline, request, [0.6, 0.45]);
 });
 
 Deno.test("QwenImagePipeline refuses requests that do not fit, and says what would", async () => {

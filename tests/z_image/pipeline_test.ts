@@ -4,6 +4,7 @@ import { readLora } from "../../models/lora/read_lora.ts";
 import type { AppliedLora } from "../../models/lora/types.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
 import type { Device, DeviceOptions } from "../../runtime/mod.ts";
+import { checkBudgets } from "../budgets.ts";
 import { assertClose, Golden, type GoldenCall } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";
 import { checkMasked } from "../masked.ts";
@@ -133,22 +134,7 @@ Deno.test("ZImagePipeline.generate() shows previews, tells progress and stops wh
 
 Deno.test("ZImagePipeline.generate() makes the same image within any budget that it fits", async () => {
   const request = { ...requestOf(golden.call("picture")), numInferenceSteps: 2, strength: 1 };
-  const expected: Float32Array[] = [];
-  let peakBytes = 0;
-  await withPipeline(async (pipeline, device) => {
-    device.resetPeak();
-    expected.push(...(await pipeline.generate(request)).frames);
-    peakBytes = device.peakBytes;
-  });
-  for (const share of [0.7, 0.45]) {
-    const maxBytes = Math.floor(share * peakBytes);
-    await withPipeline(async (pipeline, device) => {
-      device.resetPeak();
-      const { frames } = await pipeline.generate(request);
-      assert.deepEqual(frames, expected, `${maxBytes} of ${peakBytes} bytes`);
-      assert.ok(device.peakBytes <= maxBytes, `${device.peakBytes} of ${maxBytes} bytes`);
-    }, { maxBytes });
-  }
+  await checkBudgets(withPipeline, request, [0.7, 0.45]);
 });
 
 Deno.test("ZImagePipeline refuses requests that do not fit, and says what would", async () => {

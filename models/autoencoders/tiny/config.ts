@@ -36,3 +36,28 @@ export function tinyTemporalScale(
 ): number {
   return time_upscale.reduce((product, factor) => product * factor, 1);
 }
+
+/**
+ * What a tiny decoder and the autoencoder whose place it takes must have in common: names and values by pairs.
+ *
+ * @param vae its latent channels, pixels a side of a latent, and frames of a latent frame where it makes videos
+ * @returns nothing where there is no tiny decoder
+ */
+export function tinyDecoderFit(
+  tiny: TinyDecoderConfig | undefined,
+  { channels, side, frames }: {
+    readonly channels: number;
+    readonly side: number;
+    readonly frames?: number;
+  },
+): (readonly [name: string, value: number, otherName: string, other: number])[] {
+  if (!tiny) return [];
+  const pairs = [
+    ["latent channels", tiny.latent_channels, channels],
+    ["pixels a side of a latent", tinySpatialScale(tiny), side],
+    ["frames of a latent frame", tinyTemporalScale(tiny), frames],
+  ] as const;
+  return pairs.flatMap(([name, own, other]) =>
+    other === undefined ? [] : [[`tiny decoder's ${name}`, own, "autoencoder's", other] as const]
+  );
+}

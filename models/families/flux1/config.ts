@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
-import { TINY_DECODER_CONFIG, tinySpatialScale } from "../../autoencoders/tiny/config.ts";
+import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
 import { type PartsOf, partsTable } from "../../pipeline/components.ts";
 import type { FamilyInfo, ImageLimits } from "../../pipeline/types.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
@@ -125,22 +125,7 @@ export const FLUX1_PARTS = partsTable({
       "text encoder's hidden_size",
       textEncoder.hidden_size,
     ],
-    ...tinyDecoder
-      ? [
-        [
-          "tiny decoder's latent_channels",
-          tinyDecoder.latent_channels,
-          "autoencoder's",
-          vae.latent_channels,
-        ],
-        [
-          "tiny decoder's pixels a side of a latent",
-          tinySpatialScale(tinyDecoder),
-          "autoencoder's",
-          scaleFactor(vae),
-        ],
-      ] as const
-      : [],
+    ...tinyDecoderFit(tinyDecoder, { channels: vae.latent_channels, side: scaleFactor(vae) }),
   ],
 });
 

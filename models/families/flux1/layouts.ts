@@ -17,7 +17,7 @@ import {
 } from "../../checkpoints/component_format.ts";
 import { CLIP_TEXT_FORMAT } from "../../text_encoders/clip_text_format.ts";
 import { T5_FORMAT } from "../../text_encoders/umt5_format.ts";
-import type { Layout, LayoutEntry } from "../../layouts.ts";
+import { type Layout, type LayoutEntry, renamed, scaleNorms } from "../../layouts.ts";
 import { KONTEXT } from "./config.ts";
 
 const [DOUBLE, SINGLE] = ["transformer_blocks.*", "single_transformer_blocks.*"];
@@ -30,8 +30,8 @@ export const ORIGINAL_FLUX1: Layout = {
   name: "original FLUX.1",
   prefixes: ["model.diffusion_model.", "diffusion_model.", "model."],
   entries: [
-    entry("img_in", "x_embedder"),
-    entry("txt_in", "context_embedder"),
+    renamed("img_in", "x_embedder"),
+    renamed("txt_in", "context_embedder"),
     ...embedder("time_in", "timestep_embedder"),
     ...embedder("guidance_in", "guidance_embedder"),
     ...embedder("vector_in", "text_embedder"),
@@ -49,12 +49,12 @@ export const ORIGINAL_FLUX1: Layout = {
       ours: [...ALL, `${SINGLE}.proj_mlp`],
       shares: [1, 1, 1, 4],
     },
-    entry("single_blocks.*.linear2", `${SINGLE}.proj_out`),
-    entry("single_blocks.*.modulation.lin", `${SINGLE}.norm.linear`),
-    ...norms("single_blocks.*.norm", `${SINGLE}.attn`, ["norm_q", "norm_k"]),
+    renamed("single_blocks.*.linear2", `${SINGLE}.proj_out`),
+    renamed("single_blocks.*.modulation.lin", `${SINGLE}.norm.linear`),
+    ...scaleNorms("single_blocks.*.norm", `${SINGLE}.attn`, ["norm_q", "norm_k"]),
     // There the shift comes first.
     { theirs: "final_layer.adaLN_modulation.1", ours: ["norm_out.linear"], swapsHalves: true },
-    entry("final_layer.linear", "proj_out"),
+    renamed("final_layer.linear", "proj_out"),
   ],
 };
 
@@ -65,17 +65,17 @@ export const XLABS_FLUX1: Layout = {
   entries: [
     { theirs: "double_blocks.*.processor.qkv_lora1", ours: IMAGE },
     { theirs: "double_blocks.*.processor.qkv_lora2", ours: TEXT },
-    entry("double_blocks.*.processor.proj_lora1", `${DOUBLE}.attn.to_out.0`),
-    entry("double_blocks.*.processor.proj_lora2", `${DOUBLE}.attn.to_add_out`),
+    renamed("double_blocks.*.processor.proj_lora1", `${DOUBLE}.attn.to_out.0`),
+    renamed("double_blocks.*.processor.proj_lora2", `${DOUBLE}.attn.to_add_out`),
     { theirs: "single_blocks.*.processor.qkv_lora", ours: ALL },
-    entry("single_blocks.*.processor.proj_lora", `${SINGLE}.proj_out`),
+    renamed("single_blocks.*.processor.proj_lora", `${SINGLE}.proj_out`),
   ],
 };
 
 function embedder(theirs: string, ours: string): LayoutEntry[] {
   return [
-    entry(`${theirs}.in_layer`, `time_text_embed.${ours}.linear_1`),
-    entry(`${theirs}.out_layer`, `time_text_embed.${ours}.linear_2`),
+    renamed(`${theirs}.in_layer`, `time_text_embed.${ours}.linear_1`),
+    renamed(`${theirs}.out_layer`, `time_text_embed.${ours}.linear_2`),
   ];
 }
 
@@ -90,29 +90,13 @@ function stream(
 ): LayoutEntry[] {
   const block = `double_blocks.*.${theirs}`;
   return [
-    entry(`${block}_mod.lin`, `${DOUBLE}.${modulation}.linear`),
+    renamed(`${block}_mod.lin`, `${DOUBLE}.${modulation}.linear`),
     { theirs: `${block}_attn.qkv`, ours: projections },
-    ...norms(`${block}_attn.norm`, `${DOUBLE}.attn`, normNames),
-    entry(`${block}_attn.proj`, `${DOUBLE}.attn.${output}`),
-    entry(`${block}_mlp.0`, `${DOUBLE}.${feedForward}.net.0.proj`),
-    entry(`${block}_mlp.2`, `${DOUBLE}.${feedForward}.net.2`),
+    ...scaleNorms(`${block}_attn.norm`, `${DOUBLE}.attn`, normNames),
+    renamed(`${block}_attn.proj`, `${DOUBLE}.attn.${output}`),
+    renamed(`${block}_mlp.0`, `${DOUBLE}.${feedForward}.net.0.proj`),
+    renamed(`${block}_mlp.2`, `${DOUBLE}.${feedForward}.net.2`),
   ];
-}
-
-/** Their parameter is called `scale`. */
-function norms(
-  theirs: string,
-  ours: string,
-  [query, key]: readonly [query: string, key: string],
-): LayoutEntry[] {
-  return [
-    entry(`${theirs}.query_norm.scale`, `${ours}.${query}.weight`),
-    entry(`${theirs}.key_norm.scale`, `${ours}.${key}.weight`),
-  ];
-}
-
-function entry(theirs: string, ours: string): LayoutEntry {
-  return { theirs, ours: [ours] };
 }
 
 const TRANSFORMER: ComponentFormat = {

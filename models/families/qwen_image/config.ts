@@ -1,10 +1,6 @@
 /** The components of a Qwen-Image model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
-import {
-  TINY_DECODER_CONFIG,
-  tinySpatialScale,
-  tinyTemporalScale,
-} from "../../autoencoders/tiny/config.ts";
+import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
 import { QWEN_IMAGE_VAE_CONFIG } from "../../autoencoders/wan/config.ts";
 import { type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
 import { FlowMatchEulerScheduler } from "../../schedulers/mod.ts";
@@ -115,15 +111,8 @@ export const QWEN_IMAGE_PARTS = partsTable({
         textEncoder.hidden_size,
       ],
     ];
-    if (tinyDecoder) {
-      const [side, frames] = [tinySpatialScale(tinyDecoder), tinyTemporalScale(tinyDecoder)];
-      checks.push(
-        ["tiny decoder's latent channels", tinyDecoder.latent_channels, "autoencoder's", z_dim],
-        ["tiny decoder's pixels a side of a latent", side, "autoencoder's", spatial],
-        ["tiny decoder's frames of a latent frame", frames, "autoencoder's", temporal],
-      );
-    }
-    return checks;
+    const own = { channels: z_dim, side: spatial, frames: temporal };
+    return [...checks, ...tinyDecoderFit(tinyDecoder, own)];
   },
   checkTokenizer: requireQwenChat,
 });

@@ -1,10 +1,6 @@
 /** The components of a Wan model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
-import {
-  TINY_DECODER_CONFIG,
-  tinySpatialScale,
-  tinyTemporalScale,
-} from "../../autoencoders/tiny/config.ts";
+import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
 import { WAN_VAE_CONFIG, type WanVaeConfig } from "../../autoencoders/wan/config.ts";
 import { CLIP_VISION_CONFIG, clipTokenCount } from "../../image_encoders/clip_vision.ts";
 import { type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
@@ -226,15 +222,8 @@ export const WAN_PARTS = partsTable({
       const states = 2 * clipTokenCount(imageEncoder);
       checks.push(["transformer's pos_embed_seq_len", positions, "image encoder's states", states]);
     }
-    if (tinyDecoder) {
-      const { z_dim, scale_factor_spatial: spatial, scale_factor_temporal: temporal } = vae;
-      const [side, frames] = [tinySpatialScale(tinyDecoder), tinyTemporalScale(tinyDecoder)];
-      checks.push(
-        ["tiny decoder's latent channels", tinyDecoder.latent_channels, "autoencoder's", z_dim],
-        ["tiny decoder's pixels a side of a latent", side, "autoencoder's", spatial],
-        ["tiny decoder's frames of a latent frame", frames, "autoencoder's", temporal],
-      );
-    }
+    const { z_dim: channels, scale_factor_spatial: side, scale_factor_temporal: frames } = vae;
+    checks.push(...tinyDecoderFit(tinyDecoder, { channels, side, frames }));
     for (const name of transformer2 ? EQUAL_IN_EXPERTS : []) {
       checks.push([
         `transformer's ${name}`,

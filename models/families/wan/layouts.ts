@@ -16,7 +16,7 @@ import {
 } from "../../checkpoints/component_format.ts";
 import { CLIP_VISION_FORMAT } from "../../image_encoders/clip_vision_format.ts";
 import { UMT5_FORMAT } from "../../text_encoders/umt5_format.ts";
-import type { Layout, LayoutEntry } from "../../layouts.ts";
+import { type Layout, type LayoutEntry, renamed } from "../../layouts.ts";
 
 const ATTENTION: readonly (readonly [theirs: string, ours: string])[] = [
   ["q", "to_q"],
@@ -36,22 +36,22 @@ export const ORIGINAL_WAN: Layout = {
   prefixes: ["model.diffusion_model.", "diffusion_model.", "model."],
   entries: [
     ...["blocks", "vace_blocks"].flatMap(blockEntries),
-    entry("vace_blocks.*.before_proj", "vace_blocks.*.proj_in"),
-    entry("vace_blocks.*.after_proj", "vace_blocks.*.proj_out"),
-    entry("vace_patch_embedding", "vace_patch_embedding"),
-    entry("text_embedding.0", "condition_embedder.text_embedder.linear_1"),
-    entry("text_embedding.2", "condition_embedder.text_embedder.linear_2"),
-    entry("time_embedding.0", "condition_embedder.time_embedder.linear_1"),
-    entry("time_embedding.2", "condition_embedder.time_embedder.linear_2"),
-    entry("time_projection.1", "condition_embedder.time_proj"),
-    entry("img_emb.proj.0", "condition_embedder.image_embedder.norm1"),
-    entry("img_emb.proj.1", "condition_embedder.image_embedder.ff.net.0.proj"),
-    entry("img_emb.proj.3", "condition_embedder.image_embedder.ff.net.2"),
-    entry("img_emb.proj.4", "condition_embedder.image_embedder.norm2"),
-    entry("img_emb.emb_pos", "condition_embedder.image_embedder.pos_embed"),
-    entry("head.head", "proj_out"),
-    entry("head.modulation", "scale_shift_table"),
-    entry("patch_embedding", "patch_embedding"),
+    renamed("vace_blocks.*.before_proj", "vace_blocks.*.proj_in"),
+    renamed("vace_blocks.*.after_proj", "vace_blocks.*.proj_out"),
+    renamed("vace_patch_embedding", "vace_patch_embedding"),
+    renamed("text_embedding.0", "condition_embedder.text_embedder.linear_1"),
+    renamed("text_embedding.2", "condition_embedder.text_embedder.linear_2"),
+    renamed("time_embedding.0", "condition_embedder.time_embedder.linear_1"),
+    renamed("time_embedding.2", "condition_embedder.time_embedder.linear_2"),
+    renamed("time_projection.1", "condition_embedder.time_proj"),
+    renamed("img_emb.proj.0", "condition_embedder.image_embedder.norm1"),
+    renamed("img_emb.proj.1", "condition_embedder.image_embedder.ff.net.0.proj"),
+    renamed("img_emb.proj.3", "condition_embedder.image_embedder.ff.net.2"),
+    renamed("img_emb.proj.4", "condition_embedder.image_embedder.norm2"),
+    renamed("img_emb.emb_pos", "condition_embedder.image_embedder.pos_embed"),
+    renamed("head.head", "proj_out"),
+    renamed("head.modulation", "scale_shift_table"),
+    renamed("patch_embedding", "patch_embedding"),
   ],
 };
 
@@ -59,18 +59,14 @@ export const ORIGINAL_WAN: Layout = {
 function blockEntries(list: string): LayoutEntry[] {
   return [
     ...[["self_attn", "attn1"], ["cross_attn", "attn2"]].flatMap(([theirs, ours]) =>
-      ATTENTION.map(([a, b]) => entry(`${list}.*.${theirs}.${a}`, `${list}.*.${ours}.${b}`))
+      ATTENTION.map(([a, b]) => renamed(`${list}.*.${theirs}.${a}`, `${list}.*.${ours}.${b}`))
     ),
     // The two norms change places: the one before cross-attention is their third and diffusers' second.
-    entry(`${list}.*.norm3`, `${list}.*.norm2`),
-    entry(`${list}.*.ffn.0`, `${list}.*.ffn.net.0.proj`),
-    entry(`${list}.*.ffn.2`, `${list}.*.ffn.net.2`),
-    entry(`${list}.*.modulation`, `${list}.*.scale_shift_table`),
+    renamed(`${list}.*.norm3`, `${list}.*.norm2`),
+    renamed(`${list}.*.ffn.0`, `${list}.*.ffn.net.0.proj`),
+    renamed(`${list}.*.ffn.2`, `${list}.*.ffn.net.2`),
+    renamed(`${list}.*.modulation`, `${list}.*.scale_shift_table`),
   ];
-}
-
-function entry(theirs: string, ours: string): LayoutEntry {
-  return { theirs, ours: [ours] };
 }
 
 /** Of all published checkpoints; the shapes of weights do not tell how heads share their rows. */

@@ -1,7 +1,7 @@
 /** The components of a Z-Image model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
 import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
-import { TINY_DECODER_CONFIG, tinySpatialScale } from "../../autoencoders/tiny/config.ts";
+import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
 import { type PartsOf, partsTable } from "../../pipeline/components.ts";
 import type { FamilyInfo } from "../../pipeline/types.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
@@ -110,22 +110,7 @@ export const Z_IMAGE_PARTS = partsTable({
       "text encoder's hidden_size",
       textEncoder.hidden_size,
     ],
-    ...tinyDecoder
-      ? [
-        [
-          "tiny decoder's latent_channels",
-          tinyDecoder.latent_channels,
-          "autoencoder's",
-          vae.latent_channels,
-        ],
-        [
-          "tiny decoder's pixels a side of a latent",
-          tinySpatialScale(tinyDecoder),
-          "autoencoder's",
-          scaleFactor(vae),
-        ],
-      ] as const
-      : [],
+    ...tinyDecoderFit(tinyDecoder, { channels: vae.latent_channels, side: scaleFactor(vae) }),
   ],
   checkTokenizer: requireQwenChat,
 });
