@@ -4,7 +4,7 @@ import { DRIVERS } from "../tools/drivers/mod.ts";
 
 const IS_SLOW = Deno.env.has("DENOISE_SLOW");
 /** Tests of ops that every driver can run, at least. */
-const LEAST = 40;
+const LEAST = 25;
 
 for (const name of Object.keys(DRIVERS)) {
   Deno.test({

@@ -18,7 +18,8 @@ export interface DriverStart {
  * What SwiftShader compiles in seconds. Kernels with twelve bindings and convolutions in tiles take it half an hour and
  * 18 GB.
  */
-const FILTER = "/^\\w+( \\((registers|rows|int8|shared\\w*|sliced\\w*)\\))? equals its reference$/";
+const FILTER =
+  "/^\\w+( \\((registers|rows|row|group|cpu|gpu|int8|shared\\w*|sliced\\w*)\\))? equals its reference$/";
 
 /** A Deno started through another loader is not its own executable. */
 const DENO = Deno.env.get("DENOISE_DENO") ?? Deno.execPath();
