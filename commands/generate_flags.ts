@@ -266,7 +266,9 @@ function mediaOfPath(path: string): Media {
 }
 
 /** Without what is undefined. */
-function present<T extends object>(values: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+export function present<T extends object>(
+  values: T,
+): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const entries = Object.entries(values).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };
 }

@@ -1,5 +1,10 @@
 /** Sums of what a tensor holds. */
-import { linear, type Tensor } from "../runtime/mod.ts";
+import { elementwise, linear, type Tensor } from "../runtime/mod.ts";
+
+/** The square of every element. */
+export function squares(x: Tensor): Tensor {
+  return elementwise("x * x", { x });
+}
 
 /** [..., n] summed to [..., 1]. */
 export function sumOfRows(x: Tensor): Tensor {

@@ -6,8 +6,7 @@
 
 import { basename } from "node:path";
 import { httpNames, SETTING_FIELDS, SETTING_NAMES } from "../../generation/mod.ts";
-import type { Media } from "../generate_flags.ts";
-import type { GenerateFlags } from "../generate_flags.ts";
+import { type GenerateFlags, type Media, present } from "../generate_flags.ts";
 import { UsageError } from "../failure.ts";
 
 /** Previews that a server makes of each image. */
@@ -43,7 +42,7 @@ export function generationRequest(
   );
   const isVideo = media === "video";
   const seed = flags.seed ?? flags.defaultSeed;
-  const body = {
+  const body = present({
     prompt: flags.prompt,
     ...Object.fromEntries(settings),
     n: flags.numOutputs,
@@ -65,7 +64,7 @@ export function generationRequest(
         x264_preset: flags.x264Preset,
       }
       : { output_format: format, partial_images: flags.preview ? PREVIEWS : undefined }),
-  };
+  });
   const [first, last, ...others] = image;
   if (isVideo && others.length > 0) {
     throw new UsageError(`Cannot use ${image.length} images for a video: it takes two at most`);
@@ -80,7 +79,7 @@ export function generationRequest(
     ["mask", mask] as const,
   ].filter((pair): pair is [string, string] => pair[1] !== undefined);
   const path = isVideo ? "/v1/videos" : `/v1/images/${files.length > 0 ? "edits" : "generations"}`;
-  return { path, body: JSON.parse(JSON.stringify(body)), files };
+  return { path, body, files };
 }
 
 /** The request as `fetch` takes it: JSON, or a form where there are files. */

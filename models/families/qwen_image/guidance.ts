@@ -3,10 +3,10 @@
  *
  * Source: diffusers `QwenImagePipeline`, `true_cfg_scale`.
  */
-import { elementwise, type Tensor } from "../../../runtime/mod.ts";
+import { elementwise } from "../../../runtime/mod.ts";
 import type { CombinedGuidance, Guidance } from "../../pipeline/guidance.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
-import { sumOfRows } from "../../sums.ts";
+import { squares, sumOfRows } from "../../sums.ts";
 
 /** The scale of a request, by either name. */
 export function guidanceOf(
@@ -36,7 +36,3 @@ export const NORMED_GUIDANCE: CombinedGuidance = {
     return elementwise("x * factor", { x: predicted, factor }, { name: "guided" });
   },
 };
-
-function squares(x: Tensor): Tensor {
-  return elementwise("x * x", { x });
-}

@@ -4,10 +4,10 @@
  * Source: diffusers `ZImagePipeline`, with `cfg_truncation` as the time after which nothing is guided, and
  * `cfg_normalization` as the limit.
  */
-import { elementwise, slice, type Tensor } from "../../../runtime/mod.ts";
+import { elementwise, slice } from "../../../runtime/mod.ts";
 import type { CombinedGuidance, Guidance } from "../../pipeline/guidance.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
-import { sumOfAll } from "../../sums.ts";
+import { squares, sumOfAll } from "../../sums.ts";
 import { elapsedTime } from "./schedule.ts";
 
 /**
@@ -66,7 +66,3 @@ export const LIMITED_GUIDANCE: CombinedGuidance = {
     return elementwise("x * factor", { x: predicted, factor }, { name: "guided" });
   },
 };
-
-function squares(x: Tensor): Tensor {
-  return elementwise("x * x", { x });
-}
