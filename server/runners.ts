@@ -79,6 +79,7 @@ export class Runners {
     return {
       id,
       kind: "image",
+      model: name,
       request: toKeep(request),
       summary: jobSummary(request, owner),
       prepare: (signal) => rewrite.prepare(signal),
@@ -103,11 +104,12 @@ export class Runners {
    */
   video({ id, request, owner = "", revisedPrompt }: JobOf<VideoRequest>): NewJob<VideoResult> {
     const { storage, ffmpeg, enhancer } = this.#services;
-    const { engine } = this.#modelOf(request);
+    const { name, engine } = this.#modelOf(request);
     const rewrite = new PromptRewrite(request, { enhancer, task: "video", revisedPrompt });
     return {
       id,
       kind: "video",
+      model: name,
       request: toKeep(request),
       summary: { ...jobSummary(request, owner), ...videoSummary(request) },
       prepare: (signal) => rewrite.prepare(signal),

@@ -55,6 +55,8 @@ export type JobEvent =
 export interface NewJob<T> extends NewRecord {
   /** Whose job it is: clients take turns. Jobs without a client share one turn. */
   client?: string;
+  /** Public name of the model that it needs; any place will do when left out. */
+  model?: string;
   /** Whether its record is there already. */
   isRecorded?: boolean;
   /** Done before its turn, beside other jobs: must not need the GPU. Gives what is to be recorded. */

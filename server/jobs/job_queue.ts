@@ -1,6 +1,6 @@
 /**
- * One job at a time: clients take turns, and the jobs of one client run in the order in which they
- * came. What a job needs before its turn is done beside the others.
+ * As many jobs at a time as there are places: clients take turns, and the jobs of one client begin in
+ * the order in which they came. What a job needs before its turn is done beside the others.
  *
  * @module
  */
@@ -11,13 +11,16 @@ import type { JobContext, JobEvent, NewJob, QueuedJob } from "./job.ts";
 import { cancelled, endOf, isStopping, stopping } from "./job_end.ts";
 import type { JobChange, JobStore } from "./job_store.ts";
 import { JobWatchers } from "./job_watchers.ts";
+import { EqualPlaces, type Places } from "./places.ts";
 import { type Turn, Turns } from "./turns.ts";
 import { unlessAborted } from "./unless_aborted.ts";
 
 /** Limits of a {@link JobQueue}. */
 interface JobQueueOptions {
-  /** Most jobs that wait; the one that runs does not count. */
+  /** Most jobs that wait; those that run do not count. */
   maxQueue: number;
+  /** Where jobs run; one at a time when left out. */
+  places?: Places;
   /** Leave what is not finished queued when the queue is closed, for the next server. */
   resumes?: boolean;
   /** Called after each job's end. */
@@ -37,6 +40,8 @@ interface Entry extends Turn {
   readonly ended: PromiseWithResolvers<void>;
   /** Whether it waits for nothing but its turn. */
   isReady: boolean;
+  /** Gives its place back; nothing while it waits. */
+  giveBack?: () => void;
 }
 
 /** The queue. Every job ends in its record: completed, failed or cancelled. */
@@ -47,8 +52,10 @@ export class JobQueue {
   readonly #turns = new Turns();
   readonly #watchers = new JobWatchers();
   readonly #endListeners: ((id: string) => void)[] = [];
+  readonly #places: Places;
+  /** In the order in which they began. */
+  readonly #running: Entry[] = [];
   #isReady: boolean;
-  #running: Entry | undefined;
   #isClosing = false;
   #secondsPerJob = 2;
 
@@ -59,6 +66,8 @@ export class JobQueue {
   constructor(store: JobStore, options: JobQueueOptions) {
     this.#store = store;
     this.#options = options;
+    this.#places = options.places ?? new EqualPlaces(1);
+    this.#places.onChange(() => this.#next());
     if (options.onEnd) this.#endListeners.push(options.onEnd);
     this.#isReady = options.ready === undefined;
     options.ready?.then(() => {
@@ -72,9 +81,14 @@ export class JobQueue {
     return this.#waiting.length;
   }
 
-  /** Id of the job that runs, or undefined. */
-  get running(): string | undefined {
-    return this.#running?.id;
+  /** Ids of the jobs that run, in the order in which they began. */
+  get running(): string[] {
+    return this.#running.map(({ id }) => id);
+  }
+
+  /** How many jobs can run at once. */
+  get places(): number {
+    return this.#places.count;
   }
 
   /** Time that a job takes, in seconds, from the last ones. */
@@ -98,11 +112,12 @@ export class JobQueue {
   async add<T>(job: NewJob<T>): Promise<QueuedJob<T>> {
     if (this.#isClosing) throw stopping();
     if (job.signal?.aborted) throw cancelled();
-    const room = this.#options.maxQueue + (this.#running ? 0 : 1);
+    const room = this.#options.maxQueue + Math.max(0, this.places - this.#running.length);
     if (this.#waiting.length >= room && !job.isRecorded) throw this.#full();
     const entry: Entry = {
       id: job.id,
       client: job.client ?? "",
+      ...(job.model === undefined ? {} : { model: job.model }),
       controller: new AbortController(),
       turn: Promise.withResolvers(),
       ended: Promise.withResolvers(),
@@ -155,7 +170,7 @@ export class JobQueue {
    */
   async cancel(id: string): Promise<boolean> {
     const waits = this.#waiting.find((entry) => entry.id === id);
-    const entry = waits ?? (this.#running?.id === id ? this.#running : undefined);
+    const entry = waits ?? this.#findRunning(id);
     entry?.controller.abort(cancelled());
     await waits?.ended.promise;
     return entry !== undefined;
@@ -168,22 +183,24 @@ export class JobQueue {
    * @returns whether there was such a job
    */
   async cancelAndWait(id: string): Promise<boolean> {
-    const running = this.#running?.id === id ? this.#running : undefined;
+    const running = this.#findRunning(id);
     const isFound = await this.cancel(id);
     await running?.ended.promise;
     return isFound;
   }
 
   /**
-   * Stops: jobs that wait are refused, the one that runs may finish.
+   * Stops: jobs that wait are refused, those that run may finish.
    *
-   * @param graceMs how long it may, in milliseconds, before it is aborted
+   * @param graceMs how long they may, in milliseconds, before they are aborted
    */
   async close(graceMs: number): Promise<void> {
     this.#isClosing = true;
-    const entries = [...this.#waiting, ...(this.#running ? [this.#running] : [])];
+    const entries = [...this.#waiting, ...this.#running];
     for (const { controller } of this.#waiting) controller.abort(stopping());
-    const abort = setTimeout(() => this.#running?.controller.abort(stopping()), graceMs);
+    const abort = setTimeout(() => {
+      for (const { controller } of this.#running) controller.abort(stopping());
+    }, graceMs);
     const giveUp = Promise.withResolvers<void>();
     const timer = setTimeout(giveUp.resolve, graceMs + ABORT_MS);
     const allEnded = Promise.all(entries.map(({ ended }) => ended.promise));
@@ -276,28 +293,45 @@ export class JobQueue {
     for (const listener of this.#endListeners) listener(id);
   }
 
+  #findRunning(id: string): Entry | undefined {
+    return this.#running.find((entry) => entry.id === id);
+  }
+
   /** Gives a job's place or turn to others. */
   #leave(entry: Entry): void {
-    const index = this.#waiting.indexOf(entry);
-    if (index >= 0) this.#waiting.splice(index, 1);
-    if (this.#running === entry) this.#running = undefined;
+    remove(this.#waiting, entry);
+    remove(this.#running, entry);
+    entry.giveBack?.();
     entry.ended.resolve();
     this.#next();
   }
 
+  /** Begins jobs as long as there is a place for one. */
   #next(): void {
-    if (this.#running || !this.#isReady) return;
-    const entry = this.#turns.take(this.#waiting, ({ isReady }) => isReady);
-    if (!entry) return;
-    this.#running = entry;
-    entry.turn.resolve();
+    if (!this.#isReady) return;
+    while (this.#running.length < this.places) {
+      const entry = this.#turns.take(
+        this.#waiting,
+        (entry) => entry.isReady && this.#places.hasRoomFor(entry),
+      );
+      if (!entry) return;
+      this.#running.push(entry);
+      entry.giveBack = this.#places.take(entry);
+      entry.turn.resolve();
+    }
   }
 
   #full(): ServiceError {
-    const seconds = Math.min(120, Math.max(1, Math.ceil(this.#secondsPerJob)));
+    const next = this.#secondsPerJob / Math.max(1, this.places);
+    const seconds = Math.min(120, Math.max(1, Math.ceil(next)));
     const message =
       `Cannot queue the request: ${this.#waiting.length} wait already, which is the limit; ` +
       `try again in ${seconds} s`;
     return new ServiceError("queue_full", message, { retryAfter: seconds });
   }
+}
+
+function remove(entries: Entry[], entry: Entry): void {
+  const index = entries.indexOf(entry);
+  if (index >= 0) entries.splice(index, 1);
 }

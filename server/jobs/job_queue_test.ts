@@ -251,7 +251,7 @@ Deno.test("JobQueue runs nothing before it is ready, but lists and cancels", asy
   const ready = Promise.withResolvers<void>();
   const queue = new JobQueue(SqliteJobStore.inMemory(), { maxQueue: 8, ready: ready.promise });
   const [a, b] = await outcomes(queue, [done("a"), done("b")]);
-  assert.equal(queue.running, undefined);
+  assert.deepEqual(queue.running, []);
   assert.deepEqual(queue.order(), ["a", "b"]);
   await queue.cancel("a");
   await assert.rejects(a!, { name: "AbortError" });

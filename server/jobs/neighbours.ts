@@ -90,7 +90,7 @@ export function watchNeighbours(
   let isStopped = false;
   const look = async () => {
     try {
-      if (queue.waiting > 0 || queue.running) await heed(store, queue);
+      if (queue.waiting > 0 || queue.running.length > 0) await heed(store, queue);
       if (++looks % LOOKS_PER_REAP === 0) await take(await store.reap());
     } catch (error) {
       // The records may be closed by now; those that are busy are looked at again.

@@ -54,7 +54,7 @@ Deno.test("cancelAndWait() cancels the jobs of another server, running or waitin
       assert.equal(await cancelAndWait(other, id, 5000), true);
       assert.equal((await other.store.get(id))!.status, "cancelled");
     }
-    assert.equal(one.queue.running, undefined);
+    assert.deepEqual(one.queue.running, []);
     assert.equal(await cancelAndWait(other, "runs", 0), true, "it has ended");
     assert.equal(await cancelAndWait(other, "unknown", 0), true, "it is not there");
     stop();

@@ -10,6 +10,8 @@ export interface Turn {
   readonly id: string;
   /** Whose it is. */
   readonly client: string;
+  /** Public name of the model that it needs; any will do when left out. */
+  readonly model?: string;
 }
 
 /** When each client was last served. */

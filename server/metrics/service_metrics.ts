@@ -71,7 +71,7 @@ export class ServiceMetrics {
   constructor({ engine, store, queue }: MeasuredServices) {
     this.#jobGauge(store);
     this.#gauge("denoise_queue_waiting", "Jobs that wait.", () => queue.waiting);
-    this.#gauge("denoise_queue_running", "Jobs that run.", () => queue.running ? 1 : 0);
+    this.#gauge("denoise_queue_running", "Jobs that run.", () => queue.running.length);
     this.#gauge(
       "denoise_model_ready",
       "Whether the model is loaded.",

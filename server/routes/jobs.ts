@@ -82,7 +82,7 @@ async function list(c: Context<AppEnv>, services: Services): Promise<Response> {
   const jobs = [...after === undefined ? await pending(services) : [], ...ended.slice(0, limit)];
   return c.json({
     object: "list",
-    running: queue.running === undefined ? 0 : 1,
+    running: queue.running.length,
     waiting: queue.waiting,
     seconds_per_job: queue.secondsPerJob,
     data: await Promise.all(jobs.map((job) => jobListItem(job, contextOf(job, c, services)))),

@@ -102,7 +102,8 @@ export class CurrentJobs {
 
   #of(client: string): Current | undefined {
     const own = [...this.#jobs.values()].filter((job) => job.client === client);
-    return own.find(({ id }) => id === this.#queue.running) ?? own[0];
+    const { running } = this.#queue;
+    return own.find(({ id }) => running.includes(id)) ?? own[0];
   }
 }
 

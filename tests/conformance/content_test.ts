@@ -102,13 +102,13 @@ Deno.test("GET …/content of work under way, of failed work and of removed file
   const engine = new FakeEngine({ stepMs: 30 });
   await using service = await testService({ engine });
   const answer = service.post("/v1/images/generations", { prompt: "a" });
-  await until(() => service.queue.running !== undefined);
+  await until(() => service.queue.running.length > 0);
   const detail = async (id: string) => {
     const response = await service.get(`/v1/images/${id}/content`);
     assert.equal(response.status, 404);
     return (await response.json()).detail;
   };
-  assert.equal(await detail(service.queue.running!), "Image is still being generated");
+  assert.equal(await detail(service.queue.running[0]!), "Image is still being generated");
   await (await answer).body?.cancel();
 
   const { id, path } = await oneImage(service);

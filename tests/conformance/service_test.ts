@@ -176,7 +176,7 @@ Deno.test("a closed connection cancels its request, running or waiting, and no o
     service.post(PATH, { prompt: "a", seed: 3 }),
   ];
   await until(() => service.queue.waiting === 2);
-  const ids = [service.queue.running!];
+  const ids = [service.queue.running[0]!];
   waiting.abort();
   running.abort();
   const statuses = (await Promise.all(answers)).map(({ status }) => status);
@@ -292,7 +292,7 @@ Deno.test("clients take turns by key where keys are asked for, else by address",
       await (await service.post("/v1/images/generations", { prompt }, { headers })).body?.cancel();
     };
     const answers = [post("a1", "k1")];
-    await until(() => service.queue.running !== undefined);
+    await until(() => service.queue.running.length > 0);
     for (const [prompt, key] of [["a2", "k1"], ["b", "k2"], ["a3", "k1"]] as const) {
       const before = service.queue.waiting;
       answers.push(post(prompt, key));

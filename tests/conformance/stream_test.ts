@@ -61,7 +61,7 @@ Deno.test(`POST ${PATH} with stream stops the work when nobody reads any more`, 
   const engine = new FakeEngine({ stepMs: 20 });
   await using service = await testService({ engine });
   const response = await service.post(PATH, { prompt: "a", stream: true });
-  const id = service.queue.running!;
+  const id = service.queue.running[0]!;
   await response.body!.cancel();
   await until(async () => (await service.store.get(id))!.status === "cancelled");
   assert.equal(engine.aborted, 1);

@@ -1,0 +1,58 @@
+/**
+ * Where jobs run: what says whether one more can begin.
+ *
+ * @module
+ */
+
+import type { Turn } from "./turns.ts";
+
+/** Places for jobs. */
+export interface Places {
+  /** How many jobs can run at once, of whatever kind; may change. */
+  readonly count: number;
+  /**
+   * Whether a job can begin now.
+   *
+   * @param job that waits for nothing but its turn
+   */
+  hasRoomFor(job: Turn): boolean;
+  /**
+   * Takes a place.
+   *
+   * @param job that there is room for
+   * @returns gives the place back
+   */
+  take(job: Turn): () => void;
+  /**
+   * Listens to what makes room besides a place that is given back.
+   *
+   * @param listener called when there may be room for a job that there was none for
+   */
+  onChange(listener: () => void): void;
+}
+
+/** A number of places that are all alike. */
+export class EqualPlaces implements Places {
+  /** @inheritdoc */
+  readonly count: number;
+  #taken = 0;
+
+  /** @param count of jobs that may run at once */
+  constructor(count: number) {
+    this.count = count;
+  }
+
+  /** @inheritdoc */
+  hasRoomFor(): boolean {
+    return this.#taken < this.count;
+  }
+
+  /** @inheritdoc */
+  take(): () => void {
+    this.#taken++;
+    return () => void this.#taken--;
+  }
+
+  /** @inheritdoc */
+  onChange(): void {}
+}

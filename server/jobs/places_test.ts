@@ -1,0 +1,83 @@
+import { strict as assert } from "node:assert";
+import type { JobContext, NewJob } from "./job.ts";
+import { JobQueue } from "./job_queue.ts";
+import { EqualPlaces, type Places } from "./places.ts";
+import { SqliteJobStore } from "./sqlite_store.ts";
+import type { Turn } from "./turns.ts";
+
+/** A queue whose jobs wait to be told their end. */
+function setUp(places: Places, maxQueue = 20) {
+  const queue = new JobQueue(SqliteJobStore.inMemory(), { maxQueue, places });
+  const ends = new Map<string, () => void>();
+  const add = async (id: string, more: Pick<Turn, "model"> & { client?: string } = {}) => {
+    const job: NewJob<string> = {
+      ...{ id, kind: "image", request: null, summary: null, ...more },
+      work: ({ signal }: JobContext) =>
+        new Promise((resolve, reject) => {
+          ends.set(id, () => resolve(id));
+          signal.addEventListener("abort", () => reject(signal.reason));
+        }),
+      toRecord: (outcome) => outcome,
+    };
+    const { outcome } = await queue.add(job);
+    outcome.catch(() => {});
+    return { outcome };
+  };
+  const end = async (id: string) => {
+    await new Promise((resolve) => setTimeout(resolve));
+    ends.get(id)!();
+    await new Promise((resolve) => setTimeout(resolve));
+  };
+  return { queue, add, end };
+}
+
+Deno.test("JobQueue runs as many jobs as there are places, and clients take turns for each", async () => {
+  for (const count of [2, 3, 4]) {
+    const { queue, add, end } = setUp(new EqualPlaces(count));
+    const jobs = ["a1", "a2", "a3", "a4", "a5", "b1", "b2"];
+    const outcomes = [];
+    for (const id of jobs) outcomes.push(await add(id, { client: id[0]! }));
+    assert.deepEqual(queue.running, jobs.slice(0, count));
+    const order = [...queue.running];
+    while (queue.running.length > 0) {
+      await end(queue.running[0]!);
+      order.push(...queue.running.filter((id) => !order.includes(id)));
+    }
+    assert.deepEqual(order.slice(count, count + 3), ["b1", `a${count + 1}`, "b2"]);
+    assert.deepEqual(await Promise.all(outcomes.map(({ outcome }) => outcome)), jobs);
+  }
+});
+
+Deno.test("JobQueue lets as many jobs wait beside those that run as it is told", async () => {
+  const { queue, add } = setUp(new EqualPlaces(2), 1);
+  await Promise.all(["a", "b", "c"].map((id) => add(id)));
+  await assert.rejects(add("d"), { failure: "queue_full" });
+  await queue.cancelAndWait("b");
+  await add("d");
+  assert.deepEqual(queue.running, ["a", "c"]);
+  await queue.close(0);
+});
+
+Deno.test("JobQueue passes over jobs that no place is free for, until one is", async () => {
+  const free: Record<string, number> = { x: 1, y: 1 };
+  let tell = () => {};
+  const { queue, add, end } = setUp({
+    count: 3,
+    hasRoomFor: ({ model }) => free[model!]! > 0,
+    take: ({ model }) => {
+      free[model!]!--;
+      return () => free[model!]!++;
+    },
+    onChange: (listener) => void (tell = listener),
+  });
+  for (const [id, model] of [["x1", "x"], ["x2", "x"], ["y1", "y"]]) {
+    await add(id!, { model: model! });
+  }
+  assert.deepEqual(queue.running, ["x1", "y1"]);
+  await end("y1");
+  assert.deepEqual(queue.running, ["x1"]);
+  free.x!++;
+  tell();
+  assert.deepEqual(queue.running, ["x1", "x2"]);
+  await queue.close(0);
+});
