@@ -1,0 +1,207 @@
+/**
+ * Which waiting job a free worker takes, in a fleet whose workers share one queue.
+ *
+ * **Fairness.** A job gets a turn when it is queued: a number, the lowest is next. A client's turns
+ * are as far apart as its jobs are long ({@link giveTurn}), so clients that wait get the same GPU
+ * time, however many jobs each has, and the jobs of one client keep their order. A client that has
+ * been away starts where the queue is now ({@link clockOf}): it neither saves up turns nor pays for
+ * having had the fleet to itself. All that is kept is one number per client and one per job.
+ *
+ * **Priority.** A higher priority goes first, whatever the turns. A job that has waited for
+ * `overdueMs` counts as one of the highest, so that even the lowest gets its turn.
+ *
+ * **Affinity.** A worker prefers a job whose model and LoRAs it has loaded, and passes over jobs
+ * whose turn it is. The first time that happens to a job is noted on it (`passedAt`), and it is
+ * passed over no longer than `patienceMs` after that. A job that another worker could start
+ * without loading is left to that worker for its first `holdMs`.
+ *
+ * **Memory.** A worker takes no job that it cannot hold.
+ *
+ * Nothing here reads a clock or a database, so the same code decides in a fleet and in
+ * `tools/fleet_simulation/`.
+ *
+ * @module
+ */
+
+/** What the policy knows of a job that waits. Times are in Unix milliseconds. */
+export interface WaitingJob {
+  /** Unique. */
+  readonly id: string;
+  /** From {@link giveTurn}. */
+  readonly turn: number;
+  /** Higher goes first; 0 is usual. */
+  readonly priority: number;
+  /** Public name of the model. */
+  readonly model: string;
+  /** LoRAs that the job sets, with their strengths, as comparable texts in their order. */
+  readonly loras: readonly string[];
+  /** Device memory that it needs at least, in bytes; 0 where that is not known. */
+  readonly memory: number;
+  /** When it was queued. */
+  readonly queuedAt: number;
+  /** How often it was begun by workers that then died. */
+  readonly attempts: number;
+  /** When its turn was given to another job for the first time; null when it never was. */
+  readonly passedAt: number | null;
+}
+
+/** What the policy knows of the worker that is free. */
+export interface FreeWorker {
+  /** Models that it serves. */
+  readonly models: readonly string[];
+  /** What is on its device now; undefined where there is nothing. */
+  readonly loaded: { readonly model: string; readonly loras: readonly string[] } | undefined;
+  /** Device memory, in bytes; Infinity where that is not known. */
+  readonly memory: number;
+  /** Models that other workers, which are free, have loaded. */
+  readonly warmElsewhere: readonly string[];
+}
+
+/** The bounds of the policy, in milliseconds. */
+export interface PolicyRules {
+  /** How long a job may be passed over for one whose model is loaded. */
+  readonly patienceMs: number;
+  /** The same for a job whose model is loaded too, but with other LoRAs. */
+  readonly loraPatienceMs: number;
+  /** How long a job is left to free workers that have its model loaded. */
+  readonly holdMs: number;
+  /** After what wait a job counts as one of the highest priority. */
+  readonly overdueMs: number;
+}
+
+/** Fits models that load in half a minute and LoRAs that are set in seconds. */
+export const DEFAULT_RULES: PolicyRules = {
+  patienceMs: 30_000,
+  loraPatienceMs: 5_000,
+  holdMs: 1_000,
+  overdueMs: 600_000,
+};
+
+/** What a free worker does. */
+export interface Choice {
+  /** Id of the job that it takes; undefined when it takes none. */
+  readonly job: string | undefined;
+  /** Ids of the jobs whose turn it was before that one: their `passedAt` is now, where it is null. */
+  readonly passed: readonly string[];
+  /** When a job that is held for other workers may be taken, in milliseconds from now. */
+  readonly retryMs: number | undefined;
+}
+
+/** What taking a job makes a worker load, the least first. */
+const Switch = { None: 0, Loras: 1, Model: 2 } as const;
+type Switch = typeof Switch[keyof typeof Switch];
+
+/**
+ * The job that a free worker takes.
+ *
+ * @param window of the queue: for each model that the worker serves, the first jobs by priority and
+ * turn, and the first by turn alone
+ * @param worker that is free
+ * @param now in Unix milliseconds
+ * @param rules bounds
+ * @returns the job, and which others it was preferred to
+ */
+export function choose(
+  window: readonly WaitingJob[],
+  worker: FreeWorker,
+  now: number,
+  rules: PolicyRules = DEFAULT_RULES,
+): Choice {
+  const eligible = window.filter(({ model, memory }) =>
+    worker.models.includes(model) && memory <= worker.memory
+  );
+  const jobs = firstClass(eligible, now, rules);
+  const switches = jobs.map((job) => switchOf(job, worker));
+  const last = jobs.findIndex((job, index) => isDue(job, switches[index]!, now, rules));
+  const most = last < 0 ? jobs.length : last + 1;
+  let [taken, retryMs] = [-1, Infinity];
+  for (let index = 0; index < most; index++) {
+    const hold = holdOf(jobs[index]!, switches[index]!, worker, now, rules);
+    retryMs = Math.min(retryMs, hold > 0 ? hold : Infinity);
+    if (hold <= 0 && (taken < 0 || switches[index]! < switches[taken]!)) taken = index;
+  }
+  return {
+    job: jobs[taken]?.id,
+    passed: jobs.slice(0, Math.max(taken, 0)).map(({ id }) => id),
+    retryMs: taken < 0 && retryMs < Infinity ? retryMs : undefined,
+  };
+}
+
+/** The jobs of the highest priority and those that are overdue, by their turns. */
+function firstClass(
+  jobs: readonly WaitingJob[],
+  now: number,
+  { overdueMs }: PolicyRules,
+): WaitingJob[] {
+  const highest = jobs.reduce((most, { priority }) => Math.max(most, priority), -Infinity);
+  return jobs
+    .filter(({ priority, queuedAt }) => priority === highest || now - queuedAt >= overdueMs)
+    .sort((a, b) => a.turn - b.turn || a.queuedAt - b.queuedAt || (a.id < b.id ? -1 : 1));
+}
+
+function switchOf({ model, loras }: WaitingJob, { loaded }: FreeWorker): Switch {
+  if (loaded?.model !== model) return Switch.Model;
+  const isSame = loras.length === loaded.loras.length &&
+    loras.every((lora, index) => lora === loaded.loras[index]);
+  return isSame ? Switch.None : Switch.Loras;
+}
+
+/** Whether no job after this one may go before it. A job whose worker died has waited enough. */
+function isDue(
+  { attempts, passedAt }: WaitingJob,
+  kind: Switch,
+  now: number,
+  { patienceMs, loraPatienceMs }: PolicyRules,
+): boolean {
+  if (kind === Switch.None || attempts > 0) return true;
+  const patience = kind === Switch.Model ? patienceMs : loraPatienceMs;
+  return passedAt !== null && now - passedAt >= patience;
+}
+
+/** For how many milliseconds more a job is left to other workers; 0 or less when it is not. */
+function holdOf(
+  { model, queuedAt, attempts }: WaitingJob,
+  kind: Switch,
+  { warmElsewhere }: FreeWorker,
+  now: number,
+  { holdMs }: PolicyRules,
+): number {
+  if (kind !== Switch.Model || attempts > 0 || !warmElsewhere.includes(model)) return 0;
+  return queuedAt + holdMs - now;
+}
+
+/** The turn of a new job. */
+export interface GivenTurn {
+  /** Of the job. */
+  readonly turn: number;
+  /** To be kept for the client, until its next job. */
+  readonly next: number;
+}
+
+/**
+ * Gives a new job its turn, in seconds of GPU time.
+ *
+ * @param next what was kept for its client; undefined for a client without jobs on record
+ * @param clock where the queue is, from {@link clockOf}
+ * @param seconds that the job is expected to take
+ * @returns the turn, and what to keep
+ */
+export function giveTurn(next: number | undefined, clock: number, seconds: number): GivenTurn {
+  const turn = Math.max(next ?? clock, clock);
+  return { turn, next: turn + Math.max(seconds, 0) };
+}
+
+/** How many of the jobs that were taken last say where the queue is. */
+export const CLOCK_JOBS = 16;
+
+/**
+ * Where the queue of one priority is: the lowest turn of the jobs of that priority that were taken
+ * last. One that affinity or memory let go far ahead does not move it.
+ *
+ * @param taken turns of the {@link CLOCK_JOBS} jobs that were taken last
+ * @param next what is kept for clients, where none was taken: the highest; 0 where there is none
+ * @returns what {@link giveTurn} needs
+ */
+export function clockOf(taken: readonly number[], next = 0): number {
+  return taken.length > 0 ? Math.min(...taken) : next;
+}
