@@ -17,6 +17,9 @@
  *
  * **Memory.** A worker takes no job that it cannot hold.
  *
+ * **Back-pressure.** A client may fill the queue only as far as others still find room
+ * ({@link hasRoom}).
+ *
  * Nothing here reads a clock or a database, so the same code decides in a fleet and in
  * `tools/fleet_simulation/`.
  *
@@ -59,7 +62,7 @@ export interface FreeWorker {
 
 /** The bounds of the policy, in milliseconds. */
 export interface PolicyRules {
-  /** How long a job may be passed over for one whose model is loaded. */
+  /** How long a job may be passed over for one whose model is loaded; 0 for not at all. */
   readonly patienceMs: number;
   /** The same for a job whose model is loaded too, but with other LoRAs. */
   readonly loraPatienceMs: number;
@@ -155,7 +158,7 @@ function isDue(
 ): boolean {
   if (kind === Switch.None || attempts > 0) return true;
   const patience = kind === Switch.Model ? patienceMs : loraPatienceMs;
-  return passedAt !== null && now - passedAt >= patience;
+  return now - (passedAt ?? now) >= patience;
 }
 
 /** For how many milliseconds more a job is left to other workers; 0 or less when it is not. */
@@ -168,6 +171,20 @@ function holdOf(
 ): number {
   if (kind !== Switch.Model || attempts > 0 || !warmElsewhere.includes(model)) return 0;
   return queuedAt + holdMs - now;
+}
+
+/**
+ * Whether the queue takes another job of a client: one may have as many jobs waiting as there are
+ * places left. So one that floods the queue gets half of it, two get a third each, and there is
+ * always room for who comes next.
+ *
+ * @param own jobs of the client that wait
+ * @param all jobs that wait
+ * @param most that may wait
+ * @returns false where a request is to be refused
+ */
+export function hasRoom(own: number, all: number, most: number): boolean {
+  return own < most - all;
 }
 
 /** The turn of a new job. */

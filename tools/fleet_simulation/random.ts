@@ -1,0 +1,80 @@
+/**
+ * Random numbers that a seed repeats, and the distributions that the simulation draws from.
+ *
+ * @module
+ */
+
+/** A generator of random numbers: sfc32 of PractRand. */
+export class Random {
+  readonly #state = new Uint32Array(4);
+
+  /** @param seed any whole number */
+  constructor(seed: number) {
+    this.#state.set([seed, seed ^ 0x9e3779b9, 0x243f6a88, 1]);
+    for (let round = 0; round < 16; round++) this.uniform();
+  }
+
+  /** From 0 to 1, without 1. */
+  uniform(): number {
+    const state = this.#state;
+    const sum = (state[0]! + state[1]! + state[3]!) >>> 0;
+    state[3] = state[3]! + 1;
+    state[0] = state[1]! ^ (state[1]! >>> 9);
+    state[1] = state[2]! + (state[2]! << 3);
+    state[2] = ((state[2]! << 21) | (state[2]! >>> 11)) + sum;
+    return sum / 2 ** 32;
+  }
+
+  /** A whole number from 0, below a limit. */
+  below(limit: number): number {
+    return Math.floor(this.uniform() * limit);
+  }
+
+  /** The time between events that come independently. */
+  exponential(mean: number): number {
+    return -Math.log(1 - this.uniform()) * mean;
+  }
+
+  /** A number of tries of which each is the last with a probability of 1 / mean. */
+  geometric(mean: number): number {
+    if (mean <= 1) return 1;
+    return 1 + Math.floor(Math.log(1 - this.uniform()) / Math.log(1 - 1 / mean));
+  }
+
+  /** A time with a mean, and a long tail for larger spreads. */
+  logNormal(mean: number, spread: number): number {
+    const radius = Math.sqrt(-2 * Math.log(1 - this.uniform()));
+    const normal = radius * Math.cos(2 * Math.PI * this.uniform());
+    return mean * Math.exp(spread * normal - spread * spread / 2);
+  }
+}
+
+/** Draws of an index by its weight, in constant time: Vose's alias method. */
+export class Weighted {
+  readonly #chance: Float64Array;
+  readonly #alias: Uint32Array;
+
+  /** @param weights of the indices, at least one above zero */
+  constructor(weights: readonly number[]) {
+    const count = weights.length;
+    const total = weights.reduce((sum, weight) => sum + weight, 0);
+    const scaled = weights.map((weight) => weight * count / total);
+    this.#chance = new Float64Array(count).fill(1);
+    this.#alias = new Uint32Array(count);
+    const small = [...scaled.keys()].filter((index) => scaled[index]! < 1);
+    const large = [...scaled.keys()].filter((index) => scaled[index]! >= 1);
+    while (small.length > 0 && large.length > 0) {
+      const [low, high] = [small.pop()!, large.at(-1)!];
+      this.#chance[low] = scaled[low]!;
+      this.#alias[low] = high;
+      scaled[high]! -= 1 - scaled[low]!;
+      if (scaled[high]! < 1) small.push(large.pop()!);
+    }
+  }
+
+  /** @returns an index */
+  draw(random: Random): number {
+    const index = random.below(this.#chance.length);
+    return random.uniform() < this.#chance[index]! ? index : this.#alias[index]!;
+  }
+}
