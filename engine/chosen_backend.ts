@@ -30,14 +30,15 @@ export async function openChosenDevice(
 ): Promise<Device> {
   if ((settings.backend ?? defaultBackend()) !== "auto") return await openDevice(settings);
   if (!hasDawn()) return await openDevice({ ...settings, backend: "deno" });
-  const { powerPreference, forceFallbackAdapter } = settings;
+  const { powerPreference, forceFallbackAdapter, environment } = settings;
   const key = JSON.stringify([
     Deno.version.deno,
     DAWN_VERSION,
     powerPreference ?? "",
     forceFallbackAdapter ?? false,
+    ...(environment ? [environment.variables] : []),
   ]);
-  const path = join(folder, "backend.json");
+  const path = join(folder, `backend${environment ? `-${hash(key)}` : ""}.json`);
   const kept = await readChoice(path, key);
   if (kept) {
     const device = await openDevice({ ...settings, backend: kept.backend }).catch(() => undefined);
@@ -77,4 +78,11 @@ async function readChoice(path: string, key: string): Promise<KeptChoice | undef
   } catch {
     return undefined;
   }
+}
+
+/** A short name for a text. */
+function hash(text: string): string {
+  let value = 0;
+  for (const unit of text) value = (value * 31 + unit.codePointAt(0)!) >>> 0;
+  return value.toString(36);
 }

@@ -16,7 +16,15 @@ import type { DeviceReport, ModelPlan, Size, TuningReport } from "./types.ts";
 
 /** How the worker opens its device. */
 export type DeviceSettings = Readonly<
-  Pick<DeviceOptions, "maxBytes" | "powerPreference" | "forceFallbackAdapter" | "backend">
+  Pick<
+    DeviceOptions,
+    | "maxBytes"
+    | "powerPreference"
+    | "forceFallbackAdapter"
+    | "backend"
+    | "environment"
+    | "sharers"
+  >
 >;
 
 /** How the device's memory is used. */
@@ -141,12 +149,16 @@ export type FromWorker =
   | {
     readonly type: "opened";
     readonly info: PipelineInfo;
+    /** The adapter as the driver names it. */
+    readonly adapter: string;
     readonly maxPixels: number;
     readonly room: Room;
   }
   | {
     readonly type: "described";
     readonly info: PipelineInfo;
+    /** The adapter as the driver names it. */
+    readonly adapter: string;
     readonly maxPixels: number;
     readonly room: Room;
   }

@@ -12,6 +12,8 @@ import type {
   SamplingSettings,
 } from "../models/mod.ts";
 import type { KernelChoice, Tuning } from "../runtime/mod.ts";
+import type { ModelLoras } from "./model_loras.ts";
+import type { DeviceSettings } from "./protocol.ts";
 
 export type {
   DecoderKind,
@@ -261,6 +263,8 @@ export interface GenerationControl {
    * while the promises of those before are pending and hold much memory.
    */
   onFrame?: (frame: Image) => void | Promise<void>;
+  /** Which job it is a part of: where there are several cards, jobs share them. */
+  job?: string;
   /** How many times the unfinished image is shown to `onPreview`, evenly over the steps. */
   previews?: number;
   /** Given the first frame as it would be if the rest of the noise were gone. */
@@ -299,8 +303,10 @@ export interface Frames {
   peakBytes: number;
 }
 
-/** One loaded model on one device. Generations of one engine run one after the other. */
+/** One loaded model. Generations of one device run one after the other. */
 export interface Engine {
+  /** How many generations can go on at once; 1 when left out. */
+  readonly lanes?: number;
   /** What the model's files say of it. */
   readonly info: ModelInfo;
   /**
@@ -425,6 +431,9 @@ export interface LoadModelOptions extends DeviceOptions {
   signal?: AbortSignal;
 }
 
+/** How one of several cards is opened. */
+export type CardAddress = Pick<DeviceSettings, "environment" | "powerPreference" | "sharers">;
+
 /** How to open an engine. */
 export interface EngineOptions extends LoadModelOptions {
   /** A model folder in the diffusers layout, a file with its transformer, a hub id, or `org/name:file`. */
@@ -435,6 +444,10 @@ export interface EngineOptions extends LoadModelOptions {
   namedLoras?: Readonly<Record<string, string>>;
   /** Look at the model alone, and load it with the first request. */
   isLazy?: boolean;
+  /** Which card, where the machine has several; the first one when left out. */
+  card?: CardAddress;
+  /** LoRAs that another engine of this model has read. */
+  loras?: ModelLoras;
 }
 
 /** What a model's request would take on this machine. */

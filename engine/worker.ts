@@ -76,7 +76,8 @@ async function open(
     post({ type: "loading", fraction });
   };
   await pipeline.load(device, onProgress, { ...memory, onNote: events.note });
-  post({ type: "opened", info: pipeline.info, maxPixels: maxPixels(device), room });
+  const { name: adapter } = device.adapter;
+  post({ type: "opened", info: pipeline.info, adapter, maxPixels: maxPixels(device), room });
 }
 
 async function measure(
@@ -97,7 +98,8 @@ async function describe(
   const own = await openDevice(settings);
   try {
     const { info } = described;
-    post({ type: "described", info, maxPixels: maxPixels(own), room: freeRoom(own) });
+    const { name: adapter } = own.adapter;
+    post({ type: "described", info, adapter, maxPixels: maxPixels(own), room: freeRoom(own) });
   } finally {
     own.destroy();
   }

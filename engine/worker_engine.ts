@@ -72,6 +72,7 @@ export class WorkerEngine implements Engine {
   readonly #ending = new Set<Promise<void>>();
   #isStarting = false;
   #maxBytes: number | undefined;
+  #adapter = "";
 
   /**
    * Nothing is loaded before {@linkcode WorkerEngine.start}.
@@ -89,7 +90,7 @@ export class WorkerEngine implements Engine {
     this.#model = model;
     this.#options = options;
     this.#newWorker = newWorker;
-    this.#loras = new ModelLoras(options);
+    this.#loras = options.loras ?? new ModelLoras(options);
     this.#roomCheck = new RoomCheck(newWorker, this.#waits.releaseMs);
   }
 
@@ -102,6 +103,16 @@ export class WorkerEngine implements Engine {
   /** See {@linkcode Engine.isLoaded}. */
   get isLoaded(): boolean {
     return this.#worker !== undefined && !this.#worker.isBroken && !this.#isStarting;
+  }
+
+  /** The adapter as the driver names it; known once the engine has started. */
+  get adapter(): string {
+    return this.#adapter;
+  }
+
+  /** LoRAs that were read, for further engines of this model. */
+  get loras(): ModelLoras {
+    return this.#loras;
   }
 
   /** Looks at the model and the device, in place of {@linkcode WorkerEngine.start}. */
@@ -179,7 +190,8 @@ export class WorkerEngine implements Engine {
     }
   }
 
-  #learn({ info, maxPixels, room }: Pick<Described, "info" | "maxPixels" | "room">): void {
+  #learn({ info, adapter, maxPixels, room }: Omit<Described, "type">): void {
+    this.#adapter = adapter;
     // Of the device as it is without a limit on this model.
     const deviceBytes = this.#info ? this.#info.deviceBytes : finite(room.budgetBytes);
     this.#info = {
@@ -418,9 +430,10 @@ function closed(purpose: string): Error {
 
 /** How a worker opens its device. */
 export function deviceSettings(
-  { maxVramBytes, powerPreference, forceSoftware, gpuBackend }: Partial<EngineOptions>,
+  { maxVramBytes, powerPreference, forceSoftware, gpuBackend, card }: Partial<EngineOptions>,
 ): DeviceSettings {
   return {
+    ...card,
     ...(maxVramBytes === undefined ? {} : { maxBytes: maxVramBytes }),
     ...(powerPreference === undefined ? {} : { powerPreference }),
     ...(forceSoftware === undefined ? {} : { forceFallbackAdapter: forceSoftware }),

@@ -10,6 +10,7 @@ export * from "./errors.ts";
 export * from "./graph.ts";
 export { freeHostBytes, usableHostBytes } from "./host_memory.ts";
 export { measureMemory } from "./measure_memory.ts";
+export type { AdapterEnvironment } from "./adapter_environment.ts";
 export * from "./open_device.ts";
 export { Pacer } from "./pacer.ts";
 export {

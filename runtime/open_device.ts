@@ -1,4 +1,5 @@
 /** From the adapters of a machine to an open device. */
+import { type AdapterEnvironment, withEnvironment } from "./adapter_environment.ts";
 import { type BackendChoice, defaultBackend, type GpuBackend, gpuOf } from "./backends/backend.ts";
 import { openFaster } from "./backends/race.ts";
 import { Device } from "./device.ts";
@@ -17,11 +18,15 @@ export interface DeviceOptions {
   powerPreference?: GPUPowerPreference;
   /** Use the software adapter even where there is a GPU. */
   forceFallbackAdapter?: boolean;
+  /** What the driver's loader is told, where the machine has several adapters. */
+  environment?: AdapterEnvironment;
   /**
    * Bytes of device memory that may be taken; by default no bound, and a share of the system's memory where the adapter
    * has none of its own.
    */
   maxBytes?: number;
+  /** How many devices share the system's memory, where the adapter has none of its own; 1 by default. */
+  sharers?: number;
   /** Kernel variant per op name; see {@linkcode Target.forcedVariants}. */
   forcedVariants?: Readonly<Record<string, string>>;
   /** Overrides the kernel schedule that the adapter's class would choose. */
@@ -106,7 +111,8 @@ async function open(gpu: GPU, backend: GpuBackend, options: DeviceOptions): Prom
   };
   const named = { ...names(info), vendor: info.vendor, isSoftware, backend };
   const description = { ...named, isUnified: isUnified(named) };
-  const maxBytes = options.maxBytes ?? (description.isUnified ? unifiedBytes() : Infinity);
+  const maxBytes = options.maxBytes ??
+    (description.isUnified ? unifiedBytes() / (options.sharers ?? 1) : Infinity);
   return new Device(device, target, description, maxBytes);
 }
 
@@ -164,11 +170,10 @@ const LIMIT_NAMES = [
 ] as const;
 
 async function requestAdapter(gpu: GPU, options: DeviceOptions): Promise<GPUAdapter | null> {
-  return await withoutWaylandNoise(() =>
-    gpu.requestAdapter({
-      powerPreference: options.powerPreference ?? "high-performance",
-      forceFallbackAdapter: options.forceFallbackAdapter ?? false,
-    })
+  const { powerPreference = "high-performance", forceFallbackAdapter = false } = options;
+  return await withEnvironment(
+    options.environment,
+    () => withoutWaylandNoise(() => gpu.requestAdapter({ powerPreference, forceFallbackAdapter })),
   );
 }
 

@@ -79,6 +79,7 @@ function open(model: string): void {
   const { pipelineClass, defaults, sizeMultiple, ditPrecision } = FAKE_INFO;
   post({
     type: "opened",
+    adapter: "fake",
     maxPixels: 1000,
     room: { target: BASELINE_TARGET, budgetBytes: Infinity },
     info: {

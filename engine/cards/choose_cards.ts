@@ -1,0 +1,146 @@
+/**
+ * From the adapters of a machine to the cards of a server.
+ *
+ * @module
+ */
+
+import type { CardAddress } from "../types.ts";
+import { listVulkanAdapters, type VulkanAdapter, type VulkanListing } from "./vulkan_adapters.ts";
+
+/** A card to be used. */
+export interface CardPlan {
+  /** Its number, as `doctor` lists it; two workers may share one. */
+  readonly gpu: number;
+  /** The adapter as the driver names it; empty where nothing lists adapters. */
+  readonly name: string;
+  /** How it is opened. */
+  readonly address: CardAddress;
+}
+
+/** Which cards are wanted: so many, or these. */
+export type WantedCards = { readonly count: number } | { readonly gpus: readonly number[] };
+
+/** What is known of a machine. */
+interface Machine {
+  /** What the Vulkan loader has; nothing where it cannot be asked. */
+  readonly listing: VulkanListing | undefined;
+  /** As `Deno.build.os`. */
+  readonly os: string;
+  /** Whether software adapters are wanted though there are GPUs. */
+  readonly software?: boolean;
+}
+
+/**
+ * Adapters that a server may use, in the order in which they are numbered: the fastest kind first; software adapters only
+ * where there is nothing else, or they are asked for.
+ *
+ * @param adapters as the loader lists them
+ * @param software whether software adapters are asked for
+ */
+export function usableAdapters(
+  adapters: readonly VulkanAdapter[],
+  software = false,
+): VulkanAdapter[] {
+  const gpus = adapters.filter(({ kind }) => kind !== "cpu")
+    .sort((one, other) => RANKS.indexOf(one.kind) - RANKS.indexOf(other.kind));
+  const others = adapters.filter(({ kind }) => kind === "cpu");
+  return software || gpus.length === 0 ? others : gpus;
+}
+
+const RANKS: readonly VulkanAdapter["kind"][] = ["discrete", "integrated", "virtual", "other"];
+
+/**
+ * Chooses cards, and how each is opened.
+ *
+ * @param wanted how many, or which
+ * @param machine this one when left out
+ * @returns at least one
+ * @throws {RangeError} when the machine has not so many, or cannot tell them apart
+ */
+export function chooseCards(
+  wanted: WantedCards,
+  { listing, os, software = false }: Machine = {
+    listing: listVulkanAdapters(),
+    os: Deno.build.os,
+  },
+): CardPlan[] {
+  const adapters = usableAdapters(listing?.adapters ?? [], software);
+  if (adapters.length === 0) return chooseByPreference(wanted, os);
+  const isSoftware = adapters[0]!.kind === "cpu";
+  const gpus = "gpus" in wanted
+    ? [...wanted.gpus]
+    // Devices on the CPU share it anyway.
+    : Array.from({ length: wanted.count }, (_, i) => isSoftware ? i % adapters.length : i);
+  const missing = gpus.find((gpu) => adapters[gpu] === undefined);
+  if (missing !== undefined) {
+    const names = adapters.map(({ name }, gpu) => `${gpu} ${name}`).join(", ");
+    throw new RangeError(
+      "count" in wanted
+        ? `Cannot use ${wanted.count} GPUs: this machine has ${adapters.length} (${names}); ` +
+          `use --num-gpus ${adapters.length}`
+        : `Cannot use GPU ${missing}: this machine has ${names}; "denoise doctor" lists them`,
+    );
+  }
+  const all = listing!.adapters;
+  const isChoice = all.length > 1;
+  if (isChoice && os !== "linux") return chooseByPreference(wanted, os);
+  if (isChoice && !listing!.canSelect) {
+    throw new RangeError(
+      "Cannot choose among GPUs: Mesa's device-select layer for Vulkan is not installed (Debian's package " +
+        "mesa-vulkan-drivers has it); or start one server for each GPU, which VK_DRIVER_FILES or its container shows it",
+    );
+  }
+  const lock = new SharedArrayBuffer(4);
+  return gpus.map((gpu) => {
+    const adapter = adapters[gpu]!;
+    const sharers = gpus.filter((other) => usesSystemMemory(adapters[other]!)).length;
+    return {
+      gpu,
+      name: adapter.name,
+      address: {
+        ...(isChoice && { environment: { variables: selecting(adapter, all), lock } }),
+        ...(usesSystemMemory(adapter) && sharers > 1 && { sharers }),
+      },
+    };
+  });
+}
+
+function usesSystemMemory({ kind }: VulkanAdapter): boolean {
+  return kind === "cpu" || kind === "integrated";
+}
+
+/** Variables with which an adapter is the only one that is found. */
+function selecting(
+  adapter: VulkanAdapter,
+  all: readonly VulkanAdapter[],
+): Record<string, string> {
+  const hex = (id: number) => id.toString(16).padStart(4, "0");
+  const model = ({ vendorId, deviceId }: VulkanAdapter) => `${hex(vendorId)}:${hex(deviceId)}`;
+  const isOnlyOne = all.filter((other) => model(other) === model(adapter)).length === 1;
+  if (!isOnlyOne && adapter.pci === undefined) {
+    throw new RangeError(
+      `Cannot tell the GPUs named ${adapter.name} apart: their driver does not say where they are plugged in; ` +
+        "start one server for each, in a container that shows it only that GPU",
+    );
+  }
+  return {
+    DENO_WEBGPU_BACKEND: "vulkan",
+    MESA_VK_DEVICE_SELECT_FORCE_DEFAULT_DEVICE: "1",
+    ...(isOnlyOne
+      ? { MESA_VK_DEVICE_SELECT: model(adapter) }
+      : { DRI_PRIME: `pci-${adapter.pci!.replaceAll(/[:.]/g, "_")}` }),
+  };
+}
+
+/** Where nothing lists adapters, or nothing chooses among them: the faster one, and the one that saves power. */
+function chooseByPreference(wanted: WantedCards, os: string): CardPlan[] {
+  const gpus = "gpus" in wanted ? wanted.gpus : Array.from({ length: wanted.count }, (_, i) => i);
+  const beyond = gpus.find((gpu) => gpu > 1);
+  if (beyond !== undefined) {
+    throw new RangeError(
+      `Cannot use GPU ${beyond}: on ${os} WebGPU offers two at most, 0 the faster one and 1 the one that saves power`,
+    );
+  }
+  const preferences = ["high-performance", "low-power"] as const;
+  return gpus.map((gpu) => ({ gpu, name: "", address: { powerPreference: preferences[gpu]! } }));
+}

@@ -1,0 +1,45 @@
+/**
+ * Which of several adapters WebGPU finds. It lists none and knows no names; but the driver's loader reads variables
+ * of the process each time an adapter is asked for.
+ */
+
+/** What the loader is told. */
+export interface AdapterEnvironment {
+  /** Variables of the process by name. */
+  readonly variables: Readonly<Record<string, string>>;
+  /** One i32 that all threads share: variables belong to the process, so one thread asks at a time. */
+  readonly lock: SharedArrayBuffer;
+}
+
+/** After how long the lock is taken all the same: a thread that was ended does not give it back. */
+const PATIENCE_MS = 15_000;
+
+/**
+ * Runs with variables set, and puts back what was there.
+ *
+ * @param environment nothing is set where it is left out
+ * @param request asks for an adapter
+ */
+export async function withEnvironment<Result>(
+  environment: AdapterEnvironment | undefined,
+  request: () => Promise<Result>,
+): Promise<Result> {
+  if (!environment) return await request();
+  const lock = new Int32Array(environment.lock);
+  const end = performance.now() + PATIENCE_MS;
+  while (Atomics.compareExchange(lock, 0, 0, 1) !== 0 && performance.now() < end) {
+    Atomics.wait(lock, 0, 1, 50);
+  }
+  const before = Object.keys(environment.variables).map((name) => [name, Deno.env.get(name)]);
+  try {
+    for (const [name, value] of Object.entries(environment.variables)) Deno.env.set(name, value);
+    return await request();
+  } finally {
+    for (const [name, value] of before) {
+      if (value === undefined) Deno.env.delete(name!);
+      else Deno.env.set(name!, value);
+    }
+    Atomics.store(lock, 0, 0);
+    Atomics.notify(lock, 0);
+  }
+}
