@@ -47,6 +47,8 @@ import { ServedModels } from "./served_models.ts";
 import type { App, AppEnv, Services } from "./services.ts";
 import { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS, type ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
+import { tracedRequests } from "./telemetry/traced_requests.ts";
+import type { Tracing } from "./telemetry/tracing.ts";
 import { readSecret } from "./webhooks/signature.ts";
 import { Webhooks } from "./webhooks/webhooks.ts";
 
@@ -79,6 +81,8 @@ interface AppOptions {
   inputRoot?: string;
   /** Address that the app is bound to: on a loopback one it answers to no other names. */
   host?: string;
+  /** Makes spans, where traces are turned on. */
+  tracing?: Tracing;
   /** Takes lines for the log. */
   log?: Log;
 }
@@ -144,7 +148,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
     models,
     loras: first.loras,
     metrics: new ServiceMetrics({ engine: shared.engine, store, queue }),
-    runners: new Runners({ ...shared, models }),
+    runners: new Runners({ ...shared, models, tracing: options.tracing }),
     webhooks: webhooksOf(shared.settings, log),
     inputRoot: options.inputRoot ?? join(tmpdir(), `denoise-inputs-${crypto.randomUUID()}`),
     log,
@@ -155,6 +159,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
   queue.onEnd((id) => void noteEnd(id, services).catch(() => {}));
   if (services.webhooks) queue.onEnd((id) => void tellEnd(id, services).catch(() => {}));
 
+  if (options.tracing) app.use(tracedRequests(options.tracing, routeOf));
   app.use(async (c, next) => {
     const since = performance.now();
     const sent = c.req.header("x-request-id") ?? "";

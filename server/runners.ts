@@ -22,6 +22,8 @@ import type { ServedModel, ServedModels } from "./served_models.ts";
 import type { ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
 import type { Ffmpeg } from "../media/video/mod.ts";
+import { type TracedJob, tracedJob } from "./telemetry/traced_job.ts";
+import type { Tracing } from "./telemetry/tracing.ts";
 import { runVideoJob, type VideoResult } from "./videos/video_job.ts";
 import { videoSummary } from "./videos/video_record.ts";
 import { VIDEO_PREVIEWS, type VideoRequest } from "./videos/video_request.ts";
@@ -38,6 +40,8 @@ interface RunnerServices {
   readonly enhancer: PromptEnhancer | undefined;
   /** Reads and writes video files. */
   readonly ffmpeg: () => Promise<Ffmpeg>;
+  /** Makes spans of jobs, where traces are turned on. */
+  readonly tracing?: Tracing | undefined;
 }
 
 /** A request under its job's id. */
@@ -50,6 +54,14 @@ interface JobOf<T> {
   readonly owner?: string;
   /** The prompt as it was rewritten, where that is done already. */
   readonly revisedPrompt?: string | null | undefined;
+  /** When it was queued, in Unix milliseconds; now when left out. */
+  readonly queuedAt?: number;
+}
+
+/** What is kept of a request to go on its trace. */
+interface Traced {
+  /** Leads to the span of the request. */
+  readonly traceparent?: string;
 }
 
 /** Makes jobs of requests. */
@@ -69,28 +81,31 @@ export class Runners {
    * @returns for the queue
    */
   image(
-    { id, request, owner = "", revisedPrompt }: JobOf<ImageRequest>,
+    { id, request, owner = "", revisedPrompt, queuedAt }: JobOf<ImageRequest>,
     onOutput?: (output: ImageOutput, index: number) => void,
   ): NewJob<ImageOutcome> {
     const { storage, enhancer } = this.#services;
     const { name, engine } = this.#modelOf(request);
     const task = request.images.length > 0 ? "image_edit" : "image";
     const rewrite = new PromptRewrite(request, { enhancer, task, revisedPrompt });
+    const traced = this.#traced({ id, kind: "image", model: name }, request, queuedAt);
     return {
       id,
       kind: "image",
       model: name,
-      request: toKeep(request),
+      request: toKeep(request, traced),
       summary: jobSummary(request, owner),
       prepare: (signal) => rewrite.prepare(signal),
       work: (context) =>
-        runImageJob({
-          engine: engine.engine,
-          request: rewrite.request,
-          model: name,
-          storage,
-          ...(onOutput ? { onOutput } : {}),
-        }, context),
+        tracedJob(this.#services.tracing, traced, (stages) =>
+          runImageJob({
+            engine: engine.engine,
+            request: rewrite.request,
+            model: name,
+            storage,
+            stages,
+            ...(onOutput ? { onOutput } : {}),
+          }, context)),
       toRecord: toImageResult,
       discard: ({ outputs }) => removeFiles(outputs, storage),
     };
@@ -102,30 +117,44 @@ export class Runners {
    * @param job its id and request
    * @returns for the queue
    */
-  video({ id, request, owner = "", revisedPrompt }: JobOf<VideoRequest>): NewJob<VideoResult> {
+  video(
+    { id, request, owner = "", revisedPrompt, queuedAt }: JobOf<VideoRequest>,
+  ): NewJob<VideoResult> {
     const { storage, ffmpeg, enhancer } = this.#services;
     const { name, engine } = this.#modelOf(request);
     const rewrite = new PromptRewrite(request, { enhancer, task: "video", revisedPrompt });
+    const traced = this.#traced({ id, kind: "video", model: name }, request, queuedAt);
     return {
       id,
       kind: "video",
       model: name,
-      request: toKeep(request),
+      request: toKeep(request, traced),
       summary: { ...jobSummary(request, owner), ...videoSummary(request) },
       prepare: (signal) => rewrite.prepare(signal),
-      work: async (context) =>
-        runVideoJob({
-          engine: engine.engine,
-          request: rewrite.request,
-          storage: storage!,
-          ffmpeg: await ffmpeg(),
-          previews: VIDEO_PREVIEWS,
-        }, context),
+      work: (context) =>
+        tracedJob(this.#services.tracing, traced, async (stages) =>
+          await runVideoJob({
+            engine: engine.engine,
+            request: rewrite.request,
+            storage: storage!,
+            ffmpeg: await ffmpeg(),
+            previews: VIDEO_PREVIEWS,
+            stages,
+          }, context)),
       toRecord: (result) => result,
       discard: async ({ files }) => {
         for (const file of files) await storage?.remove(file).catch(() => {});
       },
     };
+  }
+
+  #traced(
+    job: Pick<TracedJob, "id" | "kind" | "model">,
+    request: object,
+    queuedAt = Date.now(),
+  ): TracedJob {
+    const { traceparent = this.#services.tracing?.current } = request as Traced;
+    return { ...job, queuedAt, traceparent };
   }
 
   /** One that a server before this one had, and this one has not, is the first. */
@@ -140,17 +169,22 @@ export class Runners {
    * @param record of a job that has not ended
    * @returns for the queue; nothing for a kind that this version does not know
    */
-  again({ id, kind, request, revisedPrompt }: JobRecord): NewJob<unknown> | undefined {
+  again(
+    { id, kind, request, revisedPrompt, createdAt: queuedAt }: JobRecord,
+  ): NewJob<unknown> | undefined {
     const job = kind === "image"
-      ? this.image({ id, request: request as ImageRequest, revisedPrompt })
+      ? this.image({ id, request: request as ImageRequest, revisedPrompt, queuedAt })
       : kind === "video" && this.#services.storage
-      ? this.video({ id, request: request as VideoRequest, revisedPrompt })
+      ? this.video({ id, request: request as VideoRequest, revisedPrompt, queuedAt })
       : undefined;
     return job && { ...job, isRecorded: true } as NewJob<unknown>;
   }
 }
 
 /** A request without what was of use to its client alone, and may have any length. */
-function toKeep<T extends { ignored: string[] }>(request: T): T {
-  return { ...request, ignored: [] };
+function toKeep<T extends { ignored: string[] }>(
+  request: T,
+  { traceparent }: TracedJob,
+): T & Traced {
+  return { ...request, ignored: [], ...(traceparent === undefined ? {} : { traceparent }) };
 }

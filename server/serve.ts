@@ -29,6 +29,7 @@ import type { ResultStorage } from "./storage/result_storage.ts";
 import { describeWriteError } from "../generation/write_error.ts";
 import { S3Storage } from "./storage/s3.ts";
 import type { S3Settings } from "./storage/s3_settings.ts";
+import { openTracing } from "./telemetry/tracing.ts";
 
 /** Opens the engine; tells how far it is, 0 to 1. A signal gives it up. */
 export type EngineOpener = (
@@ -145,6 +146,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     return { ...source, opened, engine: new EngineState(opened.promise) };
   });
   const storage = openStorage(outputPath, options.s3, log);
+  const tracing = await openTracing();
   const { app, services } = createService({
     engine,
     others: others.map(({ open: _, opened: __, ...other }) => other),
@@ -155,6 +157,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     ...(options.settings ? { settings: options.settings } : {}),
     ...(options.enhancer ? { enhancer: options.enhancer } : {}),
     ...(storage ? { storage } : {}),
+    ...(tracing ? { tracing } : {}),
   });
 
   const startedAt = Date.now() - CLOCK_MS;

@@ -12,6 +12,7 @@ import { explainEngineFailure } from "../jobs/engine_failure.ts";
 import type { JobContext } from "../jobs/job.ts";
 import { progressOfAll } from "../jobs/output_progress.ts";
 import { PreviewEncoder } from "../jobs/previews.ts";
+import { StageClock, type StageSeconds } from "../jobs/stage_clock.ts";
 import { settingsOf } from "../../generation/settings.ts";
 import { toLoraUses } from "../loras/job_lora.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
@@ -35,6 +36,8 @@ export interface ImageOutcome {
   seconds: number;
   /** Most device memory taken at once. */
   peakBytes: number;
+  /** What the time went into, as far as it is known. */
+  stageSeconds?: StageSeconds;
 }
 
 /** What is recorded of a finished request. */
@@ -43,6 +46,8 @@ export interface ImageResult {
   files: StoredFile[];
   /** Most device memory taken at once, in bytes. */
   peakBytes: number;
+  /** What the time went into, as far as it is known. */
+  stageSeconds?: StageSeconds;
 }
 
 /** What an image job works with. */
@@ -57,6 +62,8 @@ interface ImageJob {
   storage: ResultStorage | undefined;
   /** Told of each image when it is finished. */
   onOutput?: (output: ImageOutput, index: number) => void;
+  /** Takes the time of each stage. */
+  stages?: StageClock;
 }
 
 /**
@@ -69,7 +76,7 @@ interface ImageJob {
  * engine or disk throw. Files written so far are removed then
  */
 export async function runImageJob(job: ImageJob, context: JobContext): Promise<ImageOutcome> {
-  const { engine, request, storage } = job;
+  const { engine, request, storage, stages = new StageClock() } = job;
   const start = performance.now();
   const outputs: ImageOutput[] = [];
   let peakBytes = 0;
@@ -84,10 +91,14 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
       const previews = new PreviewEncoder(index, context);
       const frames = await engine.generate({ ...toEngine(request, seed), ...inputs }, {
         signal: context.signal,
-        onProgress: (progress) => context.progress(progressOfAll(progress, index, count)),
+        onProgress: (progress) => {
+          stages.enter(progress.stage);
+          context.progress(progressOfAll(progress, index, count));
+        },
         previews: request.previews,
         onPreview: (image, preview) => previews.encode(image, preview),
       }).catch((error) => explainEngineFailure(error, request.loras));
+      stages.enter("store");
       context.signal.throwIfAborted();
       await previews.finish();
       peakBytes = Math.max(peakBytes, frames.peakBytes);
@@ -110,8 +121,10 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
       outputs.push(output);
       job.onOutput?.(output, index);
     }
+    stages.enter();
     const { prompt } = request;
-    return { outputs, prompt, seconds: (performance.now() - start) / 1000, peakBytes };
+    const seconds = (performance.now() - start) / 1000;
+    return { outputs, prompt, seconds, peakBytes, stageSeconds: stages.seconds };
   } catch (error) {
     await removeFiles(outputs, storage);
     throw error;
@@ -125,8 +138,8 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
  * @returns a JSON value
  */
 export function toImageResult(outcome: ImageOutcome): ImageResult {
-  const { outputs, peakBytes } = outcome;
-  return { files: outputs.flatMap(({ file }) => file ?? []), peakBytes };
+  const { outputs, peakBytes, stageSeconds = {} } = outcome;
+  return { files: outputs.flatMap(({ file }) => file ?? []), peakBytes, stageSeconds };
 }
 
 /**

@@ -8,9 +8,11 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { EngineState } from "../engine_state.ts";
 import type { JobQueue } from "../jobs/job_queue.ts";
 import type { JobEntry, JobStore } from "../jobs/job_store.ts";
+import type { StageSeconds } from "../jobs/stage_clock.ts";
 
 const REQUEST_SECONDS = [0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 const JOB_SECONDS = [0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600];
+const STAGE_SECONDS = [0.1, ...JOB_SECONDS];
 const METHODS: readonly string[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 /** What is measured. */
@@ -65,12 +67,41 @@ export class ServiceMetrics {
     buckets: JOB_SECONDS,
     registers: [this.#registry],
   });
+  readonly #waitSeconds = new Histogram({
+    name: "denoise_job_wait_seconds",
+    help: "Time that jobs waited before they began.",
+    labelNames: ["kind"],
+    buckets: STAGE_SECONDS,
+    registers: [this.#registry],
+  });
+  readonly #stageSeconds = new Histogram({
+    name: "denoise_job_stage_duration_seconds",
+    help: "Time that completed jobs spent in each stage; load is that of models.",
+    labelNames: ["kind", "stage"],
+    buckets: STAGE_SECONDS,
+    registers: [this.#registry],
+  });
+  readonly #failures = new Counter({
+    name: "denoise_job_failures_total",
+    help: "Jobs that failed, by why.",
+    labelNames: ["kind", "code"],
+    registers: [this.#registry],
+  });
   #peakBytes = 0;
 
   /** @param services what gauges look at */
   constructor({ engine, store, queue }: MeasuredServices) {
     this.#jobGauge(store);
     this.#gauge("denoise_queue_waiting", "Jobs that wait.", () => queue.waiting);
+    this.#gauge("denoise_queue_places", "Jobs that can run at once.", () => queue.places);
+    this.#gauge(
+      "denoise_queue_oldest_age_seconds",
+      "Time that the job has waited that was queued first; 0 where none waits.",
+      async () => {
+        const [oldest] = await store.list({ statuses: ["queued"], order: "asc", limit: 1 });
+        return oldest ? Math.max(0, Date.now() - oldest.createdAt) / 1000 : 0;
+      },
+    );
     this.#gauge("denoise_queue_running", "Jobs that run.", () => queue.running.length);
     this.#gauge(
       "denoise_model_ready",
@@ -102,11 +133,21 @@ export class ServiceMetrics {
   }
 
   /** Counts a job that has ended. */
-  job({ kind, status, startedAt, endedAt, result }: JobEntry): void {
+  job({ kind, status, createdAt, startedAt, endedAt, result, error }: JobEntry): void {
     this.#ended.inc({ kind, status });
+    if (startedAt !== null) {
+      this.#waitSeconds.observe({ kind }, Math.max(0, startedAt - createdAt) / 1000);
+    }
+    if (status === "failed") this.#failures.inc({ kind, code: error?.code ?? "unknown" });
     if (status !== "completed" || startedAt === null || endedAt === null) return;
     this.#jobSeconds.observe({ kind }, (endedAt - startedAt) / 1000);
-    const { peakBytes } = result as { peakBytes?: number };
+    const { peakBytes, stageSeconds = {} } = result as {
+      peakBytes?: number;
+      stageSeconds?: StageSeconds;
+    };
+    for (const [stage, seconds] of Object.entries(stageSeconds)) {
+      this.#stageSeconds.observe({ kind, stage }, seconds);
+    }
     this.#peakBytes = Math.max(this.#peakBytes, peakBytes ?? 0);
   }
 
@@ -116,13 +157,13 @@ export class ServiceMetrics {
   }
 
   /** A number that is looked up when it is asked for. */
-  #gauge(name: string, help: string, read: () => number): void {
+  #gauge(name: string, help: string, read: () => number | Promise<number>): void {
     new Gauge({
       name,
       help,
       registers: [this.#registry],
-      collect() {
-        this.set(read());
+      async collect() {
+        this.set(await read());
       },
     });
   }

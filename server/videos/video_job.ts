@@ -14,6 +14,7 @@ import { explainEngineFailure } from "../jobs/engine_failure.ts";
 import type { JobContext } from "../jobs/job.ts";
 import { progressOfAll } from "../jobs/output_progress.ts";
 import { PreviewEncoder } from "../jobs/previews.ts";
+import { StageClock, type StageSeconds } from "../jobs/stage_clock.ts";
 import { settingsOf } from "../../generation/settings.ts";
 import { toLoraUses } from "../loras/job_lora.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
@@ -27,6 +28,8 @@ export interface VideoResult {
   seconds: number;
   /** Most device memory taken at once, in bytes. */
   peakBytes: number;
+  /** What the time went into, as far as it is known. */
+  stageSeconds?: StageSeconds;
 }
 
 /** What a video job works with. */
@@ -41,6 +44,8 @@ interface VideoJob {
   ffmpeg: Ffmpeg;
   /** How often an unfinished video is shown. */
   previews: number;
+  /** Takes the time of each stage. */
+  stages?: StageClock;
 }
 
 /**
@@ -53,7 +58,7 @@ interface VideoJob {
  * engine, disk or FFmpeg throw. Files written so far are removed then
  */
 export async function runVideoJob(job: VideoJob, context: JobContext): Promise<VideoResult> {
-  const { engine, request, storage } = job;
+  const { engine, request, storage, stages = new StageClock() } = job;
   const { signal } = context;
   const start = performance.now();
   const files: StoredFile[] = [];
@@ -70,11 +75,15 @@ export async function runVideoJob(job: VideoJob, context: JobContext): Promise<V
         try {
           frames = await engine.generate({ ...toEngine(request, seed), ...inputs }, {
             signal,
-            onProgress: (progress) => context.progress(progressOfAll(progress, index, count)),
+            onProgress: (progress) => {
+              stages.enter(progress.stage);
+              context.progress(progressOfAll(progress, index, count));
+            },
             onFrame: (frame) => writer.write(frame),
             previews: job.previews,
             onPreview: (image, preview) => previews.encode(image, preview),
           }).catch((error) => explainEngineFailure(error, request.loras));
+          stages.enter("store");
           await writer.finish();
         } catch (error) {
           await writer.abandon();
@@ -86,7 +95,9 @@ export async function runVideoJob(job: VideoJob, context: JobContext): Promise<V
       files.push(file);
       signal.throwIfAborted();
     }
-    return { files, seconds: (performance.now() - start) / 1000, peakBytes };
+    stages.enter();
+    const seconds = (performance.now() - start) / 1000;
+    return { files, seconds, peakBytes, stageSeconds: stages.seconds };
   } catch (error) {
     for (const file of files) await storage.remove(file).catch(() => {});
     throw error;

@@ -45,6 +45,11 @@ Deno.test("GET /metrics counts requests by pattern, and jobs by kind and status"
       'denoise_jobs{kind="image",status="completed"} 1',
       "denoise_queue_waiting 0",
       "denoise_queue_running 0",
+      "denoise_queue_places 1",
+      "denoise_queue_oldest_age_seconds 0",
+      'denoise_job_wait_seconds_count{kind="image"} 1',
+      'denoise_job_stage_duration_seconds_count{kind="image",stage="denoise"} 1',
+      'denoise_job_stage_duration_seconds_count{kind="video",stage="store"} 1',
       "denoise_model_ready 1",
       `denoise_device_memory_peak_bytes ${64 * 48 * 12}`,
     ]
@@ -52,6 +57,28 @@ Deno.test("GET /metrics counts requests by pattern, and jobs by kind and status"
     assert.ok(text.includes(`\n${line}\n`), `${line}\nis not in\n${text}`);
   }
   assert.ok(!text.includes("nowhere") && !text.includes(id), "clients make no labels");
+});
+
+Deno.test("GET /metrics tells how long the queue waits, and why jobs fail", async () => {
+  const engine = new FakeEngine({ stepMs: 20 });
+  await using service = await testService({ engine, settings: { enableMetrics: true } });
+  const metric = async (name: string) => {
+    const text = await (await service.get("/metrics")).text();
+    return Number(new RegExp(`^${name} (.*)$`, "m").exec(text)?.[1]);
+  };
+  const headers = { prefer: "respond-async" };
+  await service.post("/v1/images/generations", { prompt: "a" }, { headers });
+  await service.post("/v1/images/generations", { prompt: "a" }, { headers });
+  await until(async () => await metric("denoise_queue_oldest_age_seconds") >= 0.03);
+  await until(() => service.queue.waiting + service.queue.running.length === 0);
+  assert.equal(await metric("denoise_queue_oldest_age_seconds"), 0);
+
+  const failure = new Error("the shader broke");
+  const options = { engine: new FakeEngine({ failure }), settings: { enableMetrics: true } };
+  await using broken = await testService(options);
+  await broken.post("/v1/images/generations", { prompt: "a" });
+  const text = await (await broken.get("/metrics")).text();
+  assert.match(text, /^denoise_job_failures_total\{kind="image",code="internal_error"\} 1$/m);
 });
 
 Deno.test("GET /metrics is in the format of Prometheus: help, type, samples", async () => {

@@ -13,6 +13,7 @@ import type { App } from "../../server/services.ts";
 import type { ServerSettings } from "../../server/settings.ts";
 import { LocalStorage } from "../../server/storage/local.ts";
 import type { ResultStorage } from "../../server/storage/result_storage.ts";
+import type { Tracing } from "../../server/telemetry/tracing.ts";
 import { FakeEngine } from "./engine.ts";
 
 /** A service and how to talk to it. */
@@ -42,6 +43,8 @@ interface TestServiceOptions {
   enhancer?: PromptEnhancer;
   /** Takes the log; its lines are kept when left out. */
   log?: Log;
+  /** Makes spans. */
+  tracing?: Tracing | undefined;
   /** Reads and writes video files; the bundled build when left out, which every machine has. */
   ffmpeg?: Ffmpeg;
 }
@@ -70,6 +73,7 @@ export async function testService(options: TestServiceOptions = {}): Promise<Tes
       ((line, fields) => lines.push(fields?.stack ? `${line}\n${fields.stack}` : line)),
     ...(options.keep === false ? {} : { storage: options.storage?.(local) ?? local }),
     ...(options.enhancer ? { enhancer: options.enhancer } : {}),
+    ...(options.tracing ? { tracing: options.tracing } : {}),
   });
   const get = (path: string, init: RequestInit = {}) => Promise.resolve(app.request(path, init));
   return {

@@ -1,0 +1,128 @@
+/**
+ * Traces by OpenTelemetry, which Deno has built in: `OTEL_DENO=true` turns them on, and the other
+ * variables of OpenTelemetry say where they go. Without it nothing of this is loaded.
+ *
+ * A trace goes on in whichever process a job runs: what leads to it is kept with the job, as the
+ * `traceparent` of W3C's Trace Context.
+ *
+ * @module
+ */
+
+import type { Context, SpanStatusCode, Tracer } from "@opentelemetry/api";
+
+/** The part of OpenTelemetry's API that is used. */
+type Api = typeof import("@opentelemetry/api");
+
+/** Values that searches find a span by; never what a client wrote. */
+export type SpanAttributes = Readonly<Record<string, string | number>>;
+
+/** How a span begins. */
+export interface SpanStart {
+  /** What it belongs to, as a `traceparent`; what is under way when left out. */
+  readonly parent?: string | undefined;
+  /** When it began, in Unix milliseconds; now when left out. */
+  readonly at?: number;
+  /** Whether it answers a request of another process. */
+  readonly isServer?: boolean;
+  /** What it is about. */
+  readonly attributes?: SpanAttributes;
+}
+
+/** How a span ends. */
+export interface SpanEnd {
+  /** When it ended, in Unix milliseconds; now when left out. */
+  readonly at?: number;
+  /** A word for why it failed. */
+  readonly failure?: string;
+  /** A name that is known by now. */
+  readonly name?: string;
+  /** What is known by now. */
+  readonly attributes?: SpanAttributes;
+}
+
+/** Something that takes its time. */
+export interface TracedSpan {
+  /** Leads to it, for what belongs to it. */
+  readonly traceparent: string;
+  /** Does something as a part of it. */
+  run<T>(work: () => T): T;
+  /** Ends it. */
+  end(end?: SpanEnd): void;
+}
+
+const TRACEPARENT = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/;
+
+/** Makes spans. */
+export class Tracing {
+  readonly #api: Api;
+  readonly #tracer: Tracer;
+
+  /** @param api OpenTelemetry's, with Deno's exporter behind it */
+  constructor(api: Api) {
+    this.#api = api;
+    this.#tracer = api.trace.getTracer("denoise");
+  }
+
+  /** Leads to the span that is under way, if there is one. */
+  get current(): string | undefined {
+    const { trace } = this.#api;
+    const context = trace.getActiveSpan()?.spanContext();
+    return context && traceparentOf(context);
+  }
+
+  /**
+   * Begins a span.
+   *
+   * @param name of the kind of work; it has few values
+   * @param start when, of what, about what
+   * @returns the span; it is under way within its `run()` only
+   */
+  begin(name: string, { parent, at, isServer, attributes }: SpanStart = {}): TracedSpan {
+    const { context, trace, SpanKind } = this.#api;
+    const kind = isServer ? SpanKind.SERVER : SpanKind.INTERNAL;
+    const from = parent === undefined ? context.active() : this.#remote(parent);
+    const span = this.#tracer.startSpan(
+      name,
+      { kind, ...(at === undefined ? {} : { startTime: at }), ...(attributes && { attributes }) },
+      from,
+    );
+    const own = trace.setSpan(from, span);
+    return {
+      traceparent: traceparentOf(span.spanContext()),
+      run: (work) => context.with(own, work),
+      end: ({ at, failure, name, attributes } = {}) => {
+        if (name !== undefined) span.updateName(name);
+        if (attributes) span.setAttributes(attributes);
+        if (failure !== undefined) {
+          span.setStatus({ code: 2 satisfies SpanStatusCode.ERROR, message: failure });
+        }
+        span.end(at);
+      },
+    };
+  }
+
+  /** What lies in another process. */
+  #remote(traceparent: string): Context {
+    const { ROOT_CONTEXT, trace } = this.#api;
+    const [, traceId, spanId, flags] = TRACEPARENT.exec(traceparent) ?? [];
+    if (!traceId || !spanId || !flags) return ROOT_CONTEXT;
+    const traceFlags = parseInt(flags, 16);
+    return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags, isRemote: true });
+  }
+}
+
+/**
+ * Traces, where they are turned on.
+ *
+ * @returns nothing without `OTEL_DENO=true`
+ */
+export async function openTracing(): Promise<Tracing | undefined> {
+  if (!["true", "1"].includes(Deno.env.get("OTEL_DENO") ?? "")) return undefined;
+  return new Tracing(await import("@opentelemetry/api"));
+}
+
+function traceparentOf(
+  { traceId, spanId, traceFlags }: { traceId: string; spanId: string; traceFlags: number },
+): string {
+  return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, "0")}`;
+}
