@@ -1,30 +1,55 @@
 /** What every store must do. */
 
 import { strict as assert } from "node:assert";
+import { Cluster, noPostgres } from "../../tests/fleet/postgres.ts";
+import { Database } from "../fleet/database.ts";
+import { PostgresJobStore } from "../fleet/postgres_store.ts";
+import { migrate } from "../fleet/schema.ts";
 import type { JobFilter, JobStore, NewRecord } from "./job_store.ts";
 import { SqliteJobStore } from "./sqlite_store.ts";
 import { WriteBehindStore } from "./write_behind.ts";
+
+let cluster: Promise<Cluster> | undefined;
+
+/** A store on a database of its own, which goes when it is closed. */
+async function onPostgres(): Promise<JobStore> {
+  const database = await Database.open(await (await (cluster ??= Cluster.start())).database());
+  await migrate(database);
+  const store = new PostgresJobStore(database);
+  store.close = () => database.close();
+  return store;
+}
+
+Deno.test.afterAll(async () => await (await cluster)?.[Symbol.asyncDispose]());
 
 const STORES: Readonly<Record<string, (folder: string) => Promise<JobStore>>> = {
   SqliteJobStore: (folder) => SqliteJobStore.open(folder),
   "SqliteJobStore in memory": () => Promise.resolve(SqliteJobStore.inMemory()),
   WriteBehindStore: async (folder) => new WriteBehindStore(await SqliteJobStore.open(folder)),
+  PostgresJobStore: onPostgres,
 };
 
 const RECORD: NewRecord = { id: "a", kind: "image", request: 0, summary: null };
 
 for (const [name, open] of Object.entries(STORES)) {
   /** Runs with a store of its own. */
+  const isSkipped = open === onPostgres && noPostgres !== undefined;
   const test = (title: string, run: (store: JobStore) => Promise<void>) =>
-    Deno.test(`${name} ${title}`, async () => {
-      const folder = await Deno.makeTempDir();
-      const store = await open(folder);
-      try {
-        await run(store);
-      } finally {
-        await store.close();
-        await Deno.remove(folder, { recursive: true });
-      }
+    Deno.test({
+      name: `${name} ${title}${isSkipped ? `: ${noPostgres}` : ""}`,
+      ignore: isSkipped,
+      // The cluster is started by the first and outlives it.
+      ...(open === onPostgres ? { sanitizeResources: false, sanitizeOps: false } : {}),
+      fn: async () => {
+        const folder = await Deno.makeTempDir();
+        const store = await open(folder);
+        try {
+          await run(store);
+        } finally {
+          await store.close();
+          await Deno.remove(folder, { recursive: true });
+        }
+      },
     });
 
   test("keeps what it is told, with any text in it", async (store) => {

@@ -1,0 +1,135 @@
+/**
+ * The PostgreSQL database that the servers and workers of a fleet share.
+ *
+ * @module
+ */
+
+import type { Sql } from "postgres";
+import { RecordsBusyError } from "../jobs/job_store.ts";
+
+/** Most connections of one process, beside the one that listens. */
+const MAX_CONNECTIONS = 8;
+/** How long a connection may take to come about, in seconds. */
+const CONNECT_S = 5;
+/** Pause before a statement is tried again, in milliseconds. */
+const PAUSE_MS = 150;
+/** How long a statement may take, in milliseconds; the server ends it then. */
+const STATEMENT_MS = 30_000;
+
+/** What the system says of a connection that is not there. */
+const GONE = /^(?:CONNECTION_|CONNECT_TIMEOUT|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOST|ENET)/;
+/**
+ * SQLSTATE of a server that is not at hand: lost connections, no resources, shutting down or starting up, a standby, and
+ * transactions that met.
+ */
+const BUSY = /^(?:08...|53...|57P0[1-4]|25006|40001|40P01)$/;
+
+/** Runs statements; what the database is not at hand for is thrown as {@link RecordsBusyError}. */
+export class Database {
+  readonly #sql: Sql;
+
+  private constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  /**
+   * Prepares connections; none is made before the first statement.
+   *
+   * @param url `postgres://user:password@host/database`
+   * @param name of the process, for those who look at the connections
+   * @returns the database
+   * @throws {TypeError} when it is no such address
+   */
+  static async open(url: string, name = "denoise"): Promise<Database> {
+    return new Database(await connect(url, { max: MAX_CONNECTIONS, name }));
+  }
+
+  /**
+   * Runs statements, and tries again while the database is not at hand.
+   *
+   * @param work one attempt, which may be made again although it was made already
+   * @param patienceMs for how long attempts begin, in milliseconds; a second one is always made
+   * @returns what the attempt gave that came through
+   * @throws {RecordsBusyError} when none did; what `work` throws otherwise
+   */
+  async use<T>(work: (sql: Sql) => Promise<T>, patienceMs = 0): Promise<T> {
+    const end = performance.now() + patienceMs;
+    for (let attempt = 1;; attempt++) {
+      try {
+        return await work(this.#sql);
+      } catch (error) {
+        if (!isAway(error)) throw error;
+        if (attempt > 1 && performance.now() + PAUSE_MS > end) throw away(error);
+      }
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+    }
+  }
+
+  /**
+   * Makes several changes, all or none; see {@link Database.use}.
+   *
+   * @param work makes them
+   * @param patienceMs for how long attempts begin, in milliseconds
+   * @returns what `work` gave
+   */
+  transaction<T>(work: (sql: Sql) => Promise<T>, patienceMs = 0): Promise<T> {
+    return this.use(
+      (sql) => sql.begin((inside) => work(inside as unknown as Sql)) as Promise<T>,
+      patienceMs,
+    );
+  }
+
+  /** Lets go of all connections. */
+  async close(): Promise<void> {
+    await this.#sql.end({ timeout: 2 }).catch(() => {});
+  }
+}
+
+/**
+ * Makes a client. Whoever keeps no records in PostgreSQL never loads it.
+ *
+ * @param url of the database
+ * @param options how many connections, and what to do when one closes
+ * @returns the client
+ * @throws {TypeError} when it is no address of a database
+ */
+export async function connect(
+  url: string,
+  { max, name, onclose }: { max: number; name: string; onclose?: () => void },
+): Promise<Sql> {
+  if (!/^postgres(?:ql)?:\/\//.test(url) || !URL.canParse(url)) {
+    throw new TypeError(
+      "Cannot use the database: its address is not like postgres://user:password@host/database",
+    );
+  }
+  const { default: postgres } = await import("postgres");
+  return postgres(url, {
+    max,
+    connect_timeout: CONNECT_S,
+    // Whoever is told of them cannot do anything about them.
+    onnotice: () => {},
+    backoff: (attempt: number) => Math.min(0.1 * attempt, 1),
+    connection: { application_name: name, statement_timeout: STATEMENT_MS },
+    types: { bigint: { to: 20, from: [20], serialize: String, parse: Number } },
+    ...(onclose ? { onclose } : {}),
+  }) as unknown as Sql;
+}
+
+/**
+ * Whether it is the database that is not at hand, and not the statement that is wrong.
+ *
+ * @param error what a statement threw
+ * @returns true where it may be tried again
+ */
+export function isAway(error: unknown): boolean {
+  if (error instanceof RecordsBusyError) return true;
+  const { code } = (error ?? {}) as { code?: unknown };
+  return typeof code === "string" && (GONE.test(code) || BUSY.test(code));
+}
+
+function away(cause: unknown): RecordsBusyError {
+  return new RecordsBusyError(
+    "Cannot use the records of jobs: the database does not answer; try again in a few seconds",
+    { cause },
+  );
+}

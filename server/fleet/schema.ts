@@ -1,0 +1,165 @@
+/**
+ * The tables of a fleet: made where they are missing, brought up to date where they are older. Servers
+ * of an older and of a newer version work side by side, so changes only add.
+ *
+ * @module
+ */
+
+import type { Sql } from "postgres";
+import type { Database } from "./database.ts";
+
+/** Says whose lock it is; any number that nobody else uses. */
+const LOCK = 0x64656e6f;
+
+/** What takes the tables from one version to the next. A version that was released never changes. */
+const MIGRATIONS: readonly string[] = [
+  `
+  CREATE TABLE denoise_jobs (
+    id text PRIMARY KEY,
+    seq bigint GENERATED ALWAYS AS IDENTITY,
+    kind text NOT NULL,
+    status text NOT NULL,
+    progress integer NOT NULL DEFAULT 0,
+    created_at bigint NOT NULL,
+    started_at bigint,
+    ended_at bigint,
+    request text NOT NULL,
+    summary text,
+    revised_prompt text,
+    result text,
+    error text,
+    error_status integer,
+    client text NOT NULL DEFAULT '',
+    model text,
+    loras text[] NOT NULL DEFAULT '{}',
+    priority integer NOT NULL DEFAULT 0,
+    bytes bigint NOT NULL DEFAULT 0,
+    front text,
+    is_ready boolean NOT NULL DEFAULT true,
+    owner text,
+    lease_until timestamptz,
+    deaths integer NOT NULL DEFAULT 0,
+    cancel boolean NOT NULL DEFAULT false,
+    refused_by text[] NOT NULL DEFAULT '{}',
+    is_told boolean NOT NULL DEFAULT false
+  );
+  CREATE INDEX denoise_jobs_by_seq ON denoise_jobs (seq) WHERE status IN ('queued', 'in_progress');
+  CREATE INDEX denoise_jobs_by_client ON denoise_jobs (client, seq) WHERE status = 'queued';
+  CREATE INDEX denoise_jobs_by_time ON denoise_jobs (created_at, seq);
+  CREATE INDEX denoise_jobs_by_end ON denoise_jobs (ended_at) WHERE ended_at IS NOT NULL;
+  CREATE INDEX denoise_jobs_untold ON denoise_jobs (seq) WHERE NOT is_told AND ended_at IS NOT NULL;
+  CREATE INDEX denoise_jobs_by_owner ON denoise_jobs (owner) WHERE status = 'in_progress';
+
+  CREATE TABLE denoise_inputs (
+    job text NOT NULL,
+    name text NOT NULL,
+    part integer NOT NULL,
+    bytes bytea NOT NULL,
+    PRIMARY KEY (job, name, part)
+  );
+  ALTER TABLE denoise_inputs ALTER bytes SET STORAGE EXTERNAL;
+
+  CREATE UNLOGGED TABLE denoise_live (
+    job text PRIMARY KEY,
+    progress text,
+    preview bytea,
+    about text
+  );
+
+  CREATE TABLE denoise_clients (
+    client text PRIMARY KEY,
+    served bigint NOT NULL
+  );
+  CREATE SEQUENCE denoise_served;
+
+  CREATE TABLE denoise_members (
+    id text PRIMARY KEY,
+    kind text NOT NULL,
+    name text NOT NULL,
+    joined_at timestamptz NOT NULL DEFAULT now(),
+    seen_at timestamptz NOT NULL DEFAULT now(),
+    state text NOT NULL
+  );
+
+  CREATE TABLE denoise_models (
+    name text PRIMARY KEY,
+    about text NOT NULL,
+    first_at timestamptz NOT NULL DEFAULT now(),
+    seen_at timestamptz NOT NULL DEFAULT now()
+  );
+
+  CREATE TABLE denoise_calls (
+    id text PRIMARY KEY,
+    member text NOT NULL,
+    asked_at timestamptz NOT NULL DEFAULT now(),
+    question text NOT NULL,
+    answer text
+  );
+  CREATE INDEX denoise_calls_by_member ON denoise_calls (member) WHERE answer IS NULL;
+
+  CREATE TABLE denoise_settings (
+    name text PRIMARY KEY,
+    value text NOT NULL
+  );
+
+  CREATE FUNCTION denoise_job_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    IF TG_OP = 'INSERT' OR NEW.status <> OLD.status OR NEW.is_ready <> OLD.is_ready THEN
+      PERFORM pg_notify('denoise_jobs', NEW.id || ' ' || NEW.status);
+    END IF;
+    IF NEW.status IN ('completed', 'failed', 'cancelled') THEN
+      DELETE FROM denoise_inputs WHERE job = NEW.id;
+      DELETE FROM denoise_live WHERE job = NEW.id;
+    END IF;
+    RETURN NULL;
+  END $$;
+  CREATE TRIGGER denoise_job_changed AFTER INSERT OR UPDATE OF status, is_ready ON denoise_jobs
+    FOR EACH ROW EXECUTE FUNCTION denoise_job_changed();
+
+  CREATE FUNCTION denoise_job_gone() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    DELETE FROM denoise_inputs WHERE job = OLD.id;
+    DELETE FROM denoise_live WHERE job = OLD.id;
+    PERFORM pg_notify('denoise_jobs', OLD.id || ' deleted');
+    RETURN NULL;
+  END $$;
+  CREATE TRIGGER denoise_job_gone AFTER DELETE ON denoise_jobs
+    FOR EACH ROW EXECUTE FUNCTION denoise_job_gone();
+  `,
+];
+
+/** The version that this program makes. */
+export const SCHEMA_VERSION = MIGRATIONS.length;
+
+/**
+ * Brings the tables up to date. One of all that start at a time does it; tables of a newer version
+ * stay as they are.
+ *
+ * @param database to change
+ * @param patienceMs how long to wait for a database that is not at hand, in milliseconds
+ * @returns the version that they have now
+ * @throws {Error} when a newer version says that this one cannot work with its tables
+ */
+export function migrate(database: Database, patienceMs = 0): Promise<number> {
+  return database.transaction(async (sql) => {
+    await sql`SELECT pg_advisory_xact_lock(${LOCK})`;
+    await sql`CREATE TABLE IF NOT EXISTS denoise_schema (version integer NOT NULL, least integer NOT NULL)`;
+    const [row] = await sql`SELECT version, least FROM denoise_schema`;
+    const version = Number(row?.["version"] ?? 0);
+    if (Number(row?.["least"] ?? 0) > SCHEMA_VERSION) {
+      throw new Error(
+        `Cannot use the database: its tables are of version ${version}, and this program knows ` +
+          `version ${SCHEMA_VERSION}; install a newer one`,
+      );
+    }
+    if (version >= SCHEMA_VERSION) return version;
+    for (const step of MIGRATIONS.slice(version)) await run(sql, step);
+    await sql`DELETE FROM denoise_schema`;
+    await sql`INSERT INTO denoise_schema VALUES (${SCHEMA_VERSION}, 1)`;
+    return SCHEMA_VERSION;
+  }, patienceMs);
+}
+
+async function run(sql: Sql, text: string): Promise<void> {
+  await sql.unsafe(text).simple();
+}
