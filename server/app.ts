@@ -14,15 +14,15 @@ import { type Ffmpeg, findFfmpeg } from "../media/video/mod.ts";
 import { authorizationOf, checkKey } from "./auth.ts";
 import { BodyMemory } from "./body_memory.ts";
 import { ApiError } from "./contract/errors.ts";
-import { EngineState } from "./engine_state.ts";
+import type { EngineState } from "./engine_state.ts";
 import type { PromptEnhancer } from "./enhancer.ts";
 import { JobQueue } from "./jobs/job_queue.ts";
 import { jobRecord } from "./jobs/job_record.ts";
 import type { JobStore } from "./jobs/job_store.ts";
+import type { Queue } from "./jobs/queue.ts";
 import { SqliteJobStore } from "./jobs/sqlite_store.ts";
 import type { Log } from "./log.ts";
-import { LoraFiles } from "./loras/lora_files.ts";
-import { ServerLoras } from "./loras/server_loras.ts";
+import { engineState, localModels, type OtherModel } from "./local_models.ts";
 import { ServiceMetrics } from "./metrics/service_metrics.ts";
 import { allowedOrigin, checkOrigin } from "./origin.ts";
 import { toApiError } from "./respond.ts";
@@ -42,8 +42,7 @@ import { mountVideos } from "./routes/videos.ts";
 import { Runners } from "./runners.ts";
 import { webuiError } from "./sdapi/answers.ts";
 import { mountSdapi, SDAPI } from "./sdapi/routes.ts";
-import type { OtherSource } from "./serve.ts";
-import { ServedModels } from "./served_models.ts";
+import type { ServedModels } from "./served_models.ts";
 import type { App, AppEnv, Services } from "./services.ts";
 import { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS, type ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
@@ -55,22 +54,18 @@ import { Webhooks } from "./webhooks/webhooks.ts";
 /** Longest path in a line of the log, in characters; ours are shorter. */
 const MAX_LOGGED_PATH = 200;
 
-/** A further model of a server. */
-interface OtherModel extends Omit<OtherSource, "open"> {
-  /** The model, loaded or loading. */
-  readonly engine: Engine | EngineState;
-}
-
 /** What an app is made of. */
 interface AppOptions {
   /** The model, loaded or loading. */
   engine: Engine | Promise<Engine> | EngineState;
   /** Further models, for requests that name them. */
   others?: readonly OtherModel[];
+  /** The models of a fleet, in place of this server's own, and the first one's state. */
+  fleet?: { readonly models: ServedModels; readonly engine: EngineState };
   /** What differs from {@link DEFAULT_SETTINGS}. */
   settings?: Partial<ServerSettings>;
   /** Records and queue; in memory when left out. */
-  jobs?: { store: JobStore; queue: JobQueue };
+  jobs?: { store: JobStore; queue: Queue };
   /** Keeps results; nothing is kept when left out, and there are no links. */
   storage?: ResultStorage;
   /** Rewrites prompts. */
@@ -107,46 +102,24 @@ export function createService(options: AppOptions): { app: App; services: Servic
   const store = options.jobs?.store ?? SqliteJobStore.inMemory();
   let ffmpeg: Promise<Ffmpeg> | undefined;
   const shared = {
-    engine: options.engine instanceof EngineState
-      ? options.engine
-      : new EngineState(options.engine),
+    engine: options.fleet?.engine ?? engineState(options.engine),
     settings: { ...DEFAULT_SETTINGS, ...options.settings },
     storage: options.storage,
     enhancer: options.enhancer,
     ffmpeg: () => ffmpeg ??= options.ffmpeg ? Promise.resolve(options.ffmpeg) : findFfmpeg(),
   };
   const log = options.log ?? (() => {});
-  const { loraFolders: folders, namedLoras: named, loraMergeMode } = shared.settings;
-  const lorasOf = (
-    engine: EngineState,
-    folders: readonly string[],
-    named: Readonly<Record<string, string>>,
-  ) => {
-    const allowHub = shared.settings.allowHubLoras;
-    return new ServerLoras(engine, new LoraFiles({ folders, named, allowHub, log }), loraMergeMode);
-  };
-  const first = {
-    name: shared.settings.servedModelName,
-    path: shared.settings.modelPath,
-    namedLoras: named,
-    engine: shared.engine,
-    loras: lorasOf(shared.engine, folders, named),
-  };
-  const others = (options.others ?? []).map(({ name, path, ...other }) => {
-    const engine = other.engine instanceof EngineState
-      ? other.engine
-      : new EngineState(other.engine);
-    const { namedLoras = {}, loraFolders = folders } = other;
-    return { name, path, namedLoras, engine, loras: lorasOf(engine, loraFolders, namedLoras) };
-  });
-  const models = new ServedModels([first, ...others]);
+  const models = options.fleet?.models ??
+    localModels({ ...shared, others: options.others ?? [], log });
   const queue = options.jobs?.queue ?? new JobQueue(store, { maxQueue: DEFAULT_MAX_QUEUE });
   const services: Services = {
     ...shared,
     store,
     queue,
     models,
-    loras: first.loras,
+    get loras() {
+      return models.first.loras;
+    },
     metrics: new ServiceMetrics({ engine: shared.engine, store, queue }),
     runners: new Runners({ ...shared, models, tracing: options.tracing }),
     webhooks: webhooksOf(shared.settings, log),

@@ -11,6 +11,7 @@ import {
   type ImageOutcome,
   type ImageOutput,
   removeFiles,
+  restoreImages,
   runImageJob,
   toImageResult,
 } from "./images/image_job.ts";
@@ -107,6 +108,11 @@ export class Runners {
             ...(onOutput ? { onOutput } : {}),
           }, context)),
       toRecord: toImageResult,
+      restore: async (record) => {
+        const outcome = await restoreImages(record, request, storage);
+        for (const [index, output] of outcome.outputs.entries()) onOutput?.(output, index);
+        return outcome;
+      },
       discard: ({ outputs }) => removeFiles(outputs, storage),
     };
   }
@@ -142,6 +148,7 @@ export class Runners {
             stages,
           }, context)),
       toRecord: (result) => result,
+      restore: (record) => Promise.resolve(record.result as VideoResult),
       discard: async ({ files }) => {
         for (const file of files) await storage?.remove(file).catch(() => {});
       },

@@ -4,8 +4,7 @@
  * @module
  */
 
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import type { Engine } from "../engine/types.ts";
 import { createService } from "./app.ts";
 import { EngineState } from "./engine_state.ts";
@@ -17,17 +16,22 @@ import type { JobRecord } from "./jobs/job_store.ts";
 import { watchNeighbours } from "./jobs/neighbours.ts";
 import { openJobStore } from "./jobs/open_store.ts";
 import { lockedOwners } from "./jobs/server_lock.ts";
-import type { ServerLoras } from "./loras/server_loras.ts";
 import type { StartLora } from "./loras/start_loras.ts";
 import { DEFAULT_HOST, listen, type Listener } from "./listen.ts";
 import type { Log } from "./log.ts";
 import { resumeJobs } from "./resume.ts";
 import { startSweeping } from "./retention.ts";
+import {
+  absolute,
+  FREE_MS,
+  openOthers,
+  openStorage,
+  toBeOpened,
+  within,
+  withLoras,
+} from "./start_parts.ts";
 import { DEFAULT_MAX_QUEUE, type ServerSettings } from "./settings.ts";
-import { LocalStorage } from "./storage/local.ts";
-import type { ResultStorage } from "./storage/result_storage.ts";
 import { describeWriteError } from "../generation/write_error.ts";
-import { S3Storage } from "./storage/s3.ts";
 import type { S3Settings } from "./storage/s3_settings.ts";
 import { openTracing } from "./telemetry/tracing.ts";
 
@@ -53,8 +57,10 @@ export interface OtherSource {
 
 /** What a server is started with. */
 export interface StartOptions {
-  /** Opens the model; the server listens while that goes on. */
-  openEngine: EngineOpener;
+  /** Opens the model; the server listens while that goes on. Only a server of a fleet may have none. */
+  openEngine?: EngineOpener;
+  /** A PostgreSQL database: this server is one of a fleet, whose workers run its jobs. */
+  databaseUrl?: string;
   /** Further models, opened one after the other when that is done. */
   others?: readonly OtherSource[];
   /** Address to bind; `127.0.0.1` when left out. */
@@ -105,11 +111,6 @@ export interface RunningServer {
 
 /** How long answers under way may take to end, in milliseconds. */
 const CLOSE_MS = 3000;
-/**
- * How long the GPU's thread may take to end, in milliseconds: a kernel that is being compiled has to
- * be done first, which takes seconds on a busy machine.
- */
-const FREE_MS = 15_000;
 /** How far the times of files may lag behind the clock, in milliseconds. */
 const CLOCK_MS = 50;
 
@@ -121,7 +122,12 @@ const CLOCK_MS = 50;
  * @throws {Error} when the address cannot be bound or the folder cannot be used
  */
 export async function startServer(options: StartOptions): Promise<RunningServer> {
-  const { log = () => {} } = options;
+  if (options.databaseUrl !== undefined) {
+    const { startFleetServer } = await import("./fleet/start.ts");
+    return await startFleetServer({ ...options, databaseUrl: options.databaseUrl });
+  }
+  const { log = () => {}, openEngine } = options;
+  if (!openEngine) throw new TypeError("Cannot serve without a model: only a fleet's server can");
   // Paths stay what they are when the working folder is removed.
   const outputPath = absolute(options.outputPath ?? "outputs");
   const resumes = options.resumeJobs === true;
@@ -141,10 +147,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     ready,
     onEnd: (id) => void new InputFolder(inputRoot, id).remove(),
   });
-  const others = (options.others ?? []).map((source) => {
-    const opened = Promise.withResolvers<Engine>();
-    return { ...source, opened, engine: new EngineState(opened.promise) };
-  });
+  const others = toBeOpened(options.others);
   const storage = openStorage(outputPath, options.s3, log);
   const tracing = await openTracing();
   const { app, services } = createService({
@@ -176,7 +179,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
   }
   void temporary?.removeDead();
   const opening = new AbortController();
-  options.openEngine((fraction) => engine.progress = fraction, opening.signal)
+  openEngine((fraction) => engine.progress = fraction, opening.signal)
     .then((loaded) => withLoras(loaded, services.loras, options.loras ?? []))
     .then(opened.resolve, opened.reject);
   void openOthers(others, engine.settled, opening.signal, log);
@@ -209,68 +212,4 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     ready,
     close: () => closing ??= close(),
   };
-}
-
-/** Opens further models; one that cannot be is told in the log, and the others are served. */
-async function openOthers(
-  others: readonly (OtherSource & {
-    readonly opened: PromiseWithResolvers<Engine>;
-    readonly engine: EngineState;
-  })[],
-  before: Promise<void>,
-  signal: AbortSignal,
-  log: Log,
-): Promise<void> {
-  await before;
-  for (const { name, open, opened, engine } of others) {
-    try {
-      signal.throwIfAborted();
-      opened.resolve(await open((fraction) => engine.progress = fraction, signal));
-    } catch (error) {
-      const { message } = error as Error;
-      if (!signal.aborted) log(`Cannot serve ${name}: ${message}`, { level: "error" });
-      opened.reject(error);
-    }
-  }
-}
-
-/** Where a folder is; `""` stays. */
-function absolute(path: string): string {
-  return path === "" ? "" : resolve(path);
-}
-
-/** The engine with LoRAs set; closed when they cannot be. */
-async function withLoras(
-  engine: Engine,
-  serverLoras: ServerLoras,
-  loras: readonly StartLora[],
-): Promise<Engine> {
-  try {
-    if (loras.length > 0) await serverLoras.begin(engine, loras);
-    return engine;
-  } catch (error) {
-    await engine.close();
-    throw error;
-  }
-}
-
-function openStorage(
-  outputPath: string,
-  s3: S3Settings | undefined,
-  log: Log,
-): ResultStorage | undefined {
-  if (s3 === undefined) return outputPath === "" ? undefined : new LocalStorage(outputPath);
-  const folder = outputPath || join(tmpdir(), `denoise-results-${crypto.randomUUID()}`);
-  return new S3Storage(s3, new LocalStorage(folder), log);
-}
-
-async function within(ms: number, work: Promise<unknown>): Promise<void> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() =>
-    late.reject(
-      new Error(
-        `Cannot free the GPU: its thread is still at work ${ms / 1000} s after it was told to end`,
-      ),
-    ), ms);
-  await Promise.race([work, late.promise]).finally(() => clearTimeout(timer));
 }

@@ -24,14 +24,29 @@ export interface ServedModel {
   readonly loras: ServerLoras;
 }
 
+/** At least one model. */
+type AllModels = readonly [ServedModel, ...ServedModel[]];
+
 /** See the file comment. */
 export class ServedModels {
-  /** At least one. */
-  readonly all: readonly [ServedModel, ...ServedModel[]];
+  readonly #all: () => AllModels;
+  readonly #isKnown: (name: string) => boolean;
 
-  /** @param all with names of their own */
-  constructor(all: readonly [ServedModel, ...ServedModel[]]) {
-    this.all = all;
+  /**
+   * @param all with names of their own; a function where they come and go
+   * @param isKnown says whether a model that is not there now was there before
+   */
+  constructor(
+    all: AllModels | (() => AllModels),
+    isKnown: (name: string) => boolean = () => false,
+  ) {
+    this.#isKnown = isKnown;
+    this.#all = typeof all === "function" ? all : () => all;
+  }
+
+  /** At least one. */
+  get all(): AllModels {
+    return this.#all();
   }
 
   /** The model of requests that name none. */
@@ -47,7 +62,8 @@ export class ServedModels {
    * @throws {ApiError} 404 for a name that is none of several
    */
   pick(name: unknown): ServedModel {
-    if (this.all.length === 1 || typeof name !== "string" || name === "") return this.first;
+    if (typeof name !== "string" || name === "") return this.first;
+    if (this.all.length === 1 && !this.#isKnown(name)) return this.first;
     return this.find(name) ?? notFound(name, this.all);
   }
 

@@ -9,7 +9,7 @@ import type { BodyShare } from "./body_memory.ts";
 import type { EngineState } from "./engine_state.ts";
 import type { PromptEnhancer } from "./enhancer.ts";
 import type { ServerLoras } from "./loras/server_loras.ts";
-import type { JobQueue } from "./jobs/job_queue.ts";
+import type { Queue } from "./jobs/queue.ts";
 import type { Log } from "./log.ts";
 import type { JobStore } from "./jobs/job_store.ts";
 import type { Ffmpeg } from "../media/video/mod.ts";
@@ -31,7 +31,7 @@ export interface Services {
   /** Records of jobs. */
   readonly store: JobStore;
   /** Jobs that wait and run. */
-  readonly queue: JobQueue;
+  readonly queue: Queue;
   /** Keeps results; absent when none are kept. */
   readonly storage: ResultStorage | undefined;
   /** LoRAs that are loaded and set. */

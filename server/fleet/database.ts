@@ -17,7 +17,8 @@ const PAUSE_MS = 150;
 const STATEMENT_MS = 30_000;
 
 /** What the system says of a connection that is not there. */
-const GONE = /^(?:CONNECTION_|CONNECT_TIMEOUT|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOST|ENET)/;
+const GONE =
+  /^(?:CONNECTION_|CONNECT_TIMEOUT|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOST|ENET)/;
 /**
  * SQLSTATE of a server that is not at hand: lost connections, no resources, shutting down or starting up, a standby, and
  * transactions that met.
@@ -89,13 +90,18 @@ export class Database {
  * Makes a client. Whoever keeps no records in PostgreSQL never loads it.
  *
  * @param url of the database
- * @param options how many connections, and what to do when one closes
+ * @param options how many connections, and what to do when one closes or is notified
  * @returns the client
  * @throws {TypeError} when it is no address of a database
  */
 export async function connect(
   url: string,
-  { max, name, onclose }: { max: number; name: string; onclose?: () => void },
+  { max, name, onclose, onnotify }: {
+    max: number;
+    name: string;
+    onclose?: () => void;
+    onnotify?: (channel: string, news: string) => void;
+  },
 ): Promise<Sql> {
   if (!/^postgres(?:ql)?:\/\//.test(url) || !URL.canParse(url)) {
     throw new TypeError(
@@ -112,6 +118,8 @@ export async function connect(
     connection: { application_name: name, statement_timeout: STATEMENT_MS },
     types: { bigint: { to: 20, from: [20], serialize: String, parse: Number } },
     ...(onclose ? { onclose } : {}),
+    // Known to the connections, but not to the types.
+    ...(onnotify ? { onnotify, idle_timeout: null, max_lifetime: null } as object : {}),
   }) as unknown as Sql;
 }
 

@@ -4,20 +4,22 @@
  * @module
  */
 
-import type { Fragment } from "postgres";
-import {
-  type JobChange,
-  type JobCount,
-  type JobEntry,
-  type JobError,
-  type JobFilter,
-  type JobRecord,
-  type JobStatus,
-  type JobStore,
-  type NewRecord,
+import type { Fragment, Sql } from "postgres";
+import type {
+  JobChange,
+  JobCount,
+  JobEntry,
+  JobError,
+  JobFilter,
+  JobRecord,
+  JobStatus,
+  JobStore,
+  NewRecord,
 } from "../jobs/job_store.ts";
 import { LISTED, toEntry, toJson, toRecord } from "../jobs/sqlite_rows.ts";
 import type { Database } from "./database.ts";
+import { type InputFile, writeInputs } from "./input_parts.ts";
+import { CLOCK_JOBS, clockOf, giveTurn } from "./policy.ts";
 
 /** How long a record may wait for a database that is not at hand, in milliseconds. */
 const PATIENCE_MS = 3000;
@@ -34,7 +36,8 @@ const SETTLE_S = 10;
 /** What is recorded of a job whose workers died. */
 export const WORKERS_LOST: JobError = {
   code: "worker_lost",
-  message: `Cannot finish the job: ${MAX_DEATHS} workers stopped without a word while they ran it; ` +
+  message:
+    `Cannot finish the job: ${MAX_DEATHS} workers stopped without a word while they ran it; ` +
     "send the request again",
 };
 
@@ -44,24 +47,42 @@ export interface QueuedRecord extends NewRecord {
   readonly client: string;
   /** Public name of its model. */
   readonly model: string | undefined;
-  /** What its LoRAs are called. */
+  /** Its LoRAs with their strengths, as comparable texts. */
   readonly loras: readonly string[];
+  /** Higher goes first. */
+  readonly priority: number;
+  /** How long it is expected to take, in seconds. */
+  readonly seconds: number;
   /** Server that took it. */
   readonly front: string;
   /** Whether it waits for nothing but its turn. */
   readonly isReady: boolean;
   /** Files that came with it. */
-  readonly inputs: readonly InputPart[];
+  readonly inputs: readonly InputFile[];
 }
 
-/** A piece of a file. */
-export interface InputPart {
-  /** Of the file. */
-  readonly name: string;
-  /** Which piece, from 0. */
-  readonly part: number;
-  /** The piece. */
-  readonly bytes: Uint8Array;
+/** What a job has that nothing is said of. */
+const ANYBODYS: Omit<QueuedRecord, keyof NewRecord> = {
+  client: "",
+  model: undefined,
+  loras: [],
+  priority: 0,
+  seconds: 1,
+  front: "",
+  isReady: true,
+  inputs: [],
+};
+
+/** The queue of a fleet. */
+export interface Overview {
+  /** Ids of the jobs that wait, in the order of their turns. */
+  readonly waiting: string[];
+  /** Ids of the jobs that run, in the order in which they began. */
+  readonly running: string[];
+  /** How many wait. */
+  readonly depth: number;
+  /** How long jobs take, in seconds, by model. */
+  readonly seconds: Map<string, number>;
 }
 
 /** Columns by the names of a change. */
@@ -77,11 +98,14 @@ const CHANGED = {
 
 const JSON_COLUMNS: readonly string[] = ["revisedPrompt", "result", "error"];
 
+/** PostgreSQL's number of the type text. */
+const TEXT = 25;
+
 /** What ids are made of: PostgreSQL would refuse texts that hold NUL. */
 const ID = /^[\w.-]{1,200}$/;
 
 /** Milliseconds since 1970 by the clock of the database: those of many machines differ. */
-const NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+export const NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
 /** See the module. */
 export class PostgresJobStore implements JobStore {
@@ -96,38 +120,34 @@ export class PostgresJobStore implements JobStore {
 
   /** See {@link JobStore.insert}. */
   async insert(job: NewRecord): Promise<void> {
-    await this.enqueue({
-      ...{ ...job, client: "", model: undefined, loras: [], front: "" },
-      ...{ isReady: true, inputs: [] },
-    }, Infinity);
+    await this.enqueue({ ...ANYBODYS, ...job }, Infinity);
   }
 
   /**
-   * Adds a queued job with the files that it needs.
+   * Adds a queued job with the files that it needs, and gives it its turn.
    *
    * @param job to be queued
    * @param room how many jobs may wait before it
    * @returns whether there was room
    */
   async enqueue(job: QueuedRecord, room: number): Promise<boolean> {
-    const { id, kind, request, summary, client, model = null, loras, front, isReady } = job;
-    const bytes = job.inputs.reduce((sum, part) => sum + part.bytes.length, 0);
+    const { id, kind, client, model = null, loras, priority, front, isReady } = job;
     const most = Number.isFinite(room) ? Math.floor(room) : null;
     return await this.#database.transaction(async (sql) => {
-      const added = await sql`
-        INSERT INTO denoise_jobs
-          (id, kind, status, created_at, request, summary, client, model, loras, front, is_ready, bytes)
-        SELECT ${id}, ${kind}, 'queued', ${sql.unsafe(NOW)}, ${JSON.stringify(request)},
-          ${toJson(summary)}, ${client}, ${model}, ${sql.array([...loras], 25)}, ${front},
-          ${isReady}, ${bytes}
-        WHERE ${most}::integer IS NULL OR ${most}::integer >
-          (SELECT count(*) FROM denoise_jobs WHERE status = 'queued')
-        ON CONFLICT (id) DO NOTHING RETURNING id`;
       // An attempt before this one may have come through without an answer.
-      if (added.length === 0) return (await sql`SELECT 1 FROM denoise_jobs WHERE id = ${id}`).length > 0;
-      for (const { name, part, bytes } of job.inputs) {
-        await sql`INSERT INTO denoise_inputs VALUES (${id}, ${name}, ${part}, ${bytes})`;
-      }
+      const [before] = await sql`SELECT
+        EXISTS (SELECT 1 FROM denoise_jobs WHERE id = ${id}) AS is_there,
+        ${most}::integer <= (SELECT count(*) FROM denoise_jobs WHERE status = 'queued') AS is_full`;
+      if (before?.["is_there"]) return true;
+      if (before?.["is_full"]) return false;
+      await writeInputs(sql, id, job.inputs);
+      const turn = await takeTurn(sql, job);
+      await sql`
+        INSERT INTO denoise_jobs (id, kind, status, created_at, request, summary, client, model,
+          loras, priority, turn, front, is_ready)
+        VALUES (${id}, ${kind}, 'queued', ${sql.unsafe(NOW)}, ${JSON.stringify(job.request)},
+          ${toJson(job.summary)}, ${client}, ${model}, ${sql.array([...loras], TEXT)},
+          ${priority}, ${turn}, ${front}, ${isReady})`;
       return true;
     }, PATIENCE_MS);
   }
@@ -163,7 +183,9 @@ export class PostgresJobStore implements JobStore {
     const rows = await this.#database.use((sql) => {
       const conditions: Fragment[] = [sql`true`];
       if (kind !== undefined) conditions.push(sql`kind = ${kind}`);
-      if (statuses !== undefined) conditions.push(sql`status = ANY(${sql.array([...statuses], 25)})`);
+      if (statuses !== undefined) {
+        conditions.push(sql`status = ANY(${sql.array([...statuses], TEXT)})`);
+      }
       if (after !== undefined) {
         const sign = sql.unsafe(order === "asc" ? ">" : "<");
         conditions.push(sql`(created_at, seq) ${sign} (SELECT created_at, seq FROM denoise_jobs
@@ -226,9 +248,68 @@ export class PostgresJobStore implements JobStore {
    * @param id of the job
    */
   async cancelWaiting(id: string): Promise<void> {
-    await this.#database.use((sql) =>
-      sql`UPDATE denoise_jobs SET status = 'cancelled', ended_at = ${sql.unsafe(NOW)}
-        WHERE id = ${id} AND status = 'queued'`, PATIENCE_MS);
+    await this.#database.use(
+      (sql) =>
+        sql`UPDATE denoise_jobs SET status = 'cancelled', ended_at = ${sql.unsafe(NOW)}
+        WHERE id = ${id} AND status = 'queued'`,
+      PATIENCE_MS,
+    );
+  }
+
+  /**
+   * Lets workers take a job.
+   *
+   * @param id of the job
+   * @param change what to record of what was done before
+   */
+  async makeReady(id: string, change: JobChange): Promise<void> {
+    const columns = { ...columnsOf(change), is_ready: true };
+    await this.#database.use(
+      (sql) => sql`UPDATE denoise_jobs SET ${sql(columns)} WHERE id = ${id}`,
+      PATIENCE_MS,
+    );
+  }
+
+  /**
+   * Where jobs are.
+   *
+   * @param ids of them
+   * @returns statuses by id; none for those that are not there
+   */
+  async statuses(ids: readonly string[]): Promise<Map<string, JobStatus>> {
+    const rows = await this.#database.use((sql) =>
+      sql`SELECT id, status FROM denoise_jobs WHERE id = ANY(${sql.array([...ids], TEXT)})`
+    );
+    return new Map(rows.map((row) => [String(row["id"]), String(row["status"]) as JobStatus]));
+  }
+
+  /**
+   * The queue of the fleet.
+   *
+   * @param limit most jobs that are named
+   * @param timed ended jobs that tell how long one takes
+   * @returns what waits in its order, what runs, how many wait, and seconds of a result by model
+   */
+  async overview(limit: number, timed: number): Promise<Overview> {
+    const [jobs, [depth], times] = await this.#database.use((sql) =>
+      Promise.all([
+        sql`SELECT id, status FROM denoise_jobs WHERE status IN ('queued', 'in_progress')
+          ORDER BY status, started_at, priority DESC, turn, seq LIMIT ${limit}`,
+        sql`SELECT count(*) AS count FROM denoise_jobs WHERE status = 'queued'`,
+        sql`SELECT model, avg(ended_at - started_at) / 1000 AS seconds FROM (
+            SELECT model, ended_at, started_at FROM denoise_jobs
+            WHERE ended_at IS NOT NULL AND status = 'completed' ORDER BY ended_at DESC LIMIT ${timed}
+          ) AS ended GROUP BY model`,
+      ])
+    );
+    const ids = (status: JobStatus) =>
+      jobs.filter((row) => row["status"] === status).map((row) => String(row["id"]));
+    return {
+      waiting: ids("queued"),
+      running: ids("in_progress"),
+      depth: Number(depth?.["count"] ?? 0),
+      seconds: new Map(times.map((row) => [String(row["model"]), Number(row["seconds"])])),
+    };
   }
 
   /**
@@ -299,17 +380,24 @@ export class PostgresJobStore implements JobStore {
     try {
       const ids = [...asked.keys()];
       const rows = await this.#database.use((sql) =>
-        sql`SELECT * FROM denoise_jobs WHERE id = ANY(${sql.array(ids, 25)})`
+        sql`SELECT * FROM denoise_jobs WHERE id = ANY(${sql.array(ids, TEXT)})`
       );
       const found = new Map(rows.map((row) => [String(row["id"]), row]));
       for (const [id, { resolve }] of asked) {
         const row = found.get(id);
-        resolve(row && toRecord(row));
+        resolve(row && toFleetRecord(row));
       }
     } catch (error) {
       for (const { reject } of asked.values()) reject(error);
     }
   }
+}
+
+/** A job, with the HTTP status that it failed with. */
+function toFleetRecord(row: Record<string, unknown>): JobRecord {
+  const record = toRecord(row);
+  const errorStatus = row["error_status"];
+  return typeof errorStatus === "number" ? Object.assign(record, { errorStatus }) : record;
 }
 
 /**
@@ -325,4 +413,24 @@ export function columnsOf(change: JobChange): Record<string, string | number | n
     const stored = JSON_COLUMNS.includes(name) ? toJson(value) : value as string | number | null;
     return [CHANGED[name], stored];
   }));
+}
+
+/** The turn of a new job; its client's next one is kept. */
+async function takeTurn(
+  sql: Sql,
+  { client, priority, seconds }: Pick<QueuedRecord, "client" | "priority" | "seconds">,
+): Promise<number> {
+  await sql`INSERT INTO denoise_clients VALUES (${client}, ${priority}) ON CONFLICT DO NOTHING`;
+  const [kept] = await sql`SELECT next FROM denoise_clients
+    WHERE client = ${client} AND priority = ${priority} FOR UPDATE`;
+  const taken = await sql`SELECT turn FROM denoise_jobs
+    WHERE priority = ${priority} AND taken IS NOT NULL ORDER BY taken DESC LIMIT ${CLOCK_JOBS}`;
+  const [most] = taken.length > 0 ? [] : await sql`SELECT max(next) AS next FROM denoise_clients
+    WHERE priority = ${priority}`;
+  const clock = clockOf(taken.map((row) => Number(row["turn"])), Number(most?.["next"] ?? 0));
+  const next = kept?.["next"] as number | null;
+  const given = giveTurn(next ?? undefined, clock, seconds);
+  await sql`UPDATE denoise_clients SET next = ${given.next}
+    WHERE client = ${client} AND priority = ${priority}`;
+  return given.turn;
 }

@@ -33,7 +33,10 @@ const MIGRATIONS: readonly string[] = [
     model text,
     loras text[] NOT NULL DEFAULT '{}',
     priority integer NOT NULL DEFAULT 0,
-    bytes bigint NOT NULL DEFAULT 0,
+    turn double precision NOT NULL DEFAULT 0,
+    memory bigint NOT NULL DEFAULT 0,
+    passed_at bigint,
+    taken bigint,
     front text,
     is_ready boolean NOT NULL DEFAULT true,
     owner text,
@@ -44,7 +47,10 @@ const MIGRATIONS: readonly string[] = [
     is_told boolean NOT NULL DEFAULT false
   );
   CREATE INDEX denoise_jobs_by_seq ON denoise_jobs (seq) WHERE status IN ('queued', 'in_progress');
-  CREATE INDEX denoise_jobs_by_client ON denoise_jobs (client, seq) WHERE status = 'queued';
+  CREATE INDEX denoise_jobs_by_priority ON denoise_jobs (model, priority DESC, turn, seq)
+    WHERE status = 'queued';
+  CREATE INDEX denoise_jobs_by_turn ON denoise_jobs (model, turn, seq) WHERE status = 'queued';
+  CREATE INDEX denoise_jobs_taken ON denoise_jobs (priority, taken DESC) WHERE taken IS NOT NULL;
   CREATE INDEX denoise_jobs_by_time ON denoise_jobs (created_at, seq);
   CREATE INDEX denoise_jobs_by_end ON denoise_jobs (ended_at) WHERE ended_at IS NOT NULL;
   CREATE INDEX denoise_jobs_untold ON denoise_jobs (seq) WHERE NOT is_told AND ended_at IS NOT NULL;
@@ -67,10 +73,12 @@ const MIGRATIONS: readonly string[] = [
   );
 
   CREATE TABLE denoise_clients (
-    client text PRIMARY KEY,
-    served bigint NOT NULL
+    client text NOT NULL,
+    priority integer NOT NULL,
+    next double precision,
+    PRIMARY KEY (client, priority)
   );
-  CREATE SEQUENCE denoise_served;
+  CREATE SEQUENCE denoise_taken;
 
   CREATE TABLE denoise_members (
     id text PRIMARY KEY,

@@ -10,6 +10,7 @@ import type { ImageRequest } from "../contract/image_generation.ts";
 import { readImage } from "../inputs/images.ts";
 import { explainEngineFailure } from "../jobs/engine_failure.ts";
 import type { JobContext } from "../jobs/job.ts";
+import type { JobRecord } from "../jobs/job_store.ts";
 import { progressOfAll } from "../jobs/output_progress.ts";
 import { PreviewEncoder } from "../jobs/previews.ts";
 import { StageClock, type StageSeconds } from "../jobs/stage_clock.ts";
@@ -140,6 +141,27 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
 export function toImageResult(outcome: ImageOutcome): ImageResult {
   const { outputs, peakBytes, stageSeconds = {} } = outcome;
   return { files: outputs.flatMap(({ file }) => file ?? []), peakBytes, stageSeconds };
+}
+
+/**
+ * The outcome of a job that another process has completed.
+ *
+ * @param record of the job
+ * @param request that it was for
+ * @param storage that has its files
+ * @returns the outcome, with the files' bytes
+ * @throws {ServiceError} when a file cannot be read
+ */
+export async function restoreImages(
+  { result, revisedPrompt, startedAt, endedAt }: JobRecord,
+  request: ImageRequest,
+  storage: ResultStorage | undefined,
+): Promise<ImageOutcome> {
+  const { files, peakBytes } = result as ImageResult;
+  const outputs: ImageOutput[] = [];
+  for (const file of storage ? files : []) outputs.push({ bytes: await storage!.read(file), file });
+  const prompt = revisedPrompt ?? request.prompt;
+  return { outputs, prompt, seconds: ((endedAt ?? 0) - (startedAt ?? 0)) / 1000, peakBytes };
 }
 
 /**

@@ -7,7 +7,7 @@
 import { randomUUID } from "node:crypto";
 import { createWriteStream, type WriteStream } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { requireFreeSpace } from "../storage/free_space.ts";
 import { PRIVATE_FILE, PRIVATE_FOLDER } from "../storage/private_files.ts";
 import { storageFailed } from "../storage/write_error.ts";
@@ -67,6 +67,16 @@ export class InputFolder {
    */
   async requireSpace(): Promise<void> {
     await requireFreeSpace(this.path);
+  }
+
+  /**
+   * Where a file of it lies.
+   *
+   * @param name of the file
+   * @returns its path, which does not lead out of the folder
+   */
+  pathOf(name: string): string {
+    return join(this.path, basename(name));
   }
 
   /** Removes everything that can be; the rest is left to the next server. */

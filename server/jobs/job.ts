@@ -5,7 +5,7 @@
  */
 
 import type { Progress } from "../../engine/types.ts";
-import type { JobChange, JobStatus, NewRecord } from "./job_store.ts";
+import type { JobChange, JobRecord, JobStatus, NewRecord } from "./job_store.ts";
 
 /** What a running job may use. */
 export interface JobContext {
@@ -65,6 +65,8 @@ export interface NewJob<T> extends NewRecord {
   work: (context: JobContext) => Promise<T>;
   /** What to record of the outcome, a JSON value. */
   toRecord: (outcome: T) => unknown;
+  /** The outcome as it would have been here, from the record of a job that another process has completed. */
+  restore?: (record: JobRecord) => Promise<T>;
   /** Takes back the outcome of a job that was cancelled or deleted. */
   discard?: (outcome: T) => Promise<void>;
   /** Cancels the job, waiting or running. */

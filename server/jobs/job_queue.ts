@@ -13,6 +13,7 @@ import type { JobChange, JobStore } from "./job_store.ts";
 import { JobWatchers } from "./job_watchers.ts";
 import { EqualPlaces, type Places } from "./places.ts";
 import { type Turn, Turns } from "./turns.ts";
+import type { Queue } from "./queue.ts";
 import { unlessAborted } from "./unless_aborted.ts";
 
 /** Limits of a {@link JobQueue}. */
@@ -45,7 +46,7 @@ interface Entry extends Turn {
 }
 
 /** The queue. Every job ends in its record: completed, failed or cancelled. */
-export class JobQueue {
+export class JobQueue implements Queue {
   readonly #store: JobStore;
   readonly #options: JobQueueOptions;
   readonly #waiting: Entry[] = [];

@@ -7,7 +7,7 @@
 
 import { isEnd } from "./job.ts";
 import { cancelled, endOf } from "./job_end.ts";
-import type { JobQueue } from "./job_queue.ts";
+import type { Queue } from "./queue.ts";
 import { type JobRecord, type JobStore, RecordsBusyError } from "./job_store.ts";
 
 /** How often a server looks whether others ask it to cancel its jobs, in milliseconds. */
@@ -22,7 +22,7 @@ interface Neighbourhood {
   /** Records of all. */
   readonly store: JobStore;
   /** Jobs of this server. */
-  readonly queue: JobQueue;
+  readonly queue: Queue;
 }
 
 /**
@@ -106,7 +106,7 @@ export function watchNeighbours(
 }
 
 /** Cancels what others ask this server to cancel. */
-async function heed(store: JobStore, queue: JobQueue): Promise<void> {
+async function heed(store: JobStore, queue: Queue): Promise<void> {
   for (const id of await store.cancelRequests()) {
     if (await queue.cancel(id) || await hasEnded(store, id)) continue;
     // A row of ours that the queue knows nothing of would never end.

@@ -9,7 +9,7 @@ import { LORA_TARGETS, type LoraTargetName } from "../../generation/lora_words.t
 import type { JobLora } from "./job_lora.ts";
 
 /** A component that can have LoRAs. */
-type SlotName = Exclude<LoraTargetName, "all">;
+export type SlotName = Exclude<LoraTargetName, "all">;
 
 /** A LoRA that was set on one component. */
 export interface SlotLora extends JobLora {

@@ -26,7 +26,9 @@ import {
   isMeant,
   mergeSlots,
   setSlots,
+  type Slot,
   type SlotLora,
+  type SlotName,
   type Slots,
   unmergeSlots,
 } from "./lora_slots.ts";
@@ -40,6 +42,9 @@ export interface ActiveLora extends SlotLora {
   readonly report: LoraReport;
 }
 
+/** Finds the files of LoRAs. */
+export type LoraFinder = Pick<LoraFiles, "find" | "list">;
+
 interface State {
   readonly slots: Slots;
   readonly active: readonly ActiveLora[];
@@ -50,8 +55,9 @@ interface State {
 /** See the file comment. */
 export class ServerLoras {
   readonly #engine: EngineState;
-  readonly #files: LoraFiles;
+  readonly #files: LoraFinder;
   readonly #mode: MergeMode;
+  readonly #onChange: ((kept: unknown) => Promise<void>) | undefined;
   #state: State = { slots: new Map(), active: [], nicknames: new Map() };
   /** Changes are made one after the other. */
   #last: Promise<unknown> = Promise.resolve();
@@ -62,8 +68,15 @@ export class ServerLoras {
    * @param engine the model
    * @param files where LoRAs may come from
    * @param mode how those of a generation are brought in that does not say
+   * @param onChange keeps what is set
    */
-  constructor(engine: EngineState, files: LoraFiles, mode: MergeMode) {
+  constructor(
+    engine: EngineState,
+    files: LoraFinder,
+    mode: MergeMode,
+    onChange?: (kept: unknown) => Promise<void>,
+  ) {
+    this.#onChange = onChange;
     this.#engine = engine;
     this.#files = files;
     this.#mode = mode;
@@ -88,6 +101,38 @@ export class ServerLoras {
     const names = new Set(known.map(({ name }) => name));
     const others = files.filter(({ name }) => !names.has(name));
     return [...known, ...others.map((file) => ({ ...file, isNickname: false }))];
+  }
+
+  /**
+   * Finds the file of a LoRA that a client may name.
+   *
+   * @param path as the client gave it
+   * @param signal gives up waiting for it
+   * @returns the file
+   * @throws {ApiError} 400 when it is not there or not allowed
+   */
+  find(path: string, signal?: AbortSignal): Promise<string> {
+    return this.#files.find(path, signal);
+  }
+
+  /** What is set, for whoever keeps it; a JSON value. */
+  get kept(): unknown {
+    const { slots, active, nicknames } = this.#state;
+    return { slots: [...slots], active, nicknames: [...nicknames] };
+  }
+
+  /**
+   * Sets what was kept. The engine is not asked: jobs bring their LoRAs.
+   *
+   * @param kept from {@link ServerLoras.kept}
+   */
+  restore(kept: unknown): void {
+    const { slots, active, nicknames } = kept as {
+      slots: [SlotName, Slot][];
+      active: ActiveLora[];
+      nicknames: [string, JobLora][];
+    };
+    this.#state = { slots: new Map(slots), active, nicknames: new Map(nicknames) };
   }
 
   /** LoRAs in use, component by component, in the order in which they are applied. */
@@ -203,6 +248,7 @@ export class ServerLoras {
       .catch((error) => explainEngineFailure(loraRefusal(error, "lora_path", namesOf(loras))));
     const active = reports.map((report) => ({ ...loras[report.index]!, report }));
     this.#state = { slots, active, nicknames };
+    await this.#onChange?.(this.kept);
   }
 
   async #check(

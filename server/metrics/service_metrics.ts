@@ -6,7 +6,7 @@
 
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { EngineState } from "../engine_state.ts";
-import type { JobQueue } from "../jobs/job_queue.ts";
+import type { Queue } from "../jobs/queue.ts";
 import type { JobEntry, JobStore } from "../jobs/job_store.ts";
 import type { StageSeconds } from "../jobs/stage_clock.ts";
 
@@ -22,7 +22,7 @@ interface MeasuredServices {
   /** Records of jobs. */
   readonly store: JobStore;
   /** Jobs that wait and run. */
-  readonly queue: JobQueue;
+  readonly queue: Queue;
 }
 
 /** One answered request. */

@@ -31,26 +31,26 @@ interface Change {
  * @param services the server's LoRAs
  */
 export function mountLoras(app: App, services: Services): void {
-  const { loras, settings } = services;
+  const { settings } = services;
   mount(app, "/v1/set_lora", {
     POST: (c) =>
       change(c, services, "set LoRA adapter", {
         read: (json) => readSetLora(json, settings),
-        apply: (request) => loras.set(request, c.req.raw.signal),
+        apply: (request) => services.loras.set(request, c.req.raw.signal),
       }),
   });
   mount(app, "/v1/merge_lora_weights", {
     POST: (c) =>
       change(c, services, "merge LoRA weights", {
         read: (json) => readMergeLora(json, settings),
-        apply: (request) => loras.merge(request),
+        apply: (request) => services.loras.merge(request),
       }),
   });
   mount(app, "/v1/unmerge_lora_weights", {
     POST: (c) =>
       change(c, services, "unmerge LoRA weights", {
         read: (json) => readUnmergeLora(json, settings),
-        apply: (request) => loras.unmerge(request),
+        apply: (request) => services.loras.unmerge(request),
       }),
   });
   mount(app, "/v1/list_loras", { GET: (c) => c.json(list(services)) });

@@ -6,7 +6,7 @@
  */
 
 import type { JobProgress } from "../jobs/job.ts";
-import type { JobQueue } from "../jobs/job_queue.ts";
+import type { Queue } from "../jobs/queue.ts";
 import { Base64 } from "../routes/base64_json.ts";
 
 /** A job under way. */
@@ -26,11 +26,11 @@ interface Current {
 
 /** See the file comment. */
 export class CurrentJobs {
-  readonly #queue: JobQueue;
+  readonly #queue: Queue;
   readonly #jobs = new Map<string, Current>();
 
   /** @param queue of the server */
-  constructor(queue: JobQueue) {
+  constructor(queue: Queue) {
     this.#queue = queue;
   }
 

@@ -10,6 +10,7 @@ import { mkdir, open, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { FilePlace, ResultStorage, StoredFile } from "./result_storage.ts";
 import { PRIVATE_FILE, PRIVATE_FOLDER } from "./private_files.ts";
+import { ServiceError } from "../service_error.ts";
 import { serveFile } from "./serve_file.ts";
 import { isGone, isWriteError } from "../../generation/write_error.ts";
 import { storageFailed } from "./write_error.ts";
@@ -123,6 +124,16 @@ export class LocalStorage implements ResultStorage {
   /** The address that an earlier server recorded, who put the file into a cloud. */
   link({ url }: StoredFile): Promise<string | null> {
     return Promise.resolve(url ?? null);
+  }
+
+  /** See {@link ResultStorage.read}. */
+  async read({ name }: StoredFile): Promise<Uint8Array<ArrayBuffer>> {
+    try {
+      return await Deno.readFile(this.path(name));
+    } catch (cause) {
+      const message = "Cannot read the result: its file is not where results are kept";
+      throw new ServiceError("storage_failed", message, { cause });
+    }
   }
 
   /** Removes a file, if it is there. */

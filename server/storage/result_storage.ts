@@ -75,6 +75,15 @@ export interface ResultStorage {
    */
   link(file: StoredFile): Promise<string | null>;
 
+  /**
+   * Reads a file.
+   *
+   * @param file as it was recorded
+   * @returns its bytes
+   * @throws {ServiceError} when it is gone or cannot be reached
+   */
+  read(file: StoredFile): Promise<Uint8Array<ArrayBuffer>>;
+
   /** Removes a file, if it is there. */
   remove(file: FilePlace): Promise<void>;
 

@@ -7,6 +7,7 @@
 import { createHash } from "node:crypto";
 import { AwsV4Signer } from "aws4fetch";
 import type { Log } from "../log.ts";
+import { ServiceError } from "../service_error.ts";
 import type { LocalStorage } from "./local.ts";
 import type { FilePlace, ResultStorage, StoredFile } from "./result_storage.ts";
 import { bucketUrl, type S3Settings } from "./s3_settings.ts";
@@ -24,6 +25,8 @@ const UPLOAD_MS_PER_BYTE = 1 / 256;
 export interface S3StorageOptions {
   /** How long an attempt may take beside the time for its bytes, in milliseconds. */
   attemptMs?: number;
+  /** Others must find every file: what cannot be uploaded is an error, and not kept on this machine. */
+  isShared?: boolean;
 }
 
 /**
@@ -36,6 +39,7 @@ export class S3Storage implements ResultStorage {
   readonly #log: Log;
   readonly #base: string;
   readonly #attemptMs: number;
+  readonly #isShared: boolean;
   /** See {@link ResultStorage.origin}. */
   readonly origin: string;
   /** Keys for signing, one for each day. */
@@ -51,7 +55,7 @@ export class S3Storage implements ResultStorage {
     settings: S3Settings,
     local: LocalStorage,
     log: Log,
-    { attemptMs = UPLOAD_MS }: S3StorageOptions = {},
+    { attemptMs = UPLOAD_MS, isShared = false }: S3StorageOptions = {},
   ) {
     this.#settings = settings;
     this.#local = local;
@@ -59,6 +63,7 @@ export class S3Storage implements ResultStorage {
     this.#base = bucketUrl(settings);
     this.origin = new URL(this.#base).origin;
     this.#attemptMs = attemptMs;
+    this.#isShared = isShared;
   }
 
   /** See {@link ResultStorage.write}. */
@@ -97,6 +102,22 @@ export class S3Storage implements ResultStorage {
     return this.#isOurs(file) ? await this.#presign(file, "GET") : await this.#local.link(file);
   }
 
+  /** See {@link ResultStorage.read}. */
+  async read(file: StoredFile): Promise<Uint8Array<ArrayBuffer>> {
+    if (!this.#isOurs(file)) return await this.#local.read(file);
+    try {
+      const response = await fetch(await this.#presign(file, "GET"), {
+        signal: AbortSignal.timeout(this.#attemptMs + file.size * UPLOAD_MS_PER_BYTE),
+      });
+      if (response.ok) return new Uint8Array(await response.arrayBuffer());
+      await response.body?.cancel();
+      throw new Error(`the store answered ${response.status}`);
+    } catch (cause) {
+      const message = "Cannot read the result: the store does not give its file";
+      throw new ServiceError("storage_failed", message, { cause });
+    }
+  }
+
   /** See {@link ResultStorage.remove}. */
   async remove(file: FilePlace): Promise<void> {
     if (this.#isOurs(file)) await this.#send("DELETE", file.url!);
@@ -127,6 +148,11 @@ export class S3Storage implements ResultStorage {
       await this.#send("PUT", url, bytes, { "content-type": file.contentType });
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
+      if (this.#isShared) {
+        await this.#local.remove(file).catch(() => {});
+        const message = `Cannot keep the result in the bucket ${this.#settings.bucket}: ${why}`;
+        throw new ServiceError("storage_failed", message, { cause: error });
+      }
       this.#log(
         `Cannot upload ${file.name} to the bucket ${this.#settings.bucket}: ${why}; ` +
           "it is kept on this machine",

@@ -122,7 +122,7 @@ export class Cluster implements AsyncDisposable {
     return `postgres://denoise@127.0.0.1:${this.#port}/${name}`;
   }
 
-  async [Symbol.asyncDispose]() {
+  async [Symbol.asyncDispose](): Promise<void> {
     await this.stop();
     await Deno.remove(this.#folder, { recursive: true });
   }

@@ -1,0 +1,369 @@
+/**
+ * The queue of a fleet, as one of its servers sees it: jobs are rows that any worker may take, and
+ * their ends come back through the database, whoever asks.
+ *
+ * @module
+ */
+
+import { ApiError, type ErrorStatus } from "../contract/errors.ts";
+import { isEnd, type JobEvent, type NewJob, type QueuedJob } from "../jobs/job.ts";
+import { cancelled, endOf, stopping } from "../jobs/job_end.ts";
+import type { JobRecord, JobStatus } from "../jobs/job_store.ts";
+import { JobWatchers } from "../jobs/job_watchers.ts";
+import type { Queue } from "../jobs/queue.ts";
+import { unlessAborted } from "../jobs/unless_aborted.ts";
+import { ServiceError } from "../service_error.ts";
+import { storageFailed } from "../storage/write_error.ts";
+import type { Bell } from "./bell.ts";
+import type { Database } from "./database.ts";
+import { detachFiles } from "./input_parts.ts";
+import { Live } from "./live.ts";
+import { lorasOf } from "./loras_of.ts";
+import type { PostgresJobStore } from "./postgres_store.ts";
+import { BEAT_MS, DEAD_MS, type Roster } from "./roster.ts";
+
+/** How often it is looked whether jobs have ended of which no news came, in milliseconds. */
+const LOOK_MS = 2000;
+/** How old what is known of the queue may be while news of it come, in milliseconds. */
+const FRESH_MS = 250;
+/** Most jobs whose place is known. */
+const MAX_PLACES = 2000;
+/** Jobs that tell how long one takes. */
+const TIMED_JOBS = 20;
+
+/** What a queue of a fleet works with. */
+interface FleetQueueOptions {
+  /** The shared database. */
+  readonly database: Database;
+  /** Records in it. */
+  readonly store: PostgresJobStore;
+  /** Tells of jobs. */
+  readonly bell: Bell;
+  /** Who works. */
+  readonly roster: Roster;
+  /** Id of this server in the fleet. */
+  readonly member: string;
+  /** Most jobs that wait in the whole fleet; those that run do not count. */
+  readonly maxQueue: number;
+  /** Is given the jobs of a dead server that were not ready: this server prepares them. */
+  readonly adopt: (jobs: readonly JobRecord[]) => Promise<void>;
+  /** Is told the id of each job that is on record: its files are where workers find them. */
+  readonly onQueued: (id: string) => void;
+  /** Is told why the database could not be read. */
+  readonly fail: (error: unknown) => void;
+}
+
+/** Somebody here who waits for a job's end. */
+interface Waiting {
+  readonly settle: (record: JobRecord | undefined) => void;
+  readonly cancelOnClose: boolean;
+  readonly reject: (error: unknown) => void;
+}
+
+/** See the module. */
+export class FleetQueue implements Queue {
+  readonly #options: FleetQueueOptions;
+  readonly #watchers = new JobWatchers();
+  readonly #live: Live;
+  /** How many watch each job here. */
+  readonly #watched = new Map<string, number>();
+  readonly #waiting = new Map<string, Waiting>();
+  readonly #endListeners: ((id: string) => void)[] = [];
+  readonly #timers = new Set<ReturnType<typeof setTimeout>>();
+  #order: string[] = [];
+  #running: string[] = [];
+  #depth = 0;
+  #seconds = new Map<string, number>();
+  #secondsPerJob = 2;
+  #isStale = false;
+  #hasUntold = false;
+  #isClosed = false;
+
+  /** @param options database and who is told */
+  constructor(options: FleetQueueOptions) {
+    this.#options = options;
+    const { bell, database } = options;
+    this.#live = new Live(database);
+    bell.on("denoise_jobs", (news) => this.#hear(news));
+    bell.on("denoise_live", (news) => void this.#hearLive(news));
+    bell.onUp(() => void this.#look());
+  }
+
+  /** See {@link Queue.waiting}; those of the whole fleet, as all numbers here. */
+  get waiting(): number {
+    return this.#depth;
+  }
+
+  /** See {@link Queue.running}. */
+  get running(): readonly string[] {
+    return this.#running;
+  }
+
+  /** See {@link Queue.places}. */
+  get places(): number {
+    return this.#options.roster.workers.reduce((sum, { places }) => sum + places, 0);
+  }
+
+  /** See {@link Queue.secondsPerJob}. */
+  get secondsPerJob(): number {
+    return this.#secondsPerJob;
+  }
+
+  /** See {@link Queue.order}. */
+  order(): string[] {
+    return this.#order;
+  }
+
+  /** Begins to look after the queue. */
+  start(): void {
+    this.#repeat(FRESH_MS, async () => {
+      if (this.#isStale) await this.#refresh();
+    });
+    this.#repeat(FRESH_MS, async () => {
+      if (this.#hasUntold) await this.#tellEnds();
+    });
+    this.#repeat(LOOK_MS, () => this.#look());
+    this.#repeat(BEAT_MS, async () => {
+      const { store, member, adopt } = this.#options;
+      await store.reap();
+      const left = await store.adopt(member, DEAD_MS);
+      if (left.length > 0) await adopt(left);
+    });
+  }
+
+  /** See {@link Queue.add}. */
+  async add<T>(job: NewJob<T>): Promise<QueuedJob<T>> {
+    if (this.#isClosed) throw stopping();
+    if (job.signal?.aborted) throw cancelled();
+    const controller = new AbortController();
+    const isReady = (job.request as { enhancePrompt?: boolean } | null)?.enhancePrompt !== true;
+    if (!job.isRecorded) {
+      if (!await this.#enqueue(job, isReady)) throw this.#full();
+      this.#options.onQueued(job.id);
+    }
+    const outcome = Promise.withResolvers<T>();
+    this.#waiting.set(job.id, {
+      cancelOnClose: job.signal !== undefined,
+      reject: outcome.reject,
+      settle: (record) => {
+        controller.abort(cancelled());
+        outcome.resolve(outcomeOf(job, record));
+      },
+    });
+    const onAbort = () => void this.cancel(job.id).catch(this.#options.fail);
+    job.signal?.addEventListener("abort", onAbort, { once: true });
+    outcome.promise.catch(() => {}).finally(() => {
+      this.#waiting.delete(job.id);
+      job.signal?.removeEventListener("abort", onAbort);
+    });
+    // It may have been aborted while it was queued.
+    if (job.signal?.aborted) onAbort();
+    const prepared = isReady ? Promise.resolve() : this.#prepare(job, controller.signal);
+    prepared.catch(() => {});
+    return { prepared, outcome: outcome.promise };
+  }
+
+  /** See {@link Queue.watch}. */
+  watch(id: string, watcher: (event: JobEvent) => void): () => void {
+    this.#watched.set(id, (this.#watched.get(id) ?? 0) + 1);
+    const stop = this.#watchers.watch(id, watcher);
+    // Whoever comes late is told what a server before this one may have told others.
+    void this.#live.read(id).then((events) => {
+      for (const event of events) watcher(event);
+    }).catch(() => {});
+    let isWatched = true;
+    return () => {
+      if (!isWatched) return;
+      isWatched = false;
+      stop();
+      const left = this.#watched.get(id)! - 1;
+      if (left > 0) this.#watched.set(id, left);
+      else this.#watched.delete(id);
+    };
+  }
+
+  /** See {@link Queue.onEnd}. */
+  onEnd(listener: (id: string) => void): void {
+    this.#endListeners.push(listener);
+  }
+
+  /** See {@link Queue.cancel}; a job is never this server's own. */
+  async cancel(id: string): Promise<boolean> {
+    const { store } = this.#options;
+    await store.requestCancel(id);
+    await store.cancelWaiting(id);
+    return false;
+  }
+
+  /** See {@link Queue.cancelAndWait}. */
+  cancelAndWait(id: string): Promise<boolean> {
+    return this.cancel(id);
+  }
+
+  /** See {@link Queue.close}: the fleet goes on; only jobs whose clients wait for their answer are given up. */
+  async close(graceMs: number): Promise<void> {
+    this.#isClosed = true;
+    for (const timer of this.#timers) clearTimeout(timer);
+    const held = [...this.#waiting].filter(([, { cancelOnClose }]) => cancelOnClose);
+    for (const end = performance.now() + graceMs; performance.now() < end;) {
+      if (held.every(([id]) => !this.#waiting.has(id))) break;
+      await this.#look().catch(() => {});
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    for (const [id] of held) if (this.#waiting.has(id)) await this.cancel(id).catch(() => {});
+    for (const { reject } of this.#waiting.values()) reject(stopping());
+    await this.#tellEnds().catch(() => {});
+  }
+
+  async #enqueue<T>(job: NewJob<T>, isReady: boolean): Promise<boolean> {
+    const { store, member, maxQueue } = this.#options;
+    const { request, files } = detachFiles(job.request);
+    const { seeds = [] } = (request ?? {}) as { seeds?: number[] };
+    const each = this.#seconds.get(job.model ?? "") ?? this.#secondsPerJob;
+    try {
+      return await store.enqueue({
+        ...{ id: job.id, kind: job.kind, request, summary: job.summary, isReady, inputs: files },
+        client: job.client ?? "",
+        model: job.model,
+        loras: lorasOf(request),
+        priority: 0,
+        seconds: each * Math.max(1, seeds.length),
+        front: member,
+      }, maxQueue + Math.max(0, this.places - this.#running.length));
+    } catch (error) {
+      throw storageFailed(error);
+    }
+  }
+
+  /** What a job needs before a worker may take it. */
+  async #prepare<T>(job: NewJob<T>, signal: AbortSignal): Promise<void> {
+    const { store } = this.#options;
+    try {
+      const change = await unlessAborted(signal, job.prepare?.(signal) ?? Promise.resolve({}));
+      await store.makeReady(job.id, change);
+    } catch (error) {
+      await store.update(job.id, endOf(error));
+      this.#waiting.get(job.id)?.reject(error);
+      throw error;
+    }
+  }
+
+  /** News of a job: `<id> <status>`. */
+  #hear(news: string): void {
+    const [id = "", status = ""] = news.split(" ");
+    this.#isStale = true;
+    if (status === "cancel") return;
+    if (status === "deleted") {
+      this.#watchers.tell(id, { type: "status", status: "cancelled" });
+      this.#waiting.get(id)?.settle(undefined);
+    } else void this.#learn(id, status as JobStatus);
+  }
+
+  async #learn(id: string, status: JobStatus): Promise<void> {
+    if (isEnd(status)) {
+      this.#hasUntold = true;
+      const waiting = this.#waiting.get(id);
+      try {
+        waiting?.settle(await this.#options.store.get(id));
+      } catch {
+        // It is looked for again.
+        return;
+      }
+    }
+    if (this.#watched.has(id) || isEnd(status)) {
+      this.#watchers.tell(id, { type: "status", status });
+    }
+  }
+
+  /** News of how far a job is. */
+  async #hearLive(news: string): Promise<void> {
+    const id = news.slice(0, news.indexOf(" "));
+    if (!this.#watched.has(id)) return;
+    const text = news.slice(id.length + 1);
+    try {
+      const events = text === "preview"
+        ? (await this.#live.read(id)).filter(({ type }) => type === "preview")
+        : [{ type: "progress", ...JSON.parse(text) } as JobEvent];
+      if (!this.#watched.has(id)) return;
+      for (const event of events) this.#watchers.tell(id, event);
+    } catch {
+      // The next news make up for it.
+    }
+  }
+
+  /** Looks for ends and changes of which no news came. */
+  async #look(): Promise<void> {
+    this.#isStale = true;
+    this.#hasUntold = true;
+    const ids = [...new Set([...this.#waiting.keys(), ...this.#watched.keys()])];
+    if (ids.length === 0) return;
+    const known = await this.#options.store.statuses(ids);
+    for (const id of ids) {
+      const status = known.get(id);
+      if (status === undefined) this.#hear(`${id} deleted`);
+      else if (isEnd(status)) await this.#learn(id, status);
+    }
+  }
+
+  async #refresh(): Promise<void> {
+    this.#isStale = false;
+    const now = await this.#options.store.overview(MAX_PLACES, TIMED_JOBS);
+    this.#order = now.waiting;
+    this.#running = now.running;
+    this.#depth = now.depth;
+    this.#seconds = now.seconds;
+    const times = [...now.seconds.values()];
+    if (times.length > 0) {
+      this.#secondsPerJob = times.reduce((sum, time) => sum + time, 0) / times.length;
+    }
+  }
+
+  /** Tells those here who listen of the ends that are given to this server. */
+  async #tellEnds(): Promise<void> {
+    this.#hasUntold = false;
+    for (const { id } of await this.#options.store.untold()) {
+      for (const listener of this.#endListeners) listener(id);
+    }
+  }
+
+  #repeat(ms: number, work: () => Promise<void>): void {
+    let timer: ReturnType<typeof setTimeout>;
+    const turn = async () => {
+      this.#timers.delete(timer);
+      try {
+        await work();
+      } catch (error) {
+        if (!this.#isClosed) this.#options.fail(error);
+      }
+      if (!this.#isClosed) again();
+    };
+    const again = () => void this.#timers.add(timer = setTimeout(turn, ms));
+    again();
+  }
+
+  #full(): ServiceError {
+    const next = this.#secondsPerJob / Math.max(1, this.places);
+    const seconds = Math.min(120, Math.max(1, Math.ceil(next)));
+    const message =
+      `Cannot queue the request: ${this.#options.maxQueue} wait already in the fleet, which is the ` +
+      `limit; try again in ${seconds} s`;
+    return new ServiceError("queue_full", message, { retryAfter: seconds });
+  }
+}
+
+/** What came of a job that a worker ran. */
+function outcomeOf<T>(job: NewJob<T>, record: JobRecord | undefined): T | Promise<T> {
+  if (!record || record.status === "cancelled") return Promise.reject(cancelled());
+  if (record.status === "completed") {
+    if (job.restore) return job.restore(record);
+    throw new TypeError(`Cannot restore the outcome of ${job.id}: a ${job.kind} has none`);
+  }
+  const { code, message } = record.error ?? { code: "failed", message: "Cannot finish the job" };
+  const { errorStatus = 500 } = record as JobRecord & { errorStatus?: number };
+  return Promise.reject(
+    new ApiError(errorStatus as ErrorStatus, message, {
+      code,
+      ...(errorStatus === 503 ? { headers: { "retry-after": "5" } } : {}),
+    }),
+  );
+}

@@ -1,0 +1,181 @@
+/**
+ * A model of a fleet, as a server without it sees it: workers run it.
+ *
+ * @module
+ */
+
+import type {
+  Engine,
+  Frames,
+  GenerateRequest,
+  LoraReport,
+  LoraUse,
+  ModelInfo,
+} from "../../engine/types.ts";
+import { EngineState } from "../engine_state.ts";
+import { RecordsBusyError } from "../jobs/job_store.ts";
+import { ServiceError } from "../service_error.ts";
+import type { Calls, Question } from "./calls.ts";
+import type { FleetModel, Member, Roster } from "./roster.ts";
+
+/** What a remote engine works with. */
+interface RemoteOptions {
+  /** Public name of the model. */
+  readonly name: string;
+  /** Who serves it. */
+  readonly roster: Roster;
+  /** Asks them. */
+  readonly calls: Calls;
+}
+
+/** See the module. */
+export class RemoteEngine implements Engine {
+  readonly #options: RemoteOptions;
+  #info: ModelInfo;
+
+  /**
+   * @param info what workers say of the model
+   * @param options who they are
+   */
+  constructor(info: ModelInfo, options: RemoteOptions) {
+    this.#info = info;
+    this.#options = options;
+  }
+
+  /** See {@link Engine.info}. */
+  get info(): ModelInfo {
+    return this.#info;
+  }
+
+  /** What workers say of the model now. */
+  set info(info: ModelInfo) {
+    this.#info = info;
+  }
+
+  /** Whether a worker has it on its device. */
+  get isLoaded(): boolean {
+    return this.#workers.some(({ loadedModels }) => loadedModels.includes(this.#options.name));
+  }
+
+  /** Where the model is, as {@link isLoaded} in a word. */
+  get residence(): "loaded" | "unloaded" {
+    return this.isLoaded ? "loaded" : "unloaded";
+  }
+
+  /** Workers do that. */
+  generate(_request: GenerateRequest): Promise<Frames> {
+    return Promise.reject(new TypeError("Cannot generate here: the workers of the fleet do that"));
+  }
+
+  /** Each worker knows its own device; the one that takes the job refuses what it cannot hold. */
+  checkRoom(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  /** See {@link Engine.checkLoras}: a worker reads the files. */
+  async checkLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]> {
+    if (loras.length === 0) return [];
+    let last: unknown;
+    for (const { id } of this.#workers) {
+      try {
+        return await this.#ask(id, "check_loras", loras) as LoraReport[];
+      } catch (error) {
+        // Another worker may answer, or have the file.
+        last = error;
+      }
+    }
+    throw last ?? this.#nobody();
+  }
+
+  /** Jobs bring their LoRAs, and workers set them then. */
+  prepareLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]> {
+    return this.checkLoras(loras);
+  }
+
+  /** Has every worker load it that serves it. */
+  async load(): Promise<void> {
+    await this.#askAll("load");
+  }
+
+  /** Has every worker unload it. */
+  async unload(): Promise<void> {
+    await this.#askAll("unload");
+  }
+
+  /** Workers were told when they were started. */
+  limitMemory(): void {}
+
+  /** Workers go on. */
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  get #workers(): readonly Member[] {
+    return this.#options.roster.workers
+      .filter(({ models, isDraining }) => models.includes(this.#options.name) && !isDraining);
+  }
+
+  async #askAll(method: Question["method"]): Promise<void> {
+    const workers = this.#workers;
+    if (workers.length === 0) throw this.#nobody();
+    await Promise.all(workers.map(({ id }) => this.#ask(id, method)));
+  }
+
+  #ask(member: string, method: Question["method"], args?: unknown): Promise<unknown> {
+    return this.#options.calls.ask(member, { method, model: this.#options.name, args });
+  }
+
+  #nobody(): RecordsBusyError {
+    return new RecordsBusyError(
+      `Cannot ask for ${this.#options.name}: no worker that serves it is there now; try again later`,
+    );
+  }
+}
+
+/** The state of a model that comes with the first worker that serves it. */
+export class RemoteState extends EngineState {
+  readonly #find: () => RemoteEngine | undefined;
+
+  /** @param find gives the engine while the model is served */
+  constructor(find: () => RemoteEngine | undefined) {
+    super(new Promise(() => {}));
+    this.#find = find;
+  }
+
+  /** See {@link EngineState.status}. */
+  override get status(): EngineState["status"] {
+    return this.#find() ? "ready" : "loading";
+  }
+
+  /** See {@link EngineState.progress}. */
+  override get progress(): number {
+    return this.#find() ? 1 : 0;
+  }
+
+  /** See {@link EngineState.engine}. */
+  override get engine(): Engine {
+    const engine = this.#find();
+    if (engine) return engine;
+    throw this.unavailable();
+  }
+
+  /** See {@link EngineState.unavailable}. */
+  override unavailable(): ServiceError {
+    const message = "Cannot answer yet: no worker of the fleet serves a model";
+    return new ServiceError("model_loading", message, { retryAfter: 5 });
+  }
+}
+
+/**
+ * The engine of a model.
+ *
+ * @param model as workers tell of it
+ * @param options who they are
+ * @returns the engine
+ */
+export function remoteEngine(
+  { name, info }: FleetModel,
+  options: Omit<RemoteOptions, "name">,
+): RemoteEngine {
+  return new RemoteEngine(info, { ...options, name });
+}

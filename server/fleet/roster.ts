@@ -1,0 +1,186 @@
+/**
+ * Who belongs to a fleet, and which models it serves.
+ *
+ * @module
+ */
+
+import type { ModelInfo } from "../../engine/types.ts";
+import type { Database } from "./database.ts";
+
+/** How often a member says that it lives, in milliseconds. */
+export const BEAT_MS = 2000;
+/** After what silence a member is taken for dead, in milliseconds. */
+export const DEAD_MS = 10_000;
+/** How long a model is still known after its last worker has gone, in milliseconds: one may be starting again. */
+const MODEL_GRACE_MS = 60_000;
+/** How long the dead are listed, in milliseconds. */
+const FORGET_MS = 5 * 60_000;
+
+/** What a member says of itself; a JSON value. */
+export interface MemberState {
+  /** Version of the program. */
+  readonly version: string;
+  /** Whether it takes requests, runs jobs, or both. */
+  readonly kind: "front" | "worker" | "both";
+  /** Whether it is about to leave. */
+  readonly isDraining: boolean;
+  /** Names of the models that it serves. */
+  readonly models: readonly string[];
+  /** Those of them that are on a device. */
+  readonly loadedModels: readonly string[];
+  /** What its next job need not load. */
+  readonly loaded: { readonly model: string; readonly loras: readonly string[] } | null;
+  /** How many jobs it can run at once. */
+  readonly places: number;
+  /** Ids of those that it runs. */
+  readonly running: readonly string[];
+  /** Jobs that it has finished since it started. */
+  readonly finished: number;
+  /** What `GET /v1/workers` tells of its cards; JSON values. */
+  readonly cards: readonly unknown[];
+}
+
+/** A member of a fleet. */
+export interface Member extends MemberState {
+  /** A UUID. */
+  readonly id: string;
+  /** Its machine and process. */
+  readonly name: string;
+  /** When it joined, in Unix milliseconds. */
+  readonly joinedAt: number;
+  /** How long ago it was heard of, in milliseconds. */
+  readonly silentMs: number;
+}
+
+/** What workers say of a model; a JSON value. */
+export interface ModelAbout {
+  /** Where it came from, as given by whoever started the worker. */
+  readonly path: string;
+  /** What its files say. */
+  readonly info: ModelInfo;
+  /** LoRAs that clients can name in one word. */
+  readonly loras: readonly { readonly name: string; readonly path: string }[];
+}
+
+/** A model that a fleet serves. */
+export interface FleetModel extends ModelAbout {
+  /** Its public name. */
+  readonly name: string;
+}
+
+/** The members and models, as they were a moment ago. */
+export class Roster {
+  readonly #database: Database;
+  #members: readonly Member[] = [];
+  #models: readonly FleetModel[] = [];
+  #known = new Set<string>();
+
+  /** @param database with its tables up to date */
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  /** Those that live, the oldest first. */
+  get members(): readonly Member[] {
+    return this.#members.filter(({ silentMs }) => silentMs < DEAD_MS);
+  }
+
+  /** Members that run jobs. */
+  get workers(): readonly Member[] {
+    return this.members.filter(({ kind }) => kind !== "front");
+  }
+
+  /** Models that are served, the oldest first. */
+  get models(): readonly FleetModel[] {
+    return this.#models;
+  }
+
+  /** Whether a model was served once, and may not be now. */
+  isKnown(model: string): boolean {
+    return this.#known.has(model);
+  }
+
+  /** Reads them anew. */
+  async refresh(): Promise<void> {
+    const [members, models] = await this.#database.use((sql) =>
+      Promise.all([
+        sql`SELECT id, name, state, (extract(epoch FROM joined_at) * 1000)::bigint AS joined,
+          (extract(epoch FROM clock_timestamp() - seen_at) * 1000)::bigint AS silent
+          FROM denoise_members ORDER BY joined_at, id`,
+        sql`SELECT name, about,
+          seen_at > clock_timestamp() - make_interval(secs => ${MODEL_GRACE_MS / 1000}) AS is_served
+          FROM denoise_models ORDER BY first_at, name`,
+      ])
+    );
+    this.#members = members.map((row) => ({
+      ...JSON.parse(String(row["state"])) as MemberState,
+      id: String(row["id"]),
+      name: String(row["name"]),
+      joinedAt: Number(row["joined"]),
+      silentMs: Number(row["silent"]),
+    }));
+    this.#models = models.filter((row) => row["is_served"]).map((row) => ({
+      ...fromText(String(row["about"])) as ModelAbout,
+      name: String(row["name"]),
+    }));
+    this.#known = new Set(models.map((row) => String(row["name"])));
+  }
+
+  /**
+   * Says that a member lives.
+   *
+   * @param member who it is and how it is
+   * @param models that it serves
+   */
+  async beat(
+    { id, name, ...state }: MemberState & Pick<Member, "id" | "name">,
+    models: readonly FleetModel[],
+  ): Promise<void> {
+    await this.#database.use(async (sql) => {
+      const [row] = await sql`INSERT INTO denoise_members (id, kind, name, state)
+        VALUES (${id}, ${state.kind}, ${name}, ${JSON.stringify(state)})
+        ON CONFLICT (id) DO UPDATE SET seen_at = clock_timestamp(), state = EXCLUDED.state
+        RETURNING joined_at > clock_timestamp() - interval '1 second' AS is_new`;
+      for (const { name, ...about } of models) {
+        await sql`INSERT INTO denoise_models (name, about) VALUES (${name}, ${toText(about)})
+          ON CONFLICT (name) DO UPDATE SET seen_at = clock_timestamp(), about = EXCLUDED.about`;
+      }
+      if (row?.["is_new"]) await sql`SELECT pg_notify('denoise_fleet', 'joined')`;
+    });
+  }
+
+  /**
+   * Says that a member leaves.
+   *
+   * @param id of it
+   */
+  async leave(id: string): Promise<void> {
+    await this.#database.use(async (sql) => {
+      await sql`DELETE FROM denoise_members WHERE id = ${id}`;
+      await sql`SELECT pg_notify('denoise_fleet', 'left')`;
+    });
+  }
+
+  /** Forgets who died long ago, and questions that nobody waits for any more. */
+  async forget(): Promise<void> {
+    const seconds = FORGET_MS / 1000;
+    await this.#database.use(async (sql) => {
+      await sql`DELETE FROM denoise_members
+        WHERE seen_at < clock_timestamp() - make_interval(secs => ${seconds})`;
+      await sql`DELETE FROM denoise_calls
+        WHERE asked_at < clock_timestamp() - make_interval(secs => ${seconds})`;
+    });
+  }
+}
+
+/** JSON, in which a model may be without a bound. */
+function toText(value: unknown): string {
+  return JSON.stringify(value, (_, part) => part === Infinity ? { "∞": 1 } : part);
+}
+
+function fromText(text: string): unknown {
+  return JSON.parse(
+    text,
+    (_, part) => part && typeof part === "object" && "∞" in part ? Infinity : part,
+  );
+}

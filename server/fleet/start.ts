@@ -1,0 +1,290 @@
+/**
+ * Processes of a fleet: servers that take requests, workers that run jobs, and those that do both.
+ *
+ * @module
+ */
+
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { findFfmpeg } from "../../media/video/mod.ts";
+import type { Engine, LoraUse } from "../../engine/types.ts";
+import { createService } from "../app.ts";
+import { EngineState } from "../engine_state.ts";
+import { InputFolder } from "../inputs/input_folder.ts";
+import { explainEngineFailure } from "../jobs/engine_failure.ts";
+import type { Places } from "../jobs/places.ts";
+import { DEFAULT_HOST, listen, type Listener } from "../listen.ts";
+import { localModels } from "../local_models.ts";
+import { namesOf } from "../loras/job_lora.ts";
+import { loraRefusal } from "../loras/lora_refusal.ts";
+import { resumeJobs } from "../resume.ts";
+import { startSweeping } from "../retention.ts";
+import { Runners } from "../runners.ts";
+import type { RunningServer, StartOptions } from "../serve.ts";
+import type { ServedModels } from "../served_models.ts";
+import { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS } from "../settings.ts";
+import { absolute, FREE_MS, openOthers, openStorage, toBeOpened, within } from "../start_parts.ts";
+import type { ResultStorage } from "../storage/result_storage.ts";
+import { Calls, type Question } from "./calls.ts";
+import { Fleet } from "./fleet.ts";
+import { FleetModels } from "./fleet_models.ts";
+import { FleetQueue } from "./fleet_queue.ts";
+import { FleetWorker } from "./fleet_worker.ts";
+import { LeaseStore } from "./lease_store.ts";
+import type { FleetModel } from "./roster.ts";
+import { requireSharedFolder } from "./shared_folder.ts";
+
+/** How long answers under way may take to end, in milliseconds. */
+const CLOSE_MS = 3000;
+
+/** What a member of a fleet is started with. */
+interface FleetStartOptions extends StartOptions {
+  /** `postgres://user:password@host/database`. */
+  readonly databaseUrl: string;
+}
+
+/** What a worker is started with. */
+export type WorkerOptions =
+  & Pick<
+    FleetStartOptions,
+    "databaseUrl" | "others" | "outputPath" | "s3" | "settings" | "log" | "graceMs"
+  >
+  & Required<Pick<StartOptions, "openEngine">>;
+
+/** A worker that runs jobs. */
+export interface RunningWorker {
+  /** Resolves when its models are loaded and it has joined; rejects when it cannot. */
+  readonly ready: Promise<void>;
+  /** Leaves the fleet; what is not done in the grace is given back. May be called more than once. */
+  close(): Promise<void>;
+}
+
+/**
+ * Starts a server of a fleet.
+ *
+ * @param options database, storage, address, and models where it runs jobs as well
+ * @returns the server, listening; the database may still be waited for
+ * @throws {Error} when the address cannot be bound
+ */
+export async function startFleetServer(options: FleetStartOptions): Promise<RunningServer> {
+  const { log = () => {}, openEngine } = options;
+  const settings = { ...DEFAULT_SETTINGS, ...options.settings };
+  const { fleet, storage } = await prepare(options, openEngine ? "both" : "front");
+  const { database, store, bell, roster, member } = fleet;
+  const calls = new Calls(database, bell, member, undefined);
+  const models = new FleetModels({ database, roster, calls, ...settings });
+  const inputRoot = inputFolder(member);
+  const queue = new FleetQueue({
+    ...{ database, store, bell, roster, member },
+    maxQueue: options.maxQueue ?? DEFAULT_MAX_QUEUE,
+    adopt: (jobs) => resumeJobs(services, jobs),
+    fail: (error) => fleet.tellAway(error),
+    onQueued: (id) => void new InputFolder(inputRoot, id).remove(),
+  });
+  const { app, services } = createService({
+    engine: models.engine,
+    fleet: { models: models.served, engine: models.engine },
+    jobs: { store, queue },
+    inputRoot,
+    log,
+    host: options.host ?? DEFAULT_HOST,
+    storage: storage.results,
+    settings,
+    ...(options.enhancer ? { enhancer: options.enhancer } : {}),
+  });
+  fleet.onRefresh = () => models.refresh();
+  const worker = openEngine
+    ? prepareWorker(fleet, storage.results, { ...options, openEngine })
+    : undefined;
+  let listener: Listener;
+  try {
+    listener = await listen(app, { ...options, log });
+  } catch (error) {
+    await fleet.close();
+    throw error;
+  }
+  const opening = new AbortController();
+  const joined = fleet.join(opening.signal, storage.check).then(() => {
+    if (!opening.signal.aborted) queue.start();
+  });
+  joined.catch((error) => log((error as Error).message, { level: "error" }));
+  const working = worker?.open(opening.signal, joined);
+  const stopSweeping = startSweeping(services);
+  let closing: Promise<void> | undefined;
+  const close = async () => {
+    stopSweeping();
+    opening.abort();
+    const graceMs = options.graceMs ?? 10_000;
+    await Promise.all([queue.close(graceMs), worker?.close(graceMs)]);
+    services.webhooks?.close();
+    await listener.close(CLOSE_MS);
+    await fleet.close();
+    await Deno.remove(inputRoot, { recursive: true }).catch(() => {});
+    await worker?.free();
+  };
+  const ready = working ?? joined;
+  ready.catch(() => {});
+  return { url: listener.url, port: listener.port, ready, close: () => closing ??= close() };
+}
+
+/**
+ * Starts a worker of a fleet.
+ *
+ * @param options database, storage and models
+ * @returns the worker; its models may still be loading
+ */
+export async function startWorker(options: WorkerOptions): Promise<RunningWorker> {
+  const { log = () => {} } = options;
+  const { fleet, storage } = await prepare(options, "worker");
+  const worker = prepareWorker(fleet, storage.results, options);
+  const opening = new AbortController();
+  const joined = fleet.join(opening.signal, storage.check);
+  const ready = worker.open(opening.signal, joined);
+  ready.catch(() => {});
+  // Where there is no server at all, somebody has to.
+  const reaping = setInterval(() => {
+    if (fleet.isReady) void fleet.store.reap().catch(() => {});
+  }, 4000);
+  let closing: Promise<void> | undefined;
+  const close = async () => {
+    clearInterval(reaping);
+    opening.abort();
+    await worker.close(options.graceMs ?? 10_000);
+    await fleet.close();
+    await worker.free();
+    log("Left the fleet");
+  };
+  return { ready, close: () => closing ??= close() };
+}
+
+/** A worker whose models are not open yet. */
+interface PreparedWorker {
+  /** Opens the models, then takes jobs. */
+  open(signal: AbortSignal, joined: Promise<void>): Promise<void>;
+  /** Takes no more jobs, and gives back what is not done in the grace. */
+  close(graceMs: number): Promise<void>;
+  /** Frees the devices. */
+  free(): Promise<void>;
+}
+
+async function prepare(
+  options: Omit<FleetStartOptions, "openEngine">,
+  kind: "front" | "worker" | "both",
+) {
+  const { log = () => {}, databaseUrl } = options;
+  const outputPath = absolute(options.outputPath ?? "outputs");
+  const results = openStorage(outputPath, options.s3, log, true);
+  if (!results) {
+    throw new TypeError(
+      "Cannot join a fleet that keeps no results: name a bucket with --s3-bucket, or a folder that " +
+        "all members see with --output-path",
+    );
+  }
+  const fleet = await Fleet.prepare({ databaseUrl, kind, log });
+  const check = async () => {
+    if (!options.s3) await requireSharedFolder(fleet.database, outputPath);
+  };
+  return { fleet, storage: { results, check } };
+}
+
+function prepareWorker(
+  fleet: Fleet,
+  storage: ResultStorage,
+  options: WorkerOptions & { places?: Places },
+): PreparedWorker {
+  const { log = () => {}, openEngine } = options;
+  const { database, store, bell, roster, member } = fleet;
+  const opened = Promise.withResolvers<Engine>();
+  opened.promise.catch(() => {});
+  const engine = new EngineState(opened.promise);
+  const others = toBeOpened(options.others);
+  for (const { opened } of others) opened.promise.catch(() => {});
+  const settings = { ...DEFAULT_SETTINGS, ...options.settings };
+  const models = localModels({ engine, others, settings, log });
+  const inputRoot = inputFolder(member);
+  const leases = new LeaseStore(database, store, member);
+  const leased = keepingLost(storage, leases);
+  let found: ReturnType<typeof findFfmpeg> | undefined;
+  const runners = new Runners({
+    ...{ models, settings, storage: leased, enhancer: undefined },
+    ffmpeg: () => found ??= findFfmpeg(),
+  });
+  const worker = new FleetWorker({
+    ...{ database, store, bell, roster, member, models, runners, inputRoot, log, leases },
+    ...(options.places ? { places: options.places } : {}),
+  });
+  new Calls(database, bell, member, (question) => reply(question, models));
+  fleet.describe = async () => ({
+    state: { ...worker.state, cards: [] },
+    models: await aboutOf(models),
+  });
+  return {
+    open: async (signal, joined) => {
+      openEngine((fraction) => engine.progress = fraction, signal)
+        .then(opened.resolve, opened.reject);
+      void openOthers(others, engine.settled, signal, log);
+      await engine.settled;
+      if (engine.failure) throw engine.failure;
+      await joined;
+      if (signal.aborted) return;
+      await fleet.beat().catch((error) => fleet.tellAway(error));
+      worker.start();
+    },
+    close: (graceMs) => worker.close(graceMs),
+    free: async () => {
+      const freed = [opened, ...others.map((other) => other.opened)]
+        .map(({ promise }) => promise.then((late) => late.close(), () => {}));
+      await within(FREE_MS, Promise.all(freed).then(() => {}));
+      await Deno.remove(inputRoot, { recursive: true }).catch(() => {});
+    },
+  };
+}
+
+/** Where the files of requests lie while a server or a worker needs them. */
+function inputFolder(member: string): string {
+  return join(tmpdir(), `denoise-inputs-${member}`);
+}
+
+/** What another worker makes anew has the same names. */
+function keepingLost(storage: ResultStorage, leases: LeaseStore): ResultStorage {
+  return new Proxy(storage, {
+    get(target, name) {
+      if (name === "remove") {
+        return async (file: { name: string }) => {
+          const [id = ""] = /^\w+_[0-9a-f-]{36}/.exec(file.name) ?? [];
+          if (!leases.isLost(id)) await target.remove(file);
+        };
+      }
+      const value = Reflect.get(target, name);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
+/** What servers are told of a worker's models. */
+async function aboutOf(models: ServedModels): Promise<FleetModel[]> {
+  const known = models.all.filter(({ engine }) => engine.status === "ready");
+  return await Promise.all(known.map(async ({ name, path, engine, loras }) => ({
+    ...{ name, path, info: engine.engine.info },
+    loras: (await loras.offered()).map(({ name, path }) => ({ name, path })),
+  })));
+}
+
+/** Answers servers. */
+async function reply({ method, model, args }: Question, models: ServedModels): Promise<unknown> {
+  const { engine, loras } = models.find(model) ?? models.first;
+  if (method !== "check_loras") {
+    await engine.engine[method]();
+    return null;
+  }
+  const asked = args as LoraUse[];
+  const found = await Promise.all(asked.map(async (use) => ({
+    use,
+    file: await loras.find(use.path),
+  })));
+  const names = namesOf(found.map(({ use, file }) => ({ path: use.path, file }) as never));
+  const reports = await engine.engine.checkLoras(
+    found.map(({ use, file }) => ({ ...use, path: file })),
+  ).catch((error) => explainEngineFailure(loraRefusal(error, "lora_path", names)));
+  return reports.map((report) => ({ ...report, path: asked[report.index]!.path }));
+}

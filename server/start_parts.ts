@@ -1,0 +1,142 @@
+/**
+ * What servers do when they start and stop, whoever runs their jobs.
+ *
+ * @module
+ */
+
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import type { Engine } from "../engine/types.ts";
+import { EngineState } from "./engine_state.ts";
+import type { Log } from "./log.ts";
+import type { ServerLoras } from "./loras/server_loras.ts";
+import type { StartLora } from "./loras/start_loras.ts";
+import type { OtherSource } from "./serve.ts";
+import { LocalStorage } from "./storage/local.ts";
+import type { ResultStorage } from "./storage/result_storage.ts";
+import { S3Storage } from "./storage/s3.ts";
+import type { S3Settings } from "./storage/s3_settings.ts";
+
+/**
+ * How long the GPU's thread may take to end, in milliseconds: a kernel that is being compiled has to
+ * be done first, which takes seconds on a busy machine.
+ */
+export const FREE_MS = 15_000;
+
+/** A further model on its way. */
+export interface OpenedSource extends OtherSource {
+  /** Settled when it is open. */
+  readonly opened: PromiseWithResolvers<Engine>;
+  /** Tells how far it is. */
+  readonly engine: EngineState;
+}
+
+/**
+ * Says how far models are that are not open yet.
+ *
+ * @param sources of them
+ * @returns the same, with promises
+ */
+export function toBeOpened(sources: readonly OtherSource[] = []): OpenedSource[] {
+  return sources.map((source) => {
+    const opened = Promise.withResolvers<Engine>();
+    return { ...source, opened, engine: new EngineState(opened.promise) };
+  });
+}
+
+/**
+ * Opens further models; one that cannot be is told in the log, and the others are served.
+ *
+ * @param others in order
+ * @param before resolves when it may begin
+ * @param signal gives it up
+ * @param log told of those that cannot be opened
+ */
+export async function openOthers(
+  others: readonly OpenedSource[],
+  before: Promise<void>,
+  signal: AbortSignal,
+  log: Log,
+): Promise<void> {
+  await before;
+  for (const { name, open, opened, engine } of others) {
+    try {
+      signal.throwIfAborted();
+      opened.resolve(await open((fraction) => engine.progress = fraction, signal));
+    } catch (error) {
+      const { message } = error as Error;
+      if (!signal.aborted) log(`Cannot serve ${name}: ${message}`, { level: "error" });
+      opened.reject(error);
+    }
+  }
+}
+
+/**
+ * Where a folder is; `""` stays.
+ *
+ * @param path relative to the working folder, or absolute
+ * @returns its absolute path
+ */
+export function absolute(path: string): string {
+  return path === "" ? "" : resolve(path);
+}
+
+/**
+ * The engine with LoRAs set; closed when they cannot be.
+ *
+ * @param engine loaded
+ * @param serverLoras of the server
+ * @param loras to set
+ * @returns the engine
+ */
+export async function withLoras(
+  engine: Engine,
+  serverLoras: ServerLoras,
+  loras: readonly StartLora[],
+): Promise<Engine> {
+  try {
+    if (loras.length > 0) await serverLoras.begin(engine, loras);
+    return engine;
+  } catch (error) {
+    await engine.close();
+    throw error;
+  }
+}
+
+/**
+ * Where results are kept.
+ *
+ * @param outputPath absolute; empty for none
+ * @param s3 bucket, where there is one
+ * @param log told of uploads that fail
+ * @param isShared whether other processes must find every file
+ * @returns nothing where no results are kept
+ */
+export function openStorage(
+  outputPath: string,
+  s3: S3Settings | undefined,
+  log: Log,
+  isShared = false,
+): ResultStorage | undefined {
+  if (s3 === undefined) return outputPath === "" ? undefined : new LocalStorage(outputPath);
+  const folder = outputPath || join(tmpdir(), `denoise-results-${crypto.randomUUID()}`);
+  return new S3Storage(s3, new LocalStorage(folder), log, { isShared });
+}
+
+/**
+ * Waits for the GPU's thread to end.
+ *
+ * @param ms how long, in milliseconds
+ * @param work resolves when it has
+ * @throws {Error} when it has not by then
+ */
+export async function within(ms: number, work: Promise<unknown>): Promise<void> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() =>
+    late.reject(
+      new Error(
+        `Cannot free the GPU: its thread is still at work ${ms / 1000} s after it was told to end`,
+      ),
+    ), ms);
+  await Promise.race([work, late.promise]).finally(() => clearTimeout(timer));
+}
