@@ -55,12 +55,20 @@ export interface OtherSource {
   readonly open: EngineOpener;
 }
 
+/** What a process is among those that share a database. */
+export interface FleetPlace {
+  /** PostgreSQL: `postgres://user:password@host/database`. */
+  databaseUrl: string;
+  /** A front takes requests, a worker runs jobs. */
+  role: "front" | "worker" | "both";
+}
+
 /** What a server is started with. */
 export interface StartOptions {
-  /** Opens the model; the server listens while that goes on. Only a server of a fleet may have none. */
-  openEngine?: EngineOpener;
-  /** A PostgreSQL database: this server is one of a fleet, whose workers run its jobs. */
-  databaseUrl?: string;
+  /** Opens the model; the server listens while that goes on. A front of a fleet opens none. */
+  openEngine: EngineOpener;
+  /** Other processes share its jobs; it has its own when left out. */
+  fleet?: FleetPlace;
   /** Further models, opened one after the other when that is done. */
   others?: readonly OtherSource[];
   /** Address to bind; `127.0.0.1` when left out. */
@@ -93,7 +101,7 @@ export interface StartOptions {
 
 /** A server that listens. */
 export interface RunningServer {
-  /** Where it listens, without a slash at the end. */
+  /** Where it listens, without a slash at the end; empty for a worker of a fleet, which does not. */
   readonly url: string;
   /** The port that was bound. */
   readonly port: number;
@@ -122,12 +130,13 @@ const CLOCK_MS = 50;
  * @throws {Error} when the address cannot be bound or the folder cannot be used
  */
 export async function startServer(options: StartOptions): Promise<RunningServer> {
-  if (options.databaseUrl !== undefined) {
-    const { startFleetServer } = await import("./fleet/start.ts");
-    return await startFleetServer({ ...options, databaseUrl: options.databaseUrl });
+  const { log = () => {}, fleet } = options;
+  if (fleet) {
+    // What nobody needs who has one machine is not even read.
+    const { startFleetServer, startWorker } = await import("./fleet/start.ts");
+    const start = fleet.role === "worker" ? startWorker : startFleetServer;
+    return await start({ ...options, fleet });
   }
-  const { log = () => {}, openEngine } = options;
-  if (!openEngine) throw new TypeError("Cannot serve without a model: only a fleet's server can");
   // Paths stay what they are when the working folder is removed.
   const outputPath = absolute(options.outputPath ?? "outputs");
   const resumes = options.resumeJobs === true;
@@ -179,7 +188,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
   }
   void temporary?.removeDead();
   const opening = new AbortController();
-  openEngine((fraction) => engine.progress = fraction, opening.signal)
+  options.openEngine((fraction) => engine.progress = fraction, opening.signal)
     .then((loaded) => withLoras(loaded, services.loras, options.loras ?? []))
     .then(opened.resolve, opened.reject);
   void openOthers(others, engine.settled, opening.signal, log);

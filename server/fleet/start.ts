@@ -12,7 +12,6 @@ import { createService } from "../app.ts";
 import { EngineState } from "../engine_state.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import { explainEngineFailure } from "../jobs/engine_failure.ts";
-import type { Places } from "../jobs/places.ts";
 import { DEFAULT_HOST, listen, type Listener } from "../listen.ts";
 import { localModels } from "../local_models.ts";
 import { namesOf } from "../loras/job_lora.ts";
@@ -20,7 +19,7 @@ import { loraRefusal } from "../loras/lora_refusal.ts";
 import { resumeJobs } from "../resume.ts";
 import { startSweeping } from "../retention.ts";
 import { Runners } from "../runners.ts";
-import type { RunningServer, StartOptions } from "../serve.ts";
+import type { FleetPlace, RunningServer, StartOptions } from "../serve.ts";
 import type { ServedModels } from "../served_models.ts";
 import { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS } from "../settings.ts";
 import { absolute, FREE_MS, openOthers, openStorage, toBeOpened, within } from "../start_parts.ts";
@@ -38,26 +37,7 @@ import { requireSharedFolder } from "./shared_folder.ts";
 const CLOSE_MS = 3000;
 
 /** What a member of a fleet is started with. */
-interface FleetStartOptions extends StartOptions {
-  /** `postgres://user:password@host/database`. */
-  readonly databaseUrl: string;
-}
-
-/** What a worker is started with. */
-export type WorkerOptions =
-  & Pick<
-    FleetStartOptions,
-    "databaseUrl" | "others" | "outputPath" | "s3" | "settings" | "log" | "graceMs"
-  >
-  & Required<Pick<StartOptions, "openEngine">>;
-
-/** A worker that runs jobs. */
-export interface RunningWorker {
-  /** Resolves when its models are loaded and it has joined; rejects when it cannot. */
-  readonly ready: Promise<void>;
-  /** Leaves the fleet; what is not done in the grace is given back. May be called more than once. */
-  close(): Promise<void>;
-}
+type FleetStartOptions = StartOptions & { readonly fleet: FleetPlace };
 
 /**
  * Starts a server of a fleet.
@@ -67,9 +47,9 @@ export interface RunningWorker {
  * @throws {Error} when the address cannot be bound
  */
 export async function startFleetServer(options: FleetStartOptions): Promise<RunningServer> {
-  const { log = () => {}, openEngine } = options;
+  const { log = () => {} } = options;
   const settings = { ...DEFAULT_SETTINGS, ...options.settings };
-  const { fleet, storage } = await prepare(options, openEngine ? "both" : "front");
+  const { fleet, storage } = await prepare(options);
   const { database, store, bell, roster, member } = fleet;
   const calls = new Calls(database, bell, member, undefined);
   const models = new FleetModels({ database, roster, calls, ...settings });
@@ -93,8 +73,8 @@ export async function startFleetServer(options: FleetStartOptions): Promise<Runn
     ...(options.enhancer ? { enhancer: options.enhancer } : {}),
   });
   fleet.onRefresh = () => models.refresh();
-  const worker = openEngine
-    ? prepareWorker(fleet, storage.results, { ...options, openEngine })
+  const worker = options.fleet.role === "both"
+    ? prepareWorker(fleet, storage.results, options)
     : undefined;
   let listener: Listener;
   try {
@@ -133,9 +113,9 @@ export async function startFleetServer(options: FleetStartOptions): Promise<Runn
  * @param options database, storage and models
  * @returns the worker; its models may still be loading
  */
-export async function startWorker(options: WorkerOptions): Promise<RunningWorker> {
+export async function startWorker(options: FleetStartOptions): Promise<RunningServer> {
   const { log = () => {} } = options;
-  const { fleet, storage } = await prepare(options, "worker");
+  const { fleet, storage } = await prepare(options);
   const worker = prepareWorker(fleet, storage.results, options);
   const opening = new AbortController();
   const joined = fleet.join(opening.signal, storage.check);
@@ -154,7 +134,7 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
     await worker.free();
     log("Left the fleet");
   };
-  return { ready, close: () => closing ??= close() };
+  return { url: "", port: 0, ready, close: () => closing ??= close() };
 }
 
 /** A worker whose models are not open yet. */
@@ -167,11 +147,8 @@ interface PreparedWorker {
   free(): Promise<void>;
 }
 
-async function prepare(
-  options: Omit<FleetStartOptions, "openEngine">,
-  kind: "front" | "worker" | "both",
-) {
-  const { log = () => {}, databaseUrl } = options;
+async function prepare(options: FleetStartOptions) {
+  const { log = () => {}, fleet: { databaseUrl, role: kind } } = options;
   const outputPath = absolute(options.outputPath ?? "outputs");
   const results = openStorage(outputPath, options.s3, log, true);
   if (!results) {
@@ -190,7 +167,7 @@ async function prepare(
 function prepareWorker(
   fleet: Fleet,
   storage: ResultStorage,
-  options: WorkerOptions & { places?: Places },
+  options: FleetStartOptions,
 ): PreparedWorker {
   const { log = () => {}, openEngine } = options;
   const { database, store, bell, roster, member } = fleet;
@@ -211,7 +188,6 @@ function prepareWorker(
   });
   const worker = new FleetWorker({
     ...{ database, store, bell, roster, member, models, runners, inputRoot, log, leases },
-    ...(options.places ? { places: options.places } : {}),
   });
   new Calls(database, bell, member, (question) => reply(question, models));
   fleet.describe = async () => ({

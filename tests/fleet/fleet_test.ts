@@ -1,8 +1,7 @@
 /** Servers and workers of a fleet, in one process, on a PostgreSQL of the test's own. */
 
 import { strict as assert } from "node:assert";
-import { startFleetServer, startWorker } from "../../server/fleet/start.ts";
-import type { RunningServer } from "../../server/serve.ts";
+import { type RunningServer, startServer } from "../../server/serve.ts";
 import { FakeEngine, type FakeOptions } from "../fakes/engine.ts";
 import { until } from "../fakes/service.ts";
 import { Cluster, noPostgres } from "./postgres.ts";
@@ -29,8 +28,10 @@ class TestFleet implements AsyncDisposable {
   }
 
   async front(settings: { apiKeys?: string[] } = {}, maxQueue = 64): Promise<RunningServer> {
-    const server = await startFleetServer({
-      ...{ databaseUrl: this.url, outputPath: this.folder, port: 0, maxQueue, settings },
+    const server = await startServer({
+      openEngine: () => Promise.reject(new Error("a front opens no model")),
+      fleet: { databaseUrl: this.url, role: "front" },
+      ...{ outputPath: this.folder, port: 0, maxQueue, settings },
       ...{ graceMs: 100, log: (line) => this.lines.push(`front: ${line}`) },
     });
     this.#closing.push(server.close);
@@ -41,8 +42,9 @@ class TestFleet implements AsyncDisposable {
   async worker(options: FakeOptions & { name?: string } = {}) {
     const engine = new FakeEngine(options);
     const name = options.name ?? "gradients";
-    const worker = await startWorker({
-      ...{ databaseUrl: this.url, outputPath: this.folder, graceMs: 100 },
+    const worker = await startServer({
+      fleet: { databaseUrl: this.url, role: "worker" },
+      ...{ outputPath: this.folder, graceMs: 100 },
       openEngine: () => Promise.resolve(engine),
       settings: { servedModelName: name, modelPath: `fake/${name}` },
       log: (line) => this.lines.push(`worker: ${line}`),
