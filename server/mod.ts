@@ -33,7 +33,13 @@ export {
 } from "./log.ts";
 export type { StartLora } from "./loras/start_loras.ts";
 export { isLoopback } from "./origin.ts";
-export type { EngineOpener, OtherSource, RunningServer, StartOptions } from "./serve.ts";
+export type {
+  EngineOpener,
+  FleetPlace,
+  OtherSource,
+  RunningServer,
+  StartOptions,
+} from "./serve.ts";
 export { type ModelSource, serve, type ServeOptions } from "./serve_model.ts";
 export type { ServerSettings } from "./settings.ts";
 export { readS3Settings, type S3Flags, type S3Settings } from "./storage/s3_settings.ts";
