@@ -33,6 +33,7 @@ export type {
   GivenImage,
   Image,
   ImageLimits,
+  LayerLimits,
   LoraReport,
   LoraTarget,
   LoraUse,

@@ -5,7 +5,7 @@
  */
 
 import { join } from "node:path";
-import { type Image, loadModel, type Model, type SamplingOptions } from "../mod.ts";
+import { formatOfPath, type Image, loadModel, type Model, type SamplingOptions } from "../mod.ts";
 import { outputOf } from "../generation/mod.ts";
 import { UsageError } from "./failure.ts";
 import { describeSize } from "./described_size.ts";
@@ -88,7 +88,13 @@ export async function runGenerate(
     });
     const media = asked ?? (outputOf(model.info.taskType) === "VIDEO" ? "video" : "image");
     const file = flags.output ?? `${name}${ENDINGS[media]}`;
-    const paths = outputPaths(file, flags.numOutputs);
+    const images = media === "image" ? options.layers ?? model.info.layers?.initial ?? 1 : 1;
+    const paths = outputPaths(file, flags.numOutputs * images);
+    if (model.info.layers && formatOfPath(file) === "jpeg") {
+      throw new UsageError(
+        `Cannot write layers to ${file}: JPEG has no transparency; name it with .png or .webp at the end`,
+      );
+    }
     const start = performance.now();
     const shown = screen && {
       ...options,
@@ -131,7 +137,7 @@ async function makeImages(work: Work): Promise<string> {
     onProgress: (progress) =>
       bar.show(
         progress.fraction,
-        `Generating${place(progress.index, paths)}`,
+        `Generating${place(progress.index, seeds)}`,
         describeProgress(progress),
       ),
   });
@@ -140,7 +146,8 @@ async function makeImages(work: Work): Promise<string> {
     await image.save(paths[index]!, fileQuality(flags, "image"));
     console.log(paths[index]);
   }
-  const what = images.length === 1 ? "1 image" : `${images.length} images`;
+  const kind = images[0].recipe.layer === undefined ? "image" : "layer";
+  const what = images.length === 1 ? `1 ${kind}` : `${images.length} ${kind}s`;
   return `${what} of ${describeSize(images[0].recipe)}`;
 }
 
@@ -178,7 +185,7 @@ function describeSeeds(seeds: readonly number[]): string {
   return counts ? `seeds ${first} to ${last}` : `seeds ${seeds.join(", ")}`;
 }
 
-function place(index: number, { length }: readonly string[]): string {
+function place(index: number, { length }: readonly unknown[]): string {
   return length > 1 ? ` ${index + 1}/${length}` : "";
 }
 

@@ -91,8 +91,13 @@ export class RoomCheck {
  */
 export function leastOf(request: RoomRequest, rules: Rules): PlanRequest {
   const { width, height } = drawnSize(request, rules) ?? request;
-  const { taskType, numInferenceSteps, guidanceScale, quality, decoder, enableUpscaling } = request;
-  const { enableFrameInterpolation, frameInterpolationExp, frameInterpolationScale } = request;
+  const { taskType, numInferenceSteps, guidanceScale, quality, decoder, layers } = request;
+  const {
+    enableUpscaling,
+    enableFrameInterpolation,
+    frameInterpolationExp,
+    frameInterpolationScale,
+  } = request;
   const { numFrames = 1, images = 0, references = 0, previews = 0 } = request;
   const side = rules.imageLimits?.multiple;
   const data = new Uint8Array();
@@ -105,6 +110,7 @@ export function leastOf(request: RoomRequest, rules: Rules): PlanRequest {
     promptTokens: 1,
     ...(quality && { quality }),
     ...(decoder && { decoder }),
+    ...(layers && { layers }),
     ...(enableUpscaling && { enableUpscaling }),
     ...(enableFrameInterpolation && { enableFrameInterpolation }),
     ...(frameInterpolationExp && { frameInterpolationExp }),

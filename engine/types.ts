@@ -5,6 +5,7 @@
  */
 import type {
   ImageLimits,
+  LayerLimits,
   MemoryReport,
   OptionalPart,
   OptionalSettings,
@@ -18,6 +19,7 @@ import type { DeviceSettings } from "./protocol.ts";
 export type {
   DecoderKind,
   ImageLimits,
+  LayerLimits,
   NoiseScheduleName,
   OptionalPart,
   OptionalSettings,
@@ -62,6 +64,8 @@ export interface Image {
 export interface GivenImage extends Image {
   /** The whole image as the model's image encoder takes it: RGB, a square of the model's `visionSide`. */
   readonly vision?: Uint8Array;
+  /** `width * height` bytes, 0 where nothing is seen of it, for a model with `layers`; opaque when left out. */
+  readonly alpha?: Uint8Array;
 }
 
 /** A component that LoRAs can be meant for: the names of the HTTP contract. */
@@ -165,6 +169,8 @@ export interface ModelInfo {
    * part when left out.
    */
   inpainting?: { readonly strength: number };
+  /** How many layers with alpha it splits an image into, which are its result; it makes opaque images when left out. */
+  layers?: LayerLimits;
   /** Side in pixels of the squares that its image encoder takes, where it has one. */
   visionSide?: number;
   /** Frames that F2V takes from the end of a video, where the model does that. */
@@ -234,6 +240,7 @@ export interface RoomRequest extends
     | "guidanceScale"
     | "quality"
     | "decoder"
+    | "layers"
     | "enableUpscaling"
     | "upscalingScale"
     | "enableFrameInterpolation"
@@ -293,8 +300,10 @@ export interface Frames {
   height: number;
   /** The size at which the model drew, where the frames were enlarged. */
   drawnAt?: Size;
-  /** RGB frames, row-major, 3 bytes per pixel. */
+  /** RGB frames, row-major, 3 bytes per pixel; of a model with `layers` RGBA, one for each layer. */
   frames: Uint8Array[];
+  /** Bytes per pixel where these are RGBA. */
+  channels?: 4;
   /** Frames per second that the model was made for. */
   fps: number;
   /** Seconds by stage. */

@@ -325,7 +325,7 @@ export class WorkerEngine implements Engine {
       return {
         ...size,
         ...(drawnAt ? { drawnAt } : request.enableUpscaling && { drawnAt: { width, height } }),
-        frames,
+        ...{ frames, ...(this.info.layers && { channels: 4 as const }) },
         fps: this.info.defaults.fps,
         timings: Object.fromEntries(seconds),
         peakBytes,
@@ -469,6 +469,7 @@ const OPTIONAL_INFO = [
   "maxReferences",
   "takesMasks",
   "inpainting",
+  "layers",
   "visionSide",
   "continuedFrames",
 ] as const;

@@ -32,7 +32,10 @@ export interface Field {
 }
 
 /** What a model says of the settings that it takes. */
-type SettingLimits = Pick<ModelInfo, "maxSteps" | "maxSequenceLength" | "optionalParts">;
+type SettingLimits = Pick<
+  ModelInfo,
+  "maxSteps" | "maxSequenceLength" | "optionalParts" | "layers"
+>;
 
 /** Settings as somebody gives them. */
 export type GivenSettings = {
@@ -194,6 +197,20 @@ export const SETTING_FIELDS: {
     check: checkFlag,
     idle: unlessTaken("riflex"),
   },
+  layers: {
+    text: "How many layers with alpha an image is split into, the one at the back first",
+    kind: "integer",
+    placeholder: "count",
+    initial: ({ layers }) => layers?.initial,
+    bounds: ({ layers }) => [1, layers?.most ?? Infinity],
+    check: (value, name, { layers }) => {
+      if (!Number.isSafeInteger(value)) {
+        throw new RangeError(`${name} must be an integer, got ${value}`);
+      }
+      checkRange(value, name, 1, layers?.most ?? Infinity);
+    },
+    idle: unlessTaken("layers"),
+  },
   controlScale: {
     text: "Weight of what steers the result, or one for each control block of the model",
     kind: "numbers",
@@ -324,8 +341,11 @@ export const SETTING_FIELDS: {
   enableUpscaling: {
     text: "Enlarge the result with the model's upscaler",
     kind: "flag",
-    check: (value, name, { optionalParts }) => {
+    check: (value, name, { optionalParts, layers }) => {
       checkFlag(value, name);
+      if (value && layers) {
+        throw new RangeError(`${name} is set, and upscalers know no alpha; leave ${name} out`);
+      }
       if (!value || optionalParts.includes("upscaler")) return;
       throw new RangeError(
         `${name} is set, and the model has no upscaler; name its file with --upscaler at the start, or leave ${name} out`,

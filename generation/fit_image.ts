@@ -5,15 +5,15 @@
  */
 
 import type { GivenImage, ModelInfo } from "../engine/types.ts";
-import { type Fit, fit, sizeInside } from "../media/fit.ts";
-import type { PixelImage, RgbImage } from "../media/image.ts";
+import { type Fit, fit, fitWithAlpha, sizeInside } from "../media/fit.ts";
+import { type PixelImage, type RgbImage, toRgb } from "../media/image.ts";
 import type { FitMode } from "./fields.ts";
 import { keepOwnSize, type Size, sizeLike } from "./size.ts";
 
 /** What a model says of the images that it takes and makes. */
 export type ImageRules = Pick<
   ModelInfo,
-  "imageLimits" | "defaults" | "sizeMultiple" | "maxPixels" | "visionSide"
+  "imageLimits" | "defaults" | "sizeMultiple" | "maxPixels" | "visionSide" | "layers"
 >;
 
 /**
@@ -46,14 +46,15 @@ export function sizeFromImage(image: Size, rules: ImageRules): Size {
 export function fitOf(
   image: Size,
   result: Size,
-  { imageLimits }: ImageRules,
+  { imageLimits, layers }: ImageRules,
   mode: FitMode = "cover",
 ): Fit {
   if (imageLimits) return keepOwnSize(image, imageLimits);
   const { width, height } = result;
   const frame = { width, height };
-  if (mode === "stretch") return { scaled: frame, cut: frame };
-  return mode === "contain" ? { contain: frame } : { cover: frame };
+  const keepsAlpha = layers ? { keepsAlpha: true } : {};
+  if (mode === "stretch") return { scaled: frame, cut: frame, ...keepsAlpha };
+  return { ...mode === "contain" ? { contain: frame } : { cover: frame }, ...keepsAlpha };
 }
 
 /** Longer images are cut before they are scaled: whole, they would be huge in between. */
@@ -102,7 +103,7 @@ export function fitReference(image: PixelImage, result: Size): RgbImage {
 /**
  * Brings an image to what a model takes, as {@link fitOf} says, and shows it to the model's image encoder.
  *
- * @param image of any size; its transparency is left out
+ * @param image of any size; its transparency is left out unless the model has layers
  * @param result size of the result
  * @param rules of the model
  * @param mode how it meets the size of the result
@@ -117,7 +118,20 @@ export function fitImage(
 ): GivenImage {
   const { visionSide } = rules;
   return {
-    ...fit(image, fitOf(image, result, rules, mode)),
+    ...givenImage(fitWithAlpha(image, fitOf(image, result, rules, mode))),
     ...(visionSide && { vision: fit(image, visionFit(image, visionSide)).data }),
   };
+}
+
+/**
+ * An image with its transparency apart, as requests bring it.
+ *
+ * @param image RGB or RGBA
+ * @returns the image
+ */
+export function givenImage(image: PixelImage): GivenImage {
+  const { width, height, data } = toRgb(image);
+  if (image.channels !== 4) return { width, height, data };
+  const alpha = Uint8Array.from({ length: width * height }, (_, i) => image.data[4 * i + 3]!);
+  return { width, height, data, alpha };
 }

@@ -7,6 +7,7 @@
 import { mkdir, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, extname } from "node:path";
 import { encodeImage, type OutputFormat } from "../media/encode.ts";
+import type { PixelImage } from "../media/image.ts";
 import { describeWriteError } from "./write_error.ts";
 import { type Recipe, recipeText } from "./recipe.ts";
 
@@ -16,8 +17,10 @@ export class GeneratedImage {
   readonly width: number;
   /** Number of rows. */
   readonly height: number;
-  /** `width * height * 3` bytes: R, G, B for each pixel, row by row from the top. */
+  /** `width * height * channels` bytes: R, G, B, and alpha of a layer, for each pixel, row by row from the top. */
   readonly data: Uint8Array;
+  /** Bytes per pixel: 3, or 4 of a layer, which has alpha. */
+  readonly channels: 3 | 4;
   /** How the image was made; every file carries it as text. */
   readonly recipe: Recipe;
 
@@ -26,12 +29,14 @@ export class GeneratedImage {
    *
    * @param recipe how the image was made, with its size
    * @param data the pixels
+   * @param channels bytes per pixel
    */
-  constructor(recipe: Recipe, data: Uint8Array) {
+  constructor(recipe: Recipe, data: Uint8Array, channels: 3 | 4 = 3) {
     this.width = recipe.width;
     this.height = recipe.height;
     this.recipe = recipe;
     this.data = data;
+    this.channels = channels;
   }
 
   /**
@@ -50,11 +55,13 @@ export class GeneratedImage {
    * @param quality 0 (small) to 100 (best), 75 when left out; PNG is exact at any
    * @returns the file's bytes
    * @throws {RangeError} for a quality outside 0 to 100
+   * @throws {TypeError} when a layer is to become a JPEG, which has no alpha
    */
   async encode(format: OutputFormat, quality = 75): Promise<Uint8Array<ArrayBuffer>> {
-    const { width, height, data } = this;
+    const { width, height, data, channels } = this;
     const text = recipeText(this.recipe, format);
-    const { bytes } = await encodeImage({ width, height, data }, { format, quality, text });
+    const image = { width, height, data, channels } as PixelImage;
+    const { bytes } = await encodeImage(image, { format, quality, text });
     return bytes;
   }
 

@@ -25,6 +25,8 @@ export interface Recipe extends SamplingSettings {
   height: number;
   /** The size at which the model drew, where it was smaller and the result was enlarged. */
   drawnAt?: Size;
+  /** Of layers, which one it is, from 0 at the back. */
+  layer?: number;
   /** Whether a mask kept a part of the image that it was made from. */
   isMasked?: boolean;
   /** LoRAs in the order in which they were applied; none when left out. */
@@ -66,6 +68,7 @@ export function recipeText(recipe: Recipe, format: OutputFormat): Record<string,
     ...Object.fromEntries(
       Object.entries(settingsOf(recipe)).map(([name, value]) => [snakeCase(name), String(value)]),
     ),
+    layer: String(recipe.layer ?? ""),
     masked: recipe.isMasked ? "true" : "",
     parameters: format === "png" ? webuiText(recipe) : "",
     loras: recipe.loras?.length ? JSON.stringify(recipe.loras.map(toItem)) : "",

@@ -149,6 +149,11 @@ export const CATALOGUE: readonly CatalogueModel[] = [
     quantised: { repository: "unsloth/Qwen-Image-2512-GGUF", types: K_TYPES },
   },
   {
+    ...{ name: "qwen-image-layered", title: "Qwen-Image-Layered", ...QWEN_IMAGE },
+    ...{ vae: "its own, with alpha", repository: "Qwen/Qwen-Image-Layered" },
+    quantised: { repository: "unsloth/Qwen-Image-Layered-GGUF", types: K_TYPES },
+  },
+  {
     ...{ name: "qwen-image-edit-2511", title: "Qwen-Image-Edit-2511", ...QWEN_IMAGE },
     repository: "Qwen/Qwen-Image-Edit-2511",
     quantised: { repository: "unsloth/Qwen-Image-Edit-2511-GGUF", types: K_TYPES },

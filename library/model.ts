@@ -99,7 +99,7 @@ export class Model implements AsyncDisposable {
    * Makes images.
    *
    * @param options the prompt, and what differs from the model's defaults
-   * @returns `numOutputs` images, at least one
+   * @returns `numOutputs` images, at least one; of a model with layers all layers of each, those at the back first
    * @throws {RangeError} for a value that this model cannot serve, before any work begins
    * @throws {LoraError} for a LoRA that cannot be used; its `problems` list what is wrong
    * @throws {Error} for an image that cannot be read; the message names the file
@@ -137,14 +137,18 @@ export class Model implements AsyncDisposable {
         ...(ownMask ? { mask } : {}),
         ...references,
       };
-      const { frames, width, height, drawnAt } = await this.#engine.generate(request, {
+      const { frames, channels, width, height, drawnAt } = await this.#engine.generate(request, {
         ...(signal ? { signal } : {}),
         ...(onProgress ? { onProgress: (progress) => onProgress({ ...progress, index }) } : {}),
         ...previewControl(options),
       });
       const isMasked = ownMask ? { isMasked: true } : {};
       const recipe = this.#recipe({ ...settings, ...isMasked, seed, width, height }, drawnAt);
-      results.push(new GeneratedImage(recipe, frames[0]!));
+      const made = info.layers ? frames : [frames[0]!];
+      for (const [layer, data] of made.entries()) {
+        const own = info.layers ? { ...recipe, layer } : recipe;
+        results.push(new GeneratedImage(own, data, channels));
+      }
     }
     return results as [GeneratedImage, ...GeneratedImage[]];
   }

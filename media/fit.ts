@@ -5,7 +5,7 @@
  */
 
 import { cover } from "./cover.ts";
-import { crop, type PixelImage, type RgbImage, toRgb } from "./image.ts";
+import { channelsOf, crop, type PixelImage, type RgbImage, toRgb } from "./image.ts";
 import { resize, type ResizeFilter } from "./resize.ts";
 
 /** A width and a height in pixels. */
@@ -16,6 +16,11 @@ interface Sides {
 
 /** How an image is brought to a size. */
 export type Fit =
+  & FitWay
+  /** Whether its transparency stays. */
+  & { readonly keepsAlpha?: boolean };
+
+type FitWay =
   /** It covers a frame; what is too much at the longer side is cut off evenly. */
   | { readonly cover: Sides }
   /** It is scaled, and then cut in its middle; with Lanczos's filter unless another is named. */
@@ -32,13 +37,29 @@ export type Fit =
  * @throws {RangeError} when a side is not a positive integer, or what is cut out is too large
  */
 export function fit(image: PixelImage, how: Fit): RgbImage {
+  return toRgb(fitPixels("cover" in how ? toRgb(image) : image, how));
+}
+
+/**
+ * Brings an image to a size, and keeps its transparency where `how` says so.
+ *
+ * @param image of any size
+ * @param how it is done
+ * @returns the image at that size
+ * @throws {RangeError} as {@link fit} does
+ */
+export function fitWithAlpha(image: PixelImage, how: Fit): PixelImage {
+  return how.keepsAlpha ? fitPixels(image, how) : fit(image, how);
+}
+
+function fitPixels(image: PixelImage, how: Fit): PixelImage {
   if ("cover" in how) return cover(image, how.cover.width, how.cover.height);
   if ("contain" in how) return contain(image, how.contain);
   const { scaled, cut, filter } = how;
-  const opaque = toRgb(resize(image, scaled.width, scaled.height, filter));
+  const resized = resize(image, scaled.width, scaled.height, filter);
   const left = Math.floor((scaled.width - cut.width) / 2);
   const top = Math.floor((scaled.height - cut.height) / 2);
-  return crop(opaque, left, top, cut.width, cut.height);
+  return crop(resized, left, top, cut.width, cut.height);
 }
 
 /**
@@ -56,14 +77,15 @@ export function sizeInside(image: Sides, frame: Sides): Sides {
   };
 }
 
-function contain(image: PixelImage, frame: Sides): RgbImage {
+function contain(image: PixelImage, frame: Sides): PixelImage {
   const { width, height } = sizeInside(image, frame);
-  const small = toRgb(resize(image, width, height));
+  const small = resize(image, width, height);
+  const step = channelsOf(image);
   const [left, top] = [(frame.width - width) >> 1, (frame.height - height) >> 1];
-  const data = new Uint8Array(frame.width * frame.height * 3);
+  const data = new Uint8Array(frame.width * frame.height * step);
   for (let y = 0; y < height; y++) {
-    const row = small.data.subarray(y * width * 3, (y + 1) * width * 3);
-    data.set(row, ((top + y) * frame.width + left) * 3);
+    const row = small.data.subarray(y * width * step, (y + 1) * width * step);
+    data.set(row, ((top + y) * frame.width + left) * step);
   }
-  return { ...frame, data };
+  return { ...small, ...frame, data };
 }

@@ -39,6 +39,7 @@ export type {
   DecoderKind,
   ImageLimits,
   InputImage,
+  LayerLimits,
   OptionalPart,
   OptionalSettings,
   Pipeline,

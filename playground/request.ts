@@ -81,6 +81,8 @@ function fieldsOf(model: Model, state: Draft): Record<string, unknown> {
   const known = settingsFor(model, task, isMasked).map(({ name }) => name);
   if (model.can_enhance) known.push("enhance_prompt");
   const chosen = Object.entries(state.settings).filter(([name]) => known.includes(name));
+  // Layers have alpha, which JPEG cannot hold.
+  const format = known.includes("layers") && state.format === "jpeg" ? "png" : state.format;
   return {
     model: model.id,
     prompt: state.prompt.trim(),
@@ -89,7 +91,7 @@ function fieldsOf(model: Model, state: Draft): Record<string, unknown> {
     ...(state.keepsSeed && state.seed !== null ? { seed: state.seed } : {}),
     ...Object.fromEntries(chosen),
     ...(state.loras.length > 0 && model.takes_loras ? { loras: state.loras } : {}),
-    ...(state.output === "image" ? { output_format: state.format, partial_images: PREVIEWS } : {
+    ...(state.output === "image" ? { output_format: format, partial_images: PREVIEWS } : {
       task_type: task,
       ...(state.clip && state.numFrames === null
         ? {}

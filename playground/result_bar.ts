@@ -105,7 +105,11 @@ function fileName({ id, prompt, outputs }: Job, index: number): string {
   const title = (prompt ?? "").toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 40);
   const type = outputs?.[index]?.content_type ?? "";
   const extension = type.split("/")[1]?.replace("jpeg", "jpg") ?? "bin";
-  return `${title.replace(/^-|-$/g, "") || id}-${outputs?.[index]?.seed ?? index}.${extension}`;
+  const seed = outputs?.[index]?.seed;
+  // Layers of an image have one seed.
+  const isShared = outputs?.some((other, i) => i !== index && other.seed === seed);
+  const place = seed === undefined || isShared ? `${seed ?? ""}-${index}` : seed;
+  return `${title.replace(/^-|-$/g, "") || id}-${place}.${extension}`;
 }
 
 /** What a recipe says first, by the names that people have for it. */

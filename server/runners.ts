@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { ImageRequest } from "./contract/image_generation.ts";
+import { type ImageRequest, outputSeeds } from "./contract/image_generation.ts";
 import type { PromptEnhancer } from "./enhancer.ts";
 import {
   type ImageOutcome,
@@ -95,7 +95,7 @@ export class Runners {
       kind: "image",
       model: name,
       request: toKeep(request, traced),
-      summary: jobSummary(request, owner),
+      summary: jobSummary({ ...request, seeds: outputSeeds(request) }, owner),
       prepare: (signal) => rewrite.prepare(signal),
       work: (context) =>
         tracedJob(this.#services.tracing, traced, (stages) =>

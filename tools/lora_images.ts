@@ -28,7 +28,8 @@ if (import.meta.main) {
     for (const prompt of PROMPTS) {
       const loras = names.map((path) => ({ path }));
       const [image] = await model.generate({ prompt, seed: SEED, loras });
-      images.push(image);
+      const { width, height, data } = image;
+      images.push({ width, height, data });
     }
   }
   const sheet = contactSheet(images, { columns: PROMPTS.length, gap: 4 });

@@ -19,7 +19,9 @@ if (import.meta.main) {
   const prompt = "a red circle grows";
   const video = await model.generateVideo({ prompt, numFrames: 9, seed: SEED });
   const frames = [0, 2, 4, 6, 8].map((index) => video.frame(index));
-  const cells = [star, red, heart, ...frames];
+  const cells = [star, red, heart, ...frames].map(({ width, height, data }) => ({
+    ...{ width, height, data },
+  }));
   const sheet = contactSheet(cells, { columns: cells.length, gap: 4 });
   await Deno.writeFile(new URL("../docs/readme.png", import.meta.url), encodePng(sheet));
 }

@@ -40,7 +40,6 @@ export async function generateRemotely(work: RemoteWork): Promise<string> {
   const { client, flags, bar, signal } = work;
   const media = work.media ?? await mediaOfServer(client);
   const file = flags.output ?? `${work.name}${media === "video" ? ".mp4" : ".png"}`;
-  const paths = outputPaths(file, flags.numOutputs);
   const request = generationRequest(
     flags,
     media,
@@ -57,6 +56,7 @@ export async function generateRemotely(work: RemoteWork): Promise<string> {
     throw new Error(job.error?.message ?? `Cannot generate: the job was ${job.status}`);
   }
   const outputs = job.outputs ?? [];
+  const paths = outputPaths(file, outputs.length);
   for (const [index, output] of outputs.entries()) {
     const bytes = await (await client.request(output.url, { signal })).bytes();
     const path = paths[index]!;

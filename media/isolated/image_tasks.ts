@@ -6,7 +6,7 @@
 
 import { decodeImage, type DecodeOptions, type ImageInfo, inspectImage } from "../decode.ts";
 import { type EncodedImage, encodeImage, type EncodeOptions } from "../encode.ts";
-import { type Fit, fit } from "../fit.ts";
+import { type Fit, fitWithAlpha } from "../fit.ts";
 import type { PixelImage } from "../image.ts";
 import { hasHoles, maskOf, type MaskWay, paintedShare } from "../mask.ts";
 
@@ -72,7 +72,7 @@ export async function performImageTask(
     }
     case "fit": {
       const image = await decodeImage(bytes, task);
-      const { bytes: png } = await encodeImage(fit(image, task.how), { format: "png" });
+      const { bytes: png } = await encodeImage(fitWithAlpha(image, task.how), { format: "png" });
       return { result: { hasHoles: hasHoles(image) }, bytes: png };
     }
     case "mask": {

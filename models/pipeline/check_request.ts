@@ -67,6 +67,18 @@ export function checkSettings(request: PipelineRequest, info: PipelineInfo): voi
     );
   }
   checkOptional(request, info);
+  checkLayers(request, info);
+}
+
+function checkLayers({ layers = 1, enableUpscaling }: PipelineRequest, info: PipelineInfo): void {
+  const { most } = info.layers ?? { most: 1 };
+  if (!Number.isSafeInteger(layers) || layers < 1 || layers > most) {
+    throw new RangeError(`Cannot split an image into ${layers} layers: it can be 1 to ${most}`);
+  }
+  if (!info.layers || !enableUpscaling) return;
+  throw new RangeError(
+    "Cannot upscale layers: upscalers know no alpha; leave enableUpscaling out",
+  );
 }
 
 function checkOptional(
@@ -175,6 +187,7 @@ function checkImages(
   }
   for (const image of images) {
     checkBytes(image.data, image);
+    checkAlpha(image);
     if (visionSide) checkVision(image, visionSide);
     if (!imageLimits) {
       if (image.width === width && image.height === height) continue;
@@ -200,6 +213,15 @@ function checkVision({ vision }: InputImage, side: number): void {
     `Cannot show an image to the image encoder: it needs ${side}x${side} pixels in RGB beside the image, and gets ${
       vision ? `${vision.length} bytes` : "none"
     }`,
+  );
+}
+
+function checkAlpha({ alpha, width, height }: InputImage): void {
+  if (!alpha || alpha.length === width * height) return;
+  throw new RangeError(
+    `Cannot start from ${alpha.length} bytes of alpha: ${width}x${height} has ${
+      width * height
+    } pixels`,
   );
 }
 

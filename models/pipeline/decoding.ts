@@ -18,12 +18,12 @@ export interface DecodeOptions {
   /** Read back together with the first piece. */
   readonly reads?: readonly DeviceTensor[];
   /** Told right before the first piece. */
-  readonly begin?: () => void;
+  readonly begin?: () => unknown;
   /**
    * Told after every piece.
    *
    * @param done how many pieces are done
-   * @param pixels those that are complete, [frames, height, width, 3]; none after a piece that completes no frame
+   * @param pixels those that are complete, [frames, height, width, 3 or 4]; none after a piece that completes no frame
    * @param contents of `reads`, after the first piece
    */
   readonly received: (
@@ -45,26 +45,34 @@ export interface Decoder {
   run(work: Pick<Work, "run">, options: DecodeOptions): Promise<void>;
 }
 
+/** What a program is called with. */
+type Values = Readonly<Record<string, ArrayLike<number>>>;
+
 /** The end of a request: the final latents, and the pixels that the autoencoder makes of them. */
 export class ResultDecoder<Own extends Inputs> {
   readonly #decoder: Decoder;
   readonly #finish: Program<Own, { readonly latents: Tensor }>;
+  readonly #images: readonly Values[];
 
   /**
    * Traces the decoder in a stage of its own.
    *
    * @param inputs such as the last sample
    * @param finish gives what the decoder takes, and the normalised latents for the caller, [1, channels, ...]
+   * @param images what `finish` is called with for each image or video of the result; a single one when left out
    */
   constructor(
     session: Session,
     inputs: Own,
     traceDecoder: (stage: Stage, name: string) => Decoder,
     finish: (inputs: Traced<Own>) => { readonly decoded: Tensor; readonly latents: Tensor },
+    images: readonly Values[] = [{}],
   ) {
     const stage = session.stage("decode");
     const decoder = traceDecoder(stage, "decode");
+    stage.repeats = Math.max(stage.repeats, decoder.count * images.length);
     this.#decoder = decoder;
+    this.#images = images;
     this.#finish = stage.program("finish", inputs, (inputs) => {
       const { decoded, latents } = finish(inputs);
       copyTo(decoded, decoder.input);
@@ -80,16 +88,21 @@ export class ResultDecoder<Own extends Inputs> {
    * @throws {Error} when latents or pixels are not finite
    */
   async run(work: Work, keep: "all" | "last" = "all"): Promise<void> {
-    const { count } = this.#decoder;
-    await this.#decoder.run(work, {
-      begin: () => work.progress("decode", 0, count),
-      first: [this.#finish.call({} as never)],
-      reads: [this.#finish.outputs.latents],
-      received: (done, pixels, [latents]) => {
-        if (latents) work.takeLatents(latents);
-        if (pixels) work.takeFrames(pixels, keep === "all" || done === count ? keep : "none");
-        work.progress("decode", done, count);
-      },
-    });
+    const { count, firstResult } = this.#decoder;
+    const total = count * this.#images.length;
+    const channels = firstResult.shape.at(-1)!;
+    for (const [i, own] of this.#images.entries()) {
+      await this.#decoder.run(work, {
+        begin: () => i === 0 && work.progress("decode", 0, total),
+        first: [this.#finish.call(own as never)],
+        reads: i === 0 ? [this.#finish.outputs.latents] : [],
+        received: (done, pixels, [latents]) => {
+          if (latents) work.takeLatents(latents);
+          const kept = keep === "all" || done === count ? keep : "none";
+          if (pixels) work.takeFrames(pixels, kept, channels);
+          work.progress("decode", i * count + done, total);
+        },
+      });
+    }
   }
 }

@@ -40,6 +40,8 @@ export interface InputImage {
   readonly height: number;
   /** RGB, `height * width * 3` bytes. */
   readonly data: Uint8Array;
+  /** `height * width` bytes, 0 where nothing is seen of it, for a model with layers; opaque when left out. */
+  readonly alpha?: Uint8Array;
   /** The whole image as the model's image encoder takes it: RGB, a square of `visionSide` pixels. */
   readonly vision?: Uint8Array;
 }
@@ -66,6 +68,8 @@ export interface OptionalSettings {
   skipLayerGuidanceStop?: number;
   /** Whether positions in time are spread so that a video longer than those of the training does not repeat (RIFLEx). */
   riflex?: boolean;
+  /** How many layers an image is split into, where the model's `layers` says so. */
+  layers?: number;
   /** Weights of what steers the result: one, or one for each control block of the model; 1 when left out. */
   controlScale?: readonly number[];
   /** Static shift of the noise levels, 0.001 to 1000: larger ones take more steps at high noise. */
@@ -92,6 +96,7 @@ export const OPTIONAL_SETTINGS: readonly (keyof OptionalSettings)[] = [
   "skipLayerGuidanceStart",
   "skipLayerGuidanceStop",
   "riflex",
+  "layers",
   "controlScale",
   "flowShift",
   "maxSequenceLength",
@@ -170,6 +175,7 @@ export interface PlanRequest extends
       | "guidanceScale"
       | "quality"
       | "decoder"
+      | "layers"
       | "enableUpscaling"
       | "enableFrameInterpolation"
       | "frameInterpolationExp"
@@ -211,7 +217,10 @@ export interface PipelineControl extends Pick<RunControl, "isCancelled"> {
 
 /** What comes out. */
 export interface PipelineResult {
-  /** RGB in [0, 1], one array of `height * width * 3` per frame. */
+  /**
+   * RGB in [0, 1], one array of `height * width * 3` per frame; of a model with layers RGBA, one for each layer, the one at
+   * the back first.
+   */
   readonly frames: Float32Array[];
   /** Final latents in the transformer's normalised units. */
   readonly latents: Float32Array;
@@ -258,6 +267,14 @@ export interface ImageLimits {
   readonly givesShapeOnly?: boolean;
 }
 
+/** The layers of a model that splits images. */
+export interface LayerLimits {
+  /** How many there are where a request does not say. */
+  readonly initial: number;
+  /** How many there can be. */
+  readonly most: number;
+}
+
 /** What a pipeline says of itself. */
 export interface PipelineInfo {
   /** As `model_index.json` names it. */
@@ -288,6 +305,8 @@ export interface PipelineInfo {
   readonly takesMasks?: boolean;
   /** How TI2I keeps a part of the image by a mask: the strength of requests that say none. It does not when left out. */
   readonly inpainting?: { readonly strength: number };
+  /** Of a model that splits its image into layers with alpha, which are its result. */
+  readonly layers?: LayerLimits;
   /** Frames that a clip should have at its end for F2V; more are not looked at. */
   readonly continuedFrames?: number;
   /** Side of the images that its image encoder takes, where it has one. */

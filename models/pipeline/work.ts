@@ -133,14 +133,19 @@ export class Work {
   }
 
   /**
-   * Takes decoded pixels, [frames, height, width, 3] in [-1, 1].
+   * Takes decoded pixels, [frames, height, width, channels] in [-1, 1].
    *
    * @param keep which of the frames belong to the result
+   * @param channels 3, or 4 with alpha
    * @throws {Error} when they are not finite
    */
-  takeFrames(pixels: Float32Array, keep: "all" | "last" | "none" = "all"): void {
+  takeFrames(
+    pixels: Float32Array,
+    keep: "all" | "last" | "none" = "all",
+    channels = 3,
+  ): void {
     if (!isFinite(pixels)) throw this.nonFinite("the autoencoder", "autoencoder");
-    const size = this.request.width * this.request.height * 3;
+    const size = this.request.width * this.request.height * channels;
     const first = keep === "all" ? 0 : keep === "last" ? pixels.length - size : pixels.length;
     for (let start = first; start < pixels.length; start += size) {
       const frame = this.composed(toUnitRange(pixels.subarray(start, start + size)));

@@ -105,6 +105,18 @@ export async function readImageRequest(
   return { ...settings, ...size, ...output, model, loras, images: [], ignored };
 }
 
+/**
+ * The seed of each result.
+ *
+ * @param request checked
+ * @returns one for each image, or for each layer
+ */
+export function outputSeeds(
+  { seeds, layers = 1 }: Pick<ImageRequest, "seeds" | "layers">,
+): number[] {
+  return seeds.flatMap((seed) => new Array<number>(layers).fill(seed));
+}
+
 /** What an image request says of its results. */
 type ImageOutputSettings = Pick<
   ImageRequest,
@@ -165,7 +177,7 @@ export function readImageOutput(
   }
   return {
     responseFormat: readResponseFormat(fields, context.persistent),
-    format: readFormat(fields),
+    format: readFormat(fields, context.info.layers !== undefined),
     outputQuality: asClientError(
       "output_compression",
       () => resolveQuality(fields.output_quality, fields.output_compression, "image"),
@@ -194,15 +206,17 @@ function readResponseFormat(
   return format;
 }
 
-function readFormat(fields: ImageOutputBody): OutputFormat {
+function readFormat(fields: ImageOutputBody, hasLayers: boolean): OutputFormat {
   checkChoice("background", fields.background, BACKGROUNDS);
   checkChoice("output_format", fields.output_format, Object.keys(FORMATS));
-  const transparent = fields.background === "transparent";
+  const transparent = fields.background === "transparent" || hasLayers;
   if (!fields.output_format) return transparent ? "png" : "jpeg";
   const format = FORMATS[fields.output_format]!;
   if (transparent && format === "jpeg") {
     throw badRequest(
-      "Cannot write a transparent background as JPEG: use output_format png or webp",
+      `Cannot write ${
+        hasLayers ? "layers" : "a transparent background"
+      } as JPEG: use output_format png or webp`,
       "output_format",
     );
   }

@@ -6,7 +6,8 @@
 
 import type { Engine, GenerateRequest } from "../../engine/types.ts";
 import { encodeOwnImage } from "../../media/isolated/images.ts";
-import type { ImageRequest } from "../contract/image_generation.ts";
+import type { PixelImage } from "../../media/image.ts";
+import { type ImageRequest, outputSeeds } from "../contract/image_generation.ts";
 import { readImage } from "../inputs/images.ts";
 import { explainEngineFailure } from "../jobs/engine_failure.ts";
 import type { JobContext } from "../jobs/job.ts";
@@ -29,7 +30,7 @@ export interface ImageOutput {
 
 /** All images of a request. */
 export interface ImageOutcome {
-  /** In the order of the seeds. */
+  /** In the order of the seeds; of each all layers, where there are some. */
   outputs: ImageOutput[];
   /** The prompt that the model read. */
   prompt: string;
@@ -88,6 +89,7 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
     const mask = request.mask && await readImage(request.mask, context.signal);
     const inputs = { images, ...(mask ? { mask: [mask] } : {}) };
     const count = request.seeds.length;
+    const total = outputSeeds(request).length;
     for (const [index, seed] of request.seeds.entries()) {
       const previews = new PreviewEncoder(index, context);
       const frames = await engine.generate({ ...toEngine(request, seed), ...inputs }, {
@@ -103,24 +105,29 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
       context.signal.throwIfAborted();
       await previews.finish();
       peakBytes = Math.max(peakBytes, frames.peakBytes);
-      const [data] = frames.frames;
-      if (!data) throw new Error("Cannot make an image: the engine gave no frame");
-      const { width, height, drawnAt } = frames;
+      if (frames.frames.length === 0) {
+        throw new Error("Cannot make an image: the engine gave no frame");
+      }
+      const { width, height, channels, drawnAt } = frames;
       const { format, outputQuality: quality } = request;
-      const recipe = {
-        ...{ ...request, model: job.model, seed, width, height },
-        ...(drawnAt ? { drawnAt } : {}),
-        ...(mask ? { isMasked: true } : {}),
-      };
-      const { bytes, contentType, extension } = await encodeOwnImage(
-        { width, height, data },
-        { format, quality, text: recipeText(recipe, format) },
-      );
-      const name = `${context.id}${count > 1 ? `_${index}` : ""}.${extension}`;
-      const file = await storage?.write(name, bytes, contentType);
-      const output = file ? { bytes, file } : { bytes };
-      outputs.push(output);
-      job.onOutput?.(output, index);
+      for (const [layer, data] of frames.frames.entries()) {
+        const recipe = {
+          ...{ ...request, model: job.model, seed, width, height },
+          ...(drawnAt ? { drawnAt } : {}),
+          ...(mask ? { isMasked: true } : {}),
+          ...(channels ? { layer } : {}),
+        };
+        const { bytes, contentType, extension } = await encodeOwnImage(
+          { width, height, data, ...(channels ? { channels } : {}) } as PixelImage,
+          { format, quality, text: recipeText(recipe, format) },
+        );
+        const place = outputs.length;
+        const name = `${context.id}${total > 1 ? `_${place}` : ""}.${extension}`;
+        const file = await storage?.write(name, bytes, contentType);
+        const output = file ? { bytes, file } : { bytes };
+        outputs.push(output);
+        job.onOutput?.(output, place);
+      }
     }
     stages.enter();
     const { prompt } = request;

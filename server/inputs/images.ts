@@ -5,9 +5,9 @@
  */
 
 import { stat } from "node:fs/promises";
-import type { Image } from "../../engine/types.ts";
+import type { GivenImage } from "../../engine/types.ts";
 import type { ImageInfo } from "../../media/decode.ts";
-import { ImageError, toRgb } from "../../media/image.ts";
+import { ImageError } from "../../media/image.ts";
 import {
   decodeOwnImage,
   fitForeignImage,
@@ -21,7 +21,7 @@ import type { FitMode } from "../../generation/fields.ts";
 import type { Fit } from "../../media/fit.ts";
 import type { MaskWay } from "../../media/mask.ts";
 import type { Size } from "../../generation/size.ts";
-import { fitOf, type ImageRules } from "../../generation/fit_image.ts";
+import { fitOf, givenImage, type ImageRules } from "../../generation/fit_image.ts";
 import { checkPainted } from "../../generation/masks.ts";
 import type { InputFolder } from "./input_folder.ts";
 import { badSource, type InputFile } from "./references.ts";
@@ -164,9 +164,8 @@ export async function storeMask(
  * @param signal stops it
  * @returns its pixels
  */
-export async function readImage(path: string, signal?: AbortSignal): Promise<Image> {
-  const { width, height, data } = toRgb(await decodeOwnImage({ path }, { signal }));
-  return { width, height, data };
+export async function readImage(path: string, signal?: AbortSignal): Promise<GivenImage> {
+  return givenImage(await decodeOwnImage({ path }, { signal }));
 }
 
 /** A damaged image is its sender's mistake. */

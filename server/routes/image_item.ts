@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { ImageRequest } from "../contract/image_generation.ts";
+import { type ImageRequest, outputSeeds } from "../contract/image_generation.ts";
 import type { ImageOutput } from "../images/image_job.ts";
 import { Base64 } from "./base64_json.ts";
 
@@ -38,12 +38,13 @@ interface ImagePlaces {
  */
 export function imageItem(
   id: string,
-  request: Pick<ImageRequest, "responseFormat" | "seeds">,
+  request: Pick<ImageRequest, "responseFormat" | "seeds" | "layers">,
   output: ImageOutput,
   index: number,
   { publicUrl = "", cloudLink = null }: ImagePlaces = {},
 ): ImageItem {
-  const { responseFormat, seeds } = request;
+  const { responseFormat } = request;
+  const seeds = outputSeeds(request);
   const variant = seeds.length > 1 ? `?variant=${index}` : "";
   const link = () => cloudLink ?? `${publicUrl}/v1/images/${id}/content${variant}`;
   return {

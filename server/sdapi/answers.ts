@@ -8,7 +8,7 @@ import type { ModelInfo } from "../../engine/types.ts";
 import { version } from "../../generation/version.ts";
 import { webuiText } from "../../generation/webui.ts";
 import type { ApiError } from "../contract/errors.ts";
-import type { ImageRequest } from "../contract/image_generation.ts";
+import { type ImageRequest, outputSeeds } from "../contract/image_generation.ts";
 import { timestamp } from "./current.ts";
 
 /**
@@ -40,7 +40,7 @@ export function infoOf(
   count: number,
 ): Record<string, unknown> {
   const { prompt, negativePrompt, width, height } = request;
-  const seeds = request.seeds.slice(0, Math.max(1, count));
+  const seeds = outputSeeds(request).slice(0, Math.max(1, count));
   const texts = seeds.map((seed) => webuiText({ ...request, model, seed }));
   return {
     prompt,

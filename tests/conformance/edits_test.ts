@@ -54,6 +54,37 @@ Deno.test("POST /v1/images/edits gives the model the image in the size of the re
   assert.deepEqual([pixel(8), pixel(56)], [[255, 0, 0], [0, 0, 255]]);
 });
 
+Deno.test("POST /v1/images/edits gives the layers of an image with alpha, and keeps that of the image", async () => {
+  const info = { taskType: "TI2I", supportedTaskTypes: ["TI2I"] } as const;
+  const layers = { initial: 4, most: 16 };
+  await using service = await testService({
+    engine: new FakeEngine({ info: { ...info, layers, optionalSettings: ["layers"] } }),
+  });
+  const [width, height] = [32, 32];
+  const data = new Uint8Array(width * height * 4).fill(200);
+  data[3] = 0;
+  const given = await encodeImage({ width, height, channels: 4, data }, { format: "png" });
+  const split = (fields: Record<string, string>) =>
+    post(service, { image: new Blob([given.bytes]), prompt: "a", size: "32x32", ...fields });
+  const response = await split({ layers: "2", n: "2", seed: "7" });
+  const body = await response.json();
+  assert.equal(response.status, 200, JSON.stringify(body));
+  assert.deepEqual(body.data.map(({ seed }: { seed: number }) => seed), [7, 7, 8, 8]);
+  const made = await decodeImage(Uint8Array.fromBase64(body.data[3].b64_json));
+  assert.equal(made.channels, 4);
+  const [image] = service.engine.requests[0]!.images!;
+  assert.deepEqual([...image!.alpha!.subarray(0, 2)], [0, 200]);
+  const job = await (await service.get(`/v1/jobs/${body.id}`)).json();
+  assert.equal(job.outputs.length, 4);
+  assert.equal(job.outputs[1].seed, 7);
+  const usual = await split({ output_format: "webp" });
+  assert.equal((await usual.json()).data.length, 4);
+  const refused = await split({ output_format: "jpeg" });
+  assert.equal(refused.status, 400);
+  assert.match(await refused.text(), /Cannot write layers as JPEG/);
+  assert.equal((await split({ layers: "17" })).status, 400);
+});
+
 Deno.test("POST /v1/images/edits takes a strength, and refuses one out of range", async () => {
   const info = { taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I"], maxImages: 2 } as const;
   const taskDefaults = { TI2I: { strength: 0.6 } };

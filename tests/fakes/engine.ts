@@ -3,6 +3,7 @@
 import { drawnSize } from "../../engine/drawn_size.ts";
 import { resultSize } from "../../engine/result_size.ts";
 import { ModelLoras } from "../../engine/model_loras.ts";
+import { toRgba } from "../../media/image.ts";
 import type {
   Engine,
   Frames,
@@ -128,14 +129,14 @@ export class FakeEngine implements Engine {
       : numFrames;
     const size = resultSize(request);
     const all = Array.from(
-      { length },
+      { length: this.info.layers ? request.layers! : length },
       (_, frame) => gradient({ ...request, ...size }, frame + colour),
-    );
+    ).map((rgb) => this.info.layers ? toRgba({ ...size, data: rgb }).data : rgb);
     for (const data of onFrame ? all : []) onFrame!({ ...size, data });
     const drawnAt = drawnSize(request, this.info);
     return {
       ...{ ...size, ...(drawnAt && { drawnAt }) },
-      frames: onFrame ? [] : all,
+      ...{ frames: onFrame ? [] : all, ...(this.info.layers && { channels: 4 as const }) },
       fps: this.info.defaults.fps,
       timings: { denoise: 0.001 },
       peakBytes: width * height * 12,

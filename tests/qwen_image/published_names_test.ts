@@ -129,12 +129,41 @@ Deno.test("Qwen-Image's single file loads with nothing unmatched and nothing mis
     qwenImageTransformer(graph, config, root, {
       context: qwenImageContext(graph, config, root, text),
       sample: graph.use(new DeviceTensor("sample", [1, 6, 64], "f32")),
-      ...{ grid: { rows: 2, columns: 3 }, referenceGrids: [] },
+      ...{ grids: [{ rows: 2, columns: 3 }], referenceGrids: [] },
       step: graph.use(new DeviceTensor("step", [1], "u32")),
       ...modulationTables(config, root, graph.use(new DeviceTensor("times", [2, 256], "f32"))),
     });
     assert.deepEqual(weights.unused, []);
   }
+});
+
+Deno.test("Qwen-Image-Layered's files load with nothing unmatched and nothing missing", () => {
+  const shapes = {
+    ...transformer(),
+    "time_text_embed.addition_t_embedding.weight": [2, DIM],
+  };
+  const [found] = recognise(memoryTensors(shapes), QWEN_IMAGE_FILES.formats);
+  const own = found!.format.config(found!.tensors);
+  const config = QWEN_IMAGE_TRANSFORMER_CONFIG.parse(own);
+  assert.equal(
+    QWEN_IMAGE_FILES.defaults(own, "mine.safetensors").className,
+    "QwenImageLayeredPipeline",
+  );
+  const weights = new Weights(found!.tensors);
+  const graph = new Graph("test", BASELINE_TARGET);
+  const { root } = weights;
+  const text = graph.use(new DeviceTensor("text", [1, 5, 3584], "f32"));
+  const sampleOf = (name: string, tokens: number) =>
+    graph.use(new DeviceTensor(name, [1, tokens, 64], "f32"));
+  const grid = { rows: 2, columns: 3 };
+  qwenImageTransformer(graph, config, root, {
+    context: qwenImageContext(graph, config, root, text),
+    ...{ sample: sampleOf("sample", 18), grids: [grid, grid, grid] },
+    ...{ references: sampleOf("given", 6), referenceGrids: [grid] },
+    step: graph.use(new DeviceTensor("step", [1], "u32")),
+    ...modulationTables(config, root, graph.use(new DeviceTensor("times", [2, 256], "f32"))),
+  });
+  assert.deepEqual(weights.unused, []);
 });
 
 Deno.test("Qwen2.5-VL's files load with nothing unmatched and nothing missing, in transformers' and llama.cpp's names", () => {

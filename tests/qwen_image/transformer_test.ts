@@ -50,7 +50,7 @@ async function checkCall(
       output: qwenImageTransformer(graph, config, weights.root, {
         context: qwenImageContext(graph, config, weights.root, states!),
         sample: slice(latents!, 1, 0, own),
-        ...{ grid: grid!, references: others, referenceGrids, step: step! },
+        ...{ grids: [grid!], references: others, referenceGrids, step: step! },
         ...modulationTables(config, weights.root, times!),
       }),
     };
@@ -79,7 +79,6 @@ Deno.test("QWEN_IMAGE_TRANSFORMER_CONFIG names what does not fit or is not suppo
   assert.equal(parse({}).num_layers, 60);
   const cases: readonly [object, RegExp][] = [
     [{ guidance_embeds: true }, /guidance_embeds is true: transformers that take the guidance/],
-    [{ use_layer3d_rope: true }, /use_layer3d_rope is true: the layers of Qwen-Image-Layered/],
     [{ axes_dims_rope: [16, 56, 48] }, /axes_dims_rope is .*must be attention_head_dim = 128/],
     [{ out_channels: 4 }, /out_channels is 4: patches of 2 x 2 must have in_channels = 64/],
   ];

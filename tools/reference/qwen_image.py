@@ -5,11 +5,13 @@
     python3 tools/reference/qwen_image.py --check [NAME]  # read the stored ones back and run them again
 
 `pipeline` is a folder as it is published, but for the weights, which are drawn from the seeds in the seeded.json of each
-component.
+component. `layered` has the transformer and the autoencoder of Qwen-Image-Layered; the rest is that of `pipeline`.
 """
 
 import json
 import math
+import pathlib
+import tempfile
 
 import torch
 from diffusers import (
@@ -20,7 +22,7 @@ from diffusers import (
     QwenImageTransformer2DModel,
 )
 from safetensors.torch import save_file
-from diffusers.pipelines.qwenimage import pipeline_qwenimage_edit, pipeline_qwenimage_edit_plus
+from diffusers.pipelines.qwenimage import pipeline_qwenimage_edit, pipeline_qwenimage_edit_plus, pipeline_qwenimage_layered
 from PIL import Image
 from transformers import BatchFeature, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2Tokenizer
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
@@ -296,6 +298,62 @@ def pipeline_calls(folder, seed):
     return [*calls, adapted, *edit_calls(parts, seed + 30)]
 
 
+LAYERED = dict(SMALL, use_additional_t_cond=True, use_layer3d_rope=True)
+LAYERED_SIZE = dict(width=40, height=24)
+
+
+def layered_parts(folder, seed):
+    """The parts that are not as in `pipeline`, their configurations and rules written."""
+    for name in ("transformer", "vae"):
+        (folder / name).mkdir(exist_ok=True, parents=True)
+    vae = AutoencoderKLQwenImage(**VAE, input_channels=4)
+    vae.save_config(folder / "vae")
+    return {
+        "transformer": transformer(folder / "transformer", seed + 1, **LAYERED),
+        "vae": seed_weights(folder / "vae", vae, seed + 2, overrides=vae_overrides(vae)),
+    }
+
+
+def layered_call(pipeline, name, seed, image, **arguments):
+    """The layers of a picture, uint8 [height, width, 4]: final latents, packed, and RGBA in [0, 1]."""
+    seen = {}
+
+    def keep(_pipeline, step, _timestep, state):
+        seen["latents"] = state["latents"]
+        return state
+
+    given = Image.fromarray(image.numpy())
+    assert given.mode == "RGBA"
+    result = pipeline(image=given, generator=generator(seed), output_type="pt", callback_on_step_end=keep, **arguments).images
+    outputs = {"latents": seen["latents"], "layers": result[0].permute(0, 2, 3, 1)}
+    return Call(name, "layers", {"seed": seed, **arguments, **LAYERED_SIZE}, {"given": image}, outputs)
+
+
+def layered_calls(folder, seed):
+    whole = FOLDER / "pipeline"
+    tokens = Qwen2Tokenizer.from_pretrained(whole / "tokenizer")
+    parts = layered_parts(folder, seed)
+    with tempfile.TemporaryDirectory() as text:
+        parts["text_encoder"] = text_encoder(pathlib.Path(text), GOLDENS["pipeline"][1])
+    pipeline_qwenimage_layered.calculate_dimensions = lambda _area, _ratio: tuple(LAYERED_SIZE.values())
+    pipeline = quiet(pipeline_qwenimage_layered.QwenImageLayeredPipeline(
+        **parts, scheduler=FlowMatchEulerDiscreteScheduler(**SCHEDULER), tokenizer=tokens, processor=None))
+    rng = generator(seed + 9)
+    image = torch.cat([picture(rng, 24, 40), picture(rng, 24, 40)[..., :1]], dim=-1)
+    return [
+        layered_call(pipeline, "plain", 31, image, prompt="a red cat", true_cfg_scale=1.0, layers=2, num_inference_steps=2),
+        layered_call(pipeline, "guided", 32, image, prompt="a cat", negative_prompt=" ", true_cfg_scale=4.0,
+                     cfg_normalize=True, layers=1, num_inference_steps=2),
+    ]
+
+
+def build_layered(folder, seed):
+    layered_parts(folder, seed)
+    index = json.loads((FOLDER / "pipeline" / "model_index.json").read_text())
+    index |= {"_class_name": "QwenImageLayeredPipeline"}
+    (folder / "model_index.json").write_text(json.dumps(index, indent=2) + "\n")
+
+
 def build_pipeline(folder, seed):
     components(folder, seed)
     save_adapter(folder, seed + 20)
@@ -305,6 +363,7 @@ GOLDENS = {
     "zero": ("Qwen-Image, given pictures without noise", 51, None, zero_calls),
     "tiny": ("Qwen-Image, tiny", 51, lambda folder, seed: transformer(folder, seed, **TINY), tiny_calls),
     "pipeline": ("Qwen-Image, pipeline", 57, build_pipeline, pipeline_calls),
+    "layered": ("Qwen-Image-Layered, pipeline", 67, build_layered, layered_calls),
 }
 
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
 
-/** `vae/config.json` of `AutoencoderKLWan`; defaults are those of the diffusers class (Wan 2.1). */
-export const WAN_VAE_CONFIG = z.object({
+/** `vae/config.json` of `AutoencoderKLWan` with images of so many channels. */
+const VAE_CONFIG = z.object({
   _class_name: z.literal("AutoencoderKLWan").default("AutoencoderKLWan"),
   base_dim: z.int().positive().default(96),
   decoder_base_dim: z.int().positive().nullish(),
@@ -52,8 +52,10 @@ export const WAN_VAE_CONFIG = z.object({
     `it must have ${dim_mult.length - 1} entries, one less than dim_mult`,
   );
   const pixelChannels = 3 * (patch_size ?? 1) ** 2;
+  const isRgba = !patch_size && config.in_channels === 4 && config.out_channels === 4;
   for (const key of ["in_channels", "out_channels"] as const) {
-    check(config[key] === pixelChannels, key, `RGB in its patches has ${pixelChannels} channels`);
+    const holds = isRgba || config[key] === pixelChannels;
+    check(holds, key, `RGB in its patches has ${pixelChannels} channels`);
   }
   const spatial = (patch_size ?? 1) * 2 ** (dim_mult.length - 1);
   check(
@@ -70,11 +72,17 @@ export const WAN_VAE_CONFIG = z.object({
 });
 
 /** Parsed {@linkcode WAN_VAE_CONFIG}. */
-export type WanVaeConfig = z.output<typeof WAN_VAE_CONFIG>;
+export type WanVaeConfig = z.output<typeof VAE_CONFIG>;
+
+/** `vae/config.json` of `AutoencoderKLWan`; defaults are those of the diffusers class (Wan 2.1). */
+export const WAN_VAE_CONFIG = VAE_CONFIG.refine(
+  ({ in_channels }) => in_channels !== 4,
+  { path: ["in_channels"], message: "images with alpha are Qwen-Image-Layered's alone" },
+);
 
 /**
  * `vae/config.json` of `AutoencoderKLQwenImage`, which is Wan 2.1's autoencoder for images: the file leaves out what
- * follows from the levels. That of `AutoencoderKLWan` fits, too.
+ * follows from the levels, and may be for RGBA. That of `AutoencoderKLWan` fits, too.
  */
 export const QWEN_IMAGE_VAE_CONFIG = z.preprocess((json) => {
   if (typeof json !== "object" || json === null) return json;
@@ -88,4 +96,4 @@ export const QWEN_IMAGE_VAE_CONFIG = z.preprocess((json) => {
     scale_factor_spatial: 2 ** flags.length,
     scale_factor_temporal: 2 ** flags.filter(Boolean).length,
   };
-}, WAN_VAE_CONFIG);
+}, VAE_CONFIG);

@@ -160,7 +160,8 @@ function config(tensors: TensorSource): JsonObject {
   const isResidual = tensors.find("encoder.down_blocks.0.resnets.0.conv1.weight") !== undefined;
   const levels = isResidual ? nestedLevels(tensors) : flatLevels(tensors);
   const temporal = levels.slice(0, -1).map(({ isTemporal }) => isTemporal);
-  const patchSize = Math.sqrt(inChannels / 3);
+  // Qwen-Image-Layered's has alpha.
+  const patchSize = inChannels === 4 ? 1 : Math.sqrt(inChannels / 3);
   const finalDim = shapeOf(tensors, "decoder.norm_out.gamma", 1)[0]!;
   return {
     _class_name: WAN_VAE_FORMAT.className,

@@ -1,5 +1,5 @@
 /** The autoencoder's programs for images, in tiles where that is asked for: Qwen-Image has it for images alone. */
-import type { Tensor, Weights } from "../../../runtime/mod.ts";
+import { slice, type Tensor, type Weights } from "../../../runtime/mod.ts";
 import type { Session, Stage } from "../../memory/session.ts";
 import { ImageEncoder } from "../image_encoder.ts";
 import { TiledCoder, type TiledSize } from "../tiled_coder.ts";
@@ -18,21 +18,28 @@ interface WanVae {
 /** Nothing comes before an image. */
 const IMAGE: Stream = { place: "only", history: new FrameHistory() };
 
-/** Traces the way from latents in the autoencoder's units to pixels, [height·s, width·s, 3]. */
+/**
+ * Traces the way from latents in the autoencoder's units to pixels, [height·s, width·s, 3], or 4 with alpha.
+ *
+ * @param channels that are wanted of them; all when left out
+ */
 export function wanImageDecoder(
   { config, weights }: WanVae,
   size: TiledSize,
+  channels = config.out_channels,
 ): (stage: Stage, name: string) => TiledCoder {
   return (stage, name) =>
     new TiledCoder(stage, {
       ...{ ...size, name, inputScale: 1, resultScale: config.scale_factor_spatial },
       channels: config.z_dim,
-      trace: (graph, part) =>
-        withoutTime(wanDecoder(graph, config, weights.root, withTime(part), IMAGE)),
+      trace: (graph, part) => {
+        const pixels = withoutTime(wanDecoder(graph, config, weights.root, withTime(part), IMAGE));
+        return channels < config.out_channels ? slice(pixels, -1, 0, channels) : pixels;
+      },
     });
 }
 
-/** Traces the way from pixels, [height·s, width·s, 3] in [-1, 1], to the moments of latents. */
+/** Traces the way from pixels, [height·s, width·s, 3] in [-1, 1], or 4 with alpha, to the moments of latents. */
 function wanImageEncoder(
   { config, weights }: WanVae,
   size: TiledSize,
@@ -40,7 +47,7 @@ function wanImageEncoder(
   return (stage, name) =>
     new TiledCoder(stage, {
       ...{ ...size, name, inputScale: config.scale_factor_spatial, resultScale: 1 },
-      channels: 3,
+      channels: config.in_channels,
       trace: (graph, part) =>
         withoutTime(wanEncoder(graph, config, weights.root, withTime(part), IMAGE)),
     });

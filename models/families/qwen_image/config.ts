@@ -31,11 +31,10 @@ export const QWEN_IMAGE_TRANSFORMER_CONFIG = z.object({
   axes_dims_rope: z.array(z.int().positive().multipleOf(2)).length(AXES).default([16, 56, 56]),
   /** Given images take part as at the end of the way, without noise. */
   zero_cond_t: z.boolean().default(false),
-  use_additional_t_cond: z.literal(false, "the layers of Qwen-Image-Layered are not supported")
-    .default(false),
-  use_layer3d_rope: z.literal(false, "the layers of Qwen-Image-Layered are not supported").default(
-    false,
-  ),
+  /** The timestep's embedding has another one added to it: the first of two. */
+  use_additional_t_cond: z.boolean().default(false),
+  /** Images are layers, but for the last one, which is given. */
+  use_layer3d_rope: z.boolean().default(false),
 }).superRefine((config, context) => {
   const refuse = (key: string, message: string) =>
     context.addIssue({ code: "custom", path: [key], message });
@@ -73,6 +72,9 @@ const QWEN_IMAGE_SETTINGS = z.object({
 /** Pipeline classes that edit: of one image, and of several. */
 export const EDIT_CLASSES = ["QwenImageEditPipeline", "QwenImageEditPlusPipeline"] as const;
 
+/** The pipeline class that splits an image into layers. */
+export const LAYERED_CLASS = "QwenImageLayeredPipeline";
+
 /** The components. */
 export const QWEN_IMAGE_PARTS = partsTable({
   components: {
@@ -100,6 +102,7 @@ export const QWEN_IMAGE_PARTS = partsTable({
           "name one with a vision tower with --text-encoder, such as Qwen/Qwen-Image-Edit-2509",
       );
     }
+    checkLayers(className === LAYERED_CLASS, transformer, vae.in_channels);
     const { z_dim, scale_factor_spatial: spatial, scale_factor_temporal: temporal } = vae;
     const { out_channels, joint_attention_dim } = transformer;
     const checks: SizeCheck[] = [
@@ -119,3 +122,24 @@ export const QWEN_IMAGE_PARTS = partsTable({
 
 /** The opened components. */
 export type QwenImageParts = PartsOf<typeof QWEN_IMAGE_PARTS>;
+
+/** Layers need a transformer that knows them, and an autoencoder with alpha; no other pipeline takes these. */
+function checkLayers(
+  isLayered: boolean,
+  { use_layer3d_rope }: QwenImageTransformerConfig,
+  channels: number,
+): void {
+  if (use_layer3d_rope !== isLayered) {
+    throw new TypeError(
+      isLayered
+        ? "Cannot split images into layers: the transformer knows none; name that of Qwen/Qwen-Image-Layered with --transformer"
+        : `Cannot use the transformer: it makes layers; its model_index.json must say ${LAYERED_CLASS}`,
+    );
+  }
+  if ((channels === 4) === isLayered) return;
+  throw new TypeError(
+    isLayered
+      ? "Cannot split images into layers: the autoencoder has no alpha; name that of Qwen/Qwen-Image-Layered with --vae"
+      : "Cannot use the autoencoder: it is for images with alpha; name that of Qwen/Qwen-Image with --vae",
+  );
+}

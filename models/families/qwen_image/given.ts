@@ -7,7 +7,7 @@ import { type PatchGrid, patchPixels, tokensOf } from "../../image_encoders/qwen
 import { qwen25Vision, visionLayout } from "../../image_encoders/qwen2_5_vision.ts";
 import type { Session } from "../../memory/session.ts";
 import { gridOf, type TokenGrid } from "../../pipeline/latents.ts";
-import type { PipelineRequest } from "../../pipeline/types.ts";
+import type { InputImage, PipelineRequest } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
 import { rearrange } from "../../rearrange.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
@@ -15,6 +15,7 @@ import { qwen25VlTextEncoder } from "../../text_encoders/qwen2_5_vl_encoder.ts";
 import type { TextEncoder } from "../../text_encoders/text_encoder.ts";
 import { PATCH_SIDE, type QwenImageParts } from "./config.ts";
 import { copySize, digestOf, editRules, latentCopy, visionCopy, visionGrid } from "./edit.ts";
+import { layerRules } from "./layers.ts";
 import {
   DROPPED_TOKENS,
   editTemplateTokens,
@@ -27,7 +28,7 @@ import {
 export interface GivenShape {
   /** Redrawn by strength. */
   readonly start?: TokenGrid;
-  /** Edited: how the tokens of each lie. */
+  /** Edited, or split into layers: how the tokens of each lie. */
   readonly references: readonly TokenGrid[];
   /** How the patches of each lie that the text encoder sees. */
   readonly seen: readonly PatchGrid[];
@@ -37,7 +38,7 @@ export interface GivenShape {
 export interface Given {
   /** Moments of the image that is redrawn. */
   readonly moments?: DeviceTensor;
-  /** Latents of edited images as patches, one after the other. */
+  /** Latents of edited images, or of the one that is split, as patches, one after the other. */
   readonly references?: DeviceTensor | undefined;
   readonly textEncoder: TextEncoder;
   /** Encodes the images; gives what prompts depend on beside their text. */
@@ -51,6 +52,7 @@ export function givenShape(
   sizeMultiple: number,
 ): GivenShape {
   const rules = editRules(parts);
+  if (layerRules(parts)) return { references: [gridOf(request, sizeMultiple)], seen: [] };
   if (!rules) {
     const start = request.task === "TI2I" ? gridOf(request, sizeMultiple) : undefined;
     return { ...(start && { start }), references: [], seen: [] };
@@ -100,13 +102,24 @@ export function traceGiven(
     const run = (work: Work) => encoder.run(work).then(() => "");
     return { moments: encoder.moments[0]!, textEncoder: plain(), run };
   }
+  if (references.length === 0) return { textEncoder: plain(), run: () => Promise.resolve("") };
   const rules = editRules(parts);
-  if (!rules) return { textEncoder: plain(), run: () => Promise.resolve("") };
   const encoder = new WanImageEncoder(session, vae, references.map(sizeOf));
   const tokens = encoder.stage.program("tokens", { all: encoder.moments }, ({ all }) => {
     const patches = all.map((moments) => patchesOf(scaleLatents(vae, posteriorMode(moments))));
     return concat(patches, 1);
   });
+  if (!rules) {
+    return {
+      references: tokens.outputs,
+      textEncoder: plain(),
+      run: async (work) => {
+        await encoder.run(work, work.request.images!.map(withAlpha));
+        await work.run([tokens.call({})]);
+        return "";
+      },
+    };
+  }
   const vision = traceVision(session, parts, seen);
   const [placeholder, ...more] = tokenizer.encode(IMAGE_TOKEN);
   if (placeholder === undefined || more.length > 0) {
@@ -165,6 +178,16 @@ function traceVision(
   );
   session.encodeSteps++;
   return { config, layouts, program, states: program.outputs };
+}
+
+/** RGBA of an image, which is opaque where it says nothing else. */
+function withAlpha({ width, height, data, alpha }: InputImage): { readonly data: Uint8Array } {
+  const rgba = new Uint8Array(width * height * 4);
+  for (let i = 0; i < width * height; i++) {
+    for (let c = 0; c < 3; c++) rgba[4 * i + c] = data[3 * i + c]!;
+    rgba[4 * i + 3] = alpha?.[i] ?? 255;
+  }
+  return { data: rgba };
 }
 
 /** Latents, [1, height, width, channels], as patches. */

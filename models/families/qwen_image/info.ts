@@ -3,6 +3,7 @@ import type { FamilyInfo, ImageLimits } from "../../pipeline/types.ts";
 import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { PATCH_SIDE, type QwenImageParts } from "./config.ts";
 import { editRules } from "./edit.ts";
+import { layerRules } from "./layers.ts";
 
 /** Sides of an image by default, in latents. */
 const DEFAULT_SIDE = 128;
@@ -18,22 +19,28 @@ const EDIT_LIMITS: ImageLimits = {
 /** See the file comment. */
 export function qwenImageInfo(parts: QwenImageParts): FamilyInfo {
   const scale = parts.vae.config.scale_factor_spatial;
-  const side = DEFAULT_SIDE * scale;
   const edit = editRules(parts);
+  const layers = layerRules(parts);
+  const side = layers?.side ?? DEFAULT_SIDE * scale;
+  const needsImage = edit !== undefined || layers !== undefined;
   return {
-    supportedTasks: edit ? ["TI2I"] : ["T2I", "TI2I"],
-    defaultTask: edit ? "TI2I" : "T2I",
+    supportedTasks: needsImage ? ["TI2I"] : ["T2I", "TI2I"],
+    defaultTask: needsImage ? "TI2I" : "T2I",
     defaults: {
       ...{ width: side, height: side, numFrames: 1, fps: 1 },
       ...{ numInferenceSteps: edit?.isPlus ? 40 : 50, guidanceScale: 4, negativePrompt: " " },
     },
-    taskDefaults: edit ? {} : { TI2I: { strength: 0.6 } },
-    ...(!edit && { inpainting: { strength: 0.6 } }),
+    taskDefaults: needsImage ? {} : { TI2I: { strength: 0.6 } },
+    ...(!needsImage && { inpainting: { strength: 0.6 } }),
+    ...(layers && { layers }),
     sizeMultiple: scale * PATCH_SIDE,
     frameMultiple: 1,
     maxFrames: 1,
     maxImages: edit?.isPlus ? MAX_EDIT_IMAGES : 1,
     ...(edit && { imageLimits: EDIT_LIMITS }),
-    optionalSettings: ["trueCfgScale", "flowShift", "maxSequenceLength", ...SAMPLING_CHOICES],
+    optionalSettings: [
+      ...["trueCfgScale", "flowShift", "maxSequenceLength", ...SAMPLING_CHOICES] as const,
+      ...layers ? ["layers"] as const : [],
+    ],
   };
 }

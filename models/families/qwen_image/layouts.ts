@@ -12,7 +12,7 @@ import {
   shapeOf,
 } from "../../checkpoints/component_format.ts";
 import { QWEN2_5_VL_FORMAT } from "../../text_encoders/qwen2_5_vl_format.ts";
-import { EDIT_CLASSES, PATCH_SIDE } from "./config.ts";
+import { EDIT_CLASSES, LAYERED_CLASS, PATCH_SIDE } from "./config.ts";
 
 const TRANSFORMER: ComponentFormat = {
   name: "a Qwen-Image transformer",
@@ -25,6 +25,7 @@ const TRANSFORMER: ComponentFormat = {
 /** Source of what shapes do not tell: transformer/config.json of Qwen-Image. */
 function transformerConfig(tensors: TensorSource): JsonObject {
   const [dim, channels] = shapeOf(tensors, "img_in.weight", 2) as [number, number];
+  const makesLayers = tensors.find("time_text_embed.addition_t_embedding.weight") !== undefined;
   const headDim = shapeOf(tensors, "transformer_blocks.0.attn.norm_q.weight", 1)[0]!;
   return {
     _class_name: TRANSFORMER.className,
@@ -37,8 +38,9 @@ function transformerConfig(tensors: TensorSource): JsonObject {
     joint_attention_dim: shapeOf(tensors, "txt_in.weight", 2)[1]!,
     guidance_embeds: false,
     axes_dims_rope: [16, 56, 56],
-    use_additional_t_cond:
-      tensors.find("time_text_embed.addition_t_embedding.weight") !== undefined,
+    // Of Qwen-Image-Layered's alone.
+    use_additional_t_cond: makesLayers,
+    use_layer3d_rope: makesLayers,
     // ComfyUI's files of 2511 say so by a tensor of their own.
     zero_cond_t: tensors.find("__index_timestep_zero__") !== undefined ||
       /edit.*2511/i.test(basename(tensors.path)),
@@ -47,20 +49,23 @@ function transformerConfig(tensors: TensorSource): JsonObject {
 
 /**
  * Single files. Their names tell what they do: no tensor of Qwen-Image-Edit is called or sized otherwise than those of
- * Qwen-Image.
+ * Qwen-Image. Qwen-Image-Layered's has one more.
  */
 export const QWEN_IMAGE_FILES: FamilyFiles = {
   formats: [TRANSFORMER, QWEN2_5_VL_FORMAT, WAN_VAE_FORMAT],
-  defaults: ({ zero_cond_t }, path) => {
+  defaults: ({ zero_cond_t, use_layer3d_rope }, path) => {
     const name = basename(path);
+    const isLayered = use_layer3d_rope === true;
     const isEdit = zero_cond_t === true || /edit/i.test(name);
     const isPlus = zero_cond_t === true || /2509|2511|plus/i.test(name);
     const [edit, plus] = EDIT_CLASSES;
-    const repositories = isEdit
+    const repositories = isLayered
+      ? ["Qwen/Qwen-Image-Layered"]
+      : isEdit
       ? ["Qwen/Qwen-Image-Edit-2511", "Qwen/Qwen-Image-Edit-2509", "Qwen/Qwen-Image-Edit"]
       : ["Qwen/Qwen-Image", "Qwen/Qwen-Image-2512"];
     return {
-      className: isEdit ? (isPlus ? plus : edit) : "QwenImagePipeline",
+      className: isLayered ? LAYERED_CLASS : isEdit ? (isPlus ? plus : edit) : "QwenImagePipeline",
       settings: {},
       scheduler: {
         _class_name: "FlowMatchEulerDiscreteScheduler",

@@ -3,7 +3,7 @@
  * all weights. They depend on nothing else, so that they are made once for all steps, and those weights are not needed
  * while the blocks are at work.
  */
-import { elementwise, gather, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
+import { elementwise, gather, slice, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
 import {
   DOUBLE_MODULATION,
   OUT_MODULATION,
@@ -42,7 +42,7 @@ export function modulationTables(
   const embedder = weights.scope("time_text_embed.timestep_embedder");
   const hidden = linearLayer(embedder, "linear_1", embedding, dim, { activation: "silu" });
   const temb = linearLayer(embedder, "linear_2", hidden, dim);
-  const activated = elementwise("act_silu(t)", { t: temb });
+  const activated = elementwise("act_silu(t)", { t: conditioned(config, weights, temb) });
   const rows = DOUBLE_MODULATION.length * dim;
   return {
     blocks: Array.from({ length: config.num_layers }, (_, layer) => {
@@ -54,6 +54,19 @@ export function modulationTables(
     }),
     out: linearLayer(weights, "norm_out.linear", activated, OUT_MODULATION.length * dim),
   };
+}
+
+/** With the embedding of images that have alpha, where the model has one. */
+function conditioned(
+  config: QwenImageTransformerConfig,
+  weights: WeightScope,
+  temb: Tensor,
+): Tensor {
+  if (!config.use_additional_t_cond) return temb;
+  const shape = [2, hiddenSize(config)];
+  const name = "time_text_embed.addition_t_embedding.weight";
+  const table = weights.tensor(temb.graph, name, shape);
+  return elementwise("t + a", { t: temb, a: slice(table, 0, 0, 1) });
 }
 
 /**

@@ -1,11 +1,11 @@
 /**
- * Images with Qwen-Image: from text, from an input image by strength, of which a mask may keep a part, and edits of input
- * images.
+ * Images with Qwen-Image: from text, from an input image by strength, of which a mask may keep a part, edits of input
+ * images, and the layers of one.
  *
- * Source: diffusers `QwenImagePipeline`, `QwenImageImg2ImgPipeline`, `QwenImageInpaintPipeline`, `QwenImageEditPipeline`
- * and `QwenImageEditPlusPipeline`.
+ * Source: diffusers `QwenImagePipeline`, `QwenImageImg2ImgPipeline`, `QwenImageInpaintPipeline`, `QwenImageEditPipeline`,
+ * `QwenImageEditPlusPipeline` and `QwenImageLayeredPipeline`.
  */
-import { elementCount, f32, slice, type Tensor } from "../../../runtime/mod.ts";
+import { elementCount, f32, gather, slice, type Tensor, u32 } from "../../../runtime/mod.ts";
 import { posteriorSample } from "../../autoencoders/kl/posterior.ts";
 import { tinyVideoDecoder } from "../../autoencoders/tiny/coders.ts";
 import { scaleLatents, unscaleLatents } from "../../autoencoders/wan/coders.ts";
@@ -20,22 +20,26 @@ import { gridOf, noisyLatents, tokenCount, type TokenGrid } from "../../pipeline
 import { PromptEncoder } from "../../pipeline/prompts.ts";
 import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
-import { EDIT_CLASSES, PATCH_SIDE, QWEN_IMAGE_PARTS } from "./config.ts";
+import { EDIT_CLASSES, LAYERED_CLASS, PATCH_SIDE, QWEN_IMAGE_PARTS } from "./config.ts";
 import { editRules } from "./edit.ts";
 import { givenShape, templateTokens, traceGiven, wholePrompt } from "./given.ts";
 import { guidanceOf, NORMED_GUIDANCE, qwenImageGuidance } from "./guidance.ts";
 import { qwenImageInfo } from "./info.ts";
+import { imageCounts, layerRules } from "./layers.ts";
 import { QWEN_IMAGE_FILES } from "./layouts.ts";
 import { modulationTables, TIMESTEP_CHANNELS, TIMESTEP_SCALE } from "./modulation.ts";
 import { DROPPED_TOKENS, MAX_PROMPT_TOKENS } from "./prompt.ts";
 import { modelTimestep, qwenImageSchedule } from "./schedule.ts";
 import { qwenImageContext, qwenImageTransformer } from "./transformer.ts";
 
+/** Channels of previews, whatever the result has. */
+const RGB = 3;
+
 /** See the file comment. */
 export const QWEN_IMAGE = defineFamily({
   classNames: [
     ...["QwenImagePipeline", "QwenImageImg2ImgPipeline", "QwenImageInpaintPipeline"],
-    ...EDIT_CLASSES,
+    ...[...EDIT_CLASSES, LAYERED_CLASS],
   ],
   files: QWEN_IMAGE_FILES,
   parts: QWEN_IMAGE_PARTS,
@@ -57,7 +61,7 @@ export const QWEN_IMAGE = defineFamily({
     const largest = (side: keyof TokenGrid) =>
       Math.max(...[grid, ...given.references].map((one) => one[side])) * PATCH_SIDE;
     const shape = {
-      ...{ grid, given },
+      ...{ grid, given, images: imageCounts(request, layerRules(parts)) },
       /** Of every prompt; each has a pass of its own. */
       textTokens: lengths,
       steps,
@@ -69,14 +73,15 @@ export const QWEN_IMAGE = defineFamily({
 
   trace(session, parts, shape) {
     const { transformer, vae, tinyDecoder } = parts;
-    const { grid, textTokens, tileSide } = shape;
+    const { grid, images: { sampled, results }, textTokens, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
+    const isLayered = layerRules(parts) !== undefined;
     const schedule = qwenImageSchedule(parts, tokenCount(grid), shape.steps, shape);
     const [height, width] = [grid.rows * PATCH_SIDE, grid.columns * PATCH_SIDE];
     const size = { height, width, tileSide };
-    const latents = [1, vae.config.z_dim, height, width];
+    const latents = [sampled, vae.config.z_dim, height, width];
     const patches = { y: grid.rows, i: PATCH_SIDE, j: PATCH_SIDE };
-    const patchify = (x: Tensor) => rearrange(x, "1 c (y i) (x j) -> 1 (y x) (c i j)", patches);
+    const patchify = (x: Tensor) => rearrange(x, "n c (y i) (x j) -> 1 (n y x) (c i j)", patches);
 
     // 1. Encode: the input images; the prompts, by the text encoder and the transformer's own projection.
     const given = traceGiven(session, parts, shape.given, tileSide);
@@ -117,8 +122,10 @@ export const QWEN_IMAGE = defineFamily({
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
     const { sample, kept, ...modulation } = begin.outputs;
     // The autoencoder's latents are scaled, those of a tiny decoder are not.
-    const decoderOf = (tiny: typeof tinyDecoder) => ({
-      decoder: tiny ? tinyVideoDecoder(tiny, { ...size, frames: 1 }) : wanImageDecoder(vae, size),
+    const decoderOf = (tiny: typeof tinyDecoder, channels?: number) => ({
+      decoder: tiny
+        ? tinyVideoDecoder(tiny, { ...size, frames: 1 })
+        : wanImageDecoder(vae, size, channels),
       decoded: (tokens: Tensor) => {
         const latents = rearrange(tokens, "1 (y x) (c i j) -> (y i) (x j) c", patches);
         return tiny ? latents.reshape(1, ...latents.shape) : unscaleLatents(vae, latents);
@@ -134,18 +141,27 @@ export const QWEN_IMAGE = defineFamily({
       }),
       predict: (inputs, graph) =>
         qwenImageTransformer(graph, config, weights, {
-          ...{ ...inputs, grid, referenceGrids: shape.given.references },
+          ...{ ...inputs, grids: new Array(sampled).fill(grid) },
+          referenceGrids: shape.given.references,
         }),
       guidance: prompts > 1 ? NORMED_GUIDANCE : undefined,
-      preview: decoderOf(tinyDecoder),
+      preview: {
+        ...decoderOf(tinyDecoder, RGB),
+        // Of layers, the whole image.
+        part: (sample) => isLayered ? slice(sample, 1, 0, tokenCount(grid)) : sample,
+      },
     });
 
     // 4. Decode.
     const { decoder, decoded } = decoderOf(shape.isTinyDecoded ? tinyDecoder : undefined);
-    const result = new ResultDecoder(session, { sample }, decoder, ({ sample }) => ({
-      decoded: decoded(sample),
-      latents: sample,
-    }));
+    const image = isLayered ? u32(1) : undefined;
+    const result = new ResultDecoder(session, { sample, image }, decoder, ({ sample, image }) => {
+      const own = image && gather(sample.reshape(sampled, -1), image);
+      return {
+        decoded: decoded(own?.reshape(1, tokenCount(grid), -1) ?? sample),
+        latents: sample,
+      };
+    }, isLayered ? Array.from({ length: results }, (_, i) => ({ image: [i + 1] })) : undefined);
 
     return async (work) => {
       const generator = new TorchGenerator(work.request.seed);

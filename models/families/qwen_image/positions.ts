@@ -1,8 +1,8 @@
 /**
  * Positions of tokens: image, row, column. Rows and columns are counted from the middle of an image; the text goes on
- * where the largest image ends, the same on all axes.
+ * where the largest image ends, the same on all axes. Beside layers the given image stands before all others.
  *
- * Source: diffusers `QwenEmbedRope` with `scale_rope`.
+ * Source: diffusers `QwenEmbedRope` with `scale_rope`, and `QwenEmbedLayer3DRope`.
  */
 import type { Graph, Rotation } from "../../../runtime/mod.ts";
 import { rotaryConstants } from "../../embeddings.ts";
@@ -12,9 +12,10 @@ import type { QwenImageTransformerConfig } from "./config.ts";
 /** Base of the rotary frequencies, whatever the configuration says. */
 const THETA = 10000;
 
-/** Positions of the tokens of images, one after the other. */
-export function imagePositions(grids: readonly TokenGrid[]): number[][] {
-  return grids.flatMap(({ rows, columns }, image) => {
+/** Positions of the tokens of images, one after the other; of layers, the last is the given image. */
+export function imagePositions(grids: readonly TokenGrid[], areLayers = false): number[][] {
+  return grids.flatMap(({ rows, columns }, i) => {
+    const image = areLayers && i === grids.length - 1 ? -1 : i;
     const [top, left] = [rows, columns].map((side) => Math.floor(side / 2) - side) as [
       number,
       number,
@@ -27,9 +28,14 @@ export function imagePositions(grids: readonly TokenGrid[]): number[][] {
 }
 
 /** Positions of a text beside these images. */
-export function textPositions(tokens: number, grids: readonly TokenGrid[]): number[][] {
+export function textPositions(
+  tokens: number,
+  grids: readonly TokenGrid[],
+  areLayers = false,
+): number[][] {
   const sides = grids.flatMap(({ rows, columns }) => [rows, columns]);
-  const first = Math.max(...sides.map((side) => Math.floor(side / 2)));
+  const ends = sides.map((side) => Math.floor(side / 2));
+  const first = Math.max(...ends, ...areLayers ? [grids.length - 1] : []);
   return Array.from({ length: tokens }, (_, place) => new Array<number>(3).fill(first + place));
 }
 

@@ -6,6 +6,7 @@ import {
 } from "../../schedulers/mod.ts";
 import { linspace } from "../../schedulers/shift.ts";
 import type { QwenImageParts } from "./config.ts";
+import { layeredShift, layerRules } from "./layers.ts";
 
 /**
  * The schedule of a request: evenly spaced levels from 1 to 1 / steps, shifted by the size of the image. A shift that
@@ -17,7 +18,10 @@ import type { QwenImageParts } from "./config.ts";
  * @param options first step to take, and what the request says of the schedule
  */
 export function qwenImageSchedule(
-  { scheduler, schedulerFile }: Pick<QwenImageParts, "scheduler" | "schedulerFile">,
+  { scheduler, schedulerFile, ...parts }: Pick<
+    QwenImageParts,
+    "scheduler" | "schedulerFile" | "className"
+  >,
   tokens: number,
   steps: number,
   { shift, ...options }: Omit<ScheduleOptions, "mu"> = {},
@@ -28,7 +32,9 @@ export function qwenImageSchedule(
     ...{ use_dynamic_shifting: true, time_shift_type: "exponential", shift_terminal: null },
     ...{ base_shift: Math.log(shift), max_shift: Math.log(shift) },
   });
-  return own.setTimesteps(steps, { ...options, sigmas, mu: own.mu(tokens) });
+  const isLayered = layerRules(parts) !== undefined && shift === undefined;
+  const mu = isLayered ? layeredShift(tokens) : own.mu(tokens);
+  return own.setTimesteps(steps, { ...options, sigmas, mu });
 }
 
 /** The timestep that the transformer takes, 0 to 1. */

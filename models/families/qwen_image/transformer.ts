@@ -29,10 +29,10 @@ const MLP_RATIO = 4;
 interface QwenImageInputs extends ModulationTables {
   /** Of {@linkcode qwenImageContext} for one prompt: [1, text tokens, dim]. */
   readonly context: Tensor;
-  /** Latents as patches, [1, tokens, in_channels]. */
+  /** Latents as patches, [1, tokens, in_channels]: of an image, or of layers one after the other. */
   readonly sample: Tensor;
-  /** How they lie. */
-  readonly grid: TokenGrid;
+  /** How those of each lie. */
+  readonly grids: readonly TokenGrid[];
   /** Likewise of given images, one after the other, [1, their tokens, in_channels]; nothing without any. */
   readonly references?: Tensor | undefined;
   /** How those of each lie. */
@@ -70,18 +70,19 @@ export function qwenImageTransformer(
   graph: Graph,
   config: QwenImageTransformerConfig,
   weights: WeightScope,
-  { context, sample, grid, references, referenceGrids, blocks, out, step }: QwenImageInputs,
+  { context, sample, references, referenceGrids, blocks, out, step, ...own }: QwenImageInputs,
 ): Tensor {
-  const grids = [grid, ...referenceGrids];
-  const places = imagePositions(grids);
-  const own = sample.dim(1);
+  const grids = [...own.grids, ...referenceGrids];
+  const areLayers = config.use_layer3d_rope;
+  const places = imagePositions(grids, areLayers);
+  const count = sample.dim(1);
   // Given images that go by a timestep of their own are a stream of their own.
   const isSplit = config.zero_cond_t && references !== undefined;
   const tokens = references && !isSplit ? concat([sample, references], 1) : sample;
   const rotary = {
-    text: rotaryOf(graph, "text", config, textPositions(context.dim(1), grids)),
+    text: rotaryOf(graph, "text", config, textPositions(context.dim(1), grids, areLayers)),
     image: rotaryOf(graph, "image", config, places.slice(0, tokens.dim(1))),
-    ...(isSplit && { reference: rotaryOf(graph, "reference", config, places.slice(own)) }),
+    ...(isSplit && { reference: rotaryOf(graph, "reference", config, places.slice(count)) }),
   };
   const heads = { ...config, eps: EPS };
   const embed = (x: Tensor) => linearLayer(weights, "img_in", x, hiddenSize(config));
@@ -97,7 +98,7 @@ export function qwenImageTransformer(
       return doubleBlock(heads, block, streams, vectors, rotary, feedForward, FEED_FORWARDS);
     });
   });
-  const result = slice(streams.image, 1, 0, own);
+  const result = slice(streams.image, 1, 0, count);
   return linearLayer(weights, "proj_out", result, config.in_channels, {
     norm: { eps: EPS, ...outModulation(out, step), name: "norm_out" },
   });
