@@ -6,6 +6,7 @@
 
 `pipeline` is a folder as it is published, but for the weights, which are drawn from the seeds in the seeded.json of each
 component. `layered` has the transformer and the autoencoder of Qwen-Image-Layered; the rest is that of `pipeline`.
+`masked` has calls of the parts of `pipeline` alone.
 """
 
 import json
@@ -17,12 +18,19 @@ import torch
 from diffusers import (
     AutoencoderKLQwenImage,
     FlowMatchEulerDiscreteScheduler,
+    QwenImageEditInpaintPipeline,
     QwenImageImg2ImgPipeline,
+    QwenImageInpaintPipeline,
     QwenImagePipeline,
     QwenImageTransformer2DModel,
 )
 from safetensors.torch import save_file
-from diffusers.pipelines.qwenimage import pipeline_qwenimage_edit, pipeline_qwenimage_edit_plus, pipeline_qwenimage_layered
+from diffusers.pipelines.qwenimage import (
+    pipeline_qwenimage_edit,
+    pipeline_qwenimage_edit_inpaint,
+    pipeline_qwenimage_edit_plus,
+    pipeline_qwenimage_layered,
+)
 from PIL import Image
 from transformers import BatchFeature, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2Tokenizer
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
@@ -191,6 +199,9 @@ def picture_call(pipeline, name, seed, **arguments):
 
     inputs = {}
     call = dict(arguments)
+    if "mask" in arguments:
+        inputs["mask"] = arguments.pop("mask")
+        call["mask_image"] = call.pop("mask").reshape(1, 1, *inputs["mask"].shape).float() / 255
     if "image" in arguments:
         inputs["given"] = arguments["image"]
         call["image"] = arguments["image"].permute(2, 0, 1).unsqueeze(0).float() / 255
@@ -234,8 +245,8 @@ def seeing(text_encoder, placeholder):
     return forward
 
 
-def edit_call(pipeline, name, seed, images, **arguments):
-    """An edit of pictures, each uint8 [height, width, 3]."""
+def edit_call(pipeline, name, seed, images, mask=None, **arguments):
+    """An edit of pictures, each uint8 [height, width, 3]; white in the mask is painted."""
     pictures = [Image.fromarray(image.numpy()) for image in images]
     seen = {}
 
@@ -244,8 +255,12 @@ def edit_call(pipeline, name, seed, images, **arguments):
         return state
 
     given = pictures if name == "plus" else pictures[0]
-    result = pipeline(image=given, generator=generator(seed), output_type="pt", callback_on_step_end=keep, **arguments).images
     inputs = {f"given{i}": image for i, image in enumerate(images)}
+    call = dict(arguments)
+    if mask is not None:
+        inputs["mask"] = mask
+        call["mask_image"] = Image.fromarray(mask.numpy())
+    result = pipeline(image=given, generator=generator(seed), output_type="pt", callback_on_step_end=keep, **call).images
     outputs = {"latents": seen["latents"], "image": result[0].permute(1, 2, 0)}
     return Call(name, "an edit", {"seed": seed, **arguments}, inputs, outputs)
 
@@ -296,6 +311,33 @@ def pipeline_calls(folder, seed):
     adapted.args["strength"] = 0.7
     pipeline.unload_lora_weights()
     return [*calls, adapted, *edit_calls(parts, seed + 30)]
+
+
+# The size of a masked edit, which is that of the copies of pictures.
+MASKED_SIZE = dict(width=64, height=32)
+
+
+def masked_calls(_folder, seed):
+    with tempfile.TemporaryDirectory() as folder:
+        parts = components(pathlib.Path(folder), GOLDENS["pipeline"][1])
+    rng = generator(seed)
+    # Along the edges of latents, which the reference rounds it to.
+    mask = torch.zeros(40, 56, dtype=torch.uint8)
+    mask[8:28, 20:48] = 255
+    small = torch.zeros(32, 64, dtype=torch.uint8)
+    small[8:24, 16:48] = 255
+    inpaint = quiet(QwenImageInpaintPipeline(**parts))
+    edit = quiet(QwenImageEditInpaintPipeline(**parts, processor=None))
+    edit.processor = Processor(parts["tokenizer"])
+    pipeline_qwenimage_edit_inpaint.calculate_dimensions = lambda _area, _ratio: (*MASKED_SIZE.values(), None)
+    seeing(parts["text_encoder"], parts["tokenizer"].convert_tokens_to_ids("<|image_pad|>"))
+    guided = dict(prompt="a red cat", negative_prompt=" ", true_cfg_scale=4.0, num_inference_steps=3)
+    masked_edit = edit_call(edit, "edit", 42, [picture(rng, 32, 64)], small, strength=0.9, **guided)
+    masked_edit.args |= MASKED_SIZE
+    return [
+        masked_edit,
+        picture_call(inpaint, "image", 41, image=picture(rng, 40, 56), mask=mask, strength=0.7, height=40, width=56, **guided),
+    ]
 
 
 LAYERED = dict(SMALL, use_additional_t_cond=True, use_layer3d_rope=True)
@@ -363,6 +405,7 @@ GOLDENS = {
     "zero": ("Qwen-Image, given pictures without noise", 51, None, zero_calls),
     "tiny": ("Qwen-Image, tiny", 51, lambda folder, seed: transformer(folder, seed, **TINY), tiny_calls),
     "pipeline": ("Qwen-Image, pipeline", 57, build_pipeline, pipeline_calls),
+    "masked": ("Qwen-Image, masks", 77, None, masked_calls),
     "layered": ("Qwen-Image-Layered, pipeline", 67, build_layered, layered_calls),
 }
 

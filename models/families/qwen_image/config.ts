@@ -69,8 +69,12 @@ const QWEN_IMAGE_SETTINGS = z.object({
   condition_image_size: z.int().positive().default(384 * 384),
 });
 
-/** Pipeline classes that edit: of one image, and of several. */
-export const EDIT_CLASSES = ["QwenImageEditPipeline", "QwenImageEditPlusPipeline"] as const;
+/** Pipeline classes that edit: of one image, of several, and of a part of one. */
+export const EDIT_CLASSES = [
+  "QwenImageEditPipeline",
+  "QwenImageEditPlusPipeline",
+  "QwenImageEditInpaintPipeline",
+] as const;
 
 /** The pipeline class that splits an image into layers. */
 export const LAYERED_CLASS = "QwenImageLayeredPipeline";

@@ -6,6 +6,7 @@ import { WanImageEncoder } from "../../autoencoders/wan/image_coders.ts";
 import { type PatchGrid, patchPixels, tokensOf } from "../../image_encoders/qwen2_5_patches.ts";
 import { qwen25Vision, visionLayout } from "../../image_encoders/qwen2_5_vision.ts";
 import type { Session } from "../../memory/session.ts";
+import { isInpainting } from "../../pipeline/inpainting.ts";
 import { gridOf, type TokenGrid } from "../../pipeline/latents.ts";
 import type { InputImage, PipelineRequest } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
@@ -26,9 +27,9 @@ import {
 
 /** What the programs of a request depend on of its images. */
 export interface GivenShape {
-  /** Redrawn by strength. */
+  /** Redrawn by strength, or by a mask in part. */
   readonly start?: TokenGrid;
-  /** Edited, or split into layers: how the tokens of each lie. */
+  /** Edited, or split into layers: how the tokens of each lie. The first is the one that is redrawn in part. */
   readonly references: readonly TokenGrid[];
   /** How the patches of each lie that the text encoder sees. */
   readonly seen: readonly PatchGrid[];
@@ -38,7 +39,7 @@ export interface GivenShape {
 export interface Given {
   /** Moments of the image that is redrawn. */
   readonly moments?: DeviceTensor;
-  /** Latents of edited images, or of the one that is split, as patches, one after the other. */
+  /** Latents of the other images, edited or split, as patches, one after the other. */
   readonly references?: DeviceTensor | undefined;
   readonly textEncoder: TextEncoder;
   /** Encodes the images; gives what prompts depend on beside their text. */
@@ -57,8 +58,10 @@ export function givenShape(
     const start = request.task === "TI2I" ? gridOf(request, sizeMultiple) : undefined;
     return { ...(start && { start }), references: [], seen: [] };
   }
+  const start = isInpainting(request) ? gridOf(request, sizeMultiple) : undefined;
+  const grids = images.map((image) => gridOf(copySize(image, rules.latentArea), sizeMultiple));
   return {
-    references: images.map((image) => gridOf(copySize(image, rules.latentArea), sizeMultiple)),
+    ...start ? { start, references: [start, ...grids.slice(1)] } : { references: grids },
     seen: images.map((image) => visionGrid(image, rules)),
   };
 }
@@ -97,27 +100,31 @@ export function traceGiven(
   });
   const plain = () =>
     qwenTextEncoder(textEncoder, tokenizer.padId, [textEncoder.config.num_hidden_layers]);
-  if (start) {
+  const rules = editRules(parts);
+  if (start && !rules) {
     const encoder = new WanImageEncoder(session, vae, [sizeOf(start)]);
     const run = (work: Work) => encoder.run(work).then(() => "");
     return { moments: encoder.moments[0]!, textEncoder: plain(), run };
   }
   if (references.length === 0) return { textEncoder: plain(), run: () => Promise.resolve("") };
-  const rules = editRules(parts);
   const encoder = new WanImageEncoder(session, vae, references.map(sizeOf));
-  const tokens = encoder.stage.program("tokens", { all: encoder.moments }, ({ all }) => {
-    const patches = all.map((moments) => patchesOf(scaleLatents(vae, posteriorMode(moments))));
-    return concat(patches, 1);
-  });
+  // What is redrawn in part is encoded with noise.
+  const others = encoder.moments.slice(start ? 1 : 0);
+  const tokens = others.length === 0
+    ? undefined
+    : encoder.stage.program("tokens", { all: others }, ({ all }) => {
+      const patches = all.map((moments) => patchesOf(scaleLatents(vae, posteriorMode(moments))));
+      return concat(patches, 1);
+    });
+  const encode: typeof encoder.run = async (work, images) => {
+    await encoder.run(work, images);
+    if (tokens) await work.run([tokens.call({})]);
+  };
   if (!rules) {
     return {
-      references: tokens.outputs,
+      references: tokens?.outputs,
       textEncoder: plain(),
-      run: async (work) => {
-        await encoder.run(work, work.request.images!.map(withAlpha));
-        await work.run([tokens.call({})]);
-        return "";
-      },
+      run: (work) => encode(work, work.request.images!.map(withAlpha)).then(() => ""),
     };
   }
   const vision = traceVision(session, parts, seen);
@@ -128,14 +135,15 @@ export function traceGiven(
     );
   }
   return {
-    references: tokens.outputs,
+    ...(start && { moments: encoder.moments[0]! }),
+    references: tokens?.outputs,
     textEncoder: qwen25VlTextEncoder(textEncoder, tokenizer.padId, {
       ...{ states: vision.states, grids: seen, placeholder },
     }),
     run: async (work) => {
       const images = work.request.images!;
-      await encoder.run(work, images.map((image) => latentCopy(image, rules)));
-      await work.run([tokens.call({})]);
+      const copies = images.map((image, i) => start && i === 0 ? image : latentCopy(image, rules));
+      await encode(work, copies);
       const { patch_size: side } = vision.config;
       const patches = images.map((image, i) =>
         [`patches${i}`, patchPixels(visionCopy(image, rules), vision.layouts[i]!, side)] as const

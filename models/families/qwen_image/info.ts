@@ -31,7 +31,7 @@ export function qwenImageInfo(parts: QwenImageParts): FamilyInfo {
       ...{ numInferenceSteps: edit?.isPlus ? 40 : 50, guidanceScale: 4, negativePrompt: " " },
     },
     taskDefaults: needsImage ? {} : { TI2I: { strength: 0.6 } },
-    ...(!needsImage && { inpainting: { strength: 0.6 } }),
+    ...(!layers && { inpainting: { strength: 0.6 } }),
     ...(layers && { layers }),
     sizeMultiple: scale * PATCH_SIDE,
     frameMultiple: 1,

@@ -1,11 +1,19 @@
 /**
  * Images with Qwen-Image: from text, from an input image by strength, of which a mask may keep a part, edits of input
- * images, and the layers of one.
+ * images, masked too, and the layers of one.
  *
  * Source: diffusers `QwenImagePipeline`, `QwenImageImg2ImgPipeline`, `QwenImageInpaintPipeline`, `QwenImageEditPipeline`,
- * `QwenImageEditPlusPipeline` and `QwenImageLayeredPipeline`.
+ * `QwenImageEditPlusPipeline`, `QwenImageEditInpaintPipeline` and `QwenImageLayeredPipeline`.
  */
-import { elementCount, f32, gather, slice, type Tensor, u32 } from "../../../runtime/mod.ts";
+import {
+  concat,
+  elementCount,
+  f32,
+  gather,
+  slice,
+  type Tensor,
+  u32,
+} from "../../../runtime/mod.ts";
 import { posteriorSample } from "../../autoencoders/kl/posterior.ts";
 import { tinyVideoDecoder } from "../../autoencoders/tiny/coders.ts";
 import { scaleLatents, unscaleLatents } from "../../autoencoders/wan/coders.ts";
@@ -76,6 +84,7 @@ export const QWEN_IMAGE = defineFamily({
     const { grid, images: { sampled, results }, textTokens, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
     const isLayered = layerRules(parts) !== undefined;
+    const isMaskedEdit = shape.isMasked && editRules(parts) !== undefined;
     const schedule = qwenImageSchedule(parts, tokenCount(grid), shape.steps, shape);
     const [height, width] = [grid.rows * PATCH_SIDE, grid.columns * PATCH_SIDE];
     const size = { height, width, tileSide };
@@ -103,24 +112,31 @@ export const QWEN_IMAGE = defineFamily({
         noise: f32(...latents),
         moments: given.moments,
         momentNoise: given.moments ? f32(...latents) : undefined,
+        others: isMaskedEdit ? given.references : undefined,
       },
-      ({ noise, moments, momentNoise }, graph) => {
+      ({ noise, moments, momentNoise, others }, graph) => {
         let x = noise;
         let kept: Tensor | undefined;
+        let references: Tensor | undefined;
         if (moments && momentNoise) {
           const drawn = posteriorSample(moments, rearrange(momentNoise, "1 c y x -> 1 y x c"));
           const clean = rearrange(scaleLatents(vae, drawn), "1 y x c -> 1 c y x");
           x = noisyLatents(clean, noise, sigmas[0]!);
           kept = shape.isMasked ? patchify(clean) : undefined;
+          // The image that is kept in part is seen like the others.
+          if (isMaskedEdit) references = others ? concat([kept!, others], 1) : kept;
         }
         const times = [...Array.from(timesteps, modelTimestep), ...config.zero_cond_t ? [0] : []];
         const embedded = timestepConstant(graph, times, TIMESTEP_CHANNELS, TIMESTEP_SCALE);
-        return { sample: patchify(x), kept, ...modulationTables(config, weights, embedded) };
+        return {
+          ...{ sample: patchify(x), kept, references },
+          ...modulationTables(config, weights, embedded),
+        };
       },
     );
 
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
-    const { sample, kept, ...modulation } = begin.outputs;
+    const { sample, kept, references = given.references, ...modulation } = begin.outputs;
     // The autoencoder's latents are scaled, those of a tiny decoder are not.
     const decoderOf = (tiny: typeof tinyDecoder, channels?: number) => ({
       decoder: tiny
@@ -135,10 +151,7 @@ export const QWEN_IMAGE = defineFamily({
     const denoiser = new Denoiser(loop, shape, {
       ...{ schedule, sample, kept },
       noise: { shape: latents, arrange: patchify },
-      passes: text.context.map((context) => {
-        const { references } = given;
-        return { context, references, ...modulation };
-      }),
+      passes: text.context.map((context) => ({ context, references, ...modulation })),
       predict: (inputs, graph) =>
         qwenImageTransformer(graph, config, weights, {
           ...{ ...inputs, grids: new Array(sampled).fill(grid) },

@@ -1,0 +1,55 @@
+/** Images of which a mask keeps a part, against diffusers: same folder, prompt, image, mask and seed. */
+import assert from "node:assert/strict";
+import { cpSync } from "node:fs";
+import { openPipeline, type PipelineRequest } from "../../models/mod.ts";
+import { assertClose, Golden } from "../golden.ts";
+import { textRequest } from "../golden_request.ts";
+import { checkMasked } from "../masked.ts";
+import { openTestDevice } from "../model_run.ts";
+import { withFolder } from "../safetensors.ts";
+
+/** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
+const MIN_PSNR = 50;
+/** Of the latents after the last step, as a part of their largest magnitude. */
+const LATENT_GATE = 1e-4;
+
+const golden = new Golden("qwen_image/masked");
+const model = new Golden("qwen_image/pipeline");
+
+/** Pipeline classes by the call that they make. */
+const CLASSES = { image: "QwenImageInpaintPipeline", edit: "QwenImageEditInpaintPipeline" };
+
+for (const [name, className] of Object.entries(CLASSES)) {
+  Deno.test(`${className} gives the reference's image where a mask says so, and the given one elsewhere`, () =>
+    withFolder({}, async (folder) => {
+      cpSync(model.folder, folder, { recursive: true });
+      const index = JSON.parse(Deno.readTextFileSync(`${folder}/model_index.json`));
+      const changed = { ...index, _class_name: className, vae_image_size: 64 * 32 };
+      Deno.writeTextFileSync(`${folder}/model_index.json`, JSON.stringify(changed));
+      const call = golden.call(name);
+      const { args, inputs } = call;
+      const { width, height, ...others } = textRequest(call);
+      const data = Uint8Array.from(
+        golden.tensor(name, inputs.find((each) => each !== "mask")!).data,
+      );
+      const request: PipelineRequest = {
+        ...{ ...others, width, height, task: "TI2I", images: [{ width, height, data }] },
+        mask: [Uint8Array.from(golden.tensor(name, "mask").data)],
+        strength: args["strength"] as number,
+        guidanceScale: args["true_cfg_scale"] as number,
+      };
+      const device = await openTestDevice();
+      try {
+        using pipeline = await openPipeline(folder);
+        await pipeline.load(device);
+        const { latents, frames } = await pipeline.generate(request);
+        const expected = golden.tensor(name, "latents");
+        assertClose("latents", { shape: expected.shape, data: latents }, expected, LATENT_GATE);
+        const decibels = checkMasked(frames[0]!, request, golden.tensor(name, "image").data);
+        if (Deno.env.get("DENOISE_SHOW_ERRORS")) console.log(`${decibels.toFixed(1)} dB`);
+        assert.ok(decibels > MIN_PSNR, `PSNR is ${decibels.toFixed(1)} dB`);
+      } finally {
+        device.destroy();
+      }
+    }));
+}
