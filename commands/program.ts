@@ -35,6 +35,7 @@ export function createProgram(onStatus: OnStatus): Command {
   const program = command("denoise", "Diffusion models on any GPU")
     .version(version)
     .addCommand(serveCommand(onStatus))
+    .addCommand(workerCommand(onStatus))
     .addCommand(generateCommand(onStatus))
     .addCommand(psCommand(onStatus))
     .addCommand(jobsCommand(onStatus))
@@ -72,7 +73,10 @@ function serveCommand(onStatus: OnStatus): Command {
     new Option("--models <which>", "all: the bundled model, and those in the cache, too")
       .choices(["all"]),
   );
-  addLoadFlags(serve)
+  addFleetFlags(addLoadFlags(serve))
+    .addOption(
+      new Option("--no-gpu", "take requests alone; the fleet's workers run the jobs"),
+    )
     .option("--served-model-name <name>", "public name of the model (default: --model-id or path)")
     .option("--model-id <id>", "registered configuration of a checkpoint that cannot be identified")
     .option("--public-url <url>", "where clients reach the server; makes links whole", address)
@@ -88,9 +92,6 @@ function serveCommand(onStatus: OnStatus): Command {
       new Option("--retain <duration>", "how long results are kept, such as 12h or 7d; 0 for ever")
         .argParser(duration).default(duration("7d"), "7d"),
     )
-    .option("--s3-bucket <name>", "bucket for results; its key comes from the environment")
-    .option("--s3-endpoint <url>", "address of an S3-compatible store (default: Amazon's)")
-    .option("--s3-region <region>", "region of the bucket (default: us-east-1)")
     .addOption(flag("--resume-jobs", "run jobs again that a server left unfinished"))
     .addOption(
       flag("--allow-private-urls", "fetch images from addresses of private networks too"),
@@ -163,6 +164,57 @@ function serveCommand(onStatus: OnStatus): Command {
     const { runServe } = await import("./serve.ts");
     onStatus(await runServe(flags));
   });
+}
+
+function workerCommand(onStatus: OnStatus): Command {
+  const worker = command("worker", "Run jobs of a fleet, whose servers take the requests");
+  addFleetFlags(worker).addOption(
+    new Option(
+      "--model-path <[name=]path>",
+      "folder, file, name, hub id or org/name:file; repeated, it serves all of them",
+    ).argParser(collect).default([], "bundled"),
+  ).addOption(
+    new Option("--models <which>", "all: the bundled model, and those in the cache, too")
+      .choices(["all"]),
+  );
+  return addLoadFlags(worker)
+    .option("--served-model-name <name>", "public name of the model (default: its path)")
+    .option("--output-path <folder>", "folder for results that all members see", "outputs")
+    .addOption(
+      new Option("--drain <duration>", "how long jobs may go on after a signal to stop")
+        .argParser(duration).default(duration("25s"), "25s"),
+    )
+    .addOption(
+      new Option("--log-format <format>", "sentences, or one JSON object a line")
+        .choices(LOG_FORMATS).default("text"),
+    )
+    .addOption(
+      new Option("--lora-dir <folder>", "folder whose LoRAs clients may name; may be repeated")
+        .argParser(collect).default([], "the model's folder and the hub cache"),
+    )
+    .addOption(flag("--allow-hub-loras", "fetch LoRAs from the hub that clients name"))
+    .option("--lora-cache-size <memory>", "LoRAs kept in memory (default: 2G)", memory)
+    .option(
+      "--keep-alive <seconds>",
+      "unload the model when it was idle for so long (default: never)",
+      nonNegative,
+    )
+    .action(async (flags) => {
+      const { runWorker } = await import("./worker.ts");
+      onStatus(await runWorker(flags));
+    });
+}
+
+/** What the members of a fleet share. */
+function addFleetFlags(to: Command): Command {
+  return to
+    .addOption(
+      new Option("--database-url <url>", "PostgreSQL database of a fleet, which keeps its jobs")
+        .env("DENOISE_DATABASE_URL"),
+    )
+    .option("--s3-bucket <name>", "bucket for results; its key comes from the environment")
+    .option("--s3-endpoint <url>", "address of an S3-compatible store (default: Amazon's)")
+    .option("--s3-region <region>", "region of the bucket (default: us-east-1)");
 }
 
 function generateCommand(onStatus: OnStatus): Command {

@@ -8,6 +8,7 @@ import { readFile } from "node:fs/promises";
 import { BUNDLED_MODEL, type MergeMode } from "../generation/mod.ts";
 import {
   createLog,
+  type FleetPlace,
   isLoopback,
   type Log,
   type LogFormat,
@@ -15,6 +16,7 @@ import {
   type ModelSource,
   readS3Settings,
   readSecret,
+  type S3Settings,
   serve,
 } from "../server/mod.ts";
 import { hubCacheFolder } from "../hub/cache.ts";
@@ -57,6 +59,10 @@ export interface ServeFlags extends DeviceFlags, ModelParts {
   s3Endpoint?: string;
   /** Region of the bucket. */
   s3Region?: string;
+  /** Database of a fleet, whose workers run the jobs. */
+  databaseUrl?: string;
+  /** Whether it runs jobs itself; true when left out. */
+  gpu?: boolean;
   /** Whether jobs that a server left unfinished are run again. */
   resumeJobs?: boolean;
   /** Whether clients may name addresses of private networks. */
@@ -112,6 +118,7 @@ export interface ServeFlags extends DeviceFlags, ModelParts {
 export async function runServe(flags: ServeFlags): Promise<number> {
   const log = createLog(flags.logFormat, (line) => console.error(line));
   for (const note of notes(flags)) log(note, { level: "warning" });
+  const fleet = fleetOf(flags);
   const enhancer = await readEnhancerFile(flags.promptEnhancerConfig);
   const s3 = readBucket(flags);
   const cached = flags.models === "all" ? await listCachedModels(hubCacheFolder()) : [];
@@ -127,6 +134,7 @@ export async function runServe(flags: ServeFlags): Promise<number> {
     port: flags.port,
     strictPorts: flags.strictPorts === true,
     outputPath: flags.outputPath,
+    ...(fleet === undefined ? {} : { fleet }),
     resumeJobs: flags.resumeJobs === true,
     maxQueue: flags.maxQueue,
     ...deviceOptions(flags),
@@ -156,7 +164,8 @@ export async function runServe(flags: ServeFlags): Promise<number> {
       ...(flags.loraDir.length === 0 ? {} : { loraFolders: flags.loraDir }),
     },
   });
-  log(`Listening on ${server.url}, loading ${name}`);
+  const isFront = fleet?.role === "front";
+  log(`Listening on ${server.url}, ${isFront ? "joining the fleet" : `loading ${name}`}`);
   if (others.length > 0) {
     log(`Loaded when they are asked for: ${others.map(({ name }) => name).join(", ")}`);
   }
@@ -164,7 +173,7 @@ export async function runServe(flags: ServeFlags): Promise<number> {
   try {
     const first = await Promise.race([server.ready.then(() => "ready"), stopped.promise]);
     if (first === "ready") {
-      log(`Ready: ${name} is served on ${server.url}`);
+      log(`Ready: ${isFront ? "the fleet" : name} is served on ${server.url}`);
       await stopped.promise;
     }
     log("Stopping; a second signal stops at once");
@@ -232,6 +241,15 @@ export function notes(flags: ServeFlags): string[] {
   if (flags.resumeJobs === true && flags.outputPath === "") {
     lines.push('Note: --resume-jobs has no effect with --output-path "": no records are kept');
   }
+  const idleInFleet = [
+    ["--resume-jobs", flags.resumeJobs === true],
+    ["--input-save-path", flags.inputSavePath !== undefined],
+  ].filter(([, isGiven]) => isGiven).map(([flag]) => flag);
+  if (flags.databaseUrl !== undefined && idleInFleet.length > 0) {
+    lines.push(
+      `Note: no effect in a fleet: ${idleInFleet.join(", ")}; its database keeps jobs and uploads`,
+    );
+  }
   if (!isLoopback(flags.host) && flags.apiKey.length === 0) {
     lines.push(
       `Warning: everybody who reaches ${flags.host} can use this server; give it an --api-key`,
@@ -243,7 +261,65 @@ export function notes(flags: ServeFlags): string[] {
   return lines;
 }
 
-function readBucket({ s3Bucket: bucket, s3Endpoint: endpoint, s3Region: region }: ServeFlags) {
+/**
+ * Where a server stands among others.
+ *
+ * @param flags of the command line
+ * @returns nothing for a server that has its own jobs
+ * @throws {UsageError} for flags that contradict each other
+ */
+export function fleetOf(
+  { databaseUrl, gpu, lora, outputPath, s3Bucket, modelPath, models }: Pick<
+    ServeFlags,
+    "databaseUrl" | "gpu" | "lora" | "outputPath" | "s3Bucket" | "modelPath" | "models"
+  >,
+): FleetPlace | undefined {
+  const isFront = gpu === false;
+  if (databaseUrl === undefined) {
+    if (!isFront) return undefined;
+    throw new UsageError(
+      "Cannot serve without a GPU: nobody would run the jobs; name the database of a fleet with " +
+        "--database-url",
+    );
+  }
+  if (!/^postgres(?:ql)?:\/\//.test(databaseUrl) || !URL.canParse(databaseUrl)) {
+    throw new UsageError(
+      "Cannot use --database-url: it is not like postgres://user:password@host/database",
+    );
+  }
+  if (isFront && (modelPath.length > 0 || models !== undefined)) {
+    throw new UsageError(
+      "Cannot load a model with --no-gpu: give --model-path to the workers (denoise worker)",
+    );
+  }
+  if (lora !== undefined) {
+    throw new UsageError(
+      "Cannot set --lora in a fleet: POST /v1/set_lora sets LoRAs for all of it, from the folders " +
+        "of its workers (--lora-dir)",
+    );
+  }
+  if (outputPath === "" && s3Bucket === undefined) {
+    throw new UsageError(
+      "Cannot keep the results of a fleet: name a bucket with --s3-bucket, or a folder that all its " +
+        "members see with --output-path",
+    );
+  }
+  return { databaseUrl, role: isFront ? "front" : "both" };
+}
+
+/**
+ * The bucket of results.
+ *
+ * @param flags of the command line
+ * @returns nothing where there is none
+ * @throws {UsageError} for one that cannot be used
+ */
+export function readBucket(
+  { s3Bucket: bucket, s3Endpoint: endpoint, s3Region: region }: Pick<
+    ServeFlags,
+    "s3Bucket" | "s3Endpoint" | "s3Region"
+  >,
+): S3Settings | undefined {
   try {
     return readS3Settings({ bucket, endpoint, region }, (name) => Deno.env.get(name));
   } catch (cause) {
@@ -273,8 +349,12 @@ async function readEnhancerFile(path: string | undefined): Promise<string | unde
   }
 }
 
-/** What goes wrong outside of any request is told in the log and ends nothing. */
-function outliveDefects(log: Log): void {
+/**
+ * What goes wrong outside of any request is told in the log and ends nothing.
+ *
+ * @param log told of it
+ */
+export function outliveDefects(log: Log): void {
   const tell = (reason: unknown) =>
     log(`Error outside of any request: ${describeFailure(reason).sentence}`, { level: "error" });
   globalThis.addEventListener("error", (event) => {

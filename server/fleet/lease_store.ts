@@ -71,7 +71,8 @@ export class LeaseStore implements Rest, JobStore {
    * worker makes anew is wanted
    */
   async update(id: string, change: JobChange): Promise<boolean> {
-    if (this.#lost.has(id) || this.#isTooSoon(id, change)) return true;
+    const isNothing = Object.keys(change).length === 0;
+    if (isNothing || this.#lost.has(id) || this.#isTooSoon(id, change)) return true;
     const { status } = change;
     const isOver = status !== undefined && isEnd(status);
     const isGivenBack = status === "queued";

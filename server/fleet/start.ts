@@ -84,12 +84,14 @@ export async function startFleetServer(options: FleetStartOptions): Promise<Runn
     throw error;
   }
   const opening = new AbortController();
+  let stopSweeping = () => {};
   const joined = fleet.join(opening.signal, storage.check).then(() => {
-    if (!opening.signal.aborted) queue.start();
+    if (opening.signal.aborted) return;
+    queue.start();
+    stopSweeping = startSweeping(services);
   });
   joined.catch((error) => log((error as Error).message, { level: "error" }));
   const working = worker?.open(opening.signal, joined);
-  const stopSweeping = startSweeping(services);
   let closing: Promise<void> | undefined;
   const close = async () => {
     stopSweeping();

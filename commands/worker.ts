@@ -1,0 +1,96 @@
+/**
+ * `denoise worker`.
+ *
+ * @module
+ */
+
+import { createLog, type LogFormat, type ModelParts, serve } from "../server/mod.ts";
+import { hubCacheFolder } from "../hub/cache.ts";
+import { listCachedModels } from "../hub/cached_models.ts";
+import { type DeviceFlags, deviceOptions } from "./device_flags.ts";
+import { describeFailure, UsageError } from "./failure.ts";
+import { partsOf } from "./part_flags.ts";
+import { fleetOf, modelsOf, outliveDefects, readBucket, type ServeFlags } from "./serve.ts";
+import { StopSignals } from "./stop_signals.ts";
+
+/** Flags of `worker`, read and checked; those of `serve` mean the same. */
+export interface WorkerFlags extends
+  DeviceFlags,
+  ModelParts,
+  Pick<
+    ServeFlags,
+    | "databaseUrl"
+    | "modelPath"
+    | "models"
+    | "servedModelName"
+    | "outputPath"
+    | "s3Bucket"
+    | "s3Endpoint"
+    | "s3Region"
+    | "loraDir"
+    | "allowHubLoras"
+    | "loraCacheSize"
+    | "keepAlive"
+  > {
+  /** How long jobs may go on after a signal, in milliseconds. */
+  drain: number;
+  /** How lines of the log are written. */
+  logFormat: LogFormat;
+}
+
+/**
+ * Runs jobs until a signal comes, then finishes those that it has, or gives them back.
+ *
+ * @param flags of the command line
+ * @returns the exit status
+ * @throws {UsageError} without a database
+ */
+export async function runWorker(flags: WorkerFlags): Promise<number> {
+  const place = fleetOf(flags);
+  if (!place) {
+    throw new UsageError(
+      "Cannot work without a fleet: name its database with --database-url or DENOISE_DATABASE_URL",
+    );
+  }
+  const log = createLog(flags.logFormat, (line) => console.error(line));
+  const s3 = readBucket(flags);
+  const cached = flags.models === "all" ? await listCachedModels(hubCacheFolder()) : [];
+  const [first, ...others] = modelsOf(flags, cached.map(({ id }) => id));
+  const stopped = Promise.withResolvers<string>();
+  using signals = new StopSignals(() => stopped.resolve("stopped"));
+  const worker = await serve({
+    modelPath: first.modelPath,
+    servedModelName: first.name,
+    otherModels: others,
+    fleet: { ...place, role: "worker" },
+    outputPath: flags.outputPath,
+    graceMs: flags.drain,
+    ...deviceOptions(flags),
+    parts: partsOf(flags),
+    log,
+    ...(s3 === undefined ? {} : { s3 }),
+    ...(flags.loraCacheSize === undefined ? {} : { loraCacheBytes: flags.loraCacheSize }),
+    ...(flags.keepAlive === undefined ? {} : { keepAliveMs: flags.keepAlive * 1000 }),
+    settings: {
+      allowHubLoras: flags.allowHubLoras === true,
+      ...(flags.loraDir.length === 0 ? {} : { loraFolders: flags.loraDir }),
+    },
+  });
+  const names = [first, ...others].map(({ name }) => name).join(", ");
+  log(`Loading ${names}, and joining the fleet`);
+  outliveDefects(log);
+  try {
+    const came = await Promise.race([worker.ready.then(() => "ready"), stopped.promise]);
+    if (came === "ready") {
+      log(`Ready: takes jobs for ${names}`);
+      await stopped.promise;
+    }
+    log("Leaving the fleet; a second signal stops at once");
+  } finally {
+    await worker.close().catch(async (error) => {
+      log(describeFailure(error).sentence, { level: "error" });
+      await signals.die();
+    });
+  }
+  return 0;
+}
