@@ -56,6 +56,44 @@ export function withDrawnWeights(folder: string): string {
   return copy;
 }
 
+/** How a component of a folder is to be drawn otherwise. */
+interface OtherComponent {
+  /** What changes in its `config.json`. */
+  readonly config: Readonly<Record<string, unknown>>;
+  /** Its tensors' shapes, from those that they have; nothing for a tensor that goes. */
+  shape(name: string, shape: readonly number[]): readonly number[] | undefined;
+}
+
+/**
+ * A copy of a golden's folder in which a component is of another size, to which the reference has nothing to say.
+ *
+ * @param folder whose component's weights are not stored
+ * @param part the component's folder
+ */
+export function withOtherComponent(
+  folder: string,
+  part: string,
+  { config, shape }: OtherComponent,
+): string {
+  const copy = Deno.makeTempDirSync();
+  addEventListener("unload", () => Deno.removeSync(copy, { recursive: true }));
+  cpSync(withDrawnWeights(folder), copy, { recursive: true });
+  const path = `${copy}/${part}/config.json`;
+  Deno.writeTextFileSync(
+    path,
+    JSON.stringify({ ...JSON.parse(Deno.readTextFileSync(path)), ...config }),
+  );
+  const rules: SeededWeights = JSON.parse(
+    Deno.readTextFileSync(`${folder}/${part}/${RULES}`),
+  );
+  const tensors = rules.tensors.flatMap(([name, was, ...rest]) => {
+    const now = shape(name, was);
+    return now ? [[name, now, ...rest] as const] : [];
+  });
+  writeWeights(`${copy}/${part}`, rules.file, drawTensors({ ...rules, tensors }));
+  return copy;
+}
+
 function subfolders(folder: string): string[] {
   return [...Deno.readDirSync(folder)].filter((entry) => entry.isDirectory)
     .map(({ name }) => name);

@@ -41,6 +41,7 @@ import {
   unpatchify,
   withFirstFrames,
 } from "./patches.ts";
+import { sparedSteps, type TeaCache, teaCacheOf } from "./teacache.ts";
 import { wanTransformer } from "./transformer.ts";
 
 /** What one pass attends of the prompts; experts take turns in the keys and values. */
@@ -63,6 +64,8 @@ interface ExpertOptions {
   readonly schedule: Schedule;
   /** Steps that it takes. */
   readonly range: StepRange;
+  /** Whether it takes all steps of every request. */
+  readonly isAlone: boolean;
   /** The noisy latents, [1, tokens, features]. */
   readonly sample: DeviceTensor;
   /** What the solver remembers from one expert to the next. */
@@ -99,8 +102,12 @@ export class WanExpert {
   readonly stage: Stage;
   readonly #options: ExpertOptions;
   readonly #usesZeroStar: boolean;
-  /** Run before its steps: what it makes of prompts, images and timesteps. */
+  /** Run before its steps: what it makes of prompts and images. */
   readonly #before: readonly Program<Record<never, never>>[];
+  /** What it makes of timesteps. */
+  readonly #timesteps: Program<Record<never, never>, Tensor>;
+  /** How steps can be spared; by the timesteps alone when left out. */
+  readonly #teaCache: TeaCache | undefined;
   readonly #denoiser: Denoiser<PassInputs>;
 
   /** Traces its stages. */
@@ -130,9 +137,15 @@ export class WanExpert {
       (_, graph: Graph) =>
         timestepRows(weights, timestepConstant(graph, times, config.freq_dim), hiddenSize(config)),
     );
-    this.#before = [context, images, timesteps].flatMap((program) =>
+    this.#before = [context, images].flatMap((program) =>
       program ? [program as unknown as Program<Record<never, never>>] : []
     );
+    this.#timesteps = timesteps as unknown as Program<Record<never, never>, Tensor>;
+    const { scale_factor_spatial: spatial } = vae.config;
+    this.#teaCache = options.isAlone && !first
+      ? teaCacheOf(config, shape.height * shape.width * spatial ** 2)
+      : undefined;
+    if (this.#teaCache) loop.willRead(timesteps.outputs);
     const frameGrid = { ...grid, frames: 1 };
     const steps = schedule.timesteps.length;
     this.#denoiser = new Denoiser<PassInputs>(loop, shape, {
@@ -191,13 +204,11 @@ export class WanExpert {
     noise: Float32Array,
     draw: () => Float32Array,
   ): Promise<void> {
-    const { transformer: { config }, schedule, range: [first, end], text } = this.#options;
+    const { range: [first, end], text, schedule } = this.#options;
     if (first === end) return;
     for (const program of this.#before) await work.run([program.call({})]);
     const prompts = text.states.shape[0]!;
-    const reused = work.request.quality === "high"
-      ? reusingSteps([...schedule.timesteps], config.freq_dim)
-      : [];
+    const reused = await this.#findTimesteps(work);
     const skipping = skipLayersOf(work.request);
     const plain = this.#usesZeroStar
       ? cfgZeroStar(guidanceScale)
@@ -205,6 +216,27 @@ export class WanExpert {
     const steps = schedule.timesteps.length;
     const guidance = skipping ? withSkippedLayers(plain, skipping, steps) : plain;
     await this.#denoiser.run(work, guidance, draw, { noise, reused });
+  }
+
+  /** Runs the timesteps; gives the steps that may take the velocity of the one before. */
+  async #findTimesteps(work: Work): Promise<readonly number[]> {
+    const { transformer: { config }, schedule } = this.#options;
+    const [call, cache] = [this.#timesteps.call({}), this.#teaCache];
+    if (work.request.quality !== "high" || !cache) {
+      await work.run([call]);
+      return work.request.quality === "high"
+        ? reusingSteps([...schedule.timesteps], config.freq_dim)
+        : [];
+    }
+    let reused: readonly number[] = [];
+    await work.run([call], {
+      reads: [this.#timesteps.outputs],
+      finished: ([rows]) => {
+        reused = sparedSteps(cache, rows!, schedule.timesteps.length, hiddenSize(config));
+      },
+    });
+    await work.finish();
+    return reused;
   }
 
   /** What it makes of the prompts, in the place of what another expert made of them. */

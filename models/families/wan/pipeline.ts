@@ -106,6 +106,7 @@ export const WAN = defineFamily({
     const experts = ranges.map((range, i) =>
       new WanExpert(session, shape, {
         ...{ vae, tinyDecoder, schedule, range, sample, history, latents, grid, text, given },
+        isAlone: ranges.length === 1,
         ...i === 0 ? { transformer, suffix: "" } : { transformer: transformer2!, suffix: " 2" },
       })
     );
