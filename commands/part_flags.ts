@@ -12,6 +12,7 @@ const PARTS: Readonly<Record<keyof ModelParts, true>> = {
   textEncoder: true,
   textEncoder2: true,
   imageEncoder: true,
+  mmproj: true,
   vae: true,
   tinyDecoder: true,
   upscaler: true,

@@ -443,6 +443,7 @@ function addPartFlags(to: Command): Command {
     .option("--text-encoder <path>", "text encoder from elsewhere, likewise")
     .option("--text-encoder-2 <path>", "second text encoder of models that have two, likewise")
     .option("--image-encoder <path>", "image encoder from elsewhere, likewise")
+    .option("--mmproj <path>", "vision tower of a text encoder whose GGUF file has none")
     .option("--vae <path>", "autoencoder from elsewhere, likewise")
     .option("--tiny-decoder <path>", "small decoder for previews and --decoder tiny")
     .option("--upscaler <path>", "Real-ESRGAN network for --enable-upscaling")

@@ -108,6 +108,7 @@ const COMPONENTS: Readonly<Record<keyof ModelParts, string>> = {
   transformer: "transformer",
   transformer2: "transformer_2",
   imageEncoder: "image_encoder",
+  mmproj: "vision_tower",
   textEncoder: "text_encoder",
   textEncoder2: "text_encoder_2",
   vae: "vae",

@@ -379,6 +379,8 @@ export interface ModelParts {
   transformer2?: string;
   /** The image encoder. */
   imageEncoder?: string;
+  /** The vision tower of a text encoder whose file has none: llama.cpp's `mmproj`. */
+  mmproj?: string;
   /** The text encoder. */
   textEncoder?: string;
   /** Of models with two text encoders the second, such as FLUX.1's T5. */

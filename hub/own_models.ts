@@ -23,6 +23,7 @@ const PARTS: Readonly<Record<string, string>> = {
   "text-encoder": "textEncoder",
   "text-encoder-2": "textEncoder2",
   "image-encoder": "imageEncoder",
+  "mmproj": "mmproj",
   "vae": "vae",
   "tiny-decoder": "tinyDecoder",
   "upscaler": "upscaler",

@@ -1,6 +1,6 @@
 /** How components are recognised in files that carry no `config.json`, by the names and shapes of their tensors. */
 import type { JsonObject } from "../../hub/json_file.ts";
-import type { TensorSource } from "../../runtime/mod.ts";
+import type { GgufValue, TensorSource } from "../../runtime/mod.ts";
 import type { Layout } from "../layouts.ts";
 
 /** Components that have weights, as `model_index.json` names them. */
@@ -9,6 +9,7 @@ export type ComponentName =
   | "text_encoder"
   | "text_encoder_2"
   | "image_encoder"
+  | "vision_tower"
   | "vae"
   | OptionalComponentName;
 
@@ -21,6 +22,8 @@ export interface ComponentNaming {
   readonly probes: readonly string[];
   /** Leads from these names to ours; left out where they are ours already. */
   readonly layout?: Layout | ((tensors: TensorSource) => Layout);
+  /** Gives the tensors our names where a table of names cannot; in place of `layout`. */
+  readonly view?: (tensors: TensorSource) => TensorSource;
 }
 
 /** A component as files hold it. */
@@ -40,9 +43,10 @@ export interface ComponentFormat {
    * What its `config.json` would say: all that the tensors tell, under our names, and what its published checkpoints
    * have in common.
    *
+   * @param metadata of the file
    * @throws {TypeError} when it is of a kind that is not supported
    */
-  config(tensors: TensorSource): JsonObject;
+  config(tensors: TensorSource, metadata?: ReadonlyMap<string, GgufValue>): JsonObject;
 }
 
 /** What a model folder says beside its components; a single file does not. */
@@ -61,6 +65,8 @@ export interface FamilyDefaults {
 
 /** What a family says of its files. */
 export interface FamilyFiles {
+  /** Pipeline classes whose text encoder needs its vision tower, which may lie in a file of its own beside it. */
+  readonly seeingClasses?: readonly string[];
   /** The transformer first. Text encoders and autoencoders may be those of other families too. */
   readonly formats: readonly ComponentFormat[];
   /**

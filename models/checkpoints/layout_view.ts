@@ -3,12 +3,13 @@ import type { Shape, StoredTensor, TensorSource } from "../../runtime/mod.ts";
 import { type Layout, toOurs } from "../layouts.ts";
 
 /** Bytes of a tensor in the file. */
-interface Segment {
+export interface Segment {
   readonly name: string;
   readonly start: number;
   readonly byteLength: number;
 }
 
+/** A tensor that is put together. */
 interface ViewedTensor extends StoredTensor {
   /** One after the other. */
   readonly segments: readonly Segment[];
@@ -86,6 +87,18 @@ export function viewLayout(
       tensors.set(viewed.name, viewed);
     }
   }
+  return new LayoutView(source, tensors);
+}
+
+/**
+ * Tensors that are put together from those of a file.
+ *
+ * @param tensors by our names, with what they consist of
+ */
+export function viewSegments(
+  source: TensorSource,
+  tensors: ReadonlyMap<string, ViewedTensor>,
+): TensorSource {
   return new LayoutView(source, tensors);
 }
 

@@ -19,6 +19,7 @@ import type {
   FamilyFiles,
   OptionalComponentName,
 } from "./component_format.ts";
+import { JoinedSource } from "./joined_source.ts";
 import { readSavedConfig } from "./saved_config.ts";
 import { type ForeignPart, MAX_CONFIG_BYTES, ModelFiles } from "./model_files.ts";
 import { recognise, type RecognisedComponent } from "./recognise.ts";
@@ -32,6 +33,8 @@ export interface PartPaths {
   /** Of two text encoders the one whose tokens requests count, such as FLUX.1's T5. */
   readonly textEncoder2?: string;
   readonly imageEncoder?: string;
+  /** The vision tower of a text encoder whose file has none, as llama.cpp has it. */
+  readonly mmproj?: string;
   readonly vae?: string;
   /** A small decoder for previews and for `decoder: "tiny"`. */
   readonly tinyDecoder?: string;
@@ -72,6 +75,7 @@ const COMPONENTS: Readonly<Record<PartName, PartWords>> = {
     ...{ part: "imageEncoder", words: "image encoder", flag: "--image-encoder" },
     isOptional: true,
   },
+  vision_tower: { part: "mmproj", words: "vision tower", flag: "--mmproj", isOptional: true },
   vae: { part: "vae", words: "autoencoder", flag: "--vae" },
   tiny_decoder: {
     ...{ part: "tinyDecoder", words: "tiny decoder", flag: "--tiny-decoder" },
@@ -173,8 +177,13 @@ async function collect(
     }
     return { path: model, parts: found, opened, ...(index ? { index } : {}), tokenizers };
   };
+  const addTower = async (className: string) => {
+    const sees = known.families.some(({ seeingClasses = [] }) => seeingClasses.includes(className));
+    await addVisionTower(found, sees, known, opened);
+  };
   if (!isFile) {
     const index = await readModelIndex(model);
+    await addTower(index.className);
     return new ModelFiles({ ...options(index), ...index });
   }
   const transformer = found.get("transformer");
@@ -187,10 +196,57 @@ async function collect(
   const family = familyOf(transformer, known.families)!;
   const hasSecond = found.has("transformer_2");
   const defaults = family.defaults(transformer.config, transformer.path, hasSecond);
+  await addTower(defaults.className);
   const missing = missingParts(found, named, defaults.needs ?? []);
   const index = missing.length === 0 ? undefined : await cachedIndex(defaults);
   if (missing.length > 0 && !index) throw missingError(model, inModel, missing, defaults);
   return new ModelFiles({ ...options(index), ...defaults });
+}
+
+/**
+ * Gives a text encoder its vision tower: the one that was named, or where it is needed, the one that lies beside it.
+ *
+ * @param found gets the text encoder with its tower
+ * @throws {TypeError} when it is of no use
+ */
+async function addVisionTower(
+  found: Map<string, ForeignPart>,
+  isNeeded: boolean,
+  known: KnownFiles,
+  opened: Checkpoint[],
+): Promise<void> {
+  const encoder = found.get("text_encoder");
+  const isBlind = encoder?.config["vision_config"] === null;
+  const named = found.get("vision_tower");
+  if (named && !isBlind) {
+    throw new TypeError(
+      `Cannot use "${named.path}" as the vision tower: ${
+        encoder
+          ? "the text encoder has one of its own, or sees nothing"
+          : "name the file of the language model that it belongs to with --text-encoder"
+      }`,
+    );
+  }
+  if (!isBlind || !named && !isNeeded) return;
+  const path = named ? undefined : await towerBeside(encoder.path);
+  const tower = path === undefined ? named : await openPart("vision_tower", path, known, opened);
+  if (!tower) return;
+  found.delete("vision_tower");
+  found.set("text_encoder", {
+    ...encoder,
+    config: { ...encoder.config, vision_config: tower.config },
+    open: () => new JoinedSource(encoder.open(), tower.open()),
+  });
+}
+
+/** The only `mmproj` file in the folder of a language model. */
+async function towerBeside(path: string): Promise<string | undefined> {
+  const folder = dirname(path);
+  const towers: string[] = [];
+  for await (const { name } of Deno.readDir(folder)) {
+    if (/mmproj.*\.gguf$/i.test(name)) towers.push(join(folder, name));
+  }
+  return towers.length === 1 ? towers[0] : undefined;
 }
 
 /** The components in a file; at least one. */
@@ -229,7 +285,7 @@ function toPart(
   return {
     className,
     path,
-    config: savedConfig(checkpoint, className) ?? format.config(tensors),
+    config: savedConfig(checkpoint, className) ?? format.config(tensors, checkpoint.metadata),
     open: () => tensors,
     ...(hasTokenizer(checkpoint) && !format.lacksTokenizer ? { readTokenizer } : {}),
   };

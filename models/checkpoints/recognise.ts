@@ -34,8 +34,8 @@ function viewAs(source: TensorSource, format: ComponentFormat): TensorSource | u
   for (const naming of format.namings) {
     const prefix = prefixOf(source, naming);
     if (prefix === undefined) continue;
-    const { layout } = naming;
-    const tensors = viewLayout(
+    const { layout, view } = naming;
+    const tensors = view?.(viewLayout(source, undefined, prefix)) ?? viewLayout(
       source,
       typeof layout === "function" ? layout(viewLayout(source, undefined, prefix)) : layout,
       prefix,

@@ -8,7 +8,11 @@ import {
   qwenImageContext,
   qwenImageTransformer,
 } from "../../models/families/qwen_image/transformer.ts";
-import { qwen25Vision, visionLayout } from "../../models/image_encoders/qwen2_5_vision.ts";
+import {
+  qwen25Vision,
+  QWEN2_5_VISION_CONFIG,
+  visionLayout,
+} from "../../models/image_encoders/qwen2_5_vision.ts";
 import { QWEN2_5_VL_CONFIG } from "../../models/text_encoders/qwen2_5_vl.ts";
 import { qwenEncoder } from "../../models/text_encoders/qwen.ts";
 import { QWEN2_5_VL_FORMAT } from "../../models/text_encoders/qwen2_5_vl_format.ts";
@@ -209,6 +213,37 @@ Deno.test("Qwen2.5-VL's files with the vision tower load with nothing unmatched 
     // The one's rows are read from the file, the other is for answers.
     assert.deepEqual(weights.unused, [`${text}embed_tokens.weight`, "lm_head.weight"]);
   }
+});
+
+Deno.test("llama.cpp's mmproj file of Qwen2.5-VL loads with nothing unmatched and nothing missing", () => {
+  const parts = (path: string) =>
+    ["q", "k", "v"].map((part) => layer(`${path}.attn_${part}`, 1280, 1280));
+  const block = (path: string): Shapes =>
+    Object.assign(
+      { [`${path}.ln1.weight`]: [1280], [`${path}.ln2.weight`]: [1280] },
+      ...parts(path),
+      layer(`${path}.attn_out`, 1280, 1280),
+      layer(`${path}.ffn_gate`, 3420, 1280),
+      layer(`${path}.ffn_up`, 3420, 1280),
+      layer(`${path}.ffn_down`, 1280, 3420),
+    );
+  const shapes: Shapes = Object.assign(
+    {
+      "v.patch_embd.weight": [1280, 3, 14, 14],
+      "v.patch_embd.weight.1": [1280, 3, 14, 14],
+      "v.post_ln.weight": [1280],
+      ...layer("mm.0", 5120, 5120),
+      ...layer("mm.2", 3584, 5120),
+    },
+    ...Array.from({ length: 32 }, (_, i) => block(`v.blk.${i}`)),
+  );
+  const [found] = recognise(memoryTensors(shapes), QWEN_IMAGE_FILES.formats);
+  assert.deepEqual(
+    new Set(found!.tensors.names),
+    new Set(Object.keys(prefixed("visual.", visionTower()))),
+  );
+  const config = QWEN2_5_VISION_CONFIG.parse(found!.format.config(found!.tensors));
+  assert.deepEqual(config, QWEN2_5_VISION_CONFIG.parse({}));
 });
 
 Deno.test("QWEN_IMAGE_FILES tells edits by the name of the file, or by ComfyUI's mark of 2511", () => {

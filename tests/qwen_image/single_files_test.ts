@@ -1,9 +1,11 @@
 /** Qwen-Image from single files: the same images as from the folders that hold the same numbers. */
 import assert from "node:assert/strict";
+import { cpSync } from "node:fs";
 import { openPipeline } from "../../models/mod.ts";
 import { Checkpoint, type StoredTensor } from "../../runtime/mod.ts";
 import { assertClose, Golden } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";
+import { encodeGguf, type GgufField } from "../gguf.ts";
 import { encodeSafetensors, withFolder } from "../safetensors.ts";
 import { openTestDevice } from "../model_run.ts";
 
@@ -109,5 +111,127 @@ Deno.test("a file that ComfyUI marks as Qwen-Image-Edit-2511 edits, if its text 
       openPipeline(`${folder}/mine.safetensors`, partsWith("language")),
       { message: /Cannot edit images: the text encoder is a language model alone/ },
     );
+  });
+});
+
+/** ggml's numbers of types. */
+const GGML_TYPES: Readonly<Record<string, number>> = { F32: 0, F16: 1, BF16: 30 };
+
+function gguf(
+  tensors: Tensors,
+  metadata: readonly (readonly [key: string, field: GgufField])[] = [],
+): Uint8Array {
+  return encodeGguf({
+    metadata,
+    tensors: [...tensors].map(([name, { format, shape, bytes }]) => [
+      name,
+      { type: GGML_TYPES[format]!, shape, data: bytes },
+    ]),
+  });
+}
+
+/** As llama.cpp names a language model. */
+function llamaName(name: string): string {
+  return name.replace(/^model\./, "").replace("embed_tokens", "token_embd")
+    .replace(/^norm\./, "output_norm.").replace("lm_head", "output")
+    .replace(/^layers\.(\d+)\./, "blk.$1.").replace("input_layernorm", "attn_norm")
+    .replace("post_attention_layernorm", "ffn_norm").replace("self_attn.o_proj", "attn_output")
+    .replace(/self_attn\.([qkv])_proj/, "attn_$1").replace(/mlp\.(\w+)_proj/, "ffn_$1");
+}
+
+/** A vision tower as llama.cpp has it: queries, keys and values apart, and the frames of patches. */
+function mmproj(tower: Tensors): Tensors {
+  const tensors = new Map<string, Bytes>();
+  for (const [name, tensor] of tower) {
+    const { shape, bytes } = tensor;
+    const theirs = name.replace("visual.blocks.", "v.blk.").replace("visual.merger.mlp.", "mm.")
+      .replace("visual.merger.ln_q", "v.post_ln").replace(".norm1.", ".ln1.")
+      .replace(".norm2.", ".ln2.").replace("attn.proj", "attn_out")
+      .replace(/mlp\.(\w+)_proj/, "ffn_$1");
+    if (theirs.includes("attn.qkv")) {
+      const length = bytes.length / 3;
+      ["q", "k", "v"].forEach((part, i) =>
+        tensors.set(theirs.replace("attn.qkv", `attn_${part}`), {
+          ...tensor,
+          shape: [shape[0]! / 3, ...shape.slice(1)],
+          bytes: bytes.slice(i * length, (i + 1) * length),
+        })
+      );
+    } else if (name === "visual.patch_embed.proj.weight") {
+      const [dim, channels, frames, ...side] = shape as [number, number, number, ...number[]];
+      const length = bytes.length / (dim * channels * frames);
+      for (let frame = 0; frame < frames; frame++) {
+        const own = new Uint8Array(bytes.length / frames);
+        for (let i = 0; i < dim * channels; i++) {
+          const start = (i * frames + frame) * length;
+          own.set(bytes.subarray(start, start + length), i * length);
+        }
+        const ending = frame === 0 ? "" : `.${frame}`;
+        tensors.set(`v.patch_embd.weight${ending}`, {
+          ...tensor,
+          ...{ shape: [dim, channels, ...side], bytes: own },
+        });
+      }
+    } else tensors.set(theirs, tensor);
+  }
+  return tensors;
+}
+
+Deno.test("GGUF files of Qwen-Image-Edit and Qwen2.5-VL with its mmproj beside it give diffusers' edit", () => {
+  const encoder = [...textEncoder("")];
+  const isTower = ([name]: readonly [string, unknown]) => name.startsWith("visual.");
+  const language = new Map(
+    encoder.filter((entry) => !isTower(entry)).map(([name, tensor]) => [llamaName(name), tensor]),
+  );
+  const bare = (name: string) => name.replace("model.diffusion_model.", "");
+  const files = {
+    "qwen-image-edit-F16.gguf": gguf(new Map([...TRANSFORMER].map(([name, t]) => [bare(name), t]))),
+    "Qwen2.5-VL-7B.gguf": gguf(language),
+    "Qwen2.5-VL-7B-mmproj.gguf": gguf(mmproj(new Map(encoder.filter(isTower))), [
+      ["clip.vision.n_wa_pattern", { u32: 2 }],
+      ["clip.vision.attention.head_count", { u32: 2 }],
+    ]),
+    "qwen_image_vae.safetensors": safetensors(VAE),
+  };
+  return withFolder(files, async (folder) => {
+    const model = `${folder}/qwen-image-edit-F16.gguf`;
+    const parts = {
+      textEncoder: `${folder}/Qwen2.5-VL-7B.gguf`,
+      vae: `${folder}/qwen_image_vae.safetensors`,
+      tokenizer: golden.folder,
+    };
+    {
+      using pipeline = await openPipeline(model, parts);
+      assert.equal(pipeline.info.className, "QwenImageEditPipeline");
+    }
+    // Folders alone say that copies of images are smaller than those of published models.
+    const index = JSON.parse(Deno.readTextFileSync(`${golden.folder}/model_index.json`));
+    const className = "QwenImageEditPipeline";
+    Deno.mkdirSync(`${folder}/model`);
+    Deno.writeTextFileSync(
+      `${folder}/model/model_index.json`,
+      JSON.stringify({ ...index, _class_name: className, vae_image_size: 96 * 96 }),
+    );
+    cpSync(`${golden.folder}/scheduler`, `${folder}/model/scheduler`, { recursive: true });
+    const device = await openTestDevice();
+    try {
+      using pipeline = await openPipeline(`${folder}/model`, { ...parts, transformer: model });
+      await pipeline.load(device);
+      const call = golden.call("edit");
+      const { shape: [height, width], data } = golden.tensor("edit", "given0");
+      const { latents } = await pipeline.generate({
+        ...textRequest(call),
+        ...{ task: "TI2I", guidanceScale: 1 },
+        images: [{ width: width!, height: height!, data: Uint8Array.from(data) }],
+      });
+      const expected = golden.tensor("edit", "latents");
+      assertClose("latents", { shape: expected.shape, data: latents }, expected, 1e-4);
+    } finally {
+      device.destroy();
+    }
+    const other = `${folder}/Qwen2.5-VL-7B-mmproj.gguf`;
+    Deno.renameSync(other, `${folder}/tower.gguf`);
+    await assert.rejects(openPipeline(model, parts), { message: /name its tower with --mmproj/ });
+    using _named = await openPipeline(model, { ...parts, mmproj: `${folder}/tower.gguf` });
   });
 });

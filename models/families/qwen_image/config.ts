@@ -103,7 +103,7 @@ export const QWEN_IMAGE_PARTS = partsTable({
     if (EDIT_CLASSES.some((name) => name === className) && !textEncoder.vision) {
       throw new TypeError(
         "Cannot edit images: the text encoder is a language model alone, which sees none; " +
-          "name one with a vision tower with --text-encoder, such as Qwen/Qwen-Image-Edit-2509",
+          "name its tower with --mmproj, or one that has it with --text-encoder, such as Qwen/Qwen-Image-Edit-2509",
       );
     }
     checkLayers(className === LAYERED_CLASS, transformer, vae.in_channels);

@@ -11,6 +11,7 @@ import {
   type FamilyFiles,
   shapeOf,
 } from "../../checkpoints/component_format.ts";
+import { QWEN2_5_MMPROJ_FORMAT } from "../../image_encoders/mmproj_format.ts";
 import { QWEN2_5_VL_FORMAT } from "../../text_encoders/qwen2_5_vl_format.ts";
 import { EDIT_CLASSES, LAYERED_CLASS, PATCH_SIDE } from "./config.ts";
 
@@ -52,7 +53,8 @@ function transformerConfig(tensors: TensorSource): JsonObject {
  * Qwen-Image. Qwen-Image-Layered's has one more.
  */
 export const QWEN_IMAGE_FILES: FamilyFiles = {
-  formats: [TRANSFORMER, QWEN2_5_VL_FORMAT, WAN_VAE_FORMAT],
+  formats: [TRANSFORMER, QWEN2_5_VL_FORMAT, QWEN2_5_MMPROJ_FORMAT, WAN_VAE_FORMAT],
+  seeingClasses: EDIT_CLASSES,
   defaults: ({ zero_cond_t, use_layer3d_rope }, path) => {
     const name = basename(path);
     const isLayered = use_layer3d_rope === true;

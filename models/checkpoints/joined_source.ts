@@ -1,0 +1,36 @@
+/** Two files that together hold a component. */
+import type { StoredTensor, TensorSource } from "../../runtime/mod.ts";
+
+/** See the file comment; names of both are there, and those of the first win. */
+export class JoinedSource implements TensorSource {
+  readonly #sources: readonly [TensorSource, TensorSource];
+
+  /** Both stay open as long as this is in use. */
+  constructor(...sources: [TensorSource, TensorSource]) {
+    this.#sources = sources;
+  }
+
+  /** That of the first. */
+  get path(): string {
+    return this.#sources[0].path;
+  }
+
+  /** Names of all tensors. */
+  get names(): Iterable<string> {
+    return new Set(this.#sources.flatMap(({ names }) => [...names]));
+  }
+
+  /** See {@linkcode TensorSource.find}. */
+  find(name: string): StoredTensor | undefined {
+    return this.#of(name)?.find(name);
+  }
+
+  /** See {@linkcode TensorSource.read}. */
+  read(name: string, start: number, target: Uint8Array): void {
+    (this.#of(name) ?? this.#sources[0]).read(name, start, target);
+  }
+
+  #of(name: string): TensorSource | undefined {
+    return this.#sources.find((source) => source.find(name));
+  }
+}

@@ -1,0 +1,142 @@
+/**
+ * Qwen2.5-VL's vision tower in a file of its own, as llama.cpp has it beside a language model: `mmproj`.
+ *
+ * Source: `Qwen2VLVisionModel` of llama.cpp's `convert_hf_to_gguf.py`, and `gguf-py/gguf/tensor_mapping.py`.
+ */
+import type { GgufValue, StoredTensor, TensorSource } from "../../runtime/mod.ts";
+import { type ComponentFormat, countModules, shapeOf } from "../checkpoints/component_format.ts";
+import { type Segment, viewLayout, viewSegments } from "../checkpoints/layout_view.ts";
+import { type Layout, renamed } from "../layouts.ts";
+
+/** What stands before our names. */
+const TOWER = "visual.";
+
+const BLOCK = `${TOWER}blocks.*`;
+
+const LLAMA_CPP_VISION: Layout = {
+  name: "llama.cpp's vision tower",
+  prefixes: [],
+  entries: [
+    renamed("v.post_ln", `${TOWER}merger.ln_q`),
+    renamed("mm.*", `${TOWER}merger.mlp.*`),
+    renamed("v.blk.*.ln1", `${BLOCK}.norm1`),
+    renamed("v.blk.*.ln2", `${BLOCK}.norm2`),
+    renamed("v.blk.*.attn_qkv", `${BLOCK}.attn.qkv`),
+    renamed("v.blk.*.attn_out", `${BLOCK}.attn.proj`),
+    ...["gate", "up", "down"].map((name) =>
+      renamed(`v.blk.*.ffn_${name}`, `${BLOCK}.mlp.${name}_proj`)
+    ),
+  ],
+};
+
+/** Of any size. Its tensors are called as in whole files of the text encoder. */
+export const QWEN2_5_MMPROJ_FORMAT: ComponentFormat = {
+  name: "a Qwen2.5-VL vision tower",
+  component: "vision_tower",
+  className: "Qwen2_5_VisionTransformerPretrainedModel",
+  namings: [{
+    probes: ["v.blk.0.ffn_gate.weight", "v.patch_embd.weight.1", "v.post_ln.weight"],
+    view: (tensors) => joined(viewLayout(tensors, LLAMA_CPP_VISION)),
+  }],
+  config,
+};
+
+/** Width of the heads of all published towers. */
+const HEAD_DIM = 80;
+
+function config(
+  tensors: TensorSource,
+  metadata: ReadonlyMap<string, GgufValue> = new Map(),
+): JsonConfig {
+  const said = (key: string) => {
+    const value = metadata.get(`clip.vision.${key}`);
+    return typeof value === "number" ? value : undefined;
+  };
+  const patches = shapeOf(tensors, `${TOWER}patch_embed.proj.weight`, 5);
+  const depth = countModules(tensors, `${TOWER}blocks.`);
+  const rows = (name: string) => shapeOf(tensors, `${TOWER}${name}.weight`, 2)[0]!;
+  // Every so many layers one attends to everything.
+  const interval = said("n_wa_pattern") ?? 8;
+  return {
+    depth,
+    hidden_size: patches[0]!,
+    intermediate_size: rows("blocks.0.mlp.gate_proj"),
+    num_heads: said("attention.head_count") ?? Math.max(1, patches[0]! / HEAD_DIM),
+    patch_size: patches[4]!,
+    out_hidden_size: rows("merger.mlp.2"),
+    fullatt_block_indexes: interval < 1
+      ? []
+      : Array.from({ length: depth }, (_, i) => i).filter((i) => (i + 1) % interval === 0),
+  };
+}
+
+type JsonConfig = ReturnType<ComponentFormat["config"]>;
+
+/** Queries, keys and values in one tensor, and the frames of a patch as well. */
+function joined(tensors: TensorSource): TensorSource {
+  const views = new Map<string, StoredTensor & { readonly segments: readonly Segment[] }>();
+  for (const name of tensors.names) {
+    const stored = tensors.find(name)!;
+    const [, block, part, parameter] = /^v\.blk\.(\d+)\.attn_([qkv])\.(weight|bias)$/.exec(name) ??
+      [];
+    if (name === "v.patch_embd.weight.1" || part === "k" || part === "v") continue;
+    if (name === "v.patch_embd.weight") {
+      const ours = `${TOWER}patch_embed.proj.weight`;
+      views.set(ours, framesOf(tensors, [stored, tensors.find(`${name}.1`)!]));
+    } else if (part === "q") {
+      const parts = ["q", "k", "v"].map((each) => `v.blk.${block}.attn_${each}.${parameter}`);
+      views.set(`${TOWER}blocks.${block}.attn.qkv.${parameter}`, rowsOf(tensors, parts));
+    } else {
+      const { byteLength } = stored;
+      views.set(name, { ...stored, segments: [{ name, start: 0, byteLength }] });
+    }
+  }
+  return viewSegments(
+    tensors,
+    new Map([...views].map(([name, view]) => [name, { ...view, name }])),
+  );
+}
+
+/** Tensors of one shape, one after the other. */
+function rowsOf(tensors: TensorSource, names: readonly string[]) {
+  const parts = names.map((name) => tensors.find(name));
+  const [first] = parts as [StoredTensor];
+  const { shape: [rows = 0, ...others], format, byteLength } = first;
+  const isAlike = parts.every((part) =>
+    part?.format === format && part.shape.join() === first.shape.join()
+  );
+  if (!isAlike) throw unlike(tensors, names);
+  return {
+    ...first,
+    shape: [names.length * rows, ...others],
+    byteLength: names.length * byteLength,
+    segments: names.map((name) => ({ name, start: 0, byteLength })),
+  };
+}
+
+/** [dim, channels, side, side] of each frame as [dim, channels, frames, side, side]. */
+function framesOf(tensors: TensorSource, frames: readonly [StoredTensor, StoredTensor]) {
+  const [first, second] = frames;
+  const { shape: [dim = 0, channels = 0, ...side], format, byteLength } = first;
+  const isAlike = first.shape.length === 4 && second.format === format &&
+    second.shape.join() === first.shape.join();
+  if (!isAlike) throw unlike(tensors, frames.map(({ name }) => name));
+  const length = byteLength / (dim * channels);
+  return {
+    ...first,
+    shape: [dim, channels, frames.length, ...side],
+    byteLength: frames.length * byteLength,
+    segments: Array.from(
+      { length: dim * channels },
+      (_, i) => frames.map(({ name }) => ({ name, start: i * length, byteLength: length })),
+    ).flat(),
+  };
+}
+
+function unlike({ path }: TensorSource, names: readonly string[]): SyntaxError {
+  return new SyntaxError(
+    `Cannot read "${path}": ${
+      names.map((name) => `"${name}"`).join(" and ")
+    } must be alike; fetch it again`,
+  );
+}
