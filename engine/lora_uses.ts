@@ -17,13 +17,18 @@ export interface ResolvedLoras {
   readonly reports: readonly LoraReport[];
 }
 
+/** What both text encoders of a model are called. */
+const TEXT = "text_encoder";
+
 /**
  * Components that LoRAs can be meant for.
  *
  * @param components of the model
  */
 export function loraTargets(components: readonly AdaptableComponent[]): LoraTarget[] {
-  return components.flatMap(({ target }) => target === "text_encoder" ? [] : target);
+  return components.flatMap(({ target }) =>
+    target === TEXT || target === "text_encoder_2" ? [] : target
+  );
 }
 
 /**
@@ -87,7 +92,10 @@ export function resolveLoraUses(
 ): ResolvedLoras {
   const meant = uses.map(({ target = "all", mode = "auto" }, index) => ({
     ...cached[index]!,
-    targets: target === "all" ? components.map((component) => component.target) : [target],
+    targets: components.map((component) => component.target).filter((own) =>
+      target === "all" || own === target ||
+      target === TEXT && own === "text_encoder_2"
+    ),
     mode,
   }));
   const modes = resolveModes(meant, components, isStanding);
@@ -95,8 +103,12 @@ export function resolveLoraUses(
   const applied = meant.map(({ key, lora, targets }, index): AppliedLora => {
     const { path, strength = 1 } = uses[index]!;
     const { mode, note } = modes[index]!;
-    const changed = targets.flatMap((target) => {
-      const changes = lora.changes.filter((change) => change.target === target);
+    // Whoever asks knows of one text encoder.
+    const names = new Set(targets.map((name) => name === "text_encoder_2" ? TEXT : name));
+    const changed = [...names].flatMap((target) => {
+      const changes = lora.changes.filter(({ target: own }) =>
+        own === target || target === TEXT && own === "text_encoder_2" && targets.includes(own)
+      );
       const layers = [...new Set(changes.map(({ module }) => module))];
       return layers.length === 0 ? [] : [{ target, layers }];
     });

@@ -79,7 +79,7 @@ export interface LoraUse {
   alpha?: number;
   /** 0 leaves the model as it is, 1 is as trained; 1 when left out. */
   strength?: number;
-  /** `all`, the default, are those that the model has, its text encoder included. */
+  /** `all`, the default, are those that the model has, its text encoders included; `text_encoder` are these alone. */
   target?: LoraTarget | "text_encoder" | "all";
   /**
    * `dynamic`: a low-rank branch beside each layer. `merge`: added to the weights, which are read from the file again

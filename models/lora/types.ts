@@ -3,7 +3,15 @@ import type { Shape } from "../../runtime/mod.ts";
 import type { Layout } from "../layouts.ts";
 
 /** A part of a model that LoRAs can be meant for; the names of the HTTP contract, and the text encoder. */
-export type LoraComponent = "transformer" | "transformer_2" | "critic" | "text_encoder";
+export type LoraComponent =
+  | "transformer"
+  | "transformer_2"
+  | "critic"
+  | "text_encoder"
+  | "text_encoder_2";
+
+/** Those that read prompts. */
+export const TEXT_ENCODERS: readonly LoraComponent[] = ["text_encoder", "text_encoder_2"];
 
 /** A module with weights: a linear layer, a convolution, a norm. */
 export interface AdaptableModule {

@@ -91,6 +91,14 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
         family: family.lora.textEncoder,
         layouts: family.lora.textEncoderLayouts ?? [],
       }),
+      ...parts.textEncoder2
+        ? [
+          new AdaptedComponent(parts.textEncoder2.weights, {
+            target: "text_encoder_2",
+            ...{ family: family.lora.textEncoder2 ?? family.lora.textEncoder, layouts: [] },
+          }),
+        ]
+        : [],
     ]);
     const precision = ({ weights }: Component) => weights.mainFormat.toLowerCase();
     this.#about = {

@@ -56,6 +56,8 @@ export interface Family<P extends Parts = Parts, Own = unknown> {
     readonly transformer: Pick<AdaptableComponent, "family" | "layouts">;
     readonly textEncoder: string;
     readonly textEncoderLayouts?: AdaptableComponent["layouts"];
+    /** The second one, where there is one. */
+    readonly textEncoder2?: string;
   };
   /** What its models can do, with defaults and limits. */
   info(parts: P): FamilyInfo;

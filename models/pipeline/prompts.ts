@@ -10,6 +10,7 @@ import type {
   Traced,
 } from "../../runtime/mod.ts";
 import { lorasAffecting } from "../lora/affecting.ts";
+import { TEXT_ENCODERS } from "../lora/types.ts";
 import type { Session } from "../memory/session.ts";
 import type { TextEncoder } from "../text_encoders/text_encoder.ts";
 import type { Work } from "./work.ts";
@@ -81,7 +82,7 @@ export class PromptEncoder<Own extends Inputs, Output> {
    */
   async run(work: Work, seen = ""): Promise<void> {
     const { tokens, pooledTokens, maxLength, request: { loras = [] } } = work;
-    const forText = lorasAffecting(loras, ({ target }) => target === "text_encoder");
+    const forText = lorasAffecting(loras, ({ target }) => TEXT_ENCODERS.includes(target));
     const forContext = lorasAffecting(
       loras,
       ({ target, module }) => target === "transformer" && this.#modules.has(module),

@@ -4,8 +4,8 @@ import { openPipeline } from "../../models/mod.ts";
 import { Golden } from "../golden.ts";
 import { readTensors, type Tensors } from "../lora_files.ts";
 
-/** Sizes of the golden's transformer and of its CLIP. */
-const [DIM, CLIP_DIM, CLIP_INNER] = [32, 32, 37];
+/** Sizes of the golden's transformer, of its CLIP and of its T5. */
+const [DIM, CLIP_DIM, CLIP_INNER, T5_DIM, T5_INNER] = [32, 32, 37, 64, 96];
 
 /** One low-rank change of a layer. */
 function pair(
@@ -62,6 +62,11 @@ const CLIP: readonly Layer[] = [
   ["text_model.encoder.layers.0.mlp.fc1", CLIP_INNER, CLIP_DIM],
 ];
 
+const T5: readonly Layer[] = [
+  ["encoder.block.1.layer.0.SelfAttention.q", T5_DIM, T5_DIM],
+  ["encoder.block.0.layer.1.DenseReluDense.wo", T5_DIM, T5_INNER],
+];
+
 const XLABS: readonly Layer[] = [
   ["double_blocks.0.processor.qkv_lora1", 3 * DIM, DIM],
   ["double_blocks.0.processor.proj_lora2", DIM, DIM],
@@ -82,18 +87,27 @@ const TRAINERS: readonly (readonly [
   ends: [string, string],
   files: Files,
 ])[] = [
-  ["kohya", "kohya", KOHYA, [[ORIGINAL, flat("lora_unet_")], [CLIP, flat("lora_te1_")]]],
+  ["kohya", "kohya", KOHYA, [
+    [ORIGINAL, flat("lora_unet_")],
+    ...[[CLIP, flat("lora_te1_")], [T5, flat("lora_te3_")]] as const,
+  ]],
   ["OneTrainer", "kohya", KOHYA, [
     [DIFFUSERS, flat("lora_transformer_")],
-    [CLIP, flat("lora_te1_")],
+    ...[[CLIP, flat("lora_te1_")], [T5, flat("lora_te2_")]] as const,
   ]],
   ["diffusers", "diffusers", PEFT, [
     [DIFFUSERS, after("transformer.")],
-    [CLIP, after("text_encoder.")],
+    ...[[CLIP, after("text_encoder.")], [T5, after("text_encoder_2.")]] as const,
   ]],
   ["PEFT", "PEFT", PEFT, [[DIFFUSERS, after("base_model.model.")]]],
   ["ai-toolkit", "diffusers", PEFT, [[DIFFUSERS, after("transformer.")]]],
-  ["ComfyUI", "ComfyUI", PEFT, [[ORIGINAL, after("diffusion_model.")]]],
+  ["ComfyUI", "ComfyUI", PEFT, [
+    [ORIGINAL, after("diffusion_model.")],
+    ...[
+      [CLIP, after("text_encoders.clip_l.transformer.")],
+      [T5, after("text_encoders.t5xxl.transformer.")],
+    ] as const,
+  ]],
   ["BFL", "original FLUX.1", PEFT, [[ORIGINAL, after("")]]],
   ["XLabs", "XLabs", [".down.weight", ".up.weight"], [[XLABS, after("")]]],
 ];
@@ -113,6 +127,7 @@ Deno.test("LoRAs of FLUX.1 lead to layers under the names of every trainer", asy
       assert.equal(lora.dialect, dialect);
       const targets = new Set(lora.changes.map(({ target }) => target));
       assert.equal(targets.has("text_encoder"), files.some(([layers]) => layers === CLIP));
+      assert.equal(targets.has("text_encoder_2"), files.some(([layers]) => layers === T5));
     });
   }
 });

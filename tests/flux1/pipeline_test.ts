@@ -3,10 +3,12 @@ import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { readLora } from "../../models/lora/read_lora.ts";
-import type { AppliedLora } from "../../models/lora/types.ts";
+import type { AppliedLora, LoraTensor } from "../../models/lora/types.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
-import { assertClose, Golden, type GoldenCall } from "../golden.ts";
+import { randomNormal } from "../../runtime/ops/ndarray.ts";
+import { assertClose, distance, Golden, type GoldenCall } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";
+import { readTensors } from "../lora_files.ts";
 import { checkMasked } from "../masked.ts";
 import { openTestDevice } from "../model_run.ts";
 import { psnr } from "../pixels.ts";
@@ -149,5 +151,35 @@ Deno.test("Flux1Pipeline.generate() applies LoRAs under diffusers' names and the
         await t.step(`${key}, ${mode}`, () => checkCall(DEV, pipeline, call, loras, gate));
       }
     }
+    await t.step("T5's, beside the weights and merged", () => checkT5(pipeline));
   });
 });
+
+/** Low-rank changes of T5 alone, as kohya names them: diffusers applies none. */
+async function checkT5(pipeline: Pipeline): Promise<void> {
+  const { d_model: dim } = DEV.config("text_encoder_2/config.json") as { d_model: number };
+  const module = "lora_te3_encoder_block_0_layer_0_SelfAttention_v";
+  const factor = (shape: readonly number[]): LoraTensor => ({
+    ...{ shape, dtype: "f32" },
+    bytes: new Uint8Array(Float32Array.from(randomNormal(shape, shape[0]!, 0.2).data).buffer),
+  });
+  const lora = await readTensors({
+    [`${module}.lora_down.weight`]: factor([2, dim]),
+    [`${module}.lora_up.weight`]: factor([dim, 2]),
+  }, pipeline.info.adaptable);
+  const request = requestOf(DEV, DEV.call("adapted"));
+  const latentsOf = async (mode: "dynamic" | "merge") => {
+    const targets = ["text_encoder_2" as const];
+    const loras = [{ key: "t5", lora, strength: 1, mode, targets }];
+    return (await pipeline.generate({ ...request, loras })).latents;
+  };
+  const [beside, merged, none] = [
+    await latentsOf("dynamic"),
+    await latentsOf("merge"),
+    (await pipeline.generate(request)).latents,
+  ];
+  const values = (data: Float32Array) => ({ shape: [data.length], data });
+  assertClose("merged", values(merged), values(beside), MERGED_GATE);
+  const { relativeL2 } = distance(values(none), values(beside));
+  assert.ok(relativeL2 > 5 * MERGED_GATE, `${relativeL2}`);
+}

@@ -51,6 +51,7 @@ export const FLUX1 = defineFamily({
       prefixes: ["text_model.", "text_model_"],
       entries: [],
     }],
+    textEncoder2: "T5",
   },
 
   info: flux1Info,

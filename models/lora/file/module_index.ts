@@ -1,7 +1,13 @@
 /** Which module of a model a name in a LoRA file means: ours, other layouts', and either with underscores. */
 import { type Layout, namesIn, toOurs } from "../../layouts.ts";
 import type { Shape } from "../../../runtime/mod.ts";
-import type { AdaptableComponent, AdaptableModule, LoraComponent, Rows } from "../types.ts";
+import {
+  type AdaptableComponent,
+  type AdaptableModule,
+  type LoraComponent,
+  type Rows,
+  TEXT_ENCODERS,
+} from "../types.ts";
 
 /** One of our modules, and which rows of the file's module are its own. */
 export interface PlacePart {
@@ -45,7 +51,9 @@ const PREFIXES: readonly (readonly [prefix: string, targets: readonly LoraCompon
     ["model.diffusion_model.", DENOISERS],
     ["diffusion_model.", DENOISERS],
     ["text_encoder.", ["text_encoder"]],
-    ["text_encoder_2.", []],
+    ["text_encoder_2.", ["text_encoder_2"]],
+    // Of ComfyUI, which tells encoders apart by their names in between.
+    ["text_encoders.", TEXT_ENCODERS],
     ["text_encoder_3.", []],
     ["model.", "any"],
     ["lora_unet__", DENOISERS],
@@ -54,8 +62,9 @@ const PREFIXES: readonly (readonly [prefix: string, targets: readonly LoraCompon
     ["lycoris_", DENOISERS],
     ["lora_te_", ["text_encoder"]],
     ["lora_te1_", ["text_encoder"]],
-    ["lora_te2_", []],
-    ["lora_te3_", []],
+    // T5 is the second for some trainers, and the third for others: the place that it has in SD 3.
+    ["lora_te2_", ["text_encoder_2"]],
+    ["lora_te3_", ["text_encoder_2"]],
     ["model_", "any"],
   ];
 
@@ -92,8 +101,13 @@ export class ModuleIndex {
   constructor(components: readonly AdaptableComponent[], names: readonly string[]) {
     this.#components = components.map(namesOf);
     const known = new Set(PREFIXES.map(([prefix]) => prefix));
+    // Of a model with one encoder, that is the one, whatever place it has elsewhere.
+    const hasSecond = components.some(({ target }) => target === "text_encoder_2");
+    const first: readonly LoraComponent[] = ["text_encoder"];
     this.#prefixes = [
-      ...PREFIXES,
+      ...PREFIXES.map(([prefix, meant]) =>
+        [prefix, !hasSecond && prefix.startsWith("lora_te") ? first : meant] as const
+      ),
       ...components.flatMap(({ target, layouts }) =>
         layouts.flatMap(({ prefixes }) => prefixes)
           .filter((prefix) => !known.has(prefix))
@@ -107,7 +121,7 @@ export class ModuleIndex {
 
   /** Where a name leads, or nothing. */
   find(name: string): FoundPlaces | undefined {
-    return this.#find(name.replace(COMFYUI_ENCODER, "text_encoder."), "any", MAX_PREFIXES);
+    return this.#find(name.replace(COMFYUI_ENCODER, "text_encoders."), "any", MAX_PREFIXES);
   }
 
   #find(
@@ -129,7 +143,7 @@ export class ModuleIndex {
 
   #look(name: string, targets: readonly LoraComponent[] | "any"): FoundPlaces | undefined {
     // A name without a component may be a denoiser's or an encoder's, but not both.
-    const choices = targets === "any" ? [DENOISERS, ["text_encoder"]] : [targets];
+    const choices = targets === "any" ? [DENOISERS, TEXT_ENCODERS] : [targets];
     const flatName = name.replaceAll(".", "_");
     for (const choice of choices) {
       const named = this.#components.filter(({ target }) => choice.includes(target))
