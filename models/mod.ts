@@ -16,6 +16,7 @@ import { type Inspection, inspectPath } from "./inspect/mod.ts";
 import { RIFE_FORMAT } from "./frame_interpolators/format.ts";
 import { openFamily } from "./pipeline/diffusion_pipeline.ts";
 import type { Family } from "./pipeline/family.ts";
+import type { Ranks } from "./ranks.ts";
 import type { Pipeline } from "./pipeline/types.ts";
 import { COMPACT_UPSCALER_FORMAT, RRDB_UPSCALER_FORMAT } from "./upscalers/format.ts";
 
@@ -31,6 +32,7 @@ export type {
 } from "./lora/types.ts";
 export type { ComponentReport, MemoryReport, StageReport } from "./memory/memory_report.ts";
 export { memoryTable } from "./memory/memory_table.ts";
+export type { Ranks } from "./ranks.ts";
 export { type MemoryOptions, type PlanRoom, roomOf } from "./memory/model_memory.ts";
 export type { PartPaths } from "./checkpoints/open_model.ts";
 export type { FormatShare, InspectedComponent, InspectedLora, Inspection } from "./inspect/mod.ts";
@@ -75,13 +77,18 @@ const OPTIONAL_FORMATS = [
  *
  * @param model its folder, or a file with its transformer
  * @param parts that lie elsewhere
+ * @param ranks with which other GPUs it makes results; alone when left out
  * @throws {Error} naming the file and what is wrong with it
  */
-export async function openPipeline(model: string, parts: PartPaths = {}): Promise<Pipeline> {
+export async function openPipeline(
+  model: string,
+  parts: PartPaths = {},
+  ranks?: Ranks,
+): Promise<Pipeline> {
   const families = FAMILIES.map(({ files }) => files);
   const opened = await openModelFiles(model, parts, families, OPTIONAL_FORMATS);
   const family = FAMILIES.find(({ classNames }) => classNames.includes(opened.className));
-  if (family) return await openFamily(family, opened);
+  if (family) return await openFamily(family, opened, ranks);
   opened[Symbol.dispose]();
   throw new TypeError(
     `Cannot open "${model}": its model_index.json names the pipeline class ${

@@ -3,6 +3,7 @@
  * nothing and decides nothing.
  */
 import type { Device } from "./device.ts";
+import type { Exchange, PreparedExchange } from "./exchange.ts";
 import type { Dispatch, Tensor } from "./graph.ts";
 import {
   type MemoryPlan,
@@ -44,8 +45,10 @@ export class Executable {
   readonly name: string;
   /** Where it runs. */
   readonly device: Device;
-  /** Dispatches, grouped by submit. */
+  /** Dispatches, grouped by submit; none where there is an exchange instead. */
   readonly submits: readonly (readonly PreparedDispatch[])[];
+  /** By the index of their submit. */
+  readonly exchanges: ReadonlyMap<number, PreparedExchange>;
   /** Part of a submit's budget that each of them takes. */
   readonly costs: readonly number[];
   /** When the pass of each submit begins and ends, where somebody measures it. */
@@ -59,10 +62,12 @@ export class Executable {
     submits: readonly (readonly PreparedDispatch[])[],
     target: Target,
     slabs: readonly Slab[],
+    exchanges: ReadonlyMap<number, PreparedExchange> = new Map(),
   ) {
     this.name = name;
     this.device = device;
     this.submits = submits;
+    this.exchanges = exchanges;
     this.#slabs = slabs;
     this.costs = submits.map((dispatches) =>
       dispatches.reduce((sum, { planned }) => sum + submitCost(planned, target), 0)
@@ -110,8 +115,15 @@ export class Executable {
     if (segment) this.#slabs[segment.slab]!.load(segment);
   }
 
-  /** Submits the whole program without waiting; `runSequence` waits, and can be cancelled. */
+  /**
+   * Submits the whole program without waiting; `runSequence` waits, and can be cancelled.
+   *
+   * @throws {TypeError} when it has exchanges, which must be waited for
+   */
   submit(): void {
+    if (this.exchanges.size > 0) {
+      throw new TypeError(`Cannot submit program "${this.name}": it has exchanges; run it`);
+    }
     for (let i = 0; i < this.submits.length; i++) {
       this.loadWeights(i);
       this.device.submit([this.encode(i)]);
@@ -263,10 +275,15 @@ function prepareProgram(
   let block = 0;
   // A dispatch may be cut into thousands of parts, which differ in their parameters only.
   const bound = new Map<Dispatch, BoundKernel>();
-  const submits = planned.submits.map((dispatches) =>
-    dispatches.map((part): PreparedDispatch => {
+  const exchanges = new Map<number, PreparedExchange>();
+  const submits = planned.submits.map((dispatches, index) =>
+    dispatches.flatMap((part): PreparedDispatch[] => {
       throwIfCancelled(control);
       const { dispatch } = part;
+      if (dispatch.exchange) {
+        exchanges.set(index, prepareExchange(part, dispatch.exchange, planned, workspace));
+        return [];
+      }
       const paramOffset = block * PARAM_STRIDE;
       block += paramBlocks(dispatch);
       writeParams(bytes, paramOffset, part);
@@ -275,11 +292,23 @@ function prepareProgram(
         kernel = bindKernel(part, planned, workspace, params, device);
         bound.set(dispatch, kernel);
       }
-      return { planned: part, ...kernel, paramOffset };
+      return [{ planned: part, ...kernel, paramOffset }];
     })
   );
   device.write(params, 0, new Uint8Array(bytes.buffer));
-  return new Executable(name, device, submits, planned.graph.target, workspace.slabs);
+  return new Executable(name, device, submits, planned.graph.target, workspace.slabs, exchanges);
+}
+
+function prepareExchange(
+  part: PlannedDispatch,
+  exchange: Exchange,
+  planned: PlannedProgram,
+  workspace: Workspace,
+): PreparedExchange {
+  const { label, tensors } = part.dispatch;
+  const windows = tensors.map((tensor) => windowsOf(tensor, planned, part, workspace));
+  const count = exchange.broughtBytes.length;
+  return { ...exchange, label, brought: windows.slice(0, count), results: windows.slice(count) };
 }
 
 /** The WGSL of a dispatch: its kernel, specialised to the formats and sizes of its tensors. */

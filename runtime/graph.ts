@@ -5,6 +5,7 @@
 import type { DType } from "./dtype.ts";
 import { TensorLimitError } from "./errors.ts";
 import { DeviceTensor } from "./device_tensor.ts";
+import type { Exchange } from "./exchange.ts";
 import { allocatedBytes, cutIntoPieces } from "./windows.ts";
 import { elementCount, formatShape, type Shape } from "./shape.ts";
 import { Saturation } from "./saturation.ts";
@@ -30,6 +31,8 @@ export interface Dispatch {
   readonly flops: number;
   /** Bytes read and written, for the same. */
   readonly bytes: number;
+  /** What happens in place of a kernel. */
+  readonly exchange?: Exchange;
 }
 
 /** What an op hands to {@linkcode Graph.dispatch}. */
@@ -46,6 +49,8 @@ export interface DispatchSpec {
   readonly flops?: number;
   /** Whose counter a kernel that rounds to f16 adds to; its own label when left out. */
   readonly layer?: string;
+  /** What happens in place of the kernel, which binds nothing then. */
+  readonly exchange?: Exchange;
 }
 
 /** A tensor whose elements are known while tracing, such as a table of sines; it belongs to its program. */
@@ -107,6 +112,14 @@ export class Graph {
   /** Those of them that it writes. */
   get written(): IterableIterator<DeviceTensor> {
     return this.#overwritten.keys();
+  }
+
+  /** Most bytes that an exchange reads back at once. */
+  get exchangedBytes(): number {
+    return this.dispatches.reduce((most, { exchange }) => {
+      const bytes = exchange?.broughtBytes.reduce((sum, bytes) => sum + bytes, 0) ?? 0;
+      return Math.max(most, bytes);
+    }, 0);
   }
 
   /** Whether kernels of it count factors that f16 does not hold. */
@@ -200,7 +213,7 @@ export class Graph {
         `Cannot dispatch ${label}: its grid is [${spec.workgroups.join(", ")}] workgroups`,
       );
     }
-    const bindings = this.bindingsOf(tensors);
+    const bindings = spec.exchange ? 0 : this.bindingsOf(tensors);
     if (bindings > this.target.limits.maxStorageBuffers) {
       const excess =
         `${bindings} storage bindings, the adapter has ${this.target.limits.maxStorageBuffers}`;
@@ -221,6 +234,7 @@ export class Graph {
       workgroups: spec.workgroups,
       flops: spec.flops ?? 0,
       bytes,
+      ...(spec.exchange && { exchange: spec.exchange }),
     });
     kernel.buffers.forEach((slot, i) => {
       const { memory } = tensors[i]!;

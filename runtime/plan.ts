@@ -216,7 +216,8 @@ function assignSlots(
 }
 
 /** Part of a submit's budget that a dispatch takes. */
-function dispatchCost({ flops, bytes }: Dispatch, { submitBudget }: Target): number {
+function dispatchCost({ flops, bytes, exchange }: Dispatch, { submitBudget }: Target): number {
+  if (exchange) return 0;
   return flops / submitBudget.flops + bytes / submitBudget.bytes;
 }
 
@@ -228,6 +229,7 @@ export function submitCost({ dispatch, workgroups }: PlannedDispatch, target: Ta
 
 /**
  * Cuts grids that are too large or too long, and groups dispatches into submits within the budget, each of one segment.
+ * An exchange is by itself.
  */
 function cutSubmits(
   dispatches: readonly Dispatch[],
@@ -239,6 +241,13 @@ function cutSubmits(
   let cost = 0;
   for (const [i, dispatch] of dispatches.entries()) {
     const segment = segments[i];
+    if (dispatch.exchange) {
+      if (current.length > 0) submits.push(current);
+      submits.push(cutGrid(dispatch, target));
+      current = [];
+      cost = 0;
+      continue;
+    }
     for (const part of cutGrid(dispatch, target)) {
       const partCost = submitCost(part, target);
       const joins = cost + partCost <= 1 && current.at(-1)?.segment === segment;

@@ -7,6 +7,7 @@ import {
   throwIfCancelled,
 } from "./executable.ts";
 import type { DeviceTensor } from "./device_tensor.ts";
+import { type PreparedExchange, runExchange } from "./exchange.ts";
 import { elementCount } from "./shape.ts";
 
 /** What happens on this side around queued executables. */
@@ -34,6 +35,8 @@ interface Submit {
   readonly reads: readonly DeviceTensor[];
   /** Queues the writes of streamed weights that come into use with it. */
   readonly load?: () => void;
+  /** In place of commands. */
+  readonly exchange?: PreparedExchange;
   finished(contents: readonly Float32Array<ArrayBuffer>[]): void;
 }
 
@@ -67,6 +70,10 @@ export class WorkQueue {
    */
   async run(executables: readonly Executable[], work: QueuedWork = {}): Promise<void> {
     for (const submit of submitsOf(executables, work)) {
+      if (submit.exchange) {
+        await this.#exchange(submit, submit.exchange);
+        continue;
+      }
       if (this.#next.length > 0 && !this.#joins(submit)) await this.#advance();
       this.#next.push(submit);
     }
@@ -87,6 +94,21 @@ export class WorkQueue {
     if (this.#sent.length === 0) return;
     this.#sent = [];
     await this.#device.wait();
+  }
+
+  /** Runs an exchange after all that is queued. */
+  async #exchange(submit: Submit, exchange: PreparedExchange): Promise<void> {
+    while (this.#next.length > 0) await this.#advance();
+    // What is sent shares the wait of the exchange's own read-back, but for what is read after it.
+    if (this.#sent.at(-1)?.reads.length) await this.#advance();
+    throwIfCancelled(this.#control);
+    const sent = this.#sent;
+    this.#sent = [];
+    this.#begun = undefined;
+    submit.before?.();
+    await runExchange(this.#device, exchange, this.#control);
+    for (const { finished } of sent) finished([]);
+    submit.finished(submit.reads.length > 0 ? await readAll(this.#device, submit.reads) : []);
   }
 
   /** Sends what is next, after a wait for what was sent before. */
@@ -196,21 +218,28 @@ function* submitsOf(
   executables: readonly Executable[],
   { stage, before, reads = [], finished }: QueuedWork,
 ): Generator<Submit, undefined> {
-  const groups: { encoders: (() => GPUCommandBuffer)[]; cost: number; load?: () => void }[] = [];
+  const groups: {
+    encoders: (() => GPUCommandBuffer)[];
+    cost: number;
+    load?: () => void;
+    exchange?: PreparedExchange;
+  }[] = [];
   for (const executable of executables) {
     executable.submits.forEach((_, i) => {
       const encode = () => executable.encode(i);
       const cost = executable.costs[i]!;
       const last = groups.at(-1);
-      if (executable.segmentFrom(i)) {
+      const exchange = executable.exchanges.get(i);
+      if (exchange) groups.push({ encoders: [], cost: 0, exchange });
+      else if (executable.segmentFrom(i)) {
         groups.push({ encoders: [encode], cost, load: () => executable.loadWeights(i) });
-      } else if (last && executable.submits.length === 1) {
+      } else if (last && !last.exchange && executable.submits.length === 1) {
         last.encoders.push(encode);
         last.cost += cost;
       } else groups.push({ encoders: [encode], cost });
     });
   }
-  for (const [i, { encoders, cost, load }] of groups.entries()) {
+  for (const [i, { encoders, cost, load, exchange }] of groups.entries()) {
     const commands = encoders.map((encode) => encode());
     const isLast = i === groups.length - 1;
     yield {
@@ -220,6 +249,7 @@ function* submitsOf(
       cost,
       reads: isLast ? reads : [],
       ...(load && { load }),
+      ...(exchange && { exchange }),
       finished: (contents) => {
         if (isLast) finished?.(contents);
       },
@@ -231,7 +261,7 @@ function* submitsOf(
 async function readAll(
   device: Device,
   tensors: readonly DeviceTensor[],
-  next: () => void,
+  next?: () => void,
 ): Promise<Float32Array<ArrayBuffer>[]> {
   const bytes = await device.read(tensors.flatMap(({ windows }) => windows), next);
   let start = 0;

@@ -46,6 +46,7 @@ export async function simulateRuns(
       costs: submits.map(({ cost }) => cost),
       encode: (index: number) => submits[index],
       segmentFrom: () => undefined,
+      exchanges: new Map(),
     } as unknown as Executable],
   }));
   await runSequence(device as unknown as Device, runs);

@@ -158,7 +158,13 @@ export function demandsOf(session: Session, components: Components): Demands {
       stage,
       plan: plans[i]!,
       own: [...stage.tensors].filter((tensor) => users.get(tensor) === 1),
-      readBytes: Math.max(0, ...stage.reads.map((tensors) => bytesOf(tensors) + countedBytes)),
+      readBytes: Math.max(
+        0,
+        ...stage.reads.map((tensors) => bytesOf(tensors) + countedBytes),
+        ...Object.values(stage.graphs).map(({ exchangedBytes }) =>
+          exchangedBytes && exchangedBytes + countedBytes
+        ),
+      ),
       weights: [...plans[i]!.tensors].filter((tensor) => componentOf.has(tensor)),
     })),
     componentOf,

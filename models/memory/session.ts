@@ -11,6 +11,8 @@ import {
   type Traced,
 } from "../../runtime/mod.ts";
 
+import { ALONE, type Ranks } from "../ranks.ts";
+
 /** What clients are told is going on. */
 export type Phase = "encode" | "denoise" | "decode";
 
@@ -43,6 +45,11 @@ export class Stage {
     this.phase = phase;
     this.repeats = repeats;
     this.#session = session;
+  }
+
+  /** Of its session. */
+  get ranks(): Ranks {
+    return this.#session.ranks;
   }
 
   /** Whether programs of its session round factors to f16. */
@@ -115,14 +122,17 @@ export class Session {
   encodeSteps = 0;
   /** What its programs count of factors beyond f16; the counters are among the tensors where a program rounds. */
   readonly saturation: Saturation;
+  /** With which others it computes. */
+  readonly ranks: Ranks;
 
   /**
    * Starts without stages.
    *
    * @param wide layers whose factors are not to be rounded to f16
    */
-  constructor(target: Target, wide?: ReadonlySet<string>) {
+  constructor(target: Target, wide?: ReadonlySet<string>, ranks = ALONE) {
     this.target = target;
+    this.ranks = ranks;
     this.saturation = new Saturation(wide);
   }
 

@@ -9,6 +9,7 @@ import {
   type Traced,
 } from "../../runtime/mod.ts";
 import type { Session, Stage } from "../memory/session.ts";
+import { isFirst } from "../ranks.ts";
 import type { Work } from "./work.ts";
 
 /** How a decoder runs. */
@@ -51,6 +52,7 @@ type Values = Readonly<Record<string, ArrayLike<number>>>;
 /** The end of a request: the final latents, and the pixels that the autoencoder makes of them. */
 export class ResultDecoder<Own extends Inputs> {
   readonly #decoder: Decoder;
+  readonly #isFirst: boolean;
   readonly #finish: Program<Own, { readonly latents: Tensor }>;
   readonly #images: readonly Values[];
 
@@ -73,6 +75,7 @@ export class ResultDecoder<Own extends Inputs> {
     stage.repeats = Math.max(stage.repeats, decoder.count * images.length);
     this.#decoder = decoder;
     this.#images = images;
+    this.#isFirst = isFirst(session.ranks);
     this.#finish = stage.program("finish", inputs, (inputs) => {
       const { decoded, latents } = finish(inputs);
       copyTo(decoded, decoder.input);
@@ -82,13 +85,14 @@ export class ResultDecoder<Own extends Inputs> {
   }
 
   /**
-   * Decodes the result of a request.
+   * Decodes the result of a request; of several GPUs that make it, the first does.
    *
    * @param keep which frames belong to it
    * @throws {Error} when latents or pixels are not finite
    */
   async run(work: Work, keep: "all" | "last" = "all"): Promise<void> {
     const { count, firstResult } = this.#decoder;
+    if (!this.#isFirst) return;
     const total = count * this.#images.length;
     const channels = firstResult.shape.at(-1)!;
     for (const [i, own] of this.#images.entries()) {

@@ -5,12 +5,15 @@ import {
   combine,
   copyTo,
   type DeviceTensor,
+  elementCount,
+  exchange,
   f32,
   type Graph,
   type Inputs,
   type InputSpec,
   type Program,
   type Shape,
+  type Team,
   type Tensor,
   type Traced,
   writing,
@@ -83,7 +86,14 @@ export class Denoiser<Own extends Inputs> {
   readonly #options: DenoiserOptions<Own>;
   readonly #operands: CommonShape["operands"];
   readonly #step: DeviceTensor;
-  readonly #passes: readonly Pass[];
+  /** Nothing for passes that other GPUs compute. */
+  readonly #passes: readonly (Pass | undefined)[];
+  /** What each pass gives. */
+  readonly #outputs: readonly DeviceTensor[];
+  /** Brings what each GPU computes to all. */
+  readonly #share: Pass | undefined;
+  /** Whether this GPU has a part in it. */
+  readonly #takesPart: boolean;
   /** Guidance that is no weighted sum: in guided steps, and in others. */
   readonly #combined: TracedGuidance | undefined;
   readonly #solver: Solver;
@@ -109,15 +119,24 @@ export class Denoiser<Own extends Inputs> {
     this.#options = options;
     this.#operands = operands;
     this.#step = step;
+    const { guidance: team } = stage.ranks;
+    const count = options.passes.length;
+    const shares = team && count > 1 ? new PassShares(team, count) : undefined;
+    this.#takesPart = !team || team.rank === 0 || count > 1;
     this.#passes = options.passes.map((own, i) =>
-      stage.program(
+      shares && !shares.isOwn(i) ? undefined : stage.program(
         `pass ${i}`,
         { ...own, sample, step },
         (inputs, graph) => options.predict(inputs, graph, i),
         { operands },
       ) as Pass
     );
-    let outputs: readonly DeviceTensor[] = this.#passes.map((pass) => pass.outputs);
+    const own = this.#passes.flatMap((pass) => pass?.outputs ?? []);
+    const share = shares && traceShare(stage, shares, own);
+    this.#share = share as Pass | undefined;
+    const others = share ? [...share.outputs] : [];
+    this.#outputs = this.#passes.map((pass) => pass?.outputs ?? others.shift()!);
+    let outputs = this.#outputs;
     if (guidance) {
       const velocity = stage.tensor("guided", sample.shape);
       this.#combined = traceCombined(stage, guidance, outputs, velocity);
@@ -154,6 +173,7 @@ export class Denoiser<Own extends Inputs> {
     const totalSteps = schedule.timesteps.length;
     const [first, end] = range ?? [0, totalSteps];
     const { attempt } = work;
+    if (!this.#takesPart) return;
     if (attempt.denoised) return await work.run([writing(sample, attempt.denoised)]);
     if (this.#kept) await work.run([this.#kept.begin(work.request, noise!)]);
     const shown = this.#preview ? previewSteps(totalSteps, work.control.previews ?? 0) : [];
@@ -199,17 +219,18 @@ export class Denoiser<Own extends Inputs> {
   #predicting(i: number, isFirst: boolean, { weights, combined }: Guidance): Call[] {
     if (combined?.weight(i) === 0) return [clearing([this.#combined!.velocity])];
     const own = [...weights(i)];
-    const isNeeded = this.#passes.map(({ outputs: { shape } }) =>
+    const isNeeded = this.#outputs.map(({ shape }) =>
       own.splice(0, shape[0]!).some((weight) => weight !== 0)
     );
-    const calls = this.#passes.filter((_, k) => isNeeded[k]).map((pass) => pass.call({}));
+    const calls = this.#passes.flatMap((pass, k) => pass && isNeeded[k] ? [pass.call({})] : []);
+    if (this.#share) calls.push(this.#share.call({}));
     if (combined) {
       const { guided, unguided } = this.#combined!;
       const isGuided = isNeeded.every(Boolean);
       return [...calls, isGuided ? guided.call({ numbers: combined.settings }) : unguided.call({})];
     }
     // The solver reads what counts nothing, too.
-    const others = this.#passes.filter((_, k) => !isNeeded[k]).map(({ outputs }) => outputs);
+    const others = this.#outputs.filter((_, k) => !isNeeded[k]);
     return isFirst ? [clearing(others), ...calls] : calls;
   }
 
@@ -228,6 +249,48 @@ function traceNoise(
     { readonly noise: InputSpec },
     Tensor
   >;
+}
+
+/** Which GPU of a team computes which pass: they take turns. */
+class PassShares {
+  readonly team: Team;
+  readonly #count: number;
+
+  constructor(team: Team, count: number) {
+    this.team = team;
+    this.#count = count;
+  }
+
+  isOwn(pass: number): boolean {
+    return pass % this.team.size === this.team.rank;
+  }
+
+  /** Passes of others, each with its rank, and its place among those of that rank. */
+  get others(): { readonly pass: number; readonly rank: number; readonly place: number }[] {
+    const { size } = this.team;
+    return Array.from({ length: this.#count }, (_, pass) => pass)
+      .filter((pass) => !this.isOwn(pass))
+      .map((pass) => ({ pass, rank: pass % size, place: Math.floor(pass / size) }));
+  }
+}
+
+/** Brings outputs to the other GPUs; gives those of the other passes. */
+function traceShare(
+  stage: Stage,
+  { team, others }: PassShares,
+  outputs: readonly DeviceTensor[],
+): Program<{ readonly outputs: readonly DeviceTensor[] }, Tensor[]> {
+  const { shape } = outputs[0]!;
+  const size = elementCount(shape);
+  return stage.program("share", { outputs }, ({ outputs }, graph) =>
+    exchange(
+      ...[graph, team, "velocities", outputs] as const,
+      others.map(({ pass, rank, place }) => ({
+        name: `velocity ${pass}`,
+        shape,
+        pieces: [{ rank, start: place * size, size }],
+      })),
+    ));
 }
 
 function traceCombined(

@@ -14,6 +14,7 @@ import {
 } from "../memory/model_memory.ts";
 import { Session } from "../memory/session.ts";
 import { SessionRunner } from "../memory/session_runner.ts";
+import { ALONE, isFirst, type Ranks, teamsOf } from "../ranks.ts";
 import { checkInputs, checkSettings, INPUTS } from "./check_request.ts";
 import { type Component, openParts, optionalPartsOf, type Parts } from "./components.ts";
 import type { CommonShape, Family, Generate, PromptSizes } from "./family.ts";
@@ -52,9 +53,10 @@ interface TracedRequest {
 export async function openFamily<P extends Parts, Own>(
   family: Family<P, Own>,
   files: ModelFiles,
+  ranks?: Ranks,
 ): Promise<DiffusionPipeline<P, Own>> {
   const parts = await openParts(files, family.parts) as unknown as P;
-  return new DiffusionPipeline(family, parts, files.className);
+  return new DiffusionPipeline(family, parts, files.className, ranks);
 }
 
 /** See the file comment. */
@@ -65,12 +67,15 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   readonly #memory: ModelMemory<TracedRequest>;
   readonly #encoded = new PromptCache();
   readonly #operands = new Operands();
+  readonly #ranks: Ranks;
 
   /**
    * @param parts the pipeline's from here on; nothing of them is on the device yet
    * @param className as `model_index.json` names it
+   * @param ranks with which others it makes results
    */
-  constructor(family: Family<P, Own>, parts: P, className: string) {
+  constructor(family: Family<P, Own>, parts: P, className: string, ranks = ALONE) {
+    this.#ranks = ranks;
     this.#family = family;
     this.#parts = parts;
     this.#memory = new ModelMemory(parts.components, [
@@ -180,7 +185,8 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     const { found } = this.#operands;
     const attempt: Attempt = { frames: 0 };
     try {
-      for (;;) {
+      for (let count = 0;; count++) {
+        for (const team of teamsOf(this.#ranks)) team.attempt = count;
         try {
           return await this.#generate(request, control, startTime, attempt);
         } catch (error) {
@@ -229,6 +235,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
         encoded: this.#encoded,
         components: this.#parts.components,
         encodeSteps: session.encodeSteps,
+        isFirst: isFirst(this.#ranks),
       });
       await generate(work);
       await work.finish();
@@ -293,8 +300,12 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       this.info,
     );
     const shape = { ...own, ...common };
-    const finished = finishingShape(request);
-    const ways = prompts.lengths.length === 1 ? ["single" as const] : passes;
+    const finished = isFirst(this.#ranks) ? finishingShape(request) : undefined;
+    const ways = prompts.lengths.length === 1
+      ? ["single" as const]
+      : this.#ranks.guidance
+      ? ["sequential" as const]
+      : passes;
     const { wideLayers } = this.#operands.found;
     const variants = tileSides(...latents, smallestTile).flatMap((tileSide) =>
       ways.map((passes) => ({ tileSide, passes }))
@@ -308,7 +319,8 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       variants: variants as [Variant, ...Variant[]],
       trace: (variant) => {
         const isExact = common.operands === "f32";
-        const session = new Session(isExact ? { ...target, operands: "f32" } : target, wideLayers);
+        const own = isExact ? { ...target, operands: "f32" as const } : target;
+        const session = new Session(own, wideLayers, this.#ranks);
         const generate = this.#family.trace(session, this.#parts, { ...shape, ...variant });
         const finishing = finished && new Finishing(session, this.#parts, finished);
         const runner = new SessionRunner(session, this.#parts.components);
@@ -335,7 +347,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
 
   #commonShape(request: PipelineRequest, { previews = 0 }: PipelineControl): CommonShape {
     return {
-      hasPreviews: previews > 0,
+      hasPreviews: previews > 0 && isFirst(this.#ranks),
       isTinyDecoded: request.decoder === "tiny",
       isMasked: isInpainting(request),
       operands: this.#operands.of(request),

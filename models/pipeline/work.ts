@@ -25,6 +25,8 @@ interface WorkOptions extends
   > {
   /** Where its calls go. */
   readonly queue: StageQueue;
+  /** Whether frames come out here, and not of another GPU. */
+  readonly isFirst: boolean;
   /** For messages about values that are not finite. */
   readonly components: Components;
   /** Tiles, frames and prompts that are encoded. */
@@ -161,11 +163,12 @@ export class Work {
   }
 
   /**
-   * What came out, once all is finished.
+   * What came out, once all is finished; nothing where another GPU has it.
    *
    * @throws {Error} when frames or latents are missing
    */
   result(): Omit<PipelineResult, "timings"> {
+    if (!this.#options.isFirst) return { frames: [], latents: new Float32Array() };
     if (this.#frameCount === 0 || !this.#latents) {
       throw new Error(
         `Cannot finish: the family's pipeline gave ${this.#frameCount} frames and ${

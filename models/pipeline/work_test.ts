@@ -19,7 +19,7 @@ function workOf(encodeSteps: number, told: string[] = []): Work {
       run: () => Promise.reject(new Error("nothing runs")),
       finish: () => Promise.resolve(),
     },
-    attempt: { frames: 0 },
+    ...{ attempt: { frames: 0 }, isFirst: true },
     lap: () => {},
   });
 }

@@ -1,0 +1,135 @@
+/** Exchanges: places in a program where it stops until all ranks of a team have handed each other tensors. */
+import type { Device } from "./device.ts";
+import { elementCount, type Shape } from "./shape.ts";
+import type { Graph } from "./graph.ts";
+import { type Saturation, SaturationError } from "./saturation.ts";
+import type { Kernel } from "./shaders/assemble.ts";
+import type { Piece, Team } from "./team.ts";
+import type { Tensor } from "./tensor.ts";
+import type { BufferWindow } from "./windows.ts";
+import type { RunControl } from "./executable.ts";
+
+/** Layers of which a rank tells the others: who computes them anew finds the rest. */
+const MAX_TOLD_LAYERS = 100;
+
+/** What one exchange is. */
+export interface Exchange {
+  readonly team: Team;
+  /** Bytes of what is brought, without padding. */
+  readonly broughtBytes: readonly number[];
+  /** Pieces of what is taken. */
+  readonly taken: readonly (readonly Piece[])[];
+  /** Whose counters are looked at. */
+  readonly saturation: Saturation;
+}
+
+/** A tensor that a rank takes: elements of what ranks bring, one piece behind the other. */
+export interface TakenTensor {
+  readonly name: string;
+  readonly shape: Shape;
+  /** In elements; they are counted over all tensors that a rank brings. */
+  readonly pieces: readonly { readonly rank: number; readonly start: number; readonly size: number }[];
+}
+
+/**
+ * Brings tensors to the team, and takes what others bring. The program goes on when all ranks are here.
+ *
+ * @param name equal for all ranks
+ * @param brought f32, of the same graph
+ * @throws {TypeError} when something that is brought is no f32
+ * @throws {RangeError} when pieces and shape differ in size
+ */
+export function exchange(
+  graph: Graph,
+  team: Team,
+  name: string,
+  brought: readonly Tensor[],
+  taken: readonly TakenTensor[],
+): Tensor[] {
+  for (const tensor of brought) {
+    if (tensor.dtype === "f32") continue;
+    throw new TypeError(`Cannot exchange ${tensor}: only f32 is exchanged`);
+  }
+  const results = taken.map(({ name, shape, pieces }) => {
+    const size = pieces.reduce((sum, { size }) => sum + size, 0);
+    if (size === elementCount(shape)) return graph.tensor(name, shape);
+    throw new RangeError(
+      `Cannot exchange "${name}": its pieces have ${size} elements, its shape ${elementCount(shape)}`,
+    );
+  });
+  const buffers = {
+    ...Object.fromEntries(brought.map((tensor, i) => [`brought${i}`, tensor])),
+    ...Object.fromEntries(results.map((tensor, i) => [`taken${i}`, tensor])),
+  };
+  graph.dispatch({
+    kernel: exchangeKernel(name, brought.length, taken.length),
+    ...{ buffers, params: {}, workgroups: [1, 1, 1] },
+    exchange: {
+      team,
+      broughtBytes: brought.map(({ size }) => size * 4),
+      taken: taken.map(({ pieces }) =>
+        pieces.map(({ rank, start, size }) => ({ rank, start: start * 4, byteLength: size * 4 }))
+      ),
+      saturation: graph.saturation,
+    },
+  });
+  return results;
+}
+
+/** Stands for what no kernel does. */
+function exchangeKernel(name: string, brought: number, taken: number): Kernel {
+  const slots = (count: number, name: string, access: "read" | "read_write") =>
+    Array.from({ length: count }, (_, i) => ({ name: `${name}${i}`, access, width: 1 as const }));
+  return {
+    name,
+    buffers: [...slots(brought, "brought", "read"), ...slots(taken, "taken", "read_write")],
+    ...{ params: {}, workgroupSize: [1, 1, 1], body: "" },
+  };
+}
+
+/** An exchange whose tensors have memory. */
+export interface PreparedExchange extends Exchange {
+  /** In messages; equal for all ranks. */
+  readonly label: string;
+  readonly brought: readonly (readonly BufferWindow[])[];
+  readonly results: readonly (readonly BufferWindow[])[];
+}
+
+/**
+ * Runs an exchange after all that was submitted: reads what is brought, and writes what is taken.
+ *
+ * @throws {SaturationError} on every rank when a factor of one of them was beyond f16
+ */
+export async function runExchange(
+  device: Device,
+  { team, label, brought, broughtBytes, taken, results, saturation }: PreparedExchange,
+  control: RunControl,
+): Promise<void> {
+  const { counters } = saturation;
+  const counted = counters.isAllocated ? counters.windows : [];
+  const bytes = await device.read([...brought.flat(), ...counted]);
+  let end = 0;
+  const parts = brought.map((windows, i) => {
+    const start = end;
+    end += sizeOf(windows);
+    return bytes.subarray(start, start + broughtBytes[i]!);
+  });
+  const counts = new Uint32Array(bytes.slice(end).buffer);
+  const layers = counted.length > 0 ? saturation.layersOf(counts) : [];
+  const note = layers.length > 0 ? JSON.stringify(layers.slice(0, MAX_TOLD_LAYERS)) : "";
+  const outcome = await team.meet({ name: label, brought: parts, taken, note }, control);
+  const found = outcome.notes.flatMap((note) => note ? JSON.parse(note) as string[] : []);
+  if (found.length > 0) throw new SaturationError([...new Set(found)]);
+  outcome.taken.forEach((bytes, i) => {
+    let start = 0;
+    for (const { buffer, offset, size } of results[i]!) {
+      const part = bytes.subarray(start, start + size);
+      if (part.byteLength > 0) device.write(buffer, offset, part);
+      start += size;
+    }
+  });
+}
+
+function sizeOf(windows: readonly BufferWindow[]): number {
+  return windows.reduce((sum, { size }) => sum + size, 0);
+}

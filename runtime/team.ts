@@ -1,0 +1,61 @@
+/** Devices that compute one thing together: each has a rank, and they meet to hand each other what they have. */
+import type { RunControl } from "./executable.ts";
+
+/** Neighbouring bytes of what a rank brings to a meeting. */
+export interface Piece {
+  readonly rank: number;
+  /** First byte, counted over all that the rank brings. */
+  readonly start: number;
+  readonly byteLength: number;
+}
+
+/** What one rank brings to a meeting, and takes from it. */
+export interface Meeting {
+  /** Equal for all ranks. */
+  readonly name: string;
+  readonly brought: readonly Uint8Array[];
+  /** Pieces that make up each thing that is taken, in order. */
+  readonly taken: readonly (readonly Piece[])[];
+  /** A few words to all; empty for none. */
+  readonly note: string;
+}
+
+/** What a rank takes from a meeting. */
+export interface Outcome {
+  readonly taken: readonly Uint8Array<ArrayBuffer>[];
+  /** Of every rank. */
+  readonly notes: readonly string[];
+}
+
+/** See the file comment. */
+export interface Team {
+  readonly rank: number;
+  readonly size: number;
+  /** Which attempt at a request this is: ranks that are at different ones do not meet. */
+  attempt: number;
+  /**
+   * Waits until all ranks are here.
+   *
+   * @throws {DOMException} `AbortError` when cancelled
+   * @throws {TeamError} when another rank has failed, or is somewhere else
+   */
+  meet(meeting: Meeting, control: RunControl): Promise<Outcome>;
+}
+
+/** A rank cannot go on because of another. */
+export class TeamError extends Error {
+  /** Survives the way between threads. */
+  override readonly name = "TeamError";
+}
+
+/**
+ * Shares of a whole that ranks have, as equal as can be: the first ones have one more.
+ *
+ * @returns where each begins, and where the last one ends
+ */
+export function shareBounds(total: number, ranks: number): number[] {
+  return Array.from(
+    { length: ranks + 1 },
+    (_, rank) => rank * Math.floor(total / ranks) + Math.min(rank, total % ranks),
+  );
+}
