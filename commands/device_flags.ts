@@ -18,6 +18,8 @@ export interface DeviceFlags extends Pick<DeviceOptions, "powerPreference" | "gp
   pinCpuMemory?: boolean;
   /** Use the software adapter. */
   software?: boolean;
+  /** Whether two GPUs share the passes of guidance. */
+  enableCfgParallel?: boolean;
   /** Whether a GPU that was not tuned yet is tuned first; true when left out. */
   tune?: boolean;
 }
@@ -34,6 +36,7 @@ export function deviceOptions(flags: DeviceFlags): DeviceOptions {
     ...(flags.maxVram === undefined ? {} : { maxVramBytes: flags.maxVram }),
     ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
     ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),
+    ...(flags.enableCfgParallel && { parallel: { guidance: true } }),
     ...(flags.gpuBackend === undefined ? {} : { gpuBackend: flags.gpuBackend }),
   };
 }

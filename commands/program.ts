@@ -467,6 +467,9 @@ function addMemoryFlags(to: Command): Command {
         "--pin-cpu-memory",
         "keep copies of weights that leave the GPU, to bring them back fast",
       ),
+    )
+    .addOption(
+      flag("--enable-cfg-parallel", "two GPUs for each guided request, one for either prompt"),
     );
 }
 

@@ -19,6 +19,7 @@ import type {
   TuningReport,
 } from "./types.ts";
 import { deviceSettings, memorySettings, tuningSettings, WorkerEngine } from "./worker_engine.ts";
+import { groupSize, WorkerGroup } from "./worker_group.ts";
 
 export type * from "./types.ts";
 export { type Residence, SharedDevice, SharedEngine } from "./shared_device.ts";
@@ -33,7 +34,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   const { signal } = options;
   const { path, parts } = await obtain(options);
   signal?.throwIfAborted();
-  const engine = new WorkerEngine(path, { ...options, parts });
+  const engine = new WorkerEngine(path, { ...options, parts }, () => workerFor(options));
   const onAbort = () => void engine.close().catch(() => {});
   signal?.addEventListener("abort", onAbort, { once: true });
   try {
@@ -66,9 +67,14 @@ export async function planModel(options: EngineOptions, size: PlanRequest): Prom
     device: deviceSettings(options),
     memory: memorySettings(options),
     size,
-  });
+  }, { worker: workerFor(options) });
   const { adapter, size: planned, report } = answer as Extract<FromWorker, { type: "planned" }>;
   return { adapter, ...planned, memory: report };
+}
+
+/** A worker, or several that act as one. */
+function workerFor({ parallel = {} }: EngineOptions): EngineWorker {
+  return groupSize(parallel) > 1 ? new WorkerGroup(parallel) : new EngineWorker();
 }
 
 /** Paths of a model and of parts that lie elsewhere, fetched where they are missing. */
@@ -169,8 +175,10 @@ export async function tuneDevice(
       folder,
       ...(options.budgetMs === undefined ? {} : { budgetMs: options.budgetMs }),
     },
-    (event) => {
-      if (event.type === "note" || event.type === "tuning") onEvent(event);
+    {
+      onEvent: (event) => {
+        if (event.type === "note" || event.type === "tuning") onEvent(event);
+      },
     },
   );
   return (answer as Extract<FromWorker, { type: "tuned" }>).report;
@@ -179,9 +187,11 @@ export async function tuneDevice(
 /** Asks a worker that lives for this one question. */
 async function askOnce(
   message: ToWorker,
-  onEvent?: (event: FromWorker) => void,
+  { worker = new EngineWorker(), onEvent }: {
+    readonly worker?: EngineWorker;
+    readonly onEvent?: (event: FromWorker) => void;
+  } = {},
 ): Promise<FromWorker> {
-  const worker = new EngineWorker();
   try {
     return await worker.ask(message, onEvent);
   } finally {

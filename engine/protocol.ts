@@ -10,7 +10,7 @@ import type {
   PipelineRequest,
   PlanRequest,
 } from "../models/mod.ts";
-import type { DeviceOptions, Target } from "../runtime/mod.ts";
+import type { DeviceOptions, Target, TeamMemory } from "../runtime/mod.ts";
 import type { ErrorRecord } from "./error_record.ts";
 import type { DeviceReport, ModelPlan, Size, TuningReport } from "./types.ts";
 
@@ -29,6 +29,17 @@ export type DeviceSettings = Readonly<
 
 /** How the device's memory is used. */
 export type MemorySettings = Pick<MemoryOptions, "offloaded" | "isPinned">;
+
+/** A place in a team. */
+export interface TeamSeat {
+  readonly memory: TeamMemory;
+  readonly rank: number;
+}
+
+/** The teams that a worker is in, where several GPUs make a request together; see `Ranks`. */
+export interface RankMessage {
+  readonly guidance?: TeamSeat;
+}
 
 /** What an open device has for requests. */
 export interface Room {
@@ -67,6 +78,7 @@ export type ToWorker =
     readonly device: DeviceSettings;
     readonly memory: MemorySettings;
     readonly tuning?: TuningSettings;
+    readonly ranks?: RankMessage;
   }
   | {
     /** What a model is, and what the device has; neither stays open. */
@@ -82,6 +94,7 @@ export type ToWorker =
     readonly device: DeviceSettings;
     readonly memory: MemorySettings;
     readonly size: PlanRequest;
+    readonly ranks?: RankMessage;
   }
   | {
     readonly type: "generate";
@@ -105,6 +118,7 @@ export type ToWorker =
     readonly memory: MemorySettings;
     readonly room: Room;
     readonly size: PlanRequest;
+    readonly ranks?: RankMessage;
   }
   | { readonly type: "prepare"; readonly loras: LoraMessage }
   | {

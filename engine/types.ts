@@ -423,6 +423,14 @@ export interface DeviceOptions {
   tuning?: "off" | "cached" | "auto";
   /** Deno's own WebGPU, Dawn where its package is installed, or the faster of the two; Deno's when left out. */
   gpuBackend?: "deno" | "dawn" | "auto";
+  /** Several GPUs make every request together; one when left out. */
+  parallel?: ParallelOptions;
+}
+
+/** What several GPUs of this machine share of every request. */
+export interface ParallelOptions {
+  /** Two GPUs, each with the passes of one prompt: nearly twice as fast where a request is guided. */
+  guidance?: boolean;
 }
 
 /** How `loadModel()` loads. */

@@ -2,15 +2,35 @@
  * The worker that owns the GPU. Deno's GPU waits block their thread, so they happen here and nowhere else.
  */
 import type { AppliedLora, Lora } from "../models/lora/types.ts";
-import { Composition, isInpainting, openPipeline, type Pipeline, roomOf } from "../models/mod.ts";
-import { type Device, measureMemory, openDevice, usableHostBytes } from "../runtime/mod.ts";
+import {
+  Composition,
+  isInpainting,
+  openPipeline,
+  type Pipeline,
+  type Ranks,
+  roomOf,
+} from "../models/mod.ts";
+import {
+  type Device,
+  measureMemory,
+  openDevice,
+  SharedTeam,
+  usableHostBytes,
+} from "../runtime/mod.ts";
 import { drawnSize, resizePixels, shrinkRequest } from "./drawn_size.ts";
 import { toErrorRecord } from "./error_record.ts";
 import { FrameFlow } from "./frame_flow.ts";
 import { holdLifeline } from "./lifeline.ts";
 import { inspect } from "./inspect.ts";
 import { IMAGE_TASKS } from "./pipeline_request.ts";
-import type { FromWorker, LoraMessage, Room, ToWorker } from "./protocol.ts";
+import type {
+  FromWorker,
+  LoraMessage,
+  RankMessage,
+  Room,
+  TeamSeat,
+  ToWorker,
+} from "./protocol.ts";
 import { resultSize, scaledSize } from "./result_size.ts";
 import { type OpenEvents, openTunedDevice, runTuning } from "./tuned_device.ts";
 
@@ -22,6 +42,8 @@ const scope = self as unknown as {
 
 let device: Device | undefined;
 let pipeline: Pipeline | undefined;
+/** With the GPUs of other workers. */
+const teams: SharedTeam[] = [];
 const loras = new Map<string, Lora>();
 
 holdLifeline();
@@ -64,9 +86,9 @@ const events: OpenEvents = {
 };
 
 async function open(
-  { model, parts, device: settings, memory, tuning }: Extract<ToWorker, { type: "open" }>,
+  { model, parts, device: settings, memory, tuning, ranks }: Extract<ToWorker, { type: "open" }>,
 ): Promise<void> {
-  pipeline = await openPipeline(model, parts);
+  pipeline = await openPipeline(model, parts, seated(ranks));
   device = await (tuning ? openTunedDevice(settings, tuning, events) : openDevice(settings));
   const room = freeRoom(device);
   let percent = 0;
@@ -106,9 +128,9 @@ async function describe(
 }
 
 async function check(
-  { model, parts, memory, room, size }: Extract<ToWorker, { type: "check" }>,
+  { model, parts, memory, room, size, ranks }: Extract<ToWorker, { type: "check" }>,
 ): Promise<void> {
-  pipeline ??= await openPipeline(model, parts);
+  pipeline ??= await openPipeline(model, parts, seated(ranks));
   const { target, budgetBytes } = room;
   const measure = (wantedBytes: number) => Math.min(wantedBytes, budgetBytes);
   await pipeline.check(size, { target, availableBytes: budgetBytes, measure }, memory);
@@ -116,9 +138,9 @@ async function check(
 }
 
 async function plan(
-  { model, parts, device: settings, memory, size }: Extract<ToWorker, { type: "plan" }>,
+  { model, parts, device: settings, memory, size, ranks }: Extract<ToWorker, { type: "plan" }>,
 ): Promise<void> {
-  using planned = await openPipeline(model, parts);
+  using planned = await openPipeline(model, parts, seated(ranks));
   const own = await openDevice(settings);
   try {
     const { supportedTasks, defaults } = planned.info;
@@ -141,6 +163,16 @@ async function plan(
   }
 }
 
+/** Takes the seats of this worker. */
+function seated({ guidance }: RankMessage = {}): Ranks {
+  const join = (seat: TeamSeat) => {
+    const team = new SharedTeam(seat.memory, seat.rank);
+    teams.push(team);
+    return team;
+  };
+  return { ...(guidance && { guidance: join(guidance) }) };
+}
+
 /** LoRAs as a pipeline takes them. */
 function receive({ uses, added, forgotten }: LoraMessage): AppliedLora[] {
   for (const key of forgotten) loras.delete(key);
@@ -156,6 +188,7 @@ async function generate(
 ): Promise<void> {
   if (!pipeline || !device) throw new Error("Cannot generate: no model is open");
   device.resetPeak();
+  for (const team of teams) team.begin();
   const request = drawnAt ? shrinkRequest(asked, drawnAt, pipeline.info) : asked;
   const flag = new Int32Array(cancel);
   const isCancelled = () => Atomics.load(flag, 0) !== 0;

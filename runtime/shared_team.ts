@@ -3,7 +3,7 @@
  * so that it stays small; there are two areas that take turns, so that one barrier for each chunk is enough.
  */
 import { type RunControl, throwIfCancelled } from "./executable.ts";
-import { type Meeting, type Outcome, type Piece, type Team, TeamError } from "./team.ts";
+import { type Meeting, NoteError, type Piece, type Team, TeamError } from "./team.ts";
 
 /** Bytes of a rank's area, of which there are two. */
 const CHUNK_BYTES = 8 * 1024 * 1024;
@@ -57,7 +57,6 @@ export function failTeam({ control, size }: TeamMemory): void {
 export class SharedTeam implements Team {
   readonly rank: number;
   readonly size: number;
-  attempt = 0;
   readonly #memory: TeamMemory;
   readonly #isBlocking: boolean;
   readonly #control: Int32Array;
@@ -81,10 +80,13 @@ export class SharedTeam implements Team {
   }
 
   /** @inheritdoc */
-  async meet({ name, brought, taken, note }: Meeting, control: RunControl): Promise<Outcome> {
+  async meet(
+    { name, brought, taken, note }: Meeting,
+    control: RunControl,
+  ): Promise<Uint8Array<ArrayBuffer>[]> {
     const { chunkBytes } = this.#memory;
     const bytes = brought.reduce((sum, { byteLength }) => sum + byteLength, 0);
-    const tag = hash(`${this.attempt} ${name}`);
+    const tag = hash(name);
     this.#announce(tag, Math.ceil(bytes / chunkBytes), note);
     const results = taken.map((pieces) => new Uint8Array(bytesOf(pieces)));
     let notes: string[] = [];
@@ -96,13 +98,13 @@ export class SharedTeam implements Team {
       await this.#arrive(control);
       if (chunk === 0) {
         const said = Array.from({ length: this.size }, (_, rank) => this.#heard(rank, parity));
+        notes = said.map((header) => header.note).filter(Boolean);
         const other = said.findIndex((header) => header.tag !== tag);
-        if (other >= 0) {
+        if (other >= 0 && notes.length === 0) {
           throw new TeamError(
             `Cannot go on with "${name}": GPU ${other} of this request is at another place`,
           );
         }
-        notes = said.map((header) => header.note);
         chunks = Math.max(1, ...said.map((header) => header.chunks));
       }
       taken.forEach((pieces, i) => {
@@ -118,7 +120,8 @@ export class SharedTeam implements Team {
         }
       });
     }
-    return { taken: results, notes };
+    if (notes.length > 0) throw new NoteError(this, notes);
+    return results;
   }
 
   #area(rank: number, parity: number): Uint8Array<SharedArrayBuffer> {

@@ -16,30 +16,38 @@ export interface Meeting {
   readonly brought: readonly Uint8Array[];
   /** Pieces that make up each thing that is taken, in order. */
   readonly taken: readonly (readonly Piece[])[];
-  /** A few words to all; empty for none. */
+  /** A few words to all, of which the others are to hear before they go on; empty for none. */
   readonly note: string;
-}
-
-/** What a rank takes from a meeting. */
-export interface Outcome {
-  readonly taken: readonly Uint8Array<ArrayBuffer>[];
-  /** Of every rank. */
-  readonly notes: readonly string[];
 }
 
 /** See the file comment. */
 export interface Team {
   readonly rank: number;
   readonly size: number;
-  /** Which attempt at a request this is: ranks that are at different ones do not meet. */
-  attempt: number;
   /**
-   * Waits until all ranks are here.
+   * Waits until all ranks are here; one that brings a note may be somewhere else.
    *
+   * @returns what is taken
+   * @throws {NoteError} on all ranks when one has brought a note
    * @throws {DOMException} `AbortError` when cancelled
    * @throws {TeamError} when another rank has failed, or is somewhere else
    */
-  meet(meeting: Meeting, control: RunControl): Promise<Outcome>;
+  meet(meeting: Meeting, control: RunControl): Promise<Uint8Array<ArrayBuffer>[]>;
+}
+
+/** A rank has brought a note to a meeting, so that nothing else came of it. */
+export class NoteError extends Error {
+  /** Where the meeting was. */
+  readonly team: Team;
+  /** Those that are not empty. */
+  readonly notes: readonly string[];
+
+  /** On every rank. */
+  constructor(team: Team, notes: readonly string[]) {
+    super(`Cannot go on before this is heeded: ${notes.join(", ")}`);
+    this.team = team;
+    this.notes = notes;
+  }
 }
 
 /** A rank cannot go on because of another. */

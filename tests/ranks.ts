@@ -11,7 +11,14 @@ import {
   type PipelineResult,
   type Ranks,
 } from "../models/mod.ts";
-import { type Device, resetTeam, SharedTeam, teamMemory } from "../runtime/mod.ts";
+import {
+  type Device,
+  type DeviceOptions,
+  failTeam,
+  resetTeam,
+  SharedTeam,
+  teamMemory,
+} from "../runtime/mod.ts";
 import { openTestDevice } from "./model_run.ts";
 
 /** Chunks that small tensors fill several of. */
@@ -33,14 +40,15 @@ export async function withTeam(
   size: number,
   ranksOf: (team: SharedTeam) => Ranks,
   use: (team: TestTeam) => Promise<void>,
+  openings: readonly DeviceOptions[] = [],
 ): Promise<void> {
   const memory = teamMemory(size, CHUNK_BYTES);
   const teams = Array.from({ length: size }, (_, rank) => new SharedTeam(memory, rank, false));
   const devices: Device[] = [];
   const pipelines: Pipeline[] = [];
   try {
-    for (const team of teams) {
-      const device = await openTestDevice();
+    for (const [rank, team] of teams.entries()) {
+      const device = await openTestDevice(openings[rank]);
       devices.push(device);
       const pipeline = await openPipeline(folder, {}, ranksOf(team));
       pipelines.push(pipeline);
@@ -52,7 +60,11 @@ export async function withTeam(
         resetTeam(memory);
         return Promise.all(pipelines.map((pipeline, rank) => {
           teams[rank]!.begin();
-          return pipeline.generate(request, controls[rank]);
+          // As the group does it.
+          return pipeline.generate(request, controls[rank]).catch((error) => {
+            failTeam(memory);
+            throw error;
+          });
         }));
       },
     });
@@ -66,8 +78,9 @@ export async function withTeam(
 export async function generateAlone(
   folder: string,
   requests: readonly PipelineRequest[],
+  opening?: DeviceOptions,
 ): Promise<PipelineResult[]> {
-  const device = await openTestDevice();
+  const device = await openTestDevice(opening);
   try {
     using pipeline = await openPipeline(folder);
     await pipeline.load(device);

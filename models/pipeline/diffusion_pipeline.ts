@@ -14,12 +14,13 @@ import {
 } from "../memory/model_memory.ts";
 import { Session } from "../memory/session.ts";
 import { SessionRunner } from "../memory/session_runner.ts";
-import { ALONE, isFirst, type Ranks, teamsOf } from "../ranks.ts";
+import { ALONE, isFirst, type Ranks } from "../ranks.ts";
 import { checkInputs, checkSettings, INPUTS } from "./check_request.ts";
 import { type Component, openParts, optionalPartsOf, type Parts } from "./components.ts";
 import type { CommonShape, Family, Generate, PromptSizes } from "./family.ts";
 import { Finishing, finishingShape } from "./finishing.ts";
 import { isInpainting } from "./inpainting.ts";
+import { agreed } from "./agreed_error.ts";
 import { Operands } from "./operands.ts";
 import { PromptCache } from "./prompt_cache.ts";
 import { plannedRequest, smallestRequest, usualRequest } from "./stand_in_requests.ts";
@@ -185,11 +186,11 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     const { found } = this.#operands;
     const attempt: Attempt = { frames: 0 };
     try {
-      for (let count = 0;; count++) {
-        for (const team of teamsOf(this.#ranks)) team.attempt = count;
+      for (;;) {
         try {
           return await this.#generate(request, control, startTime, attempt);
-        } catch (error) {
+        } catch (thrown) {
+          const error = await agreed(thrown, this.#ranks, attempt, control);
           // What failed on the GPU may have left invalid buffers behind: the next request starts from new ones.
           const isCancelled = error instanceof DOMException && error.name === "AbortError";
           if (!isCancelled) this.#memory.drop();
