@@ -6,6 +6,8 @@
 import { obtainModel, obtainPart } from "../hub/obtain_model.ts";
 import { findNamed, obtainNamed } from "../hub/obtain_named.ts";
 import type { PullOptions } from "../hub/pull.ts";
+import { chooseCards } from "./cards/choose_cards.ts";
+import { listVulkanAdapters } from "./cards/vulkan_adapters.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
 import { tuningFolder } from "./cache_folder.ts";
@@ -73,8 +75,13 @@ export async function planModel(options: EngineOptions, size: PlanRequest): Prom
 }
 
 /** A worker, or several that act as one. */
-function workerFor({ parallel = {} }: EngineOptions): EngineWorker {
-  return groupSize(parallel) > 1 ? new WorkerGroup(parallel) : new EngineWorker();
+function workerFor(options: EngineOptions): EngineWorker {
+  const { parallel = {}, forceSoftware: software = false } = options;
+  const count = groupSize(parallel);
+  if (count === 1) return new EngineWorker();
+  const machine = { listing: listVulkanAdapters(), os: Deno.build.os, software };
+  const { groupCards = chooseCards({ count }, machine).map(({ address }) => address) } = options;
+  return new WorkerGroup(parallel, groupCards);
 }
 
 /** Paths of a model and of parts that lie elsewhere, fetched where they are missing. */

@@ -465,6 +465,8 @@ export interface EngineOptions extends LoadModelOptions {
   isLazy?: boolean;
   /** Which card, where the machine has several; the first one when left out. */
   card?: CardAddress;
+  /** Which cards, where several make every request together; the first ones when left out. */
+  groupCards?: readonly CardAddress[];
   /** LoRAs that another engine of this model has read. */
   loras?: ModelLoras;
 }

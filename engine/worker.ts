@@ -23,14 +23,7 @@ import { FrameFlow } from "./frame_flow.ts";
 import { holdLifeline } from "./lifeline.ts";
 import { inspect } from "./inspect.ts";
 import { IMAGE_TASKS } from "./pipeline_request.ts";
-import type {
-  FromWorker,
-  LoraMessage,
-  RankMessage,
-  Room,
-  TeamSeat,
-  ToWorker,
-} from "./protocol.ts";
+import type { FromWorker, LoraMessage, RankMessage, Room, TeamSeat, ToWorker } from "./protocol.ts";
 import { resultSize, scaledSize } from "./result_size.ts";
 import { type OpenEvents, openTunedDevice, runTuning } from "./tuned_device.ts";
 

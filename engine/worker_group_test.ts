@@ -5,7 +5,13 @@ import { EngineWorker } from "./engine_worker.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
 import { WorkerGroup } from "./worker_group.ts";
 
-const OPEN: Extract<ToWorker, { type: "open" }> = { type: "open", model: "model", parts: {}, device: {}, memory: {} };
+const OPEN: Extract<ToWorker, { type: "open" }> = {
+  type: "open",
+  model: "model",
+  parts: {},
+  device: {},
+  memory: {},
+};
 
 function generation(prompt: string, previews = 0): Extract<ToWorker, { type: "generate" }> {
   return {
@@ -97,7 +103,8 @@ async function framesOf(worker: EngineWorker, prompt: string): Promise<Uint8Arra
 }
 
 Deno.test({
-  name: "WorkerGroup makes the frames of one worker, can be cancelled, and ends when a worker does (slow)",
+  name:
+    "WorkerGroup makes the frames of one worker, can be cancelled, and ends when a worker does (slow)",
   ignore: !Deno.env.has("DENOISE_SLOW"),
   fn: () =>
     withGpus(async (group, second) => {

@@ -25,7 +25,11 @@ export interface TakenTensor {
   readonly name: string;
   readonly shape: Shape;
   /** In elements; they are counted over all tensors that a rank brings. */
-  readonly pieces: readonly { readonly rank: number; readonly start: number; readonly size: number }[];
+  readonly pieces: readonly {
+    readonly rank: number;
+    readonly start: number;
+    readonly size: number;
+  }[];
 }
 
 /**
@@ -51,7 +55,9 @@ export function exchange(
     const size = pieces.reduce((sum, { size }) => sum + size, 0);
     if (size === elementCount(shape)) return graph.tensor(name, shape);
     throw new RangeError(
-      `Cannot exchange "${name}": its pieces have ${size} elements, its shape ${elementCount(shape)}`,
+      `Cannot exchange "${name}": its pieces have ${size} elements, its shape ${
+        elementCount(shape)
+      }`,
     );
   });
   const buffers = {

@@ -34,7 +34,9 @@ export async function agreed(
       layers.push(...layersOf(error)!);
     }
   }
-  return layers.includes(OVERFLOW) ? new OverflowError() : new SaturationError([...new Set(layers)]);
+  return layers.includes(OVERFLOW)
+    ? new OverflowError()
+    : new SaturationError([...new Set(layers)]);
 }
 
 /** Layers that must be computed anew; nothing of other failures. */
