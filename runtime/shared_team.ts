@@ -24,10 +24,15 @@ const RANK_WORDS = 16;
 
 /** Memory that the ranks share; plain data, for messages to their threads. */
 export interface TeamMemory {
+  /** How many ranks there are. */
   readonly size: number;
+  /** Bytes of an area. */
   readonly chunkBytes: number;
+  /** Who has come how often, and what is said of the meetings. */
   readonly control: SharedArrayBuffer;
+  /** Two for each rank. */
   readonly notes: SharedArrayBuffer;
+  /** Two for each rank. */
   readonly areas: SharedArrayBuffer;
 }
 
@@ -55,7 +60,9 @@ export function failTeam({ control, size }: TeamMemory): void {
 
 /** See the file comment. */
 export class SharedTeam implements Team {
+  /** @inheritdoc */
   readonly rank: number;
+  /** @inheritdoc */
   readonly size: number;
   readonly #memory: TeamMemory;
   readonly #isBlocking: boolean;
@@ -64,6 +71,8 @@ export class SharedTeam implements Team {
   #count = 0;
 
   /**
+   * Takes a seat.
+   *
    * @param isBlocking whether the thread sleeps while it waits, as one of its own may; else others of the thread go on
    */
   constructor(memory: TeamMemory, rank: number, isBlocking = true) {

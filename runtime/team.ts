@@ -3,9 +3,11 @@ import type { RunControl } from "./executable.ts";
 
 /** Neighbouring bytes of what a rank brings to a meeting. */
 export interface Piece {
+  /** Who brings them. */
   readonly rank: number;
   /** First byte, counted over all that the rank brings. */
   readonly start: number;
+  /** How many. */
   readonly byteLength: number;
 }
 
@@ -13,6 +15,7 @@ export interface Piece {
 export interface Meeting {
   /** Equal for all ranks. */
   readonly name: string;
+  /** What it brings. */
   readonly brought: readonly Uint8Array[];
   /** Pieces that make up each thing that is taken, in order. */
   readonly taken: readonly (readonly Piece[])[];
@@ -22,7 +25,9 @@ export interface Meeting {
 
 /** See the file comment. */
 export interface Team {
+  /** From 0. */
   readonly rank: number;
+  /** How many ranks there are. */
   readonly size: number;
   /**
    * Waits until all ranks are here; one that brings a note may be somewhere else.
