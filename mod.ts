@@ -44,6 +44,7 @@ export type {
   OffloadableComponent,
   OptionalPart,
   OptionalSettings,
+  ParallelOptions,
   Progress,
   QualityTier,
   RoomRequest,

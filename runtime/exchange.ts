@@ -11,6 +11,7 @@ import type { RunControl } from "./executable.ts";
 
 /** What one exchange is. */
 export interface Exchange {
+  /** Who takes part. */
   readonly team: Team;
   /** Bytes of what is brought, without padding. */
   readonly broughtBytes: readonly number[];
@@ -22,7 +23,9 @@ export interface Exchange {
 
 /** A tensor that a rank takes: elements of what ranks bring, one piece behind the other. */
 export interface TakenTensor {
+  /** For messages. */
   readonly name: string;
+  /** Sizes, outermost first. */
   readonly shape: Shape;
   /** In elements; they are counted over all tensors that a rank brings. */
   readonly pieces: readonly {
@@ -94,7 +97,9 @@ function exchangeKernel(name: string, brought: number, taken: number): Kernel {
 export interface PreparedExchange extends Exchange {
   /** In messages; equal for all ranks. */
   readonly label: string;
+  /** Memory of what is brought. */
   readonly brought: readonly (readonly BufferWindow[])[];
+  /** Memory of what is taken. */
   readonly results: readonly (readonly BufferWindow[])[];
 }
 

@@ -7,7 +7,7 @@ export type { BackendChoice, GpuBackend } from "./backends/backend.ts";
 export * from "./device.ts";
 export * from "./dtype.ts";
 export * from "./errors.ts";
-export { exchange, type TakenTensor } from "./exchange.ts";
+export { type Exchange, exchange, type PreparedExchange, type TakenTensor } from "./exchange.ts";
 export * from "./graph.ts";
 export { freeHostBytes, usableHostBytes } from "./host_memory.ts";
 export { measureMemory } from "./measure_memory.ts";

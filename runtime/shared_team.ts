@@ -60,9 +60,9 @@ export function failTeam({ control, size }: TeamMemory): void {
 
 /** See the file comment. */
 export class SharedTeam implements Team {
-  /** @inheritdoc */
+  /** See {@linkcode Team.rank}. */
   readonly rank: number;
-  /** @inheritdoc */
+  /** See {@linkcode Team.size}. */
   readonly size: number;
   readonly #memory: TeamMemory;
   readonly #isBlocking: boolean;
@@ -88,7 +88,7 @@ export class SharedTeam implements Team {
     this.#count = 0;
   }
 
-  /** @inheritdoc */
+  /** See {@linkcode Team.meet}. */
   async meet(
     { name, brought, taken, note }: Meeting,
     control: RunControl,
