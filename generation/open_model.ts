@@ -22,7 +22,7 @@ const BUNDLED_FOLDER = new URL("../models/bundled/", import.meta.url);
  * @returns for the engine
  */
 export function engineOptions(path: string, options: LoadModelOptions): EngineOptions {
-  const { maxVramBytes, powerPreference, forceSoftware, gpuBackend, parts } = options;
+  const { maxVramBytes, powerPreference, forceSoftware, gpuBackend, parallel, parts } = options;
   const { offload, pinCpuMemory, keepAliveMs, loraCacheBytes, onLoadProgress, onNote, signal } =
     options;
   return {
@@ -37,6 +37,7 @@ export function engineOptions(path: string, options: LoadModelOptions): EngineOp
     ...(powerPreference === undefined ? {} : { powerPreference }),
     ...(forceSoftware === undefined ? {} : { forceSoftware }),
     ...(gpuBackend === undefined ? {} : { gpuBackend }),
+    ...(parallel === undefined ? {} : { parallel }),
     ...(loraCacheBytes === undefined ? {} : { loraCacheBytes }),
     ...(onLoadProgress === undefined ? {} : { onLoadProgress }),
     ...(onNote === undefined ? {} : { onNote }),
