@@ -24,6 +24,7 @@ import type { ServedModels } from "../served_models.ts";
 import { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS } from "../settings.ts";
 import { absolute, FREE_MS, openOthers, openStorage, toBeOpened, within } from "../start_parts.ts";
 import type { ResultStorage } from "../storage/result_storage.ts";
+import { openTracing, type Tracing } from "../telemetry/tracing.ts";
 import { Calls, type Question } from "./calls.ts";
 import { Fleet } from "./fleet.ts";
 import { FleetModels } from "./fleet_models.ts";
@@ -61,6 +62,7 @@ export async function startFleetServer(options: FleetStartOptions): Promise<Runn
     fail: (error) => fleet.tellAway(error),
     onQueued: (id) => void new InputFolder(inputRoot, id).remove(),
   });
+  const tracing = await openTracing();
   const { app, services } = createService({
     engine: models.engine,
     fleet: { models: models.served, engine: models.engine },
@@ -71,10 +73,11 @@ export async function startFleetServer(options: FleetStartOptions): Promise<Runn
     storage: storage.results,
     settings,
     ...(options.enhancer ? { enhancer: options.enhancer } : {}),
+    ...(tracing ? { tracing } : {}),
   });
   fleet.onRefresh = () => models.refresh();
   const worker = options.fleet.role === "both"
-    ? prepareWorker(fleet, storage.results, options)
+    ? prepareWorker(fleet, storage.results, options, tracing)
     : undefined;
   let listener: Listener;
   try {
@@ -118,7 +121,7 @@ export async function startFleetServer(options: FleetStartOptions): Promise<Runn
 export async function startWorker(options: FleetStartOptions): Promise<RunningServer> {
   const { log = () => {} } = options;
   const { fleet, storage } = await prepare(options);
-  const worker = prepareWorker(fleet, storage.results, options);
+  const worker = prepareWorker(fleet, storage.results, options, await openTracing());
   const opening = new AbortController();
   const joined = fleet.join(opening.signal, storage.check);
   const ready = worker.open(opening.signal, joined);
@@ -170,6 +173,7 @@ function prepareWorker(
   fleet: Fleet,
   storage: ResultStorage,
   options: FleetStartOptions,
+  tracing: Tracing | undefined,
 ): PreparedWorker {
   const { log = () => {}, openEngine } = options;
   const { database, store, bell, roster, member } = fleet;
@@ -185,7 +189,7 @@ function prepareWorker(
   const leased = keepingLost(storage, leases);
   let found: ReturnType<typeof findFfmpeg> | undefined;
   const runners = new Runners({
-    ...{ models, settings, storage: leased, enhancer: undefined },
+    ...{ models, settings, storage: leased, enhancer: undefined, tracing },
     ffmpeg: () => found ??= findFfmpeg(),
   });
   const worker = new FleetWorker({
