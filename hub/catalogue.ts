@@ -134,6 +134,14 @@ export const CATALOGUE: readonly CatalogueModel[] = [
     quantised: { repository: "YarvixPA/FLUX.1-Fill-dev-GGUF", types: K_TYPES },
   },
   {
+    ...{ name: "flux.1-canny-dev", title: "FLUX.1 Canny-dev", ...FLUX1, ...FLUX_NON_COMMERCIAL },
+    repository: "black-forest-labs/FLUX.1-Canny-dev",
+  },
+  {
+    ...{ name: "flux.1-depth-dev", title: "FLUX.1 Depth-dev", ...FLUX1, ...FLUX_NON_COMMERCIAL },
+    repository: "black-forest-labs/FLUX.1-Depth-dev",
+  },
+  {
     ...{ name: "chroma1-hd", title: "Chroma1-HD", ...CHROMA },
     repository: "lodestones/Chroma1-HD",
     quantised: { repository: "silveroxides/Chroma1-HD-GGUF", types: ["q8_0", "q5_k", "q4_k"] },

@@ -23,6 +23,7 @@ const MERGED_GATE = 1e-2;
 
 const DEV = new Golden("flux1/dev");
 const FILL = new Golden("flux1/fill");
+const CONTROL = new Golden("flux1/control");
 const SCHNELL = new Golden("flux1/schnell");
 
 async function withPipeline(
@@ -119,6 +120,22 @@ Deno.test("Flux1Pipeline.generate() gives the images of diffusers: Fill, from no
       for (const call of FILL.calls) {
         await t.step(call.name, () => checkCall(FILL, pipeline, call));
       }
+    });
+  }));
+
+Deno.test("Flux1Pipeline.generate() gives the image of diffusers: Canny and Depth, after a picture", () =>
+  withFolder({}, async (folder) => {
+    cpSync(DEV.folder, folder, { recursive: true });
+    cpSync(join(CONTROL.folder, "transformer"), join(folder, "transformer"), { recursive: true });
+    const path = join(folder, "model_index.json");
+    const index = JSON.parse(Deno.readTextFileSync(path));
+    Deno.writeTextFileSync(path, JSON.stringify({ ...index, _class_name: "FluxControlPipeline" }));
+    await withPipeline(folder, async (pipeline) => {
+      const { supportedTasks, inpainting, taskDefaults } = pipeline.info;
+      assert.deepEqual({ supportedTasks, inpainting, taskDefaults }, {
+        ...{ supportedTasks: ["TI2I"], inpainting: undefined, taskDefaults: {} },
+      });
+      for (const call of CONTROL.calls) await checkCall(CONTROL, pipeline, call);
     });
   }));
 

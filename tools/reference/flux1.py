@@ -5,8 +5,8 @@
     python3 tools/reference/flux1.py --check [NAME]  # read the stored ones back and run them again
 
 `dev` is a folder as it is published, but for the weights, which are drawn from the seeds in the seeded.json of each
-component. `schnell` has a transformer, with heads of 128, and a scheduler of its own, and `fill` a transformer; the
-rest is that of `dev`.
+component. `schnell` has a transformer, with heads of 128, and a scheduler of its own, and `fill` and `control`
+a transformer; the rest is that of `dev`.
 """
 
 import json
@@ -15,6 +15,7 @@ import torch
 from diffusers import (
     AutoencoderKL,
     FlowMatchEulerDiscreteScheduler,
+    FluxControlPipeline,
     FluxFillPipeline,
     FluxImg2ImgPipeline,
     FluxInpaintPipeline,
@@ -40,6 +41,7 @@ TINY = dict(in_channels=16, num_layers=1, num_single_layers=2, attention_head_di
 DEV = dict(TINY, in_channels=64, joint_attention_dim=64, pooled_projection_dim=32)
 SCHNELL = dict(DEV, num_single_layers=1, attention_head_dim=128, guidance_embeds=False, axes_dims_rope=(16, 56, 56))
 # Beside the latents those of a masked image, and the mask's 4 x 4 pixels for each token.
+CONTROL = dict(DEV, num_single_layers=1, in_channels=64 + 64, out_channels=64)
 FILL = dict(DEV, num_single_layers=1, in_channels=64 + 64 + 16, out_channels=64)
 VOCABULARY = 512
 T5 = dict(vocab_size=VOCABULARY, d_model=64, d_kv=16, num_heads=4, d_ff=96, num_layers=2, feed_forward_proj="gated-gelu")
@@ -129,6 +131,10 @@ def build_schnell(folder, seed):
     FlowMatchEulerDiscreteScheduler(shift=1.0).save_config(folder / "scheduler")
 
 
+def build_control(folder, seed):
+    transformer(folder / "transformer", CONTROL, seed)
+
+
 def build_fill(folder, seed):
     transformer(folder / "transformer", FILL, seed)
 
@@ -199,7 +205,8 @@ def run(pipeline, name, prompt, width, height, seed, steps, image=None, mask=Non
         seen["latents"] = state["latents"]
         return state
 
-    given = {} if image is None else {"image": image.permute(2, 0, 1).unsqueeze(0).float() / 255}
+    role = "control_image" if isinstance(pipeline, FluxControlPipeline) else "image"
+    given = {} if image is None else {role: image.permute(2, 0, 1).unsqueeze(0).float() / 255}
     if mask is not None:
         given["mask_image"] = mask.reshape(1, 1, *mask.shape).float() / 255
     is_kontext = isinstance(pipeline, (FluxKontextPipeline, FluxKontextInpaintPipeline))
@@ -255,6 +262,16 @@ def schnell_calls(folder, _seed):
     return [run(text, "text", PROMPT, 32, 24, 10, 4, guidance_scale=0.0, max_sequence_length=64)]
 
 
+def control_calls(folder, _seed):
+    control = load(FluxControlPipeline, folder)
+    picture = photo(55, 20, 28)
+    given = picture.permute(2, 0, 1).unsqueeze(0).float() / 255 * 2 - 1
+    preprocess = control.prepare_image
+    # The pipeline takes tensors as they are.
+    control.prepare_image = lambda image, **others: preprocess(image=given, **others)
+    return [run(control, "control", "a small house at night", 28, 20, 15, 3, picture, guidance_scale=30.0, max_sequence_length=32)]
+
+
 def fill_calls(folder, _seed):
     fill = load(FluxFillPipeline, folder)
     mask = torch.zeros(20, 28, dtype=torch.uint8)
@@ -270,6 +287,7 @@ def fill_calls(folder, _seed):
 GOLDENS = {
     "tiny": ("FLUX.1's transformer, heads of 16", 900, build_tiny, tiny_calls),
     "dev": ("FLUX.1 dev and Kontext, heads of 16", 910, build_dev, dev_calls),
+    "control": ("FLUX.1 Canny and Depth, heads of 16", 950, build_control, control_calls),
     "fill": ("FLUX.1 Fill, heads of 16", 940, build_fill, fill_calls),
     "schnell": ("FLUX.1 schnell, heads of 128", 930, build_schnell, schnell_calls),
 }

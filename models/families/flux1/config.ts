@@ -28,17 +28,11 @@ export const FLUX1_TRANSFORMER_CONFIG = z.object({
   pooled_projection_dim: z.int().positive().default(768),
   guidance_embeds: z.boolean().default(false),
   axes_dims_rope: z.array(z.int().positive().multipleOf(2)).length(AXES).default([16, 56, 56]),
-}).superRefine(({ axes_dims_rope, attention_head_dim, in_channels, out_channels }, context) => {
+}).superRefine(({ axes_dims_rope, attention_head_dim }, context) => {
   const refuse = (key: string, message: string) =>
     context.addIssue({ code: "custom", path: [key], message });
   if (axes_dims_rope.reduce((sum, dim) => sum + dim, 0) !== attention_head_dim) {
     refuse("axes_dims_rope", `its sum must be attention_head_dim = ${attention_head_dim}`);
-  }
-  if (out_channels && in_channels === 2 * out_channels) {
-    refuse(
-      "in_channels",
-      "models that take a control image beside the noise (Canny, Depth) are not supported",
-    );
   }
 });
 
@@ -62,7 +56,12 @@ export function latentFeatures({ out_channels, in_channels }: Flux1TransformerCo
 
 /** Whether it takes a masked image and its mask beside the noise, as Fill does. */
 export function isFill(config: Flux1TransformerConfig): boolean {
-  return config.in_channels > latentFeatures(config);
+  return config.in_channels > latentFeatures(config) && !isSteered(config);
+}
+
+/** Whether it takes a control picture beside the noise, as Canny and Depth do. */
+export function isSteered(config: Flux1TransformerConfig): boolean {
+  return config.in_channels === 2 * latentFeatures(config);
 }
 
 /** The pipelines of FLUX.1 Kontext, which take an input image as tokens of their own. */
@@ -140,17 +139,19 @@ export function flux1Info({ className, transformer, vae, scheduler }: Flux1Parts
   const isKontext = KONTEXT.includes(className);
   const isGuided = transformer.config.guidance_embeds;
   const fills = isFill(transformer.config);
-  const sampling = fills
+  const isDrawnAfter = isSteered(transformer.config);
+  const needsImage = fills || isDrawnAfter;
+  const sampling = needsImage
     ? { numInferenceSteps: 50, guidanceScale: 30 }
     : isGuided
     ? { numInferenceSteps: 28, guidanceScale: isKontext ? 2.5 : 3.5 }
     : { numInferenceSteps: 4, guidanceScale: 0 };
   return {
-    supportedTasks: fills ? ["TI2I"] : ["T2I", "TI2I"],
-    defaultTask: fills ? "TI2I" : "T2I",
+    supportedTasks: needsImage ? ["TI2I"] : ["T2I", "TI2I"],
+    defaultTask: needsImage ? "TI2I" : "T2I",
     defaults: { width: side, height: side, numFrames: 1, fps: 1, negativePrompt: "", ...sampling },
-    taskDefaults: isKontext || fills ? {} : { TI2I: { strength: 0.6 } },
-    inpainting: { strength: isKontext || fills ? 1 : 0.6 },
+    taskDefaults: isKontext || needsImage ? {} : { TI2I: { strength: 0.6 } },
+    ...(!isDrawnAfter && { inpainting: { strength: isKontext || fills ? 1 : 0.6 } }),
     sizeMultiple,
     frameMultiple: 1,
     maxFrames: 1,

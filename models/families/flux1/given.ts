@@ -1,4 +1,4 @@
-/** What FLUX.1 makes of an input image: where it starts from, and what Kontext and Fill see beside the noise. */
+/** What FLUX.1 makes of an input image: where it starts from, and what Kontext, Fill, Canny and Depth see beside it. */
 import { type DeviceTensor, f32, type InputSpec, type Tensor } from "../../../runtime/mod.ts";
 import { KlImageEncoder } from "../../autoencoders/kl/coders.ts";
 import { type KlVaeConfig, scaleFactor } from "../../autoencoders/kl/config.ts";
@@ -21,6 +21,8 @@ interface GivenOptions {
   readonly isDrawn: boolean;
   /** Size of the image that Fill sees without what is painted. */
   readonly fillSize: TiledSize | undefined;
+  /** Size of the picture after which Canny and Depth draw. */
+  readonly pictureSize?: TiledSize | undefined;
 }
 
 /** What the program `begin` takes of it. */
@@ -48,8 +50,8 @@ export class GivenImage {
 
   /** Traces the encoder where there is something to encode. */
   constructor(session: Session, vae: Component<KlVaeConfig>, options: GivenOptions) {
-    const { latents, size, isDrawn, fillSize } = options;
-    const sizes = [size, fillSize].filter((one) => one !== undefined);
+    const { latents, size, isDrawn, fillSize, pictureSize } = options;
+    const sizes = [size, fillSize, pictureSize].filter((one) => one !== undefined);
     const encoder = sizes.length > 0 ? new KlImageEncoder(session, vae, sizes) : undefined;
     const scale = scaleFactor(vae.config);
     const noise = () => f32(...latents);
@@ -59,13 +61,13 @@ export class GivenImage {
     this.inputs = {
       moments: size && encoder?.moments[0],
       momentNoise: isDrawn ? noise() : undefined,
-      filled: fillSize && encoder?.moments.at(-1),
-      fillNoise: fillSize && noise(),
+      filled: fillSize || pictureSize ? encoder?.moments.at(-1) : undefined,
+      fillNoise: fillSize || pictureSize ? noise() : undefined,
       mask: fillSize && f32(fillSize.height * scale, fillSize.width * scale),
     };
   }
 
-  /** The image as tokens, and what Fill sees beside each token of the sample. */
+  /** The image as tokens, and what Fill, Canny and Depth see beside each token of the sample. */
   trace(
     { moments, momentNoise, filled, fillNoise, mask }: {
       readonly [Name in keyof GivenInputs]: Tensor | undefined;
@@ -80,14 +82,16 @@ export class GivenImage {
     };
     return {
       image: moments && tokens(moments, momentNoise),
-      conditions: filled && mask &&
-        fillConditions(tokens(filled, fillNoise), mask, scaleFactor(config)),
+      conditions: filled && mask
+        ? fillConditions(tokens(filled, fillNoise), mask, scaleFactor(config))
+        : filled && tokens(filled, fillNoise),
     };
   }
 
   /** Noise in the order of the reference, which draws for an image even where Fill has no use for it. */
   draw(draw: () => Float32Array): DrawnNoise {
-    const { isDrawn, fillSize } = this.#options;
+    const { isDrawn, fillSize, pictureSize } = this.#options;
+    if (pictureSize) return { fillNoise: draw(), noise: draw(), momentNoise: undefined };
     const first = isDrawn || fillSize ? draw() : undefined;
     const noise = draw();
     return { noise, momentNoise: isDrawn ? first : undefined, fillNoise: fillSize && draw() };

@@ -138,12 +138,16 @@ function transformerConfig(tensors: TensorSource): JsonObject {
   };
 }
 
-/** Shapes tell Fill from dev, but not Kontext; the names of its files do. */
+/** Shapes tell Fill from dev, and Canny with Depth, but not Kontext; the names of its files do. */
 function defaults(transformer: JsonObject, path: string): FamilyDefaults {
   const isDev = transformer["guidance_embeds"] === true;
   const isKontext = isDev && /kontext/i.test(basename(path));
-  const isFill = Number(transformer["in_channels"]) > Number(transformer["out_channels"]);
-  const names = isFill
+  const beside = Number(transformer["in_channels"]) / Number(transformer["out_channels"]);
+  const isSteered = beside === 2;
+  const isFill = beside > 1 && !isSteered;
+  const names = isSteered
+    ? ["Canny-dev", "Depth-dev", "dev", "schnell"]
+    : isFill
     ? ["Fill-dev", "dev", "schnell"]
     : isKontext
     ? ["Kontext-dev", "dev", "schnell"]
@@ -151,7 +155,13 @@ function defaults(transformer: JsonObject, path: string): FamilyDefaults {
     ? ["dev", "Krea-dev", "Kontext-dev", "schnell"]
     : ["schnell", "dev"];
   return {
-    className: isFill ? "FluxFillPipeline" : isKontext ? KONTEXT[0]! : "FluxPipeline",
+    className: isSteered
+      ? "FluxControlPipeline"
+      : isFill
+      ? "FluxFillPipeline"
+      : isKontext
+      ? KONTEXT[0]!
+      : "FluxPipeline",
     settings: {},
     scheduler: {
       _class_name: "FlowMatchEulerDiscreteScheduler",

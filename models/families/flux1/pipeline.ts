@@ -1,9 +1,10 @@
 /**
  * Images with FLUX.1: from text, from an input image by strength, and with Kontext from an input image as a text says.
- * A mask may keep a part of an input image, which Fill was trained for.
+ * A mask may keep a part of an input image, which Fill was trained for. Canny and Depth draw after a picture of edges or
+ * distances.
  *
  * Source: diffusers `FluxPipeline`, `FluxImg2ImgPipeline`, `FluxInpaintPipeline`, `FluxFillPipeline`,
- * `FluxKontextPipeline` and `FluxKontextInpaintPipeline`.
+ * `FluxControlPipeline`, `FluxKontextPipeline` and `FluxKontextInpaintPipeline`.
  */
 import { elementCount, f32, slice, type Tensor } from "../../../runtime/mod.ts";
 import { klImageDecoder } from "../../autoencoders/kl/coders.ts";
@@ -23,7 +24,7 @@ import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { clipTextEncoder } from "../../text_encoders/clip_text.ts";
 import { t5TextEncoder } from "../../text_encoders/t5.ts";
-import { FLUX1_PARTS, flux1Info, hiddenSize, isFill, KONTEXT } from "./config.ts";
+import { FLUX1_PARTS, flux1Info, hiddenSize, isFill, isSteered, KONTEXT } from "./config.ts";
 import { GivenImage } from "./given.ts";
 import { FLUX1_FILES, ORIGINAL_FLUX1, XLABS_FLUX1 } from "./layouts.ts";
 import {
@@ -39,7 +40,7 @@ import { flux1Context, flux1Transformer } from "./transformer.ts";
 export const FLUX1 = defineFamily({
   classNames: [
     ...["FluxPipeline", "FluxImg2ImgPipeline", "FluxInpaintPipeline", "FluxFillPipeline"],
-    ...KONTEXT,
+    ...["FluxControlPipeline", ...KONTEXT],
   ],
   files: FLUX1_FILES,
   parts: FLUX1_PARTS,
@@ -62,12 +63,11 @@ export const FLUX1 = defineFamily({
     const { strength = 1, numInferenceSteps: steps } = request;
     const isKontext = KONTEXT.includes(className);
     const grids = [request, ...isKontext ? images : []].map((one) => gridOf(one, sizeMultiple));
-    const start = !isKontext && images.length > 0 || request.mask
-      ? strengthStart(steps, strength, "start")
-      : 0;
+    const isDrawnAfter = isSteered(transformer.config);
+    const isRedrawn = !isKontext && !isDrawnAfter && images.length > 0;
+    const start = isRedrawn || request.mask ? strengthStart(steps, strength, "start") : 0;
     // Of pure noise nothing of the image is left; Fill sees it beside.
-    const startsFromImage = !isKontext && images.length > 0 &&
-      (start > 0 || !isFill(transformer.config));
+    const startsFromImage = isRedrawn && (start > 0 || !isFill(transformer.config));
     const largest = (side: keyof TokenGrid) =>
       Math.max(...grids.map((one) => one[side])) * PACKED_SIDE;
     return {
@@ -104,6 +104,7 @@ export const FLUX1 = defineFamily({
       size: startsFromImage ? sizeOf(grid) : reference && sizeOf(reference),
       isDrawn: startsFromImage,
       fillSize: isFill(config) ? sizeOf(grid) : undefined,
+      pictureSize: isSteered(config) ? sizeOf(grid) : undefined,
     });
     const clip = clipTextEncoder(textEncoder, parts.pooledTokenizer!.tokenizer.padId);
     const t5 = t5TextEncoder(textEncoder2, parts.tokenizer.padId, { seesPadding: true });

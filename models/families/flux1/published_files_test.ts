@@ -16,7 +16,7 @@ import { embeddingLayers } from "../../layers.ts";
 import { CLIP_TEXT_CONFIG, clipText } from "../../text_encoders/clip_text.ts";
 import { T5_CONFIG } from "../../text_encoders/t5.ts";
 import { umt5Encoder } from "../../text_encoders/umt5.ts";
-import { FLUX1_TRANSFORMER_CONFIG, hiddenSize, isFill } from "./config.ts";
+import { FLUX1_TRANSFORMER_CONFIG, hiddenSize, isFill, isSteered } from "./config.ts";
 import { FLUX1_FILES } from "./layouts.ts";
 import { EMBEDDING_CHANNELS, modulationOf, modulationTables } from "./modulation.ts";
 import { flux1Context, flux1Transformer } from "./transformer.ts";
@@ -190,7 +190,7 @@ Deno.test("all tensors of FLUX.1 dev and schnell are known and used, under the n
   }
 });
 
-Deno.test("FLUX.1's files go by guidance, width and their names, and control models are refused", () => {
+Deno.test("FLUX.1's files go by guidance, width and their names", () => {
   const of = (isDev: boolean, path: string) =>
     FLUX1_FILES.defaults({ guidance_embeds: isDev }, path);
   const schnell = of(false, "/base/flux1-schnell-Q4_K_S.gguf");
@@ -210,10 +210,11 @@ Deno.test("FLUX.1's files go by guidance, width and their names, and control mod
   const fill = FLUX1_FILES.defaults(json, "flux1-fill-dev.safetensors");
   assert.equal(fill.className, "FluxFillPipeline");
   assert.equal(fill.repositories[0], "black-forest-labs/FLUX.1-Fill-dev");
-  assert.throws(
-    () => parseConfig(FLUX1_TRANSFORMER_CONFIG, only(original(true, 128)).json, "config.json"),
-    /models that take a control image beside the noise \(Canny, Depth\) are not supported/,
-  );
+  const { json: beside } = only(original(true, 128));
+  const config = parseConfig(FLUX1_TRANSFORMER_CONFIG, beside, "config.json");
+  assert.deepEqual([isSteered(config), isFill(config)], [true, false]);
+  const control = FLUX1_FILES.defaults(beside, "flux1-canny-dev.safetensors");
+  assert.equal(control.className, "FluxControlPipeline");
 });
 
 const RELATIVE_BIAS = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
