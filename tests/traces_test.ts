@@ -79,7 +79,7 @@ Deno.test("a request's trace goes on in the process that runs its job, with a sp
       .sort((a, b) => Number(BigInt(a.startTimeUnixNano) - BigInt(b.startTimeUnixNano)))
       .map(({ name, spanId }) => [name, ...tree(spanId)].join(" "));
   assert.deepEqual(tree(CALLER), [
-    "POST /v1/images/generations queued generate load encode denoise decode store",
+    "POST /v1/images/generations queued generate prepare load encode denoise decode store",
   ]);
   for (const span of spans) {
     assert.equal(span.traceId, TRACE, span.name);
@@ -94,7 +94,13 @@ Deno.test("a request's trace goes on in the process that runs its job, with a sp
   collector.bodies.length = 0;
   await collector.run(["worker", printed]);
   const again = collector.spans;
-  assert.deepEqual(again.map(({ name }) => name), ["queued", "load", "encode", "generate"]);
+  assert.deepEqual(again.map(({ name }) => name), [
+    "queued",
+    "prepare",
+    "load",
+    "encode",
+    "generate",
+  ]);
   const generate = again.at(-1)!;
   assert.equal(generate.traceId, TRACE);
   assert.equal(generate.parentSpanId, request.spanId);

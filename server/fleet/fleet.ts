@@ -8,6 +8,7 @@ import { hostname } from "node:os";
 import { version } from "../../generation/version.ts";
 import type { Log } from "../log.ts";
 import { Bell } from "./bell.ts";
+import { readsRoster } from "./crowd.ts";
 import { Database, isAway } from "./database.ts";
 import { PostgresJobStore } from "./postgres_store.ts";
 import { BEAT_MS, type FleetModel, type MemberState, Roster } from "./roster.ts";
@@ -126,7 +127,7 @@ export class Fleet {
       { id: this.member, name: this.name, version, kind, ...state },
       models,
     );
-    await this.#refresh();
+    if (readsRoster(this.#beats, this.roster.members.length)) await this.#refresh();
     if (this.#isAway) {
       this.#isAway = false;
       this.#options.log("The database answers again");

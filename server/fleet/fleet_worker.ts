@@ -22,13 +22,14 @@ import { ServiceError } from "../service_error.ts";
 import { VIDEO_PREVIEWS, type VideoRequest } from "../videos/video_request.ts";
 import type { Bell } from "./bell.ts";
 import { claim, type Claimed, refuse, renew } from "./claims.ts";
+import { lookInterval, wakeDelay } from "./crowd.ts";
 import { type Database, isAway } from "./database.ts";
 import { moveFiles, readInputs } from "./input_parts.ts";
 import type { LeaseStore } from "./lease_store.ts";
 import { Live } from "./live.ts";
 import { lorasOf } from "./loras_of.ts";
 import type { PostgresJobStore } from "./postgres_store.ts";
-import { BEAT_MS, type MemberState, type Roster } from "./roster.ts";
+import { BEAT_MS, type Member, type MemberState, type Roster } from "./roster.ts";
 
 /** How often it is looked for jobs of which no news came, in milliseconds. */
 const LOOK_MS = 1000;
@@ -72,6 +73,8 @@ export class FleetWorker {
   readonly #starting = new Set<string>();
   /** Ids that the database says are this worker's, and the queue knows nothing of. */
   #strays = new Set<string>();
+  /** Ids of jobs that were queued, and that no worker is known to have taken. */
+  readonly #news = new Set<string>();
   #loaded: MemberState["loaded"] = null;
   #finished = 0;
   #isLooking = false;
@@ -96,7 +99,8 @@ export class FleetWorker {
     });
     bell.on("denoise_jobs", (news) => {
       const [id = "", status] = news.split(" ");
-      if (status === "queued") void this.#look();
+      if (status === "queued") this.#hear(id);
+      else this.#news.delete(id);
       if (status === "cancel" || status === "deleted") void this.#queue.cancel(id);
     });
     bell.onUp(() => void this.#look());
@@ -120,8 +124,8 @@ export class FleetWorker {
   /** Begins to claim jobs. */
   start(): void {
     this.#isStarted = true;
-    this.#repeat("look", LOOK_MS, () => this.#look());
-    this.#repeat("renew", BEAT_MS, () => this.#renew());
+    this.#repeat("look", () => lookInterval(this.#free.length, LOOK_MS), () => this.#look());
+    this.#repeat("renew", () => BEAT_MS, () => this.#renew());
     void this.#look();
   }
 
@@ -137,6 +141,24 @@ export class FleetWorker {
     for (const timer of this.#timers.values()) clearTimeout(timer);
     this.#timers.clear();
     await this.#records.close();
+  }
+
+  /** Workers that could take a job, as far as is known. */
+  get #free(): Member[] {
+    return this.#options.roster.workers
+      .filter(({ running, places, isDraining }) => running.length < places && !isDraining);
+  }
+
+  /** Looks for a job that was queued, unless another worker is quicker. */
+  #hear(id: string): void {
+    if (this.#isDraining) return;
+    this.#news.add(id);
+    if (this.#news.size > 1) return;
+    this.#later("news", wakeDelay(this.#free.length), async () => {
+      const isOpen = this.#news.size > 0;
+      this.#news.clear();
+      if (isOpen) await this.#look();
+    });
   }
 
   /** Claims as many jobs as there are places for. */
@@ -159,7 +181,7 @@ export class FleetWorker {
 
   /** Resolves with whether there may be more. */
   async #claimOne(): Promise<boolean> {
-    const { database, member, roster, memory = Infinity } = this.#options;
+    const { database, member, memory = Infinity } = this.#options;
     const busy = this.#queue.running.length + this.#queue.waiting + this.#starting.size;
     if (busy >= this.#places.count) return false;
     const models = this.state.models
@@ -168,8 +190,7 @@ export class FleetWorker {
       models,
       memory,
       loaded: this.#loaded ?? undefined,
-      warmElsewhere: roster.workers
-        .filter((one) => one.id !== member && one.running.length < one.places && !one.isDraining)
+      warmElsewhere: this.#free.filter((one) => one.id !== member)
         .flatMap(({ loaded }) => loaded ? [loaded.model] : []),
     });
     if (!job) {
@@ -315,8 +336,8 @@ export class FleetWorker {
     this.#timers.set(name, setTimeout(() => void work().catch(() => {}), ms));
   }
 
-  #repeat(name: string, ms: number, work: () => Promise<void>): void {
-    this.#later(name, ms, async () => {
+  #repeat(name: string, ms: () => number, work: () => Promise<void>): void {
+    this.#later(name, ms(), async () => {
       // The database may be away; whatever it is, the next time comes.
       await work().catch(() => {});
       if (this.#timers.has(name) && !(name === "look" && this.#isDraining)) {

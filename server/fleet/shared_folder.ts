@@ -23,13 +23,13 @@ const MARK = ".denoise-fleet";
 export async function requireSharedFolder(database: Database, folder: string): Promise<void> {
   const path = join(folder, MARK);
   await mkdir(folder, { recursive: true, mode: PRIVATE_FOLDER });
-  const found = await readFile(path, "utf8").catch(() => "");
   const own = crypto.randomUUID();
   await database.transaction(async (sql) => {
     const [row] = await sql`INSERT INTO denoise_settings VALUES ('folder', ${own})
       ON CONFLICT (name) DO UPDATE SET name = 'folder' RETURNING value`;
     const mark = String(row?.["value"]);
-    if (mark === found) return;
+    // Only now: a member that joins at the same time has written it by then.
+    if (await readFile(path, "utf8").catch(() => "") === mark) return;
     const others = mark === own ? [] : await sql`SELECT 1 FROM denoise_members
       WHERE seen_at > clock_timestamp() - make_interval(secs => ${DEAD_MS / 1000})`;
     if (others.length > 0) {

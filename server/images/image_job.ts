@@ -92,6 +92,7 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
     const total = outputSeeds(request).length;
     for (const [index, seed] of request.seeds.entries()) {
       const previews = new PreviewEncoder(index, context);
+      stages.enter("prepare");
       const frames = await engine.generate({ ...toEngine(request, seed), ...inputs }, {
         signal: context.signal,
         onProgress: (progress) => {

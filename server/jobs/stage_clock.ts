@@ -6,8 +6,11 @@
 
 import type { Progress } from "../../engine/types.ts";
 
-/** What a job is at: what the engine says, and then `store`, making and keeping the file. */
-export type JobStage = Progress["stage"] | "store";
+/**
+ * What a job is at: `prepare`, in which kernels are chosen and compiled, what the engine says, and `store`,
+ * in which the file is made and kept.
+ */
+export type JobStage = "prepare" | Progress["stage"] | "store";
 
 /** Seconds by stage; those that a job did not have are left out. */
 export type StageSeconds = Partial<Record<JobStage, number>>;

@@ -72,6 +72,7 @@ export async function runVideoJob(job: VideoJob, context: JobContext): Promise<V
         const writer = new FrameWriter(job, path, signal);
         const previews = new PreviewEncoder(index, context);
         let frames: Frames;
+        stages.enter("prepare");
         try {
           frames = await engine.generate({ ...toEngine(request, seed), ...inputs }, {
             signal,

@@ -113,3 +113,9 @@ test("a fleet answers like one server, from whichever server is asked", async (f
   await until(async () => (await get(other, path)).body.status === "completed");
   assert.equal((await get(one, "/v1/jobs")).body.data.length, 2);
 });
+
+test("members of a fleet may join at the same time", async (fleet) => {
+  const [front] = await Promise.all([fleet.front(), fleet.front(), fleet.worker(), fleet.worker()]);
+  await until(async () => (await get(front, "/health")).status === 200);
+  assert.equal((await post(front, IMAGES, { prompt: "a" })).status, 200, fleet.lines.join("\n"));
+});
