@@ -4,7 +4,13 @@
  * @module
  */
 
-import { inspectDevice, measureDevice } from "../engine/mod.ts";
+import {
+  inspectDevice,
+  listVulkanAdapters,
+  measureDevice,
+  usableAdapters,
+  type VulkanAdapter,
+} from "../engine/mod.ts";
 import type { DeviceReport } from "../engine/types.ts";
 import { CATALOGUE } from "../hub/catalogue.ts";
 import { suitingModels } from "../hub/precision.ts";
@@ -48,6 +54,9 @@ export async function runDoctor(flags: DoctorFlags): Promise<number> {
     ...(flags.dump === undefined ? {} : { dumpFolder: flags.dump }),
   });
   console.log(describeReport(report));
+  const listing = listVulkanAdapters();
+  const gpus = usableAdapters(listing?.adapters ?? [], flags.software);
+  if (gpus.length > 1) console.log(describeGpus(gpus, listing!.canSelect));
   const bytes = report.maxBytes ?? await measureDevice(adapter, MOST_BYTES);
   console.log(`Models    ${describeModels(report, bytes)}`);
   console.log(`Video     ${(await findFfmpeg()).description}`);
@@ -77,6 +86,26 @@ export function describeModels({ isSoftware }: DeviceReport, bytes: number): str
   return isSoftware
     ? `the bundled one; ${words} fit into ${memory}, and take minutes to hours on a CPU`
     : `${words} suit ${memory}; fetch one with denoise pull NAME`;
+}
+
+/**
+ * The GPUs that a server can share its work between.
+ *
+ * @param gpus in the order of their numbers
+ * @param canSelect whether one of them can be chosen
+ * @returns a line for each, and one that says how they are used
+ */
+export function describeGpus(gpus: readonly VulkanAdapter[], canSelect: boolean): string {
+  const lines = gpus.map(({ name, kind, memoryBytes, pci }, gpu) => {
+    const memory = kind === "discrete" ? `, ${(memoryBytes / 1e9).toFixed(1)} GB` : "";
+    return `  ${gpu}  ${name} (${kind === "cpu" ? "software" : kind}${memory}${
+      pci ? `, ${pci}` : ""
+    })`;
+  });
+  const use = canSelect
+    ? `  denoise serve --num-gpus ${gpus.length} uses them all, --gpus 1 the second alone`
+    : "  one alone can be used: Mesa's device-select layer for Vulkan is not installed (mesa-vulkan-drivers)";
+  return ["GPUs", ...lines, use].join("\n");
 }
 
 /**

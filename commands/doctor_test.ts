@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import type { DeviceReport } from "../engine/types.ts";
-import { describeReport, findProblem } from "./doctor.ts";
+import { describeGpus, describeReport, findProblem } from "./doctor.ts";
 
 const REPORT: DeviceReport = {
   adapter: "Test GPU",
@@ -42,6 +42,19 @@ Deno.test("findProblem() is content only when tests ran and all passed", () => {
   );
   assert.match(findProblem({ ...REPORT, selfTests: [skipped] })!, /no self-test could run/);
   assert.match(findProblem({ ...REPORT, selfTests: [] })!, /no self-test could run/);
+});
+
+Deno.test("describeGpus() numbers the GPUs, and says how to use them", () => {
+  const ids = { vendorId: 1, deviceId: 1 };
+  const gpus = [
+    { ...ids, name: "Big", kind: "discrete", memoryBytes: 24e9, pci: "0000:01:00.0" },
+    { ...ids, name: "Small", kind: "integrated", memoryBytes: 8e9 },
+  ] as const;
+  const text = describeGpus(gpus, true);
+  assert.match(text, /^ {2}0 {2}Big \(discrete, 24\.0 GB, 0000:01:00\.0\)$/m);
+  assert.match(text, /^ {2}1 {2}Small \(integrated\)$/m);
+  assert.match(text, /--num-gpus 2/);
+  assert.match(describeGpus(gpus, false), /mesa-vulkan-drivers/);
 });
 
 Deno.test("describeReport() names the maker behind a number", () => {

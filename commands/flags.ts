@@ -124,6 +124,34 @@ export function numbers(text: string, before: readonly number[] = []): number[] 
 }
 
 /**
+ * Reads numbers of GPUs, with commas or spaces between.
+ *
+ * @param text such as `0,2`
+ * @returns the numbers, in the order given
+ * @throws {InvalidArgumentError} for what is none
+ */
+export function gpuNumbers(text: string): number[] {
+  return text.trim().split(/[\s,]+/).map(integer(0, 255));
+}
+
+/**
+ * Collects the GPUs of models: the flag may be repeated.
+ *
+ * @param text such as `small=0,1`
+ * @param before those of earlier arguments
+ * @returns GPUs by the models' names
+ * @throws {InvalidArgumentError} for what is no name with numbers
+ */
+export function pin(
+  text: string,
+  before: Readonly<Record<string, number[]>> = {},
+): Record<string, number[]> {
+  const [, name, gpus] = /^(.+)=([\d\s,]+)$/.exec(text.trim()) ?? [];
+  if (name && gpus) return { ...before, [name]: gpuNumbers(gpus) };
+  throw new InvalidArgumentError("It must be a model's name and numbers of GPUs: small=0,1.");
+}
+
+/**
  * Reads an address under which something is reached.
  *
  * @param text such as `https://images.example.org/denoise`

@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { WorkerRecord } from "../server/mod.ts";
 import { type Job, type JobList, ServerClient, type ServerFlags } from "./client/server_client.ts";
 import { columns } from "./columns.ts";
 import { duration } from "./progress_bar.ts";
@@ -36,8 +37,9 @@ export async function runPs(
   const models = await client.json<{ data: { id: string; task_type: string }[] }>("/v1/models");
   const list = await client.json<JobList>("/v1/jobs?limit=1");
   const jobs = list.data.filter(({ ended_at }) => ended_at === null);
+  const { data: workers } = await client.json<{ data: WorkerRecord[] }>("/v1/workers");
   if (flags.json) {
-    console.log(JSON.stringify({ models: models.data, jobs }, undefined, 2));
+    console.log(JSON.stringify({ models: models.data, jobs, workers }, undefined, 2));
     return 0;
   }
   const names = models.data.map(({ id }) => id).join(", ");
@@ -46,6 +48,7 @@ export async function runPs(
       list.waiting === 1 ? "waits" : "wait"
     }`,
   );
+  if (workers.length > 1) console.log(tableOfWorkers(workers));
   if (jobs.length > 0) console.log(tableOf(jobs));
   return 0;
 }
@@ -90,6 +93,18 @@ function tableOf(jobs: readonly Job[]): string {
     shortPrompt(job.prompt),
   ]);
   return columns([["job", "state", "task", "size", "time", "prompt"], ...rows]);
+}
+
+function tableOfWorkers(workers: readonly WorkerRecord[]): string {
+  const rows = workers.map(({ gpu, host, device, state, utilisation, job, models }) => [
+    `${host} ${gpu}`,
+    device ?? "",
+    state,
+    `${Math.round(utilisation * 100)} %`,
+    models.filter(({ state }) => state === "loaded").map(({ id }) => id).join(", "),
+    job ?? "",
+  ]);
+  return columns([["gpu", "device", "state", "at work", "loaded", "job"], ...rows]);
 }
 
 function describeJob(job: Job): string {

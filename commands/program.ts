@@ -14,10 +14,12 @@ import {
   boolean,
   duration,
   fieldOption,
+  gpuNumbers,
   integer,
   lora,
   memory,
   nonNegative,
+  pin,
 } from "./flags.ts";
 import { QUANTIZE_TYPES, quantizeType, tensorType } from "./quantize_flags.ts";
 import { SwitchCommand } from "./switch_command.ts";
@@ -157,7 +159,14 @@ function serveCommand(onStatus: OnStatus): Command {
       "unload the model when it was idle for so long (default: never)",
       nonNegative,
     )
-    .option("--num-gpus <count>", "number of GPUs; one is used", integer(1), 1)
+    .option("--num-gpus <count>", "how many GPUs share the work", integer(1), 1)
+    .option("--gpus <numbers>", "which GPUs, by doctor's numbers, such as 0,2", gpuNumbers)
+    .option(
+      "--pin <name=numbers>",
+      "GPUs that a model may be on, such as small=0,1; repeated for further models",
+      pin,
+      {},
+    )
     .option("--ulysses-degree <degree>", "accepted, without effect yet", integer(1), 1)
     .option("--ring-degree <degree>", "accepted, without effect yet", integer(1), 1);
   return serve.action(async (flags) => {

@@ -17,11 +17,14 @@ Deno.test("serve takes the flags of the specification, and port 30000 where none
     ...["--model-path", "m", "--served-model-name", "s", "--model-id", "i", "--num-gpus", "2"],
     ...["--prompt-enhancer-config", "c.json", "--text-encoder-cpu-offload", "--pin-cpu-memory"],
     ...["--ulysses-degree", "2", "--ring-degree", "2"],
+    ...["--gpus", "0,2", "--pin", "small=0", "--pin", "org/large=0,2"],
   );
   const { modelPath, servedModelName, modelId, promptEnhancerConfig, port } = flags;
   assert.deepEqual([modelPath, servedModelName, modelId], [["m"], "s", "i"]);
   assert.deepEqual([promptEnhancerConfig, port], ["c.json", 30000]);
   assert.ok(flags.textEncoderCpuOffload && flags.pinCpuMemory);
+  assert.deepEqual(flags.gpus, [0, 2]);
+  assert.deepEqual(flags.pin, { small: [0], "org/large": [0, 2] });
   assert.deepEqual([flags.numGpus, flags.ulyssesDegree, flags.ringDegree], [2, 2, 2]);
 });
 

@@ -101,8 +101,12 @@ export interface ServeFlags extends DeviceFlags, ModelParts {
   promptEnhancerConfig?: string;
   /** Seconds after which an idle model is unloaded. */
   keepAlive?: number;
-  /** Number of GPUs; one is used. */
+  /** How many GPUs share the work. */
   numGpus: number;
+  /** Which GPUs. */
+  gpus?: number[];
+  /** GPUs of models by name. */
+  pin?: Record<string, number[]>;
   /** Accepted, without effect. */
   ulyssesDegree: number;
   /** Accepted, without effect. */
@@ -140,6 +144,8 @@ export async function runServe(flags: ServeFlags): Promise<number> {
     ...deviceOptions(flags),
     parts: partsOf(flags),
     log,
+    gpus: gpusOf(flags),
+    ...(flags.pin === undefined ? {} : { pins: flags.pin }),
     ...(flags.inputSavePath === undefined ? {} : { inputSavePath: flags.inputSavePath }),
     ...(s3 === undefined ? {} : { s3 }),
     ...(flags.lora === undefined ? {} : { loras: flags.lora }),
@@ -226,10 +232,22 @@ function readModel(text: string): ModelSource {
   return name && path ? { name, modelPath: path } : { name: text, modelPath: text };
 }
 
+/**
+ * How many GPUs share the work, or which.
+ *
+ * @throws {UsageError} when both are said, and differ
+ */
+export function gpusOf({ numGpus, gpus }: Pick<ServeFlags, "numGpus" | "gpus">): number | number[] {
+  if (gpus === undefined) return numGpus;
+  if (numGpus === 1 || numGpus === gpus.length) return gpus;
+  throw new UsageError(
+    `Cannot use ${numGpus} GPUs and GPUs ${gpus.join(", ")}: give --num-gpus or --gpus alone`,
+  );
+}
+
 /** What a user should know before the server starts. */
 export function notes(flags: ServeFlags): string[] {
   const idle = [
-    ["--num-gpus", flags.numGpus !== 1],
     ["--ulysses-degree", flags.ulyssesDegree !== 1],
     ["--ring-degree", flags.ringDegree !== 1],
   ].filter(([, isGiven]) => isGiven).map(([flag]) => flag);

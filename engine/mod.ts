@@ -7,15 +7,14 @@ import { obtainModel, obtainPart } from "../hub/obtain_model.ts";
 import { findNamed, obtainNamed } from "../hub/obtain_named.ts";
 import type { PullOptions } from "../hub/pull.ts";
 import { chooseCards } from "./cards/choose_cards.ts";
-import { listVulkanAdapters } from "./cards/vulkan_adapters.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
 import { tuningFolder } from "./cache_folder.ts";
 import type { PlanRequest } from "../models/mod.ts";
 import type {
   DeviceReport,
-  Engine,
   EngineOptions,
+  LocalEngine,
   ModelParts,
   ModelPlan,
   TuningReport,
@@ -24,6 +23,8 @@ import { deviceSettings, memorySettings, tuningSettings, WorkerEngine } from "./
 import { groupSize, WorkerGroup } from "./worker_group.ts";
 
 export type * from "./types.ts";
+export { type CardPlan, chooseCards, usableAdapters } from "./cards/choose_cards.ts";
+export { listVulkanAdapters, type VulkanAdapter } from "./cards/vulkan_adapters.ts";
 export { type Residence, SharedDevice, SharedEngine } from "./shared_device.ts";
 
 /**
@@ -32,7 +33,7 @@ export { type Residence, SharedDevice, SharedEngine } from "./shared_device.ts";
  * @throws {Error} when the model is not there or damaged, no GPU is found, or the memory does not suffice; the reason of
  * `options.signal` when that fires before the model is open
  */
-export async function openEngine(options: EngineOptions): Promise<Engine> {
+export async function openEngine(options: EngineOptions): Promise<LocalEngine> {
   const { signal } = options;
   const { path, parts } = await obtain(options);
   signal?.throwIfAborted();
@@ -76,10 +77,10 @@ export async function planModel(options: EngineOptions, size: PlanRequest): Prom
 
 /** A worker, or several that act as one. */
 function workerFor(options: EngineOptions): EngineWorker {
-  const { parallel = {}, forceSoftware: software = false } = options;
+  const { parallel = {}, forceSoftware } = options;
   const count = groupSize(parallel);
   if (count === 1) return new EngineWorker();
-  const machine = { listing: listVulkanAdapters(), os: Deno.build.os, software };
+  const machine = { isSoftware: forceSoftware };
   const { groupCards = chooseCards({ count }, machine).map(({ address }) => address) } = options;
   return new WorkerGroup(parallel, groupCards);
 }

@@ -115,6 +115,11 @@ export class SharedEngine implements Engine {
   }
 
   /** @inheritdoc */
+  get adapter(): string {
+    return this.#engine.adapter ?? "";
+  }
+
+  /** @inheritdoc */
   get isLoaded(): boolean {
     return this.#engine.isLoaded;
   }

@@ -316,6 +316,8 @@ export interface Frames {
 export interface Engine {
   /** How many generations can go on at once; 1 when left out. */
   readonly lanes?: number;
+  /** The adapter as its driver names it. */
+  readonly adapter?: string;
   /** What the model's files say of it. */
   readonly info: ModelInfo;
   /**
@@ -369,6 +371,12 @@ export interface Engine {
    * @throws {Error} when the thread is still at work 30 s later
    */
   close(): Promise<void>;
+}
+
+/** An engine of this process. */
+export interface LocalEngine extends Engine {
+  /** LoRAs that were read, for further engines of this model. */
+  readonly loras: ModelLoras;
 }
 
 /** Parts of a model that lie elsewhere, each a file, a folder, a hub id or `org/name:file`. */

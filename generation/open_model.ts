@@ -6,7 +6,7 @@
 
 import { fileURLToPath } from "node:url";
 import { openEngine } from "../engine/mod.ts";
-import type { Engine, EngineOptions, LoadModelOptions } from "../engine/types.ts";
+import type { EngineOptions, LoadModelOptions, LocalEngine } from "../engine/types.ts";
 import { bundledLoraFiles } from "../models/lora/bundled.ts";
 
 /** The name of the model that comes with the program. */
@@ -71,6 +71,7 @@ export function namedLoras(modelPath: string): Record<string, string> {
  * @param path a model's folder, file or hub id, or {@link BUNDLED_MODEL}
  * @param options what differs from the defaults
  * @param isLazy whether the model is loaded by its first request
+ * @param shared which of several cards, and what it shares with engines on others
  * @returns the engine, with the model loaded or known
  * @throws {Error} when the model is missing or damaged, or no GPU can be used
  */
@@ -78,6 +79,7 @@ export function openModel(
   path: string,
   options: LoadModelOptions,
   isLazy = false,
-): Promise<Engine> {
-  return openEngine({ ...engineOptions(path, options), isLazy });
+  shared: Pick<EngineOptions, "card" | "groupCards" | "loras"> = {},
+): Promise<LocalEngine> {
+  return openEngine({ ...engineOptions(path, options), isLazy, ...shared });
 }

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { type Context, Hono } from "hono";
 import { cors } from "hono/cors";
 import { matchedRoutes } from "hono/route";
+import type { Cards } from "../engine/cards/cards.ts";
 import type { Engine } from "../engine/types.ts";
 import { type Ffmpeg, findFfmpeg } from "../media/video/mod.ts";
 import { authorizationOf, checkKey } from "./auth.ts";
@@ -39,6 +40,7 @@ import { mountPlayground, PLAYGROUND_FOLDER } from "./routes/playground.ts";
 import { mountVideoContent } from "./routes/video_content.ts";
 import { mountVideoEvents } from "./routes/video_events.ts";
 import { mountVideos } from "./routes/videos.ts";
+import { mountWorkers } from "./routes/workers.ts";
 import { Runners } from "./runners.ts";
 import { webuiError } from "./sdapi/answers.ts";
 import { mountSdapi, SDAPI } from "./sdapi/routes.ts";
@@ -50,6 +52,7 @@ import { tracedRequests } from "./telemetry/traced_requests.ts";
 import type { Tracing } from "./telemetry/tracing.ts";
 import { readSecret } from "./webhooks/signature.ts";
 import { Webhooks } from "./webhooks/webhooks.ts";
+import { type WorkerRecord, Workers } from "./workers.ts";
 
 /** Longest path in a line of the log, in characters; ours are shorter. */
 const MAX_LOGGED_PATH = 200;
@@ -61,7 +64,14 @@ interface AppOptions {
   /** Further models, for requests that name them. */
   others?: readonly OtherModel[];
   /** The models of a fleet, in place of this server's own, and the first one's state. */
-  fleet?: { readonly models: ServedModels; readonly engine: EngineState };
+  fleet?: {
+    readonly models: ServedModels;
+    readonly engine: EngineState;
+    /** Its GPUs. */
+    readonly workers: () => WorkerRecord[];
+  };
+  /** What the engines share; one of which nothing is known when left out. */
+  cards?: Cards;
   /** What differs from {@link DEFAULT_SETTINGS}. */
   settings?: Partial<ServerSettings>;
   /** Records and queue; in memory when left out. */
@@ -122,6 +132,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
     },
     metrics: new ServiceMetrics({ engine: shared.engine, store, queue }),
     runners: new Runners({ ...shared, models, tracing: options.tracing }),
+    workers: new Workers({ fleet: options.fleet?.workers, cards: options.cards, models, queue }),
     webhooks: webhooksOf(shared.settings, log),
     inputRoot: options.inputRoot ?? join(tmpdir(), `denoise-inputs-${crypto.randomUUID()}`),
     log,
@@ -198,6 +209,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
   mountVideoEvents(app, services);
   mountLoras(app, services);
   mountJobs(app, services);
+  mountWorkers(app, services);
   mountMetrics(app, services);
   mountDocuments(app, services);
   mountPlayground(app, services);

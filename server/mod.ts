@@ -44,3 +44,4 @@ export { type ModelSource, serve, type ServeOptions } from "./serve_model.ts";
 export type { ServerSettings } from "./settings.ts";
 export { readS3Settings, type S3Flags, type S3Settings } from "./storage/s3_settings.ts";
 export { readSecret } from "./webhooks/signature.ts";
+export type { WorkerRecord } from "./workers.ts";

@@ -5,6 +5,7 @@
  */
 
 import { join } from "node:path";
+import type { Cards } from "../engine/cards/cards.ts";
 import type { Engine } from "../engine/types.ts";
 import { createService } from "./app.ts";
 import { EngineState } from "./engine_state.ts";
@@ -99,6 +100,9 @@ export interface StartOptions {
   graceMs?: number;
 }
 
+/** What a server is started with, and what its engines share; one job runs at a time when that is left out. */
+export type StartOnCards = StartOptions & { readonly cards?: Cards };
+
 /** A server that listens. */
 export interface RunningServer {
   /** Where it listens, without a slash at the end; empty for a worker of a fleet, which does not. */
@@ -129,7 +133,7 @@ const CLOCK_MS = 50;
  * @returns the server, listening; its model may still be loading
  * @throws {Error} when the address cannot be bound or the folder cannot be used
  */
-export async function startServer(options: StartOptions): Promise<RunningServer> {
+export async function startServer(options: StartOnCards): Promise<RunningServer> {
   const { log = () => {}, fleet } = options;
   if (fleet) {
     // What nobody needs who has one machine is not even read.
@@ -154,6 +158,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     maxQueue: options.maxQueue ?? DEFAULT_MAX_QUEUE,
     resumes,
     ready,
+    ...(options.cards ? { places: options.cards } : {}),
     onEnd: (id) => void new InputFolder(inputRoot, id).remove(),
   });
   const others = toBeOpened(options.others);
@@ -161,6 +166,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
   const tracing = await openTracing();
   const { app, services } = createService({
     engine,
+    ...(options.cards ? { cards: options.cards } : {}),
     others: others.map(({ open: _, opened: __, ...other }) => other),
     jobs: { store, queue },
     inputRoot,

@@ -4,8 +4,13 @@
  * @module
  */
 
+import type { Card } from "../engine/cards/card.ts";
+import { Cards } from "../engine/cards/cards.ts";
+import { type CardPlan, chooseCards, groupCards } from "../engine/cards/choose_cards.ts";
+import { EnginePool } from "../engine/cards/engine_pool.ts";
 import { SharedDevice } from "../engine/shared_device.ts";
-import type { DeviceOptions, ModelParts } from "../engine/types.ts";
+import { groupSize } from "../engine/worker_group.ts";
+import type { DeviceOptions, EngineOptions, ModelParts } from "../engine/types.ts";
 import { BUNDLED_MODEL, folderOf, namedLoras, openModel } from "../generation/open_model.ts";
 import { readEnhancer } from "./enhancer.ts";
 import { defaultLoraFolders } from "./loras/default_folders.ts";
@@ -22,6 +27,10 @@ export interface ServeOptions
   servedModelName?: string;
   /** Further models, which requests name; they take turns on the GPU, and are loaded when they are asked for. */
   otherModels?: readonly ModelSource[];
+  /** How many GPUs work, or which of those that `denoise doctor` lists; one when left out. */
+  gpus?: number | readonly number[];
+  /** Models that may be on some of the GPUs alone: names, and numbers of GPUs. */
+  pins?: Readonly<Record<string, readonly number[]>>;
   /** The text of a prompt enhancer's configuration file. */
   promptEnhancerConfig?: string;
   /** Most bytes of LoRAs kept in memory, those in use aside; 2 GiB when left out. */
@@ -47,25 +56,52 @@ export interface ModelSource {
 export async function serve(options: ServeOptions = {}): Promise<RunningServer> {
   const { modelPath = BUNDLED_MODEL, servedModelName = modelPath, settings, ...rest } = options;
   const { promptEnhancerConfig: config, otherModels = [], parts, ...device } = options;
-  const shared = otherModels.length > 0 ? new SharedDevice(options.log) : undefined;
+  const cards = new Cards(plansOf(options), options.log);
+  const isAlone = cards.all.length === 1;
+  const pins = readPins(options, [servedModelName, ...otherModels.map(({ name }) => name)], cards);
+  const devices = otherModels.length > 0
+    ? new Map(cards.all.map((card) => [card, new SharedDevice(options.log)]))
+    : undefined;
   const open = async (
-    { name, modelPath, parts }: ModelSource & { parts?: ModelParts | undefined },
+    { name, modelPath, parts, isFirst }: ModelSource & {
+      parts?: ModelParts | undefined;
+      isFirst?: boolean;
+    },
     ...[onProgress, signal]: Parameters<EngineOpener>
   ) => {
     let tenths = 0;
-    const engine = await openModel(modelPath, {
-      ...device,
-      ...(parts ? { parts } : {}),
-      signal,
-      onLoadProgress: ({ stage, fraction }) => {
-        if (stage === "weights") onProgress(fraction);
-        if (stage !== "download" || Math.floor(fraction * 10) <= tenths) return;
-        tenths = Math.floor(fraction * 10);
-        options.log?.(`Fetching ${modelPath}: ${tenths * 10} %`);
-      },
-      ...(options.log === undefined ? {} : { onNote: options.log }),
-    }, shared !== undefined);
-    return shared?.add(engine, name) ?? engine;
+    let loras: EngineOptions["loras"];
+    const openOn = async (card: Card) => {
+      const engine = await openModel(
+        modelPath,
+        {
+          ...device,
+          ...(parts ? { parts } : {}),
+          signal,
+          onLoadProgress: ({ stage, fraction }) => {
+            if (stage === "weights") onProgress(fraction);
+            if (stage !== "download" || Math.floor(fraction * 10) <= tenths) return;
+            tenths = Math.floor(fraction * 10);
+            options.log?.(`Fetching ${modelPath}: ${tenths * 10} %`);
+          },
+          ...(options.log && {
+            onNote: (line) => options.log!(isAlone ? line : `GPU ${card.id}: ${line}`),
+          }),
+        },
+        devices !== undefined,
+        {
+          card: card.plan.address,
+          ...(card.plan.group && { groupCards: card.plan.group }),
+          ...(loras && { loras }),
+        },
+      );
+      loras ??= engine.loras;
+      const member = devices?.get(card)?.add(engine, name) ?? engine;
+      if (devices && isFirst) await member.load();
+      return member;
+    };
+    const on = cards.all.filter(({ id }) => pins[name]?.includes(id) ?? true);
+    return await EnginePool.open({ name, cards, on, open: openOn, onNote: options.log });
   };
   return await startServer({
     ...rest,
@@ -74,19 +110,59 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
       : { enhancer: readEnhancer(config, (name) => Deno.env.get(name)) }),
     settings: {
       ...{ modelPath, servedModelName, ...loraPlaces(modelPath) },
+      numGpus: cards.all.reduce((sum, { plan }) => sum + (plan.group?.length ?? 1), 0),
       ...settings,
     },
-    openEngine: async (...how) => {
-      const engine = await open({ name: servedModelName, modelPath, parts }, ...how);
-      if (shared) await engine.load();
-      return engine;
-    },
+    cards,
+    openEngine: (...how) =>
+      open({ name: servedModelName, modelPath, parts, isFirst: true }, ...how),
     others: otherModels.map(({ name, modelPath: path }) => ({
       ...{ name, path, ...loraPlaces(path) },
       ...(settings?.loraFolders ? { loraFolders: settings.loraFolders } : {}),
       open: (...how) => open({ name, modelPath: path }, ...how),
     })),
   });
+}
+
+/** How the cards of a server are opened. */
+function plansOf(
+  { gpus = 1, forceSoftware, parallel = {}, log }: ServeOptions,
+): readonly CardPlan[] {
+  if (gpus === 1) return [{ gpu: 0, name: "", memoryBytes: 0, address: {} }];
+  const wanted = typeof gpus === "number" ? { count: gpus } : { gpus };
+  const single = chooseCards(wanted, { isSoftware: forceSoftware });
+  const size = groupSize(parallel);
+  const plans = size === 1 ? single : groupCards(single, size);
+  for (const name of new Set(plans.map(({ name }) => name))) {
+    const alike = plans.filter((plan) => plan.name === name);
+    const isShared = new Set(alike.map(({ gpu }) => gpu)).size < alike.length;
+    if (isShared) log?.(`Note: ${alike.length} workers share ${name}`);
+  }
+  return plans;
+}
+
+/**
+ * Which models may be on which cards.
+ *
+ * @throws {RangeError} for a name that is no model's, and a number that is no card's
+ */
+function readPins(
+  { pins = {} }: ServeOptions,
+  names: readonly string[],
+  { all }: Cards,
+): Readonly<Record<string, readonly number[]>> {
+  for (const [name, gpus] of Object.entries(pins)) {
+    if (!names.includes(name)) {
+      throw new RangeError(`Cannot pin ${name}: the models are called ${names.join(", ")}`);
+    }
+    const missing = gpus.find((gpu) => !all.some(({ id }) => id === gpu));
+    if (missing === undefined && gpus.length > 0) continue;
+    const known = all.map(({ id }) => id).join(", ");
+    throw new RangeError(
+      `Cannot pin ${name} to GPU ${missing ?? "none"}: the server uses ${known}; add it to --gpus`,
+    );
+  }
+  return pins;
 }
 
 /** Where LoRAs of a model may come from. */

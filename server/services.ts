@@ -19,6 +19,7 @@ import type { ServedModels } from "./served_models.ts";
 import type { ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
 import type { Webhooks } from "./webhooks/webhooks.ts";
+import type { Workers } from "./workers.ts";
 
 /** Everything that lives as long as the server. */
 export interface Services {
@@ -40,6 +41,8 @@ export interface Services {
   readonly enhancer: PromptEnhancer | undefined;
   /** Reads and writes video files. */
   readonly ffmpeg: () => Promise<Ffmpeg>;
+  /** What the GPUs do. */
+  readonly workers: Workers;
   /** What jobs do. */
   readonly runners: Runners;
   /** Holds the files that requests bring, until their jobs have ended. */

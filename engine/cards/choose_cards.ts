@@ -13,21 +13,25 @@ export interface CardPlan {
   readonly gpu: number;
   /** The adapter as the driver names it; empty where nothing lists adapters. */
   readonly name: string;
+  /** Memory that the driver tells of, in bytes; 0 where nothing lists adapters. */
+  readonly memoryBytes: number;
   /** How it is opened. */
   readonly address: CardAddress;
+  /** How the cards of a group are opened that work together, itself included; it works alone when left out. */
+  readonly group?: readonly CardAddress[];
 }
 
 /** Which cards are wanted: so many, or these. */
 export type WantedCards = { readonly count: number } | { readonly gpus: readonly number[] };
 
-/** What is known of a machine. */
+/** What is known of a machine; this one's where it is left out. */
 interface Machine {
   /** What the Vulkan loader has; nothing where it cannot be asked. */
-  readonly listing: VulkanListing | undefined;
+  readonly listing?: VulkanListing | undefined;
   /** As `Deno.build.os`. */
-  readonly os: string;
+  readonly os?: string;
   /** Whether software adapters are wanted though there are GPUs. */
-  readonly software?: boolean;
+  readonly isSoftware?: boolean | undefined;
 }
 
 /**
@@ -53,22 +57,21 @@ const RANKS: readonly VulkanAdapter["kind"][] = ["discrete", "integrated", "virt
  * Chooses cards, and how each is opened.
  *
  * @param wanted how many, or which
- * @param machine this one when left out
+ * @param machine what is known of it
  * @returns at least one
  * @throws {RangeError} when the machine has not so many, or cannot tell them apart
  */
 export function chooseCards(
   wanted: WantedCards,
-  { listing, os, software = false }: Machine = {
-    listing: listVulkanAdapters(),
-    os: Deno.build.os,
-  },
+  machine: Machine = {},
 ): CardPlan[] {
-  const adapters = usableAdapters(listing?.adapters ?? [], software);
+  const { os = Deno.build.os } = machine;
+  const listing = "listing" in machine ? machine.listing : listVulkanAdapters();
+  const adapters = usableAdapters(listing?.adapters ?? [], machine.isSoftware);
   if (adapters.length === 0) return chooseByPreference(wanted, os);
   const isSoftware = adapters[0]!.kind === "cpu";
   const gpus = "gpus" in wanted
-    ? [...wanted.gpus]
+    ? wanted.gpus
     // Devices on the CPU share it anyway.
     : Array.from({ length: wanted.count }, (_, i) => isSoftware ? i % adapters.length : i);
   const missing = gpus.find((gpu) => adapters[gpu] === undefined);
@@ -97,11 +100,33 @@ export function chooseCards(
     return {
       gpu,
       name: adapter.name,
+      memoryBytes: adapter.memoryBytes,
       address: {
         ...(isChoice && { environment: { variables: selecting(adapter, all), lock } }),
         ...(usesSystemMemory(adapter) && sharers > 1 && { sharers }),
       },
     };
+  });
+}
+
+/**
+ * Groups of cards that work together on each request.
+ *
+ * @param plans of all cards
+ * @param size of a group
+ * @returns one plan for each group, which has the number of its first card
+ * @throws {RangeError} when some are left over
+ */
+export function groupCards(plans: readonly CardPlan[], size: number): CardPlan[] {
+  if (plans.length % size !== 0) {
+    throw new RangeError(
+      `Cannot make groups of ${size} GPUs of ${plans.length}: give a multiple of ${size}`,
+    );
+  }
+  return Array.from({ length: plans.length / size }, (_, i) => {
+    const members = plans.slice(i * size, (i + 1) * size);
+    const memoryBytes = Math.min(...members.map(({ memoryBytes }) => memoryBytes));
+    return { ...members[0]!, memoryBytes, group: members.map(({ address }) => address) };
   });
 }
 
@@ -142,5 +167,8 @@ function chooseByPreference(wanted: WantedCards, os: string): CardPlan[] {
     );
   }
   const preferences = ["high-performance", "low-power"] as const;
-  return gpus.map((gpu) => ({ gpu, name: "", address: { powerPreference: preferences[gpu]! } }));
+  return gpus.map((gpu) => ({
+    ...{ gpu, name: "", memoryBytes: 0 },
+    address: { powerPreference: preferences[gpu]! },
+  }));
 }

@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { chooseCards, usableAdapters } from "./choose_cards.ts";
+import { chooseCards, groupCards, usableAdapters } from "./choose_cards.ts";
 import type { AdapterKind, VulkanAdapter } from "./vulkan_adapters.ts";
 
 function adapter(name: string, kind: AdapterKind, ids: readonly number[], pci?: string) {
@@ -80,6 +80,14 @@ Deno.test("chooseCards() refuses more than there are, and what it cannot tell ap
   assert.throws(() => chooseCards({ count: 2 }, linux(H100, false)), /device-select layer/);
   const nowhere = H100.map(({ pci: _, ...rest }) => rest);
   assert.throws(() => chooseCards({ count: 2 }, linux(nowhere)), /apart/);
+});
+
+Deno.test("groupCards() makes one plan of cards that work together, and leaves none over", () => {
+  const plans = chooseCards({ count: 4 }, linux([...H100, A770, IRIS]));
+  const groups = groupCards(plans, 2);
+  assert.deepEqual(groups.map(({ gpu }) => gpu), [0, 2]);
+  assert.deepEqual(groups[1]!.group, [plans[2]!.address, plans[3]!.address]);
+  assert.throws(() => groupCards(plans.slice(1), 2), /groups of 2 GPUs of 3/);
 });
 
 Deno.test("chooseCards() goes by preference where nothing lists adapters", () => {

@@ -19,12 +19,13 @@ import { loraRefusal } from "../loras/lora_refusal.ts";
 import { resumeJobs } from "../resume.ts";
 import { startSweeping } from "../retention.ts";
 import { Runners } from "../runners.ts";
-import type { FleetPlace, RunningServer, StartOptions } from "../serve.ts";
+import type { FleetPlace, RunningServer, StartOnCards } from "../serve.ts";
 import type { ServedModels } from "../served_models.ts";
 import { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS } from "../settings.ts";
 import { absolute, FREE_MS, openOthers, openStorage, toBeOpened, within } from "../start_parts.ts";
 import type { ResultStorage } from "../storage/result_storage.ts";
 import { openTracing, type Tracing } from "../telemetry/tracing.ts";
+import { describeCards, type WorkerRecord } from "../workers.ts";
 import { Calls, type Question } from "./calls.ts";
 import { Fleet } from "./fleet.ts";
 import { FleetModels } from "./fleet_models.ts";
@@ -38,7 +39,7 @@ import { requireSharedFolder } from "./shared_folder.ts";
 const CLOSE_MS = 3000;
 
 /** What a member of a fleet is started with. */
-type FleetStartOptions = StartOptions & { readonly fleet: FleetPlace };
+type FleetStartOptions = StartOnCards & { readonly fleet: FleetPlace };
 
 /**
  * Starts a server of a fleet.
@@ -65,7 +66,11 @@ export async function startFleetServer(options: FleetStartOptions): Promise<Runn
   const tracing = await openTracing();
   const { app, services } = createService({
     engine: models.engine,
-    fleet: { models: models.served, engine: models.engine },
+    fleet: {
+      models: models.served,
+      engine: models.engine,
+      workers: () => roster.workers.flatMap(({ cards }) => cards as WorkerRecord[]),
+    },
     jobs: { store, queue },
     inputRoot,
     log,
@@ -194,10 +199,11 @@ function prepareWorker(
   });
   const worker = new FleetWorker({
     ...{ database, store, bell, roster, member, models, runners, inputRoot, log, leases },
+    ...(options.cards ? { places: options.cards } : {}),
   });
   new Calls(database, bell, member, (question) => reply(question, models));
   fleet.describe = async () => ({
-    state: { ...worker.state, cards: [] },
+    state: { ...worker.state, cards: options.cards ? describeCards(options.cards) : [] },
     models: await aboutOf(models),
   });
   return {

@@ -1,5 +1,5 @@
 /**
- * An image request on the GPU: one image after the other, each made into a file.
+ * An image request on the GPU: one image after the other, or as many at once as there are cards, each made into a file.
  *
  * @module
  */
@@ -12,7 +12,8 @@ import { readImage } from "../inputs/images.ts";
 import { explainEngineFailure } from "../jobs/engine_failure.ts";
 import type { JobContext } from "../jobs/job.ts";
 import type { JobRecord } from "../jobs/job_store.ts";
-import { progressOfAll } from "../jobs/output_progress.ts";
+import { inLanes } from "../jobs/lanes.ts";
+import { OutputProgress } from "../jobs/output_progress.ts";
 import { PreviewEncoder } from "../jobs/previews.ts";
 import { StageClock, type StageSeconds } from "../jobs/stage_clock.ts";
 import { settingsOf } from "../../generation/settings.ts";
@@ -62,7 +63,7 @@ interface ImageJob {
   model: string;
   /** Keeps the files; without it they live in the answer only. */
   storage: ResultStorage | undefined;
-  /** Told of each image when it is finished. */
+  /** Told of each image when it is finished; where there are several cards, maybe in another order. */
   onOutput?: (output: ImageOutput, index: number) => void;
   /** Takes the time of each stage. */
   stages?: StageClock;
@@ -80,6 +81,8 @@ interface ImageJob {
 export async function runImageJob(job: ImageJob, context: JobContext): Promise<ImageOutcome> {
   const { engine, request, storage, stages = new StageClock() } = job;
   const start = performance.now();
+  const count = request.seeds.length;
+  const all = new OutputProgress(count);
   const outputs: ImageOutput[] = [];
   let peakBytes = 0;
   try {
@@ -88,22 +91,25 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
     );
     const mask = request.mask && await readImage(request.mask, context.signal);
     const inputs = { images, ...(mask ? { mask: [mask] } : {}) };
-    const count = request.seeds.length;
+    // Each seed gives as many images as the model has layers.
     const total = outputSeeds(request).length;
-    for (const [index, seed] of request.seeds.entries()) {
+    const make = async (index: number, signal: AbortSignal) => {
+      const seed = request.seeds[index]!;
       const previews = new PreviewEncoder(index, context);
       stages.enter("prepare");
       const frames = await engine.generate({ ...toEngine(request, seed), ...inputs }, {
-        signal: context.signal,
+        job: context.id,
+        signal,
         onProgress: (progress) => {
           stages.enter(progress.stage);
-          context.progress(progressOfAll(progress, index, count));
+          context.progress(all.update(progress, index));
         },
         previews: request.previews,
         onPreview: (image, preview) => previews.encode(image, preview),
       }).catch((error) => explainEngineFailure(error, request.loras));
       stages.enter("store");
-      context.signal.throwIfAborted();
+      signal.throwIfAborted();
+      all.end(index);
       await previews.finish();
       peakBytes = Math.max(peakBytes, frames.peakBytes);
       if (frames.frames.length === 0) {
@@ -122,20 +128,20 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
           { width, height, data, ...(channels ? { channels } : {}) } as PixelImage,
           { format, quality, text: recipeText(recipe, format) },
         );
-        const place = outputs.length;
+        const place = index * frames.frames.length + layer;
         const name = `${context.id}${total > 1 ? `_${place}` : ""}.${extension}`;
         const file = await storage?.write(name, bytes, contentType);
-        const output = file ? { bytes, file } : { bytes };
-        outputs.push(output);
-        job.onOutput?.(output, place);
+        outputs[place] = file ? { bytes, file } : { bytes };
+        job.onOutput?.(outputs[place], place);
       }
-    }
+    };
+    await inLanes({ count, lanes: engine.lanes, signal: context.signal }, make);
     stages.enter();
     const { prompt } = request;
     const seconds = (performance.now() - start) / 1000;
     return { outputs, prompt, seconds, peakBytes, stageSeconds: stages.seconds };
   } catch (error) {
-    await removeFiles(outputs, storage);
+    await removeFiles(outputs.filter((output) => output), storage);
     throw error;
   }
 }

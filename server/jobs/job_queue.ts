@@ -311,10 +311,10 @@ export class JobQueue implements Queue {
   #next(): void {
     if (!this.#isReady) return;
     while (this.#running.length < this.places) {
-      const entry = this.#turns.take(
-        this.#waiting,
-        (entry) => entry.isReady && this.#places.hasRoomFor(entry),
-      );
+      let ahead = 0;
+      const canBegin = (entry: Entry) =>
+        entry.isReady && (this.#places.hasRoomFor(entry, ahead) || ++ahead === 0);
+      const entry = this.#turns.take(this.#waiting, canBegin);
       if (!entry) return;
       this.#running.push(entry);
       entry.giveBack = this.#places.take(entry);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { progressOfAll } from "./output_progress.ts";
+import { OutputProgress } from "./output_progress.ts";
 
-Deno.test("progressOfAll() counts steps and time of all outputs", () => {
+Deno.test("OutputProgress.update() counts steps and time of all outputs", () => {
   const progress = {
     stage: "denoise",
     step: 5,
@@ -9,14 +9,17 @@ Deno.test("progressOfAll() counts steps and time of all outputs", () => {
     fraction: 0.5,
     etaSeconds: 3,
   } as const;
-  assert.deepEqual(progressOfAll(progress, 0, 1), {
+  assert.deepEqual(new OutputProgress(1).update(progress, 0), {
     stage: "denoise",
     fraction: 0.5,
     step: 5,
     totalSteps: 10,
     etaSeconds: 3,
   });
-  assert.deepEqual(progressOfAll(progress, 1, 4), {
+  const four = new OutputProgress(4);
+  four.update(progress, 0);
+  four.end(0);
+  assert.deepEqual(four.update(progress, 1), {
     stage: "denoise",
     fraction: 0.375,
     step: 15,
@@ -24,10 +27,21 @@ Deno.test("progressOfAll() counts steps and time of all outputs", () => {
     etaSeconds: 15,
   });
   const last = { stage: "decode", step: 10, totalSteps: 10, fraction: 1 } as const;
-  assert.deepEqual(progressOfAll(last, 0, 2), {
+  assert.deepEqual(new OutputProgress(2).update(last, 0), {
     stage: "decode",
     fraction: 0.5,
     step: 10,
     totalSteps: 20,
   });
+});
+
+Deno.test("OutputProgress.update() adds up outputs that are made at once", () => {
+  const all = new OutputProgress(4);
+  const at = (fraction: number) =>
+    ({ stage: "denoise", step: fraction * 8, totalSteps: 8, fraction, etaSeconds: 2 }) as const;
+  all.update(at(0.25), 0);
+  const { fraction, step, etaSeconds } = all.update(at(0.5), 1);
+  assert.deepEqual([fraction, step, etaSeconds], [0.1875, 6, 6]);
+  all.end(1);
+  assert.equal(all.update(at(0.5), 0).fraction, 0.375);
 });

@@ -14,8 +14,9 @@ export interface Places {
    * Whether a job can begin now.
    *
    * @param job that waits for nothing but its turn
+   * @param ahead how many others were told so far that they better wait; none when left out
    */
-  hasRoomFor(job: Turn): boolean;
+  hasRoomFor(job: Turn, ahead?: number): boolean;
   /**
    * Takes a place.
    *

@@ -114,6 +114,29 @@ const modelInfo = z.strictObject({
   video_encoder: z.string().describe("What writes video files"),
 });
 
+const worker = z.strictObject({
+  id: z.string().describe("Unique among the workers of all servers"),
+  object: z.literal("worker"),
+  host: z.string().describe("Name of its machine"),
+  version: z.string().describe("Version of the program that it runs"),
+  gpu: z.int().describe("Its number on that machine"),
+  device: z.string().nullable().describe("The adapter as its driver names it, where that is known"),
+  state: z.enum(["idle", "busy", "loading", "lost"]).describe(
+    "`loading`: it brings a model in, or is started again; `lost`: it is given no more work",
+  ),
+  models: z.array(z.strictObject({
+    id: z.string(),
+    state: z.enum(["loaded", "loading", "unloaded", "failed"]),
+  })).describe("What it may be given"),
+  job: z.string().nullable().describe("The job that it works for"),
+  jobs_done: z.int().describe("Jobs that it was given and that have ended"),
+  outputs_done: z.int().describe(
+    "Images and videos that it made, those of other workers' jobs, too",
+  ),
+  utilisation: z.number().describe("Share of the last minute in which it was at work"),
+  last_error: z.string().nullable().describe("What went wrong on it most lately"),
+});
+
 const images = z.strictObject({
   id: z.string().describe("`img_…`"),
   created: unix("When it was answered"),
@@ -273,6 +296,7 @@ export const ANSWERS: Readonly<Record<AnswerName, z.ZodType>> = {
     data: z.array(job),
     has_more: z.boolean().describe("Whether more have ended"),
   }),
+  WorkerList: z.strictObject({ object: z.literal("list"), data: z.array(worker) }),
   Job: wholeJob,
   DeletedJob: wholeJob.extend({ deleted: z.literal(true) }),
 };
@@ -294,5 +318,6 @@ export type AnswerName =
   | "LoraChange"
   | "LoraList"
   | "JobList"
+  | "WorkerList"
   | "Job"
   | "DeletedJob";

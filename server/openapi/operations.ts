@@ -192,6 +192,14 @@ export const OPERATIONS: readonly Operation[] = [
   },
   {
     method: "get",
+    path: "/v1/workers",
+    id: "listWorkers",
+    tag: "Jobs",
+    summary: "Look at the GPUs: what each does, has and has done",
+    answer: { json: "WorkerList" },
+  },
+  {
+    method: "get",
     path: "/v1/jobs",
     id: "listJobs",
     tag: "Jobs",

@@ -30,7 +30,7 @@ interface StreamedImages {
   readonly request: ImageRequest;
   /** Queues the job; throws when it is refused. */
   readonly start: (
-    onOutput: (output: ImageOutput) => void,
+    onOutput: (output: ImageOutput, index: number) => void,
   ) => Promise<QueuedJob<ImageOutcome>>;
   /** The queue and the log. */
   readonly services: Services;
@@ -52,7 +52,6 @@ export async function streamImages(
   const created = Math.floor(Date.now() / 1000);
   const kind = request.images.length > 0 ? "image_edit" : "image_generation";
   const news = new News<ImageEvent>();
-  let finished = 0;
   const push = (type: string, fields: Record<string, unknown>) => {
     const output_format = request.format;
     const size = `${request.width}x${request.height}`;
@@ -72,8 +71,8 @@ export async function streamImages(
     stop();
     news.end();
   };
-  const { outcome } = await streamed.start((output) => {
-    const item = imageItem(id, { ...request, responseFormat: "b64_json" }, output, finished++);
+  const { outcome } = await streamed.start((output, index) => {
+    const item = imageItem(id, { ...request, responseFormat: "b64_json" }, output, index);
     push("completed", { ...item, b64_json: String(item.b64_json) });
   }).catch((refusal) => {
     end();

@@ -80,12 +80,12 @@ async function answer(
   nameDrawnSize(c, request, services.models.pick(request.model));
   const client = c.get("client");
   const owner = ownerOf(client, services.settings.apiKeys);
-  const job = (onOutput?: (output: ImageOutput) => void) => ({
+  const job = (onOutput?: (output: ImageOutput, index: number) => void) => ({
     ...services.runners.image({ id, request, owner }, onOutput),
     client,
   });
   if (respondsAsync(c)) return await answerWithJob(c, job(), services);
-  const start = (onOutput?: (output: ImageOutput) => void) =>
+  const start = (onOutput?: (output: ImageOutput, index: number) => void) =>
     services.queue.add({ ...job(onOutput), signal: c.req.raw.signal });
   if (request.stream) return await streamImages(c, { id, request, start, services });
   const { outcome } = await start();

@@ -12,7 +12,8 @@ import { type Ffmpeg, VideoError, type VideoWriter, writeVideo } from "../../med
 import { badRequest } from "../contract/errors.ts";
 import { explainEngineFailure } from "../jobs/engine_failure.ts";
 import type { JobContext } from "../jobs/job.ts";
-import { progressOfAll } from "../jobs/output_progress.ts";
+import { inLanes } from "../jobs/lanes.ts";
+import { OutputProgress } from "../jobs/output_progress.ts";
 import { PreviewEncoder } from "../jobs/previews.ts";
 import { StageClock, type StageSeconds } from "../jobs/stage_clock.ts";
 import { settingsOf } from "../../generation/settings.ts";
@@ -59,48 +60,53 @@ interface VideoJob {
  */
 export async function runVideoJob(job: VideoJob, context: JobContext): Promise<VideoResult> {
   const { engine, request, storage, stages = new StageClock() } = job;
-  const { signal } = context;
   const start = performance.now();
+  const count = request.seeds.length;
+  const all = new OutputProgress(count);
   const files: StoredFile[] = [];
   let peakBytes = 0;
   try {
-    const inputs = await readInputs(job, signal);
-    const count = request.seeds.length;
-    for (const [index, seed] of request.seeds.entries()) {
+    const inputs = await readInputs(job, context.signal);
+    const make = async (index: number, signal: AbortSignal) => {
       const name = `${context.id}${count > 1 ? `_${index}` : ""}.mp4`;
-      const file = await storage.writeFrom(name, "video/mp4", async (path) => {
+      files[index] = await storage.writeFrom(name, "video/mp4", async (path) => {
         const writer = new FrameWriter(job, path, signal);
         const previews = new PreviewEncoder(index, context);
         let frames: Frames;
         stages.enter("prepare");
         try {
-          frames = await engine.generate({ ...toEngine(request, seed), ...inputs }, {
-            signal,
-            onProgress: (progress) => {
-              stages.enter(progress.stage);
-              context.progress(progressOfAll(progress, index, count));
+          frames = await engine.generate(
+            { ...toEngine(request, request.seeds[index]!), ...inputs },
+            {
+              job: context.id,
+              signal,
+              onProgress: (progress) => {
+                stages.enter(progress.stage);
+                context.progress(all.update(progress, index));
+              },
+              onFrame: (frame) => writer.write(frame),
+              previews: job.previews,
+              onPreview: (image, preview) => previews.encode(image, preview),
             },
-            onFrame: (frame) => writer.write(frame),
-            previews: job.previews,
-            onPreview: (image, preview) => previews.encode(image, preview),
-          }).catch((error) => explainEngineFailure(error, request.loras));
+          ).catch((error) => explainEngineFailure(error, request.loras));
           stages.enter("store");
           await writer.finish();
         } catch (error) {
           await writer.abandon();
           throw error;
         }
+        all.end(index);
         await previews.finish();
         peakBytes = Math.max(peakBytes, frames.peakBytes);
       });
-      files.push(file);
       signal.throwIfAborted();
-    }
+    };
+    await inLanes({ count, lanes: engine.lanes, signal: context.signal }, make);
     stages.enter();
     const seconds = (performance.now() - start) / 1000;
     return { files, seconds, peakBytes, stageSeconds: stages.seconds };
   } catch (error) {
-    for (const file of files) await storage.remove(file).catch(() => {});
+    for (const file of files) if (file) await storage.remove(file).catch(() => {});
     throw error;
   }
 }

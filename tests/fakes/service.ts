@@ -1,6 +1,8 @@
 /** The app around a fake engine, with results in a folder of its own. */
 
 import { join } from "node:path";
+import { Cards } from "../../engine/cards/cards.ts";
+import { EnginePool } from "../../engine/cards/engine_pool.ts";
 import { createApp } from "../../server/app.ts";
 import { type Ffmpeg, findFfmpeg } from "../../media/video/mod.ts";
 import type { PromptEnhancer } from "../../server/enhancer.ts";
@@ -33,6 +35,8 @@ export interface TestService extends AsyncDisposable {
 /** What to start the service with. */
 interface TestServiceOptions {
   engine?: FakeEngine;
+  /** Engines of one model, each on a card of its own, in place of `engine`. */
+  cards?: readonly FakeEngine[];
   /** Further models by name. */
   others?: Readonly<Record<string, FakeEngine>>;
   settings?: Partial<ServerSettings>;
@@ -55,14 +59,17 @@ export async function testService(options: TestServiceOptions = {}): Promise<Tes
   const engine = options.engine ?? new FakeEngine();
   const store = await openJobStore(folder);
   const inputRoot = join(folder, "inputs");
+  const pool = options.cards && await openPool(options.cards);
   const queue = new JobQueue(store, {
     maxQueue: options.maxQueue ?? 8,
+    ...(pool ? { places: pool.cards } : {}),
     onEnd: (id) => void new InputFolder(inputRoot, id).remove(),
   });
   const lines: string[] = [];
   const local = new LocalStorage(join(folder, "results"));
   const app = createApp({
-    engine,
+    engine: pool?.engine ?? engine,
+    ...(pool ? { cards: pool.cards } : {}),
     others: Object.entries(options.others ?? {})
       .map(([name, engine]) => ({ name, path: `fake/${name}`, engine })),
     jobs: { store, queue },
@@ -97,6 +104,25 @@ export async function testService(options: TestServiceOptions = {}): Promise<Tes
       await Deno.remove(folder, { recursive: true });
     },
   };
+}
+
+/** One model on cards without a GPU. */
+async function openPool(engines: readonly FakeEngine[]) {
+  const plans = engines.map((_, gpu) => ({
+    gpu,
+    name: `card ${gpu}`,
+    memoryBytes: 8e9,
+    address: {},
+  }));
+  const cards = new Cards(plans);
+  const engine = await EnginePool.open({
+    name: "gradients",
+    cards,
+    on: cards.all,
+    open: ({ id }) => Promise.resolve(engines[id]!),
+  });
+  await engine.settled;
+  return { cards, engine };
 }
 
 /** Waits until something holds; fails after 10 s. */

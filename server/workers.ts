@@ -1,0 +1,119 @@
+/**
+ * What the GPUs of a server do, for whoever operates it.
+ *
+ * @module
+ */
+
+import { hostname } from "node:os";
+import type { Cards } from "../engine/cards/cards.ts";
+import { version } from "../generation/version.ts";
+import type { Queue } from "./jobs/queue.ts";
+import { type ServedModels, stateOf } from "./served_models.ts";
+
+/** A worker: one GPU, or a part of its time. */
+export interface WorkerRecord {
+  /** Unique among the workers of all servers. */
+  id: string;
+  /** What the record is. */
+  object: "worker";
+  /** Name of its machine. */
+  host: string;
+  /** Version of the program that it runs. */
+  version: string;
+  /** Its number on that machine, as `--gpus` takes it. */
+  gpu: number;
+  /** The adapter as the driver names it; null until it is open. */
+  device: string | null;
+  /** Whether it waits for work, is at work, brings a model in, or is given no more work. */
+  state: "idle" | "busy" | "loading" | "lost";
+  /** Models that it may be given, and where they are. */
+  models: { id: string; state: "loaded" | "loading" | "unloaded" | "failed" }[];
+  /** The job that it works for. */
+  job: string | null;
+  /** Jobs that it was given and that have ended. */
+  jobs_done: number;
+  /** Images and videos that it made. */
+  outputs_done: number;
+  /** Share of the last minute in which it was at work, 0 to 1. */
+  utilisation: number;
+  /** What went wrong on it most lately. */
+  last_error: string | null;
+}
+
+/** What workers are told from. */
+interface WorkerServices {
+  /** Those of a fleet, in place of this server's own. */
+  readonly fleet?: (() => WorkerRecord[]) | undefined;
+  readonly cards: Cards | undefined;
+  readonly models: ServedModels;
+  readonly queue: Queue;
+}
+
+/** See the file comment. */
+export class Workers {
+  readonly #services: WorkerServices;
+  #jobsDone = 0;
+
+  /** @param services cards, or where there are none the models and the queue */
+  constructor(services: WorkerServices) {
+    this.#services = services;
+    if (!services.cards) services.queue.onEnd(() => this.#jobsDone++);
+  }
+
+  /** The workers of this server, by number, or those of its fleet. */
+  list(): WorkerRecord[] {
+    const { fleet, cards } = this.#services;
+    if (fleet) return fleet();
+    return cards ? describeCards(cards) : [this.#only()];
+  }
+
+  /** Of an engine that somebody else made. */
+  #only(): WorkerRecord {
+    const { models, queue } = this.#services;
+    const [job = null] = queue.running;
+    const all = models.all.map((model) => ({ id: model.name, state: stateOf(model) }));
+    const isLoading = all.some(({ state }) => state === "loading");
+    return {
+      ...head(0),
+      device: null,
+      state: job !== null ? "busy" : isLoading ? "loading" : "idle",
+      models: all,
+      job,
+      jobs_done: this.#jobsDone,
+      outputs_done: 0,
+      utilisation: 0,
+      last_error: models.first.engine.failure?.message ?? null,
+    };
+  }
+}
+
+/**
+ * The workers of a process.
+ *
+ * @param cards of its engines
+ * @returns a record for each card
+ */
+export function describeCards({ all }: Cards): WorkerRecord[] {
+  return all.map((card) => ({
+    ...head(card.id),
+    device: card.name || null,
+    state: card.state,
+    models: [...card.models].map(([id, engine]) => ({ id, state: engineState(engine) })),
+    job: card.job ?? null,
+    jobs_done: card.jobsDone,
+    outputs_done: card.outputsDone,
+    utilisation: Number(card.utilisation.toFixed(3)),
+    last_error: card.lastError ?? null,
+  }));
+}
+
+function head(gpu: number): Pick<WorkerRecord, "id" | "object" | "host" | "version" | "gpu"> {
+  const host = hostname();
+  return { id: `${host}:${Deno.pid}:${gpu}`, object: "worker", host, version, gpu };
+}
+
+function engineState(
+  { isLoaded, residence }: { isLoaded: boolean; residence?: "loaded" | "loading" | "unloaded" },
+): "loaded" | "loading" | "unloaded" {
+  return residence ?? (isLoaded ? "loaded" : "unloaded");
+}
