@@ -1,6 +1,7 @@
 /** All formats of quantised weights, and what follows from one for a tensor: sizes, decoding, repacking. */
 import { elementCount, formatShape, type Shape } from "../shape.ts";
 import type { BlockFormat, WeightFormat } from "./block_format.ts";
+import type { BlockDecoder } from "./decoded_formats.ts";
 import { F8_E4M3 } from "./f8_e4m3.ts";
 import { F8_E5M2 } from "./f8_e5m2.ts";
 import { IQ4_NL } from "./iq4_nl.ts";
@@ -81,9 +82,25 @@ export function dequantize(
   format: WeightFormat,
   scale = 1,
 ): Float32Array<ArrayBuffer> {
-  const { blockElements, blockBytes, decodeBlock, byteValues } = BLOCK_FORMATS[format];
+  const { byteValues } = BLOCK_FORMATS[format];
   if (byteValues) return Float32Array.from(blocks, (byte) => byteValues[byte]! * scale);
-  const count = wholeBlocks(blocks, format);
+  return decodeBlocks(blocks, BLOCK_FORMATS[format], format, scale);
+}
+
+/**
+ * Decodes blocks as files hold them, of any format.
+ *
+ * @param decoder of the format
+ * @param format for messages
+ * @throws {RangeError} when the bytes end inside a block
+ */
+export function decodeBlocks(
+  blocks: Uint8Array,
+  { blockElements, blockBytes, decodeBlock }: BlockDecoder,
+  format: string,
+  scale = 1,
+): Float32Array<ArrayBuffer> {
+  const count = wholeBlocks(blocks, blockBytes, format);
   const values = new Float32Array(count * blockElements);
   for (let i = 0; i < count; i++) {
     decodeBlock(
@@ -111,7 +128,7 @@ export function repack(
   room: Room = (byteLength) => new Uint8Array(byteLength),
 ): Uint8Array {
   const { blockBytes, groupBlocks, looseScale, looseBytes = 2, shuffle } = BLOCK_FORMATS[format];
-  const count = wholeBlocks(blocks, format);
+  const count = wholeBlocks(blocks, blockBytes, format);
   if (looseScale === undefined && !shuffle) return blocks;
   // Blocks and the places of their loose scales are whole units of the latter's size.
   const even = blocks.byteOffset % 2 === 0 ? blocks : blocks.slice();
@@ -155,8 +172,7 @@ export function rowsPerGroup(shape: Shape, format: WeightFormat): number {
   return rows;
 }
 
-function wholeBlocks(bytes: Uint8Array, format: WeightFormat): number {
-  const { blockBytes } = BLOCK_FORMATS[format];
+function wholeBlocks(bytes: Uint8Array, blockBytes: number, format: string): number {
   if (bytes.byteLength % blockBytes !== 0) {
     throw new RangeError(
       `Cannot decode ${bytes.byteLength} bytes of ${format}: they end inside a block of ${blockBytes} bytes`,

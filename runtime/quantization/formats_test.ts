@@ -8,7 +8,15 @@ import { DeviceTensor } from "../device_tensor.ts";
 import { BASELINE_TARGET } from "../target.ts";
 import type { WeightFormat } from "./block_format.ts";
 import { decodeF8 } from "./f8_e4m3.ts";
-import { BLOCK_FORMATS, blockBytes, dequantize, repack, repackedBytes } from "./formats.ts";
+import { DECODED_FORMATS } from "./decoded_formats.ts";
+import {
+  BLOCK_FORMATS,
+  blockBytes,
+  decodeBlocks,
+  dequantize,
+  repack,
+  repackedBytes,
+} from "./formats.ts";
 import { openTestDevice } from "../../tests/model_run.ts";
 
 const NAMES = Object.keys(BLOCK_FORMATS) as WeightFormat[];
@@ -19,6 +27,17 @@ function golden(file: string): Uint8Array<ArrayBuffer> {
 
 function bitsSet(bytes: Uint8Array): number {
   return bytes.reduce((sum, byte) => sum + byte.toString(2).replaceAll("0", "").length, 0);
+}
+
+for (const [format, decoder] of Object.entries(DECODED_FORMATS)) {
+  Deno.test(`decodeBlocks() of ${format} has every bit of the reference`, () => {
+    const blocks = golden(`${format}.blocks`);
+    const actual = new Uint32Array(decodeBlocks(blocks, decoder, format).buffer);
+    const expected = new Uint32Array(golden(`${format}.values`).buffer);
+    assert.ok(expected.length > 250);
+    assert.deepEqual(actual, expected);
+    assert.throws(() => decodeBlocks(blocks.subarray(1), decoder, format), /inside a block/);
+  });
 }
 
 for (const format of NAMES) {

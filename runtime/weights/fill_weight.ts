@@ -1,11 +1,11 @@
 /** Brings a declared weight from its source into device memory, piece by piece. */
 import { bytesPerElement, decodeFloats, type DType, encodeElements } from "../dtype.ts";
 import type { WeightFormat } from "../quantization/block_format.ts";
-import { BLOCK_FORMATS, blockBytes, dequantize, isWeightFormat } from "../quantization/formats.ts";
+import { blockBytes, isWeightFormat } from "../quantization/formats.ts";
 import type { DeviceTensor } from "../device_tensor.ts";
 import { elementCount, type Shape } from "../shape.ts";
 import { rewriteElements, type TensorRewrite } from "./adaptation.ts";
-import { blockFormatOf, elementTypeOf, type WeightLayout } from "./storage.ts";
+import { decoderOf, elementTypeOf, type WeightLayout } from "./storage.ts";
 import type { TensorSource } from "./tensor_source.ts";
 
 /** Bytes read from disk at a time. */
@@ -99,12 +99,11 @@ function fillElements(
 ): number {
   const { format, scale } = source.find(name)!;
   const rewrite = rewrites.get(name);
-  const blocks = blockFormatOf(format);
+  const blocks = decoderOf(format);
   const storedType = elementTypeOf(format)!;
   const elementBytes = bytesPerElement(dtype);
-  const { blockElements, blockBytes } = blocks
-    ? BLOCK_FORMATS[blocks]
-    : { blockElements: 1, blockBytes: bytesPerElement(storedType) };
+  const { blockElements, blockBytes } = blocks ??
+    { blockElements: 1, blockBytes: bytesPerElement(storedType) };
   const count = elementCount(shape);
   const rowLength = count / shape[0]!;
   // An even number of 16-bit elements, so that every write starts on a word.
@@ -120,7 +119,7 @@ function fillElements(
     source.read(name, start / blockElements * blockBytes, stored);
     let elements = stored;
     if (blocks || storedType !== dtype || rewrite) {
-      const values = blocks ? dequantize(stored, blocks, scale) : decodeFloats(stored, storedType);
+      const values = blocks ? blocks.decode(stored, scale) : decodeFloats(stored, storedType);
       elements = rewrite
         ? rewriteElements(rewrite, name, values, start, rowLength, dtype)
         : encodeElements(values, dtype);

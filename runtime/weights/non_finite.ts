@@ -2,8 +2,7 @@
  * Finds what a damaged checkpoint has instead of numbers. Weights are not looked at while they are uploaded,
  * which would cost time at every start; this reads them again once a result shows that something is wrong.
  */
-import { BLOCK_FORMATS, dequantize } from "../quantization/formats.ts";
-import { blockFormatOf } from "./storage.ts";
+import { decoderOf } from "./storage.ts";
 import type { TensorSource } from "./tensor_source.ts";
 
 /** Bytes read from disk at a time. */
@@ -26,7 +25,7 @@ export function findNonFinite(
     const entry = source.find(name);
     const isNonFinite = entry && detectorOf(entry.format);
     if (!isNonFinite) continue;
-    const { blockBytes } = BLOCK_FORMATS[blockFormatOf(entry.format) ?? "f8_e4m3"];
+    const { blockBytes } = decoderOf(entry.format) ?? { blockBytes: 1 };
     const step = Math.floor(CHUNK_BYTES / blockBytes) * blockBytes;
     for (let start = 0; start < entry.byteLength; start += step) {
       const part = chunk.subarray(0, Math.min(step, entry.byteLength - start));
@@ -39,8 +38,8 @@ export function findNonFinite(
 
 /** Looks at a part of a tensor that begins where its buffer does. */
 function detectorOf(format: string): ((part: Uint8Array<ArrayBuffer>) => boolean) | undefined {
-  const blocks = blockFormatOf(format);
-  if (blocks) return (part) => dequantize(part, blocks).some((value) => !Number.isFinite(value));
+  const blocks = decoderOf(format);
+  if (blocks) return (part) => blocks.decode(part).some((value) => !Number.isFinite(value));
   const exponent = EXPONENTS[format];
   if (exponent === undefined) return undefined;
   return (part) => {

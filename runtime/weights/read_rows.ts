@@ -1,7 +1,6 @@
 /** Rows of a stored matrix as numbers, for what is looked up on the CPU: embeddings of a few tokens out of many. */
 import { bytesPerElement, decodeFloats } from "../dtype.ts";
-import { blockBytes, dequantize } from "../quantization/formats.ts";
-import { blockFormatOf, elementTypeOf } from "./storage.ts";
+import { decoderOf, elementTypeOf } from "./storage.ts";
 import type { TensorSource } from "./tensor_source.ts";
 
 /**
@@ -20,19 +19,19 @@ export function readRows(
   rows: ArrayLike<number>,
 ): Float32Array<ArrayBuffer> {
   const { format, scale = 1 } = source.find(name)!;
-  const blocks = blockFormatOf(format);
+  const blocks = decoderOf(format);
   const dtype = elementTypeOf(format);
   if (!blocks && !dtype) {
     throw new TypeError(`Cannot read rows of tensor "${name}": it is stored as ${format}`);
   }
   const bytes = new Uint8Array(
-    blocks ? blockBytes([columns], blocks) : columns * bytesPerElement(dtype!),
+    blocks ? columns / blocks.blockElements * blocks.blockBytes : columns * bytesPerElement(dtype!),
   );
   const result = new Float32Array(rows.length * columns);
   for (let i = 0; i < rows.length; i++) {
     source.read(name, rows[i]! * bytes.byteLength, bytes);
     result.set(
-      blocks ? dequantize(bytes, blocks, scale) : decodeFloats(bytes, dtype!),
+      blocks ? blocks.decode(bytes, scale) : decodeFloats(bytes, dtype!),
       i * columns,
     );
   }

@@ -1,13 +1,15 @@
 /** From a format in a file to one on the device. */
 import type { DType, StorageFormat } from "../dtype.ts";
 import type { WeightFormat } from "../quantization/block_format.ts";
-import { BLOCK_FORMATS } from "../quantization/formats.ts";
+import { type BlockDecoder, DECODED_FORMATS } from "../quantization/decoded_formats.ts";
+import { BLOCK_FORMATS, decodeBlocks, dequantize } from "../quantization/formats.ts";
 import type { Shape } from "../shape.ts";
 
 /**
  * How a weight lies on the device.
  *
- * - `as-stored`: as in the file; matrices stay quantised, everything else is decoded to f32;
+ * - `as-stored`: as in the file; matrices stay quantised, or are f16 where no kernel decodes their format, and everything
+ *   else is decoded to f32;
  * - `elements`: the same, but decoded to f32 in any case, for matrices that are neither a linear layer's nor gathered
  *   from;
  * - `channels-last`: a convolution's `[out, in, ...taps]` becomes `[out, ...taps, in]`, decoded too.
@@ -20,11 +22,41 @@ const BLOCK_TYPES: ReadonlyMap<string, WeightFormat> = new Map(
   Object.values(BLOCK_FORMATS).map(({ name }) => [name.toUpperCase(), name]),
 );
 
+/** Those that are decoded while they are read. */
+const DECODED_TYPES: ReadonlyMap<string, BlockDecoder> = new Map(
+  Object.entries(DECODED_FORMATS).map(([name, decoder]) => [name.toUpperCase(), decoder]),
+);
+
 /** The formats of files that are read, for messages. */
 export const READ_FORMATS: readonly string[] = [
   ...Object.keys(ELEMENT_TYPES),
   ...BLOCK_TYPES.keys(),
+  ...DECODED_TYPES.keys(),
 ];
+
+/** How blocks of a format of files become numbers, or nothing where its elements stand by themselves. */
+export function decoderOf(
+  format: string,
+):
+  | Pick<BlockDecoder, "blockElements" | "blockBytes"> & {
+    decode(blocks: Uint8Array, scale?: number): Float32Array<ArrayBuffer>;
+  }
+  | undefined {
+  const blocks = blockFormatOf(format);
+  if (blocks) {
+    const { blockElements, blockBytes } = BLOCK_FORMATS[blocks];
+    return {
+      blockElements,
+      blockBytes,
+      decode: (bytes, scale) => dequantize(bytes, blocks, scale),
+    };
+  }
+  const decoder = DECODED_TYPES.get(format);
+  return decoder && {
+    ...decoder,
+    decode: (bytes, scale) => decodeBlocks(bytes, decoder, format, scale),
+  };
+}
 
 /** The blocks that a format of files has, or nothing. */
 export function blockFormatOf(format: string): WeightFormat | undefined {
@@ -49,6 +81,9 @@ export function storageOf(
   layout: WeightLayout,
 ): StorageFormat | undefined {
   const blocks = blockFormatOf(format);
+  if (!blocks && DECODED_TYPES.has(format)) {
+    return layout === "as-stored" && shape.length === 2 ? "f16" : "f32";
+  }
   if (!blocks) return elementTypeOf(format);
   const isMatrix = layout === "as-stored" && shape.length === 2 &&
     shape[1]! % BLOCK_FORMATS[blocks].blockElements === 0;

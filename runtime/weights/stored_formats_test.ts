@@ -5,7 +5,8 @@ import type { Device } from "../device.ts";
 import { encodeElements } from "../dtype.ts";
 import { sampleBlocks } from "../ops/sample_blocks.ts";
 import type { WeightFormat } from "../quantization/block_format.ts";
-import { BLOCK_FORMATS, dequantize, repack } from "../quantization/formats.ts";
+import { DECODED_FORMATS } from "../quantization/decoded_formats.ts";
+import { BLOCK_FORMATS, decodeBlocks, dequantize, repack } from "../quantization/formats.ts";
 import { findNonFinite } from "./non_finite.ts";
 import { readRows } from "./read_rows.ts";
 import { storageOf } from "./storage.ts";
@@ -109,6 +110,24 @@ for (const format of FORMATS) {
   });
 }
 
+Deno.test("Weights.upload() holds matrices of formats that no kernel decodes as f16, and readRows() reads them", () =>
+  withDevice(async (device) => {
+    for (const [format, decoder] of Object.entries(DECODED_FORMATS)) {
+      const url = new URL(`../../tests/goldens/quantization/${format}.blocks`, import.meta.url);
+      const bytes = Deno.readFileSync(url).subarray(4 * decoder.blockBytes);
+      const values = decodeBlocks(bytes, decoder, format);
+      const matrix = { format: format.toUpperCase(), shape: [2, values.length / 2], bytes };
+      const weights = new Weights(memoryTensors({ matrix }));
+      const asStored = weights.declare("matrix", matrix.shape);
+      await weights.upload(device);
+      assert.equal(asStored.dtype, "f16");
+      assert.deepEqual(await asStored.readBytes(), encodeElements(values, "f16"));
+      const rows = readRows(memoryTensors({ matrix }), "matrix", values.length / 2, [1]);
+      assert.deepEqual([...rows], [...values.subarray(values.length / 2)]);
+      weights.destroy();
+    }
+  }));
+
 Deno.test("fp8 vectors and kernels of any length are decoded", () =>
   withDevice(async (device) => {
     const bytes = Uint8Array.of(0x38, 0xb8, 0x40, 0x7e, 0x01, 0x30, 0x28);
@@ -141,7 +160,7 @@ Deno.test("storageOf() keeps matrices of whole blocks quantised and decodes the 
   assert.equal(storageOf("Q8_0", [4, 8, 3, 3], "channels-last"), "f32");
   assert.equal(storageOf("F8_E4M3", [64], "as-stored"), "f32");
   assert.equal(storageOf("BF16", [64], "as-stored"), "bf16");
-  for (const format of ["IQ2_XS", "TQ1_0", "I64", "F64", "F8_E8M0", "constructor"]) {
+  for (const format of ["NVFP4", "Q8_K", "I64", "F64", "F8_E8M0", "constructor"]) {
     assert.equal(storageOf(format, [8, 512], "as-stored"), undefined, format);
   }
 });

@@ -31,6 +31,15 @@ FORMATS = {
     "iq4_nl": (gguf.GGMLQuantizationType.IQ4_NL, 48, [0]),
     "iq4_xs": (gguf.GGMLQuantizationType.IQ4_XS, 12, [0]),
     "mxfp4": (gguf.GGMLQuantizationType.MXFP4, 48, []),
+    "iq1_s": (gguf.GGMLQuantizationType.IQ1_S, 6, [0]),
+    "iq1_m": (gguf.GGMLQuantizationType.IQ1_M, 6, []),
+    "iq2_xxs": (gguf.GGMLQuantizationType.IQ2_XXS, 6, [0]),
+    "iq2_xs": (gguf.GGMLQuantizationType.IQ2_XS, 6, [0]),
+    "iq2_s": (gguf.GGMLQuantizationType.IQ2_S, 6, [0]),
+    "iq3_xxs": (gguf.GGMLQuantizationType.IQ3_XXS, 6, [0]),
+    "iq3_s": (gguf.GGMLQuantizationType.IQ3_S, 6, [0]),
+    "tq1_0": (gguf.GGMLQuantizationType.TQ1_0, 6, [52]),
+    "tq2_0": (gguf.GGMLQuantizationType.TQ2_0, 6, [64]),
 }
 
 
@@ -49,6 +58,9 @@ def blocks_of(kind, count, offsets, rng):
     if kind == gguf.GGMLQuantizationType.MXFP4:
         # Exponents from the least to the largest whose numbers all are finite.
         blocks[:, 0] = numpy.linspace(0, 252, count).astype(numpy.uint8)
+    if kind == gguf.GGMLQuantizationType.IQ1_M:
+        # The scale's highest bit but the sign: finite.
+        blocks[:, 55] &= 0xBF
     return blocks
 
 
