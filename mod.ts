@@ -25,6 +25,7 @@ import { Model } from "./library/model.ts";
 import type { PlanModelOptions } from "./library/options.ts";
 
 export type {
+  ControlType,
   DecoderKind,
   Engine,
   Frames,

@@ -5,7 +5,7 @@
  */
 
 import { join } from "node:path";
-import { formatOfPath, type Image, loadModel, type Model, type SamplingOptions } from "../mod.ts";
+import { formatOfPath, type Image, loadModel, type Model } from "../mod.ts";
 import { outputOf } from "../generation/mod.ts";
 import { UsageError } from "./failure.ts";
 import { describeSize } from "./described_size.ts";
@@ -16,7 +16,6 @@ import { checkOutput } from "./check_output.ts";
 import {
   fileQuality,
   type GenerateFlags,
-  type Masks,
   type Media,
   mediaOf,
   readOptions,
@@ -33,7 +32,7 @@ import { openScreen } from "./terminal_image.ts";
 interface Work {
   model: Model;
   flags: GenerateFlags;
-  options: SamplingOptions & Masks;
+  options: Awaited<ReturnType<typeof readOptions>>;
   seeds: readonly number[];
   paths: string[];
   bar: ProgressBar;
@@ -154,7 +153,12 @@ async function makeImages(work: Work): Promise<string> {
 /** Frames are written as they are decoded: all at once would not fit into memory. */
 async function makeVideos(work: Work): Promise<string> {
   const { model, flags, seeds, paths, bar, signal } = work;
-  const { imageMask: _, videoMask: mask, ...options } = work.options;
+  const { imageMask: _, videoMask: mask, control, ...options } = work.options;
+  if (control) {
+    throw new UsageError(
+      "Cannot use --control for a video: ControlNets steer images; leave it out",
+    );
+  }
   const preset = flags.x264Preset;
   let what = "";
   for (const [index, seed] of seeds.entries()) {

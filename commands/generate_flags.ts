@@ -51,6 +51,8 @@ export interface GenerateFlags extends DeviceFlags, ModelParts, Partial<Sampling
   video?: string;
   /** What is made anew of an image, or of a video: the path of an image, or of a video. */
   mask?: string;
+  /** What a ControlNet steers an image by: a path. */
+  control?: string;
   /** A task, in any case. */
   taskType?: string;
   /** One seed, or one for each output; -1 draws one. */
@@ -148,7 +150,9 @@ export function mediaOf(flags: GenerateFlags): Media | undefined {
  * @returns options for the library; those of videos are there only where flags named them
  * @throws {UsageError} for values that no model serves, and files that are missing or of no use
  */
-export async function readOptions(flags: GenerateFlags): Promise<SamplingOptions & Masks> {
+export async function readOptions(
+  flags: GenerateFlags,
+): Promise<SamplingOptions & Pick<GenerateOptions, "control"> & Masks> {
   const { prompt } = flags;
   // Not left to the reader of flags, which would find nothing but this wrong with a misspelt --prompt.
   if (prompt === undefined) {
@@ -174,11 +178,13 @@ export async function readOptions(flags: GenerateFlags): Promise<SamplingOptions
     const images = await Promise.all((flags.image ?? []).map(readPixels));
     const references = await Promise.all((flags.reference ?? []).map(readImageSource));
     if (flags.video !== undefined) await openVideo(flags.video);
+    const control = flags.control === undefined ? undefined : await readImageSource(flags.control);
     const masks = flags.mask === undefined ? {} : await readMask(flags.mask);
     return {
       ...options,
       ...(images.length > 0 ? { images } : {}),
       ...(references.length > 0 ? { references } : {}),
+      ...present({ control }),
       ...masks,
     };
   } catch (cause) {
@@ -203,7 +209,7 @@ function readSettings(flags: GenerateFlags): Partial<SamplingSettings> {
   const limits = {
     maxSteps: Infinity,
     maxSequenceLength: Infinity,
-    optionalParts: ["tinyDecoder", "upscaler", "frameInterpolator"] as const,
+    optionalParts: ["tinyDecoder", "controlnet", "upscaler", "frameInterpolator"] as const,
   };
   const settings: Record<string, unknown> = {};
   for (const name of SETTING_NAMES) {

@@ -15,6 +15,7 @@ const PARTS: Readonly<Record<keyof ModelParts, true>> = {
   mmproj: true,
   vae: true,
   tinyDecoder: true,
+  controlnet: true,
   upscaler: true,
   frameInterpolator: true,
   tokenizer: true,

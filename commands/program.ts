@@ -455,6 +455,7 @@ function addPartFlags(to: Command): Command {
     .option("--mmproj <path>", "vision tower of a text encoder whose GGUF file has none")
     .option("--vae <path>", "autoencoder from elsewhere, likewise")
     .option("--tiny-decoder <path>", "small decoder for previews and --decoder tiny")
+    .option("--controlnet <path>", "ControlNet for --control: file, folder, hub id, org/name:file")
     .option("--upscaler <path>", "Real-ESRGAN network for --enable-upscaling")
     .option("--frame-interpolator <path>", "RIFE network for --enable-frame-interpolation")
     .option("--tokenizer <path>", "tokenizer from elsewhere: folder, GGUF file or hub id")

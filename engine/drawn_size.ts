@@ -37,7 +37,7 @@ export function shrinkRequest(
   size: Size,
   { imageLimits }: Pick<PipelineInfo, "imageLimits">,
 ): PipelineRequest {
-  const { images, video, mask } = request;
+  const { images, video, mask, control } = request;
   const shrink = (data: Uint8Array) => resizePixels(data, request, size);
   return {
     ...request,
@@ -45,6 +45,7 @@ export function shrinkRequest(
     ...(images && !imageLimits &&
       { images: images.map(({ data }) => ({ ...size, data: shrink(data) })) }),
     ...(video && { video: video.map(shrink) }),
+    ...(control && { control: { ...size, data: shrink(control.data) } }),
     ...(mask && { mask: mask.map((frame) => resizeMask(frame, request, size)) }),
   };
 }

@@ -127,6 +127,7 @@ const COMPONENTS: Readonly<Record<keyof ModelParts, string>> = {
   textEncoder2: "text_encoder_2",
   vae: "vae",
   tinyDecoder: "tiny_decoder",
+  controlnet: "controlnet",
   upscaler: "upscaler",
   frameInterpolator: "frame_interpolator",
   tokenizer: "tokenizer",

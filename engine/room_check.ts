@@ -98,6 +98,7 @@ export function leastOf(request: RoomRequest, rules: Rules): PlanRequest {
     frameInterpolationExp,
     frameInterpolationScale,
   } = request;
+  const { controlStart, controlEnd } = request;
   const { numFrames = 1, images = 0, references = 0, previews = 0 } = request;
   const side = rules.imageLimits?.multiple;
   const data = new Uint8Array();
@@ -117,6 +118,9 @@ export function leastOf(request: RoomRequest, rules: Rules): PlanRequest {
     ...(frameInterpolationScale && { frameInterpolationScale }),
     ...(images > 0 && { images: given }),
     ...(request.hasMask && { mask: [data] }),
+    control: request.hasControl ? { width, height, data } : null,
+    ...(controlStart !== undefined && { controlStart }),
+    ...(controlEnd !== undefined && { controlEnd }),
     ...(references > 0 && { references: new Array(references).fill({ width, height, data }) }),
   };
 }

@@ -17,6 +17,7 @@ import type { ModelLoras } from "./model_loras.ts";
 import type { DeviceSettings } from "./protocol.ts";
 
 export type {
+  ControlType,
   DecoderKind,
   ImageLimits,
   LayerLimits,
@@ -171,6 +172,8 @@ export interface ModelInfo {
   inpainting?: { readonly strength: number };
   /** How many layers with alpha it splits an image into, which are its result; it makes opaque images when left out. */
   layers?: LayerLimits;
+  /** Kinds of control pictures that a request chooses from; it says none where there are none. */
+  controlModes?: readonly string[];
   /** Side in pixels of the squares that its image encoder takes, where it has one. */
   visionSide?: number;
   /** Frames that F2V takes from the end of a video, where the model does that. */
@@ -223,6 +226,8 @@ export interface GenerateRequest extends Omit<SamplingSettings, "negativePrompt"
    * image a single one where the model has `inpainting`, and both have the size of the result then.
    */
   mask?: readonly Image[];
+  /** What the model's ControlNet steers an image by, of the size of the result. */
+  control?: Image;
   /** Images of what shall be seen in the result, of any size. */
   references?: readonly Image[];
   /** LoRAs for this request alone, in the order in which they are applied. */
@@ -246,6 +251,8 @@ export interface RoomRequest extends
     | "enableFrameInterpolation"
     | "frameInterpolationExp"
     | "frameInterpolationScale"
+    | "controlStart"
+    | "controlEnd"
   > {
   /** What it is for. */
   taskType: TaskType;
@@ -253,6 +260,8 @@ export interface RoomRequest extends
   images?: number;
   /** Whether a mask keeps a part of the first image. */
   hasMask?: boolean;
+  /** Whether a control picture steers it. */
+  hasControl?: boolean;
   /** How many reference images it brings; none when left out. */
   references?: number;
   /** How often the unfinished image is shown; never when left out. */
@@ -397,6 +406,8 @@ export interface ModelParts {
   vae?: string;
   /** A small decoder for previews and for `decoder: "tiny"`. */
   tinyDecoder?: string;
+  /** A network that steers results by a control picture, for `control`. */
+  controlnet?: string;
   /** A network that enlarges results, for `enableUpscaling`. */
   upscaler?: string;
   /** A network that puts frames between those of a video, for `enableFrameInterpolation`. */

@@ -470,6 +470,7 @@ const OPTIONAL_INFO = [
   "takesMasks",
   "inpainting",
   "layers",
+  "controlModes",
   "visionSide",
   "continuedFrames",
 ] as const;

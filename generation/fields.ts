@@ -10,6 +10,7 @@
 import type { ModelInfo, SamplingSettings, TaskType } from "../engine/types.ts";
 import { DMD_STEPS, NOISE_SCHEDULES, SAMPLERS } from "../models/schedulers/names.ts";
 import { checkGuidance, checkPrompt, checkSteps, checkStrength } from "./sampling.ts";
+import { shorten } from "./shorten.ts";
 import { outputOf, type OutputType } from "./task.ts";
 
 /** What a field is to whoever reads it from a text. */
@@ -81,6 +82,15 @@ export type FitMode = "cover" | "contain" | "stretch";
 
 /** Every way. */
 export const FITS: readonly FitMode[] = ["cover", "contain", "stretch"];
+
+/** What control pictures may be. */
+export const CONTROL_TYPES: readonly NonNullable<SamplingSettings["controlType"]>[] = [
+  "map",
+  "canny",
+];
+
+/** Longest gradient that a picture can have. */
+const MAX_GRADIENT = 2040;
 
 /** The tiers of `quality`, from the strictest. */
 export const QUALITY_TIERS: readonly NonNullable<SamplingSettings["quality"]>[] = [
@@ -212,15 +222,65 @@ export const SETTING_FIELDS: {
     idle: unlessTaken("layers"),
   },
   controlScale: {
-    text: "Weight of what steers the result, or one for each control block of the model",
+    text: "Weight of what steers the result, or one for each control block of VACE",
     kind: "numbers",
-    http: ["control_scale", "conditioning_scale"],
+    http: ["control_scale", "conditioning_scale", "controlnet_conditioning_scale"],
     placeholder: "scale...",
     check: (value, name) => {
       if (value.length === 0) throw new RangeError(`${name} must not be an empty list`);
       for (const scale of value) checkRange(scale, name, 0, MAX_CONTROL_SCALE);
     },
     idle: unlessTaken("controlScale"),
+  },
+  controlStart: {
+    text: "Share of the steps after which the control picture begins to steer; 0 when left out",
+    kind: "number",
+    http: ["control_start", "control_guidance_start"],
+    placeholder: "share",
+    bounds: () => [0, 1],
+    check: (value, name) => checkRange(value, name, 0, 1),
+    idle: unlessTaken("controlStart"),
+  },
+  controlEnd: {
+    text: "Share of the steps at which it ends; 1 when left out",
+    kind: "number",
+    http: ["control_end", "control_guidance_end"],
+    placeholder: "share",
+    bounds: () => [0, 1],
+    check: (value, name) => checkRange(value, name, 0, 1),
+    idle: unlessTaken("controlEnd"),
+  },
+  controlMode: {
+    text: "What the control picture shows, such as `canny` or `pose`, where the ControlNet asks",
+    kind: "text",
+    placeholder: "mode",
+    check: checkWord,
+    idle: unlessTaken("controlMode"),
+  },
+  controlType: {
+    text:
+      "What the control picture is: a `map` (default), or a picture of whose edges (`canny`) one is made",
+    kind: "text",
+    choices: CONTROL_TYPES,
+    placeholder: "type",
+    check: (value, name) => checkChoice(value, name, CONTROL_TYPES),
+    idle: unlessTaken("controlType"),
+  },
+  cannyLow: {
+    text: "Gradient below which `canny` sees no edge, 0 to 2040; 100 when left out",
+    kind: "number",
+    placeholder: "gradient",
+    bounds: () => [0, MAX_GRADIENT],
+    check: (value, name) => checkRange(value, name, 0, MAX_GRADIENT),
+    idle: unlessCanny("cannyLow"),
+  },
+  cannyHigh: {
+    text: "Gradient above which it always sees one, 0 to 2040; 200 when left out",
+    kind: "number",
+    placeholder: "gradient",
+    bounds: () => [0, MAX_GRADIENT],
+    check: (value, name) => checkRange(value, name, 0, MAX_GRADIENT),
+    idle: unlessCanny("cannyHigh"),
   },
   trueCfgScale: {
     text:
@@ -453,6 +513,12 @@ export const REQUEST_FIELDS = {
     choices: FITS,
     placeholder: "way",
   },
+  control: {
+    text: "What a ControlNet steers an image by: a map of edges, depth, a pose; see `control_type`",
+    kind: "text",
+    output: "IMAGE",
+    placeholder: "file",
+  },
   mask: {
     text:
       "What is made anew: an image that is white, or transparent, there, and black elsewhere; for a video, white in an " +
@@ -488,6 +554,14 @@ function unlessTaken(
 ): (info: ModelInfo) => string | undefined {
   return ({ optionalSettings }) =>
     optionalSettings.includes(name) ? undefined : "this model has no such setting";
+}
+
+function unlessCanny(
+  name: ModelInfo["optionalSettings"][number],
+): NonNullable<SettingField<number>["idle"]> {
+  const unlessKnown = unlessTaken(name);
+  return (info, _task, { controlType }) =>
+    unlessKnown(info) ?? (controlType === "canny" ? undefined : "control_type is not canny");
 }
 
 function unlessSkipping(
@@ -535,6 +609,11 @@ function checkSigmas(sigmas: readonly number[], name: string): void {
 function checkRange(value: number, name: string, least: number, most: number): void {
   if (value >= least && value <= most) return;
   throw new RangeError(`${name} must be from ${least} to ${most}, got ${value}`);
+}
+
+function checkWord(value: string, name: string): void {
+  if (/^[a-z_]{1,32}$/.test(value)) return;
+  throw new RangeError(`${name} must be a word in small letters, got ${shorten(value)}`);
 }
 
 function checkFlag(value: boolean, name: string): void {

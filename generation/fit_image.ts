@@ -47,14 +47,23 @@ export function fitOf(
   image: Size,
   result: Size,
   { imageLimits, layers }: ImageRules,
-  mode: FitMode = "cover",
+  mode?: FitMode,
 ): Fit {
   if (imageLimits) return keepOwnSize(image, imageLimits);
-  const { width, height } = result;
+  return { ...fitToResult(result, mode), ...(layers && { keepsAlpha: true }) };
+}
+
+/**
+ * How an image is brought to the size of the result, whatever sizes the model takes.
+ *
+ * @param result its size
+ * @param mode how the image meets it; what that leaves around an image with a mask is painted
+ * @returns how
+ */
+export function fitToResult({ width, height }: Size, mode: FitMode = "cover"): Fit {
   const frame = { width, height };
-  const keepsAlpha = layers ? { keepsAlpha: true } : {};
-  if (mode === "stretch") return { scaled: frame, cut: frame, ...keepsAlpha };
-  return { ...mode === "contain" ? { contain: frame } : { cover: frame }, ...keepsAlpha };
+  if (mode === "stretch") return { scaled: frame, cut: frame };
+  return mode === "contain" ? { contain: frame } : { cover: frame };
 }
 
 /** Longer images are cut before they are scaled: whole, they would be huge in between. */

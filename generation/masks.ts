@@ -9,8 +9,6 @@ import type { ModelInfo, TaskType } from "../engine/types.ts";
 import type { Fit } from "../media/fit.ts";
 import type { PixelImage, RgbImage } from "../media/image.ts";
 import { maskOf, paintedShare } from "../media/mask.ts";
-import type { FitMode } from "./fields.ts";
-import { fitOf, type ImageRules } from "./fit_image.ts";
 import type { Size } from "./size.ts";
 
 /** How much the shapes of mask and image may differ. */
@@ -36,20 +34,6 @@ export function takesMask(info: Pick<ModelInfo, "inpainting">, task: TaskType): 
 export function maskedRules(info: ModelInfo): ModelInfo {
   const TI2I = { ...info.taskDefaults["TI2I"], ...info.inpainting };
   return { ...info, taskDefaults: { ...info.taskDefaults, TI2I } };
-}
-
-/**
- * How the image that is kept in part, and its mask, are brought to the size of the result.
- *
- * @param image its size
- * @param result size of the result
- * @param rules of the model
- * @param mode how it meets the size of the result; what it leaves around the image is painted
- * @returns how
- */
-export function maskedFit(image: Size, result: Size, rules: ImageRules, mode?: FitMode): Fit {
-  const { imageLimits: _, ...others } = rules;
-  return fitOf(image, result, others, mode);
 }
 
 /**
@@ -85,7 +69,7 @@ export function checkPainted(share: number): void {
  * Brings a mask to the size of the result.
  *
  * @param mask white or transparent where the image is painted anew
- * @param how as {@link maskedFit} says
+ * @param how as `fitToResult()` says
  * @returns white where it is painted
  * @throws {RangeError} when nothing is
  */

@@ -4,6 +4,7 @@
  * @module
  */
 
+export { checkTakesControl, controlSize } from "./control.ts";
 export { checkFps, countFrames, type GivenDuration } from "./duration.ts";
 export {
   type Field,
@@ -16,7 +17,7 @@ export {
   type SettingField,
   snakeCase,
 } from "./fields.ts";
-export { fitImage, fitReference, sizeFromImage } from "./fit_image.ts";
+export { fitImage, fitReference, fitToResult, sizeFromImage } from "./fit_image.ts";
 export { formatOfPath, GeneratedImage } from "./generated_image.ts";
 export {
   checkVideoPath,
@@ -35,14 +36,7 @@ export {
   readPixels,
   type VideoSource,
 } from "./local_inputs.ts";
-export {
-  checkMaskShape,
-  checkPainted,
-  fitMask,
-  maskedFit,
-  maskedRules,
-  takesMask,
-} from "./masks.ts";
+export { checkMaskShape, checkPainted, fitMask, maskedRules, takesMask } from "./masks.ts";
 export { LORA_TARGETS, type LoraTargetName, MERGE_MODES, type MergeMode } from "./lora_words.ts";
 export { BUNDLED_MODEL, engineOptions, openModel } from "./open_model.ts";
 export { type Recipe, type RecipeLora, recipeText } from "./recipe.ts";

@@ -29,6 +29,8 @@ export interface Recipe extends SamplingSettings {
   layer?: number;
   /** Whether a mask kept a part of the image that it was made from. */
   isMasked?: boolean;
+  /** Whether a control picture steered it. */
+  isControlled?: boolean;
   /** LoRAs in the order in which they were applied; none when left out. */
   loras?: readonly RecipeLora[];
 }
@@ -70,6 +72,7 @@ export function recipeText(recipe: Recipe, format: OutputFormat): Record<string,
     ),
     layer: String(recipe.layer ?? ""),
     masked: recipe.isMasked ? "true" : "",
+    controlled: recipe.isControlled ? "true" : "",
     parameters: format === "png" ? webuiText(recipe) : "",
     loras: recipe.loras?.length ? JSON.stringify(recipe.loras.map(toItem)) : "",
   };

@@ -26,6 +26,7 @@ const PARTS: Readonly<Record<string, string>> = {
   "mmproj": "mmproj",
   "vae": "vae",
   "tiny-decoder": "tinyDecoder",
+  "controlnet": "controlnet",
   "upscaler": "upscaler",
   "frame-interpolator": "frameInterpolator",
   "tokenizer": "tokenizer",

@@ -21,16 +21,18 @@ import {
   checkMaskShape,
   checkPrompt,
   checkSize,
+  checkTakesControl,
   checkVideoPath,
   completeSettings,
+  controlSize,
   countFrames,
   FieldError,
   fitImage,
   fitMask,
   fitReference,
+  fitToResult,
   GeneratedImage,
   GeneratedVideo,
-  maskedFit,
   maskedRules,
   openVideo,
   readImageSources,
@@ -118,15 +120,21 @@ export class Model implements AsyncDisposable {
     const taskType = this.#task(options, "IMAGE", false);
     const [first] = given;
     const ownMask = await this.#imageMask(options, taskType, given);
-    const size = first ? sizeFromImage(first, info) : info.defaults;
+    const control = await this.#control(options);
+    const size = first
+      ? sizeFromImage(first, info)
+      : control
+      ? controlSize(control, info)
+      : info.defaults;
     const settings = this.#settings(options, taskType, size, ownMask && maskedRules(info));
     const images = given.map((image) => fitImage(image, settings, info, options.fit));
     const mask: Image[] = [];
     if (ownMask) {
-      const how = maskedFit(first!, settings, info, options.fit);
+      const how = fitToResult(settings, options.fit);
       images[0] = fit(first!, how);
-      mask.push(fitMask(ownMask, maskedFit(ownMask, settings, info, options.fit)));
+      mask.push(fitMask(ownMask, how));
     }
+    const steered = control && { control: fit(control, fitToResult(settings, options.fit)) };
     const references = await this.#references(options, settings);
     const results: GeneratedImage[] = [];
     for (const [index, seed] of seeds.entries()) {
@@ -135,6 +143,7 @@ export class Model implements AsyncDisposable {
         ...{ seed, numFrames: 1 },
         ...(images.length > 0 ? { images } : {}),
         ...(ownMask ? { mask } : {}),
+        ...steered,
         ...references,
       };
       const { frames, channels, width, height, drawnAt } = await this.#engine.generate(request, {
@@ -142,8 +151,11 @@ export class Model implements AsyncDisposable {
         ...(onProgress ? { onProgress: (progress) => onProgress({ ...progress, index }) } : {}),
         ...previewControl(options),
       });
-      const isMasked = ownMask ? { isMasked: true } : {};
-      const recipe = this.#recipe({ ...settings, ...isMasked, seed, width, height }, drawnAt);
+      const given = {
+        ...(ownMask ? { isMasked: true } : {}),
+        ...(control ? { isControlled: true } : {}),
+      };
+      const recipe = this.#recipe({ ...settings, ...given, seed, width, height }, drawnAt);
       const made = info.layers ? frames : [frames[0]!];
       for (const [layer, data] of made.entries()) {
         const own = info.layers ? { ...recipe, layer } : recipe;
@@ -310,6 +322,13 @@ export class Model implements AsyncDisposable {
     }
     const given = await readImageSources(sources, maxReferences);
     return { references: given.map((image) => fitReference(image, size)) };
+  }
+
+  /** The picture that steers, as it is given. */
+  async #control({ control }: GenerateOptions): Promise<PixelImage | undefined> {
+    if (control === undefined) return undefined;
+    checkTakesControl(this.info);
+    return await readPixels(control);
   }
 
   /** The mask of an image: the one that is given, or the image itself where it has holes. */

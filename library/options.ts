@@ -65,6 +65,11 @@ export interface GenerateOptions extends SamplingOptions {
    * its shape, or transparent in one with alpha. An image with holes, alone and without a mask, is its own.
    */
   mask?: ImageSource;
+  /**
+   * What the model's ControlNet steers the image by, see `controlType` and `controlMode`. It comes to the size of the
+   * result as `fit` says, and gives its shape to a result for which nothing else does.
+   */
+  control?: ImageSource;
   /** One seed, which counts up from image to image, or one for each; -1 draws one, as leaving it out does. The recipe tells it. */
   seed?: number | number[];
   /** How many images; 1 when left out. */

@@ -38,6 +38,7 @@ export type { PartPaths } from "./checkpoints/open_model.ts";
 export type { FormatShare, InspectedComponent, InspectedLora, Inspection } from "./inspect/mod.ts";
 export { Composition, isInpainting } from "./pipeline/inpainting.ts";
 export type {
+  ControlType,
   DecoderKind,
   ImageLimits,
   InputImage,

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { basename } from "node:path";
+import { basename, extname } from "node:path";
 import { httpNames, SETTING_FIELDS, SETTING_NAMES } from "../../generation/mod.ts";
 import { type GenerateFlags, type Media, present } from "../generate_flags.ts";
 import { UsageError } from "../failure.ts";
@@ -18,6 +18,8 @@ export interface GenerationRequest {
   readonly body: Record<string, unknown>;
   /** Files by field; one field may have several. */
   readonly files: readonly (readonly [field: string, path: string])[];
+  /** Of a control picture, which goes with or without files. */
+  readonly control?: string;
 }
 
 /**
@@ -79,24 +81,33 @@ export function generationRequest(
     ["mask", mask] as const,
   ].filter((pair): pair is [string, string] => pair[1] !== undefined);
   const path = isVideo ? "/v1/videos" : `/v1/images/${files.length > 0 ? "edits" : "generations"}`;
-  return { path, body, files };
+  return { path, body, files, ...present({ control: flags.control }) };
 }
 
 /** The request as `fetch` takes it: JSON, or a form where there are files. */
 export async function requestInit(
-  { body, files }: GenerationRequest,
+  { body, files, control }: GenerationRequest,
 ): Promise<{ method: "POST"; headers: Record<string, string>; body: BodyInit }> {
   const headers = { prefer: "respond-async" };
   if (files.length === 0) {
     const json = { ...headers, "content-type": "application/json" };
-    return { method: "POST", headers: json, body: JSON.stringify(body) };
+    const picture = control === undefined ? {} : { control: await dataUrl(control) };
+    return { method: "POST", headers: json, body: JSON.stringify({ ...body, ...picture }) };
   }
   const form = new FormData();
   const { prompt, ...others } = body;
   form.set("prompt", String(prompt));
   form.set("extra_body", JSON.stringify(others));
-  for (const [field, path] of files) {
+  const pictures = control === undefined ? [] : [["control", control] as const];
+  for (const [field, path] of [...files, ...pictures]) {
     form.append(field, new Blob([await Deno.readFile(path)]), basename(path));
   }
   return { method: "POST", headers, body: form };
+}
+
+/** A file of a picture as an address. */
+async function dataUrl(path: string): Promise<string> {
+  const ending = extname(path).slice(1).toLowerCase();
+  const type = ending === "jpg" ? "jpeg" : ending || "png";
+  return `data:image/${type};base64,${(await Deno.readFile(path)).toBase64()}`;
 }

@@ -18,14 +18,16 @@ export class ImageEncoder {
    *
    * @param trace from pixels, [height·s, width·s, 3] in [-1, 1], to moments
    * @param channels of the moments
+   * @param name of the stage; that of the phase when left out
    */
   constructor(
     session: Session,
     trace: (size: TiledSize) => (stage: Stage, name: string) => TiledCoder,
     sizes: readonly TiledSize[],
     channels: number,
+    name = "encode",
   ) {
-    const stage = session.stage("encode");
+    const stage = session.stage("encode", { name });
     const known = new Map<string, TiledCoder>();
     this.stage = stage;
     this.#coders = sizes.map((size) => {
@@ -36,7 +38,7 @@ export class ImageEncoder {
       return coder;
     });
     this.moments = sizes.map(({ height, width }, i) =>
-      session.tensor(`moments ${i}`, [1, height, width, channels])
+      session.tensor(`${name} moments ${i}`, [1, height, width, channels])
     );
   }
 

@@ -13,8 +13,12 @@ export type ComponentName =
   | "vae"
   | OptionalComponentName;
 
-/** Those of no family, that any model can have beside its own. */
-export type OptionalComponentName = "tiny_decoder" | "upscaler" | "frame_interpolator";
+/** Those that models can do without. */
+export type OptionalComponentName =
+  | "tiny_decoder"
+  | "controlnet"
+  | "upscaler"
+  | "frame_interpolator";
 
 /** One way to name the tensors of a component. */
 export interface ComponentNaming {

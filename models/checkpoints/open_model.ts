@@ -38,6 +38,8 @@ export interface PartPaths {
   readonly vae?: string;
   /** A small decoder for previews and for `decoder: "tiny"`. */
   readonly tinyDecoder?: string;
+  /** A network that steers results by a control picture. */
+  readonly controlnet?: string;
   /** A network that enlarges results. */
   readonly upscaler?: string;
   /** A network that puts frames between those of a video. */
@@ -81,6 +83,7 @@ const COMPONENTS: Readonly<Record<PartName, PartWords>> = {
     ...{ part: "tinyDecoder", words: "tiny decoder", flag: "--tiny-decoder" },
     isOptional: true,
   },
+  controlnet: { part: "controlnet", words: "ControlNet", flag: "--controlnet", isOptional: true },
   upscaler: { part: "upscaler", words: "upscaler", flag: "--upscaler", isOptional: true },
   frame_interpolator: {
     ...{ part: "frameInterpolator", words: "frame interpolator", flag: "--frame-interpolator" },
@@ -101,9 +104,10 @@ const TOKENIZERS = [
   },
 ] as const;
 
-/** Components of no family, which may lie in a model's folder though its `model_index.json` does not name them. */
+/** Components that models can do without, which may lie in a model's folder though its `model_index.json` does not name them. */
 const BESIDE: readonly OptionalComponentName[] = [
   "tiny_decoder",
+  "controlnet",
   "upscaler",
   "frame_interpolator",
 ];

@@ -84,8 +84,8 @@ async function inspectFile(
     inspectTensors(format.component, format.name, tensors)
   );
   const transformer = found.find(({ format }) => format.component === "transformer");
-  const family = transformer &&
-    families.find(({ files }) => files.formats.includes(transformer.format))?.name;
+  const own = transformer ?? found.find(({ format }) => format.component === "controlnet");
+  const family = own && families.find(({ files }) => files.formats.includes(own.format))?.name;
   const problem = transformer && await problemOf(path, files, optional);
   return {
     ...{ path, kind: "weights", bytes, components },
@@ -154,9 +154,8 @@ async function inspectFolder(
     format?.name ?? String(className),
     checkpoint,
   );
-  const family = families.find(({ files }) =>
-    format?.component === "transformer" && files.formats.includes(format)
-  );
+  const isOwn = format?.component === "transformer" || format?.component === "controlnet";
+  const family = families.find(({ files }) => isOwn && files.formats.includes(format));
   return {
     ...{ path, kind: format ? "weights" : "unknown", components: [component] },
     bytes: component.bytes,

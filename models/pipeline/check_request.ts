@@ -1,4 +1,5 @@
 /** What every family checks of a request. */
+import { checkControl } from "./control.ts";
 import { isInpainting } from "./inpainting.ts";
 import { OPTIONAL_SETTINGS } from "./types.ts";
 import type { InputImage, PipelineInfo, PipelineRequest, PipelineTask } from "./types.ts";
@@ -115,6 +116,7 @@ export function checkInputs(request: PipelineRequest, info: PipelineInfo): void 
   }
   for (const frame of video ?? []) checkBytes(frame, request);
   checkMask(request, info);
+  checkControl(request, info);
   checkReferences(request, info);
   const hasStrength = info.taskDefaults[task]?.strength !== undefined || isInpainting(request);
   if ((strength !== undefined) !== hasStrength) {

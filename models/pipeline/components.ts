@@ -41,6 +41,9 @@ const FINISHERS = {
   },
 } as const;
 
+/** Parts that only some families can have. */
+const FAMILY_PARTS = { tinyDecoder: "a tiny decoder", controlnet: "a ControlNet" };
+
 /** Two sizes that must be equal, each with its name. */
 export type SizeCheck = readonly [name: string, value: number, otherName: string, other: number];
 
@@ -115,6 +118,7 @@ export interface Parts<Settings = unknown, Solver extends Scheduler = Scheduler>
   readonly textEncoder2?: Component | undefined;
   readonly vae: Component;
   readonly tinyDecoder?: Component<TinyDecoderConfig> | undefined;
+  readonly controlnet?: Component | undefined;
   readonly frameInterpolator?: Component<FrameInterpolatorConfig> | undefined;
   readonly upscaler?: Component<UpscalerConfig> | undefined;
   /** Weights of all components. */
@@ -160,9 +164,10 @@ export async function openParts<Table extends PartsTable>(
     const settings = parseConfig(table.settings, files.settings, files.path);
     const configs: Record<string, unknown> = {};
     const opening: [name: string, openWeights: () => Weights][] = [];
-    if (files.has("tiny_decoder") && !Object.hasOwn(table.components, "tinyDecoder")) {
+    for (const [name, words] of Object.entries(FAMILY_PARTS)) {
+      if (!files.has(indexName(name)) || Object.hasOwn(table.components, name)) continue;
       throw new TypeError(
-        `Cannot use a tiny decoder with "${files.path}": models of this family take none; leave it out`,
+        `Cannot use ${words} with "${files.path}": models of this family take none; leave it out`,
       );
     }
     const specs: Specs = { ...table.components, ...FINISHERS };

@@ -21,6 +21,7 @@ import {
 import type { Stage } from "../memory/session.ts";
 import { readsNoise, type Schedule } from "../schedulers/mod.ts";
 import { Solver, splitOutputs, type StepRange } from "../schedulers/solver.ts";
+import { isSteered } from "./control.ts";
 import type { Decoder } from "./decoding.ts";
 import type { CommonShape } from "./family.ts";
 import type { CombinedGuidance, Guidance } from "./guidance.ts";
@@ -39,7 +40,7 @@ interface DenoiserOptions<Own extends Inputs> {
   /** What a step writes, as u32; its index when left out. */
   readonly step?: { readonly shape: Shape; values(i: number): ArrayLike<number> };
   /** The transformer: outputs of the shape of the sample, [prompts, tokens, features]. */
-  predict(inputs: Traced<Own & LoopInputs>, graph: Graph, pass: number): Tensor;
+  predict(inputs: Traced<Own & LoopInputs>, graph: Graph, about: PassKind): Tensor;
   /** Noise for samplers that add it, as the generator draws it, and as the sample has it. */
   readonly noise: { readonly shape: Shape; arrange(noise: Tensor): Tensor };
   /** Of a request that is masked: its first image's latents without noise, of the shape of the sample. */
@@ -58,6 +59,13 @@ interface DenoiserOptions<Own extends Inputs> {
   readonly range?: StepRange;
   /** Of `solverHistory()`, where other denoisers take the other steps. */
   readonly history?: readonly DeviceTensor[];
+}
+
+/** Which program of a step is traced. */
+interface PassKind {
+  readonly pass: number;
+  /** Whether a control picture steers it, where the request has one. */
+  readonly isSteered: boolean;
 }
 
 /** What every pass takes. */
@@ -88,6 +96,8 @@ export class Denoiser<Own extends Inputs> {
   readonly #step: DeviceTensor;
   /** Nothing for passes that other GPUs compute. */
   readonly #passes: readonly (Pass | undefined)[];
+  /** What writes their outputs in steps that are not steered. */
+  readonly #unsteered: readonly (Pass | undefined)[] | undefined;
   /** What each pass gives. */
   readonly #outputs: readonly DeviceTensor[];
   /** Brings what each GPU computes to all. */
@@ -110,7 +120,7 @@ export class Denoiser<Own extends Inputs> {
    */
   constructor(
     stage: Stage,
-    { operands, hasPreviews }: CommonShape,
+    { operands, hasPreviews, control }: CommonShape,
     options: DenoiserOptions<Own>,
   ) {
     const { sample, schedule, guidance, range, history, kept } = options;
@@ -127,10 +137,22 @@ export class Denoiser<Own extends Inputs> {
       shares && !shares.isOwn(i) ? undefined : stage.program(
         `pass ${i}`,
         { ...own, sample, step },
-        (inputs, graph) => options.predict(inputs, graph, i),
+        (inputs, graph) => options.predict(inputs, graph, { pass: i, isSteered: true }),
         { operands },
       ) as Pass
     );
+    this.#unsteered = control !== "window"
+      ? undefined
+      : this.#passes.map((pass, i) =>
+        pass && stage.program(
+          `unsteered pass ${i}`,
+          { ...options.passes[i]!, sample, step },
+          (inputs, graph) => {
+            copyTo(options.predict(inputs, graph, { pass: i, isSteered: false }), pass.outputs);
+          },
+          { operands },
+        ) as unknown as Pass
+      );
     const own = this.#passes.flatMap((pass) => pass?.outputs ?? []);
     const share = shares && traceShare(stage, shares, own);
     this.#share = share as Pass | undefined;
@@ -182,7 +204,9 @@ export class Denoiser<Own extends Inputs> {
       const calls = [
         { write: () => i === 0 && work.progress("denoise", 0, totalSteps) },
         writing(this.#step, step?.values(i) ?? [i]),
-        ...i > first && reused.includes(i) ? [] : this.#predicting(i, i === first, guidance),
+        ...i > first && reused.includes(i)
+          ? []
+          : this.#predicting(i, i === first, guidance, this.#passesOf(i, work)),
       ];
       if (this.#noise && readsNoise(schedule.step(i))) {
         calls.push(this.#noise.call({ noise: draw() }));
@@ -215,14 +239,25 @@ export class Denoiser<Own extends Inputs> {
     }
   }
 
+  /** What a step runs: the transformer with what steers it, or without. */
+  #passesOf(i: number, { request }: Work): readonly (Pass | undefined)[] {
+    const steps = this.#options.schedule.timesteps.length;
+    return this.#unsteered && !isSteered(request, i, steps) ? this.#unsteered : this.#passes;
+  }
+
   /** The passes of step `i` that count, and what guidance makes of them where it is no weighted sum. */
-  #predicting(i: number, isFirst: boolean, { weights, combined }: Guidance): Call[] {
+  #predicting(
+    i: number,
+    isFirst: boolean,
+    { weights, combined }: Guidance,
+    passes: readonly (Pass | undefined)[],
+  ): Call[] {
     if (combined?.weight(i) === 0) return [clearing([this.#combined!.velocity])];
     const own = [...weights(i)];
     const isNeeded = this.#outputs.map(({ shape }) =>
       own.splice(0, shape[0]!).some((weight) => weight !== 0)
     );
-    const calls = this.#passes.flatMap((pass, k) => pass && isNeeded[k] ? [pass.call({})] : []);
+    const calls = passes.flatMap((pass, k) => pass && isNeeded[k] ? [pass.call({})] : []);
     if (this.#share) calls.push(this.#share.call({}));
     if (combined) {
       const { guided, unguided } = this.#combined!;

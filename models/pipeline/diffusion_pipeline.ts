@@ -17,6 +17,7 @@ import { SessionRunner } from "../memory/session_runner.ts";
 import { ALONE, isFirst, type Ranks } from "../ranks.ts";
 import { checkInputs, checkSettings, INPUTS } from "./check_request.ts";
 import { type Component, openParts, optionalPartsOf, type Parts } from "./components.ts";
+import { controlShape } from "./control.ts";
 import type { CommonShape, Family, Generate, PromptSizes } from "./family.ts";
 import { Finishing, finishingShape } from "./finishing.ts";
 import { isInpainting } from "./inpainting.ts";
@@ -351,6 +352,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       hasPreviews: previews > 0 && isFirst(this.#ranks),
       isTinyDecoded: request.decoder === "tiny",
       isMasked: isInpainting(request),
+      control: controlShape(request),
       operands: this.#operands.of(request),
     };
   }

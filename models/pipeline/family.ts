@@ -4,6 +4,7 @@ import type { AdaptableComponent } from "../lora/types.ts";
 import type { FamilyFiles } from "../checkpoints/component_format.ts";
 import type { Variant } from "../memory/model_memory.ts";
 import type { Session } from "../memory/session.ts";
+import type { ControlShape } from "./control.ts";
 import type { Parts, PartsOf, PartsTable } from "./components.ts";
 import type { FamilyInfo, PipelineInfo, PipelineRequest } from "./types.ts";
 import type { Work } from "./work.ts";
@@ -24,6 +25,8 @@ export interface CommonShape {
   readonly isTinyDecoded: boolean;
   /** Whether a mask keeps a part of the first image: see `DenoiserOptions.kept`. */
   readonly isMasked: boolean;
+  /** How a control picture steers the steps; it does not when left out. */
+  readonly control?: ControlShape | undefined;
   /** Narrowest operands of the transformer's programs, of all programs where it is f32; the target's when left out. */
   readonly operands?: Target["operands"] | undefined;
 }

@@ -8,12 +8,17 @@ import type {
   PlanRequest,
 } from "./types.ts";
 
-/** What a request that says nothing asks for. */
+/** What a request that says nothing asks for; a ControlNet is there to be used. */
 export function usualRequest(
-  { defaults, taskDefaults, defaultTask }: PipelineInfo,
+  { defaults, taskDefaults, defaultTask, optionalParts }: PipelineInfo,
   task: PipelineTask = defaultTask,
 ): PipelineRequest {
-  return { ...defaults, ...taskDefaults[task], task, prompt: "", seed: 0 };
+  const { width, height } = defaults;
+  const control = { width, height, data: new Uint8Array() };
+  return {
+    ...{ ...defaults, ...taskDefaults[task], task, prompt: "", seed: 0 },
+    ...(optionalParts.includes("controlnet") && { control }),
+  };
 }
 
 /** The least that a task can be asked for. */
@@ -27,12 +32,14 @@ export function smallestRequest(info: PipelineInfo, task: PipelineTask): Pipelin
 /** What a plan is made for. */
 export function plannedRequest(
   info: PipelineInfo,
-  { promptTokens: _, previews: __, ...size }: PlanRequest,
+  { promptTokens: _, previews: __, control, ...size }: PlanRequest,
 ): PipelineRequest {
   const isVideo = size.task === undefined && (size.numFrames ?? 1) > 1;
   const task = size.task ??
     (isVideo && info.supportedTasks.includes("T2V") ? "T2V" : info.defaultTask);
-  return withInputs({ ...usualRequest(info, task), ...size, task }, info);
+  const { control: usual, ...others } = usualRequest(info, task);
+  const given = control === undefined ? usual : control;
+  return withInputs({ ...others, ...size, task, ...(given && { control: given }) }, info);
 }
 
 /** A request with stand-ins, which have no pixels, for the inputs that its task needs. */

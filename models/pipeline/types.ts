@@ -17,11 +17,12 @@ export type QualityTier = "exact" | "lossless" | "high";
 export type DecoderKind = "full" | "tiny";
 
 /** A part that a model can do without. */
-export type OptionalPart = "tinyDecoder" | "upscaler" | "frameInterpolator";
+export type OptionalPart = "tinyDecoder" | "controlnet" | "upscaler" | "frameInterpolator";
 
 /** All of them. */
 export const OPTIONAL_PARTS: readonly OptionalPart[] = [
   "tinyDecoder",
+  "controlnet",
   "upscaler",
   "frameInterpolator",
 ];
@@ -45,6 +46,9 @@ export interface InputImage {
   /** The whole image as the model's image encoder takes it: RGB, a square of `visionSide` pixels. */
   readonly vision?: Uint8Array;
 }
+
+/** What becomes of a control picture before the model sees it: nothing, or its edges by Canny's detector. */
+export type ControlType = "map" | "canny";
 
 /** What a request may say of sampling that not every model has. */
 export interface OptionalSettings {
@@ -70,8 +74,20 @@ export interface OptionalSettings {
   riflex?: boolean;
   /** How many layers an image is split into, where the model's `layers` says so. */
   layers?: number;
-  /** Weights of what steers the result: one, or one for each control block of the model; 1 when left out. */
+  /** Weights of what steers the result: one, or one for each control block of VACE; the model's own when left out. */
   controlScale?: readonly number[];
+  /** Share of the steps after which a control picture begins to steer, 0 to 1; 0 when left out. */
+  controlStart?: number;
+  /** Share of the steps at which it ends; 1 when left out. */
+  controlEnd?: number;
+  /** What kind of map the control picture is, one of the model's `controlModes`. */
+  controlMode?: string;
+  /** What becomes of it before the model sees it; `map` when left out. */
+  controlType?: ControlType;
+  /** Below it `canny` sees no edge, 0 to 2040; 100 when left out. */
+  cannyLow?: number;
+  /** From it on it sees one wherever it is, 0 to 2040; 200 when left out. */
+  cannyHigh?: number;
   /** Static shift of the noise levels, 0.001 to 1000: larger ones take more steps at high noise. */
   flowShift?: number;
   /** Most tokens of a prompt; the rest is cut off. */
@@ -98,6 +114,12 @@ export const OPTIONAL_SETTINGS: readonly (keyof OptionalSettings)[] = [
   "riflex",
   "layers",
   "controlScale",
+  "controlStart",
+  "controlEnd",
+  "controlMode",
+  "controlType",
+  "cannyLow",
+  "cannyHigh",
   "flowShift",
   "maxSequenceLength",
   "sampler",
@@ -156,6 +178,8 @@ export interface PipelineRequest extends Readonly<SamplingSettings> {
    * the result then, is painted anew, 0 where it stays as it is. All are made anew when left out.
    */
   readonly mask?: readonly Uint8Array[];
+  /** What a ControlNet steers the result by, of the size of the result. */
+  readonly control?: InputImage;
   /** What shall be seen in the result, in images of any size. */
   readonly references?: readonly InputImage[];
   /** In the order in which they are applied; none when left out. No other request sees them. */
@@ -182,12 +206,16 @@ export interface PlanRequest extends
       | "frameInterpolationScale"
       | "images"
       | "mask"
+      | "controlStart"
+      | "controlEnd"
       | "references"
     >
   >,
   Pick<PipelineControl, "previews"> {
   /** Of each prompt; the most that there can be when left out. */
   readonly promptTokens?: number;
+  /** The control picture; none where it is null, and one where it is left out and the model has a ControlNet. */
+  readonly control?: InputImage | null;
 }
 
 /** Where a generation stands. Steps count work that the GPU has finished. */
@@ -307,6 +335,8 @@ export interface PipelineInfo {
   readonly inpainting?: { readonly strength: number };
   /** Of a model that splits its image into layers with alpha, which are its result. */
   readonly layers?: LayerLimits;
+  /** Kinds of control pictures that a request chooses from; it says none where there are none. */
+  readonly controlModes?: readonly string[];
   /** Frames that a clip should have at its end for F2V; more are not looked at. */
   readonly continuedFrames?: number;
   /** Side of the images that its image encoder takes, where it has one. */

@@ -12,6 +12,7 @@ import {
   GENERATION_FIELDS,
   IDLE_FIELDS,
   integer,
+  longText,
   NEUTRAL,
   text,
 } from "./generation_fields.ts";
@@ -23,6 +24,7 @@ const IMAGE_FIELDS = {
   output_format: text(),
   stream: flag(),
   partial_images: integer(),
+  control: longText(),
 };
 
 const IDLE_IMAGE_FIELDS = {

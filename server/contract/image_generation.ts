@@ -8,12 +8,15 @@
 import { shorten } from "../../generation/shorten.ts";
 import { asClientError, checkChoice, refusePaths } from "./checks.ts";
 import { badRequest } from "./errors.ts";
+import { type ControlSources, openControl, storeControl } from "../inputs/control_picture.ts";
+import { controlSize } from "../../generation/control.ts";
 import type { OutputFormat } from "../../media/encode.ts";
 import { resolveQuality } from "../../media/quality.ts";
 import { flattenExtras } from "./fields.ts";
 import {
   findIgnored,
   type GenerationSettings,
+  readFit,
   readGeneration,
   readSize,
   type RequestContext,
@@ -50,6 +53,8 @@ export interface ImageRequest extends GenerationSettings {
   images: string[];
   /** Which part of the first image is painted anew, which has the size of the result then: the path of a PNG file. */
   mask?: string;
+  /** What a ControlNet steers the result by, of its size: the path of a PNG file. */
+  control?: string;
   /** Fields of the body that had no effect. */
   ignored: string[];
 }
@@ -71,12 +76,14 @@ const MAX_PREVIEWS = 3;
  *
  * @param json any parsed JSON value
  * @param context the model and the server's settings
+ * @param sources where a control picture goes
  * @returns what has to be done
  * @throws {ApiError} 422 for wrong types, 400 for wrong values
  */
 export async function readImageRequest(
   json: unknown,
   context: RequestContext,
+  sources: ControlSources,
 ): Promise<ImageRequest> {
   const isObject = typeof json === "object" && json !== null && !Array.isArray(json);
   const body = isObject ? flattenExtras(json as Record<string, unknown>) : json;
@@ -90,7 +97,10 @@ export async function readImageRequest(
       hasVideo: false,
       howToSend: { image: "'image' or 'url' to /v1/images/edits" },
     }, context.info));
-  const size = readSize(fields, context.info.defaults);
+  const { info } = context;
+  const fit = readFit(fields.fit);
+  const control = await openControl(fields.control, [], info, sources);
+  const size = readSize(fields, control ? controlSize(control.info, info) : info.defaults);
   const param = fields.width ? "width" : fields.height ? "height" : "size";
   asClientError(param, () => checkSize(size, context.info));
   const { settings, idle } = readGeneration(fields, taskType, context);
@@ -98,11 +108,19 @@ export async function readImageRequest(
   const ignored = findIgnored(fields, imageFieldTable, context, {
     ...idleOutputFields(fields, output),
     ...idle,
+    fit: !control,
   });
   const loras = await context.findLoras(fields.loras);
-  await context.checkRoom({ ...settings, ...size, previews: output.previews }, param);
+  const { previews } = output;
+  await context.checkRoom(
+    { ...settings, ...size, hasControl: control !== undefined, previews },
+    param,
+  );
   const { servedModelName: model } = context;
-  return { ...settings, ...size, ...output, model, loras, images: [], ignored };
+  return {
+    ...{ ...settings, ...size, ...output, model, loras, images: [], ignored },
+    ...(control && { control: await storeControl(control, size, fit, sources) }),
+  };
 }
 
 /**

@@ -5,10 +5,9 @@
  * @module
  */
 
-import type { InputFolder } from "../inputs/input_folder.ts";
 import type { Form, UploadedFile } from "../inputs/multipart.ts";
-import { sizeFromImage } from "../../generation/fit_image.ts";
-import { checkMaskShape, maskedFit, maskedRules, takesMask } from "../../generation/masks.ts";
+import { fitToResult, sizeFromImage } from "../../generation/fit_image.ts";
+import { checkMaskShape, maskedRules, takesMask } from "../../generation/masks.ts";
 import {
   fitFor,
   type OpenImage,
@@ -18,6 +17,7 @@ import {
   storeLooked,
   storeMask,
 } from "../inputs/images.ts";
+import { type ControlSources, openControl, storeControl } from "../inputs/control_picture.ts";
 import { resolveReferences, type Source } from "../inputs/references.ts";
 import { formBody } from "../inputs/form_body.ts";
 import { asClientError, refusePaths } from "../contract/checks.ts";
@@ -39,19 +39,12 @@ import {
 } from "../contract/image_generation.ts";
 import { readScalars } from "../contract/scalars.ts";
 import { checkSize, type Size } from "../../generation/size.ts";
-import type { Fit } from "../../media/fit.ts";
 import type { MaskWay } from "../../media/mask.ts";
 import { resolveTask } from "../../generation/task.ts";
 import { validate } from "../contract/validate.ts";
 
 /** What an edit's images are fetched with. */
-interface EditSources {
-  /** Takes the images. */
-  readonly folder: InputFolder;
-  /** Whether addresses of private networks may be fetched. */
-  readonly allowPrivateUrls: boolean;
-  /** Stops fetching and decoding. */
-  readonly signal?: AbortSignal;
+interface EditSources extends ControlSources {
   /** How a mask is read, where not as usual. */
   readonly maskWay?: MaskWay;
 }
@@ -115,6 +108,7 @@ export async function readEdit(
   const fit = readFit(fields.fit);
   const mask = maskSource(files, fields);
   const isTaken = takesMask(info, taskType);
+  const control = await openControl(fields.control, files, info, sources);
   // The image may turn out to be its own mask, which decides what can be said.
   const read = (isMasked: boolean) => {
     const rules = isMasked ? { ...context, info: maskedRules(info) } : context;
@@ -124,7 +118,7 @@ export async function readEdit(
       ...idleOutputFields(fields, output),
       ...idle,
       mask: !isTaken,
-      fit: info.imageLimits !== undefined && !isMasked,
+      fit: info.imageLimits !== undefined && !isMasked && !control,
     });
     return { ...settings, ignored };
   };
@@ -136,7 +130,10 @@ export async function readEdit(
   const size = readSize(fields, own);
   asClientError("size", () => checkSize(size, info));
   await context.checkRoom(
-    { ...settings, ...size, images: given.length, hasMask, previews: output.previews },
+    {
+      ...{ ...settings, ...size, images: given.length, hasMask, previews: output.previews },
+      hasControl: control !== undefined,
+    },
     "size",
   );
   const stored = await storeEdited(edited, size, { ...info, fit }, isTaken, sources);
@@ -146,6 +143,7 @@ export async function readEdit(
     ...(isOwnMask ? { ...read(true), seeds: settings.seeds } : {}),
     ...{ ...size, model: context.servedModelName },
     ...stored,
+    ...(control && { control: await storeControl(control, size, fit, sources) }),
   };
 }
 
@@ -179,11 +177,9 @@ async function storeEdited(
   { folder, signal, maskWay }: EditSources,
 ): Promise<Pick<ImageRequest, "images" | "mask">> {
   const keep = async (own: OpenImage, way?: MaskWay) => {
-    const [how, howMask] = [first, own].map(({ file, info }) =>
-      asClientError(file.field, () => maskedFit(info, size, rules, rules.fit))
-    ) as [Fit, Fit];
+    const how = fitToResult(size, rules.fit);
     return {
-      mask: await storeMask(own, howMask, folder, { way, signal }),
+      mask: await storeMask(own, how, folder, { way, signal }),
       path: await storeFitted(first, how, folder, signal),
     };
   };

@@ -90,7 +90,8 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
       request.images.map((path) => readImage(path, context.signal)),
     );
     const mask = request.mask && await readImage(request.mask, context.signal);
-    const inputs = { images, ...(mask ? { mask: [mask] } : {}) };
+    const control = request.control && await readImage(request.control, context.signal);
+    const inputs = { images, ...(mask ? { mask: [mask] } : {}), ...(control ? { control } : {}) };
     // Each seed gives as many images as the model has layers.
     const total = outputSeeds(request).length;
     const make = async (index: number, signal: AbortSignal) => {
@@ -122,6 +123,7 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
           ...{ ...request, model: job.model, seed, width, height },
           ...(drawnAt ? { drawnAt } : {}),
           ...(mask ? { isMasked: true } : {}),
+          ...(control ? { isControlled: true } : {}),
           ...(channels ? { layer } : {}),
         };
         const { bytes, contentType, extension } = await encodeOwnImage(

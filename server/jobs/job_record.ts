@@ -140,6 +140,7 @@ function requestFields({ request: asked, kind }: JobRecord): Record<string, unkn
       : { output_format: request.format }),
     input_images: images.length,
     input_mask: request.mask !== undefined,
+    input_control: request.control !== undefined,
     input_video: request.video !== undefined,
   };
 }

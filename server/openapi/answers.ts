@@ -49,6 +49,10 @@ const model = z.strictObject({
   inpainting: z.strictObject({ strength: z.number() }).nullable().describe(
     "Where edits take a `mask`: the strength of those that say none",
   ),
+  takes_control: z.boolean().describe("Whether requests may bring a `control` picture"),
+  control_modes: z.array(z.string()).nullable().describe(
+    "What `control_mode` may be, where the ControlNet asks what its picture shows",
+  ),
   native_sides: z.strictObject({ least: z.int(), most: z.int() }).nullable().describe(
     "Shortest and longest side that the model was made for; results of more than twice the pixels of the longest " +
       "squared are drawn with such sides and enlarged",
@@ -218,7 +222,7 @@ const job = z.strictObject({
 const wholeJob = job.extend({
   request: z.record(z.string(), z.unknown()).nullable().describe(
     "What was asked for, with the names of requests and the model's own values; `input_images`, " +
-      "`input_mask` and `input_video` tell what it brought, which is not kept",
+      "`input_mask`, `input_control` and `input_video` tell what it brought, which is not kept",
   ),
 });
 

@@ -51,6 +51,7 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
   video_url: "Address of a video to start from",
   video: "As `video_reference`, or an address",
   last_image: "Image to end with, where the model takes one: a file, or an address",
+  control: `${REQUEST_FIELDS.control.text}: a file, or an address`,
   mask: `${REQUEST_FIELDS.mask.text}: a file, or an address`,
   reference: "Images of what shall be seen in the result: files, or addresses",
 };

@@ -11,6 +11,7 @@ import type { RequestContext } from "../contract/generation.ts";
 import { type ImageRequest, readImageRequest } from "../contract/image_generation.ts";
 import { readImageEdit } from "../images/image_edit.ts";
 import type { ImageOutcome, ImageOutput } from "../images/image_job.ts";
+import type { ControlSources } from "../inputs/control_picture.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import { isForm, readForm } from "../inputs/multipart.ts";
 import type { NewJob } from "../jobs/job.ts";
@@ -43,26 +44,37 @@ async function generate(c: Context<AppEnv>, services: Services): Promise<Respons
     share: c.get("share"),
   });
   const context = contextOf(c, services, (body as { model?: unknown } | null)?.model);
-  return answer(c, newImageId(), await readImageRequest(body, context), services);
+  return await withInputs(
+    c,
+    services,
+    async (id, sources) =>
+      await answer(c, id, await readImageRequest(body, context, sources), services),
+  );
 }
 
 async function edit(c: Context<AppEnv>, services: Services): Promise<Response> {
-  const { settings, inputRoot } = services;
   if (!isForm(c.req.raw)) throw notAForm(c.req.header("content-type"));
+  return await withInputs(c, services, async (id, sources) => {
+    const { settings: { formLimits } } = services;
+    const form = await readForm(c.req.raw, sources.folder, formLimits, c.get("share"));
+    const context = contextOf(c, services, [form.fields["model"]].flat().at(-1));
+    return await answer(c, id, await readImageEdit(form, context, sources), services);
+  });
+}
+
+/** Answers a new request, whose files lie in a folder of its own. */
+async function withInputs(
+  c: Context<AppEnv>,
+  { settings: { allowPrivateUrls }, inputRoot, store }: Services,
+  respond: (id: string, sources: ControlSources) => Promise<Response>,
+): Promise<Response> {
   const id = newImageId();
   const folder = new InputFolder(inputRoot, id);
   try {
-    const form = await readForm(c.req.raw, folder, settings.formLimits, c.get("share"));
-    const context = contextOf(c, services, [form.fields["model"]].flat().at(-1));
-    const request = await readImageEdit(form, context, {
-      folder,
-      allowPrivateUrls: settings.allowPrivateUrls,
-      signal: c.req.raw.signal,
-    });
-    return await answer(c, id, request, services);
+    return await respond(id, { folder, allowPrivateUrls, signal: c.req.raw.signal });
   } catch (error) {
     // The files of a job are its queue's: it may be left for the next server, which needs them.
-    if (!await services.store.get(id)) await folder.remove();
+    if (!await store.get(id)) await folder.remove();
     throw error;
   }
 }

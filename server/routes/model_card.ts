@@ -81,6 +81,8 @@ export function modelCard(
     supported_task_types: info.supportedTaskTypes,
     native_sides: info.nativeSides ?? null,
     inpainting: info.inpainting ?? null,
+    takes_control: info.optionalParts.includes("controlnet"),
+    control_modes: info.controlModes ?? null,
     dit_precision: precisionName(info.ditPrecision),
     vae_precision: precisionName(info.vaePrecision),
     pipeline_name: info.pipelineName,

@@ -91,7 +91,10 @@ async function readRequest(
       allowPrivateUrls: settings.allowPrivateUrls,
       maskWay: { isOpaque: true, isInverted: webui.isInverted },
     })
-    : await readImageRequest(fields, context);
+    : await readImageRequest(fields, context, {
+      ...{ folder, signal },
+      allowPrivateUrls: settings.allowPrivateUrls,
+    });
   const ignored = [...new Set([...webui.ignored, ...made.ignored.map(theirName)])];
   if (settings.strictFields && ignored.length > 0) {
     const [name] = ignored as [string];

@@ -28,6 +28,8 @@ Deno.test("GET /v1/models lists one card with every field of the contract", asyn
     supported_task_types: ["T2V", "T2I"],
     native_sides: null,
     inpainting: null,
+    takes_control: false,
+    control_modes: null,
     dit_precision: "fp16",
     vae_precision: "fp32",
     pipeline_name: "Gradients",

@@ -57,8 +57,10 @@ Deno.test("GET /v1/jobs/{id} has a request that makes the same image again", asy
   assert.equal(first.request.num_inference_steps, 3);
   assert.equal(first.request.guidance_scale, 3.5);
   assert.equal(first.request.size, "48x64");
-  const { input_images, input_mask, input_video, ...request } = first.request;
-  assert.deepEqual([input_images, input_mask, input_video], [0, false, false]);
+  const { input_images, input_mask, input_control, input_video, ...request } = first.request;
+  assert.deepEqual([input_images, input_mask, input_control, input_video], [
+    ...[0, false, false, false],
+  ]);
   const again = await ended(testee, (await start(testee, request)).id);
   const bytes = async (job: typeof first) => (await testee.get(job.outputs[0].url)).bytes();
   assert.deepEqual(await bytes(again), await bytes(first));

@@ -49,7 +49,9 @@ Deno.test("flux1Transformer() gives the velocity of the reference, from text and
           reference: given["reference"],
           grids,
           modulation: modulationOf(
-            modulationTables(config, root, given["timestep"]!, given["guidance"]!, summary),
+            modulationTables(config, root, {
+              ...{ timesteps: given["timestep"]!, guidance: given["guidance"]!, summary },
+            }),
             graph.constant("step", [1], "u32", Uint32Array.of(0)),
             hiddenSize(config),
           ),

@@ -42,7 +42,8 @@ export function klImageEncoder(
 /** Input images on their way to the moments of latents. */
 export class KlImageEncoder extends ImageEncoder {
   /** Traces the programs in a stage of their own. */
-  constructor(session: Session, vae: KlVae, sizes: readonly TiledSize[]) {
-    super(session, (size) => klImageEncoder(vae, size), sizes, 2 * vae.config.latent_channels);
+  constructor(session: Session, vae: KlVae, sizes: readonly TiledSize[], name?: string) {
+    const channels = 2 * vae.config.latent_channels;
+    super(session, (size) => klImageEncoder(vae, size), sizes, channels, name);
   }
 }

@@ -3,7 +3,8 @@ import { z } from "zod";
 import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
-import { type PartsOf, partsTable } from "../../pipeline/components.ts";
+import { type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
+import { controlSettings } from "../../pipeline/control.ts";
 import type { FamilyInfo, ImageLimits } from "../../pipeline/types.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { CLIP_TEXT_CONFIG } from "../../text_encoders/clip_text.ts";
@@ -14,20 +15,25 @@ const AXES = 3;
 /** Far more than any model has. */
 const MAX_LAYERS = 1024;
 
-/** `transformer/config.json` of `FluxTransformer2DModel`. */
-export const FLUX1_TRANSFORMER_CONFIG = z.object({
-  _class_name: z.literal("FluxTransformer2DModel").default("FluxTransformer2DModel"),
+/** What transformers and their ControlNets say alike. */
+const FLUX1_SIZES = {
   patch_size: z.literal(1).default(1),
   in_channels: z.int().positive().multipleOf(4).default(64),
-  out_channels: z.int().positive().nullish(),
   num_layers: z.int().positive().max(MAX_LAYERS).default(19),
-  num_single_layers: z.int().positive().max(MAX_LAYERS).default(38),
   attention_head_dim: z.int().positive().multipleOf(4).max(128).default(128),
   num_attention_heads: z.int().positive().default(24),
   joint_attention_dim: z.int().positive().default(4096),
   pooled_projection_dim: z.int().positive().default(768),
   guidance_embeds: z.boolean().default(false),
   axes_dims_rope: z.array(z.int().positive().multipleOf(2)).length(AXES).default([16, 56, 56]),
+};
+
+/** `transformer/config.json` of `FluxTransformer2DModel`. */
+export const FLUX1_TRANSFORMER_CONFIG = z.object({
+  _class_name: z.literal("FluxTransformer2DModel").default("FluxTransformer2DModel"),
+  ...FLUX1_SIZES,
+  out_channels: z.int().positive().nullish(),
+  num_single_layers: z.int().positive().max(MAX_LAYERS).default(38),
 }).superRefine(({ axes_dims_rope, attention_head_dim }, context) => {
   const refuse = (key: string, message: string) =>
     context.addIssue({ code: "custom", path: [key], message });
@@ -38,6 +44,35 @@ export const FLUX1_TRANSFORMER_CONFIG = z.object({
 
 /** Parsed {@linkcode FLUX1_TRANSFORMER_CONFIG}. */
 export type Flux1TransformerConfig = z.output<typeof FLUX1_TRANSFORMER_CONFIG>;
+
+/** `controlnet/config.json` of `FluxControlNetModel`. */
+export const FLUX1_CONTROLNET_CONFIG = z.object({
+  _class_name: z.literal("FluxControlNetModel").default("FluxControlNetModel"),
+  ...FLUX1_SIZES,
+  num_single_layers: z.int().nonnegative().max(MAX_LAYERS).default(38),
+  /** How many kinds of pictures it tells apart; none where it takes all alike. */
+  num_mode: z.int().positive().max(MAX_LAYERS).nullish(),
+  conditioning_embedding_channels: z.null(
+    "pictures that no autoencoder encodes, as XLabs' ControlNets read them, are not supported",
+  ).nullish(),
+});
+
+/** Parsed {@linkcode FLUX1_CONTROLNET_CONFIG}. */
+export type Flux1ControlNetConfig = z.output<typeof FLUX1_CONTROLNET_CONFIG>;
+
+/**
+ * Kinds of pictures in the order in which the Union models count them.
+ *
+ * Source: model card of InstantX/FLUX.1-dev-Controlnet-Union.
+ */
+const MODES = ["canny", "tile", "depth", "blur", "pose", "gray", "lq"] as const;
+
+/** The kinds that a ControlNet tells apart, by name; none where it takes all alike. */
+export function controlModes(
+  { num_mode: count }: Pick<Flux1ControlNetConfig, "num_mode">,
+): readonly string[] | undefined {
+  return count ? MODES.slice(0, count) : undefined;
+}
 
 /** Width of the tokens inside of the transformer. */
 export function hiddenSize(
@@ -90,12 +125,21 @@ export const FLUX1_PARTS = partsTable({
     textEncoder2: { classNames: ["T5EncoderModel"], config: T5_CONFIG },
     transformer: { classNames: ["FluxTransformer2DModel"], config: FLUX1_TRANSFORMER_CONFIG },
     vae: { classNames: ["AutoencoderKL"], config: KL_VAE_CONFIG },
+    controlnet: {
+      classNames: ["FluxControlNetModel"],
+      config: FLUX1_CONTROLNET_CONFIG,
+      isOptional: true,
+    },
     tinyDecoder: { classNames: ["AutoencoderTiny"], config: TINY_DECODER_CONFIG, isOptional: true },
   },
   encoders: { tokens: "textEncoder2", pooled: "textEncoder" },
   settings: z.object({}),
   scheduler: { type: FlowMatchEulerScheduler },
-  fits: ({ transformer, textEncoder, textEncoder2, vae, tinyDecoder }) => [
+  fits: (
+    { transformer, textEncoder, textEncoder2, vae, tinyDecoder, controlnet },
+    _,
+    className,
+  ) => [
     [
       "transformer's out_channels",
       latentFeatures(transformer),
@@ -125,14 +169,47 @@ export const FLUX1_PARTS = partsTable({
       textEncoder.hidden_size,
     ],
     ...tinyDecoderFit(tinyDecoder, { channels: vae.latent_channels, side: scaleFactor(vae) }),
+    ...controlNetFit(controlnet, transformer, className),
   ],
 });
+
+/**
+ * What makes a ControlNet fit a transformer.
+ *
+ * @throws {TypeError} when the model sees an image in a way of its own
+ */
+function controlNetFit(
+  controlnet: Flux1ControlNetConfig | undefined,
+  transformer: Flux1TransformerConfig,
+  className: string,
+): SizeCheck[] {
+  if (!controlnet) return [];
+  if (KONTEXT.includes(className) || isFill(transformer) || isSteered(transformer)) {
+    throw new TypeError(
+      "Cannot use a ControlNet with FLUX.1 Kontext, Fill, Canny or Depth: it goes with dev, Krea and schnell; leave it out",
+    );
+  }
+  const sizes = [
+    "in_channels",
+    "num_attention_heads",
+    "attention_head_dim",
+    "joint_attention_dim",
+    "pooled_projection_dim",
+  ] as const;
+  return sizes.map((name) => [
+    ...[`ControlNet's ${name}`, controlnet[name]] as const,
+    ...[`transformer's ${name}`, transformer[name]] as const,
+  ]);
+}
 
 /** The opened components. */
 type Flux1Parts = PartsOf<typeof FLUX1_PARTS>;
 
 /** What its models can do, with the defaults of the published ones. */
-export function flux1Info({ className, transformer, vae, scheduler }: Flux1Parts): FamilyInfo {
+export function flux1Info(
+  { className, transformer, vae, scheduler, controlnet }: Flux1Parts,
+): FamilyInfo {
+  const modes = controlnet && controlModes(controlnet.config);
   const scale = scaleFactor(vae.config);
   const side = DEFAULT_SIDE * scale;
   const sizeMultiple = scale * PACKED_SIDE;
@@ -162,7 +239,9 @@ export function flux1Info({ className, transformer, vae, scheduler }: Flux1Parts
       "maxSequenceLength",
       ...SAMPLING_CHOICES,
       ...scheduler.usesDynamicShifting ? [] : ["flowShift" as const],
+      ...controlSettings(controlnet !== undefined, modes),
     ],
+    ...(modes && { controlModes: modes }),
     ...(isKontext && { imageLimits: kontextLimits(sizeMultiple) }),
   };
 }

@@ -99,6 +99,9 @@ function stream(
   ];
 }
 
+/** What ControlNets have and transformers have not. */
+const CONTROL_EMBEDDER = "controlnet_x_embedder.weight";
+
 const TRANSFORMER: ComponentFormat = {
   name: "a FLUX.1 transformer",
   component: "transformer",
@@ -115,18 +118,42 @@ const TRANSFORMER: ComponentFormat = {
       ],
     },
   ],
+  fits: (tensors) => tensors.find(CONTROL_EMBEDDER) === undefined,
   config: transformerConfig,
+};
+
+const CONTROLNET: ComponentFormat = {
+  name: "a ControlNet for FLUX.1",
+  component: "controlnet",
+  className: "FluxControlNetModel",
+  namings: [{
+    probes: [CONTROL_EMBEDDER, "time_text_embed.text_embedder.linear_1.weight"],
+  }],
+  config: (tensors) => ({
+    ...sizesOf(tensors),
+    _class_name: CONTROLNET.className,
+    num_mode: tensors.find("controlnet_mode_embedder.weight")?.shape[0] ?? null,
+    // Those of XLabs read the picture by convolutions.
+    conditioning_embedding_channels: tensors.find("input_hint_block.conv_in.weight")?.shape[0] ??
+      null,
+  }),
 };
 
 /** Source of what shapes do not tell: transformer/config.json of FLUX.1. */
 function transformerConfig(tensors: TensorSource): JsonObject {
+  return {
+    ...sizesOf(tensors),
+    _class_name: TRANSFORMER.className,
+    out_channels: shapeOf(tensors, "proj_out.weight", 2)[0]!,
+  };
+}
+
+function sizesOf(tensors: TensorSource): JsonObject {
   const [dim, inChannels] = shapeOf(tensors, "x_embedder.weight", 2) as [number, number];
   const headDim = shapeOf(tensors, "transformer_blocks.0.attn.norm_q.weight", 1)[0]!;
   const embedder = "time_text_embed";
   return {
-    _class_name: TRANSFORMER.className,
     in_channels: inChannels,
-    out_channels: shapeOf(tensors, "proj_out.weight", 2)[0]!,
     num_layers: countModules(tensors, "transformer_blocks."),
     num_single_layers: countModules(tensors, "single_transformer_blocks."),
     attention_head_dim: headDim,
@@ -181,6 +208,6 @@ function defaults(transformer: JsonObject, path: string): FamilyDefaults {
 
 /** Single files. */
 export const FLUX1_FILES: FamilyFiles = {
-  formats: [TRANSFORMER, CLIP_TEXT_FORMAT, T5_FORMAT, KL_VAE_FORMAT],
+  formats: [TRANSFORMER, CONTROLNET, CLIP_TEXT_FORMAT, T5_FORMAT, KL_VAE_FORMAT],
   defaults,
 };

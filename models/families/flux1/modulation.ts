@@ -19,69 +19,130 @@ export const EMBEDDING_CHANNELS = 256;
 /** What the guidance scale is multiplied by before it is embedded. */
 export const EMBEDDING_SCALE = 1000;
 
-/** Of every layer that makes vectors, those of all timesteps: [timesteps, vectors · dim]. */
-export interface ModulationTables {
+/** Of every block, the vectors of all timesteps: [timesteps, vectors · dim]. */
+export interface BlockTables {
   readonly double: readonly { readonly image: Tensor; readonly text: Tensor }[];
   readonly single: readonly Tensor[];
+}
+
+/** Likewise of every layer that makes vectors. */
+export interface ModulationTables extends BlockTables {
   readonly out: Tensor;
 }
 
 /** What the blocks take of one timestep. */
-export interface Modulation {
+export interface BlockModulation {
   readonly double: readonly { readonly image: StreamModulation; readonly text: StreamModulation }[];
   readonly single: readonly Vectors<typeof SINGLE_MODULATION>[];
+}
+
+/** What a transformer takes of one timestep. */
+export interface Modulation extends BlockModulation {
   readonly out: Vectors<typeof OUT_MODULATION>;
 }
 
-/**
- * Everything that the blocks need of timesteps.
- *
- * @param timesteps their sinusoidal embedding, [timesteps, {@linkcode EMBEDDING_CHANNELS}]
- * @param guidance likewise of the guidance scale, [1, {@linkcode EMBEDDING_CHANNELS}]; not for models without it
- * @param summary of the prompt, embedded, [1, dim]
- */
+/** What modulation needs to know of a model. */
+type ModulationSizes = Pick<
+  Flux1TransformerConfig,
+  | "num_layers"
+  | "num_single_layers"
+  | "num_attention_heads"
+  | "attention_head_dim"
+  | "guidance_embeds"
+>;
+
+/** What timesteps are, with a prompt: all that vectors are made from. */
+export interface Times {
+  /** Sinusoidal embedding of timesteps, [timesteps, {@linkcode EMBEDDING_CHANNELS}]. */
+  readonly timesteps: Tensor;
+  /** Likewise of the guidance scale, [1, {@linkcode EMBEDDING_CHANNELS}]; models that have no use for it leave it. */
+  readonly guidance: Tensor | undefined;
+  /** Of the prompt, embedded, [1, dim]. */
+  readonly summary: Tensor;
+}
+
+/** Everything that a transformer needs of timesteps. */
 export function modulationTables(
-  config: Flux1TransformerConfig,
+  config: ModulationSizes,
   weights: WeightScope,
-  timesteps: Tensor,
-  guidance: Tensor | undefined,
-  summary: Tensor,
+  times: Times,
 ): ModulationTables {
+  const activated = activatedTimes(config, weights, times);
+  return {
+    ...tablesOf(config, weights, activated),
+    out: tableOf(weights, "norm_out.linear", activated, OUT_MODULATION),
+  };
+}
+
+/** Everything that the blocks alone need, as a ControlNet has them. */
+export function blockTables(
+  config: ModulationSizes,
+  weights: WeightScope,
+  times: Times,
+): BlockTables {
+  return tablesOf(config, weights, activatedTimes(config, weights, times));
+}
+
+function activatedTimes(
+  config: ModulationSizes,
+  weights: WeightScope,
+  { timesteps, guidance, summary }: Times,
+): Tensor {
   const dim = hiddenSize(config);
   const embedder = weights.scope("time_text_embed");
   let embedding = embeddingLayers(embedder.scope("timestep_embedder"), timesteps, dim);
-  if (guidance) {
+  if (guidance && config.guidance_embeds) {
     const added = embeddingLayers(embedder.scope("guidance_embedder"), guidance, dim);
     embedding = elementwise("t + g", { t: embedding, g: added });
   }
-  const activated = elementwise("act_silu(t + p)", { t: embedding, p: summary }, { name: "temb" });
-  const table = (scope: WeightScope, name: string, { length }: readonly string[]) =>
-    linearLayer(scope, name, activated, length * dim);
+  return elementwise("act_silu(t + p)", { t: embedding, p: summary }, { name: "temb" });
+}
+
+function tableOf(
+  scope: WeightScope,
+  name: string,
+  activated: Tensor,
+  { length }: readonly string[],
+): Tensor {
+  return linearLayer(scope, name, activated, length * activated.dim(-1));
+}
+
+function tablesOf(config: ModulationSizes, weights: WeightScope, activated: Tensor): BlockTables {
   return {
     double: Array.from({ length: config.num_layers }, (_, layer) => {
       const block = weights.scope("transformer_blocks").scope(layer);
       return {
-        image: table(block, "norm1.linear", DOUBLE_MODULATION),
-        text: table(block, "norm1_context.linear", DOUBLE_MODULATION),
+        image: tableOf(block, "norm1.linear", activated, DOUBLE_MODULATION),
+        text: tableOf(block, "norm1_context.linear", activated, DOUBLE_MODULATION),
       };
     }),
     single: Array.from({ length: config.num_single_layers }, (_, layer) => {
       const block = weights.scope("single_transformer_blocks").scope(layer);
-      return table(block, "norm.linear", SINGLE_MODULATION);
+      return tableOf(block, "norm.linear", activated, SINGLE_MODULATION);
     }),
-    out: table(weights, "norm_out.linear", OUT_MODULATION),
   };
 }
 
 /** The vectors of one timestep: a row of every table. */
 export function modulationOf(tables: ModulationTables, step: Tensor, dim: number): Modulation {
-  const take = (table: Tensor) => takeVectors(gather(table, step).reshape(-1, 1, dim));
+  return {
+    ...blockModulationOf(tables, step, dim),
+    out: takeRow(tables.out, step, dim)(OUT_MODULATION),
+  };
+}
+
+/** Likewise those of the blocks alone. */
+export function blockModulationOf(tables: BlockTables, step: Tensor, dim: number): BlockModulation {
+  const take = (table: Tensor) => takeRow(table, step, dim);
   return {
     double: tables.double.map(({ image, text }) => ({
       image: take(image)(DOUBLE_MODULATION),
       text: take(text)(DOUBLE_MODULATION),
     })),
     single: tables.single.map((table) => take(table)(SINGLE_MODULATION)),
-    out: take(tables.out)(OUT_MODULATION),
   };
+}
+
+function takeRow(table: Tensor, step: Tensor, dim: number): ReturnType<typeof takeVectors> {
+  return takeVectors(gather(table, step).reshape(-1, 1, dim));
 }

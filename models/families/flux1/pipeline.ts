@@ -3,8 +3,11 @@
  * A mask may keep a part of an input image, which Fill was trained for. Canny and Depth draw after a picture of edges or
  * distances.
  *
+ * A ControlNet may steer by a picture.
+ *
  * Source: diffusers `FluxPipeline`, `FluxImg2ImgPipeline`, `FluxInpaintPipeline`, `FluxFillPipeline`,
- * `FluxControlPipeline`, `FluxKontextPipeline` and `FluxKontextInpaintPipeline`.
+ * `FluxControlPipeline`, `FluxKontextPipeline`, `FluxKontextInpaintPipeline`, `FluxControlNetPipeline`,
+ * `FluxControlNetImg2ImgPipeline` and `FluxControlNetInpaintPipeline`.
  */
 import { elementCount, f32, slice, type Tensor } from "../../../runtime/mod.ts";
 import { klImageDecoder } from "../../autoencoders/kl/coders.ts";
@@ -25,6 +28,7 @@ import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { clipTextEncoder } from "../../text_encoders/clip_text.ts";
 import { t5TextEncoder } from "../../text_encoders/t5.ts";
 import { FLUX1_PARTS, flux1Info, hiddenSize, isFill, isSteered, KONTEXT } from "./config.ts";
+import { ControlBranch, type SteeredInputs } from "./control_branch.ts";
 import { GivenImage } from "./given.ts";
 import { FLUX1_FILES, ORIGINAL_FLUX1, XLABS_FLUX1 } from "./layouts.ts";
 import {
@@ -40,6 +44,7 @@ import { flux1Context, flux1Transformer } from "./transformer.ts";
 export const FLUX1 = defineFamily({
   classNames: [
     ...["FluxPipeline", "FluxImg2ImgPipeline", "FluxInpaintPipeline", "FluxFillPipeline"],
+    ...["FluxControlNetPipeline", "FluxControlNetImg2ImgPipeline", "FluxControlNetInpaintPipeline"],
     ...["FluxControlPipeline", ...KONTEXT],
   ],
   files: FLUX1_FILES,
@@ -85,6 +90,7 @@ export const FLUX1 = defineFamily({
 
   trace(session, parts, shape) {
     const { transformer, textEncoder, textEncoder2, vae, tinyDecoder, scheduler } = parts;
+    const { controlnet } = parts;
     const { prompts, startsFromImage, tileSide } = shape;
     const [grid, reference] = shape.grids as [TokenGrid, TokenGrid?];
     const { config, weights: { root: weights } } = transformer;
@@ -96,6 +102,7 @@ export const FLUX1 = defineFamily({
     });
     const { height, width } = sizeOf(grid);
     const latents = [1, vae.config.latent_channels, height, width];
+    const isGuided = config.guidance_embeds || shape.control && controlnet?.config.guidance_embeds;
     const packed = (x: Tensor) => packLatents(rearrange(x, "1 c y x -> 1 y x c"));
 
     // 1. Encode: the input image; the prompts by both encoders.
@@ -106,6 +113,9 @@ export const FLUX1 = defineFamily({
       fillSize: isFill(config) ? sizeOf(grid) : undefined,
       pictureSize: isSteered(config) ? sizeOf(grid) : undefined,
     });
+    const control = controlnet && shape.control
+      ? new ControlBranch(session, controlnet, vae, { latents, size: sizeOf(grid) })
+      : undefined;
     const clip = clipTextEncoder(textEncoder, parts.pooledTokenizer!.tokenizer.padId);
     const t5 = t5TextEncoder(textEncoder2, parts.tokenizer.padId, { seesPadding: true });
     const text = new PromptEncoder(session, t5, shape, {
@@ -114,10 +124,11 @@ export const FLUX1 = defineFamily({
         const all = flux1Context(config, weights, states);
         const embedder = weights.scope("time_text_embed").scope("text_embedder");
         const summaries = embeddingLayers(embedder, pooled!, hiddenSize(config));
-        return Array.from({ length: prompts }, (_, i) => ({
+        const own = Array.from({ length: prompts }, (_, i) => ({
           context: slice(all, 0, i, i + 1),
           summary: slice(summaries, 0, i, i + 1),
         }));
+        return { prompts: own, control: control?.prompt(states, pooled!) };
       },
     });
 
@@ -128,10 +139,11 @@ export const FLUX1 = defineFamily({
       {
         noise: f32(...latents),
         ...given.inputs,
-        guidance: config.guidance_embeds ? f32(1, EMBEDDING_CHANNELS) : undefined,
-        summaries: text.context.map(({ summary }) => summary),
+        guidance: isGuided ? f32(1, EMBEDDING_CHANNELS) : undefined,
+        summaries: text.context.prompts.map(({ summary }) => summary),
+        controlSummary: text.context.control?.summary,
       },
-      ({ noise, guidance, summaries, ...images }, graph) => {
+      ({ noise, guidance, summaries, controlSummary, ...images }, graph) => {
         const noisy = packed(noise);
         const { image, conditions } = given.trace(images);
         const isNoised = startsFromImage || shape.isMasked;
@@ -144,8 +156,11 @@ export const FLUX1 = defineFamily({
           conditions,
           reference: reference && image,
           modulations: summaries.map((summary) =>
-            modulationTables(config, weights, embedded, guidance, summary)
+            modulationTables(config, weights, { timesteps: embedded, guidance, summary })
           ),
+          controlTables: controlSummary && control?.tables({
+            ...{ timesteps: embedded, guidance, summary: controlSummary },
+          }),
         };
       },
     );
@@ -153,6 +168,8 @@ export const FLUX1 = defineFamily({
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
     const { sample, modulations, kept, ...beside } = begin.outputs;
     const seen = { reference: beside.reference, conditions: beside.conditions };
+    const steered = beside.controlTables &&
+      control?.inputs(text.context.control!.context, beside.controlTables);
     // The autoencoder's latents are scaled, those of a tiny decoder are not.
     const decoderOf = (tiny: typeof tinyDecoder) => ({
       decoder: tiny ? tinyImageCoder(tiny, sizeOf(grid)) : klImageDecoder(vae, sizeOf(grid)),
@@ -165,13 +182,14 @@ export const FLUX1 = defineFamily({
     const denoiser = new Denoiser(loop, shape, {
       ...{ schedule, sample, kept },
       noise: { shape: latents, arrange: packed },
-      passes: text.context.map(({ context }, i) => ({
-        ...{ context, ...seen, ...modulations[i]! },
+      passes: text.context.prompts.map(({ context }, i) => ({
+        ...{ context, ...seen, ...modulations[i]!, ...steered },
       })),
-      predict: ({ double, single, out, step, ...inputs }, graph) =>
+      predict: (inputs, graph, { isSteered }) =>
         flux1Transformer(graph, config, weights, {
           ...{ ...inputs, grids: shape.grids },
-          modulation: modulationOf({ double, single, out }, step, hiddenSize(config)),
+          modulation: modulationOf(inputs, inputs.step, hiddenSize(config)),
+          control: isSteered ? control?.residuals(graph, inputs as SteeredInputs, grid) : undefined,
         }),
       preview: decoderOf(tinyDecoder),
     });
@@ -187,12 +205,15 @@ export const FLUX1 = defineFamily({
       const { seed, guidanceScale, trueCfgScale = 1 } = work.request;
       const generator = new TorchGenerator(seed);
       const draw = () => generator.randn(elementCount(latents));
+      // The noise of the control picture comes first.
+      const pictureNoise = control && draw();
       const { noise, ...drawn } = given.draw(draw);
-      const guidance = config.guidance_embeds
+      const guidance = isGuided
         ? timestepEmbedding([guidanceScale * EMBEDDING_SCALE], EMBEDDING_CHANNELS)
         : undefined;
       const seen = await given.run(work);
       await text.run(work);
+      await control?.run(work, pictureNoise!);
       await work.run([begin.call({ noise, ...drawn, ...seen, guidance })]);
       await denoiser.run(work, classifierFree(trueCfgScale, prompts), draw, { noise });
       await result.run(work);

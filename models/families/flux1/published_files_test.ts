@@ -16,9 +16,23 @@ import { embeddingLayers } from "../../layers.ts";
 import { CLIP_TEXT_CONFIG, clipText } from "../../text_encoders/clip_text.ts";
 import { T5_CONFIG } from "../../text_encoders/t5.ts";
 import { umt5Encoder } from "../../text_encoders/umt5.ts";
-import { FLUX1_TRANSFORMER_CONFIG, hiddenSize, isFill, isSteered } from "./config.ts";
+import {
+  controlModes,
+  FLUX1_CONTROLNET_CONFIG,
+  FLUX1_TRANSFORMER_CONFIG,
+  hiddenSize,
+  isFill,
+  isSteered,
+} from "./config.ts";
+import { flux1Control } from "./control.ts";
 import { FLUX1_FILES } from "./layouts.ts";
-import { EMBEDDING_CHANNELS, modulationOf, modulationTables } from "./modulation.ts";
+import {
+  blockModulationOf,
+  blockTables,
+  EMBEDDING_CHANNELS,
+  modulationOf,
+  modulationTables,
+} from "./modulation.ts";
 import { flux1Context, flux1Transformer } from "./transformer.ts";
 
 type Shapes = Record<string, Shape>;
@@ -76,8 +90,8 @@ function original(isDev: boolean, channels = 64): Shapes {
   };
 }
 
-/** Under the names of diffusers. */
-function diffusers(isDev: boolean): Shapes {
+/** Under the names of diffusers, without the layers that only transformers have. */
+function diffusersBlocks(isDev: boolean, double: number, single: number): Shapes {
   const attention = (name: string, layers: readonly string[], norms: readonly string[]) =>
     Object.assign(
       {},
@@ -95,7 +109,7 @@ function diffusers(isDev: boolean): Shapes {
     ...embedder("timestep_embedder", 256),
     ...embedder("text_embedder", 768),
     ...isDev ? embedder("guidance_embedder", 256) : {},
-    ...repeated(19, (i) => {
+    ...repeated(double, (i) => {
       const block = `transformer_blocks.${i}`;
       return {
         ...layer(`${block}.norm1.linear`, 6 * DIM, DIM),
@@ -111,7 +125,7 @@ function diffusers(isDev: boolean): Shapes {
         ...layer(`${block}.ff_context.net.2`, DIM, 4 * DIM),
       };
     }),
-    ...repeated(38, (i) => {
+    ...repeated(single, (i) => {
       const block = `single_transformer_blocks.${i}`;
       return {
         ...attention(block, qkv, ["norm_q", "norm_k"]),
@@ -120,8 +134,26 @@ function diffusers(isDev: boolean): Shapes {
         ...layer(`${block}.proj_out`, DIM, 5 * DIM),
       };
     }),
+  };
+}
+
+/** Under the names of diffusers. */
+function diffusers(isDev: boolean): Shapes {
+  return {
+    ...diffusersBlocks(isDev, 19, 38),
     ...layer("norm_out.linear", 2 * DIM, DIM),
     ...layer("proj_out", 64, DIM),
+  };
+}
+
+/** A ControlNet as InstantX and Shakker-Labs publish them. */
+function controlNet(double: number, single: number, modes?: number): Shapes {
+  return {
+    ...diffusersBlocks(true, double, single),
+    ...layer("controlnet_x_embedder", DIM, 64),
+    ...repeated(double, (i) => layer(`controlnet_blocks.${i}`, DIM, DIM)),
+    ...repeated(single, (i) => layer(`controlnet_single_blocks.${i}`, DIM, DIM)),
+    ...modes ? { "controlnet_mode_embedder.weight": [modes, DIM] } : {},
   };
 }
 
@@ -173,13 +205,7 @@ Deno.test("all tensors of FLUX.1 dev and schnell are known and used, under the n
           sample: input(1, 4, 64),
           grids: [{ rows: 2, columns: 2 }],
           modulation: modulationOf(
-            modulationTables(
-              config,
-              root,
-              times,
-              config.guidance_embeds ? guidance : undefined,
-              summary,
-            ),
+            modulationTables(config, root, { timesteps: times, guidance, summary }),
             step,
             DIM,
           ),
@@ -188,6 +214,52 @@ Deno.test("all tensors of FLUX.1 dev and schnell are known and used, under the n
       assert.deepEqual(unused, []);
     }
   }
+});
+
+Deno.test("all tensors of FLUX.1's ControlNets are known and used: Union, Union Pro 2.0, Canny; those of XLabs are refused", () => {
+  const published = [
+    ...[[5, 10, 10], [6, 0, undefined], [5, 0, undefined]] as const,
+  ];
+  for (const [double, single, modes] of published) {
+    const { format, json, source } = only(controlNet(double, single, modes));
+    assert.equal(format.className, "FluxControlNetModel");
+    const config = parseConfig(FLUX1_CONTROLNET_CONFIG, json, "config.json");
+    assert.deepEqual(
+      [config.num_layers, config.num_single_layers, config.num_mode ?? undefined],
+      [double, single, modes],
+    );
+    assert.equal(controlModes(config)?.length, modes && 7);
+    const weights = new Weights(source);
+    const unused = unusedBy(weights, (graph, input, step) => {
+      const { root } = weights;
+      const embedder = root.scope("time_text_embed").scope("text_embedder");
+      const times = {
+        timesteps: input(1, EMBEDDING_CHANNELS),
+        guidance: input(1, EMBEDDING_CHANNELS),
+        summary: embeddingLayers(embedder, input(1, 768), DIM),
+      };
+      const { double: first, single: second } = flux1Control(graph, config, root, {
+        context: flux1Context(config, root, input(1, 8, 4096)),
+        ...{ sample: input(1, 4, 64), picture: input(1, 4, 64), scale: input(1) },
+        mode: modes ? step : undefined,
+        grid: { rows: 2, columns: 2 },
+        modulation: blockModulationOf(blockTables(config, root, times), step, DIM),
+      })(8, { double: 19, single: 38 });
+      for (let i = 0; i < 19; i++) first(input(1, 4, DIM), i);
+      for (let i = 0; i < 38; i++) second(input(1, 12, DIM), i);
+    });
+    // Of six blocks each serves four of the nineteen in turn, in diffusers too, so that the last is left over.
+    const left = double === 6 ? /^(?:transformer|controlnet)_blocks\.5\./ : /^$/;
+    assert.deepEqual(unused.filter((name) => !left.test(name)), []);
+  }
+  const { json } = only({
+    ...controlNet(2, 0),
+    "input_hint_block.conv_in.weight": [16, 3, 3, 3],
+  });
+  assert.throws(
+    () => parseConfig(FLUX1_CONTROLNET_CONFIG, json, "config.json"),
+    /as XLabs' ControlNets read them, are not supported/,
+  );
 });
 
 Deno.test("FLUX.1's files go by guidance, width and their names", () => {

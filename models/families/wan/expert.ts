@@ -164,7 +164,7 @@ export class WanExpert {
       predict: (
         { sample, step, timesteps, first, channels, control, scales, ...context },
         graph,
-        pass,
+        { pass },
       ) =>
         wanTransformer(graph, config, weights, {
           ...{ grid, timesteps, context, modulationIndices: step, riflex: shape.riflex },

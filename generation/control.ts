@@ -1,0 +1,34 @@
+/**
+ * Control pictures: what a model's ControlNet steers images by, and what size they give results.
+ *
+ * @module
+ */
+
+import type { ModelInfo } from "../engine/types.ts";
+import { type Size, sizeLike } from "./size.ts";
+
+/**
+ * Refuses control pictures where nothing reads them.
+ *
+ * @param info of the model
+ * @throws {RangeError} when it has no ControlNet
+ */
+export function checkTakesControl({ optionalParts }: Pick<ModelInfo, "optionalParts">): void {
+  if (optionalParts.includes("controlnet")) return;
+  throw new RangeError(
+    "Cannot use a control picture: the model has no ControlNet; name its file with --controlnet at the start, or leave " +
+      "the picture out",
+  );
+}
+
+/**
+ * The size of a result for which none was asked, and that begins from no image: about the model's own number of pixels
+ * in the shape of the control picture.
+ *
+ * @param picture its size
+ * @param info of the model
+ * @returns the size
+ */
+export function controlSize(picture: Size, info: ModelInfo): Size {
+  return sizeLike(picture, info.defaults, info);
+}

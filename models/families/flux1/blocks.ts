@@ -1,0 +1,128 @@
+/**
+ * The blocks of FLUX.1's transformers: double ones, in which text and image have weights of their own and attend each
+ * other, then single ones over all tokens alike, with attention and feed-forward side by side.
+ */
+import {
+  concat,
+  type Graph,
+  type Rotation,
+  type Tensor,
+  type WeightScope,
+} from "../../../runtime/mod.ts";
+import {
+  attend,
+  doubleBlock,
+  headProjections,
+  type HeadsConfig,
+  type SINGLE_MODULATION,
+  type StreamModulation,
+  type Streams,
+  type Vectors,
+} from "../../double_stream.ts";
+import { rotaryConstants } from "../../embeddings.ts";
+import { linearLayer, linearLayers } from "../../layers.ts";
+import type { TokenGrid } from "../../pipeline/latents.ts";
+import type { Flux1TransformerConfig } from "./config.ts";
+import type { BlockModulation } from "./modulation.ts";
+import { positions } from "./positions.ts";
+
+/** Of the norms without weights and of those of heads; no configuration says it. */
+export const EPS = 1e-6;
+/** Of the rotary positions, likewise. */
+const ROPE_THETA = 10000;
+/** Channels inside of feed-forwards, in widths of the tokens. */
+const MLP_RATIO = 4;
+
+/** What the blocks need to know of a model, FLUX.1 or one made of it. */
+export type Flux1Sizes = Pick<
+  Flux1TransformerConfig,
+  "num_attention_heads" | "attention_head_dim" | "axes_dims_rope"
+>;
+
+/** The blocks of a model, for tokens that lie in certain places. */
+export class Flux1Blocks {
+  readonly #graph: Graph;
+  readonly #heads: HeadsConfig;
+  readonly #weights: WeightScope;
+  readonly #modulation: BlockModulation;
+  readonly #rotary: Streams<Rotation> & { readonly all: Rotation };
+
+  /** Makes the tables of positions. */
+  constructor(
+    graph: Graph,
+    config: Flux1Sizes,
+    weights: WeightScope,
+    { textTokens, grids, modulation }: {
+      readonly textTokens: number;
+      readonly grids: readonly TokenGrid[];
+      readonly modulation: BlockModulation;
+    },
+  ) {
+    const places = positions(textTokens, grids);
+    const tables = (tokens: readonly number[][]) =>
+      rotaryConstants(graph, "rope", tokens, config.axes_dims_rope, ROPE_THETA);
+    this.#graph = graph;
+    this.#heads = { ...config, eps: EPS };
+    this.#weights = weights;
+    this.#modulation = modulation;
+    this.#rotary = {
+      text: tables(places.slice(0, textTokens)),
+      image: tables(places.slice(textTokens)),
+      all: tables(places),
+    };
+  }
+
+  /** A block of two streams. */
+  double(streams: Streams<Tensor>, layer: number): Streams<Tensor> {
+    return this.#graph.scope(`transformer_blocks.${layer}`, () => {
+      const block = this.#weights.scope("transformer_blocks").scope(layer);
+      const vectors = this.#modulation.double[layer]!;
+      return doubleBlock(this.#heads, block, streams, vectors, this.#rotary, feedForward);
+    });
+  }
+
+  /** A block over text and image, one after the other. */
+  single(x: Tensor, layer: number): Tensor {
+    return this.#graph.scope(`single_transformer_blocks.${layer}`, () => {
+      const block = this.#weights.scope("single_transformer_blocks").scope(layer);
+      return singleBlock(this.#heads, block, x, this.#modulation.single[layer]!, this.#rotary.all);
+    });
+  }
+}
+
+/** x + gate · MLP of the modulated norm. */
+function feedForward(
+  weights: WeightScope,
+  x: Tensor,
+  { scale_mlp: scale, shift_mlp: shift, gate_mlp: gate }: StreamModulation,
+): Tensor {
+  const dim = x.dim(-1);
+  const hidden = linearLayer(weights, "net.0.proj", x, MLP_RATIO * dim, {
+    norm: { eps: EPS, scale, shift },
+    activation: "gelu_tanh",
+  });
+  return linearLayer(weights, "net.2", hidden, dim, { gate, residual: x });
+}
+
+/** x + gate · (attention and feed-forward of the modulated norm, side by side). */
+function singleBlock(
+  config: HeadsConfig,
+  weights: WeightScope,
+  x: Tensor,
+  { scale, shift, gate }: Vectors<typeof SINGLE_MODULATION>,
+  rotary: Rotation,
+): Tensor {
+  const dim = x.dim(-1);
+  const norm = { eps: EPS, scale, shift };
+  const attn = weights.scope("attn");
+  const joined = linearLayers(attn, ["to_q", "to_k", "to_v"], x, dim, { norm });
+  const attended = attend(headProjections(config, attn, ["norm_q", "norm_k"], joined, rotary));
+  const hidden = linearLayer(weights, "proj_mlp", x, MLP_RATIO * dim, {
+    norm,
+    activation: "gelu_tanh",
+  });
+  return linearLayer(weights, "proj_out", concat([attended, hidden], -1), dim, {
+    gate,
+    residual: x,
+  });
+}

@@ -1,0 +1,69 @@
+/**
+ * The picture by which a request steers an image.
+ *
+ * @module
+ */
+
+import { asClientError } from "../contract/checks.ts";
+import type { ModelInfo } from "../../engine/types.ts";
+import { checkTakesControl } from "../../generation/control.ts";
+import type { FitMode } from "../../generation/fields.ts";
+import { fitToResult } from "../../generation/fit_image.ts";
+import type { Size } from "../../generation/size.ts";
+import { type OpenImage, openImage, storeFitted } from "./images.ts";
+import type { InputFolder } from "./input_folder.ts";
+import type { UploadedFile } from "./multipart.ts";
+import { resolveReferences } from "./references.ts";
+
+/** What pictures are fetched with. */
+export interface ControlSources {
+  /** Takes them. */
+  readonly folder: InputFolder;
+  /** Whether addresses of private networks may be fetched. */
+  readonly allowPrivateUrls: boolean;
+  /** Stops fetching and decoding. */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Fetches and opens a control picture.
+ *
+ * @param url its address; a file wins over it
+ * @param files of the request
+ * @param info of the model
+ * @param sources where it goes
+ * @returns the picture; nothing where the request has none
+ * @throws {ApiError} 400 when the model takes none, or it is no image
+ */
+export async function openControl(
+  url: string | null | undefined,
+  files: readonly UploadedFile[],
+  info: ModelInfo,
+  sources: ControlSources,
+): Promise<OpenImage | undefined> {
+  const source = files.find(({ field }) => field === "control") ??
+    (url ? { field: "control", url } : undefined);
+  if (!source) return undefined;
+  asClientError("control", () => checkTakesControl(info));
+  const [file] = await resolveReferences([source], { ...sources, takesVideo: false });
+  return await openImage(file!, sources.signal);
+}
+
+/**
+ * Decodes a control picture and brings it to the size of the result.
+ *
+ * @param picture of any size
+ * @param size of the result
+ * @param fit how it meets that
+ * @param sources where it goes
+ * @returns the path of a PNG
+ * @throws {ApiError} 400 when it cannot be decoded
+ */
+export function storeControl(
+  picture: OpenImage,
+  size: Size,
+  fit: FitMode | undefined,
+  { folder, signal }: ControlSources,
+): Promise<string> {
+  return storeFitted(picture, fitToResult(size, fit), folder, signal);
+}
