@@ -3,11 +3,20 @@
  *
  * @module
  */
+import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
-import type { PipelineRequest } from "../models/mod.ts";
-import type { Golden, GoldenCall } from "./golden.ts";
+import { openPipeline, type Pipeline, type PipelineRequest } from "../models/mod.ts";
+import { assertClose, type Golden, type GoldenCall } from "./golden.ts";
 import { textRequest } from "./golden_request.ts";
+import { checkMasked } from "./masked.ts";
+import { openTestDevice } from "./model_run.ts";
+import { psnr } from "./pixels.ts";
 import { withFolder } from "./safetensors.ts";
+
+/** f32 against torch in f32; weights as stored. */
+const MIN_PSNR = 100;
+/** Of the latents after the last step, as a part of their largest magnitude. */
+const LATENT_GATE = 1e-4;
 
 /** Names of FLUX.1's modes by their numbers. */
 const MODES = ["canny", "tile", "depth", "blur", "pose", "gray", "lq"];
@@ -37,6 +46,7 @@ export function controlRequest(golden: Golden, call: GoldenCall): PipelineReques
   };
   const settings = {
     strength: given["strength"],
+    guidanceScale: given["guidance_scale"] ?? given["true_cfg_scale"],
     trueCfgScale: given["true_cfg_scale"],
     controlScale: given["controlnet_conditioning_scale"] === undefined
       ? undefined
@@ -52,4 +62,41 @@ export function controlRequest(golden: Golden, call: GoldenCall): PipelineReques
     ...(inputs.includes("given") && { task: "TI2I" as const, images: [image("given")] }),
     ...(inputs.includes("mask") && { mask: [Uint8Array.from(golden.tensor(name, "mask").data)] }),
   };
+}
+
+/**
+ * Runs all calls, and compares latents and pixels.
+ *
+ * @param goldens that of the ControlNet, then those of the model
+ */
+export async function checkControlled(
+  t: Deno.TestContext,
+  goldens: readonly [Golden, ...Golden[]],
+): Promise<void> {
+  const [golden] = goldens;
+  await withControlNet(goldens, async (folder) => {
+    const device = await openTestDevice();
+    try {
+      using pipeline = await openPipeline(folder);
+      await pipeline.load(device);
+      for (const call of golden.calls) {
+        await t.step(call.name, () => checkCall(golden, pipeline, call));
+      }
+    } finally {
+      device.destroy();
+    }
+  });
+}
+
+async function checkCall(golden: Golden, pipeline: Pipeline, call: GoldenCall): Promise<void> {
+  const request = controlRequest(golden, call);
+  const { latents, frames } = await pipeline.generate(request);
+  const expected = golden.tensor(call.name, "latents");
+  assertClose("latents", { shape: expected.shape, data: latents }, expected, LATENT_GATE);
+  const { data } = golden.tensor(call.name, "image");
+  const decibels = request.mask ? checkMasked(frames[0]!, request, data) : psnr(frames[0]!, data);
+  if (Deno.env.get("DENOISE_SHOW_ERRORS")) {
+    console.log(`${call.name}: PSNR ${decibels.toFixed(1)} dB`);
+  }
+  assert.ok(decibels > MIN_PSNR, `PSNR is ${decibels.toFixed(1)} dB`);
 }

@@ -41,7 +41,7 @@ export function controlShape(
 /** Settings that requests of a model may have beside a control picture. */
 export function controlSettings(
   hasControlNet: boolean,
-  modes: readonly string[] | undefined,
+  modes?: readonly string[],
 ): readonly (keyof OptionalSettings)[] {
   if (!hasControlNet) return [];
   return [...CONTROL_SETTINGS, ...modes ? ["controlMode" as const] : []];

@@ -7,19 +7,29 @@
 Each has a `controlnet` folder, and maybe a transformer of its own; the rest is that of the family's golden.
 """
 
+import pathlib
+import shutil
+import tempfile
+
 import torch
 from diffusers import (
     FluxControlNetImg2ImgPipeline,
     FluxControlNetInpaintPipeline,
     FluxControlNetModel,
     FluxControlNetPipeline,
+    QwenImageControlNetModel,
+    QwenImageControlNetPipeline,
+    ZImageControlNetModel,
+    ZImageControlNetPipeline,
 )
 
 import common
 import flux1
+import qwen_image
+import z_image
 from common import Call, generator, make_goldens, randomise
 from flux1 import photo
-from seeded import keep_seed, with_weights
+from seeded import keep_seed, seed_weights, with_weights
 
 FOLDER = common.GOLDENS.parent / "controlnets"
 
@@ -98,9 +108,89 @@ def flux1_wide_calls(folder, _seed):
     ]  # fmt: skip
 
 
+# As the first one that was published: refined for itself, channels as the latents have them.
+Z_IMAGE = dict({name: z_image.SMALL[name] for name in ("dim", "n_heads", "n_kv_heads", "n_refiner_layers")},
+               control_layers_places=[0, 1], control_in_dim=16)
+# As 2.0 and 2.1: with channels for a mask and an image, of which there are none; refined beside the sample.
+Z_IMAGE_SHARED = dict(Z_IMAGE, control_in_dim=33, control_refiner_layers_places=[0], add_control_noise_refiner="control_layers")
+Z_IMAGE_REFINED = dict(Z_IMAGE_SHARED, add_control_noise_refiner="control_noise_refiner", control_layers_places=[0])
+
+
+def build_z_image(options):
+    def build(folder, seed):
+        model = ZImageControlNetModel(**options)
+        (folder / "controlnet").mkdir()
+        model.save_config(folder / "controlnet")
+        seed_weights(folder / "controlnet", model, seed)
+    return build
+
+
+def z_image_calls(options, calls):
+    def run(folder, seed):
+        with tempfile.TemporaryDirectory() as copy:
+            # Its configurations are written again beside the drawn weights.
+            shutil.copytree(z_image.FOLDER / "pipeline", copy, dirs_exist_ok=True)
+            parts = z_image.components(pathlib.Path(copy), 47)
+        with tempfile.TemporaryDirectory() as copy:
+            controlnet = seed_weights(pathlib.Path(copy), ZImageControlNetModel(**options), seed)
+        pipeline = ZImageControlNetPipeline(**parts, controlnet=controlnet)
+        pipeline.set_progress_bar_config(disable=True)
+        return [run_packed(z_image, pipeline, *call) for call in calls]
+    return run
+
+
+def run_packed(family, pipeline, name, seed, control, arguments):
+    """A call of a family's `picture_call`, with a control picture of the size of the result."""
+    height, width = control.shape[:2]
+    hint = control.permute(2, 0, 1).unsqueeze(0).float() / 127.5 - 1
+    call = family.picture_call(pipeline, name, seed, control_image=hint, height=height, width=width, **arguments)
+    del call.args["control_image"]
+    return Call(name, call.description, call.args, {"control": control}, call.outputs)
+
+
+PLAIN = dict(prompt=z_image.PROMPT, num_inference_steps=3, guidance_scale=0.0)
+GUIDED = dict(prompt="a red cat", negative_prompt=z_image.PROMPT, num_inference_steps=3, guidance_scale=2.5)
+Z_IMAGE_CALLS = [
+    ("usual", 7, photo(70, 20, 28), PLAIN),
+    ("weighted", 8, photo(71, 16, 24), dict(PLAIN, controlnet_conditioning_scale=1.4)),
+    ("guided", 9, photo(72, 24, 16), dict(GUIDED, controlnet_conditioning_scale=0.6)),
+]
+
+# One block for both of the transformer's.
+QWEN_IMAGE = dict(qwen_image.SMALL, num_layers=1)
+QWEN_IMAGE_PLAIN = dict(prompt="a red cat", true_cfg_scale=1.0, num_inference_steps=4, controlnet_conditioning_scale=0.9)
+QWEN_IMAGE_GUIDED = dict(prompt="a red cat", negative_prompt=qwen_image.PROMPT, true_cfg_scale=4.0,
+                         num_inference_steps=3, control_guidance_end=0.7)
+
+
+def qwen_image_controlnet(folder, seed):
+    model = QwenImageControlNetModel(**QWEN_IMAGE)
+    folder.mkdir(exist_ok=True)
+    model.save_config(folder)
+    return seed_weights(folder, model, seed)
+
+
+def qwen_image_calls(folder, seed):
+    with tempfile.TemporaryDirectory() as copy:
+        shutil.copytree(qwen_image.FOLDER / "pipeline", copy, dirs_exist_ok=True)
+        parts = qwen_image.components(pathlib.Path(copy), 57)
+    controlnet = qwen_image_controlnet(folder / "controlnet", seed)
+    pipeline = qwen_image.quiet(QwenImageControlNetPipeline(**parts, controlnet=controlnet))
+    return [
+        run_packed(qwen_image, pipeline, "plain", 7, photo(80, 24, 40), QWEN_IMAGE_PLAIN),
+        run_packed(qwen_image, pipeline, "guided", 8, photo(81, 40, 24), QWEN_IMAGE_GUIDED),
+    ]
+
+
 GOLDENS = {
     "flux1": ("ControlNet Union for FLUX.1 dev, heads of 16", 1000, build_flux1, flux1_calls),
     "flux1_wide": ("ControlNet for FLUX.1 schnell, heads of 128", 1010, build_flux1_wide, flux1_wide_calls),
+    "z_image": ("ControlNet Union for Z-Image", 1020, build_z_image(Z_IMAGE), z_image_calls(Z_IMAGE, Z_IMAGE_CALLS)),
+    "z_image_shared": ("ControlNet Union 2.0 for Z-Image", 1030, build_z_image(Z_IMAGE_SHARED),
+                       z_image_calls(Z_IMAGE_SHARED, Z_IMAGE_CALLS[1:2])),
+    "z_image_refined": ("ControlNet Union 2.1 for Z-Image", 1040, build_z_image(Z_IMAGE_REFINED),
+                        z_image_calls(Z_IMAGE_REFINED, Z_IMAGE_CALLS[2:])),
+    "qwen_image": ("ControlNet Union for Qwen-Image", 1050, None, qwen_image_calls),
 }
 
 

@@ -56,8 +56,8 @@ function wanImageEncoder(
 /** Input images on their way to the moments of latents. */
 export class WanImageEncoder extends ImageEncoder {
   /** Traces the programs in a stage of their own. */
-  constructor(session: Session, vae: WanVae, sizes: readonly TiledSize[]) {
-    super(session, (size) => wanImageEncoder(vae, size), sizes, 2 * vae.config.z_dim);
+  constructor(session: Session, vae: WanVae, sizes: readonly TiledSize[], name?: string) {
+    super(session, (size) => wanImageEncoder(vae, size), sizes, 2 * vae.config.z_dim, name);
   }
 }
 

@@ -14,9 +14,8 @@ const AXES = 3;
 /** Of all norms. */
 export const EPS = 1e-6;
 
-/** `transformer/config.json` of `QwenImageTransformer2DModel`. */
-export const QWEN_IMAGE_TRANSFORMER_CONFIG = z.object({
-  _class_name: z.literal("QwenImageTransformer2DModel").default("QwenImageTransformer2DModel"),
+/** What transformers and their ControlNets say alike. */
+const SIZES = {
   patch_size: z.literal(PATCH_SIDE).default(PATCH_SIDE),
   in_channels: z.int().positive().multipleOf(PATCH_SIDE ** 2).default(64),
   out_channels: z.int().positive().nullish().transform((value) => value ?? 16),
@@ -24,11 +23,17 @@ export const QWEN_IMAGE_TRANSFORMER_CONFIG = z.object({
   attention_head_dim: z.int().positive().multipleOf(4).max(128).default(128),
   num_attention_heads: z.int().positive().default(24),
   joint_attention_dim: z.int().positive().default(3584),
+  axes_dims_rope: z.array(z.int().positive().multipleOf(2)).length(AXES).default([16, 56, 56]),
+};
+
+/** `transformer/config.json` of `QwenImageTransformer2DModel`. */
+export const QWEN_IMAGE_TRANSFORMER_CONFIG = z.object({
+  _class_name: z.literal("QwenImageTransformer2DModel").default("QwenImageTransformer2DModel"),
+  ...SIZES,
   guidance_embeds: z.literal(
     false,
     "transformers that take the guidance as an input are not supported",
   ).default(false),
-  axes_dims_rope: z.array(z.int().positive().multipleOf(2)).length(AXES).default([16, 56, 56]),
   /** Given images take part as at the end of the way, without noise. */
   zero_cond_t: z.boolean().default(false),
   /** The timestep's embedding has another one added to it: the first of two. */
@@ -53,9 +58,35 @@ export const QWEN_IMAGE_TRANSFORMER_CONFIG = z.object({
 /** Parsed {@linkcode QWEN_IMAGE_TRANSFORMER_CONFIG}. */
 export type QwenImageTransformerConfig = z.output<typeof QWEN_IMAGE_TRANSFORMER_CONFIG>;
 
+/** What the blocks need to know of a model, Qwen-Image or a ControlNet for it. */
+export type QwenImageSizes = Pick<
+  QwenImageTransformerConfig,
+  | "num_layers"
+  | "num_attention_heads"
+  | "attention_head_dim"
+  | "joint_attention_dim"
+  | "axes_dims_rope"
+>;
+
+/** `controlnet/config.json` of `QwenImageControlNetModel`. */
+export const QWEN_IMAGE_CONTROLNET_CONFIG = z.object({
+  _class_name: z.literal("QwenImageControlNetModel").default("QwenImageControlNetModel"),
+  ...SIZES,
+  extra_condition_channels: z.literal(
+    0,
+    "masks beside the picture, as ControlNets for inpainting see them, are not supported",
+  ).default(0),
+});
+
+/** Parsed {@linkcode QWEN_IMAGE_CONTROLNET_CONFIG}. */
+export type QwenImageControlNetConfig = z.output<typeof QWEN_IMAGE_CONTROLNET_CONFIG>;
+
 /** Width of the tokens inside of the transformer. */
 export function hiddenSize(
-  { num_attention_heads, attention_head_dim }: QwenImageTransformerConfig,
+  { num_attention_heads, attention_head_dim }: Pick<
+    QwenImageSizes,
+    "num_attention_heads" | "attention_head_dim"
+  >,
 ): number {
   return num_attention_heads * attention_head_dim;
 }
@@ -95,11 +126,16 @@ export const QWEN_IMAGE_PARTS = partsTable({
       classNames: ["AutoencoderKLQwenImage", "AutoencoderKLWan"],
       config: QWEN_IMAGE_VAE_CONFIG,
     },
+    controlnet: {
+      classNames: ["QwenImageControlNetModel"],
+      config: QWEN_IMAGE_CONTROLNET_CONFIG,
+      isOptional: true,
+    },
     tinyDecoder: { classNames: ["TAEHV"], config: TINY_DECODER_CONFIG, isOptional: true },
   },
   settings: QWEN_IMAGE_SETTINGS,
   scheduler: { type: FlowMatchEulerScheduler },
-  fits: ({ transformer, textEncoder, vae, tinyDecoder }, _, className) => {
+  fits: ({ transformer, textEncoder, vae, tinyDecoder, controlnet }, _, className) => {
     if (EDIT_CLASSES.some((name) => name === className) && !textEncoder.vision) {
       throw new TypeError(
         "Cannot edit images: the text encoder is a language model alone, which sees none; " +
@@ -119,13 +155,45 @@ export const QWEN_IMAGE_PARTS = partsTable({
       ],
     ];
     const own = { channels: z_dim, side: spatial, frames: temporal };
-    return [...checks, ...tinyDecoderFit(tinyDecoder, own)];
+    return [
+      ...checks,
+      ...tinyDecoderFit(tinyDecoder, own),
+      ...controlNetFit(controlnet, transformer, className),
+    ];
   },
   checkTokenizer: requireQwenChat,
 });
 
 /** The opened components. */
 export type QwenImageParts = PartsOf<typeof QWEN_IMAGE_PARTS>;
+
+/**
+ * What makes a ControlNet fit a transformer.
+ *
+ * @throws {TypeError} when the model sees images in a way of its own
+ */
+function controlNetFit(
+  controlnet: QwenImageControlNetConfig | undefined,
+  transformer: QwenImageTransformerConfig,
+  className: string,
+): SizeCheck[] {
+  if (!controlnet) return [];
+  if ([...EDIT_CLASSES, LAYERED_CLASS].some((name) => name === className)) {
+    throw new TypeError(
+      "Cannot use a ControlNet with Qwen-Image-Edit or -Layered: they go with Qwen-Image; leave it out",
+    );
+  }
+  const sizes = [
+    "in_channels",
+    "num_attention_heads",
+    "attention_head_dim",
+    "joint_attention_dim",
+  ] as const;
+  return sizes.map((name) => [
+    ...[`ControlNet's ${name}`, controlnet[name]] as const,
+    ...[`transformer's ${name}`, transformer[name]] as const,
+  ]);
+}
 
 /** Layers need a transformer that knows them, and an autoencoder with alpha; no other pipeline takes these. */
 function checkLayers(

@@ -1,4 +1,5 @@
 /** What Qwen-Image's models can do, with the defaults of the published ones. */
+import { controlSettings } from "../../pipeline/control.ts";
 import type { FamilyInfo, ImageLimits } from "../../pipeline/types.ts";
 import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { PATCH_SIDE, type QwenImageParts } from "./config.ts";
@@ -41,6 +42,7 @@ export function qwenImageInfo(parts: QwenImageParts): FamilyInfo {
     optionalSettings: [
       ...["trueCfgScale", "flowShift", "maxSequenceLength", ...SAMPLING_CHOICES] as const,
       ...layers ? ["layers"] as const : [],
+      ...controlSettings(parts.controlnet !== undefined),
     ],
   };
 }

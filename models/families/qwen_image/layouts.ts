@@ -15,30 +15,41 @@ import { QWEN2_5_MMPROJ_FORMAT } from "../../image_encoders/mmproj_format.ts";
 import { QWEN2_5_VL_FORMAT } from "../../text_encoders/qwen2_5_vl_format.ts";
 import { EDIT_CLASSES, LAYERED_CLASS, PATCH_SIDE } from "./config.ts";
 
+/** What ControlNets have and transformers have not. */
+const CONTROL_EMBEDDER = "controlnet_x_embedder.weight";
+
 const TRANSFORMER: ComponentFormat = {
   name: "a Qwen-Image transformer",
   component: "transformer",
   className: "QwenImageTransformer2DModel",
   namings: [{ probes: ["transformer_blocks.0.img_mod.1.weight", "txt_norm.weight"] }],
+  fits: (tensors) => tensors.find(CONTROL_EMBEDDER) === undefined,
   config: transformerConfig,
+};
+
+const CONTROLNET: ComponentFormat = {
+  name: "a ControlNet for Qwen-Image",
+  component: "controlnet",
+  className: "QwenImageControlNetModel",
+  namings: [{ probes: [CONTROL_EMBEDDER, "txt_norm.weight"] }],
+  config: (tensors) => {
+    const { in_channels, ...sizes } = sizesOf(tensors);
+    return {
+      ...{ ...sizes, in_channels, _class_name: CONTROLNET.className },
+      out_channels: Number(in_channels) / PATCH_SIDE ** 2,
+      extra_condition_channels: shapeOf(tensors, CONTROL_EMBEDDER, 2)[1]! - Number(in_channels),
+    };
+  },
 };
 
 /** Source of what shapes do not tell: transformer/config.json of Qwen-Image. */
 function transformerConfig(tensors: TensorSource): JsonObject {
-  const [dim, channels] = shapeOf(tensors, "img_in.weight", 2) as [number, number];
   const makesLayers = tensors.find("time_text_embed.addition_t_embedding.weight") !== undefined;
-  const headDim = shapeOf(tensors, "transformer_blocks.0.attn.norm_q.weight", 1)[0]!;
   return {
+    ...sizesOf(tensors),
     _class_name: TRANSFORMER.className,
-    patch_size: PATCH_SIDE,
-    in_channels: channels,
     out_channels: shapeOf(tensors, "proj_out.weight", 2)[0]! / PATCH_SIDE ** 2,
-    num_layers: countModules(tensors, "transformer_blocks."),
-    attention_head_dim: headDim,
-    num_attention_heads: dim / headDim,
-    joint_attention_dim: shapeOf(tensors, "txt_in.weight", 2)[1]!,
     guidance_embeds: false,
-    axes_dims_rope: [16, 56, 56],
     // Of Qwen-Image-Layered's alone.
     use_additional_t_cond: makesLayers,
     use_layer3d_rope: makesLayers,
@@ -48,12 +59,26 @@ function transformerConfig(tensors: TensorSource): JsonObject {
   };
 }
 
+function sizesOf(tensors: TensorSource): JsonObject {
+  const [dim, channels] = shapeOf(tensors, "img_in.weight", 2) as [number, number];
+  const headDim = shapeOf(tensors, "transformer_blocks.0.attn.norm_q.weight", 1)[0]!;
+  return {
+    patch_size: PATCH_SIDE,
+    in_channels: channels,
+    num_layers: countModules(tensors, "transformer_blocks."),
+    attention_head_dim: headDim,
+    num_attention_heads: dim / headDim,
+    joint_attention_dim: shapeOf(tensors, "txt_in.weight", 2)[1]!,
+    axes_dims_rope: [16, 56, 56],
+  };
+}
+
 /**
  * Single files. Their names tell what they do: no tensor of Qwen-Image-Edit is called or sized otherwise than those of
  * Qwen-Image. Qwen-Image-Layered's has one more.
  */
 export const QWEN_IMAGE_FILES: FamilyFiles = {
-  formats: [TRANSFORMER, QWEN2_5_VL_FORMAT, QWEN2_5_MMPROJ_FORMAT, WAN_VAE_FORMAT],
+  formats: [TRANSFORMER, CONTROLNET, QWEN2_5_VL_FORMAT, QWEN2_5_MMPROJ_FORMAT, WAN_VAE_FORMAT],
   seeingClasses: EDIT_CLASSES,
   defaults: ({ zero_cond_t, use_layer3d_rope }, path) => {
     const name = basename(path);

@@ -13,17 +13,19 @@ import {
   type Vectors,
 } from "../../double_stream.ts";
 import { linearLayer } from "../../layers.ts";
-import { hiddenSize, type QwenImageTransformerConfig } from "./config.ts";
+import { hiddenSize, type QwenImageSizes, type QwenImageTransformerConfig } from "./config.ts";
 
 /** Channels of the sinusoidal embedding. */
 export const TIMESTEP_CHANNELS = 256;
 /** The transformer takes timesteps from 0 to 1, and its embedding counts them from 0 to 1000. */
 export const TIMESTEP_SCALE = 1000;
 
+/** Of every block the vectors of all timesteps: those of the image, those of the text; [timesteps, 6 · dim] each. */
+export type BlockTables = readonly { readonly image: Tensor; readonly text: Tensor }[];
+
 /** The vectors of all timesteps, and behind them of the end of the way where given images go by that. */
 export interface ModulationTables {
-  /** Of every block: those of the image, those of the text; [timesteps, 6 · dim] each. */
-  readonly blocks: readonly { readonly image: Tensor; readonly text: Tensor }[];
+  readonly blocks: BlockTables;
   /** Of the last norm, [timesteps, 2 · dim]. */
   readonly out: Tensor;
 }
@@ -38,22 +40,41 @@ export function modulationTables(
   weights: WeightScope,
   embedding: Tensor,
 ): ModulationTables {
+  const temb = conditioned(config, weights, embeddedTimes(config, weights, embedding));
+  const activated = elementwise("act_silu(t)", { t: temb });
+  const rows = OUT_MODULATION.length * hiddenSize(config);
+  return {
+    blocks: tablesOf(config, weights, activated),
+    out: linearLayer(weights, "norm_out.linear", activated, rows),
+  };
+}
+
+/** Everything that the blocks alone need, as a ControlNet has them. */
+export function blockTables(
+  config: QwenImageSizes,
+  weights: WeightScope,
+  embedding: Tensor,
+): BlockTables {
+  const activated = elementwise("act_silu(t)", { t: embeddedTimes(config, weights, embedding) });
+  return tablesOf(config, weights, activated);
+}
+
+function embeddedTimes(config: QwenImageSizes, weights: WeightScope, embedding: Tensor): Tensor {
   const dim = hiddenSize(config);
   const embedder = weights.scope("time_text_embed.timestep_embedder");
   const hidden = linearLayer(embedder, "linear_1", embedding, dim, { activation: "silu" });
-  const temb = linearLayer(embedder, "linear_2", hidden, dim);
-  const activated = elementwise("act_silu(t)", { t: conditioned(config, weights, temb) });
-  const rows = DOUBLE_MODULATION.length * dim;
-  return {
-    blocks: Array.from({ length: config.num_layers }, (_, layer) => {
-      const block = weights.scope("transformer_blocks").scope(layer);
-      return {
-        image: linearLayer(block, "img_mod.1", activated, rows),
-        text: linearLayer(block, "txt_mod.1", activated, rows),
-      };
-    }),
-    out: linearLayer(weights, "norm_out.linear", activated, OUT_MODULATION.length * dim),
-  };
+  return linearLayer(embedder, "linear_2", hidden, dim);
+}
+
+function tablesOf(config: QwenImageSizes, weights: WeightScope, activated: Tensor): BlockTables {
+  const rows = DOUBLE_MODULATION.length * hiddenSize(config);
+  return Array.from({ length: config.num_layers }, (_, layer) => {
+    const block = weights.scope("transformer_blocks").scope(layer);
+    return {
+      image: linearLayer(block, "img_mod.1", activated, rows),
+      text: linearLayer(block, "txt_mod.1", activated, rows),
+    };
+  });
 }
 
 /** With the embedding of images that have alpha, where the model has one. */
@@ -77,7 +98,7 @@ function conditioned(
  * @param clean row of the tables by which given images go, u32 [1]; as the result where left out
  */
 export function blockModulation(
-  { image, text }: ModulationTables["blocks"][number],
+  { image, text }: BlockTables[number],
   step: Tensor,
   clean?: Tensor,
 ): Streams<StreamModulation> {

@@ -1,9 +1,10 @@
 /**
  * Images with Qwen-Image: from text, from an input image by strength, of which a mask may keep a part, edits of input
- * images, masked too, and the layers of one.
+ * images, masked too, and the layers of one. A ControlNet may steer by a picture.
  *
  * Source: diffusers `QwenImagePipeline`, `QwenImageImg2ImgPipeline`, `QwenImageInpaintPipeline`, `QwenImageEditPipeline`,
- * `QwenImageEditPlusPipeline`, `QwenImageEditInpaintPipeline` and `QwenImageLayeredPipeline`.
+ * `QwenImageEditPlusPipeline`, `QwenImageEditInpaintPipeline`, `QwenImageLayeredPipeline` and
+ * `QwenImageControlNetPipeline`.
  */
 import {
   concat,
@@ -29,6 +30,7 @@ import { PromptEncoder } from "../../pipeline/prompts.ts";
 import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { EDIT_CLASSES, LAYERED_CLASS, PATCH_SIDE, QWEN_IMAGE_PARTS } from "./config.ts";
+import { ControlBranch, type SteeredInputs } from "./control_branch.ts";
 import { editRules } from "./edit.ts";
 import { givenShape, templateTokens, traceGiven, wholePrompt } from "./given.ts";
 import { guidanceOf, NORMED_GUIDANCE, qwenImageGuidance } from "./guidance.ts";
@@ -47,7 +49,7 @@ const RGB = 3;
 export const QWEN_IMAGE = defineFamily({
   classNames: [
     ...["QwenImagePipeline", "QwenImageImg2ImgPipeline", "QwenImageInpaintPipeline"],
-    ...[...EDIT_CLASSES, LAYERED_CLASS],
+    ...[...EDIT_CLASSES, LAYERED_CLASS, "QwenImageControlNetPipeline"],
   ],
   files: QWEN_IMAGE_FILES,
   parts: QWEN_IMAGE_PARTS,
@@ -80,7 +82,7 @@ export const QWEN_IMAGE = defineFamily({
   },
 
   trace(session, parts, shape) {
-    const { transformer, vae, tinyDecoder } = parts;
+    const { transformer, vae, tinyDecoder, controlnet } = parts;
     const { grid, images: { sampled, results }, textTokens, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
     const isLayered = layerRules(parts) !== undefined;
@@ -94,14 +96,19 @@ export const QWEN_IMAGE = defineFamily({
 
     // 1. Encode: the input images; the prompts, by the text encoder and the transformer's own projection.
     const given = traceGiven(session, parts, shape.given, tileSide);
+    const control = controlnet && shape.control
+      ? new ControlBranch(session, controlnet, vae, { latents, size })
+      : undefined;
     const dropped = DROPPED_TOKENS[editRules(parts) ? "edit" : "describe"];
     const [prompts, rows] = [textTokens.length, Math.max(...textTokens)];
     const text = new PromptEncoder(session, given.textEncoder, { prompts, rows }, {
-      trace: ({ states }, graph) =>
-        textTokens.map((end, i) => {
-          const own = slice(slice(states, 0, i, i + 1), 1, dropped, end);
-          return qwenImageContext(graph, config, weights, own);
-        }),
+      trace: ({ states }, graph) => {
+        const own = textTokens.map((end, i) => slice(slice(states, 0, i, i + 1), 1, dropped, end));
+        return {
+          prompts: own.map((states) => qwenImageContext(graph, config, weights, states)),
+          control: control?.prompt(graph, own[0]!),
+        };
+      },
     });
 
     // 2. Noise, added to the input image's latents, as patches; modulation of all timesteps.
@@ -131,12 +138,15 @@ export const QWEN_IMAGE = defineFamily({
         return {
           ...{ sample: patchify(x), kept, references },
           ...modulationTables(config, weights, embedded),
+          controlTables: control?.tables(embedded),
         };
       },
     );
 
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
-    const { sample, kept, references = given.references, ...modulation } = begin.outputs;
+    const { sample, kept, references = given.references, controlTables, ...modulation } =
+      begin.outputs;
+    const steered = controlTables && control?.inputs(text.context.control!, controlTables);
     // The autoencoder's latents are scaled, those of a tiny decoder are not.
     const decoderOf = (tiny: typeof tinyDecoder, channels?: number) => ({
       decoder: tiny
@@ -151,11 +161,16 @@ export const QWEN_IMAGE = defineFamily({
     const denoiser = new Denoiser(loop, shape, {
       ...{ schedule, sample, kept },
       noise: { shape: latents, arrange: patchify },
-      passes: text.context.map((context) => ({ context, references, ...modulation })),
-      predict: (inputs, graph) =>
+      passes: text.context.prompts.map((context) => {
+        return { context, references, ...modulation, ...steered };
+      }),
+      predict: (inputs, graph, { isSteered }) =>
         qwenImageTransformer(graph, config, weights, {
           ...{ ...inputs, grids: new Array(sampled).fill(grid) },
           referenceGrids: shape.given.references,
+          control: isSteered
+            ? control?.residuals(graph, inputs as SteeredInputs, grid, config.num_layers)
+            : undefined,
         }),
       guidance: prompts > 1 ? NORMED_GUIDANCE : undefined,
       preview: {
@@ -179,11 +194,13 @@ export const QWEN_IMAGE = defineFamily({
     return async (work) => {
       const generator = new TorchGenerator(work.request.seed);
       const draw = () => generator.randn(elementCount(latents));
-      // The noise of an input image's latents comes first.
+      // The noise of the control picture comes first, then that of an input image's latents.
+      const pictureNoise = control && draw();
       const momentNoise = given.moments && draw();
       const noise = draw();
       const seen = await given.run(work);
       await text.run(work, seen);
+      await control?.run(work, pictureNoise!);
       await work.run([begin.call({ noise, momentNoise })]);
       await denoiser.run(work, qwenImageGuidance(work.request, prompts), draw, { noise });
       await result.run(work);

@@ -43,7 +43,7 @@ export function textPositions(
 export function rotaryOf(
   graph: Graph,
   name: string,
-  { axes_dims_rope }: QwenImageTransformerConfig,
+  { axes_dims_rope }: Pick<QwenImageTransformerConfig, "axes_dims_rope">,
   tokens: readonly (readonly number[])[],
 ): Rotation {
   return rotaryConstants(graph, name, tokens, axes_dims_rope, THETA);

@@ -9,14 +9,15 @@ import {
   concat,
   type Graph,
   rmsNorm,
+  type Rotation,
   slice,
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
-import { doubleBlock, type StreamModulation } from "../../double_stream.ts";
+import { doubleBlock, type StreamModulation, type Streams } from "../../double_stream.ts";
 import { linearLayer } from "../../layers.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
-import { EPS, hiddenSize, type QwenImageTransformerConfig } from "./config.ts";
+import { EPS, hiddenSize, type QwenImageSizes, type QwenImageTransformerConfig } from "./config.ts";
 import { blockModulation, type ModulationTables, outModulation } from "./modulation.ts";
 import { imagePositions, rotaryOf, textPositions } from "./positions.ts";
 
@@ -39,6 +40,8 @@ interface QwenImageInputs extends ModulationTables {
   readonly referenceGrids: readonly TokenGrid[];
   /** Row of the tables of all timesteps, u32 [1]. */
   readonly step: Tensor;
+  /** What a ControlNet adds to the blocks: from what the block of an index gives to what the next one takes. */
+  readonly control?: ((x: Tensor, block: number) => Tensor) | undefined;
 }
 
 /**
@@ -49,7 +52,7 @@ interface QwenImageInputs extends ModulationTables {
  */
 export function qwenImageContext(
   graph: Graph,
-  config: QwenImageTransformerConfig,
+  config: QwenImageSizes,
   weights: WeightScope,
   states: Tensor,
 ): Tensor {
@@ -70,8 +73,10 @@ export function qwenImageTransformer(
   graph: Graph,
   config: QwenImageTransformerConfig,
   weights: WeightScope,
-  { context, sample, references, referenceGrids, blocks, out, step, ...own }: QwenImageInputs,
+  inputs: QwenImageInputs,
 ): Tensor {
+  const { context, sample, references, referenceGrids, blocks, out, step, control, ...own } =
+    inputs;
   const grids = [...own.grids, ...referenceGrids];
   const areLayers = config.use_layer3d_rope;
   const places = imagePositions(grids, areLayers);
@@ -84,23 +89,39 @@ export function qwenImageTransformer(
     image: rotaryOf(graph, "image", config, places.slice(0, tokens.dim(1))),
     ...(isSplit && { reference: rotaryOf(graph, "reference", config, places.slice(count)) }),
   };
-  const heads = { ...config, eps: EPS };
   const embed = (x: Tensor) => linearLayer(weights, "img_in", x, hiddenSize(config));
-  let streams: ReturnType<typeof doubleBlock> = {
+  let streams: Streams<Tensor> = {
     ...{ text: context, image: embed(tokens) },
     ...(isSplit && { reference: embed(references) }),
   };
   const clean = isSplit ? graph.constant("clean", [1], "u32", [out.dim(0) - 1]) : undefined;
   blocks.forEach((tables, layer) => {
-    streams = graph.scope(`transformer_blocks.${layer}`, () => {
-      const block = weights.scope("transformer_blocks").scope(layer);
-      const vectors = blockModulation(tables, step, clean);
-      return doubleBlock(heads, block, streams, vectors, rotary, feedForward, FEED_FORWARDS);
-    });
+    const vectors = blockModulation(tables, step, clean);
+    streams = qwenImageBlock(graph, config, weights, { layer, streams, vectors, rotary });
+    streams = { ...streams, image: control?.(streams.image, layer) ?? streams.image };
   });
   const result = slice(streams.image, 1, 0, count);
   return linearLayer(weights, "proj_out", result, config.in_channels, {
     norm: { eps: EPS, ...outModulation(out, step), name: "norm_out" },
+  });
+}
+
+/** One of the blocks of a transformer, or of a ControlNet. */
+export function qwenImageBlock(
+  graph: Graph,
+  config: QwenImageSizes,
+  weights: WeightScope,
+  { layer, streams, vectors, rotary }: {
+    readonly layer: number;
+    readonly streams: Streams<Tensor>;
+    readonly vectors: Streams<StreamModulation>;
+    readonly rotary: Streams<Rotation>;
+  },
+): Streams<Tensor> {
+  return graph.scope(`transformer_blocks.${layer}`, () => {
+    const block = weights.scope("transformer_blocks").scope(layer);
+    const heads = { ...config, eps: EPS };
+    return doubleBlock(heads, block, streams, vectors, rotary, feedForward, FEED_FORWARDS);
   });
 }
 

@@ -2,7 +2,8 @@
 import { z } from "zod";
 import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
-import { type PartsOf, partsTable } from "../../pipeline/components.ts";
+import { type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
+import { controlSettings } from "../../pipeline/control.ts";
 import type { FamilyInfo } from "../../pipeline/types.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { QWEN3_CONFIG } from "../../text_encoders/qwen3.ts";
@@ -64,6 +65,36 @@ export const Z_IMAGE_TRANSFORMER_CONFIG = z.object({
 /** Parsed {@linkcode Z_IMAGE_TRANSFORMER_CONFIG}. */
 export type ZImageTransformerConfig = z.output<typeof Z_IMAGE_TRANSFORMER_CONFIG>;
 
+/** `controlnet/config.json` of `ZImageControlNetModel`. */
+export const Z_IMAGE_CONTROLNET_CONFIG = z.object({
+  _class_name: z.literal("ZImageControlNetModel").default("ZImageControlNetModel"),
+  /** Layers of the transformer to which those of the ControlNet add something. */
+  control_layers_places: z.array(z.int().nonnegative()).min(1).max(MAX_LAYERS),
+  /** Likewise of the noise refiner. */
+  control_refiner_layers_places: z.array(z.int().nonnegative()).max(MAX_LAYERS).nullish(),
+  /** Channels of the picture's latents, and of what else it may see beside, which is left empty. */
+  control_in_dim: z.int().positive(),
+  /** What steers the refining of the image; where nothing does, the picture is refined for itself. */
+  add_control_noise_refiner: z.enum(["control_layers", "control_noise_refiner"]).nullish(),
+  dim: z.int().positive().default(3840),
+  n_refiner_layers: z.int().nonnegative().max(MAX_LAYERS).default(2),
+  n_heads: z.int().positive().default(30),
+  norm_eps: z.number().positive().max(1).default(1e-5),
+  qk_norm: z.literal(true, "blocks without norms of queries and keys are not supported")
+    .default(true),
+}).superRefine((config, context) => {
+  const places = config.control_layers_places;
+  if (places.every((place, i) => i === 0 ? place === 0 : place > places[i - 1]!)) return;
+  context.addIssue({
+    code: "custom",
+    path: ["control_layers_places"],
+    message: "they must rise from 0",
+  });
+});
+
+/** Parsed {@linkcode Z_IMAGE_CONTROLNET_CONFIG}. */
+export type ZImageControlNetConfig = z.output<typeof Z_IMAGE_CONTROLNET_CONFIG>;
+
 /** How modules for the patches that images are cut into are called. */
 export const PATCH_KEY = `${PATCH_SIDE}-${PATCH_FRAMES}`;
 
@@ -73,7 +104,7 @@ export function patchFeatures({ in_channels }: ZImageTransformerConfig): number 
 }
 
 /** Channels inside of the feed-forward. */
-export function hiddenFeatures({ dim }: ZImageTransformerConfig): number {
+export function hiddenFeatures({ dim }: Pick<ZImageTransformerConfig, "dim">): number {
   return Math.trunc(dim / 3 * 8);
 }
 
@@ -93,33 +124,65 @@ export const Z_IMAGE_PARTS = partsTable({
     textEncoder: { classNames: ["Qwen3Model", "Qwen3ForCausalLM"], config: QWEN3_CONFIG },
     transformer: { classNames: ["ZImageTransformer2DModel"], config: Z_IMAGE_TRANSFORMER_CONFIG },
     vae: { classNames: ["AutoencoderKL"], config: KL_VAE_CONFIG },
+    controlnet: {
+      classNames: ["ZImageControlNetModel"],
+      config: Z_IMAGE_CONTROLNET_CONFIG,
+      isOptional: true,
+    },
     tinyDecoder: { classNames: ["AutoencoderTiny"], config: TINY_DECODER_CONFIG, isOptional: true },
   },
   settings: z.object({}),
   scheduler: { type: FlowMatchEulerScheduler },
-  fits: ({ transformer: { in_channels, cap_feat_dim }, textEncoder, vae, tinyDecoder }) => [
+  fits: ({ transformer, textEncoder, vae, tinyDecoder, controlnet }) => [
     [
       "transformer's in_channels",
-      in_channels,
+      transformer.in_channels,
       "autoencoder's latent_channels",
       vae.latent_channels,
     ],
     [
       "transformer's cap_feat_dim",
-      cap_feat_dim,
+      transformer.cap_feat_dim,
       "text encoder's hidden_size",
       textEncoder.hidden_size,
     ],
     ...tinyDecoderFit(tinyDecoder, { channels: vae.latent_channels, side: scaleFactor(vae) }),
+    ...controlNetFit(controlnet, transformer),
   ],
   checkTokenizer: requireQwenChat,
 });
+
+/**
+ * What makes a ControlNet fit a transformer.
+ *
+ * @throws {TypeError} when it steers layers that the transformer has not
+ */
+function controlNetFit(
+  controlnet: ZImageControlNetConfig | undefined,
+  transformer: ZImageTransformerConfig,
+): SizeCheck[] {
+  if (!controlnet) return [];
+  const { control_in_dim: channels, control_layers_places: places } = controlnet;
+  const last = places.at(-1)!;
+  if (last >= transformer.n_layers || channels < transformer.in_channels) {
+    throw new TypeError(
+      `Cannot use the ControlNet: it steers layer ${last} by ${channels} channels, and the transformer has ` +
+        `${transformer.n_layers} layers and ${transformer.in_channels} channels; choose one of its own`,
+    );
+  }
+  return (["dim", "n_heads", "n_refiner_layers"] as const).map((name) => [
+    ...[`ControlNet's ${name}`, controlnet[name]] as const,
+    ...[`transformer's ${name}`, transformer[name]] as const,
+  ]);
+}
 
 /** The opened components. */
 type ZImageParts = PartsOf<typeof Z_IMAGE_PARTS>;
 
 /** What its models can do, with the defaults of the published ones. */
-export function zImageInfo({ vae, scheduler, schedulerFile }: ZImageParts): FamilyInfo {
+export function zImageInfo(
+  { vae, scheduler, schedulerFile, controlnet }: ZImageParts,
+): FamilyInfo {
   const scale = scaleFactor(vae.config);
   const side = DEFAULT_SIDE * scale;
   const isDistilled = Number(schedulerFile.config["shift"] ?? 1) <= DISTILLED_SHIFT;
@@ -142,6 +205,7 @@ export function zImageInfo({ vae, scheduler, schedulerFile }: ZImageParts): Fami
       "maxSequenceLength",
       ...SAMPLING_CHOICES,
       ...scheduler.usesDynamicShifting ? [] : ["flowShift" as const],
+      ...controlSettings(controlnet !== undefined),
     ],
   };
 }

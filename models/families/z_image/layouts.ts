@@ -79,9 +79,64 @@ function transformerConfig(tensors: TensorSource): JsonObject {
   };
 }
 
+const CONTROLNET: ComponentFormat = {
+  name: "a ControlNet for Z-Image",
+  component: "controlnet",
+  className: "ZImageControlNetModel",
+  namings: [{
+    probes: [`control_all_x_embedder.${PATCH_KEY}.weight`, "control_layers.0.before_proj.weight"],
+  }],
+  config: controlNetConfig,
+};
+
+/** Layers of the published transformers, among which those that are steered lie evenly. */
+const LAYERS = 30;
+/** Their noise refiners. */
+const REFINERS = 2;
+
+/** Source of what shapes do not tell: config.json of alibaba-pai's models for diffusers. */
+function controlNetConfig(tensors: TensorSource): JsonObject {
+  const embedder = `control_all_x_embedder.${PATCH_KEY}.weight`;
+  const [dim, features] = shapeOf(tensors, embedder, 2) as [number, number];
+  const count = countModules(tensors, "control_layers.");
+  const channels = features / PATCH_SIDE ** 2;
+  // The first ones see nothing but the picture, and refine it for itself.
+  const isFirst = channels === IN_CHANNELS;
+  const refiner = isEmpty(tensors, "control_noise_refiner.0.before_proj.weight")
+    ? "control_layers"
+    : "control_noise_refiner";
+  return {
+    _class_name: CONTROLNET.className,
+    control_layers_places: Array.from({ length: count }, (_, i) => Math.floor(i * LAYERS / count)),
+    control_refiner_layers_places: isFirst ? null : Array.from({ length: REFINERS }, (_, i) => i),
+    control_in_dim: channels,
+    add_control_noise_refiner: isFirst ? null : refiner,
+    dim,
+    n_refiner_layers: REFINERS,
+    n_heads: dim / shapeOf(tensors, "control_layers.0.attention.norm_q.weight", 1)[0]!,
+    norm_eps: 1e-5,
+  };
+}
+
+/** Latents' channels of the published transformers. */
+const IN_CHANNELS = 16;
+/** Bytes that are read at a time. */
+const PIECE = 2 ** 20;
+
+/** Whether a layer is missing or was never trained: version 2.0 has one of zeros that nothing uses, 2.1 trained it. */
+function isEmpty(tensors: TensorSource, name: string): boolean {
+  const tensor = tensors.find(name);
+  for (let start = 0; tensor && start < tensor.byteLength; start += PIECE) {
+    const bytes = new Uint8Array(Math.min(PIECE, tensor.byteLength - start));
+    tensors.read(name, start, bytes);
+    if (bytes.some((byte) => byte !== 0)) return false;
+  }
+  return true;
+}
+
 /** Single files. Their names do not tell Z-Image from Z-Image-Turbo, whose scheduler this is. */
 export const Z_IMAGE_FILES: FamilyFiles = {
-  formats: [TRANSFORMER, QWEN3_FORMAT, KL_VAE_FORMAT],
+  formats: [TRANSFORMER, CONTROLNET, QWEN3_FORMAT, KL_VAE_FORMAT],
   defaults: () => ({
     className: "ZImagePipeline",
     settings: {},

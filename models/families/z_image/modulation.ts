@@ -44,24 +44,61 @@ export function modulationTable(
   embedding: Tensor,
 ): Tensor {
   const { dim, n_refiner_layers, n_layers } = config;
-  const mlp = weights.scope("t_embedder").scope("mlp");
-  const hidden = linearLayer(mlp, "0", embedding, TIMESTEP_HIDDEN, { activation: "silu" });
-  const temb = linearLayer(mlp, "2", hidden, timestepChannels(config));
-  const blocks = (name: string, count: number) =>
-    Array.from({ length: count }, (_, i) => {
-      const block = weights.scope(name).scope(i);
-      return linearLayer(block, "adaLN_modulation.0", temb, BLOCK.length * dim);
-    });
+  const temb = timestepState(config, weights, embedding);
   const activated = elementwise("act_silu(t)", { t: temb });
   const last = weights.scope("all_final_layer").scope(PATCH_KEY);
   return concat(
     [
-      ...blocks("noise_refiner", n_refiner_layers),
-      ...blocks("layers", n_layers),
+      ...blockRows(weights, temb, dim, { noise_refiner: n_refiner_layers, layers: n_layers }),
       linearLayer(last, "adaLN_modulation.1", activated, dim),
     ],
     1,
     { name: "modulation" },
+  );
+}
+
+/**
+ * The vectors of all timesteps of blocks that other weights hold than the transformer's.
+ *
+ * @param control those weights
+ * @param counts how many blocks there are, by the names of their stacks
+ * @param embedding of {@linkcode modulationTable}
+ * @returns [timesteps, blocks · 4 · dim]
+ */
+export function controlTable(
+  config: ZImageTransformerConfig,
+  weights: WeightScope,
+  control: WeightScope,
+  counts: Readonly<Record<string, number>>,
+  embedding: Tensor,
+): Tensor {
+  const temb = timestepState(config, weights, embedding);
+  return concat(blockRows(control, temb, config.dim, counts), 1, { name: "control modulation" });
+}
+
+/** What the layers that make vectors take of timesteps. */
+function timestepState(
+  config: ZImageTransformerConfig,
+  weights: WeightScope,
+  embedding: Tensor,
+): Tensor {
+  const mlp = weights.scope("t_embedder").scope("mlp");
+  const hidden = linearLayer(mlp, "0", embedding, TIMESTEP_HIDDEN, { activation: "silu" });
+  return linearLayer(mlp, "2", hidden, timestepChannels(config));
+}
+
+/** Of every block, [timesteps, 4 · dim]. */
+function blockRows(
+  weights: WeightScope,
+  temb: Tensor,
+  dim: number,
+  counts: Readonly<Record<string, number>>,
+): Tensor[] {
+  return Object.entries(counts).flatMap(([name, count]) =>
+    Array.from({ length: count }, (_, i) => {
+      const block = weights.scope(name).scope(i);
+      return linearLayer(block, "adaLN_modulation.0", temb, BLOCK.length * dim);
+    })
   );
 }
 
@@ -74,17 +111,23 @@ export function modulationVectors(config: ZImageTransformerConfig, row: Tensor):
   const { dim, n_refiner_layers, n_layers } = config;
   const rows = modulationRows(config);
   const table = row.reshape(rows, 1, dim);
-  const vector = (at: number, name: string) => slice(table, 0, at, at + 1, { name });
-  const blocks = (first: number, count: number) =>
-    Array.from({ length: count }, (_, i) => {
-      const start = (first + i) * BLOCK.length;
-      return Object.fromEntries(
-        BLOCK.map((name, j) => [name, vector(start + j, name)] as const),
-      ) as BlockModulation;
-    });
   return {
-    refiners: blocks(0, n_refiner_layers),
-    layers: blocks(n_refiner_layers, n_layers),
-    out: vector(rows - 1, "scale"),
+    refiners: blockVectors(table, 0, n_refiner_layers),
+    layers: blockVectors(table, n_refiner_layers, n_layers),
+    out: slice(table, 0, rows - 1, rows, { name: "scale" }),
   };
+}
+
+/**
+ * The vectors of blocks that follow each other.
+ *
+ * @param table of one timestep, [vectors, 1, dim]
+ */
+export function blockVectors(table: Tensor, first: number, count: number): BlockModulation[] {
+  return Array.from({ length: count }, (_, i) => {
+    const start = (first + i) * BLOCK.length;
+    return Object.fromEntries(
+      BLOCK.map((name, j) => [name, slice(table, 0, start + j, start + j + 1, { name })] as const),
+    ) as BlockModulation;
+  });
 }

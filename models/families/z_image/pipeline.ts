@@ -1,7 +1,9 @@
 /**
  * Images with Z-Image: from text, and from an input image by strength, of which a mask may keep a part.
  *
- * Source: diffusers `ZImagePipeline`, `ZImageImg2ImgPipeline` and `ZImageInpaintPipeline`.
+ * A ControlNet may steer by a picture.
+ *
+ * Source: diffusers `ZImagePipeline`, `ZImageImg2ImgPipeline`, `ZImageInpaintPipeline` and `ZImageControlNetPipeline`.
  */
 import { elementCount, f32, gather, slice, type Tensor } from "../../../runtime/mod.ts";
 import { klImageDecoder, KlImageEncoder } from "../../autoencoders/kl/coders.ts";
@@ -20,6 +22,7 @@ import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { qwen3ChatPrompt } from "../../tokenizers/mod.ts";
 import { PATCH_SIDE, Z_IMAGE_PARTS, zImageInfo } from "./config.ts";
+import { ControlBranch } from "./control_branch.ts";
 import { checkGuidance, LIMITED_GUIDANCE, zImageGuidance } from "./guidance.ts";
 import { ORIGINAL_Z_IMAGE, Z_IMAGE_FILES } from "./layouts.ts";
 import { modulationTable, TIMESTEP_FREQUENCIES } from "./modulation.ts";
@@ -29,7 +32,10 @@ import { zImageContext, zImageTransformer } from "./transformer.ts";
 
 /** See the file comment. */
 export const Z_IMAGE = defineFamily({
-  classNames: ["ZImagePipeline", "ZImageImg2ImgPipeline", "ZImageInpaintPipeline"],
+  classNames: [
+    ...["ZImagePipeline", "ZImageImg2ImgPipeline", "ZImageInpaintPipeline"],
+    "ZImageControlNetPipeline",
+  ],
   files: Z_IMAGE_FILES,
   parts: Z_IMAGE_PARTS,
   lora: {
@@ -70,7 +76,8 @@ export const Z_IMAGE = defineFamily({
     return { shape, latents: [grid.rows * PATCH_SIDE, grid.columns * PATCH_SIDE] };
   },
 
-  trace(session, { transformer, textEncoder, vae, tinyDecoder, tokenizer, scheduler }, shape) {
+  trace(session, parts, shape) {
+    const { transformer, textEncoder, vae, tinyDecoder, tokenizer, scheduler, controlnet } = parts;
     const { grid, textTokens, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
     const schedule = zImageSchedule(scheduler, tokenCount(grid), shape.steps, shape);
@@ -82,6 +89,9 @@ export const Z_IMAGE = defineFamily({
 
     // 1. Encode: the input image; the prompts, by the text encoder and the context refiner.
     const image = shape.startsFromImage ? new KlImageEncoder(session, vae, [size]) : undefined;
+    const control = controlnet && shape.control
+      ? new ControlBranch(session, { controlnet, transformer, vae }, size)
+      : undefined;
     const layer = textEncoder.config.num_hidden_layers - 1;
     const qwen3 = qwenTextEncoder(textEncoder, tokenizer.padId, [layer]);
     const [prompts, rows] = [textTokens.length, Math.max(...textTokens)];
@@ -121,13 +131,14 @@ export const Z_IMAGE = defineFamily({
         return {
           sample: toPatches(x),
           modulation: modulationTable(config, weights, embedded),
+          controlTable: control?.table(embedded),
           kept,
         };
       },
     );
 
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
-    const { sample, modulation, kept } = begin.outputs;
+    const { sample, modulation, controlTable, kept } = begin.outputs;
     // The autoencoder's latents are scaled, those of a tiny decoder are not.
     const decoderOf = (tiny: typeof tinyDecoder) => ({
       decoder: tiny ? tinyImageCoder(tiny, size) : klImageDecoder(vae, size),
@@ -140,12 +151,19 @@ export const Z_IMAGE = defineFamily({
     const denoiser = new Denoiser(loop, shape, {
       ...{ schedule, sample, kept },
       noise: { shape: latents, arrange: toPatches },
-      passes: text.context.map((context) => ({ context, modulation })),
-      predict: ({ modulation, step, ...inputs }, graph) =>
-        zImageTransformer(graph, config, weights, {
+      passes: text.context.map((context) => {
+        return { context, modulation, controlTable, ...control?.inputs };
+      }),
+      predict: ({ modulation, step, ...inputs }, graph, { isSteered }) => {
+        const { controlTable: table, controlPicture: picture, controlScale: scale } = inputs;
+        return zImageTransformer(graph, config, weights, {
           ...{ ...inputs, grid },
           modulation: gather(modulation, step),
-        }),
+          control: isSteered && table && picture && scale
+            ? control?.residuals(graph, picture, scale, gather(table, step))
+            : undefined,
+        });
+      },
       guidance: shape.isLimited ? LIMITED_GUIDANCE : undefined,
       preview: decoderOf(tinyDecoder),
     });
@@ -165,6 +183,7 @@ export const Z_IMAGE = defineFamily({
       const noise = draw();
       await image?.run(work);
       await text.run(work);
+      await control?.run(work);
       await work.run([begin.call({ noise, momentNoise })]);
       await denoiser.run(work, zImageGuidance(work.request, timesteps, prompts), draw, { noise });
       await result.run(work);

@@ -34,6 +34,9 @@ const FINAL_EPS = 1e-6;
 /** Of the norms of queries and keys, whatever the configuration says of the others. */
 const HEAD_EPS = 1e-5;
 
+/** What blocks need to know of a model. */
+type BlockSizes = Pick<ZImageTransformerConfig, "dim" | "n_heads" | "norm_eps">;
+
 /** Inputs of one forward pass. */
 interface ZImageInputs {
   /** Of {@linkcode zImageContext}: [1, text tokens, dim]. */
@@ -44,7 +47,25 @@ interface ZImageInputs {
   readonly grid: TokenGrid;
   /** One row of `modulationTable()`. */
   readonly modulation: Tensor;
+  /** What a ControlNet adds to the layers. */
+  readonly control?: ControlResiduals | undefined;
 }
+
+/** What the transformer has made before its layers, which a ControlNet goes on from. */
+export interface ZImageState {
+  /** The image before and after it is refined, [1, `paddedCount()`, dim]. */
+  readonly embedded: Tensor;
+  readonly refined: Tensor;
+  /** Refines it otherwise: `after` gives what the next block takes of what one gives. */
+  refine(after: (x: Tensor, block: number) => Tensor): Tensor;
+  /** Of the prompt. */
+  readonly context: Tensor;
+  /** Positions of the image, and of the image and the prompt behind it. */
+  readonly rotary: { readonly image: Rotation; readonly joint: Rotation };
+}
+
+/** What a ControlNet adds: from what a layer gives to what the next one takes. */
+export type ControlResiduals = (state: ZImageState) => (x: Tensor, layer: number) => Tensor;
 
 /**
  * What the layers take of the prompt; it depends on no step.
@@ -92,27 +113,33 @@ export function zImageTransformer(
   graph: Graph,
   config: ZImageTransformerConfig,
   weights: WeightScope,
-  { context, sample, grid, modulation }: ZImageInputs,
+  { context, sample, grid, modulation, control }: ZImageInputs,
 ): Tensor {
   const textTokens = context.dim(1);
   const { refiners, layers, out } = modulationVectors(config, modulation);
   const places = imagePositions(grid, textTokens);
   const own = positionTables(graph, "image", config, places);
-  let x = embedImage(graph, config, weights, sample);
-  refiners.forEach((vectors, layer) => {
-    x = graph.scope(`noise_refiner.${layer}`, () => {
-      const block = weights.scope("noise_refiner").scope(layer);
-      return zImageBlock(config, block, x, own, vectors);
-    });
-  });
+  const embedder = { weights, name: `all_x_embedder.${PATCH_KEY}` };
+  const embedded = embedImage(config, weights, sample, embedder);
+  const refine = (after: (x: Tensor, layer: number) => Tensor = (x) => x) =>
+    refiners.reduce((x, vectors, layer) =>
+      graph.scope(`noise_refiner.${layer}`, () => {
+        const block = weights.scope("noise_refiner").scope(layer);
+        return after(zImageBlock(config, block, x, own, vectors), layer);
+      }), embedded);
   const all = [...places, ...textPositions(textTokens)];
   const joint = positionTables(graph, "joint", config, all);
-  x = concat([x, context], 1);
+  const refined = refine();
+  const steered = control?.({
+    ...{ embedded, refined, refine, context, rotary: { image: own, joint } },
+  });
+  let x = concat([refined, context], 1);
   layers.forEach((vectors, layer) => {
     x = graph.scope(`layers.${layer}`, () => {
       const block = weights.scope("layers").scope(layer);
       return zImageBlock(config, block, x, joint, vectors);
     });
+    x = steered?.(x, layer) ?? x;
   });
   const final = weights.scope("all_final_layer").scope(PATCH_KEY);
   return linearLayer(final, "linear", slice(x, 1, 0, tokenCount(grid)), patchFeatures(config), {
@@ -120,14 +147,21 @@ export function zImageTransformer(
   });
 }
 
-/** The first layer, and what fills the image up: [1, `paddedCount()`, dim]. */
-function embedImage(
-  graph: Graph,
-  { dim }: ZImageTransformerConfig,
+/**
+ * The first layer, and what fills the image up.
+ *
+ * @param sample [1, tokens, features]
+ * @param embedder the layer
+ * @returns [1, `paddedCount()`, dim]
+ */
+export function embedImage(
+  { dim }: Pick<ZImageTransformerConfig, "dim">,
   weights: WeightScope,
   sample: Tensor,
+  embedder: { readonly weights: WeightScope; readonly name: string },
 ): Tensor {
-  const embedded = linearLayer(weights, `all_x_embedder.${PATCH_KEY}`, sample, dim);
+  const { graph } = sample;
+  const embedded = linearLayer(embedder.weights, embedder.name, sample, dim);
   const missing = paddedCount(sample.dim(1)) - sample.dim(1);
   const pad = weights.tensor(graph, "x_pad_token", [1, dim]);
   if (missing === 0) return embedded;
@@ -136,8 +170,8 @@ function embedImage(
 }
 
 /** x + gate · norm(attention(norm(x))), then the same with the feed-forward. */
-function zImageBlock(
-  config: ZImageTransformerConfig,
+export function zImageBlock(
+  config: BlockSizes,
   weights: WeightScope,
   x: Tensor,
   rotary: Rotation,
@@ -168,7 +202,7 @@ function zImageBlock(
 
 /** Attention of all tokens to all. */
 function zImageAttention(
-  { dim, n_heads: heads }: ZImageTransformerConfig,
+  { dim, n_heads: heads }: BlockSizes,
   weights: WeightScope,
   x: Tensor,
   rotary: Rotation,

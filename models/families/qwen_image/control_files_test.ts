@@ -1,0 +1,86 @@
+/** All names and shapes of Qwen-Image's published ControlNet, without their numbers. */
+import assert from "node:assert/strict";
+import { memoryTensors } from "../../../tests/memory_tensors.ts";
+import {
+  BASELINE_TARGET,
+  DeviceTensor,
+  Graph,
+  type Shape,
+  type Target,
+  Weights,
+} from "../../../runtime/mod.ts";
+import { recognise } from "../../checkpoints/recognise.ts";
+import { parseConfig } from "../../config.ts";
+import { QWEN_IMAGE_CONTROLNET_CONFIG } from "./config.ts";
+import { qwenImageControl } from "./control.ts";
+import { QWEN_IMAGE_FILES } from "./layouts.ts";
+import { blockTables, TIMESTEP_CHANNELS } from "./modulation.ts";
+import { qwenImageContext } from "./transformer.ts";
+
+type Shapes = Record<string, Shape>;
+
+const [DIM, TEXT, BLOCKS] = [3072, 3584, 5];
+const LARGE: Target = {
+  ...BASELINE_TARGET,
+  limits: { ...BASELINE_TARGET.limits, maxBindingBytes: 2 ** 31 - 4, maxBufferBytes: 2 ** 31 - 4 },
+};
+
+function layer(name: string, rows: number, columns: number): Shapes {
+  return { [`${name}.weight`]: [rows, columns], [`${name}.bias`]: [rows] };
+}
+
+/** As InstantX publish it; `extra` channels beside those of the picture have the ones for inpainting. */
+function controlNet(extra = 0): Shapes {
+  const square = ["to_q", "to_k", "to_v", "add_q_proj", "add_k_proj", "add_v_proj", "to_out.0"];
+  const norms = ["norm_q", "norm_k", "norm_added_q", "norm_added_k"];
+  const blocks = Array.from({ length: BLOCKS }, (_, i) => {
+    const block = `transformer_blocks.${i}`;
+    return Object.assign(
+      {},
+      ...[...square, "to_add_out"].map((name) => layer(`${block}.attn.${name}`, DIM, DIM)),
+      ...norms.map((name) => ({ [`${block}.attn.${name}.weight`]: [128] })),
+      ...["img", "txt"].flatMap((stream) => [
+        layer(`${block}.${stream}_mod.1`, 6 * DIM, DIM),
+        layer(`${block}.${stream}_mlp.net.0.proj`, 4 * DIM, DIM),
+        layer(`${block}.${stream}_mlp.net.2`, DIM, 4 * DIM),
+      ]),
+      layer(`controlnet_blocks.${i}`, DIM, DIM),
+    ) as Shapes;
+  });
+  return Object.assign({}, ...blocks, {
+    "txt_norm.weight": [TEXT],
+    ...layer("img_in", DIM, 64),
+    ...layer("txt_in", DIM, TEXT),
+    ...layer("time_text_embed.timestep_embedder.linear_1", DIM, TIMESTEP_CHANNELS),
+    ...layer("time_text_embed.timestep_embedder.linear_2", DIM, DIM),
+    ...layer("controlnet_x_embedder", DIM, 64 + extra),
+  });
+}
+
+Deno.test("all tensors of Qwen-Image's ControlNet Union are known and used; the one for inpainting is refused", () => {
+  const read = (shapes: Shapes) => {
+    const [found, ...others] = recognise(memoryTensors(shapes), QWEN_IMAGE_FILES.formats);
+    assert.ok(found && others.length === 0);
+    assert.equal(found.format.className, "QwenImageControlNetModel");
+    return { json: found.format.config(found.tensors), tensors: found.tensors };
+  };
+  const { json, tensors } = read(controlNet());
+  const config = parseConfig(QWEN_IMAGE_CONTROLNET_CONFIG, json, "config.json");
+  assert.deepEqual([config.num_layers, config.num_attention_heads], [BLOCKS, 24]);
+  const weights = new Weights(tensors);
+  const graph = new Graph("model", LARGE);
+  const input = (...shape: number[]) => graph.use(new DeviceTensor("input", shape, "f32"));
+  const steered = qwenImageControl(graph, config, weights.root, {
+    context: qwenImageContext(graph, config, weights.root, input(1, 8, TEXT)),
+    ...{ sample: input(1, 4, 64), picture: input(1, 4, 64), scale: input(1) },
+    grid: { rows: 2, columns: 2 },
+    tables: blockTables(config, weights.root, input(1, TIMESTEP_CHANNELS)),
+    step: graph.use(new DeviceTensor("step", [1], "u32")),
+  }, 60);
+  for (let block = 0; block < 60; block++) steered(input(1, 4, DIM), block);
+  assert.deepEqual(weights.unused, []);
+  assert.throws(
+    () => parseConfig(QWEN_IMAGE_CONTROLNET_CONFIG, read(controlNet(4)).json, "config.json"),
+    /as ControlNets for inpainting see them, are not supported/,
+  );
+});
