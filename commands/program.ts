@@ -75,7 +75,7 @@ function serveCommand(onStatus: OnStatus): Command {
     new Option("--models <which>", "all: the bundled model, and those in the cache, too")
       .choices(["all"]),
   );
-  addFleetFlags(addLoadFlags(serve))
+  addCardFlags(addFleetFlags(addLoadFlags(serve)))
     .addOption(
       new Option("--no-gpu", "take requests alone; the fleet's workers run the jobs"),
     )
@@ -159,20 +159,24 @@ function serveCommand(onStatus: OnStatus): Command {
       "unload the model when it was idle for so long (default: never)",
       nonNegative,
     )
-    .option("--num-gpus <count>", "how many GPUs share the work", integer(1), 1)
-    .option("--gpus <numbers>", "which GPUs, by doctor's numbers, such as 0,2", gpuNumbers)
-    .option(
-      "--pin <name=numbers>",
-      "GPUs that a model may be on, such as small=0,1; repeated for further models",
-      pin,
-      {},
-    )
     .option("--ulysses-degree <degree>", "accepted, without effect yet", integer(1), 1)
     .option("--ring-degree <degree>", "accepted, without effect yet", integer(1), 1);
   return serve.action(async (flags) => {
     const { runServe } = await import("./serve.ts");
     onStatus(await runServe(flags));
   });
+}
+
+/** Flags of what keeps models loaded on several GPUs. */
+function addCardFlags(command: Command): Command {
+  return command
+    .option("--num-gpus <count>", "how many GPUs share the work", integer(1), 1)
+    .option("--gpus <numbers>", "which GPUs, by doctor's numbers, such as 0,2", gpuNumbers)
+    .option(
+      "--pin <name=numbers>",
+      "GPUs that a model may be on, such as small=0,1; repeated for further models",
+      pin,
+    );
 }
 
 function workerCommand(onStatus: OnStatus): Command {
@@ -186,7 +190,7 @@ function workerCommand(onStatus: OnStatus): Command {
     new Option("--models <which>", "all: the bundled model, and those in the cache, too")
       .choices(["all"]),
   );
-  return addLoadFlags(worker)
+  return addCardFlags(addLoadFlags(worker))
     .option("--served-model-name <name>", "public name of the model (default: its path)")
     .option("--output-path <folder>", "folder for results that all members see", "outputs")
     .addOption(

@@ -18,6 +18,7 @@ import {
   readSecret,
   type S3Settings,
   serve,
+  type ServeOptions,
 } from "../server/mod.ts";
 import { hubCacheFolder } from "../hub/cache.ts";
 import { listCachedModels } from "../hub/cached_models.ts";
@@ -144,8 +145,7 @@ export async function runServe(flags: ServeFlags): Promise<number> {
     ...deviceOptions(flags),
     parts: partsOf(flags),
     log,
-    gpus: gpusOf(flags),
-    ...(flags.pin === undefined ? {} : { pins: flags.pin }),
+    ...cardOptions(flags),
     ...(flags.inputSavePath === undefined ? {} : { inputSavePath: flags.inputSavePath }),
     ...(s3 === undefined ? {} : { s3 }),
     ...(flags.lora === undefined ? {} : { loras: flags.lora }),
@@ -233,13 +233,16 @@ function readModel(text: string): ModelSource {
 }
 
 /**
- * How many GPUs share the work, or which.
+ * How many GPUs share the work, or which, and what may be on them.
  *
  * @throws {UsageError} when both are said, and differ
  */
-export function gpusOf({ numGpus, gpus }: Pick<ServeFlags, "numGpus" | "gpus">): number | number[] {
-  if (gpus === undefined) return numGpus;
-  if (numGpus === 1 || numGpus === gpus.length) return gpus;
+export function cardOptions(
+  { numGpus, gpus, pin }: Pick<ServeFlags, "numGpus" | "gpus" | "pin">,
+): Pick<ServeOptions, "gpus" | "pins"> {
+  const pins = pin === undefined ? {} : { pins: pin };
+  if (gpus === undefined) return { gpus: numGpus, ...pins };
+  if (numGpus === 1 || numGpus === gpus.length) return { gpus, ...pins };
   throw new UsageError(
     `Cannot use ${numGpus} GPUs and GPUs ${gpus.join(", ")}: give --num-gpus or --gpus alone`,
   );

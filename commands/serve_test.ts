@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { gpusOf, modelsOf, notes, type ServeFlags } from "./serve.ts";
+import { cardOptions, modelsOf, notes, type ServeFlags } from "./serve.ts";
 
 const FLAGS: ServeFlags = {
   modelPath: ["bundled"],
@@ -25,11 +25,11 @@ Deno.test("notes() is silent when there is nothing to know", () => {
   assert.deepEqual(notes({ ...FLAGS, host: "0.0.0.0", apiKey: ["k"] }), []);
 });
 
-Deno.test("gpusOf() takes a number of GPUs, or a list, but not two that differ", () => {
-  assert.equal(gpusOf({ numGpus: 2 }), 2);
-  assert.deepEqual(gpusOf({ numGpus: 1, gpus: [0, 2] }), [0, 2]);
-  assert.deepEqual(gpusOf({ numGpus: 2, gpus: [0, 2] }), [0, 2]);
-  assert.throws(() => gpusOf({ numGpus: 3, gpus: [0, 2] }), /Cannot use 3 GPUs and GPUs 0, 2/);
+Deno.test("cardOptions() takes a number of GPUs, or a list, but not two that differ", () => {
+  assert.deepEqual(cardOptions({ numGpus: 2, pin: { a: [1] } }), { gpus: 2, pins: { a: [1] } });
+  assert.deepEqual(cardOptions({ numGpus: 1, gpus: [0, 2] }), { gpus: [0, 2] });
+  assert.deepEqual(cardOptions({ numGpus: 2, gpus: [0, 2] }), { gpus: [0, 2] });
+  assert.throws(() => cardOptions({ numGpus: 3, gpus: [0, 2] }), /Cannot use 3 GPUs and GPUs 0, 2/);
 });
 
 Deno.test("notes() names flags that have no effect", () => {

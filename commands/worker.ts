@@ -10,7 +10,14 @@ import { listCachedModels } from "../hub/cached_models.ts";
 import { type DeviceFlags, deviceOptions } from "./device_flags.ts";
 import { describeFailure, UsageError } from "./failure.ts";
 import { partsOf } from "./part_flags.ts";
-import { fleetOf, modelsOf, outliveDefects, readBucket, type ServeFlags } from "./serve.ts";
+import {
+  cardOptions,
+  fleetOf,
+  modelsOf,
+  outliveDefects,
+  readBucket,
+  type ServeFlags,
+} from "./serve.ts";
 import { StopSignals } from "./stop_signals.ts";
 
 /** Flags of `worker`, read and checked; those of `serve` mean the same. */
@@ -31,6 +38,9 @@ export interface WorkerFlags extends
     | "allowHubLoras"
     | "loraCacheSize"
     | "keepAlive"
+    | "numGpus"
+    | "gpus"
+    | "pin"
   > {
   /** How long jobs may go on after a signal, in milliseconds. */
   drain: number;
@@ -66,6 +76,7 @@ export async function runWorker(flags: WorkerFlags): Promise<number> {
     outputPath: flags.outputPath,
     graceMs: flags.drain,
     ...deviceOptions(flags),
+    ...cardOptions(flags),
     parts: partsOf(flags),
     log,
     ...(s3 === undefined ? {} : { s3 }),

@@ -35,6 +35,8 @@ interface Waiter extends Demand {
 const MAX_LOSSES = 3;
 /** How long a lost card is left alone, in milliseconds; four times as long after each further loss. */
 const REOPEN_MS = 1000;
+/** How much later a generation may end than elsewhere: times vary, and a card that waits helps nobody. */
+const SLACK = 1.5;
 /** After how long it is looked again whether to wait for a faster card, in milliseconds. */
 const LOOK_MS = 500;
 
@@ -261,7 +263,7 @@ export class Cards {
     }
     if (!best || ahead === Infinity) return best;
     const others = candidates.filter((card) => !card.isFree || card.reservedFor !== undefined);
-    if (least <= this.#endElsewhere(demand, others, ahead)) return best;
+    if (least <= SLACK * this.#endElsewhere(demand, others, ahead)) return best;
     if (!this.#isLooking) void this.#lookAgain();
     return undefined;
   }

@@ -76,12 +76,12 @@ export function chooseCards(
     : Array.from({ length: wanted.count }, (_, i) => isSoftware ? i % adapters.length : i);
   const missing = gpus.find((gpu) => adapters[gpu] === undefined);
   if (missing !== undefined) {
-    const names = adapters.map(({ name }, gpu) => `${gpu} ${name}`).join(", ");
+    const names = adapters.map(({ name }, gpu) => `GPU ${gpu}: ${name}`).join(", ");
     throw new RangeError(
       "count" in wanted
         ? `Cannot use ${wanted.count} GPUs: this machine has ${adapters.length} (${names}); ` +
           `use --num-gpus ${adapters.length}`
-        : `Cannot use GPU ${missing}: this machine has ${names}; "denoise doctor" lists them`,
+        : `Cannot use GPU ${missing}: there is none of that number (${names})`,
     );
   }
   const all = listing!.adapters;
@@ -102,7 +102,7 @@ export function chooseCards(
       name: adapter.name,
       memoryBytes: adapter.memoryBytes,
       address: {
-        ...(isChoice && { environment: { variables: selecting(adapter, all), lock } }),
+        environment: { variables: isChoice ? selecting(adapter, all) : {}, lock },
         ...(usesSystemMemory(adapter) && sharers > 1 && { sharers }),
       },
     };

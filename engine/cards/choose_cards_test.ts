@@ -65,7 +65,8 @@ Deno.test("chooseCards() tells the loader which GPU it is, by its model or by it
 Deno.test("chooseCards() lets workers share software adapters and the system's memory", () => {
   const plan = chooseCards({ count: 3 }, linux([CPU]));
   assert.deepEqual(plan.map(({ gpu }) => gpu), [0, 0, 0]);
-  assert.deepEqual(plan.map(({ address }) => address), Array(3).fill({ sharers: 3 }));
+  assert.deepEqual(plan.map(({ address }) => address.sharers), [3, 3, 3]);
+  assert.deepEqual(variables(plan), [{}, {}, {}]);
   assert.deepEqual(chooseCards({ count: 3 }, linux([CPU, SWIFT])).map(({ gpu }) => gpu), [0, 1, 0]);
   const [a770, iris] = chooseCards({ count: 2 }, linux([A770, IRIS]));
   assert.deepEqual([a770!.address.sharers, iris!.address.sharers], [undefined, undefined]);
@@ -74,9 +75,9 @@ Deno.test("chooseCards() lets workers share software adapters and the system's m
 Deno.test("chooseCards() refuses more than there are, and what it cannot tell apart", () => {
   assert.throws(
     () => chooseCards({ count: 3 }, linux(H100)),
-    /this machine has 2 \(0 H100, 1 H100\)/,
+    /this machine has 2 \(GPU 0: H100, GPU 1: H100\)/,
   );
-  assert.throws(() => chooseCards({ gpus: [1] }, linux([A770])), /Cannot use GPU 1.*0 A770/);
+  assert.throws(() => chooseCards({ gpus: [1] }, linux([A770])), /Cannot use GPU 1: .*GPU 0: A770/);
   assert.throws(() => chooseCards({ count: 2 }, linux(H100, false)), /device-select layer/);
   const nowhere = H100.map(({ pci: _, ...rest }) => rest);
   assert.throws(() => chooseCards({ count: 2 }, linux(nowhere)), /apart/);

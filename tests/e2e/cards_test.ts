@@ -5,7 +5,6 @@ import { chooseCards } from "../../engine/cards/choose_cards.ts";
 import { WorkerEngine } from "../../engine/worker_engine.ts";
 import { UNIFIED_SHARE } from "../../runtime/host_memory.ts";
 import { type RunningServer, serve, type WorkerRecord } from "../../server/mod.ts";
-import { until } from "../fakes/service.ts";
 
 const SLOW = !Deno.env.get("DENOISE_SLOW");
 
@@ -22,6 +21,8 @@ async function withServer(gpus: number, use: (server: RunningServer) => Promise<
 async function workers({ url }: RunningServer): Promise<WorkerRecord[]> {
   return (await (await fetch(`${url}/v1/workers`)).json()).data;
 }
+
+const pause = () => new Promise((resolve) => setTimeout(resolve, 100));
 
 /** Images in base64. */
 async function images({ url }: RunningServer, fields: Record<string, unknown>): Promise<string[]> {
@@ -56,23 +57,23 @@ Deno.test({
   name: "2, 3 and 4 devices make what one makes, to the bit, and share it evenly (slow: a minute)",
   ignore: SLOW,
   fn: async () => {
-    const seed = Array.from({ length: 12 }, (_, i) => i);
+    const seed = Array.from({ length: 8 }, (_, i) => i);
     let expected: string[] | undefined;
     for (const gpus of [1, 2, 3, 4]) {
       await withServer(gpus, async (server) => {
-        await until(async () => (await workers(server)).every(({ state }) => state === "idle"));
+        while ((await workers(server)).some(({ state }) => state === "loading")) await pause();
         const start = performance.now();
         const jobs = seed.map((seed) => images(server, { seed }));
         const alone = (await Promise.all(jobs)).flat();
-        const together = await images(server, { n: 12, seed });
+        const together = await images(server, { n: 8, seed });
         console.log(`${gpus} devices: ${((performance.now() - start) / 1000).toFixed(1)} s`);
         expected ??= alone;
         assert.deepEqual(alone, expected);
         assert.deepEqual(together, expected);
         const done = (await workers(server)).map(({ outputs_done }) => outputs_done);
         console.log(`outputs: ${done.join(", ")}`);
-        assert.equal(done.reduce((sum, one) => sum + one), 24);
-        assert.ok(Math.min(...done) >= 24 / gpus / 3, `uneven: ${done}`);
+        assert.equal(done.reduce((sum, one) => sum + one), 16);
+        assert.ok(Math.min(...done) >= 16 / gpus / 2, `uneven: ${done}`);
       });
     }
   },

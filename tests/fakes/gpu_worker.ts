@@ -1,6 +1,6 @@
 /**
  * A worker without a GPU that speaks the engine's protocol. The prompt says how a generation ends; a thread named
- * `silent` never answers. What LoRAs do to a result is a colour.
+ * `silent` never answers, one named `frail` breaks at its first generation. What LoRAs do to a result is a colour.
  */
 import { toErrorRecord } from "../../engine/error_record.ts";
 import { FrameFlow } from "../../engine/frame_flow.ts";
@@ -33,6 +33,7 @@ holdLifeline();
 scope.onmessage = ({ data }): void => {
   if (scope.name === "silent") return;
   if (data.type === "open") open(data.model);
+  else if (data.type === "generate" && scope.name === "frail") crash();
   else if (data.type === "generate") generate(data);
   else if (data.type === "check") check(data.size);
   else if (data.type === "prepare") prepare(data.loras);
