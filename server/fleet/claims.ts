@@ -7,20 +7,17 @@
 import type { Sql } from "postgres";
 import type { JobRecord } from "../jobs/job_store.ts";
 import { toRecord } from "../jobs/sqlite_rows.ts";
-import type { Database } from "./database.ts";
+import { type Database, texts } from "./database.ts";
 import { choose, type FreeWorker, type WaitingJob } from "./policy.ts";
 import { NOW } from "./postgres_store.ts";
 
 /** How long a worker has a job without saying that it lives, in seconds. */
-export const LEASE_S = 8;
+export const LEASE_S = 6;
 
 /** Jobs of each model that are looked at, by priority and by turn alone. */
 const WINDOW = 16;
 /** How often others may be quicker before it is looked anew. */
 const MAX_MISSES = 8;
-
-/** PostgreSQL's number of the type text. */
-const TEXT = 25;
 
 /** A job that is this worker's. */
 export interface Claimed {
@@ -90,9 +87,9 @@ async function readWindow(
       AND model = wanted.name AND NOT (${member} = ANY(refused_by))
       ORDER BY ${sql.unsafe(order)} LIMIT ${WINDOW})`;
   const rows = await sql`
-    SELECT id, turn, priority, job.model, loras, memory, created_at, deaths, passed_at,
+    SELECT id, turn, priority, job.model, array_to_json(loras)::text AS loras, memory, created_at, deaths, passed_at,
       ${sql.unsafe(NOW)} AS now
-    FROM unnest(${sql.array([...models], TEXT)}) AS wanted(name), LATERAL (
+    FROM unnest(${texts(sql, models)}) AS wanted(name), LATERAL (
       ${first("priority DESC, turn, seq")} UNION ${first("turn, seq")}) AS job`;
   return {
     now: Number(rows[0]?.["now"] ?? 0),
@@ -101,7 +98,7 @@ async function readWindow(
       turn: Number(row["turn"]),
       priority: Number(row["priority"]),
       model: String(row["model"]),
-      loras: row["loras"] as string[],
+      loras: JSON.parse(String(row["loras"])) as string[],
       memory: Number(row["memory"]),
       queuedAt: Number(row["created_at"]),
       attempts: Number(row["deaths"]),
@@ -122,7 +119,7 @@ async function take(sql: Sql, member: string, id: string) {
 
 async function notePassed(sql: Sql, ids: readonly string[], now: number): Promise<void> {
   await sql`UPDATE denoise_jobs SET passed_at = ${now}
-    WHERE id = ANY(${sql.array([...ids], TEXT)}) AND passed_at IS NULL AND status = 'queued'`;
+    WHERE id = ANY(${texts(sql, ids)}) AND passed_at IS NULL AND status = 'queued'`;
 }
 
 /** What the fleet says of a worker's jobs. */
@@ -170,7 +167,7 @@ export async function refuse(
     sql`UPDATE denoise_jobs SET status = 'queued', owner = NULL, started_at = NULL,
         lease_until = NULL, refused_by = refused_by || ${member}
       WHERE id = ${id} AND owner = ${member} AND status = 'in_progress'
-        AND NOT (${sql.array([...others], TEXT)} <@ refused_by)`
+        AND NOT (${texts(sql, others)} <@ refused_by)`
   );
   return count > 0;
 }

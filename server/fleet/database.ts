@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Sql } from "postgres";
+import type { Parameter, Sql } from "postgres";
 import { RecordsBusyError } from "../jobs/job_store.ts";
 
 /** Most connections of one process, beside the one that listens. */
@@ -15,6 +15,9 @@ const CONNECT_S = 5;
 const PAUSE_MS = 150;
 /** How long a statement may take, in milliseconds; the server ends it then. */
 const STATEMENT_MS = 30_000;
+
+/** PostgreSQL's number of the type text[]. */
+const TEXTS = 1009;
 
 /** What the system says of a connection that is not there. */
 const GONE =
@@ -116,11 +119,32 @@ export async function connect(
     onnotice: () => {},
     backoff: (attempt: number) => Math.min(0.1 * attempt, 1),
     connection: { application_name: name, statement_timeout: STATEMENT_MS },
-    types: { bigint: { to: 20, from: [20], serialize: String, parse: Number } },
+    // Asking for the types that there are would go on beside the end of a connection, and fail unheard.
+    fetch_types: false,
+    types: {
+      bigint: { to: 20, from: [20], serialize: String, parse: Number },
+      texts: { to: TEXTS, from: [], serialize: toArray, parse: String },
+    },
     ...(onclose ? { onclose } : {}),
     // Known to the connections, but not to the types.
     ...(onnotify ? { onnotify, idle_timeout: null, max_lifetime: null } as object : {}),
   }) as unknown as Sql;
+}
+
+/**
+ * A list of texts, for a statement.
+ *
+ * @param sql of the statement
+ * @param list to pass
+ * @returns a parameter
+ */
+export function texts(sql: Sql, list: readonly string[]): Parameter<readonly string[]> {
+  return sql.typed(list as never, TEXTS) as unknown as Parameter<readonly string[]>;
+}
+
+/** As PostgreSQL writes arrays. */
+function toArray(list: readonly string[]): string {
+  return `{${list.map((text) => `"${text.replace(/[\\"]/g, "\\$&")}"`).join()}}`;
 }
 
 /**

@@ -221,15 +221,19 @@ export class FleetQueue implements Queue {
     const { seeds = [] } = (request ?? {}) as { seeds?: number[] };
     const each = this.#seconds.get(job.model ?? "") ?? this.#secondsPerJob;
     try {
-      return await store.enqueue({
-        ...{ id: job.id, kind: job.kind, request, summary: job.summary, isReady, inputs: files },
-        client: job.client ?? "",
-        model: job.model,
-        loras: lorasOf(request),
-        priority: 0,
-        seconds: each * Math.max(1, seeds.length),
-        front: member,
-      }, maxQueue + Math.max(0, this.places - this.#running.length));
+      return await store.enqueue(
+        {
+          ...{ id: job.id, kind: job.kind, request, summary: job.summary, isReady, inputs: files },
+          client: job.client ?? "",
+          model: job.model,
+          loras: lorasOf(request),
+          priority: 0,
+          seconds: each * Math.max(1, seeds.length),
+          front: member,
+        },
+        maxQueue,
+        this.places,
+      );
     } catch (error) {
       throw storageFailed(error);
     }

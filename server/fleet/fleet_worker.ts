@@ -29,10 +29,12 @@ import type { LeaseStore } from "./lease_store.ts";
 import { Live } from "./live.ts";
 import { lorasOf } from "./loras_of.ts";
 import type { PostgresJobStore } from "./postgres_store.ts";
-import { BEAT_MS, type Member, type MemberState, type Roster } from "./roster.ts";
+import type { Member, MemberState, Roster } from "./roster.ts";
 
 /** How often it is looked for jobs of which no news came, in milliseconds. */
 const LOOK_MS = 1000;
+/** How often it says that its jobs are its own, in milliseconds: several times in a lease. */
+const RENEW_MS = 1500;
 
 /** What a worker of a fleet works with. */
 export interface FleetWorkerOptions {
@@ -125,7 +127,7 @@ export class FleetWorker {
   start(): void {
     this.#isStarted = true;
     this.#repeat("look", () => lookInterval(this.#free.length, LOOK_MS), () => this.#look());
-    this.#repeat("renew", () => BEAT_MS, () => this.#renew());
+    this.#repeat("renew", () => RENEW_MS, () => this.#renew());
     void this.#look();
   }
 

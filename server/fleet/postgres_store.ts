@@ -17,7 +17,7 @@ import type {
   NewRecord,
 } from "../jobs/job_store.ts";
 import { LISTED, toEntry, toJson, toRecord } from "../jobs/sqlite_rows.ts";
-import type { Database } from "./database.ts";
+import { type Database, texts } from "./database.ts";
 import { type InputFile, writeInputs } from "./input_parts.ts";
 import { CLOCK_JOBS, clockOf, giveTurn } from "./policy.ts";
 
@@ -31,7 +31,7 @@ const MAX_REAPED = 100;
  * For how long after its start the database takes nobody for dead, in seconds: until then nobody could say that it
  * lives. Longer than a lease.
  */
-const SETTLE_S = 10;
+const SETTLE_S = 8;
 
 /** What is recorded of a job whose workers died. */
 export const WORKERS_LOST: JobError = {
@@ -98,9 +98,6 @@ const CHANGED = {
 
 const JSON_COLUMNS: readonly string[] = ["revisedPrompt", "result", "error"];
 
-/** PostgreSQL's number of the type text. */
-const TEXT = 25;
-
 /** What ids are made of: PostgreSQL would refuse texts that hold NUL. */
 const ID = /^[\w.-]{1,200}$/;
 
@@ -120,24 +117,28 @@ export class PostgresJobStore implements JobStore {
 
   /** See {@link JobStore.insert}. */
   async insert(job: NewRecord): Promise<void> {
-    await this.enqueue({ ...ANYBODYS, ...job }, Infinity);
+    await this.enqueue({ ...ANYBODYS, ...job }, Infinity, 0);
   }
 
   /**
    * Adds a queued job with the files that it needs, and gives it its turn.
    *
    * @param job to be queued
-   * @param room how many jobs may wait before it
+   * @param room how many jobs may wait beside those that could begin at once
+   * @param places how many jobs can run at once
    * @returns whether there was room
    */
-  async enqueue(job: QueuedRecord, room: number): Promise<boolean> {
+  async enqueue(job: QueuedRecord, room: number, places: number): Promise<boolean> {
     const { id, kind, client, model = null, loras, priority, front, isReady } = job;
     const most = Number.isFinite(room) ? Math.floor(room) : null;
     return await this.#database.transaction(async (sql) => {
       // An attempt before this one may have come through without an answer.
       const [before] = await sql`SELECT
         EXISTS (SELECT 1 FROM denoise_jobs WHERE id = ${id}) AS is_there,
-        ${most}::integer <= (SELECT count(*) FROM denoise_jobs WHERE status = 'queued') AS is_full`;
+        ${most}::integer <= (
+          SELECT count(*) FILTER (WHERE status = 'queued') - greatest(0, ${places}::integer -
+            count(*) FILTER (WHERE status = 'in_progress'))
+          FROM denoise_jobs WHERE status IN ('queued', 'in_progress')) AS is_full`;
       if (before?.["is_there"]) return true;
       if (before?.["is_full"]) return false;
       await writeInputs(sql, id, job.inputs);
@@ -146,7 +147,7 @@ export class PostgresJobStore implements JobStore {
         INSERT INTO denoise_jobs (id, kind, status, created_at, request, summary, client, model,
           loras, priority, turn, front, is_ready)
         VALUES (${id}, ${kind}, 'queued', ${sql.unsafe(NOW)}, ${JSON.stringify(job.request)},
-          ${toJson(job.summary)}, ${client}, ${model}, ${sql.array([...loras], TEXT)},
+          ${toJson(job.summary)}, ${client}, ${model}, ${texts(sql, loras)},
           ${priority}, ${turn}, ${front}, ${isReady})`;
       return true;
     }, PATIENCE_MS);
@@ -184,7 +185,7 @@ export class PostgresJobStore implements JobStore {
       const conditions: Fragment[] = [sql`true`];
       if (kind !== undefined) conditions.push(sql`kind = ${kind}`);
       if (statuses !== undefined) {
-        conditions.push(sql`status = ANY(${sql.array([...statuses], TEXT)})`);
+        conditions.push(sql`status = ANY(${texts(sql, statuses)})`);
       }
       if (after !== undefined) {
         const sign = sql.unsafe(order === "asc" ? ">" : "<");
@@ -278,7 +279,7 @@ export class PostgresJobStore implements JobStore {
    */
   async statuses(ids: readonly string[]): Promise<Map<string, JobStatus>> {
     const rows = await this.#database.use((sql) =>
-      sql`SELECT id, status FROM denoise_jobs WHERE id = ANY(${sql.array([...ids], TEXT)})`
+      sql`SELECT id, status FROM denoise_jobs WHERE id = ANY(${texts(sql, ids)})`
     );
     return new Map(rows.map((row) => [String(row["id"]), String(row["status"]) as JobStatus]));
   }
@@ -380,7 +381,7 @@ export class PostgresJobStore implements JobStore {
     try {
       const ids = [...asked.keys()];
       const rows = await this.#database.use((sql) =>
-        sql`SELECT * FROM denoise_jobs WHERE id = ANY(${sql.array(ids, TEXT)})`
+        sql`SELECT * FROM denoise_jobs WHERE id = ANY(${texts(sql, ids)})`
       );
       const found = new Map(rows.map((row) => [String(row["id"]), row]));
       for (const [id, { resolve }] of asked) {

@@ -6,7 +6,7 @@
 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { findFfmpeg } from "../../media/video/mod.ts";
+import { type Ffmpeg, findFfmpeg } from "../../media/video/mod.ts";
 import type { Engine, LoraUse } from "../../engine/types.ts";
 import { createService } from "../app.ts";
 import { EngineState } from "../engine_state.ts";
@@ -21,6 +21,7 @@ import { startSweeping } from "../retention.ts";
 import { Runners } from "../runners.ts";
 import type { FleetPlace, RunningServer, StartOnCards } from "../serve.ts";
 import type { ServedModels } from "../served_models.ts";
+import type { App, Services } from "../services.ts";
 import { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS } from "../settings.ts";
 import { absolute, FREE_MS, openOthers, openStorage, toBeOpened, within } from "../start_parts.ts";
 import type { ResultStorage } from "../storage/result_storage.ts";
@@ -41,17 +42,39 @@ const CLOSE_MS = 3000;
 /** What a member of a fleet is started with. */
 type FleetStartOptions = StartOnCards & { readonly fleet: FleetPlace };
 
+/** A server of a fleet that does not listen. */
+interface FleetService {
+  /** Answers requests. */
+  readonly app: App;
+  /** What its routes work with. */
+  readonly services: Services;
+  /** Joins the fleet; resolves when it has, and runs jobs where it is to. */
+  open(): Promise<void>;
+  /** Stops taking requests and jobs; then `free` lets go of everything. */
+  stop(graceMs: number): Promise<void>;
+  /** Leaves the fleet. */
+  free(): Promise<void>;
+}
+
 /**
- * Starts a server of a fleet.
+ * Makes a server of a fleet.
  *
- * @param options database, storage, address, and models where it runs jobs as well
- * @returns the server, listening; the database may still be waited for
- * @throws {Error} when the address cannot be bound
+ * @param options database, storage, and models where it runs jobs as well
+ * @param parts what tests put in place of what is found
+ * @returns the server, to be opened
  */
-export async function startFleetServer(options: FleetStartOptions): Promise<RunningServer> {
+export async function createFleetService(
+  options: FleetStartOptions,
+  parts: {
+    readonly storage?: ResultStorage;
+    readonly ffmpeg?: Ffmpeg;
+    readonly tracing?: Tracing;
+  } = {},
+): Promise<FleetService> {
   const { log = () => {} } = options;
   const settings = { ...DEFAULT_SETTINGS, ...options.settings };
   const { fleet, storage } = await prepare(options);
+  const results = parts.storage ?? storage.results;
   const { database, store, bell, roster, member } = fleet;
   const calls = new Calls(database, bell, member, undefined);
   const models = new FleetModels({ database, roster, calls, ...settings });
@@ -63,7 +86,7 @@ export async function startFleetServer(options: FleetStartOptions): Promise<Runn
     fail: (error) => fleet.tellAway(error),
     onQueued: (id) => void new InputFolder(inputRoot, id).remove(),
   });
-  const tracing = await openTracing();
+  const tracing = parts.tracing ?? await openTracing();
   const { app, services } = createService({
     engine: models.engine,
     fleet: {
@@ -75,45 +98,71 @@ export async function startFleetServer(options: FleetStartOptions): Promise<Runn
     inputRoot,
     log,
     host: options.host ?? DEFAULT_HOST,
-    storage: storage.results,
+    storage: results,
     settings,
     ...(options.enhancer ? { enhancer: options.enhancer } : {}),
     ...(tracing ? { tracing } : {}),
+    ...(parts.ffmpeg ? { ffmpeg: parts.ffmpeg } : {}),
   });
   fleet.onRefresh = () => models.refresh();
   const worker = options.fleet.role === "both"
-    ? prepareWorker(fleet, storage.results, options, tracing)
+    ? prepareWorker(fleet, results, options, { ...parts, tracing })
     : undefined;
-  let listener: Listener;
-  try {
-    listener = await listen(app, { ...options, log });
-  } catch (error) {
-    await fleet.close();
-    throw error;
-  }
   const opening = new AbortController();
   let stopSweeping = () => {};
-  const joined = fleet.join(opening.signal, storage.check).then(() => {
+  const join = async () => {
+    await fleet.join(opening.signal, storage.check);
     if (opening.signal.aborted) return;
     queue.start();
     stopSweeping = startSweeping(services);
-  });
-  joined.catch((error) => log((error as Error).message, { level: "error" }));
-  const working = worker?.open(opening.signal, joined);
+  };
+  return {
+    app,
+    services,
+    open: () => {
+      const joined = join();
+      joined.catch(() => {});
+      return worker?.open(opening.signal, joined) ?? joined;
+    },
+    stop: async (graceMs) => {
+      stopSweeping();
+      opening.abort();
+      await Promise.all([queue.close(graceMs), worker?.close(graceMs)]);
+      services.webhooks?.close();
+    },
+    free: async () => {
+      await fleet.close();
+      await Deno.remove(inputRoot, { recursive: true }).catch(() => {});
+      await worker?.free();
+    },
+  };
+}
+
+/**
+ * Starts a server of a fleet.
+ *
+ * @param options database, storage, address, and models where it runs jobs as well
+ * @returns the server, listening; the database may still be waited for
+ * @throws {Error} when the address cannot be bound
+ */
+export async function startFleetServer(options: FleetStartOptions): Promise<RunningServer> {
+  const { log = () => {} } = options;
+  const service = await createFleetService(options);
+  let listener: Listener;
+  try {
+    listener = await listen(service.app, { ...options, log });
+  } catch (error) {
+    await service.free();
+    throw error;
+  }
+  const ready = service.open();
+  ready.catch(() => {});
   let closing: Promise<void> | undefined;
   const close = async () => {
-    stopSweeping();
-    opening.abort();
-    const graceMs = options.graceMs ?? 10_000;
-    await Promise.all([queue.close(graceMs), worker?.close(graceMs)]);
-    services.webhooks?.close();
+    await service.stop(options.graceMs ?? 10_000);
     await listener.close(CLOSE_MS);
-    await fleet.close();
-    await Deno.remove(inputRoot, { recursive: true }).catch(() => {});
-    await worker?.free();
+    await service.free();
   };
-  const ready = working ?? joined;
-  ready.catch(() => {});
   return { url: listener.url, port: listener.port, ready, close: () => closing ??= close() };
 }
 
@@ -126,7 +175,7 @@ export async function startFleetServer(options: FleetStartOptions): Promise<Runn
 export async function startWorker(options: FleetStartOptions): Promise<RunningServer> {
   const { log = () => {} } = options;
   const { fleet, storage } = await prepare(options);
-  const worker = prepareWorker(fleet, storage.results, options, await openTracing());
+  const worker = prepareWorker(fleet, storage.results, options, { tracing: await openTracing() });
   const opening = new AbortController();
   const joined = fleet.join(opening.signal, storage.check);
   const ready = worker.open(opening.signal, joined);
@@ -178,7 +227,7 @@ function prepareWorker(
   fleet: Fleet,
   storage: ResultStorage,
   options: FleetStartOptions,
-  tracing: Tracing | undefined,
+  { ffmpeg, tracing }: { readonly ffmpeg?: Ffmpeg; readonly tracing: Tracing | undefined },
 ): PreparedWorker {
   const { log = () => {}, openEngine } = options;
   const { database, store, bell, roster, member } = fleet;
@@ -195,7 +244,7 @@ function prepareWorker(
   let found: ReturnType<typeof findFfmpeg> | undefined;
   const runners = new Runners({
     ...{ models, settings, storage: leased, enhancer: undefined, tracing },
-    ffmpeg: () => found ??= findFfmpeg(),
+    ffmpeg: () => found ??= ffmpeg ? Promise.resolve(ffmpeg) : findFfmpeg(),
   });
   const worker = new FleetWorker({
     ...{ database, store, bell, roster, member, models, runners, inputRoot, log, leases },
@@ -210,7 +259,8 @@ function prepareWorker(
     open: async (signal, joined) => {
       openEngine((fraction) => engine.progress = fraction, signal)
         .then(opened.resolve, opened.reject);
-      void openOthers(others, engine.settled, signal, log);
+      void openOthers(others, engine.settled, signal, log)
+        .then(() => fleet.beat()).catch((error) => fleet.tellAway(error));
       await engine.settled;
       if (engine.failure) throw engine.failure;
       await joined;

@@ -3,33 +3,15 @@
  */
 
 import { strict as assert } from "node:assert";
-import { fileURLToPath } from "node:url";
 import { startServer } from "../../server/serve.ts";
 import { S3Storage } from "../../server/storage/s3.ts";
 import { LocalStorage } from "../../server/storage/local.ts";
-import type { S3Settings } from "../../server/storage/s3_settings.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { until } from "../fakes/service.ts";
-import { missing, PYTHON } from "./python.ts";
+import { missing } from "./python.ts";
+import { startStore } from "./s3_process.ts";
 
 const reason = await missing("moto");
-
-/** A store in a process of its own, and the right to write to its bucket. */
-async function startStore() {
-  const script = fileURLToPath(new URL("python/s3_store.py", import.meta.url));
-  const child = new Deno.Command(PYTHON, { args: [script], stdin: "piped", stdout: "piped" })
-    .spawn();
-  const reader = child.stdout.getReader();
-  const { value } = await reader.read();
-  return {
-    settings: JSON.parse(new TextDecoder().decode(value)) as S3Settings,
-    async [Symbol.asyncDispose]() {
-      await child.stdin.close();
-      await reader.cancel();
-      await child.status;
-    },
-  };
-}
 
 const fetchAll = async (url: string, init?: RequestInit) => {
   const response = await fetch(url, init);

@@ -8,6 +8,7 @@ import { type Ffmpeg, findFfmpeg } from "../../media/video/mod.ts";
 import type { PromptEnhancer } from "../../server/enhancer.ts";
 import { InputFolder } from "../../server/inputs/input_folder.ts";
 import { JobQueue } from "../../server/jobs/job_queue.ts";
+import type { Queue } from "../../server/jobs/queue.ts";
 import type { JobStore } from "../../server/jobs/job_store.ts";
 import { openJobStore } from "../../server/jobs/open_store.ts";
 import type { Log } from "../../server/log.ts";
@@ -23,7 +24,7 @@ export interface TestService extends AsyncDisposable {
   app: App;
   engine: FakeEngine;
   store: JobStore;
-  queue: JobQueue;
+  queue: Queue;
   /** Where results are kept. */
   folder: string;
   /** Lines of the log so far. */
@@ -53,8 +54,14 @@ interface TestServiceOptions {
   ffmpeg?: Ffmpeg;
 }
 
+/** An address of PostgreSQL: services are servers of fleets then, each with a database of its own. */
+const DATABASE = Deno.env.get("DENOISE_TEST_DATABASE");
+
 /** Makes a service; dispose of it to remove its folder. */
 export async function testService(options: TestServiceOptions = {}): Promise<TestService> {
+  if (DATABASE !== undefined && options.keep !== false) {
+    return await fleetService(options, DATABASE);
+  }
   const folder = await Deno.makeTempDir();
   const engine = options.engine ?? new FakeEngine();
   const store = await openJobStore(folder);
@@ -82,14 +89,71 @@ export async function testService(options: TestServiceOptions = {}): Promise<Tes
     ...(options.enhancer ? { enhancer: options.enhancer } : {}),
     ...(options.tracing ? { tracing: options.tracing } : {}),
   });
+  return {
+    ...{ app, engine, store, queue, folder, lines },
+    ...talking(app),
+    async [Symbol.asyncDispose]() {
+      await queue.close(0);
+      await store.close();
+      await Deno.remove(folder, { recursive: true });
+    },
+  };
+}
+
+/** The same as a server of a fleet, which runs its jobs itself. */
+async function fleetService(options: TestServiceOptions, database: string): Promise<TestService> {
+  const { createFleetService } = await import("../../server/fleet/start.ts");
+  const folder = await Deno.makeTempDir();
+  const engine = options.engine ?? new FakeEngine();
+  const lines: string[] = [];
+  const local = new LocalStorage(join(folder, "results"));
+  const service = await createFleetService({
+    fleet: { databaseUrl: await newDatabase(database), role: "both" },
+    openEngine: () => Promise.resolve(engine),
+    others: Object.entries(options.others ?? {})
+      .map(([name, engine]) => ({
+        ...{ name, path: `fake/${name}` },
+        open: () => Promise.resolve(engine),
+      })),
+    settings: { modelPath: "fake/gradients", servedModelName: "gradients", ...options.settings },
+    outputPath: folder,
+    maxQueue: options.maxQueue ?? 8,
+    log: options.log ??
+      ((line, fields) => lines.push(fields?.stack ? `${line}\n${fields.stack}` : line)),
+    ...(options.enhancer ? { enhancer: options.enhancer } : {}),
+  }, {
+    storage: options.storage?.(local) ?? local,
+    ffmpeg: options.ffmpeg ?? await findFfmpeg({ onlyBundled: true }),
+    ...(options.tracing ? { tracing: options.tracing } : {}),
+  });
+  await service.open();
+  const count = 1 + Object.keys(options.others ?? {}).length;
+  await until(() => service.services.models.all.length === count);
+  const { app, services: { store, queue } } = service;
+  return {
+    ...{ app, engine, store, queue, folder, lines },
+    ...talking(app),
+    async [Symbol.asyncDispose]() {
+      await service.stop(0);
+      await service.free();
+      await Deno.remove(folder, { recursive: true });
+    },
+  };
+}
+
+/** Makes an empty database beside another. */
+async function newDatabase(url: string): Promise<string> {
+  const { default: postgres } = await import("postgres");
+  const sql = postgres(url, { max: 1, onnotice: () => {} });
+  const name = `test_${crypto.randomUUID().replaceAll("-", "")}`;
+  await sql.unsafe(`CREATE DATABASE ${name}`);
+  await sql.end();
+  return Object.assign(new URL(url), { pathname: `/${name}` }).href;
+}
+
+function talking(app: App): Pick<TestService, "get" | "post"> {
   const get = (path: string, init: RequestInit = {}) => Promise.resolve(app.request(path, init));
   return {
-    app,
-    engine,
-    store,
-    queue,
-    folder,
-    lines,
     get,
     post: (path, body, init = {}) =>
       get(path, {
@@ -98,11 +162,6 @@ export async function testService(options: TestServiceOptions = {}): Promise<Tes
         ...init,
         headers: { "content-type": "application/json", ...init.headers },
       }),
-    async [Symbol.asyncDispose]() {
-      await queue.close(0);
-      await store.close();
-      await Deno.remove(folder, { recursive: true });
-    },
   };
 }
 

@@ -1,0 +1,126 @@
+/**
+ * Fleets of processes whose members are killed and whose database is restarted: every job ends, once. The large trial
+ * runs with `DENOISE_SLOW`, on moto's S3 where `PYTHON` has it.
+ */
+
+import { strict as assert } from "node:assert";
+import { FakeS3 } from "../fakes/s3.ts";
+import { missing } from "../clients/python.ts";
+import { startStore } from "../clients/s3_process.ts";
+import { Cluster, noPostgres } from "./postgres.ts";
+import { runTrial, type TrialPlan, type TrialResult } from "./trial.ts";
+
+const SMALL: TrialPlan = {
+  ...{ jobs: 24, clients: 4, workers: 2, fronts: 1, pollers: 4, pollMs: 250, stepMs: 10 },
+  ...{ workerKills: 1, frontKills: 0, restarts: 1 },
+};
+const LARGE: TrialPlan = {
+  ...{ jobs: 500, clients: 50, workers: 3, fronts: 2, pollers: 1000, pollMs: 4000, stepMs: 100 },
+  ...{ workerKills: 50, frontKills: 10, restarts: 3 },
+};
+
+/** Every job that was accepted ended once; each result is kept once, and is what it was to be. */
+function check(plan: TrialPlan, { accepted, jobs, ends, log }: TrialResult): void {
+  const told = log.slice(-200).join("\n");
+  const ids = new Set(jobs.map(({ id }) => id));
+  assert.ok(accepted.length >= plan.jobs);
+  assert.deepEqual(accepted.filter((id) => !ids.has(id)), [], told);
+  assert.deepEqual(jobs.filter(({ id }) => ends.get(id) !== 1).map(({ id }) => id), [], told);
+  for (const { id, status, deaths, error } of jobs) {
+    if (status === "completed") continue;
+    assert.equal(status, "failed", told);
+    assert.match(error ?? "", /worker_lost/, `${id} ${deaths} ${told}`);
+    assert.equal(deaths, 2, told);
+  }
+  for (const [prompt, alike] of Map.groupBy(jobs, ({ prompt }) => prompt)) {
+    const etags = new Set(alike.flatMap(({ files }) => files.map(({ etag }) => etag)));
+    assert.equal(etags.size, 1, `${prompt} has one picture, whoever made it`);
+  }
+}
+
+function tell(result: TrialResult): void {
+  const { jobs, polls, failedPolls, seconds, longestStallMs } = result;
+  const at = (share: number) => (polls[Math.floor(polls.length * share)] ?? 0).toFixed(0);
+  const again = jobs.filter(({ deaths }) => deaths > 0).length;
+  const failed = jobs.filter(({ status }) => status === "failed").length;
+  console.log(
+    `${jobs.length} jobs in ${
+      seconds.toFixed(0)
+    } s, ${again} begun again, ${failed} failed after ` +
+      `two workers; longest time without an end ${(longestStallMs / 1000).toFixed(1)} s; ` +
+      `${polls.length} polls, p50 ${at(0.5)} ms, p99 ${
+        at(0.99)
+      } ms, ${failedPolls} not answered; ` +
+      `order off by ${meanDistance(result).toFixed(2)} rounds on average`,
+  );
+}
+
+/** How far jobs are from their round: the k-th job of each client is to be begun before any client's k+1-th. */
+function meanDistance({ jobs }: TrialResult): number {
+  const begun = jobs.filter(({ taken }) => taken > 0).sort((a, b) => a.taken - b.taken);
+  const clients = new Set(begun.map(({ client }) => client)).size;
+  const counts = new Map<string, number>();
+  let sum = 0;
+  for (const [rank, { client }] of begun.entries()) {
+    const round = counts.get(client) ?? 0;
+    counts.set(client, round + 1);
+    sum += Math.abs(rank / clients - round - 0.5);
+  }
+  return sum / begun.length;
+}
+
+Deno.test({
+  name: `a fleet whose members and database go down ends every job once${
+    noPostgres ? `: ${noPostgres}` : ""
+  }`,
+  ignore: noPostgres !== undefined,
+  fn: async () => {
+    await using cluster = await Cluster.start();
+    const folder = await Deno.makeTempDir();
+    const result = await runTrial(SMALL, { cluster, url: await cluster.database(), folder });
+    tell(result);
+    check(SMALL, result);
+    const kept = [...Deno.readDirSync(folder)].map(({ name }) => name)
+      .filter((name) => name.startsWith("img_"));
+    const recorded = result.jobs.flatMap(({ files }) => files.map(({ name }) => name));
+    assert.deepEqual(kept.sort(), recorded.sort());
+    await Deno.remove(folder, { recursive: true });
+  },
+});
+
+const isSlow = Deno.env.has("DENOISE_SLOW");
+
+Deno.test({
+  name:
+    "500 jobs of 50 clients while workers are killed 50 times, fronts 10 times and PostgreSQL " +
+    `is restarted 3 times${noPostgres ? `: ${noPostgres}` : "; with DENOISE_SLOW"}`,
+  ignore: noPostgres !== undefined || !isSlow,
+  fn: async () => {
+    await using cluster = await Cluster.start();
+    await using store = await missing("moto") === undefined ? await startStore() : fakeStore();
+    const folder = await Deno.makeTempDir();
+    const result = await runTrial(LARGE, {
+      ...{ cluster, folder, s3: store.settings },
+      url: await cluster.database(),
+    });
+    tell(result);
+    check(LARGE, result);
+    assert.ok(meanDistance(result) < 1.5, "clients take turns");
+    const recorded = result.jobs.flatMap(({ files }) => files.map(({ name }) => name));
+    assert.deepEqual((await store.names()).sort(), recorded.sort());
+    await Deno.remove(folder, { recursive: true });
+  },
+});
+
+function fakeStore() {
+  const settings = {
+    ...{ bucket: "results", region: "eu-west-1" },
+    ...{ accessKeyId: "key", secretAccessKey: "secret" },
+  };
+  const store = new FakeS3(settings);
+  return {
+    settings: { ...settings, endpoint: store.endpoint },
+    names: () => Promise.resolve([...store.objects.keys()]),
+    [Symbol.asyncDispose]: () => store[Symbol.asyncDispose](),
+  };
+}
