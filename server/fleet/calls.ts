@@ -4,6 +4,7 @@
  * @module
  */
 
+import { LoraError } from "../../models/lora/lora_error.ts";
 import { ApiError, type ErrorStatus } from "../contract/errors.ts";
 import { RecordsBusyError } from "../jobs/job_store.ts";
 import { answerOf } from "../respond.ts";
@@ -33,6 +34,8 @@ interface Failure {
   readonly code: string | null;
   readonly param: string | null;
   readonly problems?: readonly string[];
+  /** Whether it is a LoRA that was refused: whoever asked says which field named it. */
+  readonly isLora?: boolean;
 }
 
 /** Asks members, and answers them. */
@@ -131,6 +134,10 @@ export class Calls {
 
 /** What a worker failed with, for whoever asked. */
 function pack(thrown: unknown): Failure {
+  if (thrown instanceof LoraError) {
+    const { message, problems } = thrown;
+    return { status: 400, message, code: "invalid_lora", param: null, problems, isLora: true };
+  }
   const error = thrown instanceof ServiceError ? answerOf(thrown) : thrown;
   if (error instanceof ApiError) {
     const { param, code, message } = error.body.error;
@@ -145,6 +152,7 @@ function open(text: string): unknown {
   const { value, failure } = JSON.parse(text) as { value?: unknown; failure?: Failure };
   if (!failure) return value;
   const { status, message, code, param, problems } = failure;
+  if (failure.isLora) throw new LoraError(message, problems ?? []);
   throw new ApiError(status as ErrorStatus, message, {
     ...(code === null ? {} : { code }),
     ...(param === null ? {} : { param }),

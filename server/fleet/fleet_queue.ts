@@ -76,7 +76,8 @@ export class FleetQueue implements Queue {
   #seconds = new Map<string, number>();
   #secondsPerJob = 2;
   #isStale = false;
-  #hasUntold = false;
+  #isStarted = false;
+  #freshAt = -Infinity;
   #isClosed = false;
 
   /** @param options database and who is told */
@@ -116,12 +117,7 @@ export class FleetQueue implements Queue {
 
   /** Begins to look after the queue. */
   start(): void {
-    this.#repeat(FRESH_MS, async () => {
-      if (this.#isStale) await this.#refresh();
-    });
-    this.#repeat(FRESH_MS, async () => {
-      if (this.#hasUntold) await this.#tellEnds();
-    });
+    this.#isStarted = true;
     this.#repeat(LOOK_MS, () => this.#look());
     this.#repeat(BEAT_MS, async () => {
       const { store, member, adopt } = this.#options;
@@ -255,7 +251,7 @@ export class FleetQueue implements Queue {
   /** News of a job: `<id> <status>`. */
   #hear(news: string): void {
     const [id = "", status = ""] = news.split(" ");
-    this.#isStale = true;
+    this.#beFresh();
     if (status === "cancel") return;
     if (status === "deleted") {
       this.#watchers.tell(id, { type: "status", status: "cancelled" });
@@ -265,7 +261,6 @@ export class FleetQueue implements Queue {
 
   async #learn(id: string, status: JobStatus): Promise<void> {
     if (isEnd(status)) {
-      this.#hasUntold = true;
       const waiting = this.#waiting.get(id);
       try {
         waiting?.settle(await this.#options.store.get(id));
@@ -297,8 +292,7 @@ export class FleetQueue implements Queue {
 
   /** Looks for ends and changes of which no news came. */
   async #look(): Promise<void> {
-    this.#isStale = true;
-    this.#hasUntold = true;
+    this.#beFresh();
     const ids = [...new Set([...this.#waiting.keys(), ...this.#watched.keys()])];
     if (ids.length === 0) return;
     const known = await this.#options.store.statuses(ids);
@@ -309,8 +303,26 @@ export class FleetQueue implements Queue {
     }
   }
 
+  /** Looks how the queue is, at once or soon after the last time, and who is to be told of ends. */
+  #beFresh(): void {
+    if (this.#isStale || !this.#isStarted || this.#isClosed) return;
+    this.#isStale = true;
+    const wait = Math.max(0, this.#freshAt + FRESH_MS - performance.now());
+    const timer = setTimeout(async () => {
+      this.#timers.delete(timer);
+      this.#isStale = false;
+      this.#freshAt = performance.now();
+      try {
+        await this.#refresh();
+        await this.#tellEnds();
+      } catch (error) {
+        if (!this.#isClosed) this.#options.fail(error);
+      }
+    }, wait);
+    this.#timers.add(timer);
+  }
+
   async #refresh(): Promise<void> {
-    this.#isStale = false;
     const now = await this.#options.store.overview(MAX_PLACES, TIMED_JOBS);
     this.#order = now.waiting;
     this.#running = now.running;
@@ -324,7 +336,6 @@ export class FleetQueue implements Queue {
 
   /** Tells those here who listen of the ends that are given to this server. */
   async #tellEnds(): Promise<void> {
-    this.#hasUntold = false;
     for (const { id } of await this.#options.store.untold()) {
       for (const listener of this.#endListeners) listener(id);
     }
@@ -368,6 +379,7 @@ function outcomeOf<T>(job: NewJob<T>, record: JobRecord | undefined): T | Promis
     new ApiError(errorStatus as ErrorStatus, message, {
       code,
       ...(errorStatus === 503 ? { headers: { "retry-after": "5" } } : {}),
+      ...(errorStatus === 500 ? { headers: { "x-should-retry": "false" } } : {}),
     }),
   );
 }

@@ -8,7 +8,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Ffmpeg, findFfmpeg } from "../../media/video/mod.ts";
 import type { Engine, LoraUse } from "../../engine/types.ts";
+import { LoraError } from "../../models/lora/lora_error.ts";
 import { createService } from "../app.ts";
+import { ApiError } from "../contract/errors.ts";
 import { EngineState } from "../engine_state.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import { explainEngineFailure } from "../jobs/engine_failure.ts";
@@ -323,6 +325,11 @@ async function reply({ method, model, args }: Question, models: ServedModels): P
   const names = namesOf(found.map(({ use, file }) => ({ path: use.path, file }) as never));
   const reports = await engine.engine.checkLoras(
     found.map(({ use, file }) => ({ ...use, path: file })),
-  ).catch((error) => explainEngineFailure(loraRefusal(error, "lora_path", names)));
+  ).catch((error) => {
+    const refusal = loraRefusal(error, "lora_path", names);
+    if (refusal === error || !(refusal instanceof ApiError)) return explainEngineFailure(error);
+    // Without the paths of this machine; the field that named it is for the server to say.
+    throw new LoraError(refusal.message, refusal.body.problems);
+  });
   return reports.map((report) => ({ ...report, path: asked[report.index]!.path }));
 }

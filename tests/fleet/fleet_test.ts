@@ -1,6 +1,9 @@
 /** Servers and workers of a fleet, in one process, on a PostgreSQL of the test's own. */
 
 import { strict as assert } from "node:assert";
+import postgres from "postgres";
+import { encodeOwnImage } from "../../media/isolated/images.ts";
+import { SCHEMA_VERSION } from "../../server/fleet/schema.ts";
 import { type RunningServer, startServer } from "../../server/serve.ts";
 import { FakeEngine, type FakeOptions } from "../fakes/engine.ts";
 import { until } from "../fakes/service.ts";
@@ -119,3 +122,107 @@ test("members of a fleet may join at the same time", async (fleet) => {
   await until(async () => (await get(front, "/health")).status === 200);
   assert.equal((await post(front, IMAGES, { prompt: "a" })).status, 200, fleet.lines.join("\n"));
 });
+
+test("a job is watched and cancelled from any server, and brings its files", async (fleet) => {
+  const info = { supportedTaskTypes: ["T2I", "TI2I"], taskType: "T2I" } as const;
+  await fleet.worker({ stepMs: 50, info: { ...info, maxImages: 1 } });
+  const [one, other] = [await fleet.front(), await fleet.front()];
+  const form = new FormData();
+  form.set("prompt", "blue");
+  form.set("num_inference_steps", "40");
+  form.set("partial_images", "3");
+  form.set("image", new Blob([await encodeOwn()], { type: "image/png" }), "in.png");
+  const asked = await fetch(`${one.url}/v1/images/edits`, {
+    ...{ method: "POST", headers: ASYNC, body: form },
+  });
+  const { id } = await asked.json();
+  assert.equal(asked.status, 202, fleet.lines.join("\n"));
+  const events = await fetch(`${other.url}/v1/jobs/${id}/events`);
+  let heard = "";
+  for await (const text of events.body!.pipeThrough(new TextDecoderStream())) {
+    heard += text;
+    if (/event: preview/.test(heard) && /event: progress/.test(heard)) break;
+  }
+  assert.match(heard, /"stage":"denoise"/);
+  const ended = await post(other, `/v1/jobs/${id}/cancel`, {});
+  assert.equal(ended.body.status, "cancelled");
+  await until(async () => (await get(one, "/v1/jobs")).body.running === 0);
+});
+
+test("models, limits and LoRAs are those of the workers", async (fleet) => {
+  const [one, other] = [await fleet.front({}, 0), await fleet.front({}, 0)];
+  await fleet.worker({ name: "small", stepMs: 100, info: { loraTargets: [] } });
+  await fleet.worker({ name: "large", info: { maxPixels: 64 * 64 } });
+  const names = async (server: RunningServer) =>
+    (await get(server, "/v1/models")).body.data?.map((model: { id: string }) => model.id);
+  for (const server of [one, other]) {
+    await until(async () => (await names(server))?.join() === "small,large");
+  }
+  const refused = await post(one, IMAGES, { prompt: "a", model: "huge" });
+  assert.deepEqual([refused.status, refused.body.error.code], [404, "model_not_found"]);
+  const large = await post(one, IMAGES, { prompt: "a", model: "large", size: "128x128" });
+  assert.equal(large.status, 400, JSON.stringify(large.body));
+  const set = await post(other, "/v1/set_lora", { lora_nickname: "a", lora_path: "none" });
+  assert.match(set.body.detail, /Lora is not enabled/);
+  const statuses = await Promise.all(
+    [1, 2, 3, 4].map(async () => {
+      const { status, headers } = await post(one, IMAGES, { prompt: "a", model: "small" }, ASYNC);
+      return status === 202 || headers.has("retry-after") ? status : 0;
+    }),
+  );
+  statuses.push((await post(one, IMAGES, { prompt: "a", model: "small" }, ASYNC)).status);
+  assert.ok(statuses.includes(202) && statuses.includes(429), statuses.join());
+});
+
+test("a worker that leaves gives back what it cannot finish", async (fleet) => {
+  const front = await fleet.front();
+  const first = await fleet.worker({ stepMs: 200 });
+  await until(async () => (await get(front, "/health")).status === 200);
+  const body = { prompt: "a", seed: 5, num_inference_steps: 20 };
+  const { id } = (await post(front, IMAGES, body, ASYNC)).body;
+  const status = async () => (await get(front, `/v1/jobs/${id}`)).body.status;
+  await until(async () => await status() === "in_progress");
+  await first.close();
+  assert.equal(await status(), "queued");
+  const second = await fleet.worker();
+  await until(async () => await status() === "completed");
+  assert.deepEqual(second.engine.requests.map(({ seed }) => seed), [5]);
+});
+
+test("tables of a newer version are used where it allows that", async (fleet) => {
+  const sql = postgres(fleet.url, { max: 1, onnotice: () => {} });
+  try {
+    await fleet.front();
+    await sql`ALTER TABLE denoise_jobs ADD COLUMN new_in_the_next text`;
+    await sql`UPDATE denoise_schema SET version = ${SCHEMA_VERSION + 1}`;
+    await fleet.worker();
+    const front = await fleet.front();
+    await until(async () => (await get(front, "/health")).status === 200);
+    assert.equal((await post(front, IMAGES, { prompt: "a" })).status, 200);
+    await sql`UPDATE denoise_schema SET least = ${SCHEMA_VERSION + 1}`;
+    await assert.rejects(fleet.front(), /its tables are of version 2, and this program knows/);
+  } finally {
+    await sql.end();
+  }
+});
+
+Deno.test("a server of a fleet without its database answers 503, and when to come back", async () => {
+  const folder = await Deno.makeTempDir();
+  const server = await startServer({
+    openEngine: () => Promise.reject(new Error("a front opens no model")),
+    fleet: { databaseUrl: "postgres://denoise@127.0.0.1:1/denoise", role: "front" },
+    ...{ outputPath: folder, port: 0, graceMs: 0 },
+  });
+  for (const path of ["/health", "/v1/jobs", "/v1/jobs/img_1", "/v1/models"]) {
+    const response = await fetch(server.url + path);
+    assert.equal(response.status, 503, `${path}: ${await response.text()}`);
+    assert.ok(response.headers.has("retry-after"), path);
+  }
+  await server.close();
+  await Deno.remove(folder, { recursive: true });
+});
+
+async function encodeOwn(): Promise<Uint8Array<ArrayBuffer>> {
+  const image = { width: 64, height: 48, data: new Uint8Array(64 * 48 * 3) };
+  return (await encodeOwnImage(image, { format: "png" })).bytes;
+}

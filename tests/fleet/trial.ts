@@ -15,6 +15,8 @@ export interface TrialPlan {
   workerKills: number;
   frontKills: number;
   restarts: number;
+  /** Whether workers that were killed are started again. */
+  revives: boolean;
   /** Requests for the state of a job that are under way all the time, in turns of `pollMs`. */
   pollers: number;
   pollMs: number;
@@ -173,6 +175,7 @@ export async function runTrial(
     ...spread(plan.workerKills, async (index: number) => {
       const at = index % workers.length;
       await workers[at]!.kill();
+      if (!plan.revives) return;
       workers[at] = await start(`worker ${at}`, {});
     }),
     ...spread(plan.frontKills, async (index: number) => {

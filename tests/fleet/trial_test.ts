@@ -11,12 +11,12 @@ import { Cluster, noPostgres } from "./postgres.ts";
 import { runTrial, type TrialPlan, type TrialResult } from "./trial.ts";
 
 const SMALL: TrialPlan = {
-  ...{ jobs: 24, clients: 4, workers: 2, fronts: 1, pollers: 4, pollMs: 250, stepMs: 10 },
-  ...{ workerKills: 1, frontKills: 0, restarts: 1 },
+  ...{ jobs: 16, clients: 4, workers: 2, fronts: 1, pollers: 2, pollMs: 500, stepMs: 20 },
+  ...{ workerKills: 1, frontKills: 0, restarts: 1, revives: false },
 };
 const LARGE: TrialPlan = {
   ...{ jobs: 500, clients: 50, workers: 3, fronts: 2, pollers: 1000, pollMs: 4000, stepMs: 100 },
-  ...{ workerKills: 50, frontKills: 10, restarts: 3 },
+  ...{ workerKills: 50, frontKills: 10, restarts: 3, revives: true },
 };
 
 /** Every job that was accepted ended once; each result is kept once, and is what it was to be. */
