@@ -15,7 +15,7 @@ const SMALL: TrialPlan = {
   ...{ workerKills: 1, frontKills: 0, restarts: 1, revives: false },
 };
 const LARGE: TrialPlan = {
-  ...{ jobs: 500, clients: 50, workers: 3, fronts: 2, pollers: 1000, pollMs: 4000, stepMs: 100 },
+  ...{ jobs: 500, clients: 50, workers: 3, fronts: 2, pollers: 1000, pollMs: 4000, stepMs: 250 },
   ...{ workerKills: 50, frontKills: 10, restarts: 3, revives: true },
 };
 
