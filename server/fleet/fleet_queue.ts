@@ -49,6 +49,8 @@ interface FleetQueueOptions {
   readonly adopt: (jobs: readonly JobRecord[]) => Promise<void>;
   /** Is told the id of each job that is on record: its files are where workers find them. */
   readonly onQueued: (id: string) => void;
+  /** Is given each job that has not come to its good end: a worker that died may have kept something of it. */
+  readonly clean: (record: JobRecord) => Promise<void>;
   /** Is told why the database could not be read. */
   readonly fail: (error: unknown) => void;
 }
@@ -336,8 +338,10 @@ export class FleetQueue implements Queue {
 
   /** Tells those here who listen of the ends that are given to this server. */
   async #tellEnds(): Promise<void> {
-    for (const { id } of await this.#options.store.untold()) {
-      for (const listener of this.#endListeners) listener(id);
+    const { store, clean, fail } = this.#options;
+    for (const record of await store.untold()) {
+      for (const listener of this.#endListeners) listener(record.id);
+      if (record.status !== "completed") void clean(record).catch(fail);
     }
   }
 

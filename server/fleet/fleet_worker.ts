@@ -9,6 +9,7 @@ import { ApiError, badRequest } from "../contract/errors.ts";
 import type { ImageRequest } from "../contract/image_generation.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import { isEnd, type NewJob } from "../jobs/job.ts";
+import { isStopping } from "../jobs/job_end.ts";
 import { JobQueue } from "../jobs/job_queue.ts";
 import type { JobRecord } from "../jobs/job_store.ts";
 import { EqualPlaces, type Places } from "../jobs/places.ts";
@@ -73,6 +74,8 @@ export class FleetWorker {
   readonly #live: Live;
   /** Ids of claimed jobs that are not in the queue yet. */
   readonly #starting = new Set<string>();
+  /** Resolve when they are, or are given back. */
+  readonly #begun = new Map<string, Promise<void>>();
   /** Ids that the database says are this worker's, and the queue knows nothing of. */
   #strays = new Set<string>();
   /** Ids of jobs that were queued, and that no worker is known to have taken. */
@@ -140,6 +143,8 @@ export class FleetWorker {
     this.#isDraining = true;
     clearTimeout(this.#timers.get("look"));
     await this.#queue.close(graceMs);
+    // What was claimed a moment ago is refused by the queue, and given back.
+    for (const id of this.#starting) await this.#begun.get(id);
     for (const timer of this.#timers.values()) clearTimeout(timer);
     this.#timers.clear();
     await this.#records.close();
@@ -199,8 +204,9 @@ export class FleetWorker {
       if (retryMs !== undefined) this.#later("retry", retryMs, () => this.#look());
       return false;
     }
-    this.#starting.add(job.record.id);
-    void this.#begin(job);
+    const { id } = job.record;
+    this.#starting.add(id);
+    this.#begun.set(id, this.#begin(job).finally(() => this.#begun.delete(id)));
     return true;
   }
 
@@ -229,6 +235,10 @@ export class FleetWorker {
     } catch (error) {
       // It is found to be nobody's work, and given back, when the database is there again.
       if (isAway(error)) return;
+      if (isStopping(error)) {
+        await this.#records.update(id, { status: "queued", progress: 0, startedAt: null });
+        return;
+      }
       const reason = error instanceof ServiceError ? answerOf(error) : error;
       const others = this.#options.roster.workers
         .filter((one) => one.id !== member && model !== undefined && one.models.includes(model));

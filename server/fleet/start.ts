@@ -11,8 +11,10 @@ import type { Engine, LoraUse } from "../../engine/types.ts";
 import { LoraError } from "../../models/lora/lora_error.ts";
 import { createService } from "../app.ts";
 import { ApiError } from "../contract/errors.ts";
+import { type ImageRequest, outputSeeds } from "../contract/image_generation.ts";
 import { EngineState } from "../engine_state.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
+import type { JobRecord } from "../jobs/job_store.ts";
 import { explainEngineFailure } from "../jobs/engine_failure.ts";
 import { DEFAULT_HOST, listen, type Listener } from "../listen.ts";
 import { localModels } from "../local_models.ts";
@@ -29,6 +31,7 @@ import { absolute, FREE_MS, openOthers, openStorage, toBeOpened, within } from "
 import type { ResultStorage } from "../storage/result_storage.ts";
 import { openTracing, type Tracing } from "../telemetry/tracing.ts";
 import { describeCards, type WorkerRecord } from "../workers.ts";
+import type { VideoRequest } from "../videos/video_request.ts";
 import { Calls, type Question } from "./calls.ts";
 import { Fleet } from "./fleet.ts";
 import { FleetModels } from "./fleet_models.ts";
@@ -86,6 +89,7 @@ export async function createFleetService(
     maxQueue: options.maxQueue ?? DEFAULT_MAX_QUEUE,
     adopt: (jobs) => resumeJobs(services, jobs),
     fail: (error) => fleet.tellAway(error),
+    clean: (record) => removeResults(record, results),
     onQueued: (id) => void new InputFolder(inputRoot, id).remove(),
   });
   const tracing = parts.tracing ?? await openTracing();
@@ -278,6 +282,21 @@ function prepareWorker(
       await Deno.remove(inputRoot, { recursive: true }).catch(() => {});
     },
   };
+}
+
+/** Removes what a job may have kept that has failed or was cancelled. */
+async function removeResults(
+  { id, kind, request }: JobRecord,
+  storage: ResultStorage,
+): Promise<void> {
+  const isVideo = kind === "video";
+  const { format } = request as ImageRequest;
+  const ending = isVideo ? "mp4" : format === "jpeg" ? "jpg" : format;
+  const { length } = isVideo
+    ? (request as VideoRequest).seeds
+    : outputSeeds(request as ImageRequest);
+  const names = length > 1 ? Array.from({ length }, (_, index) => `${id}_${index}`) : [id];
+  for (const name of names) await storage.removeNamed(`${name}.${ending}`);
 }
 
 /** Where the files of requests lie while a server or a worker needs them. */

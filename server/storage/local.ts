@@ -143,6 +143,11 @@ export class LocalStorage implements ResultStorage {
     });
   }
 
+  /** See {@link ResultStorage.removeNamed}. */
+  removeNamed(name: string): Promise<void> {
+    return this.remove({ name });
+  }
+
   /**
    * Removes what servers that were killed left lying about.
    *

@@ -88,6 +88,13 @@ export interface ResultStorage {
   remove(file: FilePlace): Promise<void>;
 
   /**
+   * Removes what a process may have kept that died before it could say so.
+   *
+   * @param name of the file
+   */
+  removeNamed(name: string): Promise<void>;
+
+  /**
    * Removes what servers that were killed left lying about on this machine.
    *
    * @param isLeft says it of a file's name; those being written end with `.part`

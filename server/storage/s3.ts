@@ -124,6 +124,12 @@ export class S3Storage implements ResultStorage {
     else await this.#local.remove(file);
   }
 
+  /** See {@link ResultStorage.removeNamed}. */
+  async removeNamed(name: string): Promise<void> {
+    await this.#send("DELETE", `${this.#base}/${name}`);
+    await this.#local.remove({ name });
+  }
+
   /** See {@link ResultStorage.clean}. */
   clean(isLeft: (name: string) => Promise<boolean>): Promise<void> {
     return this.#local.clean(isLeft);
