@@ -117,7 +117,7 @@ export class PostgresJobStore implements JobStore {
 
   /** See {@link JobStore.insert}. */
   async insert(job: NewRecord): Promise<void> {
-    await this.enqueue({ ...ANYBODYS, ...job }, Infinity, 0);
+    await this.enqueue({ ...ANYBODYS, ...job }, Infinity);
   }
 
   /**
@@ -125,10 +125,10 @@ export class PostgresJobStore implements JobStore {
    *
    * @param job to be queued
    * @param room how many jobs may wait beside those that could begin at once
-   * @param places how many jobs can run at once
+   * @param places how many jobs can run at once; none when left out
    * @returns whether there was room
    */
-  async enqueue(job: QueuedRecord, room: number, places: number): Promise<boolean> {
+  async enqueue(job: QueuedRecord, room: number, places = 0): Promise<boolean> {
     const { id, kind, client, model = null, loras, priority, front, isReady } = job;
     const most = Number.isFinite(room) ? Math.floor(room) : null;
     return await this.#database.transaction(async (sql) => {
