@@ -8,17 +8,16 @@ import { cannyEdges } from "../../media/canny.ts";
 import { type DeviceTensor, elementwise, type Tensor, writing } from "../../runtime/mod.ts";
 import type { ImageEncoder } from "../autoencoders/image_encoder.ts";
 import type { Session } from "../memory/session.ts";
-import type { OptionalSettings, PipelineInfo, PipelineRequest } from "./types.ts";
+import type { InputImage, OptionalSettings, PipelineInfo, PipelineRequest } from "./types.ts";
 import type { Work } from "./work.ts";
+
+/** Settings that say what a control picture is. */
+export const PICTURE_SETTINGS = ["controlType", "cannyLow", "cannyHigh"] as const;
 
 /** Settings that say how a control picture steers. */
 const CONTROL_SETTINGS = [
-  "controlScale",
-  "controlStart",
-  "controlEnd",
-  "controlType",
-  "cannyLow",
-  "cannyHigh",
+  ...["controlScale", "controlStart", "controlEnd"] as const,
+  ...PICTURE_SETTINGS,
 ] as const satisfies readonly (keyof OptionalSettings)[];
 
 /** What diffusers' examples and other programs take for edges. */
@@ -137,18 +136,17 @@ export class ControlPicture {
   /** Encodes the picture of a request. */
   async run(work: Work): Promise<void> {
     const { controlScale: [scale = this.#usualScale] = [] } = work.request;
-    await this.#encoder.run(work, [{ data: controlPixels(work.request) }]);
+    await this.#encoder.run(work, [controlPicture(work.request.control!, work.request)]);
     await work.run([writing(this.scale, [scale])]);
   }
 }
 
 /** The picture as the model was trained with: a map as it is, or the edges of what it shows. */
-function controlPixels(
-  { control, controlType, cannyLow: low = CANNY.low, cannyHigh: high = CANNY.high }:
-    PipelineRequest,
-): Uint8Array {
-  const { data, width, height } = control!;
-  return controlType === "canny" ? cannyEdges(data, width, height, { low, high }) : data;
+export function controlPicture(
+  { data, width, height }: InputImage,
+  { controlType, cannyLow: low = CANNY.low, cannyHigh: high = CANNY.high }: PipelineRequest,
+): Pick<InputImage, "data"> {
+  return { data: controlType === "canny" ? cannyEdges(data, width, height, { low, high }) : data };
 }
 
 /**

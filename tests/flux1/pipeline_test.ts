@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { readLora } from "../../models/lora/read_lora.ts";
+import { cannyEdges } from "../../media/canny.ts";
+import type { InputImage } from "../../models/pipeline/types.ts";
 import type { AppliedLora, LoraTensor } from "../../models/lora/types.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
 import { randomNormal } from "../../runtime/ops/ndarray.ts";
@@ -136,6 +138,15 @@ Deno.test("Flux1Pipeline.generate() gives the image of diffusers: Canny and Dept
         ...{ supportedTasks: ["TI2I"], inpainting: undefined, taskDefaults: {} },
       });
       for (const call of CONTROL.calls) await checkCall(CONTROL, pipeline, call);
+      const request = requestOf(CONTROL, CONTROL.call("control"));
+      const [{ width, height, data }] = request.images as [InputImage];
+      const edges = cannyEdges(data, width, height, { low: 20, high: 40 });
+      assert.notDeepEqual(edges, data);
+      const [asMap, made] = [
+        await pipeline.generate({ ...request, images: [{ width, height, data: edges }] }),
+        await pipeline.generate({ ...request, controlType: "canny", cannyLow: 20, cannyHigh: 40 }),
+      ];
+      assert.deepEqual(made.latents, asMap.latents);
     });
   }));
 

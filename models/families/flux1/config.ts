@@ -4,7 +4,7 @@ import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
 import { type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
-import { controlSettings } from "../../pipeline/control.ts";
+import { controlSettings, PICTURE_SETTINGS } from "../../pipeline/control.ts";
 import type { FamilyInfo, ImageLimits } from "../../pipeline/types.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { CLIP_TEXT_CONFIG } from "../../text_encoders/clip_text.ts";
@@ -91,11 +91,11 @@ export function latentFeatures({ out_channels, in_channels }: Flux1TransformerCo
 
 /** Whether it takes a masked image and its mask beside the noise, as Fill does. */
 export function isFill(config: Flux1TransformerConfig): boolean {
-  return config.in_channels > latentFeatures(config) && !isSteered(config);
+  return config.in_channels > latentFeatures(config) && !drawsAfterPicture(config);
 }
 
 /** Whether it takes a control picture beside the noise, as Canny and Depth do. */
-export function isSteered(config: Flux1TransformerConfig): boolean {
+export function drawsAfterPicture(config: Flux1TransformerConfig): boolean {
   return config.in_channels === 2 * latentFeatures(config);
 }
 
@@ -184,7 +184,7 @@ function controlNetFit(
   className: string,
 ): SizeCheck[] {
   if (!controlnet) return [];
-  if (KONTEXT.includes(className) || isFill(transformer) || isSteered(transformer)) {
+  if (KONTEXT.includes(className) || isFill(transformer) || drawsAfterPicture(transformer)) {
     throw new TypeError(
       "Cannot use a ControlNet with FLUX.1 Kontext, Fill, Canny or Depth: it goes with dev, Krea and schnell; leave it out",
     );
@@ -216,7 +216,7 @@ export function flux1Info(
   const isKontext = KONTEXT.includes(className);
   const isGuided = transformer.config.guidance_embeds;
   const fills = isFill(transformer.config);
-  const isDrawnAfter = isSteered(transformer.config);
+  const isDrawnAfter = drawsAfterPicture(transformer.config);
   const needsImage = fills || isDrawnAfter;
   const sampling = needsImage
     ? { numInferenceSteps: 50, guidanceScale: 30 }
@@ -239,7 +239,7 @@ export function flux1Info(
       "maxSequenceLength",
       ...SAMPLING_CHOICES,
       ...scheduler.usesDynamicShifting ? [] : ["flowShift" as const],
-      ...controlSettings(controlnet !== undefined, modes),
+      ...isDrawnAfter ? PICTURE_SETTINGS : controlSettings(controlnet !== undefined, modes),
     ],
     ...(modes && { controlModes: modes }),
     ...(isKontext && { imageLimits: kontextLimits(sizeMultiple) }),

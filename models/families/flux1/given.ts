@@ -6,6 +6,7 @@ import { packLatents } from "../../autoencoders/kl/packing.ts";
 import { posteriorMode, posteriorSample, scaleLatents } from "../../autoencoders/kl/posterior.ts";
 import type { TiledSize } from "../../autoencoders/tiled_coder.ts";
 import type { Session } from "../../memory/session.ts";
+import { controlPicture } from "../../pipeline/control.ts";
 import type { Component } from "../../pipeline/components.ts";
 import type { Work } from "../../pipeline/work.ts";
 import { rearrange } from "../../rearrange.ts";
@@ -99,6 +100,12 @@ export class GivenImage {
 
   /** Encodes the image of a request. */
   async run(work: Work): Promise<{ readonly mask: Float32Array | undefined }> {
+    if (this.#options.pictureSize) {
+      const { request } = work;
+      const [picture] = request.images!;
+      await this.#encoder!.run(work, [controlPicture(picture!, request)]);
+      return { mask: undefined };
+    }
     if (!this.#options.fillSize) {
       await this.#encoder?.run(work);
       return { mask: undefined };

@@ -27,7 +27,14 @@ import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { clipTextEncoder } from "../../text_encoders/clip_text.ts";
 import { t5TextEncoder } from "../../text_encoders/t5.ts";
-import { FLUX1_PARTS, flux1Info, hiddenSize, isFill, isSteered, KONTEXT } from "./config.ts";
+import {
+  drawsAfterPicture,
+  FLUX1_PARTS,
+  flux1Info,
+  hiddenSize,
+  isFill,
+  KONTEXT,
+} from "./config.ts";
 import { ControlBranch, type SteeredInputs } from "./control_branch.ts";
 import { GivenImage } from "./given.ts";
 import { FLUX1_FILES, ORIGINAL_FLUX1, XLABS_FLUX1 } from "./layouts.ts";
@@ -68,7 +75,7 @@ export const FLUX1 = defineFamily({
     const { strength = 1, numInferenceSteps: steps } = request;
     const isKontext = KONTEXT.includes(className);
     const grids = [request, ...isKontext ? images : []].map((one) => gridOf(one, sizeMultiple));
-    const isDrawnAfter = isSteered(transformer.config);
+    const isDrawnAfter = drawsAfterPicture(transformer.config);
     const isRedrawn = !isKontext && !isDrawnAfter && images.length > 0;
     const start = isRedrawn || request.mask ? strengthStart(steps, strength, "start") : 0;
     // Of pure noise nothing of the image is left; Fill sees it beside.
@@ -111,7 +118,7 @@ export const FLUX1 = defineFamily({
       size: startsFromImage ? sizeOf(grid) : reference && sizeOf(reference),
       isDrawn: startsFromImage,
       fillSize: isFill(config) ? sizeOf(grid) : undefined,
-      pictureSize: isSteered(config) ? sizeOf(grid) : undefined,
+      pictureSize: drawsAfterPicture(config) ? sizeOf(grid) : undefined,
     });
     const control = controlnet && shape.control
       ? new ControlBranch(session, controlnet, vae, { latents, size: sizeOf(grid) })

@@ -18,11 +18,11 @@ import { T5_CONFIG } from "../../text_encoders/t5.ts";
 import { umt5Encoder } from "../../text_encoders/umt5.ts";
 import {
   controlModes,
+  drawsAfterPicture,
   FLUX1_CONTROLNET_CONFIG,
   FLUX1_TRANSFORMER_CONFIG,
   hiddenSize,
   isFill,
-  isSteered,
 } from "./config.ts";
 import { flux1Control } from "./control.ts";
 import { FLUX1_FILES } from "./layouts.ts";
@@ -284,7 +284,7 @@ Deno.test("FLUX.1's files go by guidance, width and their names", () => {
   assert.equal(fill.repositories[0], "black-forest-labs/FLUX.1-Fill-dev");
   const { json: beside } = only(original(true, 128));
   const config = parseConfig(FLUX1_TRANSFORMER_CONFIG, beside, "config.json");
-  assert.deepEqual([isSteered(config), isFill(config)], [true, false]);
+  assert.deepEqual([drawsAfterPicture(config), isFill(config)], [true, false]);
   const control = FLUX1_FILES.defaults(beside, "flux1-canny-dev.safetensors");
   assert.equal(control.className, "FluxControlPipeline");
 });
