@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { ModelInfo } from "../engine/types.ts";
+import type { ModelInfo, SamplingSettings } from "../engine/types.ts";
 import { type Size, sizeLike } from "./size.ts";
 
 /**
@@ -31,4 +31,25 @@ export function checkTakesControl({ optionalParts }: Pick<ModelInfo, "optionalPa
  */
 export function controlSize(picture: Size, info: ModelInfo): Size {
   return sizeLike(picture, info.defaults, info);
+}
+
+/**
+ * Refuses control pictures of which nobody knows what they show, where the ControlNet asks.
+ *
+ * @param settings of the request
+ * @param info of the model
+ * @param name how messages call the setting
+ * @throws {RangeError} that lists what it may be
+ */
+export function checkControlMode(
+  { controlMode, controlType }: Pick<SamplingSettings, "controlMode" | "controlType">,
+  { controlModes }: Pick<ModelInfo, "controlModes">,
+  name: string,
+): void {
+  const mode = controlMode ?? (controlType === "canny" ? "canny" : undefined);
+  if (!controlModes || mode !== undefined && controlModes.includes(mode)) return;
+  throw new RangeError(
+    `${name} must say what the control picture shows, one of ${controlModes.join(", ")}` +
+      (mode === undefined ? "" : `, got ${mode}`),
+  );
 }

@@ -4,7 +4,7 @@
  * @module
  */
 
-export { checkTakesControl, controlSize } from "./control.ts";
+export { checkControlMode, checkTakesControl, controlSize } from "./control.ts";
 export { checkFps, countFrames, type GivenDuration } from "./duration.ts";
 export {
   type Field,

@@ -17,6 +17,7 @@ import type {
   TaskType,
 } from "../engine/types.ts";
 import {
+  checkControlMode,
   checkFps,
   checkMaskShape,
   checkPrompt,
@@ -134,6 +135,7 @@ export class Model implements AsyncDisposable {
       images[0] = fit(first!, how);
       mask.push(fitMask(ownMask, how));
     }
+    if (control) checkControlMode(settings, info, "controlMode");
     const steered = control && { control: fit(control, fitToResult(settings, options.fit)) };
     const references = await this.#references(options, settings);
     const results: GeneratedImage[] = [];

@@ -8,7 +8,12 @@
 import { shorten } from "../../generation/shorten.ts";
 import { asClientError, checkChoice, refusePaths } from "./checks.ts";
 import { badRequest } from "./errors.ts";
-import { type ControlSources, openControl, storeControl } from "../inputs/control_picture.ts";
+import {
+  checkMode,
+  type ControlSources,
+  openControl,
+  storeControl,
+} from "../inputs/control_picture.ts";
 import { controlSize } from "../../generation/control.ts";
 import type { OutputFormat } from "../../media/encode.ts";
 import { resolveQuality } from "../../media/quality.ts";
@@ -112,6 +117,7 @@ export async function readImageRequest(
   });
   const loras = await context.findLoras(fields.loras);
   const { previews } = output;
+  if (control) checkMode(settings, info);
   await context.checkRoom(
     { ...settings, ...size, hasControl: control !== undefined, previews },
     param,

@@ -17,7 +17,12 @@ import {
   storeLooked,
   storeMask,
 } from "../inputs/images.ts";
-import { type ControlSources, openControl, storeControl } from "../inputs/control_picture.ts";
+import {
+  checkMode,
+  type ControlSources,
+  openControl,
+  storeControl,
+} from "../inputs/control_picture.ts";
 import { resolveReferences, type Source } from "../inputs/references.ts";
 import { formBody } from "../inputs/form_body.ts";
 import { asClientError, refusePaths } from "../contract/checks.ts";
@@ -124,6 +129,7 @@ export async function readEdit(
   };
   const hasMask = isTaken && mask !== undefined;
   const settings = { ...read(hasMask), ...output, loras: await context.findLoras(fields.loras) };
+  if (control) checkMode(settings, info);
   const edited = await openEdited(given, hasMask ? mask : undefined, sources);
   const [first] = edited.images;
   const own = asClientError(first.file.field, () => sizeFromImage(first.info, info));

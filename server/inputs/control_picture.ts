@@ -5,8 +5,8 @@
  */
 
 import { asClientError } from "../contract/checks.ts";
-import type { ModelInfo } from "../../engine/types.ts";
-import { checkTakesControl } from "../../generation/control.ts";
+import type { ModelInfo, SamplingSettings } from "../../engine/types.ts";
+import { checkControlMode, checkTakesControl } from "../../generation/control.ts";
 import type { FitMode } from "../../generation/fields.ts";
 import { fitToResult } from "../../generation/fit_image.ts";
 import type { Size } from "../../generation/size.ts";
@@ -66,4 +66,15 @@ export function storeControl(
   { folder, signal }: ControlSources,
 ): Promise<string> {
   return storeFitted(picture, fitToResult(size, fit), folder, signal);
+}
+
+/**
+ * Refuses pictures of which nobody knows what they show.
+ *
+ * @param settings of the request
+ * @param info of the model
+ * @throws {ApiError} 400 where its ControlNet asks
+ */
+export function checkMode(settings: SamplingSettings, info: ModelInfo): void {
+  asClientError("control_mode", () => checkControlMode(settings, info, "control_mode"));
 }
