@@ -8,7 +8,12 @@ import { BUNDLED_MODEL } from "../generation/open_model.ts";
 import { columns } from "./columns.ts";
 import { type CachedModel, listCachedModels, removeCachedModel } from "../hub/cached_models.ts";
 import { hubCacheFolder } from "../hub/cache.ts";
-import { CATALOGUE, type CatalogueModel } from "../hub/catalogue.ts";
+import {
+  CATALOGUE,
+  type CatalogueControlNet,
+  type CatalogueModel,
+  CONTROLNETS,
+} from "../hub/catalogue.ts";
 import { type OwnModel, ownModelsFile, readOwnModels } from "../hub/own_models.ts";
 import { precisionsOf, transformerBytes } from "../hub/precision.ts";
 import { gigabytes } from "./pull.ts";
@@ -23,6 +28,7 @@ export async function runList(flags: { readonly all?: boolean } = {}): Promise<n
   const own = await readOwnModels();
   if (flags.all) {
     console.log(describeCatalogue(CATALOGUE));
+    console.log(`\nControlNets, for --controlnet:\n${describeControlNets(CONTROLNETS)}`);
     if (own.size > 0) console.log(describeOwn(own));
     return 0;
   }
@@ -95,6 +101,14 @@ export function describeCatalogue(models: readonly CatalogueModel[]): string {
     model.licence + (model.isGated ? ", gated" : ""),
   ]);
   return columns([["name", "makes", "transformer in GB", "text encoder", "licence"], ...rows]);
+}
+
+/** ControlNets as a table, with their sizes in 16 bits. */
+function describeControlNets(all: readonly CatalogueControlNet[]): string {
+  const rows = all.map(({ name, family, licence, parameters }) => [
+    ...[name, family, (2 * parameters / 1e9).toFixed(1), licence],
+  ]);
+  return columns([["name", "for", "GB", "licence"], ...rows]);
 }
 
 function describeOwn(own: ReadonlyMap<string, OwnModel>): string {

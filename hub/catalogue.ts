@@ -235,3 +235,47 @@ export const CATALOGUE: readonly CatalogueModel[] = [
     quantised: { repository: "leejet/FLUX.2-klein-base-9B-GGUF", types: KLEIN_TYPES },
   },
 ];
+
+/** A ControlNet of the hub. */
+export interface CatalogueControlNet {
+  /** By which it is called, such as `qwen-image-controlnet-union`. */
+  readonly name: string;
+  /** As the program calls the family that it steers. */
+  readonly family: string;
+  readonly licence: string;
+  /** A repository, or a file of one: `org/name:file`. */
+  readonly source: string;
+  readonly parameters: number;
+}
+
+const FLUX1_CONTROL = { family: "FLUX.1", licence: FLUX_NON_COMMERCIAL.licence };
+const Z_IMAGE_CONTROL = { family: "Z-Image", ...APACHE };
+const ALIBABA = "alibaba-pai/Z-Image-Turbo-Fun-Controlnet-Union";
+
+/** ControlNets, which are parts of models and none by themselves. */
+export const CONTROLNETS: readonly CatalogueControlNet[] = [
+  {
+    ...{ name: "flux.1-controlnet-union-pro-2.0", ...FLUX1_CONTROL, parameters: 2.14 * GB },
+    source: "Shakker-Labs/FLUX.1-dev-ControlNet-Union-Pro-2.0",
+  },
+  {
+    ...{ name: "flux.1-controlnet-union-pro", ...FLUX1_CONTROL, parameters: 3.3 * GB },
+    source: "Shakker-Labs/FLUX.1-dev-ControlNet-Union-Pro",
+  },
+  {
+    ...{ name: "flux.1-controlnet-union", ...FLUX1_CONTROL, parameters: 3.3 * GB },
+    source: "InstantX/FLUX.1-dev-Controlnet-Union",
+  },
+  {
+    ...{ name: "qwen-image-controlnet-union", family: "Qwen-Image", ...APACHE },
+    ...{ parameters: 1.77 * GB, source: "InstantX/Qwen-Image-ControlNet-Union" },
+  },
+  {
+    ...{ name: "z-image-turbo-controlnet-union-2.1", ...Z_IMAGE_CONTROL, parameters: 3.36 * GB },
+    source: `${ALIBABA}-2.1:Z-Image-Turbo-Fun-Controlnet-Union-2.1.safetensors`,
+  },
+  {
+    ...{ name: "z-image-turbo-controlnet-union", ...Z_IMAGE_CONTROL, parameters: 1.55 * GB },
+    source: `${ALIBABA}:Z-Image-Turbo-Fun-Controlnet-Union.safetensors`,
+  },
+];

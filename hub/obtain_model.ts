@@ -6,6 +6,7 @@
 
 import { join, resolve } from "node:path";
 import { findSnapshot, isHubId } from "./cache.ts";
+import { CONTROLNETS } from "./catalogue.ts";
 import { pullModel, type PullOptions } from "./pull.ts";
 import { type FoundModel, parseHubFile, resolveModel } from "./resolve.ts";
 
@@ -44,8 +45,8 @@ export async function obtainModel(
 /**
  * Finds a component of a model; of a hub id that is not in the cache, only this component is fetched.
  *
- * @param pathOrId the path of a file or folder, `org/name` of a repository in the layout of diffusers, or
- * `org/name:file` of a file in any
+ * @param named the path of a file or folder, `org/name` of a repository in the layout of diffusers, or `org/name:file` of a
+ * file in any; of a ControlNet also a repository of its own, or its name in the catalogue
  * @param component its folder in a repository, such as `vae`
  * @param options how a pull is watched and stopped, and from where
  * @param onPull called before one begins
@@ -53,22 +54,33 @@ export async function obtainModel(
  * @throws {Error} as {@link resolveModel} and {@link pullModel} do
  */
 export async function obtainPart(
-  pathOrId: string,
+  named: string,
   component: string,
   options: PullOptions = {},
   onPull?: () => void,
 ): Promise<string> {
-  if (await exists(pathOrId)) return resolve(pathOrId);
+  if (await exists(named)) return resolve(named);
+  const isControlNet = component === "controlnet";
+  const known = isControlNet && CONTROLNETS.find(({ name }) => name === named.toLowerCase());
+  const pathOrId = known ? known.source : named;
   if (!isHubId(pathOrId)) return (await obtainModel(pathOrId, options, onPull)).path;
   const cache = options.settings && { cacheFolder: options.settings.cacheFolder };
-  const find = async () => join((await findSnapshot(pathOrId, cache)).path, component);
+  const find = async () => {
+    const { path } = await findSnapshot(pathOrId, cache);
+    const folder = join(path, component);
+    // ControlNets have repositories of their own.
+    const isAlone = isControlNet && !await exists(folder) &&
+      await exists(join(path, "config.json"));
+    return isAlone ? path : folder;
+  };
   const there = await find().catch((error) => {
     if (error instanceof Deno.errors.NotFound) return undefined;
     throw error;
   });
   if (there !== undefined && await exists(there)) return resolve(there);
   onPull?.();
-  await pullModel(pathOrId, { ...options, include: [`${component}/*`] });
+  const own = isControlNet ? ["config.json", "diffusion_pytorch_model*"] : [];
+  await pullModel(pathOrId, { ...options, include: [`${component}/*`, ...own] });
   return resolve(await find());
 }
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { FakeHub } from "../tests/fakes/hub.ts";
+import { CONTROLNETS } from "./catalogue.ts";
 import { obtainModel, obtainPart } from "./obtain_model.ts";
 
 const FILES = { "model_index.json": "{}", "vae/model.safetensors": "weights" };
@@ -55,6 +56,30 @@ Deno.test("obtainModel() and obtainPart() fetch the named file or component, and
     assert.equal(pulls, 3);
     await assert.rejects(obtainPart("org/all", "transformer", { settings }), /none of its 2 files/);
     await assert.rejects(obtainPart("./nowhere", "vae", { settings }), /it does not exist/);
+  } finally {
+    await Deno.remove(cacheFolder, { recursive: true });
+  }
+});
+
+Deno.test("obtainPart() finds ControlNets in repositories of their own, by their names, and within models", async () => {
+  const cacheFolder = await Deno.makeTempDir();
+  try {
+    const weights = "diffusion_pytorch_model.safetensors";
+    const { name, source } = CONTROLNETS[0]!;
+    await using hub = new FakeHub({
+      [source]: { "config.json": "{}", [weights]: "own", "assets/pose.png": "large" },
+      "org/model": { "model_index.json": "{}", [`controlnet/${weights}`]: "within" },
+    });
+    const settings = { endpoint: hub.endpoint, isOffline: false, cacheFolder };
+    let pulls = 0;
+    for (
+      const [named, text] of [[name, "own"], [source, "own"], ["org/model", "within"]] as const
+    ) {
+      const path = await obtainPart(named, "controlnet", { settings }, () => pulls++);
+      assert.equal(await Deno.readTextFile(join(path, weights)), text);
+    }
+    assert.equal(pulls, 2);
+    assert.ok(hub.filesSeen.every((file) => !file.includes("pose.png")));
   } finally {
     await Deno.remove(cacheFolder, { recursive: true });
   }
