@@ -122,7 +122,7 @@ async function answer(
     const queued = await queue.add({
       ...runners.image(
         { id, request, owner: ownerOf(client, settings.apiKeys) },
-        (output) => job.done = outputs.push(output),
+        (output) => job.done = Math.floor(outputs.push(output) / (request.layers ?? 1)),
       ),
       ...{ client, signal: c.req.raw.signal },
     });
