@@ -126,12 +126,14 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
 
 /** How the cards of a server are opened. */
 function plansOf(
-  { gpus = 1, forceSoftware, parallel = {}, log }: ServeOptions,
+  { gpus = 1, forceSoftware, parallel = {}, fleet, log }: ServeOptions,
 ): readonly CardPlan[] {
-  if (gpus === 1) return [{ gpu: 0, name: "", memoryBytes: 0, address: {} }];
-  const wanted = typeof gpus === "number" ? { count: gpus } : { gpus };
-  const single = chooseCards(wanted, { isSoftware: forceSoftware });
   const size = groupSize(parallel);
+  if (fleet?.role === "front" || (gpus === 1 && size === 1)) {
+    return [{ gpu: 0, name: "", memoryBytes: 0, address: {} }];
+  }
+  const wanted = typeof gpus === "number" ? { count: gpus === 1 ? size : gpus } : { gpus };
+  const single = chooseCards(wanted, { isSoftware: forceSoftware });
   const plans = size === 1 ? single : groupCards(single, size);
   for (const name of new Set(plans.map(({ name }) => name))) {
     const alike = plans.filter((plan) => plan.name === name);

@@ -166,7 +166,9 @@ function talking(app: App): Pick<TestService, "get" | "post"> {
 }
 
 /** One model on cards without a GPU. */
-async function openPool(engines: readonly FakeEngine[]) {
+export async function openPool(
+  engines: readonly FakeEngine[],
+): Promise<{ cards: Cards; engine: EnginePool }> {
   const plans = engines.map((_, gpu) => ({
     gpu,
     name: `card ${gpu}`,

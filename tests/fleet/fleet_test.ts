@@ -6,7 +6,7 @@ import { encodeOwnImage } from "../../media/isolated/images.ts";
 import { SCHEMA_VERSION } from "../../server/fleet/schema.ts";
 import { type RunningServer, startServer } from "../../server/serve.ts";
 import { FakeEngine, type FakeOptions } from "../fakes/engine.ts";
-import { until } from "../fakes/service.ts";
+import { openPool, until } from "../fakes/service.ts";
 import { Cluster, noPostgres } from "./postgres.ts";
 
 let cluster: Promise<Cluster> | undefined;
@@ -42,13 +42,16 @@ class TestFleet implements AsyncDisposable {
     return server;
   }
 
-  async worker(options: FakeOptions & { name?: string } = {}) {
+  async worker(options: FakeOptions & { name?: string; gpus?: number } = {}) {
     const engine = new FakeEngine(options);
+    const all = Array.from({ length: options.gpus ?? 0 }, () => new FakeEngine(options));
+    const pool = all.length > 0 ? await openPool(all) : undefined;
     const name = options.name ?? "gradients";
     const worker = await startServer({
       fleet: { databaseUrl: this.url, role: "worker" },
       ...{ outputPath: this.folder, graceMs: 100 },
-      openEngine: () => Promise.resolve(engine),
+      openEngine: () => Promise.resolve(pool?.engine ?? engine),
+      ...(pool ? { cards: pool.cards } : {}),
       settings: { servedModelName: name, modelPath: `fake/${name}` },
       log: (line) => this.lines.push(`worker: ${line}`),
     });
@@ -115,6 +118,18 @@ test("a fleet answers like one server, from whichever server is asked", async (f
   const path = `/v1/jobs/${asked.body.id}`;
   await until(async () => (await get(other, path)).body.status === "completed");
   assert.equal((await get(one, "/v1/jobs")).body.data.length, 2);
+});
+
+test("a worker of a fleet with several GPUs works with all of them, and each is told of", async (fleet) => {
+  const front = await fleet.front();
+  await fleet.worker({ gpus: 2, stepMs: 100 });
+  await until(async () => (await get(front, "/health")).status === 200);
+  const made = [1, 2].map((seed) => post(front, IMAGES, { prompt: "a", seed }));
+  const workers = async () => (await get(front, "/v1/workers")).body.data;
+  assert.deepEqual((await workers()).map(({ gpu }: { gpu: number }) => gpu), [0, 1]);
+  for (const { status } of await Promise.all(made)) assert.equal(status, 200);
+  const done = (sum: number, one: { jobs_done: number }) => sum + one.jobs_done;
+  await until(async () => (await workers()).reduce(done, 0) === 2);
 });
 
 test("members of a fleet may join at the same time", async (fleet) => {
