@@ -46,6 +46,7 @@ export type {
   OptionalPart,
   OptionalSettings,
   ParallelOptions,
+  PreparedRequest,
   Progress,
   QualityTier,
   RoomRequest,

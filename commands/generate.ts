@@ -5,7 +5,14 @@
  */
 
 import { join } from "node:path";
-import { formatOfPath, type Image, loadModel, type Model } from "../mod.ts";
+import {
+  formatOfPath,
+  type Image,
+  loadModel,
+  type LoadModelOptions,
+  type Model,
+  type SamplingOptions,
+} from "../mod.ts";
 import { outputOf } from "../generation/mod.ts";
 import { UsageError } from "./failure.ts";
 import { describeSize } from "./described_size.ts";
@@ -18,6 +25,7 @@ import {
   type GenerateFlags,
   type Media,
   mediaOf,
+  present,
   readOptions,
   seedsOf,
   videoOptions,
@@ -25,7 +33,7 @@ import {
 import { nameForPrompt, outputPaths } from "./output_name.ts";
 import { partsOf } from "./part_flags.ts";
 import { StopSignals } from "./stop_signals.ts";
-import { describeProgress, duration, ProgressBar } from "./progress_bar.ts";
+import { describeKernels, describeProgress, duration, ProgressBar } from "./progress_bar.ts";
 import { openScreen } from "./terminal_image.ts";
 
 /** What the making of images and videos has in common. */
@@ -78,8 +86,13 @@ export async function runGenerate(
       ...deviceOptions(flags),
       parts: partsOf(flags),
       signal,
-      onLoadProgress: ({ stage, fraction }) =>
-        bar.show(fraction, LOADING[stage as keyof typeof LOADING] ?? "Loading"),
+      ...preparedOf(flags, asked, options),
+      onLoadProgress: ({ stage, fraction, done, total }) =>
+        bar.show(
+          fraction,
+          LOADING[stage as keyof typeof LOADING] ?? "Loading",
+          stage === "kernels" ? describeKernels(done, total) : "",
+        ),
       onNote: (line) => {
         bar.clear();
         console.error(line);
@@ -110,6 +123,19 @@ export async function runGenerate(
   } finally {
     bar.clear();
   }
+}
+
+/** What the model gets ready for while it is loaded: a request from text, which is known without its files. */
+function preparedOf(
+  { image, video, mask, reference, lora, taskType, numFrames }: GenerateFlags,
+  media: Media | undefined,
+  { width, height, guidanceScale }: SamplingOptions,
+): Pick<LoadModelOptions, "prepared"> {
+  if (media === "video" && numFrames === undefined) return {};
+  if ([image, video, mask, reference, lora, taskType].some((given) => given !== undefined)) {
+    return {};
+  }
+  return { prepared: present({ width, height, numFrames, guidanceScale }) };
 }
 
 /** The prompt of somebody at a terminal who gave none. */

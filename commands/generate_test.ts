@@ -65,27 +65,6 @@ Deno.test("runGenerate() edits images", () =>
     assert.deepEqual([width, height], [32, 48]);
   }));
 
-Deno.test("runGenerate() writes a file for every layer, and refuses formats without transparency before any work", () =>
-  inFolder(async (folder) => {
-    const image = [await writeImage(folder)];
-    const info: Partial<ModelInfo> = {
-      ...{ taskType: "TI2I" as const, supportedTaskTypes: ["TI2I"], maxImages: 1 },
-      ...{ optionalSettings: ["layers"], layers: { initial: 3, most: 16 } },
-    };
-    const split = (flags: Partial<GenerateFlags>) => run(folder, { image, ...flags }, info);
-    const usual = await split({ output: `${folder}/a.png` });
-    assert.deepEqual(usual.printed, [0, 1, 2].map((i) => `${folder}/a-${i}.png`));
-    assert.match(usual.said.at(-1)!, /^Generated 3 layers of /);
-    const two = await split({ output: `${folder}/b.webp`, layers: 2, numOutputs: 2, seed: [7] });
-    assert.deepEqual(two.printed, [0, 1, 2, 3].map((i) => `${folder}/b-${i}.webp`));
-    assert.deepEqual(two.engine.requests.map(({ seed }) => seed), [7, 8]);
-    assert.equal((await decodeImage(await Deno.readFile(`${folder}/a-2.png`))).channels, 4);
-    await assert.rejects(split({ output: `${folder}/c.jpg` }), {
-      name: "UsageError",
-      message: /JPEG has no transparency/,
-    });
-  }));
-
 Deno.test("runGenerate() draws seeds, and says which", () =>
   inFolder(async (folder) => {
     const output = `${folder}/a.png`;

@@ -52,8 +52,17 @@ export class ProgressBar {
  */
 export function describeProgress(progress: Progress): string {
   const { stage, step, totalSteps, etaSeconds } = progress;
-  const what = stage === "denoise" ? `${step}/${totalSteps} steps` : STAGES[stage];
+  const what = stage === "denoise"
+    ? `${step}/${totalSteps} steps`
+    : stage === "compile"
+    ? describeKernels(step, totalSteps)
+    : STAGES[stage];
   return etaSeconds === undefined ? what : `${what}, ${duration(etaSeconds)} left`;
+}
+
+/** Such as `compiling kernels 12/44`. */
+export function describeKernels(done = 0, total = 0): string {
+  return `compiling kernels ${done}/${total}`;
 }
 
 /**

@@ -27,6 +27,10 @@ Deno.test("describeProgress() counts steps and tells the time that is left", () 
     "12/20 steps, 3.0 s left",
   );
   assert.equal(describeProgress({ ...progress, stage: "decode" }), "decoding");
+  assert.equal(
+    describeProgress({ stage: "compile", step: 12, totalSteps: 57, fraction: 0 }),
+    "compiling kernels 12/57",
+  );
 });
 
 Deno.test("duration() chooses units for people", () => {

@@ -113,6 +113,7 @@ const EVENTS: ReadonlySet<FromWorker["type"]> = new Set([
   "note",
   "tuning",
   "loading",
+  "compiling",
   "tokenizing",
   "progress",
   "preview",

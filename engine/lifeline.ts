@@ -21,8 +21,8 @@ const UNSEEN_MS = 50;
 /** The line to one thread. */
 export class Lifeline {
   readonly #port: MessagePort;
-  /** The thread as Linux shows it; nothing until it has told, or where there is no such thing. */
-  #path: string | undefined;
+  /** The thread and those that it has started, as Linux shows them; none until told, or where there is no such thing. */
+  readonly #paths = new Set<string>();
   /** When the port closed, by `performance.now()`. */
   #closed: number | undefined;
 
@@ -33,7 +33,10 @@ export class Lifeline {
   constructor(worker: Worker, onEnd: () => void) {
     const { port1, port2 } = new MessageChannel();
     this.#port = port1;
-    port1.on("message", (path: string | undefined) => this.#path = path);
+    port1.on("message", ({ path, isThere }: ThreadMessage) => {
+      if (isThere) this.#paths.add(path);
+      else this.#paths.delete(path);
+    });
     port1.on("close", () => {
       this.#closed = performance.now();
       onEnd();
@@ -62,24 +65,47 @@ export class Lifeline {
 
   #isGone(): boolean {
     if (this.#closed === undefined) return false;
-    if (this.#path !== undefined) return !existsSync(this.#path);
+    if (this.#paths.size > 0) return ![...this.#paths].some((path) => existsSync(path));
     return performance.now() > this.#closed + UNSEEN_MS;
   }
 }
 
+/** Along the line: a thread to wait for, or one that is gone. */
+interface ThreadMessage {
+  /** Where Linux shows it. */
+  readonly path: string;
+  readonly isThere: boolean;
+}
+
+/** Lines of the calling thread. */
+const held: { postMessage(message: ThreadMessage): void }[] = [];
+
 /** Holds the line of the thread that calls this, from its start to its end. */
 export function holdLifeline(): void {
-  const held: unknown[] = [];
   self.addEventListener("message", (event) => {
     const { data, ports } = event as MessageEvent;
     if ((data as LifelineMessage).type !== "lifeline") return;
-    held.push(ports[0]);
-    ports[0]?.postMessage(threadPath());
+    held.push(ports[0]!);
+    const path = threadPath();
+    if (path !== undefined) ports[0]!.postMessage({ path, isThere: true } satisfies ThreadMessage);
   });
 }
 
+/**
+ * Has whoever waits for the calling thread wait for another one too, which it has started.
+ *
+ * @param path of {@linkcode threadPath}
+ * @returns to be called when that one is gone
+ */
+export function waitForThread(path: string): () => void {
+  for (const port of held) port.postMessage({ path, isThere: true });
+  return () => {
+    for (const port of held) port.postMessage({ path, isThere: false });
+  };
+}
+
 /** Where Linux shows the calling thread as long as it is there. */
-function threadPath(): string | undefined {
+export function threadPath(): string | undefined {
   try {
     return `/proc/${readlinkSync("/proc/thread-self")}`;
   } catch {

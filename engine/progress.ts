@@ -11,6 +11,11 @@ const STAGES = {
 /** Before anything is computed: the model has to be loaded first. */
 export const LOADING: Progress = { stage: "load", step: 0, totalSteps: 0, fraction: 0 };
 
+/** Before anything is computed: kernels that this request is the first to need are compiled. */
+export function compiling(step: number, totalSteps: number): Progress {
+  return { stage: "compile", step, totalSteps, fraction: 0 };
+}
+
 /** Turns finished steps into a share of the whole and a time left. */
 export class ProgressClock {
   readonly #now: () => number;

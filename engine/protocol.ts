@@ -79,6 +79,8 @@ export type ToWorker =
     readonly memory: MemorySettings;
     readonly tuning?: TuningSettings;
     readonly ranks?: RankMessage;
+    /** The request whose kernels are compiled. */
+    readonly prepared?: PlanRequest;
   }
   | {
     /** What a model is, and what the device has; neither stays open. */
@@ -151,6 +153,7 @@ export type FromWorker =
   | { readonly type: "note"; readonly line: string }
   | { readonly type: "tuning"; readonly fraction: number; readonly line: string }
   | { readonly type: "loading"; readonly fraction: number }
+  | { readonly type: "compiling"; readonly done: number; readonly total: number }
   | { readonly type: "tokenizing"; readonly isOver: boolean }
   | { readonly type: "progress"; readonly progress: PipelineProgress }
   | {

@@ -289,11 +289,14 @@ export interface GenerationControl {
 
 /** How far a generation is. */
 export interface Progress {
-  /** What is done: the weights of a model that was unloaded are read, or what the GPU works on. */
-  stage: "load" | "encode" | "denoise" | "decode";
-  /** Denoising steps that are finished. */
+  /**
+   * What is done: the weights of a model that was unloaded are read, kernels are compiled that no request needed before,
+   * or what the GPU works on.
+   */
+  stage: "load" | "compile" | "encode" | "denoise" | "decode";
+  /** Denoising steps that are finished; kernels in stage `compile`. */
   step: number;
-  /** Denoising steps altogether. */
+  /** Denoising steps, or kernels, altogether. */
   totalSteps: number;
   /** Finished share of the whole generation, 0 to 1, never falling. */
   fraction: number;
@@ -452,6 +455,18 @@ export interface ParallelOptions {
   guidance?: boolean;
 }
 
+/** A request to get ready for, as far as it differs from the model's own. */
+export interface PreparedRequest {
+  /** Pixels per row. */
+  width?: number;
+  /** Number of rows. */
+  height?: number;
+  /** Frames of a video. */
+  numFrames?: number;
+  /** How much the prompt counts; 0 or 1 takes other kernels than what lies above. */
+  guidanceScale?: number;
+}
+
 /** How `loadModel()` loads. */
 export interface LoadModelOptions extends DeviceOptions {
   /** What does not come from the model's own folder or file. */
@@ -459,10 +474,14 @@ export interface LoadModelOptions extends DeviceOptions {
   /** Most bytes of LoRAs kept in memory, those in use aside; 2 GiB when left out. */
   loraCacheBytes?: number;
   /**
-   * Called while the model is fetched from the hub (stage `download`), kernels are tuned (`tuning`) and the weights
-   * come in (`weights`); `fraction` is 0 to 1.
+   * Called while the model is fetched from the hub (stage `download`), kernels are tuned (`tuning`) and compiled
+   * (`kernels`, `done` of `total`), and the weights come in (`weights`); `fraction` is 0 to 1.
    */
-  onLoadProgress?: (progress: { stage: string; fraction: number }) => void;
+  onLoadProgress?: (
+    progress: { stage: string; fraction: number; done?: number; total?: number },
+  ) => void;
+  /** The request whose kernels are compiled while the weights come in; those of no request when left out. */
+  prepared?: PreparedRequest;
   /** Called with lines for a log, such as that kernels are tuned. */
   onNote?: (line: string) => void;
   /** Gives up loading. */

@@ -7,6 +7,8 @@ import {
   isInpainting,
   openPipeline,
   type Pipeline,
+  type PipelineInfo,
+  type PlanRequest,
   type Ranks,
   roomOf,
 } from "../models/mod.ts";
@@ -17,6 +19,7 @@ import {
   SharedTeam,
   usableHostBytes,
 } from "../runtime/mod.ts";
+import { compileHelpers } from "./compile_threads.ts";
 import { drawnSize, resizePixels, shrinkRequest } from "./drawn_size.ts";
 import { toErrorRecord } from "./error_record.ts";
 import { FrameFlow } from "./frame_flow.ts";
@@ -25,6 +28,7 @@ import { inspect } from "./inspect.ts";
 import { IMAGE_TASKS } from "./pipeline_request.ts";
 import type { FromWorker, LoraMessage, RankMessage, Room, TeamSeat, ToWorker } from "./protocol.ts";
 import { resultSize, scaledSize } from "./result_size.ts";
+import type { Size } from "./types.ts";
 import { type OpenEvents, openTunedDevice, runTuning } from "./tuned_device.ts";
 
 /** The part of a worker's global scope that is used here. */
@@ -79,10 +83,14 @@ const events: OpenEvents = {
 };
 
 async function open(
-  { model, parts, device: settings, memory, tuning, ranks }: Extract<ToWorker, { type: "open" }>,
+  { model, parts, device: settings, memory, tuning, prepared, ranks }: Extract<
+    ToWorker,
+    { type: "open" }
+  >,
 ): Promise<void> {
   pipeline = await openPipeline(model, parts, seated(ranks));
   device = await (tuning ? openTunedDevice(settings, tuning, events) : openDevice(settings));
+  device.helpers = compileHelpers(device, settings);
   const room = freeRoom(device);
   let percent = 0;
   const onProgress = (fraction: number) => {
@@ -90,10 +98,22 @@ async function open(
     percent = Math.floor(fraction * 100);
     post({ type: "loading", fraction });
   };
-  await pipeline.load(device, onProgress, { ...memory, onNote: events.note });
+  await pipeline.load(device, onProgress, {
+    ...memory,
+    ...(prepared && { prepared: { ...prepared, ...drawnAt(prepared, pipeline.info) } }),
+    onNote: events.note,
+    onKernels: tellOfKernels,
+  });
   const { name: adapter } = device.adapter;
   post({ type: "opened", info: pipeline.info, adapter, maxPixels: maxPixels(device), room });
 }
+
+function drawnAt(size: PlanRequest, info: PipelineInfo): Size | undefined {
+  const { width, height } = { ...info.defaults, ...size };
+  return drawnSize({ width, height }, info);
+}
+
+const tellOfKernels = (done: number, total: number) => post({ type: "compiling", done, total });
 
 async function measure(
   { device: settings, wantedBytes }: Extract<ToWorker, { type: "measure" }>,
@@ -143,12 +163,12 @@ async function plan(
         `Cannot plan ${numFrames} frames: this model makes images alone; leave the number out`,
       );
     }
-    const drawnAt = drawnSize({ width, height }, planned.info);
-    const report = await planned.plan({ ...size, ...drawnAt }, roomOf(own), memory);
+    const drawn = drawnAt(size, planned.info);
+    const report = await planned.plan({ ...size, ...drawn }, roomOf(own), memory);
     post({
       type: "planned",
       adapter: own.adapter.name,
-      size: { width, height, numFrames, ...(drawnAt && { drawnAt }) },
+      size: { width, height, numFrames, ...(drawn && { drawnAt: drawn }) },
       report,
     });
   } finally {
@@ -205,6 +225,7 @@ async function generate(
   const applied = receive(loras);
   const { timings } = await pipeline.generate({ ...request, loras: applied }, {
     isCancelled,
+    onKernels: tellOfKernels,
     onProgress: (progress) => post({ type: "progress", progress }),
     onNote: events.note,
     onTokenizing: (isOver) => post({ type: "tokenizing", isOver }),

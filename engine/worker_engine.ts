@@ -6,7 +6,7 @@ import { FrameFlow } from "./frame_flow.ts";
 import { loraTargets } from "./lora_uses.ts";
 import { ModelLoras } from "./model_loras.ts";
 import { toPipelineRequest } from "./pipeline_request.ts";
-import { LOADING, ProgressClock } from "./progress.ts";
+import { compiling, LOADING, ProgressClock } from "./progress.ts";
 import type {
   DeviceSettings,
   FromWorker,
@@ -172,11 +172,15 @@ export class WorkerEngine implements Engine {
         }),
         memory: memorySettings(this.#options),
         ...tuningSettings(this.#options),
+        ...(this.#options.prepared && { prepared: this.#options.prepared }),
       } as const;
       const answer = await worker.ask(message, (event) => {
         if (event.type === "loading" || event.type === "tuning") {
           const stage = event.type === "loading" ? "weights" : "tuning";
           this.#options.onLoadProgress?.({ stage, fraction: event.fraction });
+        } else if (event.type === "compiling") {
+          const { done, total } = event;
+          this.#options.onLoadProgress?.({ stage: "kernels", fraction: done / total, done, total });
         } else if (event.type === "note") this.#options.onNote?.(event.line);
       });
       this.#learn(answer as Extract<FromWorker, { type: "opened" }>);
@@ -309,6 +313,7 @@ export class WorkerEngine implements Engine {
       const shared = { cancel: cancel.buffer, flow: flow.shared };
       const answer = await worker.ask({ ...message, ...shared }, (event) => {
         if (event.type === "note") this.#options.onNote?.(event.line);
+        if (event.type === "compiling") onProgress?.(compiling(event.done, event.total));
         if (event.type === "tokenizing") watchTokenizer(event.isOver);
         if (event.type === "progress") onProgress?.(clock.update(event.progress));
         if (event.type === "preview") onPreview?.({ width, height, data: event.data }, event.index);

@@ -25,6 +25,7 @@ export function engineOptions(path: string, options: LoadModelOptions): EngineOp
   const { maxVramBytes, powerPreference, forceSoftware, gpuBackend, parallel, parts } = options;
   const { offload, pinCpuMemory, keepAliveMs, loraCacheBytes, onLoadProgress, onNote, signal } =
     options;
+  const { prepared } = options;
   return {
     modelPath: folderOf(path),
     namedLoras: namedLoras(path),
@@ -41,6 +42,7 @@ export function engineOptions(path: string, options: LoadModelOptions): EngineOp
     ...(loraCacheBytes === undefined ? {} : { loraCacheBytes }),
     ...(onLoadProgress === undefined ? {} : { onLoadProgress }),
     ...(onNote === undefined ? {} : { onNote }),
+    ...(prepared === undefined ? {} : { prepared }),
     ...(signal === undefined ? {} : { signal }),
   };
 }

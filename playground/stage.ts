@@ -108,6 +108,7 @@ const LONG_MS = 4000;
 function progressText(now: Live | undefined, isLong: boolean): string {
   const hint = isLong ? "; the first time, the GPU's kernels are compiled" : "";
   if (now?.stage === "load") return "Loading the model's weights";
+  if (now?.stage === "compile") return `Compiling kernels, ${now.step} of ${now.totalSteps}`;
   if (!now?.stage || now.stage === "encode") return `Reading the prompt${hint}`;
   if (now.stage === "decode") return "Developing the image";
   const left = now.etaSeconds === null ? "" : `, ${duration(now.etaSeconds)} left`;

@@ -1,4 +1,5 @@
 import type { GpuBackend } from "./backends/backend.ts";
+import type { CompileHelpers, KernelCode } from "./compile.ts";
 import { DeviceLostError, GpuValidationError, OutOfMemoryError } from "./errors.ts";
 import { roundUp } from "./shape.ts";
 import { Pacer } from "./pacer.ts";
@@ -74,6 +75,8 @@ export class Device {
   readonly lost: Promise<DeviceLostError>;
   /** How much work goes between two waits. */
   readonly pacer: Pacer;
+  /** Threads that compile kernels for it, where there are any. */
+  helpers: CompileHelpers | undefined;
   #target: Target;
   readonly #maxBytes: number;
   /** By source; the one used last is the last. */
@@ -197,16 +200,13 @@ export class Device {
     buffer.destroy();
   }
 
-  /**
-   * The pipeline of a WGSL source, compiled on first use.
-   *
-   * @param bindings of its only group, in order; the source says as much but for dynamic offsets
-   */
-  pipeline(
-    label: string,
-    wgsl: string,
-    bindings: readonly GPUBufferBindingLayout[] = [],
-  ): GPUComputePipeline {
+  /** Whether a kernel is compiled. */
+  hasPipeline(wgsl: string): boolean {
+    return this.#pipelines.has(wgsl);
+  }
+
+  /** The pipeline of a kernel, compiled on first use. */
+  pipeline({ label, wgsl, bindings }: KernelCode): GPUComputePipeline {
     const cached = this.#pipelines.get(wgsl);
     if (cached) {
       this.#pipelines.delete(wgsl);

@@ -44,7 +44,7 @@ Deno.test("Device.createBuffer() keeps to the byte budget", async () => {
 Deno.test("Device.guarded() gives a typed error for a shader that does not compile", async () => {
   const device = await openDevice();
   await assert.rejects(
-    device.guarded(() => device.pipeline("broken", "fn main( {")),
+    device.guarded(() => device.pipeline({ label: "broken", wgsl: "fn main( {", bindings: [] })),
     GpuValidationError,
   );
   device.destroy();
@@ -61,14 +61,14 @@ Deno.test("Device.guarded() throws WebGPU's report, else what the callback threw
   );
   await assert.rejects(
     device.guarded(() => {
-      device.pipeline("broken", "fn main( {");
+      device.pipeline({ label: "broken", wgsl: "fn main( {", bindings: [] });
       throw thrown;
     }),
     GpuValidationError,
   );
   const { pipelines } = device.counters;
   await assert.rejects(
-    device.guarded(() => device.pipeline("broken", "fn main( {")),
+    device.guarded(() => device.pipeline({ label: "broken", wgsl: "fn main( {", bindings: [] })),
     GpuValidationError,
   );
   assert.equal(device.counters.pipelines, pipelines + 1, "it is compiled anew");
@@ -78,8 +78,10 @@ Deno.test("Device.guarded() throws WebGPU's report, else what the callback threw
 
 Deno.test("Device.pipeline() forgets those that were not used for longest, beyond 128 in software", async () => {
   const device = await openDevice({ forceFallbackAdapter: true });
-  const compile = (i: number) =>
-    device.pipeline(`${i}`, `@compute @workgroup_size(1) fn main() { let x = ${i}; }`);
+  const compile = (i: number) => {
+    const wgsl = `@compute @workgroup_size(1) fn main() { let x = ${i}; }`;
+    device.pipeline({ label: `${i}`, wgsl, bindings: [] });
+  };
   for (let i = 0; i < 128; i++) compile(i);
   compile(0);
   compile(128);

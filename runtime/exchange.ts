@@ -7,7 +7,7 @@ import type { Kernel } from "./shaders/assemble.ts";
 import type { Piece, Team } from "./team.ts";
 import type { Tensor } from "./tensor.ts";
 import type { BufferWindow } from "./windows.ts";
-import type { RunControl } from "./executable.ts";
+import type { RunControl } from "./run_control.ts";
 
 /** What one exchange is. */
 export interface Exchange {

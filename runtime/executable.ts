@@ -2,6 +2,7 @@
  * Replay: a program holds its pipelines, bind groups and parameters, so that running it again creates
  * nothing and decides nothing.
  */
+import { compileKernels, kernelCode, kernelCodes } from "./compile.ts";
 import type { Device } from "./device.ts";
 import type { Exchange, PreparedExchange } from "./exchange.ts";
 import type { Dispatch, Tensor } from "./graph.ts";
@@ -16,9 +17,10 @@ import {
 } from "./plan.ts";
 import { createWindows, type DeviceTensor } from "./device_tensor.ts";
 import { type Segment, Slab } from "./segments.ts";
-import { type BufferWindow, cutIntoPieces } from "./windows.ts";
+import { type RunControl, throwIfCancelled } from "./run_control.ts";
+import type { BufferWindow } from "./windows.ts";
 import { roundUp } from "./shape.ts";
-import { assembleKernel, type ParamType, RESERVED_PARAMS } from "./shaders/assemble.ts";
+import { type ParamType, RESERVED_PARAMS } from "./shaders/assemble.ts";
 import type { Target } from "./target.ts";
 
 /** A dispatch ready to be encoded. */
@@ -31,12 +33,6 @@ export interface PreparedDispatch {
   readonly bindGroup: GPUBindGroup;
   /** Where its own parameters begin, in bytes: the dynamic offset of the bind group. */
   readonly paramOffset: number;
-}
-
-/** How work may be stopped. */
-export interface RunControl {
-  /** Asked before every submit and every kernel to compile; `true` makes the work throw an `AbortError`. */
-  isCancelled?(): boolean;
 }
 
 /** A computation that can be run any number of times. */
@@ -131,16 +127,6 @@ export class Executable {
   }
 }
 
-/** Throws the error by which cancelled work ends. */
-export function throwIfCancelled(control: RunControl): void {
-  if (control.isCancelled?.()) throw cancelledError();
-}
-
-/** The error by which cancelled work ends. */
-export function cancelledError(): DOMException {
-  return new DOMException("Cannot finish: the work was cancelled", "AbortError");
-}
-
 /** Memory that programs are bound to. */
 interface Workspace {
   readonly slots: readonly (readonly BufferWindow[])[];
@@ -200,6 +186,10 @@ export async function instantiate(
     for (const constant of constants) constant.destroy();
   };
   try {
+    if (device.helpers) {
+      const graphs = Object.values(plan.programs).map(({ graph }) => graph);
+      await compileKernels(device, kernelCodes(graphs, device.target), control);
+    }
     return await device.guarded(() => {
       const slots = plan.slotBytes.map((bytes, i) => {
         const windows = createWindows(device, `slot ${i}`, bytes);
@@ -244,21 +234,14 @@ function bindKernel(
   device: Device,
 ): BoundKernel {
   const { dispatch } = part;
-  const types: GPUBufferBindingLayout[] = [{ type: "uniform", hasDynamicOffset: true }];
   const size = roundUp(paramBytesOf(dispatch), 16);
   const entries: GPUBindGroupEntry[] = [{ binding: 0, resource: { buffer: params, size } }];
-  for (const [i, tensor] of dispatch.tensors.entries()) {
-    const isRead = dispatch.kernel.buffers[i]!.access === "read";
+  for (const tensor of dispatch.tensors) {
     for (const window of windowsOf(tensor, planned, part, workspace)) {
-      types.push({ type: isRead ? "read-only-storage" : "storage" });
       entries.push({ binding: entries.length, resource: window });
     }
   }
-  const pipeline = device.pipeline(
-    dispatch.kernel.name,
-    kernelSource(dispatch, device.target),
-    types,
-  );
+  const pipeline = device.pipeline(kernelCode(dispatch, device.target));
   const layout = pipeline.getBindGroupLayout(0);
   return { pipeline, bindGroup: device.bindGroup({ label: dispatch.label, layout, entries }) };
 }
@@ -309,19 +292,6 @@ function prepareExchange(
   const windows = tensors.map((tensor) => windowsOf(tensor, planned, part, workspace));
   const count = exchange.broughtBytes.length;
   return { ...exchange, label, brought: windows.slice(0, count), results: windows.slice(count) };
-}
-
-/** The WGSL of a dispatch: its kernel, specialised to the formats and sizes of its tensors. */
-export function kernelSource(dispatch: Dispatch, target: Target): string {
-  const { limits } = target;
-  return assembleKernel(
-    dispatch.kernel,
-    dispatch.tensors.map((tensor) => {
-      const pieces = cutIntoPieces(tensor.memory.byteLength, limits);
-      return { dtype: tensor.dtype, pieces: pieces.length, pieceBytes: pieces[0]!.size };
-    }),
-    target.dialect,
-  );
 }
 
 function windowsOf(

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { traceCase, UnsupportedCase } from "./ops/conformance.ts";
 import { OP_SUITES } from "./ops/registry.ts";
-import { kernelSource } from "./executable.ts";
+import { kernelCode } from "./compile.ts";
 import type { Target } from "./target.ts";
 
 /** One kernel as a dispatch needs it: specialised, with the accessors of its tensors. */
@@ -37,7 +37,7 @@ export function* kernelSources(target: Target): Generator<KernelSource> {
       };
       for (const testCase of cases) {
         for (const dispatch of dispatchesOf(testCase, forced)) {
-          const wgsl = kernelSource(dispatch, forced);
+          const wgsl = kernelCode(dispatch, forced).wgsl;
           if (seen.has(wgsl)) continue;
           seen.add(wgsl);
           const kernel = dispatch.kernel.name;

@@ -4,6 +4,14 @@
  * @module
  */
 export type { BackendChoice, GpuBackend } from "./backends/backend.ts";
+export {
+  type CompileHelpers,
+  compileInTurn,
+  compileKernels,
+  type KernelCode,
+  kernelCodes,
+  Turns,
+} from "./compile.ts";
 export * from "./device.ts";
 export * from "./dtype.ts";
 export * from "./errors.ts";
@@ -24,20 +32,14 @@ export {
 } from "./plan.ts";
 export * from "./program.ts";
 export { profileProgram, type ProfileRow } from "./profile.ts";
-export {
-  Executable,
-  ExecutableSet,
-  instantiate,
-  type PreparedDispatch,
-  type RunControl,
-  throwIfCancelled,
-} from "./executable.ts";
+export { Executable, ExecutableSet, instantiate, type PreparedDispatch } from "./executable.ts";
 export type { BlockFormat, WeightFormat } from "./quantization/block_format.ts";
 export { blockBytes, dequantize, isWeightFormat, type Room } from "./quantization/formats.ts";
 export { DeviceTensor, type DeviceTensorSource } from "./device_tensor.ts";
 export { Saturation, SaturationError } from "./saturation.ts";
 export type { Segment, SlabRange, StreamingOptions } from "./segments.ts";
 export type { BufferSlot, Kernel, ParamType, WgslDialect } from "./shaders/assemble.ts";
+export { type RunControl, throwIfCancelled } from "./run_control.ts";
 export * from "./shape.ts";
 export * from "./shared_team.ts";
 export * from "./target.ts";

@@ -1,5 +1,5 @@
 /** Devices that compute one thing together: each has a rank, and they meet to hand each other what they have. */
-import type { RunControl } from "./executable.ts";
+import type { RunControl } from "./run_control.ts";
 
 /** Neighbouring bytes of what a rank brings to a meeting. */
 export interface Piece {

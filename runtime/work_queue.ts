@@ -1,13 +1,9 @@
 /** Running executables one after the other without letting the GPU idle in Deno's waits. */
 import type { Device } from "./device.ts";
-import {
-  cancelledError,
-  type Executable,
-  type RunControl,
-  throwIfCancelled,
-} from "./executable.ts";
+import type { Executable } from "./executable.ts";
 import type { DeviceTensor } from "./device_tensor.ts";
 import { type PreparedExchange, runExchange } from "./exchange.ts";
+import { cancelledError, type RunControl, throwIfCancelled } from "./run_control.ts";
 import { elementCount } from "./shape.ts";
 
 /** What happens on this side around queued executables. */

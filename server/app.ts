@@ -122,19 +122,17 @@ export function createService(options: AppOptions): { app: App; services: Servic
   const models = options.fleet?.models ??
     localModels({ ...shared, others: options.others ?? [], log });
   const queue = options.jobs?.queue ?? new JobQueue(store, { maxQueue: DEFAULT_MAX_QUEUE });
-  const fleet = options.fleet?.workers;
-  const workers = new Workers({ fleet, cards: options.cards, models, queue });
   const services: Services = {
     ...shared,
     store,
     queue,
     models,
-    workers,
     get loras() {
       return models.first.loras;
     },
-    metrics: new ServiceMetrics({ engine: shared.engine, store, queue, workers }),
+    metrics: new ServiceMetrics({ engine: shared.engine, store, queue }),
     runners: new Runners({ ...shared, models, tracing: options.tracing }),
+    workers: new Workers({ fleet: options.fleet?.workers, cards: options.cards, models, queue }),
     webhooks: webhooksOf(shared.settings, log),
     inputRoot: options.inputRoot ?? join(tmpdir(), `denoise-inputs-${crypto.randomUUID()}`),
     log,

@@ -16,6 +16,9 @@ import { readEnhancer } from "./enhancer.ts";
 import { defaultLoraFolders } from "./loras/default_folders.ts";
 import { type EngineOpener, type RunningServer, type StartOptions, startServer } from "./serve.ts";
 
+/** How long kernels are compiled before the log says so, and between two lines, in milliseconds. */
+const LINE_MS = 2000;
+
 /** How `serve()` serves. */
 export interface ServeOptions
   extends DeviceOptions, Omit<StartOptions, "openEngine" | "others" | "enhancer"> {
@@ -72,14 +75,24 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     let tenths = 0;
     let loras: EngineOptions["loras"];
     const openOn = async (card: Card) => {
+      let [weights, kernels] = [0, 0];
+      let nextLine = performance.now() + LINE_MS;
       const engine = await openModel(
         modelPath,
         {
           ...device,
           ...(parts ? { parts } : {}),
           signal,
-          onLoadProgress: ({ stage, fraction }) => {
-            if (stage === "weights") onProgress(fraction);
+          prepared: {},
+          onLoadProgress: ({ stage, fraction, done = 0, total = 0 }) => {
+            if (stage === "weights") weights = fraction;
+            if (stage === "kernels") {
+              kernels = fraction;
+              const now = performance.now();
+              if (now > nextLine) options.log?.(`Compiling kernels: ${done} of ${total}`);
+              if (now > nextLine) nextLine = now + LINE_MS;
+            }
+            onProgress((weights + kernels) / 2);
             if (stage !== "download" || Math.floor(fraction * 10) <= tenths) return;
             tenths = Math.floor(fraction * 10);
             options.log?.(`Fetching ${modelPath}: ${tenths * 10} %`);

@@ -150,6 +150,11 @@ export class Session {
     return stage;
   }
 
+  /** The graphs of all programs. */
+  get graphs(): Graph[] {
+    return this.stages.flatMap(({ graphs }) => Object.values(graphs));
+  }
+
   /** A tensor that programs of all stages share; one of them writes it, or a call before the first that reads it. */
   tensor(name: string, shape: Shape, dtype: DType = "f32"): DeviceTensor {
     const tensor = new DeviceTensor(name, shape, dtype);

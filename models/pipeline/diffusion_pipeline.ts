@@ -1,5 +1,11 @@
 /** The pipeline of any family: memory, LoRAs, prompts, timings, and what becomes of failures. */
-import type { Device, Target } from "../../runtime/mod.ts";
+import {
+  compileKernels,
+  type Device,
+  type KernelCode,
+  kernelCodes,
+  type Target,
+} from "../../runtime/mod.ts";
 import { AdaptedComponent } from "../lora/adapted_component.ts";
 import type { AppliedLora } from "../lora/types.ts";
 import { tileSides } from "../autoencoders/tiling.ts";
@@ -26,6 +32,7 @@ import { Operands } from "./operands.ts";
 import { PromptCache } from "./prompt_cache.ts";
 import { plannedRequest, smallestRequest, usualRequest } from "./stand_in_requests.ts";
 import type {
+  LoadOptions,
   Pipeline,
   PipelineControl,
   PipelineInfo,
@@ -38,6 +45,9 @@ import { type Attempt, Work } from "./work.ts";
 
 /** Tokens that prompts are cut to unless a request says otherwise, as in the reference's pipelines. */
 const USUAL_SEQUENCE_LENGTH = 512;
+
+/** Tokens of a prompt of one sentence. */
+const SHORT_PROMPT = 16;
 
 /** The programs of a kind of request, and what makes a result with them. */
 interface TracedRequest {
@@ -133,7 +143,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   async load(
     device: Device,
     onProgress?: (fraction: number) => void,
-    options: MemoryOptions = {},
+    options: LoadOptions = {},
   ): Promise<void> {
     const { target } = device;
     const { supportedTasks, defaultTask } = this.info;
@@ -145,7 +155,22 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       trace(variants[0]);
     }
     const likeliest = this.#kindWithPrompts(target, usualRequest(this.info));
-    await this.#memory.load(device, [likeliest, smallest(defaultTask)], options, onProgress);
+    const kinds = [likeliest, smallest(defaultTask)];
+    const upload = () => this.#memory.load(device, kinds, options, onProgress);
+    await compileKernels(device, this.#kernelsOf(target, options.prepared), options, upload);
+  }
+
+  /** The kernels of a request; none where it cannot be made, which whoever makes it is told. */
+  #kernelsOf(target: Target, prepared: PlanRequest | undefined): KernelCode[] {
+    if (!prepared) return [];
+    try {
+      const { promptTokens: tokens = SHORT_PROMPT, previews = 0 } = prepared;
+      const request = plannedRequest(this.info, prepared);
+      const { trace, variants } = this.#kindWithPrompts(target, request, { tokens, previews });
+      return kernelCodes(trace(variants[0]).session.graphs, target);
+    } catch {
+      return [];
+    }
   }
 
   /** @inheritdoc */

@@ -218,6 +218,12 @@ export interface PlanRequest extends
   readonly control?: InputImage | null;
 }
 
+/** How a model is loaded. */
+export interface LoadOptions extends MemoryOptions, RunControl {
+  /** The request whose kernels are compiled while weights come in; with a short prompt unless it says otherwise. */
+  readonly prepared?: PlanRequest;
+}
+
 /** Where a generation stands. Steps count work that the GPU has finished. */
 export interface PipelineProgress {
   readonly stage: Phase;
@@ -226,7 +232,7 @@ export interface PipelineProgress {
 }
 
 /** How a generation may be watched and stopped. */
-export interface PipelineControl extends Pick<RunControl, "isCancelled"> {
+export interface PipelineControl extends RunControl {
   onProgress?(progress: PipelineProgress): void;
   /**
    * Takes each frame, RGB in [0, 1], as soon as it is decoded and enlarged; the result then holds none. Frames are
@@ -373,15 +379,15 @@ export type FamilyInfo =
 export interface Pipeline extends Disposable {
   readonly info: PipelineInfo;
   /**
-   * Uploads the weights, as many as the device's memory takes.
+   * Uploads the weights, as many as the device's memory takes, and compiles the kernels of a request.
    *
-   * @param options how the memory is used from then on
+   * @param options how the memory is used from then on, and for what to compile
    * @throws {OutOfMemoryError} when not even the smallest request would fit
    */
   load(
     device: Device,
     onProgress?: (fraction: number) => void,
-    options?: MemoryOptions,
+    options?: LoadOptions,
   ): Promise<void>;
   /**
    * What a request would take of a device where nothing is yet; nothing is uploaded.

@@ -10,7 +10,7 @@
 import assert from "node:assert/strict";
 import type { Device } from "../device.ts";
 import { openTestDevice } from "../../tests/model_run.ts";
-import { kernelSource } from "../executable.ts";
+import { kernelCode } from "../compile.ts";
 import type { DeviceOptions } from "../open_device.ts";
 import type { Target } from "../target.ts";
 import { cutIntoPieces } from "../windows.ts";
@@ -192,7 +192,7 @@ function kernelsOf(testCase: OpCase, target: Target): readonly CaseKernel[] | un
       const [file, ...parameters] = kernel.name.split(" ");
       const formats = kernel.buffers.map(({ name }, i) => `${name} ${tensors[i]!.dtype}`);
       const traits = ["", ...parameters, ...formats].map((trait) => `${file} ${trait}`);
-      const wgsl = kernelSource(dispatch, target);
+      const wgsl = kernelCode(dispatch, target).wgsl;
       const { length } = wgsl;
       const cost = wgsl.includes("Barrier()") ? length ** 2 / COROUTINE_LENGTH : length;
       return { wgsl, cost, traits };

@@ -1,6 +1,6 @@
 /** What a tuning run's results hold for: this adapter, as it is, and these kernels. */
 import type { Device } from "../device.ts";
-import { kernelSource } from "../executable.ts";
+import { kernelCode } from "../compile.ts";
 import type { Target } from "../target.ts";
 import { DAWN_VERSION } from "../backends/dawn_package.ts";
 import { raceTarget, traceRace } from "./race.ts";
@@ -72,7 +72,7 @@ export function kernelSetVersion(
       const { graph } = traceRace(race, { ...widest, forcedVariants });
       parts.push(variant);
       for (const dispatch of graph.dispatches) {
-        parts.push(kernelSource(dispatch, target), dispatch.workgroups.join());
+        parts.push(kernelCode(dispatch, target).wgsl, dispatch.workgroups.join());
       }
     }
   }

@@ -9,12 +9,10 @@ import type { EngineState } from "../engine_state.ts";
 import type { Queue } from "../jobs/queue.ts";
 import type { JobEntry, JobStore } from "../jobs/job_store.ts";
 import type { StageSeconds } from "../jobs/stage_clock.ts";
-import type { WorkerRecord, Workers } from "../workers.ts";
 
 const REQUEST_SECONDS = [0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 const JOB_SECONDS = [0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600];
 const STAGE_SECONDS = [0.1, ...JOB_SECONDS];
-const WORKER_STATES: readonly WorkerRecord["state"][] = ["idle", "busy", "loading", "lost"];
 const METHODS: readonly string[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 /** What is measured. */
@@ -25,8 +23,6 @@ interface MeasuredServices {
   readonly store: JobStore;
   /** Jobs that wait and run. */
   readonly queue: Queue;
-  /** What the GPUs do. */
-  readonly workers: Workers;
 }
 
 /** One answered request. */
@@ -94,17 +90,8 @@ export class ServiceMetrics {
   #peakBytes = 0;
 
   /** @param services what gauges look at */
-  constructor({ engine, store, queue, workers }: MeasuredServices) {
+  constructor({ engine, store, queue }: MeasuredServices) {
     this.#jobGauge(store);
-    this.#workerGauge(workers);
-    this.#gauge(
-      "denoise_workers_utilisation_ratio",
-      "Share of the last minute in which workers were at work, on average.",
-      () => {
-        const list = workers.list();
-        return list.reduce((sum, one) => sum + one.utilisation, 0) / Math.max(list.length, 1);
-      },
-    );
     this.#gauge("denoise_queue_waiting", "Jobs that wait.", () => queue.waiting);
     this.#gauge("denoise_queue_places", "Jobs that can run at once.", () => queue.places);
     this.#gauge(
@@ -177,21 +164,6 @@ export class ServiceMetrics {
       registers: [this.#registry],
       async collect() {
         this.set(await read());
-      },
-    });
-  }
-
-  #workerGauge(workers: Workers): void {
-    new Gauge({
-      name: "denoise_workers",
-      help: "GPUs that work for this server or its fleet, by what they do.",
-      labelNames: ["state"],
-      registers: [this.#registry],
-      collect() {
-        const list = workers.list();
-        for (const state of WORKER_STATES) {
-          this.set({ state }, list.filter((one) => one.state === state).length);
-        }
       },
     });
   }

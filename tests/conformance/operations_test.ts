@@ -46,8 +46,6 @@ Deno.test("GET /metrics counts requests by pattern, and jobs by kind and status"
       "denoise_queue_waiting 0",
       "denoise_queue_running 0",
       "denoise_queue_places 1",
-      'denoise_workers{state="idle"} 1',
-      'denoise_workers{state="lost"} 0',
       "denoise_queue_oldest_age_seconds 0",
       'denoise_job_wait_seconds_count{kind="image"} 1',
       'denoise_job_stage_duration_seconds_count{kind="image",stage="denoise"} 1',

@@ -2,10 +2,12 @@
 
     python3 tools/reference/full_size.py z-image-turbo OUT [--parts transformer text_encoder vae gguf]
     python3 tools/reference/full_size.py klein-4b OUT
+    python3 tools/reference/full_size.py qwen-image OUT --parts vae gguf text_gguf
 
 OUT becomes a folder as the model is published: transformer (12.3 GB and 7.8 GB in bf16, files of 5 GB), text_encoder
 (8 GB), vae, scheduler, and a tokenizer with 151669 ids whose merges are made up; with `gguf`, beside it in OUT-Q4_K.gguf
-the transformer as random blocks of Q4_K under its original names (3.5 GB and 2.2 GB). A tensor is made and written in
+the transformer as random blocks of Q4_K under its original names (3.5 GB and 2.2 GB). Qwen-Image has GGUF files alone:
+its transformer (11.5 GB), and with `text_gguf` in OUT-text-Q4_K.gguf Qwen2.5-VL under llama.cpp's names (4.3 GB). A tensor is made and written in
 pieces of 64 MiB: no more is ever in memory.
 """
 
@@ -22,12 +24,14 @@ import torch
 from diffusers import (
     AutoencoderKL,
     AutoencoderKLFlux2,
+    AutoencoderKLQwenImage,
     FlowMatchEulerDiscreteScheduler,
     Flux2Transformer2DModel,
+    QwenImageTransformer2DModel,
     ZImageTransformer2DModel,
 )
 from tokenizers import pre_tokenizers
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen3Config, Qwen3ForCausalLM
 
 import byte_pair
 import flux2_gguf
@@ -47,6 +51,16 @@ Z_IMAGE_VAE = dict(
 # Of black-forest-labs/FLUX.2-klein-4B.
 KLEIN_4B = dict(
     num_layers=5, num_single_layers=20, num_attention_heads=24, joint_attention_dim=7680, guidance_embeds=False,
+)  # fmt: skip
+# Of Qwen/Qwen-Image, whose transformer and autoencoder have the classes' defaults.
+VISION_TEXT = dict(
+    vocab_size=152064, hidden_size=3584, intermediate_size=18944, num_hidden_layers=28, num_attention_heads=28,
+    num_key_value_heads=4, max_position_embeddings=128000,
+    rope_parameters={"rope_type": "default", "rope_theta": 1e6, "mrope_section": [16, 24, 24]},
+)  # fmt: skip
+QWEN_SCHEDULER = dict(
+    base_image_seq_len=256, base_shift=0.5, max_image_seq_len=8192, max_shift=0.9, shift=1.0, shift_terminal=0.02,
+    time_shift_type="exponential", use_dynamic_shifting=True,
 )  # fmt: skip
 TOKENS = 151643
 PIECE = 1 << 25
@@ -140,6 +154,31 @@ def flux2_shapes(module):
     }
 
 
+def qwen_image_shapes(module):
+    """Likewise; they are those of diffusers."""
+    return {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
+
+
+def llama_cpp_shapes(text):
+    """A Qwen2.5-VL without its vision tower, under the names of llama.cpp."""
+    wide, deep, keys = text.hidden_size, text.intermediate_size, 128 * text.num_key_value_heads
+    shapes = {"token_embd.weight": (text.vocab_size, wide), "output_norm.weight": (wide,)}
+    for i in range(text.num_hidden_layers):
+        block = f"blk.{i}"
+        for name, rows in (("attn_q", wide), ("attn_k", keys), ("attn_v", keys)):
+            shapes |= {f"{block}.{name}.weight": (rows, wide), f"{block}.{name}.bias": (rows,)}
+        for name in ("attn_norm", "ffn_norm"):
+            shapes[f"{block}.{name}.weight"] = (wide,)
+        for name, shape in (
+            ("attn_output", (wide, wide)),
+            ("ffn_gate", (deep, wide)),
+            ("ffn_up", (deep, wide)),
+            ("ffn_down", (wide, deep)),
+        ):
+            shapes[f"{block}.{name}.weight"] = shape
+    return shapes
+
+
 def random_blocks(rng, count, std):
     """Blocks of Q4_K with random scales and quants."""
     blocks = rng.integers(0, 256, (count, BLOCK_BYTES), dtype=np.uint8)
@@ -205,6 +244,7 @@ class Family:
     scheduler: dict
     architecture: str
     original_shapes: Callable
+    text: Callable = lambda: Qwen3ForCausalLM(Qwen3Config(**TEXT))
 
 
 FAMILIES = {
@@ -226,6 +266,16 @@ FAMILIES = {
         "flux",
         flux2_shapes,
     ),
+    "qwen-image": Family(
+        "QwenImagePipeline",
+        {},
+        QwenImageTransformer2DModel,
+        AutoencoderKLQwenImage,
+        QWEN_SCHEDULER,
+        "qwen_image",
+        qwen_image_shapes,
+        lambda: Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLConfig(text_config=VISION_TEXT)),
+    ),
 }
 
 
@@ -241,9 +291,9 @@ def main():
         (out / name).mkdir(parents=True, exist_ok=True)
     with torch.device("meta"):
         transformer = family.transformer()
-        text = Qwen3ForCausalLM(Qwen3Config(**TEXT))
+        text = family.text()
         vae = family.vae()
-    text.config.architectures = ["Qwen3ForCausalLM"]
+    text.config.architectures = [type(text).__name__]
     text.config.save_pretrained(out / "text_encoder")
     transformer.save_config(out / "transformer")
     vae.save_config(out / "vae")
@@ -253,7 +303,7 @@ def main():
         "_class_name": family.pipeline,
         **family.settings,
         "scheduler": ["diffusers", "FlowMatchEulerDiscreteScheduler"],
-        "text_encoder": ["transformers", "Qwen3ForCausalLM"],
+        "text_encoder": ["transformers", type(text).__name__],
         "tokenizer": ["transformers", "Qwen2Tokenizer"],
         "transformer": ["diffusers", type(transformer).__name__],
         "vae": ["diffusers", type(vae).__name__],
@@ -268,6 +318,9 @@ def main():
     if "gguf" in parts:
         path = out.with_name(out.name + "-Q4_K.gguf")
         write_gguf(path, family.architecture, family.original_shapes(transformer), 6)
+    if "text_gguf" in parts:
+        path = out.with_name(out.name + "-text-Q4_K.gguf")
+        write_gguf(path, "qwen2vl", llama_cpp_shapes(text.config.text_config), 8)
 
 
 if __name__ == "__main__":

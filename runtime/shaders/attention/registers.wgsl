@@ -12,6 +12,8 @@
 //#let LANES = 8
 //#let LOADS = (WORDS + LANES - 1) / LANES // words of a key that an invocation loads
 //#let UNROLLED = HEAD_DIM <= 64 // longer code would not fit the first cache
+//#let LOOPS = HEAD_DIM > 32 // over words that are loaded or stored; with fewer, moving them costs a tenth of the time
+//#let STEP = WORDS % 4 == 0 ? 4 : WORDS % 2 == 0 ? 2 : 1 // words that are loaded or stored at once
 //#let BLOCK = UNROLLED ? (HEAD_DIM <= 32 ? 4 : 2) : 8 // keys between two corrections of the sums for a new maximum
 //#workgroup LANES, 1, 1
 
@@ -19,15 +21,40 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let row0 = wg.x * LANES * ROWS;
   let row = row0 + local.x;
   //#include "attention/keys.wgsl" LAST_ROW="row0 + LANES * ROWS - 1u"
+  //#let SLOTS = ROWS * WORDS
   //#for R in 0..ROWS
-  let start_R = q_start + min(row + R * LANES, params.lq - 1u) * q_step;
   var top_R = HIDDEN;
   var total_R = 0.0;
+  //#endfor
+  //#for S in 0..SLOTS
+  var q_S = vec4<f32>();
+  var o_S = vec4<f32>();
+  //#endfor
+  //#if LOOPS
+  // Queries enter the first slots, the last query first, and results leave from there: software adapters compile a
+  // branch for every element that a lane loads or stores, which would take long for all slots.
+  let slots = min(ROWS, (params.lq - row0 + LANES - 1u) / LANES) * WORDS;
+  //#let MOVING = SLOTS - STEP
+  for (var slot = slots; slot > 0u; slot = slot - STEP) {
+    //#for N in 0..MOVING
+    //#let S = SLOTS - 1 - N
+    //#let BEFORE = S - STEP
+    q_S = q_BEFORE;
+    //#endfor
+    let at = q_start + min(row + (slot - STEP) / WORDS * LANES, params.lq - 1u) * q_step + (slot - STEP) % WORDS;
+    //#for S in 0..STEP
+    q_S = q_at(at + S) * params.scale;
+    //#endfor
+  }
+  //#else
+  //#for R in 0..ROWS
+  let start_R = q_start + min(row + R * LANES, params.lq - 1u) * q_step;
   //#for C in 0..WORDS
-  let q_R_C = q_at(start_R + C) * params.scale;
-  var o_R_C = vec4<f32>();
+  //#let S = R * WORDS + C
+  q_S = q_at(start_R + C) * params.scale;
   //#endfor
   //#endfor
+  //#endif
   for (var key0 = 0u; key0 < end; key0 = key0 + BLOCK) {
     //#if UNROLLED
     //#for I in 0..BLOCK
@@ -42,7 +69,8 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     //#include "attention/registers_word.wgsl" X=k, AT=at_I
     let k_C_I = WORD;
     //#for P in x y z w, R in 0..ROWS
-    s_R_I = fma(q_R_C.P, k_C_I.P, s_R_I);
+    //#let S = R * WORDS + C
+    s_R_I = fma(q_S.P, k_C_I.P, s_R_I);
     //#endfor
     //#endfor
     //#for R in 0..ROWS, I in 0..BLOCK
@@ -65,7 +93,8 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
       //#include "attention/registers_word.wgsl" X=k, AT=at, I=0
       let k_C = WORD;
       //#for R in 0..ROWS
-      d_R = fma(q_R_C, k_C, d_R);
+      //#let S = R * WORDS + C
+      d_R = fma(q_S, k_C, d_R);
       //#endfor
       //#endfor
       //#for R in 0..ROWS
@@ -96,7 +125,8 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     total_R = total_R * fade_R + weight_R;
     top_R = next_R;
     //#for C in 0..WORDS
-    o_R_C = o_R_C * fade_R;
+    //#let S = R * WORDS + C
+    o_S = o_S * fade_R;
     //#endfor
     //#endfor
     //#if UNROLLED
@@ -107,7 +137,8 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     //#include "attention/registers_word.wgsl" X=v, AT=at_I
     let v_C_I = WORD;
     //#for R in 0..ROWS
-    o_R_C = fma(vec4<f32>(s_R_I), v_C_I, o_R_C);
+    //#let S = R * WORDS + C
+    o_S = fma(vec4<f32>(s_R_I), v_C_I, o_S);
     //#endfor
     //#endfor
     //#else
@@ -119,7 +150,8 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
       //#include "attention/registers_word.wgsl" X=v, AT=at, I=0
       let v_C = WORD;
       //#for R in 0..ROWS
-      o_R_C = fma(vec4<f32>(s_R_LAST), v_C, o_R_C);
+      //#let S = R * WORDS + C
+      o_S = fma(vec4<f32>(s_R_LAST), v_C, o_S);
       //#endfor
       //#endfor
       //#for R in 0..ROWS, N in 1..BLOCK
@@ -131,11 +163,34 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     //#endif
   }
   //#for R in 0..ROWS
+  let norm_R = select(0.0, 1.0 / total_R, total_R > 0.0);
+  //#for C in 0..WORDS
+  //#let S = R * WORDS + C
+  o_S = o_S * norm_R;
+  //#endfor
+  //#endfor
+  //#if LOOPS
+  for (var slot = 0u; slot < slots; slot = slot + STEP) {
+    let query = row + slot / WORDS * LANES;
+    if (query < params.lq) {
+      let at = q_start + query * q_step + slot % WORDS;
+      //#for S in 0..STEP
+      y_put(at + S, o_S);
+      //#endfor
+    }
+    //#for S in 0..MOVING
+    //#let NEXT = S + STEP
+    o_S = o_NEXT;
+    //#endfor
+  }
+  //#else
+  //#for R in 0..ROWS
   if (row + R * LANES < params.lq) {
-    let norm = select(0.0, 1.0 / total_R, total_R > 0.0);
     //#for C in 0..WORDS
-    y_put(start_R + C, o_R_C * norm);
+    //#let S = R * WORDS + C
+    y_put(start_R + C, o_S);
     //#endfor
   }
   //#endfor
+  //#endif
 }

@@ -41,6 +41,8 @@
 //#let GROUPS = COLUMNS / 4
 //#let LOADS = BROADCASTS ? (ROWS + LANES - 1) / LANES : ROWS // rows of a that an invocation loads
 //#let UNROLLED_ROWS = 4 // up to which the whole run is written out: more would not fit the instruction cache
+//#let LEAST = NORM ? LANES : 4
+//#let LEAVING = ROWS < LEAST ? ROWS : LEAST // rows that are finished at once
 //#let A_WIDTH = VECTOR_K ? 4 : 1
 //#let Y_WIDTH = VECTOR_N ? 4 : 1
 //#let B_WIDTH = LAYOUT == nk ? A_WIDTH : Y_WIDTH
@@ -113,6 +115,16 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   //#let START = NORM ? "vec4<f32>()" : "start_G"
   var s_R_G = START;
   //#endfor
+  //#if NORM
+  //#for G in 0..GROUPS
+  var gains_G = vec4<f32>();
+  var offsets_G = start_G;
+  //#endfor
+  //#for L in 0..LOADS
+  var mean_L = 0.0;
+  var factor_L = 0.0;
+  //#endfor
+  //#endif
   //#let PASSES = LOW_RANK ? 2 : 1
   //#for PASS in 0..PASSES
   {
@@ -131,10 +143,6 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     let pivot_L = vec4<f32>(dot(a_four(a_L, 0u), vec4<f32>(0.25)));
     var moment_L = vec4<f32>();
     var square_L = vec4<f32>();
-    //#endfor
-    //#for G in 0..GROUPS
-    var gains_G = vec4<f32>();
-    var offsets_G = start_G;
     //#endfor
     //#endif
     //#if PASS == 0 && SCALES == runs && ROWS <= UNROLLED_ROWS
@@ -185,33 +193,48 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     //#endif
     //#if NORM
     //#for L in 0..LOADS
-    let mean_L = dot(moment_L, vec4<f32>(1.0)) / f32(params.k);
+    mean_L = dot(moment_L, vec4<f32>(1.0)) / f32(params.k);
     let spread_L = dot(square_L, vec4<f32>(1.0)) / f32(params.k) - mean_L * mean_L;
-    let factor_L = inverseSqrt(max(spread_L, 0.0) + params.norm_eps);
+    factor_L = inverseSqrt(max(spread_L, 0.0) + params.norm_eps);
     //#endfor
-    //#for R in 0..ROWS
-    //#let L = R / LANES
-    //#let LANE = R % LANES
-    let mean_of_R = subgroupBroadcast(mean_L, LANE);
-    let factor_of_R = subgroupBroadcast(factor_L, LANE);
+    //#endif
+  }
+  //#endfor
+  // Sums leave from the first slots, and the others move up: software adapters compile a branch for every element that
+  // a lane loads or stores, which would take longer for all rows than everything else.
+  let rows = min(ROWS, params.m - m0);
+  for (var row = 0u; row < rows; row = row + LEAVING) {
+    //#for R in 0..LEAVING
+    //#if NORM
+    let mean_of_R = subgroupBroadcast(mean_0, R);
+    let factor_of_R = subgroupBroadcast(factor_0, R);
     //#for G in 0..GROUPS
     s_R_G = (s_R_G - mean_of_R * gains_G) * factor_of_R + offsets_G;
     //#endfor
+    //#endif
+    if (row + R < rows) {
+      //#for G in 0..GROUPS
+      //#if VECTOR_N
+      if (n0 + G * 4u < params.n) { finish(y_row + row + R, n0 + G * 4u, s_R_G); }
+      //#else
+      //#for C in 0..4
+      if (n0 + G * 4u + C < params.n) { finish(y_row + row + R, n0 + G * 4u + C, s_R_G[C]); }
+      //#endfor
+      //#endif
+      //#endfor
+    }
+    //#endfor
+    //#let STAYING = ROWS - LEAVING
+    //#for R in 0..STAYING, G in 0..GROUPS
+    //#let NEXT = R + LEAVING
+    s_R_G = s_NEXT_G;
+    //#endfor
+    //#if NORM
+    //#for L in 1..LOADS
+    //#let BEFORE = L - 1
+    mean_BEFORE = mean_L;
+    factor_BEFORE = factor_L;
     //#endfor
     //#endif
   }
-  //#endfor
-  //#for R in 0..ROWS
-  if (m0 + R < params.m) {
-    //#for G in 0..GROUPS
-    //#if VECTOR_N
-    if (n0 + G * 4u < params.n) { finish(y_row + R, n0 + G * 4u, s_R_G); }
-    //#else
-    //#for C in 0..4
-    if (n0 + G * 4u + C < params.n) { finish(y_row + R, n0 + G * 4u + C, s_R_G[C]); }
-    //#endfor
-    //#endif
-    //#endfor
-  }
-  //#endfor
 }

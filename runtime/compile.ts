@@ -1,0 +1,242 @@
+/** Compiling the kernels of programs before they run, on several threads where that helps. */
+import type { Device } from "./device.ts";
+import type { Dispatch, Graph } from "./graph.ts";
+import { type RunControl, throwIfCancelled } from "./run_control.ts";
+import { assembleKernel } from "./shaders/assemble.ts";
+import type { Target } from "./target.ts";
+import { cutIntoPieces } from "./windows.ts";
+
+/** What a compute pipeline is made from. */
+export interface KernelCode {
+  /** For profiles and messages. */
+  readonly label: string;
+  /** Its text. */
+  readonly wgsl: string;
+  /** Of its only group, in order. */
+  readonly bindings: readonly GPUBufferBindingLayout[];
+}
+
+/** Threads that compile for a device: drivers keep what they compiled for all devices of a process, or on the disk. */
+export interface CompileHelpers {
+  /**
+   * Compiles kernels of the list until none is left.
+   *
+   * @param turns whose kernel is next, and how many are done; see {@linkcode Turns}
+   * @returns when all threads are done, whatever became of them
+   */
+  compile(kernels: readonly KernelCode[], turns: Turns): Promise<void>;
+}
+
+/** Which kernel of a list is to be compiled next, shared among threads. */
+export class Turns {
+  /** To be sent to another thread. */
+  readonly shared: SharedArrayBuffer;
+  readonly #counts: Int32Array;
+
+  /**
+   * Begins with the first kernel, or goes on.
+   *
+   * @param shared of the thread that began; a new one when left out
+   */
+  constructor(shared = new SharedArrayBuffer(8)) {
+    this.shared = shared;
+    this.#counts = new Int32Array(shared);
+  }
+
+  /** Place of the kernel to compile now; may lie behind the end of the list. */
+  take(): number {
+    return Atomics.add(this.#counts, 0, 1);
+  }
+
+  /** Says that one is compiled. */
+  finish(): void {
+    Atomics.add(this.#counts, 1, 1);
+  }
+
+  /** Kernels that are compiled. */
+  get finished(): number {
+    return Atomics.load(this.#counts, 1);
+  }
+
+  /** Leaves nothing to take. */
+  stop(): void {
+    Atomics.store(this.#counts, 0, MANY);
+  }
+}
+
+/** Bytes of a binding that is not used: of the largest offset alignment, and more than the parameters of a kernel. */
+const SPARE_BYTES = 1024;
+/** More bindings than a kernel writes to. */
+const MOST_WRITTEN = 64;
+/** More kernels than there are. */
+const MANY = 2 ** 30;
+/** Milliseconds that a driver does not need for a kernel that it has compiled before. */
+const COMPILED_MS = 100;
+/** Kernels below which other threads would begin too late. */
+const FEW = 4;
+/** How often progress is looked at while others compile, in milliseconds. */
+const POLL_MS = 50;
+
+/** The WGSL of a dispatch, specialised to the formats and sizes of its tensors, and what it is bound to. */
+export function kernelCode({ kernel, tensors }: Dispatch, target: Target): KernelCode {
+  const cuts = tensors.map(({ memory }) => cutIntoPieces(memory.byteLength, target.limits));
+  const buffers = tensors.map(({ dtype }, i) => ({
+    dtype,
+    pieces: cuts[i]!.length,
+    pieceBytes: cuts[i]![0]!.size,
+  }));
+  const bindings = cuts.flatMap((pieces, i): GPUBufferBindingLayout[] => {
+    const isRead = kernel.buffers[i]!.access === "read";
+    return pieces.map(() => ({ type: isRead ? "read-only-storage" : "storage" }));
+  });
+  return {
+    label: kernel.name,
+    wgsl: assembleKernel(kernel, buffers, target.dialect),
+    bindings: [{ type: "uniform", hasDynamicOffset: true }, ...bindings],
+  };
+}
+
+/** The kernels of graphs, each once. */
+export function kernelCodes(graphs: Iterable<Graph>, target: Target): KernelCode[] {
+  const sources = new Map<string, KernelCode>();
+  for (const { dispatches } of graphs) {
+    for (const dispatch of dispatches) {
+      if (dispatch.exchange) continue;
+      const source = kernelCode(dispatch, target);
+      sources.set(source.wgsl, source);
+    }
+  }
+  return [...sources.values()];
+}
+
+/**
+ * Compiles the kernels that a device lacks, the longest first. Where the driver takes its time over one, which it does
+ * when it meets it for the first time, other threads compile too.
+ *
+ * @param meanwhile done once: while others compile, or at the end
+ * @throws {GpuValidationError} when the driver refuses a kernel
+ * @throws {DOMException} `AbortError` when cancelled
+ */
+export async function compileKernels(
+  device: Device,
+  kernels: readonly KernelCode[],
+  control: RunControl = {},
+  meanwhile: () => Promise<void> = () => Promise.resolve(),
+): Promise<void> {
+  const missing = kernels.filter(({ wgsl }) => !device.hasPipeline(wgsl))
+    .sort((a, b) => b.wgsl.length - a.wgsl.length);
+  const turns = new Turns();
+  const report = () => control.onKernels?.(turns.finished, missing.length);
+  let helping: Promise<void> | undefined;
+  try {
+    await compileInTurn(device, missing, turns, async (milliseconds, left) => {
+      throwIfCancelled(control);
+      report();
+      if (helping || milliseconds < COMPILED_MS || left < FEW) return;
+      helping = device.helpers?.compile(missing, turns);
+      if (helping) await meanwhile();
+    });
+    if (!helping) await meanwhile();
+    else await watch(helping, () => (throwIfCancelled(control), report()));
+  } finally {
+    turns.stop();
+    await helping;
+  }
+}
+
+/**
+ * Compiles the kernels of a list whose turn it is, until none is left.
+ *
+ * @param onCompiled told after each how long the driver took for it, and how many kernels nobody has begun
+ * @throws {GpuValidationError} when the driver refuses a kernel
+ */
+export async function compileInTurn(
+  device: Device,
+  kernels: readonly KernelCode[],
+  turns: Turns,
+  onCompiled?: (milliseconds: number, left: number) => Promise<void>,
+): Promise<void> {
+  const { adapter, gpuDevice } = device;
+  const spare = new SpareBuffers(gpuDevice);
+  const waits: Promise<void>[] = [];
+  try {
+    for (let i = turns.take(); i < kernels.length; i = turns.take()) {
+      const code = kernels[i]!;
+      let begun = performance.now();
+      const pipeline = await device.guarded(() => device.pipeline(code));
+      if (adapter.isSoftware) {
+        // Software adapters put it off until the kernel is dispatched.
+        begun = performance.now();
+        device.submit([encodeNothing(gpuDevice, pipeline, spare.bind(pipeline, code))]);
+        // Deno's wait blocks until then; its sleep behind that need not be waited for.
+        waits.push(device.wait());
+        waits.at(-1)!.catch(() => {});
+      }
+      const milliseconds = performance.now() - begun;
+      turns.finish();
+      await onCompiled?.(milliseconds, kernels.length - i - 1);
+    }
+    await Promise.all(waits);
+  } finally {
+    await Promise.allSettled(waits);
+    spare.destroy();
+  }
+}
+
+function encodeNothing(
+  device: GPUDevice,
+  pipeline: GPUComputePipeline,
+  group: GPUBindGroup,
+): GPUCommandBuffer {
+  const encoder = device.createCommandEncoder({ label: "compile" });
+  const pass = encoder.beginComputePass({ label: "compile" });
+  pass.setPipeline(pipeline);
+  pass.setBindGroup(0, group, [0]);
+  pass.dispatchWorkgroups(0);
+  pass.end();
+  return encoder.finish();
+}
+
+/** What kernels are bound to that are dispatched without workgroups. */
+class SpareBuffers {
+  readonly #device: GPUDevice;
+  readonly #read: GPUBuffer;
+  readonly #written: GPUBuffer;
+
+  constructor(device: GPUDevice) {
+    this.#device = device;
+    const usage = 0x80 | 0x40; // STORAGE | UNIFORM
+    this.#read = device.createBuffer({ label: "spare", size: SPARE_BYTES, usage });
+    const size = SPARE_BYTES * MOST_WRITTEN;
+    this.#written = device.createBuffer({ label: "spare", size, usage });
+  }
+
+  /** Binds each tensor that is written to a place of its own. */
+  bind(pipeline: GPUComputePipeline, { label, bindings }: KernelCode): GPUBindGroup {
+    let written = 0;
+    const entries = bindings.map(({ type }, binding): GPUBindGroupEntry => {
+      const own = type === "storage"
+        ? { buffer: this.#written, offset: SPARE_BYTES * written++ }
+        : { buffer: this.#read };
+      return { binding, resource: { ...own, size: SPARE_BYTES } };
+    });
+    const layout = pipeline.getBindGroupLayout(0);
+    return this.#device.createBindGroup({ label, layout, entries });
+  }
+
+  destroy(): void {
+    this.#read.destroy();
+    this.#written.destroy();
+  }
+}
+
+/** Looks at work again and again until it is done. */
+async function watch(work: Promise<void>, look: () => void): Promise<void> {
+  let isDone = false;
+  work.then(() => isDone = true);
+  while (!isDone) {
+    look();
+    await Promise.race([work, new Promise((resolve) => setTimeout(resolve, POLL_MS))]);
+  }
+  look();
+}
