@@ -364,8 +364,8 @@ export class FleetQueue implements Queue {
     const next = this.#secondsPerJob / Math.max(1, this.places);
     const seconds = Math.min(120, Math.max(1, Math.ceil(next)));
     const message =
-      `Cannot queue the request: ${this.#options.maxQueue} wait already in the fleet, which is the ` +
-      `limit; try again in ${seconds} s`;
+      `Cannot queue the request: too many wait already; the fleet takes ${this.#options.maxQueue}, ` +
+      `and of one client as many as there are places left; try again in ${seconds} s`;
     return new ServiceError("queue_full", message, { retryAfter: seconds });
   }
 }

@@ -173,10 +173,13 @@ function holdOf(
   return queuedAt + holdMs - now;
 }
 
+/** Jobs that each client may have waiting while the queue has room at all. */
+const ALWAYS = 8;
+
 /**
- * Whether the queue takes another job of a client: one may have as many jobs waiting as there are
- * places left. So one that floods the queue gets half of it, two get a third each, and there is
- * always room for who comes next.
+ * Whether the queue takes another job of a client: beyond the first few, one may have as many jobs
+ * waiting as there are places left. So one that floods the queue gets half of it, two get a third
+ * each, and there is room for who comes next.
  *
  * @param own jobs of the client that wait
  * @param all jobs that wait
@@ -184,7 +187,7 @@ function holdOf(
  * @returns false where a request is to be refused
  */
 export function hasRoom(own: number, all: number, most: number): boolean {
-  return own < most - all;
+  return all < most && own < Math.max(most - all, ALWAYS);
 }
 
 /** The turn of a new job. */

@@ -124,6 +124,8 @@ Deno.test("hasRoom() leaves room for the next client, however much others queue"
     while (hasRoom(own[client]!, all(), 100)) own[client]!++;
   }
   assert.deepEqual(own, [50, 25, 13]);
+  assert.equal(hasRoom(7, 99, 100), true, "a few are always taken");
+  assert.equal(hasRoom(8, 99, 100), false);
   assert.equal(hasRoom(0, 99, 100), true);
   assert.equal(hasRoom(0, 100, 100), false);
 });

@@ -19,7 +19,7 @@ import type {
 import { LISTED, toEntry, toJson, toRecord } from "../jobs/sqlite_rows.ts";
 import { type Database, texts } from "./database.ts";
 import { type InputFile, writeInputs } from "./input_parts.ts";
-import { CLOCK_JOBS, clockOf, giveTurn } from "./policy.ts";
+import { CLOCK_JOBS, clockOf, giveTurn, hasRoom } from "./policy.ts";
 
 /** How long a record may wait for a database that is not at hand, in milliseconds. */
 const PATIENCE_MS = 3000;
@@ -126,21 +126,22 @@ export class PostgresJobStore implements JobStore {
    * @param job to be queued
    * @param room how many jobs may wait beside those that could begin at once
    * @param places how many jobs can run at once; none when left out
-   * @returns whether there was room
+   * @returns whether there was room for another job of that client
    */
   async enqueue(job: QueuedRecord, room: number, places = 0): Promise<boolean> {
     const { id, kind, client, model = null, loras, priority, front, isReady } = job;
-    const most = Number.isFinite(room) ? Math.floor(room) : null;
     return await this.#database.transaction(async (sql) => {
       // An attempt before this one may have come through without an answer.
       const [before] = await sql`SELECT
-        EXISTS (SELECT 1 FROM denoise_jobs WHERE id = ${id}) AS is_there,
-        ${most}::integer <= (
-          SELECT count(*) FILTER (WHERE status = 'queued') - greatest(0, ${places}::integer -
-            count(*) FILTER (WHERE status = 'in_progress'))
-          FROM denoise_jobs WHERE status IN ('queued', 'in_progress')) AS is_full`;
+          EXISTS (SELECT 1 FROM denoise_jobs WHERE id = ${id}) AS is_there,
+          count(*) FILTER (WHERE status = 'in_progress') AS running,
+          count(*) FILTER (WHERE status = 'queued') AS waiting,
+          count(*) FILTER (WHERE status = 'queued' AND client = ${client}) AS own
+        FROM denoise_jobs WHERE status IN ('queued', 'in_progress')`;
       if (before?.["is_there"]) return true;
-      if (before?.["is_full"]) return false;
+      const count = (name: string) => Number(before?.[name] ?? 0);
+      const depth = count("waiting") - Math.max(0, places - count("running"));
+      if (!hasRoom(count("own"), depth, room)) return false;
       await writeInputs(sql, id, job.inputs);
       const turn = await takeTurn(sql, job);
       await sql`

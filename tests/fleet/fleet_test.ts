@@ -241,3 +241,21 @@ async function encodeOwn(): Promise<Uint8Array<ArrayBuffer>> {
   const image = { width: 64, height: 48, data: new Uint8Array(64 * 48 * 3) };
   return (await encodeOwnImage(image, { format: "png" })).bytes;
 }
+
+test("a client that floods a fleet leaves room for others", async (fleet) => {
+  const front = await fleet.front({ apiKeys: ["a", "b"] }, 24);
+  await fleet.worker({ stepMs: 1_500 });
+  const ask = (key: string) =>
+    post(front, IMAGES, { prompt: "a" }, { ...ASYNC, authorization: `Bearer ${key}` });
+  await until(async () => (await ask("a")).status === 202);
+  let taken = 1;
+  for (; taken < 30; taken++) {
+    const { status, headers } = await ask("a");
+    if (status === 202) continue;
+    assert.equal(status, 429);
+    assert.ok(headers.get("retry-after"));
+    break;
+  }
+  assert.ok(taken >= 12 && taken <= 14, `${taken} of 24 places`);
+  assert.equal((await ask("b")).status, 202);
+});
