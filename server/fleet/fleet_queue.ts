@@ -145,7 +145,10 @@ export class FleetQueue implements Queue {
       reject: outcome.reject,
       settle: (record) => {
         controller.abort(cancelled());
-        outcome.resolve(outcomeOf(job, record));
+        const came = Promise.resolve(outcomeOf(job, record));
+        // Whoever prepares it may have told of its failure already.
+        came.catch(() => {});
+        outcome.resolve(came);
       },
     });
     const onAbort = () => void this.cancel(job.id).catch(this.#options.fail);
