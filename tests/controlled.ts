@@ -5,6 +5,9 @@
  */
 import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
+import { join } from "node:path";
+import { readLora } from "../models/lora/read_lora.ts";
+import type { AppliedLora } from "../models/lora/types.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../models/mod.ts";
 import { assertClose, type Golden, type GoldenCall } from "./golden.ts";
 import { textRequest } from "./golden_request.ts";
@@ -80,7 +83,10 @@ export async function checkControlled(
       using pipeline = await openPipeline(folder);
       await pipeline.load(device);
       for (const call of golden.calls) {
-        await t.step(call.name, () => checkCall(golden, pipeline, call));
+        await t.step(call.name, async () => {
+          const loras = call.name === "adapted" ? await adaptersOf(folder, pipeline) : [];
+          await checkCall(golden, pipeline, call, loras);
+        });
       }
     } finally {
       device.destroy();
@@ -88,8 +94,20 @@ export async function checkControlled(
   });
 }
 
-async function checkCall(golden: Golden, pipeline: Pipeline, call: GoldenCall): Promise<void> {
-  const request = controlRequest(golden, call);
+/** The LoRA of FLUX.1's golden, as strong as there. */
+async function adaptersOf(folder: string, pipeline: Pipeline): Promise<AppliedLora[]> {
+  const key = join(folder, "adapter-diffusers.safetensors");
+  const lora = await readLora(key, pipeline.info.adaptable);
+  return [{ key, lora, strength: 0.7, mode: "dynamic", targets: ["transformer"] }];
+}
+
+async function checkCall(
+  golden: Golden,
+  pipeline: Pipeline,
+  call: GoldenCall,
+  loras: readonly AppliedLora[],
+): Promise<void> {
+  const request = { ...controlRequest(golden, call), loras };
   const { latents, frames } = await pipeline.generate(request);
   const expected = golden.tensor(call.name, "latents");
   assertClose("latents", { shape: expected.shape, data: latents }, expected, LATENT_GATE);

@@ -1,12 +1,22 @@
 /** FLUX.1 with ControlNets against diffusers. */
 import assert from "node:assert/strict";
+import { cpSync } from "node:fs";
 import { join } from "node:path";
+import { quantizeCheckpoint, type QuantizedType } from "../../models/checkpoints/quantize/mod.ts";
 import { openPipeline } from "../../models/mod.ts";
 import { checkControlled, controlRequest, withControlNet } from "../controlled.ts";
 import { Golden } from "../golden.ts";
+import { openTestDevice } from "../model_run.ts";
+import { psnr } from "../pixels.ts";
 
 const UNION = new Golden("controlnets/flux1");
 const WIDE = new Golden("controlnets/flux1_wide");
+/** Files of a ControlNet, and how near to diffusers they must bring the image, in dB. */
+const FILES: readonly [name: string, type: QuantizedType | undefined, least: number][] = [
+  ["bf16.safetensors", undefined, 100],
+  ["q8_0.gguf", "q8_0", 35],
+  ["fp8.safetensors", "f8_e4m3", 25],
+];
 const [DEV, SCHNELL] = [new Golden("flux1/dev"), new Golden("flux1/schnell")];
 
 Deno.test("Flux1Pipeline.generate() is steered by a Union ControlNet as in diffusers: by mode, weight and window, guided, from an image and by a mask", (t) =>
@@ -62,3 +72,29 @@ Deno.test("Flux1Pipeline.generate() refuses control pictures of other sizes, unk
       await assert.rejects(pipeline.generate({ ...plain, ...request }), message);
     }
   }));
+
+Deno.test({
+  name: "ControlNets of FLUX.1 from single files, GGUF and fp8 steer alike; with DENOISE_SLOW",
+  ignore: !Deno.env.has("DENOISE_SLOW"),
+  fn: () =>
+    withControlNet([SCHNELL, DEV], async (folder) => {
+      const own = join(WIDE.folder, "controlnet");
+      const call = WIDE.call("text");
+      const { data } = WIDE.tensor(call.name, "image");
+      const device = await openTestDevice();
+      try {
+        for (const [name, type, least] of FILES) {
+          const file = join(folder, name);
+          if (type) await quantizeCheckpoint(own, file, { type });
+          else cpSync(join(own, "diffusion_pytorch_model.safetensors"), file);
+          using pipeline = await openPipeline(folder, { controlnet: file });
+          await pipeline.load(device);
+          const { frames } = await pipeline.generate(controlRequest(WIDE, call));
+          const decibels = psnr(frames[0]!, data);
+          assert.ok(decibels > least && decibels < (type ? 90 : Infinity), `${name}: ${decibels}`);
+        }
+      } finally {
+        device.destroy();
+      }
+    }),
+});

@@ -86,7 +86,7 @@ def flux1_calls(folder, _seed):
     small = dict(max_sequence_length=32, guidance_scale=3.5)
     mask = torch.zeros(24, 24, dtype=torch.uint8)
     mask[6:16, 4:20] = 255
-    return [
+    calls = [
         run_flux1(text, "pose", flux1.PROMPT, 28, 20, 3, 3, photo(60, 20, 28), control_mode=4,
                   controlnet_conditioning_scale=0.8, **small),
         run_flux1(text, "window", "a red cat", 24, 32, 4, 5, photo(61, 32, 24), control_mode=0,
@@ -98,6 +98,9 @@ def flux1_calls(folder, _seed):
         run_flux1(inpaint, "masked", "a small house at night", 24, 24, 7, 3, photo(65, 24, 24), image=photo(66, 24, 24),
                   mask=mask, strength=0.7, control_mode=0, controlnet_conditioning_scale=0.7, **small),
     ]  # fmt: skip
+    text.load_lora_weights(flux1.FOLDER / "dev" / "adapter-diffusers.safetensors", adapter_name="one")
+    text.set_adapters("one", 0.7)
+    return [*calls, run_flux1(text, "adapted", "a red cat", 20, 16, 8, 2, photo(68, 16, 20), control_mode=3, **small)]
 
 
 def flux1_wide_calls(folder, _seed):
