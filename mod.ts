@@ -32,6 +32,7 @@ export type {
   GenerateRequest,
   GenerationControl,
   GivenImage,
+  HandoverEstimate,
   Image,
   ImageLimits,
   LayerLimits,

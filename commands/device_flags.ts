@@ -20,6 +20,12 @@ export interface DeviceFlags extends Pick<DeviceOptions, "powerPreference" | "gp
   software?: boolean;
   /** Whether two GPUs share the passes of guidance. */
   enableCfgParallel?: boolean;
+  /** How many GPUs share tokens, and heads in attention. */
+  ulyssesDegree?: number;
+  /** How many GPUs share tokens, and queries in attention. */
+  ringDegree?: number;
+  /** How many GPUs share the layers. */
+  splitLayers?: number;
   /** Whether a GPU that was not tuned yet is tuned first; true when left out. */
   tune?: boolean;
 }
@@ -36,7 +42,19 @@ export function deviceOptions(flags: DeviceFlags): DeviceOptions {
     ...(flags.maxVram === undefined ? {} : { maxVramBytes: flags.maxVram }),
     ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
     ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),
-    ...(flags.enableCfgParallel && { parallel: { guidance: true } }),
+    ...parallelOptions(flags),
     ...(flags.gpuBackend === undefined ? {} : { gpuBackend: flags.gpuBackend }),
   };
+}
+
+/** What several GPUs share; nothing for one. */
+function parallelOptions(flags: DeviceFlags): Pick<DeviceOptions, "parallel"> {
+  const { enableCfgParallel, ulyssesDegree = 1, ringDegree = 1, splitLayers = 1 } = flags;
+  const parallel = {
+    ...(enableCfgParallel && { guidance: true }),
+    ...(ulyssesDegree > 1 && { ulysses: ulyssesDegree }),
+    ...(ringDegree > 1 && { ring: ringDegree }),
+    ...(splitLayers > 1 && { layers: splitLayers }),
+  };
+  return Object.keys(parallel).length > 0 ? { parallel } : {};
 }

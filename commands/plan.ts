@@ -4,7 +4,13 @@
  * @module
  */
 
-import { type ModelParts, type ModelPlan, planModel } from "../mod.ts";
+import {
+  type HandoverEstimate,
+  type MemoryReport,
+  type ModelParts,
+  type ModelPlan,
+  planModel,
+} from "../mod.ts";
 import { memoryTable } from "../models/memory/memory_table.ts";
 import { parseSize } from "../generation/mod.ts";
 import { describeSize } from "./described_size.ts";
@@ -55,7 +61,8 @@ export function describe(model: string, plan: ModelPlan): string {
     "",
     memoryTable(plan.memory),
   ];
-  const { fits, reloadedBytes } = plan.memory;
+  const { fits, reloadedBytes, exchanged } = plan.memory;
+  if (exchanged && plan.handover) lines.push(describeHandover(exchanged, plan.handover));
   if (!fits) {
     lines.push(
       "Allow more memory, take a quantised model, or ask for a smaller size or fewer frames",
@@ -65,4 +72,23 @@ export function describe(model: string, plan: ModelPlan): string {
     lines.push(`Each request brings ${gigabytes} GB of weights to the device again`);
   }
   return lines.join("\n");
+}
+
+/** What a step hands from GPU to GPU, and when that pays. */
+function describeHandover(
+  { count, broughtBytes, takenBytes }: NonNullable<MemoryReport["exchanged"]>,
+  { gpus, stepSeconds, paysFromSeconds }: HandoverEstimate,
+): string {
+  const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`;
+  const seconds = (time: number) => `${time.toPrecision(2)} s`;
+  const pays = paysFromSeconds === undefined
+    ? ""
+    : `, so ${gpus} GPUs are faster where a step takes more than ${
+      seconds(paysFromSeconds)
+    } on one`;
+  return `In each step a GPU hands over ${megabytes(broughtBytes)} and takes ${
+    megabytes(takenBytes)
+  } in ${count} ${count === 1 ? "exchange" : "exchanges"}: about ${
+    seconds(stepSeconds)
+  } here${pays}`;
 }

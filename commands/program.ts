@@ -158,9 +158,7 @@ function serveCommand(onStatus: OnStatus): Command {
       "--keep-alive <seconds>",
       "unload the model when it was idle for so long (default: never)",
       nonNegative,
-    )
-    .option("--ulysses-degree <degree>", "accepted, without effect yet", integer(1), 1)
-    .option("--ring-degree <degree>", "accepted, without effect yet", integer(1), 1);
+    );
   return serve.action(async (flags) => {
     const { runServe } = await import("./serve.ts");
     onStatus(await runServe(flags));
@@ -484,7 +482,10 @@ function addMemoryFlags(to: Command): Command {
     )
     .addOption(
       flag("--enable-cfg-parallel", "two GPUs for each guided request, one for either prompt"),
-    );
+    )
+    .option("--ulysses-degree <degree>", "GPUs that share tokens and heads", integer(1), 1)
+    .option("--ring-degree <degree>", "GPUs that share tokens and queries", integer(1), 1)
+    .option("--split-layers <count>", "GPUs that share the layers of the transformer", integer(1));
 }
 
 function addDeviceFlags(to: Command): Command {

@@ -108,10 +108,6 @@ export interface ServeFlags extends DeviceFlags, ModelParts {
   gpus?: number[];
   /** GPUs of models by name. */
   pin?: Record<string, number[]>;
-  /** Accepted, without effect. */
-  ulyssesDegree: number;
-  /** Accepted, without effect. */
-  ringDegree: number;
 }
 
 /**
@@ -250,15 +246,7 @@ export function cardOptions(
 
 /** What a user should know before the server starts. */
 export function notes(flags: ServeFlags): string[] {
-  const idle = [
-    ["--ulysses-degree", flags.ulyssesDegree !== 1],
-    ["--ring-degree", flags.ringDegree !== 1],
-  ].filter(([, isGiven]) => isGiven).map(([flag]) => flag);
   const lines: string[] = [];
-  if (idle.length > 0) {
-    const verb = idle.length === 1 ? "has" : "have";
-    lines.push(`Note: ${idle.join(", ")} ${verb} no effect yet: one GPU does all the work`);
-  }
   if (flags.resumeJobs === true && flags.outputPath === "") {
     lines.push('Note: --resume-jobs has no effect with --output-path "": no records are kept');
   }

@@ -15,8 +15,6 @@ const FLAGS: ServeFlags = {
   corsOrigin: [],
   allowedHost: [],
   numGpus: 1,
-  ulyssesDegree: 1,
-  ringDegree: 1,
 };
 
 Deno.test("notes() is silent when there is nothing to know", () => {
@@ -30,11 +28,6 @@ Deno.test("cardOptions() takes a number of GPUs, or a list, but not two that dif
   assert.deepEqual(cardOptions({ numGpus: 1, gpus: [0, 2] }), { gpus: [0, 2] });
   assert.deepEqual(cardOptions({ numGpus: 2, gpus: [0, 2] }), { gpus: [0, 2] });
   assert.throws(() => cardOptions({ numGpus: 3, gpus: [0, 2] }), /Cannot use 3 GPUs and GPUs 0, 2/);
-});
-
-Deno.test("notes() names flags that have no effect", () => {
-  const [line] = notes({ ...FLAGS, ulyssesDegree: 2, ringDegree: 2 });
-  assert.match(line!, /--ulysses-degree, --ring-degree have no effect yet/);
 });
 
 Deno.test("notes() warns when others can reach a server without a key", () => {

@@ -14,9 +14,11 @@ import type { PlanRequest } from "../models/mod.ts";
 import type {
   DeviceReport,
   EngineOptions,
+  HandoverEstimate,
   LocalEngine,
   ModelParts,
   ModelPlan,
+  ParallelOptions,
   TuningReport,
 } from "./types.ts";
 import { deviceSettings, memorySettings, tuningSettings, WorkerEngine } from "./worker_engine.ts";
@@ -71,8 +73,22 @@ export async function planModel(options: EngineOptions, size: PlanRequest): Prom
     memory: memorySettings(options),
     size,
   }, { worker: workerFor(options) });
-  const { adapter, size: planned, report } = answer as Extract<FromWorker, { type: "planned" }>;
-  return { adapter, ...planned, memory: report };
+  const { adapter, size: planned, report, handoverSeconds } = answer as Extract<
+    FromWorker,
+    { type: "planned" }
+  >;
+  const handover = handoverSeconds === undefined
+    ? undefined
+    : estimateHandover(options.parallel!, handoverSeconds);
+  return { adapter, ...planned, memory: report, ...(handover && { handover }) };
+}
+
+/** N GPUs take S / N + X for a step of S on one, so that they are faster from S = X · N / (N - 1) on. */
+function estimateHandover(parallel: ParallelOptions, stepSeconds: number): HandoverEstimate {
+  const gpus = groupSize(parallel);
+  const { layers = 1 } = parallel;
+  const paysFromSeconds = stepSeconds * gpus / (gpus - 1);
+  return { gpus, stepSeconds, ...(layers === 1 && { paysFromSeconds }) };
 }
 
 /** A worker, or several that act as one. */

@@ -39,6 +39,8 @@ export interface TeamSeat {
 /** The teams that a worker is in, where several GPUs make a request together; see `Ranks`. */
 export interface RankMessage {
   readonly guidance?: TeamSeat;
+  readonly sequence?: TeamSeat & { readonly ulysses: number };
+  readonly layers?: TeamSeat;
 }
 
 /** What an open device has for requests. */
@@ -193,6 +195,8 @@ export type FromWorker =
     /** What was planned for, with the model's own values where it was left open. */
     readonly size: Pick<ModelPlan, "width" | "height" | "drawnAt" | "numFrames">;
     readonly report: MemoryReport;
+    /** Of what a step hands to other GPUs. */
+    readonly handoverSeconds?: number;
   }
   | { readonly type: "inspected"; readonly report: DeviceReport }
   | { readonly type: "measured"; readonly bytes: number }

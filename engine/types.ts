@@ -453,6 +453,15 @@ export interface DeviceOptions {
 export interface ParallelOptions {
   /** Two GPUs, each with the passes of one prompt: nearly twice as fast where a request is guided. */
   guidance?: boolean;
+  /**
+   * So many GPUs share the tokens of every pass, and in attention the heads. What they compute goes through the
+   * computer's memory, so it pays where a step takes long.
+   */
+  ulysses?: number;
+  /** Likewise, but in attention they share the queries; both together multiply. */
+  ring?: number;
+  /** So many GPUs have some of the transformer's layers each, for models that no single one of them holds; no faster. */
+  layers?: number;
 }
 
 /** A request to get ready for, as far as it differs from the model's own. */
@@ -509,6 +518,16 @@ export interface EngineOptions extends LoadModelOptions {
   loras?: ModelLoras;
 }
 
+/** What it costs that several GPUs make a request together. */
+export interface HandoverEstimate {
+  /** How many they are. */
+  gpus: number;
+  /** Seconds of each step, estimated with a probe on this machine. */
+  stepSeconds: number;
+  /** How long a step must take on one GPU for that to pay, in seconds; nothing where it is not done for speed. */
+  paysFromSeconds?: number;
+}
+
 /** What a model's request would take on this machine. */
 export interface ModelPlan {
   /** The adapter as the driver names it. */
@@ -521,8 +540,10 @@ export interface ModelPlan {
   drawnAt?: Size;
   /** Frames that were planned for; 1 is an image. */
   numFrames: number;
-  /** What each stage takes, and whether it fits. */
+  /** What each stage takes, and whether it fits; of several GPUs that make it together, on the first. */
   memory: MemoryReport;
+  /** What handing over costs, where several GPUs make it together. */
+  handover?: HandoverEstimate;
 }
 
 /** One numeric check that a device went through. */

@@ -14,6 +14,7 @@ import {
 } from "../models/mod.ts";
 import {
   type Device,
+  estimateExchange,
   measureMemory,
   openDevice,
   SharedTeam,
@@ -165,11 +166,14 @@ async function plan(
     }
     const drawn = drawnAt(size, planned.info);
     const report = await planned.plan({ ...size, ...drawn }, roomOf(own), memory);
+    const { exchanged } = report;
+    const handoverSeconds = exchanged && await estimateExchange(own, exchanged);
     post({
       type: "planned",
       adapter: own.adapter.name,
       size: { width, height, numFrames, ...(drawn && { drawnAt: drawn }) },
       report,
+      ...(handoverSeconds !== undefined && { handoverSeconds }),
     });
   } finally {
     own.destroy();
@@ -177,13 +181,17 @@ async function plan(
 }
 
 /** Takes the seats of this worker. */
-function seated({ guidance }: RankMessage = {}): Ranks {
+function seated({ guidance, sequence, layers }: RankMessage = {}): Ranks {
   const join = (seat: TeamSeat) => {
     const team = new SharedTeam(seat.memory, seat.rank);
     teams.push(team);
     return team;
   };
-  return { ...(guidance && { guidance: join(guidance) }) };
+  return {
+    ...(guidance && { guidance: join(guidance) }),
+    ...(sequence && { sequence: { team: join(sequence), ulysses: sequence.ulysses } }),
+    ...(layers && { layers: join(layers) }),
+  };
 }
 
 /** LoRAs as a pipeline takes them. */
@@ -201,7 +209,6 @@ async function generate(
 ): Promise<void> {
   if (!pipeline || !device) throw new Error("Cannot generate: no model is open");
   device.resetPeak();
-  for (const team of teams) team.begin();
   const request = drawnAt ? shrinkRequest(asked, drawnAt, pipeline.info) : asked;
   const flag = new Int32Array(cancel);
   const isCancelled = () => Atomics.load(flag, 0) !== 0;
@@ -223,7 +230,7 @@ async function generate(
     post({ type, data, index }, [data.buffer]);
   };
   const applied = receive(loras);
-  const { timings } = await pipeline.generate({ ...request, loras: applied }, {
+  const { timings } = await makeTogether(pipeline, { ...request, loras: applied }, {
     isCancelled,
     onKernels: tellOfKernels,
     onProgress: (progress) => post({ type: "progress", progress }),
@@ -234,6 +241,19 @@ async function generate(
     onPreview: (values, index) => show("preview", values, index),
   });
   post({ type: "generated", timings, peakBytes: device.peakBytes });
+}
+
+/** Makes a result, where there are teams as a part of them. */
+async function makeTogether(
+  own: Pipeline,
+  ...work: Parameters<Pipeline["generate"]>
+): ReturnType<Pipeline["generate"]> {
+  for (const team of teams) team.begin();
+  try {
+    return await own.generate(...work);
+  } finally {
+    for (const team of teams) team.end();
+  }
 }
 
 /** [0, 1] to 0…255, halves to even, as the reference rounds. */

@@ -4,8 +4,23 @@ import type { DeviceSettings, FromWorker, RankMessage, ToWorker } from "./protoc
 import type { ParallelOptions } from "./types.ts";
 
 /** How many GPUs make a request together. */
-export function groupSize({ guidance = false }: ParallelOptions): number {
-  return guidance ? 2 : 1;
+export function groupSize(parallel: ParallelOptions): number {
+  const { guidance, ulysses, ring, layers } = sizesOf(parallel);
+  return guidance * ulysses * ring * layers;
+}
+
+/**
+ * How many GPUs share what.
+ *
+ * @throws {RangeError} when tokens and layers are to be shared at once
+ */
+function sizesOf({ guidance = false, ulysses = 1, ring = 1, layers = 1 }: ParallelOptions) {
+  if (ulysses * ring > 1 && layers > 1) {
+    throw new RangeError(
+      "Cannot share both the tokens and the layers of a pass: choose ulysses and ring degrees, or layers",
+    );
+  }
+  return { guidance: guidance ? 2 : 1, ulysses, ring, layers };
 }
 
 /** What a rank is told, and the memory of all teams. */
@@ -14,18 +29,24 @@ interface Seats {
   readonly memories: readonly TeamMemory[];
 }
 
-function seatsOf({ guidance = false }: ParallelOptions): Seats {
-  const memories: TeamMemory[] = [];
-  const team = (size: number) => {
-    const memory = teamMemory(size);
-    memories.push(memory);
-    return memory;
-  };
-  const passes = guidance ? team(2) : undefined;
-  const ranks = [0, ...passes ? [1] : []].map((rank): RankMessage => ({
-    ...passes && { guidance: { memory: passes, rank } },
-  }));
-  return { ranks, memories };
+/** Neighbours share a pass; those at the same place of each pass share the guidance. */
+function seatsOf(parallel: ParallelOptions): Seats {
+  const { guidance, ulysses, ring, layers } = sizesOf(parallel);
+  const size = ulysses * ring * layers;
+  const teams = (count: number, size: number) =>
+    Array.from({ length: size > 1 ? count : 0 }, () => teamMemory(size));
+  const [passes, parts] = [teams(size, guidance), teams(guidance, size)];
+  const ranks = Array.from({ length: guidance * size }, (_, i): RankMessage => {
+    const [pass, part] = [Math.floor(i / size), i % size];
+    const [whole, shared] = [passes[part], parts[pass]];
+    const seat = shared && { memory: shared, rank: part };
+    return {
+      ...(whole && { guidance: { memory: whole, rank: pass } }),
+      ...(seat && layers > 1 && { layers: seat }),
+      ...(seat && layers === 1 && { sequence: { ...seat, ulysses } }),
+    };
+  });
+  return { ranks, memories: [...passes, ...parts] };
 }
 
 /**

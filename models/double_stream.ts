@@ -7,7 +7,6 @@
  * weight names.
  */
 import {
-  attention,
   concat,
   rmsNorm,
   type Rotation,
@@ -16,6 +15,7 @@ import {
   type WeightScope,
 } from "../runtime/mod.ts";
 import { linearLayer, linearLayers } from "./layers.ts";
+import type { TokenSplit } from "./token_split.ts";
 
 /** What blocks need to know of a model. */
 export interface HeadsConfig {
@@ -81,6 +81,7 @@ const FEED_FORWARDS = { image: "ff", text: "ff_context" };
  * Joint attention, then a feed-forward for each stream; every branch is gated.
  *
  * @param feedForward x + gate · branch of the modulated norm of x; its weights are in the scope that it gets
+ * @param split of the tokens of all streams
  * @param names of those scopes
  */
 export function doubleBlock(
@@ -90,6 +91,7 @@ export function doubleBlock(
   modulation: Streams<StreamModulation>,
   rotary: Streams<Rotation>,
   feedForward: (weights: WeightScope, x: Tensor, modulation: StreamModulation) => Tensor,
+  split: TokenSplit,
   names = FEED_FORWARDS,
 ): Streams<Tensor> {
   const attn = weights.scope("attn");
@@ -106,7 +108,7 @@ export function doubleBlock(
     : ["text", "image"];
   const projected = kinds.map(project);
   const join = (i: 0 | 1 | 2) => concat(projected.map((parts) => parts[i]), 1);
-  const attended = attend([join(0), join(1), join(2)]);
+  const attended = attend([join(0), join(1), join(2)], split);
   let first = 0;
   const results = kinds.map((kind) => {
     const x = streams[kind]!;
@@ -147,8 +149,8 @@ export function headProjections(
 }
 
 /** Attention of all tokens to all: [1, tokens, dim]. */
-export function attend([query, key, value]: Projections): Tensor {
-  const result = attention(query, key, value);
+export function attend([query, key, value]: Projections, split: TokenSplit): Tensor {
+  const result = split.attention(query, key, value);
   return result.reshape(result.dim(0), result.dim(1), -1);
 }
 

@@ -115,7 +115,8 @@ export async function runExchange(
 ): Promise<void> {
   const { counters } = saturation;
   const counted = counters.isAllocated ? counters.windows : [];
-  const bytes = await device.read([...brought.flat(), ...counted]);
+  const windows = [...brought.flat(), ...counted];
+  const bytes = windows.length > 0 ? await device.read(windows) : new Uint8Array();
   let end = 0;
   const parts = brought.map((windows, i) => {
     const start = end;

@@ -114,12 +114,17 @@ export class Graph {
     return this.#overwritten.keys();
   }
 
-  /** Most bytes that an exchange reads back at once. */
-  get exchangedBytes(): number {
-    return this.dispatches.reduce((most, { exchange }) => {
-      const bytes = exchange?.broughtBytes.reduce((sum, bytes) => sum + bytes, 0) ?? 0;
-      return Math.max(most, bytes);
-    }, 0);
+  /** Bytes that each exchange reads back, and that it writes. */
+  get exchanges(): { readonly broughtBytes: number; readonly takenBytes: number }[] {
+    const sum = (sizes: readonly number[]) => sizes.reduce((total, size) => total + size, 0);
+    return this.dispatches.flatMap(({ exchange }) =>
+      exchange
+        ? [{
+          broughtBytes: sum(exchange.broughtBytes),
+          takenBytes: sum(exchange.taken.flat().map(({ byteLength }) => byteLength)),
+        }]
+        : []
+    );
   }
 
   /** Whether kernels of it count factors that f16 does not hold. */

@@ -18,6 +18,7 @@ export * from "./errors.ts";
 export { type Exchange, exchange, type PreparedExchange, type TakenTensor } from "./exchange.ts";
 export * from "./graph.ts";
 export { freeHostBytes, usableHostBytes } from "./host_memory.ts";
+export { estimateExchange, type ExchangedBytes } from "./measure_exchange.ts";
 export { measureMemory } from "./measure_memory.ts";
 export type { AdapterEnvironment } from "./adapter_environment.ts";
 export * from "./open_device.ts";

@@ -15,9 +15,10 @@ const WAIT_MS = 50;
 /** Words of the control area before those of the ranks: whether a rank has failed. */
 const FAILED = 0;
 const FIRST_WORD = 16;
-/** Words of each rank: meetings that it has come to; then for both areas what it says of the meeting. */
+/** Words of each rank: barriers that it has come to; whether it has ended; for both areas what it says of the meeting. */
 const ARRIVED = 0;
-const HEADERS = 1;
+const ENDED = 1;
+const HEADERS = 2;
 /** Words of what is said of a meeting: a hash of its name, chunks, bytes of the note. */
 const HEADER_WORDS = 3;
 const RANK_WORDS = 16;
@@ -86,6 +87,12 @@ export class SharedTeam implements Team {
   /** Begins a request; {@linkcode resetTeam} was called before. */
   begin(): void {
     this.#count = 0;
+  }
+
+  /** Ends a request: who still waits for this rank fails. */
+  end(): void {
+    Atomics.store(this.#control, wordOf(this.rank, ENDED), 1);
+    Atomics.notify(this.#control, wordOf(this.rank, ARRIVED));
   }
 
   /** See {@linkcode Team.meet}. */
@@ -174,6 +181,11 @@ export class SharedTeam implements Team {
         throwIfCancelled(control);
         if (Atomics.load(words, FAILED) !== 0) {
           throw new TeamError("Cannot go on: another GPU of this request has failed");
+        }
+        const hasEnded = Atomics.load(words, wordOf(rank, ENDED)) !== 0;
+        // It may have come meanwhile.
+        if (hasEnded && Atomics.load(words, word) < count) {
+          throw new TeamError(`Cannot go on: GPU ${rank} of this request has ended before`, true);
         }
         if (this.#isBlocking) Atomics.wait(words, word, seen, WAIT_MS);
         else await new Promise((resolve) => setTimeout(resolve));

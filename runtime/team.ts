@@ -59,6 +59,14 @@ export class NoteError extends Error {
 export class TeamError extends Error {
   /** Survives the way between threads. */
   override readonly name = "TeamError";
+  /** Whether that one has done all that it had to. */
+  readonly hasEnded: boolean;
+
+  /** The message says which, or where. */
+  constructor(message: string, hasEnded = false) {
+    super(message);
+    this.hasEnded = hasEnded;
+  }
 }
 
 /**

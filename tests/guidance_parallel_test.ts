@@ -44,7 +44,7 @@ const MODELS: readonly (readonly [
     : [],
 ];
 
-const guidance = (guidance: SharedTeam) => ({ guidance });
+const guidance = (guidance?: SharedTeam) => ({ guidance: guidance! });
 
 for (const [name, folder, requests] of MODELS) {
   Deno.test(`guidance on two GPUs gives what one gives, bit for bit: ${name}`, async (t) => {

@@ -17,6 +17,7 @@ import {
   failTeam,
   resetTeam,
   SharedTeam,
+  type TeamMemory,
   teamMemory,
 } from "../runtime/mod.ts";
 import { openTestDevice } from "./model_run.ts";
@@ -34,37 +35,40 @@ export interface TestTeam {
   ): Promise<PipelineResult[]>;
 }
 
-/** Opens a model on every rank of a team, lets a test use it, and frees everything. */
+/**
+ * Opens a model on every rank, lets a test use it, and frees everything.
+ *
+ * @param sizes of the teams that each rank is in: with several, the ranks are those of a grid
+ */
 export async function withTeam(
   folder: string,
-  size: number,
-  ranksOf: (team: SharedTeam) => Ranks,
+  sizes: number | readonly number[],
+  ranksOf: (...teams: SharedTeam[]) => Ranks,
   use: (team: TestTeam) => Promise<void>,
   openings: readonly DeviceOptions[] = [],
 ): Promise<void> {
-  const memory = teamMemory(size, CHUNK_BYTES);
-  const teams = Array.from({ length: size }, (_, rank) => new SharedTeam(memory, rank, false));
+  const { memories, seats } = gridOf([sizes].flat());
   const devices: Device[] = [];
   const pipelines: Pipeline[] = [];
   try {
-    for (const [rank, team] of teams.entries()) {
+    for (const [rank, teams] of seats.entries()) {
       const device = await openTestDevice(openings[rank]);
       devices.push(device);
-      const pipeline = await openPipeline(folder, {}, ranksOf(team));
+      const pipeline = await openPipeline(folder, {}, ranksOf(...teams));
       pipelines.push(pipeline);
       await pipeline.load(device);
     }
     await use({
       pipelines,
       generate: (request, controls = []) => {
-        resetTeam(memory);
+        memories.forEach(resetTeam);
         return Promise.all(pipelines.map((pipeline, rank) => {
-          teams[rank]!.begin();
+          for (const team of seats[rank]!) team.begin();
           // As the group does it.
           return pipeline.generate(request, controls[rank]).catch((error) => {
-            failTeam(memory);
+            memories.forEach(failTeam);
             throw error;
-          });
+          }).finally(() => seats[rank]!.forEach((team) => team.end()));
         }));
       },
     });
@@ -72,6 +76,24 @@ export async function withTeam(
     for (const pipeline of pipelines) pipeline[Symbol.dispose]();
     for (const device of devices) device.destroy();
   }
+}
+
+/** A grid of ranks: those that differ in one place alone are a team. */
+function gridOf(sizes: readonly number[]): { memories: TeamMemory[]; seats: SharedTeam[][] } {
+  const memories = new Map<string, TeamMemory>();
+  const places = sizes.reduce<number[][]>(
+    (all, size) => all.flatMap((place) => Array.from({ length: size }, (_, i) => [...place, i])),
+    [[]],
+  );
+  const seats = places.map((place) =>
+    place.map((rank, axis) => {
+      const key = `${axis}: ${place.with(axis, 0)}`;
+      const memory = memories.get(key) ?? teamMemory(sizes[axis]!, CHUNK_BYTES);
+      memories.set(key, memory);
+      return new SharedTeam(memory, rank, false);
+    })
+  );
+  return { memories: [...memories.values()], seats };
 }
 
 /** A request on one GPU. */

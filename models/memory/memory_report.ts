@@ -1,5 +1,5 @@
 /** A residency plan in numbers, for people and programs. */
-import type { DeviceTensor } from "../../runtime/mod.ts";
+import type { DeviceTensor, ExchangedBytes } from "../../runtime/mod.ts";
 import { type Components, weightOwners } from "./components.ts";
 import type { ResidencyPlan } from "./residency.ts";
 import { bytesOf } from "./streaming.ts";
@@ -46,6 +46,8 @@ export interface MemoryReport {
   readonly components: readonly string[];
   /** In the order in which they run. */
   readonly stages: readonly StageReport[];
+  /** What a GPU hands to the others in each step, and takes from them; nothing for one that is alone. */
+  readonly exchanged?: ExchangedBytes;
 }
 
 /** Puts a plan into numbers. */
@@ -55,7 +57,9 @@ export function describeMemory(
   budgetBytes: number,
 ): MemoryReport {
   const owners = weightOwners(components);
+  const exchanged = exchangesOf(stages);
   return {
+    ...(exchanged.count > 0 && { exchanged }),
     budgetBytes,
     fits: peakBytes <= budgetBytes,
     peakBytes,
@@ -86,4 +90,17 @@ export function describeMemory(
       };
     }),
   };
+}
+
+/** Exchanges of a step, in the stage that has the most. */
+function exchangesOf(stages: ResidencyPlan["stages"]): ExchangedBytes {
+  const all = stages.map(({ stage }) => {
+    const own = Object.values(stage.graphs).flatMap(({ exchanges }) => exchanges);
+    return {
+      count: own.length,
+      broughtBytes: own.reduce((sum, { broughtBytes }) => sum + broughtBytes, 0),
+      takenBytes: own.reduce((sum, { takenBytes }) => sum + takenBytes, 0),
+    };
+  });
+  return all.reduce((most, own) => (own.count > most.count ? own : most));
 }

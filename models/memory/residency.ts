@@ -161,8 +161,8 @@ export function demandsOf(session: Session, components: Components): Demands {
       readBytes: Math.max(
         0,
         ...stage.reads.map((tensors) => bytesOf(tensors) + countedBytes),
-        ...Object.values(stage.graphs).map(({ exchangedBytes }) =>
-          exchangedBytes && exchangedBytes + countedBytes
+        ...Object.values(stage.graphs).flatMap(({ exchanges }) =>
+          exchanges.map(({ broughtBytes }) => broughtBytes + countedBytes)
         ),
       ),
       weights: [...plans[i]!.tensors].filter((tensor) => componentOf.has(tensor)),

@@ -1,5 +1,5 @@
 /** Failures that wider factors may help against, where several GPUs make a request: all of them begin anew, or none. */
-import { NoteError, type RunControl, SaturationError } from "../../runtime/mod.ts";
+import { NoteError, type RunControl, SaturationError, TeamError } from "../../runtime/mod.ts";
 import { type Ranks, teamsOf } from "../ranks.ts";
 import { OverflowError } from "./non_finite.ts";
 import type { Attempt } from "./work.ts";
@@ -30,6 +30,8 @@ export async function agreed(
     try {
       await team.meet({ name: "failure", brought: [], taken: [], note }, control);
     } catch (error) {
+      // Who has ended has no part in what is left.
+      if (error instanceof TeamError && error.hasEnded) continue;
       if (!(error instanceof NoteError)) return error;
       layers.push(...layersOf(error)!);
     }

@@ -12,6 +12,7 @@ import {
   type Inputs,
   type InputSpec,
   type Program,
+  type RunControl,
   type Shape,
   type Team,
   type Tensor,
@@ -19,6 +20,7 @@ import {
   writing,
 } from "../../runtime/mod.ts";
 import type { Stage } from "../memory/session.ts";
+import { teamsOf } from "../ranks.ts";
 import { readsNoise, type Schedule } from "../schedulers/mod.ts";
 import { Solver, splitOutputs, type StepRange } from "../schedulers/solver.ts";
 import { isSteered } from "./control.ts";
@@ -104,6 +106,8 @@ export class Denoiser<Own extends Inputs> {
   readonly #share: Pass | undefined;
   /** Whether this GPU has a part in it. */
   readonly #takesPart: boolean;
+  /** With which others. */
+  readonly #teams: readonly Team[];
   /** Guidance that is no weighted sum: in guided steps, and in others. */
   readonly #combined: TracedGuidance | undefined;
   readonly #solver: Solver;
@@ -133,6 +137,7 @@ export class Denoiser<Own extends Inputs> {
     const count = options.passes.length;
     const shares = team && count > 1 ? new PassShares(team, count) : undefined;
     this.#takesPart = !team || team.rank === 0 || count > 1;
+    this.#teams = teamsOf(stage.ranks).filter((other) => other !== team || count > 1);
     this.#passes = options.passes.map((own, i) =>
       shares && !shares.isOwn(i) ? undefined : stage.program(
         `pass ${i}`,
@@ -186,7 +191,7 @@ export class Denoiser<Own extends Inputs> {
     work: Work,
     guidance: Guidance,
     draw: () => Float32Array,
-    { noise, reused = [] }: {
+    { noise, reused: own = [] }: {
       readonly noise?: Float32Array;
       readonly reused?: readonly number[];
     } = {},
@@ -197,6 +202,7 @@ export class Denoiser<Own extends Inputs> {
     const { attempt } = work;
     if (!this.#takesPart) return;
     if (attempt.denoised) return await work.run([writing(sample, attempt.denoised)]);
+    const reused = await agreedSteps(this.#teams, own, totalSteps, work.control);
     if (this.#kept) await work.run([this.#kept.begin(work.request, noise!)]);
     const shown = this.#preview ? previewSteps(totalSteps, work.control.previews ?? 0) : [];
     for (let i = first; i < end; i++) {
@@ -284,6 +290,24 @@ function traceNoise(
     { readonly noise: InputSpec },
     Tensor
   >;
+}
+
+/** Steps as the first GPU has found them: what others find may differ by rounding. */
+async function agreedSteps(
+  teams: readonly Team[],
+  own: readonly number[],
+  totalSteps: number,
+  control: RunControl,
+): Promise<readonly number[]> {
+  let steps = Uint8Array.from({ length: totalSteps }, (_, i) => own.includes(i) ? 1 : 0);
+  for (const team of teams) {
+    const taken = [[{ rank: 0, start: 0, byteLength: totalSteps }]];
+    [steps] = await team.meet(
+      { name: "steps", brought: [steps], taken, note: "" },
+      control,
+    ) as [typeof steps];
+  }
+  return Array.from(steps, (isReused, i) => isReused ? i : -1).filter((i) => i >= 0);
 }
 
 /** Which GPU of a team computes which pass: they take turns. */

@@ -110,7 +110,7 @@ export const CHROMA = defineFamily({
       passes: text.context.map((context) => ({ context })),
       predict: ({ step, ...inputs }, graph) =>
         flux1Transformer(graph, config, weights, {
-          ...{ ...inputs, grids: [grid] },
+          ...{ ...inputs, grids: [grid], ranks: session.ranks },
           modulation: chromaModulation(graph, config, weights, times, step),
         }),
       preview: decoderOf(tinyDecoder),

@@ -22,6 +22,8 @@ import {
 import { rotaryConstants } from "../../embeddings.ts";
 import { linearLayer, linearLayers } from "../../layers.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
+import { ALONE, type Ranks } from "../../ranks.ts";
+import { TokenSplit } from "../../token_split.ts";
 import type { Flux1TransformerConfig } from "./config.ts";
 import type { BlockModulation } from "./modulation.ts";
 import { positions } from "./positions.ts";
@@ -41,6 +43,8 @@ export type Flux1Sizes = Pick<
 
 /** The blocks of a model, for tokens that lie in certain places. */
 export class Flux1Blocks {
+  /** Of the tokens of both streams. */
+  readonly split: TokenSplit;
   readonly #graph: Graph;
   readonly #heads: HeadsConfig;
   readonly #weights: WeightScope;
@@ -52,10 +56,11 @@ export class Flux1Blocks {
     graph: Graph,
     config: Flux1Sizes,
     weights: WeightScope,
-    { textTokens, grids, modulation }: {
+    { textTokens, grids, modulation, ranks = ALONE }: {
       readonly textTokens: number;
       readonly grids: readonly TokenGrid[];
       readonly modulation: BlockModulation;
+      readonly ranks?: Ranks;
     },
   ) {
     const places = positions(textTokens, grids);
@@ -65,11 +70,10 @@ export class Flux1Blocks {
     this.#heads = { ...config, eps: EPS };
     this.#weights = weights;
     this.#modulation = modulation;
-    this.#rotary = {
-      text: tables(places.slice(0, textTokens)),
-      image: tables(places.slice(textTokens)),
-      all: tables(places),
-    };
+    this.split = new TokenSplit(ranks.sequence, [textTokens, places.length - textTokens]);
+    const text = this.split.ownOf(places.slice(0, textTokens));
+    const image = this.split.ownOf(places.slice(textTokens));
+    this.#rotary = { text: tables(text), image: tables(image), all: tables([...text, ...image]) };
   }
 
   /** A block of two streams. */
@@ -77,7 +81,9 @@ export class Flux1Blocks {
     return this.#graph.scope(`transformer_blocks.${layer}`, () => {
       const block = this.#weights.scope("transformer_blocks").scope(layer);
       const vectors = this.#modulation.double[layer]!;
-      return doubleBlock(this.#heads, block, streams, vectors, this.#rotary, feedForward);
+      return doubleBlock(
+        ...[this.#heads, block, streams, vectors, this.#rotary, feedForward, this.split] as const,
+      );
     });
   }
 
@@ -85,7 +91,8 @@ export class Flux1Blocks {
   single(x: Tensor, layer: number): Tensor {
     return this.#graph.scope(`single_transformer_blocks.${layer}`, () => {
       const block = this.#weights.scope("single_transformer_blocks").scope(layer);
-      return singleBlock(this.#heads, block, x, this.#modulation.single[layer]!, this.#rotary.all);
+      const vectors = this.#modulation.single[layer]!;
+      return singleBlock(this.#heads, block, x, vectors, this.#rotary.all, this.split);
     });
   }
 }
@@ -111,12 +118,14 @@ function singleBlock(
   x: Tensor,
   { scale, shift, gate }: Vectors<typeof SINGLE_MODULATION>,
   rotary: Rotation,
+  split: TokenSplit,
 ): Tensor {
   const dim = x.dim(-1);
   const norm = { eps: EPS, scale, shift };
   const attn = weights.scope("attn");
   const joined = linearLayers(attn, ["to_q", "to_k", "to_v"], x, dim, { norm });
-  const attended = attend(headProjections(config, attn, ["norm_q", "norm_k"], joined, rotary));
+  const heads = headProjections(config, attn, ["norm_q", "norm_k"], joined, rotary);
+  const attended = attend(heads, split);
   const hidden = linearLayer(weights, "proj_mlp", x, MLP_RATIO * dim, {
     norm,
     activation: "gelu_tanh",

@@ -194,7 +194,7 @@ export const FLUX1 = defineFamily({
       })),
       predict: (inputs, graph, { isSteered }) =>
         flux1Transformer(graph, config, weights, {
-          ...{ ...inputs, grids: shape.grids },
+          ...{ ...inputs, grids: shape.grids, ranks: session.ranks },
           modulation: modulationOf(inputs, inputs.step, hiddenSize(config)),
           control: isSteered ? control?.residuals(graph, inputs as SteeredInputs, grid) : undefined,
         }),

@@ -119,7 +119,7 @@ export const FLUX2 = defineFamily({
       passes: text.context.map((context) => ({ context, modulation, references: tokens?.outputs })),
       predict: ({ modulation, step, ...inputs }, graph) =>
         flux2Transformer(graph, config, weights, {
-          ...{ ...inputs, grid, referenceGrids: references },
+          ...{ ...inputs, grid, referenceGrids: references, ranks: session.ranks },
           modulation: gather(modulation, step),
         }),
       preview: { decoder, decoded },

@@ -20,11 +20,17 @@ import {
   type StreamModulation,
 } from "../../double_stream.ts";
 import { rotaryConstants } from "../../embeddings.ts";
+import { LayerSplit } from "../../layer_split.ts";
 import { linearLayer } from "../../layers.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
+import { ALONE, type Ranks } from "../../ranks.ts";
+import { TokenSplit } from "../../token_split.ts";
 import { type Flux2TransformerConfig, hiddenSize } from "./config.ts";
 import { type Modulation, modulationVectors } from "./modulation.ts";
 import { positions } from "./positions.ts";
+
+/** Weights of a double block, in those of a single one. */
+const DOUBLE_SIZE = 2;
 
 /** Inputs of one forward pass. */
 interface Flux2Inputs {
@@ -40,6 +46,8 @@ interface Flux2Inputs {
   readonly referenceGrids: readonly TokenGrid[];
   /** One row of `modulationTable()`. */
   readonly modulation: Tensor;
+  /** With which other GPUs it is computed; alone when left out. */
+  readonly ranks?: Ranks;
 }
 
 /**
@@ -65,7 +73,7 @@ export function flux2Transformer(
   graph: Graph,
   config: Flux2TransformerConfig,
   weights: WeightScope,
-  { context, sample, grid, references, referenceGrids, modulation }: Flux2Inputs,
+  { context, sample, grid, references, referenceGrids, modulation, ranks = ALONE }: Flux2Inputs,
 ): Tensor {
   const dim = hiddenSize(config);
   const vectors = modulationVectors(modulation, dim);
@@ -73,30 +81,53 @@ export function flux2Transformer(
   const places = positions(textTokens, grid, referenceGrids);
   const tables = (tokens: readonly number[][]) =>
     rotaryConstants(graph, "rope", tokens, config.axes_dims_rope, config.rope_theta);
-  const rotary = {
-    text: tables(places.slice(0, textTokens)),
-    image: tables(places.slice(textTokens)),
-    all: tables(places),
-  };
   const tokens = references ? concat([sample, references], 1) : sample;
-  let streams = { text: context, image: linearLayer(weights, "x_embedder", tokens, dim) };
-  for (let layer = 0; layer < config.num_layers; layer++) {
-    streams = graph.scope(`transformer_blocks.${layer}`, () => {
-      const block = weights.scope("transformer_blocks").scope(layer);
-      return doubleBlock(config, block, streams, vectors, rotary, feedForward(config));
-    });
+  const split = new TokenSplit(ranks.sequence, [textTokens, tokens.dim(1)]);
+  const [text, image] = [places.slice(0, textTokens), places.slice(textTokens)].map((places) =>
+    split.ownOf(places)
+  ) as [number[][], number[][]];
+  const rotary = { text: tables(text), image: tables(image), all: tables([...text, ...image]) };
+  const { num_layers: doubles, num_single_layers: singles } = config;
+  const layers = new LayerSplit(ranks.layers, [
+    ...new Array<number>(doubles).fill(DOUBLE_SIZE),
+    ...new Array<number>(singles).fill(1),
+  ]);
+  let streams = {
+    text: split.own(context),
+    image: linearLayer(weights, "x_embedder", split.own(tokens), dim),
+  };
+  for (let layer = 0; layer < doubles; layer++) {
+    streams = layers.run(
+      layer,
+      streams,
+      (streams) =>
+        graph.scope(`transformer_blocks.${layer}`, () => {
+          const block = weights.scope("transformer_blocks").scope(layer);
+          return doubleBlock(config, block, streams, vectors, rotary, feedForward(config), split);
+        }),
+    );
   }
   let x = concat([streams.text, streams.image], 1);
-  for (let layer = 0; layer < config.num_single_layers; layer++) {
-    x = graph.scope(`single_transformer_blocks.${layer}`, () => {
-      const block = weights.scope("single_transformer_blocks").scope(layer);
-      return singleBlock(config, block, x, vectors.single, rotary.all);
-    });
+  for (let layer = 0; layer < singles; layer++) {
+    ({ x } = layers.run(
+      doubles + layer,
+      { x },
+      ({ x }) =>
+        graph.scope(`single_transformer_blocks.${layer}`, () => {
+          const block = weights.scope("single_transformer_blocks").scope(layer);
+          return { x: singleBlock(config, block, x, vectors.single, rotary.all, split) };
+        }),
+    ));
   }
-  const result = slice(x, 1, textTokens, textTokens + sample.dim(1));
-  return linearLayer(weights, "proj_out", result, config.in_channels, {
-    norm: { eps: config.eps, ...vectors.out, name: "norm_out" },
-  });
+  const result = split.gatherFirst(
+    x,
+    { offset: text.length, count: sample.dim(1), tokens: tokens.dim(1) },
+    (x) =>
+      linearLayer(weights, "proj_out", x, config.in_channels, {
+        norm: { eps: config.eps, ...vectors.out, name: "norm_out" },
+      }),
+  );
+  return layers.share(result);
 }
 
 /** x + gate · (silu(a) ∘ b) of the modulated norm, a the first half of `linear_in`. */
@@ -127,6 +158,7 @@ function singleBlock(
   x: Tensor,
   { scale, shift, gate }: Modulation["single"],
   rotary: Rotation,
+  split: TokenSplit,
 ): Tensor {
   const { eps, mlp_ratio } = config;
   const dim = x.dim(-1);
@@ -138,7 +170,8 @@ function singleBlock(
     parts,
   });
   const heads = slice(joined, 0, 0, 3);
-  const attended = attend(headProjections(config, attn, ["norm_q", "norm_k"], heads, rotary));
+  const projected = headProjections(config, attn, ["norm_q", "norm_k"], heads, rotary);
+  const attended = attend(projected, split);
   const hidden = gated(
     slice(joined, 0, 3, 3 + mlp_ratio),
     slice(joined, 0, 3 + mlp_ratio, parts),

@@ -168,6 +168,7 @@ export const QWEN_IMAGE = defineFamily({
         qwenImageTransformer(graph, config, weights, {
           ...{ ...inputs, grids: new Array(sampled).fill(grid) },
           referenceGrids: shape.given.references,
+          ranks: session.ranks,
           control: isSteered
             ? control?.residuals(graph, inputs as SteeredInputs, grid, config.num_layers)
             : undefined,

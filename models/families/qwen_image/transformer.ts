@@ -10,13 +10,15 @@ import {
   type Graph,
   rmsNorm,
   type Rotation,
-  slice,
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
 import { doubleBlock, type StreamModulation, type Streams } from "../../double_stream.ts";
+import { LayerSplit } from "../../layer_split.ts";
 import { linearLayer } from "../../layers.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
+import { ALONE, type Ranks } from "../../ranks.ts";
+import { ALL_TOKENS, TokenSplit } from "../../token_split.ts";
 import { EPS, hiddenSize, type QwenImageSizes, type QwenImageTransformerConfig } from "./config.ts";
 import { blockModulation, type ModulationTables, outModulation } from "./modulation.ts";
 import { imagePositions, rotaryOf, textPositions } from "./positions.ts";
@@ -42,6 +44,8 @@ interface QwenImageInputs extends ModulationTables {
   readonly step: Tensor;
   /** What a ControlNet adds to the blocks: from what the block of an index gives to what the next one takes. */
   readonly control?: ((x: Tensor, block: number) => Tensor) | undefined;
+  /** With which other GPUs it is computed; alone when left out. Where something is added to the blocks, each computes all. */
+  readonly ranks?: Ranks;
 }
 
 /**
@@ -77,6 +81,7 @@ export function qwenImageTransformer(
 ): Tensor {
   const { context, sample, references, referenceGrids, blocks, out, step, control, ...own } =
     inputs;
+  const { ranks = ALONE } = control ? {} : inputs;
   const grids = [...own.grids, ...referenceGrids];
   const areLayers = config.use_layer3d_rope;
   const places = imagePositions(grids, areLayers);
@@ -84,26 +89,40 @@ export function qwenImageTransformer(
   // Given images that go by a timestep of their own are a stream of their own.
   const isSplit = config.zero_cond_t && references !== undefined;
   const tokens = references && !isSplit ? concat([sample, references], 1) : sample;
+  const split = new TokenSplit(ranks.sequence, [
+    ...[context.dim(1), tokens.dim(1)],
+    ...isSplit ? [references.dim(1)] : [],
+  ]);
+  const rotaryTables = (name: string, places: readonly number[][]) =>
+    rotaryOf(graph, name, config, split.ownOf(places));
   const rotary = {
-    text: rotaryOf(graph, "text", config, textPositions(context.dim(1), grids, areLayers)),
-    image: rotaryOf(graph, "image", config, places.slice(0, tokens.dim(1))),
-    ...(isSplit && { reference: rotaryOf(graph, "reference", config, places.slice(count)) }),
+    text: rotaryTables("text", textPositions(context.dim(1), grids, areLayers)),
+    image: rotaryTables("image", places.slice(0, tokens.dim(1))),
+    ...(isSplit && { reference: rotaryTables("reference", places.slice(count)) }),
   };
-  const embed = (x: Tensor) => linearLayer(weights, "img_in", x, hiddenSize(config));
+  const embed = (x: Tensor) => linearLayer(weights, "img_in", split.own(x), hiddenSize(config));
+  const layers = new LayerSplit(ranks.layers, blocks.map(() => 1));
   let streams: Streams<Tensor> = {
-    ...{ text: context, image: embed(tokens) },
+    ...{ text: split.own(context), image: embed(tokens) },
     ...(isSplit && { reference: embed(references) }),
   };
   const clean = isSplit ? graph.constant("clean", [1], "u32", [out.dim(0) - 1]) : undefined;
   blocks.forEach((tables, layer) => {
-    const vectors = blockModulation(tables, step, clean);
-    streams = qwenImageBlock(graph, config, weights, { layer, streams, vectors, rotary });
-    streams = { ...streams, image: control?.(streams.image, layer) ?? streams.image };
+    streams = layers.run(layer, streams, (streams) => {
+      const vectors = blockModulation(tables, step, clean);
+      const given = { layer, streams, vectors, rotary, split };
+      const result = qwenImageBlock(graph, config, weights, given);
+      return { ...result, image: control?.(result.image, layer) ?? result.image };
+    });
   });
-  const result = slice(streams.image, 1, 0, count);
-  return linearLayer(weights, "proj_out", result, config.in_channels, {
-    norm: { eps: EPS, ...outModulation(out, step), name: "norm_out" },
-  });
+  const result = split.gatherFirst(
+    ...[streams.image, { count, tokens: tokens.dim(1) }] as const,
+    (x) =>
+      linearLayer(weights, "proj_out", x, config.in_channels, {
+        norm: { eps: EPS, ...outModulation(out, step), name: "norm_out" },
+      }),
+  );
+  return layers.share(result);
 }
 
 /** One of the blocks of a transformer, or of a ControlNet. */
@@ -111,17 +130,20 @@ export function qwenImageBlock(
   graph: Graph,
   config: QwenImageSizes,
   weights: WeightScope,
-  { layer, streams, vectors, rotary }: {
+  { layer, streams, vectors, rotary, split = ALL_TOKENS }: {
     readonly layer: number;
     readonly streams: Streams<Tensor>;
     readonly vectors: Streams<StreamModulation>;
     readonly rotary: Streams<Rotation>;
+    readonly split?: TokenSplit;
   },
 ): Streams<Tensor> {
   return graph.scope(`transformer_blocks.${layer}`, () => {
     const block = weights.scope("transformer_blocks").scope(layer);
     const heads = { ...config, eps: EPS };
-    return doubleBlock(heads, block, streams, vectors, rotary, feedForward, FEED_FORWARDS);
+    return doubleBlock(
+      ...[heads, block, streams, vectors, rotary, feedForward, split, FEED_FORWARDS] as const,
+    );
   });
 }
 

@@ -168,6 +168,7 @@ export class WanExpert {
       ) =>
         wanTransformer(graph, config, weights, {
           ...{ grid, timesteps, context, modulationIndices: step, riflex: shape.riflex },
+          ranks: session.ranks,
           skipped: pass === text.context.length ? shape.skipped : undefined,
           tokens: channels
             ? besideSample(sample, channels, patchFeatures(config, 1))

@@ -16,6 +16,9 @@ import {
   type WeightScope,
 } from "../../../runtime/mod.ts";
 import { forEachSample, linearLayer, linearLayers } from "../../layers.ts";
+import { LayerSplit } from "../../layer_split.ts";
+import { TokenSplit } from "../../token_split.ts";
+import { ALONE, type Ranks } from "../../ranks.ts";
 import type { WanTransformerConfig } from "./config.ts";
 import { type CrossAttentionState, normalizeHeads, splitHeads } from "./context.ts";
 import {
@@ -25,7 +28,13 @@ import {
   modulationTable,
   modulationVectors,
 } from "./modulation.ts";
-import { patchEmbedding, patchFeatures, rotaryConstants, type TokenGrid } from "./patches.ts";
+import {
+  patchEmbedding,
+  patchFeatures,
+  rotaryConstants,
+  tokenCount,
+  type TokenGrid,
+} from "./patches.ts";
 
 /** The prompt as the blocks see it; it depends on no step. */
 interface WanContext {
@@ -70,6 +79,8 @@ interface WanInputs {
   readonly context: WanContext;
   /** Of a VACE model, which needs one. */
   readonly control?: WanControl;
+  /** With which other GPUs it is computed; alone when left out. */
+  readonly ranks?: Ranks;
 }
 
 /**
@@ -83,39 +94,50 @@ export function wanTransformer(
   weights: WeightScope,
   inputs: WanInputs,
 ): Tensor {
-  const { context, grid, tokenTimesteps } = inputs;
+  const { context, grid, tokenTimesteps, ranks = ALONE } = inputs;
+  const split = new TokenSplit(ranks.sequence, [tokenCount(grid)]);
   const dim = config.num_attention_heads * config.attention_head_dim;
   const batch = context.lengths.size;
-  let x = patchEmbedding(config, weights, inputs.tokens, dim);
-  // Until they see their prompts, samples with the same timestep are one.
-  const isShared = !tokenTimesteps && inputs.modulationIndices.dim(1) === 1;
+  let x = patchEmbedding(config, weights, split.own(inputs.tokens), dim);
+  // Until they see their prompts, samples with the same timestep are one; what goes from GPU to GPU has one shape.
+  const isShared = !tokenTimesteps && inputs.modulationIndices.dim(1) === 1 && !ranks.layers;
   if (!isShared) x = forEachSample(x, batch);
-  const tokenRows = tokenTimesteps && forEachSample(tokenTimesteps.reshape(-1, x.dim(1)), batch);
+  const tokenRows = tokenTimesteps &&
+    forEachSample(split.own(tokenTimesteps.reshape(-1, tokenCount(grid))), batch);
   const table = modulationTable(config, weights, inputs.timesteps, inputs.modulationIndices);
-  const rotary = rotaryConstants(graph, config, grid, inputs.riflex);
+  const { cos, sin } = rotaryConstants(graph, config, grid, inputs.riflex);
+  const rotary = { cos: split.own(cos, 0), sin: split.own(sin, 0) };
   const names = blockNames(config);
   const block = (index: number, x: Tensor) => {
     const first = index * BLOCK_MODULATION.length;
     const vectors = modulationVectors(BLOCK_MODULATION, table, first, tokenRows);
     const scope = weights.scope(names[index]!);
-    return wanBlock(config, scope, x, vectors, rotary, context, index);
+    return wanBlock(config, scope, x, vectors, rotary, context, index, split);
   };
-  const hints = inputs.control && controlHints(config, weights, inputs.control, x, block);
+  const control = inputs.control &&
+    { ...inputs.control, tokens: split.own(inputs.control.tokens) };
+  const hints = control && controlHints(config, weights, control, x, block);
+  let hint = hints?.first;
+  const layers = new LayerSplit(ranks.layers, new Array<number>(config.num_layers).fill(1));
   for (let layer = 0; layer < config.num_layers; layer++) {
     const place = config.vace_layers.indexOf(layer);
-    if (!inputs.skipped?.includes(layer)) x = graph.scope(names[layer]!, () => block(layer, x));
-    if (place >= 0) x = hints!.addTo(x, place);
+    ({ x, hint } = layers.run(layer, { x, hint }, ({ x, hint }) => {
+      const isSkipped = inputs.skipped?.includes(layer);
+      const y = isSkipped ? x : graph.scope(names[layer]!, () => block(layer, x));
+      return place >= 0 ? hints!.addTo(y, hint!, place) : { x: y, hint };
+    }));
   }
   const first = names.length * BLOCK_MODULATION.length;
   const head = modulationVectors(HEAD_MODULATION, table, first, tokenRows);
-  return linearLayer(weights, "proj_out", x, patchFeatures(config, config.out_channels), {
+  const result = linearLayer(weights, "proj_out", x, patchFeatures(config, config.out_channels), {
     norm: { eps: config.eps, scale: head("scale"), shift: head("shift") },
   });
+  return layers.share(split.gather(result, tokenCount(grid)));
 }
 
 /**
- * What VACE adds to the tokens after some of the blocks. Each is computed right before it is added, so that one is held
- * at a time; they must be asked for in their order.
+ * What VACE adds to the tokens after some of the blocks. Each is computed right before it is added, from the one before,
+ * so that one is held at a time.
  *
  * @param x the tokens before the first block
  * @param block runs a block by its index among all
@@ -126,21 +148,25 @@ function controlHints(
   { tokens, scales }: WanControl,
   x: Tensor,
   block: (index: number, x: Tensor) => Tensor,
-): { addTo(x: Tensor, place: number): Tensor } {
+): {
+  readonly first: Tensor;
+  addTo(x: Tensor, hint: Tensor, place: number): { x: Tensor; hint: Tensor };
+} {
   const { graph } = x;
   const dim = x.dim(-1);
   const embedded = patchEmbedding(config, weights, tokens, dim, "vace_patch_embedding");
   const scope = (place: number) => weights.scope(`vace_blocks.${place}`);
-  let control = linearLayer(scope(0), "proj_in", forEachSample(embedded, x.dim(0)), dim, {
+  const first = linearLayer(scope(0), "proj_in", forEachSample(embedded, x.dim(0)), dim, {
     residual: x,
   });
   return {
-    addTo: (x, place) =>
+    first,
+    addTo: (x, before, place) =>
       graph.scope(`vace_blocks.${place}`, () => {
-        control = block(config.num_layers + place, control);
-        const hint = linearLayer(scope(place), "proj_out", control, dim);
+        const own = block(config.num_layers + place, before);
+        const hint = linearLayer(scope(place), "proj_out", own, dim);
         const scale = slice(scales, 2, place, place + 1);
-        return elementwise("x + scale * hint", { x, scale, hint });
+        return { x: elementwise("x + scale * hint", { x, scale, hint }), hint: own };
       }),
   };
 }
@@ -154,6 +180,7 @@ function wanBlock(
   rotary: { cos: Tensor; sin: Tensor },
   { blocks, images, lengths, padLogit }: WanContext,
   index: number,
+  split: TokenSplit,
 ): Tensor {
   const { eps } = config;
   const dim = x.dim(-1);
@@ -164,7 +191,7 @@ function wanBlock(
   const rotated = normalizeQueriesAndKeys(config, attn1, slice(projected, 0, 0, 2), rotary);
   const part = (parts: Tensor, i: number) =>
     splitHeads(config, slice(parts, 0, i, i + 1).reshape(...x.shape));
-  const attended = attention(part(rotated, 0), part(rotated, 1), part(projected, 2), {
+  const attended = split.attention(part(rotated, 0), part(rotated, 1), part(projected, 2), {
     name: "attn1",
   }).reshape(...x.shape);
   const afterSelf = forEachSample(

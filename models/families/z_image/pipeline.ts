@@ -157,7 +157,7 @@ export const Z_IMAGE = defineFamily({
       predict: ({ modulation, step, ...inputs }, graph, { isSteered }) => {
         const { controlTable: table, controlPicture: picture, controlScale: scale } = inputs;
         return zImageTransformer(graph, config, weights, {
-          ...{ ...inputs, grid },
+          ...{ ...inputs, grid, ranks: session.ranks },
           modulation: gather(modulation, step),
           control: isSteered && table && picture && scale
             ? control?.residuals(graph, picture, scale, gather(table, step))

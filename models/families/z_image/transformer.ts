@@ -6,7 +6,6 @@
  * Transformer"; diffusers `ZImageTransformer2DModel`, whose module names are the weight names.
  */
 import {
-  attention,
   concat,
   elementwise,
   gather,
@@ -18,6 +17,7 @@ import {
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
+import { LayerSplit } from "../../layer_split.ts";
 import { gluLayer, linearLayer, linearLayers } from "../../layers.ts";
 import {
   hiddenFeatures,
@@ -27,6 +27,8 @@ import {
 } from "./config.ts";
 import { type BlockModulation, modulationVectors } from "./modulation.ts";
 import { tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
+import { ALONE, type Ranks } from "../../ranks.ts";
+import { ALL_TOKENS, TokenSplit } from "../../token_split.ts";
 import { imagePositions, paddedCount, positionTables, textPositions } from "./positions.ts";
 
 /** Of the last norm. */
@@ -49,6 +51,8 @@ interface ZImageInputs {
   readonly modulation: Tensor;
   /** What a ControlNet adds to the layers. */
   readonly control?: ControlResiduals | undefined;
+  /** With which other GPUs it is computed; alone when left out. Where something is added to the layers, each computes all. */
+  readonly ranks?: Ranks;
 }
 
 /** What the transformer has made before its layers, which a ControlNet goes on from. */
@@ -113,38 +117,54 @@ export function zImageTransformer(
   graph: Graph,
   config: ZImageTransformerConfig,
   weights: WeightScope,
-  { context, sample, grid, modulation, control }: ZImageInputs,
+  { context, sample, grid, modulation, control, ...given }: ZImageInputs,
 ): Tensor {
+  const { ranks = ALONE } = control ? {} : given;
   const textTokens = context.dim(1);
   const { refiners, layers, out } = modulationVectors(config, modulation);
   const places = imagePositions(grid, textTokens);
-  const own = positionTables(graph, "image", config, places);
+  const split = new TokenSplit(ranks.sequence, [places.length]);
+  const ownPlaces = split.ownOf(places);
+  const own = positionTables(graph, "image", config, ownPlaces);
+  const shares = new LayerSplit(ranks.layers, [...refiners, ...layers].map(() => 1));
   const embedder = { weights, name: `all_x_embedder.${PATCH_KEY}` };
-  const embedded = embedImage(config, weights, sample, embedder);
+  const embedded = split.own(embedImage(config, weights, sample, embedder));
   const refine = (after: (x: Tensor, layer: number) => Tensor = (x) => x) =>
-    refiners.reduce((x, vectors, layer) =>
-      graph.scope(`noise_refiner.${layer}`, () => {
-        const block = weights.scope("noise_refiner").scope(layer);
-        return after(zImageBlock(config, block, x, own, vectors), layer);
-      }), embedded);
-  const all = [...places, ...textPositions(textTokens)];
+    refiners.reduce(
+      (x, vectors, layer) =>
+        shares.run(layer, { x }, ({ x }) =>
+          graph.scope(`noise_refiner.${layer}`, () => {
+            const block = weights.scope("noise_refiner").scope(layer);
+            return { x: after(zImageBlock(config, block, x, own, vectors, split), layer) };
+          })).x,
+      embedded,
+    );
+  const jointSplit = new TokenSplit(ranks.sequence, [places.length, textTokens]);
+  const all = [...ownPlaces, ...jointSplit.ownOf(textPositions(textTokens))];
   const joint = positionTables(graph, "joint", config, all);
   const refined = refine();
   const steered = control?.({
     ...{ embedded, refined, refine, context, rotary: { image: own, joint } },
   });
-  let x = concat([refined, context], 1);
+  let x = concat([refined, jointSplit.own(context)], 1);
   layers.forEach((vectors, layer) => {
-    x = graph.scope(`layers.${layer}`, () => {
-      const block = weights.scope("layers").scope(layer);
-      return zImageBlock(config, block, x, joint, vectors);
-    });
-    x = steered?.(x, layer) ?? x;
+    ({ x } = shares.run(refiners.length + layer, { x }, ({ x }) => {
+      const y = graph.scope(`layers.${layer}`, () => {
+        const block = weights.scope("layers").scope(layer);
+        return zImageBlock(config, block, x, joint, vectors, jointSplit);
+      });
+      return { x: steered?.(y, layer) ?? y };
+    }));
   });
   const final = weights.scope("all_final_layer").scope(PATCH_KEY);
-  return linearLayer(final, "linear", slice(x, 1, 0, tokenCount(grid)), patchFeatures(config), {
-    norm: { eps: FINAL_EPS, scale: out, name: "norm_final" },
-  });
+  const result = split.gatherFirst(
+    ...[x, { count: tokenCount(grid), tokens: places.length }] as const,
+    (x) =>
+      linearLayer(final, "linear", x, patchFeatures(config), {
+        norm: { eps: FINAL_EPS, scale: out, name: "norm_final" },
+      }),
+  );
+  return shares.share(result);
 }
 
 /**
@@ -176,6 +196,7 @@ export function zImageBlock(
   x: Tensor,
   rotary: Rotation,
   modulation?: BlockModulation,
+  split: TokenSplit = ALL_TOKENS,
 ): Tensor {
   const { dim, norm_eps: eps } = config;
   const norm = (
@@ -190,7 +211,7 @@ export function zImageBlock(
       ...options,
     });
   const h = norm("attention_norm1", x, { scale: modulation?.scale_msa });
-  const attended = zImageAttention(config, weights.scope("attention"), h, rotary);
+  const attended = zImageAttention(config, weights.scope("attention"), h, rotary, split);
   const y = norm("attention_norm2", attended, { gate: modulation?.gate_msa, residual: x });
 
   const normed = norm("ffn_norm1", y, { scale: modulation?.scale_mlp });
@@ -206,6 +227,7 @@ function zImageAttention(
   weights: WeightScope,
   x: Tensor,
   rotary: Rotation,
+  split: TokenSplit,
 ): Tensor {
   const tokens = x.dim(1);
   const headDim = dim / heads;
@@ -217,7 +239,7 @@ function zImageAttention(
     rotary: { ...rotary, hasHeadAxis: true },
     name: "norm_qk",
   });
-  const attended = attention(
+  const attended = split.attention(
     slice(rotated, 0, 0, 1),
     slice(rotated, 0, 1, 2),
     slice(projected, 0, 2, 3).reshape(1, tokens, heads, headDim),
