@@ -23,3 +23,14 @@ Deno.test("deviceOptions() gives what the library takes, and nothing that no fla
     },
   );
 });
+
+Deno.test("deviceOptions() says what several GPUs share", () => {
+  assert.deepEqual(
+    deviceOptions({ enableCfgParallel: true, ulyssesDegree: 2, ringDegree: 1 }).parallel,
+    { guidance: true, ulysses: 2 },
+  );
+  assert.deepEqual(deviceOptions({ ringDegree: 3, splitLayers: 2 }).parallel, {
+    ...{ ring: 3, layers: 2 },
+  });
+  assert.equal(deviceOptions({ ulyssesDegree: 1, ringDegree: 1 }).parallel, undefined);
+});
