@@ -4,13 +4,13 @@
  *     deno run -A tools/bench/first_step.ts FOLDER --transformer model-Q4_K.gguf --max-vram 4G --side 256 --save
  *
  * The files are read once before, which says how long reading takes and whether the rest is more than that and the
- * GPU's work. Images of other budgets must have the same sum.
+ * GPU's work. Images of other budgets must have the same sum. Schedules that end above zero need --steps 2.
  */
 
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { memory } from "../../commands/flags.ts";
-import { openPipeline, roomOf } from "../../models/mod.ts";
+import { openPipeline, type PartPaths, roomOf } from "../../models/mod.ts";
 import { type Device, openDevice } from "../../runtime/mod.ts";
 import type { Figures } from "./figures.ts";
 import { HISTORY, historyLine } from "./history.ts";
@@ -23,8 +23,10 @@ const CHUNK_BYTES = 16 * 1024 * 1024;
 
 const OPTIONS = {
   transformer: { type: "string" },
+  "text-encoder": { type: "string" },
   "max-vram": { type: "string" },
   side: { type: "string", default: "256" },
+  steps: { type: "string", default: "1" },
   save: { type: "boolean" },
 } as const;
 
@@ -45,11 +47,15 @@ interface FirstStep {
 }
 
 /** Seconds that it takes to read all weights once. */
-async function readingSeconds(folder: string, transformer: string | undefined): Promise<number> {
+async function readingSeconds(folder: string, parts: PartPaths): Promise<number> {
   const paths = await weightFiles(folder);
-  const read = transformer === undefined
-    ? paths
-    : [...paths.filter((path) => !path.startsWith(join(folder, "transformer/"))), transformer];
+  const others = Object.entries({ transformer: "transformer/", textEncoder: "text_encoder/" })
+    .filter(([part]) => parts[part as keyof PartPaths] !== undefined)
+    .map(([, own]) => join(folder, own));
+  const read = [
+    ...paths.filter((path) => !others.some((own) => path.startsWith(own))),
+    ...Object.values(parts),
+  ];
   const start = performance.now();
   const chunk = new Uint8Array(CHUNK_BYTES);
   for (const path of read) {
@@ -98,9 +104,10 @@ function watchDevice(device: Device, seen: () => void): { readonly waitSeconds: 
 
 async function makeFirstStep(
   folder: string,
-  transformer: string | undefined,
+  parts: PartPaths,
   maxBytes: number | undefined,
   side: number,
+  numInferenceSteps: number,
 ): Promise<FirstStep> {
   const start = performance.now();
   let heapBytes = 0;
@@ -111,7 +118,7 @@ async function makeFirstStep(
     if (calls++ % 16 === 0) heapBytes = Math.max(heapBytes, Deno.memoryUsage().heapUsed);
   });
   try {
-    using pipeline = await openPipeline(folder, transformer === undefined ? {} : { transformer });
+    using pipeline = await openPipeline(folder, parts);
     await pipeline.load(device, undefined, { onNote: (line) => console.error(line) });
     const { peakBytes: plannedBytes } = await pipeline.plan(
       { width: side, height: side },
@@ -127,11 +134,12 @@ async function makeFirstStep(
       height: side,
       numFrames: 1,
       seed: 7,
-      numInferenceSteps: 1,
+      numInferenceSteps,
     }, {
       onProgress: ({ stage, step }) => {
         console.error(`${stage} ${step}: ${((performance.now() - start) / 1000).toFixed(1)} s`);
-        if (stage === "decode" && seconds === 0) seconds = (performance.now() - start) / 1000;
+        const isOver = stage === "decode" || (stage === "denoise" && step > 0);
+        if (isOver && seconds === 0) seconds = (performance.now() - start) / 1000;
       },
     });
     const sum = await crypto.subtle.digest("SHA-256", new Float32Array(frames[0]!));
@@ -149,11 +157,18 @@ async function main(): Promise<void> {
     console.error("denoise: Cannot make a step without a model: name its folder");
     Deno.exit(2);
   }
-  const { transformer, "max-vram": budget } = values;
+  const { transformer, "text-encoder": textEncoder, "max-vram": budget } = values;
+  const parts = { ...(transformer && { transformer }), ...(textEncoder && { textEncoder }) };
   const maxBytes = budget === undefined ? undefined : memory(budget);
-  const reading = await readingSeconds(folder, transformer);
+  const reading = await readingSeconds(folder, parts);
   const load = Number((Deno.loadavg()[0] ?? 0).toFixed(2));
-  const step = await makeFirstStep(folder, transformer, maxBytes, Number(values.side));
+  const step = await makeFirstStep(
+    folder,
+    parts,
+    maxBytes,
+    Number(values.side),
+    Number(values.steps),
+  );
   const name =
     `${(transformer ?? folder).split("/").at(-1)}, first step of ${values.side}x${values.side}` +
     (budget === undefined ? "" : ` in ${budget}`);
