@@ -14,7 +14,7 @@
  */
 
 import { planModel as planRequest } from "./engine/mod.ts";
-import type { ModelPlan } from "./engine/types.ts";
+import type { ModelPlan } from "./engine/reports.ts";
 import {
   BUNDLED_MODEL,
   engineOptions,
@@ -24,6 +24,8 @@ import {
 import { Model } from "./library/model.ts";
 import type { PlanModelOptions } from "./library/options.ts";
 
+export type { ModelParts, OffloadableComponent, ParallelOptions } from "./engine/options.ts";
+export type { HandoverEstimate, ModelPlan } from "./engine/reports.ts";
 export type {
   ControlType,
   DecoderKind,
@@ -32,7 +34,6 @@ export type {
   GenerateRequest,
   GenerationControl,
   GivenImage,
-  HandoverEstimate,
   Image,
   ImageLimits,
   LayerLimits,
@@ -40,13 +41,9 @@ export type {
   LoraTarget,
   LoraUse,
   ModelInfo,
-  ModelParts,
-  ModelPlan,
   NoiseScheduleName,
-  OffloadableComponent,
   OptionalPart,
   OptionalSettings,
-  ParallelOptions,
   PreparedRequest,
   Progress,
   QualityTier,

@@ -11,7 +11,7 @@ import {
   usableAdapters,
   type VulkanAdapter,
 } from "../engine/mod.ts";
-import type { DeviceReport } from "../engine/types.ts";
+import type { DeviceReport } from "../engine/reports.ts";
 import { CATALOGUE } from "../hub/catalogue.ts";
 import { suitingModels } from "../hub/precision.ts";
 import { findFfmpeg } from "../media/video/mod.ts";

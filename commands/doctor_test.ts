@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import type { DeviceReport } from "../engine/types.ts";
+import type { DeviceReport } from "../engine/reports.ts";
 import { describeGpus, describeReport, findProblem } from "./doctor.ts";
 
 const REPORT: DeviceReport = {

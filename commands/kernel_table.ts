@@ -1,4 +1,4 @@
-import type { DeviceReport } from "../engine/types.ts";
+import type { DeviceReport } from "../engine/reports.ts";
 
 /**
  * Which kernels are used, for people.

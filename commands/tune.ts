@@ -5,7 +5,7 @@
  */
 
 import { tuneDevice } from "../engine/mod.ts";
-import type { TuningReport } from "../engine/types.ts";
+import type { TuningReport } from "../engine/reports.ts";
 import type { DeviceOptions } from "../mod.ts";
 import { describeKernels } from "./kernel_table.ts";
 

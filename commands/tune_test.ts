@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import type { TuningReport } from "../engine/types.ts";
+import type { TuningReport } from "../engine/reports.ts";
 import { describeTuning } from "./tune.ts";
 
 const REPORT: TuningReport = {

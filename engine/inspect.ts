@@ -4,7 +4,7 @@ import { dumpKernels } from "../runtime/kernel_sources.ts";
 import { openChosenDevice } from "./chosen_backend.ts";
 import type { DeviceSettings, TuningSettings } from "./protocol.ts";
 import { tuningRecordOf } from "./tuned_device.ts";
-import type { DeviceReport } from "./types.ts";
+import type { DeviceReport } from "./reports.ts";
 
 /**
  * Opens the adapter as an engine would and lets it compute.

@@ -11,16 +11,9 @@ import { EngineWorker } from "./engine_worker.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
 import { tuningFolder } from "./cache_folder.ts";
 import type { PlanRequest } from "../models/mod.ts";
-import type {
-  DeviceReport,
-  EngineOptions,
-  HandoverEstimate,
-  LocalEngine,
-  ModelParts,
-  ModelPlan,
-  ParallelOptions,
-  TuningReport,
-} from "./types.ts";
+import type { EngineOptions, ModelParts, ParallelOptions } from "./options.ts";
+import type { DeviceReport, HandoverEstimate, ModelPlan, TuningReport } from "./reports.ts";
+import type { LocalEngine } from "./types.ts";
 import { deviceSettings, memorySettings, tuningSettings, WorkerEngine } from "./worker_engine.ts";
 import { groupSize, WorkerGroup } from "./worker_group.ts";
 

@@ -5,7 +5,8 @@ import type { AdaptableComponent, AppliedLora, Lora } from "../models/lora/types
 import { LoraCache } from "./lora_cache.ts";
 import { checkLoraUses, type ResolvedLoras, resolveLoraUses } from "./lora_uses.ts";
 import type { LoraMessage } from "./protocol.ts";
-import type { EngineOptions, LoraUse } from "./types.ts";
+import type { EngineOptions } from "./options.ts";
+import type { LoraUse } from "./types.ts";
 
 /** Most keys that a note names. */
 const MAX_NAMED = 3;

@@ -12,7 +12,8 @@ import type {
 } from "../models/mod.ts";
 import type { DeviceOptions, Target, TeamMemory } from "../runtime/mod.ts";
 import type { ErrorRecord } from "./error_record.ts";
-import type { DeviceReport, ModelPlan, Size, TuningReport } from "./types.ts";
+import type { DeviceReport, ModelPlan, TuningReport } from "./reports.ts";
+import type { Size } from "./types.ts";
 
 /** How the worker opens its device. */
 export type DeviceSettings = Readonly<

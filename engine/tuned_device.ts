@@ -14,7 +14,7 @@ import {
 } from "../runtime/mod.ts";
 import { openChosenDevice } from "./chosen_backend.ts";
 import type { DeviceSettings, TuningSettings } from "./protocol.ts";
-import type { TuningReport } from "./types.ts";
+import type { TuningReport } from "./reports.ts";
 
 /** What happens while a device is opened. */
 export interface OpenEvents {

@@ -16,16 +16,15 @@ import type {
 } from "./protocol.ts";
 import { checkResultSize, resultSize } from "./result_size.ts";
 import { leastOf, RoomCheck } from "./room_check.ts";
+import type { EngineOptions, OffloadableComponent } from "./options.ts";
 import type {
   Engine,
-  EngineOptions,
   Frames,
   GenerateRequest,
   GenerationControl,
   LoraReport,
   LoraUse,
   ModelInfo,
-  OffloadableComponent,
   RoomRequest,
 } from "./types.ts";
 

@@ -3,7 +3,8 @@ import { join } from "node:path";
 import { FAKE_LAYERS, loraFile } from "../tests/fakes/loras.ts";
 import { withFolder } from "../tests/safetensors.ts";
 import { EngineWorker } from "./engine_worker.ts";
-import type { EngineOptions, GenerateRequest, LoraUse } from "./types.ts";
+import type { EngineOptions } from "./options.ts";
+import type { GenerateRequest, LoraUse } from "./types.ts";
 import { WorkerEngine } from "./worker_engine.ts";
 
 const SCRIPT = new URL("../tests/fakes/gpu_worker.ts", import.meta.url);

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { DeviceLostError } from "../runtime/mod.ts";
 import { FAKE_INFO } from "../tests/fakes/engine.ts";
 import { EngineWorker } from "./engine_worker.ts";
-import type { EngineOptions, GenerateRequest, Progress } from "./types.ts";
+import type { EngineOptions } from "./options.ts";
+import type { GenerateRequest, Progress } from "./types.ts";
 import { WorkerEngine } from "./worker_engine.ts";
 
 const SCRIPT = new URL("../tests/fakes/gpu_worker.ts", import.meta.url);

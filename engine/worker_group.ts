@@ -1,7 +1,7 @@
 import { failTeam, resetTeam, type TeamMemory, teamMemory } from "../runtime/mod.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import type { DeviceSettings, FromWorker, RankMessage, ToWorker } from "./protocol.ts";
-import type { ParallelOptions } from "./types.ts";
+import type { ParallelOptions } from "./options.ts";
 
 /** How many GPUs make a request together. */
 export function groupSize(parallel: ParallelOptions): number {

@@ -27,7 +27,7 @@ export {
   type SaveVideoOptions,
   type VideoStream,
 } from "./generated_video.ts";
-export type { DeviceOptions, LoadModelOptions } from "../engine/types.ts";
+export type { DeviceOptions, LoadModelOptions } from "../engine/options.ts";
 export {
   type ImageSource,
   openVideo,

@@ -13,13 +13,8 @@
  * @module
  */
 
-export type {
-  DeviceOptions,
-  Engine,
-  ModelInfo,
-  ModelParts,
-  OffloadableComponent,
-} from "../engine/types.ts";
+export type { DeviceOptions, ModelParts, OffloadableComponent } from "../engine/options.ts";
+export type { Engine, ModelInfo } from "../engine/types.ts";
 export type { LoraTargetName, MergeMode } from "../generation/lora_words.ts";
 export type { EnhancerTask, PromptEnhancer } from "./enhancer.ts";
 export type { FormLimits } from "./inputs/multipart.ts";

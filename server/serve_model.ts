@@ -10,7 +10,7 @@ import { type CardPlan, chooseCards, groupCards } from "../engine/cards/choose_c
 import { EnginePool } from "../engine/cards/engine_pool.ts";
 import { SharedDevice } from "../engine/shared_device.ts";
 import { groupSize } from "../engine/worker_group.ts";
-import type { DeviceOptions, EngineOptions, ModelParts } from "../engine/types.ts";
+import type { DeviceOptions, EngineOptions, ModelParts } from "../engine/options.ts";
 import { BUNDLED_MODEL, folderOf, namedLoras, openModel } from "../generation/open_model.ts";
 import { readEnhancer } from "./enhancer.ts";
 import { defaultLoraFolders } from "./loras/default_folders.ts";

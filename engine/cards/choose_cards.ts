@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { CardAddress } from "../types.ts";
+import type { CardAddress } from "../options.ts";
 import { listVulkanAdapters, type VulkanAdapter, type VulkanListing } from "./vulkan_adapters.ts";
 
 /** A card to be used. */

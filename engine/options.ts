@@ -1,0 +1,124 @@
+/**
+ * How a model and its device are opened.
+ *
+ * @module
+ */
+
+import type { ModelLoras } from "./model_loras.ts";
+import type { DeviceSettings } from "./protocol.ts";
+import type { PreparedRequest } from "./types.ts";
+
+/** Parts of a model that lie elsewhere, each a file, a folder, a hub id or `org/name:file`. */
+export interface ModelParts {
+  /** The denoising transformer; of two experts the one for high noise. */
+  transformer?: string;
+  /** Of two experts the one for low noise. */
+  transformer2?: string;
+  /** The image encoder. */
+  imageEncoder?: string;
+  /** The vision tower of a text encoder whose file has none: llama.cpp's `mmproj`. */
+  mmproj?: string;
+  /** The text encoder. */
+  textEncoder?: string;
+  /** Of models with two text encoders the second, such as FLUX.1's T5. */
+  textEncoder2?: string;
+  /** The autoencoder. */
+  vae?: string;
+  /** A small decoder for previews and for `decoder: "tiny"`. */
+  tinyDecoder?: string;
+  /** A network that steers results by a control picture, for `control`. */
+  controlnet?: string;
+  /** A network that enlarges results, for `enableUpscaling`. */
+  upscaler?: string;
+  /** A network that puts frames between those of a video, for `enableFrameInterpolation`. */
+  frameInterpolator?: string;
+  /** A folder with the files of the tokenizer, or of a whole model, or a file that holds one. */
+  tokenizer?: string;
+  /** Likewise of the second text encoder; what `tokenizer` names has it too where that is a whole model. */
+  tokenizer2?: string;
+}
+
+/** A component that can leave the device after its work. */
+export type OffloadableComponent = "textEncoder" | "vae";
+
+/** On which GPU, with how much of its memory. */
+export interface DeviceOptions {
+  /** Device memory that may be taken, in bytes; as much as there is when left out. */
+  maxVramBytes?: number;
+  /** Components whose weights leave the device after their work, even where there is room; the next one waits for them. */
+  offload?: readonly OffloadableComponent[];
+  /** Keep host copies of weights that leave the device, so that they are not read from the file again. */
+  pinCpuMemory?: boolean;
+  /** Unload the model when nothing was asked of it for so long; the next request loads it again. */
+  keepAliveMs?: number;
+  /** Which adapter to ask for where the machine has several. */
+  powerPreference?: "high-performance" | "low-power";
+  /** Use the software adapter even where there is a GPU. */
+  forceSoftware?: boolean;
+  /**
+   * How kernels are chosen: by rule (`off`), by what an earlier tuning run measured on this adapter (`cached`, the
+   * default), or so and with a tuning run of up to 20 s first where a GPU was not measured yet (`auto`).
+   */
+  tuning?: "off" | "cached" | "auto";
+  /** Deno's own WebGPU, Dawn where its package is installed, or the faster of the two; Deno's when left out. */
+  gpuBackend?: "deno" | "dawn" | "auto";
+  /** Several GPUs make every request together; one when left out. */
+  parallel?: ParallelOptions;
+}
+
+/** What several GPUs of this machine share of every request. */
+export interface ParallelOptions {
+  /** Two GPUs, each with the passes of one prompt: nearly twice as fast where a request is guided. */
+  guidance?: boolean;
+  /**
+   * So many GPUs share the tokens of every pass, and in attention the heads. What they compute goes through the
+   * computer's memory, so it pays where a step takes long.
+   */
+  ulysses?: number;
+  /** Likewise, but in attention they share the queries; both together multiply. */
+  ring?: number;
+  /** So many GPUs have some of the transformer's layers each, for models that no single one of them holds; no faster. */
+  layers?: number;
+}
+
+/** How `loadModel()` loads. */
+export interface LoadModelOptions extends DeviceOptions {
+  /** What does not come from the model's own folder or file. */
+  parts?: ModelParts;
+  /** Most bytes of LoRAs kept in memory, those in use aside; 2 GiB when left out. */
+  loraCacheBytes?: number;
+  /**
+   * Called while the model is fetched from the hub (stage `download`), kernels are tuned (`tuning`) and compiled
+   * (`kernels`, `done` of `total`), and the weights come in (`weights`); `fraction` is 0 to 1.
+   */
+  onLoadProgress?: (
+    progress: { stage: string; fraction: number; done?: number; total?: number },
+  ) => void;
+  /** The request whose kernels are compiled while the weights come in; those of no request when left out. */
+  prepared?: PreparedRequest;
+  /** Called with lines for a log, such as that kernels are tuned. */
+  onNote?: (line: string) => void;
+  /** Gives up loading. */
+  signal?: AbortSignal;
+}
+
+/** How one of several cards is opened. */
+export type CardAddress = Pick<DeviceSettings, "environment" | "powerPreference" | "sharers">;
+
+/** How to open an engine. */
+export interface EngineOptions extends LoadModelOptions {
+  /** A model folder in the diffusers layout, a file with its transformer, a hub id, or `org/name:file`. */
+  modelPath: string;
+  /** As for {@linkcode DeviceOptions}, but `off` when left out. */
+  tuning?: "off" | "cached" | "auto";
+  /** Files of LoRAs by names that may be given in place of their paths. */
+  namedLoras?: Readonly<Record<string, string>>;
+  /** Look at the model alone, and load it with the first request. */
+  isLazy?: boolean;
+  /** Which card, where the machine has several; the first one when left out. */
+  card?: CardAddress;
+  /** Which cards, where several make every request together; the first ones when left out. */
+  groupCards?: readonly CardAddress[];
+  /** LoRAs that another engine of this model has read. */
+  loras?: ModelLoras;
+}

@@ -1,0 +1,89 @@
+/**
+ * What is told of a machine and of what a model would take on it.
+ *
+ * @module
+ */
+
+import type { MemoryReport } from "../models/mod.ts";
+import type { KernelChoice, Tuning } from "../runtime/mod.ts";
+import type { Size } from "./types.ts";
+
+/** What it costs that several GPUs make a request together. */
+export interface HandoverEstimate {
+  /** How many they are. */
+  gpus: number;
+  /** Seconds of each step, estimated with a probe on this machine. */
+  stepSeconds: number;
+  /** How long a step must take on one GPU for that to pay, in seconds; nothing where it is not done for speed. */
+  paysFromSeconds?: number;
+}
+
+/** What a model's request would take on this machine. */
+export interface ModelPlan {
+  /** The adapter as the driver names it. */
+  adapter: string;
+  /** Width that was planned for, in pixels. */
+  width: number;
+  /** Height that was planned for, in pixels. */
+  height: number;
+  /** The size at which the model would draw, where it is smaller and the result is enlarged. */
+  drawnAt?: Size;
+  /** Frames that were planned for; 1 is an image. */
+  numFrames: number;
+  /** What each stage takes, and whether it fits; of several GPUs that make it together, on the first. */
+  memory: MemoryReport;
+  /** What handing over costs, where several GPUs make it together. */
+  handover?: HandoverEstimate;
+}
+
+/** One numeric check that a device went through. */
+interface SelfTest {
+  /** What was computed. */
+  name: string;
+  /** `passed`: every case that ran was close enough to the reference; `skipped`: none ran. */
+  outcome: "passed" | "failed" | "skipped";
+  /** How many cases ran, why none did, or what was wrong. */
+  detail: string;
+}
+
+/** What a machine's adapter offers and whether it computes what it should. */
+export interface DeviceReport {
+  /** The adapter as the driver names it. */
+  adapter: string;
+  /** The maker, as WebGPU gives it; may be empty. */
+  vendor: string;
+  /** Name and version of the driver, as far as WebGPU tells; may be empty. */
+  driver: string;
+  /** The WebGPU implementation that was used. */
+  backend: "deno" | "dawn";
+  /** Whether the adapter computes on the CPU. */
+  isSoftware: boolean;
+  /** Whether it has no memory of its own, but takes the system's. */
+  isUnified: boolean;
+  /** Bytes of memory that it takes at most unless a flag says more; left out where only taking them tells. */
+  maxBytes?: number;
+  /** WebGPU limits by name. */
+  limits: Readonly<Record<string, number>>;
+  /** Optional features that can be used. */
+  features: readonly string[];
+  /** Numeric checks in the order they ran; empty when no device could be opened. */
+  selfTests: readonly SelfTest[];
+  /** Which kernels are used, by op and class of problems. */
+  kernels: readonly KernelChoice[];
+  /** Where the expanded kernels were written, and how many; none where nobody asked. */
+  dump?: { folder: string; files: number };
+  /** The tuning run that chose them; none when they are chosen by rule. */
+  tuned?: { path: string; date: Date; seconds: number };
+}
+
+/** How a tuning run ended. */
+export interface TuningReport {
+  /** The adapter as the driver names it. */
+  adapter: string;
+  /** What was measured. */
+  tuning: Tuning;
+  /** Which kernels are used from now on. */
+  kernels: readonly KernelChoice[];
+  /** The file that keeps it; none when it could not be written. */
+  path: string | undefined;
+}
