@@ -47,7 +47,7 @@ import { type Attempt, Work } from "./work.ts";
 const USUAL_SEQUENCE_LENGTH = 512;
 
 /** Tokens of a prompt of one sentence. */
-const SHORT_PROMPT = 16;
+const SHORT_PROMPT = 12;
 
 /** The programs of a kind of request, and what makes a result with them. */
 interface TracedRequest {
