@@ -108,6 +108,7 @@ const PIPELINES: readonly (readonly [name: string, model?: URL])[] = [
   ["wan/pipeline-i2v"],
   ["wan/pipeline-flf2v"],
   ["wan/pipeline-vace"],
+  ["wan/pipeline-vace-experts"],
   ["bundled", new URL("../../models/bundled", import.meta.url)],
 ];
 

@@ -356,6 +356,14 @@ TABLE = {
         ),
         lambda f, _: wan_pipelines.control_calls(f),
     ),
+    "pipeline-vace-experts": (
+        "WanVACEPipeline of the 2.2 VACE-Fun A14B kind: two experts, control pictures, a mask, a reference image",
+        850,
+        lambda f, s: wan_pipelines.save(
+            f, s, WanVACEPipeline, [dict(vace=True), dict(vace=True)], boundary_ratio=0.875
+        ),
+        lambda f, _: wan_pipelines.expert_control_calls(f),
+    ),
 }
 
 

@@ -204,3 +204,14 @@ def control_calls(folder):
         run(pipe, "all", "a dog", 32, 32, 5, 3, 2.0, conditioning_scale=0.8,
             pictures={"video": video[:, :, :32], "mask": mask[:, :, :32], "reference_images": clip(90, 1, 24, 64)}),
     ]  # fmt: skip
+
+
+def expert_control_calls(folder):
+    pipe = load(folder)
+    video = clip(100, 5, 32, 32)
+    mask = np.zeros_like(video)
+    mask[1:, 5:27, 8:20] = 255
+    return [
+        run(pipe, "all", "a dog", 32, 32, 5, 5, 2.0, guidance_scale_2=3.0, negative="dark", conditioning_scale=0.8,
+            pictures={"video": video, "mask": mask, "reference_images": clip(110, 1, 24, 32)}),
+    ]  # fmt: skip
