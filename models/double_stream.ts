@@ -172,3 +172,25 @@ export function takeVectors(
     return Object.fromEntries(entries) as Vectors<Names>;
   };
 }
+
+/** Width of the feed-forward of FLUX.1 and Qwen-Image inside, in widths of the model. */
+export const MLP_RATIO = 4;
+
+/**
+ * The feed-forward of FLUX.1 and Qwen-Image: x + gate · MLP of the modulated norm.
+ *
+ * @param eps of the norm
+ * @returns for {@linkcode doubleBlock}
+ */
+export function geluFeedForward(
+  eps: number,
+): (weights: WeightScope, x: Tensor, modulation: StreamModulation) => Tensor {
+  return (weights, x, { scale_mlp: scale, shift_mlp: shift, gate_mlp: gate }) => {
+    const dim = x.dim(-1);
+    const hidden = linearLayer(weights, "net.0.proj", x, MLP_RATIO * dim, {
+      norm: { eps, scale, shift },
+      activation: "gelu_tanh",
+    });
+    return linearLayer(weights, "net.2", hidden, dim, { gate, residual: x });
+  };
+}

@@ -12,10 +12,11 @@ import {
 import {
   attend,
   doubleBlock,
+  geluFeedForward,
   headProjections,
   type HeadsConfig,
+  MLP_RATIO,
   type SINGLE_MODULATION,
-  type StreamModulation,
   type Streams,
   type Vectors,
 } from "../../double_stream.ts";
@@ -32,8 +33,6 @@ import { positions } from "./positions.ts";
 export const EPS = 1e-6;
 /** Of the rotary positions, likewise. */
 const ROPE_THETA = 10000;
-/** Channels inside of feed-forwards, in widths of the tokens. */
-const MLP_RATIO = 4;
 
 /** What the blocks need to know of a model, FLUX.1 or one made of it. */
 export type Flux1Sizes = Pick<
@@ -82,7 +81,15 @@ export class Flux1Blocks {
       const block = this.#weights.scope("transformer_blocks").scope(layer);
       const vectors = this.#modulation.double[layer]!;
       return doubleBlock(
-        ...[this.#heads, block, streams, vectors, this.#rotary, feedForward, this.split] as const,
+        ...[
+          this.#heads,
+          block,
+          streams,
+          vectors,
+          this.#rotary,
+          geluFeedForward(EPS),
+          this.split,
+        ] as const,
       );
     });
   }
@@ -95,20 +102,6 @@ export class Flux1Blocks {
       return singleBlock(this.#heads, block, x, vectors, this.#rotary.all, this.split);
     });
   }
-}
-
-/** x + gate · MLP of the modulated norm. */
-function feedForward(
-  weights: WeightScope,
-  x: Tensor,
-  { scale_mlp: scale, shift_mlp: shift, gate_mlp: gate }: StreamModulation,
-): Tensor {
-  const dim = x.dim(-1);
-  const hidden = linearLayer(weights, "net.0.proj", x, MLP_RATIO * dim, {
-    norm: { eps: EPS, scale, shift },
-    activation: "gelu_tanh",
-  });
-  return linearLayer(weights, "net.2", hidden, dim, { gate, residual: x });
 }
 
 /** x + gate · (attention and feed-forward of the modulated norm, side by side). */

@@ -13,7 +13,12 @@ import {
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
-import { doubleBlock, type StreamModulation, type Streams } from "../../double_stream.ts";
+import {
+  doubleBlock,
+  geluFeedForward,
+  type StreamModulation,
+  type Streams,
+} from "../../double_stream.ts";
 import { LayerSplit } from "../../layer_split.ts";
 import { linearLayer } from "../../layers.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
@@ -25,8 +30,6 @@ import { imagePositions, rotaryOf, textPositions } from "./positions.ts";
 
 /** How its feed-forwards are called. */
 const FEED_FORWARDS = { image: "img_mlp", text: "txt_mlp" };
-/** How much wider the feed-forward is. */
-const MLP_RATIO = 4;
 
 /** Inputs of one forward pass. */
 interface QwenImageInputs extends ModulationTables {
@@ -142,21 +145,16 @@ export function qwenImageBlock(
     const block = weights.scope("transformer_blocks").scope(layer);
     const heads = { ...config, eps: EPS };
     return doubleBlock(
-      ...[heads, block, streams, vectors, rotary, feedForward, split, FEED_FORWARDS] as const,
+      ...[
+        heads,
+        block,
+        streams,
+        vectors,
+        rotary,
+        geluFeedForward(EPS),
+        split,
+        FEED_FORWARDS,
+      ] as const,
     );
   });
-}
-
-/** x + gate · mlp(norm(x)). */
-function feedForward(
-  weights: WeightScope,
-  x: Tensor,
-  { scale_mlp: scale, shift_mlp: shift, gate_mlp: gate }: StreamModulation,
-): Tensor {
-  const dim = x.dim(-1);
-  const hidden = linearLayer(weights, "net.0.proj", x, MLP_RATIO * dim, {
-    norm: { eps: EPS, scale, shift },
-    activation: "gelu_tanh",
-  });
-  return linearLayer(weights, "net.2", hidden, dim, { gate, residual: x });
 }
