@@ -96,7 +96,11 @@ Deno.test("openModelFiles() refuses parts that are something else, are not there
         [FOLDER, { tokenizer: TRANSFORMER }, /as the tokenizer: it holds none$/],
         [join(folder, "unknown.gguf"), {}, /its 1 tensors, such as "some\.weight", are of no/],
         [join(folder, "empty.gguf"), {}, /its 0 tensors, such as none, are of no model/],
-        [join(folder, "unknown.gguf"), {}, /it knows a Z-Image transformer, a Qwen3 text encoder/],
+        [
+          join(folder, "unknown.gguf"),
+          {},
+          /it knows a Z-Image transformer, a ControlNet for Z-Image, a Qwen3 text encoder/,
+        ],
       ];
       for (const [model, parts, message] of cases) {
         await assert.rejects(async () => {
