@@ -94,6 +94,7 @@ export class Runners {
       id,
       kind: "image",
       model: name,
+      ...priorityOf(request),
       request: toKeep(request, traced),
       summary: jobSummary({ ...request, seeds: outputSeeds(request) }, owner),
       prepare: (signal) => rewrite.prepare(signal),
@@ -134,6 +135,7 @@ export class Runners {
       id,
       kind: "video",
       model: name,
+      ...priorityOf(request),
       request: toKeep(request, traced),
       summary: { ...jobSummary(request, owner), ...videoSummary(request) },
       prepare: (signal) => rewrite.prepare(signal),
@@ -186,6 +188,13 @@ export class Runners {
       : undefined;
     return job && { ...job, isRecorded: true } as NewJob<unknown>;
   }
+}
+
+/** Jobs of the tier `flex` let others go first. */
+function priorityOf(
+  { serviceTier }: Pick<ImageRequest, "serviceTier">,
+): Pick<NewJob<unknown>, "priority"> {
+  return serviceTier === "flex" ? { priority: -1 } : {};
 }
 
 /** A request without what was of use to its client alone, and may have any length. */

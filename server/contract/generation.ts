@@ -71,6 +71,8 @@ export interface GenerationSettings extends SamplingSettings {
   loras: JobLora[];
   /** Told of the job's end. */
   webhookUrl?: string;
+  /** Whether others go first; as anyone's when left out. */
+  serviceTier?: "flex";
 }
 
 /** The fields that {@link readGeneration} reads beside those of the settings. */
@@ -82,6 +84,7 @@ interface GenerationBody {
   readonly quality?: string | null | undefined;
   readonly enhance_prompt?: boolean | null | undefined;
   readonly webhook_url?: string | null | undefined;
+  readonly service_tier?: string | null | undefined;
   readonly [field: string]: unknown;
 }
 
@@ -107,6 +110,7 @@ const GENERIC_QUALITIES: readonly string[] = ["standard", "hd", "low", "medium"]
 
 const MAX_OUTPUTS = 10;
 const DEVICES = ["cuda", "cpu", "musa"];
+const SERVICE_TIERS = ["auto", "default", "flex"];
 
 /**
  * Reads what every generation says.
@@ -133,6 +137,7 @@ export function readGeneration(
       (name) => httpName(name, names),
     ));
   checkChoice("generator_device", fields.generator_device, DEVICES);
+  checkChoice("service_tier", fields.service_tier, SERVICE_TIERS);
   if (fields.enhance_prompt === true && !canEnhance) {
     throw badRequest("Prompt enhancement requires --prompt-enhancer-config", "enhance_prompt");
   }
@@ -147,6 +152,7 @@ export function readGeneration(
       seeds: asClientError("seed", () => resolveSeeds(fields.seed, n, defaultSeed)),
       taskType,
       enhancePrompt: fields.enhance_prompt === true,
+      ...(fields.service_tier === "flex" ? { serviceTier: "flex" as const } : {}),
       ...(fields.webhook_url ? { webhookUrl: readWebhookUrl(fields.webhook_url, webhooks) } : {}),
     },
     idle: {

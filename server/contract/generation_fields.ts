@@ -81,6 +81,7 @@ export const GENERATION_FIELDS = {
   task_type: text(),
   fit: text(),
   webhook_url: text(),
+  service_tier: text(),
   loras: z.array(loraItem).nullish(),
 };
 

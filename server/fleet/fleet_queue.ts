@@ -228,7 +228,7 @@ export class FleetQueue implements Queue {
           client: job.client ?? "",
           model: job.model,
           loras: lorasOf(request),
-          priority: 0,
+          priority: job.priority ?? 0,
           seconds: each * Math.max(1, seeds.length),
           front: member,
         },

@@ -57,6 +57,8 @@ export interface NewJob<T> extends NewRecord {
   client?: string;
   /** Public name of the model that it needs; any place will do when left out. */
   model?: string;
+  /** Higher goes first; 0 when left out. */
+  priority?: number;
   /** Whether its record is there already. */
   isRecorded?: boolean;
   /** Done before its turn, beside other jobs: must not need the GPU. Gives what is to be recorded. */

@@ -119,6 +119,8 @@ export class JobQueue implements Queue {
       id: job.id,
       client: job.client ?? "",
       ...(job.model === undefined ? {} : { model: job.model }),
+      ...(job.priority === undefined ? {} : { priority: job.priority }),
+      since: Date.now(),
       controller: new AbortController(),
       turn: Promise.withResolvers(),
       ended: Promise.withResolvers(),

@@ -1,8 +1,14 @@
 /**
- * Whose turn it is: clients alternate, and the jobs of one client keep their order.
+ * Whose turn it is: those of the highest priority first; among them clients alternate, and the jobs of one client keep
+ * their order.
  *
  * @module
  */
+
+import { DEFAULT_RULES } from "../fleet/policy.ts";
+
+/** After what wait priority counts no more, in milliseconds: every job gets its turn. */
+const OVERDUE_MS = DEFAULT_RULES.overdueMs;
 
 /** What takes a turn. */
 export interface Turn {
@@ -12,6 +18,10 @@ export interface Turn {
   readonly client: string;
   /** Public name of the model that it needs; any will do when left out. */
   readonly model?: string;
+  /** Higher goes first; 0 when left out. */
+  readonly priority?: number;
+  /** When it came, in Unix milliseconds; now when left out. */
+  readonly since?: number;
 }
 
 /** When each client was last served. */
@@ -32,10 +42,13 @@ export class Turns {
     isReady: (entry: T) => boolean = () => true,
   ): T | undefined {
     if (waiting.length === 0) this.#served.clear();
-    let [next, least] = [-1, Infinity];
+    let [next, highest, least] = [-1, -Infinity, Infinity];
+    const now = Date.now();
     for (const [index, entry] of waiting.entries()) {
+      const priority = priorityAt(entry, now);
       const turn = this.#served.get(entry.client) ?? -1;
-      if (turn < least && isReady(entry)) [next, least] = [index, turn];
+      const isBefore = priority === highest ? turn < least : priority > highest;
+      if (isBefore && isReady(entry)) [next, highest, least] = [index, priority, turn];
     }
     if (next < 0) return undefined;
     const [entry] = waiting.splice(next, 1);
@@ -56,4 +69,9 @@ export class Turns {
     const left = [...waiting];
     return waiting.map(() => ahead.take(left)!.id);
   }
+}
+
+/** What was lower and has waited too long counts as anyone's. */
+function priorityAt({ priority = 0, since = Infinity }: Turn, now: number): number {
+  return now - since >= OVERDUE_MS ? Math.max(priority, 0) : priority;
 }

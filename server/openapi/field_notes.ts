@@ -31,6 +31,8 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
     "`strength`, `target`, `alpha`, `merge_mode`; an empty list for none",
   webhook_url:
     "Address that is told of the job's end, signed as Standard Webhooks; where the server is set up for it",
+  service_tier:
+    "`flex` lets the jobs of others go first, for ten minutes at most; `auto` or `default`",
   response_format:
     "`url` or `b64_json`; left out, the answer has the file and, where it is kept, a link",
   background: "`auto`, `opaque` or `transparent`; the latter chooses PNG",

@@ -58,6 +58,7 @@ const REFUSED: [title: string, body: unknown, status: number, message: string | 
   ],
   ["output_compression", { prompt: "a", output_compression: 101 }, 400, "between 0 and 100"],
   ["generator_device", { prompt: "a", generator_device: "tpu" }, 400, "must be one of"],
+  ["service_tier", { prompt: "a", service_tier: "priority" }, 400, "must be one of"],
   [
     "enhance_prompt",
     { prompt: "a", enhance_prompt: true },
