@@ -13,14 +13,23 @@ import { tuningFolder } from "./cache_folder.ts";
 import type { PlanRequest } from "../models/mod.ts";
 import type { EngineOptions, ModelParts, ParallelOptions } from "./options.ts";
 import type { DeviceReport, HandoverEstimate, ModelPlan, TuningReport } from "./reports.ts";
-import type { LocalEngine } from "./types.ts";
+import type { ModelLoras } from "./model_loras.ts";
+import type { Engine } from "./types.ts";
 import { deviceSettings, memorySettings, tuningSettings, WorkerEngine } from "./worker_engine.ts";
 import { groupSize, WorkerGroup } from "./worker_group.ts";
 
+export type * from "./options.ts";
+export type * from "./reports.ts";
 export type * from "./types.ts";
 export { type CardPlan, chooseCards, usableAdapters } from "./cards/choose_cards.ts";
 export { listVulkanAdapters, type VulkanAdapter } from "./cards/vulkan_adapters.ts";
 export { type Residence, SharedDevice, SharedEngine } from "./shared_device.ts";
+
+/** An engine of this process. */
+export interface LocalEngine extends Engine {
+  /** LoRAs that were read, for further engines of this model. */
+  readonly loras: ModelLoras;
+}
 
 /**
  * Opens a model on this machine's GPU; what a hub id names and the cache lacks is fetched first.

@@ -5,21 +5,27 @@ import type { AdaptableComponent, AppliedLora, Lora } from "../models/lora/types
 import { LoraCache } from "./lora_cache.ts";
 import { checkLoraUses, type ResolvedLoras, resolveLoraUses } from "./lora_uses.ts";
 import type { LoraMessage } from "./protocol.ts";
-import type { EngineOptions } from "./options.ts";
 import type { LoraUse } from "./types.ts";
 
 /** Most keys that a note names. */
 const MAX_NAMED = 3;
 
 /** What the LoRAs of a model are kept with. */
-type ModelLorasOptions = Pick<EngineOptions, "loraCacheBytes" | "namedLoras" | "onNote">;
+interface ModelLorasOptions {
+  /** Most bytes in memory, those in use aside. */
+  readonly loraCacheBytes?: number;
+  /** Files by names that may be given in place of their paths. */
+  readonly namedLoras?: Readonly<Record<string, string>>;
+  /** Called with lines for a log. */
+  readonly onNote?: (line: string) => void;
+}
 
 /** The LoRAs of one model: found, read, matched, kept, and told to the worker that applies them. */
 export class ModelLoras {
   /** Of the model; empty until it is loaded, and where LoRAs cannot be used. */
   components: readonly AdaptableComponent[] = [];
   readonly #cache: LoraCache;
-  readonly #onNote: EngineOptions["onNote"];
+  readonly #onNote: ModelLorasOptions["onNote"];
   /** Keys of the LoRAs that a worker has. */
   readonly #held = new WeakMap<object, Set<string>>();
 

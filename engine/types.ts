@@ -11,7 +11,6 @@ import type {
   PipelineTaskDefaults as TaskDefaults,
   SamplingSettings,
 } from "../models/mod.ts";
-import type { ModelLoras } from "./model_loras.ts";
 
 export type {
   ControlType,
@@ -380,12 +379,6 @@ export interface Engine {
    * @throws {Error} when the thread is still at work 30 s later
    */
   close(): Promise<void>;
-}
-
-/** An engine of this process. */
-export interface LocalEngine extends Engine {
-  /** LoRAs that were read, for further engines of this model. */
-  readonly loras: ModelLoras;
 }
 
 /** A request to get ready for, as far as it differs from the model's own. */

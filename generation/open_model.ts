@@ -5,9 +5,8 @@
  */
 
 import { fileURLToPath } from "node:url";
-import { openEngine } from "../engine/mod.ts";
+import { type LocalEngine, openEngine } from "../engine/mod.ts";
 import type { EngineOptions, LoadModelOptions } from "../engine/options.ts";
-import type { LocalEngine } from "../engine/types.ts";
 import { bundledLoraFiles } from "../models/lora/bundled.ts";
 
 /** The name of the model that comes with the program. */
