@@ -10,7 +10,6 @@ import {
   createLog,
   type FleetPlace,
   isLoopback,
-  type Log,
   type LogFormat,
   type ModelParts,
   type ModelSource,
@@ -23,10 +22,10 @@ import {
 import { hubCacheFolder } from "../hub/cache.ts";
 import { listCachedModels } from "../hub/cached_models.ts";
 import { type DeviceFlags, deviceOptions } from "./device_flags.ts";
-import { describeFailure, UsageError } from "./failure.ts";
+import { UsageError } from "./failure.ts";
 import type { LoraFlag } from "./flags.ts";
 import { partsOf } from "./part_flags.ts";
-import { StopSignals } from "./stop_signals.ts";
+import { runUntilStopped } from "./run_until_stopped.ts";
 
 /** Flags of `serve`, read and checked. */
 export interface ServeFlags extends DeviceFlags, ModelParts {
@@ -125,66 +124,58 @@ export async function runServe(flags: ServeFlags): Promise<number> {
   const cached = flags.models === "all" ? await listCachedModels(hubCacheFolder()) : [];
   const [first, ...others] = modelsOf(flags, cached.map(({ id }) => id));
   const { name } = first;
-  const stopped = Promise.withResolvers<string>();
-  using signals = new StopSignals(() => stopped.resolve("stopped"));
-  const server = await serve({
-    modelPath: first.modelPath,
-    servedModelName: name,
-    otherModels: others,
-    host: flags.host,
-    port: flags.port,
-    strictPorts: flags.strictPorts === true,
-    outputPath: flags.outputPath,
-    ...(fleet === undefined ? {} : { fleet }),
-    resumeJobs: flags.resumeJobs === true,
-    maxQueue: flags.maxQueue,
-    ...deviceOptions(flags),
-    parts: partsOf(flags),
-    log,
-    ...cardOptions(flags),
-    ...(flags.inputSavePath === undefined ? {} : { inputSavePath: flags.inputSavePath }),
-    ...(s3 === undefined ? {} : { s3 }),
-    ...(flags.lora === undefined ? {} : { loras: flags.lora }),
-    ...(flags.loraCacheSize === undefined ? {} : { loraCacheBytes: flags.loraCacheSize }),
-    ...(flags.keepAlive === undefined ? {} : { keepAliveMs: flags.keepAlive * 1000 }),
-    ...(enhancer === undefined ? {} : { promptEnhancerConfig: enhancer }),
-    settings: {
-      apiKeys: flags.apiKey,
-      corsOrigins: flags.corsOrigin,
-      allowedHosts: flags.allowedHost,
-      strictFields: flags.strictFields === true,
-      retainMs: flags.retain,
-      ...(flags.webhookSecret === undefined ? {} : { webhookSecret: readWebhookSecret(flags) }),
-      playground: flags.playground !== false,
-      enableMetrics: flags.enableMetrics === true,
-      enableSdapi: flags.sdapi !== false,
-      allowPrivateUrls: flags.allowPrivateUrls === true,
-      loraMergeMode: flags.loraMergeMode,
-      ...(flags.publicUrl === undefined ? {} : { publicUrl: flags.publicUrl }),
-      ...(flags.defaultSeed === undefined ? {} : { defaultSeed: flags.defaultSeed }),
-      allowHubLoras: flags.allowHubLoras === true,
-      ...(flags.loraDir.length === 0 ? {} : { loraFolders: flags.loraDir }),
-    },
-  });
   const isFront = fleet?.role === "front";
-  log(`Listening on ${server.url}, ${isFront ? "joining the fleet" : `loading ${name}`}`);
-  if (others.length > 0) {
-    log(`Loaded when they are asked for: ${others.map(({ name }) => name).join(", ")}`);
-  }
-  outliveDefects(log);
-  try {
-    const first = await Promise.race([server.ready.then(() => "ready"), stopped.promise]);
-    if (first === "ready") {
-      log(`Ready: ${isFront ? "the fleet" : name} is served on ${server.url}`);
-      await stopped.promise;
-    }
-    log("Stopping; a second signal stops at once");
-  } finally {
-    await server.close().catch(async (error) => {
-      log(describeFailure(error).sentence, { level: "error" });
-      await signals.die();
+  const start = () =>
+    serve({
+      modelPath: first.modelPath,
+      servedModelName: name,
+      otherModels: others,
+      host: flags.host,
+      port: flags.port,
+      strictPorts: flags.strictPorts === true,
+      outputPath: flags.outputPath,
+      ...(fleet === undefined ? {} : { fleet }),
+      resumeJobs: flags.resumeJobs === true,
+      maxQueue: flags.maxQueue,
+      ...deviceOptions(flags),
+      parts: partsOf(flags),
+      log,
+      ...cardOptions(flags),
+      ...(flags.inputSavePath === undefined ? {} : { inputSavePath: flags.inputSavePath }),
+      ...(s3 === undefined ? {} : { s3 }),
+      ...(flags.lora === undefined ? {} : { loras: flags.lora }),
+      ...(flags.loraCacheSize === undefined ? {} : { loraCacheBytes: flags.loraCacheSize }),
+      ...(flags.keepAlive === undefined ? {} : { keepAliveMs: flags.keepAlive * 1000 }),
+      ...(enhancer === undefined ? {} : { promptEnhancerConfig: enhancer }),
+      settings: {
+        apiKeys: flags.apiKey,
+        corsOrigins: flags.corsOrigin,
+        allowedHosts: flags.allowedHost,
+        strictFields: flags.strictFields === true,
+        retainMs: flags.retain,
+        ...(flags.webhookSecret === undefined ? {} : { webhookSecret: readWebhookSecret(flags) }),
+        playground: flags.playground !== false,
+        enableMetrics: flags.enableMetrics === true,
+        enableSdapi: flags.sdapi !== false,
+        allowPrivateUrls: flags.allowPrivateUrls === true,
+        loraMergeMode: flags.loraMergeMode,
+        ...(flags.publicUrl === undefined ? {} : { publicUrl: flags.publicUrl }),
+        ...(flags.defaultSeed === undefined ? {} : { defaultSeed: flags.defaultSeed }),
+        allowHubLoras: flags.allowHubLoras === true,
+        ...(flags.loraDir.length === 0 ? {} : { loraFolders: flags.loraDir }),
+      },
     });
-  }
+  await runUntilStopped(start, {
+    log,
+    onStart: ({ url }) => {
+      log(`Listening on ${url}, ${isFront ? "joining the fleet" : `loading ${name}`}`);
+      if (others.length > 0) {
+        log(`Loaded when they are asked for: ${others.map(({ name }) => name).join(", ")}`);
+      }
+    },
+    onReady: ({ url }) => log(`Ready: ${isFront ? "the fleet" : name} is served on ${url}`),
+    onStop: () => log("Stopping; a second signal stops at once"),
+  });
   return 0;
 }
 
@@ -356,22 +347,4 @@ async function readEnhancerFile(path: string | undefined): Promise<string | unde
       cause,
     });
   }
-}
-
-/**
- * What goes wrong outside of any request is told in the log and ends nothing.
- *
- * @param log told of it
- */
-export function outliveDefects(log: Log): void {
-  const tell = (reason: unknown) =>
-    log(`Error outside of any request: ${describeFailure(reason).sentence}`, { level: "error" });
-  globalThis.addEventListener("error", (event) => {
-    event.preventDefault();
-    tell(event.error);
-  });
-  globalThis.addEventListener("unhandledrejection", (event) => {
-    event.preventDefault();
-    tell(event.reason);
-  });
 }

@@ -8,17 +8,10 @@ import { createLog, type LogFormat, type ModelParts, serve } from "../server/mod
 import { hubCacheFolder } from "../hub/cache.ts";
 import { listCachedModels } from "../hub/cached_models.ts";
 import { type DeviceFlags, deviceOptions } from "./device_flags.ts";
-import { describeFailure, UsageError } from "./failure.ts";
+import { UsageError } from "./failure.ts";
 import { partsOf } from "./part_flags.ts";
-import {
-  cardOptions,
-  fleetOf,
-  modelsOf,
-  outliveDefects,
-  readBucket,
-  type ServeFlags,
-} from "./serve.ts";
-import { StopSignals } from "./stop_signals.ts";
+import { cardOptions, fleetOf, modelsOf, readBucket, type ServeFlags } from "./serve.ts";
+import { runUntilStopped } from "./run_until_stopped.ts";
 
 /** Flags of `worker`, read and checked; those of `serve` mean the same. */
 export interface WorkerFlags extends
@@ -66,42 +59,32 @@ export async function runWorker(flags: WorkerFlags): Promise<number> {
   const s3 = readBucket(flags);
   const cached = flags.models === "all" ? await listCachedModels(hubCacheFolder()) : [];
   const [first, ...others] = modelsOf(flags, cached.map(({ id }) => id));
-  const stopped = Promise.withResolvers<string>();
-  using signals = new StopSignals(() => stopped.resolve("stopped"));
-  const worker = await serve({
-    modelPath: first.modelPath,
-    servedModelName: first.name,
-    otherModels: others,
-    fleet: { ...place, role: "worker" },
-    outputPath: flags.outputPath,
-    graceMs: flags.drain,
-    ...deviceOptions(flags),
-    ...cardOptions(flags),
-    parts: partsOf(flags),
-    log,
-    ...(s3 === undefined ? {} : { s3 }),
-    ...(flags.loraCacheSize === undefined ? {} : { loraCacheBytes: flags.loraCacheSize }),
-    ...(flags.keepAlive === undefined ? {} : { keepAliveMs: flags.keepAlive * 1000 }),
-    settings: {
-      allowHubLoras: flags.allowHubLoras === true,
-      ...(flags.loraDir.length === 0 ? {} : { loraFolders: flags.loraDir }),
-    },
-  });
-  const names = [first, ...others].map(({ name }) => name).join(", ");
-  log(`Loading ${names}, and joining the fleet`);
-  outliveDefects(log);
-  try {
-    const came = await Promise.race([worker.ready.then(() => "ready"), stopped.promise]);
-    if (came === "ready") {
-      log(`Ready: takes jobs for ${names}`);
-      await stopped.promise;
-    }
-    log("Leaving the fleet; a second signal stops at once");
-  } finally {
-    await worker.close().catch(async (error) => {
-      log(describeFailure(error).sentence, { level: "error" });
-      await signals.die();
+  const start = () =>
+    serve({
+      modelPath: first.modelPath,
+      servedModelName: first.name,
+      otherModels: others,
+      fleet: { ...place, role: "worker" },
+      outputPath: flags.outputPath,
+      graceMs: flags.drain,
+      ...deviceOptions(flags),
+      ...cardOptions(flags),
+      parts: partsOf(flags),
+      log,
+      ...(s3 === undefined ? {} : { s3 }),
+      ...(flags.loraCacheSize === undefined ? {} : { loraCacheBytes: flags.loraCacheSize }),
+      ...(flags.keepAlive === undefined ? {} : { keepAliveMs: flags.keepAlive * 1000 }),
+      settings: {
+        allowHubLoras: flags.allowHubLoras === true,
+        ...(flags.loraDir.length === 0 ? {} : { loraFolders: flags.loraDir }),
+      },
     });
-  }
+  const names = [first, ...others].map(({ name }) => name).join(", ");
+  await runUntilStopped(start, {
+    log,
+    onStart: () => log(`Loading ${names}, and joining the fleet`),
+    onReady: () => log(`Ready: takes jobs for ${names}`),
+    onStop: () => log("Leaving the fleet; a second signal stops at once"),
+  });
   return 0;
 }

@@ -20,22 +20,28 @@ const MOST_CHANGE = 0.8;
  */
 export function reusingSteps(timesteps: readonly number[], dim: number): number[] {
   const embeddings = timestepEmbedding(timesteps, dim);
+  const row = (i: number) => embeddings.subarray(i * dim, (i + 1) * dim);
   const reused: number[] = [];
   let change = 0;
   for (let i = Math.ceil(SHAPING_SHARE * timesteps.length); i < timesteps.length - 1; i++) {
-    change += relativeChange(embeddings, i, dim);
+    change += relativeChange(row(i - 1), row(i));
     if (i > 0 && change < MOST_CHANGE) reused.push(i);
     else change = 0;
   }
   return reused;
 }
 
-/** Mean difference of row `i` to the one before, as a share of that one's mean magnitude. */
-function relativeChange(rows: Float32Array, i: number, dim: number): number {
+/**
+ * How much values change: their mean difference as a share of their mean magnitude before.
+ *
+ * @param before values
+ * @param after as many
+ */
+export function relativeChange(before: Float32Array, after: Float32Array): number {
   let [difference, magnitude] = [0, 0];
-  for (let j = i * dim; j < (i + 1) * dim; j++) {
-    difference += Math.abs(rows[j]! - rows[j - dim]!);
-    magnitude += Math.abs(rows[j - dim]!);
-  }
+  before.forEach((value, i) => {
+    difference += Math.abs(after[i]! - value);
+    magnitude += Math.abs(value);
+  });
   return difference / magnitude;
 }

@@ -7,6 +7,7 @@
  *
  * @module
  */
+import { relativeChange } from "../../pipeline/step_cache.ts";
 import { hiddenSize, type WanTransformerConfig } from "./config.ts";
 import { BLOCK_MODULATION, TIMESTEP_ROWS } from "./modulation.ts";
 
@@ -84,14 +85,4 @@ export function sparedSteps(
     else change = 0;
   }
   return spared;
-}
-
-/** Mean difference as a share of the mean magnitude before. */
-function relativeChange(before: Float32Array, after: Float32Array): number {
-  let [difference, magnitude] = [0, 0];
-  before.forEach((value, i) => {
-    difference += Math.abs(after[i]! - value);
-    magnitude += Math.abs(value);
-  });
-  return difference / magnitude;
 }

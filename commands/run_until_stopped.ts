@@ -1,0 +1,70 @@
+/**
+ * A server or a worker from its start to its end by a signal.
+ *
+ * @module
+ */
+
+import type { Log, RunningServer } from "../server/mod.ts";
+import { describeFailure } from "./failure.ts";
+import { StopSignals } from "./stop_signals.ts";
+
+/** Who is told of what, in order. */
+interface Listeners {
+  /** Takes lines for the log. */
+  readonly log: Log;
+  /** It runs; its model may still be loading. */
+  readonly onStart: (server: RunningServer) => void;
+  /** Its model is loaded. */
+  readonly onReady: (server: RunningServer) => void;
+  /** A signal came. */
+  readonly onStop: () => void;
+}
+
+/**
+ * Runs a server or a worker until a signal comes, then closes it.
+ *
+ * @param start starts it; a signal that comes meanwhile is heeded afterwards
+ * @param listeners told how it goes
+ * @throws what `start` throws, and why its model cannot be loaded
+ */
+export async function runUntilStopped(
+  start: () => Promise<RunningServer>,
+  { log, onStart, onReady, onStop }: Listeners,
+): Promise<void> {
+  const stopped = Promise.withResolvers<string>();
+  using signals = new StopSignals(() => stopped.resolve("stopped"));
+  const server = await start();
+  onStart(server);
+  outliveDefects(log);
+  try {
+    const first = await Promise.race([server.ready.then(() => "ready"), stopped.promise]);
+    if (first === "ready") {
+      onReady(server);
+      await stopped.promise;
+    }
+    onStop();
+  } finally {
+    await server.close().catch(async (error) => {
+      log(describeFailure(error).sentence, { level: "error" });
+      await signals.die();
+    });
+  }
+}
+
+/**
+ * What goes wrong outside of any request is told in the log and ends nothing.
+ *
+ * @param log told of it
+ */
+function outliveDefects(log: Log): void {
+  const tell = (reason: unknown) =>
+    log(`Error outside of any request: ${describeFailure(reason).sentence}`, { level: "error" });
+  globalThis.addEventListener("error", (event) => {
+    event.preventDefault();
+    tell(event.error);
+  });
+  globalThis.addEventListener("unhandledrejection", (event) => {
+    event.preventDefault();
+    tell(event.reason);
+  });
+}
