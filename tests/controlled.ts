@@ -4,17 +4,16 @@
  * @module
  */
 import assert from "node:assert/strict";
-import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { readLora } from "../models/lora/read_lora.ts";
 import type { AppliedLora } from "../models/lora/types.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../models/mod.ts";
+import { withComposed } from "./composed.ts";
 import { assertClose, type Golden, type GoldenCall } from "./golden.ts";
 import { textRequest } from "./golden_request.ts";
 import { checkMasked } from "./masked.ts";
 import { openTestDevice } from "./model_run.ts";
 import { psnr } from "./pixels.ts";
-import { withFolder } from "./safetensors.ts";
 
 /** f32 against torch in f32; weights as stored. */
 const MIN_PSNR = 100;
@@ -23,21 +22,6 @@ const LATENT_GATE = 1e-4;
 
 /** Names of FLUX.1's modes by their numbers. */
 const MODES = ["canny", "tile", "depth", "blur", "pose", "gray", "lq"];
-
-/**
- * Makes a model's folder: each part of the first golden that has it.
- *
- * @param goldens that of the ControlNet, then those of the model
- */
-export async function withControlNet(
-  goldens: readonly Golden[],
-  use: (folder: string) => Promise<void>,
-): Promise<void> {
-  await withFolder({}, async (folder) => {
-    for (const golden of goldens.toReversed()) cpSync(golden.folder, folder, { recursive: true });
-    await use(folder);
-  });
-}
 
 /** The request of a call with a control picture, maybe an input image and a mask. */
 export function controlRequest(golden: Golden, call: GoldenCall): PipelineRequest {
@@ -77,7 +61,7 @@ export async function checkControlled(
   goldens: readonly [Golden, ...Golden[]],
 ): Promise<void> {
   const [golden] = goldens;
-  await withControlNet(goldens, async (folder) => {
+  await withComposed(goldens, async (folder) => {
     const device = await openTestDevice();
     try {
       using pipeline = await openPipeline(folder);

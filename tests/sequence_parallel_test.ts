@@ -1,7 +1,8 @@
 /** Tokens of a pass, or its layers, on several GPUs: what comes out is what one GPU makes, to rounding. */
 import assert from "node:assert/strict";
-import type { PipelineRequest, Ranks } from "../models/mod.ts";
+import type { PipelineRequest, PipelineResult, Ranks } from "../models/mod.ts";
 import type { SharedTeam } from "../runtime/mod.ts";
+import { withChroma } from "./composed.ts";
 import { Golden } from "./golden.ts";
 import { REQUEST } from "./pipeline_fixture.ts";
 import { psnr } from "./pixels.ts";
@@ -21,11 +22,12 @@ const FROM_FRAME: PipelineRequest = {
 const STEERED: PipelineRequest = { ...VIDEO, task: "V2V", video: new Array(5).fill(GREY) };
 const IMAGE: PipelineRequest = { ...REQUEST, task: "T2I", numFrames: 1, width: 48, height: 32 };
 
-/** How many GPUs there are, and what they share. */
+/** How many GPUs there are, what they share, and whether that leaves the bits as they are. */
 type Split = readonly [
   name: string,
   gpus: number | number[],
   ranksOf: (...teams: SharedTeam[]) => Ranks,
+  isExact?: boolean,
 ];
 
 const ulysses = (degree: number, gpus = degree): Split => [
@@ -38,38 +40,62 @@ const BOTH: Split = [
   [2, 2],
   (guidance, team) => ({ guidance: guidance!, sequence: { team: team!, ulysses: 2 } }),
 ];
-const LAYERS: Split = ["layers", 2, (layers) => ({ layers: layers! })];
+const GUIDANCE: Split = ["passes", 2, (guidance) => ({ guidance: guidance! }), true];
+const LAYERS: Split = ["layers", 2, (layers) => ({ layers: layers! }), true];
 
-const MODELS: readonly (readonly [string, PipelineRequest, readonly Split[]])[] = [
+/** A model, made for a test. */
+type Model = (use: (folder: string) => Promise<void>) => Promise<void>;
+const golden = (name: string): Model => (use) => use(new Golden(name).folder);
+
+const FLUX1: PipelineRequest = { ...IMAGE, trueCfgScale: 3, maxSequenceLength: 16 };
+const CHROMA: PipelineRequest = { ...IMAGE, maxSequenceLength: 16 };
+
+const MODELS: readonly (readonly [string, Model, PipelineRequest, readonly Split[]])[] = [
   [
-    "wan/pipeline-t2v",
+    "Wan",
+    golden("wan/pipeline-t2v"),
     VIDEO,
     isSlow ? [ulysses(2), ulysses(1, 2), ulysses(2, 4), ulysses(1, 3), LAYERS, BOTH] : [ulysses(2)],
   ],
+  [
+    "FLUX.1",
+    golden("flux1/dev"),
+    FLUX1,
+    isSlow ? [ulysses(2), ulysses(1, 3), GUIDANCE, LAYERS] : [BOTH],
+  ],
+  ["Chroma", withChroma, CHROMA, isSlow ? [ulysses(2), ulysses(1, 2), GUIDANCE, BOTH] : [LAYERS]],
   ...isSlow
     ? [
-      ["wan/pipeline-ti2v", FROM_FRAME, [ulysses(1, 2), LAYERS]] as const,
-      ["wan/pipeline-vace", STEERED, [ulysses(1, 2), LAYERS]] as const,
-      ["wan/pipeline-t2v-experts", VIDEO, [ulysses(1, 2), LAYERS]] as const,
-      ["z_image/pipeline", IMAGE, [ulysses(1, 2), ulysses(3), LAYERS]] as const,
-      ["qwen_image/pipeline", IMAGE, [ulysses(2), ulysses(1, 2), LAYERS]] as const,
-      ["flux2/pipeline", IMAGE, [ulysses(2), ulysses(1, 2), LAYERS]] as const,
+      ["Wan 2.2 TI2V", golden("wan/pipeline-ti2v"), FROM_FRAME, [ulysses(1, 2), LAYERS]] as const,
+      ["Wan VACE", golden("wan/pipeline-vace"), STEERED, [ulysses(1, 2), LAYERS]] as const,
+      ["Wan's experts", golden("wan/pipeline-t2v-experts"), VIDEO, [
+        ulysses(1, 2),
+        LAYERS,
+      ]] as const,
+      ["Z-Image", golden("z_image/pipeline"), IMAGE, [ulysses(1, 2), ulysses(3), LAYERS]] as const,
+      ["Qwen-Image", golden("qwen_image/pipeline"), IMAGE, [
+        ulysses(2),
+        ulysses(1, 2),
+        LAYERS,
+      ]] as const,
+      ["FLUX.2", golden("flux2/pipeline"), IMAGE, [ulysses(2), ulysses(1, 2), LAYERS]] as const,
     ]
     : [],
 ];
 
-for (const [name, request, splits] of MODELS) {
-  const { folder } = new Golden(name);
-  Deno.test(`tokens and layers on several GPUs give what one gives: ${name}`, async (t) => {
-    const [alone] = await generateAlone(folder, [request]);
-    for (const [name, gpus, ranksOf] of splits) {
-      await t.step(name, () =>
-        withTeam(folder, gpus, ranksOf, async (team) => {
-          const results = await team.generate(request);
-          const decibels = psnr(results[0]!.latents, alone!.latents);
-          if (Deno.env.get("DENOISE_SHOW_ERRORS")) console.log(`${name}: ${decibels} dB`);
-          assert.ok(decibels >= MIN_PSNR, `${decibels.toFixed(1)} dB`);
-        }));
-    }
-  });
+for (const [name, withModel, request, splits] of MODELS) {
+  Deno.test(`tokens, layers and passes on several GPUs give what one gives: ${name}`, (t) =>
+    withModel(async (folder) => {
+      const [alone] = await generateAlone(folder, [request]);
+      for (const [name, gpus, ranksOf, isExact] of splits) {
+        await t.step(name, () =>
+          withTeam(folder, gpus, ranksOf, async (team) => {
+            const [{ latents }] = await team.generate(request) as [PipelineResult];
+            const decibels = psnr(latents, alone!.latents);
+            if (Deno.env.get("DENOISE_SHOW_ERRORS")) console.log(`${name}: ${decibels} dB`);
+            if (isExact) assert.deepEqual(latents, alone!.latents);
+            assert.ok(decibels >= MIN_PSNR, `${decibels.toFixed(1)} dB`);
+          }));
+      }
+    }));
 }

@@ -1,13 +1,11 @@
 /** Whole Chroma pipelines against diffusers: same folder, prompt, image and seed, from text to pixels. */
 import assert from "node:assert/strict";
-import { cpSync } from "node:fs";
-import { join } from "node:path";
 import { openPipeline, type PipelineRequest } from "../../models/mod.ts";
+import { withChroma } from "../composed.ts";
 import { assertClose, Golden, type GoldenCall } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";
 import { openTestDevice } from "../model_run.ts";
 import { psnr } from "../pixels.ts";
-import { withFolder } from "../safetensors.ts";
 
 /** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
 const MIN_PSNR = 50;
@@ -15,7 +13,6 @@ const MIN_PSNR = 50;
 const LATENT_GATE = 1e-4;
 
 const golden = new Golden("chroma");
-const FLUX1 = new Golden("flux1/dev");
 
 function requestOf(call: GoldenCall): PipelineRequest {
   const { name, args, inputs } = call;
@@ -28,16 +25,7 @@ function requestOf(call: GoldenCall): PipelineRequest {
 }
 
 Deno.test("ChromaPipeline.generate() gives the images of diffusers, guided and from an image too", (t) =>
-  withFolder({}, async (folder) => {
-    cpSync(golden.folder, folder, { recursive: true });
-    for (
-      const [from, to] of [["text_encoder_2", "text_encoder"], ["tokenizer_2", "tokenizer"], [
-        "vae",
-        "vae",
-      ]] as const
-    ) {
-      cpSync(join(FLUX1.folder, from), join(folder, to), { recursive: true });
-    }
+  withChroma(async (folder) => {
     const device = await openTestDevice();
     try {
       using pipeline = await openPipeline(folder);

@@ -4,7 +4,8 @@ import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { quantizeCheckpoint, type QuantizedType } from "../../models/checkpoints/quantize/mod.ts";
 import { openPipeline } from "../../models/mod.ts";
-import { checkControlled, controlRequest, withControlNet } from "../controlled.ts";
+import { withComposed } from "../composed.ts";
+import { checkControlled, controlRequest } from "../controlled.ts";
 import { Golden } from "../golden.ts";
 import { openTestDevice } from "../model_run.ts";
 import { psnr } from "../pixels.ts";
@@ -32,7 +33,7 @@ Deno.test({
 Deno.test("openPipeline() refuses ControlNets of other sizes, of other families, and beside Kontext", async () => {
   const controlnet = join(UNION.folder, "controlnet");
   const beside = (folder: string) => openPipeline(folder, { controlnet });
-  await withControlNet([SCHNELL, DEV], (folder) =>
+  await withComposed([SCHNELL, DEV], (folder) =>
     assert.rejects(
       beside(folder),
       /the ControlNet's attention_head_dim is 16, the transformer's attention_head_dim is 128/,
@@ -41,7 +42,7 @@ Deno.test("openPipeline() refuses ControlNets of other sizes, of other families,
     beside(new Golden("flux2/pipeline").folder),
     /Cannot use a ControlNet with .*: models of this family take none; leave it out/,
   );
-  await withControlNet([DEV], async (folder) => {
+  await withComposed([DEV], async (folder) => {
     const path = join(folder, "model_index.json");
     const index = JSON.parse(Deno.readTextFileSync(path));
     Deno.writeTextFileSync(path, JSON.stringify({ ...index, _class_name: "FluxKontextPipeline" }));
@@ -54,7 +55,7 @@ Deno.test("openPipeline() refuses ControlNets of other sizes, of other families,
 });
 
 Deno.test("Flux1Pipeline.generate() refuses control pictures of other sizes, unknown modes, and what is said of none", () =>
-  withControlNet([UNION, DEV], async (folder) => {
+  withComposed([UNION, DEV], async (folder) => {
     using pipeline = await openPipeline(folder);
     assert.deepEqual(pipeline.info.controlModes?.slice(0, 3), ["canny", "tile", "depth"]);
     const { control, controlMode: mode, ...plain } = controlRequest(UNION, UNION.call("pose"));
@@ -77,7 +78,7 @@ Deno.test({
   name: "ControlNets of FLUX.1 from single files, GGUF and fp8 steer alike; with DENOISE_SLOW",
   ignore: !Deno.env.has("DENOISE_SLOW"),
   fn: () =>
-    withControlNet([SCHNELL, DEV], async (folder) => {
+    withComposed([SCHNELL, DEV], async (folder) => {
       const own = join(WIDE.folder, "controlnet");
       const call = WIDE.call("text");
       const { data } = WIDE.tensor(call.name, "image");

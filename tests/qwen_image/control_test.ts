@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { openPipeline } from "../../models/mod.ts";
-import { checkControlled, withControlNet } from "../controlled.ts";
+import { withComposed } from "../composed.ts";
+import { checkControlled } from "../controlled.ts";
 import { Golden } from "../golden.ts";
 
 const UNION = new Golden("controlnets/qwen_image");
@@ -12,7 +13,7 @@ Deno.test("QwenImagePipeline.generate() is steered by a ControlNet as in diffuse
   checkControlled(t, [UNION, MODEL]));
 
 Deno.test("openPipeline() refuses ControlNets of Qwen-Image that see a mask, and edits with one", () =>
-  withControlNet([UNION, MODEL], async (folder) => {
+  withComposed([UNION, MODEL], async (folder) => {
     const controlnet = join(folder, "controlnet");
     const write = (name: string, more: Record<string, unknown>) => {
       const path = join(folder, name);

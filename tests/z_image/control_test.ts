@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { openPipeline } from "../../models/mod.ts";
-import { checkControlled, controlRequest, withControlNet } from "../controlled.ts";
+import { withComposed } from "../composed.ts";
+import { checkControlled, controlRequest } from "../controlled.ts";
 import { Golden } from "../golden.ts";
 import { openTestDevice } from "../model_run.ts";
 
@@ -28,7 +29,7 @@ for (
 }
 
 Deno.test("ZImagePipeline.generate() ignores a control picture outside of its window", () =>
-  withControlNet([UNION, MODEL], async (folder) => {
+  withComposed([UNION, MODEL], async (folder) => {
     const device = await openTestDevice();
     try {
       using pipeline = await openPipeline(folder);
@@ -48,7 +49,7 @@ Deno.test("ZImagePipeline.generate() ignores a control picture outside of its wi
   }));
 
 Deno.test("openPipeline() refuses ControlNets that steer layers that Z-Image lacks", () =>
-  withControlNet([UNION, MODEL], async (folder) => {
+  withComposed([UNION, MODEL], async (folder) => {
     const path = join(folder, "controlnet", "config.json");
     const config = JSON.parse(Deno.readTextFileSync(path));
     Deno.writeTextFileSync(path, JSON.stringify({ ...config, control_layers_places: [0, 9] }));
