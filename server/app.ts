@@ -190,6 +190,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
       "x-ignored-fields",
       "x-drawn-at",
       "x-should-retry",
+      "idempotent-replayed",
       "retry-after",
     ],
     maxAge: 600,

@@ -5,10 +5,9 @@
  * @module
  */
 
-import { ApiError, type ErrorStatus } from "../contract/errors.ts";
 import { isEnd, type JobEvent, type NewJob, type QueuedJob } from "../jobs/job.ts";
-import { cancelled, endOf, stopping } from "../jobs/job_end.ts";
-import type { JobRecord, JobStatus } from "../jobs/job_store.ts";
+import { cancelled, endOf, outcomeOf, stopping } from "../jobs/job_end.ts";
+import { type JobRecord, type JobStatus, RepeatedRequestError } from "../jobs/job_store.ts";
 import { JobWatchers } from "../jobs/job_watchers.ts";
 import type { Queue } from "../jobs/queue.ts";
 import { unlessAborted } from "../jobs/unless_aborted.ts";
@@ -69,7 +68,7 @@ export class FleetQueue implements Queue {
   readonly #live: Live;
   /** How many watch each job here. */
   readonly #watched = new Map<string, number>();
-  readonly #waiting = new Map<string, Waiting>();
+  readonly #waiting = new Map<string, Set<Waiting>>();
   readonly #endListeners: ((id: string) => void)[] = [];
   readonly #timers = new Set<ReturnType<typeof setTimeout>>();
   #order: string[] = [];
@@ -139,29 +138,27 @@ export class FleetQueue implements Queue {
       if (!await this.#enqueue(job, isReady)) throw this.#full();
       this.#options.onQueued(job.id);
     }
-    const outcome = Promise.withResolvers<T>();
-    this.#waiting.set(job.id, {
-      cancelOnClose: job.signal !== undefined,
-      reject: outcome.reject,
-      settle: (record) => {
-        controller.abort(cancelled());
-        const came = Promise.resolve(outcomeOf(job, record));
-        // Whoever prepares it may have told of its failure already.
-        came.catch(() => {});
-        outcome.resolve(came);
-      },
-    });
+    const outcome = this.#wait(job, job.signal !== undefined);
     const onAbort = () => void this.cancel(job.id).catch(this.#options.fail);
     job.signal?.addEventListener("abort", onAbort, { once: true });
-    outcome.promise.catch(() => {}).finally(() => {
-      this.#waiting.delete(job.id);
+    outcome.catch(() => {}).finally(() => {
+      controller.abort(cancelled());
       job.signal?.removeEventListener("abort", onAbort);
     });
     // It may have been aborted while it was queued.
     if (job.signal?.aborted) onAbort();
     const prepared = isReady ? Promise.resolve() : this.#prepare(job, controller.signal);
     prepared.catch(() => {});
-    return { prepared, outcome: outcome.promise };
+    return { prepared, outcome };
+  }
+
+  /** See {@link Queue.join}. */
+  async join<T>(job: Pick<NewJob<T>, "id" | "kind" | "restore">): Promise<T> {
+    if (this.#isClosed) throw stopping();
+    const outcome = this.#wait(job, false);
+    // Its end may be past.
+    void this.#look().catch(() => {});
+    return await outcome;
   }
 
   /** See {@link Queue.watch}. */
@@ -205,14 +202,15 @@ export class FleetQueue implements Queue {
   async close(graceMs: number): Promise<void> {
     this.#isClosed = true;
     for (const timer of this.#timers) clearTimeout(timer);
-    const held = [...this.#waiting].filter(([, { cancelOnClose }]) => cancelOnClose);
+    const held = [...this.#waiting]
+      .filter(([, all]) => [...all].some(({ cancelOnClose }) => cancelOnClose));
     for (const end = performance.now() + graceMs; performance.now() < end;) {
       if (held.every(([id]) => !this.#waiting.has(id))) break;
       await this.#look().catch(() => {});
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
     for (const [id] of held) if (this.#waiting.has(id)) await this.cancel(id).catch(() => {});
-    for (const { reject } of this.#waiting.values()) reject(stopping());
+    for (const all of this.#waiting.values()) for (const { reject } of all) reject(stopping());
     await this.#tellEnds().catch(() => {});
   }
 
@@ -231,13 +229,38 @@ export class FleetQueue implements Queue {
           priority: job.priority ?? 0,
           seconds: each * Math.max(1, seeds.length),
           front: member,
+          ...(job.requestKey ? { requestKey: job.requestKey } : {}),
         },
         maxQueue,
         this.places,
       );
     } catch (error) {
-      throw storageFailed(error);
+      throw error instanceof RepeatedRequestError ? error : storageFailed(error);
     }
+  }
+
+  /** Resolves with what comes of a job. */
+  #wait<T>(
+    job: Pick<NewJob<T>, "id" | "kind" | "restore">,
+    cancelOnClose: boolean,
+  ): Promise<T> {
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const waiting: Waiting = {
+      ...{ cancelOnClose, reject },
+      settle: (record) => {
+        const came = outcomeOf(job, record);
+        // Whoever prepares it may have told of its failure already.
+        came.catch(() => {});
+        resolve(came);
+      },
+    };
+    const all = this.#waiting.get(job.id) ?? new Set();
+    this.#waiting.set(job.id, all.add(waiting));
+    promise.catch(() => {}).finally(() => {
+      all.delete(waiting);
+      if (all.size === 0) this.#waiting.delete(job.id);
+    });
+    return promise;
   }
 
   /** What a job needs before a worker may take it. */
@@ -248,7 +271,7 @@ export class FleetQueue implements Queue {
       await store.makeReady(job.id, change);
     } catch (error) {
       await store.update(job.id, endOf(error));
-      this.#waiting.get(job.id)?.reject(error);
+      for (const { reject } of this.#waiting.get(job.id) ?? []) reject(error);
       throw error;
     }
   }
@@ -260,7 +283,7 @@ export class FleetQueue implements Queue {
     if (status === "cancel") return;
     if (status === "deleted") {
       this.#watchers.tell(id, { type: "status", status: "cancelled" });
-      this.#waiting.get(id)?.settle(undefined);
+      for (const { settle } of this.#waiting.get(id) ?? []) settle(undefined);
     } else void this.#learn(id, status as JobStatus);
   }
 
@@ -268,7 +291,8 @@ export class FleetQueue implements Queue {
     if (isEnd(status)) {
       const waiting = this.#waiting.get(id);
       try {
-        waiting?.settle(await this.#options.store.get(id));
+        const record = waiting && await this.#options.store.get(id);
+        for (const { settle } of waiting ?? []) settle(record);
       } catch {
         // It is looked for again.
         return;
@@ -371,22 +395,4 @@ export class FleetQueue implements Queue {
       `and of one client as many as there are places left; try again in ${seconds} s`;
     return new ServiceError("queue_full", message, { retryAfter: seconds });
   }
-}
-
-/** What came of a job that a worker ran. */
-function outcomeOf<T>(job: NewJob<T>, record: JobRecord | undefined): T | Promise<T> {
-  if (!record || record.status === "cancelled") return Promise.reject(cancelled());
-  if (record.status === "completed") {
-    if (job.restore) return job.restore(record);
-    throw new TypeError(`Cannot restore the outcome of ${job.id}: a ${job.kind} has none`);
-  }
-  const { code, message } = record.error ?? { code: "failed", message: "Cannot finish the job" };
-  const { errorStatus = 500 } = record as JobRecord & { errorStatus?: number };
-  return Promise.reject(
-    new ApiError(errorStatus as ErrorStatus, message, {
-      code,
-      ...(errorStatus === 503 ? { headers: { "retry-after": "5" } } : {}),
-      ...(errorStatus === 500 ? { headers: { "x-should-retry": "false" } } : {}),
-    }),
-  );
 }

@@ -93,6 +93,13 @@ export class LeaseStore implements Rest, JobStore {
     return now !== undefined && now.status !== "cancelled";
   }
 
+  /** See {@link JobStore.findRepeated}. */
+  findRepeated(
+    ...args: Parameters<JobStore["findRepeated"]>
+  ): ReturnType<JobStore["findRepeated"]> {
+    return this.#store.findRepeated(...args);
+  }
+
   /** See {@link JobStore.get}. */
   get(id: string): Promise<JobRecord | undefined> {
     return this.#store.get(id);

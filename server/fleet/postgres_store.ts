@@ -5,16 +5,19 @@
  */
 
 import type { Fragment, Sql } from "postgres";
-import type {
-  JobChange,
-  JobCount,
-  JobEntry,
-  JobError,
-  JobFilter,
-  JobRecord,
-  JobStatus,
-  JobStore,
-  NewRecord,
+import {
+  type JobChange,
+  type JobCount,
+  type JobEntry,
+  type JobError,
+  type JobFilter,
+  type JobRecord,
+  type JobStatus,
+  type JobStore,
+  type NewRecord,
+  REPEAT_MS,
+  type RepeatedRequest,
+  RepeatedRequestError,
 } from "../jobs/job_store.ts";
 import { LISTED, toEntry, toJson, toRecord } from "../jobs/sqlite_rows.ts";
 import { type Database, texts } from "./database.ts";
@@ -104,6 +107,9 @@ const ID = /^[\w.-]{1,200}$/;
 /** Milliseconds since 1970 by the clock of the database: those of many machines differ. */
 export const NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
+/** Which jobs are those of requests that are sent again. */
+const IS_REPEATED = `status NOT IN ('failed', 'cancelled') AND created_at > ${NOW} - ${REPEAT_MS}`;
+
 /** See the module. */
 export class PostgresJobStore implements JobStore {
   readonly #database: Database;
@@ -127,10 +133,12 @@ export class PostgresJobStore implements JobStore {
    * @param room how many jobs may wait beside those that could begin at once
    * @param places how many jobs can run at once; none when left out
    * @returns whether there was room for another job of that client
+   * @throws {RepeatedRequestError} when another job has its key
    */
   async enqueue(job: QueuedRecord, room: number, places = 0): Promise<boolean> {
     const { id, kind, client, model = null, loras, priority, front, isReady } = job;
-    return await this.#database.transaction(async (sql) => {
+    const { key = null, body = null } = job.requestKey ?? {};
+    const queued = await this.#database.transaction(async (sql) => {
       // An attempt before this one may have come through without an answer.
       const [before] = await sql`SELECT
           EXISTS (SELECT 1 FROM denoise_jobs WHERE id = ${id}) AS is_there,
@@ -142,16 +150,37 @@ export class PostgresJobStore implements JobStore {
       const count = (name: string) => Number(before?.[name] ?? 0);
       const depth = count("waiting") - Math.max(0, places - count("running"));
       if (!hasRoom(count("own"), depth, room)) return false;
+      // One that has ended badly, or long ago, gives its key up.
+      if (key !== null) {
+        await sql`UPDATE denoise_jobs SET request_key = NULL
+          WHERE request_key = ${key} AND NOT (${sql.unsafe(IS_REPEATED)})`;
+      }
       await writeInputs(sql, id, job.inputs);
       const turn = await takeTurn(sql, job);
       await sql`
         INSERT INTO denoise_jobs (id, kind, status, created_at, request, summary, client, model,
-          loras, priority, turn, front, is_ready)
+          loras, priority, turn, front, is_ready, request_key, request_body)
         VALUES (${id}, ${kind}, 'queued', ${sql.unsafe(NOW)}, ${JSON.stringify(job.request)},
           ${toJson(job.summary)}, ${client}, ${model}, ${texts(sql, loras)},
-          ${priority}, ${turn}, ${front}, ${isReady})`;
+          ${priority}, ${turn}, ${front}, ${isReady}, ${key}, ${body})`;
       return true;
-    }, PATIENCE_MS);
+    }, PATIENCE_MS).catch(async (error) => {
+      if (error.constraint_name !== "denoise_jobs_by_request" || key === null) throw error;
+      return await this.findRepeated(key);
+    });
+    if (typeof queued === "boolean") return queued;
+    // The job that had the key a moment ago has just ended badly.
+    if (queued === undefined) return await this.enqueue(job, room, places);
+    throw new RepeatedRequestError(queued);
+  }
+
+  /** See {@link JobStore.findRepeated}. */
+  async findRepeated(key: string): Promise<RepeatedRequest | undefined> {
+    const [row] = await this.#database.use((sql) =>
+      sql`SELECT id, request_body FROM denoise_jobs
+        WHERE request_key = ${key} AND ${sql.unsafe(IS_REPEATED)}`
+    );
+    return row && { id: String(row["id"]), body: String(row["request_body"]) };
   }
 
   /** See {@link JobStore.update}. */

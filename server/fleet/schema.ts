@@ -134,6 +134,12 @@ const MIGRATIONS: readonly string[] = [
   CREATE TRIGGER denoise_job_gone AFTER DELETE ON denoise_jobs
     FOR EACH ROW EXECUTE FUNCTION denoise_job_gone();
   `,
+  `
+  ALTER TABLE denoise_jobs ADD COLUMN request_key text, ADD COLUMN request_body text;
+  CREATE UNIQUE INDEX denoise_jobs_by_request ON denoise_jobs (request_key)
+    WHERE request_key IS NOT NULL;
+  ALTER TABLE denoise_live ADD COLUMN outputs jsonb;
+  `,
 ];
 
 /** The version that this program makes. */

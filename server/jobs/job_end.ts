@@ -4,9 +4,10 @@
  * @module
  */
 
-import { ApiError } from "../contract/errors.ts";
+import { ApiError, type ErrorStatus } from "../contract/errors.ts";
 import { ServiceError } from "../service_error.ts";
-import type { JobChange } from "./job_store.ts";
+import type { NewJob } from "./job.ts";
+import type { JobChange, JobRecord } from "./job_store.ts";
 
 /** Most UTF-16 units of an error that a record keeps. */
 const MAX_MESSAGE_LENGTH = 4000;
@@ -58,4 +59,31 @@ export function endOf(reason: unknown): JobChange {
   const code = isStopping(reason) ? "interrupted" : reason.code ?? "failed";
   const message = reason.message.slice(0, MAX_MESSAGE_LENGTH);
   return { status: "failed", endedAt, error: { code, message } };
+}
+
+/**
+ * What came of a job that another process ran.
+ *
+ * @param job the same
+ * @param record of its end; undefined where it was deleted
+ * @returns its outcome
+ * @throws {DOMException} named `AbortError` when it was cancelled or deleted
+ * @throws {ApiError} what it failed with
+ */
+export async function outcomeOf<T>(
+  job: Pick<NewJob<T>, "id" | "kind" | "restore">,
+  record: JobRecord | undefined,
+): Promise<T> {
+  if (!record || record.status === "cancelled") throw cancelled();
+  if (record.status === "completed") {
+    if (job.restore) return await job.restore(record);
+    throw new TypeError(`Cannot restore the outcome of ${job.id}: a ${job.kind} has none`);
+  }
+  const { code, message } = record.error ?? { code: "failed", message: "Cannot finish the job" };
+  const { errorStatus = 500 } = record as JobRecord & { errorStatus?: number };
+  throw new ApiError(errorStatus as ErrorStatus, message, {
+    code,
+    ...(errorStatus === 503 ? { headers: { "retry-after": "5" } } : {}),
+    ...(errorStatus === 500 ? { headers: { "x-should-retry": "false" } } : {}),
+  });
 }

@@ -7,9 +7,9 @@
 
 import { ServiceError } from "../service_error.ts";
 import { storageFailed } from "../storage/write_error.ts";
-import type { JobContext, JobEvent, NewJob, QueuedJob } from "./job.ts";
-import { cancelled, endOf, isStopping, stopping } from "./job_end.ts";
-import type { JobChange, JobStore } from "./job_store.ts";
+import { isEnd, type JobContext, type JobEvent, type NewJob, type QueuedJob } from "./job.ts";
+import { cancelled, endOf, isStopping, outcomeOf, stopping } from "./job_end.ts";
+import { type JobChange, type JobStore, RepeatedRequestError } from "./job_store.ts";
 import { JobWatchers } from "./job_watchers.ts";
 import { EqualPlaces, type Places } from "./places.ts";
 import { type Turn, Turns } from "./turns.ts";
@@ -32,6 +32,8 @@ interface JobQueueOptions {
 
 /** How long an aborted job may take to notice. */
 const ABORT_MS = 5000;
+/** How often it is looked whether a job of another server has ended, in milliseconds. */
+const LOOK_MS = 250;
 
 interface Entry extends Turn {
   readonly controller: AbortController;
@@ -39,6 +41,8 @@ interface Entry extends Turn {
   readonly turn: PromiseWithResolvers<void>;
   /** Resolves when its end is recorded. */
   readonly ended: PromiseWithResolvers<void>;
+  /** What comes of it. */
+  readonly outcome: PromiseWithResolvers<unknown>;
   /** Whether it waits for nothing but its turn. */
   isReady: boolean;
   /** Gives its place back; nothing while it waits. */
@@ -124,8 +128,10 @@ export class JobQueue implements Queue {
       controller: new AbortController(),
       turn: Promise.withResolvers(),
       ended: Promise.withResolvers(),
+      outcome: Promise.withResolvers(),
       isReady: false,
     };
+    entry.outcome.promise.catch(() => {});
     // It has its place before it is on record, so that jobs keep the order in which they came.
     this.#waiting.push(entry);
     const onAbort = () => void this.cancel(job.id);
@@ -136,13 +142,31 @@ export class JobQueue implements Queue {
     } catch (error) {
       stopListening();
       this.#leave(entry);
-      throw storageFailed(error);
+      throw error instanceof RepeatedRequestError ? error : storageFailed(error);
     }
     const prepared = this.#prepare(job, entry);
     const outcome = this.#perform(job, entry, prepared);
+    entry.outcome.resolve(outcome);
     prepared.catch(() => {});
     outcome.catch(() => {}).finally(stopListening);
     return { prepared, outcome };
+  }
+
+  /**
+   * Waits for the end of a job that is on record, whoever queued it.
+   *
+   * @param job the same
+   * @returns its outcome; rejects with what it failed with
+   */
+  async join<T>(job: Pick<NewJob<T>, "id" | "kind" | "restore">): Promise<T> {
+    const entry = [...this.#waiting, ...this.#running].find(({ id }) => id === job.id);
+    if (entry) return await entry.outcome.promise as T;
+    while (!this.#isClosing) {
+      const record = await this.#store.get(job.id);
+      if (!record || isEnd(record.status)) return await outcomeOf(job, record);
+      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    }
+    throw stopping();
   }
 
   /**

@@ -47,8 +47,30 @@ export interface JobRecord extends JobEntry {
   request: unknown;
 }
 
+/** What tells that a request was sent again; digests. */
+export interface RequestKey {
+  /** Of the client and the key that it gave the request. */
+  readonly key: string;
+  /** Of the route and the body. */
+  readonly body: string;
+}
+
 /** A job to be recorded as queued. */
-export type NewRecord = Pick<JobRecord, "id" | "kind" | "request" | "summary">;
+export interface NewRecord extends Pick<JobRecord, "id" | "kind" | "request" | "summary"> {
+  /** Where its client may send the request again. */
+  readonly requestKey?: RequestKey;
+}
+
+/** The job that a request has made that is sent again. */
+export interface RepeatedRequest {
+  /** Of the job. */
+  readonly id: string;
+  /** As {@link RequestKey.body}. */
+  readonly body: string;
+}
+
+/** For how long a request may be sent again, in milliseconds. */
+export const REPEAT_MS = 24 * 60 * 60_000;
 
 /** The part of a record that changes. */
 export type JobChange = Partial<
@@ -87,8 +109,20 @@ export interface JobCount {
  * of the others are alive.
  */
 export interface JobStore {
-  /** Adds a queued job of this server. */
+  /**
+   * Adds a queued job of this server.
+   *
+   * @throws {RepeatedRequestError} when another job has its key
+   */
   insert(job: NewRecord): Promise<void>;
+
+  /**
+   * The job that has the key of a request: for {@link REPEAT_MS}, unless it failed or was cancelled.
+   *
+   * @param key as {@link RequestKey.key}
+   * @returns undefined where there is none
+   */
+  findRepeated(key: string): Promise<RepeatedRequest | undefined>;
 
   /**
    * Changes a job.
@@ -134,6 +168,20 @@ export interface JobStore {
 export class RecordsBusyError extends Error {
   /** Tells it from other errors in logs. */
   override readonly name = "RecordsBusyError";
+}
+
+/** A job that is there already, as its request was sent before. */
+export class RepeatedRequestError extends Error {
+  /** Tells it from other errors in logs. */
+  override readonly name = "RepeatedRequestError";
+  /** The job that is there. */
+  readonly repeated: RepeatedRequest;
+
+  /** @param repeated the job that is there */
+  constructor(repeated: RepeatedRequest) {
+    super(`Cannot queue the request again: ${repeated.id} is its job`);
+    this.repeated = repeated;
+  }
 }
 
 /** What is recorded of a job whose server died or stopped. */

@@ -24,9 +24,17 @@ export interface Queue {
    * @param job what to do
    * @returns the job, on record
    * @throws {ServiceError} when too many wait, the server stops, or the job cannot be recorded
+   * @throws {RepeatedRequestError} when another job has its key
    * @throws {DOMException} named `AbortError` when the signal has fired already
    */
   add<T>(job: NewJob<T>): Promise<QueuedJob<T>>;
+  /**
+   * Waits for the end of a job that is on record, whoever queued it.
+   *
+   * @param job the same
+   * @returns its outcome; rejects with what it failed with
+   */
+  join<T>(job: Pick<NewJob<T>, "id" | "kind" | "restore">): Promise<T>;
   /**
    * Watches a job; its end is its last event.
    *

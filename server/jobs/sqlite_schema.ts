@@ -33,10 +33,18 @@ const TABLE = `
     result TEXT,
     error TEXT,
     deaths INTEGER NOT NULL DEFAULT 0,
-    cancel INTEGER NOT NULL DEFAULT 0
+    cancel INTEGER NOT NULL DEFAULT 0,
+    request_key TEXT,
+    request_body TEXT
   ) STRICT;
   CREATE INDEX IF NOT EXISTS jobs_by_owner ON jobs (owner, status);
   CREATE INDEX IF NOT EXISTS jobs_by_time ON jobs (kind, created_at);
+`;
+
+/** Indices of columns that tables of older versions lack. */
+const INDICES = `
+  CREATE UNIQUE INDEX IF NOT EXISTS jobs_by_request ON jobs (request_key)
+    WHERE request_key IS NOT NULL;
 `;
 
 /** Columns that tables of older versions lack, and what fills them. */
@@ -50,6 +58,8 @@ const ADDED: readonly (readonly [column: string, type: string, fill?: string])[]
     `UPDATE jobs SET revised_prompt = json_quote(json_extract(request, '$.revisedPrompt'))
      WHERE json_valid(request)`,
   ],
+  ["request_key", "TEXT"],
+  ["request_body", "TEXT"],
 ];
 
 /**
@@ -101,6 +111,7 @@ function bringUpToDate(database: DatabaseSync): void {
     database.exec(`ALTER TABLE jobs ADD COLUMN ${column} ${type}`);
     if (fill) database.exec(fill);
   }
+  database.exec(INDICES);
 }
 
 function hasTable(database: DatabaseSync): boolean {

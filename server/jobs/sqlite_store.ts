@@ -17,6 +17,9 @@ import {
   type JobStatus,
   type JobStore,
   type NewRecord,
+  REPEAT_MS,
+  type RepeatedRequest,
+  RepeatedRequestError,
 } from "./job_store.ts";
 import { isDead, lockedOwners } from "./server_lock.ts";
 import { closePlace, isInPlace, openPlace, type Place, replacePlace } from "./sqlite_place.ts";
@@ -105,14 +108,30 @@ export class SqliteJobStore implements JobStore {
   }
 
   /** See {@link JobStore.insert}. */
-  async insert({ id, kind, request, summary }: NewRecord): Promise<void> {
+  async insert({ id, kind, request, summary, requestKey }: NewRecord): Promise<void> {
     await this.#returnToPlace();
+    const { key = null, body = null } = requestKey ?? {};
     await this.#try((database) =>
-      database.prepare(
-        `INSERT INTO jobs (id, kind, status, progress, owner, created_at, request, summary)
-         VALUES (?, ?, 'queued', 0, ?, ?, ?, ?)`,
-      ).run(id, kind, this.#place.owner, Date.now(), JSON.stringify(request), toJson(summary))
+      transaction(database, () => {
+        const repeated = key === null ? undefined : findRepeated(database, key);
+        if (repeated) throw new RepeatedRequestError(repeated);
+        // One that has ended badly, or long ago, gives its key up.
+        database.prepare("UPDATE jobs SET request_key = NULL WHERE request_key = ?").run(key);
+        database.prepare(
+          `INSERT INTO jobs (id, kind, status, progress, owner, created_at, request, summary,
+             request_key, request_body)
+           VALUES (?, ?, 'queued', 0, ?, ?, ?, ?, ?, ?)`,
+        ).run(
+          ...[id, kind, this.#place.owner, Date.now(), JSON.stringify(request), toJson(summary)],
+          ...[key, body],
+        );
+      })
     );
+  }
+
+  /** See {@link JobStore.findRepeated}. */
+  findRepeated(key: string): Promise<RepeatedRequest | undefined> {
+    return this.#try((database) => findRepeated(database, key));
   }
 
   /** See {@link JobStore.update}. */
@@ -288,6 +307,14 @@ export class SqliteJobStore implements JobStore {
       { level: "warning" },
     );
   }
+}
+
+function findRepeated(database: DatabaseSync, key: string): RepeatedRequest | undefined {
+  const row = database.prepare(
+    `SELECT id, request_body FROM jobs WHERE request_key = ? AND created_at > ?
+     AND status NOT IN ('failed', 'cancelled')`,
+  ).get(key, Date.now() - REPEAT_MS);
+  return row && { id: String(row["id"]), body: String(row["request_body"]) };
 }
 
 /** Ends the jobs of a server that has died or stops. */

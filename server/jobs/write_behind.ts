@@ -16,6 +16,7 @@ import type {
   JobRecord,
   JobStore,
   NewRecord,
+  RepeatedRequest,
 } from "./job_store.ts";
 
 /** What can be set for tests. */
@@ -58,6 +59,11 @@ export class WriteBehindStore implements JobStore {
   /** See {@link JobStore.insert}. */
   insert(job: NewRecord): Promise<void> {
     return this.#store.insert(job);
+  }
+
+  /** See {@link JobStore.findRepeated}. */
+  findRepeated(key: string): Promise<RepeatedRequest | undefined> {
+    return this.#store.findRepeated(key);
   }
 
   /** See {@link JobStore.update}; resolves with true, too, when it is to be tried again. */

@@ -139,8 +139,19 @@ export function openApiDocument(needsKey: boolean, url = "/"): OpenApiDocument {
   };
 }
 
+/** The header of requests that may be sent again. */
+const IDEMPOTENCY_KEY = {
+  name: "Idempotency-Key",
+  in: "header",
+  description:
+    "Anything unique: the same request with the same key within 24 hours is answered with the same job, " +
+    "and has the header `idempotent-replayed` then; another request with that key is a 422",
+  schema: { type: "string", minLength: 1, maxLength: 255 },
+};
+
 function describeOperation(operation: Operation): Record<string, unknown> {
-  const { id, tag, summary, path, query = [], body, answer, job, events, isFile } = operation;
+  const { id, tag, summary, path, query = [], body, answer, job, events } = operation;
+  const { isFile, isOnce } = operation;
   const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
   const parameters = [
     ...names.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } })),
@@ -150,6 +161,7 @@ function describeOperation(operation: Operation): Record<string, unknown> {
       description,
       schema: { type },
     })),
+    ...(isOnce ? [IDEMPOTENCY_KEY] : []),
   ];
   const content = "json" in answer ? json(answer.json).content : media(answer.types);
   return {

@@ -46,6 +46,8 @@ export interface Operation {
   readonly answer: OperationAnswer;
   /** Answer with status 202, where a request asks for the job with `Prefer: respond-async`. */
   readonly job?: AnswerName;
+  /** Whether it makes a job, which a request makes once that is sent again with its `Idempotency-Key`. */
+  readonly isOnce?: boolean;
   /** Answer with events, where a request asks for them. */
   readonly events?: string;
   /** Whether a file may be answered in part, or be elsewhere. */
@@ -66,6 +68,7 @@ export const OPERATIONS: readonly Operation[] = [
     tag: "Images",
     summary: "Make images of a prompt",
     body: { schema: "ImageGeneration", types: [JSON_TYPE] },
+    isOnce: true,
     answer: { json: "Images" },
     job: "Job",
     events: "`image_generation.partial_image` and `image_generation.completed`, with `stream`",
@@ -77,6 +80,7 @@ export const OPERATIONS: readonly Operation[] = [
     tag: "Images",
     summary: "Make images of a prompt and of other images",
     body: { schema: "ImageEdit", types: [FORM, URL_FORM] },
+    isOnce: true,
     answer: { json: "Images" },
     job: "Job",
     events: "`image_edit.partial_image` and `image_edit.completed`, with `stream`",
@@ -98,6 +102,7 @@ export const OPERATIONS: readonly Operation[] = [
     tag: "Videos",
     summary: "Queue a video",
     body: { schema: "VideoRequest", types: [JSON_TYPE, FORM, URL_FORM] },
+    isOnce: true,
     answer: { json: "Video" },
   },
   {

@@ -32,6 +32,8 @@ interface StreamedImages {
   readonly start: (
     onOutput: (output: ImageOutput, index: number) => void,
   ) => Promise<QueuedJob<ImageOutcome>>;
+  /** Whether the job goes on when the client leaves. */
+  readonly isLeft: boolean;
   /** The queue and the log. */
   readonly services: Services;
 }
@@ -71,16 +73,20 @@ export async function streamImages(
     stop();
     news.end();
   };
-  const { outcome } = await streamed.start((output, index) => {
+  const told = new Set<number>();
+  const tell = (output: ImageOutput, index: number) => {
+    if (told.has(index)) return;
+    told.add(index);
     const item = imageItem(id, { ...request, responseFormat: "b64_json" }, output, index);
     push("completed", { ...item, b64_json: String(item.b64_json) });
-  }).catch((refusal) => {
+  };
+  const { outcome } = await streamed.start(tell).catch((refusal) => {
     end();
     throw refusal;
   });
-  outcome.catch(() => {}).finally(end);
+  outcome.then(({ outputs }) => outputs.forEach(tell)).catch(() => {}).finally(end);
   return streamSSE(c, async (stream) => {
-    stream.onAbort(() => void services.queue.cancel(id));
+    if (!streamed.isLeft) stream.onAbort(() => void services.queue.cancel(id));
     await news.sendTo(
       stream,
       (event) => stream.writeSSE({ event: event.type, data: JSON.stringify(event) }),

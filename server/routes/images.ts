@@ -14,8 +14,11 @@ import type { ImageOutcome, ImageOutput } from "../images/image_job.ts";
 import type { ControlSources } from "../inputs/control_picture.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import { isForm, readForm } from "../inputs/multipart.ts";
-import type { NewJob } from "../jobs/job.ts";
+import type { NewJob, QueuedJob } from "../jobs/job.ts";
+import type { JobRecord, RequestKey } from "../jobs/job_store.ts";
 import { ownerOf } from "../jobs/job_summary.ts";
+import { unlessAborted } from "../jobs/unless_aborted.ts";
+import { once, requestKeyOf } from "../repeated_requests.ts";
 import { requestContext } from "../request_context.ts";
 import { toApiError } from "../respond.ts";
 import type { App, AppEnv, Services } from "../services.ts";
@@ -43,13 +46,17 @@ async function generate(c: Context<AppEnv>, services: Services): Promise<Respons
     maxBytes: services.settings.maxBodyBytes,
     share: c.get("share"),
   });
-  const context = contextOf(c, services, (body as { model?: unknown } | null)?.model);
-  return await withInputs(
-    c,
-    services,
-    async (id, sources) =>
-      await answer(c, id, await readImageRequest(body, context, sources), services),
-  );
+  const key = await requestKeyOf(c, services, body);
+  return await once(c, services, key, {
+    repeat: (job) => answerAgain(c, job, services),
+    make: () => {
+      const context = contextOf(c, services, (body as { model?: unknown } | null)?.model);
+      return withInputs(c, services, async (id, sources) => {
+        const request = await readImageRequest(body, context, sources);
+        return await answer(c, { id, request, ...(key ? { key } : {}) }, services);
+      });
+    },
+  });
 }
 
 async function edit(c: Context<AppEnv>, services: Services): Promise<Response> {
@@ -57,8 +64,18 @@ async function edit(c: Context<AppEnv>, services: Services): Promise<Response> {
   return await withInputs(c, services, async (id, sources) => {
     const { settings: { formLimits } } = services;
     const form = await readForm(c.req.raw, sources.folder, formLimits, c.get("share"));
-    const context = contextOf(c, services, [form.fields["model"]].flat().at(-1));
-    return await answer(c, id, await readImageEdit(form, context, sources), services);
+    const key = await requestKeyOf(c, services, form.fields, form.files);
+    return await once(c, services, key, {
+      repeat: async (job) => {
+        await sources.folder.remove();
+        return await answerAgain(c, job, services);
+      },
+      make: async () => {
+        const context = contextOf(c, services, [form.fields["model"]].flat().at(-1));
+        const request = await readImageEdit(form, context, sources);
+        return await answer(c, { id, request, ...(key ? { key } : {}) }, services);
+      },
+    });
   });
 }
 
@@ -79,12 +96,16 @@ async function withInputs(
   }
 }
 
-async function answer(
-  c: Context<AppEnv>,
-  id: string,
-  request: ImageRequest,
-  services: Services,
-): Promise<Response> {
+/** A request with the job that it makes, or has made. */
+interface Asked {
+  readonly id: string;
+  readonly request: ImageRequest;
+  /** Where its client may send it again. */
+  readonly key?: RequestKey;
+}
+
+async function answer(c: Context<AppEnv>, asked: Asked, services: Services): Promise<Response> {
+  const { id, request, key } = asked;
   c.set("job", id);
   // What waits for the GPU has its images on the disk.
   c.get("share").release();
@@ -95,15 +116,54 @@ async function answer(
   const job = (onOutput?: (output: ImageOutput, index: number) => void) => ({
     ...services.runners.image({ id, request, owner }, onOutput),
     client,
+    ...(key ? { requestKey: key } : {}),
   });
   if (respondsAsync(c)) return await answerWithJob(c, job(), services);
-  const start = (onOutput?: (output: ImageOutput, index: number) => void) =>
-    services.queue.add({ ...job(onOutput), signal: c.req.raw.signal });
-  if (request.stream) return await streamImages(c, { id, request, start, services });
-  const { outcome } = await start();
-  const { body, headers } = base64Json(
-    await imagesResponse(id, request, await outcome, services),
+  const isLeft = key !== undefined;
+  return await answerWithImages(
+    c,
+    { ...asked, isLeft },
+    services,
+    (onOutput) =>
+      services.queue.add({
+        ...job(onOutput),
+        // A client that may send it again may come back for what it left.
+        ...(isLeft ? {} : { signal: c.req.raw.signal }),
+      }),
   );
+}
+
+/** Answers a request that was sent before. */
+async function answerAgain(
+  c: Context<AppEnv>,
+  record: JobRecord,
+  services: Services,
+): Promise<Response> {
+  const { id, revisedPrompt } = record;
+  const request = record.request as ImageRequest;
+  const { models } = services;
+  const model = request.model === undefined ? models.first : models.find(request.model);
+  if (model?.engine.status === "ready") nameDrawnSize(c, request, model);
+  if (respondsAsync(c)) return await showJob(c, record, services);
+  const job = services.runners.image({ id, request, revisedPrompt });
+  return await answerWithImages(c, { id, request, isLeft: true }, services, () => {
+    const outcome = services.queue.join(job);
+    return Promise.resolve({ prepared: Promise.resolve(), outcome });
+  });
+}
+
+async function answerWithImages(
+  c: Context<AppEnv>,
+  { id, request, isLeft }: Asked & { readonly isLeft: boolean },
+  services: Services,
+  start: (
+    onOutput?: (output: ImageOutput, index: number) => void,
+  ) => Promise<QueuedJob<ImageOutcome>>,
+): Promise<Response> {
+  if (request.stream) return await streamImages(c, { id, request, start, isLeft, services });
+  const { outcome } = await start();
+  const made = await (isLeft ? unlessAborted(c.req.raw.signal, outcome) : outcome);
+  const { body, headers } = base64Json(await imagesResponse(id, request, made, services));
   return c.body(body, 200, headers);
 }
 
@@ -135,8 +195,15 @@ async function answerWithJob(
   const { outcome } = await services.queue.add(job);
   // Its end is in its record; what clients may not see of it goes to the log.
   outcome.catch((error) => toApiError(error, job.id, services.log));
-  const record = await show((await services.store.get(job.id))!, c, services);
-  return c.json(record, 202, {
+  return await showJob(c, (await services.store.get(job.id))!, services);
+}
+
+async function showJob(
+  c: Context<AppEnv>,
+  job: JobRecord,
+  services: Services,
+): Promise<Response> {
+  return c.json(await show(job, c, services), 202, {
     location: `${services.settings.publicUrl ?? ""}/v1/jobs/${job.id}`,
     "preference-applied": "respond-async",
   });

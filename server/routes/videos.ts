@@ -12,9 +12,11 @@ import { validate } from "../contract/validate.ts";
 import { videoSchema } from "../contract/video_fields.ts";
 import { formBody } from "../inputs/form_body.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
-import { isForm, readForm } from "../inputs/multipart.ts";
-import type { JobEntry, JobRecord } from "../jobs/job_store.ts";
+import { isForm, readForm, type UploadedFile } from "../inputs/multipart.ts";
+import type { JobEntry, JobRecord, RequestKey } from "../jobs/job_store.ts";
 import { ownerOf } from "../jobs/job_summary.ts";
+import { unlessAborted } from "../jobs/unless_aborted.ts";
+import { once, requestKeyOf } from "../repeated_requests.ts";
 import { requestContext } from "../request_context.ts";
 import { toApiError } from "../respond.ts";
 import type { App, AppEnv, Services } from "../services.ts";
@@ -69,7 +71,7 @@ export async function findVideo(
 }
 
 async function create(c: Context<AppEnv>, services: Services): Promise<Response> {
-  const { settings, queue, runners, inputRoot } = services;
+  const { settings, inputRoot } = services;
   if (!services.storage) {
     throw badRequest(
       "Cannot make a video: this server keeps no results (its output path is empty)",
@@ -84,38 +86,63 @@ async function create(c: Context<AppEnv>, services: Services): Promise<Response>
       body: await readJson(c.req.raw, { maxBytes: settings.maxBodyBytes, share: c.get("share") }),
       files: [],
     };
-    const model = (body as { model?: unknown } | null)?.model;
-    const context = requestContext(services, c.req.raw.signal, { model });
-    const request = await readVideoRequest(
-      body,
-      files,
-      context,
-      {
-        folder,
-        ffmpeg: await services.ffmpeg(),
-        allowPrivateUrls: settings.allowPrivateUrls,
-        signal: c.req.raw.signal,
+    const key = await requestKeyOf(c, services, body, files);
+    return await once(c, services, key, {
+      repeat: async (job) => {
+        await folder.remove();
+        return c.json(await show(job, services));
       },
-    );
-    c.set("job", id);
-    nameIgnored(c, request.ignored, services);
-    nameDrawnSize(c, request, services.models.find(request.model) ?? services.models.first);
-    // Whoever has gone would never learn the id.
-    c.req.raw.signal.throwIfAborted();
-    const client = c.get("client");
-    const owner = ownerOf(client, settings.apiKeys);
-    const job = { ...runners.video({ id, request, owner }), client };
-    // What waits has its images and videos on the disk.
-    c.get("share").release();
-    const { prepared, outcome } = await queue.add(job);
-    // Its end is in its record; what clients may not see of it goes to the log.
-    outcome.catch((error) => toApiError(error, id, services.log));
-    await untilPrepared(prepared, id, c.req.raw.signal, services);
+      make: () => queue(c, { id, folder, body, files, ...(key ? { key } : {}) }, services),
+    });
   } catch (error) {
     // The files of a job are its queue's.
     if (!await services.store.get(id)) await folder.remove();
     throw error;
   }
+}
+
+/** A request as it came. */
+interface Sent {
+  readonly id: string;
+  readonly folder: InputFolder;
+  readonly body: unknown;
+  readonly files: readonly UploadedFile[];
+  /** Where its client may send it again. */
+  readonly key?: RequestKey;
+}
+
+async function queue(
+  c: Context<AppEnv>,
+  { id, folder, body, files, key }: Sent,
+  services: Services,
+): Promise<Response> {
+  const { settings, runners } = services;
+  const { signal } = c.req.raw;
+  const model = (body as { model?: unknown } | null)?.model;
+  const request = await readVideoRequest(body, files, requestContext(services, signal, { model }), {
+    ...{ folder, signal },
+    ffmpeg: await services.ffmpeg(),
+    allowPrivateUrls: settings.allowPrivateUrls,
+  });
+  c.set("job", id);
+  nameIgnored(c, request.ignored, services);
+  nameDrawnSize(c, request, services.models.find(request.model) ?? services.models.first);
+  // Whoever has gone would never learn the id.
+  signal.throwIfAborted();
+  const client = c.get("client");
+  const owner = ownerOf(client, settings.apiKeys);
+  const job = {
+    ...runners.video({ id, request, owner }),
+    ...{ client, ...(key ? { requestKey: key } : {}) },
+  };
+  // What waits has its images and videos on the disk.
+  c.get("share").release();
+  const { prepared, outcome } = await services.queue.add(job);
+  // Its end is in its record; what clients may not see of it goes to the log.
+  outcome.catch((error) => toApiError(error, id, services.log));
+  // A client that may send it again may come back for what it left.
+  if (key) await unlessAborted(signal, prepared);
+  else await untilPrepared(prepared, id, signal, services);
   return c.json(await show((await services.store.get(id))!, services));
 }
 

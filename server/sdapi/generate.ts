@@ -14,8 +14,11 @@ import type { ImageOutput } from "../images/image_job.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import type { UploadedFile } from "../inputs/multipart.ts";
 import { badSource } from "../inputs/references.ts";
+import type { JobRecord, RequestKey } from "../jobs/job_store.ts";
 import { ownerOf } from "../jobs/job_summary.ts";
+import { unlessAborted } from "../jobs/unless_aborted.ts";
 import { nextTurn } from "../next_turn.ts";
+import { once, requestKeyOf } from "../repeated_requests.ts";
 import { requestContext } from "../request_context.ts";
 import { Base64, base64Json } from "../routes/base64_json.ts";
 import { nameDrawnSize } from "../routes/name_drawn_size.ts";
@@ -58,16 +61,26 @@ export async function generateForWebui(
   const model = checkpointIn(body) ?? generation.chosen();
   const { info } = requestContext(services, c.req.raw.signal, { model });
   const webui = readWebui(body, info, startsFromImages);
-  const id = `img_${crypto.randomUUID()}`;
-  const folder = new InputFolder(inputRoot, id);
-  try {
-    const request = await readRequest(c, webui, folder, { ...generation, chosen: () => model });
-    return await answer(c, { id, request, webui }, generation);
-  } catch (error) {
-    // The files of a job are its queue's.
-    if (!await services.store.get(id)) await folder.remove();
-    throw error;
-  }
+  const key = await requestKeyOf(c, services, body);
+  const make = async () => {
+    const id = `img_${crypto.randomUUID()}`;
+    const folder = new InputFolder(inputRoot, id);
+    try {
+      const request = await readRequest(c, webui, folder, { ...generation, chosen: () => model });
+      return await answer(c, { id, request, webui, ...(key ? { key } : {}) }, generation);
+    } catch (error) {
+      // The files of a job are its queue's.
+      if (!await services.store.get(id)) await folder.remove();
+      throw error;
+    }
+  };
+  const repeat = async ({ id, request: asked, revisedPrompt }: JobRecord) => {
+    const request = asked as ImageRequest;
+    const outcome = services.queue.join(services.runners.image({ id, request, revisedPrompt }));
+    const { outputs } = await unlessAborted(c.req.raw.signal, outcome);
+    return send(c, { id, request, webui }, outputs, generation);
+  };
+  return await once(c, services, key, { make, repeat });
 }
 
 async function readRequest(
@@ -104,11 +117,22 @@ async function readRequest(
   return { ...made, ignored, previews: isCheap ? PREVIEWS : 0 };
 }
 
+/** A request under its job's id. */
+interface Asked {
+  readonly id: string;
+  readonly request: ImageRequest;
+  readonly webui: WebuiRequest;
+  /** Where its client may send it again. */
+  readonly key?: RequestKey;
+}
+
 async function answer(
   c: Context<AppEnv>,
-  { id, request, webui }: { id: string; request: ImageRequest; webui: WebuiRequest },
-  { services, current }: Generation,
+  asked: Asked,
+  generation: Generation,
 ): Promise<Response> {
+  const { id, request, key } = asked;
+  const { services, current } = generation;
   const { settings, queue, runners } = services;
   const model = services.models.pick(request.model);
   c.set("job", id);
@@ -124,15 +148,27 @@ async function answer(
         { id, request, owner: ownerOf(client, settings.apiKeys) },
         (output) => job.done = Math.floor(outputs.push(output) / (request.layers ?? 1)),
       ),
-      ...{ client, signal: c.req.raw.signal },
+      client,
+      // A client that may send it again may come back for what it left.
+      ...(key ? { requestKey: key } : { signal: c.req.raw.signal }),
     });
-    await queued.outcome;
+    await (key ? unlessAborted(c.req.raw.signal, queued.outcome) : queued.outcome);
   } catch (error) {
     // Whoever interrupts gets what there is.
     if (!job.isInterrupted || c.req.raw.signal.aborted) throw error;
   } finally {
     end();
   }
+  return send(c, asked, outputs, generation);
+}
+
+function send(
+  c: Context<AppEnv>,
+  { request, webui }: Asked,
+  outputs: readonly ImageOutput[],
+  { services }: Generation,
+): Response {
+  const model = services.models.pick(request.model);
   const { body, headers } = base64Json({
     images: webui.sendsImages ? outputs.map(({ bytes }) => new Base64(bytes)) : [],
     parameters: webui.told,

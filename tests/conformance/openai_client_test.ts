@@ -108,3 +108,14 @@ Deno.test("the official client's abort stops the work on the server", async () =
   }
   assert.equal(engine.aborted, 1);
 });
+
+Deno.test("the official client's retries with an Idempotency-Key make one job", async () => {
+  const engine = new FakeEngine({ stepMs: 150 });
+  await using service = await connect({ openEngine: () => Promise.resolve(engine) });
+  const { data } = await service.client("sk-test").images.generate(
+    { prompt: "a", ...{ num_inference_steps: 8 } },
+    { headers: { "Idempotency-Key": "one" }, timeout: 500, maxRetries: 5 },
+  );
+  assert.equal(data!.length, 1);
+  assert.deepEqual([engine.requests.length, engine.aborted], [1, 0]);
+});

@@ -8,6 +8,7 @@ import type {
   JobRecord,
   JobStore,
   NewRecord,
+  RepeatedRequest,
 } from "../../server/jobs/job_store.ts";
 
 /** See the module. */
@@ -24,6 +25,10 @@ export class FailingStore implements JobStore {
 
   insert(job: NewRecord): Promise<void> {
     return this.#unless("insert", () => this.#store.insert(job));
+  }
+
+  findRepeated(key: string): Promise<RepeatedRequest | undefined> {
+    return this.#unless("findRepeated", () => this.#store.findRepeated(key));
   }
 
   update(id: string, change: JobChange): Promise<boolean> {

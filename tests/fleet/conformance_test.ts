@@ -5,7 +5,12 @@ import { fileURLToPath } from "node:url";
 import { Cluster, noPostgres } from "./postgres.ts";
 
 /** Files of tests/conformance/ whose every word holds for a fleet. */
-const FILES = ["jobs_test.ts", "cloud_test.ts", "request_loras_test.ts"];
+const FILES = [
+  "jobs_test.ts",
+  "cloud_test.ts",
+  "request_loras_test.ts",
+  "repeated_requests_test.ts",
+];
 
 const isSlow = Deno.env.has("DENOISE_SLOW");
 
