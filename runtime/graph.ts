@@ -31,6 +31,10 @@ export interface Dispatch {
   readonly flops: number;
   /** Bytes read and written, for the same. */
   readonly bytes: number;
+  /** Names of the buffers whose elements may be rounded to f16, as factors of products are. */
+  readonly factors?: readonly string[];
+  /** Whose counter a kernel that rounds to f16 adds to. */
+  readonly layer: string;
   /** What happens in place of a kernel. */
   readonly exchange?: Exchange;
 }
@@ -47,7 +51,11 @@ export interface DispatchSpec {
   readonly workgroups: readonly [number, number, number];
   /** Arithmetic operations; 0 when left out. */
   readonly flops?: number;
-  /** Whose counter a kernel that rounds to f16 adds to; its own label when left out. */
+  /** Bytes read and written; those of all tensors when left out. */
+  readonly bytes?: number;
+  /** Names of the buffers whose elements may be rounded to f16; none when left out. */
+  readonly factors?: readonly string[] | undefined;
+  /** Whose counter a kernel that rounds to f16 adds to; the name of its result when left out. */
   readonly layer?: string;
   /** What happens in place of the kernel, which binds nothing then. */
   readonly exchange?: Exchange;
@@ -68,6 +76,13 @@ const MAX_ELEMENTS = 2 ** 32 - 2 ** 20;
 function fitsType(value: number, type: ParamType): boolean {
   if (type === "f32") return Number.isFinite(Math.fround(value));
   return value === (type === "u32" ? value >>> 0 : value | 0);
+}
+
+/** Bytes of tensors, those that several of them show once. */
+export function touchedBytes(tensors: readonly Tensor[]): number {
+  const isFirst = ({ memory, byteOffset }: Tensor, i: number) =>
+    tensors.findIndex((other) => other.memory === memory && other.byteOffset === byteOffset) === i;
+  return tensors.filter(isFirst).reduce((sum, { byteLength }) => sum + byteLength, 0);
 }
 
 /** A traced computation: dispatches in order, and the tensors that they touch. */
@@ -192,9 +207,10 @@ export class Graph {
     const { kernel } = spec;
     const label = this.#qualify(kernel.name);
     const counts = isCounting(kernel);
-    const layer = counts ? this.saturation.indexOf(spec.layer ?? label) : 0;
+    const result = kernel.buffers.find(({ access }) => access === "read_write");
+    const layer = spec.layer ?? spec.buffers[result?.name ?? ""]?.name ?? label;
     const tensors = kernel.buffers.map((slot) => {
-      const tensor = slot.access === "count" ? this.#counterTensor() : spec.buffers[slot.name];
+      const tensor = slot.access === "count" ? this.counterTensor() : spec.buffers[slot.name];
       if (!tensor) {
         throw new TypeError(`Cannot dispatch ${label}: buffer "${slot.name}" is not given`);
       }
@@ -202,7 +218,7 @@ export class Graph {
       return tensor;
     });
     const params = Object.entries(kernel.params).map(([name, type]) => {
-      const value = counts && name === "layer" ? layer : spec.params[name];
+      const value = counts && name === "layer" ? this.saturation.indexOf(layer) : spec.params[name];
       if (value === undefined) {
         throw new TypeError(`Cannot dispatch ${label}: parameter "${name}" is not given`);
       }
@@ -227,10 +243,6 @@ export class Graph {
         `a kernel needs ${excess}`,
       );
     }
-    const isFirst = ({ memory, byteOffset }: Tensor, i: number) =>
-      tensors.findIndex((other) => other.memory === memory && other.byteOffset === byteOffset) ===
-        i;
-    const bytes = tensors.filter(isFirst).reduce((sum, { byteLength }) => sum + byteLength, 0);
     this.dispatches.push({
       label,
       kernel,
@@ -238,7 +250,9 @@ export class Graph {
       params,
       workgroups: spec.workgroups,
       flops: spec.flops ?? 0,
-      bytes,
+      bytes: spec.bytes ?? touchedBytes(tensors),
+      layer,
+      ...(spec.factors && { factors: spec.factors }),
       ...(spec.exchange && { exchange: spec.exchange }),
     });
     kernel.buffers.forEach((slot, i) => {
@@ -257,9 +271,10 @@ export class Graph {
     );
   }
 
-  /** Counters that nobody shares are a constant, so that they are allocated with the program. */
-  #counterTensor(): Tensor {
+  /** The counters of {@linkcode saturation}. Those that nobody shares are a constant, so that they are allocated with the program. */
+  counterTensor(): Tensor {
     const { counters } = this.saturation;
+    this.#overwritten.set(counters, this.dispatches.length);
     if (this.#isShared) return this.use(counters);
     if (!this.#counters) {
       const { name, shape, dtype } = counters;

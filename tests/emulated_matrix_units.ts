@@ -17,7 +17,7 @@ export type EmulatedMatrix = Pick<SubgroupMatrix, "m" | "n" | "k">;
  * A GPU whose adapters list one matrix unit, f16 to f32.
  *
  * @param gpu with subgroups of 8 and f16
- * @param rewrite makes WGSL of WGSL with subgroup matrices
+ * @param rewrite makes WGSL without subgroup matrices of any WGSL
  */
 export function withMatrixUnits(
   gpu: GPU,
@@ -59,14 +59,15 @@ function adapterWith(
       });
       const create = device.createShaderModule.bind(device);
       device.createShaderModule = ({ code, ...others }) =>
-        create({ ...others, code: code.includes("subgroup_matrix_") ? rewrite(code) : code });
+        create({ ...others, code: rewrite(code) });
       return device;
     },
   } as unknown as GPUAdapter;
 }
 
-/** A kernel in the place of one on matrix units that computes nothing, and counts that f16 does not hold its factors. */
+/** A kernel in the place of one that rounds to f16, which computes nothing, and counts that f16 does not hold its values. */
 export function saturateAlways(wgsl: string): string {
+  if (!wgsl.includes("saturation_0")) return wgsl;
   const [params] = /struct Params \{[^}]*\}/.exec(wgsl)!;
   const [counters] = /^.*saturation_0:.*$/m.exec(wgsl)!;
   return `${params}
@@ -79,6 +80,7 @@ fn main() { atomicAdd(&saturation_0[params.layer], 1u); }
 
 /** A kernel without subgroup matrices that computes the same. */
 function emulateMatrices(wgsl: string): string {
+  if (!wgsl.includes("subgroup_matrix_")) return wgsl;
   const sizes = /subgroup_matrix_(\w+)<f\d+, (\d+)u?, (\d+)u?>/g;
   const found = new Map([...wgsl.matchAll(sizes)].map(([, kind, columns, rows]) => {
     return [kind!, { rows: Number(rows), columns: Number(columns) }];

@@ -7,6 +7,7 @@ import type { StorageFormat } from "../dtype.ts";
 import { Graph, type Tensor } from "../graph.ts";
 import { planMemory } from "../plan.ts";
 import { instantiate } from "../executable.ts";
+import { storeFactorsAsHalf } from "../half_results.ts";
 import { isWeightFormat } from "../quantization/formats.ts";
 import { DeviceTensor } from "../device_tensor.ts";
 import { formatShape, sameShape, stridesOf } from "../shape.ts";
@@ -88,12 +89,25 @@ interface TracedCase {
   readonly outputs: readonly DeviceTensor[];
 }
 
+/** Error that storing a result as f16 may add, as a part of the largest magnitude. */
+const HALF_STEP = 2 ** -11;
+
+/** Whether a traced case stores a result as f16. */
+export function storesHalf({ graph }: TracedCase): boolean {
+  return graph.dispatches.some(({ kernel }) => kernel.buffers.some(({ isCounted }) => isCounted));
+}
+
 /**
  * Builds a case's graph for a target; needs no device.
  *
+ * @param storage of results, where the op can store them so
  * @throws {UnsupportedCase} when the forced variant refuses the problem, or a kernel needs too many bindings
  */
-export function traceCase(testCase: OpCase, target: Target): TracedCase {
+export function traceCase(
+  testCase: OpCase,
+  target: Target,
+  storage: "f32" | "f16" = "f32",
+): TracedCase {
   const graph = new Graph(testCase.name, target);
   const inputs: DeviceTensor[] = [];
   const tensors: Record<string, Tensor> = {};
@@ -108,6 +122,7 @@ export function traceCase(testCase: OpCase, target: Target): TracedCase {
       copyTo(tensor, output);
       return output;
     });
+    if (storage === "f16") storeFactorsAsHalf(graph, () => true);
     return { graph, inputs, outputs };
   } catch (error) {
     if (
@@ -126,6 +141,7 @@ const REFUSALS = ["this variant does not take the problem", "storage bindings, t
  *
  * @param target the device's own, with other variants forced or operands allowed
  * @param repetitions runs that must give the same bits
+ * @param storage as in {@linkcode traceCase}
  * @throws {UnsupportedCase} when the forced variant refuses the problem, or a kernel needs too many bindings
  * @throws {Error} when a result is not close enough, naming the worst element, or a repetition gives another
  */
@@ -134,8 +150,10 @@ export async function runCase(
   testCase: OpCase,
   target = device.target,
   repetitions = 1,
+  storage: "f32" | "f16" = "f32",
 ): Promise<void> {
-  const { graph, inputs, outputs } = traceCase(testCase, target);
+  const traced = traceCase(testCase, target, storage);
+  const { graph, inputs, outputs } = traced;
   const tensors = [...inputs, ...outputs];
   const rounds = graph.dispatches.some(({ kernel }) => kernel.usesF16);
   const half = rounds ? testCase.half : undefined;
@@ -170,7 +188,7 @@ export async function runCase(
       for (const [i, output] of outputs.entries()) {
         assertClose(results[i]!, expected[i]!, output.shape, {
           name: testCase.name,
-          tolerance: half?.tolerance ?? testCase.tolerance,
+          tolerance: (half?.tolerance ?? testCase.tolerance) + (storesHalf(traced) ? HALF_STEP : 0),
         });
       }
       for (let repetition = 2; repetition <= repetitions; repetition++) {

@@ -14,7 +14,7 @@ import { kernelCode } from "../compile.ts";
 import type { DeviceOptions } from "../open_device.ts";
 import type { Target } from "../target.ts";
 import { cutIntoPieces } from "../windows.ts";
-import { type OpCase, runCase, traceCase, UnsupportedCase } from "./conformance.ts";
+import { type OpCase, runCase, storesHalf, traceCase, UnsupportedCase } from "./conformance.ts";
 import { whyNoMatrixUnit } from "./matrix_unit.ts";
 import { OP_SUITES } from "./registry.ts";
 
@@ -84,6 +84,34 @@ for (const suite of OP_SUITES) {
       });
     }
     assert.ok(left.size < cases.length, "no case needs several bindings and fits into them");
+  });
+}
+
+for (const { op, variants, cases } of OP_SUITES) {
+  const target = { ...adapter, schedule: "gpu", operands: "f16" } as const;
+  const found = variants.flatMap((variant) => {
+    const forced = { ...target, forcedVariants: force(op, variant) };
+    const own = cases.flatMap((testCase) => {
+      const kernels = kernelsOf(testCase, forced, "f16");
+      return kernels ? [{ testCase, variant, cost: costOf(kernels) }] : [];
+    });
+    // Drivers under test take each variant once.
+    return IS_SLOW ? own : own.toSorted((a, b) => a.cost - b.cost).slice(0, 1);
+  }).toSorted((a, b) => a.cost - b.cost);
+  const own = IS_SLOW || REPETITIONS > 1 ? found : found.slice(0, 1);
+  if (own.length === 0) continue;
+  Deno.test(`${op} equals its reference where its result is stored as f16`, async (t) => {
+    for (const { testCase, variant } of own) {
+      const forcedVariants = force(op, variant);
+      await withDevice(
+        { schedule: "gpu", operands: "f16", forcedVariants },
+        (device) =>
+          t.step(
+            `${variant} ${testCase.name}`,
+            () => runCase(device, testCase, device.target, 1, "f16"),
+          ),
+      );
+    }
   });
 }
 
@@ -184,10 +212,19 @@ function costOf(kernels: readonly CaseKernel[]): number {
   return kernels.reduce((sum, { cost }) => sum + cost, 0);
 }
 
-/** The kernels of a case; undefined where the target's variant or number of bindings does not take it. */
-function kernelsOf(testCase: OpCase, target: Target): readonly CaseKernel[] | undefined {
+/**
+ * The kernels of a case; undefined where the target's variant or number of bindings does not take it, or none of them stores
+ * f16 though asked to.
+ */
+function kernelsOf(
+  testCase: OpCase,
+  target: Target,
+  storage: "f32" | "f16" = "f32",
+): readonly CaseKernel[] | undefined {
   try {
-    return traceCase(testCase, target).graph.dispatches.map((dispatch) => {
+    const traced = traceCase(testCase, target, storage);
+    if (storage === "f16" && !storesHalf(traced)) return undefined;
+    return traced.graph.dispatches.map((dispatch) => {
       const { kernel, tensors } = dispatch;
       const [file, ...parameters] = kernel.name.split(" ");
       const formats = kernel.buffers.map(({ name }, i) => `${name} ${tensors[i]!.dtype}`);

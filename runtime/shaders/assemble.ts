@@ -38,6 +38,17 @@ export interface BufferSlot {
    * driver does it otherwise.
    */
   readonly isExact?: boolean;
+  /** What is stored as f16 is counted where f16 does not hold it; see `shared/saturation.wgsl`. */
+  readonly isCounted?: boolean;
+  /** Where in the tensor its elements lie, of a slot that is only written; one after the other when left out. */
+  readonly place?: SlotPlace;
+}
+
+/** Columns of rows, in accesses: the first of a row lies at `first`, `run` are neighbours, and rows are `step` apart. */
+export interface SlotPlace {
+  readonly run: number;
+  readonly step: number;
+  readonly first: number;
 }
 
 /** A kernel, complete but for the storage format and size of the tensors that it is bound to. */
@@ -222,7 +233,7 @@ function decodersOf(name: string, format: WeightFormat): string {
 }
 
 function storer(
-  { name, width, isExact = false }: BufferSlot,
+  { name, width, isExact = false, isCounted = false, place }: BufferSlot,
   dtype: StorageFormat,
   pieces: number,
   pieceLength: number,
@@ -233,13 +244,19 @@ function storer(
       `Cannot store ${dtype} elements one by one in buffer "${name}": write f32, or f16 by fours`,
     );
   }
-  const pair = (pair: string) => isExact ? `${name}_pair(v.${pair})` : `pack2x16float(v.${pair})`;
+  const pair = (pair: string) =>
+    isExact ? `${name}_pair(v.${pair})` : `pack2x16float(${isCounted ? "within" : "v"}.${pair})`;
   const value = isHalf ? `vec2<u32>(${pair("xy")}, ${pair("zw")})` : "v";
   const type = isHalf ? "vec4<f32>" : width === 4 ? `vec4<${dtype}>` : dtype;
   const lines = isHalf && isExact
     ? [expandInclude(`formats/round_${dtype}.wgsl`, { NAME: name })]
     : [];
-  lines.push(`fn ${name}_put(i: u32, v: ${type}) {`);
+  lines.push(`fn ${name}_put(${place ? "at" : "i"}: u32, v: ${type}) {`);
+  if (place) {
+    const { run, step, first } = place;
+    lines.push(`  let i = at / ${run}u * ${step}u + ${first}u + at % ${run}u;`);
+  }
+  if (isHalf && isCounted) lines.push("  let within = held(v);");
   for (let piece = 0; piece < pieces; piece++) {
     const index = piece === 0 ? "i" : `i - ${piece * pieceLength}u`;
     lines.push(

@@ -3,6 +3,7 @@ import activation from "./shared/activation.wgsl" with { type: "text" };
 import coordinates from "./shared/coordinates.wgsl" with { type: "text" };
 import half from "./shared/half.wgsl" with { type: "text" };
 import reduce from "./shared/reduce.wgsl" with { type: "text" };
+import saturation from "./shared/saturation.wgsl" with { type: "text" };
 import sum from "./shared/sum.wgsl" with { type: "text" };
 import attentionKeys from "./attention/keys.wgsl" with { type: "text" };
 import attentionLogits from "./attention/logits.wgsl" with { type: "text" };
@@ -65,6 +66,7 @@ export const INCLUDES: Readonly<Record<string, string>> = {
   "shared/coordinates.wgsl": coordinates,
   "shared/half.wgsl": half,
   "shared/reduce.wgsl": reduce,
+  "shared/saturation.wgsl": saturation,
   "shared/sum.wgsl": sum,
   "attention/keys.wgsl": attentionKeys,
   "attention/logits.wgsl": attentionLogits,

@@ -107,6 +107,7 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOpt
     },
     workgroups: [Math.ceil(lq / rows), heads, batch],
     layer: y.name,
+    factors: mayRound ? ["q", "k", "v"] : undefined,
     flops: 4 * batch * heads * lq * lk * headDim,
   });
   return y;

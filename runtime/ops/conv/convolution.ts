@@ -149,6 +149,7 @@ export function convolution(request: ConvRequest): Tensor {
     },
     workgroups: [...workgroups, batch * outFrames],
     layer: weight.name,
+    factors: problem.mayRound ? ["x", "cache"] : undefined,
     flops: 2 * batch * usedFrames * outHeight * outWidth * channels * kh * kw * inChannels,
   });
   return y;

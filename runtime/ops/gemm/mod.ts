@@ -98,6 +98,7 @@ export function dispatchGemm(
     },
     workgroups,
     layer: op === "linear" ? buffers["b"]!.name : buffers.y.name,
+    factors: given.mayRound ? ["a", "b"] : undefined,
     flops: 2 * m * n * (k * (batch?.count ?? 1) + (params["rank"] ?? 0)),
   });
 }

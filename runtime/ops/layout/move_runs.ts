@@ -1,7 +1,8 @@
 import type { DType } from "../../dtype.ts";
-import { isFloat } from "../../dtype.ts";
+import { bytesPerElement, isFloat } from "../../dtype.ts";
 import { isWeightFormat } from "../../quantization/formats.ts";
 import type { Tensor } from "../../graph.ts";
+import type { Kernel } from "../../shaders/assemble.ts";
 import { KernelFile } from "../../shaders/kernel_file.ts";
 import moveRunsSource from "../../shaders/layout/move_runs.wgsl" with { type: "text" };
 
@@ -17,12 +18,20 @@ export interface Runs {
   readonly yStart: number;
 }
 
+const KERNELS = { 1: MOVE_RUNS.kernel({ WIDTH: 1 }), 4: MOVE_RUNS.kernel({ WIDTH: 4 }) } as const;
+
+/** Elements per access of the kernels that copy runs. Their parameters are in words of so many, in the order of {@linkcode Runs}. */
+export const MOVE_RUNS_WORDS: ReadonlyMap<Kernel, 1 | 4> = new Map([[KERNELS[1], 1], [
+  KERNELS[4],
+  4,
+]]);
+
 /** Traces a copy of runs, four elements at a time where everything divides. */
 export function moveRuns(x: Tensor, y: Tensor, runs: Runs): void {
   const { count, run, xStride, xStart, yStride, yStart } = runs;
   const width = [run, xStride, xStart, yStride, yStart].every((size) => size % 4 === 0) ? 4 : 1;
   x.graph.dispatch({
-    kernel: MOVE_RUNS.kernel({ WIDTH: width }),
+    kernel: KERNELS[width],
     buffers: { x, y },
     params: {
       count: count * run / width,
@@ -33,6 +42,7 @@ export function moveRuns(x: Tensor, y: Tensor, runs: Runs): void {
       y_start: yStart / width,
     },
     workgroups: [Math.ceil(count * run / width / 64), 1, 1],
+    bytes: count * run * (bytesPerElement(x.dtype as DType) + bytesPerElement(y.dtype as DType)),
   });
 }
 

@@ -1,20 +1,10 @@
-// Rounding of factors to f16. What f16 does not hold becomes ±65504, and NaN any number; both are
-// counted, so that whoever runs the kernel can have the layer computed with f32.
+// Rounding of factors to f16; what f16 does not hold is counted.
 
 enable f16;
 
 //#buffer count saturation 1
 //#uniform layer: u32 // its counter
 
-// Largest magnitudes that were rounded, as bits: NaN is above infinity, and that above all numbers.
-var<private> largest_bits: vec4<u32>;
+//#include "shared/saturation.wgsl"
 
-fn half4(v: vec4<f32>) -> vec4<f16> {
-  largest_bits = max(largest_bits, bitcast<vec4<u32>>(v) & vec4<u32>(0x7fffffffu));
-  return vec4<f16>(clamp(v, vec4<f32>(-65504.0), vec4<f32>(65504.0)));
-}
-
-// The last thing that every invocation does. From 65520 on, numbers round to more than 65504.
-fn count_saturated() {
-  if (any(largest_bits >= vec4<u32>(0x477ff000u))) { saturation_add(params.layer); }
-}
+fn half4(v: vec4<f32>) -> vec4<f16> { return vec4<f16>(held(v)); }
