@@ -6,7 +6,7 @@ import type { Tensor } from "./tensor.ts";
 
 /**
  * Takes copies of whole intermediates into a part of another one out of a graph, where the kernel that made the
- * intermediate can write that part itself: neighbouring elements where a binding can begin, or columns of rows.
+ * intermediate can write that part itself: neighbouring elements where a binding can begin, or on GPUs columns of rows.
  */
 export function elideJoins(graph: Graph): void {
   const dispatches: (Dispatch | undefined)[] = [...graph.dispatches];
@@ -86,8 +86,9 @@ function writingThere(
   if (access !== "read_write" || !own.isWhole || dispatch.exchange || isRead) return undefined;
   const { count, run, yStride, yStart } = runs;
   const range = count === 1 ? y.range(yStart, x.shape) : undefined;
-  // Sizes of rows are those of the model. Others would make kernels for every number of tokens.
-  const isColumns = count > 1 && run === x.dim(-1) &&
+  // Rows are as long as the model has them; others would make kernels for every number of tokens. A software adapter takes
+  // longer to compile one more kernel than to copy.
+  const isColumns = graph.target.schedule === "gpu" && count > 1 && run === x.dim(-1) &&
     [run, yStride, yStart].every((size) => size % width === 0);
   if (!range && !isColumns) return undefined;
   const tensors = dispatch.tensors.with(slot, range ?? y);

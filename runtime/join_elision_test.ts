@@ -82,7 +82,7 @@ for (const [name, { build, copies }] of Object.entries(JOINS)) {
 }
 
 Deno.test("elideJoins() changes no bit of a result", async () => {
-  const device = await openTestDevice({}, "usual");
+  const device = await openTestDevice({ schedule: "gpu" }, "usual");
   const run = async (build: (x: Tensor) => Tensor, isElided: boolean) => {
     const { graph, x, y } = traced(build, device.target);
     if (isElided) elideJoins(graph);

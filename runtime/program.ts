@@ -7,8 +7,7 @@ import type { DType } from "./dtype.ts";
 import { Graph } from "./graph.ts";
 import { copyTo } from "./ops/copy/mod.ts";
 import { DeviceTensor } from "./device_tensor.ts";
-import { elideJoins } from "./join_elision.ts";
-import { storeFactorsAsHalf } from "./half_results.ts";
+import { finishGraph } from "./finish_graph.ts";
 import type { Saturation } from "./saturation.ts";
 import type { Shape } from "./shape.ts";
 import type { Target } from "./target.ts";
@@ -112,8 +111,7 @@ export class Program<I = Inputs, Output = unknown> {
     const given = { ...inputs, ...Object.fromEntries(this.#written) };
     const results = build(this.#use(given) as Traced<I>, this.graph);
     this.outputs = this.#store(name, results) as Stored<Output>;
-    elideJoins(this.graph);
-    storeFactorsAsHalf(this.graph);
+    finishGraph(this.graph);
   }
 
   /** Its own inputs and outputs. */

@@ -21,6 +21,7 @@ import {
   type Tensor,
   Weights,
 } from "../runtime/mod.ts";
+import { finishGraph } from "../runtime/finish_graph.ts";
 import { defaultBackend, gpuOf } from "../runtime/backends/backend.ts";
 import { shareDevices } from "./shared_gpu.ts";
 import type { Golden, GoldenCall, Values } from "./golden.ts";
@@ -121,6 +122,7 @@ export class ModelRun implements Disposable {
       results.set(name, result);
       copyTo(tensor, result);
     }
+    finishGraph(graph);
     const plan = planMemory({ model: graph });
     await weights?.upload(device);
     for (const tensor of [...given.values(), ...results.values()]) tensor.allocate(device);
@@ -169,8 +171,9 @@ export async function checkCalls(
   checkpoint: Checkpoint,
   check: (device: Device, weights: Weights, call: GoldenCall) => Promise<void>,
   calls: readonly GoldenCall[] = golden.calls,
+  options: DeviceOptions = {},
 ): Promise<readonly string[]> {
-  const device = await openTestDevice();
+  const device = await openTestDevice(options);
   const weights = new Weights(checkpoint);
   try {
     for (const call of calls) await t.step(call.name, () => check(device, weights, call));

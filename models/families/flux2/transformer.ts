@@ -8,6 +8,9 @@ import {
   concat,
   elementwise,
   type Graph,
+  layerNorm,
+  type LayerNormOptions,
+  linear,
   type Rotation,
   slice,
   type Tensor,
@@ -139,16 +142,22 @@ function feedForward({ eps, mlp_ratio }: Flux2TransformerConfig) {
   ): Tensor => {
     const dim = x.dim(-1);
     const inner = dim * mlp_ratio;
-    const halves = linearLayer(weights, "linear_in", x, 2 * inner, {
-      norm: { eps, scale, shift },
-      parts: 2,
-    });
-    const hidden = gated(slice(halves, 0, 0, 1), slice(halves, 0, 1));
-    return linearLayer(weights, "linear_out", hidden.reshape(...x.shape.with(-1, inner)), dim, {
-      gate,
-      residual: x,
-    });
+    const norm = { eps, scale, shift };
+    const gatedUnit = () => {
+      const halves = linearLayer(weights, "linear_in", x, 2 * inner, { norm, parts: 2 });
+      const hidden = gated(slice(halves, 0, 0, 1), slice(halves, 0, 1));
+      return hidden.reshape(...x.shape.with(-1, inner));
+    };
+    const hidden = isGatedInProducts(x) && !weights.has("linear_in.bias")
+      ? linearLayer(weights, "linear_in", x, 2 * inner, { norm, activation: "silu", glu: true })
+      : gatedUnit();
+    return linearLayer(weights, "linear_out", hidden, dim, { gate, residual: x });
   };
+}
+
+/** Whether products have gated linear units, which those of software adapters have not. */
+function isGatedInProducts({ graph }: Tensor): boolean {
+  return graph.target.schedule === "gpu";
 }
 
 /** x + gate · (attention and feed-forward of the modulated norm, side by side). */
@@ -160,30 +169,72 @@ function singleBlock(
   rotary: Rotation,
   split: TokenSplit,
 ): Tensor {
-  const { eps, mlp_ratio } = config;
-  const dim = x.dim(-1);
   const attn = weights.scope("attn");
-  // Parts of the model's width: queries, keys, values, then as many of each half of the feed-forward as it is wider.
-  const parts = 3 + 2 * mlp_ratio;
-  const joined = linearLayer(attn, "to_qkv_mlp_proj", x, parts * dim, {
-    norm: { eps, scale, shift },
-    parts,
-  });
-  const heads = slice(joined, 0, 0, 3);
+  const norm = { eps: config.eps, scale, shift };
+  const { heads, hidden } = projectAtOnce(config, attn, x, norm) ??
+    projectInParts(config, attn, x, norm);
   const projected = headProjections(config, attn, ["norm_q", "norm_k"], heads, rotary);
   const attended = attend(projected, split);
+  return linearLayer(attn, "to_out", concat([attended, ...hidden], -1), x.dim(-1), {
+    gate,
+    residual: x,
+  });
+}
+
+/** What a single block makes of its normalised input. */
+interface SingleProjections {
+  /** Queries, keys and values, [3, ...x]. */
+  readonly heads: Tensor;
+  /** Of the feed-forward, columns side by side. */
+  readonly hidden: readonly Tensor[];
+}
+
+/** How the layer of a single block is called. */
+const SINGLE_LAYER = "to_qkv_mlp_proj";
+
+/** By two products, of which the second is a gated linear unit; nothing where the weight cannot be shared between them. */
+function projectAtOnce(
+  { mlp_ratio }: Flux2TransformerConfig,
+  weights: WeightScope,
+  x: Tensor,
+  norm: LayerNormOptions,
+): SingleProjections | undefined {
+  if (!isGatedInProducts(x) || weights.has(`${SINGLE_LAYER}.bias`)) return undefined;
+  const dim = x.dim(-1);
+  const [own, gated] = [3 * dim, 2 * mlp_ratio * dim];
+  const n = own + gated;
+  if (weights.lowRank(x.graph, { names: [SINGLE_LAYER], n, k: dim, taps: 1 })) return undefined;
+  const weight = weights.tensor(x.graph, `${SINGLE_LAYER}.weight`, [n, dim]);
+  const [first, second] = [weight.range(0, [own, dim]), weight.range(own * dim, [gated, dim])];
+  if (!first || !second) return undefined;
+  const normed = layerNorm(x, norm);
+  return {
+    heads: linear(normed, first, { parts: 3, name: SINGLE_LAYER }),
+    hidden: [linear(normed, second, { activation: "silu", glu: true, name: "swiglu" })],
+  };
+}
+
+/** By one product. */
+function projectInParts(
+  { mlp_ratio }: Flux2TransformerConfig,
+  weights: WeightScope,
+  x: Tensor,
+  norm: LayerNormOptions,
+): SingleProjections {
+  // Parts of the model's width: queries, keys, values, then as many of each half of the feed-forward as it is wider.
+  const parts = 3 + 2 * mlp_ratio;
+  const joined = linearLayer(weights, SINGLE_LAYER, x, parts * x.dim(-1), { norm, parts });
   const hidden = gated(
     slice(joined, 0, 3, 3 + mlp_ratio),
     slice(joined, 0, 3 + mlp_ratio, parts),
   );
-  const hiddenParts = Array.from(
-    { length: mlp_ratio },
-    (_, i) => slice(hidden, 0, i, i + 1).reshape(...x.shape),
-  );
-  return linearLayer(attn, "to_out", concat([attended, ...hiddenParts], -1), dim, {
-    gate,
-    residual: x,
-  });
+  return {
+    heads: slice(joined, 0, 0, 3),
+    hidden: Array.from(
+      { length: mlp_ratio },
+      (_, i) => slice(hidden, 0, i, i + 1).reshape(...x.shape),
+    ),
+  };
 }
 
 /** silu(a) ∘ b. */
