@@ -39,7 +39,7 @@ export { blockBytes, dequantize, isWeightFormat, type Room } from "./quantizatio
 export { DeviceTensor, type DeviceTensorSource } from "./device_tensor.ts";
 export { Saturation, SaturationError } from "./saturation.ts";
 export type { Segment, SlabRange, StreamingOptions } from "./segments.ts";
-export type { BufferSlot, Kernel, ParamType, WgslDialect } from "./shaders/assemble.ts";
+export type { BufferSlot, Kernel, ParamType, SlotPlace, WgslDialect } from "./shaders/assemble.ts";
 export { type RunControl, throwIfCancelled } from "./run_control.ts";
 export * from "./shape.ts";
 export * from "./shared_team.ts";

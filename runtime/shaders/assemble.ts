@@ -46,8 +46,11 @@ export interface BufferSlot {
 
 /** Columns of rows, in accesses: the first of a row lies at `first`, `run` are neighbours, and rows are `step` apart. */
 export interface SlotPlace {
+  /** Accesses of a row. */
   readonly run: number;
+  /** From one row to the next. */
   readonly step: number;
+  /** Of the first row. */
   readonly first: number;
 }
 
