@@ -2,10 +2,7 @@
  * The layers of a transformer's pass on several GPUs, one after the other: each has the weights of its own alone, and hands
  * on what it computed. So a model fits that no single one of them holds.
  */
-import { exchange, type Team, type Tensor } from "../runtime/mod.ts";
-
-/** What goes from layer to layer. */
-type State<S> = { readonly [Key in keyof S]: Tensor | undefined };
+import { exchange, type Team, Tensor } from "../runtime/mod.ts";
 
 /** How one GPU takes part. One that is alone has all layers. */
 export class LayerSplit {
@@ -30,9 +27,10 @@ export class LayerSplit {
    * Runs a layer where it is own, and hands on what it gives where the next one is another GPU's.
    *
    * @param index of the layer; all are run in order
+   * @param state what goes from layer to layer: lists and records of tensors, of the same shapes before and after
    * @returns the state, as the next layer takes it; of no use where that is not own
    */
-  run<S extends State<S>>(index: number, state: S, layer: (state: S) => S): S {
+  run<S>(index: number, state: S, layer: (state: S) => S): S {
     if (!this.#team) return layer(state);
     const [owner, next] = [this.#owners[index]!, this.#owners[index + 1]];
     const result = owner === this.#team.rank ? layer(state) : state;
@@ -42,33 +40,51 @@ export class LayerSplit {
   /** What the last layer's GPU makes, on all of them. */
   share(result: Tensor): Tensor {
     const last = this.#owners.at(-1);
-    return last === undefined ? result : this.#give({ result }, last, () => true).result;
+    return last === undefined ? result : this.#give(result, last, () => true);
   }
 
-  #hand<S extends State<S>>(state: S, from: number, to: number): S {
+  #hand<S>(state: S, from: number, to: number): S {
     return this.#give(state, from, (rank) => rank === to);
   }
 
-  #give<S extends State<S>>(state: S, from: number, takes: (rank: number) => boolean): S {
+  #give<S>(state: S, from: number, takes: (rank: number) => boolean): S {
     const team = this.#team!;
-    const values = (Object.entries(state) as [string, Tensor | undefined][])
-      .flatMap(([name, value]) => value ? [[name, value] as const] : []);
-    const [[, { graph }]] = values as [typeof values[number]];
+    const values = tensorsOf(state);
+    const { graph } = values[0]!;
     let start = 0;
-    const taken = values.map(([name, { shape, size }]) => {
+    const taken = values.map(({ name, shape, size }) => {
       const piece = { rank: from, start, size };
       start += size;
       return { name, shape, pieces: [piece] };
     });
     const isGiver = team.rank === from;
-    const brought = isGiver ? values.map(([, value]) => value) : [];
     const received = exchange(
-      ...[graph, team, `from GPU ${from}`, brought] as const,
+      ...[graph, team, `from GPU ${from}`, isGiver ? values : []] as const,
       !isGiver && takes(team.rank) ? taken : [],
     );
     if (received.length === 0) return state;
-    return Object.fromEntries(values.map(([name], i) => [name, received[i]!])) as unknown as S;
+    const left = [...received];
+    return mapTensors(state, () => left.shift()!);
   }
+}
+
+function tensorsOf(state: unknown): Tensor[] {
+  const tensors: Tensor[] = [];
+  mapTensors(state, (tensor) => {
+    tensors.push(tensor);
+    return tensor;
+  });
+  return tensors;
+}
+
+/** Replaces the tensors of lists and records. */
+function mapTensors<S>(state: S, change: (tensor: Tensor) => Tensor): S {
+  if (state instanceof Tensor) return change(state) as S;
+  if (Array.isArray(state)) return state.map((part) => mapTensors(part, change)) as S;
+  if (typeof state !== "object" || state === null) return state;
+  return Object.fromEntries(
+    Object.entries(state).map(([name, part]) => [name, mapTensors(part, change)]),
+  ) as S;
 }
 
 /** Which of several GPUs has each layer: neighbours, so that each has about as much, and none has nothing. */

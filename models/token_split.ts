@@ -42,6 +42,16 @@ export class TokenSplit {
     );
   }
 
+  /** The same GPUs for a pass beside this one; alone where this one is, or there are too few tokens. */
+  like(streams: readonly number[]): TokenSplit {
+    return new TokenSplit(this.#sequence, streams);
+  }
+
+  /** Own tokens of a stream that both have: part of what a pass beside this one computed, where that is alone. */
+  ownBeside(x: Tensor, other: TokenSplit): Tensor {
+    return other.#sequence ? x : this.own(x);
+  }
+
   /** Own tokens of a stream: a part of an axis. */
   own(x: Tensor, axis = 1): Tensor {
     if (!this.#sequence) return x;

@@ -109,7 +109,7 @@ export class Program<I = Inputs, Output = unknown> {
       this.#written.set(key, new DeviceTensor(`${name} ${key}`, input.shape, input.dtype));
     }
     const given = { ...inputs, ...Object.fromEntries(this.#written) };
-    const results = build(this.#use(given) as Traced<I>, this.graph);
+    const results = build(used(this.graph, given) as Traced<I>, this.graph);
     this.outputs = this.#store(name, results) as Stored<Output>;
     finishGraph(this.graph);
   }
@@ -134,15 +134,6 @@ export class Program<I = Inputs, Output = unknown> {
     };
   }
 
-  #use(input: unknown): unknown {
-    if (input === undefined) return undefined;
-    if (input instanceof DeviceTensor) return this.graph.use(input);
-    if (Array.isArray(input)) return input.map((part) => this.#use(part));
-    return Object.fromEntries(
-      Object.entries(input as object).map(([key, part]) => [key, this.#use(part)]),
-    );
-  }
-
   /** Keeps results, under the names of their places. */
   #store(name: string, results: unknown): unknown {
     if (results === undefined) return undefined;
@@ -160,6 +151,24 @@ export class Program<I = Inputs, Output = unknown> {
       ]),
     );
   }
+}
+
+/**
+ * Brings results of other programs into a graph, as they were there.
+ *
+ * @param tensors by themselves, or in lists and records
+ */
+export function tensorsIn<Tree>(graph: Graph, tensors: Stored<Tree>): Tree {
+  return used(graph, tensors) as Tree;
+}
+
+function used(graph: Graph, input: unknown): unknown {
+  if (input === undefined) return undefined;
+  if (input instanceof DeviceTensor) return graph.use(input);
+  if (Array.isArray(input)) return input.map((part) => used(graph, part));
+  return Object.fromEntries(
+    Object.entries(input as object).map(([key, part]) => [key, used(graph, part)]),
+  );
 }
 
 /**

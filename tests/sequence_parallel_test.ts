@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import type { PipelineRequest, PipelineResult, Ranks } from "../models/mod.ts";
 import type { SharedTeam } from "../runtime/mod.ts";
-import { withChroma } from "./composed.ts";
+import { withChroma, withComposed } from "./composed.ts";
+import { controlRequest } from "./controlled.ts";
 import { Golden } from "./golden.ts";
 import { REQUEST } from "./pipeline_fixture.ts";
 import { psnr } from "./pixels.ts";
@@ -47,6 +48,12 @@ const LAYERS: Split = ["layers", 2, (layers) => ({ layers: layers! }), true];
 type Model = (use: (folder: string) => Promise<void>) => Promise<void>;
 const golden = (name: string): Model => (use) => use(new Golden(name).folder);
 
+/** A model with a ControlNet, and a request that it steers. */
+function steered(net: string, call: string, ...model: string[]): readonly [Model, PipelineRequest] {
+  const goldens = [net, ...model].map((name) => new Golden(name));
+  return [(use) => withComposed(goldens, use), controlRequest(goldens[0]!, goldens[0]!.call(call))];
+}
+
 const FLUX1: PipelineRequest = { ...IMAGE, trueCfgScale: 3, maxSequenceLength: 16 };
 const CHROMA: PipelineRequest = { ...IMAGE, maxSequenceLength: 16 };
 
@@ -57,15 +64,45 @@ const MODELS: readonly (readonly [string, Model, PipelineRequest, readonly Split
     VIDEO,
     isSlow ? [ulysses(2), ulysses(1, 2), ulysses(2, 4), ulysses(1, 3), LAYERS, BOTH] : [ulysses(2)],
   ],
-  [
-    "FLUX.1",
-    golden("flux1/dev"),
-    FLUX1,
-    isSlow ? [ulysses(2), ulysses(1, 3), GUIDANCE, LAYERS] : [BOTH],
-  ],
   ["Chroma", withChroma, CHROMA, isSlow ? [ulysses(2), ulysses(1, 2), GUIDANCE, BOTH] : [LAYERS]],
+  [
+    "FLUX.1 with a Union ControlNet",
+    ...steered("controlnets/flux1", "guided", "flux1/dev"),
+    isSlow ? [ulysses(2), ulysses(1, 3), GUIDANCE, LAYERS, BOTH] : [BOTH],
+  ],
   ...isSlow
     ? [
+      ["FLUX.1", golden("flux1/dev"), FLUX1, [
+        ulysses(2),
+        ulysses(1, 3),
+        GUIDANCE,
+        LAYERS,
+      ]] as const,
+      [
+        "FLUX.1 with a ControlNet, heads of 128",
+        ...steered("controlnets/flux1_wide", "text", "flux1/schnell", "flux1/dev"),
+        [ulysses(2), LAYERS],
+      ] as const,
+      [
+        "Qwen-Image with a ControlNet",
+        ...steered("controlnets/qwen_image", "guided", "qwen_image/pipeline"),
+        [ulysses(2), ulysses(1, 2), GUIDANCE, LAYERS],
+      ] as const,
+      [
+        "Z-Image with a ControlNet",
+        ...steered("controlnets/z_image", "weighted", "z_image/pipeline"),
+        [ulysses(1, 2), ulysses(3), LAYERS],
+      ] as const,
+      [
+        "Z-Image with a ControlNet that refines by its layers",
+        ...steered("controlnets/z_image_shared", "weighted", "z_image/pipeline"),
+        [ulysses(1, 2), LAYERS],
+      ] as const,
+      [
+        "Z-Image with a ControlNet of refiners",
+        ...steered("controlnets/z_image_refined", "guided", "z_image/pipeline"),
+        [ulysses(1, 2), GUIDANCE, LAYERS],
+      ] as const,
       ["Wan 2.2 TI2V", golden("wan/pipeline-ti2v"), FROM_FRAME, [ulysses(1, 2), LAYERS]] as const,
       ["Wan VACE", golden("wan/pipeline-vace"), STEERED, [ulysses(1, 2), LAYERS]] as const,
       ["Wan's experts", golden("wan/pipeline-t2v-experts"), VIDEO, [

@@ -5,9 +5,20 @@
  * `FluxControlNetPipeline`.
  */
 import { cannyEdges } from "../../media/canny.ts";
-import { type DeviceTensor, elementwise, type Tensor, writing } from "../../runtime/mod.ts";
+import {
+  type DeviceTensor,
+  elementwise,
+  f32,
+  type InputSpec,
+  type Program,
+  type Shape,
+  type Tensor,
+  writing,
+} from "../../runtime/mod.ts";
 import type { ImageEncoder } from "../autoencoders/image_encoder.ts";
+import { posteriorLatents } from "../autoencoders/kl/posterior.ts";
 import type { Session } from "../memory/session.ts";
+import type { TokenGrid } from "./latents.ts";
 import type { InputImage, OptionalSettings, PipelineInfo, PipelineRequest } from "./types.ts";
 import type { Work } from "./work.ts";
 
@@ -112,32 +123,53 @@ export function checkControl(
   );
 }
 
-/** A control picture on its way to latents, and its weight. */
+/** How a model sees control pictures. */
+interface ControlPictureOptions {
+  /** Of latents, [1, height, width, channels], as the autoencoder gives them: in the transformer's units, as its tokens. */
+  tokens(latents: Tensor): Tensor;
+  /** Shape of the noise with which latents are drawn, [1, channels, rows, columns]; the most likely ones when left out. */
+  readonly noise?: Shape;
+  /** Weight where a request says none; 1 when left out. */
+  readonly usualScale?: number;
+}
+
+/** A control picture on its way to tokens, and its weight. */
 export class ControlPicture {
-  /** Of the picture, [1, height, width, 2·channels]: means, then log-variances. */
-  readonly moments: DeviceTensor;
+  /** [1, tokens, features] */
+  readonly tokens: DeviceTensor;
   /** f32 [1] */
   readonly scale: DeviceTensor;
   readonly #encoder: ImageEncoder;
+  readonly #program: Program<{ readonly noise: InputSpec | undefined }>;
   readonly #usualScale: number;
 
-  /**
-   * Takes what encodes pictures of the size of the result.
-   *
-   * @param usualScale weight where a request says none
-   */
-  constructor(session: Session, encoder: ImageEncoder, usualScale = 1) {
-    this.moments = encoder.moments[0]!;
+  /** Takes what encodes pictures of the size of the result. */
+  constructor(
+    session: Session,
+    encoder: ImageEncoder,
+    { tokens, noise, usualScale = 1 }: ControlPictureOptions,
+  ) {
+    const program = encoder.stage.program(
+      "tokens",
+      { moments: encoder.moments[0]!, noise: noise && f32(...noise) },
+      ({ moments, noise }) => tokens(posteriorLatents(moments, noise)),
+    );
+    this.tokens = program.outputs;
     this.scale = session.tensor("control scale", [1]);
     this.#encoder = encoder;
+    this.#program = program;
     this.#usualScale = usualScale;
   }
 
-  /** Encodes the picture of a request. */
-  async run(work: Work): Promise<void> {
+  /**
+   * Encodes the picture of a request.
+   *
+   * @param noise of the draw from its moments
+   */
+  async run(work: Work, noise?: Float32Array): Promise<void> {
     const { controlScale: [scale = this.#usualScale] = [] } = work.request;
     await this.#encoder.run(work, [controlPicture(work.request.control!, work.request)]);
-    await work.run([writing(this.scale, [scale])]);
+    await work.run([writing(this.scale, [scale]), this.#program.call({ noise })]);
   }
 }
 
@@ -149,25 +181,55 @@ export function controlPicture(
   return { data: controlType === "canny" ? cannyEdges(data, width, height, { low, high }) : data };
 }
 
+/** A pass of the transformer beside which a ControlNet is computed. */
+export interface ControlledPass {
+  /** Noisy latents as the transformer takes them. */
+  readonly sample: Tensor;
+  /** How they lie. */
+  readonly grid: TokenGrid;
+  /** Row of what all timesteps make, u32 [1]. */
+  readonly step: Tensor;
+}
+
+/** What a ControlNet has come to, beside a block of the transformer. */
+export interface ControlState<Own> {
+  /** What its next block takes. */
+  readonly own: Own;
+  /** What its last block adds; before the first one anything of that shape. */
+  readonly residual: Tensor;
+}
+
+/** What goes from block to block of a transformer, and what a ControlNet hands on beside it. */
+export interface Steered<Own> {
+  readonly x: Tensor;
+  readonly control: ControlState<Own> | undefined;
+}
+
+/** From what the block of an index gives to what the next one takes. */
+export type Steering<Own> = (given: Steered<Own>, block: number) => Steered<Own>;
+
 /**
  * Adds to the blocks of a transformer what the blocks of a ControlNet give. Where there are more of the former, each of
- * the latter serves several in turn.
+ * the latter serves several in turn. It is computed when the first of them asks for it, so that not all are kept at a time.
  *
- * @param residuals of the ControlNet's blocks, each made when it is asked for
  * @param counts blocks of both
  * @param scale f32 [1]
- * @returns from what the block of an index gives to what the next one takes
+ * @param next computes a block of the ControlNet
  */
-export function steering(
-  residuals: Iterator<Tensor, unknown>,
-  { residuals: count, blocks }: { readonly residuals: number; readonly blocks: number },
+export function steering<Own>(
+  { residuals, blocks }: { readonly residuals: number; readonly blocks: number },
   scale: Tensor,
-): (x: Tensor, block: number) => Tensor {
-  if (count === 0) return (x) => x;
-  const each = Math.ceil(blocks / count);
-  let current: Tensor | undefined;
-  return (x, block) => {
-    if (block % each === 0) current = residuals.next().value as Tensor;
-    return elementwise("x + scale * c", { x, scale, c: current! }, { name: "control" });
+  next: (own: Own, layer: number) => ControlState<Own>,
+): Steering<Own> {
+  const each = Math.ceil(blocks / residuals);
+  return ({ x, control }, block) => {
+    if (!control) return { x, control };
+    const now = block % each === 0 ? next(control.own, block / each) : control;
+    return { x: steered(x, now.residual, scale), control: now };
   };
+}
+
+/** x + scale · residual. */
+export function steered(x: Tensor, residual: Tensor, scale: Tensor): Tensor {
+  return elementwise("x + scale * c", { x, scale, c: residual }, { name: "control" });
 }

@@ -1,5 +1,6 @@
 /** What the encoder's moments stand for, and the units that transformers take latents in. */
 import { elementwise, slice, type Tensor } from "../../../runtime/mod.ts";
+import { rearrange } from "../../rearrange.ts";
 import type { KlVaeConfig } from "./config.ts";
 
 /**
@@ -32,6 +33,18 @@ export function posteriorSample(moments: Tensor, noise: Tensor): Tensor {
     },
     { name: "posterior sample" },
   );
+}
+
+/**
+ * Latents drawn with noise as generators give it, or the most likely ones without.
+ *
+ * @param moments [1, height, width, 2·channels]
+ * @param noise [1, channels, height, width]
+ * @returns [1, height, width, channels]
+ */
+export function posteriorLatents(moments: Tensor, noise?: Tensor): Tensor {
+  if (!noise) return posteriorMode(moments);
+  return posteriorSample(moments, rearrange(noise, "1 c y x -> 1 y x c"));
 }
 
 /** Latents of `AutoencoderKL` in the transformer's units. */

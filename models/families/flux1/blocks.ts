@@ -23,8 +23,7 @@ import {
 import { rotaryConstants } from "../../embeddings.ts";
 import { linearLayer, linearLayers } from "../../layers.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
-import { ALONE, type Ranks } from "../../ranks.ts";
-import { TokenSplit } from "../../token_split.ts";
+import type { TokenSplit } from "../../token_split.ts";
 import type { Flux1TransformerConfig } from "./config.ts";
 import type { BlockModulation } from "./modulation.ts";
 import { positions } from "./positions.ts";
@@ -42,8 +41,7 @@ export type Flux1Sizes = Pick<
 
 /** The blocks of a model, for tokens that lie in certain places. */
 export class Flux1Blocks {
-  /** Of the tokens of both streams. */
-  readonly split: TokenSplit;
+  readonly #split: TokenSplit;
   readonly #graph: Graph;
   readonly #heads: HeadsConfig;
   readonly #weights: WeightScope;
@@ -55,11 +53,12 @@ export class Flux1Blocks {
     graph: Graph,
     config: Flux1Sizes,
     weights: WeightScope,
-    { textTokens, grids, modulation, ranks = ALONE }: {
+    { textTokens, grids, modulation, split }: {
       readonly textTokens: number;
       readonly grids: readonly TokenGrid[];
       readonly modulation: BlockModulation;
-      readonly ranks?: Ranks;
+      /** Of the tokens of text and image. */
+      readonly split: TokenSplit;
     },
   ) {
     const places = positions(textTokens, grids);
@@ -69,9 +68,9 @@ export class Flux1Blocks {
     this.#heads = { ...config, eps: EPS };
     this.#weights = weights;
     this.#modulation = modulation;
-    this.split = new TokenSplit(ranks.sequence, [textTokens, places.length - textTokens]);
-    const text = this.split.ownOf(places.slice(0, textTokens));
-    const image = this.split.ownOf(places.slice(textTokens));
+    this.#split = split;
+    const text = split.ownOf(places.slice(0, textTokens));
+    const image = split.ownOf(places.slice(textTokens));
     this.#rotary = { text: tables(text), image: tables(image), all: tables([...text, ...image]) };
   }
 
@@ -88,7 +87,7 @@ export class Flux1Blocks {
           vectors,
           this.#rotary,
           geluFeedForward(EPS),
-          this.split,
+          this.#split,
         ] as const,
       );
     });
@@ -99,7 +98,7 @@ export class Flux1Blocks {
     return this.#graph.scope(`single_transformer_blocks.${layer}`, () => {
       const block = this.#weights.scope("single_transformer_blocks").scope(layer);
       const vectors = this.#modulation.single[layer]!;
-      return singleBlock(this.#heads, block, x, vectors, this.#rotary.all, this.split);
+      return singleBlock(this.#heads, block, x, vectors, this.#rotary.all, this.#split);
     });
   }
 }

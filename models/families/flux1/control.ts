@@ -15,8 +15,9 @@ import {
 } from "../../../runtime/mod.ts";
 import type { Streams } from "../../double_stream.ts";
 import { linearLayer } from "../../layers.ts";
-import { steering } from "../../pipeline/control.ts";
+import { type ControlState, type Steering, steering } from "../../pipeline/control.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
+import type { TokenSplit } from "../../token_split.ts";
 import { Flux1Blocks } from "./blocks.ts";
 import { type Flux1ControlNetConfig, hiddenSize } from "./config.ts";
 import type { BlockModulation } from "./modulation.ts";
@@ -39,22 +40,35 @@ interface ControlInputs {
   readonly modulation: BlockModulation;
 }
 
-/** From what a block gives to what the next one takes. */
-type Steered = (x: Tensor, block: number) => Tensor;
+/** What a ControlNet adds to the blocks of a transformer. */
+export interface ControlSteps {
+  /** With which it begins. */
+  readonly begin: ControlState<Streams<Tensor>>;
+  readonly double: Steering<Streams<Tensor>>;
+  /**
+   * Goes on with the single blocks; nothing where it has none.
+   *
+   * @param own what the double blocks end with
+   * @param x of the shape of what the transformer's blocks take
+   */
+  single(own: Streams<Tensor>, x: Tensor): ControlState<Tensor> | undefined;
+  readonly singles: Steering<Tensor>;
+}
 
 /**
- * What a ControlNet adds to the blocks of a transformer. Its own blocks are computed when they are first needed, so that
- * not all of their results are kept at a time.
+ * Traces a ControlNet beside a transformer.
  *
+ * @param split of the transformer's tokens
  * @param textTokens of the transformer, which come before the image in single blocks
  * @param blocks how many the transformer has
  */
 export type ControlResiduals = (
+  split: TokenSplit,
   textTokens: number,
   blocks: { readonly double: number; readonly single: number },
-) => { readonly double: Steered; readonly single: Steered };
+) => ControlSteps;
 
-/** Traces a ControlNet. */
+/** See the file comment. */
 export function flux1Control(
   graph: Graph,
   config: Flux1ControlNetConfig,
@@ -62,58 +76,71 @@ export function flux1Control(
   { context, sample, picture, mode, scale, grid, modulation }: ControlInputs,
 ): ControlResiduals {
   const dim = hiddenSize(config);
+  const { num_layers: doubles, num_single_layers: singles } = config;
   const within = <T>(trace: () => T) => graph.scope("controlnet", trace);
-  const text = mode
-    ? within(() => {
-      const modes = weights.tensor(graph, "controlnet_mode_embedder.weight", [
-        config.num_mode!,
-        dim,
-      ]);
-      return concat([gather(modes, mode).reshape(1, 1, dim), context], 1);
-    })
-    : context;
-  const textTokens = text.dim(1);
-  const blocks = new Flux1Blocks(graph, config, weights, {
-    ...{ textTokens, grids: [grid], modulation },
-  });
   const residual = (name: string, layer: number, x: Tensor) =>
     linearLayer(weights.scope(name), String(layer), x, dim);
-  let streams: Streams<Tensor> = {
-    text,
-    image: within(() =>
-      linearLayer(weights, "controlnet_x_embedder", picture, dim, {
-        residual: linearLayer(weights, "x_embedder", sample, dim),
+  return (outer, textTokens, count) => {
+    const text = mode ? within(() => withMode(graph, config, weights, mode, context)) : context;
+    const split = outer.like([text.dim(1), sample.dim(1)]);
+    const own = split.ownCount(text.dim(1));
+    const blocks = new Flux1Blocks(graph, config, weights, {
+      ...{ textTokens: text.dim(1), grids: [grid], modulation, split },
+    });
+    const image = within(() =>
+      linearLayer(weights, "controlnet_x_embedder", split.own(picture), dim, {
+        residual: linearLayer(weights, "x_embedder", split.own(sample), dim),
       })
-    ),
+    );
+    const double = steering<Streams<Tensor>>(
+      ...[{ residuals: doubles, blocks: count.double }, scale] as const,
+      (streams, layer) =>
+        within(() => {
+          const own = blocks.double(streams, layer);
+          return { own, residual: residual("controlnet_blocks", layer, own.image) };
+        }),
+    );
+    const asked = Math.ceil(count.double / Math.ceil(count.double / doubles));
+    return {
+      begin: { own: { text: split.own(text), image }, residual: image },
+      double: (given, block) => {
+        const { x, control } = double(given, block);
+        if (block < count.double - 1 || singles === 0) return { x, control };
+        // Those that no block of the transformer asked for.
+        let { own } = control!;
+        for (let layer = asked; layer < doubles; layer++) {
+          own = within(() => blocks.double(own, layer));
+        }
+        return { x, control: { ...control!, own } };
+      },
+      single: ({ text, image }, x) =>
+        singles > 0 ? { own: concat([text, image], 1), residual: x } : undefined,
+      singles: steering(
+        ...[{ residuals: singles, blocks: count.single }, scale] as const,
+        (x, layer) =>
+          within(() => {
+            const next = blocks.single(x, layer);
+            const image = slice(next, 1, own, next.dim(1));
+            // The text stays as it is.
+            const text = slice(next, 1, 0, outer.ownCount(textTokens));
+            const nothing = elementwise("0.0 * x", { x: text });
+            const added = residual("controlnet_single_blocks", layer, image);
+            return { own: next, residual: concat([nothing, added], 1) };
+          }),
+      ),
+    };
   };
-  function* double() {
-    for (let layer = 0; layer < config.num_layers; layer++) {
-      yield within(() => {
-        streams = blocks.double(streams, layer);
-        return residual("controlnet_blocks", layer, streams.image);
-      });
-    }
-  }
-  const doubles = double();
-  function* single(before: number) {
-    // Those that no block of the transformer asked for.
-    while (!doubles.next().done) continue;
-    let x = concat([streams.text, streams.image], 1);
-    for (let layer = 0; layer < config.num_single_layers; layer++) {
-      yield within(() => {
-        x = blocks.single(x, layer);
-        const own = residual("controlnet_single_blocks", layer, slice(x, 1, textTokens, x.dim(1)));
-        // The text stays as it is.
-        const nothing = elementwise("0.0 * x", { x: slice(x, 1, 0, before) });
-        return concat([nothing, own], 1);
-      });
-    }
-  }
-  return (before, count) => ({
-    double: steering(doubles, { residuals: config.num_layers, blocks: count.double }, scale),
-    single: steering(single(before), {
-      residuals: config.num_single_layers,
-      blocks: count.single,
-    }, scale),
-  });
+}
+
+/** The prompt behind the kind of the picture, as a token. */
+function withMode(
+  graph: Graph,
+  config: Flux1ControlNetConfig,
+  weights: WeightScope,
+  mode: Tensor,
+  context: Tensor,
+): Tensor {
+  const dim = hiddenSize(config);
+  const modes = weights.tensor(graph, "controlnet_mode_embedder.weight", [config.num_mode!, dim]);
+  return concat([gather(modes, mode).reshape(1, 1, dim), context], 1);
 }

@@ -1,28 +1,23 @@
 /** A ControlNet's way through the stages of FLUX.1's pipeline. */
 import {
   type DeviceTensor,
-  f32,
-  type Graph,
-  type InputSpec,
-  type Program,
   slice,
   type Stored,
   type Tensor,
+  tensorsIn,
   type WeightScope,
   writing,
 } from "../../../runtime/mod.ts";
 import { KlImageEncoder } from "../../autoencoders/kl/coders.ts";
 import type { KlVaeConfig } from "../../autoencoders/kl/config.ts";
 import { packLatents } from "../../autoencoders/kl/packing.ts";
-import { posteriorSample, scaleLatents } from "../../autoencoders/kl/posterior.ts";
+import { scaleLatents } from "../../autoencoders/kl/posterior.ts";
 import type { TiledSize } from "../../autoencoders/tiled_coder.ts";
 import { embeddingLayers } from "../../layers.ts";
 import type { Session } from "../../memory/session.ts";
 import type { Component } from "../../pipeline/components.ts";
-import { controlMode, ControlPicture } from "../../pipeline/control.ts";
-import type { TokenGrid } from "../../pipeline/latents.ts";
+import { type ControlledPass, controlMode, ControlPicture } from "../../pipeline/control.ts";
 import type { Work } from "../../pipeline/work.ts";
-import { rearrange } from "../../rearrange.ts";
 import { controlModes, type Flux1ControlNetConfig, hiddenSize } from "./config.ts";
 import { type ControlResiduals, flux1Control } from "./control.ts";
 import { blockModulationOf, type BlockTables, blockTables, type Times } from "./modulation.ts";
@@ -36,33 +31,11 @@ interface PromptParts {
   readonly summary: Tensor;
 }
 
-/** What every pass takes. */
-interface ControlInputs {
-  /** Of the prompt, [1, text tokens, dim]. */
-  readonly controlContext: Tensor;
-  /** What all timesteps make of the double blocks, and of the single ones. */
-  readonly controlDouble: BlockTables["double"];
-  readonly controlSingle: BlockTables["single"];
-  /** Packed latents of the picture, [1, tokens, features]. */
-  readonly controlPicture: Tensor;
-  /** Kind of the picture, u32 [1]. */
-  readonly controlMode: Tensor | undefined;
-  /** f32 [1] */
-  readonly controlScale: Tensor;
-}
-
-/** Likewise, with what the loop gives. */
-export interface SteeredInputs extends ControlInputs {
-  readonly sample: Tensor;
-  readonly step: Tensor;
-}
-
 /** See the file comment. */
 export class ControlBranch {
   readonly #config: Flux1ControlNetConfig;
   readonly #weights: WeightScope;
   readonly #picture: ControlPicture;
-  readonly #tokens: Program<{ readonly noise: InputSpec; readonly moments: DeviceTensor }, Tensor>;
   readonly #mode: DeviceTensor | undefined;
 
   /**
@@ -76,16 +49,14 @@ export class ControlBranch {
     vae: Component<KlVaeConfig>,
     { latents, size }: { readonly latents: readonly number[]; readonly size: TiledSize },
   ) {
-    const encoder = new KlImageEncoder(session, vae, [size], "control");
     this.#config = config;
     this.#weights = weights.root;
-    this.#picture = new ControlPicture(session, encoder);
-    this.#tokens = encoder.stage.program(
-      "tokens",
-      { moments: this.#picture.moments, noise: f32(...latents) },
-      ({ moments, noise }) => {
-        const drawn = posteriorSample(moments, rearrange(noise, "1 c y x -> 1 y x c"));
-        return packLatents(scaleLatents(vae.config, drawn));
+    this.#picture = new ControlPicture(
+      session,
+      new KlImageEncoder(session, vae, [size], "control"),
+      {
+        noise: latents,
+        tokens: (drawn) => packLatents(scaleLatents(vae.config, drawn)),
       },
     );
     this.#mode = controlModes(config) && session.tensor("control mode", [1], "u32");
@@ -111,32 +82,27 @@ export class ControlBranch {
     return blockTables(this.#config, this.#weights, times);
   }
 
-  /** What every pass takes. */
-  inputs(context: DeviceTensor, { double, single }: Stored<BlockTables>): Stored<ControlInputs> {
-    return {
-      controlContext: context,
-      controlDouble: double,
-      controlSingle: single,
-      controlPicture: this.#tokens.outputs,
-      controlMode: this.#mode,
-      controlScale: this.#picture.scale,
-    };
-  }
-
-  /** What a step adds to the transformer's blocks. */
+  /**
+   * What a step adds to the transformer's blocks.
+   *
+   * @param context of the prompt
+   * @param tables what all timesteps make of its blocks
+   * @param pass its sample, packed latents, [1, tokens, features]
+   */
   residuals(
-    graph: Graph,
-    { sample, step, ...inputs }: SteeredInputs,
-    grid: TokenGrid,
+    context: DeviceTensor,
+    tables: Stored<BlockTables>,
+    { sample, step, grid }: ControlledPass,
   ): ControlResiduals {
-    const tables = { double: inputs.controlDouble, single: inputs.controlSingle };
+    const { graph } = sample;
+    const vectors = tensorsIn<BlockTables>(graph, tables);
     return flux1Control(graph, this.#config, this.#weights, {
       ...{ sample, grid },
-      context: inputs.controlContext,
-      picture: inputs.controlPicture,
-      mode: inputs.controlMode,
-      scale: inputs.controlScale,
-      modulation: blockModulationOf(tables, step, hiddenSize(this.#config)),
+      context: graph.use(context),
+      picture: graph.use(this.#picture.tokens),
+      mode: this.#mode && graph.use(this.#mode),
+      scale: graph.use(this.#picture.scale),
+      modulation: blockModulationOf(vectors, step, hiddenSize(this.#config)),
     });
   }
 
@@ -146,8 +112,7 @@ export class ControlBranch {
    * @param noise of the draw from its moments
    */
   async run(work: Work, noise: Float32Array): Promise<void> {
-    await this.#picture.run(work);
-    await work.run([this.#tokens.call({ noise })]);
+    await this.#picture.run(work, noise);
     if (!this.#mode) return;
     const mode = controlModes(this.#config)!.indexOf(controlMode(work.request)!);
     await work.run([writing(this.#mode, [mode])]);

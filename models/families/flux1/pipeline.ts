@@ -35,7 +35,7 @@ import {
   isFill,
   KONTEXT,
 } from "./config.ts";
-import { ControlBranch, type SteeredInputs } from "./control_branch.ts";
+import { ControlBranch } from "./control_branch.ts";
 import { GivenImage } from "./given.ts";
 import { FLUX1_FILES, ORIGINAL_FLUX1, XLABS_FLUX1 } from "./layouts.ts";
 import {
@@ -173,10 +173,8 @@ export const FLUX1 = defineFamily({
     );
 
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
-    const { sample, modulations, kept, ...beside } = begin.outputs;
+    const { sample, modulations, kept, controlTables, ...beside } = begin.outputs;
     const seen = { reference: beside.reference, conditions: beside.conditions };
-    const steered = beside.controlTables &&
-      control?.inputs(text.context.control!.context, beside.controlTables);
     // The autoencoder's latents are scaled, those of a tiny decoder are not.
     const decoderOf = (tiny: typeof tinyDecoder) => ({
       decoder: tiny ? tinyImageCoder(tiny, sizeOf(grid)) : klImageDecoder(vae, sizeOf(grid)),
@@ -190,13 +188,15 @@ export const FLUX1 = defineFamily({
       ...{ schedule, sample, kept },
       noise: { shape: latents, arrange: packed },
       passes: text.context.prompts.map(({ context }, i) => ({
-        ...{ context, ...seen, ...modulations[i]!, ...steered },
+        ...{ context, ...seen, ...modulations[i]! },
       })),
       predict: (inputs, graph, { isSteered }) =>
         flux1Transformer(graph, config, weights, {
           ...{ ...inputs, grids: shape.grids, ranks: session.ranks },
           modulation: modulationOf(inputs, inputs.step, hiddenSize(config)),
-          control: isSteered ? control?.residuals(graph, inputs as SteeredInputs, grid) : undefined,
+          control: isSteered && controlTables
+            ? control?.residuals(text.context.control!.context, controlTables, { ...inputs, grid })
+            : undefined,
         }),
       preview: decoderOf(tinyDecoder),
     });

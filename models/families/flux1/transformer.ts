@@ -7,8 +7,10 @@ import { concat, type Graph, type Tensor, type WeightScope } from "../../../runt
 import type { Streams } from "../../double_stream.ts";
 import { LayerSplit } from "../../layer_split.ts";
 import { linearLayer } from "../../layers.ts";
+import type { Steered } from "../../pipeline/control.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import { ALONE, type Ranks } from "../../ranks.ts";
+import { TokenSplit } from "../../token_split.ts";
 import { EPS, Flux1Blocks, type Flux1Sizes } from "./blocks.ts";
 import { hiddenSize } from "./config.ts";
 import type { ControlResiduals } from "./control.ts";
@@ -33,7 +35,7 @@ interface Flux1Inputs {
   readonly modulation: Modulation;
   /** What a ControlNet adds to the blocks. */
   readonly control?: ControlResiduals | undefined;
-  /** With which other GPUs it is computed; alone when left out. Where something is added to the blocks, each computes all. */
+  /** With which other GPUs it is computed; alone when left out. */
   readonly ranks?: Ranks;
 }
 
@@ -60,40 +62,44 @@ export function flux1Transformer(
   graph: Graph,
   config: Flux1Sizes,
   weights: WeightScope,
-  { context, sample, conditions, reference, grids, modulation, control, ...given }: Flux1Inputs,
+  { context, sample, conditions, reference, grids, modulation, control, ranks = ALONE }:
+    Flux1Inputs,
 ): Tensor {
   const dim = hiddenSize(config);
   const textTokens = context.dim(1);
   const { double, single } = modulation;
-  const { ranks = ALONE } = control ? {} : given;
-  const blocks = new Flux1Blocks(graph, config, weights, { textTokens, grids, modulation, ranks });
-  const { split } = blocks;
+  const own = conditions ? concat([sample, conditions], -1) : sample;
+  const tokens = reference ? concat([own, reference], 1) : own;
+  const split = new TokenSplit(ranks.sequence, [textTokens, tokens.dim(1)]);
+  const blocks = new Flux1Blocks(graph, config, weights, { textTokens, grids, modulation, split });
   const layers = new LayerSplit(ranks.layers, [
     ...double.map(() => DOUBLE_SIZE),
     ...single.map(() => 1),
   ]);
-  const steered = control?.(textTokens, { double: double.length, single: single.length });
-  const own = conditions ? concat([sample, conditions], -1) : sample;
-  const tokens = reference ? concat([own, reference], 1) : own;
+  const steps = control?.(split, textTokens, { double: double.length, single: single.length });
   let streams: Streams<Tensor> = {
     text: split.own(context),
     image: linearLayer(weights, "x_embedder", split.own(tokens), dim),
   };
+  let beside = steps?.begin;
   for (const layer of double.keys()) {
-    streams = layers.run(layer, streams, (streams) => {
-      const { text, image } = blocks.double(streams, layer);
-      return { text, image: steered?.double(image, layer) ?? image };
-    });
-  }
-  let x = concat([streams.text, streams.image], 1);
-  for (const layer of single.keys()) {
-    ({ x } = layers.run(double.length + layer, { x }, (own) => {
-      const x = blocks.single(own.x, layer);
-      return { x: steered?.single(x, layer) ?? x };
+    ({ streams, beside } = layers.run(layer, { streams, beside }, (given) => {
+      const { text, image } = blocks.double(given.streams, layer);
+      const next = { x: image, control: given.beside };
+      const { x, control } = steps?.double(next, layer) ?? next;
+      return { streams: { text, image: x }, beside: control };
     }));
   }
+  const joined = concat([streams.text, streams.image], 1);
+  let all: Steered<Tensor> = { x: joined, control: beside && steps!.single(beside.own, joined) };
+  for (const layer of single.keys()) {
+    all = layers.run(double.length + layer, all, ({ x, control }) => {
+      const next = { x: blocks.single(x, layer), control };
+      return steps?.singles(next, layer) ?? next;
+    });
+  }
   const result = split.gatherFirst(
-    x,
+    all.x,
     { offset: split.ownCount(textTokens), count: sample.dim(1), tokens: tokens.dim(1) },
     (x) =>
       linearLayer(weights, "proj_out", x, sample.dim(-1), {

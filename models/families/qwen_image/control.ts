@@ -7,8 +7,9 @@
 import type { Graph, Tensor, WeightScope } from "../../../runtime/mod.ts";
 import type { Streams } from "../../double_stream.ts";
 import { linearLayer } from "../../layers.ts";
-import { steering } from "../../pipeline/control.ts";
+import { type ControlState, type Steering, steering } from "../../pipeline/control.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
+import type { TokenSplit } from "../../token_split.ts";
 import { hiddenSize, type QwenImageControlNetConfig } from "./config.ts";
 import { blockModulation, type BlockTables } from "./modulation.ts";
 import { imagePositions, rotaryOf, textPositions } from "./positions.ts";
@@ -32,41 +33,58 @@ interface ControlInputs {
   readonly step: Tensor;
 }
 
+/** What a ControlNet adds to the blocks of a transformer. */
+export interface ControlSteps {
+  /** With which it begins. */
+  readonly begin: ControlState<Streams<Tensor>>;
+  readonly after: Steering<Streams<Tensor>>;
+}
+
 /**
- * Traces a ControlNet; each of its blocks when it is first needed.
+ * Traces a ControlNet beside a transformer.
  *
- * @param blocks how many the transformer has
- * @returns from what the block of an index gives to what the next one takes
+ * @param split of the transformer's tokens
+ * @param blocks how many it has
  */
+export type ControlResiduals = (split: TokenSplit, blocks: number) => ControlSteps;
+
+/** See the file comment. */
 export function qwenImageControl(
   graph: Graph,
   config: QwenImageControlNetConfig,
   weights: WeightScope,
   { context, sample, picture, scale, grid, tables, step }: ControlInputs,
-  blocks: number,
-): (x: Tensor, block: number) => Tensor {
+): ControlResiduals {
   const dim = hiddenSize(config);
   const within = <T>(trace: () => T) => graph.scope("controlnet", trace);
-  const rotary = {
-    text: rotaryOf(graph, "text", config, textPositions(context.dim(1), [grid])),
-    image: rotaryOf(graph, "image", config, imagePositions([grid])),
-  };
-  function* residuals() {
-    let streams: Streams<Tensor> = {
-      text: context,
-      image: within(() =>
-        linearLayer(weights, "controlnet_x_embedder", picture, dim, {
-          residual: linearLayer(weights, "img_in", sample, dim),
-        })
+  return (outer, blocks) => {
+    // The prompt that it sees may be another one than the pass has.
+    const split = outer.like([context.dim(1), sample.dim(1)]);
+    const rotaryTables = (name: string, places: readonly number[][]) =>
+      rotaryOf(graph, name, config, split.ownOf(places));
+    const rotary = {
+      text: rotaryTables("text", textPositions(context.dim(1), [grid])),
+      image: rotaryTables("image", imagePositions([grid])),
+    };
+    const image = within(() =>
+      linearLayer(weights, "controlnet_x_embedder", split.own(picture), dim, {
+        residual: linearLayer(weights, "img_in", split.own(sample), dim),
+      })
+    );
+    return {
+      begin: { own: { text: split.own(context), image }, residual: outer.ownBeside(image, split) },
+      after: steering<Streams<Tensor>>(
+        ...[{ residuals: tables.length, blocks }, scale] as const,
+        (streams, layer) =>
+          within(() => {
+            const vectors = blockModulation(tables[layer]!, step);
+            const given = { layer, streams, vectors, rotary, split };
+            const own = qwenImageBlock(graph, config, weights, given);
+            const image = outer.ownBeside(own.image, split);
+            const residual = linearLayer(weights, `controlnet_blocks.${layer}`, image, dim);
+            return { own, residual };
+          }),
       ),
     };
-    for (const [layer, own] of tables.entries()) {
-      yield within(() => {
-        const vectors = blockModulation(own, step);
-        streams = qwenImageBlock(graph, config, weights, { layer, streams, vectors, rotary });
-        return linearLayer(weights, `controlnet_blocks.${layer}`, streams.image, dim);
-      });
-    }
-  }
-  return steering(residuals(), { residuals: tables.length, blocks }, scale);
+  };
 }

@@ -1,5 +1,5 @@
 /** The programs that encode the images of a request, and the text encoder for its prompts. */
-import { concat, type DeviceTensor, f32, type Tensor } from "../../../runtime/mod.ts";
+import { concat, type DeviceTensor, f32 } from "../../../runtime/mod.ts";
 import { posteriorMode } from "../../autoencoders/kl/posterior.ts";
 import { scaleLatents } from "../../autoencoders/wan/coders.ts";
 import { WanImageEncoder } from "../../autoencoders/wan/image_coders.ts";
@@ -10,13 +10,13 @@ import { isInpainting } from "../../pipeline/inpainting.ts";
 import { gridOf, type TokenGrid } from "../../pipeline/latents.ts";
 import type { InputImage, PipelineRequest } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
-import { rearrange } from "../../rearrange.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { qwen25VlTextEncoder } from "../../text_encoders/qwen2_5_vl_encoder.ts";
 import type { TextEncoder } from "../../text_encoders/text_encoder.ts";
 import { PATCH_SIDE, type QwenImageParts } from "./config.ts";
 import { copySize, digestOf, editRules, latentCopy, visionCopy, visionGrid } from "./edit.ts";
 import { layerRules } from "./layers.ts";
+import { patchesOf } from "./patches.ts";
 import {
   DROPPED_TOKENS,
   editTemplateTokens,
@@ -196,10 +196,4 @@ function withAlpha({ width, height, data, alpha }: InputImage): { readonly data:
     rgba[4 * i + 3] = alpha?.[i] ?? 255;
   }
   return { data: rgba };
-}
-
-/** Latents, [1, height, width, channels], as patches. */
-function patchesOf(latents: Tensor): Tensor {
-  const sides = { i: PATCH_SIDE, j: PATCH_SIDE };
-  return rearrange(latents, "1 (y i) (x j) c -> 1 (y x) (c i j)", sides);
 }

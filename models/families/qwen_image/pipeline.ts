@@ -30,7 +30,7 @@ import { PromptEncoder } from "../../pipeline/prompts.ts";
 import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { EDIT_CLASSES, LAYERED_CLASS, PATCH_SIDE, QWEN_IMAGE_PARTS } from "./config.ts";
-import { ControlBranch, type SteeredInputs } from "./control_branch.ts";
+import { ControlBranch } from "./control_branch.ts";
 import { editRules } from "./edit.ts";
 import { givenShape, templateTokens, traceGiven, wholePrompt } from "./given.ts";
 import { guidanceOf, NORMED_GUIDANCE, qwenImageGuidance } from "./guidance.ts";
@@ -146,7 +146,6 @@ export const QWEN_IMAGE = defineFamily({
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
     const { sample, kept, references = given.references, controlTables, ...modulation } =
       begin.outputs;
-    const steered = controlTables && control?.inputs(text.context.control!, controlTables);
     // The autoencoder's latents are scaled, those of a tiny decoder are not.
     const decoderOf = (tiny: typeof tinyDecoder, channels?: number) => ({
       decoder: tiny
@@ -161,16 +160,13 @@ export const QWEN_IMAGE = defineFamily({
     const denoiser = new Denoiser(loop, shape, {
       ...{ schedule, sample, kept },
       noise: { shape: latents, arrange: patchify },
-      passes: text.context.prompts.map((context) => {
-        return { context, references, ...modulation, ...steered };
-      }),
+      passes: text.context.prompts.map((context) => ({ context, references, ...modulation })),
       predict: (inputs, graph, { isSteered }) =>
         qwenImageTransformer(graph, config, weights, {
-          ...{ ...inputs, grids: new Array(sampled).fill(grid) },
+          ...{ ...inputs, grids: new Array(sampled).fill(grid), ranks: session.ranks },
           referenceGrids: shape.given.references,
-          ranks: session.ranks,
-          control: isSteered
-            ? control?.residuals(graph, inputs as SteeredInputs, grid, config.num_layers)
+          control: isSteered && controlTables
+            ? control?.residuals(text.context.control!, controlTables, { ...inputs, grid })
             : undefined,
         }),
       guidance: prompts > 1 ? NORMED_GUIDANCE : undefined,

@@ -24,6 +24,7 @@ import { linearLayer } from "../../layers.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import { ALONE, type Ranks } from "../../ranks.ts";
 import { ALL_TOKENS, TokenSplit } from "../../token_split.ts";
+import type { ControlResiduals } from "./control.ts";
 import { EPS, hiddenSize, type QwenImageSizes, type QwenImageTransformerConfig } from "./config.ts";
 import { blockModulation, type ModulationTables, outModulation } from "./modulation.ts";
 import { imagePositions, rotaryOf, textPositions } from "./positions.ts";
@@ -45,9 +46,9 @@ interface QwenImageInputs extends ModulationTables {
   readonly referenceGrids: readonly TokenGrid[];
   /** Row of the tables of all timesteps, u32 [1]. */
   readonly step: Tensor;
-  /** What a ControlNet adds to the blocks: from what the block of an index gives to what the next one takes. */
-  readonly control?: ((x: Tensor, block: number) => Tensor) | undefined;
-  /** With which other GPUs it is computed; alone when left out. Where something is added to the blocks, each computes all. */
+  /** What a ControlNet adds to the blocks. */
+  readonly control?: ControlResiduals | undefined;
+  /** With which other GPUs it is computed; alone when left out. */
   readonly ranks?: Ranks;
 }
 
@@ -84,7 +85,7 @@ export function qwenImageTransformer(
 ): Tensor {
   const { context, sample, references, referenceGrids, blocks, out, step, control, ...own } =
     inputs;
-  const { ranks = ALONE } = control ? {} : inputs;
+  const { ranks = ALONE } = inputs;
   const grids = [...own.grids, ...referenceGrids];
   const areLayers = config.use_layer3d_rope;
   const places = imagePositions(grids, areLayers);
@@ -110,13 +111,17 @@ export function qwenImageTransformer(
     ...(isSplit && { reference: embed(references) }),
   };
   const clean = isSplit ? graph.constant("clean", [1], "u32", [out.dim(0) - 1]) : undefined;
+  const steps = control?.(split, blocks.length);
+  let beside = steps?.begin;
   blocks.forEach((tables, layer) => {
-    streams = layers.run(layer, streams, (streams) => {
+    ({ streams, beside } = layers.run(layer, { streams, beside }, (own) => {
       const vectors = blockModulation(tables, step, clean);
-      const given = { layer, streams, vectors, rotary, split };
+      const given = { layer, streams: own.streams, vectors, rotary, split };
       const result = qwenImageBlock(graph, config, weights, given);
-      return { ...result, image: control?.(result.image, layer) ?? result.image };
-    });
+      const next = { x: result.image, control: own.beside };
+      const { x, control } = steps?.after(next, layer) ?? next;
+      return { streams: { ...result, image: x }, beside: control };
+    }));
   });
   const result = split.gatherFirst(
     ...[streams.image, { count, tokens: tokens.dim(1) }] as const,

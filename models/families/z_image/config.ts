@@ -77,7 +77,7 @@ export const Z_IMAGE_CONTROLNET_CONFIG = z.object({
   /** What steers the refining of the image; where nothing does, the picture is refined for itself. */
   add_control_noise_refiner: z.enum(["control_layers", "control_noise_refiner"]).nullish(),
   dim: z.int().positive().default(3840),
-  n_refiner_layers: z.int().nonnegative().max(MAX_LAYERS).default(2),
+  n_refiner_layers: z.int().positive().max(MAX_LAYERS).default(2),
   n_heads: z.int().positive().default(30),
   norm_eps: z.number().positive().max(1).default(1e-5),
   qk_norm: z.literal(true, "blocks without norms of queries and keys are not supported")

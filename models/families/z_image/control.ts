@@ -4,18 +4,13 @@
  *
  * Source: diffusers `ZImageControlNetModel`, whose module names are the weight names.
  */
-import {
-  concat,
-  elementwise,
-  type Graph,
-  type Rotation,
-  type Tensor,
-  type WeightScope,
-} from "../../../runtime/mod.ts";
+import type { Graph, Rotation, Tensor, WeightScope } from "../../../runtime/mod.ts";
 import { linearLayer } from "../../layers.ts";
+import { steered } from "../../pipeline/control.ts";
+import type { TokenSplit } from "../../token_split.ts";
 import { PATCH_KEY, type ZImageControlNetConfig } from "./config.ts";
 import { type BlockModulation, blockVectors } from "./modulation.ts";
-import { type ControlResiduals, embedImage, zImageBlock, type ZImageState } from "./transformer.ts";
+import { embedImage, zImageBlock } from "./transformer.ts";
 
 /** Inputs of one pass. */
 interface ControlInputs {
@@ -27,6 +22,35 @@ interface ControlInputs {
   readonly scale: Tensor;
 }
 
+/** Where its weights are. */
+interface ControlScopes {
+  /** Of the transformer, whose token it takes to fill pictures up. */
+  readonly weights: WeightScope;
+  readonly control: WeightScope;
+}
+
+/** Where the tokens of a sequence lie, and which of them are own. */
+interface Places {
+  readonly rotary: Rotation;
+  readonly split: TokenSplit;
+}
+
+/** What a ControlNet makes of its picture before the transformer's layers. */
+interface RefinedPicture {
+  /** [1, `paddedCount()`, dim], own tokens. */
+  readonly picture: Tensor;
+  /** The image as it alone has it, refined by the picture; nothing where it goes on from the transformer's. */
+  readonly sample: Tensor | undefined;
+  /** What it adds to refiners for that, in the order of their places. */
+  readonly residuals: readonly Tensor[];
+}
+
+/** What goes from layer to layer, and what a ControlNet hands on beside it. */
+interface Steering {
+  readonly x: Tensor;
+  readonly control: Tensor | undefined;
+}
+
 /** Blocks that have vectors of their own, by the names of their stacks. */
 export function controlStacks(config: ZImageControlNetConfig): Record<string, number> {
   const { add_control_noise_refiner: refiner, control_layers_places: places } = config;
@@ -36,101 +60,148 @@ export function controlStacks(config: ZImageControlNetConfig): Record<string, nu
   };
 }
 
-/**
- * Traces a ControlNet.
- *
- * @param weights of the transformer, whose token it takes to fill pictures up
- */
-export function zImageControl(
-  graph: Graph,
-  config: ZImageControlNetConfig,
-  { weights, control }: { readonly weights: WeightScope; readonly control: WeightScope },
-  { picture, modulation, scale }: ControlInputs,
-): ControlResiduals {
-  const within = <T>(name: string, trace: () => T) => graph.scope(`controlnet.${name}`, trace);
-  const stacks = controlStacks(config);
-  const refiners = stacks["control_noise_refiner"] ?? 0;
-  const table = modulation.reshape(-1, 1, config.dim);
-  const vectors = {
-    refiners: blockVectors(table, 0, refiners),
-    layers: blockVectors(table, refiners, stacks["control_layers"]!),
-  };
-  const blockOf = (
-    stack: string,
-    layer: number,
-    x: Tensor,
-    rotary: Rotation,
-    modulation: BlockModulation,
-  ) =>
-    within(`${stack}.${layer}`, () => {
-      const block = control.scope(stack).scope(layer);
-      return zImageBlock(config, block, x, rotary, modulation);
-    });
+/** Traces a ControlNet beside a transformer. */
+export class ZImageControl {
+  readonly #graph: Graph;
+  readonly #config: ZImageControlNetConfig;
+  readonly #scopes: ControlScopes;
+  readonly #inputs: ControlInputs;
+  readonly #vectors: Readonly<Record<"refiners" | "layers", readonly BlockModulation[]>>;
 
-  /** A stack that begins beside what the transformer has; gives what each block adds, and then where it ends. */
-  function* beside(
-    stack: string,
-    modulation: readonly BlockModulation[],
-    { picture, own, rotary }: {
-      readonly picture: Tensor;
-      readonly own: Tensor;
-      readonly rotary: Rotation;
-    },
-  ): Generator<() => Tensor, Tensor> {
-    const layer = (i: number) => control.scope(stack).scope(i);
-    let x = within(
-      stack,
-      () => linearLayer(layer(0), "before_proj", picture, config.dim, { residual: own }),
-    );
-    for (const [i, each] of modulation.entries()) {
-      const given = x = blockOf(stack, i, x, rotary, each);
-      yield () =>
-        within(`${stack}.${i}`, () => linearLayer(layer(i), "after_proj", given, config.dim));
-    }
-    return x;
+  /** Nothing is computed yet. */
+  constructor(
+    graph: Graph,
+    config: ZImageControlNetConfig,
+    scopes: ControlScopes,
+    inputs: ControlInputs,
+  ) {
+    const stacks = controlStacks(config);
+    const refiners = stacks["control_noise_refiner"] ?? 0;
+    const table = inputs.modulation.reshape(-1, 1, config.dim);
+    this.#graph = graph;
+    this.#config = config;
+    this.#scopes = scopes;
+    this.#inputs = inputs;
+    this.#vectors = {
+      refiners: blockVectors(table, 0, refiners),
+      layers: blockVectors(table, refiners, stacks["control_layers"]!),
+    };
   }
 
-  const added = (x: Tensor, residual: Tensor) =>
-    elementwise("x + scale * c", { x, scale, c: residual }, { name: "control" });
+  /** Before it has refined the picture, with tensors of the shapes that it will have. */
+  begin(x: Tensor): RefinedPicture {
+    const { add_control_noise_refiner: stack } = this.#config;
+    const residuals = this.#refinerPlaces.map(() => x);
+    return { picture: x, sample: stack ? x : undefined, residuals };
+  }
 
-  /** The picture, and the sample where it is refined by the picture too. */
-  const refined = ({ embedded, refined, refine, rotary }: ZImageState): [Tensor, Tensor] => {
-    const embedder = { weights: control, name: `control_all_x_embedder.${PATCH_KEY}` };
-    const tokens = within("embed", () => embedImage(config, weights, picture, embedder));
+  /**
+   * Refines the picture.
+   *
+   * @param embedded the image before it is refined, own tokens of [1, `paddedCount()`, dim]
+   * @param own positions and split of the image
+   */
+  refine(embedded: Tensor, own: Places): RefinedPicture {
+    const config = this.#config;
+    const embedder = { weights: this.#scopes.control, name: `control_all_x_embedder.${PATCH_KEY}` };
+    const tokens = this.#within("embed", () => {
+      const all = embedImage(config, this.#scopes.weights, this.#inputs.picture, embedder);
+      return own.split.own(all);
+    });
     const stack = config.add_control_noise_refiner;
     if (!stack) {
-      const alone = vectors.refiners.reduce(
-        (x, each, i) => blockOf("control_noise_refiner", i, x, rotary.image, each),
+      const picture = this.#vectors.refiners.reduce(
+        (x, _, i) => this.#block("control_noise_refiner", i, x, own),
         tokens,
       );
-      return [alone, refined];
+      return { picture, sample: undefined, residuals: [] };
     }
-    const modulation = stack === "control_layers" ? vectors.layers : vectors.refiners;
-    const blocks = beside(stack, modulation, {
-      ...{ picture: tokens, own: embedded, rotary: rotary.image },
-    });
-    const residuals: (() => Tensor)[] = [];
-    let next = blocks.next();
-    for (; !next.done; next = blocks.next()) residuals.push(next.value);
-    const places = config.control_refiner_layers_places ?? [];
-    const sample = within("refined", () =>
-      refine((x, block) => {
-        const residual = residuals[places.indexOf(block)];
-        return residual ? added(x, residual()) : x;
-      }));
-    return [next.value, sample];
-  };
+    let picture = this.#beside(stack, tokens, embedded);
+    const residuals: Tensor[] = [];
+    for (const i of this.#vectorsOf(stack).keys()) {
+      picture = this.#block(stack, i, picture, own);
+      if (i < this.#refinerPlaces.length) residuals.push(this.#residual(stack, i, picture));
+    }
+    return { picture, sample: embedded, residuals };
+  }
 
-  return (state) => {
-    const [tokens, sample] = refined(state);
-    const residuals = beside("control_layers", vectors.layers, {
-      picture: concat([tokens, state.context], 1),
-      own: concat([sample, state.context], 1),
-      rotary: state.rotary.joint,
-    });
-    return (x, layer) => {
-      if (!config.control_layers_places.includes(layer)) return x;
-      return added(x, (residuals.next().value as () => Tensor)());
+  /**
+   * Refines its own image further.
+   *
+   * @param run the transformer's refiner of this index
+   */
+  withRefiner(
+    { sample, residuals, ...given }: RefinedPicture,
+    refiner: number,
+    run: (sample: Tensor) => Tensor,
+  ): RefinedPicture {
+    const refined = sample && run(sample);
+    const residual = residuals[this.#refinerPlaces.indexOf(refiner)];
+    const { scale } = this.#inputs;
+    return {
+      ...{ ...given, residuals },
+      sample: refined && residual ? steered(refined, residual, scale) : refined,
     };
-  };
+  }
+
+  /**
+   * What its layers begin with.
+   *
+   * @param picture refined, and the prompt behind it, own tokens
+   * @param sample likewise the image
+   */
+  join(picture: Tensor, sample: Tensor): Tensor {
+    return this.#beside("control_layers", picture, sample);
+  }
+
+  /** From what a layer of the transformer gives to what the next one takes. */
+  afterLayer({ x, control }: Steering, layer: number, joint: Places): Steering {
+    const place = this.#config.control_layers_places.indexOf(layer);
+    if (place < 0) return { x, control };
+    const next = this.#block("control_layers", place, control!, joint);
+    const residual = this.#residual("control_layers", place, next);
+    return { x: steered(x, residual, this.#inputs.scale), control: next };
+  }
+
+  /** The transformer's refiners that it adds to. */
+  get #refinerPlaces(): readonly number[] {
+    const { add_control_noise_refiner: stack, control_refiner_layers_places: places } =
+      this.#config;
+    return stack ? (places ?? []).slice(0, this.#vectorsOf(stack).length) : [];
+  }
+
+  #vectorsOf(stack: string): readonly BlockModulation[] {
+    const { refiners, layers } = this.#vectors;
+    return stack === "control_layers" ? layers : refiners;
+  }
+
+  /** A stack begins beside what the transformer has. */
+  #beside(stack: string, picture: Tensor, own: Tensor): Tensor {
+    const first = this.#scopes.control.scope(stack).scope(0);
+    return this.#within(
+      stack,
+      () => linearLayer(first, "before_proj", picture, this.#config.dim, { residual: own }),
+    );
+  }
+
+  #block(stack: string, i: number, x: Tensor, { rotary, split }: Places): Tensor {
+    const block = this.#scopes.control.scope(stack).scope(i);
+    const vectors = this.#vectorsOf(stack)[i]!;
+    return this.#within(
+      `${stack}.${i}`,
+      () => zImageBlock(this.#config, block, x, rotary, vectors, split),
+    );
+  }
+
+  #residual(stack: string, i: number, x: Tensor): Tensor {
+    const block = this.#scopes.control.scope(stack).scope(i);
+    return this.#within(
+      `${stack}.${i}`,
+      () => linearLayer(block, "after_proj", x, this.#config.dim),
+    );
+  }
+
+  #within<T>(name: string, trace: () => T): T {
+    return this.#graph.scope(`controlnet.${name}`, trace);
+  }
 }

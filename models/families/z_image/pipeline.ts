@@ -151,19 +151,15 @@ export const Z_IMAGE = defineFamily({
     const denoiser = new Denoiser(loop, shape, {
       ...{ schedule, sample, kept },
       noise: { shape: latents, arrange: toPatches },
-      passes: text.context.map((context) => {
-        return { context, modulation, controlTable, ...control?.inputs };
-      }),
-      predict: ({ modulation, step, ...inputs }, graph, { isSteered }) => {
-        const { controlTable: table, controlPicture: picture, controlScale: scale } = inputs;
-        return zImageTransformer(graph, config, weights, {
+      passes: text.context.map((context) => ({ context, modulation })),
+      predict: ({ modulation, ...inputs }, graph, { isSteered }) =>
+        zImageTransformer(graph, config, weights, {
           ...{ ...inputs, grid, ranks: session.ranks },
-          modulation: gather(modulation, step),
-          control: isSteered && table && picture && scale
-            ? control?.residuals(graph, picture, scale, gather(table, step))
+          modulation: gather(modulation, inputs.step),
+          control: isSteered && controlTable
+            ? control?.residuals(controlTable, { ...inputs, grid })
             : undefined,
-        });
-      },
+        }),
       guidance: shape.isLimited ? LIMITED_GUIDANCE : undefined,
       preview: decoderOf(tinyDecoder),
     });

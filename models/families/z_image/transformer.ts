@@ -29,6 +29,7 @@ import { type BlockModulation, modulationVectors } from "./modulation.ts";
 import { tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
 import { ALONE, type Ranks } from "../../ranks.ts";
 import { ALL_TOKENS, TokenSplit } from "../../token_split.ts";
+import type { ZImageControl } from "./control.ts";
 import { imagePositions, paddedCount, positionTables, textPositions } from "./positions.ts";
 
 /** Of the last norm. */
@@ -50,26 +51,10 @@ interface ZImageInputs {
   /** One row of `modulationTable()`. */
   readonly modulation: Tensor;
   /** What a ControlNet adds to the layers. */
-  readonly control?: ControlResiduals | undefined;
-  /** With which other GPUs it is computed; alone when left out. Where something is added to the layers, each computes all. */
+  readonly control?: ZImageControl | undefined;
+  /** With which other GPUs it is computed; alone when left out. */
   readonly ranks?: Ranks;
 }
-
-/** What the transformer has made before its layers, which a ControlNet goes on from. */
-export interface ZImageState {
-  /** The image before and after it is refined, [1, `paddedCount()`, dim]. */
-  readonly embedded: Tensor;
-  readonly refined: Tensor;
-  /** Refines it otherwise: `after` gives what the next block takes of what one gives. */
-  refine(after: (x: Tensor, block: number) => Tensor): Tensor;
-  /** Of the prompt. */
-  readonly context: Tensor;
-  /** Positions of the image, and of the image and the prompt behind it. */
-  readonly rotary: { readonly image: Rotation; readonly joint: Rotation };
-}
-
-/** What a ControlNet adds: from what a layer gives to what the next one takes. */
-export type ControlResiduals = (state: ZImageState) => (x: Tensor, layer: number) => Tensor;
 
 /**
  * What the layers take of the prompt; it depends on no step.
@@ -117,48 +102,52 @@ export function zImageTransformer(
   graph: Graph,
   config: ZImageTransformerConfig,
   weights: WeightScope,
-  { context, sample, grid, modulation, control, ...given }: ZImageInputs,
+  { context, sample, grid, modulation, control, ranks = ALONE }: ZImageInputs,
 ): Tensor {
-  const { ranks = ALONE } = control ? {} : given;
   const textTokens = context.dim(1);
   const { refiners, layers, out } = modulationVectors(config, modulation);
   const places = imagePositions(grid, textTokens);
   const split = new TokenSplit(ranks.sequence, [places.length]);
   const ownPlaces = split.ownOf(places);
-  const own = positionTables(graph, "image", config, ownPlaces);
-  const shares = new LayerSplit(ranks.layers, [...refiners, ...layers].map(() => 1));
-  const embedder = { weights, name: `all_x_embedder.${PATCH_KEY}` };
-  const embedded = split.own(embedImage(config, weights, sample, embedder));
-  const refine = (after: (x: Tensor, layer: number) => Tensor = (x) => x) =>
-    refiners.reduce(
-      (x, vectors, layer) =>
-        shares.run(layer, { x }, ({ x }) =>
-          graph.scope(`noise_refiner.${layer}`, () => {
-            const block = weights.scope("noise_refiner").scope(layer);
-            return { x: after(zImageBlock(config, block, x, own, vectors, split), layer) };
-          })).x,
-      embedded,
-    );
+  const image = { rotary: positionTables(graph, "image", config, ownPlaces), split };
   const jointSplit = new TokenSplit(ranks.sequence, [places.length, textTokens]);
   const all = [...ownPlaces, ...jointSplit.ownOf(textPositions(textTokens))];
-  const joint = positionTables(graph, "joint", config, all);
-  const refined = refine();
-  const steered = control?.({
-    ...{ embedded, refined, refine, context, rotary: { image: own, joint } },
-  });
-  let x = concat([refined, jointSplit.own(context)], 1);
-  layers.forEach((vectors, layer) => {
-    ({ x } = shares.run(refiners.length + layer, { x }, ({ x }) => {
-      const y = graph.scope(`layers.${layer}`, () => {
-        const block = weights.scope("layers").scope(layer);
-        return zImageBlock(config, block, x, joint, vectors, jointSplit);
-      });
-      return { x: steered?.(y, layer) ?? y };
-    }));
-  });
+  const joint = { rotary: positionTables(graph, "joint", config, all), split: jointSplit };
+  const shares = new LayerSplit(ranks.layers, [...refiners, ...layers].map(() => 1));
+  const block = (stack: string, i: number, x: Tensor, { rotary, split }: typeof image) =>
+    graph.scope(`${stack}.${i}`, () => {
+      const vectors = (stack === "layers" ? layers : refiners)[i]!;
+      return zImageBlock(config, weights.scope(stack).scope(i), x, rotary, vectors, split);
+    });
+  const embedder = { weights, name: `all_x_embedder.${PATCH_KEY}` };
+  const embedded = split.own(embedImage(config, weights, sample, embedder));
+  let refined = { x: embedded, beside: control?.begin(embedded) };
+  for (const layer of refiners.keys()) {
+    refined = shares.run(layer, refined, (given) => {
+      const x = block("noise_refiner", layer, given.x, image);
+      const beside = layer === 0 ? control?.refine(given.x, image) : given.beside;
+      const refine = (own: Tensor) =>
+        own === given.x ? x : block("noise_refiner", layer, own, image);
+      return { x, beside: beside && control!.withRefiner(beside, layer, refine) };
+    });
+  }
+  const ownContext = jointSplit.own(context);
+  const behind = (x: Tensor) => concat([x, ownContext], 1);
+  const { beside } = refined;
+  const first = behind(refined.x);
+  let state = { x: first, control: beside && first };
+  for (const layer of layers.keys()) {
+    state = shares.run(refiners.length + layer, state, (given) => {
+      const before = layer === 0 && beside
+        ? control!.join(behind(beside.picture), beside.sample ? behind(beside.sample) : given.x)
+        : given.control;
+      const next = { x: block("layers", layer, given.x, joint), control: before };
+      return control?.afterLayer(next, layer, joint) ?? next;
+    });
+  }
   const final = weights.scope("all_final_layer").scope(PATCH_KEY);
   const result = split.gatherFirst(
-    ...[x, { count: tokenCount(grid), tokens: places.length }] as const,
+    ...[state.x, { count: tokenCount(grid), tokens: places.length }] as const,
     (x) =>
       linearLayer(final, "linear", x, patchFeatures(config), {
         norm: { eps: FINAL_EPS, scale: out, name: "norm_final" },
