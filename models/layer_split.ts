@@ -82,9 +82,9 @@ function mapTensors<S>(state: S, change: (tensor: Tensor) => Tensor): S {
   if (state instanceof Tensor) return change(state) as S;
   if (Array.isArray(state)) return state.map((part) => mapTensors(part, change)) as S;
   if (typeof state !== "object" || state === null) return state;
-  return Object.fromEntries(
-    Object.entries(state).map(([name, part]) => [name, mapTensors(part, change)]),
-  ) as S;
+  // In the same order on all GPUs, however a layer wrote its result.
+  const names = Object.keys(state).toSorted() as (keyof S)[];
+  return Object.fromEntries(names.map((name) => [name, mapTensors(state[name], change)])) as S;
 }
 
 /** Which of several GPUs has each layer: neighbours, so that each has about as much, and none has nothing. */
