@@ -26,6 +26,7 @@ import {
 } from "./config.ts";
 import { flux1Control } from "./control.ts";
 import { FLUX1_FILES } from "./layouts.ts";
+import { ALL_TOKENS } from "../../token_split.ts";
 import {
   blockModulationOf,
   blockTables,
@@ -238,15 +239,21 @@ Deno.test("all tensors of FLUX.1's ControlNets are known and used: Union, Union 
         guidance: input(1, EMBEDDING_CHANNELS),
         summary: embeddingLayers(embedder, input(1, 768), DIM),
       };
-      const { double: first, single: second } = flux1Control(graph, config, root, {
+      const steps = flux1Control(graph, config, root, {
         context: flux1Context(config, root, input(1, 8, 4096)),
         ...{ sample: input(1, 4, 64), picture: input(1, 4, 64), scale: input(1) },
         mode: modes ? step : undefined,
         grid: { rows: 2, columns: 2 },
         modulation: blockModulationOf(blockTables(config, root, times), step, DIM),
-      })(8, { double: 19, single: 38 });
-      for (let i = 0; i < 19; i++) first(input(1, 4, DIM), i);
-      for (let i = 0; i < 38; i++) second(input(1, 12, DIM), i);
+      })(ALL_TOKENS, 8, { double: 19, single: 38 });
+      let beside: typeof steps.begin | undefined = steps.begin;
+      for (let i = 0; i < 19; i++) {
+        beside = steps.double({ x: input(1, 4, DIM), control: beside }, i).control;
+      }
+      let control = steps.single(beside!.own, input(1, 12, DIM));
+      for (let i = 0; i < 38; i++) {
+        ({ control } = steps.singles({ x: input(1, 12, DIM), control }, i));
+      }
     });
     // Of six blocks each serves four of the nineteen in turn, in diffusers too, so that the last is left over.
     const left = double === 6 ? /^(?:transformer|controlnet)_blocks\.5\./ : /^$/;

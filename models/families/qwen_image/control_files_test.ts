@@ -10,6 +10,7 @@ import {
   Weights,
 } from "../../../runtime/mod.ts";
 import { recognise } from "../../checkpoints/recognise.ts";
+import { ALL_TOKENS } from "../../token_split.ts";
 import { parseConfig } from "../../config.ts";
 import { QWEN_IMAGE_CONTROLNET_CONFIG } from "./config.ts";
 import { qwenImageControl } from "./control.ts";
@@ -70,14 +71,17 @@ Deno.test("all tensors of Qwen-Image's ControlNet Union are known and used; the 
   const weights = new Weights(tensors);
   const graph = new Graph("model", LARGE);
   const input = (...shape: number[]) => graph.use(new DeviceTensor("input", shape, "f32"));
-  const steered = qwenImageControl(graph, config, weights.root, {
+  const { begin, after } = qwenImageControl(graph, config, weights.root, {
     context: qwenImageContext(graph, config, weights.root, input(1, 8, TEXT)),
     ...{ sample: input(1, 4, 64), picture: input(1, 4, 64), scale: input(1) },
     grid: { rows: 2, columns: 2 },
     tables: blockTables(config, weights.root, input(1, TIMESTEP_CHANNELS)),
     step: graph.use(new DeviceTensor("step", [1], "u32")),
-  }, 60);
-  for (let block = 0; block < 60; block++) steered(input(1, 4, DIM), block);
+  })(ALL_TOKENS, 60);
+  let control: typeof begin | undefined = begin;
+  for (let block = 0; block < 60; block++) {
+    ({ control } = after({ x: input(1, 4, DIM), control }, block));
+  }
   assert.deepEqual(weights.unused, []);
   assert.throws(
     () => parseConfig(QWEN_IMAGE_CONTROLNET_CONFIG, read(controlNet(4)).json, "config.json"),

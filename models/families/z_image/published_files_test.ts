@@ -9,9 +9,10 @@ import {
   Weights,
 } from "../../../runtime/mod.ts";
 import { recognise } from "../../checkpoints/recognise.ts";
+import { ALL_TOKENS } from "../../token_split.ts";
 import { parseConfig } from "../../config.ts";
 import { PATCH_KEY, Z_IMAGE_CONTROLNET_CONFIG, Z_IMAGE_TRANSFORMER_CONFIG } from "./config.ts";
-import { controlStacks, zImageControl } from "./control.ts";
+import { controlStacks, ZImageControl } from "./control.ts";
 import { Z_IMAGE_FILES } from "./layouts.ts";
 import { controlTable } from "./modulation.ts";
 
@@ -107,13 +108,13 @@ Deno.test("all tensors of Z-Image's ControlNets are known and used: Union, 2.0, 
     ],
     [{ ...controlNet(3, 33), ...REFINERS }, [0, 10, 20], "control_noise_refiner"],
   ];
-  for (const [tensors, places, refiner] of published) {
+  for (const [tensors, steered, refiner] of published) {
     const [found, ...others] = recognise(memoryTensors(tensors), Z_IMAGE_FILES.formats);
     assert.ok(found && others.length === 0);
     assert.equal(found.format.className, "ZImageControlNetModel");
     const json = found.format.config(found.tensors);
     const config = parseConfig(Z_IMAGE_CONTROLNET_CONFIG, json, "config.json");
-    assert.deepEqual(config.control_layers_places, places);
+    assert.deepEqual(config.control_layers_places, steered);
     assert.deepEqual([config.add_control_noise_refiner, config.n_heads], [refiner, 30]);
     const control = new Weights(found.tensors);
     const own = new Weights(memoryTensors(TRANSFORMER));
@@ -126,15 +127,21 @@ Deno.test("all tensors of Z-Image's ControlNets are known and used: Union, 2.0, 
       controlStacks(config),
       input(1, 256),
     );
-    const rotary = (tokens: number) => ({ cos: input(tokens, 64), sin: input(tokens, 64) });
-    const steered = zImageControl(graph, config, roots, {
-      ...{ picture: input(1, 32, 4 * config.control_in_dim), modulation, scale: input(1) },
-    })({
-      ...{ embedded: input(1, 32, DIM), refined: input(1, 32, DIM), context: input(1, 32, DIM) },
-      refine: (after) => [0, 1].reduce((x, i) => after(x, i), input(1, 32, DIM)),
-      rotary: { image: rotary(32), joint: rotary(64) },
+    const places = (tokens: number) => ({
+      rotary: { cos: input(tokens, 64), sin: input(tokens, 64) },
+      split: ALL_TOKENS,
     });
-    for (let layer = 0; layer < 30; layer++) steered(input(1, 64, DIM), layer);
+    const [image, joint] = [input(1, 32, DIM), input(1, 64, DIM)];
+    const net = new ZImageControl(graph, config, roots, {
+      ...{ picture: input(1, 32, 4 * config.control_in_dim), modulation, scale: input(1) },
+    });
+    let refined = net.refine(image, places(32));
+    for (const i of [0, 1]) refined = net.withRefiner(refined, i, (x) => x);
+    let beside = net.join(joint, joint);
+    for (let layer = 0; layer < 30; layer++) {
+      const given = { x: joint, control: beside };
+      beside = net.afterLayer(given, layer, places(64)).control!;
+    }
     const spare = refiner === "control_layers" ? /^control_noise_refiner\./ : /^$/;
     assert.deepEqual(control.unused.filter((name) => !spare.test(name)), []);
   }
