@@ -4,22 +4,20 @@
  * Source: diffusers `ChromaPipeline`, `ChromaImg2ImgPipeline` and `ChromaInpaintPipeline`, whose mask of the text is
  * taken for what it is meant to be: https://github.com/huggingface/diffusers/issues/13619.
  */
-import { elementCount, f32, slice, type Tensor } from "../../../runtime/mod.ts";
-import { klImageDecoder } from "../../autoencoders/kl/coders.ts";
+import { f32, slice, type Tensor } from "../../../runtime/mod.ts";
+import { KlImageEncoder } from "../../autoencoders/kl/coders.ts";
 import { PACKED_SIDE, packLatents, unpackLatents } from "../../autoencoders/kl/packing.ts";
-import { unscaleLatents } from "../../autoencoders/kl/posterior.ts";
-import { tinyImageCoder } from "../../autoencoders/tiny/coders.ts";
-import { TorchGenerator } from "../../noise.ts";
-import { ResultDecoder } from "../../pipeline/decoding.ts";
+import { scaleLatents } from "../../autoencoders/kl/posterior.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
-import { gridOf, noisyLatents, tokenCount } from "../../pipeline/latents.ts";
+import { KlImages } from "../../pipeline/kl_images.ts";
+import { gridOf, tokenCount } from "../../pipeline/latents.ts";
 import { PromptEncoder } from "../../pipeline/prompts.ts";
+import { beginSample, noiseOf, StartImage } from "../../pipeline/start_image.ts";
 import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { t5TextEncoder } from "../../text_encoders/t5.ts";
-import { GivenImage } from "../flux1/given.ts";
 import { flux1Schedule, modelTimestep } from "../flux1/schedule.ts";
 import { flux1Context, flux1Transformer } from "../flux1/transformer.ts";
 import { CHROMA_PARTS, chromaInfo } from "./config.ts";
@@ -65,10 +63,11 @@ export const CHROMA = defineFamily({
     const packed = (x: Tensor) => packLatents(rearrange(x, "1 c y x -> 1 y x c"));
 
     // 1. Encode: the input image; the prompts, of which a token of padding is seen.
-    const given = new GivenImage(session, vae, {
-      ...{ latents, size: startsFromImage ? size : undefined },
-      ...{ isDrawn: startsFromImage, fillSize: undefined },
-    });
+    const encoder = startsFromImage ? new KlImageEncoder(session, vae, [size]) : undefined;
+    const start = new StartImage(
+      ...[encoder?.moments[0], latents] as const,
+      (x) => packLatents(scaleLatents(vae.config, x)),
+    );
     const prompts = textTokens.length;
     const t5 = t5TextEncoder(textEncoder, tokenizer.padId, { seesPadding: false });
     const text = new PromptEncoder(session, t5, { prompts, rows }, {
@@ -81,27 +80,16 @@ export const CHROMA = defineFamily({
     // 2. Noise, added to the input image's latents, as tokens.
     const begin = session.stage("denoise", { name: "begin" }).program(
       "begin",
-      { noise: f32(...latents), ...given.inputs },
-      ({ noise, ...images }) => {
-        const noisy = packed(noise);
-        const { image } = given.trace(images);
-        return {
-          sample: image ? noisyLatents(image, noisy, schedule.sigmas[0]!) : noisy,
-          kept: shape.isMasked ? image : undefined,
-        };
+      { noise: f32(...latents), ...start.inputs },
+      ({ noise, ...image }) => {
+        const level = schedule.sigmas[0]!;
+        return beginSample(packed(noise), start.trace(image), { ...shape, level });
       },
     );
 
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
     const { sample, kept } = begin.outputs;
-    // The autoencoder's latents are scaled, those of a tiny decoder are not.
-    const decoderOf = (tiny: typeof tinyDecoder) => ({
-      decoder: tiny ? tinyImageCoder(tiny, size) : klImageDecoder(vae, size),
-      decoded: (tokens: Tensor) => {
-        const latents = unpackLatents(tokens, grid.rows);
-        return tiny ? latents : unscaleLatents(vae.config, latents);
-      },
-    });
+    const images = new KlImages({ vae, tinyDecoder }, size, (x) => unpackLatents(x, grid.rows));
     const times = Array.from(schedule.timesteps, modelTimestep);
     const loop = session.stage("denoise", { repeats: times.length });
     const denoiser = new Denoiser(loop, shape, {
@@ -113,25 +101,20 @@ export const CHROMA = defineFamily({
           ...{ ...inputs, grids: [grid], ranks: session.ranks },
           modulation: chromaModulation(graph, config, weights, times, step),
         }),
-      preview: decoderOf(tinyDecoder),
+      preview: images.preview,
     });
 
     // 4. Decode.
-    const { decoder, decoded } = decoderOf(shape.isTinyDecoded ? tinyDecoder : undefined);
-    const result = new ResultDecoder(session, { sample }, decoder, ({ sample }) => ({
-      decoded: decoded(sample),
-      latents: rearrange(unpackLatents(sample, grid.rows), "1 y x c -> 1 c y x"),
-    }));
+    const result = images.result(session, sample, shape);
 
     return async (work) => {
-      const { seed, guidanceScale } = work.request;
-      const generator = new TorchGenerator(seed);
-      const draw = () => generator.randn(elementCount(latents));
-      const { noise, ...drawn } = given.draw(draw);
-      const seen = await given.run(work);
+      const draw = noiseOf(work.request, latents);
+      const drawn = start.draw(draw);
+      await encoder?.run(work);
       await text.run(work);
-      await work.run([begin.call({ noise, ...drawn, ...seen })]);
-      await denoiser.run(work, classifierFree(guidanceScale, prompts), draw, { noise });
+      await work.run([begin.call(drawn)]);
+      const guidance = classifierFree(work.request.guidanceScale, prompts);
+      await denoiser.run(work, guidance, draw, drawn);
       await result.run(work);
     };
   },

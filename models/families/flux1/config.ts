@@ -102,6 +102,13 @@ export function drawsAfterPicture(config: Flux1TransformerConfig): boolean {
 /** The pipelines of FLUX.1 Kontext, which take an input image as tokens of their own. */
 export const KONTEXT: readonly string[] = ["FluxKontextPipeline", "FluxKontextInpaintPipeline"];
 
+/** The pipelines of its models. */
+export const FLUX1_PIPELINES: readonly string[] = [
+  ...["FluxPipeline", "FluxImg2ImgPipeline", "FluxInpaintPipeline", "FluxFillPipeline"],
+  ...["FluxControlNetPipeline", "FluxControlNetImg2ImgPipeline", "FluxControlNetInpaintPipeline"],
+  ...["FluxControlPipeline", ...KONTEXT],
+];
+
 /** Sides of an image by default, in latents. */
 const DEFAULT_SIDE = 128;
 /** Tokens of prompts with which the distilled and the other models were trained. */
@@ -203,7 +210,7 @@ function controlNetFit(
 }
 
 /** The opened components. */
-type Flux1Parts = PartsOf<typeof FLUX1_PARTS>;
+export type Flux1Parts = PartsOf<typeof FLUX1_PARTS>;
 
 /** What its models can do, with the defaults of the published ones. */
 export function flux1Info(

@@ -13,7 +13,6 @@ import type { KlVaeConfig } from "../../autoencoders/kl/config.ts";
 import { packLatents } from "../../autoencoders/kl/packing.ts";
 import { scaleLatents } from "../../autoencoders/kl/posterior.ts";
 import type { TiledSize } from "../../autoencoders/tiled_coder.ts";
-import { embeddingLayers } from "../../layers.ts";
 import type { Session } from "../../memory/session.ts";
 import type { Component } from "../../pipeline/components.ts";
 import { type ControlledPass, controlMode, ControlPicture } from "../../pipeline/control.ts";
@@ -21,15 +20,7 @@ import type { Work } from "../../pipeline/work.ts";
 import { controlModes, type Flux1ControlNetConfig, hiddenSize } from "./config.ts";
 import { type ControlResiduals, flux1Control } from "./control.ts";
 import { blockModulationOf, type BlockTables, blockTables, type Times } from "./modulation.ts";
-import { flux1Context } from "./transformer.ts";
-
-/** What a ControlNet makes of the prompt. */
-interface PromptParts {
-  /** [1, text tokens, dim] */
-  readonly context: Tensor;
-  /** [1, dim] */
-  readonly summary: Tensor;
-}
+import { flux1Prompt, type PromptParts } from "./transformer.ts";
 
 /** See the file comment. */
 export class ControlBranch {
@@ -69,12 +60,8 @@ export class ControlBranch {
    * @param pooled of CLIP, [prompts, width]
    */
   prompt(states: Tensor, pooled: Tensor): PromptParts {
-    const embedder = this.#weights.scope("time_text_embed").scope("text_embedder");
-    const dim = hiddenSize(this.#config);
-    return {
-      context: flux1Context(this.#config, this.#weights, slice(states, 0, 0, 1)),
-      summary: embeddingLayers(embedder, slice(pooled, 0, 0, 1), dim),
-    };
+    const first = (x: Tensor) => slice(x, 0, 0, 1);
+    return flux1Prompt(this.#config, this.#weights, first(states), first(pooled));
   }
 
   /** What all timesteps make of its blocks. */

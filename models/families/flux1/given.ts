@@ -2,28 +2,44 @@
 import { type DeviceTensor, f32, type InputSpec, type Tensor } from "../../../runtime/mod.ts";
 import { KlImageEncoder } from "../../autoencoders/kl/coders.ts";
 import { type KlVaeConfig, scaleFactor } from "../../autoencoders/kl/config.ts";
-import { packLatents } from "../../autoencoders/kl/packing.ts";
-import { posteriorMode, posteriorSample, scaleLatents } from "../../autoencoders/kl/posterior.ts";
+import { latentSize, packLatents } from "../../autoencoders/kl/packing.ts";
+import { posteriorLatents, scaleLatents } from "../../autoencoders/kl/posterior.ts";
 import type { TiledSize } from "../../autoencoders/tiled_coder.ts";
 import type { Session } from "../../memory/session.ts";
 import { controlPicture } from "../../pipeline/control.ts";
 import type { Component } from "../../pipeline/components.ts";
+import { gridOf, type TokenGrid } from "../../pipeline/latents.ts";
+import type { PipelineRequest } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
-import { rearrange } from "../../rearrange.ts";
+import { strengthStart } from "../../schedulers/mod.ts";
+import { drawsAfterPicture, type Flux1Parts, isFill, KONTEXT } from "./config.ts";
 import { fillConditions, fillInputs } from "./fill.ts";
 
-/** What is given. */
-interface GivenOptions {
-  /** Latents of the result, [1, channels, rows, columns]. */
-  readonly latents: readonly number[];
-  /** Of the image that is noised, or that Kontext sees; nothing where there is none. */
-  readonly size: TiledSize | undefined;
-  /** Whether it is noised, by a draw from its moments. */
+/** What the programs of a request depend on of its image. */
+export interface GivenShape {
+  /** Whether the result begins with it, by a draw from its moments. */
   readonly isDrawn: boolean;
-  /** Size of the image that Fill sees without what is painted. */
-  readonly fillSize: TiledSize | undefined;
-  /** Size of the picture after which Canny and Depth draw. */
-  readonly pictureSize?: TiledSize | undefined;
+  /** How its tokens lie where Kontext sees it. */
+  readonly reference?: TokenGrid | undefined;
+  /** What the transformer sees beside each token: the image without what is painted, or a control picture. */
+  readonly seen?: "fill" | "picture" | undefined;
+}
+
+/** What a request's image is for, and the first step that is taken. */
+export function givenShape(
+  { images: [image] = [], mask, strength = 1, numInferenceSteps: steps }: PipelineRequest,
+  { className, transformer: { config } }: Pick<Flux1Parts, "className" | "transformer">,
+  sizeMultiple: number,
+): GivenShape & { readonly start: number } {
+  const isKontext = KONTEXT.includes(className);
+  const seen = isFill(config) ? "fill" : drawsAfterPicture(config) ? "picture" : undefined;
+  const isRedrawn = image !== undefined && !isKontext && seen !== "picture";
+  const start = isRedrawn || mask ? strengthStart(steps, strength, "start") : 0;
+  return {
+    // Of pure noise nothing of the image is left; Fill sees it beside.
+    ...{ isDrawn: isRedrawn && (start > 0 || seen !== "fill"), seen, start },
+    reference: isKontext && image ? gridOf(image, sizeMultiple) : undefined,
+  };
 }
 
 /** What the program `begin` takes of it. */
@@ -46,25 +62,34 @@ interface DrawnNoise {
 export class GivenImage {
   readonly inputs: GivenInputs;
   readonly #vae: Component<KlVaeConfig>;
-  readonly #options: GivenOptions;
+  readonly #shape: GivenShape;
   readonly #encoder: KlImageEncoder | undefined;
 
-  /** Traces the encoder where there is something to encode. */
-  constructor(session: Session, vae: Component<KlVaeConfig>, options: GivenOptions) {
-    const { latents, size, isDrawn, fillSize, pictureSize } = options;
-    const sizes = [size, fillSize, pictureSize].filter((one) => one !== undefined);
+  /**
+   * Traces the encoder where there is something to encode.
+   *
+   * @param size of the result, in latents
+   */
+  constructor(session: Session, vae: Component<KlVaeConfig>, shape: GivenShape, size: TiledSize) {
+    const { isDrawn, reference, seen } = shape;
+    const { height, width, tileSide } = size;
+    const sizes = [
+      ...isDrawn ? [size] : [],
+      ...reference ? [{ ...latentSize(reference), tileSide }] : [],
+      ...seen ? [size] : [],
+    ];
     const encoder = sizes.length > 0 ? new KlImageEncoder(session, vae, sizes) : undefined;
     const scale = scaleFactor(vae.config);
-    const noise = () => f32(...latents);
+    const noise = f32(1, vae.config.latent_channels, height, width);
     this.#vae = vae;
-    this.#options = options;
+    this.#shape = shape;
     this.#encoder = encoder;
     this.inputs = {
-      moments: size && encoder?.moments[0],
-      momentNoise: isDrawn ? noise() : undefined,
-      filled: fillSize || pictureSize ? encoder?.moments.at(-1) : undefined,
-      fillNoise: fillSize || pictureSize ? noise() : undefined,
-      mask: fillSize && f32(fillSize.height * scale, fillSize.width * scale),
+      moments: isDrawn || reference ? encoder?.moments[0] : undefined,
+      momentNoise: isDrawn ? noise : undefined,
+      filled: seen && encoder?.moments.at(-1),
+      fillNoise: seen && noise,
+      mask: seen === "fill" ? f32(height * scale, width * scale) : undefined,
     };
   }
 
@@ -76,10 +101,7 @@ export class GivenImage {
   ): { readonly image: Tensor | undefined; readonly conditions: Tensor | undefined } {
     const { config } = this.#vae;
     const tokens = (moments: Tensor, noise: Tensor | undefined) => {
-      const latents = noise
-        ? posteriorSample(moments, rearrange(noise, "1 c y x -> 1 y x c"))
-        : posteriorMode(moments);
-      return packLatents(scaleLatents(config, latents));
+      return packLatents(scaleLatents(config, posteriorLatents(moments, noise)));
     };
     return {
       image: moments && tokens(moments, momentNoise),
@@ -91,28 +113,25 @@ export class GivenImage {
 
   /** Noise in the order of the reference, which draws for an image even where Fill has no use for it. */
   draw(draw: () => Float32Array): DrawnNoise {
-    const { isDrawn, fillSize, pictureSize } = this.#options;
-    if (pictureSize) return { fillNoise: draw(), noise: draw(), momentNoise: undefined };
-    const first = isDrawn || fillSize ? draw() : undefined;
+    const { isDrawn, seen } = this.#shape;
+    if (seen === "picture") return { fillNoise: draw(), noise: draw(), momentNoise: undefined };
+    const first = isDrawn || seen ? draw() : undefined;
     const noise = draw();
-    return { noise, momentNoise: isDrawn ? first : undefined, fillNoise: fillSize && draw() };
+    return { noise, momentNoise: isDrawn ? first : undefined, fillNoise: seen && draw() };
   }
 
   /** Encodes the image of a request. */
   async run(work: Work): Promise<{ readonly mask: Float32Array | undefined }> {
-    if (this.#options.pictureSize) {
-      const { request } = work;
-      const [picture] = request.images!;
-      await this.#encoder!.run(work, [controlPicture(picture!, request)]);
-      return { mask: undefined };
+    const { isDrawn, seen } = this.#shape;
+    if (seen === "fill") {
+      const { whole, pixels, mask } = fillInputs(work.request);
+      const images = [...isDrawn ? [whole] : [], pixels];
+      await this.#encoder!.run(work, images.map((data) => ({ data })));
+      return { mask };
     }
-    if (!this.#options.fillSize) {
-      await this.#encoder?.run(work);
-      return { mask: undefined };
-    }
-    const { whole, pixels, mask } = fillInputs(work.request);
-    const images = [...this.#options.size ? [whole] : [], pixels];
-    await this.#encoder!.run(work, images.map((data) => ({ data })));
-    return { mask };
+    const { request } = work;
+    const picture = seen && controlPicture(request.images![0]!, request);
+    await this.#encoder?.run(work, picture && [picture]);
+    return { mask: undefined };
   }
 }

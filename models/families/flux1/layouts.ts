@@ -211,3 +211,11 @@ export const FLUX1_FILES: FamilyFiles = {
   formats: [TRANSFORMER, CONTROLNET, CLIP_TEXT_FORMAT, T5_FORMAT, KL_VAE_FORMAT],
   defaults,
 };
+
+/** How LoRAs name what they change. */
+export const FLUX1_LORA = {
+  transformer: { family: "FLUX.1", layouts: [ORIGINAL_FLUX1, XLABS_FLUX1] },
+  textEncoder: "CLIP",
+  textEncoderLayouts: [{ name: "CLIP", prefixes: ["text_model.", "text_model_"], entries: [] }],
+  textEncoder2: "T5",
+};

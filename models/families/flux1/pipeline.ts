@@ -9,35 +9,24 @@
  * `FluxControlPipeline`, `FluxKontextPipeline`, `FluxKontextInpaintPipeline`, `FluxControlNetPipeline`,
  * `FluxControlNetImg2ImgPipeline` and `FluxControlNetInpaintPipeline`.
  */
-import { elementCount, f32, slice, type Tensor } from "../../../runtime/mod.ts";
-import { klImageDecoder } from "../../autoencoders/kl/coders.ts";
-import { PACKED_SIDE, packLatents, unpackLatents } from "../../autoencoders/kl/packing.ts";
-import { unscaleLatents } from "../../autoencoders/kl/posterior.ts";
-import { tinyImageCoder } from "../../autoencoders/tiny/coders.ts";
+import { f32, slice, type Tensor } from "../../../runtime/mod.ts";
+import { latentSize, packLatents, unpackLatents } from "../../autoencoders/kl/packing.ts";
 import { timestepConstant, timestepEmbedding } from "../../embeddings.ts";
-import { embeddingLayers } from "../../layers.ts";
-import { TorchGenerator } from "../../noise.ts";
-import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
-import { gridOf, noisyLatents, tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
+import { KlImages } from "../../pipeline/kl_images.ts";
+import { gridOf, tokenCount } from "../../pipeline/latents.ts";
 import { PromptEncoder } from "../../pipeline/prompts.ts";
+import { beginSample, noiseOf } from "../../pipeline/start_image.ts";
 import { rearrange } from "../../rearrange.ts";
-import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
+import { samplingOf } from "../../schedulers/mod.ts";
 import { clipTextEncoder } from "../../text_encoders/clip_text.ts";
 import { t5TextEncoder } from "../../text_encoders/t5.ts";
-import {
-  drawsAfterPicture,
-  FLUX1_PARTS,
-  flux1Info,
-  hiddenSize,
-  isFill,
-  KONTEXT,
-} from "./config.ts";
+import { FLUX1_PARTS, FLUX1_PIPELINES, flux1Info, hiddenSize } from "./config.ts";
 import { ControlBranch } from "./control_branch.ts";
-import { GivenImage } from "./given.ts";
-import { FLUX1_FILES, ORIGINAL_FLUX1, XLABS_FLUX1 } from "./layouts.ts";
+import { GivenImage, givenShape } from "./given.ts";
+import { FLUX1_FILES, FLUX1_LORA } from "./layouts.ts";
 import {
   EMBEDDING_CHANNELS,
   EMBEDDING_SCALE,
@@ -45,95 +34,60 @@ import {
   modulationTables,
 } from "./modulation.ts";
 import { flux1Schedule, modelTimestep } from "./schedule.ts";
-import { flux1Context, flux1Transformer } from "./transformer.ts";
+import { flux1Prompt, flux1Transformer } from "./transformer.ts";
 
 /** See the file comment. */
 export const FLUX1 = defineFamily({
-  classNames: [
-    ...["FluxPipeline", "FluxImg2ImgPipeline", "FluxInpaintPipeline", "FluxFillPipeline"],
-    ...["FluxControlNetPipeline", "FluxControlNetImg2ImgPipeline", "FluxControlNetInpaintPipeline"],
-    ...["FluxControlPipeline", ...KONTEXT],
-  ],
+  classNames: FLUX1_PIPELINES,
   files: FLUX1_FILES,
   parts: FLUX1_PARTS,
-  lora: {
-    transformer: { family: "FLUX.1", layouts: [ORIGINAL_FLUX1, XLABS_FLUX1] },
-    textEncoder: "CLIP",
-    textEncoderLayouts: [{
-      name: "CLIP",
-      prefixes: ["text_model.", "text_model_"],
-      entries: [],
-    }],
-    textEncoder2: "T5",
-  },
-
+  lora: FLUX1_LORA,
   info: flux1Info,
 
   prompts: (request) => guidedPrompts(request, (request.trueCfgScale ?? 1) > 1),
 
-  shapeOf({ images = [], ...request }, { className, transformer }, prompts, { sizeMultiple }) {
-    const { strength = 1, numInferenceSteps: steps } = request;
-    const isKontext = KONTEXT.includes(className);
-    const grids = [request, ...isKontext ? images : []].map((one) => gridOf(one, sizeMultiple));
-    const isDrawnAfter = drawsAfterPicture(transformer.config);
-    const isRedrawn = !isKontext && !isDrawnAfter && images.length > 0;
-    const start = isRedrawn || request.mask ? strengthStart(steps, strength, "start") : 0;
-    // Of pure noise nothing of the image is left; Fill sees it beside.
-    const startsFromImage = isRedrawn && (start > 0 || !isFill(transformer.config));
-    const largest = (side: keyof TokenGrid) =>
-      Math.max(...grids.map((one) => one[side])) * PACKED_SIDE;
+  shapeOf(request, parts, { lengths, maxLength }, { sizeMultiple }) {
+    const grid = gridOf(request, sizeMultiple);
+    const { start, ...given } = givenShape(request, parts, sizeMultiple);
+    const sizes = [grid, given.reference ?? grid].map(latentSize);
     return {
       // Every prompt is padded to the same number of tokens, and has a pass of its own.
       shape: {
-        /** Of the result, then of the image that Kontext edits. */
-        grids,
-        ...{ prompts: prompts.lengths.length, rows: prompts.maxLength },
-        ...{ startsFromImage, steps, start },
+        ...{ grid, given, prompts: lengths.length, rows: maxLength },
+        ...{ steps: request.numInferenceSteps, start },
         ...samplingOf(request),
       },
-      latents: [largest("rows"), largest("columns")],
+      latents: [
+        Math.max(...sizes.map(({ height }) => height)),
+        Math.max(...sizes.map(({ width }) => width)),
+      ],
     };
   },
 
   trace(session, parts, shape) {
-    const { transformer, textEncoder, textEncoder2, vae, tinyDecoder, scheduler } = parts;
-    const { controlnet } = parts;
-    const { prompts, startsFromImage, tileSide } = shape;
-    const [grid, reference] = shape.grids as [TokenGrid, TokenGrid?];
+    const { transformer, textEncoder, textEncoder2, vae, scheduler, controlnet } = parts;
+    const { grid, prompts, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
     const schedule = flux1Schedule(scheduler, tokenCount(grid), shape.steps, shape);
-    const sizeOf = ({ rows, columns }: TokenGrid) => ({
-      height: rows * PACKED_SIDE,
-      width: columns * PACKED_SIDE,
-      tileSide,
-    });
-    const { height, width } = sizeOf(grid);
-    const latents = [1, vae.config.latent_channels, height, width];
+    const size = { ...latentSize(grid), tileSide };
+    const latents = [1, vae.config.latent_channels, size.height, size.width];
     const isGuided = config.guidance_embeds || shape.control && controlnet?.config.guidance_embeds;
     const packed = (x: Tensor) => packLatents(rearrange(x, "1 c y x -> 1 y x c"));
 
     // 1. Encode: the input image; the prompts by both encoders.
-    const given = new GivenImage(session, vae, {
-      latents,
-      size: startsFromImage ? sizeOf(grid) : reference && sizeOf(reference),
-      isDrawn: startsFromImage,
-      fillSize: isFill(config) ? sizeOf(grid) : undefined,
-      pictureSize: drawsAfterPicture(config) ? sizeOf(grid) : undefined,
-    });
+    const given = new GivenImage(session, vae, shape.given, size);
     const control = controlnet && shape.control
-      ? new ControlBranch(session, controlnet, vae, { latents, size: sizeOf(grid) })
+      ? new ControlBranch(session, controlnet, vae, { latents, size })
       : undefined;
     const clip = clipTextEncoder(textEncoder, parts.pooledTokenizer!.tokenizer.padId);
     const t5 = t5TextEncoder(textEncoder2, parts.tokenizer.padId, { seesPadding: true });
     const text = new PromptEncoder(session, t5, shape, {
       pooled: clip,
       trace: ({ states, pooled }) => {
-        const all = flux1Context(config, weights, states);
-        const embedder = weights.scope("time_text_embed").scope("text_embedder");
-        const summaries = embeddingLayers(embedder, pooled!, hiddenSize(config));
+        const all = flux1Prompt(config, weights, states, pooled!);
         const own = Array.from({ length: prompts }, (_, i) => ({
-          context: slice(all, 0, i, i + 1),
-          summary: slice(summaries, 0, i, i + 1),
+          context: slice(all.context, 0, i, i + 1),
+          summary: slice(all.summary, 0, i, i + 1),
         }));
         return { prompts: own, control: control?.prompt(states, pooled!) };
       },
@@ -151,17 +105,16 @@ export const FLUX1 = defineFamily({
         controlSummary: text.context.control?.summary,
       },
       ({ noise, guidance, summaries, controlSummary, ...images }, graph) => {
-        const noisy = packed(noise);
         const { image, conditions } = given.trace(images);
-        const isNoised = startsFromImage || shape.isMasked;
+        const begun = shape.given.isDrawn || shape.isMasked ? image : undefined;
+        // Fill keeps what it shall by itself.
+        const isMasked = shape.isMasked && !conditions;
         const times = Array.from(timesteps, modelTimestep);
         const embedded = timestepConstant(graph, times, EMBEDDING_CHANNELS);
         return {
-          sample: image && isNoised ? noisyLatents(image, noisy, sigmas[0]!) : noisy,
-          // Fill keeps what it shall by itself.
-          kept: shape.isMasked && !conditions ? image : undefined,
+          ...beginSample(packed(noise), begun, { level: sigmas[0]!, isMasked }),
           conditions,
-          reference: reference && image,
+          reference: shape.given.reference && image,
           modulations: summaries.map((summary) =>
             modulationTables(config, weights, { timesteps: embedded, guidance, summary })
           ),
@@ -173,16 +126,9 @@ export const FLUX1 = defineFamily({
     );
 
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
-    const { sample, modulations, kept, controlTables, ...beside } = begin.outputs;
-    const seen = { reference: beside.reference, conditions: beside.conditions };
-    // The autoencoder's latents are scaled, those of a tiny decoder are not.
-    const decoderOf = (tiny: typeof tinyDecoder) => ({
-      decoder: tiny ? tinyImageCoder(tiny, sizeOf(grid)) : klImageDecoder(vae, sizeOf(grid)),
-      decoded: (tokens: Tensor) => {
-        const latents = unpackLatents(tokens, grid.rows);
-        return tiny ? latents : unscaleLatents(vae.config, latents);
-      },
-    });
+    const { sample, modulations, kept, controlTables, ...seen } = begin.outputs;
+    const grids = [grid, shape.given.reference].filter((one) => one !== undefined);
+    const images = new KlImages(parts, size, (x) => unpackLatents(x, grid.rows));
     const loop = session.stage("denoise", { repeats: timesteps.length });
     const denoiser = new Denoiser(loop, shape, {
       ...{ schedule, sample, kept },
@@ -192,26 +138,21 @@ export const FLUX1 = defineFamily({
       })),
       predict: (inputs, graph, { isSteered }) =>
         flux1Transformer(graph, config, weights, {
-          ...{ ...inputs, grids: shape.grids, ranks: session.ranks },
+          ...{ ...inputs, grids, ranks: session.ranks },
           modulation: modulationOf(inputs, inputs.step, hiddenSize(config)),
           control: isSteered && controlTables
             ? control?.residuals(text.context.control!.context, controlTables, { ...inputs, grid })
             : undefined,
         }),
-      preview: decoderOf(tinyDecoder),
+      preview: images.preview,
     });
 
     // 4. Decode.
-    const { decoder, decoded } = decoderOf(shape.isTinyDecoded ? tinyDecoder : undefined);
-    const result = new ResultDecoder(session, { sample }, decoder, ({ sample }) => ({
-      decoded: decoded(sample),
-      latents: rearrange(unpackLatents(sample, grid.rows), "1 y x c -> 1 c y x"),
-    }));
+    const result = images.result(session, sample, shape);
 
     return async (work) => {
-      const { seed, guidanceScale, trueCfgScale = 1 } = work.request;
-      const generator = new TorchGenerator(seed);
-      const draw = () => generator.randn(elementCount(latents));
+      const { guidanceScale, trueCfgScale = 1 } = work.request;
+      const draw = noiseOf(work.request, latents);
       // The noise of the control picture comes first.
       const pictureNoise = control && draw();
       const { noise, ...drawn } = given.draw(draw);

@@ -6,7 +6,7 @@
 import { concat, type Graph, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
 import type { Streams } from "../../double_stream.ts";
 import { LayerSplit } from "../../layer_split.ts";
-import { linearLayer } from "../../layers.ts";
+import { embeddingLayers, linearLayer } from "../../layers.ts";
 import type { Steered } from "../../pipeline/control.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import { ALONE, type Ranks } from "../../ranks.ts";
@@ -51,6 +51,33 @@ export function flux1Context(
   states: Tensor,
 ): Tensor {
   return linearLayer(weights, "context_embedder", states, hiddenSize(config));
+}
+
+/** What a transformer, or a ControlNet, makes of prompts. */
+export interface PromptParts {
+  /** [prompts, text tokens, dim] */
+  readonly context: Tensor;
+  /** For the modulation, [prompts, dim]. */
+  readonly summary: Tensor;
+}
+
+/**
+ * What all steps take of prompts.
+ *
+ * @param states of T5, [prompts, text tokens, joint_attention_dim]
+ * @param pooled of CLIP, [prompts, pooled_projection_dim]
+ */
+export function flux1Prompt(
+  config: Flux1Sizes,
+  weights: WeightScope,
+  states: Tensor,
+  pooled: Tensor,
+): PromptParts {
+  const embedder = weights.scope("time_text_embed").scope("text_embedder");
+  return {
+    context: flux1Context(config, weights, states),
+    summary: embeddingLayers(embedder, pooled, hiddenSize(config)),
+  };
 }
 
 /**

@@ -6,27 +6,18 @@
  * `QwenImageEditPlusPipeline`, `QwenImageEditInpaintPipeline`, `QwenImageLayeredPipeline` and
  * `QwenImageControlNetPipeline`.
  */
-import {
-  concat,
-  elementCount,
-  f32,
-  gather,
-  slice,
-  type Tensor,
-  u32,
-} from "../../../runtime/mod.ts";
-import { posteriorSample } from "../../autoencoders/kl/posterior.ts";
+import { concat, f32, gather, slice, type Tensor, u32 } from "../../../runtime/mod.ts";
 import { tinyVideoDecoder } from "../../autoencoders/tiny/coders.ts";
 import { scaleLatents, unscaleLatents } from "../../autoencoders/wan/coders.ts";
 import { wanImageDecoder } from "../../autoencoders/wan/image_coders.ts";
 import { timestepConstant } from "../../embeddings.ts";
-import { TorchGenerator } from "../../noise.ts";
 import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { guidedPrompts } from "../../pipeline/guidance.ts";
-import { gridOf, noisyLatents, tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
+import { gridOf, tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
 import { PromptEncoder } from "../../pipeline/prompts.ts";
+import { beginSample, noiseOf, StartImage } from "../../pipeline/start_image.ts";
 import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { EDIT_CLASSES, LAYERED_CLASS, PATCH_SIDE, QWEN_IMAGE_PARTS } from "./config.ts";
@@ -38,6 +29,7 @@ import { qwenImageInfo } from "./info.ts";
 import { imageCounts, layerRules } from "./layers.ts";
 import { QWEN_IMAGE_FILES } from "./layouts.ts";
 import { modulationTables, TIMESTEP_CHANNELS, TIMESTEP_SCALE } from "./modulation.ts";
+import { patchesOf } from "./patches.ts";
 import { DROPPED_TOKENS, MAX_PROMPT_TOKENS } from "./prompt.ts";
 import { modelTimestep, qwenImageSchedule } from "./schedule.ts";
 import { qwenImageContext, qwenImageTransformer } from "./transformer.ts";
@@ -96,6 +88,10 @@ export const QWEN_IMAGE = defineFamily({
 
     // 1. Encode: the input images; the prompts, by the text encoder and the transformer's own projection.
     const given = traceGiven(session, parts, shape.given, tileSide);
+    const start = new StartImage(
+      ...[given.moments, latents] as const,
+      (x) => patchesOf(scaleLatents(vae, x)),
+    );
     const control = controlnet && shape.control
       ? new ControlBranch(session, controlnet, vae, { latents, size })
       : undefined;
@@ -117,26 +113,18 @@ export const QWEN_IMAGE = defineFamily({
       "begin",
       {
         noise: f32(...latents),
-        moments: given.moments,
-        momentNoise: given.moments ? f32(...latents) : undefined,
+        ...start.inputs,
         others: isMaskedEdit ? given.references : undefined,
       },
-      ({ noise, moments, momentNoise, others }, graph) => {
-        let x = noise;
-        let kept: Tensor | undefined;
-        let references: Tensor | undefined;
-        if (moments && momentNoise) {
-          const drawn = posteriorSample(moments, rearrange(momentNoise, "1 c y x -> 1 y x c"));
-          const clean = rearrange(scaleLatents(vae, drawn), "1 y x c -> 1 c y x");
-          x = noisyLatents(clean, noise, sigmas[0]!);
-          kept = shape.isMasked ? patchify(clean) : undefined;
-          // The image that is kept in part is seen like the others.
-          if (isMaskedEdit) references = others ? concat([kept!, others], 1) : kept;
-        }
+      ({ noise, others, ...own }, graph) => {
+        const image = start.trace(own);
+        const seen = [image, others].filter((part) => part !== undefined);
         const times = [...Array.from(timesteps, modelTimestep), ...config.zero_cond_t ? [0] : []];
         const embedded = timestepConstant(graph, times, TIMESTEP_CHANNELS, TIMESTEP_SCALE);
         return {
-          ...{ sample: patchify(x), kept, references },
+          ...beginSample(patchify(noise), image, { ...shape, level: sigmas[0]! }),
+          // The image that is kept in part is seen like the others.
+          references: isMaskedEdit ? concat(seen, 1) : undefined,
           ...modulationTables(config, weights, embedded),
           controlTables: control?.tables(embedded),
         };
@@ -189,17 +177,15 @@ export const QWEN_IMAGE = defineFamily({
     }, isLayered ? Array.from({ length: results }, (_, i) => ({ image: [i + 1] })) : undefined);
 
     return async (work) => {
-      const generator = new TorchGenerator(work.request.seed);
-      const draw = () => generator.randn(elementCount(latents));
-      // The noise of the control picture comes first, then that of an input image's latents.
+      const draw = noiseOf(work.request, latents);
+      // The noise of the control picture comes first.
       const pictureNoise = control && draw();
-      const momentNoise = given.moments && draw();
-      const noise = draw();
+      const drawn = start.draw(draw);
       const seen = await given.run(work);
       await text.run(work, seen);
       await control?.run(work, pictureNoise!);
-      await work.run([begin.call({ noise, momentNoise })]);
-      await denoiser.run(work, qwenImageGuidance(work.request, prompts), draw, { noise });
+      await work.run([begin.call(drawn)]);
+      await denoiser.run(work, qwenImageGuidance(work.request, prompts), draw, drawn);
       await result.run(work);
     };
   },

@@ -5,18 +5,17 @@
  *
  * Source: diffusers `ZImagePipeline`, `ZImageImg2ImgPipeline`, `ZImageInpaintPipeline` and `ZImageControlNetPipeline`.
  */
-import { elementCount, f32, gather, slice, type Tensor } from "../../../runtime/mod.ts";
-import { klImageDecoder, KlImageEncoder } from "../../autoencoders/kl/coders.ts";
-import { posteriorSample, scaleLatents, unscaleLatents } from "../../autoencoders/kl/posterior.ts";
-import { tinyImageCoder } from "../../autoencoders/tiny/coders.ts";
+import { f32, gather, slice, type Tensor } from "../../../runtime/mod.ts";
+import { KlImageEncoder } from "../../autoencoders/kl/coders.ts";
+import { scaleLatents } from "../../autoencoders/kl/posterior.ts";
 import { timestepConstant } from "../../embeddings.ts";
-import { TorchGenerator } from "../../noise.ts";
-import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { guidedPrompts } from "../../pipeline/guidance.ts";
-import { gridOf, noisyLatents, tokenCount } from "../../pipeline/latents.ts";
+import { KlImages } from "../../pipeline/kl_images.ts";
+import { gridOf, tokenCount } from "../../pipeline/latents.ts";
 import { PromptEncoder, promptMasks } from "../../pipeline/prompts.ts";
+import { beginSample, noiseOf, StartImage } from "../../pipeline/start_image.ts";
 import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
@@ -26,6 +25,7 @@ import { ControlBranch } from "./control_branch.ts";
 import { checkGuidance, LIMITED_GUIDANCE, zImageGuidance } from "./guidance.ts";
 import { ORIGINAL_Z_IMAGE, Z_IMAGE_FILES } from "./layouts.ts";
 import { modulationTable, TIMESTEP_FREQUENCIES } from "./modulation.ts";
+import { patchesOf } from "./patches.ts";
 import { paddedCount } from "./positions.ts";
 import { elapsedTime, zImageSchedule } from "./schedule.ts";
 import { zImageContext, zImageTransformer } from "./transformer.ts";
@@ -77,7 +77,7 @@ export const Z_IMAGE = defineFamily({
   },
 
   trace(session, parts, shape) {
-    const { transformer, textEncoder, vae, tinyDecoder, tokenizer, scheduler, controlnet } = parts;
+    const { transformer, textEncoder, vae, tokenizer, scheduler, controlnet } = parts;
     const { grid, textTokens, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
     const schedule = zImageSchedule(scheduler, tokenCount(grid), shape.steps, shape);
@@ -86,9 +86,17 @@ export const Z_IMAGE = defineFamily({
     const latents = [1, config.in_channels, height, width];
     const patches = { y: grid.rows, i: PATCH_SIDE, j: PATCH_SIDE };
     const toPatches = (x: Tensor) => rearrange(x, "1 c (y i) (x j) -> 1 (y x) (i j c)", patches);
+    const images = new KlImages(
+      ...[parts, size] as const,
+      (tokens) => rearrange(tokens, "1 (y x) (i j c) -> 1 (y i) (x j) c", patches),
+    );
 
     // 1. Encode: the input image; the prompts, by the text encoder and the context refiner.
-    const image = shape.startsFromImage ? new KlImageEncoder(session, vae, [size]) : undefined;
+    const encoder = shape.startsFromImage ? new KlImageEncoder(session, vae, [size]) : undefined;
+    const start = new StartImage(
+      ...[encoder?.moments[0], latents] as const,
+      (x) => patchesOf(scaleLatents(vae.config, x)),
+    );
     const control = controlnet && shape.control
       ? new ControlBranch(session, { controlnet, transformer, vae }, size)
       : undefined;
@@ -112,41 +120,20 @@ export const Z_IMAGE = defineFamily({
     const { timesteps, sigmas } = schedule;
     const begin = session.stage("denoise", { name: "begin" }).program(
       "begin",
-      {
-        noise: f32(...latents),
-        moments: image?.moments[0],
-        momentNoise: image ? f32(...latents) : undefined,
-      },
-      ({ noise, moments, momentNoise }, graph) => {
-        let x = noise;
-        let kept: Tensor | undefined;
-        if (moments && momentNoise) {
-          const drawn = posteriorSample(moments, rearrange(momentNoise, "1 c y x -> 1 y x c"));
-          const clean = rearrange(scaleLatents(vae.config, drawn), "1 y x c -> 1 c y x");
-          x = noisyLatents(clean, noise, sigmas[0]!);
-          kept = shape.isMasked ? toPatches(clean) : undefined;
-        }
+      { noise: f32(...latents), ...start.inputs },
+      ({ noise, ...image }, graph) => {
         const times = Array.from(timesteps, (t) => Math.fround(elapsedTime(t) * config.t_scale));
         const embedded = timestepConstant(graph, times, TIMESTEP_FREQUENCIES);
         return {
-          sample: toPatches(x),
+          ...beginSample(toPatches(noise), start.trace(image), { ...shape, level: sigmas[0]! }),
           modulation: modulationTable(config, weights, embedded),
           controlTable: control?.table(embedded),
-          kept,
         };
       },
     );
 
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
     const { sample, modulation, controlTable, kept } = begin.outputs;
-    // The autoencoder's latents are scaled, those of a tiny decoder are not.
-    const decoderOf = (tiny: typeof tinyDecoder) => ({
-      decoder: tiny ? tinyImageCoder(tiny, size) : klImageDecoder(vae, size),
-      decoded: (tokens: Tensor) => {
-        const latents = rearrange(tokens, "1 (y x) (i j c) -> (y i) (x j) c", patches);
-        return tiny ? latents : unscaleLatents(vae.config, latents);
-      },
-    });
     const loop = session.stage("denoise", { repeats: timesteps.length });
     const denoiser = new Denoiser(loop, shape, {
       ...{ schedule, sample, kept },
@@ -161,27 +148,20 @@ export const Z_IMAGE = defineFamily({
             : undefined,
         }),
       guidance: shape.isLimited ? LIMITED_GUIDANCE : undefined,
-      preview: decoderOf(tinyDecoder),
+      preview: images.preview,
     });
 
     // 4. Decode.
-    const { decoder, decoded } = decoderOf(shape.isTinyDecoded ? tinyDecoder : undefined);
-    const result = new ResultDecoder(session, { sample }, decoder, ({ sample }) => ({
-      decoded: decoded(sample),
-      latents: rearrange(sample, "1 (y x) (i j c) -> 1 c (y i) (x j)", patches),
-    }));
+    const result = images.result(session, sample, shape);
 
     return async (work) => {
-      const generator = new TorchGenerator(work.request.seed);
-      const draw = () => generator.randn(elementCount(latents));
-      // The noise of an input image's latents comes first.
-      const momentNoise = image && draw();
-      const noise = draw();
-      await image?.run(work);
+      const draw = noiseOf(work.request, latents);
+      const drawn = start.draw(draw);
+      await encoder?.run(work);
       await text.run(work);
       await control?.run(work);
-      await work.run([begin.call({ noise, momentNoise })]);
-      await denoiser.run(work, zImageGuidance(work.request, timesteps, prompts), draw, { noise });
+      await work.run([begin.call(drawn)]);
+      await denoiser.run(work, zImageGuidance(work.request, timesteps, prompts), draw, drawn);
       await result.run(work);
     };
   },

@@ -1,0 +1,80 @@
+/** Where the sample begins: with noise, or with an input image's latents and noise in them. */
+import {
+  type DeviceTensor,
+  f32,
+  type InputSpec,
+  type Shape,
+  type Tensor,
+} from "../../runtime/mod.ts";
+import { posteriorLatents } from "../autoencoders/kl/posterior.ts";
+import { TorchGenerator } from "../noise.ts";
+import { noisyLatents } from "./latents.ts";
+import type { PipelineRequest } from "./types.ts";
+
+/** What a program takes of an input image; undefined where there is none. */
+interface StartInputs {
+  readonly moments: DeviceTensor | undefined;
+  readonly momentNoise: InputSpec | undefined;
+}
+
+/** An input image whose latents are drawn from their moments. */
+export class StartImage {
+  readonly inputs: StartInputs;
+  readonly #tokens: (latents: Tensor) => Tensor;
+
+  /**
+   * Nothing is traced yet.
+   *
+   * @param moments of an encoder, [1, height, width, 2·channels]
+   * @param noise its shape, [1, channels, height, width]
+   * @param tokens of latents, [1, height, width, channels], as the transformer takes them, in its units
+   */
+  constructor(
+    moments: DeviceTensor | undefined,
+    noise: Shape,
+    tokens: (latents: Tensor) => Tensor,
+  ) {
+    this.inputs = { moments, momentNoise: moments && f32(...noise) };
+    this.#tokens = tokens;
+  }
+
+  /** The image as tokens. */
+  trace(
+    { moments, momentNoise }: { readonly [Name in keyof StartInputs]: Tensor | undefined },
+  ): Tensor | undefined {
+    return moments && this.#tokens(posteriorLatents(moments, momentNoise));
+  }
+
+  /** Noise in the order of the reference: that of the image's latents comes first. */
+  draw(
+    draw: () => Float32Array,
+  ): { readonly momentNoise: Float32Array | undefined; readonly noise: Float32Array } {
+    const momentNoise = this.inputs.moments && draw();
+    return { momentNoise, noise: draw() };
+  }
+}
+
+/** Noise of a request, for as many samples as are asked for. */
+export function noiseOf({ seed }: PipelineRequest, shape: Shape): () => Float32Array {
+  const generator = new TorchGenerator(seed);
+  const count = shape.reduce((product, size) => product * size, 1);
+  return () => generator.randn(count);
+}
+
+/**
+ * The sample before the first step, and what a mask keeps of the image.
+ *
+ * @param noise as tokens
+ * @param image as tokens; nothing where it begins with noise alone
+ * @param options.level of the noise
+ */
+export function beginSample(
+  noise: Tensor,
+  image: Tensor | undefined,
+  { level, isMasked }: { readonly level: number; readonly isMasked: boolean },
+): { readonly sample: Tensor; readonly kept: Tensor | undefined } {
+  return {
+    sample: image ? noisyLatents(image, noise, level) : noise,
+    kept: isMasked ? image : undefined,
+  };
+}
