@@ -3,6 +3,7 @@ import type { Tensor } from "../../graph.ts";
 import { layerNorm, type LayerNormOptions } from "../norm/layer_norm.ts";
 import { linearClass, matmulClass } from "../problem_class.ts";
 import { chooseVariant } from "../variants.ts";
+import { askedOperands } from "./asked.ts";
 import { INT8 } from "./int8.ts";
 import { MATRIX_128, MATRIX_32, MATRIX_64 } from "./matrix.ts";
 import { normOperands } from "./norm.ts";
@@ -72,13 +73,17 @@ export function dispatchGemm(
   const own = norm && variant.normalizes?.(problem) ? normOperands(norm, k, buffers) : undefined;
   const input = norm && !own ? layerNorm(buffers["a"]!, norm) : buffers["a"]!;
   const a = variant.prepare?.(problem, input) ?? input;
+  const operands = { ...buffers, ...own?.buffers, a };
+  const more = variant.asks
+    ? askedOperands(problem, own !== undefined, { ...operands, b: buffers["b"]! })
+    : undefined;
   const { kernel, workgroups } = variant.plan(
-    own ? { ...problem, norm: own.norm } : problem,
+    { ...problem, ...(own && { norm: own.norm }), ...(more && { asked: more.asked }) },
     graph.target,
   );
   graph.dispatch({
     kernel,
-    buffers: { ...buffers, ...own?.buffers, a },
+    buffers: { ...operands, ...more?.buffers },
     params: {
       m,
       n: given.epilogue.glu ? n / 2 : n,
@@ -94,6 +99,7 @@ export function dispatchGemm(
         }
         : {}),
       ...(norm && { norm_eps: norm.eps }),
+      ...more?.params,
       ...params,
     },
     workgroups,

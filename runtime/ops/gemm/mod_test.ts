@@ -46,19 +46,20 @@ Deno.test("on GPUs that share little memory or few invocations, tiles are smalle
   assert.equal(of({ maxWorkgroupMemoryBytes: 12 * 1024 }), "shared128x64");
 });
 
+const SOFTWARE: Target = {
+  ...BASELINE_TARGET,
+  schedule: "cpu",
+  features: {
+    ...BASELINE_TARGET.features,
+    subgroups: true,
+    subgroupMinSize: 8,
+    subgroupMaxSize: 8,
+  },
+};
+
 Deno.test("on software adapters short prompts have one tile, as high as they are, and q6_k comes by runs", () => {
-  const cpu: Target = {
-    ...BASELINE_TARGET,
-    schedule: "cpu",
-    features: {
-      ...BASELINE_TARGET.features,
-      subgroups: true,
-      subgroupMinSize: 8,
-      subgroupMaxSize: 8,
-    },
-  };
   const tile = (m: number, weight?: StorageFormat) =>
-    /rows=\d+ columns=\d+/.exec(ruleOf(cpu, [m, 2560, 2560], weight).kernel)![0];
+    /rows=\d+ columns=\d+/.exec(ruleOf(SOFTWARE, [m, 2560, 2560], weight).kernel)![0];
   assert.equal(tile(5), "rows=8 columns=8");
   assert.equal(tile(20), "rows=20 columns=8");
   assert.equal(tile(256), "rows=64 columns=4");
@@ -67,4 +68,32 @@ Deno.test("on software adapters short prompts have one tile, as high as they are
   assert.equal(tile(256, "q4_k"), "rows=64 columns=4");
   assert.equal(tile(256, "q6_k"), "rows=32 columns=8");
   assert.equal(tile(256, "f8_e4m3"), "rows=64 columns=4");
+});
+
+Deno.test("linear() has one kernel for products with and without bias, gate, residual and parts on software adapters", () => {
+  const kernelsOf = (target: Target) => {
+    const graph = new Graph("test", target);
+    const tensor = (name: string, shape: number[]) => graph.use(new DeviceTensor(name, shape));
+    const [x, w] = [tensor("x", [20, 64]), tensor("w", [64, 64])];
+    const [bias, gate, residual] = [tensor("b", [64]), tensor("g", [64]), tensor("r", [20, 64])];
+    for (
+      const parts of [{}, { bias }, { bias, residual }, { gate, residual }, { bias, parts: 2 }]
+    ) {
+      linear(x, w, parts);
+    }
+    return new Set(graph.dispatches.map(({ kernel }) => kernel)).size;
+  };
+  assert.equal(kernelsOf(SOFTWARE), 1);
+  assert.equal(kernelsOf(BASELINE_TARGET), 5);
+  const { limits } = SOFTWARE;
+  // All of them would be six bindings.
+  assert.equal(kernelsOf({ ...SOFTWARE, limits: { ...limits, maxStorageBuffers: 5 } }), 5);
+});
+
+Deno.test("small products share two heights of tiles on software adapters", () => {
+  const rows = (...sizes: [number, number, number]) =>
+    /rows=\d+/.exec(ruleOf(SOFTWARE, sizes).kernel)![0];
+  assert.equal(rows(36, 160, 160), "rows=24");
+  assert.equal(rows(2304, 32, 64), "rows=32");
+  assert.equal(rows(36, 1600, 160), "rows=48");
 });

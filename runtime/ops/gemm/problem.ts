@@ -24,6 +24,8 @@ export interface GemmProblem {
   readonly mayRound: boolean;
   /** Rows of a are normalised by the kernel: its parameters for that. */
   readonly norm?: ParamValues;
+  /** The dispatch says which operands the epilogue has: parameters of the kernel for that. */
+  readonly asked?: ParamValues;
 }
 
 /** A batch: matrix z is made from a at `floor(z / inner) * aOuter + (z % inner) * aInner` elements, b likewise. */
@@ -45,6 +47,8 @@ export interface GemmVariant extends Variant<GemmProblem> {
   ): { kernel: Kernel; workgroups: [number, number, number] };
   /** Whether to leave it to the kernel to normalise the rows of a, rather than to one before it. */
   normalizes?(problem: GemmProblem): boolean;
+  /** Whether the dispatch can say which operands its epilogue has; see `asked.ts`. */
+  readonly asks?: boolean;
   /** What the kernel takes in place of a, where that is not a itself. */
   prepare?(problem: GemmProblem, a: Tensor): Tensor;
 }

@@ -24,6 +24,15 @@ const LONG_SUM = 1024;
 /** Rows of a product from which on wide tiles may win. */
 const WIDE_ROWS = 128;
 
+/** Heights of tiles of 4 columns. */
+const HEIGHTS = [64, 48, 32, 24];
+/** Of long sums, which take the longest. */
+const LONG_HEIGHTS = [...HEIGHTS, 56, 40, 28, 20];
+/** Of small products: the same few for all of them, as each height is a kernel that takes long to compile. */
+const SMALL_HEIGHTS = [32, 24];
+/** Multiplications of a product that takes less than a millisecond. */
+const SMALL = 2 ** 23;
+
 /** Tile of one invocation in the register kernels. */
 interface RegisterTile {
   readonly rows: number;
@@ -42,12 +51,13 @@ function registersVariant(
     schedule: "cpu",
     racedOn: MESA_SOFTWARE,
     tileOf,
+    asks: true,
     supports: ({ m, epilogue }, { features }) =>
       m >= leastRows && !epilogue.glu && (!broadcasts || hasSubgroupsOf(GEMM_LANES, features)),
     normalizes: (problem) => broadcasts && !turns(problem) && sparesNorm(problem, tileOf(problem)),
     plan(problem) {
-      const { m, n, k, layout, epilogue, batch, format, norm } = problem;
-      const { rows, columns } = tileOf(problem);
+      const { m, n, k, layout, epilogue, batch, format, norm, asked } = problem;
+      const { rows, columns } = compiledTile(problem, tileOf(problem));
       return {
         kernel: REGISTERS_FILE.kernel({
           LAYOUT: layout,
@@ -61,6 +71,7 @@ function registersVariant(
           ...(format && scaleParams(format)),
           ...norm,
           ...epilogueParams(epilogue),
+          ...asked,
         }),
         workgroups: batch
           ? [Math.ceil(n / (GEMM_LANES * columns)), Math.ceil(m / rows), batch.count]
@@ -86,11 +97,7 @@ export const BROADCAST = registersVariant(
     const { m } = problem;
     if (m <= FEW_ROWS) return { rows: m, columns: 4 };
     if (m <= LOW_ROWS) return { rows: heightOf(problem), columns: 8 };
-    return bestTile(
-      problem,
-      isLong(problem) ? [64, 48, 32, 24, 56, 40, 28, 20] : [64, 48, 32, 24],
-      4,
-    );
+    return bestTile(problem, isLong(problem) ? LONG_HEIGHTS : HEIGHTS, 4);
   },
   (problem) => problem.m > FEW_ROWS && problem.m <= LOW_ROWS && takesRuns(problem),
 );
@@ -111,6 +118,16 @@ export const BROADCAST_8 = registersVariant(
 function heightOf(problem: GemmProblem): number {
   const step = isLong(problem) ? 4 : 8;
   return Math.ceil(problem.m / step) * step;
+}
+
+/** The tile that a product takes in place of its best one. */
+function compiledTile(problem: GemmProblem, best: RegisterTile): RegisterTile {
+  const isCommon = best.columns > 4 || best.rows <= Math.max(...SMALL_HEIGHTS);
+  return isCommon || !isSmall(problem) ? best : bestTile(problem, SMALL_HEIGHTS, 4);
+}
+
+function isSmall({ m, n, k, batch }: GemmProblem): boolean {
+  return m * n * k * (batch?.count ?? 1) <= SMALL;
 }
 
 function isLong({ k }: GemmProblem): boolean {

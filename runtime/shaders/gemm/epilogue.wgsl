@@ -2,6 +2,9 @@
 // before it stores them: y = residual + gate * activation(scale * sum + bias). Parts that are left
 // out cost nothing. A gated linear unit hands it glu(sum, other sum), which it stores as it is.
 //
+// With ASKS, gate and residual are bound whether there are any or not, and the dispatch says so: one
+// kernel to compile in place of four.
+//
 // A low-rank branch t · upᵀ is added to the sums: every kernel walks along it, too, before it calls
 // finish.
 
@@ -11,6 +14,7 @@
 //#param ADDS_BIAS: bool = BIAS // false where the sums begin at it
 //#param GATE: bool = false
 //#param RESIDUAL: bool = false
+//#param ASKS: bool = false // needs GATE and RESIDUAL
 //#param PARTS: bool = false // the columns are cut into equal parts, whose results lie one after the other
 //#param GLU: bool = false // sums come in pairs, and a pair makes one element
 //#param LOW_RANK: bool = false
@@ -38,6 +42,10 @@
 //#if GATE
 //#uniform gate_rows: u32 // rows that share a row of gates
 //#endif
+//#if ASKS
+//#uniform has_gate: u32
+//#uniform has_residual: u32
+//#endif
 //#if PARTS
 //#uniform part_columns: u32
 //#uniform part_size: u32 // elements of a part
@@ -53,13 +61,22 @@
 fn glu(gate: T, value: T) -> T { return act_ACTIVATION(gate) * value; }
 //#endif
 
-fn finish(row: u32, column: u32, sum: T) {
-  //#if PARTS
-  let part = column / params.part_columns;
-  let at = (part * params.part_size + row * params.part_columns + column % params.part_columns) / Y_WIDTH;
-  //#else
-  let at = (row * params.n + column) / Y_WIDTH;
-  //#endif
+// Where the results of a column begin, and how far apart rows are, in elements.
+//#if PARTS
+fn place_of(column: u32) -> u32 {
+  return (column / params.part_columns) * params.part_size + column % params.part_columns;
+}
+//#let PLACE_STEP = "params.part_columns"
+//#else
+fn place_of(column: u32) -> u32 { return column; }
+//#let PLACE_STEP = "params.n"
+//#endif
+
+fn finish(row: u32, column: u32, sum: T) { finish_at(place_of(column), row, column, sum); }
+
+// finish() for whoever has place_of(column) at hand.
+fn finish_at(place: u32, row: u32, column: u32, sum: T) {
+  let at = (place + row * PLACE_STEP) / Y_WIDTH;
   var v = sum;
   //#if SCALE
   v = v * params.scale;
@@ -71,9 +88,16 @@ fn finish(row: u32, column: u32, sum: T) {
   v = act_ACTIVATION(v);
   //#endif
   //#if GATE
-  v = v * gate_at(((row / params.gate_rows) * params.n + column) / Y_WIDTH);
+  //#let GATE_AT = "gate_at(((row / params.gate_rows) * params.n + column) / Y_WIDTH)"
+  //#if ASKS
+  if (params.has_gate != 0u) { v = v * GATE_AT; }
+  //#else
+  v = v * GATE_AT;
   //#endif
-  //#if RESIDUAL
+  //#endif
+  //#if ASKS
+  if (params.has_residual != 0u) { v = v + residual_at(at); }
+  //#elif RESIDUAL
   v = v + residual_at(at);
   //#endif
   y_put(at, v);

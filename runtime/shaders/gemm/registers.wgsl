@@ -69,6 +69,10 @@
 //#endif
 //#param SCALE: bool = false
 //#param BIAS: bool = false
+//#param ASKS_BIAS: bool = false // needs BIAS: it is bound whether there is one or not, and the dispatch says so
+//#if ASKS_BIAS
+//#uniform has_bias: u32
+//#endif
 // Sums that start at the bias spare every row a load of it, and half of the compiler's time.
 //#let STARTS_AT_BIAS = BIAS && !SCALE
 //#include "gemm/epilogue.wgsl" ADDS_BIAS=BIAS && SCALE
@@ -109,7 +113,13 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let y_row = Y_ROW;
   //#for G in 0..GROUPS
   //#let START = STARTS_AT_BIAS ? "biases(n0 + G * 4u)" : "vec4<f32>()"
+  //#if ASKS_BIAS
+  var start_G = vec4<f32>();
+  if (params.has_bias != 0u) { start_G = START; }
+  //#else
   let start_G = START;
+  //#endif
+  let place_G = place_of(n0 + G * 4u);
   //#endfor
   //#for R in 0..ROWS, G in 0..GROUPS
   //#let START = NORM ? "vec4<f32>()" : "start_G"
@@ -215,7 +225,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     if (row + R < rows) {
       //#for G in 0..GROUPS
       //#if VECTOR_N
-      if (n0 + G * 4u < params.n) { finish(y_row + row + R, n0 + G * 4u, s_R_G); }
+      if (n0 + G * 4u < params.n) { finish_at(place_G, y_row + row + R, n0 + G * 4u, s_R_G); }
       //#else
       //#for C in 0..4
       if (n0 + G * 4u + C < params.n) { finish(y_row + row + R, n0 + G * 4u + C, s_R_G[C]); }
