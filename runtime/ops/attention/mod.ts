@@ -3,6 +3,7 @@ import { isFloat } from "../../dtype.ts";
 import { mayRoundToHalf } from "../matrix_unit.ts";
 import { attentionClass } from "../problem_class.ts";
 import { chooseVariant } from "../variants.ts";
+import { askedOperands } from "./asked.ts";
 import { ATTENTION_VARIANTS } from "./variants.ts";
 
 /** Optional parts of an attention. */
@@ -85,24 +86,30 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOpt
     graph.target,
     problemClass,
   );
-  const { kernel, rows } = variant.plan(problem, graph.target);
+  const buffers = {
+    q,
+    k,
+    v,
+    ...(bias && { bias }),
+    ...(keyLengths && { key_lengths: keyLengths }),
+    ...(lastKeyBias && { last_key_bias: lastKeyBias }),
+    y,
+  };
+  const more = variant.asks && !causal ? askedOperands(buffers) : undefined;
+  const { kernel, rows } = variant.plan(
+    { ...problem, logits: { ...logits, ...more?.asked } },
+    graph.target,
+  );
   graph.dispatch({
     kernel,
-    buffers: {
-      q,
-      k,
-      v,
-      ...(bias && { bias }),
-      ...(keyLengths && { key_lengths: keyLengths }),
-      ...(lastKeyBias && { last_key_bias: lastKeyBias }),
-      y,
-    },
+    buffers: { ...buffers, ...more?.buffers },
     params: {
       lq,
       lk,
       heads,
       kv_heads: kvHeads,
       scale: (options.scale ?? 1 / Math.sqrt(headDim)) * Math.LOG2E,
+      ...more?.params,
       ...(biasSteps && { bias_batch: biasSteps[0], bias_head: biasSteps[1] }),
     },
     workgroups: [Math.ceil(lq / rows), heads, batch],

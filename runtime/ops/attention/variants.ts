@@ -26,6 +26,8 @@ interface AttentionProblem {
 
 /** A way to attend. */
 interface AttentionVariant extends Variant<AttentionProblem> {
+  /** Whether the dispatch can say what there is of lengths and bias of the last key; see `asked.ts`. */
+  readonly asks?: boolean;
   /** The kernel, and the number of queries that one workgroup takes. */
   plan(problem: AttentionProblem, target: Target): { kernel: Kernel; rows: number };
 }
@@ -40,6 +42,7 @@ function registersVariant(name: string, broadcasts: boolean): AttentionVariant {
     name,
     schedule: "cpu",
     racedOn: MESA_SOFTWARE,
+    asks: true,
     supports: (_, { features }) => !broadcasts || hasSubgroupsOf(LANES, features),
     plan({ lq, headDim, logits }) {
       const groups = Math.ceil(lq / LANES);

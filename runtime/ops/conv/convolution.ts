@@ -97,13 +97,23 @@ export function convolution(request: ConvRequest): Tensor {
   const source = isJoined ? concat([cache, x], 1, { name: `${request.name} input` }) : x;
   const ownCache = isJoined ? undefined : cache;
   const accessWidth = inChannels % 4 === 0 ? 4 : 1;
+  const operands = {
+    x: source,
+    weight,
+    ...(ownCache && { cache: ownCache }),
+    ...(bias && { bias }),
+    ...(residual && { residual }),
+  };
+  const asks = variant.asks && graph.bindingsOf([source]) === 1 &&
+    graph.bindingsOf(Object.values(operands)) + 2 <= graph.target.limits.maxStorageBuffers;
   const { kernel, workgroups } = variant.plan(
     {
       WIDTH: accessWidth,
       OUT_WIDTH: channels % 4 === 0 ? 4 : 1,
       ...(ownCache && { CACHE: true }),
       BIAS: bias !== undefined,
-      RESIDUAL: residual !== undefined,
+      RESIDUAL: asks || residual !== undefined,
+      ...(asks && { ASKS: true }),
       ACTIVATION: activation,
     },
     problem,
@@ -116,14 +126,8 @@ export function convolution(request: ConvRequest): Tensor {
   }
   graph.dispatch({
     kernel,
-    buffers: {
-      x: source,
-      weight,
-      y,
-      ...(ownCache && { cache: ownCache }),
-      ...(bias && { bias }),
-      ...(residual && { residual }),
-    },
+    // The input stands in for a residual: it is bound and not read.
+    buffers: { ...(asks && { residual: source }), ...operands, y },
     params: {
       words: inChannels / accessWidth,
       channels,
@@ -146,6 +150,7 @@ export function convolution(request: ConvRequest): Tensor {
       up_shift: request.upsample - 1,
       seen_height: seenHeight,
       seen_width: seenWidth,
+      ...(asks && { has_residual: Number(residual !== undefined) }),
     },
     workgroups: [...workgroups, batch * outFrames],
     layer: weight.name,

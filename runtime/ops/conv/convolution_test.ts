@@ -65,6 +65,15 @@ Deno.test("conv2d() broadcasts weights on software adapters with subgroups of 8 
   assert.match(kernelOf(eight, "gpu"), /^conv\/tiles pixel_threads=8 pixels=8 /);
 });
 
+Deno.test("conv2d() has one kernel with and without residual on software adapters", () => {
+  for (const [schedule, kernels] of [["cpu", 1], ["gpu", 2]] as const) {
+    const { graph, tensors } = tensorsOf({ x: [1, 4, 4, 8], w: [8, 3, 3, 8] }, schedule);
+    const y = conv2d(tensors["x"]!, tensors["w"]!, { padding: [1, 1, 1, 1] });
+    conv2d(y, tensors["w"]!, { padding: [1, 1, 1, 1], residual: y });
+    assert.equal(new Set(graph.dispatches.map(({ kernel }) => kernel)).size, kernels);
+  }
+});
+
 Deno.test("causalConv3d() refuses a cache of another size or of too many frames", () => {
   const { tensors } = tensorsOf({
     x: [1, 2, 4, 4, 8],

@@ -37,6 +37,8 @@ interface ConvProblem {
 interface ConvVariant extends Variant<ConvProblem> {
   /** Whether frames before the first may come in a tensor of their own; else they are joined to the input before. */
   readonly takesCache: boolean;
+  /** Whether the dispatch can say whether there is a residual: a kernel less to compile. */
+  readonly asks?: boolean;
   /**
    * The kernel, and how many of its workgroups a frame and the channels take.
    *
@@ -83,6 +85,7 @@ function registersVariant(
     racedOn: MESA_SOFTWARE,
     // A second source of frames doubles the loads in the innermost loop and the time to compile it.
     takesCache: false,
+    asks: true,
     supports: (_problem, { features }) => !broadcasts || hasSubgroupsOf(LANES, features),
     plan(features, problem) {
       const { pixels, channels } = tileOf(problem);
@@ -117,6 +120,8 @@ const BROADCAST = registersVariant("broadcast", true, ({ channels }) => {
 
 /** Output channels per invocation of `winograd`: with more the code would not fit the first cache. */
 const WINOGRAD_CHANNELS = 16;
+/** Pixels times channels times channels of a convolution that is over sooner than a kernel for fewer of them is compiled. */
+const SMALL = 2 ** 20;
 /** Pixels of so many channels, 1 KiB or a multiple of it, push each other out of the first cache: fewer are taken. */
 const CLASHING_CHANNELS = 256;
 
@@ -125,11 +130,15 @@ const WINOGRAD: ConvVariant = {
   schedule: "cpu",
   racedOn: MESA_SOFTWARE,
   takesCache: false,
+  asks: true,
   supports: ({ kernelWidth, stride }, { features }) =>
     kernelWidth === 3 && stride === 1 && hasSubgroupsOf(LANES, features),
   plan(features, problem) {
+    const { height, width, inChannels } = problem;
     const tiles = Math.ceil(problem.channels / WINOGRAD_CHANNELS);
-    const channels = roundUp(problem.channels / tiles, 4);
+    const fitting = roundUp(problem.channels / tiles, 4);
+    const isSmall = height * width * inChannels * problem.channels <= SMALL;
+    const channels = isSmall && fitting > WINOGRAD_CHANNELS / 2 ? WINOGRAD_CHANNELS : fitting;
     const pairs = problem.width <= 4 || problem.inChannels % CLASHING_CHANNELS === 0 ? 2 : 4;
     const runs = Math.ceil(problem.width / (2 * pairs)) * problem.height;
     return {

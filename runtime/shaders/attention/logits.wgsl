@@ -6,6 +6,7 @@
 //#param BIAS: bool = false // added to the logits
 //#param KEY_LENGTHS: bool = false // keys from there on are hidden
 //#param LAST_KEY_BIAS: bool = false // added for the last key that is not cut off by the lengths
+//#param ASKS: bool = false // both are bound whether there are any or not, and the dispatch says so
 
 //#let WORDS = HEAD_DIM / 4
 //#let CAN_HIDE = CAUSAL || BIAS // a key before the end of the loop over keys may be hidden from some query
@@ -27,6 +28,10 @@
 //#uniform heads: u32
 //#uniform kv_heads: u32
 //#uniform scale: f32 // of the products, times log2(e)
+//#if ASKS
+//#uniform has_key_lengths: u32
+//#uniform has_last_key_bias: u32
+//#endif
 //#if BIAS
 //#uniform bias_batch: u32 // strides in elements, 0 where broadcast
 //#uniform bias_head: u32

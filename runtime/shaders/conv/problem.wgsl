@@ -6,6 +6,7 @@
 //#param CACHE: bool = false // the frames before the first are in a tensor of their own
 //#param BIAS: bool = false
 //#param RESIDUAL: bool = false
+//#param ASKS: bool = false // needs RESIDUAL: it is bound whether there is one or not, and the dispatch says so
 
 //#let T = WIDTH == 4 ? "vec4<f32>" : "f32"
 //#let OUT = OUT_WIDTH == 4 ? "vec4<f32>" : "f32"
@@ -42,6 +43,9 @@
 //#uniform up_shift: u32 // 1 where the input is seen at twice its size, else 0
 //#uniform seen_height: i32 // of the input
 //#uniform seen_width: i32
+//#if ASKS
+//#uniform has_residual: u32
+//#endif
 
 //#include "shared/activation.wgsl" T=OUT
 
@@ -64,12 +68,13 @@ fn biases(channel: u32) -> vec4<f32> {
 
 fn finish(pixel: u32, channel: u32, sum: OUT) {
   let at = (pixel * params.channels + channel) / OUT_WIDTH;
-  let value = act_ACTIVATION(sum);
-  //#if RESIDUAL
-  y_put(at, value + residual_at(at));
-  //#else
-  y_put(at, value);
+  var value = act_ACTIVATION(sum);
+  //#if ASKS
+  if (params.has_residual != 0u) { value = value + residual_at(at); }
+  //#elif RESIDUAL
+  value = value + residual_at(at);
   //#endif
+  y_put(at, value);
 }
 
 // Finishes the sums of four neighbouring channels of one pixel, as far as they exist; pixels count

@@ -25,6 +25,7 @@
 //#let LANES = 8
 //#let PIXELS = 2 * PAIRS
 //#let GROUPS = CHANNELS / 4
+//#let LEAVING = 1 // pixels that are stored at once
 //#let LOADS = (CHANNELS + LANES - 1) / LANES // rows of weights that an invocation loads
 //#include "conv/problem.wgsl" CACHE=false
 //#workgroup LANES, 1, 1
@@ -105,19 +106,31 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   //#for G in 0..GROUPS
   let bias_G = biases(n0 + G * 4u);
   //#endfor
-  //#for P in 0..PAIRS
-  //#for G in 0..GROUPS, M in 0..4
+  //#for P in 0..PAIRS, G in 0..GROUPS
+  //#for M in 0..4
   let m_P_M_G = vec4<f32>(s_P_M_G_0, s_P_M_G_1, s_P_M_G_2, s_P_M_G_3);
   //#endfor
-  if (run < runs * params.y_height && column + 2u * P < params.y_width) {
-    //#for G in 0..GROUPS
-    store(first + 2u * P, n0 + G * 4u, m_P_0_G + m_P_1_G + m_P_2_G + bias_G);
-    //#endfor
-  }
-  if (run < runs * params.y_height && column + 2u * P + 1u < params.y_width) {
-    //#for G in 0..GROUPS
-    store(first + 2u * P + 1u, n0 + G * 4u, m_P_1_G - m_P_2_G - m_P_3_G + bias_G);
-    //#endfor
-  }
+  //#let LEFT = 2 * P
+  //#let RIGHT = 2 * P + 1
+  var r_LEFT_G = m_P_0_G + m_P_1_G + m_P_2_G + bias_G;
+  var r_RIGHT_G = m_P_1_G - m_P_2_G - m_P_3_G + bias_G;
   //#endfor
+  // Results leave from the first slots, and the others move up: software adapters compile branches for every element
+  // that a lane loads or stores, which would take longer for all pixels than everything else.
+  if (run >= runs * params.y_height) { return; }
+  let pixels = min(PIXELS, params.y_width - column);
+  for (var pixel = 0u; pixel < pixels; pixel = pixel + LEAVING) {
+    //#for Q in 0..LEAVING
+    if (pixel + Q < pixels) {
+      //#for G in 0..GROUPS
+      store(first + pixel + Q, n0 + G * 4u, r_Q_G);
+      //#endfor
+    }
+    //#endfor
+    //#let STAYING = PIXELS - LEAVING
+    //#for Q in 0..STAYING, G in 0..GROUPS
+    //#let NEXT = Q + LEAVING
+    r_Q_G = r_NEXT_G;
+    //#endfor
+  }
 }
