@@ -36,6 +36,10 @@ interface AttentionVariant extends Variant<AttentionProblem> {
 const LANES = 8;
 /** Queries per invocation of the register kernels: with more, neither code nor queries fit the first cache. */
 const ROWS = 4;
+/** Those of longer heads with fewer queries, which are over sooner than the half of a kernel that this spares is compiled. */
+const FEW_ROWS = 2;
+const SHORT_HEAD = 32;
+const FEW_QUERIES = 256;
 
 function registersVariant(name: string, broadcasts: boolean): AttentionVariant {
   return {
@@ -46,7 +50,8 @@ function registersVariant(name: string, broadcasts: boolean): AttentionVariant {
     supports: (_, { features }) => !broadcasts || hasSubgroupsOf(LANES, features),
     plan({ lq, headDim, logits }) {
       const groups = Math.ceil(lq / LANES);
-      const rows = groups <= ROWS + 1 ? groups : ROWS;
+      const most = headDim > SHORT_HEAD && lq <= FEW_QUERIES ? FEW_ROWS : ROWS;
+      const rows = groups <= most + 1 ? groups : most;
       return {
         kernel: REGISTERS.kernel({
           HEAD_DIM: headDim,

@@ -3,10 +3,14 @@ import { sameShape } from "../../shape.ts";
 import { isFloat } from "../../dtype.ts";
 import { isWeightFormat } from "../../quantization/formats.ts";
 import type { Activation } from "../activations.ts";
+import { elementwise } from "../elementwise/mod.ts";
 import { dispatchGemm } from "../gemm/mod.ts";
 import { mayRoundToHalf } from "../matrix_unit.ts";
 import { layerNorm, type LayerNormOptions } from "../norm/layer_norm.ts";
 import type { LowRank } from "./low_rank.ts";
+
+/** Elements of a result that an activation takes less than the time of a dispatch for. */
+const FEW_ELEMENTS = 2 ** 14;
 
 /** Optional parts of a linear layer. */
 export interface LinearOptions {
@@ -49,6 +53,10 @@ export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tenso
     return linear(layerNorm(x, norm), w, rest);
   }
   const { graph } = x;
+  if (leavesActivation(x, w, options)) {
+    const { activation: _, name = "linear", ...rest } = options;
+    return elementwise(`act_${activation}(t)`, { t: linear(x, w, rest) }, { name });
+  }
   if (x.rank < 1 || w.rank !== 2 || x.dim(-1) !== w.dim(1)) {
     throw new RangeError(
       `Cannot apply linear to ${x} with weight ${w}: it needs [..., K] and [N, K]`,
@@ -133,6 +141,17 @@ export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tenso
     norm,
   );
   return y;
+}
+
+/**
+ * Whether a kernel of its own applies the activation: with one, a product's kernel takes a software adapter longer to compile
+ * than thousands of further dispatches of few elements take.
+ */
+function leavesActivation(x: Tensor, w: Tensor, options: LinearOptions): boolean {
+  const { activation = "none", gate, residual, glu } = options;
+  const { schedule, forcedVariants } = x.graph.target;
+  return activation !== "none" && schedule === "cpu" && forcedVariants["linear"] === undefined &&
+    !gate && !residual && !glu && x.size / x.dim(-1) * w.dim(0) <= FEW_ELEMENTS;
 }
 
 /** scales ⊙ (x · downᵀ): [..., R], small against the result. */
