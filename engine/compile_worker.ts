@@ -12,11 +12,13 @@ const scope = self as unknown as {
 
 scope.postMessage({ type: "thread", path: threadPath() });
 
-scope.onmessage = async ({ data: { device: settings, kernels, turns } }) => {
+scope.onmessage = async ({ data: { device: settings, kernels, turns: shared } }) => {
   try {
+    const turns = new Turns(shared);
+    if (turns.isOver(kernels.length)) return;
     const device = await openDevice(settings);
     try {
-      await compileInTurn(device, kernels, new Turns(turns));
+      await compileInTurn(device, kernels, turns);
     } finally {
       device.destroy();
     }

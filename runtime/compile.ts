@@ -58,6 +58,11 @@ export class Turns {
     return Atomics.load(this.#counts, 1);
   }
 
+  /** Whether a list of so many kernels has one left to take. */
+  isOver(kernels: number): boolean {
+    return Atomics.load(this.#counts, 0) >= kernels;
+  }
+
   /** Leaves nothing to take. */
   stop(): void {
     Atomics.store(this.#counts, 0, MANY);
@@ -71,9 +76,10 @@ const MOST_WRITTEN = 64;
 /** More kernels than there are. */
 const MANY = 2 ** 30;
 /** Milliseconds that a driver does not need for a kernel that it has compiled before. */
-const COMPILED_MS = 100;
-/** Kernels below which other threads would begin too late. */
+const COMPILED_MS = { software: 20, gpu: 100 };
+/** Kernels below which other threads would begin too late, and milliseconds that the rest would take. */
 const FEW = 4;
+const WORTH_MS = 1000;
 /** How often progress is looked at while others compile, in milliseconds. */
 const POLL_MS = 50;
 
@@ -110,8 +116,8 @@ export function kernelCodes(graphs: Iterable<Graph>, target: Target): KernelCode
 }
 
 /**
- * Compiles the kernels that a device lacks, the longest first. Where the driver takes its time over one, which it does
- * when it meets it for the first time, other threads compile too.
+ * Compiles the kernels that a device lacks: one that shows soon whether the driver knows them, then the longest first. Where
+ * the driver takes its time, which it does when it meets a kernel for the first time, other threads compile too.
  *
  * @param meanwhile done once: while others compile, or at the end
  * @throws {GpuValidationError} when the driver refuses a kernel
@@ -123,8 +129,8 @@ export async function compileKernels(
   control: RunControl = {},
   meanwhile: () => Promise<void> = () => Promise.resolve(),
 ): Promise<void> {
-  const missing = kernels.filter(({ wgsl }) => !device.hasPipeline(wgsl))
-    .sort((a, b) => b.wgsl.length - a.wgsl.length);
+  const missing = inOrder(kernels.filter(({ wgsl }) => !device.hasPipeline(wgsl)));
+  const known = COMPILED_MS[device.adapter.isSoftware ? "software" : "gpu"];
   const turns = new Turns();
   const report = () => control.onKernels?.(turns.finished, missing.length);
   let helping: Promise<void> | undefined;
@@ -132,7 +138,9 @@ export async function compileKernels(
     await compileInTurn(device, missing, turns, async (milliseconds, left) => {
       throwIfCancelled(control);
       report();
-      if (helping || milliseconds < COMPILED_MS || left < FEW) return;
+      if (helping || milliseconds < known || left < FEW) return;
+      const [own, ...rest] = missing.slice(-left - 1).map(({ wgsl }) => wgsl.length);
+      if (milliseconds * rest.reduce((sum, length) => sum + length, 0) < WORTH_MS * own!) return;
       helping = device.helpers?.compile(missing, turns);
       if (helping) await meanwhile();
     });
@@ -142,6 +150,13 @@ export async function compileKernels(
     turns.stop();
     await helping;
   }
+}
+
+/** First one of middle length, then the longest, so that no thread is left with a long one. */
+function inOrder(kernels: readonly KernelCode[]): KernelCode[] {
+  const sorted = kernels.toSorted((a, b) => b.wgsl.length - a.wgsl.length);
+  const middle = sorted.splice(sorted.length >> 1, 1);
+  return [...middle, ...sorted];
 }
 
 /**

@@ -16,7 +16,7 @@ function trivial(count: number): KernelCode[] {
 /** Has a device take as long for every wait as a driver does that compiles. */
 function slowDown(device: Device): void {
   device.wait = () => {
-    for (const end = performance.now() + 120; performance.now() < end;);
+    for (const end = performance.now() + 150; performance.now() < end;);
     return Promise.resolve();
   };
 }
