@@ -38,6 +38,27 @@ export interface EndedJob {
   prompt: string;
 }
 
+/** An answer to a poller; times are in milliseconds since the start. */
+export interface Poll {
+  /** When it was asked. */
+  at: number;
+  /** How long the answer took. */
+  ms: number;
+  /** Number of the front that was asked. */
+  front: number;
+}
+
+/** Something that was done to the fleet. */
+export interface Strike {
+  what: "front" | "worker" | "database";
+  /** Number of the member. */
+  index: number;
+  /** When it was killed or stopped, in milliseconds since the start. */
+  from: number;
+  /** When it was there again. */
+  to: number;
+}
+
 /** What came of it. */
 export interface TrialResult {
   /** Ids that clients were given. */
@@ -48,10 +69,12 @@ export interface TrialResult {
   /** Longest time without an end while there was work, in milliseconds. */
   longestStallMs: number;
   seconds: number;
-  /** Times of answers to pollers, in milliseconds, in order. */
-  polls: number[];
+  /** Answers to pollers, in their order. */
+  polls: Poll[];
   /** Answers to pollers that were 503, or did not come. */
   failedPolls: number;
+  /** What was done to the fleet, and when. */
+  strikes: Strike[];
   log: string[];
 }
 
@@ -137,7 +160,8 @@ export async function runTrial(
       }
     }
   };
-  const polls: number[] = [];
+  const polls: Poll[] = [];
+  const done: Strike[] = [];
   let failedPolls = 0;
   const poll = async (index: number) => {
     await sleep(plan.pollMs * index / Math.max(1, plan.pollers));
@@ -153,7 +177,10 @@ export async function runTrial(
           // All of them connect in the first seconds, to servers that have just started.
           const isWarm = since - began > WARM_MS;
           if (answer.status !== 200) failedPolls++;
-          else if (isWarm) polls.push(performance.now() - since);
+          else if (isWarm) {
+            const ms = performance.now() - since;
+            polls.push({ at: since - began, ms, front: index % ports.length });
+          }
         } catch {
           failedPolls++;
         }
@@ -176,25 +203,34 @@ export async function runTrial(
   };
 
   // What happens is spread over the work.
+  const during = async (what: Strike["what"], index: number, work: () => Promise<void>) => {
+    const from = performance.now() - began;
+    say(`${what} ${index} goes down`);
+    await work();
+    done.push({ what, index, from, to: performance.now() - began });
+    say(`${what} ${index} is there again`);
+  };
   const strikes: [number, () => Promise<void>][] = [
-    ...spread(plan.workerKills, async (index: number) => {
+    ...spread(plan.workerKills, (index) => {
       const at = index % workers.length;
-      await workers[at]!.kill();
-      if (!plan.revives) return;
-      workers[at] = await start(`worker ${at}`, {});
+      return during("worker", at, async () => {
+        await workers[at]!.kill();
+        if (plan.revives) workers[at] = await start(`worker ${at}`, {});
+      });
     }),
-    ...spread(plan.frontKills, async (index: number) => {
+    ...spread(plan.frontKills, (index) => {
       const at = index % fronts.length;
-      await fronts[at]!.kill();
-      fronts[at] = await start(`front ${at}`, { role: "front", port: ports[at]! });
+      return during("front", at, async () => {
+        await fronts[at]!.kill();
+        fronts[at] = await start(`front ${at}`, { role: "front", port: ports[at]! });
+      });
     }),
-    ...spread(plan.restarts, async () => {
-      say("database stops");
-      await cluster.stop();
-      await sleep(500);
-      await cluster.run();
-      say("database is there again");
-    }),
+    ...spread(plan.restarts, (index) =>
+      during("database", index, async () => {
+        await cluster.stop();
+        await sleep(500);
+        await cluster.run();
+      })),
   ];
   strikes.sort(([a], [b]) => a - b);
   const striking = (async () => {
@@ -238,7 +274,7 @@ export async function runTrial(
     ...{ accepted, jobs, seconds, failedPolls, log },
     ends: new Map(ends.map((row) => [String(row["job"]), Number(row["count"])])),
     longestStallMs: Math.max(0, ...times.slice(1).map((time, index) => time - times[index]!)),
-    polls: polls.sort((a, b) => a - b),
+    ...{ polls, strikes: done },
   };
 }
 

@@ -8,7 +8,7 @@ import { FakeS3 } from "../fakes/s3.ts";
 import { missing } from "../clients/python.ts";
 import { startStore } from "../clients/s3_process.ts";
 import { Cluster, noPostgres } from "./postgres.ts";
-import { runTrial, type TrialPlan, type TrialResult } from "./trial.ts";
+import { type Poll, runTrial, type Strike, type TrialPlan, type TrialResult } from "./trial.ts";
 
 const SMALL: TrialPlan = {
   ...{ jobs: 16, clients: 4, workers: 2, fronts: 1, pollers: 2, pollMs: 500, stepMs: 20 },
@@ -40,7 +40,6 @@ function check(plan: TrialPlan, { accepted, jobs, ends, log }: TrialResult): voi
 
 function tell(result: TrialResult): void {
   const { jobs, polls, failedPolls, seconds, longestStallMs } = result;
-  const at = (share: number) => (polls[Math.floor(polls.length * share)] ?? 0).toFixed(0);
   const again = jobs.filter(({ deaths }) => deaths > 0).length;
   const failed = jobs.filter(({ status }) => status === "failed").length;
   console.log(
@@ -48,11 +47,48 @@ function tell(result: TrialResult): void {
       seconds.toFixed(0)
     } s, ${again} begun again, ${failed} failed after ` +
       `two workers; longest time without an end ${(longestStallMs / 1000).toFixed(1)} s; ` +
-      `${polls.length} polls, p50 ${at(0.5)} ms, p99 ${
-        at(0.99)
-      } ms, ${failedPolls} not answered; ` +
+      `polls: ${percentiles(polls)}, ${failedPolls} not answered; ` +
       `order off by ${meanDistance(result).toFixed(2)} rounds on average`,
   );
+}
+
+function percentiles(polls: readonly Poll[]): string {
+  const times = polls.map(({ ms }) => ms).sort((a, b) => a - b);
+  const at = (share: number) => (times[Math.floor(times.length * share)] ?? 0).toFixed(0);
+  return `${times.length}, p50 ${at(0.5)} ms, p99 ${at(0.99)} ms`;
+}
+
+/** How long after a strike its members are not what they were: connections are made anew, code is compiled. */
+const AFTER_MS = 2000;
+
+/** What the slow answers met. */
+function explainPolls({ polls, strikes }: TrialResult): void {
+  const meets = ({ at, ms }: Poll, { from, to }: Strike, after = 0) =>
+    at < to + after && at + ms > from;
+  const kinds: Record<string, (poll: Poll) => boolean> = {
+    "while the front that is asked starts": (poll) =>
+      strikes.some((strike) =>
+        strike.what === "front" && strike.index === poll.front && meets(poll, strike, AFTER_MS)
+      ),
+    "while the database starts": (poll) =>
+      strikes.some((strike) => strike.what === "database" && meets(poll, strike, AFTER_MS)),
+    "while another front starts": (poll) =>
+      strikes.some((strike) => strike.what === "front" && meets(poll, strike)),
+    "while a worker starts": (poll) =>
+      strikes.some((strike) => strike.what === "worker" && meets(poll, strike)),
+    "while nothing starts": () => true,
+  };
+  let left: readonly Poll[] = polls;
+  const living: Poll[] = [];
+  for (const [index, [kind, holds]] of Object.entries(kinds).entries()) {
+    const [of, others] = [[], []] as [Poll[], Poll[]];
+    for (const poll of left) (holds(poll) ? of : others).push(poll);
+    left = others;
+    if (index > 1) living.push(...of);
+    const slow = of.filter(({ ms }) => ms > 100).length;
+    console.log(`polls ${kind}: ${percentiles(of)}, ${slow} of more than 100 ms`);
+  }
+  console.log(`polls of fronts that live, with the database at hand: ${percentiles(living)}`);
 }
 
 /** How far jobs are from their round: the k-th job of each client is to be begun before any client's k+1-th. */
@@ -104,6 +140,7 @@ Deno.test({
       url: await cluster.database(),
     });
     tell(result);
+    explainPolls(result);
     check(LARGE, result);
     assert.ok(meanDistance(result) < 1.5, "clients take turns");
     const recorded = new Set(result.jobs.flatMap(({ files }) => files.map(({ name }) => name)));
