@@ -9,7 +9,6 @@ import { type ImageRequest, outputSeeds } from "./contract/image_generation.ts";
 import type { PromptEnhancer } from "./enhancer.ts";
 import {
   type ImageOutcome,
-  type ImageOutput,
   removeFiles,
   restoreImages,
   runImageJob,
@@ -78,12 +77,10 @@ export class Runners {
    * A job that makes images.
    *
    * @param job its id and request
-   * @param onOutput told of each image when it is finished
    * @returns for the queue
    */
   image(
     { id, request, owner = "", revisedPrompt, queuedAt }: JobOf<ImageRequest>,
-    onOutput?: (output: ImageOutput, index: number) => void,
   ): NewJob<ImageOutcome> {
     const { storage, enhancer } = this.#services;
     const { name, engine } = this.#modelOf(request);
@@ -106,14 +103,9 @@ export class Runners {
             model: name,
             storage,
             stages,
-            ...(onOutput ? { onOutput } : {}),
           }, context)),
       toRecord: toImageResult,
-      restore: async (record) => {
-        const outcome = await restoreImages(record, request, storage);
-        for (const [index, output] of outcome.outputs.entries()) onOutput?.(output, index);
-        return outcome;
-      },
+      restore: (record) => restoreImages(record, request, storage),
       discard: ({ outputs }) => removeFiles(outputs, storage),
     };
   }

@@ -311,7 +311,7 @@ export class FleetQueue implements Queue {
     try {
       const events = text === "preview"
         ? (await this.#live.read(id)).filter(({ type }) => type === "preview")
-        : [{ type: "progress", ...JSON.parse(text) } as JobEvent];
+        : [eventOf(text)];
       if (!this.#watched.has(id)) return;
       for (const event of events) this.#watchers.tell(id, event);
     } catch {
@@ -395,4 +395,13 @@ export class FleetQueue implements Queue {
       `and of one client as many as there are places left; try again in ${seconds} s`;
     return new ServiceError("queue_full", message, { retryAfter: seconds });
   }
+}
+
+/** News that hold all that is new. */
+function eventOf(text: string): JobEvent {
+  const [output] = /^output /.exec(text) ?? [""];
+  return {
+    type: output ? "output" : "progress",
+    ...JSON.parse(text.slice(output.length)),
+  } as JobEvent;
 }

@@ -1,11 +1,12 @@
 /**
- * How far jobs are, and their unfinished results: from the worker that makes them to whoever watches,
+ * How far jobs are, and their results before all are finished: from the worker that makes them to whoever watches,
  * at any server. Nothing of it outlives a crash of the database.
  *
  * @module
  */
 
 import type { JobEvent } from "../jobs/job.ts";
+import type { StoredFile } from "../storage/result_storage.ts";
 import type { Database } from "./database.ts";
 
 /** Shortest time between two news of a job's progress, in milliseconds. */
@@ -31,17 +32,18 @@ export class Live {
   tell(id: string, event: JobEvent): void {
     if (event.type === "progress") this.#progress(id, event);
     else if (event.type === "preview") void this.#preview(id, event).catch(() => {});
+    else if (event.type === "output") void this.#output(id, event).catch(() => {});
   }
 
   /**
    * What was told of a job last.
    *
    * @param id of the job
-   * @returns its progress and its latest preview
+   * @returns its progress, its latest preview, and what of it is finished
    */
   async read(id: string): Promise<JobEvent[]> {
     const [row] = await this.#database.use((sql) =>
-      sql`SELECT progress, preview, about FROM denoise_live WHERE job = ${id}`
+      sql`SELECT progress, preview, about, outputs::text FROM denoise_live WHERE job = ${id}`
     );
     const events: JobEvent[] = [];
     if (typeof row?.["progress"] === "string") {
@@ -50,6 +52,10 @@ export class Live {
     if (typeof row?.["about"] === "string") {
       const bytes = new Uint8Array(row["preview"] as Uint8Array);
       events.push({ type: "preview", ...JSON.parse(row["about"]), bytes });
+    }
+    const outputs = JSON.parse(String(row?.["outputs"] ?? "{}")) as Record<string, StoredFile>;
+    for (const [index, file] of Object.entries(outputs)) {
+      events.push({ type: "output", index: Number(index), file });
     }
     return events;
   }
@@ -91,6 +97,25 @@ export class Live {
           ON CONFLICT (job) DO UPDATE SET preview = EXCLUDED.preview, about = EXCLUDED.about
           RETURNING job)
         SELECT pg_notify('denoise_live', job || ' preview') FROM told`
+    );
+  }
+
+  /** Files are where all members find them. */
+  async #output(
+    id: string,
+    { index, file }: JobEvent & { type: "output" },
+  ): Promise<void> {
+    if (!file) return;
+    const text = JSON.stringify({ index, file });
+    await this.#database.use((sql) =>
+      sql`WITH told AS (
+          INSERT INTO denoise_live (job, outputs)
+          SELECT ${id}, ${JSON.stringify({ [index]: file })}::text::jsonb FROM denoise_jobs
+          WHERE id = ${id} AND status = 'in_progress'
+          ON CONFLICT (job) DO UPDATE
+            SET outputs = coalesce(denoise_live.outputs, '{}') || EXCLUDED.outputs
+          RETURNING job)
+        SELECT pg_notify('denoise_live', job || ' output ' || ${text}) FROM told`
     );
   }
 }

@@ -63,8 +63,6 @@ interface ImageJob {
   model: string;
   /** Keeps the files; without it they live in the answer only. */
   storage: ResultStorage | undefined;
-  /** Told of each image when it is finished; where there are several cards, maybe in another order. */
-  onOutput?: (output: ImageOutput, index: number) => void;
   /** Takes the time of each stage. */
   stages?: StageClock;
 }
@@ -134,7 +132,7 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
         const name = `${context.id}${total > 1 ? `_${place}` : ""}.${extension}`;
         const file = await storage?.write(name, bytes, contentType);
         outputs[place] = file ? { bytes, file } : { bytes };
-        job.onOutput?.(outputs[place], place);
+        context.output({ index: place, ...outputs[place] });
       }
     };
     await inLanes({ count, lanes: engine.lanes, signal: context.signal }, make);

@@ -5,6 +5,7 @@
  */
 
 import type { Progress } from "../../engine/types.ts";
+import type { StoredFile } from "../storage/result_storage.ts";
 import type { JobChange, JobRecord, JobStatus, NewRecord } from "./job_store.ts";
 
 /** What a running job may use. */
@@ -17,6 +18,8 @@ export interface JobContext {
   progress(progress: JobProgress): void;
   /** Shows an unfinished result to whoever watches. */
   preview(preview: JobPreview): void;
+  /** Shows a finished result to whoever watches, before all of them are. */
+  output(output: JobOutput): void;
 }
 
 /** How far a job is. */
@@ -45,11 +48,22 @@ interface JobPreview {
   contentType: string;
 }
 
+/** One of several results, as soon as it is finished. */
+export interface JobOutput {
+  /** Which one it is. */
+  index: number;
+  /** The file; absent where another process made it, and `file` is. */
+  bytes?: Uint8Array<ArrayBuffer>;
+  /** Where it is kept; absent when results are not kept. */
+  file?: StoredFile;
+}
+
 /** What happens to a job. */
 export type JobEvent =
   | { readonly type: "status"; readonly status: JobStatus }
   | ({ readonly type: "progress" } & JobProgress)
-  | ({ readonly type: "preview" } & JobPreview);
+  | ({ readonly type: "preview" } & JobPreview)
+  | ({ readonly type: "output" } & JobOutput);
 
 /** A job to be queued, under an id that its results are kept under. */
 export interface NewJob<T> extends NewRecord {

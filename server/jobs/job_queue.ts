@@ -288,6 +288,7 @@ export class JobQueue implements Queue {
         this.#record(id, { progress: now });
       },
       preview: (preview) => this.#watchers.tell(id, { type: "preview", ...preview }),
+      output: (output) => this.#watchers.tell(id, { type: "output", ...output }),
     };
   }
 

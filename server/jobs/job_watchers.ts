@@ -9,11 +9,11 @@ import { isEnd, type JobEvent } from "./job.ts";
 /** Passes the events of jobs on; a job's end is its last one. */
 export class JobWatchers {
   readonly #watchers = new Map<string, Set<(event: JobEvent) => void>>();
-  /** How far each running job is, and its latest preview. */
-  readonly #latest = new Map<string, Map<JobEvent["type"], JobEvent>>();
+  /** How far each running job is, its latest preview, and what of it is finished. */
+  readonly #latest = new Map<string, Map<string, JobEvent>>();
 
   /**
-   * Watches a job. Whoever comes late is told at once how far it is, and has its latest preview.
+   * Watches a job. Whoever comes late is told at once how far it is, and has its latest preview and what is finished.
    *
    * @param id of a job that has not ended
    * @param watcher called with each event; what it throws is dropped
@@ -37,8 +37,9 @@ export class JobWatchers {
    */
   tell(id: string, event: JobEvent): void {
     if (event.type !== "status") {
-      const latest = this.#latest.get(id) ?? new Map<JobEvent["type"], JobEvent>();
-      this.#latest.set(id, latest.set(event.type, event));
+      const latest = this.#latest.get(id) ?? new Map<string, JobEvent>();
+      const what = event.type === "output" ? `${event.type} ${event.index}` : event.type;
+      this.#latest.set(id, latest.set(what, event));
     }
     for (const watcher of this.#watchers.get(id) ?? []) attempt(() => watcher(event));
     if (event.type !== "status" || !isEnd(event.status)) return;

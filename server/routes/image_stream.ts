@@ -29,9 +29,7 @@ interface StreamedImages {
   /** What to make. */
   readonly request: ImageRequest;
   /** Queues the job; throws when it is refused. */
-  readonly start: (
-    onOutput: (output: ImageOutput, index: number) => void,
-  ) => Promise<QueuedJob<ImageOutcome>>;
+  readonly start: () => Promise<QueuedJob<ImageOutcome>>;
   /** Whether the job goes on when the client leaves. */
   readonly isLeft: boolean;
   /** The queue and the log. */
@@ -59,7 +57,22 @@ export async function streamImages(
     const size = `${request.width}x${request.height}`;
     news.push({ type: `${kind}.${type}`, created_at: created, output_format, size, ...fields });
   };
+  const told = new Set<number>();
+  const tell = (output: ImageOutput, index: number) => {
+    if (told.has(index)) return;
+    told.add(index);
+    const item = imageItem(id, { ...request, responseFormat: "b64_json" }, output, index);
+    push("completed", { ...item, b64_json: String(item.b64_json) });
+  };
   const stop = services.queue.watch(id, (event) => {
+    // What cannot be read now comes with the others, at the end.
+    if (event.type === "output") {
+      const { index, file } = event;
+      if (event.bytes) tell({ ...event, bytes: event.bytes }, index);
+      else if (file) {
+        services.storage?.read(file).then((bytes) => tell({ bytes, file }, index), () => {});
+      }
+    }
     if (event.type !== "preview") return;
     push("partial_image", {
       output_format: "png",
@@ -73,14 +86,7 @@ export async function streamImages(
     stop();
     news.end();
   };
-  const told = new Set<number>();
-  const tell = (output: ImageOutput, index: number) => {
-    if (told.has(index)) return;
-    told.add(index);
-    const item = imageItem(id, { ...request, responseFormat: "b64_json" }, output, index);
-    push("completed", { ...item, b64_json: String(item.b64_json) });
-  };
-  const { outcome } = await streamed.start(tell).catch((refusal) => {
+  const { outcome } = await streamed.start().catch((refusal) => {
     end();
     throw refusal;
   });

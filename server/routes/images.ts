@@ -10,7 +10,7 @@ import { ApiError, badRequest } from "../contract/errors.ts";
 import type { RequestContext } from "../contract/generation.ts";
 import { type ImageRequest, readImageRequest } from "../contract/image_generation.ts";
 import { readImageEdit } from "../images/image_edit.ts";
-import type { ImageOutcome, ImageOutput } from "../images/image_job.ts";
+import type { ImageOutcome } from "../images/image_job.ts";
 import type { ControlSources } from "../inputs/control_picture.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import { isForm, readForm } from "../inputs/multipart.ts";
@@ -113,20 +113,20 @@ async function answer(c: Context<AppEnv>, asked: Asked, services: Services): Pro
   nameDrawnSize(c, request, services.models.pick(request.model));
   const client = c.get("client");
   const owner = ownerOf(client, services.settings.apiKeys);
-  const job = (onOutput?: (output: ImageOutput, index: number) => void) => ({
-    ...services.runners.image({ id, request, owner }, onOutput),
+  const job = {
+    ...services.runners.image({ id, request, owner }),
     client,
     ...(key ? { requestKey: key } : {}),
-  });
-  if (respondsAsync(c)) return await answerWithJob(c, job(), services);
+  };
+  if (respondsAsync(c)) return await answerWithJob(c, job, services);
   const isLeft = key !== undefined;
   return await answerWithImages(
     c,
     { ...asked, isLeft },
     services,
-    (onOutput) =>
+    () =>
       services.queue.add({
-        ...job(onOutput),
+        ...job,
         // A client that may send it again may come back for what it left.
         ...(isLeft ? {} : { signal: c.req.raw.signal }),
       }),
@@ -156,9 +156,7 @@ async function answerWithImages(
   c: Context<AppEnv>,
   { id, request, isLeft }: Asked & { readonly isLeft: boolean },
   services: Services,
-  start: (
-    onOutput?: (output: ImageOutput, index: number) => void,
-  ) => Promise<QueuedJob<ImageOutcome>>,
+  start: () => Promise<QueuedJob<ImageOutcome>>,
 ): Promise<Response> {
   if (request.stream) return await streamImages(c, { id, request, start, isLeft, services });
   const { outcome } = await start();

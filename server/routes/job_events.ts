@@ -37,8 +37,9 @@ export function jobEvents(
       headers: { "retry-after": "10" },
     });
   }
-  const news = new News<JobEvent>();
+  const news = new News<Exclude<JobEvent, { type: "output" }>>();
   const stop = services.queue.watch(id, (event) => {
+    if (event.type === "output") return;
     news.push(event, (last) => event.type === "progress" && last.type === "progress");
     if (event.type === "status" && isEnd(event.status)) news.end();
   });
@@ -71,7 +72,7 @@ export function jobEvents(
 async function send(
   stream: SSEStreamingApi,
   id: string,
-  event: Exclude<JobEvent, { type: "status" }>,
+  event: Exclude<JobEvent, { type: "status" | "output" }>,
 ): Promise<void> {
   const data = event.type === "progress"
     ? {

@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { JobProgress } from "../jobs/job.ts";
+import type { JobOutput, JobProgress } from "../jobs/job.ts";
 import type { Queue } from "../jobs/queue.ts";
 import { Base64 } from "../routes/base64_json.ts";
 
@@ -16,8 +16,10 @@ interface Current {
   readonly startedAt: Date;
   /** How many images it makes. */
   readonly count: number;
-  /** Images that are finished. */
-  done: number;
+  /** Images of each result. */
+  readonly layers: number;
+  /** Those that are finished. */
+  readonly outputs: JobOutput[];
   isInterrupted: boolean;
   progress?: JobProgress;
   /** The latest preview. */
@@ -39,19 +41,26 @@ export class CurrentJobs {
    *
    * @param id of the job
    * @param client whose it is
-   * @param count of its images
+   * @param count of its results
+   * @param layers images of each
    * @returns what is known of it, and ends watching
    */
-  follow(id: string, client: string, count: number): { job: Current; end: () => void } {
+  follow(
+    id: string,
+    client: string,
+    count: number,
+    layers = 1,
+  ): { job: Current; end: () => void } {
     const job: Current = {
-      ...{ id, client, count },
+      ...{ id, client, count, layers },
       startedAt: new Date(),
-      ...{ done: 0, isInterrupted: false },
+      ...{ outputs: [], isInterrupted: false },
     };
     this.#jobs.set(id, job);
     const stop = this.#queue.watch(id, (event) => {
       if (event.type === "progress") job.progress = event;
       if (event.type === "preview") job.preview = event.bytes;
+      if (event.type === "output") job.outputs.push(event);
     });
     return {
       job,
@@ -91,7 +100,7 @@ export class CurrentJobs {
         job: job?.id ?? "",
         job_count: job?.count ?? 0,
         job_timestamp: timestamp(job?.startedAt ?? new Date(0)),
-        job_no: job?.done ?? 0,
+        job_no: job ? Math.floor(job.outputs.length / job.layers) : 0,
         sampling_step: perImage > 0 ? step % perImage : 0,
         sampling_steps: perImage,
       },

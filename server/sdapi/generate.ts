@@ -14,6 +14,7 @@ import type { ImageOutput } from "../images/image_job.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import type { UploadedFile } from "../inputs/multipart.ts";
 import { badSource } from "../inputs/references.ts";
+import type { JobOutput } from "../jobs/job.ts";
 import type { JobRecord, RequestKey } from "../jobs/job_store.ts";
 import { ownerOf } from "../jobs/job_summary.ts";
 import { unlessAborted } from "../jobs/unless_aborted.ts";
@@ -140,26 +141,37 @@ async function answer(
   nameIgnored(c, request.ignored, services);
   nameDrawnSize(c, request, model);
   const client = c.get("client");
-  const outputs: ImageOutput[] = [];
-  const { job, end } = current.follow(id, client, request.seeds.length);
+  let outputs: readonly ImageOutput[] = [];
+  const { job, end } = current.follow(id, client, request.seeds.length, request.layers);
   try {
     const queued = await queue.add({
-      ...runners.image(
-        { id, request, owner: ownerOf(client, settings.apiKeys) },
-        (output) => job.done = Math.floor(outputs.push(output) / (request.layers ?? 1)),
-      ),
+      ...runners.image({ id, request, owner: ownerOf(client, settings.apiKeys) }),
       client,
       // A client that may send it again may come back for what it left.
       ...(key ? { requestKey: key } : { signal: c.req.raw.signal }),
     });
-    await (key ? unlessAborted(c.req.raw.signal, queued.outcome) : queued.outcome);
+    const { outcome } = queued;
+    ({ outputs } = await (key ? unlessAborted(c.req.raw.signal, outcome) : outcome));
   } catch (error) {
     // Whoever interrupts gets what there is.
     if (!job.isInterrupted || c.req.raw.signal.aborted) throw error;
+    outputs = await readOutputs(job.outputs, services);
   } finally {
     end();
   }
   return send(c, asked, outputs, generation);
+}
+
+/** What is finished, as far as it is still there. */
+async function readOutputs(
+  outputs: readonly JobOutput[],
+  { storage }: Services,
+): Promise<ImageOutput[]> {
+  const found = await Promise.all(outputs.map(async ({ bytes, file }) => {
+    const read = bytes ?? (file && await storage?.read(file).catch(() => undefined));
+    return read ? [{ bytes: read }] : [];
+  }));
+  return found.flat();
 }
 
 function send(

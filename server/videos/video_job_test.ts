@@ -34,6 +34,7 @@ const CONTEXT: JobContext = {
   signal: new AbortController().signal,
   progress: () => {},
   preview: () => {},
+  output: () => {},
 };
 
 Deno.test("runVideoJob() stops the encoder when a frame cannot be written", async () => {

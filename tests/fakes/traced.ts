@@ -53,7 +53,13 @@ async function worker(record: JobRecord): Promise<void> {
     tracing: await openTracing(),
   });
   const { signal } = new AbortController();
-  const context = { id: record.id, signal, progress: () => {}, preview: () => {} };
+  const context = {
+    id: record.id,
+    signal,
+    progress: () => {},
+    preview: () => {},
+    output: () => {},
+  };
   await runners.again(record)!.work(context).catch(() => {});
 }
 

@@ -10,6 +10,7 @@ const FILES = [
   "cloud_test.ts",
   "request_loras_test.ts",
   "repeated_requests_test.ts",
+  "stream_test.ts",
 ];
 
 const isSlow = Deno.env.has("DENOISE_SLOW");

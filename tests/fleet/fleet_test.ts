@@ -148,6 +148,26 @@ test("a request with a key that races over two servers makes one job", async (fl
   assert.equal((await ask(1, "b")).status, 422);
 });
 
+test("a stream of a fleet has each image as soon as it is there", async (fleet) => {
+  const front = await fleet.front();
+  const worker = await fleet.worker({ stepMs: 50 });
+  await until(async () => (await get(front, "/health")).status === 200);
+  const answer = await fetch(front.url + IMAGES, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ prompt: "a", n: 3, stream: true, num_inference_steps: 8 }),
+  });
+  const begun: number[] = [];
+  let heard = "";
+  for await (const text of answer.body!.pipeThrough(new TextDecoderStream())) {
+    heard += text;
+    const count = heard.split("event: image_generation.completed").length - 1;
+    while (begun.length < count) begun.push(worker.engine.requests.length);
+  }
+  assert.equal(begun.length, 3, heard.slice(0, 500));
+  assert.ok(begun[0]! < 3, `the first came when ${begun[0]} of 3 were begun`);
+});
+
 test("members of a fleet may join at the same time", async (fleet) => {
   const [front] = await Promise.all([fleet.front(), fleet.front(), fleet.worker(), fleet.worker()]);
   await until(async () => (await get(front, "/health")).status === 200);
