@@ -345,11 +345,17 @@ export class PostgresJobStore implements JobStore {
 
   /**
    * See {@link JobStore.reap}: jobs whose worker has let its lease run out wait again, or fail where
-   * that is not the first time. Any member of the fleet may call it at any time.
+   * that is not the first time. What waits and was to be cancelled by a server that died then is cancelled. Any member
+   * of the fleet may call it at any time.
    *
    * @returns nothing: workers claim what waits
    */
   async reap(): Promise<JobRecord[]> {
+    await this.#database.use((sql) =>
+      sql`UPDATE denoise_jobs SET status = 'cancelled', ended_at = ${sql.unsafe(NOW)}
+        WHERE id IN (SELECT id FROM denoise_jobs WHERE status = 'queued' AND cancel
+          LIMIT ${MAX_REAPED} FOR UPDATE SKIP LOCKED)`
+    );
     await this.#database.use((sql) =>
       sql`UPDATE denoise_jobs SET
           deaths = deaths + 1,

@@ -4,13 +4,19 @@ import type { JobContext, NewJob } from "./job.ts";
 import type { JobChange } from "./job_store.ts";
 import { JobQueue } from "./job_queue.ts";
 import { FailingStore } from "../../tests/fakes/failing_store.ts";
+import { onStores } from "../../tests/fakes/job_stores.ts";
 import { until } from "../../tests/fakes/service.ts";
-import { SqliteJobStore } from "./sqlite_store.ts";
+import type { JobStore } from "./job_store.ts";
 import { WriteBehindStore } from "./write_behind.ts";
 
-function setUp(maxQueue = 8) {
-  const store = SqliteJobStore.inMemory();
-  return { store, queue: new JobQueue(store, { maxQueue }) };
+/** A test that holds wherever the records are. */
+function test(title: string, run: (store: JobStore) => Promise<void>): void {
+  const kinds = ["SqliteJobStore in memory", "WriteBehindStore on PostgreSQL"] as const;
+  onStores(kinds, title, ({ store }) => run(store));
+}
+
+function newQueue(store: JobStore, maxQueue = 8): JobQueue {
+  return new JobQueue(store, { maxQueue });
 }
 
 function job<T>(id: string, work: (context: JobContext) => Promise<T>): NewJob<T> {
@@ -37,8 +43,8 @@ async function outcomes<T>(queue: JobQueue, jobs: readonly NewJob<T>[]): Promise
 
 const done = (id: string) => job(id, () => Promise.resolve(id));
 
-Deno.test("JobQueue runs jobs one by one in their order and records their ends", async () => {
-  const { store, queue } = setUp();
+test("JobQueue runs jobs one by one in their order and records their ends", async (store) => {
+  const queue = newQueue(store);
   const order: string[] = [];
   const work = (name: string) => async () => {
     order.push(`${name} begins`);
@@ -46,8 +52,7 @@ Deno.test("JobQueue runs jobs one by one in their order and records their ends",
     order.push(`${name} ends`);
     return name;
   };
-  const queued = await Promise.all(["a", "b"].map((id) => queue.add(job(id, work(id)))));
-  const made = await Promise.all(queued.map(({ outcome }) => outcome));
+  const made = await Promise.all(await outcomes(queue, ["a", "b"].map((id) => job(id, work(id)))));
   assert.deepEqual(made, ["a", "b"]);
   assert.deepEqual(order, ["a begins", "a ends", "b begins", "b ends"]);
   const { status, progress, result, startedAt, endedAt } = (await store.get("a"))!;
@@ -55,8 +60,8 @@ Deno.test("JobQueue runs jobs one by one in their order and records their ends",
   assert.ok(startedAt! <= endedAt!);
 });
 
-Deno.test("JobQueue records progress in whole percent that never falls", async () => {
-  const { store, queue } = setUp();
+test("JobQueue records progress in whole percent that never falls", async (store) => {
+  const queue = newQueue(store);
   const seen: number[] = [];
   const { outcome } = await queue.add(job("a", async ({ progress }) => {
     for (const fraction of [0.101, 0.5, 0.3, 2, -1]) {
@@ -68,8 +73,8 @@ Deno.test("JobQueue records progress in whole percent that never falls", async (
   assert.deepEqual(seen, [10, 50, 50, 100, 100]);
 });
 
-Deno.test("JobQueue goes on after a job that fails, and hides why from its record", async () => {
-  const { store, queue } = setUp();
+test("JobQueue goes on after a job that fails, and hides why from its record", async (store) => {
+  const queue = newQueue(store);
   const refused = new ApiError(400, "Cannot do it", { code: "no" });
   const [fault, refusal, fine] = await outcomes(queue, [
     job<string>("a", () => Promise.reject(new Error("secret"))),
@@ -86,8 +91,8 @@ Deno.test("JobQueue goes on after a job that fails, and hides why from its recor
   assert.deepEqual((await store.get("b"))!.error, { code: "no", message: "Cannot do it" });
 });
 
-Deno.test("JobQueue refuses at once when too many wait; the one that runs does not count", async () => {
-  const { store, queue } = setUp(1);
+test("JobQueue refuses at once when too many wait; the one that runs does not count", async (store) => {
+  const queue = newQueue(store, 1);
   const first = gate();
   const queued = await outcomes(queue, [job("a", first.work), done("b")]);
   await assert.rejects(queue.add(done("c")), { failure: "queue_full" });
@@ -97,8 +102,8 @@ Deno.test("JobQueue refuses at once when too many wait; the one that runs does n
   await (await queue.add(done("d"))).outcome;
 });
 
-Deno.test("JobQueue refuses when too many wait, though none runs yet", async () => {
-  const queue = new JobQueue(SqliteJobStore.inMemory(), {
+test("JobQueue refuses when too many wait, though none runs yet", async (store) => {
+  const queue = new JobQueue(store, {
     maxQueue: 1,
     ready: Promise.withResolvers<void>().promise,
   });
@@ -108,8 +113,8 @@ Deno.test("JobQueue refuses when too many wait, though none runs yet", async () 
   await queue.close(0);
 });
 
-Deno.test("JobQueue.cancel() ends a job that runs or waits, and tells of no other", async () => {
-  const { store, queue } = setUp();
+test("JobQueue.cancel() ends a job that runs or waits, and tells of no other", async (store) => {
+  const queue = newQueue(store);
   const queued = await outcomes(queue, [job("a", gate().work), done("b")]);
   assert.equal(await queue.cancel("b"), true);
   assert.equal((await store.get("b"))!.status, "cancelled");
@@ -119,8 +124,8 @@ Deno.test("JobQueue.cancel() ends a job that runs or waits, and tells of no othe
   assert.equal((await store.get("a"))!.status, "cancelled");
 });
 
-Deno.test("JobQueue takes a job back that is cancelled while it is recorded", async () => {
-  const { store, queue } = setUp();
+test("JobQueue takes a job back that is cancelled while it is recorded", async (store) => {
+  const queue = newQueue(store);
   const added = queue.add(done("a"));
   const cancelled = queue.cancel("a");
   await assert.rejects((await added).outcome, { name: "AbortError" });
@@ -128,8 +133,8 @@ Deno.test("JobQueue takes a job back that is cancelled while it is recorded", as
   assert.equal((await store.get("a"))!.status, "cancelled");
 });
 
-Deno.test("JobQueue discards what a cancelled job made in spite of its signal", async () => {
-  const { store, queue } = setUp();
+test("JobQueue discards what a cancelled job made in spite of its signal", async (store) => {
+  const queue = newQueue(store);
   const { promise, resolve } = Promise.withResolvers<string>();
   const discarded: string[] = [];
   const { outcome } = await queue.add({
@@ -143,8 +148,8 @@ Deno.test("JobQueue discards what a cancelled job made in spite of its signal", 
   assert.equal((await store.get("a"))!.status, "cancelled");
 });
 
-Deno.test("JobQueue discards what a job made whose record is gone", async () => {
-  const { store, queue } = setUp();
+test("JobQueue discards what a job made whose record is gone", async (store) => {
+  const queue = newQueue(store);
   const first = gate();
   const discarded: string[] = [];
   const { outcome } = await queue.add({
@@ -157,15 +162,15 @@ Deno.test("JobQueue discards what a job made whose record is gone", async () => 
   assert.deepEqual(discarded, ["done"]);
 });
 
-Deno.test("JobQueue does not take a job whose signal has fired", async () => {
-  const { store, queue } = setUp();
+test("JobQueue does not take a job whose signal has fired", async (store) => {
+  const queue = newQueue(store);
   const signal = AbortSignal.abort();
   await assert.rejects(queue.add({ ...done("a"), signal }), { name: "AbortError" });
   assert.equal(await store.get("a"), undefined);
 });
 
-Deno.test("JobQueue.close() aborts what outlasts the grace, as interrupted", async () => {
-  const { store, queue } = setUp();
+test("JobQueue.close() aborts what outlasts the grace, as interrupted", async (store) => {
+  const queue = newQueue(store);
   const queued = await outcomes(queue, [job("a", gate().work), done("b")]);
   const ended = Promise.allSettled(queued);
   await queue.close(5);
@@ -180,8 +185,8 @@ Deno.test("JobQueue.close() aborts what outlasts the grace, as interrupted", asy
   await assert.rejects(queue.add(done("c")), { failure: "shutting_down" });
 });
 
-Deno.test("JobQueue lets clients take turns", async () => {
-  const { queue } = setUp(10);
+test("JobQueue lets clients take turns", async (store) => {
+  const queue = newQueue(store, 10);
   const order: string[] = [];
   const first = gate();
   const jobs = [["a1", "a"], ["a2", "a"], ["b1", "b"], ["a3", "a"], ["b2", "b"], ["c1", "c"]];
@@ -202,8 +207,8 @@ Deno.test("JobQueue lets clients take turns", async () => {
   assert.deepEqual(order, expected);
 });
 
-Deno.test("JobQueue tells watchers what happens, up to the end", async () => {
-  const { queue } = setUp();
+test("JobQueue tells watchers what happens, up to the end", async (store) => {
+  const queue = newQueue(store);
   const events: string[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();
   const { outcome } = await queue.add(job("a", async ({ progress, preview }) => {
@@ -225,31 +230,35 @@ Deno.test("JobQueue tells watchers what happens, up to the end", async () => {
   ]);
 });
 
-Deno.test("JobQueue that resumes leaves what is unfinished queued, and tells of no end", async () => {
-  for (const isDiskFull of [false, true]) {
-    const records = new FailingStore(SqliteJobStore.inMemory());
-    const store = new WriteBehindStore(records, { retryMs: 60_000 });
-    const ends: string[] = [];
-    const queue = new JobQueue(store, {
-      maxQueue: 8,
-      resumes: true,
-      onEnd: (id) => ends.push(id),
-    });
-    const queued = await outcomes(queue, ["a", "b"].map((id) => job(id, gate().work)));
-    await until(async () => (await records.get("a"))!.status === "in_progress");
-    if (isDiskFull) records.failing = ["update"];
-    const ended = Promise.allSettled(queued);
-    await queue.close(5);
-    await ended;
-    assert.deepEqual(ends, [], `disk full: ${isDiskFull}`);
-    for (const id of ["a", "b"]) assert.equal((await store.get(id))!.status, "queued");
-    await store.close();
-  }
-});
+for (const isDiskFull of [false, true]) {
+  onStores(
+    ["SqliteJobStore in memory", "PostgresJobStore"],
+    `JobQueue that resumes leaves what is unfinished queued, and tells of no end, disk full: ${isDiskFull}`,
+    async ({ store: kept }) => {
+      const records = new FailingStore(kept);
+      const store = new WriteBehindStore(records, { retryMs: 60_000 });
+      const ends: string[] = [];
+      const queue = new JobQueue(store, {
+        maxQueue: 8,
+        resumes: true,
+        onEnd: (id) => ends.push(id),
+      });
+      const queued = await outcomes(queue, ["a", "b"].map((id) => job(id, gate().work)));
+      await until(async () => (await records.get("a"))!.status === "in_progress");
+      if (isDiskFull) records.failing = ["update"];
+      const ended = Promise.allSettled(queued);
+      await queue.close(5);
+      await ended;
+      assert.deepEqual(ends, []);
+      for (const id of ["a", "b"]) assert.equal((await store.get(id))!.status, "queued");
+      await store.close();
+    },
+  );
+}
 
-Deno.test("JobQueue runs nothing before it is ready, but lists and cancels", async () => {
+test("JobQueue runs nothing before it is ready, but lists and cancels", async (store) => {
   const ready = Promise.withResolvers<void>();
-  const queue = new JobQueue(SqliteJobStore.inMemory(), { maxQueue: 8, ready: ready.promise });
+  const queue = new JobQueue(store, { maxQueue: 8, ready: ready.promise });
   const [a, b] = await outcomes(queue, [done("a"), done("b")]);
   assert.deepEqual(queue.running, []);
   assert.deepEqual(queue.order(), ["a", "b"]);
@@ -259,8 +268,8 @@ Deno.test("JobQueue runs nothing before it is ready, but lists and cancels", asy
   assert.equal(await b, "b");
 });
 
-Deno.test("JobQueue prepares jobs beside the one that runs, and one that stalls holds no other", async () => {
-  const { store, queue } = setUp();
+test("JobQueue prepares jobs beside the one that runs, and one that stalls holds no other", async (store) => {
+  const queue = newQueue(store);
   const stalled = Promise.withResolvers<JobChange>();
   const [stuck, second, third] = await Promise.all([
     queue.add({ ...done("stuck"), prepare: () => stalled.promise }),
@@ -276,8 +285,8 @@ Deno.test("JobQueue prepares jobs beside the one that runs, and one that stalls 
   assert.equal(await stuck.outcome, "stuck");
 });
 
-Deno.test("JobQueue ends a job whose preparation fails or is cancelled, without a turn", async () => {
-  const { store, queue } = setUp();
+test("JobQueue ends a job whose preparation fails or is cancelled, without a turn", async (store) => {
+  const queue = newQueue(store);
   const work = () => Promise.reject(new Error("it had its turn"));
   const refused = new ApiError(504, "Prompt enhancer timed out", { code: "late" });
   const late = await queue.add({ ...job("a", work), prepare: () => Promise.reject(refused) });

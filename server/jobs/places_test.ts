@@ -2,12 +2,19 @@ import { strict as assert } from "node:assert";
 import type { JobContext, NewJob } from "./job.ts";
 import { JobQueue } from "./job_queue.ts";
 import { EqualPlaces, type Places } from "./places.ts";
-import { SqliteJobStore } from "./sqlite_store.ts";
+import { onStores } from "../../tests/fakes/job_stores.ts";
+import { until } from "../../tests/fakes/service.ts";
+import type { JobStore } from "./job_store.ts";
 import type { Turn } from "./turns.ts";
 
+function test(title: string, run: (store: JobStore) => Promise<void>): void {
+  const kinds = ["SqliteJobStore in memory", "WriteBehindStore on PostgreSQL"] as const;
+  onStores(kinds, title, ({ store }) => run(store));
+}
+
 /** A queue whose jobs wait to be told their end. */
-function setUp(places: Places, maxQueue = 20) {
-  const queue = new JobQueue(SqliteJobStore.inMemory(), { maxQueue, places });
+function setUp(store: JobStore, places: Places, maxQueue = 20) {
+  const queue = new JobQueue(store, { maxQueue, places });
   const ends = new Map<string, () => void>();
   const add = async (id: string, more: Pick<Turn, "model"> & { client?: string } = {}) => {
     const job: NewJob<string> = {
@@ -24,16 +31,16 @@ function setUp(places: Places, maxQueue = 20) {
     return { outcome };
   };
   const end = async (id: string) => {
-    await new Promise((resolve) => setTimeout(resolve));
+    await until(() => ends.has(id));
     ends.get(id)!();
-    await new Promise((resolve) => setTimeout(resolve));
+    await until(() => !queue.running.includes(id));
   };
   return { queue, add, end };
 }
 
-Deno.test("JobQueue runs as many jobs as there are places, and clients take turns for each", async () => {
-  for (const count of [2, 3, 4]) {
-    const { queue, add, end } = setUp(new EqualPlaces(count));
+for (const count of [2, 3, 4]) {
+  test(`JobQueue runs as many jobs as there are places, and clients take turns for each of ${count}`, async (store) => {
+    const { queue, add, end } = setUp(store, new EqualPlaces(count));
     const jobs = ["a1", "a2", "a3", "a4", "a5", "b1", "b2"];
     const outcomes = [];
     for (const id of jobs) outcomes.push(await add(id, { client: id[0]! }));
@@ -45,12 +52,12 @@ Deno.test("JobQueue runs as many jobs as there are places, and clients take turn
     }
     assert.deepEqual(order.slice(count, count + 3), ["b1", `a${count + 1}`, "b2"]);
     assert.deepEqual(await Promise.all(outcomes.map(({ outcome }) => outcome)), jobs);
-  }
-});
+  });
+}
 
-Deno.test("JobQueue lets as many jobs wait beside those that run as it is told", async () => {
-  const { queue, add } = setUp(new EqualPlaces(2), 1);
-  await Promise.all(["a", "b", "c"].map((id) => add(id)));
+test("JobQueue lets as many jobs wait beside those that run as it is told", async (store) => {
+  const { queue, add } = setUp(store, new EqualPlaces(2), 1);
+  for (const id of ["a", "b", "c"]) await add(id);
   await assert.rejects(add("d"), { failure: "queue_full" });
   await queue.cancelAndWait("b");
   await add("d");
@@ -58,10 +65,10 @@ Deno.test("JobQueue lets as many jobs wait beside those that run as it is told",
   await queue.close(0);
 });
 
-Deno.test("JobQueue passes over jobs that no place is free for, until one is", async () => {
+test("JobQueue passes over jobs that no place is free for, until one is", async (store) => {
   const free: Record<string, number> = { x: 1, y: 1 };
   let tell = () => {};
-  const { queue, add, end } = setUp({
+  const { queue, add, end } = setUp(store, {
     count: 3,
     hasRoomFor: ({ model }) => free[model!]! > 0,
     take: ({ model }) => {

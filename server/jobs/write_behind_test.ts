@@ -1,21 +1,25 @@
 import { strict as assert } from "node:assert";
 import { FailingStore } from "../../tests/fakes/failing_store.ts";
+import { onStores } from "../../tests/fakes/job_stores.ts";
 import { until } from "../../tests/fakes/service.ts";
-import type { NewRecord } from "./job_store.ts";
-import { SqliteJobStore } from "./sqlite_store.ts";
+import type { JobStore, NewRecord } from "./job_store.ts";
 import { WriteBehindStore } from "./write_behind.ts";
 
 const RECORD: NewRecord = { id: "a", kind: "image", request: 0, summary: null };
 
-function setUp(retryMs = 5) {
+function test(title: string, run: (store: JobStore) => Promise<void>): void {
+  onStores(["SqliteJobStore in memory", "PostgresJobStore"], title, ({ store }) => run(store));
+}
+
+function setUp(kept: JobStore, retryMs = 5) {
   const lines: string[] = [];
-  const records = new FailingStore(SqliteJobStore.inMemory());
+  const records = new FailingStore(kept);
   const store = new WriteBehindStore(records, { retryMs, log: (line) => lines.push(line) });
   return { records, store, lines };
 }
 
-Deno.test("WriteBehindStore tells of an end that cannot be written, and writes it later", async () => {
-  const { records, store, lines } = setUp();
+test("WriteBehindStore tells of an end that cannot be written, and writes it later", async (kept) => {
+  const { records, store, lines } = setUp(kept);
   for (const id of ["a", "b"]) await store.insert({ ...RECORD, id });
   await store.update("a", { status: "in_progress" });
   records.failing = ["update"];
@@ -42,9 +46,9 @@ Deno.test("WriteBehindStore tells of an end that cannot be written, and writes i
   await store.close();
 });
 
-Deno.test("WriteBehindStore.close() writes what is left, or says that it is lost", async () => {
-  for (const failing of [[], ["update"]] as const) {
-    const { records, store, lines } = setUp(60_000);
+for (const failing of [[], ["update"]] as const) {
+  test(`WriteBehindStore.close() writes what is left, or says that it is lost (${failing})`, async (kept) => {
+    const { records, store, lines } = setUp(kept, 60_000);
     await store.insert(RECORD);
     records.failing = ["update"];
     await store.update("a", { status: "completed" });
@@ -58,11 +62,11 @@ Deno.test("WriteBehindStore.close() writes what is left, or says that it is lost
     );
     records.failing = [];
     await records.close();
-  }
-});
+  });
+}
 
-Deno.test("WriteBehindStore keeps the order of changes that meet a slow write", async () => {
-  const { records, store } = setUp();
+test("WriteBehindStore keeps the order of changes that meet a slow write", async (kept) => {
+  const { records, store } = setUp(kept);
   await store.insert(RECORD);
   const written: unknown[] = [];
   const gate = Promise.withResolvers<void>();

@@ -1,5 +1,6 @@
 /** A PostgreSQL of a test's own: a cluster in a folder that goes with it. */
 
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 /** Where Debian and others put the programs of a version. */
@@ -51,6 +52,44 @@ export const noPostgres: string | undefined = programs === undefined
   ? "PostgreSQL does not run as root, and there is no user postgres"
   : undefined;
 
+/** A cluster that was never started: to copy it takes a tenth of the time that `initdb` does. */
+async function template(): Promise<string> {
+  const uid = user?.uid ?? Deno.uid();
+  const name = `denoise-postgres-${uid}${programs!.replaceAll(/\W+/g, "-")}`;
+  const path = join(tmpdir(), name);
+  // Whoever else may have put something there is not trusted.
+  if (await Deno.stat(path).then((info) => info.uid === uid, () => false)) return path;
+  const folder = await makeFolder();
+  const data = join(folder, "data");
+  await run(
+    join(programs!, "initdb"),
+    ["-D", data, "-U", "denoise", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"],
+    folder,
+  );
+  try {
+    await Deno.rename(data, path);
+    await Deno.remove(folder);
+    return path;
+  } catch {
+    // Another test was quicker, or it belongs to another user.
+    return data;
+  }
+}
+
+async function makeFolder(): Promise<string> {
+  const folder = await Deno.makeTempDir({ prefix: "denoise-postgres-" });
+  if (user) await Deno.chown(folder, user.uid, user.gid);
+  return folder;
+}
+
+async function run(program: string, args: string[], cwd: string): Promise<void> {
+  const { success, stderr } = await new Deno.Command(program, {
+    ...{ args, cwd, ...user },
+    ...{ stdout: "null", stderr: "piped" },
+  }).output();
+  if (!success) throw new Error(`Cannot make a cluster: ${new TextDecoder().decode(stderr)}`);
+}
+
 /** A cluster that answers. */
 export class Cluster implements AsyncDisposable {
   readonly #folder: string;
@@ -65,17 +104,8 @@ export class Cluster implements AsyncDisposable {
 
   /** Makes a cluster and starts it. */
   static async start(): Promise<Cluster> {
-    const folder = await Deno.makeTempDir({ prefix: "denoise-postgres-" });
-    if (user) await Deno.chown(folder, user.uid, user.gid);
-    const { success, stderr } = await new Deno.Command(join(programs!, "initdb"), {
-      args: ["-D", join(folder, "data"), "-U", "denoise", "-A", "trust", "-E", "UTF8"]
-        .concat(["--no-locale", "--no-sync"]),
-      cwd: folder,
-      ...user,
-      stdout: "null",
-      stderr: "piped",
-    }).output();
-    if (!success) throw new Error(`Cannot make a cluster: ${new TextDecoder().decode(stderr)}`);
+    const folder = await makeFolder();
+    await run("cp", ["-pR", await template(), join(folder, "data")], folder);
     const cluster = new Cluster(folder, freePort());
     await cluster.run();
     return cluster;
