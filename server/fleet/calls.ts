@@ -20,11 +20,19 @@ const LOOK_MS = 1000;
 /** What is asked; a JSON value. */
 export interface Question {
   /** What to do. */
-  readonly method: "check_loras" | "load" | "unload";
+  readonly method: "check_loras" | "check_room" | "load" | "unload";
   /** Public name of the model. */
   readonly model: string;
   /** What it is done with. */
   readonly args?: unknown;
+}
+
+/** Whether a worker can hold a request; a JSON value. */
+export interface RoomAnswer {
+  /** Why not; absent where it can. */
+  readonly refusal?: string;
+  /** Bytes that it would need at least, where it is for the memory. */
+  readonly needs?: number;
 }
 
 /** A failure on its way; a JSON value. */
@@ -72,10 +80,11 @@ export class Calls {
    *
    * @param member its id
    * @param question what to do
+   * @param patienceMs how long the answer may take, in milliseconds
    * @returns what it answered
    * @throws {ApiError} what it failed with; 503 when it does not answer
    */
-  async ask(member: string, question: Question): Promise<unknown> {
+  async ask(member: string, question: Question, patienceMs = PATIENCE_MS): Promise<unknown> {
     const id = crypto.randomUUID();
     await this.#database.use(async (sql) => {
       await sql`INSERT INTO denoise_calls (id, member, question)
@@ -83,7 +92,7 @@ export class Calls {
       await sql`SELECT pg_notify('denoise_calls', ${`question ${member}`})`;
     });
     try {
-      for (const end = performance.now() + PATIENCE_MS; performance.now() < end;) {
+      for (const end = performance.now() + patienceMs; performance.now() < end;) {
         const [row] = await this.#database.use((sql) =>
           sql`SELECT answer, EXISTS (SELECT 1 FROM denoise_members WHERE id = ${member}) AS lives
             FROM denoise_calls WHERE id = ${id}`

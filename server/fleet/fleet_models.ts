@@ -11,6 +11,7 @@ import { type ServedModel, ServedModels } from "../served_models.ts";
 import type { Calls } from "./calls.ts";
 import type { Database } from "./database.ts";
 import { type RemoteEngine, remoteEngine, RemoteState } from "./remote_engine.ts";
+import { roomRequest } from "./room_request.ts";
 import type { FleetModel, Roster } from "./roster.ts";
 
 /** What the models of a fleet work with. */
@@ -72,6 +73,18 @@ export class FleetModels {
       known.kept = kept;
       known.served.loras.restore(JSON.parse(kept));
     }
+  }
+
+  /**
+   * The memory that a worker needs for a job.
+   *
+   * @param model public name; the first when left out
+   * @param request of the job
+   * @returns bytes; 0 where each worker has them, as far as is known
+   */
+  async memoryFor(model: string | undefined, request: unknown): Promise<number> {
+    const known = model === undefined ? this.#first : this.#known.get(model);
+    return (await known?.engine.look(roomRequest(request)))?.memory ?? 0;
   }
 
   get #first(): Known | undefined {

@@ -44,6 +44,8 @@ interface FleetQueueOptions {
   readonly member: string;
   /** Most jobs that wait in the whole fleet; those that run do not count. */
   readonly maxQueue: number;
+  /** Tells how many bytes of a device a job of a model needs at least. */
+  readonly memoryFor: (model: string | undefined, request: unknown) => Promise<number>;
   /** Is given the jobs of a dead server that were not ready: this server prepares them. */
   readonly adopt: (jobs: readonly JobRecord[]) => Promise<void>;
   /** Is told the id of each job that is on record: its files are where workers find them. */
@@ -219,6 +221,7 @@ export class FleetQueue implements Queue {
     const { request, files } = detachFiles(job.request);
     const { seeds = [] } = (request ?? {}) as { seeds?: number[] };
     const each = this.#seconds.get(job.model ?? "") ?? this.#secondsPerJob;
+    const memory = await this.#options.memoryFor(job.model, job.request).catch(() => 0);
     try {
       return await store.enqueue(
         {
@@ -227,6 +230,7 @@ export class FleetQueue implements Queue {
           model: job.model,
           loras: lorasOf(request),
           priority: job.priority ?? 0,
+          memory,
           seconds: each * Math.max(1, seeds.length),
           front: member,
           ...(job.requestKey ? { requestKey: job.requestKey } : {}),

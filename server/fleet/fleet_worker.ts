@@ -6,13 +6,13 @@
  */
 
 import { ApiError, badRequest } from "../contract/errors.ts";
-import type { ImageRequest } from "../contract/image_generation.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import { isEnd, type NewJob } from "../jobs/job.ts";
 import { isStopping } from "../jobs/job_end.ts";
 import { JobQueue } from "../jobs/job_queue.ts";
 import type { JobRecord } from "../jobs/job_store.ts";
 import { EqualPlaces, type Places } from "../jobs/places.ts";
+import { unlessAborted } from "../jobs/unless_aborted.ts";
 import { WriteBehindStore } from "../jobs/write_behind.ts";
 import type { JobLora } from "../loras/job_lora.ts";
 import type { Log } from "../log.ts";
@@ -20,7 +20,6 @@ import { answerOf, toApiError } from "../respond.ts";
 import type { Runners } from "../runners.ts";
 import { type ServedModel, type ServedModels, stateOf } from "../served_models.ts";
 import { ServiceError } from "../service_error.ts";
-import { VIDEO_PREVIEWS, type VideoRequest } from "../videos/video_request.ts";
 import type { Bell } from "./bell.ts";
 import { claim, type Claimed, refuse, renew } from "./claims.ts";
 import { lookInterval, wakeDelay } from "./crowd.ts";
@@ -30,10 +29,13 @@ import type { LeaseStore } from "./lease_store.ts";
 import { Live } from "./live.ts";
 import { lorasOf } from "./loras_of.ts";
 import type { PostgresJobStore } from "./postgres_store.ts";
+import { roomRequest } from "./room_request.ts";
 import type { Member, MemberState, Roster } from "./roster.ts";
 
 /** How often it is looked for jobs of which no news came, in milliseconds. */
 const LOOK_MS = 1000;
+/** How long a claim under way may take when the worker leaves, in milliseconds. */
+const CLAIM_MS = 2000;
 /** How often it says that its jobs are its own, in milliseconds: several times in a lease. */
 const RENEW_MS = 1500;
 
@@ -57,8 +59,6 @@ export interface FleetWorkerOptions {
   readonly places?: Places;
   /** Holds the files of jobs while they run. */
   readonly inputRoot: string;
-  /** Device memory in bytes; unknown when left out. */
-  readonly memory?: number;
   /** Takes lines for the log. */
   readonly log: Log;
   /** Its jobs; made after `leases`, which must see their ends first. */
@@ -83,6 +83,7 @@ export class FleetWorker {
   #loaded: MemberState["loaded"] = null;
   #finished = 0;
   #isLooking = false;
+  #looking: Promise<void> = Promise.resolve();
   #isAsked = false;
   #isDraining = false;
   #isStarted = false;
@@ -120,6 +121,7 @@ export class FleetWorker {
       models: models.map(({ name }) => name),
       loadedModels: models.filter((model) => stateOf(model) === "loaded").map(({ name }) => name),
       loaded: this.#loaded,
+      ...(this.#memory === Infinity ? {} : { memory: this.#memory }),
       places: this.#places.count,
       running: [...this.#queue.running],
       finished: this.#finished,
@@ -142,12 +144,22 @@ export class FleetWorker {
   async close(graceMs: number): Promise<void> {
     this.#isDraining = true;
     clearTimeout(this.#timers.get("look"));
+    // What is being claimed is known then; a database that is away gives nothing.
+    await unlessAborted(AbortSignal.timeout(CLAIM_MS), this.#looking).catch(() => {});
     await this.#queue.close(graceMs);
     // What was claimed a moment ago is refused by the queue, and given back.
     for (const id of this.#starting) await this.#begun.get(id);
     for (const timer of this.#timers.values()) clearTimeout(timer);
     this.#timers.clear();
     await this.#records.close();
+  }
+
+  /** Bytes of the largest device that may be taken; Infinity where one of them does not tell. */
+  get #memory(): number {
+    const engines = this.#options.models.all.flatMap(({ engine }) =>
+      engine.status === "ready" ? engine.engine : []
+    );
+    return Math.max(0, ...engines.map(({ info }) => info.deviceBytes ?? Infinity)) || Infinity;
   }
 
   /** Workers that could take a job, as far as is known. */
@@ -173,6 +185,10 @@ export class FleetWorker {
     this.#isAsked = true;
     if (this.#isLooking || !this.#isStarted) return;
     this.#isLooking = true;
+    await (this.#looking = this.#claimAll());
+  }
+
+  async #claimAll(): Promise<void> {
     try {
       while (this.#isAsked) {
         this.#isAsked = false;
@@ -188,14 +204,14 @@ export class FleetWorker {
 
   /** Resolves with whether there may be more. */
   async #claimOne(): Promise<boolean> {
-    const { database, member, memory = Infinity } = this.#options;
+    const { database, member } = this.#options;
     const busy = this.#queue.running.length + this.#queue.waiting + this.#starting.size;
     if (busy >= this.#places.count) return false;
     const models = this.state.models
       .filter((model) => this.#places.hasRoomFor({ id: "", client: "", model }));
     const { job, retryMs } = await claim(database, member, {
       models,
-      memory,
+      memory: this.#memory,
       loaded: this.#loaded ?? undefined,
       warmElsewhere: this.#free.filter((one) => one.id !== member)
         .flatMap(({ loaded }) => loaded ? [loaded.model] : []),
@@ -361,17 +377,8 @@ export class FleetWorker {
 
 /** Refuses what the model cannot make on this machine; another worker's may be larger. */
 async function requireRoom({ engine }: ServedModel, request: unknown): Promise<void> {
-  const { images, references, mask, video, previews = VIDEO_PREVIEWS, ...others } = request as
-    & ImageRequest
-    & Partial<VideoRequest>;
   try {
-    await engine.engine.checkRoom({
-      ...others,
-      images: images.length,
-      references: references?.length ?? 0,
-      hasMask: mask !== undefined && video === undefined,
-      previews,
-    });
+    await engine.engine.checkRoom(roomRequest(request));
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     throw badRequest(error.message.split("\n")[0]!);

@@ -54,6 +54,8 @@ export interface QueuedRecord extends NewRecord {
   readonly loras: readonly string[];
   /** Higher goes first. */
   readonly priority: number;
+  /** Bytes that a worker's device must have at least; 0 where that is not known. */
+  readonly memory: number;
   /** How long it is expected to take, in seconds. */
   readonly seconds: number;
   /** Server that took it. */
@@ -70,6 +72,7 @@ const ANYBODYS: Omit<QueuedRecord, keyof NewRecord> = {
   model: undefined,
   loras: [],
   priority: 0,
+  memory: 0,
   seconds: 1,
   front: "",
   isReady: true,
@@ -159,10 +162,10 @@ export class PostgresJobStore implements JobStore {
       const turn = await takeTurn(sql, job);
       await sql`
         INSERT INTO denoise_jobs (id, kind, status, created_at, request, summary, client, model,
-          loras, priority, turn, front, is_ready, request_key, request_body)
+          loras, priority, memory, turn, front, is_ready, request_key, request_body)
         VALUES (${id}, ${kind}, 'queued', ${sql.unsafe(NOW)}, ${JSON.stringify(job.request)},
           ${toJson(job.summary)}, ${client}, ${model}, ${texts(sql, loras)},
-          ${priority}, ${turn}, ${front}, ${isReady}, ${key}, ${body})`;
+          ${priority}, ${Math.ceil(job.memory)}, ${turn}, ${front}, ${isReady}, ${key}, ${body})`;
       return true;
     }, PATIENCE_MS).catch(async (error) => {
       if (error.constraint_name !== "denoise_jobs_by_request" || key === null) throw error;

@@ -11,11 +11,13 @@ import type {
   LoraReport,
   LoraUse,
   ModelInfo,
+  RoomRequest,
 } from "../../engine/types.ts";
 import { EngineState } from "../engine_state.ts";
 import { RecordsBusyError } from "../jobs/job_store.ts";
 import { ServiceError } from "../service_error.ts";
 import type { Calls, Question } from "./calls.ts";
+import { type Room, Rooms } from "./rooms.ts";
 import type { FleetModel, Member, Roster } from "./roster.ts";
 
 /** What a remote engine works with. */
@@ -31,6 +33,7 @@ interface RemoteOptions {
 /** See the module. */
 export class RemoteEngine implements Engine {
   readonly #options: RemoteOptions;
+  readonly #rooms: Rooms;
   #info: ModelInfo;
 
   /**
@@ -40,6 +43,7 @@ export class RemoteEngine implements Engine {
   constructor(info: ModelInfo, options: RemoteOptions) {
     this.#info = info;
     this.#options = options;
+    this.#rooms = new Rooms(options.calls);
   }
 
   /** See {@link Engine.info}. */
@@ -67,9 +71,15 @@ export class RemoteEngine implements Engine {
     return Promise.reject(new TypeError("Cannot generate here: the workers of the fleet do that"));
   }
 
-  /** Each worker knows its own device; the one that takes the job refuses what it cannot hold. */
-  checkRoom(): Promise<void> {
-    return Promise.resolve();
+  /** See {@link Engine.checkRoom}: refuses what no worker can hold that is there now. */
+  async checkRoom(request: RoomRequest): Promise<void> {
+    const { refusal } = await this.look(request);
+    if (refusal !== undefined) throw new RangeError(refusal);
+  }
+
+  /** Which of the workers can hold a request. */
+  look(request: RoomRequest): Promise<Room> {
+    return this.#rooms.look(this.#options.name, this.#workers, request);
   }
 
   /** See {@link Engine.checkLoras}: a worker reads the files. */

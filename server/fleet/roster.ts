@@ -30,6 +30,8 @@ export interface MemberState {
   readonly loadedModels: readonly string[];
   /** What its next job need not load. */
   readonly loaded: { readonly model: string; readonly loras: readonly string[] } | null;
+  /** Bytes of its largest device that may be taken; absent where that is not known. */
+  readonly memory?: number;
   /** How many jobs it can run at once. */
   readonly places: number;
   /** Ids of those that it runs. */

@@ -7,7 +7,7 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Ffmpeg, findFfmpeg } from "../../media/video/mod.ts";
-import type { Engine, LoraUse } from "../../engine/types.ts";
+import type { Engine, LoraUse, RoomRequest } from "../../engine/types.ts";
 import { LoraError } from "../../models/lora/lora_error.ts";
 import { createService } from "../app.ts";
 import { ApiError } from "../contract/errors.ts";
@@ -32,7 +32,8 @@ import type { ResultStorage } from "../storage/result_storage.ts";
 import { openTracing, type Tracing } from "../telemetry/tracing.ts";
 import { describeCards, type WorkerRecord } from "../workers.ts";
 import type { VideoRequest } from "../videos/video_request.ts";
-import { Calls, type Question } from "./calls.ts";
+import { OutOfMemoryError } from "../../runtime/errors.ts";
+import { Calls, type Question, type RoomAnswer } from "./calls.ts";
 import { Fleet } from "./fleet.ts";
 import { FleetModels } from "./fleet_models.ts";
 import { FleetQueue } from "./fleet_queue.ts";
@@ -87,6 +88,7 @@ export async function createFleetService(
   const queue = new FleetQueue({
     ...{ database, store, bell, roster, member },
     maxQueue: options.maxQueue ?? DEFAULT_MAX_QUEUE,
+    memoryFor: (model, request) => models.memoryFor(model, request),
     adopt: (jobs) => resumeJobs(services, jobs),
     fail: (error) => fleet.tellAway(error),
     clean: (record) => removeResults(record, results),
@@ -329,9 +331,26 @@ async function aboutOf(models: ServedModels): Promise<FleetModel[]> {
   })));
 }
 
+/** Whether an engine can hold a request. */
+async function checkRoom(engine: Engine, request: RoomRequest): Promise<RoomAnswer> {
+  try {
+    await engine.checkRoom(request);
+    return {};
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    // The table that may follow is for those who own the machine.
+    const refusal = error.message.split("\n")[0]!;
+    return {
+      refusal,
+      ...(error instanceof OutOfMemoryError ? { needs: error.requestedBytes } : {}),
+    };
+  }
+}
+
 /** Answers servers. */
 async function reply({ method, model, args }: Question, models: ServedModels): Promise<unknown> {
   const { engine, loras } = models.find(model) ?? models.first;
+  if (method === "check_room") return await checkRoom(engine.engine, args as RoomRequest);
   if (method !== "check_loras") {
     await engine.engine[method]();
     return null;

@@ -52,16 +52,17 @@ const optionsSchema = z.looseObject({ sd_model_checkpoint: z.string().nullish() 
 export function mountSdapi(app: App, services: Services): void {
   const { settings, queue, models } = services;
   const current = new CurrentJobs(queue);
-  // Chosen for all, as there.
-  let name = models.first.name;
-  const chosen = () => models.pick(name);
+  // Chosen for all, as there. The models of a fleet come with its workers.
+  let choice: string | undefined;
+  const chosen = () => choice === undefined ? models.first : models.pick(choice);
   const info = () => chosen().engine.engine.info;
   const json = (c: Context<AppEnv>) =>
     readJson(c.req.raw, { maxBytes: settings.maxBodyBytes, share: c.get("share") });
 
   for (const [path, startsFromImages] of [["txt2img", false], ["img2img", true]] as const) {
     mount(app, `${SDAPI}/${path}`, {
-      POST: (c) => generateForWebui(c, { services, current, startsFromImages, chosen: () => name }),
+      POST: (c) =>
+        generateForWebui(c, { services, current, startsFromImages, chosen: () => chosen().name }),
     });
   }
   mount(app, `${SDAPI}/progress`, {
@@ -78,7 +79,7 @@ export function mountSdapi(app: App, services: Services): void {
     },
   });
   mount(app, `${SDAPI}/options`, {
-    GET: (c) => c.json(optionsOf(name)),
+    GET: (c) => c.json(optionsOf(chosen().name)),
     POST: async (c) => {
       const { sd_model_checkpoint: wanted } = validate(optionsSchema, await json(c));
       if (wanted && !models.find(wanted)) {
@@ -88,7 +89,7 @@ export function mountSdapi(app: App, services: Services): void {
           "sd_model_checkpoint",
         );
       }
-      if (wanted) name = wanted;
+      if (wanted) choice = wanted;
       return c.json(null);
     },
   });

@@ -60,7 +60,9 @@ Deno.test(`POST ${PATH} with stream tells of a failure in an event`, async () =>
 Deno.test(`POST ${PATH} with stream stops the work when nobody reads any more`, async () => {
   const engine = new FakeEngine({ stepMs: 20 });
   await using service = await testService({ engine });
-  const response = await service.post(PATH, { prompt: "a", stream: true });
+  const body = { prompt: "a", stream: true, num_inference_steps: 50 };
+  const response = await service.post(PATH, body);
+  await until(() => service.queue.running.length > 0);
   const id = service.queue.running[0]!;
   await response.body!.cancel();
   await until(async () => (await service.store.get(id))!.status === "cancelled");

@@ -14,6 +14,7 @@ import type {
   ModelInfo,
   RoomRequest,
 } from "../../engine/types.ts";
+import { OutOfMemoryError } from "../../runtime/errors.ts";
 import { colourOf, FAKE_COMPONENTS } from "./loras.ts";
 
 /** What the fake model says of itself; parts can be replaced. */
@@ -58,6 +59,8 @@ export interface FakeOptions {
   failure?: unknown;
   /** Thrown for every request that is checked before it waits. */
   roomFailure?: unknown;
+  /** Bytes of its device; a request takes one for each pixel. */
+  deviceBytes?: number;
   /** Thrown when LoRAs are brought onto the device. */
   loraFailure?: unknown;
 }
@@ -85,7 +88,8 @@ export class FakeEngine implements Engine {
 
   constructor(options: FakeOptions = {}) {
     this.#options = options;
-    this.info = { ...FAKE_INFO, ...options.info };
+    const { deviceBytes } = options;
+    this.info = { ...FAKE_INFO, ...options.info, ...(deviceBytes ? { deviceBytes } : {}) };
     const { loraTargets } = this.info;
     if (loraTargets.length > 0) this.#loras.components = FAKE_COMPONENTS;
   }
@@ -159,7 +163,12 @@ export class FakeEngine implements Engine {
 
   checkRoom(request: RoomRequest): Promise<void> {
     this.checked.push(request);
-    const { roomFailure } = this.#options;
+    const { roomFailure, deviceBytes = Infinity } = this.#options;
+    const bytes = request.width * request.height;
+    if (bytes > deviceBytes) {
+      const message = `Cannot make this: it needs ${bytes} bytes, the device has ${deviceBytes}`;
+      return Promise.reject(new OutOfMemoryError(message, bytes, deviceBytes));
+    }
     return roomFailure === undefined ? Promise.resolve() : Promise.reject(roomFailure);
   }
 

@@ -11,6 +11,7 @@ const FILES = [
   "request_loras_test.ts",
   "repeated_requests_test.ts",
   "stream_test.ts",
+  "sdapi_test.ts",
 ];
 
 const isSlow = Deno.env.has("DENOISE_SLOW");

@@ -168,6 +168,29 @@ test("a stream of a fleet has each image as soon as it is there", async (fleet) 
   assert.ok(begun[0]! < 3, `the first came when ${begun[0]} of 3 were begun`);
 });
 
+test("a job that not every worker can hold goes to those that can", async (fleet) => {
+  const front = await fleet.front();
+  const small = await fleet.worker({ deviceBytes: 100 * 100, stepMs: 5 });
+  await until(async () => (await get(front, "/health")).status === 200);
+  const ask = (side: number) =>
+    post(front, IMAGES, { prompt: "a", size: `${side}x${side}`, response_format: "url" });
+  const alone = await ask(128);
+  assert.equal(alone.status, 400, JSON.stringify(alone.body));
+  assert.match(alone.body.error.message, /needs 16384 bytes, the device has 10000/);
+  const large = await fleet.worker({ deviceBytes: 200 * 200, stepMs: 5 });
+  await until(async () => (await ask(128)).status === 200);
+  small.engine.requests.length = large.engine.requests.length = 0;
+  const made = await Promise.all([128, 64, 128, 64, 128, 64].map(ask));
+  assert.deepEqual(made.map(({ status }) => status), [200, 200, 200, 200, 200, 200]);
+  const sides = ({ requests }: FakeEngine) => new Set(requests.map(({ width }) => width));
+  assert.deepEqual([...sides(small.engine)].filter((side) => side > 64), []);
+  assert.ok(sides(large.engine).has(128));
+  assert.deepEqual(fleet.lines.filter((line) => line.includes("left to other workers")), []);
+  const none = await ask(256);
+  assert.deepEqual([none.status, none.body.error.param], [400, "size"]);
+  assert.match(none.body.error.message, /needs 65536 bytes, the device has 40000/);
+});
+
 test("members of a fleet may join at the same time", async (fleet) => {
   const [front] = await Promise.all([fleet.front(), fleet.front(), fleet.worker(), fleet.worker()]);
   await until(async () => (await get(front, "/health")).status === 200);

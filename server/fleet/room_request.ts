@@ -1,0 +1,50 @@
+/**
+ * What the memory of a device must suffice for, of a job's request.
+ *
+ * @module
+ */
+
+import type { RoomRequest } from "../../engine/types.ts";
+import type { ImageRequest } from "../contract/image_generation.ts";
+import { VIDEO_PREVIEWS, type VideoRequest } from "../videos/video_request.ts";
+
+/** What the room that a request takes follows from. */
+const FIELDS = [
+  ...["taskType", "width", "height", "numFrames", "numInferenceSteps", "guidanceScale"] as const,
+  ...["quality", "decoder", "layers", "enableUpscaling", "upscalingScale"] as const,
+  ...["enableFrameInterpolation", "frameInterpolationExp", "frameInterpolationScale"] as const,
+  ...["controlStart", "controlEnd", "images", "hasMask", "hasControl"] as const,
+  ...["references", "previews"] as const,
+] satisfies readonly (keyof RoomRequest)[];
+
+/**
+ * A request without what takes no room, so that requests of one size are alike.
+ *
+ * @param request with anything else in it
+ * @returns a JSON value
+ */
+export function onlyRoom(request: RoomRequest): RoomRequest {
+  const entries = FIELDS.map((field) => [field, request[field]] as const);
+  return Object.fromEntries(
+    entries.filter(([, value]) => value !== undefined && value !== false && value !== 0),
+  ) as unknown as RoomRequest;
+}
+
+/**
+ * The part of a job's request that its room follows from.
+ *
+ * @param request for images or videos
+ * @returns for `Engine.checkRoom()`
+ */
+export function roomRequest(request: unknown): RoomRequest {
+  const { images = [], references, mask, video, control, previews = VIDEO_PREVIEWS, ...others } =
+    request as ImageRequest & Partial<VideoRequest>;
+  return onlyRoom({
+    ...others,
+    images: images.length,
+    references: references?.length ?? 0,
+    hasMask: mask !== undefined && video === undefined,
+    hasControl: control !== undefined,
+    previews,
+  });
+}

@@ -1,0 +1,95 @@
+/**
+ * Which workers can hold a request, as they say themselves: a front has neither the files of a model nor a device. What
+ * they said is remembered.
+ *
+ * @module
+ */
+
+import { LRUCache } from "lru-cache";
+import type { RoomRequest } from "../../engine/types.ts";
+import type { Calls, RoomAnswer } from "./calls.ts";
+import { onlyRoom } from "./room_request.ts";
+import type { Member } from "./roster.ts";
+
+/** How long a worker may take to say it, in milliseconds: it may be dead. */
+const PATIENCE_MS = 3000;
+/** For how long a worker that did not say it is not asked again, in milliseconds. */
+const SILENT_MS = 10_000;
+/** Most workers of one kind that are asked before a request is refused. */
+const MAX_ASKED = 16;
+/** Answers that are remembered. */
+const MAX_KNOWN = 1024;
+
+/** What is known of a request. */
+export interface Room {
+  /** Why no worker can hold it; undefined where one can, or none has said. */
+  readonly refusal: string | undefined;
+  /** Bytes that a worker's device must have at least; 0 where each worker has them, as far as is known. */
+  readonly memory: number;
+}
+
+/** See the module. */
+export class Rooms {
+  readonly #calls: Calls;
+  readonly #known = new LRUCache<string, Promise<RoomAnswer | undefined>>({ max: MAX_KNOWN });
+
+  /** @param calls asks workers */
+  constructor(calls: Calls) {
+    this.#calls = calls;
+  }
+
+  /**
+   * Asks a worker of each kind of device; all of them where each of these refuses.
+   *
+   * @param model public name
+   * @param workers that serve it
+   * @param request that they are to hold
+   * @returns what they say
+   */
+  async look(model: string, workers: readonly Member[], request: RoomRequest): Promise<Room> {
+    const size = onlyRoom(request);
+    const ask = async (worker: Member) => ({
+      memory: worker.memory ?? Infinity,
+      answer: await this.#ask(model, worker, size),
+    });
+    const kinds = [...Map.groupBy(workers, kindOf).values()];
+    const answers = await Promise.all(kinds.map(([first]) => ask(first!)));
+    const isRefused = () => answers.length > 0 && answers.every(({ answer }) => answer?.refusal);
+    if (isRefused()) {
+      const others = kinds.flatMap(([, ...others]) => others.slice(0, MAX_ASKED));
+      answers.push(...await Promise.all(others.map(ask)));
+    }
+    const refused = answers.filter(({ answer }) => answer?.refusal);
+    if (isRefused()) {
+      const largest = refused.reduce((one, other) => other.memory > one.memory ? other : one);
+      return { refusal: largest.answer!.refusal, memory: 0 };
+    }
+    const holders = answers.filter(({ answer }) => !answer?.refusal).map(({ memory }) => memory);
+    const needs = Math.max(0, ...refused.map(({ answer }) => answer!.needs ?? 0));
+    // A worker that can hold it may have settings by which it takes less.
+    return { refusal: undefined, memory: Math.min(needs, ...holders) };
+  }
+
+  /** Resolves with nothing where the worker does not say. */
+  #ask(model: string, worker: Member, args: RoomRequest): Promise<RoomAnswer | undefined> {
+    const key = JSON.stringify([model, worker.id, args]);
+    const known = this.#known.get(key);
+    if (known) return known;
+    const question = { method: "check_room", model, args } as const;
+    const answer = this.#calls.ask(worker.id, question, PATIENCE_MS).then(
+      (said) => said as RoomAnswer,
+      () => {
+        this.#known.set(key, answer, { ttl: SILENT_MS });
+        return undefined;
+      },
+    );
+    this.#known.set(key, answer);
+    return answer;
+  }
+}
+
+/** Workers with the same devices hold the same. */
+function kindOf({ version, memory, cards }: Member): string {
+  const names = cards.map((card) => (card as { device?: string | null }).device ?? null);
+  return JSON.stringify([version, memory ?? null, names]);
+}
