@@ -39,7 +39,7 @@ function jobOf(index: number): QueuedRecord {
     id: `img_${crypto.randomUUID()}`,
     ...{ kind: "image", request: { prompt: "a".repeat(200) }, summary: { prompt: "a" } },
     ...{ client: `client ${index % 50}`, model: MODELS[index % MODELS.length]!.name, loras: [] },
-    ...{ priority: 0, seconds: 10, front: "front", isReady: true, inputs: [] },
+    ...{ memory: 0, priority: 0, seconds: 10, front: "front", isReady: true, inputs: [] },
   };
 }
 
