@@ -150,7 +150,11 @@ export class DeviceTensor {
   fill(device = this.#requireDevice(), windows = this.windows): void {
     const write = (bytes: Uint8Array, byteOffset: number) =>
       writeToWindows(device, windows, bytes, byteOffset);
-    if (this.#hostCopy) return write(this.#hostCopy, 0);
+    if (this.#hostCopy) {
+      write(this.#hostCopy, 0);
+      if (!this.#isPinned) this.#hostCopy = undefined;
+      return;
+    }
     const copy = this.#isPinned ? new Uint8Array(this.byteLength) : undefined;
     this.#readSource((bytes, byteOffset) => {
       write(bytes, byteOffset);
@@ -168,6 +172,24 @@ export class DeviceTensor {
   pin(): void {
     this.#requireSource();
     this.#isPinned = true;
+  }
+
+  /**
+   * Copies all elements from the source into host memory, for the next {@linkcode DeviceTensor.fill} alone unless the
+   * tensor is pinned.
+   *
+   * @throws {TypeError} when the tensor has no source
+   * @throws {Error} of the source
+   */
+  readAhead(): void {
+    const copy = new Uint8Array(this.byteLength);
+    this.#readSource((bytes, byteOffset) => copy.set(bytes, byteOffset));
+    this.#hostCopy = copy;
+  }
+
+  /** Whether there is a copy in host memory now. */
+  get hasHostCopy(): boolean {
+    return this.#hostCopy !== undefined;
   }
 
   /** Whether there is a copy in host memory, or will be. */

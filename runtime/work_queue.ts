@@ -43,6 +43,8 @@ interface Submit {
  * segments; it is read while the GPU works on the one before.
  */
 export class WorkQueue {
+  /** What this thread does while the GPU is at work, piece by piece; what is not done when the GPU is, may be left. */
+  meanwhile: Iterator<unknown> | undefined;
   readonly #device: Device;
   readonly #control: RunControl;
   /** At work. */
@@ -119,6 +121,7 @@ export class WorkQueue {
       this.#begun = pacer.now();
       return this.#send(next);
     }
+    this.#doMeanwhile();
     const last = sent.at(-1)!;
     const others = last.reads.length > 0 ? sent.slice(0, -1) : sent;
     let isCancelled = false;
@@ -133,6 +136,17 @@ export class WorkQueue {
       this.#begun = undefined;
     } else await this.#waitFor(sent, proceed);
     if (isCancelled) throw cancelledError();
+  }
+
+  #doMeanwhile(): void {
+    if (!this.meanwhile) return;
+    const { pacer } = this.#device;
+    const end = pacer.now() + MEANWHILE_MS;
+    do {
+      if (this.meanwhile.next().done) this.meanwhile = undefined;
+    } while (this.meanwhile && pacer.now() < end);
+    // The wait says nothing of the GPU then.
+    this.#begun = undefined;
   }
 
   /** Waits, and tells the pacer how long the work took. */
@@ -173,6 +187,9 @@ export class WorkQueue {
       costOf(this.#next) + cost <= this.#device.pacer.room;
   }
 }
+
+/** How long this thread does something else before a wait, in milliseconds: about as long as the work that it waits for. */
+const MEANWHILE_MS = 50;
 
 /** One step of a sequence. */
 export interface Run extends QueuedWork {

@@ -24,8 +24,15 @@ import {
   type ResidencyPlan,
   type StagePlan,
 } from "./residency.ts";
+import { ReadAhead } from "./read_ahead.ts";
 import type { Session, Stage } from "./session.ts";
 import type { Components } from "./components.ts";
+
+/** Work of a stage on this side; see {@linkcode QueuedWork}. */
+interface StageWork extends Omit<QueuedWork, "stage" | "before"> {
+  /** Whether it is the last that takes long: what the next stages need is read while it runs. */
+  readonly isLast?: boolean;
+}
 
 /** Queues the work of a request. */
 export interface StageQueue {
@@ -38,7 +45,7 @@ export interface StageQueue {
    * @throws {SaturationError} when a factor was beyond f16; whatever is read back tells
    * @throws {DOMException} `AbortError` when cancelled; what was submitted is finished by then
    */
-  run(calls: readonly Call[], work?: Omit<QueuedWork, "stage" | "before">): Promise<void>;
+  run(calls: readonly Call[], work?: StageWork): Promise<void>;
   /** Waits until everything that was queued is finished. */
   finish(): Promise<void>;
 }
@@ -130,8 +137,9 @@ export class SessionRunner {
    * @throws {Error} of `use`; what was submitted is finished by then
    */
   async run<T>(use: (queue: StageQueue) => Promise<T>, control: RunControl = {}): Promise<T> {
-    const { device } = this.#allocated();
+    const { device, plan } = this.#allocated();
     const queue = new WorkQueue(device, control);
+    const ahead = new ReadAhead();
     const writes: Call[] = [];
     const run: StageQueue["run"] = async (queued, work = {}) => {
       const programs = queued.flatMap(({ program }) => (program ? [program] : []));
@@ -142,12 +150,17 @@ export class SessionRunner {
       checkReads(stage, work.reads ?? []);
       if (this.#isAway(stage)) {
         await queue.finish();
+        queue.meanwhile = undefined;
         await this.#enter(this.#stagePlan(stage), control);
       }
+      const isAhead = work.isLast === true && !plan.isTogether;
       await queue.run(programs.map((program) => this.executable(program)), {
         ...this.#watched(work),
         stage: stage.phase,
-        before: () => calls.forEach((call) => call.write(device)),
+        before: () => {
+          calls.forEach((call) => call.write(device));
+          if (isAhead) queue.meanwhile = ahead.pieces(plan, stage);
+        },
       });
     };
     try {
@@ -158,6 +171,8 @@ export class SessionRunner {
     } catch (error) {
       await queue.abandon();
       throw error;
+    } finally {
+      ahead.release();
     }
   }
 
@@ -178,7 +193,7 @@ export class SessionRunner {
   }
 
   /** Reads the counters of factors beyond f16 with whatever is read, and looks at them first. */
-  #watched(work: Omit<QueuedWork, "stage" | "before">): typeof work {
+  #watched({ isLast: _, ...work }: StageWork): Omit<QueuedWork, "stage" | "before"> {
     const { saturation, tensors } = this.#session;
     const { reads = [], finished } = work;
     if (reads.length === 0 || !tensors.has(saturation.counters)) return work;

@@ -1,6 +1,7 @@
 /** What a family may get wrong while it traces, or runs what it traced. */
 import { strict as assert } from "node:assert";
-import { copyTo, elementwise, f32, writing } from "../../runtime/mod.ts";
+import { copyTo, elementwise, f32, Weights, writing } from "../../runtime/mod.ts";
+import { memoryTensors } from "../../tests/memory_tensors.ts";
 import { openTestDevice } from "../../tests/model_run.ts";
 import { Session } from "./session.ts";
 import { SessionRunner, type StageQueue } from "./session_runner.ts";
@@ -79,3 +80,60 @@ Deno.test("StageQueue.run() refuses programs that read what nothing has written"
       assert.deepEqual(values, [3, 6, 9, 12]);
     };
   }));
+
+for (const isLast of [true, false]) {
+  const when = isLast
+    ? "while the last program of this one runs"
+    : "after it, where none is the last";
+  Deno.test(`StageQueue.run() reads the weights of the next stage ${when}`, async () => {
+    const device = await openTestDevice();
+    const events: string[] = [];
+    const weightsOf = (name: string) => {
+      const source = memoryTensors({ weight: [4] });
+      const read: typeof source.read = (...given) => {
+        events.push(`read ${name}`);
+        source.read(...given);
+      };
+      return new Weights({ ...source, read });
+    };
+    const components = { first: weightsOf("first"), second: weightsOf("second") };
+    try {
+      const session = new Session(device.target);
+      const [first, second] = Object.entries(components).map(([name, { root }]) => {
+        const stage = session.stage("denoise", { name, repeats: 2 });
+        const program = stage.program(
+          "sum",
+          { x: f32(4) },
+          ({ x }, graph) => elementwise("x + w", { x, w: root.tensor(graph, "weight", [4]) }),
+        );
+        stage.willRead(program.outputs);
+        return program;
+      });
+      const runner = new SessionRunner(session, components);
+      const offloaded = new Set(Object.keys(components));
+      await runner.allocate(device, runner.plan({ budgetBytes: Infinity, offloaded }));
+      const x = [1, 2, 3, 4];
+      for (let round = 0; round < 2; round++) {
+        await runner.run(async (queue) => {
+          const finished = () => events.push("finished first");
+          await queue.run([first!.call({ x })], { finished });
+          await queue.run([first!.call({ x })], { finished, isLast });
+          await queue.run([second!.call({ x })], {
+            reads: [second!.outputs],
+            finished: ([values]) => events.push(`${values}`),
+          });
+        });
+      }
+      const weight = new Float32Array(Uint8Array.from({ length: 16 }, (_, i) => i).buffer);
+      const sums = `${Float32Array.from(x, (value, i) => value + weight[i]!)}`;
+      const ran = ["finished first", "finished first"];
+      const between = isLast ? ["read second", ...ran] : [...ran, "read second"];
+      const expected = ["read first", ...between, sums];
+      assert.deepEqual(events, [...expected, ...expected]);
+      runner.destroy();
+    } finally {
+      for (const weights of Object.values(components)) weights.destroy();
+      device.destroy();
+    }
+  });
+}

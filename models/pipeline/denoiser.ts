@@ -228,6 +228,7 @@ export class Denoiser<Own extends Inputs> {
       calls.push(this.#solver.call(i, weights));
       if (this.#kept) calls.push(this.#kept.call(isLast ? 0 : schedule.sigmas[i + 1]!));
       await work.run(calls, {
+        isLast: i === end - 1,
         // What is wrong after the first step is wrong to the end. What the last one gives need not be made again where
         // the decoder turns out to have factors beyond f16.
         reads: i === first || (isLast && this.#stage.isRounding) ? [sample] : [],

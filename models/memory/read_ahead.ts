@@ -1,0 +1,44 @@
+/**
+ * Weights of the next stages, read into host memory while the GPU is at work on the last programs of this one. Where
+ * stages are large, such as the two experts of Wan 2.2 A14B, that takes the disk out of the pause between them.
+ */
+import { type DeviceTensor, freeHostBytes } from "../../runtime/mod.ts";
+import type { ResidencyPlan } from "./residency.ts";
+import type { Stage } from "./session.ts";
+
+/** Part of the free host memory that copies may take: the system's cache of the file wants some as well. */
+const HOST_SHARE = 0.5;
+
+/** See the file comment. */
+export class ReadAhead {
+  readonly #copied: DeviceTensor[] = [];
+
+  /**
+   * Copies weight after weight, in the order of use, as far as there is room.
+   *
+   * @param plan whose stages are not kept together
+   * @param stage at work
+   */
+  *pieces({ stages }: ResidencyPlan, stage: Stage): Generator<void, void> {
+    const next = stages.slice(stages.findIndex((planned) => planned.stage === stage) + 1);
+    const loop = next.findIndex(({ stage }) => stage.repeats > 1);
+    const weights = new Set(
+      next.slice(0, loop < 0 ? next.length : loop + 1).flatMap(({ weights }) => [...weights]),
+    );
+    let room = freeHostBytes() * HOST_SHARE;
+    for (const weight of weights) {
+      if (weight.isAllocated || weight.hasHostCopy) continue;
+      room -= weight.byteLength;
+      if (room < 0) return;
+      weight.readAhead();
+      this.#copied.push(weight);
+      yield;
+    }
+  }
+
+  /** Drops the copies that nothing took. */
+  release(): void {
+    for (const weight of this.#copied) if (!weight.isPinned) weight.unpin();
+    this.#copied.length = 0;
+  }
+}
