@@ -144,8 +144,16 @@ export async function compileKernels(
       helping = device.helpers?.compile(missing, turns);
       if (helping) await meanwhile();
     });
-    if (!helping) await meanwhile();
-    else await watch(helping, () => (throwIfCancelled(control), report()));
+    if (!helping) return await meanwhile();
+    await watch(helping, () => (throwIfCancelled(control), report()));
+    // What others compiled, the driver finds; but the text of a kernel takes its time, too, which the first request is spared.
+    const others = missing.filter(({ wgsl }) => !device.hasPipeline(wgsl));
+    await compileInTurn(
+      device,
+      others,
+      new Turns(),
+      () => Promise.resolve(throwIfCancelled(control)),
+    );
   } finally {
     turns.stop();
     await helping;
