@@ -61,20 +61,27 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     let key_I = min(key0 + I, end - 1u);
     let at_I = kv_start + key_I * kv_step;
     //#include "attention/registers_load.wgsl" X=k, AT=at_I
+    //#endfor
+    //#let LOGITS = BLOCK == 4 ? "vec4<f32>" : "vec2<f32>" // of a query with the keys
     //#for R in 0..ROWS
-    var s_R_I = 0.0;
+    var d_R = LOGITS();
     //#endfor
-    //#endfor
-    //#for C in 0..WORDS, I in 0..BLOCK
+    //#for C in 0..WORDS
+    //#for I in 0..BLOCK
     //#include "attention/registers_word.wgsl" X=k, AT=at_I
     let k_C_I = WORD;
-    //#for P in x y z w, R in 0..ROWS
+    //#endfor
+    //#for P in x y z w
+    //#let KEYS = BLOCK == 4 ? "vec4<f32>(k_C_0.P, k_C_1.P, k_C_2.P, k_C_3.P)" : "vec2<f32>(k_C_0.P, k_C_1.P)"
+    let k_C_P = KEYS;
+    //#for R in 0..ROWS
     //#let S = R * WORDS + C
-    s_R_I = fma(q_S.P, k_C_I.P, s_R_I);
+    d_R = fma(LOGITS(q_S.P), k_C_P, d_R);
+    //#endfor
     //#endfor
     //#endfor
     //#for R in 0..ROWS, I in 0..BLOCK
-    s_R_I = select(HIDDEN, logit(s_R_I, row + R * LANES, key_I, bias_start, length, last_bias), key0 + I < end);
+    var s_R_I = select(HIDDEN, logit(d_R[I], row + R * LANES, key_I, bias_start, length, last_bias), key0 + I < end);
     //#endfor
     //#else
     // Logits enter the last slot, the first in.

@@ -52,8 +52,8 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let inside_I = c_I >= 0 && c_I < params.seen_width;
   let v_I = (u32(clamp(c_I, 0, params.seen_width - 1)) >> params.up_shift) * words;
   //#endfor
-  //#for G in 0..GROUPS, C in 0..4, P in 0..PAIRS, M in 0..4
-  var s_P_M_G_C = 0.0;
+  //#for G in 0..GROUPS, P in 0..PAIRS, M in 0..4
+  var s_P_M_G = vec4<f32>();
   //#endfor
   let skipped = max(params.front, time) - time;
   for (var dt = skipped; dt < params.k_frames; dt += 1u) {
@@ -85,18 +85,24 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
         let g_1_L = 0.5 * (g_0_L + middle_L + g_3_L);
         let g_2_L = 0.5 * (g_0_L - middle_L + g_3_L);
         //#endfor
-        //#for G in 0..GROUPS, C in 0..4, M in 0..4
+        //#for G in 0..GROUPS, M in 0..4
+        //#for C in 0..4
         //#let J = G * 4 + C
         //#let L = J / LANES
         //#let LANE = J % LANES
-        let w_M_J = subgroupBroadcast(g_M_L, LANE);
+        let w_M_G_C = subgroupBroadcast(g_M_L, LANE);
+        //#endfor
         //#if WIDTH == 4
-        //#for E in x y z w, P in 0..PAIRS
-        s_P_M_G_C = fma(u_P_M.E, w_M_J.E, s_P_M_G_C);
+        //#for E in x y z w
+        let w_M_G_E = vec4<f32>(w_M_G_0.E, w_M_G_1.E, w_M_G_2.E, w_M_G_3.E);
+        //#for P in 0..PAIRS
+        s_P_M_G = fma(vec4<f32>(u_P_M.E), w_M_G_E, s_P_M_G);
+        //#endfor
         //#endfor
         //#else
+        let w_M_G = vec4<f32>(w_M_G_0, w_M_G_1, w_M_G_2, w_M_G_3);
         //#for P in 0..PAIRS
-        s_P_M_G_C = fma(u_P_M, w_M_J, s_P_M_G_C);
+        s_P_M_G = fma(vec4<f32>(u_P_M), w_M_G, s_P_M_G);
         //#endfor
         //#endif
         //#endfor
@@ -107,13 +113,10 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let bias_G = biases(n0 + G * 4u);
   //#endfor
   //#for P in 0..PAIRS, G in 0..GROUPS
-  //#for M in 0..4
-  let m_P_M_G = vec4<f32>(s_P_M_G_0, s_P_M_G_1, s_P_M_G_2, s_P_M_G_3);
-  //#endfor
   //#let LEFT = 2 * P
   //#let RIGHT = 2 * P + 1
-  var r_LEFT_G = m_P_0_G + m_P_1_G + m_P_2_G + bias_G;
-  var r_RIGHT_G = m_P_1_G - m_P_2_G - m_P_3_G + bias_G;
+  var r_LEFT_G = s_P_0_G + s_P_1_G + s_P_2_G + bias_G;
+  var r_RIGHT_G = s_P_1_G - s_P_2_G - s_P_3_G + bias_G;
   //#endfor
   // Results leave from the first slots, and the others move up: software adapters compile branches for every element
   // that a lane loads or stores, which would take longer for all pixels than everything else.
