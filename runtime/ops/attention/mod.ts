@@ -95,7 +95,9 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOpt
     ...(lastKeyBias && { last_key_bias: lastKeyBias }),
     y,
   };
-  const more = variant.asks && !causal ? askedOperands(buffers) : undefined;
+  const more = variant.asks && graph.target.schedule === "cpu" && !causal
+    ? askedOperands(buffers)
+    : undefined;
   const { kernel, rows } = variant.plan(
     { ...problem, logits: { ...logits, ...more?.asked } },
     graph.target,

@@ -104,7 +104,8 @@ export function convolution(request: ConvRequest): Tensor {
     ...(bias && { bias }),
     ...(residual && { residual }),
   };
-  const asks = variant.asks && graph.bindingsOf([source]) === 1 &&
+  const asks = variant.asks && graph.target.schedule === "cpu" &&
+    graph.bindingsOf([source]) === 1 &&
     graph.bindingsOf(Object.values(operands)) + 2 <= graph.target.limits.maxStorageBuffers;
   const { kernel, workgroups } = variant.plan(
     {
