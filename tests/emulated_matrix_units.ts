@@ -10,11 +10,13 @@ import type { SubgroupMatrix } from "../runtime/mod.ts";
 const LANES = 8;
 const FEATURE = "chromium-experimental-subgroup-matrix";
 
-/** Sizes of one multiplication; rows are a multiple of 8. */
-export type EmulatedMatrix = Pick<SubgroupMatrix, "m" | "n" | "k">;
+/** Sizes of one multiplication, rows a multiple of 8, and the type of its factors, f16 when left out. */
+export type EmulatedMatrix =
+  & Pick<SubgroupMatrix, "m" | "n" | "k">
+  & Partial<Pick<SubgroupMatrix, "componentType">>;
 
 /**
- * A GPU whose adapters list one matrix unit, f16 to f32.
+ * A GPU whose adapters list one matrix unit, with sums in f32.
  *
  * @param gpu with subgroups of 8 and f16
  * @param rewrite makes WGSL without subgroup matrices of any WGSL
@@ -37,7 +39,7 @@ function adapterWith(
   matrix: EmulatedMatrix,
 ): GPUAdapter {
   const configs = [{
-    componentType: "f16",
+    componentType: matrix.componentType ?? "f16",
     resultComponentType: "f32",
     M: matrix.m,
     N: matrix.n,

@@ -30,12 +30,17 @@ export interface MatrixTile {
   readonly rows: number;
   /** Columns of the result, a multiple of 32. */
   readonly columns: number;
+  /** `vec4`s along the sum in a tile; {@linkcode MATRIX_DEPTH} when left out. */
+  readonly depth?: number;
+  /** Tiles of each factor: one is filled while another is multiplied; 1 when left out. */
+  readonly tiles?: 1 | 2;
 }
 
 /** Subgroups of a workgroup. */
 export const MATRIX_SUBGROUPS = 4;
-/** `vec4`s along the sum in a tile, and `vec4`s more from one of its rows to the next. */
-const DEPTH = 8;
+/** `vec4`s along the sum in a tile. */
+export const MATRIX_DEPTH = 8;
+/** `vec4`s more from one row of a tile to the next. */
 const PADDING = 2;
 
 /** Parameters of `shaders/matrix/unit.wgsl`. */
@@ -51,16 +56,26 @@ export function unitParams({ element, m, n, k, lanes, isForced }: MatrixUnit): P
 }
 
 /** Parameters of `shaders/matrix/tile.wgsl`. */
-export function tileParams({ unit, rows, columns }: MatrixTile): ParamValues {
-  return { ...unitParams(unit), TILE_ROWS: rows, TILE_COLUMNS: columns };
+export function tileParams({ unit, rows, columns, depth, tiles }: MatrixTile): ParamValues {
+  return {
+    ...unitParams(unit),
+    TILE_ROWS: rows,
+    TILE_COLUMNS: columns,
+    ...(depth !== undefined && { DEPTH: depth }),
+    ...(tiles !== undefined && { TILES: tiles }),
+  };
 }
 
 /** Bytes of workgroup memory that a tile and its sums take. */
-export function matrixTileBytes({ unit, rows, columns }: MatrixTile, layout: "nk" | "kn"): number {
-  const step = DEPTH + PADDING;
-  const second = layout === "nk" ? columns * step : 4 * DEPTH * (columns / 4 + PADDING);
+export function matrixTileBytes(
+  { unit, rows, columns, depth = MATRIX_DEPTH, tiles = 1 }: MatrixTile,
+  layout: "nk" | "kn",
+): number {
+  const step = depth + PADDING;
+  const second = layout === "nk" ? columns * step : 4 * depth * (columns / 4 + PADDING);
   const vectorBytes = unit.element === "f16" ? 8 : 16;
-  return vectorBytes * (rows * step + second) + 16 * MATRIX_SUBGROUPS * unit.m * (columns / 8 + 1);
+  return vectorBytes * tiles * (rows * step + second) +
+    16 * MATRIX_SUBGROUPS * unit.m * (columns / 8 + 1);
 }
 
 /** Fewest invocations of a subgroup, of those that the adapter lets choose, that matrix units were made for. */

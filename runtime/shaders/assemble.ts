@@ -93,7 +93,7 @@ export function assembleKernel(
   const params = Object.entries(kernel.params).map(([name, type]) => `  ${name}: ${type},`);
   let binding = 1;
   const buffers = kernel.buffers.map((slot, i) => {
-    const text = declareBuffer(slot, bindings[i]!, binding);
+    const text = declareBuffer(slot, bindings[i]!, binding, kernel);
     binding += bindings[i]!.pieces;
     return text;
   });
@@ -139,8 +139,10 @@ function directives({ usesF16, subgroupSize, body }: Kernel, dialect: WgslDialec
 function bindingElement(
   dtype: StorageFormat,
   width: 1 | 4,
+  isHalf: boolean,
 ): { type: string; bytes: number; elements: number } {
   if (isWeightFormat(dtype)) return { type: "vec4<u32>", bytes: 16, elements: 4 };
+  if (isHalf) return { type: "vec4<f16>", bytes: 8, elements: 4 };
   if (dtype === "f16" || dtype === "bf16") {
     return width === 4
       ? { type: "vec2<u32>", bytes: 8, elements: 4 }
@@ -151,7 +153,12 @@ function bindingElement(
     : { type: dtype, bytes: 4, elements: 1 };
 }
 
-function declareBuffer(slot: BufferSlot, binding: BufferBinding, first: number): string {
+function declareBuffer(
+  slot: BufferSlot,
+  binding: BufferBinding,
+  first: number,
+  { body }: Kernel,
+): string {
   const { name, access, width } = slot;
   const { dtype, pieces, pieceBytes } = binding;
   if (access === "count") {
@@ -161,7 +168,9 @@ fn ${name}_add(i: u32) { atomicAdd(&${name}_0[i], 1u); }`;
   if (isWeightFormat(dtype) && (width !== 4 || access !== "read")) {
     throw new TypeError(`Cannot bind ${dtype} blocks to "${name}": they are only read, by fours`);
   }
-  const element = bindingElement(dtype, width);
+  const takesHalf = new RegExp(`\\b${name}_half\\(`).test(body);
+  const isHalf = takesHalf && dtype === "f16" && width === 4;
+  const element = bindingElement(dtype, width, isHalf);
   const lines: string[] = [];
   for (let piece = 0; piece < pieces; piece++) {
     lines.push(
@@ -186,7 +195,15 @@ fn ${name}_add(i: u32) { atomicAdd(&${name}_0[i], 1u); }`;
     "}",
   );
   if (isWeightFormat(dtype)) lines.push(wordReader(name, pieces, pieceLength));
-  lines.push(decoder(name, dtype, width));
+  if (isHalf) {
+    lines.push(`fn ${name}_half(i: u32) -> vec4<f16> { return ${name}_word(i); }
+fn ${name}_at(i: u32) -> vec4<f32> { return vec4<f32>(${name}_word(i)); }`);
+  } else {
+    lines.push(decoder(name, dtype, width));
+    if (takesHalf) {
+      lines.push(`fn ${name}_half(i: u32) -> vec4<f16> { return half4(${name}_at(i)); }`);
+    }
+  }
   if (access === "read_write") lines.push(storer(slot, dtype, pieces, pieceLength));
   return lines.join("\n");
 }

@@ -44,6 +44,7 @@ import gemmColumns from "./gemm/columns.wgsl" with { type: "text" };
 import gemmEpilogue from "./gemm/epilogue.wgsl" with { type: "text" };
 import gemmMatrixFetch from "./gemm/matrix_fetch.wgsl" with { type: "text" };
 import gemmMatrixPlace from "./gemm/matrix_place.wgsl" with { type: "text" };
+import gemmMatrixStore from "./gemm/matrix_store.wgsl" with { type: "text" };
 import gemmPass from "./gemm/pass.wgsl" with { type: "text" };
 import gemmRegistersStep from "./gemm/registers_step.wgsl" with { type: "text" };
 import gemmRegistersTurn from "./gemm/registers_turn.wgsl" with { type: "text" };
@@ -107,6 +108,7 @@ export const INCLUDES: Readonly<Record<string, string>> = {
   "gemm/epilogue.wgsl": gemmEpilogue,
   "gemm/matrix_fetch.wgsl": gemmMatrixFetch,
   "gemm/matrix_place.wgsl": gemmMatrixPlace,
+  "gemm/matrix_store.wgsl": gemmMatrixStore,
   "gemm/pass.wgsl": gemmPass,
   "gemm/registers_step.wgsl": gemmRegistersStep,
   "gemm/registers_turn.wgsl": gemmRegistersTurn,

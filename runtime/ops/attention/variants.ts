@@ -6,7 +6,13 @@ import sharedSource from "../../shaders/attention/shared.wgsl" with { type: "tex
 import type { ParamValues } from "../../shaders/expand.ts";
 import { KernelFile } from "../../shaders/kernel_file.ts";
 import type { Target, TargetFeatures } from "../../target.ts";
-import { MATRIX_SUBGROUPS, matrixUnitOf, unitParams } from "../matrix_unit.ts";
+import {
+  MATRIX_SUBGROUPS,
+  type MatrixElement,
+  type MatrixUnit,
+  matrixUnitOf,
+  unitParams,
+} from "../matrix_unit.ts";
 import { hasSubgroupsOf, MESA_SOFTWARE, type Variant } from "../variants.ts";
 
 const MATRIX = new KernelFile("attention/matrix", matrixSource);
@@ -114,40 +120,65 @@ function sharedVariant(name: string, isHalf: boolean): AttentionVariant {
   };
 }
 
-/** Queries of a workgroup of `matrix`, and keys per step. */
-const MATRIX_ROWS = 16 * MATRIX_SUBGROUPS;
-const MATRIX_KEYS = 32;
+/** Factors that attention takes: f16 where they may be rounded to it, else f32, which only Apple's units have. */
+export const ATTENTION_ELEMENTS: readonly MatrixElement[] = ["f16", "f32"];
 
-/** Bytes of workgroup memory of `matrix`: keys or values, scores, weights, one factor per row, a flag. */
-function matrixBytes(headDim: number, depth: number): number {
-  const keyStep = roundUp(headDim, Math.max(16, depth)) / 4 + 2;
-  return 8 * MATRIX_KEYS * keyStep + MATRIX_ROWS * (16 * 9 + 8 * 10) + 4 * MATRIX_ROWS + 4;
+/** Keys per step of `matrix`, by factor: twice as wide ones leave room for half as many. */
+const MATRIX_KEYS: Readonly<Record<MatrixElement, number>> = { f16: 32, f32: 16 };
+
+/**
+ * Bytes of workgroup memory of `matrix`: keys or values, scores, weights, one factor per row, a flag.
+ *
+ * @param rows queries of a workgroup
+ */
+function matrixBytes(headDim: number, { element, k }: MatrixUnit, rows: number): number {
+  const keys = MATRIX_KEYS[element];
+  const keyStep = roundUp(headDim, Math.max(16, k)) / 4 + 2;
+  const vectorBytes = element === "f16" ? 8 : 16;
+  const row = 16 * (keys / 4 + 1) + vectorBytes * (keys / 4 + 2) + 4;
+  return vectorBytes * keys * keyStep + rows * row + 4;
+}
+
+/** @param ownRows queries of a subgroup */
+function matrixVariant(name: string, ownRows: 16 | 32): AttentionVariant {
+  const rows = ownRows * MATRIX_SUBGROUPS;
+  const unitOf = ({ mayRound }: AttentionProblem, target: Target) =>
+    (mayRound ? matrixUnitOf(target, "f16") : undefined) ?? matrixUnitOf(target, "f32");
+  return {
+    name,
+    schedule: "gpu",
+    supports(problem, target) {
+      const unit = unitOf(problem, target);
+      // Where fewer queries are one workgroup's, most of it would be idle.
+      return unit !== undefined && (ownRows === 16 || problem.lq > rows / 2) &&
+        target.limits.maxWorkgroupMemoryBytes >= matrixBytes(problem.headDim, unit, rows);
+    },
+    plan(problem, target) {
+      const unit = unitOf(problem, target)!;
+      return {
+        kernel: MATRIX.kernel({
+          ...unitParams(unit),
+          OWN_ROWS: ownRows,
+          KEYS: MATRIX_KEYS[unit.element],
+          HEAD_DIM: problem.headDim,
+          ...problem.logits,
+        }),
+        rows,
+      };
+    },
+  };
 }
 
 /**
  * In order of preference within a class of adapters. Of real cards remain to be measured: `matrix`, `half` and
- * `shared` against each other; for `matrix` 32 against 64 keys per step, and 16 against 32 queries per subgroup.
+ * `shared` against each other; `matrix128`, which has 32 queries per subgroup in
+ * place of 16; and 32 keys per step against 64.
  */
 export const ATTENTION_VARIANTS: readonly AttentionVariant[] = [
   registersVariant("broadcast", true),
   registersVariant("registers", false),
-  {
-    name: "matrix",
-    schedule: "gpu",
-    supports({ headDim, mayRound }, target) {
-      const unit = matrixUnitOf(target);
-      return mayRound && unit !== undefined &&
-        target.limits.maxWorkgroupMemoryBytes >= matrixBytes(headDim, unit.k);
-    },
-    plan: ({ headDim, logits }, target) => ({
-      kernel: MATRIX.kernel({
-        ...unitParams(matrixUnitOf(target)!),
-        HEAD_DIM: headDim,
-        ...logits,
-      }),
-      rows: MATRIX_ROWS,
-    }),
-  },
+  matrixVariant("matrix", 16),
+  matrixVariant("matrix128", 32),
   sharedVariant("half", true),
   sharedVariant("shared", false),
 ];

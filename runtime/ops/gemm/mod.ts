@@ -5,7 +5,7 @@ import { linearClass, matmulClass } from "../problem_class.ts";
 import { chooseVariant } from "../variants.ts";
 import { askedOperands } from "./asked.ts";
 import { INT8 } from "./int8.ts";
-import { MATRIX_128, MATRIX_32, MATRIX_64 } from "./matrix.ts";
+import { MATRIX_128, MATRIX_128X128, MATRIX_32, MATRIX_64 } from "./matrix.ts";
 import { normOperands } from "./norm.ts";
 import type { GemmProblem, GemmVariant } from "./problem.ts";
 import { BROADCAST, BROADCAST_8, REGISTERS, suitsWideTiles } from "./registers.ts";
@@ -35,6 +35,7 @@ export const GEMM_VARIANTS: readonly string[] = [
   BROADCAST_8,
   REGISTERS,
   ROWS,
+  MATRIX_128X128,
   MATRIX_128,
   MATRIX_64,
   MATRIX_32,
@@ -123,10 +124,12 @@ function byPreference(problem: GemmProblem): readonly GemmVariant[] {
     : [SHARED_64, SHARED_32, SLICED_32, SHARED_128X64, SHARED_128];
   // Tiles of 128 x 64 are half as many.
   const matrix = isFew
-    ? [MATRIX_32, MATRIX_64, MATRIX_128]
+    ? [MATRIX_32, MATRIX_64, MATRIX_128, MATRIX_128X128]
     : tiles(64) < 2 * FEW_TILES
-    ? [MATRIX_64, MATRIX_32, MATRIX_128]
-    : [MATRIX_128, MATRIX_64, MATRIX_32];
+    ? [MATRIX_64, MATRIX_32, MATRIX_128, MATRIX_128X128]
+    : large < FEW_LARGE_TILES
+    ? [MATRIX_128, MATRIX_64, MATRIX_32, MATRIX_128X128]
+    : [MATRIX_128X128, MATRIX_128, MATRIX_64, MATRIX_32];
   // Whether f16 tiles win anywhere is not measured yet, so that only a tuning run takes them.
   const tiled = [...matrix, ...shared, HALF_128, HALF_64];
   const gpu = m <= FEW_ROWS || tiles(32) < FEW_TILES ? [ROWS, ...tiled] : [...tiled, ROWS];

@@ -35,6 +35,30 @@ Deno.test("on GPUs large products have large tiles, short prompts split their su
   assert.equal(of(1, 2560, 2560), "rows");
 });
 
+Deno.test("on matrix units large products have tiles of 128 x 128, two of each factor where they fit", () => {
+  const of = (sizes: [number, number, number], kilobytes: number, side: 8 | 16, lanes = 32) =>
+    ruleOf({
+      ...BASELINE_TARGET,
+      limits: { ...BASELINE_TARGET.limits, maxWorkgroupMemoryBytes: kilobytes * 1024 },
+      features: {
+        ...BASELINE_TARGET.features,
+        ...{ f16: true, subgroups: true, subgroupMinSize: lanes, subgroupMaxSize: lanes },
+        subgroupMatrices: [{
+          ...{ componentType: "f16", resultComponentType: "f32", m: side, n: side, k: side },
+        }],
+      },
+    }, sizes);
+  const large: [number, number, number] = [4160, 10240, 3840];
+  const twice = of(large, 48, 16);
+  assert.equal(twice.variant, "matrix128x128");
+  assert.match(twice.kernel, / whole_k .*tiles=2|tiles=2 .*whole_k/);
+  assert.doesNotMatch(of(large, 32, 16).kernel, /tiles=2/);
+  assert.equal(of(large, 32, 16).variant, "matrix128x128");
+  assert.equal(of(large, 48, 16, 16).variant, "matrix128");
+  assert.equal(of([1024, 1536, 1536], 48, 16).variant, "matrix128");
+  assert.equal(of([4160, 10240, 3844], 48, 16).variant, "matrix128");
+});
+
 Deno.test("on GPUs that share little memory or few invocations, tiles are smaller", () => {
   const of = (limits: Partial<Target["limits"]>) =>
     ruleOf({ ...BASELINE_TARGET, limits: { ...BASELINE_TARGET.limits, ...limits } }, [

@@ -39,6 +39,7 @@ export const MATMUL_SUITE: OpSuite = {
     matmulCase([17, 30], [30, 33]),
     matmulCase([17, 32], [32, 33]),
     matmulCase([17, 30], [30, 36]),
+    matmulCase([70, 64], [64, 132]),
     matmulCase([4, 36], [20, 36], { transposeB: true }),
     matmulCase([19, 37], [41, 37], { transposeB: true, scale: 0.25 }),
     matmulCase([3, 9, 20], [20, 24]),

@@ -1,9 +1,9 @@
-// y = softmax(q · kᵀ) · v on matrix units: 64 queries by 32 keys at a time. Queries, keys,
-// values and weights are f16, scores, softmax and sums f32. Values are on their way from memory while
-// scores are computed, and the next keys while values are multiplied.
+// y = softmax(q · kᵀ) · v on matrix units: 64 queries, or 128, by 32 keys, or 16, at a time. Queries,
+// keys, values and weights are of the unit's type, scores, softmax and sums f32. Values are on their
+// way from memory while scores are computed, and the next keys while values are multiplied.
 //
-// Workgroup: four subgroups, each with 16 queries and their sums as matrices; grid: lq / 64, heads,
-// batch. A query that sees no key gives zeros.
+// Workgroup: four subgroups, each with OWN_ROWS queries and their sums as matrices; grid: lq / ROWS,
+// heads, batch. A query that sees no key gives zeros.
 //
 // The online softmax cannot scale rows of a matrix. So a row's reference stays where it is until a
 // logit exceeds it by more than 8 (in powers of two), and only then do the sums go through
@@ -13,9 +13,9 @@
 //#include "matrix/unit.wgsl"
 //#include "attention/logits.wgsl"
 //#include "attention/slice.wgsl"
-//#let OWN_ROWS = 16 // queries of a subgroup
+//#param OWN_ROWS: u32 = 16 // queries of a subgroup: 16 or 32
+//#param KEYS: u32 = 32 // per step, 16 or 32; so many elements of the result, a strip, go through memory at a time
 //#let ROWS = SUBGROUPS * OWN_ROWS // of the workgroup
-//#let KEYS = 32 // per step, and elements of the result that go through workgroup memory at a time: a strip
 //#let STRIP_WORDS = KEYS / 4 // vec4s of a row of scores and weights
 //#let SCORE_STEP = STRIP_WORDS + 1 // from one row to the next: padded, so that rows lie in different banks
 //#let WEIGHT_STEP = STRIP_WORDS + 2
@@ -28,6 +28,8 @@
 //#let DEPTH_UNITS = DIM / UNIT_K
 //#let COLUMN_UNITS = DIM / UNIT_N
 //#let PER_ROW = 4 // invocations that share a row in the softmax; neighbours, so that they are in one subgroup
+//#let SHARE = STRIP_WORDS / PER_ROW // words of a row for each of them
+//#let FACTOR = ELEMENT == f16 ? half4 : "vec4<f32>"
 //#let PASSES = ROWS * PER_ROW / THREADS // rows that each invocation has a share of
 //#let ROWS_AT_ONCE = THREADS / PER_ROW
 //#let LOADS = (KEYS * DIM_WORDS + THREADS - 1) / THREADS // words of a tile that an invocation brings
@@ -35,9 +37,9 @@
 // Weights may grow to 2 to the power of this before the sums are scaled down; f16 holds them.
 const SLACK = 8.0;
 
-var<workgroup> tile: array<vec4<f16>, KEYS * TILE_STEP>;
+var<workgroup> tile: array<vec4<ELEMENT>, KEYS * TILE_STEP>;
 var<workgroup> scores: array<vec4<f32>, ROWS * SCORE_STEP>;
-var<workgroup> weights: array<vec4<f16>, ROWS * WEIGHT_STEP>;
+var<workgroup> weights: array<vec4<ELEMENT>, ROWS * WEIGHT_STEP>;
 var<workgroup> row_factor: array<f32, ROWS>;
 var<workgroup> must_scale: atomic<u32>;
 
@@ -67,7 +69,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
     let row = item / STRIP_WORDS;
     let word = item % STRIP_WORDS;
     let start = q_start + min(row0 + row, params.lq - 1u) * q_step;
-    weights[row * WEIGHT_STEP + word] = half4(q_slice(start, S * STRIP_WORDS + word));
+    weights[row * WEIGHT_STEP + word] = FACTOR(q_slice(start, S * STRIP_WORDS + word));
   }
   workgroupBarrier();
   //#let FROM = S * KEYS / UNIT_K
@@ -89,7 +91,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
   let brought_L = thread + L * THREADS;
   let key_L = brought_L / DIM_WORDS;
   let word_L = brought_L % DIM_WORDS;
-  var next_L = vec4<f16>();
+  var next_L = vec4<ELEMENT>();
   //#endfor
   if (end > 0u) {
     //#include "attention/matrix_fetch.wgsl" X=k, FROM="0u"
@@ -124,7 +126,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
     //#for P in 0..PASSES
     {
       let row = thread / PER_ROW + P * ROWS_AT_ONCE;
-      //#for H in 0..2
+      //#for H in 0..SHARE
       let word_H = thread % PER_ROW + H * PER_ROW;
       let d_H = scores[row * SCORE_STEP + word_H];
       let key_H = key0 + 4u * word_H;
@@ -135,17 +137,25 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
       //#endfor
       let l_H = vec4<f32>(l_H_0, l_H_1, l_H_2, l_H_3);
       //#endfor
+      //#if SHARE == 2
       let l = max(l_0, l_1);
+      //#else
+      let l = l_0;
+      //#endif
       let best = row_max(max(max(l.x, l.y), max(l.z, l.w)));
       let is_first = top_P <= HIDDEN_BELOW;
       let is_over = best > top_P + SLACK;
       let fade = select(1.0, exp2(max(top_P - best, -200.0)), is_over && !is_first);
       top_P = select(top_P, best, is_over);
-      //#for H in 0..2
-      let w_H = vec4<f16>(select(vec4<f32>(), exp2(l_H - top_P), l_H > vec4<f32>(HIDDEN_BELOW)));
+      //#for H in 0..SHARE
+      let w_H = vec4<ELEMENT>(select(vec4<f32>(), exp2(l_H - top_P), l_H > vec4<f32>(HIDDEN_BELOW)));
       weights[row * WEIGHT_STEP + word_H] = w_H;
       //#endfor
+      //#if SHARE == 2
       let w = vec4<f32>(w_0) + vec4<f32>(w_1);
+      //#else
+      let w = vec4<f32>(w_0);
+      //#endif
       total_P = total_P * fade + (w.x + w.y + (w.z + w.w));
       row_factor[row] = fade;
       if (fade < 1.0) { atomicStore(&must_scale, 1u); }

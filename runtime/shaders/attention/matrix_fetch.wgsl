@@ -4,5 +4,5 @@
 //#param FROM: wgsl
 
 //#for L in 0..LOADS
-next_L = half4(X_slice(kv_start + min(FROM + key_L, end - 1u) * kv_step, word_L));
+next_L = FACTOR(X_slice(kv_start + min(FROM + key_L, end - 1u) * kv_step, word_L));
 //#endfor

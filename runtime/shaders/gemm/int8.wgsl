@@ -23,8 +23,8 @@
 //#workgroup THREADS, THREADS, 1
 
 //#if LOW_RANK
-//#include "gemm/slice.wgsl" NAME=t, LENGTH=params.rank
-//#include "gemm/slice.wgsl" NAME=up, LENGTH=params.rank
+//#include "gemm/slice.wgsl" NAME=t, LENGTH=params.rank, VECTOR=VECTOR_RANK
+//#include "gemm/slice.wgsl" NAME=up, LENGTH=params.rank, VECTOR=VECTOR_RANK
 //#endif
 
 // Four times four products of int8.

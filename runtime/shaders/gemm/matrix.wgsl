@@ -5,7 +5,7 @@
 // operands only without batches, a low-rank branch only with layout nk. Workgroup: four subgroups;
 // grid: n / STORED_COLUMNS, m / TILE_ROWS, batch. Rows and columns past the end are computed on
 // clamped addresses and not stored. While a subgroup multiplies one tile, its invocations load the
-// next one.
+// next one, which stays in registers until the tile may be overwritten, or goes into a second one.
 
 //#param LAYOUT: nk | kn // of b: rows of k, as weights have, or rows of n
 //#param VECTOR_K: bool // k is a multiple of 4
@@ -13,6 +13,8 @@
 //#param BATCHED: bool = false
 //#param QUANTIZED: bool = false // b is a quantised weight; layout nk
 //#param GLU: bool = false // layout nk, VECTOR_N
+//#param WHOLE_K: bool = false // k fills tiles: no load is past the end of a row
+//#param TILES: u32 = 1 // of each factor in workgroup memory; with 2 one is filled while the other is multiplied
 
 //#let A_WIDTH = VECTOR_K ? 4 : 1
 //#let Y_WIDTH = VECTOR_N ? 4 : 1
@@ -29,16 +31,16 @@
 //#let FACTOR = ELEMENT == f16 ? half4 : "vec4<f32>"
 
 //#include "gemm/row.wgsl" NAME=a, VECTOR=VECTOR_K
-//#include "gemm/slice.wgsl" NAME=a
+//#include "gemm/slice.wgsl" NAME=a, VECTOR=VECTOR_K, WHOLE=WHOLE_K
 //#if LAYOUT == kn
 //#include "gemm/columns.wgsl" ENDS=true
 //#elif !QUANTIZED
 //#include "gemm/row.wgsl" NAME=b, VECTOR=VECTOR_K
-//#include "gemm/slice.wgsl" NAME=b
+//#include "gemm/slice.wgsl" NAME=b, VECTOR=VECTOR_K, WHOLE=WHOLE_K
 //#endif
 //#if LOW_RANK
-//#include "gemm/slice.wgsl" NAME=t, LENGTH=params.rank
-//#include "gemm/slice.wgsl" NAME=up, LENGTH=params.rank
+//#include "gemm/slice.wgsl" NAME=t, LENGTH=params.rank, VECTOR=VECTOR_RANK
+//#include "gemm/slice.wgsl" NAME=up, LENGTH=params.rank, VECTOR=VECTOR_RANK
 //#endif
 
 fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
@@ -56,25 +58,35 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
   {
     //#include "gemm/pass.wgsl"
     //#for I in 0..A_LOADS
-    var next_a_I = vec4<f32>();
+    var next_a_I = vec4<ELEMENT>();
     //#endfor
     //#for I in 0..B_LOADS
-    var next_b_I = vec4<f32>();
+    var next_b_I = vec4<ELEMENT>();
     //#endfor
     //#include "gemm/matrix_fetch.wgsl" FROM="0u"
+    //#if TILES == 1
     for (var k0 = 0u; k0 < steps; k0 = k0 + DEPTH) {
-      //#for I in 0..A_LOADS
-      tile_a[(thread / DEPTH + I * ROWS_AT_ONCE) * A_STEP + thread % DEPTH] = FACTOR(next_a_I);
-      //#endfor
-      //#for I in 0..B_LOADS
-      //#include "gemm/matrix_place.wgsl"
-      tile_b[ROW * B_STEP + WORD] = FACTOR(next_b_I);
-      //#endfor
+      //#include "gemm/matrix_store.wgsl" A_AT="0u", B_AT="0u"
       workgroupBarrier();
-      //#include "gemm/matrix_fetch.wgsl" FROM="(k0 + DEPTH)"
+      if (k0 + DEPTH < steps) {
+        //#include "gemm/matrix_fetch.wgsl" FROM="(k0 + DEPTH)"
+      }
       //#include "matrix/multiply.wgsl"
       workgroupBarrier();
     }
+    //#else
+    //#include "gemm/matrix_store.wgsl" A_AT="0u", B_AT="0u"
+    workgroupBarrier();
+    for (var k0 = 0u; k0 < steps; k0 = k0 + DEPTH) {
+      let full = k0 / DEPTH % 2u;
+      if (k0 + DEPTH < steps) {
+        //#include "gemm/matrix_fetch.wgsl" FROM="(k0 + DEPTH)"
+      }
+      //#include "matrix/multiply.wgsl" A_AT="full * A_TILE", B_AT="full * B_TILE"
+      //#include "gemm/matrix_store.wgsl" A_AT="(1u - full) * A_TILE", B_AT="(1u - full) * B_TILE"
+      workgroupBarrier();
+    }
+    //#endif
   }
   //#endfor
   //#for I in 0..ROW_UNITS

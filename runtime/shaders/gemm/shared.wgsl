@@ -39,7 +39,7 @@
 //#workgroup THREADS, THREADS, SLICES
 
 //#include "gemm/row.wgsl" NAME=a, VECTOR=VECTOR_K
-//#include "gemm/slice.wgsl" NAME=a
+//#include "gemm/slice.wgsl" NAME=a, VECTOR=VECTOR_K
 //#if LAYOUT == kn
 // Elements 4k … 4k + 3 of the column at start, zeros past its end.
 fn b_one(start: u32, i: u32) -> f32 {
@@ -53,18 +53,17 @@ fn b_four(start: u32, k: u32) -> vec4<f32> {
     b_one(start, 4u * k + 3u),
   );
 }
+//#include "gemm/slice.wgsl" NAME=b, VECTOR=false
 //#elif !QUANTIZED
 //#include "gemm/row.wgsl" NAME=b, VECTOR=VECTOR_K
-//#endif
-//#if !QUANTIZED
-//#include "gemm/slice.wgsl" NAME=b
+//#include "gemm/slice.wgsl" NAME=b, VECTOR=VECTOR_K
 //#endif
 //#if ELEMENT == f16
 //#include "shared/half.wgsl"
 //#endif
 //#if LOW_RANK
-//#include "gemm/slice.wgsl" NAME=t, LENGTH=params.rank
-//#include "gemm/slice.wgsl" NAME=up, LENGTH=params.rank
+//#include "gemm/slice.wgsl" NAME=t, LENGTH=params.rank, VECTOR=VECTOR_RANK
+//#include "gemm/slice.wgsl" NAME=up, LENGTH=params.rank, VECTOR=VECTOR_RANK
 //#endif
 
 var<workgroup> tile_a: array<vec4<ELEMENT>, TILE_ROWS * STRIDE>;
@@ -93,19 +92,19 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   {
     //#include "gemm/pass.wgsl"
     //#for I in 0..A_LOADS
-    var next_a_I = vec4<f32>();
+    var next_a_I = vec4<ELEMENT>();
     //#endfor
     //#for I in 0..B_LOADS
-    var next_b_I = vec4<f32>();
+    var next_b_I = vec4<ELEMENT>();
     //#endfor
     //#include "gemm/shared_fetch.wgsl" FROM="own_k"
     for (var k0 = 0u; k0 < steps; k0 = k0 + STRIDE) {
       //#for I in 0..A_LOADS
-      tile_a[own_a + place(thread / DEPTH + I * COUNT / DEPTH, thread % DEPTH)] = FACTOR(next_a_I);
+      tile_a[own_a + place(thread / DEPTH + I * COUNT / DEPTH, thread % DEPTH)] = next_a_I;
       //#endfor
       //#for I in 0..B_LOADS
       //#include "gemm/shared_place.wgsl"
-      tile_b[own_b + place(ROW, WORD)] = FACTOR(next_b_I);
+      tile_b[own_b + place(ROW, WORD)] = next_b_I;
       //#endfor
       workgroupBarrier();
       //#include "gemm/shared_fetch.wgsl" FROM="(k0 + STRIDE + own_k)"

@@ -19,7 +19,7 @@
   let scale = b_scale(start + min(FROM + WORD, steps - 1u));
   //#endif
   let four_I = b_scaled(start + min(FROM + WORD, steps - 1u), scale);
-  next_b_I = select(vec4<f32>(), four_I, vec4<bool>(FROM + WORD < steps));
+  next_b_I = FACTOR(select(vec4<f32>(), four_I, vec4<bool>(FROM + WORD < steps)));
   //#else
   next_b_I = B_slice(B_FIRST + tile_column(n0, ROW) * row_words, FROM + WORD);
   //#endif

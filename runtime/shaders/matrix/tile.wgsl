@@ -8,10 +8,14 @@
 //#param TILE_COLUMNS: u32 // likewise
 //#param LAYOUT: nk | kn // tile_b has a row for every column of the result, or for every step of the sum
 
-//#let DEPTH = 8 // vec4s along the sum that lie in workgroup memory at a time
+//#param DEPTH: u32 = 8 // vec4s along the sum that lie in a tile; a multiple of UNIT_K elements
+//#param TILES: u32 = 1 // of each factor
+
 //#let A_STEP = DEPTH + 2 // vec4s from one row of tile_a to the next: padded, so that rows lie in different banks
 //#let B_ROWS = LAYOUT == nk ? TILE_COLUMNS : 4 * DEPTH
 //#let B_STEP = LAYOUT == nk ? DEPTH + 2 : TILE_COLUMNS / 4 + 2
+//#let A_TILE = TILE_ROWS * A_STEP // vec4s of a tile
+//#let B_TILE = B_ROWS * B_STEP
 //#let A_LOADS = TILE_ROWS * DEPTH / THREADS // vec4s of a tile that an invocation brings
 //#let B_LOADS = TILE_COLUMNS * DEPTH / THREADS
 //#let OWN_ROWS = TILE_ROWS / 2 // of a subgroup
@@ -23,8 +27,8 @@
 //#let PART = UNIT_M * WORDS // vec4s of a subgroup's sums that go through workgroup memory at a time
 //#let ROWS_AT_ONCE = THREADS / DEPTH // rows of a tile that the workgroup brings at a time
 
-var<workgroup> tile_a: array<vec4<ELEMENT>, TILE_ROWS * A_STEP>;
-var<workgroup> tile_b: array<vec4<ELEMENT>, B_ROWS * B_STEP>;
+var<workgroup> tile_a: array<vec4<ELEMENT>, TILES * A_TILE>;
+var<workgroup> tile_b: array<vec4<ELEMENT>, TILES * B_TILE>;
 var<workgroup> tile_sums: array<vec4<f32>, SUBGROUPS * UNIT_M * SUM_STEP>;
 
 // Four sums, and where they belong in the tile.
