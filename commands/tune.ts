@@ -18,7 +18,8 @@ interface TuneFlags extends Pick<DeviceOptions, "powerPreference" | "gpuBackend"
 }
 
 /**
- * Measures which kernels are the fastest on the GPU, anew, and keeps that for every later start.
+ * Measures which kernels are the fastest on the GPU and keeps that for every later start. It goes on where the last run
+ * ended, and begins anew once all is measured.
  *
  * @param flags of the command line
  * @returns 0
@@ -50,7 +51,7 @@ export function describeTuning({ adapter, tuning, kernels, path }: TuningReport)
     ...describeKernels(kernels),
     ...excluded.map((sentence) => `Not used here: ${sentence}`),
     `Measured ${measured} of ${known} classes in ${seconds.toFixed(1)} s` +
-    (measured < known ? "; more --seconds measure the rest" : ""),
+    (measured < known ? "; run it again for the rest" : ""),
     path === undefined ? "It could not be kept" : `Kept in ${path}`,
   ].join("\n");
 }

@@ -32,7 +32,7 @@ Deno.test("describeTuning() lists the kernels by op, in columns", () => {
 Deno.test("describeTuning() says what failed, how long it took and where it is kept", () => {
   const text = describeTuning(REPORT);
   assert.match(text, /^Not used here: softmax rows>256 as "group"/m);
-  assert.match(text, /Measured 2 of 3 classes in 12\.3 s; more --seconds measure the rest/);
+  assert.match(text, /Measured 2 of 3 classes in 12\.3 s; run it again for the rest/);
   assert.match(text, /Kept in \/cache\/test-gpu\.json$/);
   assert.match(describeTuning({ ...REPORT, path: undefined }), /could not be kept$/);
 });

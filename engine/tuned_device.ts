@@ -109,7 +109,7 @@ export async function tuningRecordOf(device: Device, folder: string): Promise<Tu
 /**
  * Tunes on a device of its own and keeps the result, race by race; that it cannot be kept is a note.
  *
- * @param earlier whose results stay; all is measured anew when left out
+ * @param earlier whose results stay; when left out those of the last run, unless it ended with all measured: then anew
  * @throws {NoAdapterError} when there is no adapter
  * @throws {DeviceLostError} when a kernel hangs the device
  */
@@ -117,11 +117,12 @@ export async function runTuning(
   settings: DeviceSettings,
   { folder, budgetMs }: Omit<TuningSettings, "mode">,
   events: OpenEvents,
-  { attempts = 0, known }: Earlier = {},
+  earlier?: Earlier,
 ): Promise<TuningReport> {
   const device = await openChosenDevice(settings, folder, events);
   try {
     const key = await keyOf(device);
+    const { attempts = 0, known } = earlier ?? { known: unfinished(await readTuning(folder, key)) };
     let canKeep = true;
     const keep = async (tuning: Tuning | undefined, attempts: number) => {
       try {
@@ -145,6 +146,13 @@ export async function runTuning(
   } finally {
     device.destroy();
   }
+}
+
+/** What was measured where something is left to measure. */
+function unfinished(record: TuningRecord): Tuning | undefined {
+  if (record.state !== "tuned") return undefined;
+  const { measured, known } = record.tuning.classes;
+  return measured < known ? record.tuning : undefined;
 }
 
 function keyOf(device: Device): Promise<TuningKey> {

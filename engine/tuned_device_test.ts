@@ -126,6 +126,23 @@ Deno.test("openTunedDevice() begins no third run after two that did not end, unt
     assert.match((await open(folder, "auto")).notes[0]!, /^Choosing kernels for /);
   }));
 
+Deno.test("runTuning() goes on with what is left, and begins anew once all is measured", () =>
+  withFolder(async (folder) => {
+    const events = { note: () => {}, tuning: () => {} };
+    const run = async (budgetMs: number) => {
+      const { tuning } = await runTuning(GPU, { folder, budgetMs }, events);
+      return tuning.classes;
+    };
+    const first = await run(BUDGET_MS);
+    const second = await run(BUDGET_MS);
+    assert.ok(second.measured > first.measured && second.measured < second.known);
+    const { record: { path } } = await open(folder, "cached");
+    const file = JSON.parse(await Deno.readTextFile(path));
+    file.tuning.classes.measured = file.tuning.classes.known;
+    await Deno.writeTextFile(path, JSON.stringify(file));
+    assert.equal((await run(1)).measured, 0);
+  }));
+
 Deno.test("openTunedDevice() opens, tuned, where nothing can be kept", () =>
   withFolder(async (parent) => {
     const folder = join(parent, "file");
