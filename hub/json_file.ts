@@ -28,6 +28,9 @@ const DEFAULT_MAX_BYTES = 64 * 2 ** 20;
 /** How a file begins that was cloned without its large files. */
 const LFS_POINTER = "version https://git-lfs.github.com/spec/";
 
+/** Values at the end of a line that Python writes and JSON does not have; they are read as null. */
+const INFINITE_VALUES = /^(\s*"\w+": )(?:-?Infinity|NaN)(?=,?\r?$)/gm;
+
 /**
  * Reads a JSON file.
  *
@@ -57,7 +60,7 @@ export async function readJsonFile(
     );
   }
   try {
-    return JSON.parse(text);
+    return JSON.parse(text.replace(INFINITE_VALUES, "$1null"));
   } catch (cause) {
     // The engine's message shows some of the text, whose control characters are for no terminal.
     const reason = text.trim() === ""

@@ -35,6 +35,14 @@ Deno.test("readJsonFile() reads every kind of value, with or without a byte orde
   });
 });
 
+Deno.test("readJsonFile() reads null where Python wrote a number that JSON does not have", async () => {
+  const path = await Deno.makeTempFile({ suffix: ".json" });
+  const lines = ["{", '  "lowest": -Infinity,', '  "text": "\\"a\\": NaN",', '  "last": NaN', "}"];
+  await Deno.writeTextFile(path, lines.join("\n"));
+  assert.deepEqual(await readJsonFile(path), { lowest: null, text: '"a": NaN', last: null });
+  await Deno.remove(path);
+});
+
 Deno.test("readJsonFile() names the file and what is wrong with its text", async () => {
   await inFolder(async (folder) => {
     const path = join(folder, "config.json");

@@ -6,6 +6,7 @@
 
 import { excerpt } from "../../hub/json_file.ts";
 import type { SchedulerConfig } from "./config.ts";
+import { DpmSolverScheduler } from "./dpm_solver.ts";
 import { FlowMatchEulerScheduler } from "./flow_match_euler.ts";
 import type { ScheduleOptions, Scheduler } from "./schedule.ts";
 import { UniPcScheduler } from "./unipc.ts";
@@ -43,6 +44,7 @@ export function samplingOf(
 }
 
 const schedulers: Readonly<Record<string, new (config: SchedulerConfig) => Scheduler>> = {
+  DPMSolverMultistepScheduler: DpmSolverScheduler,
   FlowMatchEulerDiscreteScheduler: FlowMatchEulerScheduler,
   UniPCMultistepScheduler: UniPcScheduler,
 };

@@ -16,7 +16,7 @@ Deno.test("createScheduler() names the class it does not know and those it does"
   for (const name of ["DDIMScheduler", "toString", undefined, 3]) {
     assert.throws(
       () => createScheduler({ _class_name: name }),
-      /_class_name .* supported are FlowMatchEulerDiscreteScheduler, UniPCMultistepScheduler/,
+      /_class_name .* supported are DPMSolverMultistepScheduler, FlowMatchEulerDiscreteScheduler, UniPCMultistepScheduler/,
     );
   }
 });

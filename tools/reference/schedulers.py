@@ -295,6 +295,10 @@ def samplers():
             cases.append(
                 by_formula(label, base, steps, options, chosen, own.timesteps, ancestral)
             )
+        config = {"_class_name": DPMSolverMultistepScheduler.__name__, "flow_shift": 5.0, **flow}
+        scheduler = DPMSolverMultistepScheduler.from_config(config)
+        scheduler.set_timesteps(steps)
+        cases.append(sampler_case("DPM-Solver++ by its file", config, steps, {}, scheduler))
     for shift in [3.0, 5.0, 8.0]:
         table = euler(shift=shift)
         times = [1000.0, 757.0, 522.0]

@@ -1,0 +1,90 @@
+/**
+ * DPM-Solver++ as a model's configuration asks for it, with the noise levels that diffusers' class visits.
+ *
+ * @module
+ */
+
+import {
+  booleanField,
+  boundedField,
+  choiceField,
+  MAX_TRAIN_TIMESTEPS,
+  refuseFields,
+  type SchedulerConfig,
+} from "./config.ts";
+import { dmdSchedule } from "./dmd.ts";
+import { noiseLevels } from "./noise_levels.ts";
+import { samplerSchedule } from "./samplers.ts";
+import { checkedRange, type Schedule, type ScheduleOptions, type Scheduler } from "./schedule.ts";
+import { exact, linspace, SigmaShift } from "./shift.ts";
+
+/** diffusers' `DPMSolverMultistepScheduler` for flow prediction: second order, by the midpoint. */
+export class DpmSolverScheduler implements Scheduler {
+  readonly #trainTimesteps: number;
+  readonly #shift: SigmaShift;
+
+  /**
+   * Reads the configuration.
+   *
+   * @param config the parsed `scheduler_config.json`; absent keys take diffusers' defaults
+   * @throws {TypeError} if a value has the wrong type or asks for what is not supported: anything but flow prediction
+   *   with flow sigmas down to 0, and the midpoint solver of order 2
+   */
+  constructor(config: SchedulerConfig) {
+    refuseFields(config, [
+      ...["thresholding", "use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas"],
+      ...["use_lu_lambdas", "euler_at_final"],
+    ]);
+    choiceField<string>(config, "prediction_type", ["flow_prediction"], "epsilon");
+    choiceField(config, "algorithm_type", ["dpmsolver++"], "dpmsolver++");
+    choiceField(config, "solver_type", ["midpoint"], "midpoint");
+    choiceField(config, "final_sigmas_type", ["zero"], "zero");
+    boundedField(config, "solver_order", 2, 2, 2);
+    if (!booleanField(config, "use_flow_sigmas", false)) {
+      throw new TypeError(
+        "Cannot use the scheduler's use_flow_sigmas false: only true is supported",
+      );
+    }
+    this.#trainTimesteps = boundedField(
+      config,
+      "num_train_timesteps",
+      1000,
+      1,
+      MAX_TRAIN_TIMESTEPS,
+    );
+    this.#shift = new SigmaShift(config, "flow_shift");
+  }
+
+  /** Whether {@link setTimesteps} needs `mu`. */
+  get usesDynamicShifting(): boolean {
+    return this.#shift.isDynamic;
+  }
+
+  /**
+   * Timesteps are whole numbers, cut off after multiplying, as the reference casts them.
+   *
+   * @throws {RangeError} if steps or options do not fit, or the solver would divide by zero
+   */
+  setTimesteps(numInferenceSteps: number, options: ScheduleOptions = {}): Schedule {
+    const start = checkedRange(numInferenceSteps, options);
+    const { sampler = "dpmpp_2m" } = options;
+    if (sampler === "dmd") {
+      return dmdSchedule(this.#shift, this.#trainTimesteps, options, numInferenceSteps);
+    }
+    const shifted = noiseLevels(numInferenceSteps, options, {
+      shift: this.#shift,
+      trainTimesteps: this.#trainTimesteps,
+      // From just below 1: the reference leaves out the other end, which is 0.
+      own: () =>
+        linspace(1, 1 / this.#trainTimesteps, numInferenceSteps + 1).slice(1)
+          .map((alpha) => 1 - alpha).reverse(),
+      round: exact,
+    }).slice(start);
+    const timesteps = Float64Array.from(
+      shifted,
+      (sigma) => Math.trunc(sigma * this.#trainTimesteps),
+    );
+    const sigmas = Float64Array.from([...shifted, 0], Math.fround);
+    return samplerSchedule(sampler, { timesteps, sigmas });
+  }
+}
