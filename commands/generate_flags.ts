@@ -49,6 +49,8 @@ export interface GenerateFlags extends DeviceFlags, ModelParts, Partial<Sampling
   reference?: string[];
   /** The video to change, to steer by or to go on from: a path. */
   video?: string;
+  /** Whether the sound of that video is kept. */
+  audio?: boolean;
   /** What is made anew of an image, or of a video: the path of an image, or of a video. */
   mask?: string;
   /** What a ControlNet steers an image by: a path. */
@@ -229,8 +231,11 @@ function readSettings(flags: GenerateFlags): Partial<SamplingSettings> {
  * @returns options for {@link Model.generateVideo}, where flags named them
  */
 export function videoOptions(flags: GenerateFlags): Partial<GenerateVideoOptions> {
-  const { video, numFrames, seconds, fps } = flags;
-  return present({ video, numFrames, seconds, fps });
+  const { video, numFrames, seconds, fps, audio } = flags;
+  return {
+    ...present({ video, numFrames, seconds, fps }),
+    ...(audio === false ? { enableAudio: false } : {}),
+  };
 }
 
 /**

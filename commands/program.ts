@@ -241,7 +241,8 @@ function generateCommand(onStatus: OnStatus): Command {
     )
     .option("--image <file...>", "image to edit or to start from; may be repeated", collect)
     .option("--reference <file...>", "image of what shall be seen; may be repeated", collect)
-    .option("--video <file>", "video to change, to steer by or to go on from")
+    .option("--video <file>", "video to change, to steer by, to follow or to go on from")
+    .option("--no-audio", "leave out the sound of that video")
     .option(
       "--output <file>",
       "file to write: .png, .jpg, .webp, or .mp4 for a video (default: named for the prompt)",

@@ -56,7 +56,7 @@ export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): Pi
     ...(video.length === 0 ? {} : { video: video.map(pixels) }),
     ...(mask.length === 0 ? {} : { mask: mask.map((image) => firstChannel(pixels(image))) }),
     ...(references.length === 0 ? {} : { references }),
-    ...(task === "V2V" && !info.takesMasks || isInpainting ||
+    ...(task === "V2V" && !info.takesMasks && !info.animates || isInpainting ||
         info.taskDefaults[task]?.strength !== undefined
       ? { strength }
       : {}),

@@ -98,7 +98,7 @@ export function leastOf(request: RoomRequest, rules: Rules): PlanRequest {
     frameInterpolationExp,
     frameInterpolationScale,
   } = request;
-  const { controlStart, controlEnd } = request;
+  const { controlStart, controlEnd, clipLen } = request;
   const { numFrames = 1, images = 0, references = 0, previews = 0 } = request;
   const side = rules.imageLimits?.multiple;
   const data = new Uint8Array();
@@ -112,6 +112,7 @@ export function leastOf(request: RoomRequest, rules: Rules): PlanRequest {
     ...(quality && { quality }),
     ...(decoder && { decoder }),
     ...(layers && { layers }),
+    ...(clipLen && { clipLen }),
     ...(enableUpscaling && { enableUpscaling }),
     ...(enableFrameInterpolation && { enableFrameInterpolation }),
     ...(frameInterpolationExp && { frameInterpolationExp }),

@@ -149,6 +149,8 @@ export interface ModelInfo {
   nativeSides?: { readonly least: number; readonly most: number };
   /** A request's size is a budget of pixels, and the result has the shape of the given image or video. */
   sizeIsBudget?: boolean;
+  /** V2V moves what an image shows as the video moves: it takes both, and the result is as long as the video. */
+  animates?: true;
   /** Videos have `k * frameMultiple + 1` frames. */
   frameMultiple: number;
   /** Most frames of a video. */
@@ -242,6 +244,7 @@ export interface RoomRequest extends
     | "quality"
     | "decoder"
     | "layers"
+    | "clipLen"
     | "enableUpscaling"
     | "upscalingScale"
     | "enableFrameInterpolation"

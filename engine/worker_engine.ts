@@ -472,6 +472,7 @@ const OPTIONAL_INFO = [
   "minImages",
   "maxReferences",
   "takesMasks",
+  "animates",
   "inpainting",
   "layers",
   "controlModes",
@@ -493,8 +494,9 @@ function modelInfo(modelPath: string, info: PipelineInfo, maxPixels: number): Mo
     taskDefaults: info.taskDefaults,
     sizeMultiple: info.sizeMultiple,
     ...(info.nativeSides ? { nativeSides: info.nativeSides } : {}),
+    ...(info.animates ? { sizeIsBudget: true } : {}),
     frameMultiple: info.frameMultiple,
-    maxFrames: Math.min(info.maxFrames, MAX_FRAMES),
+    maxFrames: info.animates ? info.maxFrames : Math.min(info.maxFrames, MAX_FRAMES),
     maxImages: info.maxImages,
     ...Object.fromEntries(
       OPTIONAL_INFO.flatMap((name) => (info[name] === undefined ? [] : [[name, info[name]]])),

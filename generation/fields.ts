@@ -207,6 +207,26 @@ export const SETTING_FIELDS: {
     check: checkFlag,
     idle: unlessTaken("riflex"),
   },
+  clipLen: {
+    text:
+      "Frames that Wan-Animate-2 makes at once of a longer video, a multiple of 4 and 1 more; 37 when left out",
+    kind: "integer",
+    placeholder: "count",
+    check: (value, name) => {
+      if (Number.isSafeInteger(value) && value >= 5 && value % 4 === 1) return;
+      throw new RangeError(
+        `${name} must be a multiple of 4 and 1 more, 5 or above, got ${value}`,
+      );
+    },
+    idle: unlessTaken("clipLen"),
+  },
+  promptRef: {
+    text: "What the driving video of Wan-Animate-2 shows; the model's own words when left out",
+    kind: "text",
+    placeholder: "text",
+    check: (value, name) => checkPrompt(name, value),
+    idle: unlessTaken("promptRef"),
+  },
   layers: {
     text: "How many layers with alpha an image is split into, the one at the back first",
     kind: "integer",
@@ -373,7 +393,8 @@ export const SETTING_FIELDS: {
     bounds: () => [0, 1],
     check: (value) => checkStrength(value),
     idle: (info, task) =>
-      task === "V2V" && !info.takesMasks || info.taskDefaults[task]?.strength !== undefined
+      task === "V2V" && !info.takesMasks && !info.animates ||
+        info.taskDefaults[task]?.strength !== undefined
         ? undefined
         : `with ${task} this model makes everything anew`,
   },

@@ -10,7 +10,13 @@ import type { Image } from "../engine/types.ts";
 import { decodeImage } from "../media/decode.ts";
 import { checkImage, ImageError, type PixelImage, type RgbaImage, toRgb } from "../media/image.ts";
 import { type Ffmpeg, findFfmpeg, probeVideo, VideoError } from "../media/video/mod.ts";
-import { fitFrames, readFrames, type VideoFile, type VideoShape } from "./video_frames.ts";
+import {
+  fitFrames,
+  followedLength,
+  readFrames,
+  type VideoFile,
+  type VideoShape,
+} from "./video_frames.ts";
 
 /** An image: the path of a file, the bytes of one, or pixels, with alpha where they have four channels. */
 export type ImageSource = string | Uint8Array | Image | RgbaImage;
@@ -22,6 +28,8 @@ export type VideoSource = string | readonly Image[];
 interface OpenVideo {
   /** How many frames it has. */
   readonly length: number;
+  /** How many a result has that follows all of it at a rate. */
+  followedLength(fps: number): number;
   /** Its sound, where it is a file that has some: the file, and the codec of the track. */
   readonly audio?: { readonly path: string; readonly codec: string };
   /** Gives frames of a shape and, from a file, of a rate. */
@@ -111,13 +119,18 @@ export async function openVideo(
   if (typeof source !== "string") {
     if (source.length === 0) throw new RangeError("Cannot read video: it has no frames");
     source.forEach(checkImage);
-    return { length: source.length, read: (shape) => Promise.resolve(fitFrames(source, shape)) };
+    const { length } = source;
+    return {
+      ...{ length, followedLength: () => length },
+      read: (shape) => Promise.resolve(fitFrames(source, shape)),
+    };
   }
   const ffmpeg = await findFfmpeg();
   const file = await openFile(ffmpeg, source, options.signal);
   const { frames, audioCodec } = file.info;
   return {
     length: frames,
+    followedLength: (fps) => followedLength(file.info, fps),
     ...(audioCodec === undefined ? {} : { audio: { path: file.path, codec: audioCodec } }),
     read: (shape) => readFrames(ffmpeg, file, { ...shape, signal: options.signal }),
   };

@@ -42,7 +42,7 @@ export { BUNDLED_MODEL, engineOptions, openModel } from "./open_model.ts";
 export { type Recipe, type RecipeLora, recipeText } from "./recipe.ts";
 export { checkPrompt, resolveSeeds } from "./sampling.ts";
 export { completeSettings, FieldError, settingsOf } from "./settings.ts";
-export { checkSize, parseSize, type Size } from "./size.ts";
+export { checkSize, parseSize, type Size, sizeWithin } from "./size.ts";
 export { outputOf, readTask, resolveTask } from "./task.ts";
 export { version } from "./version.ts";
 export { describeWriteError } from "./write_error.ts";

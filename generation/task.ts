@@ -10,25 +10,37 @@ import { shorten } from "./shorten.ts";
 /** What an endpoint answers with. */
 export type OutputType = "IMAGE" | "VIDEO" | "MESH" | "ACTION";
 
+/** What a request may bring. */
+type Inputs = readonly ("image" | "video")[];
+
 interface TaskTraits {
-  output: OutputType;
-  needs?: "image" | "video";
-  accepts?: "image" | "video";
+  readonly output: OutputType;
+  readonly needs?: Inputs;
+  readonly accepts?: Inputs;
 }
 
 /** In the order in which the reference names them. */
 const TASKS: Readonly<Record<TaskType, TaskTraits>> = {
-  I2V: { output: "VIDEO", needs: "image", accepts: "image" },
+  I2V: { output: "VIDEO", needs: ["image"], accepts: ["image"] },
   T2V: { output: "VIDEO" },
-  TI2V: { output: "VIDEO", accepts: "image" },
+  TI2V: { output: "VIDEO", accepts: ["image"] },
   T2I: { output: "IMAGE" },
-  I2I: { output: "IMAGE", needs: "image", accepts: "image" },
-  TI2I: { output: "IMAGE", accepts: "image" },
-  I2M: { output: "MESH", needs: "image", accepts: "image" },
-  VLA_ACTION: { output: "ACTION", accepts: "image" },
-  V2V: { output: "VIDEO", needs: "video", accepts: "video" },
-  F2V: { output: "VIDEO", needs: "video", accepts: "video" },
+  I2I: { output: "IMAGE", needs: ["image"], accepts: ["image"] },
+  TI2I: { output: "IMAGE", accepts: ["image"] },
+  I2M: { output: "MESH", needs: ["image"], accepts: ["image"] },
+  VLA_ACTION: { output: "ACTION", accepts: ["image"] },
+  V2V: { output: "VIDEO", needs: ["video"], accepts: ["video"] },
+  F2V: { output: "VIDEO", needs: ["video"], accepts: ["video"] },
 };
+
+/** V2V of models that move what an image shows. */
+const ANIMATION: TaskTraits = {
+  ...{ output: "VIDEO", needs: ["image", "video"], accepts: ["image", "video"] },
+};
+
+function traitsOf(task: TaskType, { animates }: Pick<TaskSupport, "animates">): TaskTraits {
+  return task === "V2V" && animates ? ANIMATION : TASKS[task];
+}
 
 const OUTPUT_TYPES: readonly OutputType[] = ["IMAGE", "VIDEO", "MESH", "ACTION"];
 
@@ -61,6 +73,8 @@ interface TaskSupport {
   readonly taskType: TaskType;
   /** All tasks. */
   readonly supportedTaskTypes: readonly TaskType[];
+  /** Whether V2V takes an image too. */
+  readonly animates?: boolean;
 }
 
 /**
@@ -119,7 +133,7 @@ export function outputTypes(tasks: readonly TaskType[]): OutputType[] {
  * @returns true if one does
  */
 export function acceptsImage(tasks: readonly TaskType[]): boolean {
-  return tasks.some((task) => TASKS[task].accepts === "image");
+  return tasks.some((task) => TASKS[task].accepts?.includes("image"));
 }
 
 function chooseTask(query: TaskQuery, model: TaskSupport): TaskType {
@@ -148,7 +162,7 @@ function chooseTask(query: TaskQuery, model: TaskSupport): TaskType {
     );
   }
   if (candidates.length === 1) return only;
-  const fitting = candidates.filter((task) => fits(TASKS[task], query));
+  const fitting = candidates.filter((task) => fits(traitsOf(task, model), query));
   if (fitting.includes(model.taskType)) return model.taskType;
   const compatible = [...new Set(fitting.map((task) => withoutImage(task, query, model)))];
   const [sole] = compatible;
@@ -171,27 +185,31 @@ function withoutImage(task: TaskType, { hasImage }: TaskQuery, model: TaskSuppor
   return remaining && model.supportedTaskTypes.includes(remaining) ? remaining : task;
 }
 
-function fits({ needs, accepts }: TaskTraits, { hasImage, hasVideo }: TaskQuery): boolean {
-  return (!hasImage || accepts === "image") && (!hasVideo || accepts === "video") &&
-    (needs !== "image" || hasImage) && (needs !== "video" || hasVideo);
+function fits({ needs = [], accepts = [] }: TaskTraits, query: TaskQuery): boolean {
+  const given = { image: query.hasImage, video: query.hasVideo };
+  return INPUTS.every((kind) => given[kind] ? accepts.includes(kind) : !needs.includes(kind));
 }
+
+const INPUTS: Inputs = ["image", "video"];
 
 function checkInputs(
   task: TaskType,
   { hasImage, hasVideo, howToSend = {} }: TaskQuery,
-  { supportedTaskTypes }: TaskSupport,
+  model: TaskSupport,
 ): void {
-  const { needs, accepts } = TASKS[task];
+  const { needs = [], accepts = [] } = traitsOf(task, model);
   for (const [kind, isGiven] of [["image", hasImage], ["video", hasVideo]] as const) {
-    if (needs === kind && !isGiven) {
+    if (needs.includes(kind) && !isGiven) {
       const hint = howToSend[kind] ? `; send ${howToSend[kind]}` : "";
       throw new RangeError(
         `Cannot do ${task}: it needs an input ${kind}, and there is none${hint}`,
       );
     }
-    if (isGiven && accepts !== kind) {
+    if (isGiven && !accepts.includes(kind)) {
       throw new RangeError(
-        `Cannot do ${task}: it takes no input ${kind}; this model does ${list(supportedTaskTypes)}`,
+        `Cannot do ${task}: it takes no input ${kind}; this model does ${
+          list(model.supportedTaskTypes)
+        }`,
       );
     }
   }

@@ -133,3 +133,11 @@ Deno.test("acceptsImage() is true for a model with a task that takes one", () =>
   assert.equal(acceptsImage(["T2I", "T2V"]), false);
   assert.equal(acceptsImage(["T2I", "TI2V"]), true);
 });
+
+Deno.test("resolveTask() wants an image and a video for V2V of a model that animates", () => {
+  const model = { taskType: "V2V", supportedTaskTypes: ["V2V"], animates: true } as const;
+  const query = { output: "VIDEO", hasImage: true, hasVideo: true } as const;
+  assert.equal(resolveTask(query, model), "V2V");
+  assert.throws(() => resolveTask({ ...query, hasImage: false }, model), /it needs an input image/);
+  assert.throws(() => resolveTask({ ...query, hasVideo: false }, model), /it needs an input video/);
+});

@@ -5,7 +5,7 @@
  */
 
 import type { Image } from "../engine/types.ts";
-import { cover } from "../media/cover.ts";
+import { fit } from "../media/fit.ts";
 import { type Ffmpeg, readVideo, type VideoInfo } from "../media/video/mod.ts";
 
 /** A video file, and what it says of itself. */
@@ -26,6 +26,8 @@ export interface VideoShape {
   readonly numFrames: number;
   /** Whether they are those at its end, fewer where there are fewer, and not those at its beginning. */
   readonly isEnd?: boolean;
+  /** Whether all of the image is shown, on black, and nothing of it is cut off. */
+  readonly isContained?: boolean;
 }
 
 /**
@@ -42,10 +44,10 @@ export async function readFrames(
   { path, info }: VideoFile,
   options: VideoShape & { readonly fps: number; readonly signal?: AbortSignal | undefined },
 ): Promise<Image[]> {
-  const { width, height, numFrames, isEnd = false, fps, signal } = options;
+  const { width, height, numFrames, isEnd = false, isContained, fps, signal } = options;
   const frames: Image[] = [];
   const reading = readVideo(ffmpeg, path, info, {
-    ...{ width, height, fps, signal },
+    ...{ width, height, fps, signal, isContained },
     maxFrames: isEnd ? wholeLength(info, fps) : numFrames,
   });
   for await (const data of reading) {
@@ -64,10 +66,13 @@ export async function readFrames(
  */
 export function fitFrames(
   frames: readonly Image[],
-  { width, height, numFrames, isEnd = false }: VideoShape,
+  { width, height, numFrames, isEnd = false, isContained = false }: VideoShape,
 ): Image[] {
   const part = isEnd ? frames.slice(-numFrames) : frames.slice(0, numFrames);
-  const fitted = part.map((frame) => cover(frame, width, height));
+  const frame = { width, height };
+  const fitted = part.map((image) =>
+    fit(image, isContained ? { contain: frame } : { cover: frame })
+  );
   return isEnd ? fitted : standStill(fitted, numFrames);
 }
 
@@ -80,6 +85,17 @@ export function fitFrames(
  */
 export function wholeLength({ frames, fps: own }: VideoInfo, fps: number): number {
   return Math.ceil(frames / own * fps) + 1;
+}
+
+/**
+ * Frames that a result has which follows a whole video at another rate.
+ *
+ * @param info of the file
+ * @param fps frames per second
+ * @returns at least 1
+ */
+export function followedLength({ frames, fps: own }: VideoInfo, fps: number): number {
+  return Math.max(1, Math.floor(frames / own * fps + 1e-6));
 }
 
 function standStill(frames: Image[], numFrames: number): Image[] {

@@ -212,6 +212,14 @@ export const CATALOGUE: readonly CatalogueModel[] = [
     quantised: { repository: "city96/Wan2.1-FLF2V-14B-720P-gguf", types: K_TYPES },
   },
   {
+    ...{ name: "wan2.2-animate-2-14b", title: "Wan-Animate-2 14B", ...WAN_I2V },
+    repository: "Wan-AI/Wan2.2-Animate-2-14B-Diffusers",
+  },
+  {
+    ...{ name: "wan2.2-animate-2-14b-distilled", title: "Wan-Animate-2 14B distilled", ...WAN_I2V },
+    repository: "Wan-AI/Wan2.2-Animate-2-14B-Distilled-Diffusers",
+  },
+  {
     ...{ name: "wan2.1-vace-1.3b", title: "Wan 2.1 VACE 1.3B", ...WAN, parameters: 2.15 * GB },
     repository: "Wan-AI/Wan2.1-VACE-1.3B-diffusers",
   },

@@ -70,6 +70,8 @@ export async function readModelIndex(folder: string): Promise<ModelIndex> {
     if (entry === undefined) settings.push([key, value]);
     else if (entry !== null) components.set(key, entry);
   }
+  const modular = await modularClass(folder);
+  if (modular !== undefined) settings.push(["modular_class_name", modular]);
   return {
     folder,
     className,
@@ -77,6 +79,14 @@ export async function readModelIndex(folder: string): Promise<ModelIndex> {
     components,
     settings: Object.fromEntries(settings),
   };
+}
+
+/** The class that `modular_model_index.json` names, where a folder has that file too. */
+async function modularClass(folder: string): Promise<string | undefined> {
+  const path = join(folder, "modular_model_index.json");
+  const isThere = await Deno.stat(path).then(() => true, () => false);
+  const { _class_name: own } = isThere ? await readJsonObject(path, { maxBytes: MAX_BYTES }) : {};
+  return typeof own === "string" ? own : undefined;
 }
 
 /**

@@ -45,6 +45,7 @@ import {
   type SaveVideoOptions,
   type Size,
   sizeFromImage,
+  sizeWithin,
   takesMask,
   type VideoStream,
 } from "../generation/mod.ts";
@@ -247,12 +248,17 @@ export class Model implements AsyncDisposable {
     readonly recipeOf: (result: Frames) => Recipe;
   }> {
     const { info } = this;
-    const { signal, onProgress, fps = info.defaults.fps } = options;
+    const { signal, onProgress, fps = info.defaults.fps, enableAudio = true } = options;
     const [seed] = resolveSeeds(options.seed, 1) as [number];
     const given = await readImageSources(options.images ?? [], info.maxImages);
     const taskType = this.#task(options, "VIDEO", options.video !== undefined);
-    const settings = this.#settings(options, taskType, info.defaults);
+    const settings = this.#settings(
+      { ...options, ...this.#sizeWithin(options, given) },
+      taskType,
+      info.defaults,
+    );
     checkFps(fps);
+    checkFollows(options, info);
     const source = options.video === undefined
       ? undefined
       : await openVideo(options.video, { signal });
@@ -262,13 +268,20 @@ export class Model implements AsyncDisposable {
       fps,
       {
         ...{ ...info, fps },
-        numFrames: source && taskType === "V2V" ? Math.min(source.length, info.maxFrames) : own,
+        numFrames: source && info.animates
+          ? source.followedLength(fps)
+          : source && taskType === "V2V"
+          ? Math.min(source.length, info.maxFrames)
+          : own,
       },
     );
     const images = given.map((image) => fitImage(image, settings, info, options.fit));
     const isEnd = taskType === "F2V";
     const length = isEnd ? info.continuedFrames ?? 1 : numFrames;
-    const video = await source?.read({ ...settings, numFrames: length, isEnd, fps });
+    const video = await source?.read({
+      ...{ ...settings, numFrames: length, isEnd, fps },
+      isContained: info.animates === true,
+    });
     const mask = await this.#mask(options, { ...settings, numFrames, fps });
     return {
       request: {
@@ -282,7 +295,7 @@ export class Model implements AsyncDisposable {
       stream: {
         ...resultSize(settings),
         fps: resultRate(fps, { ...settings, numFrames }),
-        audio: source?.audio,
+        audio: enableAudio ? source?.audio : undefined,
       },
       control: {
         ...(signal ? { signal } : {}),
@@ -306,6 +319,17 @@ export class Model implements AsyncDisposable {
   /** Frees the GPU, for `await using`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  /** The size of a result whose request gives a budget of pixels, where the model says so. */
+  #sizeWithin(
+    { width, height }: SamplingOptions,
+    [first]: readonly PixelImage[],
+  ): Partial<Size> {
+    const { sizeIsBudget, sizeMultiple, defaults } = this.info;
+    if (!sizeIsBudget || !first) return {};
+    const budget = { width: width ?? defaults.width, height: height ?? defaults.height };
+    return sizeWithin(first, budget, sizeMultiple);
   }
 
   /** Images of what shall be seen, as large as they fit into the result. */
@@ -387,5 +411,18 @@ export class Model implements AsyncDisposable {
     }
     checkSize({ width, height }, this.info);
     return { ...settings, prompt, taskType, width, height, ...(loras ? { loras } : {}) };
+  }
+}
+
+/** Refuses a length where that follows from the video. */
+function checkFollows(options: GenerateVideoOptions, { animates }: ModelInfo): void {
+  for (const name of animates ? ["numFrames", "seconds"] as const : []) {
+    if (options[name] === undefined) continue;
+    throw new FieldError(
+      name,
+      `Cannot use ${name} ${
+        options[name]
+      }: the result is as long as the driving video; leave it out`,
+    );
   }
 }

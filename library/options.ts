@@ -88,8 +88,10 @@ export interface GenerateVideoOptions extends SamplingOptions {
   seconds?: number;
   /** Frames per second of the result; `info.defaults.fps` when left out. */
   fps?: number;
-  /** The video to change, to steer by, or to go on from: the path of a file, whose sound is kept, or frames. */
+  /** The video to change, to steer by, to follow or to go on from: the path of a file, whose sound is kept, or frames. */
   video?: VideoSource;
+  /** Whether the sound of that file is kept; true when left out. */
+  enableAudio?: boolean;
   /**
    * Which pixels of the video are made anew, where `info.takesMasks`: the white ones of a video, or of a single image
    * as a list of one.

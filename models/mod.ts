@@ -10,6 +10,7 @@ import { CHROMA } from "./families/chroma/pipeline.ts";
 import { FLUX1 } from "./families/flux1/pipeline.ts";
 import { FLUX2 } from "./families/flux2/pipeline.ts";
 import { QWEN_IMAGE } from "./families/qwen_image/pipeline.ts";
+import { WAN_ANIMATE } from "./families/wan/animate/pipeline.ts";
 import { WAN } from "./families/wan/pipeline.ts";
 import { Z_IMAGE } from "./families/z_image/pipeline.ts";
 import { type Inspection, inspectPath } from "./inspect/mod.ts";
@@ -60,9 +61,9 @@ export type {
 } from "./pipeline/types.ts";
 
 /** Every family that is known; nothing else names one. */
-export const FAMILIES: readonly Family[] = [WAN, Z_IMAGE, FLUX1, CHROMA, FLUX2, QWEN_IMAGE].map((
-  family,
-) => family as Family);
+export const FAMILIES: readonly Family[] = [
+  ...[WAN, WAN_ANIMATE, Z_IMAGE, FLUX1, CHROMA, FLUX2, QWEN_IMAGE],
+].map((family) => family as Family);
 
 /** Files of components that models can do without. */
 const OPTIONAL_FORMATS = [

@@ -18,6 +18,8 @@ export interface ReadVideoOptions {
   readonly fps?: number | undefined;
   /** No more frames than this come out. */
   readonly maxFrames: number;
+  /** Whether all of the image is shown, in the middle of a black frame. */
+  readonly isContained?: boolean | undefined;
   /** Stops it. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -50,7 +52,7 @@ export function checkVideoWork(
 
 /**
  * Decodes a video. The image covers the frame: what is too much at the longer side is cut off
- * evenly, and nothing is stretched.
+ * evenly, unless all of it is to be shown. Nothing is stretched.
  *
  * @param ffmpeg the build to use
  * @param path absolute path of the file
@@ -65,13 +67,21 @@ export async function* readVideo(
   info: VideoInfo,
   options: ReadVideoOptions,
 ): AsyncGenerator<Uint8Array<ArrayBuffer>> {
-  const { width, height, fps, maxFrames, signal } = options;
+  const { width, height, fps, maxFrames, isContained, signal } = options;
   checkVideoWork(info, options);
   const filters = [
     ...(fps === undefined ? [] : atRate(fps, maxFrames)),
     `trim=end_frame=${maxFrames}`,
-    `scale=${width}:${height}:force_original_aspect_ratio=increase:flags=bicubic`,
-    `crop=${width}:${height}`,
+    ...(isContained
+      ? [
+        `scale=${width}:${height}:force_original_aspect_ratio=decrease:flags=bicubic`,
+        // In RGB, chroma does not shift where the bars begin.
+        ...["format=rgb24", `pad=${width}:${height}:(ow-iw)/2:(oh-ih)/2`],
+      ]
+      : [
+        `scale=${width}:${height}:force_original_aspect_ratio=increase:flags=bicubic`,
+        `crop=${width}:${height}`,
+      ]),
   ];
   const stream = ffmpeg.decode({
     inputs: [path],

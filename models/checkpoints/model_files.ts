@@ -23,9 +23,10 @@ interface ComponentFiles extends ConfigFile {
   /**
    * Opens the weights, under the names of diffusers. They are closed with the model's files.
    *
+   * @param view gives them our names, where these are others
    * @throws {SyntaxError} when a file is missing or damaged
    */
-  openWeights(): Weights;
+  openWeights(view?: (tensors: TensorSource) => TensorSource): Weights;
 }
 
 /** A component that does not come from the model's own folder. */
@@ -118,12 +119,15 @@ export class ModelFiles implements Disposable {
         );
       }
       const { path, config } = part;
-      return { path, config, openWeights: () => new Weights(part.open()) };
+      return { path, config, openWeights: (view = same) => new Weights(view(part.open())) };
     }
     const folder = await componentFolder(this.#index(name), name, classNames);
     const path = join(folder, "config.json");
     const config = await readJsonObject(path, { maxBytes: MAX_CONFIG_BYTES });
-    return { path, config, openWeights: () => new Weights(this.#keep(Checkpoint.open(folder))) };
+    return {
+      ...{ path, config },
+      openWeights: (view = same) => new Weights(view(this.#keep(Checkpoint.open(folder)))),
+    };
   }
 
   /**
@@ -166,4 +170,8 @@ export class ModelFiles implements Disposable {
     refuseBitsAndBytes(checkpoint);
     return checkpoint;
   }
+}
+
+function same(tensors: TensorSource): TensorSource {
+  return tensors;
 }

@@ -11,8 +11,9 @@ import { FLUX2_TRANSFORMER_CONFIG } from "../families/flux2/config.ts";
 import { FLUX2_FILES } from "../families/flux2/layouts.ts";
 import { QWEN_IMAGE_TRANSFORMER_CONFIG } from "../families/qwen_image/config.ts";
 import { QWEN_IMAGE_FILES } from "../families/qwen_image/layouts.ts";
+import { ANIMATE_TRANSFORMER_CONFIG } from "../families/wan/animate/config.ts";
 import { WAN_TRANSFORMER_CONFIG } from "../families/wan/config.ts";
-import { WAN_FILES } from "../families/wan/layouts.ts";
+import { ANIMATE_FILES, WAN_FILES } from "../families/wan/layouts.ts";
 import { Z_IMAGE_TRANSFORMER_CONFIG } from "../families/z_image/config.ts";
 import { Z_IMAGE_FILES } from "../families/z_image/layouts.ts";
 import type { JsonObject } from "../../hub/json_file.ts";
@@ -24,12 +25,15 @@ import { recognise } from "./recognise.ts";
 
 type Shapes = Record<string, readonly number[]>;
 
-const FORMATS = [WAN_FILES, Z_IMAGE_FILES, FLUX1_FILES, CHROMA_FILES, FLUX2_FILES, QWEN_IMAGE_FILES]
-  .flatMap(({ formats }) => formats);
+const FORMATS = [
+  ...[WAN_FILES, ANIMATE_FILES, Z_IMAGE_FILES, FLUX1_FILES, CHROMA_FILES, FLUX2_FILES],
+  QWEN_IMAGE_FILES,
+].flatMap(({ formats }) => formats);
 
 const SCHEMAS = {
   WanTransformer3DModel: WAN_TRANSFORMER_CONFIG,
   WanVACETransformer3DModel: WAN_TRANSFORMER_CONFIG,
+  WanAnimate2Transformer3DModel: ANIMATE_TRANSFORMER_CONFIG,
   CLIPVisionModel: CLIP_VISION_CONFIG,
   ZImageTransformer2DModel: Z_IMAGE_TRANSFORMER_CONFIG,
   ChromaTransformer2DModel: CHROMA_TRANSFORMER_CONFIG,
@@ -246,6 +250,27 @@ Deno.test("Wan's single files give the configurations of 1.3B, 14B and TI2V-5B, 
   }
   const animate = { "motion_encoder.dec.direction.weight": [512, 20] };
   assert.throws(() => read({ ...wan(40, 40, 36, 13824), ...animate }), /as Animate has/);
+});
+
+Deno.test("Wan-Animate-2's single files are known by diffusers' names, its own code's, and Wan's in a file of its name", () => {
+  const image = { "img_emb.proj.1.weight": [1280, 1280], "img_emb.proj.0.weight": [1280] };
+  const original: Shapes = { ...wan(40, 40, 36, 13824), ...image };
+  const renamed = (of: (name: string) => string): Shapes =>
+    Object.fromEntries(Object.entries(original).map(([name, shape]) => [of(name), shape]));
+  const diffusers = renamed((name) => name.replace(/attn\.q\./, "attn.to_q."));
+  const own = renamed((name) => name.replace(/^(blocks\.\d+)\./, "$1.block."));
+  for (const shapes of [diffusers, own]) {
+    const tensors = assertConfig(shapes, "WanAnimate2Transformer3DModel", {
+      ...{ num_attention_heads: 40, num_layers: 40, in_channels: 36, out_channels: 16 },
+      ...{ image_dim: 1280, refer_offset_t: 1, refer_offset_w: -1 },
+    });
+    assert.ok(tensors.find("blocks.1.attn1.to_q.weight"));
+  }
+  assertConfig(original, "WanTransformer3DModel", { in_channels: 36, image_dim: 1280 });
+  const config = { num_attention_heads: 40, in_channels: 36, image_dim: 1280 };
+  const classOf = (path: string) => WAN_FILES.defaults(config, path).className;
+  assert.equal(classOf("/models/Wan2.2-Animate-2-14B-Q4_K.gguf"), "WanAnimate2Pipeline");
+  assert.equal(classOf("/animate-2/wan2.1-i2v-14b-Q4_K.gguf"), "WanImageToVideoPipeline");
 });
 
 Deno.test("Wan's single files give the configurations of I2V, FLF2V, A14B's experts and VACE", () => {

@@ -53,9 +53,9 @@ export function clipTokenCount({ image_size, patch_size }: ClipVisionConfig): nu
 /**
  * Pixels as the encoder takes them.
  *
- * @param rgb bytes of an image of `image_size` by `image_size`
+ * @param rgb an image of `image_size` by `image_size`, 0 to 255
  */
-export function toClipPixels(rgb: Uint8Array): Float32Array<ArrayBuffer> {
+export function toClipPixels(rgb: Uint8Array | Float32Array): Float32Array<ArrayBuffer> {
   return Float32Array.from(
     rgb,
     (value, i) => (value / 255 - PIXEL_MEAN[i % 3]!) / PIXEL_STD[i % 3]!,

@@ -23,8 +23,11 @@ import { bytesOf } from "./streaming.ts";
 export interface Variant {
   /** Longest side of what the autoencoder takes at once, in latents. */
   readonly tileSide: number;
-  /** How the prompts pass through the transformer: one, both together, or one after the other in half the memory. */
-  readonly passes: "single" | "batched" | "sequential";
+  /**
+   * How the prompts pass through the transformer: one, both together, or one after the other in half the memory; or
+   * likewise, and what each pass could keep for the next is computed anew.
+   */
+  readonly passes: "single" | "batched" | "sequential" | "recomputed";
 }
 
 /** A kind of request: all that share their programs. */

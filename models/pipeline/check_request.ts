@@ -169,9 +169,9 @@ function checkReferences(
 
 function checkImages(
   { task, width, height, images = [] }: PipelineRequest,
-  { minImages = 1, maxImages, imageLimits, visionSide }: PipelineInfo,
+  { minImages = 1, maxImages, imageLimits, visionSide, animates }: PipelineInfo,
 ): void {
-  const most = INPUTS[task] === "image" ? maxImages : 0;
+  const most = INPUTS[task] === "image" || animates ? maxImages : 0;
   const least = Math.min(minImages, most);
   if (images.length > most || images.length < least) {
     const range = most === 0

@@ -1,6 +1,6 @@
 /** The parts of a model: opened from one table, configurations checked, nothing on the device. */
 import type { z } from "zod";
-import type { Weights } from "../../runtime/mod.ts";
+import type { TensorSource, Weights } from "../../runtime/mod.ts";
 import type { ConfigFile, ModelFiles } from "../checkpoints/model_files.ts";
 import { parseConfig } from "../config.ts";
 import type { TinyDecoderConfig } from "../autoencoders/tiny/config.ts";
@@ -29,6 +29,8 @@ interface ComponentSpec {
   readonly config: z.ZodType;
   /** Whether only some of the family's models have it. */
   readonly isOptional?: true;
+  /** The tensors of a folder under our names, where diffusers' class has others. */
+  readonly view?: (tensors: TensorSource) => TensorSource;
 }
 
 /** What works on the results of every family. */
@@ -171,12 +173,12 @@ export async function openParts<Table extends PartsTable>(
       );
     }
     const specs: Specs = { ...table.components, ...FINISHERS };
-    for (const [name, { classNames, config, isOptional }] of Object.entries(specs)) {
+    for (const [name, { classNames, config, isOptional, view }] of Object.entries(specs)) {
       const fileName = indexName(name);
       if (isOptional && !files.has(fileName)) continue;
       const component = await files.component(fileName, classNames);
       configs[name] = parseConfig(config, component.config, component.path);
-      opening.push([name, component.openWeights]);
+      opening.push([name, () => component.openWeights(view)]);
     }
     checkFit(files.path, table.fits(configs, settings, files.className));
     const schedulerFile = await files.scheduler();

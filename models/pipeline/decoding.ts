@@ -87,10 +87,13 @@ export class ResultDecoder<Own extends Inputs> {
   /**
    * Decodes the result of a request; of several GPUs that make it, the first does.
    *
-   * @param keep which frames belong to it
+   * @param keep which frames belong to it, or gives those of each piece that do
    * @throws {Error} when latents or pixels are not finite
    */
-  async run(work: Work, keep: "all" | "last" = "all"): Promise<void> {
+  async run(
+    work: Work,
+    keep: "all" | "last" | ((pixels: Float32Array) => Float32Array) = "all",
+  ): Promise<void> {
     const { count, firstResult } = this.#decoder;
     if (!this.#isFirst) return;
     const total = count * this.#images.length;
@@ -102,8 +105,12 @@ export class ResultDecoder<Own extends Inputs> {
         reads: i === 0 ? [this.#finish.outputs.latents] : [],
         received: (done, pixels, [latents]) => {
           if (latents) work.takeLatents(latents);
-          const kept = keep === "all" || done === count ? keep : "none";
-          if (pixels) work.takeFrames(pixels, kept, channels);
+          if (pixels && typeof keep === "function") {
+            work.takeFrames(keep(pixels), "all", channels);
+          } else if (pixels) {
+            const kept = keep === "last" && done < count ? "none" : keep as "all" | "last";
+            work.takeFrames(pixels, kept, channels);
+          }
           work.progress("decode", i * count + done, total);
         },
       });

@@ -43,13 +43,16 @@ export function plannedRequest(
 }
 
 /** A request with stand-ins, which have no pixels, for the inputs that its task needs. */
-function withInputs(request: PipelineRequest, { minImages = 1 }: PipelineInfo): PipelineRequest {
+function withInputs(
+  request: PipelineRequest,
+  { minImages = 1, animates }: PipelineInfo,
+): PipelineRequest {
   const { task, width, height } = request;
   const data = new Uint8Array();
   const images = new Array<InputImage>(minImages).fill({ width, height, data });
   return {
     ...request,
-    ...(INPUTS[task] === "image" && { images: request.images ?? images }),
+    ...((INPUTS[task] === "image" || animates) && { images: request.images ?? images }),
     ...(INPUTS[task] === "video" && { video: [data] }),
   };
 }

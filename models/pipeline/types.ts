@@ -72,6 +72,10 @@ export interface OptionalSettings {
   skipLayerGuidanceStop?: number;
   /** Whether positions in time are spread so that a video longer than those of the training does not repeat (RIFLEx). */
   riflex?: boolean;
+  /** Frames that are made at once of a video whose length follows from another's: a multiple of 4 and 1 more. */
+  clipLen?: number;
+  /** What the driving video shows, in words, where a character is moved by one. */
+  promptRef?: string;
   /** How many layers an image is split into, where the model's `layers` says so. */
   layers?: number;
   /** Weights of what steers the result: one, or one for each control block of VACE; the model's own when left out. */
@@ -112,6 +116,8 @@ export const OPTIONAL_SETTINGS: readonly (keyof OptionalSettings)[] = [
   "skipLayerGuidanceStart",
   "skipLayerGuidanceStop",
   "riflex",
+  "clipLen",
+  "promptRef",
   "layers",
   "controlScale",
   "controlStart",
@@ -200,6 +206,7 @@ export interface PlanRequest extends
       | "quality"
       | "decoder"
       | "layers"
+      | "clipLen"
       | "enableUpscaling"
       | "enableFrameInterpolation"
       | "frameInterpolationExp"
@@ -335,6 +342,8 @@ export interface PipelineInfo {
   readonly maxImages: number;
   /** Most reference images of a request; none when left out. */
   readonly maxReferences?: number;
+  /** Whether V2V moves what an image shows as the video moves: it takes both then, and the result is as long as the video. */
+  readonly animates?: true;
   /** Whether a clip steers V2V, maybe through masks, and is not itself redrawn by strength. */
   readonly takesMasks?: boolean;
   /** How TI2I keeps a part of the image by a mask: the strength of requests that say none. It does not when left out. */

@@ -51,6 +51,8 @@ export class Work {
   readonly encoded: PromptCache;
   /** What an earlier attempt has left, and what this one leaves. */
   readonly attempt: Attempt;
+  /** Which of its clips is made, of a result that is made in several. */
+  clip: { readonly index: number; readonly count: number } = { index: 0, count: 1 };
   readonly #options: WorkOptions;
   readonly #composition: Composition | undefined;
   #encodedSteps = 0;
@@ -102,10 +104,17 @@ export class Work {
     else this.#frames.push(frame);
   }
 
-  /** Reports progress, and the time that the phase has taken since the last report. */
+  /**
+   * Reports progress, and the time that the phase has taken since the last report. The steps of all clips count, and
+   * decoding that of the last one.
+   */
   progress(stage: Phase, step: number, totalSteps: number): void {
     if (step > 0) this.#options.lap(stage);
-    this.control.onProgress?.({ stage, step, totalSteps });
+    const { index, count } = this.clip;
+    if (stage === "decode" && index < count - 1) return;
+    const before = stage === "denoise" ? index * totalSteps : 0;
+    const all = stage === "denoise" ? count * totalSteps : totalSteps;
+    this.control.onProgress?.({ stage, step: before + step, totalSteps: all });
   }
 
   /**

@@ -166,7 +166,9 @@ async function readInputs(
   try {
     const isEnd = taskType === "F2V";
     const numFrames = isEnd ? engine.info.continuedFrames ?? 1 : request.numFrames;
-    const frames = await readFrames(ffmpeg, video, { ...request, numFrames, isEnd, signal });
+    const isContained = engine.info.animates === true;
+    const shape = { ...request, numFrames, isEnd, isContained, signal };
+    const frames = await readFrames(ffmpeg, video, shape);
     if (!mask) return { ...given, video: frames };
     const masks = typeof mask === "string"
       ? await read([mask])

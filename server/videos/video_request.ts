@@ -35,7 +35,7 @@ import { readScalars } from "../contract/scalars.ts";
 import { referenceFit, visionFit } from "../../generation/fit_image.ts";
 import { checkSize, type Size, sizeWithin } from "../../generation/size.ts";
 import { resolveTask } from "../../generation/task.ts";
-import { wholeLength } from "../../generation/video_frames.ts";
+import { followedLength, wholeLength } from "../../generation/video_frames.ts";
 import { validate } from "../contract/validate.ts";
 import {
   VIDEO_SOURCE_FIELDS,
@@ -191,20 +191,25 @@ export async function readVideoRequest(
     reference: !takes.reference,
     fit: givenImages.length === 0 || info.imageLimits !== undefined,
     enable_audio: video?.info.audioCodec === undefined,
+    ...(info.animates ? { num_frames: true, seconds: true } : {}),
     // It is repeated in the record.
     model: false,
   });
   const named = readSize(fields, info.defaults);
   const opened: OpenImage[] = [];
   for (const image of givenImages) opened.push(await openImage(image, signal));
-  const shape = info.sizeIsBudget ? video?.info ?? opened[0]?.info : undefined;
+  const shape = info.sizeIsBudget ? opened[0]?.info ?? video?.info : undefined;
   const size = shape ? sizeWithin(shape, named, info.sizeMultiple) : named;
   const param = fields.width || fields.height ? "width" : "size";
   asClientError(param, () => checkSize(size, info));
   const taskDefaults = { ...info.defaults, ...info.taskDefaults[taskType] };
-  const duration = readDuration(fields, {
+  // A result that follows a video is as long as that.
+  const { fps: rate } = fields;
+  const duration = readDuration(info.animates ? { fps: rate } : fields, {
     fps: info.defaults.fps,
-    numFrames: video && taskType !== "F2V"
+    numFrames: video && info.animates
+      ? followedLength(video.info, rate ?? info.defaults.fps)
+      : video && taskType !== "F2V"
       ? Math.min(video.info.frames, info.maxFrames)
       : taskDefaults.numFrames,
     frameMultiple: info.frameMultiple,

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { ModelInfo } from "../../engine/types.ts";
 import { encodeImage } from "../../media/encode.ts";
 import { findFfmpeg, probeVideo, writeVideo } from "../../media/video/mod.ts";
 import { FakeEngine } from "../fakes/engine.ts";
@@ -459,6 +460,45 @@ Deno.test("POST /v1/videos takes size as a budget of pixels where the model says
   // The image is 64x48: at 100 * 100 pixels in multiples of 16 that is 112x80.
   assert.equal(size, "112x80");
   assert.equal((await ended(testee, id))["status"], "completed");
+});
+
+Deno.test("POST /v1/videos moves an image as a driving video does, as long as that is", async () => {
+  const info: Partial<ModelInfo> = {
+    ...{ supportedTaskTypes: ["V2V"], taskType: "V2V", maxImages: 1, sizeIsBudget: true },
+    ...{ animates: true, frameMultiple: 1, optionalSettings: ["clipLen", "promptRef"] },
+  };
+  await using testee = await service(new FakeEngine({ info }));
+  const form = (fields: Record<string, string>, image?: Blob) => {
+    const form = new FormData();
+    for (const [name, value] of Object.entries(fields)) form.set(name, value);
+    if (image) form.set("input_reference", image, "a.png");
+    return form;
+  };
+  const source = new Blob([await Deno.readFile(await video(testee.folder))]);
+  const body = form({
+    ...{ prompt: "a", size: "100x100", seconds: "9", clip_len: "9", prompt_ref: "b", fps: "16" },
+  }, await png());
+  body.set("video_reference", source, "a.mp4");
+  const response = await testee.get(PATH, { method: "POST", body });
+  const { id, size } = await response.json();
+  // The image is 64x48: at 100 * 100 pixels in multiples of 16 that is 112x80.
+  assert.equal(size, "112x80");
+  assert.equal(response.headers.get("x-ignored-fields"), "seconds");
+  assert.equal((await ended(testee, id))["status"], "completed");
+  const [request] = testee.engine.requests;
+  assert.equal(request!.taskType, "V2V");
+  assert.equal(request!.images!.length, 1);
+  // Six frames at 8 per second are twelve at 16; bars stand beside the square video.
+  assert.deepEqual([request!.numFrames, request!.video!.length], [12, 12]);
+  assert.deepEqual([request!.clipLen, request!.promptRef], [9, "b"]);
+  const { width, height, data } = request!.video!.at(-1)!;
+  const column = (x: number) => data[(height / 2 * width + x) * 3]!;
+  assert.ok(column(2) < 5 && column(width - 3) < 5 && column(width / 2) > 100);
+  const alone = form({ prompt: "a" });
+  alone.set("video_reference", source, "a.mp4");
+  const refused = await testee.get(PATH, { method: "POST", body: alone });
+  assert.equal(refused.status, 400);
+  assert.match((await refused.json()).error.message, /^Cannot do V2V: it needs an input image/);
 });
 
 Deno.test("POST /v1/videos keeps a video's sound unless enable_audio is false", async () => {

@@ -24,6 +24,7 @@ from diffusers import (
 from transformers import PreTrainedTokenizerFast, UMT5Config, UMT5EncoderModel
 
 import tokenizer
+import wan_animate
 import wan_pipelines
 from common import (
     GOLDENS,
@@ -363,6 +364,24 @@ TABLE = {
             f, s, WanVACEPipeline, [dict(vace=True), dict(vace=True)], boundary_ratio=0.875
         ),
         lambda f, _: wan_pipelines.expert_control_calls(f),
+    ),
+    "transformer-animate-tiny": (
+        "WanAnimate2Transformer3DModel, heads of 12, float32; ten layers, of which the negative prompt leaves one out",
+        900,
+        lambda f, s: wan_animate.build_transformer(f, s, heads=2, head_dim=12, layers=10, text_dim=20, ffn_dim=40),
+        wan_animate.transformer_calls,
+    ),
+    "transformer-animate-hd128": (
+        "WanAnimate2Transformer3DModel, heads of 128, bfloat16",
+        910,
+        lambda f, s: wan_animate.build_transformer(f, s, torch.bfloat16, heads=2, head_dim=128, layers=2),
+        lambda f, s: wan_animate.transformer_calls(f, s, ["prompt"]),
+    ),
+    "pipeline-animate": (
+        "WanAnimate2Blocks: DPM-Solver++, one clip and two, heads of 128",
+        950,
+        wan_animate.save_pipeline,
+        lambda f, _: wan_animate.pipeline_calls(f),
     ),
 }
 

@@ -67,7 +67,7 @@ export function traceChannels(
  *
  * @returns [frames, positions, temporal]
  */
-function frameMask(
+export function frameMask(
   placed: ReadonlyMap<number, unknown>,
   { frames, temporal, positions }: {
     readonly frames: number;

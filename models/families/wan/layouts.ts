@@ -4,6 +4,7 @@
  * Source: the conversion tables of diffusers (`convert_wan_transformer_to_diffusers`), read against the module names of
  * the Wan team's own code.
  */
+import { basename } from "node:path";
 import type { JsonObject } from "../../../hub/json_file.ts";
 import type { TensorSource } from "../../../runtime/mod.ts";
 import { WAN_VAE_FORMAT } from "../../autoencoders/wan/format.ts";
@@ -18,7 +19,9 @@ import { CLIP_VISION_FORMAT } from "../../image_encoders/clip_vision_format.ts";
 import { UMT5_FORMAT } from "../../text_encoders/umt5_format.ts";
 import { type Layout, type LayoutEntry, renamed } from "../../layouts.ts";
 
-const ATTENTION: readonly (readonly [theirs: string, ours: string])[] = [
+type Names = readonly (readonly [theirs: string, ours: string])[];
+
+const ATTENTION: Names = [
   ["q", "to_q"],
   ["k", "to_k"],
   ["v", "to_v"],
@@ -30,42 +33,80 @@ const ATTENTION: readonly (readonly [theirs: string, ours: string])[] = [
   ["norm_k_img", "norm_added_k"],
 ];
 
+/** Modules outside of the blocks. */
+const AROUND_BLOCKS: readonly LayoutEntry[] = [
+  renamed("text_embedding.0", "condition_embedder.text_embedder.linear_1"),
+  renamed("text_embedding.2", "condition_embedder.text_embedder.linear_2"),
+  renamed("time_embedding.0", "condition_embedder.time_embedder.linear_1"),
+  renamed("time_embedding.2", "condition_embedder.time_embedder.linear_2"),
+  renamed("time_projection.1", "condition_embedder.time_proj"),
+  renamed("img_emb.proj.0", "condition_embedder.image_embedder.norm1"),
+  renamed("img_emb.proj.1", "condition_embedder.image_embedder.ff.net.0.proj"),
+  renamed("img_emb.proj.3", "condition_embedder.image_embedder.ff.net.2"),
+  renamed("img_emb.proj.4", "condition_embedder.image_embedder.norm2"),
+  renamed("img_emb.emb_pos", "condition_embedder.image_embedder.pos_embed"),
+  renamed("head.head", "proj_out"),
+  renamed("head.modulation", "scale_shift_table"),
+  renamed("patch_embedding", "patch_embedding"),
+];
+
 /** The names of the Wan team, which ComfyUI, GGUF files and most trainers keep. */
 export const ORIGINAL_WAN: Layout = {
   name: "original Wan",
   prefixes: ["model.diffusion_model.", "diffusion_model.", "model."],
   entries: [
-    ...["blocks", "vace_blocks"].flatMap(blockEntries),
+    ...["blocks", "vace_blocks"].flatMap((list) => blockEntries(list)),
     renamed("vace_blocks.*.before_proj", "vace_blocks.*.proj_in"),
     renamed("vace_blocks.*.after_proj", "vace_blocks.*.proj_out"),
     renamed("vace_patch_embedding", "vace_patch_embedding"),
-    renamed("text_embedding.0", "condition_embedder.text_embedder.linear_1"),
-    renamed("text_embedding.2", "condition_embedder.text_embedder.linear_2"),
-    renamed("time_embedding.0", "condition_embedder.time_embedder.linear_1"),
-    renamed("time_embedding.2", "condition_embedder.time_embedder.linear_2"),
-    renamed("time_projection.1", "condition_embedder.time_proj"),
-    renamed("img_emb.proj.0", "condition_embedder.image_embedder.norm1"),
-    renamed("img_emb.proj.1", "condition_embedder.image_embedder.ff.net.0.proj"),
-    renamed("img_emb.proj.3", "condition_embedder.image_embedder.ff.net.2"),
-    renamed("img_emb.proj.4", "condition_embedder.image_embedder.norm2"),
-    renamed("img_emb.emb_pos", "condition_embedder.image_embedder.pos_embed"),
-    renamed("head.head", "proj_out"),
-    renamed("head.modulation", "scale_shift_table"),
-    renamed("patch_embedding", "patch_embedding"),
+    ...AROUND_BLOCKS,
   ],
 };
 
-/** The blocks of a list. */
-function blockEntries(list: string): LayoutEntry[] {
+/** The names of diffusers' Wan-Animate-2: the Wan team's, but for the layers of attention. */
+export const ANIMATE_WAN: Layout = {
+  ...ORIGINAL_WAN,
+  name: "diffusers' Wan-Animate-2",
+  entries: [
+    ...blockEntries("blocks", { attention: ATTENTION.map(([, ours]) => [ours, ours]) }),
+    ...AROUND_BLOCKS,
+  ],
+};
+
+/** The names of Wan-Animate-2's own code, in which each block lies in another module. */
+const ORIGINAL_ANIMATE: Layout = {
+  ...ORIGINAL_WAN,
+  name: "original Wan-Animate-2",
+  entries: [...blockEntries("blocks", { inside: ".block" }), ...AROUND_BLOCKS],
+};
+
+/** Whether tensors have the names of {@linkcode ANIMATE_WAN}. */
+export function hasAnimateNames(tensors: TensorSource): boolean {
+  return tensors.find("blocks.0.self_attn.to_q.weight") !== undefined;
+}
+
+/**
+ * The blocks of a list.
+ *
+ * @param options.inside what stands between a block's number and its modules
+ */
+function blockEntries(
+  list: string,
+  { attention = ATTENTION, inside = "" }: {
+    readonly attention?: Names;
+    readonly inside?: string;
+  } = {},
+): LayoutEntry[] {
+  const theirs = `${list}.*${inside}`;
   return [
-    ...[["self_attn", "attn1"], ["cross_attn", "attn2"]].flatMap(([theirs, ours]) =>
-      ATTENTION.map(([a, b]) => renamed(`${list}.*.${theirs}.${a}`, `${list}.*.${ours}.${b}`))
+    ...[["self_attn", "attn1"], ["cross_attn", "attn2"]].flatMap(([module, ours]) =>
+      attention.map(([a, b]) => renamed(`${theirs}.${module}.${a}`, `${list}.*.${ours}.${b}`))
     ),
     // The two norms change places: the one before cross-attention is their third and diffusers' second.
-    renamed(`${list}.*.norm3`, `${list}.*.norm2`),
-    renamed(`${list}.*.ffn.0`, `${list}.*.ffn.net.0.proj`),
-    renamed(`${list}.*.ffn.2`, `${list}.*.ffn.net.2`),
-    renamed(`${list}.*.modulation`, `${list}.*.scale_shift_table`),
+    renamed(`${theirs}.norm3`, `${list}.*.norm2`),
+    renamed(`${theirs}.ffn.0`, `${list}.*.ffn.net.0.proj`),
+    renamed(`${theirs}.ffn.2`, `${list}.*.ffn.net.2`),
+    renamed(`${theirs}.modulation`, `${list}.*.scale_shift_table`),
   ];
 }
 
@@ -112,6 +153,19 @@ const TRANSFORMER: ComponentFormat = {
   ...NAMINGS,
   name: "a Wan transformer",
   className: "WanTransformer3DModel",
+};
+
+const ANIMATE: ComponentFormat = {
+  ...NAMINGS,
+  name: "a Wan-Animate-2 transformer",
+  className: "WanAnimate2Transformer3DModel",
+  namings: [
+    { probes: ["blocks.0.self_attn.to_q.weight", "head.modulation"], layout: ANIMATE_WAN },
+    {
+      probes: ["blocks.0.block.self_attn.q.weight", "head.modulation"],
+      layout: ORIGINAL_ANIMATE,
+    },
+  ],
 };
 
 function transformerConfig(tensors: TensorSource): JsonObject {
@@ -169,9 +223,10 @@ function controlConfig(tensors: TensorSource, layers: number): JsonObject {
  */
 function defaults(
   transformer: JsonObject,
-  _path: string,
+  path: string,
   hasSecond = false,
 ): FamilyDefaults {
+  if (isNamedAnimate(path, transformer)) return animateDefaults();
   const isTi2v = transformer["in_channels"] === TI2V_CHANNELS;
   const seesFrames = transformer["in_channels"] === FRAME_CHANNELS;
   const seesImages = typeof transformer["image_dim"] === "number";
@@ -212,4 +267,38 @@ function defaults(
 export const WAN_FILES: FamilyFiles = {
   formats: [CONTROLLED, TRANSFORMER, UMT5_FORMAT, CLIP_VISION_FORMAT, WAN_VAE_FORMAT],
   defaults,
+};
+
+/**
+ * Whether a file with Wan's own names is of Wan-Animate-2: its tensors are those of Wan 2.1 I2V, so that only its name
+ * can tell.
+ */
+function isNamedAnimate(path: string, transformer: JsonObject): boolean {
+  return /animate[-_. ]?2/i.test(basename(path)) && typeof transformer["image_dim"] === "number";
+}
+
+/** Source: `scheduler_config.json` of the published model. */
+function animateDefaults(): FamilyDefaults {
+  return {
+    className: "WanAnimate2Pipeline",
+    settings: {},
+    scheduler: {
+      _class_name: "DPMSolverMultistepScheduler",
+      num_train_timesteps: 1000,
+      prediction_type: "flow_prediction",
+      use_flow_sigmas: true,
+      flow_shift: 5,
+    },
+    needs: ["image_encoder"],
+    repositories: [
+      "Wan-AI/Wan2.2-Animate-2-14B-Diffusers",
+      "Wan-AI/Wan2.2-Animate-2-14B-Distilled-Diffusers",
+    ],
+  };
+}
+
+/** Single files of Wan-Animate-2. */
+export const ANIMATE_FILES: FamilyFiles = {
+  formats: [ANIMATE, UMT5_FORMAT, CLIP_VISION_FORMAT, WAN_VAE_FORMAT],
+  defaults: animateDefaults,
 };

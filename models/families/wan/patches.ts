@@ -94,19 +94,32 @@ export function patchEmbedding(
 const REPEATING_PAIR = 5;
 const LONGEST_TURN = 0.9;
 
+/** The first positions of a token grid along its axes. */
+export interface GridOrigin {
+  readonly frame: number;
+  readonly row: number;
+  readonly column: number;
+  /** From one frame to the next; 1 when left out. */
+  readonly stride?: number;
+}
+
 /**
  * Rotary tables of the token grid; frames take the pairs that height and width leave.
  *
  * Source of `riflex`: Zhao et al. 2025, "RIFLEx: A Free Lunch for Length Extrapolation in Video Diffusion Transformers",
  * with its authors' k of 6 for Wan.
  *
- * @param riflex whether the pair that would repeat itself within the video turns less than once
+ * @param options.riflex whether the pair that would repeat itself within the video turns less than once
+ * @param options.origin where the grid begins; at 0 when left out
  */
 export function rotaryConstants(
   graph: Graph,
   config: WanTransformerConfig,
   grid: TokenGrid,
-  riflex = false,
+  { riflex = false, origin }: {
+    readonly riflex?: boolean | undefined;
+    readonly origin?: GridOrigin | undefined;
+  } = {},
 ): { cos: Tensor; sin: Tensor } {
   const { frames, height, width } = grid;
   const longest = Math.max(frames, height, width);
@@ -123,7 +136,7 @@ export function rotaryConstants(
   let tables: RotaryTables | undefined;
   // Millions of tokens take seconds, and plans do without.
   const values = (name: keyof RotaryTables) => () =>
-    (tables ??= rotaryTables(gridPositions(grid), axisDims, 10000, slower))[name];
+    (tables ??= rotaryTables(gridPositions(grid, origin), axisDims, 10000, slower))[name];
   const shape = [frames * height * width, config.attention_head_dim / 2];
   return {
     cos: graph.constant("rope_cos", shape, "f32", values("cos")),
@@ -132,11 +145,14 @@ export function rotaryConstants(
 }
 
 /** Of every token: frame, row, column. */
-function gridPositions({ frames, height, width }: TokenGrid): number[][] {
+function gridPositions(
+  { frames, height, width }: TokenGrid,
+  { frame, row, column, stride = 1 }: GridOrigin = { frame: 0, row: 0, column: 0 },
+): number[][] {
   const positions: number[][] = [];
   for (let t = 0; t < frames; t++) {
     for (let y = 0; y < height; y++) {
-      for (let x = 0; x < width; x++) positions.push([t, y, x]);
+      for (let x = 0; x < width; x++) positions.push([frame + t * stride, row + y, column + x]);
     }
   }
   return positions;

@@ -29,6 +29,7 @@ import {
   modulationVectors,
 } from "./modulation.ts";
 import {
+  type GridOrigin,
   patchEmbedding,
   patchFeatures,
   rotaryConstants,
@@ -57,7 +58,7 @@ interface WanControl {
 }
 
 /** Inputs of one forward pass. */
-interface WanInputs {
+export interface WanInputs {
   /** Patches of latents, [1 or batch, tokens, features]. */
   readonly tokens: Tensor;
   /** How they lie. */
@@ -66,6 +67,8 @@ interface WanInputs {
   readonly skipped?: readonly number[] | undefined;
   /** See {@linkcode rotaryConstants}. */
   readonly riflex?: boolean;
+  /** The first of the positions along each axis; 0 when left out. */
+  readonly origin?: GridOrigin;
   /** Of `timestepRows()`. */
   readonly timesteps: Tensor;
   /** u32, of `modulationIndices()` for the distinct timesteps: one, or one for each sample, or those of tokens. */
@@ -83,6 +86,74 @@ interface WanInputs {
   readonly ranks?: Ranks;
 }
 
+/** How the queries of a block find their values: [batch, tokens, heads, head size] all of them, and the result. */
+type Attend = (queries: Tensor, keys: Tensor, values: Tensor) => Tensor;
+
+/** A forward pass, block by block. */
+export interface WanPass {
+  /** Before the first block, [1 or batch, own tokens, dim]. */
+  readonly embedded: Tensor;
+  readonly split: TokenSplit;
+  /**
+   * Runs a block.
+   *
+   * @param index among those of the model and then those of its control
+   * @param attend in place of attention of the tokens to one another
+   */
+  block(index: number, x: Tensor, attend?: Attend): Tensor;
+  /** What the tokens are to the self-attention of a block: keys at their positions, and values. */
+  keysAndValues(index: number, x: Tensor): { readonly key: Tensor; readonly value: Tensor };
+  /** From the last block to the velocity, [batch, own tokens, features]. */
+  head(x: Tensor): Tensor;
+}
+
+/** Traces what all blocks of a pass have in common. */
+export function wanPass(
+  graph: Graph,
+  config: WanTransformerConfig,
+  weights: WeightScope,
+  inputs: WanInputs,
+): WanPass {
+  const { context, grid, tokenTimesteps, ranks = ALONE } = inputs;
+  const split = new TokenSplit(ranks.sequence, [tokenCount(grid)]);
+  const dim = config.num_attention_heads * config.attention_head_dim;
+  const batch = context.lengths.size;
+  let embedded = patchEmbedding(config, weights, split.own(inputs.tokens), dim);
+  // Until they see their prompts, samples with the same timestep are one; what goes from GPU to GPU has one shape.
+  const isShared = !tokenTimesteps && inputs.modulationIndices.dim(1) === 1 && !ranks.layers;
+  if (!isShared) embedded = forEachSample(embedded, batch);
+  const tokenRows = tokenTimesteps &&
+    forEachSample(split.own(tokenTimesteps.reshape(-1, tokenCount(grid))), batch);
+  const table = modulationTable(config, weights, inputs.timesteps, inputs.modulationIndices);
+  const { cos, sin } = rotaryConstants(graph, config, grid, inputs);
+  const rotary = { cos: split.own(cos, 0), sin: split.own(sin, 0) };
+  const names = blockNames(config);
+  const vectors = (index: number) =>
+    modulationVectors(BLOCK_MODULATION, table, index * BLOCK_MODULATION.length, tokenRows);
+  const head = modulationVectors(
+    HEAD_MODULATION,
+    table,
+    names.length * BLOCK_MODULATION.length,
+    tokenRows,
+  );
+  return {
+    ...{ embedded, split },
+    block(index, x, attend = (q, k, v) => split.attention(q, k, v, { name: "attn1" })) {
+      const scope = weights.scope(names[index]!);
+      return wanBlock(config, scope, x, vectors(index), rotary, context, index, attend);
+    },
+    keysAndValues(index, x) {
+      const scope = weights.scope(names[index]!).scope("attn1");
+      const [, key, value] = selfStates(config, scope, x, vectors(index), rotary);
+      return { key, value };
+    },
+    head: (x) =>
+      linearLayer(weights, "proj_out", x, patchFeatures(config, config.out_channels), {
+        norm: { eps: config.eps, scale: head("scale"), shift: head("shift") },
+      }),
+  };
+}
+
 /**
  * Predicts the velocity of the flow.
  *
@@ -94,45 +165,23 @@ export function wanTransformer(
   weights: WeightScope,
   inputs: WanInputs,
 ): Tensor {
-  const { context, grid, tokenTimesteps, ranks = ALONE } = inputs;
-  const split = new TokenSplit(ranks.sequence, [tokenCount(grid)]);
-  const dim = config.num_attention_heads * config.attention_head_dim;
-  const batch = context.lengths.size;
-  let x = patchEmbedding(config, weights, split.own(inputs.tokens), dim);
-  // Until they see their prompts, samples with the same timestep are one; what goes from GPU to GPU has one shape.
-  const isShared = !tokenTimesteps && inputs.modulationIndices.dim(1) === 1 && !ranks.layers;
-  if (!isShared) x = forEachSample(x, batch);
-  const tokenRows = tokenTimesteps &&
-    forEachSample(split.own(tokenTimesteps.reshape(-1, tokenCount(grid))), batch);
-  const table = modulationTable(config, weights, inputs.timesteps, inputs.modulationIndices);
-  const { cos, sin } = rotaryConstants(graph, config, grid, inputs.riflex);
-  const rotary = { cos: split.own(cos, 0), sin: split.own(sin, 0) };
+  const { grid, ranks = ALONE } = inputs;
+  const { embedded: x, split, block, head } = wanPass(graph, config, weights, inputs);
   const names = blockNames(config);
-  const block = (index: number, x: Tensor) => {
-    const first = index * BLOCK_MODULATION.length;
-    const vectors = modulationVectors(BLOCK_MODULATION, table, first, tokenRows);
-    const scope = weights.scope(names[index]!);
-    return wanBlock(config, scope, x, vectors, rotary, context, index, split);
-  };
   const control = inputs.control &&
     { ...inputs.control, tokens: split.own(inputs.control.tokens) };
   const hints = control && controlHints(config, weights, control, x, block);
-  let hint = hints?.first;
+  let state = { x, hint: hints?.first };
   const layers = new LayerSplit(ranks.layers, new Array<number>(config.num_layers).fill(1));
   for (let layer = 0; layer < config.num_layers; layer++) {
     const place = config.vace_layers.indexOf(layer);
-    ({ x, hint } = layers.run(layer, { x, hint }, ({ x, hint }) => {
+    state = layers.run(layer, state, ({ x, hint }) => {
       const isSkipped = inputs.skipped?.includes(layer);
       const y = isSkipped ? x : graph.scope(names[layer]!, () => block(layer, x));
       return place >= 0 ? hints!.addTo(y, hint!, place) : { x: y, hint };
-    }));
+    });
   }
-  const first = names.length * BLOCK_MODULATION.length;
-  const head = modulationVectors(HEAD_MODULATION, table, first, tokenRows);
-  const result = linearLayer(weights, "proj_out", x, patchFeatures(config, config.out_channels), {
-    norm: { eps: config.eps, scale: head("scale"), shift: head("shift") },
-  });
-  return layers.share(split.gather(result, tokenCount(grid)));
+  return layers.share(split.gather(head(state.x), tokenCount(grid)));
 }
 
 /**
@@ -171,6 +220,24 @@ function controlHints(
   };
 }
 
+/** Queries, keys and values of a block's self-attention, queries and keys at their positions. */
+function selfStates(
+  config: WanTransformerConfig,
+  attn1: WeightScope,
+  x: Tensor,
+  modulation: (name: typeof BLOCK_MODULATION[number]) => Tensor,
+  rotary: { cos: Tensor; sin: Tensor },
+): [queries: Tensor, keys: Tensor, values: Tensor] {
+  const { eps } = config;
+  const projected = linearLayers(attn1, ["to_q", "to_k", "to_v"], x, x.dim(-1), {
+    norm: { eps, scale: modulation("scale_msa"), shift: modulation("shift_msa"), name: "norm1" },
+  });
+  const rotated = normalizeQueriesAndKeys(config, attn1, slice(projected, 0, 0, 2), rotary);
+  const part = (parts: Tensor, i: number) =>
+    splitHeads(config, slice(parts, 0, i, i + 1).reshape(...x.shape));
+  return [part(rotated, 0), part(rotated, 1), part(projected, 2)];
+}
+
 /** One block: x + gate·attn, x + cross-attn, x + gate·ffn. */
 function wanBlock(
   config: WanTransformerConfig,
@@ -180,20 +247,12 @@ function wanBlock(
   rotary: { cos: Tensor; sin: Tensor },
   { blocks, images, lengths, padLogit }: WanContext,
   index: number,
-  split: TokenSplit,
+  attend: Attend,
 ): Tensor {
   const { eps } = config;
   const dim = x.dim(-1);
   const attn1 = weights.scope("attn1");
-  const projected = linearLayers(attn1, ["to_q", "to_k", "to_v"], x, dim, {
-    norm: { eps, scale: modulation("scale_msa"), shift: modulation("shift_msa"), name: "norm1" },
-  });
-  const rotated = normalizeQueriesAndKeys(config, attn1, slice(projected, 0, 0, 2), rotary);
-  const part = (parts: Tensor, i: number) =>
-    splitHeads(config, slice(parts, 0, i, i + 1).reshape(...x.shape));
-  const attended = split.attention(part(rotated, 0), part(rotated, 1), part(projected, 2), {
-    name: "attn1",
-  }).reshape(...x.shape);
+  const attended = attend(...selfStates(config, attn1, x, modulation, rotary)).reshape(...x.shape);
   const afterSelf = forEachSample(
     linearLayer(attn1, "to_out.0", attended, dim, { gate: modulation("gate_msa"), residual: x }),
     lengths.size,

@@ -1,0 +1,178 @@
+/** The components of Wan-Animate-2, what their files may say, and defaults. */
+import { z } from "zod";
+import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../../autoencoders/tiny/config.ts";
+import { WAN_VAE_CONFIG } from "../../../autoencoders/wan/config.ts";
+import { viewLayout } from "../../../checkpoints/layout_view.ts";
+import { CLIP_VISION_CONFIG } from "../../../image_encoders/clip_vision.ts";
+import { type PartsOf, partsTable } from "../../../pipeline/components.ts";
+import type { FamilyInfo, PipelineRequest } from "../../../pipeline/types.ts";
+import { SAMPLING_CHOICES } from "../../../schedulers/mod.ts";
+import { UMT5_CONFIG } from "../../../text_encoders/umt5.ts";
+import { WAN_TRANSFORMER_CONFIG } from "../config.ts";
+import { ANIMATE_WAN, hasAnimateNames } from "../layouts.ts";
+import { clipCount } from "./clips.ts";
+
+/** The class of the transformer in diffusers. */
+export const ANIMATE_TRANSFORMER = "WanAnimate2Transformer3DModel";
+
+/** Widths of the image encoder's states and of the prompt's, which diffusers' class does not let files say. */
+const IMAGE_DIM = 1280;
+const TEXT_ROWS = 512;
+
+/** Positions along each axis that the model has. */
+const POSITIONS = 512;
+
+/** Longest driving video, in frames: all of them are in host memory, 1.8 GB at 640x800. */
+const MAX_FRAMES = 1200;
+
+/** Where the driving video lies among the positions, and what else is new beside Wan 2.1 I2V. */
+const DRIVING_CONFIG = z.object({
+  text_len: z.int().positive().max(4096).default(TEXT_ROWS),
+  /** From where its frames, rows and columns are counted; -1 stands for as many as it has. */
+  refer_offset_t: z.int().min(-1).default(1),
+  refer_offset_h: z.int().min(-1).default(0),
+  refer_offset_w: z.int().min(-1).default(-1),
+  refer_stride: z.int().positive().default(1),
+  /** Of a variant that favours the first frame: not supported. */
+  log_scale: z.literal(0).default(0),
+});
+
+/**
+ * `transformer/config.json` of `WanAnimate2Transformer3DModel`; or what single files of the same weights under Wan's own
+ * names tell, which are those of Wan 2.1 I2V.
+ */
+export const ANIMATE_TRANSFORMER_CONFIG = z.preprocess(
+  wanFields,
+  z.intersection(WAN_TRANSFORMER_CONFIG, DRIVING_CONFIG),
+);
+
+/** Parsed {@linkcode ANIMATE_TRANSFORMER_CONFIG}. */
+export type AnimateTransformerConfig = z.output<typeof ANIMATE_TRANSFORMER_CONFIG>;
+
+/** The fields under the names that Wan's other transformers have for them. */
+function wanFields(config: unknown): unknown {
+  const { _class_name: own, ...given } = config as Record<string, unknown>;
+  if (own !== ANIMATE_TRANSFORMER) return config;
+  const { dim = 5120, num_heads = 40, in_dim = 36, out_dim = 16, use_img_emb = true, ...others } =
+    given;
+  const seesImages = use_img_emb === true;
+  return {
+    image_dim: seesImages ? IMAGE_DIM : null,
+    ...others,
+    num_attention_heads: num_heads,
+    attention_head_dim: Number(dim) / Number(num_heads),
+    in_channels: in_dim,
+    out_channels: out_dim,
+    added_kv_proj_dim: seesImages ? dim : null,
+    rope_max_seq_len: POSITIONS,
+  };
+}
+
+/** The class in `modular_model_index.json` of the checkpoint that needs few steps and no guidance. */
+const DISTILLED = "WanAnimate2DistilledModularPipeline";
+
+/** The components. */
+export const ANIMATE_PARTS = partsTable({
+  components: {
+    textEncoder: { classNames: ["UMT5EncoderModel"], config: UMT5_CONFIG },
+    imageEncoder: { classNames: ["CLIPVisionModel"], config: CLIP_VISION_CONFIG },
+    transformer: {
+      classNames: [ANIMATE_TRANSFORMER, "WanTransformer3DModel"],
+      config: ANIMATE_TRANSFORMER_CONFIG,
+      view: (tensors) => hasAnimateNames(tensors) ? viewLayout(tensors, ANIMATE_WAN) : tensors,
+    },
+    vae: { classNames: ["AutoencoderKLWan"], config: WAN_VAE_CONFIG },
+    tinyDecoder: { classNames: ["TAEHV"], config: TINY_DECODER_CONFIG, isOptional: true },
+  },
+  settings: z.object({ modular_class_name: z.string().optional() }),
+  scheduler: { refused: ["use_dynamic_shifting"] },
+  fits: ({ transformer, textEncoder, imageEncoder, vae, tinyDecoder }) => {
+    const { z_dim: channels, scale_factor_spatial: side, scale_factor_temporal: frames } = vae;
+    if (transformer.image_dim === null) {
+      throw new TypeError(
+        "Cannot use the model: Wan-Animate-2 looks at the character through an image encoder, and this transformer has no layers for it",
+      );
+    }
+    return [
+      [
+        "transformer's in_channels",
+        transformer.in_channels,
+        "autoencoder's, twice, with a mask",
+        2 * channels + frames,
+      ],
+      ["transformer's out_channels", transformer.out_channels, "autoencoder's z_dim", channels],
+      [
+        "transformer's text_dim",
+        transformer.text_dim,
+        "text encoder's d_model",
+        textEncoder.d_model,
+      ],
+      [
+        "transformer's image_dim",
+        transformer.image_dim,
+        "image encoder's hidden_size",
+        imageEncoder.hidden_size,
+      ],
+      ...tinyDecoderFit(tinyDecoder, { channels, side, frames }),
+    ];
+  },
+});
+
+/** The opened components. */
+export type AnimateParts = PartsOf<typeof ANIMATE_PARTS>;
+
+/** What the prompt of the driving video is, where a request does not say: "reference video of a person's motion". */
+export const DRIVING_PROMPT = "人物动作的参考视频";
+
+/** Frames of a clip where a request does not say, and fewest. */
+export const CLIP_LENGTH = 37;
+const MIN_CLIP_LENGTH = 5;
+
+/** What its models can do. Source of the defaults: SGLang's `Wan_Animate_2_14B_SamplingParam`. */
+export function animateInfo({ settings, transformer: { config }, vae }: AnimateParts): FamilyInfo {
+  const { scale_factor_spatial: spatial } = vae.config;
+  const isDistilled = settings.modular_class_name === DISTILLED;
+  const isSmall = config.num_attention_heads * config.attention_head_dim < 1536;
+  return {
+    supportedTasks: ["V2V"],
+    defaultTask: "V2V",
+    defaults: {
+      ...isSmall ? { width: 64, height: 64 } : { width: 640, height: 800 },
+      numFrames: CLIP_LENGTH,
+      fps: 16,
+      numInferenceSteps: isDistilled ? 10 : 40,
+      guidanceScale: isDistilled ? 1 : 3,
+      negativePrompt: "",
+    },
+    taskDefaults: {},
+    animates: true,
+    sizeMultiple: spatial * Math.max(config.patch_size[1], config.patch_size[2]),
+    // A result has as many frames as the driving video.
+    frameMultiple: 1,
+    maxFrames: MAX_FRAMES,
+    ...{ minImages: 1, maxImages: 1 },
+    optionalSettings: [
+      ...["clipLen", "promptRef", "flowShift", "maxSequenceLength"] as const,
+      ...SAMPLING_CHOICES,
+    ],
+  };
+}
+
+/** Checks the length of clips. */
+export function checkAnimate(
+  { clipLen = CLIP_LENGTH }: PipelineRequest,
+  { vae, transformer: { config } }: AnimateParts,
+): void {
+  const { scale_factor_temporal: temporal } = vae.config;
+  const most = 1 + temporal * (config.rope_max_seq_len - 2);
+  const isWhole = Number.isSafeInteger(clipLen) && (clipLen - 1) % temporal === 0;
+  if (isWhole && clipLen >= MIN_CLIP_LENGTH && clipLen <= most) return;
+  throw new RangeError(
+    `Cannot make clips of ${clipLen} frames: clipLen must be a multiple of ${temporal} and 1 more, from ${MIN_CLIP_LENGTH} to ${most}`,
+  );
+}
+
+/** How many clips a request is made in. */
+export function clipsOf({ numFrames, clipLen = CLIP_LENGTH }: PipelineRequest): number {
+  return clipCount(numFrames, clipLen);
+}

@@ -1,0 +1,186 @@
+/** The steps of a clip: what the driving video is to each block, and the passes for the prompts. */
+import type { DeviceTensor, Graph, Program, Tensor, Traced } from "../../../../runtime/mod.ts";
+import { slice } from "../../../../runtime/mod.ts";
+import { tinyVideoDecoder } from "../../../autoencoders/tiny/coders.ts";
+import { unscaleLatents, wanVideoDecoder } from "../../../autoencoders/wan/coders.ts";
+import { timestepConstant } from "../../../embeddings.ts";
+import type { Variant } from "../../../memory/model_memory.ts";
+import type { Session, Stage } from "../../../memory/session.ts";
+import { Denoiser } from "../../../pipeline/denoiser.ts";
+import type { CommonShape } from "../../../pipeline/family.ts";
+import type { Guidance } from "../../../pipeline/guidance.ts";
+import type { Work } from "../../../pipeline/work.ts";
+import { teamsOf } from "../../../ranks.ts";
+import type { Schedule } from "../../../schedulers/mod.ts";
+import { besideSample } from "../channels.ts";
+import { hiddenSize } from "../config.ts";
+import { modulationIndices, tableRows, timestepRows } from "../modulation.ts";
+import { patchFeatures, patchify, tokenCount, type TokenGrid, unpatchify } from "../patches.ts";
+import type { AnimateParts } from "./config.ts";
+import type { ClipShape } from "./given.ts";
+import {
+  animateTransformer,
+  DRIVING_TIMESTEP,
+  drivingStates,
+  NEGATIVE_SKIPS,
+} from "./transformer.ts";
+
+/** Keys and values of every block. */
+type States = readonly { readonly key: DeviceTensor; readonly value: DeviceTensor }[];
+
+/** A prompt as the blocks see it. */
+type Context = {
+  readonly blocks: States;
+  readonly lengths: DeviceTensor;
+  readonly padLogit: DeviceTensor;
+};
+
+/** The driving video: its tokens, what the image encoder sees in it, and its prompt. */
+export type Driving = {
+  readonly drivingTokens: DeviceTensor;
+  readonly drivingImages: States;
+  readonly drivingBlocks: States;
+  readonly drivingLengths: DeviceTensor;
+  readonly drivingPadLogit: DeviceTensor;
+};
+
+/** What the steps are traced from. */
+interface DenoisingOptions {
+  readonly schedule: Schedule;
+  /** The noisy latents, [1, tokens, features]. */
+  readonly sample: DeviceTensor;
+  readonly grid: TokenGrid;
+  /** The shape of the noise. */
+  readonly latents: readonly number[];
+  /** What the tokens have beside the sample. */
+  readonly channels: DeviceTensor;
+  /** The character's image. */
+  readonly images: States;
+  /** The prompt, and maybe the negative one. */
+  readonly contexts: readonly Context[];
+  readonly driving: Driving;
+}
+
+/** What a pass takes. */
+type PassInputs = Context & {
+  readonly timesteps: DeviceTensor;
+  readonly channels: DeviceTensor;
+  readonly images: States;
+  /** What the driving video is to each block; where it is left out, what that is computed from. */
+  readonly states: States | undefined;
+} & { readonly [Name in keyof Driving]: Driving[Name] | undefined };
+
+/** In the place of the driving video where its states are at hand. */
+const NO_DRIVING: { readonly [Name in keyof Driving]: undefined } = {
+  ...{ drivingTokens: undefined, drivingImages: undefined, drivingBlocks: undefined },
+  ...{ drivingLengths: undefined, drivingPadLogit: undefined },
+};
+
+/** A clip's steps. */
+interface Denoising {
+  readonly stage: Stage;
+  /** Takes them. */
+  run(work: Work, guidance: Guidance, draw: () => Float32Array): Promise<void>;
+}
+
+/**
+ * Traces the steps in a stage of their own. What the driving video is to each block is kept for all of them; where that
+ * takes too much memory, it is computed anew in every pass.
+ *
+ * @throws {RangeError} where several GPUs are to share the work
+ */
+export function traceDenoising(
+  session: Session,
+  { transformer: { config, weights: { root: weights } }, vae, tinyDecoder }: AnimateParts,
+  shape: CommonShape & ClipShape & Variant,
+  { schedule, sample, grid, latents, channels, images, contexts, driving }: DenoisingOptions,
+): Denoising {
+  if (teamsOf(session.ranks).length > 0) {
+    throw new RangeError(
+      "Cannot share a video of Wan-Animate-2 between GPUs: each clip goes on from the one before; let each GPU make its own",
+    );
+  }
+  const steps = schedule.timesteps.length;
+  const stage = session.stage("denoise", { repeats: steps * shape.clips });
+  const times = [...schedule.timesteps, DRIVING_TIMESTEP];
+  const timesteps = stage.program(
+    "timesteps",
+    {},
+    (_, graph: Graph) =>
+      timestepRows(weights, timestepConstant(graph, times, config.freq_dim), hiddenSize(config)),
+  );
+  /** Inputs of the driving video's pass, in a graph. */
+  const drivingPass = (
+    graph: Graph,
+    { drivingBlocks: blocks, timesteps, ...given }:
+      & Traced<Driving>
+      & { readonly timesteps: Tensor },
+  ) => ({
+    tokens: given.drivingTokens,
+    grid: { ...grid, frames: shape.frames },
+    timesteps,
+    modulationIndices: graph.constant(
+      "driving timestep",
+      [tableRows(config), 1],
+      "u32",
+      modulationIndices(config, [steps]),
+    ),
+    context: {
+      ...{ blocks, images: given.drivingImages },
+      ...{ lengths: given.drivingLengths, padLogit: given.drivingPadLogit },
+    },
+  });
+  const { operands } = shape;
+  const states = shape.passes === "recomputed" ? undefined : stage.program(
+    "driving states",
+    { ...driving, timesteps: timesteps.outputs },
+    (given, graph) => drivingStates(graph, config, weights, drivingPass(graph, given)),
+    { operands },
+  );
+  const frame = { ...grid, frames: 1 };
+  const denoiser = new Denoiser<PassInputs>(stage, shape, {
+    ...{ schedule, sample },
+    noise: { shape: latents, arrange: (noise) => patchify(config, noise) },
+    passes: contexts.map((context) => ({
+      ...{ ...context, timesteps: timesteps.outputs, channels, images },
+      ...(states ? { ...NO_DRIVING, states: states.outputs } : { ...driving, states: undefined }),
+    })),
+    step: {
+      shape: [tableRows(config), 1],
+      values: (i) => modulationIndices(config, [i]),
+    },
+    predict: ({ sample, step, timesteps, channels, states, ...given }, graph, { pass }) => {
+      const { blocks, images, lengths, padLogit, ...driving } = given;
+      const inputs = {
+        ...{ grid, timesteps, modulationIndices: step },
+        context: { blocks, images, lengths, padLogit },
+        tokens: besideSample(sample, channels, patchFeatures(config, 1)),
+        skipped: pass === 0 ? undefined : NEGATIVE_SKIPS,
+      };
+      const seen = states ??
+        drivingPass(graph, { ...driving as Traced<Driving>, timesteps });
+      return animateTransformer(graph, config, weights, inputs, seen);
+    },
+    preview: {
+      decoder: tinyDecoder
+        ? tinyVideoDecoder(tinyDecoder, { ...shape, frames: 1 })
+        : wanVideoDecoder(vae, { ...shape, frames: 1 }),
+      // The first frame of the clip, behind the character's image.
+      part: (x) => slice(x, 1, tokenCount(frame), 2 * tokenCount(frame)),
+      decoded: (part) => {
+        const latents = unpatchify(config, part, frame);
+        return tinyDecoder ? latents : unscaleLatents(vae, latents);
+      },
+    },
+  });
+  const before = [timesteps, ...states ? [states] : []].map((program) =>
+    program as unknown as Program<Record<never, never>>
+  );
+  return {
+    stage,
+    run: async (work, guidance, draw) => {
+      for (const program of before) await work.run([program.call({})]);
+      await denoiser.run(work, guidance, draw);
+    },
+  };
+}
