@@ -112,6 +112,8 @@ export class Golden {
 
 function decode(bytes: Uint8Array<ArrayBuffer>, format: string): ArrayLike<number> {
   if (format === "U8" || format === "BOOL") return bytes;
+  // Pixels from 0 to 1.
+  if (format === "U16") return Float32Array.from(new Uint16Array(bytes.buffer), (x) => x / 65535);
   if (format === "I64") return Float64Array.from(new BigInt64Array(bytes.buffer), Number);
   const dtype = DTYPES[format];
   if (!dtype) throw new TypeError(`Cannot read a golden of type ${format}`);

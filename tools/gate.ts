@@ -7,7 +7,8 @@
  * repository), only the tests under them run; `--verbose` lets all output through.
  *
  * The tests run in batches of files, two batches at a time, each in a process of its own: a software
- * driver compiles on one core, and tests may change what belongs to a process.
+ * driver compiles on one core, and tests may change what belongs to a process. The files of a batch
+ * are imported by one module, so that they load the library and compile kernels once.
  */
 import { join, posix } from "node:path";
 
@@ -78,18 +79,19 @@ export function failureText(output: string): string {
   return (start < 0 ? output : output.slice(start)).trimEnd();
 }
 
-/** How far the tests are, from what every `deno test` has printed so far. */
-export function progressText(outputs: readonly string[], files: number): string {
+/** How far the tests are, from what every `deno test` has printed so far, and the last test of each that is at work. */
+export function progressText(outputs: readonly string[], batches: number): string {
   const count = (pattern: RegExp) =>
     outputs.reduce((sum, output) => sum + (output.match(pattern)?.length ?? 0), 0);
-  const started = /^running \d+ tests? from (?:\.\/)?(\S+)$/gm;
+  const title = /^(\S.*?) \.\.\./gm;
   const current = outputs
     .filter((output) => !SUMMARY.test(output))
-    .flatMap((output) => [...output.matchAll(started)].at(-1)?.[1] ?? []);
+    .flatMap((output) => [...output.matchAll(title)].at(-1)?.[1] ?? []);
   const passed = count(/^\S.* \.\.\. ok \(|^ ok \(/gm);
   const failed = count(/^\S.* \.\.\. FAILED \(|^ FAILED \(/gm);
-  return `${passed} passed, ${failed} failed, file ${count(started)} of ${files}` +
-    (current.length > 0 ? `: ${current.join(", ")}` : "");
+  const started = count(/^running \d+ tests? from /gm);
+  return `${passed} passed, ${failed} failed, batch ${started} of ${batches}` +
+    (current.length > 0 ? `: ${current.join("; ")}` : "");
 }
 
 /** One test, and the seconds that it took. */
@@ -126,6 +128,7 @@ async function runDeno(
   args: string[],
   verbose: boolean,
   onOutput?: (output: string) => void,
+  env: Readonly<Record<string, string>> = {},
 ): Promise<{ code: number; output: string }> {
   // Deno started through another loader is not its own executable: the launcher tells where it is.
   const deno = Deno.env.get("DENOISE_DENO") ?? Deno.execPath();
@@ -133,7 +136,7 @@ async function runDeno(
     args,
     cwd: ROOT,
     // What was measured on this machine must not change what is tested.
-    env: { NO_COLOR: "1", RUST_BACKTRACE: "0", DENOISE_CACHE: "off", ...driverEnvironment() },
+    env: { NO_COLOR: "1", RUST_BACKTRACE: "0", DENOISE_CACHE: "off", ...defaults(DRIVER), ...env },
     stdin: "null",
     stdout: "piped",
     stderr: "piped",
@@ -154,16 +157,43 @@ async function runDeno(
   return { code: status.code, output };
 }
 
-/** What chooses the driver, and how it works, where the caller has not said it. */
-function driverEnvironment(): Record<string, string> {
+/** The driver, as the launcher chooses it, for runs that did not come through it. */
+const DRIVER = { DENO_WEBGPU_BACKEND: "vulkan" };
+
+/**
+ * For tests that compile many kernels and hardly run them: Mesa's software driver need not optimise. Models run theirs long
+ * enough that it pays, and find what others have compiled.
+ */
+const UNOPTIMISED = { GALLIVM_PERF: "nopt" };
+const COMPILING = "runtime/";
+
+/** Variables of drivers on Linux, where the caller has not said them. */
+function defaults(variables: Readonly<Record<string, string>>): Record<string, string> {
   if (Deno.build.os !== "linux") return {};
-  const defaults = {
-    // As the launcher chooses it, for runs that did not come through it.
-    DENO_WEBGPU_BACKEND: "vulkan",
-    // Tests compile kernels for longer than they run them: Mesa's software driver need not optimise.
-    GALLIVM_PERF: "nopt",
-  };
-  return Object.fromEntries(Object.entries(defaults).filter(([name]) => !Deno.env.has(name)));
+  return Object.fromEntries(Object.entries(variables).filter(([name]) => !Deno.env.has(name)));
+}
+
+/** Cuts files into batches, in their order; those that compile most are apart from the others. */
+export function batchesOf(files: readonly string[]): string[][] {
+  const { compiling = [], others = [] } = Object.groupBy(
+    files,
+    (path) => path.startsWith(COMPILING) ? "compiling" : "others",
+  );
+  return [others, compiling].flatMap((group) =>
+    Array.from(
+      { length: Math.ceil(group.length / BATCH) },
+      (_, i) => group.slice(i * BATCH, (i + 1) * BATCH),
+    )
+  );
+}
+
+/** A module that imports test files, one after the other; a file that does not load is a test that fails. */
+export function batchModule(files: readonly string[]): string {
+  const modules = files.map((path) => [path, new URL(path, ROOT).href]);
+  return `for (const [path, url] of ${JSON.stringify(modules)}) {
+  await import(url).catch((error) => Deno.test(path + " loads", () => Promise.reject(error)));
+}
+`;
 }
 
 /** Every test file at or under paths; those in `tests/`, which take longest, first. */
@@ -192,8 +222,8 @@ async function filesAt(path: string): Promise<string[]> {
 
 /** The tests under paths, with a line every few seconds on how far they are. */
 async function runTests(paths: readonly string[], verbose: boolean): Promise<Counts> {
-  const files = await testFiles(paths);
-  const count = files.length;
+  const batches = batchesOf(await testFiles(paths));
+  const count = batches.length;
   const folder = await Deno.makeTempDir();
   const since = performance.now();
   const seconds = () => Math.round((performance.now() - since) / 1000);
@@ -204,8 +234,11 @@ async function runTests(paths: readonly string[], verbose: boolean): Promise<Cou
   const runBatch = async (batch: readonly string[]) => {
     const i = printed.push("") - 1;
     const junit = join(folder, `${i}.xml`);
-    const args = [...TESTS, `--junit-path=${junit}`, ...batch];
-    const { code, output } = await runDeno(args, verbose, (output) => printed[i] = output);
+    const module = join(folder, `batch${i}_test.ts`);
+    await Deno.writeTextFile(module, batchModule(batch));
+    const args = [...TESTS, "--config=deno.json", `--junit-path=${junit}`, module];
+    const env = batch.every((path) => path.startsWith(COMPILING)) ? defaults(UNOPTIMISED) : {};
+    const { code, output } = await runDeno(args, verbose, (output) => printed[i] = output, env);
     const counts = countTests(output, code);
     for (const key of ["passed", "failed", "skipped"] as const) total[key] += counts[key];
     if (counts.failed > 0) failures.push(failureText(output));
@@ -217,7 +250,7 @@ async function runTests(paths: readonly string[], verbose: boolean): Promise<Cou
   }, PROGRESS_MS);
   try {
     const job = async () => {
-      while (files.length > 0) await runBatch(files.splice(0, BATCH));
+      for (let batch = batches.shift(); batch; batch = batches.shift()) await runBatch(batch);
     };
     // What two processes print would be mixed.
     await Promise.all(Array.from({ length: verbose ? 1 : JOBS }, job));

@@ -1,5 +1,13 @@
 import { strict as assert } from "node:assert";
-import { countsLine, countTests, failureText, progressText, slowestTests } from "./gate.ts";
+import {
+  batchesOf,
+  batchModule,
+  countsLine,
+  countTests,
+  failureText,
+  progressText,
+  slowestTests,
+} from "./gate.ts";
 
 Deno.test("countTests() reads the summary of a run that passed", () => {
   const output = "a ... ok (1ms)\n\nok | 12 passed (3 steps) | 0 failed | 2 ignored (41ms)\n";
@@ -35,16 +43,34 @@ Deno.test("failureText() starts at the list of errors, or gives everything", () 
   assert.equal(failureText("panicked\n"), "panicked");
 });
 
-Deno.test("progressText() counts tests of all runs but not steps, and names the files at work", () => {
-  const one = "running 2 tests from ./a/b_test.ts\nx ...\n  step ... ok (1ms)\nx ... ok (1s)\n" +
-    "running 3 tests from ./c_test.ts\ny ...noise\n ok (2ms)\nz ... FAILED (3ms)\n";
-  const two = "running 1 test from ./d_test.ts\n";
-  const ended = "running 1 test from ./e_test.ts\nx ... ok (1s)\n\nok | 1 passed | 0 failed (1s)\n";
-  assert.equal(
-    progressText([one, two, ended], 9),
-    "3 passed, 1 failed, file 4 of 9: c_test.ts, d_test.ts",
-  );
-  assert.equal(progressText([], 9), "0 passed, 0 failed, file 0 of 9");
+Deno.test("progressText() counts tests of all runs but not steps, and names the last ones at work", () => {
+  const one = "running 5 tests from ./batch0_test.ts\nx ...\n  step ... ok (1ms)\nx ... ok (1s)\n" +
+    "y ...noise\n ok (2ms)\nz ... FAILED (3ms)\nw ...\n  step ... ok (1ms)\n";
+  const two = "running 1 test from ./batch1_test.ts\nv ... ok (1s)\n";
+  const ended =
+    "running 1 test from ./batch2_test.ts\nx ... ok (1s)\n\nok | 1 passed | 0 failed (1s)\n";
+  assert.equal(progressText([one, two, ended], 9), "4 passed, 1 failed, batch 3 of 9: w; v");
+  assert.equal(progressText([], 9), "0 passed, 0 failed, batch 0 of 9");
+});
+
+Deno.test("batchesOf() keeps the order, and files that compile most apart from others", () => {
+  const files = Array.from({ length: 20 }, (_, i) => `tests/${i}_test.ts`);
+  const batches = batchesOf(["runtime/b_test.ts", ...files, "runtime/a_test.ts"]);
+  assert.deepEqual(batches.flat(), [...files, "runtime/b_test.ts", "runtime/a_test.ts"]);
+  assert.deepEqual(batches.map(({ length }) => length), [16, 4, 2]);
+});
+
+Deno.test("batchModule() makes a file that does not load a test that fails", async () => {
+  const titles: string[] = [];
+  const url = `data:text/javascript,${encodeURIComponent(batchModule(["tools/none_test.ts"]))}`;
+  const { test } = Deno;
+  try {
+    Object.assign(Deno, { test: (title: string) => titles.push(title) });
+    await import(url);
+  } finally {
+    Object.assign(Deno, { test });
+  }
+  assert.deepEqual(titles, ["tools/none_test.ts loads"]);
 });
 
 Deno.test("slowestTests() sorts tests by their time, and leaves out their steps", () => {
