@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
+import { tokenizerGoldens } from "../../tests/tokenizer_goldens.ts";
 import { Charsmap } from "./charsmap.ts";
 
-const root = new URL("../../tests/goldens/tokenizers/", import.meta.url);
+const root = tokenizerGoldens();
 
 function nmtNfkc(): Charsmap {
   const json = JSON.parse(Deno.readTextFileSync(new URL("t5/tokenizer.json", root)));

@@ -2,11 +2,12 @@ import assert from "node:assert/strict";
 import { Checkpoint } from "../../runtime/mod.ts";
 import { encodeGguf, type GgufField } from "../../tests/gguf.ts";
 import { encodeSafetensors, withFolder } from "../../tests/safetensors.ts";
+import { tokenizerGoldens } from "../../tests/tokenizer_goldens.ts";
 import { hasTokenizer, readEmbeddedTokenizer } from "./embedded.ts";
 import { parseSentencePieceModel } from "./sentencepiece_model.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 
-const root = new URL("../../tests/goldens/tokenizers/", import.meta.url);
+const root = tokenizerGoldens();
 
 function readJson<T>(path: string): T {
   return JSON.parse(Deno.readTextFileSync(new URL(path, root))) as T;

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { tokenizerGoldens } from "../../tests/tokenizer_goldens.ts";
 import { loadTokenizer } from "./mod.ts";
 
-const root = fileURLToPath(new URL("../../tests/goldens/tokenizers/", import.meta.url));
+const root = fileURLToPath(tokenizerGoldens());
 
 async function withFolder(use: (folder: string) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir();

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
+import { tokenizerGoldens } from "../../tests/tokenizer_goldens.ts";
 import { loadTokenizer, qwen3ChatPrompt, requireQwenChat } from "./mod.ts";
 
-const root = fileURLToPath(new URL("../../tests/goldens/tokenizers/", import.meta.url));
+const root = fileURLToPath(tokenizerGoldens());
 
 Deno.test("qwen3ChatPrompt() gives the text and ids of transformers' apply_chat_template", async () => {
   const tokenizer = await loadTokenizer(`${root}qwen2`);

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
+import { tokenizerGoldens } from "../../tests/tokenizer_goldens.ts";
 import { readSentencePieceModel } from "./sentencepiece_model.ts";
 
-const root = new URL("../../tests/goldens/tokenizers/", import.meta.url);
+const root = tokenizerGoldens();
 
 function readJson<T>(path: string): T {
   return JSON.parse(Deno.readTextFileSync(new URL(path, root))) as T;

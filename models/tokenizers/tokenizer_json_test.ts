@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { tokenizerGoldens } from "../../tests/tokenizer_goldens.ts";
 import { readSentencePieceModel, readTokenizerConfig, readTokenizerJson } from "./mod.ts";
 import type { Tokenizer } from "./mod.ts";
 
@@ -9,7 +10,7 @@ interface Ids {
   readonly departures?: readonly number[];
 }
 
-const root = new URL("../../tests/goldens/tokenizers/", import.meta.url);
+const root = tokenizerGoldens();
 
 function readJson<T>(path: string): T {
   return JSON.parse(Deno.readTextFileSync(new URL(path, root))) as T;

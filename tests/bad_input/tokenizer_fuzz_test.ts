@@ -8,10 +8,11 @@ import {
   readTokenizerJson,
   type Tokenizer,
 } from "../../models/tokenizers/mod.ts";
+import { tokenizerGoldens } from "../tokenizer_goldens.ts";
 import { BUNDLED } from "./damaged_model.ts";
 
 const TEXT = Deno.readTextFileSync(join(BUNDLED, "tokenizer", "tokenizer.json"));
-const SENTENCEPIECE = new URL("../goldens/tokenizers/t5/spiece.model", import.meta.url);
+const SENTENCEPIECE = new URL("t5/spiece.model", tokenizerGoldens());
 const SAMPLES = ["a red circle", "", "  ", "naïve\u0000 \ud800 😀", "\u2581<0x0A></s><pad>"];
 
 /** Reads and uses a tokenizer: its ids must be of its vocabulary, or the refusal be one sentence. */

@@ -249,6 +249,18 @@ def umt5(samples):
     compare(folder, samples)
 
 
+def share_rules():
+    """Stores the rules, which both models hold, once; `tests/tokenizer_goldens.ts` puts the files together again."""
+    proto = pb.ModelProto.FromString((OUT / "t5" / "spiece.model").read_bytes())
+    rules = proto.normalizer_spec.precompiled_charsmap
+    (OUT / "nmt_nfkc.charsmap").write_bytes(rules)
+    for name in ("t5", "umt5"):
+        for file, part in (("spiece.model", rules), ("tokenizer.json", base64.b64encode(rules))):
+            whole = (OUT / name / file).read_bytes()
+            assert whole.count(part) == 1, (name, file)
+            (OUT / name / file).write_bytes(whole.replace(part, b"@nmt_nfkc.charsmap@"))
+
+
 def bundled(samples):
     folder = OUT / "bundled"
     folder.mkdir()
@@ -378,6 +390,7 @@ def main():
     write_json(OUT / "texts.json", samples)
     t5(samples)
     umt5(samples)
+    share_rules()
     bundled(samples)
     variants(samples)
     stages()
