@@ -23,7 +23,13 @@ interface SeededWeights {
     shape: readonly number[],
     mean: number,
     std: number,
-    rest?: { readonly times?: number; readonly over?: number; readonly dtype?: StoredType },
+    rest?: {
+      readonly times?: number;
+      readonly over?: number;
+      readonly dtype?: StoredType;
+      /** Those of a tensor that is not drawn. */
+      readonly values?: readonly number[];
+    },
   ])[];
 }
 
@@ -118,7 +124,9 @@ function writeWeights(
 function drawTensors({ seed, dtype, tensors }: SeededWeights): Map<string, TensorValues> {
   const generator = new TorchGenerator(seed);
   const { fround } = Math;
-  return new Map(tensors.map(([name, shape, mean, std, rest = {}]) => {
+  return new Map(tensors.map(([name, shape, mean, std, rest = {}]): [string, TensorValues] => {
+    const type = (rest.dtype ?? dtype).toLowerCase() as DType;
+    if (rest.values) return [name, { dtype: type, shape, values: rest.values }];
     const values = generator.randn(elementCount(shape));
     const [factor, offset] = [fround(std), fround(mean)];
     const [times, over] = [fround(rest.times ?? 1), fround(rest.over ?? 1)];
@@ -126,6 +134,6 @@ function drawTensors({ seed, dtype, tensors }: SeededWeights): Map<string, Tenso
       const value = fround(fround(values[i]! * factor) + offset);
       values[i] = fround(value * times) / over;
     }
-    return [name, { dtype: (rest.dtype ?? dtype).toLowerCase() as DType, shape, values }];
+    return [name, { dtype: type, shape, values }];
   }));
 }

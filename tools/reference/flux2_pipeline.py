@@ -73,6 +73,7 @@ def save_pipeline(folder, seed):
         shutil.copyfile(TOKENIZER / name, folder / "tokenizer" / name)
     keep_seed(folder / "text_encoder", text, seed)
     keep_seed(folder / "transformer", transformer, seed + 10)
+    keep_seed(folder / "vae", vae, seed + 20)
     save_adapters(folder, seed + 30)
     flux2_gguf.build(folder, seed + 40)
     for path in folder.rglob("*"):

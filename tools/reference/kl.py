@@ -78,10 +78,11 @@ def build_flux2(folder, seed):
     vae.bn.running_mean.copy_(normal(rng, 32, std=0.3))
     vae.bn.running_var.copy_(normal(rng, 32, mean=1.0, std=0.2).abs())
     vae.half().save_pretrained(folder)
+    keep_seed(folder, vae, seed)
 
 
 def flux2_calls(folder, seed):
-    vae = AutoencoderKLFlux2.from_pretrained(folder, torch_dtype=torch.float32).eval()
+    vae = AutoencoderKLFlux2.from_pretrained(with_weights(folder), torch_dtype=torch.float32).eval()
     calls = sizes_calls(vae, seed)
     latents = normal(generator(seed + 2), 1, 8, 4, 6)
     mean = vae.bn.running_mean.view(1, -1, 1, 1)

@@ -2,7 +2,8 @@
 
 `seeded.json` stands in the place of a component's weights. It lists, in the order in which they are drawn
 from one generator, every tensor's name, shape, mean and standard deviation; then, where they are needed, a
-factor (`times`), a divisor (`over`) and a type of its own (`dtype`). Values are rounded to the type last.
+factor (`times`), a divisor (`over`) and a type of its own (`dtype`). Values are rounded to the type last. Running
+statistics are not drawn: they are listed (`values`).
 `file` is the name of the file; where an index lies beside it, the index says what goes into which file.
 """
 
@@ -80,6 +81,11 @@ def keep_seed(folder, module, seed, prefix=""):
         others |= {} if dtype == usual else {"dtype": NAMES[dtype]}
         row = [prefix + name, list(parameter.shape), rule["mean"], rule["std"]]
         rules.append([*row, others] if others else row)
+    for name, buffer in module.named_buffers():
+        if (name := prefix + name) in stored:
+            # Counts of batches, which nothing but training reads, get the type of the others.
+            stored[name] = stored[name].to(usual)
+            rules.append([name, list(buffer.shape), 0, 0, {"values": stored[name].flatten().tolist()}])
     write_rules(folder, seed, usual, rules)
     drawn = draw(folder)
     assert drawn.keys() == stored.keys(), drawn.keys() ^ stored.keys()
@@ -96,6 +102,9 @@ def draw(folder):
     tensors = {}
     for name, shape, mean, std, *rest in document["tensors"]:
         others = rest[0] if rest else {}
+        if "values" in others:
+            tensors[name] = torch.tensor(others["values"]).reshape(shape).to(DTYPES[document["dtype"]])
+            continue
         value = torch.randn(shape, generator=rng) * std + mean
         value = value * others.get("times", 1) / others.get("over", 1)
         tensors[name] = value.to(DTYPES[others.get("dtype", document["dtype"])])
