@@ -43,7 +43,10 @@ export function encodeElements(values: ArrayLike<number>, dtype: DType): Uint8Ar
       return new Uint8Array(Uint32Array.from(values).buffer);
     case "bf16": {
       const bits = new Uint32Array(Float32Array.from(values).buffer);
-      return new Uint8Array(Uint16Array.from(bits, bf16FromF32Bits).buffer);
+      const halves = new Uint16Array(bits.length);
+      // Many times as fast as `from` with a function.
+      for (let i = 0; i < bits.length; i++) halves[i] = bf16FromF32Bits(bits[i]!);
+      return new Uint8Array(halves.buffer);
     }
   }
 }
@@ -67,7 +70,8 @@ export function decodeElements(bytes: Uint8Array, dtype: DType): Float64Array {
       return Float64Array.from(new Uint32Array(buffer, byteOffset, count));
     case "bf16": {
       const halves = new Uint16Array(buffer, byteOffset, count);
-      const bits = Uint32Array.from(halves, (half) => (half << 16) >>> 0);
+      const bits = new Uint32Array(count);
+      for (let i = 0; i < count; i++) bits[i] = halves[i]! << 16;
       return Float64Array.from(new Float32Array(bits.buffer));
     }
   }

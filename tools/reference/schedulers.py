@@ -82,10 +82,19 @@ def case(cls, name, config, steps, start=0, sigmas=None, mu=None):
     return entry
 
 
+def shortened(value, digits):
+    return [shortened(each, digits) for each in value] if isinstance(value, list) else float(f"{value:.{digits}g}")
+
+
 def write(name, cases):
     OUT.mkdir(parents=True, exist_ok=True)
     import diffusers
 
+    # As many digits as float32 has, and as the tests compare of float64.
+    for entry in cases:
+        for key, digits in (("float32", 9), ("samples", 9), ("float64", 12)):
+            if key in entry:
+                entry[key] = shortened(entry[key], digits)
     data = {"generator": f"diffusers {diffusers.__version__}", "start": START, "cases": cases}
     (OUT / f"{name}.json").write_text(json.dumps(data, separators=(",", ":")) + "\n")
     print(name, len(cases), "cases")

@@ -114,11 +114,11 @@ def t2v_calls(folder):
         run_pipeline(folder, "image", "a red circle on the left", "blurry, low quality",
                      64, 64, 1, 42, 3, 3.5, 512),
         run_pipeline(folder, "clip5", "  A Red circle &amp;amp; a\tblue   square ", "",
-                     80, 48, 5, 42, 6, 1.0, 64),
+                     48, 32, 5, 42, 4, 1.0, 64),
         run_pipeline(folder, "clip9", "three green stars, unusually \u2603 small", "",
                      32, 48, 9, 1234567, 8, 5.0, 512),
         run_pipeline(folder, "from_clip9", "a green moon", "dark",
-                     48, 32, 9, 5, 6, 3.0, 512, video=clip(30, 9, 32, 48), strength=0.7),
+                     48, 32, 9, 5, 5, 3.0, 512, video=clip(30, 9, 32, 48), strength=0.7),
         run_pipeline(folder, "from_clip1", "two blue squares", "",
                      32, 32, 1, 6, 4, 1.0, 64, video=clip(40, 1, 32, 32), strength=1.0),
     ]  # fmt: skip
@@ -155,13 +155,13 @@ def ti2v_calls(folder):
         run_pipeline(folder, "image", "a yellow flower, high quality", "blurry, low quality",
                      64, 64, 1, 42, 4, 3.5, 512),
         run_pipeline(folder, "clip5", "a purple heart moves right", "",
-                     80, 48, 5, 42, 5, 1.0, 64),
+                     48, 32, 5, 42, 4, 1.0, 64),
         run_pipeline(folder, "from_image", "a cat grows", "low quality",
-                     80, 48, 5, 42, 4, 3.5, 512, picture(7, 48, 80)),
+                     48, 32, 5, 42, 4, 3.5, 512, picture(7, 32, 48)),
         run_pipeline(folder, "from_resized_image", "a dog spins", "",
-                     48, 64, 9, 43, 3, 2.0, 64, picture(8, 90, 61)),
+                     32, 48, 5, 43, 3, 2.0, 64, picture(8, 70, 41)),
         run_pipeline(folder, "from_clip9", "a cyan ring", "low quality",
-                     64, 32, 9, 44, 5, 3.5, 512, video=clip(50, 9, 32, 64), strength=0.6),
+                     48, 32, 9, 44, 4, 3.5, 512, video=clip(50, 9, 32, 48), strength=0.6),
     ]  # fmt: skip
 
 

@@ -280,7 +280,7 @@ def vae_calls(folder, seed):
         return Call(name, description, {}, {"z": z}, {"unclamped": unclamped}, inside)
 
     z_dim = config.z_dim
-    height, width = (48, 32) if ratio == 8 else (3 * ratio, 2 * ratio)
+    height, width = (3 * ratio, 2 * ratio) if ratio == 8 else (2 * ratio, ratio)
     h, w = height // ratio, width // ratio
     odd = smooth_video(rng, 1, 1, 3 * ratio, 5 * ratio)
     clip = smooth_video(rng, 1, 9, height, width)

@@ -182,13 +182,13 @@ def pipeline_calls(folder, seed):
     inpaint = ZImageInpaintPipeline(**parts)
     inpaint.set_progress_bar_config(disable=True)
     # Along the edges of latents, which the reference rounds it to.
-    mask = torch.zeros(40, 56, dtype=torch.uint8)
-    mask[8:30, 20:48] = 255
+    mask = torch.zeros(24, 32, dtype=torch.uint8)
+    mask[6:18, 12:28] = 255
     rng = generator(seed + 9)
-    coarse = normal(rng, 1, 3, 6, 7)
-    smooth = torch.nn.functional.interpolate(coarse, (40, 56), mode="bilinear")[0]
+    coarse = normal(rng, 1, 3, 4, 5)
+    smooth = torch.nn.functional.interpolate(coarse, (24, 32), mode="bilinear")[0]
     image = ((0.5 + 0.25 * smooth).clamp(0, 1) * 255).round().byte().permute(1, 2, 0)
-    size = dict(height=40, width=56)
+    size = dict(height=24, width=32)
     guided = dict(prompt="a red cat", negative_prompt=PROMPT, num_inference_steps=3, guidance_scale=2.5, **size)
     calls = [
         picture_call(pipeline, "text", 7, prompt=PROMPT, num_inference_steps=4, guidance_scale=0.0, **size),
