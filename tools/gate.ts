@@ -161,11 +161,11 @@ async function runDeno(
 const DRIVER = { DENO_WEBGPU_BACKEND: "vulkan" };
 
 /**
- * For tests that compile many kernels and hardly run them: Mesa's software driver need not optimise. Models run theirs long
- * enough that it pays, and find what others have compiled.
+ * For tests that compile many kernels and hardly run them, such as those of all formats: Mesa's software driver need not
+ * optimise. Other models run theirs long enough that it pays, and find what others have compiled.
  */
 const UNOPTIMISED = { GALLIVM_PERF: "nopt" };
-const COMPILING = "runtime/";
+const isCompiling = (path: string) => /^runtime\/|\/single_files_test\.ts$/.test(path);
 
 /** Variables of drivers on Linux, where the caller has not said them. */
 function defaults(variables: Readonly<Record<string, string>>): Record<string, string> {
@@ -177,7 +177,7 @@ function defaults(variables: Readonly<Record<string, string>>): Record<string, s
 export function batchesOf(files: readonly string[]): string[][] {
   const { compiling = [], others = [] } = Object.groupBy(
     files,
-    (path) => path.startsWith(COMPILING) ? "compiling" : "others",
+    (path) => isCompiling(path) ? "compiling" : "others",
   );
   return [others, compiling].flatMap((group) =>
     Array.from(
@@ -237,7 +237,7 @@ async function runTests(paths: readonly string[], verbose: boolean): Promise<Cou
     const module = join(folder, `batch${i}_test.ts`);
     await Deno.writeTextFile(module, batchModule(batch));
     const args = [...TESTS, "--config=deno.json", `--junit-path=${junit}`, module];
-    const env = batch.every((path) => path.startsWith(COMPILING)) ? defaults(UNOPTIMISED) : {};
+    const env = batch.every(isCompiling) ? defaults(UNOPTIMISED) : {};
     const { code, output } = await runDeno(args, verbose, (output) => printed[i] = output, env);
     const counts = countTests(output, code);
     for (const key of ["passed", "failed", "skipped"] as const) total[key] += counts[key];

@@ -1,6 +1,6 @@
 /** A real browser for the tests of the page. */
 
-import { type Browser, chromium, type Page } from "playwright-core";
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 
 /** Where systems have Chromium. */
 const PLACES = [
@@ -38,12 +38,22 @@ export interface OpenOptions {
 /** Images that take a second. */
 export const QUICK_DRAFT = { size: "64x64", settings: { num_inference_steps: 4 } };
 
-/** Starts a browser. */
-export async function startBrowser(): Promise<TestBrowser> {
-  const browser: Browser = await chromium.launch({
+let running: Promise<Browser> | undefined;
+
+/** The browser of all tests that run together: each has contexts of its own. It ends with the last of them. */
+function launched(): Promise<Browser> {
+  return running ??= chromium.launch({
     executablePath: CHROMIUM!,
     args: ["--no-sandbox", "--disable-gpu"],
   });
+}
+
+Deno.test.afterAll(async () => await (await running)?.close());
+
+/** Opens pages that nothing of other tests is in. */
+export async function openBrowser(): Promise<TestBrowser> {
+  const browser = await launched();
+  const contexts: BrowserContext[] = [];
   const complaints: string[] = [];
   const open = async (url: string, options: OpenOptions = {}) => {
     const { width = 1280, height = 800, draft = QUICK_DRAFT, scheme = "light" } = options;
@@ -53,6 +63,7 @@ export async function startBrowser(): Promise<TestBrowser> {
       colorScheme: scheme,
       reducedMotion: "reduce",
     });
+    contexts.push(context);
     await context.addInitScript((text) => {
       localStorage.getItem("denoise.draft") ?? localStorage.setItem("denoise.draft", text);
     }, JSON.stringify(draft));
@@ -63,7 +74,10 @@ export async function startBrowser(): Promise<TestBrowser> {
     await page.goto(url);
     return page;
   };
-  return { complaints, open, [Symbol.asyncDispose]: () => browser.close() };
+  const close = async () => {
+    await Promise.all(contexts.map((context) => context.close()));
+  };
+  return { complaints, open, [Symbol.asyncDispose]: close };
 }
 
 /** Notes what a page complains of; that a server is away or asks for a key is part of some tests. */

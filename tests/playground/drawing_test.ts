@@ -5,7 +5,7 @@ import type { Page } from "playwright-core";
 import { decodeImage } from "../../media/decode.ts";
 import { startProcess } from "../e2e/server_process.ts";
 import { until } from "../fakes/service.ts";
-import { CHROMIUM, startBrowser } from "./browser.ts";
+import { CHROMIUM, openBrowser } from "./browser.ts";
 
 const TITLE = "the page draws, edits and animates with the bundled model";
 
@@ -23,7 +23,7 @@ Deno.test({
     const folder = await Deno.makeTempDir();
     try {
       await using server = await startProcess(folder);
-      await using browser = await startBrowser();
+      await using browser = await openBrowser();
       const draft = { size: "64x64", settings: { num_inference_steps: 12 } };
       const page = await browser.open(server.url, { draft });
 

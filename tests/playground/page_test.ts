@@ -5,7 +5,7 @@ import axe from "axe-core";
 import type { Page } from "playwright-core";
 import { FakeEngine } from "../fakes/engine.ts";
 import { type TestService, testService } from "../fakes/service.ts";
-import { CHROMIUM, startBrowser, type TestBrowser } from "./browser.ts";
+import { CHROMIUM, openBrowser, type TestBrowser } from "./browser.ts";
 
 const SUPPORT = {
   taskType: "T2I",
@@ -43,7 +43,7 @@ function browserTest(
     name: CHROMIUM ? name : `${name} (skipped: there is no Chromium)`,
     ignore: !CHROMIUM || isSlow && !Deno.env.has("DENOISE_SLOW"),
     fn: async () => {
-      await using browser = await startBrowser();
+      await using browser = await openBrowser();
       await work(browser);
       assert.deepEqual(browser.complaints, []);
     },
