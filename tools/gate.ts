@@ -7,7 +7,7 @@
  * repository), only the tests under them run; `--verbose` lets all output through.
  *
  * The tests run in batches of files, two batches at a time, each in a process of its own: a software
- * driver compiles on one core, and tests may change what belongs to a process. The files of a batch
+ * driver compiles on one core, and tests may change what belongs to a process. Most files of a batch
  * are imported by one module, so that they load the library and compile kernels once.
  */
 import { join, posix } from "node:path";
@@ -89,7 +89,7 @@ export function progressText(outputs: readonly string[], batches: number): strin
     .flatMap((output) => [...output.matchAll(title)].at(-1)?.[1] ?? []);
   const passed = count(/^\S.* \.\.\. ok \(|^ ok \(/gm);
   const failed = count(/^\S.* \.\.\. FAILED \(|^ FAILED \(/gm);
-  const started = count(/^running \d+ tests? from /gm);
+  const started = outputs.filter((output) => /^running \d+ tests? from /m.test(output)).length;
   return `${passed} passed, ${failed} failed, batch ${started} of ${batches}` +
     (current.length > 0 ? `: ${current.join("; ")}` : "");
 }
@@ -187,6 +187,10 @@ export function batchesOf(files: readonly string[]): string[][] {
   );
 }
 
+/** Tests of what belongs to a process or to globals: each is loaded by itself, beside others of its batch. */
+const ALONE =
+  /^(?:commands|engine|runtime\/backends|tests\/(?:bad_input|clients|e2e|fleet|playground))\/|^tests\/[^/]+$/;
+
 /** A module that imports test files, one after the other; a file that does not load is a test that fails. */
 export function batchModule(files: readonly string[]): string {
   const modules = files.map((path) => [path, new URL(path, ROOT).href]);
@@ -234,9 +238,16 @@ async function runTests(paths: readonly string[], verbose: boolean): Promise<Cou
   const runBatch = async (batch: readonly string[]) => {
     const i = printed.push("") - 1;
     const junit = join(folder, `${i}.xml`);
-    const module = join(folder, `batch${i}_test.ts`);
-    await Deno.writeTextFile(module, batchModule(batch));
-    const args = [...TESTS, "--config=deno.json", `--junit-path=${junit}`, module];
+    const { alone = [], together } = Object.groupBy(
+      batch,
+      (path) => ALONE.test(path) ? "alone" : "together",
+    );
+    const modules = [...alone];
+    if (together) {
+      modules.unshift(join(folder, `batch${i}_test.ts`));
+      await Deno.writeTextFile(modules[0]!, batchModule(together));
+    }
+    const args = [...TESTS, "--config=deno.json", `--junit-path=${junit}`, ...modules];
     const env = batch.every(isCompiling) ? defaults(UNOPTIMISED) : {};
     const { code, output } = await runDeno(args, verbose, (output) => printed[i] = output, env);
     const counts = countTests(output, code);
