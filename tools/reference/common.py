@@ -64,7 +64,7 @@ class Call:
 def pixels16(tensor):
     """Pixels from 0 to 1 as 16-bit fractions, which is 107 dB; any other tensor as it is."""
     is_float = tensor.dtype == torch.float32 and tensor.numel() > 0
-    if not (is_float and tensor.ndim >= 3 and tensor.shape[-1] in (3, 4)):
+    if not (is_float and tensor.ndim >= 3 and (tensor.shape[-1] in (3, 4) or tensor.shape[-3] == 3)):
         return tensor
     if tensor.min() < 0 or tensor.max() > 1:
         return tensor
@@ -211,7 +211,14 @@ def write_golden(folder, description, seed, calls, keep=False):
         "versions": versions(),
         "calls": index,
     }
-    (folder / "golden.json").write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    (folder / "golden.json").write_text(text_of(document))
+
+
+def text_of(document):
+    """JSON with a line for each call."""
+    lines = [json.dumps(call, ensure_ascii=False) for call in document["calls"]]
+    head = json.dumps({key: value for key, value in document.items() if key != "calls"}, ensure_ascii=False)
+    return head[:-1] + ', "calls": [\n' + ",\n".join(lines) + "\n]}\n"
 
 
 def check_golden(folder, calls, tolerance=1e-5):

@@ -266,8 +266,7 @@ def bundled(samples):
     folder.mkdir()
     source = ROOT / "models" / "bundled" / "tokenizer"
     for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copyfile(source / name, folder / name)
-        (folder / name).chmod(0o644)
+        write_json(folder / name, json.loads((source / name).read_text()))
     compare(folder, samples)
 
 
