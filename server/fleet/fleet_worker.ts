@@ -5,6 +5,7 @@
  * @module
  */
 
+import { LRUCache } from "lru-cache";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import { isEnd, type NewJob } from "../jobs/job.ts";
@@ -80,6 +81,8 @@ export class FleetWorker {
   #strays = new Set<string>();
   /** Ids of jobs that were queued, and that no worker is known to have taken. */
   readonly #news = new Set<string>();
+  /** Ids of jobs that were to be cancelled lately: one may be claimed, and not be in the queue yet. */
+  readonly #unwanted = new LRUCache<string, true>({ max: 1000 });
   #loaded: MemberState["loaded"] = null;
   #finished = 0;
   #isLooking = false;
@@ -107,7 +110,9 @@ export class FleetWorker {
       const [id = "", status] = news.split(" ");
       if (status === "queued") this.#hear(id);
       else this.#news.delete(id);
-      if (status === "cancel" || status === "deleted") void this.#queue.cancel(id);
+      if (status !== "cancel" && status !== "deleted") return;
+      this.#unwanted.set(id, true);
+      void this.#queue.cancel(id);
     });
     bell.onUp(() => void this.#look());
   }
@@ -239,6 +244,7 @@ export class FleetWorker {
         throw new ServiceError("refused", `Cannot run the job: no "${record.kind}" is known`);
       }
       const { outcome } = await this.#queue.add(this.#watched(job, client, model));
+      if (this.#unwanted.has(id)) void this.#queue.cancel(id);
       this.#loaded = {
         model: model ?? this.#options.models.first.name,
         loras: lorasOf(record.request),
