@@ -10,6 +10,7 @@ import type { Log } from "../log.ts";
 import { Bell } from "./bell.ts";
 import { readsRoster } from "./crowd.ts";
 import { Database, isAway } from "./database.ts";
+import { KnownRecords } from "./known_records.ts";
 import { PostgresJobStore } from "./postgres_store.ts";
 import { BEAT_MS, type FleetModel, type MemberState, Roster } from "./roster.ts";
 import { migrate } from "./schema.ts";
@@ -67,8 +68,10 @@ export class Fleet {
   private constructor(database: Database, options: JoinOptions) {
     this.#options = options;
     this.database = database;
-    this.store = new PostgresJobStore(database);
     this.bell = new Bell(options.databaseUrl, `denoise ${this.name}`);
+    // Workers read each job once.
+    const known = options.kind === "worker" ? undefined : new KnownRecords(this.bell);
+    this.store = new PostgresJobStore(database, known);
     this.roster = new Roster(database);
     this.bell.on("denoise_fleet", () => void this.#refresh().catch(() => {}));
   }

@@ -22,6 +22,7 @@ import {
 import { LISTED, toEntry, toJson, toRecord } from "../jobs/sqlite_rows.ts";
 import { type Database, texts } from "./database.ts";
 import { type InputFile, writeInputs } from "./input_parts.ts";
+import type { KnownRecords } from "./known_records.ts";
 import { CLOCK_JOBS, clockOf, giveTurn, hasRoom } from "./policy.ts";
 
 /** How long a record may wait for a database that is not at hand, in milliseconds. */
@@ -119,9 +120,15 @@ export class PostgresJobStore implements JobStore {
   /** Ids that were asked for in this turn of the event loop, read together. */
   #asked: Map<string, PromiseWithResolvers<JobRecord | undefined>> | undefined;
 
-  /** @param database with its tables up to date */
-  constructor(database: Database) {
+  readonly #known: KnownRecords | undefined;
+
+  /**
+   * @param database with its tables up to date
+   * @param known keeps what was read; all is read each time when left out
+   */
+  constructor(database: Database, known?: KnownRecords) {
     this.#database = database;
+    this.#known = known;
   }
 
   /** See {@link JobStore.insert}. */
@@ -194,12 +201,15 @@ export class PostgresJobStore implements JobStore {
       (sql) => sql`UPDATE denoise_jobs SET ${sql(columns)} WHERE id = ${id}`,
       PATIENCE_MS,
     );
+    this.#known?.forget(id);
     return count > 0;
   }
 
   /** See {@link JobStore.get}. All that are asked for at once are read at once. */
   get(id: string): Promise<JobRecord | undefined> {
     if (!ID.test(id)) return Promise.resolve(undefined);
+    const known = this.#known?.get(id);
+    if (known) return Promise.resolve(known);
     if (!this.#asked) {
       this.#asked = new Map();
       setTimeout(() => void this.#getAll());
@@ -257,6 +267,7 @@ export class PostgresJobStore implements JobStore {
   /** See {@link JobStore.delete}. */
   async delete(id: string): Promise<void> {
     await this.#database.use((sql) => sql`DELETE FROM denoise_jobs WHERE id = ${id}`, PATIENCE_MS);
+    this.#known?.forget(id);
   }
 
   /** See {@link JobStore.requestCancel}. */
@@ -266,6 +277,7 @@ export class PostgresJobStore implements JobStore {
           UPDATE denoise_jobs SET cancel = true
           WHERE id = ${id} AND status IN ('queued', 'in_progress') RETURNING id)
         SELECT pg_notify('denoise_jobs', id || ' cancel') FROM asked`, PATIENCE_MS);
+    this.#known?.forget(id);
   }
 
   /** See {@link JobStore.cancelRequests}; those of all servers. */
@@ -288,6 +300,7 @@ export class PostgresJobStore implements JobStore {
         WHERE id = ${id} AND status = 'queued'`,
       PATIENCE_MS,
     );
+    this.#known?.forget(id);
   }
 
   /**
@@ -302,6 +315,7 @@ export class PostgresJobStore implements JobStore {
       (sql) => sql`UPDATE denoise_jobs SET ${sql(columns)} WHERE id = ${id}`,
       PATIENCE_MS,
     );
+    this.#known?.forget(id);
   }
 
   /**
@@ -419,18 +433,25 @@ export class PostgresJobStore implements JobStore {
     this.#asked = undefined;
     try {
       const ids = [...asked.keys()];
-      const rows = await this.#database.use((sql) =>
-        sql`SELECT * FROM denoise_jobs WHERE id = ANY(${texts(sql, ids)})`
-      );
-      const found = new Map(rows.map((row) => [String(row["id"]), row]));
-      for (const [id, { resolve }] of asked) {
-        const row = found.get(id);
-        resolve(row && toFleetRecord(row));
-      }
+      const read = async () => {
+        const rows = await this.#database.use((sql) =>
+          sql`SELECT * FROM denoise_jobs WHERE id = ANY(${texts(sql, ids)})`
+        );
+        return rows.map((row) => [toFleetRecord(row), lengthOf(row)] as const);
+      };
+      const records = this.#known ? await this.#known.keep(read) : await read();
+      const found = new Map(records.map(([record]) => [record.id, record]));
+      for (const [id, { resolve }] of asked) resolve(found.get(id));
     } catch (error) {
       for (const { reject } of asked.values()) reject(error);
     }
   }
+}
+
+/** About how many characters of a row's texts grow with what was asked for. */
+function lengthOf(row: Record<string, unknown>): number {
+  const texts = [row["request"], row["summary"], row["result"]];
+  return texts.reduce((sum: number, text) => sum + (typeof text === "string" ? text.length : 0), 0);
 }
 
 /** A job, with the HTTP status that it failed with. */

@@ -39,6 +39,7 @@ import { FleetModels } from "./fleet_models.ts";
 import { FleetQueue } from "./fleet_queue.ts";
 import { FleetWorker } from "./fleet_worker.ts";
 import { LeaseStore } from "./lease_store.ts";
+import { PostgresJobStore } from "./postgres_store.ts";
 import type { FleetModel } from "./roster.ts";
 import { requireSharedFolder } from "./shared_folder.ts";
 
@@ -238,7 +239,9 @@ function prepareWorker(
   { ffmpeg, tracing }: { readonly ffmpeg?: Ffmpeg; readonly tracing: Tracing | undefined },
 ): PreparedWorker {
   const { log = () => {}, openEngine } = options;
-  const { database, store, bell, roster, member } = fleet;
+  const { database, bell, roster, member } = fleet;
+  // Whoever changes records reads them as they are.
+  const store = new PostgresJobStore(database);
   const opened = Promise.withResolvers<Engine>();
   opened.promise.catch(() => {});
   const engine = new EngineState(opened.promise);
