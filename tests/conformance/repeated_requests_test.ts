@@ -76,12 +76,15 @@ Deno.test("requests with one key that race make one job, and each client has its
 Deno.test("a job with a key goes on when its client leaves, for the one that comes back", async () => {
   await using service = await testService({ engine: new FakeEngine({ stepMs: 20 }) });
   const leaving = new AbortController();
-  const left = service.post(IMAGES, { prompt: "a" }, { ...keyed("one"), signal: leaving.signal });
+  const left = service.post(IMAGES, { prompt: "a", num_inference_steps: 50 }, {
+    ...keyed("one"),
+    signal: leaving.signal,
+  });
   await until(() => service.queue.running.length === 1);
   leaving.abort();
   await left.then((answer) => answer.body?.cancel(), () => {});
   const { status, isReplayed } = await answerOf(
-    service.post(IMAGES, { prompt: "a" }, keyed("one")),
+    service.post(IMAGES, { prompt: "a", num_inference_steps: 50 }, keyed("one")),
   );
   assert.deepEqual([status, isReplayed], [200, true]);
   assert.deepEqual([service.engine.requests.length, service.engine.aborted], [1, 0]);

@@ -162,13 +162,16 @@ Deno.test("sdapi tells progress, and gives whoever interrupts what is finished",
   await using service = await start({}, { stepMs: 20 });
   const idle = await (await service.get("/sdapi/v1/progress")).json();
   assert.deepEqual([idle.progress, idle.state.job_count, idle.current_image], [0, 0, null]);
-  const making = service.post("/sdapi/v1/txt2img", { prompt: "a", n_iter: 3, steps: 10 });
+  const making = service.post("/sdapi/v1/txt2img", { prompt: "a", n_iter: 3, steps: 20 });
   const state = async () =>
     await (await service.get("/sdapi/v1/progress?skip_current_image=true")).json();
-  await until(async () => (await state()).state.job_no === 1);
+  await until(async () => {
+    const { progress, state: { job_no } } = await state();
+    return job_no >= 1 && progress >= 0.3;
+  });
   const { progress, state: { job_count, sampling_steps } } = await state();
   assert.ok(progress >= 0.3 && progress < 1, String(progress));
-  assert.deepEqual([job_count, sampling_steps], [3, 10]);
+  assert.deepEqual([job_count, sampling_steps], [3, 20]);
   const answer = await service.post("/sdapi/v1/interrupt", {});
   assert.deepEqual([answer.status, await answer.json()], [200, {}]);
   const response = await making;

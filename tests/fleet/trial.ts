@@ -17,6 +17,8 @@ export interface TrialPlan {
   restarts: number;
   /** Whether workers that were killed are started again. */
   revives: boolean;
+  /** Whether workers have a lower priority: they stand for other machines, and are not to slow down those that answer. */
+  hasNiceWorkers: boolean;
   /** Requests for the state of a job that are under way all the time, in turns of `pollMs`. */
   pollers: number;
   pollMs: number;
@@ -81,6 +83,9 @@ export interface TrialResult {
 const MEMBER = fileURLToPath(new URL("member.ts", import.meta.url));
 const CONFIG = fileURLToPath(new URL("../../deno.json", import.meta.url));
 
+/** Whether processes have priorities that `nice` sets. */
+const HAS_PRIORITIES = Deno.build.os !== "windows";
+
 /** For how long the answers to pollers are not counted, in milliseconds. */
 const WARM_MS = 8000;
 
@@ -108,7 +113,12 @@ export async function runTrial(
     ...(s3 ? { s3 } : {}),
   };
   const start = (name: string, own: Partial<MemberOptions>) =>
-    Member.start(name, { role: "worker", ...common, ...own }, say);
+    Member.start(
+      name,
+      { role: "worker", ...common, ...own },
+      plan.hasNiceWorkers && HAS_PRIORITIES && own.role !== "front",
+      say,
+    );
   const fronts = await Promise.all(
     ports.map((port, index) => start(`front ${index}`, { role: "front", port })),
   );
@@ -308,10 +318,12 @@ class Member {
   static async start(
     name: string,
     options: MemberOptions,
+    isNice: boolean,
     say: (line: string) => void,
   ): Promise<Member> {
-    const child = new Deno.Command(Deno.execPath(), {
-      args: ["run", "-A", "--no-check", "--config", CONFIG, MEMBER, JSON.stringify(options)],
+    const run = ["run", "-A", "--no-check", "--config", CONFIG, MEMBER, JSON.stringify(options)];
+    const child = new Deno.Command(isNice ? "nice" : Deno.execPath(), {
+      args: isNice ? ["-n", "10", Deno.execPath(), ...run] : run,
       env: { NO_COLOR: "1" },
       stdout: "piped",
       stderr: "piped",

@@ -12,11 +12,11 @@ import { type Poll, runTrial, type Strike, type TrialPlan, type TrialResult } fr
 
 const SMALL: TrialPlan = {
   ...{ jobs: 16, clients: 4, workers: 2, fronts: 1, pollers: 2, pollMs: 500, stepMs: 20 },
-  ...{ workerKills: 1, frontKills: 0, restarts: 1, revives: false },
+  ...{ workerKills: 1, frontKills: 0, restarts: 1, revives: false, hasNiceWorkers: false },
 };
 const LARGE: TrialPlan = {
   ...{ jobs: 500, clients: 50, workers: 3, fronts: 2, pollers: 1000, pollMs: 4000, stepMs: 250 },
-  ...{ workerKills: 50, frontKills: 10, restarts: 3, revives: true },
+  ...{ workerKills: 50, frontKills: 10, restarts: 3, revives: true, hasNiceWorkers: true },
 };
 
 /** Every job that was accepted ended once; each result is kept once, and is what it was to be. */
