@@ -138,7 +138,8 @@ Deno.test("gluLayer() equals its two layers, in one product on GPUs where they a
             { x: randomNormal([2, 5, 12], 8) },
             (graph, { x }) => {
               const y = gluLayer(weights.root, ["gate", up], x!, 8, "silu");
-              const products = schedule === "gpu" && up === "up" ? 1 : 2;
+              // A software adapter leaves few activations to a kernel of their own.
+              const products = schedule === "cpu" ? 3 : up === "up" ? 1 : 2;
               assert.equal(graph.dispatches.length, products, `${schedule} ${up}`);
               const gate = linearLayer(weights.root, "gate", x!, 8, { activation: "silu" });
               return { y, expected: linearLayer(weights.root, up, x!, 8, { gate }) };

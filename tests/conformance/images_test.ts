@@ -285,14 +285,14 @@ Deno.test(`POST ${PATH} names the fields that had no effect, and only those`, as
     enable_teacache: false,
     generator_device: "cuda",
     "größe": 1,
-    clip_len: 5,
+    clip_size: 5,
   });
   assert.equal(response.status, 200);
   assert.equal(
     response.headers.get("x-ignored-fields"),
-    "style, gr%C3%B6%C3%9Fe, clip_len, model, generator_device",
+    "style, gr%C3%B6%C3%9Fe, clip_size, model, generator_device",
   );
-  assert.ok(service.lines.some((line) => line.includes("clip_len")));
+  assert.ok(service.lines.some((line) => line.includes("clip_size")));
 });
 
 Deno.test(`POST ${PATH} upscales and decodes with a tiny decoder where the server has the networks`, async () => {
