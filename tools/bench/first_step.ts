@@ -2,6 +2,7 @@
  * A model's first step: how long it takes from the start, what it takes of memory, and which image it gives.
  *
  *     deno run -A tools/bench/first_step.ts FOLDER --transformer model-Q4_K.gguf --max-vram 4G --side 256 --save
+ *     deno run -A tools/bench/first_step.ts FOLDER --width 832 --height 480 --num-frames 5 --guidance-scale 1
  *
  * The files are read once before, which says how long reading takes and whether the rest is more than that and the
  * GPU's work. Images of other budgets must have the same sum. Schedules that end above zero need --steps 2.
@@ -23,12 +24,27 @@ const CHUNK_BYTES = 16 * 1024 * 1024;
 
 const OPTIONS = {
   transformer: { type: "string" },
+  "transformer-2": { type: "string" },
   "text-encoder": { type: "string" },
+  "text-encoder-2": { type: "string" },
   "max-vram": { type: "string" },
   side: { type: "string", default: "256" },
+  width: { type: "string" },
+  height: { type: "string" },
+  "num-frames": { type: "string", default: "1" },
+  "guidance-scale": { type: "string" },
   steps: { type: "string", default: "1" },
   save: { type: "boolean" },
 } as const;
+
+/** What is made. */
+interface Work {
+  readonly width: number;
+  readonly height: number;
+  readonly numFrames: number;
+  readonly numInferenceSteps: number;
+  readonly guidanceScale?: number;
+}
 
 /** What a run took. */
 interface FirstStep {
@@ -46,10 +62,18 @@ interface FirstStep {
   readonly image: string;
 }
 
+/** Where a model has the parts that flags may name elsewhere. */
+const FOLDERS = {
+  transformer: "transformer/",
+  transformer2: "transformer_2/",
+  textEncoder: "text_encoder/",
+  textEncoder2: "text_encoder_2/",
+};
+
 /** Seconds that it takes to read all weights once. */
 async function readingSeconds(folder: string, parts: PartPaths): Promise<number> {
   const paths = await weightFiles(folder);
-  const others = Object.entries({ transformer: "transformer/", textEncoder: "text_encoder/" })
+  const others = Object.entries(FOLDERS)
     .filter(([part]) => parts[part as keyof PartPaths] !== undefined)
     .map(([, own]) => join(folder, own));
   const read = [
@@ -106,8 +130,7 @@ async function makeFirstStep(
   folder: string,
   parts: PartPaths,
   maxBytes: number | undefined,
-  side: number,
-  numInferenceSteps: number,
+  work: Work,
 ): Promise<FirstStep> {
   const start = performance.now();
   let heapBytes = 0;
@@ -119,22 +142,20 @@ async function makeFirstStep(
   });
   try {
     using pipeline = await openPipeline(folder, parts);
-    await pipeline.load(device, undefined, { onNote: (line) => console.error(line) });
+    // Before weights are on the device: they would not count as room.
     const { peakBytes: plannedBytes } = await pipeline.plan(
-      { width: side, height: side },
+      { width: work.width, height: work.height, numFrames: work.numFrames },
       roomOf(device),
     );
+    await pipeline.load(device, undefined, { onNote: (line) => console.error(line) });
     device.resetPeak();
     const { defaultTask, defaults } = pipeline.info;
     const { frames } = await pipeline.generate({
       ...defaults,
       task: defaultTask,
       prompt: "a red circle on a blue background",
-      width: side,
-      height: side,
-      numFrames: 1,
       seed: 7,
-      numInferenceSteps,
+      ...work,
     }, {
       onProgress: ({ stage, step }) => {
         console.error(`${stage} ${step}: ${((performance.now() - start) / 1000).toFixed(1)} s`);
@@ -157,20 +178,28 @@ async function main(): Promise<void> {
     console.error("denoise: Cannot make a step without a model: name its folder");
     Deno.exit(2);
   }
-  const { transformer, "text-encoder": textEncoder, "max-vram": budget } = values;
-  const parts = { ...(transformer && { transformer }), ...(textEncoder && { textEncoder }) };
+  const { transformer, "max-vram": budget, side } = values;
+  const parts = Object.fromEntries(
+    Object.entries({
+      transformer,
+      transformer2: values["transformer-2"],
+      textEncoder: values["text-encoder"],
+      textEncoder2: values["text-encoder-2"],
+    }).filter(([, path]) => path !== undefined),
+  ) as PartPaths;
+  const work: Work = {
+    width: Number(values.width ?? side),
+    height: Number(values.height ?? side),
+    numFrames: Number(values["num-frames"]),
+    numInferenceSteps: Number(values.steps),
+    ...(values["guidance-scale"] && { guidanceScale: Number(values["guidance-scale"]) }),
+  };
   const maxBytes = budget === undefined ? undefined : memory(budget);
   const reading = await readingSeconds(folder, parts);
   const load = Number((Deno.loadavg()[0] ?? 0).toFixed(2));
-  const step = await makeFirstStep(
-    folder,
-    parts,
-    maxBytes,
-    Number(values.side),
-    Number(values.steps),
-  );
-  const name =
-    `${(transformer ?? folder).split("/").at(-1)}, first step of ${values.side}x${values.side}` +
+  const step = await makeFirstStep(folder, parts, maxBytes, work);
+  const size = [work.width, work.height, ...(work.numFrames > 1 ? [work.numFrames] : [])].join("x");
+  const name = `${(transformer ?? folder).split("/").at(-1)}, first step of ${size}` +
     (budget === undefined ? "" : ` in ${budget}`);
   const results: Figures = {
     [name]: { value: step.seconds, unit: "s" },

@@ -3,12 +3,17 @@
     python3 tools/reference/full_size.py z-image-turbo OUT [--parts transformer text_encoder vae gguf]
     python3 tools/reference/full_size.py klein-4b OUT
     python3 tools/reference/full_size.py qwen-image OUT --parts vae gguf text_gguf
+    python3 tools/reference/full_size.py flux1-schnell OUT --parts text_encoder vae gguf text_gguf
+    python3 tools/reference/full_size.py wan-1.3b OUT --parts vae gguf text_gguf
+    python3 tools/reference/full_size.py wan-a14b OUT --parts vae gguf text_gguf
 
-OUT becomes a folder as the model is published: transformer (12.3 GB and 7.8 GB in bf16, files of 5 GB), text_encoder
-(8 GB), vae, scheduler, and a tokenizer with 151669 ids whose merges are made up; with `gguf`, beside it in OUT-Q4_K.gguf
-the transformer as random blocks of Q4_K under its original names (3.5 GB and 2.2 GB). Qwen-Image has GGUF files alone:
-its transformer (11.5 GB), and with `text_gguf` in OUT-text-Q4_K.gguf Qwen2.5-VL under llama.cpp's names (4.3 GB). A tensor is made and written in
-pieces of 64 MiB: no more is ever in memory.
+OUT becomes a folder as the model is published: what --parts names in bf16, in files of 5 GB (Z-Image's transformer has
+12.3 GB, klein's 7.8 GB, their text encoder 8 GB), and always configs, scheduler and tokenizers, whose merges and pieces
+are made up. With `gguf`, beside it in OUT-Q4_K.gguf the transformer as random blocks of Q4_K under its original names
+(Z-Image 3.5 GB, klein 2.2, Qwen-Image 11.5, FLUX.1 6.7, Wan 1.3B 0.8, and each expert of A14B 8.1, the second in
+OUT-2-Q4_K.gguf); with `text_gguf` in OUT-text-Q4_K.gguf the large text encoder under llama.cpp's names; with
+`original_vae` in OUT-vae.safetensors Wan's or Qwen-Image's autoencoder under the names of its team. A tensor is made
+and written in pieces of 64 MiB: no more is ever in memory.
 """
 
 import argparse
@@ -16,6 +21,7 @@ import dataclasses
 import json
 import pathlib
 import random
+import re
 from collections.abc import Callable
 
 import gguf
@@ -25,16 +31,34 @@ from diffusers import (
     AutoencoderKL,
     AutoencoderKLFlux2,
     AutoencoderKLQwenImage,
+    AutoencoderKLWan,
     FlowMatchEulerDiscreteScheduler,
     Flux2Transformer2DModel,
+    FluxTransformer2DModel,
     QwenImageTransformer2DModel,
+    UniPCMultistepScheduler,
+    WanTransformer3DModel,
     ZImageTransformer2DModel,
 )
 from tokenizers import pre_tokenizers
-from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    CLIPTextConfig,
+    CLIPTextModel,
+    Qwen2_5_VLConfig,
+    Qwen2_5_VLForConditionalGeneration,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+    T5Config,
+    T5EncoderModel,
+    UMT5Config,
+    UMT5EncoderModel,
+)
 
 import byte_pair
+import clip_tokenizer
 import flux2_gguf
+import single_files
+import tokenizer
 
 # Of Tongyi-MAI/Z-Image-Turbo, and of FLUX.2-klein-4B likewise.
 TEXT = dict(
@@ -62,6 +86,17 @@ QWEN_SCHEDULER = dict(
     base_image_seq_len=256, base_shift=0.5, max_image_seq_len=8192, max_shift=0.9, shift=1.0, shift_terminal=0.02,
     time_shift_type="exponential", use_dynamic_shifting=True,
 )  # fmt: skip
+# Of black-forest-labs/FLUX.1-schnell; its VAE is Z-Image's.
+CLIP_L = dict(
+    hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12, projection_dim=768,
+    max_position_embeddings=77, hidden_act="quick_gelu", bos_token_id=0, eos_token_id=2, vocab_size=49408,
+)  # fmt: skip
+T5_XXL = dict(
+    vocab_size=32128, d_model=4096, d_kv=64, num_heads=64, d_ff=10240, num_layers=24, feed_forward_proj="gated-gelu",
+)  # fmt: skip
+# Of Wan-AI/Wan2.1-T2V-1.3B-Diffusers; the classes' defaults are those of 14B.
+UMT5_XXL = dict(T5_XXL, vocab_size=256384)
+WAN_1_3B = dict(num_attention_heads=12, ffn_dim=8960, num_layers=30)
 TOKENS = 151643
 PIECE = 1 << 25
 SHARD_BYTES = 5 * 10**9
@@ -159,8 +194,72 @@ def qwen_image_shapes(module):
     return {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
 
 
-def llama_cpp_shapes(text):
+def flux1_shapes(module):
+    """Likewise: queries, keys and values in one, in single blocks with the feed-forward's first layer."""
+    own = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
+    shapes = {}
+    for name, shape in own.items():
+        if re.search(r"\.(to_k|to_v|add_k_proj|add_v_proj|proj_mlp)\.", name):
+            continue
+        stored = name
+        if ".to_q." in name or ".add_q_proj." in name:
+            is_single = name.startswith("single")
+            rows = 3 * shape[0] + (own[name.replace("attn.to_q", "proj_mlp")][0] if is_single else 0)
+            shape = (rows, *shape[1:])
+        for pattern, theirs in FLUX1_NAMES:
+            stored = re.sub(pattern, theirs, stored)
+        shapes[stored] = shape
+    return shapes
+
+
+FLUX1_NAMES = (
+    (r"^x_embedder", "img_in"), (r"^context_embedder", "txt_in"),
+    (r"^time_text_embed\.timestep_embedder", "time_in"), (r"^time_text_embed\.guidance_embedder", "guidance_in"),
+    (r"^time_text_embed\.text_embedder", "vector_in"), (r"_in\.linear_1", "_in.in_layer"),
+    (r"_in\.linear_2", "_in.out_layer"), (r"^norm_out\.linear", "final_layer.adaLN_modulation.1"),
+    (r"^proj_out", "final_layer.linear"),
+    (r"^single_transformer_blocks\.(\d+)\.attn\.to_q", r"single_blocks.\1.linear1"),
+    (r"^single_transformer_blocks\.(\d+)\.proj_out", r"single_blocks.\1.linear2"),
+    (r"^single_transformer_blocks\.(\d+)\.norm\.linear", r"single_blocks.\1.modulation.lin"),
+    (r"^single_transformer_blocks\.(\d+)\.attn\.norm_q\.weight", r"single_blocks.\1.norm.query_norm.scale"),
+    (r"^single_transformer_blocks\.(\d+)\.attn\.norm_k\.weight", r"single_blocks.\1.norm.key_norm.scale"),
+    (r"^transformer_blocks", "double_blocks"), (r"\.norm1\.linear", ".img_mod.lin"),
+    (r"\.norm1_context\.linear", ".txt_mod.lin"), (r"attn\.to_q", "img_attn.qkv"),
+    (r"attn\.add_q_proj", "txt_attn.qkv"), (r"attn\.to_out\.0", "img_attn.proj"),
+    (r"attn\.to_add_out", "txt_attn.proj"), (r"attn\.norm_q\.weight", "img_attn.norm.query_norm.scale"),
+    (r"attn\.norm_k\.weight", "img_attn.norm.key_norm.scale"),
+    (r"attn\.norm_added_q\.weight", "txt_attn.norm.query_norm.scale"),
+    (r"attn\.norm_added_k\.weight", "txt_attn.norm.key_norm.scale"),
+    (r"\.ff\.net\.0\.proj", ".img_mlp.0"), (r"\.ff\.net\.2", ".img_mlp.2"),
+    (r"\.ff_context\.net\.0\.proj", ".txt_mlp.0"), (r"\.ff_context\.net\.2", ".txt_mlp.2"),
+)  # fmt: skip
+
+
+def wan_shapes(module):
+    """Likewise."""
+    return {single_files.wan_name(name): tuple(parameter.shape) for name, parameter in module.named_parameters()}
+
+
+def t5_shapes(module):
+    """A T5 or UMT5 encoder under the names of llama.cpp."""
+    return {
+        single_files.t5_name(name): tuple(parameter.shape)
+        for name, parameter in module.named_parameters()
+        if not name.startswith("encoder.embed_tokens")
+    }
+
+
+def wan_vae_shapes(module):
+    """The autoencoder of Wan or Qwen-Image under the names of Wan's team."""
+    return {
+        single_files.vae_name(name, module.config.num_res_blocks + 2): tuple(parameter.shape)
+        for name, parameter in module.named_parameters()
+    }
+
+
+def llama_cpp_shapes(module):
     """A Qwen2.5-VL without its vision tower, under the names of llama.cpp."""
+    text = module.config.text_config
     wide, deep, keys = text.hidden_size, text.intermediate_size, 128 * text.num_key_value_heads
     shapes = {"token_embd.weight": (text.vocab_size, wide), "output_norm.weight": (wide,)}
     for i in range(text.num_hidden_layers):
@@ -235,16 +334,48 @@ def made_up_merges(seed):
 
 @dataclasses.dataclass
 class Family:
-    """What differs between models; the text encoder does not."""
+    """What differs between models. Text encoders and tokenizers are by their folders."""
 
     pipeline: str
     settings: dict
     transformer: Callable
     vae: Callable
-    scheduler: dict
+    scheduler: Callable
     architecture: str
     original_shapes: Callable
-    text: Callable = lambda: Qwen3ForCausalLM(Qwen3Config(**TEXT))
+    texts: dict = dataclasses.field(default_factory=lambda: {"text_encoder": QWEN3})
+    # The one whose GGUF file is written, its architecture there, and its names.
+    text_gguf: tuple | None = None
+    tokenizers: dict = dataclasses.field(default_factory=lambda: {"tokenizer": QWEN_TOKENIZER})
+    transformers: tuple = ("transformer",)
+
+
+QWEN3 = lambda: Qwen3ForCausalLM(Qwen3Config(**TEXT))
+QWEN_TOKENIZER = ("Qwen2Tokenizer", lambda folder: byte_pair.build(folder, *made_up_merges(7)))
+
+
+def flow(**settings):
+    """The scheduler of image models."""
+    return lambda: FlowMatchEulerDiscreteScheduler(**settings)
+
+
+def wan(experts, shift, transformer):
+    """Wan 2.1, or with two experts Wan 2.2."""
+    return Family(
+        "WanPipeline",
+        {"boundary_ratio": 0.875, "expand_timesteps": False} if experts == 2 else {},
+        lambda: WanTransformer3DModel(**transformer),
+        AutoencoderKLWan,
+        lambda: UniPCMultistepScheduler(
+            prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=shift, num_train_timesteps=1000
+        ),
+        "wan",
+        wan_shapes,
+        {"text_encoder": lambda: UMT5EncoderModel(UMT5Config(**UMT5_XXL))},
+        ("text_encoder", "t5encoder", t5_shapes),
+        {"tokenizer": ("T5TokenizerFast", lambda folder: tokenizer.build(folder, UMT5_XXL["vocab_size"]))},
+        ("transformer", "transformer_2")[:experts],
+    )  # fmt: skip
 
 
 FAMILIES = {
@@ -253,7 +384,7 @@ FAMILIES = {
         {},
         ZImageTransformer2DModel,
         lambda: AutoencoderKL(**Z_IMAGE_VAE),
-        dict(shift=3.0),
+        flow(shift=3.0),
         "lumina2",
         z_image_shapes,
     ),
@@ -262,7 +393,7 @@ FAMILIES = {
         {"is_distilled": True},
         lambda: Flux2Transformer2DModel(**KLEIN_4B),
         AutoencoderKLFlux2,
-        dict(shift=3.0, use_dynamic_shifting=True),
+        flow(shift=3.0, use_dynamic_shifting=True),
         "flux",
         flux2_shapes,
     ),
@@ -271,11 +402,32 @@ FAMILIES = {
         {},
         QwenImageTransformer2DModel,
         AutoencoderKLQwenImage,
-        QWEN_SCHEDULER,
+        flow(**QWEN_SCHEDULER),
         "qwen_image",
         qwen_image_shapes,
-        lambda: Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLConfig(text_config=VISION_TEXT)),
+        {"text_encoder": lambda: Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLConfig(text_config=VISION_TEXT))},
+        ("text_encoder", "qwen2vl", llama_cpp_shapes),
     ),
+    "flux1-schnell": Family(
+        "FluxPipeline",
+        {},
+        FluxTransformer2DModel,
+        lambda: AutoencoderKL(**Z_IMAGE_VAE),
+        flow(shift=1.0),
+        "flux",
+        flux1_shapes,
+        {
+            "text_encoder": lambda: CLIPTextModel(CLIPTextConfig(**CLIP_L)),
+            "text_encoder_2": lambda: T5EncoderModel(T5Config(**T5_XXL)),
+        },
+        ("text_encoder_2", "t5encoder", t5_shapes),
+        {
+            "tokenizer": ("CLIPTokenizer", clip_tokenizer.build),
+            "tokenizer_2": ("T5TokenizerFast", lambda folder: tokenizer.build(folder, T5_XXL["vocab_size"])),
+        },
+    ),
+    "wan-1.3b": wan(1, 3.0, WAN_1_3B),
+    "wan-a14b": wan(2, 12.0, {}),
 }
 
 
@@ -287,40 +439,44 @@ def main():
     arguments = parser.parse_args()
     family, out, parts = FAMILIES[arguments.family], arguments.out, arguments.parts
     rng = torch.Generator().manual_seed(5)
-    for name in ("transformer", "text_encoder", "vae", "scheduler", "tokenizer"):
-        (out / name).mkdir(parents=True, exist_ok=True)
     with torch.device("meta"):
         transformer = family.transformer()
-        text = family.text()
+        texts = {name: make() for name, make in family.texts.items()}
         vae = family.vae()
-    text.config.architectures = [type(text).__name__]
-    text.config.save_pretrained(out / "text_encoder")
-    transformer.save_config(out / "transformer")
-    vae.save_config(out / "vae")
-    FlowMatchEulerDiscreteScheduler(**family.scheduler).save_config(out / "scheduler")
-    byte_pair.build(out / "tokenizer", *made_up_merges(7))
+    modules = {**dict.fromkeys(family.transformers, transformer), **texts, "vae": vae}
+    scheduler = family.scheduler()
+    for name in (*modules, *family.tokenizers, "scheduler"):
+        (out / name).mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        text.config.architectures = [type(text).__name__]
+        text.config.save_pretrained(out / name)
+    for name in (*family.transformers, "vae"):
+        modules[name].save_config(out / name)
+    scheduler.save_config(out / "scheduler")
+    for name, (_, build) in family.tokenizers.items():
+        build(out / name)
     index = {
         "_class_name": family.pipeline,
         **family.settings,
-        "scheduler": ["diffusers", "FlowMatchEulerDiscreteScheduler"],
-        "text_encoder": ["transformers", type(text).__name__],
-        "tokenizer": ["transformers", "Qwen2Tokenizer"],
-        "transformer": ["diffusers", type(transformer).__name__],
-        "vae": ["diffusers", type(vae).__name__],
+        "scheduler": ["diffusers", type(scheduler).__name__],
+        **{name: ["transformers", type(text).__name__] for name, text in texts.items()},
+        **{name: ["transformers", kind] for name, (kind, _) in family.tokenizers.items()},
+        **{name: ["diffusers", type(modules[name]).__name__] for name in (*family.transformers, "vae")},
     }
     (out / "model_index.json").write_text(json.dumps(index, indent=2) + "\n")
-    if "transformer" in parts:
-        write_component(out / "transformer", transformer, "diffusion_pytorch_model", rng)
-    if "text_encoder" in parts:
-        write_component(out / "text_encoder", text, "model", rng)
-    if "vae" in parts:
-        write_component(out / "vae", vae, "diffusion_pytorch_model", rng)
+    for name in modules:
+        if name in parts:
+            write_component(out / name, modules[name], "model" if name in texts else "diffusion_pytorch_model", rng)
     if "gguf" in parts:
-        path = out.with_name(out.name + "-Q4_K.gguf")
-        write_gguf(path, family.architecture, family.original_shapes(transformer), 6)
-    if "text_gguf" in parts:
+        for i, _ in enumerate(family.transformers):
+            path = out.with_name(out.name + ("-2-Q4_K.gguf" if i else "-Q4_K.gguf"))
+            write_gguf(path, family.architecture, family.original_shapes(transformer), 6 + i)
+    if "text_gguf" in parts and family.text_gguf:
+        name, architecture, shapes = family.text_gguf
         path = out.with_name(out.name + "-text-Q4_K.gguf")
-        write_gguf(path, "qwen2vl", llama_cpp_shapes(text.config.text_config), 8)
+        write_gguf(path, architecture, shapes(texts[name]), 8)
+    if "original_vae" in parts:
+        write_safetensors(out.with_name(out.name + "-vae.safetensors"), wan_vae_shapes(vae), rng)
 
 
 if __name__ == "__main__":
