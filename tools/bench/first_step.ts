@@ -158,7 +158,10 @@ async function makeFirstStep(
       ...work,
     }, {
       onProgress: ({ stage, step }) => {
-        console.error(`${stage} ${step}: ${((performance.now() - start) / 1000).toFixed(1)} s`);
+        const megabytes = (device.peakBytes / 1e6).toFixed(0);
+        console.error(
+          `${stage} ${step}: ${((performance.now() - start) / 1000).toFixed(1)} s, ${megabytes} MB`,
+        );
         const isOver = stage === "decode" || (stage === "denoise" && step > 0);
         if (isOver && seconds === 0) seconds = (performance.now() - start) / 1000;
       },

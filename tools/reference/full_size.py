@@ -142,7 +142,9 @@ def write_safetensors(path, shapes, rng):
 def write_component(folder, module, stem, rng):
     """The module's parameters, in as many files as its library would write."""
     statistics = [(name, buffer) for name, buffer in module.named_buffers() if "running_" in name]
-    shapes = {name: tuple(tensor.shape) for name, tensor in [*module.named_parameters(), *statistics]}
+    # Files have kept a level that the class has lost since.
+    level = "text_model." if isinstance(module, CLIPTextModel) else ""
+    shapes = {level + name: tuple(tensor.shape) for name, tensor in [*module.named_parameters(), *statistics]}
     shards, room = [{}], SHARD_BYTES
     for name, shape in shapes.items():
         size = 2 * int(np.prod(shape))
