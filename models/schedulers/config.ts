@@ -124,3 +124,17 @@ export function refuseFields(config: SchedulerConfig, keys: readonly string[]): 
     }
   }
 }
+
+/**
+ * Number of training timesteps of a multistep solver that diffusers made for diffusion and that is used for flow.
+ *
+ * @throws {TypeError} if a value has the wrong type, or the solver predicts anything but flow, or not with its noise
+ *   levels
+ */
+export function flowTrainTimesteps(config: SchedulerConfig): number {
+  choiceField<string>(config, "prediction_type", ["flow_prediction"], "epsilon");
+  if (!booleanField(config, "use_flow_sigmas", false)) {
+    throw new TypeError("Cannot use the scheduler's use_flow_sigmas false: only true is supported");
+  }
+  return boundedField(config, "num_train_timesteps", 1000, 1, MAX_TRAIN_TIMESTEPS);
+}

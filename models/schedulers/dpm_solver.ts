@@ -5,10 +5,9 @@
  */
 
 import {
-  booleanField,
   boundedField,
   choiceField,
-  MAX_TRAIN_TIMESTEPS,
+  flowTrainTimesteps,
   refuseFields,
   type SchedulerConfig,
 } from "./config.ts";
@@ -35,23 +34,11 @@ export class DpmSolverScheduler implements Scheduler {
       ...["thresholding", "use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas"],
       ...["use_lu_lambdas", "euler_at_final"],
     ]);
-    choiceField<string>(config, "prediction_type", ["flow_prediction"], "epsilon");
+    this.#trainTimesteps = flowTrainTimesteps(config);
     choiceField(config, "algorithm_type", ["dpmsolver++"], "dpmsolver++");
     choiceField(config, "solver_type", ["midpoint"], "midpoint");
     choiceField(config, "final_sigmas_type", ["zero"], "zero");
     boundedField(config, "solver_order", 2, 2, 2);
-    if (!booleanField(config, "use_flow_sigmas", false)) {
-      throw new TypeError(
-        "Cannot use the scheduler's use_flow_sigmas false: only true is supported",
-      );
-    }
-    this.#trainTimesteps = boundedField(
-      config,
-      "num_train_timesteps",
-      1000,
-      1,
-      MAX_TRAIN_TIMESTEPS,
-    );
     this.#shift = new SigmaShift(config, "flow_shift");
   }
 

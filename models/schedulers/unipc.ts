@@ -9,7 +9,7 @@ import {
   booleanField,
   boundedField,
   choiceField,
-  MAX_TRAIN_TIMESTEPS,
+  flowTrainTimesteps,
   refuseFields,
   type SchedulerConfig,
 } from "./config.ts";
@@ -46,22 +46,10 @@ export class UniPcScheduler implements Scheduler {
       "use_exponential_sigmas",
       "use_beta_sigmas",
     ]);
-    choiceField<string>(config, "prediction_type", ["flow_prediction"], "epsilon");
-    if (!booleanField(config, "use_flow_sigmas", false)) {
-      throw new TypeError(
-        "Cannot use the scheduler's use_flow_sigmas false: only true is supported",
-      );
-    }
+    this.#trainTimesteps = flowTrainTimesteps(config);
     if (!booleanField(config, "predict_x0", true)) {
       throw new TypeError("Cannot use the scheduler's predict_x0 false: only true is supported");
     }
-    this.#trainTimesteps = boundedField(
-      config,
-      "num_train_timesteps",
-      1000,
-      1,
-      MAX_TRAIN_TIMESTEPS,
-    );
     const order = boundedField(config, "solver_order", 2, 1, MAX_ORDER);
     if (!Number.isSafeInteger(order)) {
       throw new TypeError(
