@@ -1,81 +1,74 @@
-/** Threads that compile kernels beside the one that owns the GPU, each on a device of its own. */
-import { existsSync } from "node:fs";
-import type { CompileHelpers, Device, KernelCode, Turns } from "../runtime/mod.ts";
-import { waitForThread } from "./lifeline.ts";
+/**
+ * Threads that compile kernels beside the one that owns the GPU, each on a device of its own. The main thread starts
+ * them: Deno starts a thread late, and hands it its messages late, while the thread that asked for it is at work.
+ */
+import type { KernelCode, Turns } from "../runtime/mod.ts";
+import { Lifeline } from "./lifeline.ts";
 import type { DeviceSettings } from "./protocol.ts";
 
-/** To a thread that compiles. */
+/** What is to be compiled. */
 export interface CompileTask {
+  /** How to open a device. */
   readonly device: DeviceSettings;
   readonly kernels: readonly KernelCode[];
   /** Of {@linkcode Turns}. */
-  readonly turns: SharedArrayBuffer;
+  readonly turns: Turns["shared"];
 }
-
-/** From a thread that compiles: where Linux shows it, then that it is done, whatever became of it. */
-export type CompileAnswer =
-  | { readonly type: "thread"; readonly path: string | undefined }
-  | { readonly type: "done" };
 
 /** Drivers compile on one core each; more threads than these wait for memory. */
 const MOST_THREADS = 4;
-/** How often it is looked whether a thread is gone, in milliseconds. */
-const POLL_MS = 100;
 
-/** See the file comment. */
-class CompileThreads implements CompileHelpers {
-  readonly #device: DeviceSettings;
+/** The threads that help one worker. */
+export class CompileThreads {
+  /** What ends them. */
+  readonly #running = new Map<Lifeline, () => void>();
 
-  /** @param device how the thread that owns the GPU has opened it */
-  constructor(device: DeviceSettings) {
-    this.#device = device;
-  }
-
-  /** @inheritdoc */
-  async compile(kernels: readonly KernelCode[], turns: Turns): Promise<void> {
-    const task = { device: this.#device, kernels, turns: turns.shared };
+  /**
+   * Compiles kernels of a list until none is left.
+   *
+   * @returns when all threads are done, whatever became of them: they cost time only
+   */
+  async compile(task: CompileTask): Promise<void> {
     const threads = Math.min(MOST_THREADS, Math.floor(navigator.hardwareConcurrency / 2));
-    await Promise.all(Array.from({ length: threads }, () => run(task)));
+    await Promise.all(Array.from({ length: threads }, () => this.#run(task)));
   }
-}
 
-/** Threads for a device: none where WebGPU tells at once when a kernel is asked for, and compiles by itself. */
-export function compileHelpers(
-  { adapter }: Device,
-  settings: DeviceSettings,
-): CompileHelpers | undefined {
-  return adapter.backend === "deno"
-    ? new CompileThreads({ ...settings, backend: "deno" })
-    : undefined;
-}
+  /** Ends all threads after the kernels that they are at. */
+  terminate(): void {
+    for (const end of this.#running.values()) end();
+  }
 
-/** Resolves when a new thread is done, or could not be started: that costs time only. */
-function run(task: CompileTask): Promise<void> {
-  return new Promise((resolve) => {
-    const worker = new Worker(new URL("./compile_worker.ts", import.meta.url), {
-      type: "module",
-      name: "denoise-compile",
+  /**
+   * Waits until all threads are gone, with all that they had loaded.
+   *
+   * @param limitMs how long to wait, in milliseconds
+   * @returns whether they are
+   */
+  async ended(limitMs: number): Promise<boolean> {
+    const ends = [...this.#running.keys()].map((lifeline) => lifeline.ended(limitMs));
+    return (await Promise.all(ends)).every(Boolean);
+  }
+
+  #run(task: CompileTask): Promise<void> {
+    return new Promise((resolve) => {
+      const worker = new Worker(new URL("./compile_worker.ts", import.meta.url), {
+        type: "module",
+        name: "denoise-compile",
+      });
+      worker.onerror = (event) => {
+        event.preventDefault();
+        resolve();
+      };
+      worker.onmessage = () => resolve();
+      const lifeline: Lifeline = new Lifeline(worker, () => {
+        resolve();
+        lifeline.ended(Infinity).then(() => this.#running.delete(lifeline));
+      });
+      this.#running.set(lifeline, () => {
+        worker.terminate();
+        resolve();
+      });
+      worker.postMessage(task);
     });
-    let over: () => void = () => {};
-    const end = () => {
-      over();
-      resolve();
-    };
-    worker.onmessage = ({ data }: MessageEvent<CompileAnswer>) => {
-      if (data.type === "done") return end();
-      const { path } = data;
-      if (path === undefined) return;
-      const forget = waitForThread(path);
-      over = () => void whenGone(path).then(forget);
-    };
-    worker.onerror = (event) => {
-      event.preventDefault();
-      end();
-    };
-    worker.postMessage(task);
-  });
-}
-
-async function whenGone(path: string): Promise<void> {
-  while (existsSync(path)) await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
 }

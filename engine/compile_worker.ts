@@ -1,20 +1,23 @@
 /** A thread that compiles kernels on a device of its own, so that the driver has them when another one wants them. */
 import { compileInTurn, openDevice, Turns } from "../runtime/mod.ts";
-import type { CompileAnswer, CompileTask } from "./compile_threads.ts";
-import { threadPath } from "./lifeline.ts";
+import type { CompileTask } from "./compile_threads.ts";
+import { holdLifeline, type LifelineMessage } from "./lifeline.ts";
 
 /** The part of a worker's global scope that is used here. */
 const scope = self as unknown as {
-  onmessage: (event: MessageEvent<CompileTask>) => void;
-  postMessage(message: CompileAnswer): void;
+  onmessage: (event: MessageEvent<CompileTask | LifelineMessage>) => void;
+  /** Says that it is done, whatever became of it. */
+  postMessage(message: "done"): void;
   close(): void;
 };
 
-scope.postMessage({ type: "thread", path: threadPath() });
+holdLifeline();
 
-scope.onmessage = async ({ data: { device: settings, kernels, turns: shared } }) => {
+scope.onmessage = async ({ data }) => {
+  if ("type" in data) return;
+  const { device: settings, kernels } = data;
   try {
-    const turns = new Turns(shared);
+    const turns = new Turns(data.turns);
     if (turns.isOver(kernels.length)) return;
     const device = await openDevice(settings);
     try {
@@ -25,7 +28,7 @@ scope.onmessage = async ({ data: { device: settings, kernels, turns: shared } })
   } catch {
     // The device that wants the kernels compiles them itself then, and tells what is wrong with them.
   } finally {
-    scope.postMessage({ type: "done" });
+    scope.postMessage("done");
     scope.close();
   }
 };

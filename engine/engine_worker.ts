@@ -1,4 +1,5 @@
 import { DeviceLostError } from "../runtime/mod.ts";
+import { type CompileTask, CompileThreads } from "./compile_threads.ts";
 import { fromErrorRecord } from "./error_record.ts";
 import { Lifeline } from "./lifeline.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
@@ -7,6 +8,7 @@ import type { FromWorker, ToWorker } from "./protocol.ts";
 export class EngineWorker {
   readonly #worker: Worker;
   readonly #lifeline: Lifeline;
+  readonly #compileThreads = new CompileThreads();
   #pending: {
     resolve(answer: FromWorker): void;
     reject(error: unknown): void;
@@ -60,6 +62,7 @@ export class EngineWorker {
   /** Ends the thread at once and frees its device; a question under way fails with `reason`. */
   terminate(reason: unknown = new Error("Cannot go on: the GPU worker was ended")): void {
     this.#worker.terminate();
+    this.#compileThreads.terminate();
     this.#fail(reason);
   }
 
@@ -72,7 +75,8 @@ export class EngineWorker {
    */
   async close(reason?: unknown, limitMs = CLOSE_MS): Promise<void> {
     this.terminate(reason);
-    if (await this.#lifeline.ended(limitMs)) return;
+    const ends = [this.#lifeline.ended(limitMs), this.#compileThreads.ended(limitMs)];
+    if ((await Promise.all(ends)).every(Boolean)) return;
     throw new Error(
       `Cannot free the GPU: its thread is still at work ${
         limitMs / 1000
@@ -81,6 +85,7 @@ export class EngineWorker {
   }
 
   #receive(event: FromWorker): void {
+    if (event.type === "compile") return void this.#compile(event.task);
     const pending = this.#pending;
     if (!pending) return;
     if (EVENTS.has(event.type)) {
@@ -96,6 +101,11 @@ export class EngineWorker {
     const error = fromErrorRecord(event.error);
     if (error instanceof DeviceLostError) this.#isBroken = true;
     pending.reject(error);
+  }
+
+  async #compile(task: CompileTask): Promise<void> {
+    await this.#compileThreads.compile(task);
+    if (!this.#isBroken) this.#worker.postMessage({ type: "compiled" } satisfies ToWorker);
   }
 
   #fail(error: unknown): void {

@@ -21,8 +21,8 @@ const UNSEEN_MS = 50;
 /** The line to one thread. */
 export class Lifeline {
   readonly #port: MessagePort;
-  /** The thread and those that it has started, as Linux shows them; none until told, or where there is no such thing. */
-  readonly #paths = new Set<string>();
+  /** Where Linux shows the thread; none until told, or where there is no such thing. */
+  #path: string | undefined;
   /** When the port closed, by `performance.now()`. */
   #closed: number | undefined;
 
@@ -33,10 +33,7 @@ export class Lifeline {
   constructor(worker: Worker, onEnd: () => void) {
     const { port1, port2 } = new MessageChannel();
     this.#port = port1;
-    port1.on("message", ({ path, isThere }: ThreadMessage) => {
-      if (isThere) this.#paths.add(path);
-      else this.#paths.delete(path);
-    });
+    port1.on("message", ({ path }: ThreadMessage) => this.#path = path);
     port1.on("close", () => {
       this.#closed = performance.now();
       onEnd();
@@ -65,47 +62,33 @@ export class Lifeline {
 
   #isGone(): boolean {
     if (this.#closed === undefined) return false;
-    if (this.#paths.size > 0) return ![...this.#paths].some((path) => existsSync(path));
+    if (this.#path !== undefined) return !existsSync(this.#path);
     return performance.now() > this.#closed + UNSEEN_MS;
   }
 }
 
-/** Along the line: a thread to wait for, or one that is gone. */
+/** Along the line: where Linux shows the thread. */
 interface ThreadMessage {
-  /** Where Linux shows it. */
   readonly path: string;
-  readonly isThere: boolean;
 }
 
-/** Lines of the calling thread. */
-const held: { postMessage(message: ThreadMessage): void }[] = [];
+/** Lines of the calling thread: a port that nothing holds is closed. */
+const held: unknown[] = [];
 
 /** Holds the line of the thread that calls this, from its start to its end. */
 export function holdLifeline(): void {
   self.addEventListener("message", (event) => {
     const { data, ports } = event as MessageEvent;
     if ((data as LifelineMessage).type !== "lifeline") return;
-    held.push(ports[0]!);
+    const port: { postMessage(message: ThreadMessage): void } = ports[0]!;
+    held.push(port);
     const path = threadPath();
-    if (path !== undefined) ports[0]!.postMessage({ path, isThere: true } satisfies ThreadMessage);
+    if (path !== undefined) port.postMessage({ path });
   });
 }
 
-/**
- * Has whoever waits for the calling thread wait for another one too, which it has started.
- *
- * @param path of {@linkcode threadPath}
- * @returns to be called when that one is gone
- */
-export function waitForThread(path: string): () => void {
-  for (const port of held) port.postMessage({ path, isThere: true });
-  return () => {
-    for (const port of held) port.postMessage({ path, isThere: false });
-  };
-}
-
 /** Where Linux shows the calling thread as long as it is there. */
-export function threadPath(): string | undefined {
+function threadPath(): string | undefined {
   try {
     return `/proc/${readlinkSync("/proc/thread-self")}`;
   } catch {

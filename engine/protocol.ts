@@ -1,4 +1,5 @@
 /** What the main thread and the worker that owns the GPU say to each other. */
+import type { CompileTask } from "./compile_threads.ts";
 import type { LifelineMessage } from "./lifeline.ts";
 import type { AppliedLora, Lora } from "../models/lora/types.ts";
 import type {
@@ -125,6 +126,10 @@ export type ToWorker =
     readonly size: PlanRequest;
     readonly ranks?: RankMessage;
   }
+  | {
+    /** The threads that `compile` asked for are done; this alone comes while the worker is at work. */
+    readonly type: "compiled";
+  }
   | { readonly type: "prepare"; readonly loras: LoraMessage }
   | {
     readonly type: "release";
@@ -156,6 +161,11 @@ export type FromWorker =
   | { readonly type: "note"; readonly line: string }
   | { readonly type: "tuning"; readonly fraction: number; readonly line: string }
   | { readonly type: "loading"; readonly fraction: number }
+  | {
+    /** Asks for threads that compile. */
+    readonly type: "compile";
+    readonly task: CompileTask;
+  }
   | { readonly type: "compiling"; readonly done: number; readonly total: number }
   | { readonly type: "tokenizing"; readonly isOver: boolean }
   | { readonly type: "progress"; readonly progress: PipelineProgress }

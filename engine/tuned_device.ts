@@ -1,14 +1,15 @@
 /** Opening a device with the kernels that suit it best, as far as this is known or can be found out. */
 import {
+  type AdapterKey,
+  adapterKey,
   type Device,
+  kernelSetVersion,
   listChoices,
   openDevice,
   readTuning,
   tune,
   type Tuning,
   TUNING_BUDGET_MS,
-  type TuningKey,
-  tuningKey,
   type TuningRecord,
   writeTuning,
 } from "../runtime/mod.ts";
@@ -103,7 +104,7 @@ async function tryTuning(
 
 /** What is known of a device. */
 export async function tuningRecordOf(device: Device, folder: string): Promise<TuningRecord> {
-  return await readTuning(folder, await keyOf(device));
+  return await readTuning(folder, await keyOf(device), () => kernelSetVersion(device.target));
 }
 
 /**
@@ -121,8 +122,9 @@ export async function runTuning(
 ): Promise<TuningReport> {
   const device = await openChosenDevice(settings, folder, events);
   try {
-    const key = await keyOf(device);
-    const { attempts = 0, known } = earlier ?? { known: unfinished(await readTuning(folder, key)) };
+    const key = { ...await keyOf(device), kernels: await kernelSetVersion(device.target) };
+    const { attempts = 0, known } = earlier ??
+      { known: unfinished(await tuningRecordOf(device, folder)) };
     let canKeep = true;
     const keep = async (tuning: Tuning | undefined, attempts: number) => {
       try {
@@ -155,7 +157,7 @@ function unfinished(record: TuningRecord): Tuning | undefined {
   return measured < known ? record.tuning : undefined;
 }
 
-function keyOf(device: Device): Promise<TuningKey> {
+function keyOf(device: Device): Promise<AdapterKey> {
   const driver = Deno.env.get("DENO_WEBGPU_BACKEND") ?? "default";
-  return tuningKey(device, `${Deno.build.os} ${device.adapter.backend} ${driver}`);
+  return adapterKey(device, `${Deno.build.os} ${device.adapter.backend} ${driver}`);
 }

@@ -20,7 +20,7 @@ import {
   SharedTeam,
   usableHostBytes,
 } from "../runtime/mod.ts";
-import { compileHelpers } from "./compile_threads.ts";
+import { type AskedHelpers, compileHelpers } from "./compile_helpers.ts";
 import { drawnSize, resizePixels, shrinkRequest } from "./drawn_size.ts";
 import { toErrorRecord } from "./error_record.ts";
 import { FrameFlow } from "./frame_flow.ts";
@@ -39,6 +39,7 @@ const scope = self as unknown as {
 };
 
 let device: Device | undefined;
+let helpers: AskedHelpers | undefined;
 let pipeline: Pipeline | undefined;
 /** With the GPUs of other workers. */
 const teams: SharedTeam[] = [];
@@ -60,6 +61,8 @@ scope.onmessage = async ({ data }): Promise<void> => {
       case "release":
         pipeline?.release(data.bytes);
         return post({ type: "released" });
+      case "compiled":
+        return helpers?.finish();
       case "check":
         return await check(data);
       case "describe":
@@ -91,7 +94,7 @@ async function open(
 ): Promise<void> {
   pipeline = await openPipeline(model, parts, seated(ranks));
   device = await (tuning ? openTunedDevice(settings, tuning, events) : openDevice(settings));
-  device.helpers = compileHelpers(device, settings);
+  device.helpers = helpers = compileHelpers(device, settings, post);
   const room = freeRoom(device);
   let percent = 0;
   const onProgress = (fraction: number) => {

@@ -7,8 +7,8 @@ import { raceTarget, traceRace } from "./race.ts";
 import type { Race } from "../ops/op.ts";
 import { RACES } from "../ops/registry.ts";
 
-/** Everything that may change which variant is the fastest. */
-export interface TuningKey {
+/** Everything but the kernels that may change which variant is the fastest. */
+export interface AdapterKey {
   /** The adapter as it names itself; with the driver's version where the driver puts it there. */
   readonly adapter: string;
   /** Name and version, as far as WebGPU or the system tells; else empty. */
@@ -21,19 +21,23 @@ export interface TuningKey {
   readonly runtime: string;
   /** Limits, features and class: where the driver's version is not told, new ones often differ in these. */
   readonly abilities: string;
-  /** Digest of the source of every kernel that a tuning run could choose. */
+}
+
+/** Everything that may change which variant is the fastest. */
+export interface TuningKey extends AdapterKey {
+  /** Of {@linkcode kernelSetVersion}. */
   readonly kernels: string;
 }
 
 /**
- * The key of a device's results.
+ * What the results of a device hold for, but for the kernels.
  *
  * @param backend what WebGPU runs on, in words
  */
-export async function tuningKey(
+export async function adapterKey(
   device: Pick<Device, "adapter" | "target">,
   backend: string,
-): Promise<TuningKey> {
+): Promise<AdapterKey> {
   const { adapter: { name, driver, vendor, backend: implementation }, target } = device;
   const { schedule, limits, features } = target;
   return {
@@ -43,7 +47,6 @@ export async function tuningKey(
     backend,
     runtime: implementation === "dawn" ? `dawn ${DAWN_VERSION}` : `deno ${Deno.version.deno}`,
     abilities: await digest(JSON.stringify([schedule, limits, features])),
-    kernels: await kernelSetVersion(target),
   };
 }
 
@@ -57,7 +60,10 @@ function systemDriver(): string {
   }
 }
 
-/** Digest of the classes, variants and WGSL of all races: it changes whenever an old result may be wrong. */
+/**
+ * Digest of the classes, variants and WGSL of all races: it changes whenever an old result may be wrong. All of them are
+ * traced for it, which takes half a second in a program that has just started.
+ */
 export function kernelSetVersion(
   target: Target,
   races: readonly Race[] = RACES,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-export { type TuningKey, tuningKey } from "./kernel_set.ts";
+export { type AdapterKey, adapterKey, kernelSetVersion, type TuningKey } from "./kernel_set.ts";
 export type { Race, RaceInput } from "../ops/op.ts";
 export { type KernelChoice, listChoices } from "./report.ts";
 export { tune, type TuneOptions, type Tuning, TUNING_BUDGET_MS } from "./tune.ts";

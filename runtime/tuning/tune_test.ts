@@ -7,7 +7,7 @@ import { elementwise } from "../ops/elementwise/mod.ts";
 import { layerNorm } from "../ops/norm/mod.ts";
 import { softmax } from "../ops/softmax/mod.ts";
 import { DeviceTensor } from "../device_tensor.ts";
-import { kernelSetVersion, tuningKey } from "./kernel_set.ts";
+import { adapterKey, kernelSetVersion } from "./kernel_set.ts";
 import { raceTarget, sizeRace, traceRace } from "./race.ts";
 import type { Race } from "../ops/op.ts";
 import { RACES } from "../ops/registry.ts";
@@ -240,10 +240,10 @@ Deno.test("RACES has every class once, each on the op that it names, with a choi
     return Promise.resolve();
   }));
 
-Deno.test("tuningKey() changes with the driver, where WebGPU tells it", () =>
+Deno.test("adapterKey() changes with the driver, where WebGPU tells it", () =>
   withDevice(async ({ adapter, target }) => {
     const keyOf = (driver: string) =>
-      tuningKey({ adapter: { ...adapter, driver }, target }, "backend");
+      adapterKey({ adapter: { ...adapter, driver }, target }, "backend");
     assert.deepEqual(await keyOf("1.0"), await keyOf("1.0"));
     assert.notDeepEqual(await keyOf("1.0"), await keyOf("1.1"));
   }));

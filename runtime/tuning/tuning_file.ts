@@ -1,7 +1,7 @@
 /** Results of tuning runs on disk: one small file per adapter. Whatever is wrong with one, there just is no result. */
 import { join } from "node:path";
 import type { VariantTiming } from "../target.ts";
-import { digest, type TuningKey } from "./kernel_set.ts";
+import { type AdapterKey, digest, type TuningKey } from "./kernel_set.ts";
 import type { Tuning } from "./tune.ts";
 
 /** What the file of an adapter holds. */
@@ -31,21 +31,30 @@ const MAX_BYTES = 1 << 20;
  *
  * @param folder that the program may fill
  */
-export async function tuningPath(folder: string, key: TuningKey): Promise<string> {
+export async function tuningPath(folder: string, key: AdapterKey): Promise<string> {
   const { adapter, vendor, backend } = key;
   const words = adapter.toLowerCase().match(/[a-z0-9]+/g) ?? [];
   const name = words.join("-").slice(0, 60) || "adapter";
   return join(folder, `${name}-${await digest(JSON.stringify([adapter, vendor, backend]))}.json`);
 }
 
-/** Reads the results for an adapter; never throws for what it finds. */
-export async function readTuning(folder: string, key: TuningKey): Promise<TuningRecord> {
+/**
+ * Reads the results for an adapter; never throws for what it finds.
+ *
+ * @param kernels gives the key's last part, where there is a file: that takes longer than the rest
+ */
+export async function readTuning(
+  folder: string,
+  key: AdapterKey,
+  kernels: () => Promise<string>,
+): Promise<TuningRecord> {
   const path = await tuningPath(folder, key);
   try {
     const { isFile, size } = await Deno.stat(path);
     if (!isFile) throw new TypeError("it is no file");
     if (size > MAX_BYTES) throw new TypeError(`it has ${size} bytes`);
-    return parseTuning(await Deno.readTextFile(path), key, path);
+    const text = await Deno.readTextFile(path);
+    return parseTuning(text, { ...key, kernels: await kernels() }, path);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return { state: "none", path };
     return { state: "unreadable", path, reason: (error as Error).message };

@@ -28,6 +28,11 @@ const TUNING: Tuning = {
   seconds: 0.5,
 };
 
+/** What is kept for a key. */
+function read(folder: string, { kernels, ...adapter }: TuningKey): Promise<TuningRecord> {
+  return readTuning(folder, adapter, () => Promise.resolve(kernels));
+}
+
 async function withFolder(use: (folder: string) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir();
   try {
@@ -42,7 +47,7 @@ Deno.test("readTuning() gives what writeTuning() kept, which leaves no other fil
     const folder = join(parent, "new", "folder");
     await writeTuning(folder, KEY, undefined, 1);
     const path = await writeTuning(folder, KEY, TUNING);
-    const found = await readTuning(folder, KEY) as Extract<TuningRecord, { state: "tuned" }>;
+    const found = await read(folder, KEY) as Extract<TuningRecord, { state: "tuned" }>;
     assert.deepEqual([found.state, found.tuning, found.path], ["tuned", TUNING, path]);
     assert.ok(Math.abs(Date.now() - found.date.getTime()) < 60_000);
     assert.equal([...Deno.readDirSync(folder)].length, 1);
@@ -51,8 +56,8 @@ Deno.test("readTuning() gives what writeTuning() kept, which leaves no other fil
 
 Deno.test("readTuning() finds nothing for other kernels or another driver in the same file, and nothing in none", () =>
   withFolder(async (folder) => {
-    assert.equal((await readTuning(folder, KEY)).state, "none");
-    assert.equal((await readTuning(join(folder, "absent"), KEY)).state, "none");
+    assert.equal((await read(folder, KEY)).state, "none");
+    assert.equal((await read(join(folder, "absent"), KEY)).state, "none");
     await writeTuning(folder, KEY, TUNING);
     for (
       const change of [{ kernels: "0" }, { abilities: "0" }, { driver: "1.1" }, {
@@ -61,7 +66,7 @@ Deno.test("readTuning() finds nothing for other kernels or another driver in the
     ) {
       const other = { ...KEY, ...change };
       assert.equal(await tuningPath(folder, other), await tuningPath(folder, KEY));
-      assert.equal((await readTuning(folder, other)).state, "none");
+      assert.equal((await read(folder, other)).state, "none");
     }
   }));
 
@@ -78,9 +83,9 @@ Deno.test("tuningPath() tells adapters apart, and stays in the folder whatever t
 Deno.test("readTuning() tells of runs that began and never ended", () =>
   withFolder(async (folder) => {
     const path = await writeTuning(folder, KEY, undefined, 2);
-    assert.deepEqual(await readTuning(folder, KEY), { state: "unfinished", path, attempts: 2 });
+    assert.deepEqual(await read(folder, KEY), { state: "unfinished", path, attempts: 2 });
     await writeTuning(folder, KEY, TUNING, 1);
-    const { state, tuning, attempts } = await readTuning(folder, KEY) as Extract<
+    const { state, tuning, attempts } = await read(folder, KEY) as Extract<
       TuningRecord,
       { state: "tuned" }
     >;
@@ -94,13 +99,13 @@ Deno.test("readTuning() never throws for what lies in the file's place", () =>
     const cut = good.slice(0, good.length / 2);
     for (const text of ["", "null", "[]", "{", cut, "\0\0\0", "9".repeat((1 << 20) + 1)]) {
       await Deno.writeTextFile(path, text);
-      assert.equal((await readTuning(folder, KEY)).state, "unreadable", text.slice(0, 20));
+      assert.equal((await read(folder, KEY)).state, "unreadable", text.slice(0, 20));
     }
     await writeTuning(folder, KEY, TUNING);
-    assert.equal((await readTuning(folder, KEY)).state, "tuned");
+    assert.equal((await read(folder, KEY)).state, "tuned");
     await Deno.remove(path);
     await Deno.mkdir(path);
-    assert.equal((await readTuning(folder, KEY)).state, "unreadable");
+    assert.equal((await read(folder, KEY)).state, "unreadable");
     await assert.rejects(writeTuning(folder, KEY, TUNING), /Cannot keep what was measured in/);
     assert.equal([...Deno.readDirSync(folder)].length, 1, "no temporary file stays");
   }));
