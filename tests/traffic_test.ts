@@ -1,29 +1,15 @@
 /** What a step of a full-size model moves between kernels and memory on a graphics card, as counted from its graph. */
 import assert from "node:assert/strict";
-import { BASELINE_TARGET, type Target } from "../runtime/mod.ts";
+import type { Target } from "../runtime/mod.ts";
 import { MadeUpWeights } from "../report/made_up_weights.ts";
 import { klein4B, type ModelPart, type Size, wan1B, zImage } from "../report/model_parts.ts";
+import { matrixTarget } from "./matrix_target.ts";
 
-const TARGET: Target = {
-  ...BASELINE_TARGET,
-  limits: {
-    ...BASELINE_TARGET.limits,
-    maxBindingBytes: 2 ** 31 - 4,
-    maxBufferBytes: 2 ** 31 - 4,
-    maxStorageBuffers: 16,
-    maxWorkgroupMemoryBytes: 48 * 1024,
-  },
-  features: {
-    ...BASELINE_TARGET.features,
-    f16: true,
-    subgroups: true,
-    subgroupMinSize: 32,
-    subgroupMaxSize: 32,
-    subgroupMatrices: [{
-      ...{ componentType: "f16", resultComponentType: "f32", m: 16, n: 16, k: 16 },
-    }],
-  },
-};
+const LARGE = 2 ** 31 - 4;
+const TARGET = matrixTarget(undefined, {
+  kilobytes: 48,
+  limits: { maxBindingBytes: LARGE, maxBufferBytes: LARGE, maxStorageBuffers: 16 },
+});
 
 /** Gigabytes of one forward pass. */
 function traffic(model: ModelPart, size: Size, operands: Target["operands"]): number {

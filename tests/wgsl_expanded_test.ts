@@ -6,8 +6,9 @@ import assert from "node:assert/strict";
 import { kernelSources } from "../runtime/kernel_sources.ts";
 import { OP_SUITES } from "../runtime/ops/registry.ts";
 import type { WgslDialect } from "../runtime/shaders/assemble.ts";
-import { BASELINE_TARGET, type Target } from "../runtime/target.ts";
+import { BASELINE_TARGET, type SubgroupMatrix, type Target } from "../runtime/target.ts";
 import { lintWgsl } from "../tools/lint/wgsl.ts";
+import { matrixTarget, matrixUnit } from "./matrix_target.ts";
 import { openTint, whyNoTint } from "./tint.ts";
 
 /** A GPU, a software adapter with subgroups, a GPU on which tensors take several bindings, and four with matrix units. */
@@ -27,31 +28,19 @@ const TARGETS: readonly Target[] = [
     ...BASELINE_TARGET,
     limits: { ...BASELINE_TARGET.limits, maxBindingBytes: 1024, maxStorageBuffers: 16 },
   },
-  withMatrices({ m: 16, n: 16, k: 16 }, 32, 32),
-  withMatrices({ m: 8, n: 16, k: 16 }, 8, 64),
-  withMatrices({ m: 16, n: 8, k: 32 }, 32, 32),
-  withMatrices({ m: 8, n: 8, k: 8 }, 32, 32, "f32"),
+  withMatrices(matrixUnit(16, 16, 16), 32, 32),
+  withMatrices(matrixUnit(8, 16, 16), 8, 64),
+  withMatrices(matrixUnit(16, 8, 32), 32, 32),
+  withMatrices(matrixUnit(8, 8, 8, "f32"), 32, 32),
 ];
 
 function withMatrices(
-  sizes: { m: number; n: number; k: number },
+  unit: SubgroupMatrix,
   subgroupMinSize: number,
   subgroupMaxSize: number,
-  componentType = "f16",
 ): Target {
-  return {
-    ...BASELINE_TARGET,
-    limits: { ...BASELINE_TARGET.limits, maxWorkgroupMemoryBytes: 32 * 1024 },
-    features: {
-      ...BASELINE_TARGET.features,
-      f16: true,
-      subgroups: true,
-      subgroupMinSize,
-      subgroupMaxSize,
-      subgroupSizeControl: true,
-      subgroupMatrices: [{ componentType, resultComponentType: "f32", ...sizes }],
-    },
-  };
+  const features = { subgroupMinSize, subgroupMaxSize, subgroupSizeControl: true };
+  return matrixTarget([unit], { features });
 }
 
 /** What the kernels on all targets are expanded to. */

@@ -2,60 +2,38 @@ import assert from "node:assert/strict";
 import type { StorageFormat } from "../dtype.ts";
 import { Graph } from "../graph.ts";
 import { DeviceTensor } from "../device_tensor.ts";
-import { BASELINE_TARGET, type SubgroupMatrix, type Target } from "../target.ts";
+import type { Target } from "../target.ts";
 import { attention } from "./attention/mod.ts";
 import { conv2d } from "./conv/mod.ts";
 import { linear } from "./linear/mod.ts";
 import { matmul } from "./matmul/mod.ts";
 import { matrixUnitOf } from "./matrix_unit.ts";
-
-function half(m: number, n: number, k: number): SubgroupMatrix {
-  return { componentType: "f16", resultComponentType: "f32", m, n, k };
-}
-
-function target(
-  subgroupMatrices: readonly SubgroupMatrix[],
-  features: Partial<Target["features"]> = {},
-): Target {
-  return {
-    ...BASELINE_TARGET,
-    limits: { ...BASELINE_TARGET.limits, maxWorkgroupMemoryBytes: 32 * 1024 },
-    features: {
-      ...BASELINE_TARGET.features,
-      f16: true,
-      subgroups: true,
-      subgroupMinSize: 32,
-      subgroupMaxSize: 32,
-      subgroupMatrices,
-      ...features,
-    },
-  };
-}
+import { matrixTarget, matrixUnit } from "../../tests/matrix_target.ts";
 
 Deno.test("matrixUnitOf() takes the largest multiplication of f16 into f32 that tiles are made of", () => {
   const listed = [
-    half(8, 8, 8),
-    half(16, 16, 16),
-    half(16, 8, 16),
-    half(32, 32, 16),
-    { ...half(16, 16, 32), resultComponentType: "f16" },
-    { ...half(16, 16, 32), componentType: "i8", resultComponentType: "i32" },
+    matrixUnit(8, 8, 8),
+    matrixUnit(16, 16, 16),
+    matrixUnit(16, 8, 16),
+    matrixUnit(32, 32, 16),
+    { ...matrixUnit(16, 16, 32), resultComponentType: "f16" },
+    { ...matrixUnit(16, 16, 32), componentType: "i8", resultComponentType: "i32" },
   ];
   const unit = { element: "f16", m: 16, n: 16, k: 16, lanes: 32, isForced: false };
-  assert.deepEqual(matrixUnitOf(target(listed)), unit);
-  assert.equal(matrixUnitOf(target([half(32, 8, 16)])), undefined);
-  assert.equal(matrixUnitOf(target(listed, { f16: false })), undefined);
+  assert.deepEqual(matrixUnitOf(matrixTarget(listed)), unit);
+  assert.equal(matrixUnitOf(matrixTarget([matrixUnit(32, 8, 16)])), undefined);
+  assert.equal(matrixUnitOf(matrixTarget(listed, { features: { f16: false } })), undefined);
 });
 
 Deno.test("products take matrix units of f32 where there are none of f16, and whatever may be rounded", () => {
   const apple = [
-    { ...half(8, 8, 8), componentType: "f32" },
-    { ...half(8, 8, 8), resultComponentType: "f16" },
+    matrixUnit(8, 8, 8, "f32"),
+    { ...matrixUnit(8, 8, 8), resultComponentType: "f16" },
   ];
   const unit = { element: "f32", m: 8, n: 8, k: 8, lanes: 32, isForced: false };
-  assert.deepEqual(matrixUnitOf(target(apple), "f32"), unit);
-  assert.equal(matrixUnitOf(target(apple)), undefined);
-  const graph = new Graph("test", target(apple, { f16: false }));
+  assert.deepEqual(matrixUnitOf(matrixTarget(apple), "f32"), unit);
+  assert.equal(matrixUnitOf(matrixTarget(apple)), undefined);
+  const graph = new Graph("test", matrixTarget(apple, { features: { f16: false } }));
   const use = (name: string) => graph.use(new DeviceTensor(name, [512, 512]));
   linear(use("x"), use("w"));
   assert.match(graph.dispatches[0]!.kernel.name, /^gemm\/matrix .*element=f32/);
@@ -65,7 +43,7 @@ Deno.test("products take matrix units of f32 where there are none of f16, and wh
 Deno.test("matrixUnitOf() fixes the size of subgroups where the adapter could choose, or does without", () => {
   const lanes = (subgroupMinSize: number, subgroupMaxSize: number, subgroupSizeControl = true) => {
     const sizes = { subgroupMinSize, subgroupMaxSize, subgroupSizeControl };
-    const unit = matrixUnitOf(target([half(8, 16, 16)], sizes));
+    const unit = matrixUnitOf(matrixTarget([matrixUnit(8, 16, 16)], { features: sizes }));
     return unit && [unit.lanes, unit.isForced];
   };
   assert.deepEqual(lanes(8, 32), [32, true]);
@@ -80,7 +58,7 @@ Deno.test("matrixUnitOf() fixes the size of subgroups where the adapter could ch
 
 Deno.test("ops round factors to f16 only where the target allows it and no weight is stored as f32", () => {
   const rounds = (operands: Target["operands"], build: (graph: Graph) => unknown) => {
-    const graph = new Graph("test", { ...target([half(16, 16, 16)]), operands });
+    const graph = new Graph("test", { ...matrixTarget(), operands });
     build(graph);
     return graph.dispatches.some(({ kernel }) => kernel.usesF16);
   };
@@ -116,7 +94,7 @@ Deno.test("ops round factors to f16 only where the target allows it and no weigh
 
 Deno.test("linear() does without matrix units where the counter of what they round has no binding left", () => {
   const rounds = (maxStorageBuffers: number) => {
-    const own = target([half(16, 16, 16)]);
+    const own = matrixTarget();
     const graph = new Graph("test", { ...own, limits: { ...own.limits, maxStorageBuffers } });
     const use = (name: string, shape: number[], dtype: StorageFormat = "f32") =>
       graph.use(new DeviceTensor(name, shape, dtype));

@@ -14,7 +14,8 @@ import { RACES } from "../ops/registry.ts";
 import { listChoices } from "./report.ts";
 import { tune, type Tuning } from "./tune.ts";
 import type { Stopwatch } from "../stopwatch.ts";
-import { BASELINE_TARGET, type Target } from "../target.ts";
+import { BASELINE_TARGET } from "../target.ts";
+import { matrixTarget } from "../../tests/matrix_target.ts";
 import { openTestDevice } from "../../tests/model_run.ts";
 
 const SOFTMAX: Race = {
@@ -151,18 +152,7 @@ Deno.test("RACES grow within their class, to about as much work as was asked for
 });
 
 Deno.test("races of a GPU have all variants of every quality, and none for software adapters", () => {
-  const gpu: Target = raceTarget({
-    ...BASELINE_TARGET,
-    operands: "f32",
-    limits: { ...BASELINE_TARGET.limits, maxWorkgroupMemoryBytes: 32 * 1024 },
-    features: {
-      ...BASELINE_TARGET.features,
-      ...{ f16: true, subgroups: true, subgroupMinSize: 32, subgroupMaxSize: 32 },
-      subgroupMatrices: [
-        { componentType: "f16", resultComponentType: "f32", m: 16, n: 16, k: 16 },
-      ],
-    },
-  });
+  const gpu = raceTarget({ ...matrixTarget(), operands: "f32" });
   const software = new Set(["broadcast", "broadcast8", "registers", "winograd", "cpu", "row"]);
   const all = new Set<string>();
   for (const race of RACES) {
@@ -179,18 +169,7 @@ Deno.test("a tuned GPU takes the fastest variant that the quality allows, from o
   const names = ["shared64", "matrix128", "int8"];
   const timings = names.map((variant, i) => ({ variant, microseconds: 300 - 100 * i }));
   const choices = { linear: { "rows<=2048 columns>512 8-bit": timings } };
-  const target: Target = {
-    ...BASELINE_TARGET,
-    choices,
-    limits: { ...BASELINE_TARGET.limits, maxWorkgroupMemoryBytes: 32 * 1024 },
-    features: {
-      ...BASELINE_TARGET.features,
-      ...{ f16: true, subgroups: true, subgroupMinSize: 32, subgroupMaxSize: 32 },
-      subgroupMatrices: [
-        { componentType: "f16", resultComponentType: "f32", m: 16, n: 16, k: 16 },
-      ],
-    },
-  };
+  const target = { ...matrixTarget(), choices };
   const race = RACES.find((race) =>
     traceRace(race, target).choice.problemClass === "rows<=2048 columns>512 8-bit"
   )!;

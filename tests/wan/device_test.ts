@@ -2,12 +2,7 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { openModelFiles } from "../../models/checkpoints/open_model.ts";
-import {
-  BASELINE_TARGET,
-  GpuValidationError,
-  OutOfMemoryError,
-  type Target,
-} from "../../runtime/mod.ts";
+import { BASELINE_TARGET, GpuValidationError, OutOfMemoryError } from "../../runtime/mod.ts";
 import { type Fixture, FOLDER, REQUEST, withPipeline } from "../pipeline_fixture.ts";
 import { loraOf, randomTensor } from "../lora_reference.ts";
 import type {
@@ -18,6 +13,7 @@ import type {
 import { openFamily } from "../../models/pipeline/diffusion_pipeline.ts";
 import { WAN } from "../../models/families/wan/pipeline.ts";
 import type { DeviceOptions } from "../../runtime/mod.ts";
+import { matrixTarget } from "../matrix_target.ts";
 import { openTestDevice } from "../model_run.ts";
 
 const GIVEN = { width: 32, height: 32, data: new Uint8Array(32 * 32 * 3) };
@@ -206,17 +202,7 @@ Deno.test("DiffusionPipeline.trace() lets the transformer alone have int8, all p
 
 Deno.test("DiffusionPipeline.trace() takes matrix units in every component that is stored in 16 bits, unless it is exact", async () => {
   using pipeline = await openForPlans(fileURLToPath(import.meta.resolve("../../models/bundled")));
-  const target: Target = {
-    ...BASELINE_TARGET,
-    limits: { ...BASELINE_TARGET.limits, maxWorkgroupMemoryBytes: 32 * 1024 },
-    features: {
-      ...BASELINE_TARGET.features,
-      ...{ f16: true, subgroups: true, subgroupMinSize: 32, subgroupMaxSize: 32 },
-      subgroupMatrices: [
-        { componentType: "f16", resultComponentType: "f32", m: 16, n: 16, k: 16 },
-      ],
-    },
-  };
+  const target = matrixTarget();
   const kernelsOf = (quality: PipelineRequest["quality"] & string) => {
     const { session } = pipeline.trace(target, { ...REQUEST, quality });
     return session.stages.flatMap(({ name, programs }) =>

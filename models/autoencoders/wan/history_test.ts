@@ -1,23 +1,9 @@
 import { strict as assert } from "node:assert";
 import { BASELINE_TARGET, DeviceTensor, Graph, type Target } from "../../../runtime/mod.ts";
+import { matrixTarget } from "../../../tests/matrix_target.ts";
 import { FrameHistory } from "./history.ts";
 
-/** A GPU with matrix units. */
-const GPU: Target = {
-  ...BASELINE_TARGET,
-  schedule: "gpu",
-  limits: { ...BASELINE_TARGET.limits, maxWorkgroupMemoryBytes: 32 * 1024 },
-  features: {
-    ...BASELINE_TARGET.features,
-    f16: true,
-    subgroups: true,
-    subgroupMinSize: 32,
-    subgroupMaxSize: 32,
-    subgroupMatrices: [
-      { componentType: "f16", resultComponentType: "f32", m: 16, n: 16, k: 16 },
-    ],
-  },
-};
+const GPU = matrixTarget();
 
 Deno.test("FrameHistory keeps in f16 what a convolution rounds to f16 anyway, and all else in f32", () => {
   const kept = (target: Target, channels: number) => {

@@ -5,6 +5,7 @@ import { Graph } from "../../graph.ts";
 import { DeviceTensor } from "../../device_tensor.ts";
 import { BASELINE_TARGET, type Target } from "../../target.ts";
 import { linear } from "../linear/mod.ts";
+import { matrixTarget, matrixUnit } from "../../../tests/matrix_target.ts";
 
 /** The variant and the grid of x [m, k] · wᵀ [k, n]. */
 function ruleOf(
@@ -37,17 +38,13 @@ Deno.test("on GPUs large products have large tiles, short prompts split their su
 
 Deno.test("on matrix units large products have tiles of 128 x 128, two of each factor where they fit", () => {
   const of = (sizes: [number, number, number], kilobytes: number, side: 8 | 16, lanes = 32) =>
-    ruleOf({
-      ...BASELINE_TARGET,
-      limits: { ...BASELINE_TARGET.limits, maxWorkgroupMemoryBytes: kilobytes * 1024 },
-      features: {
-        ...BASELINE_TARGET.features,
-        ...{ f16: true, subgroups: true, subgroupMinSize: lanes, subgroupMaxSize: lanes },
-        subgroupMatrices: [{
-          ...{ componentType: "f16", resultComponentType: "f32", m: side, n: side, k: side },
-        }],
-      },
-    }, sizes);
+    ruleOf(
+      matrixTarget([matrixUnit(side, side, side)], {
+        kilobytes,
+        features: { subgroupMinSize: lanes, subgroupMaxSize: lanes },
+      }),
+      sizes,
+    );
   const large: [number, number, number] = [4160, 10240, 3840];
   const twice = of(large, 48, 16);
   assert.equal(twice.variant, "matrix128x128");
