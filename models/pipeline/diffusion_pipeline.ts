@@ -383,9 +383,14 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   }
 
   #plannedKind(size: PlanRequest, { target }: PlanRoom): RequestKind<TracedRequest> {
-    const { promptTokens: tokens = this.#usualLength, previews = 0 } = size;
+    const { prompt, promptTokens, previews = 0 } = size;
     const request = plannedRequest(this.info, size);
     this.#checkSettings(request);
+    if (prompt !== undefined && promptTokens === undefined) {
+      const common = this.#commonShape(request, { previews });
+      return this.#kind(target, request, this.#tokenize(request), common);
+    }
+    const tokens = promptTokens ?? this.#usualLength;
     return this.#kindWithPrompts(target, request, { tokens, previews });
   }
 }

@@ -198,6 +198,7 @@ export interface PlanRequest extends
     Pick<
       PipelineRequest,
       | "task"
+      | "prompt"
       | "width"
       | "height"
       | "numFrames"
@@ -219,7 +220,7 @@ export interface PlanRequest extends
     >
   >,
   Pick<PipelineControl, "previews"> {
-  /** Of each prompt; the most that there can be when left out. */
+  /** Of each prompt; where there is no `prompt` either, the most that there can be. */
   readonly promptTokens?: number;
   /** The control picture; none where it is null, and one where it is left out and the model has a ControlNet. */
   readonly control?: InputImage | null;

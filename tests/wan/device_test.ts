@@ -239,6 +239,12 @@ for (
       const keptBytes = [...kept].reduce((sum, { byteLength }) => sum + byteLength, 0);
       const expected = weightBytes + peakBytes - keptBytes;
       const request = { ...REQUEST, ...change };
+      const room = {
+        target: device.target,
+        availableBytes: Infinity,
+        measure: (bytes: number) => bytes,
+      };
+      assert.equal((await planned.plan({ ...request, previews }, room)).peakBytes, peakBytes);
       for (let round = 0; round < 2; round++) {
         device.resetPeak();
         await pipeline.generate(request, { previews });

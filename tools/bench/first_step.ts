@@ -19,6 +19,7 @@ import { currentCommit, describeDevice } from "./machine.ts";
 
 /** Which files end in this hold weights. */
 const WEIGHTS = /\.(?:safetensors|gguf)$/;
+const PROMPT = "a red circle on a blue background";
 /** Bytes that are read at a time. */
 const CHUNK_BYTES = 16 * 1024 * 1024;
 
@@ -54,7 +55,7 @@ interface FirstStep {
   readonly waitSeconds: number;
   /** Most memory of the device. */
   readonly peakBytes: number;
-  /** What was planned for the longest prompt. */
+  /** What was planned. */
   readonly plannedBytes: number;
   /** The largest JavaScript heap that was seen. */
   readonly heapBytes: number;
@@ -144,7 +145,7 @@ async function makeFirstStep(
     using pipeline = await openPipeline(folder, parts);
     // Before weights are on the device: they would not count as room.
     const { peakBytes: plannedBytes } = await pipeline.plan(
-      { width: work.width, height: work.height, numFrames: work.numFrames },
+      { ...work, prompt: PROMPT },
       roomOf(device),
     );
     await pipeline.load(device, undefined, { onNote: (line) => console.error(line) });
@@ -153,7 +154,7 @@ async function makeFirstStep(
     const { frames } = await pipeline.generate({
       ...defaults,
       task: defaultTask,
-      prompt: "a red circle on a blue background",
+      prompt: PROMPT,
       seed: 7,
       ...work,
     }, {
