@@ -99,8 +99,11 @@ function stream(
   ];
 }
 
-/** What ControlNets have and transformers have not. */
-const CONTROL_EMBEDDER = "controlnet_x_embedder.weight";
+/** What ControlNets have and transformers have not: those of diffusers, and those of XLabs and MistoLine. */
+const [CONTROL_EMBEDDER, HINT_EMBEDDER] = [
+  "controlnet_x_embedder.weight",
+  "pos_embed_input.weight",
+];
 
 const TRANSFORMER: ComponentFormat = {
   name: "a FLUX.1 transformer",
@@ -118,7 +121,7 @@ const TRANSFORMER: ComponentFormat = {
       ],
     },
   ],
-  fits: (tensors) => tensors.find(CONTROL_EMBEDDER) === undefined,
+  fits: (tensors) => [CONTROL_EMBEDDER, HINT_EMBEDDER].every((name) => !tensors.find(name)),
   config: transformerConfig,
 };
 
@@ -126,16 +129,19 @@ const CONTROLNET: ComponentFormat = {
   name: "a ControlNet for FLUX.1",
   component: "controlnet",
   className: "FluxControlNetModel",
-  namings: [{
-    probes: [CONTROL_EMBEDDER, "time_text_embed.text_embedder.linear_1.weight"],
-  }],
+  namings: [
+    { probes: [CONTROL_EMBEDDER, "time_text_embed.text_embedder.linear_1.weight"] },
+    { probes: [HINT_EMBEDDER, "double_blocks.0.img_mod.lin.weight"], layout: ORIGINAL_FLUX1 },
+  ],
   config: (tensors) => ({
     ...sizesOf(tensors),
     _class_name: CONTROLNET.className,
     num_mode: tensors.find("controlnet_mode_embedder.weight")?.shape[0] ?? null,
-    // Those of XLabs read the picture by convolutions.
-    conditioning_embedding_channels: tensors.find("input_hint_block.conv_in.weight")?.shape[0] ??
-      null,
+    // Those of XLabs read the picture by convolutions, under their own names and those of diffusers.
+    conditioning_embedding_channels:
+      ["input_hint_block.0.weight", "input_hint_block.conv_in.weight"]
+        .map((name) => tensors.find(name)?.shape[0]).find((channels) => channels !== undefined) ??
+        null,
   }),
 };
 

@@ -1,6 +1,7 @@
 /** Files as people have them: all names and shapes of FLUX.1's published checkpoints, without their numbers. */
 import assert from "node:assert/strict";
 import { memoryTensors } from "../../../tests/memory_tensors.ts";
+import { safetensorsHeader } from "../../../tests/safetensors_header.ts";
 import {
   BASELINE_TARGET,
   DeviceTensor,
@@ -147,7 +148,11 @@ function diffusers(isDev: boolean): Shapes {
   };
 }
 
-/** A ControlNet as InstantX and Shakker-Labs publish them. */
+/**
+ * A ControlNet as InstantX and Shakker-Labs publish them. No listing of their files is public, so the names are those
+ * that loaders written for these files ask for (ComfyUI's `load_controlnet_flux_instantx`), and the test compares the
+ * size of the file that they make with the published one's.
+ */
 function controlNet(double: number, single: number, modes?: number): Shapes {
   return {
     ...diffusersBlocks(true, double, single),
@@ -155,6 +160,22 @@ function controlNet(double: number, single: number, modes?: number): Shapes {
     ...repeated(double, (i) => layer(`controlnet_blocks.${i}`, DIM, DIM)),
     ...repeated(single, (i) => layer(`controlnet_single_blocks.${i}`, DIM, DIM)),
     ...modes ? { "controlnet_mode_embedder.weight": [modes, DIM] } : {},
+  };
+}
+
+/** One of XLabs, whose own code (x-flux, `ControlNetFlux`) names its modules; no guidance in schnell's. */
+function xlabsControlNet(): Shapes {
+  const own = Object.entries(original(true)).filter(([name]) =>
+    !/^(?:single_blocks|final_layer|double_blocks\.(?![01]\.))/.test(name)
+  );
+  return {
+    ...Object.fromEntries(own),
+    ...repeated(2, (i) => layer(`controlnet_blocks.${i}`, DIM, DIM)),
+    ...layer("pos_embed_input", DIM, 64),
+    ...repeated(8, (i) => ({
+      [`input_hint_block.${2 * i}.weight`]: [16, i === 0 ? 3 : 16, 3, 3],
+      [`input_hint_block.${2 * i}.bias`]: [16],
+    })),
   };
 }
 
@@ -217,12 +238,17 @@ Deno.test("all tensors of FLUX.1 dev and schnell are known and used, under the n
   }
 });
 
+/** Blocks and modes of ControlNets, and the bytes of their files: Union and Union Pro, Union Pro 2.0, Canny and Upscaler. */
+const PUBLISHED = [
+  ...[[5, 10, 10, 6_603_953_920], [6, 0, undefined, 4_281_779_224]] as const,
+  [5, 0, undefined, 3_583_232_168],
+] as const;
+
 Deno.test("all tensors of FLUX.1's ControlNets are known and used: Union, Union Pro 2.0, Canny; those of XLabs are refused", () => {
-  const published = [
-    ...[[5, 10, 10], [6, 0, undefined], [5, 0, undefined]] as const,
-  ];
-  for (const [double, single, modes] of published) {
-    const { format, json, source } = only(controlNet(double, single, modes));
+  for (const [double, single, modes, bytes] of PUBLISHED) {
+    const shapes = controlNet(double, single, modes);
+    assert.equal(safetensorsHeader(shapes, "torch").fileSize, bytes);
+    const { format, json, source } = only(shapes);
     assert.equal(format.className, "FluxControlNetModel");
     const config = parseConfig(FLUX1_CONTROLNET_CONFIG, json, "config.json");
     assert.deepEqual(
@@ -259,14 +285,18 @@ Deno.test("all tensors of FLUX.1's ControlNets are known and used: Union, Union 
     const left = double === 6 ? /^(?:transformer|controlnet)_blocks\.5\./ : /^$/;
     assert.deepEqual(unused.filter((name) => !left.test(name)), []);
   }
-  const { json } = only({
+  const converted = {
     ...controlNet(2, 0),
     "input_hint_block.conv_in.weight": [16, 3, 3, 3],
-  });
-  assert.throws(
-    () => parseConfig(FLUX1_CONTROLNET_CONFIG, json, "config.json"),
-    /as XLabs' ControlNets read them, are not supported/,
-  );
+  };
+  for (const shapes of [xlabsControlNet(), converted]) {
+    const { format, json } = only(shapes);
+    assert.equal(format.className, "FluxControlNetModel");
+    assert.throws(
+      () => parseConfig(FLUX1_CONTROLNET_CONFIG, json, "config.json"),
+      /as XLabs' ControlNets read them, are not supported/,
+    );
+  }
 });
 
 Deno.test("FLUX.1's files go by guidance, width and their names", () => {

@@ -1,6 +1,8 @@
 /** All names and shapes of Qwen-Image's published ControlNet, without their numbers. */
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { memoryTensors } from "../../../tests/memory_tensors.ts";
+import { safetensorsHeader } from "../../../tests/safetensors_header.ts";
 import {
   BASELINE_TARGET,
   DeviceTensor,
@@ -20,7 +22,9 @@ import { qwenImageContext } from "./transformer.ts";
 
 type Shapes = Record<string, Shape>;
 
-const [DIM, TEXT, BLOCKS] = [3072, 3584, 5];
+const [DIM, TEXT] = [3072, 3584];
+/** SHA-256 of the header of InstantX' Union ControlNet, from a program that takes only that file. */
+const UNION_HEADER = "82eea2a342aeb3d99dc32f9c084458d5d63d85f1c33b04943199f151affaa8ae";
 const LARGE: Target = {
   ...BASELINE_TARGET,
   limits: { ...BASELINE_TARGET.limits, maxBindingBytes: 2 ** 31 - 4, maxBufferBytes: 2 ** 31 - 4 },
@@ -30,11 +34,14 @@ function layer(name: string, rows: number, columns: number): Shapes {
   return { [`${name}.weight`]: [rows, columns], [`${name}.bias`]: [rows] };
 }
 
-/** As InstantX publish it; `extra` channels beside those of the picture have the ones for inpainting. */
-function controlNet(extra = 0): Shapes {
+/**
+ * As InstantX publish it; `extra` channels beside those of the picture have the ones for inpainting. The names and shapes
+ * of Union are those of the published header, to the byte; those of the other make a file of the published size.
+ */
+function controlNet(blocks: number, extra = 0): Shapes {
   const square = ["to_q", "to_k", "to_v", "add_q_proj", "add_k_proj", "add_v_proj", "to_out.0"];
   const norms = ["norm_q", "norm_k", "norm_added_q", "norm_added_k"];
-  const blocks = Array.from({ length: BLOCKS }, (_, i) => {
+  const all = Array.from({ length: blocks }, (_, i) => {
     const block = `transformer_blocks.${i}`;
     return Object.assign(
       {},
@@ -48,7 +55,7 @@ function controlNet(extra = 0): Shapes {
       layer(`controlnet_blocks.${i}`, DIM, DIM),
     ) as Shapes;
   });
-  return Object.assign({}, ...blocks, {
+  return Object.assign({}, ...all, {
     "txt_norm.weight": [TEXT],
     ...layer("img_in", DIM, 64),
     ...layer("txt_in", DIM, TEXT),
@@ -65,9 +72,15 @@ Deno.test("all tensors of Qwen-Image's ControlNet Union are known and used; the 
     assert.equal(found.format.className, "QwenImageControlNetModel");
     return { json: found.format.config(found.tensors), tensors: found.tensors };
   };
-  const { json, tensors } = read(controlNet());
+  const union = controlNet(5);
+  const { json: header, fileSize } = safetensorsHeader(union, "torch");
+  assert.deepEqual([fileSize, createHash("sha256").update(header).digest("hex")], [
+    3_536_027_816,
+    UNION_HEADER,
+  ]);
+  const { json, tensors } = read(union);
   const config = parseConfig(QWEN_IMAGE_CONTROLNET_CONFIG, json, "config.json");
-  assert.deepEqual([config.num_layers, config.num_attention_heads], [BLOCKS, 24]);
+  assert.deepEqual([config.num_layers, config.num_attention_heads], [5, 24]);
   const weights = new Weights(tensors);
   const graph = new Graph("model", LARGE);
   const input = (...shape: number[]) => graph.use(new DeviceTensor("input", shape, "f32"));
@@ -83,8 +96,10 @@ Deno.test("all tensors of Qwen-Image's ControlNet Union are known and used; the 
     ({ control } = after({ x: input(1, 4, DIM), control }, block));
   }
   assert.deepEqual(weights.unused, []);
+  const inpainting = controlNet(6, 4);
+  assert.equal(safetensorsHeader(inpainting, "torch").fileSize, 4_234_599_432);
   assert.throws(
-    () => parseConfig(QWEN_IMAGE_CONTROLNET_CONFIG, read(controlNet(4)).json, "config.json"),
+    () => parseConfig(QWEN_IMAGE_CONTROLNET_CONFIG, read(inpainting).json, "config.json"),
     /as ControlNets for inpainting see them, are not supported/,
   );
 });

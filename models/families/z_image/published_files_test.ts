@@ -1,6 +1,7 @@
 /** Files as people have them: all names and shapes of Z-Image's published ControlNets, without their numbers. */
 import assert from "node:assert/strict";
 import { type MemoryTensor, memoryTensors } from "../../../tests/memory_tensors.ts";
+import { safetensorsHeader } from "../../../tests/safetensors_header.ts";
 import {
   BASELINE_TARGET,
   DeviceTensor,
@@ -62,6 +63,11 @@ function besideBlock(name: string, i: number): Tensors {
   };
 }
 
+/**
+ * Of the first one a listing is public, of 136 tensors (the `z_image_control_layout()` of a loader that takes only that
+ * file). The others have the names that VideoX-Fun gives them, which publishes them, with its configurations; the test
+ * compares the size of the file that they make with the published one's.
+ */
 function controlNet(layers: number, channels: number): Tensors {
   return {
     [`control_all_x_embedder.${PATCH_KEY}.weight`]: [DIM, 4 * channels],
@@ -86,7 +92,12 @@ Deno.test("all tensors of Z-Image's ControlNets are known and used: Union, 2.0, 
     shape: [DIM, DIM],
     bytes: new Uint8Array(2 * DIM * DIM),
   };
-  const published: [tensors: Tensors, places: number[], refiner: string | null][] = [
+  const published: [
+    tensors: Tensors,
+    places: number[],
+    refiner: string | null,
+    bytes?: number,
+  ][] = [
     [
       { ...controlNet(6, 16), ...repeated(2, (i) => block(`control_noise_refiner.${i}`)) },
       [0, 5, 10, 15, 20, 25],
@@ -105,10 +116,18 @@ Deno.test("all tensors of Z-Image's ControlNets are known and used: Union, 2.0, 
       { ...controlNet(15, 33), ...REFINERS },
       Array.from({ length: 15 }, (_, i) => 2 * i),
       "control_noise_refiner",
+      6_712_485_600,
     ],
-    [{ ...controlNet(3, 33), ...REFINERS }, [0, 10, 20], "control_noise_refiner"],
+    [
+      { ...controlNet(3, 33), ...REFINERS },
+      [0, 10, 20],
+      "control_noise_refiner",
+      2_016_627_488,
+    ],
   ];
-  for (const [tensors, steered, refiner] of published) {
+  assert.equal(Object.keys(published[0]![0]).length, 136);
+  for (const [tensors, steered, refiner, bytes] of published) {
+    if (bytes) assert.equal(safetensorsHeader(tensors, "other").fileSize, bytes);
     const [found, ...others] = recognise(memoryTensors(tensors), Z_IMAGE_FILES.formats);
     assert.ok(found && others.length === 0);
     assert.equal(found.format.className, "ZImageControlNetModel");
