@@ -63,7 +63,7 @@ export class Database {
         return await work(this.#sql);
       } catch (error) {
         if (!isAway(error)) throw error;
-        if (attempt > 1 && performance.now() + PAUSE_MS > end) throw away(error);
+        if (attempt > 1 && performance.now() + PAUSE_MS > end) throw awayError(error);
       }
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     }
@@ -159,7 +159,13 @@ export function isAway(error: unknown): boolean {
   return typeof code === "string" && (GONE.test(code) || BUSY.test(code));
 }
 
-function away(cause: unknown): RecordsBusyError {
+/**
+ * What is thrown where the database is not at hand.
+ *
+ * @param cause what a statement threw
+ * @returns the error, to be thrown
+ */
+export function awayError(cause?: unknown): RecordsBusyError {
   return new RecordsBusyError(
     "Cannot use the records of jobs: the database does not answer; try again in a few seconds",
     { cause },

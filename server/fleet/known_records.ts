@@ -1,6 +1,7 @@
 /**
  * Records that a front has read and that have not changed since, so that clients that ask again and again for the same
- * jobs cost the database nothing. What changes is told by the database ({@link Bell}); while nobody tells, nothing is known.
+ * jobs cost the database nothing. What changes is told by the database ({@link Bell}); while nobody tells, what was known
+ * last may be shown for a while, and is read anew as soon as the database answers.
  *
  * @module
  */
@@ -19,23 +20,44 @@ const MAX_LENGTH = 32 * 2 ** 20;
  * connection may be dead without a word.
  */
 const OLD_MS = { in_progress: 500, queued: 5000, ended: 60_000 };
+/** For how long a record may be shown after that while it cannot be read, in milliseconds. */
+const LAST_MS = 60_000;
+
+/** A record, and when it was read. */
+interface Kept {
+  readonly record: JobRecord;
+  readonly readAt: number;
+  /** For how long it needs no other look, in milliseconds. */
+  readonly freshMs: number;
+  /** Of the connection that has told of changes since; 0 where there was none. */
+  readonly connection: number;
+}
 
 /** See the module. */
 export class KnownRecords {
   readonly #bell: Pick<Bell, "isUp">;
-  readonly #records = new LRUCache<string, JobRecord>({
-    max: MAX_RECORDS,
-    maxSize: MAX_LENGTH,
-  });
+  readonly #records = new LRUCache<string, Kept>({ max: MAX_RECORDS, maxSize: MAX_LENGTH });
+  readonly #lastMs: number;
   /** Ids that changed while records were read, for each reading. */
   readonly #readings = new Set<Set<string>>();
+  /** Number of the connection that tells. */
+  #connections = 1;
 
-  /** @param bell tells of changes; not started yet */
-  constructor(bell: Pick<Bell, "isUp" | "on" | "onUp">) {
+  /**
+   * @param bell tells of changes; not started yet
+   * @param lastMs for how long a record may be shown that cannot be read, in milliseconds; a minute when left out
+   */
+  constructor(bell: Pick<Bell, "isUp" | "on" | "onUp">, lastMs = LAST_MS) {
     this.#bell = bell;
+    this.#lastMs = lastMs;
     bell.on("denoise_jobs", (news) => this.forget(news.split(" ", 1)[0]!));
-    // What happened meanwhile was not told.
-    bell.onUp(() => this.#records.clear());
+    // What happened meanwhile was not told: each record is read anew when it is asked for.
+    bell.onUp(() => this.#connections++);
+  }
+
+  /** Whether changes are told of. */
+  get isTold(): boolean {
+    return this.#bell.isUp;
   }
 
   /**
@@ -45,7 +67,20 @@ export class KnownRecords {
    * @returns undefined where it must be read
    */
   get(id: string): JobRecord | undefined {
-    return this.#bell.isUp ? this.#records.get(id) : undefined;
+    const kept = this.#records.get(id);
+    const isFresh = kept && this.isTold && kept.connection === this.#connections &&
+      performance.now() - kept.readAt < kept.freshMs;
+    return isFresh ? kept.record : undefined;
+  }
+
+  /**
+   * A record as it was when it was seen last, not long ago: for when it cannot be read.
+   *
+   * @param id of the job
+   * @returns undefined where it is not known, or for too long
+   */
+  last(id: string): JobRecord | undefined {
+    return this.#records.get(id)?.record;
   }
 
   /**
@@ -59,29 +94,44 @@ export class KnownRecords {
   }
 
   /**
-   * Reads records, and keeps those that do not change meanwhile.
+   * Reads records, and keeps those that do not change meanwhile. While nobody tells of changes, one reading must end
+   * before the next begins: else what one has shown could be followed by something older of the other.
    *
-   * @param read gives records with about how many characters each has
+   * @param ids of the records
+   * @param read gives those that there are with about how many characters each has
    * @returns the same
    */
   async keep<T extends Iterable<readonly [record: JobRecord, length: number]>>(
+    ids: readonly string[],
     read: () => Promise<T>,
   ): Promise<T> {
     const changed = new Set<string>();
-    const wasUp = this.#bell.isUp;
+    const connection = this.#connection;
+    const readAt = performance.now();
     this.#readings.add(changed);
     try {
       const records = await read();
-      for (const [record, length] of wasUp ? records : []) {
+      const isWhole = connection === this.#connection;
+      const gone = new Set(ids);
+      for (const [record, length] of isWhole ? records : []) {
         if (changed.has(record.id)) continue;
-        const size = length + 500;
+        gone.delete(record.id);
         const { status } = record;
-        const ttl = OLD_MS[isEnd(status) ? "ended" : status as "queued" | "in_progress"];
-        this.#records.set(record.id, record, { size, ttl });
+        const freshMs = OLD_MS[isEnd(status) ? "ended" : status as "queued" | "in_progress"];
+        this.#records.set(record.id, { record, readAt, freshMs, connection }, {
+          size: length + 500,
+          ttl: freshMs + this.#lastMs,
+        });
       }
+      // What is shown of these may be newer than what was kept.
+      for (const id of gone) this.#records.delete(id);
       return records;
     } finally {
       this.#readings.delete(changed);
     }
+  }
+
+  get #connection(): number {
+    return this.isTold ? this.#connections : 0;
   }
 }

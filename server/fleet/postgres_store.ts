@@ -20,13 +20,19 @@ import {
   RepeatedRequestError,
 } from "../jobs/job_store.ts";
 import { LISTED, toEntry, toJson, toRecord } from "../jobs/sqlite_rows.ts";
-import { type Database, texts } from "./database.ts";
+import { awayError, type Database, isAway, texts } from "./database.ts";
 import { type InputFile, writeInputs } from "./input_parts.ts";
 import type { KnownRecords } from "./known_records.ts";
 import { CLOCK_JOBS, clockOf, giveTurn, hasRoom } from "./policy.ts";
 
 /** How long a record may wait for a database that is not at hand, in milliseconds. */
 const PATIENCE_MS = 3000;
+/** Most readings of records at a time; what is asked for meanwhile is read together after one of them. */
+const MAX_READINGS = 4;
+/** After what time the record that was seen last is shown in place of the one that is being read, in milliseconds. */
+const GLANCE_MS = 50;
+/** How long an unknown record may take while nobody tells of changes, in milliseconds. */
+const SOON_MS = 2000;
 /** Workers that may die while they run a job, before it fails. */
 const MAX_DEATHS = 2;
 /** Most jobs whose lease is taken in one go. */
@@ -117,9 +123,11 @@ const IS_REPEATED = `status NOT IN ('failed', 'cancelled') AND created_at > ${NO
 /** See the module. */
 export class PostgresJobStore implements JobStore {
   readonly #database: Database;
-  /** Ids that were asked for in this turn of the event loop, read together. */
-  #asked: Map<string, PromiseWithResolvers<JobRecord | undefined>> | undefined;
-
+  /** Ids that were asked for and are about to be read, together. */
+  #asked = new Map<string, PromiseWithResolvers<JobRecord | undefined>>();
+  #isAboutToRead = false;
+  /** When each reading that goes on began. */
+  readonly #readings = new Set<number>();
   readonly #known: KnownRecords | undefined;
 
   /**
@@ -206,17 +214,11 @@ export class PostgresJobStore implements JobStore {
   }
 
   /** See {@link JobStore.get}. All that are asked for at once are read at once. */
-  get(id: string): Promise<JobRecord | undefined> {
+  get(id: string, { mayBeOld = false } = {}): Promise<JobRecord | undefined> {
     if (!ID.test(id)) return Promise.resolve(undefined);
     const known = this.#known?.get(id);
     if (known) return Promise.resolve(known);
-    if (!this.#asked) {
-      this.#asked = new Map();
-      setTimeout(() => void this.#getAll());
-    }
-    const asked = this.#asked.get(id) ?? Promise.withResolvers();
-    this.#asked.set(id, asked);
-    return asked.promise;
+    return mayBeOld && this.#known ? this.#glance(id, this.#known) : this.#read(id);
   }
 
   /** See {@link JobStore.list}. */
@@ -428,9 +430,50 @@ export class PostgresJobStore implements JobStore {
     return Promise.resolve();
   }
 
-  async #getAll(): Promise<void> {
-    const asked = this.#asked!;
-    this.#asked = undefined;
+  #read(id: string): Promise<JobRecord | undefined> {
+    const asked = this.#asked.get(id) ?? Promise.withResolvers();
+    this.#asked.set(id, asked);
+    this.#readSoon();
+    return asked.promise;
+  }
+
+  /** A record as it is, or was a moment ago where it takes a while to say. */
+  async #glance(id: string, known: KnownRecords): Promise<JobRecord | undefined> {
+    const reading = this.#read(id);
+    reading.catch(() => {});
+    const [since = performance.now()] = this.#readings;
+    const patience = known.last(id)
+      ? GLANCE_MS - (performance.now() - since)
+      : known.isTold
+      ? Infinity
+      : SOON_MS;
+    try {
+      const [isRead, record] = await within(patience, reading);
+      if (isRead) return record;
+    } catch (error) {
+      const last = isAway(error) ? known.last(id) : undefined;
+      if (!last) throw error;
+      return last;
+    }
+    const last = known.last(id);
+    if (last) return last;
+    if (!known.isTold) throw awayError();
+    return await reading;
+  }
+
+  #readSoon(): void {
+    const most = this.#known?.isTold === false ? 1 : MAX_READINGS;
+    if (this.#isAboutToRead || this.#asked.size === 0 || this.#readings.size >= most) return;
+    this.#isAboutToRead = true;
+    setTimeout(() => void this.#readAsked());
+  }
+
+  async #readAsked(): Promise<void> {
+    const asked = this.#asked;
+    const since = performance.now();
+    this.#isAboutToRead = false;
+    this.#asked = new Map();
+    this.#readings.add(since);
     try {
       const ids = [...asked.keys()];
       const read = async () => {
@@ -439,12 +482,28 @@ export class PostgresJobStore implements JobStore {
         );
         return rows.map((row) => [toFleetRecord(row), lengthOf(row)] as const);
       };
-      const records = this.#known ? await this.#known.keep(read) : await read();
+      const records = this.#known ? await this.#known.keep(ids, read) : await read();
       const found = new Map(records.map(([record]) => [record.id, record]));
       for (const [id, { resolve }] of asked) resolve(found.get(id));
     } catch (error) {
       for (const { reject } of asked.values()) reject(error);
+    } finally {
+      this.#readings.delete(since);
+      this.#readSoon();
     }
+  }
+}
+
+/** Whether something came within a time in milliseconds, and what. */
+async function within<T>(ms: number, coming: Promise<T>): Promise<[true, T] | [false, undefined]> {
+  const came = coming.then((value): [true, T] => [true, value]);
+  if (ms === Infinity) return await came;
+  const late = Promise.withResolvers<[false, undefined]>();
+  const timer = setTimeout(() => late.resolve([false, undefined]), Math.max(0, ms));
+  try {
+    return await Promise.race([came, late.promise]);
+  } finally {
+    clearTimeout(timer);
   }
 }
 

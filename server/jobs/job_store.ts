@@ -131,8 +131,14 @@ export interface JobStore {
    */
   update(id: string, change: JobChange): Promise<boolean>;
 
-  /** The job of an id, or undefined. */
-  get(id: string): Promise<JobRecord | undefined>;
+  /**
+   * The job of an id.
+   *
+   * @param id of the job
+   * @param options whether it may be shown as it was seen last where its record does not come at once: for whoever looks
+   * @returns undefined where there is none
+   */
+  get(id: string, options?: { readonly mayBeOld?: boolean }): Promise<JobRecord | undefined>;
 
   /** The jobs that a filter chooses. A record that is damaged is listed as failed. */
   list(filter?: JobFilter): Promise<JobEntry[]>;

@@ -23,7 +23,7 @@ export function mountImageContent(app: App, services: Services): void {
 
 async function content(c: Context<AppEnv>, services: Services): Promise<Response> {
   const id = c.req.param("id") ?? "";
-  const job = await services.store.get(id);
+  const job = await services.store.get(id, { mayBeOld: true });
   if (job?.kind !== "image") throw notFound("Image not found");
   if (job.status === "queued" || job.status === "in_progress") {
     throw notFound("Image is still being generated");

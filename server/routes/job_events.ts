@@ -45,12 +45,12 @@ export function jobEvents(
   });
   // Its end may be past, or be another server's doing, of which the queue does not tell.
   const endIfOver = async () => {
-    const status = (await services.store.get(id))?.status;
+    const status = (await services.store.get(id, { mayBeOld: true }))?.status;
     if (status === undefined || isEnd(status)) news.end();
   };
   // The whole record: whoever joins late has missed nothing.
   const sendStatus = async (stream: SSEStreamingApi) => {
-    const job = await services.store.get(id);
+    const job = await services.store.get(id, { mayBeOld: true });
     const data = job ? await show(job) : { id, status: "deleted" };
     await stream.writeSSE({ event: "status", data: JSON.stringify(data) });
   };

@@ -105,7 +105,7 @@ function placesIn(queue: Services["queue"]): Map<string, number> {
 }
 
 async function findJob(c: Context<AppEnv>, { store }: Services): Promise<JobRecord> {
-  const job = await store.get(c.req.param("id") ?? "");
+  const job = await store.get(c.req.param("id") ?? "", { mayBeOld: true });
   if (!job) throw new ApiError(404, "Job not found", { code: "not_found" });
   return job;
 }

@@ -65,7 +65,7 @@ export async function findVideo(
   c: Context<AppEnv>,
   { store }: Services,
 ): Promise<JobRecord> {
-  const job = await store.get(c.req.param("id") ?? "");
+  const job = await store.get(c.req.param("id") ?? "", { mayBeOld: true });
   if (job?.kind !== "video") throw new ApiError(404, "Video not found", { code: "not_found" });
   return job;
 }

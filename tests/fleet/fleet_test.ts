@@ -263,6 +263,43 @@ test("a worker that leaves gives back what it cannot finish", async (fleet) => {
   assert.deepEqual(second.engine.requests.map(({ seed }) => seed), [5]);
 });
 
+test("a server shows jobs as it saw them last while the database is away, and as they are after it", async (fleet) => {
+  const front = await fleet.front();
+  await fleet.worker({ stepMs: 100 });
+  await until(async () => (await get(front, "/health")).status === 200);
+  const ask = async (num_inference_steps: number) => {
+    const { body } = await post(front, IMAGES, { prompt: "a", num_inference_steps }, ASYNC);
+    return `/v1/jobs/${body.id}`;
+  };
+  const [short, long] = [await ask(1), await ask(15)];
+  const status = async (path: string) => (await get(front, path)).body.status;
+  await until(async () => await status(short) === "completed");
+  await until(async () => await status(long) === "in_progress");
+  const { body: { id } } = await get(front, short);
+  await (await cluster)!.stop();
+  let slowest = 0;
+  for (const end = performance.now() + 1000; performance.now() < end;) {
+    const since = performance.now();
+    assert.equal(await status(short), "completed");
+    assert.equal(await status(long), "in_progress");
+    slowest = Math.max(slowest, performance.now() - since);
+  }
+  assert.ok(slowest < 1000, `two answers took ${slowest} ms`);
+  const content = await fetch(`${front.url}/v1/images/${id}/content`);
+  assert.equal(content.status, 200);
+  await content.body?.cancel();
+  const since = performance.now();
+  const unknown = await fetch(`${front.url}/v1/jobs/img_1`);
+  assert.equal(unknown.status, 503, await unknown.text());
+  assert.ok(unknown.headers.has("retry-after"));
+  assert.ok(performance.now() - since < 4000, `it took ${performance.now() - since} ms`);
+  const refused = await post(front, IMAGES, { prompt: "a" }, ASYNC);
+  assert.deepEqual([refused.status, refused.body.error.code], [503, "records_busy"]);
+  await (await cluster)!.run();
+  await until(async () => await status(long) === "completed");
+  assert.equal(await status("/v1/jobs/img_1"), undefined);
+});
+
 test("tables of a newer version are used where it allows that", async (fleet) => {
   const sql = postgres(fleet.url, { max: 1, onnotice: () => {} });
   try {

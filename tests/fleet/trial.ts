@@ -73,8 +73,8 @@ export interface TrialResult {
   seconds: number;
   /** Answers to pollers, in their order. */
   polls: Poll[];
-  /** Answers to pollers that were 503, or did not come. */
-  failedPolls: number;
+  /** How many polls were not answered with a state, by what came instead. */
+  failedPolls: Map<string, number>;
   /** What was done to the fleet, and when. */
   strikes: Strike[];
   log: string[];
@@ -172,7 +172,9 @@ export async function runTrial(
   };
   const polls: Poll[] = [];
   const done: Strike[] = [];
-  let failedPolls = 0;
+  const down = new Set<number>();
+  const failedPolls = new Map<string, number>();
+  const fail = (why: string) => failedPolls.set(why, (failedPolls.get(why) ?? 0) + 1);
   const poll = async (index: number) => {
     await sleep(plan.pollMs * index / Math.max(1, plan.pollers));
     while (!isOver) {
@@ -186,13 +188,14 @@ export async function runTrial(
           await answer.text();
           // All of them connect in the first seconds, to servers that have just started.
           const isWarm = since - began > WARM_MS;
-          if (answer.status !== 200) failedPolls++;
+          if (answer.status !== 200) fail(String(answer.status));
           else if (isWarm) {
             const ms = performance.now() - since;
             polls.push({ at: since - began, ms, front: index % ports.length });
           }
-        } catch {
-          failedPolls++;
+        } catch (error) {
+          const isDown = down.has(index % ports.length);
+          fail(isDown ? "its front was killed" : (error as Error).message.slice(0, 60));
         }
       }
       await sleep(Math.max(0, plan.pollMs - (performance.now() - since)));
@@ -231,8 +234,10 @@ export async function runTrial(
     ...spread(plan.frontKills, (index) => {
       const at = index % fronts.length;
       return during("front", at, async () => {
+        down.add(at);
         await fronts[at]!.kill();
         fronts[at] = await start(`front ${at}`, { role: "front", port: ports[at]! });
+        down.delete(at);
       });
     }),
     ...spread(plan.restarts, (index) =>

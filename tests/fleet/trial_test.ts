@@ -47,7 +47,9 @@ function tell(result: TrialResult): void {
       seconds.toFixed(0)
     } s, ${again} begun again, ${failed} failed after ` +
       `two workers; longest time without an end ${(longestStallMs / 1000).toFixed(1)} s; ` +
-      `polls: ${percentiles(polls)}, ${failedPolls} not answered; ` +
+      `polls: ${percentiles(polls)}; not answered: ${
+        [...failedPolls].map(([why, count]) => `${count} ${why}`).join(", ") || "none"
+      }; ` +
       `order off by ${meanDistance(result).toFixed(2)} rounds on average`,
   );
 }
