@@ -29,6 +29,8 @@ interface ComponentSpec {
   readonly config: z.ZodType;
   /** Whether only some of the family's models have it. */
   readonly isOptional?: true;
+  /** Whether nothing is computed with it, so that its weights stay in their files. */
+  readonly isIdle?: true;
   /** The tensors of a folder under our names, where diffusers' class has others. */
   readonly view?: (tensors: TensorSource) => TensorSource;
 }
@@ -116,6 +118,8 @@ export interface Parts<Settings = unknown, Solver extends Scheduler = Scheduler>
   extends Disposable {
   readonly transformer: Component;
   readonly transformer2?: Component | undefined;
+  /** What judged the transformer while it learnt to do with few steps; see {@linkcode ComponentSpec.isIdle}. */
+  readonly fakeScoreTransformer?: Component | undefined;
   readonly textEncoder: Component;
   readonly textEncoder2?: Component | undefined;
   readonly vae: Component;
@@ -123,7 +127,7 @@ export interface Parts<Settings = unknown, Solver extends Scheduler = Scheduler>
   readonly controlnet?: Component | undefined;
   readonly frameInterpolator?: Component<FrameInterpolatorConfig> | undefined;
   readonly upscaler?: Component<UpscalerConfig> | undefined;
-  /** Weights of all components. */
+  /** Weights of all components that compute something. */
   readonly components: Components;
   /** As `model_index.json` names the pipeline. */
   readonly className: string;
@@ -199,7 +203,8 @@ export async function openParts<Table extends PartsTable>(
         weights.map(([name, weights]) => [name, { config: configs[name], weights }]),
       ),
       components: Object.fromEntries(
-        weights.map(([name, weights]) => [spokenName(name), weights]),
+        weights.filter(([name]) => !specs[name]!.isIdle)
+          .map(([name, weights]) => [spokenName(name), weights]),
       ),
       ...{ className: files.className, settings, tokenizer, pooledTokenizer },
       ...{ scheduler, schedulerFile },

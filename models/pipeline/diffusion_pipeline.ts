@@ -77,6 +77,8 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   readonly #family: Family<P, Own>;
   readonly #parts: P;
   readonly #memory: ModelMemory<TracedRequest>;
+  /** LoRAs for it are checked, and change nothing that a request makes. */
+  readonly #critic: AdaptedComponent | undefined;
   readonly #encoded = new PromptCache();
   readonly #operands = new Operands();
   readonly #ranks: Ranks;
@@ -117,6 +119,11 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
         ]
         : [],
     ]);
+    this.#critic = parts.fakeScoreTransformer &&
+      new AdaptedComponent(parts.fakeScoreTransformer.weights, {
+        target: "critic",
+        ...family.lora.transformer,
+      });
     const precision = ({ weights }: Component) => weights.mainFormat.toLowerCase();
     this.#about = {
       maxSequenceLength: family.maxSequenceLength ?? USUAL_SEQUENCE_LENGTH,
@@ -136,7 +143,8 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
 
   /** See {@linkcode Pipeline.info}. */
   get info(): PipelineInfo {
-    return { ...this.#about, adaptable: this.#memory.adaptable };
+    const critic = this.#critic ? [this.#critic.info] : [];
+    return { ...this.#about, adaptable: [...this.#memory.adaptable, ...critic] };
   }
 
   /** Declares the weights that requests can need, and uploads those that the likeliest request leaves there. */
@@ -195,6 +203,11 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
 
   /** @inheritdoc */
   async prepare(loras: readonly AppliedLora[]): Promise<void> {
+    await this.#adapt(loras);
+  }
+
+  async #adapt(loras: readonly AppliedLora[] = []): Promise<void> {
+    this.#critic?.plan(loras);
     await this.#memory.adapt(loras);
   }
 
@@ -208,7 +221,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     this.#checkSettings(request);
     checkInputs(request, this.info);
     const startTime = performance.now();
-    await this.#memory.adapt(request.loras ?? []);
+    await this.#adapt(request.loras);
     const { found } = this.#operands;
     const attempt: Attempt = { frames: 0 };
     try {
@@ -221,7 +234,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
           const isCancelled = error instanceof DOMException && error.name === "AbortError";
           if (!isCancelled) this.#memory.drop();
           if (!this.#operands.widen(error, request, control.onNote)) throw error;
-          await this.#memory.adapt(request.loras ?? []);
+          await this.#adapt(request.loras);
         }
       }
     } finally {

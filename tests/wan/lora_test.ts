@@ -1,8 +1,9 @@
 /** How the pipeline switches LoRAs. What they compute is tested beside `models/lora` and in `tests/lora/`. */
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { loraOf, randomTensor } from "../lora_reference.ts";
 import { assertClose, type Values } from "../golden.ts";
-import { type Fixture, REQUEST, withPipeline } from "../pipeline_fixture.ts";
+import { type Fixture, FOLDER, REQUEST, withPipeline } from "../pipeline_fixture.ts";
 import type { AppliedLora, LoraComponent, ModuleChange } from "../../models/lora/types.ts";
 
 /** Low-rank changes of all linear layers and of the patches that a pattern matches. */
@@ -241,5 +242,38 @@ Deno.test("WanPipeline.generate() writes merged LoRAs once, also into weights th
       assert.equal(second.more, 0);
       assert.deepEqual(second.values, first.values);
     }, options);
+  }
+});
+
+/** The model as a trainer keeps it that goes on with the critic, too. */
+async function folderWithCritic(folder: string): Promise<void> {
+  for (const { name, isDirectory } of Deno.readDirSync(FOLDER)) {
+    if (isDirectory) await Deno.symlink(join(FOLDER, name), join(folder, name));
+  }
+  await Deno.symlink(join(FOLDER, "transformer"), join(folder, "fake_score_transformer"));
+  const index = JSON.parse(await Deno.readTextFile(join(FOLDER, "model_index.json")));
+  index.fake_score_transformer = index.transformer;
+  await Deno.writeTextFile(join(folder, "model_index.json"), JSON.stringify(index));
+}
+
+Deno.test("WanPipeline takes LoRAs for a critic where the model has one, which change nothing that it makes", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    await folderWithCritic(folder);
+    await withPipeline(async (fixture) => {
+      const { pipeline, device } = fixture;
+      const targets = pipeline.info.adaptable.map(({ target }) => target);
+      assert.deepEqual(targets, ["transformer", "text_encoder", "critic"]);
+      const held = device.allocatedBytes;
+      const lora = lowRank(fixture, "critic", /attn1\.to_q$/, { target: "critic" });
+      await pipeline.prepare([lora]);
+      assert.equal(device.allocatedBytes, held);
+      assert.deepEqual(await latents(fixture, lora), await latents(fixture));
+      const change = lora.lora.changes[0]!;
+      const misfit = loraOf({ ...change, weight: [{ ...change.weight[0]!, rows: [0, 1] }] });
+      await assert.rejects(pipeline.prepare([{ ...lora, lora: misfit }]), RangeError);
+    }, { folder });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
   }
 });

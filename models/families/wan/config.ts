@@ -175,6 +175,8 @@ export const WAN_PARTS = partsTable({
     transformer: TRANSFORMER,
     /** The expert for low noise; the other transformer then is the one for high noise. */
     transformer2: { ...TRANSFORMER, isOptional: true },
+    /** The critic of distillation by distribution matching: few checkpoints keep it, for whoever trains on. */
+    fakeScoreTransformer: { ...TRANSFORMER, isOptional: true, isIdle: true },
     vae: { classNames: ["AutoencoderKLWan"], config: WAN_VAE_CONFIG },
     tinyDecoder: { classNames: ["TAEHV"], config: TINY_DECODER_CONFIG, isOptional: true },
   },
