@@ -87,6 +87,24 @@ for (const suite of OP_SUITES) {
   });
 }
 
+for (const { op, heavy = [] } of OP_SUITES) {
+  if (heavy.length === 0) continue;
+  // One op shows how in every run: the rest takes seconds.
+  const isCheap = op === "matmul";
+  Deno.test({
+    name: `${op} equals its reference where there is much to do${
+      isCheap ? "" : "; with DENOISE_SLOW"
+    }`,
+    ignore: !isCheap && !IS_SLOW && REPETITIONS === 1,
+    fn: (t) =>
+      withDevice({ operands: "f32" }, async (device) => {
+        for (const testCase of heavy) {
+          await t.step(testCase.name, () => runCase(device, testCase));
+        }
+      }),
+  });
+}
+
 for (const { op, variants, cases } of OP_SUITES) {
   const target = { ...adapter, schedule: "gpu", operands: "f16" } as const;
   const found = variants.flatMap((variant) => {

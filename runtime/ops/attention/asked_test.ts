@@ -4,6 +4,8 @@ import { Graph } from "../../graph.ts";
 import { BASELINE_TARGET, type Target } from "../../target.ts";
 import { attention } from "./mod.ts";
 
+const SOFTWARE: Target = { ...BASELINE_TARGET, schedule: "cpu" };
+
 Deno.test("attention() has one kernel with and without lengths and a bias of the last key on software adapters", () => {
   const kernelsOf = (target: Target) => {
     const graph = new Graph("test", target);
@@ -17,6 +19,19 @@ Deno.test("attention() has one kernel with and without lengths and a bias of the
     }
     return new Set(graph.dispatches.map(({ kernel }) => kernel)).size;
   };
-  const software: Target = { ...BASELINE_TARGET, schedule: "cpu" };
-  assert.equal(kernelsOf(software), 1);
+  assert.equal(kernelsOf(SOFTWARE), 1);
+});
+
+Deno.test("attention() has kernels of their own for much work on software adapters, and four rows of long heads", () => {
+  const kernelOf = (queries: number) => {
+    const graph = new Graph("test", SOFTWARE);
+    const tensor = (name: string, length: number) =>
+      graph.use(new DeviceTensor(name, [1, length, 1, 128]));
+    attention(tensor("q", queries), tensor("k", 512), tensor("v", 512));
+    return graph.dispatches[0]!.kernel.name;
+  };
+  assert.match(kernelOf(64), / rows=2 .* asks$/);
+  assert.match(kernelOf(512), / rows=4 .* asks$/);
+  assert.match(kernelOf(513), / rows=4 .*moved=16/);
+  assert.doesNotMatch(kernelOf(513), /asks/);
 });

@@ -86,7 +86,7 @@ function vector(values: readonly number[], dtype: DType): CaseInput {
   return { values: ndarray([values.length], Float64Array.from(values)), dtype };
 }
 
-const HEADS_OF_128 = attentionCase({ batch: 2, lq: 19, lk: 33, heads: 2, headDim: 128 });
+const HEADS_OF_128 = attentionCase({ lq: 67, lk: 33, heads: 2, kvHeads: 1, headDim: 128 });
 
 /** Head sizes of diffusion models, lengths around the tiles, every change to the logits, and the hard numbers. */
 export const ATTENTION_SUITE: OpSuite = {
@@ -179,6 +179,11 @@ export const ATTENTION_SUITE: OpSuite = {
       note: "rising from key to key",
     }),
     attentionCase({ lq: 160, heads: 2, headDim: 32, note: "longer" }),
+  ],
+  heavy: [
+    attentionCase({ batch: 2, lq: 261, lk: 520, headDim: 128, keyLengths: [520, 317] }),
+    attentionCase({ lq: 520, lk: 1021, headDim: 72, lastKeyBias: [2] }),
+    attentionCase({ lq: 523, lk: 523, heads: 2, headDim: 64, causal: true }),
   ],
 };
 

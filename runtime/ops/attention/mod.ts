@@ -77,7 +77,8 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOpt
     LAST_KEY_BIAS: lastKeyBias !== undefined,
   };
   const mayRound = mayRoundToHalf("attention", graph, y.name);
-  const problem = { lq, headDim, logits, mayRound };
+  const products = batch * heads * lq * lk * headDim;
+  const problem = { lq, headDim, products, logits, mayRound };
   const problemClass = attentionClass({ queries: lq, keys: lk, headDim });
   const variant = chooseVariant(
     "attention",
@@ -95,7 +96,7 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOpt
     ...(lastKeyBias && { last_key_bias: lastKeyBias }),
     y,
   };
-  const more = variant.asks && graph.target.schedule === "cpu" && !causal
+  const more = variant.asks?.(problem) && graph.target.schedule === "cpu" && !causal
     ? askedOperands(buffers)
     : undefined;
   const { kernel, rows } = variant.plan(
@@ -117,7 +118,7 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOpt
     workgroups: [Math.ceil(lq / rows), heads, batch],
     layer: y.name,
     factors: mayRound ? ["q", "k", "v"] : undefined,
-    flops: 4 * batch * heads * lq * lk * headDim,
+    flops: 4 * products,
   });
   return y;
 }

@@ -24,6 +24,8 @@ interface AttentionProblem {
   /** Queries. */
   readonly lq: number;
   readonly headDim: number;
+  /** Of elements of queries and keys, over all heads. */
+  readonly products: number;
   /** Parameters of `shaders/attention/logits.wgsl` besides the head's size. */
   readonly logits: ParamValues;
   /** Queries, keys, values and weights may be rounded to f16. */
@@ -32,8 +34,8 @@ interface AttentionProblem {
 
 /** A way to attend. */
 interface AttentionVariant extends Variant<AttentionProblem> {
-  /** Whether the dispatch can say what there is of lengths and bias of the last key; see `asked.ts`. */
-  readonly asks?: boolean;
+  /** Whether the dispatch says what there is of lengths and bias of the last key; see `asked.ts`. */
+  asks?(problem: AttentionProblem): boolean;
   /** The kernel, and the number of queries that one workgroup takes. */
   plan(problem: AttentionProblem, target: Target): { kernel: Kernel; rows: number };
 }
@@ -42,26 +44,31 @@ interface AttentionVariant extends Variant<AttentionProblem> {
 const LANES = 8;
 /** Queries per invocation of the register kernels: with more, neither code nor queries fit the first cache. */
 const ROWS = 4;
-/** Those of longer heads with fewer queries, which are over sooner than the half of a kernel that this spares is compiled. */
+/** Those of longer heads where there is little to do, which is done sooner than the half of a kernel that this spares is compiled. */
 const FEW_ROWS = 2;
 const SHORT_HEAD = 32;
-const FEW_QUERIES = 256;
+const FEW_PRODUCTS = 2 ** 22;
+/** Words of queries and results that kernels of more products load or store at once. */
+const MOVED = 16;
+/** Products up to which a kernel more, or a longer one, takes longer to compile than it saves in hundreds of steps. */
+const LIGHT_PRODUCTS = 2 ** 25;
 
 function registersVariant(name: string, broadcasts: boolean): AttentionVariant {
   return {
     name,
     schedule: "cpu",
     racedOn: MESA_SOFTWARE,
-    asks: true,
+    asks: ({ products }) => products <= LIGHT_PRODUCTS,
     supports: (_, { features }) => !broadcasts || hasSubgroupsOf(LANES, features),
-    plan({ lq, headDim, logits }) {
+    plan({ lq, headDim, products, logits }) {
       const groups = Math.ceil(lq / LANES);
-      const most = headDim > SHORT_HEAD && lq <= FEW_QUERIES ? FEW_ROWS : ROWS;
+      const most = headDim > SHORT_HEAD && products <= FEW_PRODUCTS ? FEW_ROWS : ROWS;
       const rows = groups <= most + 1 ? groups : most;
       return {
         kernel: REGISTERS.kernel({
           HEAD_DIM: headDim,
           ROWS: rows,
+          ...(products > LIGHT_PRODUCTS && { MOVED }),
           BROADCASTS: broadcasts,
           ...logits,
         }),
@@ -123,16 +130,24 @@ function sharedVariant(name: string, isHalf: boolean): AttentionVariant {
 /** Factors that attention takes: f16 where they may be rounded to it, else f32, which only Apple's units have. */
 export const ATTENTION_ELEMENTS: readonly MatrixElement[] = ["f16", "f32"];
 
-/** Keys per step of `matrix`, by factor: twice as wide ones leave room for half as many. */
-const MATRIX_KEYS: Readonly<Record<MatrixElement, number>> = { f16: 32, f32: 16 };
+/** Keys per step of `matrix`, by factor: twice as wide ones leave room for half as many. The first that fit are taken. */
+const MATRIX_KEYS: Readonly<Record<MatrixElement, readonly number[]>> = {
+  f16: [32, 16],
+  f32: [16],
+};
 
 /**
  * Bytes of workgroup memory of `matrix`: keys or values, scores, weights, one factor per row, a flag.
  *
  * @param rows queries of a workgroup
+ * @param keys of a step
  */
-function matrixBytes(headDim: number, { element, k }: MatrixUnit, rows: number): number {
-  const keys = MATRIX_KEYS[element];
+function matrixBytes(
+  headDim: number,
+  { element, k }: MatrixUnit,
+  rows: number,
+  keys: number,
+): number {
   const keyStep = roundUp(headDim, Math.max(16, k)) / 4 + 2;
   const vectorBytes = element === "f16" ? 8 : 16;
   const row = 16 * (keys / 4 + 1) + vectorBytes * (keys / 4 + 2) + 4;
@@ -144,6 +159,10 @@ function matrixVariant(name: string, ownRows: 16 | 32): AttentionVariant {
   const rows = ownRows * MATRIX_SUBGROUPS;
   const unitOf = ({ mayRound }: AttentionProblem, target: Target) =>
     (mayRound ? matrixUnitOf(target, "f16") : undefined) ?? matrixUnitOf(target, "f32");
+  const keysOf = (headDim: number, unit: MatrixUnit, { limits }: Target) =>
+    MATRIX_KEYS[unit.element].find((keys) =>
+      matrixBytes(headDim, unit, rows, keys) <= limits.maxWorkgroupMemoryBytes
+    );
   return {
     name,
     schedule: "gpu",
@@ -151,7 +170,7 @@ function matrixVariant(name: string, ownRows: 16 | 32): AttentionVariant {
       const unit = unitOf(problem, target);
       // Where fewer queries are one workgroup's, most of it would be idle.
       return unit !== undefined && (ownRows === 16 || problem.lq > rows / 2) &&
-        target.limits.maxWorkgroupMemoryBytes >= matrixBytes(problem.headDim, unit, rows);
+        keysOf(problem.headDim, unit, target) !== undefined;
     },
     plan(problem, target) {
       const unit = unitOf(problem, target)!;
@@ -159,7 +178,7 @@ function matrixVariant(name: string, ownRows: 16 | 32): AttentionVariant {
         kernel: MATRIX.kernel({
           ...unitParams(unit),
           OWN_ROWS: ownRows,
-          KEYS: MATRIX_KEYS[unit.element],
+          KEYS: keysOf(problem.headDim, unit, target)!,
           HEAD_DIM: problem.headDim,
           ...problem.logits,
         }),

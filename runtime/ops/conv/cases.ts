@@ -218,6 +218,13 @@ export const CONV2D_SUITE: OpSuite = {
       dtype: "bf16",
     }),
   ],
+  heavy: [
+    convCase({ x: [1, 63, 69, 64], channels: 64, kernel: [3, 3], padding: SAME, bias: true }),
+    convCase({
+      ...{ x: [1, 1100, 4, 64], channels: 64, kernel: [3, 3] as const, padding: SAME },
+      residual: true,
+    }),
+  ],
 };
 
 const WITH_HISTORY = convCase({

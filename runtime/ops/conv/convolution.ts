@@ -104,7 +104,7 @@ export function convolution(request: ConvRequest): Tensor {
     ...(bias && { bias }),
     ...(residual && { residual }),
   };
-  const asks = variant.asks && graph.target.schedule === "cpu" &&
+  const asks = variant.asks?.(problem) && graph.target.schedule === "cpu" &&
     graph.bindingsOf([source]) === 1 &&
     graph.bindingsOf(Object.values(operands)) + 2 <= graph.target.limits.maxStorageBuffers;
   const { kernel, workgroups } = variant.plan(

@@ -37,8 +37,8 @@ interface ConvProblem {
 interface ConvVariant extends Variant<ConvProblem> {
   /** Whether frames before the first may come in a tensor of their own; else they are joined to the input before. */
   readonly takesCache: boolean;
-  /** Whether the dispatch can say whether there is a residual: a kernel less to compile. */
-  readonly asks?: boolean;
+  /** Whether the dispatch says whether there is a residual: a kernel less to compile. */
+  asks?(problem: ConvProblem): boolean;
   /**
    * The kernel, and how many of its workgroups a frame and the channels take.
    *
@@ -57,6 +57,14 @@ interface ConvVariant extends Variant<ConvProblem> {
  */
 const WIDE_TILE = { pixelThreads: 8, pixels: 8, channelThreads: 8, channels: 8 };
 const NARROW_TILE = { pixelThreads: 16, pixels: 8, channelThreads: 4, channels: 4 };
+
+function workOf({ height, width, inChannels, channels }: ConvProblem): number {
+  return height * width * inChannels * channels;
+}
+
+function isLight(problem: ConvProblem): boolean {
+  return workOf(problem) <= ASKING;
+}
 
 /** Bytes of workgroup memory of `tiles`: both tiles, and where the pixels' first taps are. */
 function tilesBytes(shape: typeof WIDE_TILE): number {
@@ -85,7 +93,7 @@ function registersVariant(
     racedOn: MESA_SOFTWARE,
     // A second source of frames doubles the loads in the innermost loop and the time to compile it.
     takesCache: false,
-    asks: true,
+    asks: isLight,
     supports: (_problem, { features }) => !broadcasts || hasSubgroupsOf(LANES, features),
     plan(features, problem) {
       const { pixels, channels } = tileOf(problem);
@@ -122,6 +130,8 @@ const BROADCAST = registersVariant("broadcast", true, ({ channels }) => {
 const WINOGRAD_CHANNELS = 16;
 /** Pixels times channels times channels of a convolution that is over sooner than a kernel for fewer of them is compiled. */
 const SMALL = 2 ** 20;
+/** Those up to which a kernel more takes longer to compile than it saves in hundreds of images. */
+const ASKING = 2 ** 24;
 /** Pixels of so many channels, 1 KiB or a multiple of it, push each other out of the first cache: fewer are taken. */
 const CLASHING_CHANNELS = 256;
 
@@ -130,19 +140,23 @@ const WINOGRAD: ConvVariant = {
   schedule: "cpu",
   racedOn: MESA_SOFTWARE,
   takesCache: false,
-  asks: true,
+  asks: isLight,
   supports: ({ kernelWidth, stride }, { features }) =>
     kernelWidth === 3 && stride === 1 && hasSubgroupsOf(LANES, features),
   plan(features, problem) {
-    const { height, width, inChannels } = problem;
     const tiles = Math.ceil(problem.channels / WINOGRAD_CHANNELS);
     const fitting = roundUp(problem.channels / tiles, 4);
-    const isSmall = height * width * inChannels * problem.channels <= SMALL;
+    const isSmall = workOf(problem) <= SMALL;
     const channels = isSmall && fitting > WINOGRAD_CHANNELS / 2 ? WINOGRAD_CHANNELS : fitting;
     const pairs = problem.width <= 4 || problem.inChannels % CLASHING_CHANNELS === 0 ? 2 : 4;
     const runs = Math.ceil(problem.width / (2 * pairs)) * problem.height;
     return {
-      kernel: WINOGRAD_FILE.kernel({ ...features, PAIRS: pairs, CHANNELS: channels }),
+      kernel: WINOGRAD_FILE.kernel({
+        ...features,
+        PAIRS: pairs,
+        CHANNELS: channels,
+        ...(!isLight(problem) && { LEAVING: pairs }),
+      }),
       workgroups: [Math.ceil(runs / LANES), Math.ceil(problem.channels / channels)],
     };
   },

@@ -75,7 +75,7 @@ export function dispatchGemm(
   const input = norm && !own ? layerNorm(buffers["a"]!, norm) : buffers["a"]!;
   const a = variant.prepare?.(problem, input) ?? input;
   const operands = { ...buffers, ...own?.buffers, a };
-  const more = variant.asks && graph.target.schedule === "cpu"
+  const more = variant.asks?.(problem) && graph.target.schedule === "cpu"
     ? askedOperands(problem, own !== undefined, { ...operands, b: buffers["b"]! })
     : undefined;
   const { kernel, workgroups } = variant.plan(

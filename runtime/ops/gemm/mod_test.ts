@@ -111,6 +111,14 @@ Deno.test("linear() has one kernel for products with and without bias, gate, res
   assert.equal(kernelsOf({ ...SOFTWARE, limits: { ...limits, maxStorageBuffers: 5 } }), 5);
 });
 
+Deno.test("products of much work finish more rows at once on software adapters, and ask for nothing", () => {
+  const kernel = (m: number) => ruleOf(SOFTWARE, [m, 1024, 1024]).kernel;
+  assert.match(kernel(64), / asks/);
+  assert.doesNotMatch(kernel(64), /finished/);
+  assert.match(kernel(65), / finished=16/);
+  assert.doesNotMatch(kernel(65), /asks/);
+});
+
 Deno.test("small products share two heights of tiles on software adapters", () => {
   const rows = (...sizes: [number, number, number]) =>
     /rows=\d+/.exec(ruleOf(SOFTWARE, sizes).kernel)![0];

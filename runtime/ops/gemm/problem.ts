@@ -47,8 +47,8 @@ export interface GemmVariant extends Variant<GemmProblem> {
   ): { kernel: Kernel; workgroups: [number, number, number] };
   /** Whether to leave it to the kernel to normalise the rows of a, rather than to one before it. */
   normalizes?(problem: GemmProblem): boolean;
-  /** Whether the dispatch can say which operands its epilogue has; see `asked.ts`. */
-  readonly asks?: boolean;
+  /** Whether the dispatch says which operands its epilogue has; see `asked.ts`. */
+  asks?(problem: GemmProblem): boolean;
   /** What the kernel takes in place of a, where that is not a itself. */
   prepare?(problem: GemmProblem, a: Tensor): Tensor;
 }

@@ -32,6 +32,10 @@ const LONG_HEIGHTS = [...HEIGHTS, 56, 40, 28, 20];
 const SMALL_HEIGHTS = [32, 24];
 /** Multiplications of a product that takes less than a millisecond. */
 const SMALL = 2 ** 23;
+/** Those up to which a kernel more, or a longer one, takes longer to compile than it saves in hundreds of steps. */
+const LIGHT = 2 ** 26;
+/** Rows that kernels of others finish at once. */
+const FINISHED = 16;
 
 /** Tile of one invocation in the register kernels. */
 interface RegisterTile {
@@ -51,7 +55,7 @@ function registersVariant(
     schedule: "cpu",
     racedOn: MESA_SOFTWARE,
     tileOf,
-    asks: true,
+    asks: (problem) => isLight(problem),
     supports: ({ m, epilogue }, { features }) =>
       m >= leastRows && !epilogue.glu && (!broadcasts || hasSubgroupsOf(GEMM_LANES, features)),
     normalizes: (problem) => broadcasts && !turns(problem) && sparesNorm(problem, tileOf(problem)),
@@ -68,6 +72,7 @@ function registersVariant(
           BATCHED: batch !== undefined,
           BROADCASTS: broadcasts,
           TURNS: turns(problem),
+          ...(!isLight(problem) && { FINISHED }),
           ...(format && scaleParams(format)),
           ...norm,
           ...epilogueParams(epilogue),
@@ -126,8 +131,16 @@ function compiledTile(problem: GemmProblem, best: RegisterTile): RegisterTile {
   return isCommon || !isSmall(problem) ? best : bestTile(problem, SMALL_HEIGHTS, 4);
 }
 
-function isSmall({ m, n, k, batch }: GemmProblem): boolean {
-  return m * n * k * (batch?.count ?? 1) <= SMALL;
+function isSmall(problem: GemmProblem): boolean {
+  return productsOf(problem) <= SMALL;
+}
+
+function isLight(problem: GemmProblem): boolean {
+  return productsOf(problem) <= LIGHT;
+}
+
+function productsOf({ m, n, k, batch }: GemmProblem): number {
+  return m * n * k * (batch?.count ?? 1);
 }
 
 function isLong({ k }: GemmProblem): boolean {

@@ -275,6 +275,12 @@ export const LINEAR_SUITE: OpSuite = {
     ...normCases(),
     ...gluCases(),
   ],
+  heavy: [
+    linearCase({ x: [132, 1024], n: 520, bias: true, gate: [520], residual: true }),
+    linearCase({ x: [150, 1024], n: 512, format: "q8_0", bias: true, activation: "silu" }),
+    linearCase({ x: [20, 2048], n: 1704, dtype: "bf16", bias: true, parts: 2 }),
+    linearCase({ x: [131, 1024], n: 513, norm: { weight: [1024] } }),
+  ],
 };
 
 /**

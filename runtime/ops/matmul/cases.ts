@@ -55,6 +55,7 @@ export const MATMUL_SUITE: OpSuite = {
     matmulCase([64, 128], [128, 64], {}, "f16"),
     matmulCase([64, 127], [63, 127], { transposeB: true }, "bf16"),
   ],
+  heavy: [matmulCase([3, 130, 512], [3, 512, 340], { scale: 0.5 })],
 };
 
 /** Products of activations. */

@@ -6,6 +6,7 @@
 // zeros.
 
 //#param ROWS: u32 // queries per invocation: software adapters pay for loads of keys and values, not for registers
+//#param MOVED: u32 = 4 // words at most that are loaded or stored at once: with fewer, the code is shorter and runs longer
 //#param BROADCASTS: bool // lanes load one word of a key or value each and broadcast it: needs subgroups of exactly 8
 
 //#include "attention/logits.wgsl"
@@ -14,7 +15,8 @@
 //#let UNROLLED = HEAD_DIM <= 64 // longer code would not fit the first cache
 //#let SLOTS = ROWS * WORDS
 //#let LOOPS = SLOTS > 8 // over words that are loaded or stored: half the time to compile, 1.05 times that to run
-//#let STEP = WORDS % 4 == 0 ? 4 : WORDS % 2 == 0 ? 2 : 1 // words that are loaded or stored at once
+//#let QUARTERS = WORDS % 4 == 0 ? 4 : WORDS % 2 == 0 ? 2 : 1
+//#let STEP = MOVED == 16 && WORDS % 16 == 0 ? 16 : MOVED == 16 && WORDS % 8 == 0 ? 8 : QUARTERS
 //#let BLOCK = UNROLLED ? (HEAD_DIM <= 32 ? 4 : 2) : 8 // keys between two corrections of the sums for a new maximum
 //#workgroup LANES, 1, 1
 

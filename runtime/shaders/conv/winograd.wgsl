@@ -21,11 +21,11 @@
 
 //#param PAIRS: u32 // of pixels per invocation, neighbours in a row
 //#param CHANNELS: u32 // output channels per invocation, a multiple of 4
+//#param LEAVING: u32 = 1 // pixels that are stored at once: with fewer, the code is shorter and runs longer
 
 //#let LANES = 8
 //#let PIXELS = 2 * PAIRS
 //#let GROUPS = CHANNELS / 4
-//#let LEAVING = 1 // pixels that are stored at once
 //#let LOADS = (CHANNELS + LANES - 1) / LANES // rows of weights that an invocation loads
 //#include "conv/problem.wgsl" CACHE=false
 //#workgroup LANES, 1, 1

@@ -30,6 +30,7 @@
 //#param BROADCASTS: bool // lanes load one row of a each and broadcast it: needs subgroups of exactly 8
 //#param SCALES: none | runs | row = none // b is quantised, with one scale for RUN vec4s or for a row; k is whole runs
 //#param RUN: u32 = 0
+//#param FINISHED: u32 = 4 // rows at once, without NORM: with fewer, the code is shorter and runs longer
 //#param TURNS: bool = false // words of a quantised b stay packed for 32 elements, in place of a load for every vec4
 //#param NORM: bool = false // needs BROADCASTS and VECTOR_K; no batches, no TURNS
 //#param NORM_WEIGHT: bool = false
@@ -41,7 +42,7 @@
 //#let GROUPS = COLUMNS / 4
 //#let LOADS = BROADCASTS ? (ROWS + LANES - 1) / LANES : ROWS // rows of a that an invocation loads
 //#let UNROLLED_ROWS = 4 // up to which the whole run is written out: more would not fit the instruction cache
-//#let LEAST = NORM ? LANES : 4
+//#let LEAST = NORM ? LANES : FINISHED
 //#let LEAVING = ROWS < LEAST ? ROWS : LEAST // rows that are finished at once
 //#let A_WIDTH = VECTOR_K ? 4 : 1
 //#let Y_WIDTH = VECTOR_N ? 4 : 1
