@@ -39,14 +39,14 @@ export async function adapterKey(
   backend: string,
 ): Promise<AdapterKey> {
   const { adapter: { name, driver, vendor, backend: implementation }, target } = device;
-  const { schedule, limits, features } = target;
+  const { schedule, limits, features, dialect } = target;
   return {
     adapter: name,
     driver: driver || systemDriver(),
     vendor,
     backend,
     runtime: implementation === "dawn" ? `dawn ${DAWN_VERSION}` : `deno ${Deno.version.deno}`,
-    abilities: await digest(JSON.stringify([schedule, limits, features])),
+    abilities: await digest(JSON.stringify([schedule, limits, features, dialect])),
   };
 }
 

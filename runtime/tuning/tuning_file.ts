@@ -1,7 +1,8 @@
 /** Results of tuning runs on disk: one small file per adapter. Whatever is wrong with one, there just is no result. */
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { VariantTiming } from "../target.ts";
 import { type AdapterKey, digest, type TuningKey } from "./kernel_set.ts";
+import { programStamp } from "./program_stamp.ts";
 import type { Tuning } from "./tune.ts";
 
 /** What the file of an adapter holds. */
@@ -41,20 +42,34 @@ export async function tuningPath(folder: string, key: AdapterKey): Promise<strin
 /**
  * Reads the results for an adapter; never throws for what it finds.
  *
- * @param kernels gives the key's last part, where there is a file: that takes longer than the rest
+ * @param kernels gives the key's last part, which takes longer than the rest: asked where there is a file that another
+ * program wrote
+ * @param stamp of this program
  */
 export async function readTuning(
   folder: string,
   key: AdapterKey,
   kernels: () => Promise<string>,
+  stamp: () => Promise<string | undefined> = programStamp,
 ): Promise<TuningRecord> {
   const path = await tuningPath(folder, key);
   try {
     const { isFile, size } = await Deno.stat(path);
     if (!isFile) throw new TypeError("it is no file");
     if (size > MAX_BYTES) throw new TypeError(`it has ${size} bytes`);
-    const text = await Deno.readTextFile(path);
-    return parseTuning(text, { ...key, kernels: await kernels() }, path);
+    const written = await Deno.readTextFile(path);
+    const file = record(JSON.parse(written), "the file");
+    const own = await stamp();
+    if (own !== undefined && file["stamp"] === own) {
+      const stored = text(record(file["key"], "the key")["kernels"], "kernels");
+      return parseTuning(written, { ...key, kernels: stored }, path);
+    }
+    const found = parseTuning(written, { ...key, kernels: await kernels() }, path);
+    // The same kernels of another program: the next start need not find that out again.
+    if (own !== undefined && found.state === "tuned") {
+      await replace(path, { ...file, stamp: own }).catch(() => {});
+    }
+    return found;
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return { state: "none", path };
     return { state: "unreadable", path, reason: (error as Error).message };
@@ -70,13 +85,16 @@ export async function readTuning(
  * @returns the path of the file
  * @throws {Error} when the folder cannot be written
  */
-export function writeTuning(
+export async function writeTuning(
   folder: string,
   key: TuningKey,
   tuning: Tuning | undefined,
   attempts = 0,
 ): Promise<string> {
-  return replace(folder, key, {
+  return await replace(await tuningPath(folder, key), {
+    format: FORMAT,
+    key,
+    stamp: await programStamp(),
     attempts,
     ...(tuning && { date: new Date().toISOString(), tuning }),
   });
@@ -162,12 +180,11 @@ function number(
   throw new TypeError(`${name} is out of range`);
 }
 
-async function replace(folder: string, key: TuningKey, content: object): Promise<string> {
-  const path = await tuningPath(folder, key);
+async function replace(path: string, content: object): Promise<string> {
   const fresh = `${path}.${crypto.randomUUID()}`;
   try {
-    await Deno.mkdir(folder, { recursive: true });
-    await Deno.writeTextFile(fresh, JSON.stringify({ format: FORMAT, key, ...content }, null, 1));
+    await Deno.mkdir(dirname(path), { recursive: true });
+    await Deno.writeTextFile(fresh, JSON.stringify(content, null, 1));
     await Deno.rename(fresh, path);
     return path;
   } catch (error) {

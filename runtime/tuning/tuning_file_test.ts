@@ -28,9 +28,14 @@ const TUNING: Tuning = {
   seconds: 0.5,
 };
 
-/** What is kept for a key. */
+/** What is kept for a key, by a program that cannot tell whether it is the one that kept it. */
 function read(folder: string, { kernels, ...adapter }: TuningKey): Promise<TuningRecord> {
-  return readTuning(folder, adapter, () => Promise.resolve(kernels));
+  return readTuning(
+    folder,
+    adapter,
+    () => Promise.resolve(kernels),
+    () => Promise.resolve(undefined),
+  );
 }
 
 async function withFolder(use: (folder: string) => Promise<void>): Promise<void> {
@@ -68,6 +73,32 @@ Deno.test("readTuning() finds nothing for other kernels or another driver in the
       assert.equal(await tuningPath(folder, other), await tuningPath(folder, KEY));
       assert.equal((await read(folder, other)).state, "none");
     }
+  }));
+
+Deno.test("readTuning() reads the kernels only where another program wrote the file, once", () =>
+  withFolder(async (folder) => {
+    const { kernels, ...adapter } = KEY;
+    await writeTuning(folder, KEY, TUNING);
+    let asked = 0;
+    const readBy = async (stamp?: string) => {
+      const count = () => Promise.resolve((asked++, kernels));
+      const found = await readTuning(
+        folder,
+        adapter,
+        count,
+        stamp === undefined ? undefined : () => Promise.resolve(stamp),
+      );
+      return [found.state, asked];
+    };
+    assert.deepEqual(await readBy(), ["tuned", 0]);
+    assert.deepEqual(await readBy("another"), ["tuned", 1]);
+    assert.deepEqual(await readBy("another"), ["tuned", 1]);
+    assert.deepEqual(await readBy(), ["tuned", 2]);
+    const changed = () => Promise.resolve("0");
+    const third = () => Promise.resolve("third");
+    assert.equal((await readTuning(folder, adapter, changed, third)).state, "none");
+    const later = await readTuning(folder, { ...adapter, driver: "1.1" }, changed);
+    assert.deepEqual([later.state, asked], ["none", 2]);
   }));
 
 Deno.test("tuningPath() tells adapters apart, and stays in the folder whatever they are called", async () => {
