@@ -153,6 +153,28 @@ Deno.test("planMemory() keeps every part of a long dispatch within the budget of
   }
 });
 
+Deno.test("instantiate() makes one bind group and one buffer of parameters for a dispatch of 70,000 parts", async () => {
+  const device = await openTestDevice();
+  const graph = new Graph("long", {
+    ...device.target,
+    submitBudget: { flops: 1, bytes: Infinity },
+  });
+  const [x, y] = ["x", "y"].map((name) => new DeviceTensor(name, [4]).allocate(device));
+  const { buffers, bindGroups } = device.counters;
+  graph.dispatch({
+    kernel: COPY_KERNEL,
+    buffers: { x: graph.use(x!), y: graph.use(y!) },
+    params: { words: 1 },
+    ...{ workgroups: [700, 100, 1], flops: 70_000 },
+  });
+  const programs = await instantiate(planMemory({ main: graph }), device);
+  assert.equal(programs.get("main").submits.flat().length, 70_000);
+  const after = device.counters;
+  assert.deepEqual([after.buffers - buffers, after.bindGroups - bindGroups], [1, 1]);
+  programs.destroy();
+  device.destroy();
+});
+
 Deno.test("instantiate() stops between kernels when cancelled, and leaves nothing allocated", async () => {
   const device = await openTestDevice();
   const { graph, input, output } = randomGraph(5, device.target);

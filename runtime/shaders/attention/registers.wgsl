@@ -6,7 +6,7 @@
 // zeros.
 
 //#param ROWS: u32 // queries per invocation: software adapters pay for loads of keys and values, not for registers
-//#param MOVED: u32 = 4 // words at most that are loaded or stored at once: with fewer, the code is shorter and runs longer
+//#param MOVED: u32 = 4 // words at most that are loaded or stored at once: fewer are shorter code, and take longer
 //#param BROADCASTS: bool // lanes load one word of a key or value each and broadcast it: needs subgroups of exactly 8
 
 //#include "attention/logits.wgsl"

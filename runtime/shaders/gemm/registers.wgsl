@@ -30,7 +30,7 @@
 //#param BROADCASTS: bool // lanes load one row of a each and broadcast it: needs subgroups of exactly 8
 //#param SCALES: none | runs | row = none // b is quantised, with one scale for RUN vec4s or for a row; k is whole runs
 //#param RUN: u32 = 0
-//#param FINISHED: u32 = 4 // rows at once, without NORM: with fewer, the code is shorter and runs longer
+//#param FINISHED: u32 = 4 // rows at once, without NORM: fewer are shorter code, and take longer
 //#param TURNS: bool = false // words of a quantised b stay packed for 32 elements, in place of a load for every vec4
 //#param NORM: bool = false // needs BROADCASTS and VECTOR_K; no batches, no TURNS
 //#param NORM_WEIGHT: bool = false
