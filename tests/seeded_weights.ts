@@ -4,7 +4,8 @@
  * @module
  */
 import { cpSync, existsSync } from "node:fs";
-import { basename } from "node:path";
+import { basename, relative } from "node:path";
+import { fileURLToPath } from "node:url";
 import { TorchGenerator } from "../models/noise.ts";
 import { type DType, elementCount } from "../runtime/mod.ts";
 import { safetensorsOf, type TensorValues } from "./safetensors.ts";
@@ -38,19 +39,46 @@ const RULES = "seeded.json";
 /** Copies with weights, by the folder that they are of. */
 const copies = new Map<string, string>();
 
+/** Where the processes of a run of tests keep copies that they share; `tools/gate.ts` makes and removes it. */
+const SHARED = Deno.env.get("DENOISE_DRAWN_WEIGHTS");
+const GOLDENS = fileURLToPath(new URL("goldens", import.meta.url));
+
 /**
- * The folder itself, or where weights of it or of its components are not stored, a copy that has them as files. The
- * copy goes when the tests of the file end.
+ * The folder itself, or where weights of it or of its components are not stored, a copy that has them as files, only to be
+ * read. The copy goes when the tests of the file end, or those of the run.
  */
 export function withDrawnWeights(folder: string): string {
   const known = copies.get(folder);
   if (known) return known;
+  const copy = SHARED === undefined ? drawnCopy(folder) : sharedCopy(folder, SHARED);
+  copies.set(folder, copy);
+  return copy;
+}
+
+function sharedCopy(folder: string, shared: string): string {
+  const place = `${shared}/${relative(GOLDENS, folder).replaceAll(/[^\w.-]/g, "_")}`;
+  if (existsSync(place)) return place;
+  const copy = drawnCopy(folder, shared);
+  if (copy === folder) return folder;
+  try {
+    // Whole, or not there.
+    Deno.renameSync(copy, place);
+  } catch (error) {
+    // Another process has drawn them meanwhile.
+    if (!existsSync(place)) throw error;
+    Deno.removeSync(copy, { recursive: true });
+  }
+  return place;
+}
+
+/** The folder, or a copy with what is drawn; one of this process where it is not made in `dir`. */
+function drawnCopy(folder: string, dir?: string): string {
   const parts = ["", ...subfolders(folder)].filter((part) =>
     existsSync(`${folder}/${part}/${RULES}`)
   );
   if (parts.length === 0) return folder;
-  const copy = Deno.makeTempDirSync();
-  addEventListener("unload", () => Deno.removeSync(copy, { recursive: true }));
+  const copy = Deno.makeTempDirSync(dir === undefined ? {} : { dir });
+  if (!dir) addEventListener("unload", () => Deno.removeSync(copy, { recursive: true }));
   // The reference's results are read where they stand.
   const filter = (path: string) => !/^(golden\..*|seeded\.json)$/.test(basename(path));
   cpSync(folder, copy, { recursive: true, filter });
@@ -58,7 +86,6 @@ export function withDrawnWeights(folder: string): string {
     const rules: SeededWeights = JSON.parse(Deno.readTextFileSync(`${folder}/${part}/${RULES}`));
     writeWeights(`${copy}/${part}`, rules.file, drawTensors(rules));
   }
-  copies.set(folder, copy);
   return copy;
 }
 

@@ -229,6 +229,8 @@ async function runTests(paths: readonly string[], verbose: boolean): Promise<Cou
   const batches = batchesOf(await testFiles(paths));
   const count = batches.length;
   const folder = await Deno.makeTempDir();
+  const drawn = join(folder, "weights");
+  await Deno.mkdir(drawn);
   const since = performance.now();
   const seconds = () => Math.round((performance.now() - since) / 1000);
   const total: Counts = { passed: 0, failed: 0, skipped: 0 };
@@ -248,7 +250,10 @@ async function runTests(paths: readonly string[], verbose: boolean): Promise<Cou
       await Deno.writeTextFile(modules[0]!, batchModule(together));
     }
     const args = [...TESTS, "--config=deno.json", `--junit-path=${junit}`, ...modules];
-    const env = batch.every(isCompiling) ? defaults(UNOPTIMISED) : {};
+    const env = {
+      DENOISE_DRAWN_WEIGHTS: drawn,
+      ...(batch.every(isCompiling) ? defaults(UNOPTIMISED) : {}),
+    };
     const { code, output } = await runDeno(args, verbose, (output) => printed[i] = output, env);
     const counts = countTests(output, code);
     for (const key of ["passed", "failed", "skipped"] as const) total[key] += counts[key];
