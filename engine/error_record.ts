@@ -5,7 +5,7 @@ import {
   GpuValidationError,
   NoAdapterError,
   OutOfMemoryError,
-} from "../runtime/mod.ts";
+} from "../runtime/errors.ts";
 
 /** What is sent in place of an error. */
 export interface ErrorRecord {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FAKE_INFO } from "../tests/fakes/engine.ts";
+import { FAKE_INFO } from "../tests/fakes/model_info.ts";
 import { toPipelineRequest } from "./pipeline_request.ts";
 import type { GenerateRequest, ModelInfo } from "./types.ts";
 

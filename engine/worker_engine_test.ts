@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { DeviceLostError } from "../runtime/mod.ts";
-import { FAKE_INFO } from "../tests/fakes/engine.ts";
+import { FAKE_INFO } from "../tests/fakes/model_info.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import type { EngineOptions } from "./options.ts";
 import type { GenerateRequest, Progress } from "./types.ts";

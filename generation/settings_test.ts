@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FAKE_INFO } from "../tests/fakes/engine.ts";
+import { FAKE_INFO } from "../tests/fakes/model_info.ts";
 import { httpNames, REQUEST_FIELDS, SETTING_FIELDS, type SettingField } from "./fields.ts";
 import { completeSettings, FieldError, settingsOf } from "./settings.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type DType, encodeElements } from "../runtime/mod.ts";
+import { type DType, encodeElements } from "../runtime/dtype.ts";
 
 /** Bytes of a file with this header (text, or a value to write as JSON) and this data. */
 export function encodeSafetensors(

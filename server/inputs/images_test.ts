@@ -5,7 +5,7 @@ import { encodeJpeg } from "../../media/jpeg.ts";
 import { decodePng } from "../../media/png_decode.ts";
 import { gif, plainWebp } from "../../tests/hostile_images.ts";
 import { slopes } from "../../tests/pixels.ts";
-import { FAKE_INFO } from "../../tests/fakes/engine.ts";
+import { FAKE_INFO } from "../../tests/fakes/model_info.ts";
 import { InputFolder } from "./input_folder.ts";
 import { openImage, readImage, storeImage } from "./images.ts";
 

@@ -1,6 +1,7 @@
 import { strict as assert } from "node:assert";
 import { type Ffmpeg, FfmpegError } from "../../media/video/mod.ts";
-import { FAKE_INFO, FakeEngine } from "../../tests/fakes/engine.ts";
+import { FakeEngine } from "../../tests/fakes/engine.ts";
+import { FAKE_INFO } from "../../tests/fakes/model_info.ts";
 import { ApiError } from "../contract/errors.ts";
 import type { JobContext } from "../jobs/job.ts";
 import { LocalStorage } from "../storage/local.ts";

@@ -16,38 +16,7 @@ import type {
 } from "../../engine/types.ts";
 import { OutOfMemoryError } from "../../runtime/errors.ts";
 import { colourOf, FAKE_COMPONENTS } from "./loras.ts";
-
-/** What the fake model says of itself; parts can be replaced. */
-export const FAKE_INFO: ModelInfo = {
-  modelPath: "fake/gradients",
-  pipelineName: "Gradients",
-  pipelineClass: "GradientPipeline",
-  taskType: "T2V",
-  supportedTaskTypes: ["T2V", "T2I"],
-  ditPrecision: "f16",
-  vaePrecision: "f32",
-  textEncoderPrecision: "bf16",
-  defaults: {
-    width: 64,
-    height: 48,
-    numInferenceSteps: 4,
-    guidanceScale: 3.5,
-    numFrames: 9,
-    fps: 8,
-    negativePrompt: "",
-  },
-  taskDefaults: {},
-  sizeMultiple: 16,
-  frameMultiple: 4,
-  maxFrames: 81,
-  maxImages: 1,
-  maxPixels: 256 * 256,
-  maxSteps: 50,
-  optionalSettings: [],
-  maxSequenceLength: 512,
-  optionalParts: [],
-  loraTargets: ["transformer", "transformer_2"],
-};
+import { FAKE_INFO } from "./model_info.ts";
 
 /** How the fake behaves. */
 export interface FakeOptions {

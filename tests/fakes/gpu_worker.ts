@@ -11,7 +11,7 @@ import type { PlanRequest } from "../../models/mod.ts";
 import { BASELINE_TARGET } from "../../runtime/target.ts";
 import { DeviceLostError, OutOfMemoryError } from "../../runtime/errors.ts";
 import { colourOf, FAKE_COMPONENTS } from "./loras.ts";
-import { FAKE_INFO } from "./engine.ts";
+import { FAKE_INFO } from "./model_info.ts";
 
 const scope = self as unknown as {
   name: string;
