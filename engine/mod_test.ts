@@ -5,7 +5,6 @@ import { OutOfMemoryError } from "../runtime/mod.ts";
 import {
   type Engine,
   type GenerateRequest,
-  inspectDevice,
   openEngine,
   type Progress,
   type RoomRequest,
@@ -150,11 +149,3 @@ Deno.test("openEngine() opens several engines, each with a worker of its own", (
       assert.deepEqual((await second.generate(REQUEST)).frames, b!.frames);
     })
   ));
-
-Deno.test("inspectDevice() names the adapter, its limits, and tests that all pass", async () => {
-  const report = await inspectDevice();
-  assert.notEqual(report.adapter, "");
-  assert.ok(report.limits["maxBufferSize"]! >= 2 ** 28);
-  assert.ok(report.selfTests.length > 10);
-  assert.deepEqual(report.selfTests.filter(({ outcome }) => outcome === "failed"), []);
-});
