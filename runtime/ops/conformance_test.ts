@@ -66,7 +66,10 @@ for (const suite of OP_SUITES) {
   const title = `${op}${variant && ` (${variant})`}`;
   Deno.test(`${title} equals its reference on tensors that need several bindings`, async (t) => {
     const left = new Set(cases);
-    for (const bytes of TINY_BINDINGS) {
+    // Other suites of an op differ in how it multiplies: where kernels cut their tensors, its first one shows.
+    const isFirst = OP_SUITES.find((each) => each.op === op) === suite;
+    for (const bytes of IS_SLOW || isFirst ? TINY_BINDINGS : TINY_BINDINGS.toReversed()) {
+      if (!isFirst && !IS_SLOW && left.size < cases.length) break;
       const limits = {
         maxBindingBytes: bytes,
         maxBufferBytes: 2 * bytes,
