@@ -4,47 +4,35 @@
  *
  *     deno run -A tools/bench/against.ts COMMIT|FOLDER [SPEC…]
  *
- * `--rounds N` is the number of turns of each row. A ratio above 1 is slower than before; what is slower by more than 3 % by
- * its best turns and by most of those side by side, by the clock and by processors, makes the exit status 1. A commit is checked out into a folder that is
- * removed; where it has no `against_side.ts`, it gets ours. A folder is a checkout that stays as it is.
+ * `--rounds N` is the number of turns of each row. What takes more than 103 % of its time before, by the median of turns side by
+ * side, makes the exit status 1: the same checkout twice differs by 1 %. A commit is checked out into a folder that is removed;
+ * where it has no `against_side.ts`, it gets ours. A folder is a checkout that stays. `--save` adds the medians to the history.
  */
 
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { formatRate } from "./op_result.ts";
+import { HISTORY, historyLine } from "./history.ts";
+import { currentCommit, describeDevice, ROOT } from "./machine.ts";
+import { formatRate, formatShare } from "./op_result.ts";
 import { linesOf } from "./against_side.ts";
 import { DEFAULT_SPECS } from "./ops.ts";
 import { best, median } from "../../report/statistics.ts";
 
-const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const SIDE = join("tools", "bench", "against_side.ts");
 /** Least time of a turn, in milliseconds. */
 const TURN_MS = 25;
 /** How much slower a row may be. */
 const ALLOWED = 1.03;
 
-/** Milliseconds of a call. */
-interface CallTime {
-  /** On the clock. */
-  readonly wall: number;
-  /** Of all processors together: what else runs on them counts less. */
-  readonly cpu: number;
-}
-
-/** A row by one of the clocks, after all its turns. */
-interface Comparison {
-  /** Least times, in milliseconds of a call. */
+/** A row after all its turns. */
+interface Compared {
+  readonly row: string;
+  /** Least times of a call, in milliseconds. */
   readonly before: number;
   readonly now: number;
-  /** Now over before, by the least times. */
+  /** Now over before, as the median of the turns taken side by side: what else a machine does moves it least. */
   readonly ratio: number;
-  /** The same, as the median of the turns taken side by side. */
-  readonly medianRatio: number;
 }
-
-/** A row by both clocks. */
-type Compared = { readonly row: string } & Readonly<Record<keyof CallTime, Comparison>>;
 
 /** The process of a side. */
 class Side {
@@ -68,11 +56,10 @@ class Side {
     this.rows = JSON.parse(await this.#next());
   }
 
-  /** What a call of a row takes, of so many. */
-  async time(row: string, calls: number): Promise<CallTime> {
+  /** Milliseconds of a call of a row, of so many. */
+  async time(row: string, calls: number): Promise<number> {
     await this.#writer.write(new TextEncoder().encode(`${JSON.stringify([row, calls])}\n`));
-    const [wall, cpu] = JSON.parse(await this.#next()) as [number, number];
-    return { wall, cpu };
+    return Number(await this.#next());
   }
 
   /** Ends it. */
@@ -94,24 +81,15 @@ async function compare(
   row: string,
   rounds: number,
 ): Promise<Compared> {
-  const calls = Math.ceil(TURN_MS / (await sides[0].time(row, 1)).wall);
-  const turns: { before: CallTime; now: CallTime }[] = [];
+  const calls = Math.ceil(TURN_MS / await sides[0].time(row, 1));
+  const before: number[] = [];
+  const now: number[] = [];
   for (let round = 0; round < rounds; round++) {
-    const [first, second] = round % 2 === 0 ? sides : sides.toReversed();
-    const times = [await first!.time(row, calls), await second!.time(row, calls)] as const;
-    const [before, now] = round % 2 === 0 ? times : [times[1], times[0]];
-    turns.push({ before, now });
+    const order = round % 2 === 0 ? [0, 1] as const : [1, 0] as const;
+    for (const i of order) [before, now][i]!.push(await sides[i].time(row, calls));
   }
-  const of = (clock: keyof CallTime) => {
-    const least = [turns.map((t) => t.before[clock]), turns.map((t) => t.now[clock])].map(best);
-    return {
-      before: least[0]!,
-      now: least[1]!,
-      ratio: least[1]! / least[0]!,
-      medianRatio: median(turns.map(({ before, now }) => now[clock] / before[clock])),
-    };
-  };
-  return { row, wall: of("wall"), cpu: of("cpu") };
+  const ratio = median(now.map((time, i) => time / before[i]!));
+  return { row, before: best(before), now: best(now), ratio };
 }
 
 async function git(...args: string[]): Promise<void> {
@@ -146,18 +124,12 @@ async function compareAll(
   const sides = folders.map((folder) => new Side(folder, specs)) as [Side, Side];
   try {
     for (const side of sides) await side.ready();
-    console.log(
-      "row; by the clock, then by processors: ms before, now, ratio, median of the turns' ratios",
-    );
     const compared: Compared[] = [];
     for (const row of sides[1].rows.filter((row) => sides[0].rows.includes(row))) {
       const result = await compare(sides, row, rounds);
       compared.push(result);
-      const figures = [result.wall, result.cpu].flatMap(({ before, now, ratio, medianRatio }) => [
-        ...[before, now].map(formatRate),
-        ...[ratio, medianRatio].map((each) => each.toFixed(3)),
-      ]);
-      console.log([row, ...figures].join("  "));
+      const times = [result.before, result.now].map((ms) => `${formatRate(ms)} ms`);
+      console.log(`${row}: ${times.join(" before, ")} now, ${formatShare(result.ratio)}`);
     }
     return compared;
   } finally {
@@ -167,20 +139,29 @@ async function compareAll(
 
 async function main(): Promise<number> {
   const { values, positionals: [before, ...specs] } = parseArgs({
-    options: { rounds: { type: "string", default: "9" } },
+    options: { rounds: { type: "string", default: "31" }, save: { type: "boolean" } },
     allowPositionals: true,
   });
   if (before === undefined) throw new RangeError("Cannot compare with nothing: name a commit");
   const wanted = specs.length > 0 ? specs : DEFAULT_SPECS;
+  const date = new Date().toISOString();
+  const load = Number((Deno.loadavg()[0] ?? 0).toFixed(2));
   const compared = await withCheckout(
     before,
     (folder) => compareAll([folder, ROOT], wanted, Number(values.rounds)),
   );
-  const slower = compared.filter(({ wall, cpu }) =>
-    [wall, cpu].flatMap(({ ratio, medianRatio }) => [ratio, medianRatio])
-      .every((ratio) => ratio > ALLOWED)
-  );
-  for (const { row, wall } of slower) console.log(`slower: ${row}, ${wall.ratio.toFixed(3)}`);
+  const commit = await currentCommit();
+  if (values.save) {
+    const since = await exists(before) ? "before" : `at ${before}`;
+    const results = Object.fromEntries(compared.map(({ row, ratio }) => [
+      `${row}, of its time ${since}`,
+      { value: 100 * ratio, unit: "%" } as const,
+    ]));
+    const run = { date, commit, device: await describeDevice(), load, results };
+    await Deno.writeTextFile(HISTORY, historyLine(run), { append: true });
+  }
+  const slower = compared.filter(({ ratio }) => ratio > ALLOWED);
+  for (const { row, ratio } of slower) console.log(`slower: ${row}, ${formatShare(ratio)}`);
   return slower.length > 0 ? 1 : 0;
 }
 

@@ -2,10 +2,9 @@
  * One side of a comparison of two commits (`against.ts`): times the ops and programs of the checkout that this file lies in.
  *
  * Its arguments are specs of ops. It writes the rows that it has as a line of JSON. Each line that it then reads is a row and a
- * number of calls, and is answered with the milliseconds of one: on the clock, and of all processors.
+ * number of calls, and is answered with the milliseconds of one.
  */
 
-import { cpuUsage } from "node:process";
 import { openModelFiles } from "../../models/checkpoints/open_model.ts";
 import { WAN } from "../../models/families/wan/pipeline.ts";
 import { openFamily } from "../../models/pipeline/diffusion_pipeline.ts";
@@ -75,11 +74,9 @@ async function main(specs: readonly string[]): Promise<void> {
     const [name, wanted] = JSON.parse(line) as [string, number];
     const { calls, run } = rows.get(name)!;
     const times = Math.max(1, Math.round(wanted / calls));
-    const [start, { user, system }] = [performance.now(), cpuUsage()];
+    const start = performance.now();
     await run(times);
-    const { user: userSpent, system: systemSpent } = cpuUsage({ user, system });
-    const spent = [performance.now() - start, (userSpent + systemSpent) / 1000];
-    console.log(JSON.stringify(spent.map((milliseconds) => milliseconds / (times * calls))));
+    console.log((performance.now() - start) / (times * calls));
   }
 }
 
