@@ -529,9 +529,9 @@ function allocatable(data: SectionData["environment"] | undefined): Cell {
   return `${bytes(data.allocatable.bytes)}${data.allocatable.isAll ? "" : " or more"}`;
 }
 
-/** The file of a kernel and what tells its specialisations apart, in few words. */
+/** The file of a kernel and what tells its specialisations apart, in few words: what ops have besides stands at the end. */
 function shortKernel(name: string): string {
   const [file = "", ...params] = name.split(" ");
   const text = [file, ...params.map((param) => param.replace(/=true$/, ""))].join(" ");
-  return text.length > 70 ? `${text.slice(0, 69)}…` : text;
+  return text.length > 70 ? `${text.slice(0, 33)}…${text.slice(-36)}` : text;
 }

@@ -126,7 +126,7 @@ async function probeLaunches(
         const begun = performance.now();
         for (let i = 0; i < SUBMITS; i++) device.submit([program.encode(0)]);
         await device.wait();
-        const ms = Math.max(0, performance.now() - begun - stopwatch.idleMs);
+        const ms = withoutWait(performance.now() - begun, stopwatch.idleMs);
         submitUs = Math.min(submitUs, ms * 1000 / SUBMITS);
       }
       return { launchUs, encodeUs, submitUs };
@@ -134,6 +134,11 @@ async function probeLaunches(
       programs.destroy();
     }
   });
+}
+
+/** Milliseconds without the wait at their end; one that was disturbed when it was measured must not leave nothing. */
+function withoutWait(ms: number, idleMs: number): number {
+  return Math.max(ms / 2, ms - idleMs);
 }
 
 /** Writes until the device has them. */
@@ -153,7 +158,7 @@ async function probeUploads(device: Device, idleMs: number): Promise<Transfer[]>
         for (let i = 0; i < times; i++) device.write(buffer, 0, data.subarray(0, size));
         device.flush();
         await device.wait();
-        const ms = Math.max(1e-3, performance.now() - start - idleMs) / times;
+        const ms = withoutWait(performance.now() - start, idleMs) / times;
         if (round > 0) best = Math.min(best, ms);
       }
       transfers.push({ bytes: size, ms: best });

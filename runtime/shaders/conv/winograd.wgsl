@@ -21,7 +21,7 @@
 
 //#param PAIRS: u32 // of pixels per invocation, neighbours in a row
 //#param CHANNELS: u32 // output channels per invocation, a multiple of 4
-//#param LEAVING: u32 = 1 // pixels that are stored at once: fewer are shorter code, and take longer
+//#param LEAVING: u32 = 2 // pixels that are stored at once: fewer are shorter code, and take longer
 
 //#let LANES = 8
 //#let PIXELS = 2 * PAIRS
