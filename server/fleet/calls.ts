@@ -25,6 +25,8 @@ export interface Question {
   readonly model: string;
   /** What it is done with. */
   readonly args?: unknown;
+  /** Whether LoRAs that are checked are brought onto the device, too; older workers only check them. */
+  readonly isToPrepare?: boolean;
 }
 
 /** Whether a worker can hold a request; a JSON value. */

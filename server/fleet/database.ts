@@ -11,6 +11,8 @@ import { RecordsBusyError } from "../jobs/job_store.ts";
 const MAX_CONNECTIONS = 8;
 /** How long a connection may take to come about, in seconds. */
 const CONNECT_S = 5;
+/** Longest pause before a connection is tried again, in seconds. */
+const MAX_BACKOFF_S = 0.3;
 /** Pause before a statement is tried again, in milliseconds. */
 const PAUSE_MS = 150;
 /** How long a statement may take, in milliseconds; the server ends it then. */
@@ -117,7 +119,7 @@ export async function connect(
     connect_timeout: CONNECT_S,
     // Whoever is told of them cannot do anything about them.
     onnotice: () => {},
-    backoff: (attempt: number) => Math.min(0.1 * attempt, 1),
+    backoff: (attempt: number) => Math.min(0.1 * attempt, MAX_BACKOFF_S),
     connection: { application_name: name, statement_timeout: STATEMENT_MS },
     // Asking for the types that there are would go on beside the end of a connection, and fail unheard.
     fetch_types: false,

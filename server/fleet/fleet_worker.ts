@@ -6,6 +6,7 @@
  */
 
 import { LRUCache } from "lru-cache";
+import type { LoraUse } from "../../engine/types.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import { isEnd, type NewJob } from "../jobs/job.ts";
@@ -131,6 +132,16 @@ export class FleetWorker {
       running: [...this.#queue.running],
       finished: this.#finished,
     };
+  }
+
+  /**
+   * Notes what is on the device now, for which jobs wait that need it.
+   *
+   * @param model public name
+   * @param loras that were brought onto it
+   */
+  notePrepared(model: string, loras: readonly LoraUse[]): void {
+    this.#loaded = { model, loras: lorasOf({ loras }) };
   }
 
   /** Begins to claim jobs. */

@@ -31,6 +31,8 @@ interface Kept {
   readonly freshMs: number;
   /** Of the connection that has told of changes since; 0 where there was none. */
   readonly connection: number;
+  /** Whether it was told that the job has changed since. */
+  hasChanged: boolean;
 }
 
 /** See the module. */
@@ -50,7 +52,11 @@ export class KnownRecords {
   constructor(bell: Pick<Bell, "isUp" | "on" | "onUp">, lastMs = LAST_MS) {
     this.#bell = bell;
     this.#lastMs = lastMs;
-    bell.on("denoise_jobs", (news) => this.forget(news.split(" ", 1)[0]!));
+    bell.on("denoise_jobs", (news) => {
+      const [id = "", status] = news.split(" ");
+      if (status === "deleted") this.forget(id);
+      else this.#outdate(id);
+    });
     // What happened meanwhile was not told: each record is read anew when it is asked for.
     bell.onUp(() => this.#connections++);
   }
@@ -68,7 +74,8 @@ export class KnownRecords {
    */
   get(id: string): JobRecord | undefined {
     const kept = this.#records.get(id);
-    const isFresh = kept && this.isTold && kept.connection === this.#connections &&
+    const isFresh = kept && !kept.hasChanged && this.isTold &&
+      kept.connection === this.#connections &&
       performance.now() - kept.readAt < kept.freshMs;
     return isFresh ? kept.record : undefined;
   }
@@ -84,13 +91,23 @@ export class KnownRecords {
   }
 
   /**
-   * Forgets what is about to change, or has.
+   * Whether it was told that a job has changed since its record was read.
+   *
+   * @param id of the job
+   * @returns false where nothing is known
+   */
+  hasChanged(id: string): boolean {
+    return this.#records.peek(id)?.hasChanged ?? false;
+  }
+
+  /**
+   * Forgets what this server has changed: nobody who sees that may see what was before.
    *
    * @param id of the job
    */
   forget(id: string): void {
+    this.#outdate(id);
     this.#records.delete(id);
-    for (const changed of this.#readings) changed.add(id);
   }
 
   /**
@@ -118,7 +135,8 @@ export class KnownRecords {
         gone.delete(record.id);
         const { status } = record;
         const freshMs = OLD_MS[isEnd(status) ? "ended" : status as "queued" | "in_progress"];
-        this.#records.set(record.id, { record, readAt, freshMs, connection }, {
+        const kept = { record, readAt, freshMs, connection, hasChanged: false };
+        this.#records.set(record.id, kept, {
           size: length + 500,
           ttl: freshMs + this.#lastMs,
         });
@@ -129,6 +147,12 @@ export class KnownRecords {
     } finally {
       this.#readings.delete(changed);
     }
+  }
+
+  #outdate(id: string): void {
+    const kept = this.#records.peek(id);
+    if (kept) kept.hasChanged = true;
+    for (const changed of this.#readings) changed.add(id);
   }
 
   get #connection(): number {

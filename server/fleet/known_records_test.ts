@@ -24,9 +24,13 @@ Deno.test("KnownRecords keeps what was read until it changes", async () => {
   assert.equal(known.get("a")!.status, "queued");
   bell.tell("a in_progress");
   assert.equal(known.get("a"), undefined);
+  assert.equal(known.last("a")!.status, "queued", "until it is read");
   await known.keep(["a"], () => Promise.resolve([job("completed")]));
   known.forget("a");
-  assert.equal(known.get("a"), undefined);
+  assert.equal(known.last("a"), undefined);
+  await known.keep(["a"], () => Promise.resolve([job("completed")]));
+  bell.tell("a deleted");
+  assert.equal(known.last("a"), undefined);
 });
 
 Deno.test("KnownRecords does not keep what changes while it is read", async () => {

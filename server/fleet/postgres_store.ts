@@ -31,6 +31,8 @@ const PATIENCE_MS = 3000;
 const MAX_READINGS = 4;
 /** After what time the record that was seen last is shown in place of the one that is being read, in milliseconds. */
 const GLANCE_MS = 50;
+/** The same where it is known that the record has changed: others may have told its client. */
+const CHANGED_MS = 1000;
 /** How long an unknown record may take while nobody tells of changes, in milliseconds. */
 const SOON_MS = 2000;
 /** Workers that may die while they run a job, before it fails. */
@@ -128,6 +130,8 @@ export class PostgresJobStore implements JobStore {
   #isAboutToRead = false;
   /** When each reading that goes on began. */
   readonly #readings = new Set<number>();
+  /** Whether the last reading that ended found no database. */
+  #isAway = false;
   readonly #known: KnownRecords | undefined;
 
   /**
@@ -442,11 +446,9 @@ export class PostgresJobStore implements JobStore {
     const reading = this.#read(id);
     reading.catch(() => {});
     const [since = performance.now()] = this.#readings;
-    const patience = known.last(id)
-      ? GLANCE_MS - (performance.now() - since)
-      : known.isTold
-      ? Infinity
-      : SOON_MS;
+    const lastMs = known.hasChanged(id) ? CHANGED_MS : GLANCE_MS;
+    const glanceMs = this.#isAway ? 0 : lastMs - (performance.now() - since);
+    const patience = known.last(id) ? glanceMs : known.isTold ? Infinity : SOON_MS;
     try {
       const [isRead, record] = await within(patience, reading);
       if (isRead) return record;
@@ -484,8 +486,10 @@ export class PostgresJobStore implements JobStore {
       };
       const records = this.#known ? await this.#known.keep(ids, read) : await read();
       const found = new Map(records.map(([record]) => [record.id, record]));
+      this.#isAway = false;
       for (const [id, { resolve }] of asked) resolve(found.get(id));
     } catch (error) {
+      this.#isAway = isAway(error);
       for (const { reject } of asked.values()) reject(error);
     } finally {
       this.#readings.delete(since);

@@ -97,9 +97,24 @@ export class RemoteEngine implements Engine {
     throw last ?? this.#nobody();
   }
 
-  /** Jobs bring their LoRAs, and workers set them then. */
-  prepareLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]> {
-    return this.checkLoras(loras);
+  /**
+   * See {@link Engine.prepareLoras}: a worker that is free and has the model does that. Where none is, they are checked
+   * alone: jobs bring their LoRAs.
+   */
+  async prepareLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]> {
+    if (loras.length === 0) return [];
+    const { name } = this.#options;
+    const free = this.#workers.find(({ loadedModels, running, places }) =>
+      loadedModels.includes(name) && running.length < places
+    );
+    if (!free) return await this.checkLoras(loras);
+    try {
+      return await this.#ask(free.id, "check_loras", loras, true) as LoraReport[];
+    } catch (error) {
+      // It has gone, or has begun a job meanwhile.
+      if (!(error instanceof RecordsBusyError)) throw error;
+      return await this.checkLoras(loras);
+    }
   }
 
   /** Has every worker load it that serves it. */
@@ -131,8 +146,14 @@ export class RemoteEngine implements Engine {
     await Promise.all(workers.map(({ id }) => this.#ask(id, method)));
   }
 
-  #ask(member: string, method: Question["method"], args?: unknown): Promise<unknown> {
-    return this.#options.calls.ask(member, { method, model: this.#options.name, args });
+  #ask(
+    member: string,
+    method: Question["method"],
+    args?: unknown,
+    isToPrepare = false,
+  ): Promise<unknown> {
+    const question = { method, model: this.#options.name, args };
+    return this.#options.calls.ask(member, isToPrepare ? { ...question, isToPrepare } : question);
   }
 
   #nobody(): RecordsBusyError {

@@ -20,6 +20,7 @@ import { DEFAULT_HOST, listen, type Listener } from "../listen.ts";
 import { localModels } from "../local_models.ts";
 import { namesOf } from "../loras/job_lora.ts";
 import { loraRefusal } from "../loras/lora_refusal.ts";
+import { toApiError } from "../respond.ts";
 import { resumeJobs } from "../resume.ts";
 import { startSweeping } from "../retention.ts";
 import { Runners } from "../runners.ts";
@@ -261,7 +262,17 @@ function prepareWorker(
     ...{ database, store, bell, roster, member, models, runners, inputRoot, log, leases },
     ...(options.cards ? { places: options.cards } : {}),
   });
-  new Calls(database, bell, member, (question) => reply(question, models));
+  new Calls(database, bell, member, async (question) => {
+    try {
+      return await reply(question, models);
+    } catch (error) {
+      // Whoever asked is not told of our own failures.
+      if (!(error instanceof LoraError)) toApiError(error, `Question ${question.method}`, log);
+      throw error;
+    } finally {
+      if (question.isToPrepare) worker.notePrepared(question.model, question.args as LoraUse[]);
+    }
+  });
   fleet.describe = async () => ({
     state: { ...worker.state, cards: options.cards ? describeCards(options.cards) : [] },
     models: await aboutOf(models),
@@ -351,7 +362,10 @@ async function checkRoom(engine: Engine, request: RoomRequest): Promise<RoomAnsw
 }
 
 /** Answers servers. */
-async function reply({ method, model, args }: Question, models: ServedModels): Promise<unknown> {
+async function reply(
+  { method, model, args, isToPrepare }: Question,
+  models: ServedModels,
+): Promise<unknown> {
   const { engine, loras } = models.find(model) ?? models.first;
   if (method === "check_room") return await checkRoom(engine.engine, args as RoomRequest);
   if (method !== "check_loras") {
@@ -364,9 +378,9 @@ async function reply({ method, model, args }: Question, models: ServedModels): P
     file: await loras.find(use.path),
   })));
   const names = namesOf(found.map(({ use, file }) => ({ path: use.path, file }) as never));
-  const reports = await engine.engine.checkLoras(
-    found.map(({ use, file }) => ({ ...use, path: file })),
-  ).catch((error) => {
+  const local = found.map(({ use, file }) => ({ ...use, path: file }));
+  const checked = isToPrepare ? engine.engine.prepareLoras(local) : engine.engine.checkLoras(local);
+  const reports = await checked.catch((error) => {
     const refusal = loraRefusal(error, "lora_path", names);
     if (refusal === error || !(refusal instanceof ApiError)) return explainEngineFailure(error);
     // Without the paths of this machine; the field that named it is for the server to say.

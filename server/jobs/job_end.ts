@@ -11,6 +11,8 @@ import type { JobChange, JobRecord } from "./job_store.ts";
 
 /** Most UTF-16 units of an error that a record keeps. */
 const MAX_MESSAGE_LENGTH = 4000;
+/** The word for a failure that is not for clients. */
+const INTERNAL_ERROR = "internal_error";
 
 /**
  * The reason of a job that its client gave up.
@@ -54,7 +56,7 @@ export function endOf(reason: unknown): JobChange {
   }
   if (!(reason instanceof ServiceError || reason instanceof ApiError)) {
     const message = "Cannot finish the job: an internal error occurred";
-    return { status: "failed", endedAt, error: { code: "internal_error", message } };
+    return { status: "failed", endedAt, error: { code: INTERNAL_ERROR, message } };
   }
   const code = isStopping(reason) ? "interrupted" : reason.code ?? "failed";
   const message = reason.message.slice(0, MAX_MESSAGE_LENGTH);
@@ -69,6 +71,7 @@ export function endOf(reason: unknown): JobChange {
  * @returns its outcome
  * @throws {DOMException} named `AbortError` when it was cancelled or deleted
  * @throws {ApiError} what it failed with
+ * @throws {Error} when it failed for a reason that is not for clients
  */
 export async function outcomeOf<T>(
   job: Pick<NewJob<T>, "id" | "kind" | "restore">,
@@ -80,6 +83,9 @@ export async function outcomeOf<T>(
     throw new TypeError(`Cannot restore the outcome of ${job.id}: a ${job.kind} has none`);
   }
   const { code, message } = record.error ?? { code: "failed", message: "Cannot finish the job" };
+  if (code === INTERNAL_ERROR) {
+    throw new Error(`Cannot finish ${job.id}: the log of the worker that ran it says why`);
+  }
   const { errorStatus = 500 } = record as JobRecord & { errorStatus?: number };
   throw new ApiError(errorStatus as ErrorStatus, message, {
     code,

@@ -76,8 +76,14 @@ export class WriteBehindStore implements JobStore {
 
   /** See {@link JobStore.get}. */
   async get(id: string): Promise<JobRecord | undefined> {
-    const record = await this.#store.get(id);
-    return record && { ...record, ...this.#pending.get(id)?.change };
+    for (;;) {
+      const before = this.#pending.get(id);
+      const record = await this.#store.get(id);
+      const pending = this.#pending.get(id);
+      // What was written meanwhile may not be in what was read.
+      if (before && before !== pending) continue;
+      return record && { ...record, ...pending?.change };
+    }
   }
 
   /** See {@link JobStore.list}. */

@@ -5,6 +5,7 @@
  */
 
 import { resolve } from "node:path";
+import { LRUCache } from "lru-cache";
 import type { Engine, LoraReport } from "../../engine/types.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import type { LoraItem } from "../contract/generation_fields.ts";
@@ -58,6 +59,8 @@ export class ServerLoras {
   readonly #files: LoraFinder;
   readonly #mode: MergeMode;
   readonly #onChange: ((kept: unknown) => Promise<void>) | undefined;
+  /** Files that were found, by what clients called them. */
+  readonly #found = new LRUCache<string, string>({ max: MAX_NICKNAMES });
   #state: State = { slots: new Map(), active: [], nicknames: new Map() };
   /** Changes are made one after the other. */
   #last: Promise<unknown> = Promise.resolve();
@@ -104,15 +107,23 @@ export class ServerLoras {
   }
 
   /**
-   * Finds the file of a LoRA that a client may name.
+   * Finds the file of a LoRA that a client may name, or could name before: what is in memory may be gone from the disk.
    *
    * @param path as the client gave it
    * @param signal gives up waiting for it
    * @returns the file
    * @throws {ApiError} 400 when it is not there or not allowed
    */
-  find(path: string, signal?: AbortSignal): Promise<string> {
-    return this.#files.find(path, signal);
+  async find(path: string, signal?: AbortSignal): Promise<string> {
+    try {
+      const file = await this.#files.find(path, signal);
+      this.#found.set(path, file);
+      return file;
+    } catch (error) {
+      const known = isGone(error) ? this.#found.get(path) : undefined;
+      if (known === undefined) throw error;
+      return known;
+    }
   }
 
   /** What is set, for whoever keeps it; a JSON value. */
@@ -271,9 +282,7 @@ export class ServerLoras {
         return await this.#files.find(path, signal);
       } catch (error) {
         // What is in memory may be gone from the disk.
-        const code = error instanceof ApiError ? error.body.error.code : null;
-        const isGone = code === LORA_NOT_FOUND || code === HUB_NOT_ALLOWED;
-        const known = isGone &&
+        const known = isGone(error) &&
           [...this.#state.nicknames.values()].find((lora) => lora.path === path);
         if (known) return known.file;
         throw error;
@@ -325,6 +334,12 @@ export class ServerLoras {
     this.#last = result.catch(() => {});
     return result;
   }
+}
+
+/** Whether there is no such LoRA, or none any more. */
+function isGone(error: unknown): boolean {
+  return error instanceof ApiError &&
+    (error.code === LORA_NOT_FOUND || error.code === HUB_NOT_ALLOWED);
 }
 
 /** As it is brought in now: whatever is set later, the job's result is the same. */

@@ -7,7 +7,7 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { EngineState } from "../engine_state.ts";
 import type { Queue } from "../jobs/queue.ts";
-import type { JobEntry, JobStore } from "../jobs/job_store.ts";
+import { type JobEntry, type JobStore, RecordsBusyError } from "../jobs/job_store.ts";
 import type { StageSeconds } from "../jobs/stage_clock.ts";
 
 const REQUEST_SECONDS = [0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
@@ -98,7 +98,8 @@ export class ServiceMetrics {
       "denoise_queue_oldest_age_seconds",
       "Time that the job has waited that was queued first; 0 where none waits.",
       async () => {
-        const [oldest] = await store.list({ statuses: ["queued"], order: "asc", limit: 1 });
+        const filter = { statuses: ["queued"], order: "asc", limit: 1 } as const;
+        const [oldest] = await store.list(filter).catch(unlessBusy) ?? [{ createdAt: NaN }];
         return oldest ? Math.max(0, Date.now() - oldest.createdAt) / 1000 : 0;
       },
     );
@@ -175,10 +176,15 @@ export class ServiceMetrics {
       labelNames: ["kind", "status"],
       registers: [this.#registry],
       async collect() {
-        const counts = await store.counts();
+        const counts = await store.counts().catch(unlessBusy);
         this.reset();
-        for (const { kind, status, count } of counts) this.set({ kind, status }, count);
+        for (const { kind, status, count } of counts ?? []) this.set({ kind, status }, count);
       },
     });
   }
+}
+
+/** Where records cannot be read for a while, all else is told. */
+function unlessBusy(error: unknown): undefined {
+  if (!(error instanceof RecordsBusyError)) throw error;
 }

@@ -49,14 +49,14 @@ export function jobEvents(
     if (status === undefined || isEnd(status)) news.end();
   };
   // The whole record: whoever joins late has missed nothing.
-  const sendStatus = async (stream: SSEStreamingApi) => {
-    const job = await services.store.get(id, { mayBeOld: true });
+  const sendStatus = async (stream: SSEStreamingApi, mayBeOld = false) => {
+    const job = await services.store.get(id, { mayBeOld });
     const data = job ? await show(job) : { id, status: "deleted" };
     await stream.writeSSE({ event: "status", data: JSON.stringify(data) });
   };
   return streamSSE(c, async (stream) => {
     try {
-      await sendStatus(stream);
+      await sendStatus(stream, true);
       await endIfOver();
       await news.sendTo(
         stream,

@@ -3,7 +3,7 @@
 import { strict as assert } from "node:assert";
 import { encodeOwnImage } from "../../media/isolated/images.ts";
 import { FakeEngine } from "../fakes/engine.ts";
-import { type TestService, testService, until } from "../fakes/service.ts";
+import { keptInputs, testService, until } from "../fakes/service.ts";
 
 const IMAGES = "/v1/images/generations";
 const EDITS = "/v1/images/edits";
@@ -132,16 +132,8 @@ Deno.test("a form that is sent again is known by its fields and the bytes of its
     assert.deepEqual([again.isReplayed, again.body.id], [true, first.body.id]);
     assert.equal((await send(path, field, 20)).status, 422);
   }
-  await until(() => inputsOf(service).length === 0);
+  await until(() => keptInputs(service).length === 0);
 });
-
-function inputsOf({ folder }: TestService): string[] {
-  try {
-    return [...Deno.readDirSync(`${folder}/inputs`)].map(({ name }) => name);
-  } catch {
-    return [];
-  }
-}
 
 Deno.test("WebUI's routes know a request that is sent again, too", async () => {
   await using service = await testService();

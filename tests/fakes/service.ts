@@ -27,6 +27,8 @@ export interface TestService extends AsyncDisposable {
   queue: Queue;
   /** Where results are kept. */
   folder: string;
+  /** Where the files of requests are kept. */
+  inputRoot: string;
   /** Lines of the log so far. */
   lines: string[];
   get(path: string, init?: RequestInit): Promise<Response>;
@@ -90,7 +92,7 @@ export async function testService(options: TestServiceOptions = {}): Promise<Tes
     ...(options.tracing ? { tracing: options.tracing } : {}),
   });
   return {
-    ...{ app, engine, store, queue, folder, lines },
+    ...{ app, engine, store, queue, folder, inputRoot, lines },
     ...talking(app),
     async [Symbol.asyncDispose]() {
       await queue.close(0);
@@ -129,9 +131,9 @@ async function fleetService(options: TestServiceOptions, database: string): Prom
   await service.open();
   const count = 1 + Object.keys(options.others ?? {}).length;
   await until(() => service.services.models.all.length === count);
-  const { app, services: { store, queue } } = service;
+  const { app, services: { store, queue, inputRoot } } = service;
   return {
-    ...{ app, engine, store, queue, folder, lines },
+    ...{ app, engine, store, queue, folder, inputRoot, lines },
     ...talking(app),
     async [Symbol.asyncDispose]() {
       await service.stop(0);
@@ -191,6 +193,17 @@ export async function until(holds: () => boolean | Promise<boolean>): Promise<vo
   for (const start = performance.now(); !await holds();) {
     if (performance.now() - start > 10_000) throw new Error(`Cannot wait on: ${holds}`);
     await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
+
+/** What is kept of requests that came with files. */
+export function keptInputs({ inputRoot }: TestService): string[] {
+  try {
+    return [...Deno.readDirSync(inputRoot)].map(({ name }) => name);
+  } catch (error) {
+    // It is made with the first file.
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
   }
 }
 

@@ -8,6 +8,10 @@ import { Cluster, noPostgres } from "./postgres.ts";
 const FILES = [
   "jobs_test.ts",
   "cloud_test.ts",
+  "content_test.ts",
+  "edits_test.ts",
+  "images_test.ts",
+  "loras_test.ts",
   "request_loras_test.ts",
   "repeated_requests_test.ts",
   "stream_test.ts",

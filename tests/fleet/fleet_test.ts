@@ -5,6 +5,7 @@ import postgres from "postgres";
 import { encodeOwnImage } from "../../media/isolated/images.ts";
 import { SCHEMA_VERSION } from "../../server/fleet/schema.ts";
 import { type RunningServer, startServer } from "../../server/serve.ts";
+import type { ServerSettings } from "../../server/settings.ts";
 import { FakeEngine, type FakeOptions } from "../fakes/engine.ts";
 import { openPool, until } from "../fakes/service.ts";
 import { Cluster, noPostgres } from "./postgres.ts";
@@ -30,7 +31,7 @@ class TestFleet implements AsyncDisposable {
     return new TestFleet(url, await Deno.makeTempDir());
   }
 
-  async front(settings: { apiKeys?: string[] } = {}, maxQueue = 64): Promise<RunningServer> {
+  async front(settings: Partial<ServerSettings> = {}, maxQueue = 64): Promise<RunningServer> {
     const server = await startServer({
       openEngine: () => Promise.reject(new Error("a front opens no model")),
       fleet: { databaseUrl: this.url, role: "front" },
@@ -264,7 +265,7 @@ test("a worker that leaves gives back what it cannot finish", async (fleet) => {
 });
 
 test("a server shows jobs as it saw them last while the database is away, and as they are after it", async (fleet) => {
-  const front = await fleet.front();
+  const front = await fleet.front({ enableMetrics: true });
   await fleet.worker({ stepMs: 100 });
   await until(async () => (await get(front, "/health")).status === 200);
   const ask = async (num_inference_steps: number) => {
@@ -293,6 +294,8 @@ test("a server shows jobs as it saw them last while the database is away, and as
   assert.equal(unknown.status, 503, await unknown.text());
   assert.ok(unknown.headers.has("retry-after"));
   assert.ok(performance.now() - since < 4000, `it took ${performance.now() - since} ms`);
+  const metrics = await (await fetch(`${front.url}/metrics`)).text();
+  assert.match(metrics, /^denoise_queue_oldest_age_seconds nan$/im);
   const refused = await post(front, IMAGES, { prompt: "a" }, ASYNC);
   assert.deepEqual([refused.status, refused.body.error.code], [503, "records_busy"]);
   await (await cluster)!.run();

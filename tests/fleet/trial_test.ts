@@ -81,12 +81,12 @@ function explainPolls({ polls, strikes }: TrialResult): void {
     "while nothing starts": () => true,
   };
   let left: readonly Poll[] = polls;
-  const living: Poll[] = [];
+  let living: Poll[] = [];
   for (const [index, [kind, holds]] of Object.entries(kinds).entries()) {
     const [of, others] = [[], []] as [Poll[], Poll[]];
     for (const poll of left) (holds(poll) ? of : others).push(poll);
     left = others;
-    if (index > 1) living.push(...of);
+    if (index > 1) living = living.concat(of);
     const slow = of.filter(({ ms }) => ms > 100).length;
     console.log(`polls ${kind}: ${percentiles(of)}, ${slow} of more than 100 ms`);
   }
