@@ -172,6 +172,8 @@ export interface ModelInfo {
   layers?: LayerLimits;
   /** Kinds of control pictures that a request chooses from; it says none where there are none. */
   controlModes?: readonly string[];
+  /** Whether its ControlNet sees an image and its mask in place of a control picture. */
+  controlsByMask?: boolean;
   /** Side in pixels of the squares that its image encoder takes, where it has one. */
   visionSide?: number;
   /** Frames that F2V takes from the end of a video, where the model does that. */

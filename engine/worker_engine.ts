@@ -476,6 +476,7 @@ const OPTIONAL_INFO = [
   "inpainting",
   "layers",
   "controlModes",
+  "controlsByMask",
   "visionSide",
   "continuedFrames",
 ] as const;

@@ -11,9 +11,16 @@ import { type Size, sizeLike } from "./size.ts";
  * Refuses control pictures where nothing reads them.
  *
  * @param info of the model
- * @throws {RangeError} when it has no ControlNet
+ * @throws {RangeError} when it has no ControlNet, or one that sees a mask instead
  */
-export function checkTakesControl({ optionalParts }: Pick<ModelInfo, "optionalParts">): void {
+export function checkTakesControl(
+  { optionalParts, controlsByMask = false }: Pick<ModelInfo, "optionalParts" | "controlsByMask">,
+): void {
+  if (controlsByMask) {
+    throw new RangeError(
+      "Cannot use a control picture: the ControlNet sees an image and its mask; give those, and leave the picture out",
+    );
+  }
   if (optionalParts.includes("controlnet")) return;
   throw new RangeError(
     "Cannot use a control picture: the model has no ControlNet; name its file with --controlnet at the start, or leave " +

@@ -32,7 +32,8 @@ export function controlRequest(golden: Golden, call: GoldenCall): PipelineReques
     return { width: width!, height: height!, data: Uint8Array.from(data) };
   };
   const settings = {
-    strength: given["strength"],
+    // What begins from noise alone has none in the reference.
+    strength: given["strength"] ?? (inputs.includes("given") ? 1 : undefined),
     guidanceScale: given["guidance_scale"] ?? given["true_cfg_scale"],
     trueCfgScale: given["true_cfg_scale"],
     controlScale: given["controlnet_conditioning_scale"] === undefined
@@ -45,7 +46,7 @@ export function controlRequest(golden: Golden, call: GoldenCall): PipelineReques
   return {
     ...textRequest(call),
     ...Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined)),
-    control: image("control"),
+    ...(inputs.includes("control") && { control: image("control") }),
     ...(inputs.includes("given") && { task: "TI2I" as const, images: [image("given")] }),
     ...(inputs.includes("mask") && { mask: [Uint8Array.from(golden.tensor(name, "mask").data)] }),
   };

@@ -18,6 +18,7 @@ import {
 import type { ImageEncoder } from "../autoencoders/image_encoder.ts";
 import { posteriorLatents } from "../autoencoders/kl/posterior.ts";
 import type { Session } from "../memory/session.ts";
+import { cutOut, isInpainting } from "./inpainting.ts";
 import type { TokenGrid } from "./latents.ts";
 import type { InputImage, OptionalSettings, PipelineInfo, PipelineRequest } from "./types.ts";
 import type { Work } from "./work.ts";
@@ -25,9 +26,12 @@ import type { Work } from "./work.ts";
 /** Settings that say what a control picture is. */
 export const PICTURE_SETTINGS = ["controlType", "cannyLow", "cannyHigh"] as const;
 
+/** Settings that say how much a ControlNet steers, and when. */
+const WEIGHT_SETTINGS = ["controlScale", "controlStart", "controlEnd"] as const;
+
 /** Settings that say how a control picture steers. */
 const CONTROL_SETTINGS = [
-  ...["controlScale", "controlStart", "controlEnd"] as const,
+  ...WEIGHT_SETTINGS,
   ...PICTURE_SETTINGS,
 ] as const satisfies readonly (keyof OptionalSettings)[];
 
@@ -37,23 +41,33 @@ const CANNY = { low: 100, high: 200 };
 /** Whether all steps are steered, or those of a window; which ones is the request's to say when it runs. */
 export type ControlShape = "always" | "window";
 
-/** How a request is steered; not at all without a control picture. */
+/** How a request is steered; not at all without a control picture, or the mask that stands for it. */
 export function controlShape(
-  { control, controlStart = 0, controlEnd = 1 }: Pick<
+  { control, controlStart = 0, controlEnd = 1, ...request }: Pick<
     PipelineRequest,
-    "control" | "controlStart" | "controlEnd"
+    "control" | "controlStart" | "controlEnd" | "task" | "mask"
   >,
+  { controlsByMask = false }: Pick<PipelineInfo, "controlsByMask">,
 ): ControlShape | undefined {
-  if (!control) return undefined;
+  if (!(controlsByMask ? isInpainting(request) : control)) return undefined;
   return controlStart > 0 || controlEnd < 1 ? "window" : "always";
 }
 
-/** Settings that requests of a model may have beside a control picture. */
+/**
+ * Settings that requests of a model may have beside a control picture.
+ *
+ * @param options.modes what such a picture may show, where it must be said
+ * @param options.byMask whether an image and its mask stand for the picture
+ */
 export function controlSettings(
   hasControlNet: boolean,
-  modes?: readonly string[],
+  { modes, byMask = false }: {
+    readonly modes?: readonly string[] | undefined;
+    readonly byMask?: boolean;
+  } = {},
 ): readonly (keyof OptionalSettings)[] {
   if (!hasControlNet) return [];
+  if (byMask) return WEIGHT_SETTINGS;
   return [...CONTROL_SETTINGS, ...modes ? ["controlMode" as const] : []];
 }
 
@@ -80,16 +94,25 @@ export function controlMode(
  */
 export function checkControl(
   request: PipelineRequest,
-  { optionalParts, controlModes }: PipelineInfo,
+  { optionalParts, controlModes, controlsByMask = false }: PipelineInfo,
 ): void {
   const { control, width, height, controlScale = [1], controlStart = 0, controlEnd = 1 } = request;
-  if (!control) {
+  if (control && controlsByMask) {
+    throw new RangeError(
+      "Cannot use a control picture: this ControlNet sees an image and its mask; give those, and leave the picture out",
+    );
+  }
+  const isSteered = controlsByMask ? isInpainting(request) : control !== undefined;
+  if (!isSteered) {
     const names = [...CONTROL_SETTINGS, "controlMode"] as const;
     const idle = names.find((name) => request[name] !== undefined);
     // Without a ControlNet they are of something else, or refused already.
     if (!idle || !optionalParts.includes("controlnet")) return;
+    const [lacks, advice] = controlsByMask
+      ? ["mask, which this ControlNet sees", "give one with its image"]
+      : ["control picture", "give one"];
     throw new RangeError(
-      `Cannot use ${idle}: the request has no control picture; give one, or leave ${idle} out`,
+      `Cannot use ${idle}: the request has no ${lacks}; ${advice}, or leave ${idle} out`,
     );
   }
   if (!optionalParts.includes("controlnet")) {
@@ -98,7 +121,10 @@ export function checkControl(
     );
   }
   const bytes = width * height * 3;
-  if (control.width !== width || control.height !== height || control.data.length !== bytes) {
+  if (
+    control &&
+    (control.width !== width || control.height !== height || control.data.length !== bytes)
+  ) {
     throw new RangeError(
       `Cannot steer by a picture of ${control.width}x${control.height} with ${control.data.length} bytes: ` +
         `the result has ${width}x${height} in RGB, ${bytes} bytes; scale it first`,
@@ -125,12 +151,28 @@ export function checkControl(
 
 /** How a model sees control pictures. */
 interface ControlPictureOptions {
-  /** Of latents, [1, height, width, channels], as the autoencoder gives them: in the transformer's units, as its tokens. */
-  tokens(latents: Tensor): Tensor;
+  /**
+   * Makes tokens in the transformer's units.
+   *
+   * @param latents of the control picture, then of the image that a mask keeps in part, where it sees them, each
+   *   [1, height, width, channels] as the autoencoder gives it
+   * @param kept 1 where the mask keeps it, [1, height, width, 1]
+   */
+  tokens(latents: readonly Tensor[], kept: Tensor | undefined): Tensor;
+  /** Where it sees an image and its mask: what it has for the pixels that are painted, and the sides of the latents. */
+  readonly cutOut?: MaskedSight | undefined;
   /** Shape of the noise with which latents are drawn, [1, channels, rows, columns]; the most likely ones when left out. */
-  readonly noise?: Shape;
+  readonly noise?: Shape | undefined;
   /** Weight where a request says none; 1 when left out. */
   readonly usualScale?: number;
+}
+
+/** How a ControlNet sees an image that a mask keeps in part. */
+export interface MaskedSight {
+  /** What stands for what is painted, in [-1, 1]. */
+  readonly hole: number;
+  /** Latents along its sides. */
+  readonly size: { readonly height: number; readonly width: number };
 }
 
 /** A control picture on its way to tokens, and its weight. */
@@ -140,25 +182,34 @@ export class ControlPicture {
   /** f32 [1] */
   readonly scale: DeviceTensor;
   readonly #encoder: ImageEncoder;
-  readonly #program: Program<{ readonly noise: InputSpec | undefined }>;
+  readonly #program: Program<
+    { readonly noise: InputSpec | undefined; readonly kept: InputSpec | undefined }
+  >;
   readonly #usualScale: number;
+  readonly #cutOut: MaskedSight | undefined;
 
-  /** Takes what encodes pictures of the size of the result. */
+  /** Takes what encodes pictures of the size of the result, one for each that it sees. */
   constructor(
     session: Session,
     encoder: ImageEncoder,
-    { tokens, noise, usualScale = 1 }: ControlPictureOptions,
+    { tokens, noise, usualScale = 1, cutOut }: ControlPictureOptions,
   ) {
     const program = encoder.stage.program(
       "tokens",
-      { moments: encoder.moments[0]!, noise: noise && f32(...noise) },
-      ({ moments, noise }) => tokens(posteriorLatents(moments, noise)),
+      {
+        moments: encoder.moments,
+        noise: noise && f32(...noise),
+        kept: cutOut && f32(1, cutOut.size.height, cutOut.size.width, 1),
+      },
+      ({ moments, noise, kept }) =>
+        tokens(moments.map((each) => posteriorLatents(each, noise)), kept),
     );
     this.tokens = program.outputs;
     this.scale = session.tensor("control scale", [1]);
     this.#encoder = encoder;
     this.#program = program;
     this.#usualScale = usualScale;
+    this.#cutOut = cutOut;
   }
 
   /**
@@ -167,10 +218,29 @@ export class ControlPicture {
    * @param noise of the draw from its moments
    */
   async run(work: Work, noise?: Float32Array): Promise<void> {
-    const { controlScale: [scale = this.#usualScale] = [] } = work.request;
-    await this.#encoder.run(work, [controlPicture(work.request.control!, work.request)]);
-    await work.run([writing(this.scale, [scale]), this.#program.call({ noise })]);
+    const { request } = work;
+    const { control, controlScale: [scale = this.#usualScale] = [] } = request;
+    const cut = this.#cutOut && cutOut(request, this.#cutOut.hole);
+    await this.#encoder.run(work, [
+      ...control ? [controlPicture(control, request)] : [],
+      ...cut ? [{ data: cut.pixels }] : [],
+    ]);
+    const kept = cut && keptLatents(cut.mask, request, this.#cutOut!.size);
+    await work.run([writing(this.scale, [scale]), this.#program.call({ noise, kept })]);
   }
+}
+
+/** 1 where the pixel nearest to a latent's corner is kept, as the reference scales masks down. */
+function keptLatents(
+  painted: Float32Array,
+  image: Pick<PipelineRequest, "width" | "height">,
+  { height, width }: MaskedSight["size"],
+): Float32Array {
+  const [down, across] = [image.height / height, image.width / width];
+  return Float32Array.from({ length: height * width }, (_, i) => {
+    const [y, x] = [Math.floor(i / width), i % width];
+    return 1 - painted[Math.floor(y * down) * image.width + Math.floor(x * across)]!;
+  });
 }
 
 /** The picture as the model was trained with: a map as it is, or the edges of what it shows. */

@@ -17,6 +17,7 @@ import {
 } from "../../runtime/mod.ts";
 import { softEdge } from "../../media/mask.ts";
 import type { Stage } from "../memory/session.ts";
+import { toSignedRange } from "./pixels.ts";
 import type { PipelineRequest } from "./types.ts";
 
 /** What is kept, and in what. */
@@ -101,6 +102,35 @@ export function maskLatents(
   const result = new Float32Array(planes * plane.length);
   for (let i = 0; i < result.length; i++) result[i] = plane[i % plane.length]! / whole;
   return result;
+}
+
+/** A mask is binary for what sees it: bytes from this one on are painted. */
+const PAINTED = 128;
+
+/** An image and its mask, for what sees both. */
+export interface CutOut {
+  /** Pixels in [-1, 1]. */
+  readonly whole: Float32Array<ArrayBuffer>;
+  /** The same without those that are painted. */
+  readonly pixels: Float32Array<ArrayBuffer>;
+  /** 1 where it is painted, [height · width]; everywhere without a mask. */
+  readonly mask: Float32Array<ArrayBuffer>;
+}
+
+/**
+ * Cuts what is painted out of the first image of a request.
+ *
+ * @param hole what stands in its place, in [-1, 1]
+ */
+export function cutOut({ images, mask, width, height }: PipelineRequest, hole: number): CutOut {
+  const own = mask?.[0];
+  const painted = Float32Array.from(
+    { length: width * height },
+    (_, i) => Number(!own || own[i]! >= PAINTED),
+  );
+  const whole = toSignedRange(images![0]!.data);
+  const pixels = whole.map((value, i) => (painted[Math.floor(i / 3)] === 1 ? hole : value));
+  return { whole, pixels, mask: painted };
 }
 
 /** Puts a finished image over the given one where a mask says so, and leaves the rest as it was given. */

@@ -10,14 +10,16 @@ import type {
 
 /** What a request that says nothing asks for; a ControlNet is there to be used. */
 export function usualRequest(
-  { defaults, taskDefaults, defaultTask, optionalParts }: PipelineInfo,
+  { defaults, taskDefaults, defaultTask, optionalParts, ...info }: PipelineInfo,
   task: PipelineTask = defaultTask,
 ): PipelineRequest {
   const { width, height } = defaults;
-  const control = { width, height, data: new Uint8Array() };
+  const control = info.controlsByMask
+    ? task === "TI2I" && { mask: [new Uint8Array()], ...info.inpainting }
+    : { control: { width, height, data: new Uint8Array() } };
   return {
     ...{ ...defaults, ...taskDefaults[task], task, prompt: "", seed: 0 },
-    ...(optionalParts.includes("controlnet") && { control }),
+    ...(optionalParts.includes("controlnet") && control),
   };
 }
 
@@ -37,9 +39,11 @@ export function plannedRequest(
   const isVideo = size.task === undefined && (size.numFrames ?? 1) > 1;
   const task = size.task ??
     (isVideo && info.supportedTasks.includes("T2V") ? "T2V" : info.defaultTask);
-  const { control: usual, ...others } = usualRequest(info, task);
+  const { control: usual, mask: usualMask, ...others } = usualRequest(info, task);
   const given = control === undefined ? usual : control;
-  return withInputs({ ...others, ...size, task, ...(given && { control: given }) }, info);
+  const mask = size.mask ?? (control === null ? undefined : usualMask);
+  const steered = { ...(given && { control: given }), ...(mask && { mask }) };
+  return withInputs({ ...others, ...size, task, ...steered }, info);
 }
 
 /** A request with stand-ins, which have no pixels, for the inputs that its task needs. */

@@ -353,6 +353,8 @@ export interface PipelineInfo {
   readonly layers?: LayerLimits;
   /** Kinds of control pictures that a request chooses from; it says none where there are none. */
   readonly controlModes?: readonly string[];
+  /** Whether its ControlNet sees an image and its mask in place of a control picture. */
+  readonly controlsByMask?: boolean;
   /** Frames that a clip should have at its end for F2V; more are not looked at. */
   readonly continuedFrames?: number;
   /** Side of the images that its image encoder takes, where it has one. */

@@ -81,7 +81,7 @@ export function modelCard(
     supported_task_types: info.supportedTaskTypes,
     native_sides: info.nativeSides ?? null,
     inpainting: info.inpainting ?? null,
-    takes_control: info.optionalParts.includes("controlnet"),
+    takes_control: info.optionalParts.includes("controlnet") && !info.controlsByMask,
     control_modes: info.controlModes ?? null,
     dit_precision: precisionName(info.ditPrecision),
     vae_precision: precisionName(info.vaePrecision),

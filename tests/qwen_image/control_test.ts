@@ -3,16 +3,40 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { openPipeline } from "../../models/mod.ts";
 import { withComposed } from "../composed.ts";
-import { checkControlled } from "../controlled.ts";
+import { checkControlled, controlRequest } from "../controlled.ts";
 import { Golden } from "../golden.ts";
 
 const UNION = new Golden("controlnets/qwen_image");
+const INPAINTING = new Golden("controlnets/qwen_image_inpaint");
 const MODEL = new Golden("qwen_image/pipeline");
 
 Deno.test("QwenImagePipeline.generate() is steered by a ControlNet as in diffusers, guided and for a part of the steps too", (t) =>
   checkControlled(t, [UNION, MODEL]));
 
-Deno.test("openPipeline() refuses ControlNets of Qwen-Image that see a mask, and edits with one", () =>
+Deno.test("QwenImagePipeline.generate() paints what a mask says as a ControlNet for inpainting sees it, as in diffusers", (t) =>
+  checkControlled(t, [INPAINTING, MODEL]));
+
+Deno.test("QwenImagePipeline.generate() refuses control pictures of a ControlNet for inpainting, and weights without a mask", () =>
+  withComposed([INPAINTING, MODEL], async (folder) => {
+    using pipeline = await openPipeline(folder);
+    assert.ok(pipeline.info.controlsByMask);
+    assert.equal(pipeline.info.inpainting?.strength, 1);
+    const { images, mask: _, strength: __, ...others } = controlRequest(
+      INPAINTING,
+      INPAINTING.call("plain"),
+    );
+    const plain = { ...others, task: "T2I" as const };
+    await assert.rejects(
+      pipeline.generate({ ...plain, control: images![0]! }),
+      /this ControlNet sees an image and its mask; give those/,
+    );
+    await assert.rejects(
+      pipeline.generate(plain),
+      /Cannot use controlScale: the request has no mask, which this ControlNet sees/,
+    );
+  }));
+
+Deno.test("openPipeline() refuses ControlNets of Qwen-Image that see more than a mask, and edits with one", () =>
   withComposed([UNION, MODEL], async (folder) => {
     const controlnet = join(folder, "controlnet");
     const write = (name: string, more: Record<string, unknown>) => {
@@ -25,9 +49,9 @@ Deno.test("openPipeline() refuses ControlNets of Qwen-Image that see a mask, and
       openPipeline(folder, { controlnet }),
       /Cannot use a ControlNet with Qwen-Image-Edit or -Layered/,
     );
-    write("controlnet/config.json", { extra_condition_channels: 4 });
+    write("controlnet/config.json", { extra_condition_channels: 8 });
     await assert.rejects(
       openPipeline(folder, { controlnet }),
-      /masks beside the picture, as ControlNets for inpainting see them, are not supported/,
+      /what ControlNets see beside the picture is at most a mask, 4 channels of a patch/,
     );
   }));

@@ -17,8 +17,10 @@ from diffusers import (
     FluxControlNetInpaintPipeline,
     FluxControlNetModel,
     FluxControlNetPipeline,
+    QwenImageControlNetInpaintPipeline,
     QwenImageControlNetModel,
     QwenImageControlNetPipeline,
+    ZImageControlNetInpaintPipeline,
     ZImageControlNetModel,
     ZImageControlNetPipeline,
 )
@@ -136,28 +138,71 @@ def z_image_calls(options, calls):
             parts = z_image.components(pathlib.Path(copy), 47)
         with tempfile.TemporaryDirectory() as copy:
             controlnet = seed_weights(pathlib.Path(copy), ZImageControlNetModel(**options), seed)
-        pipeline = ZImageControlNetPipeline(**parts, controlnet=controlnet)
-        pipeline.set_progress_bar_config(disable=True)
-        return [run_packed(z_image, pipeline, *call) for call in calls]
+        plain, inpaint = (
+            qwen_image.quiet(each(**parts, controlnet=controlnet))
+            for each in (ZImageControlNetPipeline, ZImageControlNetInpaintPipeline)
+        )
+        return [run_packed(z_image, inpaint if "mask" in call[-1] else plain, *call) for call in calls]
     return run
 
 
 def run_packed(family, pipeline, name, seed, control, arguments):
     """A call of a family's `picture_call`, with a control picture of the size of the result."""
     height, width = control.shape[:2]
-    hint = control.permute(2, 0, 1).unsqueeze(0).float() / 127.5 - 1
-    call = family.picture_call(pipeline, name, seed, control_image=hint, height=height, width=width, **arguments)
-    del call.args["control_image"]
-    return Call(name, call.description, call.args, {"control": control}, call.outputs)
+    inputs = {"control": control, **{key: arguments[key] for key in ("given", "mask") if key in arguments}}
+    given = dict(arguments)
+    # As `preprocess` would give them: tensors are taken as they are.
+    pictures = {"control_image": control, **({"image": given.pop("given")} if "given" in given else {})}
+    for key, picture in pictures.items():
+        pictures[key] = picture.permute(2, 0, 1).unsqueeze(0).float() / 127.5 - 1
+    if "mask" in given:
+        pictures["mask_image"] = given.pop("mask").reshape(1, 1, height, width).float() / 255
+    call = packed_call(family, pipeline, name, seed, pictures, height=height, width=width, **given)
+    return Call(name, call.description, call.args, inputs, call.outputs)
+
+
+def packed_call(family, pipeline, name, seed, pictures, **arguments):
+    """A call of a family's `picture_call` with pictures that the pipeline takes as they are, not kept as arguments."""
+    return family.picture_call(lambda **call: pipeline(**call, **pictures), name, seed, **arguments)
+
+
+def most_likely(vae):
+    """Latents without noise, which the pipeline for inpainting draws by chance, not from the seed."""
+    encode = vae.encode
+
+    def with_mode(pixels):
+        encoded = encode(pixels)
+        encoded.latent_dist.sample = encoded.latent_dist.mode
+        return encoded
+
+    vae.encode = with_mode
+
+
+def run_inpainted(pipeline, name, seed, given, mask, arguments):
+    """A call with an image and its mask, which are all that the ControlNet sees."""
+    height, width = given.shape[:2]
+    pictures = {"control_image": given.permute(2, 0, 1).unsqueeze(0).float() / 127.5 - 1,
+                "control_mask": mask.reshape(1, 1, height, width).float() / 255}
+    call = packed_call(qwen_image, pipeline, name, seed, pictures, height=height, width=width, **arguments)
+    return Call(name, call.description, call.args, {"given": given, "mask": mask}, call.outputs)
+
+
+def hole(height, width, top, left):
+    """A mask that paints anew what lies between, off the edges of latents, and keeps the rest."""
+    mask = torch.zeros(height, width, dtype=torch.uint8)
+    mask[top:-top, left:-left] = 255
+    return mask
 
 
 PLAIN = dict(prompt=z_image.PROMPT, num_inference_steps=3, guidance_scale=0.0)
+MASKED = dict(PLAIN, given=photo(73, 20, 28), mask=hole(20, 28, 5, 7), controlnet_conditioning_scale=0.9)
 GUIDED = dict(prompt="a red cat", negative_prompt=z_image.PROMPT, num_inference_steps=3, guidance_scale=2.5)
 Z_IMAGE_CALLS = [
     ("usual", 7, photo(70, 20, 28), PLAIN),
     ("weighted", 8, photo(71, 16, 24), dict(PLAIN, controlnet_conditioning_scale=1.4)),
     ("guided", 9, photo(72, 24, 16), dict(GUIDED, controlnet_conditioning_scale=0.6)),
 ]
+Z_IMAGE_MASKED_CALL = ("masked", 10, photo(74, 20, 28), MASKED)
 
 # One block for both of the transformer's.
 QWEN_IMAGE = dict(qwen_image.SMALL, num_layers=1)
@@ -166,19 +211,32 @@ QWEN_IMAGE_GUIDED = dict(prompt="a red cat", negative_prompt=qwen_image.PROMPT, 
                          num_inference_steps=3, control_guidance_end=0.7)
 
 
-def qwen_image_controlnet(folder, seed):
-    model = QwenImageControlNetModel(**QWEN_IMAGE)
+def qwen_image_controlnet(folder, seed, extra=0):
+    model = QwenImageControlNetModel(**QWEN_IMAGE, extra_condition_channels=extra)
     folder.mkdir(exist_ok=True)
     model.save_config(folder)
     return seed_weights(folder, model, seed)
 
 
-def qwen_image_calls(folder, seed):
+def qwen_image_parts():
     with tempfile.TemporaryDirectory() as copy:
         shutil.copytree(qwen_image.FOLDER / "pipeline", copy, dirs_exist_ok=True)
-        parts = qwen_image.components(pathlib.Path(copy), 57)
+        return qwen_image.components(pathlib.Path(copy), 57)
+
+
+def qwen_image_inpaint_calls(folder, seed):
+    controlnet = qwen_image_controlnet(folder / "controlnet", seed, extra=4)
+    pipeline = qwen_image.quiet(QwenImageControlNetInpaintPipeline(**qwen_image_parts(), controlnet=controlnet))
+    most_likely(pipeline.vae)
+    return [
+        run_inpainted(pipeline, "plain", 7, photo(82, 24, 40), hole(24, 40, 5, 11), QWEN_IMAGE_PLAIN),
+        run_inpainted(pipeline, "guided", 8, photo(83, 40, 24), hole(40, 24, 9, 3), QWEN_IMAGE_GUIDED),
+    ]
+
+
+def qwen_image_calls(folder, seed):
     controlnet = qwen_image_controlnet(folder / "controlnet", seed)
-    pipeline = qwen_image.quiet(QwenImageControlNetPipeline(**parts, controlnet=controlnet))
+    pipeline = qwen_image.quiet(QwenImageControlNetPipeline(**qwen_image_parts(), controlnet=controlnet))
     return [
         run_packed(qwen_image, pipeline, "plain", 7, photo(80, 24, 40), QWEN_IMAGE_PLAIN),
         run_packed(qwen_image, pipeline, "guided", 8, photo(81, 40, 24), QWEN_IMAGE_GUIDED),
@@ -190,10 +248,11 @@ GOLDENS = {
     "flux1_wide": ("ControlNet for FLUX.1 schnell, heads of 128", 1010, build_flux1_wide, flux1_wide_calls),
     "z_image": ("ControlNet Union for Z-Image", 1020, build_z_image(Z_IMAGE), z_image_calls(Z_IMAGE, Z_IMAGE_CALLS)),
     "z_image_shared": ("ControlNet Union 2.0 for Z-Image", 1030, build_z_image(Z_IMAGE_SHARED),
-                       z_image_calls(Z_IMAGE_SHARED, Z_IMAGE_CALLS[1:2])),
+                       z_image_calls(Z_IMAGE_SHARED, [Z_IMAGE_CALLS[1], Z_IMAGE_MASKED_CALL])),
     "z_image_refined": ("ControlNet Union 2.1 for Z-Image", 1040, build_z_image(Z_IMAGE_REFINED),
                         z_image_calls(Z_IMAGE_REFINED, Z_IMAGE_CALLS[2:])),
     "qwen_image": ("ControlNet Union for Qwen-Image", 1050, None, qwen_image_calls),
+    "qwen_image_inpaint": ("ControlNet Inpainting for Qwen-Image", 1060, None, qwen_image_inpaint_calls),
 }
 
 

@@ -246,7 +246,7 @@ export function flux1Info(
       "maxSequenceLength",
       ...SAMPLING_CHOICES,
       ...scheduler.usesDynamicShifting ? [] : ["flowShift" as const],
-      ...isDrawnAfter ? PICTURE_SETTINGS : controlSettings(controlnet !== undefined, modes),
+      ...isDrawnAfter ? PICTURE_SETTINGS : controlSettings(controlnet !== undefined, { modes }),
     ],
     ...(modes && { controlModes: modes }),
     ...(isKontext && { imageLimits: kontextLimits(sizeMultiple) }),

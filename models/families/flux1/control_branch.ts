@@ -47,7 +47,7 @@ export class ControlBranch {
       new KlImageEncoder(session, vae, [size], "control"),
       {
         noise: latents,
-        tokens: (drawn) => packLatents(scaleLatents(vae.config, drawn)),
+        tokens: ([drawn]) => packLatents(scaleLatents(vae.config, drawn!)),
       },
     );
     this.#mode = controlModes(config) && session.tensor("control mode", [1], "u32");

@@ -7,13 +7,14 @@ import { posteriorLatents, scaleLatents } from "../../autoencoders/kl/posterior.
 import type { TiledSize } from "../../autoencoders/tiled_coder.ts";
 import type { Session } from "../../memory/session.ts";
 import { controlPicture } from "../../pipeline/control.ts";
+import { cutOut } from "../../pipeline/inpainting.ts";
 import type { Component } from "../../pipeline/components.ts";
 import { gridOf, type TokenGrid } from "../../pipeline/latents.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
 import { strengthStart } from "../../schedulers/mod.ts";
 import { drawsAfterPicture, type Flux1Parts, isFill, KONTEXT } from "./config.ts";
-import { fillConditions, fillInputs } from "./fill.ts";
+import { fillConditions } from "./fill.ts";
 
 /** What the programs of a request depend on of its image. */
 export interface GivenShape {
@@ -124,7 +125,7 @@ export class GivenImage {
   async run(work: Work): Promise<{ readonly mask: Float32Array | undefined }> {
     const { isDrawn, seen } = this.#shape;
     if (seen === "fill") {
-      const { whole, pixels, mask } = fillInputs(work.request);
+      const { whole, pixels, mask } = cutOut(work.request, 0);
       const images = [...isDrawn ? [whole] : [], pixels];
       await this.#encoder!.run(work, images.map((data) => ({ data })));
       return { mask };

@@ -2,7 +2,12 @@
 import { z } from "zod";
 import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
 import { QWEN_IMAGE_VAE_CONFIG } from "../../autoencoders/wan/config.ts";
-import { type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
+import {
+  type Component,
+  type PartsOf,
+  partsTable,
+  type SizeCheck,
+} from "../../pipeline/components.ts";
 import { FlowMatchEulerScheduler } from "../../schedulers/mod.ts";
 import { QWEN2_5_VL_CONFIG } from "../../text_encoders/qwen2_5_vl.ts";
 import { requireQwenChat } from "../../tokenizers/mod.ts";
@@ -72,9 +77,10 @@ export type QwenImageSizes = Pick<
 export const QWEN_IMAGE_CONTROLNET_CONFIG = z.object({
   _class_name: z.literal("QwenImageControlNetModel").default("QwenImageControlNetModel"),
   ...SIZES,
+  /** Of the mask, in those for inpainting. */
   extra_condition_channels: z.literal(
-    0,
-    "masks beside the picture, as ControlNets for inpainting see them, are not supported",
+    [0, PATCH_SIDE ** 2],
+    "what ControlNets see beside the picture is at most a mask, 4 channels of a patch",
   ).default(0),
 });
 
@@ -214,4 +220,11 @@ function checkLayers(
       ? "Cannot split images into layers: the autoencoder has no alpha; name that of Qwen/Qwen-Image-Layered with --vae"
       : "Cannot use the autoencoder: it is for images with alpha; name that of Qwen/Qwen-Image with --vae",
   );
+}
+
+/** Whether the model's ControlNet sees an image and its mask, not a control picture. */
+export function controlsByMask(
+  { controlnet }: { readonly controlnet?: Component<QwenImageControlNetConfig> | undefined },
+): boolean {
+  return (controlnet?.config.extra_condition_channels ?? 0) > 0;
 }

@@ -1,5 +1,6 @@
 /** A ControlNet's way through the stages of Qwen-Image's pipeline. */
 import {
+  concat,
   type DeviceTensor,
   type Graph,
   type Stored,
@@ -22,6 +23,8 @@ import { qwenImageContext } from "./transformer.ts";
 
 /** See the file comment. */
 export class ControlBranch {
+  /** Whether what it sees is drawn from its moments; the reference does so by chance for inpainting, here it is the most likely. */
+  readonly drawsNoise: boolean;
   readonly #config: QwenImageControlNetConfig;
   readonly #weights: WeightScope;
   readonly #picture: ControlPicture;
@@ -39,12 +42,18 @@ export class ControlBranch {
   ) {
     this.#config = config;
     this.#weights = weights.root;
+    const isMasked = config.extra_condition_channels > 0;
+    this.drawsNoise = !isMasked;
     this.#picture = new ControlPicture(
       session,
       new WanImageEncoder(session, vae, [size], "control"),
       {
-        noise: latents,
-        tokens: (drawn) => patchesOf(scaleLatents(vae, drawn)),
+        noise: isMasked ? undefined : latents,
+        tokens: ([drawn], kept) => {
+          const picture = scaleLatents(vae, drawn!);
+          return patchesOf(kept ? concat([picture, kept], -1) : picture);
+        },
+        cutOut: isMasked ? { hole: -1, size } : undefined,
       },
     );
   }
@@ -92,9 +101,9 @@ export class ControlBranch {
   /**
    * Encodes the picture of a request.
    *
-   * @param noise of the draw from its moments
+   * @param noise of the draw from its moments, where there is one
    */
-  async run(work: Work, noise: Float32Array): Promise<void> {
+  async run(work: Work, noise?: Float32Array): Promise<void> {
     await this.#picture.run(work, noise);
   }
 }

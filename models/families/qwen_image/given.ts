@@ -13,7 +13,7 @@ import type { Work } from "../../pipeline/work.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { qwen25VlTextEncoder } from "../../text_encoders/qwen2_5_vl_encoder.ts";
 import type { TextEncoder } from "../../text_encoders/text_encoder.ts";
-import { PATCH_SIDE, type QwenImageParts } from "./config.ts";
+import { controlsByMask, PATCH_SIDE, type QwenImageParts } from "./config.ts";
 import { copySize, digestOf, editRules, latentCopy, visionCopy, visionGrid } from "./edit.ts";
 import { layerRules } from "./layers.ts";
 import { patchesOf } from "./patches.ts";
@@ -48,14 +48,17 @@ export interface Given {
 
 /** What a request's images ask of the programs. */
 export function givenShape(
-  { images = [], ...request }: PipelineRequest,
+  request: PipelineRequest,
   parts: QwenImageParts,
   sizeMultiple: number,
 ): GivenShape {
+  const { images = [] } = request;
   const rules = editRules(parts);
   if (layerRules(parts)) return { references: [gridOf(request, sizeMultiple)], seen: [] };
   if (!rules) {
-    const start = request.task === "TI2I" ? gridOf(request, sizeMultiple) : undefined;
+    const start = request.task === "TI2I" && !isControlled(request, parts)
+      ? gridOf(request, sizeMultiple)
+      : undefined;
     return { ...(start && { start }), references: [], seen: [] };
   }
   const start = isInpainting(request) ? gridOf(request, sizeMultiple) : undefined;
@@ -64,6 +67,11 @@ export function givenShape(
     ...start ? { start, references: [start, ...grids.slice(1)] } : { references: grids },
     seen: images.map((image) => visionGrid(image, rules)),
   };
+}
+
+/** Whether a ControlNet alone shows the image, of which nothing is left in the noise. */
+function isControlled(request: PipelineRequest, parts: QwenImageParts): boolean {
+  return controlsByMask(parts) && isInpainting(request) && request.strength === 1;
 }
 
 /** A prompt as the text encoder gets it. */

@@ -2,7 +2,7 @@
 import { controlSettings } from "../../pipeline/control.ts";
 import type { FamilyInfo, ImageLimits } from "../../pipeline/types.ts";
 import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
-import { PATCH_SIDE, type QwenImageParts } from "./config.ts";
+import { controlsByMask, PATCH_SIDE, type QwenImageParts } from "./config.ts";
 import { editRules } from "./edit.ts";
 import { layerRules } from "./layers.ts";
 
@@ -23,6 +23,7 @@ export function qwenImageInfo(parts: QwenImageParts): FamilyInfo {
   const edit = editRules(parts);
   const layers = layerRules(parts);
   const side = layers?.side ?? DEFAULT_SIDE * scale;
+  const byMask = controlsByMask(parts);
   const needsImage = edit !== undefined || layers !== undefined;
   return {
     supportedTasks: needsImage ? ["TI2I"] : ["T2I", "TI2I"],
@@ -32,7 +33,7 @@ export function qwenImageInfo(parts: QwenImageParts): FamilyInfo {
       ...{ numInferenceSteps: edit?.isPlus ? 40 : 50, guidanceScale: 4, negativePrompt: " " },
     },
     taskDefaults: needsImage ? {} : { TI2I: { strength: 0.6 } },
-    ...(!layers && { inpainting: { strength: 0.6 } }),
+    ...(!layers && { inpainting: { strength: byMask ? 1 : 0.6 } }),
     ...(layers && { layers }),
     sizeMultiple: scale * PATCH_SIDE,
     frameMultiple: 1,
@@ -42,7 +43,8 @@ export function qwenImageInfo(parts: QwenImageParts): FamilyInfo {
     optionalSettings: [
       ...["trueCfgScale", "flowShift", "maxSequenceLength", ...SAMPLING_CHOICES] as const,
       ...layers ? ["layers"] as const : [],
-      ...controlSettings(parts.controlnet !== undefined),
+      ...controlSettings(parts.controlnet !== undefined, { byMask }),
     ],
+    ...(byMask && { controlsByMask: true }),
   };
 }

@@ -3,8 +3,8 @@
  * images, masked too, and the layers of one. A ControlNet may steer by a picture.
  *
  * Source: diffusers `QwenImagePipeline`, `QwenImageImg2ImgPipeline`, `QwenImageInpaintPipeline`, `QwenImageEditPipeline`,
- * `QwenImageEditPlusPipeline`, `QwenImageEditInpaintPipeline`, `QwenImageLayeredPipeline` and
- * `QwenImageControlNetPipeline`.
+ * `QwenImageEditPlusPipeline`, `QwenImageEditInpaintPipeline`, `QwenImageLayeredPipeline`, `QwenImageControlNetPipeline`
+ * and `QwenImageControlNetInpaintPipeline`.
  */
 import { concat, f32, gather, slice, type Tensor, u32 } from "../../../runtime/mod.ts";
 import { tinyVideoDecoder } from "../../autoencoders/tiny/coders.ts";
@@ -20,7 +20,13 @@ import { PromptEncoder } from "../../pipeline/prompts.ts";
 import { beginSample, noiseOf, StartImage } from "../../pipeline/start_image.ts";
 import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
-import { EDIT_CLASSES, LAYERED_CLASS, PATCH_SIDE, QWEN_IMAGE_PARTS } from "./config.ts";
+import {
+  controlsByMask,
+  EDIT_CLASSES,
+  LAYERED_CLASS,
+  PATCH_SIDE,
+  QWEN_IMAGE_PARTS,
+} from "./config.ts";
 import { ControlBranch } from "./control_branch.ts";
 import { editRules } from "./edit.ts";
 import { givenShape, templateTokens, traceGiven, wholePrompt } from "./given.ts";
@@ -42,6 +48,7 @@ export const QWEN_IMAGE = defineFamily({
   classNames: [
     ...["QwenImagePipeline", "QwenImageImg2ImgPipeline", "QwenImageInpaintPipeline"],
     ...[...EDIT_CLASSES, LAYERED_CLASS, "QwenImageControlNetPipeline"],
+    "QwenImageControlNetInpaintPipeline",
   ],
   files: QWEN_IMAGE_FILES,
   parts: QWEN_IMAGE_PARTS,
@@ -78,6 +85,8 @@ export const QWEN_IMAGE = defineFamily({
     const { grid, images: { sampled, results }, textTokens, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
     const isLayered = layerRules(parts) !== undefined;
+    // A ControlNet that sees the mask keeps what it shall by itself.
+    const isKept = shape.isMasked && !controlsByMask(parts);
     const isMaskedEdit = shape.isMasked && editRules(parts) !== undefined;
     const schedule = qwenImageSchedule(parts, tokenCount(grid), shape.steps, shape);
     const [height, width] = [grid.rows * PATCH_SIDE, grid.columns * PATCH_SIDE];
@@ -122,7 +131,7 @@ export const QWEN_IMAGE = defineFamily({
         const times = [...Array.from(timesteps, modelTimestep), ...config.zero_cond_t ? [0] : []];
         const embedded = timestepConstant(graph, times, TIMESTEP_CHANNELS, TIMESTEP_SCALE);
         return {
-          ...beginSample(patchify(noise), image, { ...shape, level: sigmas[0]! }),
+          ...beginSample(patchify(noise), image, { level: sigmas[0]!, isMasked: isKept }),
           // The image that is kept in part is seen like the others.
           references: isMaskedEdit ? concat(seen, 1) : undefined,
           ...modulationTables(config, weights, embedded),
@@ -179,11 +188,11 @@ export const QWEN_IMAGE = defineFamily({
     return async (work) => {
       const draw = noiseOf(work.request, latents);
       // The noise of the control picture comes first.
-      const pictureNoise = control && draw();
+      const pictureNoise = control?.drawsNoise ? draw() : undefined;
       const drawn = start.draw(draw);
       const seen = await given.run(work);
       await text.run(work, seen);
-      await control?.run(work, pictureNoise!);
+      await control?.run(work, pictureNoise);
       await work.run([begin.call(drawn)]);
       await denoiser.run(work, qwenImageGuidance(work.request, prompts), draw, drawn);
       await result.run(work);

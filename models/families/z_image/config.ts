@@ -4,7 +4,8 @@ import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
 import { type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
 import { controlSettings } from "../../pipeline/control.ts";
-import type { FamilyInfo } from "../../pipeline/types.ts";
+import { isInpainting } from "../../pipeline/inpainting.ts";
+import type { FamilyInfo, PipelineRequest } from "../../pipeline/types.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { QWEN3_CONFIG } from "../../text_encoders/qwen3.ts";
 import { requireQwenChat } from "../../tokenizers/mod.ts";
@@ -72,7 +73,7 @@ export const Z_IMAGE_CONTROLNET_CONFIG = z.object({
   control_layers_places: z.array(z.int().nonnegative()).min(1).max(MAX_LAYERS),
   /** Likewise of the noise refiner. */
   control_refiner_layers_places: z.array(z.int().nonnegative()).max(MAX_LAYERS).nullish(),
-  /** Channels of the picture's latents, and of what else it may see beside, which is left empty. */
+  /** Channels of the picture's latents, and of what else it may see beside: a mask and the image that it keeps in part. */
   control_in_dim: z.int().positive(),
   /** What steers the refining of the image; where nothing does, the picture is refined for itself. */
   add_control_noise_refiner: z.enum(["control_layers", "control_noise_refiner"]).nullish(),
@@ -178,6 +179,15 @@ function controlNetFit(
 
 /** The opened components. */
 type ZImageParts = PartsOf<typeof Z_IMAGE_PARTS>;
+
+/** Whether the ControlNet of a request sees its image and mask beside the control picture: those of 2.0 and later do. */
+export function controlSeesMask(
+  request: PipelineRequest,
+  { controlnet, transformer }: ZImageParts,
+): boolean {
+  if (!controlnet || !request.control || !isInpainting(request)) return false;
+  return controlnet.config.control_in_dim > 2 * transformer.config.in_channels;
+}
 
 /** What its models can do, with the defaults of the published ones. */
 export function zImageInfo(

@@ -40,19 +40,29 @@ export class ControlBranch {
    * Traces the encoder of the picture.
    *
    * @param size of the result
+   * @param isMasked whether it sees what a mask keeps of the image, too
    */
-  constructor(session: Session, { controlnet, transformer, vae }: ControlParts, size: TiledSize) {
+  constructor(
+    session: Session,
+    { controlnet, transformer, vae }: ControlParts,
+    size: TiledSize,
+    isMasked: boolean,
+  ) {
     const { config, weights } = controlnet;
     this.#config = config;
     this.#transformer = transformer;
     this.#weights = { weights: transformer.weights.root, control: weights.root };
     this.#picture = new ControlPicture(
       session,
-      new KlImageEncoder(session, vae, [size], "control"),
+      new KlImageEncoder(session, vae, isMasked ? [size, size] : [size], "control"),
       {
         usualScale: USUAL_SCALE,
-        tokens: (latents) =>
-          patchesOf(widened(scaleLatents(vae.config, latents), config.control_in_dim)),
+        tokens: (latents, kept) => {
+          const [picture, image] = latents.map((each) => scaleLatents(vae.config, each));
+          const seen = image ? concat([picture!, kept!, image], -1) : picture!;
+          return patchesOf(widened(seen, config.control_in_dim));
+        },
+        cutOut: isMasked ? { hole: 0, size } : undefined,
       },
     );
   }

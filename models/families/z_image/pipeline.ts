@@ -1,9 +1,10 @@
 /**
  * Images with Z-Image: from text, and from an input image by strength, of which a mask may keep a part.
  *
- * A ControlNet may steer by a picture.
+ * A ControlNet may steer by a picture, and by what a mask keeps.
  *
- * Source: diffusers `ZImagePipeline`, `ZImageImg2ImgPipeline`, `ZImageInpaintPipeline` and `ZImageControlNetPipeline`.
+ * Source: diffusers `ZImagePipeline`, `ZImageImg2ImgPipeline`, `ZImageInpaintPipeline`, `ZImageControlNetPipeline` and
+ * `ZImageControlNetInpaintPipeline`.
  */
 import { f32, gather, slice, type Tensor } from "../../../runtime/mod.ts";
 import { KlImageEncoder } from "../../autoencoders/kl/coders.ts";
@@ -20,7 +21,7 @@ import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { qwen3ChatPrompt } from "../../tokenizers/mod.ts";
-import { PATCH_SIDE, Z_IMAGE_PARTS, zImageInfo } from "./config.ts";
+import { controlSeesMask, PATCH_SIDE, Z_IMAGE_PARTS, zImageInfo } from "./config.ts";
 import { ControlBranch } from "./control_branch.ts";
 import { checkGuidance, LIMITED_GUIDANCE, zImageGuidance } from "./guidance.ts";
 import { ORIGINAL_Z_IMAGE, Z_IMAGE_FILES } from "./layouts.ts";
@@ -35,6 +36,7 @@ export const Z_IMAGE = defineFamily({
   classNames: [
     ...["ZImagePipeline", "ZImageImg2ImgPipeline", "ZImageInpaintPipeline"],
     "ZImageControlNetPipeline",
+    "ZImageControlNetInpaintPipeline",
   ],
   files: Z_IMAGE_FILES,
   parts: Z_IMAGE_PARTS,
@@ -59,15 +61,17 @@ export const Z_IMAGE = defineFamily({
     guidedPrompts(request, request.guidanceScale > 0)
       .map((text) => qwen3ChatPrompt(text, { hasThinkBlock: false })),
 
-  shapeOf(request, _, { lengths }, { sizeMultiple }) {
+  shapeOf(request, parts, { lengths }, { sizeMultiple }) {
     const { strength = 1, numInferenceSteps: steps } = request;
     const grid = gridOf(request, sizeMultiple);
-    const startsFromImage = request.task === "TI2I";
+    const seesMask = controlSeesMask(request, parts);
+    // Of the image nothing is left in such noise, and the ControlNet shows what is kept of it.
+    const startsFromImage = request.task === "TI2I" && !(seesMask && strength === 1);
     const shape = {
       grid,
       /** Of every prompt; each has a pass of its own. */
       textTokens: lengths.map(paddedCount),
-      startsFromImage,
+      ...{ startsFromImage, seesMask },
       isLimited: lengths.length > 1 && request.guidanceLimit !== undefined,
       steps,
       start: startsFromImage ? strengthStart(steps, strength, "start") : 0,
@@ -98,7 +102,7 @@ export const Z_IMAGE = defineFamily({
       (x) => patchesOf(scaleLatents(vae.config, x)),
     );
     const control = controlnet && shape.control
-      ? new ControlBranch(session, { controlnet, transformer, vae }, size)
+      ? new ControlBranch(session, { controlnet, transformer, vae }, size, shape.seesMask)
       : undefined;
     const layer = textEncoder.config.num_hidden_layers - 1;
     const qwen3 = qwenTextEncoder(textEncoder, tokenizer.padId, [layer]);
@@ -125,7 +129,10 @@ export const Z_IMAGE = defineFamily({
         const times = Array.from(timesteps, (t) => Math.fround(elapsedTime(t) * config.t_scale));
         const embedded = timestepConstant(graph, times, TIMESTEP_FREQUENCIES);
         return {
-          ...beginSample(toPatches(noise), start.trace(image), { ...shape, level: sigmas[0]! }),
+          ...beginSample(toPatches(noise), start.trace(image), {
+            level: sigmas[0]!,
+            isMasked: shape.isMasked && !shape.seesMask,
+          }),
           modulation: modulationTable(config, weights, embedded),
           controlTable: control?.table(embedded),
         };
