@@ -52,6 +52,8 @@ export interface Draft extends Kept {
   continues: boolean;
   /** White where the first image is drawn anew. */
   mask: Blob | null;
+  /** Picture that steers the image. */
+  control: GivenFile | null;
 }
 
 const KEPT: Kept = {
@@ -75,6 +77,7 @@ export const draft: Store<Draft> = new Store<Draft>({
   clip: null,
   continues: false,
   mask: null,
+  control: null,
 });
 
 draft.follow(() => {

@@ -17,6 +17,7 @@ const PATHS = {
   close: "M6 6l12 12M18 6L6 18",
   add: "M12 5v14M5 12h14",
   image: "M4 5h16v14H4zM4 16l5-5 4 4 3-3 4 4M15.5 9.5h.01",
+  steer: "M4 20L10 6l4 9 3-6 3 11M4 20h16",
   left: "M14 6l-6 6 6 6",
   right: "M10 6l6 6-6 6",
   undo: "M5 9h9a5 5 0 0 1 0 10h-4M5 9l4-4M5 9l4 4",

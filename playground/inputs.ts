@@ -20,7 +20,7 @@ import {
   type VNode,
 } from "./elements.ts";
 import { icon } from "./icons.ts";
-import { does, maxImages, type Model, takesVideo } from "./model.ts";
+import { does, maxImages, type Model, takesControl, takesVideo } from "./model.ts";
 import { h } from "preact";
 import { tell, view } from "./view.ts";
 
@@ -81,10 +81,35 @@ export function PickFiles({ model, state }: { model: Model; state: Draft }): VNo
   );
 }
 
+/** The button that chooses a picture which steers the image; nothing where no such one does. */
+export function PickControl({ model, state }: { model: Model; state: Draft }): VNode | null {
+  const field = useRef<HTMLInputElement>(null);
+  if (!takesControl(model, state)) return null;
+  const text = "Add a control picture";
+  return div(
+    {},
+    iconButton({ label: text, onClick: () => field.current?.click() }, icon("steer")),
+    input({
+      ref: field,
+      type: "file",
+      class: "unseen",
+      tabIndex: -1,
+      "aria-label": text,
+      accept: "image/*",
+      onChange: (event) => {
+        const [file] = event.currentTarget.files ?? [];
+        if (file) draft.set({ control: givenFile(file, file.name) });
+        event.currentTarget.value = "";
+      },
+    }),
+  );
+}
+
 /** What was given, with what can be done about it. */
 export function GivenInputs({ model, state }: { model: Model; state: Draft }): VNode | null {
   const { images, clip, output } = state;
-  if (images.length === 0 && !clip) return null;
+  const control = takesControl(model, state) ? state.control : null;
+  if (images.length === 0 && !clip && !control) return null;
   const canMask = output === "image" && model.inpainting !== null;
   return ul(
     { class: "inputs", "aria-label": "Given" },
@@ -119,6 +144,19 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
           : null,
       )
     ),
+    control
+      ? li(
+        { key: control.key },
+        figure({}, img({ src: control.url, alt: control.name }), figcaption({}, "Control")),
+        div(
+          { class: "input-actions" },
+          iconButton(
+            { label: `Take ${control.name} out`, onClick: () => draft.set({ control: null }) },
+            icon("close"),
+          ),
+        ),
+      )
+      : null,
     clip
       ? li(
         { key: clip.key, class: "clip" },

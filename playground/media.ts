@@ -23,6 +23,16 @@ export async function blobOf(result: Result): Promise<Blob> {
   return await (await call(addressOf(result).path)).blob();
 }
 
+/** A file as an address that holds it. */
+export async function dataUrlOf(blob: Blob): Promise<string> {
+  return await new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result as string);
+    reader.onerror = () => reject(reader.error);
+    reader.readAsDataURL(blob);
+  });
+}
+
 async function objectUrl(path: string): Promise<string> {
   return URL.createObjectURL(await (await call(path)).blob());
 }

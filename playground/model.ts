@@ -25,6 +25,9 @@ export interface Model {
   native_sides: { least: number; most: number } | null;
   /** How a mask keeps a part of the image that is edited; null where it cannot. */
   inpainting: { strength: number } | null;
+  /** Whether a picture steers its images, and what such a picture may show, where it must be said. */
+  takes_control: boolean;
+  control_modes: string[] | null;
   sizes: string[];
   defaults: { size: string; num_frames: number; fps: number };
   limits: {
@@ -106,6 +109,16 @@ export function settingsFor(model: Model, task: string | undefined, isMasked = f
     defaults: { [task]: model.inpainting.strength },
   };
   return [...settings.filter(({ name }) => name !== "strength"), strength];
+}
+
+/** Whether a picture may steer what is made. */
+export function takesControl(model: Model, { output }: Pick<Inputs, "output">): boolean {
+  return output === "image" && model.takes_control;
+}
+
+/** Whether a setting is one of a picture that steers images. */
+export function isOfControl({ takes_control: takes }: Model, name: string): boolean {
+  return takes && /^(?:control|canny)_/.test(name);
 }
 
 /** Frames of a video that nobody said more of; a model may have one for images alone. */

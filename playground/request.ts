@@ -7,8 +7,16 @@
 import { callJson } from "./api.ts";
 import { type Draft, draft, givenFile, type LoraUse } from "./draft.ts";
 import { addJob, type Job, type Recipe, recipeOf, type Result } from "./jobs.ts";
-import { blobOf } from "./media.ts";
-import { type Model, type Output, ownFrames, settingsFor, taskOf } from "./model.ts";
+import { blobOf, dataUrlOf } from "./media.ts";
+import {
+  isOfControl,
+  type Model,
+  type Output,
+  ownFrames,
+  settingsFor,
+  takesControl,
+  taskOf,
+} from "./model.ts";
 
 /** Previews of an image that are asked for, the most that there are. */
 const PREVIEWS = 3;
@@ -22,27 +30,34 @@ export function draftTask(
 }
 
 /** What jobs of this visit brought; the server keeps no inputs. */
-const brought = new Map<string, Pick<Draft, "images" | "clip" | "mask" | "continues">>();
+const brought = new Map<
+  string,
+  Pick<Draft, "images" | "clip" | "mask" | "continues" | "control">
+>();
 
 /** Sends a draft. */
 export async function send(model: Model, state: Draft = draft.state): Promise<Job> {
   const fields = fieldsOf(model, state);
   const files = filesOf(model, state);
-  const isEdit = state.output === "image" && files.length > 0;
+  const isEdit = state.output === "image" && state.images.length > 0;
   const path = state.output === "video"
     ? "v1/videos"
     : isEdit
     ? "v1/images/edits"
     : "v1/images/generations";
-  const job = await post(path, state.output, fields, files);
+  const control = takesControl(model, state) ? state.control : null;
+  // Without images to edit there is no form, and the picture goes as an address.
+  const sent = control && !isEdit ? { ...fields, control: await dataUrlOf(control.blob) } : fields;
+  const job = await post(path, state.output, sent, files);
   const { images, clip, mask, continues } = state;
-  if (files.length > 0) brought.set(job.id, { images, clip, mask, continues });
+  if (files.length > 0 || control) brought.set(job.id, { images, clip, mask, continues, control });
   return job;
 }
 
 /** Whether all that a job was made of is at hand. */
 export function isRepeatable({ id }: Job, recipe: Recipe): boolean {
-  return brought.has(id) || !recipe["input_images"] && !recipe["input_video"];
+  return brought.has(id) ||
+    !recipe["input_images"] && !recipe["input_video"] && !recipe["input_control"];
 }
 
 async function post(
@@ -78,7 +93,9 @@ function formOf(
 function fieldsOf(model: Model, state: Draft): Record<string, unknown> {
   const task = draftTask(model, state);
   const isMasked = state.output === "image" && state.mask !== null;
-  const known = settingsFor(model, task, isMasked).map(({ name }) => name);
+  const isSteered = takesControl(model, state) && state.control !== null;
+  const known = settingsFor(model, task, isMasked).map(({ name }) => name)
+    .filter((name) => isSteered || !isOfControl(model, name));
   if (model.can_enhance) known.push("enhance_prompt");
   const chosen = Object.entries(state.settings).filter(([name]) => known.includes(name));
   // Layers have alpha, which JPEG cannot hold.
@@ -89,6 +106,7 @@ function fieldsOf(model: Model, state: Draft): Record<string, unknown> {
     ...(state.size ? { size: state.size } : {}),
     ...(state.count > 1 ? { n: state.count } : {}),
     ...(state.keepsSeed && state.seed !== null ? { seed: state.seed } : {}),
+    ...(isSteered && model.control_modes ? { control_mode: model.control_modes[0] } : {}),
     ...Object.fromEntries(chosen),
     ...(state.loras.length > 0 && model.takes_loras ? { loras: state.loras } : {}),
     ...(state.output === "image" ? { output_format: format, partial_images: PREVIEWS } : {
@@ -102,12 +120,15 @@ function fieldsOf(model: Model, state: Draft): Record<string, unknown> {
 }
 
 function filesOf(model: Model, state: Draft): (readonly [string, Blob, string])[] {
-  const { output, images, clip, mask } = state;
+  const { output, images, clip, mask, control } = state;
   if (output === "image") {
     return [
       ...images.map(({ blob, name }) => ["image[]", blob, name] as const),
       ...(mask && images.length > 0 && model.inpainting
         ? [["mask", mask, "mask.png"] as const]
+        : []),
+      ...(control && images.length > 0 && takesControl(model, state)
+        ? [["control", control.blob, control.name] as const]
         : []),
     ];
   }
@@ -151,7 +172,8 @@ async function draftOf(model: Model, job: Job): Promise<Draft> {
     ...(job.kind === "video"
       ? { numFrames: numFrames as number, fps: fps as number }
       : { format: format as Draft["format"] }),
-    ...(brought.get(job.id) ?? { images: [], clip: null, mask: null, continues: false }),
+    ...(brought.get(job.id) ??
+      { images: [], clip: null, mask: null, continues: false, control: null }),
   };
 }
 

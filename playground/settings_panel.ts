@@ -7,6 +7,7 @@
 import { h } from "preact";
 import { useId } from "preact/hooks";
 import { capital, Choice, iconButton, NumberSlider, Segments, Switch, words } from "./controls.ts";
+import { ControlSettings } from "./control_settings.ts";
 import { choose, type Draft, draft } from "./draft.ts";
 import {
   details,
@@ -21,7 +22,14 @@ import {
 } from "./elements.ts";
 import { icon } from "./icons.ts";
 import { Loras } from "./loras.ts";
-import { type Model, ownFrames, type Setting, settingsFor, sizeProblem } from "./model.ts";
+import {
+  isOfControl,
+  type Model,
+  ownFrames,
+  type Setting,
+  settingsFor,
+  sizeProblem,
+} from "./model.ts";
 import { draftTask } from "./request.ts";
 import { Seed } from "./seed.ts";
 import { SizePicker } from "./size_picker.ts";
@@ -63,7 +71,7 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
   const all = settingsFor(model, task, isMasked);
   const settings = all.filter(({ name, type }) =>
     name !== "negative_prompt" && type !== "numbers" && type !== "integers" &&
-    (!NEEDS[name] || state.settings[NEEDS[name]] === true)
+    (!NEEDS[name] || state.settings[NEEDS[name]] === true) && !isOfControl(model, name)
   );
   const first = settings.filter(({ name }) => FIRST[name]);
   const others = settings.filter(({ name }) => !FIRST[name]);
@@ -82,6 +90,7 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
     state.output === "video" ? h(Length, { model, state }) : null,
     h(Seed, { state }),
     h(Count, { state }),
+    h(ControlSettings, { model, state }),
     ...first.map(field),
     hasNegative ? h(Negative, { state }) : null,
     model.can_enhance

@@ -24,6 +24,8 @@ import app from "../../playground/app.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import composer from "../../playground/composer.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
+import controlSettings from "../../playground/control_settings.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
 import controls from "../../playground/controls.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import draft from "../../playground/draft.ts" with { type: "text" };
@@ -84,6 +86,7 @@ export const MODULES: Readonly<Record<string, string>> = {
   "api.ts": api,
   "app.ts": app,
   "composer.ts": composer,
+  "control_settings.ts": controlSettings,
   "controls.ts": controls,
   "draft.ts": draft,
   "elements.ts": elements,

@@ -11,6 +11,7 @@ import { badRequest } from "../contract/errors.ts";
 import { dictionary, flag, integer, longText, number } from "../contract/generation_fields.ts";
 import { readScalars } from "../contract/scalars.ts";
 import { validate } from "../contract/validate.ts";
+import { readScripts } from "./control_units.ts";
 import { readSampler, readSchedule } from "./names.ts";
 
 const MAX_IMAGES = 16;
@@ -37,6 +38,7 @@ const FIELDS = {
   mask: longText(),
   inpainting_mask_invert: z.union([z.number(), z.boolean()]).nullish(),
   resize_mode: integer(),
+  alwayson_scripts: z.unknown().optional(),
 };
 
 const schema = z.looseObject(FIELDS);
@@ -61,6 +63,12 @@ const THEIR_NAMES: Readonly<Record<string, string>> = {
   enable_upscaling: "enable_hr",
   upscaling_scale: "hr_scale",
   fit: "resize_mode",
+  control: "alwayson_scripts",
+  control_type: "alwayson_scripts",
+  control_mode: "alwayson_scripts",
+  control_scale: "alwayson_scripts",
+  control_start: "alwayson_scripts",
+  control_end: "alwayson_scripts",
 };
 
 /** Ways in which images meet the size of the result, by number. */
@@ -115,6 +123,7 @@ export function readWebui(
   const canUpscale = info.optionalParts.includes("upscaler");
   const isUpscaled = given.enable_hr === true && canUpscale;
   if (given.enable_hr && !canUpscale) ignored.push("enable_hr");
+  const scripts = readScripts(given.alwayson_scripts, info, images);
   const fit = RESIZE_MODES[given.resize_mode ?? 0];
   const fields = present({
     prompt,
@@ -129,18 +138,24 @@ export function readWebui(
     strength: startsFromImages ? given.denoising_strength : undefined,
     enable_upscaling: isUpscaled || undefined,
     upscaling_scale: isUpscaled ? clampScale(given.hr_scale ?? 2) : undefined,
-    fit: startsFromImages ? fit : undefined,
+    ...scripts.fields,
+    // The images and the control picture meet the size in one way.
+    ...(startsFromImages && { fit }),
     loras: loras.length > 0 ? loras : undefined,
     output_format: "png",
     response_format: "b64_json",
   });
-  const { init_images: _, mask: __, ...told } = given;
+  const { init_images: _, mask: __, alwayson_scripts: ___, ...told } = given;
   return {
     ...{ fields, images, told },
     mask: startsFromImages && given.mask ? given.mask : undefined,
     isInverted: Boolean(given.inpainting_mask_invert),
     sendsImages: given.send_images !== false,
-    ignored: [...ignored, ...unknown(given)],
+    ignored: [
+      ...ignored,
+      ...unknown(given),
+      ...scripts.hasOthers ? ["alwayson_scripts"] : [],
+    ],
   };
 }
 

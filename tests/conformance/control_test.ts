@@ -16,6 +16,8 @@ const steered = () =>
         "controlEnd",
         "controlMode",
         "controlType",
+        "cannyLow",
+        "cannyHigh",
       ],
       controlModes: ["canny", "pose"],
     },
@@ -98,4 +100,88 @@ Deno.test("POST /v1/images/generations refuses control pictures that are broken,
   const { error } = await response.json();
   assert.deepEqual([response.status, error.param], [400, "control"]);
   assert.match(error.message, /the model has no ControlNet; name its file with --controlnet/);
+});
+
+/** What clients of the ControlNet extension send beside what counts here. */
+const UNIT = {
+  ...{ enabled: true, module: "none", model: "union [1234abcd]", lowvram: false },
+  ...{ weight: 0.8, guidance_start: 0, guidance_end: 0.7, control_mode: "Balanced" },
+  ...{ pixel_perfect: true, processor_res: 512, resize_mode: 1, union_control_type: "OpenPose" },
+};
+
+Deno.test("sdapi steers by a unit of the ControlNet extension as /v1/images/generations does by its fields", async () => {
+  await using service = await testService({ engine: steered() });
+  const png = (await makePng(64, 48)).toBase64();
+  const off = { ...UNIT, enabled: false };
+  const units = { ControlNet: { args: [off, { ...UNIT, image: png }, null] } };
+  const asked = { prompt: "a knight", seed: 7, width: 64, height: 48 };
+  const send = (path: string, body: unknown) => service.post(`/sdapi/v1/${path}`, body);
+  const text = await send("txt2img", { ...asked, alwayson_scripts: units });
+  assert.equal(text.status, 200, await text.clone().text());
+  assert.equal(text.headers.get("x-ignored-fields"), null);
+  const { parameters } = await text.json();
+  assert.deepEqual(parameters, asked);
+  const plain = await service.post(GENERATIONS, {
+    ...{ prompt: "a knight", seed: 7, size: "64x48", control: `data:image/png;base64,${png}` },
+    ...{ control_mode: "pose", control_scale: 0.8, control_start: 0, control_end: 0.7 },
+  });
+  assert.equal(plain.status, 200, await plain.clone().text());
+  await plain.body?.cancel();
+  // Without a picture of its own a unit has that of img2img.
+  const canny = { ...UNIT, module: "canny", threshold_a: 50, threshold_b: -1 };
+  const image = await send("img2img", {
+    ...{ ...asked, init_images: [png] },
+    alwayson_scripts: { controlnet: { args: [{ ...canny, union_control_type: undefined }] } },
+  });
+  assert.equal(image.status, 200, await image.clone().text());
+  await image.body?.cancel();
+  const [first, second, third] = service.engine.requests;
+  const told = (
+    { control, controlScale, controlMode, controlStart, controlEnd }: typeof first & object,
+  ) => (
+    { control, controlScale, controlMode, controlStart, controlEnd }
+  );
+  assert.deepEqual(told(first!), told(second!));
+  assert.deepEqual([third!.controlType, third!.cannyLow, third!.cannyHigh], [
+    "canny",
+    50,
+    undefined,
+  ]);
+  assert.deepEqual([third!.images!.length, third!.control!.width], [1, 64]);
+});
+
+Deno.test("sdapi refuses units of the ControlNet extension that ask for more", async () => {
+  await using service = await testService({ engine: steered() });
+  const image = (await makePng(64, 48)).toBase64();
+  const cases = [
+    [[UNIT], /a unit without a picture: send it in image/],
+    [[{ ...UNIT, image }, { ...UNIT, image }], /2 units at once: one picture steers a result/],
+    [
+      [{ ...UNIT, image, module: "openpose_full" }],
+      /the preprocessor 'openpose_full': canny is made here/,
+    ],
+    [[{ ...UNIT, image, control_mode: 2 }], /control_mode 2: 0, 'Balanced', is what is done here/],
+    [[{ ...UNIT, image, mask: image }], /the mask of a unit/],
+    [
+      [{ ...UNIT, image, union_control_type: "Depth" }],
+      /'Depth': this ControlNet asks .* canny, pose/,
+    ],
+    [[{ ...UNIT, image, resize_mode: 5 }], /resize_mode 5: it can be 0 to 2/],
+  ] as const;
+  for (const [args, message] of cases) {
+    const body = { prompt: "a", alwayson_scripts: { controlnet: { args } } };
+    const response = await service.post("/sdapi/v1/txt2img", body);
+    const { errors } = await response.json();
+    assert.equal(response.status, 400, errors);
+    assert.match(errors, message);
+  }
+  await using plain = await testService();
+  const body = { prompt: "a", alwayson_scripts: { controlnet: { args: [{ ...UNIT, image }] } } };
+  const response = await plain.post("/sdapi/v1/txt2img", body);
+  assert.match((await response.json()).errors, /the model has no ControlNet/);
+  const quiet = { prompt: "a", alwayson_scripts: { controlnet: { args: [] } } };
+  const made = await plain.post("/sdapi/v1/txt2img", quiet);
+  assert.deepEqual([made.status, made.headers.get("x-ignored-fields")], [200, null]);
+  await made.body?.cancel();
+  assert.equal(service.engine.requests.length, 0);
 });

@@ -3,6 +3,8 @@
 import assert from "node:assert/strict";
 import axe from "axe-core";
 import type { Page } from "playwright-core";
+import { Buffer } from "node:buffer";
+import { encodeImage } from "../../media/encode.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { type TestService, testService } from "../fakes/service.ts";
 import { CHROMIUM, openBrowser, type TestBrowser } from "./browser.ts";
@@ -114,6 +116,48 @@ browserTest("the page offers what the model takes, and nothing else", async (bro
   assert.equal(await page.getByText("Sampler").count(), 0);
   const { data: [model] } = await (await service.get("/v1/models")).json();
   assert.equal(await page.locator(".size-tile").count(), model.sizes.length + 1);
+});
+
+browserTest("the page steers by a control picture, alone and beside an image", async (browser) => {
+  const steered = { optionalParts: ["controlnet"] as const, controlModes: ["canny", "pose"] };
+  const optionalSettings = [
+    "controlScale",
+    "controlStart",
+    "controlEnd",
+    "controlMode",
+    "controlType",
+  ] as const;
+  const info = { ...SUPPORT, ...steered, optionalSettings };
+  await using service = await testService({ engine: new FakeEngine({ info }) });
+  await using server = listen(service);
+  const page = await browser.open(server.url, { draft: { size: "64x48" } });
+  const data = new Uint8Array(64 * 48 * 3).fill(255);
+  const { bytes } = await encodeImage({ width: 64, height: 48, data }, { format: "png" });
+  const file = { name: "pose.png", mimeType: "image/png", buffer: Buffer.from(bytes) };
+  const choose = (label: string) =>
+    page.locator(`input[type=file][aria-label="${label}"]`).setInputFiles(file);
+  assert.equal(await page.getByText("Control weight").count(), 0);
+  await choose("Add a control picture");
+  await page.getByLabel("It shows").selectOption("pose");
+  await page.getByRole("spinbutton", { name: "Control weight" }).fill("0.6");
+  await draw(page, "a knight");
+  await page.locator(".tile.completed").first().waitFor();
+  await choose("Add an image");
+  await page.getByText("Take its edges").click();
+  await draw(page, "another knight");
+  await page.locator(".tile.completed").nth(1).waitFor();
+  await page.getByRole("button", { name: "Take pose.png out" }).last().click();
+  await page.getByText("Control weight").waitFor({ state: "detached" });
+  const [alone, beside] = service.engine.requests;
+  assert.deepEqual([alone!.control?.width, alone!.controlMode, alone!.controlScale], [64, "pose", [
+    0.6,
+  ]]);
+  assert.deepEqual([alone!.images?.length ?? 0, beside!.images?.length, beside!.controlType], [
+    0,
+    1,
+    "canny",
+  ]);
+  assert.equal(beside!.control?.height, 48);
 });
 
 browserTest("the page asks for a key, says when it is wrong, and keeps it", async (browser) => {

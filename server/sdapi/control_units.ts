@@ -1,0 +1,167 @@
+/**
+ * Units of the ControlNet extension of Stable Diffusion WebUI (`alwayson_scripts.controlnet`), in the words of this
+ * server.
+ *
+ * @module
+ */
+
+import { z } from "zod";
+import type { ModelInfo } from "../../engine/types.ts";
+import { checkTakesControl } from "../../generation/control.ts";
+import { shorten } from "../../generation/shorten.ts";
+import { asClientError } from "../contract/checks.ts";
+import { badRequest } from "../contract/errors.ts";
+import { validate } from "../contract/validate.ts";
+
+/** Where errors say the mistake is. */
+const FIELD = "alwayson_scripts";
+
+const image = z.string().nullish();
+const name = z.string().nullish();
+const share = z.number().nullish();
+const choice = z.union([z.int(), z.string()]).nullish();
+
+/** What is read of a unit; what else there is changes nothing here, such as `pixel_perfect` and `lowvram`. */
+const unitSchema = z.looseObject({
+  enabled: z.boolean().nullish(),
+  image: z.union([image, z.looseObject({ image })]),
+  input_image: image,
+  mask: image,
+  module: name,
+  weight: share,
+  resize_mode: choice,
+  threshold_a: share,
+  threshold_b: share,
+  guidance_start: share,
+  guidance_end: share,
+  control_mode: choice,
+  union_control_type: name,
+});
+
+const scriptsSchema = z.record(z.string(), z.unknown());
+const argumentsSchema = z.looseObject({ args: z.array(z.unknown()).nullish() });
+
+/** Ways in which a picture meets the size of the result, by number. */
+const FITS = ["stretch", "cover", "contain"] as const;
+/** Likewise by name. */
+const RESIZE_NAMES = ["just resize", "crop and resize", "resize and fill"];
+/** How prompt and picture share the work; here they do so evenly. */
+const BALANCED: readonly unknown[] = [0, "balanced"];
+
+/** Words in the names of preprocessors and kinds of maps, and what FLUX.1's Union ControlNets call such a map. */
+const MODES: readonly (readonly [RegExp, string])[] = [
+  [/pose/, "pose"],
+  [/depth/, "depth"],
+  [/canny|lineart|mlsd/, "canny"],
+  [/tile/, "tile"],
+  [/blur/, "blur"],
+  [/gr[ae]y|recolor/, "gray"],
+];
+
+/** What the scripts of a request come to. */
+export interface ReadScripts {
+  /** Fields of `/v1/images/generations`; none without a unit that is on. */
+  readonly fields: Record<string, unknown>;
+  /** Whether there are scripts that nothing here runs. */
+  readonly hasOthers: boolean;
+}
+
+/**
+ * Reads the scripts of a request.
+ *
+ * @param scripts `alwayson_scripts`
+ * @param info of the model
+ * @param images of `img2img`, the first of which stands for the picture of a unit without one
+ * @returns the fields that a unit comes to
+ * @throws {ApiError} 422 for wrong types, 400 for what a unit asks for and is not done here
+ */
+export function readScripts(
+  scripts: unknown,
+  info: ModelInfo,
+  images: readonly string[],
+): ReadScripts {
+  if (scripts === null || scripts === undefined) return { fields: {}, hasOthers: false };
+  const given = Object.entries(validate(scriptsSchema, scripts));
+  const isControl = (script: string) => /^controlnet$/i.test(script);
+  const units = given.filter(([script]) => isControl(script)).flatMap(([, value]) =>
+    // Some clients send a unit that is null for each that is off.
+    (validate(argumentsSchema, value).args ?? []).filter((unit) => unit !== null)
+  ).map((unit) => validate(unitSchema, unit)).filter(({ enabled }) => enabled !== false);
+  const hasOthers = given.some(([script]) => !isControl(script));
+  if (units.length > 1) {
+    throw refused(`${units.length} units at once: one picture steers a result; switch off others`);
+  }
+  const [unit] = units;
+  return { fields: unit ? fieldsOf(unit, info, images) : {}, hasOthers };
+}
+
+function fieldsOf(
+  unit: z.output<typeof unitSchema>,
+  info: ModelInfo,
+  images: readonly string[],
+): Record<string, unknown> {
+  asClientError(FIELD, () => checkTakesControl(info));
+  const own = typeof unit.image === "string" ? unit.image : unit.image?.image;
+  const picture = own || unit.input_image || images[0];
+  if (!picture) throw refused("a unit without a picture: send it in image");
+  if (unit.mask) throw refused("the mask of a unit: the whole picture steers; leave mask out");
+  const module = (unit.module ?? "none").toLowerCase();
+  if (module !== "none" && module !== "canny") {
+    throw refused(
+      `the preprocessor '${
+        shorten(module)
+      }': canny is made here; send the map that it makes, with module 'none'`,
+    );
+  }
+  const { control_mode: balance = 0 } = unit;
+  if (!BALANCED.includes(typeof balance === "string" ? balance.toLowerCase() : balance ?? 0)) {
+    throw refused(`control_mode ${shorten(String(balance))}: 0, 'Balanced', is what is done here`);
+  }
+  const isCanny = module === "canny";
+  return {
+    control: /^(?:data:|https?:)/i.test(picture) ? picture : `data:image/png;base64,${picture}`,
+    control_type: isCanny ? "canny" : undefined,
+    control_mode: modeOf(unit.union_control_type, isCanny, info),
+    control_scale: unit.weight,
+    control_start: unit.guidance_start,
+    control_end: unit.guidance_end,
+    // Negative ones stand for the usual.
+    ...(isCanny &&
+      { canny_low: positive(unit.threshold_a), canny_high: positive(unit.threshold_b) }),
+    fit: fitOf(unit.resize_mode ?? 1),
+  };
+}
+
+/** What the picture shows, where the ControlNet asks. */
+function modeOf(
+  kind: string | null | undefined,
+  isCanny: boolean,
+  { controlModes }: ModelInfo,
+): string | undefined {
+  if (!controlModes || (isCanny && !kind)) return undefined;
+  const wanted = (kind ?? "").toLowerCase();
+  const mode = controlModes.find((own) => own === wanted) ??
+    MODES.find(([words]) => words.test(wanted))?.[1];
+  if (mode !== undefined && controlModes.includes(mode)) return mode;
+  throw refused(
+    `union_control_type ${
+      kind ? `'${shorten(kind)}'` : "that is missing"
+    }: this ControlNet asks what the picture ` +
+      `shows, one of ${controlModes.join(", ")}`,
+  );
+}
+
+function fitOf(mode: number | string): typeof FITS[number] {
+  const index = typeof mode === "number" ? mode : RESIZE_NAMES.indexOf(mode.toLowerCase());
+  const fit = FITS[index];
+  if (fit) return fit;
+  throw refused(`resize_mode ${shorten(String(mode))}: it can be 0 to ${FITS.length - 1}`);
+}
+
+function positive(value: number | null | undefined): number | undefined {
+  return typeof value === "number" && value >= 0 ? value : undefined;
+}
+
+function refused(what: string) {
+  return badRequest(`Cannot use of alwayson_scripts.controlnet ${what}`, FIELD);
+}
