@@ -45,6 +45,8 @@ function launched(): Promise<Browser> {
   return running ??= chromium.launch({
     executablePath: CHROMIUM!,
     args: ["--no-sandbox", "--disable-gpu"],
+    // Machines that test have other things to do.
+    timeout: 180_000,
   });
 }
 
@@ -67,7 +69,6 @@ export async function openBrowser(): Promise<TestBrowser> {
     await context.addInitScript((text) => {
       localStorage.getItem("denoise.draft") ?? localStorage.setItem("denoise.draft", text);
     }, JSON.stringify(draft));
-    // Machines that test have other things to do.
     context.setDefaultTimeout(60_000);
     const page = await context.newPage();
     watch(page, url, complaints);

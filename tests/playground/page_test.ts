@@ -54,7 +54,8 @@ function browserTest(
 
 browserTest("the page shows the queue, cancels, and goes on after a reload", async (browser) => {
   await using service = await testService({
-    engine: new FakeEngine({ info: SUPPORT, stepMs: 40 }),
+    // Long enough for a busy machine to load the page twice meanwhile; both are cancelled.
+    engine: new FakeEngine({ info: SUPPORT, stepMs: 1500 }),
   });
   await using server = listen(service);
   const page = await browser.open(server.url, {
@@ -188,7 +189,7 @@ browserTest(
     const page = await browser.open(first.url);
     await page.getByRole("button", { name: /^Generate/ }).waitFor();
     await first[Symbol.asyncDispose]();
-    await page.getByText("The server does not answer; trying again.").waitFor({ timeout: 20_000 });
+    await page.getByText("The server does not answer; trying again.").waitFor();
     await using _second = listen(service, first.port);
     await page.getByText("The server does not answer; trying again.").waitFor({
       state: "detached",
