@@ -1,5 +1,6 @@
 import { type Activation, activationReference } from "../activations.ts";
-import { type NdArray, ndarray } from "../ndarray.ts";
+import { elementCount } from "../../shape.ts";
+import { lazyArray, type NdArray } from "../ndarray.ts";
 
 /** Sizes and operands of a reference convolution. */
 interface ConvReferenceOptions {
@@ -13,7 +14,10 @@ interface ConvReferenceOptions {
   activation?: Activation;
 }
 
-/** Causal convolution of x [B, T, H, W, Ci] with w [Co, kt, kh, kw, Ci] in double precision. */
+/**
+ * Causal convolution of x [B, T, H, W, Ci] with w [Co, kt, kh, kw, Ci] in double precision, computed when its values are
+ * asked for.
+ */
 export function convReference(
   x: NdArray,
   w: NdArray,
@@ -29,7 +33,7 @@ export function convReference(
   const outFrames = Math.floor((front + cached + frames - kt) / st) + 1;
   const outHeight = Math.floor((height * upsample + top + bottom - kh) / sh) + 1;
   const outWidth = Math.floor((width * upsample + left + right - kw) / sw) + 1;
-  const result = ndarray([batch, outFrames, outHeight, outWidth, channels]);
+  const shape = [batch, outFrames, outHeight, outWidth, channels];
 
   /** Where the input channels of a pixel begin, and in which array; nothing where the input is padded. */
   const pixel = (b: number, t: number, h: number, v: number) => {
@@ -56,19 +60,22 @@ export function convReference(
     }
     return activationReference(activation, sum);
   };
-  let at = 0;
-  for (let b = 0; b < batch; b++) {
-    for (let t = 0; t < outFrames; t++) {
-      for (let i = 0; i < outHeight; i++) {
-        for (let j = 0; j < outWidth; j++) {
-          for (let n = 0; n < channels; n++, at++) {
-            result.data[at] = output(b, t, i, j, n) + (residual?.data[at] ?? 0);
+  return lazyArray(shape, () => {
+    const data = new Float64Array(elementCount(shape));
+    let at = 0;
+    for (let b = 0; b < batch; b++) {
+      for (let t = 0; t < outFrames; t++) {
+        for (let i = 0; i < outHeight; i++) {
+          for (let j = 0; j < outWidth; j++) {
+            for (let n = 0; n < channels; n++, at++) {
+              data[at] = output(b, t, i, j, n) + (residual?.data[at] ?? 0);
+            }
           }
         }
       }
     }
-  }
-  return result;
+    return data;
+  });
 }
 
 type Five = readonly [number, number, number, number, number];
