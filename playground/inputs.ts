@@ -53,52 +53,60 @@ export function takeFiles(model: Model, list: FileList | null | undefined): bool
 
 /** The button that chooses files; nothing where the model takes none. */
 export function PickFiles({ model, state }: { model: Model; state: Draft }): VNode | null {
-  const field = useRef<HTMLInputElement>(null);
   const takesImages = maxImages(model, state.output) > 0;
   const takesClips = state.output === "video" && takesVideo(model);
   if (!takesImages && !takesClips) return null;
-  const text = takesClips && takesImages
+  const label = takesClips && takesImages
     ? "Add an image or a clip"
     : takesClips
     ? "Add a clip"
     : "Add an image";
-  return div(
-    {},
-    iconButton({ label: text, onClick: () => field.current?.click() }, icon("image")),
-    input({
-      ref: field,
-      type: "file",
-      class: "unseen",
-      tabIndex: -1,
-      "aria-label": text,
-      multiple: maxImages(model, state.output) > 1,
-      accept: [...takesImages ? ["image/*"] : [], ...takesClips ? ["video/*"] : []].join(","),
-      onChange: (event) => {
-        takeFiles(model, event.currentTarget.files);
-        event.currentTarget.value = "";
-      },
-    }),
-  );
+  return h(FileButton, {
+    ...{ label, name: "image" },
+    multiple: maxImages(model, state.output) > 1,
+    accept: [...takesImages ? ["image/*"] : [], ...takesClips ? ["video/*"] : []].join(","),
+    onPick: (files) => takeFiles(model, files),
+  });
 }
 
 /** The button that chooses a picture which steers the image; nothing where no such one does. */
 export function PickControl({ model, state }: { model: Model; state: Draft }): VNode | null {
-  const field = useRef<HTMLInputElement>(null);
   if (!takesControl(model, state)) return null;
-  const text = "Add a control picture";
+  return h(FileButton, {
+    ...{ label: "Add a control picture", name: "steer", multiple: false, accept: "image/*" },
+    onPick: (files) => {
+      const [file] = files ?? [];
+      if (file) draft.set({ control: givenFile(file, file.name) });
+    },
+  });
+}
+
+/** How a {@linkcode FileButton} looks, and what it chooses. */
+interface FileButtonProps {
+  label: string;
+  /** Of its icon. */
+  name: Parameters<typeof icon>[0];
+  multiple: boolean;
+  /** Types of files. */
+  accept: string;
+  onPick(files: FileList | null): void;
+}
+
+function FileButton({ label, name, multiple, accept, onPick }: FileButtonProps): VNode {
+  const field = useRef<HTMLInputElement>(null);
   return div(
     {},
-    iconButton({ label: text, onClick: () => field.current?.click() }, icon("steer")),
+    iconButton({ label, onClick: () => field.current?.click() }, icon(name)),
     input({
       ref: field,
       type: "file",
       class: "unseen",
       tabIndex: -1,
-      "aria-label": text,
-      accept: "image/*",
+      "aria-label": label,
+      multiple,
+      accept,
       onChange: (event) => {
-        const [file] = event.currentTarget.files ?? [];
-        if (file) draft.set({ control: givenFile(file, file.name) });
+        onPick(event.currentTarget.files);
         event.currentTarget.value = "";
       },
     }),

@@ -390,7 +390,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       hasPreviews: previews > 0 && isFirst(this.#ranks),
       isTinyDecoded: request.decoder === "tiny",
       isMasked: isInpainting(request),
-      control: controlShape(request, this.info),
+      control: controlShape(request, this.#about),
       operands: this.#operands.of(request),
     };
   }
