@@ -130,7 +130,10 @@ function sharedVariant(name: string, isHalf: boolean): AttentionVariant {
 /** Factors that attention takes: f16 where they may be rounded to it, else f32, which only Apple's units have. */
 export const ATTENTION_ELEMENTS: readonly MatrixElement[] = ["f16", "f32"];
 
-/** Keys per step of `matrix`, by factor: twice as wide ones leave room for half as many. The first that fit are taken. */
+/**
+ * Keys per step of `matrix`, by factor: twice as wide ones leave room for half as many. The first that fit are taken;
+ * weights meet values over a step's keys, so that a step is a whole number of the unit's depths.
+ */
 const MATRIX_KEYS: Readonly<Record<MatrixElement, readonly number[]>> = {
   f16: [32, 16],
   f32: [16],
@@ -161,6 +164,7 @@ function matrixVariant(name: string, ownRows: 16 | 32): AttentionVariant {
     (mayRound ? matrixUnitOf(target, "f16") : undefined) ?? matrixUnitOf(target, "f32");
   const keysOf = (headDim: number, unit: MatrixUnit, { limits }: Target) =>
     MATRIX_KEYS[unit.element].find((keys) =>
+      keys % unit.k === 0 &&
       matrixBytes(headDim, unit, rows, keys) <= limits.maxWorkgroupMemoryBytes
     );
   return {
