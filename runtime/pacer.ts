@@ -15,7 +15,7 @@ interface PacerOptions {
   readonly now?: () => number;
 }
 
-/** See the file comment. Work is counted in budgets of a submit, which a slow device takes a tenth of a second for. */
+/** See the file comment. Work is counted in budgets of a submit. */
 export class Pacer {
   /** Milliseconds. */
   readonly now: () => number;

@@ -88,7 +88,7 @@ export class PromptEncoder<Own extends Inputs, Output> {
       ({ target, module }) => target === "transformer" && this.#modules.has(module),
     );
     const current = JSON.stringify([tokens, pooledTokens, maxLength, forText, forContext, seen]);
-    if (this.#isKept && this.#current === current) return;
+    if (this.#isKept && this.#current === current) return work.encodeDone();
     this.#current = undefined;
     const restored = [
       ...await this.#pooled?.run(work, pooledTokens!, forText) ?? [],

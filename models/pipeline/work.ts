@@ -56,6 +56,10 @@ export class Work {
   readonly #options: WorkOptions;
   readonly #composition: Composition | undefined;
   #encodedSteps = 0;
+  /** What was told last, and whether more of it is to come. */
+  #phase: { readonly stage: Phase; readonly isOpen: boolean } | undefined;
+  /** Tells that the phase after it begins. */
+  #following: (() => void) | undefined;
   #latents: Float32Array | undefined;
   readonly #frames: Float32Array[] = [];
   #frameCount = 0;
@@ -106,9 +110,28 @@ export class Work {
 
   /**
    * Reports progress, and the time that the phase has taken since the last report. The steps of all clips count, and
-   * decoding that of the last one.
+   * decoding that of the last one. That a phase begins is told after the end of the one before, of which the device may be
+   * known to be done later.
    */
   progress(stage: Phase, step: number, totalSteps: number): void {
+    if (step === 0 && stage !== this.#phase?.stage && this.#phase?.isOpen) {
+      this.#following = () => this.#tell(stage, 0, totalSteps);
+      return;
+    }
+    if (this.#phase?.stage !== stage) this.#follow();
+    this.#tell(stage, step, totalSteps);
+    if (!this.#phase!.isOpen) this.#follow();
+  }
+
+  /** Reports that the next phase begins, where that is known already. */
+  #follow(): void {
+    const following = this.#following;
+    this.#following = undefined;
+    following?.();
+  }
+
+  #tell(stage: Phase, step: number, totalSteps: number): void {
+    this.#phase = { stage, isOpen: step < totalSteps };
     if (step > 0) this.#options.lap(stage);
     const { index, count } = this.clip;
     if (stage === "decode" && index < count - 1) return;

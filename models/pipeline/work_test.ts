@@ -33,6 +33,27 @@ Deno.test("Work tells that encoding begins, and refuses more steps than were cou
   assert.throws(() => work.encodeDone(), /step 3 of encoding: there are 2/);
 });
 
+Deno.test("Work tells that a phase begins after all of the phase before is told", () => {
+  const told: string[] = [];
+  const work = workOf(1, told);
+  work.progress("denoise", 0, 2);
+  work.encodeDone();
+  work.progress("denoise", 1, 2);
+  work.progress("decode", 0, 1);
+  work.progress("denoise", 2, 2);
+  work.progress("decode", 1, 1);
+  assert.deepEqual(told, [
+    ...["encode 0/1", "encode 1/1", "denoise 0/2", "denoise 1/2", "denoise 2/2"],
+    ...["decode 0/1", "decode 1/1"],
+  ]);
+  // What ends without a word, as steps that an earlier attempt took, holds nothing back.
+  told.length = 0;
+  const short = workOf(1, told);
+  short.progress("decode", 0, 1);
+  short.progress("decode", 1, 1);
+  assert.deepEqual(told, ["encode 0/1", "decode 0/1", "decode 1/1"]);
+});
+
 Deno.test("Work.result() refuses a request that gave no latents, or no frames", () => {
   const pixels = new Float32Array(6);
   const work = workOf(1);

@@ -4,7 +4,7 @@
  *
  *     deno run -A tools/bench/against.ts COMMIT|FOLDER [SPEC…]
  *
- * `--rounds N` is the number of turns of each row. What takes more than 103 % of its time before, by the median of turns side by
+ * `--rounds N` is the number of turns of each row; of long ones {@linkcode FEW} or more end after {@linkcode ROW_MS}. What takes more than 103 % of its time before, by the median of turns side by
  * side, makes the exit status 1: the same checkout twice differs by 1 %. A commit is checked out into a folder that is removed;
  * where it has no `against_side.ts`, it gets ours. A folder is a checkout that stays. `--save` adds the medians to the history.
  */
@@ -21,6 +21,10 @@ import { best, median } from "../../report/statistics.ts";
 const SIDE = join("tools", "bench", "against_side.ts");
 /** Least time of a turn, in milliseconds. */
 const TURN_MS = 25;
+/** Turns of each row at least. */
+const FEW = 31;
+/** Time after which a row has no more than {@linkcode FEW}, in milliseconds. */
+const ROW_MS = 20_000;
 /** How much slower a row may be. */
 const ALLOWED = 1.03;
 
@@ -84,7 +88,8 @@ async function compare(
   const calls = Math.ceil(TURN_MS / await sides[0].time(row, 1));
   const before: number[] = [];
   const now: number[] = [];
-  for (let round = 0; round < rounds; round++) {
+  const end = performance.now() + ROW_MS;
+  for (let round = 0; round < rounds && (round < FEW || performance.now() < end); round++) {
     const order = round % 2 === 0 ? [0, 1] as const : [1, 0] as const;
     for (const i of order) [before, now][i]!.push(await sides[i].time(row, calls));
   }
@@ -139,7 +144,7 @@ async function compareAll(
 
 async function main(): Promise<number> {
   const { values, positionals: [before, ...specs] } = parseArgs({
-    options: { rounds: { type: "string", default: "31" }, save: { type: "boolean" } },
+    options: { rounds: { type: "string", default: "201" }, save: { type: "boolean" } },
     allowPositionals: true,
   });
   if (before === undefined) throw new RangeError("Cannot compare with nothing: name a commit");

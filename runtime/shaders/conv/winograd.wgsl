@@ -95,9 +95,10 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
         //#if WIDTH == 4
         //#for E in x y z w
         let w_M_G_E = vec4<f32>(w_M_G_0.E, w_M_G_1.E, w_M_G_2.E, w_M_G_3.E);
-        //#for P in 0..PAIRS
-        s_P_M_G = fma(vec4<f32>(u_P_M.E), w_M_G_E, s_P_M_G);
         //#endfor
+        // All of a sum before the next one: it stays in its register for so long.
+        //#for P in 0..PAIRS, E in x y z w
+        s_P_M_G = fma(vec4<f32>(u_P_M.E), w_M_G_E, s_P_M_G);
         //#endfor
         //#else
         let w_M_G = vec4<f32>(w_M_G_0, w_M_G_1, w_M_G_2, w_M_G_3);
