@@ -3,9 +3,11 @@
  *
  *     deno run -A tools/bench/first_step.ts FOLDER --transformer model-Q4_K.gguf --max-vram 4G --side 256 --save
  *     deno run -A tools/bench/first_step.ts FOLDER --width 832 --height 480 --num-frames 5 --guidance-scale 1
+ *     deno run -A tools/bench/first_step.ts FOLDER --transformer-2 low-Q4_K.gguf --steps 2 --flow-shift 3
  *
  * The files are read once before, which says how long reading takes and whether the rest is more than that and the
- * GPU's work. Images of other budgets must have the same sum. Schedules that end above zero need --steps 2.
+ * GPU's work. Images of other budgets must have the same sum. Schedules that end above zero need --steps 2. Of two
+ * experts, each takes one of two steps where --flow-shift puts the boundary between them.
  */
 
 import { join } from "node:path";
@@ -34,6 +36,7 @@ const OPTIONS = {
   height: { type: "string" },
   "num-frames": { type: "string", default: "1" },
   "guidance-scale": { type: "string" },
+  "flow-shift": { type: "string" },
   steps: { type: "string", default: "1" },
   save: { type: "boolean" },
 } as const;
@@ -45,13 +48,18 @@ interface Work {
   readonly numFrames: number;
   readonly numInferenceSteps: number;
   readonly guidanceScale?: number;
+  readonly flowShift?: number;
 }
 
 /** What a run took. */
 interface FirstStep {
   /** From the start to the end of the first step, in seconds. */
   readonly seconds: number;
-  /** Of those, waiting for the GPU. */
+  /** Of each further step, loading of what it needs included. */
+  readonly furtherSeconds: readonly number[];
+  /** From the end of the last step to the last frame. */
+  readonly decodeSeconds: number;
+  /** Waiting for the GPU, in all. */
   readonly waitSeconds: number;
   /** Most memory of the device. */
   readonly peakBytes: number;
@@ -136,7 +144,7 @@ async function makeFirstStep(
   const start = performance.now();
   let heapBytes = 0;
   let calls = 0;
-  let seconds = 0;
+  const ends: number[] = [];
   const device = await openDevice(maxBytes === undefined ? {} : { maxBytes });
   const watched = watchDevice(device, () => {
     if (calls++ % 16 === 0) heapBytes = Math.max(heapBytes, Deno.memoryUsage().heapUsed);
@@ -159,18 +167,22 @@ async function makeFirstStep(
       ...work,
     }, {
       onProgress: ({ stage, step }) => {
+        const now = (performance.now() - start) / 1000;
         const megabytes = (device.peakBytes / 1e6).toFixed(0);
-        console.error(
-          `${stage} ${step}: ${((performance.now() - start) / 1000).toFixed(1)} s, ${megabytes} MB`,
-        );
-        const isOver = stage === "decode" || (stage === "denoise" && step > 0);
-        if (isOver && seconds === 0) seconds = (performance.now() - start) / 1000;
+        console.error(`${stage} ${step}: ${now.toFixed(1)} s, ${megabytes} MB`);
+        if (stage === "denoise" && step > 0) ends.push(now);
       },
     });
+    const decodeSeconds = (performance.now() - start) / 1000 - ends.at(-1)!;
     const sum = await crypto.subtle.digest("SHA-256", new Float32Array(frames[0]!));
     const image = new Uint8Array(sum).toHex().slice(0, 16);
     const { waitSeconds } = watched;
-    return { seconds, waitSeconds, peakBytes: device.peakBytes, plannedBytes, heapBytes, image };
+    const { peakBytes } = device;
+    return {
+      seconds: ends[0]!,
+      furtherSeconds: ends.slice(1).map((end, i) => end - ends[i]!),
+      ...{ decodeSeconds, waitSeconds, peakBytes, plannedBytes, heapBytes, image },
+    };
   } finally {
     device.destroy();
   }
@@ -197,6 +209,7 @@ async function main(): Promise<void> {
     numFrames: Number(values["num-frames"]),
     numInferenceSteps: Number(values.steps),
     ...(values["guidance-scale"] && { guidanceScale: Number(values["guidance-scale"]) }),
+    ...(values["flow-shift"] && { flowShift: Number(values["flow-shift"]) }),
   };
   const maxBytes = budget === undefined ? undefined : memory(budget);
   const reading = await readingSeconds(folder, parts);
@@ -205,10 +218,16 @@ async function main(): Promise<void> {
   const size = [work.width, work.height, ...(work.numFrames > 1 ? [work.numFrames] : [])].join("x");
   const name = `${(transformer ?? folder).split("/").at(-1)}, first step of ${size}` +
     (budget === undefined ? "" : ` in ${budget}`);
+  const seconds: [string, number][] = [
+    [name, step.seconds],
+    ...step.furtherSeconds.map((value, i): [string, number] => [`${name}: step ${i + 2}`, value]),
+    [`${name}: decode`, step.decodeSeconds],
+  ];
+  const all = seconds.reduce((sum, [, value]) => sum + value, 0);
   const results: Figures = {
-    [name]: { value: step.seconds, unit: "s" },
+    ...Object.fromEntries(seconds.map(([part, value]) => [part, { value, unit: "s" }])),
     [`${name}: of reading and computing`]: {
-      value: 100 * step.seconds / (reading + step.waitSeconds),
+      value: 100 * all / (reading + step.waitSeconds),
       unit: "%",
     },
     [`${name}: device memory`]: { value: step.peakBytes / 1e6, unit: "MB" },
