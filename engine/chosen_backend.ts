@@ -4,7 +4,6 @@ import { type Device, openDevice } from "../runtime/mod.ts";
 import { defaultBackend, type GpuBackend } from "../runtime/backends/backend.ts";
 import { DAWN_VERSION, findDawn } from "../runtime/backends/dawn_package.ts";
 import type { DeviceSettings } from "./protocol.ts";
-import type { OpenEvents } from "./tuned_device.ts";
 
 /** What is kept. */
 interface KeptChoice {
@@ -21,12 +20,13 @@ interface KeptChoice {
  * installed, nothing is measured and nothing kept.
  *
  * @param folder of the choice
+ * @param note takes lines for the log
  * @throws {NoAdapterError} when there is no adapter
  */
 export async function openChosenDevice(
   settings: DeviceSettings,
   folder: string,
-  events: Pick<OpenEvents, "note">,
+  note: (line: string) => void,
 ): Promise<Device> {
   if ((settings.backend ?? defaultBackend()) !== "auto") return await openDevice(settings);
   if (!hasDawn()) return await openDevice({ ...settings, backend: "deno" });
@@ -47,14 +47,14 @@ export async function openChosenDevice(
   }
   const device = await openDevice({ ...settings, backend: "auto" });
   const { name, backend } = device.adapter;
-  events.note(
+  note(
     `WebGPU of ${backend === "dawn" ? "Dawn" : "Deno"} is the faster one here, kept in ${path}`,
   );
   try {
     await Deno.mkdir(folder, { recursive: true });
     await Deno.writeTextFile(path, JSON.stringify({ key, adapter: name, backend }));
   } catch (error) {
-    events.note(`Cannot keep which WebGPU is the faster one: ${(error as Error).message}`);
+    note(`Cannot keep which WebGPU is the faster one: ${(error as Error).message}`);
   }
   return device;
 }

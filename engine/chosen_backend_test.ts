@@ -42,10 +42,10 @@ Deno.test({
         },
       } as GPU;
       const notes: string[] = [];
-      const events = { note: (line: string) => notes.push(line) };
+      const note = (line: string) => void notes.push(line);
       const open = async (settings: DeviceOptions = {}) => {
         openings = 0;
-        const device = await openChosenDevice({ gpu, backend: "auto", ...settings }, cache, events);
+        const device = await openChosenDevice({ gpu, backend: "auto", ...settings }, cache, note);
         const { backend } = device.adapter;
         device.destroy();
         return { openings, backend };

@@ -2,18 +2,8 @@
  * Threads that compile kernels beside the one that owns the GPU, each on a device of its own. The main thread starts
  * them: Deno starts a thread late, and hands it its messages late, while the thread that asked for it is at work.
  */
-import type { KernelCode, Turns } from "../runtime/mod.ts";
 import { Lifeline } from "./lifeline.ts";
-import type { DeviceSettings } from "./protocol.ts";
-
-/** What is to be compiled. */
-export interface CompileTask {
-  /** How to open a device. */
-  readonly device: DeviceSettings;
-  readonly kernels: readonly KernelCode[];
-  /** Of {@linkcode Turns}. */
-  readonly turns: Turns["shared"];
-}
+import type { CompileTask } from "./protocol.ts";
 
 /** Drivers compile on one core each; more threads than these wait for memory. */
 const MOST_THREADS = 4;

@@ -1,7 +1,7 @@
 /** A thread that compiles kernels on a device of its own, so that the driver has them when another one wants them. */
 import { compileInTurn, openDevice, Turns } from "../runtime/mod.ts";
-import type { CompileTask } from "./compile_threads.ts";
 import { holdLifeline, type LifelineMessage } from "./lifeline.ts";
+import type { CompileTask } from "./protocol.ts";
 
 /** The part of a worker's global scope that is used here. */
 const scope = self as unknown as {

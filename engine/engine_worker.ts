@@ -1,8 +1,8 @@
 import { DeviceLostError } from "../runtime/mod.ts";
-import { type CompileTask, CompileThreads } from "./compile_threads.ts";
+import { CompileThreads } from "./compile_threads.ts";
 import { fromErrorRecord } from "./error_record.ts";
 import { Lifeline } from "./lifeline.ts";
-import type { FromWorker, ToWorker } from "./protocol.ts";
+import type { CompileTask, FromWorker, ToWorker } from "./protocol.ts";
 
 /** A worker seen from the main thread: one question at a time, events until the answer. */
 export class EngineWorker {

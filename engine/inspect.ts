@@ -17,7 +17,7 @@ export async function inspect(
   { tuning, dumpFolder }: { tuning?: TuningSettings; dumpFolder?: string } = {},
 ): Promise<DeviceReport> {
   const device = tuning
-    ? await openChosenDevice(options, tuning.folder, { note: () => {} })
+    ? await openChosenDevice(options, tuning.folder, () => {})
     : await openDevice(options);
   try {
     const record = tuning && await tuningRecordOf(device, tuning.folder);

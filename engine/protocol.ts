@@ -1,5 +1,4 @@
 /** What the main thread and the worker that owns the GPU say to each other. */
-import type { CompileTask } from "./compile_threads.ts";
 import type { LifelineMessage } from "./lifeline.ts";
 import type { AppliedLora, Lora } from "../models/lora/types.ts";
 import type {
@@ -11,7 +10,7 @@ import type {
   PipelineRequest,
   PlanRequest,
 } from "../models/mod.ts";
-import type { DeviceOptions, Target, TeamMemory } from "../runtime/mod.ts";
+import type { DeviceOptions, KernelCode, Target, TeamMemory, Turns } from "../runtime/mod.ts";
 import type { ErrorRecord } from "./error_record.ts";
 import type { DeviceReport, ModelPlan, TuningReport } from "./reports.ts";
 import type { Size } from "./types.ts";
@@ -28,6 +27,15 @@ export type DeviceSettings = Readonly<
     | "sharers"
   >
 >;
+
+/** Kernels for threads that compile. */
+export interface CompileTask {
+  /** How to open a device. */
+  readonly device: DeviceSettings;
+  readonly kernels: readonly KernelCode[];
+  /** Of {@linkcode Turns}. */
+  readonly turns: Turns["shared"];
+}
 
 /** How the device's memory is used. */
 export type MemorySettings = Pick<MemoryOptions, "offloaded" | "isPinned">;

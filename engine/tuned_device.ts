@@ -40,7 +40,7 @@ export async function openTunedDevice(
   tuning: TuningSettings,
   events: OpenEvents,
 ): Promise<Device> {
-  const device = await openChosenDevice(settings, tuning.folder, events);
+  const device = await openChosenDevice(settings, tuning.folder, (line) => events.note(line));
   // What is measured holds for one WebGPU implementation.
   const { backend } = device.adapter;
   const record = await tuningRecordOf(device, tuning.folder);
@@ -120,7 +120,7 @@ export async function runTuning(
   events: OpenEvents,
   earlier?: Earlier,
 ): Promise<TuningReport> {
-  const device = await openChosenDevice(settings, folder, events);
+  const device = await openChosenDevice(settings, folder, (line) => events.note(line));
   try {
     const key = { ...await keyOf(device), kernels: await kernelSetVersion(device.target) };
     const { attempts = 0, known } = earlier ??

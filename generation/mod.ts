@@ -39,7 +39,8 @@ export {
 export { checkMaskShape, checkPainted, fitMask, maskedRules, takesMask } from "./masks.ts";
 export { LORA_TARGETS, type LoraTargetName, MERGE_MODES, type MergeMode } from "./lora_words.ts";
 export { BUNDLED_MODEL, engineOptions, openModel } from "./open_model.ts";
-export { type Recipe, type RecipeLora, recipeText } from "./recipe.ts";
+export type { Recipe, RecipeLora } from "./recipe.ts";
+export { recipeText } from "./recipe_text.ts";
 export { checkPrompt, resolveSeeds } from "./sampling.ts";
 export { completeSettings, FieldError, settingsOf } from "./settings.ts";
 export { checkSize, parseSize, type Size, sizeWithin } from "./size.ts";

@@ -1,4 +1,5 @@
 /** Compiling the kernels of programs before they run, on several threads where that helps. */
+import { type KernelCode, Turns } from "./compile_helpers.ts";
 import type { Device } from "./device.ts";
 import type { Dispatch, Graph } from "./graph.ts";
 import { type RunControl, throwIfCancelled } from "./run_control.ts";
@@ -6,75 +7,10 @@ import { assembleKernel } from "./shaders/assemble.ts";
 import type { Target } from "./target.ts";
 import { cutIntoPieces } from "./windows.ts";
 
-/** What a compute pipeline is made from. */
-export interface KernelCode {
-  /** For profiles and messages. */
-  readonly label: string;
-  /** Its text. */
-  readonly wgsl: string;
-  /** Of its only group, in order. */
-  readonly bindings: readonly GPUBufferBindingLayout[];
-}
-
-/** Threads that compile for a device: drivers keep what they compiled for all devices of a process, or on the disk. */
-export interface CompileHelpers {
-  /**
-   * Compiles kernels of the list until none is left.
-   *
-   * @param turns whose kernel is next, and how many are done; see {@linkcode Turns}
-   * @returns when all threads are done, whatever became of them
-   */
-  compile(kernels: readonly KernelCode[], turns: Turns): Promise<void>;
-}
-
-/** Which kernel of a list is to be compiled next, shared among threads. */
-export class Turns {
-  /** To be sent to another thread. */
-  readonly shared: SharedArrayBuffer;
-  readonly #counts: Int32Array;
-
-  /**
-   * Begins with the first kernel, or goes on.
-   *
-   * @param shared of the thread that began; a new one when left out
-   */
-  constructor(shared = new SharedArrayBuffer(8)) {
-    this.shared = shared;
-    this.#counts = new Int32Array(shared);
-  }
-
-  /** Place of the kernel to compile now; may lie behind the end of the list. */
-  take(): number {
-    return Atomics.add(this.#counts, 0, 1);
-  }
-
-  /** Says that one is compiled. */
-  finish(): void {
-    Atomics.add(this.#counts, 1, 1);
-  }
-
-  /** Kernels that are compiled. */
-  get finished(): number {
-    return Atomics.load(this.#counts, 1);
-  }
-
-  /** Whether a list of so many kernels has one left to take. */
-  isOver(kernels: number): boolean {
-    return Atomics.load(this.#counts, 0) >= kernels;
-  }
-
-  /** Leaves nothing to take. */
-  stop(): void {
-    Atomics.store(this.#counts, 0, MANY);
-  }
-}
-
 /** Bytes of a binding that is not used: of the largest offset alignment, and more than the parameters of a kernel. */
 const SPARE_BYTES = 1024;
 /** More bindings than a kernel writes to. */
 const MOST_WRITTEN = 64;
-/** More kernels than there are. */
-const MANY = 2 ** 30;
 /** Milliseconds that a driver does not need for a kernel that it has compiled before. */
 const COMPILED_MS = { software: 20, gpu: 100 };
 /** Kernels below which other threads would begin too late, and milliseconds that the rest would take. */

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { compileKernels, type KernelCode, Turns } from "./compile.ts";
+import { compileKernels } from "./compile.ts";
+import { type KernelCode, Turns } from "./compile_helpers.ts";
 import type { Device } from "./device.ts";
 import { openDevice } from "./open_device.ts";
 

@@ -1,5 +1,5 @@
 import type { GpuBackend } from "./backends/backend.ts";
-import type { CompileHelpers, KernelCode } from "./compile.ts";
+import type { CompileHelpers, KernelCode } from "./compile_helpers.ts";
 import { DeviceLostError, GpuValidationError, OutOfMemoryError } from "./errors.ts";
 import { roundUp } from "./shape.ts";
 import { Pacer } from "./pacer.ts";

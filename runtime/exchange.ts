@@ -3,7 +3,7 @@ import type { Device } from "./device.ts";
 import { elementCount, type Shape } from "./shape.ts";
 import type { Graph } from "./graph.ts";
 import type { Saturation } from "./saturation.ts";
-import type { Kernel } from "./shaders/assemble.ts";
+import type { Kernel } from "./shaders/kernel.ts";
 import type { Piece, Team } from "./team.ts";
 import type { Tensor } from "./tensor.ts";
 import type { BufferWindow } from "./windows.ts";

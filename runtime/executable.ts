@@ -20,7 +20,8 @@ import { type Segment, Slab } from "./segments.ts";
 import { type RunControl, throwIfCancelled } from "./run_control.ts";
 import type { BufferWindow } from "./windows.ts";
 import { roundUp } from "./shape.ts";
-import { type ParamType, RESERVED_PARAMS } from "./shaders/assemble.ts";
+import { RESERVED_PARAMS } from "./shaders/assemble.ts";
+import type { ParamType } from "./shaders/kernel.ts";
 import type { Target } from "./target.ts";
 
 /** A dispatch ready to be encoded. */

@@ -9,7 +9,7 @@ import type { Exchange } from "./exchange.ts";
 import { allocatedBytes, cutIntoPieces } from "./windows.ts";
 import { elementCount, formatShape, type Shape } from "./shape.ts";
 import { Saturation } from "./saturation.ts";
-import { isCounting, type Kernel, type ParamType } from "./shaders/assemble.ts";
+import { isCounting, type Kernel, type ParamType } from "./shaders/kernel.ts";
 import type { Target } from "./target.ts";
 import { type Intermediate, Tensor } from "./tensor.ts";
 

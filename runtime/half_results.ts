@@ -1,7 +1,7 @@
 /** Results that only products and attention read are stored as f16: half as many bytes, and kernels round them anyway. */
 import { type Dispatch, type Graph, type Intermediate, touchedBytes } from "./graph.ts";
 import { MOVE_RUNS_WORDS } from "./ops/layout/move_runs.ts";
-import { isCounting, type Kernel } from "./shaders/assemble.ts";
+import { isCounting, type Kernel } from "./shaders/kernel.ts";
 import { expandInclude } from "./shaders/kernel_file.ts";
 import { Tensor } from "./tensor.ts";
 import { allocatedBytes } from "./windows.ts";

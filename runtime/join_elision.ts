@@ -1,7 +1,7 @@
 /** Results that are only joined with others are computed in their place, instead of being copied there. */
 import { type Dispatch, type Graph, type Intermediate, touchedBytes } from "./graph.ts";
 import { MOVE_RUNS_WORDS, type Runs } from "./ops/layout/move_runs.ts";
-import type { Kernel, SlotPlace } from "./shaders/assemble.ts";
+import type { Kernel, SlotPlace } from "./shaders/kernel.ts";
 import type { Tensor } from "./tensor.ts";
 
 /**

@@ -4,14 +4,8 @@
  * @module
  */
 export type { BackendChoice, GpuBackend } from "./backends/backend.ts";
-export {
-  type CompileHelpers,
-  compileInTurn,
-  compileKernels,
-  type KernelCode,
-  kernelCodes,
-  Turns,
-} from "./compile.ts";
+export { compileInTurn, compileKernels, kernelCodes } from "./compile.ts";
+export { type CompileHelpers, type KernelCode, Turns } from "./compile_helpers.ts";
 export * from "./device.ts";
 export * from "./dtype.ts";
 export * from "./errors.ts";
@@ -39,7 +33,7 @@ export { blockBytes, dequantize, isWeightFormat, type Room } from "./quantizatio
 export { DeviceTensor, type DeviceTensorSource } from "./device_tensor.ts";
 export { Saturation, SaturationError } from "./saturation.ts";
 export type { Segment, SlabRange, StreamingOptions } from "./segments.ts";
-export type { BufferSlot, Kernel, ParamType, SlotPlace, WgslDialect } from "./shaders/assemble.ts";
+export type { BufferSlot, Kernel, ParamType, SlotPlace, WgslDialect } from "./shaders/kernel.ts";
 export { type RunControl, throwIfCancelled } from "./run_control.ts";
 export * from "./shape.ts";
 export * from "./shared_team.ts";

@@ -1,6 +1,6 @@
 /** Kernels that do one thing as fast as the device can: compute, or read. What they reach is what bounds every op. */
 import { type MatrixUnit, unitParams } from "./ops/matrix_unit.ts";
-import type { Kernel } from "./shaders/assemble.ts";
+import type { Kernel } from "./shaders/kernel.ts";
 import { KernelFile } from "./shaders/kernel_file.ts";
 import emptySource from "./shaders/probes/empty.wgsl" with { type: "text" };
 import matrixSource from "./shaders/probes/matrix.wgsl" with { type: "text" };

@@ -1,4 +1,4 @@
-import type { WgslDialect } from "./shaders/assemble.ts";
+import type { WgslDialect } from "./shaders/kernel.ts";
 
 /** What the runtime must know of an adapter to choose kernels and to plan memory; needs no open device. */
 export interface Target {

@@ -9,7 +9,7 @@ import { EngineState } from "./engine_state.ts";
 import type { Log } from "./log.ts";
 import { LoraFiles } from "./loras/lora_files.ts";
 import { ServerLoras } from "./loras/server_loras.ts";
-import type { OtherSource } from "./serve.ts";
+import type { OtherSource } from "./start_options.ts";
 import { ServedModels } from "./served_models.ts";
 import type { ServerSettings } from "./settings.ts";
 

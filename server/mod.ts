@@ -34,7 +34,7 @@ export type {
   OtherSource,
   RunningServer,
   StartOptions,
-} from "./serve.ts";
+} from "./start_options.ts";
 export { type ModelSource, serve, type ServeOptions } from "./serve_model.ts";
 export type { ServerSettings } from "./settings.ts";
 export { readS3Settings, type S3Flags, type S3Settings } from "./storage/s3_settings.ts";

@@ -14,7 +14,8 @@ import type { DeviceOptions, EngineOptions, ModelParts } from "../engine/options
 import { BUNDLED_MODEL, folderOf, namedLoras, openModel } from "../generation/open_model.ts";
 import { readEnhancer } from "./enhancer.ts";
 import { defaultLoraFolders } from "./loras/default_folders.ts";
-import { type EngineOpener, type RunningServer, type StartOptions, startServer } from "./serve.ts";
+import { startServer } from "./serve.ts";
+import type { EngineOpener, RunningServer, StartOptions } from "./start_options.ts";
 
 /** How long kernels are compiled before the log says so, and between two lines, in milliseconds. */
 const LINE_MS = 2000;

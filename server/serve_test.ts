@@ -3,7 +3,8 @@ import { join } from "node:path";
 import { loraFile } from "../tests/fakes/loras.ts";
 import { FakeEngine, gradient } from "../tests/fakes/engine.ts";
 import { GeneratedImage } from "../generation/generated_image.ts";
-import { type RunningServer, type StartOptions, startServer } from "./serve.ts";
+import { startServer } from "./serve.ts";
+import type { RunningServer, StartOptions } from "./start_options.ts";
 
 /** An image of any kind. */
 const RECIPE = {

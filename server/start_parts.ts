@@ -11,7 +11,7 @@ import { EngineState } from "./engine_state.ts";
 import type { Log } from "./log.ts";
 import type { ServerLoras } from "./loras/server_loras.ts";
 import type { StartLora } from "./loras/start_loras.ts";
-import type { OtherSource } from "./serve.ts";
+import type { OtherSource } from "./start_options.ts";
 import { LocalStorage } from "./storage/local.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
 import { S3Storage } from "./storage/s3.ts";

@@ -13,8 +13,8 @@ import {
   u32,
 } from "../../runtime/mod.ts";
 import type { Stage } from "../memory/session.ts";
-import type { DecodeOptions, Decoder } from "../pipeline/decoding.ts";
-import type { Work } from "../pipeline/work.ts";
+import type { StageQueue } from "../memory/session_runner.ts";
+import type { DecodeOptions, Decoder } from "./decoder.ts";
 import { addTile, scaleTile, type Tile, tilePositions, tilesOf } from "./tiling.ts";
 
 /** Size of an image in latents, and of the tiles that it is coded in. */
@@ -77,7 +77,7 @@ export class TiledCoder implements Decoder {
 
   /** Codes what `input` holds; the result, [height, width, channels], comes with the last tile. */
   async run(
-    work: Pick<Work, "run">,
+    work: Pick<StageQueue, "run">,
     { first = [], reads = [], begin, received }: DecodeOptions,
   ): Promise<void> {
     const { height, inputScale, resultScale } = this.#coding;

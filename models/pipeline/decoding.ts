@@ -1,50 +1,9 @@
 /** From the last sample to the frames of the result. */
-import {
-  type Call,
-  copyTo,
-  type DeviceTensor,
-  type Inputs,
-  type Program,
-  type Tensor,
-  type Traced,
-} from "../../runtime/mod.ts";
+import { copyTo, type Inputs, type Program, type Tensor, type Traced } from "../../runtime/mod.ts";
+import type { Decoder } from "../autoencoders/decoder.ts";
 import type { Session, Stage } from "../memory/session.ts";
 import { isFirst } from "../ranks.ts";
 import type { Work } from "./work.ts";
-
-/** How a decoder runs. */
-export interface DecodeOptions {
-  /** What runs right before the first piece. */
-  readonly first?: readonly Call[];
-  /** Read back together with the first piece. */
-  readonly reads?: readonly DeviceTensor[];
-  /** Told right before the first piece. */
-  readonly begin?: () => unknown;
-  /**
-   * Told after every piece.
-   *
-   * @param done how many pieces are done
-   * @param pixels those that are complete, [frames, height, width, 3 or 4]; none after a piece that completes no frame
-   * @param contents of `reads`, after the first piece
-   */
-  readonly received: (
-    done: number,
-    pixels: Float32Array | undefined,
-    contents: readonly Float32Array[],
-  ) => void;
-}
-
-/** An autoencoder's way back to pixels, piece by piece: tiles of an image, or frames of a video. */
-export interface Decoder {
-  /** Latents in the autoencoder's own units. */
-  readonly input: DeviceTensor;
-  /** How many pieces there are. */
-  readonly count: number;
-  /** What the first piece gives. */
-  readonly firstResult: DeviceTensor;
-  /** Decodes what `input` holds. */
-  run(work: Pick<Work, "run">, options: DecodeOptions): Promise<void>;
-}
 
 /** What a program is called with. */
 type Values = Readonly<Record<string, ArrayLike<number>>>;

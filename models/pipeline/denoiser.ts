@@ -19,12 +19,12 @@ import {
   type Traced,
   writing,
 } from "../../runtime/mod.ts";
+import type { Decoder } from "../autoencoders/decoder.ts";
 import type { Stage } from "../memory/session.ts";
 import { teamsOf } from "../ranks.ts";
 import { readsNoise, type Schedule } from "../schedulers/mod.ts";
 import { Solver, splitOutputs, type StepRange } from "../schedulers/solver.ts";
 import { isSteered } from "./control.ts";
-import type { Decoder } from "./decoding.ts";
 import type { CommonShape } from "./family.ts";
 import type { CombinedGuidance, Guidance } from "./guidance.ts";
 import { KeptLatents } from "./inpainting.ts";

@@ -1,5 +1,6 @@
 /** Pixels of samples, by `AutoencoderKL` or a tiny decoder. */
 import type { DeviceTensor, Tensor } from "../../runtime/mod.ts";
+import type { Decoder } from "../autoencoders/decoder.ts";
 import { klImageDecoder } from "../autoencoders/kl/coders.ts";
 import type { KlVaeConfig } from "../autoencoders/kl/config.ts";
 import { unscaleLatents } from "../autoencoders/kl/posterior.ts";
@@ -8,7 +9,7 @@ import { type TinyDecoder, tinyImageCoder } from "../autoencoders/tiny/coders.ts
 import type { Session, Stage } from "../memory/session.ts";
 import { rearrange } from "../rearrange.ts";
 import type { Component } from "./components.ts";
-import { type Decoder, ResultDecoder } from "./decoding.ts";
+import { ResultDecoder } from "./decoding.ts";
 
 /** What makes pixels. */
 interface KlImageParts {

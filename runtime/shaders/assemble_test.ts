@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { assembleKernel, type Kernel } from "./assemble.ts";
+import { assembleKernel } from "./assemble.ts";
+import type { Kernel } from "./kernel.ts";
 
 function kernel(body: string): Kernel {
   return { name: "test", buffers: [], params: {}, workgroupSize: [8, 1, 1], body };

@@ -1,5 +1,5 @@
 /** Specialises a kernel file: runs its directives and gives plain WGSL with what the kernel is bound to. */
-import type { BufferSlot, Kernel, ParamType } from "./assemble.ts";
+import type { BufferSlot, Kernel, ParamType } from "./kernel.ts";
 import type { Branch, Loop, Node, ParamDeclaration } from "./directives.ts";
 import { evaluate, evaluateCount } from "./expression.ts";
 import { describe, paste, piecesOf, type Scope, type Value } from "./names.ts";

@@ -1,5 +1,5 @@
 /** Kernels as files: a `.wgsl` file below this folder, specialised by parameters. README.md has the language. */
-import type { Kernel } from "./assemble.ts";
+import type { Kernel } from "./kernel.ts";
 import { parseShader } from "./directives.ts";
 import { expand, type ParamValues, type ShaderFile } from "./expand.ts";
 import { INCLUDES } from "./includes.ts";

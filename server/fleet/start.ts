@@ -24,7 +24,7 @@ import { toApiError } from "../respond.ts";
 import { resumeJobs } from "../resume.ts";
 import { startSweeping } from "../retention.ts";
 import { Runners } from "../runners.ts";
-import type { FleetPlace, RunningServer, StartOnCards } from "../serve.ts";
+import type { FleetPlace, RunningServer, StartOnCards } from "../start_options.ts";
 import type { ServedModels } from "../served_models.ts";
 import type { App, Services } from "../services.ts";
 import { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS } from "../settings.ts";

@@ -19,7 +19,7 @@ import { StageClock, type StageSeconds } from "../jobs/stage_clock.ts";
 import { settingsOf } from "../../generation/settings.ts";
 import { toLoraUses } from "../loras/job_lora.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
-import { recipeText } from "../../generation/recipe.ts";
+import { recipeText } from "../../generation/recipe_text.ts";
 
 /** One finished image. */
 export interface ImageOutput {

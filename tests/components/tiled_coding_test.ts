@@ -16,7 +16,7 @@ import { WAN_PARTS } from "../../models/families/wan/config.ts";
 import { Session, type Stage } from "../../models/memory/session.ts";
 import { SessionRunner } from "../../models/memory/session_runner.ts";
 import { openParts } from "../../models/pipeline/components.ts";
-import type { Decoder } from "../../models/pipeline/decoding.ts";
+import type { Decoder } from "../../models/autoencoders/decoder.ts";
 import type { Work } from "../../models/pipeline/work.ts";
 import { type Device, Weights, writing } from "../../runtime/mod.ts";
 import { Golden } from "../golden.ts";

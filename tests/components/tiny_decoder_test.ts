@@ -10,7 +10,7 @@ import { Session, type Stage } from "../../models/memory/session.ts";
 import { SessionRunner } from "../../models/memory/session_runner.ts";
 import { openPipeline, type PipelineRequest } from "../../models/mod.ts";
 import type { Component } from "../../models/pipeline/components.ts";
-import type { Decoder } from "../../models/pipeline/decoding.ts";
+import type { Decoder } from "../../models/autoencoders/decoder.ts";
 import { type Device, Weights, writing } from "../../runtime/mod.ts";
 import { Golden, transpose } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";

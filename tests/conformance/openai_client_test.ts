@@ -2,7 +2,8 @@ import { strict as assert } from "node:assert";
 import { Buffer } from "node:buffer";
 import OpenAI from "openai";
 import { decodeImage } from "../../media/decode.ts";
-import { type StartOptions, startServer } from "../../server/serve.ts";
+import { startServer } from "../../server/serve.ts";
+import type { StartOptions } from "../../server/start_options.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 
 /** A server with a key on a free port, and the official client pointed at it. */

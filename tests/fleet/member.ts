@@ -1,6 +1,7 @@
 /** A front or a worker of a fleet as a process of its own, with an engine that needs no GPU. */
 
-import { type FleetPlace, startServer } from "../../server/serve.ts";
+import { startServer } from "../../server/serve.ts";
+import type { FleetPlace } from "../../server/start_options.ts";
 import type { S3Settings } from "../../server/storage/s3_settings.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 

@@ -14,7 +14,7 @@ import { FRAME_INTERPOLATOR_CONFIG } from "../../models/frame_interpolators/conf
 import { RIFE_FORMAT } from "../../models/frame_interpolators/format.ts";
 import { Session, type Stage } from "../../models/memory/session.ts";
 import { SessionRunner } from "../../models/memory/session_runner.ts";
-import type { Decoder } from "../../models/pipeline/decoding.ts";
+import type { Decoder } from "../../models/autoencoders/decoder.ts";
 import { Finishing } from "../../models/pipeline/finishing.ts";
 import { toUnitRange } from "../../models/pipeline/pixels.ts";
 import { type Checkpoint, type Device, Weights, writing } from "../../runtime/mod.ts";

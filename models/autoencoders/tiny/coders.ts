@@ -10,8 +10,8 @@ import {
 } from "../../../runtime/mod.ts";
 import type { Stage } from "../../memory/session.ts";
 import type { Component } from "../../pipeline/components.ts";
-import type { DecodeOptions, Decoder } from "../../pipeline/decoding.ts";
-import type { Work } from "../../pipeline/work.ts";
+import type { StageQueue } from "../../memory/session_runner.ts";
+import type { DecodeOptions, Decoder } from "../decoder.ts";
 import { TiledCoder, type TiledSize } from "../tiled_coder.ts";
 import type { VideoSize } from "../wan/coders.ts";
 import { type TinyDecoderConfig, tinySpatialScale, tinyTemporalScale } from "./config.ts";
@@ -91,7 +91,7 @@ class TinyVideoDecoder implements Decoder {
 
   /** @inheritdoc */
   async run(
-    work: Pick<Work, "run">,
+    work: Pick<StageQueue, "run">,
     { first = [], reads = [], begin, received }: DecodeOptions,
   ): Promise<void> {
     const { outputs } = this.#program;

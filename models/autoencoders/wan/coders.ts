@@ -19,9 +19,10 @@ import {
   type Weights,
 } from "../../../runtime/mod.ts";
 import type { Session, Stage } from "../../memory/session.ts";
-import type { DecodeOptions, Decoder } from "../../pipeline/decoding.ts";
 import { toSignedRange } from "../../pipeline/pixels.ts";
 import type { Work } from "../../pipeline/work.ts";
+import type { StageQueue } from "../../memory/session_runner.ts";
+import type { DecodeOptions, Decoder } from "../decoder.ts";
 import type { TiledSize } from "../tiled_coder.ts";
 import { addTile, scaleTile, seamShares, type Tile, tilePositions, tilesOf } from "../tiling.ts";
 import type { Stream } from "./blocks.ts";
@@ -135,7 +136,7 @@ export class WanVideoDecoder implements Decoder {
 
   /** Decodes tile by tile; frames are complete with the last one. */
   async run(
-    work: Pick<Work, "run">,
+    work: Pick<StageQueue, "run">,
     { first = [], reads = [], begin, received }: DecodeOptions,
   ): Promise<void> {
     const { frames, height, width } = this.#size;

@@ -10,10 +10,10 @@ import { linearLayer } from "../../layers.ts";
 import { type ControlState, type Steering, steering } from "../../pipeline/control.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import type { TokenSplit } from "../../token_split.ts";
+import { qwenImageBlock } from "./block.ts";
 import { hiddenSize, type QwenImageControlNetConfig } from "./config.ts";
 import { blockModulation, type BlockTables } from "./modulation.ts";
 import { imagePositions, rotaryOf, textPositions } from "./positions.ts";
-import { qwenImageBlock } from "./transformer.ts";
 
 /** Inputs of one pass. */
 interface ControlInputs {

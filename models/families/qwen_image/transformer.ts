@@ -9,28 +9,20 @@ import {
   concat,
   type Graph,
   rmsNorm,
-  type Rotation,
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
-import {
-  doubleBlock,
-  geluFeedForward,
-  type StreamModulation,
-  type Streams,
-} from "../../double_stream.ts";
+import type { Streams } from "../../double_stream.ts";
 import { LayerSplit } from "../../layer_split.ts";
 import { linearLayer } from "../../layers.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import { ALONE, type Ranks } from "../../ranks.ts";
-import { ALL_TOKENS, TokenSplit } from "../../token_split.ts";
+import { TokenSplit } from "../../token_split.ts";
+import { qwenImageBlock } from "./block.ts";
 import type { ControlResiduals } from "./control.ts";
 import { EPS, hiddenSize, type QwenImageSizes, type QwenImageTransformerConfig } from "./config.ts";
 import { blockModulation, type ModulationTables, outModulation } from "./modulation.ts";
 import { imagePositions, rotaryOf, textPositions } from "./positions.ts";
-
-/** How its feed-forwards are called. */
-const FEED_FORWARDS = { image: "img_mlp", text: "txt_mlp" };
 
 /** Inputs of one forward pass. */
 interface QwenImageInputs extends ModulationTables {
@@ -131,35 +123,4 @@ export function qwenImageTransformer(
       }),
   );
   return layers.share(result);
-}
-
-/** One of the blocks of a transformer, or of a ControlNet. */
-export function qwenImageBlock(
-  graph: Graph,
-  config: QwenImageSizes,
-  weights: WeightScope,
-  { layer, streams, vectors, rotary, split = ALL_TOKENS }: {
-    readonly layer: number;
-    readonly streams: Streams<Tensor>;
-    readonly vectors: Streams<StreamModulation>;
-    readonly rotary: Streams<Rotation>;
-    readonly split?: TokenSplit;
-  },
-): Streams<Tensor> {
-  return graph.scope(`transformer_blocks.${layer}`, () => {
-    const block = weights.scope("transformer_blocks").scope(layer);
-    const heads = { ...config, eps: EPS };
-    return doubleBlock(
-      ...[
-        heads,
-        block,
-        streams,
-        vectors,
-        rotary,
-        geluFeedForward(EPS),
-        split,
-        FEED_FORWARDS,
-      ] as const,
-    );
-  });
 }

@@ -8,9 +8,9 @@ import type { Graph, Rotation, Tensor, WeightScope } from "../../../runtime/mod.
 import { linearLayer } from "../../layers.ts";
 import { steered } from "../../pipeline/control.ts";
 import type { TokenSplit } from "../../token_split.ts";
+import { embedImage, zImageBlock } from "./block.ts";
 import { PATCH_KEY, type ZImageControlNetConfig } from "./config.ts";
 import { type BlockModulation, blockVectors } from "./modulation.ts";
-import { embedImage, zImageBlock } from "./transformer.ts";
 
 /** Inputs of one pass. */
 interface ControlInputs {

@@ -1,5 +1,5 @@
 import { roundUp } from "../../shape.ts";
-import type { Kernel } from "../../shaders/assemble.ts";
+import type { Kernel } from "../../shaders/kernel.ts";
 import matrixSource from "../../shaders/attention/matrix.wgsl" with { type: "text" };
 import registersSource from "../../shaders/attention/registers.wgsl" with { type: "text" };
 import sharedSource from "../../shaders/attention/shared.wgsl" with { type: "text" };

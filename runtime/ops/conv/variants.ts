@@ -1,5 +1,5 @@
 import { roundUp } from "../../shape.ts";
-import type { Kernel } from "../../shaders/assemble.ts";
+import type { Kernel } from "../../shaders/kernel.ts";
 import matrixSource from "../../shaders/conv/matrix.wgsl" with { type: "text" };
 import registersSource from "../../shaders/conv/registers.wgsl" with { type: "text" };
 import tilesSource from "../../shaders/conv/tiles.wgsl" with { type: "text" };

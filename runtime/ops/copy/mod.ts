@@ -1,6 +1,6 @@
 import type { Tensor } from "../../graph.ts";
 import type { DeviceTensor } from "../../device_tensor.ts";
-import type { Kernel } from "../../shaders/assemble.ts";
+import type { Kernel } from "../../shaders/kernel.ts";
 import { formatShape } from "../../shape.ts";
 import copySource from "../../shaders/copy/copy.wgsl" with { type: "text" };
 import { KernelFile } from "../../shaders/kernel_file.ts";

@@ -1,0 +1,114 @@
+/**
+ * The block of Z-Image's transformer and of its ControlNets, and the layer before the blocks.
+ *
+ * Source: diffusers `ZImageTransformerBlock`.
+ */
+import {
+  concat,
+  gather,
+  type Graph,
+  rmsNorm,
+  type RmsNormOptions,
+  type Rotation,
+  slice,
+  type Tensor,
+  type WeightScope,
+} from "../../../runtime/mod.ts";
+import { gluLayer, linearLayer, linearLayers } from "../../layers.ts";
+import { ALL_TOKENS, type TokenSplit } from "../../token_split.ts";
+import { hiddenFeatures, type ZImageTransformerConfig } from "./config.ts";
+import type { BlockModulation } from "./modulation.ts";
+import { paddedCount } from "./positions.ts";
+
+/** Epsilon of the norms of queries and keys, whatever the configuration says of the others. */
+const HEAD_EPS = 1e-5;
+
+/** What blocks need to know of a model. */
+type BlockSizes = Pick<ZImageTransformerConfig, "dim" | "n_heads" | "norm_eps">;
+
+/**
+ * Embeds patches of an image, and fills them up to a whole number of blocks of tokens.
+ *
+ * @param sample [1, tokens, features]
+ * @param embedder the layer
+ * @returns [1, `paddedCount()`, dim]
+ */
+export function embedImage(
+  { dim }: Pick<ZImageTransformerConfig, "dim">,
+  weights: WeightScope,
+  sample: Tensor,
+  embedder: { readonly weights: WeightScope; readonly name: string },
+): Tensor {
+  const { graph } = sample;
+  const embedded = linearLayer(embedder.weights, embedder.name, sample, dim);
+  const missing = paddedCount(sample.dim(1)) - sample.dim(1);
+  const pad = weights.tensor(graph, "x_pad_token", [1, dim]);
+  if (missing === 0) return embedded;
+  const zeros = graph.constant("pad_rows", [1, missing], "u32", new Uint32Array(missing));
+  return concat([embedded, gather(pad, zeros)], 1);
+}
+
+/** x + gate · norm(attention(norm(x))), then the same with the feed-forward. */
+export function zImageBlock(
+  config: BlockSizes,
+  weights: WeightScope,
+  x: Tensor,
+  rotary: Rotation,
+  modulation?: BlockModulation,
+  split: TokenSplit = ALL_TOKENS,
+): Tensor {
+  const { dim, norm_eps: eps } = config;
+  const norm = (
+    name: string,
+    input: Tensor,
+    options: Pick<RmsNormOptions, "scale" | "gate" | "residual">,
+  ) =>
+    rmsNorm(input, {
+      weight: weights.tensor(x.graph, `${name}.weight`, [dim]),
+      eps,
+      name,
+      ...options,
+    });
+  const h = norm("attention_norm1", x, { scale: modulation?.scale_msa });
+  const attended = zImageAttention(config, weights.scope("attention"), h, rotary, split);
+  const y = norm("attention_norm2", attended, { gate: modulation?.gate_msa, residual: x });
+
+  const normed = norm("ffn_norm1", y, { scale: modulation?.scale_mlp });
+  const hidden = hiddenFeatures(config);
+  const ffn = weights.scope("feed_forward");
+  const fed = linearLayer(ffn, "w2", gluLayer(ffn, ["w1", "w3"], normed, hidden, "silu"), dim);
+  return norm("ffn_norm2", fed, { gate: modulation?.gate_mlp, residual: y });
+}
+
+/** Attention of all tokens to all. */
+function zImageAttention(
+  { dim, n_heads: heads }: BlockSizes,
+  weights: WeightScope,
+  x: Tensor,
+  rotary: Rotation,
+  split: TokenSplit,
+): Tensor {
+  const tokens = x.dim(1);
+  const headDim = dim / heads;
+  const projected = linearLayers(weights, ["to_q", "to_k", "to_v"], x, dim);
+  const both = slice(projected, 0, 0, 2).reshape(2, tokens, heads, headDim);
+  const rotated = rmsNorm(both, {
+    weight: normWeights(weights, x.graph, headDim),
+    eps: HEAD_EPS,
+    rotary: { ...rotary, hasHeadAxis: true },
+    name: "norm_qk",
+  });
+  const attended = split.attention(
+    slice(rotated, 0, 0, 1),
+    slice(rotated, 0, 1, 2),
+    slice(projected, 0, 2, 3).reshape(1, tokens, heads, headDim),
+  ).reshape(1, tokens, dim);
+  return linearLayer(weights, "to_out.0", attended, dim);
+}
+
+/** Of queries and keys, [2, headDim]. */
+function normWeights(weights: WeightScope, graph: Graph, headDim: number): Tensor {
+  const parts = ["norm_q.weight", "norm_k.weight"].map((name) => ({ name, shape: [headDim] }));
+  return weights.stack(graph, parts) ??
+    concat(parts.map(({ name, shape }) => weights.tensor(graph, name, shape).reshape(1, -1)), 0);
+}

@@ -1,0 +1,98 @@
+/**
+ * What a server is started with, and what the caller gets of it.
+ *
+ * @module
+ */
+
+import type { Cards } from "../engine/cards/cards.ts";
+import type { Engine } from "../engine/types.ts";
+import type { PromptEnhancer } from "./enhancer.ts";
+import type { Log } from "./log.ts";
+import type { StartLora } from "./loras/start_loras.ts";
+import type { ServerSettings } from "./settings.ts";
+import type { S3Settings } from "./storage/s3_settings.ts";
+
+/** Opens the engine; tells how far it is, 0 to 1. A signal gives it up. */
+export type EngineOpener = (
+  onProgress: (fraction: number) => void,
+  signal: AbortSignal,
+) => Promise<Engine>;
+
+/** A further model of a server. */
+export interface OtherSource {
+  /** Its public name. */
+  readonly name: string;
+  /** A folder, a file or a hub id. */
+  readonly path: string;
+  /** Folders whose LoRAs clients may name; those of the first model when left out. */
+  readonly loraFolders?: readonly string[];
+  /** Files of LoRAs by names that clients may give in place of their paths. */
+  readonly namedLoras?: Readonly<Record<string, string>>;
+  /** Opens it. */
+  readonly open: EngineOpener;
+}
+
+/** What a process is among those that share a database. */
+export interface FleetPlace {
+  /** PostgreSQL: `postgres://user:password@host/database`. */
+  databaseUrl: string;
+  /** A front takes requests, a worker runs jobs. */
+  role: "front" | "worker" | "both";
+}
+
+/** What a server is started with. */
+export interface StartOptions {
+  /** Opens the model; the server listens while that goes on. A front of a fleet opens none. */
+  openEngine: EngineOpener;
+  /** Other processes share its jobs; it has its own when left out. */
+  fleet?: FleetPlace;
+  /** Further models, opened one after the other when that is done. */
+  others?: readonly OtherSource[];
+  /** Address to bind; `127.0.0.1` when left out. */
+  host?: string;
+  /** Port to bind; 30000 when left out, 0 for any that is free. */
+  port?: number;
+  /** Whether a port in use is an error; else a free one is taken. */
+  strictPorts?: boolean;
+  /** Folder for results and records; `outputs` when left out, `""` to keep nothing. */
+  outputPath?: string;
+  /** Folder for the files that requests bring, until their jobs have ended; beside the results when left out. */
+  inputSavePath?: string;
+  /** Run jobs again that a server left in this folder, and leave them when this one stops. */
+  resumeJobs?: boolean;
+  /** Bucket for results; what cannot be uploaded stays in `outputPath`. */
+  s3?: S3Settings;
+  /** Most jobs that wait. */
+  maxQueue?: number;
+  /** LoRAs that are set before the first request is answered. */
+  loras?: readonly StartLora[];
+  /** What differs from the default settings. */
+  settings?: Partial<ServerSettings>;
+  /** Rewrites prompts. */
+  enhancer?: PromptEnhancer;
+  /** Takes lines for the log. */
+  log?: Log;
+  /** How long a generation may go on when the server stops, in milliseconds; 10 s when left out. */
+  graceMs?: number;
+}
+
+/** What a server is started with, and what its engines share; one job runs at a time when that is left out. */
+export type StartOnCards = StartOptions & { readonly cards?: Cards };
+
+/** A server that listens. */
+export interface RunningServer {
+  /** Where it listens, without a slash at the end; empty for a worker of a fleet, which does not. */
+  readonly url: string;
+  /** The port that was bound. */
+  readonly port: number;
+  /** Resolves when the model is loaded; rejects when it cannot be. */
+  readonly ready: Promise<void>;
+  /**
+   * Stops: refuses what waits, lets a generation finish within the grace, frees the GPU. May be
+   * called more than once.
+   *
+   * @throws {Error} when the GPU's thread is still at work; to exit then, rather than to be killed by
+   * a signal, may crash
+   */
+  close(): Promise<void>;
+}
