@@ -9,6 +9,7 @@ import type {
   OptionalPart,
   OptionalSettings,
   PipelineTaskDefaults as TaskDefaults,
+  SamplerName,
   SamplingSettings,
 } from "../models/mod.ts";
 
@@ -134,6 +135,8 @@ export interface ModelInfo {
     guidanceScale: number;
     /** At low noise, where another transformer is at work. */
     guidanceScale2?: number;
+    /** Of models that were distilled for it; the scheduler's own when left out. */
+    sampler?: SamplerName;
     numFrames: number;
     fps: number;
     negativePrompt: string;

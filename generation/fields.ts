@@ -344,6 +344,8 @@ export const SETTING_FIELDS: {
     kind: "text",
     choices: SAMPLERS,
     placeholder: "name",
+    initial: ({ defaults: { sampler } }, _, given) =>
+      sampler === "dmd" && hasOtherLevels(given) ? "lcm" : sampler,
     check: (value, name, _, given) => {
       checkChoice(value, name, SAMPLERS);
       const other = given.sigmas ? "sigmas" : given.scheduler ? "scheduler" : undefined;
@@ -606,6 +608,11 @@ function unlessInterpolated(
 function ownSteps({ sigmas, sampler }: GivenSettings): number | undefined {
   const count = typeof sigmas === "number" ? 1 : sigmas?.length;
   return count || (sampler === "dmd" ? DMD_STEPS : undefined);
+}
+
+/** Whether other noise levels are asked for than those of `dmd`, which `lcm` takes. */
+function hasOtherLevels({ sigmas, scheduler, numInferenceSteps }: GivenSettings): boolean {
+  return Boolean(sigmas || scheduler) || (numInferenceSteps ?? DMD_STEPS) !== DMD_STEPS;
 }
 
 function checkChoice<T>(value: T, name: string, choices: readonly T[]): void {

@@ -57,6 +57,19 @@ Deno.test("completeSettings() refuses what no model takes, by the name of the ca
   );
 });
 
+Deno.test("completeSettings() samples as a model was distilled, and by lcm at other noise levels", () => {
+  const optionalSettings = ["sampler", "scheduler", "sigmas"] as const;
+  const defaults = { ...INFO.defaults, sampler: "dmd", numInferenceSteps: 3 } as const;
+  const samplerOf = (given: Parameters<typeof completeSettings>[0]) =>
+    completeSettings(given, "T2V", { ...INFO, defaults, optionalSettings }).settings.sampler;
+  assert.equal(samplerOf({}), "dmd");
+  assert.equal(samplerOf({ numInferenceSteps: 3 }), "dmd");
+  assert.equal(samplerOf({ numInferenceSteps: 4 }), "lcm");
+  assert.equal(samplerOf({ sigmas: [1, 0.5] }), "lcm");
+  assert.equal(samplerOf({ scheduler: "simple" }), "lcm");
+  assert.equal(samplerOf({ sampler: "euler" }), "euler");
+});
+
 Deno.test("completeSettings() takes the number of steps from sigmas and from dmd", () => {
   const info = {
     ...INFO,

@@ -176,6 +176,16 @@ export const CATALOGUE: readonly CatalogueModel[] = [
     repository: "Wan-AI/Wan2.1-T2V-1.3B-Diffusers",
   },
   {
+    ...{ name: "fastwan2.1-t2v-1.3b", title: "FastWan 2.1 T2V 1.3B", ...WAN },
+    parameters: 1.49 * GB,
+    repository: "FastVideo/FastWan2.1-T2V-1.3B-Diffusers",
+  },
+  {
+    ...{ name: "fastwan2.2-ti2v-5b", title: "FastWan 2.2 TI2V 5B", ...WAN, parameters: 5 * GB },
+    vae: "Wan 2.2's",
+    repository: "FastVideo/FastWan2.2-TI2V-5B-FullAttn-Diffusers",
+  },
+  {
     ...{ name: "wan2.2-t2v-a14b", title: "Wan 2.2 T2V A14B", ...WAN_14B },
     repository: "Wan-AI/Wan2.2-T2V-A14B-Diffusers",
     quantised: {

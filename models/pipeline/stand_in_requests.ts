@@ -27,7 +27,9 @@ export function usualRequest(
 export function smallestRequest(info: PipelineInfo, task: PipelineTask): PipelineRequest {
   const { sizeMultiple: side, frameMultiple } = info;
   const numFrames = task === "T2I" || task === "TI2I" ? 1 : 1 + frameMultiple;
-  const request = { ...usualRequest(info, task), width: side, height: side, numFrames };
+  // Samplers may have a number of steps of their own.
+  const { sampler: _, ...usual } = usualRequest(info, task);
+  const request = { ...usual, width: side, height: side, numFrames };
   return withInputs({ ...request, guidanceScale: 0, numInferenceSteps: 2 }, info);
 }
 

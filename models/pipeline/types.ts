@@ -280,6 +280,8 @@ export interface PipelineDefaults {
   readonly guidanceScale: number;
   /** At low noise, where another transformer is at work. */
   readonly guidanceScale2?: number;
+  /** Of models that were distilled for it; the scheduler's own when left out. */
+  readonly sampler?: SamplerName;
   readonly negativePrompt: string;
 }
 

@@ -102,6 +102,20 @@ for (const name of ["transformer-i2v-tiny", "transformer-flf2v-tiny", "transform
   });
 }
 
+Deno.test("wanTransformer() adds what tiles attend to where a model has gates for it", async () => {
+  const golden = new Golden("wan/transformer-tiles-tiny");
+  await withModel(golden, async (opened) => {
+    const call = golden.call("video");
+    const sample = await velocityOf(opened, {
+      latents: golden.tensor(call.name, "hidden_states"),
+      ...timestepsOf(golden, call, opened.config),
+      ...contextOf(golden, call, "collapsed"),
+    });
+    assertClose("tiles", sample, golden.tensor(call.name, "sample"), 1e-4);
+    assert.deepEqual(opened.weights.unused, []);
+  });
+});
+
 Deno.test("wanTransformer() repeats the latents and the tokens' timesteps for every prompt of a batch", async () => {
   const golden = new Golden("wan/transformer-tiny");
   await withModel(golden, async (opened) => {

@@ -26,6 +26,7 @@ from transformers import PreTrainedTokenizerFast, UMT5Config, UMT5EncoderModel
 import tokenizer
 import wan_animate
 import wan_pipelines
+import wan_tiles
 from common import (
     GOLDENS,
     check_golden,
@@ -265,6 +266,12 @@ TABLE = {
             f, s, True, **TRANSFORMER_TINY | dict(num_layers=3, vace_layers=[0, 2], vace_in_channels=96)
         ),
         lambda f, s: conditioned_calls(f, s, vace=True),
+    ),
+    "transformer-tiles-tiny": (
+        "WanTransformer3DModel with the gates of video sparse attention, heads of 12",
+        245,
+        lambda f, s: wan_tiles.build(f, s, **TRANSFORMER_TINY | dict(in_channels=4, out_channels=4)),
+        wan_tiles.calls,
     ),
     "vision-tiny": (
         "CLIPVisionModel, heads of 20, quick_gelu, float32",

@@ -5,6 +5,7 @@ import { WAN_VAE_CONFIG, type WanVaeConfig } from "../../autoencoders/wan/config
 import { CLIP_VISION_CONFIG, clipTokenCount } from "../../image_encoders/clip_vision.ts";
 import { type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
 import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
+import { DMD_STEPS } from "../../schedulers/names.ts";
 import type { StepRange } from "../../schedulers/solver.ts";
 import { UMT5_CONFIG } from "../../text_encoders/umt5.ts";
 import type {
@@ -96,6 +97,13 @@ const EXPERT_IMAGE_DEFAULTS = {
   guidanceScale: 3.5,
   guidanceScale2: 3.5,
 } as const;
+
+/** The class of FastWan's pipelines: distilled by DMD, without guidance. */
+export const DMD_PIPELINE = "WanDMDPipeline";
+
+/** Of FastWan: those of FastVideo's own configuration. */
+const DMD_DEFAULTS = { numInferenceSteps: DMD_STEPS, guidanceScale: 1, sampler: "dmd" } as const;
+const DMD_SMALL_DEFAULTS = { ...DMD_DEFAULTS, width: 832, height: 448, numFrames: 61 } as const;
 
 /** What checkpoints of a size were made for. */
 interface WanDefaults {
@@ -289,7 +297,7 @@ export function wanSight({ settings, transformer: { config } }: WanParts): WanSi
 
 /** What its models can do, with the defaults of the published ones. */
 export function wanInfo(parts: WanParts): FamilyInfo {
-  const { settings, transformer: { config }, vae, imageEncoder, transformer2 } = parts;
+  const { className, settings, transformer: { config }, vae, imageEncoder, transformer2 } = parts;
   const { _native_sides: nativeSides } = settings;
   const { scale_factor_spatial: spatial, scale_factor_temporal: temporal } = vae.config;
   const { frames, images: [minImages, maxImages] } = wanSight(parts);
@@ -310,6 +318,7 @@ export function wanInfo(parts: WanParts): FamilyInfo {
   const own: PipelineDefaults = {
     ...defaults,
     ...(transformer2 && (makesFromText ? EXPERT_DEFAULTS : EXPERT_IMAGE_DEFAULTS)),
+    ...(className === DMD_PIPELINE && (frames === "tokens" ? DMD_DEFAULTS : DMD_SMALL_DEFAULTS)),
   };
   return {
     supportedTasks: tasks,

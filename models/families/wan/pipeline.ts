@@ -20,7 +20,7 @@ import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { solverHistory } from "../../schedulers/solver.ts";
 import { umt5TextEncoder } from "../../text_encoders/umt5.ts";
-import { checkWan, expertRanges, WAN_PARTS, wanInfo } from "./config.ts";
+import { checkWan, DMD_PIPELINE, expertRanges, WAN_PARTS, wanInfo } from "./config.ts";
 import { contextPadding, contextRows, wanTextStates } from "./context.ts";
 import { traceGiven } from "./encode_given.ts";
 import { WanExpert } from "./expert.ts";
@@ -31,7 +31,10 @@ import { unpatchify, withFirstFrames } from "./patches.ts";
 
 /** See the file comment. */
 export const WAN = defineFamily({
-  classNames: ["WanPipeline", "WanImageToVideoPipeline", "WanVACEPipeline"],
+  classNames: [
+    ...["WanPipeline", "WanImageToVideoPipeline", "WanVideoToVideoPipeline", "WanVACEPipeline"],
+    DMD_PIPELINE,
+  ],
   files: WAN_FILES,
   parts: WAN_PARTS,
   lora: { transformer: { family: "Wan", layouts: [ORIGINAL_WAN] }, textEncoder: "UMT5" },

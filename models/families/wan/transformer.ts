@@ -36,6 +36,7 @@ import {
   tokenCount,
   type TokenGrid,
 } from "./patches.ts";
+import { hasTiles, TILE_GATE, type Tiles, tilesOf, withTiles } from "./tile_attention.ts";
 
 /** The prompt as the blocks see it; it depends on no step. */
 interface WanContext {
@@ -128,6 +129,13 @@ export function wanPass(
   const { cos, sin } = rotaryConstants(graph, config, grid, inputs);
   const rotary = { cos: split.own(cos, 0), sin: split.own(sin, 0) };
   const names = blockNames(config);
+  if (ranks.sequence && hasTiles(weights)) {
+    throw new RangeError(
+      "Cannot share the tokens of a model for video sparse attention between GPUs: its tiles need all of them; " +
+        "leave --ulysses-degree and --ring-degree out",
+    );
+  }
+  const tiles = hasTiles(weights) ? tilesOf(graph, grid) : undefined;
   const vectors = (index: number) =>
     modulationVectors(BLOCK_MODULATION, table, index * BLOCK_MODULATION.length, tokenRows);
   const head = modulationVectors(
@@ -140,7 +148,8 @@ export function wanPass(
     ...{ embedded, split },
     block(index, x, attend = (q, k, v) => split.attention(q, k, v, { name: "attn1" })) {
       const scope = weights.scope(names[index]!);
-      return wanBlock(config, scope, x, vectors(index), rotary, context, index, attend);
+      const positions = { ...rotary, tiles };
+      return wanBlock(config, scope, x, vectors(index), positions, context, index, attend);
     },
     keysAndValues(index, x) {
       const scope = weights.scope(names[index]!).scope("attn1");
@@ -220,17 +229,25 @@ function controlHints(
   };
 }
 
+/** What tables give a block of its timestep. */
+type Modulation = (name: typeof BLOCK_MODULATION[number]) => Tensor;
+
+/** The norm before a block's self-attention. */
+function norm1(eps: number, modulation: Modulation) {
+  return { eps, scale: modulation("scale_msa"), shift: modulation("shift_msa"), name: "norm1" };
+}
+
 /** Queries, keys and values of a block's self-attention, queries and keys at their positions. */
 function selfStates(
   config: WanTransformerConfig,
   attn1: WeightScope,
   x: Tensor,
-  modulation: (name: typeof BLOCK_MODULATION[number]) => Tensor,
+  modulation: Modulation,
   rotary: { cos: Tensor; sin: Tensor },
 ): [queries: Tensor, keys: Tensor, values: Tensor] {
   const { eps } = config;
   const projected = linearLayers(attn1, ["to_q", "to_k", "to_v"], x, x.dim(-1), {
-    norm: { eps, scale: modulation("scale_msa"), shift: modulation("shift_msa"), name: "norm1" },
+    norm: norm1(eps, modulation),
   });
   const rotated = normalizeQueriesAndKeys(config, attn1, slice(projected, 0, 0, 2), rotary);
   const part = (parts: Tensor, i: number) =>
@@ -243,8 +260,8 @@ function wanBlock(
   config: WanTransformerConfig,
   weights: WeightScope,
   x: Tensor,
-  modulation: (name: typeof BLOCK_MODULATION[number]) => Tensor,
-  rotary: { cos: Tensor; sin: Tensor },
+  modulation: Modulation,
+  positions: { cos: Tensor; sin: Tensor; tiles: Tiles | undefined },
   { blocks, images, lengths, padLogit }: WanContext,
   index: number,
   attend: Attend,
@@ -252,7 +269,11 @@ function wanBlock(
   const { eps } = config;
   const dim = x.dim(-1);
   const attn1 = weights.scope("attn1");
-  const attended = attend(...selfStates(config, attn1, x, modulation, rotary)).reshape(...x.shape);
+  const states = selfStates(config, attn1, x, modulation, positions);
+  const { tiles } = positions;
+  const gate = tiles && linearLayer(weights, TILE_GATE, x, dim, { norm: norm1(eps, modulation) });
+  const ofTokens = attend(...states);
+  const attended = gate ? withTiles(tiles, ofTokens, gate, states) : ofTokens.reshape(...x.shape);
   const afterSelf = forEachSample(
     linearLayer(attn1, "to_out.0", attended, dim, { gate: modulation("gate_msa"), residual: x }),
     lengths.size,

@@ -1,0 +1,47 @@
+/** FastWan's folders: Wan's own, with another class of pipeline that says how they are sampled. */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { loadModel } from "../../mod.ts";
+import { openPipeline } from "../../models/mod.ts";
+import { Golden } from "../golden.ts";
+
+/** The folder of a golden under another class. */
+async function distilled(golden: string): Promise<{ folder: string } & AsyncDisposable> {
+  const own = new Golden(golden).folder;
+  const folder = await Deno.makeTempDir();
+  for await (const { name } of Deno.readDir(own)) {
+    if (name !== "model_index.json") await Deno.symlink(join(own, name), join(folder, name));
+  }
+  const index = JSON.parse(await Deno.readTextFile(join(own, "model_index.json")));
+  const changed = JSON.stringify({ ...index, _class_name: "WanDMDPipeline" });
+  await Deno.writeTextFile(join(folder, "model_index.json"), changed);
+  return { folder, [Symbol.asyncDispose]: () => Deno.remove(folder, { recursive: true }) };
+}
+
+Deno.test("a distilled Wan samples by DMD in three steps without guidance, and by LCM in others", async () => {
+  await using model = await distilled("wan/pipeline-t2v");
+  const { folder } = model;
+  const request = { prompt: "a red circle", width: 32, height: 32, seed: 7 };
+  await using fast = await loadModel(folder);
+  const { sampler, numInferenceSteps, guidanceScale, width, height, numFrames } =
+    fast.info.defaults;
+  assert.deepEqual([sampler, numInferenceSteps, guidanceScale], ["dmd", 3, 1]);
+  assert.deepEqual([width, height, numFrames], [832, 448, 61]);
+
+  await using plain = await loadModel(new Golden("wan/pipeline-t2v").folder);
+  const same = async (asked: object, written: object) => {
+    const [own] = await fast.generate({ ...request, ...asked });
+    const [other] = await plain.generate({ ...request, guidanceScale: 1, ...written });
+    assert.deepEqual(own.data, other.data);
+  };
+  await same({}, { sampler: "dmd" });
+  await same({ numInferenceSteps: 4 }, { sampler: "lcm", numInferenceSteps: 4 });
+});
+
+Deno.test("a distilled Wan that takes first frames keeps its size", async () => {
+  await using model = await distilled("wan/pipeline-ti2v");
+  using pipeline = await openPipeline(model.folder);
+  const { sampler, width } = pipeline.info.defaults;
+  assert.deepEqual([sampler, width], ["dmd", 96]);
+  assert.ok(pipeline.info.supportedTasks.includes("I2V"));
+});
