@@ -16,7 +16,7 @@ import { announceProgramCommand, PROGRAM_COMMAND } from "./media/isolated/progra
  * @param args of the command line
  * @returns the exit status: 0 done, 1 failed, 2 wrong usage, 130 cancelled
  */
-export async function main(args: readonly string[]): Promise<number> {
+async function main(args: readonly string[]): Promise<number> {
   let status = 0;
   const program = createProgram((ended) => status = ended);
   announceProgramCommand();

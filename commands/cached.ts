@@ -90,7 +90,7 @@ function describeModels(models: readonly CachedModel[]): string {
 }
 
 /** The catalogue as a table, with the sizes of transformers. */
-export function describeCatalogue(models: readonly CatalogueModel[]): string {
+function describeCatalogue(models: readonly CatalogueModel[]): string {
   const rows = models.map((model) => [
     model.name,
     model.makes,

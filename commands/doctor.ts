@@ -75,7 +75,7 @@ export async function runDoctor(flags: DoctorFlags): Promise<number> {
  * @param bytes that it can give
  * @returns one line
  */
-export function describeModels({ isSoftware }: DeviceReport, bytes: number): string {
+function describeModels({ isSoftware }: DeviceReport, bytes: number): string {
   const names = suitingModels(CATALOGUE, bytes, 3)
     .map(({ model, precision }) => `${model.name} in ${precision.toUpperCase()}`);
   const memory = `${(bytes / 1e9).toFixed(1)} GB`;

@@ -119,7 +119,7 @@ export function seeds(text: string, before: readonly number[] = []): number[] {
  * @returns all numbers so far
  * @throws {InvalidArgumentError} for what is none
  */
-export function numbers(text: string, before: readonly number[] = []): number[] {
+function numbers(text: string, before: readonly number[] = []): number[] {
   return [...before, ...text.trim().split(/[\s,]+/).map(nonNegative)];
 }
 

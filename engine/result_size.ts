@@ -5,7 +5,7 @@ import type { SamplingSettings, Size } from "./types.ts";
 const MAX_PIXELS = 4096 * 4096;
 
 /** How many times longer upscaling makes the sides of a result, where the request does not say. */
-export const DEFAULT_UPSCALING = 4;
+const DEFAULT_UPSCALING = 4;
 
 /** What a request says of the size of its result. */
 export type SizedRequest = Size & Pick<SamplingSettings, "enableUpscaling" | "upscalingScale">;

@@ -84,7 +84,7 @@ export type FitMode = "cover" | "contain" | "stretch";
 export const FITS: readonly FitMode[] = ["cover", "contain", "stretch"];
 
 /** What control pictures may be. */
-export const CONTROL_TYPES: readonly NonNullable<SamplingSettings["controlType"]>[] = [
+const CONTROL_TYPES: readonly NonNullable<SamplingSettings["controlType"]>[] = [
   "map",
   "canny",
 ];
@@ -93,7 +93,7 @@ export const CONTROL_TYPES: readonly NonNullable<SamplingSettings["controlType"]
 const MAX_GRADIENT = 2040;
 
 /** The tiers of `quality`, from the strictest. */
-export const QUALITY_TIERS: readonly NonNullable<SamplingSettings["quality"]>[] = [
+const QUALITY_TIERS: readonly NonNullable<SamplingSettings["quality"]>[] = [
   "exact",
   "lossless",
   "high",
@@ -103,7 +103,7 @@ export const QUALITY_TIERS: readonly NonNullable<SamplingSettings["quality"]>[] 
 const INTERPOLATION_SCALES: readonly number[] = [0.25, 0.5, 1, 2, 4];
 
 /** What makes pixels, as `decoder` names it. */
-export const DECODERS: readonly NonNullable<SamplingSettings["decoder"]>[] = ["full", "tiny"];
+const DECODERS: readonly NonNullable<SamplingSettings["decoder"]>[] = ["full", "tiny"];
 
 /** Settings of the sampling, in the order in which recipes tell them. */
 export const SETTING_FIELDS: {

@@ -83,7 +83,7 @@ export function settingsOf(request: SamplingSettings): SamplingSettings {
  * @returns what the check gives
  * @throws {FieldError} in its place
  */
-export function checked<T>(field: string, check: () => T): T {
+function checked<T>(field: string, check: () => T): T {
   try {
     return check();
   } catch (error) {

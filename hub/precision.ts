@@ -40,7 +40,7 @@ export function transformerBytes({ parameters }: CatalogueModel, precision: stri
 }
 
 /** Whether the transformer stays on a GPU with so much memory while it works. */
-export function fits(model: CatalogueModel, precision: string, availableBytes: number): boolean {
+function fits(model: CatalogueModel, precision: string, availableBytes: number): boolean {
   return transformerBytes(model, precision) + RESERVE[model.makes] <= availableBytes;
 }
 

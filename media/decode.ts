@@ -32,7 +32,7 @@ export interface ImageInfo {
 }
 
 /** 8192 x 8192: what an image may have unless the caller says otherwise. */
-export const DEFAULT_MAX_PIXELS = 2 ** 26;
+const DEFAULT_MAX_PIXELS = 2 ** 26;
 
 /** First bytes of formats that are often sent and not read here, with their names. */
 const UNREADABLE: readonly (readonly [RegExp, string])[] = [

@@ -111,29 +111,6 @@ export function toRgba(image: PixelImage): RgbaImage {
 }
 
 /**
- * Lays an image over a plain background.
- *
- * @param image RGB or RGBA
- * @param background R, G, B of what shows through; white when left out
- * @returns an opaque image; the image itself when it had no alpha
- */
-export function flatten(
-  image: PixelImage,
-  background: readonly [number, number, number] = [255, 255, 255],
-): RgbImage {
-  if (image.channels !== 4) return image;
-  const { width, height, data } = image;
-  const rgb = new Uint8Array(width * height * 3);
-  for (let from = 0, to = 0; to < rgb.length; from += 4, to += 3) {
-    const alpha = data[from + 3]!;
-    for (let c = 0; c < 3; c++) {
-      rgb[to + c] = Math.round((data[from + c]! * alpha + background[c]! * (255 - alpha)) / 255);
-    }
-  }
-  return { width, height, data: rgb };
-}
-
-/**
  * Cuts a rectangle out of an image.
  *
  * @param image RGB or RGBA

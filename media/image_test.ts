@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { noise } from "../tests/pixels.ts";
-import { channelsOf, checkImage, crop, flatten, toRgb, toRgba } from "./image.ts";
+import { channelsOf, checkImage, crop, toRgb, toRgba } from "./image.ts";
 
 Deno.test("checkImage() refuses sizes and data that do not agree", () => {
   const data = new Uint8Array(12);
@@ -28,13 +28,6 @@ Deno.test("toRgba() and toRgb() keep the colours", () => {
 Deno.test("toRgb() drops alpha without mixing", () => {
   const image = { width: 1, height: 1, channels: 4 as const, data: Uint8Array.of(9, 8, 7, 0) };
   assert.deepEqual([...toRgb(image).data], [9, 8, 7]);
-});
-
-Deno.test("flatten() mixes with the background by alpha", () => {
-  const data = Uint8Array.of(100, 0, 0, 255, 100, 0, 0, 0, 100, 0, 0, 51);
-  const image = { width: 3, height: 1, channels: 4 as const, data };
-  const { data: flat } = flatten(image, [0, 0, 200]);
-  assert.deepEqual([...flat], [100, 0, 0, 0, 0, 200, 20, 0, 160]);
 });
 
 Deno.test("crop() takes the rectangle and refuses one outside", () => {

@@ -26,7 +26,6 @@ function maker<T extends Tag>(tag: T): Maker<T> {
 }
 
 export const a: Maker<"a"> = maker("a");
-export const article: Maker<"article"> = maker("article");
 export const aside: Maker<"aside"> = maker("aside");
 export const button: Maker<"button"> = maker("button");
 export const canvas: Maker<"canvas"> = maker("canvas");
@@ -57,7 +56,6 @@ export const progress: Maker<"progress"> = maker("progress");
 export const section: Maker<"section"> = maker("section");
 export const select: Maker<"select"> = maker("select");
 export const span: Maker<"span"> = maker("span");
-export const strong: Maker<"strong"> = maker("strong");
 export const summary: Maker<"summary"> = maker("summary");
 export const svg: Maker<"svg"> = maker("svg");
 export const textarea: Maker<"textarea"> = maker("textarea");

@@ -100,7 +100,7 @@ interface Page {
 }
 
 /** Reads the newest jobs; older ones that were read before stay. */
-export async function refresh(): Promise<void> {
+async function refresh(): Promise<void> {
   const page = await callJson<Page>(`v1/jobs?limit=${PAGE}`);
   const fresh = newestFirst(page.data).filter(({ outputs }) => outputs !== null);
   const oldest = fresh.at(-1)?.created_at ?? 0;

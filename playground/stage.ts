@@ -133,7 +133,7 @@ function waitingText({ place }: Job, secondsPerJob: number): string {
 }
 
 /** `12 s`, `3 min`. */
-export function duration(seconds: number): string {
+function duration(seconds: number): string {
   if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
   if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
   return `${(seconds / 3600).toFixed(1)} h`;

@@ -240,7 +240,7 @@ async function probeProgram(
 }
 
 /** Milliseconds of one run of a graph. */
-export async function timeGraph(
+async function timeGraph(
   device: Device,
   stopwatch: Stopwatch,
   graph: Graph,

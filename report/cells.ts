@@ -36,7 +36,7 @@ function digits(value: number): string {
 }
 
 /** A value in the largest of some units that leaves it above one. */
-export function scale(value: number, units: readonly string[], step = 1000): string {
+function scale(value: number, units: readonly string[], step = 1000): string {
   let at = 0;
   while (value >= step && at < units.length - 1) {
     value /= step;

@@ -121,7 +121,7 @@ export function flux2Steps(config: Flux2TransformerConfig): ModelPart {
  * @param frames of the latents
  * @param prompts that share a pass: two with classifier-free guidance
  */
-export function wanSteps(config: WanTransformerConfig, frames: number, prompts: number): ModelPart {
+function wanSteps(config: WanTransformerConfig, frames: number, prompts: number): ModelPart {
   const dim = wanHiddenSize(config);
   const { num_attention_heads: heads, attention_head_dim: headDim } = config;
   return {

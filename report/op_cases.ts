@@ -91,7 +91,7 @@ export function makeInputs({ inputs }: OpCase): Float32Array[] {
 }
 
 /** One of {@linkcode makeInputs}: the input of that shape in that place. */
-export function makeInput(shape: readonly number[], at: number): Float32Array {
+function makeInput(shape: readonly number[], at: number): Float32Array {
   return Float32Array.from(
     { length: elementCount(shape) },
     (_, i) => Math.sin(i * (1.3 + 0.377 * at) + 0.9 * at),

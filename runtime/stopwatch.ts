@@ -119,7 +119,7 @@ export class Stopwatch {
 }
 
 /** What a wait costs when there is nothing to wait for, in milliseconds: Deno sleeps in it. */
-export async function measureIdle(device: Device): Promise<number> {
+async function measureIdle(device: Device): Promise<number> {
   let best = Infinity;
   for (let i = 0; i < 5; i++) {
     const start = performance.now();

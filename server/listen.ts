@@ -40,7 +40,7 @@ export interface Listener {
 /** Address of a server that was told none. */
 export const DEFAULT_HOST = "127.0.0.1";
 /** Port of a server that was told none. */
-export const DEFAULT_PORT = 30000;
+const DEFAULT_PORT = 30000;
 
 /**
  * How much of a body waits to be read, in bytes: pieces of a byte each are handed on together, and hold

@@ -22,7 +22,7 @@ import type { ImageResults, ImageTaskOf } from "./image_tasks.ts";
 import { Slots } from "./slots.ts";
 
 /** 8192 x 4096, or 5792 x 5792: what a foreign image may have unless the caller says otherwise. */
-export const FOREIGN_MAX_PIXELS: number = 2 ** 25;
+const FOREIGN_MAX_PIXELS: number = 2 ** 25;
 
 /** How a foreign image is read. */
 interface ForeignImageOptions {

@@ -128,7 +128,7 @@ function block(
 }
 
 /** Channels of a block's result: flow, mask, and features, or one that nothing uses. */
-export function lastChannels({ feature_channels }: FrameInterpolatorConfig): number {
+function lastChannels({ feature_channels }: FrameInterpolatorConfig): number {
   return 5 + Math.max(1, feature_channels);
 }
 

@@ -41,7 +41,7 @@ export interface PatchLayout {
  *
  * @param factor pixels along a side of a token
  */
-export function smartSize({ width, height }: Sides, factor: number): Sides {
+function smartSize({ width, height }: Sides, factor: number): Sides {
   const [w, h] = [width, height].map((side) => roundToEven(side / factor) * factor) as [
     number,
     number,

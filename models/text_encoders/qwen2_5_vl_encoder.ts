@@ -67,7 +67,7 @@ export function qwen25VlTextEncoder(
 }
 
 /** Time, row and column of every token: those of an image begin where the text before it ends. */
-export function mropePositions(
+function mropePositions(
   ids: readonly number[],
   grids: readonly PatchGrid[],
   placeholder: number,

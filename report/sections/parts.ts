@@ -118,7 +118,7 @@ export function measureStages(context: SectionContext<"stages">): Promise<boolea
 }
 
 /** Measures parts one after the other; each gets its part of the time. */
-export async function measureParts<Name extends Extract<SectionName, "steps" | "stages">>(
+async function measureParts<Name extends Extract<SectionName, "steps" | "stages">>(
   context: SectionContext<Name>,
   jobs: readonly PartJob[],
 ): Promise<boolean> {

@@ -12,12 +12,7 @@ export { elementwise, type ElementwiseOptions } from "./elementwise/mod.ts";
 export { gather, type GatherOptions } from "./gather/mod.ts";
 export { concat, permute, slice } from "./layout/mod.ts";
 export { linear, type LinearOptions } from "./linear/mod.ts";
-export {
-  type LowRank,
-  type LowRankAdapter,
-  type PackedLowRank,
-  packLowRank,
-} from "./linear/low_rank.ts";
+export { type LowRank } from "./linear/low_rank.ts";
 export { matmul, type MatmulOptions } from "./matmul/mod.ts";
 export {
   groupNorm,

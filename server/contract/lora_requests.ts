@@ -27,7 +27,7 @@ import { readScalars } from "./scalars.ts";
 import { validate } from "./validate.ts";
 
 /** Most LoRAs that are used at once. */
-export const MAX_LORAS = 16;
+const MAX_LORAS = 16;
 
 const MAX_NICKNAME_LENGTH = 200;
 

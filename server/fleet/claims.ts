@@ -12,7 +12,7 @@ import { choose, type FreeWorker, type WaitingJob } from "./policy.ts";
 import { NOW } from "./postgres_store.ts";
 
 /** How long a worker has a job without saying that it lives, in seconds. */
-export const LEASE_S = 6;
+const LEASE_S = 6;
 
 /** Jobs of each model that are looked at, by priority and by turn alone. */
 const WINDOW = 16;

@@ -6,7 +6,7 @@
  */
 
 import { basename, dirname, join } from "node:path";
-import { mkdir, open, stat } from "node:fs/promises";
+import { mkdir, open } from "node:fs/promises";
 import type { Sql } from "postgres";
 import { PRIVATE_FILE, PRIVATE_FOLDER } from "../storage/private_files.ts";
 
@@ -116,17 +116,4 @@ export async function readInputs(sql: Sql, job: string, folder: string): Promise
       await file.close();
     }
   }
-}
-
-/**
- * Whether all files of a request are there.
- *
- * @param request whose paths are of this machine
- * @returns false when one is missing
- */
-export async function hasFiles(request: unknown): Promise<boolean> {
-  const paths: string[] = [];
-  moveFiles(request, (path) => (paths.push(path), path));
-  const found = await Promise.all(paths.map((path) => stat(path).then(() => true, () => false)));
-  return found.every(Boolean);
 }

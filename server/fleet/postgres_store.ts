@@ -46,7 +46,7 @@ const MAX_REAPED = 100;
 const SETTLE_S = 8;
 
 /** What is recorded of a job whose workers died. */
-export const WORKERS_LOST: JobError = {
+const WORKERS_LOST: JobError = {
   code: "worker_lost",
   message:
     `Cannot finish the job: ${MAX_DEATHS} workers stopped without a word while they ran it; ` +

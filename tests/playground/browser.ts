@@ -36,7 +36,7 @@ export interface OpenOptions {
 }
 
 /** Images that take a second. */
-export const QUICK_DRAFT = { size: "64x64", settings: { num_inference_steps: 4 } };
+const QUICK_DRAFT = { size: "64x64", settings: { num_inference_steps: 4 } };
 
 let running: Promise<Browser> | undefined;
 
@@ -82,7 +82,7 @@ export async function openBrowser(): Promise<TestBrowser> {
 }
 
 /** Notes what a page complains of; that a server is away or asks for a key is part of some tests. */
-export function watch(page: Page, url: string, complaints: string[]): void {
+function watch(page: Page, url: string, complaints: string[]): void {
   const { host } = new URL(url);
   page.on("pageerror", ({ message }) => complaints.push(message));
   page.on("console", (line) => {

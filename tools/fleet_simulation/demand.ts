@@ -34,7 +34,7 @@ export const MODELS: readonly SimulatedModel[] = [
 export const LORA_SECONDS = 2;
 
 /** Share of the requests by hour of the day, for a mean of 1. */
-export const DAY_CURVE: readonly number[] = [
+const DAY_CURVE: readonly number[] = [
   ...[0.55, 0.45, 0.40, 0.38, 0.40, 0.48, 0.62, 0.80, 0.98, 1.12, 1.20, 1.22],
   ...[1.20, 1.22, 1.25, 1.28, 1.32, 1.40, 1.50, 1.60, 1.62, 1.45, 0.95, 0.61],
 ];

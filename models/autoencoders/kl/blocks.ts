@@ -48,7 +48,7 @@ export function norm(
 }
 
 /** Two normalised convolutions around a shortcut. */
-export function residualBlock(
+function residualBlock(
   config: NormGroups,
   weights: WeightScope,
   x: Tensor,
@@ -80,7 +80,7 @@ export function residualBlocks(
 }
 
 /** Self-attention over all pixels, one head of all channels. */
-export function attentionBlock(config: NormGroups, weights: WeightScope, x: Tensor): Tensor {
+function attentionBlock(config: NormGroups, weights: WeightScope, x: Tensor): Tensor {
   const [batch, height, width, channels] = x.shape as [number, number, number, number];
   const tokens = [batch, height * width, channels];
   const normed = norm(config, weights, "group_norm", x, "none").reshape(...tokens);

@@ -85,7 +85,7 @@ export function hiddenSize(
 }
 
 /** Features of the tokens that it denoises. */
-export function latentFeatures({ out_channels, in_channels }: Flux1TransformerConfig): number {
+function latentFeatures({ out_channels, in_channels }: Flux1TransformerConfig): number {
   return out_channels ?? in_channels;
 }
 

@@ -13,7 +13,7 @@ import { ANIMATE_WAN, hasAnimateNames } from "../layouts.ts";
 import { clipCount } from "./clips.ts";
 
 /** The class of the transformer in diffusers. */
-export const ANIMATE_TRANSFORMER = "WanAnimate2Transformer3DModel";
+const ANIMATE_TRANSFORMER = "WanAnimate2Transformer3DModel";
 
 /** Widths of the image encoder's states and of the prompt's, which diffusers' class does not let files say. */
 const IMAGE_DIM = 1280;

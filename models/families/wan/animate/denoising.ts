@@ -36,7 +36,7 @@ type Context = {
 };
 
 /** The driving video: its tokens, what the image encoder sees in it, and its prompt. */
-export type Driving = {
+type Driving = {
   readonly drivingTokens: DeviceTensor;
   readonly drivingImages: States;
   readonly drivingBlocks: States;
