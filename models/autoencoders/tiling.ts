@@ -107,11 +107,10 @@ export function addTile(
 /**
  * Sides of tiles to try, in latents, the largest first: what does not fit the memory in one piece may in tiles.
  *
- * @param height of the latents
+ * @param longest side of the latents
  * @param smallest side that still gives good images
  */
-export function tileSides(height: number, width: number, smallest = 32): number[] {
-  const longest = Math.max(height, width);
+export function tileSides(longest: number, smallest = 32): number[] {
   const sides: number[] = [longest];
   for (let side = 4 * smallest; side >= smallest; side /= 2) {
     if (side < longest) sides.push(side);

@@ -5,6 +5,15 @@ import type { Session, Stage } from "../memory/session.ts";
 import { isFirst } from "../ranks.ts";
 import type { Work } from "./work.ts";
 
+/** How the pixels of a sample are made. */
+export interface SampleDecoder {
+  decoder(stage: Stage, name: string): Decoder;
+  /** The part of a sample, or of an output, that a preview shows; all of it when left out. */
+  part?(x: Tensor): Tensor;
+  /** What the decoder takes of that part. */
+  decoded(part: Tensor): Tensor;
+}
+
 /** What a program is called with. */
 type Values = Readonly<Record<string, ArrayLike<number>>>;
 

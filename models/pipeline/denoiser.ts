@@ -25,6 +25,7 @@ import { teamsOf } from "../ranks.ts";
 import { readsNoise, type Schedule } from "../schedulers/mod.ts";
 import { Solver, splitOutputs, type StepRange } from "../schedulers/solver.ts";
 import { isSteered } from "./control.ts";
+import type { SampleDecoder } from "./decoding.ts";
 import type { CommonShape } from "./family.ts";
 import type { CombinedGuidance, Guidance } from "./guidance.ts";
 import { KeptLatents } from "./inpainting.ts";
@@ -50,13 +51,7 @@ interface DenoiserOptions<Own extends Inputs> {
   /** In place of a weighted sum of the outputs. */
   readonly guidance?: CombinedGuidance | undefined;
   /** How unfinished samples are shown. */
-  readonly preview: {
-    decoder(stage: Stage, name: string): Decoder;
-    /** The part of a sample, or of an output, that is shown; all of it when left out. */
-    part?(x: Tensor): Tensor;
-    /** What the decoder takes of that part. */
-    decoded(part: Tensor): Tensor;
-  };
+  readonly preview: SampleDecoder;
   /** Steps that are taken with these passes; all when left out. */
   readonly range?: StepRange;
   /** Of `solverHistory()`, where other denoisers take the other steps. */
@@ -381,7 +376,7 @@ function traceCombined(
 function tracePreview(
   stage: Stage,
   tensors: readonly DeviceTensor[],
-  { decoder: traceDecoder, part = (x) => x, decoded }: DenoiserOptions<Inputs>["preview"],
+  { decoder: traceDecoder, part = (x) => x, decoded }: SampleDecoder,
 ): { readonly decoder: Decoder; readonly program: Weighted } {
   const decoder = traceDecoder(stage, "preview");
   const numbers = f32(tensors.reduce((sum, { shape }) => sum + shape[0]!, 0));

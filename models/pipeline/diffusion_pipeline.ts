@@ -347,7 +347,8 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       ? ["sequential" as const]
       : passes;
     const { wideLayers } = this.#operands.found;
-    const variants = tileSides(...latents, smallestTile).flatMap((tileSide) =>
+    const longest = Math.max(...latents.flatMap(({ height, width }) => [height, width]));
+    const variants = tileSides(longest, smallestTile).flatMap((tileSide) =>
       ways.map((passes) => ({ tileSide, passes }))
     );
     const makesVideos = this.info.maxFrames > 1;

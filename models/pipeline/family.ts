@@ -6,6 +6,7 @@ import type { Variant } from "../memory/model_memory.ts";
 import type { Session } from "../memory/session.ts";
 import type { ControlShape } from "./control.ts";
 import type { Parts, PartsOf, PartsTable } from "./components.ts";
+import type { LatentSize } from "./latents.ts";
 import type { FamilyInfo, PipelineInfo, PipelineRequest } from "./types.ts";
 import type { Work } from "./work.ts";
 
@@ -37,8 +38,8 @@ interface RequestShape<Own> {
   readonly shape: Own;
   /** How several prompts may pass through the transformer, the best first; one after the other when left out. */
   readonly passes?: readonly Variant["passes"][];
-  /** Size in latents of the largest image that the autoencoder codes: it does so in tiles where memory is short. */
-  readonly latents: readonly [height: number, width: number];
+  /** Sizes in latents of all images that the autoencoder codes; it cuts them into tiles where memory is short. */
+  readonly latents: readonly LatentSize[];
   /** Smallest side of a tile that still gives good images, in latents; 32 when left out. */
   readonly smallestTile?: number;
 }

@@ -1,15 +1,14 @@
 /** Pixels of samples, by `AutoencoderKL` or a tiny decoder. */
 import type { DeviceTensor, Tensor } from "../../runtime/mod.ts";
-import type { Decoder } from "../autoencoders/decoder.ts";
 import { klImageDecoder } from "../autoencoders/kl/coders.ts";
 import type { KlVaeConfig } from "../autoencoders/kl/config.ts";
 import { unscaleLatents } from "../autoencoders/kl/posterior.ts";
 import type { TiledSize } from "../autoencoders/tiled_coder.ts";
 import { type TinyDecoder, tinyImageCoder } from "../autoencoders/tiny/coders.ts";
-import type { Session, Stage } from "../memory/session.ts";
+import type { Session } from "../memory/session.ts";
 import { rearrange } from "../rearrange.ts";
 import type { Component } from "./components.ts";
-import { ResultDecoder } from "./decoding.ts";
+import { ResultDecoder, type SampleDecoder } from "./decoding.ts";
 
 /** What makes pixels. */
 interface KlImageParts {
@@ -17,21 +16,14 @@ interface KlImageParts {
   readonly tinyDecoder?: TinyDecoder | undefined;
 }
 
-/** How unfinished samples, and the last one, are decoded. */
-interface SampleDecoder {
-  decoder(stage: Stage, name: string): Decoder;
-  /** What the decoder takes of a sample. */
-  decoded(sample: Tensor): Tensor;
-}
-
-/** See the file comment. */
+/** Makes pixels of samples by `AutoencoderKL` or a tiny decoder. */
 export class KlImages {
   readonly #parts: KlImageParts;
   readonly #size: TiledSize;
   readonly #unpack: (tokens: Tensor) => Tensor;
 
   /**
-   * Nothing is traced yet.
+   * Takes the parts; nothing is traced yet.
    *
    * @param size of the result, in latents
    * @param unpack from tokens to latents, [1, height, width, channels]
@@ -42,12 +34,12 @@ export class KlImages {
     this.#unpack = unpack;
   }
 
-  /** By the tiny decoder, where there is one. */
+  /** How unfinished samples are shown: by the tiny decoder, where there is one. */
   get preview(): SampleDecoder {
     return this.#by(this.#parts.tinyDecoder);
   }
 
-  /** From the last sample to the result. */
+  /** Traces the way from the last sample to the result. */
   result(
     session: Session,
     sample: DeviceTensor,

@@ -1,14 +1,20 @@
 /** Latents as transformers take them: how their tokens lie, and noise in them. */
 import { elementwise, type Tensor } from "../../runtime/mod.ts";
 
-/** How the tokens of an image lie. */
+/** The tokens of an image: how many rows, and how many in a row. */
 export interface TokenGrid {
   readonly rows: number;
   readonly columns: number;
 }
 
+/** Latents along the sides of an image. */
+export interface LatentSize {
+  readonly height: number;
+  readonly width: number;
+}
+
 /**
- * The tokens of an image.
+ * The grid of tokens of an image.
  *
  * @param multiple pixels along a side of a token
  */
@@ -19,9 +25,18 @@ export function gridOf(
   return { rows: height / multiple, columns: width / multiple };
 }
 
-/** How many tokens there are. */
+/** The number of tokens in a grid. */
 export function tokenCount({ rows, columns }: TokenGrid): number {
   return rows * columns;
+}
+
+/**
+ * The size in latents of a grid of tokens.
+ *
+ * @param side latents along a side of a token
+ */
+export function latentSize({ rows, columns }: TokenGrid, side: number): LatentSize {
+  return { height: rows * side, width: columns * side };
 }
 
 /**

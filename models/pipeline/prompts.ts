@@ -1,13 +1,15 @@
 /** Prompts on their way to the transformer: text encoder, and what the transformer makes of them before any step. */
-import type {
-  Call,
-  CallValues,
-  DeviceTensor,
-  Graph,
-  Inputs,
-  Program,
-  Stored,
-  Traced,
+import {
+  type Call,
+  type CallValues,
+  type DeviceTensor,
+  type Graph,
+  type Inputs,
+  type Program,
+  slice,
+  type Stored,
+  type Tensor,
+  type Traced,
 } from "../../runtime/mod.ts";
 import { lorasAffecting } from "../lora/affecting.ts";
 import { TEXT_ENCODERS } from "../lora/types.ts";
@@ -166,6 +168,20 @@ class EncodedPrompts {
 function modulesIn({ deviceTensors }: Graph): Set<string> {
   const weights = [...deviceTensors].flatMap(({ name }) => name.split(" + "));
   return new Set(weights.flatMap((name) => [name, name.replace(/\.[^.]+$/, "")]));
+}
+
+/**
+ * What belongs to one of the prompts in a tensor of all, [prompts, …] to [1, …].
+ *
+ * @param tokens its first token, and the one after its last; all when left out
+ */
+export function ofPrompt(
+  all: Tensor,
+  prompt: number,
+  tokens?: readonly [first: number, end: number],
+): Tensor {
+  const own = slice(all, 0, prompt, prompt + 1);
+  return tokens ? slice(own, 1, ...tokens) : own;
 }
 
 /** Masks of the prompts, f32 [prompts, rows, 1]: 1 for tokens, 0 for what fills the rows up. */

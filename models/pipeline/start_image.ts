@@ -1,6 +1,7 @@
 /** Where the sample begins: with noise, or with an input image's latents and noise in them. */
 import {
   type DeviceTensor,
+  elementCount,
   f32,
   type InputSpec,
   type Shape,
@@ -54,11 +55,10 @@ export class StartImage {
   }
 }
 
-/** Noise of a request, for as many samples as are asked for. */
+/** The noise of a request: every call draws as much as a sample has. */
 export function noiseOf({ seed }: PipelineRequest, shape: Shape): () => Float32Array {
   const generator = new TorchGenerator(seed);
-  const count = shape.reduce((product, size) => product * size, 1);
-  return () => generator.randn(count);
+  return () => generator.randn(elementCount(shape));
 }
 
 /**

@@ -2,15 +2,10 @@
 import assert from "node:assert/strict";
 import { openPipeline, type PipelineRequest } from "../../models/mod.ts";
 import { withChroma } from "../composed.ts";
-import { assertClose, Golden, type GoldenCall } from "../golden.ts";
+import { Golden, type GoldenCall } from "../golden.ts";
+import { checkImage } from "../golden_image.ts";
 import { textRequest } from "../golden_request.ts";
 import { openTestDevice } from "../model_run.ts";
-import { psnr } from "../pixels.ts";
-
-/** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
-const MIN_PSNR = 50;
-/** Of the latents after the last step, as a part of their largest magnitude. */
-const LATENT_GATE = 1e-4;
 
 const golden = new Golden("chroma");
 
@@ -31,14 +26,7 @@ Deno.test("ChromaPipeline.generate() gives the images of diffusers, guided and f
       using pipeline = await openPipeline(folder);
       await pipeline.load(device);
       for (const call of golden.calls) {
-        await t.step(call.name, async () => {
-          const { latents, frames } = await pipeline.generate(requestOf(call));
-          const expected = golden.tensor(call.name, "latents");
-          assertClose("latents", { shape: expected.shape, data: latents }, expected, LATENT_GATE);
-          const decibels = psnr(frames[0]!, golden.tensor(call.name, "image").data);
-          assert.equal(frames.length, 1);
-          assert.ok(decibels > MIN_PSNR, `PSNR is ${decibels.toFixed(1)} dB`);
-        });
+        await t.step(call.name, () => checkImage(golden, call.name, pipeline, requestOf(call)));
       }
       await t.step("a mask keeps the rest of an image", async () => {
         const request = requestOf(golden.call("picture"));

@@ -5,42 +5,23 @@ import { join } from "node:path";
 import { readLora } from "../../models/lora/read_lora.ts";
 import { cannyEdges } from "../../media/canny.ts";
 import type { InputImage } from "../../models/pipeline/types.ts";
-import type { AppliedLora, LoraTensor } from "../../models/lora/types.ts";
-import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
+import type { LoraTensor } from "../../models/lora/types.ts";
+import type { Pipeline, PipelineRequest } from "../../models/mod.ts";
 import { randomNormal } from "../../runtime/ops/ndarray.ts";
 import { assertClose, distance, Golden, type GoldenCall } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";
 import { readTensors } from "../lora_files.ts";
-import { checkMasked } from "../masked.ts";
-import { openTestDevice } from "../model_run.ts";
-import { psnr } from "../pixels.ts";
+import { checkImage, LATENT_GATE } from "../golden_image.ts";
+import { withPipeline } from "../pipeline_fixture.ts";
 import { withFolder } from "../safetensors.ts";
 
-/** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
-const MIN_PSNR = 50;
-/** Of the latents after the last step, as a part of their largest magnitude. */
-const LATENT_GATE = 1e-4;
-/** The same where LoRAs were written into weights, which are stored as bf16. */
+/** `LATENT_GATE` where LoRAs were written into weights, which are stored as bf16. */
 const MERGED_GATE = 1e-2;
 
 const DEV = new Golden("flux1/dev");
 const FILL = new Golden("flux1/fill");
 const CONTROL = new Golden("flux1/control");
 const SCHNELL = new Golden("flux1/schnell");
-
-async function withPipeline(
-  folder: string,
-  use: (pipeline: Pipeline) => Promise<void>,
-): Promise<void> {
-  const device = await openTestDevice();
-  try {
-    using pipeline = await openPipeline(folder);
-    await pipeline.load(device);
-    await use(pipeline);
-  } finally {
-    device.destroy();
-  }
-}
 
 function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
   const { name, args, inputs } = call;
@@ -65,34 +46,13 @@ function isKontext({ args }: GoldenCall): boolean {
   return (args["pipeline"] as string).startsWith("FluxKontext");
 }
 
-/** Runs a call, and compares latents and pixels. */
-async function checkCall(
-  golden: Golden,
-  pipeline: Pipeline,
-  call: GoldenCall,
-  loras: readonly AppliedLora[] = [],
-  gate = LATENT_GATE,
-): Promise<void> {
-  const request = { ...requestOf(golden, call), loras };
-  const { latents, frames } = await pipeline.generate(request);
-  const expected = golden.tensor(call.name, "latents");
-  assertClose("latents", { shape: expected.shape, data: latents }, expected, gate);
-  const { data } = golden.tensor(call.name, "image");
-  const decibels = request.mask ? checkMasked(frames[0]!, request, data) : psnr(frames[0]!, data);
-  if (Deno.env.get("DENOISE_SHOW_ERRORS")) {
-    console.log(`${call.name}: PSNR ${decibels.toFixed(1)} dB`);
-  }
-  assert.equal(frames.length, 1);
-  assert.ok(decibels > MIN_PSNR, `PSNR is ${decibels.toFixed(1)} dB`);
-}
-
 Deno.test("Flux1Pipeline.generate() gives the images of diffusers, guided, from an image and by a mask too: dev", async (t) => {
-  await withPipeline(DEV.folder, async (pipeline) => {
+  await withPipeline(async ({ pipeline }) => {
     for (const call of DEV.calls) {
       if (isKontext(call) || call.name === "adapted") continue;
-      await t.step(call.name, () => checkCall(DEV, pipeline, call));
+      await t.step(call.name, () => checkImage(DEV, call.name, pipeline, requestOf(DEV, call)));
     }
-  });
+  }, { folder: DEV.folder });
 });
 
 Deno.test("Flux1Pipeline.generate() gives the images of diffusers: Kontext, from an image and without one", (t) =>
@@ -104,25 +64,25 @@ Deno.test("Flux1Pipeline.generate() gives the images of diffusers: Kontext, from
       path,
       JSON.stringify({ ...index, _class_name: "FluxKontextPipeline" }),
     );
-    await withPipeline(folder, async (pipeline) => {
+    await withPipeline(async ({ pipeline }) => {
       for (const call of DEV.calls) {
         if (!isKontext(call)) continue;
-        await t.step(call.name, () => checkCall(DEV, pipeline, call));
+        await t.step(call.name, () => checkImage(DEV, call.name, pipeline, requestOf(DEV, call)));
       }
-    });
+    }, { folder });
   }));
 
 Deno.test("Flux1Pipeline.generate() gives the images of diffusers: Fill, from noise and from a part of it", (t) =>
   withFolder({}, async (folder) => {
     cpSync(DEV.folder, folder, { recursive: true });
     cpSync(join(FILL.folder, "transformer"), join(folder, "transformer"), { recursive: true });
-    await withPipeline(folder, async (pipeline) => {
+    await withPipeline(async ({ pipeline }) => {
       assert.deepEqual(pipeline.info.supportedTasks, ["TI2I"]);
       assert.equal(pipeline.info.defaults.guidanceScale, 30);
       for (const call of FILL.calls) {
-        await t.step(call.name, () => checkCall(FILL, pipeline, call));
+        await t.step(call.name, () => checkImage(FILL, call.name, pipeline, requestOf(FILL, call)));
       }
-    });
+    }, { folder });
   }));
 
 Deno.test("Flux1Pipeline.generate() gives the image of diffusers: Canny and Depth, after a picture", () =>
@@ -132,12 +92,14 @@ Deno.test("Flux1Pipeline.generate() gives the image of diffusers: Canny and Dept
     const path = join(folder, "model_index.json");
     const index = JSON.parse(Deno.readTextFileSync(path));
     Deno.writeTextFileSync(path, JSON.stringify({ ...index, _class_name: "FluxControlPipeline" }));
-    await withPipeline(folder, async (pipeline) => {
+    await withPipeline(async ({ pipeline }) => {
       const { supportedTasks, inpainting, taskDefaults } = pipeline.info;
       assert.deepEqual({ supportedTasks, inpainting, taskDefaults }, {
         ...{ supportedTasks: ["TI2I"], inpainting: undefined, taskDefaults: {} },
       });
-      for (const call of CONTROL.calls) await checkCall(CONTROL, pipeline, call);
+      for (const call of CONTROL.calls) {
+        await checkImage(CONTROL, call.name, pipeline, requestOf(CONTROL, call));
+      }
       const request = requestOf(CONTROL, CONTROL.call("control"));
       const [{ width, height, data }] = request.images as [InputImage];
       const edges = cannyEdges(data, width, height, { low: 20, high: 40 });
@@ -147,7 +109,7 @@ Deno.test("Flux1Pipeline.generate() gives the image of diffusers: Canny and Dept
         await pipeline.generate({ ...request, controlType: "canny", cannyLow: 20, cannyHigh: 40 }),
       ];
       assert.deepEqual(made.latents, asMap.latents);
-    });
+    }, { folder });
   }));
 
 Deno.test({
@@ -160,14 +122,14 @@ Deno.test({
       for (const part of ["transformer", "scheduler"]) {
         cpSync(join(SCHNELL.folder, part), join(folder, part), { recursive: true });
       }
-      await withPipeline(folder, async (pipeline) => {
-        await checkCall(SCHNELL, pipeline, SCHNELL.call("text"));
-      });
+      await withPipeline(async ({ pipeline }) => {
+        await checkImage(SCHNELL, "text", pipeline, requestOf(SCHNELL, SCHNELL.call("text")));
+      }, { folder });
     }),
 });
 
 Deno.test("Flux1Pipeline.generate() applies LoRAs under diffusers' names and the original ones", async (t) => {
-  await withPipeline(DEV.folder, async (pipeline) => {
+  await withPipeline(async ({ pipeline }) => {
     const call = DEV.call("adapted");
     for (const key of ["diffusers", "original"]) {
       const path = `${DEV.folder}/adapter-${key}.safetensors`;
@@ -176,11 +138,12 @@ Deno.test("Flux1Pipeline.generate() applies LoRAs under diffusers' names and the
       for (const [mode, gate] of [["dynamic", LATENT_GATE], ["merge", MERGED_GATE]] as const) {
         const strength = call.args["strength"] as number;
         const loras = [{ key, lora, strength, mode, targets: ["transformer" as const] }];
-        await t.step(`${key}, ${mode}`, () => checkCall(DEV, pipeline, call, loras, gate));
+        const request = { ...requestOf(DEV, call), loras };
+        await t.step(`${key}, ${mode}`, () => checkImage(DEV, call.name, pipeline, request, gate));
       }
     }
     await t.step("T5's, beside the weights and merged", () => checkT5(pipeline));
-  });
+  }, { folder: DEV.folder });
 });
 
 /** Low-rank changes of T5 alone, as kohya names them: diffusers applies none. */

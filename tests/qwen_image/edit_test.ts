@@ -3,16 +3,11 @@ import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
 import { fitImage, sizeFromImage } from "../../generation/mod.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
-import { assertClose, Golden, type GoldenCall } from "../golden.ts";
+import { Golden, type GoldenCall } from "../golden.ts";
+import { checkImage } from "../golden_image.ts";
 import { textRequest } from "../golden_request.ts";
-import { psnr } from "../pixels.ts";
 import { withFolder } from "../safetensors.ts";
 import { openTestDevice } from "../model_run.ts";
-
-/** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
-const MIN_PSNR = 50;
-/** Of the latents after the last step, as a part of their largest magnitude. */
-const LATENT_GATE = 1e-4;
 
 const golden = new Golden("qwen_image/pipeline");
 
@@ -51,11 +46,7 @@ function requestOf(call: GoldenCall, { info }: Pipeline): PipelineRequest {
 }
 
 async function checkCall(pipeline: Pipeline, call: GoldenCall): Promise<void> {
-  const { latents, frames } = await pipeline.generate(requestOf(call, pipeline));
-  const expected = golden.tensor(call.name, "latents");
-  assertClose("latents", { shape: expected.shape, data: latents }, expected, LATENT_GATE);
-  const decibels = psnr(frames[0]!, golden.tensor(call.name, "image").data);
-  assert.ok(decibels > MIN_PSNR, `PSNR is ${decibels.toFixed(1)} dB`);
+  await checkImage(golden, call.name, pipeline, requestOf(call, pipeline));
 }
 
 Deno.test("QwenImageEditPlusPipeline.generate() gives the reference's edit of two images, guided", () =>

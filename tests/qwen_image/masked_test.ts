@@ -1,17 +1,11 @@
 /** Images of which a mask keeps a part, against diffusers: same folder, prompt, image, mask and seed. */
-import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
 import { openPipeline, type PipelineRequest } from "../../models/mod.ts";
-import { assertClose, Golden } from "../golden.ts";
+import { Golden } from "../golden.ts";
+import { checkImage } from "../golden_image.ts";
 import { textRequest } from "../golden_request.ts";
-import { checkMasked } from "../masked.ts";
 import { openTestDevice } from "../model_run.ts";
 import { withFolder } from "../safetensors.ts";
-
-/** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
-const MIN_PSNR = 50;
-/** Of the latents after the last step, as a part of their largest magnitude. */
-const LATENT_GATE = 1e-4;
 
 const golden = new Golden("qwen_image/masked");
 const model = new Golden("qwen_image/pipeline");
@@ -42,12 +36,7 @@ for (const [name, className] of Object.entries(CLASSES)) {
       try {
         using pipeline = await openPipeline(folder);
         await pipeline.load(device);
-        const { latents, frames } = await pipeline.generate(request);
-        const expected = golden.tensor(name, "latents");
-        assertClose("latents", { shape: expected.shape, data: latents }, expected, LATENT_GATE);
-        const decibels = checkMasked(frames[0]!, request, golden.tensor(name, "image").data);
-        if (Deno.env.get("DENOISE_SHOW_ERRORS")) console.log(`${decibels.toFixed(1)} dB`);
-        assert.ok(decibels > MIN_PSNR, `PSNR is ${decibels.toFixed(1)} dB`);
+        await checkImage(golden, name, pipeline, request);
       } finally {
         device.destroy();
       }

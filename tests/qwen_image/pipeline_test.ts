@@ -1,36 +1,16 @@
 /** Whole Qwen-Image pipelines against diffusers: same folder, prompt, image and seed, from text to pixels. */
 import assert from "node:assert/strict";
-import type { AppliedLora } from "../../models/lora/types.ts";
-import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
-import { Checkpoint, type Device, type DeviceOptions } from "../../runtime/mod.ts";
+import { openPipeline, type PipelineRequest } from "../../models/mod.ts";
+import { Checkpoint } from "../../runtime/mod.ts";
 import { checkBudgets } from "../budgets.ts";
-import { assertClose, Golden, type GoldenCall } from "../golden.ts";
+import { Golden, type GoldenCall } from "../golden.ts";
+import { checkImage } from "../golden_image.ts";
 import { textRequest } from "../golden_request.ts";
 import { readTensors } from "../lora_files.ts";
-import { psnr } from "../pixels.ts";
 import { openTestDevice } from "../model_run.ts";
-
-/** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
-const MIN_PSNR = 50;
-/** Of the latents after the last step, as a part of their largest magnitude. */
-const LATENT_GATE = 1e-4;
+import { withPipeline } from "../pipeline_fixture.ts";
 
 const golden = new Golden("qwen_image/pipeline");
-
-/** Calls `use` with the loaded pipeline of the golden. */
-async function withPipeline(
-  use: (pipeline: Pipeline, device: Device) => Promise<void>,
-  options: DeviceOptions = {},
-): Promise<void> {
-  const device = await openTestDevice(options);
-  try {
-    using pipeline = await openPipeline(golden.folder);
-    await pipeline.load(device);
-    await use(pipeline, device);
-  } finally {
-    device.destroy();
-  }
-}
 
 function requestOf(call: GoldenCall): PipelineRequest {
   const { name, args, inputs } = call;
@@ -48,27 +28,13 @@ function requestOf(call: GoldenCall): PipelineRequest {
   };
 }
 
-/** Runs a call, and compares latents and pixels. */
-async function checkCall(
-  pipeline: Pipeline,
-  call: GoldenCall,
-  loras: readonly AppliedLora[] = [],
-): Promise<void> {
-  const { latents, frames } = await pipeline.generate({ ...requestOf(call), loras });
-  const expected = golden.tensor(call.name, "latents");
-  assertClose("latents", { shape: expected.shape, data: latents }, expected, LATENT_GATE);
-  const decibels = psnr(frames[0]!, golden.tensor(call.name, "image").data);
-  assert.equal(frames.length, 1);
-  assert.ok(decibels > MIN_PSNR, `PSNR is ${decibels.toFixed(1)} dB`);
-}
-
 Deno.test("QwenImagePipeline.generate() gives the reference's latents and images, guided, cut and from an image too", async (t) => {
-  await withPipeline(async (pipeline) => {
+  await withPipeline(async ({ pipeline }) => {
     for (const name of ["text", "guided", "cut", "picture", "lightning"]) {
       const call = golden.call(name);
-      await t.step(call.name, () => checkCall(pipeline, call));
+      await t.step(name, () => checkImage(golden, name, pipeline, requestOf(call)));
     }
-  });
+  }, { folder: golden.folder });
 });
 
 /** What other programs make of the names of diffusers. */
@@ -83,7 +49,7 @@ const DIALECTS: Readonly<Record<string, (key: string) => string>> = {
 };
 
 Deno.test("QwenImagePipeline.generate() gives the reference's with a LoRA, in every dialect", async (t) => {
-  await withPipeline(async (pipeline) => {
+  await withPipeline(async ({ pipeline }) => {
     const call = golden.call("adapted");
     const strength = call.args["strength"] as number;
     using stored = Checkpoint.open(`${golden.folder}/adapter.safetensors`);
@@ -98,14 +64,17 @@ Deno.test("QwenImagePipeline.generate() gives the reference's with a LoRA, in ev
       assert.deepEqual(lora.unmatchedKeys, []);
       const targets = ["transformer" as const];
       const loras = [{ key, lora, strength, mode: "dynamic" as const, targets }];
-      await t.step(key, () => checkCall(pipeline, call, loras));
+      await t.step(
+        key,
+        () => checkImage(golden, call.name, pipeline, { ...requestOf(call), loras }),
+      );
     }
-  });
+  }, { folder: golden.folder });
 });
 
 Deno.test("QwenImagePipeline.generate() makes the same image within any budget that it fits, without the modulation's weights while it denoises", async () => {
   const request = { ...requestOf(golden.call("guided")), numInferenceSteps: 2 };
-  await checkBudgets(withPipeline, request, [0.6, 0.45]);
+  await checkBudgets(golden.folder, request, [0.6, 0.45]);
 });
 
 Deno.test("QwenImagePipeline refuses requests that do not fit, and says what would", async () => {

@@ -1,21 +1,15 @@
 /** Whole Z-Image pipelines against diffusers: same folder, prompt, image and seed, from text to pixels. */
 import assert from "node:assert/strict";
 import { readLora } from "../../models/lora/read_lora.ts";
-import type { AppliedLora } from "../../models/lora/types.ts";
-import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
-import type { Device, DeviceOptions } from "../../runtime/mod.ts";
+import { openPipeline, type PipelineRequest } from "../../models/mod.ts";
 import { checkBudgets } from "../budgets.ts";
 import { assertClose, Golden, type GoldenCall } from "../golden.ts";
+import { checkImage, LATENT_GATE } from "../golden_image.ts";
 import { textRequest } from "../golden_request.ts";
-import { checkMasked } from "../masked.ts";
-import { psnr } from "../pixels.ts";
 import { openTestDevice } from "../model_run.ts";
+import { withPipeline } from "../pipeline_fixture.ts";
 
-/** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
-const MIN_PSNR = 50;
-/** Of the latents after the last step, as a part of their largest magnitude. */
-const LATENT_GATE = 1e-4;
-/** The same where LoRAs were written into weights, which are stored as bf16. */
+/** `LATENT_GATE` where LoRAs were written into weights, which are stored as bf16. */
 const MERGED_GATE = 1e-2;
 
 const IS_SLOW = Deno.env.has("DENOISE_SLOW");
@@ -23,21 +17,6 @@ const IS_SLOW = Deno.env.has("DENOISE_SLOW");
 const QUICK_MODES = { diffusers: "dynamic", original: "merge" } as const;
 
 const golden = new Golden("z_image/pipeline");
-
-/** Calls `use` with the loaded pipeline of the golden. */
-async function withPipeline(
-  use: (pipeline: Pipeline, device: Device) => Promise<void>,
-  options: DeviceOptions = {},
-): Promise<void> {
-  const device = await openTestDevice(options);
-  try {
-    using pipeline = await openPipeline(golden.folder);
-    await pipeline.load(device);
-    await use(pipeline, device);
-  } finally {
-    device.destroy();
-  }
-}
 
 function requestOf(call: GoldenCall): PipelineRequest {
   const { name, args, inputs } = call;
@@ -59,33 +38,16 @@ function requestOf(call: GoldenCall): PipelineRequest {
   };
 }
 
-/** Runs a call, and compares latents and pixels. */
-async function checkCall(
-  pipeline: Pipeline,
-  call: GoldenCall,
-  loras: readonly AppliedLora[] = [],
-  gate = LATENT_GATE,
-): Promise<void> {
-  const request = { ...requestOf(call), loras };
-  const { latents, frames } = await pipeline.generate(request);
-  const expected = golden.tensor(call.name, "latents");
-  assertClose("latents", { shape: expected.shape, data: latents }, expected, gate);
-  const { data } = golden.tensor(call.name, "image");
-  const decibels = request.mask ? checkMasked(frames[0]!, request, data) : psnr(frames[0]!, data);
-  assert.equal(frames.length, 1);
-  assert.ok(decibels > MIN_PSNR, `PSNR is ${decibels.toFixed(1)} dB`);
-}
-
 Deno.test("ZImagePipeline.generate() gives the reference's latents and images, guided, from an image and by a mask too", async (t) => {
-  await withPipeline(async (pipeline) => {
+  await withPipeline(async ({ pipeline }) => {
     for (const call of golden.calls.filter(({ name }) => name !== "adapted")) {
-      await t.step(call.name, () => checkCall(pipeline, call));
+      await t.step(call.name, () => checkImage(golden, call.name, pipeline, requestOf(call)));
     }
-  });
+  }, { folder: golden.folder });
 });
 
 Deno.test("ZImagePipeline.generate() gives the reference's with a LoRA, under diffusers' names and the original ones", async (t) => {
-  await withPipeline(async (pipeline) => {
+  await withPipeline(async ({ pipeline }) => {
     const call = golden.call("adapted");
     for (const key of ["diffusers", "original"] as const) {
       const path = `${golden.folder}/adapter-${key}.safetensors`;
@@ -95,14 +57,18 @@ Deno.test("ZImagePipeline.generate() gives the reference's with a LoRA, under di
         if (!IS_SLOW && mode !== QUICK_MODES[key]) continue;
         const strength = call.args["strength"] as number;
         const loras = [{ key, lora, strength, mode, targets: ["transformer" as const] }];
-        await t.step(`${key}, ${mode}`, () => checkCall(pipeline, call, loras, gate));
+        const request = { ...requestOf(call), loras };
+        await t.step(
+          `${key}, ${mode}`,
+          () => checkImage(golden, call.name, pipeline, request, gate),
+        );
       }
     }
-  });
+  }, { folder: golden.folder });
 });
 
 Deno.test("ZImagePipeline.generate() shows previews, tells progress and stops when cancelled", async () => {
-  await withPipeline(async (pipeline) => {
+  await withPipeline(async ({ pipeline }) => {
     const request = requestOf(golden.call("text"));
     const told: string[] = [];
     const previews: number[] = [];
@@ -134,12 +100,12 @@ Deno.test("ZImagePipeline.generate() shows previews, tells progress and stops wh
     const shape = [again.frames[0]!.length];
     const data = (frame: Float32Array) => ({ shape, data: frame });
     assertClose("after a cancelled one", data(again.frames[0]!), data(frames[0]!), 1e-6);
-  });
+  }, { folder: golden.folder });
 });
 
 Deno.test("ZImagePipeline.generate() makes the same image within any budget that it fits", async () => {
   const request = { ...requestOf(golden.call("picture")), numInferenceSteps: 2, strength: 1 };
-  await checkBudgets(withPipeline, request, [0.7, 0.45]);
+  await checkBudgets(golden.folder, request, [0.7, 0.45]);
 });
 
 Deno.test("ZImagePipeline refuses requests that do not fit, and says what would", async () => {

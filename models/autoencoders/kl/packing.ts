@@ -12,13 +12,6 @@ import type { Flux2VaeConfig } from "./config.ts";
 export const PACKED_SIDE = 2;
 const PACKED = { i: PACKED_SIDE, j: PACKED_SIDE };
 
-/** Latents along the sides of an image. */
-export function latentSize(
-  { rows, columns }: { readonly rows: number; readonly columns: number },
-): { readonly height: number; readonly width: number } {
-  return { height: rows * PACKED_SIDE, width: columns * PACKED_SIDE };
-}
-
 /**
  * Packs latents; a token holds them in the order (channel, row, column).
  *

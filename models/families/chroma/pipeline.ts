@@ -4,7 +4,7 @@
  * Source: diffusers `ChromaPipeline`, `ChromaImg2ImgPipeline` and `ChromaInpaintPipeline`, whose mask of the text is
  * taken for what it is meant to be: https://github.com/huggingface/diffusers/issues/13619.
  */
-import { f32, slice, type Tensor } from "../../../runtime/mod.ts";
+import { f32, type Tensor } from "../../../runtime/mod.ts";
 import { KlImageEncoder } from "../../autoencoders/kl/coders.ts";
 import { PACKED_SIDE, packLatents, unpackLatents } from "../../autoencoders/kl/packing.ts";
 import { scaleLatents } from "../../autoencoders/kl/posterior.ts";
@@ -12,8 +12,8 @@ import { Denoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
 import { KlImages } from "../../pipeline/kl_images.ts";
-import { gridOf, tokenCount } from "../../pipeline/latents.ts";
-import { PromptEncoder } from "../../pipeline/prompts.ts";
+import { gridOf, latentSize, tokenCount } from "../../pipeline/latents.ts";
+import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
 import { beginSample, noiseOf, StartImage } from "../../pipeline/start_image.ts";
 import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
@@ -50,30 +50,27 @@ export const CHROMA = defineFamily({
       start: startsFromImage ? strengthStart(steps, strength, "start") : 0,
       ...samplingOf(request),
     };
-    return { shape, latents: [grid.rows * PACKED_SIDE, grid.columns * PACKED_SIDE] };
+    return { shape, latents: [latentSize(grid, PACKED_SIDE)] };
   },
 
   trace(session, { transformer, textEncoder, vae, tinyDecoder, tokenizer, scheduler }, shape) {
     const { grid, textTokens, rows, startsFromImage, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
     const schedule = flux1Schedule(scheduler, tokenCount(grid), shape.steps, shape);
-    const [height, width] = [grid.rows * PACKED_SIDE, grid.columns * PACKED_SIDE];
-    const size = { height, width, tileSide };
-    const latents = [1, vae.config.latent_channels, height, width];
+    const size = { ...latentSize(grid, PACKED_SIDE), tileSide };
+    const latents = [1, vae.config.latent_channels, size.height, size.width];
     const packed = (x: Tensor) => packLatents(rearrange(x, "1 c y x -> 1 y x c"));
 
     // 1. Encode: the input image; the prompts, of which a token of padding is seen.
     const encoder = startsFromImage ? new KlImageEncoder(session, vae, [size]) : undefined;
-    const start = new StartImage(
-      ...[encoder?.moments[0], latents] as const,
-      (x) => packLatents(scaleLatents(vae.config, x)),
-    );
+    const imageTokens = (x: Tensor) => packLatents(scaleLatents(vae.config, x));
+    const start = new StartImage(encoder?.moments[0], latents, imageTokens);
     const prompts = textTokens.length;
     const t5 = t5TextEncoder(textEncoder, tokenizer.padId, { seesPadding: false });
     const text = new PromptEncoder(session, t5, { prompts, rows }, {
       trace: ({ states }) =>
         textTokens.map((count, i) =>
-          flux1Context(config, weights, slice(slice(states, 0, i, i + 1), 1, 0, count))
+          flux1Context(config, weights, ofPrompt(states, i, [0, count]))
         ),
     });
 

@@ -2,14 +2,14 @@
 import { type DeviceTensor, f32, type InputSpec, type Tensor } from "../../../runtime/mod.ts";
 import { KlImageEncoder } from "../../autoencoders/kl/coders.ts";
 import { type KlVaeConfig, scaleFactor } from "../../autoencoders/kl/config.ts";
-import { latentSize, packLatents } from "../../autoencoders/kl/packing.ts";
+import { PACKED_SIDE, packLatents } from "../../autoencoders/kl/packing.ts";
 import { posteriorLatents, scaleLatents } from "../../autoencoders/kl/posterior.ts";
 import type { TiledSize } from "../../autoencoders/tiled_coder.ts";
 import type { Session } from "../../memory/session.ts";
 import { controlPicture } from "../../pipeline/control.ts";
 import { cutOut } from "../../pipeline/inpainting.ts";
 import type { Component } from "../../pipeline/components.ts";
-import { gridOf, type TokenGrid } from "../../pipeline/latents.ts";
+import { gridOf, latentSize, type TokenGrid } from "../../pipeline/latents.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
 import { strengthStart } from "../../schedulers/mod.ts";
@@ -76,7 +76,7 @@ export class GivenImage {
     const { height, width, tileSide } = size;
     const sizes = [
       ...isDrawn ? [size] : [],
-      ...reference ? [{ ...latentSize(reference), tileSide }] : [],
+      ...reference ? [{ ...latentSize(reference, PACKED_SIDE), tileSide }] : [],
       ...seen ? [size] : [],
     ];
     const encoder = sizes.length > 0 ? new KlImageEncoder(session, vae, sizes) : undefined;

@@ -9,15 +9,15 @@
  * `FluxControlPipeline`, `FluxKontextPipeline`, `FluxKontextInpaintPipeline`, `FluxControlNetPipeline`,
  * `FluxControlNetImg2ImgPipeline` and `FluxControlNetInpaintPipeline`.
  */
-import { f32, slice, type Tensor } from "../../../runtime/mod.ts";
-import { latentSize, packLatents, unpackLatents } from "../../autoencoders/kl/packing.ts";
+import { f32, type Tensor } from "../../../runtime/mod.ts";
+import { PACKED_SIDE, packLatents, unpackLatents } from "../../autoencoders/kl/packing.ts";
 import { timestepConstant, timestepEmbedding } from "../../embeddings.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
 import { KlImages } from "../../pipeline/kl_images.ts";
-import { gridOf, tokenCount } from "../../pipeline/latents.ts";
-import { PromptEncoder } from "../../pipeline/prompts.ts";
+import { gridOf, latentSize, tokenCount } from "../../pipeline/latents.ts";
+import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
 import { beginSample, noiseOf } from "../../pipeline/start_image.ts";
 import { rearrange } from "../../rearrange.ts";
 import { samplingOf } from "../../schedulers/mod.ts";
@@ -49,7 +49,6 @@ export const FLUX1 = defineFamily({
   shapeOf(request, parts, { lengths, maxLength }, { sizeMultiple }) {
     const grid = gridOf(request, sizeMultiple);
     const { start, ...given } = givenShape(request, parts, sizeMultiple);
-    const sizes = [grid, given.reference ?? grid].map(latentSize);
     return {
       // Every prompt is padded to the same number of tokens, and has a pass of its own.
       shape: {
@@ -57,10 +56,7 @@ export const FLUX1 = defineFamily({
         ...{ steps: request.numInferenceSteps, start },
         ...samplingOf(request),
       },
-      latents: [
-        Math.max(...sizes.map(({ height }) => height)),
-        Math.max(...sizes.map(({ width }) => width)),
-      ],
+      latents: [grid, given.reference ?? grid].map((each) => latentSize(each, PACKED_SIDE)),
     };
   },
 
@@ -69,7 +65,7 @@ export const FLUX1 = defineFamily({
     const { grid, prompts, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
     const schedule = flux1Schedule(scheduler, tokenCount(grid), shape.steps, shape);
-    const size = { ...latentSize(grid), tileSide };
+    const size = { ...latentSize(grid, PACKED_SIDE), tileSide };
     const latents = [1, vae.config.latent_channels, size.height, size.width];
     const isGuided = config.guidance_embeds || shape.control && controlnet?.config.guidance_embeds;
     const packed = (x: Tensor) => packLatents(rearrange(x, "1 c y x -> 1 y x c"));
@@ -86,8 +82,8 @@ export const FLUX1 = defineFamily({
       trace: ({ states, pooled }) => {
         const all = flux1Prompt(config, weights, states, pooled!);
         const own = Array.from({ length: prompts }, (_, i) => ({
-          context: slice(all.context, 0, i, i + 1),
-          summary: slice(all.summary, 0, i, i + 1),
+          context: ofPrompt(all.context, i),
+          summary: ofPrompt(all.summary, i),
         }));
         return { prompts: own, control: control?.prompt(states, pooled!) };
       },

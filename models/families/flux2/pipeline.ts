@@ -3,7 +3,7 @@
  *
  * Source: diffusers `Flux2KleinPipeline` and `Flux2KleinInpaintPipeline`.
  */
-import { concat, elementCount, f32, gather, slice, type Tensor } from "../../../runtime/mod.ts";
+import { concat, f32, gather, slice, type Tensor } from "../../../runtime/mod.ts";
 import { klImageDecoder, KlImageEncoder } from "../../autoencoders/kl/coders.ts";
 import {
   denormaliseTokens,
@@ -14,13 +14,13 @@ import {
 } from "../../autoencoders/kl/packing.ts";
 import { posteriorMode } from "../../autoencoders/kl/posterior.ts";
 import { timestepConstant } from "../../embeddings.ts";
-import { TorchGenerator } from "../../noise.ts";
 import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
-import { gridOf, noisyLatents, tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
-import { PromptEncoder } from "../../pipeline/prompts.ts";
+import { gridOf, latentSize, tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
+import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
+import { beginSample, noiseOf } from "../../pipeline/start_image.ts";
 import { rearrange } from "../../rearrange.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { qwen3ChatPrompt } from "../../tokenizers/mod.ts";
@@ -48,8 +48,6 @@ export const FLUX2 = defineFamily({
   shapeOf({ images = [], ...request }, _, { lengths, maxLength }, { sizeMultiple }) {
     const grid = gridOf(request, sizeMultiple);
     const references = images.map((image) => gridOf(image, sizeMultiple));
-    const largest = (side: keyof TokenGrid) =>
-      Math.max(...[grid, ...references].map((one) => one[side])) * PACKED_SIDE;
     return {
       // Every prompt is padded to the same number of tokens, and has a pass of its own.
       shape: {
@@ -58,7 +56,7 @@ export const FLUX2 = defineFamily({
         start: strengthStart(request.numInferenceSteps, request.strength ?? 1, "start"),
         ...samplingOf(request),
       },
-      latents: [largest("rows"), largest("columns")],
+      latents: [grid, ...references].map((each) => latentSize(each, PACKED_SIDE)),
     };
   },
 
@@ -66,11 +64,7 @@ export const FLUX2 = defineFamily({
     const { grid, references, prompts, steps, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
     const schedule = flux2Schedule(scheduler, tokenCount(grid), steps, shape);
-    const sizeOf = ({ rows, columns }: TokenGrid) => ({
-      height: rows * PACKED_SIDE,
-      width: columns * PACKED_SIDE,
-      tileSide,
-    });
+    const sizeOf = (grid: TokenGrid) => ({ ...latentSize(grid, PACKED_SIDE), tileSide });
     const latents = [1, config.in_channels, grid.rows, grid.columns];
 
     // 1. Encode: the input images, as tokens one after the other; the prompts.
@@ -85,7 +79,7 @@ export const FLUX2 = defineFamily({
     const text = new PromptEncoder(session, qwen3, shape, {
       trace: ({ states }) => {
         const all = flux2Context(config, weights, states);
-        return Array.from({ length: prompts }, (_, i) => slice(all, 0, i, i + 1));
+        return Array.from({ length: prompts }, (_, i) => ofPrompt(all, i));
       },
     });
 
@@ -98,10 +92,9 @@ export const FLUX2 = defineFamily({
         const embedded = timestepConstant(graph, times, config.timestep_guidance_channels);
         const noisy = rearrange(noise, "1 c y x -> 1 (y x) c");
         // The image that is kept in part comes first, and is seen like the others.
-        const kept = images && slice(images, 1, 0, tokenCount(grid));
+        const image = images && slice(images, 1, 0, tokenCount(grid));
         return {
-          sample: kept ? noisyLatents(kept, noisy, schedule.sigmas[0]!) : noisy,
-          kept,
+          ...beginSample(noisy, image, { level: schedule.sigmas[0]!, isMasked: shape.isMasked }),
           modulation: modulationTable(weights, embedded, hiddenSize(config)),
         };
       },
@@ -132,9 +125,8 @@ export const FLUX2 = defineFamily({
     }));
 
     return async (work) => {
-      const { seed, guidanceScale } = work.request;
-      const generator = new TorchGenerator(seed);
-      const draw = () => generator.randn(elementCount(latents));
+      const { guidanceScale } = work.request;
+      const draw = noiseOf(work.request, latents);
       const noise = draw();
       await images?.run(work);
       if (tokens) await work.run([tokens.call({})]);

@@ -7,7 +7,7 @@ import { type PatchGrid, patchPixels, tokensOf } from "../../image_encoders/qwen
 import { qwen25Vision, visionLayout } from "../../image_encoders/qwen2_5_vision.ts";
 import type { Session } from "../../memory/session.ts";
 import { isInpainting } from "../../pipeline/inpainting.ts";
-import { gridOf, type TokenGrid } from "../../pipeline/latents.ts";
+import { gridOf, latentSize, type TokenGrid } from "../../pipeline/latents.ts";
 import type { InputImage, PipelineRequest } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
@@ -101,11 +101,7 @@ export function traceGiven(
   tileSide: number,
 ): Given {
   const { textEncoder, tokenizer, vae } = parts;
-  const sizeOf = ({ rows, columns }: TokenGrid) => ({
-    height: rows * PATCH_SIDE,
-    width: columns * PATCH_SIDE,
-    tileSide,
-  });
+  const sizeOf = (grid: TokenGrid) => ({ ...latentSize(grid, PATCH_SIDE), tileSide });
   const plain = () =>
     qwenTextEncoder(textEncoder, tokenizer.padId, [textEncoder.config.num_hidden_layers]);
   const rules = editRules(parts);

@@ -25,11 +25,17 @@ export function layerRules(
   return className === LAYERED_CLASS ? { initial: 4, most: 16, side: DEFAULT_SIDE } : undefined;
 }
 
-/** How many images a request's sample holds, and how many of them, the last ones, are its result. */
+/** How many images a sample holds, and how many of them, the last ones, are the result. */
+export interface ImageCounts {
+  readonly sampled: number;
+  readonly results: number;
+}
+
+/** The image counts of a request. */
 export function imageCounts(
   { layers }: Pick<PipelineRequest, "layers">,
   rules: LayerRules | undefined,
-): { readonly sampled: number; readonly results: number } {
+): ImageCounts {
   if (!rules) return { sampled: 1, results: 1 };
   const results = layers ?? rules.initial;
   return { sampled: results + 1, results };

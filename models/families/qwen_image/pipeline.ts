@@ -6,17 +6,14 @@
  * `QwenImageEditPlusPipeline`, `QwenImageEditInpaintPipeline`, `QwenImageLayeredPipeline`, `QwenImageControlNetPipeline`
  * and `QwenImageControlNetInpaintPipeline`.
  */
-import { concat, f32, gather, slice, type Tensor, u32 } from "../../../runtime/mod.ts";
-import { tinyVideoDecoder } from "../../autoencoders/tiny/coders.ts";
-import { scaleLatents, unscaleLatents } from "../../autoencoders/wan/coders.ts";
-import { wanImageDecoder } from "../../autoencoders/wan/image_coders.ts";
+import { concat, f32, type Tensor } from "../../../runtime/mod.ts";
+import { scaleLatents } from "../../autoencoders/wan/coders.ts";
 import { timestepConstant } from "../../embeddings.ts";
-import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { guidedPrompts } from "../../pipeline/guidance.ts";
-import { gridOf, tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
-import { PromptEncoder } from "../../pipeline/prompts.ts";
+import { gridOf, latentSize, tokenCount } from "../../pipeline/latents.ts";
+import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
 import { beginSample, noiseOf, StartImage } from "../../pipeline/start_image.ts";
 import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
@@ -31,6 +28,7 @@ import { ControlBranch } from "./control_branch.ts";
 import { editRules } from "./edit.ts";
 import { givenShape, templateTokens, traceGiven, wholePrompt } from "./given.ts";
 import { guidanceOf, NORMED_GUIDANCE, qwenImageGuidance } from "./guidance.ts";
+import { QwenImages } from "./images.ts";
 import { qwenImageInfo } from "./info.ts";
 import { imageCounts, layerRules } from "./layers.ts";
 import { QWEN_IMAGE_FILES } from "./layouts.ts";
@@ -39,9 +37,6 @@ import { patchesOf } from "./patches.ts";
 import { DROPPED_TOKENS, MAX_PROMPT_TOKENS } from "./prompt.ts";
 import { modelTimestep, qwenImageSchedule } from "./schedule.ts";
 import { qwenImageContext, qwenImageTransformer } from "./transformer.ts";
-
-/** Channels of previews, whatever the result has. */
-const RGB = 3;
 
 /** See the file comment. */
 export const QWEN_IMAGE = defineFamily({
@@ -67,8 +62,6 @@ export const QWEN_IMAGE = defineFamily({
     const { strength = 1, numInferenceSteps: steps } = request;
     const grid = gridOf(request, sizeMultiple);
     const given = givenShape(request, parts, sizeMultiple);
-    const largest = (side: keyof TokenGrid) =>
-      Math.max(...[grid, ...given.references].map((one) => one[side])) * PATCH_SIDE;
     const shape = {
       ...{ grid, given, images: imageCounts(request, layerRules(parts)) },
       /** Of every prompt; each has a pass of its own. */
@@ -77,30 +70,28 @@ export const QWEN_IMAGE = defineFamily({
       start: given.start ? strengthStart(steps, strength, "start") : 0,
       ...samplingOf(request),
     };
-    return { shape, latents: [largest("rows"), largest("columns")] };
+    const coded = [grid, ...given.references];
+    return { shape, latents: coded.map((each) => latentSize(each, PATCH_SIDE)) };
   },
 
   trace(session, parts, shape) {
-    const { transformer, vae, tinyDecoder, controlnet } = parts;
-    const { grid, images: { sampled, results }, textTokens, tileSide } = shape;
+    const { transformer, vae, controlnet } = parts;
+    const { grid, images: { sampled }, textTokens, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
-    const isLayered = layerRules(parts) !== undefined;
     // A ControlNet that sees the mask keeps what it shall by itself.
     const isKept = shape.isMasked && !controlsByMask(parts);
     const isMaskedEdit = shape.isMasked && editRules(parts) !== undefined;
     const schedule = qwenImageSchedule(parts, tokenCount(grid), shape.steps, shape);
-    const [height, width] = [grid.rows * PATCH_SIDE, grid.columns * PATCH_SIDE];
-    const size = { height, width, tileSide };
-    const latents = [sampled, vae.config.z_dim, height, width];
-    const patches = { y: grid.rows, i: PATCH_SIDE, j: PATCH_SIDE };
+    const size = { ...latentSize(grid, PATCH_SIDE), tileSide };
+    const latents = [sampled, vae.config.z_dim, size.height, size.width];
+    const patches = { i: PATCH_SIDE, j: PATCH_SIDE };
     const patchify = (x: Tensor) => rearrange(x, "n c (y i) (x j) -> 1 (n y x) (c i j)", patches);
+    const images = new QwenImages(parts, size, grid, shape.images);
 
     // 1. Encode: the input images; the prompts, by the text encoder and the transformer's own projection.
     const given = traceGiven(session, parts, shape.given, tileSide);
-    const start = new StartImage(
-      ...[given.moments, latents] as const,
-      (x) => patchesOf(scaleLatents(vae, x)),
-    );
+    const imagePatches = (x: Tensor) => patchesOf(scaleLatents(vae, x));
+    const start = new StartImage(given.moments, latents, imagePatches);
     const control = controlnet && shape.control
       ? new ControlBranch(session, controlnet, vae, { latents, size })
       : undefined;
@@ -108,7 +99,7 @@ export const QWEN_IMAGE = defineFamily({
     const [prompts, rows] = [textTokens.length, Math.max(...textTokens)];
     const text = new PromptEncoder(session, given.textEncoder, { prompts, rows }, {
       trace: ({ states }, graph) => {
-        const own = textTokens.map((end, i) => slice(slice(states, 0, i, i + 1), 1, dropped, end));
+        const own = textTokens.map((end, i) => ofPrompt(states, i, [dropped, end]));
         return {
           prompts: own.map((states) => qwenImageContext(graph, config, weights, states)),
           control: control?.prompt(graph, own[0]!),
@@ -143,16 +134,6 @@ export const QWEN_IMAGE = defineFamily({
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
     const { sample, kept, references = given.references, controlTables, ...modulation } =
       begin.outputs;
-    // The autoencoder's latents are scaled, those of a tiny decoder are not.
-    const decoderOf = (tiny: typeof tinyDecoder, channels?: number) => ({
-      decoder: tiny
-        ? tinyVideoDecoder(tiny, { ...size, frames: 1 })
-        : wanImageDecoder(vae, size, channels),
-      decoded: (tokens: Tensor) => {
-        const latents = rearrange(tokens, "1 (y x) (c i j) -> (y i) (x j) c", patches);
-        return tiny ? latents.reshape(1, ...latents.shape) : unscaleLatents(vae, latents);
-      },
-    });
     const loop = session.stage("denoise", { repeats: timesteps.length });
     const denoiser = new Denoiser(loop, shape, {
       ...{ schedule, sample, kept },
@@ -167,23 +148,11 @@ export const QWEN_IMAGE = defineFamily({
             : undefined,
         }),
       guidance: prompts > 1 ? NORMED_GUIDANCE : undefined,
-      preview: {
-        ...decoderOf(tinyDecoder, RGB),
-        // Of layers, the whole image.
-        part: (sample) => isLayered ? slice(sample, 1, 0, tokenCount(grid)) : sample,
-      },
+      preview: images.preview,
     });
 
     // 4. Decode.
-    const { decoder, decoded } = decoderOf(shape.isTinyDecoded ? tinyDecoder : undefined);
-    const image = isLayered ? u32(1) : undefined;
-    const result = new ResultDecoder(session, { sample, image }, decoder, ({ sample, image }) => {
-      const own = image && gather(sample.reshape(sampled, -1), image);
-      return {
-        decoded: decoded(own?.reshape(1, tokenCount(grid), -1) ?? sample),
-        latents: sample,
-      };
-    }, isLayered ? Array.from({ length: results }, (_, i) => ({ image: [i + 1] })) : undefined);
+    const result = images.result(session, sample, shape);
 
     return async (work) => {
       const draw = noiseOf(work.request, latents);

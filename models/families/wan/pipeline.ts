@@ -5,16 +5,16 @@
  * Source: diffusers `WanPipeline`, `WanImageToVideoPipeline`, `WanVideoToVideoPipeline` and `WanVACEPipeline`. An edit is
  * a short video that goes on from the image, of which the last frame is kept, as ChronoEdit does it.
  */
-import { copyTo, elementCount, f32, slice, type Tensor, u32 } from "../../../runtime/mod.ts";
+import { copyTo, f32, slice, type Tensor, u32 } from "../../../runtime/mod.ts";
 import { tinyVideoDecoder } from "../../autoencoders/tiny/coders.ts";
 import { unscaleLatents, wanVideoDecoder } from "../../autoencoders/wan/coders.ts";
 import { latentFrameCount } from "../../autoencoders/wan/latents.ts";
-import { TorchGenerator } from "../../noise.ts";
 import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { guidedPrompts, skipLayersOf } from "../../pipeline/guidance.ts";
 import { noisyLatents } from "../../pipeline/latents.ts";
 import { PromptEncoder } from "../../pipeline/prompts.ts";
+import { noiseOf } from "../../pipeline/start_image.ts";
 import { cleanPrompt } from "../../prompt_cleaning.ts";
 import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
@@ -65,7 +65,7 @@ export const WAN = defineFamily({
     const { guidancePasses = shape.skipped ? "sequential" : "batched" } = request;
     return {
       shape,
-      latents: [shape.height, shape.width],
+      latents: [shape],
       // Of 256 pixels, as in the reference.
       smallestTile: 256 / spatial,
       passes: guidancePasses === "batched" ? ["batched", "sequential"] : [guidancePasses],
@@ -141,9 +141,8 @@ export const WAN = defineFamily({
     });
 
     return async (work) => {
-      const { seed, task, guidanceScale, guidanceScale2 = guidanceScale } = work.request;
-      const generator = new TorchGenerator(seed);
-      const draw = () => generator.randn(elementCount(latents));
+      const { task, guidanceScale, guidanceScale2 = guidanceScale } = work.request;
+      const draw = noiseOf(work.request, latents);
       const noise = draw();
       await given.run(work);
       await text.run(work);

@@ -6,7 +6,7 @@
  * Source: diffusers `ZImagePipeline`, `ZImageImg2ImgPipeline`, `ZImageInpaintPipeline`, `ZImageControlNetPipeline` and
  * `ZImageControlNetInpaintPipeline`.
  */
-import { f32, gather, slice, type Tensor } from "../../../runtime/mod.ts";
+import { f32, gather, type Tensor } from "../../../runtime/mod.ts";
 import { KlImageEncoder } from "../../autoencoders/kl/coders.ts";
 import { scaleLatents } from "../../autoencoders/kl/posterior.ts";
 import { timestepConstant } from "../../embeddings.ts";
@@ -14,8 +14,8 @@ import { Denoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { guidedPrompts } from "../../pipeline/guidance.ts";
 import { KlImages } from "../../pipeline/kl_images.ts";
-import { gridOf, tokenCount } from "../../pipeline/latents.ts";
-import { PromptEncoder, promptMasks } from "../../pipeline/prompts.ts";
+import { gridOf, latentSize, tokenCount } from "../../pipeline/latents.ts";
+import { ofPrompt, PromptEncoder, promptMasks } from "../../pipeline/prompts.ts";
 import { beginSample, noiseOf, StartImage } from "../../pipeline/start_image.ts";
 import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
@@ -77,7 +77,7 @@ export const Z_IMAGE = defineFamily({
       start: startsFromImage ? strengthStart(steps, strength, "start") : 0,
       ...samplingOf(request),
     };
-    return { shape, latents: [grid.rows * PATCH_SIDE, grid.columns * PATCH_SIDE] };
+    return { shape, latents: [latentSize(grid, PATCH_SIDE)] };
   },
 
   trace(session, parts, shape) {
@@ -85,22 +85,17 @@ export const Z_IMAGE = defineFamily({
     const { grid, textTokens, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
     const schedule = zImageSchedule(scheduler, tokenCount(grid), shape.steps, shape);
-    const [height, width] = [grid.rows * PATCH_SIDE, grid.columns * PATCH_SIDE];
-    const size = { height, width, tileSide };
-    const latents = [1, config.in_channels, height, width];
+    const size = { ...latentSize(grid, PATCH_SIDE), tileSide };
+    const latents = [1, config.in_channels, size.height, size.width];
     const patches = { y: grid.rows, i: PATCH_SIDE, j: PATCH_SIDE };
     const toPatches = (x: Tensor) => rearrange(x, "1 c (y i) (x j) -> 1 (y x) (i j c)", patches);
-    const images = new KlImages(
-      ...[parts, size] as const,
-      (tokens) => rearrange(tokens, "1 (y x) (i j c) -> 1 (y i) (x j) c", patches),
-    );
+    const fromPatches = (x: Tensor) => rearrange(x, "1 (y x) (i j c) -> 1 (y i) (x j) c", patches);
+    const images = new KlImages(parts, size, fromPatches);
 
     // 1. Encode: the input image; the prompts, by the text encoder and the context refiner.
     const encoder = shape.startsFromImage ? new KlImageEncoder(session, vae, [size]) : undefined;
-    const start = new StartImage(
-      ...[encoder?.moments[0], latents] as const,
-      (x) => patchesOf(scaleLatents(vae.config, x)),
-    );
+    const imagePatches = (x: Tensor) => patchesOf(scaleLatents(vae.config, x));
+    const start = new StartImage(encoder?.moments[0], latents, imagePatches);
     const control = controlnet && shape.control
       ? new ControlBranch(session, { controlnet, transformer, vae }, size, shape.seesMask)
       : undefined;
@@ -112,7 +107,7 @@ export const Z_IMAGE = defineFamily({
       values: ({ tokens }) => ({ masks: promptMasks(tokens, rows) }),
       trace: ({ states, masks }, graph) =>
         textTokens.map((count, i) => {
-          const own = (x: Tensor) => slice(slice(x, 0, i, i + 1), 1, 0, count);
+          const own = (x: Tensor) => ofPrompt(x, i, [0, count]);
           return graph.scope(
             `prompt ${i}`,
             () => zImageContext(graph, config, weights, own(states), own(masks)),

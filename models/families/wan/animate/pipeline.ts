@@ -5,15 +5,15 @@
  *
  * Source: diffusers `WanAnimate2Blocks`.
  */
-import { copyTo, elementCount, f32, slice, type Tensor, u32 } from "../../../../runtime/mod.ts";
+import { copyTo, f32, slice, type Tensor, u32 } from "../../../../runtime/mod.ts";
 import { tinyVideoDecoder } from "../../../autoencoders/tiny/coders.ts";
 import { unscaleLatents, wanVideoDecoder } from "../../../autoencoders/wan/coders.ts";
 import { latentFrameCount } from "../../../autoencoders/wan/latents.ts";
-import { TorchGenerator } from "../../../noise.ts";
 import { ResultDecoder } from "../../../pipeline/decoding.ts";
 import { defineFamily } from "../../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../../pipeline/guidance.ts";
-import { PromptEncoder } from "../../../pipeline/prompts.ts";
+import { ofPrompt, PromptEncoder } from "../../../pipeline/prompts.ts";
+import { noiseOf } from "../../../pipeline/start_image.ts";
 import { rearrange } from "../../../rearrange.ts";
 import { samplingOf } from "../../../schedulers/mod.ts";
 import { umt5TextEncoder } from "../../../text_encoders/umt5.ts";
@@ -60,7 +60,7 @@ export const WAN_ANIMATE = defineFamily({
     };
     return {
       shape,
-      latents: [shape.height, shape.width],
+      latents: [shape],
       // Of 256 pixels, as in the reference.
       smallestTile: 256 / spatial,
       passes: ["sequential", "recomputed"],
@@ -83,7 +83,7 @@ export const WAN_ANIMATE = defineFamily({
       trace: ({ states, lengths, padLogits }) => {
         const blocks = wanTextStates(config, weights, states);
         return Array.from({ length: prompts }, (_, prompt) => {
-          const own = (x: Tensor) => slice(x, 0, prompt, prompt + 1);
+          const own = (x: Tensor) => ofPrompt(x, prompt);
           return {
             blocks: blocks.map(({ key, value }) => ({ key: own(key), value: own(value) })),
             ...{ lengths: own(lengths), padLogit: own(padLogits) },
@@ -134,9 +134,8 @@ export const WAN_ANIMATE = defineFamily({
     });
 
     return async (work) => {
-      const { seed, guidanceScale, numFrames } = work.request;
-      const generator = new TorchGenerator(seed);
-      const draw = () => generator.randn(elementCount(latents));
+      const { guidanceScale, numFrames } = work.request;
+      const draw = noiseOf(work.request, latents);
       const guidance = classifierFree(guidanceScale, prompts - 1);
       await given.run(work);
       await text.run(work);
