@@ -15,7 +15,8 @@ import type { EngineOptions, ModelParts, ParallelOptions } from "./options.ts";
 import type { DeviceReport, HandoverEstimate, ModelPlan, TuningReport } from "./reports.ts";
 import type { ModelLoras } from "./model_loras.ts";
 import type { Engine } from "./types.ts";
-import { deviceSettings, memorySettings, tuningSettings, WorkerEngine } from "./worker_engine.ts";
+import { WorkerEngine } from "./worker_engine.ts";
+import { deviceSettings, memorySettings, tuningSettings } from "./worker_settings.ts";
 import { groupSize, WorkerGroup } from "./worker_group.ts";
 
 export type * from "./options.ts";

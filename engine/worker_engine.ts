@@ -1,22 +1,15 @@
-import type { PipelineInfo } from "../models/mod.ts";
-import { tuningFolder } from "./cache_folder.ts";
 import { drawnSize } from "./drawn_size.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import { FrameFlow } from "./frame_flow.ts";
-import { loraTargets } from "./lora_uses.ts";
+import { modelInfo } from "./model_info.ts";
 import { ModelLoras } from "./model_loras.ts";
 import { toPipelineRequest } from "./pipeline_request.ts";
 import { compiling, LOADING, ProgressClock } from "./progress.ts";
-import type {
-  DeviceSettings,
-  FromWorker,
-  MemorySettings,
-  Room,
-  TuningSettings,
-} from "./protocol.ts";
+import type { FromWorker, Room } from "./protocol.ts";
 import { checkResultSize, resultSize } from "./result_size.ts";
 import { leastOf, RoomCheck } from "./room_check.ts";
-import type { EngineOptions, OffloadableComponent } from "./options.ts";
+import type { EngineOptions } from "./options.ts";
+import { deviceSettings, memorySettings, tuningSettings } from "./worker_settings.ts";
 import type {
   Engine,
   Frames,
@@ -27,12 +20,6 @@ import type {
   ModelInfo,
   RoomRequest,
 } from "./types.ts";
-
-/** Most denoising steps that a request may ask for. */
-const MAX_STEPS = 1000;
-
-/** Most frames of a video: a given one is held in memory as pixels, 0.7 GB at 1280x720. */
-const MAX_FRAMES = 257;
 
 /** What the last request may leave on the device for that time and longer, in bytes. */
 const KEPT_BYTES = 256e6;
@@ -430,85 +417,4 @@ function slowTokenizer({ tokenizeMs }: Waits): RangeError {
 
 function closed(purpose: string): Error {
   return new Error(`Cannot ${purpose}: the engine is closed`);
-}
-
-/** How a worker opens its device. */
-export function deviceSettings(
-  { maxVramBytes, powerPreference, forceSoftware, gpuBackend, card }: Partial<EngineOptions>,
-): DeviceSettings {
-  return {
-    ...card,
-    ...(maxVramBytes === undefined ? {} : { maxBytes: maxVramBytes }),
-    ...(powerPreference === undefined ? {} : { powerPreference }),
-    ...(forceSoftware === undefined ? {} : { forceFallbackAdapter: forceSoftware }),
-    ...(gpuBackend === undefined ? {} : { backend: gpuBackend }),
-  };
-}
-
-/** How the worker uses the device's memory. */
-export function memorySettings(
-  { offload = [], pinCpuMemory = false }: Partial<EngineOptions>,
-): MemorySettings {
-  return { offloaded: new Set(offload.flatMap((name) => OFFLOADED[name])), isPinned: pinCpuMemory };
-}
-
-/** How memory plans call the components. */
-const OFFLOADED: Readonly<Record<OffloadableComponent, readonly string[]>> = {
-  textEncoder: ["text encoder", "text encoder 2"],
-  vae: ["autoencoder"],
-};
-
-/** Where the worker finds what was measured; nothing when it shall not, or there is no cache folder. */
-export function tuningSettings(
-  { tuning = "off" }: Partial<EngineOptions>,
-): { tuning?: TuningSettings } {
-  const folder = tuningFolder();
-  if (tuning === "off" || folder === undefined) return {};
-  return { tuning: { folder: folder, mode: tuning } };
-}
-
-/** What only some models say of themselves. */
-const OPTIONAL_INFO = [
-  "minImages",
-  "maxReferences",
-  "takesMasks",
-  "animates",
-  "inpainting",
-  "layers",
-  "controlModes",
-  "controlsByMask",
-  "visionSide",
-  "continuedFrames",
-] as const;
-
-function modelInfo(modelPath: string, info: PipelineInfo, maxPixels: number): ModelInfo {
-  return {
-    modelPath,
-    pipelineName: info.className.replace(/Pipeline$/, ""),
-    pipelineClass: info.className,
-    taskType: info.defaultTask,
-    supportedTaskTypes: info.supportedTasks,
-    ditPrecision: info.precisions.transformer,
-    vaePrecision: info.precisions.vae,
-    textEncoderPrecision: info.precisions.textEncoder,
-    defaults: info.defaults,
-    taskDefaults: info.taskDefaults,
-    sizeMultiple: info.sizeMultiple,
-    ...(info.nativeSides ? { nativeSides: info.nativeSides } : {}),
-    ...(info.animates ? { sizeIsBudget: true } : {}),
-    frameMultiple: info.frameMultiple,
-    maxFrames: info.animates ? info.maxFrames : Math.min(info.maxFrames, MAX_FRAMES),
-    maxImages: info.maxImages,
-    ...Object.fromEntries(
-      OPTIONAL_INFO.flatMap((name) => (info[name] === undefined ? [] : [[name, info[name]]])),
-    ),
-    ...(info.imageLimits ? { imageLimits: info.imageLimits } : {}),
-    maxPixels,
-    maxSteps: MAX_STEPS,
-    optionalSettings: info.optionalSettings,
-    maxSequenceLength: info.maxSequenceLength,
-    optionalParts: info.optionalParts,
-    loraTargets: loraTargets(info.adaptable),
-    weightBytes: info.weightBytes,
-  };
 }

@@ -6,7 +6,7 @@
 
 import type { Sql } from "postgres";
 import type { JobRecord } from "../jobs/job_store.ts";
-import { toRecord } from "../jobs/sqlite_rows.ts";
+import { toRecord } from "../jobs/job_rows.ts";
 import { type Database, texts } from "./database.ts";
 import { choose, type FreeWorker, type WaitingJob } from "./policy.ts";
 import { NOW } from "./postgres_store.ts";

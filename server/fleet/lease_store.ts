@@ -8,7 +8,8 @@
 import { isEnd } from "../jobs/job.ts";
 import type { JobChange, JobEntry, JobRecord, JobStore } from "../jobs/job_store.ts";
 import type { Database } from "./database.ts";
-import { columnsOf, type PostgresJobStore } from "./postgres_store.ts";
+import type { PostgresJobStore } from "./postgres_store.ts";
+import { columnsOf } from "../jobs/job_rows.ts";
 
 /** Shortest time between two records of a job's progress, in milliseconds. */
 const PROGRESS_MS = 1000;

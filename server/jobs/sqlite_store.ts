@@ -23,7 +23,7 @@ import {
 } from "./job_store.ts";
 import { isDead, lockedOwners } from "./server_lock.ts";
 import { closePlace, isInPlace, openPlace, type Place, replacePlace } from "./sqlite_place.ts";
-import { byAge, LISTED, toEntry, toJson, toRecord } from "./sqlite_rows.ts";
+import { byAge, columnsOf, LISTED, toEntry, toJson, toRecord } from "./job_rows.ts";
 import { openJobTable, transaction } from "./sqlite_schema.ts";
 import { whileLocked } from "./while_locked.ts";
 
@@ -42,19 +42,6 @@ const PATIENCE_MS = 5000;
 
 /** Servers that may die while they run a job, before it is taken for the reason. */
 const MAX_DEATHS = 5;
-
-const CHANGED = {
-  status: "status",
-  progress: "progress",
-  startedAt: "started_at",
-  endedAt: "ended_at",
-  revisedPrompt: "revised_prompt",
-  result: "result",
-  error: "error",
-} as const;
-
-/** Columns that hold JSON: SQLite's own texts would lose NUL and halves of surrogate pairs. */
-const JSON_COLUMNS: readonly string[] = ["revisedPrompt", "result", "error"];
 
 /**
  * The table of jobs. Several servers may share one folder: each marks its rows, and holds a lock
@@ -136,15 +123,13 @@ export class SqliteJobStore implements JobStore {
 
   /** See {@link JobStore.update}. */
   async update(id: string, change: JobChange): Promise<boolean> {
-    const names = Object.keys(change) as (keyof typeof CHANGED)[];
+    const columns = columnsOf(change);
+    const names = Object.keys(columns);
     if (names.length === 0) return true;
-    const values = names.map((name) => {
-      const value = change[name];
-      return JSON_COLUMNS.includes(name) ? toJson(value) : value as string | number | null;
-    });
-    const assignments = names.map((name) => `${CHANGED[name]} = ?`).join(", ");
+    const assignments = names.map((name) => `${name} = ?`).join(", ");
     const { changes } = await this.#try((database) =>
-      database.prepare(`UPDATE jobs SET ${assignments} WHERE id = ?`).run(...values, id)
+      database.prepare(`UPDATE jobs SET ${assignments} WHERE id = ?`)
+        .run(...Object.values(columns), id)
     );
     return changes > 0;
   }

@@ -7,6 +7,7 @@
 
 import {
   DAMAGED,
+  type JobChange,
   type JobEntry,
   type JobError,
   type JobRecord,
@@ -17,6 +18,20 @@ import {
 export const LISTED =
   "id, kind, status, progress, created_at, started_at, ended_at, summary, revised_prompt, result, " +
   "error";
+
+/** Columns by the names of a change. */
+const CHANGED = {
+  status: "status",
+  progress: "progress",
+  startedAt: "started_at",
+  endedAt: "ended_at",
+  revisedPrompt: "revised_prompt",
+  result: "result",
+  error: "error",
+} as const;
+
+/** Fields that are kept as JSON: plain texts would lose NUL and halves of surrogate pairs. */
+const JSON_FIELDS: readonly string[] = ["revisedPrompt", "result", "error"];
 
 const STATUSES: readonly string[] = ["queued", "in_progress", "completed", "failed", "cancelled"];
 
@@ -29,6 +44,16 @@ export function byAge(one: Record<string, unknown>, other: Record<string, unknow
 /** A JSON value as a column holds it. */
 export function toJson(value: unknown): string | null {
   return value === null || value === undefined ? null : JSON.stringify(value);
+}
+
+/** The columns that a change of a job sets, with their values. */
+export function columnsOf(change: JobChange): Record<string, string | number | null> {
+  const names = Object.keys(change) as (keyof typeof CHANGED)[];
+  return Object.fromEntries(names.map((name) => {
+    const value = change[name];
+    const stored = JSON_FIELDS.includes(name) ? toJson(value) : value as string | number | null;
+    return [CHANGED[name], stored];
+  }));
 }
 
 /** The job of a whole row. */
