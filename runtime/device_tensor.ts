@@ -178,10 +178,12 @@ export class DeviceTensor {
    * Copies all elements from the source into host memory, for the next {@linkcode DeviceTensor.fill} alone unless the
    * tensor is pinned.
    *
+   * @param isKept whether there is a copy then; else the system has what was read in its cache of files, or not
    * @throws {TypeError} when the tensor has no source
    * @throws {Error} of the source
    */
-  readAhead(): void {
+  readAhead(isKept: boolean): void {
+    if (!isKept) return this.#readSource(() => {});
     const copy = new Uint8Array(this.byteLength);
     this.#readSource((bytes, byteOffset) => copy.set(bytes, byteOffset));
     this.#hostCopy = copy;

@@ -1,20 +1,33 @@
 /**
  * Weights of the next stages, read into host memory while the GPU is at work on the last programs of this one. Where
  * stages are large, such as the two experts of Wan 2.2 A14B, that takes the disk out of the pause between them.
+ *
+ * An adapter that takes the system's memory leaves none for a second copy, and its last programs may take half an hour,
+ * in which others want memory. There the system's cache of files alone has what was read: it gives way.
  */
-import { type DeviceTensor, freeHostBytes } from "../../runtime/mod.ts";
+import { type Device, type DeviceTensor, freeHostBytes } from "../../runtime/mod.ts";
 import type { ResidencyPlan } from "./residency.ts";
 import type { Stage } from "./session.ts";
 
-/** Part of the free host memory that copies may take: the system's cache of the file wants some as well. */
+/** Part of the free host memory that is read: the system's cache of the file wants some beside copies. */
 const HOST_SHARE = 0.5;
 
 /** See the file comment. */
 export class ReadAhead {
-  readonly #copied: DeviceTensor[] = [];
+  readonly #isCopied: boolean;
+  readonly #read = new Set<DeviceTensor>();
 
   /**
-   * Copies weight after weight, in the order of use, as far as there is room.
+   * Nothing is read yet.
+   *
+   * @param device on which the stages run
+   */
+  constructor({ adapter }: Device) {
+    this.#isCopied = !adapter.isUnified;
+  }
+
+  /**
+   * Reads weight after weight, in the order of use, as far as there is room.
    *
    * @param plan whose stages are not kept together
    * @param stage at work
@@ -27,18 +40,18 @@ export class ReadAhead {
     );
     let room = freeHostBytes() * HOST_SHARE;
     for (const weight of weights) {
-      if (weight.isAllocated || weight.hasHostCopy) continue;
+      if (weight.isAllocated || weight.hasHostCopy || this.#read.has(weight)) continue;
       room -= weight.byteLength;
       if (room < 0) return;
-      weight.readAhead();
-      this.#copied.push(weight);
+      weight.readAhead(this.#isCopied);
+      this.#read.add(weight);
       yield;
     }
   }
 
   /** Drops the copies that nothing took. */
   release(): void {
-    for (const weight of this.#copied) if (!weight.isPinned) weight.unpin();
-    this.#copied.length = 0;
+    for (const weight of this.#read) if (!weight.isPinned) weight.unpin();
+    this.#read.clear();
   }
 }

@@ -139,7 +139,7 @@ export class SessionRunner {
   async run<T>(use: (queue: StageQueue) => Promise<T>, control: RunControl = {}): Promise<T> {
     const { device, plan } = this.#allocated();
     const queue = new WorkQueue(device, control);
-    const ahead = new ReadAhead();
+    const ahead = new ReadAhead(device);
     const writes: Call[] = [];
     const run: StageQueue["run"] = async (queued, work = {}) => {
       const programs = queued.flatMap(({ program }) => (program ? [program] : []));

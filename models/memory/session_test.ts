@@ -81,12 +81,14 @@ Deno.test("StageQueue.run() refuses programs that read what nothing has written"
     };
   }));
 
-for (const isLast of [true, false]) {
+for (const [isLast, isUnified] of [[true, false], [true, true], [false, false]] as const) {
+  const where = isUnified ? ", for the system's cache alone where memory is the adapter's" : "";
   const when = isLast
-    ? "while the last program of this one runs"
+    ? `while the last program of this one runs${where}`
     : "after it, where none is the last";
   Deno.test(`StageQueue.run() reads the weights of the next stage ${when}`, async () => {
     const device = await openTestDevice();
+    Object.assign(device.adapter, { isUnified });
     const events: string[] = [];
     const weightsOf = (name: string) => {
       const source = memoryTensors({ weight: [4] });
@@ -127,7 +129,11 @@ for (const isLast of [true, false]) {
       const weight = new Float32Array(Uint8Array.from({ length: 16 }, (_, i) => i).buffer);
       const sums = `${Float32Array.from(x, (value, i) => value + weight[i]!)}`;
       const ran = ["finished first", "finished first"];
-      const between = isLast ? ["read second", ...ran] : [...ran, "read second"];
+      const between = [
+        ...isLast ? ["read second"] : [],
+        ...ran,
+        ...isLast && !isUnified ? [] : ["read second"],
+      ];
       const expected = ["read first", ...between, sums];
       assert.deepEqual(events, [...expected, ...expected]);
       runner.destroy();

@@ -49,9 +49,10 @@ async function readAheadOf(
 ): Promise<[result: PipelineResult, events: string[]]> {
   const events: string[] = [];
   const { readAhead } = DeviceTensor.prototype;
-  DeviceTensor.prototype.readAhead = function () {
-    if (events.at(-1) !== "read") events.push("read");
-    readAhead.call(this);
+  DeviceTensor.prototype.readAhead = function (isKept) {
+    const event = isKept ? "copy" : "read";
+    if (events.at(-1) !== event) events.push(event);
+    readAhead.call(this, isKept);
   };
   try {
     const onProgress = ({ stage, step }: PipelineProgress) => {
@@ -95,10 +96,13 @@ Deno.test("WanPipeline.generate() gives the same with one expert on the device a
     assert.deepEqual(expertsOf("denoise"), ["transformer"]);
     assert.deepEqual(expertsOf("denoise 2"), ["transformer 2"]);
     assert.deepEqual(await latents(fixture, BOTH), expected);
-    const [again, events] = await readAheadOf(pipeline);
-    assert.deepEqual(again.latents, expected);
     // The first expert takes the first step, and the second one is read meanwhile.
-    assert.deepEqual(events.slice(0, 3), ["step 0", "read", "step 1"]);
+    for (const [isUnified, event] of [[true, "read"], [false, "copy"]] as const) {
+      Object.assign(device.adapter, { isUnified });
+      const [again, events] = await readAheadOf(pipeline);
+      assert.deepEqual(again.latents, expected);
+      assert.deepEqual(events.slice(0, 3), ["step 0", event, "step 1"]);
+    }
     assert.ok(device.peakBytes < peak, `${device.peakBytes} of ${peak} bytes`);
   }, { folder, memory });
 });
