@@ -8,6 +8,7 @@ import { join, posix, resolve } from "node:path";
 import { findSnapshot, isHubId } from "./cache.ts";
 import type { HubFile } from "./hub_client.ts";
 import { describeFileError } from "./json_file.ts";
+import { lookAt } from "./look_at.ts";
 import { pullModel, type PullOptions } from "./pull.ts";
 import { parseHubFile } from "./resolve.ts";
 
@@ -65,7 +66,7 @@ export async function obtainLora(
     throw new TypeError(`Cannot open LoRA ${JSON.stringify(pathOrId)}: give ${FORMS}`);
   }
   const path = resolve(pathOrId);
-  const found = await look(path);
+  const found = await lookAt(path, "LoRA");
   if (found === "file") return path;
   if (found === "folder") return await loraIn(path);
   const hub = readHubLora(pathOrId);
@@ -177,7 +178,7 @@ export async function findHubLora(
   const folder = resolve(snapshot.path);
   if (file === undefined) return await loraIn(folder);
   const path = join(folder, file);
-  if (await look(path) === "file") return path;
+  if (await lookAt(path, "LoRA") === "file") return path;
   throw new Deno.errors.NotFound(`Cannot open LoRA ${path}: it does not exist`);
 }
 
@@ -194,15 +195,4 @@ function isLoraName(path: string): boolean {
 function list(names: readonly string[]): string {
   const listed = names.toSorted().slice(0, MAX_LISTED).join(", ");
   return names.length > MAX_LISTED ? `${listed}, …` : listed;
-}
-
-async function look(path: string): Promise<"folder" | "file" | "nothing"> {
-  try {
-    return (await Deno.stat(path)).isDirectory ? "folder" : "file";
-  } catch (cause) {
-    if (cause instanceof Deno.errors.NotFound || cause instanceof Deno.errors.NotADirectory) {
-      return "nothing";
-    }
-    throw new Error(`Cannot open LoRA ${path}: ${describeFileError(cause)}`, { cause });
-  }
 }

@@ -7,6 +7,7 @@
 import { basename, join, resolve } from "node:path";
 import { type CacheOptions, findSnapshot, isHubId, type Snapshot } from "./cache.ts";
 import { describeFileError } from "./json_file.ts";
+import { lookAt } from "./look_at.ts";
 import { MODEL_INDEX } from "./model_index.ts";
 
 /** A model on this machine. */
@@ -74,7 +75,7 @@ export async function resolveModel(
     );
   }
   const path = resolve(pathOrId);
-  const found = await look(path);
+  const found = await lookAt(path, "model");
   if (found === "folder") {
     const model = await modelIn(
       path,
@@ -110,7 +111,9 @@ export async function resolveModel(
 async function resolveFile({ id, file }: HubFileName, options: CacheOptions): Promise<FoundModel> {
   const snapshot = await findSnapshot(id, options);
   const path = resolve(join(snapshot.path, file));
-  if (await look(path) === "file") return { path, name: `${id}:${file}`, hub: hubOf(snapshot) };
+  if (await lookAt(path, "model") === "file") {
+    return { path, name: `${id}:${file}`, hub: hubOf(snapshot) };
+  }
   throw new Deno.errors.NotFound(
     `Cannot find ${id}:${file}: this machine has no such file of it; fetch it with ` +
       `denoise pull ${id} --include ${JSON.stringify(file)}`,
@@ -119,17 +122,6 @@ async function resolveFile({ id, file }: HubFileName, options: CacheOptions): Pr
 
 function hubOf({ id, commit }: Snapshot): { id: string; commit: string } {
   return { id, commit };
-}
-
-async function look(path: string): Promise<"folder" | "file" | "nothing"> {
-  try {
-    return (await Deno.stat(path)).isDirectory ? "folder" : "file";
-  } catch (cause) {
-    if (cause instanceof Deno.errors.NotFound || cause instanceof Deno.errors.NotADirectory) {
-      return "nothing";
-    }
-    throw new Error(`Cannot open model ${path}: ${describeFileError(cause)}`, { cause });
-  }
 }
 
 /**

@@ -1,5 +1,6 @@
 /** Files as people have them: names and shapes of published checkpoints, without their numbers. */
 import assert from "node:assert/strict";
+import { repeated } from "../../tests/published_shapes.ts";
 import { type MemoryTensor, memoryTensors } from "../../tests/memory_tensors.ts";
 import { FLUX2_VAE_CONFIG, KL_VAE_CONFIG } from "../autoencoders/kl/config.ts";
 import { WAN_VAE_CONFIG } from "../autoencoders/wan/config.ts";
@@ -69,10 +70,6 @@ function assertConfig(shapes: Shapes, className: string, expected: Record<string
 
 function prefixed(prefix: string, shapes: Shapes): Shapes {
   return Object.fromEntries(Object.entries(shapes).map(([name, shape]) => [prefix + name, shape]));
-}
-
-function repeated(count: number, of: (i: number) => Shapes): Shapes {
-  return Object.assign({}, ...Array.from({ length: count }, (_, i) => of(i)));
 }
 
 function zImage(): Shapes {

@@ -11,6 +11,8 @@ const FILES = [
   "content_test.ts",
   "edits_test.ts",
   "images_test.ts",
+  "image_fields_test.ts",
+  "image_refusals_test.ts",
   "loras_test.ts",
   "request_loras_test.ts",
   "repeated_requests_test.ts",

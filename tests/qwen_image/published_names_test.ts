@@ -1,5 +1,6 @@
 /** Qwen-Image's files as people have them: every tensor's name and shape, without its numbers. */
 import assert from "node:assert/strict";
+import { layer } from "../published_shapes.ts";
 import { recognise } from "../../models/checkpoints/recognise.ts";
 import { QWEN_IMAGE_TRANSFORMER_CONFIG } from "../../models/families/qwen_image/config.ts";
 import { QWEN_IMAGE_FILES } from "../../models/families/qwen_image/layouts.ts";
@@ -24,10 +25,6 @@ type Shapes = Record<string, readonly number[]>;
 const DIM = 3072;
 
 /** A linear layer with its bias. */
-function layer(name: string, rows: number, columns: number): Shapes {
-  return { [`${name}.weight`]: [rows, columns], [`${name}.bias`]: [rows] };
-}
-
 /** All tensors of Qwen-Image's transformer. Source: `QwenImageTransformer2DModel` of diffusers. */
 function transformer(): Shapes {
   const attention = [

@@ -12,6 +12,7 @@ import {
   type FamilyFiles,
   shapeOf,
 } from "../../checkpoints/component_format.ts";
+import { doubleStreamSizes } from "../../checkpoints/double_stream_sizes.ts";
 import type { Layout } from "../../layouts.ts";
 import { T5_FORMAT } from "../../text_encoders/umt5_format.ts";
 import { ORIGINAL_FLUX1 } from "../flux1/layouts.ts";
@@ -46,17 +47,10 @@ const TRANSFORMER: ComponentFormat = {
 
 /** Source of what shapes do not tell: transformer/config.json of Chroma1-HD. */
 function transformerConfig(tensors: TensorSource): JsonObject {
-  const [dim, inChannels] = shapeOf(tensors, "x_embedder.weight", 2) as [number, number];
-  const headDim = shapeOf(tensors, "transformer_blocks.0.attn.norm_q.weight", 1)[0]!;
   const [hidden, channels] = shapeOf(tensors, `${NETWORK}.in_proj.weight`, 2) as [number, number];
   return {
     _class_name: TRANSFORMER.className,
-    in_channels: inChannels,
-    num_layers: countModules(tensors, "transformer_blocks."),
-    num_single_layers: countModules(tensors, "single_transformer_blocks."),
-    attention_head_dim: headDim,
-    num_attention_heads: dim / headDim,
-    joint_attention_dim: shapeOf(tensors, "context_embedder.weight", 2)[1]!,
+    ...doubleStreamSizes(tensors),
     axes_dims_rope: [16, 56, 56],
     approximator_num_channels: channels,
     approximator_hidden_dim: hidden,

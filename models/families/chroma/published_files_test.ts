@@ -1,14 +1,8 @@
 /** Files as people have them: all names and shapes of Chroma's published checkpoints, without their numbers. */
 import assert from "node:assert/strict";
+import { LARGE, layer, repeated, type Shapes } from "../../../tests/published_shapes.ts";
 import { memoryTensors } from "../../../tests/memory_tensors.ts";
-import {
-  BASELINE_TARGET,
-  DeviceTensor,
-  Graph,
-  type Shape,
-  type Target,
-  Weights,
-} from "../../../runtime/mod.ts";
+import { DeviceTensor, Graph, Weights } from "../../../runtime/mod.ts";
 import { recognise } from "../../checkpoints/recognise.ts";
 import { parseConfig } from "../../config.ts";
 import { hiddenSize } from "../flux1/config.ts";
@@ -17,22 +11,7 @@ import { CHROMA_TRANSFORMER_CONFIG } from "./config.ts";
 import { CHROMA_FILES } from "./layouts.ts";
 import { chromaModulation } from "./modulation.ts";
 
-type Shapes = Record<string, Shape>;
-
 const [DIM, INNER] = [3072, 5120];
-const LARGE: Target = {
-  ...BASELINE_TARGET,
-  limits: { ...BASELINE_TARGET.limits, maxBindingBytes: 2 ** 31 - 4, maxBufferBytes: 2 ** 31 - 4 },
-};
-
-function layer(name: string, rows: number, columns: number): Shapes {
-  return { [`${name}.weight`]: [rows, columns], [`${name}.bias`]: [rows] };
-}
-
-function repeated(count: number, of: (i: number) => Shapes): Shapes {
-  return Object.assign({}, ...Array.from({ length: count }, (_, i) => of(i)));
-}
-
 /** Under the names of the Chroma team. */
 function original(): Shapes {
   const norms = (name: string): Shapes => ({

@@ -10,11 +10,11 @@ import type { TensorSource } from "../../../runtime/mod.ts";
 import { KL_VAE_FORMAT } from "../../autoencoders/kl/format.ts";
 import {
   type ComponentFormat,
-  countModules,
   type FamilyDefaults,
   type FamilyFiles,
   shapeOf,
 } from "../../checkpoints/component_format.ts";
+import { doubleStreamSizes } from "../../checkpoints/double_stream_sizes.ts";
 import { CLIP_TEXT_FORMAT } from "../../text_encoders/clip_text_format.ts";
 import { T5_FORMAT } from "../../text_encoders/umt5_format.ts";
 import { type Layout, type LayoutEntry, renamed, scaleNorms } from "../../layouts.ts";
@@ -155,16 +155,9 @@ function transformerConfig(tensors: TensorSource): JsonObject {
 }
 
 function sizesOf(tensors: TensorSource): JsonObject {
-  const [dim, inChannels] = shapeOf(tensors, "x_embedder.weight", 2) as [number, number];
-  const headDim = shapeOf(tensors, "transformer_blocks.0.attn.norm_q.weight", 1)[0]!;
   const embedder = "time_text_embed";
   return {
-    in_channels: inChannels,
-    num_layers: countModules(tensors, "transformer_blocks."),
-    num_single_layers: countModules(tensors, "single_transformer_blocks."),
-    attention_head_dim: headDim,
-    num_attention_heads: dim / headDim,
-    joint_attention_dim: shapeOf(tensors, "context_embedder.weight", 2)[1]!,
+    ...doubleStreamSizes(tensors),
     pooled_projection_dim: shapeOf(tensors, `${embedder}.text_embedder.linear_1.weight`, 2)[1]!,
     guidance_embeds: tensors.find(`${embedder}.guidance_embedder.linear_1.weight`) !== undefined,
     axes_dims_rope: [16, 56, 56],

@@ -1,16 +1,9 @@
 /** Files as people have them: all names and shapes of FLUX.1's published checkpoints, without their numbers. */
 import assert from "node:assert/strict";
+import { LARGE, layer, repeated, type Shapes } from "../../../tests/published_shapes.ts";
 import { memoryTensors } from "../../../tests/memory_tensors.ts";
 import { safetensorsHeader } from "../../../tests/safetensors_header.ts";
-import {
-  BASELINE_TARGET,
-  DeviceTensor,
-  Graph,
-  type Shape,
-  type Target,
-  type Tensor,
-  Weights,
-} from "../../../runtime/mod.ts";
+import { DeviceTensor, Graph, type Tensor, Weights } from "../../../runtime/mod.ts";
 import { recognise } from "../../checkpoints/recognise.ts";
 import { parseConfig } from "../../config.ts";
 import { embeddingLayers } from "../../layers.ts";
@@ -37,22 +30,7 @@ import {
 } from "./modulation.ts";
 import { flux1Context, flux1Transformer } from "./transformer.ts";
 
-type Shapes = Record<string, Shape>;
-
 const DIM = 3072;
-const LARGE: Target = {
-  ...BASELINE_TARGET,
-  limits: { ...BASELINE_TARGET.limits, maxBindingBytes: 2 ** 31 - 4, maxBufferBytes: 2 ** 31 - 4 },
-};
-
-function layer(name: string, rows: number, columns: number): Shapes {
-  return { [`${name}.weight`]: [rows, columns], [`${name}.bias`]: [rows] };
-}
-
-function repeated(count: number, of: (i: number) => Shapes): Shapes {
-  return Object.assign({}, ...Array.from({ length: count }, (_, i) => of(i)));
-}
-
 /** Under the names of Black Forest Labs. */
 function original(isDev: boolean, channels = 64): Shapes {
   const embedder = (name: string, width: number) => ({

@@ -10,11 +10,11 @@ import type { TensorSource } from "../../../runtime/mod.ts";
 import { FLUX2_VAE_FORMAT } from "../../autoencoders/kl/format.ts";
 import {
   type ComponentFormat,
-  countModules,
   type FamilyDefaults,
   type FamilyFiles,
   shapeOf,
 } from "../../checkpoints/component_format.ts";
+import { doubleStreamSizes } from "../../checkpoints/double_stream_sizes.ts";
 import { QWEN3_FORMAT } from "../../text_encoders/qwen3_format.ts";
 import { type Layout, type LayoutEntry, renamed, scaleNorms } from "../../layouts.ts";
 
@@ -101,23 +101,17 @@ function transformerConfig(tensors: TensorSource): JsonObject {
       `Cannot use "${tensors.path}": it takes the guidance as an input, as FLUX.2-dev does, which is not supported; use FLUX.2-klein`,
     );
   }
-  const [dim, inChannels] = shapeOf(tensors, "x_embedder.weight", 2) as [number, number];
-  const block = "transformer_blocks.0";
-  const headDim = shapeOf(tensors, `${block}.attn.norm_q.weight`, 1)[0]!;
+  const sizes = doubleStreamSizes(tensors);
+  const dim = sizes.num_attention_heads * sizes.attention_head_dim;
   return {
     _class_name: TRANSFORMER.className,
-    in_channels: inChannels,
-    num_layers: countModules(tensors, "transformer_blocks."),
-    num_single_layers: countModules(tensors, "single_transformer_blocks."),
-    attention_head_dim: headDim,
-    num_attention_heads: dim / headDim,
-    joint_attention_dim: shapeOf(tensors, "context_embedder.weight", 2)[1]!,
+    ...sizes,
     timestep_guidance_channels: shapeOf(
       tensors,
       `${time}.timestep_embedder.linear_1.weight`,
       2,
     )[1]!,
-    mlp_ratio: shapeOf(tensors, `${block}.ff.linear_out.weight`, 2)[1]! / dim,
+    mlp_ratio: shapeOf(tensors, "transformer_blocks.0.ff.linear_out.weight", 2)[1]! / dim,
     axes_dims_rope: [32, 32, 32, 32],
     rope_theta: 2000,
     eps: 1e-6,

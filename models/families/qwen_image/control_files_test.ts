@@ -1,16 +1,10 @@
 /** All names and shapes of Qwen-Image's published ControlNet, without their numbers. */
 import assert from "node:assert/strict";
+import { LARGE, layer, type Shapes } from "../../../tests/published_shapes.ts";
 import { createHash } from "node:crypto";
 import { memoryTensors } from "../../../tests/memory_tensors.ts";
 import { safetensorsHeader } from "../../../tests/safetensors_header.ts";
-import {
-  BASELINE_TARGET,
-  DeviceTensor,
-  Graph,
-  type Shape,
-  type Target,
-  Weights,
-} from "../../../runtime/mod.ts";
+import { DeviceTensor, Graph, Weights } from "../../../runtime/mod.ts";
 import { recognise } from "../../checkpoints/recognise.ts";
 import { ALL_TOKENS } from "../../token_split.ts";
 import { parseConfig } from "../../config.ts";
@@ -20,20 +14,9 @@ import { QWEN_IMAGE_FILES } from "./layouts.ts";
 import { blockTables, TIMESTEP_CHANNELS } from "./modulation.ts";
 import { qwenImageContext } from "./transformer.ts";
 
-type Shapes = Record<string, Shape>;
-
 const [DIM, TEXT] = [3072, 3584];
 /** SHA-256 of the header of InstantX' Union ControlNet, from a program that takes only that file. */
 const UNION_HEADER = "82eea2a342aeb3d99dc32f9c084458d5d63d85f1c33b04943199f151affaa8ae";
-const LARGE: Target = {
-  ...BASELINE_TARGET,
-  limits: { ...BASELINE_TARGET.limits, maxBindingBytes: 2 ** 31 - 4, maxBufferBytes: 2 ** 31 - 4 },
-};
-
-function layer(name: string, rows: number, columns: number): Shapes {
-  return { [`${name}.weight`]: [rows, columns], [`${name}.bias`]: [rows] };
-}
-
 /**
  * As InstantX publish it; `extra` channels beside those of the picture have the ones for inpainting. The names and shapes
  * of Union are those of the published header, to the byte; those of the other make a file of the published size.

@@ -1,14 +1,9 @@
 /** Files as people have them: all names and shapes of Z-Image's published ControlNets, without their numbers. */
 import assert from "node:assert/strict";
+import { LARGE, repeated } from "../../../tests/published_shapes.ts";
 import { type MemoryTensor, memoryTensors } from "../../../tests/memory_tensors.ts";
 import { safetensorsHeader } from "../../../tests/safetensors_header.ts";
-import {
-  BASELINE_TARGET,
-  DeviceTensor,
-  Graph,
-  type Target,
-  Weights,
-} from "../../../runtime/mod.ts";
+import { DeviceTensor, Graph, Weights } from "../../../runtime/mod.ts";
 import { recognise } from "../../checkpoints/recognise.ts";
 import { ALL_TOKENS } from "../../token_split.ts";
 import { parseConfig } from "../../config.ts";
@@ -18,16 +13,7 @@ import { Z_IMAGE_FILES } from "./layouts.ts";
 import { controlTable } from "./modulation.ts";
 
 const DIM = 3840;
-const LARGE: Target = {
-  ...BASELINE_TARGET,
-  limits: { ...BASELINE_TARGET.limits, maxBindingBytes: 2 ** 31 - 4, maxBufferBytes: 2 ** 31 - 4 },
-};
-
 type Tensors = Record<string, MemoryTensor>;
-
-function repeated(count: number, of: (i: number) => Tensors): Tensors {
-  return Object.assign({}, ...Array.from({ length: count }, (_, i) => of(i)));
-}
 
 /** A block as the transformer has it. */
 function block(name: string): Tensors {

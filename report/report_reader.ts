@@ -1,0 +1,91 @@
+/** What the tables of a report are made from: its sections by backend, and torch's times beside them. */
+import type { GpuBackend } from "../runtime/mod.ts";
+import { type Cell, flops, NOTHING, rate, table } from "./cells.ts";
+import type { TorchReport } from "./torch_report.ts";
+import type {
+  GpuReport,
+  OpRow,
+  PartRow,
+  SectionData,
+  SectionName,
+  SectionResult,
+} from "./types.ts";
+
+/** What people call the WebGPU implementations. */
+export const BACKEND_NAMES: Readonly<Record<GpuBackend, string>> = { deno: "Deno", dawn: "Dawn" };
+/** Arithmetic operations per byte below which memory bounds an op, and its rate is one of bytes. */
+const MEMORY_BOUND = 16;
+
+/** Looks things up in a report. */
+export class ReportReader {
+  readonly report: GpuReport;
+  readonly torch: TorchReport | undefined;
+  /** Those of which there is anything. */
+  readonly backends: readonly GpuBackend[];
+
+  /** @param torch its times on the same card */
+  constructor(report: GpuReport, torch?: TorchReport) {
+    this.report = report;
+    this.torch = torch;
+    const withData = report.sections.filter(({ data }) => data !== undefined);
+    this.backends = [...new Set(withData.map(({ backend }) => backend))];
+  }
+
+  /** What a section has found; nothing where it was not run. */
+  data<Name extends SectionName>(
+    name: Name,
+    backend: GpuBackend,
+  ): SectionData[Name] | undefined {
+    const found = this.report.sections.find((section) =>
+      section.name === name && section.backend === backend
+    ) as SectionResult<Name> | undefined;
+    return found?.data;
+  }
+
+  /** A table with a row for each title, and a column for each backend; rows without a cell are left out. */
+  byBackend(
+    corner: string,
+    rows: readonly [string, (backend: GpuBackend) => Cell][],
+    areNumbers = true,
+  ): string {
+    const cells = rows.map(([title, cell]) => [
+      title,
+      ...this.backends.map((backend) => cell(backend) || NOTHING),
+    ]).filter((row) => row.slice(1).some((cell) => cell !== NOTHING));
+    const heads = this.backends.map((backend) => BACKEND_NAMES[backend]);
+    return table([corner, ...heads], cells, areNumbers ? heads.map((_, i) => i + 1) : []);
+  }
+
+  /** The parts of models that were measured. */
+  partTitles(name: "steps" | "stages"): string[] {
+    const rows = this.backends.flatMap((backend) => this.data(name, backend)?.rows ?? []);
+    return [...new Set(rows.filter(({ tuned }) => tuned).map(describePart))];
+  }
+
+  /** A part of a model as a backend has measured it. */
+  partOf(name: "steps" | "stages", backend: GpuBackend, title: string): PartRow | undefined {
+    return this.data(name, backend)?.rows.find((row) => describePart(row) === title);
+  }
+}
+
+/** The row that a model would use: the tuned one, else the rule's; nothing where neither was measured. */
+export function usedOf(rows: readonly OpRow[]): OpRow | undefined {
+  const measured = rows.filter(({ error }) => error === undefined);
+  return measured.find(({ isTuned }) => isTuned) ?? measured.find(({ isRule }) => isRule) ??
+    measured.find(({ variant }) => variant === "");
+}
+
+/** A part of a model with its format and size. */
+export function describePart({ title, format, width, height, layers, asked }: PartRow): string {
+  const size = width > 0 ? ` at ${width}×${height}` : "";
+  const part = layers && layers.run < layers.all ? `, ${layers.run} of ${layers.all} layers` : "";
+  const note = asked ? ` (instead of ${asked.width}×${asked.height})` : "";
+  return `${title}, ${format}${size}${note}${part}`;
+}
+
+/** The rate of an op: of bytes where memory bounds it, else of arithmetic. */
+export function opRate(
+  { flops: work, bytes: moved, ms: time }: Pick<OpRow, "flops" | "bytes" | "ms">,
+): string {
+  return work / moved < MEMORY_BOUND ? rate(moved / time * 1000)! : flops(work / time * 1000)!;
+}
