@@ -34,14 +34,23 @@ export interface MatrixTile {
   readonly depth?: number;
   /** Tiles of each factor: one is filled while another is multiplied; 1 when left out. */
   readonly tiles?: 1 | 2;
+  /** Of the workgroup; {@linkcode MATRIX_SUBGROUPS} when left out. */
+  readonly subgroups?: number;
+  /** Columns of a subgroup's sums that go through workgroup memory at a time; all of them when left out. */
+  readonly sumColumns?: number;
 }
 
-/** Subgroups of a workgroup. */
+/** Subgroups of a workgroup, but for tiles with more. */
 export const MATRIX_SUBGROUPS = 4;
 /** `vec4`s along the sum in a tile. */
 export const MATRIX_DEPTH = 8;
 /** `vec4`s more from one row of a tile to the next. */
 const PADDING = 2;
+/** `vec4`s along the sum in tiles of 128 columns: less than elsewhere, so that two of each factor fit. */
+const SHORT_DEPTH = 4;
+/** Rows of such a tile for each of its subgroups, half as many in subgroups that are narrow: more sums are too many for registers. */
+const LARGE_ROWS = 32;
+const NARROW_SUBGROUP = 16;
 
 /** Parameters of `shaders/matrix/unit.wgsl`. */
 export function unitParams({ element, m, n, k, lanes, isForced }: MatrixUnit): ParamValues {
@@ -56,26 +65,89 @@ export function unitParams({ element, m, n, k, lanes, isForced }: MatrixUnit): P
 }
 
 /** Parameters of `shaders/matrix/tile.wgsl`. */
-export function tileParams({ unit, rows, columns, depth, tiles }: MatrixTile): ParamValues {
+export function tileParams(
+  { unit, rows, columns, depth, tiles, subgroups, sumColumns }: MatrixTile,
+): ParamValues {
   return {
     ...unitParams(unit),
     TILE_ROWS: rows,
     TILE_COLUMNS: columns,
     ...(depth !== undefined && { DEPTH: depth }),
     ...(tiles !== undefined && { TILES: tiles }),
+    ...(subgroups !== undefined && { SUBGROUPS: subgroups }),
+    ...(sumColumns !== undefined && { SUM_COLUMNS: sumColumns }),
   };
 }
 
+/**
+ * The tile of a workgroup on a target: of 128 columns two of each factor, with as much of the sums at a time as leaves room
+ * for them.
+ *
+ * @param ownBytes of workgroup memory that the kernel takes beside
+ * @returns nothing where the target holds none
+ */
+export function matrixTileOf(
+  unit: MatrixUnit,
+  rows: number,
+  columns: number,
+  layout: "nk" | "kn",
+  { limits }: Target,
+  ownBytes = 0,
+): MatrixTile | undefined {
+  const fits = (tile: MatrixTile) =>
+    matrixTileBytes(tile, layout) + ownBytes <= limits.maxWorkgroupMemoryBytes;
+  if (columns < 128) {
+    const tile = { unit, rows, columns };
+    return fits(tile) ? tile : undefined;
+  }
+  const subgroups = rows / LARGE_ROWS * (unit.lanes <= NARROW_SUBGROUP ? 2 : 1);
+  if (subgroups * unit.lanes > limits.maxWorkgroupInvocations) return undefined;
+  const tile: MatrixTile = {
+    ...{ unit, rows, columns, depth: Math.max(SHORT_DEPTH, unit.k / 4) },
+    ...(subgroups !== MATRIX_SUBGROUPS && { subgroups }),
+  };
+  const strips: MatrixTile[] = [tile, ...[32, 16].map((sumColumns) => ({ ...tile, sumColumns }))];
+  return [...strips.map((strip): MatrixTile => ({ ...strip, tiles: 2 })), ...strips].find(fits);
+}
+
+/**
+ * Workgroups below which a GPU is better filled by smaller tiles, and of the smallest by split sums; not measured yet.
+ * Workgroups of 256 invocations fill it with fewer, but leave more idle at the edges and in the last round.
+ */
+export const FEW_TILES = 64;
+/** The same for tiles of 128 x 128. */
+export const FEW_LARGE_TILES = 256;
+
+/** Names of tiles in the order of preference for `count` results of this size; nothing of it is measured yet. */
+export function matrixOrder(rows: number, columns: number, count: number): readonly string[] {
+  const tiles = (side: number) => Math.ceil(rows / side) * Math.ceil(columns / side) * count;
+  // Tiles of 128 x 64 are half as many.
+  if (tiles(64) < FEW_TILES) return MATRIX_TILES.toReversed();
+  if (tiles(64) < 2 * FEW_TILES) {
+    return ["matrix64", "matrix32", "matrix128", "matrix128x128", "matrix256x128"];
+  }
+  if (tiles(128) < FEW_LARGE_TILES) {
+    return ["matrix128", "matrix64", "matrix32", "matrix128x128", "matrix256x128"];
+  }
+  // Whether the largest win anywhere is not known, so that only a tuning run takes them.
+  return ["matrix128x128", "matrix128", "matrix64", "matrix32", "matrix256x128"];
+}
+
+/** Names of tiles, the largest first. */
+const MATRIX_TILES = ["matrix256x128", "matrix128x128", "matrix128", "matrix64", "matrix32"];
+
 /** Bytes of workgroup memory that a tile and its sums take. */
 export function matrixTileBytes(
-  { unit, rows, columns, depth = MATRIX_DEPTH, tiles = 1 }: MatrixTile,
+  tile: MatrixTile,
   layout: "nk" | "kn",
 ): number {
+  const { unit, rows, columns, depth = MATRIX_DEPTH, tiles = 1 } = tile;
+  const { subgroups = MATRIX_SUBGROUPS, sumColumns = columns / 2 } = tile;
   const step = depth + PADDING;
   const second = layout === "nk" ? columns * step : 4 * depth * (columns / 4 + PADDING);
   const vectorBytes = unit.element === "f16" ? 8 : 16;
   return vectorBytes * tiles * (rows * step + second) +
-    16 * MATRIX_SUBGROUPS * unit.m * (columns / 8 + 1);
+    16 * subgroups * unit.m * (sumColumns / 4 + 1);
 }
 
 /** Fewest invocations of a subgroup, of those that the adapter lets choose, that matrix units were made for. */
@@ -109,12 +181,14 @@ export function matrixUnitOf(
   return { element, m: best.m, n: best.n, k: best.k, lanes, isForced };
 }
 
-/** Why kernels of factors of these types cannot use matrix units on a target; undefined where they can. */
-export function whyNoMatrixUnit(
-  target: Target,
-  elements: readonly MatrixElement[] = ["f16"],
-): string | undefined {
-  if (elements.some((element) => matrixUnitOf(target, element))) return undefined;
+/** The multiplication of an op: of f16 where its factors may be rounded to that, else of f32, which only Apple's units have. */
+export function matrixUnitFor(mayRound: boolean, target: Target): MatrixUnit | undefined {
+  return (mayRound ? matrixUnitOf(target, "f16") : undefined) ?? matrixUnitOf(target, "f32");
+}
+
+/** Why kernels cannot use matrix units on a target; undefined where they can. */
+export function whyNoMatrixUnit(target: Target): string | undefined {
+  if (matrixUnitFor(true, target)) return undefined;
   return target.features.subgroupMatrices.length === 0
     ? "the adapter lists no matrix units"
     : "none of the adapter's matrix units suits our tiles";

@@ -55,13 +55,14 @@ export function attentionClass(
   ].join(" ");
 }
 
-/** A convolution to `channels` at `pixels` places of a frame. */
+/** A convolution to `channels` at `pixels` places of a frame, perhaps of what is to be normalised. */
 export function convClass(
-  problem: { readonly channels: number; readonly pixels: number },
+  problem: { readonly channels: number; readonly pixels: number; readonly isNormed?: boolean },
 ): string {
   return [
     atMost("channels", problem.channels, [4, 16, 64]),
     atMost("pixels", problem.pixels, [1024, 16384]),
+    ...(problem.isNormed ? ["normed"] : []),
   ].join(" ");
 }
 

@@ -17,6 +17,7 @@ import attentionSharedPlace from "./attention/shared_place.wgsl" with { type: "t
 import attentionSharedValues from "./attention/shared_values.wgsl" with { type: "text" };
 import attentionSlice from "./attention/slice.wgsl" with { type: "text" };
 import convMatrixFetch from "./conv/matrix_fetch.wgsl" with { type: "text" };
+import convMatrixStore from "./conv/matrix_store.wgsl" with { type: "text" };
 import convProblem from "./conv/problem.wgsl" with { type: "text" };
 import convTaps from "./conv/taps.wgsl" with { type: "text" };
 import convTilesFetch from "./conv/tiles_fetch.wgsl" with { type: "text" };
@@ -81,6 +82,7 @@ export const INCLUDES: Readonly<Record<string, string>> = {
   "attention/shared_values.wgsl": attentionSharedValues,
   "attention/slice.wgsl": attentionSlice,
   "conv/matrix_fetch.wgsl": convMatrixFetch,
+  "conv/matrix_store.wgsl": convMatrixStore,
   "conv/problem.wgsl": convProblem,
   "conv/taps.wgsl": convTaps,
   "conv/tiles_fetch.wgsl": convTilesFetch,

@@ -3,7 +3,13 @@
  *
  * Source: diffusers `vae.py`, `unet_2d_blocks.py` and `resnet.py`, whose module names are the weight names.
  */
-import { groupNorm, linear, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
+import {
+  groupNorm,
+  type GroupNormOptions,
+  linear,
+  type Tensor,
+  type WeightScope,
+} from "../../../runtime/mod.ts";
 import { convolutionLayer, linearLayer, wideAttention } from "../../layers.ts";
 import type { KlCoderConfig } from "./config.ts";
 
@@ -27,24 +33,24 @@ export function pointwiseConvolution(
   return linear(x, weight.reshape(outChannels, inChannels), { bias, name });
 }
 
-/** Group normalisation over all pixels, then SiLU unless `activation` says otherwise. */
-export function norm(
+/** Group normalisation of `x` over all pixels, then SiLU unless `activation` says otherwise. */
+export function normOf(
   config: NormGroups,
   weights: WeightScope,
   name: string,
   x: Tensor,
   activation: "silu" | "none" = "silu",
-): Tensor {
+): GroupNormOptions {
   const scope = weights.scope(name);
   const channels = x.dim(-1);
-  return groupNorm(x, {
+  return {
     groups: config.norm_num_groups,
     eps: NORM_EPS,
     weight: scope.tensor(x.graph, "weight", [channels]),
     bias: scope.tensor(x.graph, "bias", [channels]),
     activation,
     name,
-  });
+  };
 }
 
 /** Two normalised convolutions around a shortcut. */
@@ -57,8 +63,11 @@ function residualBlock(
   const residual = x.dim(-1) === outChannels
     ? x
     : pointwiseConvolution(weights, "conv_shortcut", x, outChannels);
-  const h = convolutionLayer(weights, "conv1", norm(config, weights, "norm1", x), outChannels);
-  return convolutionLayer(weights, "conv2", norm(config, weights, "norm2", h), outChannels, {
+  const h = convolutionLayer(weights, "conv1", x, outChannels, {
+    norm: normOf(config, weights, "norm1", x),
+  });
+  return convolutionLayer(weights, "conv2", h, outChannels, {
+    norm: normOf(config, weights, "norm2", h),
     residual,
   });
 }
@@ -83,7 +92,8 @@ export function residualBlocks(
 function attentionBlock(config: NormGroups, weights: WeightScope, x: Tensor): Tensor {
   const [batch, height, width, channels] = x.shape as [number, number, number, number];
   const tokens = [batch, height * width, channels];
-  const normed = norm(config, weights, "group_norm", x, "none").reshape(...tokens);
+  const norm = normOf(config, weights, "group_norm", x, "none");
+  const normed = groupNorm(x, norm).reshape(...tokens);
   const [query, key, value] = ["to_q", "to_k", "to_v"].map((name) =>
     linearLayer(weights, name, normed, channels)
   );

@@ -1,6 +1,6 @@
 import type { Graph, Tensor, WeightScope } from "../../../runtime/mod.ts";
 import { convolutionLayer } from "../../layers.ts";
-import { midBlock, norm, pointwiseConvolution, residualBlocks } from "./blocks.ts";
+import { midBlock, normOf, pointwiseConvolution, residualBlocks } from "./blocks.ts";
 import type { KlCoderConfig } from "./config.ts";
 
 /**
@@ -30,11 +30,11 @@ export function klDecoder(
       return convolutionLayer(block, "upsamplers.0.conv", h, outChannels, { upsample: 2 });
     });
   });
-  return graph.scope("decoder", () =>
-    convolutionLayer(
-      decoder,
-      "conv_out",
-      norm(config, decoder, "conv_norm_out", x),
-      config.out_channels,
-    ));
+  return graph.scope(
+    "decoder",
+    () =>
+      convolutionLayer(decoder, "conv_out", x, config.out_channels, {
+        norm: normOf(config, decoder, "conv_norm_out", x),
+      }),
+  );
 }

@@ -1,6 +1,6 @@
 import type { Graph, Tensor, WeightScope } from "../../../runtime/mod.ts";
 import { convolutionLayer } from "../../layers.ts";
-import { midBlock, norm, pointwiseConvolution, residualBlocks } from "./blocks.ts";
+import { midBlock, normOf, pointwiseConvolution, residualBlocks } from "./blocks.ts";
 import type { KlCoderConfig } from "./config.ts";
 
 /**
@@ -34,7 +34,10 @@ export function klEncoder(
   const count = 2 * config.latent_channels;
   const moments = graph.scope(
     "encoder",
-    () => convolutionLayer(encoder, "conv_out", norm(config, encoder, "conv_norm_out", x), count),
+    () =>
+      convolutionLayer(encoder, "conv_out", x, count, {
+        norm: normOf(config, encoder, "conv_norm_out", x),
+      }),
   );
   return config.use_quant_conv
     ? pointwiseConvolution(weights, "quant_conv", moments, count)

@@ -10,7 +10,7 @@ import {
   MATRIX_SUBGROUPS,
   type MatrixElement,
   type MatrixUnit,
-  matrixUnitOf,
+  matrixUnitFor,
   unitParams,
 } from "../matrix_unit.ts";
 import { hasSubgroupsOf, MESA_SOFTWARE, type Variant } from "../variants.ts";
@@ -127,9 +127,6 @@ function sharedVariant(name: string, isHalf: boolean): AttentionVariant {
   };
 }
 
-/** Factors that attention takes: f16 where they may be rounded to it, else f32, which only Apple's units have. */
-export const ATTENTION_ELEMENTS: readonly MatrixElement[] = ["f16", "f32"];
-
 /**
  * Keys per step of `matrix`, by factor: twice as wide ones leave room for half as many. The first that fit are taken;
  * weights meet values over a step's keys, so that a step is a whole number of the unit's depths.
@@ -161,7 +158,7 @@ function matrixBytes(
 function matrixVariant(name: string, ownRows: 16 | 32): AttentionVariant {
   const rows = ownRows * MATRIX_SUBGROUPS;
   const unitOf = ({ mayRound }: AttentionProblem, target: Target) =>
-    (mayRound ? matrixUnitOf(target, "f16") : undefined) ?? matrixUnitOf(target, "f32");
+    matrixUnitFor(mayRound, target);
   const keysOf = (headDim: number, unit: MatrixUnit, { limits }: Target) =>
     MATRIX_KEYS[unit.element].find((keys) =>
       keys % unit.k === 0 &&

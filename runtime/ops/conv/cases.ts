@@ -3,6 +3,7 @@ import type { Activation } from "../activations.ts";
 import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
 import { lazyArray, type NdArray, ndarray, randomNormal } from "../ndarray.ts";
 import { type Check, matrixCheck } from "../op.ts";
+import { groupNormReference } from "../norm/reference.ts";
 import { causalConv3d } from "./causal_conv3d.ts";
 import { conv2d } from "./conv2d.ts";
 import { convReference } from "./reference.ts";
@@ -26,7 +27,11 @@ interface ConvCase {
   cacheFrames?: number;
   cacheDType?: DType;
   frontPadding?: number;
+  /** Of the input. */
+  norm?: { groups: number; activation: "none" | "silu" };
 }
+
+const NORM_EPS = 1e-6;
 
 /** The same array with one frame. */
 function asVideo({ shape, data }: NdArray): NdArray {
@@ -47,8 +52,16 @@ function optionsOf(spec: ConvCase) {
 /** The reference's view of a case: videos, strides over frames too. */
 function referenceOf(spec: ConvCase, arrays: Readonly<Record<string, NdArray>>): NdArray {
   const isImage = spec.kernel.length === 2;
-  const { x, w, bias, cache, residual } = arrays;
+  const { w, bias, cache, residual, gamma, beta } = arrays;
   const options = optionsOf(spec);
+  const { norm } = spec;
+  const x = norm
+    ? groupNormReference(arrays["x"]!, norm.groups, NORM_EPS, {
+      weight: gamma,
+      bias: beta,
+      activation: norm.activation,
+    })
+    : arrays["x"];
   const stride = (isImage ? [1, ...options.stride] : options.stride) as [number, number, number];
   const result = convReference(isImage ? asVideo(x!) : x!, isImage ? asVideo(w!) : w!, {
     ...options,
@@ -72,6 +85,10 @@ function convCase(spec: ConvCase): OpCase {
     w: { values: randomNormal(weight, 2, 1 / Math.sqrt(terms)), dtype },
   };
   if (spec.bias) inputs["bias"] = { values: randomNormal([channels], 3), dtype };
+  if (spec.norm) {
+    inputs["gamma"] = { values: randomNormal([x.at(-1)!], 6), dtype };
+    inputs["beta"] = { values: randomNormal([x.at(-1)!], 7), dtype };
+  }
   if (spec.cacheFrames) {
     const values = randomNormal(x.with(1, spec.cacheFrames), 4);
     inputs["cache"] = { values, dtype: spec.cacheDType ?? "f32" };
@@ -89,6 +106,8 @@ function convCase(spec: ConvCase): OpCase {
     `x [${x}] w [${weight}]`,
     spec.stride && `stride [${spec.stride}]`,
     spec.padding && `padding [${spec.padding}]`,
+    spec.norm && `norm of ${spec.norm.groups} groups`,
+    spec.norm?.activation,
     spec.upsample === 2 && "upsampled",
     spec.cacheFrames && `cache of ${spec.cacheFrames}`,
     spec.cacheDType && `in ${spec.cacheDType}`,
@@ -101,12 +120,12 @@ function convCase(spec: ConvCase): OpCase {
   return {
     name,
     inputs,
-    build: ({ x, w, bias, cache, residual }) => {
+    build: ({ x, w, bias, cache, residual, gamma, beta }) => {
       if (isImage) {
         const stride = options.stride as [number, number];
-        return [
-          conv2d(x!, w!, { ...options, upsample: spec.upsample ?? 1, stride, bias, residual }),
-        ];
+        const { upsample = 1 } = spec;
+        const norm = spec.norm && { ...spec.norm, eps: NORM_EPS, weight: gamma, bias: beta };
+        return [conv2d(x!, w!, { ...options, upsample, stride, bias, residual, norm })];
       }
       const { padding, activation, frontPadding } = spec;
       const stride = options.stride as [number, number, number];
@@ -124,13 +143,21 @@ function convCase(spec: ConvCase): OpCase {
     },
     reference: (arrays) => [referenceOf(spec, arrays)],
     tolerance: TOLERANCE,
-    half: { inputs: ["x", "w", "cache"], tolerance: 1e-4 },
+    // What is normalised is rounded after it, not before.
+    half: spec.norm
+      ? { inputs: ["w"], tolerance: 1e-3 }
+      : { inputs: ["x", "w", "cache"], tolerance: 1e-4 },
   };
 }
 
 const SAME: [number, number, number, number] = [1, 1, 1, 1];
 
-/** Odd sizes and channels, strides, one-sided padding, 1 x 1, epilogues, upsampling, storage formats. */
+const NORMED = convCase({
+  ...{ x: [2, 6, 5, 16], channels: 20, kernel: [3, 3], padding: SAME, bias: true },
+  norm: { groups: 4, activation: "silu" },
+});
+
+/** Odd sizes and channels, strides, one-sided padding, 1 x 1, epilogues, upsampling, inputs to normalise, storage formats. */
 export const CONV2D_SUITE: OpSuite = {
   variants: CONV_VARIANTS.map(({ name }) => name),
   cases: [
@@ -146,6 +173,20 @@ export const CONV2D_SUITE: OpSuite = {
       bias: true,
     }),
     convCase({ x: [1, 8, 8, 8], channels: 70, kernel: [3, 3], stride: [2, 1], padding: SAME }),
+    convCase({ x: [1, 9, 9, 8], channels: 72, kernel: [3, 3], padding: SAME, bias: true }),
+    NORMED,
+    convCase({
+      ...{ x: [2, 5, 7, 6], channels: 5, kernel: [3, 3], padding: SAME, upsample: 2 },
+      norm: { groups: 2, activation: "none" },
+    }),
+    convCase({
+      ...{ x: [1, 9, 8, 12], channels: 68, kernel: [3, 3], padding: SAME, bias: true },
+      ...{ residual: true, dtype: "f16", norm: { groups: 4, activation: "silu" } },
+    }),
+    convCase({
+      ...{ x: [1, 3, 4, 8], channels: 12, kernel: [1, 1] },
+      norm: { groups: 2, activation: "silu" },
+    }),
     convCase({ x: [2, 5, 7, 40], channels: 24, kernel: [1, 1], bias: true }),
     convCase({ x: [1, 1, 1, 1], channels: 1, kernel: [1, 1] }),
     convCase({
@@ -238,7 +279,7 @@ const WITH_HISTORY = convCase({
 
 /** Zero frames, caches of one and two frames, strides over time, kernels of one frame, front padding, batches. */
 export const CAUSAL_CONV3D_SUITE: OpSuite = {
-  variants: CONV_VARIANTS.map(({ name }) => name),
+  variants: CONV_VARIANTS.filter(({ normalizes }) => !normalizes).map(({ name }) => name),
   cases: [
     convCase({ x: [1, 1, 8, 8, 8], channels: 16, kernel: [3, 3, 3], padding: SAME, bias: true }),
     convCase({ x: [2, 3, 5, 7, 12], channels: 20, kernel: [3, 3, 3], padding: SAME, bias: true }),
@@ -283,6 +324,13 @@ export const CAUSAL_CONV3D_SUITE: OpSuite = {
     }),
     convCase({ x: [1, 2, 3, 3, 4], channels: 4, kernel: [3, 1, 1], frontPadding: 5, bias: true }),
     convCase({
+      x: [1, 2, 9, 8, 4],
+      channels: 68,
+      kernel: [3, 3, 3],
+      padding: SAME,
+      cacheFrames: 1,
+    }),
+    convCase({
       x: [1, 2, 9, 8, 8],
       channels: 40,
       kernel: [3, 3, 3],
@@ -305,7 +353,7 @@ export const CAUSAL_CONV3D_SUITE: OpSuite = {
 
 /** Images. */
 export const CONV2D_CHECKS: readonly Check[] = [
-  { name: "conv2d", cases: CONV2D_SUITE.cases.slice(0, 2) },
+  { name: "conv2d", cases: [...CONV2D_SUITE.cases.slice(0, 2), NORMED] },
   matrixCheck("conv2d", "matrix32", CONV2D_SUITE.cases.slice(0, 1)),
 ];
 

@@ -1,5 +1,6 @@
 import type { Tensor } from "../../graph.ts";
 import type { Activation } from "../activations.ts";
+import type { GroupNormOptions } from "../norm/group_norm.ts";
 import { convolution } from "./convolution.ts";
 
 /** Optional parts of an image convolution. */
@@ -14,6 +15,8 @@ export interface Conv2dOptions {
   readonly activation?: Activation;
   /** Added last; shape of the result. */
   readonly residual?: Tensor | undefined;
+  /** The input is normalised before; where it is padded, it stays zero. */
+  readonly norm?: GroupNormOptions | undefined;
   /** 2: the input is seen at twice its height and width, every pixel repeated; padding is around that. */
   readonly upsample?: 1 | 2;
   /** Name of the result, for messages. */
@@ -21,7 +24,7 @@ export interface Conv2dOptions {
 }
 
 /**
- * Convolution of channels-last images: y = act(x ∗ w + bias) + residual.
+ * Convolution of channels-last images: y = act(norm(x) ∗ w + bias) + residual.
  *
  * @param x [B, H, W, Ci] f32
  * @param w [Co, kh, kw, Ci]; f32, f16 or bf16
@@ -41,6 +44,7 @@ export function conv2d(x: Tensor, w: Tensor, options: Conv2dOptions = {}): Tenso
     weight: asVideo(w),
     bias: options.bias,
     residual: options.residual && asVideo(options.residual),
+    norm: options.norm,
     stride: [1, ...stride],
     padding: options.padding ?? [0, 0, 0, 0],
     upsample: options.upsample ?? 1,

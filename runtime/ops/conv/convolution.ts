@@ -5,9 +5,10 @@ import type { Activation } from "../activations.ts";
 import { concat } from "../layout/mod.ts";
 import { linear } from "../linear/mod.ts";
 import { mayRoundToHalf } from "../matrix_unit.ts";
+import { groupNorm, type GroupNormOptions, groupStatistics } from "../norm/group_norm.ts";
 import { convClass } from "../problem_class.ts";
 import { chooseVariant } from "../variants.ts";
-import { CONV_VARIANTS } from "./variants.ts";
+import { convByPreference } from "./variants.ts";
 
 /** A convolution over frames, rows and columns with everything filled in; an image is one frame. */
 interface ConvRequest {
@@ -20,6 +21,8 @@ interface ConvRequest {
   /** [B, Tc, H, W, Ci]: frames before `x`. */
   readonly cache?: Tensor | undefined;
   readonly residual?: Tensor | undefined;
+  /** Without a cache. */
+  readonly norm?: GroupNormOptions | undefined;
   /** Frames, rows, columns. */
   readonly stride: readonly [number, number, number];
   /** Top, bottom, left, right. */
@@ -33,7 +36,7 @@ interface ConvRequest {
 
 /** Checks and traces a convolution; one that mixes channels only is a linear layer. */
 export function convolution(request: ConvRequest): Tensor {
-  const { op, x, weight, bias, residual, cache, stride, padding, activation } = request;
+  const { op, x, weight, bias, residual, cache, stride, padding, activation, norm } = request;
   const [batch, frames, height, width, inChannels] = x.shape as Five;
   const [channels, kt, kh, kw, weightChannels] = weight.shape as Five;
   const fail = (reason: string): never => {
@@ -75,26 +78,48 @@ export function convolution(request: ConvRequest): Tensor {
   const isPointwise = kt * kh * kw * request.upsample === 1 && front === 0 &&
     [...stride, ...padding.map((size) => size + 1)].every((size) => size === 1);
   if (isPointwise && graph.target.forcedVariants[op] === undefined) {
-    return linear(x, weight.reshape(channels, inChannels), {
+    return linear(norm ? groupNorm(x, norm) : x, weight.reshape(channels, inChannels), {
       activation,
       ...(bias && { bias }),
       ...(residual && { residual }),
       name: request.name,
     });
   }
+  const given = [x, weight, cache, bias, residual].filter((tensor) => tensor !== undefined);
+  // Besides them the result, and the counter of kernels that round.
+  const bindings = graph.bindingsOf(given) + 2;
+  const { maxStorageBuffers } = graph.target.limits;
   const problem = {
     inChannels,
     channels,
     height: outHeight,
     width: outWidth,
+    frames: batch * outFrames,
+    taps: kt * kh * kw,
+    isUpsampled: request.upsample === 2,
     kernelWidth: kw,
     stride: stride[2],
-    mayRound: mayRoundToHalf(op, graph, weight.name, weight.dtype),
+    mayRound: mayRoundToHalf(op, graph, weight.name, weight.dtype) &&
+      bindings <= maxStorageBuffers,
+    takesNorm: norm !== undefined && bindings < maxStorageBuffers,
   };
-  const problemClass = convClass({ channels, pixels: outHeight * outWidth });
-  const variant = chooseVariant(op, CONV_VARIANTS, problem, graph.target, problemClass);
+  const problemClass = convClass({
+    channels,
+    pixels: outHeight * outWidth,
+    isNormed: norm !== undefined,
+  });
+  const variant = chooseVariant(
+    op,
+    convByPreference(problem),
+    problem,
+    graph.target,
+    problemClass,
+  );
   const isJoined = cache !== undefined && !variant.takesCache;
-  const source = isJoined ? concat([cache, x], 1, { name: `${request.name} input` }) : x;
+  const isNormedBefore = norm !== undefined && !variant.normalizes;
+  const normed = isNormedBefore ? groupNorm(x, norm) : x;
+  const affine = norm && !isNormedBefore ? groupStatistics(x, norm) : undefined;
+  const source = isJoined ? concat([cache, x], 1, { name: `${request.name} input` }) : normed;
   const ownCache = isJoined ? undefined : cache;
   const accessWidth = inChannels % 4 === 0 ? 4 : 1;
   const operands = {
@@ -103,6 +128,7 @@ export function convolution(request: ConvRequest): Tensor {
     ...(ownCache && { cache: ownCache }),
     ...(bias && { bias }),
     ...(residual && { residual }),
+    ...(affine && { affine }),
   };
   const asks = variant.asks?.(problem) && graph.target.schedule === "cpu" &&
     graph.bindingsOf([source]) === 1 &&
@@ -116,6 +142,7 @@ export function convolution(request: ConvRequest): Tensor {
       RESIDUAL: asks || residual !== undefined,
       ...(asks && { ASKS: true }),
       ACTIVATION: activation,
+      ...(affine && { NORM: true, NORM_ACTIVATION: norm?.activation ?? "none" }),
     },
     problem,
     graph.target,
@@ -155,7 +182,8 @@ export function convolution(request: ConvRequest): Tensor {
     },
     workgroups: [...workgroups, batch * outFrames],
     layer: weight.name,
-    factors: problem.mayRound ? ["x", "cache"] : undefined,
+    // What is normalised on its way is no factor as it is.
+    factors: problem.mayRound ? [...(affine ? [] : ["x"]), "cache"] : undefined,
     flops: 2 * batch * usedFrames * outHeight * outWidth * channels * kh * kw * inChannels,
   });
   return y;

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { Graph, type Tensor } from "../../graph.ts";
 import { DeviceTensor } from "../../device_tensor.ts";
+import { matrixTarget, matrixUnit } from "../../../tests/matrix_target.ts";
 import { BASELINE_TARGET, type TargetFeatures } from "../../target.ts";
 import { causalConv3d, conv2d } from "./mod.ts";
 
@@ -72,6 +73,46 @@ Deno.test("conv2d() has one kernel with and without residual on software adapter
     conv2d(y, tensors["w"]!, { padding: [1, 1, 1, 1], residual: y });
     assert.equal(new Set(graph.dispatches.map(({ kernel }) => kernel)).size, kernels);
   }
+});
+
+Deno.test("conv2d() normalises what it loads on GPUs where a binding is left, before it elsewhere", () => {
+  const kernelsOf = (schedule: "cpu" | "gpu", maxStorageBuffers = 8) => {
+    const limits = { ...BASELINE_TARGET.limits, maxStorageBuffers };
+    const graph = new Graph("test", { ...BASELINE_TARGET, schedule, limits });
+    const tensor = (name: string, shape: number[]) => graph.use(new DeviceTensor(name, shape));
+    conv2d(tensor("x", [1, 16, 16, 32]), tensor("w", [64, 3, 3, 32]), {
+      ...{ bias: tensor("bias", [64]), padding: [1, 1, 1, 1] },
+      norm: { groups: 8, eps: 1e-6, weight: tensor("gamma", [32]), activation: "silu" },
+    });
+    return graph.dispatches.map(({ kernel }) => kernel.name.split(" ")[0]);
+  };
+  const statistics = ["norm/group_partial", "norm/group_combine"];
+  assert.deepEqual(kernelsOf("gpu"), [...statistics, "conv/tiles"]);
+  assert.deepEqual(kernelsOf("gpu", 5), [...statistics, "norm/group_apply", "conv/tiles"]);
+  assert.deepEqual(kernelsOf("cpu"), [...statistics, "norm/group_apply", "conv/registers"]);
+});
+
+Deno.test("conv2d() takes larger tiles of matrix units the more there is to do, and those of f32", () => {
+  const kernelOf = (side: number, channels: number, target = matrixTarget()) => {
+    const graph = new Graph("test", target);
+    const x = graph.use(new DeviceTensor("x", [1, side, side, 64]));
+    conv2d(x, graph.use(new DeviceTensor("w", [channels, 3, 3, 64], "f16")), {
+      padding: [1, 1, 1, 1],
+    });
+    return graph.dispatches[0]!.kernel.name;
+  };
+  assert.match(kernelOf(512, 128), /tiles=2 .*tile_rows=128 tile_columns=128 /);
+  assert.match(kernelOf(128, 128), /tile_rows=128 tile_columns=64 /);
+  assert.match(kernelOf(64, 128), /tile_rows=128 tile_columns=64 /);
+  assert.match(kernelOf(16, 128), /tile_rows=32 tile_columns=32 /);
+  const apple = matrixTarget([matrixUnit(8, 8, 8, "f32")], { features: { f16: false } });
+  assert.match(kernelOf(512, 128, apple), /element=f32 .*tile_rows=128 tile_columns=128 /);
+  const sizes = { subgroupMinSize: 16, subgroupMaxSize: 32, subgroupSizeControl: true };
+  const intel = matrixTarget([matrixUnit(8, 16, 16)], { features: sizes });
+  assert.match(
+    kernelOf(512, 128, intel),
+    / lanes=16 forces_lanes subgroups=8 .*tile_columns=128 /,
+  );
 });
 
 Deno.test("causalConv3d() refuses a cache of another size or of too many frames", () => {

@@ -1,4 +1,5 @@
 import type { StorageFormat } from "../../dtype.ts";
+import type { GroupNormOptions } from "../norm/group_norm.ts";
 import { growSizes, type Op, raceInput, type RaceProblem } from "../op.ts";
 import { CAUSAL_CONV3D_CHECKS, CAUSAL_CONV3D_SUITE, CONV2D_CHECKS, CONV2D_SUITE } from "./cases.ts";
 import { causalConv3d } from "./causal_conv3d.ts";
@@ -23,14 +24,15 @@ function inputs(
   ];
 }
 
-/** More images, and channels as models have them. */
+/** More images, up to so many, and channels as models have them. */
 function grown(
   [side, inChannels, channels]: readonly [number, number, number],
   frames: readonly number[],
   taps: readonly number[],
   factor: number,
+  images = 16,
 ): RaceProblem["inputs"] {
-  const limits = [16, 512, channels > 64 ? 512 : channels];
+  const limits = [images, 512, channels > 64 ? 512 : channels];
   const [batch, more, outputs] = growSizes([1, inChannels, channels], limits, factor) as [
     number,
     number,
@@ -42,14 +44,19 @@ function grown(
 function race2d(
   priority: RaceProblem["priority"],
   sizes: readonly [number, number, number],
+  norm?: GroupNormOptions,
 ): RaceProblem {
   return {
     priority,
     inputs: inputs(sizes, [], [3, 3]),
-    grow: (factor) => grown(sizes, [], [3, 3], factor),
-    build: (x, w, bias) => conv2d(x!, w!, { bias: bias!, padding: PADDING }),
+    // What is normalised before has to be bound beside its result.
+    grow: (factor) => grown(sizes, [], [3, 3], factor, norm && 2),
+    build: (x, w, bias) => conv2d(x!, w!, { bias: bias!, padding: PADDING, norm }),
   };
 }
+
+/** As autoencoders of images have it. */
+const NORM: GroupNormOptions = { groups: 32, eps: 1e-6, activation: "silu" };
 
 /** Three frames without zeros before them give one frame: all taps do work. */
 function race3d(
@@ -75,6 +82,10 @@ export const CONV2D: Op = {
     race2d(2, [32, 256, 256]),
     race2d(2, [128, 64, 3]),
     race2d(2, [256, 128, 128]),
+    race2d(2, [256, 128, 128], NORM),
+    race2d(2, [128, 512, 512], NORM),
+    race2d(2, [32, 256, 256], NORM),
+    race2d(2, [256, 128, 3], NORM),
   ],
   benches: {
     conv2d: {

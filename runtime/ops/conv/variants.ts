@@ -7,7 +7,7 @@ import winogradSource from "../../shaders/conv/winograd.wgsl" with { type: "text
 import type { ParamValues } from "../../shaders/expand.ts";
 import { KernelFile } from "../../shaders/kernel_file.ts";
 import type { Target } from "../../target.ts";
-import { type MatrixTile, matrixTileBytes, matrixUnitOf, tileParams } from "../matrix_unit.ts";
+import { matrixOrder, matrixTileOf, matrixUnitFor, tileParams } from "../matrix_unit.ts";
 import { hasSubgroupsOf, MESA_SOFTWARE, type Variant } from "../variants.ts";
 
 const MATRIX_FILE = new KernelFile("conv/matrix", matrixSource);
@@ -26,17 +26,27 @@ interface ConvProblem {
   /** Rows and columns of a frame of the result. */
   readonly height: number;
   readonly width: number;
+  /** Frames of all videos of the result. */
+  readonly frames: number;
+  /** Frames, rows and columns of the kernel. */
+  readonly taps: number;
+  /** The input is seen at twice its size. */
+  readonly isUpsampled: boolean;
   /** Columns of the kernel, and from one of its places in a row to the next. */
   readonly kernelWidth: number;
   readonly stride: number;
   /** Factors may be rounded to f16. */
   readonly mayRound: boolean;
+  /** The input is to be normalised, and a kernel has a binding for what does that. */
+  readonly takesNorm: boolean;
 }
 
 /** A way to convolve. */
 interface ConvVariant extends Variant<ConvProblem> {
   /** Whether frames before the first may come in a tensor of their own; else they are joined to the input before. */
   readonly takesCache: boolean;
+  /** Whether the kernel normalises the input as it loads it; else a kernel before it does. */
+  readonly normalizes?: boolean;
   /** Whether the dispatch says whether there is a residual: a kernel less to compile. */
   asks?(problem: ConvProblem): boolean;
   /**
@@ -66,10 +76,24 @@ function isLight(problem: ConvProblem): boolean {
   return workOf(problem) <= ASKING;
 }
 
-/** Bytes of workgroup memory of `tiles`: both tiles, and where the pixels' first taps are. */
-function tilesBytes(shape: typeof WIDE_TILE): number {
+/** Taps by which tables of them grow, so that kernels of different sizes share one: 32 hold all of 3 x 3 x 3. */
+const TABLE_STEP = 32;
+
+/** The table of taps, a parameter of kernels that have one. */
+function tableParams({ taps, isUpsampled }: ConvProblem): { TAPS: number; UPSAMPLED: boolean } {
+  return { TAPS: roundUp(taps, TABLE_STEP), UPSAMPLED: isUpsampled };
+}
+
+/** Bytes of workgroup memory of the table, and of where each of the pixels begins. */
+function tableBytes(problem: ConvProblem, pixels: number): number {
+  return 16 * (tableParams(problem).TAPS + 1 + pixels);
+}
+
+/** Bytes of workgroup memory of `tiles`: both tiles, and the table. */
+function tilesBytes(shape: typeof WIDE_TILE, problem: ConvProblem): number {
   const pixels = shape.pixelThreads * shape.pixels;
-  return 16 * 4 * (pixels + shape.channelThreads * shape.channels + 2) + 8 * pixels;
+  const tiles = 16 * 4 * (pixels + shape.channelThreads * shape.channels + 2);
+  return tiles + tableBytes(problem, pixels);
 }
 
 /** Channels per invocation of `broadcast`: a fifth faster than 16, as long to compile as `registers`. */
@@ -162,68 +186,98 @@ const WINOGRAD: ConvVariant = {
   },
 };
 
-/** Bytes of workgroup memory of a matrix variant: tiles, sums, and where the pixels' first taps are. */
-function matrixBytes(tile: MatrixTile): number {
-  return matrixTileBytes(tile, "nk") + 8 * tile.rows;
-}
-
 // Of real cards remain to be measured: all tiles against each other and against `tiles`, for few channels above all.
-function matrixVariant(
-  name: string,
-  rows: 32 | 64 | 128,
-  columns: 32 | 64,
-): ConvVariant {
+function matrixVariant(name: string, rows: number, columns: number): ConvVariant {
+  const tileOf = (problem: ConvProblem, target: Target) => {
+    const unit = matrixUnitFor(problem.mayRound, target);
+    return unit && matrixTileOf(unit, rows, columns, "nk", target, tableBytes(problem, rows));
+  };
   return {
     name,
     schedule: "gpu",
     takesCache: true,
-    supports({ channels, height, width, mayRound }, target) {
-      const unit = matrixUnitOf(target);
+    supports(problem, target) {
+      const { channels, height, width } = problem;
       // Where a smaller tile holds the result, most of this one would be idle.
       const fits = rows === 32 || (channels > columns / 2 && height * width > rows / 2);
-      return mayRound && fits && unit !== undefined &&
-        matrixBytes({ unit, rows, columns }) <= target.limits.maxWorkgroupMemoryBytes;
+      return fits && tileOf(problem, target) !== undefined;
     },
-    plan(features, { channels, height, width }, target) {
-      const tile = { unit: matrixUnitOf(target)!, rows, columns };
+    plan(features, problem, target) {
+      const { channels, height, width } = problem;
       return {
-        kernel: MATRIX_FILE.kernel({ ...features, ...tileParams(tile) }),
+        kernel: MATRIX_FILE.kernel({
+          ...features,
+          ...tableParams(problem),
+          ...tileParams(tileOf(problem, target)!),
+        }),
         workgroups: [Math.ceil(height * width / rows), Math.ceil(channels / columns)],
       };
     },
   };
 }
 
-/** In order of preference within a class of adapters. */
+/** The variant, and one that also normalises: a pass over memory less, and the activation again for every tap. */
+function withNormalizing(variant: ConvVariant): readonly ConvVariant[] {
+  return [
+    {
+      ...variant,
+      name: `${variant.name}-norm`,
+      normalizes: true,
+      supports: (problem, target) => problem.takesNorm && variant.supports(problem, target),
+    },
+    variant,
+  ];
+}
+
+const MATRIX_VARIANTS: readonly ConvVariant[] = [
+  ...withNormalizing(matrixVariant("matrix128x128", 128, 128)),
+  matrixVariant("matrix128", 128, 64),
+  ...withNormalizing(matrixVariant("matrix64", 64, 64)),
+  matrixVariant("matrix32", 32, 32),
+];
+
+const TILES: ConvVariant = {
+  name: "tiles",
+  schedule: "gpu",
+  takesCache: true,
+  supports: (problem, { limits }) =>
+    limits.maxWorkgroupInvocations >= 64 &&
+    limits.maxWorkgroupMemoryBytes >= tilesBytes(NARROW_TILE, problem),
+  plan(features, problem) {
+    const { channels, height, width } = problem;
+    const shape = channels <= 16 ? NARROW_TILE : WIDE_TILE;
+    return {
+      kernel: TILES_FILE.kernel({
+        ...features,
+        ...tableParams(problem),
+        PIXEL_THREADS: shape.pixelThreads,
+        PIXELS: shape.pixels,
+        CHANNEL_THREADS: shape.channelThreads,
+        CHANNELS: shape.channels,
+      }),
+      workgroups: [
+        Math.ceil(height * width / (shape.pixelThreads * shape.pixels)),
+        Math.ceil(channels / (shape.channelThreads * shape.channels)),
+      ],
+    };
+  },
+};
+
+/** All ways to convolve, in order of preference within a class of adapters but for matrix units. */
 export const CONV_VARIANTS: readonly ConvVariant[] = [
   WINOGRAD,
   BROADCAST,
   REGISTERS,
-  matrixVariant("matrix64", 64, 64),
-  matrixVariant("matrix128", 128, 64),
-  matrixVariant("matrix32", 32, 32),
-  {
-    name: "tiles",
-    schedule: "gpu",
-    takesCache: true,
-    supports: (_problem, { limits }) =>
-      limits.maxWorkgroupInvocations >= 64 &&
-      limits.maxWorkgroupMemoryBytes >= tilesBytes(NARROW_TILE),
-    plan(features, { channels, height, width }) {
-      const shape = channels <= 16 ? NARROW_TILE : WIDE_TILE;
-      return {
-        kernel: TILES_FILE.kernel({
-          ...features,
-          PIXEL_THREADS: shape.pixelThreads,
-          PIXELS: shape.pixels,
-          CHANNEL_THREADS: shape.channelThreads,
-          CHANNELS: shape.channels,
-        }),
-        workgroups: [
-          Math.ceil(height * width / (shape.pixelThreads * shape.pixels)),
-          Math.ceil(channels / (shape.channelThreads * shape.channels)),
-        ],
-      };
-    },
-  },
+  ...MATRIX_VARIANTS,
+  ...withNormalizing(TILES),
 ];
+
+/** The ways to convolve in the order of preference for a problem, within a class of adapters. */
+export function convByPreference(problem: ConvProblem): readonly ConvVariant[] {
+  const { channels, height, width, frames } = problem;
+  const order = matrixOrder(height * width, channels, frames);
+  const place = ({ name }: ConvVariant) => order.indexOf(name.replace(/-norm$/, ""));
+  const matrix = MATRIX_VARIANTS.toSorted((a, b) => place(a) - place(b));
+  const first = CONV_VARIANTS.indexOf(MATRIX_VARIANTS[0]!);
+  return CONV_VARIANTS.toSpliced(first, matrix.length, ...matrix);
+}

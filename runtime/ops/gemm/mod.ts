@@ -5,7 +5,8 @@ import { linearClass, matmulClass } from "../problem_class.ts";
 import { chooseVariant } from "../variants.ts";
 import { askedOperands } from "./asked.ts";
 import { INT8 } from "./int8.ts";
-import { MATRIX_128, MATRIX_128X128, MATRIX_32, MATRIX_64 } from "./matrix.ts";
+import { FEW_LARGE_TILES, FEW_TILES, matrixOrder } from "../matrix_unit.ts";
+import { MATRIX_VARIANTS } from "./matrix.ts";
 import { normOperands } from "./norm.ts";
 import type { GemmProblem, GemmVariant } from "./problem.ts";
 import { BROADCAST, BROADCAST_8, REGISTERS, suitsWideTiles } from "./registers.ts";
@@ -22,23 +23,13 @@ import {
   SLICED_32,
 } from "./shared.ts";
 
-/**
- * Workgroups below which a GPU is better filled by smaller tiles, and of the smallest by split sums; not measured yet.
- * Workgroups of 256 invocations fill it with fewer, but leave more idle at the edges and in the last round.
- */
-const FEW_TILES = 64;
-const FEW_LARGE_TILES = 256;
-
 /** Names of the variants of `linear` and `matmul` on operands of 16 bits and more; `matmul` has all but `rows`. */
 export const GEMM_VARIANTS: readonly string[] = [
   BROADCAST,
   BROADCAST_8,
   REGISTERS,
   ROWS,
-  MATRIX_128X128,
-  MATRIX_128,
-  MATRIX_64,
-  MATRIX_32,
+  ...MATRIX_VARIANTS,
   SHARED_128,
   SHARED_128X64,
   SHARED_64,
@@ -122,14 +113,8 @@ function byPreference(problem: GemmProblem): readonly GemmVariant[] {
     : 2 * large >= FEW_LARGE_TILES
     ? [SHARED_128X64, SHARED_64, SHARED_128, SHARED_32, SLICED_32]
     : [SHARED_64, SHARED_32, SLICED_32, SHARED_128X64, SHARED_128];
-  // Tiles of 128 x 64 are half as many.
-  const matrix = isFew
-    ? [MATRIX_32, MATRIX_64, MATRIX_128, MATRIX_128X128]
-    : tiles(64) < 2 * FEW_TILES
-    ? [MATRIX_64, MATRIX_32, MATRIX_128, MATRIX_128X128]
-    : large < FEW_LARGE_TILES
-    ? [MATRIX_128, MATRIX_64, MATRIX_32, MATRIX_128X128]
-    : [MATRIX_128X128, MATRIX_128, MATRIX_64, MATRIX_32];
+  const matrix = matrixOrder(m, n, batch?.count ?? 1)
+    .map((name) => MATRIX_VARIANTS.find((variant) => variant.name === name)!);
   // Whether f16 tiles win anywhere is not measured yet, so that only a tuning run takes them.
   const tiled = [...matrix, ...shared, HALF_128, HALF_64];
   const gpu = m <= FEW_ROWS || tiles(32) < FEW_TILES ? [ROWS, ...tiled] : [...tiled, ROWS];

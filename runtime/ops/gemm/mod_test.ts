@@ -49,9 +49,13 @@ Deno.test("on matrix units large products have tiles of 128 x 128, two of each f
   const twice = of(large, 48, 16);
   assert.equal(twice.variant, "matrix128x128");
   assert.match(twice.kernel, / whole_k .*tiles=2|tiles=2 .*whole_k/);
-  assert.doesNotMatch(of(large, 32, 16).kernel, /tiles=2/);
-  assert.equal(of(large, 32, 16).variant, "matrix128x128");
-  assert.equal(of(large, 48, 16, 16).variant, "matrix128");
+  assert.doesNotMatch(twice.kernel, /sum_columns|subgroups/);
+  assert.match(of(large, 32, 16).kernel, /tiles=2 .*sum_columns=16/);
+  assert.doesNotMatch(of(large, 24, 16).kernel, /tiles=2/);
+  assert.equal(of(large, 24, 16).variant, "matrix128x128");
+  const narrow = of(large, 48, 16, 16);
+  assert.equal(narrow.variant, "matrix128x128");
+  assert.match(narrow.kernel, / subgroups=8 /);
   assert.equal(of([1024, 1536, 1536], 48, 16).variant, "matrix128");
   assert.equal(of([4160, 10240, 3844], 48, 16).variant, "matrix128");
 });

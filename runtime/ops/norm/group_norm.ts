@@ -66,7 +66,33 @@ const GROUP_NORM_VARIANTS: readonly GroupNormVariant[] = [
  * @throws {RangeError} when `groups` does not divide C or a weight is not [C]
  */
 export function groupNorm(x: Tensor, options: GroupNormOptions): Tensor {
-  const { groups, weight, bias, eps, activation = "none" } = options;
+  const affine = groupStatistics(x, options);
+  const channels = x.dim(-1);
+  const width = channels % 4 === 0 ? 4 : 1;
+  const batch = x.dim(0);
+  const y = x.graph.tensor(options.name ?? "groupNorm", x.shape);
+  x.graph.dispatch({
+    kernel: APPLY.kernel({ WIDTH: width, ACTIVATION: options.activation ?? "none" }),
+    buffers: { x, affine, y },
+    params: {
+      count: x.size / width,
+      words: channels / width,
+      positions: x.size / batch / channels,
+    },
+    workgroups: [Math.ceil(x.size / width / 64), 1, 1],
+    flops: 3 * x.size,
+  });
+  return y;
+}
+
+/**
+ * What makes {@linkcode groupNorm} of a tensor, but for the activation: y = (x - pivot) * factor + offset.
+ *
+ * @returns f32 [B, 3, C]: pivots, factors, offsets
+ * @throws {RangeError} as `groupNorm`
+ */
+export function groupStatistics(x: Tensor, options: GroupNormOptions): Tensor {
+  const { groups, weight, bias, eps } = options;
   const channels = x.dim(-1);
   if (x.rank < 2 || !Number.isInteger(groups) || groups < 1 || channels % groups !== 0) {
     throw new RangeError(
@@ -118,13 +144,5 @@ export function groupNorm(x: Tensor, options: GroupNormOptions): Tensor {
     workgroups: [batch * groups, 1, 1],
     flops: 8 * partial.size,
   });
-  const y = graph.tensor(options.name ?? "groupNorm", x.shape);
-  graph.dispatch({
-    kernel: APPLY.kernel({ WIDTH: width, ACTIVATION: activation }),
-    buffers: { x, affine, y },
-    params: { count: x.size / width, words, positions },
-    workgroups: [Math.ceil(x.size / width / 64), 1, 1],
-    flops: 3 * x.size,
-  });
-  return y;
+  return affine;
 }

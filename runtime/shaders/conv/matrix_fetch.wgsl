@@ -3,7 +3,7 @@
 
 {
   //#for E in 0..PER_WORD
-  let tap_E = tap_of(place_E, batch, time);
+  let tap_E = tap_of(place_E, batch);
   //#endfor
   //#for I in 0..A_LOADS
   {
@@ -12,7 +12,7 @@
     next_a_I = tap_at(tap_0, origin);
     //#else
     next_a_I =
-      vec4<f32>(tap_at(tap_0, origin), tap_at(tap_1, origin), tap_at(tap_2, origin), tap_at(tap_3, origin));
+      ROUND(vec4<f32>(tap_at(tap_0, origin), tap_at(tap_1, origin), tap_at(tap_2, origin), tap_at(tap_3, origin)));
     //#endif
   }
   //#endfor

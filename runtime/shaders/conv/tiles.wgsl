@@ -6,7 +6,7 @@
 // x 1; grid: pixels of a frame / TILE_PIXELS, channels / TILE_CHANNELS, batch * y_frames. Channel 4
 // (g * CHANNEL_THREADS + x) + c of a tile lies in place (4 g + c) * CHANNEL_THREADS + x, and one
 // place is left free after every word, so that neighbouring invocations use different banks.
-// Workgroup memory: 64 * (TILE_PIXELS + TILE_CHANNELS + 2) + 8 * TILE_PIXELS bytes.
+// Workgroup memory: 64 * (TILE_PIXELS + TILE_CHANNELS + 2) + 16 * (TILE_PIXELS + TAPS + 1) bytes.
 
 //#param PIXEL_THREADS: u32 // invocations of a workgroup along the pixels
 //#param PIXELS: u32 // that each of them computes
@@ -29,20 +29,20 @@
 
 var<workgroup> x_tile: array<vec4<f32>, DEPTH * PIXEL_STRIDE>;
 var<workgroup> w_tile: array<vec4<f32>, DEPTH * CHANNEL_STRIDE>;
-var<workgroup> origins: array<vec2<i32>, TILE_PIXELS>;
+var<workgroup> origins: array<vec3<u32>, TILE_PIXELS>;
 
 fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let plane = params.y_height * params.y_width;
   let first = wg.z * plane;
   let batch = wg.z / params.y_frames;
   let time = (wg.z % params.y_frames) * params.stride_t;
-  let taps = params.k_height * params.k_width;
-  let row_words = params.k_frames * taps * params.words;
+  let row_words = tap_count() * params.words;
   let p0 = wg.x * TILE_PIXELS;
   let n0 = wg.y * TILE_CHANNELS;
   let id = local.y * CHANNEL_THREADS + local.x;
   let lane_k = id % DEPTH;
   let lane_m = id / DEPTH;
+  find_taps(id, batch, time);
   for (var m = id; m < TILE_PIXELS; m += THREADS) {
     origins[m] = origin_of(min(p0 + m, plane - 1u));
   }
@@ -50,7 +50,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   //#for I in 0..PIXELS, G in 0..GROUPS, C in 0..4
   var s_I_G_C = 0.0;
   //#endfor
-  let skipped = (max(params.front, time) - time) * taps * params.words;
+  let skipped = (max(params.front, time) - time) * params.k_height * params.k_width * params.words;
   var k = skipped + lane_k * PER_WORD;
   //#for E in 0..PER_WORD
   var place_E = place_of(k + E);

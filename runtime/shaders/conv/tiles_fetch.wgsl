@@ -2,7 +2,7 @@
 // zeros past the end. It brings the same words of the sum for all of its pixels.
 
 //#for E in 0..PER_WORD
-let tap_E = tap_of(place_E, batch, time);
+let tap_E = tap_of(place_E, batch);
 //#endfor
 //#for I in 0..PIXEL_LOADS
 {

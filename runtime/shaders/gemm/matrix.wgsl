@@ -2,7 +2,7 @@
 // f32.
 //
 // a: [batch, m, k], b: [batch, n, k] (nk) or [batch, k, n] (kn), y: [batch, m, n]; epilogue
-// operands only without batches, a low-rank branch only with layout nk. Workgroup: four subgroups;
+// operands only without batches, a low-rank branch only with layout nk. Workgroup: SUBGROUPS;
 // grid: n / STORED_COLUMNS, m / TILE_ROWS, batch. Rows and columns past the end are computed on
 // clamped addresses and not stored. While a subgroup multiplies one tile, its invocations load the
 // next one, which stays in registers until the tile may be overwritten, or goes into a second one.
@@ -89,14 +89,15 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
     //#endif
   }
   //#endfor
-  //#for I in 0..ROW_UNITS
-  //#for J in 0..COLUMN_UNITS
-  subgroupMatrixStore<row_major>(&tile_sums, subgroup * UNIT_M * SUM_STEP + J * UNIT_N / 4u, s_I_J, SUM_STEP);
+  //#for I in 0..ROW_UNITS, S in 0..STRIPS
+  //#for J in 0..STRIP_UNITS
+  //#let FROM = S * STRIP_UNITS + J
+  subgroupMatrixStore<row_major>(&tile_sums, subgroup * UNIT_M * SUM_STEP + J * UNIT_N / 4u, s_I_FROM, SUM_STEP);
   //#endfor
   workgroupBarrier();
-  //#let VALUE = GLU ? "glu(sum.value, sum_of(FIRST + PART, I * UNIT_M).value)" : "sum.value"
+  //#let VALUE = GLU ? "glu(sum.value, sum_of(FIRST + PART, I * UNIT_M, S * STRIP).value)" : "sum.value"
   for (var item = thread; item < ITEMS; item = item + THREADS) {
-    let sum = sum_of(FIRST, I * UNIT_M);
+    let sum = sum_of(FIRST, I * UNIT_M, S * STRIP);
     let row = m0 + sum.row;
     let column = n0 + sum.column;
     //#if VECTOR_N

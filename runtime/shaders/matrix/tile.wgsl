@@ -1,6 +1,5 @@
 // Tiles for matrix units, shared by matrix products and convolutions: factors in workgroup memory,
-// sums that go back through workgroup memory. Half of the subgroups lie along each side of
-// the tile, each with a quarter of it.
+// sums that go back through workgroup memory. Subgroups lie in two columns over the tile.
 
 //#include "matrix/unit.wgsl"
 
@@ -10,6 +9,7 @@
 
 //#param DEPTH: u32 = 8 // vec4s along the sum that lie in a tile; a multiple of UNIT_K elements
 //#param TILES: u32 = 1 // of each factor
+//#param SUM_COLUMNS: u32 = 0 // of a subgroup's sums that go through workgroup memory at a time; 0: all
 
 //#let A_STEP = DEPTH + 2 // vec4s from one row of tile_a to the next: padded, so that rows lie in different banks
 //#let B_ROWS = LAYOUT == nk ? TILE_COLUMNS : 4 * DEPTH
@@ -18,11 +18,14 @@
 //#let B_TILE = B_ROWS * B_STEP
 //#let A_LOADS = TILE_ROWS * DEPTH / THREADS // vec4s of a tile that an invocation brings
 //#let B_LOADS = TILE_COLUMNS * DEPTH / THREADS
-//#let OWN_ROWS = TILE_ROWS / 2 // of a subgroup
+//#let OWN_ROWS = 2 * TILE_ROWS / SUBGROUPS // of a subgroup
 //#let OWN_COLUMNS = TILE_COLUMNS / 2
 //#let ROW_UNITS = OWN_ROWS / UNIT_M // multiplications along them
 //#let COLUMN_UNITS = OWN_COLUMNS / UNIT_N
-//#let WORDS = OWN_COLUMNS / 4 // vec4s of a row of a subgroup's sums
+//#let STRIP = SUM_COLUMNS == 0 ? OWN_COLUMNS : SUM_COLUMNS
+//#let STRIPS = OWN_COLUMNS / STRIP
+//#let STRIP_UNITS = STRIP / UNIT_N
+//#let WORDS = STRIP / 4 // vec4s of a row of a strip of a subgroup's sums
 //#let SUM_STEP = WORDS + 1 // from one row to the next: padded, too
 //#let PART = UNIT_M * WORDS // vec4s of a subgroup's sums that go through workgroup memory at a time
 //#let ROWS_AT_ONCE = THREADS / DEPTH // rows of a tile that the workgroup brings at a time
@@ -38,11 +41,12 @@ struct Sum {
   value: vec4<f32>,
 }
 
-// Sum number item of those in workgroup memory, which are rows first … of every subgroup's part.
-fn sum_of(item: u32, first: u32) -> Sum {
+// Sum number item of those in workgroup memory, which are rows first_row … and columns first_column …
+// of every subgroup's part.
+fn sum_of(item: u32, first_row: u32, first_column: u32) -> Sum {
   let part = item / PART;
   let in_row = item / WORDS % UNIT_M;
-  let row = part / 2u * OWN_ROWS + first + in_row;
-  let column = part % 2u * OWN_COLUMNS + item % WORDS * 4u;
+  let row = part / 2u * OWN_ROWS + first_row + in_row;
+  let column = part % 2u * OWN_COLUMNS + first_column + item % WORDS * 4u;
   return Sum(row, column, tile_sums[part * UNIT_M * SUM_STEP + in_row * SUM_STEP + item % WORDS]);
 }

@@ -1,5 +1,5 @@
 // What every kernel on matrix units is made for: a subgroup's multiplication, f16 to f32 or f32 to
-// f32, by workgroups of four subgroups.
+// f32, and workgroups of SUBGROUPS.
 //
 // Factors of f16 are rounded to it.
 
@@ -14,7 +14,7 @@
 //#param LANES: u32 // invocations of a subgroup
 //#param FORCES_LANES: bool = false // the adapter could choose another number of them
 
-//#let SUBGROUPS = 4
+//#param SUBGROUPS: u32 = 4 // of a workgroup
 //#let THREADS = SUBGROUPS * LANES
 //#let LEFT = "subgroup_matrix_left<ELEMENT, UNIT_K, UNIT_M>"
 //#let RIGHT = "subgroup_matrix_right<ELEMENT, UNIT_N, UNIT_K>"
