@@ -57,9 +57,12 @@ export class FrameHistory {
     if (place === "only") return causalConv3d(x, weight, options);
     if (place === "first") {
       const result = causalConv3d(x, weight, options);
-      const { kernel } = x.graph.dispatches.at(-1)!;
-      // A kernel that rounds its factors to f16 gives the same with a history of f16.
-      const isHalf = kernel.usesF16 === true && x.dim(-1) % 4 === 0;
+      const { kernel, factors = [] } = x.graph.dispatches.at(-1)!;
+      const { schedule, features } = x.graph.target;
+      // A kernel that rounds its factors to f16 gives the same with a history of f16, and on GPUs others take what may be
+      // rounded as f16 from wherever it was stored.
+      const isStored = schedule === "gpu" && features.f16 && factors.includes("x");
+      const isHalf = (kernel.usesF16 === true || isStored) && x.dim(-1) % 4 === 0;
       this.#keep(this.#cache(key, frames, x, isHalf ? "f16" : "f32"), frames, x);
       return result;
     }

@@ -5,7 +5,7 @@ import { FrameHistory } from "./history.ts";
 
 const GPU = matrixTarget();
 
-Deno.test("FrameHistory keeps in f16 what a convolution rounds to f16 anyway, and all else in f32", () => {
+Deno.test("FrameHistory keeps in f16 what a convolution may round to f16 on GPUs, and all else in f32", () => {
   const kept = (target: Target, channels: number) => {
     const history = new FrameHistory();
     for (const place of ["first", "next"] as const) {
@@ -21,6 +21,8 @@ Deno.test("FrameHistory keeps in f16 what a convolution rounds to f16 anyway, an
   const rounded = { "history conv": "f16", "history later": "f32" };
   assert.deepEqual(kept({ ...GPU, operands: "f16" }, 64), rounded);
   assert.deepEqual(kept({ ...GPU, operands: "f32" }, 64), asTheyAre);
+  assert.deepEqual(kept({ ...matrixTarget([]), operands: "f16" }, 64), rounded);
+  assert.deepEqual(kept({ ...matrixTarget([]), schedule: "cpu" }, 64), asTheyAre);
   assert.deepEqual(kept({ ...BASELINE_TARGET, operands: "f16" }, 64), asTheyAre);
   // f16 is stored by fours.
   assert.deepEqual(kept({ ...GPU, operands: "f16" }, 6), asTheyAre);
