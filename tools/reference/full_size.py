@@ -6,12 +6,13 @@
     python3 tools/reference/full_size.py flux1-schnell OUT --parts text_encoder vae gguf text_gguf
     python3 tools/reference/full_size.py wan-1.3b OUT --parts vae gguf text_gguf
     python3 tools/reference/full_size.py wan-a14b OUT --parts vae gguf text_gguf
+    python3 tools/reference/full_size.py wan-ti2v-5b OUT --parts vae gguf text_gguf
 
 OUT becomes a folder as the model is published: what --parts names in bf16, in files of 5 GB (Z-Image's transformer has
 12.3 GB, klein's 7.8 GB, their text encoder 8 GB), and always configs, scheduler and tokenizers, whose merges and pieces
 are made up. With `gguf`, beside it in OUT-Q4_K.gguf the transformer as random blocks of Q4_K under its original names
-(Z-Image 3.5 GB, klein 2.2, Qwen-Image 11.5, FLUX.1 6.7, Wan 1.3B 0.8, and each expert of A14B 8.1, the second in
-OUT-2-Q4_K.gguf); with `text_gguf` in OUT-text-Q4_K.gguf the large text encoder under llama.cpp's names; with
+(Z-Image 3.5 GB, klein 2.2, Qwen-Image 11.5, FLUX.1 6.7, Wan 1.3B 0.8, TI2V-5B 2.8, and each expert of A14B 8.1, the
+second in OUT-2-Q4_K.gguf); with `text_gguf` in OUT-text-Q4_K.gguf the large text encoder under llama.cpp's names; with
 `original_vae` in OUT-vae.safetensors Wan's or Qwen-Image's autoencoder under the names of its team. A tensor is made
 and written in pieces of 64 MiB: no more is ever in memory.
 """
@@ -97,6 +98,13 @@ T5_XXL = dict(
 # Of Wan-AI/Wan2.1-T2V-1.3B-Diffusers; the classes' defaults are those of 14B.
 UMT5_XXL = dict(T5_XXL, vocab_size=256384)
 WAN_1_3B = dict(num_attention_heads=12, ffn_dim=8960, num_layers=30)
+# Of Wan-AI/Wan2.2-TI2V-5B-Diffusers; latents come as they are.
+WAN_TI2V_5B = dict(num_attention_heads=24, ffn_dim=14336, num_layers=30, in_channels=48, out_channels=48)
+WAN_2_2_VAE = dict(
+    base_dim=160, decoder_base_dim=256, z_dim=48, dim_mult=[1, 2, 4, 4], num_res_blocks=2,
+    temperal_downsample=[False, True, True], is_residual=True, in_channels=12, out_channels=12, patch_size=2,
+    scale_factor_spatial=16, scale_factor_temporal=4, latents_mean=[0.0] * 48, latents_std=[1.0] * 48,
+)  # fmt: skip
 TOKENS = 151643
 PIECE = 1 << 25
 SHARD_BYTES = 5 * 10**9
@@ -361,13 +369,14 @@ def flow(**settings):
     return lambda: FlowMatchEulerDiscreteScheduler(**settings)
 
 
-def wan(experts, shift, transformer):
-    """Wan 2.1, or with two experts Wan 2.2."""
+def wan(experts, shift, transformer, vae=None):
+    """Wan 2.1, with two experts or another autoencoder Wan 2.2."""
+    settings = {"boundary_ratio": 0.875} if experts == 2 else {}
     return Family(
         "WanPipeline",
-        {"boundary_ratio": 0.875, "expand_timesteps": False} if experts == 2 else {},
+        {**settings, "expand_timesteps": vae is not None} if settings or vae else {},
         lambda: WanTransformer3DModel(**transformer),
-        AutoencoderKLWan,
+        lambda: AutoencoderKLWan(**(vae or {})),
         lambda: UniPCMultistepScheduler(
             prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=shift, num_train_timesteps=1000
         ),
@@ -430,6 +439,7 @@ FAMILIES = {
     ),
     "wan-1.3b": wan(1, 3.0, WAN_1_3B),
     "wan-a14b": wan(2, 12.0, {}),
+    "wan-ti2v-5b": wan(1, 5.0, WAN_TI2V_5B, WAN_2_2_VAE),
 }
 
 
