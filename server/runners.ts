@@ -24,6 +24,7 @@ import type { ResultStorage } from "./storage/result_storage.ts";
 import type { Ffmpeg } from "../media/video/mod.ts";
 import { type TracedJob, tracedJob } from "./telemetry/traced_job.ts";
 import type { Tracing } from "./telemetry/tracing.ts";
+import { UnfinishedVideos } from "./videos/unfinished_videos.ts";
 import { runVideoJob, type VideoResult } from "./videos/video_job.ts";
 import { videoSummary } from "./videos/video_record.ts";
 import { VIDEO_PREVIEWS, type VideoRequest } from "./videos/video_request.ts";
@@ -66,6 +67,8 @@ interface Traced {
 
 /** Makes jobs of requests. */
 export class Runners {
+  /** What is being written of videos. */
+  readonly unfinished: UnfinishedVideos = new UnfinishedVideos();
   readonly #services: RunnerServices;
 
   /** @param services engine, storage and the rest */
@@ -140,6 +143,7 @@ export class Runners {
             ffmpeg: await ffmpeg(),
             previews: VIDEO_PREVIEWS,
             stages,
+            unfinished: this.unfinished,
           }, context)),
       toRecord: (result) => result,
       restore: (record) => Promise.resolve(record.result as VideoResult),

@@ -51,8 +51,12 @@ const AUDIO_LIMITS = { memoryBytes: 4e9 };
 /** Puts the index in front when the file is complete. */
 const INDEXED = ["-movflags", "+faststart"];
 
-/** Writes a fragment for every half second; the index in front of them is empty. */
+/**
+ * Writes a fragment for every half second; the index in front of them is empty. The encoder does not look ahead: it would
+ * keep dozens of frames, of which each may take seconds to make.
+ */
 const FRAGMENTED = [
+  ...["-tune", "zerolatency"],
   ...["-movflags", "+empty_moov+default_base_moof", "-frag_duration", "500000"],
   ...["-flush_packets", "1"],
 ];

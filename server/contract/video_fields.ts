@@ -24,6 +24,7 @@ const VIDEO_FIELDS = {
   num_frames: integer(),
   x264_preset: text(),
   enable_audio: flag(),
+  fragmented: flag(),
   input_reference: z.union([z.string(), z.object({ image_url: z.string() })]).nullish(),
   "input_reference[image_url]": longText(),
   reference_url: longText(),

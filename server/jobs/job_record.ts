@@ -136,7 +136,10 @@ function requestFields({ request: asked, kind }: JobRecord): Record<string, unkn
     ...Object.fromEntries(settings),
     loras: loras.map(({ path, strength, target }) => ({ path, strength, target })),
     ...(kind === "video"
-      ? { num_frames: request.numFrames, fps: request.fps }
+      ? {
+        ...{ num_frames: request.numFrames, fps: request.fps },
+        ...(request.isFragmented && { fragmented: true }),
+      }
       : { output_format: request.format }),
     input_images: images.length,
     input_mask: request.mask !== undefined,

@@ -46,6 +46,8 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
   seconds: "Duration in whole seconds",
   x264_preset: "Effort of the H.264 encoder, `ultrafast` to `placebo` (default `fast`)",
   enable_audio: "Whether the sound of a given video is kept (default true)",
+  fragmented:
+    "Whether the file plays while it is written: `/content` then answers before its end (default false)",
   input_reference: "Image or video to start from: a file, or an address",
   "input_reference[image_url]": "Address of an image to start from",
   reference_url: "Address of an image or video to start from",

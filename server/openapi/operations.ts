@@ -155,7 +155,7 @@ export const OPERATIONS: readonly Operation[] = [
     path: "/v1/videos/{id}/content",
     id: "videoContent",
     tag: "Videos",
-    summary: "Download a video",
+    summary: "Download a video; one that is `fragmented` while it is written",
     query: [["variant", "string", "Which of several videos, from 0; `video` is the first"]],
     answer: { types: ["video/mp4"] },
     isFile: true,

@@ -7,11 +7,11 @@
 import { Buffer } from "node:buffer";
 import type { Context } from "hono";
 import { type SSEStreamingApi, streamSSE } from "hono/streaming";
-import { ApiError } from "../contract/errors.ts";
 import { isEnd, type JobEvent } from "../jobs/job.ts";
 import type { JobRecord } from "../jobs/job_store.ts";
 import type { AppEnv, Services } from "../services.ts";
 import { News } from "./news.ts";
+import { openStream } from "./open_stream.ts";
 
 /**
  * Answers with the events of a job: `status` with the record, `progress` and `preview`.
@@ -31,12 +31,7 @@ export function jobEvents(
 ): Response {
   // A body that nobody reads would never end.
   if (c.req.method === "HEAD") return c.body(null, 200, { "content-type": "text/event-stream" });
-  if (c.env?.openStream?.() === false) {
-    throw new ApiError(503, "Cannot open another stream of events: too many are open", {
-      code: "too_many_streams",
-      headers: { "retry-after": "10" },
-    });
-  }
+  openStream(c, "another stream of events");
   const news = new News<Exclude<JobEvent, { type: "output" }>>();
   const stop = services.queue.watch(id, (event) => {
     if (event.type === "output") return;

@@ -19,6 +19,7 @@ import { StageClock, type StageSeconds } from "../jobs/stage_clock.ts";
 import { settingsOf } from "../../generation/settings.ts";
 import { toLoraUses } from "../loras/job_lora.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
+import type { UnfinishedVideos } from "./unfinished_videos.ts";
 import type { VideoRequest } from "./video_request.ts";
 
 /** What is recorded of a finished request. */
@@ -47,6 +48,8 @@ interface VideoJob {
   previews: number;
   /** Takes the time of each stage. */
   stages?: StageClock;
+  /** Is told of files that play while they are written. */
+  unfinished?: UnfinishedVideos;
 }
 
 /**
@@ -71,6 +74,9 @@ export async function runVideoJob(job: VideoJob, context: JobContext): Promise<V
       const name = `${context.id}${count > 1 ? `_${index}` : ""}.mp4`;
       files[index] = await storage.writeFrom(name, "video/mp4", async (path) => {
         const writer = new FrameWriter(job, path, signal);
+        const ended = request.isFragmented
+          ? job.unfinished?.begin(context.id, index, path)
+          : undefined;
         const previews = new PreviewEncoder(index, context);
         let frames: Frames;
         stages.enter("prepare");
@@ -91,7 +97,9 @@ export async function runVideoJob(job: VideoJob, context: JobContext): Promise<V
           ).catch((error) => explainEngineFailure(error, request.loras));
           stages.enter("store");
           await writer.finish();
+          ended?.(true);
         } catch (error) {
+          ended?.(false);
           await writer.abandon();
           throw error;
         }
@@ -118,13 +126,15 @@ class FrameWriter {
   #last: Promise<void> = Promise.resolve();
 
   constructor({ request, ffmpeg }: VideoJob, path: string, jobSignal: AbortSignal) {
-    const { crf, preset, keepsAudio, video } = request;
+    const { crf, preset, keepsAudio, video, isFragmented } = request;
     const fps = resultRate(request.fps, request);
     const { width, height } = resultSize(request);
     const codec = keepsAudio ? video?.info.audioCodec : undefined;
     const audio = video && codec !== undefined ? { path: video.path, codec } : undefined;
     const signal = AbortSignal.any([jobSignal, this.#stop.signal]);
-    this.#file = writeVideo(ffmpeg, { path, width, height, fps, crf, preset, signal, audio });
+    this.#file = writeVideo(ffmpeg, {
+      ...{ path, width, height, fps, crf, preset, isFragmented, signal, audio },
+    });
   }
 
   /** Resolves when the encoder has the frame. */

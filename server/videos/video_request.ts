@@ -87,6 +87,8 @@ export interface VideoRequest extends GenerationSettings {
   crf: number;
   /** Effort of the encoder. */
   preset: X264Preset;
+  /** Whether the file is written so that it plays meanwhile, and is given meanwhile. */
+  isFragmented?: boolean;
   /** Folder of the request's own files; absent without any. */
   inputs?: string;
   /** Fields of the body that had no effect. */
@@ -266,6 +268,7 @@ export async function readVideoRequest(
     keepsAudio: fields.enable_audio !== false,
     crf,
     preset: (fields.x264_preset ?? DEFAULT_X264_PRESET) as X264Preset,
+    ...(fields.fragmented ? { isFragmented: true } : {}),
     ignored,
   };
 }
