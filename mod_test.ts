@@ -211,6 +211,10 @@ Deno.test("Model.generate() edits by masks, and takes an image with holes for it
   assert.deepEqual([painted(masked!), painted(own!)], [[0, 255], [0, 255]]);
   assert.deepEqual([masked!.strength, own!.strength, several!.mask], [0.5, undefined, undefined]);
   assert.equal(made.recipe.isMasked, true);
+  assert.deepEqual([masked!, own!].map(({ width, height }) => [width, height]), [[64, 48], [
+    64,
+    48,
+  ]]);
   const refused: [Parameters<typeof model.generate>[0], RegExp][] = [
     [
       { prompt: "a", images, mask: grey(48, 48) },

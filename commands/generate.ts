@@ -33,7 +33,7 @@ import {
 import { nameForPrompt, outputPaths } from "./output_name.ts";
 import { partsOf } from "./part_flags.ts";
 import { StopSignals } from "./stop_signals.ts";
-import { describeKernels, describeProgress, duration, ProgressBar } from "./progress_bar.ts";
+import { describeProgress, duration, loadingBar, ProgressBar } from "./progress_bar.ts";
 import { openScreen } from "./terminal_image.ts";
 
 /** What the making of images and videos has in common. */
@@ -87,12 +87,7 @@ export async function runGenerate(
       parts: partsOf(flags),
       signal,
       ...preparedOf(flags, asked, options),
-      onLoadProgress: ({ stage, fraction, done, total }) =>
-        bar.show(
-          fraction,
-          LOADING[stage as keyof typeof LOADING] ?? "Loading",
-          stage === "kernels" ? describeKernels(done, total) : "",
-        ),
+      onLoadProgress: loadingBar(bar),
       onNote: (line) => {
         bar.clear();
         console.error(line);
@@ -144,8 +139,6 @@ function askedPrompt(flags: GenerateFlags): Pick<GenerateFlags, "prompt"> {
   const answer = prompt("What shall be made?");
   return answer ? { prompt: answer } : {};
 }
-
-const LOADING = { download: "Fetching", tuning: "Choosing kernels", weights: "Loading" } as const;
 
 const ENDINGS: Readonly<Record<Media, string>> = { image: ".png", video: ".mp4" };
 

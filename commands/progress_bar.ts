@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Progress } from "../mod.ts";
+import type { LoadModelOptions, Progress } from "../mod.ts";
 
 /** Cells of the bar. */
 const WIDTH = 24;
@@ -44,6 +44,31 @@ export class ProgressBar {
   }
 }
 
+/** What a bar of its own is called while a model is brought in. */
+const LOADING: Readonly<Record<string, string>> = {
+  download: "Fetching",
+  tuning: "Choosing kernels",
+};
+
+/**
+ * Shows how far the loading of a model is. Weights come in while kernels are compiled: one bar tells of both.
+ *
+ * @param bar where
+ * @returns to be told of the loading
+ */
+export function loadingBar(bar: ProgressBar): NonNullable<LoadModelOptions["onLoadProgress"]> {
+  const shares = new Map<string, number>();
+  let kernels = "";
+  return ({ stage, fraction, done, total }) => {
+    const own = LOADING[stage];
+    if (own) return bar.show(fraction, own);
+    shares.set(stage, fraction);
+    if (stage === "kernels") kernels = fraction < 1 ? describeKernels(done, total) : "";
+    const sum = [...shares.values()].reduce((sum, share) => sum + share, 0);
+    bar.show(sum / shares.size, "Loading", kernels);
+  };
+}
+
 /**
  * The words behind the bar.
  *
@@ -61,7 +86,7 @@ export function describeProgress(progress: Progress): string {
 }
 
 /** Such as `compiling kernels 12/44`. */
-export function describeKernels(done = 0, total = 0): string {
+function describeKernels(done = 0, total = 0): string {
   return `compiling kernels ${done}/${total}`;
 }
 

@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { describeProgress, duration, ProgressBar } from "./progress_bar.ts";
+import { describeProgress, duration, loadingBar, ProgressBar } from "./progress_bar.ts";
 
 Deno.test("ProgressBar draws over itself on a terminal and takes itself away", () => {
   let written = "";
@@ -17,6 +17,33 @@ Deno.test("ProgressBar writes nothing where there is no terminal", () => {
   bar.show(0.5, "Working");
   bar.clear();
   assert.equal(written, "");
+});
+
+Deno.test("loadingBar() goes on while kernels are compiled and weights come in", () => {
+  let written = "";
+  const bar = new ProgressBar({ isTerminal: true, write: (text) => void (written += text) });
+  const show = loadingBar(bar);
+  const lines = ([
+    ["download", 0.5],
+    ["kernels", 0.25, 1, 4],
+    ["weights", 0.5],
+    ["weights", 1],
+    ["kernels", 0.75, 3, 4],
+    ["kernels", 1, 4, 4],
+  ] as const).map(([stage, fraction, done, total]) => {
+    written = "";
+    show({ stage, fraction, ...(done && total && { done, total }) });
+    const filled = written.split("█").length - 1;
+    return [filled / 24, written.replace("\r\x1b[K", "").replaceAll(/[█░]/g, "")];
+  });
+  assert.deepEqual(lines, [
+    [12 / 24, "Fetching "],
+    [6 / 24, "Loading  compiling kernels 1/4"],
+    [9 / 24, "Loading  compiling kernels 1/4"],
+    [15 / 24, "Loading  compiling kernels 1/4"],
+    [21 / 24, "Loading  compiling kernels 3/4"],
+    [1, "Loading "],
+  ]);
 });
 
 Deno.test("describeProgress() counts steps and tells the time that is left", () => {

@@ -36,7 +36,15 @@ export {
   readPixels,
   type VideoSource,
 } from "./local_inputs.ts";
-export { checkMaskShape, checkPainted, fitMask, maskedRules, takesMask } from "./masks.ts";
+export {
+  checkMaskShape,
+  checkPainted,
+  fitMask,
+  fitMasked,
+  maskedRules,
+  sizeFromMasked,
+  takesMask,
+} from "./masks.ts";
 export { LORA_TARGETS, type LoraTargetName, MERGE_MODES, type MergeMode } from "./lora_words.ts";
 export { BUNDLED_MODEL, engineOptions, openModel } from "./open_model.ts";
 export type { Recipe, RecipeLora } from "./recipe.ts";

@@ -147,6 +147,10 @@ export const CATALOGUE: readonly CatalogueModel[] = [
     quantised: { repository: "silveroxides/Chroma1-HD-GGUF", types: ["q8_0", "q5_k", "q4_k"] },
   },
   {
+    ...{ name: "chroma1-base", title: "Chroma1-Base", ...CHROMA },
+    repository: "lodestones/Chroma1-Base",
+  },
+  {
     ...{ name: "qwen-image", title: "Qwen-Image", ...QWEN_IMAGE },
     repository: "Qwen/Qwen-Image",
     quantised: { repository: "QuantStack/Qwen-Image-GGUF", types: K_TYPES },
@@ -170,6 +174,11 @@ export const CATALOGUE: readonly CatalogueModel[] = [
     ...{ name: "qwen-image-edit-2509", title: "Qwen-Image-Edit-2509", ...QWEN_IMAGE },
     repository: "Qwen/Qwen-Image-Edit-2509",
     quantised: { repository: "QuantStack/Qwen-Image-Edit-2509-GGUF", types: K_TYPES },
+  },
+  {
+    ...{ name: "qwen-image-edit", title: "Qwen-Image-Edit", ...QWEN_IMAGE },
+    repository: "Qwen/Qwen-Image-Edit",
+    quantised: { repository: "QuantStack/Qwen-Image-Edit-GGUF", types: K_TYPES },
   },
   {
     ...{ name: "wan2.1-t2v-1.3b", title: "Wan 2.1 T2V 1.3B", ...WAN, parameters: 1.42 * GB },
@@ -287,6 +296,10 @@ export const CONTROLNETS: readonly CatalogueControlNet[] = [
   {
     ...{ name: "qwen-image-controlnet-union", family: "Qwen-Image", ...APACHE },
     ...{ parameters: 1.77 * GB, source: "InstantX/Qwen-Image-ControlNet-Union" },
+  },
+  {
+    ...{ name: "qwen-image-controlnet-inpainting", family: "Qwen-Image", ...APACHE },
+    ...{ parameters: 2.12 * GB, source: "InstantX/Qwen-Image-ControlNet-Inpainting" },
   },
   {
     ...{ name: "z-image-turbo-controlnet-union-2.1", ...Z_IMAGE_CONTROL, parameters: 3.36 * GB },

@@ -30,6 +30,7 @@ import {
   FieldError,
   fitImage,
   fitMask,
+  fitMasked,
   fitReference,
   fitToResult,
   GeneratedImage,
@@ -45,6 +46,7 @@ import {
   type SaveVideoOptions,
   type Size,
   sizeFromImage,
+  sizeFromMasked,
   sizeWithin,
   takesMask,
   type VideoStream,
@@ -124,7 +126,7 @@ export class Model implements AsyncDisposable {
     const ownMask = await this.#imageMask(options, taskType, given);
     const control = await this.#control(options);
     const size = first
-      ? sizeFromImage(first, info)
+      ? (ownMask ? sizeFromMasked : sizeFromImage)(first, info)
       : control
       ? controlSize(control, info)
       : info.defaults;
@@ -132,7 +134,7 @@ export class Model implements AsyncDisposable {
     const images = given.map((image) => fitImage(image, settings, info, options.fit));
     const mask: Image[] = [];
     if (ownMask) {
-      const how = fitToResult(settings, options.fit);
+      const how = fitMasked(first!, settings, info, options.fit);
       images[0] = fit(first!, how);
       mask.push(fitMask(ownMask, how));
     }

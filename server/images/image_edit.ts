@@ -6,8 +6,14 @@
  */
 
 import type { Form, UploadedFile } from "../inputs/multipart.ts";
-import { fitToResult, sizeFromImage } from "../../generation/fit_image.ts";
-import { checkMaskShape, maskedRules, takesMask } from "../../generation/masks.ts";
+import { sizeFromImage } from "../../generation/fit_image.ts";
+import {
+  checkMaskShape,
+  fitMasked,
+  maskedRules,
+  sizeFromMasked,
+  takesMask,
+} from "../../generation/masks.ts";
 import {
   fitFor,
   type OpenImage,
@@ -132,17 +138,21 @@ export async function readEdit(
   if (control) checkMode(settings, info);
   const edited = await openEdited(given, hasMask ? mask : undefined, sources);
   const [first] = edited.images;
-  const own = asClientError(first.file.field, () => sizeFromImage(first.info, info));
-  const size = readSize(fields, own);
-  asClientError("size", () => checkSize(size, info));
-  await context.checkRoom(
-    {
-      ...{ ...settings, ...size, images: given.length, hasMask, previews: output.previews },
-      hasControl: control !== undefined,
-    },
-    "size",
-  );
-  const stored = await storeEdited(edited, size, { ...info, fit }, isTaken, sources);
+  const sizeOf = async (isMasked: boolean): Promise<Size> => {
+    const ownSize = isMasked ? sizeFromMasked : sizeFromImage;
+    const own = asClientError(first.file.field, () => ownSize(first.info, info));
+    const size = readSize(fields, own);
+    asClientError("size", () => checkSize(size, info));
+    await context.checkRoom(
+      {
+        ...{ ...settings, ...size, images: given.length, hasMask, previews: output.previews },
+        hasControl: control !== undefined,
+      },
+      "size",
+    );
+    return size;
+  };
+  const { size, ...stored } = await storeEdited(edited, sizeOf, { ...info, fit }, isTaken, sources);
   const isOwnMask = stored.mask !== undefined && !hasMask;
   return {
     ...settings,
@@ -177,13 +187,14 @@ async function openEdited(
 /** Brings what an edit brings to the sizes in which the model takes it; an image with holes is its own mask. */
 async function storeEdited(
   { images: [first, ...others], mask }: Edited,
-  size: Size,
+  sizeOf: (isMasked: boolean) => Promise<Size>,
   rules: Parameters<typeof fitFor>[2],
   takesMask: boolean,
   { folder, signal, maskWay }: EditSources,
-): Promise<Pick<ImageRequest, "images" | "mask">> {
+): Promise<Pick<ImageRequest, "images" | "mask"> & { readonly size: Size }> {
+  let size = await sizeOf(mask !== undefined);
   const keep = async (own: OpenImage, way?: MaskWay) => {
-    const how = fitToResult(size, rules.fit);
+    const how = fitMasked(first.info, size, rules, rules.fit);
     return {
       mask: await storeMask(own, how, folder, { way, signal }),
       path: await storeFitted(first, how, folder, signal),
@@ -193,10 +204,13 @@ async function storeEdited(
   const looked = kept
     ? undefined
     : await storeLooked(first, fitFor(first, size, rules), folder, signal);
-  if (looked?.hasHoles && takesMask && others.length === 0) kept = await keep(first);
+  if (looked?.hasHoles && takesMask && others.length === 0) {
+    size = await sizeOf(true);
+    kept = await keep(first);
+  }
   const images = [kept?.path ?? looked!.path];
   for (const image of others) images.push(await storeImage(image, size, rules, folder, signal));
-  return { images, ...(kept ? { mask: kept.mask } : {}) };
+  return { size, images, ...(kept ? { mask: kept.mask } : {}) };
 }
 
 /** A file, or an address. */

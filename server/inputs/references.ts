@@ -89,15 +89,22 @@ export async function resolveReferences(
   return files;
 }
 
+/** What fields are called that the reference has not. */
+const OWN_SOURCES: Readonly<Record<string, string>> = {
+  mask: "mask",
+  control: "control picture",
+};
+
 /**
- * A source that cannot be used, in the words of the reference.
+ * A source that cannot be used, in the words of the reference where it has such a field.
  *
  * @param field it came in
  * @param why in a few words
  * @returns the error, to be thrown
  */
 export function badSource(field: string, why: string): Error {
-  return badRequest(`Failed to process image source: ${why}`, field, "invalid_source");
+  const what = OWN_SOURCES[field] ?? "image source";
+  return badRequest(`Failed to process ${what}: ${why}`, field, "invalid_source");
 }
 
 async function fetchSource(

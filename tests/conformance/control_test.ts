@@ -78,7 +78,11 @@ Deno.test("POST /v1/images/generations refuses control pictures that are broken,
   const control = `data:image/png;base64,${png.toBase64()}`;
   const broken = `data:image/png;base64,${png.subarray(0, 60).toBase64()}`;
   const cases = [
-    [{ control: broken, control_mode: "pose" }, "control", /Failed to process image source/],
+    [
+      { control: broken, control_mode: "pose" },
+      "control",
+      /^Failed to process control picture: Cannot/,
+    ],
     [
       { control: "https://10.0.0.1/a.png", control_mode: "pose" },
       "control",

@@ -266,6 +266,34 @@ Deno.test("POST /v1/images/edits takes a single image with holes for its own mas
   assert.deepEqual([first!.images![0]!.width, first!.images![0]!.height], [64, 64]);
 });
 
+Deno.test("POST /v1/images/edits paints in the image's own size, cut to what the model makes, unless a size is asked for", async () => {
+  await using service = await testService({ engine: painter() });
+  const [width, height] = [72, 68];
+  const data = Uint8Array.from({ length: width * height * 4 }, (_, i) => i % 4 === 3 ? 255 : i);
+  const holes = data.slice();
+  for (let i = 3; i < holes.length / 2; i += 4) holes[i] = 0;
+  const blob = async (pixels: Uint8Array<ArrayBuffer>) => {
+    const image = { width, height, channels: 4 as const, data: pixels };
+    return new Blob([(await encodeImage(image, { format: "png" })).bytes]);
+  };
+  const mask = await makeMask(2 * width, 2 * height);
+  for (const own of [{ image: await blob(data), mask }, { image: await blob(holes) }]) {
+    const response = await post(service, { ...own, prompt: "a" });
+    assert.equal(response.status, 200, await response.text());
+    const request = service.engine.requests.pop()!;
+    assert.deepEqual([request.width, request.height], [64, 64]);
+    const [{ data: given }] = request.images as [Image];
+    // The last pixel: four are cut off at each side, two above and below.
+    const last = 4 * (65 * width + 67);
+    assert.deepEqual([...given.slice(-3)], [...data.slice(last, last + 3)]);
+    const [{ data: painted }] = request.mask as [Image];
+    assert.deepEqual([painted.length, given.length], [64 * 64 * 3, 64 * 64 * 3]);
+  }
+  const asked = await post(service, { image: await blob(data), mask, prompt: "a", size: "80x80" });
+  assert.equal(asked.status, 200, await asked.text());
+  assert.deepEqual(service.engine.requests.pop()!.images![0]!.width, 80);
+});
+
 Deno.test("POST /v1/images/edits paints around an image that is contained in a larger one", async () => {
   await using service = await testService({ engine: painter() });
   const image = new Blob([await makePng(48, 48)]);
@@ -283,8 +311,11 @@ Deno.test("POST /v1/images/edits refuses masks of no use in a sentence", async (
   const cases: [Blob, RegExp][] = [
     [await makeMask(64, 64), /Cannot use a mask of 64x64: the image has 64x48/],
     [await makeMask(64, 48, 1), /Cannot use the mask: it keeps all of the image/],
-    [new Blob(["nonsense"]), /of no known format/],
-    [new Blob([(await makePng(64, 48)).subarray(0, 60)]), /the file is truncated/],
+    [new Blob(["nonsense"]), /^Failed to process mask: Cannot .* of no known format/],
+    [
+      new Blob([(await makePng(64, 48)).subarray(0, 60)]),
+      /^Failed .* mask: .* the file is truncated/,
+    ],
   ];
   for (const [mask, message] of cases) {
     const response = await post(service, { image, mask, prompt: "a" });

@@ -7,19 +7,21 @@ import { readTensors, type Tensors } from "../lora_files.ts";
 /** Sizes of the golden's transformer, of its CLIP and of its T5. */
 const [DIM, CLIP_DIM, CLIP_INNER, T5_DIM, T5_INNER] = [32, 32, 37, 64, 96];
 
-/** One low-rank change of a layer. */
-function pair(
-  module: string,
-  rows: number,
-  columns: number,
-  [down, up]: [string, string],
-): Tensors {
-  const zeros = (...shape: [number, number]) => ({
-    shape,
-    dtype: "f32" as const,
-    bytes: new Uint8Array(4 * shape[0] * shape[1]),
-  });
-  return { [`${module}${down}`]: zeros(2, columns), [`${module}${up}`]: zeros(rows, 2) };
+/** What a file holds of one layer: ends of its keys with the shapes of their tensors. */
+type Change = (rows: number, columns: number) => Readonly<Record<string, [number, number]>>;
+
+/** A product of two factors. */
+const pair = (down: string, up: string): Change => (rows, columns) => ({
+  ...{ [down]: [2, columns], [up]: [rows, 2] },
+});
+
+function tensorsOf(module: string, shapes: ReturnType<Change>): Tensors {
+  return Object.fromEntries(
+    Object.entries(shapes).map(([end, shape]) => [
+      `${module}${end}`,
+      { shape, dtype: "f32" as const, bytes: new Uint8Array(4 * shape[0] * shape[1]) },
+    ]),
+  );
 }
 
 type Layer = readonly [module: string, rows: number, columns: number];
@@ -73,18 +75,23 @@ const XLABS: readonly Layer[] = [
   ["single_blocks.1.processor.qkv_lora", 3 * DIM, DIM],
 ];
 
-const KOHYA: [string, string] = [".lora_down.weight", ".lora_up.weight"];
-const PEFT: [string, string] = [".lora_A.weight", ".lora_B.weight"];
+const KOHYA = pair(".lora_down.weight", ".lora_up.weight");
+const PEFT = pair(".lora_A.weight", ".lora_B.weight");
+const LOKR: Change = (rows, columns) => ({ ".lokr_w1": [2, 1], ".lokr_w2": [rows / 2, columns] });
+const LOHA: Change = (rows, columns) => ({
+  ...{ ".hada_w1_a": [rows, 2], ".hada_w1_b": [2, columns] },
+  ...{ ".hada_w2_a": [rows, 2], ".hada_w2_b": [2, columns] },
+});
 const flat = (prefix: string) => (name: string) => prefix + name.replaceAll(".", "_");
 const after = (prefix: string) => (name: string) => prefix + name;
 
 type Files = readonly (readonly [layers: readonly Layer[], name: (name: string) => string])[];
 
-/** What files hold, and with which ends of keys. */
+/** What files hold, and as which changes. */
 const TRAINERS: readonly (readonly [
   trainer: string,
   dialect: string,
-  ends: [string, string],
+  change: Change,
   files: Files,
 ])[] = [
   ["kohya", "kohya", KOHYA, [
@@ -109,17 +116,22 @@ const TRAINERS: readonly (readonly [
     ] as const,
   ]],
   ["BFL", "original FLUX.1", PEFT, [[ORIGINAL, after("")]]],
-  ["XLabs", "XLabs", [".down.weight", ".up.weight"], [[XLABS, after("")]]],
+  ["XLabs", "XLabs", pair(".down.weight", ".up.weight"), [[XLABS, after("")]]],
+  // SimpleTuner writes LyCORIS' files with diffusers' names, kohya's scripts with the authors'.
+  ["LyCORIS", "LyCORIS", KOHYA, [[DIFFUSERS, flat("lycoris_")]]],
+  ["LyCORIS, LoKr", "LyCORIS (LoKr)", LOKR, [[DIFFUSERS, flat("lycoris_")]]],
+  ["LyCORIS, LoHa", "LyCORIS (LoHa)", LOHA, [[DIFFUSERS, flat("lycoris_")]]],
+  ["kohya, LoKr", "kohya (LoKr)", LOKR, [[ORIGINAL, flat("lora_unet_")]]],
 ];
 
 Deno.test("LoRAs of FLUX.1 lead to layers under the names of every trainer", async (t) => {
   using pipeline = await openPipeline(new Golden("flux1/dev").folder);
-  for (const [trainer, dialect, ends, files] of TRAINERS) {
+  for (const [trainer, dialect, change, files] of TRAINERS) {
     await t.step(trainer, async () => {
       const tensors: Tensors = Object.assign(
         {},
         ...files.flatMap(([layers, name]) =>
-          layers.map(([module, rows, columns]) => pair(name(module), rows, columns, ends))
+          layers.map(([module, rows, columns]) => tensorsOf(name(module), change(rows, columns)))
         ),
       );
       const lora = await readTensors(tensors, pipeline.info.adaptable);
