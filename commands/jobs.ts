@@ -48,6 +48,7 @@ export async function runPs(
       list.waiting === 1 ? "waits" : "wait"
     }`,
   );
+  if (workers.length === 0) console.log("No worker is there: jobs wait until one joins the fleet");
   if (workers.length > 1) console.log(tableOfWorkers(workers));
   if (jobs.length > 0) console.log(tableOf(jobs));
   return 0;

@@ -1,16 +1,41 @@
 /** What importing the library loads. */
 import assert from "node:assert/strict";
 
-/** Specifiers of every module that a module imports, directly or not. */
-async function modulesOf(path: string): Promise<string[]> {
+/** What `deno info` tells of a module. */
+interface ModuleInfo {
+  readonly specifier: string;
+  readonly dependencies?: readonly {
+    readonly code?: { readonly specifier: string };
+    readonly isDynamic?: boolean;
+  }[];
+}
+
+async function graphOf(
+  path: string,
+): Promise<{ roots: readonly string[]; modules: readonly ModuleInfo[] }> {
   const { stdout } = await new Deno.Command(Deno.execPath(), {
     args: ["info", "--json", path],
     cwd: new URL("../", import.meta.url),
   }).output();
-  const { modules } = JSON.parse(new TextDecoder().decode(stdout)) as {
-    modules: { specifier: string }[];
-  };
-  return modules.map(({ specifier }) => specifier);
+  return JSON.parse(new TextDecoder().decode(stdout));
+}
+
+/** Specifiers of every module that a module imports, directly or not. */
+async function modulesOf(path: string): Promise<string[]> {
+  return (await graphOf(path)).modules.map(({ specifier }) => specifier);
+}
+
+/** Those among them that are loaded with it, not only when something asks for them. */
+async function loadedWith(path: string): Promise<string[]> {
+  const { roots, modules } = await graphOf(path);
+  const known = new Map(modules.map((module) => [module.specifier, module]));
+  const loaded = new Set(roots);
+  for (const specifier of loaded) {
+    for (const { code, isDynamic } of known.get(specifier)?.dependencies ?? []) {
+      if (code && !isDynamic) loaded.add(code.specifier);
+    }
+  }
+  return [...loaded];
 }
 
 const SERVER = /\/server\/|npm:\/?(?:hono|@hono|busboy|aws4fetch|openai|commander)|node:sqlite/;
@@ -26,4 +51,20 @@ Deno.test("importing the library loads no server, no database and no store", asy
 Deno.test("importing the server does not load the library", async () => {
   const served = await modulesOf("server/mod.ts");
   assert.deepEqual(served.filter((module) => /\/library\/|\/denoise\/mod\.ts$/.test(module)), []);
+});
+
+/** Who is next is decided alike with and without a database; the rest is the fleet's alone. */
+const FLEET = /\/server\/fleet\/(?!policy\.ts)|npm:\/?(?:postgres|@opentelemetry)/;
+
+Deno.test("a server without a database for a fleet loads nothing of fleets", async () => {
+  for (const path of ["server/mod.ts", "commands/serve.ts"]) {
+    assert.deepEqual((await loadedWith(path)).filter((module) => FLEET.test(module)), [], path);
+  }
+  const all = await modulesOf("server/mod.ts");
+  for (const name of ["/server/fleet/start.ts", "npm:/postgres@", "npm:/@opentelemetry/api@"]) {
+    assert.ok(all.some((module) => module.includes(name)), `the pattern knows ${name}`);
+  }
+  assert.ok(
+    (await loadedWith("server/mod.ts")).some((module) => module.includes("/server/app.ts")),
+  );
 });

@@ -165,6 +165,20 @@ Deno.test("runPs() and runJobs() show what a server does, and cancel a job", () 
     await printed(() => runJobs(undefined, { ...flags, cancel: id }, fetcher));
   }, 100));
 
+Deno.test("runPs() says that a fleet has no worker", async () => {
+  const data: Record<string, unknown> = {
+    "/v1/models": { data: [{ id: "gradients", task_type: "T2I" }] },
+    "/v1/jobs?limit=1": { data: [], running: 0, waiting: 2 },
+    "/v1/workers": { data: [] },
+  };
+  const fetcher: typeof fetch = (input) =>
+    Promise.resolve(Response.json(data[String(input).replace(URL, "")]));
+  assert.match(
+    await printed(() => runPs({ url: URL }, fetcher)),
+    /serves gradients: 0 at work, 2 wait\nNo worker is there: jobs wait until one joins the fleet/,
+  );
+});
+
 Deno.test("runPs() says that no server answers", async () => {
   const nobody: typeof fetch = () => Promise.reject(new TypeError("connection refused"));
   await assert.rejects(runPs({ url: URL }, nobody), /Cannot reach http:.*start one/);

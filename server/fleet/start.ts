@@ -283,7 +283,8 @@ function prepareWorker(
         .then(opened.resolve, opened.reject);
       void openOthers(others, engine.settled, signal, log)
         .then(() => fleet.beat()).catch((error) => fleet.tellAway(error));
-      await engine.settled;
+      // Who cannot join is told so at once, and not after a model was loaded.
+      await Promise.race([engine.settled, joined.then(() => engine.settled)]);
       if (engine.failure) throw engine.failure;
       await joined;
       if (signal.aborted) return;

@@ -304,6 +304,23 @@ test("a server shows jobs as it saw them last while the database is away, and as
   assert.equal(await status("/v1/jobs/img_1"), undefined);
 });
 
+test("a worker that keeps results elsewhere than the others is told so before its model is loaded", async (fleet) => {
+  await fleet.front();
+  const folder = await Deno.makeTempDir();
+  const worker = await startServer({
+    openEngine: (_, signal) =>
+      new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason))),
+    fleet: { databaseUrl: fleet.url, role: "worker" },
+    ...{ outputPath: folder, graceMs: 100, log: () => {} },
+  });
+  try {
+    await assert.rejects(worker.ready, /its members keep results in a folder that all of them see/);
+  } finally {
+    await worker.close();
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 test("tables of a newer version are used where it allows that", async (fleet) => {
   const sql = postgres(fleet.url, { max: 1, onnotice: () => {} });
   try {
