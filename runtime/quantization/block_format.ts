@@ -54,8 +54,11 @@ export interface BlockFormat {
   readonly nanBytes?: readonly number[];
   /** `vec4`s of elements with one scale, counted from the start of a row; `row` when a row has only one. */
   readonly scaleRun: 4 | 8 | "row";
-  /** Elements are signed bytes times a factor, so that products of integers may be summed before they are scaled. */
-  readonly isInt8?: true;
+  /**
+   * Bits of the integers that elements are, times a factor and with an offset, so that products of integers may be summed
+   * before they are scaled; those of 8 bits are signed, and have no offset. Left out where they are no such integers.
+   */
+  readonly integerBits?: 2 | 3 | 4 | 5 | 6 | 8;
   /** Decodes one block: f32 arithmetic in ggml's order, so that every bit is as there. */
   decodeBlock(block: DataView, values: Float32Array): void;
 }

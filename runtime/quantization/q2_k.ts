@@ -29,6 +29,7 @@ export const Q2_K: BlockFormat = {
   groupBlocks: 4,
   headerBytes: 0,
   scaleRun: 4,
+  integerBits: 2,
   shuffle,
   decodeBlock(block, values) {
     const d = block.getFloat16(FACTORS, true);

@@ -32,6 +32,7 @@ export const Q3_K: BlockFormat = {
   looseScale: SCALE,
   headerBytes: 0,
   scaleRun: 4,
+  integerBits: 3,
   shuffle,
   decodeBlock(block, values) {
     const d = block.getFloat16(SCALE, true);

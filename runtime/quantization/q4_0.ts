@@ -11,6 +11,7 @@ export const Q4_0: BlockFormat = {
   looseScale: 0,
   headerBytes: 0,
   scaleRun: 8,
+  integerBits: 4,
   decodeBlock(block, values) {
     const d = block.getFloat16(0, true);
     for (let j = 0; j < HALF; j++) {

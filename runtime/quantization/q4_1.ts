@@ -12,6 +12,7 @@ export const Q4_1: BlockFormat = {
   groupBlocks: 4,
   headerBytes: 0,
   scaleRun: 8,
+  integerBits: 4,
   decodeBlock(block, values) {
     const d = block.getFloat16(0, true);
     const m = block.getFloat16(2, true);

@@ -44,6 +44,7 @@ export const Q4_K: BlockFormat = {
   groupBlocks: 1,
   headerBytes: 0,
   scaleRun: 8,
+  integerBits: 4,
   decodeBlock(block, values) {
     for (let i = 0; i < ELEMENTS; i++) {
       const part = Math.floor(i / PART);

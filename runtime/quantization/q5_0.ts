@@ -16,6 +16,7 @@ export const Q5_0: BlockFormat = {
   looseScale: 0,
   headerBytes: 0,
   scaleRun: 8,
+  integerBits: 5,
   shuffle: regroupFifths,
   decodeBlock(block, values) {
     const d = block.getFloat16(0, true);

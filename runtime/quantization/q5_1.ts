@@ -15,6 +15,7 @@ export const Q5_1: BlockFormat = {
   groupBlocks: 2,
   headerBytes: 0,
   scaleRun: 8,
+  integerBits: 5,
   // A block is 6 words: d and m, fifth bits, 4 of nibbles.
   shuffle: (words, at) => regroupFifths(words, at + 1),
   decodeBlock(block, values) {

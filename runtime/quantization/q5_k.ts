@@ -29,6 +29,7 @@ export const Q5_K: BlockFormat = {
   groupBlocks: 1,
   headerBytes: 0,
   scaleRun: 8,
+  integerBits: 5,
   decodeBlock(block, values) {
     for (let i = 0; i < ELEMENTS; i++) {
       const part = Math.floor(i / PART);

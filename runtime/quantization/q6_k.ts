@@ -42,6 +42,7 @@ export const Q6_K: BlockFormat = {
   looseScale: SCALE,
   headerBytes: 0,
   scaleRun: 4,
+  integerBits: 6,
   shuffle,
   decodeBlock(block, values) {
     const d = block.getFloat16(SCALE, true);

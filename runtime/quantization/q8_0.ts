@@ -11,7 +11,7 @@ export const Q8_0: BlockFormat = {
   looseScale: 0,
   headerBytes: 0,
   scaleRun: 8,
-  isInt8: true,
+  integerBits: 8,
   decodeBlock(block, values) {
     const d = block.getFloat16(0, true);
     for (let j = 0; j < ELEMENTS; j++) values[j] = d * block.getInt8(2 + j);

@@ -1,4 +1,7 @@
-/** Matrix products with a weight of int8 blocks, of activations that are rounded to int8 row by row. */
+/**
+ * Matrix products with a weight of integers in blocks, of activations that are rounded to int8, 32 neighbours with a scale of
+ * their own.
+ */
 import { BLOCK_FORMATS } from "../../quantization/formats.ts";
 import int8Source from "../../shaders/gemm/int8.wgsl" with { type: "text" };
 import quantizeRowsSource from "../../shaders/gemm/quantize_rows.wgsl" with { type: "text" };
@@ -11,31 +14,40 @@ const QUANTIZE_ROWS = new KernelFile("gemm/quantize_rows", quantizeRowsSource).k
 
 /** Rows and columns of the result per workgroup. */
 const TILE = 64;
-/** Bytes of workgroup memory: tiles of 5 words per row, two scales per column. */
-const WORKGROUP_BYTES = TILE * (2 * 5 * 16 + 2 * 4);
-/** `u32`s in front of the elements of a rounded row. */
-const ROW_HEADER = 4;
+/** Bytes of workgroup memory: 7 words per row, 5 per column, factors and offsets of two blocks. */
+const WORKGROUP_BYTES = TILE * 16 * (7 + 5 + 2);
+/** Elements of a block of activations, and the `u32`s that it takes. */
+const BLOCK = 32;
+const BLOCK_WORDS = 12;
 
 /** On four products of int8 at a time. */
 export const INT8: GemmVariant = {
   name: "int8",
   schedule: "gpu",
   supports: ({ format }, { operands, limits }) =>
-    operands === "int8" && format !== undefined && BLOCK_FORMATS[format].isInt8 === true &&
+    operands === "int8" && format !== undefined &&
+    BLOCK_FORMATS[format].integerBits !== undefined &&
     limits.maxWorkgroupMemoryBytes >= WORKGROUP_BYTES && limits.maxWorkgroupInvocations >= 64,
-  prepare({ m, k }, a) {
-    const y = a.graph.tensor("int8", [m, ROW_HEADER + k / 4], "u32");
+  prepare({ m, k, mayRound }, a) {
+    const count = m * k / BLOCK;
+    const y = a.graph.tensor("int8", [m, k / BLOCK * BLOCK_WORDS], "u32");
     a.graph.dispatch({
       kernel: QUANTIZE_ROWS,
       buffers: { x: a, y },
-      params: { k },
-      workgroups: [m, 1, 1],
+      params: { count },
+      workgroups: [Math.ceil(count / 64), 1, 1],
+      factors: mayRound ? ["x"] : undefined,
     });
     return y;
   },
-  plan({ m, n, epilogue }) {
+  plan({ m, n, epilogue, format }) {
+    const { integerBits, scaleRun } = BLOCK_FORMATS[format!];
     return {
-      kernel: INT8_FILE.kernel(epilogueParams(epilogue)),
+      kernel: INT8_FILE.kernel({
+        SIGNED: integerBits === 8,
+        HALVES: scaleRun === 4,
+        ...epilogueParams(epilogue),
+      }),
       workgroups: [Math.ceil(n / TILE), Math.ceil(m / TILE), 1],
     };
   },

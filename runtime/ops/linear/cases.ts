@@ -283,14 +283,15 @@ export const LINEAR_SUITE: OpSuite = {
 };
 
 /**
- * On weights of int8 blocks, with x rounded to int8: an element is then off by up to 1/254 of the largest in its row,
- * and the worst sum by 0.3 to 1 % of the largest result.
+ * On weights of integers in blocks, with x rounded to int8: an element is then off by up to 1/254 of the largest of 32
+ * neighbours, and the worst sum by up to 1 % of the largest result, less where sums are long.
  */
 export const LINEAR_INT8_SUITE: OpSuite = {
   operands: "int8",
   variants: ["int8"],
   cases: [
-    ...quantizedCases("q8_0", 32),
+    ...QUANTIZED.filter(([format]) => BLOCK_FORMATS[format].integerBits !== undefined)
+      .flatMap(([format, step]) => quantizedCases(format, step)),
     linearCase({ x: [130, 160], n: 96, xDtype: "bf16", format: "q8_0" }),
     linearCase({ x: [70, 3072], n: 68, format: "q8_0" }),
     linearCase({

@@ -10,18 +10,18 @@ import { sampleBlocks } from "../sample_blocks.ts";
 import { linear } from "./mod.ts";
 import { openTestDevice } from "../../../tests/model_run.ts";
 
-Deno.test("linear() rounds x to int8 only where the target allows it, and blocks of int8 hold w", () => {
+Deno.test("linear() rounds x to int8 only where the target allows it, and w is integers in blocks", () => {
   for (const operands of ["f32", "f16", "int8"] as const) {
-    for (const format of ["q8_0", "q4_0", "f16"] as const) {
+    for (const format of ["q8_0", "q4_0", "iq4_nl", "f16"] as const) {
       const target = { ...BASELINE_TARGET, operands, forcedVariants: { linear: "int8" } };
       const graph = new Graph("test", target);
       const x = graph.use(new DeviceTensor("x", [64, 64]));
       const w = graph.use(new DeviceTensor("w", [64, 64], format));
-      if (operands === "int8" && format === "q8_0") {
+      if (operands === "int8" && format.startsWith("q")) {
         linear(x, w);
         assert.deepEqual(
           graph.dispatches.map(({ kernel }) => kernel.name),
-          ["gemm/quantize_rows", "gemm/int8"],
+          ["gemm/quantize_rows", `gemm/int8${format === "q8_0" ? " signed" : ""}`],
         );
       } else {
         assert.throws(() => linear(x, w), /this variant does not take the problem/);

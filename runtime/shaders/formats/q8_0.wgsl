@@ -12,9 +12,6 @@ fn NAME_scaled(i: u32, s: vec2<f32>) -> vec4<f32> {
   return s.x * vec4<f32>((vec4<i32>(word) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u));
 }
 
-// Elements 16i … 16i + 15 without the factor.
-fn NAME_int8(i: u32) -> vec4<u32> { return NAME_word((i >> 4u) * 17u + (i & 15u)); }
-
 fn NAME_run(i: u32) -> NAME_Run {
   let d = NAME_scale(i).x;
   let first = (i >> 6u) * 17u + ((i >> 2u) & 14u);
