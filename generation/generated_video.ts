@@ -101,7 +101,8 @@ export class GeneratedVideo {
    */
   async save(path: string, options: SaveVideoOptions = {}): Promise<void> {
     const { width, height, fps } = this;
-    await saveFrames(path, { width, height, fps, audio: this.#audio }, options, async (write) => {
+    const audio = this.#audio && { ...this.#audio, seconds: this.frames.length / fps };
+    await saveFrames(path, { width, height, fps, audio }, options, async (write) => {
       for (const frame of this.frames) await write(frame);
     });
   }
@@ -111,8 +112,10 @@ export class GeneratedVideo {
 export interface VideoStream extends Size {
   /** Frames per second. */
   readonly fps: number;
-  /** A file whose first audio track the video's file gets, and that track's codec. */
-  readonly audio?: GeneratedVideoParts["audio"] | undefined;
+  /** A file whose first audio track the video's file gets, that track's codec, and the seconds that the frames last. */
+  readonly audio?:
+    | Required<GeneratedVideoParts>["audio"] & { readonly seconds: number }
+    | undefined;
 }
 
 /**

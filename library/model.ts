@@ -297,7 +297,10 @@ export class Model implements AsyncDisposable {
       stream: {
         ...resultSize(settings),
         fps: resultRate(fps, { ...settings, numFrames }),
-        audio: enableAudio ? source?.audio : undefined,
+        // What goes on after a video has no sound yet.
+        audio: enableAudio && !isEnd && source?.audio
+          ? { ...source.audio, seconds: numFrames / fps }
+          : undefined,
       },
       control: {
         ...(signal ? { signal } : {}),

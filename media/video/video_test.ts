@@ -234,7 +234,7 @@ for (const { name, ffmpeg } of BUILDS) {
         const list = `${folder}/list.txt`;
         await Deno.writeTextFile(list, "ffconcat version 1.0\nfile sound.mkv\n");
         const write = async (path: string) => {
-          const audio = { path, codec: "pcm_s16le" };
+          const audio = { path, codec: "pcm_s16le", seconds: 0.5 };
           const video = { path: `${folder}/video.mp4`, ...SIZE, fps: 8, crf: 30, audio };
           const writer = writeVideo(ffmpeg!, video);
           for (let i = 0; i < 4; i++) await writer.write(frame(i));
@@ -299,13 +299,18 @@ Deno.test(
       assert.equal(audioCodec, "flac");
       for (const ffmpeg of [SYSTEM!, bundledFfmpeg()]) {
         const path = `${folder}/video.mp4`;
-        const audio = { path: source, codec: audioCodec };
-        const writer = writeVideo(ffmpeg, { path, ...SIZE, fps: 12, crf: 20, audio });
-        for (let i = 0; i < 12; i++) await writer.write(frame(i));
-        await writer.finish();
-        const info = await probeVideo(SYSTEM!, path);
-        assert.equal(info.audioCodec, "aac");
-        assert.equal(info.frames, 12);
+        // Three seconds of sound, for one second of frames and for five.
+        for (const [frames, isFragmented] of [[12, false], [60, false], [60, true]] as const) {
+          const audio = { path: source, codec: audioCodec, seconds: frames / 12 };
+          const writer = writeVideo(ffmpeg, {
+            ...{ path, ...SIZE, fps: 12, crf: 20, preset: "ultrafast", audio, isFragmented },
+          });
+          for (let i = 0; i < frames; i++) await writer.write(frame(i % 12));
+          await writer.finish();
+          const info = await probeVideo(SYSTEM!, path);
+          assert.equal(info.audioCodec, "aac");
+          assert.equal(info.frames, frames);
+        }
       }
     }),
 );

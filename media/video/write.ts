@@ -24,8 +24,12 @@ export interface WriteVideoOptions {
   readonly preset?: X264Preset | undefined;
   /** Whether the file can be played while it is written: in fragments of half a second, without an index. */
   readonly isFragmented?: boolean | undefined;
-  /** A file whose first audio track is kept, up to the end of the image, and that track's codec. */
-  readonly audio?: { readonly path: string; readonly codec: string } | undefined;
+  /** A file whose first audio track is kept, that track's codec, and the seconds that the frames will last. */
+  readonly audio?: {
+    readonly path: string;
+    readonly codec: string;
+    readonly seconds: number;
+  } | undefined;
   /** Stops it. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -82,11 +86,10 @@ export function writeVideo(ffmpeg: Ffmpeg, options: WriteVideoOptions): VideoWri
     arguments: ({ inputs, stdin, output }) => [
       ...["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", `${width}x${height}`, "-r", String(fps)],
       ...["-i", stdin],
-      ...(audio ? openUntrusted(inputs[0]!, "audio") : []),
+      // Not `-shortest`: that cuts the frames where the sound ends before them.
+      ...(audio ? ["-t", String(audio.seconds), ...openUntrusted(inputs[0]!, "audio")] : []),
       ...["-map", "0:v:0"],
-      ...(audio
-        ? ["-map", "1:a:0", "-c:a", MP4_AUDIO.has(audio.codec) ? "copy" : "aac", "-shortest"]
-        : []),
+      ...(audio ? ["-map", "1:a:0", "-c:a", MP4_AUDIO.has(audio.codec) ? "copy" : "aac"] : []),
       "-vf",
       `scale=${even(width)}:${even(height)}:out_color_matrix=bt709:out_range=tv,format=yuv420p`,
       ...["-colorspace", "bt709", "-color_primaries", "bt709", "-color_trc", "bt709"],

@@ -130,7 +130,8 @@ class FrameWriter {
     const fps = resultRate(request.fps, request);
     const { width, height } = resultSize(request);
     const codec = keepsAudio ? video?.info.audioCodec : undefined;
-    const audio = video && codec !== undefined ? { path: video.path, codec } : undefined;
+    const seconds = request.numFrames / request.fps;
+    const audio = video && codec !== undefined ? { path: video.path, codec, seconds } : undefined;
     const signal = AbortSignal.any([jobSignal, this.#stop.signal]);
     this.#file = writeVideo(ffmpeg, {
       ...{ path, width, height, fps, crf, preset, isFragmented, signal, audio },

@@ -192,7 +192,7 @@ export async function readVideoRequest(
     mask: !takes.mask,
     reference: !takes.reference,
     fit: givenImages.length === 0 || info.imageLimits !== undefined,
-    enable_audio: video?.info.audioCodec === undefined,
+    enable_audio: taskType === "F2V" || video?.info.audioCodec === undefined,
     ...(info.animates ? { num_frames: true, seconds: true } : {}),
     // It is repeated in the record.
     model: false,
@@ -265,7 +265,8 @@ export async function readVideoRequest(
     ...(mask ? { mask } : {}),
     ...(references.length > 0 ? { references } : {}),
     ...(files.length + references.length > 0 || mask ? { inputs: folder.path } : {}),
-    keepsAudio: fields.enable_audio !== false,
+    // What goes on after a video has no sound yet.
+    keepsAudio: fields.enable_audio !== false && taskType !== "F2V",
     crf,
     preset: (fields.x264_preset ?? DEFAULT_X264_PRESET) as X264Preset,
     ...(fields.fragmented ? { isFragmented: true } : {}),

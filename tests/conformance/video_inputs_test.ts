@@ -118,8 +118,9 @@ Deno.test("POST /v1/videos moves an image as a driving video does, as long as th
   assert.match((await refused.json()).error.message, /^Cannot do V2V: it needs an input image/);
 });
 
-Deno.test("POST /v1/videos keeps a video's sound unless enable_audio is false", async () => {
-  await using testee = await service();
+Deno.test("POST /v1/videos keeps a video's sound unless enable_audio is false, or what comes goes on after it", async () => {
+  const info = { supportedTaskTypes: ["V2V", "F2V"], continuedFrames: 5 } as const;
+  await using testee = await service(new FakeEngine({ info }));
   const path = `${testee.folder}/sound.mp4`;
   const source = ffmpeg.encode({
     inputs: [],
@@ -129,16 +130,24 @@ Deno.test("POST /v1/videos keeps a video's sound unless enable_audio is false", 
     ],
   }, path);
   await source.finish();
-  for (const [flag, codec] of [["true", "aac"], ["false", undefined]] as const) {
+  const cases = [["V2V", "true", "aac"], ["V2V", "false", undefined], ["F2V", "true", undefined]];
+  for (const [task, flag, codec] of cases as [string, string, string | undefined][]) {
     const form = new FormData();
     form.set("prompt", "a");
+    form.set("task_type", task);
     form.set("enable_audio", flag);
     form.set("video_reference", new Blob([await Deno.readFile(path)]), "sound.mp4");
-    const { id } = await (await testee.get(PATH, { method: "POST", body: form })).json();
+    const response = await testee.get(PATH, { method: "POST", body: form });
+    assert.equal(response.headers.get("x-ignored-fields"), task === "F2V" ? "enable_audio" : null);
+    const { id } = await response.json();
     assert.equal((await ended(testee, id))["status"], "completed");
     const bytes = await (await testee.get(`${PATH}/${id}/content`)).bytes();
     await Deno.writeFile(`${testee.folder}/got.mp4`, bytes);
-    assert.equal((await probeVideo(ffmpeg, `${testee.folder}/got.mp4`)).audioCodec, codec, flag);
+    assert.equal(
+      (await probeVideo(ffmpeg, `${testee.folder}/got.mp4`)).audioCodec,
+      codec,
+      `${task} ${flag}`,
+    );
   }
 });
 
