@@ -195,7 +195,7 @@ export interface LoraFlag {
   path: string;
   /** How strongly. */
   strength?: number;
-  /** On which component. */
+  /** The component that the LoRA changes. */
   target?: LoraTargetName;
 }
 

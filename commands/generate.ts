@@ -200,7 +200,7 @@ async function makeVideos(work: Work): Promise<string> {
   return what;
 }
 
-/** Such as `seed 7`, `seeds 7 to 9` or `seeds 3, 1`. */
+/** Seeds in words: `seed 7`, `seeds 7 to 9` or `seeds 3, 1`. */
 function describeSeeds(seeds: readonly number[]): string {
   const [first = 0, last = first] = [seeds[0], seeds.at(-1)];
   if (seeds.length === 1) return `seed ${first}`;
@@ -212,7 +212,7 @@ function place(index: number, { length }: readonly unknown[]): string {
   return length > 1 ? ` ${index + 1}/${length}` : "";
 }
 
-/** Without an ending, which the model may have to decide. */
+/** A path without an ending, which the model may have to decide. */
 function defaultPath(folder: string, prompt: string): string {
   const suffix = crypto.randomUUID().slice(0, 8);
   return join(folder || ".", nameForPrompt(prompt, new Date(), suffix));

@@ -100,9 +100,9 @@ export type Media = "image" | "video";
 
 /** A mask, as images and as videos have it; images have none where it is a video. */
 export interface Masks {
-  /** Of an image. */
+  /** Mask of an image. */
   imageMask?: GenerateOptions["mask"];
-  /** Of a video. */
+  /** Mask of a video. */
   videoMask?: GenerateVideoOptions["mask"];
 }
 
@@ -276,7 +276,7 @@ function mediaOfPath(path: string): Media {
   }
 }
 
-/** Without what is undefined. */
+/** An object without the properties that are undefined. */
 export function present<T extends object>(
   values: T,
 ): { [K in keyof T]?: Exclude<T[K], undefined> } {

@@ -29,7 +29,7 @@ interface InspectFlags {
 
 /** How a LoRA goes with a model. */
 interface LoraFit {
-  /** As it was named. */
+  /** The model as the command line names it. */
   readonly model: string;
   readonly fits: boolean;
   /** Changes of modules. */

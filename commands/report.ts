@@ -18,7 +18,7 @@ import { UsageError } from "./failure.ts";
 interface ReportFlags extends Pick<DeviceOptions, "powerPreference" | "gpuBackend"> {
   /** Folder for the files. */
   out: string;
-  /** What it may take. */
+  /** Minutes that the report may take. */
   minutes: number;
   /** Names of sections, with commas between. */
   sections?: string;

@@ -12,9 +12,9 @@ import { StopSignals } from "./stop_signals.ts";
 interface Listeners {
   /** Takes lines for the log. */
   readonly log: Log;
-  /** It runs; its model may still be loading. */
+  /** Told when the server runs; its model may still be loading. */
   readonly onStart: (server: RunningServer) => void;
-  /** Its model is loaded. */
+  /** Told when the server's model is loaded. */
   readonly onReady: (server: RunningServer) => void;
   /** A signal came. */
   readonly onStop: () => void;

@@ -61,7 +61,7 @@ export interface ServeFlags extends DeviceFlags, ModelParts {
   s3Region?: string;
   /** Database of a fleet, whose workers run the jobs. */
   databaseUrl?: string;
-  /** Whether it runs jobs itself; true when left out. */
+  /** Whether this server runs jobs itself; true when left out. */
   gpu?: boolean;
   /** Whether jobs that a server left unfinished are run again. */
   resumeJobs?: boolean;

@@ -103,7 +103,7 @@ async function draw(
     : kittyImage(text, columns, rows);
 }
 
-/** In pieces of 4096 characters, as the protocol wants it. */
+/** An image in kitty's protocol, in pieces of 4096 characters. */
 function kittyImage(text: string, columns: number, rows: number): string {
   const pieces = text.match(/.{1,4096}/g) ?? [];
   return pieces.map((piece, i) => {

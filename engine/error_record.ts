@@ -9,17 +9,17 @@ import {
 
 /** What is sent in place of an error. */
 export interface ErrorRecord {
-  /** Of the class. */
+  /** Name of the error's class. */
   readonly name: string;
-  /** As thrown. */
+  /** The error's message, as thrown. */
   readonly message: string;
-  /** Where it was thrown, for the log: in the worker. */
+  /** Stack of the worker where the error was thrown, for the log. */
   readonly stack?: string;
-  /** Of an `OutOfMemoryError`. */
+  /** Bytes that were asked for, of an `OutOfMemoryError`. */
   readonly requestedBytes?: number;
-  /** Of an `OutOfMemoryError`. */
+  /** Bytes that there are, of an `OutOfMemoryError`. */
   readonly availableBytes?: number;
-  /** Of a `LoraError`. */
+  /** What is wrong with the file, of a `LoraError`. */
   readonly problems?: readonly string[];
 }
 

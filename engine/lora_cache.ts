@@ -23,7 +23,7 @@ export interface CachedLora {
 interface LoraCacheOptions {
   /** Most bytes that are kept; what is in use is kept even beyond. */
   readonly maxBytes?: number;
-  /** From a path or hub id to an absolute file; throws `Deno.errors.NotFound` and the like. */
+  /** Finds the absolute file of a path or hub id; throws `Deno.errors.NotFound` and the like. */
   readonly find: (path: string) => Promise<string>;
   /** Reads a file and matches it against the model. */
   readonly read: (path: string, options: { alpha?: number }) => Promise<Lora>;

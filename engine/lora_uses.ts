@@ -12,7 +12,7 @@ const MAX_STRENGTH = 100;
 
 /** What a pipeline is given, and what is said of it. */
 export interface ResolvedLoras {
-  /** In the order of the uses. */
+  /** LoRAs in the order of their uses. */
   readonly applied: readonly AppliedLora[];
   readonly reports: readonly LoraReport[];
 }

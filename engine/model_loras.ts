@@ -22,7 +22,7 @@ interface ModelLorasOptions {
 
 /** The LoRAs of one model: found, read, matched, kept, and told to the worker that applies them. */
 export class ModelLoras {
-  /** Of the model; empty until it is loaded, and where LoRAs cannot be used. */
+  /** Components of the model; empty until it is loaded, and where LoRAs cannot be used. */
   components: readonly AdaptableComponent[] = [];
   readonly #cache: LoraCache;
   readonly #onNote: ModelLorasOptions["onNote"];

@@ -12,7 +12,7 @@ import type { PreparedRequest } from "./types.ts";
 export interface ModelParts {
   /** The denoising transformer; of two experts the one for high noise. */
   transformer?: string;
-  /** Of two experts the one for low noise. */
+  /** The transformer for low noise, of models with two. */
   transformer2?: string;
   /** The image encoder. */
   imageEncoder?: string;
@@ -20,7 +20,7 @@ export interface ModelParts {
   mmproj?: string;
   /** The text encoder. */
   textEncoder?: string;
-  /** Of models with two text encoders the second, such as FLUX.1's T5. */
+  /** The second text encoder; what `tokenizer` names has it too where that is a whole model. */
   textEncoder2?: string;
   /** The autoencoder. */
   vae?: string;
@@ -34,14 +34,14 @@ export interface ModelParts {
   frameInterpolator?: string;
   /** A folder with the files of the tokenizer, or of a whole model, or a file that holds one. */
   tokenizer?: string;
-  /** Likewise of the second text encoder; what `tokenizer` names has it too where that is a whole model. */
+  /** Tokenizer of the second text encoder; what `tokenizer` names has it too where that is a whole model. */
   tokenizer2?: string;
 }
 
 /** A component that can leave the device after its work. */
 export type OffloadableComponent = "textEncoder" | "vae";
 
-/** On which GPU, with how much of its memory. */
+/** Which GPU is used, and how much of its memory. */
 export interface DeviceOptions {
   /** Device memory that may be taken, in bytes; as much as there is when left out. */
   maxVramBytes?: number;
@@ -109,7 +109,7 @@ export type CardAddress = Pick<DeviceSettings, "environment" | "powerPreference"
 export interface EngineOptions extends LoadModelOptions {
   /** A model folder in the diffusers layout, a file with its transformer, a hub id, or `org/name:file`. */
   modelPath: string;
-  /** As for {@linkcode DeviceOptions}, but `off` when left out. */
+  /** Whether kernels are measured first, as in {@linkcode DeviceOptions}; `off` when left out. */
   tuning?: "off" | "cached" | "auto";
   /** Files of LoRAs by names that may be given in place of their paths. */
   namedLoras?: Readonly<Record<string, string>>;

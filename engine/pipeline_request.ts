@@ -79,7 +79,7 @@ function isSupported(task: TaskType, info: ModelInfo): task is PipelineTask {
   return info.supportedTaskTypes.includes(task);
 }
 
-/** One byte for each pixel. */
+/** The first channel of an image, a byte for each pixel. */
 function firstChannel(rgb: Uint8Array): Uint8Array {
   return Uint8Array.from({ length: rgb.length / 3 }, (_, i) => rgb[3 * i]!);
 }

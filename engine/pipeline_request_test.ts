@@ -9,7 +9,7 @@ const IMAGES: ModelInfo = {
   defaults: { ...FAKE_INFO.defaults, numFrames: 1, negativePrompt: "dark" },
   taskDefaults: { T2V: { numFrames: 9 }, I2V: { numFrames: 13 }, V2V: { strength: 0.8 } },
 };
-/** One that makes videos where nothing is said. */
+/** A model that makes videos where nothing is said. */
 const VIDEOS: ModelInfo = {
   ...IMAGES,
   supportedTaskTypes: ["T2I", "T2V", "I2V", "V2V"],

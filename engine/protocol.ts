@@ -33,7 +33,7 @@ export interface CompileTask {
   /** How to open a device. */
   readonly device: DeviceSettings;
   readonly kernels: readonly KernelCode[];
-  /** Of {@linkcode Turns}. */
+  /** The shared memory of {@linkcode Turns}. */
   readonly turns: Turns["shared"];
 }
 
@@ -55,7 +55,7 @@ export interface RankMessage {
 
 /** What an open device has for requests. */
 export interface Room {
-  /** What its kernels are chosen for. */
+  /** What the worker's kernels are chosen for. */
   readonly target: Target;
   /** Bytes that may be taken; infinite where only taking them tells. */
   readonly budgetBytes: number;
@@ -71,15 +71,15 @@ export interface TuningSettings {
 
 /** LoRAs of one request. The worker keeps what it was given until it is told to forget it. */
 export interface LoraMessage {
-  /** In the order in which they are applied. */
+  /** LoRAs in the order in which they are applied. */
   readonly uses: readonly Omit<AppliedLora, "lora">[];
-  /** Those of them that the worker lacks, by key. Their bytes lie in shared memory, so that nothing is copied. */
+  /** LoRAs that the worker lacks, by key. Their bytes lie in shared memory, so that nothing is copied. */
   readonly added: ReadonlyMap<string, Lora>;
   /** Keys that no request will name again. */
   readonly forgotten: readonly string[];
 }
 
-/** To the worker. A worker does one thing at a time, in order. */
+/** A message to the worker, which does one thing at a time, in order. */
 export type ToWorker =
   | LifelineMessage
   | {
@@ -112,7 +112,7 @@ export type ToWorker =
   }
   | {
     readonly type: "generate";
-    /** Of the size of the result. */
+    /** The request, of the size of the result. */
     readonly request: PipelineRequest;
     /** The size at which to draw it, where it is another. */
     readonly drawnAt?: Size;
@@ -121,7 +121,7 @@ export type ToWorker =
     readonly previews: number;
     /** One u32, non-zero to cancel: messages do not arrive while the worker waits for the GPU. */
     readonly cancel: SharedArrayBuffer;
-    /** Of `FrameFlow`. */
+    /** The shared memory of `FrameFlow`. */
     readonly flow: SharedArrayBuffer;
   }
   | {
@@ -164,7 +164,7 @@ export type ToWorker =
     readonly budgetMs?: number;
   };
 
-/** From the worker: what happens while it works, then one answer: what was asked for, or `failed`. */
+/** A message from the worker: what happens while it works, then one answer, or `failed`. */
 export type FromWorker =
   | { readonly type: "note"; readonly line: string }
   | { readonly type: "tuning"; readonly fraction: number; readonly line: string }
@@ -214,7 +214,7 @@ export type FromWorker =
     /** What was planned for, with the model's own values where it was left open. */
     readonly size: Pick<ModelPlan, "width" | "height" | "drawnAt" | "numFrames">;
     readonly report: MemoryReport;
-    /** Of what a step hands to other GPUs. */
+    /** Seconds that a step takes to hand its part to other GPUs. */
     readonly handoverSeconds?: number;
   }
   | { readonly type: "inspected"; readonly report: DeviceReport }

@@ -8,7 +8,7 @@ import type { MemoryReport } from "../models/mod.ts";
 import type { KernelChoice, Tuning } from "../runtime/mod.ts";
 import type { Size } from "./types.ts";
 
-/** What it costs that several GPUs make a request together. */
+/** Cost of making a request with several GPUs together. */
 export interface HandoverEstimate {
   /** How many they are. */
   gpus: number;
@@ -58,7 +58,7 @@ export interface DeviceReport {
   backend: "deno" | "dawn";
   /** Whether the adapter computes on the CPU. */
   isSoftware: boolean;
-  /** Whether it has no memory of its own, but takes the system's. */
+  /** Whether the device takes the system's memory and has none of its own. */
   isUnified: boolean;
   /** Bytes of memory that it takes at most unless a flag says more; left out where only taking them tells. */
   maxBytes?: number;

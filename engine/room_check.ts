@@ -8,7 +8,7 @@ import type { ModelInfo, RoomRequest } from "./types.ts";
 /** Answers that are remembered. */
 const MAX_KNOWN = 256;
 
-/** See the file comment. Answers are remembered: neither the model nor the device changes. */
+/** Checks whether requests fit the device. Answers are remembered: neither the model nor the device changes. */
 export class RoomCheck {
   readonly #newWorker: () => EngineWorker;
   readonly #idleMs: number;

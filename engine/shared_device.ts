@@ -20,7 +20,7 @@ const RESTING_SHARE = 1 / 4;
 /** Where a model is. */
 export type Residence = "loaded" | "loading" | "unloaded";
 
-/** See the file comment. */
+/** A device that several models use in turns. */
 export class SharedDevice {
   /** The one that was used last is at the end. */
   readonly #members: SharedEngine[] = [];
@@ -86,7 +86,7 @@ function weightsOf({ weightBytes = Infinity }: ModelInfo): number {
 
 /** An engine that takes turns with others. */
 export class SharedEngine implements Engine {
-  /** Of the model. */
+  /** Name of the model. */
   readonly name: string;
   readonly #engine: Engine;
   readonly #inTurn: <T>(

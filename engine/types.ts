@@ -89,7 +89,7 @@ export interface LoraUse {
 
 /** What became of a LoRA: how it is applied to a component, and what of it is. */
 export interface LoraReport {
-  /** Its place in the list that was asked for. */
+  /** Place of the LoRA in the list that was asked for. */
   index: number;
   /** The file. */
   path: string;
@@ -111,7 +111,7 @@ export interface LoraReport {
 
 /** What a model's files say of it; known once it is loaded and constant from then on. */
 export interface ModelInfo {
-  /** As given when the model was opened: a folder, or an id. */
+  /** Path as given when the model was opened: a folder, or an id. */
   modelPath: string;
   /** The pipeline in words, such as `Wan`. */
   pipelineName: string;
@@ -133,9 +133,9 @@ export interface ModelInfo {
     height: number;
     numInferenceSteps: number;
     guidanceScale: number;
-    /** At low noise, where another transformer is at work. */
+    /** Guidance at low noise, where another transformer is at work. */
     guidanceScale2?: number;
-    /** Of models that were distilled for it; the scheduler's own when left out. */
+    /** Sampler of models that were distilled for it; the scheduler's own when left out. */
     sampler?: SamplerName;
     numFrames: number;
     fps: number;
@@ -258,7 +258,7 @@ export interface RoomRequest extends
     | "controlStart"
     | "controlEnd"
   > {
-  /** What it is for. */
+  /** The task of the request. */
   taskType: TaskType;
   /** How many images it brings; none when left out. */
   images?: number;
@@ -318,7 +318,7 @@ export interface Frames {
   drawnAt?: Size;
   /** RGB frames, row-major, 3 bytes per pixel; of a model with `layers` RGBA, one for each layer. */
   frames: Uint8Array[];
-  /** Bytes per pixel where these are RGBA. */
+  /** Bytes per pixel of frames that are RGBA. */
   channels?: 4;
   /** Frames per second that the model was made for. */
   fps: number;

@@ -41,7 +41,7 @@ const scope = self as unknown as {
 let device: Device | undefined;
 let helpers: AskedHelpers | undefined;
 let pipeline: Pipeline | undefined;
-/** With the GPUs of other workers. */
+/** Teams with the GPUs of other workers. */
 const teams: SharedTeam[] = [];
 const loras = new Map<string, Lora>();
 

@@ -24,7 +24,7 @@ export interface Field {
   readonly kind: FieldKind;
   /** What a text may be, where it is one of a few. */
   readonly choices?: readonly string[];
-  /** Its names over HTTP where these are not its own with underscores; the first that is given wins. */
+  /** Names of the field over HTTP, where these are not its own with underscores; the first that is given wins. */
   readonly http?: readonly string[];
   /** The output that has it; every one when left out. */
   readonly output?: OutputType;
@@ -80,7 +80,7 @@ const MAX_CONTROL_SCALE = 10;
 /** How an image meets the size of the result: it is cut, surrounded by black, or stretched. */
 export type FitMode = "cover" | "contain" | "stretch";
 
-/** Every way. */
+/** Every way in which an image may meet the size of the result. */
 export const FITS: readonly FitMode[] = ["cover", "contain", "stretch"];
 
 /** What control pictures may be. */

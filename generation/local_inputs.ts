@@ -30,7 +30,7 @@ interface OpenVideo {
   readonly length: number;
   /** How many a result has that follows all of it at a rate. */
   followedLength(fps: number): number;
-  /** Its sound, where it is a file that has some: the file, and the codec of the track. */
+  /** Sound of the video: the file, and the codec of the track. */
   readonly audio?: { readonly path: string; readonly codec: string };
   /** Gives frames of a shape and, from a file, of a rate. */
   read(shape: VideoShape & { readonly fps: number }): Promise<Image[]>;

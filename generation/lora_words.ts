@@ -13,11 +13,11 @@ export const LORA_TARGETS: readonly LoraTargetName[] = [
   "text_encoder",
 ];
 
-/** One of {@link LORA_TARGETS}. */
+/** A target of LoRAs, one of {@link LORA_TARGETS}. */
 export type LoraTargetName = "all" | "transformer" | "transformer_2" | "critic" | "text_encoder";
 
 /** How LoRAs may be brought in. */
 export const MERGE_MODES: readonly MergeMode[] = ["auto", "merge", "dynamic"];
 
-/** One of {@link MERGE_MODES}. */
+/** How a LoRA is brought in, one of {@link MERGE_MODES}. */
 export type MergeMode = "auto" | "merge" | "dynamic";

@@ -8,11 +8,11 @@ import type { SamplingSettings, Size } from "../engine/types.ts";
 
 /** How an image or a video was made. */
 export interface Recipe extends SamplingSettings {
-  /** As the model read it. */
+  /** The prompt as the model read it. */
   prompt: string;
   /** The model's public name. */
   model: string;
-  /** Of this result. */
+  /** The seed of this result. */
   seed: number;
   /** Width in pixels. */
   width: number;
@@ -20,7 +20,7 @@ export interface Recipe extends SamplingSettings {
   height: number;
   /** The size at which the model drew, where it was smaller and the result was enlarged. */
   drawnAt?: Size;
-  /** Of layers, which one it is, from 0 at the back. */
+  /** Which layer the image is, from 0 at the back. */
   layer?: number;
   /** Whether a mask kept a part of the image that it was made from. */
   isMasked?: boolean;
@@ -32,7 +32,7 @@ export interface Recipe extends SamplingSettings {
 
 /** A LoRA that an image was made with. */
 export interface RecipeLora {
-  /** As it was given: a name, a file, a folder or a hub id. */
+  /** Path as it was given: a name, a file, a folder or a hub id. */
   path: string;
   /** 1 when left out. */
   strength?: number;

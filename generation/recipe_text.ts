@@ -46,7 +46,7 @@ export function recipeText(recipe: Recipe, format: OutputFormat): Record<string,
   );
 }
 
-/** As requests name a LoRA. */
+/** A LoRA as requests name it. */
 function toItem({ path, strength = 1, target = "all", alpha, mode = "auto" }: RecipeLora) {
   return {
     ...{ path, strength, target },

@@ -10,7 +10,7 @@ export const MAX_PROMPT_LENGTH = 32_000;
 /** Stands for a seed that is drawn, as leaving it out does. */
 const RANDOM = -1;
 
-/** There are this many different seeds: the noise generator uses their lower 32 bits. */
+/** Number of different seeds: the noise generator uses their lower 32 bits. */
 const SEED_COUNT = 2 ** 32;
 
 /**

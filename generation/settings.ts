@@ -22,7 +22,7 @@ export class FieldError extends RangeError {
 
 /** Settings that the model takes, and those that it does not. */
 interface CompleteSettings {
-  /** With the model's own where nothing was given. */
+  /** The settings of a request, with the model's own where nothing was given. */
   readonly settings: SamplingSettings;
   /** Why given ones change nothing, as a clause by name; they are left out. */
   readonly idle: ReadonlyMap<keyof SamplingSettings, string>;

@@ -16,7 +16,7 @@ export interface Size {
 
 /** What a model says of the sizes it can make. */
 interface SizeLimits {
-  /** Both sides must be multiples of this. */
+  /** Pixels that both sides must be multiples of. */
   readonly sizeMultiple: number;
   /** Largest width times height. */
   readonly maxPixels: number;
@@ -125,9 +125,9 @@ export function sizeWithin(shape: Size, budget: Size, sizeMultiple: number): Siz
 
 /** How an image that keeps its own size is brought to what a model takes: scaled, then cut. */
 interface OwnSize {
-  /** Its size after scaling; as it came unless it has too many pixels. */
+  /** Size of the image after scaling; as it came unless it has too many pixels. */
   scaled: Size;
-  /** Its size after cutting. */
+  /** Size of the image after cutting. */
   cut: Size;
 }
 

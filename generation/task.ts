@@ -19,7 +19,7 @@ interface TaskTraits {
   readonly accepts?: Inputs;
 }
 
-/** In the order in which the reference names them. */
+/** Tasks in the order in which the reference names them. */
 const TASKS: Readonly<Record<TaskType, TaskTraits>> = {
   I2V: { output: "VIDEO", needs: ["image"], accepts: ["image"] },
   T2V: { output: "VIDEO" },
@@ -55,7 +55,7 @@ export const TASK_TYPES: readonly [TaskType, ...TaskType[]] = Object.keys(TASKS)
 
 /** What a request brings and where it came in. */
 export interface TaskQuery {
-  /** As sent; any case. */
+  /** The task as sent, in any case. */
   taskType?: string;
   /** What the endpoint answers with. */
   output: OutputType;

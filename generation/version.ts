@@ -6,5 +6,5 @@
 
 import manifest from "../deno.json" with { type: "json" };
 
-/** Such as `0.1.0`. */
+/** The version of denoise, such as `0.1.0`. */
 export const version: string = manifest.version;

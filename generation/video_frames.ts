@@ -12,7 +12,7 @@ import { type Ffmpeg, readVideo, type VideoInfo } from "../media/video/mod.ts";
 export interface VideoFile {
   /** Absolute. */
   readonly path: string;
-  /** As `probeVideo` found it. */
+  /** Facts about the video, as `probeVideo` found them. */
   readonly info: VideoInfo;
 }
 
@@ -24,7 +24,7 @@ export interface VideoShape {
   readonly height: number;
   /** How many; a video that is too short stands still at its end. */
   readonly numFrames: number;
-  /** Whether they are those at its end, fewer where there are fewer, and not those at its beginning. */
+  /** Whether frames are taken from the video's end and not from its beginning. */
   readonly isEnd?: boolean;
   /** Whether all of the image is shown, on black, and nothing of it is cut off. */
   readonly isContained?: boolean;

@@ -12,7 +12,7 @@ import { describeFileError } from "./json_file.ts";
 export interface CachedModel {
   /** `org/name`. */
   readonly id: string;
-  /** Its folder in the cache. */
+  /** Folder of the model in the cache. */
   readonly folder: string;
   /** Size on disk, in bytes. */
   readonly bytes: number;

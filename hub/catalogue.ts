@@ -9,24 +9,24 @@
 
 /** A model of the hub. */
 export interface CatalogueModel {
-  /** By which it is called, such as `z-image-turbo`. */
+  /** Name by which the model is called, such as `z-image-turbo`. */
   readonly name: string;
-  /** As its authors call it. */
+  /** The model's name as its authors write it. */
   readonly title: string;
   /** As the program calls the family. */
   readonly family: string;
   readonly makes: "images" | "videos";
-  /** Of the weights. */
+  /** Licence of the weights. */
   readonly licence: string;
-  /** Its terms have to be accepted on its page. */
+  /** Set where the terms have to be accepted on the repository's page. */
   readonly isGated?: true;
-  /** All of it in the layout of diffusers, in bf16 or f32. */
+  /** Repository of the whole model in the layout of diffusers, in bf16 or f32. */
   readonly repository: string;
   /** Numbers of a transformer. */
   readonly parameters: number;
   /** What else goes with it. */
   readonly textEncoder: string;
-  /** Bytes of that in bf16, without embeddings. */
+  /** Bytes of the text encoder in bf16, without embeddings. */
   readonly textEncoderBytes: number;
   readonly vae: string;
   /** Transformers as GGUF files. */

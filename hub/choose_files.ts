@@ -64,7 +64,7 @@ function isSharded(files: readonly HubFile[]): boolean {
   return stems[0] !== undefined && stems.every((stem) => stem === stems[0]);
 }
 
-/** Without files in a precision of their own where the folder has the plain ones too. */
+/** Files without those in a precision of their own, where the folder has the plain ones too. */
 function withoutVariants(files: readonly HubFile[]): HubFile[] {
   const folder = (path: string) => path.slice(0, path.lastIndexOf("/") + 1);
   const plain = new Set(

@@ -12,7 +12,7 @@ import { HubBusyError, type HubClient, HubError, type HubFile, STALL_MS } from "
 export interface FilePlace {
   /** `org/name`. */
   readonly id: string;
-  /** Of the snapshot. */
+  /** Commit of the snapshot. */
   readonly commit: string;
   /** The repository's folder in the cache. */
   readonly folder: string;
@@ -235,7 +235,7 @@ async function sizeOf(path: string): Promise<number | undefined> {
   }
 }
 
-/** Whether it is the disk that refuses, and not the other end. */
+/** Whether the disk refuses, and not the other end. */
 function isDiskError(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
   return ["ENOSPC", "EDQUOT", "EACCES", "EROFS", "EIO", "EFBIG", "ENAMETOOLONG"].includes(

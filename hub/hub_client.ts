@@ -55,7 +55,7 @@ const treeSchema = z.array(z.object({
   lfs: z.object({ oid: z.string(), size: z.int().nonnegative() }).nullish(),
 }));
 
-/** One hub, asked as one user. */
+/** A client of one hub, as one user. */
 export class HubClient {
   readonly #settings: HubSettings;
 

@@ -24,7 +24,7 @@ export type NamedModel =
   | { readonly own: OwnModel }
   | {
     readonly entry: CatalogueModel;
-    /** As the name says behind a colon; that which fits when left out. */
+    /** Precision behind the name's colon; that which fits when left out. */
     readonly precision?: string;
   };
 

@@ -18,18 +18,18 @@ export interface PullProgress {
   readonly doneBytes: number;
   /** Bytes of all files. */
   readonly totalBytes: number;
-  /** Of the last seconds. */
+  /** Speed of the last seconds. */
   readonly bytesPerSecond: number;
-  /** Until it is done; absent while the speed is not known. */
+  /** Seconds until the download is done; absent while the speed is not known. */
   readonly secondsLeft?: number;
 }
 
 /** What a pull is about to bring. */
 export interface ChosenFiles {
   readonly files: number;
-  /** Of all of them. */
+  /** Bytes of all files. */
   readonly bytes: number;
-  /** Of what is not there yet. */
+  /** Bytes that are not there yet. */
   readonly missingBytes: number;
 }
 
@@ -49,7 +49,7 @@ export interface PullOptions {
   readonly minFreeBytes?: number;
   /** Hub and cache; those of the environment when left out. */
   readonly settings?: HubSettings;
-  /** Told often. */
+  /** Told often how far the download is. */
   readonly onProgress?: (progress: PullProgress) => void;
   /** Stops it; what has come stays for the next attempt. */
   readonly signal?: AbortSignal;
@@ -65,7 +65,7 @@ interface PulledModel {
   readonly commit: string;
   /** Files that were asked for. */
   readonly files: number;
-  /** Their size. */
+  /** Bytes of the files. */
   readonly bytes: number;
 }
 

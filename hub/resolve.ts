@@ -29,7 +29,7 @@ export interface FoundModel {
 interface HubFileName {
   /** The repository, `org/name`. */
   readonly id: string;
-  /** Its path in there. */
+  /** Path of the file in the repository. */
   readonly file: string;
 }
 

@@ -80,7 +80,7 @@ export interface GenerateOptions extends SamplingOptions {
 
 /** What `Model.generateVideo()` makes. */
 export interface GenerateVideoOptions extends SamplingOptions {
-  /** Of the initial noise; -1 draws one, as leaving it out does. The recipe tells it. */
+  /** Seed of the initial noise; -1 draws one, as leaving it out does. The recipe tells it. */
   seed?: number;
   /** How many frames, to the nearest number that the model can make; wins over `seconds`. */
   numFrames?: number;

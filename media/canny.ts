@@ -55,7 +55,7 @@ function toGrey(data: Uint8Array): Uint8Array {
   );
 }
 
-/** Of a grey picture: 255 on edges, 0 elsewhere. */
+/** The edges of a grey picture: 255 on edges, 0 elsewhere. */
 function findEdges(
   grey: Uint8Array,
   width: number,

@@ -31,9 +31,9 @@ export interface EncodeOptions {
 export interface EncodedImage {
   /** The file. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** For a `Content-Type` header. */
+  /** The format in a `Content-Type` header. */
   readonly contentType: string;
-  /** For a file name, without the dot. */
+  /** Ending of a file's name, without the dot. */
   readonly extension: string;
 }
 

@@ -17,15 +17,15 @@ interface Sides {
 /** How an image is brought to a size. */
 export type Fit =
   & FitWay
-  /** Whether its transparency stays. */
+  /** Whether the image's transparency stays. */
   & { readonly keepsAlpha?: boolean };
 
 type FitWay =
-  /** It covers a frame; what is too much at the longer side is cut off evenly. */
+  /** Covers a frame; what is too much at the longer side is cut off evenly. */
   | { readonly cover: Sides }
-  /** It is scaled, and then cut in its middle; with Lanczos's filter unless another is named. */
+  /** Scales the image and cuts out its middle; with Lanczos's filter unless another is named. */
   | { readonly scaled: Sides; readonly cut: Sides; readonly filter?: ResizeFilter }
-  /** All of it is in the middle of a black frame. */
+  /** Shows all of the image in the middle of a black frame. */
   | { readonly contain: Sides };
 
 /**

@@ -27,7 +27,7 @@ export function hasHoles(image: PixelImage): boolean {
 export interface MaskWay {
   /** Whether what is opaque is painted, in place of what is transparent. */
   readonly isOpaque?: boolean;
-  /** Whether it says what is kept. */
+  /** Whether the mask says what is kept. */
   readonly isInverted?: boolean;
 }
 

@@ -21,7 +21,7 @@ interface Kernel {
   readonly weight: (x: number) => number;
 }
 
-/** For each output position: the first input position, how many, and their weights. */
+/** First input position, count and weights for each output position. */
 interface Taps {
   readonly first: Int32Array;
   readonly count: Int32Array;

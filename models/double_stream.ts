@@ -21,7 +21,7 @@ import type { TokenSplit } from "./token_split.ts";
 export interface HeadsConfig {
   readonly num_attention_heads: number;
   readonly attention_head_dim: number;
-  /** Of the norms. */
+  /** Epsilon of the norms. */
   readonly eps: number;
 }
 
@@ -37,9 +37,9 @@ export const DOUBLE_MODULATION = [
   "scale_mlp",
   "gate_mlp",
 ] as const;
-/** Of a block over all tokens alike. */
+/** Vectors of a block that treats all tokens alike. */
 export const SINGLE_MODULATION = ["shift", "scale", "gate"] as const;
-/** Of the last norm. */
+/** Vectors of the last norm. */
 export const OUT_MODULATION = ["scale", "shift"] as const;
 
 /** Vectors by name, each [1, 1, dim]. */
@@ -48,7 +48,7 @@ export type Vectors<Names extends readonly string[]> = Readonly<Record<Names[num
 /** What the timestep gives a stream of a double block. */
 export type StreamModulation = Vectors<typeof DOUBLE_MODULATION>;
 
-/** By stream. Given images are a stream of their own where other vectors modulate them than the result. */
+/** Values by stream. Given images are a stream of their own where other vectors modulate them than the result. */
 export interface Streams<T> {
   readonly text: T;
   readonly image: T;

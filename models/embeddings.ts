@@ -46,7 +46,7 @@ export function timestepConstant(
 export interface RotaryTables {
   /** Row by row. */
   readonly cos: Float32Array<ArrayBuffer>;
-  /** Likewise. */
+  /** Sines, in the same order. */
   readonly sin: Float32Array<ArrayBuffer>;
 }
 

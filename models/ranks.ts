@@ -18,7 +18,7 @@ export interface Ranks {
   readonly layers?: Team;
 }
 
-/** One GPU alone. */
+/** The ranks of a GPU that works alone. */
 export const ALONE: Ranks = {};
 
 /** All teams of a GPU. */

@@ -42,7 +42,7 @@ export class TokenSplit {
     );
   }
 
-  /** The same GPUs for a pass beside this one; alone where this one is, or there are too few tokens. */
+  /** The split among the same GPUs for a pass beside this one; alone where this one is, or there are too few tokens. */
   like(streams: readonly number[]): TokenSplit {
     return new TokenSplit(this.#sequence, streams);
   }
@@ -214,7 +214,7 @@ export class TokenSplit {
   }
 }
 
-/** Of what every GPU computes for itself. */
+/** The split of tokens that every GPU computes for itself. */
 export const ALL_TOKENS: TokenSplit = new TokenSplit(undefined, []);
 
 function sizeOfShare(tokens: number, ranks: number, rank: number): number {
@@ -226,13 +226,13 @@ function sizeOfShare(tokens: number, ranks: number, rank: number): number {
 interface Wanted {
   readonly own: Tensor;
   readonly axis: number;
-  /** In order. */
+  /** Ranks in order. */
   readonly ranks: readonly number[];
-  /** Of some neighbouring parts. */
+  /** Shape of some neighbouring parts. */
   shape(size: number): number[];
   /** Along the axis. */
   sizeOf(rank: number): number;
-  /** Of what that rank brings, one for each sample. */
+  /** Pieces of what a rank brings, one for each sample. */
   pieces(rank: number): Piece[];
 }
 

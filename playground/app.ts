@@ -31,7 +31,7 @@ import { Stage } from "./stage.ts";
 import { useStore } from "./store.ts";
 import { view } from "./view.ts";
 
-/** Everything. */
+/** The whole page. */
 export function App(): VNode {
   const state = useStore(session, (state) => state);
   const hasSettings = useStore(view, ({ hasSettings }) => hasSettings);

@@ -147,7 +147,7 @@ export function NumberSlider(
   );
 }
 
-/** One of several texts, or the model's own way. */
+/** A choice of one text among several, or of the model's own way. */
 export function Choice(
   { name, title, value, choices, own, onChange }: {
     name: string;
@@ -177,7 +177,7 @@ export function Choice(
   );
 }
 
-/** On or off. */
+/** A setting that is on or off. */
 export function Switch(
   { name, title, value, onChange }: {
     name: string;

@@ -84,7 +84,7 @@ export function PickControl({ model, state }: { model: Model; state: Draft }): V
 /** How a {@linkcode FileButton} looks, and what it chooses. */
 interface FileButtonProps {
   label: string;
-  /** Of its icon. */
+  /** Name of the icon. */
   name: Parameters<typeof icon>[0];
   multiple: boolean;
   /** Types of files. */

@@ -46,7 +46,7 @@ const PROBES = {
 const LEAST_BYTES = 2 ** 24;
 /** Workgroups of {@linkcode probeMatrix} and its turns, by class of adapter. */
 const MATRIX = { cpu: { grid: 16, turns: 64 }, gpu: { grid: 2048, turns: 256 } } as const;
-/** By how much less f16 is done on software adapters, which compute it with the help of f32. */
+/** Factor by which software adapters do less f16, which they compute with the help of f32. */
 const SLOW_HALF = 16;
 
 /**

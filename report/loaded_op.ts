@@ -15,14 +15,14 @@ import { OP_SUITES } from "../runtime/ops/registry.ts";
 import { benchOf, type OpCase } from "./op_cases.ts";
 import { fillRandom } from "./random_bytes.ts";
 
-/** Of every element: sums of products then have about the magnitude of their factors. */
+/** Magnitude of every element: sums of products then have about that of their factors. */
 const MAGNITUDE = 0.7;
 
 /** Kernels of an op that compute a result when they run. */
 interface OpRun {
   /** Names of the kernels of one call, in order. */
   readonly kernels: readonly string[];
-  /** One call. */
+  /** One call of the op. */
   readonly program: Executable;
   /** Frees what it holds. */
   destroy(): void;

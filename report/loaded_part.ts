@@ -21,7 +21,7 @@ import { fillRandom } from "./random_bytes.ts";
 
 /** One run. */
 export interface PartTiming {
-  /** From the first submit until the GPU was done, in milliseconds. */
+  /** Milliseconds from the first submit until the GPU was done. */
   readonly wallMs: number;
   /** Time in which a pass ran, in milliseconds; nothing where the adapter has no timestamps. */
   readonly busyMs?: number;
@@ -54,13 +54,13 @@ export function streamingOf(weights: Weights): StreamingOptions {
 export class LoadedPart {
   /** What loading it took. */
   readonly loading: PartLoading;
-  /** Its memory. */
+  /** Memory of the part. */
   readonly plan: MemoryPlan;
   readonly #device: Device;
   readonly #set: ExecutableSet;
   readonly #program: Executable;
   readonly #traced: Program;
-  /** Inputs, results and state. */
+  /** Inputs, results and state of the part. */
   readonly #tensors: readonly DeviceTensor[];
 
   private constructor(
@@ -164,7 +164,7 @@ export class LoadedPart {
     }
   }
 
-  /** Its kernels by the time that they take, the longest first; see {@linkcode profileProgram}. */
+  /** Kernels of the part by the time that they take, the longest first; see {@linkcode profileProgram}. */
   async kernels(): Promise<ProfileRow[]> {
     return await profileProgram(this.#program);
   }

@@ -217,7 +217,7 @@ function torchRate(reader: ReportReader, spec: string): string {
   return found ? opRate(found) : NOTHING;
 }
 
-/** Of the same part at the same size, where all of its layers were run. */
+/** Torch's time of the same part at the same size, where all of its layers were run. */
 function torchMs(
   reader: ReportReader,
   { title, width, height, layers }: PartRow,

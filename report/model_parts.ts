@@ -44,17 +44,17 @@ import {
 export interface Size {
   /** A multiple of {@linkcode TOKEN_SIDE}. */
   readonly width: number;
-  /** The same. */
+  /** Number of rows. */
   readonly height: number;
 }
 
 /** A part of a model whose program runs once in a step or a stage. */
 export interface ModelPart {
-  /** For titles. */
+  /** Name of the part in titles. */
   readonly name: string;
   /** Whether a linear layer has a bias, by the name of that. */
   hasBias(name: string): boolean;
-  /** One run; every input takes any numbers. */
+  /** Traces one run; every input takes any numbers. */
   trace(
     target: Target,
     weights: WeightScope,

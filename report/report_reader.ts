@@ -20,7 +20,7 @@ const MEMORY_BOUND = 16;
 export class ReportReader {
   readonly report: GpuReport;
   readonly torch: TorchReport | undefined;
-  /** Those of which there is anything. */
+  /** Backends of which the report has data. */
   readonly backends: readonly GpuBackend[];
 
   /** @param torch its times on the same card */

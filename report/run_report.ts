@@ -29,9 +29,9 @@ const RESERVE = 0.03;
 
 /** How a report is made. */
 interface ReportOptions {
-  /** What it may take. */
+  /** Minutes that the report may take. */
   readonly minutes: number;
-  /** Both where Dawn is installed when left out. */
+  /** Backends to measure; both where Dawn is installed when left out. */
   readonly backends?: readonly GpuBackend[] | undefined;
   /** All when left out. */
   readonly sections?: readonly SectionName[] | undefined;
@@ -41,7 +41,7 @@ interface ReportOptions {
   readonly version: string;
   /** Program and arguments that start `runSection`. */
   readonly command: readonly string[];
-  /** Told what is done. */
+  /** Told what is done now. */
   onBegin(section: string, what: string): void;
   /** Takes the report as it is after every section. */
   onReport(report: GpuReport): Promise<void>;

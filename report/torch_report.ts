@@ -19,7 +19,7 @@ const TORCH_REPORT = z.object({
   })),
 });
 
-/** See the file comment. */
+/** Torch's times of the same ops and parts. */
 export type TorchReport = z.output<typeof TORCH_REPORT>;
 
 /**

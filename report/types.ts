@@ -23,7 +23,7 @@ export interface GpuReport {
   /** Minutes that it was allowed. */
   readonly minutes: number;
   readonly machine: Machine;
-  /** In the order in which they ran. */
+  /** Sections in the order in which they ran. */
   readonly sections: readonly SectionResult[];
 }
 
@@ -32,7 +32,7 @@ export interface Machine {
   readonly os: string;
   readonly cpu: string;
   readonly cores: number;
-  /** In bytes. */
+  /** Memory of the machine in bytes. */
   readonly memory: number;
   readonly deno: string;
   /** The NVIDIA kernel module's version, where there is one: WebGPU does not tell. */
@@ -140,7 +140,7 @@ interface TuningData {
   readonly tuning: Tuning;
 }
 
-/** One of them. */
+/** One run of the tuning. */
 export interface TuningRun {
   readonly seconds: number;
   readonly measured: number;
@@ -151,7 +151,7 @@ export interface TuningRun {
 export interface TunedClass {
   readonly op: string;
   readonly problemClass: string;
-  /** Of each run that measured it, the preferred first. */
+  /** Times of each run that measured the class, the preferred variant first. */
   readonly timings: readonly (readonly VariantTiming[])[];
 }
 
@@ -163,9 +163,9 @@ interface OpsData {
 
 /** One variant at one size. */
 export interface OpRow {
-  /** As asked, such as `linear:4160x10240x3840:bf16`. */
+  /** The op as asked, such as `linear:4160x10240x3840:bf16`. */
   readonly spec: string;
-  /** As measured, where a smaller one had to do. */
+  /** The op as measured, where a smaller one had to do. */
   readonly scaled?: string;
   readonly variant: string;
   /** Whether the rule, and the tuning run, would choose it. */
@@ -201,13 +201,13 @@ export interface PartRow {
   readonly weightBytes: number;
   readonly workspaceBytes: number;
   readonly loading?: PartLoading;
-  /** With the kernels of the tuning run, where there was one. */
+  /** Times with the kernels of the tuning run, where there was one. */
   readonly tuned?: PartTiming;
-  /** With those of the rule. */
+  /** Times with the kernels of the rule. */
   readonly untuned?: PartTiming;
-  /** With factors in f32, as `quality: exact` has them. */
+  /** Times with factors in f32, as `quality: exact` has them. */
   readonly exact?: PartTiming;
-  /** With weights that are brought to the device in every step. */
+  /** Times with weights that are brought to the device in every step. */
   readonly streamed?: PartTiming;
   /** The longest, of the best of the runs. */
   readonly kernels?: readonly {

@@ -5,11 +5,11 @@ const MANY = 2 ** 30;
 
 /** What a compute pipeline is made from. */
 export interface KernelCode {
-  /** For profiles and messages. */
+  /** Name of the kernel in profiles and messages. */
   readonly label: string;
-  /** Its text. */
+  /** Text of the kernel. */
   readonly wgsl: string;
-  /** Of its only group, in order. */
+  /** Bindings of the kernel's only group, in order. */
   readonly bindings: readonly GPUBufferBindingLayout[];
 }
 
@@ -26,7 +26,7 @@ export interface CompileHelpers {
 
 /** Which kernel of a list is to be compiled next, shared among threads. */
 export class Turns {
-  /** To be sent to another thread. */
+  /** Memory to be sent to another thread. */
   readonly shared: SharedArrayBuffer;
   readonly #counts: Int32Array;
 

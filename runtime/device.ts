@@ -33,9 +33,9 @@ export interface AdapterDescription {
   readonly driver: string;
   /** The WebGPU implementation. */
   readonly backend: GpuBackend;
-  /** Whether it computes on the CPU. */
+  /** Whether the adapter computes on the CPU. */
   readonly isSoftware: boolean;
-  /** Whether it has no memory of its own, but takes the system's. */
+  /** Whether the device takes the system's memory and has none of its own. */
   readonly isUnified: boolean;
 }
 
@@ -79,7 +79,7 @@ export class Device {
   helpers: CompileHelpers | undefined;
   #target: Target;
   readonly #maxBytes: number;
-  /** By source; the one used last is the last. */
+  /** Pipelines by source; the one used last is the last. */
   readonly #pipelines = new Map<string, CompiledPipeline>();
   #allocatedBytes = 0;
   #peakBytes = 0;

@@ -49,7 +49,7 @@ export type DeviceTensorSource = (tensor: DeviceTensor) => void;
  * {@linkcode DeviceTensor.allocate} and {@linkcode DeviceTensor.destroy}.
  */
 export class DeviceTensor {
-  /** For messages and buffer labels. */
+  /** Name in messages and buffer labels. */
   readonly name: string;
   /** Sizes, outermost first. */
   readonly shape: Shape;
@@ -86,7 +86,7 @@ export class DeviceTensor {
     this.#source = source;
   }
 
-  /** Whether its elements can be had again at any time. */
+  /** Whether the tensor's elements can be had again at any time. */
   get hasSource(): boolean {
     return this.#source !== undefined;
   }

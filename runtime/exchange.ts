@@ -23,11 +23,11 @@ export interface Exchange {
 
 /** A tensor that a rank takes: elements of what ranks bring, one piece behind the other. */
 export interface TakenTensor {
-  /** For messages. */
+  /** Name in messages. */
   readonly name: string;
   /** Sizes, outermost first. */
   readonly shape: Shape;
-  /** In elements; they are counted over all tensors that a rank brings. */
+  /** Pieces in elements, counted over all tensors that a rank brings. */
   readonly pieces: readonly {
     readonly rank: number;
     readonly start: number;
@@ -95,7 +95,7 @@ function exchangeKernel(name: string, brought: number, taken: number): Kernel {
 
 /** An exchange whose tensors have memory. */
 export interface PreparedExchange extends Exchange {
-  /** In messages; equal for all ranks. */
+  /** Name in messages; equal for all ranks. */
   readonly label: string;
   /** Memory of what is brought. */
   readonly brought: readonly (readonly BufferWindow[])[];

@@ -30,7 +30,7 @@ export interface PreparedDispatch {
   readonly planned: PlannedDispatch;
   /** The compiled kernel. */
   readonly pipeline: GPUComputePipeline;
-  /** Its tensors, and the program's parameters. */
+  /** Bindings of the kernel's tensors, and of the program's parameters. */
   readonly bindGroup: GPUBindGroup;
   /** Where its own parameters begin, in bytes: the dynamic offset of the bind group. */
   readonly paramOffset: number;
@@ -38,13 +38,13 @@ export interface PreparedDispatch {
 
 /** A computation that can be run any number of times. */
 export class Executable {
-  /** As in its plan. */
+  /** Name of the program in its plan. */
   readonly name: string;
-  /** Where it runs. */
+  /** Device that the program runs on. */
   readonly device: Device;
   /** Dispatches, grouped by submit; none where there is an exchange instead. */
   readonly submits: readonly (readonly PreparedDispatch[])[];
-  /** By the index of their submit. */
+  /** Exchanges by the index of their submit. */
   readonly exchanges: ReadonlyMap<number, PreparedExchange>;
   /** Part of a submit's budget that each of them takes. */
   readonly costs: readonly number[];
@@ -136,7 +136,7 @@ interface Workspace {
 
 /** Programs of one plan with the memory they share. */
 export class ExecutableSet {
-  /** What it was made from. */
+  /** Memory plan that the program was made from. */
   readonly plan: MemoryPlan;
   readonly #programs: ReadonlyMap<string, Executable>;
   #free: (() => void) | undefined;

@@ -91,7 +91,7 @@ export class Graph {
   readonly name: string;
   /** What the kernels are chosen for. */
   readonly target: Target;
-  /** In the order they run. */
+  /** Dispatches in the order they run. */
   readonly dispatches: Dispatch[] = [];
   /** Tensors with fixed elements. */
   readonly constants: Constant[] = [];
@@ -124,7 +124,7 @@ export class Graph {
     return this.#used.keys();
   }
 
-  /** Those of them that it writes. */
+  /** Device tensors that the graph writes. */
   get written(): IterableIterator<DeviceTensor> {
     return this.#overwritten.keys();
   }

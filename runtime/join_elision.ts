@@ -29,7 +29,7 @@ interface Join {
   readonly x: Tensor;
   /** All that it becomes a part of. */
   readonly y: Tensor;
-  /** In elements. */
+  /** Runs of elements. */
   readonly runs: Runs;
 }
 

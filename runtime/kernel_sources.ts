@@ -11,7 +11,7 @@ interface KernelSource {
   readonly op: string;
   /** The variant that was forced; empty for ops with a single way. */
   readonly variant: string;
-  /** On what the variant's place among the others was measured; empty where nothing of its class has raced it. */
+  /** Adapter on which the variant was raced; empty where nothing of its class has raced it. */
   readonly racedOn: string;
   /** Name of the case. */
   readonly case: string;

@@ -124,7 +124,7 @@ function names({ device, description }: GPUAdapterInfo): { name: string; driver:
     : { name: device, driver: description };
 }
 
-/** As Dawn names them until they are in the standard. */
+/** Matrix units as Dawn names them until they are in the standard. */
 interface SubgroupMatrixConfig {
   readonly componentType: string;
   readonly resultComponentType: string;

@@ -7,7 +7,7 @@ const MAX_GROWTH = 8;
 /** Measured time after which an older measurement counts for little, in seconds. */
 const MEMORY_SECONDS = 0.5;
 
-/** For tests. */
+/** What tests set. */
 interface PacerOptions {
   /** How long the work between two waits should take. */
   readonly groupSeconds?: number | undefined;
@@ -15,7 +15,7 @@ interface PacerOptions {
   readonly now?: () => number;
 }
 
-/** See the file comment. Work is counted in budgets of a submit. */
+/** Decides how much work goes between two waits. Work is counted in budgets of a submit. */
 export class Pacer {
   /** Milliseconds. */
   readonly now: () => number;

@@ -36,7 +36,7 @@ export interface PlannedProgram {
 
 /** Where everything will lie, before anything is allocated. */
 export interface MemoryPlan {
-  /** By the names given to {@linkcode planMemory}. */
+  /** Programs by the names given to {@linkcode planMemory}. */
   readonly programs: Readonly<Record<string, PlannedProgram>>;
   /** Sizes of the shared slots, largest first. */
   readonly slotBytes: readonly number[];
@@ -48,7 +48,7 @@ export interface MemoryPlan {
   readonly tensors: ReadonlySet<DeviceTensor>;
   /** Bytes of `tensors`. */
   readonly tensorBytes: number;
-  /** Everything together. */
+  /** Bytes of everything together. */
   readonly peakBytes: number;
 }
 
@@ -221,7 +221,7 @@ function dispatchCost({ flops, bytes, exchange }: Dispatch, { submitBudget }: Ta
   return flops / submitBudget.flops + bytes / submitBudget.bytes;
 }
 
-/** The same for a part of its grid. */
+/** Cost of a part of a dispatch's grid, in budgets of a submit. */
 export function submitCost({ dispatch, workgroups }: PlannedDispatch, target: Target): number {
   const count = (grid: readonly number[]) => grid.reduce((product, size) => product * size, 1);
   return dispatchCost(dispatch, target) * count(workgroups) / count(dispatch.workgroups);

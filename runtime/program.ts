@@ -85,7 +85,7 @@ export interface Call {
 
 /** A traced function with named inputs and outputs. */
 export class Program<I = Inputs, Output = unknown> {
-  /** For messages and labels. */
+  /** Name in messages and labels. */
   readonly name: string;
   /** What was recorded. */
   readonly graph: Graph;
@@ -114,7 +114,7 @@ export class Program<I = Inputs, Output = unknown> {
     finishGraph(this.graph);
   }
 
-  /** Its own inputs and outputs. */
+  /** Inputs and outputs that are the program's own. */
   get tensors(): readonly DeviceTensor[] {
     return [...this.#written.values(), ...this.#stored];
   }

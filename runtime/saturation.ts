@@ -48,7 +48,7 @@ export class Saturation {
 export class SaturationError extends Error {
   /** Survives the way between threads. */
   override readonly name = "SaturationError";
-  /** As in {@linkcode Saturation}. */
+  /** Layers, as in {@linkcode Saturation}. */
   readonly layers: readonly string[];
 
   /** Names the layers. */

@@ -13,7 +13,7 @@ import { DeviceTensor } from "./device_tensor.ts";
 import { Saturation } from "./saturation.ts";
 
 const SIDE = 32;
-/** As many as no kernel for few columns takes. */
+/** More columns than any kernel for few columns takes. */
 const COLUMNS = 160;
 
 /** Multiplies x by a weight whose first rows are half of the unit matrix; gives the result and what was counted. */

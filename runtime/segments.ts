@@ -23,7 +23,7 @@ export interface SlabRange {
   readonly buffer: number;
   /** Where it begins there, in bytes. */
   readonly offset: number;
-  /** Its bytes. */
+  /** Bytes of the range. */
   readonly size: number;
 }
 
@@ -31,9 +31,9 @@ export interface SlabRange {
 export interface Segment {
   /** Which slab holds its weights. */
   readonly slab: number;
-  /** Where they lie there. */
+  /** Places of the tensors in the slab. */
   readonly places: ReadonlyMap<DeviceTensor, readonly SlabRange[]>;
-  /** Bytes of the slab that they reach over. */
+  /** Bytes of the slab that the tensors reach over. */
   readonly byteLength: number;
 }
 

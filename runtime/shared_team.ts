@@ -59,7 +59,7 @@ export function failTeam({ control, size }: TeamMemory): void {
   for (let rank = 0; rank < size; rank++) Atomics.notify(words, wordOf(rank, ARRIVED));
 }
 
-/** See the file comment. */
+/** A team whose ranks are threads of one process. */
 export class SharedTeam implements Team {
   /** See {@linkcode Team.rank}. */
   readonly rank: number;

@@ -15,7 +15,7 @@ export interface Piece {
 export interface Meeting {
   /** Equal for all ranks. */
   readonly name: string;
-  /** What it brings. */
+  /** Bytes that the rank brings. */
   readonly brought: readonly Uint8Array[];
   /** Pieces that make up each thing that is taken, in order. */
   readonly taken: readonly (readonly Piece[])[];
@@ -23,9 +23,9 @@ export interface Meeting {
   readonly note: string;
 }
 
-/** See the file comment. */
+/** Devices that compute one thing together. */
 export interface Team {
-  /** From 0. */
+  /** This device's rank, from 0. */
   readonly rank: number;
   /** How many ranks there are. */
   readonly size: number;
@@ -44,7 +44,7 @@ export interface Team {
 export class NoteError extends Error {
   /** Where the meeting was. */
   readonly team: Team;
-  /** Those that are not empty. */
+  /** Notes that are not empty. */
   readonly notes: readonly string[];
 
   /** On every rank. */

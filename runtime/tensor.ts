@@ -21,7 +21,7 @@ export interface Intermediate {
 export class Tensor {
   /** The graph it belongs to. */
   readonly graph: Graph;
-  /** With the scopes it was made in, for messages. */
+  /** Name in messages, with the scopes it was made in. */
   readonly name: string;
   /** Sizes, outermost first. */
   readonly shape: Shape;
@@ -114,7 +114,7 @@ export class Tensor {
     return new Tensor(this.graph, this.name, shape, this.dtype, this.memory, byteOffset, madeAfter);
   }
 
-  /** The same range of another memory of the same size. */
+  /** The tensor's range in another memory of the same size. */
   shownIn(memory: DeviceTensor): Tensor {
     return new Tensor(this.graph, memory.name, this.shape, this.dtype, memory, this.byteOffset);
   }

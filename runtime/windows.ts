@@ -8,9 +8,9 @@ import type { TargetLimits } from "./target.ts";
 export interface BufferWindow {
   /** The buffer it is cut from. */
   readonly buffer: GPUBuffer;
-  /** Bytes, a multiple of 256. */
+  /** Offset in bytes, a multiple of 256. */
   readonly offset: number;
-  /** Bytes. */
+  /** Size in bytes. */
   readonly size: number;
 }
 

@@ -31,7 +31,7 @@ interface Submit {
   readonly reads: readonly DeviceTensor[];
   /** Queues the writes of streamed weights that come into use with it. */
   readonly load?: () => void;
-  /** In place of commands. */
+  /** Exchange in place of commands. */
   readonly exchange?: PreparedExchange;
   finished(contents: readonly Float32Array<ArrayBuffer>[]): void;
 }
@@ -47,7 +47,7 @@ export class WorkQueue {
   meanwhile: Iterator<unknown> | undefined;
   readonly #device: Device;
   readonly #control: RunControl;
-  /** At work. */
+  /** Submits that the GPU works on. */
   #sent: readonly Submit[] = [];
   /** Encoded, to be sent as soon as those are finished. */
   #next: Submit[] = [];

@@ -16,9 +16,9 @@ interface AcceptWatchOptions {
   readonly address: string;
   /** Port that it is bound to. */
   readonly port: number;
-  /** As it was bound. */
+  /** Backlog with which the socket was bound. */
   readonly backlog: number;
-  /** Told when it had to listen anew. */
+  /** Told when the server had to listen anew. */
   readonly log: Log;
   /** Time between two looks, in milliseconds; 10 s when left out. */
   readonly everyMs?: number;

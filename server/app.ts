@@ -67,7 +67,7 @@ interface AppOptions {
   fleet?: {
     readonly models: ServedModels;
     readonly engine: EngineState;
-    /** Its GPUs. */
+    /** GPUs of the server. */
     readonly workers: () => WorkerRecord[];
   };
   /** What the engines share; one of which nothing is known when left out. */

@@ -38,7 +38,7 @@ export class EngineState {
     return this.#engine ? 1 : this.#progress;
   }
 
-  /** Told by whoever loads the engine. */
+  /** Share of the loading that is done; whoever loads the engine tells it. */
   set progress(fraction: number) {
     this.#progress = Math.min(1, Math.max(0, fraction));
   }

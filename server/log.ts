@@ -13,9 +13,9 @@ export interface LogFields {
   level?: LogLevel;
   /** Names the request, as in its header `x-request-id`. */
   request_id?: string;
-  /** Of the request. */
+  /** Method of the request. */
   method?: string;
-  /** Of the request, without its query. */
+  /** Path of the request, without its query. */
   path?: string;
   /** HTTP status of the answer, or the end of a job. */
   status?: number | string;
@@ -35,7 +35,7 @@ export type Log = (message: string, fields?: LogFields) => void;
 /** How lines are written. */
 export const LOG_FORMATS = ["text", "json"] as const;
 
-/** One of {@link LOG_FORMATS}. */
+/** A format of the log, one of {@link LOG_FORMATS}. */
 export type LogFormat = typeof LOG_FORMATS[number];
 
 /** What moves a cursor, changes colours, ends a line, or turns the direction of writing. */
@@ -64,7 +64,7 @@ export function createLog(format: LogFormat, write: (line: string) => void): Log
   };
 }
 
-/** As JSON writes it. */
+/** A character as JSON escapes it. */
 function escape(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }

@@ -18,7 +18,7 @@ interface RewriteOptions {
   readonly revisedPrompt?: string | null | undefined;
 }
 
-/** See the module. */
+/** A prompt that may be rewritten before its job runs. */
 export class PromptRewrite<T extends Pick<GenerationSettings, "prompt" | "enhancePrompt">> {
   readonly #options: RewriteOptions;
   #request: T;

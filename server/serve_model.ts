@@ -43,9 +43,9 @@ export interface ServeOptions
 
 /** A model and what it is called. */
 export interface ModelSource {
-  /** Its public name. */
+  /** Public name of the model. */
   name: string;
-  /** Its folder, file or hub id, or `bundled`. */
+  /** Folder, file or hub id of the model, or `bundled`. */
   modelPath: string;
 }
 

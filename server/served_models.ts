@@ -12,13 +12,13 @@ import type { ServerLoras } from "./loras/server_loras.ts";
 
 /** A model that is served. */
 export interface ServedModel {
-  /** Its public name. */
+  /** Public name of the model. */
   readonly name: string;
   /** Where it came from, as given by whoever started the server. */
   readonly path: string;
   /** LoRAs by names that clients may give in place of their paths. */
   readonly namedLoras: Readonly<Record<string, string>>;
-  /** Its engine. */
+  /** Engine of the model. */
   readonly engine: EngineState;
   /** LoRAs that are loaded and set on it. */
   readonly loras: ServerLoras;
@@ -27,7 +27,7 @@ export interface ServedModel {
 /** At least one model. */
 type AllModels = readonly [ServedModel, ...ServedModel[]];
 
-/** See the file comment. */
+/** The models of a server; the first serves requests that name none. */
 export class ServedModels {
   readonly #all: () => AllModels;
   readonly #isKnown: (name: string) => boolean;

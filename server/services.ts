@@ -21,7 +21,7 @@ import type { ResultStorage } from "./storage/result_storage.ts";
 import type { Webhooks } from "./webhooks/webhooks.ts";
 import type { Workers } from "./workers.ts";
 
-/** Everything that lives as long as the server. */
+/** Services that live as long as the server. */
 export interface Services {
   /** The model. */
   readonly engine: EngineState;
@@ -63,7 +63,7 @@ export interface AppEnv {
     requestId: string;
     /** Who sends it, as far as turns are concerned. */
     client: string;
-    /** Its part of the memory for bodies. */
+    /** The request's part of the memory for bodies. */
     share: BodyShare;
     /** Id of the job that it made. */
     job?: string;

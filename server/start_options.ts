@@ -20,7 +20,7 @@ export type EngineOpener = (
 
 /** A further model of a server. */
 export interface OtherSource {
-  /** Its public name. */
+  /** Public name of the model. */
   readonly name: string;
   /** A folder, a file or a hub id. */
   readonly path: string;

@@ -20,7 +20,7 @@ export interface WorkerRecord {
   host: string;
   /** Version of the program that it runs. */
   version: string;
-  /** Its number on that machine, as `--gpus` takes it. */
+  /** Number of the GPU on that machine, as `--gpus` takes it. */
   gpu: number;
   /** The adapter as the driver names it; null until it is open. */
   device: string | null;
@@ -42,14 +42,14 @@ export interface WorkerRecord {
 
 /** What workers are told from. */
 interface WorkerServices {
-  /** Those of a fleet, in place of this server's own. */
+  /** GPUs of a fleet, in place of this server's own. */
   readonly fleet?: (() => WorkerRecord[]) | undefined;
   readonly cards: Cards | undefined;
   readonly models: ServedModels;
   readonly queue: Queue;
 }
 
-/** See the file comment. */
+/** The state of the GPUs of a server, for whoever operates it. */
 export class Workers {
   readonly #services: WorkerServices;
   #jobsDone = 0;
@@ -67,7 +67,7 @@ export class Workers {
     return cards ? describeCards(cards) : [this.#only()];
   }
 
-  /** Of an engine that somebody else made. */
+  /** The record of an engine that somebody else made. */
   #only(): WorkerRecord {
     const { models, queue } = this.#services;
     const [job = null] = queue.running;

@@ -30,7 +30,7 @@ export async function withComposed(
   });
 }
 
-/** Likewise that of the small Chroma model. */
+/** Calls `use` with the folder of the small Chroma model. */
 export async function withChroma(use: (folder: string) => Promise<void>): Promise<void> {
   const flux1 = new Golden("flux1/dev").folder;
   await withComposed([new Golden("chroma")], async (folder) => {

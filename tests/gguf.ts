@@ -23,7 +23,7 @@ export interface GgufTensor {
   /** Outermost first. */
   readonly shape: readonly (number | bigint)[];
   readonly data?: Uint8Array;
-  /** From the start of the data. */
+  /** Offset of the tensor from the start of the data. */
   readonly offset?: bigint;
 }
 

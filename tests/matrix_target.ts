@@ -10,9 +10,9 @@ import {
 export interface MatrixCard {
   /** KiB of workgroup memory; 32 when left out. */
   readonly kilobytes?: number;
-  /** In the place of subgroups of 32 and f16. */
+  /** Features in the place of subgroups of 32 and f16. */
   readonly features?: Partial<TargetFeatures>;
-  /** In the place of WebGPU's guaranteed limits. */
+  /** Limits in the place of WebGPU's guaranteed ones. */
   readonly limits?: Partial<Target["limits"]>;
 }
 

@@ -18,7 +18,7 @@ interface SeededWeights {
   readonly dtype: StoredType;
   /** Where the weights would be; an index beside it says more. */
   readonly file: string;
-  /** In the order in which they are drawn. */
+  /** Tensors in the order in which they are drawn. */
   readonly tensors: readonly (readonly [
     name: string,
     shape: readonly number[],
@@ -28,7 +28,7 @@ interface SeededWeights {
       readonly times?: number;
       readonly over?: number;
       readonly dtype?: StoredType;
-      /** Those of a tensor that is not drawn. */
+      /** Values of a tensor that is not drawn. */
       readonly values?: readonly number[];
     },
   ])[];

@@ -5,7 +5,7 @@ import { type Device, type Executable, Pacer, runSequence } from "../runtime/mod
 export interface SimulatedSubmit {
   /** Part of a submit's budget. */
   readonly cost: number;
-  /** That the GPU takes for it. */
+  /** Seconds that the GPU takes for the submit. */
   readonly seconds: number;
 }
 

@@ -2,7 +2,7 @@
 import { createRequire } from "node:module";
 import { findDawn } from "../runtime/backends/dawn_package.ts";
 
-/** Everything that kernels may enable. */
+/** Features that kernels may enable. */
 const FEATURES = [
   "shader-f16",
   "subgroups",

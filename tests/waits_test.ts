@@ -6,7 +6,7 @@ import { MadeUpWeights } from "../report/made_up_weights.ts";
 import { klein4B, type ModelPart, type Size, wan1B, zImage } from "../report/model_parts.ts";
 import { type SimulatedSubmit, simulateRuns } from "./simulated_gpu.ts";
 
-/** Of a card of the upper middle class. */
+/** Speed of a card of the upper middle class. */
 const FLOPS_PER_SECOND = 25e12;
 const BYTES_PER_SECOND = 600e9;
 /** Between two waits, in seconds. */

@@ -8,7 +8,7 @@
 
 /** One event. */
 export interface ServerEvent {
-  /** Its name; `message` where it has none. */
+  /** The event's name; `message` where it has none. */
   readonly event: string;
   /** Its data: JSON, parsed. */
   // deno-lint-ignore no-explicit-any

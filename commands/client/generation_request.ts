@@ -18,7 +18,7 @@ export interface GenerationRequest {
   readonly body: Record<string, unknown>;
   /** Files by field; one field may have several. */
   readonly files: readonly (readonly [field: string, path: string])[];
-  /** Of a control picture, which goes with or without files. */
+  /** Control picture, which goes with or without files. */
   readonly control?: string;
 }
 

@@ -8,7 +8,7 @@ import { readEvents, type ServerEvent } from "./event_stream.ts";
 
 /** Which server, and with which key. */
 export interface ServerFlags {
-  /** Its address, without a slash at the end. */
+  /** Address of the server, without a slash at the end. */
   url: string;
   /** The key that it asks for. */
   apiKey?: string;
@@ -26,7 +26,7 @@ export interface Job {
   readonly id: string;
   readonly status: "queued" | "in_progress" | "completed" | "failed" | "cancelled";
   readonly progress: number;
-  /** From 1, of those that wait. */
+  /** Place among the jobs that wait, from 1. */
   readonly place: number | null;
   /** Seconds since 1970. */
   readonly created_at: number;

@@ -47,7 +47,7 @@ const WINDOW_MS = 60_000;
 /** How fast weights come in until it was measured, in bytes a second. */
 const LOAD_BYTES = 1e9;
 
-/** See the file comment. */
+/** A GPU of the server: its work, its history and its speed. */
 export class Card {
   /** Number of the GPU, or of the worker where several workers share one. */
   readonly id: number;
@@ -59,7 +59,7 @@ export class Card {
   readonly models = new Map<string, Engine>();
   /** Models that are being opened, or opened again. */
   loading = 0;
-  /** Whether it is given no more work. */
+  /** Whether the card gets no more work. */
   isLeftOut = false;
   /** Times that it was lost since it last did something. */
   losses = 0;
@@ -91,14 +91,14 @@ export class Card {
     this.#openedAt = now();
   }
 
-  /** Where it is. */
+  /** State of the card. */
   get state(): CardState {
     if (this.isLeftOut) return "lost";
     if (this.loading > 0) return "loading";
     return this.#run || this.reservedFor !== undefined ? "busy" : "idle";
   }
 
-  /** Whether it can be given work, now or later. */
+  /** Whether the card can get work, now or later. */
   get isUsable(): boolean {
     return !this.isLeftOut && this.models.size > 0;
   }
@@ -125,7 +125,7 @@ export class Card {
     return now > from ? Math.min(1, busy / (now - from)) : 0;
   }
 
-  /** Whether it has a model that a generation needs. */
+  /** Whether a model that a generation needs is on the card. */
   has({ model }: Need): boolean {
     return model === undefined ? this.models.size > 0 : this.models.has(model);
   }

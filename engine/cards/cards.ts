@@ -40,9 +40,9 @@ const SLACK = 1.5;
 /** After how long it is looked again whether to wait for a faster card, in milliseconds. */
 const LOOK_MS = 500;
 
-/** See the file comment. */
+/** The GPUs of a server, which jobs share. */
 export class Cards {
-  /** In the order of their numbers; at least one. */
+  /** All cards, in the order of their numbers; at least one. */
   readonly all: readonly Card[];
   readonly #onNote: (line: string) => void;
   readonly #sleep: (ms: number) => Promise<void>;
@@ -219,7 +219,7 @@ export class Cards {
     this.#reserved.set(job, card);
   }
 
-  /** Its job takes the next card that is free. */
+  /** Takes a card from its job, which goes on with the next free one. */
   #displace(card: Card): void {
     if (card.reservedFor === undefined) return;
     this.#reserved.set(card.reservedFor, undefined);

@@ -9,7 +9,7 @@ import { listVulkanAdapters, type VulkanAdapter, type VulkanListing } from "./vu
 
 /** A card to be used. */
 export interface CardPlan {
-  /** Its number, as `doctor` lists it; two workers may share one. */
+  /** Number of the card, as `doctor` lists it; two workers may share one. */
   readonly gpu: number;
   /** The adapter as the driver names it; empty where nothing lists adapters. */
   readonly name: string;
@@ -28,7 +28,7 @@ export type WantedCards = { readonly count: number } | { readonly gpus: readonly
 interface Machine {
   /** What the Vulkan loader has; nothing where it cannot be asked. */
   readonly listing?: VulkanListing | undefined;
-  /** As `Deno.build.os`. */
+  /** The operating system, as in `Deno.build.os`. */
   readonly os?: string;
   /** Whether software adapters are wanted though there are GPUs. */
   readonly isSoftware?: boolean | undefined;

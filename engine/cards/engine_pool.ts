@@ -24,7 +24,7 @@ export interface PoolOptions {
   readonly name: string;
   /** All cards of the server. */
   readonly cards: Cards;
-  /** Those on which the model may be; at least one. */
+  /** Cards that the model may be on; at least one. */
   readonly on: readonly Card[];
   /** Opens the model on a card. */
   readonly open: (card: Card) => Promise<PoolMember>;
@@ -38,7 +38,7 @@ export interface PoolMember extends Engine {
   readonly residence?: Residence;
 }
 
-/** See the file comment. */
+/** An engine for one model on several GPUs. */
 export class EnginePool implements Engine {
   readonly #options: PoolOptions;
   readonly #members = new Map<Card, PoolMember>();

@@ -15,17 +15,17 @@ export interface VulkanAdapter {
   readonly vendorId: number;
   /** The maker's id of the model. */
   readonly deviceId: number;
-  /** What it is. */
+  /** What kind of adapter it is. */
   readonly kind: AdapterKind;
   /** Memory of its own, in bytes; the system's where it has none. */
   readonly memoryBytes: number;
-  /** Where it is plugged in, such as `0000:01:00.0`; absent where the driver does not tell. */
+  /** Place on the bus, such as `0000:01:00.0`; absent where the driver does not tell. */
   readonly pci?: string;
 }
 
 /** What the loader has. */
 export interface VulkanListing {
-  /** In the loader's order. */
+  /** Adapters in the loader's order. */
   readonly adapters: readonly VulkanAdapter[];
   /** Whether Mesa's layer is there, which puts one adapter in front of the others. */
   readonly canSelect: boolean;
@@ -52,7 +52,7 @@ const TYPES = {
 const SIZES = { instanceInfo: 64, appInfo: 48, properties: 1024, pciBusInfo: 32, memory: 1024 };
 const LAYER_BYTES = 520;
 const EXTENSION_BYTES = 260;
-/** Of `VkPhysicalDeviceMemoryProperties`: where its heaps are. */
+/** Offset of the heaps in `VkPhysicalDeviceMemoryProperties`. */
 const HEAPS_AT = 264;
 const DEVICE_LOCAL = 1;
 const VULKAN_1_1 = (1 << 22) | (1 << 12);
@@ -148,7 +148,7 @@ function memoryOf(vulkan: Vulkan, device: Deno.PointerValue): number {
   return most;
 }
 
-/** As `lspci -D` writes it. */
+/** The place on the bus, as `lspci -D` writes it. */
 function placeAt(view: DataView, at: number): string {
   const [domain, bus, device, func] = [16, 20, 24, 28].map((i) => view.getUint32(at + i, true));
   const hex = (value: number, length: number) => value.toString(16).padStart(length, "0");

@@ -78,7 +78,7 @@ export class ImageProcess {
     this.#child.status.then(() => this.#isAlive = false);
   }
 
-  /** Whether it can take a task; if not, it is to be ended. */
+  /** Whether the process can take a task; if not, it is to be ended. */
   get isUsable(): boolean {
     return this.#isAlive && this.#workedMs < this.#lifeMs;
   }

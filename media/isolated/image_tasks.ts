@@ -37,13 +37,13 @@ export type ImageTaskOf<Kind extends ImageTask["kind"]> = Extract<ImageTask, { k
 export interface ImageResults {
   /** The whole answer. */
   readonly inspect: ImageInfo;
-  /** Bytes are the samples. */
+  /** Decodes an image; the bytes are the samples. */
   readonly decode: Omit<PixelImage, "data">;
-  /** Bytes are a PNG. */
+  /** Fits an image; the bytes are a PNG. */
   readonly fit: { readonly hasHoles: boolean };
-  /** Bytes are a PNG, and so much of it is painted. */
+  /** Reads a mask; the bytes are a PNG, of which a share is painted. */
   readonly mask: { readonly share: number };
-  /** Bytes are the file. */
+  /** Encodes an image; the bytes are the file. */
   readonly encode: Omit<EncodedImage, "bytes">;
 }
 

@@ -22,7 +22,7 @@ interface SlotLimits {
 
 /** What is said of one work. */
 interface SlotOptions {
-  /** Its share of {@link SlotLimits.weight}; 0 when left out. */
+  /** Share of {@link SlotLimits.weight} that the task takes; 0 when left out. */
   readonly weight?: number | undefined;
   /** Takes it out of the line. */
   readonly signal?: AbortSignal | undefined;

@@ -29,7 +29,7 @@ export interface FfmpegCall {
   arguments(files: FfmpegFiles): string[];
   /** Absolute paths of files that it reads. */
   readonly inputs: readonly string[];
-  /** What it may take; left out for a call that reads nothing but our own frames. */
+  /** Limits of the call; left out for one that reads nothing but our own frames. */
   readonly limits?: FfmpegLimits;
   /** Stops it; it then fails with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
@@ -49,7 +49,7 @@ export interface FfmpegSink {
 
 /** A build of FFmpeg. */
 export interface Ffmpeg {
-  /** For people: version and kind. */
+  /** Version and kind of ffmpeg, for people. */
   readonly description: string;
   /**
    * Starts a call that reads what it is given and makes a file.

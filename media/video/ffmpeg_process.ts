@@ -22,15 +22,15 @@ const CORES = 4;
 
 /** Files that a call reads and writes, by their absolute paths. */
 interface FfmpegPaths {
-  /** Those that it reads. */
+  /** Files that the process reads. */
   readonly read: readonly string[];
-  /** Those that it writes. */
+  /** Files that the process writes. */
   readonly write: readonly string[];
 }
 
 /** How a build is started. */
 interface FfmpegBuild {
-  /** For people: version and kind. */
+  /** Version and kind of ffmpeg, for people. */
   readonly description: string;
   /**
    * Program and first arguments.
@@ -52,7 +52,7 @@ export class FfmpegProcess implements Ffmpeg {
     this.#build = build;
   }
 
-  /** For people: version and kind. */
+  /** Version and kind of ffmpeg, for people. */
   get description(): string {
     return this.#build.description;
   }

@@ -19,7 +19,7 @@ export interface FindFfmpegOptions {
 /** What the engine of JavaScript takes of a memory limit, in bytes; most of it is never touched. */
 const RUNTIME_MEMORY = 8e8;
 
-/** As much as the module was built for, in bytes. */
+/** Most memory that the module was built for, in bytes. */
 const MAX_WASM_MEMORY = 2 ** 31;
 
 /**

@@ -18,7 +18,7 @@ export const X264_PRESETS = [
   "placebo",
 ] as const;
 
-/** One of {@link X264_PRESETS}. */
+/** An effort of the encoder, one of {@link X264_PRESETS}. */
 export type X264Preset = typeof X264_PRESETS[number];
 
 /** The preset of a request that names none. */

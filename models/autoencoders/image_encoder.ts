@@ -7,9 +7,9 @@ import type { TiledCoder, TiledSize } from "./tiled_coder.ts";
 
 /** Encodes the images of a request; those of one size share their programs. */
 export class ImageEncoder {
-  /** Of every image, [1, height, width, 2·channels]: means, then log-variances. */
+  /** Moments of every image, [1, height, width, 2·channels]: means, then log-variances. */
   readonly moments: readonly DeviceTensor[];
-  /** In which the programs are traced. */
+  /** Stage of the encoder's programs. */
   readonly stage: Stage;
   readonly #coders: readonly TiledCoder[];
 

@@ -31,7 +31,7 @@ interface TiledCoding extends TiledSize {
   readonly name: string;
   /** Positions of the input along each side, for one latent: 1 for a decoder. */
   readonly inputScale: number;
-  /** The same of the result: 1 for an encoder. */
+  /** Values along a side of the result for each of the input's latents: 1 for an encoder. */
   readonly resultScale: number;
   /** Channels of the input. */
   readonly channels: number;
@@ -39,7 +39,7 @@ interface TiledCoding extends TiledSize {
   readonly trace: (graph: Graph, part: Tensor) => Tensor;
 }
 
-/** See the file comment. */
+/** Codes an image tile by tile, and blends the seams. */
 export class TiledCoder implements Decoder {
   /** The whole input, [height, width, channels]. */
   readonly input: DeviceTensor;

@@ -52,7 +52,7 @@ function spansOf(length: number, side: number): Span[] {
   }));
 }
 
-/** The same tile where there are `factor` positions for one. */
+/** The tile where there are `factor` positions for one. */
 export function scaleTile({ rows, columns }: Tile, factor: number): Tile {
   const scaled = ({ start, size, before, after }: Span): Span => ({
     start: start * factor,

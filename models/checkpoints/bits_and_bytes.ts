@@ -1,7 +1,7 @@
 /** Weights that bitsandbytes has quantised, which need its tables to be read. */
 import type { TensorSource } from "../../runtime/mod.ts";
 
-/** What it stores beside a weight: `….quant_state.bitsandbytes__nf4`, and scales of int8. */
+/** Names that bitsandbytes stores beside a weight: `….quant_state.bitsandbytes__nf4`, and scales of int8. */
 const SIGN = /\.quant_state\.bitsandbytes__(\w+)$|\.(SCB)$/;
 
 /**

@@ -13,7 +13,7 @@ export type ComponentName =
   | "vae"
   | OptionalComponentName;
 
-/** Those that models can do without. */
+/** Components that models can do without. */
 export type OptionalComponentName =
   | "tiny_decoder"
   | "controlnet"
@@ -32,10 +32,10 @@ export interface ComponentNaming {
 
 /** A component as files hold it. */
 export interface ComponentFormat {
-  /** For messages, such as `a Wan transformer`. */
+  /** Name in messages, such as `a Wan transformer`. */
   readonly name: string;
   readonly component: ComponentName;
-  /** Its class in diffusers or transformers. */
+  /** Class of the component in diffusers or transformers. */
   readonly className: string;
   /** The first that fits counts. */
   readonly namings: readonly ComponentNaming[];

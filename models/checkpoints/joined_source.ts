@@ -1,7 +1,7 @@
 /** Two files that together hold a component. */
 import type { StoredTensor, TensorSource } from "../../runtime/mod.ts";
 
-/** See the file comment; names of both are there, and those of the first win. */
+/** Tensors of two files as one source. Where both have a name, the first file wins. */
 export class JoinedSource implements TensorSource {
   readonly #sources: readonly [TensorSource, TensorSource];
 
@@ -10,7 +10,7 @@ export class JoinedSource implements TensorSource {
     this.#sources = sources;
   }
 
-  /** That of the first. */
+  /** Path of the first source. */
   get path(): string {
     return this.#sources[0].path;
   }

@@ -11,7 +11,7 @@ export interface Segment {
 
 /** A tensor that is put together. */
 interface ViewedTensor extends StoredTensor {
-  /** One after the other. */
+  /** Segments of the tensor, one after the other. */
   readonly segments: readonly Segment[];
 }
 

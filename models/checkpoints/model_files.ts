@@ -31,13 +31,13 @@ interface ComponentFiles extends ConfigFile {
 
 /** A component that does not come from the model's own folder. */
 export interface ForeignPart {
-  /** Its class in diffusers or transformers. */
+  /** Class of the component in diffusers or transformers. */
   readonly className: string;
-  /** Of its configuration, or of the file that its configuration was told from. */
+  /** Path of the configuration, or of the file that it was told from. */
   readonly path: string;
   readonly config: JsonObject;
   open(): TensorSource;
-  /** Of a text encoder whose file holds its tokenizer. */
+  /** Reads the tokenizer of a text encoder whose file holds it. */
   readonly readTokenizer?: () => Promise<Tokenizer>;
 }
 
@@ -54,13 +54,13 @@ interface ModelFilesOptions {
   readonly parts?: ReadonlyMap<string, ForeignPart>;
   /** `scheduler_config.json`, where no folder has it. */
   readonly scheduler?: JsonObject;
-  /** By their names in `model_index.json`; they win over those of the folder. */
+  /** Tokenizers by their names in `model_index.json`; they win over those of the folder. */
   readonly tokenizers?: ReadonlyMap<string, () => Promise<Tokenizer>>;
   /** Files that are open already; those that are opened later are added. */
   readonly opened?: Disposable[];
 }
 
-/** See the file comment. */
+/** The files of a model, whatever form they have. */
 export class ModelFiles implements Disposable {
   readonly #options: ModelFilesOptions;
   readonly #opened: Disposable[];

@@ -27,10 +27,10 @@ import { recognise, type RecognisedComponent } from "./recognise.ts";
 /** Parts of a model that lie elsewhere: each a file, the component's folder, or a folder of a whole model. */
 export interface PartPaths {
   readonly transformer?: string;
-  /** Of two transformers the one for low noise. */
+  /** The transformer for low noise, of models with two. */
   readonly transformer2?: string;
   readonly textEncoder?: string;
-  /** Of two text encoders the one whose tokens requests count, such as FLUX.1's T5. */
+  /** The second text encoder; what `tokenizer` names has it too where that is a whole model. */
   readonly textEncoder2?: string;
   readonly imageEncoder?: string;
   /** The vision tower of a text encoder whose file has none, as llama.cpp has it. */
@@ -46,7 +46,7 @@ export interface PartPaths {
   readonly frameInterpolator?: string;
   /** A folder with the files of a tokenizer, or of a whole model, one of these files, or a GGUF file that holds one. */
   readonly tokenizer?: string;
-  /** Likewise of the second text encoder; what `tokenizer` names has it too where that is a whole model. */
+  /** Tokenizer of the second text encoder; what `tokenizer` names has it too where that is a whole model. */
   readonly tokenizer2?: string;
 }
 
@@ -350,7 +350,7 @@ function classOf({ _class_name: own, architectures }: JsonObject): string {
   return typeof first === "string" ? first : "component of an unnamed class";
 }
 
-/** Those that flags name. */
+/** Tokenizers that flags name. */
 async function namedTokenizers(parts: PartPaths) {
   const named = new Map<string, () => Promise<Tokenizer>>();
   for (const { name, part } of TOKENIZERS) {

@@ -134,7 +134,7 @@ function wan(heads: number, layers: number, channels: number, ffn: number): Shap
   };
 }
 
-/** With all modules where these have other names in GGUF, else those that tell sizes. */
+/** Tensors of a Qwen3: all modules that have other names in GGUF, else those that tell sizes. */
 function qwen3(hidden: number, inner: number, layers: number, heads: number): Shapes {
   return {
     "embed_tokens.weight": [151936, hidden],
@@ -346,7 +346,7 @@ Deno.test("clip_vision_h gives the configuration of Wan's image encoder", () => 
   );
 });
 
-/** By llama.cpp's names. */
+/** Shapes under llama.cpp's names. */
 function asGguf(shapes: Shapes, pairs: readonly (readonly [ours: string, theirs: string])[]) {
   return Object.fromEntries(
     Object.entries(shapes).map(([name, shape]) => [

@@ -6,7 +6,7 @@ import { viewLayout } from "./layout_view.ts";
 /** A component in a file. */
 export interface RecognisedComponent {
   readonly format: ComponentFormat;
-  /** Its tensors, under our names. */
+  /** Tensors of the component, under our names. */
   readonly tensors: TensorSource;
 }
 

@@ -18,7 +18,7 @@ export interface Charset {
   readonly bytes: ReadonlyMap<string, number>;
 }
 
-/** In the order in which they are tried. */
+/** Character sets in the order in which they are tried. */
 export const CHARSETS: readonly Charset[] = [
   "latin-1",
   "windows-1252",

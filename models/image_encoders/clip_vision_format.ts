@@ -3,14 +3,14 @@ import type { JsonObject } from "../../hub/json_file.ts";
 import type { TensorSource } from "../../runtime/mod.ts";
 import { type ComponentFormat, countModules, shapeOf } from "../checkpoints/component_format.ts";
 
-/** Of CLIP's large towers; narrower ones have heads of 64. */
+/** Head size of CLIP's large towers; narrower ones have heads of 64. */
 const LARGE_HEAD_DIM = 80;
 const LARGE_DIM = 1280;
 const SMALL_HEAD_DIM = 64;
 
 const CLASS_EMBEDDING = "embeddings.class_embedding";
 
-/** See the file comment. */
+/** CLIP's vision tower in single files. */
 export const CLIP_VISION_FORMAT: ComponentFormat = {
   name: "a CLIP image encoder",
   component: "image_encoder",

@@ -59,7 +59,7 @@ function smartSize({ width, height }: Sides, factor: number): Sides {
   return { width: w, height: h };
 }
 
-/** As Python rounds: halves go to the even number. */
+/** Rounds as Python does: halves go to the even number. */
 export function roundToEven(value: number): number {
   const floor = Math.floor(value);
   if (value - floor !== 0.5) return Math.round(value);

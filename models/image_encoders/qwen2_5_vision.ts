@@ -27,7 +27,7 @@ import {
   patchLayout,
 } from "./qwen2_5_patches.ts";
 
-/** Of all norms. */
+/** Epsilon of all norms. */
 const EPS = 1e-6;
 /** Base of the rotary frequencies. */
 const THETA = 10000;

@@ -11,7 +11,7 @@ import { storageOf } from "../../runtime/weights/storage.ts";
 
 /** Tensors of one format. */
 export interface FormatShare {
-  /** As containers spell it, such as `Q4_K`. */
+  /** The format as containers spell it, such as `Q4_K`. */
   readonly format: string;
   readonly tensors: number;
   /** In the file. */

@@ -14,7 +14,7 @@ export type { InspectedLora } from "./lora.ts";
 
 /** What was found. A JSON value. */
 export interface Inspection {
-  /** As given. */
+  /** The path as given. */
   readonly path: string;
   readonly kind: "model" | "weights" | "lora" | "unknown";
   /** The family, such as `Z-Image`; nothing where it is of none that the program knows. */
@@ -23,7 +23,7 @@ export interface Inspection {
   readonly pipeline?: string;
   /** Of all tensors, in files. */
   readonly bytes: number;
-  /** With weights. */
+  /** Components that have weights. */
   readonly components: readonly InspectedComponent[];
   readonly lora?: InspectedLora;
   /** Why it cannot be used as it is, with what to do. */

@@ -16,7 +16,10 @@ import type { AdaptableComponent, AdaptableModule, AppliedLora } from "./types.t
 /** Branches by {@linkcode siteKey}. */
 export type PackedLayers = ReadonlyMap<string, PackedLayer>;
 
-/** See the file comment. It learns which products there are from the graphs that are traced with its weights. */
+/**
+ * A component of a model that LoRAs can change. It learns its products from the graphs that are traced with its
+ * weights.
+ */
 export class AdaptedComponent {
   readonly #about: Omit<AdaptableComponent, "isResident">;
   readonly #weights: Weights;
@@ -32,7 +35,7 @@ export class AdaptedComponent {
     weights.useLowRank((site) => this.#branchOf(site));
   }
 
-  /** Its modules as LoRAs see them. */
+  /** Modules of the component as LoRAs see them. */
   get info(): AdaptableComponent {
     const isResident = this.#weights.deviceTensors.every(({ isAllocated }) => isAllocated);
     return { ...this.#about, isResident };

@@ -64,7 +64,7 @@ function sizeOf(change: WeightChange): [rows: number, columns: number] | undefin
   }
 }
 
-/** Of one matrix, or of the product of two. */
+/** Size of a matrix, or of the product of two. */
 function productSize(
   factors: readonly LoraTensor[],
 ): [rows: number, columns: number] | undefined {

@@ -10,18 +10,21 @@ const MAX_IDLE_BYTES = 1024 ** 3;
 /** What programs were traced for: the same branches in the same places. */
 interface Variant {
   readonly key: string;
-  /** By component. */
+  /** Branches by component. */
   readonly packed: readonly PackedLayers[];
   readonly byteLength: number;
   readonly hasDecoded: boolean;
-  /** By component, as they were last written. */
+  /** Strengths by component, as they were last written. */
   strengths: readonly (readonly number[])[];
 }
 
 /** The base model. */
 const BASE_KEY = "";
 
-/** See the file comment. Branches are kept by the LoRAs that they are of, least recently used first. */
+/**
+ * The LoRAs of a loaded model on the device. Branches are kept by the LoRAs that they belong to; the least recently
+ * used go first.
+ */
 export class DeviceLoras {
   readonly #components: readonly AdaptedComponent[];
   readonly #dropPrograms: (key: string) => void;

@@ -20,7 +20,7 @@ export interface Branch {
   readonly columns: readonly [start: number, count: number];
 }
 
-/** See the file comment. */
+/** The low-rank branches of one product, side by side on the device. */
 export class PackedLayer {
   readonly #factors: LowRankFactors;
   readonly #branches: readonly Branch[];

@@ -11,17 +11,17 @@ export interface WeightedChange {
   readonly change: ModuleChange;
 }
 
-/** See the file comment. */
+/** How a set of LoRAs changes a component. */
 export interface ComponentPlan {
   /** Equal keys mean the same programs and the same branches, strengths apart. */
   readonly key: string;
-  /** By {@linkcode siteKey}. */
+  /** Branches by {@linkcode siteKey}. */
   readonly branches: ReadonlyMap<string, readonly Branch[]>;
   /** Strengths of the LoRAs that branches name. */
   readonly strengths: readonly number[];
   /** Modules whose weights are written, and in which order by what. */
   readonly weights: ReadonlyMap<AdaptableModule, readonly WeightedChange[]>;
-  /** The same for biases. */
+  /** Changes written into biases. */
   readonly biases: ReadonlyMap<AdaptableModule, readonly WeightedChange[]>;
   /** Whether quantised weights are written, which takes others in their place. */
   readonly hasDecoded: boolean;

@@ -27,7 +27,7 @@ interface ChangedLayer {
   readonly isQuantised: boolean;
   /** Ranks of its branch. */
   readonly rank: number;
-  /** It has no branch. */
+  /** Whether the layer's change is written into the weight, with no branch. */
   readonly isWritten: boolean;
 }
 

@@ -10,7 +10,7 @@ export type LoraComponent =
   | "text_encoder"
   | "text_encoder_2";
 
-/** Those that read prompts. */
+/** Components that read prompts. */
 export const TEXT_ENCODERS: readonly LoraComponent[] = ["text_encoder", "text_encoder_2"];
 
 /** A module with weights: a linear layer, a convolution, a norm. */
@@ -19,7 +19,7 @@ export interface AdaptableModule {
   readonly name: string;
   /** Shape of its weight as the checkpoint has it: [out, in], [out, in, ...taps], [size]. */
   readonly shape: Shape;
-  /** Whether it has a bias, [out]. */
+  /** Whether the module has a bias, [out]. */
   readonly hasBias: boolean;
   /** Whether its weight is stored in quantised blocks, fp8 included. */
   readonly isQuantised: boolean;
@@ -79,9 +79,9 @@ export type WeightChange =
 /** All that a LoRA does to one module. */
 export interface ModuleChange {
   readonly target: LoraComponent;
-  /** As {@linkcode AdaptableModule.name}. */
+  /** Name of the module, as {@linkcode AdaptableModule.name}. */
   readonly module: string;
-  /** In the order of the file; of a module of several joined ones, one for each. */
+  /** Changes in the order of the file; of a module of several joined ones, one for each. */
   readonly weight: readonly WeightChange[];
   /** Added to the bias, scaled by the strength alone. */
   readonly bias?: LoraTensor;

@@ -6,21 +6,21 @@ import { bytesOf } from "./streaming.ts";
 
 /** What a component has on the device during a stage. */
 export interface ComponentReport {
-  /** Such as `transformer`. */
+  /** Name of the component, such as `transformer`. */
   readonly name: string;
-  /** Bytes of its weights that are there all the time. */
+  /** Bytes of weights that are on the device all the time. */
   readonly keptBytes: number;
   /** Bytes of those that are there for this stage, and freed after it. */
   readonly freedBytes: number;
-  /** Bytes of those that are read on every pass. */
+  /** Bytes of weights that are read on every pass. */
   readonly streamedBytes: number;
 }
 
 /** What a stage takes. */
 export interface StageReport {
-  /** Such as `denoise`. */
+  /** Name of the stage, such as `denoise`. */
   readonly name: string;
-  /** Those that have weights on the device or read them. */
+  /** Components that have weights on the device or read them. */
   readonly components: readonly ComponentReport[];
   /** Intermediate values, parameters and constants of its programs. */
   readonly activationBytes: number;
@@ -28,7 +28,7 @@ export interface StageReport {
   readonly slabBytes: number;
   /** Inputs, results and state of the request, copies to read through included. */
   readonly tensorBytes: number;
-  /** All of it. */
+  /** Bytes of everything together. */
   readonly peakBytes: number;
 }
 
@@ -36,7 +36,7 @@ export interface StageReport {
 export interface MemoryReport {
   /** Bytes that may be taken, as far as the plan had to know. */
   readonly budgetBytes: number;
-  /** Whether it fits. */
+  /** Whether the request fits. */
   readonly fits: boolean;
   /** The most that is taken at once. */
   readonly peakBytes: number;
@@ -44,7 +44,7 @@ export interface MemoryReport {
   readonly reloadedBytes: number;
   /** Names of the components, in the order of use. */
   readonly components: readonly string[];
-  /** In the order in which they run. */
+  /** Stages in the order in which they run. */
   readonly stages: readonly StageReport[];
   /** What a GPU hands to the others in each step, and takes from them; nothing for one that is alone. */
   readonly exchanged?: ExchangedBytes;

@@ -84,7 +84,7 @@ interface Choice<Session> {
   readonly plan: ResidencyPlan;
 }
 
-/** See the file comment. */
+/** A model's weights, LoRAs and last session on the device. */
 export class ModelMemory<Session extends PlannedSession> {
   readonly #components: Components;
   #options: MemoryOptions = {};

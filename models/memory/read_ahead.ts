@@ -12,7 +12,7 @@ import type { Stage } from "./session.ts";
 /** Part of the free host memory that is read: the system's cache of the file wants some beside copies. */
 const HOST_SHARE = 0.5;
 
-/** See the file comment. */
+/** Reads the weights of the next stages into host memory while the GPU works. */
 export class ReadAhead {
   readonly #isCopied: boolean;
   readonly #read = new Set<DeviceTensor>();

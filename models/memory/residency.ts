@@ -12,7 +12,7 @@ import { bytesOf, planStreaming, type StreamingChoice } from "./streaming.ts";
 /** What a stage has on the device while it runs. */
 export interface StagePlan {
   readonly stage: Stage;
-  /** Of its programs, or of all stages' programs where they are kept together. */
+  /** Memory plan of the stage's programs, or of all stages' programs where they are kept together. */
   readonly plan: MemoryPlan;
   /** Weights that have memory of their own while it runs, those that other stages keep there included. */
   readonly weights: ReadonlySet<DeviceTensor>;
@@ -60,13 +60,13 @@ export interface Demands {
 
 interface StageDemand {
   readonly stage: Stage;
-  /** With all weights resident. */
+  /** The plan with all weights resident. */
   readonly plan: MemoryPlan;
   /** Tensors that no other stage uses. */
   readonly own: readonly DeviceTensor[];
-  /** Of the largest set of tensors that it writes and that are read back together. */
+  /** Bytes of the largest set of tensors that is written and read back together. */
   readonly readBytes: number;
-  /** In the order of use. */
+  /** Weights in the order of use. */
   readonly weights: readonly DeviceTensor[];
 }
 

@@ -17,7 +17,7 @@ import { ALONE, type Ranks } from "../ranks.ts";
 export type Phase = "encode" | "denoise" | "decode";
 
 interface StageOptions {
-  /** In reports; that of the phase when left out. */
+  /** Name of the stage in reports; that of the phase when left out. */
   readonly name?: string;
   /** How often its programs run in a request, which is how often streamed weights are read; 1 when left out. */
   readonly repeats?: number;
@@ -25,7 +25,7 @@ interface StageOptions {
 
 /** Programs whose weights are on the device at the same time; they need nothing of other stages but tensors. */
 export class Stage {
-  /** Such as `text`, `denoise` or `decode`. */
+  /** Name of the stage, such as `text`, `denoise` or `decode`. */
   readonly name: string;
   /** What clients are told is going on. */
   readonly phase: Phase;
@@ -47,7 +47,7 @@ export class Stage {
     this.#session = session;
   }
 
-  /** Of its session. */
+  /** Ranks of the stage's session. */
   get ranks(): Ranks {
     return this.#session.ranks;
   }
@@ -58,7 +58,7 @@ export class Stage {
     return tensors.has(saturation.counters);
   }
 
-  /** Its programs as graphs, by name. */
+  /** The stage's programs as graphs, by name. */
   get graphs(): Readonly<Record<string, Graph>> {
     return Object.fromEntries([...this.programs].map(([name, { graph }]) => [name, graph]));
   }
@@ -110,11 +110,11 @@ export class Stage {
   }
 }
 
-/** See the file comment. */
+/** The traced programs of one kind of request, by stages. */
 export class Session {
   /** What kernels are chosen for. */
   readonly target: Target;
-  /** In the order in which they run. */
+  /** Stages in the order in which they run. */
   readonly stages: Stage[] = [];
   /** What calls of one stage write for another, and the like: they live as long as the session. */
   readonly tensors = new Set<DeviceTensor>();
@@ -122,7 +122,7 @@ export class Session {
   encodeSteps = 0;
   /** What its programs count of factors beyond f16; the counters are among the tensors where a program rounds. */
   readonly saturation: Saturation;
-  /** With which others it computes. */
+  /** Ranks of the GPUs that it computes with. */
   readonly ranks: Ranks;
 
   /**

@@ -30,7 +30,7 @@ import type { Components } from "./components.ts";
 
 /** Work of a stage on this side; see {@linkcode QueuedWork}. */
 interface StageWork extends Omit<QueuedWork, "stage" | "before"> {
-  /** Whether it is the last that takes long: what the next stages need is read while it runs. */
+  /** Whether the work is the last that takes long: what the next stages need is read while it runs. */
   readonly isLast?: boolean;
 }
 
@@ -58,7 +58,7 @@ interface Place {
   readonly reads: readonly DeviceTensor[];
 }
 
-/** See the file comment. */
+/** Runs a session on the device. */
 export class SessionRunner {
   readonly #session: Session;
   readonly #components: Components;

@@ -17,7 +17,7 @@ const MAX_ATTEMPTS = 6;
 /** What a stage streams. */
 export interface StreamingChoice {
   readonly streamed: ReadonlySet<DeviceTensor>;
-  /** As `planMemory()` takes it. */
+  /** Bytes of a segment, as `planMemory()` takes them. */
   readonly segmentBytes: number;
   /** Bytes of both slabs. */
   readonly slabBytes: number;

@@ -25,7 +25,7 @@ export interface Component<Config = unknown> {
 interface ComponentSpec {
   /** Classes that `model_index.json` may name. */
   readonly classNames: readonly string[];
-  /** What its `config.json` may say. */
+  /** Schema of the component's `config.json`. */
   readonly config: z.ZodType;
   /** Whether only some of the family's models have it. */
   readonly isOptional?: true;
@@ -129,12 +129,12 @@ export interface Parts<Settings = unknown, Solver extends Scheduler = Scheduler>
   readonly upscaler?: Component<UpscalerConfig> | undefined;
   /** Weights of all components that compute something. */
   readonly components: Components;
-  /** As `model_index.json` names the pipeline. */
+  /** Class of the pipeline, as `model_index.json` names it. */
   readonly className: string;
   readonly settings: Settings;
-  /** Of the text encoder whose states are the prompt's tokens. */
+  /** Tokenizer of the text encoder whose states are the prompt's tokens. */
   readonly tokenizer: Tokenizer;
-  /** Of the one that sums prompts up, with the most tokens that it takes. */
+  /** Tokenizer of the text encoder that sums prompts up, with the most tokens that it takes. */
   readonly pooledTokenizer?: PooledTokenizer | undefined;
   readonly scheduler: Solver;
   /** What the scheduler was made from. */

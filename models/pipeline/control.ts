@@ -159,7 +159,7 @@ interface ControlPictureOptions {
    * @param kept 1 where the mask keeps it, [1, height, width, 1]
    */
   tokens(latents: readonly Tensor[], kept: Tensor | undefined): Tensor;
-  /** Where it sees an image and its mask: what it has for the pixels that are painted, and the sides of the latents. */
+  /** How the ControlNet sees an image and its mask, where it does. */
   readonly cutOut?: MaskedSight | undefined;
   /** Shape of the noise with which latents are drawn, [1, channels, rows, columns]; the most likely ones when left out. */
   readonly noise?: Shape | undefined;
@@ -255,7 +255,7 @@ export function controlPicture(
 export interface ControlledPass {
   /** Noisy latents as the transformer takes them. */
   readonly sample: Tensor;
-  /** How they lie. */
+  /** Grid of the sample's tokens. */
   readonly grid: TokenGrid;
   /** Row of what all timesteps make, u32 [1]. */
   readonly step: Tensor;
@@ -263,9 +263,9 @@ export interface ControlledPass {
 
 /** What a ControlNet has come to, beside a block of the transformer. */
 export interface ControlState<Own> {
-  /** What its next block takes. */
+  /** What the ControlNet's next block takes. */
   readonly own: Own;
-  /** What its last block adds; before the first one anything of that shape. */
+  /** What the ControlNet's last block adds; before the first one anything of that shape. */
   readonly residual: Tensor;
 }
 
@@ -275,7 +275,7 @@ export interface Steered<Own> {
   readonly control: ControlState<Own> | undefined;
 }
 
-/** From what the block of an index gives to what the next one takes. */
+/** A step from what a block gives to what the next one takes. */
 export type Steering<Own> = (given: Steered<Own>, block: number) => Steered<Own>;
 
 /**

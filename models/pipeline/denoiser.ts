@@ -46,15 +46,15 @@ interface DenoiserOptions<Own extends Inputs> {
   predict(inputs: Traced<Own & LoopInputs>, graph: Graph, about: PassKind): Tensor;
   /** Noise for samplers that add it, as the generator draws it, and as the sample has it. */
   readonly noise: { readonly shape: Shape; arrange(noise: Tensor): Tensor };
-  /** Of a request that is masked: its first image's latents without noise, of the shape of the sample. */
+  /** Latents of the first image without noise, of the shape of the sample, where a request is masked. */
   readonly kept?: DeviceTensor | undefined;
-  /** In place of a weighted sum of the outputs. */
+  /** Guidance in place of a weighted sum of the outputs. */
   readonly guidance?: CombinedGuidance | undefined;
   /** How unfinished samples are shown. */
   readonly preview: SampleDecoder;
   /** Steps that are taken with these passes; all when left out. */
   readonly range?: StepRange;
-  /** Of `solverHistory()`, where other denoisers take the other steps. */
+  /** Tensors of `solverHistory()`, where other denoisers take the other steps. */
   readonly history?: readonly DeviceTensor[];
 }
 
@@ -81,11 +81,11 @@ interface TracedGuidance {
   readonly guided: Weighted;
   /** Where the prompt alone counts. */
   readonly unguided: Pass;
-  /** What both write. */
+  /** What both programs write. */
   readonly velocity: DeviceTensor;
 }
 
-/** See the file comment. */
+/** The denoising loop of a request. */
 export class Denoiser<Own extends Inputs> {
   readonly #stage: Stage;
   readonly #options: DenoiserOptions<Own>;
@@ -93,15 +93,15 @@ export class Denoiser<Own extends Inputs> {
   readonly #step: DeviceTensor;
   /** Nothing for passes that other GPUs compute. */
   readonly #passes: readonly (Pass | undefined)[];
-  /** What writes their outputs in steps that are not steered. */
+  /** Programs that write the passes' outputs in steps that are not steered. */
   readonly #unsteered: readonly (Pass | undefined)[] | undefined;
-  /** What each pass gives. */
+  /** Outputs of the passes. */
   readonly #outputs: readonly DeviceTensor[];
-  /** Brings what each GPU computes to all. */
+  /** Program that brings what each GPU computes to all. */
   readonly #share: Pass | undefined;
-  /** Whether this GPU has a part in it. */
+  /** Whether this GPU has a part in the loop. */
   readonly #takesPart: boolean;
-  /** With which others. */
+  /** Teams of GPUs that this loop is shared with. */
   readonly #teams: readonly Team[];
   /** Guidance that is no weighted sum: in guided steps, and in others. */
   readonly #combined: TracedGuidance | undefined;
@@ -109,7 +109,7 @@ export class Denoiser<Own extends Inputs> {
   /** Brings fresh noise, where the sampler adds any. */
   readonly #noise: Program<{ readonly noise: InputSpec }, Tensor> | undefined;
   readonly #preview: { readonly decoder: Decoder; readonly program: Weighted } | undefined;
-  /** What a mask keeps. */
+  /** The part of the image that a mask keeps. */
   readonly #kept: KeptLatents | undefined;
 
   /**

@@ -71,7 +71,7 @@ export async function openFamily<P extends Parts, Own>(
   return new DiffusionPipeline(family, parts, files.className, ranks);
 }
 
-/** See the file comment. */
+/** A pipeline of any family. */
 export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implements Pipeline {
   readonly #about: Omit<PipelineInfo, "adaptable">;
   readonly #family: Family<P, Own>;
@@ -374,7 +374,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     };
   }
 
-  /** Of such requests those whose prompts all have as many tokens, the most that there can be when left out. */
+  /** The kind of such requests whose prompts all have as many tokens, the most that there can be when left out. */
   #kindWithPrompts(
     target: Target,
     request: PipelineRequest,

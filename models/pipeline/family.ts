@@ -12,7 +12,7 @@ import type { Work } from "./work.ts";
 
 /** How long the prompts of a request are. */
 export interface PromptSizes {
-  /** Tokens of each, those of a template among them. */
+  /** Tokens of each prompt, those of a template among them. */
   readonly lengths: readonly number[];
   /** Tokens that longer ones are cut to, without those of a template before them. */
   readonly maxLength: number;
@@ -47,7 +47,7 @@ interface RequestShape<Own> {
 /** Makes the result of a request with programs that are traced already. */
 export type Generate = (work: Work) => Promise<void>;
 
-/** See the file comment. */
+/** A model family: its parts, its abilities, and how it makes a result. */
 export interface Family<P extends Parts = Parts, Own = unknown> {
   /** Pipeline classes that `model_index.json` may name. */
   readonly classNames: readonly string[];

@@ -19,7 +19,7 @@ const TILE_SIDES = { SRVGGNetCompact: 256, RRDBNet: 128 } as const;
 
 /** What the programs depend on. */
 export interface FinishingShape {
-  /** Of decoded frames. */
+  /** Pixels per row of decoded frames. */
   readonly width: number;
   readonly height: number;
   readonly isUpscaled: boolean;
@@ -51,7 +51,7 @@ interface Step {
   run(queue: Pick<StageQueue, "run">, frame: Frame, done: (frame: Frame) => void): Promise<void>;
 }
 
-/** See the file comment. */
+/** Interpolates and upscales decoded frames. */
 export class Finishing {
   readonly #steps: Step[] = [];
   readonly #waiting: { readonly frame: Frame; readonly step: number }[] = [];
@@ -106,7 +106,7 @@ class Interpolation implements Step {
   readonly #first: DeviceTensor;
   readonly #second: DeviceTensor;
   readonly #calls: Call[] = [];
-  /** In the order of time. */
+  /** Frames between two others, in the order of time. */
   readonly #between: DeviceTensor[] = [];
   #last: Frame | undefined;
 

@@ -35,7 +35,7 @@ type Begin = Program<{ readonly noise: InputSpec; readonly mask: InputSpec }>;
 /** Blends at a noise level. */
 type Keep = Program<{ readonly sigma: InputSpec }>;
 
-/** See the file comment. */
+/** Keeps the masked part of an image while the rest is denoised. */
 export class KeptLatents {
   readonly #shape: Shape;
   readonly #begin: Begin;
@@ -111,7 +111,7 @@ const PAINTED = 128;
 export interface CutOut {
   /** Pixels in [-1, 1]. */
   readonly whole: Float32Array<ArrayBuffer>;
-  /** The same without those that are painted. */
+  /** Pixels without those that are painted. */
   readonly pixels: Float32Array<ArrayBuffer>;
   /** 1 where it is painted, [height · width]; everywhere without a mask. */
   readonly mask: Float32Array<ArrayBuffer>;

@@ -14,7 +14,7 @@ interface Found {
   readonly wideLayers: ReadonlySet<string>;
 }
 
-/** See the file comment. */
+/** The width of the factors in a model's products. */
 export class Operands {
   #found: Found = { overflows: false, wideLayers: new Set() };
 

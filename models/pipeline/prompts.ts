@@ -26,7 +26,10 @@ interface PromptContext<Own extends Inputs, Output> {
   readonly pooled?: TextEncoder;
   /** Whether the next request finds it unchanged; true when left out. */
   readonly isKept?: boolean;
-  /** From the states of the text encoder, [prompts, rows, width], and those that sum prompts up, [prompts, width]. */
+  /**
+   * Traces what the transformer makes of the states, [prompts, rows, width], and of those that sum prompts up,
+   * [prompts, width].
+   */
   trace(
     inputs: Traced<
       Own & { readonly states: DeviceTensor; readonly pooled: DeviceTensor | undefined }
@@ -35,7 +38,10 @@ interface PromptContext<Own extends Inputs, Output> {
   ): Output;
 }
 
-/** See the file comment. What is on the device already is not computed again. */
+/**
+ * Encodes prompts, and computes what the transformer needs of them. What is on the device already is not computed
+ * again.
+ */
 export class PromptEncoder<Own extends Inputs, Output> {
   /** What {@linkcode PromptContext.trace} gave. */
   readonly context: Stored<Output>;

@@ -19,7 +19,7 @@ export type DecoderKind = "full" | "tiny";
 /** A part that a model can do without. */
 export type OptionalPart = "tinyDecoder" | "controlnet" | "upscaler" | "frameInterpolator";
 
-/** All of them. */
+/** All optional parts. */
 export const OPTIONAL_PARTS: readonly OptionalPart[] = [
   "tinyDecoder",
   "controlnet",
@@ -88,9 +88,9 @@ export interface OptionalSettings {
   controlMode?: string;
   /** What becomes of it before the model sees it; `map` when left out. */
   controlType?: ControlType;
-  /** Below it `canny` sees no edge, 0 to 2040; 100 when left out. */
+  /** Gradient below which `canny` sees no edge, 0 to 2040; 100 when left out. */
   cannyLow?: number;
-  /** From it on it sees one wherever it is, 0 to 2040; 200 when left out. */
+  /** Gradient from which `canny` sees an edge wherever it is, 0 to 2040; 200 when left out. */
   cannyHigh?: number;
   /** Static shift of the noise levels, 0.001 to 1000: larger ones take more steps at high noise. */
   flowShift?: number;
@@ -155,7 +155,7 @@ export interface SamplingSettings extends OptionalSettings {
   enableFrameInterpolation?: boolean;
   /** How often the frames are doubled then, 1 or 2: n frames become (n − 1)·2^exp + 1; 1 when left out. */
   frameInterpolationExp?: number;
-  /** At which scale motion is looked for: 0.25, 0.5, 1, 2 or 4; 1 when left out. */
+  /** Scale at which motion is looked for: 0.25, 0.5, 1, 2 or 4; 1 when left out. */
   frameInterpolationScale?: number;
 }
 
@@ -166,12 +166,15 @@ export interface PipelineRequest extends Readonly<SamplingSettings> {
   /** Pixels. */
   readonly width: number;
   readonly height: number;
-  /** Of the video; the tasks that make an image give one, whatever is said here. */
+  /** Frames of the video; the tasks that make an image give one, whatever is said here. */
   readonly numFrames: number;
   readonly seed: number;
-  /** Both prompts in one pass or one after the other in half the memory; by default whichever fits. */
+  /** Whether both prompts go in one pass, or one after the other in half the memory; by default whichever fits. */
   readonly guidancePasses?: "batched" | "sequential";
-  /** Of I2V the first frame and maybe the last, of TI2I what to change or to go by; sizes as the pipeline's `imageLimits` say. */
+  /**
+   * Input images: of I2V the first frame and maybe the last, of TI2I what to change or to go by; sizes as the
+   * pipeline's `imageLimits` say.
+   */
   readonly images?: readonly InputImage[];
   /**
    * Of V2V the frames of the video, of F2V at least those that it ends with: RGB, `height * width * 3` bytes. The last
@@ -188,7 +191,7 @@ export interface PipelineRequest extends Readonly<SamplingSettings> {
   readonly control?: InputImage;
   /** What shall be seen in the result, in images of any size. */
   readonly references?: readonly InputImage[];
-  /** In the order in which they are applied; none when left out. No other request sees them. */
+  /** LoRAs in the order in which they are applied; none when left out. No other request sees them. */
   readonly loras?: readonly AppliedLora[];
 }
 
@@ -220,7 +223,7 @@ export interface PlanRequest extends
     >
   >,
   Pick<PipelineControl, "previews"> {
-  /** Of each prompt; where there is no `prompt` either, the most that there can be. */
+  /** Tokens of each prompt; where there is no `prompt` either, the most that there can be. */
   readonly promptTokens?: number;
   /** The control picture; none where it is null, and one where it is left out and the model has a ControlNet. */
   readonly control?: InputImage | null;
@@ -297,7 +300,7 @@ export interface PipelineTaskDefaults {
 
 /** Given images that keep a size of their own. */
 export interface ImageLimits {
-  /** Both sides must be multiples of this many pixels: what is more is cut off evenly. */
+  /** Pixels that both sides must be multiples of: what is more is cut off evenly. */
   readonly multiple: number;
   /** Most pixels: larger images are scaled down before they are cut. */
   readonly maxPixels: number;
@@ -321,7 +324,7 @@ export interface LayerLimits {
 
 /** What a pipeline says of itself. */
 export interface PipelineInfo {
-  /** As `model_index.json` names it. */
+  /** Class of the pipeline, as `model_index.json` names it. */
   readonly className: string;
   readonly supportedTasks: readonly PipelineTask[];
   readonly defaultTask: PipelineTask;

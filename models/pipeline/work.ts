@@ -27,7 +27,7 @@ interface WorkOptions extends
   readonly queue: StageQueue;
   /** Whether frames come out here, and not of another GPU. */
   readonly isFirst: boolean;
-  /** For messages about values that are not finite. */
+  /** Components that messages about NaN and Inf look into. */
   readonly components: Components;
   /** Tiles, frames and prompts that are encoded. */
   readonly encodeSteps: number;
@@ -37,13 +37,13 @@ interface WorkOptions extends
   readonly finishing?: Finishing | undefined;
 }
 
-/** See the file comment. */
+/** A request at work. */
 export class Work {
   readonly request: PipelineRequest;
   readonly control: PipelineControl;
   /** Token ids of every prompt, without padding. */
   readonly tokens: readonly (readonly number[])[];
-  /** Likewise for a text encoder that sums prompts up. */
+  /** Token ids of every prompt for a text encoder that sums prompts up. */
   readonly pooledTokens?: readonly (readonly number[])[] | undefined;
   /** Tokens that prompts are cut to. */
   readonly maxLength: number;

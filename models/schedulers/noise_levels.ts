@@ -28,7 +28,7 @@ interface LevelsOptions {
   readonly trainTimesteps: number;
   /** The scheduler's own levels before the shift. */
   own(): number[];
-  /** Of the shift. */
+  /** Rounding of the shift. */
   readonly round: Rounding;
 }
 

@@ -23,7 +23,7 @@ export type StateName = "sample" | "output" | "noise" | HistoryName;
 export interface Term {
   /** What is read. */
   readonly tensor: StateName;
-  /** What it is multiplied by. */
+  /** Factor of the state. */
   readonly scale: number;
 }
 

@@ -18,7 +18,7 @@ interface SolverState {
   readonly sample: DeviceTensor;
   /** What the transformer gives, [n, ...]: n outputs of the shape of the sample. */
   readonly outputs: readonly DeviceTensor[];
-  /** Of {@linkcode solverHistory}, where several solvers share the steps; its own when left out. */
+  /** Tensors of {@linkcode solverHistory}, where several solvers share the steps; the solver's own when left out. */
   readonly history?: readonly DeviceTensor[] | undefined;
   /** Fresh noise of the shape of the sample, for samplers that add it. */
   readonly noise?: DeviceTensor | undefined;
@@ -39,7 +39,7 @@ export function solverHistory(
 /** A pattern of assignments whose coefficients each call writes. */
 type Pattern = Program<{ readonly coefficients: InputSpec }>;
 
-/** See the file comment. */
+/** A scheduler's steps as programs on the device. */
 export class Solver {
   readonly #schedule: Schedule;
   /** The pattern of every step in the range. */

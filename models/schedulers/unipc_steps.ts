@@ -27,7 +27,7 @@ import {
   type Term,
 } from "./schedule.ts";
 
-/** At σ = 1 exactly λ is −∞; the reference moves the first sigma down by this much. */
+/** What the reference moves the first sigma down by: at σ = 1 exactly λ is −∞. */
 export const SIGMA_EPSILON = 1e-6;
 
 /** What a configuration may say of the solver. */

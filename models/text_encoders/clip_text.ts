@@ -98,7 +98,10 @@ function clipEmbeddings(
   return weights.readRows(name, [vocab_size, hidden_size], ids);
 }
 
-/** For pipelines: one vector for each prompt, [prompts, hidden_size]; every position that there is counts as a row. */
+/**
+ * CLIP's text encoder for pipelines: one vector for each prompt, [prompts, hidden_size]; every position that there is
+ * counts as a row.
+ */
 export function clipTextEncoder(
   { config, weights }: TextEncoderParts<ClipTextConfig>,
   padId: number,

@@ -10,7 +10,7 @@ const LARGE_DIM = 768;
 
 const TOKEN_EMBEDDING = "embeddings.token_embedding.weight";
 
-/** See the file comment. What stands before the names, such as `text_model.`, counts as a prefix. */
+/** CLIP's text tower in single files. What stands before the names, such as `text_model.`, counts as a prefix. */
 export const CLIP_TEXT_FORMAT: ComponentFormat = {
   name: "a CLIP text encoder",
   component: "text_encoder",

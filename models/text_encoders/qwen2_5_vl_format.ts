@@ -4,7 +4,7 @@ import type { TensorSource } from "../../runtime/mod.ts";
 import { type ComponentFormat, countModules, shapeOf } from "../checkpoints/component_format.ts";
 import { LLAMA_CPP_QWEN } from "./qwen3_format.ts";
 
-/** Of any size: the language model, with the vision tower where the file has it. */
+/** Qwen2.5-VL of any size in single files: the language model, with the vision tower where the file has it. */
 export const QWEN2_5_VL_FORMAT: ComponentFormat = {
   name: "a Qwen2.5-VL text encoder",
   component: "text_encoder",

@@ -5,7 +5,7 @@ import type { DeviceTensor, Graph, InputSpec, Tensor, Weights } from "../../runt
  * sum prompts up know themselves.
  */
 export interface TextEncoder {
-  /** What its program takes. */
+  /** Inputs of the encoder's program. */
   inputs(prompts: number, rows: number): Readonly<Record<string, InputSpec | DeviceTensor>>;
   /** The states that transformers see, [prompts, rows, width], or [prompts, width] where they sum a prompt up. */
   trace(inputs: Readonly<Record<string, Tensor>>, graph: Graph): Tensor;

@@ -39,7 +39,7 @@ export const FAR_ENOUGH = {
   message: "it must exceed a quarter of relative_attention_num_buckets",
 };
 
-/** Whether they are. */
+/** Whether all positions are so far apart. */
 export function isFarEnough(
   { relative_attention_max_distance: far, relative_attention_num_buckets: buckets }: {
     readonly relative_attention_max_distance: number;

@@ -29,7 +29,7 @@ const LLAMA_CPP: Layout = {
 
 const RELATIVE_BIAS = "layer.0.SelfAttention.relative_attention_bias.weight";
 
-/** Of UMT5, not T5: every layer has its own bias of positions. */
+/** UMT5 in single files: unlike in T5, every layer has its own bias of positions. */
 export const UMT5_FORMAT: ComponentFormat = {
   name: "a UMT5 text encoder",
   component: "text_encoder",
@@ -44,7 +44,7 @@ export const UMT5_FORMAT: ComponentFormat = {
   config: (tensors) => config(tensors, "umt5"),
 };
 
-/** Of T5 v1.1, whose layers share the first one's bias. */
+/** T5 v1.1 in single files, whose layers share the first one's bias. */
 export const T5_FORMAT: ComponentFormat = {
   name: "a T5 text encoder",
   component: "text_encoder_2",

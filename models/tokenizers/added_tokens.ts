@@ -9,17 +9,17 @@ import { PieceTrie } from "./piece_trie.ts";
 
 /** A token of `added_tokens`, or of `added_tokens_decoder` in a `tokenizer_config.json`. */
 export interface AddedToken {
-  /** Its id. */
+  /** Id of the token. */
   readonly id: number;
   /** The string that it matches. */
   readonly content: string;
-  /** Whether it matches only where no letter, digit or underscore is next to it. */
+  /** Whether the token matches only where no letter, digit or underscore is next to it. */
   readonly singleWord: boolean;
-  /** Whether it takes the white space before it along. */
+  /** Whether the token takes the white space before it along. */
   readonly lstrip: boolean;
-  /** Whether it takes the white space after it along. */
+  /** Whether the token takes the white space after it along. */
   readonly rstrip: boolean;
-  /** Whether it is looked for in normalized text, and itself normalized for that. */
+  /** Whether the token is looked for in normalized text, and itself normalized for that. */
   readonly normalized: boolean;
   /** Whether decoding leaves it out. */
   readonly special: boolean;

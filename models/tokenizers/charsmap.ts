@@ -99,7 +99,7 @@ function offsetOf(unit: number): number {
   return (unit >>> 10) << ((unit & 0x200) >>> 6);
 }
 
-/** Of one UTF-16 code unit. */
+/** Bytes of one UTF-16 code unit in UTF-8, at most. */
 const MAX_CHARACTER_BYTES = 3;
 
 /** A growing array of UTF-8 bytes. */

@@ -32,9 +32,9 @@ interface Step {
   readonly source: string | undefined;
   readonly min: number;
   readonly max: number;
-  /** It looks around: it may fail, and matches nothing. */
+  /** Whether the node looks around: it may fail, and matches nothing. */
   readonly isLook?: boolean;
-  /** It is in a group that may be left out: when it fails, the rest goes on without. */
+  /** Whether the node is in a group that may be left out: when it fails, the rest goes on without. */
   readonly isOptional?: boolean;
 }
 
@@ -144,7 +144,7 @@ class CharacterSets {
     this.#compile = compile;
   }
 
-  /** Those of a part of a pattern; all where it is undefined. */
+  /** Characters of a part of a pattern; all where it is undefined. */
   of(source: string | undefined): ReadonlySet<number> {
     const key = source ?? "[^]";
     const known = this.#known.get(key);

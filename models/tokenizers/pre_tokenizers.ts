@@ -13,9 +13,9 @@ import { checkTextLength } from "./text_limit.ts";
 
 /** A piece of the text. */
 interface TextPiece {
-  /** Its characters, never none. */
+  /** Characters of the piece, never none. */
   readonly text: string;
-  /** Whether it starts where the whole text starts. */
+  /** Whether the piece starts where the whole text starts. */
   readonly first: boolean;
 }
 

@@ -43,7 +43,7 @@ export type TemplatePart = readonly number[] | "text";
 
 /** Cuts a piece of text into pieces of the vocabulary. */
 export interface PieceModel {
-  /** Their ids. */
+  /** Token ids of a text. */
   encode(text: string): number[];
 }
 

@@ -98,7 +98,7 @@ export class Unigram {
     return reversed.reverse();
   }
 
-  /** For every end of a character: where the last piece of the best path to it starts, and its id. */
+  /** The start and the id of the last piece of the best path, for every end of a character. */
   #bestPaths(text: string): { starts: Int32Array; ids: Int32Array } {
     const trie = this.#trie;
     const best = new Float64Array(text.length + 1);

@@ -24,7 +24,7 @@ interface Stages {
   readonly [stage: string]: unknown;
 }
 
-/** These by the class that `tokenizer_config.json` names, without `Fast`. */
+/** Stages by the class that `tokenizer_config.json` names, without `Fast`. */
 const STAGES: Readonly<Record<string, Stages>> = {
   CLIPTokenizer: {
     model: { end_of_word_suffix: "</w>" },

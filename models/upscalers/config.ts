@@ -1,7 +1,7 @@
 /** What the files of upscalers tell by their tensors; none has a `config.json`. */
 import { z } from "zod";
 
-/** Of both kinds. */
+/** Configuration of either kind of upscaler. */
 export const UPSCALER_CONFIG = z.object({
   _class_name: z.enum(["SRVGGNetCompact", "RRDBNet"]),
   /** Channels between the convolutions. */

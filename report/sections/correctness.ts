@@ -26,7 +26,7 @@ export function allChecks(): Check[] {
     .flat();
 }
 
-/** See the file comment. */
+/** Runs the case tables of all ops on every variant. */
 export async function checkCases(context: SectionContext<"correctness">): Promise<boolean> {
   const { device, begin, found } = context;
   const checks = allChecks();

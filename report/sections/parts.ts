@@ -29,13 +29,13 @@ import { type Known, type SectionContext, timeLeft } from "./section.ts";
 export interface PartJob {
   readonly title: string;
   readonly format: MatrixFormat;
-  /** Its part of the time, as against the others'. */
+  /** The job's part of the time, as against the others'. */
   readonly weight: number;
-  /** Of the model; nothing where it is not built of layers. */
+  /** Layers of the model; nothing where it is not built of layers. */
   readonly layers?: number;
   /** The one that is meant first, then smaller ones. */
   readonly sizes: readonly Size[];
-  /** Also with the rule's kernels, with factors in f32 and with streamed weights. */
+  /** Whether the part is also run with the rule's kernels, with factors in f32 and with streamed weights. */
   readonly isCompared?: boolean;
   part(layers: number): ModelPart;
 }
@@ -91,7 +91,7 @@ const STAGES: readonly PartJob[] = [
   },
 ];
 
-/** All of them. */
+/** All jobs of both sections. */
 export const PARTS: readonly PartJob[] = [...STEPS, ...STAGES];
 
 /** Runs that a part is given time for: to warm up, to count, and some to compare as far as time is left. */
@@ -102,7 +102,7 @@ const USUAL = 0.2;
 const UPLOAD_BYTES = 1.5e9;
 /** Kernels that are named. */
 const TOP_KERNELS = 8;
-/** By how much what is expected may exceed the time before a part is left out. */
+/** Factor by which the expected time may exceed the time left before a part is left out. */
 const TOO_LONG = 2;
 /** Part of the memory that weights and workspace may take. */
 const MEMORY_SHARE = 0.9;
@@ -142,7 +142,7 @@ interface Traced {
   readonly flops: number;
   readonly weightBytes: number;
   readonly workspaceBytes: number;
-  /** That all of its runs would take. */
+  /** Seconds that all runs of the job would take. */
   readonly seconds: number;
 }
 
@@ -267,7 +267,7 @@ function tunedTarget(target: Target, { tuning }: Known): Target {
   return { ...target, choices: tuning.choices };
 }
 
-/** Bytes that can be had. */
+/** Bytes of the device that can be had. */
 async function roomOf(device: Device): Promise<number> {
   const memory = Deno.systemMemoryInfo().total;
   return MEMORY_SHARE *

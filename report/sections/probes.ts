@@ -37,7 +37,7 @@ const COMPILED = [
 
 type Writable<T> = { -readonly [Key in keyof T]: T[Key] };
 
-/** See the file comment. */
+/** Measures the device's ceilings, and what launches, waits and transfers cost. */
 export async function probe(context: SectionContext<"probes">): Promise<boolean> {
   const { device, begin } = context;
   const { features, schedule } = device.target;
@@ -169,7 +169,7 @@ async function probeUploads(device: Device, idleMs: number): Promise<Transfer[]>
   }
 }
 
-/** From asking until the bytes are in memory, with the wait in it. */
+/** Times read-backs from asking until the bytes are in memory, with the wait in it. */
 async function probeReadBacks(device: Device): Promise<Transfer[]> {
   const buffer = device.createBuffer("read-back", TRANSFERS.at(-1)!);
   try {

@@ -6,7 +6,7 @@ import { type SectionContext, timeLeft } from "./section.ts";
 
 const RUNS = 2;
 
-/** See the file comment. */
+/** Runs the tuning twice, and compares the choices. */
 export async function tuneTwice(context: SectionContext<"tuning">): Promise<boolean> {
   const { device, begin, found } = context;
   const runs: TuningRun[] = [];

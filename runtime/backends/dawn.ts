@@ -22,7 +22,7 @@ const FLAGS = [
 /** Asked for first where it is not Dawn's own first choice: only through Vulkan has it matrix units. */
 const VULKAN = "backend=vulkan";
 
-/** One per thread: polling is calmed once. */
+/** The instance of this thread, whose polling is calmed once. */
 let instance: GPU | undefined;
 
 /**

@@ -12,15 +12,15 @@ export const DAWN_VERSION = "0.6.2";
 export interface Surroundings {
   /** Reads an environment variable. */
   env(name: string): string | undefined;
-  /** As `Deno.build.os`. */
+  /** The operating system, as in `Deno.build.os`. */
   readonly os: string;
-  /** As `Deno.build.arch`. */
+  /** The processor, as in `Deno.build.arch`. */
   readonly arch: string;
   /** Names in a folder; none where there is no such folder. */
   list(folder: string): string[];
 }
 
-/** This machine. */
+/** The surroundings of this machine. */
 export const HERE: Surroundings = {
   env: (name) => Deno.env.get(name),
   os: Deno.build.os,

@@ -19,7 +19,7 @@ import { type NdArray, roundTo, roundToHalf } from "./ndarray.ts";
 export interface CaseInput {
   readonly values: NdArray;
   readonly dtype: StorageFormat;
-  /** For quantised weights: what `values` are decoded from, and the scale of all. */
+  /** Bytes that `values` of quantised weights are decoded from, and the scale of all. */
   readonly blocks?: { readonly bytes: Uint8Array; readonly scale: number };
 }
 
@@ -30,11 +30,11 @@ export interface OpCase {
   readonly inputs: Readonly<Record<string, CaseInput>>;
   /** Calls the op; gives its results. */
   build(tensors: Readonly<Record<string, Tensor>>, graph: Graph): readonly Tensor[];
-  /** The same in double precision, on inputs already rounded to their dtypes. */
+  /** Computes the op in double precision, on inputs already rounded to their dtypes. */
   reference(inputs: Readonly<Record<string, NdArray>>): readonly NdArray[];
   /** Largest error allowed, as a part of the largest magnitude in the result. */
   readonly tolerance: number;
-  /** For kernels that round factors to f16: the inputs that they round, which the reference then gets rounded too. */
+  /** Inputs that some kernels round to f16, which the reference then gets rounded too. */
   readonly half?: { readonly inputs: readonly string[]; readonly tolerance: number };
 }
 
@@ -85,9 +85,9 @@ export class UnsupportedCase extends Error {
 /** A case turned into a graph, with the memory that it needs outside. */
 interface TracedCase {
   readonly graph: Graph;
-  /** One per input of the case, in its order. */
+  /** Tensors of the case's inputs, in its order. */
   readonly inputs: readonly DeviceTensor[];
-  /** One per result. */
+  /** Tensors of the results. */
   readonly outputs: readonly DeviceTensor[];
 }
 

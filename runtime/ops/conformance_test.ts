@@ -142,11 +142,11 @@ function elementsOf({ inputs }: OpCase): number {
 
 /** A kernel as a case needs it. */
 interface CaseKernel {
-  /** Its WGSL, which the driver compiles once. */
+  /** Text of the kernel, which the driver compiles once. */
   readonly wgsl: string;
   /** What the driver's compiler has to do, about: the characters of a kernel without barriers. */
   readonly cost: number;
-  /** Its file with each of its parameters, and with the format of each buffer. */
+  /** File of the kernel with each of its parameters, and with the format of each buffer. */
   readonly traits: readonly string[];
 }
 

@@ -152,7 +152,7 @@ export function matrixTileBytes(
 
 /** Fewest invocations of a subgroup, of those that the adapter lets choose, that matrix units were made for. */
 const LEAST_LANES = 16;
-/** Those of a subgroup that may also be smaller. */
+/** Invocations of a subgroup that may also be smaller. */
 const USUAL_LANES = 32;
 
 /**

@@ -98,7 +98,7 @@ export function sampleBlocks(
   }
 }
 
-/** The same as input of a case; its values are what the blocks decode to. */
+/** A sample as input of a case; its values are what the blocks decode to. */
 export function sampleWeight(
   shape: Shape,
   format: WeightFormat,

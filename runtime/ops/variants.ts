@@ -6,9 +6,9 @@ export interface Variant<Problem> {
   readonly name: string;
   /** The class of adapter it was made for; the other class takes it only when nothing else fits. */
   readonly schedule: Target["schedule"];
-  /** On what its place among the others was measured; left out while no adapter of its class has raced it. */
+  /** Adapter on which the variant was raced; left out while none of its class has raced it. */
   readonly racedOn?: string;
-  /** Whether it can compute this problem on this target at all. */
+  /** Whether the variant can compute this problem on this target at all. */
   supports(problem: Problem, target: Target): boolean;
 }
 

@@ -34,7 +34,7 @@ const [TWO, THREE_XXS, THREE_S, ONE] = [
   [-1, 0, 1],
 ] as const;
 
-/** Of `iq2_xxs`: 256 vectors. */
+/** The 256 vectors of `iq2_xxs`. */
 export const IQ2_XXS_CODEBOOK: Codebook = codebook(
   8,
   TWO,
@@ -47,7 +47,7 @@ export const IQ2_XXS_CODEBOOK: Codebook = codebook(
     "AKIYpFCoBKk=",
 );
 
-/** Of `iq2_xs`: 512 vectors. */
+/** The 512 vectors of `iq2_xs`. */
 export const IQ2_XS_CODEBOOK: Codebook = codebook(
   8,
   TWO,
@@ -66,7 +66,7 @@ export const IQ2_XS_CODEBOOK: Codebook = codebook(
     "qKgEqYSphqkoqiqqkaqqqg==",
 );
 
-/** Of `iq2_s`: 1024 vectors. */
+/** The 1024 vectors of `iq2_s`. */
 export const IQ2_S_CODEBOOK: Codebook = codebook(
   8,
   TWO,
@@ -97,7 +97,7 @@ export const IQ2_S_CODEBOOK: Codebook = codebook(
     "pKQApRmlUaYKqCiooqhUqYapCKoKqiCqIqooqoiqqqo=",
 );
 
-/** Of `iq3_xxs`: 256 vectors. */
+/** The 256 vectors of `iq3_xxs`. */
 export const IQ3_XXS_CODEBOOK: Codebook = codebook(
   4,
   THREE_XXS,
@@ -110,7 +110,7 @@ export const IQ3_XXS_CODEBOOK: Codebook = codebook(
     "AHUCdSR1MHY=",
 );
 
-/** Of `iq3_s`: 512 vectors. */
+/** The 512 vectors of `iq3_s`. */
 export const IQ3_S_CODEBOOK: Codebook = codebook(
   4,
   THREE_S,
@@ -129,7 +129,7 @@ export const IQ3_S_CODEBOOK: Codebook = codebook(
     "E3QgdFB0InVCdQJ2MXYAdw==",
 );
 
-/** Of `iq1_s` and `iq1_m`: 2048 vectors. */
+/** The 2048 vectors of `iq1_s` and `iq1_m`. */
 export const IQ1_S_CODEBOOK: Codebook = codebook(
   8,
   ONE,

@@ -183,7 +183,7 @@ const TQ2_0 = decoder(66, (block, values) => {
   }
 });
 
-/** By name. */
+/** Formats that are decoded while they are read, by name. */
 export const DECODED_FORMATS: Readonly<Record<string, BlockDecoder>> = {
   iq1_s: IQ1_S,
   iq1_m: IQ1_M,

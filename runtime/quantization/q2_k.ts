@@ -7,7 +7,7 @@ const PART = 16;
 const QUANTS = ELEMENTS / PART;
 const FACTORS = QUANTS + ELEMENTS / 4;
 
-/** For {@linkcode shuffle}. */
+/** Scratch words of {@linkcode shuffle}. */
 const WORDS = new Uint32Array(21);
 
 /** Factors first, then scales, then two words of q for each 32 elements. */

@@ -9,7 +9,7 @@ const QUANTS = ELEMENTS / 8;
 const SCALES = QUANTS + ELEMENTS / 4;
 const SCALE = SCALES + 12;
 
-/** For {@linkcode shuffle}. */
+/** Scratch words of {@linkcode shuffle}. */
 const WORDS = new Uint32Array(16);
 
 /** A word of third bits for each 32 elements, then two words of q for each; scales stay where they are. */

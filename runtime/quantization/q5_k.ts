@@ -5,7 +5,7 @@ import { K_HEADER_BYTES, kScale, shuffleParts } from "./q4_k.ts";
 const ELEMENTS = 256;
 const PART = 32;
 
-/** For {@linkcode shuffleFifths}. */
+/** Scratch words of {@linkcode shuffleFifths}. */
 const FIFTHS = new Uint32Array(8);
 
 /** One part's fifth bits after another's: bit i of byte c of word `part` becomes that of element 4i + c of the part. */

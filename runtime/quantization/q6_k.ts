@@ -8,7 +8,7 @@ const HIGH = 128;
 const SCALES = HIGH + 64;
 const SCALE = SCALES + ELEMENTS / PART;
 
-/** For {@linkcode shuffle}. */
+/** Scratch words of {@linkcode shuffle}. */
 const BITS = new Uint32Array(48);
 
 /** For each quarter four words of low bits, then for each quarter two words of high bits, those of access i from bit 2i on. */

@@ -32,9 +32,9 @@ export interface BufferSlot {
 export interface SlotPlace {
   /** Accesses of a row. */
   readonly run: number;
-  /** From one row to the next. */
+  /** Distance from one row to the next. */
   readonly step: number;
-  /** Of the first row. */
+  /** Offset of the first row. */
   readonly first: number;
 }
 

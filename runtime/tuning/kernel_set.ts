@@ -13,7 +13,7 @@ export interface AdapterKey {
   readonly adapter: string;
   /** Name and version, as far as WebGPU or the system tells; else empty. */
   readonly driver: string;
-  /** As WebGPU gives it. */
+  /** The vendor as WebGPU gives it. */
   readonly vendor: string;
   /** Operating system and what WebGPU runs on, such as `linux vulkan`. */
   readonly backend: string;
@@ -25,7 +25,7 @@ export interface AdapterKey {
 
 /** Everything that may change which variant is the fastest. */
 export interface TuningKey extends AdapterKey {
-  /** Of {@linkcode kernelSetVersion}. */
+  /** Version of the kernels, from {@linkcode kernelSetVersion}. */
   readonly kernels: string;
 }
 

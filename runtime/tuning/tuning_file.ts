@@ -22,7 +22,7 @@ export type TuningRecord =
   | { readonly state: "unfinished"; readonly path: string; readonly attempts: number }
   | { readonly state: "unreadable"; readonly path: string; readonly reason: string };
 
-/** Of the file's form. */
+/** Version of the file's form. */
 const FORMAT = 2;
 /** No file of ours is nearly as large. */
 const MAX_BYTES = 1 << 20;

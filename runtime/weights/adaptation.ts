@@ -8,7 +8,7 @@ export interface LinearSite {
   readonly names: readonly string[];
   /** Outputs of all of them, each as many. */
   readonly n: number;
-  /** Inputs. */
+  /** Number of inputs. */
   readonly k: number;
   /**
    * Positions of a convolution that is computed as a product of whole patches; their channels come together, position

@@ -37,7 +37,7 @@ interface FileTensor extends TensorEntry {
 
 /** The tensors of a file (safetensors or GGUF), or of a component's folder (safetensors). Files stay open. */
 export class Checkpoint implements TensorSource, Disposable {
-  /** As given. */
+  /** The path as given. */
   readonly path: string;
   /** What the file says beside tensors, as far as it is short; nothing of a folder. */
   readonly metadata: ReadonlyMap<string, GgufValue>;

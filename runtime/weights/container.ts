@@ -12,11 +12,11 @@ export type NewTensor = Pick<StoredTensor, "name" | "format" | "shape">;
 
 /** A file before its tensors are written. */
 export interface FileLayout {
-  /** What it begins with. */
+  /** Bytes that the file begins with. */
   readonly header: Uint8Array<ArrayBuffer>;
   /** Where each tensor begins, in their order. */
   readonly byteOffsets: readonly number[];
-  /** Its size. */
+  /** Bytes of the file. */
   readonly fileBytes: number;
 }
 

@@ -13,9 +13,9 @@ const CHUNK_BYTES = 8 * 1024 * 1024;
 
 /** A stored tensor under the shape that the model gives it. */
 export interface StoredPart {
-  /** Its full name. */
+  /** Full name of the weight. */
   readonly name: string;
-  /** As the model expects it. */
+  /** Shape that the model expects. */
   readonly shape: Shape;
 }
 

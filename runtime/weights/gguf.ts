@@ -9,7 +9,7 @@ import { GGML_TYPES, type GgufArray, type GgufValue } from "./gguf_types.ts";
 
 /** A parsed header. */
 export interface GgufHeader {
-  /** By name, in the order of the file. */
+  /** Tensors by name, in the order of the file. */
   readonly tensors: ReadonlyMap<string, TensorEntry>;
   /** Without long texts and arrays, such as those of a tokenizer. */
   readonly metadata: ReadonlyMap<string, GgufValue>;
@@ -23,7 +23,7 @@ export const GGUF_MAGIC = 0x46554747;
 /** More than the metadata or the tensors of any model count. */
 const MAX_ENTRIES = 65536;
 
-/** Of `general.alignment`; files have 32. */
+/** Largest `general.alignment`; files have 32. */
 const MAX_ALIGNMENT = 65536;
 
 /** Under this and a tensor's name, ComfyUI's converter keeps the shape that a tensor had before it was reordered. */
@@ -100,7 +100,7 @@ interface TensorInfo {
   readonly shape: Shape;
   readonly format: string;
   readonly byteLength: number;
-  /** From the start of the data. */
+  /** Offset of the tensor from the start of the data. */
   readonly offset: number;
 }
 

@@ -17,7 +17,7 @@ const MAX_ARRAY_LENGTH = 64;
 const TEXT = 8;
 const ARRAY = 9;
 
-/** Bytes of the other types. */
+/** Bytes of scalar types. */
 const SCALAR_BYTES: ReadonlyMap<number, number> = new Map([
   ...[0, 1, 7].map((type) => [type, 1] as const),
   ...[2, 3].map((type) => [type, 2] as const),

@@ -52,8 +52,8 @@ export interface GgufArray {
   readonly type: number;
   /** How many elements it has. */
   readonly length: number;
-  /** Of its first element, from the start of the file. */
+  /** Offset of the first element from the start of the file. */
   readonly byteOffset: number;
-  /** Of all elements. */
+  /** Bytes of all elements. */
   readonly byteLength: number;
 }

@@ -6,7 +6,7 @@ import { GGML_TYPES } from "./gguf_types.ts";
 
 const VERSION = 3;
 const ALIGNMENT = 32;
-/** Of ggml. */
+/** Most dimensions of a tensor in ggml. */
 const MAX_DIMENSIONS = 4;
 
 /** Numbers of value types. */
@@ -70,7 +70,7 @@ function withFewDimensions(shape: Shape): Shape {
   return [elementCount(shape.slice(0, merged)), ...shape.slice(merged)];
 }
 
-/** Bytes that follow each other. */
+/** Bytes of the head, one after the other. */
 class GgufHead {
   readonly #parts: Uint8Array[] = [];
 

@@ -5,7 +5,7 @@ import { roundUp } from "../shape.ts";
 
 /** The tensors of a `LowRank` as they lie on the device. */
 export interface LowRankTensors {
-  /** Inputs to ranks, packed. */
+  /** Factor from inputs to ranks, packed. */
   readonly down: DeviceTensor;
   /** Ranks to outputs, packed. */
   readonly up: DeviceTensor;
@@ -33,7 +33,7 @@ export interface LowRankProduct {
 
 /** What the products are added to. */
 export interface LowRankPlace {
-  /** For names of tensors. */
+  /** Name that the tensors' names begin with. */
   readonly name: string;
   /** Rows. */
   readonly n: number;
@@ -44,7 +44,7 @@ export interface LowRankPlace {
 }
 
 /**
- * See the file comment. Factors keep the 16-bit type that all of them have, and are f32 otherwise. Products for other
+ * The factors of several low-rank products, side by side on the device. Factors keep the 16-bit type that all of them have, and are f32 otherwise. Products for other
  * rows get rows of zeros in `up`.
  */
 export class LowRankFactors {

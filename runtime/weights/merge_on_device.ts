@@ -17,7 +17,7 @@ const FACTOR_BYTES = 128 * 1024 * 1024;
 
 /** Products that are added to rows of one weight. */
 export interface DeviceMerge {
-  /** On the device, with the elements of the file. */
+  /** The weight on the device, with the elements of the file. */
   readonly tensor: DeviceTensor;
   /** Of the weight seen as a matrix; the rows of the products count from there. */
   readonly firstRow: number;

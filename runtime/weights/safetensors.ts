@@ -7,7 +7,7 @@ import { findOverlap, MAX_RANK, nameProblem, readFully, type TensorEntry } from 
 
 /** A parsed header. */
 export interface SafetensorsHeader {
-  /** By name, in the order of the header. */
+  /** Tensors by name, in the order of the header. */
   readonly tensors: ReadonlyMap<string, TensorEntry>;
   /** Free text of the writer. */
   readonly metadata: Readonly<Record<string, string>>;

@@ -22,7 +22,7 @@ const BLOCK_TYPES: ReadonlyMap<string, WeightFormat> = new Map(
   Object.values(BLOCK_FORMATS).map(({ name }) => [name.toUpperCase(), name]),
 );
 
-/** Those that are decoded while they are read. */
+/** Types that are decoded while they are read. */
 const DECODED_TYPES: ReadonlyMap<string, BlockDecoder> = new Map(
   Object.entries(DECODED_FORMATS).map(([name, decoder]) => [name.toUpperCase(), decoder]),
 );

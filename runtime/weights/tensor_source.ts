@@ -3,7 +3,7 @@ import type { Shape } from "../shape.ts";
 
 /** A tensor as its container has it. */
 export interface StoredTensor {
-  /** By which it is found. */
+  /** Name by which the tensor is found. */
   readonly name: string;
   /** How its elements are stored, in the spelling of the containers: `F32`, `BF16`, `F8_E4M3`, `Q4_K`, … */
   readonly format: string;

@@ -40,7 +40,7 @@ const DECODED_ELEMENTS = 2 ** 21;
 export class Weights {
   readonly #source: TensorSource;
   readonly #declared = new Map<string, Declared>();
-  /** In place of those of the same keys. */
+  /** Declarations that take the place of those of the same keys. */
   readonly #altered = new Map<string, Declared>();
   readonly #staging = new Staging();
   /** Names of tensors that rows were read of. */

@@ -19,7 +19,7 @@ export interface ValidationIssue {
 
 /** What every failed request is answered with. */
 interface ErrorBody {
-  /** For generic clients. */
+  /** The error as generic clients read it. */
   error: { message: string; type: string; param: string | null; code: string | null };
   /** For clients of the reference service: the text, or the list of a 422. */
   detail: string | ValidationIssue[];

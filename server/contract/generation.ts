@@ -59,7 +59,7 @@ export interface RequestContext {
 
 /** The part of a request that images and videos share. */
 export interface GenerationSettings extends SamplingSettings {
-  /** As sent. */
+  /** The prompt as sent. */
   prompt: string;
   /** One seed for each output. */
   seeds: number[];
@@ -67,9 +67,9 @@ export interface GenerationSettings extends SamplingSettings {
   taskType: TaskType;
   /** Whether the prompt is rewritten first. */
   enhancePrompt: boolean;
-  /** In the order in which they are applied. */
+  /** LoRAs in the order in which they are applied. */
   loras: JobLora[];
-  /** Told of the job's end. */
+  /** Address that is told of the job's end. */
   webhookUrl?: string;
   /** Whether others go first; as anyone's when left out. */
   serviceTier?: "flex";

@@ -35,7 +35,7 @@ const MAX_NICKNAME_LENGTH = 200;
 export interface AskedLora {
   /** What clients call it; of no use without a path unless it was set before. */
   readonly nickname?: string;
-  /** As the client gave it. */
+  /** The path as the client gave it. */
   readonly path?: string;
   /** Replaces the alpha that the file gives. */
   readonly alpha?: number;
@@ -49,7 +49,7 @@ export interface AskedLora {
 
 /** A request to set LoRAs. */
 export interface SetLoras {
-  /** In the order in which they are applied. */
+  /** LoRAs in the order in which they are applied. */
   readonly loras: readonly (AskedLora & { readonly nickname: string })[];
   /** Whether keys that fit no layer are an error. */
   readonly isStrict: boolean;
@@ -63,7 +63,7 @@ export interface SetLoras {
 export interface ChangeLoras {
   /** Components that it is about. */
   readonly target: LoraTargetName;
-  /** Of every LoRA from then on; of a merge. */
+  /** Strength of every LoRA from then on, or of a merge. */
   readonly strength: number;
   /** Says what was done, in the reference's words. */
   readonly message: string;
@@ -221,7 +221,7 @@ function checkNickname(nickname: string, param: string): void {
   );
 }
 
-/** One LoRA has one strength on a component. */
+/** Refuses a second strength of a LoRA on a component. */
 function refuseTwice(nicknames: readonly string[], targets: readonly string[]): void {
   for (const [index, nickname] of nicknames.entries()) {
     const others = targets.slice(0, index).filter((_, other) => nicknames[other] === nickname);
@@ -259,7 +259,7 @@ function checkTargets(targets: readonly string[], param = "target"): void {
   );
 }
 
-/** One value for each LoRA. */
+/** Spreads a value over all LoRAs; gives one for each. */
 function spread<T>(name: string, value: T | T[], count: number): T[] {
   if (!Array.isArray(value)) return new Array<T>(count).fill(value);
   checkLength(name, value, count);

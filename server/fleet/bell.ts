@@ -36,7 +36,7 @@ export class Bell {
     this.#name = name;
   }
 
-  /** Whether it listens now. */
+  /** Whether the connection listens now. */
   get isUp(): boolean {
     return this.#isUp;
   }

@@ -23,7 +23,7 @@ export interface Question {
   readonly method: "check_loras" | "check_room" | "load" | "unload";
   /** Public name of the model. */
   readonly model: string;
-  /** What it is done with. */
+  /** Arguments of the call. */
   readonly args?: unknown;
   /** Whether LoRAs that are checked are brought onto the device, too; older workers only check them. */
   readonly isToPrepare?: boolean;
@@ -48,7 +48,7 @@ interface Failure {
   readonly isLora?: boolean;
 }
 
-/** Asks members, and answers them. */
+/** Calls between members: asks others, and answers them. */
 export class Calls {
   readonly #database: Database;
   readonly #waiting = new Map<string, () => void>();

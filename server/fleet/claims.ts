@@ -21,7 +21,7 @@ const MAX_MISSES = 8;
 
 /** A job that is this worker's. */
 export interface Claimed {
-  /** Its record. */
+  /** Record of the job. */
   readonly record: JobRecord;
   /** Whose it is. */
   readonly client: string;
@@ -126,7 +126,7 @@ async function notePassed(sql: Sql, ids: readonly string[], now: number): Promis
 export interface Held {
   /** Ids of the jobs that are still its own. */
   readonly ids: ReadonlySet<string>;
-  /** Those of them that were asked to be cancelled. */
+  /** Jobs that were asked to be cancelled. */
   readonly cancelled: readonly string[];
 }
 

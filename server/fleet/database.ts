@@ -144,7 +144,7 @@ export function texts(sql: Sql, list: readonly string[]): Parameter<readonly str
   return sql.typed(list as never, TEXTS) as unknown as Parameter<readonly string[]>;
 }
 
-/** As PostgreSQL writes arrays. */
+/** A list as PostgreSQL writes arrays. */
 function toArray(list: readonly string[]): string {
   return `{${list.map((text) => `"${text.replace(/[\\"]/g, "\\$&")}"`).join()}}`;
 }

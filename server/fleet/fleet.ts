@@ -24,7 +24,7 @@ const RETRY_MS = 1000;
 interface JoinOptions {
   /** `postgres://user:password@host/database`. */
   readonly databaseUrl: string;
-  /** Whether it takes requests, runs jobs, or both. */
+  /** Whether the member takes requests, runs jobs, or both. */
   readonly kind: MemberState["kind"];
   /** Takes lines for the log. */
   readonly log: Log;
@@ -39,7 +39,7 @@ const NO_WORK: OwnState = {
   ...{ places: 0, running: [], finished: 0, cards: [] },
 };
 
-/** See the module. */
+/** A process's membership of a fleet. */
 export class Fleet {
   /** A UUID. */
   readonly member: string = crypto.randomUUID();
@@ -53,7 +53,7 @@ export class Fleet {
   readonly bell: Bell;
   /** Who else belongs to the fleet. */
   readonly roster: Roster;
-  /** What it says of itself, and which models it serves. */
+  /** What the member says of itself, and which models it serves. */
   describe: () => Promise<{ state: OwnState; models: readonly FleetModel[] }> = () =>
     Promise.resolve({ state: NO_WORK, models: [] });
   /** Called when the roster was read. */
@@ -116,7 +116,7 @@ export class Fleet {
     this.#repeat();
   }
 
-  /** Whether it shows life. */
+  /** Whether the member shows life. */
   get isReady(): boolean {
     return this.#isReady;
   }

@@ -20,7 +20,7 @@ interface FleetModelsOptions {
   readonly database: Database;
   /** Who serves what. */
   readonly roster: Roster;
-  /** Asks workers. */
+  /** Calls to workers. */
   readonly calls: Calls;
   /** How LoRAs are brought in where a request does not say. */
   readonly loraMergeMode: MergeMode;
@@ -35,7 +35,7 @@ interface Known {
   kept: string | undefined;
 }
 
-/** See the module. */
+/** The models of a fleet. */
 export class FleetModels {
   readonly #options: FleetModelsOptions;
   readonly #known = new Map<string, Known>();
@@ -141,7 +141,7 @@ export class FleetModels {
   }
 }
 
-/** Of a fleet without workers. */
+/** Files of a fleet without workers. */
 const NO_FILES = {
   find: (path: string) => Promise.resolve(path),
   list: () => Promise.resolve([]),

@@ -63,7 +63,7 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-/** See the module. */
+/** The queue of a fleet, as one of its servers sees it. */
 export class FleetQueue implements Queue {
   readonly #options: FleetQueueOptions;
   readonly #watchers = new JobWatchers();

@@ -67,7 +67,7 @@ export interface FleetWorkerOptions {
   readonly leases: LeaseStore;
 }
 
-/** See the module. */
+/** A member of a fleet that runs jobs. */
 export class FleetWorker {
   readonly #options: FleetWorkerOptions;
   readonly #records: WriteBehindStore;

@@ -15,7 +15,7 @@ const PART_BYTES = 2 ** 20;
 
 /** A file of a request. */
 export interface InputFile {
-  /** Its name: unique in the request, without folders. */
+  /** Name of the file: unique in the request, without folders. */
   readonly name: string;
   /** Where it lies here. */
   readonly path: string;

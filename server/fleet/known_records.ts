@@ -31,11 +31,11 @@ interface Kept {
   readonly freshMs: number;
   /** Of the connection that has told of changes since; 0 where there was none. */
   readonly connection: number;
-  /** Whether it was told that the job has changed since. */
+  /** Whether the database has told that the job has changed since. */
   hasChanged: boolean;
 }
 
-/** See the module. */
+/** Records of jobs that a server has read before. */
 export class KnownRecords {
   readonly #bell: Pick<Bell, "isUp">;
   readonly #records = new LRUCache<string, Kept>({ max: MAX_RECORDS, maxSize: MAX_LENGTH });

@@ -17,7 +17,7 @@ const PROGRESS_MS = 1000;
 /** What {@link LeaseStore} leaves to the store of the fleet. */
 type Rest = Omit<JobStore, "insert" | "update" | "reap" | "close">;
 
-/** See the module. */
+/** The records of the jobs that a worker has claimed. */
 export class LeaseStore implements Rest, JobStore {
   readonly #database: Database;
   readonly #store: PostgresJobStore;

@@ -12,7 +12,7 @@ import type { Database } from "./database.ts";
 /** Shortest time between two news of a job's progress, in milliseconds. */
 const PROGRESS_MS = 200;
 
-/** See the module. */
+/** Progress and early results of jobs, from workers to whoever watches. */
 export class Live {
   readonly #database: Database;
   /** What is still to be told, and when something was told last. */

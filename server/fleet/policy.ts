@@ -30,7 +30,7 @@
 export interface WaitingJob {
   /** Unique. */
   readonly id: string;
-  /** From {@link giveTurn}. */
+  /** Turn of the job. */
   readonly turn: number;
   /** Higher goes first; 0 is usual. */
   readonly priority: number;
@@ -192,9 +192,9 @@ export function hasRoom(own: number, all: number, most: number): boolean {
 
 /** The turn of a new job. */
 export interface GivenTurn {
-  /** Of the job. */
+  /** Turn of the job. */
   readonly turn: number;
-  /** To be kept for the client, until its next job. */
+  /** Turn that is kept for the client's next job. */
   readonly next: number;
 }
 

@@ -62,7 +62,7 @@ export interface QueuedRecord extends NewRecord {
   readonly seconds: number;
   /** Server that took it. */
   readonly front: string;
-  /** Whether it waits for nothing but its turn. */
+  /** Whether the job waits for nothing but its turn. */
   readonly isReady: boolean;
   /** Files that came with it. */
   readonly inputs: readonly InputFile[];
@@ -102,7 +102,7 @@ export const NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 /** Which jobs are those of requests that are sent again. */
 const IS_REPEATED = `status NOT IN ('failed', 'cancelled') AND created_at > ${NOW} - ${REPEAT_MS}`;
 
-/** See the module. */
+/** Records of jobs in PostgreSQL. */
 export class PostgresJobStore implements JobStore {
   readonly #database: Database;
   readonly #known: KnownRecords | undefined;

@@ -26,11 +26,11 @@ interface RemoteOptions {
   readonly name: string;
   /** Who serves it. */
   readonly roster: Roster;
-  /** Asks them. */
+  /** Calls to workers. */
   readonly calls: Calls;
 }
 
-/** See the module. */
+/** An engine for a model that workers of the fleet run. */
 export class RemoteEngine implements Engine {
   readonly #options: RemoteOptions;
   readonly #rooms: Rooms;

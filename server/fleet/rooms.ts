@@ -28,7 +28,7 @@ export interface Room {
   readonly memory: number;
 }
 
-/** See the module. */
+/** Which workers can hold a request. */
 export class Rooms {
   readonly #calls: Calls;
   readonly #known = new LRUCache<string, Promise<RoomAnswer | undefined>>({ max: MAX_KNOWN });

@@ -20,15 +20,15 @@ const FORGET_MS = 5 * 60_000;
 export interface MemberState {
   /** Version of the program. */
   readonly version: string;
-  /** Whether it takes requests, runs jobs, or both. */
+  /** Whether the member takes requests, runs jobs, or both. */
   readonly kind: "front" | "worker" | "both";
-  /** Whether it is about to leave. */
+  /** Whether the member is about to leave. */
   readonly isDraining: boolean;
   /** Names of the models that it serves. */
   readonly models: readonly string[];
-  /** Those of them that are on a device. */
+  /** Models that are on a device. */
   readonly loadedModels: readonly string[];
-  /** What its next job need not load. */
+  /** Model and LoRAs that the member's next job need not load. */
   readonly loaded: { readonly model: string; readonly loras: readonly string[] } | null;
   /** Bytes of its largest device that may be taken; absent where that is not known. */
   readonly memory?: number;
@@ -46,7 +46,7 @@ export interface MemberState {
 export interface Member extends MemberState {
   /** A UUID. */
   readonly id: string;
-  /** Its machine and process. */
+  /** Machine and process of the member. */
   readonly name: string;
   /** When it joined, in Unix milliseconds. */
   readonly joinedAt: number;
@@ -58,7 +58,7 @@ export interface Member extends MemberState {
 export interface ModelAbout {
   /** Where it came from, as given by whoever started the worker. */
   readonly path: string;
-  /** What its files say. */
+  /** Facts about the model, from its files. */
   readonly info: ModelInfo;
   /** LoRAs that clients can name in one word. */
   readonly loras: readonly { readonly name: string; readonly path: string }[];
@@ -66,7 +66,7 @@ export interface ModelAbout {
 
 /** A model that a fleet serves. */
 export interface FleetModel extends ModelAbout {
-  /** Its public name. */
+  /** Public name of the model. */
   readonly name: string;
 }
 
@@ -82,7 +82,7 @@ export class Roster {
     this.#database = database;
   }
 
-  /** Those that live, the oldest first. */
+  /** Members that live, the oldest first. */
   get members(): readonly Member[] {
     return this.#members.filter(({ silentMs }) => silentMs < DEAD_MS);
   }

@@ -54,7 +54,7 @@ type FleetStartOptions = StartOnCards & { readonly fleet: FleetPlace };
 interface FleetService {
   /** Answers requests. */
   readonly app: App;
-  /** What its routes work with. */
+  /** Services that the routes work with. */
   readonly services: Services;
   /** Joins the fleet; resolves when it has, and runs jobs where it is to. */
   open(): Promise<void>;

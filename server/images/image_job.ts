@@ -35,7 +35,7 @@ export interface ImageOutcome {
   outputs: ImageOutput[];
   /** The prompt that the model read. */
   prompt: string;
-  /** From the first step to the last file. */
+  /** Seconds from the first step to the last file. */
   seconds: number;
   /** Most device memory taken at once. */
   peakBytes: number;

@@ -8,7 +8,7 @@ import type { Readable, Writable } from "node:stream";
 
 /** How forms are read. */
 interface BusboyConfig {
-  /** Of the request. */
+  /** Headers of the request. */
   headers: { "content-type": string };
   /** Character set of names. */
   defParamCharset: string;

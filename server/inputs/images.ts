@@ -33,7 +33,7 @@ const MAX_IMAGE_BYTES = 64 * 2 ** 20;
 export interface OpenImage {
   /** Where it lies. */
   readonly file: InputFile;
-  /** Its format and its size, upright. */
+  /** Format of the image, and its size upright. */
   readonly info: ImageInfo;
 }
 

@@ -24,7 +24,7 @@ export interface UploadedFile {
   readonly field: string;
   /** Where it lies. */
   readonly path: string;
-  /** Its name, as the client calls it. */
+  /** Name of the file, as the client calls it. */
   readonly name: string;
   /** What the client says it is. */
   readonly contentType: string;

@@ -20,7 +20,7 @@ async function lengthOf(body: ReadableStream<Uint8Array<ArrayBuffer>>, pace: Par
   return length;
 }
 
-/** Too slow, in these words. */
+/** Whether an error says in these words that the body is too slow. */
 function isLate(message: RegExp) {
   return (error: unknown) => {
     assert.ok(error instanceof ApiError);

@@ -21,7 +21,7 @@ export interface InputFile {
   readonly field: string;
   /** Where it lies. */
   readonly path: string;
-  /** What it is. */
+  /** Whether it is an image or a video. */
   readonly kind: "image" | "video";
 }
 

@@ -46,7 +46,7 @@ interface RemoteFile {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** The last part of the path, for a name. */
   readonly name: string;
-  /** Without parameters, in lower case. */
+  /** Content type without parameters, in lower case. */
   readonly contentType: string;
 }
 
@@ -158,7 +158,7 @@ interface RemoteRequest {
   readonly allowPrivate: boolean;
   /** GET when left out. */
   readonly method?: "GET" | "POST";
-  /** Beside the usual ones. */
+  /** Headers beside the usual ones. */
   readonly headers: Readonly<Record<string, string>>;
   /** What is sent. */
   readonly body?: string;

@@ -14,7 +14,7 @@ import { PRIVATE_FOLDER } from "../storage/private_files.ts";
 
 const NAME = /^denoise-inputs-([0-9a-f-]{36})$/;
 
-/** See the file comment. */
+/** The folder for uploads of a server that keeps no results. */
 export class TemporaryInputs {
   /** The folder, absolute. */
   readonly path: string;

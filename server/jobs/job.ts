@@ -44,7 +44,7 @@ interface JobPreview {
   index: number;
   /** An image. */
   bytes: Uint8Array<ArrayBuffer>;
-  /** Its type. */
+  /** Content type of the file. */
   contentType: string;
 }
 
@@ -73,7 +73,7 @@ export interface NewJob<T> extends NewRecord {
   model?: string;
   /** Higher goes first; 0 when left out. */
   priority?: number;
-  /** Whether its record is there already. */
+  /** Whether the job's record is there already. */
   isRecorded?: boolean;
   /** Done before its turn, beside other jobs: must not need the GPU. Gives what is to be recorded. */
   prepare?: (signal: AbortSignal) => Promise<JobChange>;

@@ -43,7 +43,7 @@ interface Entry extends Turn {
   readonly ended: PromiseWithResolvers<void>;
   /** What comes of it. */
   readonly outcome: PromiseWithResolvers<unknown>;
-  /** Whether it waits for nothing but its turn. */
+  /** Whether the job waits for nothing but its turn. */
   isReady: boolean;
   /** Gives its place back; nothing while it waits. */
   giveBack?: () => void;
@@ -58,7 +58,7 @@ export class JobQueue implements Queue {
   readonly #watchers = new JobWatchers();
   readonly #endListeners: ((id: string) => void)[] = [];
   readonly #places: Places;
-  /** In the order in which they began. */
+  /** Jobs in the order in which they began. */
   readonly #running: Entry[] = [];
   #isReady: boolean;
   #isClosing = false;

@@ -16,7 +16,7 @@ import type { JobSummary } from "./job_summary.ts";
 interface OutputRecord {
   /** Where it is: in a cloud, or relative to this server where it has no public address. */
   url: string;
-  /** Such as `image/jpeg`. */
+  /** Content type, such as `image/jpeg`. */
   content_type: string;
   /** Length in bytes. */
   bytes: number;

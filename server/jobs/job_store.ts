@@ -11,7 +11,7 @@ export type JobStatus = "queued" | "in_progress" | "completed" | "failed" | "can
 export interface JobError {
   /** A word that programs can compare. */
   code: string;
-  /** One sentence. */
+  /** What went wrong, in one sentence. */
   message: string;
 }
 
@@ -21,7 +21,7 @@ export interface JobEntry {
   id: string;
   /** What the job makes, such as `image`. */
   kind: string;
-  /** Where it is. */
+  /** Status of the job. */
   status: JobStatus;
   /** Finished share of the work, 0 to 100. */
   progress: number;
@@ -49,9 +49,9 @@ export interface JobRecord extends JobEntry {
 
 /** What tells that a request was sent again; digests. */
 export interface RequestKey {
-  /** Of the client and the key that it gave the request. */
+  /** Digest of the client and the key that it gave the request. */
   readonly key: string;
-  /** Of the route and the body. */
+  /** Digest of the route and the body. */
   readonly body: string;
 }
 
@@ -63,9 +63,9 @@ export interface NewRecord extends Pick<JobRecord, "id" | "kind" | "request" | "
 
 /** The job that a request has made that is sent again. */
 export interface RepeatedRequest {
-  /** Of the job. */
+  /** Id of the job. */
   readonly id: string;
-  /** As {@link RequestKey.body}. */
+  /** Digest of the route and the body, as {@link RequestKey.body}. */
   readonly body: string;
 }
 
@@ -84,7 +84,7 @@ export type JobChange = Partial<
 export interface JobFilter {
   /** What the jobs make; all of them when left out. */
   kind?: string;
-  /** Where they are; anywhere when left out. */
+  /** Statuses of the jobs; any when left out. */
   statuses?: readonly JobStatus[];
   /** Begin after the record of this id. */
   after?: string;
@@ -98,7 +98,7 @@ export interface JobFilter {
 export interface JobCount {
   /** What the jobs make. */
   kind: string;
-  /** Where they are. */
+  /** Status of the jobs. */
   status: JobStatus;
   /** Number of jobs. */
   count: number;

@@ -14,7 +14,7 @@ export interface JobSummary {
   owner: string;
   /** The beginning of the prompt. */
   prompt: string;
-  /** What it makes of what. */
+  /** Task of the job. */
   taskType: TaskType;
   /** Pixels per row. */
   width: number;

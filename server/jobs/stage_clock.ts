@@ -15,7 +15,7 @@ export type JobStage = "prepare" | Progress["stage"] | "store";
 /** Seconds by stage; those that a job did not have are left out. */
 export type StageSeconds = Partial<Record<JobStage, number>>;
 
-/** See the module. */
+/** The time that a job spends in each stage. */
 export class StageClock {
   /** Seconds by stage, of those that have ended. */
   readonly seconds: StageSeconds = {};

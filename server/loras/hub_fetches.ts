@@ -36,7 +36,7 @@ interface Fetch {
   waiting: number;
 }
 
-/** See the file comment. */
+/** LoRAs that a server fetches from a hub for its clients. */
 export class HubFetches {
   readonly #settings: HubSettings | undefined;
   readonly #limits: HubLimits;

@@ -9,7 +9,7 @@ import type { AskedLora } from "../contract/lora_requests.ts";
 
 /** A LoRA that was found; a JSON value. */
 export interface JobLora extends AskedLora {
-  /** As a client gave it. */
+  /** The path as a client gave it. */
   readonly path: string;
   /** Where it is. */
   readonly file: string;

@@ -40,10 +40,10 @@ const ENDING = ".safetensors";
 /** Most LoRAs that are listed. */
 const MAX_LISTED = 1000;
 
-/** See the file comment. */
+/** Finds the files of LoRAs that clients name. */
 export class LoraFiles {
   readonly #options: LoraFilesOptions;
-  /** Those of the options, absolute. */
+  /** Folders of the options, absolute. */
   readonly #folders: readonly string[];
   readonly #named: ReadonlyMap<string, string>;
   readonly #fetches: HubFetches;

@@ -19,13 +19,13 @@ export interface SlotLora extends JobLora {
 
 /** What was set on a component. */
 export interface Slot {
-  /** In the order in which they are applied. */
+  /** LoRAs in the order in which they are applied. */
   readonly loras: readonly SlotLora[];
   /** Whether they are in use, or only remembered, to be merged again. */
   readonly isActive: boolean;
 }
 
-/** By component, in the order of the model. */
+/** Slots by component, in the order of the model. */
 export type Slots = ReadonlyMap<SlotName, Slot>;
 
 /**

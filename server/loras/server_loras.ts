@@ -39,7 +39,7 @@ const MAX_NICKNAMES = 1000;
 
 /** A LoRA that is in use. */
 export interface ActiveLora extends SlotLora {
-  /** What it is on the model. */
+  /** How the LoRA fits the model. */
   readonly report: LoraReport;
 }
 
@@ -53,7 +53,7 @@ interface State {
   readonly nicknames: ReadonlyMap<string, JobLora>;
 }
 
-/** See the file comment. */
+/** The LoRAs of the server: loaded ones, set ones, and the usual ones of a generation. */
 export class ServerLoras {
   readonly #engine: EngineState;
   readonly #files: LoraFinder;

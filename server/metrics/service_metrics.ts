@@ -29,11 +29,11 @@ interface MeasuredServices {
 interface MeasuredRequest {
   /** Pattern of its path, or undefined when there is none. */
   route: string | undefined;
-  /** As the client wrote it. */
+  /** Method as the client wrote it. */
   method: string;
-  /** Of the answer. */
+  /** Status of the answer. */
   status: number;
-  /** From the request to the head of the answer. */
+  /** Seconds from the request to the head of the answer. */
   seconds: number;
 }
 

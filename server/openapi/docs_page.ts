@@ -103,7 +103,7 @@ function typeName({ anyOf, type, items, contentMediaType }: JsonSchema): string 
 }
 
 const EXAMPLE_BODY = '{"prompt": "a red circle"}';
-/** Of bodies that have no prompt. */
+/** Examples of bodies that have no prompt. */
 const EXAMPLE_BODIES: Readonly<Partial<Record<BodyName, string>>> = {
   SetLora: '{"lora_nickname": "style", "lora_path": "style.safetensors", "strength": 0.8}',
   MergeLora: '{"strength": 0.8}',

@@ -36,7 +36,7 @@ export interface JsonSchema {
   properties?: Record<string, JsonSchema>;
   /** Fields that must be there. */
   required?: string[];
-  /** Of what a list consists. */
+  /** Schema of a list's items. */
   items?: JsonSchema;
   /** Meaning, in Markdown. */
   description?: string;
@@ -48,7 +48,7 @@ export interface JsonSchema {
 export interface OpenApiDocument {
   /** Version of the specification. */
   openapi: "3.1.0";
-  /** What it is. */
+  /** Title, version and description of the API. */
   info: { title: string; version: string; description: string };
   /** Addresses of the service. */
   servers: { url: string }[];
@@ -232,7 +232,7 @@ function bodySchema(
   return document;
 }
 
-/** The same fields with files where a form may have them. */
+/** The schema of a form: the same fields, with files where a form may have them. */
 function formSchema({ properties = {}, ...schema }: JsonSchema): JsonSchema {
   const file = { type: "string", contentMediaType: "application/octet-stream" };
   const fields = Object.entries(properties).map(([name, field]): [string, JsonSchema] => {

@@ -6,7 +6,7 @@
 
 import { httpNames, REQUEST_FIELDS, SETTING_FIELDS } from "../../generation/fields.ts";
 
-/** By name; fields without effect are not here. */
+/** Texts of fields by name; fields without effect are not here. */
 export const FIELD_NOTES: Readonly<Record<string, string>> = {
   ...Object.fromEntries(
     Object.entries({ ...REQUEST_FIELDS, ...SETTING_FIELDS }).flatMap(([name, row]) =>
@@ -60,7 +60,7 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
   reference: "Images of what shall be seen in the result: files, or addresses",
 };
 
-/** As {@link FIELD_NOTES}, for requests about LoRAs. */
+/** Texts of fields in requests about LoRAs, by name. */
 export const LORA_FIELD_NOTES: Readonly<Record<string, string>> = {
   lora_nickname: "What the LoRA is called from now on, or a list of such names; required",
   lora_path: "File or folder that the server may read, or a hub id: `org/name` or " +

@@ -25,13 +25,13 @@ type OperationAnswer = { readonly json: AnswerName } | {
 export interface Operation {
   /** HTTP method. */
   readonly method: "get" | "post" | "delete";
-  /** With parameters in braces. */
+  /** Path with parameters in braces. */
   readonly path: string;
   /** Unique, for generators of clients. */
   readonly id: string;
   /** Chapter that it belongs to. */
   readonly tag: string;
-  /** One sentence without a period. */
+  /** What the operation does, in one sentence without a period. */
   readonly summary: string;
   /** Query parameters: name, JSON type, meaning. */
   readonly query?: readonly (readonly [name: string, type: "string" | "integer", note: string])[];
@@ -39,7 +39,7 @@ export interface Operation {
   readonly body?: {
     readonly schema: BodyName;
     readonly types: readonly string[];
-    /** Whether it may be left out. */
+    /** Whether the body may be left out. */
     readonly isOptional?: boolean;
   };
   /** Answer with status 200. */
@@ -59,7 +59,7 @@ const URL_FORM = "application/x-www-form-urlencoded";
 const JSON_TYPE = "application/json";
 const VARIANT = ["variant", "integer", "Which of several results, from 0"] as const;
 
-/** In the order of the document. */
+/** Operations in the order of the document. */
 export const OPERATIONS: readonly Operation[] = [
   {
     method: "post",

@@ -15,9 +15,9 @@ import { MODULES, PACKAGES, STYLES } from "./sources.ts";
 
 /** A file for a browser. */
 interface Asset {
-  /** For the `Content-Type` header. */
+  /** Content type of the file. */
   readonly type: string;
-  /** As it is, and compressed. */
+  /** Text of the file, as it is and compressed. */
   readonly text: string;
   readonly gzip: Uint8Array<ArrayBuffer>;
 }
@@ -26,11 +26,11 @@ interface Asset {
 interface Playground {
   /** The page. */
   readonly html: string;
-  /** Its Content-Security-Policy. */
+  /** Content-Security-Policy of the page. */
   readonly policy: string;
   /** Names the version in the addresses of assets, which therefore may be kept for ever. */
   readonly version: string;
-  /** By name. */
+  /** Files of the page by name. */
   readonly assets: ReadonlyMap<string, Asset>;
 }
 

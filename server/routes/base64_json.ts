@@ -31,7 +31,7 @@ const PART_BYTES = 3 * 2 ** 18;
 interface Base64Json {
   /** Made while it is read. */
   readonly body: ReadableStream<Uint8Array<ArrayBuffer>>;
-  /** Its type and its length. */
+  /** Type and length of the answer. */
   readonly headers: Record<string, string>;
 }
 

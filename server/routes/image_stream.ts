@@ -24,7 +24,7 @@ interface ImageEvent {
 
 /** A request whose answer is a stream. */
 interface StreamedImages {
-  /** Of the job. */
+  /** Id of the job. */
   readonly id: string;
   /** What to make. */
   readonly request: ImageRequest;

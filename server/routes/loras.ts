@@ -81,7 +81,7 @@ async function change<T extends Change>(
   }
 }
 
-/** In the words of the reference. */
+/** An error in the words of the reference. */
 function prefixed(error: ApiError, what: string): ApiError {
   const { error: { param, code }, problems } = error.body;
   return new ApiError(400, `Failed to ${what}: ${error.message}`, {

@@ -20,11 +20,11 @@ import type { ServerSettings } from "../settings.ts";
 
 /** A setting that the model takes, for whoever offers it. */
 interface OfferedSetting {
-  /** As requests call it. */
+  /** Name of the field in requests. */
   name: string;
-  /** What it means. */
+  /** Meaning of the field. */
   description: string;
-  /** What its value is. */
+  /** Type of the field's value. */
   type: Field["kind"];
   /** What a text may be, where it is one of a few. */
   choices?: string[];

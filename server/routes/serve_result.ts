@@ -13,7 +13,7 @@ import type { StoredFile } from "../storage/result_storage.ts";
 interface AskedFile {
   /** Files of the job. */
   readonly files: readonly StoredFile[];
-  /** What they are, such as `Video`. */
+  /** Word for the results, such as `Video`. */
   readonly what: string;
   /** Which of them, from 0; the first when it is left out. */
   readonly variant: string | undefined;

@@ -43,7 +43,7 @@ const argumentsSchema = z.looseObject({ args: z.array(z.unknown()).nullish() });
 
 /** Ways in which a picture meets the size of the result, by number. */
 const FITS = ["stretch", "cover", "contain"] as const;
-/** Likewise by name. */
+/** Names of the ways to resize, in the order of their numbers. */
 const RESIZE_NAMES = ["just resize", "crop and resize", "resize and fill"];
 /** How prompt and picture share the work; here they do so evenly. */
 const BALANCED: readonly unknown[] = [0, "balanced"];

@@ -18,7 +18,7 @@ interface Current {
   readonly count: number;
   /** Images of each result. */
   readonly layers: number;
-  /** Those that are finished. */
+  /** Outputs that are finished. */
   readonly outputs: JobOutput[];
   isInterrupted: boolean;
   progress?: JobProgress;
@@ -26,7 +26,7 @@ interface Current {
   preview?: Uint8Array;
 }
 
-/** See the file comment. */
+/** The running job as Stable Diffusion WebUI's clients see it. */
 export class CurrentJobs {
   readonly #queue: Queue;
   readonly #jobs = new Map<string, Current>();

@@ -36,7 +36,7 @@ const PREVIEWS = 3;
 interface Generation {
   readonly services: Services;
   readonly current: CurrentJobs;
-  /** Whether it starts from images. */
+  /** Whether the route starts from images. */
   readonly startsFromImages: boolean;
   /** Name of the model that was chosen for all. */
   readonly chosen: () => string;

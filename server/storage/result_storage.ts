@@ -6,9 +6,9 @@
 
 /** A file that is kept. */
 export interface StoredFile {
-  /** Its name: unique, and without folders. */
+  /** Name of the file: unique, and without folders. */
   name: string;
-  /** For the `Content-Type` header. */
+  /** Content type of the file. */
   contentType: string;
   /** Length in bytes. */
   size: number;

@@ -10,9 +10,9 @@ import type { Tracing } from "./tracing.ts";
 
 /** A job to be traced. */
 export interface TracedJob {
-  /** Its id. */
+  /** Id of the job. */
   readonly id: string;
-  /** What it makes. */
+  /** What the job makes. */
   readonly kind: string;
   /** Name of its model. */
   readonly model: string;

@@ -22,9 +22,9 @@ export interface SpanStart {
   readonly parent?: string | undefined;
   /** When it began, in Unix milliseconds; now when left out. */
   readonly at?: number;
-  /** Whether it answers a request of another process. */
+  /** Whether the span answers a request of another process. */
   readonly isServer?: boolean;
-  /** What it is about. */
+  /** Attributes of the span. */
   readonly attributes?: SpanAttributes;
 }
 

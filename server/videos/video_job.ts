@@ -26,7 +26,7 @@ import type { VideoRequest } from "./video_request.ts";
 export interface VideoResult {
   /** One file for each video. */
   files: StoredFile[];
-  /** From the first step to the last file. */
+  /** Seconds from the first step to the last file. */
   seconds: number;
   /** Most device memory taken at once, in bytes. */
   peakBytes: number;

@@ -55,7 +55,7 @@ export const VIDEO_PREVIEWS = 3;
 export interface GivenVideo {
   /** Where it lies. */
   path: string;
-  /** What it is. */
+  /** Facts about the video. */
   info: VideoInfo;
 }
 

@@ -17,7 +17,7 @@ interface WebhookOptions {
   readonly secret: Uint8Array;
   /** Whether addresses of private networks are allowed, this machine's among them. */
   readonly allowPrivate: boolean;
-  /** Told of those that nobody takes. */
+  /** Told of webhooks that nobody takes. */
   readonly log: Log;
   /** Pauses before each further attempt, in milliseconds; {@link PAUSES_MS} when left out. */
   readonly pausesMs?: readonly number[];
@@ -27,7 +27,7 @@ interface WebhookOptions {
 export interface WebhookMessage {
   /** The same for all attempts, so that a receiver can tell them. */
   readonly id: string;
-  /** Such as `job.completed`. */
+  /** Type of the event, such as `job.completed`. */
   readonly type: string;
   /** What happened, a JSON value. */
   readonly data: unknown;

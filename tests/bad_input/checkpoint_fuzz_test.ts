@@ -101,7 +101,7 @@ const GGUF = encodeGguf({
   ],
 });
 
-/** As {@linkcode openOrRefuse}, of a single file. */
+/** Opens a single GGUF file, or says that it is refused. */
 function openOrRefuseGguf(bytes: Uint8Array): "opened" | "refused" {
   return withFolder({ "m.gguf": bytes }, (folder) => {
     let checkpoint: Checkpoint;

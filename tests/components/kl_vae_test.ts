@@ -29,7 +29,7 @@ const TO_CHANNELS_LAST = [0, 2, 3, 1];
 const TO_CHANNELS_FIRST = [0, 3, 1, 2];
 /** Largest error of moments and pixels, as a part of the largest magnitude. */
 const GATE = 1e-4;
-/** Of decoded pixels, in decibels. */
+/** Least PSNR of decoded pixels, in decibels. */
 const MIN_PSNR = 60;
 
 async function checkCall(

@@ -8,7 +8,7 @@ import { assertClose, Golden, type GoldenCall, rowsOf, transpose } from "../gold
 import { ModelRun, openTestDevice } from "../model_run.ts";
 
 const GATE = 1e-4;
-/** That of factors that are rounded to f16. */
+/** Largest error with factors that are rounded to f16. */
 const HALF_GATE = 2e-3;
 
 async function checkCall(

@@ -8,7 +8,7 @@ export interface HealthTarget {
 
 /** How long one answer took, in milliseconds. */
 export interface HealthTimes {
-  /** As a client sees it. */
+  /** Milliseconds of a request as a client sees it. */
   readonly whole: number;
   /** Without what the server's thread, or the one that asks, waited for a processor that others had. */
   readonly own: number;

@@ -34,7 +34,7 @@ export interface FakeOptions {
   loraFailure?: unknown;
 }
 
-/** See the module. */
+/** An engine without a GPU, which draws gradients. */
 export class FakeEngine implements Engine {
   readonly info: ModelInfo;
   isLoaded = true;

@@ -11,11 +11,11 @@ import type {
   RepeatedRequest,
 } from "../../server/jobs/job_store.ts";
 
-/** See the module. */
+/** Records of jobs on a disk that fills up. */
 export class FailingStore implements JobStore {
   /** Names of the methods that fail now. */
   failing: readonly (keyof JobStore)[] = [];
-  /** What they throw. */
+  /** The error that failing methods throw. */
   failure = new Error("database or disk is full");
   readonly #store: JobStore;
 

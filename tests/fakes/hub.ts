@@ -36,7 +36,7 @@ interface SeenRequest {
 /** The commit of every repository here. */
 export const FAKE_COMMIT = "0123456789abcdef0123456789abcdef01234567";
 
-/** See the file comment. */
+/** A model hub on this machine that can misbehave. */
 export class FakeHub implements AsyncDisposable {
   readonly behaviour: FakeHubBehaviour;
   readonly seen: SeenRequest[] = [];
@@ -62,7 +62,7 @@ export class FakeHub implements AsyncDisposable {
     this.#cdn = Deno.serve(options, (request) => this.#file(request, new URL(request.url)));
   }
 
-  /** For `HF_ENDPOINT`. */
+  /** Address of the hub, for `HF_ENDPOINT`. */
   get endpoint(): string {
     return `http://127.0.0.1:${this.#server.addr.port}`;
   }

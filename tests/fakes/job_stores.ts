@@ -53,7 +53,7 @@ const KINDS = {
 /** The name of a kind of stores. */
 export type StoreKind = keyof typeof KINDS;
 
-/** All of them. */
+/** All kinds of stores. */
 export const STORE_KINDS = Object.keys(KINDS) as StoreKind[];
 
 /** Makes a test for each of some kinds; those on PostgreSQL are left out where it is not installed. */

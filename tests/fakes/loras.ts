@@ -33,7 +33,7 @@ export const FAKE_COMPONENTS: readonly AdaptableComponent[] = ([
 
 /** What a LoRA file is made of. */
 interface FakeLora {
-  /** Every number in it. */
+  /** The value of every number in the file. */
   mark: number;
   /** Keys up to the factor; layers of a component are named with its prefix. */
   layers?: readonly string[];

@@ -5,11 +5,11 @@ import { Buffer } from "node:buffer";
 
 /** One request and its answer, without what changes from run to run. */
 interface Exchange {
-  /** Such as `POST /v1/images/generations`. */
+  /** Method and path, such as `POST /v1/images/generations`. */
   request: string;
-  /** Its content type, without a form's boundary. */
+  /** Content type of the request, without a form's boundary. */
   contentType?: string;
-  /** Its body: JSON, or a form's parts. */
+  /** Body of the request: JSON, or a form's parts. */
   body?: unknown;
   /** The answer's status. */
   status: number;

@@ -25,12 +25,12 @@ type Trouble = { status: number } | { delayMs: number } | undefined;
 
 const MAX_SKEW_MS = 15 * 60 * 1000;
 
-/** See the module. */
+/** A store that speaks enough of S3 for our uploads. */
 export class FakeS3 implements AsyncDisposable {
   readonly objects = new Map<string, FakeObject>();
   /** Method and status of every request so far. */
   readonly seen: string[] = [];
-  /** Asked before each request. */
+  /** Asked before each request whether it fails. */
   trouble: () => Trouble = () => undefined;
   readonly #options: FakeS3Options;
   readonly #server: Deno.HttpServer<Deno.NetAddr>;

@@ -167,7 +167,7 @@ function talking(app: App): Pick<TestService, "get" | "post"> {
   };
 }
 
-/** One model on cards without a GPU. */
+/** Opens a pool of one model on cards without a GPU. */
 export async function openPool(
   engines: readonly FakeEngine[],
 ): Promise<{ cards: Cards; engine: EnginePool }> {

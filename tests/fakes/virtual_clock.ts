@@ -5,7 +5,7 @@ interface Sleeper {
   readonly wake: () => void;
 }
 
-/** See the file comment. */
+/** A clock that leaps from event to event. */
 export class VirtualClock {
   /** Milliseconds since it was made. */
   now = 0;
@@ -46,7 +46,7 @@ export class VirtualClock {
   }
 }
 
-/** Until whatever can go on has gone on. */
+/** Waits until whatever can go on has gone on. */
 async function settle(): Promise<void> {
   for (let i = 0; i < 3; i++) await new Promise((resolve) => setTimeout(resolve));
 }

@@ -347,7 +347,7 @@ class Member {
     return new Member(child, reading);
   }
 
-  /** Without a word. */
+  /** Ends the member without a word. */
   async kill(): Promise<void> {
     this.#child.kill("SIGKILL");
     await this.#child.status;

@@ -26,7 +26,7 @@ function tensorsOf(module: string, shapes: ReturnType<Change>): Tensors {
 
 type Layer = readonly [module: string, rows: number, columns: number];
 
-/** By Black Forest Labs' names. */
+/** Layers by Black Forest Labs' names. */
 const ORIGINAL: readonly Layer[] = [
   ...["img", "txt"].flatMap((stream): Layer[] => [
     [`double_blocks.0.${stream}_attn.qkv`, 3 * DIM, DIM],
@@ -45,7 +45,7 @@ const ORIGINAL: readonly Layer[] = [
   ["final_layer.adaLN_modulation.1", 2 * DIM, DIM],
 ];
 
-/** By diffusers' names. */
+/** Layers by diffusers' names. */
 const DIFFUSERS: readonly Layer[] = [
   ["transformer_blocks.0.attn.to_q", DIM, DIM],
   ["transformer_blocks.0.attn.add_k_proj", DIM, DIM],

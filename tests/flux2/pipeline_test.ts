@@ -13,7 +13,7 @@ import { openTestDevice } from "../model_run.ts";
 
 /** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
 const MIN_PSNR = 50;
-/** Likewise with factors rounded to halves: 35 dB. */
+/** Least PSNR with factors rounded to halves, in decibels. */
 const MIN_MERGED_PSNR = 35;
 /** Of the tokens after the last step, as a part of their largest magnitude. */
 const LATENT_GATE = 1e-4;

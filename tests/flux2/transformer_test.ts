@@ -15,7 +15,7 @@ import { checkCalls, type InputValues, ModelRun } from "../model_run.ts";
 
 /** Largest error of the velocity, as a part of its largest magnitude. */
 const GATE = 1e-4;
-/** The same where factors are rounded to f16. */
+/** Largest error where factors are rounded to f16. */
 const HALF_GATE = 1e-3;
 
 async function checkCall(

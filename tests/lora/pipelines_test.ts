@@ -9,7 +9,7 @@ import { psnr } from "../pixels.ts";
 
 /** Of latents after the last step: beside the weights, and written into them, in 16 bits. */
 const LATENT_GATES = { dynamic: 1e-5, merge: 5e-3 };
-/** Of pixels, in decibels. */
+/** Least PSNR of pixels, in decibels. */
 const MIN_PSNR = { dynamic: 80, merge: 60 };
 
 /** Latents as the reference keeps them: FLUX.2's as tokens, [tokens, channels]. */

@@ -7,7 +7,7 @@ type Target = typeof TARGETS[number];
 
 /** A LoRA as it is applied to one component. */
 export interface Applied {
-  /** Of a file that the server may read. */
+  /** Path of a file that the server may read. */
   readonly path: string;
   readonly strength: number;
   readonly target: Target | "all";

@@ -15,7 +15,7 @@ const golden = new Golden("qwen_image/pipeline");
 type Bytes = Pick<StoredTensor, "format" | "shape"> & { readonly bytes: Uint8Array };
 type Tensors = ReadonlyMap<string, Bytes>;
 
-/** Those of a component, renamed. */
+/** Tensors of a component, renamed. */
 function tensorsOf(component: string, rename: (name: string) => string): Tensors {
   using checkpoint = Checkpoint.open(`${golden.folder}/${component}`);
   return new Map([...checkpoint.names].map((name) => {
@@ -130,7 +130,7 @@ function gguf(
   });
 }
 
-/** As llama.cpp names a language model. */
+/** A tensor's name as llama.cpp writes it. */
 function llamaName(name: string): string {
   return name.replace(/^model\./, "").replace("embed_tokens", "token_embd")
     .replace(/^norm\./, "output_norm.").replace("lm_head", "output")

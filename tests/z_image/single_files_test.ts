@@ -121,7 +121,7 @@ Deno.test("a file with Z-Image's transformer, text encoder and autoencoder gives
 /** ggml's numbers of types. */
 const TYPES = new Map([...GGML_TYPES].map(([number, [name]]) => [name, number]));
 
-/** By what the name of a matrix has in it. */
+/** Formats by what the name of a matrix has in it. */
 const MIXED: readonly (readonly [RegExp, WeightFormat])[] = [
   [/layers\.0\.attention\.to_[qkv]/, "q8_0"],
   [/layers\.1\.attention\.to_[qkv]/, "q5_1"],

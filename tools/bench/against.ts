@@ -43,7 +43,7 @@ class Side {
   readonly #child: Deno.ChildProcess;
   readonly #lines: AsyncGenerator<string>;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
-  /** What it can time. */
+  /** Rows that the side can time. */
   rows: readonly string[] = [];
 
   constructor(folder: string, specs: readonly string[]) {

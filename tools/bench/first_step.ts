@@ -57,7 +57,7 @@ interface FirstStep {
   readonly seconds: number;
   /** Of each further step, loading of what it needs included. */
   readonly furtherSeconds: readonly number[];
-  /** From the end of the last step to the last frame. */
+  /** Seconds from the end of the last step to the last frame. */
   readonly decodeSeconds: number;
   /** Waiting for the GPU, in all. */
   readonly waitSeconds: number;

@@ -9,9 +9,9 @@ import { Random, Weighted } from "./random.ts";
 
 /** A model, on cards of the middle. */
 export interface SimulatedModel {
-  /** Its name. */
+  /** Name of the model. */
   readonly name: string;
-  /** Its share of the requests. */
+  /** Share of the requests. */
   readonly share: number;
   /** Mean time of a request, in seconds. */
   readonly seconds: number;
@@ -80,7 +80,7 @@ export interface DemandOptions {
   readonly rate: number;
 }
 
-/** See the file comment. */
+/** The requests of a day, drawn at random. */
 export class Demand {
   readonly #random: Random;
   readonly #options: DemandOptions;

@@ -36,13 +36,13 @@ export interface SimulatedJob extends WaitingJob {
 
 /** A worker. */
 export interface SimulatedWorker {
-  /** Its place among all. */
+  /** Place of the worker among all. */
   readonly index: number;
   /** Memory, in bytes. */
   readonly memory: number;
   /** Indices of the models that fit. */
   readonly models: readonly number[];
-  /** Their names. */
+  /** Names of the models that fit. */
   readonly names: readonly string[];
   /** What is on its device. */
   loaded: { readonly model: string; readonly loras: readonly string[] } | undefined;

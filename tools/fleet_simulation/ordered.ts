@@ -60,7 +60,7 @@ interface Removable {
   isGone: boolean;
 }
 
-/** See the file comment: a sorted front, and a heap behind it. */
+/** An ordered list with a sorted front, and a heap behind it. */
 export class Ordered<T extends Removable> {
   #front: T[] = [];
   readonly #rest: Heap<T>;

@@ -14,7 +14,7 @@ export class Random {
     for (let round = 0; round < 16; round++) this.uniform();
   }
 
-  /** From 0 to 1, without 1. */
+  /** A number from 0 to 1, without 1. */
   uniform(): number {
     const state = this.#state;
     const sum = (state[0]! + state[1]! + state[3]!) >>> 0;

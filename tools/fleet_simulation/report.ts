@@ -16,7 +16,7 @@ const NEWS_PER_JOB = 3;
 
 /** A simulation that has ended. */
 export interface Finished {
-  /** Of its policy. */
+  /** Name of the policy. */
   readonly name: string;
   /** What came of it. */
   readonly outcome: Outcome;

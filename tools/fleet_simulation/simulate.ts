@@ -19,7 +19,7 @@ const STRETCH = 600;
 
 /** How jobs are given to workers. */
 export interface Policy {
-  /** Its name in reports. */
+  /** Name in reports. */
   readonly name: string;
   /** How jobs get their turns. */
   readonly order: Order;
@@ -54,9 +54,9 @@ export interface SimulationOptions {
 
 /** Events per second, on average and in the busiest minute. */
 export interface Rate {
-  /** Over the whole time. */
+  /** Mean over the whole time. */
   readonly mean: number;
-  /** In the minute that had most. */
+  /** Value of the minute that had most. */
   readonly most: number;
 }
 

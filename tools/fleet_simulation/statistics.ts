@@ -21,7 +21,7 @@ export class Times {
     return this.#count;
   }
 
-  /** Their mean, in seconds; 0 where there are none. */
+  /** Mean of the values in seconds; 0 where there are none. */
   get mean(): number {
     return this.#count > 0 ? this.#sum / this.#count : 0;
   }

@@ -6,7 +6,7 @@ import { runReportCommand } from "../../commands/report.ts";
 import { SECTION_COMMAND } from "../../report/section_command.ts";
 import { runSection } from "../../report/section_program.ts";
 
-/** As those of `denoise report`. */
+/** Options, as those of `denoise report`. */
 const OPTIONS = {
   out: { type: "string", default: "gpu-report" },
   minutes: { type: "string", default: "10" },

@@ -2,7 +2,7 @@
 
 /** One arrow of the import graph. */
 interface Import {
-  /** As written in the source. */
+  /** The specifier as written in the source. */
   specifier: string;
   /**
    * `value`: evaluated with the file, also `export … from` and `import()`; `type`: `import type` and

@@ -43,7 +43,7 @@ export const FLUX2_VAE_CONFIG = z.object({
   down_block_types: DOWN_BLOCKS.default(new Array(4).fill("DownEncoderBlock2D")),
   up_block_types: UP_BLOCKS.default(new Array(4).fill("UpDecoderBlock2D")),
   block_out_channels: CHANNELS.default([128, 256, 512, 512]),
-  /** Of the decoder, where it is smaller than the encoder. */
+  /** Channels of the decoder, where it is smaller than the encoder. */
   decoder_block_out_channels: CHANNELS.nullish(),
   layers_per_block: z.int().positive().default(2),
   latent_channels: z.int().positive().default(32),

@@ -20,7 +20,7 @@ const NAMINGS: readonly ComponentNaming[] = [
   { probes: ["decoder.mid_block.resnets.0.norm1.weight", "encoder.conv_in.weight"] },
 ];
 
-/** That of FLUX.1 and Z-Image. */
+/** The autoencoder of FLUX.1 and Z-Image in single files. */
 export const KL_VAE_FORMAT: ComponentFormat = {
   name: "an autoencoder of FLUX.1 and Z-Image",
   component: "vae",

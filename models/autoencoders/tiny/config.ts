@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 
-/** Of both kinds. Defaults are those of diffusers' `AutoencoderTiny`. */
+/** Configuration of either kind of tiny decoder. Defaults are those of diffusers' `AutoencoderTiny`. */
 export const TINY_DECODER_CONFIG = z.object({
   _class_name: z.enum(["AutoencoderTiny", "TAEHV"]),
   latent_channels: z.int().positive().default(4),

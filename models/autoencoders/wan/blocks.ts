@@ -19,7 +19,7 @@ import type { ChunkPlace, FrameHistory } from "./history.ts";
 
 /** What every block needs beside its input. */
 export interface Stream {
-  /** Of the chunk among those of its video. */
+  /** Place of the chunk among those of its video. */
   readonly place: ChunkPlace;
   /** What the convolutions saw of earlier chunks. */
   readonly history: FrameHistory;

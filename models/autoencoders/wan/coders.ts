@@ -91,7 +91,7 @@ export function wanVideoDecoder(
   return (stage, name) => new WanVideoDecoder(stage, vae, size, name);
 }
 
-/** From latents in the autoencoder's units to frames. */
+/** Decodes latents in the autoencoder's units to frames. */
 export class WanVideoDecoder implements Decoder {
   readonly input: DeviceTensor;
   /** How many chunks there are, those of all tiles together. */
@@ -205,9 +205,9 @@ export interface VideoFrames {
   at(index: number): Uint8Array | Float32Array | undefined;
 }
 
-/** From the frames of a video, or an image, to normalised latents, [frames, height, width, channels]. */
+/** Encodes the frames of a video, or an image, to normalised latents, [frames, height, width, channels]. */
 export class WanVideoEncoder {
-  /** In which its programs are. */
+  /** Stage of the encoder's programs. */
   readonly stage: Stage;
   /** Complete when {@linkcode WanVideoEncoder.run} is. */
   readonly latents: DeviceTensor;
@@ -306,7 +306,7 @@ export class WanVideoEncoder {
   }
 }
 
-/** For every position of the whole, which one of a tile is there, and its share. */
+/** The position in a tile, and the tile's share, for every position of the whole. */
 function placesOf(
   tile: Tile,
   height: number,

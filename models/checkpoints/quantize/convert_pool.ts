@@ -5,7 +5,7 @@ import type { ConversionAnswer } from "./quantize_worker.ts";
 /** More threads would wait for the disk. */
 const MAX_THREADS = 16;
 
-/** See the file comment. */
+/** Threads that convert elements. */
 export class ConvertPool implements Disposable {
   readonly #idle: Worker[];
   readonly #all: readonly Worker[];

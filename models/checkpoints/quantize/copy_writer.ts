@@ -39,7 +39,7 @@ export type FileTensor =
   & NewTensor
   & ({ readonly planned: PlannedTensor } | { readonly scaleOf?: string });
 
-/** See the file comment. */
+/** Writes a converted copy of tensors into a file, piece by piece. */
 export class CopyWriter implements Disposable {
   readonly #source: Checkpoint;
   readonly #file: Deno.FsFile;

@@ -24,9 +24,9 @@ export interface QuantizeOptions extends CopyControl {
 
 /** What was made. */
 export interface QuantizeResult {
-  /** Of the new file. */
+  /** Bytes of the new file. */
   readonly bytes: number;
-  /** Of the tensors that it was made from. */
+  /** Bytes of the tensors that the file was made from. */
   readonly sourceBytes: number;
   /** Tensors by format, most elements first. */
   readonly formats: readonly (readonly [format: string, tensors: number])[];
@@ -132,7 +132,7 @@ function toFileTensor(planned: PlannedTensor): FileTensor {
   return { ...planned, planned };
 }
 
-/** With the scales of fp8 weights and the mark of files that have them, as ComfyUI writes them. */
+/** The planned tensors with scales of fp8 weights, and the mark of such files, as ComfyUI writes them. */
 function withScales(planned: readonly PlannedTensor[]): FileTensor[] {
   const marked = planned.find(({ format }) => format.startsWith("F8_"));
   if (!marked) return planned.map(toFileTensor);

@@ -26,7 +26,7 @@ const SMALL_ELEMENTS = 1024;
 
 /** Names within the repeated blocks of a network, by what is numbered. */
 const IN_BLOCK = /(?:^|\.)\w*(?:blocks?|layers|refiner|blk|h)\.\d+\./;
-/** Of these, what takes the timestep, guidance or positions to vectors. */
+/** Names of modules that take the timestep, guidance or positions to vectors. */
 const EMBEDDER = /embed|guidance|time_/;
 
 /** What rows that are no whole blocks are stored as, as llama.cpp does. */

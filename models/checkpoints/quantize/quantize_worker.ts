@@ -1,7 +1,7 @@
 /** A thread that converts elements, one message after the other. */
 import { type Conversion, convert } from "./convert.ts";
 
-/** What it answers. */
+/** What the thread answers. */
 export type ConversionAnswer =
   | { readonly bytes: Uint8Array<ArrayBuffer> }
   | { readonly problem: string };

@@ -21,7 +21,7 @@ import type { ChromaTransformerConfig } from "./config.ts";
 
 /** What the numbers of vectors are multiplied by before they are embedded. */
 const NUMBER_SCALE = 1000;
-/** Of the norms: that of torch where nothing is said. */
+/** Epsilon of the norms: torch's where nothing is said. */
 const EPS = 2 ** -23;
 /** Vectors of the last norm, which FLUX.1's files have the other way round. */
 const OUT = ["shift", "scale"] as const;
@@ -77,7 +77,7 @@ export function chromaModulation(
   };
 }
 
-/** For every timestep and vector: the timestep, a guidance of 0 and the vector's number, embedded. */
+/** Inputs for every timestep and vector: the timestep, a guidance of 0 and the vector's number, embedded. */
 function approximatorInputs(
   timesteps: readonly number[],
   count: number,

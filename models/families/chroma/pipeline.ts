@@ -27,7 +27,7 @@ import { chromaModulation } from "./modulation.ts";
 /** Tokens of padding that the transformer sees of a prompt. */
 const SEEN_PADDING = 1;
 
-/** See the file comment. */
+/** The family of Chroma models. */
 export const CHROMA = defineFamily({
   classNames: ["ChromaPipeline", "ChromaImg2ImgPipeline", "ChromaInpaintPipeline"],
   files: CHROMA_FILES,
@@ -43,7 +43,7 @@ export const CHROMA = defineFamily({
     const grid = gridOf(request, sizeMultiple);
     const startsFromImage = images.length > 0;
     const shape = {
-      /** Of every prompt, which has a pass of its own, and of all with their padding. */
+      /** Tokens of every prompt, which has a pass of its own, and rows of all with their padding. */
       textTokens: lengths.map((length) => Math.min(length + SEEN_PADDING, maxLength)),
       rows: maxLength,
       ...{ grid, startsFromImage, steps },

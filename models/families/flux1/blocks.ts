@@ -28,9 +28,9 @@ import type { Flux1TransformerConfig } from "./config.ts";
 import type { BlockModulation } from "./modulation.ts";
 import { positions } from "./positions.ts";
 
-/** Of the norms without weights and of those of heads; no configuration says it. */
+/** Epsilon of the norms without weights and of those of heads; no configuration says it. */
 export const EPS = 1e-6;
-/** Of the rotary positions, likewise. */
+/** Base of the rotary frequencies; no config changes it. */
 const ROPE_THETA = 10000;
 
 /** What the blocks need to know of a model, FLUX.1 or one made of it. */
@@ -57,7 +57,7 @@ export class Flux1Blocks {
       readonly textTokens: number;
       readonly grids: readonly TokenGrid[];
       readonly modulation: BlockModulation;
-      /** Of the tokens of text and image. */
+      /** How the tokens of text and image are shared by GPUs. */
       readonly split: TokenSplit;
     },
   ) {

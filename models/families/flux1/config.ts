@@ -89,12 +89,12 @@ function latentFeatures({ out_channels, in_channels }: Flux1TransformerConfig): 
   return out_channels ?? in_channels;
 }
 
-/** Whether it takes a masked image and its mask beside the noise, as Fill does. */
+/** Whether a transformer takes a masked image and its mask beside the noise, as Fill does. */
 export function isFill(config: Flux1TransformerConfig): boolean {
   return config.in_channels > latentFeatures(config) && !drawsAfterPicture(config);
 }
 
-/** Whether it takes a control picture beside the noise, as Canny and Depth do. */
+/** Whether a transformer takes a control picture beside the noise, as Canny and Depth do. */
 export function drawsAfterPicture(config: Flux1TransformerConfig): boolean {
   return config.in_channels === 2 * latentFeatures(config);
 }

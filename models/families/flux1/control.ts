@@ -24,11 +24,11 @@ import type { BlockModulation } from "./modulation.ts";
 
 /** Inputs of one pass. */
 interface ControlInputs {
-  /** Of `flux1Context()` with the ControlNet's weights, for the prompt: [1, text tokens, dim]. */
+  /** Prompt from `flux1Context()` with the ControlNet's weights: [1, text tokens, dim]. */
   readonly context: Tensor;
   /** Packed latents, [1, tokens, features]. */
   readonly sample: Tensor;
-  /** Likewise of the control picture. */
+  /** The control picture, packed, [1, tokens, features]. */
   readonly picture: Tensor;
   /** Kind of the picture, u32 [1]; not where all are alike. */
   readonly mode?: Tensor | undefined;
@@ -42,7 +42,7 @@ interface ControlInputs {
 
 /** What a ControlNet adds to the blocks of a transformer. */
 export interface ControlSteps {
-  /** With which it begins. */
+  /** State before the first block. */
   readonly begin: ControlState<Streams<Tensor>>;
   readonly double: Steering<Streams<Tensor>>;
   /**
@@ -68,7 +68,7 @@ export type ControlResiduals = (
   blocks: { readonly double: number; readonly single: number },
 ) => ControlSteps;
 
-/** See the file comment. */
+/** Traces a ControlNet of FLUX.1 for one pass of the transformer. */
 export function flux1Control(
   graph: Graph,
   config: Flux1ControlNetConfig,

@@ -22,7 +22,7 @@ import { type ControlResiduals, flux1Control } from "./control.ts";
 import { blockModulationOf, type BlockTables, blockTables, type Times } from "./modulation.ts";
 import { flux1Prompt, type PromptParts } from "./transformer.ts";
 
-/** See the file comment. */
+/** A ControlNet in FLUX.1's pipeline, from its picture to what it adds to each step. */
 export class ControlBranch {
   readonly #config: Flux1ControlNetConfig;
   readonly #weights: WeightScope;

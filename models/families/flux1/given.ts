@@ -59,7 +59,7 @@ interface DrawnNoise {
   readonly fillNoise: Float32Array | undefined;
 }
 
-/** See the file comment. */
+/** The input image of a FLUX.1 request. */
 export class GivenImage {
   readonly inputs: GivenInputs;
   readonly #vae: Component<KlVaeConfig>;

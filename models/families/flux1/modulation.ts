@@ -19,13 +19,13 @@ export const EMBEDDING_CHANNELS = 256;
 /** What the guidance scale is multiplied by before it is embedded. */
 export const EMBEDDING_SCALE = 1000;
 
-/** Of every block, the vectors of all timesteps: [timesteps, vectors · dim]. */
+/** The vectors of all timesteps for every block: [timesteps, vectors · dim]. */
 export interface BlockTables {
   readonly double: readonly { readonly image: Tensor; readonly text: Tensor }[];
   readonly single: readonly Tensor[];
 }
 
-/** Likewise of every layer that makes vectors. */
+/** The vectors of all timesteps, of the blocks and of the last norm. */
 export interface ModulationTables extends BlockTables {
   readonly out: Tensor;
 }
@@ -55,9 +55,12 @@ type ModulationSizes = Pick<
 export interface Times {
   /** Sinusoidal embedding of timesteps, [timesteps, {@linkcode EMBEDDING_CHANNELS}]. */
   readonly timesteps: Tensor;
-  /** Likewise of the guidance scale, [1, {@linkcode EMBEDDING_CHANNELS}]; models that have no use for it leave it. */
+  /**
+   * Sinusoidal embedding of the guidance scale, [1, {@linkcode EMBEDDING_CHANNELS}]; left out where a model has no use
+   * for it.
+   */
   readonly guidance: Tensor | undefined;
-  /** Of the prompt, embedded, [1, dim]. */
+  /** Summary of the prompt, embedded, [1, dim]. */
   readonly summary: Tensor;
 }
 
@@ -131,7 +134,7 @@ export function modulationOf(tables: ModulationTables, step: Tensor, dim: number
   };
 }
 
-/** Likewise those of the blocks alone. */
+/** What the blocks alone take of one timestep. */
 export function blockModulationOf(tables: BlockTables, step: Tensor, dim: number): BlockModulation {
   const take = (table: Tensor) => takeRow(table, step, dim);
   return {

@@ -21,7 +21,7 @@ const DOUBLE_SIZE = 2.4;
 
 /** Inputs of one forward pass. */
 interface Flux1Inputs {
-  /** Of {@linkcode flux1Context} for one prompt: [1, text tokens, dim]. */
+  /** Prompt from {@linkcode flux1Context}: [1, text tokens, dim]. */
   readonly context: Tensor;
   /** Packed latents, [1, tokens, features]. */
   readonly sample: Tensor;
@@ -35,7 +35,7 @@ interface Flux1Inputs {
   readonly modulation: Modulation;
   /** What a ControlNet adds to the blocks. */
   readonly control?: ControlResiduals | undefined;
-  /** With which other GPUs it is computed; alone when left out. */
+  /** GPUs that compute the pass together; this one alone when left out. */
   readonly ranks?: Ranks;
 }
 
@@ -57,7 +57,7 @@ export function flux1Context(
 export interface PromptParts {
   /** [prompts, text tokens, dim] */
   readonly context: Tensor;
-  /** For the modulation, [prompts, dim]. */
+  /** Summary of the prompts for the modulation, [prompts, dim]. */
   readonly summary: Tensor;
 }
 

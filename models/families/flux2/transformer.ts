@@ -37,19 +37,19 @@ const DOUBLE_SIZE = 2;
 
 /** Inputs of one forward pass. */
 interface Flux2Inputs {
-  /** Of {@linkcode flux2Context} for one prompt: [1, text tokens, dim]. */
+  /** Prompt from {@linkcode flux2Context}: [1, text tokens, dim]. */
   readonly context: Tensor;
   /** Normalised packed latents, [1, tokens, in_channels]. */
   readonly sample: Tensor;
-  /** How they lie. */
+  /** Grid of the sample's tokens. */
   readonly grid: TokenGrid;
-  /** Likewise of given images, one after the other, [1, their tokens, in_channels]; nothing without any. */
+  /** Packed latents of given images, one after the other, [1, their tokens, in_channels]; nothing without any. */
   readonly references?: Tensor | undefined;
-  /** How those of each lie. */
+  /** Grids of the given images' tokens. */
   readonly referenceGrids: readonly TokenGrid[];
   /** One row of `modulationTable()`. */
   readonly modulation: Tensor;
-  /** With which other GPUs it is computed; alone when left out. */
+  /** GPUs that compute the pass together; this one alone when left out. */
   readonly ranks?: Ranks;
 }
 
@@ -185,14 +185,17 @@ function singleBlock(
 interface SingleProjections {
   /** Queries, keys and values, [3, ...x]. */
   readonly heads: Tensor;
-  /** Of the feed-forward, columns side by side. */
+  /** Parts of the feed-forward, columns side by side. */
   readonly hidden: readonly Tensor[];
 }
 
 /** How the layer of a single block is called. */
 const SINGLE_LAYER = "to_qkv_mlp_proj";
 
-/** By two products, of which the second is a gated linear unit; nothing where the weight cannot be shared between them. */
+/**
+ * Projects by two products, of which the second is a gated linear unit; nothing where the weight cannot be shared
+ * between them.
+ */
 function projectAtOnce(
   { mlp_ratio }: Flux2TransformerConfig,
   weights: WeightScope,
@@ -214,7 +217,7 @@ function projectAtOnce(
   };
 }
 
-/** By one product. */
+/** Projects by one product. */
 function projectInParts(
   { mlp_ratio }: Flux2TransformerConfig,
   weights: WeightScope,

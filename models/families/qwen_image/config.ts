@@ -16,7 +16,7 @@ import { requireQwenChat } from "../../tokenizers/mod.ts";
 export const PATCH_SIDE = 2;
 /** Axes of a token's position: image, row, column. */
 const AXES = 3;
-/** Of all norms. */
+/** Epsilon of all norms. */
 export const EPS = 1e-6;
 
 /** What transformers and their ControlNets say alike. */

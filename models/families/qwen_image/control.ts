@@ -17,11 +17,11 @@ import { imagePositions, rotaryOf, textPositions } from "./positions.ts";
 
 /** Inputs of one pass. */
 interface ControlInputs {
-  /** Of `qwenImageContext()` with the ControlNet's weights, for the prompt: [1, text tokens, dim]. */
+  /** Prompt from `qwenImageContext()` with the ControlNet's weights: [1, text tokens, dim]. */
   readonly context: Tensor;
   /** Latents as patches, [1, tokens, in_channels]. */
   readonly sample: Tensor;
-  /** Likewise of the control picture. */
+  /** The control picture as patches, [1, tokens, in_channels]. */
   readonly picture: Tensor;
   /** Weight, f32 [1]. */
   readonly scale: Tensor;
@@ -35,7 +35,7 @@ interface ControlInputs {
 
 /** What a ControlNet adds to the blocks of a transformer. */
 export interface ControlSteps {
-  /** With which it begins. */
+  /** State before the first block. */
   readonly begin: ControlState<Streams<Tensor>>;
   readonly after: Steering<Streams<Tensor>>;
 }
@@ -48,7 +48,7 @@ export interface ControlSteps {
  */
 export type ControlResiduals = (split: TokenSplit, blocks: number) => ControlSteps;
 
-/** See the file comment. */
+/** Traces a ControlNet of Qwen-Image for one pass of the transformer. */
 export function qwenImageControl(
   graph: Graph,
   config: QwenImageControlNetConfig,

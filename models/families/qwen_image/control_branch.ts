@@ -21,7 +21,7 @@ import { patchesOf } from "./patches.ts";
 import { type BlockTables, blockTables } from "./modulation.ts";
 import { qwenImageContext } from "./transformer.ts";
 
-/** See the file comment. */
+/** A ControlNet in Qwen-Image's pipeline, from its picture to what it adds to each step. */
 export class ControlBranch {
   /** Whether what it sees is drawn from its moments; the reference does so by chance for inpainting, here it is the most likely. */
   readonly drawsNoise: boolean;

@@ -21,11 +21,11 @@ interface Sides {
 
 /** How a model edits. */
 export interface EditRules {
-  /** Whether it was trained on several images, which prompts count. */
+  /** Whether the model was trained on several images, which prompts count. */
   readonly isPlus: boolean;
   /** Pixels of the copies that the transformer sees, about. */
   readonly latentArea: number;
-  /** Likewise of those that the text encoder sees. */
+  /** Pixels of the copies that the text encoder sees. */
   readonly visionArea: number;
   /** Pixels along a side of a patch of the text encoder. */
   readonly patchSide: number;

@@ -17,7 +17,7 @@ const EDIT_LIMITS: ImageLimits = {
   givesShapeOnly: true,
 };
 
-/** See the file comment. */
+/** Tasks, defaults and limits of a Qwen-Image model. */
 export function qwenImageInfo(parts: QwenImageParts): FamilyInfo {
   const scale = parts.vae.config.scale_factor_spatial;
   const edit = editRules(parts);

@@ -20,13 +20,13 @@ export const TIMESTEP_CHANNELS = 256;
 /** The transformer takes timesteps from 0 to 1, and its embedding counts them from 0 to 1000. */
 export const TIMESTEP_SCALE = 1000;
 
-/** Of every block the vectors of all timesteps: those of the image, those of the text; [timesteps, 6 · dim] each. */
+/** The vectors of all timesteps for every block: those of the image, those of the text; [timesteps, 6 · dim] each. */
 export type BlockTables = readonly { readonly image: Tensor; readonly text: Tensor }[];
 
 /** The vectors of all timesteps, and behind them of the end of the way where given images go by that. */
 export interface ModulationTables {
   readonly blocks: BlockTables;
-  /** Of the last norm, [timesteps, 2 · dim]. */
+  /** Vectors of the last norm, [timesteps, 2 · dim]. */
   readonly out: Tensor;
 }
 
@@ -77,7 +77,7 @@ function tablesOf(config: QwenImageSizes, weights: WeightScope, activated: Tenso
   });
 }
 
-/** With the embedding of images that have alpha, where the model has one. */
+/** The embedding with that of images that have alpha, where the model has one. */
 function conditioned(
   config: QwenImageTransformerConfig,
   weights: WeightScope,

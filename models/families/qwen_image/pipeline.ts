@@ -38,7 +38,7 @@ import { DROPPED_TOKENS, MAX_PROMPT_TOKENS } from "./prompt.ts";
 import { modelTimestep, qwenImageSchedule } from "./schedule.ts";
 import { qwenImageContext, qwenImageTransformer } from "./transformer.ts";
 
-/** See the file comment. */
+/** The family of Qwen-Image models. */
 export const QWEN_IMAGE = defineFamily({
   classNames: [
     ...["QwenImagePipeline", "QwenImageImg2ImgPipeline", "QwenImageInpaintPipeline"],
@@ -64,7 +64,7 @@ export const QWEN_IMAGE = defineFamily({
     const given = givenShape(request, parts, sizeMultiple);
     const shape = {
       ...{ grid, given, images: imageCounts(request, layerRules(parts)) },
-      /** Of every prompt; each has a pass of its own. */
+      /** Tokens of every prompt; each has a pass of its own. */
       textTokens: lengths,
       steps,
       start: given.start ? strengthStart(steps, strength, "start") : 0,

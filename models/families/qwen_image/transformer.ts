@@ -26,21 +26,21 @@ import { imagePositions, rotaryOf, textPositions } from "./positions.ts";
 
 /** Inputs of one forward pass. */
 interface QwenImageInputs extends ModulationTables {
-  /** Of {@linkcode qwenImageContext} for one prompt: [1, text tokens, dim]. */
+  /** Prompt from {@linkcode qwenImageContext}: [1, text tokens, dim]. */
   readonly context: Tensor;
   /** Latents as patches, [1, tokens, in_channels]: of an image, or of layers one after the other. */
   readonly sample: Tensor;
-  /** How those of each lie. */
+  /** Grid of each image's tokens. */
   readonly grids: readonly TokenGrid[];
-  /** Likewise of given images, one after the other, [1, their tokens, in_channels]; nothing without any. */
+  /** Latents of given images as patches, one after the other, [1, their tokens, in_channels]; nothing without any. */
   readonly references?: Tensor | undefined;
-  /** How those of each lie. */
+  /** Grids of the given images' tokens. */
   readonly referenceGrids: readonly TokenGrid[];
   /** Row of the tables of all timesteps, u32 [1]. */
   readonly step: Tensor;
   /** What a ControlNet adds to the blocks. */
   readonly control?: ControlResiduals | undefined;
-  /** With which other GPUs it is computed; alone when left out. */
+  /** GPUs that compute the pass together; this one alone when left out. */
   readonly ranks?: Ranks;
 }
 

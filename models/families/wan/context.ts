@@ -14,7 +14,7 @@ import { blockNames } from "./modulation.ts";
 export interface CrossAttentionState {
   /** Normalised. */
   readonly key: Tensor;
-  /** As projected. */
+  /** Values as projected. */
   readonly value: Tensor;
 }
 

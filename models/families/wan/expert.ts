@@ -46,7 +46,7 @@ import { wanTransformer } from "./transformer.ts";
 
 /** What one pass attends of the prompts; experts take turns in the keys and values. */
 type PassContext = {
-  /** For every block. */
+  /** Keys and values for every block. */
   readonly blocks: readonly { readonly key: DeviceTensor; readonly value: DeviceTensor }[];
   /** u32: rows to attend. */
   readonly lengths: DeviceTensor;
@@ -64,7 +64,7 @@ interface ExpertOptions {
   readonly schedule: Schedule;
   /** Steps that it takes. */
   readonly range: StepRange;
-  /** Whether it takes all steps of every request. */
+  /** Whether the transformer takes all steps of every request. */
   readonly isAlone: boolean;
   /** The noisy latents, [1, tokens, features]. */
   readonly sample: DeviceTensor;
@@ -96,15 +96,15 @@ type PassInputs = PassContext & Given["tokens"] & {
   readonly timesteps: DeviceTensor;
 };
 
-/** See the file comment. */
+/** A Wan transformer at work on its share of the steps. */
 export class WanExpert {
-  /** In which its steps are. */
+  /** Stage of the transformer's steps. */
   readonly stage: Stage;
   readonly #options: ExpertOptions;
   readonly #usesZeroStar: boolean;
   /** Run before its steps: what it makes of prompts and images. */
   readonly #before: readonly Program<Record<never, never>>[];
-  /** What it makes of timesteps. */
+  /** What the transformer makes of timesteps. */
   readonly #timesteps: Program<Record<never, never>, Tensor>;
   /** How steps can be spared; by the timesteps alone when left out. */
   readonly #teaCache: TeaCache | undefined;
@@ -256,7 +256,7 @@ export class WanExpert {
   }
 }
 
-/** Those prompts of a tensor that a pass takes. */
+/** The prompts of a tensor that a pass takes. */
 function partOf(x: Tensor, target: DeviceTensor, pass: number): Tensor {
   return x.dim(0) === target.shape[0] ? x : slice(x, 0, pass, pass + 1);
 }

@@ -22,7 +22,7 @@ export type GivenKind =
 
 /** Size of what is made, in latents, and how it is encoded. */
 export interface GivenShape {
-  /** Those of the video alone. */
+  /** Latent frames of the video alone. */
   readonly frames: number;
   readonly height: number;
   readonly width: number;
@@ -42,14 +42,14 @@ type GivenTokens = {
   readonly scales?: DeviceTensor | undefined;
 };
 
-/** See the file comment. */
+/** Inputs of a Wan request beside its prompts, encoded. */
 export interface Given {
   readonly tokens: GivenTokens;
   /** Latents of a clip that noise is added to, [frames, height, width, channels]. */
   readonly clip?: DeviceTensor | undefined;
   /** What a mask keeps, of the shape of the sample. */
   readonly kept?: DeviceTensor | undefined;
-  /** Of the image encoder, [images, tokens, width]. */
+  /** States of the image encoder, [images, tokens, width]. */
   readonly imageStates?: DeviceTensor | undefined;
   /** Encodes what a request brings. */
   run(work: Work): Promise<void>;

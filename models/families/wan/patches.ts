@@ -99,7 +99,7 @@ export interface GridOrigin {
   readonly frame: number;
   readonly row: number;
   readonly column: number;
-  /** From one frame to the next; 1 when left out. */
+  /** Distance from one frame to the next; 1 when left out. */
   readonly stride?: number;
 }
 
@@ -144,7 +144,7 @@ export function rotaryConstants(
   };
 }
 
-/** Of every token: frame, row, column. */
+/** Positions of every token: frame, row, column. */
 function gridPositions(
   { frames, height, width }: TokenGrid,
   { frame, row, column, stride = 1 }: GridOrigin = { frame: 0, row: 0, column: 0 },

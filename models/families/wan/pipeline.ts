@@ -29,7 +29,7 @@ import { ORIGINAL_WAN, WAN_FILES } from "./layouts.ts";
 import { patchFeatures, patchify, tokenCount, tokenGrid } from "./patches.ts";
 import { unpatchify, withFirstFrames } from "./patches.ts";
 
-/** See the file comment. */
+/** The family of Wan models. */
 export const WAN = defineFamily({
   classNames: [
     ...["WanPipeline", "WanImageToVideoPipeline", "WanVideoToVideoPipeline", "WanVACEPipeline"],

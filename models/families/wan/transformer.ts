@@ -62,7 +62,7 @@ interface WanControl {
 export interface WanInputs {
   /** Patches of latents, [1 or batch, tokens, features]. */
   readonly tokens: Tensor;
-  /** How they lie. */
+  /** Grid of the sample's tokens. */
   readonly grid: TokenGrid;
   /** Blocks that are left out. */
   readonly skipped?: readonly number[] | undefined;
@@ -70,7 +70,7 @@ export interface WanInputs {
   readonly riflex?: boolean;
   /** The first of the positions along each axis; 0 when left out. */
   readonly origin?: GridOrigin;
-  /** Of `timestepRows()`. */
+  /** Rows of `timestepRows()`. */
   readonly timesteps: Tensor;
   /** u32, of `modulationIndices()` for the distinct timesteps: one, or one for each sample, or those of tokens. */
   readonly modulationIndices: Tensor;
@@ -79,9 +79,9 @@ export interface WanInputs {
    * sample have the same.
    */
   readonly tokenTimesteps?: Tensor;
-  /** Of the same graph. */
+  /** The prompts' keys and values, in the same graph. */
   readonly context: WanContext;
-  /** Of a VACE model, which needs one. */
+  /** The control of a VACE model, which needs one. */
   readonly control?: WanControl;
   /** With which other GPUs it is computed; alone when left out. */
   readonly ranks?: Ranks;

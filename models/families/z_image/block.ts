@@ -106,7 +106,7 @@ function zImageAttention(
   return linearLayer(weights, "to_out.0", attended, dim);
 }
 
-/** Of queries and keys, [2, headDim]. */
+/** Norm weights of queries and keys, [2, headDim]. */
 function normWeights(weights: WeightScope, graph: Graph, headDim: number): Tensor {
   const parts = ["norm_q.weight", "norm_k.weight"].map((name) => ({ name, shape: [headDim] }));
   return weights.stack(graph, parts) ??

@@ -12,7 +12,7 @@ import { requireQwenChat } from "../../tokenizers/mod.ts";
 
 /** Side of a patch, in latents, of which checkpoints may have several sizes. */
 export const PATCH_SIDE = 2;
-/** Its extent in time; an image has one frame. */
+/** Extent of a patch in time; an image has one frame. */
 const PATCH_FRAMES = 1;
 /** Axes of a token's position: place in the text, row, column. */
 const AXES = 3;
@@ -71,7 +71,7 @@ export const Z_IMAGE_CONTROLNET_CONFIG = z.object({
   _class_name: z.literal("ZImageControlNetModel").default("ZImageControlNetModel"),
   /** Layers of the transformer to which those of the ControlNet add something. */
   control_layers_places: z.array(z.int().nonnegative()).min(1).max(MAX_LAYERS),
-  /** Likewise of the noise refiner. */
+  /** Layers of the noise refiner beside which the ControlNet has blocks. */
   control_refiner_layers_places: z.array(z.int().nonnegative()).max(MAX_LAYERS).nullish(),
   /** Channels of the picture's latents, and of what else it may see beside: a mask and the image that it keeps in part. */
   control_in_dim: z.int().positive(),

@@ -29,7 +29,7 @@ interface ControlParts {
   readonly vae: Component<KlVaeConfig>;
 }
 
-/** See the file comment. */
+/** A ControlNet in Z-Image's pipeline, from its picture to what it adds to each step. */
 export class ControlBranch {
   readonly #config: ZImageControlNetConfig;
   readonly #transformer: Component<ZImageTransformerConfig>;

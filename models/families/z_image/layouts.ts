@@ -91,7 +91,7 @@ const CONTROLNET: ComponentFormat = {
 
 /** Layers of the published transformers, among which those that are steered lie evenly. */
 const LAYERS = 30;
-/** Their noise refiners. */
+/** Noise refiners of published models. */
 const REFINERS = 2;
 
 /** Source of what shapes do not tell: config.json of alibaba-pai's models for diffusers. */

@@ -19,9 +19,9 @@ export type BlockModulation = Readonly<Record<typeof BLOCK[number], Tensor>>;
 
 /** What the transformer takes of one timestep. */
 export interface Modulation {
-  /** Of every noise refiner. */
+  /** Modulation of every noise refiner. */
   readonly refiners: readonly BlockModulation[];
-  /** Of every layer. */
+  /** Modulation of every layer. */
   readonly layers: readonly BlockModulation[];
   /** Scale of the last norm, [1, 1, dim]. */
   readonly out: Tensor;
@@ -87,7 +87,7 @@ function timestepState(
   return linearLayer(mlp, "2", hidden, timestepChannels(config));
 }
 
-/** Of every block, [timesteps, 4 · dim]. */
+/** Vectors of every block, [timesteps, 4 · dim]. */
 function blockRows(
   weights: WeightScope,
   temb: Tensor,

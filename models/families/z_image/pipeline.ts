@@ -31,7 +31,7 @@ import { paddedCount } from "./positions.ts";
 import { elapsedTime, zImageSchedule } from "./schedule.ts";
 import { zImageContext, zImageTransformer } from "./transformer.ts";
 
-/** See the file comment. */
+/** The family of Z-Image models. */
 export const Z_IMAGE = defineFamily({
   classNames: [
     ...["ZImagePipeline", "ZImageImg2ImgPipeline", "ZImageInpaintPipeline"],
@@ -69,7 +69,7 @@ export const Z_IMAGE = defineFamily({
     const startsFromImage = request.task === "TI2I" && !(seesMask && strength === 1);
     const shape = {
       grid,
-      /** Of every prompt; each has a pass of its own. */
+      /** Tokens of every prompt; each has a pass of its own. */
       textTokens: lengths.map(paddedCount),
       ...{ startsFromImage, seesMask },
       isLimited: lengths.length > 1 && request.guidanceLimit !== undefined,

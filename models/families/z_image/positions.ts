@@ -12,7 +12,7 @@ import type { ZImageTransformerConfig } from "./config.ts";
 /** Both texts and images are filled up to a multiple of this many tokens, with learned ones. */
 const SEQUENCE_MULTIPLE = 32;
 
-/** Tokens with those that fill them up. */
+/** The number of tokens with those that fill them up. */
 export function paddedCount(tokens: number): number {
   return Math.ceil(tokens / SEQUENCE_MULTIPLE) * SEQUENCE_MULTIPLE;
 }

@@ -24,7 +24,7 @@ export function zImageSchedule(
   return scheduler.setTimesteps(steps, { ...options, sigmas, mu: scheduler.mu(tokens) });
 }
 
-/** As torch spaces float32: from the nearer end. */
+/** Evenly spaced numbers as torch computes them in float32: from the nearer end. */
 function linspaceF32(first: number, last: number, count: number): number[] {
   if (count === 1) return [first];
   const step = fround(fround(fround(last) - first) / (count - 1));

@@ -33,7 +33,7 @@ interface ZImageInputs {
   readonly context: Tensor;
   /** Latents as patches, [1, tokens, features]. */
   readonly sample: Tensor;
-  /** How they lie. */
+  /** Grid of the sample's tokens. */
   readonly grid: TokenGrid;
   /** One row of `modulationTable()`. */
   readonly modulation: Tensor;

@@ -20,7 +20,7 @@ const TYPES: Readonly<Record<string, { dtype: LoraTensor["dtype"]; exponent: num
 
 /** A safetensors file that is being read. */
 export class LoraFile implements Disposable {
-  /** As given. */
+  /** The path as given. */
   readonly path: string;
   readonly #file: Deno.FsFile;
   readonly #header: SafetensorsHeader;
@@ -61,7 +61,7 @@ export class LoraFile implements Disposable {
     }
   }
 
-  /** By key, in the order of the header. */
+  /** Tensors by key, in the order of the header. */
   get tensors(): ReadonlyMap<string, TensorEntry> {
     return this.#header.tensors;
   }

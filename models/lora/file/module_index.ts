@@ -29,7 +29,7 @@ export interface Place {
 
 /** Where a file's name leads, and by which naming it was found. */
 export interface FoundPlaces {
-  /** One for each component that has the module. */
+  /** Places of the module, one for each component that has it. */
   readonly places: readonly Place[];
   /** `diffusers`, or the name of a layout; the naming with underscores is its own. */
   readonly naming: string;

@@ -5,9 +5,9 @@ import { parseKey, type Part } from "./keys.ts";
 
 /** All that a file has for one module. */
 export interface ModuleTensors {
-  /** As the file calls it, with prefixes. */
+  /** Name of the module in the file, with prefixes. */
   readonly name: string;
-  /** By what they are. */
+  /** Tensors of the module by what they are. */
   readonly parts: ReadonlyMap<Part, TensorEntry>;
   /** Keys of methods that are not applied, and what those are. */
   readonly others: ReadonlyMap<string, string>;

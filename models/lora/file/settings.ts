@@ -7,9 +7,9 @@ export interface LoraSettings {
   readonly source: string;
   /** Names that belong to it begin so; empty for all. */
   readonly prefix: string;
-  /** Its rank, or nothing when it does not say. */
+  /** Rank of a module, or nothing where the file does not say. */
   rankOf(module: string): number | undefined;
-  /** Its alpha, or nothing when it does not say. */
+  /** Alpha of a module, or nothing where the file does not say. */
   alphaOf(module: string): number | undefined;
   /** Whether alpha is divided by the root of the rank (Kalajdzievski 2023, "A Rank Stabilization Scaling Factor"). */
   readonly isRankStabilised: boolean;

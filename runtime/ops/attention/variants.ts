@@ -24,7 +24,7 @@ interface AttentionProblem {
   /** Queries. */
   readonly lq: number;
   readonly headDim: number;
-  /** Of elements of queries and keys, over all heads. */
+  /** Format of the elements of queries and keys, over all heads. */
   readonly products: number;
   /** Parameters of `shaders/attention/logits.wgsl` besides the head's size. */
   readonly logits: ParamValues;

@@ -54,7 +54,7 @@ export function conv2d(x: Tensor, w: Tensor, options: Conv2dOptions = {}): Tenso
   return y.reshape(y.dim(0), y.dim(2), y.dim(3), y.dim(4));
 }
 
-/** The same elements with a dimension of one frame after the first. */
+/** A tensor with a dimension of one frame after the first. */
 function asVideo(tensor: Tensor): Tensor {
   const [first, ...rest] = tensor.shape;
   return tensor.reshape(first!, 1, ...rest);

@@ -25,7 +25,7 @@ interface ConvRequest {
   readonly norm?: GroupNormOptions | undefined;
   /** Frames, rows, columns. */
   readonly stride: readonly [number, number, number];
-  /** Top, bottom, left, right. */
+  /** Zeros around the input: top, bottom, left, right. */
   readonly padding: readonly [number, number, number, number];
   /** Frames of zeros before the cache; as many as make the first output depend on the first frame only. */
   readonly frontPadding?: number | undefined;

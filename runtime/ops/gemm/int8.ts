@@ -20,7 +20,7 @@ const WORKGROUP_BYTES = TILE * 16 * (7 + 5 + 2);
 const BLOCK = 32;
 const BLOCK_WORDS = 12;
 
-/** On four products of int8 at a time. */
+/** Computes four products of int8 at a time. */
 export const INT8: GemmVariant = {
   name: "int8",
   schedule: "gpu",

@@ -26,7 +26,7 @@ const WIDE_ROWS = 128;
 
 /** Heights of tiles of 4 columns. */
 const HEIGHTS = [64, 48, 32, 24];
-/** Of long sums, which take the longest. */
+/** Heights of tiles for long sums, which take the longest. */
 const LONG_HEIGHTS = [...HEIGHTS, 56, 40, 28, 20];
 /** Of small products: the same few for all of them, as each height is a kernel that takes long to compile. */
 const SMALL_HEIGHTS = [32, 24];

@@ -29,7 +29,7 @@ interface LinearCase {
   readonly residual?: boolean;
   readonly parts?: number;
   readonly glu?: boolean;
-  /** Of the low-rank branch; its tensors are stored as `lowRankDtype`. */
+  /** Rank of the low-rank branch; its tensors are stored as `lowRankDtype`. */
   readonly rank?: number;
   readonly lowRankDtype?: DType;
   /** The branch's own weight is quantised. */
@@ -161,7 +161,7 @@ const QUANTIZED = Object.values(BLOCK_FORMATS).map(({ name, blockElements }) =>
   [name, blockElements] as const
 );
 
-/** Of these, those that show all ways through the kernels; the others show their decoding. */
+/** Formats that show all ways through the kernels; the others show their decoding. */
 const LEADING: ReadonlySet<WeightFormat> = new Set([
   "q8_0",
   "q5_0",
@@ -172,7 +172,7 @@ const LEADING: ReadonlySet<WeightFormat> = new Set([
   "f8_e4m3",
 ]);
 
-/** Of these, {@linkcode smallScales} are below the normal f16 numbers. */
+/** Formats whose {@linkcode smallScales} are below the normal f16 numbers. */
 const SUBNORMAL: ReadonlySet<WeightFormat> = new Set(["q8_0", "q4_k", "q5_k", "q6_k"]);
 
 /** A format around every tile, without and with an epilogue (few pipelines: each takes long to compile); `step` is its block. */

@@ -27,7 +27,7 @@ function matmulCase(
   };
 }
 
-/** Both layouts of b, sizes around every tile, batches with every kind of broadcasting. */
+/** Cases of matmul: both layouts of b, sizes around every tile, batches with every kind of broadcasting. */
 export const MATMUL_SUITE: OpSuite = {
   variants: GEMM_VARIANTS,
   cases: [

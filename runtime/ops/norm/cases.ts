@@ -28,7 +28,7 @@ interface NormCase {
   parts?: boolean;
   /** Size of the heads that are rotated. */
   headDim?: number;
-  /** They are an axis of `x`. */
+  /** Whether heads are an axis of `x`. */
   headAxis?: boolean;
 }
 
@@ -180,7 +180,7 @@ export const LAYER_NORM_SUITE: OpSuite = {
   ],
 };
 
-/** Both kinds, activations, modulation, rows that are all zero. */
+/** Cases of RMS norms: both kinds, activations, modulation, rows that are all zero. */
 export const RMS_NORM_SUITE: OpSuite = {
   variants: ["cpu", "gpu"],
   cases: [

@@ -16,7 +16,7 @@ export interface RmsNormOptions {
   readonly shift?: Tensor | undefined;
   /** Applied after that. */
   readonly activation?: Activation;
-  /** Its tanh multiplies what comes out of that, as in Z-Image; shapes as `scale`. */
+  /** Gate whose tanh multiplies what comes out, as in Z-Image; shapes as `scale`. */
   readonly gate?: Tensor | undefined;
   /** Added then: the shape of `x`. */
   readonly residual?: Tensor | undefined;

@@ -11,9 +11,9 @@ const ROW = new KernelFile("norm/row", rowSource);
 
 /** Cosines and sines by which the pairs of every head turn, each [L, D/2]. */
 export interface Rotation {
-  /** One row per position. */
+  /** Cosines, a row per position. */
   readonly cos: Tensor;
-  /** Likewise. */
+  /** Sines, a row per position. */
   readonly sin: Tensor;
   /** Heads are an axis of what turns, [..., L, H, D]; else they lie side by side, [..., L, H · D]. */
   readonly hasHeadAxis?: boolean;

@@ -25,7 +25,7 @@ function ropeCase(
   };
 }
 
-/** Both styles; head sizes that divide by 8, by 4, by 2; tables per batch entry; storage formats. */
+/** Cases of RoPE: both styles; head sizes that divide by 8, by 4, by 2; tables per batch entry; storage formats. */
 export const ROPE_SUITE: OpSuite = {
   variants: [""],
   cases: (["interleaved", "half"] as const).flatMap((style) => [

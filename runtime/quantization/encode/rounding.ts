@@ -2,7 +2,7 @@
 
 /** Adding it to an f32 of at most 22 bits leaves no bits behind the point; ggml does that in f32. */
 const MAGIC = 12582912;
-/** The same in f64, which spares a rounding. */
+/** Number that rounds to integers when it is added in f64. */
 const WIDE_MAGIC = 1.5 * 2 ** 52;
 
 const FLOAT = new Float32Array(1);

@@ -19,7 +19,7 @@ import { seenBy } from "./vision.ts";
 
 /** Size of a clip in latents, and how many there are. */
 export interface ClipShape {
-  /** Without that of the character's image. */
+  /** Latent frames without that of the character's image. */
   readonly frames: number;
   readonly height: number;
   readonly width: number;
@@ -33,10 +33,10 @@ export interface ClipShape {
 /** A program without inputs of its own. */
 type Plain = Program<Record<never, never>>;
 
-/** One that takes a mask. */
+/** A program that takes a mask. */
 type Masked = Program<{ readonly mask: ReturnType<typeof f32> }>;
 
-/** See the file comment. */
+/** Encoders of the character and the driving video. */
 export class GivenEncoders {
   /** What the image encoder gives for the character and for the driving video, [2, tokens, width]. */
   readonly seen: DeviceTensor;

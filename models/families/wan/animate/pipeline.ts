@@ -31,7 +31,7 @@ import {
 import { traceDenoising } from "./denoising.ts";
 import { GivenEncoders } from "./given.ts";
 
-/** See the file comment. */
+/** The family of Wan-Animate-2 models. */
 export const WAN_ANIMATE = defineFamily({
   classNames: ["WanAnimate2Pipeline"],
   files: ANIMATE_FILES,

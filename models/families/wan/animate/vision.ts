@@ -6,7 +6,7 @@
  */
 import { toClipPixels } from "../../../image_encoders/clip_vision.ts";
 
-/** Of PyTorch's cubic convolution. */
+/** Coefficient of PyTorch's cubic convolution. */
 const A = -0.75;
 
 /**
