@@ -104,34 +104,37 @@ export interface OptionalSettings {
   sigmas?: readonly number[];
 }
 
+/** The names of {@linkcode OptionalSettings}; the compiler asks for those that are missing here. */
+const OPTIONAL_NAMES: Readonly<Record<keyof OptionalSettings, true>> = {
+  trueCfgScale: true,
+  guidanceLimit: true,
+  guidanceEnd: true,
+  guidanceScale2: true,
+  cfgZeroStar: true,
+  skipGuidanceLayers: true,
+  skipLayerGuidanceScale: true,
+  skipLayerGuidanceStart: true,
+  skipLayerGuidanceStop: true,
+  riflex: true,
+  clipLen: true,
+  promptRef: true,
+  layers: true,
+  controlScale: true,
+  controlStart: true,
+  controlEnd: true,
+  controlMode: true,
+  controlType: true,
+  cannyLow: true,
+  cannyHigh: true,
+  flowShift: true,
+  maxSequenceLength: true,
+  sampler: true,
+  scheduler: true,
+  sigmas: true,
+};
+
 /** The names of {@linkcode OptionalSettings}. */
-export const OPTIONAL_SETTINGS: readonly (keyof OptionalSettings)[] = [
-  "trueCfgScale",
-  "guidanceLimit",
-  "guidanceEnd",
-  "guidanceScale2",
-  "cfgZeroStar",
-  "skipGuidanceLayers",
-  "skipLayerGuidanceScale",
-  "skipLayerGuidanceStart",
-  "skipLayerGuidanceStop",
-  "riflex",
-  "clipLen",
-  "promptRef",
-  "layers",
-  "controlScale",
-  "controlStart",
-  "controlEnd",
-  "controlMode",
-  "controlType",
-  "cannyLow",
-  "cannyHigh",
-  "flowShift",
-  "maxSequenceLength",
-  "sampler",
-  "scheduler",
-  "sigmas",
-];
+export const OPTIONAL_SETTINGS = Object.keys(OPTIONAL_NAMES) as readonly (keyof OptionalSettings)[];
 
 /** What a request says of sampling. */
 export interface SamplingSettings extends OptionalSettings {
