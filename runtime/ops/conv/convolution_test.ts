@@ -92,6 +92,24 @@ Deno.test("conv2d() normalises what it loads on GPUs where a binding is left, be
   assert.deepEqual(kernelsOf("cpu"), [...statistics, "norm/group_apply", "conv/registers"]);
 });
 
+Deno.test("conv2d() takes tiles of 128 x 128 on GPUs where they are many enough and fit", () => {
+  const kernelOf = (side: number, channels: number, kilobytes: number) => {
+    const graph = new Graph("test", matrixTarget([], { kilobytes }));
+    const x = graph.use(new DeviceTensor("x", [1, side, side, 64]));
+    conv2d(x, graph.use(new DeviceTensor("w", [channels, 3, 3, 64])), { padding: [1, 1, 1, 1] });
+    return /pixel_threads=\d+ pixels=\d+ channel_threads=\d+/.exec(
+      graph.dispatches[0]!.kernel.name,
+    )![0];
+  };
+  const [large, wide] = [16, 8].map((threads) =>
+    `pixel_threads=${threads} pixels=8 channel_threads=${threads}`
+  );
+  assert.equal(kernelOf(256, 128, 32), large);
+  assert.equal(kernelOf(128, 128, 32), wide);
+  assert.equal(kernelOf(256, 64, 32), wide);
+  assert.equal(kernelOf(256, 128, 16), wide);
+});
+
 Deno.test("conv2d() takes larger tiles of matrix units the more there is to do, and those of f32", () => {
   const kernelOf = (side: number, channels: number, target = matrixTarget()) => {
     const graph = new Graph("test", target);

@@ -7,7 +7,13 @@ import winogradSource from "../../shaders/conv/winograd.wgsl" with { type: "text
 import type { ParamValues } from "../../shaders/expand.ts";
 import { KernelFile } from "../../shaders/kernel_file.ts";
 import type { Target } from "../../target.ts";
-import { matrixOrder, matrixTileOf, matrixUnitFor, tileParams } from "../matrix_unit.ts";
+import {
+  FEW_LARGE_TILES,
+  matrixOrder,
+  matrixTileOf,
+  matrixUnitFor,
+  tileParams,
+} from "../matrix_unit.ts";
 import { hasSubgroupsOf, MESA_SOFTWARE, type Variant } from "../variants.ts";
 
 const MATRIX_FILE = new KernelFile("conv/matrix", matrixSource);
@@ -61,12 +67,19 @@ interface ConvVariant extends Variant<ConvProblem> {
   ): { kernel: Kernel; workgroups: [frame: number, channels: number] };
 }
 
-/**
- * Workgroups of `tiles`: 64 x 64 outputs, or 128 x 16 where there are few channels. Both keep
- * 4 words of 4 elements of each operand in workgroup memory.
- */
-const WIDE_TILE = { pixelThreads: 8, pixels: 8, channelThreads: 8, channels: 8 };
-const NARROW_TILE = { pixelThreads: 16, pixels: 8, channelThreads: 4, channels: 4 };
+/** Outputs of a workgroup of `tiles`, which keeps 4 words of 4 elements of each operand in workgroup memory. */
+interface Tile {
+  readonly pixelThreads: number;
+  /** Of an invocation. */
+  readonly pixels: number;
+  readonly channelThreads: number;
+  readonly channels: number;
+}
+
+/** 128 x 128 outputs, 64 x 64, and 128 x 16 where there are few channels. */
+const LARGE_TILE: Tile = { pixelThreads: 16, pixels: 8, channelThreads: 16, channels: 8 };
+const WIDE_TILE: Tile = { pixelThreads: 8, pixels: 8, channelThreads: 8, channels: 8 };
+const NARROW_TILE: Tile = { pixelThreads: 16, pixels: 8, channelThreads: 4, channels: 4 };
 
 function workOf({ height, width, inChannels, channels }: ConvProblem): number {
   return height * width * inChannels * channels;
@@ -90,7 +103,7 @@ function tableBytes(problem: ConvProblem, pixels: number): number {
 }
 
 /** Bytes of workgroup memory of `tiles`: both tiles, and the table. */
-function tilesBytes(shape: typeof WIDE_TILE, problem: ConvProblem): number {
+function tilesBytes(shape: Tile, problem: ConvProblem): number {
   const pixels = shape.pixelThreads * shape.pixels;
   const tiles = 16 * 4 * (pixels + shape.channelThreads * shape.channels + 2);
   return tiles + tableBytes(problem, pixels);
@@ -236,40 +249,61 @@ const MATRIX_VARIANTS: readonly ConvVariant[] = [
   matrixVariant("matrix32", 32, 32),
 ];
 
-const TILES: ConvVariant = {
-  name: "tiles",
-  schedule: "gpu",
-  takesCache: true,
-  supports: (problem, { limits }) =>
-    limits.maxWorkgroupInvocations >= 64 &&
-    limits.maxWorkgroupMemoryBytes >= tilesBytes(NARROW_TILE, problem),
-  plan(features, problem) {
-    const { channels, height, width } = problem;
-    const shape = channels <= 16 ? NARROW_TILE : WIDE_TILE;
-    return {
-      kernel: TILES_FILE.kernel({
-        ...features,
-        ...tableParams(problem),
-        PIXEL_THREADS: shape.pixelThreads,
-        PIXELS: shape.pixels,
-        CHANNEL_THREADS: shape.channelThreads,
-        CHANNELS: shape.channels,
-      }),
-      workgroups: [
-        Math.ceil(height * width / (shape.pixelThreads * shape.pixels)),
-        Math.ceil(channels / (shape.channelThreads * shape.channels)),
-      ],
-    };
-  },
-};
+function tilesVariant(
+  name: string,
+  shapeOf: (problem: ConvProblem) => Tile,
+  suits: (problem: ConvProblem) => boolean = () => true,
+): ConvVariant {
+  return {
+    name,
+    schedule: "gpu",
+    takesCache: true,
+    supports(problem, { limits }) {
+      const shape = shapeOf(problem);
+      return suits(problem) &&
+        limits.maxWorkgroupInvocations >= shape.pixelThreads * shape.channelThreads &&
+        limits.maxWorkgroupMemoryBytes >= tilesBytes(shape, problem);
+    },
+    plan(features, problem) {
+      const { channels, height, width } = problem;
+      const shape = shapeOf(problem);
+      return {
+        kernel: TILES_FILE.kernel({
+          ...features,
+          ...tableParams(problem),
+          PIXEL_THREADS: shape.pixelThreads,
+          PIXELS: shape.pixels,
+          CHANNEL_THREADS: shape.channelThreads,
+          CHANNELS: shape.channels,
+        }),
+        workgroups: [
+          Math.ceil(height * width / (shape.pixelThreads * shape.pixels)),
+          Math.ceil(channels / (shape.channelThreads * shape.channels)),
+        ],
+      };
+    },
+  };
+}
 
-/** All ways to convolve, in order of preference within a class of adapters but for matrix units. */
+const TILES_VARIANTS: readonly ConvVariant[] = [
+  // Where a smaller tile holds the result, most of this one would be idle.
+  tilesVariant(
+    "tiles128",
+    () => LARGE_TILE,
+    ({ channels, height, width }) => channels > 64 && height * width > 64,
+  ),
+  tilesVariant("tiles", ({ channels }) => channels <= 16 ? NARROW_TILE : WIDE_TILE),
+].flatMap(withNormalizing);
+
+const SMALL_TILES_FIRST = [...TILES_VARIANTS.slice(2), ...TILES_VARIANTS.slice(0, 2)];
+
+/** All ways to convolve; their order depends on the problem. */
 export const CONV_VARIANTS: readonly ConvVariant[] = [
   WINOGRAD,
   BROADCAST,
   REGISTERS,
   ...MATRIX_VARIANTS,
-  ...withNormalizing(TILES),
+  ...TILES_VARIANTS,
 ];
 
 /** The ways to convolve in the order of preference for a problem, within a class of adapters. */
@@ -278,6 +312,7 @@ export function convByPreference(problem: ConvProblem): readonly ConvVariant[] {
   const order = matrixOrder(height * width, channels, frames);
   const place = ({ name }: ConvVariant) => order.indexOf(name.replace(/-norm$/, ""));
   const matrix = MATRIX_VARIANTS.toSorted((a, b) => place(a) - place(b));
-  const first = CONV_VARIANTS.indexOf(MATRIX_VARIANTS[0]!);
-  return CONV_VARIANTS.toSpliced(first, matrix.length, ...matrix);
+  const large = Math.ceil(height * width / 128) * Math.ceil(channels / 128) * frames;
+  const tiles = large >= FEW_LARGE_TILES ? TILES_VARIANTS : SMALL_TILES_FIRST;
+  return [WINOGRAD, BROADCAST, REGISTERS, ...matrix, ...tiles];
 }
