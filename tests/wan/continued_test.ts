@@ -11,15 +11,18 @@ const frames = Array.from(
 );
 const { width, height } = REQUEST;
 
-for (const name of ["pipeline-ti2v", "pipeline-i2v-experts", "pipeline-vace"]) {
+for (const name of ["pipeline-ti2v", "pipeline-i2v", "pipeline-i2v-experts", "pipeline-vace"]) {
   const { folder } = new Golden(`wan/${name}`);
   const long: PipelineRequest = { ...REQUEST, task: "F2V", numFrames: 9, numInferenceSteps: 2 };
 
   Deno.test(`WanPipeline.generate() goes on from one frame as from an image: ${name}`, () =>
     withPipeline(async ({ pipeline }) => {
-      assert.ok(pipeline.info.supportedTasks.includes("F2V"));
-      const data = frames[0]!;
-      const images = [{ width, height, data }];
+      const { supportedTasks, visionSide } = pipeline.info;
+      assert.ok(supportedTasks.includes("F2V"));
+      // An image encoder sees one colour, whatever the side.
+      const data = visionSide ? new Uint8Array(size).fill(100) : frames[0]!;
+      const vision = visionSide && { vision: new Uint8Array(visionSide ** 2 * 3).fill(100) };
+      const images = [{ width, height, data, ...vision }];
       const image = await pipeline.generate({ ...long, task: "I2V", images });
       const clip = await pipeline.generate({ ...long, video: [data] });
       assert.deepEqual(clip.latents, image.latents);

@@ -13,6 +13,7 @@ import { rearrange } from "../../rearrange.ts";
 import type { WanParts } from "./config.ts";
 import { type Given, type GivenShape, placedFrames } from "./given.ts";
 import { patchify } from "./patches.ts";
+import { seenBy } from "./vision.ts";
 
 /**
  * Traces the encoders.
@@ -55,7 +56,9 @@ export function traceChannels(
       const mask = frameMask(placed, { frames, temporal, positions: height * width });
       await work.run([channels.call({ mask })]);
       if (!states) return;
-      const pixels = visionPixels(work.request.images!.slice(0, images), side);
+      const pixels = work.request.task === "F2V"
+        ? seenBy({ ...work.request, data: placed.get(0)! }, side)
+        : visionPixels(work.request.images!.slice(0, images), side);
       await work.run([states.call({ pixels })], { finished: () => work.encodeDone() });
     },
   };

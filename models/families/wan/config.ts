@@ -309,8 +309,8 @@ export function wanInfo(parts: WanParts): FamilyInfo {
     T2V: makesFromText,
     I2V: frames !== undefined,
     TI2I: frames === "tokens" && edits,
-    // The bundled model learned to go on from one frame only; an image encoder sees images and no frames of a clip.
-    F2V: frames !== undefined && !nativeSides && !seesImages,
+    // The bundled model learned to go on from one frame only, and those for a first and a last one need both.
+    F2V: frames !== undefined && !nativeSides && minImages < 2,
     // Last of those with a video: what it is loaded for has all that the others use.
     V2V: makesFromText,
   };

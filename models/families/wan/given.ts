@@ -71,7 +71,9 @@ export function givenKind(request: PipelineRequest, parts: WanParts, frames: num
   if (task === "T2I" || task === "T2V") return { kind: "nothing" };
   if (sight === "channels") {
     const seesImages = parts.transformer.config.image_dim !== null;
-    return { kind: "channels", images: seesImages ? Math.min(images.length, mostImages) : 0 };
+    // Of a clip that goes on, it sees the first frame that is given.
+    const seen = task === "F2V" ? 1 : Math.min(images.length, mostImages);
+    return { kind: "channels", images: seesImages ? seen : 0 };
   }
   if (isInpainting(request)) return { kind: "masked" };
   const temporal = parts.vae.config.scale_factor_temporal;

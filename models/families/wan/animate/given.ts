@@ -15,7 +15,7 @@ import { frameMask } from "../channels.ts";
 import { patchify } from "../patches.ts";
 import { clipStart, mirrored, SHARED_FRAMES } from "./clips.ts";
 import type { AnimateParts } from "./config.ts";
-import { seenBy } from "./vision.ts";
+import { seenBy } from "../vision.ts";
 
 /** Size of a clip in latents, and how many there are. */
 export interface ClipShape {

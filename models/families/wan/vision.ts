@@ -4,7 +4,7 @@
  * Source: diffusers `clip_visual_encode`; PyTorch's `interpolate(mode="bicubic")`, which keeps its four neighbours also
  * where an image gets much smaller.
  */
-import { toClipPixels } from "../../../image_encoders/clip_vision.ts";
+import { toClipPixels } from "../../image_encoders/clip_vision.ts";
 
 /** Coefficient of PyTorch's cubic convolution. */
 const A = -0.75;
