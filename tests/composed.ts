@@ -30,10 +30,17 @@ export async function withComposed(
   });
 }
 
-/** Calls `use` with the folder of the small Chroma model. */
-export async function withChroma(use: (folder: string) => Promise<void>): Promise<void> {
+/**
+ * Calls `use` with the folder of the small Chroma model.
+ *
+ * @param goldens that have parts in place of its own
+ */
+export async function withChroma(
+  use: (folder: string) => Promise<void>,
+  goldens: readonly Golden[] = [],
+): Promise<void> {
   const flux1 = new Golden("flux1/dev").folder;
-  await withComposed([new Golden("chroma")], async (folder) => {
+  await withComposed([...goldens, new Golden("chroma")], async (folder) => {
     for (const [from, to] of Object.entries(PARTS_OF_FLUX1)) {
       cpSync(join(flux1, from), join(folder, to), { recursive: true });
     }

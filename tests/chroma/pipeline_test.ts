@@ -1,13 +1,17 @@
 /** Whole Chroma pipelines against diffusers: same folder, prompt, image and seed, from text to pixels. */
 import assert from "node:assert/strict";
-import { openPipeline, type PipelineRequest } from "../../models/mod.ts";
+import { join } from "node:path";
+import { ORIGINAL_CHROMA } from "../../models/families/chroma/layouts.ts";
+import { openPipeline, type PartPaths, type PipelineRequest } from "../../models/mod.ts";
 import { withChroma } from "../composed.ts";
 import { Golden, type GoldenCall } from "../golden.ts";
 import { checkImage } from "../golden_image.ts";
 import { textRequest } from "../golden_request.ts";
 import { openTestDevice } from "../model_run.ts";
+import { renamed, tensorsOf, writeSafetensors } from "../single_files.ts";
 
 const golden = new Golden("chroma");
+const WIDE = new Golden("chroma-hd128");
 
 function requestOf(call: GoldenCall): PipelineRequest {
   const { name, args, inputs } = call;
@@ -42,3 +46,30 @@ Deno.test("ChromaPipeline.generate() gives the images of diffusers, guided and f
       device.destroy();
     }
   }));
+
+/** What diffusers gives with heads of 128, as the published transformer has them. */
+async function checkWide(folder: string, parts: PartPaths = {}): Promise<void> {
+  const device = await openTestDevice();
+  using pipeline = await openPipeline(folder, parts);
+  try {
+    await pipeline.load(device);
+    // A file does not say how noise levels are shifted.
+    await checkImage(WIDE, "text", pipeline, { ...textRequest(WIDE.call("text")), flowShift: 3 });
+  } finally {
+    device.destroy();
+  }
+}
+
+Deno.test("ChromaPipeline.generate() gives the image of diffusers, heads of 128, from a file with the authors' names too", (t) =>
+  withChroma(async (folder) => {
+    await t.step("from a folder", () => checkWide(folder));
+    await t.step("from a file", async () => {
+      const path = join(folder, "chroma-unlocked.safetensors");
+      writeSafetensors(path, renamed(tensorsOf(join(folder, "transformer")), ORIGINAL_CHROMA));
+      assert.ok(tensorsOf(path).has("double_blocks.0.img_attn.qkv.weight"));
+      await checkWide(path, {
+        textEncoder: join(folder, "text_encoder"),
+        ...{ vae: join(folder, "vae"), tokenizer: folder },
+      });
+    });
+  }, [WIDE]));

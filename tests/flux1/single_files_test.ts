@@ -3,82 +3,17 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { ORIGINAL_FLUX1 } from "../../models/families/flux1/layouts.ts";
 import { originalKlLayout } from "../../models/autoencoders/kl/layouts.ts";
-import { type Layout, namesIn } from "../../models/layouts.ts";
 import { openPipeline, type PartPaths } from "../../models/mod.ts";
-import { Checkpoint, type StoredTensor } from "../../runtime/mod.ts";
 import { encodeGguf, type GgufTensor } from "../gguf.ts";
 import { assertClose, Golden } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";
 import { openTestDevice } from "../model_run.ts";
-import { encodeSafetensors, withFolder } from "../safetensors.ts";
+import { withFolder } from "../safetensors.ts";
+import { type Bytes, renamed, tensorsOf, writeSafetensors } from "../single_files.ts";
 
 const DEV = new Golden("flux1/dev");
 const SCHNELL = new Golden("flux1/schnell");
 const CALL = SCHNELL.call("text");
-
-/** A tensor with its bytes. */
-type Bytes = Pick<StoredTensor, "format" | "shape"> & { readonly bytes: Uint8Array };
-
-function tensorsOf(folder: string): Map<string, Bytes> {
-  using checkpoint = Checkpoint.open(folder);
-  return new Map([...checkpoint.names].map((name) => {
-    const { format, shape, byteLength } = checkpoint.find(name)!;
-    const bytes = new Uint8Array(byteLength);
-    checkpoint.read(name, 0, bytes);
-    return [name, { format, shape, bytes }];
-  }));
-}
-
-/** Joined along the rows. */
-function joined(parts: readonly Bytes[], swapsHalves: boolean): Bytes {
-  const [{ format, shape: [, ...rest] }] = parts as [Bytes];
-  const rows = parts.reduce((sum, { shape }) => sum + shape[0]!, 0);
-  const bytes = concatenated(parts.map(({ bytes }) => bytes));
-  const half = bytes.length / 2;
-  return {
-    format,
-    shape: [rows, ...rest],
-    bytes: swapsHalves ? concatenated([bytes.subarray(half), bytes.subarray(0, half)]) : bytes,
-  };
-}
-
-function concatenated(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
-}
-
-/** Under the names of another layout. */
-function renamed(tensors: ReadonlyMap<string, Bytes>, layout: Layout): Map<string, Bytes> {
-  const result = new Map<string, Bytes>();
-  const left = new Set(tensors.keys());
-  for (const tail of ["", ".weight", ".bias"]) {
-    const modules = [...left].filter((name) => name.endsWith(tail))
-      .map((name) => name.slice(0, name.length - tail.length));
-    for (const [theirs, ours] of namesIn(layout, modules)) {
-      const names = ours.map((name) => name + tail);
-      if (!names.every((name) => left.delete(name))) continue;
-      const swaps = theirs === "final_layer.adaLN_modulation.1";
-      result.set(theirs + tail, joined(names.map((name) => tensors.get(name)!), swaps));
-    }
-  }
-  for (const name of left) result.set(name, tensors.get(name)!);
-  return result;
-}
-
-function writeSafetensors(path: string, tensors: ReadonlyMap<string, Bytes>): void {
-  const header: Record<string, unknown> = {};
-  let offset = 0;
-  for (const [name, { format, shape, bytes }] of tensors) {
-    header[name] = { dtype: format, shape, data_offsets: [offset, offset += bytes.length] };
-  }
-  const data = concatenated([...tensors.values()].map(({ bytes }) => bytes));
-  Deno.writeFileSync(path, encodeSafetensors(header, data));
-}
 
 async function checkLatents(model: string, parts: PartPaths): Promise<void> {
   const device = await openTestDevice();

@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { openPipeline, type PartPaths } from "../../models/mod.ts";
-import { Checkpoint, type StoredTensor } from "../../runtime/mod.ts";
 import { sampleBlocks } from "../../runtime/ops/sample_blocks.ts";
 import { GGML_TYPES } from "../../runtime/weights/gguf_types.ts";
 import type { WeightFormat } from "../../runtime/quantization/block_format.ts";
@@ -11,14 +10,12 @@ import { BLOCK_FORMATS, dequantize } from "../../runtime/quantization/formats.ts
 import { encodeGguf, type GgufTensor } from "../gguf.ts";
 import { assertClose, Golden } from "../golden.ts";
 import { textRequest } from "../golden_request.ts";
-import { encodeSafetensors, withFolder } from "../safetensors.ts";
+import { withFolder } from "../safetensors.ts";
+import { type Bytes, tensorsOf, writeSafetensors } from "../single_files.ts";
 import { openTestDevice } from "../model_run.ts";
 
 const golden = new Golden("z_image/pipeline");
 const CALL = golden.call("text");
-
-/** A tensor with its bytes. */
-type Bytes = Pick<StoredTensor, "format" | "shape"> & { readonly bytes: Uint8Array };
 
 async function latentsOf(model: string, parts: PartPaths = {}): Promise<Float32Array> {
   const device = await openTestDevice();
@@ -29,16 +26,6 @@ async function latentsOf(model: string, parts: PartPaths = {}): Promise<Float32A
   } finally {
     device.destroy();
   }
-}
-
-function tensorsOf(folder: string): Map<string, Bytes> {
-  using checkpoint = Checkpoint.open(folder);
-  return new Map([...checkpoint.names].map((name) => {
-    const { format, shape, byteLength } = checkpoint.find(name)!;
-    const bytes = new Uint8Array(byteLength);
-    checkpoint.read(name, 0, bytes);
-    return [name, { format, shape, bytes }];
-  }));
 }
 
 /** As the Z-Image team names them: queries, keys and values in one matrix. */
@@ -76,25 +63,6 @@ function originalVaeName(name: string): string {
     .replace(/up_blocks\.(\d)\.upsamplers\.0/, (_, level) => `up.${1 - level}.upsample`)
     .replace("conv_norm_out", "norm_out")
     .replace("conv_shortcut", "nin_shortcut");
-}
-
-function writeSafetensors(path: string, tensors: ReadonlyMap<string, Bytes>): void {
-  const header: Record<string, unknown> = {};
-  const parts: Uint8Array[] = [];
-  let offset = 0;
-  for (const [name, { format, shape, bytes }] of tensors) {
-    const end = offset + bytes.length;
-    header[name] = { dtype: format, shape, data_offsets: [offset, end] };
-    parts.push(bytes);
-    offset = end;
-  }
-  const data = new Uint8Array(offset);
-  offset = 0;
-  for (const part of parts) {
-    data.set(part, offset);
-    offset += part.length;
-  }
-  Deno.writeFileSync(path, encodeSafetensors(header, data));
 }
 
 Deno.test("a file with Z-Image's transformer, text encoder and autoencoder gives diffusers' latents", () =>

@@ -1,9 +1,10 @@
-"""Makes the golden of Chroma under tests/goldens/chroma.
+"""Makes the goldens of Chroma under tests/goldens/chroma and tests/goldens/chroma-hd128.
 
-    python3 tools/reference/chroma.py          # make it
-    python3 tools/reference/chroma.py --check  # read the stored one back and run it again
+    python3 tools/reference/chroma.py          # make them
+    python3 tools/reference/chroma.py --check  # read the stored ones back and run them again
 
-It has a transformer, with heads of 16, a scheduler and a model_index.json; the rest is that of flux1/dev. The mask of
+The first has a transformer, with heads of 16, a scheduler and a model_index.json; the rest is that of flux1/dev. The
+second has a transformer alone, with heads of 128 and sizes that blocks of quantised weights divide. The mask of
 the text is made boolean: diffusers gives it to attention as numbers, which adds 1 to logits and hides nothing
 (https://github.com/huggingface/diffusers/issues/13619).
 """
@@ -23,13 +24,23 @@ from seeded import keep_seed, with_weights
 TRANSFORMER = dict(in_channels=64, num_layers=1, num_single_layers=2, attention_head_dim=16, num_attention_heads=2,
                    joint_attention_dim=64, axes_dims_rope=(4, 4, 8), approximator_num_channels=16,
                    approximator_hidden_dim=24, approximator_layers=2)
+WIDE = {**TRANSFORMER, "attention_head_dim": 128, "axes_dims_rope": (16, 56, 56), "num_single_layers": 1,
+        "approximator_num_channels": 64, "approximator_hidden_dim": 64}
 
 
-def build(folder, seed):
-    model = randomise(ChromaTransformer2DModel(**TRANSFORMER), seed)
+def build_transformer(folder, seed, config):
+    model = randomise(ChromaTransformer2DModel(**config), seed)
     multiply(model.proj_out.weight, 0.7)
     model.bfloat16().save_pretrained(folder / "transformer")
     keep_seed(folder / "transformer", model, seed)
+
+
+def build_wide(folder, seed):
+    build_transformer(folder, seed, WIDE)
+
+
+def build(folder, seed):
+    build_transformer(folder, seed, TRANSFORMER)
     FlowMatchEulerDiscreteScheduler(shift=3.0).save_config(folder / "scheduler")
     index = {
         "_class_name": "ChromaPipeline",
@@ -54,7 +65,7 @@ def masked(self, batch_size, sequence_length, dtype, attention_mask=None):
 def load(kind, folder):
     own, dev = with_weights(folder), with_weights(FLUX1 / "dev")
     pipeline = kind(
-        scheduler=FlowMatchEulerDiscreteScheduler.from_pretrained(own / "scheduler"),
+        scheduler=FlowMatchEulerDiscreteScheduler(shift=3.0),
         text_encoder=T5EncoderModel.from_pretrained(dev / "text_encoder_2", dtype=torch.float32),
         tokenizer=PreTrainedTokenizerFast.from_pretrained(dev / "tokenizer_2"),
         transformer=ChromaTransformer2DModel.from_pretrained(own / "transformer", torch_dtype=torch.float32),
@@ -95,7 +106,15 @@ def calls(folder, _seed):
     ]  # fmt: skip
 
 
-GOLDENS = {"chroma": ("Chroma, heads of 16", 950, build, calls)}
+def wide_calls(folder, _seed):
+    arguments = dict(guidance_scale=2.0, negative_prompt="blurry", max_sequence_length=24)
+    return [run(load(ChromaPipeline, folder), "text", PROMPT, 28, 20, 3, 2, **arguments)]
+
+
+GOLDENS = {
+    "chroma": ("Chroma, heads of 16", 950, build, calls),
+    "chroma-hd128": ("Chroma's transformer, heads of 128", 951, build_wide, wide_calls),
+}
 
 if __name__ == "__main__":
     make_goldens(common.GOLDENS.parent, GOLDENS)

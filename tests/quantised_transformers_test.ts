@@ -1,0 +1,83 @@
+/** Quantised transformers in whole pipelines: the latents of the numbers that their blocks stand for; with DENOISE_SLOW. */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { quantizeCheckpoint, type QuantizedType } from "../models/checkpoints/quantize/mod.ts";
+import { openPipeline, type PartPaths, type PipelineRequest } from "../models/mod.ts";
+import { withChroma, withComposed } from "./composed.ts";
+import { assertClose, Golden } from "./golden.ts";
+import { textRequest } from "./golden_request.ts";
+import { openTestDevice } from "./model_run.ts";
+import { safetensorsOf } from "./safetensors.ts";
+import { numbersOf, tensorsOf } from "./single_files.ts";
+
+/** Of the latents after the last step, as a part of their largest magnitude. */
+const LATENT_GATE = 1e-4;
+
+/** Types with the ends of their files; that of blocks of 32 fits into every small model. */
+const TYPES: readonly (readonly [QuantizedType, ending: string, stored: string])[] = [
+  ["q8_0", "gguf", "Q8_0"],
+  ["q4_0", "gguf", "Q4_0"],
+  ["f8_e4m3", "safetensors", "F8_E4M3"],
+];
+
+const SCHNELL = [new Golden("flux1/schnell"), new Golden("flux1/dev")] as const;
+const QWEN = [new Golden("qwen_image/pipeline")] as const;
+const CHROMA = new Golden("chroma-hd128");
+
+/** Models with heads of 128, by the golden whose first call is made. */
+const MODELS: readonly (readonly [
+  name: string,
+  golden: Golden,
+  withModel: (use: (folder: string) => Promise<void>) => Promise<void>,
+])[] = [
+  ["FLUX.1", SCHNELL[0], (use) => withComposed(SCHNELL, use)],
+  ["Qwen-Image", QWEN[0], (use) => withComposed(QWEN, use)],
+  ["Chroma", CHROMA, (use) => withChroma(use, [CHROMA])],
+];
+
+async function latentsOf(
+  folder: string,
+  parts: PartPaths,
+  request: PipelineRequest,
+): Promise<Float32Array> {
+  const device = await openTestDevice();
+  using pipeline = await openPipeline(folder, parts);
+  try {
+    await pipeline.load(device);
+    return (await pipeline.generate(request)).latents;
+  } finally {
+    device.destroy();
+  }
+}
+
+for (const [name, golden, withModel] of MODELS) {
+  Deno.test({
+    name:
+      `GGUF and fp8 files of ${name}'s transformer give the latents of their numbers; with DENOISE_SLOW`,
+    ignore: !Deno.env.has("DENOISE_SLOW"),
+    fn: (t) =>
+      withModel(async (folder) => {
+        const own = join(folder, "transformer");
+        const request = { ...textRequest(golden.call("text")), guidanceScale: 1 };
+        const stored = await latentsOf(folder, {}, request);
+        for (const [type, ending, format] of TYPES) {
+          await t.step(type, async () => {
+            const file = join(folder, `${type}.${ending}`);
+            await quantizeCheckpoint(own, file, { type });
+            const formats = [...tensorsOf(file).values()].map(({ format }) => format);
+            assert.ok(formats.includes(format), formats.join());
+            const numbers = join(folder, `${type}-numbers`);
+            Deno.mkdirSync(numbers);
+            Deno.copyFileSync(join(own, "config.json"), join(numbers, "config.json"));
+            const path = join(numbers, "diffusion_pytorch_model.safetensors");
+            Deno.writeFileSync(path, safetensorsOf(numbersOf(file)));
+            const actual = await latentsOf(folder, { transformer: file }, request);
+            const expected = await latentsOf(folder, { transformer: numbers }, request);
+            const shape = [expected.length];
+            assertClose("latents", { shape, data: actual }, { shape, data: expected }, LATENT_GATE);
+            assert.notDeepEqual(actual, stored, "another transformer");
+          });
+        }
+      }),
+  });
+}
