@@ -6,8 +6,11 @@
 
 import { measureDevice } from "../engine/mod.ts";
 import { isHubId } from "../hub/cache.ts";
+import { type CatalogueControlNet, CONTROLNETS } from "../hub/catalogue.ts";
+import { obtainPart } from "../hub/obtain_model.ts";
 import { findNamed, type NamedModel, obtainNamed } from "../hub/obtain_named.ts";
 import { pullModel, type PullProgress } from "../hub/pull.ts";
+import { parseHubFile } from "../hub/resolve.ts";
 import { UsageError } from "./failure.ts";
 import { duration, ProgressBar } from "./progress_bar.ts";
 import { StopSignals } from "./stop_signals.ts";
@@ -26,7 +29,7 @@ const USUAL_BYTES = 8e9;
 /**
  * Fetches a model into the cache; what is there already is not fetched again.
  *
- * @param id `org/name`, or a name of the catalogue
+ * @param id `org/name`, `org/name:file`, or a name of the catalogue, that of a ControlNet too
  * @param flags of the command line
  * @returns 0
  */
@@ -42,7 +45,17 @@ export async function runPull(id: string, flags: PullFlags): Promise<number> {
   try {
     const named = await findNamed(id);
     if (named) return await pullNamed(id, named, flags, watched, bar);
-    const { path, commit, files, bytes } = await pullModel(id, { ...flags, ...watched });
+    const control = CONTROLNETS.find(({ name }) => name === id.trim().toLowerCase());
+    if (control) return await pullControlNet(control, flags, watched, bar);
+    const hubFile = parseHubFile(id);
+    const repository = hubFile?.id ?? id;
+    if (!isHubId(repository)) {
+      throw new UsageError(
+        `Cannot pull ${id}: it is neither a name that "denoise list --all" shows nor a hub id, as org/name or org/name:file`,
+      );
+    }
+    const chosen = hubFile ? { ...flags, include: [hubFile.file] } : flags;
+    const { path, commit, files, bytes } = await pullModel(repository, { ...chosen, ...watched });
     bar.clear();
     console.error(
       `${id} at ${commit.slice(0, 8)}: ${files} files, ${gigabytes(bytes)}`,
@@ -54,18 +67,45 @@ export async function runPull(id: string, flags: PullFlags): Promise<number> {
   }
 }
 
+/** How a download is watched and stopped. */
+interface Watched {
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: PullProgress) => void;
+}
+
+/** Names say themselves which files they stand for. */
+function refuseChoice(name: string, { include, revision }: PullFlags): void {
+  if (include === undefined && revision === undefined) return;
+  throw new UsageError(
+    `Cannot pull ${name} with --include or --revision: they are for hub ids, as org/name`,
+  );
+}
+
+async function pullControlNet(
+  { name, family, licence, source, parameters }: CatalogueControlNet,
+  flags: PullFlags,
+  watched: Watched,
+  bar: ProgressBar,
+): Promise<number> {
+  refuseChoice(name, flags);
+  const path = await obtainPart(name, "controlnet", watched, () => {
+    console.error(`${name}, a ControlNet for ${family}, licence ${licence}`);
+    console.error(`Fetching ${source}, about ${gigabytes(2 * parameters)}`);
+  });
+  bar.clear();
+  console.error(`${name} is here; use it with --controlnet ${name}`);
+  console.log(path);
+  return 0;
+}
+
 async function pullNamed(
   name: string,
   named: NamedModel,
   flags: PullFlags,
-  watched: { readonly signal: AbortSignal; readonly onProgress: (progress: PullProgress) => void },
+  watched: Watched,
   bar: ProgressBar,
 ): Promise<number> {
-  if (flags.include || flags.revision !== undefined) {
-    throw new UsageError(
-      `Cannot pull ${name} with --include or --revision: they are for hub ids, as org/name`,
-    );
-  }
+  refuseChoice(name, flags);
   if ("own" in named) {
     const { model } = named.own;
     if (isHubId(model)) return await runPull(model, flags);

@@ -16,6 +16,55 @@ async function readFiles(folder: string, files: Record<string, Uint8Array<ArrayB
   return files;
 }
 
+/** Runs the program on a hub of the test's own. */
+async function runOn(hub: FakeHub, folder: string, args: readonly string[]) {
+  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", CLI, ...args],
+    env: {
+      HF_ENDPOINT: hub.endpoint,
+      HF_HOME: folder,
+      HF_HUB_OFFLINE: "",
+      DENOISE_CONFIG: folder,
+    },
+  }).output();
+  const [out, err] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
+  return { code, out: out!, err: err! };
+}
+
+Deno.test("pull fetches a ControlNet by its name and one file of a repository, and says what it knows no name of", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const weights = new Uint8Array(1000);
+    const name = "qwen-image-controlnet-union";
+    await using hub = new FakeHub({
+      "InstantX/Qwen-Image-ControlNet-Union": {
+        "config.json": "{}",
+        "diffusion_pytorch_model.safetensors": weights,
+        "conds/pose.png": weights,
+      },
+      "org/files": { "a.safetensors": weights, "b.safetensors": weights },
+    });
+    const run = (...args: string[]) => runOn(hub, folder, args);
+    const named = await run("pull", name);
+    assert.equal(named.code, 0, named.err);
+    assert.match(
+      named.err,
+      /^qwen-image-controlnet-union, a ControlNet for Qwen-Image, licence Apache-2\.0\nFetching InstantX\/.*about 3\.5 GB\n.* --controlnet qwen-/,
+    );
+    assert.ok((await Deno.stat(join(named.out.trim(), "config.json"))).isFile);
+    assert.equal((await run("pull", "org/files:b.safetensors")).code, 0);
+    assert.ok(hub.filesSeen.some((file) => file.endsWith("b.safetensors")));
+    assert.ok(!hub.filesSeen.some((file) => /pose\.png|a\.safetensors$/.test(file)));
+    const refused = await run("pull", name, "--revision", "main");
+    assert.deepEqual([refused.code, refused.out], [2, ""]);
+    const unknown = await run("pull", "z-imag-turbo");
+    assert.equal(unknown.code, 2);
+    assert.match(unknown.err, /neither a name that "denoise list --all" shows nor a hub id/);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 Deno.test("generate fetches the model that a name stands for, pull has nothing left to do, rm frees it", async () => {
   const folder = await Deno.makeTempDir();
   try {
@@ -23,18 +72,9 @@ Deno.test("generate fetches the model that a name stands for, pull has nothing l
     await using hub = new FakeHub({ "some-org/tiny": files, "Tongyi-MAI/Z-Image-Turbo": files });
     await Deno.writeTextFile(join(folder, "models.json"), `{"mine":{"model":"some-org/tiny"}}`);
     const run = async (...args: string[]) => {
-      const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-        args: ["run", "-A", "--no-check", CLI, ...args],
-        env: {
-          HF_ENDPOINT: hub.endpoint,
-          HF_HOME: folder,
-          HF_HUB_OFFLINE: "",
-          DENOISE_CONFIG: folder,
-        },
-      }).output();
-      const [out, err] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
-      assert.equal(code, 0, err);
-      return { out: out!, err: err! };
+      const { code, ...said } = await runOn(hub, folder, args);
+      assert.equal(code, 0, said.err);
+      return said;
     };
     const image = join(folder, "circle.png");
     const make = ["generate", "--prompt", "a red circle", "--num-inference-steps", "2"];
