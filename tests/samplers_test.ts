@@ -1,0 +1,67 @@
+/** Every sampler and every spacing in a small pipeline of each family; with DENOISE_SLOW. */
+import assert from "node:assert/strict";
+import { openPipeline, type PipelineRequest } from "../models/mod.ts";
+import { DMD_STEPS, NOISE_SCHEDULES, SAMPLERS } from "../models/schedulers/names.ts";
+import { withChroma, withComposed } from "./composed.ts";
+import { Golden } from "./golden.ts";
+import { openTestDevice } from "./model_run.ts";
+
+const MODELS = [
+  "z_image/pipeline",
+  "qwen_image/pipeline",
+  "flux1/dev",
+  "flux2/pipeline",
+  "wan/pipeline-ti2v",
+];
+
+type Sampling = Pick<PipelineRequest, "sampler" | "scheduler" | "sigmas">;
+
+const SAMPLINGS: readonly Sampling[] = [
+  ...SAMPLERS.map((sampler) => ({ sampler })),
+  ...NOISE_SCHEDULES.map((scheduler) => ({ scheduler })),
+  { sigmas: [1, 0.7, 0.4, 0.1] },
+];
+
+async function check(folder: string): Promise<void> {
+  const device = await openTestDevice();
+  using pipeline = await openPipeline(folder);
+  try {
+    await pipeline.load(device);
+    const latents = new Map<string, string>();
+    for (const sampling of SAMPLINGS) {
+      const name = JSON.stringify(sampling);
+      const made = await pipeline.generate({
+        ...{
+          task: "T2I",
+          prompt: "a red cat",
+          negativePrompt: "",
+          width: 32,
+          height: 32,
+          numFrames: 1,
+          seed: 3,
+        },
+        ...{ numInferenceSteps: sampling.sampler === "dmd" ? DMD_STEPS : 4 },
+        ...{ guidanceScale: 1, ...sampling },
+      });
+      assert.ok(made.latents.every(Number.isFinite), name);
+      const text = made.latents.join();
+      assert.equal(latents.get(text), undefined, `${name} is no other than ${latents.get(text)}`);
+      // The usual way of a model may be one of those with a name.
+      if (!["euler", "uni_pc"].includes(sampling.sampler ?? "")) latents.set(text, name);
+    }
+  } finally {
+    device.destroy();
+  }
+}
+
+Deno.test({
+  name:
+    "every family takes every sampler and every spacing of noise levels, each another; with DENOISE_SLOW",
+  ignore: !Deno.env.has("DENOISE_SLOW"),
+  fn: async (t) => {
+    for (const model of MODELS) {
+      await t.step(model, () => withComposed([new Golden(model)], check));
+    }
+    await t.step("chroma", () => withChroma(check));
+  },
+});
