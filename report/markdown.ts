@@ -140,7 +140,9 @@ function tuning(reader: ReportReader): string[] {
     );
     const twice = found.classes.filter(({ timings }) => timings.filter((t) => t.length).length > 1);
     const alike = twice.filter((each) => isAlike(each)).length;
-    const rows = found.classes.map(({ op, problemClass, timings }) => [
+    const raced = found.classes.filter(({ timings }) => timings.some(({ length }) => length > 0));
+    const unraced = found.classes.length - raced.length;
+    const rows = raced.map(({ op, problemClass, timings }) => [
       `${op}, ${problemClass}`,
       ...[0, 1].map((i) => timings[i]?.[0]?.variant ?? NOTHING),
       (timings.find((each) => each.length > 0) ?? []).map(({ variant, microseconds }) =>
@@ -150,6 +152,7 @@ function tuning(reader: ReportReader): string[] {
     return [
       `${BACKEND_NAMES[backend]}: ${runs.join(", then ")}.` +
       (twice.length > 0 ? ` Both chose the same in ${alike} of ${twice.length} classes.` : "") +
+      (unraced > 0 ? ` In ${unraced} of all, a race took longer than a whole run.` : "") +
       (found.tuning.excluded.length > 0
         ? ` Not used here: ${found.tuning.excluded.map(oneLine).join("; ")}.`
         : ""),

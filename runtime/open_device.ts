@@ -54,7 +54,8 @@ export async function openDevice(options: DeviceOptions = {}): Promise<Device> {
 async function open(gpu: GPU, backend: GpuBackend, options: DeviceOptions): Promise<Device> {
   const adapter = await requestAdapter(gpu, options);
   if (!adapter) {
-    throw backend === "dawn" ? new NoAdapterError(NO_DAWN_ADAPTER) : new NoAdapterError();
+    if (backend !== "dawn") throw new NoAdapterError();
+    throw new NoAdapterError(options.forceFallbackAdapter ? NO_DAWN_FALLBACK : NO_DAWN_ADAPTER);
   }
   const { limits, info } = adapter;
   const wanted: GPUFeatureName[] = [
@@ -195,6 +196,10 @@ async function withoutWaylandNoise<Result>(request: () => Promise<Result>): Prom
 const NO_DAWN_ADAPTER =
   "Cannot find a GPU: Dawn offers no adapter on this machine, where Deno's own WebGPU may " +
   "have one, since Dawn asks more of drivers (of Mesa's software driver, version 25); use --gpu-backend deno";
+
+const NO_DAWN_FALLBACK =
+  "Cannot find a software adapter: Dawn counts none but SwiftShader as such; leave --software out where there is " +
+  "no GPU, or use --gpu-backend deno";
 
 /** Listed features are trusted; `subgroups` is probed, because Deno does not list it where it works. */
 async function canOpen(
