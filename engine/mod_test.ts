@@ -40,6 +40,33 @@ async function withEngine(
   }
 }
 
+/** Most kernels that the bundled model's image may take: each costs the first start on a machine about a tenth of a second. */
+const MOST_KERNELS = 32;
+
+Deno.test("openEngine() has compiled what the usual request needs, in few kernels, when it is ready", async () => {
+  const counts: [done: number, total: number][] = [];
+  const engine = await openEngine({
+    ...{ modelPath: MODEL, prepared: {} },
+    onLoadProgress: ({ stage, done = 0, total = 0 }) => {
+      if (stage === "kernels") counts.push([done, total]);
+    },
+  });
+  try {
+    const [done, total] = counts.at(-1)!;
+    assert.equal(done, total);
+    assert.ok(total > 0 && total <= MOST_KERNELS, `${total} kernels`);
+    const stages = new Set<string>();
+    await engine.generate(
+      { ...REQUEST, ...engine.info.defaults, numFrames: 1 },
+      { onProgress: ({ stage }) => stages.add(stage) },
+    );
+    assert.ok(stages.has("denoise"));
+    assert.ok(!stages.has("compile"), "nothing is compiled that was not");
+  } finally {
+    await engine.close();
+  }
+});
+
 async function makesTheSameAgain(engine: Engine): Promise<void> {
   const seen: Progress[] = [];
   const first = await engine.generate(REQUEST, { onProgress: (p) => seen.push(p) });
