@@ -237,6 +237,9 @@ Deno.test("Model.generate() and generateVideo() refuse inputs in a sentence, bef
     const model = new Model(fake);
     const text = `${folder}/a.txt`;
     await Deno.writeTextFile(text, "nonsense");
+    const cut = `${folder}/cut.png`;
+    const { bytes } = await encodeImage(grey(8, 8), { format: "png" });
+    await Deno.writeFile(cut, bytes.subarray(0, 60));
     const small = grey(4, 4);
     const refused: [() => Promise<unknown>, RegExp][] = [
       [
@@ -245,6 +248,10 @@ Deno.test("Model.generate() and generateVideo() refuse inputs in a sentence, bef
       ],
       [() => model.generate({ prompt: "a", images: [folder] }), /^Cannot read .*: it is a folder/],
       [() => model.generate({ prompt: "a", images: [text] }), /^Cannot read .*a\.txt: .* send PNG/],
+      [
+        () => model.generate({ prompt: "a", images: [cut] }),
+        /^Cannot read .*cut\.png: .* truncated/,
+      ],
       [
         () => model.generate({ prompt: "a", images: [small, small, small] }),
         /^Cannot use 3 images: this model takes 2$/,

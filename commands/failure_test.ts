@@ -17,6 +17,16 @@ Deno.test("describeFailure() tells wrong usage, failure and cancelling apart", (
   assert.equal(describeFailure(new DOMException("", "AbortError")).status, 130);
 });
 
+Deno.test("describeFailure() calls settings what the command line calls them", () => {
+  const error = new RangeError(
+    "Cannot steer: controlStart must be below controlEnd, got mycontrolEnd",
+  );
+  assert.equal(
+    describeFailure(error).sentence,
+    "Cannot steer: --control-start must be below --control-end, got mycontrolEnd",
+  );
+});
+
 Deno.test("describeFailure() keeps the lines of the table that says what memory is short of", () => {
   const error = new OutOfMemoryError("Cannot make 64x64:\nstage  together\ntext     3.0 MB", 2, 1);
   assert.deepEqual(describeFailure(error), { sentence: error.message, status: 1 });

@@ -39,6 +39,9 @@ interface OpenVideo {
 /** Longest file that is read into memory, as long as an upload may be. */
 const MAX_FILE_BYTES = 256 * 2 ** 20;
 
+/** How messages begin that do not know the file's name. */
+const UNNAMED = /^Cannot read (?:image|PNG|JPEG|WebP|GIF|BMP):/;
+
 const REASONS: Readonly<Record<string, string>> = {
   ENOENT: "there is no such file; check its path",
   ENOTDIR: "a part of its path is a file; check its path",
@@ -98,7 +101,8 @@ export async function readPixels(source: ImageSource): Promise<PixelImage> {
     return await decodeImage(isPath ? await readWhole(source) : source);
   } catch (error) {
     if (!(error instanceof ImageError && isPath)) throw error;
-    throw new ImageError(error.message.replace("read image", `read ${source}`), { cause: error });
+    const message = error.message.replace(UNNAMED, () => `Cannot read ${source}:`);
+    throw new ImageError(message, { cause: error });
   }
 }
 
