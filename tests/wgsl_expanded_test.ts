@@ -10,7 +10,7 @@ import { lintWgsl } from "../tools/lint/wgsl.ts";
 import { matrixTarget, matrixUnit } from "./matrix_target.ts";
 import { openTint, whyNoTint } from "./tint.ts";
 
-/** A GPU, a software adapter with subgroups, a GPU on which tensors take several bindings, and four with matrix units. */
+/** A GPU, a software adapter with subgroups, a GPU on which tensors take several bindings, and five with matrix units. */
 const TARGETS: readonly Target[] = [
   BASELINE_TARGET,
   {
@@ -30,6 +30,7 @@ const TARGETS: readonly Target[] = [
   withMatrices(matrixUnit(16, 16, 16), 32, 32),
   withMatrices(matrixUnit(8, 16, 16), 8, 64),
   withMatrices(matrixUnit(16, 8, 32), 32, 32),
+  withMatrices(matrixUnit(8, 16, 16), 16, 32),
   withMatrices(matrixUnit(8, 8, 8, "f32"), 32, 32),
 ];
 
