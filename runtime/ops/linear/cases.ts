@@ -335,7 +335,11 @@ export const LINEAR_CHECKS: readonly Check[] = [
   {
     name: "linear: int8 products",
     variant: "int8",
-    cases: LINEAR_INT8_SUITE.cases.slice(0, 1),
+    cases: [
+      LINEAR_INT8_SUITE.cases[0]!,
+      linearCase({ x: [67, 512], n: 130, format: "q4_k" }),
+      linearCase({ x: [67, 512], n: 130, format: "q6_k" }),
+    ].map((testCase) => ({ ...testCase, tolerance: 1e-2 })),
   },
   matrixCheck("linear", "matrix32", [
     linearCase({ x: [67, 64], n: 130, dtype: "bf16" }),

@@ -7,6 +7,8 @@ import { BASELINE_TARGET } from "../../target.ts";
 import { copyTo } from "../copy/mod.ts";
 import { randomNormal } from "../ndarray.ts";
 import { sampleBlocks } from "../sample_blocks.ts";
+import { runCase } from "../conformance.ts";
+import { LINEAR_INT8_SUITE } from "./cases.ts";
 import { linear } from "./mod.ts";
 import { openTestDevice } from "../../../tests/model_run.ts";
 
@@ -54,6 +56,18 @@ Deno.test("linear (int8) gives no numbers for rows that hold NaN or infinity, ze
       assert.ok(!rows[row]!.some(Number.isFinite), `row ${row}: ${rows[row]}`);
     }
     assert.deepEqual(rows[3]!.map(Math.abs), new Array(n).fill(0));
+  } finally {
+    device.destroy();
+  }
+});
+
+Deno.test("linear (int8) equals its reference with offsets, and with factors for half a block", async (t) => {
+  const device = await openTestDevice({ operands: "int8", forcedVariants: { linear: "int8" } });
+  try {
+    for (const testCase of LINEAR_INT8_SUITE.cases) {
+      if (!/^x \[3,768\] .* q[46]_k/.test(testCase.name)) continue;
+      await t.step(testCase.name, () => runCase(device, testCase));
+    }
   } finally {
     device.destroy();
   }

@@ -85,39 +85,40 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     }
     //#endfor
     workgroupBarrier();
-    //#for H in 0..BLOCKS
     //#let GROUPS = SIDE / GROUP
-    //#for G in 0..GROUPS
-    {
-      //#for J in 0..GROUP
-      let column_J = local.x + (G * GROUP + J) * THREADS;
-      let q_J = tile_scale[column_J * BLOCKS + H];
-      let low_J = tile_b[column_J * B_STRIDE + 2u * H];
-      let high_J = tile_b[column_J * B_STRIDE + 2u * H + 1u];
-      //#endfor
-      //#for R in 0..SIDE
+    // A loop, so that software adapters compile it in seconds; compilers of GPUs unroll it.
+    for (var h = 0u; h < BLOCKS; h = h + 1u) {
+      //#for G in 0..GROUPS
       {
-        let at = (local.y + R * THREADS) * A_STRIDE + H * A_BLOCK;
-        let head = bitcast<vec4<f32>>(tile_a[at]);
-        let low = tile_a[at + 1u];
-        let high = tile_a[at + 2u];
         //#for J in 0..GROUP
-        //#let C = G * GROUP + J
-        //#if HALVES
-        let d_J = fma(f32(dot16(low, low_J)), q_J.x, f32(dot16(high, high_J)) * q_J.z);
-        s_R_C = fma(d_J, head.x, s_R_C) + fma(head.y, q_J.y, head.z * q_J.w);
-        //#elif SIGNED
-        s_R_C = fma(f32(dot16(low, low_J) + dot16(high, high_J)) * q_J.x, head.x, s_R_C);
-        //#else
-        let d_J = f32(dot16(low, low_J) + dot16(high, high_J)) * q_J.x;
-        s_R_C = fma(head.y + head.z, q_J.y, fma(d_J, head.x, s_R_C));
-        //#endif
+        let column_J = local.x + (G * GROUP + J) * THREADS;
+        let q_J = tile_scale[column_J * BLOCKS + h];
+        let low_J = tile_b[column_J * B_STRIDE + 2u * h];
+        let high_J = tile_b[column_J * B_STRIDE + 2u * h + 1u];
+        //#endfor
+        //#for R in 0..SIDE
+        {
+          let at = (local.y + R * THREADS) * A_STRIDE + h * A_BLOCK;
+          let head = bitcast<vec4<f32>>(tile_a[at]);
+          let low = tile_a[at + 1u];
+          let high = tile_a[at + 2u];
+          //#for J in 0..GROUP
+          //#let C = G * GROUP + J
+          //#if HALVES
+          let d_J = fma(f32(dot16(low, low_J)), q_J.x, f32(dot16(high, high_J)) * q_J.z);
+          s_R_C = fma(d_J, head.x, s_R_C) + fma(head.y, q_J.y, head.z * q_J.w);
+          //#elif SIGNED
+          s_R_C = fma(f32(dot16(low, low_J) + dot16(high, high_J)) * q_J.x, head.x, s_R_C);
+          //#else
+          let d_J = f32(dot16(low, low_J) + dot16(high, high_J)) * q_J.x;
+          s_R_C = fma(head.y + head.z, q_J.y, fma(d_J, head.x, s_R_C));
+          //#endif
+          //#endfor
+        }
         //#endfor
       }
       //#endfor
     }
-    //#endfor
-    //#endfor
     workgroupBarrier();
   }
   //#if LOW_RANK
