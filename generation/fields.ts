@@ -258,7 +258,12 @@ export const SETTING_FIELDS: {
     http: ["control_start", "control_guidance_start"],
     placeholder: "share",
     bounds: () => [0, 1],
-    check: (value, name) => checkRange(value, name, 0, 1),
+    check: (value, name, _info, { controlEnd }) => {
+      checkRange(value, name, 0, 1);
+      if (typeof controlEnd === "number" && value >= controlEnd) {
+        throw new RangeError(`${name} must be below ${controlEnd}, where it ends, got ${value}`);
+      }
+    },
     idle: unlessTaken("controlStart"),
   },
   controlEnd: {

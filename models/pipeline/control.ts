@@ -137,7 +137,7 @@ export function checkControl(
   }
   if (controlStart >= controlEnd) {
     throw new RangeError(
-      `Cannot steer from ${controlStart} to ${controlEnd} of the steps: controlStart must be below controlEnd`,
+      `Cannot steer from ${controlStart} to ${controlEnd} of the steps: it must begin before it ends`,
     );
   }
   const mode = controlMode(request);

@@ -91,6 +91,11 @@ Deno.test("POST /v1/images/generations refuses control pictures that are broken,
     [{ control }, "control_mode", /must say what the control picture shows, one of canny, pose/],
     [{ control, control_mode: "depth" }, "control_mode", /one of canny, pose, got depth/],
     [{ control, control_end: 2 }, "control_end", /must be from 0 to 1, got 2/],
+    [
+      { control, control_mode: "pose", control_start: 0.9, control_end: 0.1 },
+      "control_start",
+      /^control_start must be below 0\.1, where it ends, got 0\.9/,
+    ],
   ] as const;
   for (const [fields, param, message] of cases) {
     const response = await service.post(GENERATIONS, { prompt: "a", ...fields });

@@ -65,7 +65,7 @@ Deno.test("Flux1Pipeline.generate() refuses control pictures of other sizes, unk
       [{ control: given }, /a picture of no mode: this ControlNet takes canny, tile, depth/],
       [{ control: given, controlMode: "hed" }, /the mode hed: this ControlNet takes canny/],
       [{ control: { ...given, width: 8 }, controlMode }, /the result has 28x20 in RGB, 1680 bytes/],
-      [{ control: given, controlMode, controlStart: 0.6, controlEnd: 0.6 }, /must be below/],
+      [{ control: given, controlMode, controlStart: 0.6, controlEnd: 0.6 }, /must begin before/],
       [{ control: given, controlMode, controlScale: [1, 1] }, /a ControlNet takes one/],
       [{ controlMode }, /Cannot use controlScale: the request has no control picture/],
     ] as const;
