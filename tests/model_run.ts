@@ -28,13 +28,17 @@ import type { Golden, GoldenCall, Values } from "./golden.ts";
 
 /** Of the kernels that take a problem, the one that a software driver compiles soonest; any class of problems. */
 const SHORT_KERNELS: Target["choices"] = {
-  linear: anyClass("rows"),
+  linear: anyClass("rows", "broadcast24"),
+  matmul: anyClass("broadcast24"),
+  attention: anyClass("broadcast8"),
   conv2d: anyClass("registers"),
   causalConv3d: anyClass("registers"),
 };
 
-function anyClass(variant: string): Target["choices"][string] {
-  return new Proxy({}, { get: () => [{ variant, microseconds: 1 }] });
+/** @param variants the one that is preferred first */
+function anyClass(...variants: string[]): Target["choices"][string] {
+  const timings = variants.map((variant, i) => ({ variant, microseconds: i + 1 }));
+  return new Proxy({}, { get: () => timings });
 }
 
 /**

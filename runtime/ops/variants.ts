@@ -10,6 +10,8 @@ export interface Variant<Problem> {
   readonly racedOn?: string;
   /** Whether the variant can compute this problem on this target at all. */
   supports(problem: Problem, target: Target): boolean;
+  /** Whether no rule and no race takes it beside others, so that only who names it does. */
+  readonly isSpare?: boolean;
 }
 
 /** A variant must be this much faster than the rule's own: below, the clock decided and not the kernel. */
@@ -43,8 +45,9 @@ export function chooseVariant<Problem, V extends Variant<Problem>>(
   problemClass: string,
 ): V {
   const forced = target.forcedVariants[op];
-  const fitting = variants.filter((variant) => variant.supports(problem, target));
-  if (forced !== undefined && !fitting.some(({ name }) => name === forced)) {
+  const able = variants.filter((variant) => variant.supports(problem, target));
+  const fitting = able.filter(({ isSpare }) => !isSpare);
+  if (forced !== undefined && !able.some(({ name }) => name === forced)) {
     throw new RangeError(
       `Cannot run ${op} as "${forced}": this variant does not take the problem`,
     );
@@ -54,13 +57,15 @@ export function chooseVariant<Problem, V extends Variant<Problem>>(
   if (!first) {
     throw new RangeError(`Cannot run ${op}: no variant takes the problem on this adapter`);
   }
-  const entrants = target.schedule === "gpu" && own.length > 0 ? own : fitting;
-  const known = (target.choices[op]?.[problemClass] ?? [])
-    .filter(({ variant }) => entrants.some(({ name }) => name === variant));
+  const takesOwn = target.schedule === "gpu" && own.length > 0;
+  const entrants = takesOwn ? own : fitting;
+  const known = (target.choices[op]?.[problemClass] ?? []).filter(({ variant }) =>
+    able.some(({ name, schedule }) => name === variant && !(takesOwn && schedule === "cpu"))
+  );
   const timings = rank(known, first.name);
   const measured = timings[0]?.variant;
   const name = forced ?? measured ?? first.name;
-  const chosen = fitting.find((variant) => variant.name === name)!;
+  const chosen = able.find((variant) => variant.name === name)!;
   target.onChoice?.({
     op,
     problemClass,

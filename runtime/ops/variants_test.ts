@@ -73,6 +73,20 @@ Deno.test("chooseVariant() prefers the forced variant to all others, and refuses
   assert.throws(() => choose(5, { forcedVariants: { op: "absent" } }), RangeError);
 });
 
+Deno.test("chooseVariant() takes a spare variant where it is named, and offers it to no race", () => {
+  const spare = { ...variant("spare", "cpu"), isSpare: true };
+  const name = (options: Partial<Target>, candidates = ["plain", "wide", "tiles"]) => {
+    const onChoice = (choice: Choice) => assert.deepEqual(choice.candidates, candidates);
+    const target = { ...BASELINE_TARGET, schedule: "cpu", ...options, onChoice } as const;
+    return chooseVariant("op", [spare, ...VARIANTS], 5, target, "any size").name;
+  };
+  const choices = measured(["spare", 1], ["plain", 2]);
+  assert.equal(name({}), "plain");
+  assert.equal(name({ choices }), "spare");
+  assert.equal(name({ forcedVariants: { op: "spare" } }), "spare");
+  assert.equal(name({ choices, schedule: "gpu" }, ["wide", "tiles"]), "wide");
+});
+
 Deno.test("chooseVariant() says when no variant takes the problem", () => {
   const none = [variant("wide", "gpu", 10)];
   assert.throws(

@@ -53,22 +53,25 @@ const MOVED = 16;
 /** Products up to which a kernel more, or a longer one, takes longer to compile than it saves in hundreds of steps. */
 const LIGHT_PRODUCTS = 2 ** 25;
 
-function registersVariant(name: string, broadcasts: boolean): AttentionVariant {
+/** @param isSpare with one query per invocation, which is the shortest kernel */
+function registersVariant(name: string, broadcasts: boolean, isSpare = false): AttentionVariant {
+  const isLight = (products: number) => isSpare || products <= LIGHT_PRODUCTS;
   return {
     name,
     schedule: "cpu",
     racedOn: MESA_SOFTWARE,
-    asks: ({ products }) => products <= LIGHT_PRODUCTS,
+    isSpare,
+    asks: ({ products }) => isLight(products),
     supports: (_, { features }) => !broadcasts || hasSubgroupsOf(LANES, features),
     plan({ lq, headDim, products, logits }) {
       const groups = Math.ceil(lq / LANES);
       const most = headDim > SHORT_HEAD && products <= FEW_PRODUCTS ? FEW_ROWS : ROWS;
-      const rows = groups <= most + 1 ? groups : most;
+      const rows = isSpare ? 1 : groups <= most + 1 ? groups : most;
       return {
         kernel: REGISTERS.kernel({
           HEAD_DIM: headDim,
           ROWS: rows,
-          ...(products > LIGHT_PRODUCTS && { MOVED }),
+          ...(!isLight(products) && { MOVED }),
           BROADCASTS: broadcasts,
           ...logits,
         }),
@@ -201,4 +204,5 @@ export const ATTENTION_VARIANTS: readonly AttentionVariant[] = [
   matrixVariant("matrix128", 32),
   sharedVariant("half", true),
   sharedVariant("shared", false),
+  registersVariant("broadcast8", true, true),
 ];

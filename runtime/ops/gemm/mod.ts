@@ -9,7 +9,7 @@ import { FEW_LARGE_TILES, FEW_TILES, matrixOrder } from "../matrix_unit.ts";
 import { MATRIX_VARIANTS } from "./matrix.ts";
 import { normOperands } from "./norm.ts";
 import type { GemmProblem, GemmVariant } from "./problem.ts";
-import { BROADCAST, BROADCAST_8, REGISTERS, suitsWideTiles } from "./registers.ts";
+import { BROADCAST, BROADCAST_24, BROADCAST_8, REGISTERS, suitsWideTiles } from "./registers.ts";
 import {
   FEW_ROWS,
   HALF_128,
@@ -119,5 +119,5 @@ function byPreference(problem: GemmProblem): readonly GemmVariant[] {
   const tiled = [...matrix, ...shared, HALF_128, HALF_64];
   const gpu = m <= FEW_ROWS || tiles(32) < FEW_TILES ? [ROWS, ...tiled] : [...tiled, ROWS];
   const broadcast = suitsWideTiles(problem) ? [BROADCAST_8, BROADCAST] : [BROADCAST, BROADCAST_8];
-  return [...broadcast, REGISTERS, ...gpu, INT8];
+  return [...broadcast, REGISTERS, ...gpu, INT8, BROADCAST_24];
 }

@@ -48,17 +48,20 @@ function registersVariant(
   broadcasts: boolean,
   tileOf: (problem: GemmProblem) => RegisterTile,
   turns: (problem: GemmProblem) => boolean,
-  leastRows = 1,
+  { leastRows = 1, isSpare = false } = {},
 ): GemmVariant & { tileOf(problem: GemmProblem): RegisterTile } {
+  const asks = (problem: GemmProblem) => isSpare || isLight(problem);
   return {
     name,
     schedule: "cpu",
     racedOn: MESA_SOFTWARE,
+    isSpare,
     tileOf,
-    asks: (problem) => isLight(problem),
+    asks,
     supports: ({ m, epilogue }, { features }) =>
       m >= leastRows && !epilogue.glu && (!broadcasts || hasSubgroupsOf(GEMM_LANES, features)),
-    normalizes: (problem) => broadcasts && !turns(problem) && sparesNorm(problem, tileOf(problem)),
+    normalizes: (problem) =>
+      broadcasts && !isSpare && !turns(problem) && sparesNorm(problem, tileOf(problem)),
     plan(problem) {
       const { m, n, k, layout, epilogue, batch, format, norm, asked } = problem;
       const { rows, columns } = compiledTile(problem, tileOf(problem));
@@ -72,7 +75,7 @@ function registersVariant(
           BATCHED: batch !== undefined,
           BROADCASTS: broadcasts,
           TURNS: turns(problem),
-          ...(!isLight(problem) && { FINISHED }),
+          ...(!asks(problem) && { FINISHED }),
           ...(format && scaleParams(format)),
           ...norm,
           ...epilogueParams(epilogue),
@@ -116,7 +119,16 @@ export const BROADCAST_8 = registersVariant(
       ? { rows: heightOf(problem), columns: 8 }
       : bestTile(problem, [32, 24, 16], 8),
   takesRuns,
-  LOW_ROWS + 1,
+  { leastRows: LOW_ROWS + 1 },
+);
+
+// One short kernel for products of all sizes: for whoever waits longer for a kernel than for what it computes.
+export const BROADCAST_24 = registersVariant(
+  "broadcast24",
+  true,
+  () => ({ rows: 24, columns: 4 }),
+  () => false,
+  { isSpare: true },
 );
 
 /** The rows of a product that is one tile high, and as many more as make it a multiple of 4, or of 8 of a short sum. */
