@@ -7,7 +7,8 @@ import type { GpuReport } from "../report/types.ts";
 const CLI = fileURLToPath(new URL("../cli.ts", import.meta.url));
 
 Deno.test({
-  name: "denoise report runs every section to its end, in a process each, and names nobody",
+  name:
+    "denoise report runs every section to its end, in a process each, and names nobody; with DENOISE_SLOW",
   ignore: !Deno.env.has("DENOISE_SLOW"),
   fn: async () => {
     const folder = await Deno.makeTempDir();

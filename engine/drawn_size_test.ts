@@ -67,7 +67,8 @@ const REQUEST: GenerateRequest = {
 };
 
 Deno.test({
-  name: "Engine.generate() enlarges frames and previews of what it draws smaller",
+  name:
+    "Engine.generate() enlarges frames and previews of what it draws smaller; with DENOISE_SLOW",
   ignore: !Deno.env.has("DENOISE_SLOW"),
   fn: async () => {
     const modelPath = fileURLToPath(new URL("../models/bundled", import.meta.url));

@@ -165,7 +165,8 @@ const DRIVER = { DENO_WEBGPU_BACKEND: "vulkan" };
  * optimise. Other models run theirs long enough that it pays, and find what others have compiled.
  */
 const UNOPTIMISED = { GALLIVM_PERF: "nopt" };
-const isCompiling = (path: string) => /^runtime\/|\/(?:single_files|inspect)_test\.ts$/.test(path);
+const isCompiling = (path: string) =>
+  /^runtime\/|\/(?:single_files|inspect|saturation)_test\.ts$/.test(path);
 
 /** Variables of drivers on Linux, where the caller has not said them. */
 function defaults(variables: Readonly<Record<string, string>>): Record<string, string> {

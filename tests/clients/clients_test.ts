@@ -85,7 +85,9 @@ const title = (name: string, reason?: string) =>
   `${name} gets its images${isWanted ? reason ? `: ${reason}` : "" : " (deno task test:clients)"}`;
 
 Deno.test({
-  name: "the programs of tests/clients/npm have the types that their clients want",
+  name: `the programs of tests/clients/npm have the types that their clients want${
+    isWanted ? "" : " (deno task test:clients)"
+  }`,
   ignore: !isWanted,
   fn: async () => {
     const programs = NPM.map(([program]) => `npm/${program}`);

@@ -152,7 +152,7 @@ const MIN_PSNR = { latents: 24, pixels: 34 };
 
 Deno.test({
   name:
-    "WanVideoEncoder and WanVideoDecoder in tiles come near the whole, with the bundled model's autoencoder",
+    "WanVideoEncoder and WanVideoDecoder in tiles come near the whole, with the bundled model's autoencoder; with DENOISE_SLOW",
   ignore: !Deno.env.has("DENOISE_SLOW"),
   fn: async () => {
     const device = await openTestDevice();

@@ -114,9 +114,10 @@ const PIPELINES: readonly (readonly [string, string, string, string?])[] = [
 ];
 
 for (const [name, callName, tinyName, vaeName] of PIPELINES) {
+  const isSlow = vaeName !== undefined;
   Deno.test({
-    name: `decoder "tiny" decodes the result of ${name}`,
-    ignore: vaeName !== undefined && !Deno.env.has("DENOISE_SLOW"),
+    name: `decoder "tiny" decodes the result of ${name}${isSlow ? "; with DENOISE_SLOW" : ""}`,
+    ignore: isSlow && !Deno.env.has("DENOISE_SLOW"),
     fn: async () => {
       const golden = new Golden(name);
       const tiny = new Golden(tinyName);

@@ -58,7 +58,7 @@ const MIN_PSNR = 70;
 
 Deno.test({
   name:
-    "WanPipeline.generate() gives diffusers' images without, with each and with both bundled LoRAs, from every file",
+    "WanPipeline.generate() gives diffusers' images without, with each and with both bundled LoRAs, from every file; with DENOISE_SLOW",
   ignore: !Deno.env.has("DENOISE_SLOW"),
   fn: async (t) => {
     const golden = new Golden("bundled-adapters");

@@ -5,7 +5,7 @@ import { benchImageSteps } from "./image_steps.ts";
 import { flux2Steps, zImageSteps } from "../../report/model_parts.ts";
 
 Deno.test({
-  name: "benchImageSteps() times a step of every format and size",
+  name: "benchImageSteps() times a step of every format and size; with DENOISE_SLOW",
   ignore: !Deno.env.has("DENOISE_SLOW"),
   fn: async () => {
     const zImage = Z_IMAGE_TRANSFORMER_CONFIG.parse({
