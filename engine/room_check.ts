@@ -1,5 +1,6 @@
 /** Whether requests can be made at all, asked before they wait for the GPU. */
-import type { PipelineTask, PlanRequest } from "../models/mod.ts";
+import type { PipelineTask, PlanRequest, RoomSetting } from "../models/mod.ts";
+import { ROOM_SETTINGS } from "../models/pipeline/types.ts";
 import { drawnSize, type NativeSizes } from "./drawn_size.ts";
 import type { EngineWorker } from "./engine_worker.ts";
 import type { ToWorker } from "./protocol.ts";
@@ -91,37 +92,22 @@ export class RoomCheck {
  */
 export function leastOf(request: RoomRequest, rules: Rules): PlanRequest {
   const { width, height } = drawnSize(request, rules) ?? request;
-  const { taskType, numInferenceSteps, guidanceScale, quality, decoder, layers } = request;
-  const {
-    enableUpscaling,
-    enableFrameInterpolation,
-    frameInterpolationExp,
-    frameInterpolationScale,
-  } = request;
-  const { controlStart, controlEnd, clipLen } = request;
-  const { numFrames = 1, images = 0, references = 0, previews = 0 } = request;
+  const { taskType, numFrames = 1, images = 0, references = 0, previews = 0 } = request;
+  const settings = ROOM_SETTINGS.filter((name) => request[name] !== undefined)
+    .map((name) => [name, request[name]] as const);
   const side = rules.imageLimits?.multiple;
   const data = new Uint8Array();
   const image = { width: side ?? width, height: side ?? height, data };
   const given = new Array(images).fill(image);
   if (request.hasMask) given[0] = { width, height, data };
   return {
-    ...{ width, height, numFrames, numInferenceSteps, guidanceScale, previews },
+    ...Object.fromEntries(settings) as Pick<RoomRequest, RoomSetting>,
+    ...{ width, height, numFrames, previews },
     task: taskType as PipelineTask,
     promptTokens: 1,
-    ...(quality && { quality }),
-    ...(decoder && { decoder }),
-    ...(layers && { layers }),
-    ...(clipLen && { clipLen }),
-    ...(enableUpscaling && { enableUpscaling }),
-    ...(enableFrameInterpolation && { enableFrameInterpolation }),
-    ...(frameInterpolationExp && { frameInterpolationExp }),
-    ...(frameInterpolationScale && { frameInterpolationScale }),
     ...(images > 0 && { images: given }),
     ...(request.hasMask && { mask: [data] }),
     control: request.hasControl ? { width, height, data } : null,
-    ...(controlStart !== undefined && { controlStart }),
-    ...(controlEnd !== undefined && { controlEnd }),
     ...(references > 0 && { references: new Array(references).fill({ width, height, data }) }),
   };
 }

@@ -9,6 +9,7 @@ import type {
   OptionalPart,
   OptionalSettings,
   PipelineTaskDefaults as TaskDefaults,
+  RoomSetting,
   SamplerName,
   SamplingSettings,
 } from "../models/mod.ts";
@@ -238,26 +239,8 @@ export interface GenerateRequest extends Omit<SamplingSettings, "negativePrompt"
 }
 
 /** The part of a request that decides whether it can be made on a device. */
-export interface RoomRequest extends
-  Pick<
-    GenerateRequest,
-    | "width"
-    | "height"
-    | "numFrames"
-    | "numInferenceSteps"
-    | "guidanceScale"
-    | "quality"
-    | "decoder"
-    | "layers"
-    | "clipLen"
-    | "enableUpscaling"
-    | "upscalingScale"
-    | "enableFrameInterpolation"
-    | "frameInterpolationExp"
-    | "frameInterpolationScale"
-    | "controlStart"
-    | "controlEnd"
-  > {
+export interface RoomRequest
+  extends Pick<GenerateRequest, "width" | "height" | "numFrames" | "upscalingScale" | RoomSetting> {
   /** The task of the request. */
   taskType: TaskType;
   /** How many images it brings; none when left out. */

@@ -57,6 +57,7 @@ export type {
   PipelineTaskDefaults,
   PlanRequest,
   QualityTier,
+  RoomSetting,
   SamplingSettings,
 } from "./pipeline/types.ts";
 

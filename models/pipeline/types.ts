@@ -198,6 +198,25 @@ export interface PipelineRequest extends Readonly<SamplingSettings> {
   readonly loras?: readonly AppliedLora[];
 }
 
+/** The settings on which the memory of a request depends. */
+export const ROOM_SETTINGS = [
+  "numInferenceSteps",
+  "guidanceScale",
+  "quality",
+  "decoder",
+  "layers",
+  "clipLen",
+  "enableUpscaling",
+  "enableFrameInterpolation",
+  "frameInterpolationExp",
+  "frameInterpolationScale",
+  "controlStart",
+  "controlEnd",
+] as const satisfies readonly (keyof SamplingSettings)[];
+
+/** One of {@linkcode ROOM_SETTINGS}. */
+export type RoomSetting = typeof ROOM_SETTINGS[number];
+
 /** What the memory of a request depends on; the model's own where it is left out. */
 export interface PlanRequest extends
   Partial<
@@ -208,21 +227,10 @@ export interface PlanRequest extends
       | "width"
       | "height"
       | "numFrames"
-      | "numInferenceSteps"
-      | "guidanceScale"
-      | "quality"
-      | "decoder"
-      | "layers"
-      | "clipLen"
-      | "enableUpscaling"
-      | "enableFrameInterpolation"
-      | "frameInterpolationExp"
-      | "frameInterpolationScale"
       | "images"
       | "mask"
-      | "controlStart"
-      | "controlEnd"
       | "references"
+      | RoomSetting
     >
   >,
   Pick<PipelineControl, "previews"> {

@@ -5,16 +5,15 @@
  */
 
 import type { RoomRequest } from "../../engine/types.ts";
+import { ROOM_SETTINGS } from "../../models/pipeline/types.ts";
 import type { ImageRequest } from "../contract/image_generation.ts";
 import { VIDEO_PREVIEWS, type VideoRequest } from "../videos/video_request.ts";
 
 /** What the room that a request takes follows from. */
 const FIELDS = [
-  ...["taskType", "width", "height", "numFrames", "numInferenceSteps", "guidanceScale"] as const,
-  ...["quality", "decoder", "layers", "enableUpscaling", "upscalingScale"] as const,
-  ...["enableFrameInterpolation", "frameInterpolationExp", "frameInterpolationScale"] as const,
-  ...["controlStart", "controlEnd", "images", "hasMask", "hasControl"] as const,
-  ...["references", "previews"] as const,
+  ...["taskType", "width", "height", "numFrames", "upscalingScale"] as const,
+  ...ROOM_SETTINGS,
+  ...["images", "hasMask", "hasControl", "references", "previews"] as const,
 ] satisfies readonly (keyof RoomRequest)[];
 
 /**

@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+import type { RoomRequest } from "../../engine/types.ts";
+import { ROOM_SETTINGS } from "../../models/pipeline/types.ts";
+import { onlyRoom, roomRequest } from "./room_request.ts";
+
+const REQUEST: RoomRequest = {
+  ...{ taskType: "V2V", width: 64, height: 48, numFrames: 37, numInferenceSteps: 4 },
+  ...{ guidanceScale: 3, clipLen: 9 },
+};
+
+Deno.test("roomRequest() keeps every setting on which memory depends, and counts inputs", () => {
+  const image = {};
+  const { prompt, images, ...room } = roomRequest({
+    ...{ ...REQUEST, prompt: "a", images: [image, image], mask: image, control: image },
+  }) as unknown as Record<string, unknown>;
+  assert.equal(prompt, undefined);
+  assert.equal(images, 2);
+  assert.deepEqual(room, { ...REQUEST, hasMask: true, hasControl: true, previews: 3 });
+  for (const name of ROOM_SETTINGS) {
+    assert.ok(name in onlyRoom({ ...REQUEST, [name]: 1 }), name);
+  }
+});
+
+Deno.test("onlyRoom() makes requests of one size alike", () => {
+  assert.deepEqual(onlyRoom({ ...REQUEST, images: 0, hasMask: false }), onlyRoom(REQUEST));
+});
