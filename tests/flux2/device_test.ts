@@ -4,6 +4,7 @@ import { OutOfMemoryError } from "../../runtime/mod.ts";
 import { Golden } from "../golden.ts";
 import { psnr } from "../pixels.ts";
 import { type Fixture, withPipeline } from "../pipeline_fixture.ts";
+import { checkSecondRequest } from "../second_request.ts";
 import type { InputImage, PipelineControl, PipelineRequest } from "../../models/pipeline/types.ts";
 
 const FOLDER = new Golden("flux2/pipeline").folder;
@@ -29,23 +30,9 @@ const withFlux2 = (use: (fixture: Fixture) => Promise<void>, options: object = {
 
 for (const [name, request] of [["text", REQUEST], ["input images", EDIT]] as const) {
   Deno.test(`Flux2Pipeline.generate() creates nothing on the device for a second request of a kind: ${name}`, () =>
-    withFlux2(async ({ device, pipeline }) => {
-      const first = await pipeline.generate(request);
-      const { pipelines, bindGroups, buffers } = device.counters;
-      const { allocatedBytes } = device;
-      const change = { prompt: "a blue square", seed: 2 };
-      const second = await pipeline.generate({ ...request, ...change });
-      assert.notDeepEqual(second.latents, first.latents);
-      const after = device.counters;
-      assert.deepEqual([after.pipelines, after.bindGroups, after.buffers], [
-        pipelines,
-        bindGroups,
-        buffers,
-      ]);
-      assert.equal(device.allocatedBytes, allocatedBytes);
-      const again = await pipeline.generate(request);
-      assert.deepEqual(again.latents, first.latents, "nothing of the second request is left");
-    }));
+    withFlux2((fixture) =>
+      checkSecondRequest(fixture, request, { prompt: "a blue square", seed: 2 })
+    ));
 }
 
 Deno.test("Flux2Pipeline.generate() takes every input image into account, each at its own place", () =>

@@ -15,6 +15,7 @@ import { WAN } from "../../models/families/wan/pipeline.ts";
 import type { DeviceOptions } from "../../runtime/mod.ts";
 import { matrixTarget } from "../matrix_target.ts";
 import { openTestDevice } from "../model_run.ts";
+import { checkSecondRequest } from "../second_request.ts";
 
 const GIVEN = { width: 32, height: 32, data: new Uint8Array(32 * 32 * 3) };
 const CLIP: Partial<PipelineRequest> = {
@@ -24,28 +25,9 @@ const CLIP: Partial<PipelineRequest> = {
 };
 
 Deno.test("WanPipeline.generate() creates nothing on the device for a second request of a kind", () =>
-  withPipeline(async ({ device, pipeline }) => {
-    const first = await pipeline.generate(REQUEST);
-    const { pipelines, bindGroups, buffers } = device.counters;
-    assert.ok(pipelines > 0 && bindGroups > 0 && buffers > 0);
-    const { allocatedBytes } = device;
-    const second = await pipeline.generate({
-      ...REQUEST,
-      prompt: "a blue square",
-      seed: 2,
-      guidanceScale: 2,
-    });
-    assert.notDeepEqual(second.latents, first.latents);
-    const after = device.counters;
-    assert.deepEqual([after.pipelines, after.bindGroups, after.buffers], [
-      pipelines,
-      bindGroups,
-      buffers,
-    ]);
-    assert.equal(device.allocatedBytes, allocatedBytes);
-    const again = await pipeline.generate(REQUEST);
-    assert.deepEqual(again.latents, first.latents, "nothing of the second request is left");
-  }));
+  withPipeline((fixture) =>
+    checkSecondRequest(fixture, REQUEST, { prompt: "a blue square", seed: 2, guidanceScale: 2 })
+  ));
 
 Deno.test("WanPipeline.generate() makes a video anew in one step, whatever the strength", () =>
   withPipeline(async ({ pipeline }) => {
