@@ -24,12 +24,12 @@ from diffusers import (
     FluxPipeline,
     FluxTransformer2DModel,
 )
-from safetensors.torch import save_file
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer, PreTrainedTokenizerFast, T5Config, T5EncoderModel
 
 import clip_tokenizer
 import common
 import tokenizer
+from adapter_pairs import save_adapter_pair
 from common import Call, generator, make_goldens, multiply, normal, randomise
 from kl import picture
 from seeded import keep_seed, with_weights
@@ -123,7 +123,7 @@ def build_dev(folder, seed):
         "vae": ["diffusers", "AutoencoderKL"],
     }
     (folder / "model_index.json").write_text(json.dumps(index, indent=2) + "\n")
-    save_adapters(folder, seed + 20)
+    save_adapter_pair(folder, FluxTransformer2DModel(**DEV), seed + 20, ADAPTED, "", torch.half)
 
 
 def build_schnell(folder, seed):
@@ -154,24 +154,6 @@ ADAPTED = {
     "txt_in": ["context_embedder"],
     "vector_in.in_layer": ["time_text_embed.text_embedder.linear_1"],
 }  # fmt: skip
-
-
-def save_adapters(folder, seed):
-    """One adapter of rank 2 under the names of diffusers and of Black Forest Labs."""
-    model = FluxTransformer2DModel(**DEV)
-    rng = generator(seed)
-    ours, theirs = {}, {}
-    for name, modules in ADAPTED.items():
-        shapes = [tuple(model.get_submodule(module).weight.shape) for module in modules]
-        down = normal(rng, 2, shapes[0][1], std=shapes[0][1] ** -0.5)
-        ups = [normal(rng, rows, 2, std=0.4) for rows, _ in shapes]
-        theirs[f"{name}.lora_A.weight"] = down
-        theirs[f"{name}.lora_B.weight"] = torch.cat(ups)
-        for module, up in zip(modules, ups):
-            ours[f"transformer.{module}.lora_A.weight"] = down.clone()
-            ours[f"transformer.{module}.lora_B.weight"] = up
-    for name, file in {"diffusers": ours, "original": theirs}.items():
-        save_file({key: tensor.half() for key, tensor in file.items()}, folder / f"adapter-{name}.safetensors")
 
 
 def load(pipeline, folder):

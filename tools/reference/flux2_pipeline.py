@@ -12,11 +12,11 @@ from diffusers import (
     FlowMatchEulerDiscreteScheduler,
 )
 from PIL import Image
-from safetensors.torch import save_file
 from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 import common
 import flux2_gguf
+from adapter_pairs import save_adapter_pair
 from common import Call, generator, multiply, normal, randomise
 from kl import picture
 from seeded import keep_seed, with_weights
@@ -74,7 +74,7 @@ def save_pipeline(folder, seed):
     keep_seed(folder / "text_encoder", text, seed)
     keep_seed(folder / "transformer", transformer, seed + 10)
     keep_seed(folder / "vae", vae, seed + 20)
-    save_adapters(folder, seed + 30)
+    save_adapter_pair(folder, Flux2Transformer2DModel(**TRANSFORMER), seed + 30, ADAPTED, "diffusion_model.", torch.float32)
     flux2_gguf.build(folder, seed + 40)
     for path in folder.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
@@ -101,24 +101,6 @@ ADAPTED = {
     "img_in": ["x_embedder"],
     "txt_in": ["context_embedder"],
 }
-
-
-def save_adapters(folder, seed):
-    """One adapter of rank 2 under the names of diffusers and of the original code."""
-    model = Flux2Transformer2DModel(**TRANSFORMER)
-    rng = generator(seed)
-    ours, theirs = {}, {}
-    for name, modules in ADAPTED.items():
-        shapes = [tuple(model.get_submodule(module).weight.shape) for module in modules]
-        down = normal(rng, 2, shapes[0][1], std=shapes[0][1] ** -0.5)
-        ups = [normal(rng, rows, 2, std=0.4) for rows, _ in shapes]
-        theirs[f"diffusion_model.{name}.lora_A.weight"] = down
-        theirs[f"diffusion_model.{name}.lora_B.weight"] = torch.cat(ups)
-        for module, up in zip(modules, ups):
-            ours[f"transformer.{module}.lora_A.weight"] = down.clone()
-            ours[f"transformer.{module}.lora_B.weight"] = up
-    save_file(ours, folder / "adapter-diffusers.safetensors")
-    save_file(theirs, folder / "adapter-original.safetensors")
 
 
 def photo(seed, height, width):

@@ -18,11 +18,11 @@ from diffusers import (
     ZImagePipeline,
     ZImageTransformer2DModel,
 )
-from safetensors.torch import save_file
 from transformers import Qwen2Tokenizer, Qwen3Config, Qwen3Model
 
 import byte_pair
 import common
+from adapter_pairs import save_adapter_pair
 from common import Call, generator, make_goldens, normal, randomise
 from seeded import keep_seed, seed_weights, with_weights
 
@@ -130,24 +130,6 @@ ADAPTED = {
 }
 
 
-def save_adapters(folder, seed):
-    """One adapter of rank 2 under the names of diffusers and under the original ones."""
-    model = ZImageTransformer2DModel(**SMALL)
-    rng = generator(seed)
-    ours, theirs = {}, {}
-    for name, modules in ADAPTED.items():
-        shapes = [tuple(model.get_submodule(module).weight.shape) for module in modules]
-        down = normal(rng, 2, shapes[0][1], std=shapes[0][1] ** -0.5)
-        ups = [normal(rng, rows, 2, std=0.4) for rows, _ in shapes]
-        theirs[f"diffusion_model.{name}.lora_A.weight"] = down
-        theirs[f"diffusion_model.{name}.lora_B.weight"] = torch.cat(ups)
-        for module, up in zip(modules, ups):
-            ours[f"transformer.{module}.lora_A.weight"] = down.clone()
-            ours[f"transformer.{module}.lora_B.weight"] = up
-    save_file({name: tensor.half() for name, tensor in ours.items()}, folder / "adapter-diffusers.safetensors")
-    save_file({name: tensor.half() for name, tensor in theirs.items()}, folder / "adapter-original.safetensors")
-
-
 PROMPT = "a bright red cat sleeps under the ancient mountain, 一只红色的猫, cinematic light in the morning"
 
 
@@ -209,7 +191,7 @@ def pipeline_calls(folder, seed):
 
 def build_pipeline(folder, seed):
     components(folder, seed)
-    save_adapters(folder, seed + 20)
+    save_adapter_pair(folder, ZImageTransformer2DModel(**SMALL), seed + 20, ADAPTED, "diffusion_model.", torch.half)
 
 
 GOLDENS = {
