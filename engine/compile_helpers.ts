@@ -27,7 +27,7 @@ export class AskedHelpers implements CompileHelpers {
     });
   }
 
-  /** To be called when the main thread says that its threads are done. */
+  /** Ends the helpers, when the main thread says that its threads are done. */
   finish(): void {
     this.#waiting.shift()?.();
   }

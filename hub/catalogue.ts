@@ -13,7 +13,7 @@ export interface CatalogueModel {
   readonly name: string;
   /** The model's name as its authors write it. */
   readonly title: string;
-  /** As the program calls the family. */
+  /** Name of the family in the program. */
   readonly family: string;
   readonly makes: "images" | "videos";
   /** Licence of the weights. */
@@ -265,9 +265,9 @@ export const CATALOGUE: readonly CatalogueModel[] = [
 
 /** A ControlNet of the hub. */
 export interface CatalogueControlNet {
-  /** By which it is called, such as `qwen-image-controlnet-union`. */
+  /** Name by which the ControlNet is called, such as `qwen-image-controlnet-union`. */
   readonly name: string;
-  /** As the program calls the family that it steers. */
+  /** Name of the family that it steers, in the program. */
   readonly family: string;
   readonly licence: string;
   /** A repository, or a file of one: `org/name:file`. */

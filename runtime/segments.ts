@@ -21,7 +21,7 @@ const ALIGNMENT = 256;
 export interface SlabRange {
   /** Which buffer of the slab. */
   readonly buffer: number;
-  /** Where it begins there, in bytes. */
+  /** Offset of the range in the tensor, in bytes. */
   readonly offset: number;
   /** Bytes of the range. */
   readonly size: number;

@@ -25,7 +25,7 @@ const MAX_PASSES = 1024;
 const MAX_TIMES = 4096;
 /** Work before the first measurement of all, in milliseconds: GPUs raise their clocks when they have some. */
 const WARM_UP_MS = 60;
-/** By how many waits' time a measurement is longer than a wait where the GPU has no clock. */
+/** Waits that a measurement is longer than where the GPU has no clock. */
 const WAITS = 3;
 
 /** Measures work on one device, which does nothing else meanwhile. */

@@ -56,7 +56,7 @@ export interface Choice {
   readonly candidates: readonly string[];
   /** `measured` in a tuning run, or by the `rule`: the first of the target's class that takes the problem. */
   readonly reason: "forced" | "measured" | "rule";
-  /** On what the variant's place in the rule was measured; left out where no adapter of its class has raced it. */
+  /** Adapter on which the variant was raced; left out where none of its class has raced it. */
   readonly racedOn?: string;
   /** What was measured of the candidates for this class, the preferred first; empty when nothing was. */
   readonly timings: readonly VariantTiming[];

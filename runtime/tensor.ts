@@ -56,7 +56,7 @@ export class Tensor {
     this.byteLength = Math.min(allocatedBytes(shape, dtype), memory.byteLength - byteOffset);
   }
 
-  /** Whether it shows its memory from the first byte to the last. */
+  /** Whether the tensor shows its memory from the first byte to the last. */
   get isWhole(): boolean {
     return this.byteOffset === 0 && this.byteLength === this.memory.byteLength;
   }

@@ -10,7 +10,7 @@ import { hearOut, readPaced } from "./inputs/pace.ts";
 import { JsonTally } from "./json_tally.ts";
 import { nextTurn } from "./next_turn.ts";
 
-/** From this length on a text is parsed in a turn of its own. */
+/** Length from which on a text is parsed in a turn of its own. */
 const LONG = 2 ** 20;
 
 /** How bodies are read. */

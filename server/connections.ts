@@ -90,7 +90,7 @@ export class Connections {
   readonly #leastSendRate: number;
   readonly #log: Log;
   readonly #open = new Set<Socket>();
-  /** Those without a request, the one that has been so for the longest first. */
+  /** Connections without a request, the one that has been so for the longest first. */
   readonly #idle = new Set<Socket>();
   /** Requests that are not answered yet. */
   readonly #asked = new WeakMap<Socket, number>();

@@ -87,7 +87,7 @@ export function isLoopback(host: string): boolean {
   return /^(?:127(?:\.\d{1,3}){3}|localhost|::1|\[::1\])$/i.test(host);
 }
 
-/** On addresses of a network any name may lead here, unless some are told. */
+/** Whether a name may lead here: on addresses of a network any, unless some are told. */
 function isOurs(name: string, { host, allowedHosts }: OriginPolicy): boolean {
   if (allowedHosts.includes("*")) return true;
   if (allowedHosts.length === 0 && (host === undefined || !isLoopback(host))) return true;

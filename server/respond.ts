@@ -10,7 +10,7 @@ import { RecordsBusyError } from "./jobs/job_store.ts";
 import { ServiceError, type ServiceFailure } from "./service_error.ts";
 import { recordsBusy } from "./storage/write_error.ts";
 
-/** With which status each failure of the service is answered. */
+/** Status with which each failure of the service is answered. */
 const STATUS: Readonly<Record<ServiceFailure, ErrorStatus>> = {
   device_lost: 503,
   enhancer_failed: 502,

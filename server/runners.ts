@@ -162,7 +162,7 @@ export class Runners {
     return { ...job, queuedAt, traceparent };
   }
 
-  /** One that a server before this one had, and this one has not, is the first. */
+  /** The model of a job; the first one where a server before this one had it, and this one has not. */
   #modelOf({ model }: { readonly model?: string }): ServedModel {
     const { models } = this.#services;
     return (model === undefined ? undefined : models.find(model)) ?? models.first;

@@ -14,7 +14,7 @@ import type { ServerLoras } from "./loras/server_loras.ts";
 export interface ServedModel {
   /** Public name of the model. */
   readonly name: string;
-  /** Where it came from, as given by whoever started the server. */
+  /** Path of the model, as given by whoever started the server. */
   readonly path: string;
   /** LoRAs by names that clients may give in place of their paths. */
   readonly namedLoras: Readonly<Record<string, string>>;
@@ -24,7 +24,7 @@ export interface ServedModel {
   readonly loras: ServerLoras;
 }
 
-/** At least one model. */
+/** The models of a server, at least one. */
 type AllModels = readonly [ServedModel, ...ServedModel[]];
 
 /** The models of a server; the first serves requests that name none. */
@@ -44,7 +44,7 @@ export class ServedModels {
     this.#all = typeof all === "function" ? all : () => all;
   }
 
-  /** At least one. */
+  /** All models, at least one. */
   get all(): AllModels {
     return this.#all();
   }

@@ -81,7 +81,7 @@ export type StartOnCards = StartOptions & { readonly cards?: Cards };
 
 /** A server that listens. */
 export interface RunningServer {
-  /** Where it listens, without a slash at the end; empty for a worker of a fleet, which does not. */
+  /** Address where the server listens, without a slash at the end; empty for a worker of a fleet, which does not. */
   readonly url: string;
   /** The port that was bound. */
   readonly port: number;

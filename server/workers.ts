@@ -24,7 +24,7 @@ export interface WorkerRecord {
   gpu: number;
   /** The adapter as the driver names it; null until it is open. */
   device: string | null;
-  /** Whether it waits for work, is at work, brings a model in, or is given no more work. */
+  /** Whether the GPU waits for work, is at work, brings a model in, or is given no more work. */
   state: "idle" | "busy" | "loading" | "lost";
   /** Models that it may be given, and where they are. */
   models: { id: string; state: "loaded" | "loading" | "unloaded" | "failed" }[];

@@ -17,7 +17,7 @@ import { psnr } from "./pixels.ts";
 
 /** f32 against torch in f32; weights as stored. */
 const MIN_PSNR = 100;
-/** Of the latents after the last step, as a part of their largest magnitude. */
+/** Largest error of latents after the last step, as a part of their largest magnitude. */
 const LATENT_GATE = 1e-4;
 
 /** Names of FLUX.1's modes by their numbers. */

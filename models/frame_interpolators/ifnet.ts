@@ -82,7 +82,7 @@ export function middleFrame(
   });
 }
 
-/** Both frames, [2, height, width, channels], each by its half of the flow. */
+/** Moves both frames, [2, height, width, channels], each by its half of the flow. */
 function moveAlong(both: Tensor, flow: Tensor): Tensor {
   return warp(both, concat([slice(flow, -1, 0, 2), slice(flow, -1, 2, 4)], 0));
 }

@@ -9,7 +9,7 @@ export const LOST = "\x1a";
 
 /** A single-byte character set. */
 export interface Charset {
-  /** Its WHATWG label, or "latin-1" for the one in which every byte is its own code point. */
+  /** WHATWG label of the character set, or "latin-1" for the one in which every byte is its own code point. */
   readonly label: string;
   /** The character of every byte from 0x80 to 0xFF. */
   readonly upper: readonly string[];

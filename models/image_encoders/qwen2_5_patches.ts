@@ -26,13 +26,13 @@ export interface PatchGrid {
   readonly columns: number;
 }
 
-/** In which order the tower takes the patches of an image: window by window, windows of one size together. */
+/** The order in which the tower takes the patches of an image: window by window, windows of one size together. */
 export interface PatchLayout {
   /** Row and column of every patch. */
   readonly positions: readonly (readonly [row: number, column: number])[];
   /** Runs of windows that have as many patches. */
   readonly windows: readonly { readonly count: number; readonly length: number }[];
-  /** For every token, row by row, its place in that order. */
+  /** Place of every token in that order, row by row. */
   readonly order: Uint32Array<ArrayBuffer>;
 }
 

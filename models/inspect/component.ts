@@ -20,9 +20,9 @@ export interface FormatShare {
 
 /** A component with weights. */
 export interface InspectedComponent {
-  /** As `model_index.json` calls it, such as `transformer`. */
+  /** Name of the component in `model_index.json`, such as `transformer`. */
   readonly component: string;
-  /** What it is, such as `a Z-Image transformer`; its class where no file tells more. */
+  /** What the component is, such as `a Z-Image transformer`; its class where no file tells more. */
   readonly holds: string;
   /** The largest share of the bytes first. */
   readonly formats: readonly FormatShare[];
@@ -30,7 +30,7 @@ export interface InspectedComponent {
   readonly parameters: number;
   /** In files. */
   readonly bytes: number;
-  /** On the GPU, about; rows of embedding tables stay in the file. */
+  /** Bytes on the GPU, about; rows of embedding tables stay in the file. */
   readonly deviceBytes: number;
   /** Whether the program knows no way to read some tensors. */
   readonly hasUnreadFormats: boolean;

@@ -216,7 +216,7 @@ function scaleRows({ values, firstRow, columns }: MatrixRows, lengths: Float32Ar
   }
 }
 
-/** The same for columns, those of an input channel together. */
+/** Scales the columns, those of an input channel together. */
 function scaleColumns(
   { values, columns }: MatrixRows,
   lengths: Float32Array,

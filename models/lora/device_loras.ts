@@ -47,7 +47,7 @@ export class DeviceLoras {
     this.#maxIdleBytes = maxIdleBytes;
   }
 
-  /** Of the programs that fit the LoRAs in use: equal ones need not be traced again. */
+  /** Key of the programs that fit the LoRAs in use: equal ones need not be traced again. */
   get key(): string {
     return this.#current;
   }

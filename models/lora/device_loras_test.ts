@@ -117,7 +117,7 @@ class SmallModel {
     };
   }
 
-  /** The same in double precision. */
+  /** Computes the same in double precision. */
   reference(loras: readonly AppliedLora[]): Values {
     const data: number[] = [];
     for (const layer of LAYERS) {

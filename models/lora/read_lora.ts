@@ -202,7 +202,7 @@ function bounded(problems: readonly string[]): string[] {
   return [...problems.slice(0, MAX_PROBLEMS), `and ${problems.length - MAX_PROBLEMS} more`];
 }
 
-/** Of the memory that changes keep: tensors that several share count once. */
+/** Bytes of the memory that changes keep: tensors that several share count once. */
 function byteLengthOf(changes: readonly ModuleChange[]): number {
   const buffers = new Set<ArrayBufferLike>();
   for (const { weight, bias, magnitude } of changes) {

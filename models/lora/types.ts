@@ -15,7 +15,7 @@ export const TEXT_ENCODERS: readonly LoraComponent[] = ["text_encoder", "text_en
 
 /** A module with weights: a linear layer, a convolution, a norm. */
 export interface AdaptableModule {
-  /** Its name in diffusers, without `.weight` and `.bias`, such as `blocks.0.attn1.to_q`. */
+  /** Name of the module in diffusers, without `.weight` and `.bias`, such as `blocks.0.attn1.to_q`. */
   readonly name: string;
   /** Shape of its weight as the checkpoint has it: [out, in], [out, in, ...taps], [size]. */
   readonly shape: Shape;

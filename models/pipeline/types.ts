@@ -292,9 +292,9 @@ export interface PipelineDefaults {
   readonly fps: number;
   readonly numInferenceSteps: number;
   readonly guidanceScale: number;
-  /** At low noise, where another transformer is at work. */
+  /** Guidance at low noise, where another transformer is at work. */
   readonly guidanceScale2?: number;
-  /** Of models that were distilled for it; the scheduler's own when left out. */
+  /** Sampler of models that were distilled for it; the scheduler's own when left out. */
   readonly sampler?: SamplerName;
   readonly negativePrompt: string;
 }
@@ -365,7 +365,7 @@ export interface PipelineInfo {
   readonly takesMasks?: boolean;
   /** How TI2I keeps a part of the image by a mask: the strength of requests that say none. It does not when left out. */
   readonly inpainting?: { readonly strength: number };
-  /** Of a model that splits its image into layers with alpha, which are its result. */
+  /** Layers with alpha that the model splits its image into, which are its result. */
   readonly layers?: LayerLimits;
   /** Kinds of control pictures that a request chooses from; it says none where there are none. */
   readonly controlModes?: readonly string[];

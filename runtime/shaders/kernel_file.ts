@@ -19,7 +19,7 @@ function findInclude(path: string): ShaderFile | undefined {
 
 /** A kernel file; each specialisation of it is made once. */
 export class KernelFile {
-  /** Its path below `runtime/shaders/` without `.wgsl`, such as `rope/rope`. */
+  /** Path of the kernel below `runtime/shaders/` without `.wgsl`, such as `rope/rope`. */
   readonly name: string;
   readonly #file: ShaderFile;
   readonly #kernels = new Map<string, Kernel>();

@@ -40,7 +40,7 @@ export class Staging {
 /** How a weight is made from what its source holds. */
 interface FilledFrom {
   readonly source: TensorSource;
-  /** By name; what is stored in blocks on the device is never altered. */
+  /** Rewritten tensors by name; what is stored in blocks on the device is never altered. */
   readonly rewrites: ReadonlyMap<string, TensorRewrite>;
   readonly staging: Staging;
 }

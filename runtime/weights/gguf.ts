@@ -11,7 +11,7 @@ import { GGML_TYPES, type GgufArray, type GgufValue } from "./gguf_types.ts";
 export interface GgufHeader {
   /** Tensors by name, in the order of the file. */
   readonly tensors: ReadonlyMap<string, TensorEntry>;
-  /** Without long texts and arrays, such as those of a tokenizer. */
+  /** Metadata without long texts and arrays, such as those of a tokenizer. */
   readonly metadata: ReadonlyMap<string, GgufValue>;
   /** All arrays of the metadata; {@linkcode readGgufArray} reads them. */
   readonly arrays: ReadonlyMap<string, GgufArray>;

@@ -23,7 +23,7 @@ export type StoredElements = Uint16Array | Float32Array;
 export interface LowRankProduct {
   /** Columns of `up`, rows of `down`. */
   readonly rank: number;
-  /** Of both factors, or f32 where they have none in common. */
+  /** Type of both factors, or f32 where they have none in common. */
   readonly dtype: FactorType;
   /** Rows of the matrix that it is added to. */
   readonly rows: readonly [start: number, count: number];

@@ -19,7 +19,7 @@ const FACTOR_BYTES = 128 * 1024 * 1024;
 export interface DeviceMerge {
   /** The weight on the device, with the elements of the file. */
   readonly tensor: DeviceTensor;
-  /** Of the weight seen as a matrix; the rows of the products count from there. */
+  /** First row of the weight seen as a matrix; the rows of the products count from there. */
   readonly firstRow: number;
   readonly rows: number;
   readonly columns: number;

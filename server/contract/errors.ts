@@ -9,7 +9,7 @@
 export interface ValidationIssue {
   /** Kind of the mistake, such as `missing` or `int_type`. */
   type: string;
-  /** Where it is: `"body"` or `"query"`, then field names and indices. */
+  /** Place of the issue: `"body"` or `"query"`, then field names and indices. */
   loc: (string | number)[];
   /** The mistake in words. */
   msg: string;
@@ -21,7 +21,7 @@ export interface ValidationIssue {
 interface ErrorBody {
   /** The error as generic clients read it. */
   error: { message: string; type: string; param: string | null; code: string | null };
-  /** For clients of the reference service: the text, or the list of a 422. */
+  /** The error for clients of the reference service: the text, or the list of a 422. */
   detail: string | ValidationIssue[];
   /** All that is wrong with a LoRA, one line each. */
   problems?: readonly string[];

@@ -275,7 +275,7 @@ function checkLength(name: string, list: readonly unknown[], count: number, hint
   );
 }
 
-/** In the reference's words, as it shows a list only where it was given one. */
+/** What was set, in the reference's words, which show a list only where one was given. */
 function describe({ lora_nickname, target, strength }: SetLoraBody): string {
   const names = [lora_nickname].flat().join(", ");
   const targets = [target ?? "all"].flat().join(", ");

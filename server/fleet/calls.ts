@@ -44,7 +44,7 @@ interface Failure {
   readonly code: string | null;
   readonly param: string | null;
   readonly problems?: readonly string[];
-  /** Whether it is a LoRA that was refused: whoever asked says which field named it. */
+  /** Whether the failure is a refused LoRA: whoever asked says which field named it. */
   readonly isLora?: boolean;
 }
 

@@ -63,7 +63,7 @@ export interface FleetWorkerOptions {
   readonly inputRoot: string;
   /** Takes lines for the log. */
   readonly log: Log;
-  /** Its jobs; made after `leases`, which must see their ends first. */
+  /** Records of the claimed jobs, which must learn of their ends first. */
   readonly leases: LeaseStore;
 }
 

@@ -17,7 +17,7 @@ const PART_BYTES = 2 ** 20;
 export interface InputFile {
   /** Name of the file: unique in the request, without folders. */
   readonly name: string;
-  /** Where it lies here. */
+  /** Path of the file here. */
   readonly path: string;
 }
 

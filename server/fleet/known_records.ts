@@ -20,16 +20,16 @@ const MAX_LENGTH = 32 * 2 ** 20;
  * connection may be dead without a word.
  */
 const OLD_MS = { in_progress: 500, queued: 5000, ended: 60_000 };
-/** For how long a record may be shown after that while it cannot be read, in milliseconds. */
+/** How long a record may be shown after that while it cannot be read, in milliseconds. */
 const LAST_MS = 60_000;
 
 /** A record, and when it was read. */
 interface Kept {
   readonly record: JobRecord;
   readonly readAt: number;
-  /** For how long it needs no other look, in milliseconds. */
+  /** How long the record needs no other look, in milliseconds. */
   readonly freshMs: number;
-  /** Of the connection that has told of changes since; 0 where there was none. */
+  /** Number of the connection that has told of changes since; 0 where there was none. */
   readonly connection: number;
   /** Whether the database has told that the job has changed since. */
   hasChanged: boolean;

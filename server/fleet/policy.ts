@@ -64,7 +64,7 @@ export interface FreeWorker {
 export interface PolicyRules {
   /** How long a job may be passed over for one whose model is loaded; 0 for not at all. */
   readonly patienceMs: number;
-  /** The same for a job whose model is loaded too, but with other LoRAs. */
+  /** Patience for a job whose model is loaded too, but with other LoRAs, in milliseconds. */
   readonly loraPatienceMs: number;
   /** How long a job is left to free workers that have its model loaded. */
   readonly holdMs: number;
@@ -161,7 +161,7 @@ function isDue(
   return now - (passedAt ?? now) >= patience;
 }
 
-/** For how many milliseconds more a job is left to other workers; 0 or less when it is not. */
+/** Milliseconds for which a job is left to other workers from now on; 0 or less when it is not. */
 function holdOf(
   { model, queuedAt, attempts }: WaitingJob,
   kind: Switch,

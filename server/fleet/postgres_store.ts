@@ -52,7 +52,7 @@ export interface QueuedRecord extends NewRecord {
   readonly client: string;
   /** Public name of its model. */
   readonly model: string | undefined;
-  /** Its LoRAs with their strengths, as comparable texts. */
+  /** LoRAs of the job with their strengths, as comparable texts. */
   readonly loras: readonly string[];
   /** Higher goes first. */
   readonly priority: number;

@@ -14,7 +14,7 @@ import type { KnownRecords } from "./known_records.ts";
 const MAX_READINGS = 4;
 /** After what time the record that was seen last is shown in place of the one that is being read, in milliseconds. */
 const GLANCE_MS = 50;
-/** The same where it is known that the record has changed: others may have told its client. */
+/** The time after which a record is shown that is known to have changed: others may have told its client. */
 const CHANGED_MS = 1000;
 /** How long an unknown record may take while nobody tells of changes, in milliseconds. */
 const SOON_MS = 2000;

@@ -13,7 +13,7 @@ import type { Member } from "./roster.ts";
 
 /** How long a worker may take to say it, in milliseconds: it may be dead. */
 const PATIENCE_MS = 3000;
-/** For how long a worker that did not say it is not asked again, in milliseconds. */
+/** How long a worker that did not say it is not asked again, in milliseconds. */
 const SILENT_MS = 10_000;
 /** Most workers of one kind that are asked before a request is refused. */
 const MAX_ASKED = 16;

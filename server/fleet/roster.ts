@@ -56,7 +56,7 @@ export interface Member extends MemberState {
 
 /** What workers say of a model; a JSON value. */
 export interface ModelAbout {
-  /** Where it came from, as given by whoever started the worker. */
+  /** Path of the model, as given by whoever started the worker. */
   readonly path: string;
   /** Facts about the model, from its files. */
   readonly info: ModelInfo;

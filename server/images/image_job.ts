@@ -25,13 +25,13 @@ import { recipeText } from "../../generation/recipe_text.ts";
 export interface ImageOutput {
   /** The file. */
   bytes: Uint8Array<ArrayBuffer>;
-  /** Where it is kept; absent when results are not kept. */
+  /** File of the image; absent when results are not kept. */
   file?: StoredFile;
 }
 
 /** All images of a request. */
 export interface ImageOutcome {
-  /** In the order of the seeds; of each all layers, where there are some. */
+  /** Outputs in the order of the seeds; of each all layers, where there are some. */
   outputs: ImageOutput[];
   /** The prompt that the model read. */
   prompt: string;

@@ -31,7 +31,7 @@ const MAX_IMAGE_BYTES = 64 * 2 ** 20;
 
 /** An image whose container has been read. */
 export interface OpenImage {
-  /** Where it lies. */
+  /** File of the image. */
   readonly file: InputFile;
   /** Format of the image, and its size upright. */
   readonly info: ImageInfo;

@@ -22,7 +22,7 @@ import { readUrlencoded } from "./urlencoded.ts";
 export interface UploadedFile {
   /** The field it came in. */
   readonly field: string;
-  /** Where it lies. */
+  /** Path of the file. */
   readonly path: string;
   /** Name of the file, as the client calls it. */
   readonly name: string;
@@ -55,7 +55,7 @@ export interface FormLimits {
 /** Most texts of a form: more than the API has fields. */
 const MAX_FIELDS = 200;
 
-/** From this length on texts are taken in turns of their own, in bytes. */
+/** Bytes from which on texts are taken in turns of their own. */
 const LONG_TEXT = 2 ** 20;
 /** After how many bytes of a file it is looked whether the disk has room for more. */
 const SPACE_EVERY = 8 * 2 ** 20;

@@ -19,7 +19,7 @@ export type Source = UploadedFile | { readonly field: string; readonly url: stri
 export interface InputFile {
   /** The field it came in. */
   readonly field: string;
-  /** Where it lies. */
+  /** Path of the file. */
   readonly path: string;
   /** Whether it is an image or a video. */
   readonly kind: "image" | "video";

@@ -54,7 +54,7 @@ export interface JobOutput {
   index: number;
   /** The file; absent where another process made it, and `file` is. */
   bytes?: Uint8Array<ArrayBuffer>;
-  /** Where it is kept; absent when results are not kept. */
+  /** File of the result; absent when results are not kept. */
   file?: StoredFile;
 }
 

@@ -14,7 +14,7 @@ import type { JobSummary } from "./job_summary.ts";
 
 /** A result of a job. */
 interface OutputRecord {
-  /** Where it is: in a cloud, or relative to this server where it has no public address. */
+  /** Address of the file: in a cloud, or relative to this server where it has no public address. */
   url: string;
   /** Content type, such as `image/jpeg`. */
   content_type: string;
@@ -26,7 +26,7 @@ interface OutputRecord {
 
 /** What a job is shown with. */
 interface RecordContext {
-  /** Its place in the queue, from 1; null for what does not wait. */
+  /** Place of the job in the queue, from 1; null for what does not wait. */
   readonly place: number | null;
   /** Whether whoever asks may see what it makes: it is theirs. */
   readonly isOwn: boolean;

@@ -69,7 +69,7 @@ export interface RepeatedRequest {
   readonly body: string;
 }
 
-/** For how long a request may be sent again, in milliseconds. */
+/** How long a request may be sent again, in milliseconds. */
 export const REPEAT_MS = 24 * 60 * 60_000;
 
 /** The part of a record that changes. */
@@ -90,7 +90,7 @@ export interface JobFilter {
   after?: string;
   /** Most records. */
   limit?: number;
-  /** By the time they were queued; the newest first when left out. */
+  /** Order by the time the jobs were queued; the newest first when left out. */
   order?: "asc" | "desc";
 }
 

@@ -39,7 +39,7 @@ export async function whileLocked<T>(work: () => T, patienceMs: number): Promise
   }
 }
 
-/** Whether it is a lock that SQLite met: it gives no code, but these words. */
+/** Whether SQLite met a lock: it gives no code, but these words. */
 function isLocked(error: unknown): boolean {
   return error instanceof Error && /^database (?:table |schema )?is locked/.test(error.message);
 }

@@ -11,7 +11,7 @@ import type { AskedLora } from "../contract/lora_requests.ts";
 export interface JobLora extends AskedLora {
   /** The path as a client gave it. */
   readonly path: string;
-  /** Where it is. */
+  /** Path of the LoRA's file. */
   readonly file: string;
 }
 

@@ -21,7 +21,7 @@ export interface SlotLora extends JobLora {
 export interface Slot {
   /** LoRAs in the order in which they are applied. */
   readonly loras: readonly SlotLora[];
-  /** Whether they are in use, or only remembered, to be merged again. */
+  /** Whether the LoRAs are in use, or only remembered, to be merged again. */
   readonly isActive: boolean;
 }
 

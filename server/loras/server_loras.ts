@@ -310,7 +310,7 @@ export class ServerLoras {
     return { ...(alpha === undefined ? {} : { alpha }), ...asked, path, file: known.file };
   }
 
-  /** That a text encoder takes no LoRAs is for the engine to say. */
+  /** Refuses targets that the model lacks; that a text encoder takes no LoRAs is for the engine to say. */
   #requireTargets(targets: readonly LoraTargetName[]): void {
     const { loraTargets } = this.#enabled();
     const known: readonly LoraTargetName[] = ["all", "text_encoder", ...loraTargets];
@@ -342,7 +342,7 @@ function isGone(error: unknown): boolean {
     (error.code === LORA_NOT_FOUND || error.code === HUB_NOT_ALLOWED);
 }
 
-/** As it is brought in now: whatever is set later, the job's result is the same. */
+/** A LoRA as it is brought in now: whatever is set later, the job's result is the same. */
 function toJobLora({ report, ...lora }: ActiveLora): JobLora {
   return { ...lora, mode: report.mode === "merged" ? "merge" : "dynamic" };
 }

@@ -46,7 +46,7 @@ export interface Operation {
   readonly answer: OperationAnswer;
   /** Answer with status 202, where a request asks for the job with `Prefer: respond-async`. */
   readonly job?: AnswerName;
-  /** Whether it makes a job, which a request makes once that is sent again with its `Idempotency-Key`. */
+  /** Whether the operation makes a job, only one for a request that is sent again with its `Idempotency-Key`. */
   readonly isOnce?: boolean;
   /** Answer with events, where a request asks for them. */
   readonly events?: string;

@@ -32,7 +32,7 @@ interface OfferedSetting {
   minimum?: number;
   /** Greatest value of a number. */
   maximum?: number;
-  /** By task that takes it: what a request gets that leaves it out, null for what the model decides. */
+  /** Default by task that takes the field: what a request gets that leaves it out, null for what the model decides. */
   defaults: Partial<Record<TaskType, unknown>>;
 }
 

@@ -14,7 +14,7 @@ export interface StoredFile {
   size: number;
   /** A strong validator: a digest of the bytes, in quotes. */
   etag: string;
-  /** Where it is when it is kept in a cloud. */
+  /** Address of the file when it is kept in a cloud. */
   url?: string;
 }
 

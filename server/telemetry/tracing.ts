@@ -18,7 +18,7 @@ export type SpanAttributes = Readonly<Record<string, string | number>>;
 
 /** How a span begins. */
 export interface SpanStart {
-  /** What it belongs to, as a `traceparent`; what is under way when left out. */
+  /** The span that it belongs to, as a `traceparent`; what is under way when left out. */
   readonly parent?: string | undefined;
   /** When it began, in Unix milliseconds; now when left out. */
   readonly at?: number;

@@ -53,7 +53,7 @@ export const VIDEO_PREVIEWS = 3;
 
 /** A video on disk. */
 export interface GivenVideo {
-  /** Where it lies. */
+  /** Path of the file. */
   path: string;
   /** Facts about the video. */
   info: VideoInfo;

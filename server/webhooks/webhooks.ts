@@ -25,7 +25,7 @@ interface WebhookOptions {
 
 /** A message to a client's server. */
 export interface WebhookMessage {
-  /** The same for all attempts, so that a receiver can tell them. */
+  /** Id that all attempts share, so that a receiver can tell them. */
   readonly id: string;
   /** Type of the event, such as `job.completed`. */
   readonly type: string;

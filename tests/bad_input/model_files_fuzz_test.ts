@@ -17,7 +17,7 @@ import { byteDamage, fuzz, jsonDamage, takenOrRefused } from "./fuzz.ts";
 const golden = (path: string) => fileURLToPath(new URL(`../goldens/${path}`, import.meta.url));
 const TOKENIZER = join(BUNDLED, "tokenizer");
 
-/** Both outcomes have to come up, or the damage is too small or too great to find anything. */
+/** Checks that both outcomes come up: else the damage is too small or too great to find anything. */
 async function bothSeen(
   numRuns: number,
   cases: (seen: (outcome: string) => void) => Promise<void>,

@@ -147,7 +147,7 @@ function drawing(width: number, height: number, frame: number): Uint8Array {
 
 /** Longest side of a tile in latents, as in the bundled model's images; real ones have 32 at least. */
 const TILE = 12;
-/** Of tiled latents to whole ones, and of tiled pixels to whole ones, in decibels. */
+/** Least PSNR of tiled latents, and of tiled pixels, to whole ones, in decibels. */
 const MIN_PSNR = { latents: 24, pixels: 34 };
 
 Deno.test({

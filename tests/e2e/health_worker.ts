@@ -10,7 +10,7 @@ export interface HealthTarget {
 export interface HealthTimes {
   /** Milliseconds of a request as a client sees it. */
   readonly whole: number;
-  /** Without what the server's thread, or the one that asks, waited for a processor that others had. */
+  /** Milliseconds without what the server's thread, or the one that asks, waited for a processor that others had. */
   readonly own: number;
 }
 

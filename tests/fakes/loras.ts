@@ -67,7 +67,7 @@ export function colourOf(applied: readonly AppliedLora[]): number {
   }));
 }
 
-/** As {@link colourOf}, of LoRAs that are known by their numbers. */
+/** The colour of LoRAs that are known by their numbers, as {@link colourOf} gives it. */
 export function colourOfParts(
   parts: readonly (Pick<AppliedLora, "strength" | "targets" | "mode"> & { mark: number })[],
 ): number {

@@ -45,7 +45,7 @@ export class Recorder implements AsyncDisposable {
     );
   }
 
-  /** Where it listens. */
+  /** Address where the recorder listens. */
   get url(): string {
     return `http://127.0.0.1:${this.#server.addr.port}`;
   }

@@ -102,7 +102,7 @@ export async function testService(options: TestServiceOptions = {}): Promise<Tes
   };
 }
 
-/** The same as a server of a fleet, which runs its jobs itself. */
+/** A service as a server of a fleet, which runs its jobs itself. */
 async function fleetService(options: TestServiceOptions, database: string): Promise<TestService> {
   const { createFleetService } = await import("../../server/fleet/start.ts");
   const folder = await Deno.makeTempDir();

@@ -86,7 +86,7 @@ const CONFIG = fileURLToPath(new URL("../../deno.json", import.meta.url));
 /** Whether processes have priorities that `nice` sets. */
 const HAS_PRIORITIES = Deno.build.os !== "windows";
 
-/** For how long the answers to pollers are not counted, in milliseconds. */
+/** How long the answers to pollers are not counted, in milliseconds. */
 const WARM_MS = 8000;
 
 /** Prompts: jobs of one have one seed and one result. */

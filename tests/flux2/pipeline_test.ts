@@ -15,7 +15,7 @@ import { openTestDevice } from "../model_run.ts";
 const MIN_PSNR = 50;
 /** Least PSNR with factors rounded to halves, in decibels. */
 const MIN_MERGED_PSNR = 35;
-/** Of the tokens after the last step, as a part of their largest magnitude. */
+/** Largest error of tokens after the last step, as a part of their largest magnitude. */
 const LATENT_GATE = 1e-4;
 /** The same where LoRAs were written into weights, which are stored as bf16. */
 const MERGED_GATE = 5e-3;

@@ -77,7 +77,7 @@ export type QwenImageSizes = Pick<
 export const QWEN_IMAGE_CONTROLNET_CONFIG = z.object({
   _class_name: z.literal("QwenImageControlNetModel").default("QwenImageControlNetModel"),
   ...SIZES,
-  /** Of the mask, in those for inpainting. */
+  /** Channels of the mask, in ControlNets for inpainting. */
   extra_condition_channels: z.literal(
     [0, PATCH_SIDE ** 2],
     "what ControlNets see beside the picture is at most a mask, 4 channels of a patch",

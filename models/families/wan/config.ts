@@ -51,7 +51,7 @@ export const WAN_TRANSFORMER_CONFIG = z.object({
   /** States of a first and a last image together, which then have learned positions; null where they have none. */
   pos_embed_seq_len: z.int().positive().multipleOf(2).nullable().default(null),
   rope_max_seq_len: z.int().positive().default(1024),
-  /** Of VACE: blocks that the control is added after, ascending from 0. */
+  /** Blocks that VACE's control is added after, ascending from 0. */
   vace_layers: z.array(z.int().nonnegative()).optional(),
   vace_in_channels: z.int().positive().default(96),
 }).transform(({ vace_layers, ...config }) => ({
@@ -72,7 +72,7 @@ export type WanTransformerConfig = z.output<typeof WAN_TRANSFORMER_CONFIG>;
 const WAN_PIPELINE_CONFIG = z.object({
   /** TI2V: every token has its own timestep, so that the first frame can be given clean. */
   expand_timesteps: z.boolean().nullish().transform((value) => value ?? false),
-  /** Of two experts: noise level from which on the first one denoises. */
+  /** Noise level from which on the first of two experts denoises. */
   boundary_ratio: z.number().min(0).max(1).nullable().default(null),
   /** Ours: shortest and longest side that the model was trained for, where it draws much larger ones badly. */
   _native_sides: z.object({
@@ -90,7 +90,7 @@ export const CONTINUED_FRAMES = 5;
 /** Most reference images of a request. */
 const MAX_REFERENCES = 4;
 
-/** Of Wan 2.2 A14B: those of its team's own configuration. */
+/** Defaults of Wan 2.2 A14B: those of its team's own configuration. */
 const EXPERT_DEFAULTS = { numInferenceSteps: 40, guidanceScale: 4, guidanceScale2: 3 } as const;
 const EXPERT_IMAGE_DEFAULTS = {
   numInferenceSteps: 40,
@@ -101,7 +101,7 @@ const EXPERT_IMAGE_DEFAULTS = {
 /** The class of FastWan's pipelines: distilled by DMD, without guidance. */
 export const DMD_PIPELINE = "WanDMDPipeline";
 
-/** Of FastWan: those of FastVideo's own configuration. */
+/** Defaults of FastWan: those of FastVideo's own configuration. */
 const DMD_DEFAULTS = { numInferenceSteps: DMD_STEPS, guidanceScale: 1, sampler: "dmd" } as const;
 const DMD_SMALL_DEFAULTS = { ...DMD_DEFAULTS, width: 832, height: 448, numFrames: 61 } as const;
 
@@ -137,7 +137,7 @@ const BY_DIM: readonly (WanDefaults & { readonly minDim: number })[] = [
   },
 ];
 
-/** Those of a published checkpoint; the strength is the reference's. */
+/** Defaults of a published checkpoint; the strength is the reference's. */
 function video(width: number, height: number, numFrames: number, fps: number): WanDefaults {
   return {
     defaults: settings(width, height, numFrames, fps, 50, 5),

@@ -22,7 +22,7 @@ import type { WanParts } from "./config.ts";
 import { type Given, type GivenKind, type GivenShape, placedFrames } from "./given.ts";
 import { patchify } from "./patches.ts";
 
-/** From this byte on, a mask says that a pixel is made anew. */
+/** Byte of a mask from which on a pixel is made anew. */
 const ANEW = 128;
 
 /**
@@ -182,7 +182,7 @@ function letterbox({ width, height, data }: InputImage, size: Size): Float32Arra
   return canvas;
 }
 
-/** For every position of the result the two of the source around it, and how near it is to the second. */
+/** Two positions of the source around every position of the result, and how near it is to the second. */
 function neighbours(from: number, to: number): [before: number, after: number, share: number][] {
   return Array.from({ length: to }, (_, i) => {
     const place = Math.max(0, (i + 0.5) * from / to - 0.5);

@@ -240,7 +240,7 @@ export class WanExpert {
     return reused;
   }
 
-  /** What it makes of the prompts, in the place of what another expert made of them. */
+  /** Traces what this transformer makes of the prompts, in the place of what another expert made of them. */
   #traceContext(session: Session): Program<{ readonly states: DeviceTensor }, void> {
     const { suffix, text: { states, context }, transformer: { config, weights } } = this.#options;
     const stage = session.stage("denoise", { name: `context${suffix}` });

@@ -110,7 +110,7 @@ function blockEntries(
   ];
 }
 
-/** Of all published checkpoints; the shapes of weights do not tell how heads share their rows. */
+/** Head size of all published checkpoints; the shapes of weights do not tell it. */
 const HEAD_DIM = 128;
 
 /** Latent channels of Wan 2.2's autoencoder, for which only TI2V was made. */

@@ -13,7 +13,10 @@ import { BLOCK_MODULATION, TIMESTEP_ROWS } from "./modulation.ts";
 
 /** How far the output of a checkpoint moves when its timestep does. */
 export interface TeaCache {
-  /** Of a polynomial: the change of the output by the change of the projected timestep, the highest power first. */
+  /**
+   * Coefficients of a polynomial, the change of the output by the change of the projected timestep; the highest power
+   * first.
+   */
   readonly coefficients: readonly number[];
   /** Change, summed since the last computed step, below which a step is spared. */
   readonly threshold: number;

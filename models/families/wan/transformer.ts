@@ -42,7 +42,7 @@ import { hasTiles, TILE_GATE, type Tiles, tilesOf, withTiles } from "./tile_atte
 interface WanContext {
   /** One per block; those of the control, where there are some, come last. */
   readonly blocks: readonly CrossAttentionState[];
-  /** The same of the images that an image encoder saw, equal for all samples; their batch is 1. */
+  /** Keys and values of the images that an image encoder saw, equal for all samples; their batch is 1. */
   readonly images?: readonly CrossAttentionState[] | undefined;
   /** u32 [batch]: context tokens to attend, the collapsed pad row included. */
   readonly lengths: Tensor;
@@ -83,7 +83,7 @@ export interface WanInputs {
   readonly context: WanContext;
   /** The control of a VACE model, which needs one. */
   readonly control?: WanControl;
-  /** With which other GPUs it is computed; alone when left out. */
+  /** GPUs that compute the pass together; this one alone when left out. */
   readonly ranks?: Ranks;
 }
 
@@ -104,7 +104,7 @@ export interface WanPass {
   block(index: number, x: Tensor, attend?: Attend): Tensor;
   /** What the tokens are to the self-attention of a block: keys at their positions, and values. */
   keysAndValues(index: number, x: Tensor): { readonly key: Tensor; readonly value: Tensor };
-  /** From the last block to the velocity, [batch, own tokens, features]. */
+  /** Makes the velocity of what the last block gives, [batch, own tokens, features]. */
   head(x: Tensor): Tensor;
 }
 

@@ -42,7 +42,7 @@ export function seenBy(
   return toClipPixels(values);
 }
 
-/** For every place of the result four places of the source around it, with their weights. */
+/** Four places of the source around every place of the result, with their weights. */
 function neighbours(from: number, to: number): (readonly [place: number, weight: number])[][] {
   return Array.from({ length: to }, (_, i) => {
     const place = (i + 0.5) * from / to - 0.5;

@@ -24,7 +24,7 @@ interface ControlInputs {
 
 /** Where its weights are. */
 interface ControlScopes {
-  /** Of the transformer, whose token it takes to fill pictures up. */
+  /** Weights of the transformer, whose token fills pictures up. */
   readonly weights: WeightScope;
   readonly control: WeightScope;
 }
@@ -41,7 +41,7 @@ interface RefinedPicture {
   readonly picture: Tensor;
   /** The image as it alone has it, refined by the picture; nothing where it goes on from the transformer's. */
   readonly sample: Tensor | undefined;
-  /** What it adds to refiners for that, in the order of their places. */
+  /** Residuals of the refiners, in the order of their places. */
   readonly residuals: readonly Tensor[];
 }
 
@@ -154,7 +154,7 @@ export class ZImageControl {
     return this.#beside("control_layers", picture, sample);
   }
 
-  /** From what a layer of the transformer gives to what the next one takes. */
+  /** Goes from what a layer of the transformer gives to what the next one takes. */
   afterLayer({ x, control }: Steering, layer: number, joint: Places): Steering {
     const place = this.#config.control_layers_places.indexOf(layer);
     if (place < 0) return { x, control };

@@ -36,7 +36,7 @@ function block(name: string): Tensors {
   };
 }
 
-/** One that begins beside the transformer's. */
+/** A block of a ControlNet that begins beside the transformer's. */
 function besideBlock(name: string, i: number): Tensors {
   const layer = (part: string): Tensors => ({
     [`${name}.${i}.${part}.weight`]: [DIM, DIM],

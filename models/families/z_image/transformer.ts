@@ -29,7 +29,7 @@ const FINAL_EPS = 1e-6;
 
 /** Inputs of one forward pass. */
 interface ZImageInputs {
-  /** Of {@linkcode zImageContext}: [1, text tokens, dim]. */
+  /** Prompt from {@linkcode zImageContext}: [1, text tokens, dim]. */
   readonly context: Tensor;
   /** Latents as patches, [1, tokens, features]. */
   readonly sample: Tensor;
@@ -39,7 +39,7 @@ interface ZImageInputs {
   readonly modulation: Tensor;
   /** What a ControlNet adds to the layers. */
   readonly control?: ZImageControl | undefined;
-  /** With which other GPUs it is computed; alone when left out. */
+  /** GPUs that compute the pass together; this one alone when left out. */
   readonly ranks?: Ranks;
 }
 

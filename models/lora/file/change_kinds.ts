@@ -17,7 +17,7 @@ export type TensorReader = (entry: TensorEntry) => LoraTensor;
 
 /** A change whose tensors are still to be read. */
 interface PlannedChange {
-  /** For the scale: alpha is divided by it; nothing where no product is in it. */
+  /** Rank that alpha is divided by for the scale; nothing where no product is in it. */
   readonly rank?: number;
   /** What has to be read. */
   readonly tensors: readonly TensorEntry[];

@@ -1,7 +1,7 @@
 /** What to call the naming of a file, for reports. */
 import type { ModuleTensors } from "./module_tensors.ts";
 
-/** By how names begin; of several that fit, the first counts. */
+/** Dialects by how names begin; of several that fit, the first counts. */
 const STYLES: readonly (readonly [pattern: RegExp, dialect: string])[] = [
   [/\.processor\.(qkv|proj)_lora\d?$/, "XLabs"],
   [/^lycoris_/, "LyCORIS"],

@@ -83,7 +83,7 @@ interface Named {
 interface ComponentNames {
   readonly target: LoraComponent;
   readonly dotted: ReadonlyMap<string, Named>;
-  /** With underscores for dots; names that two modules share then are left out. */
+  /** Modules with underscores for dots; names that two modules share then are left out. */
   readonly flat: ReadonlyMap<string, Named>;
 }
 

@@ -98,7 +98,7 @@ function assemble(place: Place, { weight, bias, lengths, over }: Built): ModuleC
   });
 }
 
-/** Of the factors' bias, which is scaled as they are, and of what is added as it is. */
+/** The change of a bias: that of the factors, which is scaled as they are, and what is added as it is. */
 function biasOf(
   entries: readonly TensorEntry[],
   parts: ModuleTensors["parts"],

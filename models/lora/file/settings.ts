@@ -3,7 +3,7 @@ import { LoraError } from "../lora_error.ts";
 
 /** How strongly factors count where the file has no alpha of their own. */
 export interface LoraSettings {
-  /** Where it was found, for messages. */
+  /** Place where the settings were found, for messages. */
   readonly source: string;
   /** Names that belong to it begin so; empty for all. */
   readonly prefix: string;
@@ -139,7 +139,7 @@ const PLAIN_PATTERN = /^\^?[\w.\\-]+\$?$/;
 
 /** Numbers for modules; of several patterns that match one, the first counts. */
 class Patterns {
-  /** By the end of a module's name, from a dot on, or by the whole name, which begins with `^`. */
+  /** Values by the end of a module's name, from a dot on, or by the whole name, which begins with `^`. */
   readonly #values = new Map<string, { readonly order: number; readonly value: number }>();
 
   /**

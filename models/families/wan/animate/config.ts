@@ -28,12 +28,12 @@ const MAX_FRAMES = 1200;
 /** Where the driving video lies among the positions, and what else is new beside Wan 2.1 I2V. */
 const DRIVING_CONFIG = z.object({
   text_len: z.int().positive().max(4096).default(TEXT_ROWS),
-  /** From where its frames, rows and columns are counted; -1 stands for as many as it has. */
+  /** Frame from which the character's positions are counted; -1 stands for as many as the clip has. */
   refer_offset_t: z.int().min(-1).default(1),
   refer_offset_h: z.int().min(-1).default(0),
   refer_offset_w: z.int().min(-1).default(-1),
   refer_stride: z.int().positive().default(1),
-  /** Of a variant that favours the first frame: not supported. */
+  /** Switch of a variant that favours the first frame: not supported. */
   log_scale: z.literal(0).default(0),
 });
 

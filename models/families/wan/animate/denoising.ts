@@ -70,7 +70,7 @@ type PassInputs = Context & {
   readonly states: States | undefined;
 } & { readonly [Name in keyof Driving]: Driving[Name] | undefined };
 
-/** In the place of the driving video where its states are at hand. */
+/** What stands in the place of the driving video where its states are at hand. */
 const NO_DRIVING: { readonly [Name in keyof Driving]: undefined } = {
   ...{ drivingTokens: undefined, drivingImages: undefined, drivingBlocks: undefined },
   ...{ drivingLengths: undefined, drivingPadLogit: undefined },
