@@ -46,7 +46,9 @@ export const CHROMA = defineFamily({
       /** Tokens of every prompt, which has a pass of its own, and rows of all with their padding. */
       textTokens: lengths.map((length) => Math.min(length + SEEN_PADDING, maxLength)),
       rows: maxLength,
-      ...{ grid, startsFromImage, steps },
+      grid,
+      startsFromImage,
+      steps,
       start: startsFromImage ? strengthStart(steps, strength, "start") : 0,
       ...samplingOf(request),
     };
@@ -90,12 +92,16 @@ export const CHROMA = defineFamily({
     const times = Array.from(schedule.timesteps, modelTimestep);
     const loop = session.stage("denoise", { repeats: times.length });
     const denoiser = new Denoiser(loop, shape, {
-      ...{ schedule, sample, kept },
+      schedule,
+      sample,
+      kept,
       noise: { shape: latents, arrange: packed },
       passes: text.context.map((context) => ({ context })),
       predict: ({ step, ...inputs }, graph) =>
         flux1Transformer(graph, config, weights, {
-          ...{ ...inputs, grids: [grid], ranks: session.ranks },
+          ...inputs,
+          grids: [grid],
+          ranks: session.ranks,
           modulation: chromaModulation(graph, config, weights, times, step),
         }),
       preview: images.preview,

@@ -52,8 +52,12 @@ export const FLUX1 = defineFamily({
     return {
       // Every prompt is padded to the same number of tokens, and has a pass of its own.
       shape: {
-        ...{ grid, given, prompts: lengths.length, rows: maxLength },
-        ...{ steps: request.numInferenceSteps, start },
+        grid,
+        given,
+        prompts: lengths.length,
+        rows: maxLength,
+        steps: request.numInferenceSteps,
+        start,
         ...samplingOf(request),
       },
       latents: [grid, given.reference ?? grid].map((each) => latentSize(each, PACKED_SIDE)),
@@ -115,7 +119,9 @@ export const FLUX1 = defineFamily({
             modulationTables(config, weights, { timesteps: embedded, guidance, summary })
           ),
           controlTables: controlSummary && control?.tables({
-            ...{ timesteps: embedded, guidance, summary: controlSummary },
+            timesteps: embedded,
+            guidance,
+            summary: controlSummary,
           }),
         };
       },
@@ -127,14 +133,20 @@ export const FLUX1 = defineFamily({
     const images = new KlImages(parts, size, (x) => unpackLatents(x, grid.rows));
     const loop = session.stage("denoise", { repeats: timesteps.length });
     const denoiser = new Denoiser(loop, shape, {
-      ...{ schedule, sample, kept },
+      schedule,
+      sample,
+      kept,
       noise: { shape: latents, arrange: packed },
       passes: text.context.prompts.map(({ context }, i) => ({
-        ...{ context, ...seen, ...modulations[i]! },
+        context,
+        ...seen,
+        ...modulations[i]!,
       })),
       predict: (inputs, graph, { isSteered }) =>
         flux1Transformer(graph, config, weights, {
-          ...{ ...inputs, grids, ranks: session.ranks },
+          ...inputs,
+          grids,
+          ranks: session.ranks,
           modulation: modulationOf(inputs, inputs.step, hiddenSize(config)),
           control: isSteered && controlTables
             ? control?.residuals(text.context.control!.context, controlTables, { ...inputs, grid })

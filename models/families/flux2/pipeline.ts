@@ -51,7 +51,10 @@ export const FLUX2 = defineFamily({
     return {
       // Every prompt is padded to the same number of tokens, and has a pass of its own.
       shape: {
-        ...{ grid, references, prompts: lengths.length, rows: maxLength },
+        grid,
+        references,
+        prompts: lengths.length,
+        rows: maxLength,
         steps: request.numInferenceSteps,
         start: strengthStart(request.numInferenceSteps, request.strength ?? 1, "start"),
         ...samplingOf(request),
@@ -107,12 +110,17 @@ export const FLUX2 = defineFamily({
       unpackLatents(denormaliseTokens(vae.config, vae.weights.root, tokens), grid.rows);
     const loop = session.stage("denoise", { repeats: schedule.timesteps.length });
     const denoiser = new Denoiser(loop, shape, {
-      ...{ schedule, sample, kept },
+      schedule,
+      sample,
+      kept,
       noise: { shape: latents, arrange: (noise) => rearrange(noise, "1 c y x -> 1 (y x) c") },
       passes: text.context.map((context) => ({ context, modulation, references: tokens?.outputs })),
       predict: ({ modulation, step, ...inputs }, graph) =>
         flux2Transformer(graph, config, weights, {
-          ...{ ...inputs, grid, referenceGrids: references, ranks: session.ranks },
+          ...inputs,
+          grid,
+          referenceGrids: references,
+          ranks: session.ranks,
           modulation: gather(modulation, step),
         }),
       preview: { decoder, decoded },

@@ -41,7 +41,9 @@ import { qwenImageContext, qwenImageTransformer } from "./transformer.ts";
 /** The family of Qwen-Image models. */
 export const QWEN_IMAGE = defineFamily({
   classNames: [
-    ...["QwenImagePipeline", "QwenImageImg2ImgPipeline", "QwenImageInpaintPipeline"],
+    "QwenImagePipeline",
+    "QwenImageImg2ImgPipeline",
+    "QwenImageInpaintPipeline",
     ...[...EDIT_CLASSES, LAYERED_CLASS, "QwenImageControlNetPipeline"],
     "QwenImageControlNetInpaintPipeline",
   ],
@@ -63,7 +65,9 @@ export const QWEN_IMAGE = defineFamily({
     const grid = gridOf(request, sizeMultiple);
     const given = givenShape(request, parts, sizeMultiple);
     const shape = {
-      ...{ grid, given, images: imageCounts(request, layerRules(parts)) },
+      grid,
+      given,
+      images: imageCounts(request, layerRules(parts)),
       /** Tokens of every prompt; each has a pass of its own. */
       textTokens: lengths,
       steps,
@@ -136,12 +140,16 @@ export const QWEN_IMAGE = defineFamily({
       begin.outputs;
     const loop = session.stage("denoise", { repeats: timesteps.length });
     const denoiser = new Denoiser(loop, shape, {
-      ...{ schedule, sample, kept },
+      schedule,
+      sample,
+      kept,
       noise: { shape: latents, arrange: patchify },
       passes: text.context.prompts.map((context) => ({ context, references, ...modulation })),
       predict: (inputs, graph, { isSteered }) =>
         qwenImageTransformer(graph, config, weights, {
-          ...{ ...inputs, grids: new Array(sampled).fill(grid), ranks: session.ranks },
+          ...inputs,
+          grids: new Array(sampled).fill(grid),
+          ranks: session.ranks,
           referenceGrids: shape.given.references,
           control: isSteered && controlTables
             ? control?.residuals(text.context.control!, controlTables, { ...inputs, grid })

@@ -34,7 +34,9 @@ import { zImageContext, zImageTransformer } from "./transformer.ts";
 /** The family of Z-Image models. */
 export const Z_IMAGE = defineFamily({
   classNames: [
-    ...["ZImagePipeline", "ZImageImg2ImgPipeline", "ZImageInpaintPipeline"],
+    "ZImagePipeline",
+    "ZImageImg2ImgPipeline",
+    "ZImageInpaintPipeline",
     "ZImageControlNetPipeline",
     "ZImageControlNetInpaintPipeline",
   ],
@@ -71,7 +73,8 @@ export const Z_IMAGE = defineFamily({
       grid,
       /** Tokens of every prompt; each has a pass of its own. */
       textTokens: lengths.map(paddedCount),
-      ...{ startsFromImage, seesMask },
+      startsFromImage,
+      seesMask,
       isLimited: lengths.length > 1 && request.guidanceLimit !== undefined,
       steps,
       start: startsFromImage ? strengthStart(steps, strength, "start") : 0,
@@ -138,12 +141,16 @@ export const Z_IMAGE = defineFamily({
     const { sample, modulation, controlTable, kept } = begin.outputs;
     const loop = session.stage("denoise", { repeats: timesteps.length });
     const denoiser = new Denoiser(loop, shape, {
-      ...{ schedule, sample, kept },
+      schedule,
+      sample,
+      kept,
       noise: { shape: latents, arrange: toPatches },
       passes: text.context.map((context) => ({ context, modulation })),
       predict: ({ modulation, ...inputs }, graph, { isSteered }) =>
         zImageTransformer(graph, config, weights, {
-          ...{ ...inputs, grid, ranks: session.ranks },
+          ...inputs,
+          grid,
+          ranks: session.ranks,
           modulation: gather(modulation, inputs.step),
           control: isSteered && controlTable
             ? control?.residuals(controlTable, { ...inputs, grid })
