@@ -1,5 +1,6 @@
 /** Opening devices with and without results of a tuning run, on the adapter at hand taken for a GPU. */
 import assert from "node:assert/strict";
+import { withFolder } from "../tests/safetensors.ts";
 import { join } from "node:path";
 import { type Device, type DeviceOptions, openDevice, type TuningRecord } from "../runtime/mod.ts";
 import { hasDawn } from "./chosen_backend.ts";
@@ -31,17 +32,8 @@ async function open(
   }
 }
 
-async function withFolder(use: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir();
-  try {
-    await use(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-}
-
 Deno.test("openTunedDevice() tunes a GPU, says so, goes on at the next start, and finds the result from then on", () =>
-  withFolder(async (folder) => {
+  withFolder({}, async (folder) => {
     const first = await open(folder, "auto");
     assert.match(
       first.notes[0]!,
@@ -72,7 +64,7 @@ Deno.test("openTunedDevice() tunes a GPU, says so, goes on at the next start, an
   }));
 
 Deno.test("openTunedDevice() races the backends once, and tunes and opens the one that won", () =>
-  withFolder(async (folder) => {
+  withFolder({}, async (folder) => {
     let adapters = 0;
     const gpu = {
       requestAdapter(options?: GPURequestAdapterOptions) {
@@ -91,7 +83,7 @@ Deno.test("openTunedDevice() races the backends once, and tunes and opens the on
   }));
 
 Deno.test("openTunedDevice() begins no run for a software adapter, nor where only the cache is wanted", () =>
-  withFolder(async (folder) => {
+  withFolder({}, async (folder) => {
     for (
       const opened of [
         await open(folder, "auto", { schedule: "cpu" }),
@@ -104,7 +96,7 @@ Deno.test("openTunedDevice() begins no run for a software adapter, nor where onl
   }));
 
 Deno.test("openTunedDevice() tells of a damaged file, and replaces it where it may", () =>
-  withFolder(async (folder) => {
+  withFolder({}, async (folder) => {
     const { record: { path } } = await open(folder, "cached");
     await Deno.writeTextFile(path, "{");
     const cached = await open(folder, "cached");
@@ -114,7 +106,7 @@ Deno.test("openTunedDevice() tells of a damaged file, and replaces it where it m
   }));
 
 Deno.test("openTunedDevice() begins no third run after two that did not end, until one is asked for", () =>
-  withFolder(async (folder) => {
+  withFolder({}, async (folder) => {
     const { record: { path } } = await open(folder, "auto");
     const { key, format } = JSON.parse(await Deno.readTextFile(path));
     await Deno.writeTextFile(path, JSON.stringify({ format, key, attempts: 2 }));
@@ -127,7 +119,7 @@ Deno.test("openTunedDevice() begins no third run after two that did not end, unt
   }));
 
 Deno.test("runTuning() goes on with what is left, and begins anew once all is measured", () =>
-  withFolder(async (folder) => {
+  withFolder({}, async (folder) => {
     const events = { note: () => {}, tuning: () => {} };
     const run = async (budgetMs: number) => {
       const { tuning } = await runTuning(GPU, { folder, budgetMs }, events);
@@ -144,7 +136,7 @@ Deno.test("runTuning() goes on with what is left, and begins anew once all is me
   }));
 
 Deno.test("openTunedDevice() opens, tuned, where nothing can be kept", () =>
-  withFolder(async (parent) => {
+  withFolder({}, async (parent) => {
     const folder = join(parent, "file");
     await Deno.writeTextFile(folder, "in the way");
     const { notes, choices } = await open(folder, "auto");

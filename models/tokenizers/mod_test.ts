@@ -1,19 +1,11 @@
 import assert from "node:assert/strict";
+import { withFolder } from "../../tests/safetensors.ts";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { tokenizerGoldens } from "../../tests/tokenizer_goldens.ts";
 import { loadTokenizer } from "./mod.ts";
 
 const root = fileURLToPath(tokenizerGoldens());
-
-async function withFolder(use: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir();
-  try {
-    await use(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-}
 
 Deno.test("loadTokenizer() reads tokenizer.json with its configuration", async () => {
   const tokenizer = await loadTokenizer(join(root, "t5"));
@@ -24,7 +16,7 @@ Deno.test("loadTokenizer() reads tokenizer.json with its configuration", async (
 });
 
 Deno.test("loadTokenizer() falls back to the SentencePiece model and gives the same ids", async () => {
-  await withFolder(async (folder) => {
+  await withFolder({}, async (folder) => {
     for (const name of ["spiece.model", "tokenizer_config.json"]) {
       await Deno.copyFile(join(root, "t5", name), join(folder, name));
     }
@@ -38,7 +30,7 @@ Deno.test("loadTokenizer() falls back to the SentencePiece model and gives the s
 });
 
 Deno.test("loadTokenizer() says which files it looked for", async () => {
-  await withFolder(async (folder) => {
+  await withFolder({}, async (folder) => {
     await assert.rejects(
       loadTokenizer(folder),
       /none of tokenizer\.json, vocab\.json with merges\.txt, spiece/,
@@ -47,7 +39,7 @@ Deno.test("loadTokenizer() says which files it looked for", async () => {
 });
 
 Deno.test("loadTokenizer() names a file that is not JSON", async () => {
-  await withFolder(async (folder) => {
+  await withFolder({}, async (folder) => {
     await Deno.writeTextFile(join(folder, "tokenizer.json"), "version https://git-lfs");
     await assert.rejects(loadTokenizer(folder), /tokenizer\.json: it is not valid JSON/);
   });

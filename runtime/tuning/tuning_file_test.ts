@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { withFolder } from "../../tests/safetensors.ts";
 import { join } from "node:path";
 import fc from "fast-check";
 import type { TuningKey } from "./kernel_set.ts";
@@ -38,17 +39,8 @@ function read(folder: string, { kernels, ...adapter }: TuningKey): Promise<Tunin
   );
 }
 
-async function withFolder(use: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir();
-  try {
-    await use(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-}
-
 Deno.test("readTuning() gives what writeTuning() kept, which leaves no other file", () =>
-  withFolder(async (parent) => {
+  withFolder({}, async (parent) => {
     const folder = join(parent, "new", "folder");
     await writeTuning(folder, KEY, undefined, 1);
     const path = await writeTuning(folder, KEY, TUNING);
@@ -60,7 +52,7 @@ Deno.test("readTuning() gives what writeTuning() kept, which leaves no other fil
   }));
 
 Deno.test("readTuning() finds nothing for other kernels or another driver in the same file, and nothing in none", () =>
-  withFolder(async (folder) => {
+  withFolder({}, async (folder) => {
     assert.equal((await read(folder, KEY)).state, "none");
     assert.equal((await read(join(folder, "absent"), KEY)).state, "none");
     await writeTuning(folder, KEY, TUNING);
@@ -76,7 +68,7 @@ Deno.test("readTuning() finds nothing for other kernels or another driver in the
   }));
 
 Deno.test("readTuning() reads the kernels only where another program wrote the file, once", () =>
-  withFolder(async (folder) => {
+  withFolder({}, async (folder) => {
     const { kernels, ...adapter } = KEY;
     await writeTuning(folder, KEY, TUNING);
     let asked = 0;
@@ -112,7 +104,7 @@ Deno.test("tuningPath() tells adapters apart, and stays in the folder whatever t
 });
 
 Deno.test("readTuning() tells of runs that began and never ended", () =>
-  withFolder(async (folder) => {
+  withFolder({}, async (folder) => {
     const path = await writeTuning(folder, KEY, undefined, 2);
     assert.deepEqual(await read(folder, KEY), { state: "unfinished", path, attempts: 2 });
     await writeTuning(folder, KEY, TUNING, 1);
@@ -124,7 +116,7 @@ Deno.test("readTuning() tells of runs that began and never ended", () =>
   }));
 
 Deno.test("readTuning() never throws for what lies in the file's place", () =>
-  withFolder(async (folder) => {
+  withFolder({}, async (folder) => {
     const path = await writeTuning(folder, KEY, TUNING);
     const good = await Deno.readTextFile(path);
     const cut = good.slice(0, good.length / 2);
