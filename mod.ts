@@ -48,6 +48,7 @@ export type {
   Progress,
   QualityTier,
   RoomRequest,
+  RoomSetting,
   SamplerName,
   SamplingSettings,
   Size,

@@ -24,6 +24,7 @@ export type {
   OptionalSettings,
   PipelineTaskDefaults as TaskDefaults,
   QualityTier,
+  RoomSetting,
   SamplerName,
   SamplingSettings,
 } from "../models/mod.ts";

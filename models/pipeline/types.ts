@@ -198,24 +198,38 @@ export interface PipelineRequest extends Readonly<SamplingSettings> {
   readonly loras?: readonly AppliedLora[];
 }
 
-/** The settings on which the memory of a request depends. */
-export const ROOM_SETTINGS = [
-  "numInferenceSteps",
-  "guidanceScale",
-  "quality",
-  "decoder",
-  "layers",
-  "clipLen",
-  "enableUpscaling",
-  "enableFrameInterpolation",
-  "frameInterpolationExp",
-  "frameInterpolationScale",
-  "controlStart",
-  "controlEnd",
-] as const satisfies readonly (keyof SamplingSettings)[];
+/** A setting on which the memory of a request depends. */
+export type RoomSetting =
+  | "numInferenceSteps"
+  | "guidanceScale"
+  | "quality"
+  | "decoder"
+  | "layers"
+  | "clipLen"
+  | "enableUpscaling"
+  | "enableFrameInterpolation"
+  | "frameInterpolationExp"
+  | "frameInterpolationScale"
+  | "controlStart"
+  | "controlEnd";
 
-/** One of {@linkcode ROOM_SETTINGS}. */
-export type RoomSetting = typeof ROOM_SETTINGS[number];
+const ROOM_NAMES: Readonly<Record<RoomSetting, true>> = {
+  numInferenceSteps: true,
+  guidanceScale: true,
+  quality: true,
+  decoder: true,
+  layers: true,
+  clipLen: true,
+  enableUpscaling: true,
+  enableFrameInterpolation: true,
+  frameInterpolationExp: true,
+  frameInterpolationScale: true,
+  controlStart: true,
+  controlEnd: true,
+};
+
+/** The settings on which the memory of a request depends. */
+export const ROOM_SETTINGS = Object.keys(ROOM_NAMES) as readonly RoomSetting[];
 
 /** What the memory of a request depends on; the model's own where it is left out. */
 export interface PlanRequest extends
