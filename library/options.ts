@@ -58,7 +58,8 @@ export interface SamplingOptions extends Partial<SamplingSettings> {
   signal?: AbortSignal;
 }
 
-/** What `Model.generate()` makes. Images made from others have the shape of the first when no size is given. */
+/** What `Model.generate()` makes. Images made from others have the shape of the first when no size is given, with a mask
+ * its size. */
 export interface GenerateOptions extends SamplingOptions {
   /**
    * Which pixels of the first image are made anew, where `info.inpainting` is there: those that are white in an image of
