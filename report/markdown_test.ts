@@ -129,6 +129,16 @@ Deno.test("reportMarkdown() has a row for everything that was measured, scaled s
   assert.match(text, /- linear \(rows\): Cannot \\\| accept/);
 });
 
+Deno.test("reportMarkdown() explains shares of more than the ceiling, where there are any", () => {
+  assert.doesNotMatch(text, /More than 100 %/);
+  const data = { clock: "timestamps" as const, rows: [{ ...OP, share: 2.5 }] };
+  const sections = REPORT.sections.map((section) =>
+    section.name === "ops" ? { ...section, data } : section
+  );
+  const told = reportMarkdown({ ...REPORT, sections } as GpuReport);
+  assert.match(told, /something else used the adapter while the probes ran/);
+});
+
 Deno.test("reportMarkdown() puts torch beside what it can be compared with", () => {
   const torch = {
     ...{ device: "cuda", torch: "2.11", dtype: "bf16" },

@@ -18,6 +18,8 @@ import type { PartRow } from "./types.ts";
 
 /** Kernels that are listed. */
 const MAX_LISTED = 12;
+/** Share of the ceiling from which on it is no accident of the clock. */
+const MOST_SHARE = 1.1;
 
 /** What the card can do at best. */
 export function probesTables(reader: ReportReader): string[] {
@@ -119,6 +121,12 @@ export function opsTables(reader: ReportReader): string[] {
     "## Ops at sizes of real models",
     "The kernel that would be used: the tuning run's choice, else the rule's. The ceiling is the rate in registers, or " +
     "that of the matrix units for kernels on these, or the memory's, whichever bounds the op.",
+    ...(rows.some(({ row: { share = 0 } }) => share > MOST_SHARE)
+      ? [
+        "More than 100 % is what kernels may reach that multiply less, or integers: `winograd` and `int8`. Elsewhere it " +
+        "says that something else used the adapter while the probes ran: end that, and make the report again.",
+      ]
+      : []),
     table(["", ...heads, ...torchHead], used, [
       ...numbers,
       ...(hasTorch ? [3 * reader.backends.length + 1] : []),

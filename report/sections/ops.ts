@@ -94,14 +94,17 @@ async function measureSpec(
   const { device, begin } = context;
   const whole = parseCase(spec);
   const { target } = device;
-  // Variants that round more than is usual are measured, too.
-  const variants = choiceOf(whole, { ...target, operands: "int8" })?.candidates ?? [""];
-  const rule = choiceOf(whole, target)?.variant ?? "";
   const measured = known.tuning &&
     choiceOf(whole, { ...target, choices: known.tuning.choices });
   const tuned = measured?.reason === "measured" ? measured.variant : undefined;
   const callMs = Math.min(MAX_CALL_MS, USED_SHARE * slotMs / RUNS);
   const op = scaled(whole, callMs, known);
+  // Variants that round more than is usual are measured, too; some may not take fewer rows.
+  const taken = (each: OpCase) =>
+    choiceOf(each, { ...target, operands: "int8" })?.candidates ?? [""];
+  const variants = taken(whole).filter((variant) => taken(op).includes(variant));
+  const usual = choiceOf(whole, target)?.variant ?? "";
+  const rule = variants.includes(usual) ? usual : choiceOf(op, target)?.variant ?? "";
   const deadline = performance.now() + slotMs;
   const common = {
     spec,
@@ -121,7 +124,7 @@ async function measureSpec(
   }
   try {
     // What would be used comes first: the rest is measured as far as there is time.
-    const used = tuned ?? rule;
+    const used = tuned !== undefined && variants.includes(tuned) ? tuned : rule;
     const ordered = [used, ...variants.filter((variant) => variant !== used)];
     for (const variant of ordered) {
       if (performance.now() > deadline && variant !== used) break;
