@@ -120,7 +120,8 @@ Deno.test({
       const work = ["--num-inference-steps", "1000", "--num-outputs", "1000"];
       const args = ["--output", join(folder, "a.png"), ...work];
       const outcome = await run(["generate", "--prompt", "a", ...args], {}, async (child) => {
-        await new Promise((resolve) => setTimeout(resolve, 3000));
+        await untilHeeding(child.pid);
+        await new Promise((resolve) => setTimeout(resolve, 2000));
         signalled = performance.now();
         child.kill("SIGINT");
       });
@@ -133,3 +134,15 @@ Deno.test({
     }
   },
 });
+
+/** Waits until a process listens to SIGINT; only Linux tells. */
+async function untilHeeding(pid: number): Promise<void> {
+  const isHeeding = async () => {
+    const status = await Deno.readTextFile(`/proc/${pid}/status`);
+    const [, caught] = /^SigCgt:\s*(\w+)/m.exec(status)!;
+    return (BigInt(`0x${caught}`) >> 1n) % 2n === 1n;
+  };
+  while (Deno.build.os === "linux" && !await isHeeding()) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
