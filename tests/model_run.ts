@@ -31,8 +31,8 @@ const SHORT_KERNELS: Target["choices"] = {
   linear: anyClass("rows", "broadcast24"),
   matmul: anyClass("broadcast24"),
   attention: anyClass("broadcast8"),
-  conv2d: anyClass("registers"),
-  causalConv3d: anyClass("registers"),
+  conv2d: anyClass("registers4"),
+  causalConv3d: anyClass("registers4"),
 };
 
 /** @param variants the one that is preferred first */

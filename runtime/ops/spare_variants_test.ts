@@ -16,6 +16,8 @@ for (
     ["linear", "broadcast24"],
     ["matmul", "broadcast24"],
     ["attention", "broadcast8"],
+    ["conv2d", "registers4"],
+    ["causalConv3d", "registers4"],
   ] as const
 ) {
   const forcedVariants = { [op]: variant };

@@ -123,14 +123,16 @@ function registersVariant(
   name: string,
   broadcasts: boolean,
   tileOf: (problem: ConvProblem) => RegisterTile,
+  isSpare = false,
 ): ConvVariant {
   return {
     name,
     schedule: "cpu",
     racedOn: MESA_SOFTWARE,
+    isSpare,
     // A second source of frames doubles the loads in the innermost loop and the time to compile it.
     takesCache: false,
-    asks: isLight,
+    asks: (problem) => isSpare || isLight(problem),
     supports: (_problem, { features }) => !broadcasts || hasSubgroupsOf(LANES, features),
     plan(features, problem) {
       const { pixels, channels } = tileOf(problem);
@@ -155,6 +157,9 @@ const REGISTERS = registersVariant("registers", false, ({ channels, height, widt
   pixels: height * width <= 2 * LANES ? 2 : 8,
   channels: channels <= 4 ? 4 : 8,
 }));
+
+// One short kernel for convolutions of all sizes.
+const REGISTERS_4 = registersVariant("registers4", false, () => ({ pixels: 4, channels: 4 }), true);
 
 // Weights cost an eighth of a load each, so tiles are wide: 1.2 to 4 times as fast as `registers` over the shapes of
 // autoencoders, mostly twice.
@@ -304,6 +309,7 @@ export const CONV_VARIANTS: readonly ConvVariant[] = [
   REGISTERS,
   ...MATRIX_VARIANTS,
   ...TILES_VARIANTS,
+  REGISTERS_4,
 ];
 
 /** The ways to convolve in the order of preference for a problem, within a class of adapters. */
@@ -314,5 +320,5 @@ export function convByPreference(problem: ConvProblem): readonly ConvVariant[] {
   const matrix = MATRIX_VARIANTS.toSorted((a, b) => place(a) - place(b));
   const large = Math.ceil(height * width / 128) * Math.ceil(channels / 128) * frames;
   const tiles = large >= FEW_LARGE_TILES ? TILES_VARIANTS : SMALL_TILES_FIRST;
-  return [WINOGRAD, BROADCAST, REGISTERS, ...matrix, ...tiles];
+  return [WINOGRAD, BROADCAST, REGISTERS, ...matrix, ...tiles, REGISTERS_4];
 }
