@@ -16,6 +16,7 @@ import {
   LoraError,
   openPipeline,
 } from "../models/mod.ts";
+import { describeFailure } from "./failure.ts";
 import { localModel } from "./local_model.ts";
 import { gigabytes } from "./pull.ts";
 
@@ -40,21 +41,45 @@ interface LoraFit {
 }
 
 /**
- * Says what a file or folder is, without a GPU.
+ * Says what files or folders are, without a GPU.
  *
- * @param input a file, a folder, a hub id on this machine, or `bundled`
+ * @param inputs files, folders, names or hub ids on this machine, or `bundled`; JSON of several is a list
  * @param flags of the command line
- * @returns 0 when it can be used, else 1
+ * @returns 0 when all can be used, else 1
+ * @throws {Error} when the only one cannot be read; of several the others are told of
  */
-export async function runInspect(input: string, flags: InspectFlags): Promise<number> {
+export async function runInspect(
+  inputs: readonly [string, ...string[]],
+  flags: InspectFlags,
+): Promise<number> {
+  const isList = inputs.length > 1;
+  const list: unknown[] = [];
+  let status = 0;
+  for (const [index, input] of inputs.entries()) {
+    try {
+      const { found, fit } = await lookInto(input, flags);
+      if (found.kind === "unknown" || fit?.fits === false) status = 1;
+      list.push({ ...found, ...(fit && { fit }) });
+      if (!flags.json) console.log(`${index > 0 ? "\n" : ""}${describe(input, found, fit)}`);
+    } catch (error) {
+      if (!isList) throw error;
+      const problem = describeFailure(error).sentence;
+      status = 1;
+      list.push({ path: input, problem });
+      if (!flags.json) console.log(`${index > 0 ? "\n" : ""}${input}: ${problem}`);
+    }
+  }
+  if (flags.json) console.log(JSON.stringify(isList ? list : list[0], undefined, 2));
+  return status;
+}
+
+async function lookInto(
+  input: string,
+  { modelPath }: InspectFlags,
+): Promise<{ readonly found: Inspection; readonly fit: LoraFit | undefined }> {
   const found = await inspect(await findPath(input));
-  const { modelPath } = flags;
-  const fit = found.lora && modelPath !== undefined
-    ? await fitOf(found.path, modelPath)
-    : undefined;
-  if (flags.json) console.log(JSON.stringify({ ...found, ...(fit && { fit }) }, undefined, 2));
-  else console.log(describe(input, found, fit));
-  return found.kind === "unknown" || fit?.fits === false ? 1 : 0;
+  const isHeld = found.lora && modelPath !== undefined;
+  return { found, fit: isHeld ? await fitOf(found.path, modelPath) : undefined };
 }
 
 /** A folder without an index is looked at as it is; all else is found as models are. */

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
 import type { Inspection } from "../models/mod.ts";
-import { describe } from "./inspect.ts";
+import { describe, runInspect } from "./inspect.ts";
 
 const FILE: Inspection = {
   path: "/m/z.gguf",
@@ -50,4 +51,36 @@ Deno.test("describe() of a LoRA tells how it was made, and whether it fits", () 
   assert.match(text, /^fox\.safetensors: a LoRA for Wan 14B, 300\.0 MB\n/);
   assert.match(text, /naming {5}kohya \(LoHa\)\nmodules {4}400 of the transformer\nrank {7}16/);
   assert.match(text, /It fits wan: 400 modules are changed; 1 of its keys lead to nothing$/);
+});
+
+/** What a command prints. */
+async function printed(run: () => Promise<number>): Promise<{ status: number; text: string }> {
+  const { log } = console;
+  const lines: string[] = [];
+  console.log = (line: string) => void lines.push(line);
+  try {
+    return { status: await run(), text: lines.join("\n") };
+  } finally {
+    console.log = log;
+  }
+}
+
+Deno.test("runInspect() tells of several files, whichever of them cannot be read", async () => {
+  const folder = fileURLToPath(new URL("../models/bundled/", import.meta.url));
+  const lora = `${folder}adapters/outline.safetensors`;
+  const paths = ["bundled", `${folder}README.md`, lora] as const;
+  const { status, text } = await printed(() => runInspect(paths, { modelPath: "bundled" }));
+  assert.equal(status, 1);
+  const [first, second, third] = text.split(/\n\n(?=\S+: )/);
+  assert.match(first!, /^bundled: a Wan model/);
+  assert.match(second!, /README\.md: Cannot read ".*README\.md"/);
+  assert.match(third!, /outline\.safetensors: a LoRA for Wan.*It fits bundled/s);
+  const json = await printed(() => runInspect(paths, { json: true }));
+  assert.deepEqual(
+    JSON.parse(json.text).map(({ kind }: { kind?: string }) => kind),
+    ["model", undefined, "lora"],
+  );
+  const one = await printed(() => runInspect([lora], { json: true }));
+  assert.deepEqual([one.status, JSON.parse(one.text).kind], [0, "lora"]);
+  await assert.rejects(runInspect([paths[1]], {}), /Cannot read/);
 });

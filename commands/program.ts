@@ -313,13 +313,13 @@ function removeCommand(onStatus: OnStatus): Command {
 }
 
 function inspectCommand(onStatus: OnStatus): Command {
-  return command("inspect", "Say what a file or folder is: family, parts, formats, sizes")
-    .argument("<path>", "file, folder, name or hub id on this machine, or bundled")
+  return command("inspect", "Say what files or folders are: family, parts, formats, sizes")
+    .argument("<path...>", "files, folders, names or hub ids on this machine, or bundled")
     .option("--model-path <model>", "model that a LoRA is held against")
     .addOption(flag("--json", "print JSON"))
-    .action(async (path, flags) => {
+    .action(async (paths, flags) => {
       const { runInspect } = await import("./inspect.ts");
-      onStatus(await runInspect(path, flags));
+      onStatus(await runInspect(paths as [string, ...string[]], flags));
     });
 }
 
