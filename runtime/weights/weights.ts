@@ -278,8 +278,10 @@ export class Weights {
     let done = 0;
     try {
       await device.guarded(() => {
+        // What the driver copies from lies behind all of them then, not in gaps between, which nothing else fills.
+        for (const weight of missing) weight.allocate(device);
         for (const weight of missing) {
-          weight.allocate(device).fill();
+          weight.fill();
           done += weight.byteLength;
           onProgress?.(done, total);
         }

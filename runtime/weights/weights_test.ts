@@ -158,6 +158,23 @@ function writePattern(path: string, count: number): void {
   }
 }
 
+Deno.test("Weights.upload() takes memory for all weights before it writes the first", async () => {
+  const tensors = Object.fromEntries(["a", "b", "c"].map((name) => [name, counted([64], "f32")]));
+  await withWeights(tensors, (weights) =>
+    withDevice(async (device) => {
+      for (const name of Object.keys(tensors)) weights.declare(name, [64]);
+      const taken: number[] = [];
+      const write = device.write.bind(device);
+      device.write = (...parameters) => {
+        taken.push(device.allocatedBytes);
+        write(...parameters);
+      };
+      await weights.upload(device);
+      assert.deepEqual(taken, new Array(3).fill(weights.byteLength));
+      weights.destroy();
+    }));
+});
+
 Deno.test("Weights.upload() uploads nothing twice, and only what was declared", async () => {
   const tensors = { a: counted([64], "f32"), b: counted([32], "f32"), c: counted([16], "f16") };
   await withWeights(tensors, (weights) =>
