@@ -88,6 +88,10 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     //#let GROUPS = SIDE / GROUP
     // A loop, so that software adapters compile it in seconds; compilers of GPUs unroll it.
     for (var h = 0u; h < BLOCKS; h = h + 1u) {
+      //#for R in 0..SIDE
+      let at_R = (local.y + R * THREADS) * A_STRIDE + h * A_BLOCK;
+      let head_R = bitcast<vec4<f32>>(tile_a[at_R]);
+      //#endfor
       //#for G in 0..GROUPS
       {
         //#for J in 0..GROUP
@@ -98,20 +102,18 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
         //#endfor
         //#for R in 0..SIDE
         {
-          let at = (local.y + R * THREADS) * A_STRIDE + h * A_BLOCK;
-          let head = bitcast<vec4<f32>>(tile_a[at]);
-          let low = tile_a[at + 1u];
-          let high = tile_a[at + 2u];
+          let low = tile_a[at_R + 1u];
+          let high = tile_a[at_R + 2u];
           //#for J in 0..GROUP
           //#let C = G * GROUP + J
           //#if HALVES
           let d_J = fma(f32(dot16(low, low_J)), q_J.x, f32(dot16(high, high_J)) * q_J.z);
-          s_R_C = fma(d_J, head.x, s_R_C) + fma(head.y, q_J.y, head.z * q_J.w);
+          s_R_C = fma(d_J, head_R.x, s_R_C) + fma(head_R.y, q_J.y, head_R.z * q_J.w);
           //#elif SIGNED
-          s_R_C = fma(f32(dot16(low, low_J) + dot16(high, high_J)) * q_J.x, head.x, s_R_C);
+          s_R_C = fma(f32(dot16(low, low_J) + dot16(high, high_J)) * q_J.x, head_R.x, s_R_C);
           //#else
           let d_J = f32(dot16(low, low_J) + dot16(high, high_J)) * q_J.x;
-          s_R_C = fma(head.y + head.z, q_J.y, fma(d_J, head.x, s_R_C));
+          s_R_C = fma(head_R.y + head_R.z, q_J.y, fma(d_J, head_R.x, s_R_C));
           //#endif
           //#endfor
         }
