@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from diffusers import WanTransformer3DModel
 from tokenizers import Tokenizer
+from transformers import UMT5EncoderModel
 
 import data
 import loop
@@ -28,9 +29,11 @@ HEADS, HEAD, LAYERS, FFN, CHANNELS = 5, 32, 7, 640, 16
 WIDTH = HEADS * HEAD
 PADDED = 512
 # Samples per step, chosen for about 2,500 tokens, and the share of steps before and after `--clips-from`.
+# CLIPS takes the place of LATE with `--mix clips`.
 BATCH = {"image64": 160, "image96": 64, "clip64": 56, "clip96": 24, "edit64": 80, "edit96": 36}
 EARLY = {"image64": 0.5, "image96": 0.5}
 LATE = {"image64": 0.08, "image96": 0.10, "clip64": 0.10, "clip96": 0.12, "edit64": 0.26, "edit96": 0.34}
+CLIPS = {"image64": 0.10, "image96": 0.12, "clip64": 0.24, "clip96": 0.22, "edit64": 0.14, "edit96": 0.18}
 _HALVES = torch.cat([torch.arange(0, HEAD, 2), torch.arange(1, HEAD, 2)])
 PERMUTATION = torch.cat([_HALVES + HEAD * i for i in range(HEADS)])
 
@@ -172,8 +175,8 @@ def velocity_order(tokens: torch.Tensor) -> torch.Tensor:
 class Batches:
     """Draws noisy training batches from the latent pool."""
 
-    def __init__(self, pool: dict, tokenizer: Tokenizer, seed: int):
-        self.pool, self.random = pool, random.Random(seed)
+    def __init__(self, pool: dict, tokenizer: Tokenizer, seed: int, late: float = 1.0):
+        self.pool, self.random, self.late = pool, random.Random(seed), late
         sampler = data.Sampler(7)
         self.filler = text_encoder.tokenize(tokenizer, [sampler.filler() for _ in range(1000)])
         self.empty = text_encoder.tokenize(tokenizer, [""])
@@ -196,6 +199,7 @@ class Batches:
         frames = KINDS[name][3]
         if frames > 1:  # the first frame is given in all edits and in half of the clips
             first = x.shape[1] // frames
+            weight[:, -first:] *= self.late
             clean = torch.rand(count) < (1.0 if name.startswith("edit") else 0.5)
             sigma[clean, :first] = 0
             weight[clean, :first] = 0
@@ -231,9 +235,9 @@ def check_equivalence(model, encoder, batches: Batches) -> float:
     return worst
 
 
-def choose(fraction: float, clips_from: float, r: random.Random) -> str:
-    """The kind of the next batch."""
-    mix = EARLY if fraction < clips_from else LATE
+def choose(fraction: float, clips_from: float, r: random.Random, then: dict[str, float]) -> str:
+    """The kind of the next batch; `then` has the shares after `clips_from`."""
+    mix = EARLY if fraction < clips_from else then
     return r.choices(list(mix), list(mix.values()))[0]
 
 
@@ -242,9 +246,15 @@ def train(args, work: Path):
     log, path = loop.Log(work / "transformer.log"), work / "transformer.pt"
     tokenizer = Tokenizer.from_file(str(work / "tokenizer" / "tokenizer.json"))
     model, encoder, heads = build(), text_encoder.build(), text_encoder.Heads()
-    warmed = torch.load(work / "text.pt", weights_only=False)
-    encoder.load_state_dict(warmed["model"])
-    heads.load_state_dict(warmed["heads"])
+    if args.freeze_text:
+        if not args.init_from:
+            raise ValueError("Cannot keep the text encoder: --freeze-text takes it from --init-from FOLDER")
+        encoder = UMT5EncoderModel.from_pretrained(Path(args.init_from) / "text_encoder", torch_dtype=torch.float32)
+        encoder.eval().requires_grad_(False)
+    else:
+        warmed = torch.load(work / "text.pt", weights_only=False)
+        encoder.load_state_dict(warmed["model"])
+        heads.load_state_dict(warmed["heads"])
     if args.init_from:
         source = WanTransformer3DModel.from_pretrained(Path(args.init_from) / "transformer", torch_dtype=torch.float32)
         model.load_state_dict(to_training(source.state_dict()))
@@ -253,7 +263,7 @@ def train(args, work: Path):
     others = [p for p in model.parameters() if id(p) not in chosen]
     of_text = [*encoder.parameters(), *heads.parameters()]
     muon = Muon(matrices, args.muon_lr)
-    adam = torch.optim.AdamW([{"params": others, "base": 1.5e-3}, {"params": of_text, "base": args.text_lr}],
+    adam = torch.optim.AdamW([{"params": others, "base": args.adam_lr}, {"params": of_text, "base": args.text_lr}],
                              betas=(0.9, 0.98), weight_decay=0.01)
     parameters = [*model.parameters(), *encoder.parameters()]
     everything = [*parameters, *heads.parameters()]
@@ -265,7 +275,7 @@ def train(args, work: Path):
         muon.momentum, average.values, average.steps = state["muon"], state["average"], state["step"]
         step, spent, seen = state["step"], state["spent"], state["seen"]
         torch.manual_seed(args.seed + step)
-    batches = Batches(torch.load(work / "pool.pt"), tokenizer, args.seed + step)
+    batches = Batches(torch.load(work / "pool.pt"), tokenizer, args.seed + step, args.late)
     log(parameters=sum(p.numel() for p in model.parameters()),
         equivalence=check_equivalence(model, encoder, batches))
     torch._dynamo.config.cache_size_limit = 64
@@ -281,14 +291,16 @@ def train(args, work: Path):
             "spent": budget.spent, "seen": seen})
 
     while budget.tick():
-        name = choose(budget.fraction, args.clips_from, batches.random)
+        name = choose(budget.fraction, args.clips_from, batches.random, CLIPS if args.mix == "clips" else LATE)
         b = batches.draw(name, BATCH[name])
         r = batches.random  # other programs may pad less than the pipeline's 512 rows
         padded = PADDED if r.random() < 0.75 else int(math.exp(r.uniform(math.log(28), math.log(PADDED))))
         context, bias, hidden, mask = encode_text(encoder, b["ids"], b["counts"], padded)
         v = forward(model, b["tokens"], b["times"], b["first"], context, bias, angles[name], block)
         flow = ((v - b["target"]).square() * b["weight"]).sum() / (b["weight"].sum() * v.shape[2])
-        words, _ = text_encoder.loss_and_accuracy(heads, hidden, mask, b["labels"])
+        words = flow.new_zeros(())
+        if not args.freeze_text:
+            words, _ = text_encoder.loss_and_accuracy(heads, hidden, mask, b["labels"])
         for p in everything:
             p.grad = None
         (flow + 0.02 * words).backward()
