@@ -71,13 +71,13 @@ def calls(folder, seed):
     model = with_gates(WanTransformer3DModel(**WanTransformer3DModel.load_config(folder))).eval()
     model.load_state_dict(load_file(f"{with_weights(folder)}/diffusion_pytorch_model.safetensors"))
     config, rng = model.config, generator(seed + 1)
-    latents = normal(rng, 2, config.in_channels, 5, 12, 20)
-    rows = normal(rng, 2, 7, config.text_dim)
-    context = torch.zeros(2, 512, config.text_dim)
+    latents = normal(rng, 1, config.in_channels, 5, 12, 20)
+    rows = normal(rng, 1, 7, config.text_dim)
+    context = torch.zeros(1, 512, config.text_dim)
     context[:, :7] = rows
-    timestep = torch.tensor([641.75, 12.5])
+    timestep = torch.tensor([641.75])
     with tiles_attended(model, (5, 6, 10)):
         sample = model(latents, timestep, context).sample
     inputs = {"hidden_states": latents, "timestep": timestep, "context_rows": rows}
-    args = {"context_length": 512, "context_real_rows": [7, 7], "integer_timestep": False}
-    return [Call("video", "batch of 2, 5x6x10 tokens in 2x2x3 tiles", args, inputs, {"sample": sample})]
+    args = {"context_length": 512, "context_real_rows": [7], "integer_timestep": False}
+    return [Call("video", "5x6x10 tokens in 2x2x3 tiles", args, inputs, {"sample": sample})]
