@@ -160,6 +160,6 @@ Deno.test("openPipeline() refuses a folder whose transformer needs an image enco
     }
     await assert.rejects(openPipeline(place), /it has none; name one with --image-encoder$/);
     using pipeline = await openPipeline(place, { imageEncoder: folder });
-    assert.deepEqual(pipeline.info.supportedTasks, ["I2V"]);
+    assert.deepEqual(pipeline.info.supportedTasks, ["I2V", "F2V"]);
   });
 });
