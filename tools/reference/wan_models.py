@@ -120,7 +120,7 @@ def transformer_calls(folder, seed, distinct=False):
         case("first_frame", f"per-token timesteps, first latent frame at 0; {note}",
              (1, config.in_channels, 3, 6, 10), first_clean, [11], 512, watch_ends),
         case("tall", f"5 frames of 8x2 latents, scalar timestep; {note}",
-             (1, config.in_channels, 5, 8, 2), torch.tensor([250.125]), [64], 64),
+             (1, config.in_channels, 5, 8, 2), torch.tensor([250.125]), [24], 24),
     ]  # fmt: skip
     if distinct:
         timestep = torch.rand(2, 15, generator=rng) * 1000
