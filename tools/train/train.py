@@ -37,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     vae.add_argument("--lr", type=float, default=2e-3)
     vae.add_argument("--encoder-lr", type=float)
     vae.add_argument("--hard", type=float, default=0.0, help="share of scenes with a star or a flower")
+    vae.add_argument("--pale", type=float, default=0.0, help="share of batches in pale colours")
     vae.add_argument("--corners", type=float, default=0.0, help="further weight of points and corners")
     vae.add_argument("--noise", type=float, default=0.04, help="decoder: mean deviation of latents, as a share")
     vae.add_argument("--keep-scale", action="store_true", help="keep the scaling of latents that --init-from has")

@@ -33,7 +33,7 @@ PADDED = 512
 BATCH = {"image64": 160, "image96": 64, "clip64": 56, "clip96": 24, "edit64": 80, "edit96": 36}
 EARLY = {"image64": 0.5, "image96": 0.5}
 LATE = {"image64": 0.08, "image96": 0.10, "clip64": 0.10, "clip96": 0.12, "edit64": 0.26, "edit96": 0.34}
-CLIPS = {"image64": 0.10, "image96": 0.12, "clip64": 0.24, "clip96": 0.22, "edit64": 0.14, "edit96": 0.18}
+CLIPS = {"image64": 0.08, "image96": 0.09, "clip64": 0.21, "clip96": 0.20, "edit64": 0.20, "edit96": 0.22}
 _HALVES = torch.cat([torch.arange(0, HEAD, 2), torch.arange(1, HEAD, 2)])
 PERMUTATION = torch.cat([_HALVES + HEAD * i for i in range(HEADS)])
 

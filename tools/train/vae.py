@@ -14,6 +14,7 @@ from diffusers.models.autoencoders.autoencoder_kl_wan import WanCausalConv3d, Wa
 
 import loop
 from data import Sampler, draw_clips, draw_edits, draw_images
+from render import PLAIN, Style
 
 Z = 16
 # Batches (kind, pixels, samples) in turn. Clips come out worse than stills, so the last stage has more of them.
@@ -243,10 +244,11 @@ def psnr(y: torch.Tensor, x: torch.Tensor) -> float:
     return (10 * torch.log10(4 / (y.clamp(-1, 1) - x).square().flatten(1).mean(1))).mean().item()
 
 
-def batch(sampler: Sampler, kind: str, size: int, count: int, hard: float = 0.0) -> torch.Tensor:
+def batch(sampler: Sampler, kind: str, size: int, count: int, hard: float = 0.0, pale: float = 0.0) -> torch.Tensor:
     """Pixels of one training batch, with a slight tint so that palettes are not learned by heart.
 
-    `hard` is the share of scenes whose first object must be one that the autoencoder draws worst.
+    `hard` is the share of scenes whose first object must be one that the autoencoder draws worst; `pale` is the chance
+    that the whole batch is pale, as the adapter `pastel` draws.
     """
     draw, scene = {"image": (draw_images, sampler.image), "clip": (draw_clips, sampler.clip),
                    "edit": (draw_edits, sampler.edit)}[kind]
@@ -258,7 +260,10 @@ def batch(sampler: Sampler, kind: str, size: int, count: int, hard: float = 0.0)
             if wanted in (None, drawn.objects[0][0]):
                 return drawn
 
-    x = draw([one() for _ in range(count)], size)
+    style = PLAIN
+    if sampler.random.random() < pale:
+        style = Style(paint=sampler.random.uniform(0.3, 0.6), paper=sampler.random.uniform(0.6, 0.9))
+    x = draw([one() for _ in range(count)], size, style)
     return (x + 0.04 * torch.randn(count, 3, 1, 1, 1)).clamp(-1, 1)
 
 
@@ -310,7 +315,7 @@ def train(args, work: Path):
             group["lr"] = group["base"] * factor
         for p in of_encoder:
             p.requires_grad_(not frozen)
-        x = batch(sampler, kind, size, count, args.hard)
+        x = batch(sampler, kind, size, count, args.hard, args.pale)
         still = kind == "image"  # compiling gains 1.5 on stills and nothing on clips
         with loop.autocast("cpu"):
             with torch.set_grad_enabled(not frozen):
