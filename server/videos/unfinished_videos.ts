@@ -80,7 +80,9 @@ function follow(
           const length = await opened.read(chunk);
           if (isStopped) return;
           if (length) return controller.enqueue(chunk.subarray(0, length));
-          if (state === "given up") throw new Error("the video was given up");
+          if (state === "given up") {
+            throw new Error("Cannot send the rest of the video: its job failed or was cancelled");
+          }
           if (state === "whole") {
             opened.close();
             return controller.close();
