@@ -337,6 +337,7 @@ function quantizeCommand(onStatus: OnStatus): Command {
         "another type for tensors whose names match; may be repeated",
       ).argParser(tensorType).default([], "none"),
     )
+    .option("--no-scales", "fp8 without a scale for each matrix, for programs that read none")
     .addOption(
       new Option("--part <name>", "component of a model's folder")
         .choices([

@@ -24,6 +24,8 @@ interface QuantizeFlags {
   type: QuantizedType;
   /** Other types for some tensors. */
   tensorType: readonly TypeRule[];
+  /** Whether fp8 weights get a scale for each matrix. */
+  scales: boolean;
   /** Which component of a model's folder. */
   part: string;
 }
@@ -52,6 +54,7 @@ export async function runQuantize(
     const { bytes, sourceBytes, formats } = await quantizeCheckpoint(path, output, {
       type: flags.type,
       rules: flags.tensorType,
+      scales: flags.scales,
       signal: stop.signal,
       onProgress: ({ fraction }) => {
         const left = seconds() > 1 && fraction > 0

@@ -26,6 +26,12 @@ export interface CopyControl {
   readonly signal?: AbortSignal;
 }
 
+/** How {@link CopyWriter} writes. */
+interface WriterOptions extends CopyControl {
+  /** Whether fp8 weights are divided by a scale for each matrix. */
+  readonly scales: boolean;
+}
+
 /** How far a copy is. */
 export interface QuantizeProgress {
   /** Share of the work that is done, 0 to 1. */
@@ -43,7 +49,7 @@ export type FileTensor =
 export class CopyWriter implements Disposable {
   readonly #source: Checkpoint;
   readonly #file: Deno.FsFile;
-  readonly #control: CopyControl;
+  readonly #control: WriterOptions;
   readonly #pool = new ConvertPool();
   readonly #scales = new Map<string, number>();
   /** Pieces that are being converted or written. */
@@ -52,7 +58,7 @@ export class CopyWriter implements Disposable {
   #done = 0;
   #total = 1;
 
-  constructor(source: Checkpoint, file: Deno.FsFile, control: CopyControl) {
+  constructor(source: Checkpoint, file: Deno.FsFile, control: WriterOptions) {
     this.#source = source;
     this.#file = file;
     this.#control = control;
@@ -83,7 +89,7 @@ export class CopyWriter implements Disposable {
     const { name, source, format, shape } = tensor;
     const count = elementCount(shape);
     const isEncoded = blockFormatOf(format) !== undefined;
-    const newScale = format.startsWith("F8_") ? this.#fp8Scale(tensor) : 1;
+    const newScale = format.startsWith("F8_") && this.#control.scales ? this.#fp8Scale(tensor) : 1;
     const scale = source.scale ?? 1;
     for (let start = 0; start < count; start += CHUNK_ELEMENTS) {
       this.#check();

@@ -20,6 +20,8 @@ export interface QuantizeOptions extends CopyControl {
   readonly type: QuantizedType;
   /** Other types for some tensors; the first whose pattern fits counts. */
   readonly rules?: readonly TypeRule[];
+  /** Whether fp8 weights get a scale for each matrix; true when left out. Without, they are cast as they are. */
+  readonly scales?: boolean;
 }
 
 /** What was made. */
@@ -45,12 +47,12 @@ export async function quantizeCheckpoint(
   output: string,
   options: QuantizeOptions,
 ): Promise<QuantizeResult> {
-  const { type, rules = [], signal } = options;
+  const { type, rules = [], scales = true, signal } = options;
   const container = containerOf(output, [type, ...rules.map((rule) => rule.type)]);
   using source = Checkpoint.open(path);
   checkSource(source, output);
   const planned = planTensors(source, type, container, rules);
-  const tensors = container === "gguf" ? planned.map(toFileTensor) : withScales(planned);
+  const tensors = container === "gguf" || !scales ? planned.map(toFileTensor) : withScales(planned);
   const saved = { ...toldBy(source), ...await configMetadata(path) };
   const layout = container === "gguf"
     ? layOutGguf(tensors, { "general.quantization_version": 2, ...saved })
@@ -59,7 +61,7 @@ export async function quantizeCheckpoint(
   mkdirSync(dirname(output), { recursive: true });
   try {
     using file = Deno.openSync(partial, { write: true, create: true, truncate: true });
-    using writer = new CopyWriter(source, file, options);
+    using writer = new CopyWriter(source, file, { ...options, scales });
     await writer.write(tensors, layout);
     file.syncSync();
     signal?.throwIfAborted();

@@ -58,6 +58,22 @@ Deno.test("quantizeCheckpoint() writes fp8 with a scale for each matrix, as it i
     assert.ok(worst <= largest / 28 + 1e-6, `off by ${worst} of ${largest}`);
   }));
 
+Deno.test("quantizeCheckpoint() casts to fp8 as it is where no scales are wanted", () =>
+  withFolder(FILES, async (folder) => {
+    const output = join(folder, "b.safetensors");
+    const options = { type: "f8_e4m3", scales: false } as const;
+    await quantizeCheckpoint(join(folder, "a.safetensors"), output, options);
+    using made = Checkpoint.open(output);
+    assert.deepEqual([...made.names].sort(), Object.keys(TENSORS).sort());
+    assert.equal(made.find(MATRIX)!.scale ?? 1, 1);
+    const values = dequantize(bytesOf(made, MATRIX), "f8_e4m3", 1);
+    // Three bits after the first, and below 2^-6 steps of 2^-9.
+    values.forEach((value, i) => {
+      const error = Math.abs(value - VALUES[i]!);
+      assert.ok(error <= Math.max(Math.abs(VALUES[i]!) / 16, 2 ** -10) + 1e-9, `${error} at ${i}`);
+    });
+  }));
+
 Deno.test("quantizeCheckpoint() leaves nothing behind when it is stopped or refuses", () =>
   withFolder(FILES, async (folder) => {
     const input = join(folder, "a.safetensors");
