@@ -78,6 +78,6 @@ Deno.test("GET /v1/videos/{id}/content breaks off where a fragmented video is gi
   await readTo(reader, "moof");
   engine.failure = new Error("broken");
   engine.goesOn.resolve();
-  await assert.rejects(readTo(reader), /given up/);
+  await assert.rejects(readTo(reader), /its job failed or was cancelled/);
   assert.equal((await ended(testee, id)).status, "failed");
 });
