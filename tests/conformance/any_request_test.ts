@@ -13,7 +13,7 @@ import { FakeEngine } from "../fakes/engine.ts";
 import { isErrorBody, type TestService, testService } from "../fakes/service.ts";
 
 /** Requests of the gate, and of the whole run. */
-const FEW = 150;
+const FEW = 300;
 const MANY = 10_000;
 
 /** How long a request may take until it counts as hanging, in milliseconds. */

@@ -26,12 +26,6 @@ export interface CopyControl {
   readonly signal?: AbortSignal;
 }
 
-/** How {@link CopyWriter} writes. */
-interface WriterOptions extends CopyControl {
-  /** Whether fp8 weights are divided by a scale for each matrix. */
-  readonly scales: boolean;
-}
-
 /** How far a copy is. */
 export interface QuantizeProgress {
   /** Share of the work that is done, 0 to 1. */
@@ -49,8 +43,9 @@ export type FileTensor =
 export class CopyWriter implements Disposable {
   readonly #source: Checkpoint;
   readonly #file: Deno.FsFile;
-  readonly #control: WriterOptions;
+  readonly #control: CopyControl;
   readonly #pool = new ConvertPool();
+  /** Of the tensors that get a scale, by name; 1 until it is known. */
   readonly #scales = new Map<string, number>();
   /** Pieces that are being converted or written. */
   readonly #open = new Set<Promise<void>>();
@@ -58,7 +53,7 @@ export class CopyWriter implements Disposable {
   #done = 0;
   #total = 1;
 
-  constructor(source: Checkpoint, file: Deno.FsFile, control: WriterOptions) {
+  constructor(source: Checkpoint, file: Deno.FsFile, control: CopyControl) {
     this.#source = source;
     this.#file = file;
     this.#control = control;
@@ -68,6 +63,9 @@ export class CopyWriter implements Disposable {
     this.#put(layout.header, 0);
     this.#file.truncateSync(layout.fileBytes);
     this.#total = tensors.reduce((sum, tensor) => sum + workOf(tensor), 1);
+    for (const tensor of tensors) {
+      if ("scaleOf" in tensor && tensor.scaleOf !== undefined) this.#scales.set(tensor.scaleOf, 1);
+    }
     for (const [i, tensor] of tensors.entries()) {
       const at = layout.byteOffsets[i]!;
       if ("planned" in tensor) await this.#copy(tensor.planned, at);
@@ -89,7 +87,7 @@ export class CopyWriter implements Disposable {
     const { name, source, format, shape } = tensor;
     const count = elementCount(shape);
     const isEncoded = blockFormatOf(format) !== undefined;
-    const newScale = format.startsWith("F8_") && this.#control.scales ? this.#fp8Scale(tensor) : 1;
+    const newScale = this.#scales.has(name) ? this.#fp8Scale(tensor) : 1;
     const scale = source.scale ?? 1;
     for (let start = 0; start < count; start += CHUNK_ELEMENTS) {
       this.#check();

@@ -61,7 +61,7 @@ export async function quantizeCheckpoint(
   mkdirSync(dirname(output), { recursive: true });
   try {
     using file = Deno.openSync(partial, { write: true, create: true, truncate: true });
-    using writer = new CopyWriter(source, file, { ...options, scales });
+    using writer = new CopyWriter(source, file, options);
     await writer.write(tensors, layout);
     file.syncSync();
     signal?.throwIfAborted();
