@@ -61,7 +61,7 @@ export function describe(model: string, plan: ModelPlan): string {
     "",
     memoryTable(plan.memory),
   ];
-  const { fits, reloadedBytes, exchanged } = plan.memory;
+  const { fits, reloadedBytes, exchanged, hostBytes } = plan.memory;
   if (exchanged && plan.handover) lines.push(describeHandover(exchanged, plan.handover));
   if (!fits) {
     lines.push(
@@ -69,7 +69,8 @@ export function describe(model: string, plan: ModelPlan): string {
     );
   } else if (reloadedBytes > 0) {
     const gigabytes = (reloadedBytes / 1e9).toFixed(2);
-    lines.push(`Each request brings ${gigabytes} GB of weights to the device again`);
+    const what = hostBytes ? "weights and waiting results" : "weights";
+    lines.push(`Each request brings ${gigabytes} GB of ${what} to the device again`);
   }
   return lines.join("\n");
 }

@@ -59,6 +59,8 @@ export interface Room {
   readonly target: Target;
   /** Bytes that may be taken; infinite where only taking them tells. */
   readonly budgetBytes: number;
+  /** Bytes of host memory that results may wait in; none when left out. */
+  readonly hostBytes?: number | undefined;
 }
 
 /** Where results of tuning runs are kept, and whether a run is begun where there are none. */

@@ -148,9 +148,9 @@ async function check(
   { model, parts, memory, room, size, ranks }: Extract<ToWorker, { type: "check" }>,
 ): Promise<void> {
   pipeline ??= await openPipeline(model, parts, seated(ranks));
-  const { target, budgetBytes } = room;
-  const measure = (wantedBytes: number) => Math.min(wantedBytes, budgetBytes);
-  await pipeline.check(size, { target, availableBytes: budgetBytes, measure }, memory);
+  const { target, budgetBytes: availableBytes, hostBytes } = room;
+  const measure = (wantedBytes: number) => Math.min(wantedBytes, availableBytes);
+  await pipeline.check(size, { target, availableBytes, measure, hostBytes }, memory);
   post({ type: "checked" });
 }
 
@@ -265,10 +265,12 @@ function toBytes(values: Float32Array): Uint8Array<ArrayBuffer> {
 }
 
 /** What a device has before anything is on it. */
-function freeRoom({ target, availableBytes, adapter }: Device): Room {
+function freeRoom(device: Device): Room {
+  const { target, availableBytes, adapter } = device;
   const { onChoice: _, ...plain } = target;
-  const hostBytes = adapter.isSoftware ? usableHostBytes() : Infinity;
-  return { target: plain, budgetBytes: Math.min(availableBytes, hostBytes) };
+  const usableBytes = adapter.isSoftware ? usableHostBytes() : Infinity;
+  const { hostBytes } = roomOf(device);
+  return { target: plain, budgetBytes: Math.min(availableBytes, usableBytes), hostBytes };
 }
 
 /** The largest image whose RGB pixels fit into one buffer as f32, with room for the layers before. */

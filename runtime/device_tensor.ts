@@ -189,6 +189,21 @@ export class DeviceTensor {
     this.#hostCopy = copy;
   }
 
+  /**
+   * Takes all elements as they lie on the device: into its memory where it has some, else into host memory, for
+   * every {@linkcode DeviceTensor.fill} until they are taken anew or unpinned.
+   *
+   * @param bytes without padding; they belong to the tensor from then on
+   * @throws {TypeError} when the tensor has no source
+   */
+  take(bytes: Uint8Array<ArrayBuffer>): void {
+    this.#requireSource();
+    this.sourceChanged();
+    if (this.#windows) return this.writeBytes(bytes);
+    this.#hostCopy = bytes.byteLength % 4 === 0 ? bytes : padToWord(bytes);
+    this.#isPinned = true;
+  }
+
   /** Whether there is a copy in host memory now. */
   get hasHostCopy(): boolean {
     return this.#hostCopy !== undefined;
@@ -367,7 +382,7 @@ function writeToWindows(
   }
 }
 
-function padToWord(bytes: Uint8Array): Uint8Array {
+function padToWord(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const padded = new Uint8Array(roundUp(bytes.byteLength, 4));
   padded.set(bytes);
   return padded;

@@ -40,6 +40,7 @@ export interface TakenTensor {
  *
  * @param name equal for all ranks
  * @param brought f32, of the same graph
+ * @param options.areFactors whether what is brought may be stored as f16, as what products alone read; nothing is taken then
  * @throws {TypeError} when something that is brought is no f32
  * @throws {RangeError} when pieces and shape differ in size
  */
@@ -49,6 +50,7 @@ export function exchange(
   name: string,
   brought: readonly Tensor[],
   taken: readonly TakenTensor[],
+  { areFactors = false }: { readonly areFactors?: boolean } = {},
 ): Tensor[] {
   for (const tensor of brought) {
     if (tensor.dtype === "f32") continue;
@@ -70,6 +72,7 @@ export function exchange(
   graph.dispatch({
     kernel: exchangeKernel(name, brought.length, taken.length),
     ...{ buffers, params: {}, workgroups: [1, 1, 1] },
+    ...(areFactors && { factors: brought.map((_, i) => `brought${i}`) }),
     exchange: {
       team,
       broughtBytes: brought.map(({ size }) => size * 4),

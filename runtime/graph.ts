@@ -129,14 +129,19 @@ export class Graph {
     return this.#overwritten.keys();
   }
 
-  /** Bytes that each exchange reads back, and that it writes. */
-  get exchanges(): { readonly broughtBytes: number; readonly takenBytes: number }[] {
+  /** Bytes that each exchange reads back, and that it writes, and how many ranks there are. */
+  get exchanges(): {
+    readonly broughtBytes: number;
+    readonly takenBytes: number;
+    readonly ranks: number;
+  }[] {
     const sum = (sizes: readonly number[]) => sizes.reduce((total, size) => total + size, 0);
     return this.dispatches.flatMap(({ exchange }) =>
       exchange
         ? [{
           broughtBytes: sum(exchange.broughtBytes),
           takenBytes: sum(exchange.taken.flat().map(({ byteLength }) => byteLength)),
+          ranks: exchange.team.size,
         }]
         : []
     );

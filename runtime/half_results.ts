@@ -1,4 +1,5 @@
 /** Results that only products and attention read are stored as f16: half as many bytes, and kernels round them anyway. */
+import { bytesPerElement, type DType } from "./dtype.ts";
 import { type Dispatch, type Graph, type Intermediate, touchedBytes } from "./graph.ts";
 import { MOVE_RUNS_WORDS } from "./ops/layout/move_runs.ts";
 import { isCounting, type Kernel } from "./shaders/kernel.ts";
@@ -83,7 +84,7 @@ function narrowedDispatch(
     "id" in memory ? narrowed.get(memory) : undefined
   );
   if (memories.every((memory) => memory === undefined)) return dispatch;
-  let { kernel, params } = dispatch;
+  let { kernel, params, exchange } = dispatch;
   const tensors = dispatch.tensors.map((tensor, i) => {
     const memory = memories[i];
     if (!memory) return tensor;
@@ -101,8 +102,14 @@ function narrowedDispatch(
     }
     kernel = countingKernel(kernel, stored);
   }
+  if (exchange) {
+    const broughtBytes = exchange.broughtBytes.map((_, i) =>
+      tensors[i]!.size * bytesPerElement(tensors[i]!.dtype as DType)
+    );
+    exchange = { ...exchange, broughtBytes };
+  }
   const bytes = dispatch.bytes * touchedBytes(tensors) / touchedBytes(dispatch.tensors);
-  return { ...dispatch, kernel, params, tensors, bytes };
+  return { ...dispatch, kernel, params, tensors, bytes, ...(exchange && { exchange }) };
 }
 
 const countingKernels = new WeakMap<Kernel, Map<number, Kernel>>();

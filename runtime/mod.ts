@@ -11,6 +11,7 @@ export * from "./dtype.ts";
 export * from "./errors.ts";
 export { type Exchange, exchange, type PreparedExchange, type TakenTensor } from "./exchange.ts";
 export * from "./graph.ts";
+export { HostResult } from "./host_result.ts";
 export { freeHostBytes, usableHostBytes } from "./host_memory.ts";
 export { estimateExchange, type ExchangedBytes } from "./measure_exchange.ts";
 export { measureMemory } from "./measure_memory.ts";

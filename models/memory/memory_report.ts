@@ -42,6 +42,8 @@ export interface MemoryReport {
   readonly peakBytes: number;
   /** Bytes of weights that each request brings to the device again. */
   readonly reloadedBytes: number;
+  /** Bytes of results that wait in host memory between the passes that read them; left out where there are none. */
+  readonly hostBytes?: number;
   /** Names of the components, in the order of use. */
   readonly components: readonly string[];
   /** Stages in the order in which they run. */
@@ -52,7 +54,7 @@ export interface MemoryReport {
 
 /** Puts a plan into numbers. */
 export function describeMemory(
-  { stages, kept, stateBytes, peakBytes, reloadedBytes }: ResidencyPlan,
+  { stages, kept, stateBytes, peakBytes, reloadedBytes, waiting }: ResidencyPlan,
   components: Components,
   budgetBytes: number,
 ): MemoryReport {
@@ -60,6 +62,7 @@ export function describeMemory(
   const exchanged = exchangesOf(stages);
   return {
     ...(exchanged.count > 0 && { exchanged }),
+    ...(waiting.size > 0 && { hostBytes: bytesOf(waiting) }),
     budgetBytes,
     fits: peakBytes <= budgetBytes,
     peakBytes,
@@ -95,7 +98,8 @@ export function describeMemory(
 /** Exchanges of a step, in the stage that has the most. */
 function exchangesOf(stages: ResidencyPlan["stages"]): ExchangedBytes {
   const all = stages.map(({ stage }) => {
-    const own = Object.values(stage.graphs).flatMap(({ exchanges }) => exchanges);
+    const own = Object.values(stage.graphs)
+      .flatMap(({ exchanges }) => exchanges.filter(({ ranks }) => ranks > 1));
     return {
       count: own.length,
       broughtBytes: own.reduce((sum, { broughtBytes }) => sum + broughtBytes, 0),

@@ -7,7 +7,7 @@ import type { ComponentReport, MemoryReport } from "./memory_report.ts";
  * @returns lines without a line break at the end
  */
 export function memoryTable(report: MemoryReport): string {
-  const { components: names, stages, peakBytes, budgetBytes, fits } = report;
+  const { components: names, stages, peakBytes, budgetBytes, fits, hostBytes } = report;
   const head = ["stage", ...names, "activations", "tensors", "together"];
   const rows = stages.map(({ name, components, activationBytes, slabBytes, ...stage }) => [
     name,
@@ -22,7 +22,8 @@ export function memoryTable(report: MemoryReport): string {
   );
   const room = budgetBytes > peakBytes ? ` into ${size(budgetBytes)}` : "";
   const verdict = fits ? `which fits${room}` : `which does not fit into ${size(budgetBytes)}`;
-  return [...lines, `At most ${size(peakBytes)} at a time, ${verdict}`].join("\n");
+  const host = hostBytes ? `; results of ${size(hostBytes)} wait in host memory` : "";
+  return [...lines, `At most ${size(peakBytes)} at a time, ${verdict}${host}`].join("\n");
 }
 
 function weightCell(component: ComponentReport | undefined): string {

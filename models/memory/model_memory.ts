@@ -25,9 +25,9 @@ export interface Variant {
   readonly tileSide: number;
   /**
    * How the prompts pass through the transformer: one, both together, or one after the other in half the memory; or
-   * likewise, and what each pass could keep for the next is computed anew.
+   * likewise, and what each pass could keep for the next waits in host memory, or is computed anew.
    */
-  readonly passes: "single" | "batched" | "sequential" | "recomputed";
+  readonly passes: "single" | "batched" | "sequential" | "streamed" | "recomputed";
 }
 
 /** A kind of request: all that share their programs. */
@@ -36,7 +36,8 @@ export interface RequestKind<Session> {
   readonly key: string;
   /**
    * Ways to run it, the largest tiles first. Of those with the same tiles the first that can be kept together is taken,
-   * else the one that brings the fewest bytes to the device again; smaller tiles are for when no larger ones fit.
+   * else the one that brings the fewest bytes to the device again, one that computes anew only where no other fits;
+   * smaller tiles are for when no larger ones fit.
    */
   readonly variants: readonly [Variant, ...Variant[]];
   /** Traces the programs of a variant. */
@@ -65,12 +66,20 @@ export interface PlanRoom {
   readonly availableBytes: number;
   /** How many of the bytes that are wanted can be had. */
   measure(wantedBytes: number): number | Promise<number>;
+  /** Bytes of host memory that results may wait in; none when left out. */
+  readonly hostBytes?: number | undefined;
 }
 
 /** The room that an open device has. */
 export function roomOf(device: Device): PlanRoom {
   const { target, availableBytes } = device;
-  return { target, availableBytes, measure: (wanted) => measureMemory(device, wanted) };
+  const measure = (wanted: number) => measureMemory(device, wanted);
+  return { target, availableBytes, measure, hostBytes: hostRoom(device) };
+}
+
+/** Bytes of host memory that results may wait in: none where the device has its memory from there, too. */
+function hostRoom({ adapter }: Device): number {
+  return adapter.isUnified ? 0 : freeHostBytes() * HOST_SHARE;
 }
 
 interface Planned {
@@ -80,6 +89,7 @@ interface Planned {
 }
 
 interface Choice<Session> {
+  readonly variant: Variant;
   readonly session: Session;
   readonly plan: ResidencyPlan;
 }
@@ -194,10 +204,11 @@ export class ModelMemory<Session extends PlannedSession> {
    */
   async report(
     kind: RequestKind<Session>,
-    { availableBytes, measure }: PlanRoom,
+    room: PlanRoom,
     options: MemoryOptions = {},
   ): Promise<MemoryReport> {
-    const { plan, budgetBytes } = await this.#choose(kind, measure, options);
+    const { availableBytes } = room;
+    const { plan, budgetBytes } = await this.#choose(kind, room, options);
     const isMore = plan.peakBytes <= budgetBytes && Number.isFinite(availableBytes);
     return this.#report(plan, isMore ? Math.max(budgetBytes, availableBytes) : budgetBytes);
   }
@@ -210,10 +221,10 @@ export class ModelMemory<Session extends PlannedSession> {
    */
   async check(
     kind: RequestKind<Session>,
-    { measure }: PlanRoom,
+    room: PlanRoom,
     options: MemoryOptions = {},
   ): Promise<void> {
-    const found = await this.#choose(kind, measure, options);
+    const found = await this.#choose(kind, room, options);
     if (!found.fits) throw this.#refusal(`Cannot ${kind.subject}`, kind.advice, found);
   }
 
@@ -275,34 +286,36 @@ export class ModelMemory<Session extends PlannedSession> {
    */
   async #choose(
     kind: RequestKind<Session>,
-    budgetOf: PlanRoom["measure"] = (bytes) => this.#budget(bytes),
+    { measure, hostBytes = 0 }: Pick<PlanRoom, "measure" | "hostBytes"> = this.#room(),
     { offloaded = new Set() }: MemoryOptions = this.#options,
   ): Promise<Choice<Session> & Planned & { readonly fits: boolean }> {
     const { variants } = kind;
-    const plan = (session: Session, budgetBytes: number) => ({
-      session,
+    const plan = (variant: Variant, session: Session, budgetBytes: number) => ({
+      ...{ variant, session },
       plan: session.runner.plan({ budgetBytes, offloaded }),
     });
     const { session, index } = firstTraced(kind);
-    const first = plan(session, Infinity);
-    const budgetBytes = await budgetOf(first.plan.peakBytes);
+    const first = plan(variants[index]!, session, Infinity);
+    const budgetBytes = await measure(first.plan.peakBytes);
     if (first.plan.peakBytes <= budgetBytes) return { ...first, fits: true, budgetBytes };
     const choices: Choice<Session>[] = [];
     for (const side of new Set(variants.map(({ tileSide }) => tileSide))) {
       const all = variants.slice(index).filter(({ tileSide }) => tileSide === side)
         .flatMap((variant) => {
           const other = variant === variants[index] ? session : traceWithin(kind, variant);
-          return other instanceof TensorLimitError ? [] : [plan(other, budgetBytes)];
-        });
+          return other instanceof TensorLimitError ? [] : [plan(variant, other, budgetBytes)];
+        })
+        .filter((choice) => bytesOf(choice.plan.waiting) <= hostBytes);
       const fitting = all.filter((choice) => choice.plan.peakBytes <= budgetBytes);
-      if (fitting.length > 0) {
-        const together = fitting.find((choice) => choice.plan.isTogether);
-        const best = together ?? least(fitting, (choice) => choice.plan.reloadedBytes);
-        return { ...best, fits: true, budgetBytes };
-      }
+      if (fitting.length > 0) return { ...bestOf(fitting), fits: true, budgetBytes };
       choices.push(...all);
     }
     return { ...least(choices, (choice) => choice.plan.peakBytes), fits: false, budgetBytes };
+  }
+
+  /** What the device has for this model, and the host for its results. */
+  #room(): Pick<PlanRoom, "measure" | "hostBytes"> {
+    return { measure: (bytes) => this.#budget(bytes), hostBytes: hostRoom(this.device) };
   }
 
   /** Bytes that this model may take, up to `wantedBytes`: those that its weights have already are among them. */
@@ -321,19 +334,20 @@ export class ModelMemory<Session extends PlannedSession> {
     for (const weight of others) weight.destroy();
   }
 
-  #pin({ stages, kept }: ResidencyPlan): void {
+  #pin({ stages, kept, waiting }: ResidencyPlan): void {
     const leaving = new Set(
       stages.flatMap(({ weights, streamed }) => [...weights, ...streamed])
-        .filter((weight) => !kept.has(weight)),
+        .filter((weight) => !kept.has(weight) && !waiting.has(weight)),
     );
     for (const weight of this.#weights()) if (!leaving.has(weight)) weight.unpin();
-    this.#pinAll([...leaving]);
+    this.#pinAll([...leaving], bytesOf(waiting));
   }
 
-  #pinAll(weights: readonly DeviceTensor[]): void {
+  /** @param otherBytes that host memory must hold as well */
+  #pinAll(weights: readonly DeviceTensor[], otherBytes = 0): void {
     const missing = weights.filter((weight) => !weight.isPinned);
     const available = freeHostBytes();
-    if (bytesOf(missing) > available * HOST_SHARE) {
+    if (bytesOf(missing) + otherBytes > available * HOST_SHARE) {
       this.#options.onNote?.(
         `Weights are read from the file each time: copies of them in host memory would take ${
           megabytes(bytesOf(missing))
@@ -398,8 +412,15 @@ function firstTraced<Session>(
   );
 }
 
-/** Part of the free host memory that copies of weights may take. */
+/** Part of the free host memory that copies of weights, and results, may take. */
 const HOST_SHARE = 0.8;
+
+/** Of variants that fit the best; computing anew takes longer than anything that is brought to the device again. */
+function bestOf<Session>(fitting: readonly Choice<Session>[]): Choice<Session> {
+  const others = fitting.filter(({ variant }) => variant.passes !== "recomputed");
+  const best = others.length > 0 ? others : fitting;
+  return best.find(({ plan }) => plan.isTogether) ?? least(best, ({ plan }) => plan.reloadedBytes);
+}
 
 function least<T>(items: readonly T[], cost: (item: T) => number): T {
   return items.reduce((best, item) => (cost(item) < cost(best) ? item : best));

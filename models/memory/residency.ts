@@ -16,7 +16,7 @@ export interface StagePlan {
   readonly plan: MemoryPlan;
   /** Weights that have memory of their own while it runs, those that other stages keep there included. */
   readonly weights: ReadonlySet<DeviceTensor>;
-  /** Weights that are read into slabs on every pass. */
+  /** Weights, and results that wait in host memory, that are read into slabs on every pass. */
   readonly streamed: ReadonlySet<DeviceTensor>;
   /** The session's tensors that live while it runs; of all stages where they are kept together. */
   readonly own: readonly DeviceTensor[];
@@ -39,8 +39,10 @@ export interface ResidencyPlan {
   readonly stateBytes: number;
   /** The most that is on the device at once. */
   readonly peakBytes: number;
-  /** Bytes of weights that a request brings to the device again. */
+  /** Bytes of weights, and of results that wait in host memory, that a request brings to the device again. */
   readonly reloadedBytes: number;
+  /** Results that wait in host memory between the passes that read them. */
+  readonly waiting: ReadonlySet<DeviceTensor>;
 }
 
 /** What the choice depends on. */
@@ -66,7 +68,7 @@ interface StageDemand {
   readonly own: readonly DeviceTensor[];
   /** Bytes of the largest set of tensors that is written and read back together. */
   readonly readBytes: number;
-  /** Weights in the order of use. */
+  /** Weights in the order of use, and {@linkcode HostResult}s of which the plan says where they are. */
   readonly weights: readonly DeviceTensor[];
 }
 
@@ -117,7 +119,9 @@ function groupsOf(
   stages.forEach(({ weights }, i) => {
     for (const weight of weights) users.set(weight, `${users.get(weight) ?? ""} ${i}`);
   });
-  const used = [...users.keys()].filter((weight) => !offloaded.has(componentOf.get(weight)!));
+  const used = [...users.keys()].filter((weight) =>
+    componentOf.has(weight) && !offloaded.has(componentOf.get(weight)!)
+  );
   const least = bytesOf(used) * SMALL_GROUP_SHARE;
   const components = Map.groupBy(used, (weight) => componentOf.get(weight)!);
   const byUse = [...components.values()].flatMap((own) => {
@@ -165,19 +169,23 @@ export function demandsOf(session: Session, components: Components): Demands {
           exchanges.map(({ broughtBytes }) => broughtBytes + countedBytes)
         ),
       ),
-      weights: [...plans[i]!.tensors].filter((tensor) => componentOf.has(tensor)),
+      weights: [...plans[i]!.tensors].filter((tensor) =>
+        componentOf.has(tensor) || (tensor.hasSource && !stage.tensors.has(tensor))
+      ),
     })),
     componentOf,
   };
 }
 
 /** One workspace for all stages. */
-function planTogether({ state, stages }: Demands): ResidencyPlan {
+function planTogether({ state, stages, componentOf }: Demands): ResidencyPlan {
   const stateBytes = bytesOf(state);
-  const own = stages.flatMap((stage) => stage.own);
+  const all = new Set(stages.flatMap((stage) => stage.weights));
+  const results = [...all].filter((tensor) => !componentOf.has(tensor));
+  const own = [...stages.flatMap((stage) => stage.own), ...results];
   const readBytes = Math.max(...stages.map((stage) => stage.readBytes));
   const plan = mergePlans(stages.map((stage) => stage.plan));
-  const weights = new Set(stages.flatMap((stage) => stage.weights));
+  const weights = all.difference(new Set(results));
   const tensorBytes = stateBytes + bytesOf(own) + readBytes;
   const peakBytes = tensorBytes + plan.workspaceBytes + bytesOf(weights);
   return {
@@ -196,6 +204,7 @@ function planTogether({ state, stages }: Demands): ResidencyPlan {
     stateBytes,
     peakBytes,
     reloadedBytes: 0,
+    waiting: new Set(),
   };
 }
 
@@ -224,7 +233,11 @@ function chooseApart(
   return { kept, stages: chosen, peakBytes, reloadedBytes };
 }
 
-function planApart({ state }: Demands, { stages, kept, ...candidate }: Candidate): ResidencyPlan {
+function planApart(
+  { state, componentOf }: Demands,
+  { stages, kept, ...candidate }: Candidate,
+): ResidencyPlan {
+  const isResult = (tensor: DeviceTensor) => !componentOf.has(tensor);
   return {
     isTogether: false,
     kept,
@@ -233,14 +246,17 @@ function planApart({ state }: Demands, { stages, kept, ...candidate }: Candidate
     ) => ({
       stage,
       plan: streamed.size > 0 ? planMemory(stage.graphs, { streamed, segmentBytes }) : plan,
-      weights: new Set([...kept, ...weights].filter((weight) => !streamed.has(weight))),
+      weights: new Set(
+        [...kept, ...weights].filter((weight) => !streamed.has(weight) && !isResult(weight)),
+      ),
       streamed,
-      own,
+      own: [...own, ...weights.filter((tensor) => isResult(tensor) && !streamed.has(tensor))],
       readBytes,
       peakBytes,
     })),
     state,
     stateBytes: bytesOf(state),
+    waiting: new Set(stages.flatMap(({ streamed }) => [...streamed].filter(isResult))),
     ...candidate,
   };
 }

@@ -2,9 +2,16 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { openPipeline, type PlanRoom } from "../mod.ts";
-import { BASELINE_TARGET, OutOfMemoryError, TensorLimitError } from "../../runtime/mod.ts";
-import { ModelMemory, type RequestKind } from "./model_memory.ts";
+import {
+  BASELINE_TARGET,
+  type Device,
+  DeviceTensor,
+  OutOfMemoryError,
+  TensorLimitError,
+} from "../../runtime/mod.ts";
+import { ModelMemory, type RequestKind, roomOf, type Variant } from "./model_memory.ts";
 import type { PlannedSession } from "./session_cache.ts";
+import type { ResidencyPlan } from "./residency.ts";
 import type { SessionRunner } from "./session_runner.ts";
 import { FOLDER } from "../../tests/pipeline_fixture.ts";
 
@@ -49,6 +56,62 @@ Deno.test("ModelMemory.check() passes over ways with such tensors where there is
     name: "RangeError",
     message: "Cannot make it: sequential is too much; ask for less",
   });
+});
+
+const WAITING_BYTES = 32;
+
+/** What ways to make a request would take, and bring to the device again. */
+const WAYS: Partial<Record<Variant["passes"], Partial<ResidencyPlan>>> = {
+  sequential: { peakBytes: 100, isTogether: true, reloadedBytes: 0 },
+  streamed: {
+    ...{ peakBytes: 50, isTogether: false, reloadedBytes: 9 },
+    waiting: new Set([new DeviceTensor("result", [WAITING_BYTES / 4])]),
+  },
+  recomputed: { peakBytes: 40, isTogether: true, reloadedBytes: 1 },
+};
+
+for (
+  const [passes, budgetBytes, hostBytes] of [
+    ["sequential", 100, WAITING_BYTES],
+    ["streamed", 60, WAITING_BYTES],
+    ["recomputed", 60, WAITING_BYTES - 1],
+    ["recomputed", 60, undefined],
+    ["recomputed", 45, WAITING_BYTES],
+  ] as const
+) {
+  const where = `${budgetBytes} bytes of the device and ${hostBytes ?? "none"} of the host`;
+  Deno.test(`ModelMemory.report() takes the way that is ${passes} where there are ${where}`, async () => {
+    const kind: RequestKind<PlannedSession> = {
+      ...{ key: "", subject: "make it", advice: "ask for less" },
+      variants: [
+        { tileSide: 1, passes: "sequential" },
+        { tileSide: 1, passes: "streamed" },
+        { tileSide: 1, passes: "recomputed" },
+      ],
+      trace: ({ passes }) => {
+        const nothing = { plan: { slabBytes: [], workspaceBytes: 0 }, own: [], readBytes: 0 };
+        const stage = {
+          ...{ ...nothing, stage: { name: "", graphs: {} }, peakBytes: 0 },
+          ...{ weights: new Set(), streamed: new Set() },
+        };
+        const all = { waiting: new Set(), kept: new Set(), stages: [stage], stateBytes: 0 };
+        return {
+          runner: { plan: () => ({ ...all, ...WAYS[passes] }) } as unknown as SessionRunner,
+        };
+      },
+    };
+    const own = { ...room(1, budgetBytes), hostBytes };
+    const report = await new ModelMemory<PlannedSession>({}).report(kind, own);
+    assert.equal(report.reloadedBytes, WAYS[passes]!.reloadedBytes);
+    assert.equal(report.hostBytes, passes === "streamed" ? WAITING_BYTES : undefined);
+  });
+}
+
+Deno.test("roomOf() counts on host memory where the device has memory of its own", () => {
+  const hostBytes = (isUnified: boolean) =>
+    roomOf({ adapter: { isUnified } } as unknown as Device).hostBytes!;
+  assert.equal(hostBytes(true), 0);
+  assert.ok(hostBytes(false) > 0);
 });
 
 Deno.test("Pipeline.check() refuses what needs more memory than there is, with the least it takes", async () => {

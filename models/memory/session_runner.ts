@@ -54,7 +54,7 @@ export interface StageQueue {
 interface Place {
   readonly name: string;
   readonly stage: Stage;
-  /** Tensors of the session that it reads, and does not write itself. */
+  /** Tensors of the session that it reads, and does not write itself, but for those whose source tells. */
   readonly reads: readonly DeviceTensor[];
 }
 
@@ -86,7 +86,7 @@ export class SessionRunner {
       for (const [name, program] of stage.programs) {
         const own = new Set(program.graph.written);
         const reads = [...program.graph.deviceTensors]
-          .filter((tensor) => tensors.has(tensor) && !own.has(tensor));
+          .filter((tensor) => tensors.has(tensor) && !own.has(tensor) && !tensor.hasSource);
         this.#places.set(program, { name, stage, reads });
       }
     }
@@ -173,6 +173,7 @@ export class SessionRunner {
       throw error;
     } finally {
       ahead.release();
+      for (const tensor of plan.waiting) tensor.unpin();
     }
   }
 

@@ -100,7 +100,7 @@ export function animateVelocity(
     config,
     root,
     { ...inputs, ...(isNegative && { skipped: NEGATIVE_SKIPS }) },
-    isAnew ? driving : drivingStates(graph, config, root, driving),
+    isAnew ? driving : drivingStates(graph, config, root, driving, (state) => state),
   );
   return permute(unpatchify(config, velocity, inputs.grid), [0, 4, 1, 2, 3]);
 }

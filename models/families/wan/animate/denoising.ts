@@ -1,6 +1,6 @@
 /** The steps of a clip: what the driving video is to each block, and the passes for the prompts. */
 import type { DeviceTensor, Graph, Program, Tensor, Traced } from "../../../../runtime/mod.ts";
-import { slice } from "../../../../runtime/mod.ts";
+import { HostResult, slice } from "../../../../runtime/mod.ts";
 import { tinyVideoDecoder } from "../../../autoencoders/tiny/coders.ts";
 import { unscaleLatents, wanVideoDecoder } from "../../../autoencoders/wan/coders.ts";
 import { timestepConstant } from "../../../embeddings.ts";
@@ -21,6 +21,7 @@ import type { ClipShape } from "./given.ts";
 import {
   animateTransformer,
   DRIVING_TIMESTEP,
+  type DrivingState,
   drivingStates,
   NEGATIVE_SKIPS,
 } from "./transformer.ts";
@@ -66,7 +67,7 @@ type PassInputs = Context & {
   readonly timesteps: DeviceTensor;
   readonly channels: DeviceTensor;
   readonly images: States;
-  /** What the driving video is to each block; where it is left out, what that is computed from. */
+  /** What each frame of the driving video is to each block; where it is left out, what that is computed from. */
   readonly states: States | undefined;
 } & { readonly [Name in keyof Driving]: Driving[Name] | undefined };
 
@@ -75,6 +76,23 @@ const NO_DRIVING: { readonly [Name in keyof Driving]: undefined } = {
   ...{ drivingTokens: undefined, drivingImages: undefined, drivingBlocks: undefined },
   ...{ drivingLengths: undefined, drivingPadLogit: undefined },
 };
+
+/** Keeps what a block has of the driving video, each frame by itself: each is read by one attention. */
+function keptFrames(
+  { key, value }: DrivingState,
+  layer: number,
+  tokens: number,
+): DrivingState<HostResult> {
+  const kept = (x: Tensor, what: string) =>
+    new HostResult(x, `driving ${what} ${layer}`, x.shape.with(1, tokens));
+  return { key: kept(key, "keys"), value: kept(value, "values") };
+}
+
+/** What a block has of each frame. */
+function framesOf({ key, value }: DrivingState<HostResult>): States {
+  const values = value.tensors;
+  return key.tensors.map((key, frame) => ({ key, value: values[frame]! }));
+}
 
 /** A clip's steps. */
 interface Denoising {
@@ -85,7 +103,8 @@ interface Denoising {
 
 /**
  * Traces the steps in a stage of their own. What the driving video is to each block is kept for all of them; where that
- * takes too much memory, it is computed anew in every pass.
+ * takes too much memory, it waits in host memory, and every pass brings it to the device frame by frame, or it is computed
+ * anew in every pass.
  *
  * @throws {RangeError} where several GPUs are to share the work
  */
@@ -131,19 +150,29 @@ export function traceDenoising(
     },
   });
   const { operands } = shape;
-  const states = shape.passes === "recomputed" ? undefined : stage.program(
+  const frame = { ...grid, frames: 1 };
+  const results: DrivingState<HostResult>[] = [];
+  const program = shape.passes === "recomputed" ? undefined : stage.program(
     "driving states",
     { ...driving, timesteps: timesteps.outputs },
-    (given, graph) => drivingStates(graph, config, weights, drivingPass(graph, given)),
+    (given, graph) => {
+      const tokens = tokenCount(frame);
+      const keep = (state: DrivingState, layer: number) => keptFrames(state, layer, tokens);
+      const inputs = drivingPass(graph, given);
+      results.push(...drivingStates(graph, config, weights, inputs, keep));
+    },
     { operands },
   );
-  const frame = { ...grid, frames: 1 };
+  const states = program && results.flatMap(framesOf);
+  if (shape.passes !== "streamed") {
+    for (const { key, value } of states ?? []) stage.tensors.add(key).add(value);
+  }
   const denoiser = new Denoiser<PassInputs>(stage, shape, {
     ...{ schedule, sample },
     noise: { shape: latents, arrange: (noise) => patchify(config, noise) },
     passes: contexts.map((context) => ({
       ...{ ...context, timesteps: timesteps.outputs, channels, images },
-      ...(states ? { ...NO_DRIVING, states: states.outputs } : { ...driving, states: undefined }),
+      ...(states ? { ...NO_DRIVING, states } : { ...driving, states: undefined }),
     })),
     step: {
       shape: [tableRows(config), 1],
@@ -157,8 +186,7 @@ export function traceDenoising(
         tokens: besideSample(sample, channels, patchFeatures(config, 1)),
         skipped: pass === 0 ? undefined : NEGATIVE_SKIPS,
       };
-      const seen = states ??
-        drivingPass(graph, { ...driving as Traced<Driving>, timesteps });
+      const seen = states ?? drivingPass(graph, { ...driving as Traced<Driving>, timesteps });
       return animateTransformer(graph, config, weights, inputs, seen);
     },
     preview: {
@@ -173,7 +201,7 @@ export function traceDenoising(
       },
     },
   });
-  const before = [timesteps, ...states ? [states] : []].map((program) =>
+  const before = [timesteps, ...program ? [program] : []].map((program) =>
     program as unknown as Program<Record<never, never>>
   );
   return {

@@ -63,7 +63,7 @@ export const WAN_ANIMATE = defineFamily({
       latents: [shape],
       // Of 256 pixels, as in the reference.
       smallestTile: 256 / spatial,
-      passes: ["sequential", "recomputed"],
+      passes: ["sequential", "streamed", "recomputed"],
     };
   },
 

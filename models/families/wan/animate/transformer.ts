@@ -26,9 +26,9 @@ export const DRIVING_TIMESTEP = 1;
 export const NEGATIVE_SKIPS: readonly number[] = [9];
 
 /** Keys, at their positions, and values of the driving video in one block, each [1, tokens, heads, headDim]. */
-export interface DrivingState {
-  readonly key: Tensor;
-  readonly value: Tensor;
+export interface DrivingState<T = Tensor> {
+  readonly key: T;
+  readonly value: T;
 }
 
 /** What a pass takes. */
@@ -61,38 +61,52 @@ class DrivingPass {
     this.#x = this.#pass.embedded;
   }
 
-  /** Goes through a block, the next one; of the last only what others attend to is computed. */
-  through(layer: number, isLast: boolean): DrivingState {
+  /**
+   * Goes through a block, the next one; of the last only what others attend to is computed.
+   *
+   * @param use what is done with that, before the rest of the block is computed
+   */
+  through<T>(layer: number, isLast: boolean, use: (state: DrivingState) => T): T {
     const { block, keysAndValues, split } = this.#pass;
-    if (isLast) return keysAndValues(layer, this.#x);
-    let state: DrivingState;
+    if (isLast) return use(keysAndValues(layer, this.#x));
+    let used: T;
     this.#x = block(layer, this.#x, (queries, key, value) => {
-      state = { key, value };
+      used = use({ key, value });
       return split.attention(queries, key, value, { name: "attn1" });
     });
-    return state!;
+    return used!;
   }
 }
 
-/** What each block has for the frames of the result to attend to. */
-export function drivingStates(
+/**
+ * What each block has for the frames of the result to attend to.
+ *
+ * @param use what becomes of it, block by block, before the next one is computed
+ */
+export function drivingStates<T>(
   graph: Graph,
   config: AnimateTransformerConfig,
   weights: WeightScope,
   inputs: PassInputs,
-): DrivingState[] {
+  use: (state: DrivingState, layer: number) => T,
+): T[] {
   const pass = new DrivingPass(graph, config, weights, inputs);
   const last = config.num_layers - 1;
   return Array.from(
     { length: config.num_layers },
-    (_, layer) => graph.scope(`driving ${layer}`, () => pass.through(layer, layer === last)),
+    (_, layer) =>
+      graph.scope(
+        `driving ${layer}`,
+        () => pass.through(layer, layer === last, (state) => use(state, layer)),
+      ),
   );
 }
 
 /**
  * Predicts the velocity of the flow.
  *
- * @param driving what {@linkcode drivingStates} gave, or what it would be given: it is computed anew, block by block, then
+ * @param driving what {@linkcode drivingStates} gave, whole or each frame by itself, block by block; or what it would be
+ *   given: it is computed anew, block by block, then
  * @returns patches as the tokens are, [1, tokens, features]
  */
 export function animateTransformer(
@@ -105,38 +119,50 @@ export function animateTransformer(
   const { embedded, block, head } = wanPass(graph, config, weights, inputs);
   const anew = "tokens" in driving ? new DrivingPass(graph, config, weights, driving) : undefined;
   const last = config.num_layers - 1;
+  const kept = "tokens" in driving ? [] : driving;
+  const count = kept.length / config.num_layers;
   let x = embedded;
   for (let layer = 0; layer <= last; layer++) {
     const isSkipped = inputs.skipped?.includes(layer) ?? false;
-    const state = anew
-      // Nobody looks at what comes out of the last block.
-      ? isSkipped && layer === last
-        ? undefined
-        : graph.scope(`driving ${layer}`, () => anew.through(layer, layer === last))
-      : (driving as readonly DrivingState[])[layer];
+    // Nobody looks at what comes out of the last block.
+    const states = anew && !(isSkipped && layer === last)
+      ? graph.scope(
+        `driving ${layer}`,
+        () => anew.through(layer, layer === last, (state) => [state]),
+      )
+      : kept.slice(layer * count, (layer + 1) * count);
     if (isSkipped) continue;
     x = graph.scope(
       `blocks.${layer}`,
-      () => block(layer, x, (q, k, v) => attendFrames(inputs.grid, [q, k, v], state!)),
+      () => block(layer, x, (q, k, v) => attendFrames(inputs.grid, [q, k, v], states)),
     );
   }
   return head(x);
 }
 
-/** Attention of each frame to all frames, and to the frame of the driving video that it follows. */
+/**
+ * Attention of each frame to all frames, and to the frame of the driving video that it follows.
+ *
+ * @param states of each frame of the driving video, or of all together
+ */
 function attendFrames(
   { frames, height, width }: TokenGrid,
   [queries, keys, values]: readonly [Tensor, Tensor, Tensor],
-  { key, value }: DrivingState,
+  states: readonly DrivingState[],
 ): Tensor {
   const size = height * width;
   const frameOf = (x: Tensor, frame: number) => slice(x, 1, frame * size, (frame + 1) * size);
+  const stateOf = (frame: number): DrivingState => {
+    if (states.length > 1) return states[frame]!;
+    const { key, value } = states[0]!;
+    return { key: frameOf(key, frame), value: frameOf(value, frame) };
+  };
   const attended = Array.from({ length: frames }, (_, frame) => {
     const own = frameOf(queries, frame);
-    const seen = [[keys, key], [values, value]].map(([all, driving]) =>
-      frame === 0 ? all! : concat([all!, frameOf(driving!, frame - 1)], 1)
-    );
-    return attention(own, seen[0]!, seen[1]!, { name: "attn1" });
+    if (frame === 0) return attention(own, keys, values, { name: "attn1" });
+    const { key, value } = stateOf(frame - 1);
+    const seen = [concat([keys, key], 1), concat([values, value], 1)] as const;
+    return attention(own, ...seen, { name: "attn1" });
   });
   return concat(attended, 1);
 }
