@@ -2,7 +2,7 @@
 import type { BufferSlot, Kernel, ParamType } from "./kernel.ts";
 import type { Branch, Loop, Node, ParamDeclaration } from "./directives.ts";
 import { evaluate, evaluateCount } from "./expression.ts";
-import { describe, paste, piecesOf, type Scope, type Value } from "./names.ts";
+import { BlockScope, describe, paste, piecesOf, type Scope, type Value } from "./names.ts";
 import { ShaderError } from "./shader_error.ts";
 
 /** Values of a kernel file's parameters by name. Words and choices are strings. */
@@ -35,7 +35,7 @@ export function expand(
   find: (path: string) => ShaderFile | undefined,
 ): Expansion {
   const expander = new Expander(values, find);
-  expander.run(file, new Map());
+  expander.run(file, new BlockScope());
   return expander.finish(file);
 }
 
@@ -56,7 +56,7 @@ class Expander {
     this.#find = find;
   }
 
-  run({ path, nodes }: ShaderFile, scope: Map<string, Value>): void {
+  run({ path, nodes }: ShaderFile, scope: BlockScope): void {
     for (const node of nodes) {
       try {
         this.#node(node, path, scope);
@@ -86,7 +86,7 @@ class Expander {
     };
   }
 
-  #node(node: Node, path: string, scope: Map<string, Value>): void {
+  #node(node: Node, path: string, scope: BlockScope): void {
     switch (node.kind) {
       case "text":
         this.#body.push(paste(node.pieces, scope));
@@ -169,23 +169,24 @@ class Expander {
 
   #loop(
     [loop, ...rest]: readonly Loop[],
-    body: (scope: Map<string, Value>) => void,
-    scope: Scope,
+    body: (scope: BlockScope) => void,
+    scope: BlockScope,
   ): void {
-    if (!loop) return body(new Map(scope));
-    for (const value of valuesOf(loop, scope)) {
-      this.#loop(rest, body, new Map(scope).set(loop.name, value));
+    for (const value of valuesOf(loop!, scope)) {
+      const inner = new BlockScope(scope).set(loop!.name, value);
+      if (rest.length > 0) this.#loop(rest, body, inner);
+      else body(inner);
     }
   }
 
-  #include(node: Extract<Node, { kind: "include" }>, scope: Map<string, Value>): void {
+  #include(node: Extract<Node, { kind: "include" }>, scope: BlockScope): void {
     const file = this.#find(node.path);
     if (!file) {
       throw new SyntaxError(
         `there is no ${node.path} to include; shared files are listed in includes.ts`,
       );
     }
-    const inner = new Map(scope);
+    const inner = new BlockScope(scope);
     const declarations = new Map(paramsOf(file.nodes).map((param) => [param.name, param]));
     for (const [name, text] of node.values) {
       const declaration = declarations.get(name);
@@ -195,7 +196,7 @@ class Expander {
     }
     this.run(file, inner);
     // As if the file's lines stood here: only what this line set ends with it.
-    for (const [name, value] of inner) if (!node.values.has(name)) scope.set(name, value);
+    for (const [name, value] of inner.own()) if (!node.values.has(name)) scope.set(name, value);
   }
 }
 

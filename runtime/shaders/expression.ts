@@ -38,8 +38,26 @@ export function evaluateCount(text: string, scope: Scope): number {
   throw new SyntaxError(`"${text.trim()}" is ${describe(value)}, a count is needed`);
 }
 
+/** What expressions consist of: a kernel evaluates few of them many times. */
+const known = new Map<string, readonly string[]>();
+
+function tokensOf(text: string): readonly string[] {
+  const found = known.get(text);
+  if (found) return found;
+  const tokens: string[] = [];
+  TOKEN.lastIndex = 0;
+  while (TOKEN.lastIndex < text.length) {
+    const at = TOKEN.lastIndex;
+    const match = TOKEN.exec(text);
+    if (!match) throw new SyntaxError(`"${text}" has "${text[at]}" in it`);
+    tokens.push(match[0].trim());
+  }
+  known.set(text, tokens);
+  return tokens;
+}
+
 class Parser {
-  readonly #tokens: string[] = [];
+  readonly #tokens: readonly string[];
   readonly #scope: Scope;
   readonly #text: string;
   #next = 0;
@@ -47,13 +65,7 @@ class Parser {
   constructor(text: string, scope: Scope) {
     this.#text = text.trim();
     this.#scope = scope;
-    TOKEN.lastIndex = 0;
-    while (TOKEN.lastIndex < this.#text.length) {
-      const at = TOKEN.lastIndex;
-      const match = TOKEN.exec(this.#text);
-      if (!match) throw new SyntaxError(`"${this.#text}" has "${this.#text[at]}" in it`);
-      this.#tokens.push(match[0].trim());
-    }
+    this.#tokens = tokensOf(this.#text);
   }
 
   conditional(): Value {

@@ -4,7 +4,37 @@
 export type Value = number | boolean | string | readonly string[];
 
 /** Values of bound names. */
-export type Scope = ReadonlyMap<string, Value>;
+export type Scope = Pick<ReadonlyMap<string, Value>, "get" | "has">;
+
+/** Names bound in a block, and those bound around it. A loop makes thousands of blocks, so none copies what is around it. */
+export class BlockScope implements Scope {
+  readonly #own = new Map<string, Value>();
+  readonly #outer: BlockScope | undefined;
+
+  /** @param outer of the block around it; left out for a whole file */
+  constructor(outer?: BlockScope) {
+    this.#outer = outer;
+  }
+
+  get(name: string): Value | undefined {
+    return this.#own.get(name) ?? this.#outer?.get(name);
+  }
+
+  has(name: string): boolean {
+    return this.get(name) !== undefined;
+  }
+
+  /** Binds a name until the block ends. */
+  set(name: string, value: Value): this {
+    this.#own.set(name, value);
+    return this;
+  }
+
+  /** What was bound in this block. */
+  own(): ReadonlyMap<string, Value> {
+    return this.#own;
+  }
+}
 
 /** WGSL that stays as it is, or an identifier in which names may stand, whole and cut at its underscores. */
 export type Piece = string | { readonly whole: string; readonly parts: readonly string[] };
