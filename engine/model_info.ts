@@ -12,6 +12,7 @@ const MAX_FRAMES = 257;
 /** What only some models say of themselves. */
 const OPTIONAL_INFO = [
   "minImages",
+  "maxEditImages",
   "maxReferences",
   "takesMasks",
   "animates",

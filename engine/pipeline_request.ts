@@ -1,4 +1,4 @@
-import type { PipelineRequest, PipelineTask } from "../models/mod.ts";
+import { mostImages, type PipelineRequest, type PipelineTask } from "../models/mod.ts";
 import type { GenerateRequest, Image, ModelInfo, TaskType } from "./types.ts";
 
 /** Tasks that make one image. */
@@ -23,9 +23,10 @@ export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): Pi
       }; choose one of them`,
     );
   }
-  if (images.length > info.maxImages) {
+  const most = mostImages(task, info);
+  if (images.length > most) {
     throw new RangeError(
-      `Cannot use ${images.length} images: this model takes ${info.maxImages} at a time`,
+      `Cannot use ${images.length} images: this model takes ${most} at a time`,
     );
   }
   const isInpainting = task === "TI2I" && mask.length > 0 && info.inpainting !== undefined;

@@ -84,13 +84,18 @@ Deno.test("toPipelineRequest() refuses what the model cannot do with the inputs"
     [{ taskType: "I2M" }, /Cannot do I2M: this model does T2I, T2V, I2V, TI2I, V2V; choose one/],
     [{ taskType: "T2I", numFrames: 5 }, /Cannot do T2I with 5 frames: an image has 1/],
     [{ images: [image, image] }, /Cannot use 2 images: this model takes 1 at a time/],
+    [
+      { images: new Array(3).fill(image), taskType: "I2V" },
+      /Cannot use 3 images: this model takes 2 at a time/,
+    ],
     [{ images: [image], width: 8 }, /an image of 4x2: the result has 8x2; scale it first/],
     [{ video: [image], height: 4 }, /an image of 4x2: the result has 4x4/],
     [{ video: [image], strength: 0 }, /strength 0: it must be above 0/],
     [{ video: [image], strength: 1.5 }, /strength 1.5: it must be above 0 and at most 1/],
   ];
   for (const [change, message] of cases) {
-    const refused = () => toPipelineRequest({ ...REQUEST, ...change }, IMAGES);
+    const info = { ...IMAGES, maxImages: 2, maxEditImages: 1 };
+    const refused = () => toPipelineRequest({ ...REQUEST, ...change }, info);
     assert.throws(refused, { name: "RangeError", message });
   }
 });

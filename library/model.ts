@@ -120,7 +120,8 @@ export class Model implements AsyncDisposable {
       );
     }
     const seeds = resolveSeeds(options.seed, numOutputs);
-    const given = await readImageSources(options.images ?? [], info.maxImages);
+    const { maxImages, maxEditImages = maxImages } = info;
+    const given = await readImageSources(options.images ?? [], maxEditImages);
     const taskType = this.#task(options, "IMAGE", false);
     const [first] = given;
     const ownMask = await this.#imageMask(options, taskType, given);

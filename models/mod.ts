@@ -37,6 +37,7 @@ export type { Ranks } from "./ranks.ts";
 export { type MemoryOptions, type PlanRoom, roomOf } from "./memory/model_memory.ts";
 export type { PartPaths } from "./checkpoints/open_model.ts";
 export type { FormatShare, InspectedComponent, InspectedLora, Inspection } from "./inspect/mod.ts";
+export { mostImages } from "./pipeline/check_request.ts";
 export { Composition, isInpainting } from "./pipeline/inpainting.ts";
 export type {
   ControlType,

@@ -38,6 +38,7 @@ export interface Model {
     max_frames: number;
     min_images: number;
     max_images: number;
+    max_edit_images: number;
     max_references: number;
     takes_video_masks: boolean;
   };
@@ -73,8 +74,10 @@ export function outputsOf(model: Model): Output[] {
 
 /** Most images that a result may be made of. */
 export function maxImages(model: Model, output: Output): number {
-  const tasks = output === "image" ? IMAGES_FROM_IMAGES : VIDEOS_FROM_IMAGES;
-  return does(model, ...tasks) ? model.limits.max_images : 0;
+  const [tasks, most] = output === "image"
+    ? [IMAGES_FROM_IMAGES, model.limits.max_edit_images]
+    : [VIDEOS_FROM_IMAGES, model.limits.max_images];
+  return does(model, ...tasks) ? most : 0;
 }
 
 /** Whether a video may be made of another. */

@@ -14,6 +14,14 @@ export const INPUTS: Readonly<Record<PipelineTask, "text" | "image" | "video">> 
   F2V: "video",
 };
 
+/** Most images that a request for a task may bring where the task starts from images. */
+export function mostImages(
+  task: PipelineTask,
+  { maxImages, maxEditImages = maxImages }: Pick<PipelineInfo, "maxImages" | "maxEditImages">,
+): number {
+  return task === "TI2I" ? maxEditImages : maxImages;
+}
+
 /**
  * Checks task, size, frames, steps and guidance.
  *
@@ -169,9 +177,10 @@ function checkReferences(
 
 function checkImages(
   { task, width, height, images = [] }: PipelineRequest,
-  { minImages = 1, maxImages, imageLimits, visionSide, animates }: PipelineInfo,
+  info: PipelineInfo,
 ): void {
-  const most = INPUTS[task] === "image" || animates ? maxImages : 0;
+  const { minImages = 1, imageLimits, visionSide, animates } = info;
+  const most = INPUTS[task] === "image" || animates ? mostImages(task, info) : 0;
   const least = Math.min(minImages, most);
   if (images.length > most || images.length < least) {
     const range = most === 0

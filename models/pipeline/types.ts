@@ -371,6 +371,8 @@ export interface PipelineInfo {
   readonly minImages?: number;
   /** Most images of a request; 0 where it takes none. */
   readonly maxImages: number;
+  /** Most images of an edit; as many as of other requests when left out. */
+  readonly maxEditImages?: number;
   /** Most reference images of a request; none when left out. */
   readonly maxReferences?: number;
   /** Whether V2V moves what an image shows as the video moves: it takes both then, and the result is as long as the video. */

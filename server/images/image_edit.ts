@@ -109,9 +109,10 @@ export async function readEdit(
       hasImage: true,
       hasVideo: false,
     }, info));
-  if (given.length > info.maxImages) {
+  const { maxImages, maxEditImages = maxImages } = info;
+  if (given.length > maxEditImages) {
     throw badRequest(
-      `Cannot edit ${given.length} images at once: this model takes ${info.maxImages}`,
+      `Cannot edit ${given.length} images at once: this model takes ${maxEditImages}`,
       given[0]!.field,
     );
   }

@@ -73,6 +73,7 @@ const model = z.strictObject({
     max_frames: z.int(),
     min_images: z.int().describe("Fewest images of a task that starts from some"),
     max_images: z.int(),
+    max_edit_images: z.int(),
     max_references: z.int().describe("Most images of what shall be seen in a video"),
     takes_video_masks: z.boolean(),
   }),

@@ -101,6 +101,7 @@ export function modelCard(
       max_frames: info.maxFrames,
       min_images: info.minImages ?? 1,
       max_images: info.maxImages,
+      max_edit_images: info.maxEditImages ?? info.maxImages,
       max_references: info.maxReferences ?? 0,
       takes_video_masks: info.takesMasks === true,
     },

@@ -44,6 +44,7 @@ Deno.test("GET /v1/models lists one card with every field of the contract", asyn
       max_frames: 81,
       min_images: 1,
       max_images: 1,
+      max_edit_images: 1,
       max_references: 0,
       takes_video_masks: false,
     },

@@ -348,6 +348,16 @@ Deno.test("POST /v1/images/edits leaves no uploads behind", async () => {
   await until(() => keptInputs(service).length === 0);
 });
 
+Deno.test("POST /v1/images/edits takes fewer images where the second one ends a video", async () => {
+  const info = { taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I", "I2V"] } as const;
+  const engine = new FakeEngine({ info: { ...info, maxImages: 2, maxEditImages: 1 } });
+  await using service = await testService({ engine });
+  const png = new Blob([await makePng()]);
+  const answer = await post(service, { "image[]": [png, png], prompt: "a" });
+  assert.equal(answer.status, 400);
+  assert.match((await answer.json()).detail, /^Cannot edit 2 images at once: this model takes 1$/);
+});
+
 Deno.test("POST /v1/images/edits says what is wrong with a request", async () => {
   await using service = await testService({ engine: editor() });
   const png = new Blob([await makePng()]);

@@ -4,7 +4,7 @@
         --name red-circle --prompt "a red circle" --size 64x64 --frames 1 --seed 42 --steps 6 \
         --guidance 3.5
 
-With --image the folder is run as image-to-video, with --video (a folder of pictures, in the order of
+With --image the folder is run as image-to-video, with --last-image too as the bundled model ends a video, with --video (a folder of pictures, in the order of
 their names) as video-to-video. Calls of other names already in OUT are kept.
 With --inside, what is computed on the way is stored too.
 """
@@ -12,6 +12,7 @@ With --inside, what is computed on the way is stored too.
 import argparse
 import json
 import pathlib
+import sys
 
 import numpy as np
 import torch
@@ -22,12 +23,15 @@ from PIL import Image
 from common import Call, exact, without_inside, write_golden
 from seeded import with_weights
 
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "train"))
+from last_frame import LastFramePipeline  # noqa: E402
 
-def load(folder, image_to_video=False, video_to_video=False):
+
+def load(folder, image_to_video=False, video_to_video=False, has_last=False):
     pipe = WanPipeline.from_pretrained(with_weights(folder), dtype=torch.float32, local_files_only=True)
     if image_to_video:
         index = json.loads((pathlib.Path(folder) / "model_index.json").read_text())
-        pipe = WanImageToVideoPipeline(
+        pipe = (LastFramePipeline if has_last else WanImageToVideoPipeline)(
             **pipe.components,
             image_encoder=None,
             image_processor=None,
@@ -60,10 +64,10 @@ def spy(owner, name, seen):
 
 def run_pipeline(folder, name, prompt, negative_prompt="", width=64, height=64, num_frames=1,
                  seed=42, steps=6, guidance=3.5, max_sequence_length=512, image=None, video=None, strength=None,
-                 adapt=None):  # fmt: skip
-    """One call. `image` is a uint8 array [height, width, 3], `video` one of [frames, ...], or None.
+                 adapt=None, last_image=None):  # fmt: skip
+    """One call. `image` and `last_image` are uint8 arrays [height, width, 3], `video` is [frames, ...], or None.
     `adapt` is called with the loaded pipeline."""
-    pipe = load(folder, image is not None, video is not None)
+    pipe = load(folder, image is not None, video is not None, last_image is not None)
     if adapt:
         adapt(pipe)
     request = {
@@ -80,6 +84,9 @@ def run_pipeline(folder, name, prompt, negative_prompt="", width=64, height=64, 
     if image is not None:
         inputs["image"] = torch.from_numpy(image.copy())
         request["image"] = Image.fromarray(image)
+    if last_image is not None:
+        inputs["last_image"] = torch.from_numpy(last_image.copy())
+        request["last_image"] = Image.fromarray(last_image)
     if video is not None:
         inputs["video"] = torch.from_numpy(video.copy())
         del request["num_frames"]
@@ -113,7 +120,11 @@ def run_pipeline(folder, name, prompt, negative_prompt="", width=64, height=64, 
             return torch.Generator("cpu").manual_seed(seed)
 
         final = pipe(**request, generator=rng(), output_type="latent", callback_on_step_end=keep)
-        frames = pipe(**request, generator=rng(), output_type="np").frames[0]
+        frames = (
+            pipe(**request, generator=rng(), output_type="np").frames[0]
+            if last_image is None
+            else pipe.frames_of(final.frames).numpy()
+        )
 
     first = prepared[0][1]
     inside["noise" if video is None else "noised"] = (first if image is None else first[0])[0]
@@ -126,7 +137,7 @@ def run_pipeline(folder, name, prompt, negative_prompt="", width=64, height=64, 
     inside["step_latents"] = torch.stack(latents)
     outputs["latents"] = final.frames[0]
     outputs["frames"] = torch.from_numpy(np.ascontiguousarray(frames)).float()
-    args = {key: value for key, value in request.items() if key not in ("image", "video")}
+    args = {key: value for key, value in request.items() if key not in ("image", "last_image", "video")}
     args["num_frames"] = num_frames
     args["seed"] = seed
     source = "text" if image is None else "image"
@@ -153,12 +164,15 @@ def main():
     parser.add_argument("--guidance", type=float, default=3.5)
     parser.add_argument("--max-sequence-length", type=int, default=512)
     parser.add_argument("--image", help="first frame; makes the call image-to-video")
+    parser.add_argument("--last-image", help="last frame")
     parser.add_argument("--video", help="folder of frames; makes the call video-to-video")
     parser.add_argument("--strength", type=float, default=0.8)
     parser.add_argument("--inside", action="store_true", help="also stores what is inside, step by step")
     options = parser.parse_args()
     width, height = (int(v) for v in options.size.split("x"))
-    image = np.array(Image.open(options.image).convert("RGB")) if options.image else None
+    image, last_image = (
+        np.array(Image.open(path).convert("RGB")) if path else None for path in (options.image, options.last_image)
+    )
     video = None
     if options.video:
         paths = sorted(pathlib.Path(options.video).iterdir())[: options.frames]
@@ -166,7 +180,7 @@ def main():
     call = run_pipeline(
         options.folder, options.name, options.prompt, options.negative_prompt, width, height,
         options.frames, options.seed, options.steps, options.guidance,
-        options.max_sequence_length, image, video, options.strength if options.video else None,
+        options.max_sequence_length, image, video, options.strength if options.video else None, last_image=last_image,
     )  # fmt: skip
     calls = [call] if options.inside else without_inside([call])
     write_golden(options.out, "Full pipeline runs", options.seed, calls, keep=True)

@@ -18,6 +18,7 @@ from PIL import Image, ImageDraw
 import data
 import loop
 import scoring
+from last_frame import LastFramePipeline
 from render import PLAIN, STYLES, Style, combined
 
 KINDS = ["single", "position", "pair", "count"]
@@ -26,7 +27,9 @@ HEADLINES = ["color", "shape", "background", "position", "count", "count color",
              "t2v: color", "t2v: shape",
              "t2v: shape in the last frame", "t2v: one object throughout", "t2v: motion", "i2v: color", "i2v: shape",
              "i2v: shape in the last frame",
-             "i2v: one object throughout", "i2v: motion", "i2v: first frame, dB", "edit: changed",
+             "i2v: one object throughout", "i2v: motion", "i2v: first frame, dB", "flf2v: color", "flf2v: shape",
+             "flf2v: shape in the last frame", "flf2v: one object throughout", "flf2v: motion",
+             "flf2v: first frame, dB", "flf2v: last frame, dB", "edit: changed",
              "edit: changed, rest kept", "edit: rest, dB", "edit recolor: changed, rest kept",
              "edit background: changed, rest kept", "edit reshape: changed, rest kept",
              "style: silhouette painted", "style: chroma"]
@@ -55,7 +58,9 @@ class Evaluation:
         self.text.set_progress_bar_config(disable=True)
         parts = {k: getattr(self.text, k) for k in ("tokenizer", "text_encoder", "vae", "scheduler", "transformer")}
         self.image = WanImageToVideoPipeline(**parts, expand_timesteps=True)
-        self.image.set_progress_bar_config(disable=True)
+        self.ends = LastFramePipeline(**parts, expand_timesteps=True)
+        for pipeline in (self.image, self.ends):
+            pipeline.set_progress_bar_config(disable=True)
         self.options = {"num_inference_steps": steps, "guidance_scale": guidance, "output_type": "np"}
         self.edit_guidance = edit_guidance
         self.seed = seed
@@ -78,6 +83,16 @@ class Evaluation:
                                     generator=generator, **options).frames[0])
         return np.stack(clips) * 2 - 1
 
+    def between(self, prompts: list[str], first: np.ndarray, last: np.ndarray, frames: int) -> np.ndarray:
+        """Clips between given frames [N, H, W, 3], one at a time."""
+        size, clips, options = first.shape[1], [], self.options | {"output_type": "latent"}
+        for i, (prompt, begin, end) in enumerate(zip(prompts, first, last)):
+            generator = torch.Generator().manual_seed(self.seed + i)
+            latents = self.ends(image=to_pil(begin), last_image=to_pil(end), prompt=prompt, height=size, width=size,
+                                num_frames=frames, generator=generator, **options).frames
+            clips.append(self.ends.frames_of(latents).numpy())
+        return np.stack(clips) * 2 - 1
+
     @torch.no_grad()
     def through_autoencoder(self, clips: torch.Tensor) -> np.ndarray:
         """Clips after encoding and decoding: the bound."""
@@ -85,7 +100,7 @@ class Evaluation:
         return to_numpy(torch.cat(parts))
 
 
-def evaluate(run: Evaluation, size: int, stills: int, clips: int, i2v: int, edits: int,
+def evaluate(run: Evaluation, size: int, stills: int, clips: int, i2v: int, flf2v: int, edits: int,
              style: Style = PLAIN) -> tuple[dict, dict]:
     """All figures at one size as {key: {"pipeline": (mean, n), "bound": ..., "truth": ...}}, and samples.
 
@@ -109,19 +124,25 @@ def evaluate(run: Evaluation, size: int, stills: int, clips: int, i2v: int, edit
         wrong = [(s.caption, [k for k, v in r.items() if v is False]) for s, r in
                  zip(scenes, rows["pipeline"]) if any(v is False for v in r.values())]
         samples["wrong"] = wrong
-    for prefix, count in (("t2v", clips), ("i2v", i2v)):
+    for prefix, count in (("t2v", clips), ("i2v", i2v), ("flf2v", flf2v)):
         if not count:
             continue
         scenes = [sampler.clip() for _ in range(count)]
         pixels = data.draw_clips(scenes, size)
         truth, bound = to_numpy(pixels), run.through_autoencoder(pixels)
         prompts = [s.caption for s in scenes]
-        made = run.from_text(prompts, size, 9, 10) if prefix == "t2v" else run.from_image(prompts, truth[:, 0], 9)
+        if prefix == "t2v":
+            made = run.from_text(prompts, size, 9, 10)
+        elif prefix == "i2v":
+            made = run.from_image(prompts, truth[:, 0], 9)
+        else:
+            made = run.between(prompts, truth[:, 0], truth[:, -1], 9)
         for name, images in (("pipeline", made), ("bound", bound), ("truth", truth)):
             results = [scoring.score_clip(i, s, prefix) for i, s in zip(images, scenes)]
-            if prefix == "i2v" and name != "truth":
+            given = {"t2v": {}, "i2v": {"first": 0}, "flf2v": {"first": 0, "last": -1}}[prefix]
+            for place, frame in given.items() if name != "truth" else ():
                 for result, image, real in zip(results, images, truth):
-                    result["i2v: first frame, dB"] = scoring.psnr(image[0], real[0])
+                    result[f"{prefix}: {place} frame, dB"] = scoring.psnr(image[frame], real[frame])
             record(name, results)
         samples[prefix] = [(s.caption, list(i)) for s, i in zip(scenes, made)]
     if edits:
@@ -169,7 +190,7 @@ def sheet(samples: dict, path: Path, cell: int = 96, columns: int = 9):
     rows: list[list[tuple[str, np.ndarray]]] = []
     stills = samples.get("stills", [])[:36]
     rows += [[(c, i[0]) for c, i in stills[k:k + columns]] for k in range(0, len(stills), columns)]
-    for name in ("t2v", "i2v"):
+    for name in ("t2v", "i2v", "flf2v"):
         rows += [[(c if k == 0 else "", f) for k, f in enumerate(clip)] for c, clip in samples.get(name, [])[:4]]
     edits = samples.get("edits", [])[:16]
     flat = [(c if k == 1 else "", f) for c, pair in edits for k, f in enumerate(pair)]
@@ -197,6 +218,7 @@ def main():
     parser.add_argument("--stills", type=int, default=200)
     parser.add_argument("--clips", type=int, default=50)
     parser.add_argument("--i2v", type=int, default=25)
+    parser.add_argument("--flf2v", type=int, default=25)
     parser.add_argument("--edits", type=int, default=60)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json")
@@ -212,7 +234,7 @@ def main():
         run.text.scheduler.set_shift(args.shift)
     figures = {}
     for size in args.sizes:
-        table, samples = evaluate(run, size, args.stills, args.clips, args.i2v, args.edits, style)
+        table, samples = evaluate(run, size, args.stills, args.clips, args.i2v, args.flf2v, args.edits, style)
         figures[str(size)] = table
         print(show(table, size), flush=True)
         if args.wrong:

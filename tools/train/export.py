@@ -33,6 +33,7 @@ def export(args, work: Path):
     index = json.loads((fresh / "model_index.json").read_text())
     index["tokenizer"] = ["transformers", "PreTrainedTokenizerFast"]  # newer names are unknown to transformers 4
     index["_native_sides"] = {"least": 64, "most": 96}  # the program enlarges what is much larger
+    index["_takes_last_frame"] = True  # see last_frame.py
     (fresh / "model_index.json").write_text(json.dumps(index, indent=2) + "\n")
     for config in fresh.rglob("*.json"):
         fields = json.loads(config.read_text())

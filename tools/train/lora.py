@@ -30,7 +30,8 @@ MODULES = [f"{attention}.{part}" for attention in ("attn1", "attn2") for part in
 MODULES += ["ffn.net.0.proj", "ffn.net.2"]
 # Unlike its rank, so that a program that forgets it shows.
 ALPHAS = {"outline": 8}
-SHARES = {"image64": 0.25, "image96": 0.4, "clip64": 0.06, "clip96": 0.09, "edit64": 0.07, "edit96": 0.13}
+SHARES = {"image64": 0.24, "image96": 0.38, "clip64": 0.06, "clip96": 0.08, "edit64": 0.07, "edit96": 0.12, "ends64": 0.02,
+          "ends96": 0.03}
 
 
 class LowRank(torch.nn.Module):

@@ -15,6 +15,7 @@ import vae
 from render import PLAIN, Style
 
 # kind: (pixels, entries at --pool-scale 1, encoder batch, latent frames)
+# "ends" are clips with their last frame, encoded as an image, in front of them.
 KINDS = {
     "image64": (64, 40960, 256, 1),
     "image96": (96, 24576, 128, 1),
@@ -22,6 +23,15 @@ KINDS = {
     "clip96": (96, 5120, 16, 3),
     "edit64": (64, 10240, 64, 2),
     "edit96": (96, 6144, 32, 2),
+    "ends64": (64, 4096, 32, 4),
+    "ends96": (96, 2560, 16, 4),
+}
+# kind of sample: what draws its scene, and its pixels
+SOURCES = {
+    "image": ("image", data.draw_images),
+    "clip": ("clip", data.draw_clips),
+    "edit": ("edit", data.draw_edits),
+    "ends": ("clip", data.draw_clips),
 }
 
 
@@ -63,16 +73,19 @@ def draw(encoder: Encoder, tokenizer: Tokenizer, seed: int, scale: float, budget
     pool = {}
     for name, (size, entries, count, _) in KINDS.items():
         kind = name[:-2]
-        render = {"image": data.draw_images, "clip": data.draw_clips, "edit": data.draw_edits}[kind]
+        scene, render = SOURCES[kind]
         parts = []
         for _ in range(max(1, round(entries * scale) // count)):
             budget.tick()
             budget.end_if_stopped()
-            scenes = [getattr(sampler, kind)() for _ in range(count)]
+            scenes = [getattr(sampler, scene)() for _ in range(count)]
             pixels = (render(scenes, size, style=style) + 0.02 * torch.randn(count, 3, 1, 1, 1)).clamp(-1, 1)
             ids, counts = text_encoder.tokenize(tokenizer, [s.caption for s in scenes])
             labels = torch.tensor([text_encoder.labels(s) for s in scenes], dtype=torch.int8)
-            parts.append((encoder(pixels), ids.short(), counts, labels))
+            tokens = encoder(pixels)
+            if kind == "ends":
+                tokens = torch.cat([encoder(pixels[:, :, -1:]), tokens], 1)
+            parts.append((tokens, ids.short(), counts, labels))
         pool[name] = tuple(torch.cat(column) for column in zip(*parts))
         log(pool=name, entries=len(pool[name][0]), minute=budget.spent / 60)
     return pool

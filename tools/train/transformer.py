@@ -30,10 +30,12 @@ WIDTH = HEADS * HEAD
 PADDED = 512
 # Samples per step, chosen for about 2,500 tokens, and the share of steps before and after `--clips-from`.
 # CLIPS takes the place of LATE with `--mix clips`.
-BATCH = {"image64": 160, "image96": 64, "clip64": 56, "clip96": 24, "edit64": 80, "edit96": 36}
+BATCH = {"image64": 160, "image96": 64, "clip64": 56, "clip96": 24, "edit64": 80, "edit96": 36, "ends64": 40, "ends96": 18}
 EARLY = {"image64": 0.5, "image96": 0.5}
-LATE = {"image64": 0.08, "image96": 0.10, "clip64": 0.10, "clip96": 0.12, "edit64": 0.26, "edit96": 0.34}
-CLIPS = {"image64": 0.08, "image96": 0.09, "clip64": 0.21, "clip96": 0.20, "edit64": 0.20, "edit96": 0.22}
+LATE = {"image64": 0.08, "image96": 0.10, "clip64": 0.08, "clip96": 0.08, "edit64": 0.26, "edit96": 0.32, "ends64": 0.04,
+        "ends96": 0.04}
+CLIPS = {"image64": 0.08, "image96": 0.09, "clip64": 0.15, "clip96": 0.14, "edit64": 0.19, "edit96": 0.21, "ends64": 0.07,
+         "ends96": 0.07}
 _HALVES = torch.cat([torch.arange(0, HEAD, 2), torch.arange(1, HEAD, 2)])
 PERMUTATION = torch.cat([_HALVES + HEAD * i for i in range(HEADS)])
 
@@ -197,10 +199,11 @@ class Batches:
         sigma, weight = t.view(-1, 1, 1).expand(count, x.shape[1], 1).clone(), torch.ones(count, x.shape[1], 1)
         times, first = t[:, None], 0
         frames = KINDS[name][3]
-        if frames > 1:  # the first frame is given in all edits and in half of the clips
+        if frames > 1:  # the first frame is given but in half of the clips, and where the last one is, both lie in front
             first = x.shape[1] // frames
             weight[:, -first:] *= self.late
-            clean = torch.rand(count) < (1.0 if name.startswith("edit") else 0.5)
+            first *= 2 if name.startswith("ends") else 1
+            clean = torch.rand(count) < (0.5 if name.startswith("clip") else 1.0)
             sigma[clean, :first] = 0
             weight[clean, :first] = 0
             times = torch.stack([torch.where(clean, 0.0, t), t], 1)

@@ -79,6 +79,8 @@ const WAN_PIPELINE_CONFIG = z.object({
     least: z.int().positive(),
     most: z.int().positive().max(MAX_NATIVE_SIDE),
   }).optional(),
+  /** Ours: whether the model learned to end a video with an image, which lies as a clean latent frame before the video. */
+  _takes_last_frame: z.boolean().default(false),
 });
 
 /** Timesteps that models are trained with. */
@@ -291,7 +293,7 @@ export function wanSight({ settings, transformer: { config } }: WanParts): WanSi
     return { frames: "channels", images };
   }
   return settings.expand_timesteps
-    ? { frames: "tokens", images: [1, 1] }
+    ? { frames: "tokens", images: [1, settings._takes_last_frame ? 2 : 1] }
     : { frames: undefined, images: [0, 0] };
 }
 
@@ -335,7 +337,7 @@ export function wanInfo(parts: WanParts): FamilyInfo {
     maxFrames: 1 + temporal * (config.rope_max_seq_len - 1),
     ...{ minImages, maxImages },
     ...(frames === "control" && { maxReferences: MAX_REFERENCES, takesMasks: true }),
-    ...(can.TI2I && { inpainting: { strength: 1 } }),
+    ...(can.TI2I && { inpainting: { strength: 1 }, maxEditImages: 1 }),
     ...(can.F2V && { continuedFrames: CONTINUED_FRAMES }),
     ...(seesImages && { visionSide: imageEncoder!.config.image_size }),
     optionalSettings: [

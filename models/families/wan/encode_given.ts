@@ -1,6 +1,6 @@
 /** The programs that encode what a video is made from beside its prompts. */
+import { concat, slice, type Tensor } from "../../../runtime/mod.ts";
 import { WanVideoEncoder } from "../../autoencoders/wan/coders.ts";
-import { slice } from "../../../runtime/mod.ts";
 import type { Session } from "../../memory/session.ts";
 import { rearrange } from "../../rearrange.ts";
 import { traceChannels } from "./channels.ts";
@@ -15,7 +15,11 @@ export function traceGiven(session: Session, parts: WanParts, shape: GivenShape)
   if (given.kind === "channels") return traceChannels(session, parts, shape, given.images);
   if (given.kind === "control") return traceControl(session, parts, shape, given);
   if (given.kind === "masked") return traceMasked(session, parts, shape);
-  if (given.kind === "first") return traceFirst(session, parts, shape, given.frames);
+  if (given.kind === "first") {
+    return given.hasLast
+      ? traceEnds(session, parts, shape)
+      : traceFirst(session, parts, shape, given.frames);
+  }
   if (given.kind === "nothing") return { tokens: {}, run: () => Promise.resolve() };
   const encoder = new WanVideoEncoder(session, parts.vae, shape);
   const { latents: clip } = encoder;
@@ -63,6 +67,33 @@ function traceFirst(
     run: async (work) => {
       await encoder.run(work, [...placedFrames(work.request, pixelFrames).values()]);
       await work.run([image.call({})]);
+    },
+  };
+}
+
+/** The image that a video ends with, and the one that it begins with, each encoded by itself. */
+function traceEnds(
+  session: Session,
+  { transformer: { config }, vae }: WanParts,
+  shape: GivenShape,
+): Given {
+  const encoder = new WanVideoEncoder(session, vae, { ...shape, frames: 1 }, { runs: 2 });
+  const { latents, stage } = encoder;
+  const tokens = (x: Tensor) => patchify(config, rearrange(x, "f y x c -> 1 c f y x"));
+  const last = stage.program("last image", { latents }, ({ latents }) => tokens(latents));
+  const both = stage.program(
+    "images",
+    { latents, last: last.outputs },
+    ({ latents, last }) => concat([last, tokens(latents)], 1),
+  );
+  return {
+    tokens: { first: both.outputs },
+    run: async (work) => {
+      const [firstImage, lastImage] = work.request.images!;
+      await encoder.run(work, [lastImage!.data]);
+      await work.run([last.call({})]);
+      await encoder.run(work, [firstImage!.data]);
+      await work.run([both.call({})]);
     },
   };
 }

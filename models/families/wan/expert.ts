@@ -31,7 +31,7 @@ import type { StepRange } from "../../schedulers/solver.ts";
 import { besideSample } from "./channels.ts";
 import { hiddenSize, type WanParts, type WanTransformerConfig } from "./config.ts";
 import { wanImageStates, wanTextStates } from "./context.ts";
-import type { Given, GivenShape } from "./given.ts";
+import { framesBefore, type Given, type GivenShape } from "./given.ts";
 import { modulationIndices, tableRows, timestepRows, tokenTimesteps } from "./modulation.ts";
 import {
   patchFeatures,
@@ -263,12 +263,6 @@ function partOf(x: Tensor, target: DeviceTensor, pass: number): Tensor {
 
 /** The first latent frame that is not given. */
 function firstMade({ given }: GivenShape, { frames }: TokenGrid): number {
-  const before = given.kind === "masked"
-    ? 1
-    : given.kind === "first"
-    ? given.frames
-    : given.kind === "control"
-    ? given.references
-    : 0;
-  return Math.min(before, frames - 1);
+  const clean = given.kind === "masked" ? 1 : given.kind === "first" ? given.frames : 0;
+  return Math.min(framesBefore(given) + clean, frames - 1);
 }

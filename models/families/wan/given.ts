@@ -11,8 +11,8 @@ export type GivenKind =
   | { readonly kind: "nothing" }
   /** A clip that noise is added to. */
   | { readonly kind: "clip" }
-  /** Latent frames that stand in place of the sample's first. */
-  | { readonly kind: "first"; readonly frames: number }
+  /** Latent frames that stand in place of the sample's first, and maybe before them the image that the video ends with. */
+  | { readonly kind: "first"; readonly frames: number; readonly hasLast: boolean }
   /** An image that is edited by going on from it, and of which a mask keeps a part in what comes after it. */
   | { readonly kind: "masked" }
   /** Frames in channels beside the sample's, and images that an image encoder sees. */
@@ -80,7 +80,13 @@ export function givenKind(request: PipelineRequest, parts: WanParts, frames: num
   const wanted = task === "F2V" ? Math.min(video.length, CONTINUED_FRAMES) : 1;
   // At least one latent frame is new, where there are two.
   const first = Math.min(latentFrameCount(wanted, temporal), Math.max(1, frames - 1));
-  return { kind: "first", frames: first };
+  return { kind: "first", frames: first, hasLast: images.length > 1 };
+}
+
+/** Latent frames of the sample before those of the video: reference images, or the image that it ends with. */
+export function framesBefore(given: GivenKind): number {
+  if (given.kind === "control") return given.references;
+  return given.kind === "first" && given.hasLast ? 1 : 0;
 }
 
 /**

@@ -24,7 +24,7 @@ import { checkWan, DMD_PIPELINE, expertRanges, WAN_PARTS, wanInfo } from "./conf
 import { contextPadding, contextRows, wanTextStates } from "./context.ts";
 import { traceGiven } from "./encode_given.ts";
 import { WanExpert } from "./expert.ts";
-import { givenKind } from "./given.ts";
+import { framesBefore, givenKind } from "./given.ts";
 import { ORIGINAL_WAN, WAN_FILES } from "./layouts.ts";
 import { patchFeatures, patchify, tokenCount, tokenGrid } from "./patches.ts";
 import { unpatchify, withFirstFrames } from "./patches.ts";
@@ -78,8 +78,8 @@ export const WAN = defineFamily({
     const { config, weights: { root: weights } } = transformer;
     const schedule = scheduler.setTimesteps(shape.steps, shape);
     const ranges = expertRanges(parts, schedule.timesteps);
-    const references = shape.given.kind === "control" ? shape.given.references : 0;
-    const latents = [1, vae.config.z_dim, references + frames, height, width];
+    const before = framesBefore(shape.given);
+    const latents = [1, vae.config.z_dim, before + frames, height, width];
     const grid = tokenGrid(config, latents);
 
     // 1. Encode: what is given beside the prompts; the prompts, as keys and values.
@@ -126,13 +126,13 @@ export const WAN = defineFamily({
       },
     );
 
-    // 4. Decode, frame by frame, without the references.
+    // 4. Decode, frame by frame, without what lies before the video.
     const { first } = given.tokens;
     const tiny = shape.isTinyDecoded ? tinyDecoder : undefined;
     const decoder = tiny ? tinyVideoDecoder(tiny, shape) : wanVideoDecoder(vae, shape);
     const result = new ResultDecoder(session, { sample, first }, decoder, (last) => {
       const all = unpatchify(config, withFirstFrames(last.sample, last.first), grid);
-      const video = references ? slice(all, 1, references, grid.frames) : all;
+      const video = before ? slice(all, 1, before, grid.frames) : all;
       return {
         // The autoencoder's latents are scaled, those of a tiny decoder are not.
         decoded: tiny ? video : unscaleLatents(vae, video),
