@@ -9,10 +9,9 @@ import { WanVideoEncoder } from "../../autoencoders/wan/coders.ts";
 import { clipVision, toClipPixels } from "../../image_encoders/clip_vision.ts";
 import type { Session } from "../../memory/session.ts";
 import type { InputImage } from "../../pipeline/types.ts";
-import { rearrange } from "../../rearrange.ts";
 import type { WanParts } from "./config.ts";
 import { type Given, type GivenShape, placedFrames } from "./given.ts";
-import { patchify } from "./patches.ts";
+import { patchifyClip } from "./patches.ts";
 import { seenBy } from "./vision.ts";
 
 /**
@@ -35,7 +34,7 @@ export function traceChannels(
     { latents: encoder.latents, mask: f32(frames, height, width, temporal) },
     ({ latents, mask }) => {
       const both = concat([mask, latents], 3);
-      return patchify(config, rearrange(both, "f y x c -> 1 c f y x"));
+      return patchifyClip(config, both);
     },
   );
   const side = vision?.config.image_size ?? 0;

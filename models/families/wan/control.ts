@@ -17,10 +17,9 @@ import type { Session } from "../../memory/session.ts";
 import { toSignedRange } from "../../pipeline/pixels.ts";
 import type { InputImage, PipelineRequest } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
-import { rearrange } from "../../rearrange.ts";
 import type { WanParts } from "./config.ts";
 import { type Given, type GivenKind, type GivenShape, placedFrames } from "./given.ts";
-import { patchify } from "./patches.ts";
+import { patchifyClip } from "./patches.ts";
 
 /** Byte of a mask from which on a pixel is made anew. */
 const ANEW = 128;
@@ -64,7 +63,7 @@ export function traceControl(
       // The last image comes first, as the reference has them; nothing of them is made anew.
       const pairs = images.toReversed().map((x) => concat([x, elementwise("0.0 * x", { x })], 3));
       const clip = concat([...pairs, concat([kept, anew], 3)], 0);
-      return patchify(config, rearrange(concat([clip, mask], 3), "f y x c -> 1 c f y x"));
+      return patchifyClip(config, concat([clip, mask], 3));
     },
   );
   const blocks = config.vace_layers.length;

@@ -1,13 +1,12 @@
 /** The programs that encode what a video is made from beside its prompts. */
-import { concat, slice, type Tensor } from "../../../runtime/mod.ts";
+import { concat, slice } from "../../../runtime/mod.ts";
 import { WanVideoEncoder } from "../../autoencoders/wan/coders.ts";
 import type { Session } from "../../memory/session.ts";
-import { rearrange } from "../../rearrange.ts";
 import { traceChannels } from "./channels.ts";
 import type { WanParts } from "./config.ts";
 import { traceControl } from "./control.ts";
 import { type Given, type GivenShape, placedFrames } from "./given.ts";
-import { patchify } from "./patches.ts";
+import { patchifyClip } from "./patches.ts";
 
 /** Traces the encoders that a request needs, in stages of their own. */
 export function traceGiven(session: Session, parts: WanParts, shape: GivenShape): Given {
@@ -34,10 +33,10 @@ function traceMasked(
 ): Given {
   const encoder = new WanVideoEncoder(session, vae, shape);
   const { latents: clip } = encoder;
-  const tokens = encoder.stage.program("image", { clip }, ({ clip }) => {
-    const all = rearrange(clip, "f y x c -> 1 c f y x");
-    return { first: patchify(config, slice(all, 2, 0, 1)), kept: patchify(config, all) };
-  });
+  const tokens = encoder.stage.program("image", { clip }, ({ clip }) => ({
+    first: patchifyClip(config, slice(clip, 0, 0, 1)),
+    kept: patchifyClip(config, clip),
+  }));
   const { first, kept } = tokens.outputs;
   return {
     ...{ tokens: { first }, clip, kept },
@@ -59,7 +58,7 @@ function traceFirst(
   const image = encoder.stage.program(
     "image",
     { latents: encoder.latents },
-    ({ latents }) => patchify(config, rearrange(latents, "f y x c -> 1 c f y x")),
+    ({ latents }) => patchifyClip(config, latents),
   );
   const pixelFrames = 1 + (frames - 1) * vae.config.scale_factor_temporal;
   return {
@@ -79,12 +78,15 @@ function traceEnds(
 ): Given {
   const encoder = new WanVideoEncoder(session, vae, { ...shape, frames: 1 }, { runs: 2 });
   const { latents, stage } = encoder;
-  const tokens = (x: Tensor) => patchify(config, rearrange(x, "f y x c -> 1 c f y x"));
-  const last = stage.program("last image", { latents }, ({ latents }) => tokens(latents));
+  const last = stage.program(
+    "last image",
+    { latents },
+    ({ latents }) => patchifyClip(config, latents),
+  );
   const both = stage.program(
     "images",
     { latents, last: last.outputs },
-    ({ latents, last }) => concat([last, tokens(latents)], 1),
+    ({ latents, last }) => concat([last, patchifyClip(config, latents)], 1),
   );
   return {
     tokens: { first: both.outputs },

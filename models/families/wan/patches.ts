@@ -63,6 +63,11 @@ export function patchify(config: WanTransformerConfig, latents: Tensor): Tensor 
   return rearrange(latents, "b c f (y i) (x j) -> b (f y x) (i j c)", { i, j });
 }
 
+/** A clip's latents, [frames, height, width, channels], as the tokens of one sample. */
+export function patchifyClip(config: WanTransformerConfig, clip: Tensor): Tensor {
+  return patchify(config, rearrange(clip, "f y x c -> 1 c f y x"));
+}
+
 /** Tokens [batch, tokens, features] as latents, channels last: [batch, frames, height, width, channels]. */
 export function unpatchify(config: WanTransformerConfig, tokens: Tensor, grid: TokenGrid): Tensor {
   const [, i, j] = config.patch_size;

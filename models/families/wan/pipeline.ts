@@ -26,7 +26,7 @@ import { traceGiven } from "./encode_given.ts";
 import { WanExpert } from "./expert.ts";
 import { framesBefore, givenKind } from "./given.ts";
 import { ORIGINAL_WAN, WAN_FILES } from "./layouts.ts";
-import { patchFeatures, patchify, tokenCount, tokenGrid } from "./patches.ts";
+import { patchFeatures, patchify, patchifyClip, tokenCount, tokenGrid } from "./patches.ts";
 import { unpatchify, withFirstFrames } from "./patches.ts";
 
 /** The family of Wan models. */
@@ -121,7 +121,7 @@ export const WAN = defineFamily({
       { noise: f32(...latents), clip: given.clip },
       ({ noise, clip }) => {
         const x = patchify(config, noise);
-        const seen = clip && patchify(config, rearrange(clip, "f y x c -> 1 c f y x"));
+        const seen = clip && patchifyClip(config, clip);
         copyTo(seen ? noisyLatents(seen, x, schedule.sigmas[0]!) : x, sample);
       },
     );

@@ -10,9 +10,8 @@ import { WanVideoEncoder } from "../../../autoencoders/wan/coders.ts";
 import { clipVision } from "../../../image_encoders/clip_vision.ts";
 import type { Session } from "../../../memory/session.ts";
 import type { Work } from "../../../pipeline/work.ts";
-import { rearrange } from "../../../rearrange.ts";
 import { frameMask } from "../channels.ts";
-import { patchify } from "../patches.ts";
+import { patchifyClip } from "../patches.ts";
 import { clipStart, mirrored, SHARED_FRAMES } from "./clips.ts";
 import type { AnimateParts } from "./config.ts";
 import { seenBy } from "../vision.ts";
@@ -70,19 +69,21 @@ export class GivenEncoders {
     this.#image = new WanVideoEncoder(session, vae, { ...shape, frames: 1 }, { name: "character" });
     this.#video = new WanVideoEncoder(session, vae, shape, { runs: 2 * shape.clips });
     const { stage, latents } = this.#video;
-    const tokens = (x: Tensor) => patchify(config, rearrange(x, "f y x c -> 1 c f y x"));
     const driving = stage.program("driving", { latents }, ({ latents }) => {
       const mask = given(latents, temporal);
-      return tokens(concat([latents, mask, latents], 3));
+      return patchifyClip(config, concat([latents, mask, latents], 3));
     });
     const channels = stage.program(
       "channels",
       { latents, image: this.#image.latents, mask: f32(frames, height, width, temporal) },
       ({ latents, image, mask }) =>
-        tokens(concat([
-          concat([given(image, temporal), image], 3),
-          concat([mask, latents], 3),
-        ], 0)),
+        patchifyClip(
+          config,
+          concat([
+            concat([given(image, temporal), image], 3),
+            concat([mask, latents], 3),
+          ], 0),
+        ),
     );
     session.encodeSteps++;
     const seen = session.stage("encode", { name: "vision" }).program(
