@@ -1,5 +1,5 @@
 /** What an engine says of its model: what the pipeline says of itself, within what the engine allows. */
-import type { PipelineInfo } from "../models/mod.ts";
+import { mostImages, type PipelineInfo } from "../models/mod.ts";
 import { loraTargets } from "./lora_uses.ts";
 import type { ModelInfo } from "./types.ts";
 
@@ -12,7 +12,6 @@ const MAX_FRAMES = 257;
 /** What only some models say of themselves. */
 const OPTIONAL_INFO = [
   "minImages",
-  "maxEditImages",
   "maxReferences",
   "takesMasks",
   "animates",
@@ -47,6 +46,7 @@ export function modelInfo(modelPath: string, info: PipelineInfo, maxPixels: numb
     frameMultiple: info.frameMultiple,
     maxFrames: info.animates ? info.maxFrames : Math.min(info.maxFrames, MAX_FRAMES),
     maxImages: info.maxImages,
+    maxEditImages: mostImages("TI2I", info),
     ...Object.fromEntries(
       OPTIONAL_INFO.flatMap((name) => (info[name] === undefined ? [] : [[name, info[name]]])),
     ),

@@ -73,7 +73,7 @@ Deno.test("toPipelineRequest() gives a strength to what is made after a video, a
 
 Deno.test("toPipelineRequest() leaves images their own sizes where the model does", () => {
   const imageLimits = { multiple: 2, maxPixels: 64, minSide: 2, maxAspect: 8 };
-  const info = { ...IMAGES, maxImages: 2, imageLimits };
+  const info = { ...IMAGES, maxImages: 2, maxEditImages: 2, imageLimits };
   const images = [image, { width: 2, height: 6, data: new Uint8Array(36) }];
   const result = toPipelineRequest({ ...REQUEST, width: 8, height: 8, images }, info);
   assert.deepEqual(result.images, images);

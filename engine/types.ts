@@ -164,8 +164,8 @@ export interface ModelInfo {
   minImages?: number;
   /** Most images that a request may bring; 0 when the model takes none. */
   maxImages: number;
-  /** Most images that an edit may bring; `maxImages` when left out. */
-  maxEditImages?: number;
+  /** Most images that an edit may bring. */
+  maxEditImages: number;
   /** Most reference images that a request may bring; none when left out. */
   maxReferences?: number;
   /** Whether the video of V2V steers the result, maybe through masks, and is not itself redrawn by strength. */

@@ -7,72 +7,24 @@
  * @module
  */
 
-import type { ModelInfo, SamplingSettings, TaskType } from "../engine/types.ts";
+import type { SamplingSettings } from "../engine/types.ts";
 import { DMD_STEPS, NOISE_SCHEDULES, SAMPLERS } from "../models/schedulers/names.ts";
-import { checkGuidance, checkPrompt, checkSteps, checkStrength } from "./sampling.ts";
-import { shorten } from "./shorten.ts";
-import { outputOf, type OutputType } from "./task.ts";
-
-/** What a field is to whoever reads it from a text. */
-type FieldKind = "text" | "integer" | "number" | "integers" | "numbers" | "flag";
-
-/** A row of the table. */
-export interface Field {
-  /** One sentence, without the full stop. */
-  readonly text: string;
-  /** Numbers are at least 0 on the command line, integers at least 1. */
-  readonly kind: FieldKind;
-  /** What a text may be, where it is one of a few. */
-  readonly choices?: readonly string[];
-  /** Names of the field over HTTP, where these are not its own with underscores; the first that is given wins. */
-  readonly http?: readonly string[];
-  /** The output that has it; every one when left out. */
-  readonly output?: OutputType;
-  /** What stands for its value in the help of the command line; it has no flag when left out. */
-  readonly placeholder?: string;
-}
-
-/** What a model says of the settings that it takes. */
-type SettingLimits = Pick<
-  ModelInfo,
-  "maxSteps" | "maxSequenceLength" | "optionalParts" | "layers"
->;
-
-/** Settings as somebody gives them. */
-export type GivenSettings = {
-  readonly [Name in keyof SamplingSettings]?:
-    | SamplingSettings[Name]
-    | (SamplingSettings[Name] extends readonly number[] | undefined ? number : never)
-    | null
-    | undefined;
-};
-
-/** A row of a setting, which models may take or not. */
-export interface SettingField<Value> extends Field {
-  /** What a request gets that leaves it out. */
-  readonly initial?: (info: ModelInfo, task: TaskType, given: GivenSettings) => Value | undefined;
-  /**
-   * Checks a value, and whether it goes with what else is given.
-   *
-   * @throws {RangeError} that names the field by `name`
-   */
-  readonly check: (
-    value: Value,
-    name: string,
-    limits: SettingLimits,
-    given: GivenSettings,
-  ) => void;
-  /** Why it changes nothing beside the others that are given, as a clause; nothing where it does. */
-  readonly idle?: (
-    info: ModelInfo,
-    task: TaskType,
-    given: Readonly<Partial<Record<keyof SamplingSettings, unknown>>>,
-  ) => string | undefined;
-  /** The least and the greatest value of a number, where there are such. */
-  readonly bounds?: (limits: SettingLimits) => readonly [least: number, most: number];
-  /** A value that asks for nothing, which nobody needs to be told of where it changes nothing. */
-  readonly neutral?: Value;
-}
+import type { Field, GivenSettings, SettingField } from "./field.ts";
+import {
+  checkChoice,
+  checkFlag,
+  checkRange,
+  checkSigmas,
+  checkWord,
+  FLAG,
+  GUIDANCE,
+  integerUpTo,
+  numberWithin,
+  oneOf,
+} from "./field_values.ts";
+import { unlessCanny, unlessInterpolated, unlessSkipping, unlessTaken } from "./idle_settings.ts";
+import { checkPrompt, checkSteps, checkStrength } from "./sampling.ts";
+import { outputOf } from "./task.ts";
 
 /** Largest weight of a control. */
 const MAX_CONTROL_SCALE = 10;
@@ -137,31 +89,26 @@ export const SETTING_FIELDS: {
   },
   guidanceScale: {
     text: "Weight of classifier-free guidance",
-    kind: "number",
+    ...GUIDANCE,
     placeholder: "scale",
     initial: ({ defaults, taskDefaults }, task) =>
       taskDefaults[task]?.guidanceScale ?? defaults.guidanceScale,
-    bounds: () => [0, Infinity],
-    check: (value, name) => checkGuidance(name, value),
   },
   guidanceScale2: {
     text: "`guidance_scale` of the transformer for low noise, where the model has two",
-    kind: "number",
+    ...GUIDANCE,
     http: ["guidance_scale_2"],
     placeholder: "scale",
     // Whoever names the first weight alone means both.
     initial: ({ defaults }, _task, { guidanceScale }) =>
       guidanceScale === undefined || guidanceScale === null ? defaults.guidanceScale2 : undefined,
-    bounds: () => [0, Infinity],
-    check: (value, name) => checkGuidance(name, value),
     idle: unlessTaken("guidanceScale2"),
   },
   cfgZeroStar: {
     text:
       "Guide from what the negative prompt gives as far as it is alike, and leave the first step out",
-    kind: "flag",
+    ...FLAG,
     neutral: false,
-    check: checkFlag,
     idle: unlessTaken("cfgZeroStar"),
   },
   skipGuidanceLayers: {
@@ -178,33 +125,27 @@ export const SETTING_FIELDS: {
   },
   skipLayerGuidanceScale: {
     text: "Weight of guidance away from what lacks layers; 2.8 when left out",
-    kind: "number",
+    ...GUIDANCE,
     placeholder: "scale",
-    check: (value, name) => checkGuidance(name, value),
     idle: unlessSkipping("skipLayerGuidanceScale"),
   },
   skipLayerGuidanceStart: {
     text: "Share of the steps after which it begins; 0.01 when left out",
-    kind: "number",
+    ...numberWithin(0, 1),
     placeholder: "share",
-    bounds: () => [0, 1],
-    check: (value, name) => checkRange(value, name, 0, 1),
     idle: unlessSkipping("skipLayerGuidanceStart"),
   },
   skipLayerGuidanceStop: {
     text: "Share of the steps at which it ends; 0.2 when left out",
-    kind: "number",
+    ...numberWithin(0, 1),
     placeholder: "share",
-    bounds: () => [0, 1],
-    check: (value, name) => checkRange(value, name, 0, 1),
     idle: unlessSkipping("skipLayerGuidanceStop"),
   },
   riflex: {
     text:
       "Spread positions in time, so that a video longer than those of the training does not repeat",
-    kind: "flag",
+    ...FLAG,
     neutral: false,
-    check: checkFlag,
     idle: unlessTaken("riflex"),
   },
   clipLen: {
@@ -229,16 +170,9 @@ export const SETTING_FIELDS: {
   },
   layers: {
     text: "How many layers with alpha an image is split into, the one at the back first",
-    kind: "integer",
+    ...integerUpTo(({ layers }) => layers?.most ?? Infinity),
     placeholder: "count",
     initial: ({ layers }) => layers?.initial,
-    bounds: ({ layers }) => [1, layers?.most ?? Infinity],
-    check: (value, name, { layers }) => {
-      if (!Number.isSafeInteger(value)) {
-        throw new RangeError(`${name} must be an integer, got ${value}`);
-      }
-      checkRange(value, name, 1, layers?.most ?? Infinity);
-    },
     idle: unlessTaken("layers"),
   },
   controlScale: {
@@ -268,11 +202,9 @@ export const SETTING_FIELDS: {
   },
   controlEnd: {
     text: "Share of the steps at which it ends; 1 when left out",
-    kind: "number",
+    ...numberWithin(0, 1),
     http: ["control_end", "control_guidance_end"],
     placeholder: "share",
-    bounds: () => [0, 1],
-    check: (value, name) => checkRange(value, name, 0, 1),
     idle: unlessTaken("controlEnd"),
   },
   controlMode: {
@@ -285,34 +217,27 @@ export const SETTING_FIELDS: {
   controlType: {
     text:
       "What the control picture is: a `map` (default), or a picture of whose edges (`canny`) one is made",
-    kind: "text",
-    choices: CONTROL_TYPES,
+    ...oneOf(CONTROL_TYPES),
     placeholder: "type",
-    check: (value, name) => checkChoice(value, name, CONTROL_TYPES),
     idle: unlessTaken("controlType"),
   },
   cannyLow: {
     text: "Gradient below which `canny` sees no edge, 0 to 2040; 100 when left out",
-    kind: "number",
+    ...numberWithin(0, MAX_GRADIENT),
     placeholder: "gradient",
-    bounds: () => [0, MAX_GRADIENT],
-    check: (value, name) => checkRange(value, name, 0, MAX_GRADIENT),
     idle: unlessCanny("cannyLow"),
   },
   cannyHigh: {
     text: "Gradient above which it always sees one, 0 to 2040; 200 when left out",
-    kind: "number",
+    ...numberWithin(0, MAX_GRADIENT),
     placeholder: "gradient",
-    bounds: () => [0, MAX_GRADIENT],
-    check: (value, name) => checkRange(value, name, 0, MAX_GRADIENT),
     idle: unlessCanny("cannyHigh"),
   },
   trueCfgScale: {
     text:
       "Weight of classifier-free guidance where `guidance_scale` is an input of the model; it wins over that one where it is not",
-    kind: "number",
+    ...GUIDANCE,
     placeholder: "scale",
-    check: (value, name) => checkGuidance(name, value),
     idle: unlessTaken("trueCfgScale"),
   },
   guidanceLimit: {
@@ -328,20 +253,16 @@ export const SETTING_FIELDS: {
   },
   guidanceEnd: {
     text: "Share of the way from noise to image after which nothing is guided, 0 to 1",
-    kind: "number",
+    ...numberWithin(0, 1),
     http: ["guidance_end", "cfg_truncation"],
     placeholder: "share",
-    bounds: () => [0, 1],
-    check: (value, name) => checkRange(value, name, 0, 1),
     idle: unlessTaken("guidanceEnd"),
   },
   flowShift: {
     text:
       "Static shift of the noise levels, 0.001 to 1000: larger ones take more steps at high noise",
-    kind: "number",
+    ...numberWithin(0.001, 1000),
     placeholder: "shift",
-    bounds: () => [0.001, 1000],
-    check: (value, name) => checkRange(value, name, 0.001, 1000),
     idle: unlessTaken("flowShift"),
   },
   sampler: {
@@ -382,15 +303,8 @@ export const SETTING_FIELDS: {
   },
   maxSequenceLength: {
     text: "Most tokens of a prompt; the rest is cut off",
-    kind: "integer",
+    ...integerUpTo(({ maxSequenceLength }) => maxSequenceLength),
     placeholder: "tokens",
-    bounds: ({ maxSequenceLength }) => [1, maxSequenceLength],
-    check: (value, name, { maxSequenceLength }) => {
-      if (!Number.isSafeInteger(value)) {
-        throw new RangeError(`${name} must be an integer, got ${value}`);
-      }
-      checkRange(value, name, 1, maxSequenceLength);
-    },
     idle: unlessTaken("maxSequenceLength"),
   },
   strength: {
@@ -407,10 +321,8 @@ export const SETTING_FIELDS: {
   },
   quality: {
     text: "How freely the result may be computed",
-    kind: "text",
-    choices: QUALITY_TIERS,
+    ...oneOf(QUALITY_TIERS),
     placeholder: "tier",
-    check: (value, name) => checkChoice(value, name, QUALITY_TIERS),
   },
   decoder: {
     text:
@@ -442,16 +354,9 @@ export const SETTING_FIELDS: {
   },
   upscalingScale: {
     text: "How many times longer upscaling makes the sides, 2 to 4; 4 when left out",
-    kind: "integer",
+    ...integerUpTo(() => 4, 2),
     placeholder: "times",
-    bounds: () => [2, 4],
     neutral: 4,
-    check: (value, name) => {
-      if (!Number.isSafeInteger(value)) {
-        throw new RangeError(`${name} must be an integer, got ${value}`);
-      }
-      checkRange(value, name, 2, 4);
-    },
     idle: (_info, _task, { enableUpscaling }) =>
       enableUpscaling === true ? undefined : "nothing is upscaled",
   },
@@ -478,7 +383,7 @@ export const SETTING_FIELDS: {
       if (value === 1 || value === 2) return;
       throw new RangeError(`${name} must be 1 or 2, got ${value}`);
     },
-    idle: unlessInterpolated,
+    idle: unlessInterpolated(),
   },
   frameInterpolationScale: {
     text: "Scale at which frame interpolation looks for motion, 0.25 to 4; 1 when left out",
@@ -491,7 +396,7 @@ export const SETTING_FIELDS: {
         `${name} must be one of ${INTERPOLATION_SCALES.join(", ")}, got ${value}`,
       );
     },
-    idle: unlessInterpolated,
+    idle: unlessInterpolated(),
   },
 };
 
@@ -561,54 +466,6 @@ export const SETTING_NAMES: readonly (keyof SamplingSettings)[] = Object.keys(SE
   keyof SamplingSettings
 )[];
 
-/**
- * The names of a field over HTTP.
- *
- * @param name of a row
- * @param field the row
- * @returns at least one; the first is the usual one
- */
-export function httpNames(name: string, { http }: Field): readonly string[] {
-  return http ?? [snakeCase(name)];
-}
-
-/** `numFrames` as `num_frames`. */
-export function snakeCase(name: string): string {
-  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-}
-
-function unlessTaken(
-  name: ModelInfo["optionalSettings"][number],
-): (info: ModelInfo) => string | undefined {
-  return ({ optionalSettings }) =>
-    optionalSettings.includes(name) ? undefined : "this model has no such setting";
-}
-
-function unlessCanny(
-  name: ModelInfo["optionalSettings"][number],
-): NonNullable<SettingField<number>["idle"]> {
-  const unlessKnown = unlessTaken(name);
-  return (info, _task, { controlType }) =>
-    unlessKnown(info) ?? (controlType === "canny" ? undefined : "control_type is not canny");
-}
-
-function unlessSkipping(
-  name: ModelInfo["optionalSettings"][number],
-): NonNullable<SettingField<number>["idle"]> {
-  const unlessKnown = unlessTaken(name);
-  return (info, _task, { skipGuidanceLayers }) =>
-    unlessKnown(info) ?? (skipGuidanceLayers ? undefined : "no layers are skipped");
-}
-
-function unlessInterpolated(
-  _info: ModelInfo,
-  task: TaskType,
-  { enableFrameInterpolation }: { readonly enableFrameInterpolation?: unknown },
-): string | undefined {
-  if (outputOf(task) !== "VIDEO") return "an image has one frame";
-  return enableFrameInterpolation === true ? undefined : "no frames are interpolated";
-}
-
 /** The number of steps that follows from other settings. */
 function ownSteps({ sigmas, sampler }: GivenSettings): number | undefined {
   const count = typeof sigmas === "number" ? 1 : sigmas?.length;
@@ -618,37 +475,4 @@ function ownSteps({ sigmas, sampler }: GivenSettings): number | undefined {
 /** Whether other noise levels are asked for than those of `dmd`, which `lcm` takes. */
 function hasOtherLevels({ sigmas, scheduler, numInferenceSteps }: GivenSettings): boolean {
   return Boolean(sigmas || scheduler) || (numInferenceSteps ?? DMD_STEPS) !== DMD_STEPS;
-}
-
-function checkChoice<T>(value: T, name: string, choices: readonly T[]): void {
-  if (choices.includes(value)) return;
-  throw new RangeError(`${name} must be one of ${choices.join(", ")}, got ${value}`);
-}
-
-function checkSigmas(sigmas: readonly number[], name: string): void {
-  if (!Array.isArray(sigmas) || sigmas.length === 0) {
-    throw new RangeError(`${name} must be a list of numbers, got ${JSON.stringify(sigmas)}`);
-  }
-  for (const [i, sigma] of sigmas.entries()) {
-    const above = sigmas[i - 1] ?? Infinity;
-    if (sigma > 0 && sigma <= 1 && sigma < above) continue;
-    throw new RangeError(
-      `${name} must descend from 1 at most to above 0, got ${sigma}` +
-        (i > 0 ? ` after ${above}` : ""),
-    );
-  }
-}
-
-function checkRange(value: number, name: string, least: number, most: number): void {
-  if (value >= least && value <= most) return;
-  throw new RangeError(`${name} must be from ${least} to ${most}, got ${value}`);
-}
-
-function checkWord(value: string, name: string): void {
-  if (/^[a-z_]{1,32}$/.test(value)) return;
-  throw new RangeError(`${name} must be a word in small letters, got ${shorten(value)}`);
-}
-
-function checkFlag(value: boolean, name: string): void {
-  if (typeof value !== "boolean") throw new RangeError(`${name} must be true or false`);
 }

@@ -6,17 +6,8 @@
 
 export { checkControlMode, checkTakesControl, controlSize } from "./control.ts";
 export { checkFps, countFrames, type GivenDuration } from "./duration.ts";
-export {
-  type Field,
-  type FitMode,
-  FITS,
-  httpNames,
-  REQUEST_FIELDS,
-  SETTING_FIELDS,
-  SETTING_NAMES,
-  type SettingField,
-  snakeCase,
-} from "./fields.ts";
+export { type Field, httpNames, type SettingField, snakeCase } from "./field.ts";
+export { type FitMode, FITS, REQUEST_FIELDS, SETTING_FIELDS, SETTING_NAMES } from "./fields.ts";
 export { fitImage, fitReference, fitToResult, sizeFromImage } from "./fit_image.ts";
 export { formatOfPath, GeneratedImage } from "./generated_image.ts";
 export {

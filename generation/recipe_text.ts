@@ -5,7 +5,7 @@
  */
 
 import type { OutputFormat } from "../media/encode.ts";
-import { snakeCase } from "./fields.ts";
+import { snakeCase } from "./field.ts";
 import type { Recipe, RecipeLora } from "./recipe.ts";
 import { settingsOf } from "./settings.ts";
 import { version } from "./version.ts";

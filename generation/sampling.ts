@@ -55,18 +55,6 @@ export function checkSteps(steps: number, maxSteps: number, name: string): void 
 }
 
 /**
- * Checks a guidance weight.
- *
- * @param name of the field, for the message
- * @param scale a number
- * @throws {RangeError} when it is not finite or negative
- */
-export function checkGuidance(name: string, scale: number): void {
-  if (!Number.isFinite(scale)) throw new RangeError(`${name} must be finite, got ${scale}`);
-  if (scale < 0) throw new RangeError(`${name} must be non-negative`);
-}
-
-/**
  * Checks how much of a given video is to be made anew.
  *
  * @param strength a number

@@ -5,7 +5,8 @@
  */
 
 import type { ModelInfo, SamplingSettings, TaskType } from "../engine/types.ts";
-import { type GivenSettings, SETTING_FIELDS, SETTING_NAMES, type SettingField } from "./fields.ts";
+import type { GivenSettings, SettingField } from "./field.ts";
+import { SETTING_FIELDS, SETTING_NAMES } from "./fields.ts";
 
 /** A value that a request may not have. */
 export class FieldError extends RangeError {

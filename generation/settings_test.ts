@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { FAKE_INFO } from "../tests/fakes/model_info.ts";
-import { httpNames, REQUEST_FIELDS, SETTING_FIELDS, type SettingField } from "./fields.ts";
+import { httpNames, type SettingField } from "./field.ts";
+import { REQUEST_FIELDS, SETTING_FIELDS } from "./fields.ts";
 import { completeSettings, FieldError, settingsOf } from "./settings.ts";
 
 const INFO = {
@@ -33,6 +34,7 @@ Deno.test("completeSettings() refuses what no model takes, by the name of the ca
     ["numInferenceSteps", 0, /must be positive/],
     ["numInferenceSteps", 51, /at most 50, got 51/],
     ["guidanceScale", -1, /must be non-negative/],
+    ["guidanceScale", Infinity, /must be finite, got Infinity/],
     ["guidanceEnd", 2, /from 0 to 1, got 2/],
     ["guidanceLimit", 0, /above 0, got 0/],
     ["flowShift", 0, /from 0.001 to 1000, got 0/],

@@ -120,8 +120,7 @@ export class Model implements AsyncDisposable {
       );
     }
     const seeds = resolveSeeds(options.seed, numOutputs);
-    const { maxImages, maxEditImages = maxImages } = info;
-    const given = await readImageSources(options.images ?? [], maxEditImages);
+    const given = await readImageSources(options.images ?? [], info.maxEditImages);
     const taskType = this.#task(options, "IMAGE", false);
     const [first] = given;
     const ownMask = await this.#imageMask(options, taskType, given);

@@ -11,13 +11,8 @@ import type {
   SamplingSettings,
   TaskType,
 } from "../../engine/types.ts";
-import {
-  type FitMode,
-  FITS,
-  httpNames,
-  SETTING_FIELDS,
-  SETTING_NAMES,
-} from "../../generation/fields.ts";
+import { httpNames } from "../../generation/field.ts";
+import { type FitMode, FITS, SETTING_FIELDS, SETTING_NAMES } from "../../generation/fields.ts";
 import { completeSettings, FieldError } from "../../generation/settings.ts";
 import { checkLiteralAddress, parseRemoteUrl, RemoteError } from "../inputs/remote.ts";
 import { asClientError, checkChoice } from "./checks.ts";

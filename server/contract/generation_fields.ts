@@ -5,7 +5,8 @@
  */
 
 import { z } from "zod";
-import { type Field, httpNames, SETTING_FIELDS } from "../../generation/fields.ts";
+import { type Field, httpNames } from "../../generation/field.ts";
+import { SETTING_FIELDS } from "../../generation/fields.ts";
 import type { FieldTable } from "./fields.ts";
 import { NOT_AN_INTEGER } from "./validate.ts";
 

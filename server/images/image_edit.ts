@@ -109,10 +109,9 @@ export async function readEdit(
       hasImage: true,
       hasVideo: false,
     }, info));
-  const { maxImages, maxEditImages = maxImages } = info;
-  if (given.length > maxEditImages) {
+  if (given.length > info.maxEditImages) {
     throw badRequest(
-      `Cannot edit ${given.length} images at once: this model takes ${maxEditImages}`,
+      `Cannot edit ${given.length} images at once: this model takes ${info.maxEditImages}`,
       given[0]!.field,
     );
   }

@@ -4,7 +4,8 @@
  * @module
  */
 
-import { httpNames, SETTING_FIELDS } from "../../generation/fields.ts";
+import { httpNames } from "../../generation/field.ts";
+import { SETTING_FIELDS } from "../../generation/fields.ts";
 import { settingsOf } from "../../generation/settings.ts";
 import type { ImageRequest } from "../contract/image_generation.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";

@@ -4,7 +4,8 @@
  * @module
  */
 
-import { httpNames, REQUEST_FIELDS, SETTING_FIELDS } from "../../generation/fields.ts";
+import { httpNames } from "../../generation/field.ts";
+import { REQUEST_FIELDS, SETTING_FIELDS } from "../../generation/fields.ts";
 
 /** Texts of fields by name; fields without effect are not here. */
 export const FIELD_NOTES: Readonly<Record<string, string>> = {

@@ -9,10 +9,9 @@ import {
   type Field,
   type GivenSettings,
   httpNames,
-  SETTING_FIELDS,
-  SETTING_NAMES,
   type SettingField,
-} from "../../generation/fields.ts";
+} from "../../generation/field.ts";
+import { SETTING_FIELDS, SETTING_NAMES } from "../../generation/fields.ts";
 import { type Size, sizeLike } from "../../generation/size.ts";
 import { outputOf } from "../../generation/task.ts";
 import { type ServedModel, stateOf } from "../served_models.ts";
@@ -101,7 +100,7 @@ export function modelCard(
       max_frames: info.maxFrames,
       min_images: info.minImages ?? 1,
       max_images: info.maxImages,
-      max_edit_images: info.maxEditImages ?? info.maxImages,
+      max_edit_images: info.maxEditImages,
       max_references: info.maxReferences ?? 0,
       takes_video_masks: info.takesMasks === true,
     },

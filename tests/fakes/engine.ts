@@ -57,8 +57,13 @@ export class FakeEngine implements Engine {
 
   constructor(options: FakeOptions = {}) {
     this.#options = options;
-    const { deviceBytes } = options;
-    this.info = { ...FAKE_INFO, ...options.info, ...(deviceBytes ? { deviceBytes } : {}) };
+    const { deviceBytes, info } = options;
+    this.info = {
+      ...FAKE_INFO,
+      ...(info?.maxImages === undefined ? {} : { maxEditImages: info.maxImages }),
+      ...info,
+      ...(deviceBytes ? { deviceBytes } : {}),
+    };
     const { loraTargets } = this.info;
     if (loraTargets.length > 0) this.#loras.components = FAKE_COMPONENTS;
   }

@@ -25,6 +25,7 @@ export const FAKE_INFO: ModelInfo = {
   frameMultiple: 4,
   maxFrames: 81,
   maxImages: 1,
+  maxEditImages: 1,
   maxPixels: 256 * 256,
   maxSteps: 50,
   optionalSettings: [],
