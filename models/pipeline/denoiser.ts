@@ -362,9 +362,10 @@ function traceCombined(
       copyTo(trace(positive!, negative!, numbers), velocity);
     },
   );
+  // No pass for the negative prompt may have run before it.
   const unguided = stage.program(
     "unguided",
-    { outputs },
+    { outputs: outputs.slice(0, 1) },
     ({ outputs }) => copyTo(splitOutputs(outputs)[0]!, velocity),
   );
   return {

@@ -103,6 +103,17 @@ Deno.test("ZImagePipeline.generate() shows previews, tells progress and stops wh
   }, { folder: golden.folder });
 });
 
+Deno.test("ZImagePipeline.generate() guides nothing where its guidance has ended before the first step", async () => {
+  await withPipeline(async ({ pipeline }) => {
+    const request = { ...requestOf(golden.call("text")), sigmas: [0.9, 0.7, 0.5, 0.2] };
+    const { latents } = await pipeline.generate({ ...request, guidanceScale: 0 });
+    const guided = { ...request, guidanceScale: 4, guidanceEnd: 0, guidanceLimit: 1 };
+    const ended = await pipeline.generate(guided);
+    const data = (data: Float32Array) => ({ shape: [data.length], data });
+    assertClose("latents", data(ended.latents), data(latents), 1e-6);
+  }, { folder: golden.folder });
+});
+
 Deno.test("ZImagePipeline.generate() makes the same image within any budget that it fits", async () => {
   const request = { ...requestOf(golden.call("picture")), numInferenceSteps: 2, strength: 1 };
   await checkBudgets(golden.folder, request, [0.7, 0.45]);
