@@ -15,6 +15,21 @@ Deno.test("FlowMatchEulerScheduler.setTimesteps() gives the float32 sigmas and t
   }
 });
 
+Deno.test("FlowMatchEulerScheduler.setTimesteps() rounds a shift that float32 does not hold as NumPy does", () => {
+  const sigmas = Array.from({ length: 7 }, (_, i) => 1 - i / 7);
+  const { timesteps } = new FlowMatchEulerScheduler({ shift: 1.73 }).setTimesteps(7, { sigmas });
+  const expected = [
+    1000.0,
+    912.1265869140625,
+    812.20654296875,
+    697.5806884765625,
+    564.7443237304688,
+    408.98345947265625,
+    223.80337524414062,
+  ];
+  assert.deepEqual([...timesteps], expected);
+});
+
 Deno.test("FlowMatchEulerScheduler steps follow the trajectory of diffusers", () => {
   let worst = 0;
   for (const { name, config, steps, options, float32, noise } of golden.cases) {

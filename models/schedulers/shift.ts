@@ -28,8 +28,8 @@ export function exact(value: number): number {
 
 /** σ' = s·σ / (1 + (s − 1)·σ). `shift` 1 leaves σ as it is. */
 function staticShift(sigma: number, shift: number, round: Rounding): number {
-  const numerator = round(shift * sigma);
-  return round(numerator / round(1 + round((shift - 1) * sigma)));
+  const numerator = round(round(shift) * sigma);
+  return round(numerator / round(1 + round(round(shift - 1) * sigma)));
 }
 
 /** How `mu` acts: exponential σ' = e^μ / (e^μ + 1/σ − 1), linear σ' = μ / (μ + 1/σ − 1). */
