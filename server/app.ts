@@ -13,6 +13,7 @@ import type { Cards } from "../engine/cards/cards.ts";
 import type { Engine } from "../engine/types.ts";
 import { type Ffmpeg, findFfmpeg } from "../media/video/mod.ts";
 import { authorizationOf, checkKey } from "./auth.ts";
+import { checkEncoding } from "./body.ts";
 import { BodyMemory } from "./body_memory.ts";
 import { ApiError } from "./contract/errors.ts";
 import type { EngineState } from "./engine_state.ts";
@@ -198,6 +199,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
   app.use((c, next) => {
     checkOrigin(c.req.raw, { ...settings, ...(options.host ? { host: options.host } : {}) });
     checkKey(c.req.raw, settings.apiKeys);
+    checkEncoding(c.req.raw);
     return next();
   });
 

@@ -22,6 +22,24 @@ interface BodyOptions {
 }
 
 /**
+ * Checks that a body comes as it is: nobody would know how much a compressed one holds.
+ *
+ * @param request with or without a body
+ * @throws {ApiError} 415 for a content encoding
+ */
+export function checkEncoding({ headers }: Request): void {
+  const encoding = headers.get("content-encoding")?.trim() ?? "";
+  if (/^(?:identity)?$/i.test(encoding)) return;
+  throw new ApiError(
+    415,
+    `Cannot read the body: its content encoding is '${
+      encoding.slice(0, 60)
+    }'; send it uncompressed`,
+    { code: "unsupported_encoding", headers: { "accept-encoding": "identity" } },
+  );
+}
+
+/**
  * Reads a JSON body.
  *
  * @param request with content type `application/json`

@@ -22,7 +22,12 @@ export type Busboy = FormEvents & Writable;
 interface FormEvents {
   on(
     event: "field",
-    listener: (name: string | undefined, value: string, info: { valueTruncated: boolean }) => void,
+    /** The value is undefined where the part names a charset that nobody knows. */
+    listener: (
+      name: string | undefined,
+      value: string | undefined,
+      info: { valueTruncated: boolean },
+    ) => void,
   ): this;
   on(
     event: "file",

@@ -60,6 +60,9 @@ const LONG_TEXT = 2 ** 20;
 /** After how many bytes of a file it is looked whether the disk has room for more. */
 const SPACE_EVERY = 8 * 2 ** 20;
 
+/** What the parser says of a form that ends too early. */
+const CUT_OFF = "Unexpected end of form";
+
 const FORM_TYPE = /^\s*(multipart\/form-data|application\/x-www-form-urlencoded)\b/i;
 
 /** Whether a request brings a form: `multipart/form-data`, or one without files. */
@@ -99,6 +102,10 @@ export async function readForm(
   const { parser, closing } = openParser(contentType, limits);
   parser.on("field", (name, value, { valueTruncated }) => {
     if (name === undefined) return;
+    if (value === undefined) {
+      refuse(broken(`field '${shorten(name)}' has an unknown charset; send UTF-8`));
+      return;
+    }
     if (valueTruncated) {
       refuse(formTooLarge(`field '${shorten(name)}' is longer than ${limits.maxFieldBytes} bytes`));
     }
@@ -254,6 +261,7 @@ async function store(
 }
 
 function broken(why: unknown): ApiError {
-  const text = why instanceof Error ? why.message.slice(0, 200) : String(why);
+  const said = why instanceof Error ? why.message.slice(0, 200) : String(why);
+  const text = said === CUT_OFF ? "it ends without its closing boundary; send all of it" : said;
   return badRequest(`Cannot read the form: ${text}`, undefined, "invalid_form");
 }

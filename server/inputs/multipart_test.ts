@@ -96,6 +96,37 @@ Deno.test("readForm() refuses a form that is broken or cut off with 400", () =>
       });
       await assert.rejects(readForm(request, folder, LIMITS), status(400));
     }
+    const cut = new Request("http://host/", {
+      method: "POST",
+      body: whole.slice(0, -20),
+      headers: { "content-type": type },
+    });
+    await assert.rejects(readForm(cut, folder, LIMITS), /it ends without its closing boundary; /);
+  }));
+
+/** A form with a prompt, whose part says of itself what it likes. */
+function promptRequest(type: string, prompt: Uint8Array): Request {
+  const head =
+    `--b\r\nContent-Disposition: form-data; name="prompt"\r\nContent-Type: ${type}\r\n\r\n`;
+  const body = new Blob([head, prompt.slice(), "\r\n--b--\r\n"]);
+  const headers = { "content-type": "multipart/form-data; boundary=b" };
+  return new Request("http://host/", { method: "POST", body, headers });
+}
+
+Deno.test("readForm() reads a text in the charset that its part names", () =>
+  withFolder(async (folder) => {
+    const request = promptRequest("text/plain; charset=ISO-8859-1", Uint8Array.of(0xe9));
+    const { fields } = await readForm(request, folder, LIMITS);
+    assert.deepEqual(fields, { prompt: "é" });
+  }));
+
+Deno.test("readForm() refuses a charset that is not known, and says in which field", () =>
+  withFolder(async (folder) => {
+    const request = promptRequest("text/plain; charset=latin-1", Uint8Array.of(0xe9));
+    await assert.rejects(readForm(request, folder, LIMITS), {
+      status: 400,
+      message: "Cannot read the form: field 'prompt' has an unknown charset; send UTF-8",
+    });
   }));
 
 /** A body that says nothing more after these bytes, and does not end. */

@@ -83,6 +83,27 @@ Deno.test("a body beyond the limit is 413, whether its length is told or not", a
   }
 });
 
+Deno.test("a compressed body is 415, and told what to send", async () => {
+  await using service = await testService();
+  for (const path of [PATH, "/v1/images/edits", "/v1/set_lora", "/sdapi/v1/txt2img"]) {
+    const response = await service.post(path, { prompt: "a" }, {
+      headers: { "content-type": "application/json", "content-encoding": "gzip" },
+    });
+    assert.equal(response.status, 415);
+    assert.equal(response.headers.get("accept-encoding"), "identity");
+    const { detail } = await response.json();
+    assert.equal(
+      detail,
+      "Cannot read the body: its content encoding is 'gzip'; send it uncompressed",
+    );
+  }
+  const plain = await service.post(PATH, { prompt: "a" }, {
+    headers: { "content-type": "application/json", "content-encoding": "identity" },
+  });
+  assert.equal(plain.status, 200);
+  await plain.body?.cancel();
+});
+
 Deno.test("bytes that are not UTF-8 are 400", async () => {
   await using service = await testService();
   const response = await service.get(PATH, {
