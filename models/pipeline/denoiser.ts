@@ -2,26 +2,17 @@
 import {
   type Call,
   clearing,
-  combine,
   copyTo,
   type DeviceTensor,
-  elementCount,
-  exchange,
   f32,
-  type Graph,
   type Inputs,
   type InputSpec,
   type Program,
-  type RunControl,
   type Shape,
-  type Team,
   type Tensor,
-  type Traced,
   writing,
 } from "../../runtime/mod.ts";
-import type { Decoder } from "../autoencoders/decoder.ts";
 import type { Stage } from "../memory/session.ts";
-import { teamsOf } from "../ranks.ts";
 import { readsNoise, type Schedule } from "../schedulers/mod.ts";
 import { Solver, splitOutputs, type StepRange } from "../schedulers/solver.ts";
 import { isSteered } from "./control.ts";
@@ -30,20 +21,17 @@ import type { CommonShape } from "./family.ts";
 import type { CombinedGuidance, Guidance } from "./guidance.ts";
 import { KeptLatents } from "./inpainting.ts";
 import { isFinite, OverflowError } from "./non_finite.ts";
-import { toUnitRange } from "./pixels.ts";
+import { Passes, type PassOptions } from "./passes.ts";
+import { Previews, previewSteps } from "./previews.ts";
 import type { Work } from "./work.ts";
 
 /** What the loop is made of. */
-interface DenoiserOptions<Own extends Inputs> {
+interface DenoiserOptions<Own extends Inputs> extends PassOptions<Own> {
   readonly schedule: Schedule;
   /** The noisy latents as the transformer takes them, [1, tokens, features]; each step overwrites them. */
   readonly sample: DeviceTensor;
-  /** What each pass takes beside the sample. Together the passes give an output for each prompt. */
-  readonly passes: readonly Own[];
   /** What a step writes, as u32; its index when left out. */
   readonly step?: { readonly shape: Shape; values(i: number): ArrayLike<number> };
-  /** The transformer: outputs of the shape of the sample, [prompts, tokens, features]. */
-  predict(inputs: Traced<Own & LoopInputs>, graph: Graph, about: PassKind): Tensor;
   /** Noise for samplers that add it, as the generator draws it, and as the sample has it. */
   readonly noise: { readonly shape: Shape; arrange(noise: Tensor): Tensor };
   /** Latents of the first image without noise, of the shape of the sample, where a request is masked. */
@@ -56,20 +44,6 @@ interface DenoiserOptions<Own extends Inputs> {
   readonly range?: StepRange;
   /** Tensors of `solverHistory()`, where other denoisers take the other steps. */
   readonly history?: readonly DeviceTensor[];
-}
-
-/** Which program of a step is traced. */
-interface PassKind {
-  readonly pass: number;
-  /** Whether a control picture steers it, where the request has one. */
-  readonly isSteered: boolean;
-}
-
-/** What every pass takes. */
-interface LoopInputs {
-  readonly sample: DeviceTensor;
-  /** What the step wrote. */
-  readonly step: DeviceTensor;
 }
 
 /** A program that takes a few numbers. */
@@ -91,24 +65,13 @@ export class Denoiser<Own extends Inputs> {
   readonly #options: DenoiserOptions<Own>;
   readonly #operands: CommonShape["operands"];
   readonly #step: DeviceTensor;
-  /** Nothing for passes that other GPUs compute. */
-  readonly #passes: readonly (Pass | undefined)[];
-  /** Programs that write the passes' outputs in steps that are not steered. */
-  readonly #unsteered: readonly (Pass | undefined)[] | undefined;
-  /** Outputs of the passes. */
-  readonly #outputs: readonly DeviceTensor[];
-  /** Program that brings what each GPU computes to all. */
-  readonly #share: Pass | undefined;
-  /** Whether this GPU has a part in the loop. */
-  readonly #takesPart: boolean;
-  /** Teams of GPUs that this loop is shared with. */
-  readonly #teams: readonly Team[];
+  readonly #passes: Passes<Own>;
   /** Guidance that is no weighted sum: in guided steps, and in others. */
   readonly #combined: TracedGuidance | undefined;
   readonly #solver: Solver;
   /** Brings fresh noise, where the sampler adds any. */
   readonly #noise: Program<{ readonly noise: InputSpec }, Tensor> | undefined;
-  readonly #preview: { readonly decoder: Decoder; readonly program: Weighted } | undefined;
+  readonly #previews: Previews | undefined;
   /** The part of the image that a mask keeps. */
   readonly #kept: KeptLatents | undefined;
 
@@ -128,37 +91,8 @@ export class Denoiser<Own extends Inputs> {
     this.#options = options;
     this.#operands = operands;
     this.#step = step;
-    const { guidance: team } = stage.ranks;
-    const count = options.passes.length;
-    const shares = team && count > 1 ? new PassShares(team, count) : undefined;
-    this.#takesPart = !team || team.rank === 0 || count > 1;
-    this.#teams = teamsOf(stage.ranks).filter((other) => other !== team || count > 1);
-    this.#passes = options.passes.map((own, i) =>
-      shares && !shares.isOwn(i) ? undefined : stage.program(
-        `pass ${i}`,
-        { ...own, sample, step },
-        (inputs, graph) => options.predict(inputs, graph, { pass: i, isSteered: true }),
-        { operands },
-      ) as Pass
-    );
-    this.#unsteered = control !== "window"
-      ? undefined
-      : this.#passes.map((pass, i) =>
-        pass && stage.program(
-          `unsteered pass ${i}`,
-          { ...options.passes[i]!, sample, step },
-          (inputs, graph) => {
-            copyTo(options.predict(inputs, graph, { pass: i, isSteered: false }), pass.outputs);
-          },
-          { operands },
-        ) as unknown as Pass
-      );
-    const own = this.#passes.flatMap((pass) => pass?.outputs ?? []);
-    const share = shares && traceShare(stage, shares, own);
-    this.#share = share as Pass | undefined;
-    const others = share ? [...share.outputs] : [];
-    this.#outputs = this.#passes.map((pass) => pass?.outputs ?? others.shift()!);
-    let outputs = this.#outputs;
+    this.#passes = new Passes(stage, { operands, control }, { sample, step }, options);
+    let { outputs } = this.#passes;
     if (guidance) {
       const velocity = stage.tensor("guided", sample.shape);
       this.#combined = traceCombined(stage, guidance, outputs, velocity);
@@ -168,8 +102,8 @@ export class Denoiser<Own extends Inputs> {
     const noise = this.#noise?.outputs;
     this.#solver = new Solver(stage, schedule, { sample, outputs, history, noise }, range);
     this.#kept = kept && new KeptLatents(stage, { sample, kept, noise: options.noise });
-    this.#preview = hasPreviews
-      ? tracePreview(stage, [sample, ...outputs], options.preview)
+    this.#previews = hasPreviews
+      ? new Previews(stage, sample, outputs, options.preview)
       : undefined;
     stage.willRead(sample);
   }
@@ -195,11 +129,11 @@ export class Denoiser<Own extends Inputs> {
     const totalSteps = schedule.timesteps.length;
     const [first, end] = range ?? [0, totalSteps];
     const { attempt } = work;
-    if (!this.#takesPart) return;
+    if (!this.#passes.takesPart) return;
     if (attempt.denoised) return await work.run([writing(sample, attempt.denoised)]);
-    const reused = await agreedSteps(this.#teams, own, totalSteps, work.control);
+    const reused = await this.#passes.agreedSteps(own, totalSteps, work.control);
     if (this.#kept) await work.run([this.#kept.begin(work.request, noise!)]);
-    const shown = this.#preview ? previewSteps(totalSteps, work.control.previews ?? 0) : [];
+    const shown = this.#previews ? previewSteps(totalSteps, work.control.previews ?? 0) : [];
     for (let i = first; i < end; i++) {
       const weights = guidance.combined ? [guidance.combined.weight(i)] : guidance.weights(i);
       const calls = [
@@ -207,20 +141,15 @@ export class Denoiser<Own extends Inputs> {
         writing(this.#step, step?.values(i) ?? [i]),
         ...i > first && reused.includes(i)
           ? []
-          : this.#predicting(i, i === first, guidance, this.#passesOf(i, work)),
+          : this.#predicting(i, i === first, guidance, isSteered(work.request, i, totalSteps)),
       ];
       if (this.#noise && readsNoise(schedule.step(i))) {
         calls.push(this.#noise.call({ noise: draw() }));
       }
-      const isShown = shown.includes(i);
-      const isLast = i === totalSteps - 1;
-      if (isShown) {
-        const sigma = schedule.sigmas[i]!;
-        calls.push(
-          this.#preview!.program.call({ numbers: [1, ...weights.map((w) => -sigma * w)] }),
-        );
-      }
+      const previews = shown.includes(i) ? this.#previews : undefined;
+      if (previews) calls.push(previews.take(schedule.sigmas[i]!, weights));
       calls.push(this.#solver.call(i, weights));
+      const isLast = i === totalSteps - 1;
       if (this.#kept) calls.push(this.#kept.call(isLast ? 0 : schedule.sigmas[i + 1]!));
       await work.run(calls, {
         isLast: i === end - 1,
@@ -233,18 +162,8 @@ export class Denoiser<Own extends Inputs> {
           work.progress("denoise", i + 1, totalSteps);
         },
       });
-      if (!isShown) continue;
-      await this.#preview!.decoder.run(work, {
-        received: (_, pixels) =>
-          pixels && work.control.onPreview?.(work.composed(toUnitRange(pixels)), shown.indexOf(i)),
-      });
+      await previews?.show(work, shown.indexOf(i));
     }
-  }
-
-  /** What a step runs: the transformer with what steers it, or without. */
-  #passesOf(i: number, { request }: Work): readonly (Pass | undefined)[] {
-    const steps = this.#options.schedule.timesteps.length;
-    return this.#unsteered && !isSteered(request, i, steps) ? this.#unsteered : this.#passes;
   }
 
   /** The passes of step `i` that count, and what guidance makes of them where it is no weighted sum. */
@@ -252,22 +171,22 @@ export class Denoiser<Own extends Inputs> {
     i: number,
     isFirst: boolean,
     { weights, combined }: Guidance,
-    passes: readonly (Pass | undefined)[],
+    isSteered: boolean,
   ): Call[] {
     if (combined?.weight(i) === 0) return [clearing([this.#combined!.velocity])];
     const own = [...weights(i)];
-    const isNeeded = this.#outputs.map(({ shape }) =>
+    const { outputs } = this.#passes;
+    const isNeeded = outputs.map(({ shape }) =>
       own.splice(0, shape[0]!).some((weight) => weight !== 0)
     );
-    const calls = passes.flatMap((pass, k) => pass && isNeeded[k] ? [pass.call({})] : []);
-    if (this.#share) calls.push(this.#share.call({}));
+    const calls = this.#passes.calls(isNeeded, isSteered);
     if (combined) {
       const { guided, unguided } = this.#combined!;
       const isGuided = isNeeded.every(Boolean);
       return [...calls, isGuided ? guided.call({ numbers: combined.settings }) : unguided.call({})];
     }
     // The solver reads what counts nothing, too.
-    const others = this.#outputs.filter((_, k) => !isNeeded[k]);
+    const others = outputs.filter((_, k) => !isNeeded[k]);
     return isFirst ? [clearing(others), ...calls] : calls;
   }
 
@@ -286,66 +205,6 @@ function traceNoise(
     { readonly noise: InputSpec },
     Tensor
   >;
-}
-
-/** Steps as the first GPU has found them: what others find may differ by rounding. */
-async function agreedSteps(
-  teams: readonly Team[],
-  own: readonly number[],
-  totalSteps: number,
-  control: RunControl,
-): Promise<readonly number[]> {
-  let steps = Uint8Array.from({ length: totalSteps }, (_, i) => own.includes(i) ? 1 : 0);
-  for (const team of teams) {
-    const taken = [[{ rank: 0, start: 0, byteLength: totalSteps }]];
-    [steps] = await team.meet(
-      { name: "steps", brought: [steps], taken, note: "" },
-      control,
-    ) as [typeof steps];
-  }
-  return Array.from(steps, (isReused, i) => isReused ? i : -1).filter((i) => i >= 0);
-}
-
-/** Which GPU of a team computes which pass: they take turns. */
-class PassShares {
-  readonly team: Team;
-  readonly #count: number;
-
-  constructor(team: Team, count: number) {
-    this.team = team;
-    this.#count = count;
-  }
-
-  isOwn(pass: number): boolean {
-    return pass % this.team.size === this.team.rank;
-  }
-
-  /** Passes of others, each with its rank, and its place among those of that rank. */
-  get others(): { readonly pass: number; readonly rank: number; readonly place: number }[] {
-    const { size } = this.team;
-    return Array.from({ length: this.#count }, (_, pass) => pass)
-      .filter((pass) => !this.isOwn(pass))
-      .map((pass) => ({ pass, rank: pass % size, place: Math.floor(pass / size) }));
-  }
-}
-
-/** Brings outputs to the other GPUs; gives those of the other passes. */
-function traceShare(
-  stage: Stage,
-  { team, others }: PassShares,
-  outputs: readonly DeviceTensor[],
-): Program<{ readonly outputs: readonly DeviceTensor[] }, Tensor[]> {
-  const { shape } = outputs[0]!;
-  const size = elementCount(shape);
-  return stage.program("share", { outputs }, ({ outputs }, graph) =>
-    exchange(
-      ...[graph, team, "velocities", outputs] as const,
-      others.map(({ pass, rank, place }) => ({
-        name: `velocity ${pass}`,
-        shape,
-        pieces: [{ rank, start: place * size, size }],
-      })),
-    ));
 }
 
 function traceCombined(
@@ -369,34 +228,8 @@ function traceCombined(
     ({ outputs }) => copyTo(splitOutputs(outputs)[0]!, velocity),
   );
   return {
-    ...{ guided: guided as unknown as Weighted, unguided: unguided as unknown as Pass, velocity },
+    guided: guided as unknown as Weighted,
+    unguided: unguided as unknown as Pass,
+    velocity,
   };
-}
-
-/** An unfinished sample as it would be without its noise, x0 = x − σ·v, as the decoder takes it. */
-function tracePreview(
-  stage: Stage,
-  tensors: readonly DeviceTensor[],
-  { decoder: traceDecoder, part = (x) => x, decoded }: SampleDecoder,
-): { readonly decoder: Decoder; readonly program: Weighted } {
-  const decoder = traceDecoder(stage, "preview");
-  const numbers = f32(tensors.reduce((sum, { shape }) => sum + shape[0]!, 0));
-  const program = stage.program("preview input", { tensors, numbers }, ({ tensors, numbers }) => {
-    copyTo(decoded(combine(splitOutputs(tensors).map(part), numbers)), decoder.input);
-  });
-  return { decoder, program: program as unknown as Weighted };
-}
-
-/**
- * After which steps previews are made: at even distances between the first and the last.
- *
- * @param count how many are asked for
- * @returns indices of steps, in order; fewer than asked for where there are fewer steps
- */
-function previewSteps(totalSteps: number, count: number): number[] {
-  const steps = Array.from(
-    { length: count },
-    (_, k) => Math.ceil((k + 1) * totalSteps / (count + 1)) - 1,
-  );
-  return [...new Set(steps)];
 }
