@@ -6,7 +6,7 @@ import {
   kernelCodes,
   type Target,
 } from "../../runtime/mod.ts";
-import { AdaptedComponent } from "../lora/adapted_component.ts";
+import type { AdaptedComponent } from "../lora/adapted_component.ts";
 import type { AppliedLora } from "../lora/types.ts";
 import { tileSides } from "../autoencoders/tiling.ts";
 import type { ModelFiles } from "../checkpoints/model_files.ts";
@@ -21,6 +21,7 @@ import {
 import { Session } from "../memory/session.ts";
 import { SessionRunner } from "../memory/session_runner.ts";
 import { ALONE, isFirst, type Ranks } from "../ranks.ts";
+import { adaptedParts } from "./adapted_parts.ts";
 import { checkInputs, checkSettings, INPUTS } from "./check_request.ts";
 import { type Component, openParts, optionalPartsOf, type Parts } from "./components.ts";
 import { controlShape } from "./control.ts";
@@ -92,38 +93,9 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     this.#ranks = ranks;
     this.#family = family;
     this.#parts = parts;
-    this.#memory = new ModelMemory(parts.components, [
-      new AdaptedComponent(parts.transformer.weights, {
-        target: "transformer",
-        ...family.lora.transformer,
-      }),
-      ...parts.transformer2
-        ? [
-          new AdaptedComponent(parts.transformer2.weights, {
-            target: "transformer_2",
-            ...family.lora.transformer,
-          }),
-        ]
-        : [],
-      new AdaptedComponent(parts.textEncoder.weights, {
-        target: "text_encoder",
-        family: family.lora.textEncoder,
-        layouts: family.lora.textEncoderLayouts ?? [],
-      }),
-      ...parts.textEncoder2
-        ? [
-          new AdaptedComponent(parts.textEncoder2.weights, {
-            target: "text_encoder_2",
-            ...{ family: family.lora.textEncoder2 ?? family.lora.textEncoder, layouts: [] },
-          }),
-        ]
-        : [],
-    ]);
-    this.#critic = parts.fakeScoreTransformer &&
-      new AdaptedComponent(parts.fakeScoreTransformer.weights, {
-        target: "critic",
-        ...family.lora.transformer,
-      });
+    const { adapted, critic } = adaptedParts(parts, family.lora);
+    this.#memory = new ModelMemory(parts.components, adapted);
+    this.#critic = critic;
     const precision = ({ weights }: Component) => weights.mainFormat.toLowerCase();
     this.#about = {
       maxSequenceLength: family.maxSequenceLength ?? USUAL_SEQUENCE_LENGTH,
